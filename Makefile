@@ -1,0 +1,46 @@
+# Everything here needs Go and make, and a C compiler for the race detector.
+# `make test` on a fresh machine sets up what it needs by itself.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help build test check consul conformance record bench clean
+
+# The real Consul server, built once from the module proxy (see test/consul).
+# Exported, so that every test process finds it; a test without it fails, it does not skip.
+export COORDD_CONSUL := $(shell test/consul/build.sh --path)
+
+# One package's tests may take this long before go test kills them with every stack printed.
+TIMEOUT ?= 10m
+PKG ?= ./...
+RUN ?= .
+BENCH ?= .
+BENCHTIME ?= 1s
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/coordd
+	go build -o bin/coordd ./cmd/coordd
+
+test: consul check ## vet, gofmt, and all tests with the race detector, a real Consul server included (PKG, RUN, TIMEOUT)
+	go test -race -timeout $(TIMEOUT) -run '$(RUN)' $(PKG)
+
+check: ## gofmt and go vet only
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
+		echo "not formatted, run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
+	go vet ./...
+
+consul: ## build the real Consul server for the tests, once, into the cache
+	@test/consul/build.sh >/dev/null
+
+conformance: consul ## the embedded server and a real one, case by case
+	go test -race -count=1 -timeout $(TIMEOUT) -v -run '$(RUN)' ./test/conformance
+
+record: consul ## write test/conformance/testdata anew from the real server's answers
+	go test -count=1 -timeout $(TIMEOUT) -run TestTranscripts ./test/conformance -update
+
+bench: consul ## all benchmarks (PKG, BENCH, BENCHTIME)
+	go test -timeout 30m -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem $(PKG)
+
+clean: ## remove bin/; the cached Consul server stays
+	rm -rf bin
