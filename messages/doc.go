@@ -1,0 +1,24 @@
+// Package messages holds everything that actors say to one another: the two
+// means of saying it and the types of what is said.
+//
+// Guarantees:
+//
+//  1. [State.Set] never blocks, however many read the cell and however slow
+//     they are.
+//  2. A subscriber sees the current value first, then newer ones only, and
+//     always ends up with the newest. It may miss values in between.
+//  3. A cell outlives its writer and its readers: a restarted actor that
+//     subscribes again starts with the current value, so nothing that a crashed
+//     incarnation had seen is lost with it.
+//  4. Every message is an immutable snapshot. Tables of items are sorted by id
+//     and cannot be written to once they are built.
+//  5. A [Mailbox] request gets exactly one answer: the receiver's, or an error
+//     that says why there is none (the caller's context ended, the receiver
+//     failed while it had the request in hand).
+//
+// Not guaranteed: that a reader sees every value, that two cells change
+// together, and any order between cells. What must be seen together is one
+// message. Receivers compute differences themselves, from the snapshots.
+//
+// The package imports nothing of ours and starts no goroutine.
+package messages

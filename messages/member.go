@@ -1,0 +1,149 @@
+package messages
+
+import "time"
+
+// Session is what the session-renewer says: which Consul session this member
+// has, and until when it may count on it.
+type Session struct {
+	ID    string // empty: none
+	Lease Lease
+	// Count is the number of sessions opened so far; a new one makes everything
+	// that hung on the earlier one void.
+	Count int
+	// Reconnects counts the renewals that succeeded after a failed one. Watches
+	// that may sit on a dead connection take it as the sign to ask anew.
+	Reconnects int
+}
+
+// Holds tells whether the session may be counted on at now with margin to spare.
+func (s Session) Holds(now time.Time, margin time.Duration) bool {
+	return s.ID != "" && s.Lease.Valid(now, margin)
+}
+
+// MembershipPhase says how far this member has come with its own record.
+type MembershipPhase uint8
+
+const (
+	// Absent: not registered.
+	Absent MembershipPhase = iota
+	// Waiting: a predecessor's record or Consul's lock-delay is in the way.
+	Waiting
+	// Registered: members/<m> is locked by this member's session.
+	Registered
+	// Leaving: registered, and about to go: it gets no new work.
+	Leaving
+)
+
+func (p MembershipPhase) String() string {
+	return [...]string{"absent", "waiting", "registered", "leaving"}[p]
+}
+
+// Membership is what the membership-keeper says of this member's own record.
+type Membership struct {
+	Phase   MembershipPhase
+	Session string // that the record is locked by
+	// Index is the record's CreateIndex: one half of every fencing token here.
+	Index uint64
+	// ClearAt is when items inherited from a predecessor may be started or
+	// released: zero when there is nothing to wait for.
+	ClearAt time.Time
+	// Ack is the ModifyIndex of this member's acks key as it was written with the registration.
+	Ack uint64
+}
+
+// In tells whether the record stands and is locked by session.
+func (m Membership) In(session string) bool {
+	return (m.Phase == Registered || m.Phase == Leaving) && session != "" && m.Session == session
+}
+
+// Role is a member's part in the leadership.
+type Role uint8
+
+const (
+	// Uncertain: it cannot be told who leads: Consul does not answer, or this
+	// member's own lease is over.
+	Uncertain Role = iota
+	// Vacant: nobody leads.
+	Vacant
+	// Following: another member leads.
+	Following
+	// Leading: this member leads.
+	Leading
+)
+
+func (r Role) String() string {
+	return [...]string{"uncertain", "vacant", "following", "leading"}[r]
+}
+
+// Leadership is what the leader-tracker says.
+type Leadership struct {
+	Role   Role
+	Leader string // the leader's id; empty when vacant or uncertain
+	// Term is the ModifyIndex with which the leadership was taken: it names this
+	// leadership from its beginning to its end. 0 unless Leading.
+	Term uint64
+	// Epoch is the ModifyIndex that guards the leader's writes now. It starts as
+	// Term and rises within the term whenever a write's outcome was unknown.
+	Epoch   uint64
+	Session string // the leader key's session, whoever leads
+}
+
+// Assignment is one key that the leader wrote for a member.
+type Assignment struct {
+	Releasing   bool   // asked to give it up
+	Session     string // the session it was granted to
+	Reason      string // the plan's reason
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// Assignments is what the assignment-watcher says: what the leader wants this
+// member to run, read under this registration.
+type Assignments struct {
+	Session string // the session under whose registration this was read; empty: nothing known
+	Record  uint64 // CreateIndex of that registration's record
+	Index   uint64 // of the answer
+	Items   Table[Assignment]
+}
+
+// WorkPhase says how far the work on an item has come.
+type WorkPhase uint8
+
+const (
+	// Starting: about to run; its payload is being read.
+	Starting WorkPhase = iota
+	// Running: the work function is (being kept) running.
+	Running
+	// Stopping: told to stop, not yet ended.
+	Stopping
+	// Stopped: ended; the key is not yet released.
+	Stopped
+)
+
+func (p WorkPhase) String() string {
+	return [...]string{"starting", "running", "stopping", "stopped"}[p]
+}
+
+// Holding is one item that this member works on or has not released yet.
+type Holding struct {
+	Phase WorkPhase
+	Token uint64 // fencing token of the work
+	Since time.Time
+}
+
+// Holdings is what the workers say.
+type Holdings struct {
+	Session string
+	Items   Table[Holding]
+}
+
+// Active counts the items whose work has not ended.
+func (h Holdings) Active() int {
+	n := 0
+	for _, item := range h.Items.All() {
+		if item.Phase != Stopped {
+			n++
+		}
+	}
+	return n
+}

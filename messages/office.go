@@ -1,0 +1,91 @@
+package messages
+
+import "time"
+
+// Member is another member's record, as the leader sees it.
+type Member struct {
+	Leaving     bool // it goes: it gets nothing and gives up what it has
+	Address     string
+	Session     string
+	Capacity    uint64 // the most weight it may hold; 0: no limit
+	Zone        string
+	Version     string
+	CreateIndex uint64
+}
+
+// Members is what the member-watcher says: who is registered.
+type Members struct {
+	Term  uint64 // the leadership in which it was read; of another term it is out of date
+	Index uint64
+	Items Table[Member]
+}
+
+// Ack is one member's acks key.
+type Ack struct {
+	Session     string // of the member's last registration
+	ModifyIndex uint64
+}
+
+// Acks is what the ack-watcher says: who has registered or released since.
+type Acks struct {
+	Term  uint64
+	Index uint64
+	Items Table[Ack]
+}
+
+// WorkItem is one item of the workload, without its payload.
+type WorkItem struct {
+	Weight      uint64 // at least 1
+	ModifyIndex uint64
+}
+
+// Workload is what the workload-watcher says.
+type Workload struct {
+	Term  uint64
+	Index uint64
+	Items Table[WorkItem]
+}
+
+// Control is what operators have ordered: see the control keys in the design.
+type Control struct {
+	Term  uint64
+	Index uint64
+	// Freeze: plan nothing, write nothing.
+	Freeze bool
+	// Obey is the ModifyIndex of the operator's last word that a brake is to be let go.
+	Obey uint64
+	// Drain holds the members that are to be emptied.
+	Drain Table[struct{}]
+	// Pins says on which member an item must be.
+	Pins Table[string]
+}
+
+// Share is one member's part of the workload.
+type Share struct {
+	Items     int    // owned, those being released included
+	Releasing int    // of them
+	Weight    uint64 // of them
+}
+
+// Plan is what the assigner says of its work, for those who watch.
+type Plan struct {
+	Term, Epoch uint64
+	Shares      Table[Share]
+	Total       int // items of the workload
+	Owned       int // with a key that says own
+	Releasing   int
+	Free        int
+	Unplaced    int // of the free ones: those that fit nowhere
+	// Brake says why nothing is planned although there is something to do; empty when it is not so.
+	Brake string
+	// Settled: there is nothing more to do.
+	Settled bool
+	// Moves counts by reason what this leadership has granted or moved so far.
+	Moves Table[int]
+	At    time.Time
+}
+
+// Bump asks the leader-tracker for a new epoch because the outcome of a write
+// under Epoch is unknown. The answer is the Leadership with the new epoch, or an
+// error when this member leads no more.
+type Bump struct{ Epoch uint64 }
