@@ -1,0 +1,260 @@
+//go:build unix
+
+package realconsul
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// readyTimeout is how long a cluster may take to elect a leader and know its nodes. It takes one to three seconds;
+// the rest is for a machine that runs other tests with the race detector.
+const readyTimeout = 60 * time.Second
+
+// logTail is how many lines of each server's log a failed test prints.
+const logTail = 60
+
+// Options shape a cluster. The zero value is one server with everything allowed.
+type Options struct {
+	// Servers is 1 (also when 0) or 3.
+	Servers int
+	// ACL turns access control on, with everything denied by default. Cluster.Token may do anything.
+	ACL bool
+	// Config holds further settings of Consul's configuration file, by their names there; they win over the
+	// harness's own at the top level.
+	Config map[string]any
+}
+
+// Cluster is one server or three that elect a leader among themselves.
+type Cluster struct {
+	// Servers are in the order of their node names: coordd-1, coordd-2, coordd-3.
+	Servers []*Server
+	// Token is the management token with ACL, otherwise empty. Clients from Client carry it.
+	Token string
+
+	t      testing.TB
+	dir    string
+	shared bool
+}
+
+// Start runs a cluster for this test and returns when it is ready. It ends with the test.
+func Start(t testing.TB, o Options) *Cluster {
+	t.Helper()
+	c, err := launch(o, t.TempDir())
+	if c != nil {
+		c.t = t
+		t.Cleanup(func() {
+			c.report(t)
+			if err := c.close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// launch returns the cluster also with an error once there is anything to close or a log to show.
+func launch(o Options, dir string) (*Cluster, error) {
+	if o.Servers == 0 {
+		o.Servers = 1
+	}
+	if o.Servers != 1 && o.Servers != 3 {
+		return nil, fmt.Errorf("realconsul: Options.Servers is %d: use 1 or 3", o.Servers)
+	}
+	bin, err := binary()
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{dir: dir}
+	if o.ACL {
+		c.Token = uuid()
+	}
+	for i := range o.Servers {
+		ports, err := takePorts()
+		if err != nil {
+			return c, err
+		}
+		s := &Server{Node: "coordd-" + strconv.Itoa(i+1), cluster: c, ports: ports, transport: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+			MaxIdleConnsPerHost: 64,
+		}}
+		s.process = &process{
+			binary:     bin,
+			configFile: filepath.Join(dir, s.Node+".json"),
+			logFile:    filepath.Join(dir, s.Node+".log"),
+		}
+		c.Servers = append(c.Servers, s)
+	}
+	for _, s := range c.Servers {
+		if err := s.writeConfig(o); err != nil {
+			return c, err
+		}
+		if err := s.process.start(); err != nil {
+			return c, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	defer cancel()
+	return c, c.waitReady(ctx)
+}
+
+func (s *Server) writeConfig(o Options) error {
+	var join []string
+	for _, peer := range s.cluster.Servers {
+		join = append(join, net.JoinHostPort("127.0.0.1", strconv.Itoa(peer.ports.base+portSerf)))
+	}
+	config := map[string]any{
+		"server":           true,
+		"bootstrap_expect": len(s.cluster.Servers),
+		"node_name":        s.Node,
+		"datacenter":       "dc1",
+		"data_dir":         filepath.Join(s.cluster.dir, s.Node),
+		"bind_addr":        "127.0.0.1",
+		"advertise_addr":   "127.0.0.1",
+		"client_addr":      "127.0.0.1",
+		"retry_join":       join,
+		"retry_interval":   "1s",
+		"ports": map[string]int{
+			"http": s.ports.base + portHTTP, "server": s.ports.base + portRPC, "serf_lan": s.ports.base + portSerf,
+			"https": -1, "serf_wan": -1, "dns": -1, "grpc": -1, "grpc_tls": -1,
+		},
+		"performance":          map[string]any{"raft_multiplier": 1},
+		"leave_on_terminate":   false,
+		"disable_update_check": true,
+		"connect":              map[string]any{"enabled": false},
+		// A server that was killed must be missed, not replaced: the tests of lost quorums count on it.
+		"autopilot": map[string]any{"cleanup_dead_servers": false},
+	}
+	if o.ACL {
+		config["acl"] = map[string]any{
+			"enabled": true, "default_policy": "deny",
+			"tokens": map[string]any{"initial_management": s.cluster.Token, "agent": s.cluster.Token},
+		}
+	}
+	maps.Copy(config, o.Config)
+	text, err := json.MarshalIndent(config, "", "  ")
+	if err != nil {
+		return fmt.Errorf("realconsul: Options.Config: %w", err)
+	}
+	return os.WriteFile(s.process.configFile, text, 0o600)
+}
+
+// Addr is the HTTP address, host and port, of the first server.
+func (c *Cluster) Addr() string { return c.Servers[0].Addr() }
+
+// Client returns a client of the first server.
+func (c *Cluster) Client() *api.Client { return c.Servers[0].Client() }
+
+// Leader returns the server that leads, as the servers that answer say; the test fails when none does in time.
+func (c *Cluster) Leader() *Server {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	defer cancel()
+	for {
+		for _, s := range c.Servers {
+			raw, err := s.get(ctx, "/v1/operator/raft/configuration")
+			if err != nil {
+				continue
+			}
+			var raft struct {
+				Servers []struct {
+					Node   string
+					Leader bool
+				}
+			}
+			if json.Unmarshal(raw, &raft) != nil {
+				continue
+			}
+			for _, r := range raft.Servers {
+				for _, leader := range c.Servers {
+					if r.Leader && r.Node == leader.Node {
+						return leader
+					}
+				}
+			}
+		}
+		if !pause(ctx) {
+			c.t.Fatalf("realconsul: no leader within %v", readyTimeout)
+		}
+	}
+}
+
+// WaitReady returns when every server that is running sees a leader, answers consistent reads and is in the catalog as
+// healthy, or fails with the context's end.
+func (c *Cluster) WaitReady(ctx context.Context) error { return c.waitReady(ctx) }
+
+func (c *Cluster) waitReady(ctx context.Context) error {
+	for _, s := range c.Servers {
+		if err := s.WaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Log returns the last lines of every server's log.
+func (c *Cluster) Log() string {
+	var b bytes.Buffer
+	for _, s := range c.Servers {
+		fmt.Fprintf(&b, "--- log of %s (%s):\n%s\n", s.Node, s.Addr(), s.process.tail(logTail))
+	}
+	return b.String()
+}
+
+func (c *Cluster) report(t testing.TB) {
+	for _, s := range c.Servers {
+		if s.process.crashed() {
+			t.Errorf("realconsul: %s ended by itself", s.Node)
+		}
+	}
+	if t.Failed() {
+		t.Log(c.Log())
+	}
+}
+
+func (c *Cluster) close() error {
+	var first error
+	for _, s := range c.Servers {
+		s.transport.CloseIdleConnections()
+		// Nothing on disk is of use any more: no need to be polite.
+		if err := s.process.end(syscall.SIGKILL); err != nil && first == nil {
+			first = err
+		}
+		s.transport.CloseIdleConnections()
+		s.ports.release()
+	}
+	return first
+}
+
+func uuid() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// pause waits between two looks at a server and tells whether there is time for another.
+func pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(20 * time.Millisecond):
+		return true
+	}
+}

@@ -1,0 +1,148 @@
+//go:build unix
+
+package realconsul
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"syscall"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// What each port of a server's block is for.
+const (
+	portHTTP = iota
+	portRPC
+	portSerf
+)
+
+// Server is one Consul server. Its levers may be used from any goroutine; each reports a failure to the test as well as
+// returning it, so that a chaos loop may ignore it.
+type Server struct {
+	// Node is its node name.
+	Node string
+
+	cluster   *Cluster
+	process   *process
+	ports     *portBlock
+	transport *http.Transport
+}
+
+// Addr is its HTTP address, host and port; it stays the same over restarts.
+func (s *Server) Addr() string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports.base+portHTTP))
+}
+
+// Client returns a client of this server, with the cluster's token. All clients of one server share their connections,
+// which are closed when the cluster ends.
+func (s *Server) Client() *api.Client {
+	client, err := api.NewClient(&api.Config{
+		Address: s.Addr(), Scheme: "http", Token: s.cluster.Token,
+		HttpClient: &http.Client{Transport: s.transport},
+	})
+	if err != nil {
+		panic(fmt.Sprintf("realconsul: api.NewClient: %v", err)) // of a config without TLS: only by a bug
+	}
+	return client
+}
+
+// HTTPClient returns an HTTP client for raw requests, without the token, over the same connections as Client.
+func (s *Server) HTTPClient() *http.Client { return &http.Client{Transport: s.transport} }
+
+// PID is the process id of the server's last start.
+func (s *Server) PID() int { return s.process.id() }
+
+// Stop ends the server with SIGTERM: it does not leave the cluster, as after an operator's restart.
+func (s *Server) Stop() error { return s.lever(func() error { return s.process.end(syscall.SIGTERM) }) }
+
+// Kill ends the server with SIGKILL.
+func (s *Server) Kill() error { return s.lever(func() error { return s.process.end(syscall.SIGKILL) }) }
+
+// Start runs a stopped or killed server again, with its data and its ports. It does not wait: see WaitReady.
+func (s *Server) Start() error { return s.lever(s.process.start) }
+
+// Freeze halts the server with SIGSTOP: its connections stay open, new ones are accepted by the kernel, nothing is answered.
+func (s *Server) Freeze() error { return s.lever(s.process.freeze) }
+
+// Thaw lets a frozen server go on.
+func (s *Server) Thaw() error { return s.lever(s.process.thaw) }
+
+// WaitReady returns when the server sees a leader, answers a consistent read and is in the catalog as healthy.
+func (s *Server) WaitReady(ctx context.Context) error {
+	last := errors.New("never asked")
+	for {
+		if last = s.ready(ctx); last == nil {
+			return nil
+		}
+		if s.process.crashed() {
+			return fmt.Errorf("realconsul: %s ended by itself while starting:\n%s", s.Node, s.process.tail(logTail))
+		}
+		if !pause(ctx) {
+			return fmt.Errorf("realconsul: %s not ready: %w: last seen: %w", s.Node, context.Cause(ctx), last)
+		}
+	}
+}
+
+func (s *Server) ready(ctx context.Context) error {
+	// Consistent: the leader has to prove that it leads and has everything applied that its predecessors wrote.
+	if _, err := s.get(ctx, "/v1/kv/?keys&separator=/&consistent"); err != nil {
+		return err
+	}
+	raw, err := s.get(ctx, "/v1/health/node/"+s.Node+"?consistent")
+	if err != nil {
+		return err
+	}
+	var checks []struct{ CheckID, Status string }
+	if err := json.Unmarshal(raw, &checks); err != nil {
+		return err
+	}
+	for _, check := range checks {
+		if check.CheckID == "serfHealth" && check.Status == "passing" {
+			return nil
+		}
+	}
+	return errors.New("its node is not in the catalog as healthy yet")
+}
+
+func (s *Server) get(ctx context.Context, path string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Addr()+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	if s.cluster.Token != "" {
+		req.Header.Set("X-Consul-Token", s.cluster.Token)
+	}
+	resp, err := s.transport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s: %s", path, resp.Status, body)
+	}
+	return body, nil
+}
+
+var errShared = errors.New("realconsul: the shared server stays up: take one of your own with Start")
+
+func (s *Server) lever(do func() error) error {
+	err := errShared
+	if !s.cluster.shared {
+		err = do()
+	}
+	if err != nil {
+		s.cluster.t.Error(err)
+	}
+	return err
+}
