@@ -1,0 +1,198 @@
+package placement
+
+import "sort"
+
+// share is what the even plan decides about one member. All counts are of unpinned items.
+type share struct {
+	keep  int64 // how many of those that are not leaving stay
+	stay  int64 // how many of those that are leaving are called back
+	grant int64 // how many free items it gets
+	take  int64 // how many it gets from those that leave others
+}
+
+// even plans for items of equal weight, by counting.
+//
+// The level to which all members are filled depends on the members' limits, the pinned items and the total only, and none
+// of these changes while a plan is carried out. That is what makes the plan steady: a member's target stays what it was, and the rule
+// for who gets one more than the others prefers those that have it.
+func (c *census) even() Plan {
+	plan := Plan{Loads: make([]uint64, len(c.members))}
+	pins := c.settlePins(plan.Loads)
+	shares, grants, leavers := c.shares(plan.Loads)
+	for j, s := range shares {
+		plan.Loads[j] += uint64(s.keep+s.stay+s.grant+s.take) * c.unit
+	}
+	settled := len(pins) == 0 && leavers == 0 && c.free == 0
+	if settled {
+		return plan
+	}
+	for _, p := range pins {
+		switch o := c.owner(&c.items[p.item]); {
+		case o == p.to:
+		case o == None:
+			grants++
+		default:
+			leavers++
+		}
+	}
+	c.emitEven(&plan, shares, pins, grants, leavers)
+	return plan
+}
+
+// shares fixes the target of every member and how it gets there, and counts the free items that will be granted and the held
+// ones that leave. pinned is the weight of the pinned items on each member.
+func (c *census) shares(pinned []uint64) (shares []share, grants, leavers int64) {
+	m := len(c.members)
+	total := c.free
+	for j := range c.held {
+		total += c.held[j].all()
+	}
+	low, high, target := make([]int64, m), make([]int64, m), make([]int64, m)
+	for j := range m {
+		low[j] = int64(pinned[j] / c.unit)
+		high[j] = low[j] + total
+		if limit := c.limits[j] / c.unit; limit < uint64(high[j]) {
+			high[j] = max(int64(limit), low[j])
+		}
+	}
+	level, more := waterfill(low, high, total)
+	for j := range m {
+		target[j] = clamp(level, low[j], high[j]) - low[j]
+	}
+	// Some members get one more. Those that have it and were not asked to give it up come first, then those that can still be
+	// called back, then the others.
+	for class := 0; class < 3 && more > 0; class++ {
+		for j := 0; j < m && more > 0; j++ {
+			if low[j] > level || high[j] <= level || target[j] > level-low[j] {
+				continue
+			}
+			if class == 0 && c.held[j].kept <= target[j] || class == 1 && c.held[j].all() <= target[j] {
+				continue
+			}
+			target[j]++
+			more--
+		}
+	}
+
+	shares = make([]share, m)
+	for j := range m {
+		h, s := c.held[j], &shares[j]
+		s.keep = min(h.kept, target[j])
+		s.stay = min(h.leaving, target[j]-s.keep)
+		leavers += h.all() - s.keep - s.stay
+		// From here on low and high bound what the member has and will have, pinned items included.
+		high[j] = low[j] + target[j]
+		low[j] += s.keep + s.stay
+	}
+	// Free items go to the emptiest first: the others may take long to arrive.
+	level, more = waterfill(low, high, c.free)
+	for j := range m {
+		have := clamp(level, low[j], high[j])
+		if more > 0 && low[j] <= level && level < high[j] {
+			have++
+			more--
+		}
+		shares[j].grant = have - low[j]
+		shares[j].take = high[j] - have
+		grants += shares[j].grant
+	}
+	return shares, grants, leavers
+}
+
+// waterfill returns the level to which n items fill vessels that hold low already and at most high, and how many are left over
+// that raise one vessel each to level+1. If n is more than what fits, the level is above every vessel and nothing is left over.
+func waterfill(low, high []int64, n int64) (level, more int64) {
+	poured := func(level int64) (sum int64) {
+		for j := range low {
+			sum += clamp(level, low[j], high[j]) - low[j]
+		}
+		return sum
+	}
+	top := int64(0)
+	for _, h := range high {
+		top = max(top, h)
+	}
+	if poured(top) <= n {
+		return top, 0
+	}
+	// The lowest level that takes more than n, less one.
+	level = int64(sort.Search(int(top), func(l int) bool { return poured(int64(l)) > n })) - 1
+	return level, n - poured(level)
+}
+
+func clamp(x, low, high int64) int64 { return max(low, min(x, high)) }
+
+// heldEven returns the weight that each member holds now.
+func (c *census) heldEven(pins []pin) []uint64 {
+	now := make([]uint64, len(c.members))
+	for j, h := range c.held {
+		now[j] = uint64(h.all()) * c.unit
+	}
+	for _, p := range pins {
+		if o := c.owner(&c.items[p.item]); o != None {
+			now[o] += c.unit
+		}
+	}
+	return now
+}
+
+// emitEven turns shares into moves, in one pass over the items. Receivers are filled one after the other,
+// so that the moves of one member are neighbours and can be written together.
+func (c *census) emitEven(plan *Plan, shares []share, pins []pin, grants, leavers int64) {
+	plan.Moves = make([]Move, grants+leavers)
+	granted, left := plan.Moves[:0:grants], plan.Moves[grants:grants]
+	excess := c.excess(c.heldEven(pins))
+	why := c.whyUnplaced()
+	var toGrant, toTake int32 // next receivers
+	items := c.items
+	for i := range items {
+		it := &items[i]
+		o := c.owner(it)
+		if it.Pin != None {
+			p := pins[0]
+			pins = pins[1:]
+			if p.why != "" {
+				plan.Unplaced = append(plan.Unplaced, Unplaced{Item: p.item, Why: p.why})
+			}
+			switch {
+			case p.to == o:
+			case o == None:
+				granted = append(granted, Move{Item: p.item, From: None, To: p.to, Reason: New})
+			default:
+				left = append(left, Move{Item: p.item, From: o, To: p.to, Reason: c.reason(it, excess)})
+			}
+			continue
+		}
+		to := None
+		if o == None {
+			for int(toGrant) < len(shares) && shares[toGrant].grant == 0 {
+				toGrant++
+			}
+			if int(toGrant) < len(shares) {
+				to = toGrant
+				shares[to].grant--
+				granted = append(granted, Move{Item: int32(i), From: None, To: to, Reason: New})
+			}
+		} else {
+			stays := &shares[o].keep
+			if it.Leaving {
+				stays = &shares[o].stay
+			}
+			if *stays > 0 {
+				*stays--
+				continue
+			}
+			for int(toTake) < len(shares) && shares[toTake].take == 0 {
+				toTake++
+			}
+			if int(toTake) < len(shares) {
+				to = toTake
+				shares[to].take--
+			}
+			left = append(left, Move{Item: int32(i), From: o, To: to, Reason: c.reason(it, excess)})
+		}
+		if to == None {
+			plan.Unplaced = append(plan.Unplaced, Unplaced{Item: int32(i), Why: why})
+		}
+	}
+}

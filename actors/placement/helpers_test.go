@@ -1,0 +1,141 @@
+package placement_test
+
+import (
+	"fmt"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/coordd/coordd/actors/placement"
+)
+
+const none = placement.None
+
+// input is what a plan is made from.
+type input struct {
+	members []placement.Member
+	items   []placement.Item
+}
+
+func (in input) clone() input {
+	return input{slices.Clone(in.members), slices.Clone(in.items)}
+}
+
+func (in input) plan() placement.Plan { return placement.Compute(in.members, in.items) }
+
+// weight is what an item counts for, written anew from the documentation.
+func weight(it placement.Item) uint64 {
+	switch {
+	case it.Weight == 0:
+		return 1
+	case it.Weight > placement.MaxWeight:
+		return placement.MaxWeight
+	}
+	return it.Weight
+}
+
+// held returns the weight that every member holds now.
+func (in input) held() []uint64 {
+	sums := make([]uint64, len(in.members))
+	for _, it := range in.items {
+		if it.Owner >= 0 && int(it.Owner) < len(sums) {
+			sums[it.Owner] += weight(it)
+		}
+	}
+	return sums
+}
+
+// carryOut returns the input as it is once the plan has been carried out.
+func (in input) carryOut(p placement.Plan) input {
+	out := in.clone()
+	for i := range out.items {
+		out.items[i].Leaving = false
+	}
+	for _, mv := range p.Moves {
+		out.items[mv.Item].Owner = mv.To
+	}
+	return out
+}
+
+// room tells whether member j has room for w on top of load.
+func (in input) room(j int, load, w uint64) bool {
+	m := in.members[j]
+	return !m.Drain && (m.Capacity == 0 || load+w <= m.Capacity)
+}
+
+// shape says what an input may hold.
+type shape struct {
+	maxMembers, maxItems int
+	weighted             bool
+	capacities           bool
+	drains               bool
+	pins                 bool
+	transit              bool // items that are free or leaving already
+}
+
+func (s shape) generator() *rapid.Generator[input] {
+	return rapid.Custom(func(t *rapid.T) input {
+		var in input
+		m := rapid.IntRange(1, s.maxMembers).Draw(t, "members")
+		n := rapid.IntRange(0, s.maxItems).Draw(t, "items")
+		unit := rapid.SampledFrom([]uint64{0, 1, 7}).Draw(t, "unit")
+		for j := range m {
+			mem := placement.Member{ID: fmt.Sprintf("m%03d", j)}
+			if s.capacities && rapid.Bool().Draw(t, "limited") {
+				mem.Capacity = uint64(rapid.IntRange(1, 3*n+1).Draw(t, "capacity"))
+			}
+			mem.Drain = s.drains && rapid.IntRange(0, 4).Draw(t, "drain") == 0
+			in.members = append(in.members, mem)
+		}
+		// Few owners make uneven inputs, as after a join.
+		owners := rapid.IntRange(1, m).Draw(t, "owners")
+		for i := range n {
+			it := placement.NewItem(fmt.Sprintf("w%04d", i), unit)
+			if s.weighted {
+				it.Weight = rapid.SampledFrom([]uint64{0, 1, 2, 3, 5, 10, 40}).Draw(t, "weight")
+			}
+			if !s.transit || rapid.IntRange(0, 3).Draw(t, "free") > 0 {
+				it.Owner = int32(rapid.IntRange(0, owners-1).Draw(t, "owner"))
+				it.Leaving = s.transit && rapid.IntRange(0, 3).Draw(t, "leaving") == 0
+			}
+			if s.pins && rapid.IntRange(0, 4).Draw(t, "pinned") == 0 {
+				it.Pin = int32(rapid.IntRange(0, m).Draw(t, "pin")) // m: absent
+			}
+			in.items = append(in.items, it)
+		}
+		return in
+	})
+}
+
+// everything is the widest shape: whatever holds for all inputs is tested with it.
+func everything(t *rapid.T) input {
+	s := shape{maxMembers: 8, maxItems: 50, drains: true, transit: true}
+	s.weighted = rapid.Bool().Draw(t, "weighted")
+	s.capacities = rapid.Bool().Draw(t, "capacities")
+	s.pins = rapid.Bool().Draw(t, "pins")
+	return s.generator().Draw(t, "input")
+}
+
+// unfair returns what is wrong with the balance, or "". It holds for a settled input: if a holds an unpinned
+// item and b has room for the heaviest of them, the loads differ by at most that item.
+func (in input) unfair() string {
+	loads := in.held()
+	for a := range in.members {
+		var heaviest uint64
+		for _, it := range in.items {
+			if int(it.Owner) == a && it.Pin == none {
+				heaviest = max(heaviest, weight(it))
+			}
+		}
+		if heaviest == 0 {
+			continue
+		}
+		for b := range in.members {
+			if in.room(b, loads[b], heaviest) && loads[a] > loads[b]+heaviest {
+				return fmt.Sprintf("%s holds %d and %s only %d, with an item of %d to give",
+					in.members[a].ID, loads[a], in.members[b].ID, loads[b], heaviest)
+			}
+		}
+	}
+	return ""
+}

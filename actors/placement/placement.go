@@ -1,0 +1,250 @@
+// Package placement decides which member runs which item.
+//
+// [Compute] is a pure function from members, items and who holds what now to the moves that are needed. It reads no
+// clock, does no I/O, uses no randomness and starts nothing: equal input gives an equal [Plan].
+//
+// Guaranteed, whatever the weights:
+//
+//  1. Hard limits. No member is planned above its capacity, and a drained member is planned to hold nothing.
+//  2. Nothing is lost. Every item stays, or is in Moves once; one that no member can take is in Unplaced, with the
+//     reason, and does not keep the others from being placed.
+//  3. Idempotence. Computing again on the outcome of a plan gives no moves.
+//  4. Sticky. An item moves only if its member is drained, above its capacity or above its share, or if the item is
+//     pinned elsewhere. Every move names which of these it is.
+//
+// Guaranteed when all weights are equal:
+//
+//  5. Even. Among members whose capacity and pinned items leave the choice, the largest and the smallest number of items
+//     differ by one at most. Members that are full are full, the others share the rest.
+//  6. Fewest moves. No plan with the properties above moves fewer items that already have an owner.
+//  7. Steady while it is carried out. A plan may be carried out in any order and in steps, computing anew between any two
+//     (an item is asked for: Leaving; is released: Owner None; is granted: Owner). As long as members, items and pins
+//     do not change, the items that move in the end are as many as in the first plan.
+//
+// Guaranteed when weights differ:
+//
+//  8. Even up to one item. For any two members a and b, where a holds an unpinned item and b has room for
+//     the heaviest of them: load(a) - load(b) is at most the weight of that heaviest item. Without capacities and pins,
+//     the spread between all members is therefore at most the weight of the heaviest item.
+//  9. Every balance move carries less than the difference between its two members at that point, so it shrinks it.
+//     When a member is gone and there are neither capacities nor pins, only its own items move.
+//
+// Not guaranteed: with different weights neither the number of moves nor the number of items placed under tight capacities is
+// optimal (both are bin packing; this is a greedy answer), and a plan that is carried out in steps may need a few moves
+// more than one that is carried out at once. An item that was asked to leave and no longer has to is simply not in Moves: calling it
+// back is the caller's task.
+//
+// Cost: with equal weights O(n + m log n) for n items and m members, with other weights O(n + p log p + p log m) for p items that
+// move, O(p m) at worst where capacities bind. Memory is allocated for members and moves, not for items that stay.
+package placement
+
+import "math"
+
+// None stands for "no member" wherever the index of a member is expected.
+const None int32 = -1
+
+// MaxWeight is the most that one item can weigh; a heavier one counts as this. It keeps the sum of 16 million items
+// within a uint64, as weights are free for users to write.
+const MaxWeight = 1 << 40
+
+// Member is one machine that can hold items.
+type Member struct {
+	ID       string
+	Capacity uint64 // most weight that it may hold; 0: no limit
+	Drain    bool   // keeps nothing and gets nothing: it is leaving, or an operator drained it
+}
+
+// Item is one piece of work. Owner and Pin are indices into the members, so their zero value is the first member:
+// a free item without a pin is Item{ID: id, Owner: None, Pin: None}, as [NewItem] makes it.
+type Item struct {
+	ID      string
+	Weight  uint64 // 0 counts as 1; more than MaxWeight as MaxWeight
+	Owner   int32  // who holds it now; None, or any index that is no member: it is free
+	Leaving bool   // its owner has been asked to give it up already; it is the first to go, if one has to
+	Pin     int32  // where it must be; None: anywhere; an index beyond the members: at one that is not here now
+}
+
+// NewItem returns a free item without a pin.
+func NewItem(id string, weight uint64) Item {
+	return Item{ID: id, Weight: weight, Owner: None, Pin: None}
+}
+
+// Reason says why an item moves.
+type Reason uint8
+
+// The reasons for a move.
+const (
+	New      Reason = iota + 1 // it had no owner
+	Balance                    // its owner holds more than its share
+	Drain                      // its owner is drained
+	Capacity                   // its owner holds more than its capacity
+	Pinned                     // it is pinned to another member
+)
+
+// String returns the reason as one lower-case word, fit for a log or a stored value.
+func (r Reason) String() string {
+	switch r {
+	case New:
+		return "new"
+	case Balance:
+		return "balance"
+	case Drain:
+		return "drain"
+	case Capacity:
+		return "capacity"
+	case Pinned:
+		return "pinned"
+	}
+	return "unknown"
+}
+
+// Move takes an item from one member to another. All three are indices into what Compute was given.
+type Move struct {
+	Item int32
+	From int32 // None: the item is free
+	To   int32 // None: the item has to leave and fits nowhere; it is in Unplaced too
+	Reason
+}
+
+// Why an item is in Unplaced.
+const (
+	WhyNoMembers  = "there are no members"
+	WhyAllDrained = "every member is drained"
+	WhyNoRoom     = "no member has room for its weight"
+	WhyPinAbsent  = "pinned to a member that is not here"
+	WhyPinDrained = "pinned to a member that is drained"
+	WhyPinNoRoom  = "pinned to a member that has no room for it"
+)
+
+// Unplaced names an item that has no place to be. A free one stays free. One that is held and whose owner may not keep it has a
+// Move to None as well. One that is held and only pinned to where it cannot be stays where it is: stopping it would help nobody.
+type Unplaced struct {
+	Item int32
+	Why  string // one of the Why constants
+}
+
+// Plan is the outcome of Compute.
+type Plan struct {
+	// Moves holds the free items first, ordered by item and, with equal weights, by member too; then the items
+	// that have to leave an owner, ordered by item. Where those will go is a forecast: it is decided when they are free.
+	Moves    []Move
+	Unplaced []Unplaced // ordered by item
+	Loads    []uint64   // weight held by each member once all moves are made
+}
+
+// Compute plans who should hold what. Members and items must be sorted by ID and free of duplicates: ties go to the smaller
+// index, so that every leader with the same input comes to the same plan. It modifies neither.
+func Compute(members []Member, items []Item) Plan {
+	c := takeCensus(members, items)
+	if c.uniform {
+		return c.even()
+	}
+	return c.weighted()
+}
+
+// census is what one pass over the input finds. The counts of items leave out those that are pinned.
+type census struct {
+	members []Member
+	items   []Item
+
+	limits  []uint64 // weight that each member may hold
+	uniform bool     // every item weighs the same: unit
+	unit    uint64
+	held    []holding
+	free    int64
+	pinned  int // how many items have a pin
+}
+
+// holding counts the unpinned items of a member.
+type holding struct{ kept, leaving int64 }
+
+func (h holding) all() int64 { return h.kept + h.leaving }
+
+func takeCensus(members []Member, items []Item) *census {
+	c := &census{
+		members: members,
+		items:   items,
+		limits:  make([]uint64, len(members)),
+		held:    make([]holding, len(members)),
+		uniform: true,
+		unit:    1,
+	}
+	for j, m := range members {
+		switch {
+		case m.Drain:
+		case m.Capacity == 0:
+			c.limits[j] = math.MaxUint64
+		default:
+			c.limits[j] = m.Capacity
+		}
+	}
+	if len(items) > 0 {
+		c.unit = items[0].weight()
+	}
+	held := c.held
+	for i := range items {
+		it := &items[i]
+		if it.weight() != c.unit {
+			c.uniform = false
+		}
+		switch {
+		case it.Pin != None:
+			c.pinned++
+		case uint32(it.Owner) >= uint32(len(held)):
+			c.free++
+		case it.Leaving:
+			held[it.Owner].leaving++
+		default:
+			held[it.Owner].kept++
+		}
+	}
+	return c
+}
+
+func (it *Item) weight() uint64 { return min(max(it.Weight, 1), MaxWeight) }
+
+// owner is the item's owner, with every index that is no member turned into None.
+func (c *census) owner(it *Item) int32 {
+	if uint32(it.Owner) >= uint32(len(c.members)) {
+		return None
+	}
+	return it.Owner
+}
+
+// whyUnplaced says why an unpinned item found no place.
+func (c *census) whyUnplaced() string {
+	if len(c.members) == 0 {
+		return WhyNoMembers
+	}
+	for j := range c.members {
+		if !c.members[j].Drain {
+			return WhyNoRoom
+		}
+	}
+	return WhyAllDrained
+}
+
+// excess turns the weight that each member holds now into the weight by which that is above its limit.
+func (c *census) excess(now []uint64) []uint64 {
+	for j := range now {
+		now[j] -= min(now[j], c.limits[j])
+	}
+	return now
+}
+
+// reason says why an item leaves its owner, and takes it off the owner's excess: as many items leave for the sake
+// of a capacity as it takes to get below it, the rest for balance.
+func (c *census) reason(it *Item, excess []uint64) Reason {
+	o := it.Owner
+	over := excess[o] > 0
+	excess[o] -= min(excess[o], it.weight())
+	switch {
+	case it.Pin != None && it.Pin != o:
+		return Pinned
+	case c.members[o].Drain:
+		return Drain
+	case over:
+		return Capacity
+	}
+	return Balance
+}

@@ -1,0 +1,222 @@
+package placement_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/coordd/coordd/actors/placement"
+)
+
+func TestEqualInputGivesAnEqualPlanAndIsNotModified(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := everything(t)
+		before := in.clone()
+		first, second := in.plan(), in.plan()
+		if !reflect.DeepEqual(first, second) {
+			t.Fatalf("two plans for one input:\n%v\n%v", first, second)
+		}
+		if !reflect.DeepEqual(in, before) {
+			t.Fatalf("the input was modified")
+		}
+	})
+}
+
+func TestNothingIsLost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := everything(t)
+		p := in.plan()
+		moves := make(map[int32]placement.Move)
+		for _, mv := range p.Moves {
+			if _, twice := moves[mv.Item]; twice {
+				t.Fatalf("item %d moves twice", mv.Item)
+			}
+			moves[mv.Item] = mv
+			if mv.From != in.items[mv.Item].Owner || mv.From == mv.To {
+				t.Fatalf("item %d is held by %d: %+v", mv.Item, in.items[mv.Item].Owner, mv)
+			}
+		}
+		unplaced := make(map[int32]bool)
+		for _, u := range p.Unplaced {
+			if unplaced[u.Item] || u.Why == "" {
+				t.Fatalf("listed twice or without a reason: %+v", u)
+			}
+			unplaced[u.Item] = true
+		}
+		for i, it := range in.items {
+			mv, moved := moves[int32(i)]
+			at := it.Owner
+			if moved {
+				at = mv.To
+			}
+			if at == none && !unplaced[int32(i)] {
+				t.Fatalf("item %d is nowhere, and not in Unplaced", i)
+			}
+			if it.Pin == none && at != none && unplaced[int32(i)] || it.Pin != none && (at != it.Pin) != unplaced[int32(i)] {
+				t.Fatalf("item %d (pin %d) ends at %d, in Unplaced: %v", i, it.Pin, at, unplaced[int32(i)])
+			}
+		}
+	})
+}
+
+func TestLimitsAreHard(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := everything(t)
+		p := in.plan()
+		loads := in.carryOut(p).held()
+		if !slices.Equal(loads, p.Loads) {
+			t.Fatalf("Loads says %v, the moves lead to %v", p.Loads, loads)
+		}
+		for j, m := range in.members {
+			if m.Drain && loads[j] > 0 || m.Capacity > 0 && loads[j] > m.Capacity {
+				t.Fatalf("%+v is to hold %d", m, loads[j])
+			}
+		}
+	})
+}
+
+func TestPlanningAgainMovesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := everything(t)
+		p := in.plan()
+		again := in.carryOut(p).plan()
+		if len(again.Moves) > 0 {
+			t.Fatalf("the second plan moves %+v", again.Moves)
+		}
+		if !reflect.DeepEqual(again.Unplaced, p.Unplaced) {
+			t.Fatalf("no place for %v, then for %v", p.Unplaced, again.Unplaced)
+		}
+	})
+}
+
+func TestAnItemThatFitsIsPlaced(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := everything(t)
+		p := in.plan()
+		out := in.carryOut(p)
+		for _, u := range p.Unplaced {
+			it := in.items[u.Item]
+			for j := range in.members {
+				if it.Pin == none && in.room(j, p.Loads[j], weight(it)) {
+					t.Fatalf("item %d of weight %d is in Unplaced, but %s holds %d", u.Item, weight(it), in.members[j].ID, p.Loads[j])
+				}
+			}
+		}
+		if complaint := out.unfair(); complaint != "" {
+			t.Fatal(complaint)
+		}
+	})
+}
+
+func TestEveryMoveNamesItsReason(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := everything(t)
+		held := in.held()
+		left := make([]uint64, len(held)) // what a member has given up, by any reason
+		for _, mv := range in.plan().Moves {
+			it := in.items[mv.Item]
+			var over uint64 // above the capacity when this item's turn came
+			if mv.From != none {
+				if c := in.members[mv.From].Capacity; c > 0 && held[mv.From] > c+left[mv.From] {
+					over = held[mv.From] - c - left[mv.From]
+				}
+				left[mv.From] += weight(it)
+			}
+			var want placement.Reason
+			switch {
+			case mv.From == none:
+				want = placement.New
+			case it.Pin != none && it.Pin != mv.From:
+				want = placement.Pinned
+			case in.members[mv.From].Drain:
+				want = placement.Drain
+			case over > 0:
+				want = placement.Capacity
+			default:
+				want = placement.Balance
+			}
+			if mv.Reason != want {
+				t.Fatalf("%+v: want %v", mv, want)
+			}
+			if want == placement.Balance && it.Pin != none {
+				t.Fatalf("a pinned item moves for balance: %+v", mv)
+			}
+		}
+	})
+}
+
+func TestFreeItemsComeFirst(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		moves := everything(t).plan().Moves
+		for k := 1; k < len(moves); k++ {
+			a, b := moves[k-1], moves[k]
+			if (a.From == none) == (b.From == none) && a.Item >= b.Item || a.From != none && b.From == none {
+				t.Fatalf("%+v before %+v", a, b)
+			}
+		}
+	})
+}
+
+func TestUnchangedInputCostsNothingPerItem(t *testing.T) {
+	for _, weighted := range []bool{false, true} {
+		allocs := func(n int) float64 {
+			in := fresh(20, n)
+			for i := range in.items {
+				if weighted {
+					in.items[i].Weight = uint64(1 + i%10)
+				}
+			}
+			in = in.carryOut(in.plan())
+			return testing.AllocsPerRun(5, func() {
+				if p := in.plan(); p.Moves != nil || p.Unplaced != nil {
+					t.Errorf("moves on unchanged input: %v", p)
+				}
+			})
+		}
+		few, many := allocs(100), allocs(10_000)
+		if few != many || many > 30 {
+			t.Errorf("weighted %v: %v allocations for 100 items, %v for 10,000", weighted, few, many)
+		}
+	}
+}
+
+func TestOddInput(t *testing.T) {
+	one := []placement.Member{{ID: "a"}}
+	for _, tt := range []struct {
+		name    string
+		members []placement.Member
+		items   []placement.Item
+		want    placement.Plan
+	}{
+		{"nothing at all", nil, nil, placement.Plan{Loads: []uint64{}}},
+		{"no members", nil, []placement.Item{placement.NewItem("x", 1)},
+			placement.Plan{Loads: []uint64{}, Unplaced: []placement.Unplaced{{Item: 0, Why: placement.WhyNoMembers}}}},
+		{"no members, weighted", nil, []placement.Item{placement.NewItem("x", 1), placement.NewItem("y", 2)},
+			placement.Plan{Loads: []uint64{}, Unplaced: []placement.Unplaced{{Item: 0, Why: placement.WhyNoMembers}, {Item: 1, Why: placement.WhyNoMembers}}}},
+		{"no items", one, nil, placement.Plan{Loads: []uint64{0}}},
+		{"an owner that is no member", one, []placement.Item{{ID: "x", Owner: 7, Leaving: true, Pin: none}},
+			placement.Plan{Loads: []uint64{1}, Moves: []placement.Move{{Item: 0, From: none, To: 0, Reason: placement.New}}}},
+		{"weights beyond the largest", one, []placement.Item{placement.NewItem("x", 1<<63), placement.NewItem("y", 1<<63)},
+			placement.Plan{Loads: []uint64{2 * placement.MaxWeight}, Moves: []placement.Move{
+				{Item: 0, From: none, To: 0, Reason: placement.New}, {Item: 1, From: none, To: 0, Reason: placement.New}}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := placement.Compute(tt.members, tt.items)
+			if fmt.Sprint(got) != fmt.Sprint(tt.want) {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestReasonsAreWords(t *testing.T) {
+	words := []string{"unknown", "new", "balance", "drain", "capacity", "pinned", "unknown"}
+	for r, want := range words {
+		if got := placement.Reason(r).String(); got != want {
+			t.Errorf("Reason(%d) reads %q, want %q", r, got, want)
+		}
+	}
+}

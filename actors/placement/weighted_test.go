@@ -1,0 +1,94 @@
+package placement_test
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// settled draws members and items of different weights and lets a first plan place them.
+func settled(t *rapid.T) input {
+	s := shape{maxMembers: 8, maxItems: 60, weighted: true}
+	in := s.generator().Draw(t, "input")
+	return in.carryOut(in.plan())
+}
+
+func TestWeightedSpreadIsAtMostTheHeaviestItem(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := settled(t)
+		var heaviest uint64
+		for _, it := range in.items {
+			heaviest = max(heaviest, weight(it))
+		}
+		if loads := in.held(); slices.Max(loads)-slices.Min(loads) > heaviest {
+			t.Fatalf("loads %v, heaviest item %d", loads, heaviest)
+		}
+	})
+}
+
+func TestWeightedLeaveMovesOnlyTheOrphans(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := settled(t)
+		if len(in.members) == 1 {
+			return
+		}
+		in = in.without(rapid.IntRange(0, len(in.members)-1).Draw(t, "gone"))
+		for _, mv := range in.plan().Moves {
+			if mv.From != none {
+				t.Fatalf("%+v", mv)
+			}
+		}
+	})
+}
+
+func TestWeightedJoinMovesOnlyToTheJoiner(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := settled(t)
+		j := rapid.IntRange(0, len(in.members)).Draw(t, "joiner")
+		for _, mv := range in.joinedBy(j).plan().Moves {
+			if int(mv.To) != j {
+				t.Fatalf("%+v, the joiner is %d", mv, j)
+			}
+		}
+	})
+}
+
+func TestBalanceMovesShrinkTheSpread(t *testing.T) {
+	s := shape{maxMembers: 8, maxItems: 60, weighted: true, capacities: true}
+	rapid.Check(t, func(t *rapid.T) {
+		in := s.generator().Draw(t, "input")
+		for j := range in.members {
+			if c := &in.members[j].Capacity; *c > 0 {
+				*c = max(*c, in.held()[j]) // nothing has to move
+			}
+		}
+		squares := func(loads []uint64) (sum uint64) {
+			for _, l := range loads {
+				sum += l * l
+			}
+			return sum
+		}
+		p := in.plan()
+		before, after := squares(in.held()), squares(p.Loads)
+		if len(p.Moves) > 0 && after >= before {
+			t.Fatalf("%d moves, loads %v become %v", len(p.Moves), in.held(), p.Loads)
+		}
+	})
+}
+
+func TestOneGiantDoesNotStopTheOthersFromBeingShared(t *testing.T) {
+	in := fresh(4, 301)
+	for i := range in.items {
+		in.items[i].Weight = uint64(1 + i%3)
+		in.items[i].Owner = int32(i % 3)
+	}
+	in.items[0].Weight = 1_000_000
+	p := in.plan()
+	// The giant's owner holds 99 besides; the 500 of the others are to be shared by three.
+	for j, load := range p.Loads[1:] {
+		if load < 160 || load > 173 {
+			t.Errorf("loads %v: member %d should hold about 166", p.Loads, j+1)
+		}
+	}
+}
