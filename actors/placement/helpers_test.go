@@ -2,6 +2,7 @@ package placement_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	"pgregory.net/rapid"
@@ -63,6 +64,8 @@ func (in input) room(j int, load, w uint64) bool {
 	return !m.Drain && (m.Capacity == 0 || load+w <= m.Capacity)
 }
 
+var weights = []uint64{1, 0, 2, 3, 5, 10, 40}
+
 // shape says what an input may hold.
 type shape struct {
 	maxMembers, maxItems int
@@ -75,31 +78,38 @@ type shape struct {
 
 func (s shape) generator() *rapid.Generator[input] {
 	return rapid.Custom(func(t *rapid.T) input {
+		// The sizes are drawn one by one so that a failure shrinks to a small input; the rest comes from a seed, because
+		// rapid's own numbers are mostly small ones, and its inputs would be too even.
 		var in input
-		m := rapid.IntRange(1, s.maxMembers).Draw(t, "members")
-		n := rapid.IntRange(0, s.maxItems).Draw(t, "items")
-		unit := rapid.SampledFrom([]uint64{0, 1, 7}).Draw(t, "unit")
+		m := s.maxMembers - rapid.IntRange(0, s.maxMembers-1).Draw(t, "fewer members")
+		n := s.maxItems - rapid.IntRange(0, s.maxItems).Draw(t, "fewer items")
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		unit := []uint64{0, 1, 7}[r.IntN(3)]
+		average := 4 * n / m
 		for j := range m {
 			mem := placement.Member{ID: fmt.Sprintf("m%03d", j)}
-			if s.capacities && rapid.Bool().Draw(t, "limited") {
-				mem.Capacity = uint64(rapid.IntRange(1, 3*n+1).Draw(t, "capacity"))
+			if s.capacities && r.IntN(2) == 0 {
+				mem.Capacity = uint64(1 + r.IntN(2*average+2))
 			}
-			mem.Drain = s.drains && rapid.IntRange(0, 4).Draw(t, "drain") == 0
+			mem.Drain = s.drains && r.IntN(5) == 0
 			in.members = append(in.members, mem)
 		}
 		// Few owners make uneven inputs, as after a join.
-		owners := rapid.IntRange(1, m).Draw(t, "owners")
+		owners := 1 + r.IntN(m)
+		// Mixed or all alike, few of them free or nearly all.
+		heavy := 1 + r.IntN(len(weights))
+		free, leaving, pinned := r.IntN(100), r.IntN(60), r.IntN(60)
 		for i := range n {
 			it := placement.NewItem(fmt.Sprintf("w%04d", i), unit)
 			if s.weighted {
-				it.Weight = rapid.SampledFrom([]uint64{0, 1, 2, 3, 5, 10, 40}).Draw(t, "weight")
+				it.Weight = weights[r.IntN(heavy)]
 			}
-			if !s.transit || rapid.IntRange(0, 3).Draw(t, "free") > 0 {
-				it.Owner = int32(rapid.IntRange(0, owners-1).Draw(t, "owner"))
-				it.Leaving = s.transit && rapid.IntRange(0, 3).Draw(t, "leaving") == 0
+			if !s.transit || r.IntN(100) >= free {
+				it.Owner = int32(r.IntN(owners))
+				it.Leaving = s.transit && r.IntN(100) < leaving
 			}
-			if s.pins && rapid.IntRange(0, 4).Draw(t, "pinned") == 0 {
-				it.Pin = int32(rapid.IntRange(0, m).Draw(t, "pin")) // m: absent
+			if s.pins && r.IntN(100) < pinned {
+				it.Pin = int32(r.IntN(m + 1)) // m: absent
 			}
 			in.items = append(in.items, it)
 		}

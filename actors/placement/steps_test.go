@@ -1,6 +1,7 @@
 package placement_test
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -12,12 +13,14 @@ import (
 // each at its own pace, with a new plan before every step.
 type execution struct {
 	input
+	pace             int // chance of each step, in percent
 	releases, grants int
 }
 
 // step does each possible thing to each item with a chance, and tells whether anything is left to do.
 func (e *execution) step(t *rapid.T) (busy bool) {
-	happens := rapid.SampledFrom([]bool{false, true, true})
+	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "step"), 0))
+	happens := func() bool { return r.IntN(100) < e.pace }
 	p := e.plan()
 	leaves := make(map[int32]bool)
 	for _, mv := range p.Moves {
@@ -27,7 +30,7 @@ func (e *execution) step(t *rapid.T) (busy bool) {
 		it := &e.items[i]
 		if it.Leaving && !leaves[int32(i)] {
 			busy = true
-			if happens.Draw(t, "call back") {
+			if happens() {
 				it.Leaving = false
 			}
 		}
@@ -39,7 +42,7 @@ func (e *execution) step(t *rapid.T) (busy bool) {
 		}
 		busy = true
 		switch {
-		case !happens.Draw(t, "happens"):
+		case !happens():
 		case mv.From == none:
 			it.Owner = mv.To
 			e.grants++
@@ -54,6 +57,7 @@ func (e *execution) step(t *rapid.T) (busy bool) {
 }
 
 func (e *execution) run(t *rapid.T) {
+	e.pace = rapid.SampledFrom([]int{10, 50, 90}).Draw(t, "pace")
 	for range 1000 {
 		if !e.step(t) {
 			return
