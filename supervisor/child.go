@@ -1,0 +1,171 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// Defaults for the zero values of [Child] and [Tree].
+const (
+	DefaultStopTimeout  = 5 * time.Second
+	DefaultHealthyAfter = 30 * time.Second
+	DefaultMaxRestarts  = 10
+	DefaultPeriod       = time.Minute
+)
+
+// abortGrace is what is left to the children of a tree whose own StopTimeout is
+// over: they are all asked at once, because those that were waiting for their
+// turn have done nothing wrong and are often quick.
+const abortGrace = 100 * time.Millisecond
+
+// Restart says which endings of a child are followed by a new incarnation.
+// Names and meanings are those of Erlang/OTP's supervisor.
+type Restart int
+
+const (
+	// Permanent is the zero value: however it ended, the child is restarted.
+	Permanent Restart = iota
+	// Transient restarts the child unless it returned nil.
+	Transient
+	// Temporary never restarts the child.
+	Temporary
+)
+
+func (r Restart) String() string {
+	switch r {
+	case Permanent:
+		return "permanent"
+	case Transient:
+		return "transient"
+	case Temporary:
+		return "temporary"
+	}
+	return fmt.Sprintf("Restart(%d)", int(r))
+}
+
+// MarshalText makes reports readable.
+func (r Restart) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// Child says how to run and keep one actor. Name and one of Run and Tree are
+// required; every other zero value is a sensible default.
+type Child struct {
+	// Name is unique among its siblings and holds no '/'.
+	Name string
+
+	// Run is the actor. It runs until its context ends and then returns; what it
+	// returns after that does not matter. An end before that is a failure, except
+	// nil for Transient and Temporary children. Goroutines that it starts itself
+	// are its own: the supervisor cannot catch their panics.
+	Run func(ctx context.Context) error
+
+	// Tree is a nested supervisor. Each incarnation starts from this description:
+	// dynamic children of the one before are not carried over.
+	Tree *Tree
+
+	Restart Restart
+
+	// Gate holds the next sibling back until this child has called [Ready]; a Tree
+	// is ready when all of its children have started and its gated ones are ready.
+	// A gated child that is done (nil, Transient or Temporary) opens its gate; a
+	// Temporary one that fails before it was ready escalates, because nothing could
+	// ever open it.
+	Gate bool
+
+	// StopTimeout is how long the child may take to stop after its context ended;
+	// then it is abandoned and named in a [StuckError]. Default 5 s. A Tree has by
+	// default no deadline of its own, only those of what is inside; with one, all
+	// that is left inside when it is over is asked to stop at once and
+	// has 100 ms.
+	StopTimeout time.Duration
+
+	// Backoff returns a new policy for this child; called once, at its first
+	// failure. Default: 100 ms doubling up to 10 s, jitter 0.5, for ever. A policy
+	// that returns backoff.Stop gives the child up: that escalates. Mind that
+	// backoff.NewExponentialBackOff stops after 15 minutes unless told otherwise.
+	Backoff func() backoff.BackOff
+
+	// HealthyAfter is the length of a run that resets the backoff. Default 30 s.
+	HealthyAfter time.Duration
+}
+
+func (c *Child) validate(parent string) error {
+	path := parent + "/" + c.Name
+	switch {
+	case c.Name == "":
+		return fmt.Errorf("supervisor: a child of %s has no name: set Child.Name", parent)
+	case strings.Contains(c.Name, "/"):
+		return fmt.Errorf("supervisor: child %q of %s: a name must not hold '/', it separates the levels of a path", c.Name, parent)
+	case c.Run == nil && c.Tree == nil:
+		return fmt.Errorf("supervisor: %s has nothing to run: set Child.Run or Child.Tree", path)
+	case c.Run != nil && c.Tree != nil:
+		return fmt.Errorf("supervisor: %s has both Run and Tree: set one of them", path)
+	case c.Restart < Permanent || c.Restart > Temporary:
+		return fmt.Errorf("supervisor: %s: unknown restart type %d: use Permanent, Transient or Temporary", path, c.Restart)
+	case c.StopTimeout < 0:
+		return fmt.Errorf("supervisor: %s: negative StopTimeout %v: use 0 for the default", path, c.StopTimeout)
+	case c.HealthyAfter < 0:
+		return fmt.Errorf("supervisor: %s: negative HealthyAfter %v: use 0 for the default", path, c.HealthyAfter)
+	}
+	if c.Tree != nil {
+		return c.Tree.validate(path)
+	}
+	return nil
+}
+
+// stopTimeout is 0 for a tree without a deadline of its own.
+func (c *Child) stopTimeout() time.Duration {
+	if c.StopTimeout == 0 && c.Tree == nil {
+		return DefaultStopTimeout
+	}
+	return c.StopTimeout
+}
+
+func (c *Child) healthyAfter() time.Duration {
+	if c.HealthyAfter == 0 {
+		return DefaultHealthyAfter
+	}
+	return c.HealthyAfter
+}
+
+func (c *Child) newBackoff() backoff.BackOff {
+	if c.Backoff != nil {
+		if b := c.Backoff(); b != nil {
+			return b
+		}
+	}
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(100*time.Millisecond),
+		backoff.WithMaxInterval(10*time.Second),
+		backoff.WithMultiplier(2),
+		backoff.WithRandomizationFactor(0.5),
+		backoff.WithMaxElapsedTime(0),
+	)
+}
+
+var errGaveUp = errors.New("its backoff policy gave up")
+
+// delay asks the child's policy how long to wait after a run of the given
+// length. The policy is the user's code inside of our loop: a panic there must
+// not take the supervisor down and leave the siblings without one.
+func (c *child) delay(ran time.Duration) (d time.Duration, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("its backoff policy panicked: %v", v)
+		}
+	}()
+	if c.policy == nil {
+		c.policy = c.def.newBackoff()
+		c.policy.Reset()
+	} else if ran >= c.def.healthyAfter() {
+		c.policy.Reset()
+	}
+	if d = c.policy.NextBackOff(); d < 0 {
+		return 0, errGaveUp
+	}
+	return d, nil
+}

@@ -1,0 +1,56 @@
+// Package supervisor keeps the goroutines of a service running, and stops them
+// in order. It is a library of its own: a tree of supervisors in the manner of
+// Erlang/OTP, for functions of the form func(context.Context) error.
+//
+// A [Child] is a function, or a [Tree] of them. [New] checks the tree,
+// [Supervisor.Run] runs it beside whatever else the host does.
+//
+// # Guarantees
+//
+//  1. Children start in order; after a gated child, only when it is ready. They
+//     stop in reverse, one at a time (or all at once: Tree.StopTogether), each with
+//     its own deadline.
+//  2. No two incarnations of a child overlap, ever: one starts only after the
+//     goroutine of the one before has ended. Where that is not to be had, the tree
+//     escalates.
+//  3. A child that ended is restarted as its Restart type says (Permanent,
+//     Transient, Temporary), after its own backoff, with those siblings that the
+//     Strategy names (OneForOne, OneForAll, RestForOne). A healthy run resets the
+//     backoff.
+//  4. More than MaxRestarts restarts within Period escalate: the supervisor stops
+//     its children and fails as a child of its parent, which applies its own rules.
+//     At the root, Run returns an *[EscalationError] with the causes of all levels.
+//     [Escalate] goes there directly.
+//  5. nil, an error, a panic (also panic(nil)) and runtime.Goexit are told apart.
+//     A child whose context is done has stopped, whatever it returns; a context
+//     error of someone else's is a failure like any other.
+//  6. Run returns when every child has stopped or was abandoned. A child that does
+//     not stop in time is abandoned, and named with its path and its goroutines'
+//     stacks in a *[StuckError]; it keeps no other from being stopped.
+//  7. Children may be started and stopped while running ([Of], [Group]), in constant
+//     time each, and are supervised like the others.
+//  8. [Supervisor.Report] and [Supervisor.Subscribe] show what is going on, and never
+//     wait for a child, nor make one wait.
+//  9. Every child's goroutine, and those that it starts, carry the pprof label
+//     actor=<path>.
+//
+// # Not guaranteed
+//
+// Go cannot end a goroutine: an abandoned child runs on, and is only counted and
+// named. A panic in a goroutine that a child started itself ends the process: start
+// a child instead. Nothing is kept across restarts: state that must survive an
+// incarnation lives outside of it. A supervisor whose children are all done goes on
+// until it is stopped. The logger and the backoff policies run inside of
+// the supervisor's own goroutine: they must not block.
+//
+// # Compared with others
+//
+// oklog/run runs a flat list of actors until the first one returns, then
+// interrupts all at once: no restarts, no order, no deadlines. thejerf/suture
+// restarts, with one backoff for a whole supervisor and one-for-one only;
+// it stops all services at once and has no readiness. Erlang/OTP has the strategies,
+// restart types and intensity that are used here; it can kill a process that will
+// not stop, and has no backoff. juju/worker/dependency orders by
+// declared dependencies rather than by position, restarts dependents, and never
+// escalates but for fatal errors.
+package supervisor

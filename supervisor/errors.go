@@ -1,0 +1,184 @@
+package supervisor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+var (
+	// ErrStopped is returned when a supervisor's incarnation has ended or is
+	// stopping: no child can be started or found there any more.
+	ErrStopped = errors.New("supervisor: stopped")
+	// ErrDuplicate is returned when a sibling of that name exists, be it one that
+	// was abandoned and has not ended yet.
+	ErrDuplicate = errors.New("supervisor: a child of this name exists")
+	// ErrUnknown is returned when there is no child of that name.
+	ErrUnknown = errors.New("supervisor: no child of this name")
+	// ErrGoexit is the cause when a child ended its goroutine by runtime.Goexit.
+	ErrGoexit = errors.New("supervisor: the child called runtime.Goexit")
+	// ErrReturned is the cause when a Permanent child returned nil although
+	// nobody had asked it to stop.
+	ErrReturned = errors.New("supervisor: the child returned nil before it was asked to stop")
+)
+
+// Kind tells the endings of a child apart.
+type Kind string
+
+const (
+	KindNil    Kind = "nil"    // returned nil
+	KindError  Kind = "error"  // returned an error; for a Tree: escalated
+	KindPanic  Kind = "panic"  // panicked, also with nil; the error is a *PanicError
+	KindGoexit Kind = "goexit" // called runtime.Goexit; the error is ErrGoexit
+	KindStuck  Kind = "stuck"  // did not stop in time; the error is a *StuckError
+)
+
+// Cause is one end of one child: an entry of the history that an
+// [EscalationError] carries.
+type Cause struct {
+	Path        string
+	Incarnation int
+	When        time.Time
+	Kind        Kind
+	Err         error
+}
+
+func (c Cause) String() string {
+	return fmt.Sprintf("%s (incarnation %d): %s: %v", c.Path, c.Incarnation, c.Kind, c.Err)
+}
+
+// MarshalJSON writes the error as its text.
+func (c Cause) MarshalJSON() ([]byte, error) {
+	text := ""
+	if c.Err != nil {
+		text = c.Err.Error()
+	}
+	return json.Marshal(struct {
+		Path        string    `json:"path"`
+		Incarnation int       `json:"incarnation"`
+		When        time.Time `json:"when"`
+		Kind        Kind      `json:"kind"`
+		Err         string    `json:"err"`
+	}{c.Path, c.Incarnation, c.When, c.Kind, text})
+}
+
+// EscalationError says that a supervisor gave up, and carries why.
+type EscalationError struct {
+	// Path of the supervisor that gave up.
+	Path string
+	// Reason in plain words.
+	Reason string
+	// Causes, oldest first: the failures of its children within Period, the last
+	// one being what broke it (at most the newest 100 when MaxRestarts is negative).
+	// The Err of a nested supervisor is its own *EscalationError, so all levels are
+	// in it.
+	Causes []Cause
+}
+
+// Error is one line, down to the last cause. See History and %+v for all.
+func (e *EscalationError) Error() string {
+	if len(e.Causes) == 0 {
+		return fmt.Sprintf("supervisor %s gave up: %s", e.Path, e.Reason)
+	}
+	return fmt.Sprintf("supervisor %s gave up: %s: %v", e.Path, e.Reason, e.Causes[len(e.Causes)-1])
+}
+
+// Unwrap gives the errors of the causes to errors.Is and errors.As.
+func (e *EscalationError) Unwrap() []error {
+	errs := make([]error, 0, len(e.Causes))
+	for _, c := range e.Causes {
+		if c.Err != nil {
+			errs = append(errs, c.Err)
+		}
+	}
+	return errs
+}
+
+// History is every cause through all levels, oldest first: what a nested
+// supervisor gave up for comes before its giving up.
+func (e *EscalationError) History() []Cause {
+	var all []Cause
+	for _, c := range e.Causes {
+		if inner, ok := c.Err.(*EscalationError); ok {
+			all = append(all, inner.History()...)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// Format prints with %+v the whole history, a line for each cause.
+func (e *EscalationError) Format(f fmt.State, verb rune) {
+	if verb != 'v' || !f.Flag('+') {
+		fmt.Fprint(f, e.Error())
+		return
+	}
+	fmt.Fprintf(f, "supervisor %s gave up: %s", e.Path, e.Reason)
+	for _, c := range e.History() {
+		text := fmt.Sprint(c.Err)
+		if inner, ok := c.Err.(*EscalationError); ok {
+			text = "gave up: " + inner.Reason
+		}
+		fmt.Fprintf(f, "\n%s%s %s (incarnation %d): %s: %s", strings.Repeat("  ", strings.Count(c.Path, "/")),
+			c.When.Format("15:04:05.000"), c.Path, c.Incarnation, c.Kind, text)
+	}
+}
+
+// PanicError is the cause when a child panicked.
+type PanicError struct {
+	// Value given to panic; for panic(nil) a *runtime.PanicNilError.
+	Value any
+	// Stack of the panicking goroutine, as of runtime/debug.Stack.
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Unwrap gives the panic's value when it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// Escalate wraps an error that no restart can mend. A child that returns it
+// while it should run is not restarted: the whole tree escalates to the root at
+// once, whatever budgets are left. nil stays nil.
+//
+// It counts for the tree that the child is in. When the root returned it to its
+// host, and the host is a child of yet another supervisor, that one treats it as
+// any failure.
+func Escalate(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &escalation{err}
+}
+
+type escalation struct{ err error }
+
+func (e *escalation) Error() string { return e.err.Error() }
+func (e *escalation) Unwrap() error { return e.err }
+
+// asksToEscalate looks through wrapped and joined errors, but not into another
+// supervisor's history: that one has been dealt with.
+func asksToEscalate(err error) bool {
+	switch e := err.(type) {
+	case nil:
+		return false
+	case *escalation:
+		return true
+	case *EscalationError:
+		return false
+	case interface{ Unwrap() error }:
+		return asksToEscalate(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			if asksToEscalate(err) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,165 @@
+package supervisor
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// EventType says what happened.
+type EventType string
+
+const (
+	EventStarted    EventType = "started"
+	EventReady      EventType = "ready"
+	EventEnded      EventType = "ended"      // by itself: Kind, Err
+	EventRestarting EventType = "restarting" // will be started again: After, and why: Kind, Err
+	EventEscalated  EventType = "escalated"  // the supervisor at Path gave up: Err is its *EscalationError
+	EventStopping   EventType = "stopping"   // was asked to stop
+	EventStopped    EventType = "stopped"    // ended after it was asked: Kind, Err
+	EventStuck      EventType = "stuck"      // did not stop in time and was abandoned: Err is a *StuckError
+	EventEndedLate  EventType = "ended-late" // had been abandoned, and has ended after all
+)
+
+// Event is one step in the life of a child or of the root.
+type Event struct {
+	At          time.Time
+	Type        EventType
+	Path        string
+	Incarnation int
+	Kind        Kind
+	Err         error
+	After       time.Duration
+	// Dropped counts the events that this subscriber lost just before this one.
+	Dropped uint64
+}
+
+// hub hands events to subscribers. Without any, an event costs one load.
+type hub struct {
+	mu   sync.Mutex
+	subs atomic.Pointer[[]*Subscription]
+}
+
+func (h *hub) publish(e Event) {
+	subs := h.subs.Load()
+	if subs == nil || len(*subs) == 0 {
+		return
+	}
+	e.At = time.Now()
+	for _, s := range *subs {
+		s.push(e)
+	}
+}
+
+// change replaces the list: publishers never wait for it.
+func (h *hub) change(f func([]*Subscription) []*Subscription) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var subs []*Subscription
+	if old := h.subs.Load(); old != nil {
+		subs = slices.Clone(*old)
+	}
+	subs = f(subs)
+	h.subs.Store(&subs)
+}
+
+// Subscribe opens a stream of the events from now on, over all Runs, until it
+// is closed. It keeps the newest size events (at least 1) that have not been
+// read; older ones are dropped, and counted in the next one read. So a slow
+// reader never delays the supervisor, always gets the newest, and knows
+// what it missed. Events of one child come in order; those of different
+// supervisors in the tree may overtake one another by a moment.
+func (s *Supervisor) Subscribe(size int) *Subscription {
+	sub := &Subscription{hub: &s.hub, size: max(size, 1), wake: make(chan struct{}, 1)}
+	s.hub.change(func(subs []*Subscription) []*Subscription { return append(subs, sub) })
+	return sub
+}
+
+// Subscription is a bounded stream of events, for one reader.
+type Subscription struct {
+	hub  *hub
+	size int
+	wake chan struct{}
+
+	mu      sync.Mutex
+	ring    []Event
+	first   int // of the oldest in a full ring
+	dropped uint64
+	closed  bool
+}
+
+func (s *Subscription) push(e Event) {
+	s.mu.Lock()
+	switch {
+	case s.closed:
+	case len(s.ring) < s.size:
+		s.ring = append(s.ring, e)
+	default:
+		s.ring[s.first] = e
+		s.first = (s.first + 1) % s.size
+		s.dropped++
+	}
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Pending takes, without waiting, what has not been read.
+func (s *Subscription) Pending() []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.ring) == 0 {
+		return nil
+	}
+	events := slices.Concat(s.ring[s.first:], s.ring[:s.first])
+	events[0].Dropped = s.dropped
+	s.ring, s.first, s.dropped = s.ring[:0], 0, 0
+	return events
+}
+
+// All gives the events as they come, until ctx ends or the subscription is
+// closed; what is pending then is still given.
+func (s *Subscription) All(ctx context.Context) iter.Seq[Event] {
+	return func(yield func(Event) bool) {
+		for {
+			over := ctx.Err() != nil || s.isClosed()
+			for _, e := range s.Pending() {
+				if !yield(e) {
+					return
+				}
+			}
+			if over {
+				return
+			}
+			select {
+			case <-ctx.Done():
+			case <-s.wake:
+			}
+		}
+	}
+}
+
+func (s *Subscription) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// Close ends the stream. It may be called more than once.
+func (s *Subscription) Close() {
+	s.hub.change(func(subs []*Subscription) []*Subscription {
+		return slices.DeleteFunc(subs, func(o *Subscription) bool { return o == s })
+	})
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,179 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// unlimitedHistory is how many causes a supervisor that never escalates keeps.
+const unlimitedHistory = 100
+
+// ended decides what follows on the end of a run.
+func (l *loop) ended(r *run, e end) {
+	c := r.c
+	asked := c.state == StateStopping
+	if e.kind == KindNil && !asked && c.def.Restart == Permanent {
+		e.err = ErrReturned
+	}
+	l.alive--
+	l.deadlines.clear(c)
+	cause := Cause{Path: c.path, Incarnation: r.incarnation, When: time.Now(), Kind: e.kind, Err: e.err}
+	if asked {
+		l.publish(Event{Type: EventStopped, Kind: e.kind, Err: e.err}, c)
+		l.noteBadStop(c, &cause)
+	} else {
+		c.last = &cause
+		l.publish(Event{Type: EventEnded, Kind: e.kind, Err: e.err}, c)
+	}
+	switch {
+	case c.remove:
+		l.drop(c)
+	case l.stopping:
+		l.settle(c, StateStopped)
+	case asked:
+		l.rejoin(c)
+	case e.fatal:
+		l.settle(c, StateFailed)
+		l.escalate("a child asked for it", true, cause)
+	case l.sweeping && c.pos >= l.from:
+		l.joinSweep(c, cause)
+	case c.def.Restart == Permanent, c.def.Restart == Transient && e.kind != KindNil:
+		l.fail(r, cause)
+	default:
+		l.retire(c, cause)
+	}
+}
+
+// noteBadStop logs what a child did on its way out when that is worth a look.
+// Its context was done: it has stopped, whatever it says.
+func (l *loop) noteBadStop(c *child, cause *Cause) {
+	if cause.Kind == KindNil || errors.Is(cause.Err, context.Canceled) {
+		return
+	}
+	c.last = cause
+	l.log.Warn("child-failed-while-stopping", "path", c.path, "kind", string(cause.Kind), "err", cause.Err)
+}
+
+// settle ends a static child for good, or until a group restart.
+func (l *loop) settle(c *child, s State) {
+	if c.lingers {
+		s = StateStuck
+	}
+	l.setState(c, s)
+}
+
+// rejoin readies a child that was stopped with its group for the group's start.
+func (l *loop) rejoin(c *child) {
+	switch {
+	case c.def.Restart != Temporary:
+		l.settle(c, StateWaiting)
+	case c.dynamic:
+		l.drop(c)
+	default:
+		l.settle(c, StateStopped)
+	}
+}
+
+// joinSweep is for a child that ended by itself while its group was being
+// stopped: its turn had not come yet. The group is started again anyhow, so this
+// is not counted as another restart.
+func (l *loop) joinSweep(c *child, cause Cause) {
+	again := c.def.Restart == Permanent || c.def.Restart == Transient && (cause.Kind != KindNil || !c.dynamic)
+	if !again {
+		l.retire(c, cause)
+		return
+	}
+	if cause.Kind != KindNil || c.def.Restart == Permanent {
+		l.logFailure(cause, "restart", "with its group")
+	}
+	l.settle(c, StateWaiting)
+}
+
+// retire is for a child that is not restarted.
+func (l *loop) retire(c *child, cause Cause) {
+	failed := cause.Kind != KindNil
+	blocked := failed && c.def.Gate && !c.ready && l.next == c
+	if failed {
+		l.logFailure(cause, "restart", "none")
+	}
+	switch {
+	case c.dynamic:
+		l.drop(c)
+	case failed:
+		l.settle(c, StateFailed)
+	default:
+		l.settle(c, StateDone)
+	}
+	if blocked {
+		l.escalate("a gated temporary child failed before it was ready", false, cause)
+	}
+}
+
+// fail restarts a child after its backoff, with those that its strategy names,
+// unless there were too many restarts.
+func (l *loop) fail(r *run, cause Cause) {
+	c := r.c
+	limit, period := l.tree.maxRestarts(), l.tree.period()
+	l.remember(cause)
+	if limit >= 0 && len(l.history) > limit {
+		l.settle(c, StateFailed)
+		l.giveUp(fmt.Sprintf("more than %d restarts within %v", limit, period), false)
+		return
+	}
+	wait, err := c.delay(cause.When.Sub(r.started))
+	if err != nil {
+		l.settle(c, StateFailed)
+		l.giveUp(err.Error(), false)
+		return
+	}
+	c.restarts++
+	l.setState(c, StateBackoff)
+	l.deadlines.set(c, cause.When.Add(wait))
+	l.publish(Event{Type: EventRestarting, After: wait, Kind: cause.Kind, Err: cause.Err}, c)
+	l.logFailure(cause, "restart_in", wait)
+	switch l.tree.Strategy {
+	case OneForAll:
+		l.beginSweep(0)
+	case RestForOne:
+		l.beginSweep(c.pos)
+	}
+}
+
+func (l *loop) logFailure(cause Cause, more ...any) {
+	args := append([]any{"path", cause.Path, "incarnation", cause.Incarnation, "kind", string(cause.Kind), "err", cause.Err}, more...)
+	if p, ok := cause.Err.(*PanicError); ok {
+		args = append(args, "stack", string(p.Stack))
+	}
+	l.log.Warn("child-failed", args...)
+}
+
+// remember keeps the failures of the last period.
+func (l *loop) remember(cause Cause) {
+	old := 0
+	for old < len(l.history) && cause.When.Sub(l.history[old].When) >= l.tree.period() {
+		old++
+	}
+	if l.tree.maxRestarts() < 0 && len(l.history)-old >= unlimitedHistory {
+		old = len(l.history) - unlimitedHistory + 1
+	}
+	l.history = append(l.history[old:], cause)
+}
+
+func (l *loop) escalate(reason string, fatal bool, cause Cause) {
+	l.remember(cause)
+	l.giveUp(reason, fatal)
+}
+
+// giveUp stops everything; the error goes to the parent when that is done.
+func (l *loop) giveUp(reason string, fatal bool) {
+	if l.stopping {
+		return
+	}
+	l.escalated = &EscalationError{Path: l.path, Reason: reason, Causes: l.history}
+	l.fatal = fatal
+	l.hub.publish(Event{Type: EventEscalated, Path: l.path, Incarnation: l.incarnation, Err: l.escalated})
+	l.log.Error("supervisor-escalated", "path", l.path, "reason", reason, "err", l.escalated)
+	l.stop()
+}

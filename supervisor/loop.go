@@ -1,0 +1,300 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// loop is one incarnation of one supervisor. All of its state belongs to the
+// goroutine in run; everybody else sends messages. It never waits for a child:
+// it starts, asks and notes, and looks again when something has happened.
+//
+// What it wants to be is described by two cursors. next is the first child that
+// has not been started in order; sweep, when stopping a group in reverse, is the
+// child that is being stopped. advance moves both as far as they go.
+type loop struct {
+	loopConfig
+	inbox inbox
+	group Group
+	over  chan struct{} // closed when final is set
+	final snapshot
+
+	children  list
+	byName    map[string]*child
+	deadlines deadlines
+	alive     int // goroutines that were not abandoned
+	cooling   int // children in StateBackoff
+
+	next     *child
+	sweep    *child
+	sweeping bool
+	from     uint64 // the sweep goes down to this position
+	announce bool   // onReady has been called
+
+	stopping  bool // for good
+	aborted   bool // the deadline for all of it is over
+	escalated *EscalationError
+	fatal     bool
+	history   []Cause
+	since     time.Time // of the state
+}
+
+type loopConfig struct {
+	path        string
+	id          string
+	incarnation int
+	tree        *Tree
+	hub         *hub
+	log         *slog.Logger
+	base        context.Context // what children inherit: values, never an end
+	root        bool
+	onReady     func()
+}
+
+func newLoop(cfg loopConfig) *loop {
+	l := &loop{loopConfig: cfg, byName: make(map[string]*child), over: make(chan struct{}), since: time.Now()}
+	l.inbox.wake = make(chan struct{}, 1)
+	l.group.l = l
+	for i := range l.tree.Children {
+		l.add(l.tree.Children[i], false)
+	}
+	l.next = l.children.head
+	return l
+}
+
+// result is what became of an incarnation of a supervisor.
+type result struct {
+	escalated *EscalationError
+	fatal     bool
+	leftovers []*run // abandoned, and not seen to end
+}
+
+func (r result) err() error {
+	var errs []error
+	if r.escalated != nil {
+		errs = append(errs, r.escalated)
+	}
+	if left := lingering(r.leftovers); len(left) > 0 {
+		errs = append(errs, stuckError(left))
+	}
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
+}
+
+func (l *loop) run(ctx context.Context) result {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	defer timer.Stop()
+	done := ctx.Done()
+	if ctx.Err() != nil {
+		done = nil
+		l.stop()
+	}
+	l.advance()
+	for !l.finished() {
+		var expired <-chan time.Time
+		if len(l.deadlines) > 0 {
+			timer.Reset(time.Until(l.deadlines[0].due))
+			expired = timer.C
+		}
+		select {
+		case <-done:
+			done = nil
+			l.stop()
+		case <-l.inbox.wake:
+			for _, m := range l.inbox.take() {
+				m.apply(l)
+			}
+		case <-expired:
+			l.expire(time.Now())
+		}
+		l.advance()
+	}
+	return l.finish()
+}
+
+func (l *loop) finished() bool { return l.stopping && !l.sweeping && l.alive == 0 }
+
+func (l *loop) finish() result {
+	res := result{escalated: l.escalated, fatal: l.fatal}
+	for c := l.children.head; c != nil; c = c.next {
+		switch {
+		case c.lingers && c.leftovers != nil:
+			res.leftovers = append(res.leftovers, c.leftovers...)
+		case c.lingers:
+			res.leftovers = append(res.leftovers, c.current.Load())
+		}
+	}
+	l.since = time.Now()
+	l.final = l.snapshot()
+	close(l.over)
+	rest := l.inbox.close()
+	for c := l.children.head; c != nil; c = c.next {
+		if !c.lingers {
+			close(c.done)
+		}
+	}
+	for _, m := range rest {
+		m.refuse(l)
+	}
+	return res
+}
+
+// advance does all that can be done now without waiting.
+func (l *loop) advance() {
+	for l.sweepOn() && !l.stopping {
+		if l.cooling > 0 && l.tree.Strategy != OneForOne {
+			return
+		}
+		if l.startOn() {
+			return
+		}
+	}
+}
+
+// startOn starts children in order up to a closed gate. It reports false when a
+// start led to a sweep.
+func (l *loop) startOn() bool {
+	for c := l.next; c != nil; c = l.next {
+		if c.state == StateWaiting || c.lingers && c.state == StateStuck && !c.remove {
+			if !l.start(c) {
+				return false
+			}
+		}
+		if c.def.Gate && !c.ready && (c.alive() || c.state == StateBackoff) {
+			return true
+		}
+		l.next = c.next
+	}
+	if !l.announce {
+		l.announce, l.since = true, time.Now()
+		l.onReady()
+	}
+	return true
+}
+
+// start runs a new incarnation, but never beside an older one: then it
+// escalates and reports false.
+func (l *loop) start(c *child) bool {
+	if c.lingers {
+		stuck := stuckError(lingering(c.abandoned()))
+		l.escalate("it cannot restart a child that is still running", false, Cause{
+			Path: c.path, Incarnation: c.incarnation, When: time.Now(), Kind: KindStuck, Err: stuck,
+		})
+		return false
+	}
+	c.incarnation++
+	c.ready = false
+	r := &run{c: c, l: l, incarnation: c.incarnation, started: time.Now(), gone: make(chan struct{})}
+	r.id = l.id + "." + newRunID(context.Background())
+	r.ctx, r.cancel = context.WithCancel(context.WithValue(l.base, runKey{}, r))
+	c.current.Store(r)
+	if c.def.Tree != nil {
+		r.sub = newLoop(loopConfig{
+			path: c.path, id: r.id, incarnation: c.incarnation, tree: c.def.Tree,
+			hub: l.hub, log: l.log, base: context.WithoutCancel(r.ctx),
+			onReady: func() { Ready(r.ctx) },
+		})
+	}
+	l.alive++
+	if c.def.Gate || c.def.Tree != nil {
+		l.setState(c, StateStarting)
+	} else {
+		l.setState(c, StateRunning)
+	}
+	l.publish(Event{Type: EventStarted}, c)
+	r.spawn()
+	return true
+}
+
+func (l *loop) becameReady(r *run) {
+	c := r.c
+	if c.current.Load() != r || !c.alive() {
+		return
+	}
+	c.ready = true
+	if c.state == StateStarting {
+		l.setState(c, StateRunning)
+	}
+	l.publish(Event{Type: EventReady}, c)
+}
+
+// expire handles all deadlines that are over: restarts that are due, and
+// children that were asked to stop and are still there.
+func (l *loop) expire(now time.Time) {
+	var late []*child
+	for c := l.deadlines.popDue(now); c != nil; c = l.deadlines.popDue(now) {
+		switch {
+		case c.state == StateBackoff && l.stopping:
+			l.setState(c, StateStopped)
+		case c.state == StateBackoff:
+			l.setState(c, StateWaiting)
+			if l.tree.Strategy == OneForOne && !l.start(c) {
+				return
+			}
+		case c.def.Tree != nil:
+			c.current.Load().sub.inbox.post(abortMsg{})
+		default:
+			late = append(late, c)
+		}
+	}
+	l.abandon(late, now)
+}
+
+func (l *loop) add(def Child, dynamic bool) *child {
+	c := &child{
+		def: def, path: l.path + "/" + def.Name, dynamic: dynamic,
+		state: StateWaiting, since: time.Now(), index: -1, done: make(chan struct{}),
+	}
+	l.children.append(c)
+	l.byName[def.Name] = c
+	return c
+}
+
+// drop forgets a child that will not run again, once it is really gone.
+func (l *loop) drop(c *child) {
+	if c.lingers {
+		c.remove = true
+		l.setState(c, StateStuck)
+		l.answer(c, stuckError(lingering(c.abandoned())))
+		return
+	}
+	l.setState(c, StateStopped) // leaves the counters in order
+	l.deadlines.clear(c)
+	if l.next == c {
+		l.next = c.next
+	}
+	if l.sweep == c {
+		l.sweep = c.prev
+	}
+	l.children.unlink(c)
+	delete(l.byName, c.def.Name)
+	l.answer(c, nil)
+	close(c.done)
+}
+
+func (l *loop) answer(c *child, err error) {
+	for _, w := range c.waiters {
+		w <- err
+	}
+	c.waiters = nil
+}
+
+func (l *loop) setState(c *child, s State) {
+	if c.state == StateBackoff {
+		l.cooling--
+	}
+	if s == StateBackoff {
+		l.cooling++
+	}
+	c.state, c.since = s, time.Now()
+}
+
+func (l *loop) publish(e Event, c *child) {
+	e.Path, e.Incarnation = c.path, c.incarnation
+	l.hub.publish(e)
+}

@@ -1,0 +1,155 @@
+package supervisor
+
+import "time"
+
+// State of a child, or of a supervisor as its parent's child.
+type State string
+
+const (
+	StateWaiting  State = "waiting"  // for its turn to start
+	StateStarting State = "starting" // runs; gated or a Tree, and not ready yet
+	StateRunning  State = "running"
+	StateBackoff  State = "backoff"  // ended, will be started at NextRestart
+	StateStopping State = "stopping" // was asked to stop
+	StateStopped  State = "stopped"  // has stopped as asked
+	StateStuck    State = "stuck"    // did not stop in time, was abandoned, still runs
+	StateDone     State = "done"     // returned nil and is not restarted
+	StateFailed   State = "failed"   // failed and is not restarted
+)
+
+// Report is a picture of a tree. It can be marshalled to JSON.
+type Report struct {
+	Name  string    `json:"name"`
+	Path  string    `json:"path"`
+	State State     `json:"state"`
+	Since time.Time `json:"since,omitzero"` // of the state
+	// Incarnation counts starts: 1 is the first, 0 means never started.
+	Incarnation int `json:"incarnation"`
+	// Restarts counts those that the child's own end brought about, without those
+	// that it shared because of a sibling.
+	Restarts int     `json:"restarts"`
+	Restart  Restart `json:"restart"`
+	Ready    bool    `json:"ready"` // has called Ready in this incarnation
+	Dynamic  bool    `json:"dynamic,omitempty"`
+	// LastCause is its last end that nobody had asked for, or its last bad stop.
+	LastCause   *Cause    `json:"last_cause,omitempty"`
+	NextRestart time.Time `json:"next_restart,omitzero"` // in StateBackoff
+	// Strategy and Children of a supervisor, in starting order. Children of one
+	// that is not running are those of its last incarnation.
+	Strategy *Strategy `json:"strategy,omitempty"`
+	Children []Report  `json:"children,omitempty"`
+}
+
+// Report describes the whole tree as it is now: also before Run, and after it.
+// It does not wait for any child. Each level is exact; levels are asked one after
+// the other.
+func (s *Supervisor) Report() Report {
+	s.mu.Lock()
+	l := s.loop
+	s.mu.Unlock()
+	if l == nil {
+		return s.tree.report(s.name, s.name)
+	}
+	return l.report()
+}
+
+// Find looks for a path in the report.
+func (r *Report) Find(path string) (Report, bool) {
+	if r.Path == path {
+		return *r, true
+	}
+	for i := range r.Children {
+		if f, ok := r.Children[i].Find(path); ok {
+			return f, true
+		}
+	}
+	return Report{}, false
+}
+
+// report is what there is to say of a tree that has never run.
+func (t *Tree) report(name, path string) Report {
+	r := Report{Name: name, Path: path, State: StateWaiting, Strategy: &t.Strategy}
+	for i := range t.Children {
+		c := &t.Children[i]
+		cr := Report{Name: c.Name, Path: path + "/" + c.Name, State: StateWaiting}
+		if c.Tree != nil {
+			cr = c.Tree.report(cr.Name, cr.Path)
+		}
+		cr.Restart = c.Restart
+		r.Children = append(r.Children, cr)
+	}
+	return r
+}
+
+// snapshot is a level of a report, with the loops that know the levels below.
+type snapshot struct {
+	report Report
+	subs   map[int]*loop
+}
+
+type reportMsg struct{ reply chan snapshot }
+
+func (m reportMsg) apply(l *loop)  { m.reply <- l.snapshot() }
+func (m reportMsg) refuse(l *loop) { m.reply <- l.final }
+
+// report is called from any goroutine: so no loop ever waits for another.
+func (l *loop) report() Report {
+	m := reportMsg{make(chan snapshot, 1)}
+	var s snapshot
+	if l.inbox.post(m) {
+		s = <-m.reply
+	} else {
+		<-l.over
+		s = l.final
+	}
+	r := s.report
+	r.Children = append([]Report(nil), r.Children...)
+	for i, sub := range s.subs {
+		r.Children[i].Children = sub.report().Children
+	}
+	return r
+}
+
+func (l *loop) snapshot() snapshot {
+	s := snapshot{report: Report{
+		Name: l.path, Path: l.path, State: l.state(), Since: l.since,
+		Incarnation: l.incarnation, Ready: l.announce, Strategy: &l.tree.Strategy,
+	}}
+	for c := l.children.head; c != nil; c = c.next {
+		r := Report{
+			Name: c.def.Name, Path: c.path, State: c.state, Since: c.since, Incarnation: c.incarnation,
+			Restarts: c.restarts, Restart: c.def.Restart, Ready: c.ready && c.alive(), Dynamic: c.dynamic, LastCause: c.last,
+		}
+		if c.state == StateBackoff {
+			r.NextRestart = c.due
+		}
+		if t := c.def.Tree; t != nil {
+			r.Strategy = &t.Strategy
+			if run := c.current.Load(); run != nil {
+				if s.subs == nil {
+					s.subs = make(map[int]*loop)
+				}
+				s.subs[len(s.report.Children)] = run.sub
+			} else {
+				r.Children = t.report(c.def.Name, c.path).Children
+			}
+		}
+		s.report.Children = append(s.report.Children, r)
+	}
+	return s
+}
+
+// state of the root; a nested supervisor is described by its parent.
+func (l *loop) state() State {
+	switch {
+	case l.finished() && l.escalated != nil:
+		return StateFailed
+	case l.finished():
+		return StateStopped
+	case l.stopping:
+		return StateStopping
+	case !l.announce:
+		return StateStarting
+	}
+	return StateRunning
+}

@@ -1,0 +1,187 @@
+package supervisor
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	labelPath = "actor"     // the path of the child
+	labelRun  = "actor-run" // one incarnation, unique in the process; "3.17" runs inside of "3"
+)
+
+var lastRun atomic.Uint64
+
+// newRunID names an incarnation. Paths do not suffice to find a stuck
+// goroutine: a process may run two trees of the same name.
+func newRunID(ctx context.Context) string {
+	id := strconv.FormatUint(lastRun.Add(1), 36)
+	if r := runOf(ctx); r != nil {
+		return r.id + "." + id
+	}
+	return id
+}
+
+// run is one incarnation of a child: its goroutine, and what became of it.
+type run struct {
+	c           *child
+	l           *loop
+	sub         *loop // of a Tree
+	id          string
+	incarnation int
+	started     time.Time
+	ctx         context.Context
+	cancel      context.CancelFunc
+	ready       atomic.Bool
+	gone        chan struct{} // closed when the goroutine has really ended
+
+	asked atomic.Int64 // when it was asked to stop, Unix nanoseconds; 0: it was not
+	stuck *Stuck       // set by the loop when it abandons the run
+}
+
+// end is how a run ended.
+type end struct {
+	kind  Kind
+	err   error
+	fatal bool // by Escalate
+}
+
+type runKey struct{}
+
+func runOf(ctx context.Context) *run {
+	r, _ := ctx.Value(runKey{}).(*run)
+	return r
+}
+
+// Ready tells the supervisor that this child is ready. Outside of a child, and
+// the second time in one incarnation, it does nothing. It never blocks.
+func Ready(ctx context.Context) {
+	if r := runOf(ctx); r != nil && r.ready.CompareAndSwap(false, true) {
+		r.l.inbox.post(readyMsg{r})
+	}
+}
+
+// Path is the path of the child that ctx belongs to, such as
+// "root/office/assigner"; empty outside of one.
+func Path(ctx context.Context) string {
+	if r := runOf(ctx); r != nil {
+		return r.c.path
+	}
+	return ""
+}
+
+// Of is the supervisor that runs the child which ctx belongs to: for siblings
+// started while running. nil outside of a child.
+func Of(ctx context.Context) *Group {
+	if r := runOf(ctx); r != nil {
+		return &r.l.group
+	}
+	return nil
+}
+
+// spawn starts the goroutine. It reports its end to the loop, or, when that is
+// over, sees to the rest by itself.
+func (r *run) spawn() {
+	go func() {
+		e := end{kind: KindGoexit, err: ErrGoexit}
+		defer func() {
+			close(r.gone)
+			r.cancel()
+			if m := (endedMsg{r, e}); !r.l.inbox.post(m) {
+				m.refuse(r.l)
+			}
+		}()
+		pprof.Do(r.ctx, pprof.Labels(labelPath, r.c.path, labelRun, r.id), func(ctx context.Context) {
+			if r.sub != nil {
+				e = r.supervise(ctx)
+				return
+			}
+			e = protect(ctx, r.c.def.Run)
+		})
+	}()
+}
+
+// supervise runs a nested tree. When that had to abandon children, this
+// goroutine stays for as long as they do: so a tree lingers exactly as a child
+// does, and nothing of it is started a second time meanwhile.
+func (r *run) supervise(ctx context.Context) end {
+	res := r.sub.run(ctx)
+	e := end{kind: KindNil}
+	if res.escalated != nil {
+		e = end{kind: KindError, err: res.escalated, fatal: res.fatal}
+	}
+	if len(res.leftovers) > 0 {
+		r.l.inbox.post(lingersMsg{r, e, res.leftovers})
+		for _, left := range res.leftovers {
+			<-left.gone
+		}
+	}
+	return e
+}
+
+// protect runs f and tells its endings apart. It does not return when f calls
+// runtime.Goexit: so the caller tells that from panic(nil) even under
+// GODEBUG=panicnil=1, where recover returns nil for both.
+func protect(ctx context.Context, f func(context.Context) error) (e end) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		v := recover()
+		if v == nil {
+			v = new(runtime.PanicNilError)
+		}
+		e = end{kind: KindPanic, err: &PanicError{Value: v, Stack: debug.Stack()}}
+	}()
+	err := f(ctx)
+	returned = true
+	if err == nil {
+		return end{kind: KindNil}
+	}
+	if asked, ok := err.(*escalation); ok {
+		return end{kind: KindError, err: asked.err, fatal: true}
+	}
+	return end{kind: KindError, err: err, fatal: asksToEscalate(err)}
+}
+
+type readyMsg struct{ r *run }
+
+func (m readyMsg) apply(l *loop)  { l.becameReady(m.r) }
+func (m readyMsg) refuse(_ *loop) {}
+
+type endedMsg struct {
+	r *run
+	e end
+}
+
+func (m endedMsg) apply(l *loop) {
+	if m.r.stuck != nil || m.r.c.lingers {
+		l.endedLate(m.r)
+		return
+	}
+	l.ended(m.r, m.e)
+}
+
+// refuse runs when the loop is over: only an abandoned run ends so late.
+func (m endedMsg) refuse(l *loop) {
+	l.announceLate(m.r)
+	close(m.r.c.done)
+}
+
+type lingersMsg struct {
+	r    *run
+	e    end
+	left []*run
+}
+
+func (m lingersMsg) apply(l *loop) {
+	m.r.c.lingers, m.r.c.leftovers = true, m.left
+	l.ended(m.r, m.e)
+}
+func (m lingersMsg) refuse(*loop) {}

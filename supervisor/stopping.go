@@ -1,0 +1,152 @@
+package supervisor
+
+import "time"
+
+// stop stops everything for good.
+func (l *loop) stop() {
+	if l.stopping {
+		return
+	}
+	l.stopping, l.since = true, time.Now()
+	if l.root {
+		l.hub.publish(Event{Type: EventStopping, Path: l.path, Incarnation: l.incarnation})
+	}
+	l.beginSweep(0)
+}
+
+// beginSweep stops all children from position from on, in reverse. A sweep that
+// is under way is widened: it starts over at the end, where there is nothing
+// left to do.
+func (l *loop) beginSweep(from uint64) {
+	if !l.sweeping || from < l.from {
+		l.from = from
+	}
+	l.sweeping = true
+	l.sweep = l.children.tail
+	if !l.tree.StopTogether {
+		return
+	}
+	for c := l.children.tail; c != nil && c.pos >= l.from; c = c.prev {
+		l.ask(c)
+	}
+}
+
+// sweepOn goes on stopping and reports whether there is nothing left to stop.
+func (l *loop) sweepOn() bool {
+	if !l.sweeping {
+		return true
+	}
+	for c := l.sweep; c != nil && c.pos >= l.from; c = l.sweep {
+		l.ask(c)
+		if c.alive() {
+			return false
+		}
+		switch {
+		case l.stopping && (c.state == StateBackoff || c.state == StateWaiting):
+			l.deadlines.clear(c)
+			l.setState(c, StateStopped)
+		case !l.stopping && c.def.Restart == Transient && c.state == StateDone:
+			l.setState(c, StateWaiting) // part of what is built anew
+		}
+		l.sweep = c.prev
+	}
+	l.sweeping = false
+	first := l.children.head
+	if l.sweep != nil {
+		first = l.sweep.next
+	}
+	if first != nil && (l.next == nil || first.pos < l.next.pos) {
+		l.next = first
+	}
+	return true
+}
+
+// ask ends the context of a running child and gives it until its deadline.
+func (l *loop) ask(c *child) {
+	if c.state != StateStarting && c.state != StateRunning {
+		return
+	}
+	now := time.Now()
+	r := c.current.Load()
+	r.asked.Store(now.UnixNano())
+	l.setState(c, StateStopping)
+	if t := c.def.stopTimeout(); t > 0 {
+		l.deadlines.set(c, now.Add(t))
+	}
+	l.publish(Event{Type: EventStopping}, c)
+	r.cancel()
+}
+
+// abort is the end of a parent's patience with this supervisor. It makes the
+// loop end soon, whatever its children do, so that a supervisor is never stuck
+// itself, and those who are get named.
+func (l *loop) abort() {
+	if l.aborted {
+		return
+	}
+	l.aborted = true
+	l.stop()
+	limit := time.Now().Add(abortGrace)
+	for c := l.children.tail; c != nil; c = c.prev {
+		l.ask(c)
+		switch {
+		case c.state != StateStopping:
+		case c.def.Tree != nil:
+			c.current.Load().sub.inbox.post(abortMsg{})
+		case c.due.After(limit):
+			l.deadlines.set(c, limit)
+		}
+	}
+}
+
+type abortMsg struct{}
+
+func (abortMsg) apply(l *loop)  { l.abort() }
+func (abortMsg) refuse(_ *loop) {}
+
+// abandon gives children up that did not stop in time.
+func (l *loop) abandon(late []*child, now time.Time) {
+	ids := make([]string, 0, len(late))
+	for _, c := range late {
+		ids = append(ids, c.current.Load().id)
+	}
+	stacks := stacksOf(ids)
+	for _, c := range late {
+		r := c.current.Load()
+		select {
+		case <-r.gone: // at the last moment: its end is in the inbox
+			continue
+		default:
+		}
+		r.stuck = &Stuck{Path: c.path, Waited: r.waited(now), Stack: stacks[r.id]}
+		c.lingers = true
+		l.alive--
+		l.setState(c, StateStuck)
+		err := stuckError([]*run{r})
+		c.last = &Cause{Path: c.path, Incarnation: c.incarnation, When: now, Kind: KindStuck, Err: err}
+		l.publish(Event{Type: EventStuck, Kind: KindStuck, Err: err}, c)
+		l.log.Error("child-stuck", "path", c.path, "waited", r.stuck.Waited, "stack", r.stuck.Stack)
+		l.answer(c, err)
+	}
+}
+
+// endedLate is the end of what had been abandoned.
+func (l *loop) endedLate(r *run) {
+	c := r.c
+	c.lingers, c.leftovers = false, nil
+	l.announceLate(r)
+	switch {
+	case c.state != StateStuck: // a tree that waits for its restart
+	case c.remove:
+		l.drop(c)
+	case l.stopping, c.def.Restart == Temporary:
+		l.setState(c, StateStopped)
+	default:
+		l.setState(c, StateWaiting)
+	}
+}
+
+func (l *loop) announceLate(r *run) {
+	l.hub.publish(Event{Type: EventEndedLate, Path: r.c.path, Incarnation: r.incarnation})
+	l.log.Warn("stuck-child-ended", "path", r.c.path, "incarnation", r.incarnation, "waited", r.waited(time.Now()))
+}

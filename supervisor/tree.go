@@ -1,0 +1,201 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Strategy says who is restarted when a child has failed.
+type Strategy int
+
+const (
+	// OneForOne restarts the failed child alone. It is the zero value.
+	OneForOne Strategy = iota
+	// OneForAll stops all siblings in reverse and starts all again in order.
+	OneForAll
+	// RestForOne does so with the failed child and those after it.
+	RestForOne
+)
+
+func (s Strategy) String() string {
+	switch s {
+	case OneForOne:
+		return "one-for-one"
+	case OneForAll:
+		return "one-for-all"
+	case RestForOne:
+		return "rest-for-one"
+	}
+	return fmt.Sprintf("Strategy(%d)", int(s))
+}
+
+// MarshalText makes reports readable.
+func (s Strategy) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Tree describes a supervisor. It keeps running when all of its children are
+// done: dynamic ones may come.
+type Tree struct {
+	Strategy Strategy
+
+	// More than MaxRestarts restarts within Period escalate. A group that is
+	// restarted together counts once. Default (0) 10 within 1 minute; a negative
+	// MaxRestarts never escalates.
+	MaxRestarts int
+	Period      time.Duration
+
+	// StopTogether asks all children to stop at once, each with its own deadline,
+	// instead of one after the other in reverse: for many children alike that need
+	// not outlive one another.
+	StopTogether bool
+
+	// Children are started in this order and stopped in reverse.
+	Children []Child
+}
+
+func (t *Tree) validate(path string) error {
+	switch {
+	case t.Strategy < OneForOne || t.Strategy > RestForOne:
+		return fmt.Errorf("supervisor: %s: unknown strategy %d: use OneForOne, OneForAll or RestForOne", path, t.Strategy)
+	case t.Period < 0:
+		return fmt.Errorf("supervisor: %s: negative Period %v: use 0 for the default", path, t.Period)
+	}
+	seen := make(map[string]bool, len(t.Children))
+	for i := range t.Children {
+		c := &t.Children[i]
+		if err := c.validate(path); err != nil {
+			return err
+		}
+		if seen[c.Name] {
+			return fmt.Errorf("supervisor: %s/%s: %w: give each sibling a name of its own", path, c.Name, ErrDuplicate)
+		}
+		seen[c.Name] = true
+	}
+	return nil
+}
+
+// clone keeps the caller's later changes out of a running supervisor.
+func (t *Tree) clone() *Tree {
+	d := *t
+	d.Children = slices.Clone(t.Children)
+	for i := range d.Children {
+		if c := &d.Children[i]; c.Tree != nil {
+			c.Tree = c.Tree.clone()
+		}
+	}
+	return &d
+}
+
+func (t *Tree) maxRestarts() int {
+	if t.MaxRestarts == 0 {
+		return DefaultMaxRestarts
+	}
+	return t.MaxRestarts
+}
+
+func (t *Tree) period() time.Duration {
+	if t.Period == 0 {
+		return DefaultPeriod
+	}
+	return t.Period
+}
+
+// Option changes a Supervisor at its making.
+type Option func(*Supervisor)
+
+// WithLogger sets where failures, escalations and stuck children are logged.
+// Default slog.Default() at the time of the call to New. What goes well is not
+// logged: see [Supervisor.Subscribe].
+func WithLogger(log *slog.Logger) Option {
+	return func(s *Supervisor) {
+		if log != nil {
+			s.log = log
+		}
+	}
+}
+
+// Supervisor runs a [Tree]. Make one with [New].
+type Supervisor struct {
+	name string
+	tree *Tree
+	log  *slog.Logger
+	hub  hub
+
+	mu        sync.Mutex
+	running   bool
+	runs      int
+	loop      *loop // of the newest Run
+	leftovers []*run
+}
+
+// New validates the whole tree and returns its supervisor, not yet running.
+// Errors say which child is wrong and what to do about it.
+func New(name string, t Tree, opts ...Option) (*Supervisor, error) {
+	if name == "" || strings.Contains(name, "/") {
+		return nil, fmt.Errorf("supervisor: root name %q: must not be empty and must not hold '/'", name)
+	}
+	if err := t.validate(name); err != nil {
+		return nil, err
+	}
+	s := &Supervisor{name: name, tree: t.clone(), log: slog.Default()}
+	for _, o := range opts {
+		o(s)
+	}
+	return s, nil
+}
+
+// Run starts the tree and keeps it running until ctx ends or it escalates. It
+// returns only after every child has stopped or was abandoned: nil when it was
+// asked to stop and all did, an [*EscalationError] when it gave up, a
+// [*StuckError] when children were abandoned and are still running, both joined
+// when both are so.
+//
+// Children see the values of ctx, but not its end: they are stopped in order.
+//
+// Run may be called again after it returned, not before; and not while children
+// that the last Run had to abandon are still running, for that would run two of
+// them: it then returns the StuckError again.
+func (s *Supervisor) Run(ctx context.Context) error {
+	l, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	s.hub.publish(Event{Type: EventStarted, Path: s.name, Incarnation: l.incarnation})
+	var res result
+	pprof.Do(ctx, pprof.Labels(labelPath, l.path, labelRun, l.id), func(ctx context.Context) {
+		res = l.run(ctx)
+	})
+	s.mu.Lock()
+	s.running = false
+	s.leftovers = res.leftovers
+	s.mu.Unlock()
+	err = res.err()
+	s.hub.publish(Event{Type: EventStopped, Path: s.name, Incarnation: l.incarnation, Err: err})
+	return err
+}
+
+func (s *Supervisor) begin(ctx context.Context) (*loop, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running {
+		return nil, errors.New("supervisor: " + s.name + " is running already: call Run again after it has returned, or make another with New")
+	}
+	if s.leftovers = lingering(s.leftovers); len(s.leftovers) > 0 {
+		return nil, stuckError(s.leftovers)
+	}
+	s.running = true
+	s.runs++
+	l := newLoop(loopConfig{
+		path: s.name, id: newRunID(ctx), incarnation: s.runs, tree: s.tree,
+		hub: &s.hub, log: s.log, base: context.WithoutCancel(ctx), root: true,
+	})
+	l.onReady = func() { s.hub.publish(Event{Type: EventReady, Path: s.name, Incarnation: l.incarnation}) }
+	s.loop = l
+	return l, nil
+}
