@@ -1,0 +1,221 @@
+package devconsul
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+const (
+	// version is that of the Consul whose answers these are.
+	version    = "1.22.7"
+	serverPort = 8300
+	serverAddr = "127.0.0.1:8300"
+)
+
+// checkType is what kind of check a definition describes. Only TTL checks are run.
+type checkType struct {
+	kind                   string
+	ttl, interval, timeout time.Duration
+}
+
+func parseCheckType(c *api.AgentServiceCheck) (ct checkType, err error) {
+	for _, f := range []struct {
+		text string
+		to   *time.Duration
+	}{{c.TTL, &ct.ttl}, {c.Interval, &ct.interval}, {c.Timeout, &ct.timeout}} {
+		if f.text == "" {
+			continue
+		}
+		if *f.to, err = time.ParseDuration(f.text); err != nil {
+			return ct, err
+		}
+	}
+	for _, k := range []struct{ field, kind string }{
+		{c.HTTP, "http"}, {c.TCP, "tcp"}, {c.UDP, "udp"}, {c.GRPC, "grpc"}, {c.H2PING, "h2ping"},
+		{strings.Join(c.Args, " "), "script"},
+	} {
+		if k.field != "" {
+			ct.kind = k.kind
+		}
+	}
+	switch {
+	case ct.interval > 0 && ct.ttl > 0:
+		return ct, errors.New("Interval and TTL cannot both be specified")
+	case ct.kind != "" && ct.interval <= 0:
+		return ct, errors.New("Interval must be > 0 for Script, HTTP, H2PING, TCP, UDP or OSService checks")
+	case c.AliasNode != "" || c.AliasService != "":
+		ct.kind = "alias"
+	case ct.kind == "" && ct.ttl <= 0:
+		return ct, errors.New("TTL must be > 0 for TTL checks")
+	case ct.kind == "":
+		ct.kind = "ttl"
+	}
+	return ct, nil
+}
+
+// agentService is a service as the agent, not the catalog, shows it.
+type agentService struct {
+	ID, Service       string
+	Tags              []string
+	Meta              map[string]string
+	Port              int
+	Address           string
+	Weights           weights
+	EnableTagOverride bool
+	ContentHash       string `json:",omitempty"`
+	Datacenter        string
+}
+
+func (s *Server) localView(svc *service) *agentService {
+	v := &agentService{
+		ID: svc.ID, Service: svc.Service, Tags: orEmpty(svc.Tags), Meta: svc.Meta, Port: svc.Port,
+		Address: svc.Address, Weights: svc.Weights, EnableTagOverride: svc.EnableTagOverride,
+		Datacenter: s.cfg.Datacenter,
+	}
+	if v.Meta == nil {
+		v.Meta = map[string]string{}
+	}
+	return v
+}
+
+func (s *Server) agentServices(http.ResponseWriter, *http.Request) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make(map[string]*agentService, len(s.agent.services))
+	for id, svc := range s.agent.services {
+		all[id] = s.localView(svc)
+	}
+	return all, nil
+}
+
+// agentService shows one service. It does not block on a hash: it answers at once.
+func (s *Server) agentService(w http.ResponseWriter, r *http.Request) (any, error) {
+	id := strings.TrimPrefix(r.URL.Path, "/v1/agent/service/")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	svc := s.agent.services[id]
+	if svc == nil {
+		return nil, &httpError{http.StatusNotFound, fmt.Sprintf("unknown service ID: %s", id)}
+	}
+	v := s.localView(svc)
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%+v", *v)
+	v.ContentHash = fmt.Sprintf("%x", h.Sum64())
+	w.Header().Set("X-Consul-ContentHash", v.ContentHash)
+	return v, nil
+}
+
+func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (any, error) {
+	var in api.AgentServiceRegistration
+	if err := decode(r.Body, &in); err != nil {
+		return nil, err
+	}
+	if in.Name == "" {
+		return nil, badRequest("Missing service name")
+	}
+	if in.Address == "0.0.0.0" || in.Address == "::" || in.Address == "[::]" {
+		return nil, badRequest("Invalid service address")
+	}
+	svc := &service{
+		Node: s.cfg.NodeName, ID: in.ID, Service: in.Name, Tags: in.Tags, Address: in.Address, Meta: in.Meta,
+		Port: in.Port, Weights: weights{1, 1}, EnableTagOverride: in.EnableTagOverride,
+	}
+	if svc.ID == "" {
+		svc.ID = in.Name
+	}
+	if in.Weights != nil {
+		svc.Weights = weights(*in.Weights)
+	}
+	defs := in.Checks
+	if in.Check != nil {
+		defs = append(api.AgentServiceChecks{in.Check}, defs...)
+	}
+	var checks []*localCheck
+	for i, def := range defs {
+		ct, err := parseCheckType(def)
+		if err != nil {
+			return nil, badRequest("Invalid check: %v", err)
+		}
+		if def.Status != "" && !validStatus(def.Status) {
+			return nil, badRequest("Status for checks must 'passing', 'warning', 'critical'")
+		}
+		checks = append(checks, serviceCheck(svc, def, ct, i, len(defs)))
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isClosed {
+		return nil, ErrClosed
+	}
+	s.agent.services[svc.ID] = svc
+	s.syncServiceLocked(svc)
+	keep := make(map[string]bool, len(checks))
+	for _, c := range checks {
+		keep[c.CheckID] = true
+		s.addCheckLocked(c)
+	}
+	if q := r.URL.Query(); q.Has("replace-existing-checks") {
+		if v := q.Get("replace-existing-checks"); v == "" || v == "true" {
+			s.dropChecksLocked(svc.ID, keep)
+		}
+	}
+	return nil, nil
+}
+
+// serviceCheck makes the check number i of n of a service from its definition.
+func serviceCheck(svc *service, def *api.AgentServiceCheck, ct checkType, i, n int) *localCheck {
+	c := &localCheck{ttl: ct.ttl, check: check{
+		Node: svc.Node, CheckID: def.CheckID, Name: def.Name, Status: def.Status, Notes: def.Notes,
+		ServiceID: svc.ID, ServiceName: svc.Service, ServiceTags: svc.Tags, Type: ct.kind,
+	}}
+	if c.CheckID == "" {
+		c.CheckID = "service:" + svc.ID
+		if n > 1 {
+			c.CheckID += fmt.Sprintf(":%d", i+1)
+		}
+	}
+	if c.Name == "" {
+		c.Name = fmt.Sprintf("Service '%s' check", svc.Service)
+	}
+	if c.Status == "" {
+		c.Status = statusCritical
+	}
+	if ct.interval != 0 {
+		c.Interval = ct.interval.String()
+	}
+	if ct.timeout != 0 {
+		c.Timeout = ct.timeout.String()
+	}
+	return c
+}
+
+func (s *Server) dropChecksLocked(serviceID string, keep map[string]bool) {
+	for id, c := range s.agent.checks {
+		if c.ServiceID == serviceID && !keep[id] {
+			s.dropCheckLocked(id)
+		}
+	}
+}
+
+func (s *Server) agentServiceDeregister(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id := strings.TrimPrefix(r.URL.Path, "/v1/agent/service/deregister/")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isClosed {
+		return nil, ErrClosed
+	}
+	if s.agent.services[id] == nil {
+		return nil, &httpError{http.StatusNotFound,
+			fmt.Sprintf("Unknown service ID %q. Ensure that the service ID is passed, not the service name.", id)}
+	}
+	s.dropChecksLocked(id, nil)
+	delete(s.agent.services, id)
+	s.syncLocked(func(w *writeTxn) error { w.deleteService(s.cfg.NodeName, id); return nil })
+	return nil, nil
+}

@@ -1,0 +1,211 @@
+package devconsul
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// query is what a read asks for, and what the answer's headers say.
+type query struct {
+	minIndex          uint64
+	wait              time.Duration
+	stale, consistent bool
+	consistency       string // for X-Consul-Effective-Consistency
+
+	index       uint64
+	knownLeader bool
+	lastContact time.Duration
+}
+
+// errAborted ends a request whose caller has gone, or whose server has: nobody reads an answer.
+var errAborted = errors.New("devconsul: request aborted")
+
+// watchSet collects what wakes a blocking query. Four are enough for every query there is.
+type watchSet struct {
+	ch [4]<-chan struct{}
+	n  int
+}
+
+func (ws *watchSet) add(ch <-chan struct{}) {
+	if ws != nil {
+		ws.ch[ws.n] = ch
+		ws.n++
+	}
+}
+
+// parseQuery reads the parameters that all reads share.
+func (s *Server) parseQuery(r *http.Request) (*query, error) {
+	p := r.URL.Query()
+	q := &query{stale: p.Has("stale"), consistent: p.Has("consistent")}
+	if v := p.Get("max_stale"); v != "" {
+		d, err := time.ParseDuration(v)
+		if err != nil {
+			return nil, badRequest("Invalid max_stale value %q", v)
+		}
+		q.stale = q.stale || d > 0
+	}
+	if q.stale && q.consistent {
+		return nil, badRequest("Cannot specify ?stale with ?consistent, conflicting semantics.")
+	}
+	if q.consistent && p.Has("cached") {
+		return nil, badRequest("Cannot specify ?cached with ?consistent, conflicting semantics.")
+	}
+	for d := range strings.SplitSeq(strings.ToLower(r.Header.Get("Cache-Control")), ",") {
+		for _, name := range []string{"max-age=", "stale-if-error="} {
+			if v, ok := strings.CutPrefix(strings.TrimSpace(d), name); ok {
+				if _, err := strconv.Atoi(v); err != nil {
+					return nil, badRequest("Invalid Cache-Control header.")
+				}
+			}
+		}
+	}
+	if v := p.Get("wait"); v != "" {
+		d, err := time.ParseDuration(v)
+		if err != nil {
+			return nil, badRequest("Invalid wait time")
+		}
+		q.wait = d
+	}
+	if v := p.Get("index"); v != "" {
+		i, err := strconv.ParseUint(v, 10, 64)
+		if err != nil {
+			return nil, badRequest("Invalid index")
+		}
+		q.minIndex = i
+	}
+	if p.Get("filter") != "" {
+		return nil, badRequest("filter expressions are not supported by this embedded server; ask a real Consul")
+	}
+	return q, s.checkDatacenter(p)
+}
+
+// checkDatacenter refuses other datacenters: there are none.
+func (s *Server) checkDatacenter(p url.Values) error {
+	dc := p.Get("datacenter")
+	if dc == "" {
+		dc = p.Get("dc")
+	}
+	if dc != "" && dc != s.cfg.Datacenter {
+		return errors.New("No path to datacenter")
+	}
+	return nil
+}
+
+// timeout is how long a blocking query may wait.
+func (s *Server) timeout(wait time.Duration) time.Duration {
+	switch {
+	case wait > s.cfg.MaxWait:
+		wait = s.cfg.MaxWait
+	case wait <= 0:
+		wait = s.cfg.DefaultWait
+	}
+	if j := wait / 16; !s.cfg.NoJitter && j > 0 {
+		wait += rand.N(j)
+	}
+	return wait
+}
+
+// read runs a read, once, or again and again until its index is above the one that the caller has
+// seen, or the wait is over. run looks at one state, adds what would change its answer to ws, and
+// returns the index of its answer and whether there was something to find: a query that found nothing twice
+// waits on, whatever happened to the table's index.
+func (s *Server) read(ctx context.Context, q *query, run func(*state, *watchSet) (index uint64, found bool)) error {
+	var (
+		deadline <-chan time.Time
+		notFound bool
+		seen     = q.minIndex
+	)
+	for {
+		lead := s.leadership.Load()
+		if lead.isLost() && !q.stale {
+			return errNoLeader
+		}
+		st, ws := s.state.Load(), &watchSet{}
+		index, found := run(st, ws)
+		q.setMeta(index, lead)
+		if q.minIndex == 0 {
+			return nil
+		}
+		if !found {
+			if notFound {
+				seen = q.index
+			}
+			notFound = true
+		}
+		if q.index > seen {
+			return nil
+		}
+
+		if deadline == nil {
+			t := time.NewTimer(s.timeout(q.wait))
+			defer t.Stop()
+			deadline = t.C
+		}
+		lost := lead.lost
+		if q.stale {
+			lost = nil
+		}
+		select {
+		case <-ws.ch[0]:
+		case <-ws.ch[1]:
+		case <-ws.ch[2]:
+		case <-ws.ch[3]:
+		case <-lost:
+		case <-st.abandoned:
+			return nil
+		case <-deadline:
+			return nil
+		case <-ctx.Done():
+			return errAborted
+		case <-s.closed:
+			return errAborted
+		}
+		// A restore closes the watches as well; which of them woke us must not matter.
+		select {
+		case <-st.abandoned:
+			return nil
+		default:
+		}
+	}
+}
+
+func (q *query) setMeta(index uint64, lead *leadership) {
+	q.index = max(index, 1)
+	q.knownLeader = !lead.isLost()
+	if !q.knownLeader {
+		q.lastContact = time.Since(lead.lostAt)
+	}
+	q.consistency = ""
+}
+
+// effective is what the catalog's and the agent's health queries report; the others report nothing.
+func (q *query) effective() {
+	switch {
+	case q.consistent:
+		q.consistency = "consistent"
+	case q.stale:
+		q.consistency = "stale"
+	default:
+		q.consistency = "leader"
+	}
+}
+
+func (q *query) writeHeaders(h http.Header) {
+	h.Set("X-Consul-Index", strconv.FormatUint(max(q.index, 1), 10))
+	q.writeContact(h)
+	if q.consistency != "" {
+		h.Set("X-Consul-Effective-Consistency", q.consistency)
+	}
+	h.Set("X-Consul-Query-Backend", "blocking-query")
+}
+
+func (q *query) writeContact(h http.Header) {
+	h.Set("X-Consul-KnownLeader", strconv.FormatBool(q.knownLeader))
+	h.Set("X-Consul-LastContact", strconv.FormatInt(q.lastContact.Milliseconds(), 10))
+}

@@ -1,0 +1,311 @@
+package devconsul
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// Parts of Consul's answers that are always the same here, because Connect is not.
+var (
+	noProxy   = json.RawMessage(`{"Mode":"","MeshGateway":{},"Expose":{}}`)
+	noConnect = json.RawMessage(`{}`)
+)
+
+// serviceView is a service within its node.
+type serviceView struct {
+	ID, Service       string
+	Tags              []string
+	Address           string
+	Meta              map[string]string
+	Port              int `json:",omitempty"`
+	Weights           weights
+	EnableTagOverride bool
+	Proxy, Connect    json.RawMessage
+	PeerName          string
+	CreateIndex       uint64
+	ModifyIndex       uint64
+}
+
+func (s *service) view() *serviceView {
+	return &serviceView{
+		ID: s.ID, Service: s.Service, Tags: orEmpty(s.Tags), Address: s.Address, Meta: s.Meta, Port: s.Port,
+		Weights: s.Weights, EnableTagOverride: s.EnableTagOverride, Proxy: noProxy, Connect: noConnect,
+		CreateIndex: s.CreateIndex, ModifyIndex: s.ModifyIndex,
+	}
+}
+
+// serviceNodeView is a service with its node's fields beside it, as catalog/service shows it.
+type serviceNodeView struct {
+	ID, Node, Address, Datacenter string
+	TaggedAddresses, NodeMeta     map[string]string
+	ServiceKind                   string
+	ServiceID, ServiceName        string
+	ServiceTags                   []string
+	ServiceAddress                string
+	ServiceWeights                weights
+	ServiceMeta                   map[string]string
+	ServicePort                   int
+	ServicePorts                  []string
+	ServiceSocketPath             string
+	ServiceEnableTagOverride      bool
+	ServiceProxy, ServiceConnect  json.RawMessage
+	ServiceLocality               *struct{}
+	CreateIndex, ModifyIndex      uint64
+}
+
+func orEmpty(tags []string) []string {
+	if tags == nil {
+		return []string{}
+	}
+	return tags
+}
+
+// readCatalog runs a read of the catalog or of the health of services.
+func (s *Server) readCatalog(w http.ResponseWriter, r *http.Request, run func(*state, *watchSet) uint64) error {
+	q, err := s.parseQuery(r)
+	if err != nil {
+		return err
+	}
+	err = s.read(r.Context(), q, func(st *state, ws *watchSet) (uint64, bool) { return run(st, ws), true })
+	if err == nil {
+		q.effective()
+		q.writeHeaders(w.Header())
+	}
+	return err
+}
+
+func (s *Server) catalogRegister(_ http.ResponseWriter, r *http.Request) (any, error) {
+	var in api.CatalogRegistration
+	if err := decode(r.Body, &in); err != nil {
+		return nil, err
+	}
+	switch {
+	case in.Node == "":
+		return nil, errNoNode
+	case in.Address == "" && !in.SkipNodeUpdate:
+		return nil, fmt.Errorf("Must provide address if SkipNodeUpdate is not set")
+	case in.Service != nil && in.Service.Service == "" && in.Service.ID == "":
+		return nil, fmt.Errorf("service name (Service.Service) is required; both Service ID (Service.ID) and Service Name cannot be empty")
+	case in.Service != nil && in.Service.Service == "":
+		return nil, fmt.Errorf("Must provide service name (Service.Service) when service ID is provided")
+	}
+	var checks []check
+	if c := in.Check; c != nil {
+		checks = append(checks, check{
+			Node: c.Node, CheckID: c.CheckID, Name: c.Name, Status: c.Status, Notes: c.Notes, Output: c.Output,
+			ServiceID: c.ServiceID, ServiceName: c.ServiceName, Type: c.Type,
+		})
+	}
+	for _, c := range in.Checks {
+		checks = append(checks, check{
+			Node: c.Node, CheckID: c.CheckID, Name: c.Name, Status: c.Status, Notes: c.Notes, Output: c.Output,
+			ServiceID: c.ServiceID, ServiceName: c.ServiceName, Type: c.Type,
+		})
+	}
+	err := s.apply(func(w *writeTxn) error {
+		err := w.register(&in, checks, s.cfg.Datacenter)
+		w.log(CommitOp{Verb: "register", Key: in.Node}, true, err)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return true, nil
+}
+
+func (w *writeTxn) register(in *api.CatalogRegistration, checks []check, dc string) error {
+	if _, known := w.root(treeNodes).Get(treeKey(fold(in.Node))); !known || !in.SkipNodeUpdate {
+		w.ensureNode(node{
+			ID: in.ID, Node: in.Node, Address: in.Address, Datacenter: dc,
+			TaggedAddresses: in.TaggedAddresses, Meta: in.NodeMeta,
+		})
+	}
+	if svc := in.Service; svc != nil {
+		s := service{
+			Node: in.Node, ID: svc.ID, Service: svc.Service, Tags: svc.Tags, Address: svc.Address,
+			Meta: svc.Meta, Port: svc.Port, Weights: weights(svc.Weights), EnableTagOverride: svc.EnableTagOverride,
+		}
+		if s.ID == "" {
+			s.ID = s.Service
+		}
+		if s.Weights == (weights{}) {
+			s.Weights = weights{1, 1}
+		}
+		if err := w.ensureService(s); err != nil {
+			return err
+		}
+	}
+	for _, c := range checks {
+		if c.Node == "" {
+			c.Node = in.Node
+		}
+		if c.CheckID == "" {
+			c.CheckID = c.Name
+		}
+		if c.Node != in.Node {
+			return fmt.Errorf("check node %q does not match node %q", c.Node, in.Node)
+		}
+		if err := w.ensureCheck(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Server) catalogDeregister(_ http.ResponseWriter, r *http.Request) (any, error) {
+	var in api.CatalogDeregistration
+	if err := decode(r.Body, &in); err != nil {
+		return nil, err
+	}
+	if in.Node == "" {
+		return nil, errNoNode
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.applyLocked(func(w *writeTxn) error {
+		w.log(CommitOp{Verb: "deregister", Key: in.Node}, true, nil)
+		switch {
+		case in.ServiceID != "":
+			w.deleteService(in.Node, in.ServiceID)
+		case in.CheckID != "":
+			w.deleteCheck(in.Node, in.CheckID)
+		default:
+			w.deleteNode(in.Node)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if fold(in.Node) == fold(s.cfg.NodeName) {
+		s.agent.syncLater(s)
+	}
+	return true, nil
+}
+
+func (s *Server) catalogDatacenters(http.ResponseWriter, *http.Request) (any, error) {
+	return []string{s.cfg.Datacenter}, nil
+}
+
+func (s *Server) catalogNodes(w http.ResponseWriter, r *http.Request) (any, error) {
+	found := []*node{}
+	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
+		watchAll(ws, st.nodes)
+		found = append(found[:0], under(st.nodes.Root(), nil, func(n *node) bool {
+			for _, m := range r.URL.Query()["node-meta"] {
+				if k, v, _ := strings.Cut(m, ":"); n.Meta[k] != v {
+					return false
+				}
+			}
+			return true
+		})...)
+		return st.idx.Nodes
+	})
+	return found, err
+}
+
+func (s *Server) catalogServices(w http.ResponseWriter, r *http.Request) (any, error) {
+	var found map[string][]string
+	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
+		watchAll(ws, st.services)
+		found = make(map[string][]string)
+		for _, svc := range under[service](st.services.Root(), nil, nil) {
+			tags := orEmpty(found[svc.Service])
+			for _, t := range svc.Tags {
+				if !slices.Contains(tags, t) {
+					tags = append(tags, t)
+				}
+			}
+			found[svc.Service] = tags
+		}
+		return st.idx.Services
+	})
+	return found, err
+}
+
+func (s *Server) catalogService(w http.ResponseWriter, r *http.Request) (any, error) {
+	name := strings.TrimPrefix(r.URL.Path, "/v1/catalog/service/")
+	if name == "" {
+		return nil, badRequest("Missing service name")
+	}
+	var found []*serviceNodeView
+	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
+		watchAll(ws, st.services, st.nodes)
+		found = []*serviceNodeView{}
+		all := servicesNamed(st.services.Root(), name)
+		for _, svc := range all {
+			if !svc.hasTags(r.URL.Query()["tag"]) {
+				continue
+			}
+			v, _ := st.nodes.Get(treeKey(fold(svc.Node)))
+			n := v.(*node)
+			found = append(found, &serviceNodeView{
+				ID: n.ID, Node: n.Node, Address: n.Address, Datacenter: n.Datacenter,
+				TaggedAddresses: n.TaggedAddresses, NodeMeta: n.Meta,
+				ServiceID: svc.ID, ServiceName: svc.Service, ServiceTags: orEmpty(svc.Tags), ServiceAddress: svc.Address,
+				ServiceWeights: svc.Weights, ServiceMeta: svc.Meta, ServicePort: svc.Port,
+				ServiceEnableTagOverride: svc.EnableTagOverride, ServiceProxy: noProxy, ServiceConnect: noConnect,
+				CreateIndex: svc.CreateIndex, ModifyIndex: svc.ModifyIndex,
+			})
+		}
+		return st.serviceIndex(name, len(all) > 0, false)
+	})
+	return found, err
+}
+
+func (s *service) hasTags(want []string) bool {
+	for _, t := range want {
+		if t != "" && !slices.ContainsFunc(s.Tags, func(have string) bool { return fold(have) == fold(t) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Server) catalogNode(w http.ResponseWriter, r *http.Request) (any, error) {
+	n, svcs, err := s.nodeServices(w, r, strings.TrimPrefix(r.URL.Path, "/v1/catalog/node/"))
+	if err != nil || n == nil {
+		return null{}, err
+	}
+	byID := make(map[string]*serviceView, len(svcs))
+	for _, svc := range svcs {
+		byID[svc.ID] = svc
+	}
+	return struct {
+		Node     *node
+		Services map[string]*serviceView
+	}{n, byID}, nil
+}
+
+func (s *Server) catalogNodeServices(w http.ResponseWriter, r *http.Request) (any, error) {
+	n, svcs, err := s.nodeServices(w, r, strings.TrimPrefix(r.URL.Path, "/v1/catalog/node-services/"))
+	return struct {
+		Node     *node
+		Services []*serviceView
+	}{n, svcs}, err
+}
+
+func (s *Server) nodeServices(w http.ResponseWriter, r *http.Request, name string) (n *node, svcs []*serviceView, err error) {
+	if name == "" {
+		return nil, nil, badRequest("Missing node name")
+	}
+	err = s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
+		watchAll(ws, st.services, st.nodes)
+		n, svcs = nil, []*serviceView{}
+		v, ok := st.nodes.Get(treeKey(fold(name)))
+		if !ok {
+			return 0
+		}
+		n = v.(*node)
+		for _, svc := range servicesOf(st.services.Root(), name) {
+			svcs = append(svcs, svc.view())
+		}
+		return max(st.idx.Nodes, st.idx.Services)
+	})
+	return n, svcs, err
+}

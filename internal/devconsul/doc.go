@@ -1,0 +1,30 @@
+// Package devconsul is an embedded server that speaks Consul's HTTP API: sessions, locks, the
+// key/value store, transactions, blocking queries, and as much of the agent and the catalog as a
+// client library or the consul command needs for these.
+//
+// What holds:
+//
+//  1. One write is one log entry. Entries are applied one at a time, in the order of their index;
+//     a transaction is applied whole or not at all.
+//  2. The index only rises, except by Reset. Restore brings back old contents with their old
+//     ModifyIndex, and the next write still gets an index above every earlier one: this is what
+//     raft does when it restores a snapshot.
+//  3. A session never ends before its TTL; it ends at twice its TTL, counted from its creation, its
+//     last renewal or the last change of leader, whichever was latest. Ending it frees or deletes
+//     its keys, and lock-delay applies to them; a release or a delete of the key by a client starts
+//     no lock-delay.
+//  4. A blocking query wakes for what wakes it in Consul, and for nothing else: keys are kept in a
+//     radix tree of the same kind, so a watch of a prefix without keys is woken by its neighbours.
+//  5. The server keeps no goroutine of its own. A request made through RoundTripper runs on the
+//     caller's goroutine and ends when its context does; time is measured with package time only,
+//     so all of it runs in a testing/synctest bubble.
+//  6. Close ends every timer and every blocking query.
+//
+// Status codes, headers, texts of errors and limits are those of Consul 1.22.7, read from its source and
+// compared with a running one.
+//
+// What is not here: data on disk, more than one server, ACLs (Config.Deny answers as a denied token
+// would), namespaces and partitions, Connect, prepared queries, events, peering, DNS, gRPC, filter
+// expressions, and checks that the agent runs itself (HTTP, TCP, script): those stay in the
+// state they were registered with. It is for development and tests; nothing survives the process.
+package devconsul

@@ -1,0 +1,118 @@
+package devconsul
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// shown is a check as answers show it: with a list of tags, if an empty one.
+func shown(checks []*check) []*check {
+	out := make([]*check, 0, len(checks))
+	for _, c := range checks {
+		if c.ServiceTags == nil {
+			clone := *c
+			clone.ServiceTags = []string{}
+			c = &clone
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// healthQuery reads all checks that keep accepts; its index is that of the table.
+func (s *Server) healthQuery(w http.ResponseWriter, r *http.Request, keep func(*check) bool) (any, error) {
+	var found []*check
+	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
+		watchAll(ws, st.checks)
+		found = shown(under(st.checks.Root(), nil, keep))
+		return st.idx.Checks
+	})
+	return found, err
+}
+
+func (s *Server) healthNode(w http.ResponseWriter, r *http.Request) (any, error) {
+	name := strings.TrimPrefix(r.URL.Path, "/v1/health/node/")
+	if name == "" {
+		return nil, badRequest("Missing node name")
+	}
+	return s.healthQuery(w, r, func(c *check) bool { return fold(c.Node) == fold(name) })
+}
+
+func (s *Server) healthState(w http.ResponseWriter, r *http.Request) (any, error) {
+	want := strings.TrimPrefix(r.URL.Path, "/v1/health/state/")
+	if want == "" {
+		return nil, badRequest("Missing check state")
+	}
+	return s.healthQuery(w, r, func(c *check) bool { return want == "any" || c.Status == want })
+}
+
+func (s *Server) healthChecks(w http.ResponseWriter, r *http.Request) (any, error) {
+	name := strings.TrimPrefix(r.URL.Path, "/v1/health/checks/")
+	if name == "" {
+		return nil, badRequest("Missing service name")
+	}
+	return s.healthQuery(w, r, func(c *check) bool { return fold(c.ServiceName) == fold(name) })
+}
+
+// checkedService is a service with its node and all checks that bear on it.
+type checkedService struct {
+	Node    *node
+	Service *serviceView
+	Checks  []*check
+}
+
+func (s *Server) healthService(w http.ResponseWriter, r *http.Request) (any, error) {
+	name := strings.TrimPrefix(r.URL.Path, "/v1/health/service/")
+	if name == "" {
+		return nil, badRequest("Missing service name")
+	}
+	params := r.URL.Query()
+	passing := params.Has("passing")
+	if v := params.Get("passing"); v != "" {
+		var err error
+		if passing, err = strconv.ParseBool(v); err != nil {
+			return nil, badRequest("Invalid value for ?passing")
+		}
+	}
+	var found []checkedService
+	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
+		watchAll(ws, st.services, st.checks, st.nodes)
+		found = []checkedService{}
+		all := servicesNamed(st.services.Root(), name)
+		for _, svc := range all {
+			if !svc.hasTags(params["tag"]) {
+				continue
+			}
+			// A service is as healthy as its own checks and those of its node.
+			checks := slices.DeleteFunc(checksOf(st.checks.Root(), svc.Node), func(c *check) bool {
+				return c.ServiceID != "" && fold(c.ServiceID) != fold(svc.ID)
+			})
+			if passing && slices.ContainsFunc(checks, func(c *check) bool { return c.Status != statusPassing }) {
+				continue
+			}
+			v, _ := st.nodes.Get(treeKey(fold(svc.Node)))
+			found = append(found, checkedService{v.(*node), svc.view(), shown(checks)})
+		}
+		return st.serviceIndex(name, len(all) > 0, true)
+	})
+	return found, err
+}
+
+func (s *Server) statusLeader(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if _, err := s.parseQuery(r); err != nil {
+		return nil, err
+	}
+	if s.leadership.Load().isLost() {
+		return "", nil
+	}
+	return serverAddr, nil
+}
+
+func (s *Server) statusPeers(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if _, err := s.parseQuery(r); err != nil {
+		return nil, err
+	}
+	return []string{serverAddr}, nil
+}

@@ -1,0 +1,196 @@
+package devconsul
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// handler answers a request with an object to encode, or an error. (nil, nil) means that it has
+// written the answer itself.
+type handler func(w http.ResponseWriter, r *http.Request) (any, error)
+
+// httpError is an error with a status code of its own; all others are 500.
+type httpError struct {
+	code int
+	text string
+}
+
+func (e *httpError) Error() string { return e.text }
+
+func badRequest(format string, args ...any) error {
+	return &httpError{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+}
+
+func (s *Server) routes() {
+	s.mux = http.NewServeMux()
+	for _, e := range []struct {
+		pattern string
+		methods string
+		h       handler
+	}{
+		{"/v1/kv/", "GET,PUT,DELETE", s.kv},
+		{"/v1/txn", "PUT", s.txn},
+
+		{"/v1/session/create", "PUT", s.sessionCreate},
+		{"/v1/session/destroy/", "PUT", s.sessionDestroy},
+		{"/v1/session/renew/", "PUT", s.sessionRenew},
+		{"/v1/session/info/", "GET", s.sessionInfo},
+		{"/v1/session/node/", "GET", s.sessionNode},
+		{"/v1/session/list", "GET", s.sessionList},
+
+		{"/v1/agent/self", "GET", s.agentSelf},
+		{"/v1/agent/members", "GET", s.agentMembers},
+		{"/v1/agent/version", "GET", s.agentVersion},
+		{"/v1/agent/services", "GET", s.agentServices},
+		{"/v1/agent/service/", "GET", s.agentService},
+		{"/v1/agent/checks", "GET", s.agentChecks},
+		{"/v1/agent/check/register", "PUT", s.agentCheckRegister},
+		{"/v1/agent/check/deregister/", "PUT", s.agentCheckDeregister},
+		{"/v1/agent/check/pass/", "PUT", s.agentCheckSet},
+		{"/v1/agent/check/warn/", "PUT", s.agentCheckSet},
+		{"/v1/agent/check/fail/", "PUT", s.agentCheckSet},
+		{"/v1/agent/check/update/", "PUT", s.agentCheckUpdate},
+		{"/v1/agent/service/register", "PUT", s.agentServiceRegister},
+		{"/v1/agent/service/deregister/", "PUT", s.agentServiceDeregister},
+
+		{"/v1/catalog/register", "PUT", s.catalogRegister},
+		{"/v1/catalog/deregister", "PUT", s.catalogDeregister},
+		{"/v1/catalog/datacenters", "GET", s.catalogDatacenters},
+		{"/v1/catalog/nodes", "GET", s.catalogNodes},
+		{"/v1/catalog/services", "GET", s.catalogServices},
+		{"/v1/catalog/service/", "GET", s.catalogService},
+		{"/v1/catalog/node/", "GET", s.catalogNode},
+		{"/v1/catalog/node-services/", "GET", s.catalogNodeServices},
+
+		{"/v1/health/node/", "GET", s.healthNode},
+		{"/v1/health/checks/", "GET", s.healthChecks},
+		{"/v1/health/state/", "GET", s.healthState},
+		{"/v1/health/service/", "GET", s.healthService},
+
+		{"/v1/status/leader", "GET", s.statusLeader},
+		{"/v1/status/peers", "GET", s.statusPeers},
+	} {
+		s.mux.HandleFunc(e.pattern, s.wrap(strings.Split(e.methods, ","), e.h))
+	}
+	s.mux.HandleFunc("/", index)
+}
+
+// index answers every path that no handler has.
+func index(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/" {
+		fmt.Fprint(w, "Consul Agent: UI disabled. To enable, set ui_config.enabled=true in the agent configuration and restart.")
+		return
+	}
+	w.WriteHeader(http.StatusNotFound)
+	if strings.Contains(r.URL.Path, "/v1/") {
+		fmt.Fprintln(w, "Invalid URL path: not a recognized HTTP API endpoint")
+	} else {
+		fmt.Fprintln(w, "Invalid URL path: if attempting to use the HTTP API, ensure the path starts with '/v1/'")
+	}
+}
+
+// ServeHTTP answers one request of the HTTP API. A blocking query ends at once when the request's
+// context does; like every request without a reader it then panics with http.ErrAbortHandler, which net/http
+// takes as the order to drop the connection.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.ContainsFunc(r.URL.Path, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+func (s *Server) wrap(methods []string, h handler) http.HandlerFunc {
+	allow := "OPTIONS," + strings.Join(methods, ",")
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Consul-Default-ACL-Policy", "allow")
+		if r.Method == http.MethodOptions {
+			w.Header().Set("Allow", allow)
+			w.Header().Set("Content-Type", "application/json; charset=utf-8")
+			return
+		}
+		var obj any
+		var err error
+		switch {
+		case !slices.Contains(methods, r.Method):
+			w.Header().Set("Allow", allow)
+			err = &httpError{http.StatusMethodNotAllowed, fmt.Sprintf("method %s not allowed", r.Method)}
+		case s.cfg.Deny != nil && s.cfg.Deny(r):
+			err = denied(r)
+		default:
+			obj, err = h(w, r)
+		}
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		if obj != nil {
+			writeJSON(w, r, http.StatusOK, "application/json", obj)
+		}
+	}
+}
+
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, errAborted) || errors.Is(err, ErrClosed) {
+		panic(http.ErrAbortHandler)
+	}
+	code := http.StatusInternalServerError
+	if he, ok := errors.AsType[*httpError](err); ok {
+		code = he.code
+	}
+	s.cfg.Logger.Debug("request-refused", "method", r.Method, "url", r.URL.String(), "status", code, "error", err)
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	io.WriteString(w, err.Error())
+}
+
+// null encodes as JSON null, where nil would mean that there is nothing to encode.
+type null struct{}
+
+func (null) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
+
+func writeJSON(w http.ResponseWriter, r *http.Request, code int, contentType string, obj any) {
+	buf, err := json.Marshal(obj)
+	if r.URL.Query().Has("pretty") && err == nil {
+		buf, err = json.MarshalIndent(obj, "", "    ")
+		buf = append(buf, '\n')
+	}
+	if err != nil {
+		panic(fmt.Sprintf("devconsul: encoding an answer of type %T: %v", obj, err))
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.WriteHeader(code)
+	w.Write(buf)
+}
+
+// decode reads a JSON body as Consul does: a field it does not know is an error.
+func decode(body io.Reader, v any) error {
+	d := json.NewDecoder(body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return badRequest("Request decode failed: %v", err)
+	}
+	return nil
+}
+
+// denied is what an anonymous token is told that lacks the right the request needs.
+func denied(r *http.Request) error {
+	verb := "write"
+	if r.Method == http.MethodGet {
+		verb = "read"
+	}
+	kind, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/"), "/")
+	switch kind {
+	case "kv":
+		kind = "key"
+	case "catalog", "health":
+		kind = "node"
+	}
+	return &httpError{http.StatusForbidden, fmt.Sprintf("Permission denied: anonymous token lacks permission '%s:%s' on %q. "+
+		"The anonymous token is used implicitly when a request does not specify a token.", kind, verb, name)}
+}

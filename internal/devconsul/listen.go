@@ -1,0 +1,62 @@
+package devconsul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// stopGrace is how long requests under way may take once the order to stop has come. Blocking queries take
+// none of it: they end with the order.
+const stopGrace = 500 * time.Millisecond
+
+// ListenAndServe serves the API on addr, a host and port as for net.Listen, until ctx ends or the server is
+// closed; then it stops within a second, long polls notwithstanding, and returns nil. ready, if not
+// nil, is called with the address once connections are accepted. An error says why it
+// could not listen.
+func (s *Server) ListenAndServe(ctx context.Context, addr string, ready func(net.Addr)) error {
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("devconsul: listen: %w", err)
+	}
+	return s.Serve(ctx, ln, ready)
+}
+
+// Serve is ListenAndServe on a listener, which it closes.
+func (s *Server) Serve(ctx context.Context, ln net.Listener, ready func(net.Addr)) error {
+	requests, endRequests := context.WithCancel(context.Background())
+	defer endRequests()
+	srv := &http.Server{
+		Handler:           s,
+		BaseContext:       func(net.Listener) context.Context { return requests },
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(ln) }()
+	if ready != nil {
+		ready(ln.Addr())
+	}
+	select {
+	case err := <-ended:
+		return fmt.Errorf("devconsul: serve: %w", err)
+	case <-ctx.Done():
+	case <-s.closed:
+	}
+	endRequests()
+	grace, cancel := context.WithTimeout(context.Background(), stopGrace)
+	defer cancel()
+	err := srv.Shutdown(grace)
+	if err != nil {
+		err = srv.Close() // what has not ended by now is cut off
+	}
+	<-ended
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("devconsul: stop: %w", err)
+	}
+	return nil
+}

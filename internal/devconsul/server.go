@@ -1,0 +1,235 @@
+package devconsul
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Config sets a Server up. The zero value is usable: every field has a default.
+type Config struct {
+	// NodeName is the name of the one agent; default "coordd-dev".
+	NodeName string
+	// Datacenter defaults to "dc1".
+	Datacenter string
+	// Logger receives one record for each refused request, at debug level; default: none.
+	Logger *slog.Logger
+	// SessionTTLMin is the smallest session TTL that is accepted; default 10 s, Consul's own
+	// session_ttl_min. The largest is 24 h.
+	SessionTTLMin time.Duration
+	// MaxValueSize limits a value, and with it the body of a transaction, in bytes; default
+	// 512 KiB, Consul's kv_max_value_size.
+	MaxValueSize int64
+	// DefaultWait is how long a blocking query waits that does not say; default 5 min.
+	DefaultWait time.Duration
+	// MaxWait caps what a blocking query asks for; default 10 min.
+	MaxWait time.Duration
+	// NoJitter takes away the random share, up to a sixteenth of the wait, that Consul adds.
+	NoJitter bool
+	// NewID makes session ids; default: random UUIDs. For tests that want a run to repeat exactly.
+	NewID func() string
+	// Deny, when it returns true, has the request answered with 403 "Permission denied", as a
+	// token without the right would be.
+	Deny func(*http.Request) bool
+}
+
+func (c Config) withDefaults() Config {
+	if c.NodeName == "" {
+		c.NodeName = "coordd-dev"
+	}
+	if c.Datacenter == "" {
+		c.Datacenter = "dc1"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.SessionTTLMin <= 0 {
+		c.SessionTTLMin = 10 * time.Second
+	}
+	if c.MaxValueSize <= 0 {
+		c.MaxValueSize = 512 << 10
+	}
+	if c.DefaultWait <= 0 {
+		c.DefaultWait = 5 * time.Minute
+	}
+	if c.MaxWait <= 0 {
+		c.MaxWait = 10 * time.Minute
+	}
+	if c.NewID == nil {
+		c.NewID = newUUID
+	}
+	return c
+}
+
+var (
+	// ErrClosed is returned when the server has been closed.
+	ErrClosed = errors.New("devconsul: server closed")
+
+	errNoLeader = errors.New("No cluster leader")
+)
+
+// Server is one embedded Consul: a server and the agent in front of it. Create it with New, end it
+// with Close. It is safe for concurrent use.
+type Server struct {
+	cfg    Config
+	mux    *http.ServeMux
+	nodeID string
+
+	// state is replaced as a whole by each write, under mu; readers take no lock.
+	state atomic.Pointer[state]
+
+	// closed is closed by Close; it ends blocking queries.
+	closed chan struct{}
+
+	mu         sync.Mutex
+	isClosed   bool
+	raftIndex  uint64
+	leadership atomic.Pointer[leadership]
+	timers     map[string]*sessionTimer
+	lockDelays map[string]time.Time
+	agent      agentState
+	onCommit   []func(Commit)
+}
+
+// New returns a running server that has one node and a leader. It listens nowhere: use it as an
+// http.Handler, through RoundTripper or Client, or on a port with Listen.
+func New(cfg Config) *Server {
+	s := &Server{
+		cfg:    cfg.withDefaults(),
+		nodeID: newUUID(),
+		closed: make(chan struct{}),
+	}
+	s.routes()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bootLocked()
+	return s
+}
+
+// bootLocked puts the server into the state of one that has just started, with empty data.
+func (s *Server) bootLocked() {
+	s.raftIndex = 5 // what an election and the leader's housekeeping have used up by now
+	s.timers = make(map[string]*sessionTimer)
+	s.lockDelays = make(map[string]time.Time)
+	s.agent = newAgentState()
+	s.state.Store(newState())
+	s.leadership.Store(newLeadership())
+	s.registerSelfLocked()
+}
+
+// Close ends all timers and blocking queries; requests fail from then on. It may be called twice.
+func (s *Server) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isClosed {
+		return
+	}
+	s.isClosed = true
+	close(s.closed)
+	s.stopTimersLocked()
+	s.agent.stop()
+}
+
+func (s *Server) stopTimersLocked() {
+	for id, t := range s.timers {
+		t.timer.Stop()
+		delete(s.timers, id)
+	}
+}
+
+// OnCommit has f called for every entry of the log from now on, in order, after it has been applied
+// and before its caller gets the answer. f must not write to the server; it may read Dump.
+func (s *Server) OnCommit(f func(Commit)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onCommit = append(s.onCommit, f)
+}
+
+// Commit is one applied log entry.
+type Commit struct {
+	Index uint64
+	Time  time.Time
+	// Applied is false when the entry was refused as a whole and changed nothing: a transaction
+	// with a failed operation, a cas against another index, a lock that somebody holds.
+	Applied bool
+	Ops     []CommitOp
+}
+
+// CommitOp is one operation of a Commit. Verb is a KV verb of the HTTP API (set, cas, lock, unlock,
+// delete, delete-cas, delete-tree, get, check-index …), or session-create, session-destroy, followed by
+// session-release or session-delete for each key the session held, or register, deregister.
+type CommitOp struct {
+	Verb    string
+	Key     string // key or prefix; for register and deregister the node
+	Value   []byte // must not be changed
+	Flags   uint64
+	Session string
+	Index   uint64 // the index that cas, delete-cas and check-index asked for
+	OK      bool
+	What    string // why not
+}
+
+// apply runs one log entry. f says through the error whether its changes are kept. The error is f's,
+// or says that there is no leader or that the server has been closed: then f did not run.
+func (s *Server) apply(f func(*writeTxn) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.applyLocked(f)
+}
+
+func (s *Server) applyLocked(f func(*writeTxn) error) error {
+	if s.isClosed {
+		return ErrClosed
+	}
+	if s.leadership.Load().isLost() {
+		return errNoLeader
+	}
+	s.raftIndex++
+	w := &writeTxn{state: *s.state.Load(), idx: s.raftIndex, now: time.Now(), lockDelays: s.lockDelays}
+	err := f(w)
+	if err == nil {
+		if w.idx%reapEvery == 0 {
+			w.reapTombstones()
+		}
+		s.publishLocked(w)
+	} else {
+		next := *s.state.Load()
+		next.applied = w.idx
+		s.state.Store(&next)
+	}
+	if len(s.onCommit) > 0 {
+		c := Commit{Index: w.idx, Time: w.now, Applied: err == nil && !w.refused, Ops: w.ops}
+		for _, f := range s.onCommit {
+			f(c)
+		}
+	}
+	return err
+}
+
+// publishLocked makes the new state visible first and wakes the watchers after, so that whoever is woken
+// finds the new state.
+func (s *Server) publishLocked(w *writeTxn) {
+	next, notify := w.commit()
+	next.applied = w.idx
+	s.state.Store(next)
+	for _, t := range notify {
+		t.Notify()
+	}
+	for _, id := range w.endedSessions {
+		if t := s.timers[id]; t != nil {
+			t.timer.Stop()
+			delete(s.timers, id)
+		}
+	}
+}
+
+func newUUID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
+}

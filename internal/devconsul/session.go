@@ -1,0 +1,293 @@
+package devconsul
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	behaviorRelease = "release"
+	behaviorDelete  = "delete"
+
+	serfCheckID = "serfHealth"
+
+	// sessionTTLMax is the largest session TTL.
+	sessionTTLMax = 24 * time.Hour
+	// ttlFactor is how many TTLs a session lives on unless renewed.
+	ttlFactor = 2
+)
+
+// sessionTimer ends a session. deadline tells a timer that was reset just as it fired to do nothing.
+type sessionTimer struct {
+	timer    *time.Timer
+	deadline time.Time
+}
+
+// UnmarshalJSON takes lock-delay as a duration's text, as nanoseconds, or, below 1000, as seconds.
+func (s *Session) UnmarshalJSON(data []byte) error {
+	type plain Session
+	aux := struct {
+		LockDelay any
+		*plain
+	}{plain: (*plain)(s)}
+	if err := json.Unmarshal(data, &aux); err != nil {
+		return err
+	}
+	if aux.LockDelay == nil {
+		return nil
+	}
+	var d time.Duration
+	switch v := aux.LockDelay.(type) {
+	case string:
+		var err error
+		if d, err = time.ParseDuration(v); err != nil {
+			return err
+		}
+	case float64:
+		d = time.Duration(v)
+	}
+	if d < 1000 {
+		d *= time.Second
+	}
+	s.LockDelay = d
+	return nil
+}
+
+func (s *Server) sessionCreate(_ http.ResponseWriter, r *http.Request) (any, error) {
+	sess := Session{
+		Node:       s.cfg.NodeName,
+		NodeChecks: []string{serfCheckID},
+		Checks:     []string{serfCheckID},
+		LockDelay:  15 * time.Second,
+		Behavior:   behaviorRelease,
+	}
+	if r.ContentLength > 0 {
+		if err := decode(r.Body, &sess); err != nil {
+			return nil, err
+		}
+	}
+	// Checks is the old name of NodeChecks. An empty one means no checks at all; one that still
+	// holds the default gives way to NodeChecks; an empty NodeChecks switches both off.
+	switch {
+	case len(sess.Checks) == 0:
+		sess.NodeChecks = []string{}
+	case len(sess.Checks) == 1 && sess.Checks[0] == serfCheckID:
+		sess.Checks = nil
+	case len(sess.NodeChecks) == 0:
+		sess.Checks = nil
+	}
+	if err := s.checkDatacenter(r.URL.Query()); err != nil {
+		return nil, err
+	}
+	if err := s.validSession(&sess); err != nil {
+		return nil, err
+	}
+	sess.ID = s.cfg.NewID()
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isClosed {
+		return nil, ErrClosed
+	}
+	if s.leadership.Load().isLost() {
+		return nil, errNoLeader
+	}
+	err := s.applyLocked(func(w *writeTxn) error {
+		err := w.createSession(sess)
+		w.log(CommitOp{Verb: "session-create", Session: sess.ID}, err == nil, err)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("apply failed: %w", err)
+	}
+	s.resetTimerLocked(&sess)
+	return struct{ ID string }{sess.ID}, nil
+}
+
+func (s *Server) validSession(sess *Session) error {
+	if sess.Node == "" {
+		return fmt.Errorf("Must provide Node")
+	}
+	switch sess.Behavior {
+	case "":
+		sess.Behavior = behaviorRelease
+	case behaviorRelease, behaviorDelete:
+	default:
+		return fmt.Errorf("Invalid Behavior setting '%s'", sess.Behavior)
+	}
+	if sess.TTL == "" {
+		return nil
+	}
+	ttl, err := time.ParseDuration(sess.TTL)
+	if err != nil {
+		return fmt.Errorf("Session TTL '%s' invalid: %v", sess.TTL, err)
+	}
+	if ttl != 0 && (ttl < s.cfg.SessionTTLMin || ttl > sessionTTLMax) {
+		return fmt.Errorf("Invalid Session TTL '%d', must be between [%v=%v]", ttl, s.cfg.SessionTTLMin, sessionTTLMax)
+	}
+	return nil
+}
+
+func (s *Server) sessionDestroy(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id := strings.TrimPrefix(r.URL.Path, "/v1/session/destroy/")
+	if id == "" {
+		return nil, badRequest("Missing session")
+	}
+	if err := s.checkDatacenter(r.URL.Query()); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isClosed {
+		return nil, ErrClosed
+	}
+	if s.leadership.Load().isLost() {
+		return nil, errNoLeader
+	}
+	if findSession(s.state.Load().sessions.Root(), id) == nil {
+		return true, nil // one that is gone is not worth a log entry
+	}
+	if err := s.destroyLocked(id); err != nil {
+		return nil, fmt.Errorf("apply failed: %w", err)
+	}
+	return true, nil
+}
+
+func (s *Server) destroyLocked(id string) error {
+	return s.applyLocked(func(w *writeTxn) error {
+		w.log(CommitOp{Verb: "session-destroy", Session: id}, true, nil)
+		w.endSession(id)
+		return nil
+	})
+}
+
+func (s *Server) sessionRenew(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id := strings.TrimPrefix(r.URL.Path, "/v1/session/renew/")
+	if _, err := s.parseQuery(r); err != nil {
+		return nil, err
+	}
+	if id == "" {
+		return nil, badRequest("Missing session")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isClosed {
+		return nil, ErrClosed
+	}
+	if s.leadership.Load().isLost() {
+		return nil, errNoLeader
+	}
+	sess := findSession(s.state.Load().sessions.Root(), id)
+	if sess == nil {
+		return nil, &httpError{http.StatusNotFound, fmt.Sprintf("Session id '%s' not found", id)}
+	}
+	s.resetTimerLocked(sess)
+	return []*Session{sess}, nil
+}
+
+// resetTimerLocked gives a session its full time anew.
+func (s *Server) resetTimerLocked(sess *Session) {
+	ttl, err := time.ParseDuration(sess.TTL)
+	if err != nil || ttl == 0 {
+		return
+	}
+	id := sess.ID
+	if t := s.timers[id]; t != nil {
+		t.deadline = time.Now().Add(ttlFactor * ttl)
+		t.timer.Reset(ttlFactor * ttl)
+		return
+	}
+	t := &sessionTimer{deadline: time.Now().Add(ttlFactor * ttl)}
+	t.timer = time.AfterFunc(ttlFactor*ttl, func() { s.expire(id, t) })
+	s.timers[id] = t
+}
+
+func (s *Server) expire(id string, t *sessionTimer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.timers[id] != t || time.Now().Before(t.deadline) {
+		return
+	}
+	delete(s.timers, id)
+	if err := s.destroyLocked(id); err != nil {
+		// Only the loss of the leader or the end of the server are possible here, and both have
+		// stopped the timer; the next leader starts it anew.
+		s.cfg.Logger.Debug("session-not-expired", "session", id, "error", err)
+	}
+}
+
+// resetTimersLocked is what a new leader does: every session counts from now.
+func (s *Server) resetTimersLocked() {
+	s.stopTimersLocked()
+	for _, sess := range sessionsUnder(s.state.Load().sessions, nil, nil) {
+		s.resetTimerLocked(sess)
+	}
+}
+
+func (s *Server) sessionInfo(w http.ResponseWriter, r *http.Request) (any, error) {
+	q, err := s.parseQuery(r)
+	if err != nil {
+		return nil, err
+	}
+	id := strings.TrimPrefix(r.URL.Path, "/v1/session/info/")
+	if id == "" {
+		return nil, badRequest("Missing session")
+	}
+	var found []*Session
+	err = s.readSessions(w, r.Context(), q, func(st *state, ws *watchSet) bool {
+		ch, v, ok := st.sessions.Root().GetWatch(treeKey(fold(id)))
+		ws.add(ch)
+		found = []*Session{}
+		if ok {
+			found = append(found, v.(*Session))
+		}
+		return ok
+	})
+	return found, err
+}
+
+// readSessions runs a read of the sessions: its index is always the table's.
+func (s *Server) readSessions(w http.ResponseWriter, ctx context.Context, q *query, run func(*state, *watchSet) bool) error {
+	err := s.read(ctx, q, func(st *state, ws *watchSet) (uint64, bool) {
+		found := run(st, ws)
+		return st.idx.Sessions, found
+	})
+	if err == nil {
+		q.writeHeaders(w.Header())
+	}
+	return err
+}
+
+func (s *Server) sessionList(w http.ResponseWriter, r *http.Request) (any, error) {
+	q, err := s.parseQuery(r)
+	if err != nil {
+		return nil, err
+	}
+	var found []*Session
+	err = s.readSessions(w, r.Context(), q, func(st *state, ws *watchSet) bool {
+		found = sessionsUnder(st.sessions, nil, ws)
+		return true
+	})
+	return found, err
+}
+
+func (s *Server) sessionNode(w http.ResponseWriter, r *http.Request) (any, error) {
+	q, err := s.parseQuery(r)
+	if err != nil {
+		return nil, err
+	}
+	node := strings.TrimPrefix(r.URL.Path, "/v1/session/node/")
+	if node == "" {
+		return nil, badRequest("Missing node name")
+	}
+	var found []*Session
+	err = s.readSessions(w, r.Context(), q, func(st *state, ws *watchSet) bool {
+		found = sessionsUnder(st.byNode, treeKey(fold(node)), ws)
+		return true
+	})
+	return found, err
+}
