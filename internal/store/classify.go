@@ -1,0 +1,155 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// call is one request: what it is for the message of its error, what
+// permission it takes, and how long it may last.
+type call struct {
+	op      string // "get", "txn", "session renew"
+	key     string // key, prefix or session; may be empty
+	need    string // the permission to name in a 403
+	timeout time.Duration
+}
+
+func (c call) String() string {
+	if c.key == "" {
+		return c.op
+	}
+	return fmt.Sprintf("%s %s", c.op, c.key)
+}
+
+// do runs f under the call's own deadline and turns what it returns into an
+// error of this package.
+func (c call) do(ctx context.Context, f func(context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		// Consul's client would fail as well, but could not say that nothing was sent.
+		return &callError{kind: ErrUnreachable, op: c.String(), text: "not sent: " + err.Error(), ended: err}
+	}
+	own, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	err := f(own)
+	if err == nil {
+		return nil
+	}
+	return c.classify(ctx, own, err)
+}
+
+// classify finds the kind of err. The order matters: what the server said
+// counts before what became of the context.
+func (c call) classify(ctx, own context.Context, err error) error {
+	if e, ok := errors.AsType[*callError](err); ok {
+		return e
+	}
+	if errors.Is(err, ErrRefused) {
+		return fmt.Errorf("%s: %w", c, err)
+	}
+	if status, ok := errors.AsType[api.StatusError](err); ok {
+		return c.status(status.Code, status.Body)
+	}
+	if ctxErr := ctx.Err(); ctxErr != nil {
+		return &callError{kind: ErrUnreachable, op: c.String(), ended: ctxErr, unknown: true,
+			text: "gave up waiting for the answer: " + ctxErr.Error()}
+	}
+	if own.Err() != nil {
+		return &callError{kind: ErrUnreachable, op: c.String(), unknown: true, cause: hideContext(err),
+			text: fmt.Sprintf("no answer within %v", c.timeout)}
+	}
+	// The client's transactions report a bad status as text without the code.
+	if body, ok := strings.CutPrefix(err.Error(), "Failed request: "); ok {
+		return c.status(codeOfText(body), body)
+	}
+	return &callError{kind: ErrUnreachable, op: c.String(), text: err.Error(), cause: hideContext(err), unknown: !neverSent(err)}
+}
+
+// status turns an HTTP status of Consul into an error.
+func (c call) status(code int, body string) error {
+	said := fmt.Sprintf("%d %s", code, http.StatusText(code))
+	if code == 0 {
+		said = "a refusal"
+	}
+	if text := strings.TrimSpace(body); text != "" {
+		said += fmt.Sprintf(" (%s)", shorten(text))
+	}
+	fail := func(kind error, unknown bool, text string) error {
+		return &callError{kind: kind, op: c.String(), text: text, unknown: unknown}
+	}
+	switch {
+	case code == http.StatusForbidden, code == http.StatusUnauthorized:
+		return fail(ErrDenied, false, fmt.Sprintf("%s; the token needs %s", said, c.need))
+	case code == http.StatusRequestEntityTooLarge:
+		return fail(ErrInvalid, false, said+"; send less at once: at most 128 operations, 512 KB of body, 524288 bytes a value")
+	case code == http.StatusTooManyRequests:
+		// Refused before it was looked at, so the outcome is known. Usually it is
+		// http_max_conns_per_client, which all processes of the host share.
+		return fail(ErrUnreachable, false, said+"; if it is for too many connections, raise limits.http_max_conns_per_client (200 for each client address by default)")
+	case code == http.StatusBadRequest, code == http.StatusMethodNotAllowed:
+		return fail(ErrInvalid, false, said)
+	case code == http.StatusInternalServerError && strings.Contains(body, "invalid session"):
+		return fail(ErrSessionGone, false, said+"; open a new session")
+	case code == http.StatusInternalServerError && strings.Contains(body, "Invalid Session TTL"):
+		return fail(ErrInvalid, false, said+"; choose a TTL in the range the server names (its floor is session_ttl_min)")
+	case code == http.StatusInternalServerError && strings.Contains(body, "invalid key name"):
+		return fail(ErrInvalid, false, said)
+	}
+	return fail(ErrUnreachable, true, said)
+}
+
+// codeOfText guesses the status of a transaction's error text. Whatever it
+// does not know stays 0: unreachable, outcome unknown, which is always safe.
+func codeOfText(body string) int {
+	switch {
+	case strings.Contains(body, "Permission denied"), strings.Contains(body, "ACL not found"):
+		return http.StatusForbidden
+	case strings.Contains(body, "too large"), strings.Contains(body, "too many operations"):
+		return http.StatusRequestEntityTooLarge
+	case strings.Contains(body, "Failed to parse body"):
+		return http.StatusBadRequest
+	}
+	return 0
+}
+
+// neverSent reports whether the request cannot have reached the server: no
+// connection could be opened.
+func neverSent(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+// hideContext drops a cause that matches a context error: it is not the
+// caller's context that ended, and errors.Is must not say so.
+func hideContext(err error) error {
+	if contextError(err) {
+		return nil
+	}
+	return err
+}
+
+// addressOf finds the server's address in an error of the HTTP client.
+func addressOf(err error) string {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		if u, parseErr := url.Parse(e.URL); parseErr == nil {
+			return u.Host
+		}
+	}
+	return ""
+}
+
+// shorten keeps a foreign body from filling the log.
+func shorten(text string) string {
+	const most = 300
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + " …"
+	}
+	return text
+}

@@ -1,0 +1,179 @@
+package store
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxIDBytes bounds member and item ids.
+const MaxIDBytes = 256
+
+// Keys names the keys of one service. The zero value is of no use: see
+// [KeysOf]. Methods that take an id do not check it: check where it enters,
+// with [CheckID].
+type Keys struct {
+	service string
+	root    string
+}
+
+// KeysOf returns the keys under service/<service>/. The name may hold letters,
+// digits, ". _ - ~ : @ +" and inner slashes; anything else is [ErrInvalid].
+func KeysOf(service string) (Keys, error) {
+	op := fmt.Sprintf("service %q", service)
+	switch {
+	case service == "":
+		return Keys{}, invalid("service", "the name is empty; give the service a name")
+	case len(service) > MaxIDBytes:
+		return Keys{}, invalid("service", "the name has %d bytes; at most %d", len(service), MaxIDBytes)
+	case strings.HasPrefix(service, "/"), strings.HasSuffix(service, "/"):
+		return Keys{}, invalid(op, "remove the slash at its beginning or end")
+	}
+	for _, r := range service {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-~:@+/", r) || r == utf8.RuneError {
+			return Keys{}, invalid(op, "it holds %q; use letters, digits and ._-~:@+/", r)
+		}
+	}
+	if err := checkKey(op, service); err != nil {
+		return Keys{}, err
+	}
+	return Keys{service: service, root: "service/" + service + "/"}, nil
+}
+
+// CheckID checks a member or item id where it enters: not empty, no "/", valid
+// UTF-8 without control characters, no space at either end, not "." or "..",
+// at most [MaxIDBytes] bytes, and nothing that Consul's own check of key names
+// would refuse later (percent escapes of a space or of ".."). Kind, such as
+// "item id", begins the message of the [ErrInvalid].
+func CheckID(kind, id string) error {
+	op := fmt.Sprintf("%s %q", kind, id)
+	switch {
+	case id == "":
+		return invalid(kind, "it is empty")
+	case len(id) > MaxIDBytes:
+		return invalid(kind, "it has %d bytes; at most %d", len(id), MaxIDBytes)
+	case strings.Contains(id, "/"):
+		return invalid(op, "it holds a slash, which separates keys")
+	case strings.TrimSpace(id) != id:
+		return invalid(op, "remove the space at its beginning or end")
+	}
+	return checkKey(op, id)
+}
+
+// checkKey refuses what Consul would refuse or, worse, silently change: it
+// cleans the path of a single GET, PUT or DELETE (so "a//b" means "a/b") but
+// takes the keys of a transaction as they are. A key must mean the same to both.
+func checkKey(op, key string) error {
+	switch {
+	case key == "":
+		return invalid(op, "the key is empty")
+	case !utf8.ValidString(key):
+		return invalid(op, "it is not valid UTF-8")
+	case strings.ContainsFunc(key, unicode.IsControl):
+		return invalid(op, "it holds a control character")
+	case strings.HasPrefix(key, "/"):
+		return invalid(op, "a key does not begin with a slash")
+	case strings.HasPrefix(key, " "), strings.HasSuffix(key, " "):
+		return invalid(op, "Consul refuses keys that begin or end with a space")
+	}
+	for part := range strings.SplitSeq(strings.TrimSuffix(key, "/"), "/") {
+		if part == "" || part == "." || part == ".." {
+			return invalid(op, "it holds the path element %q, which Consul cleans away or refuses", part)
+		}
+	}
+	if plain, err := url.PathUnescape(key); err == nil && plain != key {
+		if strings.Contains(plain, "..") || strings.Contains(plain, " ") {
+			return invalid(op, "it holds a percent escape that Consul refuses")
+		}
+	}
+	return nil
+}
+
+// checkPrefix is checkKey for prefixes, which must end in "/".
+func checkPrefix(op, prefix string) error {
+	if !strings.HasSuffix(prefix, "/") {
+		return invalid(op, `the prefix %q does not end in "/": it would meet its neighbours as well (m1 and m10)`, prefix)
+	}
+	return checkKey(op, prefix)
+}
+
+// Service returns the name the keys were made of.
+func (k Keys) Service() string { return k.service }
+
+// Root returns the prefix of everything: service/<service>/.
+func (k Keys) Root() string { return k.root }
+
+// Leader returns the key that is locked by the leader.
+func (k Keys) Leader() string { return k.root + "leader" }
+
+// Members returns the prefix of the member records.
+func (k Keys) Members() string { return k.root + "members/" }
+
+// Member returns the key of the record of member m, locked by its session.
+func (k Keys) Member(m string) string { return k.Members() + m }
+
+// Workload returns the prefix of the work items.
+func (k Keys) Workload() string { return k.root + "workload/" }
+
+// WorkItem returns the key of work item w.
+func (k Keys) WorkItem(w string) string { return k.Workload() + w }
+
+// Assignments returns the prefix of all assignments: read it once in a
+// leadership, never watch it.
+func (k Keys) Assignments() string { return k.root + "assignments/" }
+
+// AssignmentsOf returns the prefix of the assignments of member m. It is also
+// the key of the sentinel that keeps m's watch from being woken by others.
+func (k Keys) AssignmentsOf(m string) string { return k.Assignments() + m + "/" }
+
+// Assignment returns the key of item w at member m.
+func (k Keys) Assignment(m, w string) string { return k.AssignmentsOf(m) + w }
+
+// Acks returns the prefix of the members' counters.
+func (k Keys) Acks() string { return k.root + "acks/" }
+
+// Ack returns the key of the counter of member m.
+func (k Keys) Ack(m string) string { return k.Acks() + m }
+
+// Control returns the prefix of what operators write.
+func (k Keys) Control() string { return k.root + "control/" }
+
+// ControlKey returns a key under Control: "freeze", "drain/m1", "pins/w1".
+func (k Keys) ControlKey(name string) string { return k.Control() + name }
+
+// ParseMember returns the member of a key under Members. Keys that are not of
+// that form, foreign ones among them, are not ok: skip them.
+func (k Keys) ParseMember(key string) (m string, ok bool) { return parseID(key, k.Members()) }
+
+// ParseWorkItem returns the item of a key under Workload.
+func (k Keys) ParseWorkItem(key string) (w string, ok bool) { return parseID(key, k.Workload()) }
+
+// ParseAck returns the member of a key under Acks.
+func (k Keys) ParseAck(key string) (m string, ok bool) { return parseID(key, k.Acks()) }
+
+// ParseAssignment returns member and item of a key under Assignments. The
+// sentinel of a member is ok with an empty item.
+func (k Keys) ParseAssignment(key string) (m, w string, ok bool) {
+	rest, ok := strings.CutPrefix(key, k.Assignments())
+	if !ok {
+		return "", "", false
+	}
+	m, w, ok = strings.Cut(rest, "/")
+	if !ok || CheckID("member id", m) != nil {
+		return "", "", false
+	}
+	if w != "" && CheckID("item id", w) != nil {
+		return "", "", false
+	}
+	return m, w, true
+}
+
+func parseID(key, prefix string) (string, bool) {
+	id, ok := strings.CutPrefix(key, prefix)
+	if !ok || CheckID("id", id) != nil {
+		return "", false
+	}
+	return id, true
+}

@@ -1,0 +1,104 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// KV is a small key-value store for hosts, on the retry ladder: a call lasts
+// until it succeeds, cannot succeed, or its context ends. Keys are used as
+// given, without the service's prefix. Nothing is cached.
+type KV struct{ store *Store }
+
+// KV returns the key-value store.
+func (s *Store) KV() *KV { return &KV{s} }
+
+// Get returns the value of key; a key with an empty value gives an empty
+// value, a missing one [ErrNotFound].
+func (kv *KV) Get(ctx context.Context, key string) ([]byte, error) {
+	var value []byte
+	err := kv.store.Retry(ctx, "kv get", func(ctx context.Context) error {
+		e, found, _, err := kv.store.Get(ctx, key, Default)
+		if err == nil && !found {
+			return &callError{kind: ErrNotFound, op: "get " + key, text: "nobody wrote it, or it was deleted"}
+		}
+		value = e.Value
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return value, nil
+}
+
+// Put writes value, of at most 524288 bytes, over whatever key holds; flags
+// become 0. When it returns nil the value was written, and no late copy of the
+// request can write it again over a newer one: each try replaces only what was
+// read just before. A try whose outcome was unknown counts as done when the
+// value is found in place.
+func (kv *KV) Put(ctx context.Context, key string, value []byte) error {
+	if len(value) > MaxValueBytes {
+		return invalid("put "+key, "the value has %d bytes; Consul takes %d", len(value), MaxValueBytes)
+	}
+	return kv.replace(ctx, "kv put", key, func(ctx context.Context, old Entry, found bool) (bool, error) {
+		if found && old.Flags == 0 && bytes.Equal(old.Value, value) {
+			return true, nil
+		}
+		if base64.StdEncoding.EncodedLen(len(value)) > MaxBodyBytes-1024 {
+			return kv.putLarge(ctx, key, value, old.ModifyIndex)
+		}
+		_, err := kv.store.txn(ctx, "put", []Op{CAS(key, value, 0, old.ModifyIndex)})
+		return err == nil, err
+	})
+}
+
+// putLarge writes a value that would not fit into a transaction in base64. It
+// is the exception because of its answer, the bare word true or false.
+func (kv *KV) putLarge(ctx context.Context, key string, value []byte, index uint64) (done bool, err error) {
+	c := call{op: "put", key: key, timeout: kv.store.callTimeout, need: fmt.Sprintf("key:write on %q", key)}
+	err = c.do(ctx, func(ctx context.Context) error {
+		pair := &api.KVPair{Key: key, Value: value, ModifyIndex: index}
+		done, _, err = kv.store.client.KV().CAS(pair, (&api.WriteOptions{}).WithContext(ctx))
+		return err
+	})
+	return done, err
+}
+
+// Delete removes key. A missing key is no error. As with Put, a late copy of
+// the request cannot delete what was written afterwards.
+func (kv *KV) Delete(ctx context.Context, key string) error {
+	return kv.replace(ctx, "kv delete", key, func(ctx context.Context, old Entry, found bool) (bool, error) {
+		if !found {
+			return true, nil
+		}
+		_, err := kv.store.txn(ctx, "delete", []Op{DeleteCAS(key, old.ModifyIndex)})
+		return err == nil, err
+	})
+}
+
+// replace reads key and lets write replace exactly what was read. It tries
+// again, after a pause, while others write in between.
+func (kv *KV) replace(ctx context.Context, what, key string, write func(ctx context.Context, old Entry, found bool) (bool, error)) error {
+	for pause := NewLadder(); ; {
+		done := false
+		err := kv.store.Retry(ctx, what, func(ctx context.Context) error {
+			old, found, _, err := kv.store.Get(ctx, key, Consistent)
+			if err != nil {
+				return err
+			}
+			done, err = write(ctx, old, found)
+			return err
+		})
+		if done || err != nil && !errors.Is(err, ErrRefused) {
+			return err
+		}
+		if sleep(ctx, pause.NextBackOff()) != nil {
+			return ended(what, &callError{kind: ErrRefused, op: what + " " + key, text: "others write to it all the time"}, ctx.Err())
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// How often the same trouble may be logged.
+const (
+	unreachableEvery = 5 * time.Second
+	deniedEvery      = 30 * time.Second
+)
+
+// link is what all callers together know about the connection to Consul. A
+// dozen loops fail in the same outage; the log shall have one line.
+type link struct {
+	log       *slog.Logger
+	addr      string
+	fixedAddr bool
+	stale     time.Duration // how long after its retry was due a caller counts as failing still
+
+	down atomic.Bool // read without the lock by every success
+
+	mu         sync.Mutex
+	failing    map[string]time.Time // what -> when its next try is due
+	since      time.Time
+	tries      int
+	lastLine   time.Time
+	lastDenied time.Time
+}
+
+// Failed reports that what failed and will be tried again in retryIn. The
+// first failure of an outage is logged at once, with the others of the same
+// outage at most one line every 5 s; denied calls have a line of their own, at
+// most every 30 s. Other kinds of error are none of the link's business.
+// Safe for concurrent use.
+func (s *Store) Failed(what string, err error, retryIn time.Duration) {
+	switch {
+	case errors.Is(err, ErrDenied):
+		s.link.denied(what, err, retryIn)
+	case errors.Is(err, ErrUnreachable):
+		s.link.failed(what, err, retryIn)
+	}
+}
+
+// Succeeded reports that what worked. When it was failing, and nothing else
+// is failing any more, the outage is over, which is logged once, with its
+// length and the number of failed tries. Safe for concurrent use, and cheap
+// while there is no outage.
+func (s *Store) Succeeded(what string) {
+	if s.link.down.Load() {
+		s.link.succeeded(what)
+	}
+}
+
+func (l *link) failed(what string, err error, retryIn time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if !l.down.Load() {
+		l.failing, l.since, l.tries, l.lastLine = map[string]time.Time{}, now, 0, time.Time{}
+		l.down.Store(true)
+	}
+	l.tries++
+	l.failing[what] = now.Add(retryIn)
+	if !l.fixedAddr {
+		if addr := addressOf(err); addr != "" {
+			l.addr = addr
+		}
+	}
+	if !l.lastLine.IsZero() && now.Sub(l.lastLine) < unreachableEvery {
+		return
+	}
+	l.lastLine = now
+	l.log.Warn("consul-unreachable", "addr", l.addr, "what", what, "err", err, "tries", l.tries, "retry_in", seconds(retryIn))
+}
+
+func (l *link) succeeded(what string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.down.Load() {
+		return
+	}
+	// The success of a caller that was not failing says little: its answer may
+	// have been on the way when the others failed.
+	if _, ok := l.failing[what]; !ok && !l.overdue() {
+		return
+	}
+	delete(l.failing, what)
+	if len(l.failing) > 0 && !l.overdue() {
+		return
+	}
+	l.down.Store(false)
+	l.log.Info("reconnected-to-consul", "addr", l.addr, "tries", l.tries, "outage", seconds(time.Since(l.since)))
+}
+
+// overdue reports whether all that failed has been silent for so long that it
+// must have been given up without a word.
+func (l *link) overdue() bool {
+	for _, due := range l.failing {
+		if time.Since(due) < l.stale {
+			return false
+		}
+	}
+	return true
+}
+
+// forget drops a caller that gave up. The outage goes on until someone
+// succeeds.
+func (l *link) forget(what string) {
+	if !l.down.Load() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.failing, what)
+}
+
+func (l *link) denied(what string, err error, retryIn time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	// An answer, even this one, shows that Consul can be reached.
+	delete(l.failing, what)
+	if !l.lastDenied.IsZero() && now.Sub(l.lastDenied) < deniedEvery {
+		return
+	}
+	l.lastDenied = now
+	l.log.Error("consul-denied", "addr", l.addr, "what", what, "err", err, "retry_in", seconds(retryIn))
+}
+
+// seconds prints a duration as 0.05s, 0.2s or 12.3s.
+func seconds(d time.Duration) string {
+	if d < 100*time.Millisecond {
+		return fmt.Sprintf("%.2fs", d.Seconds())
+	}
+	return fmt.Sprintf("%.1fs", d.Seconds())
+}

@@ -1,0 +1,198 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+)
+
+func asRefusals(err error) (*refusals, bool) { return errors.AsType[*refusals](err) }
+
+// packed is one transaction of a batch: guard, shared conditions, then the
+// operations of its units.
+type packed struct {
+	ops    []Op
+	pieces [][]byte // the operations' JSON
+	units  []place
+	after  []*packed // transactions of its lanes that come before
+	done   bool
+
+	shared  map[string][]byte // verb and key of each shared condition -> its JSON
+	size    int               // of the body
+	partial bool              // holds a part of a lane that began before it
+}
+
+// place is where a unit's operations are.
+type place struct{ unit, first int }
+
+func (t *packed) ready() bool {
+	return !slices.ContainsFunc(t.after, func(before *packed) bool { return !before.done })
+}
+
+// encoded is a unit with the JSON of its operations.
+type encoded struct {
+	unit         int
+	shared, ops  []Op
+	sharedPieces [][]byte
+	opPieces     [][]byte
+}
+
+// pack puts units into transactions, in order. A run of units of one lane that
+// fits into a transaction is not split, and never two lanes that are split
+// share one: so the only transactions that wait for each other are those of one
+// large lane. Units that can never be sent are reported to bad and left out.
+//
+// Of the plans that fill transactions better some would chain all lanes
+// together and leave nothing to have in flight.
+func pack(guard Op, units []Unit, bad func(unit int, err error)) []*packed {
+	p := packer{guard: guard, guardPiece: guard.encode(), last: map[string]*packed{}}
+	for i := 0; i < len(units); {
+		lane := units[i].Lane
+		var run []encoded
+		for ; i < len(units) && units[i].Lane == lane; i++ {
+			e, err := encodeUnit(i, units[i])
+			if err == nil && !p.fresh().fits(e) {
+				err = invalid("guarded txn", "a unit of %d operations does not fit into one transaction (%d operations and %d bytes with the guard); make it smaller",
+					len(e.ops), MaxOps, MaxBodyBytes)
+			}
+			if err != nil {
+				bad(i, err)
+				continue
+			}
+			run = append(run, e)
+		}
+		p.place(lane, run)
+	}
+	return p.txns
+}
+
+func encodeUnit(i int, u Unit) (encoded, error) {
+	e := encoded{unit: i, shared: u.Shared, ops: u.Ops}
+	if !slices.ContainsFunc(u.Ops, Op.writes) {
+		return e, invalid("guarded txn", "a unit has no operation that writes")
+	}
+	for _, op := range u.Shared {
+		if err := op.check(); err != nil {
+			return e, err
+		}
+		if op.writes() || op.reads() {
+			return e, invalid("guarded txn", "%v is no condition and cannot be shared", op)
+		}
+		e.sharedPieces = append(e.sharedPieces, op.encode())
+	}
+	for _, op := range u.Ops {
+		if err := op.check(); err != nil {
+			return e, err
+		}
+		e.opPieces = append(e.opPieces, op.encode())
+	}
+	return e, nil
+}
+
+type packer struct {
+	guard      Op
+	guardPiece []byte
+	txns       []*packed
+	last       map[string]*packed // lane -> its last transaction
+}
+
+// fresh returns a transaction with the guard alone.
+func (p *packer) fresh() *packed {
+	return &packed{ops: []Op{p.guard}, pieces: [][]byte{p.guardPiece}, size: len("[]\n") + len(p.guardPiece)}
+}
+
+func (p *packer) open() *packed {
+	t := p.fresh()
+	p.txns = append(p.txns, t)
+	return t
+}
+
+// place adds a run of one lane.
+func (p *packer) place(lane string, run []encoded) {
+	if len(run) == 0 {
+		return
+	}
+	var t *packed
+	if len(p.txns) > 0 {
+		t = p.txns[len(p.txns)-1]
+	}
+	switch {
+	case t != nil && t.fits(run...): // whole, beside what is there
+	case t != nil && !t.partial && !p.fresh().fits(run...): // its head fills t up
+	default:
+		t = p.open()
+	}
+	for _, e := range run {
+		if !t.fits(e) {
+			t = p.open()
+			t.partial = true
+		}
+		if before := p.last[lane]; before != nil && before != t && !slices.Contains(t.after, before) {
+			t.after = append(t.after, before)
+		}
+		p.last[lane] = t
+		t.add(e)
+	}
+}
+
+// cost returns how many operations and bytes e would add to t beyond what
+// seen and t have already. It is not ok when e asks the opposite of a condition
+// that is there: together they would refuse each other.
+func (t *packed) cost(e encoded, seen map[string][]byte) (ops, size int, ok bool) {
+	for i, op := range e.shared {
+		piece, there := t.shared[op.String()]
+		if !there {
+			piece, there = seen[op.String()]
+		}
+		if !there {
+			seen[op.String()] = e.sharedPieces[i]
+			ops, size = ops+1, size+len(e.sharedPieces[i])+1
+		} else if !bytes.Equal(piece, e.sharedPieces[i]) {
+			return 0, 0, false
+		}
+	}
+	for _, piece := range e.opPieces {
+		ops, size = ops+1, size+len(piece)+1
+	}
+	return ops, size, true
+}
+
+// fits reports whether all of run can be added to t.
+func (t *packed) fits(run ...encoded) bool {
+	ops, size := len(t.ops), t.size
+	seen := map[string][]byte{}
+	for _, e := range run {
+		n, bytes, ok := t.cost(e, seen)
+		if ops, size = ops+n, size+bytes; !ok || ops > MaxOps || size > MaxBodyBytes {
+			return false
+		}
+	}
+	return true
+}
+
+// add puts the new conditions behind the others, before all units, and the
+// operations at the end.
+func (t *packed) add(e encoded) {
+	for i, op := range e.shared {
+		if _, there := t.shared[op.String()]; there {
+			continue
+		}
+		if t.shared == nil {
+			t.shared = map[string][]byte{}
+		}
+		at := 1 + len(t.shared)
+		t.shared[op.String()] = e.sharedPieces[i]
+		t.ops = slices.Insert(t.ops, at, op)
+		t.pieces = slices.Insert(t.pieces, at, e.sharedPieces[i])
+		t.size += len(e.sharedPieces[i]) + 1
+		for j := range t.units {
+			t.units[j].first++
+		}
+	}
+	t.units = append(t.units, place{unit: e.unit, first: len(t.ops)})
+	t.ops = append(t.ops, e.ops...)
+	t.pieces = append(t.pieces, e.opPieces...)
+	for _, piece := range e.opPieces {
+		t.size += len(piece) + 1
+	}
+}

@@ -1,0 +1,96 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// The retry ladder: quick at first, because most failures are an election,
+// then gentle, for ever.
+var rungs = [...]time.Duration{
+	50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
+	time.Second, 2 * time.Second, 5 * time.Second,
+}
+
+// deniedPause is how often a denied call is tried again: someone has to act.
+const deniedPause = 5 * time.Second
+
+// Ladder is a backoff.BackOff that waits 50 ms, 100 ms, 200 ms, 500 ms, 1 s,
+// 2 s, 5 s, and 5 s from then on. It never stops. Not for concurrent use.
+type Ladder struct {
+	next   int
+	steady bool
+}
+
+var _ backoff.BackOff = (*Ladder)(nil)
+
+// NewLadder returns a ladder whose waits vary by 20 % either way, so that
+// members that lost Consul together do not come back together.
+func NewLadder() *Ladder { return &Ladder{} }
+
+// NewSteadyLadder returns a ladder without that variation.
+func NewSteadyLadder() *Ladder { return &Ladder{steady: true} }
+
+// NextBackOff returns the next wait.
+func (l *Ladder) NextBackOff() time.Duration {
+	d := rungs[l.next]
+	l.next = min(l.next+1, len(rungs)-1)
+	if l.steady {
+		return d
+	}
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
+}
+
+// Reset goes back to the first rung: after a success.
+func (l *Ladder) Reset() { l.next = 0 }
+
+// Retry calls f until it succeeds, fails with something that trying again does
+// not help, or ctx ends. [ErrUnreachable] is tried again on the [Ladder],
+// [ErrDenied] every 5 s; everything else is returned. When ctx ends the error
+// is f's last one and matches ctx.Err() as well. Failures and the recovery are
+// reported as what (see [Store.Failed]).
+//
+// A write that is tried again may be applied twice, or once more much later:
+// use it for writes that do not mind.
+func (s *Store) Retry(ctx context.Context, what string, f func(context.Context) error) error {
+	defer s.link.forget(what)
+	ladder := NewLadder()
+	for {
+		err := f(ctx)
+		kind := kindOf(err)
+		switch {
+		case err == nil:
+			s.Succeeded(what)
+			return nil
+		case ctx.Err() != nil:
+			return ended(what, err, ctx.Err())
+		case kind == ErrUnreachable, kind == ErrDenied:
+		case kind == ErrRefused, kind == ErrSessionGone, kind == ErrNotFound:
+			s.Succeeded(what) // an answer is an answer
+			return err
+		default:
+			return err
+		}
+		pause := ladder.NextBackOff()
+		if kind == ErrDenied {
+			pause = deniedPause
+		}
+		s.Failed(what, err, pause)
+		if sleep(ctx, pause) != nil {
+			return ended(what, err, ctx.Err())
+		}
+	}
+}
+
+// ended adds the end of the caller's context to the last error.
+func ended(what string, err, ctxErr error) error {
+	if errors.Is(err, ctxErr) {
+		return err
+	}
+	return fmt.Errorf("%s: %w before it worked: %w", what, ctxErr, err)
+}

@@ -1,0 +1,264 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// Defaults and bounds of [Config].
+const (
+	DefaultCallTimeout = 3 * time.Second
+	DefaultPollWait    = time.Minute
+	// MaxPollWait is the server's own cap for blocking queries.
+	MaxPollWait = 10 * time.Minute
+	// largeRead is how many call timeouts a whole prefix may take: 100,000 keys
+	// are 18 MB.
+	largeRead = 10
+)
+
+// Config is what a [Store] is made of.
+type Config struct {
+	Client      *api.Client   // required
+	Service     string        // required; see KeysOf
+	Logger      *slog.Logger  // default: slog.Default()
+	Address     string        // of Consul, only for logs; default: as in the failed request, or CONSUL_HTTP_ADDR
+	CallTimeout time.Duration // the deadline of each plain call; default 3 s
+	PollWait    time.Duration // how long a long poll waits at the server; default 1 min, at most 10 min
+}
+
+// Validate reports the first setting that is missing or out of range, as
+// [ErrInvalid]. Zero durations mean the default.
+func (c Config) Validate() error {
+	switch {
+	case c.Client == nil:
+		return invalid("store", "Client is nil; pass a Consul API client")
+	case c.CallTimeout < 0:
+		return invalid("store", "CallTimeout is %v; give a positive duration", c.CallTimeout)
+	case c.PollWait < 0, c.PollWait > MaxPollWait:
+		return invalid("store", "PollWait is %v; Consul waits at most %v", c.PollWait, MaxPollWait)
+	}
+	_, err := KeysOf(c.Service)
+	return err
+}
+
+// Store is the way to Consul for one service. It is safe for concurrent use
+// and starts no goroutine that outlives a call.
+type Store struct {
+	client      *api.Client
+	keys        Keys
+	log         *slog.Logger
+	callTimeout time.Duration
+	pollWait    time.Duration
+	link        link
+}
+
+// New returns a store; it does not talk to Consul yet. The error is
+// [ErrInvalid].
+func New(cfg Config) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	keys, err := KeysOf(cfg.Service)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{client: cfg.Client, keys: keys, log: cfg.Logger, callTimeout: cfg.CallTimeout, pollWait: cfg.PollWait}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if s.callTimeout == 0 {
+		s.callTimeout = DefaultCallTimeout
+	}
+	if s.pollWait == 0 {
+		s.pollWait = DefaultPollWait
+	}
+	s.link = link{log: s.log, addr: cfg.Address, fixedAddr: cfg.Address != "", stale: largeRead * s.callTimeout}
+	if s.link.addr == "" {
+		s.link.addr = api.DefaultConfig().Address
+	}
+	return s, nil
+}
+
+// Keys returns the keys of the service.
+func (s *Store) Keys() Keys { return s.keys }
+
+// Entry is one key with its value and its indexes.
+type Entry struct {
+	Key         string
+	Value       []byte // never nil after a read; empty is a value
+	Flags       uint64
+	Session     string // the holder of the lock; empty when not locked
+	CreateIndex uint64 // larger for a key that was deleted and made anew
+	ModifyIndex uint64 // the log entry of the last change
+	LockIndex   uint64 // not a fence: any plain write resets it
+}
+
+// Consistency chooses how fresh a read must be.
+type Consistency int
+
+const (
+	Default    Consistency = iota // the leader answers; may be stale for a moment after an election
+	Consistent                    // the leader asks a quorum first: for anything that ownership rests on
+	Stale                         // any server answers, also without a leader
+)
+
+func (c Consistency) options() *api.QueryOptions {
+	return &api.QueryOptions{RequireConsistent: c == Consistent, AllowStale: c == Stale}
+}
+
+// Get reads one key. The index is the answer's X-Consul-Index, at least 1; it
+// comes with a missing key as well.
+func (s *Store) Get(ctx context.Context, key string, c Consistency) (e Entry, found bool, index uint64, err error) {
+	entries, index, err := s.read(ctx, query{key: key, opts: c.options(), timeout: s.callTimeout})
+	if err != nil || len(entries) == 0 {
+		return Entry{}, false, index, err
+	}
+	return entries[0], true, index, nil
+}
+
+// List reads all keys under prefix, which must end in "/", sorted by key. Its
+// own deadline is ten call timeouts, because such an answer can be large. An
+// answer that an access rule made shorter is [ErrDenied]: nobody may plan on a
+// part of it.
+func (s *Store) List(ctx context.Context, prefix string, c Consistency) (entries []Entry, index uint64, err error) {
+	return s.read(ctx, query{key: prefix, recurse: true, opts: c.options(), timeout: largeRead * s.callTimeout})
+}
+
+// ListKeys reads the names of the keys under prefix, which must end in "/",
+// sorted. With a separator it returns each name up to and with the first
+// separator after the prefix, once.
+func (s *Store) ListKeys(ctx context.Context, prefix, separator string) ([]string, error) {
+	c := call{op: "list keys", key: prefix, timeout: largeRead * s.callTimeout, need: fmt.Sprintf("key_prefix:list and read on %q", prefix)}
+	if err := checkPrefix(c.op, prefix); err != nil {
+		return nil, err
+	}
+	var names []string
+	err := c.do(ctx, func(ctx context.Context) error {
+		got, meta, err := s.client.KV().Keys(prefix, separator, (&api.QueryOptions{}).WithContext(ctx))
+		if err != nil {
+			return err
+		}
+		for _, name := range got {
+			if !strings.HasPrefix(name, prefix) {
+				return unreachable(c.String(), "the answer holds the key %q, which was not asked for", name)
+			}
+		}
+		names = got
+		return checkMeta(c, meta)
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// query is a read of one key or of a prefix.
+type query struct {
+	key     string
+	recurse bool
+	opts    *api.QueryOptions
+	timeout time.Duration
+}
+
+func (s *Store) read(ctx context.Context, q query) (entries []Entry, index uint64, err error) {
+	c := call{op: "get", key: q.key, timeout: q.timeout, need: fmt.Sprintf("key:read on %q", q.key)}
+	check := checkKey
+	if q.recurse {
+		c.op, c.need, check = "list", fmt.Sprintf("key_prefix:read (and list) on %q", q.key), checkPrefix
+	}
+	if err := check(c.op, q.key); err != nil {
+		return nil, 0, err
+	}
+	err = c.do(ctx, func(ctx context.Context) error {
+		var meta *api.QueryMeta
+		entries, meta, err = s.fetch(ctx, c, q)
+		if err != nil {
+			return err
+		}
+		index = max(1, meta.LastIndex)
+		return checkMeta(c, meta)
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return entries, index, nil
+}
+
+func (s *Store) fetch(ctx context.Context, c call, q query) ([]Entry, *api.QueryMeta, error) {
+	opts := q.opts.WithContext(ctx)
+	if !q.recurse {
+		pair, meta, err := s.client.KV().Get(q.key, opts)
+		if err != nil || pair == nil {
+			return nil, meta, err
+		}
+		if pair.Key != q.key {
+			return nil, nil, unreachable(c.String(), "the answer is about the key %q", pair.Key)
+		}
+		return []Entry{entryOf(pair)}, meta, nil
+	}
+	pairs, meta, err := s.client.KV().List(q.key, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	if pairs != nil && len(pairs) == 0 {
+		return nil, nil, unreachable(c.String(), "the answer is an empty list, where Consul answers 404")
+	}
+	entries := make([]Entry, 0, len(pairs))
+	for _, pair := range pairs {
+		if pair == nil || !strings.HasPrefix(pair.Key, q.key) {
+			return nil, nil, unreachable(c.String(), "the answer holds a key that was not asked for")
+		}
+		entries = append(entries, entryOf(pair))
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Key, b.Key) })
+	return entries, meta, nil
+}
+
+// checkMeta refuses answers that look like data but are not, or are not all
+// of it. A proxy's own 404 has neither of Consul's headers; it must not be
+// taken for an empty workload.
+func checkMeta(c call, meta *api.QueryMeta) error {
+	if meta.LastIndex == 0 && !meta.KnownLeader {
+		return unreachable(c.String(), "the answer has no X-Consul-Index; is this address Consul's?")
+	}
+	if meta.ResultsFilteredByACLs {
+		return &callError{kind: ErrDenied, op: c.String(), text: "access rules left keys out of the answer; the token needs " + c.need}
+	}
+	return nil
+}
+
+func entryOf(p *api.KVPair) Entry {
+	value := p.Value
+	if value == nil {
+		value = []byte{}
+	}
+	return Entry{Key: p.Key, Value: value, Flags: p.Flags, Session: p.Session,
+		CreateIndex: p.CreateIndex, ModifyIndex: p.ModifyIndex, LockIndex: p.LockIndex}
+}
+
+// Put writes one key, whatever it holds, in one try. A key that is locked
+// stays locked, but its LockIndex is reset. An identical value and flags
+// change nothing and wake nobody.
+func (s *Store) Put(ctx context.Context, key string, value []byte, flags uint64) error {
+	return s.single(ctx, "put", Set(key, value, flags))
+}
+
+// Delete removes one key, in one try. A missing key is no error.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	return s.single(ctx, "delete", Delete(key))
+}
+
+// single writes by a transaction of one: the client's plain PUT and DELETE
+// throw the server's answer away, so that "false" or a foreign page with status
+// 200 would count as written.
+func (s *Store) single(ctx context.Context, what string, op Op) error {
+	_, err := s.txn(ctx, what, []Op{op})
+	return err
+}

@@ -1,0 +1,124 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// Values are JSON. Unknown fields are ignored, so that an older reader gets
+// along with a newer writer; what does not parse is an error that names what
+// is wrong, for the reader to log once and skip.
+
+// The status of a member record.
+const (
+	StatusAlive   = "alive"
+	StatusLeaving = "leaving"
+)
+
+// MemberRecord is the value of members/<m>.
+type MemberRecord struct {
+	Status   string  `json:"status"`       // StatusAlive or StatusLeaving
+	Address  string  `json:"host_address"` // where the member's host can be reached; may be empty
+	Capacity uint64  `json:"capacity,omitempty"`
+	Zone     string  `json:"zone,omitempty"`
+	Version  string  `json:"version,omitempty"`
+	Process  Process `json:"process"`
+}
+
+// Encode returns the JSON form.
+func (r MemberRecord) Encode() []byte { return encode(r) }
+
+// ParseMemberRecord reads a member record. It accepts the bare word alive,
+// which a member of any language can write.
+func ParseMemberRecord(value []byte) (MemberRecord, error) {
+	if word := string(bytes.TrimSpace(value)); word == StatusAlive || word == StatusLeaving {
+		return MemberRecord{Status: word}, nil
+	}
+	var r MemberRecord
+	if err := decode("member record", value, &r); err != nil {
+		return MemberRecord{}, err
+	}
+	if r.Status != StatusAlive && r.Status != StatusLeaving {
+		return MemberRecord{}, invalid("member record", `its status is %q; known are "alive" and "leaving"`, r.Status)
+	}
+	return r, nil
+}
+
+// The states of an assignment.
+const (
+	StateOwn = "own" // the member runs the item
+	StateRel = "rel" // the member is to give it up
+)
+
+// Assignment is the value of assignments/<m>/<w>.
+type Assignment struct {
+	State   string `json:"s"`             // StateOwn or StateRel
+	Session string `json:"to,omitempty"`  // the session it is granted to: a predecessor with the same id must not take it
+	Reason  string `json:"why,omitempty"` // the plan's reason, for people
+}
+
+// Encode returns the JSON form; with session and reason it takes about 70
+// bytes, and there is one for each item.
+func (a Assignment) Encode() []byte { return encode(a) }
+
+// ParseAssignment reads an assignment. A bare own or rel is accepted; it names
+// no session.
+func ParseAssignment(value []byte) (Assignment, error) {
+	if word := string(bytes.TrimSpace(value)); word == StateOwn || word == StateRel {
+		return Assignment{State: word}, nil
+	}
+	var a Assignment
+	if err := decode("assignment", value, &a); err != nil {
+		return Assignment{}, err
+	}
+	if a.State != StateOwn && a.State != StateRel {
+		return Assignment{}, invalid("assignment", `its state is %q; known are "own" and "rel"`, a.State)
+	}
+	return a, nil
+}
+
+// Ack is the value of acks/<m>: "look again". What counts for conditions is
+// the ModifyIndex of the key; the counter makes every write a change, because
+// Consul does not bump the index for an identical value.
+type Ack struct {
+	Counter uint64  `json:"n"`
+	Session string  `json:"sid,omitempty"` // the session that wrote it
+	By      Process `json:"by,omitzero"`
+	Clear   bool    `json:"clear,omitempty"` // inherited items may be started: no predecessor can still run them
+	Bye     bool    `json:"bye,omitempty"`   // the member stopped cleanly and holds nothing
+}
+
+// Encode returns the JSON form.
+func (a Ack) Encode() []byte { return encode(a) }
+
+// ParseAck reads an ack. A bare number is accepted.
+func ParseAck(value []byte) (Ack, error) {
+	if n, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 64); err == nil {
+		return Ack{Counter: n}, nil
+	}
+	var a Ack
+	if err := decode("ack", value, &a); err != nil {
+		return Ack{}, err
+	}
+	return a, nil
+}
+
+func encode(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("store: %T cannot fail to encode: %v", v, err))
+	}
+	return data
+}
+
+func decode(what string, value []byte, into any) error {
+	if trimmed := bytes.TrimSpace(value); len(trimmed) == 0 || trimmed[0] != '{' {
+		return invalid(what, "the value %q is not a JSON object", shorten(string(value)))
+	}
+	if err := json.Unmarshal(value, into); err != nil {
+		return invalid(what, "the value %q does not parse: %v", shorten(string(value)), err)
+	}
+	return nil
+}

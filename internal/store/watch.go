@@ -1,0 +1,118 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// Watch follows one key or one prefix by blocking queries. It is pulled: it
+// has no goroutine, and a Watch that is not asked costs nothing. One goroutine
+// at a time may use it.
+type Watch struct {
+	store      *Store
+	query      query
+	consistent bool
+	index      uint64 // of the last answer; 0: the next call reads without waiting
+}
+
+// View is what a watch saw: everything under its prefix, or the one key if it
+// exists, at one moment.
+type View struct {
+	Entries []Entry // sorted by key
+	Index   uint64  // X-Consul-Index, at least 1
+}
+
+// Watch follows one key. A key in lock-delay looks like a missing one, and
+// nothing wakes the watch when the delay ends.
+func (s *Store) Watch(key string) *Watch {
+	return &Watch{store: s, query: query{key: key, timeout: s.callTimeout}}
+}
+
+// WatchPrefix follows all keys under prefix, which must end in "/". Keep one
+// key in it at all times: an empty prefix is woken by every write to a
+// neighbour (25,977 times for 100 writes elsewhere, against none).
+func (s *Store) WatchPrefix(prefix string) *Watch {
+	return &Watch{store: s, query: query{key: prefix, recurse: true, timeout: largeRead * s.callTimeout}}
+}
+
+// Consistent makes the first read consistent, and the first after an error or
+// after an index that went back. It returns w.
+func (w *Watch) Consistent() *Watch {
+	w.consistent = true
+	return w
+}
+
+// Next answers at once the first time, and the first time after an error, and
+// then whenever X-Consul-Index has moved. Polls that end without a change are
+// asked again and not reported. An index that went back (a restored snapshot,
+// another server) is read anew and answered. Ctx ends the wait at once; without
+// that a poll lasts at most the poll wait, the server's jitter of a sixteenth
+// of it, and the call timeout. Pause between errors: Next does not.
+func (w *Watch) Next(ctx context.Context) (View, error) {
+	if w.index == 0 {
+		return w.first(ctx)
+	}
+	pause := NewSteadyLadder()
+	for {
+		asked := time.Now()
+		entries, index, err := w.poll(ctx)
+		switch {
+		case err != nil:
+			w.index = 0
+			return View{}, err
+		case index < w.index:
+			w.index = 0
+			return w.first(ctx)
+		case index > w.index:
+			w.index = index
+			return View{Entries: entries, Index: index}, nil
+		}
+		// Nothing changed. A server may wake a poll for nothing now and then; one
+		// that always does must not turn this into a hot loop.
+		if time.Since(asked) < w.store.pollWait/2 {
+			if err := sleep(ctx, pause.NextBackOff()); err != nil {
+				w.index = 0
+				c := call{op: "watch", key: w.query.key}
+				return View{}, &callError{kind: ErrUnreachable, op: c.String(), text: "gave up waiting: " + err.Error(), ended: err}
+			}
+		}
+	}
+}
+
+func (w *Watch) first(ctx context.Context) (View, error) {
+	q, c := w.query, Default
+	if w.consistent {
+		c = Consistent
+	}
+	q.opts = c.options()
+	entries, index, err := w.store.read(ctx, q)
+	if err != nil {
+		return View{}, err
+	}
+	w.index = index
+	return View{Entries: entries, Index: index}, nil
+}
+
+func (w *Watch) poll(ctx context.Context) ([]Entry, uint64, error) {
+	wait := w.store.pollWait
+	q := w.query
+	q.opts = &api.QueryOptions{WaitIndex: w.index, WaitTime: wait}
+	// The server adds up to a sixteenth; the rest is for the way there and back,
+	// which takes longer for a prefix.
+	q.timeout += wait + wait/16
+	return w.store.read(ctx, q)
+}
+
+// sleep waits for d or for the end of ctx, whose error it returns.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
