@@ -1,0 +1,69 @@
+package conformance_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/coordd/coordd/test/realconsul"
+)
+
+// nodeName is the node of every target, so that transcripts agree.
+const nodeName = "coordd-1"
+
+// target is one server to ask.
+type target struct {
+	name      string
+	base      string // http://host:port
+	transport http.RoundTripper
+	real      bool
+}
+
+// client is the official one, over the target's own transport.
+func (tg target) client(t *testing.T) *api.Client {
+	t.Helper()
+	c, err := api.NewClient(&api.Config{Address: tg.base, HttpClient: &http.Client{Transport: tg.transport}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// realTarget is the server that all tests of the package share.
+func realTarget(t *testing.T) target {
+	c := realconsul.Shared(t)
+	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64}
+	t.Cleanup(transport.CloseIdleConnections)
+	return target{name: "real", base: "http://" + c.Addr(), transport: transport, real: true}
+}
+
+// wipe leaves nothing of an earlier script that a later one could see: keys, sessions, services, checks.
+func (tg target) wipe(t *testing.T) {
+	t.Helper()
+	c := tg.client(t)
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := c.KV().DeleteTree("", nil)
+	check(err)
+	sessions, _, err := c.Session().List(nil)
+	check(err)
+	for _, s := range sessions {
+		_, err := c.Session().Destroy(s.ID, nil)
+		check(err)
+	}
+	services, err := c.Agent().Services()
+	check(err)
+	for id := range services {
+		check(c.Agent().ServiceDeregister(id))
+	}
+	checks, err := c.Agent().Checks()
+	check(err)
+	for id := range checks {
+		check(c.Agent().CheckDeregister(id))
+	}
+}
