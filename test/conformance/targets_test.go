@@ -1,11 +1,15 @@
 package conformance_test
 
 import (
+	"context"
+	"errors"
+	"net"
 	"net/http"
 	"testing"
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/test/realconsul"
 )
 
@@ -66,4 +70,43 @@ func (tg target) wipe(t *testing.T) {
 	for id := range checks {
 		check(c.Agent().CheckDeregister(id))
 	}
+}
+
+// embeddedInProcess is a fresh embedded server behind its RoundTripper.
+func embeddedInProcess(t *testing.T) target {
+	s := devconsul.New(devconsul.Config{NodeName: nodeName})
+	t.Cleanup(s.Close)
+	return target{name: "in-process", base: "http://embedded.invalid", transport: s.RoundTripper()}
+}
+
+// embeddedOnPort is a fresh embedded server behind a socket.
+func embeddedOnPort(t *testing.T) target {
+	s := devconsul.New(devconsul.Config{NodeName: nodeName})
+	t.Cleanup(s.Close)
+	ctx, cancel := context.WithCancel(context.Background())
+	addr, ended := make(chan net.Addr, 1), make(chan error, 1)
+	go func() {
+		ended <- s.ListenAndServe(ctx, "127.0.0.1:0", func(a net.Addr) { addr <- a })
+	}()
+	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("the server's end: %v", err)
+		}
+	})
+	select {
+	case a := <-addr:
+		return target{name: "port", base: "http://" + a.String(), transport: transport}
+	case err := <-ended:
+		ended <- nil
+		t.Fatalf("listen: %v", err)
+	}
+	panic("unreachable")
+}
+
+// targets are the three that every case in Go runs against. The real one is shared: a case keeps to keys of its own.
+var targets = map[string]func(*testing.T) target{
+	"real": realTarget, "port": embeddedOnPort, "in-process": embeddedInProcess,
 }

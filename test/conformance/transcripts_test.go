@@ -27,31 +27,59 @@ func scripts(t *testing.T, pattern string) []script {
 // TestTranscripts plays every script and compares each answer with the recording. With -update it writes the recording
 // from the real server's answers instead.
 func TestTranscripts(t *testing.T) {
+	all := scripts(t, "*.txt")
+	// One after another: the real server is shared, and the scripts use the same names.
 	t.Run("real", func(t *testing.T) {
 		tg := realTarget(t)
-		for _, s := range scripts(t, "*.txt") {
+		for _, s := range all {
 			t.Run(scriptName(s), func(t *testing.T) {
 				tg.wipe(t)
 				answers := play(t, tg, s)
-				if *update {
-					if err := os.WriteFile(s.name, []byte(s.text(answers)), 0o644); err != nil {
-						t.Fatal(err)
-					}
-					return
+				if !*update {
+					compare(t, s, answers, nil)
+				} else if err := os.WriteFile(s.name, []byte(s.text(answers)), 0o644); err != nil {
+					t.Fatal(err)
 				}
-				compare(t, s, answers)
 			})
 		}
 	})
+	if *update {
+		return
+	}
+	for name, start := range map[string]func(*testing.T) target{"port": embeddedOnPort, "in-process": embeddedInProcess} {
+		t.Run(name, func(t *testing.T) {
+			for _, s := range all {
+				t.Run(scriptName(s), func(t *testing.T) {
+					t.Parallel()
+					tg := start(t)
+					compare(t, s, play(t, tg, s), differencesOf(scriptName(s), tg.name))
+				})
+			}
+		})
+	}
 }
 
 func scriptName(s script) string { return strings.TrimSuffix(filepath.Base(s.name), ".txt") }
 
-func compare(t *testing.T, s script, answers []string) {
+// compare fails the test for every answer that is neither the recorded one nor what the differences make of it, and for
+// every difference that is none any more.
+func compare(t *testing.T, s script, answers []string, different []difference) {
 	t.Helper()
+	used := make([]bool, len(different))
 	for i, st := range s.steps {
-		if answers[i] != st.recorded {
-			t.Errorf("%s: step %d\n  %s\n  %s\nrecorded:\n%s\nanswered:\n%s", s.name, i+1, st.command, clip(st.body), indent(st.recorded), indent(answers[i]))
+		want := st.recorded
+		for k, d := range different {
+			if d.matches(st) && strings.Contains(want, d.recorded) {
+				want, used[k] = strings.ReplaceAll(want, d.recorded, d.answered), true
+			}
+		}
+		if answers[i] != want {
+			t.Errorf("%s: step %d\n  %s\n  %s\nwant:\n%s\nanswered:\n%s", s.name, i+1, st.command, clip(st.body), indent(want), indent(answers[i]))
+		}
+	}
+	for k, d := range different {
+		if !used[k] {
+			t.Errorf("%s: no recorded answer has what differs: %+v", s.name, d)
 		}
 	}
 }
