@@ -1,0 +1,157 @@
+package store_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/hashicorp/consul/api"
+	"go.uber.org/goleak"
+
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// tripper is a transport made of a function: a fake Consul, or a fault in
+// front of a real one.
+type tripper func(*http.Request) (*http.Response, error)
+
+func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// over returns a store that speaks through rt.
+func over(t *testing.T, rt http.RoundTripper, change ...func(*store.Config)) *store.Store {
+	t.Helper()
+	cfg := config(t, rt)
+	for _, f := range change {
+		f(&cfg)
+	}
+	s, err := store.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func config(t *testing.T, rt http.RoundTripper) store.Config {
+	t.Helper()
+	client, err := api.NewClient(&api.Config{Address: "consul.test:8500", HttpClient: &http.Client{Transport: rt}})
+	must(t, err)
+	return store.Config{Client: client, Service: "svc", Logger: slog.New(slog.DiscardHandler)}
+}
+
+// always answers every request alike.
+func always(status int, body string, headers ...string) tripper {
+	return func(r *http.Request) (*http.Response, error) { return answer(r, status, body, headers...), nil }
+}
+
+func answer(r *http.Request, status int, body string, headers ...string) *http.Response {
+	h := http.Header{}
+	for i := 0; i+1 < len(headers); i += 2 {
+		h.Set(headers[i], headers[i+1])
+	}
+	return &http.Response{StatusCode: status, Status: strconv.Itoa(status), Header: h, Request: r,
+		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}
+}
+
+// hang accepts a request and never answers it.
+func hang(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// bubble runs f in virtual time with an embedded Consul.
+func bubble(t *testing.T, f func(t *testing.T, consul *devconsul.Server, s *store.Store)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		consul := devconsul.New(devconsul.Config{NoJitter: true})
+		defer consul.Close()
+		f(t, consul, over(t, consul.RoundTripper()))
+	})
+}
+
+// session opens a session or fails the test.
+func session(t *testing.T, s *store.Store) string {
+	t.Helper()
+	id, _, err := s.CreateSession(t.Context(), store.SessionOptions{Name: "test", TTL: store.MinTTL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// must fails the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// txn applies ops or fails the test.
+func txn(t *testing.T, s *store.Store, ops ...store.Op) store.Result {
+	t.Helper()
+	res, err := s.Txn(t.Context(), ops...)
+	must(t, err)
+	return res
+}
+
+// kinds are all sentinel errors; an error matches exactly one.
+var kinds = []error{store.ErrSessionGone, store.ErrRefused, store.ErrDenied, store.ErrUnreachable, store.ErrInvalid, store.ErrNotFound, store.ErrNotSent}
+
+// wantKind checks that err is of one kind alone, and whether a write would
+// have had an unknown outcome.
+func wantKind(t *testing.T, err, kind error, unknown bool) {
+	t.Helper()
+	for _, k := range kinds {
+		if got, want := errors.Is(err, k), k == kind; got != want {
+			t.Errorf("error %q: matches %q = %v, want %v", err, k, got, want)
+		}
+	}
+	if got := store.OutcomeUnknown(err); got != unknown {
+		t.Errorf("error %q: OutcomeUnknown = %v, want %v", err, got, unknown)
+	}
+}
+
+// wantText checks what a message says.
+func wantText(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error %q does not say %q", err, part)
+		}
+	}
+}
+
+// lines collects log lines.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := strings.TrimSpace(l.buf.String())
+	l.buf.Reset()
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
