@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 )
 
@@ -46,14 +47,19 @@ func (l *loop) ended(r *run, e end) {
 	}
 }
 
-// noteBadStop logs what a child did on its way out when that is worth a look.
-// Its context was done: it has stopped, whatever it says.
+// noteBadStop keeps what a child did on its way out. Its context was done: it has
+// stopped, whatever it says. Errors are mostly the noise of things being closed;
+// a panic never is.
 func (l *loop) noteBadStop(c *child, cause *Cause) {
 	if cause.Kind == KindNil || errors.Is(cause.Err, context.Canceled) {
 		return
 	}
 	c.last = cause
-	l.log.Warn("child-failed-while-stopping", "path", c.path, "kind", string(cause.Kind), "err", cause.Err)
+	level := slog.LevelWarn
+	if cause.Kind == KindError {
+		level = slog.LevelDebug
+	}
+	l.log.Log(context.Background(), level, "child-failed-while-stopping", "path", c.path, "kind", string(cause.Kind), "err", cause.Err)
 }
 
 // settle ends a static child for good, or until a group restart.

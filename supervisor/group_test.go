@@ -1,0 +1,399 @@
+package supervisor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/supervisor"
+)
+
+// lobby is a child that hands out the group it is in.
+func lobby(group **supervisor.Group) supervisor.Child {
+	return supervisor.Child{Name: "lobby", Gate: true, Run: func(ctx context.Context) error {
+		*group = supervisor.Of(ctx)
+		supervisor.Ready(ctx)
+		<-ctx.Done()
+		return nil
+	}}
+}
+
+func startGroup(t *testing.T, tree supervisor.Tree) (*running, *supervisor.Group) {
+	t.Helper()
+	var g *supervisor.Group
+	tree.Children = append([]supervisor.Child{lobby(&g)}, tree.Children...)
+	r := start(t, tree)
+	return r, g
+}
+
+func mustStart(t *testing.T, g *supervisor.Group, c supervisor.Child) *supervisor.Handle {
+	t.Helper()
+	h, err := g.Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	return h
+}
+
+func isDone(h *supervisor.Handle) bool {
+	select {
+	case <-h.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+func TestDynamicChildrenAreSupervisedAndStopFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		r, g := startGroup(t, supervisor.Tree{Children: []supervisor.Child{newActor(&j, "static").child()}})
+		x, y := newActor(&j, "x"), newActor(&j, "y")
+		mustStart(t, g, x.child())
+		hy := mustStart(t, g, y.child())
+		x.now(boom)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		want(t, j.take(), "+static", "+x", "+y", "-x", "+x")
+		if rep := r.find(t, "root/x"); !rep.Dynamic || rep.Restarts != 1 || hy.Name() != "y" {
+			t.Errorf("report %+v", rep)
+		}
+		r.mustEnd(t)
+		want(t, j.take(), "-y", "-x", "-static")
+		if !isDone(hy) {
+			t.Error("Done is not closed after the supervisor has stopped")
+		}
+	})
+}
+
+func TestADynamicChildThatEndsForGoodIsForgotten(t *testing.T) {
+	for name, c := range map[string]struct {
+		restart supervisor.Restart
+		end     func() error
+	}{
+		"transient, nil":   {supervisor.Transient, func() error { return nil }},
+		"temporary, nil":   {supervisor.Temporary, func() error { return nil }},
+		"temporary, error": {supervisor.Temporary, boom},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var j journal
+				r, g := startGroup(t, supervisor.Tree{})
+				x := newActor(&j, "x")
+				child := x.child()
+				child.Restart = c.restart
+				h := mustStart(t, g, child)
+				if _, ok := g.Child("x"); !ok || isDone(h) {
+					t.Error("not there while it runs")
+				}
+				x.now(c.end)
+				rep := r.Report()
+				_, reported := rep.Find("root/x")
+				if _, ok := g.Child("x"); ok || reported || !isDone(h) {
+					t.Error("still there after its end")
+				}
+				mustStart(t, g, child) // the name is free
+				h.Stop()               // a handle of the old one does nothing to the new one
+				synctest.Wait()
+				if _, ok := g.Child("x"); !ok {
+					t.Error("the new one was stopped by the handle of the old one")
+				}
+				r.mustEnd(t)
+			})
+		})
+	}
+}
+
+func TestStopReturnsWhenTheChildHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		r, g := startGroup(t, supervisor.Tree{})
+		slow := func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(3 * time.Second)
+			j.add("-slow")
+			return nil
+		}
+		mustStart(t, g, supervisor.Child{Name: "slow", Run: slow})
+		if err := g.Stop(t.Context(), "slow"); err != nil {
+			t.Error(err)
+		}
+		want(t, j.take(), "-slow")
+		if err := g.Stop(t.Context(), "slow"); !errors.Is(err, supervisor.ErrUnknown) {
+			t.Errorf("stopping it again: %v", err)
+		}
+
+		// Waiting for its restart, it is gone at once.
+		x := newActor(&j, "x")
+		mustStart(t, g, x.child())
+		x.now(boom)
+		began := time.Now()
+		if err := g.Stop(t.Context(), "x"); err != nil || time.Since(began) != 0 {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		// A static one too.
+		if err := g.Stop(t.Context(), "lobby"); err != nil {
+			t.Error(err)
+		}
+		r.mustEnd(t)
+		if err := g.Stop(t.Context(), "x"); !errors.Is(err, supervisor.ErrStopped) {
+			t.Errorf("after the supervisor's end: %v", err)
+		}
+		if _, err := g.Start(x.child()); !errors.Is(err, supervisor.ErrStopped) {
+			t.Errorf("after the supervisor's end: %v", err)
+		}
+		if _, ok := g.Child("lobby"); ok {
+			t.Error("a child was found after the supervisor's end")
+		}
+	})
+}
+
+func TestStopOfAChildThatHangsNamesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		letGo := make(chan struct{})
+		r, g := startGroup(t, supervisor.Tree{})
+		h := mustStart(t, g, hanging("x", letGo))
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := g.Stop(ctx, "x") // the caller's patience ends first
+		if s := stuckOf(t, err); !errors.Is(err, context.DeadlineExceeded) || s.Children[0].Path != "root/x" ||
+			s.Children[0].Waited != time.Second || !strings.Contains(s.Children[0].Stack, "supervisor_test.hang+") {
+			t.Errorf("%v", err)
+		}
+		err = g.Stop(t.Context(), "x")
+		if s := stuckOf(t, err); s.Children[0].Waited != 2*time.Second {
+			t.Errorf("%v", err)
+		}
+		stuckOf(t, g.Stop(t.Context(), "x")) // known to be stuck: at once
+		if _, err := g.Start(hanging("x", letGo)); !errors.Is(err, supervisor.ErrDuplicate) || !strings.Contains(err.Error(), "abandoned") {
+			t.Errorf("a second one beside it: %v", err)
+		}
+		if isDone(h) {
+			t.Error("Done is closed although its goroutine runs")
+		}
+		close(letGo)
+		<-h.Done()
+		mustStart(t, g, newActor(new(journal), "x").child())
+		r.mustEnd(t) // it has ended meanwhile: nothing to complain of
+	})
+}
+
+func TestDoneIsClosedWhenAnAbandonedChildEndsAfterItsSupervisor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		letGo := make(chan struct{})
+		r, g := startGroup(t, supervisor.Tree{})
+		h := mustStart(t, g, hanging("x", letGo))
+		tree := mustStart(t, g, supervisor.Child{Name: "tree", Tree: &supervisor.Tree{Children: []supervisor.Child{hanging("y", letGo)}}})
+		if s := stuckOf(t, r.end()); len(s.Children) != 2 {
+			t.Errorf("%v", s)
+		}
+		if isDone(h) || isDone(tree) {
+			t.Error("Done is closed although its goroutine runs")
+		}
+		close(letGo)
+		<-h.Done()
+		<-tree.Done()
+	})
+}
+
+func TestHandleStopDoesNotWaitAndManyStopTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, g := startGroup(t, supervisor.Tree{})
+		var handles []*supervisor.Handle
+		for i := range 1000 {
+			h, err := g.Start(supervisor.Child{Name: fmt.Sprint("w", i), Run: func(ctx context.Context) error {
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				return nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			handles = append(handles, h)
+		}
+		began := time.Now()
+		for _, h := range handles {
+			h.Stop()
+			h.Stop()
+		}
+		if time.Since(began) != 0 {
+			t.Error("Stop waited")
+		}
+		for _, h := range handles {
+			<-h.Done()
+		}
+		if d := time.Since(began); d != time.Second {
+			t.Errorf("they took %v, want 1s together", d)
+		}
+		rep := r.Report()
+		if n := len(rep.Children); n != 1 {
+			t.Errorf("%d children left, want the lobby", n)
+		}
+		r.mustEnd(t)
+	})
+}
+
+func TestTenThousandDynamicChildren(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 10_000
+		r, g := startGroup(t, supervisor.Tree{MaxRestarts: -1})
+		sum := 0
+		for i := range n {
+			failed := false
+			_, err := g.Start(supervisor.Child{Name: fmt.Sprint("w", i), Backoff: every(time.Second), Run: func(ctx context.Context) error {
+				if !failed { // each is restarted once
+					failed = true
+					return errBoom
+				}
+				<-ctx.Done()
+				sum++ // they stop one at a time
+				return nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		rep := r.Report()
+		if len(rep.Children) != n+1 {
+			t.Errorf("%d children", len(rep.Children))
+		}
+		for _, c := range rep.Children[1:] {
+			if c.State != supervisor.StateRunning || c.Incarnation != 2 {
+				t.Fatalf("%+v", c)
+			}
+		}
+		r.mustEnd(t)
+		if sum != n {
+			t.Errorf("%d have stopped", sum)
+		}
+	})
+}
+
+func TestARestartedManagerFindsTheChildrenOfItsPredecessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		worker := newActor(&j, "worker")
+		manager := supervisor.Child{Name: "manager", Backoff: every(time.Second), Run: func(ctx context.Context) error {
+			if h, ok := supervisor.Of(ctx).Child("worker"); ok {
+				j.add("found " + h.Name())
+				<-ctx.Done()
+				return nil
+			}
+			if _, err := supervisor.Of(ctx).Start(worker.child()); err != nil {
+				return err
+			}
+			return errBoom
+		}}
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{manager}})
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		want(t, j.take(), "+worker", "found worker")
+		r.mustEnd(t)
+	})
+}
+
+func TestAGatedChildMayStartAndAwaitAnotherBeforeItIsReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		manager := supervisor.Child{Name: "manager", Gate: true, Run: func(ctx context.Context) error {
+			h, err := supervisor.Of(ctx).Start(supervisor.Child{Name: "job", Restart: supervisor.Transient, Run: func(context.Context) error { return nil }})
+			if err != nil {
+				return err
+			}
+			<-h.Done()
+			supervisor.Ready(ctx)
+			<-ctx.Done()
+			return nil
+		}}
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{manager, newActor(&j, "web").child()}})
+		want(t, j.take(), "+web")
+		r.mustEnd(t)
+	})
+}
+
+func TestDynamicChildrenTakePartInAGroupRestartAndNotInTheirTreesNextIncarnation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		a := newActor(&j, "a")
+		r, g := startGroup(t, supervisor.Tree{Strategy: supervisor.RestForOne, MaxRestarts: 1, Children: []supervisor.Child{a.child()}})
+		mustStart(t, g, newActor(&j, "x").child())
+		a.now(boom)
+		// Started while the group waits: it takes its turn after the others.
+		if _, err := g.Start(newActor(&j, "y").child()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		want(t, j.take(), "+a", "+x", "-a", "-x")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		got := j.take()
+		slices.Sort(got)
+		want(t, got, "+a", "+x", "+y")
+		a.now(boom)
+		<-r.done
+		want(t, j.take(), "-a", "-y", "-x")
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		want(t, j.take(), "+a", "-a")
+		r.stop()
+	})
+}
+
+func TestTemporaryDynamicChildrenAreGoneAfterAGroupRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		a, x := newActor(&j, "a"), newActor(&j, "x")
+		r, g := startGroup(t, supervisor.Tree{Strategy: supervisor.OneForAll, Children: []supervisor.Child{a.child()}})
+		child := x.child()
+		child.Restart = supervisor.Temporary
+		h := mustStart(t, g, child)
+		a.now(boom)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		want(t, j.take(), "+a", "+x", "-a", "-x", "+a")
+		if !isDone(h) {
+			t.Error("Done is not closed")
+		}
+		r.mustEnd(t)
+	})
+}
+
+func TestAChildCannotWaitForItsOwnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var self error
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "a", Run: func(ctx context.Context) error {
+			self = supervisor.Of(ctx).Stop(ctx, "a")
+			<-ctx.Done()
+			return nil
+		}}}})
+		if self == nil || errors.As(self, new(*supervisor.StuckError)) {
+			t.Errorf("got %v", self)
+		}
+		r.mustEnd(t)
+	})
+}
+
+func TestStartRefusesWhatCannotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, g := startGroup(t, supervisor.Tree{})
+		if _, err := g.Start(supervisor.Child{Name: "lobby", Run: func(context.Context) error { return nil }}); !errors.Is(err, supervisor.ErrDuplicate) {
+			t.Errorf("a second lobby: %v", err)
+		}
+		if _, err := g.Start(supervisor.Child{Name: "x"}); err == nil || !strings.Contains(err.Error(), "root/x") {
+			t.Errorf("nothing to run: %v", err)
+		}
+		r.mustEnd(t)
+	})
+}

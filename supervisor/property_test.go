@@ -1,0 +1,273 @@
+package supervisor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/supervisor"
+	"pgregory.net/rapid"
+)
+
+// life is how one incarnation of a child goes. Durations are drawn so that they
+// often fall on the same instant as someone else's.
+type life struct {
+	ready time.Duration // until it calls Ready
+	run   time.Duration // until it ends by itself; 0: it does not
+	way   int           // how it ends then
+	stop  time.Duration // how long it takes to stop
+	spawn bool          // starts a dynamic sibling
+}
+
+type spec struct {
+	strategy supervisor.Strategy
+	limit    int
+	together bool
+	children []childSpec
+}
+
+type childSpec struct {
+	name    string
+	restart supervisor.Restart
+	gate    bool
+	lives   []life
+	tree    *spec
+}
+
+const patience = 3 * time.Second
+
+func drawSpec(t *rapid.T, depth int) *spec {
+	s := &spec{
+		strategy: rapid.SampledFrom([]supervisor.Strategy{supervisor.OneForOne, supervisor.OneForAll, supervisor.RestForOne}).Draw(t, "strategy"),
+		limit:    rapid.SampledFrom([]int{-1, 1, 3}).Draw(t, "limit"),
+		together: rapid.Bool().Draw(t, "together"),
+	}
+	for i := range rapid.IntRange(1, 4).Draw(t, "children") {
+		c := childSpec{
+			name:    string(rune('a' + i)),
+			restart: rapid.SampledFrom([]supervisor.Restart{supervisor.Permanent, supervisor.Transient, supervisor.Temporary}).Draw(t, "restart"),
+			gate:    rapid.Bool().Draw(t, "gate"),
+		}
+		if depth > 0 && rapid.IntRange(0, 2).Draw(t, "nested") == 0 {
+			c.tree = drawSpec(t, depth-1)
+		} else {
+			c.lives = rapid.SliceOfN(rapid.Custom(drawLife), 0, 4).Draw(t, "lives")
+		}
+		s.children = append(s.children, c)
+	}
+	return s
+}
+
+func drawLife(t *rapid.T) life {
+	second := func(from, to int, name string) time.Duration {
+		return time.Duration(rapid.IntRange(from, to).Draw(t, name)) * time.Second
+	}
+	l := life{ready: second(0, 2, "ready"), run: second(0, 4, "run"), way: rapid.IntRange(0, 4).Draw(t, "way"), spawn: rapid.Bool().Draw(t, "spawn")}
+	l.stop = rapid.SampledFrom([]time.Duration{0, 0, time.Second, 2 * time.Second, 8 * time.Second}).Draw(t, "stop")
+	return l
+}
+
+// witness watches the children from inside and notes what must not be.
+type witness struct {
+	mu      sync.Mutex
+	running map[string]int
+	asked   map[string]time.Time
+	lives   map[string]int
+	faults  []string
+}
+
+func (w *witness) faultf(format string, args ...any) {
+	w.faults = append(w.faults, fmt.Sprintf(format, args...))
+}
+
+func (w *witness) start(path string, lives []life) life {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running[path]++; w.running[path] > 1 {
+		w.faultf("%s runs %d times at once", path, w.running[path])
+	}
+	delete(w.asked, path)
+	n := w.lives[path]
+	w.lives[path]++
+	if n < len(lives) {
+		return lives[n]
+	}
+	return life{}
+}
+
+func (w *witness) end(path string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running[path]--; w.running[path] == 0 {
+		delete(w.running, path)
+	}
+}
+
+// stopping checks that nobody later in the order is running, but for those who
+// had their time.
+func (w *witness) stopping(path string, later []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked[path] = time.Now()
+	for _, l := range later {
+		for p := range w.running {
+			if p != l && !strings.HasPrefix(p, l+"/") {
+				continue
+			}
+			if at, ok := w.asked[p]; !ok || time.Since(at) < patience {
+				w.faultf("%s is asked to stop while %s runs", path, p)
+			}
+		}
+	}
+}
+
+func (w *witness) build(path string, s *spec) supervisor.Tree {
+	tree := supervisor.Tree{Strategy: s.strategy, MaxRestarts: s.limit, StopTogether: s.together}
+	for i, c := range s.children {
+		var later []string
+		if !s.together {
+			for _, l := range s.children[i+1:] {
+				later = append(later, path+"/"+l.name)
+			}
+			later = append(later, path+"/dyn") // stopped before all others
+		}
+		p := path + "/" + c.name
+		child := supervisor.Child{Name: c.name, Restart: c.restart, Gate: c.gate, Backoff: every(time.Second)}
+		if c.tree != nil {
+			t := w.build(p, c.tree)
+			child.Tree = &t
+		} else {
+			child.StopTimeout = patience
+			child.Run = w.actor(p, c.lives, later)
+		}
+		tree.Children = append(tree.Children, child)
+	}
+	return tree
+}
+
+func (w *witness) actor(path string, lives []life, later []string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		l := w.start(path, lives)
+		defer w.end(path)
+		if supervisor.Path(ctx) != path {
+			w.faultf("Path of %s is %s", path, supervisor.Path(ctx))
+		}
+		if l.spawn {
+			dyn := strings.TrimSuffix(path, path[strings.LastIndexByte(path, '/'):]) + "/dyn"
+			_, err := supervisor.Of(ctx).Start(supervisor.Child{Name: "dyn", Restart: supervisor.Transient, StopTimeout: patience,
+				Backoff: every(time.Second), Run: w.actor(dyn, []life{{run: 2 * time.Second, way: 1}, {run: time.Second, stop: time.Second}}, nil)})
+			if err != nil && !errors.Is(err, supervisor.ErrDuplicate) && !errors.Is(err, supervisor.ErrStopped) {
+				w.faultf("start of a dynamic child: %v", err)
+			}
+		}
+		ready := time.AfterFunc(l.ready, func() { supervisor.Ready(ctx) })
+		defer ready.Stop()
+		var over <-chan time.Time
+		if l.run > 0 {
+			over = time.After(l.run)
+		}
+		select {
+		case <-over:
+			return []func() error{
+				func() error { return nil }, boom, func() error { panic(nil) }, func() error { runtime.Goexit(); return nil },
+				func() error { return context.DeadlineExceeded },
+			}[l.way]()
+		case <-ctx.Done():
+			w.stopping(path, later)
+			time.Sleep(l.stop)
+			return errBoom
+		}
+	}
+}
+
+// Whatever the children do: no two incarnations of one overlap, they stop in
+// reverse order, Run returns, and what it returns is the truth.
+func TestAnyTreeKeepsItsGuarantees(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := drawSpec(rt, 2)
+		stopAfter := time.Duration(rapid.IntRange(0, 30).Draw(rt, "stop after")) * time.Second
+		w := &witness{running: map[string]int{}, asked: map[string]time.Time{}, lives: map[string]int{}}
+		tree := w.build("root", s)
+		sup, err := supervisor.New("root", tree, quiet)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), stopAfter)
+			defer cancel()
+			began := time.Now()
+			err := sup.Run(ctx)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if took, most := time.Since(began), stopAfter+40*(patience+8*time.Second); took > most {
+				w.faultf("Run took %v, at most %v", took, most)
+			}
+			w.checkEnd(err)
+			w.checkReport(sup.Report(), false)
+			// Those who hang go on for a while.
+			w.mu.Unlock()
+			time.Sleep(time.Minute)
+			w.mu.Lock()
+			if len(w.running) > 0 {
+				w.faultf("still running at the end: %v", w.running)
+			}
+		})
+		for _, f := range w.faults {
+			rt.Error(f)
+		}
+	})
+}
+
+// checkEnd compares what Run returned with what is still running.
+func (w *witness) checkEnd(err error) {
+	var stuck *supervisor.StuckError
+	named := map[string]bool{}
+	if errors.As(err, &stuck) && !errors.As(err, new(*supervisor.EscalationError)) || stuck != nil {
+		for _, c := range stuck.Children {
+			named[c.Path] = true
+			if !strings.Contains(c.Stack, "(*witness).actor") {
+				w.faultf("%s is named without its stack: %s", c.Path, c.Stack)
+			}
+		}
+	}
+	for p := range w.running {
+		if !named[p] {
+			w.faultf("%s still runs and is not named in %v", p, err)
+		}
+	}
+	var esc *supervisor.EscalationError
+	if errors.As(err, &esc) {
+		for _, c := range esc.History() {
+			if c.Path == "" || c.Incarnation == 0 || c.When.IsZero() || c.Err == nil && c.Kind != supervisor.KindNil {
+				w.faultf("incomplete cause %+v", c)
+			}
+		}
+		if len(esc.History()) == 0 {
+			w.faultf("escalation without a cause")
+		}
+	}
+	if err != nil && esc == nil && stuck == nil {
+		w.faultf("Run returned %v", err)
+	}
+}
+
+// checkReport wants everything at rest. What is inside of a child that never
+// started waits for ever.
+func (w *witness) checkReport(r supervisor.Report, never bool) {
+	switch r.State {
+	case supervisor.StateStopped, supervisor.StateDone, supervisor.StateFailed, supervisor.StateStuck:
+	default:
+		if !never {
+			w.faultf("%s is %s after the end", r.Path, r.State)
+		}
+	}
+	for _, c := range r.Children {
+		w.checkReport(c, never || r.Incarnation == 0)
+	}
+}
