@@ -4,8 +4,8 @@ import "sort"
 
 // share is what the even plan decides about one member. All counts are of unpinned items.
 type share struct {
-	keep  int64 // how many of those that are not leaving stay
-	stay  int64 // how many of those that are leaving are called back
+	ask   int64 // how many more of its items have to leave than are leaving already
+	leave int64 // how many of those that are leaving have to go on doing so
 	grant int64 // how many free items it gets
 	take  int64 // how many it gets from those that leave others
 }
@@ -20,10 +20,10 @@ func (c *census) even() Plan {
 	pins := c.settlePins(plan.Loads)
 	shares, grants, leavers := c.shares(plan.Loads)
 	for j, s := range shares {
-		plan.Loads[j] += uint64(s.keep+s.stay+s.grant+s.take) * c.unit
+		plan.Loads[j] += uint64(c.held[j].all()-s.ask-s.leave+s.grant+s.take) * c.unit
 	}
-	settled := len(pins) == 0 && leavers == 0 && c.free == 0
-	if settled {
+	decisions := c.free + leavers + int64(len(pins))
+	if decisions == 0 {
 		return plan
 	}
 	for _, p := range pins {
@@ -35,7 +35,7 @@ func (c *census) even() Plan {
 			leavers++
 		}
 	}
-	c.emitEven(&plan, shares, pins, grants, leavers)
+	c.emitEven(&plan, shares, pins, grants, leavers, decisions)
 	return plan
 }
 
@@ -77,12 +77,13 @@ func (c *census) shares(pinned []uint64) (shares []share, grants, leavers int64)
 	shares = make([]share, m)
 	for j := range m {
 		h, s := c.held[j], &shares[j]
-		s.keep = min(h.kept, target[j])
-		s.stay = min(h.leaving, target[j]-s.keep)
-		leavers += h.all() - s.keep - s.stay
+		extra := max(h.all()-target[j], 0)
+		s.leave = min(h.leaving, extra)
+		s.ask = extra - s.leave
+		leavers += extra
 		// From here on low and high bound what the member has and will have, pinned items included.
 		high[j] = low[j] + target[j]
-		low[j] += s.keep + s.stay
+		low[j] += h.all() - extra
 	}
 	// Free items go to the emptiest first: the others may take long to arrive.
 	level, more = waterfill(low, high, c.free)
@@ -138,61 +139,96 @@ func (c *census) heldEven(pins []pin) []uint64 {
 
 // emitEven turns shares into moves, in one pass over the items. Receivers are filled one after the other,
 // so that the moves of one member are neighbours and can be written together.
-func (c *census) emitEven(plan *Plan, shares []share, pins []pin, grants, leavers int64) {
+func (c *census) emitEven(plan *Plan, shares []share, pins []pin, grants, leavers, decisions int64) {
 	plan.Moves = make([]Move, grants+leavers)
 	granted, left := plan.Moves[:0:grants], plan.Moves[grants:grants]
 	excess := c.excess(c.heldEven(pins))
 	why := c.whyUnplaced()
-	var toGrant, toTake int32 // next receivers
+	var toGrant, toTake int // next receivers
 	items := c.items
-	for i := range items {
+	for i := 0; i < len(items) && decisions > 0; i++ {
 		it := &items[i]
-		o := c.owner(it)
+		o := it.Owner
 		if it.Pin != None {
-			p := pins[0]
+			granted, left = c.emitPinned(plan, pins[0], granted, left, excess)
 			pins = pins[1:]
-			if p.why != "" {
-				plan.Unplaced = append(plan.Unplaced, Unplaced{Item: p.item, Why: p.why})
+			decisions--
+			continue
+		}
+		if uint(o) >= uint(len(shares)) {
+			for toGrant < len(shares) && shares[toGrant].grant == 0 {
+				toGrant++
 			}
-			switch {
-			case p.to == o:
-			case o == None:
-				granted = append(granted, Move{Item: p.item, From: None, To: p.to, Reason: New})
-			default:
-				left = append(left, Move{Item: p.item, From: o, To: p.to, Reason: c.reason(it, excess)})
+			if toGrant == len(shares) {
+				plan.Unplaced = append(plan.Unplaced, Unplaced{Item: int32(i), Why: why})
+				decisions--
+				continue
+			}
+			s := &shares[toGrant]
+			have := len(granted)
+			granted = granted[:have+int(s.grant)]
+			n := grantRun(granted[have:], items, i, toGrant, len(shares))
+			granted = granted[:have+n]
+			s.grant -= int64(n)
+			decisions -= int64(n)
+			i += n - 1
+			continue
+		}
+		s := &shares[o]
+		if s.ask|s.leave == 0 {
+			// All of its items stay: pass over those that follow without looking them up.
+			for i+1 < len(items) && items[i+1].Owner == o && items[i+1].Pin == None {
+				i++
 			}
 			continue
 		}
-		to := None
-		if o == None {
-			for int(toGrant) < len(shares) && shares[toGrant].grant == 0 {
-				toGrant++
-			}
-			if int(toGrant) < len(shares) {
-				to = toGrant
-				shares[to].grant--
-				granted = append(granted, Move{Item: int32(i), From: None, To: to, Reason: New})
-			}
-		} else {
-			stays := &shares[o].keep
-			if it.Leaving {
-				stays = &shares[o].stay
-			}
-			if *stays > 0 {
-				*stays--
-				continue
-			}
-			for int(toTake) < len(shares) && shares[toTake].take == 0 {
-				toTake++
-			}
-			if int(toTake) < len(shares) {
-				to = toTake
-				shares[to].take--
-			}
-			left = append(left, Move{Item: int32(i), From: o, To: to, Reason: c.reason(it, excess)})
+		goes := &s.ask
+		if it.Leaving {
+			goes = &s.leave
 		}
-		if to == None {
+		if *goes == 0 {
+			continue
+		}
+		*goes--
+		decisions--
+		for toTake < len(shares) && shares[toTake].take == 0 {
+			toTake++
+		}
+		to := None
+		if toTake < len(shares) {
+			to = int32(toTake)
+			shares[to].take--
+		} else {
 			plan.Unplaced = append(plan.Unplaced, Unplaced{Item: int32(i), Why: why})
 		}
+		left = append(left, Move{Item: int32(i), From: o, To: to, Reason: c.reason(it, excess)})
 	}
+}
+
+// grantRun grants the free items from i on to one member, until out is full or one comes that is pinned or has an owner. It returns
+// how many: at least one, as the caller has looked at the first.
+func grantRun(out []Move, items []Item, i, to, members int) int {
+	run := items[i:]
+	for k := range min(len(out), len(run)) {
+		if uint(run[k].Owner) < uint(members) || run[k].Pin != None {
+			return k
+		}
+		out[k] = Move{Item: int32(i + k), From: None, To: int32(to), Reason: New}
+	}
+	return min(len(out), len(run))
+}
+
+func (c *census) emitPinned(plan *Plan, p pin, granted, left []Move, excess []uint64) (_, _ []Move) {
+	if p.why != "" {
+		plan.Unplaced = append(plan.Unplaced, Unplaced{Item: p.item, Why: p.why})
+	}
+	it := &c.items[p.item]
+	switch o := c.owner(it); {
+	case p.to == o:
+	case o == None:
+		granted = append(granted, Move{Item: p.item, From: None, To: p.to, Reason: New})
+	default:
+		left = append(left, Move{Item: p.item, From: o, To: p.to, Reason: c.reason(it, excess)})
+	}
+	return granted, left
 }
