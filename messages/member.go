@@ -47,8 +47,8 @@ type Membership struct {
 	// ClearAt is when items inherited from a predecessor may be started or
 	// released: zero when there is nothing to wait for.
 	ClearAt time.Time
-	// Ack is the ModifyIndex of this member's acks key as it was written with the registration.
-	Ack uint64
+	// Written is the ModifyIndex with which the record was last written by this member.
+	Written uint64
 }
 
 // In tells whether the record stands and is locked by session.
@@ -98,22 +98,20 @@ type Assignment struct {
 }
 
 // Assignments is what the assignment-watcher says: what the leader wants this
-// member to run, read under this registration.
+// member to run. It counts under a registration only if Index is not below the
+// record's: registering writes to the watched prefix, so an answer from before
+// it, or from a server that lags behind it, shows by its index.
 type Assignments struct {
-	Session string // the session under whose registration this was read; empty: nothing known
-	Record  uint64 // CreateIndex of that registration's record
-	Index   uint64 // of the answer
-	Items   Table[Assignment]
+	Index uint64
+	Items Table[Assignment]
 }
 
 // WorkPhase says how far the work on an item has come.
 type WorkPhase uint8
 
 const (
-	// Starting: about to run; its payload is being read.
-	Starting WorkPhase = iota
-	// Running: the work function is (being kept) running.
-	Running
+	// Running: the work function runs, and is started again when it returns.
+	Running WorkPhase = iota
 	// Stopping: told to stop, not yet ended.
 	Stopping
 	// Stopped: ended; the key is not yet released.
@@ -121,7 +119,7 @@ const (
 )
 
 func (p WorkPhase) String() string {
-	return [...]string{"starting", "running", "stopping", "stopped"}[p]
+	return [...]string{"running", "stopping", "stopped"}[p]
 }
 
 // Holding is one item that this member works on or has not released yet.
@@ -135,6 +133,17 @@ type Holding struct {
 type Holdings struct {
 	Session string
 	Items   Table[Holding]
+}
+
+// Running counts the items that are being worked on and are to go on.
+func (h Holdings) Running() int {
+	n := 0
+	for _, item := range h.Items.All() {
+		if item.Phase == Running {
+			n++
+		}
+	}
+	return n
 }
 
 // Active counts the items whose work has not ended.

@@ -5,6 +5,7 @@ import "time"
 // Member is another member's record, as the leader sees it.
 type Member struct {
 	Leaving     bool // it goes: it gets nothing and gives up what it has
+	Idle        bool // it runs no items: it leads, or watches, and no more
 	Address     string
 	Session     string
 	Capacity    uint64 // the most weight it may hold; 0: no limit
@@ -22,7 +23,8 @@ type Members struct {
 
 // Ack is one member's acks key.
 type Ack struct {
-	Session     string // of the member's last registration
+	Session     string        // of the member's last registration
+	TTL         time.Duration // of that session: how long its lease may outlive it
 	ModifyIndex uint64
 }
 
@@ -52,8 +54,10 @@ type Control struct {
 	Index uint64
 	// Freeze: plan nothing, write nothing.
 	Freeze bool
-	// Obey is the ModifyIndex of the operator's last word that a brake is to be let go.
-	Obey uint64
+	// Obey is the ModifyIndex of the operator's last word that a brake is to be
+	// let go, and ObeyAt when it was seen to come; zero when it was there before.
+	Obey   uint64
+	ObeyAt time.Time
 	// Drain holds the members that are to be emptied.
 	Drain Table[struct{}]
 	// Pins says on which member an item must be.

@@ -126,6 +126,16 @@ func (e *EscalationError) Format(f fmt.State, verb rune) {
 	}
 }
 
+// bothErrors is errors.Join with one twist: errors.As must find the StuckError
+// that names all, before one that is among the causes of the escalation.
+type bothErrors struct {
+	escalated *EscalationError
+	stuck     *StuckError
+}
+
+func (e *bothErrors) Error() string   { return e.escalated.Error() + "\n" + e.stuck.Error() }
+func (e *bothErrors) Unwrap() []error { return []error{e.stuck, e.escalated} }
+
 // PanicError is the cause when a child panicked.
 type PanicError struct {
 	// Value given to panic; for panic(nil) a *runtime.PanicNilError.

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 )
@@ -16,10 +15,11 @@ import (
 // child that is being stopped. advance moves both as far as they go.
 type loop struct {
 	loopConfig
-	inbox inbox
-	group Group
-	over  chan struct{} // closed when final is set
-	final snapshot
+	inbox    inbox
+	removals removals
+	group    Group
+	over     chan struct{} // closed when final is set
+	final    snapshot
 
 	children  list
 	byName    map[string]*child
@@ -72,17 +72,16 @@ type result struct {
 }
 
 func (r result) err() error {
-	var errs []error
-	if r.escalated != nil {
-		errs = append(errs, r.escalated)
+	left := lingering(r.leftovers)
+	switch {
+	case r.escalated != nil && len(left) > 0:
+		return &bothErrors{r.escalated, stuckError(left)}
+	case r.escalated != nil:
+		return r.escalated
+	case len(left) > 0:
+		return stuckError(left)
 	}
-	if left := lingering(r.leftovers); len(left) > 0 {
-		errs = append(errs, stuckError(left))
-	}
-	if len(errs) == 1 {
-		return errs[0]
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 func (l *loop) run(ctx context.Context) result {
@@ -275,6 +274,7 @@ func (l *loop) drop(c *child) {
 	delete(l.byName, c.def.Name)
 	l.answer(c, nil)
 	close(c.done)
+	l.removals.ring()
 }
 
 func (l *loop) answer(c *child, err error) {

@@ -172,6 +172,7 @@ func (m endedMsg) apply(l *loop) {
 func (m endedMsg) refuse(l *loop) {
 	l.announceLate(m.r)
 	close(m.r.c.done)
+	l.removals.ring()
 }
 
 type lingersMsg struct {

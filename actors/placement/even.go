@@ -145,8 +145,13 @@ func (c *census) emitEven(plan *Plan, shares []share, pins []pin, grants, leaver
 	excess := c.excess(c.heldEven(pins))
 	why := c.whyUnplaced()
 	var toGrant, toTake int // next receivers
+	busy := make([]bool, len(shares)) // has items to give up still
+	for j, s := range shares {
+		busy[j] = s.ask+s.leave > 0
+	}
 	items := c.items
-	for i := 0; i < len(items) && decisions > 0; i++ {
+	for i := 0; decisions > 0; i++ {
+		i += nextDecision(items[i:], busy)
 		it := &items[i]
 		o := it.Owner
 		if it.Pin != None {
@@ -175,13 +180,6 @@ func (c *census) emitEven(plan *Plan, shares []share, pins []pin, grants, leaver
 			continue
 		}
 		s := &shares[o]
-		if s.ask|s.leave == 0 {
-			// All of its items stay: pass over those that follow without looking them up.
-			for i+1 < len(items) && items[i+1].Owner == o && items[i+1].Pin == None {
-				i++
-			}
-			continue
-		}
 		goes := &s.ask
 		if it.Leaving {
 			goes = &s.leave
@@ -191,6 +189,7 @@ func (c *census) emitEven(plan *Plan, shares []share, pins []pin, grants, leaver
 		}
 		*goes--
 		decisions--
+		busy[o] = s.ask+s.leave > 0
 		for toTake < len(shares) && shares[toTake].take == 0 {
 			toTake++
 		}
@@ -203,6 +202,18 @@ func (c *census) emitEven(plan *Plan, shares []share, pins []pin, grants, leaver
 		}
 		left = append(left, Move{Item: int32(i), From: o, To: to, Reason: c.reason(it, excess)})
 	}
+}
+
+// nextDecision returns how many items at the start stay where they are for certain: unpinned ones of members that give up nothing.
+// Most items do, so this small loop is where the time goes.
+func nextDecision(items []Item, busy []bool) int {
+	for i := range items {
+		it := &items[i]
+		if it.Pin != None || uint(it.Owner) >= uint(len(busy)) || busy[it.Owner] {
+			return i
+		}
+	}
+	return len(items)
 }
 
 // grantRun grants the free items from i on to one member, until out is full or one comes that is pinned or has an owner. It returns

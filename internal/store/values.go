@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 )
 
 // Values are JSON. Unknown fields are ignored, so that an older reader gets
@@ -19,9 +20,10 @@ const (
 
 // MemberRecord is the value of members/<m>.
 type MemberRecord struct {
-	Status   string  `json:"status"`       // StatusAlive or StatusLeaving
-	Address  string  `json:"host_address"` // where the member's host can be reached; may be empty
-	Capacity uint64  `json:"capacity,omitempty"`
+	Status   string  `json:"status"`             // StatusAlive or StatusLeaving
+	Address  string  `json:"host_address"`       // where the member's host can be reached; may be empty
+	Capacity uint64  `json:"capacity,omitempty"` // the most weight it may hold; 0: no limit
+	Idle     bool    `json:"idle,omitempty"`     // it runs no items
 	Zone     string  `json:"zone,omitempty"`
 	Version  string  `json:"version,omitempty"`
 	Process  Process `json:"process"`
@@ -87,7 +89,8 @@ type Ack struct {
 	Session string  `json:"sid,omitempty"` // the session that wrote it
 	By      Process `json:"by,omitzero"`
 	Clear   bool    `json:"clear,omitempty"` // inherited items may be started: no predecessor can still run them
-	Bye     bool    `json:"bye,omitempty"`   // the member stopped cleanly and holds nothing
+	// TTL is that session's: how long its holder may count on a lease. Nanoseconds.
+	TTL time.Duration `json:"ttl,omitempty"`
 }
 
 // Encode returns the JSON form.

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/coordd/coordd/internal/store"
 )
@@ -21,7 +22,7 @@ func TestValuesComeBackAsTheyWere(t *testing.T) {
 	if got, err := store.ParseAssignment(a.Encode()); err != nil || got != a {
 		t.Errorf("assignment %+v, error %v", got, err)
 	}
-	ack := store.Ack{Counter: 9, Session: "s", By: p, Clear: true, Bye: true}
+	ack := store.Ack{Counter: 9, Session: "s", By: p, Clear: true, TTL: 10 * time.Second}
 	if got, err := store.ParseAck(ack.Encode()); err != nil || got != ack {
 		t.Errorf("ack %+v, error %v", got, err)
 	}

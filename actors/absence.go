@@ -1,0 +1,103 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+)
+
+// confirmAbsent finds the members that have keys or an ack and no record, and
+// makes sure that each is really gone before its grace begins:
+//
+//   - Its record is absent and its ack is what it is known to be, at one point of
+//     the log, read consistently. From there on the ack says whether it was back.
+//   - The session of its last registration no longer exists. A record that a
+//     stranger deleted leaves the session alive and its member at work, for longer than any
+//     grace: such a member registers again by itself within moments.
+//
+// The grace is counted from the answer, which is later than the session's end.
+// It covers the lease that the member may have held then: its own TTL, which may be
+// longer than this leader's. It returns when to ask again.
+func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err error) {
+	members, acks := a.members.Get().Items, a.acks.Get().Items
+	missing := map[string]bool{}
+	for id := range a.ledger.members {
+		missing[id] = !members.Has(id)
+	}
+	for id := range acks.IDs() {
+		missing[id] = !members.Has(id)
+	}
+	for id := range a.absent {
+		if !missing[id] {
+			delete(a.absent, id)
+		}
+	}
+	for id, gone := range missing {
+		if !gone {
+			continue
+		}
+		ack, _ := acks.Get(id)
+		if have, ok := a.absent[id]; ok && !have.since.IsZero() && have.ack == ack.ModifyIndex {
+			continue
+		}
+		since, index, err := a.confirm(ctx, id)
+		if err != nil {
+			return time.Time{}, err
+		}
+		a.absent[id] = absence{since: since, ack: index, grace: max(a.Grace, ack.TTL)}
+		if since.IsZero() {
+			again = earliest(again, time.Now().Add(absencePoll))
+			continue
+		}
+		if n := len(a.ledger.members[id]); n > 0 {
+			a.log.Info("member-vanished", "member", id, "items", n, "taken_over_in", max(a.Grace, ack.TTL).String())
+		}
+	}
+	return again, nil
+}
+
+// absencePoll is how soon a member is looked at again whose record is gone and whose session is not.
+const absencePoll = 500 * time.Millisecond
+
+// confirm returns the moment from which member is known to be gone; the zero
+// time when it is not.
+func (a *assigner) confirm(ctx context.Context, member string) (time.Time, uint64, error) {
+	e, found, _, err := a.store.Get(ctx, a.keys.Ack(member), store.Consistent)
+	if err != nil {
+		return time.Time{}, 0, err
+	}
+	sessions := map[string]bool{}
+	if ack, err := store.ParseAck(e.Value); found && err == nil && ack.Session != "" {
+		sessions[ack.Session] = true
+	} else {
+		// Without a readable ack the keys say to which sessions they were granted.
+		for _, key := range a.ledger.members[member] {
+			if key.Session != "" {
+				sessions[key.Session] = true
+			}
+		}
+	}
+	same := store.CheckNotExists(a.keys.Ack(member))
+	if found {
+		same = store.CheckIndex(a.keys.Ack(member), e.ModifyIndex)
+	}
+	if _, err := a.store.ReadTxn(ctx, store.CheckNotExists(a.keys.Member(member)), same); err != nil {
+		if errors.Is(err, store.ErrRefused) {
+			return time.Time{}, 0, nil // it is there, or it is moving: the watches will tell
+		}
+		return time.Time{}, 0, err
+	}
+	for session := range sessions {
+		exists, err := a.store.SessionExists(ctx, session)
+		if err != nil || exists {
+			return time.Time{}, 0, err
+		}
+	}
+	index := uint64(0)
+	if found {
+		index = e.ModifyIndex
+	}
+	return time.Now(), index, nil
+}

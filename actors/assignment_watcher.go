@@ -1,0 +1,44 @@
+package actors
+
+import (
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// newAssignmentWatcher follows this member's own assignments. It runs whether or
+// not the member is registered; the workers tell by the index whether a view
+// counts under their registration.
+func newAssignmentWatcher(h *house, out *messages.State[messages.Assignments]) *watcher {
+	odd := strangers{house: h}
+	return &watcher{
+		house: h, what: "my assignments",
+		watch: func() *store.Watch { return h.store.WatchPrefix(h.keys.AssignmentsOf(h.ID)).Consistent() },
+		publish: func(v store.View) {
+			own, releasing := 0, 0
+			items := messages.TableFrom(func(yield func(string, messages.Assignment) bool) {
+				for _, e := range v.Entries {
+					_, item, ok := h.keys.ParseAssignment(e.Key)
+					if item == "" && ok {
+						continue // the sentinel
+					}
+					a, err := assignmentOf(e)
+					if !ok || err != nil {
+						odd.skip(e, "no assignment that can be read")
+						continue
+					}
+					if a.Releasing {
+						releasing++
+					} else {
+						own++
+					}
+					if !yield(item, a) {
+						return
+					}
+				}
+			})
+			h.log.Debug("my-assignments-changed", "own", own, "releasing", releasing, "index", v.Index)
+			out.Set(messages.Assignments{Index: v.Index, Items: items})
+		},
+		rest: bySize,
+	}
+}

@@ -1,0 +1,196 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+)
+
+// bench is what the workers know of their work. It outlives the actor's
+// incarnations, which never overlap: the work goes on while the actor is restarted.
+type bench struct {
+	items    map[string]*job
+	released map[string]release
+	seen     map[string]time.Time // since when an item could be started
+	record   uint64               // the registration that released counts for
+}
+
+func newBench() *bench {
+	return &bench{items: map[string]*job{}, released: map[string]release{}, seen: map[string]time.Time{}}
+}
+
+// job is one item that is worked on here.
+type job struct {
+	phase   messages.WorkPhase
+	token   uint64
+	session string // under whose registration it was started
+	since   time.Time
+	handle  *supervisor.Handle
+	// final: the work was stopped to be given up. It is released, even when the
+	// leader calls it back meanwhile, and never resumed with the same token.
+	final bool
+}
+
+// release remembers that an item was given up: with which token, so that nothing
+// at or below it is started again, and which version of the key, so that a view
+// that still shows it is not taken for a new order. index 0: the outcome is unknown.
+type release struct {
+	token uint64
+	index uint64
+	after uint64 // refused: not to be tried again with a view that is not newer than this
+}
+
+// scope is what the decisions on the bench depend on.
+type scope struct {
+	now     time.Time
+	session messages.Session
+	member  messages.Membership
+	view    messages.Assignments
+	lease   bool // the lease holds, with the margin that stopping takes
+	stop    bool // this member is going
+	idle    bool // it runs nothing
+	soak    time.Duration
+}
+
+// registered: the record is locked by this session.
+func (s scope) registered() bool { return s.member.In(s.session.ID) }
+
+// current: the view was read under this registration.
+func (s scope) current() bool { return s.registered() && s.view.Index >= s.member.Index }
+
+// clear: inherited items may be touched.
+func (s scope) clear() bool { return s.member.ClearAt.IsZero() || !s.now.Before(s.member.ClearAt) }
+
+// token is an item's fencing token under this registration.
+func (s scope) token(a messages.Assignment) uint64 { return max(a.CreateIndex, s.member.Index) }
+
+func (s scope) inherited(a messages.Assignment) bool { return a.CreateIndex < s.member.Index }
+
+// todo is what follows: pure, for the actor to carry out.
+type todo struct {
+	stop    []string
+	start   []string
+	release []string // in the view, not worked on any more
+	next    time.Time
+}
+
+// decide goes through the protocol's rules for a member. It drops jobs that are
+// over and marks those to be stopped as final where they are to be given up.
+func (b *bench) decide(s scope) todo {
+	var d todo
+	if s.current() && b.record != s.member.Index {
+		b.record = s.member.Index // every token from here on is above those of earlier registrations
+		clear(b.released)
+	}
+	for id, j := range b.items {
+		a, assigned := s.view.Items.Get(id)
+		if j.phase == messages.Stopped {
+			switch {
+			case s.registered() && j.session != s.session.ID:
+				delete(b.items, id) // it belonged to an earlier registration: what is to be done with it is decided anew
+			case !s.current():
+			case !assigned:
+				delete(b.items, id)
+			case a.Releasing || j.final:
+				b.giveUp(&d, s, id, a)
+			default: // stopped because the lease had ended: it may resume
+				delete(b.items, id)
+			}
+			continue
+		}
+		if j.phase == messages.Stopping {
+			j.final = j.final || s.stop || (s.current() && assigned && a.Releasing)
+			continue
+		}
+		switch {
+		case s.stop:
+			j.final = true
+		case !s.lease || !s.registered() || j.session != s.session.ID:
+		case !s.current():
+			continue
+		case !assigned || a.CreateIndex > j.token:
+		case a.Releasing:
+			j.final = true
+		default:
+			continue
+		}
+		d.stop = append(d.stop, id)
+	}
+	b.open(&d, s)
+	return d
+}
+
+// open looks at the keys that nobody works on.
+func (b *bench) open(d *todo, s scope) {
+	if !s.current() {
+		return
+	}
+	waiting := map[string]time.Time{}
+	for id, a := range s.view.Items.All() {
+		if b.items[id] != nil {
+			continue
+		}
+		done := b.released[id]
+		if done.index == a.ModifyIndex && done.index != 0 {
+			continue // given up; the view has not caught up
+		}
+		if a.Releasing || s.token(a) <= done.token || s.stop {
+			b.giveUp(d, s, id, a)
+			continue
+		}
+		switch {
+		case s.idle || !s.lease || s.member.Phase != messages.Registered:
+			continue
+		case s.inherited(a) && !s.clear():
+			d.next = earliest(d.next, s.member.ClearAt)
+			continue
+		case !s.inherited(a) && a.Session != s.session.ID:
+			continue // granted to somebody with this id who is not this session
+		}
+		since, known := b.seen[id]
+		if !known {
+			since = s.now
+		}
+		waiting[id] = since
+		if due := since.Add(s.soak); due.After(s.now) {
+			d.next = earliest(d.next, due)
+			continue
+		}
+		d.start = append(d.start, id)
+	}
+	b.seen = waiting
+}
+
+// giveUp lists an item for release, unless a predecessor may still work on it or
+// its key has to be seen anew first.
+func (b *bench) giveUp(d *todo, s scope, id string, a messages.Assignment) {
+	if s.inherited(a) && !s.clear() {
+		d.next = earliest(d.next, s.member.ClearAt)
+		return
+	}
+	if r := b.released[id]; r.after != 0 && s.view.Index <= r.after {
+		return
+	}
+	d.release = append(d.release, id)
+}
+
+// active counts the jobs whose work has not ended.
+func (b *bench) active() int {
+	n := 0
+	for _, j := range b.items {
+		if j.phase != messages.Stopped {
+			n++
+		}
+	}
+	return n
+}
+
+// holdings is the bench as others may see it.
+func (b *bench) holdings(session string) messages.Holdings {
+	m := make(map[string]messages.Holding, len(b.items))
+	for id, j := range b.items {
+		m[id] = messages.Holding{Phase: j.phase, Token: j.token, Since: j.since}
+	}
+	return messages.Holdings{Session: session, Items: messages.TableOf(m)}
+}

@@ -1,0 +1,199 @@
+package actors
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/hashicorp/consul/api"
+)
+
+// Consul's own limits: a setting outside is refused at start, not by the server later.
+const (
+	MinTTL       = 10 * time.Second
+	MaxTTL       = 24 * time.Hour
+	MaxLockDelay = 60 * time.Second
+)
+
+// Item is one piece of work as the work function sees it.
+type Item struct {
+	ID      string
+	Payload []byte // the value of the item's workload key when the work began
+	Weight  uint64 // at least 1
+	// Token is the fencing token: it rises with every grant of the item, to whomever,
+	// and with every restart of a member. Work that writes anywhere passes it on, and
+	// whoever is written to refuses a token below the highest it has seen: then
+	// even work that ignores its context cannot do harm.
+	Token uint64
+}
+
+// Work keeps one item going on this member. It is called once the item is
+// owned. Its context ends when the item must be given up, or when the lease is about to end; its
+// return is then the release: from that moment another member may start the
+// item, so it returns only when the work has really ended. When it returns
+// while the item is still owned, with an error or without, it is called again, with backoff.
+type Work func(ctx context.Context, item Item) error
+
+// Lead runs while this member leads and no longer: its context ends with the
+// leadership. When it returns earlier it is called again, with backoff.
+type Lead func(ctx context.Context) error
+
+// Config says who this member is and what it runs. Zero values stand for the
+// defaults named at each field.
+type Config struct {
+	// Service names the cluster: all its keys are below service/<Service>/. Required.
+	Service string
+	// ID is this member's id, unique in the service, without '/'. Required.
+	ID string
+	// Client talks to Consul. Default: one made from the CONSUL_HTTP_* variables.
+	Client *api.Client
+	// Work runs an item. Nil: this member is registered and can lead, and runs nothing:
+	// it is registered with no room for any item.
+	Work Work
+	// Lead runs while this member leads. Nil: nothing does.
+	Lead Lead
+
+	// Address is where others reach this member; published, not used here.
+	Address string
+	// Zone and Version are published with the member's record.
+	Zone, Version string
+	// Capacity is the most weight this member may hold. 0: no limit.
+	Capacity uint64
+
+	// TTL of the Consul session, and so the length of the lease: 10 s (the default) to 24 h.
+	TTL time.Duration
+	// Renew is the time from one renewal to the next. Default: TTL/3.
+	Renew time.Duration
+	// LockDelay is how long Consul keeps a lock from being taken after a session
+	// ended early: 0 s to 60 s. Default (0): 1 s. The protocol does not lean on it.
+	LockDelay time.Duration
+	// LeaseMargin is how long before the end of the lease work is told to stop. Default: TTL/10.
+	LeaseMargin time.Duration
+	// Grace is how long a vanished member's items wait for it. Default and least: TTL.
+	Grace time.Duration
+	// LeaderSoak is the quiet time before items are moved for balance alone. Default: 5 s.
+	LeaderSoak time.Duration
+	// Merge is the quiet time before free items are placed, so that changes
+	// which come together are planned together; four times as much at the most. Default: 250 ms.
+	Merge time.Duration
+	// WorkerSoak is the time from an item's assignment to the start of its work. Default: 0.5 s.
+	WorkerSoak time.Duration
+	// MoveBudget is the most items that are on the move for balance at one time. Default: 1,000.
+	MoveBudget int
+	// StopTimeout is how long work may take to stop before it is named as stuck. Default: 10 s.
+	StopTimeout time.Duration
+	// BrakeHold is how long the leader waits for members to come back when more
+	// than half of those with work (and more than three) have vanished. Default: 6 x TTL.
+	BrakeHold time.Duration
+
+	// Logger. Default: slog.Default().
+	Logger *slog.Logger
+	// Process is who this is among processes. Default: read from the system. For
+	// tests that play several hosts in one process.
+	Process *Process
+	// Liveness tells whether a predecessor's process still runs. Default: asks the
+	// system. For the same tests.
+	Liveness func(Process) Liveness
+}
+
+// Process says which process holds a member's record: instance, host, boot, pid and the pid's start time.
+type Process = store.Process
+
+// Liveness is what is known of a process.
+type Liveness = store.Liveness
+
+// What can be known of a process.
+const (
+	Unknown = store.Unknown
+	Alive   = store.Alive
+	Dead    = store.Dead
+)
+
+// ErrConfig is returned by [New] for a setting that cannot work; the text says which, and its range.
+var ErrConfig = errors.New("bad setting")
+
+// ErrIDTaken is returned by [Coordinator.Run] when another living process has this
+// member's id; the text names it.
+var ErrIDTaken = errors.New("member id is taken")
+
+func (c Config) withDefaults() Config {
+	orDuration := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	orDuration(&c.TTL, 10*time.Second)
+	orDuration(&c.Renew, c.TTL/3)
+	orDuration(&c.LockDelay, time.Second)
+	orDuration(&c.LeaseMargin, c.TTL/10)
+	orDuration(&c.Grace, c.TTL)
+	orDuration(&c.LeaderSoak, 5*time.Second)
+	orDuration(&c.Merge, 250*time.Millisecond)
+	orDuration(&c.WorkerSoak, 500*time.Millisecond)
+	orDuration(&c.StopTimeout, 10*time.Second)
+	orDuration(&c.BrakeHold, 6*c.TTL)
+	if c.MoveBudget == 0 {
+		c.MoveBudget = 1000
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Process == nil {
+		self := store.Self(newInstance())
+		c.Process = &self
+	}
+	if c.Liveness == nil {
+		c.Liveness = Process.Liveness
+	}
+	return c
+}
+
+// Validate tells what is wrong with the settings, all of it; nil when nothing is.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...)))
+	}
+	if _, err := store.KeysOf(c.Service); err != nil {
+		bad("service: %v", err)
+	}
+	if err := store.CheckID("member id", c.ID); err != nil {
+		bad("%v", err)
+	}
+	d := c.withDefaults()
+	if d.TTL < MinTTL || d.TTL > MaxTTL {
+		bad("ttl %v is outside of Consul's range: give one of %v to %v", d.TTL, MinTTL, MaxTTL)
+	}
+	if d.LockDelay < 0 || d.LockDelay > MaxLockDelay {
+		bad("lock-delay %v is outside of Consul's range: give one of 0s to %v", d.LockDelay, MaxLockDelay)
+	}
+	if d.Renew < 0 || d.Renew > d.TTL/2 {
+		bad("renew %v: give at most half of the ttl (%v), or one lost renewal ends the lease", d.Renew, d.TTL/2)
+	}
+	if d.LeaseMargin < 0 || d.LeaseMargin > d.TTL/2 {
+		bad("lease-margin %v: give at most half of the ttl (%v)", d.LeaseMargin, d.TTL/2)
+	}
+	if d.Grace < d.TTL {
+		bad("grace %v: give at least the ttl (%v); a member whose session was ended early counts on its lease for that long", d.Grace, d.TTL)
+	}
+	for name, v := range map[string]time.Duration{"leader-soak": d.LeaderSoak, "merge": d.Merge, "worker-soak": d.WorkerSoak, "stop-timeout": d.StopTimeout, "brake-hold": d.BrakeHold} {
+		if v < 0 {
+			bad("%s %v: give a time of 0s or more", name, v)
+		}
+	}
+	if d.MoveBudget < 0 {
+		bad("move-budget %d: give 1 or more", d.MoveBudget)
+	}
+	return errors.Join(errs...)
+}
+
+func newInstance() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

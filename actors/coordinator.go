@@ -1,0 +1,143 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+	"github.com/hashicorp/consul/api"
+)
+
+// Coordinator is one member: a supervised tree of actors, to be run beside the
+// host's own. Its states may be read and followed at any time, before, during and after Run.
+type Coordinator struct {
+	house *house
+	cells *cells
+	root  *supervisor.Supervisor
+}
+
+// New checks the settings and wires the tree; it starts nothing and asks
+// Consul nothing. Errors: [ErrConfig], all that is wrong at once.
+func New(cfg Config) (*Coordinator, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	if cfg.Client == nil {
+		client, err := api.NewClient(api.DefaultConfig())
+		if err != nil {
+			return nil, fmt.Errorf("%w: the CONSUL_HTTP_* variables: %v", ErrConfig, err)
+		}
+		cfg.Client = client
+	}
+	log := cfg.Logger.With(slog.String("service", cfg.Service), slog.String("member", cfg.ID))
+	s, err := store.New(store.Config{Client: cfg.Client, Service: cfg.Service, Logger: log})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
+	}
+	h := &house{Config: cfg, store: s, keys: s.Keys(), log: log, acks: &ackCounter{}}
+	c := &Coordinator{house: h, cells: newCells()}
+	c.root, err = supervisor.New("coordinator", tree(h, c.cells), supervisor.WithLogger(log))
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Run joins the cluster and keeps this member going until ctx ends; then it hands
+// everything over and returns nil. Consul need not be there at the start, nor
+// all the time.
+//
+// It returns early with an error when it cannot go on: [ErrIDTaken], a setting that Consul
+// refuses, or an actor that failed again and again ([supervisor.EscalationError], with
+// the whole history of causes). What did not stop in time is in a
+// [supervisor.StuckError]. Run is called once.
+func (c *Coordinator) Run(ctx context.Context) error { return c.root.Run(ctx) }
+
+// Child returns the coordinator as a child for the host's own supervision tree.
+// It is not restarted: what makes Run fail is for the host to decide upon.
+func (c *Coordinator) Child(name string) supervisor.Child {
+	return supervisor.Child{Name: name, Restart: supervisor.Temporary, StopTimeout: c.house.StopTimeout + 30*goodbyeTimeout, Run: func(ctx context.Context) error {
+		if err := c.Run(ctx); err != nil {
+			return supervisor.Escalate(err)
+		}
+		return nil
+	}}
+}
+
+// ID returns this member's id.
+func (c *Coordinator) ID() string { return c.house.ID }
+
+// Settings returns the configuration with its defaults filled in.
+func (c *Coordinator) Settings() Config { return c.house.Config }
+
+// Session is this member's Consul session and lease.
+func (c *Coordinator) Session() messages.Reader[messages.Session] { return c.cells.session.Reader() }
+
+// Membership is how far this member has come with its own record.
+func (c *Coordinator) Membership() messages.Reader[messages.Membership] {
+	return c.cells.membership.Reader()
+}
+
+// Leadership is who leads, as far as this member can tell.
+func (c *Coordinator) Leadership() messages.Reader[messages.Leadership] {
+	return c.cells.leadership.Reader()
+}
+
+// Members is who is registered. It is kept up to date while this member leads
+// and stands still otherwise: a follower does not watch what it does not need.
+func (c *Coordinator) Members() messages.Reader[messages.Members] { return c.cells.members.Reader() }
+
+// Workload is the list of items; kept up to date while this member leads.
+func (c *Coordinator) Workload() messages.Reader[messages.Workload] { return c.cells.workload.Reader() }
+
+// Plan is what this member has assigned as the leader; kept up to date while it leads.
+func (c *Coordinator) Plan() messages.Reader[messages.Plan] { return c.cells.plan.Reader() }
+
+// Assignments is what the leader wants this member to run.
+func (c *Coordinator) Assignments() messages.Reader[messages.Assignments] {
+	return c.cells.assignments.Reader()
+}
+
+// Holdings is what this member runs, or has not released yet.
+func (c *Coordinator) Holdings() messages.Reader[messages.Holdings] { return c.cells.holdings.Reader() }
+
+// WaitForLeader returns the id of the leader as soon as there is one, or the
+// context's error.
+func (c *Coordinator) WaitForLeader(ctx context.Context) (string, error) {
+	l, err := c.Leadership().Wait(ctx, func(l messages.Leadership) bool { return l.Leader != "" })
+	if err != nil {
+		return "", fmt.Errorf("waiting for a leader of service %q: %w", c.house.Service, err)
+	}
+	return l.Leader, nil
+}
+
+// KV returns Consul's key-value store, retried on the ladder while Consul does
+// not answer. Keys are used as given, from Consul's root.
+func (c *Coordinator) KV() KV { return KV{c.house.store.KV()} }
+
+// Report describes the whole tree: states, restarts, causes.
+func (c *Coordinator) Report() supervisor.Report { return c.root.Report() }
+
+// Events follows what happens to the actors; size is how many events may wait
+// for a slow reader before some are dropped, which the stream then says.
+func (c *Coordinator) Events(size int) *supervisor.Subscription { return c.root.Subscribe(size) }
+
+// ErrNotFound is returned by [KV.Get] for a key that does not exist. An empty
+// value is a value.
+var ErrNotFound = store.ErrNotFound
+
+// KV reads and writes single keys for the host.
+type KV struct{ kv *store.KV }
+
+// Get returns a key's value. Errors: [ErrNotFound], or the context's.
+func (k KV) Get(ctx context.Context, key string) ([]byte, error) { return k.kv.Get(ctx, key) }
+
+// Put writes a key and returns when Consul has it.
+func (k KV) Put(ctx context.Context, key string, value []byte) error { return k.kv.Put(ctx, key, value) }
+
+// Delete deletes a key; one that does not exist is deleted already.
+func (k KV) Delete(ctx context.Context, key string) error { return k.kv.Delete(ctx, key) }

@@ -1,0 +1,28 @@
+// Package actors is coordd itself: one member of a cluster that shares a
+// workload out, as a supervised tree of actors.
+//
+// Guarantees, given a [Work] function that returns when its context ends:
+//
+//  1. No item is worked on by two members at once. A member works on an item only
+//     while Consul holds a key that says so, its own record is locked by its session and its
+//     lease holds; it stops before the lease ends.
+//  2. Fencing tokens of an item rise with every grant and every restart, and no
+//     write of a leader that has been deposed is accepted by Consul.
+//  3. Every item has an owner again within a bound after the faults end: session
+//     expiry (2 x TTL), lock-delay, grace and soak at the most.
+//  4. A session that is valid and can be renewed costs nobody leadership or work:
+//     not Consul's elections, not its slowness, not failed polls.
+//  5. An idle member holds three long polls and sends nothing else but its
+//     renewal; a leader holds four more.
+//
+// Not guaranteed: anything about work that ignores its context, unless it
+// passes the fencing token on to what it writes to; hosts whose clocks run at
+// rates that differ by more than the lease margin allows (a tenth of the TTL);
+// items whose assignment keys strangers delete or write.
+//
+// The protocol that holds this stands in docs/design.md, section 5. Each file is
+// one actor or one of its decisions: session_renewer, membership_keeper with
+// predecessor, leader_tracker, office with its watchers, assigner with ledger,
+// draft, orders, absence and brake, assignment_watcher, workers with bench. tree.go
+// wires them; coordinator.go is the host's front door.
+package actors

@@ -1,0 +1,271 @@
+package actors
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// scene is everything that the leader's next orders follow from. Drafting is
+// pure: no clock, no I/O.
+type scene struct {
+	now      time.Time
+	members  messages.Table[messages.Member]
+	workload messages.Table[messages.WorkItem]
+	index    map[string]int32 // place of an item in the workload
+	control  messages.Control
+	ledger   *ledger
+	absent   map[string]absence
+	clerk    *clerk
+	place    bool // changes have come to rest for a moment: free items may be placed
+	balance  bool // and for the whole soak: items may be moved for balance
+	budget   int  // the most items on the move for balance at one time
+	obeyed   bool // an operator said that a brake is to be let go
+	hold     time.Duration
+}
+
+// absence is a member that has keys or an ack and no record.
+type absence struct {
+	since time.Time     // when it was confirmed; zero: not yet
+	ack   uint64        // its acks key's ModifyIndex then; 0: there was none
+	grace time.Duration // how long its items wait for it
+}
+
+func (a absence) over(now time.Time) bool {
+	return !a.since.IsZero() && !now.Before(a.since.Add(a.grace))
+}
+
+// draft is what follows from a scene.
+type draft struct {
+	units   []store.Unit // ordered by member, then item
+	plan    messages.Plan
+	waiting bool      // there is something to place or to move once it has been quiet long enough
+	wake    time.Time // when time alone changes the scene; zero: never
+	brake   string
+	doubles []string // items with more than one key: a stranger's work
+}
+
+// key is one assignment key of the ledger.
+type keyRef struct {
+	member string
+	item   string
+	messages.Assignment
+}
+
+func (s *scene) draft() draft {
+	var d draft
+	sorted := s.sort(&d)
+	s.count(&d, sorted)
+	if d.brake = s.brake(sorted, &d); d.brake != "" || s.control.Freeze {
+		if d.brake == "" {
+			d.brake = "an operator froze the assignments (control/freeze)"
+		}
+		d.plan.Brake = d.brake
+		return d
+	}
+	s.write(&d, sorted)
+	slices.SortStableFunc(d.units, func(x, y store.Unit) int {
+		if c := strings.Compare(x.Lane, y.Lane); c != 0 {
+			return c
+		}
+		return strings.Compare(x.Tag.(order).item, y.Tag.(order).item)
+	})
+	d.plan.Settled = len(d.units) == 0 && !d.waiting && d.plan.Releasing == 0 && d.wake.IsZero()
+	return d
+}
+
+// sorted is the ledger held against the members and the workload.
+type sorted struct {
+	members []placement.Member
+	items   []placement.Item // those that may be planned now
+	keys    []keyRef         // of items, the key that each has, if any
+	removed []keyRef         // keys of items that are no longer in the workload
+	extra   []keyRef         // second keys of an item
+	grace   bool             // somebody's grace is running
+	waiting int              // items that wait for a vanished member
+	keyed   int              // keys in all
+	holders int              // members with keys
+	lost    int              // of them, those without a record
+	lostAt  time.Time        // when the last of them was confirmed
+}
+
+func (s *scene) sort(d *draft) *sorted {
+	out := &sorted{members: make([]placement.Member, s.members.Len())}
+	place := make(map[string]int32, s.members.Len())
+	for i := range s.members.Len() {
+		id, m := s.members.At(i)
+		out.members[i] = placement.Member{ID: id, Capacity: m.Capacity, Drain: m.Leaving || m.Idle || s.control.Drain.Has(id)}
+		place[id] = int32(i)
+	}
+	n := s.workload.Len()
+	refs := make([]keyRef, n)
+	owner := make([]int32, n)
+	held := make([]bool, n)
+	for i := range owner {
+		owner[i] = placement.None
+	}
+	for _, member := range s.ledger.holders() {
+		at, present := place[member]
+		away := s.absent[member]
+		out.holders++
+		if !present {
+			out.lost++
+			if away.since.After(out.lostAt) {
+				out.lostAt = away.since
+			}
+			if !away.over(s.now) {
+				out.grace = true
+				if !away.since.IsZero() {
+					d.wake = earliest(d.wake, away.since.Add(away.grace))
+				}
+			}
+		}
+		for item, a := range s.ledger.members[member] {
+			out.keyed++
+			ref := keyRef{member, item, a}
+			i, wanted := s.index[item]
+			if !wanted {
+				out.removed = append(out.removed, ref)
+				continue
+			}
+			if refs[i].member != "" {
+				d.doubles = append(d.doubles, item)
+				if refs[i].CreateIndex <= a.CreateIndex { // the elder key stays
+					out.extra = append(out.extra, ref)
+					continue
+				}
+				out.extra = append(out.extra, refs[i])
+			}
+			refs[i] = ref
+			owner[i], held[i] = placement.None, false
+			switch {
+			case present:
+				owner[i] = at
+			case !away.over(s.now):
+				held[i] = true
+			}
+		}
+	}
+	out.items = make([]placement.Item, 0, n)
+	out.keys = make([]keyRef, 0, n)
+	for i := range n {
+		if held[i] {
+			out.waiting++
+			continue
+		}
+		id, w := s.workload.At(i)
+		item := placement.Item{ID: id, Weight: w.Weight, Owner: owner[i], Pin: placement.None, Leaving: owner[i] != placement.None && refs[i].Releasing}
+		if to, pinned := s.control.Pins.Get(id); pinned {
+			item.Pin = int32(len(out.members)) // nobody here, unless it is
+			if at, ok := place[to]; ok {
+				item.Pin = at
+			}
+		}
+		out.items = append(out.items, item)
+		out.keys = append(out.keys, refs[i])
+	}
+	return out
+}
+
+// count fills in what the plan says of the present.
+func (s *scene) count(d *draft, sorted *sorted) {
+	shares := map[string]messages.Share{}
+	for id := range s.members.IDs() {
+		shares[id] = messages.Share{}
+	}
+	d.plan.Total = s.workload.Len()
+	for i, item := range sorted.items {
+		if item.Owner == placement.None {
+			d.plan.Free++ // a vanished member's, whose grace is over, too
+			continue
+		}
+		ref := sorted.keys[i]
+		share := shares[ref.member]
+		share.Items++
+		share.Weight += item.Weight
+		if ref.Releasing {
+			share.Releasing++
+			d.plan.Releasing++
+		} else {
+			d.plan.Owned++
+		}
+		shares[ref.member] = share
+	}
+	d.plan.Owned += sorted.waiting
+	d.plan.Shares = messages.TableOf(shares)
+	d.plan.At = s.now
+}
+
+// write turns the placement into orders.
+func (s *scene) write(d *draft, sorted *sorted) {
+	for _, ref := range append(sorted.removed, sorted.extra...) {
+		m, present := s.members.Get(ref.member)
+		switch {
+		case present && !ref.Releasing && !m.Leaving:
+			d.units = append(d.units, s.clerk.revoke(ref.item, ref.member, ref.Assignment, "removed"))
+		case !present && s.absent[ref.member].over(s.now):
+			d.units = append(d.units, s.clerk.erase(ref.item, ref.member, ref.Assignment, s.absent[ref.member].ack))
+		}
+	}
+	for id, away := range s.absent {
+		if _, holds := s.ledger.members[id]; holds || away.since.IsZero() {
+			continue
+		}
+		if away.over(s.now) {
+			d.units = append(d.units, s.clerk.sweep(id, away.ack))
+		} else {
+			d.wake = earliest(d.wake, away.since.Add(away.grace))
+		}
+	}
+	p := placement.Compute(sorted.members, sorted.items)
+	d.plan.Unplaced = len(p.Unplaced)
+	onTheMove := d.plan.Releasing
+	moving := make([]bool, len(sorted.items))
+	for _, move := range p.Moves {
+		item, ref := sorted.items[move.Item], sorted.keys[move.Item]
+		moving[move.Item] = true
+		if move.From == placement.None {
+			s.give(d, item.ID, ref, move)
+			continue
+		}
+		m, _ := s.members.Get(ref.member)
+		switch {
+		case item.Leaving || m.Leaving: // on its way already; a leaving member releases without being asked
+		case move.Reason == placement.Balance && (!s.balance || sorted.grace || onTheMove >= s.budget):
+			d.waiting = d.waiting || !s.balance
+		default:
+			onTheMove++
+			d.units = append(d.units, s.clerk.revoke(item.ID, ref.member, ref.Assignment, move.Reason.String()))
+		}
+	}
+	for i, item := range sorted.items {
+		if !item.Leaving || moving[i] {
+			continue
+		}
+		if m, _ := s.members.Get(sorted.keys[i].member); !m.Leaving {
+			d.units = append(d.units, s.clerk.cancel(item.ID, sorted.keys[i].member, sorted.keys[i].Assignment))
+		}
+	}
+}
+
+// give hands an item without a living owner to where it was placed.
+func (s *scene) give(d *draft, item string, ref keyRef, move placement.Move) {
+	if move.To == placement.None {
+		return
+	}
+	if !s.place {
+		d.waiting = true
+		return
+	}
+	to, m := s.members.At(int(move.To))
+	if ref.member == "" {
+		d.units = append(d.units, s.clerk.grant(item, to, m.Session, move.Reason.String()))
+		return
+	}
+	away := s.absent[ref.member]
+	d.units = append(d.units, s.clerk.reap(item, ref.member, ref.Assignment, away.ack, to, m.Session, "takeover"))
+}

@@ -1,0 +1,91 @@
+package actors
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// house is what every actor of one member is given: its settings and its way to
+// Consul. Nothing in it changes while the actors run, but for the ack counter.
+type house struct {
+	Config
+	store *store.Store
+	keys  store.Keys
+	log   *slog.Logger
+	acks  *ackCounter
+}
+
+// ackCounter numbers this member's acks, so that no two writes of the key are
+// equal: Consul does not wake a watch for a value that stays the same.
+type ackCounter struct{ n atomic.Uint64 }
+
+func (c *ackCounter) next() uint64 { return c.n.Add(1) }
+
+// seen makes the numbers go on above one that was read.
+func (c *ackCounter) seen(n uint64) {
+	for {
+		have := c.n.Load()
+		if n <= have || c.n.CompareAndSwap(have, n) {
+			return
+		}
+	}
+}
+
+// ack is the value that this member writes to its acks key under membership m.
+func (h *house) ack(session string, clear bool) store.Ack {
+	return store.Ack{Counter: h.acks.next(), Session: session, By: *h.Process, Clear: clear, TTL: h.TTL}
+}
+
+// holds tells whether s may be counted on now, with the margin that stopping takes.
+func (h *house) holds(s messages.Session) bool { return s.Holds(time.Now(), h.LeaseMargin) }
+
+// cleanup is the context for what an actor does after its own has ended: it lasts for d.
+func cleanup(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), d)
+}
+
+// pause waits for d or the context's end, and tells whether the context goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// alarm is a timer for a select loop: set it anew in each round.
+type alarm struct{ t *time.Timer }
+
+// at makes the alarm go off at when; never, for the zero time.
+func (a *alarm) at(when time.Time) <-chan time.Time {
+	if a.t != nil {
+		a.t.Stop()
+	}
+	if when.IsZero() {
+		return nil
+	}
+	a.t = time.NewTimer(time.Until(when))
+	return a.t.C
+}
+
+func (a *alarm) stop() {
+	if a.t != nil {
+		a.t.Stop()
+	}
+}
+
+// earliest returns the earlier of two times; a zero time is no time.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}

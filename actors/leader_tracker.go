@@ -1,0 +1,224 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// leaderKey is what the watch of the leader key says.
+type leaderKey struct {
+	Known bool
+	Found bool
+	Entry store.Entry
+	Index uint64
+}
+
+func newLeaderWatcher(h *house, out *messages.State[leaderKey]) *watcher {
+	return &watcher{
+		house: h, what: "leader key",
+		watch: func() *store.Watch { return h.store.Watch(h.keys.Leader()) },
+		publish: func(v store.View) {
+			next := leaderKey{Known: true, Index: v.Index}
+			if len(v.Entries) > 0 {
+				next.Found, next.Entry = true, v.Entries[0]
+			}
+			out.Set(next)
+		},
+	}
+}
+
+// leaderTracker campaigns for the leadership and says who has it. It leads while
+// the leader key is locked by its session and its lease holds; a failed poll, a
+// slow or an absent Consul costs nobody the leadership.
+type leaderTracker struct {
+	*house
+	out        *messages.State[messages.Leadership]
+	session    messages.Reader[messages.Session]
+	membership messages.Reader[messages.Membership]
+	key        messages.Reader[leaderKey]
+	bump       *messages.Mailbox[messages.Bump, messages.Leadership]
+
+	flags uint64 // of the last lock sent: other flags are what makes a lock raise ModifyIndex
+}
+
+var errNotLeading = errors.New("this member does not lead")
+
+func (a *leaderTracker) run(ctx context.Context) error {
+	defer a.resign(ctx)
+	session, membership, key := a.session.Subscribe(), a.membership.Subscribe(), a.key.Subscribe()
+	ladder := store.NewLadder()
+	var timer alarm
+	defer timer.stop()
+	var next time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-session.Changed():
+			session.Take()
+		case <-membership.Changed():
+			membership.Take()
+		case <-key.Changed():
+			key.Take()
+		case <-timer.at(next):
+		case r := <-a.bump.Requests():
+			r.Handle(a.newEpoch)
+		}
+		var err error
+		next, err = a.step(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			ladder.Reset()
+		case errors.Is(err, store.ErrUnreachable), errors.Is(err, store.ErrDenied):
+			wait := ladder.NextBackOff()
+			a.store.Failed("leader key", err, wait)
+			next = earliest(next, time.Now().Add(wait))
+		default:
+			return err
+		}
+	}
+}
+
+// step follows what the watch and the lease say; it returns when to look again.
+func (a *leaderTracker) step(ctx context.Context) (again time.Time, err error) {
+	s, k, l := a.session.Get(), a.key.Get(), a.out.Get()
+	now := time.Now()
+	if !a.holds(s) || (l.Role == messages.Leading && l.Session != s.ID) {
+		// Without a lease nothing is certain: not even that another does not lead by now.
+		a.set(messages.Leadership{Role: messages.Uncertain}, "the lease is over")
+		return time.Time{}, nil
+	}
+	// The lease is looked at once a second, by both clocks, for a timer stands still
+	// while the host is suspended.
+	watchLease := now.Add(min(s.Lease.Left(now)-a.LeaseMargin, time.Second))
+	if l.Role == messages.Leading {
+		if !k.Known || k.Index < l.Epoch {
+			return watchLease, nil // the watch has not caught up with the lock
+		}
+		switch {
+		case k.Found && k.Entry.Session == s.ID && k.Entry.ModifyIndex == l.Epoch:
+			return watchLease, nil
+		case k.Found && k.Entry.Session == s.ID:
+			a.log.Warn("leader-key-touched", "key", a.keys.Leader(), "index", k.Entry.ModifyIndex, "epoch", l.Epoch, "then", "taking a new epoch")
+			return watchLease, a.raise(ctx, s, l)
+		}
+		a.set(messages.Leadership{Role: messages.Vacant}, "the leader key was deleted or taken")
+	}
+	switch {
+	case !k.Known:
+		return watchLease, nil
+	case k.Found && k.Entry.Session != "" && k.Entry.Session != s.ID:
+		a.set(messages.Leadership{Role: messages.Following, Leader: string(k.Entry.Value), Session: k.Entry.Session}, "")
+		return time.Time{}, nil
+	case !a.membership.Get().In(s.ID):
+		a.set(messages.Leadership{Role: messages.Vacant}, "")
+		return time.Time{}, nil // a member whose id may be another's does not campaign
+	}
+	return a.campaign(ctx, s)
+}
+
+// campaign tries the lock. Consul wakes no watch at the end of a lock-delay, so
+// a refused candidate asks again by the clock.
+func (a *leaderTracker) campaign(ctx context.Context, s messages.Session) (time.Time, error) {
+	epoch, err := a.lock(ctx, s)
+	if errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrSessionGone) {
+		a.set(messages.Leadership{Role: messages.Vacant}, "")
+		return time.Now().Add(lockPoll(a.LockDelay)), nil
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	a.set(messages.Leadership{Role: messages.Leading, Leader: a.ID, Term: epoch, Epoch: epoch, Session: s.ID}, "")
+	return time.Now(), nil
+}
+
+// lock takes the key, or touches it when it is this session's already, and
+// returns the ModifyIndex that the very reply names.
+func (a *leaderTracker) lock(ctx context.Context, s messages.Session) (uint64, error) {
+	a.flags = max(a.flags, a.key.Get().Entry.Flags) + 1
+	result, err := a.store.Txn(ctx, store.Lock(a.keys.Leader(), []byte(a.ID), a.flags, s.ID))
+	if err != nil {
+		return 0, err
+	}
+	a.store.Succeeded("leader key")
+	return result.Index, nil
+}
+
+// raise takes a new epoch within the term. A refusal means that the term is over.
+func (a *leaderTracker) raise(ctx context.Context, s messages.Session, l messages.Leadership) error {
+	ops := []store.Op{store.CheckSession(a.keys.Leader(), s.ID)}
+	a.flags = max(a.flags, a.key.Get().Entry.Flags) + 1
+	result, err := a.store.Txn(ctx, append(ops, store.Lock(a.keys.Leader(), []byte(a.ID), a.flags, s.ID))...)
+	if errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrSessionGone) {
+		a.set(messages.Leadership{Role: messages.Vacant}, "the leader key was lost")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	l.Epoch = result.Index
+	a.set(l, "")
+	return nil
+}
+
+// newEpoch answers the assigner, for which the outcome of a write is unknown: with
+// the new epoch every earlier write that is still on its way will be refused.
+func (a *leaderTracker) newEpoch(ctx context.Context, b messages.Bump) (messages.Leadership, error) {
+	s, l := a.session.Get(), a.out.Get()
+	if l.Role != messages.Leading || !a.holds(s) || l.Session != s.ID {
+		return l, errNotLeading
+	}
+	if l.Epoch > b.Epoch {
+		return l, nil // raised since
+	}
+	if err := a.raise(ctx, s, l); err != nil {
+		return l, err
+	}
+	if l = a.out.Get(); l.Role != messages.Leading {
+		return l, errNotLeading
+	}
+	return l, nil
+}
+
+// set publishes l if it says anything new, and tells the log what that means.
+func (a *leaderTracker) set(l messages.Leadership, why string) {
+	old := a.out.Get()
+	if l == old {
+		return
+	}
+	if old.Role == messages.Leading && l.Role != messages.Leading {
+		a.log.Warn("lost-leadership", "term", old.Term, "why", why)
+	}
+	switch {
+	case l.Role == messages.Leading && old.Term != l.Term:
+		a.log.Info("became-leader", "member", a.ID, "term", l.Term)
+	case l.Role == messages.Leading:
+		a.log.Info("new-epoch", "term", l.Term, "epoch", l.Epoch)
+	case l.Role == messages.Following && old.Leader != l.Leader:
+		a.log.Info("new-leader", "leader", l.Leader)
+	}
+	a.out.Set(l)
+}
+
+// resign gives the leadership up when the member stops: by then the office is
+// closed. A deleted key has no lock-delay, so a successor need not wait.
+func (a *leaderTracker) resign(ctx context.Context) {
+	l := a.out.Get()
+	if ctx.Err() == nil || l.Role != messages.Leading {
+		return
+	}
+	a.out.Set(messages.Leadership{Role: messages.Uncertain})
+	call, cancel := cleanup(ctx, goodbyeTimeout)
+	defer cancel()
+	if _, err := a.store.Txn(call, store.CheckSession(a.keys.Leader(), l.Session), store.Delete(a.keys.Leader())); err != nil {
+		a.log.Warn("not-resigned", "err", err, "then", "the leader key goes with the session")
+		return
+	}
+	a.log.Info("resigned", "term", l.Term)
+}

@@ -1,0 +1,277 @@
+package actors
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// membershipKeeper keeps members/<me> locked by this member's session:
+// registers, registers again when the record or the session is lost, and takes
+// the record away at the end. What is done about a predecessor stands in predecessor.go.
+type membershipKeeper struct {
+	*house
+	out      *messages.State[messages.Membership]
+	session  messages.Reader[messages.Session]
+	record   messages.Reader[ownRecord]
+	holdings messages.Reader[messages.Holdings]
+	leave    *messages.Mailbox[leaveOrder, struct{}]
+
+	waiting predecessorWait
+}
+
+// leaveOrder marks the record, so that the leader hands this member nothing more.
+type leaveOrder struct{}
+
+func (a *membershipKeeper) run(ctx context.Context) error {
+	defer a.goodbye(ctx)
+	session, record := a.session.Subscribe(), a.record.Subscribe()
+	ladder := store.NewLadder()
+	var timer alarm
+	defer timer.stop()
+	var next time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-session.Changed():
+			session.Take()
+		case <-record.Changed():
+			record.Take()
+		case <-timer.at(next):
+		case r := <-a.leave.Requests():
+			r.Handle(a.markLeaving)
+			continue
+		}
+		var err error
+		next, err = a.step(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			ladder.Reset()
+			a.store.Succeeded("member record")
+		case errors.Is(err, store.ErrUnreachable), errors.Is(err, store.ErrDenied):
+			wait := ladder.NextBackOff()
+			a.store.Failed("member record", err, wait)
+			next = time.Now().Add(wait)
+		default:
+			return err
+		}
+	}
+}
+
+// step brings the record into line with the session; it returns when to look again.
+func (a *membershipKeeper) step(ctx context.Context) (again time.Time, err error) {
+	s, m := a.session.Get(), a.out.Get()
+	if s.ID == "" || (m.Session != "" && m.Session != s.ID) {
+		m = a.absent()
+	}
+	if !s.Holds(time.Now(), 0) {
+		return time.Time{}, nil
+	}
+	if m.In(s.ID) {
+		rec := a.record.Get()
+		switch {
+		case !rec.Known || rec.Index < m.Index:
+			// The watch has not caught up with the registration yet.
+		case rec.Entry.Session != s.ID:
+			a.log.Warn("member-record-lost", "key", a.keys.Member(a.ID), "held_by", rec.Entry.Session, "then", "registering again")
+			m = a.absent()
+		case !bytes.Equal(rec.Entry.Value, a.value(m.Phase == messages.Leaving)) && rec.Entry.ModifyIndex > m.Written:
+			a.log.Warn("member-record-overwritten", "key", a.keys.Member(a.ID), "then", "writing it again")
+			return time.Time{}, a.write(ctx, s.ID, m)
+		}
+	}
+	if m.In(s.ID) {
+		return a.settle(ctx, s, m)
+	}
+	return a.register(ctx, s)
+}
+
+func (a *membershipKeeper) absent() messages.Membership {
+	m := a.out.Get()
+	if m.Phase != messages.Absent || m.Session != "" {
+		m = messages.Membership{ClearAt: m.ClearAt}
+		a.out.Set(m)
+	}
+	return m
+}
+
+func (a *membershipKeeper) value(leaving bool) []byte {
+	status := store.StatusAlive
+	if leaving {
+		status = store.StatusLeaving
+	}
+	return store.MemberRecord{
+		Status: status, Address: a.Address, Capacity: a.Capacity, Idle: a.Work == nil,
+		Zone: a.Zone, Version: a.Version, Process: *a.Process,
+	}.Encode()
+}
+
+// register takes the record, unless somebody is in the way.
+func (a *membershipKeeper) register(ctx context.Context, s messages.Session) (time.Time, error) {
+	key, ackKey := a.keys.Member(a.ID), a.keys.Ack(a.ID)
+	rec, taken, _, err := a.store.Get(ctx, key, store.Consistent)
+	if err != nil {
+		return time.Time{}, err
+	}
+	old, err := a.lastAck(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if taken && rec.Session != "" && rec.Session != s.ID {
+		return a.predecessor(ctx, rec, old)
+	}
+	clearAt, err := a.clearAt(ctx, old)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if taken && rec.Session == s.ID {
+		// An attempt whose reply was lost, or whose incarnation crashed, had succeeded.
+		if old.ack.Clear {
+			clearAt = time.Time{}
+		}
+		a.registered(s, rec.CreateIndex, rec.ModifyIndex, clearAt)
+		return time.Now(), nil
+	}
+	var ops []store.Op
+	if taken { // by nobody: a new key has a CreateIndex of its own, which fencing tokens need
+		ops = append(ops, store.DeleteCAS(key, rec.ModifyIndex))
+	} else {
+		ops = append(ops, store.CheckNotExists(key))
+	}
+	ops = append(ops, store.Lock(key, a.value(false), 0, s.ID))
+	value := a.ack(s.ID, clearAt.IsZero()).Encode()
+	if old.found {
+		ops = append(ops, store.CAS(ackKey, value, 0, old.index))
+	} else {
+		ops = append(ops, store.Create(ackKey, value))
+	}
+	// The sentinel is written here and not by the leader, with a value that is
+	// new: so it is there before the watch of the prefix, which without it would
+	// wake for every neighbour, and the prefix's index is never below the
+	// record's, by which an answer from before the registration is known.
+	ops = append(ops, store.Set(a.keys.AssignmentsOf(a.ID), []byte(s.ID), 0))
+	result, err := a.store.Txn(ctx, ops...)
+	if errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrSessionGone) {
+		// Lock-delay, or somebody was quicker. Consul wakes no watch at the end of
+		// a lock-delay, so this is asked again by the clock.
+		a.wait("lock-delay")
+		return time.Now().Add(lockPoll(a.LockDelay)), nil
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	created, ok := result.Entry(key)
+	if !ok {
+		return time.Time{}, errors.New("registering: Consul's answer does not hold the record's index")
+	}
+	if !clearAt.IsZero() { // counted from when it is known to be registered
+		clearAt = later(clearAt, time.Now().Add(a.inheritWait(old)))
+	}
+	a.registered(s, created.CreateIndex, created.ModifyIndex, clearAt)
+	return time.Now(), nil
+}
+
+func (a *membershipKeeper) registered(s messages.Session, index, written uint64, clearAt time.Time) {
+	a.waiting = predecessorWait{}
+	attrs := []any{"member", a.ID, "session", s.ID, "index", index}
+	if !clearAt.IsZero() {
+		attrs = append(attrs, "inherited_items_wait", time.Until(clearAt).Round(time.Millisecond).String())
+	}
+	a.log.Info("registered", attrs...)
+	a.out.Set(messages.Membership{Phase: messages.Registered, Session: s.ID, Index: index, Written: written, ClearAt: clearAt})
+}
+
+// settle writes down that no earlier lease of this id can be valid any more, once it is so:
+// a successor need not wait for that again.
+func (a *membershipKeeper) settle(ctx context.Context, s messages.Session, m messages.Membership) (time.Time, error) {
+	if m.ClearAt.IsZero() || time.Now().Before(m.ClearAt) {
+		return m.ClearAt, nil
+	}
+	_, err := a.store.Txn(ctx,
+		store.CheckSession(a.keys.Member(a.ID), s.ID),
+		store.Set(a.keys.Ack(a.ID), a.ack(s.ID, true).Encode(), 0))
+	if errors.Is(err, store.ErrRefused) {
+		return time.Now().Add(a.Renew), nil // the watch will say what became of the record
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	m.ClearAt = time.Time{}
+	a.out.Set(m)
+	return time.Time{}, nil
+}
+
+// write puts the record's value in place again, keeping the lock and so its CreateIndex.
+func (a *membershipKeeper) write(ctx context.Context, session string, m messages.Membership) error {
+	key := a.keys.Member(a.ID)
+	result, err := a.store.Txn(ctx,
+		store.CheckSession(key, session),
+		store.Lock(key, a.value(m.Phase == messages.Leaving), 0, session))
+	if errors.Is(err, store.ErrRefused) {
+		return nil // the watch will say what became of the record
+	}
+	if err != nil {
+		return err
+	}
+	m.Written = result.Index
+	a.out.Set(m)
+	return nil
+}
+
+func (a *membershipKeeper) markLeaving(ctx context.Context, _ leaveOrder) (struct{}, error) {
+	m := a.out.Get()
+	if m.Phase != messages.Registered {
+		return struct{}{}, nil
+	}
+	m.Phase = messages.Leaving
+	a.out.Set(m)
+	return struct{}{}, a.write(ctx, m.Session, m)
+}
+
+// goodbye takes the record away, with the keys of this member that are left, in
+// one transaction: nobody waits for a grace. It is the keeper's last act, after
+// the workers have stopped and the leadership is given up.
+//
+// While a predecessor may still be inside its lease the inherited keys stay:
+// then the leader's grace covers them. So they do while work is still running.
+func (a *membershipKeeper) goodbye(ctx context.Context) {
+	m, s := a.out.Get(), a.session.Get()
+	if ctx.Err() == nil || !m.In(s.ID) {
+		return
+	}
+	if n := a.holdings.Get().Active(); n > 0 {
+		a.log.Error("member-record-left", "member", a.ID, "still_running", n, "then", "its items stay until the session expires and the grace is over")
+		return
+	}
+	key := a.keys.Member(a.ID)
+	ops := []store.Op{store.CheckSession(key, s.ID)}
+	if m.ClearAt.IsZero() || !time.Now().Before(m.ClearAt) {
+		ops = append(ops, store.DeleteTree(a.keys.AssignmentsOf(a.ID)), store.Delete(a.keys.Ack(a.ID)))
+	}
+	ops = append(ops, store.Delete(key))
+	call, cancel := cleanup(ctx, goodbyeTimeout)
+	defer cancel()
+	if _, err := a.store.Txn(call, ops...); err != nil {
+		a.log.Warn("goodbye-failed", "member", a.ID, "err", err, "then", "its items move when its session is over and the grace has passed")
+	}
+	a.out.Set(messages.Membership{})
+}
+
+// lockPoll is how often a lock is tried while it may be in its delay.
+func lockPoll(delay time.Duration) time.Duration {
+	return min(max(delay/4, 50*time.Millisecond), time.Second)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,136 @@
+package actors
+
+import (
+	"strings"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// The office's watchers turn Consul's prefixes into the states that the assigner
+// plans from. Each stamps its state with the term in which it was read: what an
+// earlier leadership had read is out of date.
+
+func (h *house) officeWatcher(what, prefix string, publish func(store.View)) *watcher {
+	return &watcher{
+		house: h, what: what,
+		watch:   func() *store.Watch { return h.store.WatchPrefix(prefix).Consistent() },
+		publish: publish,
+		rest:    bySize,
+	}
+}
+
+func newMemberWatcher(h *house, term uint64, out *messages.State[messages.Members]) *watcher {
+	odd := strangers{house: h}
+	return h.officeWatcher("members", h.keys.Members(), func(v store.View) {
+		found := map[string]messages.Member{}
+		for _, e := range v.Entries {
+			id, ok := h.keys.ParseMember(e.Key)
+			if !ok {
+				odd.skip(e, "no member id")
+				continue
+			}
+			if e.Session == "" {
+				odd.skip(e, "not locked by any session: no living member's record")
+				continue
+			}
+			r, err := store.ParseMemberRecord(e.Value)
+			if err != nil {
+				odd.skip(e, err.Error())
+				// The lock says that the member lives: it keeps what it has. It gets
+				// nothing new until its record can be read.
+				r = store.MemberRecord{Idle: true}
+			}
+			found[id] = messages.Member{
+				Leaving: r.Status == store.StatusLeaving, Idle: r.Idle, Address: r.Address, Session: e.Session,
+				Capacity: r.Capacity, Zone: r.Zone, Version: r.Version, CreateIndex: e.CreateIndex,
+			}
+		}
+		last := out.Get()
+		next := messages.Members{Term: term, Index: v.Index, Items: messages.TableOf(found)}
+		if last.Term == term && last.Items.Len() != next.Items.Len() {
+			h.log.Info("membership-changed", "members", next.Items.Len(), "were", last.Items.Len())
+		}
+		out.Set(next)
+	})
+}
+
+func newAckWatcher(h *house, term uint64, out *messages.State[messages.Acks]) *watcher {
+	odd := strangers{house: h}
+	return h.officeWatcher("acks", h.keys.Acks(), func(v store.View) {
+		found := map[string]messages.Ack{}
+		for _, e := range v.Entries {
+			id, ok := h.keys.ParseAck(e.Key)
+			if !ok {
+				odd.skip(e, "no member id")
+				continue
+			}
+			ack, err := store.ParseAck(e.Value)
+			if err != nil {
+				odd.skip(e, err.Error()) // its index still says "look again"
+			}
+			found[id] = messages.Ack{Session: ack.Session, TTL: ack.TTL, ModifyIndex: e.ModifyIndex}
+		}
+		out.Set(messages.Acks{Term: term, Index: v.Index, Items: messages.TableOf(found)})
+	})
+}
+
+func newWorkloadWatcher(h *house, term uint64, out *messages.State[messages.Workload]) *watcher {
+	odd := strangers{house: h}
+	return h.officeWatcher("workload", h.keys.Workload(), func(v store.View) {
+		last := out.Get()
+		next := messages.Workload{Term: term, Index: v.Index, Items: messages.TableFrom(func(yield func(string, messages.WorkItem) bool) {
+			for _, e := range v.Entries {
+				id, ok := h.keys.ParseWorkItem(e.Key)
+				if !ok {
+					odd.skip(e, "no item id")
+					continue
+				}
+				if !yield(id, messages.WorkItem{Weight: max(1, e.Flags), ModifyIndex: e.ModifyIndex}) {
+					return
+				}
+			}
+		})}
+		if last.Term == term && last.Items.Len() != next.Items.Len() {
+			h.log.Info("workload-changed", "items", next.Items.Len(), "were", last.Items.Len())
+		}
+		out.Set(next)
+	})
+}
+
+// newControlWatcher reads the operators' orders: control/freeze, control/obey,
+// control/drain/<member>, control/pins/<item> with the member's id as its value.
+func newControlWatcher(h *house, term uint64, out *messages.State[messages.Control]) *watcher {
+	odd := strangers{house: h}
+	return h.officeWatcher("control", h.keys.Control(), func(v store.View) {
+		next := messages.Control{Term: term, Index: v.Index}
+		drain, pins := map[string]struct{}{}, map[string]string{}
+		for _, e := range v.Entries {
+			name := strings.TrimPrefix(e.Key, h.keys.Control())
+			kind, id, _ := strings.Cut(name, "/")
+			switch {
+			case name == "freeze":
+				next.Freeze = true
+			case name == "obey":
+				next.Obey = e.ModifyIndex
+			case kind == "drain" && store.CheckID("member id", id) == nil:
+				drain[id] = struct{}{}
+			case kind == "pins" && store.CheckID("item id", id) == nil && store.CheckID("member id", string(e.Value)) == nil:
+				pins[id] = string(e.Value)
+			default:
+				odd.skip(e, "no order that this version knows")
+			}
+		}
+		last := out.Get()
+		next.Drain, next.Pins = messages.TableOf(drain), messages.TableOf(pins)
+		next.ObeyAt = last.ObeyAt
+		if last.Term == term && next.Obey > last.Obey {
+			next.ObeyAt = time.Now()
+		}
+		if last.Freeze != next.Freeze {
+			h.log.Info("freeze-changed", "frozen", next.Freeze)
+		}
+		out.Set(next)
+	})
+}

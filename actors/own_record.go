@@ -1,0 +1,38 @@
+package actors
+
+import (
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// ownRecord is what the watch of members/<me> says: the member learns from it
+// that a stranger deleted or overwrote its record, or that its predecessor's is gone.
+type ownRecord struct {
+	Known bool
+	Found bool
+	Entry store.Entry
+	Index uint64
+	// Was is the session that last held the record.
+	Was string
+}
+
+// registered tells whether the record had been session's before what it is now.
+func (r ownRecord) registered(session string) bool { return r.Was == session }
+
+func newRecordWatcher(h *house, out *messages.State[ownRecord]) *watcher {
+	return &watcher{
+		house: h, what: "member record",
+		watch: func() *store.Watch { return h.store.Watch(h.keys.Member(h.ID)) },
+		publish: func(v store.View) {
+			last := out.Get()
+			next := ownRecord{Known: true, Index: v.Index, Was: last.Was}
+			if last.Entry.Session != "" {
+				next.Was = last.Entry.Session
+			}
+			if len(v.Entries) > 0 {
+				next.Found, next.Entry = true, v.Entries[0]
+			}
+			out.Set(next)
+		},
+	}
+}

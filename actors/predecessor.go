@@ -1,0 +1,131 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+)
+
+// lastAck is this member's acks key as its last registrant left it: it outlives
+// that one's record and says who it was.
+type lastAck struct {
+	found bool
+	index uint64
+	ack   store.Ack
+	bad   bool // found, and not readable
+}
+
+func (a *membershipKeeper) lastAck(ctx context.Context) (lastAck, error) {
+	e, found, _, err := a.store.Get(ctx, a.keys.Ack(a.ID), store.Consistent)
+	if err != nil || !found {
+		return lastAck{}, err
+	}
+	ack, err := store.ParseAck(e.Value)
+	if err != nil {
+		a.log.Warn("strange-key-overwritten", "key", e.Key, "err", err)
+	}
+	a.acks.seen(ack.Counter)
+	return lastAck{found: true, index: e.ModifyIndex, ack: ack, bad: err != nil}, nil
+}
+
+// clearAt tells when items that this member inherits may be started or released;
+// the zero time: at once. A predecessor with this id may be frozen, or have had
+// its session ended early, and still be inside its lease: then they may not,
+// until its TTL after this registration has passed.
+//
+// There is nothing to wait for when no such lease can be: when the last
+// registrant had nothing to wait for itself any more (acks say so: Clear) and is
+// this very process or known to be dead; or when it said goodbye, or the leader
+// has reaped it: then its acks key is gone and so are all its keys. "Clear" is
+// what makes this hold along a chain of predecessors: one that died while it was
+// still waiting for its own predecessor passes the wait on.
+func (a *membershipKeeper) clearAt(ctx context.Context, old lastAck) (time.Time, error) {
+	now := time.Now()
+	full := now.Add(a.inheritWait(old))
+	switch {
+	case !old.found:
+		keys, err := a.store.ListKeys(ctx, a.keys.AssignmentsOf(a.ID), "")
+		if err != nil {
+			return full, err
+		}
+		for _, key := range keys {
+			if _, item, ok := a.keys.ParseAssignment(key); ok && item != "" {
+				return full, nil
+			}
+		}
+		return time.Time{}, nil
+	case old.bad:
+		return full, nil
+	case old.ack.By.Instance == a.Process.Instance && old.ack.By.Instance != "":
+		if mine := a.out.Get().ClearAt; old.ack.Clear || (!mine.IsZero() && !now.Before(mine)) {
+			return time.Time{}, nil
+		} else if !mine.IsZero() {
+			return mine, nil
+		}
+		return full, nil
+	case old.ack.Clear && a.Liveness(old.ack.By) == store.Dead:
+		return time.Time{}, nil
+	}
+	return full, nil
+}
+
+// inheritWait is the longest lease that a predecessor may hold.
+func (a *membershipKeeper) inheritWait(old lastAck) time.Duration { return max(a.TTL, old.ack.TTL) }
+
+// predecessorWait remembers what is being waited for, to say it once.
+type predecessorWait struct {
+	session string
+	since   time.Time
+}
+
+// predecessor deals with a record that another session holds. A dead process's
+// session is ended at once. A living one keeps the id: this one refuses to start.
+// One on another host cannot be asked: its session expires if it is dead; if it
+// does not expire in all that time it is not.
+func (a *membershipKeeper) predecessor(ctx context.Context, rec store.Entry, old lastAck) (time.Time, error) {
+	r, err := store.ParseMemberRecord(rec.Value)
+	if err != nil {
+		a.log.Warn("strange-key-waited-for", "key", rec.Key, "err", err)
+	}
+	alive := a.Liveness(r.Process)
+	if r.Process.Instance == a.Process.Instance && r.Process.Instance != "" {
+		alive = store.Dead // an earlier session of this very process, whose work has ended or is ending
+	}
+	name := fmt.Sprintf("process %d on host %q (address %q, session %s)", r.Process.PID, r.Process.Host, r.Address, rec.Session)
+	switch alive {
+	case store.Dead:
+		a.log.Info("ending-predecessors-session", "member", a.ID, "predecessor", name)
+		if err := a.store.DestroySession(ctx, rec.Session); err != nil {
+			return time.Time{}, err
+		}
+		a.wait(rec.Session)
+		return time.Now().Add(lockPoll(a.LockDelay)), nil
+	case store.Alive:
+		return time.Time{}, supervisor.Escalate(fmt.Errorf("%w: %q is held by %s, which is alive: stop it or choose another id", ErrIDTaken, a.ID, name))
+	}
+	// Twice its TTL is what Consul lets a silent session live; an election of
+	// Consul's own starts that time anew.
+	limit := 4*a.inheritWait(old) + a.LockDelay + 5*time.Second
+	if a.waiting.session != rec.Session {
+		a.log.Info("waiting-for-predecessor", "member", a.ID, "predecessor", name, "until", "its session expires", "at_most", limit.String())
+	}
+	a.wait(rec.Session)
+	if waited := time.Since(a.waiting.since); waited > limit {
+		return time.Time{}, supervisor.Escalate(fmt.Errorf("%w: %q is held by %s, which has kept it alive for %v: stop it or choose another id", ErrIDTaken, a.ID, name, waited.Round(time.Second)))
+	}
+	return time.Now().Add(time.Second), nil
+}
+
+// wait publishes that something is in the way.
+func (a *membershipKeeper) wait(session string) {
+	if a.waiting.session != session {
+		a.waiting = predecessorWait{session, time.Now()}
+	}
+	if m := a.out.Get(); m.Phase != messages.Waiting {
+		a.out.Set(messages.Membership{Phase: messages.Waiting, ClearAt: m.ClearAt})
+	}
+}

@@ -1,0 +1,135 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+)
+
+// sessionRenewer opens this member's Consul session, renews it every Renew, and
+// publishes the lease. It takes nothing but Consul's own 404 for the session's
+// end: a Consul that is slow, silent or without a leader ends no session.
+type sessionRenewer struct {
+	*house
+	out *messages.State[messages.Session]
+	// record tells that the member's own record has changed: when it is gone the
+	// session may be, and a renewal at once tells sooner than the next one due.
+	record messages.Reader[ownRecord]
+	// holdings tells at the end whether work is still running: then the session is
+	// left to expire, for its lock is what keeps that work's items from others.
+	holdings messages.Reader[messages.Holdings]
+}
+
+func (a *sessionRenewer) run(ctx context.Context) error {
+	defer a.close(ctx)
+	ladder := store.NewLadder()
+	record := a.record.Subscribe()
+	var timer alarm
+	defer timer.stop()
+	due := time.Now() // a restarted incarnation asks at once whether the session still stands
+	tries := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-record.Changed():
+			s, own := a.out.Get(), record.Take()
+			if s.ID == "" || !own.Known || own.Entry.Session == s.ID || tries > 0 {
+				continue
+			}
+			if !own.registered(s.ID) {
+				continue // not yet registered under it: the record says nothing about this session
+			}
+		case <-timer.at(due):
+		}
+		s := a.out.Get()
+		var err error
+		if s.ID == "" {
+			err = a.open(ctx, s)
+		} else {
+			err = a.renew(ctx, s, tries)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			tries = 0
+			ladder.Reset()
+			a.store.Succeeded("session")
+			supervisor.Ready(ctx)
+			due = a.out.Get().Lease.Start.Add(a.Renew)
+		case errors.Is(err, store.ErrInvalid):
+			return supervisor.Escalate(err)
+		case errors.Is(err, store.ErrSessionGone):
+			a.log.Warn("session-lost", "session", s.ID, "why", "Consul no longer knows it", "lease_left", s.Lease.Left(time.Now()).Round(time.Millisecond).String())
+			a.out.Set(messages.Session{Count: s.Count, Reconnects: s.Reconnects})
+			tries = 0
+			due = time.Now()
+		default:
+			tries++
+			wait := ladder.NextBackOff()
+			a.store.Failed("session", err, wait)
+			due = time.Now().Add(wait)
+		}
+	}
+}
+
+func (a *sessionRenewer) open(ctx context.Context, s messages.Session) error {
+	id, sent, err := a.store.CreateSession(ctx, store.SessionOptions{
+		Name: a.Service + "/" + a.ID, TTL: a.TTL, LockDelay: a.LockDelay,
+	})
+	if err != nil {
+		return err
+	}
+	a.log.Info("session-opened", "session", id, "ttl", a.TTL.String())
+	a.out.Set(messages.Session{ID: id, Lease: messages.Lease{Start: sent, TTL: a.TTL}, Count: s.Count + 1, Reconnects: s.Reconnects})
+	return nil
+}
+
+// renew gives the first try a sixth of the TTL and later ones twice that: a
+// frozen connection is left early enough for another try within the lease, and a
+// Consul that is merely slow gets the time that it needs.
+func (a *sessionRenewer) renew(ctx context.Context, s messages.Session, tries int) error {
+	limit := a.TTL / 6
+	if tries > 0 {
+		limit = a.TTL / 3
+	}
+	call, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	sent, err := a.store.RenewSession(call, s.ID)
+	if err != nil {
+		return err
+	}
+	if tries > 0 {
+		s.Reconnects++
+	}
+	s.Lease.Start = sent
+	a.out.Set(s)
+	return nil
+}
+
+// close destroys the session: the last step of a clean stop, when nothing is
+// locked by it any more.
+func (a *sessionRenewer) close(ctx context.Context) {
+	s := a.out.Get()
+	if ctx.Err() == nil || s.ID == "" {
+		return // a crash: the next incarnation goes on with the session
+	}
+	if n := a.holdings.Get().Active(); n > 0 {
+		a.log.Error("session-left-to-expire", "session", s.ID, "still_running", n)
+		return
+	}
+	call, cancel := cleanup(ctx, goodbyeTimeout)
+	defer cancel()
+	if err := a.store.DestroySession(call, s.ID); err != nil {
+		a.log.Warn("session-not-destroyed", "session", s.ID, "err", err, "then", "it expires by itself within twice its ttl")
+	}
+	a.out.Set(messages.Session{Count: s.Count, Reconnects: s.Reconnects})
+}
+
+// goodbyeTimeout bounds each of the last calls to a Consul that may not be there.
+const goodbyeTimeout = time.Second

@@ -1,0 +1,70 @@
+package actors
+
+import (
+	"context"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/supervisor"
+)
+
+// watcher is the actor behind every watch: it follows a key or a prefix and
+// hands each view to publish. It holds one long poll and nothing else; what the
+// view means is for those who read the state.
+type watcher struct {
+	*house
+	what    string
+	watch   func() *store.Watch
+	publish func(store.View)
+	// rest is the least time between two reads: a prefix is read whole at each
+	// change, so a burst of changes in a large one must not mean a read for each.
+	rest func(store.View) time.Duration
+}
+
+func (a *watcher) run(ctx context.Context) error {
+	w := a.watch()
+	ladder := store.NewLadder()
+	for {
+		view, err := w.Next(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			wait := ladder.NextBackOff()
+			a.store.Failed(a.what, err, wait)
+			if !pause(ctx, wait) {
+				return nil
+			}
+			continue
+		}
+		ladder.Reset()
+		a.store.Succeeded(a.what)
+		a.publish(view)
+		supervisor.Ready(ctx)
+		if a.rest != nil && !pause(ctx, a.rest(view)) {
+			return nil
+		}
+	}
+}
+
+// bySize lets a watch of a growing prefix rest longer: 1 ms for each hundred keys, 1 s at the most.
+func bySize(v store.View) time.Duration {
+	return min(time.Duration(len(v.Entries)/100)*time.Millisecond, time.Second)
+}
+
+// strangers names each odd key once: one that does not parse is skipped and stops nothing.
+type strangers struct {
+	*house
+	told map[string]bool
+}
+
+func (s *strangers) skip(e store.Entry, why string) {
+	if s.told == nil || len(s.told) > 10_000 {
+		s.told = map[string]bool{}
+	}
+	if s.told[e.Key] {
+		return
+	}
+	s.told[e.Key] = true
+	s.log.Warn("strange-key-skipped", "key", e.Key, "why", why, "do", "delete it, or write it as docs/design.md says")
+}

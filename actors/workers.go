@@ -1,0 +1,318 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+)
+
+// workers keeps one supervised child per item that this member owns, stops those
+// that are to be given up, and releases what has really ended. The rules stand in bench.go.
+type workers struct {
+	*house
+	out         *messages.State[messages.Holdings]
+	session     messages.Reader[messages.Session]
+	membership  messages.Reader[messages.Membership]
+	assignments messages.Reader[messages.Assignments]
+	leave       *messages.Mailbox[leaveOrder, struct{}]
+	bench       *bench
+
+	ladder  *store.Ladder
+	again   time.Time // releases and payloads are not asked for before
+	changed bool      // since the holdings were published
+}
+
+func (a *workers) run(ctx context.Context) error {
+	group := supervisor.Of(ctx)
+	session, membership, assignments := a.session.Subscribe(), a.membership.Subscribe(), a.assignments.Subscribe()
+	a.ladder, a.changed = store.NewLadder(), true
+	var timer alarm
+	defer timer.stop()
+	next := time.Now()
+	for {
+		removed := group.Removed() // before looking, so that none is missed
+		a.collect()
+		var err error
+		if next, err = a.turn(ctx, group); err != nil {
+			return err
+		}
+		a.tell()
+		select {
+		case <-ctx.Done():
+			return a.close(ctx, group)
+		case <-removed:
+		case <-session.Changed():
+			session.Take()
+		case <-membership.Changed():
+			membership.Take()
+		case <-assignments.Changed():
+			assignments.Take()
+		case <-timer.at(next):
+		}
+	}
+}
+
+func (a *workers) scope(stop bool) scope {
+	s := a.session.Get()
+	return scope{
+		now: time.Now(), session: s, member: a.membership.Get(), view: a.assignments.Get(),
+		lease: a.holds(s), stop: stop, idle: a.Work == nil, soak: a.WorkerSoak,
+	}
+}
+
+// turn decides and carries out; it returns when to look again.
+func (a *workers) turn(ctx context.Context, group *supervisor.Group) (time.Time, error) {
+	s := a.scope(false)
+	d := a.bench.decide(s)
+	a.stop(d.stop)
+	if s.now.Before(a.again) {
+		d.next = earliest(d.next, a.again)
+	} else {
+		more, err := a.consult(ctx, group, s, d)
+		if err != nil {
+			return time.Time{}, err
+		}
+		d.next = earliest(d.next, more)
+	}
+	if a.bench.active() > 0 {
+		// The lease is looked at once a second, by both clocks, for a timer stands
+		// still while the host is suspended.
+		left := s.session.Lease.Left(time.Now()) - a.LeaseMargin
+		d.next = earliest(d.next, time.Now().Add(min(max(left, 50*time.Millisecond), time.Second)))
+	}
+	return d.next, nil
+}
+
+// batch is how many items are started or released between two looks at the
+// lease and the states: one transaction's worth.
+const (
+	startBatch   = 64
+	releaseBatch = store.MaxOps - 2
+)
+
+// consult does what needs Consul: releases, and the payloads of what is to start.
+func (a *workers) consult(ctx context.Context, group *supervisor.Group, s scope, d todo) (time.Time, error) {
+	var again time.Time
+	err := error(nil)
+	if len(d.release) > 0 {
+		batch := d.release[:min(len(d.release), releaseBatch)]
+		if err = a.release(ctx, s, batch); err == nil && len(batch) < len(d.release) {
+			again = s.now
+		}
+	}
+	if err == nil && len(d.start) > 0 {
+		batch := d.start[:min(len(d.start), startBatch)]
+		if err = a.start(ctx, group, s, batch); err == nil && len(batch) < len(d.start) {
+			again = s.now
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return again, nil
+	case err == nil:
+		if len(d.release)+len(d.start) > 0 {
+			a.store.Succeeded("my work")
+			a.ladder.Reset()
+		}
+	case errors.Is(err, store.ErrRefused):
+		a.again = time.Now().Add(a.ladder.NextBackOff())
+		return a.again, nil
+	case errors.Is(err, store.ErrUnreachable), errors.Is(err, store.ErrDenied), errors.Is(err, store.ErrSessionGone):
+		wait := a.ladder.NextBackOff()
+		a.store.Failed("my work", err, wait)
+		a.again = time.Now().Add(wait)
+		return a.again, nil
+	default:
+		return again, err
+	}
+	return again, nil
+}
+
+func (a *workers) stop(ids []string) {
+	for _, id := range ids {
+		j := a.bench.items[id]
+		j.phase = messages.Stopping
+		j.handle.Stop()
+		a.log.Debug("work-stopping", "item", id, "token", j.token)
+	}
+	a.changed = a.changed || len(ids) > 0
+}
+
+// collect takes in the jobs whose work has really ended.
+func (a *workers) collect() {
+	for _, j := range a.bench.items {
+		if j.phase == messages.Stopped {
+			continue
+		}
+		select {
+		case <-j.handle.Done():
+			j.phase = messages.Stopped
+			a.changed = true
+		default:
+		}
+	}
+}
+
+// start reads the payloads of a batch and starts its items.
+func (a *workers) start(ctx context.Context, group *supervisor.Group, s scope, ids []string) error {
+	ops := make([]store.Op, len(ids))
+	for i, id := range ids {
+		ops[i] = store.GetOrEmpty(a.keys.WorkItem(id))
+	}
+	result, err := a.store.ReadTxn(ctx, ops...)
+	if err != nil {
+		return err
+	}
+	if !a.holds(a.session.Get()) {
+		return nil // the reading took too long: the next turn decides anew
+	}
+	for _, id := range ids {
+		e, _ := result.Entry(a.keys.WorkItem(id))
+		if e.CreateIndex == 0 {
+			a.again = time.Now().Add(a.WorkerSoak) // removed meanwhile: the leader will take it back
+			continue
+		}
+		key, _ := s.view.Items.Get(id)
+		item := Item{ID: id, Payload: e.Value, Weight: max(1, e.Flags), Token: s.token(key)}
+		h, err := group.Start(supervisor.Child{Name: id, Run: a.keep(item), StopTimeout: a.StopTimeout})
+		if err != nil {
+			if errors.Is(err, supervisor.ErrStopped) {
+				return nil
+			}
+			return fmt.Errorf("starting the work on %s: %w", id, err)
+		}
+		delete(a.bench.seen, id)
+		a.bench.items[id] = &job{phase: messages.Running, token: item.Token, session: s.session.ID, since: time.Now(), handle: h}
+		a.changed = true
+		a.log.Debug("work-started", "item", id, "token", item.Token)
+	}
+	return nil
+}
+
+// errEnded makes the supervisor's log say why work is started again.
+var errEnded = errors.New("the work returned although the item is still owned")
+
+func (a *workers) keep(item Item) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := a.Work(ctx, item); err != nil || ctx.Err() != nil {
+			return err
+		}
+		return errEnded
+	}
+}
+
+// release gives items up whose work has ended: the keys go and the ack rises in
+// one transaction, under the condition that the record is still this session's.
+// One whose outcome is unknown is sent again: deleting a deleted key succeeds,
+// and a key that was made anew has another index.
+func (a *workers) release(ctx context.Context, s scope, ids []string) error {
+	for _, id := range ids {
+		key, _ := s.view.Items.Get(id)
+		r := a.bench.released[id]
+		r.token = max(r.token, s.token(key))
+		if j := a.bench.items[id]; j != nil {
+			r.token = max(r.token, j.token)
+		}
+		a.bench.released[id] = r
+	}
+	refused := error(nil)
+	for len(ids) > 0 {
+		ops := []store.Op{store.CheckSession(a.keys.Member(a.ID), s.session.ID)}
+		for _, id := range ids {
+			key, _ := s.view.Items.Get(id)
+			ops = append(ops, store.DeleteCAS(a.keys.Assignment(a.ID, id), key.ModifyIndex))
+		}
+		ops = append(ops, store.Set(a.keys.Ack(a.ID), a.ack(s.session.ID, s.member.ClearAt.IsZero()).Encode(), 0))
+		_, err := a.store.Txn(ctx, ops...)
+		if r, ok := errors.AsType[*store.RefusedError](err); ok && r.Op >= 1 && r.Op <= len(ids) {
+			// The leader has written that key since: its new version is on the way.
+			id := ids[r.Op-1]
+			x := a.bench.released[id]
+			x.after = s.view.Index
+			a.bench.released[id] = x
+			ids = slices.Delete(slices.Clone(ids), r.Op-1, r.Op)
+			refused = err
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			key, _ := s.view.Items.Get(id)
+			a.bench.released[id] = release{token: a.bench.released[id].token, index: key.ModifyIndex}
+			delete(a.bench.items, id)
+		}
+		a.changed = true
+		a.log.Debug("released", "items", len(ids))
+		return refused
+	}
+	return refused
+}
+
+func (a *workers) tell() {
+	if !a.changed {
+		return
+	}
+	a.changed = false
+	old, now := a.out.Get(), a.bench.holdings(a.session.Get().ID)
+	if running, was := now.Running(), old.Running(); running != was {
+		a.log.Info("my-assignments-changed", "running", running, "were", was, "stopping", now.Items.Len()-running)
+	}
+	a.out.Set(now)
+}
+
+// close is the member's hand-over: the supervisor has told every child to stop;
+// the record is marked so that the leader hands nothing more, and each item is
+// released as its work ends. What does not end in time is not released.
+func (a *workers) close(ctx context.Context, group *supervisor.Group) error {
+	call, cancel := cleanup(ctx, a.StopTimeout+2*goodbyeTimeout)
+	defer cancel()
+	reachable := a.mark(call)
+	for {
+		removed := group.Removed()
+		a.collect()
+		s := a.scope(true)
+		d := a.bench.decide(s)
+		a.stop(d.stop)
+		progress := false
+		if reachable && len(d.release) > 0 {
+			try, done := context.WithTimeout(call, goodbyeTimeout)
+			err := a.release(try, s, d.release[:min(len(d.release), releaseBatch)])
+			done()
+			progress = err == nil
+			reachable = err == nil || errors.Is(err, store.ErrRefused)
+		}
+		a.tell()
+		if progress {
+			continue
+		}
+		if a.bench.active() == 0 {
+			return nil
+		}
+		select {
+		case <-removed:
+		case <-call.Done():
+			a.log.Error("work-still-running", "items", a.bench.active(), "then", "they are not released")
+			return nil
+		}
+	}
+}
+
+func (a *workers) mark(ctx context.Context) bool {
+	if !a.membership.Get().In(a.session.Get().ID) || !a.holds(a.session.Get()) {
+		return false
+	}
+	try, cancel := context.WithTimeout(ctx, goodbyeTimeout)
+	defer cancel()
+	if _, err := a.leave.Call(try, leaveOrder{}); err != nil {
+		a.log.Warn("not-marked-as-leaving", "err", err)
+		return false
+	}
+	return true
+}
