@@ -178,7 +178,7 @@ func (s *Server) agentCheckRegister(_ http.ResponseWriter, r *http.Request) (any
 	}
 	ct, err := parseCheckType(&in.AgentServiceCheck)
 	if err != nil {
-		return nil, badRequest("Invalid check: %v", err)
+		return nil, err
 	}
 	c := &localCheck{ttl: ct.ttl, check: check{
 		Node: s.cfg.NodeName, CheckID: in.ID, Name: in.Name, Status: in.Status, Notes: in.Notes,

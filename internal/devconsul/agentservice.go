@@ -1,9 +1,9 @@
 package devconsul
 
 import (
-	"errors"
 	"fmt"
 	"hash/fnv"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -33,7 +33,7 @@ func parseCheckType(c *api.AgentServiceCheck) (ct checkType, err error) {
 			continue
 		}
 		if *f.to, err = time.ParseDuration(f.text); err != nil {
-			return ct, err
+			return ct, badRequest("Request decode failed: %v", err)
 		}
 	}
 	for _, k := range []struct{ field, kind string }{
@@ -46,13 +46,13 @@ func parseCheckType(c *api.AgentServiceCheck) (ct checkType, err error) {
 	}
 	switch {
 	case ct.interval > 0 && ct.ttl > 0:
-		return ct, errors.New("Interval and TTL cannot both be specified")
+		return ct, badRequest("Invalid check: Interval and TTL cannot both be specified")
 	case ct.kind != "" && ct.interval <= 0:
-		return ct, errors.New("Interval must be > 0 for Script, HTTP, H2PING, TCP, UDP or OSService checks")
+		return ct, badRequest("Invalid check: Interval must be > 0 for Script, HTTP, H2PING, TCP, UDP or OSService checks")
 	case c.AliasNode != "" || c.AliasService != "":
 		ct.kind = "alias"
 	case ct.kind == "" && ct.ttl <= 0:
-		return ct, errors.New("TTL must be > 0 for TTL checks")
+		return ct, badRequest("Invalid check: TTL must be > 0 for TTL checks")
 	case ct.kind == "":
 		ct.kind = "ttl"
 	}
@@ -66,6 +66,7 @@ type agentService struct {
 	Meta              map[string]string
 	Port              int
 	Address           string
+	TaggedAddresses   map[string]serviceAddress `json:",omitempty"`
 	Weights           weights
 	EnableTagOverride bool
 	ContentHash       string `json:",omitempty"`
@@ -75,7 +76,7 @@ type agentService struct {
 func (s *Server) localView(svc *service) *agentService {
 	v := &agentService{
 		ID: svc.ID, Service: svc.Service, Tags: orEmpty(svc.Tags), Meta: svc.Meta, Port: svc.Port,
-		Address: svc.Address, Weights: svc.Weights, EnableTagOverride: svc.EnableTagOverride,
+		Address: svc.Address, TaggedAddresses: svc.TaggedAddresses, Weights: svc.Weights, EnableTagOverride: svc.EnableTagOverride,
 		Datacenter: s.cfg.Datacenter,
 	}
 	if v.Meta == nil {
@@ -132,6 +133,14 @@ func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (a
 	if in.Weights != nil {
 		svc.Weights = weights(*in.Weights)
 	}
+	if ip := net.ParseIP(in.Address); ip != nil {
+		family := "ipv6"
+		if ip.To4() != nil {
+			family = "ipv4"
+		}
+		addr := serviceAddress{in.Address, in.Port}
+		svc.TaggedAddresses = map[string]serviceAddress{"lan_" + family: addr, "wan_" + family: addr}
+	}
 	defs := in.Checks
 	if in.Check != nil {
 		defs = append(api.AgentServiceChecks{in.Check}, defs...)
@@ -140,7 +149,7 @@ func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (a
 	for i, def := range defs {
 		ct, err := parseCheckType(def)
 		if err != nil {
-			return nil, badRequest("Invalid check: %v", err)
+			return nil, err
 		}
 		if def.Status != "" && !validStatus(def.Status) {
 			return nil, badRequest("Status for checks must 'passing', 'warning', 'critical'")

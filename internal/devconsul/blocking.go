@@ -17,11 +17,15 @@ type query struct {
 	wait              time.Duration
 	stale, consistent bool
 	consistency       string // for X-Consul-Effective-Consistency
+	// datacenter is the error for a datacenter that there is not. It comes after all others.
+	datacenter error
 
 	index       uint64
 	knownLeader bool
 	lastContact time.Duration
 }
+
+var errNoDatacenter = errors.New("No path to datacenter")
 
 // errAborted ends a request whose caller has gone, or whose server has: nobody reads an answer.
 var errAborted = errors.New("devconsul: request aborted")
@@ -82,7 +86,8 @@ func (s *Server) parseQuery(r *http.Request) (*query, error) {
 	if p.Get("filter") != "" {
 		return nil, badRequest("filter expressions are not supported by this embedded server; ask a real Consul")
 	}
-	return q, s.checkDatacenter(p)
+	q.datacenter = s.checkDatacenter(p)
+	return q, nil
 }
 
 // checkDatacenter refuses other datacenters: there are none.
@@ -92,7 +97,7 @@ func (s *Server) checkDatacenter(p url.Values) error {
 		dc = p.Get("dc")
 	}
 	if dc != "" && dc != s.cfg.Datacenter {
-		return errors.New("No path to datacenter")
+		return errNoDatacenter
 	}
 	return nil
 }
@@ -116,6 +121,9 @@ func (s *Server) timeout(wait time.Duration) time.Duration {
 // returns the index of its answer and whether there was something to find: a query that found nothing twice
 // waits on, whatever happened to the table's index.
 func (s *Server) read(ctx context.Context, q *query, run func(*state, *watchSet) (index uint64, found bool)) error {
+	if q.datacenter != nil {
+		return q.datacenter
+	}
 	var (
 		deadline <-chan time.Time
 		notFound bool

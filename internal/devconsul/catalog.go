@@ -21,6 +21,7 @@ type serviceView struct {
 	ID, Service       string
 	Tags              []string
 	Address           string
+	TaggedAddresses   map[string]serviceAddress `json:",omitempty"`
 	Meta              map[string]string
 	Port              int `json:",omitempty"`
 	Weights           weights
@@ -33,7 +34,8 @@ type serviceView struct {
 
 func (s *service) view() *serviceView {
 	return &serviceView{
-		ID: s.ID, Service: s.Service, Tags: orEmpty(s.Tags), Address: s.Address, Meta: s.Meta, Port: s.Port,
+		ID: s.ID, Service: s.Service, Tags: orEmpty(s.Tags), Address: s.Address,
+		TaggedAddresses: s.TaggedAddresses, Meta: s.Meta, Port: s.Port,
 		Weights: s.Weights, EnableTagOverride: s.EnableTagOverride, Proxy: noProxy, Connect: noConnect,
 		CreateIndex: s.CreateIndex, ModifyIndex: s.ModifyIndex,
 	}
@@ -47,6 +49,7 @@ type serviceNodeView struct {
 	ServiceID, ServiceName        string
 	ServiceTags                   []string
 	ServiceAddress                string
+	ServiceTaggedAddresses        map[string]serviceAddress `json:",omitempty"`
 	ServiceWeights                weights
 	ServiceMeta                   map[string]string
 	ServicePort                   int
@@ -72,8 +75,11 @@ func (s *Server) readCatalog(w http.ResponseWriter, r *http.Request, run func(*s
 		return err
 	}
 	err = s.read(r.Context(), q, func(st *state, ws *watchSet) (uint64, bool) { return run(st, ws), true })
+	// An error comes with the headers as well, if with empty ones; health/service is the exception.
 	if err == nil {
 		q.effective()
+	}
+	if err == nil || !strings.HasPrefix(r.URL.Path, "/v1/health/service/") {
 		q.writeHeaders(w.Header())
 	}
 	return err
@@ -85,6 +91,8 @@ func (s *Server) catalogRegister(_ http.ResponseWriter, r *http.Request) (any, e
 		return nil, err
 	}
 	switch {
+	case in.Datacenter != "" && in.Datacenter != s.cfg.Datacenter:
+		return nil, errNoDatacenter
 	case in.Node == "":
 		return nil, errNoNode
 	case in.Address == "" && !in.SkipNodeUpdate:
@@ -130,6 +138,12 @@ func (w *writeTxn) register(in *api.CatalogRegistration, checks []check, dc stri
 			Node: in.Node, ID: svc.ID, Service: svc.Service, Tags: svc.Tags, Address: svc.Address,
 			Meta: svc.Meta, Port: svc.Port, Weights: weights(svc.Weights), EnableTagOverride: svc.EnableTagOverride,
 		}
+		for name, a := range svc.TaggedAddresses {
+			if s.TaggedAddresses == nil {
+				s.TaggedAddresses = make(map[string]serviceAddress)
+			}
+			s.TaggedAddresses[name] = serviceAddress(a)
+		}
 		if s.ID == "" {
 			s.ID = s.Service
 		}
@@ -148,7 +162,7 @@ func (w *writeTxn) register(in *api.CatalogRegistration, checks []check, dc stri
 			c.CheckID = c.Name
 		}
 		if c.Node != in.Node {
-			return fmt.Errorf("check node %q does not match node %q", c.Node, in.Node)
+			return fmt.Errorf("Node '%s' for check '%s' doesn't match register request node '%s'", c.Node, c.CheckID, in.Node)
 		}
 		if err := w.ensureCheck(c); err != nil {
 			return err
@@ -161,6 +175,9 @@ func (s *Server) catalogDeregister(_ http.ResponseWriter, r *http.Request) (any,
 	var in api.CatalogDeregistration
 	if err := decode(r.Body, &in); err != nil {
 		return nil, err
+	}
+	if in.Datacenter != "" && in.Datacenter != s.cfg.Datacenter {
+		return nil, errNoDatacenter
 	}
 	if in.Node == "" {
 		return nil, errNoNode
@@ -244,11 +261,16 @@ func (s *Server) catalogService(w http.ResponseWriter, r *http.Request) (any, er
 			}
 			v, _ := st.nodes.Get(treeKey(fold(svc.Node)))
 			n := v.(*node)
+			meta := svc.Meta
+			if meta == nil {
+				meta = map[string]string{}
+			}
 			found = append(found, &serviceNodeView{
 				ID: n.ID, Node: n.Node, Address: n.Address, Datacenter: n.Datacenter,
 				TaggedAddresses: n.TaggedAddresses, NodeMeta: n.Meta,
 				ServiceID: svc.ID, ServiceName: svc.Service, ServiceTags: orEmpty(svc.Tags), ServiceAddress: svc.Address,
-				ServiceWeights: svc.Weights, ServiceMeta: svc.Meta, ServicePort: svc.Port,
+				ServiceTaggedAddresses: svc.TaggedAddresses,
+				ServiceWeights:         svc.Weights, ServiceMeta: meta, ServicePort: svc.Port,
 				ServiceEnableTagOverride: svc.EnableTagOverride, ServiceProxy: noProxy, ServiceConnect: noConnect,
 				CreateIndex: svc.CreateIndex, ModifyIndex: svc.ModifyIndex,
 			})
@@ -296,12 +318,12 @@ func (s *Server) nodeServices(w http.ResponseWriter, r *http.Request, name strin
 	}
 	err = s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
 		watchAll(ws, st.services, st.nodes)
-		n, svcs = nil, []*serviceView{}
+		n, svcs = nil, nil
 		v, ok := st.nodes.Get(treeKey(fold(name)))
 		if !ok {
 			return 0
 		}
-		n = v.(*node)
+		n, svcs = v.(*node), []*serviceView{}
 		for _, svc := range servicesOf(st.services.Root(), name) {
 			svcs = append(svcs, svc.view())
 		}

@@ -2,6 +2,7 @@ package devconsul
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -32,12 +33,18 @@ type node struct {
 
 type weights struct{ Passing, Warning int }
 
+type serviceAddress struct {
+	Address string
+	Port    int
+}
+
 type service struct {
 	Node              string
 	ID                string
 	Service           string
 	Tags              []string
 	Address           string
+	TaggedAddresses   map[string]serviceAddress
 	Meta              map[string]string
 	Port              int
 	Weights           weights
@@ -65,10 +72,7 @@ type check struct {
 	ModifyIndex uint64
 }
 
-var (
-	errMissingService = errors.New("Missing service registration")
-	errNoNode         = errors.New("Must provide node")
-)
+var errNoNode = errors.New("Must provide node")
 
 func (w *writeTxn) ensureNode(n node) {
 	key := treeKey(fold(n.Node))
@@ -96,6 +100,7 @@ func (w *writeTxn) ensureService(s service) error {
 		old := v.(*service)
 		s.CreateIndex = old.CreateIndex
 		if old.Service == s.Service && slices.Equal(old.Tags, s.Tags) && old.Address == s.Address &&
+			maps.Equal(old.TaggedAddresses, s.TaggedAddresses) &&
 			maps.Equal(old.Meta, s.Meta) && old.Port == s.Port && old.Weights == s.Weights &&
 			old.EnableTagOverride == s.EnableTagOverride {
 			return nil
@@ -118,7 +123,7 @@ func (w *writeTxn) ensureCheck(c check) error {
 	if c.ServiceID != "" {
 		v, ok := w.root(treeServices).Get(treeKey(fold(c.Node), fold(c.ServiceID)))
 		if !ok {
-			return errMissingService
+			return fmt.Errorf("Unknown service ID '%s' for check ID '%s'", c.ServiceID, c.CheckID)
 		}
 		c.ServiceName, c.ServiceTags = v.(*service).Service, v.(*service).Tags
 	}

@@ -85,10 +85,7 @@ func (s *Server) healthService(w http.ResponseWriter, r *http.Request) (any, err
 			if !svc.hasTags(params["tag"]) {
 				continue
 			}
-			// A service is as healthy as its own checks and those of its node.
-			checks := slices.DeleteFunc(checksOf(st.checks.Root(), svc.Node), func(c *check) bool {
-				return c.ServiceID != "" && fold(c.ServiceID) != fold(svc.ID)
-			})
+			checks := checksOn(st, svc)
 			if passing && slices.ContainsFunc(checks, func(c *check) bool { return c.Status != statusPassing }) {
 				continue
 			}
@@ -100,9 +97,26 @@ func (s *Server) healthService(w http.ResponseWriter, r *http.Request) (any, err
 	return found, err
 }
 
+// checksOn are the checks of a service's node, and then the service's own.
+func checksOn(st *state, svc *service) (checks []*check) {
+	all := checksOf(st.checks.Root(), svc.Node)
+	for _, id := range []string{"", svc.ID} {
+		for _, c := range all {
+			if fold(c.ServiceID) == fold(id) {
+				checks = append(checks, c)
+			}
+		}
+	}
+	return checks
+}
+
 func (s *Server) statusLeader(_ http.ResponseWriter, r *http.Request) (any, error) {
-	if _, err := s.parseQuery(r); err != nil {
+	q, err := s.parseQuery(r)
+	if err != nil {
 		return nil, err
+	}
+	if q.datacenter != nil {
+		return nil, q.datacenter
 	}
 	if s.leadership.Load().isLost() {
 		return "", nil
@@ -111,8 +125,12 @@ func (s *Server) statusLeader(_ http.ResponseWriter, r *http.Request) (any, erro
 }
 
 func (s *Server) statusPeers(_ http.ResponseWriter, r *http.Request) (any, error) {
-	if _, err := s.parseQuery(r); err != nil {
+	q, err := s.parseQuery(r)
+	if err != nil {
 		return nil, err
+	}
+	if q.datacenter != nil {
+		return nil, q.datacenter
 	}
 	return []string{serverAddr}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // handler answers a request with an object to encode, or an error. (nil, nil) means that it has
@@ -98,7 +99,7 @@ func index(w http.ResponseWriter, r *http.Request) {
 // context does; like every request without a reader it then panics with http.ErrAbortHandler, which net/http
 // takes as the order to drop the connection.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if strings.ContainsFunc(r.URL.Path, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+	if strings.ContainsFunc(r.URL.Path, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
@@ -131,6 +132,8 @@ func (s *Server) wrap(methods []string, h handler) http.HandlerFunc {
 		}
 		if obj != nil {
 			writeJSON(w, r, http.StatusOK, "application/json", obj)
+		} else if w.Header().Get("Content-Type") == "" {
+			w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		}
 	}
 }

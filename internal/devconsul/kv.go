@@ -32,9 +32,9 @@ func (s *Server) kv(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	switch r.Method {
 	case http.MethodPut:
-		return s.kvPut(r, params, key)
+		return s.kvPut(r, q, params, key)
 	case http.MethodDelete:
-		return s.kvDelete(params, key)
+		return s.kvDelete(q, params, key)
 	}
 	if params.Has("keys") {
 		return s.kvKeys(w, r, q, params, key)
@@ -141,7 +141,7 @@ func conflicting(params url.Values, names ...string) error {
 	return nil
 }
 
-func (s *Server) kvPut(r *http.Request, params url.Values, key string) (any, error) {
+func (s *Server) kvPut(r *http.Request, q *query, params url.Values, key string) (any, error) {
 	if key == "" {
 		return nil, errMissingKey
 	}
@@ -170,7 +170,7 @@ func (s *Server) kvPut(r *http.Request, params url.Values, key string) (any, err
 	if op.e.Value, err = s.readValue(r); err != nil {
 		return nil, err
 	}
-	ok, err := s.applyKV(op)
+	ok, err := s.applyKV(q, op)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func orNil(v []byte) []byte {
 	return v
 }
 
-func (s *Server) kvDelete(params url.Values, key string) (any, error) {
+func (s *Server) kvDelete(q *query, params url.Values, key string) (any, error) {
 	if err := conflicting(params, "recurse", "cas"); err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func (s *Server) kvDelete(params url.Values, key string) (any, error) {
 			return nil, err
 		}
 	}
-	ok, err := s.applyKV(op)
+	ok, err := s.applyKV(q, op)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +229,10 @@ func (s *Server) kvDelete(params url.Values, key string) (any, error) {
 }
 
 // applyKV writes one operation to the log, unless the leader refuses it beforehand.
-func (s *Server) applyKV(op kvOp) (ok bool, err error) {
+func (s *Server) applyKV(q *query, op kvOp) (ok bool, err error) {
+	if q.datacenter != nil {
+		return false, q.datacenter
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.isClosed {

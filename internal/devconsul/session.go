@@ -29,11 +29,11 @@ type sessionTimer struct {
 
 // UnmarshalJSON takes lock-delay as a duration's text, as nanoseconds, or, below 1000, as seconds.
 func (s *Session) UnmarshalJSON(data []byte) error {
-	type plain Session
+	type Alias Session
 	aux := struct {
 		LockDelay any
-		*plain
-	}{plain: (*plain)(s)}
+		*Alias
+	}{Alias: (*Alias)(s)}
 	if err := json.Unmarshal(data, &aux); err != nil {
 		return err
 	}
@@ -167,11 +167,15 @@ func (s *Server) destroyLocked(id string) error {
 
 func (s *Server) sessionRenew(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := strings.TrimPrefix(r.URL.Path, "/v1/session/renew/")
-	if _, err := s.parseQuery(r); err != nil {
+	q, err := s.parseQuery(r)
+	if err != nil {
 		return nil, err
 	}
 	if id == "" {
 		return nil, badRequest("Missing session")
+	}
+	if q.datacenter != nil {
+		return nil, q.datacenter
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,9 +260,8 @@ func (s *Server) readSessions(w http.ResponseWriter, ctx context.Context, q *que
 		found := run(st, ws)
 		return st.idx.Sessions, found
 	})
-	if err == nil {
-		q.writeHeaders(w.Header())
-	}
+	// An error comes with the headers as well, if with empty ones.
+	q.writeHeaders(w.Header())
 	return err
 }
 

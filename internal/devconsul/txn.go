@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -135,20 +136,20 @@ func (s *Server) txn(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, err := s.parseQuery(r)
-	if err != nil {
-		return nil, err
-	}
-	writes := false
-	for _, op := range ops {
-		writes = writes || op.isWrite()
-	}
-	if writes {
+	if slices.ContainsFunc(ops, kvOp.isWrite) {
+		// A write reads no other parameter.
+		if err := s.checkDatacenter(r.URL.Query()); err != nil {
+			return nil, err
+		}
 		reply, err := s.txnWrite(ops)
 		if err != nil {
 			return nil, err
 		}
 		return txnAnswer(w, r, reply, len(reply.Errors) > 0)
+	}
+	q, err := s.parseQuery(r)
+	if err != nil {
+		return nil, err
 	}
 	reply, err := s.txnRead(r, q, ops)
 	if err != nil {
@@ -199,6 +200,9 @@ func (s *Server) txnRead(r *http.Request, q *query, ops []kvOp) (*txnReadRespons
 	// A read transaction does not block, whatever index it names.
 	q.minIndex = 0
 	reply := &txnReadResponse{}
+	if q.datacenter != nil {
+		return nil, q.datacenter
+	}
 	if s.leadership.Load().isLost() && !q.stale {
 		return nil, errNoLeader
 	}
