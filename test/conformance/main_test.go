@@ -19,4 +19,11 @@ import (
 
 var update = flag.Bool("update", false, "write the real server's answers into testdata")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(realconsul.M(m)) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Nearly all of the time here is waiting for a server: as many tests at once as there are cores would take minutes.
+	if err := flag.Set("test.parallel", "64"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(realconsul.M(m))
+}

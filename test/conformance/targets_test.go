@@ -21,7 +21,6 @@ type target struct {
 	name      string
 	base      string // http://host:port
 	transport http.RoundTripper
-	real      bool
 }
 
 // client is the official one, over the target's own transport.
@@ -34,12 +33,13 @@ func (tg target) client(t *testing.T) *api.Client {
 	return c
 }
 
-// realTarget is the server that all tests of the package share.
-func realTarget(t *testing.T) target {
-	c := realconsul.Shared(t)
+// realTarget is the server that the transcripts share.
+func realTarget(t *testing.T) target { return targetOf(t, realconsul.Shared(t)) }
+
+func targetOf(t *testing.T, c *realconsul.Cluster) target {
 	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64}
 	t.Cleanup(transport.CloseIdleConnections)
-	return target{name: "real", base: "http://" + c.Addr(), transport: transport, real: true}
+	return target{name: "real", base: "http://" + c.Addr(), transport: transport}
 }
 
 // wipe leaves nothing of an earlier script that a later one could see: keys, sessions, services, checks.
@@ -104,9 +104,4 @@ func embeddedOnPort(t *testing.T) target {
 		t.Fatalf("listen: %v", err)
 	}
 	panic("unreachable")
-}
-
-// targets are the three that every case in Go runs against. The real one is shared: a case keeps to keys of its own.
-var targets = map[string]func(*testing.T) target{
-	"real": realTarget, "port": embeddedOnPort, "in-process": embeddedInProcess,
 }

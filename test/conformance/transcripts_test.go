@@ -27,9 +27,11 @@ func scripts(t *testing.T, pattern string) []script {
 // TestTranscripts plays every script and compares each answer with the recording. With -update it writes the recording
 // from the real server's answers instead.
 func TestTranscripts(t *testing.T) {
+	t.Parallel()
 	all := scripts(t, "*.txt")
 	// One after another: the real server is shared, and the scripts use the same names.
 	t.Run("real", func(t *testing.T) {
+		t.Parallel()
 		tg := realTarget(t)
 		for _, s := range all {
 			t.Run(scriptName(s), func(t *testing.T) {
@@ -48,6 +50,7 @@ func TestTranscripts(t *testing.T) {
 	}
 	for name, start := range map[string]func(*testing.T) target{"port": embeddedOnPort, "in-process": embeddedInProcess} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for _, s := range all {
 				t.Run(scriptName(s), func(t *testing.T) {
 					t.Parallel()

@@ -1,0 +1,431 @@
+package conformance_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/coordd/coordd/test/realconsul"
+)
+
+// env is what a case in Go works with.
+type env struct {
+	*testing.T
+	target target
+	client *api.Client
+	prefix string // of the keys that are this case's own; ends in a slash
+}
+
+func (e env) must(err error) {
+	e.Helper()
+	if err != nil {
+		e.Fatal(err)
+	}
+}
+
+func (e env) session(entry api.SessionEntry) string {
+	e.Helper()
+	id, _, err := e.client.Session().CreateNoChecks(&entry, nil)
+	e.must(err)
+	return id
+}
+
+func (e env) acquire(key, session string) bool {
+	e.Helper()
+	ok, _, err := e.client.KV().Acquire(&api.KVPair{Key: key, Value: []byte(session), Session: session}, nil)
+	e.must(err)
+	return ok
+}
+
+func (e env) get(key string) *api.KVPair {
+	e.Helper()
+	pair, _, err := e.client.KV().Get(key, nil)
+	e.must(err)
+	return pair
+}
+
+// TestCases runs the cases that a script cannot say. The real server is not the transcripts' one: those see every key and
+// every index of theirs, and wipe it.
+func TestCases(t *testing.T) {
+	t.Parallel()
+	real := realconsul.Start(t, realconsul.Options{})
+	starts := map[string]func(*testing.T) target{
+		"port": embeddedOnPort, "in-process": embeddedInProcess,
+		"real": func(t *testing.T) target { return targetOf(t, real) },
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for on, start := range starts {
+				t.Run(on, func(t *testing.T) {
+					t.Parallel()
+					tg := start(t)
+					c(env{T: t, target: tg, client: tg.client(t), prefix: realconsul.Prefix(t)})
+				})
+			}
+		})
+	}
+}
+
+var cases = map[string]func(env){
+	"the official client reads what it wrote":             clientReadsBack,
+	"cas never loses an update":                           casNeverLoses,
+	"a lock has one holder at a time":                     oneHolder,
+	"the official lock and semaphore work":                officialLock,
+	"a failed transaction names its operations":           txnNamesOperations,
+	"a blocking query ends with its context":              blockingEndsWithContext,
+	"a wait lasts as long as asked and a sixteenth more":  waitLastsAsAsked,
+	"every write wakes a watch that keeps up":             watchSeesEveryWrite,
+	"periodic renewal ends when the session is gone":      renewPeriodicEnds,
+	"a silent ttl check takes its session along":          silentCheckEndsSession,
+	"a node that leaves the catalog takes its sessions":   nodeTakesSessions,
+	"the agent and the catalog know the node":             agentKnowsNode,
+	"a session ends at twice its ttl, not before":         sessionEndsAtTwiceTTL,
+	"a renewal starts the ttl anew":                       renewalStartsAnew,
+	"a key is locked for its lock-delay and no longer":    lockDelayEnds,
+	"a delayed key of a deleting session can be acquired": deletedKeyAfterDelay,
+}
+
+func clientReadsBack(e env) {
+	kv := e.client.KV()
+	for i := range 5 {
+		_, err := kv.Put(&api.KVPair{Key: fmt.Sprintf("%sk%d", e.prefix, i), Value: []byte{byte(i), 0, 255}, Flags: uint64(i)}, nil)
+		e.must(err)
+	}
+	pairs, meta, err := kv.List(e.prefix, &api.QueryOptions{RequireConsistent: true})
+	e.must(err)
+	if len(pairs) != 5 || meta.LastIndex == 0 || !meta.KnownLeader {
+		e.Fatalf("%d pairs, meta %+v", len(pairs), meta)
+	}
+	for i, p := range pairs {
+		if p.Flags != uint64(i) || string(p.Value) != string([]byte{byte(i), 0, 255}) || p.ModifyIndex != p.CreateIndex {
+			e.Errorf("pair %d: %+v", i, p)
+		}
+	}
+	if meta.LastIndex != pairs[4].ModifyIndex {
+		e.Errorf("the list's index is %d, the newest key's %d", meta.LastIndex, pairs[4].ModifyIndex)
+	}
+	keys, _, err := kv.Keys(e.prefix, "/", nil)
+	e.must(err)
+	if len(keys) != 5 {
+		e.Errorf("keys: %v", keys)
+	}
+	_, err = kv.DeleteTree(e.prefix, nil)
+	e.must(err)
+	if p := e.get(e.prefix + "k0"); p != nil {
+		e.Errorf("still there: %+v", p)
+	}
+}
+
+func casNeverLoses(e env) {
+	const writers, each = 8, 10
+	key := e.prefix + "counter"
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() {
+			for range each {
+				for {
+					pair, _, err := e.client.KV().Get(key, nil)
+					if err != nil {
+						e.Error(err)
+						return
+					}
+					next := &api.KVPair{Key: key, Value: []byte("1")}
+					if pair != nil {
+						next.ModifyIndex, next.Value = pair.ModifyIndex, append(pair.Value, '1')
+					}
+					ok, _, err := e.client.KV().CAS(next, nil)
+					if err != nil {
+						e.Error(err)
+						return
+					}
+					if ok {
+						break
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := len(e.get(key).Value); got != writers*each {
+		e.Errorf("%d updates are left of %d", got, writers*each)
+	}
+}
+
+func oneHolder(e env) {
+	key := e.prefix + "lock"
+	var mu sync.Mutex
+	holders, turns := 0, 0
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			id, _, err := e.client.Session().CreateNoChecks(&api.SessionEntry{LockDelay: time.Millisecond}, nil)
+			if err != nil {
+				e.Error(err)
+				return
+			}
+			for mine := 0; mine < 5; {
+				ok, _, err := e.client.KV().Acquire(&api.KVPair{Key: key, Session: id}, nil)
+				if err != nil {
+					e.Error(err)
+					return
+				}
+				if !ok {
+					time.Sleep(time.Millisecond)
+					continue
+				}
+				mu.Lock()
+				holders++
+				if holders != 1 {
+					e.Errorf("%d hold it at once", holders)
+				}
+				turns++
+				holders--
+				mu.Unlock()
+				mine++
+				if ok, _, err := e.client.KV().Release(&api.KVPair{Key: key, Session: id}, nil); err != nil || !ok {
+					e.Errorf("release: %v, %v", ok, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if pair := e.get(key); turns != 30 || pair == nil || pair.LockIndex != 30 {
+		e.Errorf("%d turns; the key says %+v", turns, pair)
+	}
+}
+
+func officialLock(e env) {
+	opts := func() *api.LockOptions {
+		return &api.LockOptions{Key: e.prefix + "lock", SessionTTL: "10s", LockWaitTime: 200 * time.Millisecond, LockTryOnce: true, LockDelay: time.Millisecond}
+	}
+	first, err := e.client.LockOpts(opts())
+	e.must(err)
+	lost, err := first.Lock(nil)
+	e.must(err)
+	if lost == nil {
+		e.Fatal("not locked")
+	}
+	second, err := e.client.LockOpts(opts())
+	e.must(err)
+	if got, err := second.Lock(nil); got != nil || err != nil {
+		e.Errorf("the second lock: %v, %v", got, err)
+	}
+	e.must(first.Unlock())
+	if got, err := second.Lock(nil); got == nil || err != nil {
+		e.Errorf("the second lock, after the first is free: %v, %v", got, err)
+	}
+	e.must(second.Unlock())
+
+	sem, err := e.client.SemaphoreOpts(&api.SemaphoreOptions{Prefix: e.prefix + "sem", Limit: 1, SessionTTL: "10s", SemaphoreWaitTime: 200 * time.Millisecond, SemaphoreTryOnce: true})
+	e.must(err)
+	held, err := sem.Acquire(nil)
+	e.must(err)
+	if held == nil {
+		e.Fatal("no slot")
+	}
+	e.must(sem.Release())
+}
+
+func txnNamesOperations(e env) {
+	ops := api.TxnOps{
+		{KV: &api.KVTxnOp{Verb: api.KVSet, Key: e.prefix + "a", Value: []byte("1")}},
+		{KV: &api.KVTxnOp{Verb: api.KVCheckIndex, Key: e.prefix + "none", Index: 7}},
+		{KV: &api.KVTxnOp{Verb: api.KVCheckSession, Key: e.prefix + "none", Session: "x"}},
+	}
+	ok, resp, _, err := e.client.Txn().Txn(ops, nil)
+	e.must(err)
+	if ok || len(resp.Errors) != 2 || resp.Errors[0].OpIndex != 1 || resp.Errors[1].OpIndex != 2 || len(resp.Results) != 0 {
+		e.Errorf("ok %v, %+v", ok, resp)
+	}
+	if e.get(e.prefix+"a") != nil {
+		e.Error("not rolled back")
+	}
+	ok, resp, _, err = e.client.Txn().Txn(ops[:1], nil)
+	e.must(err)
+	if !ok || len(resp.Results) != 1 || resp.Results[0].KV.ModifyIndex != e.get(e.prefix+"a").ModifyIndex {
+		e.Errorf("ok %v, %+v", ok, resp)
+	}
+}
+
+func blockingEndsWithContext(e env) {
+	_, err := e.client.KV().Put(&api.KVPair{Key: e.prefix + "a"}, nil)
+	e.must(err)
+	index := e.get(e.prefix + "a").ModifyIndex
+	ctx, cancel := context.WithCancel(e.Context())
+	time.AfterFunc(settle, cancel)
+	begin := time.Now()
+	_, _, err = e.client.KV().Get(e.prefix+"a", (&api.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
+	if !errors.Is(err, context.Canceled) || time.Since(begin) > 10*time.Second {
+		e.Errorf("after %v: %v", time.Since(begin), err)
+	}
+}
+
+func waitLastsAsAsked(e env) {
+	_, err := e.client.KV().Put(&api.KVPair{Key: e.prefix + "a"}, nil)
+	e.must(err)
+	index := e.get(e.prefix + "a").ModifyIndex
+	const wait = 1600 * time.Millisecond
+	begin := time.Now()
+	pair, meta, err := e.client.KV().Get(e.prefix+"a", &api.QueryOptions{WaitIndex: index, WaitTime: wait})
+	e.must(err)
+	// A tenth of slack above, for a busy machine on top of the sixteenth.
+	if took := time.Since(begin); took < wait || took > wait+wait/16+wait/2 {
+		e.Errorf("took %v", took)
+	}
+	if pair == nil || meta.LastIndex != index {
+		e.Errorf("%+v, %+v", pair, meta)
+	}
+}
+
+func watchSeesEveryWrite(e env) {
+	key := e.prefix + "a"
+	_, err := e.client.KV().Put(&api.KVPair{Key: key, Value: []byte("0")}, nil)
+	e.must(err)
+	index, seen := e.get(key).ModifyIndex, make(chan string)
+	ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			pair, meta, err := e.client.KV().Get(key, (&api.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
+			if err != nil {
+				return
+			}
+			if meta.LastIndex < index {
+				e.Errorf("the index went back from %d to %d", index, meta.LastIndex)
+			}
+			index = meta.LastIndex
+			select {
+			case seen <- string(pair.Value):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for i := 1; i <= 20; i++ {
+		want := fmt.Sprint(i)
+		_, err := e.client.KV().Put(&api.KVPair{Key: key, Value: []byte(want)}, nil)
+		e.must(err)
+		// It may return without a change; it must not miss one.
+		for got := ""; got != want; {
+			select {
+			case got = <-seen:
+			case <-ctx.Done():
+				e.Fatalf("write %d was never seen", i)
+			}
+		}
+	}
+	cancel()
+	<-done
+}
+
+func renewPeriodicEnds(e env) {
+	id := e.session(api.SessionEntry{TTL: "10s"})
+	ended := make(chan error, 1)
+	go func() { ended <- e.client.Session().RenewPeriodic("200ms", id, nil, nil) }()
+	time.Sleep(settle)
+	_, err := e.client.Session().Destroy(id, nil)
+	e.must(err)
+	select {
+	case err := <-ended:
+		if !errors.Is(err, api.ErrSessionExpired) {
+			e.Errorf("ended with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		e.Error("goes on renewing")
+	}
+}
+
+func silentCheckEndsSession(e env) {
+	name := "svc-" + randomName()
+	e.must(e.client.Agent().ServiceRegister(&api.AgentServiceRegistration{
+		Name: name, Check: &api.AgentServiceCheck{CheckID: name, TTL: "1s", Status: "passing"},
+	}))
+	defer func() { e.must(e.client.Agent().ServiceDeregister(name)) }()
+	// The agent brings the check to the catalog on its own time.
+	var id string
+	for deadline := time.Now().Add(10 * time.Second); id == ""; {
+		e.must(e.client.Agent().PassTTL(name, ""))
+		created, _, err := e.client.Session().Create(&api.SessionEntry{LockDelay: time.Millisecond, ServiceChecks: []api.ServiceCheck{{ID: name}}, NodeChecks: []string{}}, nil)
+		switch {
+		case err == nil:
+			id = created
+		case time.Now().After(deadline):
+			e.Fatal(err)
+		default:
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	if !e.acquire(e.prefix+"lock", id) {
+		e.Fatal("not acquired")
+	}
+	e.must(e.client.Agent().PassTTL(name, ""))
+	begin := time.Now()
+	for e.get(e.prefix+"lock").Session != "" {
+		if time.Since(begin) > 8*time.Second {
+			e.Fatal("the session outlives its check")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if took := time.Since(begin); took < 900*time.Millisecond {
+		e.Errorf("ended after %v, before the check's TTL", took)
+	}
+}
+
+func nodeTakesSessions(e env) {
+	node := "node-" + randomName()
+	_, err := e.client.Catalog().Register(&api.CatalogRegistration{Node: node, Address: "127.0.0.9"}, nil)
+	e.must(err)
+	id := e.session(api.SessionEntry{Node: node, LockDelay: time.Millisecond})
+	if !e.acquire(e.prefix+"lock", id) {
+		e.Fatal("not acquired")
+	}
+	list, _, err := e.client.Session().Node(node, nil)
+	e.must(err)
+	if len(list) != 1 || list[0].ID != id {
+		e.Errorf("the node's sessions: %+v", list)
+	}
+	_, err = e.client.Catalog().Deregister(&api.CatalogDeregistration{Node: node}, nil)
+	e.must(err)
+	info, _, err := e.client.Session().Info(id, nil)
+	e.must(err)
+	if info != nil || e.get(e.prefix+"lock").Session != "" {
+		e.Errorf("the session is still there: %+v", info)
+	}
+}
+
+func agentKnowsNode(e env) {
+	name, err := e.client.Agent().NodeName()
+	e.must(err)
+	if name != nodeName {
+		e.Errorf("the agent's node is %q", name)
+	}
+	leader, err := e.client.Status().Leader()
+	e.must(err)
+	if !strings.Contains(leader, ":") {
+		e.Errorf("leader %q", leader)
+	}
+	nodes, _, err := e.client.Catalog().Nodes(&api.QueryOptions{RequireConsistent: true})
+	e.must(err)
+	found := false
+	for _, n := range nodes {
+		found = found || n.Node == nodeName
+	}
+	if !found {
+		e.Errorf("nodes: %+v", nodes)
+	}
+	checks, _, err := e.client.Health().Node(nodeName, nil)
+	e.must(err)
+	if checks.AggregatedStatus() != api.HealthPassing {
+		e.Errorf("checks: %+v", checks)
+	}
+}
