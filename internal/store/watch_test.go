@@ -1,0 +1,228 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/store"
+)
+
+// next asks a watch or fails the test.
+func next(t *testing.T, w *store.Watch) store.View {
+	t.Helper()
+	v, err := w.Next(t.Context())
+	must(t, err)
+	return v
+}
+
+// quiet checks that w has nothing to say for d.
+func quiet(t *testing.T, w *store.Watch, d time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	v, err := w.Next(ctx)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("the watch answered %+v, error %v", v, err)
+	}
+}
+
+func TestTheFirstNextAnswersAtOnceAndTheOthersOnChange(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
+		start := time.Now()
+		w := s.Watch("k")
+		if v := next(t, w); len(v.Entries) != 0 || v.Index == 0 || time.Since(start) != 0 {
+			t.Errorf("first: %+v after %v", v, time.Since(start))
+		}
+		time.AfterFunc(7*time.Minute, func() { s.Put(context.Background(), "k", []byte("v"), 0) })
+		v := next(t, w)
+		if len(v.Entries) != 1 || string(v.Entries[0].Value) != "v" || v.Index < v.Entries[0].ModifyIndex {
+			t.Errorf("changed: %+v", v)
+		}
+		if took := time.Since(start); took != 7*time.Minute {
+			t.Errorf("answered after %v; polls without a change must be swallowed", took)
+		}
+		must(t, s.Delete(t.Context(), "k"))
+		if v := next(t, w); len(v.Entries) != 0 {
+			t.Errorf("deleted: %+v", v)
+		}
+	})
+}
+
+func TestAPrefixIsWatchedWhole(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
+		txn(t, s, store.Set("p/", nil, 0), store.Set("p/b", nil, 0), store.Set("p/a", nil, 0), store.Set("q/x", nil, 0))
+		w := s.WatchPrefix("p/")
+		keys := func(v store.View) (list []string) {
+			for _, e := range v.Entries {
+				list = append(list, e.Key)
+			}
+			return list
+		}
+		if got := fmt.Sprint(keys(next(t, w))); got != "[p/ p/a p/b]" {
+			t.Errorf("first: %s", got)
+		}
+		must(t, s.Put(t.Context(), "q/y", nil, 0)) // a neighbour: the sentinel keeps it away
+		time.AfterFunc(time.Second, func() { s.Delete(context.Background(), "p/a") })
+		if got := fmt.Sprint(keys(next(t, w))); got != "[p/ p/b]" {
+			t.Errorf("then: %s", got)
+		}
+	})
+}
+
+func TestAnIdenticalWriteWakesNobody(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
+		must(t, s.Put(t.Context(), "k", []byte("v"), 3))
+		w := s.Watch("k")
+		next(t, w)
+		time.AfterFunc(time.Second, func() { s.Put(context.Background(), "k", []byte("v"), 3) })
+		quiet(t, w, 5*time.Minute)
+	})
+}
+
+func TestTheEndOfALockDelayWakesNobody(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
+		old := session(t, s)
+		txn(t, s, store.Lock("k", nil, 0, old))
+		w := s.Watch("k")
+		next(t, w)
+		must(t, s.DestroySession(t.Context(), old))
+		if v := next(t, w); len(v.Entries) != 0 {
+			t.Fatalf("the key outlived its session: %+v", v)
+		}
+		quiet(t, w, 2*time.Minute)
+	})
+}
+
+func TestALongPollIsGivenUpWhenItHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		consul := devconsul.New(devconsul.Config{})
+		defer consul.Close()
+		frozen := false
+		s := over(t, tripper(func(r *http.Request) (*http.Response, error) {
+			if frozen {
+				return hang(r)
+			}
+			return consul.RoundTripper().RoundTrip(r)
+		}), func(c *store.Config) { c.PollWait, c.CallTimeout = 32*time.Second, 2*time.Second })
+		w := s.Watch("k")
+		next(t, w)
+		frozen = true
+		start := time.Now()
+		_, err := w.Next(t.Context())
+		wantKind(t, err, store.ErrUnreachable, true)
+		if took := time.Since(start); took != 36*time.Second { // 32 s * 17/16 + 2 s
+			t.Errorf("gave up after %v", took)
+		}
+		frozen = false
+		start = time.Now()
+		next(t, w)
+		if took := time.Since(start); took != 0 {
+			t.Errorf("after an error the first answer took %v", took)
+		}
+	})
+}
+
+// script answers the requests of a watch one by one and notes what they asked.
+type script struct {
+	asked   []string
+	answers []func(*http.Request) (*http.Response, error)
+}
+
+func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.asked = append(s.asked, r.URL.RawQuery)
+	if len(s.answers) == 0 {
+		return hang(r)
+	}
+	f := s.answers[0]
+	s.answers = s.answers[1:]
+	return f(r)
+}
+
+func at(index string) func(*http.Request) (*http.Response, error) {
+	return always(404, "", "X-Consul-Index", index, "X-Consul-KnownLeader", "true", "X-Consul-LastContact", "0")
+}
+
+func TestTheRulesForTheIndex(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sc := &script{answers: []func(*http.Request) (*http.Response, error){
+			at("0"), at("9"), at("9"), at("9"), at("12"), at("4"), at("4"), at("5"),
+		}}
+		s := over(t, sc)
+		w := s.Watch("k").Consistent()
+		var got []uint64
+		for range 5 {
+			got = append(got, next(t, w).Index)
+		}
+		if want := "[1 9 12 4 5]"; fmt.Sprint(got) != want {
+			t.Errorf("answered at %v, want %s", got, want)
+		}
+		want := []string{"consistent=", "index=1&wait=60000ms", "index=9&wait=60000ms", "index=9&wait=60000ms", "index=9&wait=60000ms",
+			"index=12&wait=60000ms", "consistent=", "index=4&wait=60000ms"}
+		if strings.Join(sc.asked, "\n") != strings.Join(want, "\n") {
+			t.Errorf("asked %q, want %q", sc.asked, want)
+		}
+	})
+}
+
+func TestAfterAnErrorTheWatchReadsAnewAndConsistently(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sc := &script{answers: []func(*http.Request) (*http.Response, error){at("9"), always(500, "No cluster leader"), always(500, "No cluster leader"), at("9"), at("10")}}
+		w := over(t, sc).Watch("k").Consistent()
+		next(t, w)
+		for range 2 {
+			_, err := w.Next(t.Context())
+			wantKind(t, err, store.ErrUnreachable, true)
+		}
+		if v := next(t, w); v.Index != 9 {
+			t.Errorf("after the error: %+v", v)
+		}
+		next(t, w)
+		want := "consistent= index=9&wait=60000ms consistent= consistent= index=9&wait=60000ms"
+		if got := strings.Join(sc.asked, " "); got != want {
+			t.Errorf("asked %s, want %s", got, want)
+		}
+	})
+}
+
+func TestAServerThatAlwaysWakesForNothingIsNotAHotLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		polls := 0
+		w := over(t, tripper(func(r *http.Request) (*http.Response, error) { polls++; return at("9")(r) })).Watch("k")
+		next(t, w)
+		quiet(t, w, time.Minute)
+		if polls < 5 || polls > 30 {
+			t.Errorf("%d polls in a minute", polls)
+		}
+	})
+}
+
+func TestAWatchSurvivesARestoreAndAnEmptyConsul(t *testing.T) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+		must(t, s.Put(t.Context(), "k", []byte("old"), 0))
+		snapshot := consul.Snapshot()
+		for i := range 20 {
+			must(t, s.Put(t.Context(), "k", []byte(fmt.Sprint(i)), 0))
+		}
+		w := s.Watch("k")
+		next(t, w)
+		time.AfterFunc(time.Second, func() {
+			if err := consul.Restore(snapshot); err != nil {
+				t.Error(err)
+			}
+		})
+		if v := next(t, w); len(v.Entries) != 1 || string(v.Entries[0].Value) != "old" {
+			t.Errorf("restored: %+v", v)
+		}
+		time.AfterFunc(time.Second, consul.Reset)
+		if v := next(t, w); len(v.Entries) != 0 {
+			t.Errorf("empty: %+v", v)
+		}
+	})
+}
