@@ -1,0 +1,301 @@
+//go:build unix
+
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// leaseCheck is how often the clocks are compared while commands run. Timers do not see that
+	// the wall clock was set, or that the host slept.
+	leaseCheck = 50 * time.Millisecond
+	// groupCheck is how often a group whose leader is gone is looked at: a member whose parent
+	// is not us dies unseen.
+	groupCheck = 10 * time.Millisecond
+	// forever is long enough for a timer that nothing needs.
+	forever = time.Hour
+)
+
+// keeper holds what the guard process knows. All of it belongs to one goroutine, on one thread:
+// it starts, signals and reaps, so that no process id passes to another between these.
+type keeper struct {
+	token   string
+	emit    func(event)
+	lease   lease
+	runs    map[uint64]*run
+	leaders map[int]*run // by process id, until reaped
+	closing bool         // the owner is gone
+}
+
+// run is one command: its process group, and whatever left it.
+type run struct {
+	id         uint64
+	pgid       int
+	timeout    time.Duration
+	leaderGone bool
+	status     syscall.WaitStatus
+	reason     Reason    // "" while it may run
+	killAt     time.Time // when stopping
+	killed     bool
+	termed     map[int]bool // processes outside the group that were asked to stop
+}
+
+func newKeeper(token string, emit func(event)) *keeper {
+	return &keeper{token: token, emit: emit, runs: map[uint64]*run{}, leaders: map[int]*run{}}
+}
+
+// loop returns when cmds is closed and every command is gone.
+func (k *keeper) loop(cmds <-chan command) {
+	died := make(chan os.Signal, 1)
+	signal.Notify(died, syscall.SIGCHLD)
+	timer := time.NewTimer(forever)
+	for {
+		k.reap()
+		k.enforce()
+		k.settleEnded()
+		if k.closing && len(k.runs) == 0 {
+			return
+		}
+		timer.Reset(k.nextLook())
+		select {
+		case c, ok := <-cmds:
+			if !ok {
+				cmds = nil
+				k.closing = true
+				continue
+			}
+			k.do(c)
+		case <-died:
+		case <-timer.C:
+		}
+	}
+}
+
+func (k *keeper) do(c command) {
+	switch c.Kind {
+	case cmdStart:
+		k.start(c)
+	case cmdStop:
+		if r := k.runs[c.ID]; r != nil {
+			k.stop(r, Stopped)
+		}
+	case cmdLease:
+		if c.Lease.Gone {
+			k.lease.Gone = true // its end still binds what is being stopped
+		} else {
+			k.lease = c.Lease
+		}
+	case cmdPing:
+		k.emit(event{Kind: evPong})
+	}
+}
+
+func (k *keeper) start(c command) {
+	refuse := func(err error, noLease bool) {
+		k.emit(event{Kind: evExited, ID: c.ID, Code: -1, Reason: NotStarted, Err: err.Error(), NoLease: noLease})
+	}
+	if !k.lease.held() {
+		refuse(ErrNoLease, true)
+		return
+	}
+	in, err := payloadFile(c.Stdin)
+	if err != nil {
+		refuse(fmt.Errorf("payload: %w", err), false)
+		return
+	}
+	defer in.Close()
+	pid, err := syscall.ForkExec(c.Argv[0], c.Argv, &syscall.ProcAttr{
+		Env:   k.environ(c),
+		Files: []uintptr{in.Fd(), 1, 2},
+		Sys:   childAttr(),
+	})
+	if err != nil {
+		refuse(fmt.Errorf("start %s: %w", c.Argv[0], err), false)
+		return
+	}
+	r := &run{id: c.ID, pgid: pid, timeout: c.StopTimeout, termed: map[int]bool{}}
+	k.runs[c.ID], k.leaders[pid] = r, r
+	k.emit(event{Kind: evStarted, ID: c.ID, PID: pid})
+}
+
+// environ is this process's environment, which is the owner's, with the command's own entries
+// over it: of two entries of one name only the last stays, since shells disagree which one counts.
+func (k *keeper) environ(c command) []string {
+	all := slices.Concat(os.Environ(), c.Env, []string{fmt.Sprintf("%s=%s/%d", markerEnv, k.token, c.ID)})
+	seen := make(map[string]bool, len(all))
+	env := make([]string, 0, len(all))
+	for _, kv := range slices.Backward(all) {
+		name, _, _ := strings.Cut(kv, "=")
+		if !seen[name] {
+			seen[name] = true
+			env = append(env, kv)
+		}
+	}
+	slices.Reverse(env)
+	return env
+}
+
+// stop asks r to end, once. It never has longer than the lease.
+func (k *keeper) stop(r *run, why Reason) {
+	if r.reason != "" {
+		return
+	}
+	r.reason = why
+	r.killAt = time.Now().Add(min(r.timeout, k.lease.untilKill()))
+	k.signal(r, syscall.SIGTERM)
+	k.signal(r, syscall.SIGCONT) // what is suspended cannot end
+}
+
+func (k *keeper) kill(r *run) {
+	r.killed = true
+	k.signal(r, syscall.SIGKILL)
+}
+
+// signal reaches the whole group at once: none escapes by forking meanwhile.
+func (k *keeper) signal(r *run, sig syscall.Signal) {
+	_ = syscall.Kill(-r.pgid, sig) // the group may be gone: then there is nothing to do
+	if !r.leaderGone {
+		_ = syscall.Kill(r.pgid, sig) // it may have left its group
+	}
+}
+
+// reap takes what has ended, orphans included. What a leader leaves behind in its group is stopped too.
+func (k *keeper) reap() {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		r := k.leaders[pid]
+		if r == nil {
+			continue
+		}
+		delete(k.leaders, pid)
+		r.leaderGone, r.status = true, status
+		k.stop(r, Ended)
+	}
+}
+
+// enforce stops what may run no longer and kills what was asked long enough.
+func (k *keeper) enforce() {
+	if len(k.runs) == 0 {
+		return
+	}
+	held, overdue := k.lease.held(), k.lease.untilKill() <= 0
+	now := time.Now()
+	for _, r := range k.runs {
+		switch {
+		case !held:
+			k.stop(r, LeaseEnded)
+		case k.closing:
+			k.stop(r, Stopped)
+		}
+		if r.reason != "" && !r.killed && (overdue || !now.Before(r.killAt)) {
+			k.kill(r)
+		}
+	}
+}
+
+// settleEnded reports the commands of which nothing is left.
+func (k *keeper) settleEnded() {
+	ending := false
+	for _, r := range k.runs {
+		ending = ending || r.leaderGone
+	}
+	if !ending {
+		return
+	}
+	left := k.chaseStrays()
+	for id, r := range k.runs {
+		if !r.leaderGone {
+			continue
+		}
+		probe := syscall.Signal(0)
+		if r.killed {
+			probe = syscall.SIGKILL // someone may have joined the group since
+		}
+		if gone := errors.Is(syscall.Kill(-r.pgid, probe), syscall.ESRCH); !gone || left[id] {
+			continue
+		}
+		delete(k.runs, id)
+		e := event{Kind: evExited, ID: id, Code: r.status.ExitStatus(), Reason: r.reason}
+		if r.status.Signaled() {
+			e.Signal = int(r.status.Signal())
+		}
+		k.emit(e)
+	}
+}
+
+// chaseStrays stops the processes that left their group and then lost their parent, so that they
+// became ours, and returns the runs that still have some. One that cannot be told to belong to a
+// running command is killed: nobody else would.
+func (k *keeper) chaseStrays() map[uint64]bool {
+	left := map[uint64]bool{}
+	groups := map[int]bool{}
+	for _, r := range k.runs {
+		groups[r.pgid] = true
+	}
+	for _, pid := range children() {
+		if k.leaders[pid] != nil {
+			continue
+		}
+		if pgid, err := syscall.Getpgid(pid); err != nil || groups[pgid] {
+			continue // dead, or reached with its group
+		}
+		token, idText, _ := strings.Cut(marker(pid), "/")
+		id, _ := strconv.ParseUint(idText, 10, 64)
+		r := k.runs[id]
+		switch {
+		case token != k.token || r == nil:
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		case !r.leaderGone:
+			// Its command runs: it may keep its helpers.
+		case r.killed:
+			left[id] = true
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		default:
+			left[id] = true
+			if !r.termed[pid] {
+				r.termed[pid] = true
+				_ = syscall.Kill(pid, syscall.SIGTERM)
+			}
+		}
+	}
+	return left
+}
+
+// nextLook is when the clocks and the groups have to be looked at again.
+func (k *keeper) nextLook() time.Duration {
+	if len(k.runs) == 0 {
+		return forever
+	}
+	next := leaseCheck
+	if k.lease.held() {
+		next = min(next, k.lease.untilStop())
+	} else {
+		next = min(next, max(k.lease.untilKill(), groupCheck))
+	}
+	now := time.Now()
+	for _, r := range k.runs {
+		if r.leaderGone {
+			next = min(next, groupCheck)
+		}
+		if r.reason != "" && !r.killed {
+			next = min(next, r.killAt.Sub(now))
+		}
+	}
+	return max(next, time.Millisecond)
+}

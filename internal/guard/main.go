@@ -1,0 +1,136 @@
+//go:build unix
+
+package guard
+
+import (
+	"encoding/gob"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// eventsFD is where the owner listens. Not standard output: that one belongs to the commands.
+const eventsFD = 3
+
+// Main is the guard process: the whole of the hidden command `coordd guard`. Standard input brings
+// the owner's commands, file descriptor 3 takes the events; standard output and error are passed on
+// to the commands, and the guard itself never writes to them once it runs: whoever reads them may have
+// stalled. It returns the exit code: 0 when its owner has closed the pipe, or died, and every command is gone;
+// 2 when it was not started by coordd.
+//
+// It ignores SIGINT, SIGTERM and SIGHUP: it ends when its owner does.
+func Main() int {
+	var st syscall.Stat_t
+	if err := syscall.Fstat(eventsFD, &st); err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFIFO {
+		fmt.Fprintln(os.Stderr, "coordd guard: not for use by hand: coordd run starts it, with the pipes it needs")
+		return 2
+	}
+	// Commands must not inherit it: the owner learns of this process's death by its end.
+	syscall.CloseOnExec(eventsFD)
+	// For the runtime to wait on it without a thread; an error costs that thread.
+	_ = syscall.SetNonblock(eventsFD, true)
+	// Notify and not Ignore: what is ignored stays ignored in the commands.
+	deaf := make(chan os.Signal, 1)
+	signal.Notify(deaf, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	if err := settle(); err != nil {
+		fmt.Fprintf(os.Stderr, "coordd guard: %v; nothing is started\n", err)
+		return 1
+	}
+	// For life: see childAttr.
+	runtime.LockOSThread()
+
+	events := newOutbox(os.NewFile(eventsFD, "events"))
+	k := newKeeper(newToken(), events.put)
+	events.put(event{
+		Kind: evHello, PID: os.Getpid(), Protocol: protocol, Token: k.token,
+		Swept: killMarked(tokenDead, 2*time.Second),
+	})
+	k.loop(readCommands(os.Stdin))
+	events.close()
+	return 0
+}
+
+// readCommands closes the channel when the owner has closed its end, died, or sent what cannot be read.
+func readCommands(in *os.File) <-chan command {
+	cmds := make(chan command)
+	go func() {
+		defer close(cmds)
+		dec := gob.NewDecoder(in)
+		for {
+			var c command
+			if dec.Decode(&c) != nil {
+				return
+			}
+			cmds <- c
+		}
+	}()
+	return cmds
+}
+
+// outbox writes events without ever holding up who puts them: a frozen owner reads nothing, and
+// its commands have to be stopped all the same. It grows by two events a command at most, and a
+// frozen owner sends none.
+type outbox struct {
+	mu     sync.Mutex
+	queue  []event
+	closed bool
+	wake   chan struct{}
+	done   chan struct{}
+}
+
+func newOutbox(f *os.File) *outbox {
+	o := &outbox{wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go func() {
+		defer close(o.done)
+		enc := gob.NewEncoder(f)
+		for {
+			o.mu.Lock()
+			batch, closed := o.queue, o.closed
+			o.queue = nil
+			o.mu.Unlock()
+			for _, e := range batch {
+				if enc.Encode(e) != nil {
+					return // the owner is gone: nobody wants to know
+				}
+			}
+			if len(batch) > 0 {
+				continue
+			}
+			if closed {
+				return
+			}
+			<-o.wake
+		}
+	}()
+	return o
+}
+
+func (o *outbox) put(e event) {
+	o.mu.Lock()
+	o.queue = append(o.queue, e)
+	o.mu.Unlock()
+	o.poke()
+}
+
+// close waits for what is queued, but not long: the owner may be frozen, and all work is over.
+func (o *outbox) close() {
+	o.mu.Lock()
+	o.closed = true
+	o.mu.Unlock()
+	o.poke()
+	select {
+	case <-o.done:
+	case <-time.After(time.Second):
+	}
+}
+
+func (o *outbox) poke() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
