@@ -1,6 +1,9 @@
 package placement
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
 // share is what the even plan decides about one member. All counts are of unpinned items.
 type share struct {
@@ -66,7 +69,7 @@ func (c *census) shares(pinned []uint64) (shares []share, grants, leavers int64)
 			if low[j] > level || high[j] <= level || target[j] > level-low[j] {
 				continue
 			}
-			if class == 0 && c.held[j].kept <= target[j] || class == 1 && c.held[j].all() <= target[j] {
+			if class == 0 && int64(c.held[j].kept) <= target[j] || class == 1 && c.held[j].all() <= target[j] {
 				continue
 			}
 			target[j]++
@@ -78,7 +81,7 @@ func (c *census) shares(pinned []uint64) (shares []share, grants, leavers int64)
 	for j := range m {
 		h, s := c.held[j], &shares[j]
 		extra := max(h.all()-target[j], 0)
-		s.leave = min(h.leaving, extra)
+		s.leave = min(int64(h.leaving), extra)
 		s.ask = extra - s.leave
 		leavers += extra
 		// From here on low and high bound what the member has and will have, pinned items included.
@@ -144,14 +147,22 @@ func (c *census) emitEven(plan *Plan, shares []share, pins []pin, grants, leaver
 	granted, left := plan.Moves[:0:grants], plan.Moves[grants:grants]
 	excess := c.excess(c.heldEven(pins))
 	why := c.whyUnplaced()
-	var toGrant, toTake int // next receivers
+	var toGrant, toTake int           // next receivers
 	busy := make([]bool, len(shares)) // has items to give up still
 	for j, s := range shares {
 		busy[j] = s.ask+s.leave > 0
 	}
 	items := c.items
+	few := c.fewDecisions(shares)
 	for i := 0; decisions > 0; i++ {
-		i += nextDecision(items[i:], busy)
+		if few == nil {
+			i += nextDecision(items[i:], busy)
+		} else {
+			for int(few[0]) < i {
+				few = few[1:]
+			}
+			i = int(few[0])
+		}
 		it := &items[i]
 		o := it.Owner
 		if it.Pin != None {
@@ -202,6 +213,26 @@ func (c *census) emitEven(plan *Plan, shares []share, pins []pin, grants, leaver
 		}
 		left = append(left, Move{Item: int32(i), From: o, To: to, Reason: c.reason(it, excess)})
 	}
+}
+
+// fewDecisions returns the items to decide upon in ascending order, and perhaps some that stay, if the census knows them: when few
+// are loose and no member has to be asked for more than one, as after most leaves and joins. Otherwise it returns nil.
+func (c *census) fewDecisions(shares []share) []int32 {
+	if len(c.loose) > maxLoose {
+		return nil
+	}
+	few := slices.Clone(c.loose)
+	for j, s := range shares {
+		switch s.ask {
+		case 0:
+		case 1:
+			few = append(few, c.held[j].sample)
+		default:
+			return nil
+		}
+	}
+	slices.Sort(few)
+	return few
 }
 
 // nextDecision returns how many items at the start stay where they are for certain: unpinned ones of members that give up nothing.

@@ -152,13 +152,21 @@ type census struct {
 	unit    uint64
 	held    []holding
 	free    int64
-	pinned  int // how many items have a pin
+	pinned  int     // how many items have a pin
+	loose   []int32 // items that are free, leaving or pinned, ascending; cut off above maxLoose
 }
 
 // holding counts the unpinned items of a member.
-type holding struct{ kept, leaving int64 }
+type holding struct {
+	kept, leaving int32
+	sample        int32 // one of those kept
+}
 
-func (h holding) all() int64 { return h.kept + h.leaving }
+func (h holding) all() int64 { return int64(h.kept) + int64(h.leaving) }
+
+// maxLoose bounds the list of loose items: the list saves a second pass over all items when few are loose, and would cost
+// more than that pass when many are.
+const maxLoose = 4096
 
 func takeCensus(members []Member, items []Item) *census {
 	c := &census{
@@ -192,21 +200,27 @@ func takeCensus(members []Member, items []Item) *census {
 			uniform = false
 		}
 		o := it.Owner
-		switch {
-		case it.Pin != None:
-			pinned++
-		case uint32(o) >= uint32(len(c.held)):
-			free++
-		case it.Leaving:
-			c.held[o].leaving++
-		default:
+		if it.Pin == None && uint32(o) < uint32(len(c.held)) && !it.Leaving {
 			// Neighbours often have the same owner. Adding up runs of them, not each alone, halves the time of this loop:
 			// one addition has to wait for the store of the one before.
 			start := i - 1
 			for i < len(items) && items[i].Owner == o && items[i].Weight == raw && items[i].Pin == None && !items[i].Leaving {
 				i++
 			}
-			c.held[o].kept += int64(i - start)
+			c.held[o].kept += int32(i - start)
+			c.held[o].sample = int32(start)
+			continue
+		}
+		if len(c.loose) <= maxLoose {
+			c.loose = append(c.loose, int32(i-1))
+		}
+		switch {
+		case it.Pin != None:
+			pinned++
+		case uint32(o) >= uint32(len(c.held)):
+			free++
+		default:
+			c.held[o].leaving++
 		}
 	}
 	c.free, c.pinned, c.uniform = int64(free), pinned, uniform
