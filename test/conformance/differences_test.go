@@ -22,6 +22,18 @@ var differences = []difference{
 		script: "sessions", command: "PUT /v1/session/create", body: `[]`,
 		recorded: "*structs.Alias", answered: "*devconsul.Alias", reason: ownTypes,
 	},
+	{
+		script: "agent_services", command: "PUT /v1/agent/service/register", body: `{"Name": "bad", "Port": "eighty"}`,
+		recorded: ".Alias.Port", answered: "AgentServiceRegistration.Port", reason: ownTypes,
+	},
+	{
+		script: "txn_catalog",
+		recorded: `409 application/json; charset=utf-8
+{"Backend":0,"ConsistencyLevel":"","Errors":[{"OpIndex":0,"What":"node \"nowhere\" doesn't exist"}],"Index":1,"KnownLeader":true,"LastContact":0,"NotModified":false,"Results":null,"ResultsFilteredByACLs":false}`,
+		answered: `400 text/plain; charset=utf-8
+transactions of nodes, services and checks are not supported by this embedded server; use the catalog`,
+		reason: "transactions are for keys: nobody here changes the catalog in one, and silence would be worse than a refusal",
+	},
 }
 
 func (d difference) matches(st step) bool {

@@ -168,6 +168,11 @@ func (tg target) do(ctx context.Context, method, path string, header http.Header
 	for name, values := range header {
 		req.Header[name] = values
 	}
+	if req.Header.Get("Transfer-Encoding") == "chunked" {
+		// To net/http this is not a header but a body whose length is unknown.
+		req.Header.Del("Transfer-Encoding")
+		req.ContentLength, req.GetBody = -1, nil
+	}
 	resp, err := tg.transport.RoundTrip(req)
 	if err != nil {
 		return answer{err: err}
