@@ -57,7 +57,7 @@ func (c call) classify(ctx, own context.Context, err error) error {
 	if status, ok := errors.AsType[api.StatusError](err); ok {
 		return c.status(status.Code, status.Body)
 	}
-	if ctxErr := ctx.Err(); ctxErr != nil {
+	if ctxErr := endOf(ctx); ctxErr != nil {
 		return &callError{kind: ErrUnreachable, op: c.String(), ended: ctxErr, unknown: true,
 			text: "gave up waiting for the answer: " + ctxErr.Error()}
 	}
@@ -70,6 +70,15 @@ func (c call) classify(ctx, own context.Context, err error) error {
 		return c.status(codeOfText(body), body)
 	}
 	return &callError{kind: ErrUnreachable, op: c.String(), text: err.Error(), cause: hideContext(err), unknown: !neverSent(err)}
+}
+
+// endOf is ctx.Err(), but also right in the moment when the deadline of ctx
+// and the call's own are the same and only one timer has fired.
+func endOf(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) && ctx.Err() == nil {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
 }
 
 // status turns an HTTP status of Consul into an error.

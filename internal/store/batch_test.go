@@ -1,0 +1,482 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/store"
+)
+
+// guarded makes a leader key and returns its guard.
+func guarded(t *testing.T, s *store.Store) store.Op {
+	t.Helper()
+	return store.CheckIndex("leader", txn(t, s, store.Lock("leader", []byte("me"), 0, session(t, s))).Index)
+}
+
+// unit creates a key of a member.
+func unit(member string, item int) store.Unit {
+	return store.Unit{Lane: member, Ops: []store.Op{store.Create(fmt.Sprintf("a/%s/%05d", member, item), []byte("own"))}, Tag: item}
+}
+
+// spy notes the transactions that pass by.
+type spy struct {
+	next   http.RoundTripper
+	before func(n int, t []wire) (*http.Response, error) // may answer in place of Consul
+	mu     sync.Mutex
+	txns   [][]wire
+	flying int
+	most   int
+}
+
+type wire struct {
+	Verb, Key, Session string
+	Index              uint64
+}
+
+func (p *spy) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path != "/v1/txn" {
+		return p.next.RoundTrip(r)
+	}
+	data, _ := io.ReadAll(r.Body)
+	r = r.Clone(r.Context())
+	r.Body = io.NopCloser(strings.NewReader(string(data)))
+	var ops []struct{ KV wire }
+	if err := json.Unmarshal(data, &ops); err != nil {
+		return nil, err
+	}
+	var t []wire
+	for _, op := range ops {
+		t = append(t, op.KV)
+	}
+	p.mu.Lock()
+	n := len(p.txns)
+	p.txns = append(p.txns, t)
+	p.flying++
+	p.most = max(p.most, p.flying)
+	p.mu.Unlock()
+	defer func() { p.mu.Lock(); p.flying--; p.mu.Unlock() }()
+	if p.before != nil {
+		if resp, err := p.before(n, t); resp != nil || err != nil {
+			return resp, err
+		}
+	}
+	return p.next.RoundTrip(r)
+}
+
+// batched runs f with a store whose transactions are spied on, the guard
+// already made and not among them.
+func batched(t *testing.T, f func(t *testing.T, p *spy, s *store.Store, guard store.Op)) {
+	t.Helper()
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+		guard := guarded(t, s)
+		p := &spy{next: consul.RoundTripper()}
+		f(t, p, over(t, p), guard)
+	})
+}
+
+func TestTheGuardIsFirstInEveryTransactionAndTheLimitHolds(t *testing.T) {
+	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
+		var units []store.Unit
+		for i := range 1000 {
+			units = append(units, unit("m1", i))
+		}
+		for i, o := range s.WriteGuarded(t.Context(), guard, units, 0) {
+			if o.Err != nil || o.Unit.Tag != i || o.Result.Index == 0 || len(o.Result.Entries) != 1 || o.Result.Entries[0].Key != units[i].Ops[0].Key() {
+				t.Fatalf("unit %d: %+v", i, o)
+			}
+		}
+		if len(p.txns) != 8 { // 1000 / 127
+			t.Errorf("%d transactions", len(p.txns))
+		}
+		for _, ops := range p.txns {
+			if len(ops) > store.MaxOps || ops[0].Verb != "check-index" || ops[0].Key != "leader" {
+				t.Errorf("a transaction of %d operations begins with %+v", len(ops), ops[0])
+			}
+		}
+		if p.most != 1 {
+			t.Errorf("%d transactions of one lane at once", p.most)
+		}
+		if entries, _, err := s.List(t.Context(), "a/m1/", store.Default); err != nil || len(entries) != 1000 {
+			t.Errorf("%d keys, error %v", len(entries), err)
+		}
+	})
+}
+
+func TestLanesAreInOrderAndBesideEachOther(t *testing.T) {
+	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
+		p.before = func(n int, _ []wire) (*http.Response, error) {
+			time.Sleep(time.Duration(10+n*7%5) * time.Millisecond)
+			return nil, nil
+		}
+		var units []store.Unit
+		for m := range 8 {
+			for i := range 300 {
+				units = append(units, unit(fmt.Sprint("m", m), i))
+			}
+		}
+		for _, o := range s.WriteGuarded(t.Context(), guard, units, 3) {
+			must(t, o.Err)
+		}
+		if p.most != 3 {
+			t.Errorf("%d transactions at once, want 3", p.most)
+		}
+		order := map[string]string{}
+		for _, ops := range p.txns {
+			for _, op := range ops[1:] {
+				lane := strings.Split(op.Key, "/")[1]
+				if order[lane] >= op.Key {
+					t.Fatalf("%s after %s", op.Key, order[lane])
+				}
+				order[lane] = op.Key
+			}
+		}
+	})
+}
+
+func TestManySmallLanesShareATransaction(t *testing.T) {
+	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
+		var units []store.Unit
+		for m := range 100 {
+			units = append(units, unit(fmt.Sprintf("m%03d", m), 1))
+		}
+		for _, o := range s.WriteGuarded(t.Context(), guard, units, 4) {
+			must(t, o.Err)
+		}
+		if len(p.txns) != 1 {
+			t.Errorf("%d transactions, want 1", len(p.txns))
+		}
+	})
+}
+
+func TestSharedConditionsAreOnceInATransactionAndBeforeAllOperations(t *testing.T) {
+	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
+		var units []store.Unit
+		for m := range 2 {
+			member := fmt.Sprint("m", m)
+			id := session(t, s)
+			txn(t, s, store.Lock("members/"+member, nil, 0, id))
+			for i := range 20 {
+				u := unit(member, i)
+				u.Shared = []store.Op{store.CheckSession("members/"+member, id)}
+				units = append(units, u)
+			}
+		}
+		p.txns = nil
+		for i, o := range s.WriteGuarded(t.Context(), guard, units, 4) {
+			if o.Err != nil || len(o.Result.Entries) != 1 || o.Result.Entries[0].Key != units[i].Ops[0].Key() {
+				t.Fatalf("unit %d: %+v", i, o)
+			}
+		}
+		if len(p.txns) != 1 || len(p.txns[0]) != 1+2+40 || p.txns[0][1].Verb != "check-session" || p.txns[0][2].Verb != "check-session" {
+			t.Errorf("transactions %+v", p.txns)
+		}
+	})
+}
+
+func TestConditionsThatContradictEachOtherDoNotShareATransaction(t *testing.T) {
+	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
+		index := txn(t, s, store.Set("c", nil, 0)).Index
+		p.txns = nil
+		good, bad := unit("m1", 1), unit("m2", 2)
+		good.Shared = []store.Op{store.CheckIndex("c", index)}
+		bad.Shared = []store.Op{store.CheckIndex("c", index-1)}
+		out := s.WriteGuarded(t.Context(), guard, []store.Unit{good, bad}, 1)
+		must(t, out[0].Err)
+		r := refusal(t, out[1].Err, -1, "c")
+		if r.Guard {
+			t.Error("the guard is blamed")
+		}
+	})
+}
+
+func TestAUnitIsNeverSplit(t *testing.T) {
+	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
+		var units []store.Unit
+		for i := range 30 {
+			u := store.Unit{Lane: "m", Tag: i}
+			for j := range 50 {
+				u.Ops = append(u.Ops, store.Set(fmt.Sprintf("u/%02d/%02d", i, j), nil, 0))
+			}
+			units = append(units, u)
+		}
+		for _, o := range s.WriteGuarded(t.Context(), guard, units, 4) {
+			must(t, o.Err)
+		}
+		if len(p.txns) != 15 {
+			t.Errorf("%d transactions", len(p.txns))
+		}
+		for _, ops := range p.txns {
+			if len(ops) != 101 {
+				t.Errorf("a transaction of %d operations", len(ops))
+			}
+		}
+	})
+}
+
+func TestLargeValuesKeepTheBodyWithinItsLimit(t *testing.T) {
+	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
+		var units []store.Unit
+		for i := range 10 {
+			units = append(units, store.Unit{Lane: "m", Ops: []store.Op{store.Set(fmt.Sprint("v", i), make([]byte, 150_000), 0)}})
+		}
+		for _, o := range s.WriteGuarded(t.Context(), guard, units, 4) {
+			must(t, o.Err)
+		}
+		if len(p.txns) != 5 { // two of 200 KB in base64 each
+			t.Errorf("%d transactions", len(p.txns))
+		}
+	})
+}
+
+func TestAfterAGuardRefusalNothingMoreIsSent(t *testing.T) {
+	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
+		p.before = func(n int, _ []wire) (*http.Response, error) {
+			if n == 2 {
+				must(t, over(t, p.next).Put(context.Background(), "leader", []byte("stranger"), 0))
+			}
+			return nil, nil
+		}
+		var units []store.Unit
+		for i := range 127 * 6 {
+			units = append(units, unit("m", i))
+		}
+		out := s.WriteGuarded(t.Context(), guard, units, 4)
+		for i, o := range out {
+			switch n := i / 127; {
+			case n < 2:
+				must(t, o.Err)
+			case n == 2:
+				if r := refusal(t, o.Err, -1, "leader"); !r.Guard {
+					t.Errorf("unit %d: %v", i, o.Err)
+				}
+			default:
+				wantKind(t, o.Err, store.ErrNotSent, false)
+			}
+			if t.Failed() {
+				t.FailNow()
+			}
+		}
+		if len(p.txns) != 3 {
+			t.Errorf("%d transactions were sent", len(p.txns))
+		}
+	})
+}
+
+func TestARefusalElsewhereIsOfItsTransactionAloneAndNamesTheUnit(t *testing.T) {
+	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
+		must(t, s.Put(t.Context(), "a/m/00130", []byte("taken"), 0))
+		must(t, s.Put(t.Context(), "a/m/00140", []byte("taken"), 0))
+		var units []store.Unit
+		for i := range 127 * 3 {
+			units = append(units, unit("m", i))
+		}
+		for i, o := range s.WriteGuarded(t.Context(), guard, units, 4) {
+			switch {
+			case i/127 != 1:
+				must(t, o.Err)
+			case i == 130:
+				refusal(t, o.Err, 0, "a/m/00130")
+			case i == 140:
+				refusal(t, o.Err, 0, "a/m/00140")
+			default:
+				refusal(t, o.Err, -1, "a/m/00130")
+			}
+			if t.Failed() {
+				t.FailNow()
+			}
+		}
+		entries, _, err := s.List(t.Context(), "a/", store.Default)
+		if want := 127*2 + 2; err != nil || len(entries) != want {
+			t.Errorf("%d keys, want %d; error %v", len(entries), want, err)
+		}
+	})
+}
+
+func TestAfterAnUnknownOutcomeNothingMoreIsSent(t *testing.T) {
+	for name, fault := range map[string]struct {
+		do      func() (*http.Response, error)
+		kind    error
+		unknown bool
+	}{
+		"cut":     {func() (*http.Response, error) { return nil, io.ErrUnexpectedEOF }, store.ErrUnreachable, true},
+		"500":     {func() (*http.Response, error) { return answer(nil, 500, "rpc error: leadership lost"), nil }, store.ErrUnreachable, true},
+		"garbage": {func() (*http.Response, error) { return answer(nil, 200, "{}"), nil }, store.ErrUnreachable, true},
+		"429":     {func() (*http.Response, error) { return answer(nil, 429, ""), nil }, store.ErrUnreachable, false},
+		"403":     {func() (*http.Response, error) { return answer(nil, 403, "Permission denied"), nil }, store.ErrDenied, false},
+		"session": {func() (*http.Response, error) {
+			return answer(nil, 409, `{"Results":null,"Errors":[{"OpIndex":3,"What":"invalid session \"x\""}]}`), nil
+		}, store.ErrSessionGone, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
+				p.before = func(n int, _ []wire) (*http.Response, error) {
+					if n == 1 {
+						return fault.do()
+					}
+					return nil, nil
+				}
+				var units []store.Unit
+				for i := range 127 * 4 {
+					units = append(units, unit("m", i))
+				}
+				out := s.WriteGuarded(t.Context(), guard, units, 4)
+				must(t, out[126].Err)
+				wantKind(t, out[127].Err, fault.kind, fault.unknown)
+				wantKind(t, out[253].Err, fault.kind, fault.unknown)
+				wantKind(t, out[254].Err, store.ErrNotSent, false)
+				if len(p.txns) != 2 {
+					t.Errorf("%d transactions were sent", len(p.txns))
+				}
+			})
+		})
+	}
+}
+
+func TestABatchWaitsForWhatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var flying atomic.Int32
+		s := over(t, tripper(func(r *http.Request) (*http.Response, error) {
+			flying.Add(1)
+			defer flying.Add(-1)
+			return hang(r)
+		}))
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		var units []store.Unit
+		for m := range 6 {
+			for i := range 127 {
+				units = append(units, unit(fmt.Sprint("m", m), i))
+			}
+		}
+		out := s.WriteGuarded(ctx, store.CheckIndex("leader", 1), units, 4)
+		if n := flying.Load(); n != 0 {
+			t.Errorf("%d requests are still under way", n)
+		}
+		for i, o := range out {
+			if i < 4*127 {
+				wantKind(t, o.Err, store.ErrUnreachable, true)
+				if !errors.Is(o.Err, context.Canceled) {
+					t.Errorf("unit %d: %v", i, o.Err)
+				}
+			} else {
+				wantKind(t, o.Err, store.ErrNotSent, false)
+			}
+			if t.Failed() {
+				t.FailNow()
+			}
+		}
+	})
+}
+
+func TestAnInvalidUnitIsLeftOutAndTheOthersGo(t *testing.T) {
+	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
+		huge := store.Unit{Lane: "m"}
+		for i := range 128 {
+			huge.Ops = append(huge.Ops, store.Set(fmt.Sprint("h", i), nil, 0))
+		}
+		shared := unit("m", 9)
+		shared.Shared = []store.Op{store.Set("x", nil, 0)}
+		units := []store.Unit{unit("m", 1), huge, {Lane: "m"}, {Lane: "m", Ops: []store.Op{store.CheckNotExists("x")}}, {Lane: "m", Ops: []store.Op{store.Set("/x", nil, 0)}}, shared, unit("m", 2)}
+		out := s.WriteGuarded(t.Context(), guard, units, 4)
+		must(t, out[0].Err)
+		must(t, out[6].Err)
+		for _, o := range out[1:6] {
+			wantKind(t, o.Err, store.ErrInvalid, false)
+		}
+		if out := s.WriteGuarded(t.Context(), store.Op{}, units[:1], 4); !errors.Is(out[0].Err, store.ErrInvalid) {
+			t.Errorf("without a guard: %v", out[0].Err)
+		}
+		if out := s.WriteGuarded(t.Context(), guard, nil, 4); len(out) != 0 {
+			t.Errorf("without units: %v", out)
+		}
+	})
+}
+
+func TestAPanicInTheTransportReachesTheCaller(t *testing.T) {
+	s := over(t, tripper(func(*http.Request) (*http.Response, error) { panic("transport") }))
+	defer func() {
+		if got := recover(); got != "transport" {
+			t.Errorf("recovered %v", got)
+		}
+	}()
+	s.WriteGuarded(t.Context(), store.CheckIndex("leader", 1), []store.Unit{unit("m", 1)}, 2)
+	t.Error("returned")
+}
+
+// Whatever the units are, each of them is applied whole, once, in the order
+// of its lane, within the limits.
+func TestAnyBatchIsAppliedWholeAndInOrder(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		type plan struct{ lane, ops, size, shared int }
+		plans := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) plan {
+			return plan{rapid.IntRange(0, 5).Draw(rt, "lane"), rapid.IntRange(1, 60).Draw(rt, "ops"), rapid.SampledFrom([]int{0, 0, 0, 0, 0, 6000}).Draw(rt, "size"), rapid.IntRange(0, 3).Draw(rt, "shared")}
+		}), 0, 25).Draw(rt, "units")
+		inFlight := rapid.IntRange(1, 5).Draw(rt, "in flight")
+		var problem string
+		var units []store.Unit
+		synctest.Test(t, func(t *testing.T) {
+			consul := devconsul.New(devconsul.Config{})
+			defer consul.Close()
+			guard := guarded(t, over(t, consul.RoundTripper()))
+			p := &spy{next: consul.RoundTripper()}
+			p.before = func(n int, _ []wire) (*http.Response, error) {
+				time.Sleep(time.Duration(1+n%3) * time.Millisecond)
+				return nil, nil
+			}
+			for i, pl := range plans {
+				u := store.Unit{Lane: fmt.Sprint("m", pl.lane)}
+				for j := range pl.shared {
+					u.Shared = append(u.Shared, store.CheckNotExists(fmt.Sprintf("never/%s/%d", u.Lane, j)))
+				}
+				for j := range pl.ops {
+					u.Ops = append(u.Ops, store.Create(fmt.Sprintf("%s/%03d/%02d", u.Lane, i, j), make([]byte, pl.size)))
+				}
+				units = append(units, u)
+			}
+			for i, o := range over(t, p).WriteGuarded(t.Context(), guard, units, inFlight) {
+				if o.Err != nil || len(o.Result.Entries) != len(units[i].Ops) {
+					problem = fmt.Sprintf("unit %d: %d entries, error %v", i, len(o.Result.Entries), o.Err)
+					return
+				}
+			}
+			if p.most > inFlight {
+				problem = fmt.Sprintf("%d in flight", p.most)
+			}
+			lanes := map[string][]string{}
+			for _, ops := range p.txns {
+				seen := map[string]bool{}
+				for _, op := range ops {
+					if seen[op.Key] {
+						problem = fmt.Sprintf("%s twice in a transaction", op.Key)
+					}
+					seen[op.Key] = true
+					if lane, _, ok := strings.Cut(op.Key, "/"); ok && op.Verb == "cas" {
+						lanes[lane] = append(lanes[lane], op.Key)
+					}
+				}
+			}
+			for lane, keys := range lanes {
+				if !slices.IsSorted(keys) {
+					problem = fmt.Sprintf("lane %s is out of order: %v", lane, keys)
+				}
+			}
+		})
+		if problem != "" {
+			rt.Fatal(problem)
+		}
+	})
+}

@@ -1,0 +1,197 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/store"
+)
+
+func TestAnEmptyValueIsAValueAndAMissingKeyIsNotFound(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
+		kv := s.KV()
+		_, err := kv.Get(t.Context(), "cfg/k")
+		wantKind(t, err, store.ErrNotFound, false)
+		must(t, kv.Put(t.Context(), "cfg/k", nil))
+		v, err := kv.Get(t.Context(), "cfg/k")
+		if err != nil || v == nil || len(v) != 0 {
+			t.Errorf("value %v, error %v", v, err)
+		}
+		must(t, kv.Delete(t.Context(), "cfg/k"))
+		must(t, kv.Delete(t.Context(), "cfg/k"))
+		_, err = kv.Get(t.Context(), "cfg/k")
+		wantKind(t, err, store.ErrNotFound, false)
+	})
+}
+
+func TestValuesUpToConsulsLimitAreWritten(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
+		kv := s.KV()
+		for _, n := range []int{1, 392_000, 393_000, 400_000, store.MaxValueBytes} {
+			value := bytes.Repeat([]byte{byte(n)}, n)
+			must(t, kv.Put(t.Context(), "k", value))
+			if got, err := kv.Get(t.Context(), "k"); err != nil || !bytes.Equal(got, value) {
+				t.Errorf("%d bytes: got %d, error %v", n, len(got), err)
+			}
+		}
+		wantKind(t, kv.Put(t.Context(), "k", make([]byte, store.MaxValueBytes+1)), store.ErrInvalid, false)
+		wantKind(t, kv.Put(t.Context(), "a//b", nil), store.ErrInvalid, false)
+	})
+}
+
+func TestCallsLastThroughAnOutage(t *testing.T) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+		must(t, s.Put(t.Context(), "k", []byte("v"), 0))
+		consul.ElectionStart()
+		time.AfterFunc(20*time.Second, consul.ElectionEnd)
+		start := time.Now()
+		v, err := s.KV().Get(t.Context(), "k")
+		if err != nil || string(v) != "v" {
+			t.Errorf("value %q, error %v", v, err)
+		}
+		if took := time.Since(start); took < 20*time.Second || took > 26*time.Second {
+			t.Errorf("took %v", took)
+		}
+		consul.ElectionStart()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err = s.KV().Put(ctx, "k", []byte("w"))
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, store.ErrUnreachable) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// lossy loses the answers, or holds back the requests, of the writes it is
+// told to.
+type lossy struct {
+	consul http.RoundTripper
+	lose   int // the answers of the next writes are lost
+	hold   int // the next writes are held back, and their senders told that they failed
+	held   []*http.Request
+}
+
+func (l *lossy) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet {
+		return l.consul.RoundTrip(r)
+	}
+	if l.hold > 0 {
+		l.hold--
+		data, _ := io.ReadAll(r.Body)
+		late := r.Clone(context.Background())
+		late.Body = io.NopCloser(bytes.NewReader(data))
+		l.held = append(l.held, late)
+		return nil, io.ErrUnexpectedEOF
+	}
+	resp, err := l.consul.RoundTrip(r)
+	if l.lose > 0 {
+		l.lose--
+		return nil, io.ErrUnexpectedEOF
+	}
+	return resp, err
+}
+
+func (l *lossy) arrive(t *testing.T) {
+	t.Helper()
+	for _, r := range l.held {
+		resp, err := l.consul.RoundTrip(r)
+		must(t, err)
+		resp.Body.Close()
+	}
+	l.held = nil
+}
+
+func TestALostAnswerCountsWhenTheValueIsInPlace(t *testing.T) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
+		l := &lossy{consul: consul.RoundTripper(), lose: 1}
+		kv := over(t, l).KV()
+		must(t, kv.Put(t.Context(), "k", []byte("v")))
+		if v, err := kv.Get(t.Context(), "k"); err != nil || string(v) != "v" {
+			t.Errorf("value %q, error %v", v, err)
+		}
+		l.lose = 1
+		must(t, kv.Delete(t.Context(), "k"))
+		_, err := kv.Get(t.Context(), "k")
+		wantKind(t, err, store.ErrNotFound, false)
+	})
+}
+
+func TestALateCopyOfAPutOrDeleteChangesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
+		l := &lossy{consul: consul.RoundTripper()}
+		kv := over(t, l).KV()
+		for _, large := range []int{0, 400_000} {
+			pad := bytes.Repeat([]byte{'.'}, large)
+			must(t, kv.Put(t.Context(), "k", append([]byte("0"), pad...)))
+			l.hold = 2
+			must(t, kv.Put(t.Context(), "k", append([]byte("1"), pad...)))
+			must(t, kv.Put(t.Context(), "k", append([]byte("2"), pad...)))
+			if len(l.held) != 2 {
+				t.Fatalf("%d requests held back", len(l.held))
+			}
+			l.arrive(t)
+			if v, err := kv.Get(t.Context(), "k"); err != nil || v[0] != '2' {
+				t.Errorf("value %.3q, error %v", v, err)
+			}
+		}
+		l.hold = 1
+		must(t, kv.Delete(t.Context(), "k"))
+		must(t, kv.Put(t.Context(), "k", []byte("new")))
+		l.arrive(t)
+		if v, err := kv.Get(t.Context(), "k"); err != nil || string(v) != "new" {
+			t.Errorf("value %q, error %v", v, err)
+		}
+	})
+}
+
+func TestConcurrentWritersAllFinishAndOneValueIsWhole(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				for j := range 5 {
+					if err := s.KV().Put(context.Background(), "k", []byte(fmt.Sprint(i, " ", j))); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		v, err := s.KV().Get(t.Context(), "k")
+		var i, j int
+		if n, _ := fmt.Sscanf(string(v), "%d %d", &i, &j); err != nil || n != 2 {
+			t.Errorf("value %q, error %v", v, err)
+		}
+	})
+}
+
+func TestAWriteThatIsAlwaysRefusedEndsWithItsContextAndDoesNotSpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		consul := devconsul.New(devconsul.Config{})
+		defer consul.Close()
+		writes := 0
+		s := over(t, tripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPut {
+				writes++
+				return answer(r, 409, `{"Results":null,"Errors":[{"OpIndex":0,"What":"failed to set key, index is stale"}]}`), nil
+			}
+			return consul.RoundTripper().RoundTrip(r)
+		}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := s.KV().Put(ctx, "k", []byte("v"))
+		wantKind(t, err, store.ErrRefused, false)
+		if !errors.Is(err, context.DeadlineExceeded) || writes < 5 || writes > 30 {
+			t.Errorf("%d writes, error %v", writes, err)
+		}
+	})
+}
