@@ -52,7 +52,7 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 			continue
 		}
 		if n := len(a.ledger.members[id]); n > 0 {
-			a.log.Info("member-vanished", "member", id, "items", n, "taken_over_in", max(a.Grace, ack.TTL).String())
+			a.log.Info("member-vanished", "vanished", id, "items", n, "taken_over_in", max(a.Grace, ack.TTL).String())
 		}
 	}
 	return again, nil

@@ -78,6 +78,7 @@ func (a *assigner) work(ctx context.Context) error {
 	var timer alarm
 	defer timer.stop()
 	fresh := false // the ledger is of this epoch
+	a.changed()
 	// What an earlier incarnation had under way may still arrive.
 	if err := a.newEpoch(ctx); err != nil {
 		return err

@@ -137,7 +137,9 @@ type KV struct{ kv *store.KV }
 func (k KV) Get(ctx context.Context, key string) ([]byte, error) { return k.kv.Get(ctx, key) }
 
 // Put writes a key and returns when Consul has it.
-func (k KV) Put(ctx context.Context, key string, value []byte) error { return k.kv.Put(ctx, key, value) }
+func (k KV) Put(ctx context.Context, key string, value []byte) error {
+	return k.kv.Put(ctx, key, value)
+}
 
 // Delete deletes a key; one that does not exist is deleted already.
 func (k KV) Delete(ctx context.Context, key string) error { return k.kv.Delete(ctx, key) }

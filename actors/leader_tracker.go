@@ -197,7 +197,7 @@ func (a *leaderTracker) set(l messages.Leadership, why string) {
 	}
 	switch {
 	case l.Role == messages.Leading && old.Term != l.Term:
-		a.log.Info("became-leader", "member", a.ID, "term", l.Term)
+		a.log.Info("became-leader", "term", l.Term)
 	case l.Role == messages.Leading:
 		a.log.Info("new-epoch", "term", l.Term, "epoch", l.Epoch)
 	case l.Role == messages.Following && old.Leader != l.Leader:

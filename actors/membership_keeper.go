@@ -180,7 +180,7 @@ func (a *membershipKeeper) register(ctx context.Context, s messages.Session) (ti
 
 func (a *membershipKeeper) registered(s messages.Session, index, written uint64, clearAt time.Time) {
 	a.waiting = predecessorWait{}
-	attrs := []any{"member", a.ID, "session", s.ID, "index", index}
+	attrs := []any{"session", s.ID, "index", index}
 	if !clearAt.IsZero() {
 		attrs = append(attrs, "inherited_items_wait", time.Until(clearAt).Round(time.Millisecond).String())
 	}
@@ -247,7 +247,7 @@ func (a *membershipKeeper) goodbye(ctx context.Context) {
 		return
 	}
 	if n := a.holdings.Get().Active(); n > 0 {
-		a.log.Error("member-record-left", "member", a.ID, "still_running", n, "then", "its items stay until the session expires and the grace is over")
+		a.log.Error("member-record-left", "still_running", n, "then", "its items stay until the session expires and the grace is over")
 		return
 	}
 	key := a.keys.Member(a.ID)
@@ -259,7 +259,7 @@ func (a *membershipKeeper) goodbye(ctx context.Context) {
 	call, cancel := cleanup(ctx, goodbyeTimeout)
 	defer cancel()
 	if _, err := a.store.Txn(call, ops...); err != nil {
-		a.log.Warn("goodbye-failed", "member", a.ID, "err", err, "then", "its items move when its session is over and the grace has passed")
+		a.log.Warn("goodbye-failed", "err", err, "then", "its items move when its session is over and the grace has passed")
 	}
 	a.out.Set(messages.Membership{})
 }

@@ -98,7 +98,7 @@ func (a *membershipKeeper) predecessor(ctx context.Context, rec store.Entry, old
 	name := fmt.Sprintf("process %d on host %q (address %q, session %s)", r.Process.PID, r.Process.Host, r.Address, rec.Session)
 	switch alive {
 	case store.Dead:
-		a.log.Info("ending-predecessors-session", "member", a.ID, "predecessor", name)
+		a.log.Info("ending-predecessors-session", "predecessor", name)
 		if err := a.store.DestroySession(ctx, rec.Session); err != nil {
 			return time.Time{}, err
 		}
@@ -111,7 +111,7 @@ func (a *membershipKeeper) predecessor(ctx context.Context, rec store.Entry, old
 	// Consul's own starts that time anew.
 	limit := 4*a.inheritWait(old) + a.LockDelay + 5*time.Second
 	if a.waiting.session != rec.Session {
-		a.log.Info("waiting-for-predecessor", "member", a.ID, "predecessor", name, "until", "its session expires", "at_most", limit.String())
+		a.log.Info("waiting-for-predecessor", "predecessor", name, "until", "its session expires", "at_most", limit.String())
 	}
 	a.wait(rec.Session)
 	if waited := time.Since(a.waiting.since); waited > limit {

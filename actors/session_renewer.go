@@ -72,6 +72,10 @@ func (a *sessionRenewer) run(ctx context.Context) error {
 		default:
 			tries++
 			wait := ladder.NextBackOff()
+			if s.Lease.Valid(time.Now(), 0) {
+				// While there is a lease to be saved the ladder's long steps would waste it.
+				wait = min(wait, a.TTL/20)
+			}
 			a.store.Failed("session", err, wait)
 			due = time.Now().Add(wait)
 		}

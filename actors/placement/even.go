@@ -183,7 +183,7 @@ func (c *census) emitEven(plan *Plan, shares []share, pins []pin, grants, leaver
 			s := &shares[toGrant]
 			have := len(granted)
 			granted = granted[:have+int(s.grant)]
-			n := grantRun(granted[have:], items, i, toGrant, len(shares))
+			n := c.grantRun(granted[have:], i, toGrant)
 			granted = granted[:have+n]
 			s.grant -= int64(n)
 			decisions -= int64(n)
@@ -249,15 +249,18 @@ func nextDecision(items []Item, busy []bool) int {
 
 // grantRun grants the free items from i on to one member, until out is full or one comes that is pinned or has an owner. It returns
 // how many: at least one, as the caller has looked at the first.
-func grantRun(out []Move, items []Item, i, to, members int) int {
-	run := items[i:]
-	for k := range min(len(out), len(run)) {
-		if uint(run[k].Owner) < uint(members) || run[k].Pin != None {
+func (c *census) grantRun(out []Move, i, to int) int {
+	run := c.items[i:]
+	out = out[:min(len(out), len(run))]
+	members := uint(len(c.members))
+	all := c.free == int64(len(c.items)) // no need to look
+	for k := range out {
+		if !all && (uint(run[k].Owner) < members || run[k].Pin != None) {
 			return k
 		}
 		out[k] = Move{Item: int32(i + k), From: None, To: int32(to), Reason: New}
 	}
-	return min(len(out), len(run))
+	return len(out)
 }
 
 func (c *census) emitPinned(plan *Plan, p pin, granted, left []Move, excess []uint64) (_, _ []Move) {

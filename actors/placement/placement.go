@@ -213,6 +213,14 @@ func takeCensus(members []Member, items []Item) *census {
 		}
 		if len(c.loose) <= maxLoose {
 			c.loose = append(c.loose, int32(i-1))
+		} else if it.Pin == None && uint32(o) >= uint32(len(c.held)) {
+			// Many are free, as before the first plan: add up runs here too.
+			start := i - 1
+			for i < len(items) && uint32(items[i].Owner) >= uint32(len(c.held)) && items[i].Weight == raw && items[i].Pin == None {
+				i++
+			}
+			free += i - start
+			continue
 		}
 		switch {
 		case it.Pin != None:

@@ -1,0 +1,272 @@
+package actors_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/hashicorp/consul/api"
+)
+
+// cluster is members on an embedded Consul, in virtual time. It holds every run
+// to the first two invariants: no item is worked on by two members at once, and
+// the tokens of an item rise.
+type cluster struct {
+	t       *testing.T
+	consul  *devconsul.Server
+	client  *api.Client
+	store   *store.Store
+	log     *slog.Logger
+	members map[string]*member
+
+	mu      sync.Mutex
+	running map[string]string // item -> member
+	tokens  map[string]uint64
+	starts  map[string]int
+	leading map[string]int
+	faults  []string
+}
+
+type member struct {
+	id     string
+	c      *actors.Coordinator
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+	net    *network
+}
+
+func newCluster(t *testing.T) *cluster {
+	c := &cluster{
+		t: t, consul: devconsul.New(devconsul.Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), NoJitter: true}),
+		members: map[string]*member{}, running: map[string]string{}, tokens: map[string]uint64{}, starts: map[string]int{}, leading: map[string]int{},
+	}
+	c.client = c.consul.Client()
+	c.log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: shortTime}))
+	s, err := store.New(store.Config{Client: c.client, Service: "demo", Logger: c.log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.store = s
+	return c
+}
+
+func shortTime(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.String("t", a.Value.Time().Format("05.000"))
+	}
+	return a
+}
+
+// run plays f in a bubble with a new cluster and stops everything at its end.
+func run(t *testing.T, f func(c *cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		defer func() {
+			for _, id := range slices.Sorted(maps.Keys(c.members)) {
+				c.members[id].cancel()
+			}
+			for _, m := range c.members {
+				<-m.done
+			}
+			c.consul.Close()
+			c.verify()
+		}()
+		f(c)
+	})
+}
+
+func (c *cluster) verify() {
+	c.t.Helper()
+	for _, f := range c.faults {
+		c.t.Error(f)
+	}
+}
+
+type option func(*actors.Config)
+
+// start runs a member. Each plays a host of its own, so that nothing is known of
+// its predecessors but what Consul says; sameHost makes that known.
+func (c *cluster) start(id string, options ...option) *member {
+	c.t.Helper()
+	m := &member{id: id, done: make(chan struct{}), net: &network{to: c.consul.RoundTripper()}}
+	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: m.net.client()})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	cfg := actors.Config{
+		Service: "demo", ID: id, Client: client, Logger: c.log,
+		Process: &actors.Process{Instance: fmt.Sprintf("%s-%d", id, time.Now().UnixNano()), Host: id + ".test", BootID: id, PIDNamespace: "1", PID: 1, StartTime: 1},
+		Work:    func(ctx context.Context, item actors.Item) error { return c.work(ctx, m, item) },
+		Lead: func(ctx context.Context) error {
+			c.mu.Lock()
+			c.leading[id]++
+			c.mu.Unlock()
+			<-ctx.Done()
+			c.mu.Lock()
+			c.leading[id]--
+			c.mu.Unlock()
+			return nil
+		},
+	}
+	for _, o := range options {
+		o(&cfg)
+	}
+	m.c, err = actors.New(cfg)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	m.cancel = cancel
+	c.members[id] = m
+	go func() {
+		defer close(m.done)
+		m.err = m.c.Run(ctx)
+	}()
+	return m
+}
+
+// work is the work function of every test: it notes who runs what.
+func (c *cluster) work(ctx context.Context, m *member, item actors.Item) error {
+	c.mu.Lock()
+	if other, ok := c.running[item.ID]; ok {
+		c.faults = append(c.faults, fmt.Sprintf("I1: %s starts %s while %s works on it", m.id, item.ID, other))
+	}
+	if item.Token < c.tokens[item.ID] {
+		c.faults = append(c.faults, fmt.Sprintf("I2: token of %s fell from %d to %d at %s", item.ID, c.tokens[item.ID], item.Token, m.id))
+	}
+	c.running[item.ID], c.tokens[item.ID] = m.id, item.Token
+	c.starts[item.ID]++
+	c.mu.Unlock()
+	<-ctx.Done()
+	c.mu.Lock()
+	delete(c.running, item.ID)
+	c.mu.Unlock()
+	return ctx.Err()
+}
+
+// stop ends a member cleanly and waits for it.
+func (c *cluster) stop(id string) {
+	c.t.Helper()
+	m := c.members[id]
+	m.cancel()
+	<-m.done
+	if m.err != nil {
+		c.t.Errorf("%s stopped with %v", id, m.err)
+	}
+	delete(c.members, id)
+}
+
+// kill ends a member as kill -9 does: from now on nothing that it sends arrives.
+func (c *cluster) kill(id string) {
+	m := c.members[id]
+	m.net.cut(errors.New("killed"))
+	c.mu.Lock()
+	for item, at := range c.running {
+		if at == id {
+			delete(c.running, item) // its work died with it
+		}
+	}
+	c.mu.Unlock()
+	m.cancel()
+	<-m.done
+	delete(c.members, id)
+}
+
+func (c *cluster) items(n int) []string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("device_group_%04d", i+1)
+	}
+	return ids
+}
+
+// addWork writes items as a user would.
+func (c *cluster) addWork(ids ...string) {
+	c.t.Helper()
+	for _, id := range ids {
+		if err := c.store.Put(c.t.Context(), c.store.Keys().WorkItem(id), []byte("payload of "+id), 0); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+func (c *cluster) removeWork(ids ...string) {
+	c.t.Helper()
+	for _, id := range ids {
+		if err := c.store.Delete(c.t.Context(), c.store.Keys().WorkItem(id)); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// loads counts the items that each member works on now.
+func (c *cluster) loads() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	loads := map[string]int{}
+	for id := range c.members {
+		loads[id] = 0
+	}
+	for _, m := range c.running {
+		loads[m]++
+	}
+	return loads
+}
+
+func (c *cluster) totalStarts() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, s := range c.starts {
+		n += s
+	}
+	return n
+}
+
+// await waits in virtual time until ok holds; it fails the test after limit.
+func (c *cluster) await(what string, limit time.Duration, ok func() bool) time.Duration {
+	c.t.Helper()
+	start := time.Now()
+	for !ok() {
+		if time.Since(start) > limit {
+			c.t.Fatalf("not within %v: %s; loads %v", limit, what, c.loads())
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return time.Since(start)
+}
+
+// balanced tells whether total items run, shared out with a spread of one at most.
+func (c *cluster) balanced(total int) func() bool {
+	return func() bool {
+		sum, least, most := 0, 1<<30, 0
+		for _, n := range c.loads() {
+			sum, least, most = sum+n, min(least, n), max(most, n)
+		}
+		return sum == total && most-least <= 1
+	}
+}
+
+func (c *cluster) leader() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, n := range c.leading {
+		if n > 0 {
+			return id
+		}
+	}
+	return ""
+}

@@ -1,0 +1,450 @@
+package actors_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+)
+
+// The life of a cluster: members come, go, die and come back.
+
+func three(c *cluster, items int) {
+	c.t.Helper()
+	c.addWork(c.items(items)...)
+	for _, id := range []string{"n1", "n2", "n3"} {
+		c.start(id)
+	}
+	c.await("the items shared out", 20*time.Second, c.balanced(items))
+	c.await("settled", 20*time.Second, func() bool { return c.members[c.leader()].c.Plan().Get().Settled })
+}
+
+func TestThreeMembersShareTheWorkOut(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 100)
+		for id, n := range c.loads() {
+			if n != 33 && n != 34 {
+				t.Errorf("%s runs %d items, want 33 or 34", id, n)
+			}
+		}
+		if n := c.totalStarts(); n != 100 {
+			t.Errorf("%d starts for 100 items: some moved although nothing had changed", n)
+		}
+	})
+}
+
+func TestAJoinerGetsItsShareAndNothingElseMoves(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 100)
+		c.start("n4")
+		c.await("four members with 25 each", 20*time.Second, c.balanced(100))
+		if n := c.totalStarts() - 100; n != 25 {
+			t.Errorf("%d moves for a joiner's share of 25", n)
+		}
+	})
+}
+
+func TestALeaverHandsOverAtOnce(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 99)
+		leader := c.leader()
+		for _, id := range []string{"n1", "n2", "n3"} {
+			if id != leader {
+				c.stop(id)
+				took := c.await("its items elsewhere", 3*time.Second, c.balanced(99))
+				t.Logf("%s's items run elsewhere after %v", id, took)
+				break
+			}
+		}
+		if n := c.totalStarts() - 99; n != 33 {
+			t.Errorf("%d moves for a leaver's 33 items", n)
+		}
+	})
+}
+
+func TestALeaderThatLeavesHandsOverAtOnce(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 99)
+		c.stop(c.leader())
+		took := c.await("its items elsewhere", 3*time.Second, c.balanced(99))
+		t.Logf("the leader's items run elsewhere after %v", took)
+		if n := c.totalStarts() - 99; n != 33 {
+			t.Errorf("%d moves for a leaver's 33 items", n)
+		}
+	})
+}
+
+func TestAKilledLeadersItemsAreTakenOverAfterSessionAndGrace(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 99)
+		c.kill(c.leader())
+		took := c.await("its items elsewhere", 45*time.Second, c.balanced(99))
+		t.Logf("taken over after %v", took)
+		// 2 x TTL for the session, lock-delay, the grace, merging and soak.
+		if least := 20 * time.Second; took < least {
+			t.Errorf("taken over after %v: before the session and the grace can have ended", took)
+		}
+		if n := c.totalStarts() - 99; n != 33 {
+			t.Errorf("%d moves for a dead member's 33 items", n)
+		}
+	})
+}
+
+func TestAMemberRestartedUnderItsIdResumesWithNoMove(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 99)
+		victim := "n1"
+		if c.leader() == victim {
+			victim = "n2"
+		}
+		was := *c.members[victim].c.Settings().Process
+		c.kill(victim)
+		time.Sleep(2 * time.Second)
+		c.start(victim, func(cfg *actors.Config) {
+			cfg.Liveness = func(p actors.Process) actors.Liveness {
+				if p.Instance == was.Instance {
+					return actors.Dead
+				}
+				return actors.Unknown
+			}
+		})
+		took := c.await("its items again", 5*time.Second, c.balanced(99))
+		t.Logf("resumed after %v", took)
+		if n := c.totalStarts() - 99; n != 33 {
+			t.Errorf("%d starts to resume 33 items", n)
+		}
+		time.Sleep(time.Minute)
+		if n := c.totalStarts() - 99; n != 33 {
+			t.Errorf("%d starts in the end", n)
+		}
+	})
+}
+
+func TestASuccessorOfAFrozenPredecessorWaitsForItsLease(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 99)
+		victim := "n1"
+		if c.leader() == victim {
+			victim = "n2"
+		}
+		// Its session is ended early, and it does not learn of that: it is still within its lease.
+		frozen := c.members[victim]
+		session := frozen.c.Session().Get().ID
+		frozen.net.freeze()
+		if _, err := c.client.Session().Destroy(session, nil); err != nil {
+			t.Fatal(err)
+		}
+		delete(c.members, victim)
+		c.start(victim)
+		c.await("its items at its successor", 30*time.Second, c.balanced(99))
+		frozen.cancel()
+		frozen.net.thaw()
+		<-frozen.done
+		time.Sleep(30 * time.Second)
+		if !c.balanced(99)() {
+			t.Errorf("in the end: %v", c.loads())
+		}
+	})
+}
+
+func TestASecondProcessWithTheSameIdRefuses(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 9)
+		first := c.members["n1"]
+		second := c.start("n1", func(cfg *actors.Config) {
+			cfg.Liveness = func(actors.Process) actors.Liveness { return actors.Alive }
+		})
+		<-second.done
+		c.members["n1"] = first
+		if !errors.Is(second.err, actors.ErrIDTaken) || !strings.Contains(second.err.Error(), "n1.test") {
+			t.Errorf("the second ended with %v, want ErrIDTaken naming the first's host", second.err)
+		}
+		if n := c.totalStarts(); n != 9 {
+			t.Errorf("%d starts of 9 items: the second disturbed the first", n)
+		}
+	})
+}
+
+func TestASecondProcessOnAnotherHostRefusesInTheEnd(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 9)
+		first := c.members["n1"]
+		second := c.start("n1")
+		<-second.done
+		c.members["n1"] = first
+		if !errors.Is(second.err, actors.ErrIDTaken) {
+			t.Errorf("the second ended with %v, want ErrIDTaken", second.err)
+		}
+	})
+}
+
+func TestWorkAddedAndRemovedTakesEffect(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 30)
+		c.removeWork(c.items(30)[:10]...)
+		c.await("20 items", 10*time.Second, c.balanced(20))
+		c.addWork("extra_1", "extra_2")
+		c.await("22 items", 10*time.Second, c.balanced(22))
+	})
+}
+
+func TestConsulAbsentForFiveSecondsCostsNothing(t *testing.T) {
+	for _, phase := range []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second} {
+		run(t, func(c *cluster) {
+			three(c, 99)
+			time.Sleep(phase)
+			leader, term := c.leader(), c.members[c.leader()].c.Leadership().Get().Term
+			for _, m := range c.members {
+				m.net.cut(errors.New("connection refused"))
+			}
+			time.Sleep(5 * time.Second)
+			for _, m := range c.members {
+				m.net.cut(nil)
+			}
+			time.Sleep(30 * time.Second)
+			if n := c.totalStarts(); n != 99 || !c.balanced(99)() {
+				t.Errorf("phase %v: %d starts of 99 items, loads %v", phase, n, c.loads())
+			}
+			if l := c.members[leader].c.Leadership().Get(); l.Term != term {
+				t.Errorf("phase %v: the leadership was lost: %+v", phase, l)
+			}
+		})
+	}
+}
+
+func TestConsulFrozenForFiveSecondsCostsNothing(t *testing.T) {
+	for _, phase := range []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second} {
+		run(t, func(c *cluster) {
+			three(c, 99)
+			time.Sleep(phase)
+			leader, term := c.leader(), c.members[c.leader()].c.Leadership().Get().Term
+			for _, m := range c.members {
+				m.net.freeze()
+			}
+			time.Sleep(5 * time.Second)
+			for _, m := range c.members {
+				m.net.thaw()
+			}
+			time.Sleep(30 * time.Second)
+			if n := c.totalStarts(); n != 99 || !c.balanced(99)() {
+				t.Errorf("phase %v: %d starts of 99 items, loads %v", phase, n, c.loads())
+			}
+			if l := c.members[leader].c.Leadership().Get(); l.Term != term {
+				t.Errorf("phase %v: the leadership was lost: %+v", phase, l)
+			}
+		})
+	}
+}
+
+func TestWithoutConsulAllWorkStopsBeforeItsLeaseEndsAndComesBack(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 99)
+		var ends time.Time // the last lease's
+		for _, m := range c.members {
+			l := m.c.Session().Get().Lease
+			if e := l.Start.Add(l.TTL); e.After(ends) {
+				ends = e
+			}
+			m.net.cut(errors.New("connection refused"))
+		}
+		time.Sleep(time.Until(ends))
+		for id, n := range c.loads() {
+			if n != 0 {
+				t.Errorf("%s still works on %d items at the end of its lease", id, n)
+			}
+		}
+		time.Sleep(time.Minute - time.Until(ends))
+		for _, m := range c.members {
+			m.net.cut(nil)
+		}
+		took := c.await("all work again", 60*time.Second, c.balanced(99))
+		t.Logf("back after %v", took)
+	})
+}
+
+func TestAMemberJoinsWhenConsulAppears(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.addWork(c.items(3)...)
+		m := c.start("n1", func(cfg *actors.Config) {})
+		m.net.cut(errors.New("connection refused"))
+		time.Sleep(time.Minute)
+		m.net.cut(nil)
+		c.await("the items at the only member", 10*time.Second, c.balanced(3))
+	})
+}
+
+// A member that is idle holds three long polls and sends nothing but its renewal.
+func TestAnIdleMemberSendsNothingButItsRenewal(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 9)
+		var idle *member
+		for id, m := range c.members {
+			if id != c.leader() {
+				idle = m
+			}
+		}
+		time.Sleep(30 * time.Second)
+		idle.net.requests()
+		time.Sleep(10 * time.Minute)
+		renewals, others := 0, map[string]int{}
+		for call, n := range idle.net.requests() {
+			if strings.HasPrefix(call, "PUT /v1/session/renew/") {
+				renewals += n
+			} else {
+				others[call] = n
+			}
+		}
+		if renewals < 180 || renewals > 181 {
+			t.Errorf("%d renewals in 10 minutes, want one every 3.33 s", renewals)
+		}
+		if len(others) != 3 {
+			t.Errorf("besides its renewal it called %v, want its three long polls", others)
+		}
+		for call, n := range others {
+			if !strings.HasPrefix(call, "GET /v1/kv/") || n > 11 {
+				t.Errorf("%s: %d times in 10 minutes, want a long poll of a minute", call, n)
+			}
+		}
+	})
+}
+
+func TestWorkThatCrashesOrReturnsIsStartedAgainAndHurtsNobodyElse(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.addWork("crash", "panic", "return", "good")
+		var starts [3]atomic.Int32
+		c.start("n1", func(cfg *actors.Config) {
+			good := cfg.Work
+			cfg.Work = func(ctx context.Context, item actors.Item) error {
+				switch item.ID {
+				case "crash":
+					starts[0].Add(1)
+					return errors.New("cannot work")
+				case "panic":
+					starts[1].Add(1)
+					panic("at work")
+				case "return":
+					starts[2].Add(1)
+					return nil
+				}
+				return good(ctx, item)
+			}
+		})
+		time.Sleep(2 * time.Minute)
+		for i := range starts {
+			if n := starts[i].Load(); n < 8 || n > 60 {
+				t.Errorf("started %d times in two minutes: want again and again, with backoff", n)
+			}
+		}
+		if c.starts["good"] != 1 {
+			t.Errorf("good was started %d times", c.starts["good"])
+		}
+	})
+}
+
+func TestWorkThatIgnoresItsOrderToStopIsNotReleased(t *testing.T) {
+	run(t, func(c *cluster) {
+		release := make(chan struct{})
+		c.start("n1", func(cfg *actors.Config) {
+			cfg.Work = func(ctx context.Context, item actors.Item) error {
+				c.mu.Lock()
+				c.running[item.ID] = "n1"
+				c.mu.Unlock()
+				<-release
+				c.mu.Lock()
+				delete(c.running, item.ID)
+				c.mu.Unlock()
+				return nil
+			}
+		})
+		c.addWork(c.items(4)...)
+		c.await("n1 has all", 10*time.Second, func() bool { return c.loads()["n1"] == 4 })
+		c.start("n2")
+		time.Sleep(time.Minute)
+		if n := c.loads()["n2"]; n != 0 {
+			t.Errorf("n2 runs %d items that n1 never gave up", n)
+		}
+		close(release)
+		c.await("balance", 30*time.Second, func() bool { return c.loads()["n2"] == 2 })
+	})
+}
+
+func TestPayloadWeightAndTokenReachTheWork(t *testing.T) {
+	run(t, func(c *cluster) {
+		if err := c.store.Put(c.t.Context(), c.store.Keys().WorkItem("w"), []byte("hello"), 7); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan actors.Item, 1)
+		c.start("n1", func(cfg *actors.Config) {
+			cfg.Work = func(ctx context.Context, item actors.Item) error {
+				got <- item
+				<-ctx.Done()
+				return nil
+			}
+		})
+		item := <-got
+		m := c.members["n1"].c.Membership().Get()
+		if item.ID != "w" || string(item.Payload) != "hello" || item.Weight != 7 || item.Token <= m.Index {
+			t.Errorf("the work got %+v; the record's index is %d", item, m.Index)
+		}
+	})
+}
+
+func TestWaitForLeaderAndKV(t *testing.T) {
+	run(t, func(c *cluster) {
+		m := c.start("n1")
+		if id, err := m.c.WaitForLeader(c.t.Context()); id != "n1" || err != nil {
+			t.Errorf("leader %q, %v", id, err)
+		}
+		kv := m.c.KV()
+		if _, err := kv.Get(c.t.Context(), "a"); !errors.Is(err, actors.ErrNotFound) {
+			t.Errorf("get of a missing key: %v", err)
+		}
+		m.net.cut(errors.New("connection refused"))
+		time.AfterFunc(3*time.Second, func() { m.net.cut(nil) })
+		if err := kv.Put(c.t.Context(), "a", nil); err != nil {
+			t.Errorf("put across an outage: %v", err)
+		}
+		if v, err := kv.Get(c.t.Context(), "a"); err != nil || len(v) != 0 {
+			t.Errorf("an empty value: %q, %v", v, err)
+		}
+		if err := kv.Delete(c.t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
+		defer cancel()
+		m.net.freeze()
+		defer m.net.thaw()
+		if _, err := kv.Get(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("get of a frozen Consul: %v", err)
+		}
+	})
+}
+
+func TestNothingIsLeftInConsulAfterACleanStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		three(c, 10)
+		for id := range c.members {
+			c.stop(id)
+		}
+		entries, _, err := c.store.List(c.t.Context(), c.store.Keys().Root(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if _, ok := c.store.Keys().ParseWorkItem(e.Key); !ok {
+				t.Errorf("left behind: %s = %s", e.Key, e.Value)
+			}
+		}
+		if sessions, _, _ := c.client.Session().List(nil); len(sessions) != 0 {
+			t.Errorf("%d sessions left behind", len(sessions))
+		}
+		c.consul.Close()
+		c.verify()
+	})
+}

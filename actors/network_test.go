@@ -1,0 +1,79 @@
+package actors_test
+
+import (
+	"net/http"
+	"sync"
+)
+
+// network is one member's way to Consul, and where it is broken.
+type network struct {
+	to http.RoundTripper
+
+	mu    sync.Mutex
+	err   error         // every request is refused
+	mute  chan struct{} // requests are accepted and not answered until it is closed
+	count map[string]int
+}
+
+func (n *network) client() *http.Client { return &http.Client{Transport: n} }
+
+func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
+	n.mu.Lock()
+	err, mute := n.err, n.mute
+	if n.count == nil {
+		n.count = map[string]int{}
+	}
+	n.count[r.Method+" "+r.URL.Path]++
+	n.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if mute != nil {
+		select {
+		case <-mute:
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	resp, answerErr := n.to.RoundTrip(r)
+	n.mu.Lock()
+	err = n.err
+	n.mu.Unlock()
+	if err != nil { // cut off while it was under way: the answer does not arrive
+		if resp != nil {
+			resp.Body.Close()
+		}
+		return nil, err
+	}
+	return resp, answerErr
+}
+
+// cut refuses every request from now on; nil mends it.
+func (n *network) cut(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.err = err
+}
+
+// freeze accepts requests and answers none until thaw.
+func (n *network) freeze() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.mute = make(chan struct{})
+}
+
+func (n *network) thaw() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	close(n.mute)
+	n.mute = nil
+}
+
+// requests returns how often each call was made since the last time.
+func (n *network) requests() map[string]int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := n.count
+	n.count = nil
+	return c
+}
