@@ -78,7 +78,9 @@ func (s *Server) healthService(w http.ResponseWriter, r *http.Request) (any, err
 	}
 	var found []checkedService
 	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
-		watchAll(ws, st.services, st.checks, st.nodes)
+		// The index of the service rises with all that bears on it, so it is enough to watch that.
+		ch, _, _ := st.svcIndex.Root().GetWatch(treeKey(fold(name)))
+		ws.add(ch)
 		found = []checkedService{}
 		all := servicesNamed(st.services.Root(), name)
 		for _, svc := range all {

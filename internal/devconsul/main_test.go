@@ -2,31 +2,45 @@ package devconsul_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/hashicorp/consul/api"
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	os.Setenv("GODEBUG", "tracebacklabels=1")
+	goleak.VerifyTestMain(m)
+}
 
-// bubble runs f in virtual time against a fresh server.
-func bubble(t *testing.T, f func(t *testing.T, s *devconsul.Server, c *api.Client)) {
+// world is a fresh server and what a test does with it.
+type world struct {
+	*testing.T
+	s *devconsul.Server
+	c *api.Client
+}
+
+// bubble runs f in virtual time.
+func bubble(t *testing.T, f func(w world)) {
 	t.Helper()
 	bubbleWith(t, devconsul.Config{NoJitter: true}, f)
 }
 
-func bubbleWith(t *testing.T, cfg devconsul.Config, f func(t *testing.T, s *devconsul.Server, c *api.Client)) {
+func bubbleWith(t *testing.T, cfg devconsul.Config, f func(w world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := devconsul.New(cfg)
 		defer s.Close()
-		f(t, s, s.Client())
+		f(world{t, s, s.Client()})
 	})
 }
 
@@ -37,30 +51,115 @@ type answer struct {
 	body   string
 }
 
-func call(t *testing.T, s *devconsul.Server, method, path, body string) answer {
+func (a answer) index(t *testing.T) uint64 {
 	t.Helper()
-	req, err := http.NewRequestWithContext(context.Background(), method, "http://x"+path, strings.NewReader(body))
+	i, err := strconv.ParseUint(a.header.Get("X-Consul-Index"), 10, 64)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("X-Consul-Index: %v", err)
 	}
-	resp, err := s.RoundTripper().RoundTrip(req)
+	return i
+}
+
+func (w world) do(ctx context.Context, method, path, body string) (answer, error) {
+	w.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, "http://x"+path, strings.NewReader(body))
 	if err != nil {
-		t.Fatalf("%s %s: %v", method, path, err)
+		w.Fatal(err)
+	}
+	resp, err := w.s.RoundTripper().RoundTrip(req)
+	if err != nil {
+		return answer{}, err
 	}
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
 	}
-	return answer{resp.StatusCode, resp.Header, string(b)}
+	return answer{resp.StatusCode, resp.Header, string(b)}, nil
 }
 
-func must[T any](t *testing.T) func(T, any, error) T {
-	t.Helper()
-	return func(v T, _ any, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
+// call makes a request; calls is a list of "METHOD /path body".
+func (w world) call(line string) answer {
+	w.Helper()
+	f := strings.SplitN(line, " ", 3)
+	body := ""
+	if len(f) == 3 {
+		body = f[2]
 	}
+	a, err := w.do(context.Background(), f[0], f[1], body)
+	if err != nil {
+		w.Fatalf("%s: %v", line, err)
+	}
+	return a
+}
+
+// want makes a request and compares code and body.
+func (w world) want(line string, code int, body string) {
+	w.Helper()
+	if a := w.call(line); a.code != code || a.body != body {
+		w.Errorf("%s: got %d %q, want %d %q", line, a.code, a.body, code, body)
+	}
+}
+
+func (w world) session(body string) string {
+	w.Helper()
+	a := w.call("PUT /v1/session/create " + body)
+	var out struct{ ID string }
+	if err := json.Unmarshal([]byte(a.body), &out); err != nil || a.code != 200 {
+		w.Fatalf("session create %s: %d %s", body, a.code, a.body)
+	}
+	return out.ID
+}
+
+func (w world) key(key string) *api.KVPair {
+	w.Helper()
+	p, _, err := w.c.KV().Get(key, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return p
+}
+
+func (w world) alive(session string) bool {
+	w.Helper()
+	e, _, err := w.c.Session().Info(session, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return e != nil
+}
+
+func (w world) acquire(key, session string) bool {
+	w.Helper()
+	ok, _, err := w.c.KV().Acquire(&api.KVPair{Key: key, Session: session}, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return ok
+}
+
+// poll is a blocking query under way.
+type poll struct {
+	a    answer
+	err  error
+	took time.Duration
+	done chan struct{}
+}
+
+// watch starts a blocking query of a path at its present index and lets it block.
+func (w world) watch(ctx context.Context, path, wait string) *poll {
+	w.Helper()
+	sep := "?"
+	if strings.Contains(path, "?") {
+		sep = "&"
+	}
+	idx := w.call("GET " + path).header.Get("X-Consul-Index")
+	p := &poll{done: make(chan struct{})}
+	start := time.Now()
+	go func() {
+		defer close(p.done)
+		p.a, p.err = w.do(ctx, "GET", path+sep+"index="+idx+"&wait="+wait, "")
+		p.took = time.Since(start)
+	}()
+	synctest.Wait()
+	return p
 }
