@@ -276,8 +276,8 @@ func waitLastsAsAsked(e env) {
 	begin := time.Now()
 	pair, meta, err := e.client.KV().Get(e.prefix+"a", &api.QueryOptions{WaitIndex: index, WaitTime: wait})
 	e.must(err)
-	// A tenth of slack above, for a busy machine on top of the sixteenth.
-	if took := time.Since(begin); took < wait || took > wait+wait/16+wait/2 {
+	// Two seconds more, for a busy machine.
+	if took := time.Since(begin); took < wait || took > wait+wait/16+2*time.Second {
 		e.Errorf("took %v", took)
 	}
 	if pair == nil || meta.LastIndex != index {
@@ -368,15 +368,15 @@ func silentCheckEndsSession(e env) {
 	if !e.acquire(e.prefix+"lock", id) {
 		e.Fatal("not acquired")
 	}
-	e.must(e.client.Agent().PassTTL(name, ""))
 	begin := time.Now()
+	e.must(e.client.Agent().PassTTL(name, ""))
 	for e.get(e.prefix+"lock").Session != "" {
 		if time.Since(begin) > 8*time.Second {
 			e.Fatal("the session outlives its check")
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	if took := time.Since(begin); took < 900*time.Millisecond {
+	if took := time.Since(begin); took < time.Second {
 		e.Errorf("ended after %v, before the check's TTL", took)
 	}
 }

@@ -16,6 +16,9 @@ import (
 // settle is how long a background request gets to reach the server, and a wake-up that should not come to come.
 const settle = 150 * time.Millisecond
 
+// patience is how long a step with ~ is repeated.
+const patience = 10 * time.Second
+
 // runner plays one script against one server.
 type runner struct {
 	target     target
@@ -42,6 +45,7 @@ type pendingAnswer struct {
 type requestOptions struct {
 	captures [][2]string
 	shows    []string
+	repeat   bool
 }
 
 // play returns one answer for each step, normalised.
@@ -127,6 +131,8 @@ func (r *runner) step(ctx context.Context, st step) (string, error) {
 		switch {
 		case w[0] == '|':
 			opts.shows = append(opts.shows, w[1:])
+		case w == "~":
+			opts.repeat = true
 		case w[0] == '&':
 			background = w[1:]
 		case w[0] == '@':
@@ -140,18 +146,25 @@ func (r *runner) step(ctx context.Context, st step) (string, error) {
 			opts.captures = append(opts.captures, [2]string{name, path})
 		}
 	}
-	p := &pendingAnswer{done: make(chan struct{}), opts: opts}
-	send := func() {
-		defer close(p.done)
-		p.answer = r.target.do(ctx, word[0], word[1], header, body)
-	}
 	if background != "" {
+		p := &pendingAnswer{done: make(chan struct{}), opts: opts}
 		r.background[background] = p
-		go send()
+		go func() {
+			defer close(p.done)
+			p.answer = r.target.do(ctx, word[0], word[1], header, body)
+		}()
 		return "sent", nil
 	}
-	send()
-	return r.show(p.answer, opts)
+	if opts.repeat && *update {
+		time.Sleep(time.Second) // nothing to compare with yet
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		answer := r.target.do(ctx, word[0], word[1], header, body)
+		out, err := r.show(answer, opts)
+		if err != nil || !opts.repeat || *update || time.Now().After(deadline) || r.names.finish(out) == st.recorded {
+			return out, err
+		}
+	}
 }
 
 // do sends one request with nothing added: no redirects, no compression.

@@ -6,8 +6,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// poll asks until the answer is no, every 50 ms, and returns how long that took.
-func (e env) poll(limit time.Duration, still func() bool) time.Duration {
+// poll asks until the answer is no, every 50 ms.
+func (e env) poll(limit time.Duration, still func() bool) {
 	e.Helper()
 	begin := time.Now()
 	for still() {
@@ -16,7 +16,6 @@ func (e env) poll(limit time.Duration, still func() bool) time.Duration {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return time.Since(begin)
 }
 
 func (e env) alive(session string) bool {
@@ -28,14 +27,14 @@ func (e env) alive(session string) bool {
 
 // expired is when a session of 10 s ends that nobody renews, by Consul's multiplier of 2, seen by polling on a busy machine.
 const (
-	expiredFrom = 20*time.Second - 200*time.Millisecond
-	expiredTo   = 24 * time.Second
+	expiredFrom = 20 * time.Second
+	expiredTo   = 26 * time.Second
 )
 
 func sessionEndsAtTwiceTTL(e env) {
+	begin := time.Now() // before the server's own: the time seen is never shorter
 	keep := e.session(api.SessionEntry{TTL: "10s", LockDelay: time.Second})
 	remove := e.session(api.SessionEntry{TTL: "10s", LockDelay: time.Second, Behavior: api.SessionBehaviorDelete})
-	begin := time.Now()
 	if !e.acquire(e.prefix+"kept", keep) || !e.acquire(e.prefix+"removed", remove) {
 		e.Fatal("not acquired")
 	}
@@ -52,7 +51,7 @@ func sessionEndsAtTwiceTTL(e env) {
 	if e.alive(keep) {
 		e.Error("the session is still listed")
 	}
-	e.poll(3*time.Second, func() bool { return e.get(e.prefix+"removed") != nil })
+	e.poll(8*time.Second, func() bool { return e.get(e.prefix+"removed") != nil })
 	if _, _, err := e.client.Session().Renew(keep, nil); err != nil {
 		e.Error(err) // the client turns the 404 into a nil entry
 	}
@@ -66,13 +65,15 @@ func sessionEndsAtTwiceTTL(e env) {
 func renewalStartsAnew(e env) {
 	id := e.session(api.SessionEntry{TTL: "10s"})
 	time.Sleep(6 * time.Second)
+	begin := time.Now()
 	entry, _, err := e.client.Session().Renew(id, nil)
 	e.must(err)
 	if entry == nil || entry.TTL != "10s" {
 		e.Fatalf("renewed: %+v", entry)
 	}
-	if took := e.poll(expiredTo, func() bool { return e.alive(id) }); took < expiredFrom {
-		e.Errorf("ended %v after its renewal", took)
+	e.poll(expiredTo, func() bool { return e.alive(id) })
+	if took := time.Since(begin); took < expiredFrom {
+		e.Errorf("ended %v after its renewal, want 20 s", took)
 	}
 }
 
@@ -88,7 +89,7 @@ func lockDelayEnds(e env) {
 	e.must(err)
 	index := e.get(key).ModifyIndex
 	e.poll(8*time.Second, func() bool { return !e.acquire(key, two) })
-	if took := time.Since(before); took < 2*time.Second || took > 5*time.Second {
+	if took := time.Since(before); took < 2*time.Second || took > 8*time.Second {
 		e.Errorf("acquired after %v, want 2 s", took)
 	}
 	if pair := e.get(key); pair.ModifyIndex <= index || pair.LockIndex != 2 {
@@ -111,7 +112,7 @@ func deletedKeyAfterDelay(e env) {
 		e.Fatal("the key outlives its session")
 	}
 	e.poll(8*time.Second, func() bool { return !e.acquire(key, two) })
-	if took := time.Since(begin); took < time.Second || took > 4*time.Second {
+	if took := time.Since(begin); took < time.Second || took > 8*time.Second {
 		e.Errorf("acquired after %v, want 1 s", took)
 	}
 	if pair := e.get(key); pair.CreateIndex <= created || pair.LockIndex != 1 {
