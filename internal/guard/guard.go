@@ -134,6 +134,9 @@ func (g *Guard) Exec(ctx context.Context, s Spec) error {
 // submit hands the command to the guard process that is up, now or later.
 func (g *Guard) submit(ctx context.Context, s Spec) (*job, error) {
 	for {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("guard: command %q: not started: %w", s.Name, context.Cause(ctx))
+		}
 		g.mu.Lock()
 		l, up := g.link, g.up
 		g.mu.Unlock()
@@ -149,17 +152,11 @@ func (g *Guard) submit(ctx context.Context, s Spec) (*job, error) {
 				return j, nil
 			}
 			// It is on its way down and Run is about to say so: a moment's wait, not a loop.
-			select {
-			case <-l.unlinked:
-				continue
-			case <-ctx.Done():
-			}
-			return nil, fmt.Errorf("guard: command %q: not started: %w", s.Name, context.Cause(ctx))
+			up = l.unlinked
 		}
 		select {
 		case <-up:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("guard: command %q: not started: %w", s.Name, context.Cause(ctx))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -288,24 +289,35 @@ func TestStopIsKillAfterTheStopTimeout(t *testing.T) {
 	wantGone(t, pid)
 }
 
-// lineage is a shell with a child in its group, one in a session of its own, and one more in a
-// session of its own without the environment; all ignore SIGTERM when trap is "trap ” TERM;".
-func lineage(file, trap string) string {
+// family is a shell with a child in its group and one in a session of its own; all of them leave
+// their process id in file, the shell first, and ignore what trap says.
+func family(file, trap string) string {
 	return trap + `
 echo $$ >> ` + file + `
 sh -c 'echo $$ >> ` + file + `; sleep 1000; :' &
 setsid sh -c 'echo $$ >> ` + file + `; sleep 1001; :' &
-env -i ` + "PATH=$PATH" + ` setsid sh -c 'echo $$ >> ` + file + `; sleep 1002; :' &
 wait`
 }
 
+// lineage is a family of four: one more has a session of its own and no environment to know it by.
+func lineage(file, trap string) string {
+	return `env -i PATH="$PATH" setsid sh -c '` + trap + `echo $$ >> ` + file + `.unmarked; sleep 1002; :' &
+` + family(file, trap)
+}
+
+// lineagePIDs waits for all of a lineage; the first is the shell.
+func lineagePIDs(t *testing.T, file string) []int {
+	t.Helper()
+	return append(pids(t, file, 3), pids(t, file+".unmarked", 1)...)
+}
+
 func TestNothingOfACommandOutlivesItsStop(t *testing.T) {
-	for name, trap := range map[string]string{"obedient": "", "stubborn": "trap '' TERM;"} {
+	for name, trap := range map[string]string{"obedient": "", "stubborn": "trap \"\" TERM;"} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, guard.Config{StopTimeout: 200 * time.Millisecond})
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := f.exec(ctx, guard.Spec{Name: "w", Command: lineage(f.path("pids"), trap)})
-			all := pids(t, f.path("pids"), 4)
+			all := lineagePIDs(t, f.path("pids"))
 			cancel()
 			within(t, "the end", ended)
 			wantGone(t, all...)
@@ -329,8 +341,8 @@ while [ $(wc -l < ` + f.path("pids") + `) -lt 2 ]; do sleep 0.01; done; exit 5`}
 
 func TestALeaseThatEndsStopsTheWorkBeforeItsEnd(t *testing.T) {
 	f := start(t, guard.Config{})
-	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: lineage(f.path("pids"), "trap '' TERM;")})
-	all := pids(t, f.path("pids"), 4)
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: lineage(f.path("pids"), "trap \"\" TERM;")})
+	all := lineagePIDs(t, f.path("pids"))
 	until := time.Now().Add(900 * time.Millisecond)
 	f.g.Lease(until, 600*time.Millisecond)
 	e := exitError(t, within(t, "the end", ended))
@@ -367,7 +379,7 @@ func TestALeaseGivenUpStopsTheWorkAtOnce(t *testing.T) {
 func TestACleanEndLeavesNothing(t *testing.T) {
 	f := start(t, guard.Config{})
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: lineage(f.path("pids"), "")})
-	all := pids(t, f.path("pids"), 4)
+	all := lineagePIDs(t, f.path("pids"))
 	guardPID := parent(t, all[0])
 	if err := f.stop(); err != nil {
 		t.Errorf("Run: %v", err)
@@ -476,15 +488,15 @@ func startOwner(t *testing.T, command string) *owner {
 
 func TestADeadOwnersWorkIsStoppedInTime(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
-	o := startOwner(t, lineage(file, "trap '' TERM;"))
-	all := pids(t, file, 4)
+	o := startOwner(t, lineage(file, "trap \"\" TERM;"))
+	all := lineagePIDs(t, file)
 	guardPID := parent(t, all[0])
 	begin := time.Now()
 	if err := o.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the end of all", func() bool {
-		return !running(guardPID) && !running(all[0]) && !running(all[1]) && !running(all[2]) && !running(all[3])
+		return !slices.ContainsFunc(append(all, guardPID), running)
 	})
 	// The stop timeout is 1 s; the lease has 2 s at most.
 	if took := time.Since(begin); took > 2*time.Second {
@@ -494,15 +506,15 @@ func TestADeadOwnersWorkIsStoppedInTime(t *testing.T) {
 
 func TestAFrozenOwnersWorkEndsBeforeTheLease(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
-	o := startOwner(t, lineage(file, "trap '' TERM;"))
-	all := pids(t, file, 4)
+	o := startOwner(t, lineage(file, "trap \"\" TERM;"))
+	all := lineagePIDs(t, file)
 	guardPID := parent(t, all[0])
 	if err := o.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	frozen := time.Now()
 	eventually(t, "the end of the work", func() bool {
-		return !running(all[0]) && !running(all[1]) && !running(all[2]) && !running(all[3])
+		return !slices.ContainsFunc(all, running)
 	})
 	if took := time.Since(frozen); took > 2*time.Second {
 		t.Errorf("it took %v, longer than the lease", took)
@@ -524,8 +536,8 @@ func TestADeadGuardsWorkEndsWithIt(t *testing.T) {
 	f.g.Lease(time.Now().Add(time.Hour), time.Second)
 	ran := make(chan error, 1)
 	go func() { ran <- f.g.Run(t.Context()) }()
-	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: lineage(f.path("pids"), "trap '' TERM;")})
-	all := pids(t, f.path("pids"), 4)
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"), "trap \"\" TERM;")})
+	all := pids(t, f.path("pids"), 3)
 	guardPID := parent(t, all[0])
 	if err := syscall.Kill(guardPID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -534,8 +546,7 @@ func TestADeadGuardsWorkEndsWithIt(t *testing.T) {
 	if e := exitError(t, err); !errors.Is(err, guard.ErrLost) || e.Reason != guard.Lost {
 		t.Errorf("got %v, want ErrLost", err)
 	}
-	wantGone(t, all[:3]...) // the last one dropped the mark by which it could be known
-	_ = syscall.Kill(-all[3], syscall.SIGKILL)
+	wantGone(t, all...)
 	if err := within(t, "the end of Run", ran); !errors.Is(err, guard.ErrLost) {
 		t.Errorf("Run: got %v, want ErrLost", err)
 	}

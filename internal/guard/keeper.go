@@ -34,6 +34,9 @@ type keeper struct {
 	runs    map[uint64]*run
 	leaders map[int]*run // by process id, until reaped
 	closing bool         // the owner is gone
+	// unknown holds strays that carry no mark, and the commands that were ending when they turned
+	// up: one of those had them.
+	unknown map[int][]uint64
 }
 
 // run is one command: its process group, and whatever left it.
@@ -42,6 +45,7 @@ type run struct {
 	pgid       int
 	timeout    time.Duration
 	leaderGone bool
+	groupGone  bool // then its number may pass to others: never to be signalled again
 	status     syscall.WaitStatus
 	reason     Reason    // "" while it may run
 	killAt     time.Time // when stopping
@@ -50,7 +54,7 @@ type run struct {
 }
 
 func newKeeper(token string, emit func(event)) *keeper {
-	return &keeper{token: token, emit: emit, runs: map[uint64]*run{}, leaders: map[int]*run{}}
+	return &keeper{token: token, emit: emit, runs: map[uint64]*run{}, leaders: map[int]*run{}, unknown: map[int][]uint64{}}
 }
 
 // loop returns when cmds is closed and every command is gone.
@@ -62,7 +66,7 @@ func (k *keeper) loop(cmds <-chan command) {
 		k.reap()
 		k.enforce()
 		k.settleEnded()
-		if k.closing && len(k.runs) == 0 {
+		if k.closing && len(k.runs) == 0 && !k.killRest() {
 			return
 		}
 		timer.Reset(k.nextLook())
@@ -162,7 +166,9 @@ func (k *keeper) kill(r *run) {
 
 // signal reaches the whole group at once: none escapes by forking meanwhile.
 func (k *keeper) signal(r *run, sig syscall.Signal) {
-	_ = syscall.Kill(-r.pgid, sig) // the group may be gone: then there is nothing to do
+	if !r.groupGone {
+		_ = syscall.Kill(-r.pgid, sig) // it may have just gone: the next look finds out
+	}
 	if !r.leaderGone {
 		_ = syscall.Kill(r.pgid, sig) // it may have left its group
 	}
@@ -179,6 +185,7 @@ func (k *keeper) reap() {
 		if err != nil || pid <= 0 {
 			return
 		}
+		delete(k.unknown, pid)
 		r := k.leaders[pid]
 		if r == nil {
 			continue
@@ -211,23 +218,21 @@ func (k *keeper) enforce() {
 
 // settleEnded reports the commands of which nothing is left.
 func (k *keeper) settleEnded() {
-	ending := false
-	for _, r := range k.runs {
-		ending = ending || r.leaderGone
-	}
-	if !ending {
+	ending := k.ending()
+	if len(ending) == 0 {
 		return
 	}
 	left := k.chaseStrays()
-	for id, r := range k.runs {
-		if !r.leaderGone {
-			continue
+	for _, id := range ending {
+		r := k.runs[id]
+		if !r.groupGone {
+			probe := syscall.Signal(0)
+			if r.killed {
+				probe = syscall.SIGKILL // someone may have joined the group since
+			}
+			r.groupGone = errors.Is(syscall.Kill(-r.pgid, probe), syscall.ESRCH)
 		}
-		probe := syscall.Signal(0)
-		if r.killed {
-			probe = syscall.SIGKILL // someone may have joined the group since
-		}
-		if gone := errors.Is(syscall.Kill(-r.pgid, probe), syscall.ESRCH); !gone || left[id] {
+		if !r.groupGone || left[id] {
 			continue
 		}
 		delete(k.runs, id)
@@ -239,6 +244,17 @@ func (k *keeper) settleEnded() {
 	}
 }
 
+// ending lists the commands that ended themselves, with something of them perhaps left.
+func (k *keeper) ending() []uint64 {
+	var ids []uint64
+	for id, r := range k.runs {
+		if r.leaderGone {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // chaseStrays stops the processes that left their group and then lost their parent, so that they
 // became ours, and returns the runs that still have some. One that cannot be told to belong to a
 // running command is killed: nobody else would.
@@ -246,7 +262,9 @@ func (k *keeper) chaseStrays() map[uint64]bool {
 	left := map[uint64]bool{}
 	groups := map[int]bool{}
 	for _, r := range k.runs {
-		groups[r.pgid] = true
+		if !r.groupGone {
+			groups[r.pgid] = true
+		}
 	}
 	for _, pid := range children() {
 		if k.leaders[pid] != nil {
@@ -260,6 +278,12 @@ func (k *keeper) chaseStrays() map[uint64]bool {
 		r := k.runs[id]
 		switch {
 		case token != k.token || r == nil:
+			if _, seen := k.unknown[pid]; !seen {
+				k.unknown[pid] = k.ending()
+			}
+			for _, id := range k.unknown[pid] {
+				left[id] = true
+			}
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		case !r.leaderGone:
 			// Its command runs: it may keep its helpers.
@@ -277,9 +301,21 @@ func (k *keeper) chaseStrays() map[uint64]bool {
 	return left
 }
 
+// killRest kills whatever this process still is the parent of, and reports whether there was any.
+func (k *keeper) killRest() bool {
+	rest := children()
+	for _, pid := range rest {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	return len(rest) > 0
+}
+
 // nextLook is when the clocks and the groups have to be looked at again.
 func (k *keeper) nextLook() time.Duration {
 	if len(k.runs) == 0 {
+		if k.closing {
+			return groupCheck
+		}
 		return forever
 	}
 	next := leaseCheck
