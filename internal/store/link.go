@@ -12,6 +12,7 @@ import (
 // How often the same trouble may be logged.
 const (
 	unreachableEvery = 5 * time.Second
+	worthMentioning  = time.Second // shorter outages get no second line when the first was left out
 	deniedEvery      = 30 * time.Second
 )
 
@@ -29,13 +30,14 @@ type link struct {
 	failing    map[string]time.Time // what -> when its next try is due
 	since      time.Time
 	tries      int
-	lastLine   time.Time
+	lastLine   time.Time // of any outage: a link that flaps is no reason for more lines
+	announced  bool      // this outage has had its line
 	lastDenied time.Time
 }
 
 // Failed reports that what failed and will be tried again in retryIn. The
-// first failure of an outage is logged at once, with the others of the same
-// outage at most one line every 5 s; denied calls have a line of their own, at
+// first failure of an outage is logged at once, but never more than one line
+// every 5 s, however often the link comes and goes; denied calls have a line of their own, at
 // most every 30 s. Other kinds of error are none of the link's business.
 // Safe for concurrent use.
 func (s *Store) Failed(what string, err error, retryIn time.Duration) {
@@ -62,7 +64,7 @@ func (l *link) failed(what string, err error, retryIn time.Duration) {
 	defer l.mu.Unlock()
 	now := time.Now()
 	if !l.down.Load() {
-		l.failing, l.since, l.tries, l.lastLine = map[string]time.Time{}, now, 0, time.Time{}
+		l.failing, l.since, l.tries, l.announced = map[string]time.Time{}, now, 0, false
 		l.down.Store(true)
 	}
 	l.tries++
@@ -75,7 +77,7 @@ func (l *link) failed(what string, err error, retryIn time.Duration) {
 	if !l.lastLine.IsZero() && now.Sub(l.lastLine) < unreachableEvery {
 		return
 	}
-	l.lastLine = now
+	l.lastLine, l.announced = now, true
 	l.log.Warn("consul-unreachable", "addr", l.addr, "what", what, "err", err, "tries", l.tries, "retry_in", seconds(retryIn))
 }
 
@@ -95,7 +97,9 @@ func (l *link) succeeded(what string) {
 		return
 	}
 	l.down.Store(false)
-	l.log.Info("reconnected-to-consul", "addr", l.addr, "tries", l.tries, "outage", seconds(time.Since(l.since)))
+	if outage := time.Since(l.since); l.announced || outage >= worthMentioning {
+		l.log.Info("reconnected-to-consul", "addr", l.addr, "tries", l.tries, "outage", seconds(outage))
+	}
 }
 
 // overdue reports whether all that failed has been silent for so long that it

@@ -52,8 +52,9 @@ func pack(guard Op, units []Unit, bad func(unit int, err error)) []*packed {
 		for ; i < len(units) && units[i].Lane == lane; i++ {
 			e, err := encodeUnit(i, units[i])
 			if err == nil && !p.fresh().fits(e) {
-				err = invalid("guarded txn", "a unit of %d operations does not fit into one transaction (%d operations and %d bytes with the guard); make it smaller",
-					len(e.ops), MaxOps, MaxBodyBytes)
+				_, size, _ := p.fresh().cost(e, map[string][]byte{})
+				err = invalid("guarded txn", "a unit of %d operations and %d bytes does not fit into one transaction (%d operations and %d bytes with the guard and values in base64); make it smaller",
+					len(e.ops), size, MaxOps, MaxBodyBytes)
 			}
 			if err != nil {
 				bad(i, err)

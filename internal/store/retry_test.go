@@ -190,3 +190,24 @@ func TestTheAddressIsThatOfTheFailedRequest(t *testing.T) {
 		}
 	})
 }
+
+func TestALinkThatFlapsDoesNotFillTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, log := reporting(t, tripper(hang))
+		for range 100 {
+			s.Failed("get", errUnreachable, 50*time.Millisecond)
+			time.Sleep(50 * time.Millisecond)
+			s.Succeeded("get")
+			time.Sleep(50 * time.Millisecond)
+		}
+		if got := log.take(); len(got) != 4 { // 10 s: two outages are told, from beginning to end
+			t.Errorf("%d lines:\n%s", len(got), strings.Join(got, "\n"))
+		}
+		s.Failed("get", errUnreachable, time.Second)
+		time.Sleep(time.Second)
+		s.Succeeded("get")
+		if got := log.take(); len(got) == 0 || !strings.Contains(got[len(got)-1], "msg=reconnected-to-consul") {
+			t.Errorf("an outage of a second is not told: %q", got)
+		}
+	})
+}

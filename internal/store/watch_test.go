@@ -226,3 +226,28 @@ func TestAWatchSurvivesARestoreAndAnEmptyConsul(t *testing.T) {
 		}
 	})
 }
+
+// Not a wish but a fact, which is why every watched prefix has a sentinel.
+func TestAnEmptyPrefixIsWokenByItsNeighbours(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
+		txn(t, s, store.Set("a/1/", nil, 0), store.Set("a/3/", nil, 0))
+		w := s.WatchPrefix("a/2/")
+		next(t, w)
+		woken := 0
+		for i := range 20 {
+			time.AfterFunc(time.Second, func() { s.Put(context.Background(), fmt.Sprint("a/3/", i), nil, 0) })
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			if v, err := w.Next(ctx); err == nil && len(v.Entries) == 0 {
+				woken++
+			}
+			cancel()
+		}
+		if woken == 0 {
+			t.Error("never woken: the sentinel would not be needed")
+		}
+		must(t, s.Put(t.Context(), "a/2/", nil, 0))
+		next(t, w)
+		time.AfterFunc(time.Second, func() { s.Put(context.Background(), "a/3/last", nil, 0) })
+		quiet(t, w, time.Minute)
+	})
+}

@@ -1,0 +1,39 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/store"
+)
+
+// BenchmarkWriteGuarded writes 10,000 assignments of ten members, as a new
+// leader does, to the embedded server in the same process.
+func BenchmarkWriteGuarded(b *testing.B) {
+	var units []store.Unit
+	for m := range 10 {
+		for i := range 1000 {
+			a := store.Assignment{State: store.StateOwn, Session: "c0ffee00-0000-0000-0000-000000000000", Reason: "orphan"}
+			units = append(units, store.Unit{Lane: fmt.Sprint("m", m), Ops: []store.Op{store.Set(fmt.Sprintf("service/svc/assignments/m%d/item-%05d", m, i), a.Encode(), 0)}})
+		}
+	}
+	b.ReportAllocs()
+	for range b.N {
+		consul := devconsul.New(devconsul.Config{})
+		s, err := store.New(store.Config{Client: consul.Client(), Service: "svc"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		res, err := s.Txn(b.Context(), store.Set("leader", nil, 0))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, o := range s.WriteGuarded(b.Context(), store.CheckIndex("leader", res.Index), units, 4) {
+			if o.Err != nil {
+				b.Fatal(o.Err)
+			}
+		}
+		consul.Close()
+	}
+}
