@@ -130,12 +130,7 @@ func (m startMsg) apply(l *loop) {
 		return
 	}
 	c := l.add(m.def, true)
-	switch {
-	case l.sweeping || l.cooling > 0 && l.tree.Strategy != OneForOne:
-		if l.next == nil {
-			l.next = c
-		}
-	default:
+	if !l.rebuilding() {
 		l.start(c)
 	}
 	m.reply <- startReply{h: &Handle{l, c}}
@@ -168,10 +163,7 @@ func (m stopMsg) apply(l *loop) {
 	}
 	c.remove = true
 	l.ask(c)
-	switch {
-	case c.state == StateStuck:
-		l.answer(c, stuckError(lingering(c.abandoned())))
-	case !c.alive():
+	if !c.alive() {
 		l.drop(c)
 	}
 }

@@ -185,6 +185,46 @@ func TestStopOfAChildThatHangsNamesIt(t *testing.T) {
 	})
 }
 
+func TestStopOfATreeNamesTheStacksInside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		letGo := make(chan struct{})
+		r, g := startGroup(t, supervisor.Tree{})
+		mustStart(t, g, supervisor.Child{Name: "tree", Tree: &supervisor.Tree{Children: []supervisor.Child{hanging("x", letGo)}}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		s := stuckOf(t, g.Stop(ctx, "tree")).Children[0]
+		if s.Path != "root/tree" || !strings.Contains(s.Stack, "supervisor_test.hang+") || !strings.Contains(s.Stack, "root/tree/x") {
+			t.Errorf("%s:\n%s", s.Path, s.Stack)
+		}
+		close(letGo)
+		r.mustEnd(t)
+	})
+}
+
+func TestAFailingDynamicChildDoesNotMakeTheStartSkipAClosedGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		x := newActor(&j, "x")
+		open := make(chan struct{})
+		gate := supervisor.Child{Name: "gate", Gate: true, Run: func(ctx context.Context) error {
+			<-open
+			supervisor.Ready(ctx)
+			<-ctx.Done()
+			return nil
+		}}
+		r, g := startGroup(t, supervisor.Tree{Strategy: supervisor.RestForOne, Children: []supervisor.Child{gate, newActor(&j, "after").child()}})
+		mustStart(t, g, x.child())
+		x.now(boom)
+		time.Sleep(2 * time.Second)
+		close(open)
+		synctest.Wait()
+		got := j.take()
+		slices.Sort(got[2:])
+		want(t, got, "+x", "-x", "+after", "+x")
+		r.mustEnd(t)
+	})
+}
+
 func TestDoneIsClosedWhenAnAbandonedChildEndsAfterItsSupervisor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		letGo := make(chan struct{})

@@ -146,10 +146,7 @@ func (l *loop) finish() result {
 // advance does all that can be done now without waiting.
 func (l *loop) advance() {
 	for l.sweepOn() && !l.stopping {
-		if l.cooling > 0 && l.tree.Strategy != OneForOne {
-			return
-		}
-		if l.startOn() {
+		if l.rebuilding() || l.startOn() {
 			return
 		}
 	}
@@ -264,7 +261,7 @@ func (l *loop) drop(c *child) {
 	}
 	l.setState(c, StateStopped) // leaves the counters in order
 	l.deadlines.clear(c)
-	if l.next == c {
+	if l.next == c { // the links of a child that was unlinked grow stale
 		l.next = c.next
 	}
 	if l.sweep == c {

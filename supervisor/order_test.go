@@ -72,6 +72,31 @@ func TestGateHoldsTheNextSiblingBackUntilReady(t *testing.T) {
 	})
 }
 
+func TestAnOldIncarnationDoesNotOpenTheGateOfTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		var ctxs []context.Context
+		db := supervisor.Child{Name: "db", Gate: true, Backoff: every(time.Second), Run: func(ctx context.Context) error {
+			if ctxs = append(ctxs, ctx); len(ctxs) < 3 {
+				return errBoom
+			}
+			<-ctx.Done()
+			return nil
+		}}
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{db, newActor(&j, "web").child()}})
+		supervisor.Ready(ctxs[0]) // waits for its restart
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		supervisor.Ready(ctxs[1]) // the third runs
+		synctest.Wait()
+		want(t, j.take())
+		supervisor.Ready(ctxs[2])
+		synctest.Wait()
+		want(t, j.take(), "+web")
+		r.mustEnd(t)
+	})
+}
+
 func TestATreeIsReadyWhenItsChildrenAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal

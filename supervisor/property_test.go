@@ -267,6 +267,9 @@ func (w *witness) checkReport(r supervisor.Report, never bool) {
 			w.faultf("%s is %s after the end", r.Path, r.State)
 		}
 	}
+	if r.Restart == supervisor.Temporary && r.Incarnation > 1 {
+		w.faultf("%s is temporary and ran %d times", r.Path, r.Incarnation)
+	}
 	for _, c := range r.Children {
 		w.checkReport(c, never || r.Incarnation == 0)
 	}

@@ -1,6 +1,9 @@
 package supervisor
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // State of a child, or of a supervisor as its parent's child.
 type State string
@@ -87,10 +90,16 @@ type snapshot struct {
 	subs   map[int]*loop
 }
 
+// clone is for the last one, which is handed out more than once.
+func (s snapshot) clone() snapshot {
+	s.report.Children = slices.Clone(s.report.Children)
+	return s
+}
+
 type reportMsg struct{ reply chan snapshot }
 
 func (m reportMsg) apply(l *loop)  { m.reply <- l.snapshot() }
-func (m reportMsg) refuse(l *loop) { m.reply <- l.final }
+func (m reportMsg) refuse(l *loop) { m.reply <- l.final.clone() }
 
 // report is called from any goroutine: so no loop ever waits for another.
 func (l *loop) report() Report {
@@ -100,10 +109,9 @@ func (l *loop) report() Report {
 		s = <-m.reply
 	} else {
 		<-l.over
-		s = l.final
+		s = l.final.clone()
 	}
 	r := s.report
-	r.Children = append([]Report(nil), r.Children...)
 	for i, sub := range s.subs {
 		r.Children[i].Children = sub.report().Children
 	}
@@ -115,6 +123,9 @@ func (l *loop) snapshot() snapshot {
 		Name: l.path, Path: l.path, State: l.state(), Since: l.since,
 		Incarnation: l.incarnation, Ready: l.announce, Strategy: &l.tree.Strategy,
 	}}
+	if len(l.byName) > 0 {
+		s.report.Children = make([]Report, 0, len(l.byName))
+	}
 	for c := l.children.head; c != nil; c = c.next {
 		r := Report{
 			Name: c.def.Name, Path: c.path, State: c.state, Since: c.since, Incarnation: c.incarnation,

@@ -15,13 +15,10 @@ func (l *loop) stop() {
 }
 
 // beginSweep stops all children from position from on, in reverse. A sweep that
-// is under way is widened: it starts over at the end, where there is nothing
-// left to do.
+// is under way is widened (failures inside of it do not come here): it starts
+// over at the end, where there is nothing left to do.
 func (l *loop) beginSweep(from uint64) {
-	if !l.sweeping || from < l.from {
-		l.from = from
-	}
-	l.sweeping = true
+	l.from, l.sweeping = from, true
 	l.sweep = l.children.tail
 	if !l.tree.StopTogether {
 		return
@@ -29,6 +26,12 @@ func (l *loop) beginSweep(from uint64) {
 	for c := l.children.tail; c != nil && c.pos >= l.from; c = c.prev {
 		l.ask(c)
 	}
+}
+
+// rebuilding is the time from a failure that concerns a group to the group's
+// start.
+func (l *loop) rebuilding() bool {
+	return l.sweeping || l.cooling > 0 && l.tree.Strategy != OneForOne
 }
 
 // sweepOn goes on stopping and reports whether there is nothing left to stop.

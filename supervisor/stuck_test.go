@@ -91,8 +91,10 @@ func TestAChildThatWillNotStopIsNamedWithItsStackAndKeepsNobodyElse(t *testing.T
 			t.Errorf("the message does not name it: %v", err)
 		}
 		want(t, j.take(), "+first", "+last", "-last", "-first")
-		if s := r.find(t, "root/office/clerk").State; s != supervisor.StateStuck {
-			t.Errorf("state %s, want stuck", s)
+		for _, path := range []string{"root/office", "root/office/clerk"} {
+			if s := r.find(t, path).State; s != supervisor.StateStuck {
+				t.Errorf("state of %s is %s, want stuck", path, s)
+			}
 		}
 
 		// No second one runs beside it.
@@ -195,6 +197,34 @@ func TestATreeThatLeftAChildBehindIsNotRestarted(t *testing.T) {
 			t.Errorf("office is in incarnation %d", n)
 		}
 		close(letGo)
+	})
+}
+
+func TestATreeIsRestartedWhenTheChildItLeftBehindEndedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		letGo := make(chan struct{})
+		a := newActor(&j, "a")
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "office", Backoff: every(time.Minute), Tree: &supervisor.Tree{
+			MaxRestarts: 1, Children: []supervisor.Child{a.child(), {Name: "b", StopTimeout: time.Second, Run: func(ctx context.Context) error {
+				<-letGo
+				<-ctx.Done()
+				return nil
+			}}},
+		}}}})
+		a.now(boom)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		a.now(boom)
+		time.Sleep(30 * time.Second)
+		if s := r.find(t, "root/office").State; s != supervisor.StateBackoff {
+			t.Errorf("state %s, want backoff", s)
+		}
+		close(letGo)
+		time.Sleep(31 * time.Second)
+		synctest.Wait()
+		want(t, j.take(), "+a", "-a", "+a", "-a", "+a")
+		r.mustEnd(t)
 	})
 }
 
