@@ -23,7 +23,7 @@ build: ## build bin/coordd
 	go build -o bin/coordd ./cmd/coordd
 
 test: consul check ## vet, gofmt, and all tests with the race detector, a real Consul server included (PKG, RUN, TIMEOUT)
-	go test -race -timeout $(TIMEOUT) -run '$(RUN)' $(PKG)
+	go test -race -count=1 -timeout $(TIMEOUT) -run '$(RUN)' $(PKG)
 
 check: ## gofmt and go vet only
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \

@@ -25,7 +25,7 @@ if [ "${1:-}" != --path ] && [ ! -x "$out" ]; then
 	trap 'rm -f "$tmp"' EXIT
 	trap 'exit 1' HUP INT TERM
 	echo "building consul $version, once (some minutes, 180 MB): $out" >&2
-	(cd "$here" && GOFLAGS='' GOWORK=off CGO_ENABLED=0 go build -mod=readonly -trimpath -buildvcs=false -o "$tmp" github.com/hashicorp/consul) >&2
+	(cd "$here" && GOFLAGS='' GOWORK=off go build -mod=readonly -buildvcs=false -o "$tmp" github.com/hashicorp/consul) >&2
 	mv -f "$tmp" "$out"
 fi
 echo "$out"

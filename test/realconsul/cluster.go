@@ -34,6 +34,8 @@ type Options struct {
 	Servers int
 	// ACL turns access control on, with everything denied by default. Cluster.Token may do anything.
 	ACL bool
+	// TLS adds an HTTPS port that asks for a client certificate: see Server.HTTPSAddr and Cluster.TLS. HTTP stays.
+	TLS bool
 	// Config holds further settings of Consul's configuration file, by their names there; they win over the
 	// harness's own at the top level.
 	Config map[string]any
@@ -45,6 +47,8 @@ type Cluster struct {
 	Servers []*Server
 	// Token is the management token with ACL, otherwise empty. Clients from Client carry it.
 	Token string
+	// TLS names the files that a client of the HTTPS port needs; nil without Options.TLS.
+	TLS *TLSFiles
 
 	t      testing.TB
 	dir    string
@@ -85,6 +89,11 @@ func launch(o Options, dir string) (*Cluster, error) {
 	c := &Cluster{dir: dir}
 	if o.ACL {
 		c.Token = uuid()
+	}
+	if o.TLS {
+		if c.TLS, err = makeTLS(dir); err != nil {
+			return nil, err
+		}
 	}
 	for i := range o.Servers {
 		ports, err := takePorts()
@@ -147,6 +156,12 @@ func (s *Server) writeConfig(o Options) error {
 			"enabled": true, "default_policy": "deny",
 			"tokens": map[string]any{"initial_management": s.cluster.Token, "agent": s.cluster.Token},
 		}
+	}
+	if o.TLS {
+		config["ports"].(map[string]int)["https"] = s.ports.base + portHTTPS
+		config["tls"] = map[string]any{"https": map[string]any{
+			"ca_file": s.cluster.TLS.CA, "cert_file": s.cluster.TLS.Cert, "key_file": s.cluster.TLS.Key, "verify_incoming": true,
+		}}
 	}
 	maps.Copy(config, o.Config)
 	text, err := json.MarshalIndent(config, "", "  ")

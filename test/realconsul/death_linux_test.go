@@ -14,6 +14,7 @@ import (
 
 // A test process that is killed runs no clean-up: the kernel has to end its server.
 func TestNoServerOutlivesAKilledTest(t *testing.T) {
+	t.Parallel()
 	const env = "COORDD_REALCONSUL_VICTIM"
 	if os.Getenv(env) != "" {
 		c := realconsul.Start(t, realconsul.Options{})

@@ -4,6 +4,7 @@ package realconsul_test
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -34,6 +35,7 @@ func ready(t *testing.T, c *realconsul.Cluster) {
 }
 
 func TestAStartedServerTakesSessionsAndWritesAtOnce(t *testing.T) {
+	t.Parallel()
 	begin := time.Now()
 	c := realconsul.Start(t, realconsul.Options{})
 	t.Logf("ready after %v", time.Since(begin).Round(time.Millisecond))
@@ -56,6 +58,7 @@ func TestAStartedServerTakesSessionsAndWritesAtOnce(t *testing.T) {
 }
 
 func TestDataAndAddressSurviveStopAndKill(t *testing.T) {
+	t.Parallel()
 	c := realconsul.Start(t, realconsul.Options{})
 	s, client := c.Servers[0], c.Client()
 	addr := c.Addr()
@@ -84,6 +87,7 @@ func TestDataAndAddressSurviveStopAndKill(t *testing.T) {
 }
 
 func TestAFrozenServerAcceptsAndDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	c := realconsul.Start(t, realconsul.Options{})
 	s, client := c.Servers[0], c.Client()
 	put(t, client, "a", "1")
@@ -103,6 +107,7 @@ func TestAFrozenServerAcceptsAndDoesNotAnswer(t *testing.T) {
 }
 
 func TestThreeServersElectAnotherLeader(t *testing.T) {
+	t.Parallel()
 	begin := time.Now()
 	c := realconsul.Start(t, realconsul.Options{Servers: 3})
 	t.Logf("three ready after %v", time.Since(begin).Round(time.Millisecond))
@@ -129,6 +134,7 @@ func TestThreeServersElectAnotherLeader(t *testing.T) {
 }
 
 func TestWithACLOnlyTheTokenMayWrite(t *testing.T) {
+	t.Parallel()
 	c := realconsul.Start(t, realconsul.Options{ACL: true})
 	put(t, c.Client(), "a", "1")
 	anonymous, err := api.NewClient(&api.Config{Address: c.Addr(), HttpClient: c.Servers[0].HTTPClient()})
@@ -137,6 +143,27 @@ func TestWithACLOnlyTheTokenMayWrite(t *testing.T) {
 	}
 	if _, err := anonymous.KV().Put(&api.KVPair{Key: "a"}, nil); err == nil || !strings.Contains(err.Error(), "403") {
 		t.Fatalf("a write without a token: %v, want 403", err)
+	}
+}
+
+func TestWithTLSOnlyACertificateGetsIn(t *testing.T) {
+	t.Parallel()
+	c := realconsul.Start(t, realconsul.Options{TLS: true})
+	dial := func(tls api.TLSConfig) error {
+		transport := &http.Transport{}
+		t.Cleanup(transport.CloseIdleConnections)
+		client, err := api.NewClient(&api.Config{Address: c.Servers[0].HTTPSAddr(), Scheme: "https", Transport: transport, TLSConfig: tls})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.Status().Leader()
+		return err
+	}
+	if err := dial(api.TLSConfig{CAFile: c.TLS.CA, CertFile: c.TLS.Cert, KeyFile: c.TLS.Key}); err != nil {
+		t.Errorf("with a certificate: %v", err)
+	}
+	if err := dial(api.TLSConfig{CAFile: c.TLS.CA}); err == nil {
+		t.Error("got in without a certificate")
 	}
 }
 

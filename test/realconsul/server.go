@@ -21,6 +21,7 @@ const (
 	portHTTP = iota
 	portRPC
 	portSerf
+	portHTTPS
 )
 
 // Server is one Consul server. Its levers may be used from any goroutine; each reports a failure to the test as well as
@@ -38,6 +39,11 @@ type Server struct {
 // Addr is its HTTP address, host and port; it stays the same over restarts.
 func (s *Server) Addr() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports.base+portHTTP))
+}
+
+// HTTPSAddr is its HTTPS address with Options.TLS.
+func (s *Server) HTTPSAddr() string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports.base+portHTTPS))
 }
 
 // Client returns a client of this server, with the cluster's token. All clients of one server share their connections,
