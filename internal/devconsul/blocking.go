@@ -159,6 +159,8 @@ func (s *Server) read(ctx context.Context, q *query, run func(*state, *watchSet)
 		if q.stale {
 			lost = nil
 		}
+		s.blocked.Add(1)
+		over, aborted := false, false
 		select {
 		case <-ws.ch[0]:
 		case <-ws.ch[1]:
@@ -166,20 +168,32 @@ func (s *Server) read(ctx context.Context, q *query, run func(*state, *watchSet)
 		case <-ws.ch[3]:
 		case <-lost:
 		case <-st.abandoned:
-			return nil
 		case <-deadline:
-			return nil
+			over = true
 		case <-ctx.Done():
-			return errAborted
+			aborted = true
 		case <-s.closed:
+			aborted = true
+		}
+		s.blocked.Add(-1)
+		if aborted {
 			return errAborted
 		}
-		// A restore closes the watches as well; which of them woke us must not matter.
-		select {
-		case <-st.abandoned:
+		if over || isClosed(st.abandoned) {
 			return nil
-		default:
 		}
+	}
+}
+
+// Blocked returns how many blocking queries wait at this moment.
+func (s *Server) Blocked() int { return int(s.blocked.Load()) }
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -10,14 +10,7 @@ type leadership struct {
 
 func newLeadership() *leadership { return &leadership{lost: make(chan struct{})} }
 
-func (l *leadership) isLost() bool {
-	select {
-	case <-l.lost:
-		return true
-	default:
-		return false
-	}
-}
+func (l *leadership) isLost() bool { return isClosed(l.lost) }
 
 // ElectionStart takes the leader away. Until ElectionEnd every write and every read but a stale one fails
 // with 500 "No cluster leader", blocking queries that wait at this moment included, and no session

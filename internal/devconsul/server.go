@@ -84,7 +84,8 @@ type Server struct {
 	state atomic.Pointer[state]
 
 	// closed is closed by Close; it ends blocking queries.
-	closed chan struct{}
+	closed  chan struct{}
+	blocked atomic.Int64
 
 	mu         sync.Mutex
 	isClosed   bool

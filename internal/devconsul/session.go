@@ -74,7 +74,7 @@ func (s *Server) sessionCreate(_ http.ResponseWriter, r *http.Request) (any, err
 	// holds the default gives way to NodeChecks; an empty NodeChecks switches both off.
 	switch {
 	case len(sess.Checks) == 0:
-		sess.NodeChecks = []string{}
+		sess.NodeChecks, sess.Checks = []string{}, nil
 	case len(sess.Checks) == 1 && sess.Checks[0] == serfCheckID:
 		sess.Checks = nil
 	case len(sess.NodeChecks) == 0:
