@@ -1,0 +1,313 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/hashicorp/consul/api"
+)
+
+// The kinds of failure that an [Operator] returns, beside [ErrNotFound]; to be
+// told apart with errors.Is. Their texts say what to do.
+var (
+	// ErrUnreachable is returned when Consul gave no answer, or none that can be used.
+	ErrUnreachable = store.ErrUnreachable
+	// ErrDenied is returned when the token lacks a permission; the text names it.
+	ErrDenied = store.ErrDenied
+	// ErrInvalid is returned for ids and payloads that cannot be; nothing was written.
+	ErrInvalid = store.ErrInvalid
+)
+
+// Operator is the other side of a service: it looks at the whole of it and
+// changes the workload and the orders to its leader. It is no member, holds no
+// session and keeps nothing between calls. It is safe for concurrent use.
+//
+// Every read and write is tried once, with a deadline of its own (3 s; 30 s for
+// a whole prefix), but for [Operator.Reach].
+type Operator struct {
+	store *store.Store
+	keys  store.Keys
+}
+
+// NewOperator returns the operator of a service. A nil client means one made
+// from the CONSUL_HTTP_* variables. It asks Consul nothing yet. Errors: [ErrInvalid].
+func NewOperator(client *api.Client, service string) (*Operator, error) {
+	if client == nil {
+		var err error
+		if client, err = api.NewClient(api.DefaultConfig()); err != nil {
+			return nil, fmt.Errorf("%w: the CONSUL_HTTP_* variables: %v", ErrInvalid, err)
+		}
+	}
+	s, err := store.New(store.Config{Client: client, Service: service, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, err
+	}
+	return &Operator{store: s, keys: s.Keys()}, nil
+}
+
+// Reach asks Consul until it answers, fails with something that waiting does
+// not help, or ctx ends; then the error is that of the last try.
+func (o *Operator) Reach(ctx context.Context) error {
+	return o.store.Retry(ctx, "leader key", func(ctx context.Context) error {
+		_, _, _, err := o.store.Get(ctx, o.keys.Leader(), store.Default)
+		return err
+	})
+}
+
+// Status is what there is to say of a service in a few lines. Its JSON form is
+// that of `coordd status --json`.
+type Status struct {
+	Service string         `json:"service"`
+	Leader  *StatusLeader  `json:"leader"` // null: nobody leads
+	Members []StatusMember `json:"members"`
+	Work    StatusWork     `json:"work"`
+	// Absent are those that hold items and are not registered: their items wait for them.
+	Absent []StatusMember `json:"absent,omitempty"`
+	// Frozen: an operator has ordered that nothing is planned.
+	Frozen bool `json:"frozen,omitempty"`
+	// Drained are the members that an operator has ordered to be emptied, registered or not.
+	Drained []string `json:"drained,omitempty"`
+	// Pins is how many items an operator has pinned to a member.
+	Pins int `json:"pins,omitempty"`
+	// Strange are keys that this version cannot read; they are skipped. At most ten are named.
+	Strange []string `json:"strange,omitempty"`
+}
+
+// StatusLeader is who leads, and the ModifyIndex that guards its writes.
+type StatusLeader struct {
+	ID    string `json:"id"`
+	Epoch uint64 `json:"epoch"`
+}
+
+// StatusMember is one member and its load.
+type StatusMember struct {
+	ID      string `json:"id"`
+	Address string `json:"address"`
+	Status  string `json:"status"` // alive, leaving; gone for those in Absent
+	Items   int    `json:"items"`  // those being released included
+	// Releasing are those of the items that it is to give up.
+	Releasing int  `json:"releasing,omitempty"`
+	Drained   bool `json:"drained,omitempty"`
+	// Idle: it runs no items; it can lead.
+	Idle     bool   `json:"idle,omitempty"`
+	Capacity uint64 `json:"capacity,omitempty"`
+	Zone     string `json:"zone,omitempty"`
+	Version  string `json:"version,omitempty"`
+}
+
+// StatusWork counts the workload: Total is Owned, Releasing and Free together.
+type StatusWork struct {
+	Total     int `json:"total"`
+	Owned     int `json:"owned"`
+	Releasing int `json:"releasing"`
+	Free      int `json:"free"`
+	// Removed are items that are no longer in the workload and still have an owner.
+	Removed int `json:"removed,omitempty"`
+}
+
+// Holders says who has what. The ids are in order.
+type Holders struct {
+	Members []Holder `json:"members"` // all registered ones, and those gone that still hold items
+	Free    []string `json:"free"`
+}
+
+// Holder is one member and its items.
+type Holder struct {
+	ID        string   `json:"id"`
+	Status    string   `json:"status"` // as in StatusMember
+	Own       []string `json:"own"`
+	Releasing []string `json:"releasing"`
+}
+
+// StatusGone is the status of a member that holds items and is not registered.
+const StatusGone = "gone"
+
+// Status reads what there is to say of the service. The records, assignments
+// and orders are read consistently, one after the other: while something moves,
+// they may disagree by what moved in between. Of the workload only the names are
+// read, for payloads can be large. Errors: [ErrUnreachable], [ErrDenied].
+func (o *Operator) Status(ctx context.Context) (Status, error) {
+	s, _, err := o.Look(ctx)
+	return s, err
+}
+
+// Holders reads who has what. Errors as for Status.
+func (o *Operator) Holders(ctx context.Context) (Holders, error) {
+	_, h, err := o.Look(ctx)
+	return h, err
+}
+
+// Look reads Status and Holders from the same answers. Errors as for Status.
+func (o *Operator) Look(ctx context.Context) (Status, Holders, error) {
+	p := picture{keys: o.keys}
+	err := p.read(ctx, o.store)
+	if err != nil {
+		return Status{}, Holders{}, fmt.Errorf("looking at service %q: %w", o.keys.Service(), err)
+	}
+	status, holders := p.describe()
+	return status, holders, nil
+}
+
+// picture is what Consul holds of a service.
+type picture struct {
+	keys        store.Keys
+	leader      store.Entry
+	led         bool
+	members     []store.Entry
+	assignments []store.Entry
+	work        []string
+	control     []store.Entry
+	strange     []string
+}
+
+func (p *picture) read(ctx context.Context, s *store.Store) error {
+	list := func(prefix string, into *[]store.Entry) (err error) {
+		*into, _, err = s.List(ctx, prefix, store.Consistent)
+		return err
+	}
+	var err error
+	if p.leader, p.led, _, err = s.Get(ctx, p.keys.Leader(), store.Consistent); err != nil {
+		return err
+	}
+	if err = list(p.keys.Members(), &p.members); err != nil {
+		return err
+	}
+	if err = list(p.keys.Control(), &p.control); err != nil {
+		return err
+	}
+	if p.work, err = s.ListKeys(ctx, p.keys.Workload(), ""); err != nil {
+		return err
+	}
+	return list(p.keys.Assignments(), &p.assignments)
+}
+
+func (p *picture) odd(key string) {
+	if len(p.strange) < 10 {
+		p.strange = append(p.strange, key)
+	}
+}
+
+func (p *picture) describe() (Status, Holders) {
+	s := Status{Service: p.keys.Service(), Members: []StatusMember{}}
+	if p.led && p.leader.Session != "" {
+		s.Leader = &StatusLeader{ID: string(p.leader.Value), Epoch: p.leader.ModifyIndex}
+	}
+	orders := readOrders(p.keys, p.control)
+	s.Frozen, s.Drained, s.Pins = orders.frozen, orders.drained, len(orders.pins)
+	p.strange = append(p.strange, orders.strange...)
+
+	holders := map[string]*Holder{}
+	for _, e := range p.members {
+		id, ok := p.keys.ParseMember(e.Key)
+		r, err := store.ParseMemberRecord(e.Value)
+		if !ok || e.Session == "" {
+			p.odd(e.Key)
+			continue
+		}
+		if err != nil { // locked, so it lives
+			p.odd(e.Key)
+			r = store.MemberRecord{Status: "unreadable"}
+		}
+		s.Members = append(s.Members, StatusMember{
+			ID: id, Address: r.Address, Status: r.Status, Idle: r.Idle, Capacity: r.Capacity, Zone: r.Zone, Version: r.Version,
+			Drained: slices.Contains(s.Drained, id),
+		})
+		holders[id] = &Holder{ID: id, Status: r.Status}
+	}
+
+	// Of a key's item: 0 not in the workload, 1 free, 2 has an owner.
+	state := make(map[string]int8, len(p.work))
+	for _, key := range p.work {
+		if id, ok := p.keys.ParseWorkItem(key); ok {
+			state[id] = 1
+		} else {
+			p.odd(key)
+		}
+	}
+	s.Work.Total = len(state)
+	for _, e := range p.assignments {
+		m, w, ok := p.keys.ParseAssignment(e.Key)
+		if ok && w == "" {
+			continue // the sentinel
+		}
+		a, err := store.ParseAssignment(e.Value)
+		if !ok || err != nil {
+			p.odd(e.Key)
+			continue
+		}
+		h := holders[m]
+		if h == nil {
+			h = &Holder{ID: m, Status: StatusGone}
+			holders[m] = h
+		}
+		if a.State == store.StateRel {
+			h.Releasing = append(h.Releasing, w)
+		} else {
+			h.Own = append(h.Own, w)
+		}
+		switch {
+		case state[w] == 0:
+			s.Work.Removed++
+		case state[w] == 2:
+			p.odd(e.Key) // a second owner: the protocol does not do that
+		case a.State == store.StateRel:
+			s.Work.Releasing++
+			state[w] = 2
+		default:
+			s.Work.Owned++
+			state[w] = 2
+		}
+	}
+	s.Work.Free = s.Work.Total - s.Work.Owned - s.Work.Releasing
+
+	all := Holders{Members: []Holder{}, Free: []string{}}
+	for i := range s.Members {
+		h := holders[s.Members[i].ID]
+		s.Members[i].Items, s.Members[i].Releasing = len(h.Own)+len(h.Releasing), len(h.Releasing)
+		all.Members = append(all.Members, *h)
+		delete(holders, h.ID)
+	}
+	for _, h := range holders {
+		s.Absent = append(s.Absent, StatusMember{ID: h.ID, Status: h.Status, Items: len(h.Own) + len(h.Releasing), Releasing: len(h.Releasing)})
+		all.Members = append(all.Members, *h)
+	}
+	slices.SortFunc(s.Absent, func(a, b StatusMember) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(all.Members, func(a, b Holder) int { return strings.Compare(a.ID, b.ID) })
+	for i := range all.Members {
+		all.Members[i].Own, all.Members[i].Releasing = orEmpty(all.Members[i].Own), orEmpty(all.Members[i].Releasing)
+	}
+	for id, st := range state {
+		if st == 1 {
+			all.Free = append(all.Free, id)
+		}
+	}
+	slices.Sort(all.Free)
+	s.Strange = p.strange
+	return s, all
+}
+
+// orEmpty keeps null out of the JSON.
+func orEmpty(ids []string) []string {
+	if ids == nil {
+		return []string{}
+	}
+	return ids
+}
+
+// stamp is how an order says when it was given; a value that is new is also what
+// makes a repeated order a change that the leader sees.
+func stamp() []byte { return []byte(time.Now().UTC().Format(time.RFC3339Nano)) }
+
+// advice adds to an error of the store's what the operator was about.
+func advice(doing string, err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}

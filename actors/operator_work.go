@@ -1,0 +1,193 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/coordd/coordd/internal/store"
+)
+
+// WorkInput is an item as an operator gives it.
+type WorkInput struct {
+	ID      string
+	Payload []byte // at most 524288 bytes
+	Weight  uint64 // 0 means 1
+}
+
+// Check reports what is wrong with an item, as [ErrInvalid].
+func (w WorkInput) Check() error {
+	if err := store.CheckID("item id", w.ID); err != nil {
+		return err
+	}
+	if len(w.Payload) > store.MaxValueBytes {
+		return fmt.Errorf("%w: payload of item %q: %d bytes are more than Consul takes (%d): store it elsewhere and put its address here", ErrInvalid, w.ID, len(w.Payload), store.MaxValueBytes)
+	}
+	return nil
+}
+
+// CheckWork reports what is wrong with items that are to be written together,
+// an id that comes twice included, as [ErrInvalid].
+func CheckWork(items []WorkInput) error {
+	seen := make(map[string]bool, len(items))
+	for _, w := range items {
+		if err := w.Check(); err != nil {
+			return err
+		}
+		if seen[w.ID] {
+			return fmt.Errorf("%w: item %q is given twice", ErrInvalid, w.ID)
+		}
+		seen[w.ID] = true
+	}
+	return nil
+}
+
+// AddWork writes items into the workload. One that is there already gets the
+// payload and weight given here; where they are the same nothing changes. Work
+// that runs sees its new payload when it is next started.
+//
+// All items are checked before anything is written. They are written in
+// transactions of up to 128; when one fails the error says how many items were
+// written before it, and the call may be repeated. Errors: [ErrInvalid], [ErrUnreachable], [ErrDenied].
+func (o *Operator) AddWork(ctx context.Context, items ...WorkInput) error {
+	return o.ImportWork(ctx, items, nil)
+}
+
+// ImportWork is AddWork for many items: progress, unless nil, is told after each
+// transaction how many have been written.
+func (o *Operator) ImportWork(ctx context.Context, items []WorkInput, progress func(done int)) error {
+	if err := CheckWork(items); err != nil {
+		return err
+	}
+	for done := 0; done < len(items); {
+		n := workBatch(items[done:], o.keys)
+		var err error
+		if n == 0 { // too large for a transaction, not for a write of its own
+			n = 1
+			w := items[done]
+			err = o.store.Put(ctx, o.keys.WorkItem(w.ID), w.Payload, w.Weight)
+		} else {
+			ops := make([]store.Op, n)
+			for i, w := range items[done : done+n] {
+				ops[i] = store.Set(o.keys.WorkItem(w.ID), w.Payload, w.Weight)
+			}
+			_, err = o.store.Txn(ctx, ops...)
+		}
+		if err != nil {
+			return fmt.Errorf("adding work: %d of %d items are written; do it again to go on: %w", done, len(items), err)
+		}
+		done += n
+		if progress != nil {
+			progress(done)
+		}
+	}
+	return nil
+}
+
+// workBatch tells how many of items fit into one transaction.
+func workBatch(items []WorkInput, keys store.Keys) int {
+	const around = 100 // of JSON around the key and the value of an operation
+	size := 2
+	for i, w := range items[:min(len(items), store.MaxOps)] {
+		// Of a key's bytes each may become six in JSON.
+		size += around + len(keys.Workload()) + 6*len(w.ID) + (len(w.Payload)+2)/3*4
+		if size > store.MaxBodyBytes {
+			return i
+		}
+	}
+	return min(len(items), store.MaxOps)
+}
+
+// RemoveWork takes items out of the workload: their owners stop and release
+// them. Each transaction also says that the removal is meant, so that a leader
+// does not hold back because most of the workload has gone.
+//
+// Those that exist are removed also when others do not; those others are named
+// in an error that matches [ErrNotFound]. Other errors as for AddWork.
+func (o *Operator) RemoveWork(ctx context.Context, ids ...string) error {
+	for _, id := range ids {
+		if err := store.CheckID("item id", id); err != nil {
+			return err
+		}
+	}
+	names, err := o.store.ListKeys(ctx, o.keys.Workload(), "")
+	if err != nil {
+		return fmt.Errorf("removing work: nothing is removed: %w", err)
+	}
+	var missing, found []string
+	for _, id := range ids {
+		if _, ok := slices.BinarySearch(names, o.keys.WorkItem(id)); ok {
+			found = append(found, id)
+		} else {
+			missing = append(missing, id)
+		}
+	}
+	done := 0
+	for part := range slices.Chunk(found, store.MaxOps-1) {
+		ops := []store.Op{store.Set(o.keys.ControlKey(orderObey), stamp(), 0)}
+		for _, id := range part {
+			ops = append(ops, store.Delete(o.keys.WorkItem(id)))
+		}
+		if _, err := o.store.Txn(ctx, ops...); err != nil {
+			return fmt.Errorf("removing work: %d of %d items are removed; do it again to go on: %w", done, len(ids), err)
+		}
+		done += len(part)
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("removing work: not in the workload: %s: %w", someOf(missing), ErrNotFound)
+	}
+	return nil
+}
+
+// someOf names a few of many.
+func someOf(ids []string) string {
+	const few = 5
+	if len(ids) <= few {
+		return strings.Join(ids, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(ids[:few], ", "), len(ids)-few)
+}
+
+// WorkStatus is an item of the workload and who has it.
+type WorkStatus struct {
+	ID        string
+	Payload   []byte
+	Weight    uint64 // at least 1
+	Member    string // empty: free
+	Releasing bool   // the member is to give it up
+	Pinned    string // the member that it is pinned to; empty: none
+}
+
+// ListWork reads the workload with its payloads, in the order of the ids. Errors as for Status.
+func (o *Operator) ListWork(ctx context.Context) ([]WorkStatus, error) {
+	entries, _, err := o.store.List(ctx, o.keys.Workload(), store.Consistent)
+	if err != nil {
+		return nil, fmt.Errorf("listing work: %w", err)
+	}
+	pins, err := o.Pins(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing work: %w", err)
+	}
+	held, _, err := o.store.List(ctx, o.keys.Assignments(), store.Consistent)
+	if err != nil {
+		return nil, fmt.Errorf("listing work: %w", err)
+	}
+	work := make([]WorkStatus, 0, len(entries))
+	for _, e := range entries {
+		if id, ok := o.keys.ParseWorkItem(e.Key); ok {
+			work = append(work, WorkStatus{ID: id, Payload: e.Value, Weight: max(1, e.Flags), Pinned: pins[id]})
+		}
+	}
+	for _, e := range held {
+		m, w, ok := o.keys.ParseAssignment(e.Key)
+		a, err := store.ParseAssignment(e.Value)
+		if !ok || w == "" || err != nil {
+			continue
+		}
+		if i, ok := slices.BinarySearchFunc(work, w, func(x WorkStatus, id string) int { return strings.Compare(x.ID, id) }); ok {
+			work[i].Member, work[i].Releasing = m, a.State == store.StateRel
+		}
+	}
+	return work, nil
+}
