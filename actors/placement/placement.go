@@ -103,7 +103,8 @@ type Move struct {
 	Item int32
 	From int32 // None: the item is free
 	To   int32 // None: the item has to leave and fits nowhere; it is in Unplaced too
-	Reason
+
+	Reason Reason
 }
 
 // Why an item is in Unplaced.

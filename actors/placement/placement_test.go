@@ -160,6 +160,44 @@ func TestFreeItemsComeFirst(t *testing.T) {
 	})
 }
 
+// TestLargeInputs holds the guarantees at sizes where the planner takes other paths than on small inputs: it keeps no list of
+// the items that are free, leaving or pinned when these are many.
+func TestLargeInputs(t *testing.T) {
+	for seed := range 12 {
+		s := shape{maxMembers: 30, maxItems: 12_000, drains: true, transit: true}
+		s.weighted, s.capacities, s.pins = seed&1 > 0, seed&2 > 0, seed&4 > 0
+		in := s.generator().Example(seed)
+		p := in.plan()
+		out := in.carryOut(p)
+		loads := out.held()
+		if !slices.Equal(loads, p.Loads) {
+			t.Errorf("seed %d: Loads says %v, the moves lead to %v", seed, p.Loads, loads)
+		}
+		moving := make(map[int32]bool)
+		for _, mv := range p.Moves {
+			if moving[mv.Item] || mv.From != in.items[mv.Item].Owner {
+				t.Errorf("seed %d: wrong or repeated: %+v", seed, mv)
+			}
+			moving[mv.Item] = true
+		}
+		nowhere := make(map[int32]bool)
+		for _, u := range p.Unplaced {
+			nowhere[u.Item] = true
+		}
+		for i, it := range out.items {
+			if it.Owner == none && !nowhere[int32(i)] {
+				t.Errorf("seed %d: item %d of %d is nowhere, and not in Unplaced", seed, i, len(out.items))
+			}
+		}
+		if complaint := out.unfair(); complaint != "" {
+			t.Errorf("seed %d: %s", seed, complaint)
+		}
+		if again := out.plan(); len(again.Moves) > 0 {
+			t.Errorf("seed %d: the second plan has %d moves", seed, len(again.Moves))
+		}
+	}
+}
+
 func TestUnchangedInputCostsNothingPerItem(t *testing.T) {
 	for _, weighted := range []bool{false, true} {
 		allocs := func(n int) float64 {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/coordd/coordd/actors/placement"
 )
 
 // settled draws members and items of different weights and lets a first plan place them.
@@ -75,6 +77,21 @@ func TestBalanceMovesShrinkTheSpread(t *testing.T) {
 			t.Fatalf("%d moves, loads %v become %v", len(p.Moves), in.held(), p.Loads)
 		}
 	})
+}
+
+// TestBalanceMakesRoomForWhatFoundNone: the free item of 7 fits nowhere until a has given an item of 6 to b.
+func TestBalanceMakesRoomForWhatFoundNone(t *testing.T) {
+	in := input{
+		[]placement.Member{{ID: "a", Capacity: 20}, {ID: "b", Capacity: 10}},
+		[]placement.Item{
+			{Weight: 6, Owner: 0, Pin: none}, {Weight: 6, Owner: 0, Pin: none}, {Weight: 6, Owner: 0, Pin: none},
+			{Weight: 4, Owner: 1, Pin: none}, {Weight: 7, Owner: none, Pin: none},
+		},
+	}
+	p := in.plan()
+	if len(p.Moves) != 2 || len(p.Unplaced) != 0 || !slices.Equal(p.Loads, []uint64{19, 10}) {
+		t.Errorf("%+v", p)
+	}
 }
 
 func TestOneGiantDoesNotStopTheOthersFromBeingShared(t *testing.T) {
