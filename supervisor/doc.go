@@ -34,6 +34,9 @@
 //  9. Every child's goroutine, and those that it starts, carry the pprof label
 //     actor=<path>.
 //
+// Each of them has a test in virtual time. Package supervisortest asserts in tests
+// of trees that nothing is left behind.
+//
 // # Not guaranteed
 //
 // Go cannot end a goroutine: an abandoned child runs on, and is only counted and

@@ -136,6 +136,12 @@ type bothErrors struct {
 func (e *bothErrors) Error() string   { return e.escalated.Error() + "\n" + e.stuck.Error() }
 func (e *bothErrors) Unwrap() []error { return []error{e.stuck, e.escalated} }
 
+// Format prints with %+v the escalation's whole history.
+func (e *bothErrors) Format(f fmt.State, verb rune) {
+	e.escalated.Format(f, verb)
+	fmt.Fprintf(f, "\n%v", e.stuck)
+}
+
 // PanicError is the cause when a child panicked.
 type PanicError struct {
 	// Value given to panic; for panic(nil) a *runtime.PanicNilError.
@@ -154,7 +160,8 @@ func (e *PanicError) Unwrap() error {
 
 // Escalate wraps an error that no restart can mend. A child that returns it
 // while it should run is not restarted: the whole tree escalates to the root at
-// once, whatever budgets are left. nil stays nil.
+// once, whatever budgets are left. From a child whose context is done it means
+// nothing, like any error. nil stays nil.
 //
 // It counts for the tree that the child is in. When the root returned it to its
 // host, and the host is a child of yet another supervisor, that one treats it as

@@ -216,6 +216,28 @@ func TestAnEscalationWhileStoppingIsNoFailure(t *testing.T) {
 	})
 }
 
+func TestAChildThatEscalatesBeforeItsTurnToStopIsHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		early := newActor(&j, "early")
+		slow := supervisor.Child{Name: "slow", Run: func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(2 * time.Second)
+			return nil
+		}}
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "office", Tree: &supervisor.Tree{
+			Children: []supervisor.Child{early.child(), slow},
+		}}}})
+		r.stop()
+		time.Sleep(time.Second)
+		early.now(func() error { return supervisor.Escalate(errBoom) })
+		var esc *supervisor.EscalationError
+		if err := <-r.done; !errors.As(err, &esc) || !errors.Is(err, errBoom) || time.Since(time.Unix(946684800, 0)) != 2*time.Second {
+			t.Errorf("Run returned %v at %v", err, time.Now())
+		}
+	})
+}
+
 func TestABackoffPolicyThatGivesUpOrPanicsEscalates(t *testing.T) {
 	for name, policy := range map[string]func() backoff.BackOff{
 		"gives up": func() backoff.BackOff { return &backoff.StopBackOff{} },

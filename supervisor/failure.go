@@ -28,22 +28,30 @@ func (l *loop) ended(r *run, e end) {
 		c.last = &cause
 		l.publish(Event{Type: EventEnded, Kind: e.kind, Err: e.err}, c)
 	}
+	// In a tree that was asked to stop, a child whose turn had not come may have
+	// asked for it: that one's context was not done.
+	fatal := e.fatal && (!asked || c.def.Tree != nil)
 	switch {
 	case c.remove:
 		l.drop(c)
 	case l.stopping:
 		l.settle(c, StateStopped)
+		if !asked && e.kind != KindNil {
+			l.logFailure(cause, "restart", "none, the supervisor is stopping")
+		}
+	case fatal:
+		l.settle(c, StateFailed)
 	case asked:
 		l.rejoin(c)
-	case e.fatal:
-		l.settle(c, StateFailed)
-		l.escalate("a child asked for it", true, cause)
 	case l.sweeping && c.pos >= l.from:
 		l.joinSweep(c, cause)
 	case c.def.Restart == Permanent, c.def.Restart == Transient && e.kind != KindNil:
 		l.fail(r, cause)
 	default:
 		l.retire(c, cause)
+	}
+	if fatal {
+		l.escalate("a child asked for it", true, cause)
 	}
 }
 
@@ -174,7 +182,7 @@ func (l *loop) escalate(reason string, fatal bool, cause Cause) {
 
 // giveUp stops everything; the error goes to the parent when that is done.
 func (l *loop) giveUp(reason string, fatal bool) {
-	if l.stopping {
+	if l.escalated != nil {
 		return
 	}
 	l.escalated = &EscalationError{Path: l.path, Reason: reason, Causes: l.history}

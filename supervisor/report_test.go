@@ -63,7 +63,12 @@ func TestReportShowsTheWholeTreeBeforeDuringAndAfter(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		want(t, states(), "root stopped 1/0", "root/a stopped 1/0", "root/office stopped 1/0", "root/office/b stopped 2/2")
+		last := []string{"root stopped 1/0", "root/a stopped 1/0", "root/office stopped 1/0", "root/office/b stopped 2/2"}
+		want(t, states(), last...)
+		changed := s.Report()
+		changed.Children[0].State = "changed by its reader"
+		changed.Children[1].Children[0].State = "changed by its reader"
+		want(t, states(), last...)
 	})
 }
 
@@ -119,6 +124,27 @@ func TestEventsTellTheStory(t *testing.T) {
 		slices.Sort(got[1:3]) // the root is ready when a has started, which a does by itself
 		want(t, got, "root started 1", "root ready 1", "root/a started 1", "root/a ready 1", "root/a ended 1", "root/a restarting 1 1s error boom",
 			"root/a started 2", "root/a ready 2", "root/a ended 2", "root escalated 1", "root stopping 1", "root stopped 1")
+	})
+}
+
+func TestTheSecondReadyOfAnIncarnationDoesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		again := make(chan struct{})
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "a", Gate: true, Run: func(ctx context.Context) error {
+			supervisor.Ready(ctx)
+			<-again
+			supervisor.Ready(ctx)
+			<-ctx.Done()
+			return nil
+		}}}})
+		sub := r.Subscribe(10)
+		defer sub.Close()
+		close(again)
+		synctest.Wait()
+		if events := sub.Pending(); len(events) != 0 {
+			t.Errorf("events %v", events)
+		}
+		r.mustEnd(t)
 	})
 }
 
@@ -240,6 +266,27 @@ func TestFailuresAreLoggedAndSuccessIsSilent(t *testing.T) {
 		cancel()
 		if err := <-done; err != nil || out.Len() != 0 {
 			t.Errorf("%v, logged: %s", err, &out)
+		}
+	})
+}
+
+func TestAPanicBeforeItsTurnToStopIsLoggedWithItsStack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		s, err := supervisor.New("root", supervisor.Tree{Children: []supervisor.Child{
+			{Name: "early", Run: func(context.Context) error { time.Sleep(2 * time.Second); panic("ouch") }},
+			{Name: "slow", Run: func(ctx context.Context) error { <-ctx.Done(); time.Sleep(4 * time.Second); return nil }},
+		}}, supervisor.WithLogger(slog.New(slog.NewTextHandler(&out, nil))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := s.Run(ctx); err != nil {
+			t.Errorf("Run returned %v", err)
+		}
+		if got := out.String(); !strings.Contains(got, "msg=child-failed path=root/early") || !strings.Contains(got, "TestAPanicBefore") {
+			t.Errorf("logged: %s", got)
 		}
 	})
 }
