@@ -29,10 +29,14 @@
 //  9. Every balance move carries less than the difference between its two members at that point, so it shrinks it.
 //     When a member is gone and there are neither capacities nor pins, only its own items move.
 //
-// Not guaranteed: with different weights neither the number of moves nor the number of items placed under tight capacities is
-// optimal (both are bin packing; this is a greedy answer), and a plan that is carried out in steps may need a few moves
-// more than one that is carried out at once. An item that was asked to leave and no longer has to is simply not in Moves: calling it
-// back is the caller's task.
+// Not guaranteed:
+//
+//   - With different weights neither the number of moves nor the number of items placed under tight capacities is optimal: both
+//     are bin packing, and this is a greedy answer. A plan that is carried out in steps may need a few moves more or fewer than
+//     one that is carried out at once; it settles all the same. A member that holds one giant item keeps its small ones.
+//   - Limits hold for the outcome. On the way there a member can be above its capacity for as long as it has an item that was
+//     granted because another is to leave: a pinned one, or with different weights any.
+//   - An item that was asked to leave and no longer has to is simply not in Moves: calling it back is the caller's task.
 //
 // Cost: with equal weights O(n + m log n) for n items and m members, with other weights O(n + p log p + p log m) for p items that
 // move, O(p m) at worst where capacities bind. Memory is allocated for members and moves, not for items that stay.
