@@ -1,8 +1,8 @@
 package store_test
 
 import (
-	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"reflect"
@@ -106,28 +106,40 @@ func TestAProcessOfThisHostIsAliveOrDead(t *testing.T) {
 	if got := reused.Liveness(); got != store.Dead {
 		t.Errorf("a process whose number was given to another is %v", got)
 	}
-	if got := child(t).Liveness(); got != store.Dead {
+	p, reap := child(t)
+	if got := p.Liveness(); got != store.Dead {
+		t.Errorf("a process that ended and was not reaped is %v", got)
+	}
+	must(t, reap())
+	if got := p.Liveness(); got != store.Dead {
 		t.Errorf("a process that ended is %v", got)
 	}
 }
 
-// child runs a process to its end and says what it was.
-func child(t *testing.T) store.Process {
+// child runs a process to its end and says what it was; reap takes it from
+// the process table.
+func child(t *testing.T) (p store.Process, reap func() error) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=TestPrintSelf")
 	cmd.Env = append(os.Environ(), "STORE_PRINT_SELF=1")
-	out, err := cmd.Output()
-	if err != nil {
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	if err := json.NewDecoder(out).Decode(&p); err != nil {
 		t.Fatal(err)
 	}
-	var p store.Process
-	if err := json.NewDecoder(bytes.NewReader(out)).Decode(&p); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if got := p.Liveness(); got == store.Unknown {
+		t.Errorf("another process of this host is %v", got)
+	}
+	// The end of its output comes a moment before the end of the process.
+	io.Copy(io.Discard, out)
+	for end := time.Now().Add(10 * time.Second); p.Liveness() != store.Dead && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
 	}
 	if p.PID == os.Getpid() || p.StartTime == 0 {
 		t.Fatalf("the child says %+v", p)
 	}
-	return p
+	return p, cmd.Wait
 }
 
 // TestPrintSelf is the child of the test above; alone it checks that Self can
