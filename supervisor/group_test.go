@@ -280,6 +280,49 @@ func TestHandleStopDoesNotWaitAndManyStopTogether(t *testing.T) {
 	})
 }
 
+func TestRemovedWakesForEachChildThatHasGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, g := startGroup(t, supervisor.Tree{})
+		var handles []*supervisor.Handle
+		for i := range 5 {
+			handles = append(handles, mustStart(t, g, supervisor.Child{Name: fmt.Sprint(i), Restart: supervisor.Transient, Run: func(ctx context.Context) error {
+				time.Sleep(time.Duration(i) * time.Second)
+				return nil
+			}}))
+		}
+		began := time.Now()
+		for {
+			removed := g.Removed()
+			handles = slices.DeleteFunc(handles, isDone)
+			if len(handles) == 0 {
+				break
+			}
+			<-removed
+		}
+		if d := time.Since(began); d != 4*time.Second {
+			t.Errorf("all gone after %v, want 4s", d)
+		}
+		removed := g.Removed()
+		select {
+		case <-removed:
+			t.Error("woken without a removal")
+		default:
+		}
+		r.mustEnd(t)
+		<-removed // the end of all
+	})
+}
+
+func TestNamesAreInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, g := startGroup(t, supervisor.Tree{Children: []supervisor.Child{newActor(new(journal), "b").child()}})
+		mustStart(t, g, newActor(new(journal), "a").child())
+		want(t, g.Names(), "lobby", "b", "a")
+		r.mustEnd(t)
+		want(t, g.Names())
+	})
+}
+
 func TestTenThousandDynamicChildren(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 10_000

@@ -137,6 +137,7 @@ func (l *loop) finish() result {
 			close(c.done)
 		}
 	}
+	l.removals.ring()
 	for _, m := range rest {
 		m.refuse(l)
 	}

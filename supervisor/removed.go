@@ -5,6 +5,8 @@ import "sync/atomic"
 // Removed returns a channel that is closed when the next child of the group has
 // been removed and has ended, so that one who runs many can wait for any of
 // them: ask for the channel, look at the handles, then wait. Ask anew each time.
+// It is closed as well when that incarnation of the supervisor ends, not when it
+// has ended before the call.
 func (g *Group) Removed() <-chan struct{} { return g.l.removals.wait() }
 
 // Names lists the group's children in their order, dynamic ones last; nothing
