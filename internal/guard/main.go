@@ -56,7 +56,7 @@ func Main() int {
 
 // readCommands closes the channel when the owner has closed its end, died, or sent what cannot be read.
 func readCommands(in *os.File) <-chan command {
-	cmds := make(chan command)
+	cmds := make(chan command, 64) // a switch of threads saved for each that waits
 	go func() {
 		defer close(cmds)
 		dec := gob.NewDecoder(in)

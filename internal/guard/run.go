@@ -15,11 +15,11 @@ import (
 
 const (
 	// watchEvery is the period at which the owner looks after its guard.
-	watchEvery = 100 * time.Millisecond
+	watchEvery = 50 * time.Millisecond
 	// pingEvery and silentAfter count these periods and not time: an owner that was frozen itself
 	// must not hold that against its guard.
-	pingEvery   = 10
-	silentAfter = 100
+	pingEvery   = 20
+	silentAfter = 200
 	// stopSlack is what the guard gets beyond the stop timeout to end when told to.
 	stopSlack = 3 * time.Second
 )
@@ -139,12 +139,12 @@ func (g *Guard) unpublish(l *link) {
 }
 
 // overdue reports whether the time is over by which the guard must have killed everything, with
-// half of what it leaves for that gone as well.
+// a quarter of what was left for that to take effect gone as well.
 func (g *Guard) overdue() bool {
 	g.mu.Lock()
 	l := g.lease
 	g.mu.Unlock()
-	return l.Boot != 0 && l.untilKill() < -l.killLead()/2
+	return l.Boot != 0 && l.untilKill() < -l.killLead()/4
 }
 
 // watch is one guard process seen by Run.

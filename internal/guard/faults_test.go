@@ -1,0 +1,263 @@
+//go:build linux
+
+package guard_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/internal/guard"
+)
+
+// owner is a process of its own that owns a guard.
+type owner struct {
+	cmd *exec.Cmd
+	out *bufio.Reader
+}
+
+func startOwner(t *testing.T, command string) *owner {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &owner{cmd: exec.Command(exe, command)}
+	o.cmd.Env = append(os.Environ(), modeEnv+"=owner")
+	o.cmd.Stderr = os.Stderr
+	out, err := o.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.out = bufio.NewReader(out)
+	if err := o.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = o.cmd.Process.Kill()
+		_ = o.cmd.Wait()
+	})
+	return o
+}
+
+func TestADeadOwnersWorkIsStoppedInTime(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pids")
+	o := startOwner(t, lineage(file, "trap \"\" TERM;"))
+	all := lineagePIDs(t, file)
+	guardPID := parent(t, all[0])
+	begin := time.Now()
+	if err := o.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of all", func() bool {
+		return !slices.ContainsFunc(append(all, guardPID), running)
+	})
+	// The stop timeout is 1 s; the lease has 2 s at most.
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("it took %v, longer than the lease", took)
+	}
+}
+
+func TestAFrozenOwnersWorkEndsBeforeTheLease(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pids")
+	o := startOwner(t, lineage(file, "trap \"\" TERM;"))
+	all := lineagePIDs(t, file)
+	guardPID := parent(t, all[0])
+	if err := o.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	frozen := time.Now()
+	eventually(t, "the end of the work", func() bool {
+		return !slices.ContainsFunc(all, running)
+	})
+	if took := time.Since(frozen); took > 2*time.Second {
+		t.Errorf("it took %v, longer than the lease", took)
+	}
+	if !running(guardPID) {
+		t.Error("the guard process ended: it must wait for its owner")
+	}
+	if err := o.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	line, err := o.out.ReadString('\n')
+	if err != nil || !strings.Contains(line, "lease-ended") {
+		t.Errorf("the owner, thawed, says %q (%v), want lease-ended", line, err)
+	}
+}
+
+func TestADeadGuardsWorkEndsWithIt(t *testing.T) {
+	f := &fixture{t: t, g: guard.New(guard.Config{}), dir: t.TempDir()}
+	f.g.Lease(time.Now().Add(time.Hour), time.Second)
+	ran := make(chan error, 1)
+	go func() { ran <- f.g.Run(t.Context()) }()
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"), "trap \"\" TERM;")})
+	all := pids(t, f.path("pids"), 3)
+	guardPID := parent(t, all[0])
+	if err := syscall.Kill(guardPID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	err := within(t, "the end", ended)
+	if e := exitError(t, err); !errors.Is(err, guard.ErrLost) || e.Reason != guard.Lost {
+		t.Errorf("got %v, want ErrLost", err)
+	}
+	wantGone(t, all...)
+	if err := within(t, "the end of Run", ran); !errors.Is(err, guard.ErrLost) {
+		t.Errorf("Run: got %v, want ErrLost", err)
+	}
+	if state(guardPID) != 0 {
+		t.Error("the guard process is a zombie")
+	}
+}
+
+func TestAFrozenGuardIsKilledBeforeTheLeaseEnds(t *testing.T) {
+	g, ran := guard.New(guard.Config{}), make(chan error, 1)
+	f := &fixture{t: t, g: g, dir: t.TempDir()}
+	g.Lease(time.Now().Add(time.Hour), time.Second)
+	go func() { ran <- g.Run(t.Context()) }()
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"), "")})
+	all := pids(t, f.path("pids"), 3)
+	if err := syscall.Kill(parent(t, all[0]), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	until := time.Now().Add(2 * time.Second)
+	g.Lease(until, 2*time.Second)
+	if err := within(t, "the end", ended); !errors.Is(err, guard.ErrLost) {
+		t.Errorf("got %v, want ErrLost", err)
+	}
+	if late := time.Since(until); late > 0 {
+		t.Errorf("ended %v after the lease", late)
+	}
+	wantGone(t, all...)
+	if err := within(t, "the end of Run", ran); !errors.Is(err, guard.ErrLost) {
+		t.Errorf("Run: got %v, want ErrLost", err)
+	}
+}
+
+func TestWhatADeadGuardAndADeadOwnerLeftGoesWithTheNextGuard(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pids")
+	o := startOwner(t, family(file, ""))
+	all := pids(t, file, 3)
+	guardPID := parent(t, all[0])
+	// Frozen first, so that neither sees the other die.
+	for _, pid := range []int{o.cmd.Process.Pid, guardPID} {
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, pid := range []int{o.cmd.Process.Pid, guardPID} {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the end of the command's own process", func() bool { return !running(all[0]) })
+	for _, pid := range all[1:] {
+		if !running(pid) {
+			t.Errorf("process %d is gone already: this test shows nothing", pid)
+		}
+	}
+
+	f := start(t, guard.Config{})
+	if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
+		t.Fatal(err)
+	}
+	wantGone(t, all...)
+}
+
+func TestTheGuardIsDeafToTheTerminalsSignals(t *testing.T) {
+	f := start(t, guard.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := f.exec(ctx, guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") + "; exec sleep 1000"})
+	guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		if err := syscall.Kill(guardPID, sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sid, err := syscall.Getpgid(guardPID); err != nil || sid != guardPID {
+		t.Errorf("process group of the guard: %d (%v), want its own, %d", sid, err, guardPID)
+	}
+	// Its commands are not deaf.
+	for _, sig := range []string{"INT", "TERM", "HUP", "PIPE"} {
+		err := f.g.Exec(t.Context(), guard.Spec{Name: sig, Command: "kill -" + sig + " $$; exit 9"})
+		if e := exitError(t, err); e.Signal == 0 {
+			t.Errorf("%s: got %v, want death by it", sig, err)
+		}
+	}
+	if len(ended) != 0 {
+		t.Errorf("the command ended: %v", <-ended)
+	}
+	cancel()
+	within(t, "the end", ended)
+}
+
+func TestARunningCommandKeepsItsDaemons(t *testing.T) {
+	f := start(t, guard.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := f.exec(ctx, guard.Spec{Name: "w", Command: `
+echo $$ >> ` + f.path("pids") + `
+sh -c 'setsid sh -c "echo \$\$ >> ` + f.path("pids") + `; exec sleep 1000" &'
+exec sleep 1001`})
+	all := pids(t, f.path("pids"), 2)
+	eventually(t, "adoption by the guard", func() bool { return parent(t, all[1]) == parent(t, all[0]) })
+	// The end of another command is when strays are looked for.
+	if err := f.g.Exec(t.Context(), guard.Spec{Name: "other", Command: "true"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range all {
+		if !running(pid) {
+			t.Errorf("process %d is gone", pid)
+		}
+	}
+	cancel()
+	within(t, "the end", ended)
+	wantGone(t, all...)
+}
+
+func TestRunSaysWhatIsWrongWithItsGuard(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cfg  guard.Config
+		want string
+	}{
+		"no such program": {guard.Config{Argv: []string{"/no/such/program"}}, "no such file"},
+		"another program": {guard.Config{Argv: []string{"/bin/sh", "-c", "exit 2"}}, "exit status 2"},
+		"no argv":         {guard.Config{Argv: []string{}}, "Argv is empty"},
+		"negative":        {guard.Config{StopTimeout: -1}, "negative"},
+	} {
+		if err := guard.New(tt.cfg).Run(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", name, err, tt.want)
+		}
+	}
+}
+
+func TestRunIsForOneAtATime(t *testing.T) {
+	f := start(t, guard.Config{})
+	if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.g.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "running already") {
+		t.Errorf("got %v", err)
+	}
+	if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
+		t.Errorf("the first Run suffered: %v", err)
+	}
+}
+
+func TestTheGuardCommandIsNotForUseByHand(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(exe, "guard").CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(out), "not for use by hand") {
+		t.Errorf("got %v, %q", err, out)
+	}
+}

@@ -1,0 +1,191 @@
+//go:build linux
+
+package guard_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/coordd/coordd/internal/guard"
+)
+
+// modeEnv makes this test binary be something else: a guard process, or an owner to be killed.
+const modeEnv = "GUARD_TEST_MODE"
+
+// patience is how long a test waits for what must happen; only a failing one uses it up.
+const patience = 10 * time.Second
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "guard" {
+		os.Exit(guard.Main())
+	}
+	if os.Getenv(modeEnv) == "owner" {
+		ownerMain()
+		return
+	}
+	// The race detector's runtime sleeps a second at the end of every process, guards included.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// ownerMain is a coordd in small: it runs the command in its arguments under a lease of 2 s with a
+// margin of 1 s, renewed, and prints how it ended.
+func ownerMain() {
+	g := guard.New(guard.Config{StopTimeout: time.Second})
+	ctx := context.Background()
+	go func() { _ = g.Run(ctx) }()
+	renew := func() { g.Lease(time.Now().Add(2*time.Second), time.Second) }
+	renew()
+	go func() {
+		for range time.Tick(100 * time.Millisecond) {
+			renew()
+		}
+	}()
+	err := g.Exec(ctx, guard.Spec{Name: "w", Command: os.Args[1]})
+	fmt.Println("ended", err)
+	select {}
+}
+
+// fixture is a guard that runs, with a lease that lasts.
+type fixture struct {
+	t    *testing.T
+	g    *guard.Guard
+	dir  string
+	stop func() error // ends Run and returns what it said
+}
+
+func start(t *testing.T, cfg guard.Config) *fixture {
+	t.Helper()
+	f := &fixture{t: t, g: guard.New(cfg), dir: t.TempDir()}
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- f.g.Run(ctx) }()
+	f.stop = sync.OnceValue(func() error { cancel(); return <-ran })
+	t.Cleanup(func() { _ = f.stop() })
+	f.g.Lease(time.Now().Add(time.Hour), time.Second)
+	return f
+}
+
+// path names a file in which commands leave their process ids.
+func (f *fixture) path(name string) string { return filepath.Join(f.dir, name) }
+
+// exec runs a command in the background.
+func (f *fixture) exec(ctx context.Context, s guard.Spec) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- f.g.Exec(ctx, s) }()
+	return ended
+}
+
+func within[T any](t *testing.T, what string, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("%s: not within %v", what, patience)
+		panic("unreachable")
+	}
+}
+
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !cond(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within %v", what, patience)
+		}
+	}
+}
+
+// pids reads the process ids in a file once it has n of them.
+func pids(t *testing.T, file string, n int) []int {
+	t.Helper()
+	var got []int
+	eventually(t, fmt.Sprintf("%d process ids in %s", n, filepath.Base(file)), func() bool {
+		b, _ := os.ReadFile(file)
+		got = got[:0]
+		for line := range strings.Lines(string(b)) {
+			if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && strings.HasSuffix(line, "\n") {
+				got = append(got, pid)
+			}
+		}
+		return len(got) >= n
+	})
+	return got
+}
+
+// state is the letter of /proc/PID/stat, 0 when there is no such process.
+func state(pid int) byte {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	return b[bytes.LastIndexByte(b, ')')+2]
+}
+
+func running(pid int) bool { s := state(pid); return s != 0 && s != 'Z' && s != 'X' }
+
+func parent(t *testing.T, pid int) int {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ppid, err := strconv.Atoi(strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ppid
+}
+
+func wantGone(t *testing.T, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		if running(pid) {
+			t.Errorf("process %d still runs, state %c", pid, state(pid))
+		}
+	}
+}
+
+func exitError(t *testing.T, err error) *guard.ExitError {
+	t.Helper()
+	var e *guard.ExitError
+	if !errors.As(err, &e) {
+		t.Fatalf("got %v, want an *ExitError", err)
+	}
+	return e
+}
+
+// family is a shell with a child in its group and one in a session of its own; all of them leave
+// their process id in file, the shell first, and ignore what trap says.
+func family(file, trap string) string {
+	return trap + `
+echo $$ >> ` + file + `
+sh -c 'echo $$ >> ` + file + `; sleep 1000; :' &
+setsid sh -c 'echo $$ >> ` + file + `; sleep 1001; :' &
+wait`
+}
+
+// lineage is a family of four: one more has a session of its own and no environment to know it by.
+func lineage(file, trap string) string {
+	return `env -i PATH="$PATH" setsid sh -c '` + trap + `echo $$ >> ` + file + `.unmarked; sleep 1002; :' &
+` + family(file, trap)
+}
+
+// lineagePIDs waits for all of a lineage; the first is the shell.
+func lineagePIDs(t *testing.T, file string) []int {
+	t.Helper()
+	return append(pids(t, file, 3), pids(t, file+".unmarked", 1)...)
+}
