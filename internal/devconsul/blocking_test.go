@@ -201,6 +201,26 @@ func TestSessionsAreWatched(t *testing.T) {
 	})
 }
 
+func TestTombstonesKeepTheIndexOfAnEmptiedPrefixForAQuarterOfAnHour(t *testing.T) {
+	bubble(t, func(w world) {
+		w.edit("p/a -p/a")
+		gone := w.call("GET /v1/kv/p/?recurse").index(t)
+		for i := range 5000 {
+			w.edit(fmt.Sprintf("q/%d", i))
+		}
+		if now := w.call("GET /v1/kv/p/?recurse").index(t); now != gone {
+			t.Errorf("index %d, was %d at the delete", now, gone)
+		}
+		time.Sleep(16 * time.Minute)
+		for i := range 5000 {
+			w.edit(fmt.Sprintf("q/%d=2", i))
+		}
+		if now, all := w.call("GET /v1/kv/p/?recurse").index(t), w.call("GET /v1/kv/?recurse").index(t); now != all {
+			t.Errorf("index %d, want that of all keys, %d", now, all)
+		}
+	})
+}
+
 // TestWatchersOfOtherKeysCostAWriteNothing: each watcher returns once for its own key, whatever else is
 // written.
 func TestWatchersOfOtherKeysCostAWriteNothing(t *testing.T) {

@@ -14,7 +14,7 @@ func (l *leadership) isLost() bool { return isClosed(l.lost) }
 
 // ElectionStart takes the leader away. Until ElectionEnd every write and every read but a stale one fails
 // with 500 "No cluster leader", blocking queries that wait at this moment included, and no session
-// expires.
+// expires. They fail at once, where Consul first holds them for up to 7 s (rpc_hold_timeout).
 func (s *Server) ElectionStart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

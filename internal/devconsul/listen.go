@@ -33,6 +33,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener, ready func(net.Addr
 	srv := &http.Server{
 		Handler:           s,
 		BaseContext:       func(net.Listener) context.Context { return requests },
+		ConnState:         newConnLimit(s.cfg.MaxConnsPerClient).hook,
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	}

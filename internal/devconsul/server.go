@@ -31,6 +31,9 @@ type Config struct {
 	MaxWait time.Duration
 	// NoJitter takes away the random share, up to a sixteenth of the wait, that Consul adds.
 	NoJitter bool
+	// MaxConnsPerClient is how many connections one client address may have on a port; one more is
+	// answered with 429. Default 200, Consul's http_max_conns_per_client; negative: no limit.
+	MaxConnsPerClient int
 	// NewID makes session ids; default: random UUIDs. For tests that want a run to repeat exactly.
 	NewID func() string
 	// Deny, when it returns true, has the request answered with 403 "Permission denied", as a
@@ -59,6 +62,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxWait <= 0 {
 		c.MaxWait = 10 * time.Minute
+	}
+	if c.MaxConnsPerClient == 0 {
+		c.MaxConnsPerClient = 200
 	}
 	if c.NewID == nil {
 		c.NewID = newUUID
@@ -98,7 +104,7 @@ type Server struct {
 }
 
 // New returns a running server that has one node and a leader. It listens nowhere: use it as an
-// http.Handler, through RoundTripper or Client, or on a port with Listen.
+// http.Handler, through RoundTripper or Client, or on a port with ListenAndServe.
 func New(cfg Config) *Server {
 	s := &Server{
 		cfg:    cfg.withDefaults(),
