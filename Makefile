@@ -37,7 +37,7 @@ conformance: consul ## the embedded server and a real one, case by case
 	go test -race -count=1 -timeout $(TIMEOUT) -v -run '$(RUN)' ./test/conformance
 
 record: consul ## write test/conformance/testdata anew from the real server's answers
-	go test -count=1 -timeout $(TIMEOUT) -run TestTranscripts ./test/conformance -update
+	go test -count=1 -timeout $(TIMEOUT) -run 'TestTranscripts|TestElection' ./test/conformance -update
 
 bench: consul ## all benchmarks (PKG, BENCH, BENCHTIME)
 	go test -timeout 30m -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem $(PKG)

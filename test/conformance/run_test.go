@@ -90,6 +90,8 @@ func (r *runner) step(ctx context.Context, st step) (string, error) {
 		}
 		time.Sleep(d)
 		return "slept", nil
+	case "election":
+		return word[1], r.target.election(word[1] == "start")
 	case "pending":
 		p := r.background[word[1]]
 		select {

@@ -21,6 +21,7 @@ type target struct {
 	name      string
 	base      string // http://host:port
 	transport http.RoundTripper
+	election  func(start bool) error // takes the leader away, and brings one back
 }
 
 // client is the official one, over the target's own transport.
@@ -76,7 +77,7 @@ func (tg target) wipe(t *testing.T) {
 func embeddedInProcess(t *testing.T) target {
 	s := devconsul.New(devconsul.Config{NodeName: nodeName})
 	t.Cleanup(s.Close)
-	return target{name: "in-process", base: "http://embedded.invalid", transport: s.RoundTripper()}
+	return target{name: "in-process", base: "http://embedded.invalid", transport: s.RoundTripper(), election: electionOf(s)}
 }
 
 // embeddedOnPort is a fresh embedded server behind a socket.
@@ -98,10 +99,21 @@ func embeddedOnPort(t *testing.T) target {
 	})
 	select {
 	case a := <-addr:
-		return target{name: "port", base: "http://" + a.String(), transport: transport}
+		return target{name: "port", base: "http://" + a.String(), transport: transport, election: electionOf(s)}
 	case err := <-ended:
 		ended <- nil
 		t.Fatalf("listen: %v", err)
 	}
 	panic("unreachable")
+}
+
+func electionOf(s *devconsul.Server) func(bool) error {
+	return func(start bool) error {
+		if start {
+			s.ElectionStart()
+		} else {
+			s.ElectionEnd()
+		}
+		return nil
+	}
 }
