@@ -1,0 +1,30 @@
+//go:build !unix
+
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+)
+
+func guardMain() int {
+	os.Stderr.WriteString("coordd guard: there is none on this system\n")
+	return exitUsage
+}
+
+// commands cannot be run here: nothing would keep them from outliving their lease.
+type commands struct{}
+
+func newCommands(string, string, string, time.Duration, time.Duration, *slog.Logger) (*commands, error) {
+	return nil, usage("--exec: commands can be run on Linux and other Unix systems only")
+}
+
+func (*commands) follow(messages.Reader[messages.Session]) {}
+func (*commands) work(context.Context, actors.Item) error  { return nil }
+func (*commands) children() []supervisor.Child             { return nil }

@@ -1,0 +1,94 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/guard"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+)
+
+// guardMain is the hidden command that package guard starts this binary with.
+func guardMain() int { return guard.Main() }
+
+// commands runs one shell command for each owned item, through a guard process
+// that stops them when the lease is over, whatever becomes of this process.
+type commands struct {
+	command, service, member string
+	margin                   time.Duration
+	stopTimeout              time.Duration
+	guard                    *guard.Guard
+
+	mu      sync.Mutex // held while a lease is passed on, so that an older one never follows a newer one
+	session messages.Reader[messages.Session]
+}
+
+func newCommands(command, service, member string, margin, stopTimeout time.Duration, log *slog.Logger) (*commands, error) {
+	return &commands{
+		command: command, service: service, member: member, margin: margin, stopTimeout: stopTimeout,
+		guard: guard.New(guard.Config{Logger: log, StopTimeout: stopTimeout}),
+	}, nil
+}
+
+// follow says whose lease the commands depend on. It comes before anything runs.
+func (c *commands) follow(session messages.Reader[messages.Session]) { c.session = session }
+
+// work is the member's work function.
+func (c *commands) work(ctx context.Context, item actors.Item) error {
+	// The feeder may not have run since the session was opened: what may start here may start there.
+	c.passOn()
+	return c.guard.Exec(ctx, guard.Spec{
+		Name: item.ID, Command: c.command, Stdin: item.Payload,
+		Env: []string{
+			"COORDD_ITEM=" + item.ID,
+			"COORDD_TOKEN=" + strconv.FormatUint(item.Token, 10),
+			"COORDD_MEMBER=" + c.member,
+			"COORDD_SERVICE=" + c.service,
+		},
+	})
+}
+
+// passOn tells the guard until when work may run.
+func (c *commands) passOn() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.session.Get()
+	if s.ID == "" {
+		c.guard.Lease(time.Time{}, 0)
+		return
+	}
+	c.guard.Lease(s.Lease.Start.Add(s.Lease.TTL), c.margin)
+}
+
+// feed is the actor that passes every renewal on.
+func (c *commands) feed(ctx context.Context) error {
+	cursor := c.session.Subscribe()
+	for {
+		if _, err := cursor.Next(ctx); err != nil {
+			return nil
+		}
+		c.passOn()
+	}
+}
+
+// children are started before the coordinator and so stopped after it: the
+// guard ends when all work has.
+func (c *commands) children() []supervisor.Child {
+	return []supervisor.Child{
+		{Name: "guard", StopTimeout: c.stopTimeout + 10*time.Second, Run: func(ctx context.Context) error {
+			if err := c.guard.Run(ctx); err != nil {
+				return fmt.Errorf("the guard process: %w", err)
+			}
+			return nil
+		}},
+		{Name: "lease-feeder", Run: c.feed},
+	}
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) workImport(s *serviceFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "import FILE",
+		Short: "Add the items of a file",
+		Long: `Adds the items of a file to the workload; - means standard input. Each line holds
+an id, or an id, a tab and a payload. Blank lines and lines that begin with # are
+skipped. The whole file is checked before anything is written: an id that comes
+twice or cannot be is refused, with its line.
+
+Items that are in the workload already keep their place: one whose payload is
+the same does not change at all. Importing a file again is safe.`,
+		Example: `  coordd work import items.txt
+  seq -f 'device-%g' 1000 | coordd work import -`,
+		Args: exactly(1, "one file, or - for standard input"),
+		RunE: a.does(func(ctx context.Context, args []string) error {
+			items, err := a.readItems(args[0])
+			if err != nil {
+				return err
+			}
+			o, err := s.reached(ctx)
+			if err != nil {
+				return err
+			}
+			progress, finish := a.progress(len(items))
+			err = o.ImportWork(ctx, items, progress)
+			finish()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.out, "%s imported.\n", count(len(items), "item"))
+			return err
+		}),
+	}
+}
+
+func (a *app) readItems(file string) ([]actors.WorkInput, error) {
+	name, in := "standard input", a.in
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, usage("%v", err)
+		}
+		defer f.Close()
+		name, in = file, f
+	}
+	return parseItems(name, in)
+}
+
+// maxLine is the longest line of an import: an id and the largest payload.
+const maxLine = 1 << 20
+
+// parseItems reads the import format. Errors are bad usage, and name file and line.
+func parseItems(name string, in io.Reader) ([]actors.WorkInput, error) {
+	var items []actors.WorkInput
+	first := map[string]int{} // the line that an id came on
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxLine)
+	n := 0
+	for lines.Scan() {
+		n++
+		line := strings.TrimSuffix(lines.Text(), "\r")
+		if n == 1 {
+			line = strings.TrimPrefix(line, "\ufeff") // some editors put it there
+		}
+		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		id, payload, _ := strings.Cut(line, "\t")
+		w := actors.WorkInput{ID: id}
+		if payload != "" {
+			w.Payload = []byte(payload)
+		}
+		if err := w.Check(); err != nil {
+			return nil, usage("%s:%d: %v", name, n, err)
+		}
+		if before, ok := first[id]; ok {
+			return nil, usage("%s:%d: item %q came on line %d already", name, n, id, before)
+		}
+		first[id] = n
+		items = append(items, w)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, usage("%s:%d: %v", name, n+1, err)
+	}
+	return items, nil
+}
+
+// progress shows a line that grows, when there is enough to wait for and someone to see it.
+func (a *app) progress(total int) (func(done int), func()) {
+	f, ok := a.err.(*os.File)
+	if !ok || total < 5_000 {
+		return nil, func() {}
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return nil, func() {}
+	}
+	shown := -1
+	return func(done int) {
+			if percent := done * 100 / total; percent != shown {
+				shown = percent
+				fmt.Fprintf(f, "\r%d of %d items (%d%%)", done, total, percent)
+			}
+		}, func() {
+			if shown >= 0 {
+				fmt.Fprint(f, "\r\033[K")
+			}
+		}
+}

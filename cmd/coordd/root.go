@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/spf13/cobra"
+)
+
+// The exit codes.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// errUsage marks what the caller can mend by writing another command line.
+var errUsage = errors.New("usage")
+
+// usage returns an error that ends in exit code 2.
+func usage(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+type usageError struct{ text string }
+
+func (e *usageError) Error() string        { return e.text }
+func (e *usageError) Is(target error) bool { return target == errUsage }
+
+// run carries out one command line and returns its exit code.
+func run(ctx context.Context, s surroundings) int {
+	a := &app{surroundings: s}
+	root := a.root()
+	root.SetArgs(s.args)
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return 0
+	}
+	code := exitFailed
+	// What fails before a command has begun is cobra's: a flag or a command that does not exist.
+	if !a.begun || errors.Is(err, errUsage) || errors.Is(err, actors.ErrConfig) || errors.Is(err, actors.ErrInvalid) {
+		code = exitUsage
+	}
+	text := oneLine(err.Error())
+	if code == exitUsage && !strings.Contains(text, "--help") {
+		text += fmt.Sprintf(" (see %s --help)", cmd.CommandPath())
+	}
+	fmt.Fprintf(s.err, "%s: %s\n", cmd.CommandPath(), text)
+	return code
+}
+
+func oneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+// app is one command line being carried out.
+type app struct {
+	surroundings
+	begun bool
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "coordd",
+		Short: "Keep every work item running on exactly one machine at a time",
+		Long: `coordd keeps a list of work items running across a set of machines: every item
+on exactly one machine at a time, shared out evenly, moved when machines come
+and go. It needs nothing but Consul.
+
+Run one member on each machine with "coordd run". The members find one another
+through Consul and elect a leader, which shares the items out. To see all of it
+at work on this machine, without Consul, run "coordd dev".
+
+Every flag can be given as an environment variable as well: --lock-delay is
+COORDD_LOCK_DELAY. The flag wins. Consul's own variables (CONSUL_HTTP_ADDR,
+CONSUL_HTTP_TOKEN, CONSUL_CACERT, CONSUL_NAMESPACE and so on) mean what they
+mean to every Consul tool.
+
+Exit codes: 0 after a clean stop, 1 after a failure, 2 for a wrong command line.`,
+		Example: `  coordd dev
+  coordd run --id $(hostname) --exec './worker.sh'
+  coordd work add device-1 device-2
+  coordd status`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return a.fromEnvironment(cmd.Flags())
+		},
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddGroup(&cobra.Group{ID: "members", Title: "Members:"}, &cobra.Group{ID: "operators", Title: "Operators:"}, &cobra.Group{ID: "other", Title: "Other:"})
+	root.SetHelpCommandGroupID("other")
+	add := func(group string, cmds ...*cobra.Command) {
+		for _, c := range cmds {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add("members", a.runCommand(), a.devCommand())
+	add("operators", a.statusCommand(), a.workCommand(), a.controlCommand())
+	add("other", a.devconsulCommand(), a.versionCommand())
+	return root
+}
+
+// does wraps what a command does: from here on an error is a failure, not a
+// wrong command line, unless it says so itself.
+func (a *app) does(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		a.begun = true
+		return f(cmd.Context(), args)
+	}
+}
+
+// group is a command that only holds others.
+func group(c *cobra.Command, cmds ...*cobra.Command) *cobra.Command {
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		var names []string
+		for _, sub := range cmd.Commands() {
+			if sub.IsAvailableCommand() {
+				names = append(names, sub.Name())
+			}
+		}
+		if len(args) > 0 {
+			return usage("there is no command %q: give one of %s", args[0], strings.Join(names, ", "))
+		}
+		return usage("give one of %s", strings.Join(names, ", "))
+	}
+	c.AddCommand(cmds...)
+	return c
+}
+
+// atLeast and exactly check the number of arguments and say what is missing.
+func atLeast(n int, what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < n {
+			return usage("give %s", what)
+		}
+		return nil
+	}
+}
+
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usage("give %s, not %d arguments", what, len(args))
+		}
+		return nil
+	}
+}
+
+func noArguments(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("it takes no arguments, and was given %q", args[0])
+	}
+	return nil
+}

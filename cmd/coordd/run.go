@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/supervisor"
+	"github.com/spf13/cobra"
+)
+
+// runFlags are the settings of one member.
+type runFlags struct {
+	serviceFlags
+	logFlags
+	id, exec, http, address, zone string
+	capacity                      uint64
+	moveBudget                    int
+	ttl, renew, lockDelay         time.Duration
+	leaseMargin, grace            time.Duration
+	leaderSoak, workerSoak, merge time.Duration
+	stopTimeout, brakeHold        time.Duration
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var o runFlags
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run one member of a service",
+		Long: `Runs one member of a service until it is told to stop by SIGINT or SIGTERM. It
+then stops its work, hands everything over, and exits with code 0. A second
+signal ends it at once.
+
+With --exec it runs a shell command for each item that it owns, in a process
+group of its own. The command gets the item's payload on standard input, and
+these variables: COORDD_ITEM, COORDD_TOKEN, COORDD_MEMBER and COORDD_SERVICE.
+The token rises each time an item changes hands: pass it on to whatever the
+command writes to, so that a late write of a former owner can be refused. When the
+item is to be given up, the command gets SIGTERM, and SIGKILL after the stop
+timeout. A command that ends while the item is still owned is started again, after a
+pause that grows. No command outlives its coordd.
+
+Without --exec the member owns items and does nothing with them: good for trying out.
+
+Consul need not be there at the start: the member waits for it and says so.`,
+		Example: `  coordd run --id m1 --exec './poll-device.sh "$COORDD_ITEM"'
+  coordd run --service billing --id m2 --consul 10.0.0.5:8500 --http 127.0.0.1:7070
+  COORDD_ID=m3 COORDD_TTL=20s coordd run`,
+		Args: noArguments,
+	}
+	cmd.RunE = a.does(func(ctx context.Context, _ []string) error {
+		if err := o.soften(cmd); err != nil {
+			return err
+		}
+		return a.runMember(ctx, o)
+	})
+	o.serviceFlags.register(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.id, "id", "", "this member's `id`, unique in the service and without a slash; required")
+	f.StringVar(&o.exec, "exec", "", "the shell `command` to run for each item that this member owns")
+	f.StringVar(&o.http, "http", "", "the `address` to serve the page and /healthz on, such as 127.0.0.1:7070 (default: none)")
+	f.StringVar(&o.address, "address", "", "the `address` at which others reach this member: published, not used (default: that of --http, else the host's name)")
+	f.StringVar(&o.zone, "zone", "", "the `zone` that this member is in: published")
+	f.Uint64Var(&o.capacity, "capacity", 0, "the most `weight` that this member may hold; 0 means no limit")
+	f.DurationVar(&o.ttl, "ttl", 10*time.Second, "how long this member may be silent before others take over: 10s to 24h; Consul takes up to twice that")
+	f.DurationVar(&o.renew, "renew", 0, "the time between renewals of the session (default: a third of the ttl)")
+	f.DurationVar(&o.lockDelay, "lock-delay", time.Second, "how long Consul keeps a lock from being taken after a session ended early: up to 60s")
+	f.DurationVar(&o.leaseMargin, "lease-margin", 0, "how long before the end of the lease work is told to stop (default: a tenth of the ttl)")
+	f.DurationVar(&o.grace, "grace", 0, "how long a vanished member's items wait for it (default and least: the ttl)")
+	f.DurationVar(&o.leaderSoak, "leader-soak", 5*time.Second, "the quiet time before items are moved only for balance")
+	f.DurationVar(&o.workerSoak, "worker-soak", 500*time.Millisecond, "the time from the assignment of an item to the start of its work")
+	f.DurationVar(&o.merge, "merge", 250*time.Millisecond, "the quiet time before free items are placed, so that changes are planned together")
+	f.IntVar(&o.moveBudget, "move-budget", 1000, "the most `items` that are on the move for balance at one time")
+	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second, "the time from SIGTERM to SIGKILL when a command is stopped")
+	f.DurationVar(&o.brakeHold, "brake-hold", 0, "how long the leader waits when more than half of the members have vanished (default: 6 times the ttl)")
+	o.logFlags.register(cmd)
+	return cmd
+}
+
+// soften gives a meaning to a time of 0s: for the quiet times it is the shortest that there is,
+// for the others there is none. Without it 0 would mean the default.
+func (o *runFlags) soften(cmd *cobra.Command) error {
+	for name, v := range map[string]*time.Duration{"leader-soak": &o.leaderSoak, "worker-soak": &o.workerSoak, "merge": &o.merge, "brake-hold": &o.brakeHold, "lock-delay": &o.lockDelay} {
+		if cmd.Flags().Changed(name) && *v == 0 {
+			*v = time.Millisecond
+		}
+	}
+	for name, v := range map[string]time.Duration{"ttl": o.ttl, "renew": o.renew, "lease-margin": o.leaseMargin, "grace": o.grace, "stop-timeout": o.stopTimeout} {
+		if cmd.Flags().Changed(name) && v <= 0 {
+			return usage("--%s %v: give a time above 0s", name, v)
+		}
+	}
+	if cmd.Flags().Changed("move-budget") && o.moveBudget < 1 {
+		return usage("--move-budget %d: give 1 or more", o.moveBudget)
+	}
+	return nil
+}
+
+// killSlack is what a command that had to be killed gets to be gone before it is called stuck.
+const killSlack = 5 * time.Second
+
+func (a *app) runMember(ctx context.Context, o runFlags) error {
+	if o.id == "" {
+		return usage("--id is required: give each member an id of its own, such as --id $(hostname)")
+	}
+	log, err := o.logger(a.err)
+	if err != nil {
+		return err
+	}
+	client, address, err := o.client()
+	if err != nil {
+		return err
+	}
+	if o.http != "" {
+		if err := checkListen("http", o.http); err != nil {
+			return err
+		}
+	}
+	cfg := actors.Config{
+		Service: o.service, ID: o.id, Client: client, Logger: log,
+		Address: o.address, Zone: o.zone, Version: version(), Capacity: o.capacity,
+		TTL: o.ttl, Renew: o.renew, LockDelay: o.lockDelay, LeaseMargin: o.leaseMargin, Grace: o.grace,
+		LeaderSoak: o.leaderSoak, WorkerSoak: o.workerSoak, Merge: o.merge,
+		MoveBudget: o.moveBudget, StopTimeout: o.stopTimeout + killSlack, BrakeHold: o.brakeHold,
+	}
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	web, err := openWeb(o.http)
+	if err != nil {
+		return err
+	}
+	defer web.close()
+	if cfg.Address == "" {
+		cfg.Address = web.published()
+	}
+
+	// Started in this order and stopped in reverse.
+	var children []supervisor.Child
+	var work *commands
+	cfg.Work = idle(log)
+	if o.exec != "" {
+		if work, err = newCommands(o.exec, o.service, o.id, leaseMargin(cfg), o.stopTimeout, log); err != nil {
+			return err
+		}
+		cfg.Work = work.work
+		children = append(children, work.children()...)
+	}
+	member, err := actors.New(cfg)
+	if err != nil {
+		return err
+	}
+	if work != nil {
+		work.follow(member.Session())
+	}
+	if web != nil {
+		op, err := actors.NewOperator(client, o.service)
+		if err != nil {
+			return err
+		}
+		children = append(children, web.child(newSite(op, address, []*actors.Coordinator{member})))
+	}
+	children = append(children, member.Child(coordinatorName))
+	root, err := supervisor.New("coordd", supervisor.Tree{Children: children}, supervisor.WithLogger(log))
+	if err != nil {
+		return err
+	}
+	web.reportOf(root.Report)
+	s := member.Settings()
+	log.Info("starting", "service", o.service, "member", o.id, "consul", address, "version", version(), "pid", os.Getpid(),
+		"ttl", s.TTL.String(), "renew", s.Renew.String(), "lease_margin", s.LeaseMargin.String(), "grace", s.Grace.String(),
+		"lock_delay", s.LockDelay.String(), "leader_soak", s.LeaderSoak.String(), "stop_timeout", o.stopTimeout.String(), "exec", o.exec, "http", web.address())
+	if err := root.Run(ctx); err != nil {
+		return plain(err)
+	}
+	log.Info("stopped", "service", o.service, "member", o.id)
+	return nil
+}
+
+// leaseMargin is the margin that the member will use.
+func leaseMargin(cfg actors.Config) time.Duration {
+	if cfg.LeaseMargin != 0 {
+		return cfg.LeaseMargin
+	}
+	return cfg.TTL / 10
+}
+
+// idle is the work of a member without a command.
+func idle(log *slog.Logger) actors.Work {
+	return func(ctx context.Context, item actors.Item) error {
+		log.Debug("item-owned", "item", item.ID, "token", item.Token)
+		<-ctx.Done()
+		log.Debug("item-given-up", "item", item.ID, "token", item.Token)
+		return nil
+	}
+}
+
+// plain finds the cause under the escalations that passed it on, where that is all there is to say.
+func plain(err error) error {
+	if !errors.Is(err, actors.ErrIDTaken) && !errors.Is(err, actors.ErrInvalid) {
+		return fmt.Errorf("gave up: %w", err)
+	}
+	for {
+		e, ok := errors.AsType[*supervisor.EscalationError](err)
+		if !ok || len(e.Causes) == 0 {
+			return err
+		}
+		err = e.Causes[len(e.Causes)-1].Err
+	}
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+)
+
+//go:embed page.html
+var page []byte
+
+// site is what coordd shows over HTTP. It only reads.
+type site struct {
+	glimpse *glimpse
+	members []*actors.Coordinator // those of this process
+	report  func() supervisor.Report
+}
+
+func newSite(look looker, consul string, members []*actors.Coordinator) *site {
+	return &site{glimpse: newGlimpse(look, consul, members), members: members}
+}
+
+func (s *site) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		// Everything is in the page: it asks nobody but this address, and nothing else may run in it.
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; frame-ancestors 'none'")
+		_, _ = w.Write(page)
+	})
+	mux.HandleFunc("GET /status.json", func(w http.ResponseWriter, r *http.Request) {
+		v := s.glimpse.look(r.Context())
+		v.serve(w, r, v.status)
+	})
+	mux.HandleFunc("GET /holders.json", func(w http.ResponseWriter, r *http.Request) {
+		v := s.glimpse.look(r.Context())
+		v.serve(w, r, v.holders)
+	})
+	mux.HandleFunc("GET /report.json", func(w http.ResponseWriter, r *http.Request) {
+		body, err := json.MarshalIndent(s.wholeReport(), "", "  ")
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		encoded(body).serve(w, r)
+	})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if err := s.health(time.Now()); err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprintln(w, oneLine(err.Error()))
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-cache")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Referrer-Policy", "no-referrer")
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// health tells why a member of this process cannot count on its lease now.
+func (s *site) health(now time.Time) error {
+	var errs []error
+	for _, m := range s.members {
+		switch session := m.Session().Get(); {
+		case session.ID == "":
+			errs = append(errs, fmt.Errorf("%s has no session in Consul: Consul does not answer, or has not yet", m.ID()))
+		case !session.Holds(now, 0):
+			over := -session.Lease.Left(now)
+			errs = append(errs, fmt.Errorf("the lease of %s has been over for %v: Consul does not answer; its work is stopped", m.ID(), over.Round(time.Second)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// wholeReport is the process's tree with the trees of its members, which have roots of their own, put in.
+func (s *site) wholeReport() supervisor.Report {
+	if s.report == nil {
+		return supervisor.Report{}
+	}
+	trees := map[string]*actors.Coordinator{}
+	for _, m := range s.members {
+		trees[m.ID()] = m
+	}
+	root := s.report()
+	var graft func(r *supervisor.Report)
+	graft = func(r *supervisor.Report) {
+		for i := range r.Children {
+			child := &r.Children[i]
+			m := trees[child.Name]
+			if child.Name == coordinatorName && len(s.members) == 1 {
+				m = s.members[0]
+			}
+			if m != nil {
+				inner := m.Report()
+				child.Strategy, child.Children = inner.Strategy, inner.Children
+				continue
+			}
+			graft(child)
+		}
+	}
+	graft(&root)
+	return root
+}
+
+const coordinatorName = "coordinator"
+
+// looker is what the site reads Consul with.
+type looker interface {
+	Look(ctx context.Context) (actors.Status, actors.Holders, error)
+}
+
+// glimpse reads Consul when someone looks, and at most once a second however
+// many do; less often when the answers are so large that reading them takes long.
+type glimpse struct {
+	looker  looker
+	consul  string
+	members []*actors.Coordinator
+	turn    chan struct{} // held by the one who reads
+
+	mu   sync.Mutex
+	last *view
+}
+
+func newGlimpse(l looker, consul string, members []*actors.Coordinator) *glimpse {
+	return &glimpse{looker: l, consul: consul, members: members, turn: make(chan struct{}, 1)}
+}
+
+const (
+	lookEvery   = time.Second
+	lookTimeout = 5 * time.Second
+	restFactor  = 4 // a read that took long is followed by a pause of that many times as long
+)
+
+// view is one reading, ready to be sent.
+type view struct {
+	fresh   time.Time // until when it is good
+	err     error
+	status  encoded
+	holders encoded
+}
+
+func (g *glimpse) current() *view {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.last != nil && time.Now().Before(g.last.fresh) {
+		return g.last
+	}
+	return nil
+}
+
+func (g *glimpse) look(ctx context.Context) *view {
+	if v := g.current(); v != nil {
+		return v
+	}
+	select {
+	case g.turn <- struct{}{}:
+		defer func() { <-g.turn }()
+	case <-ctx.Done():
+		return &view{err: ctx.Err()}
+	}
+	if v := g.current(); v != nil {
+		return v
+	}
+	// Not the asker's context: others wait for the same answer.
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+	defer cancel()
+	begin := time.Now()
+	v := g.read(own)
+	v.fresh = begin.Add(max(lookEvery, restFactor*time.Since(begin)))
+	g.mu.Lock()
+	g.last = v
+	g.mu.Unlock()
+	return v
+}
+
+func (g *glimpse) read(ctx context.Context) *view {
+	status, holders, err := g.looker.Look(ctx)
+	if err != nil {
+		return &view{err: trouble(g.consul, err)}
+	}
+	// What holds the leader back is not in Consul: it is known where the leader is.
+	shown := struct {
+		actors.Status
+		Brake string `json:"brake,omitempty"`
+	}{Status: status}
+	for _, m := range g.members {
+		if m.Leadership().Get().Role == messages.Leading {
+			shown.Brake = m.Plan().Get().Brake
+		}
+	}
+	v := &view{}
+	if v.status, err = json.Marshal(shown); err == nil {
+		v.holders, err = json.Marshal(holders)
+	}
+	v.err = err
+	return v
+}
+
+// serve sends a body of v, or why there is none.
+func (v *view) serve(w http.ResponseWriter, r *http.Request, body encoded) {
+	if v.err != nil {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": oneLine(v.err.Error())})
+		return
+	}
+	body.serve(w, r)
+}
+
+// encoded is a JSON document. One that the asker has already is not sent again.
+type encoded []byte
+
+func (e encoded) serve(w http.ResponseWriter, r *http.Request) {
+	h := fnv.New64a()
+	_, _ = h.Write(e)
+	tag := fmt.Sprintf(`"%x"`, h.Sum64())
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", tag)
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	_, _ = w.Write(e)
+}
+
+// trouble turns an error of Consul's into one line that says what to do.
+func trouble(consul string, err error) error {
+	if !errors.Is(err, actors.ErrUnreachable) {
+		return err
+	}
+	why := err
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		why = op.Err
+	}
+	return fmt.Errorf("Consul at %s does not answer (%w): start it, or give its address with --consul or CONSUL_HTTP_ADDR", consul, why)
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/spf13/cobra"
+)
+
+// reachTimeout is how long a command waits for a Consul that does not answer:
+// long enough for a hiccup, short enough for a person.
+const reachTimeout = 3 * time.Second
+
+// reached returns the operators' side of the service once Consul has answered.
+func (s *serviceFlags) reached(ctx context.Context) (*actors.Operator, error) {
+	o, address, err := s.operator()
+	if err != nil {
+		return nil, err
+	}
+	wait, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	if err := o.Reach(wait); err != nil {
+		return nil, trouble(address, err)
+	}
+	return o, nil
+}
+
+func (a *app) statusCommand() *cobra.Command {
+	var s serviceFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the leader, the members and their load",
+		Long: `Shows who leads a service, its members and how many items each of them has, and
+how much of the workload is owned, on its way from one member to another
+(releasing), or free.`,
+		Example: `  coordd status
+  coordd status --service billing --json`,
+		Args: noArguments,
+		RunE: a.does(func(ctx context.Context, _ []string) error {
+			o, err := s.reached(ctx)
+			if err != nil {
+				return err
+			}
+			status, err := o.Status(ctx)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(a.out, status)
+			}
+			return printStatus(a.out, status)
+		}),
+	}
+	s.register(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+func printStatus(w io.Writer, s actors.Status) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "service\t%s\n", s.Service)
+	if s.Leader == nil {
+		fmt.Fprintf(t, "leader\tnobody leads\n")
+	} else {
+		fmt.Fprintf(t, "leader\t%s (epoch %d)\n", s.Leader.ID, s.Leader.Epoch)
+	}
+	fmt.Fprintf(t, "work\t%s: %d owned, %d releasing, %d free", count(s.Work.Total, "item"), s.Work.Owned, s.Work.Releasing, s.Work.Free)
+	if s.Work.Removed > 0 {
+		fmt.Fprintf(t, "; %d more removed and not given up yet", s.Work.Removed)
+	}
+	fmt.Fprintln(t)
+	if s.Frozen {
+		fmt.Fprintf(t, "orders\tfrozen: nothing is moved or placed until \"coordd control thaw\"\n")
+	}
+	if len(s.Drained) > 0 {
+		fmt.Fprintf(t, "orders\tdrained: %s\n", strings.Join(s.Drained, ", "))
+	}
+	if s.Pins > 0 {
+		fmt.Fprintf(t, "orders\t%s pinned\n", count(s.Pins, "item"))
+	}
+	for _, key := range s.Strange {
+		fmt.Fprintf(t, "skipped\t%s: this version cannot read it\n", key)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(s.Members)+len(s.Absent) == 0 {
+		_, err := fmt.Fprintf(w, "\nNo members are registered. Start one: coordd run --service %s --id ID\n", s.Service)
+		return err
+	}
+	fmt.Fprintln(w)
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "MEMBER\tSTATUS\tITEMS\tRELEASING\tADDRESS")
+	for _, m := range append(s.Members, s.Absent...) {
+		status := m.Status
+		if s.Leader != nil && s.Leader.ID == m.ID {
+			status += ", leads"
+		}
+		if m.Drained {
+			status += ", drained"
+		}
+		if m.Idle {
+			status += ", runs nothing"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", m.ID, status, m.Items, m.Releasing, m.Address)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) workCommand() *cobra.Command {
+	var s serviceFlags
+	cmd := group(&cobra.Command{
+		Use:   "work",
+		Short: "Change and list the workload",
+		Long: `Changes and lists the workload of a service: the items that its members share.
+An item is an id without a slash, a payload that its work gets on standard
+input, and a weight.`,
+		Example: `  coordd work add device-1 device-2
+  coordd work list`,
+	}, a.workAdd(&s), a.workRemove(&s), a.workList(&s), a.workImport(&s))
+	s.register(cmd)
+	return cmd
+}
+
+func (a *app) workAdd(s *serviceFlags) *cobra.Command {
+	var payload, payloadFile string
+	var weight uint64
+	cmd := &cobra.Command{
+		Use:   "add ID...",
+		Short: "Add items",
+		Long: `Adds items to the workload, all with the same payload and weight. An item that
+is there already gets this payload and weight; its work sees them when it is
+next started. All ids are checked before anything is written.`,
+		Example: `  coordd work add device-1 device-2
+  coordd work add report --payload '{"every": "5m"}' --weight 3
+  coordd work add report --payload-file report.json`,
+		Args: atLeast(1, "the ids of the items to add"),
+	}
+	cmd.RunE = a.does(func(ctx context.Context, ids []string) error {
+		value := []byte(payload)
+		if payloadFile != "" {
+			if payload != "" {
+				return usage("give one of --payload and --payload-file")
+			}
+			var err error
+			if value, err = a.readAll(payloadFile); err != nil {
+				return usage("--payload-file: %v", err)
+			}
+		}
+		items := make([]actors.WorkInput, len(ids))
+		for i, id := range ids {
+			items[i] = actors.WorkInput{ID: id, Payload: value, Weight: weight}
+		}
+		if err := actors.CheckWork(items); err != nil {
+			return err
+		}
+		o, err := s.reached(ctx)
+		if err != nil {
+			return err
+		}
+		return o.AddWork(ctx, items...)
+	})
+	f := cmd.Flags()
+	f.StringVar(&payload, "payload", "", "the payload, as `text`")
+	f.StringVar(&payloadFile, "payload-file", "", "the `file` that holds the payload; - means standard input")
+	f.Uint64Var(&weight, "weight", 1, "the `weight` of each item: how much of a member's share it takes")
+	return cmd
+}
+
+func (a *app) readAll(file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(a.in)
+	}
+	return os.ReadFile(file)
+}
+
+func (a *app) workRemove(s *serviceFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:     "rm ID...",
+		Aliases: []string{"remove"},
+		Short:   "Remove items",
+		Long: `Removes items from the workload: their owners stop working on them. Those that
+exist are removed also when others do not; the exit code is then 1.`,
+		Example: "  coordd work rm device-1 device-2",
+		Args:    atLeast(1, "the ids of the items to remove"),
+		RunE: a.does(func(ctx context.Context, ids []string) error {
+			for _, id := range ids {
+				if err := (actors.WorkInput{ID: id}).Check(); err != nil {
+					return err
+				}
+			}
+			o, err := s.reached(ctx)
+			if err != nil {
+				return err
+			}
+			return o.RemoveWork(ctx, ids...)
+		}),
+	}
+}
+
+// listed is the JSON form of one item.
+type listed struct {
+	ID     string `json:"id"`
+	Weight uint64 `json:"weight"`
+	// One of the two: JSON holds text only.
+	Payload       string `json:"payload"`
+	PayloadBase64 []byte `json:"payload_base64,omitempty"`
+	Member        string `json:"member"` // empty: free
+	State         string `json:"state"`  // owned, releasing, free
+	Pinned        string `json:"pinned,omitempty"`
+}
+
+func (a *app) workList(s *serviceFlags) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List items and who has them",
+		Long: `Lists the items of the workload with their state, the member that has each of
+them, their weight and the size of their payload. With --json the payload itself is printed.`,
+		Example: `  coordd work list
+  coordd work list --json`,
+		Args: noArguments,
+		RunE: a.does(func(ctx context.Context, _ []string) error {
+			o, err := s.reached(ctx)
+			if err != nil {
+				return err
+			}
+			work, err := o.ListWork(ctx)
+			if err != nil {
+				return err
+			}
+			items := make([]listed, len(work))
+			for i, w := range work {
+				items[i] = listed{ID: w.ID, Weight: w.Weight, Member: w.Member, State: "free", Pinned: w.Pinned}
+				if utf8.Valid(w.Payload) {
+					items[i].Payload = string(w.Payload)
+				} else {
+					items[i].PayloadBase64 = w.Payload
+				}
+				switch {
+				case w.Releasing:
+					items[i].State = "releasing"
+				case w.Member != "":
+					items[i].State = "owned"
+				}
+			}
+			if asJSON {
+				return printJSON(a.out, items)
+			}
+			t := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(t, "ITEM\tSTATE\tMEMBER\tWEIGHT\tPAYLOAD")
+			for i, w := range items {
+				fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d bytes\n", w.ID, w.State, dash(w.Member), w.Weight, len(work[i].Payload))
+			}
+			return t.Flush()
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the payloads")
+	return cmd
+}
+
+func dash(s string) string {
+	if strings.TrimSpace(s) == "" {
+		return "-"
+	}
+	return s
+}
