@@ -38,7 +38,7 @@ func TestTranscripts(t *testing.T) {
 				tg.wipe(t)
 				answers := play(t, tg, s)
 				if !*update {
-					compare(t, s, answers, nil)
+					compare(t, s, answers, differencesOf(scriptName(s), tg.name))
 				} else if err := os.WriteFile(s.name, []byte(s.text(answers)), 0o644); err != nil {
 					t.Fatal(err)
 				}
