@@ -77,3 +77,26 @@ func BenchmarkReport(b *testing.B) {
 		})
 	}
 }
+
+// Naming a stuck child takes a profile of all goroutines.
+func BenchmarkNameStuck(b *testing.B) {
+	for _, n := range []int{10, 10_000} {
+		b.Run(fmt.Sprintf("goroutines=%d", n), func(b *testing.B) {
+			_, g := benchGroup(b, n)
+			letGo := make(chan struct{})
+			h, err := g.Start(hanging("x", letGo))
+			if err != nil {
+				b.Fatal(err)
+			}
+			over, cancel := context.WithCancel(b.Context())
+			cancel()
+			for b.Loop() {
+				if err := g.Stop(over, "x"); err == nil {
+					b.Fatal("x has stopped")
+				}
+			}
+			close(letGo)
+			<-h.Done()
+		})
+	}
+}

@@ -223,23 +223,23 @@ func (l *loop) becameReady(r *run) {
 // expire handles all deadlines that are over: restarts that are due, and
 // children that were asked to stop and are still there.
 func (l *loop) expire(now time.Time) {
-	var late []*child
+	var late []*run
 	for c := l.deadlines.popDue(now); c != nil; c = l.deadlines.popDue(now) {
 		switch {
 		case c.state == StateBackoff && l.stopping:
 			l.setState(c, StateStopped)
 		case c.state == StateBackoff:
 			l.setState(c, StateWaiting)
-			if l.tree.Strategy == OneForOne && !l.start(c) {
-				return
+			if l.tree.Strategy == OneForOne {
+				l.start(c)
 			}
 		case c.def.Tree != nil:
 			c.current.Load().sub.inbox.post(abortMsg{})
 		default:
-			late = append(late, c)
+			late = append(late, c.current.Load())
 		}
 	}
-	l.abandon(late, now)
+	l.giveUpOn(late)
 }
 
 func (l *loop) add(def Child, dynamic bool) *child {

@@ -228,6 +228,30 @@ func TestATreeIsRestartedWhenTheChildItLeftBehindEndedInTime(t *testing.T) {
 	})
 }
 
+func TestAStopDeadlineAtTheInstantOfARefusedRestartIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		letGo := make(chan struct{})
+		a := newActor(new(journal), "a")
+		r, g := startGroup(t, supervisor.Tree{Children: []supervisor.Child{hanging("x", letGo), {Name: "office", Backoff: every(time.Second), Tree: &supervisor.Tree{
+			Children: []supervisor.Child{a.child(), hanging("left", letGo)},
+		}}}})
+		x, _ := g.Child("x")
+		defer r.stop()
+		for range supervisor.DefaultMaxRestarts + 1 {
+			a.now(boom)
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		// A second ago the office gave up. It will abandon left in one second and be
+		// due again in two, and is refused: that is when the time of x ends.
+		x.Stop()
+		if s := stuckOf(t, <-r.done); len(s.Children) != 2 {
+			t.Errorf("%v", s)
+		}
+		close(letGo)
+	})
+}
+
 func TestATreesOwnDeadlineEndsItWithThoseWhoHangNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
