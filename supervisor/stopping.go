@@ -47,7 +47,7 @@ func (l *loop) sweepOn() bool {
 		switch {
 		case l.stopping && (c.state == StateBackoff || c.state == StateWaiting):
 			l.deadlines.clear(c)
-			l.setState(c, StateStopped)
+			l.settle(c, StateStopped)
 		case !l.stopping && c.def.Restart == Transient && c.state == StateDone:
 			l.setState(c, StateWaiting) // part of what is built anew
 		}

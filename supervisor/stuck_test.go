@@ -193,8 +193,8 @@ func TestATreeThatLeftAChildBehindIsNotRestarted(t *testing.T) {
 		if s := stuckOf(t, err); s.Children[0].Path != "root/office/b" || !errors.Is(err, errBoom) {
 			t.Errorf("Run returned %v", err)
 		}
-		if n := r.find(t, "root/office").Incarnation; n != 1 {
-			t.Errorf("office is in incarnation %d", n)
+		if rep := r.find(t, "root/office"); rep.Incarnation != 1 || rep.State != supervisor.StateStuck {
+			t.Errorf("office is in incarnation %d and %s", rep.Incarnation, rep.State)
 		}
 		close(letGo)
 	})
