@@ -264,7 +264,7 @@ func (a *assigner) round(ctx context.Context) (next time.Time, err error) {
 	if d.waiting {
 		if !s.place {
 			next = earliest(next, a.placeAt())
-		} else {
+		} else if !s.balance {
 			next = earliest(next, a.quiet.Add(a.LeaderSoak))
 		}
 	}
@@ -298,7 +298,7 @@ func (a *assigner) scene(now time.Time) *scene {
 		ledger: a.ledger, absent: a.absent, clerk: a.clerk,
 		place:   a.first.IsZero() || !now.Before(a.placeAt()),
 		balance: !now.Before(a.quiet.Add(a.LeaderSoak)),
-		budget:  a.MoveBudget, hold: a.BrakeHold, obeyed: a.obeyed,
+		budget:  a.MoveBudget, hold: a.BrakeHold, braked: a.brakeText != "", obeyed: a.obeyed,
 	}
 }
 

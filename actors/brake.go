@@ -21,10 +21,13 @@ func (s *scene) brake(sorted *sorted, d *draft) string {
 	if s.obeyed {
 		return ""
 	}
-	if n := len(sorted.removed); n > brakeItems && 2*n > sorted.keyed {
+	// Once it is on it holds until few are missing and nothing changes any more:
+	// items that are put back one by one must not lose the rest halfway.
+	if n := len(sorted.removed); n > brakeItems && (s.braked || 2*n > sorted.keyed) || n > 0 && s.braked && !s.balance {
+		d.waiting = d.waiting || !s.balance
 		return fmt.Sprintf("%d of %d assigned items are gone from the workload: put them back (coordd work import), or say that it is meant (coordd control obey)", n, sorted.keyed)
 	}
-	if n := sorted.lost; n > brakeMembers && 2*n > sorted.holders {
+	if n := sorted.lost; n > brakeMembers && (s.braked || 2*n > sorted.holders) {
 		if until := sorted.lostAt.Add(s.hold); sorted.lostAt.IsZero() || s.now.Before(until) {
 			if !sorted.lostAt.IsZero() {
 				d.wake = earliest(d.wake, until)

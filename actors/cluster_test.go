@@ -236,6 +236,39 @@ func (c *cluster) totalStarts() int {
 	return n
 }
 
+func (c *cluster) startsOf(item string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.starts[item]
+}
+
+// put writes a key as a stranger or an operator would; below the service's root.
+func (c *cluster) put(key, value string) {
+	c.t.Helper()
+	if err := c.store.Put(c.t.Context(), c.store.Keys().Root()+key, []byte(value), 0); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) delete(key string) {
+	c.t.Helper()
+	if err := c.store.Delete(c.t.Context(), c.store.Keys().Root()+key); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// follower returns a member that does not lead.
+func (c *cluster) follower() string {
+	leader := c.leader()
+	for _, id := range slices.Sorted(maps.Keys(c.members)) {
+		if id != leader {
+			return id
+		}
+	}
+	c.t.Fatal("no follower")
+	return ""
+}
+
 // await waits in virtual time until ok holds; it fails the test after limit.
 func (c *cluster) await(what string, limit time.Duration, ok func() bool) time.Duration {
 	c.t.Helper()

@@ -25,6 +25,7 @@ type scene struct {
 	balance  bool // and for the whole soak: items may be moved for balance
 	budget   int  // the most items on the move for balance at one time
 	obeyed   bool // an operator said that a brake is to be let go
+	braked   bool // the last draft was
 	hold     time.Duration
 }
 
@@ -86,7 +87,7 @@ type sorted struct {
 	removed []keyRef         // keys of items that are no longer in the workload
 	extra   []keyRef         // second keys of an item
 	grace   bool             // somebody's grace is running
-	waiting int              // items that wait for a vanished member
+	waiting int              // items that stay where they are: at a vanished member in its grace, or one with an unreadable record
 	keyed   int              // keys in all
 	holders int              // members with keys
 	lost    int              // of them, those without a record
@@ -96,10 +97,14 @@ type sorted struct {
 func (s *scene) sort(d *draft) *sorted {
 	out := &sorted{members: make([]placement.Member, s.members.Len())}
 	place := make(map[string]int32, s.members.Len())
+	unreadable := map[string]bool{}
 	for i := range s.members.Len() {
 		id, m := s.members.At(i)
-		out.members[i] = placement.Member{ID: id, Capacity: m.Capacity, Drain: m.Leaving || m.Idle || s.control.Drain.Has(id)}
+		out.members[i] = placement.Member{ID: id, Capacity: m.Capacity, Drain: m.Leaving || m.Idle || m.Unreadable || s.control.Drain.Has(id)}
 		place[id] = int32(i)
+		if m.Unreadable {
+			unreadable[id] = true
+		}
 	}
 	n := s.workload.Len()
 	refs := make([]keyRef, n)
@@ -143,6 +148,8 @@ func (s *scene) sort(d *draft) *sorted {
 			refs[i] = ref
 			owner[i], held[i] = placement.None, false
 			switch {
+			case unreadable[member]:
+				held[i] = true
 			case present:
 				owner[i] = at
 			case !away.over(s.now):

@@ -340,8 +340,8 @@ func TestWorkThatCrashesOrReturnsIsStartedAgainAndHurtsNobodyElse(t *testing.T) 
 				t.Errorf("started %d times in two minutes: want again and again, with backoff", n)
 			}
 		}
-		if c.starts["good"] != 1 {
-			t.Errorf("good was started %d times", c.starts["good"])
+		if n := c.startsOf("good"); n != 1 {
+			t.Errorf("good was started %d times", n)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/coordd/coordd/internal/store"
@@ -152,11 +153,11 @@ func (a *membershipKeeper) register(ctx context.Context, s messages.Session) (ti
 	} else {
 		ops = append(ops, store.Create(ackKey, value))
 	}
-	// The sentinel is written here and not by the leader, with a value that is
-	// new: so it is there before the watch of the prefix, which without it would
+	// The sentinel is written here and not by the leader, with a value that was
+	// never there before (an identical one would not raise the index): so it is there before the watch of the prefix, which without it would
 	// wake for every neighbour, and the prefix's index is never below the
 	// record's, by which an answer from before the registration is known.
-	ops = append(ops, store.Set(a.keys.AssignmentsOf(a.ID), []byte(s.ID), 0))
+	ops = append(ops, store.Set(a.keys.AssignmentsOf(a.ID), []byte(fmt.Sprintf("%s %d", s.ID, a.acks.next())), 0))
 	result, err := a.store.Txn(ctx, ops...)
 	if errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrSessionGone) {
 		// Lock-delay, or somebody was quicker. Consul wakes no watch at the end of

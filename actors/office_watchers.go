@@ -38,12 +38,9 @@ func newMemberWatcher(h *house, term uint64, out *messages.State[messages.Member
 			r, err := store.ParseMemberRecord(e.Value)
 			if err != nil {
 				odd.skip(e, err.Error())
-				// The lock says that the member lives: it keeps what it has. It gets
-				// nothing new until its record can be read.
-				r = store.MemberRecord{Idle: true}
 			}
 			found[id] = messages.Member{
-				Leaving: r.Status == store.StatusLeaving, Idle: r.Idle, Address: r.Address, Session: e.Session,
+				Leaving: r.Status == store.StatusLeaving, Idle: r.Idle, Unreadable: err != nil, Address: r.Address, Session: e.Session,
 				Capacity: r.Capacity, Zone: r.Zone, Version: r.Version, CreateIndex: e.CreateIndex,
 			}
 		}

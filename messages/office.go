@@ -6,6 +6,7 @@ import "time"
 type Member struct {
 	Leaving     bool // it goes: it gets nothing and gives up what it has
 	Idle        bool // it runs no items: it leads, or watches, and no more
+	Unreadable  bool // a stranger wrote over its record: it keeps what it has, and gets nothing until it has written it again
 	Address     string
 	Session     string
 	Capacity    uint64 // the most weight it may hold; 0: no limit

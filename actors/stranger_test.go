@@ -1,0 +1,362 @@
+package actors_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/messages"
+)
+
+// What strangers, operators and a bad network do to a cluster's keys and requests.
+
+func TestATouchedLeaderKeyCostsAnEpochAndNothingElse(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 30)
+		leader := c.members[c.leader()]
+		before := leader.c.Leadership().Get()
+		c.put("leader", "somebody else") // a plain PUT keeps the lock, and resets LockIndex
+		time.Sleep(2 * time.Second)
+		after := leader.c.Leadership().Get()
+		if after.Term != before.Term || after.Epoch <= before.Epoch {
+			t.Errorf("leadership before %+v, after %+v: want a new epoch of the same term", before, after)
+		}
+		c.addWork("late")
+		c.await("the new item", 10*time.Second, c.balanced(31))
+		if n := c.totalStarts(); n != 31 {
+			t.Errorf("%d starts of 31 items", n)
+		}
+	})
+}
+
+func TestADeletedLeaderKeyMakesANewTermAndMovesNothing(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 30)
+		c.delete("leader")
+		c.await("a leader", 10*time.Second, func() bool { return c.leader() != "" })
+		c.addWork("late")
+		c.await("the new item", 20*time.Second, c.balanced(31))
+		if n := c.totalStarts(); n != 31 {
+			t.Errorf("%d starts of 31 items", n)
+		}
+	})
+}
+
+func TestADestroyedSessionEndsTheLeadershipAndTheMemberComesBack(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 30)
+		leader := c.leader()
+		if _, err := c.client.Session().Destroy(c.members[leader].c.Session().Get().ID, nil); err != nil {
+			t.Fatal(err)
+		}
+		c.await("everything again", 60*time.Second, func() bool {
+			return c.leader() != "" && c.balanced(30)() && c.members[leader].c.Membership().Get().Phase == messages.Registered
+		})
+	})
+}
+
+func TestADeletedMemberRecordIsWrittenAgainAndNothingIsTakenOver(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 30)
+		victim := c.follower()
+		c.delete("members/" + victim)
+		time.Sleep(time.Minute)
+		if !c.balanced(30)() || c.loads()[victim] != 10 {
+			t.Errorf("loads %v", c.loads())
+		}
+		if n := c.totalStarts(); n > 40 {
+			t.Errorf("%d starts: want 30, and at most 10 again at the member whose record was deleted", n)
+		}
+		if m := c.members[victim].c.Membership().Get(); m.Phase != messages.Registered {
+			t.Errorf("membership %+v", m)
+		}
+	})
+}
+
+func TestAnOverwrittenMemberRecordIsWrittenAgain(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 30)
+		victim := c.follower()
+		c.put("members/"+victim, "{garbage")
+		time.Sleep(time.Minute)
+		e, _, _, err := c.store.Get(c.t.Context(), c.store.Keys().Member(victim), 0)
+		if err != nil || !bytes.Contains(e.Value, []byte(`"alive"`)) {
+			t.Errorf("the record reads %s, %v", e.Value, err)
+		}
+		if n := c.totalStarts(); n != 30 || !c.balanced(30)() {
+			t.Errorf("%d starts, loads %v", n, c.loads())
+		}
+	})
+}
+
+func TestStrangersKeysStallNothing(t *testing.T) {
+	run(t, func(c *cluster) {
+		for _, key := range []string{
+			"members/x/y", "members/", "members/plain", "workload/a/b", "workload/", "assignments/odd", "assignments/", "assignments/nobody/",
+			"assignments/n1/a/b", "acks/", "acks/n9", "acks/a/b", "control/whatever", "control/pins/", "control/drain/a/b", "unknown/key",
+		} {
+			c.put(key, "\x00 not for us {")
+		}
+		three(c, 30)
+		c.stop(c.follower())
+		c.await("its items elsewhere", 5*time.Second, c.balanced(30))
+	})
+}
+
+func TestIDsThatAreEachOthersPrefixesDoNotMixUp(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.addWork("w", "w1", "w10", "w100", "v", "v1")
+		for _, id := range []string{"m", "m1", "m10"} {
+			c.start(id)
+		}
+		c.await("two each", 20*time.Second, c.balanced(6))
+		c.stop("m1")
+		c.await("three each", 5*time.Second, c.balanced(6))
+		if c.loads()["m10"] != 3 || c.loads()["m"] != 3 {
+			t.Errorf("loads %v", c.loads())
+		}
+	})
+}
+
+func TestTheBrakeHoldsAVanishedWorkloadUntilAnOperatorSaysObey(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 60)
+		if _, err := c.client.KV().DeleteTree(c.store.Keys().Workload(), nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if !c.balanced(60)() {
+			t.Errorf("the brake did not hold: %v", c.loads())
+		}
+		if b := c.members[c.leader()].c.Plan().Get().Brake; !strings.Contains(b, "60 of 60") {
+			t.Errorf("the plan does not say why nothing happens: %q", b)
+		}
+		c.put("control/obey", time.Now().String())
+		c.await("all work ended", 10*time.Second, c.balanced(0))
+	})
+}
+
+func TestABrakeLetsGoWhenTheItemsAreBack(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 60)
+		if _, err := c.client.KV().DeleteTree(c.store.Keys().Workload(), nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		c.addWork(c.items(60)...)
+		time.Sleep(time.Minute)
+		if b := c.members[c.leader()].c.Plan().Get().Brake; b != "" || c.totalStarts() != 60 {
+			t.Errorf("brake %q, %d starts", b, c.totalStarts())
+		}
+	})
+}
+
+func TestMostMembersVanishingAtOnceIsBrakedForAWhileOnly(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.addWork(c.items(60)...)
+		for i := range 8 {
+			c.start(fmt.Sprintf("n%d", i))
+		}
+		c.await("shared out", 20*time.Second, c.balanced(60))
+		leader := c.leader()
+		for i := range 8 {
+			if id := fmt.Sprintf("n%d", i); id != leader && len(c.members) > 3 {
+				c.kill(id)
+			}
+		}
+		time.Sleep(50 * time.Second) // sessions and grace are over
+		if c.balanced(60)() {
+			t.Error("five of eight members vanished, and the rest was loaded with it at once")
+		}
+		c.await("taken over after all", 60*time.Second, c.balanced(60))
+	})
+}
+
+func TestFreezeDrainAndPins(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 30)
+		victim := c.follower()
+		c.put("control/drain/"+victim, "")
+		c.await("drained", 10*time.Second, func() bool { l := c.loads(); return l[victim] == 0 && sum(l) == 30 })
+		c.delete("control/drain/" + victim)
+		c.await("back in balance", 20*time.Second, c.balanced(30))
+		pinned := c.items(1)[0]
+		c.put("control/pins/"+pinned, victim)
+		c.await("pinned", 20*time.Second, func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.running[pinned] == victim
+		})
+		c.await("in balance", 20*time.Second, c.balanced(30))
+		c.put("control/freeze", "")
+		time.Sleep(time.Second)
+		c.addWork("later")
+		time.Sleep(time.Minute)
+		if sum(c.loads()) != 30 {
+			t.Error("frozen, and it was assigned")
+		}
+		c.delete("control/freeze")
+		c.await("thawed", 10*time.Second, c.balanced(31))
+	})
+}
+
+func sum(m map[string]int) int {
+	n := 0
+	for _, v := range m {
+		n += v
+	}
+	return n
+}
+
+// delayer keeps one transaction back and answers its sender with a time-out; it
+// arrives when it is let go, after newer ones.
+type delayer struct {
+	to    http.RoundTripper
+	match func(body string) bool
+
+	mu   sync.Mutex
+	held []*http.Request
+}
+
+func (d *delayer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPut || !strings.HasPrefix(r.URL.Path, "/v1/txn") {
+		return d.to.RoundTrip(r)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	d.mu.Lock()
+	hold := d.match != nil && d.match(string(body))
+	if hold {
+		d.match = nil
+		later := r.Clone(r.Context())
+		later.Body = io.NopCloser(bytes.NewReader(body))
+		d.held = append(d.held, later)
+	}
+	d.mu.Unlock()
+	if hold {
+		return nil, errors.New("i/o timeout")
+	}
+	return d.to.RoundTrip(r)
+}
+
+// deliver lets what was held arrive now, and returns the status codes.
+func (d *delayer) deliver(t *testing.T) (codes []int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.held {
+		resp, err := d.to.RoundTrip(r.Clone(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		codes = append(codes, resp.StatusCode)
+	}
+	d.held = nil
+	return codes
+}
+
+func TestAWriteThatArrivesLateIsRefused(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.addWork(c.items(30)...)
+		m := c.start("n1")
+		d := &delayer{to: m.net.to}
+		m.net.to = d
+		c.await("all at n1", 10*time.Second, c.balanced(30))
+		d.mu.Lock()
+		d.match = func(body string) bool {
+			return strings.Contains(body, "check-index") && strings.Contains(body, "late")
+		}
+		d.mu.Unlock()
+		c.addWork("late")
+		c.await("late granted all the same", 20*time.Second, c.balanced(31))
+		c.start("n2")
+		c.await("in balance", 20*time.Second, c.balanced(31))
+		if codes := d.deliver(c.t); len(codes) != 1 || codes[0] != http.StatusConflict {
+			t.Errorf("the late write was answered %v, want one 409", codes)
+		}
+		time.Sleep(30 * time.Second)
+		if !c.balanced(31)() {
+			t.Errorf("in the end %v", c.loads())
+		}
+	})
+}
+
+// A write whose reply is lost has been applied: the leader must not do it twice,
+// nor believe that it was not done.
+func TestALostReplyOfACommittedWriteIsFoundOut(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.addWork(c.items(9)...)
+		m := c.start("n1")
+		lose := &loser{to: m.net.to}
+		m.net.to = lose
+		lose.next = 30
+		c.await("all at n1", 60*time.Second, c.balanced(9))
+		c.start("n2")
+		c.await("in balance", 60*time.Second, c.balanced(9))
+		time.Sleep(time.Minute)
+		if !c.balanced(9)() {
+			t.Errorf("in the end %v", c.loads())
+		}
+	})
+}
+
+// loser loses the replies of every second transaction, next times.
+type loser struct {
+	to http.RoundTripper
+
+	mu   sync.Mutex
+	next int
+	n    int
+}
+
+func (l *loser) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := l.to.RoundTrip(r)
+	if err != nil || r.Method != http.MethodPut || strings.HasPrefix(r.URL.Path, "/v1/session/renew") {
+		return resp, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.n++
+	if l.n%2 == 0 && l.next > 0 {
+		l.next--
+		resp.Body.Close()
+		return nil, errors.New("connection reset by peer")
+	}
+	return resp, nil
+}
+
+func TestAMemberWithoutWorkLeadsAndRunsNothing(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.addWork(c.items(10)...)
+		c.start("n1", func(cfg *actors.Config) { cfg.Work = nil })
+		c.await("n1 leads", 10*time.Second, func() bool { return c.leader() == "n1" })
+		c.start("n2")
+		c.await("all at n2", 20*time.Second, func() bool { l := c.loads(); return l["n2"] == 10 && l["n1"] == 0 })
+	})
+}
+
+func TestCapacityIsAHardLimit(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.addWork(c.items(10)...)
+		c.start("n1", func(cfg *actors.Config) { cfg.Capacity = 4 })
+		time.Sleep(20 * time.Second)
+		if n := c.loads()["n1"]; n != 4 {
+			t.Errorf("n1 runs %d items with room for 4", n)
+		}
+		if p := c.members["n1"].c.Plan().Get(); p.Unplaced != 6 || p.Free != 6 {
+			t.Errorf("the plan says %+v, want 6 unplaced", p)
+		}
+		c.start("n2")
+		c.await("all placed", 20*time.Second, func() bool { l := c.loads(); return l["n1"] <= 4 && sum(l) == 10 })
+	})
+}
