@@ -87,13 +87,10 @@ func (l *link) succeeded(what string) {
 	if !l.down.Load() {
 		return
 	}
-	// The success of a caller that was not failing says little: its answer may
-	// have been on the way when the others failed.
-	if _, ok := l.failing[what]; !ok && !l.overdue() {
-		return
-	}
 	delete(l.failing, what)
-	if len(l.failing) > 0 && !l.overdue() {
+	// While others fail, a success says little: its answer may have been on the
+	// way when they failed.
+	if !l.overdue() {
 		return
 	}
 	l.down.Store(false)
@@ -102,8 +99,8 @@ func (l *link) succeeded(what string) {
 	}
 }
 
-// overdue reports whether all that failed has been silent for so long that it
-// must have been given up without a word.
+// overdue reports whether nobody is failing any more, but for those that have
+// been silent for so long that they must have given up without a word.
 func (l *link) overdue() bool {
 	for _, due := range l.failing {
 		if time.Since(due) < l.stale {

@@ -286,6 +286,21 @@ func TestAnAnswerMadeShorterByAccessRulesIsDenied(t *testing.T) {
 	wantText(t, err, `"b"`)
 }
 
+func TestAnAnswerThatDoesNotMatchTheOperationsHasAnUnknownOutcome(t *testing.T) {
+	for _, results := range []string{`[{"KV":{"Key":"k","ModifyIndex":5}},{"KV":{"Key":"x"}}]`, `[{"KV":{"Key":"x"}}]`, `[]`, `null`, `[{}]`, `[null]`, `{}`, `7`} {
+		s := over(t, always(200, `{"Results":`+results+`,"Errors":null}`))
+		_, err := s.Txn(t.Context(), store.CheckNotExists("c"), store.Set("k", nil, 0), store.Delete("l"))
+		wantKind(t, err, store.ErrUnreachable, true)
+	}
+	for _, errs := range []string{`[]`, `null`, `7`} {
+		_, err := over(t, always(409, `{"Results":null,"Errors":`+errs+`}`)).Txn(t.Context(), store.Set("k", nil, 0))
+		wantKind(t, err, store.ErrUnreachable, true)
+	}
+	// A refusal that does not say of what is one all the same.
+	_, err := over(t, always(409, `{"Results":null,"Errors":[{"OpIndex":9,"What":"x"}]}`)).Txn(t.Context(), store.Set("k", nil, 0))
+	refusal(t, err, -1, "")
+}
+
 func TestDuringAnElectionOnlyStaleReadsWork(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
 		must(t, s.Put(t.Context(), "k", nil, 0))

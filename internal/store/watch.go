@@ -99,9 +99,10 @@ func (w *Watch) poll(ctx context.Context) ([]Entry, uint64, error) {
 	wait := w.store.pollWait
 	q := w.query
 	q.opts = &api.QueryOptions{WaitIndex: w.index, WaitTime: wait}
-	// The server adds up to a sixteenth; the rest is for the way there and back,
-	// which takes longer for a prefix.
-	q.timeout += wait + wait/16
+	// The server adds up to a sixteenth; the rest is for the way there and back.
+	// A large prefix may take longer than that: then the error makes the next
+	// call a plain read, which has more time.
+	q.timeout = wait + wait/16 + w.store.callTimeout
 	return w.store.read(ctx, q)
 }
 

@@ -101,32 +101,43 @@ func TestTheEndOfALockDelayWakesNobody(t *testing.T) {
 }
 
 func TestALongPollIsGivenUpWhenItHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		consul := devconsul.New(devconsul.Config{})
-		defer consul.Close()
-		frozen := false
-		s := over(t, tripper(func(r *http.Request) (*http.Response, error) {
-			if frozen {
-				return hang(r)
-			}
-			return consul.RoundTripper().RoundTrip(r)
-		}), func(c *store.Config) { c.PollWait, c.CallTimeout = 32*time.Second, 2*time.Second })
-		w := s.Watch("k")
-		next(t, w)
-		frozen = true
-		start := time.Now()
-		_, err := w.Next(t.Context())
-		wantKind(t, err, store.ErrUnreachable, true)
-		if took := time.Since(start); took != 36*time.Second { // 32 s * 17/16 + 2 s
-			t.Errorf("gave up after %v", took)
+	for _, key := range []string{"k", "p/"} {
+		t.Run(key, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { longPollHangs(t, key) })
+		})
+	}
+}
+
+func longPollHangs(t *testing.T, key string) {
+	consul := devconsul.New(devconsul.Config{})
+	defer consul.Close()
+	frozen := false
+	s := over(t, tripper(func(r *http.Request) (*http.Response, error) {
+		if frozen {
+			return hang(r)
 		}
-		frozen = false
-		start = time.Now()
-		next(t, w)
-		if took := time.Since(start); took != 0 {
-			t.Errorf("after an error the first answer took %v", took)
-		}
-	})
+		return consul.RoundTripper().RoundTrip(r)
+	}), func(c *store.Config) { c.PollWait, c.CallTimeout = 32*time.Second, 2*time.Second })
+	w := s.Watch(key)
+	if strings.HasSuffix(key, "/") {
+		w = s.WatchPrefix(key)
+	}
+	next(t, w)
+	frozen = true
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	_, err := w.Next(ctx)
+	wantKind(t, err, store.ErrUnreachable, true)
+	if took := time.Since(start); took != 36*time.Second { // 32 s * 17/16 + 2 s
+		t.Errorf("gave up after %v", took)
+	}
+	frozen = false
+	start = time.Now()
+	next(t, w)
+	if took := time.Since(start); took != 0 {
+		t.Errorf("after an error the first answer took %v", took)
+	}
 }
 
 // script answers the requests of a watch one by one and notes what they asked.
