@@ -2,39 +2,47 @@
 
 // Package guard runs commands as child processes that never outlive the right to run them.
 //
-// A small guard process, the same binary started with another command, is the parent of all of them. Its owner tells it over a
-// pipe what to run and until when, and asks nothing of it that the owner's death or freeze could prevent.
+// A small guard process, the same binary started with another command, is the parent of all of
+// them. Its owner tells it over a pipe what to run and until when; from then on it needs nothing
+// from its owner that the owner's death or freeze could withhold.
 //
 // What holds, on Linux:
 //
-//  1. Exec returns when nothing of its command is left: not its process, not its process group, and not
-//     what left the group but kept its environment, or its parent.
+//  1. Exec returns when nothing of its command is left: not its process, not its process group, and
+//     nothing that left the group and can be traced back, by its parents or by its environment.
 //  2. When the owner dies, however it dies, every command gets SIGTERM, then SIGKILL after the stop
-//     timeout or before the lease ends, whichever is earlier; then the guard process ends.
-//  3. When the lease is not renewed, every command gets SIGTERM at its margin before the end, and SIGKILL a
-//     quarter of the margin (at most 500 ms) before it. The owner need not run for that. The end is an absolute time on two clocks,
-//     one that counts suspension and the wall clock; the one that says less is left counts.
+//     timeout or shortly before the lease ends, whichever is earlier; then the guard process ends.
+//  3. When the lease is not renewed, every command gets SIGTERM at the margin before its end, and
+//     SIGKILL a quarter of the margin (500 ms at most) before it, whether the owner runs or not. The
+//     end is an absolute time on two clocks, one that also counts while the host is suspended and
+//     the wall clock; the one that says less is left counts.
 //  4. Nothing starts without a lease.
-//  5. When the guard process dies, its commands' own processes die with it, by the kernel. The owner kills
-//     the rest, ends every running Exec with ErrLost once it is gone, and Run returns.
-//  6. When the guard process hangs, the owner kills it: after 10 s without an answer, or when
-//     the lease is about to end with work still running.
-//  7. A clean end of Run leaves neither the guard process nor a zombie, and no goroutine.
-//  8. What a dead guard and its dead owner left together is killed by the next guard process that starts
-//     on the host, in the same process namespace, with the right to see it.
+//  5. When the guard process dies, its commands' own processes die with it, by the kernel. The owner
+//     kills the rest, ends every running Exec with ErrLost once that is gone, and Run returns.
+//  6. When the guard process hangs, the owner kills it: after 10 s without an answer, or when the
+//     lease is about to end with work still running.
+//  7. A clean end of Run leaves no guard process, no zombie and no goroutine.
+//  8. What a dead guard and its dead owner left together is killed when the next guard process starts
+//     on the host, in the same process namespace, and has the right to see it.
 //
 // What does not hold:
 //
-//   - Guard process and owner killed in the same instant (or the guard killed while the owner is
-//     frozen): the commands' own processes die at once, by the kernel; what those had started lives until the next guard process
-//     starts, see 8. In a container, or under systemd with its default KillMode, the whole lot is killed from outside.
-//     The shell replaces itself by a simple command, so that this is the work itself; `exec` does the same at the end of a longer one.
-//   - A process that both left its group and dropped its environment, and whose parent still lives
-//     outside the group, cannot be told from a stranger until that parent ends.
-//   - A process that this user may not kill (a set-user-id program that changed its user) is
-//     waited for, not killed. Exec does not return before it ends. Such a program also clears the order to die with its parent.
-//   - A host suspended beyond the lease: commands run for up to 50 ms after it wakes, until the guard
-//     has looked at the clock. The same holds for guard, owner and commands frozen together and thawed. Fencing tokens are for that.
-//   - On other systems than Linux there is no parent-death signal and no adoption of orphans: the guarantees
-//     hold for process groups only, the clock is the wall clock, and 5 depends on the owner alone.
+//   - Guard process and owner killed in the same instant, or the guard process killed while the owner
+//     is frozen: the commands' own processes die at once, but what those had started lives on until 8,
+//     or until the owner thaws. A simple command replaces its shell, so that it is the work itself;
+//     `exec` does so at the end of a longer one. A container's end, and systemd's default KillMode,
+//     take everything from outside.
+//   - Guard process frozen, and its owner dead or frozen: the commands run on until it thaws, beyond
+//     the lease too.
+//   - A process that left its group and dropped its environment is found when it has lost its parent,
+//     and is then killed without SIGTERM, even when it belongs to another command that still
+//     runs. When the guard process is killed it is not found at all.
+//   - A process that this user may not kill (a set-user-id program) is waited for: Exec does not return
+//     before it ends, and the end of the lease does not stop it.
+//   - A host that was suspended, or guard, owner and commands frozen together, beyond the lease:
+//     the commands run for up to 50 ms after they wake, until the guard has looked at the clocks.
+//     Fencing tokens are for that.
+//   - Other systems than Linux know no death signal and no adoption of orphans: there, all of this
+//     is about process groups only, 5 depends on the owner alone, 8 is not there, and both clocks are the
+//     wall clock.
 package guard

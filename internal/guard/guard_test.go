@@ -81,6 +81,56 @@ func TestEnvironmentIsTheOwnersAndTheSpecsOnTop(t *testing.T) {
 	}
 }
 
+func TestEveryVariableIsPassedOnce(t *testing.T) {
+	t.Setenv("COORDD_ITEM", "own")
+	f := start(t, guard.Config{})
+	out := f.path("out")
+	err := f.g.Exec(t.Context(), guard.Spec{
+		Name: "env", Command: "tr '\\0' '\\n' < /proc/self/environ > " + out, Env: []string{"COORDD_ITEM=1", "COORDD_ITEM=2", "PATH=" + os.Getenv("PATH")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := os.ReadFile(out)
+	count := map[string]int{}
+	for kv := range strings.Lines(string(b)) {
+		name, _, _ := strings.Cut(kv, "=")
+		count[name]++
+	}
+	if count["COORDD_ITEM"] != 1 || count["PATH"] != 1 {
+		t.Errorf("COORDD_ITEM %d times, PATH %d times, want once", count["COORDD_ITEM"], count["PATH"])
+	}
+}
+
+func TestACommandIsTheLeaderOfItsGroup(t *testing.T) {
+	f := start(t, guard.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := f.exec(ctx, guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") + "; exec sleep 1000"})
+	pid := pids(t, f.path("pids"), 1)[0]
+	if pgid, err := syscall.Getpgid(pid); err != nil || pgid != pid {
+		t.Errorf("process %d is in group %d (%v), want its own", pid, pgid, err)
+	}
+	cancel()
+	within(t, "the end", ended)
+}
+
+func TestASuspendedCommandCanStillEndWell(t *testing.T) {
+	f := start(t, guard.Config{StopTimeout: time.Hour})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := f.exec(ctx, guard.Spec{
+		Name:    "w",
+		Command: `trap 'exit 7' TERM; echo $$ >> ` + f.path("pids") + `; while :; do sleep 0.01; done`,
+	})
+	pid := pids(t, f.path("pids"), 1)[0]
+	if err := syscall.Kill(-pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if e := exitError(t, within(t, "the end", ended)); e.Code != 7 {
+		t.Errorf("got %#v, want code 7", e)
+	}
+}
+
 func TestOutputGoesWhereTheOwnersDoes(t *testing.T) {
 	dir := t.TempDir()
 	out, err := os.Create(filepath.Join(dir, "out"))

@@ -66,7 +66,7 @@ func (k *keeper) loop(cmds <-chan command) {
 		k.reap()
 		k.enforce()
 		k.settleEnded()
-		if k.closing && len(k.runs) == 0 && !k.killRest() {
+		if k.closing && len(k.runs) == 0 {
 			return
 		}
 		timer.Reset(k.nextLook())
@@ -301,21 +301,9 @@ func (k *keeper) chaseStrays() map[uint64]bool {
 	return left
 }
 
-// killRest kills whatever this process still is the parent of, and reports whether there was any.
-func (k *keeper) killRest() bool {
-	rest := children()
-	for _, pid := range rest {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-	}
-	return len(rest) > 0
-}
-
 // nextLook is when the clocks and the groups have to be looked at again.
 func (k *keeper) nextLook() time.Duration {
 	if len(k.runs) == 0 {
-		if k.closing {
-			return groupCheck
-		}
 		return forever
 	}
 	next := leaseCheck

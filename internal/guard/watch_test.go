@@ -1,0 +1,55 @@
+//go:build unix
+
+package guard
+
+import (
+	"testing"
+	"time"
+)
+
+// In the package: it takes 10 s of real time from outside.
+
+func testWatch() *watch {
+	return &watch{g: New(Config{}), l: newLink(nil, nil)}
+}
+
+func TestAGuardThatDoesNotAnswerIsGivenUp(t *testing.T) {
+	w := testWatch()
+	n := 1
+	for ; w.look(n) == nil; n++ {
+		if n > 10*silentAfter {
+			t.Fatal("never given up")
+		}
+	}
+	if want := pingEvery + silentAfter; n != want {
+		t.Errorf("given up after %d looks, want %d", n, want)
+	}
+}
+
+func TestAGuardThatAnswersLateIsKept(t *testing.T) {
+	w := testWatch()
+	for n := 1; n < 10*silentAfter; n++ {
+		if w.unanswered == silentAfter-1 {
+			w.l.take(event{Kind: evPong})
+		}
+		if err := w.look(n); err != nil {
+			t.Fatalf("look %d: %v", n, err)
+		}
+	}
+}
+
+func TestWorkPastTheLeaseIsSeenTwiceBeforeTheGuardIsGivenUp(t *testing.T) {
+	w := testWatch()
+	w.g.Lease(time.Now(), 0)
+	if err := w.look(1); err != nil {
+		t.Errorf("with nothing running: %v", err)
+	}
+	j := w.l.start(command{Kind: cmdStart})
+	w.l.take(event{Kind: evStarted, ID: j.id, PID: 1})
+	if err := w.look(2); err != nil {
+		t.Errorf("at the first look: %v", err)
+	}
+	if w.look(3) == nil {
+		t.Error("kept at the second look")
+	}
+}
