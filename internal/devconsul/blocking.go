@@ -17,6 +17,8 @@ type query struct {
 	wait              time.Duration
 	stale, consistent bool
 	consistency       string // for X-Consul-Effective-Consistency
+	// streaming says that the agent answers from a subscription, without the servers.
+	streaming bool
 	// datacenter is the error for a datacenter that there is not. It comes after all others.
 	datacenter error
 
@@ -124,6 +126,7 @@ func (s *Server) read(ctx context.Context, q *query, run func(*state, *watchSet)
 	if q.datacenter != nil {
 		return q.datacenter
 	}
+	needsLeader := !q.stale && !q.streaming
 	var (
 		deadline <-chan time.Time
 		notFound bool
@@ -131,7 +134,7 @@ func (s *Server) read(ctx context.Context, q *query, run func(*state, *watchSet)
 	)
 	for {
 		lead := s.leadership.Load()
-		if lead.isLost() && !q.stale {
+		if lead.isLost() && needsLeader {
 			return errNoLeader
 		}
 		st, ws := s.state.Load(), &watchSet{}
@@ -155,9 +158,9 @@ func (s *Server) read(ctx context.Context, q *query, run func(*state, *watchSet)
 			defer t.Stop()
 			deadline = t.C
 		}
-		lost := lead.lost
-		if q.stale {
-			lost = nil
+		var lost chan struct{}
+		if needsLeader {
+			lost = lead.lost
 		}
 		s.blocked.Add(1)
 		over, aborted := false, false
@@ -199,8 +202,8 @@ func isClosed(ch <-chan struct{}) bool {
 
 func (q *query) setMeta(index uint64, lead *leadership) {
 	q.index = max(index, 1)
-	q.knownLeader = !lead.isLost()
-	if !q.knownLeader {
+	q.knownLeader = !lead.isLost() && !q.streaming
+	if lead.isLost() && !q.streaming {
 		q.lastContact = time.Since(lead.lostAt)
 	}
 	q.consistency = ""
@@ -224,7 +227,11 @@ func (q *query) writeHeaders(h http.Header) {
 	if q.consistency != "" {
 		h.Set("X-Consul-Effective-Consistency", q.consistency)
 	}
-	h.Set("X-Consul-Query-Backend", "blocking-query")
+	backend := "blocking-query"
+	if q.streaming {
+		backend = "streaming"
+	}
+	h.Set("X-Consul-Query-Backend", backend)
 }
 
 func (q *query) writeContact(h http.Header) {

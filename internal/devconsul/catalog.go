@@ -68,20 +68,18 @@ func orEmpty(tags []string) []string {
 	return tags
 }
 
-// readCatalog runs a read of the catalog or of the health of services.
+// readCatalog runs a read of the catalog or of checks.
 func (s *Server) readCatalog(w http.ResponseWriter, r *http.Request, run func(*state, *watchSet) uint64) error {
 	q, err := s.parseQuery(r)
 	if err != nil {
 		return err
 	}
 	err = s.read(r.Context(), q, func(st *state, ws *watchSet) (uint64, bool) { return run(st, ws), true })
-	// An error comes with the headers as well, if with empty ones; health/service is the exception.
+	// An error comes with the headers as well, if with empty ones.
 	if err == nil {
 		q.effective()
 	}
-	if err == nil || !strings.HasPrefix(r.URL.Path, "/v1/health/service/") {
-		q.writeHeaders(w.Header())
-	}
+	q.writeHeaders(w.Header())
 	return err
 }
 

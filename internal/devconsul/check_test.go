@@ -140,6 +140,8 @@ func TestHealthOfAServiceIsWatched(t *testing.T) {
 			when string
 			wake bool
 		}{
+			{`PUT /v1/agent/service/register {"Name":"another"}`, false},
+			{"PUT /v1/agent/service/deregister/another", false},
 			{`PUT /v1/agent/service/register {"Name":"web","Check":{"TTL":"1h"}}`, true},
 			{"PUT /v1/agent/check/pass/service:web", true},
 			{"PUT /v1/agent/check/pass/service:web", false},

@@ -76,8 +76,15 @@ func (s *Server) healthService(w http.ResponseWriter, r *http.Request) (any, err
 			return nil, badRequest("Invalid value for ?passing")
 		}
 	}
+	q, err := s.parseQuery(r)
+	if err != nil {
+		return nil, err
+	}
+	// Consul's agent answers this one query, when it blocks, from a subscription of its own: it needs no
+	// leader, and is not woken by other services while there is no instance of this one.
+	q.streaming = q.minIndex > 0
 	var found []checkedService
-	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
+	err = s.read(r.Context(), q, func(st *state, ws *watchSet) (uint64, bool) {
 		// The index of the service rises with all that bears on it, so it is enough to watch that.
 		ch, _, _ := st.svcIndex.Root().GetWatch(treeKey(fold(name)))
 		ws.add(ch)
@@ -94,8 +101,12 @@ func (s *Server) healthService(w http.ResponseWriter, r *http.Request) (any, err
 			v, _ := st.nodes.Get(treeKey(fold(svc.Node)))
 			found = append(found, checkedService{v.(*node), svc.view(), shown(checks)})
 		}
-		return st.serviceIndex(name, len(all) > 0, true)
+		return st.serviceIndex(name, len(all) > 0, true), len(all) > 0
 	})
+	if err == nil {
+		q.effective()
+		q.writeHeaders(w.Header())
+	}
 	return found, err
 }
 
