@@ -13,15 +13,16 @@
 //     last renewal or the last change of leader, whichever was latest. Ending it frees or deletes
 //     its keys, and lock-delay applies to them; a release or a delete of the key by a client starts
 //     no lock-delay.
-//  4. A blocking query wakes for what wakes it in Consul, and for nothing else: keys are kept in a
-//     radix tree of the same kind, so a watch of a prefix without keys is woken by its neighbours.
+//  4. A blocking query of keys or sessions wakes for what wakes it in Consul, and for nothing else:
+//     they are kept in radix trees of the same kind, so a watch of a prefix without keys is woken by
+//     its neighbours. Queries of the catalog may wake more often than Consul's.
 //  5. The server keeps no goroutine of its own. A request made through RoundTripper runs on the
 //     caller's goroutine and ends when its context does; time is measured with package time only,
 //     so all of it runs in a testing/synctest bubble.
 //  6. Close ends every timer and every blocking query.
 //
 // Status codes, headers, texts of errors and limits are those of Consul 1.22.7, read from its source and
-// compared with a running one.
+// compared with a running one. Where a text names a Go type of Consul's, ours names another.
 //
 // What is not here: data on disk, more than one server, ACLs (Config.Deny answers as a denied token
 // would), namespaces and partitions, Connect, prepared queries, events, peering, DNS, gRPC, filter
