@@ -19,7 +19,7 @@ func (n *network) client() *http.Client { return &http.Client{Transport: n} }
 
 func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.mu.Lock()
-	err, mute := n.err, n.mute
+	err, mute, to := n.err, n.mute, n.to
 	if n.count == nil {
 		n.count = map[string]int{}
 	}
@@ -35,7 +35,7 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, r.Context().Err()
 		}
 	}
-	resp, answerErr := n.to.RoundTrip(r)
+	resp, answerErr := to.RoundTrip(r)
 	n.mu.Lock()
 	err = n.err
 	n.mu.Unlock()
@@ -46,6 +46,13 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	return resp, answerErr
+}
+
+// via sends everything through another way from now on.
+func (n *network) via(to http.RoundTripper) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.to = to
 }
 
 // cut refuses every request from now on; nil mends it.

@@ -269,8 +269,8 @@ func TestAWriteThatArrivesLateIsRefused(t *testing.T) {
 	run(t, func(c *cluster) {
 		c.addWork(c.items(30)...)
 		m := c.start("n1")
-		d := &delayer{to: m.net.to}
-		m.net.to = d
+		d := &delayer{to: c.consul.RoundTripper()}
+		m.net.via(d)
 		c.await("all at n1", 10*time.Second, c.balanced(30))
 		d.mu.Lock()
 		d.match = func(body string) bool {
@@ -297,9 +297,7 @@ func TestALostReplyOfACommittedWriteIsFoundOut(t *testing.T) {
 	run(t, func(c *cluster) {
 		c.addWork(c.items(9)...)
 		m := c.start("n1")
-		lose := &loser{to: m.net.to}
-		m.net.to = lose
-		lose.next = 30
+		m.net.via(&loser{to: c.consul.RoundTripper(), next: 30})
 		c.await("all at n1", 60*time.Second, c.balanced(9))
 		c.start("n2")
 		c.await("in balance", 60*time.Second, c.balanced(9))
