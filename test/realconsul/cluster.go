@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -74,8 +75,27 @@ func Start(t testing.TB, o Options) *Cluster {
 	return c
 }
 
-// launch returns the cluster also with an error once there is anything to close or a log to show.
-func launch(o Options, dir string) (*Cluster, error) {
+// launch starts a cluster, with other ports when somebody who knows nothing of our locks was faster at one. It returns the
+// cluster also with an error once there is anything to close or a log to show.
+func launch(o Options, dir string) (c *Cluster, err error) {
+	for attempt := range 3 {
+		sub := filepath.Join(dir, strconv.Itoa(attempt))
+		if err := os.Mkdir(sub, 0o700); err != nil {
+			return nil, fmt.Errorf("realconsul: %w", err)
+		}
+		if c != nil {
+			if err := c.close(); err != nil {
+				return c, err
+			}
+		}
+		if c, err = launchOnce(o, sub); err == nil || c == nil || !strings.Contains(c.Log(), "address already in use") {
+			break
+		}
+	}
+	return c, err
+}
+
+func launchOnce(o Options, dir string) (*Cluster, error) {
 	if o.Servers == 0 {
 		o.Servers = 1
 	}
@@ -177,7 +197,8 @@ func (c *Cluster) Addr() string { return c.Servers[0].Addr() }
 // Client returns a client of the first server.
 func (c *Cluster) Client() *api.Client { return c.Servers[0].Client() }
 
-// Leader returns the server that leads, as the servers that answer say; the test fails when none does in time.
+// Leader returns the server that leads, as the servers that answer say; the test fails when none does in time, so this is for
+// the test's own goroutine.
 func (c *Cluster) Leader() *Server {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)

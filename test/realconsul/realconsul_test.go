@@ -4,8 +4,11 @@ package realconsul_test
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -179,13 +182,50 @@ func TestSharedIsOneServerThatNobodyStops(t *testing.T) {
 	put(t, a.Client(), realconsul.Prefix(t)+"a", "1")
 }
 
+func TestAServerThatCannotStartSaysWhy(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	ports := map[string]int{"http": taken.Addr().(*net.TCPAddr).Port, "dns": -1, "grpc": -1, "grpc_tls": -1, "serf_wan": -1}
+	for name, c := range map[string]struct {
+		config map[string]any
+		want   string
+	}{
+		"port":    {map[string]any{"ports": ports}, "address already in use"},
+		"setting": {map[string]any{"no_such_setting": 1}, "no_such_setting"},
+	} {
+		probe := &recorder{TB: t}
+		done := make(chan struct{})
+		go func() { // Fatal ends the goroutine it is called on
+			defer close(done)
+			realconsul.Start(probe, realconsul.Options{Config: c.config})
+		}()
+		<-done
+		if !strings.Contains(probe.fatal, c.want) {
+			t.Errorf("%s: failed with %q, want a word about %q", name, probe.fatal, c.want)
+		}
+	}
+}
+
 // recorder counts failures instead of failing.
 type recorder struct {
 	testing.TB
 	errors int
+	fatal  string
 }
 
-func (r *recorder) Error(...any) { r.errors++ }
+func (r *recorder) Failed() bool { return false } // or the clean-up would print the log
+
+func (r *recorder) Fatal(args ...any) {
+	r.fatal = fmt.Sprint(args...)
+	runtime.Goexit()
+}
+
+func (r *recorder) Error(...any)          { r.errors++ }
+func (r *recorder) Errorf(string, ...any) { r.errors++ }
 
 func TestTheModuleThatBuildsTheServerPinsTheSameVersion(t *testing.T) {
 	text, err := os.ReadFile("../consul/go.mod")

@@ -11,6 +11,7 @@ import (
 var shared struct {
 	mu      sync.Mutex
 	wrapped bool
+	dir     string
 	cluster *Cluster
 	err     error
 }
@@ -32,7 +33,9 @@ func (w wrapped) Run() int {
 			_, _ = os.Stderr.WriteString(err.Error() + "\n")
 			code = max(code, 1)
 		}
-		_ = os.RemoveAll(c.dir)
+	}
+	if shared.dir != "" {
+		_ = os.RemoveAll(shared.dir)
 	}
 	return code
 }
@@ -47,11 +50,9 @@ func Shared(t testing.TB) *Cluster {
 		t.Fatal("realconsul: Shared needs TestMain to call goleak.VerifyTestMain(realconsul.M(m)), so that somebody ends the server")
 	}
 	if shared.cluster == nil && shared.err == nil {
-		dir, err := os.MkdirTemp("", "realconsul-")
-		if err != nil {
-			t.Fatal(err)
+		if shared.dir, shared.err = os.MkdirTemp("", "realconsul-"); shared.err == nil {
+			shared.cluster, shared.err = launch(Options{}, shared.dir)
 		}
-		shared.cluster, shared.err = launch(Options{}, dir)
 	}
 	if shared.err != nil {
 		if shared.cluster != nil {
