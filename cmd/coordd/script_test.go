@@ -1,0 +1,171 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestScripts plays each session under testdata/script with the binary itself.
+// What takes time is waited for with `eventually`, never slept for.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Values[marked] = new(time.Time)
+			// The race detector would let each command wait a second at its end.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			// Only what a script sets shall count.
+			env.Setenv("CONSUL_HTTP_ADDR", "127.0.0.1:1")
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"eventually": eventually,
+			"freeport":   freeport,
+			"get":        get,
+			"lines":      lines,
+			"mark":       mark,
+			"within":     within,
+			"gone":       gone,
+		},
+	})
+}
+
+// patience is how long eventually tries; it is for machines under load.
+const patience = 30 * time.Second
+
+// eventually [!] REGEXP PROGRAM ARGS... runs a program until its output matches;
+// "http:" as the program is a GET of the argument, with the status line first,
+// and "file:" reads a file.
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: eventually REGEXP PROGRAM ARGS...")
+	}
+	want, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	var out string
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		out = output(ts, args[1:])
+		if want.MatchString(out) != neg {
+			return
+		}
+	}
+	ts.Fatalf("not within %v: %v %s; the last output was:\n%s", patience, !neg, args[0], out)
+}
+
+func output(ts *testscript.TestScript, args []string) string {
+	switch args[0] {
+	case "http:":
+		return fetch(args[1])
+	case "file:":
+		data, err := os.ReadFile(ts.MkAbs(args[1]))
+		if err != nil {
+			return err.Error()
+		}
+		return string(data)
+	}
+	path := args[0]
+	for dir := range strings.SplitSeq(ts.Getenv("PATH"), string(os.PathListSeparator)) {
+		if info, err := os.Stat(filepath.Join(dir, args[0])); err == nil && !info.IsDir() {
+			path = filepath.Join(dir, args[0])
+			break
+		}
+	}
+	cmd := exec.Command(path, args[1:]...)
+	cmd.Dir = ts.MkAbs(".")
+	cmd.Env = []string{"GORACE=" + ts.Getenv("GORACE"), "PATH=" + ts.Getenv("PATH"), "CONSUL_HTTP_ADDR=" + ts.Getenv("CONSUL_HTTP_ADDR"), "COORDD_SERVICE=" + ts.Getenv("COORDD_SERVICE")}
+	out, _ := cmd.CombinedOutput()
+	return string(out)
+}
+
+func fetch(url string) string {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	r, err := client.Get(url)
+	if err != nil {
+		return err.Error()
+	}
+	defer r.Body.Close()
+	body, _ := io.ReadAll(r.Body)
+	return fmt.Sprintf("%s\n%s", r.Status, body)
+}
+
+// freeport NAME... sets each variable to a loopback address that nobody listens
+// on. The ports are below those that systems hand out by themselves.
+func freeport(ts *testscript.TestScript, _ bool, args []string) {
+	for _, name := range args {
+		for {
+			addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+rand.IntN(10_000)))
+			ln, err := net.Listen("tcp", addr)
+			if err != nil {
+				continue
+			}
+			ts.Check(ln.Close())
+			ts.Setenv(name, addr)
+			break
+		}
+	}
+}
+
+// get URL prints the status line and the body, for stdout to match against.
+func get(ts *testscript.TestScript, _ bool, args []string) {
+	_, err := ts.Stdout().Write([]byte(fetch(args[0])))
+	ts.Check(err)
+}
+
+// lines N checks that standard error of the last program has N lines.
+func lines(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	text := ts.ReadFile("stderr")
+	if got := strings.Count(text, "\n"); got != n {
+		ts.Fatalf("%d lines on standard error, want %d:\n%s", got, n, text)
+	}
+}
+
+const marked = "marked"
+
+// mark and within D measure the time between them.
+func mark(ts *testscript.TestScript, _ bool, _ []string) { *ts.Value(marked).(*time.Time) = time.Now() }
+
+func within(ts *testscript.TestScript, _ bool, args []string) {
+	limit, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	if took := time.Since(*ts.Value(marked).(*time.Time)); took > limit {
+		ts.Fatalf("it took %v, want at most %v", took, limit)
+	}
+}
+
+// gone FILE... waits until the processes whose ids the files hold, one a line, have ended.
+func gone(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("gone cannot be negated")
+	}
+	for _, file := range args {
+		for pid := range strings.FieldsSeq(ts.ReadFile(file)) {
+			for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+				// A zombie has ended: only its parent has not looked yet.
+				stat, err := os.ReadFile("/proc/" + pid + "/stat")
+				if err != nil || strings.Contains(string(stat), ") Z ") {
+					break
+				}
+				if time.Now().After(deadline) {
+					ts.Fatalf("process %s still runs: %s", pid, stat)
+				}
+			}
+		}
+	}
+}
