@@ -1,0 +1,57 @@
+//go:build linux
+
+// Package e2e_test runs the coordd binary against a real Consul server, as its user would: it gives command lines and
+// signals, and reads what the commands print and what the work itself writes down. Each test is named after the
+// sentence that it holds coordd to.
+//
+// The work of an item is a shell that writes its start and its end into a pipe. The order in which the lines come out
+// of it is the one in which they were written, so the checker (ledger_test.go) sees two at once whoever they are, and
+// it looks at every line of every test: never two at once, tokens that rise, the right payload.
+//
+// What is not seen here: two members that overlap by less than a shell needs to write a line, and two hosts with clocks of
+// their own. The simulation is for these.
+package e2e_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/coordd/coordd/test/realconsul"
+)
+
+// The binary under test and a directory that outlives every test: processes on their way out may still write into it.
+var binary, scratch string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Nearly all of the time here is waiting for a lease or a session to end.
+	if err := flag.Set("test.parallel", "64"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(realconsul.M(built{m}))
+}
+
+// built builds the binary before the first test.
+type built struct{ m *testing.M }
+
+func (b built) Run() int {
+	dir, err := os.MkdirTemp("", "coordd-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	scratch, binary = dir, filepath.Join(dir, "coordd")
+	build := exec.Command("go", "build", "-o", binary, "github.com/coordd/coordd/cmd/coordd")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building coordd: %v\n%s", err, out)
+		return 1
+	}
+	return b.m.Run()
+}

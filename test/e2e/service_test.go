@@ -1,0 +1,299 @@
+//go:build linux
+
+package e2e_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// work is what a user gives to --exec: one shell for each item and, since all in it is built in, no other
+// process. It waits on a pipe that nobody writes to.
+const work = `
+trap 'echo "stop $COORDD_ITEM $COORDD_TOKEN $$ $COORDD_MEMBER" >>"$E2E_JOURNAL"; exit' TERM
+read -r payload
+echo "start $COORDD_ITEM $COORDD_TOKEN $$ $COORDD_MEMBER $payload" >>"$E2E_JOURNAL"
+while :; do read -r never; done <>"$E2E_HOLD"
+`
+
+// service is one service's members, and the journal that their work writes.
+type service struct {
+	t             *testing.T
+	name, consul  string
+	journal, hold string // pipes
+	exec          string
+	members       map[string]*program
+
+	mu     sync.Mutex
+	ledger *ledger
+}
+
+// newService has no members yet. When the test ends they are told to stop, and must: with exit code 0 and nothing left.
+func newService(t *testing.T, consul string) *service {
+	t.Helper()
+	dir, err := os.MkdirTemp(scratch, "service-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &service{
+		t: t, name: filepath.Base(dir), consul: consul, exec: work,
+		journal: filepath.Join(dir, "journal"), hold: filepath.Join(dir, "hold"),
+		members: map[string]*program{}, ledger: newLedger(),
+	}
+	for _, pipe := range []string{s.journal, s.hold} {
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// For writing too: so it never reads as ended, and whoever opens it never waits.
+	f, err := os.OpenFile(s.journal, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reader sync.WaitGroup
+	reader.Go(func() { s.read(f) })
+	t.Cleanup(func() {
+		s.end()
+		f.Close()
+		reader.Wait()
+		if len(s.ledger.faults) > 0 {
+			t.Errorf("%d faults, the first ones:\n%s", len(s.ledger.faults), strings.Join(s.ledger.faults[:min(10, len(s.ledger.faults))], "\n"))
+		}
+	})
+	return s
+}
+
+func (s *service) read(f *os.File) {
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		e, err := parseEntry(lines.Text(), time.Now())
+		s.mu.Lock()
+		if err != nil {
+			s.ledger.faults = append(s.ledger.faults, err.Error())
+		} else {
+			s.ledger.enter(e)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// start runs a member.
+func (s *service) start(id string, flags ...string) *program {
+	s.t.Helper()
+	p := s.launch(id, flags...)
+	s.members[id] = p
+	return p
+}
+
+// launch runs a process that wants to be a member.
+func (s *service) launch(id string, flags ...string) *program {
+	s.t.Helper()
+	args := append([]string{"run", "--service", s.name, "--consul", s.consul, "--id", id, "--exec", s.exec}, flags...)
+	return launch(s.t, []string{"E2E_JOURNAL=" + s.journal, "E2E_HOLD=" + s.hold}, args...)
+}
+
+// startThree runs n1, n2 and n3 and returns when all of them are registered and one leads.
+func (s *service) startThree(flags ...string) {
+	s.t.Helper()
+	for _, id := range []string{"n1", "n2", "n3"} {
+		s.start(id, flags...)
+	}
+	eventually(s.t, startLimit, "three members and a leader", func() string {
+		return s.now().unlike(3, 0)
+	})
+}
+
+// Limits for a machine that runs other tests too; what is promised in seconds is asserted apart from them.
+const (
+	startLimit = 60 * time.Second
+	workLimit  = 60 * time.Second
+)
+
+// do runs a command of the operators' and returns its output.
+func (s *service) do(args ...string) string {
+	s.t.Helper()
+	stdout, stderr, code := once(s.t, append(args, "--service", s.name, "--consul", s.consul)...)
+	if code != 0 {
+		s.t.Fatalf("coordd %s: exit code %d: %s", strings.Join(args, " "), code, stderr)
+	}
+	return stdout
+}
+
+// status is what `coordd status --json` promises.
+type status struct {
+	Service string
+	Leader  *struct {
+		ID    string
+		Epoch uint64
+	}
+	Members []struct {
+		ID, Address, Status string
+		Items               int
+	}
+	Work struct{ Total, Owned, Releasing, Free int }
+}
+
+func (s *service) now() status {
+	s.t.Helper()
+	var st status
+	out := s.do("status", "--json")
+	if err := json.Unmarshal([]byte(out), &st); err != nil {
+		s.t.Fatalf("%v in %s", err, out)
+	}
+	if st.Service != s.name {
+		s.t.Fatalf("the status of service %q is that of %q", s.name, st.Service)
+	}
+	return st
+}
+
+// unlike tells what is missing to a settled service of so many members and items, each within one of its share.
+func (st status) unlike(members, items int) string {
+	if st.Leader == nil || st.Leader.ID == "" || st.Leader.Epoch == 0 {
+		return fmt.Sprintf("nobody leads: %+v", st)
+	}
+	if len(st.Members) != members {
+		return fmt.Sprintf("%d members: %+v", len(st.Members), st)
+	}
+	leads := false
+	for _, m := range st.Members {
+		leads = leads || m.ID == st.Leader.ID
+		if m.Status != "alive" || m.Address == "" || m.Items < items/members || m.Items > (items+members-1)/members {
+			return fmt.Sprintf("member %+v is not alive with its share of %d items: %+v", m, items, st)
+		}
+	}
+	if !leads {
+		return fmt.Sprintf("the leader is no member: %+v", st)
+	}
+	if w := st.Work; w.Total != items || w.Owned != items || w.Releasing != 0 || w.Free != 0 {
+		return fmt.Sprintf("work: %+v", w)
+	}
+	return ""
+}
+
+// others are the ids of the members that run, but for those given.
+func (s *service) others(not ...string) []string {
+	ids := slices.Sorted(maps.Keys(s.members))
+	return slices.DeleteFunc(ids, func(id string) bool { return slices.Contains(not, id) || !s.members[id].running() })
+}
+
+// follower is the id of a member that does not lead.
+func (s *service) follower() string { return s.others(s.now().Leader.ID)[0] }
+
+// share imports items with a payload each, and returns their ids once each runs and every member has its share.
+func (s *service) share(n int) []string {
+	s.t.Helper()
+	items := s.importItems(n)
+	s.runs(items)
+	eventually(s.t, workLimit, "every member has its share", func() string { return s.now().unlike(len(s.others()), n) })
+	return items
+}
+
+func (s *service) importItems(n int) []string {
+	s.t.Helper()
+	items := make([]string, n)
+	var file strings.Builder
+	s.mu.Lock()
+	for i := range items {
+		items[i] = fmt.Sprintf("item-%04d", i)
+		s.ledger.payloads[items[i]] = "payload of " + items[i]
+		fmt.Fprintf(&file, "%s\t%s\n", items[i], s.ledger.payloads[items[i]])
+	}
+	s.mu.Unlock()
+	name := filepath.Join(s.t.TempDir(), "items.txt")
+	if err := os.WriteFile(name, []byte(file.String()), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	if out := s.do("work", "import", name); !strings.Contains(out, itoa(n)) {
+		s.t.Fatalf("work import does not say how many: %q", out)
+	}
+	return items
+}
+
+// runs waits until these items run, and no others.
+func (s *service) runs(items []string) time.Duration {
+	s.t.Helper()
+	return eventually(s.t, workLimit, "every item runs", func() string {
+		got := s.running()
+		if slices.Equal(got, items) {
+			return ""
+		}
+		return fmt.Sprintf("%d run, not %d", len(got), len(items))
+	})
+}
+
+func (s *service) running() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.ledger.running))
+}
+
+func (s *service) of(member string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ledger.of(member)
+}
+
+func (s *service) owners() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ledger.owners()
+}
+
+// mark is the present, for since.
+func (s *service) mark() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.ledger.entries)
+}
+
+func (s *service) since(mark int) story {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.ledger.entries[mark:])
+}
+
+// workOf lists the processes of a member's work, and its guard.
+func (s *service) left() []int { return marked(s.t, "E2E_JOURNAL="+s.journal) }
+
+func (s *service) end() {
+	for _, p := range s.members {
+		if p.running() {
+			_ = syscall.Kill(p.pid, syscall.SIGCONT)
+			_ = syscall.Kill(p.pid, syscall.SIGTERM)
+		}
+	}
+	for id, p := range s.members {
+		select {
+		case <-p.exited:
+			if p.code > 0 { // those that the test killed have -1
+				s.t.Errorf("%s stopped with exit code %d", id, p.code)
+			}
+		case <-time.After(30 * time.Second):
+			s.t.Errorf("%s did not stop within 30 s of SIGTERM", id)
+			p.kill()
+		}
+	}
+	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		left := s.left()
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Errorf("%d processes are left, such as %s", len(left), strings.ReplaceAll(contents(fmt.Sprintf("/proc/%d/cmdline", left[0])), "\x00", " "))
+			for _, pid := range left {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			return
+		}
+	}
+}
