@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,25 +38,23 @@ func TestOneConnectionTooManyIsRefused(t *testing.T) {
 			return c
 		}
 		const request = "GET /v1/agent/version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-		var held []net.Conn
-		for range maxConns - 10 { // ten for what the harness's own client still has open
-			c := dial()
-			defer c.Close()
-			held = append(held, c)
+		// A server that refuses says so without being asked, to the last ones: the harness may have some open itself.
+		said := make([]string, maxConns+1)
+		conns := make([]net.Conn, maxConns+1)
+		for i := range conns {
+			conns[i] = dial()
 		}
-		var refused string
-		for range 11 {
-			c := dial()
-			defer c.Close()
-			// A server that refuses says so without being asked. It must come before silent connections are ended.
-			if err := c.SetReadDeadline(time.Now().Add(settle)); err != nil {
-				t.Fatal(err)
-			}
-			if said, _ := io.ReadAll(c); len(said) > 0 {
-				refused = string(said)
-			}
+		var wg sync.WaitGroup
+		for i, c := range conns {
+			wg.Go(func() {
+				_ = c.SetReadDeadline(time.Now().Add(3 * time.Second))
+				text, _ := io.ReadAll(c)
+				said[i] = string(text)
+			})
 		}
-		for _, c := range held {
+		wg.Wait()
+		refused := said[maxConns]
+		for _, c := range conns {
 			c.Close()
 		}
 		free := ""
