@@ -90,7 +90,7 @@ func (b *batch) run(ctx context.Context, inFlight int) {
 	var broke any
 	for {
 		for flying < inFlight && len(pending) > 0 {
-			i := slices.IndexFunc(pending, (*packed).ready)
+			i := next(pending)
 			if i < 0 {
 				break // all wait for one that is under way
 			}
@@ -117,6 +117,19 @@ func (b *batch) run(ctx context.Context, inFlight int) {
 	if broke != nil {
 		panic(broke) // in the caller's goroutine, where its supervisor can catch it
 	}
+}
+
+// next finds the transaction to send now: of those that wait for nothing, the one
+// behind which most is waiting, the first of equals. So long lanes go side by side
+// to the end, where in order the last of them would go alone. -1: none.
+func next(pending []*packed) int {
+	best := -1
+	for i, t := range pending {
+		if t.ready() && (best < 0 || t.behind > pending[best].behind) {
+			best = i
+		}
+	}
+	return best
 }
 
 // fly sends one transaction. It lives no longer than the WriteGuarded.

@@ -16,10 +16,11 @@ type packed struct {
 	units  []place
 	after  []*packed // transactions of its lanes that come before
 	done   bool
+	behind int // transactions that wait for this one, and for those in turn
 
-	shared  map[string][]byte // verb and key of each shared condition -> its JSON
-	size    int               // of the body
-	partial bool              // holds a part of a lane that began before it
+	shared  map[condition][]byte // each shared condition's JSON
+	size    int                  // of the body
+	partial bool                 // holds a part of a lane that began before it
 }
 
 // place is where a unit's operations are.
@@ -52,7 +53,7 @@ func pack(guard Op, units []Unit, bad func(unit int, err error)) []*packed {
 		for ; i < len(units) && units[i].Lane == lane; i++ {
 			e, err := encodeUnit(i, units[i])
 			if err == nil && !p.fresh().fits(e) {
-				_, size, _ := p.fresh().cost(e, map[string][]byte{})
+				_, size, _ := p.fresh().cost(e, map[condition][]byte{})
 				err = invalid("guarded txn", "a unit of %d operations and %d bytes does not fit into one transaction (%d operations and %d bytes with the guard and values in base64); make it smaller",
 					len(e.ops), size, MaxOps, MaxBodyBytes)
 			}
@@ -63,6 +64,11 @@ func pack(guard Op, units []Unit, bad func(unit int, err error)) []*packed {
 			run = append(run, e)
 		}
 		p.place(lane, run)
+	}
+	for _, t := range slices.Backward(p.txns) {
+		for _, before := range t.after {
+			before.behind = max(before.behind, t.behind+1)
+		}
 	}
 	return p.txns
 }
@@ -139,14 +145,14 @@ func (p *packer) place(lane string, run []encoded) {
 // cost returns how many operations and bytes e would add to t beyond what
 // seen and t have already. It is not ok when e asks the opposite of a condition
 // that is there: together they would refuse each other.
-func (t *packed) cost(e encoded, seen map[string][]byte) (ops, size int, ok bool) {
+func (t *packed) cost(e encoded, seen map[condition][]byte) (ops, size int, ok bool) {
 	for i, op := range e.shared {
-		piece, there := t.shared[op.String()]
+		piece, there := t.shared[op.condition()]
 		if !there {
-			piece, there = seen[op.String()]
+			piece, there = seen[op.condition()]
 		}
 		if !there {
-			seen[op.String()] = e.sharedPieces[i]
+			seen[op.condition()] = e.sharedPieces[i]
 			ops, size = ops+1, size+len(e.sharedPieces[i])+1
 		} else if !bytes.Equal(piece, e.sharedPieces[i]) {
 			return 0, 0, false
@@ -161,7 +167,7 @@ func (t *packed) cost(e encoded, seen map[string][]byte) (ops, size int, ok bool
 // fits reports whether all of run can be added to t.
 func (t *packed) fits(run ...encoded) bool {
 	ops, size := len(t.ops), t.size
-	seen := map[string][]byte{}
+	seen := map[condition][]byte{}
 	for _, e := range run {
 		n, bytes, ok := t.cost(e, seen)
 		if ops, size = ops+n, size+bytes; !ok || ops > MaxOps || size > MaxBodyBytes {
@@ -175,14 +181,14 @@ func (t *packed) fits(run ...encoded) bool {
 // operations at the end.
 func (t *packed) add(e encoded) {
 	for i, op := range e.shared {
-		if _, there := t.shared[op.String()]; there {
+		if _, there := t.shared[op.condition()]; there {
 			continue
 		}
 		if t.shared == nil {
-			t.shared = map[string][]byte{}
+			t.shared = map[condition][]byte{}
 		}
 		at := 1 + len(t.shared)
-		t.shared[op.String()] = e.sharedPieces[i]
+		t.shared[op.condition()] = e.sharedPieces[i]
 		t.ops = slices.Insert(t.ops, at, op)
 		t.pieces = slices.Insert(t.pieces, at, e.sharedPieces[i])
 		t.size += len(e.sharedPieces[i]) + 1

@@ -3,11 +3,13 @@ package store
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/consul/api"
@@ -89,6 +91,11 @@ func Get(key string) Op { return Op{api.KVTxnOp{Verb: api.KVGet, Key: key}} }
 // GetOrEmpty reads key; a missing key gives an [Entry] with CreateIndex 0.
 func GetOrEmpty(key string) Op { return Op{api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: key}} }
 
+// condition tells operations apart that ask the same kind of thing of the same key.
+type condition struct{ verb, key string }
+
+func (o Op) condition() condition { return condition{string(o.kv.Verb), o.kv.Key} }
+
 func (o Op) reads() bool { return o.kv.Verb == api.KVGet || o.kv.Verb == api.KVGetOrEmpty }
 
 func (o Op) writes() bool {
@@ -121,24 +128,43 @@ func (o Op) check() error {
 	return checkKey(name, o.kv.Key)
 }
 
-// wireOp is the JSON of an operation. It leaves out what is empty, which the
-// client's own type does not: 40 bytes less for each of 128.
-type wireOp struct {
-	KV struct {
-		Verb    api.KVOp
-		Key     string
-		Value   []byte `json:",omitempty"`
-		Flags   uint64 `json:",omitempty"`
-		Index   uint64 `json:",omitempty"`
-		Session string `json:",omitempty"`
+// encode writes the JSON of an operation, without what is empty, which the
+// client's own type writes out: 40 bytes less for each of 128. It is written by
+// hand because a first plan of 100,000 keys is encoded before it is sent, and
+// encoding/json takes five times as long.
+func (o Op) encode() []byte {
+	b := make([]byte, 0, 96+len(o.kv.Key)+len(o.kv.Session)+base64.StdEncoding.EncodedLen(len(o.kv.Value)))
+	b = append(b, `{"KV":{"Verb":`...)
+	b = appendString(b, string(o.kv.Verb))
+	b = append(b, `,"Key":`...)
+	b = appendString(b, o.kv.Key)
+	if len(o.kv.Value) > 0 {
+		b = append(b, `,"Value":"`...)
+		b = base64.StdEncoding.AppendEncode(b, o.kv.Value)
+		b = append(b, '"')
 	}
+	if o.kv.Flags != 0 {
+		b = strconv.AppendUint(append(b, `,"Flags":`...), o.kv.Flags, 10)
+	}
+	if o.kv.Index != 0 {
+		b = strconv.AppendUint(append(b, `,"Index":`...), o.kv.Index, 10)
+	}
+	if o.kv.Session != "" {
+		b = appendString(append(b, `,"Session":`...), o.kv.Session)
+	}
+	return append(b, "}}"...)
 }
 
-func (o Op) encode() []byte {
-	var w wireOp
-	w.KV.Verb, w.KV.Key, w.KV.Value = o.kv.Verb, o.kv.Key, o.kv.Value
-	w.KV.Flags, w.KV.Index, w.KV.Session = o.kv.Flags, o.kv.Index, o.kv.Session
-	return encode(w)
+// appendString appends s as a JSON string.
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return append(b, encode(s)...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
 }
 
 // Result is the answer to a transaction that was applied.
