@@ -9,10 +9,14 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
+// MaxPayload is the largest payload of an item, in bytes: what fits into one
+// transaction of Consul's, where values are written in base64.
+const MaxPayload = 380 << 10
+
 // WorkInput is an item as an operator gives it.
 type WorkInput struct {
 	ID      string
-	Payload []byte // at most 524288 bytes
+	Payload []byte // at most MaxPayload bytes
 	Weight  uint64 // 0 means 1
 }
 
@@ -21,8 +25,8 @@ func (w WorkInput) Check() error {
 	if err := store.CheckID("item id", w.ID); err != nil {
 		return err
 	}
-	if len(w.Payload) > store.MaxValueBytes {
-		return fmt.Errorf("%w: payload of item %q: %d bytes are more than Consul takes (%d): store it elsewhere and put its address here", ErrInvalid, w.ID, len(w.Payload), store.MaxValueBytes)
+	if len(w.Payload) > MaxPayload {
+		return fmt.Errorf("%w: payload of item %q: %d bytes, and at most %d can be written: store it elsewhere and put its address here", ErrInvalid, w.ID, len(w.Payload), MaxPayload)
 	}
 	return nil
 }
@@ -62,19 +66,11 @@ func (o *Operator) ImportWork(ctx context.Context, items []WorkInput, progress f
 	}
 	for done := 0; done < len(items); {
 		n := workBatch(items[done:], o.keys)
-		var err error
-		if n == 0 { // too large for a transaction, not for a write of its own
-			n = 1
-			w := items[done]
-			err = o.store.Put(ctx, o.keys.WorkItem(w.ID), w.Payload, w.Weight)
-		} else {
-			ops := make([]store.Op, n)
-			for i, w := range items[done : done+n] {
-				ops[i] = store.Set(o.keys.WorkItem(w.ID), w.Payload, w.Weight)
-			}
-			_, err = o.store.Txn(ctx, ops...)
+		ops := make([]store.Op, n)
+		for i, w := range items[done : done+n] {
+			ops[i] = store.Set(o.keys.WorkItem(w.ID), w.Payload, w.Weight)
 		}
-		if err != nil {
+		if _, err := o.store.Txn(ctx, ops...); err != nil {
 			return fmt.Errorf("adding work: %d of %d items are written; do it again to go on: %w", done, len(items), err)
 		}
 		done += n
@@ -85,14 +81,14 @@ func (o *Operator) ImportWork(ctx context.Context, items []WorkInput, progress f
 	return nil
 }
 
-// workBatch tells how many of items fit into one transaction.
+// workBatch tells how many of items fit into one transaction: one always does.
 func workBatch(items []WorkInput, keys store.Keys) int {
 	const around = 100 // of JSON around the key and the value of an operation
 	size := 2
 	for i, w := range items[:min(len(items), store.MaxOps)] {
 		// Of a key's bytes each may become six in JSON.
 		size += around + len(keys.Workload()) + 6*len(w.ID) + (len(w.Payload)+2)/3*4
-		if size > store.MaxBodyBytes {
+		if size > store.MaxBodyBytes && i > 0 {
 			return i
 		}
 	}

@@ -1,0 +1,376 @@
+package actors_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/hashicorp/consul/api"
+)
+
+// desk is an operator in front of an embedded Consul, and a plain client for
+// what others write.
+type desk struct {
+	t      *testing.T
+	consul *devconsul.Server
+	kv     *api.KV
+	op     *actors.Operator
+}
+
+func operate(t *testing.T, f func(t *testing.T, d *desk)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		consul := devconsul.New(devconsul.Config{})
+		defer consul.Close()
+		client := consul.Client()
+		op, err := actors.NewOperator(client, "demo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(t, &desk{t: t, consul: consul, kv: client.KV(), op: op})
+	})
+}
+
+func (d *desk) must(err error) {
+	d.t.Helper()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *desk) put(key, value string) {
+	d.t.Helper()
+	_, err := d.kv.Put(&api.KVPair{Key: "service/demo/" + key, Value: []byte(value)}, nil)
+	d.must(err)
+}
+
+func (d *desk) lock(key, value string) {
+	d.t.Helper()
+	id, _, err := d.consul.Client().Session().CreateNoChecks(&api.SessionEntry{TTL: "10s"}, nil)
+	d.must(err)
+	ok, _, err := d.kv.Acquire(&api.KVPair{Key: "service/demo/" + key, Value: []byte(value), Session: id}, nil)
+	if d.must(err); !ok {
+		d.t.Fatalf("%s is locked already", key)
+	}
+}
+
+// commits counts the transactions and single writes from now on.
+func (d *desk) commits() func() []devconsul.Commit {
+	var seen []devconsul.Commit
+	d.consul.OnCommit(func(c devconsul.Commit) { seen = append(seen, c) })
+	return func() []devconsul.Commit { return seen }
+}
+
+func TestStatusSaysWhoLeadsWhoIsThereAndWhoHasWhat(t *testing.T) {
+	operate(t, func(t *testing.T, d *desk) {
+		d.lock("leader", "n1")
+		d.lock("members/n1", `{"status":"alive","host_address":"10.0.0.1:80","zone":"a"}`)
+		d.lock("members/n10", "alive")
+		d.lock("members/n2", `{"status":"leaving"}`)
+		d.put("assignments/n1/", "")
+		d.put("assignments/n1/a", `{"s":"own"}`)
+		d.put("assignments/n10/b", "own")
+		d.put("assignments/n2/c", `{"s":"rel"}`)
+		d.put("assignments/n7/d", `{"s":"own"}`) // of a member that has vanished
+		d.put("assignments/n1/z", `{"s":"rel"}`) // of an item that was removed
+		for _, w := range []string{"a", "b", "c", "d", "e"} {
+			d.put("workload/"+w, "")
+		}
+		d.must(d.op.Freeze(t.Context()))
+		d.must(d.op.Drain(t.Context(), "n2"))
+		d.must(d.op.Pin(t.Context(), "a", "n1"))
+
+		status, holders, err := d.op.Look(t.Context())
+		d.must(err)
+		if status.Leader == nil || status.Leader.Epoch == 0 {
+			t.Fatalf("leader: %+v", status.Leader)
+		}
+		status.Leader.Epoch = 7
+		got, _ := json.Marshal(status)
+		want := `{"service":"demo","leader":{"id":"n1","epoch":7},"members":[` +
+			`{"id":"n1","address":"10.0.0.1:80","status":"alive","items":2,"releasing":1,"zone":"a"},` +
+			`{"id":"n10","address":"","status":"alive","items":1},` +
+			`{"id":"n2","address":"","status":"leaving","items":1,"releasing":1,"drained":true}],` +
+			`"work":{"total":5,"owned":3,"releasing":1,"free":1,"removed":1},` +
+			`"absent":[{"id":"n7","address":"","status":"gone","items":1}],` +
+			`"frozen":true,"drained":["n2"],"pins":1}`
+		if string(got) != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		got, _ = json.Marshal(holders)
+		want = `{"members":[{"id":"n1","status":"alive","own":["a"],"releasing":["z"]},{"id":"n10","status":"alive","own":["b"],"releasing":[]},` +
+			`{"id":"n2","status":"leaving","own":[],"releasing":["c"]},{"id":"n7","status":"gone","own":["d"],"releasing":[]}],"free":["e"]}`
+		if string(got) != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	})
+}
+
+func TestKeysThatCannotBeReadAreNamedAndSkipped(t *testing.T) {
+	operate(t, func(t *testing.T, d *desk) {
+		d.put("leader", "n1") // locked by nobody: nobody leads
+		d.lock("members/n1", "{garbage")
+		d.put("members/ghost", "alive") // locked by nobody
+		d.put("assignments/n1/a", "whatever")
+		d.put("assignments/n1/b", "own")
+		d.put("assignments/n2/b", "own") // a second owner
+		d.put("control/dance", "")
+		d.put("workload/a", "")
+		d.put("workload/b", "")
+		d.put("workload/deep/er", "")
+		status, err := d.op.Status(t.Context())
+		d.must(err)
+		if status.Leader != nil || len(status.Members) != 1 || status.Members[0].Items != 1 {
+			t.Errorf("got %+v", status)
+		}
+		if w := status.Work; w.Total != 2 || w.Owned != 1 || w.Free != 1 {
+			t.Errorf("work: %+v", w)
+		}
+		for _, key := range []string{"members/n1", "members/ghost", "assignments/n1/a", "assignments/n2/b", "control/dance", "workload/deep/er"} {
+			if !slices.Contains(status.Strange, "service/demo/"+key) {
+				t.Errorf("%s is not named in %q", key, status.Strange)
+			}
+		}
+	})
+}
+
+func TestAddWorkChecksEverythingBeforeItWritesAnything(t *testing.T) {
+	operate(t, func(t *testing.T, d *desk) {
+		commits := d.commits()
+		many := make([]actors.WorkInput, 500)
+		for i := range many {
+			many[i].ID = fmt.Sprintf("w%03d", i)
+		}
+		for _, bad := range []actors.WorkInput{{ID: ""}, {ID: "a/b"}, {ID: " a"}, {ID: "w000"}, {ID: "big", Payload: make([]byte, actors.MaxPayload+1)}} {
+			if err := d.op.AddWork(t.Context(), append(slices.Clone(many), bad)...); !errors.Is(err, actors.ErrInvalid) {
+				t.Errorf("%q with %d bytes: %v", bad.ID, len(bad.Payload), err)
+			}
+		}
+		if n := len(commits()); n != 0 {
+			t.Errorf("%d writes", n)
+		}
+	})
+}
+
+func TestAddWorkWritesTransactionsOf128AndWhatIsThereAlreadyStays(t *testing.T) {
+	operate(t, func(t *testing.T, d *desk) {
+		commits := d.commits()
+		items := make([]actors.WorkInput, 300)
+		for i := range items {
+			items[i] = actors.WorkInput{ID: fmt.Sprintf("w%03d", i), Payload: fmt.Append(nil, i), Weight: uint64(i % 3)}
+		}
+		var told []int
+		d.must(d.op.ImportWork(t.Context(), items, func(n int) { told = append(told, n) }))
+		if !slices.Equal(told, []int{128, 256, 300}) || len(commits()) != 3 {
+			t.Errorf("progress %v in %d writes", told, len(commits()))
+		}
+		before := d.consul.Dump().Entries
+		d.must(d.op.AddWork(t.Context(), items...))
+		for i, e := range d.consul.Dump().Entries {
+			if e.ModifyIndex != before[i].ModifyIndex {
+				t.Fatalf("%s was changed", e.Key)
+			}
+		}
+		work, err := d.op.ListWork(t.Context())
+		d.must(err)
+		if len(work) != 300 || work[4].ID != "w004" || string(work[4].Payload) != "4" || work[4].Weight != 1 || work[5].Weight != 2 || work[3].Weight != 1 {
+			t.Errorf("%d items, such as %+v", len(work), work[4])
+		}
+	})
+}
+
+func TestPayloadsOfEverySizeUpToTheLimitAreWritten(t *testing.T) {
+	operate(t, func(t *testing.T, d *desk) {
+		var items []actors.WorkInput
+		for i, n := range []int{0, 1, 100_000, 290_000, actors.MaxPayload, actors.MaxPayload, 5, 300_000, 300_000} {
+			items = append(items, actors.WorkInput{ID: fmt.Sprintf("w%d-%s", i, strings.Repeat("é", 120)), Payload: bytes.Repeat([]byte{byte(i)}, n)})
+		}
+		d.must(d.op.AddWork(t.Context(), items...))
+		work, err := d.op.ListWork(t.Context())
+		d.must(err)
+		for i, w := range work {
+			if !bytes.Equal(w.Payload, items[i].Payload) {
+				t.Errorf("%s has %d bytes, want %d", w.ID, len(w.Payload), len(items[i].Payload))
+			}
+		}
+	})
+}
+
+func TestAFailedImportSaysHowFarItCame(t *testing.T) {
+	n := 0
+	consul := devconsul.New(devconsul.Config{Deny: func(r *http.Request) bool {
+		if r.Method != http.MethodPut {
+			return false
+		}
+		n++
+		return n == 2
+	}})
+	defer consul.Close()
+	op, err := actors.NewOperator(consul.Client(), "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := make([]actors.WorkInput, 300)
+	for i := range items {
+		items[i].ID = fmt.Sprint(i)
+	}
+	err = op.AddWork(t.Context(), items...)
+	if !errors.Is(err, actors.ErrDenied) || !strings.Contains(err.Error(), "128 of 300 items are written") {
+		t.Errorf("got %v", err)
+	}
+	if err := op.AddWork(t.Context(), items...); err != nil || len(consul.Dump().Entries) != 300 {
+		t.Errorf("again: %v, with %d keys", err, len(consul.Dump().Entries))
+	}
+}
+
+func TestARemovalSaysInTheSameTransactionThatItIsMeant(t *testing.T) {
+	operate(t, func(t *testing.T, d *desk) {
+		var ids []string
+		for i := range 200 {
+			ids = append(ids, fmt.Sprintf("w%03d", i))
+			d.put("workload/"+ids[i], "")
+		}
+		commits := d.commits()
+		err := d.op.RemoveWork(t.Context(), append(slices.Clone(ids), "nope")...)
+		if !errors.Is(err, actors.ErrNotFound) || !strings.Contains(err.Error(), "nope") {
+			t.Errorf("got %v", err)
+		}
+		deleted := 0
+		for _, c := range commits() {
+			meant := false
+			for _, op := range c.Ops {
+				meant = meant || op.Key == "service/demo/control/obey"
+				if op.Verb == "delete" {
+					deleted++
+					if !meant {
+						t.Errorf("%s was deleted without a word before it", op.Key)
+					}
+				}
+			}
+			if len(c.Ops) > 128 {
+				t.Errorf("a transaction of %d operations", len(c.Ops))
+			}
+		}
+		if deleted != 200 || len(commits()) != 2 {
+			t.Errorf("%d deleted in %d transactions", deleted, len(commits()))
+		}
+		var at time.Time
+		for _, e := range d.consul.Dump().Entries {
+			if strings.HasSuffix(e.Key, "control/obey") {
+				at, err = time.Parse(time.RFC3339Nano, string(e.Value))
+				d.must(err)
+			}
+		}
+		if at.IsZero() {
+			t.Error("control/obey is not there")
+		}
+	})
+}
+
+func TestARemovalOfMostOfTheWorkloadByHandIsObeyed(t *testing.T) {
+	run(t, func(c *cluster) {
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		ids := c.items(60)
+		c.addWork(ids...)
+		c.start("n1")
+		c.start("n2")
+		c.await("60 items run", 20*time.Second, c.balanced(60))
+		if err := op.RemoveWork(c.t.Context(), ids[:50]...); err != nil {
+			c.t.Fatal(err)
+		}
+		c.await("50 are let go", 20*time.Second, c.balanced(10))
+	})
+}
+
+func TestADrainedMemberIsEmptiedAndAPinnedItemComesToItsMember(t *testing.T) {
+	run(t, func(c *cluster) {
+		ctx := c.t.Context()
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		must := func(err error) {
+			c.t.Helper()
+			if err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		must(op.AddWork(ctx, actors.WorkInput{ID: "a"}, actors.WorkInput{ID: "b"}, actors.WorkInput{ID: "c"}, actors.WorkInput{ID: "d"}))
+		c.start("n1")
+		c.start("n2")
+		c.await("4 items run", 20*time.Second, c.balanced(4))
+		must(op.Drain(ctx, "n1"))
+		c.await("n1 is empty", 20*time.Second, func() bool { l := c.loads(); return l["n1"] == 0 && l["n2"] == 4 })
+		must(op.Undrain(ctx, "n1"))
+		c.await("n1 has its share", 30*time.Second, c.balanced(4))
+		for _, w := range []string{"a", "b", "c", "d"} {
+			must(op.Pin(ctx, w, "n2"))
+		}
+		c.await("all are at n2", 30*time.Second, func() bool { return c.loads()["n2"] == 4 })
+		for _, w := range []string{"a", "b", "c", "d"} {
+			must(op.Unpin(ctx, w))
+		}
+		c.await("shared again", 30*time.Second, c.balanced(4))
+		must(op.Freeze(ctx))
+		time.Sleep(time.Second)
+		must(op.AddWork(ctx, actors.WorkInput{ID: "e"}))
+		time.Sleep(20 * time.Second)
+		status, err := op.Status(ctx)
+		must(err)
+		if !status.Frozen || status.Work.Free != 1 {
+			c.t.Errorf("frozen: %+v", status)
+		}
+		must(op.Thaw(ctx))
+		c.await("the new one runs", 20*time.Second, c.balanced(5))
+	})
+}
+
+func TestOrdersRefuseIDsThatCannotBe(t *testing.T) {
+	operate(t, func(t *testing.T, d *desk) {
+		ctx := t.Context()
+		for what, err := range map[string]error{
+			"drain": d.op.Drain(ctx, "a/b"), "undrain": d.op.Undrain(ctx, ""), "pin": d.op.Pin(ctx, "a", "n/1"), "pin item": d.op.Pin(ctx, "a/b", "n1"),
+			"unpin": d.op.Unpin(ctx, ".."), "rm": d.op.RemoveWork(ctx, "a/"),
+		} {
+			if !errors.Is(err, actors.ErrInvalid) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if n := len(d.consul.Dump().Entries); n != 0 {
+			t.Errorf("%d keys were written", n)
+		}
+	})
+}
+
+func TestReachWaitsForConsulAndNoLongerThanItsContext(t *testing.T) {
+	operate(t, func(t *testing.T, d *desk) {
+		d.consul.ElectionStart()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		begin := time.Now()
+		if err := d.op.Reach(ctx); !errors.Is(err, actors.ErrUnreachable) || time.Since(begin) > 3100*time.Millisecond {
+			t.Errorf("got %v after %v", err, time.Since(begin))
+		}
+		time.AfterFunc(time.Second, d.consul.ElectionEnd)
+		d.must(d.op.Reach(t.Context()))
+	})
+}
+
+func TestAnOperatorNeedsAServiceThatCanBe(t *testing.T) {
+	if _, err := actors.NewOperator(nil, "a b"); !errors.Is(err, actors.ErrInvalid) {
+		t.Errorf("got %v", err)
+	}
+}
