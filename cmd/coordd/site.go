@@ -181,7 +181,10 @@ func (g *glimpse) look(ctx context.Context) *view {
 	defer cancel()
 	begin := time.Now()
 	v := g.read(own)
-	v.fresh = begin.Add(max(lookEvery, restFactor*time.Since(begin)))
+	v.fresh = begin.Add(lookEvery)
+	if v.err == nil { // a failure is asked about again soon, however long it took
+		v.fresh = begin.Add(max(lookEvery, restFactor*time.Since(begin)))
+	}
 	g.mu.Lock()
 	g.last = v
 	g.mu.Unlock()

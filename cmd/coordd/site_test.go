@@ -1,0 +1,292 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+	"github.com/hashicorp/consul/api"
+)
+
+// fakeLooker answers after a while and counts how often it was asked.
+type fakeLooker struct {
+	mu    sync.Mutex
+	asked []time.Time
+	takes time.Duration
+	err   error
+}
+
+func (f *fakeLooker) Look(ctx context.Context) (actors.Status, actors.Holders, error) {
+	f.mu.Lock()
+	f.asked = append(f.asked, time.Now())
+	n := len(f.asked)
+	f.mu.Unlock()
+	select {
+	case <-time.After(f.takes):
+	case <-ctx.Done():
+		return actors.Status{}, actors.Holders{}, ctx.Err()
+	}
+	return actors.Status{Service: "demo", Members: []actors.StatusMember{}, Work: actors.StatusWork{Total: n}},
+		actors.Holders{Members: []actors.Holder{}, Free: []string{}}, f.err
+}
+
+func ask(s *site, path string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.handler().ServeHTTP(w, r)
+	return w
+}
+
+func TestConsulIsReadAtMostOnceASecondHoweverManyLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeLooker{takes: 20 * time.Millisecond}
+		s := newSite(f, "consul.test", nil)
+		var viewers sync.WaitGroup
+		for i := range 50 {
+			viewers.Go(func() {
+				time.Sleep(time.Duration(i) * 7 * time.Millisecond)
+				for range 40 {
+					for _, path := range []string{"/status.json", "/holders.json"} {
+						if w := ask(s, path); w.Code != http.StatusOK {
+							t.Errorf("%s: %d %s", path, w.Code, w.Body)
+						}
+					}
+					time.Sleep(250 * time.Millisecond)
+				}
+			})
+		}
+		viewers.Wait()
+		if n := len(f.asked); n < 8 || n > 12 {
+			t.Errorf("in ten seconds Consul was read %d times, want about 10", n)
+		}
+		for i := 1; i < len(f.asked); i++ {
+			if gap := f.asked[i].Sub(f.asked[i-1]); gap < time.Second {
+				t.Errorf("readings %d and %d were %v apart", i-1, i, gap)
+			}
+		}
+		time.Sleep(time.Hour)
+		if n := len(f.asked); n > 12 {
+			t.Errorf("Consul was read %d times while nobody looked", n-12)
+		}
+	})
+}
+
+func TestALargeServiceIsReadLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeLooker{takes: 2 * time.Second}
+		s := newSite(f, "consul.test", nil)
+		for range 40 {
+			ask(s, "/status.json")
+			time.Sleep(500 * time.Millisecond)
+		}
+		for i := 1; i < len(f.asked); i++ {
+			if gap := f.asked[i].Sub(f.asked[i-1]); gap < 8*time.Second || gap > 9*time.Second {
+				t.Errorf("readings that take 2 s were %v apart, want 8 s", gap)
+			}
+		}
+	})
+}
+
+func TestAViewerWhoLeavesTakesNobodysAnswerAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(&fakeLooker{takes: time.Second}, "consul.test", nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		var first *view
+		var both sync.WaitGroup
+		both.Go(func() { first = s.glimpse.look(ctx) })
+		synctest.Wait()
+		var second *httptest.ResponseRecorder
+		both.Go(func() { second = ask(s, "/status.json") })
+		synctest.Wait()
+		cancel()
+		both.Wait()
+		if first.err != nil || second.Code != http.StatusOK {
+			t.Errorf("the reader got %v and the one who waited %d", first.err, second.Code)
+		}
+	})
+}
+
+func TestAConsulThatDoesNotAnswerIsSaidInOneLine(t *testing.T) {
+	cause := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connect: connection refused")}
+	f := &fakeLooker{err: fmt.Errorf("looking: %w: %w", actors.ErrUnreachable, cause)}
+	w := ask(newSite(f, "consul.test:8500", nil), "/status.json")
+	var body struct{ Error string }
+	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+		t.Fatal(err)
+	}
+	want := "Consul at consul.test:8500 does not answer (connect: connection refused): start it, or give its address with --consul or CONSUL_HTTP_ADDR"
+	if w.Code != http.StatusServiceUnavailable || body.Error != want {
+		t.Errorf("got %d %q", w.Code, body.Error)
+	}
+}
+
+func TestWhatTheAskerHasIsNotSentAgain(t *testing.T) {
+	s := newSite(&fakeLooker{}, "consul.test", nil)
+	first := ask(s, "/status.json")
+	second := ask(s, "/status.json", "If-None-Match", first.Header().Get("ETag"))
+	if second.Code != http.StatusNotModified || second.Body.Len() != 0 {
+		t.Errorf("got %d with %d bytes", second.Code, second.Body.Len())
+	}
+}
+
+func TestThePageAsksNobodyElse(t *testing.T) {
+	w := ask(newSite(&fakeLooker{}, "consul.test", nil), "/")
+	if w.Code != http.StatusOK || !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Errorf("got %d with policy %q", w.Code, w.Header().Get("Content-Security-Policy"))
+	}
+	for _, outside := range []string{`src="http`, `href="http`, "@import", "url(http", "//cdn"} {
+		if strings.Contains(w.Body.String(), outside) {
+			t.Errorf("the page holds %s", outside)
+		}
+	}
+	if n := w.Body.Len(); n > 64<<10 {
+		t.Errorf("the page has %d bytes", n)
+	}
+}
+
+func TestNothingCanBeWrittenOverHTTP(t *testing.T) {
+	s := newSite(&fakeLooker{}, "consul.test", nil)
+	for _, path := range []string{"/", "/status.json", "/holders.json", "/report.json", "/healthz"} {
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
+			w := httptest.NewRecorder()
+			s.handler().ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader("{}")))
+			if w.Code != http.StatusMethodNotAllowed {
+				t.Errorf("%s %s: %d", method, path, w.Code)
+			}
+		}
+	}
+}
+
+// cuttable is a way to Consul that can be cut.
+type cuttable struct {
+	to  http.RoundTripper
+	cut atomic.Bool
+}
+
+func (c *cuttable) RoundTrip(r *http.Request) (*http.Response, error) {
+	if c.cut.Load() {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("cut")}
+	}
+	return c.to.RoundTrip(r)
+}
+
+func TestHealthFollowsTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		consul := devconsul.New(devconsul.Config{})
+		defer consul.Close()
+		way := &cuttable{to: consul.RoundTripper()}
+		client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: way}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := slog.New(slog.DiscardHandler)
+		m, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: client, Logger: log, Work: idle(log)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		op, err := actors.NewOperator(client, "demo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newSite(op, "consul.test", []*actors.Coordinator{m})
+		expect := func(when string, code int, text string) {
+			t.Helper()
+			if w := ask(s, "/healthz"); w.Code != code || !strings.Contains(w.Body.String(), text) || strings.Count(w.Body.String(), "\n") != 1 {
+				t.Errorf("%s: got %d %q, want %d with %q", when, w.Code, w.Body, code, text)
+			}
+		}
+		expect("before it runs", http.StatusServiceUnavailable, "m1 has no session in Consul")
+		root, err := supervisor.New("coordd", supervisor.Tree{Children: []supervisor.Child{m.Child(coordinatorName)}}, supervisor.WithLogger(log))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.report = root.Report
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() {
+			if err := root.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := m.Membership().Wait(ctx, func(ms messages.Membership) bool { return ms.Phase == messages.Registered }); err != nil {
+			t.Fatal(err)
+		}
+		expect("registered", http.StatusOK, "ok")
+		way.cut.Store(true)
+		time.Sleep(5 * time.Second)
+		expect("cut off within its lease", http.StatusOK, "ok")
+		time.Sleep(10 * time.Second)
+		expect("cut off beyond it", http.StatusServiceUnavailable, "the lease of m1 has been over for")
+		way.cut.Store(false)
+		time.Sleep(6 * time.Second)
+		expect("back", http.StatusOK, "ok")
+
+		var report supervisor.Report
+		if w := ask(s, "/report.json"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"coordinator/session-renewer"`) || json.Unmarshal(w.Body.Bytes(), &struct{}{}) != nil {
+			t.Errorf("report: %d %.300s", w.Code, w.Body)
+		}
+		report = s.wholeReport()
+		if len(report.Children) != 1 || len(report.Children[0].Children) == 0 {
+			t.Errorf("the member's own tree is not in the report: %+v", report)
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
+func TestTheLeadersBrakeIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		consul := devconsul.New(devconsul.Config{})
+		defer consul.Close()
+		client := consul.Client()
+		log := slog.New(slog.DiscardHandler)
+		m, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: client, Logger: log, Work: idle(log)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		op, err := actors.NewOperator(client, "demo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newSite(op, "consul.test", []*actors.Coordinator{m})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = m.Run(ctx) })
+		if err := op.AddWork(ctx, devItems(40)...); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		if w := ask(s, "/status.json"); !strings.Contains(w.Body.String(), `"owned":40,`) || strings.Contains(w.Body.String(), "brake") {
+			t.Errorf("before: %s", w.Body)
+		}
+		for _, w := range devItems(40) { // behind the operators' back, so that nothing says it is meant
+			if _, err := client.KV().Delete("service/demo/workload/"+w.ID, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		if w := ask(s, "/status.json"); !strings.Contains(w.Body.String(), `assigned items are gone from the workload`) {
+			t.Errorf("after: %s", w.Body)
+		}
+		cancel()
+		running.Wait()
+	})
+}
