@@ -69,14 +69,19 @@ func (s *scene) draft() draft {
 		return d
 	}
 	s.write(&d, sorted)
-	slices.SortStableFunc(d.units, func(x, y store.Unit) int {
-		if c := strings.Compare(x.Lane, y.Lane); c != 0 {
-			return c
-		}
-		return strings.Compare(x.Tag.(order).item, y.Tag.(order).item)
-	})
+	// The planner's moves often come in this order already.
+	if !slices.IsSortedFunc(d.units, byMemberThenItem) {
+		slices.SortStableFunc(d.units, byMemberThenItem)
+	}
 	d.plan.Settled = len(d.units) == 0 && !d.waiting && d.plan.Releasing == 0 && d.wake.IsZero()
 	return d
+}
+
+func byMemberThenItem(x, y store.Unit) int {
+	if c := strings.Compare(x.Lane, y.Lane); c != 0 {
+		return c
+	}
+	return strings.Compare(x.Tag.(order).item, y.Tag.(order).item)
 }
 
 // sorted is the ledger held against the members and the workload.

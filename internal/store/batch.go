@@ -139,7 +139,7 @@ func (b *batch) fly(ctx context.Context, t *packed, answers chan<- answer) {
 		a.panic = recover()
 		answers <- a
 	}()
-	a.res, a.err = b.store.send(ctx, "guarded txn", t.ops, joinBody(t.pieces))
+	a.res, a.err = b.store.send(ctx, "guarded txn", t.ops, bodyOf(t.ops))
 }
 
 // stops reports whether nothing more of a batch may be sent after err.

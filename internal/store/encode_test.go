@@ -20,8 +20,12 @@ func TestAnOperationIsWrittenAsItsJSON(t *testing.T) {
 			Session: rapid.StringMatching(`[a-f0-9-]{0,36}|"\\\n`).Draw(t, "session"),
 		}
 		var got struct{ KV api.KVTxnOp }
-		if err := json.Unmarshal(Op{want}.encode(), &got); err != nil {
-			t.Fatalf("%s: %v", Op{want}.encode(), err)
+		body := Op{want}.appendTo(nil)
+		if err := json.Unmarshal(body, &got); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		if most := (Op{want}).most(); len(body) > most {
+			t.Fatalf("%d bytes, said to be %d at the most: %s", len(body), most, body)
 		}
 		if string(got.KV.Value) != string(want.Value) {
 			t.Fatalf("value %q, want %q", got.KV.Value, want.Value)
@@ -29,6 +33,15 @@ func TestAnOperationIsWrittenAsItsJSON(t *testing.T) {
 		got.KV.Value, want.Value = nil, nil
 		if a, b := encode(got.KV), encode(want); string(a) != string(b) {
 			t.Fatalf("got %s, want %s", a, b)
+		}
+	})
+}
+
+func TestWhatIsOrdinaryIsNeverRefused(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		key := rapid.StringMatching(`[a-z./ %_-]{0,12}`).Draw(t, "key")
+		if err := checkKey("get", key); ordinary(key) && err != nil {
+			t.Fatalf("%q counts as ordinary: %v", key, err)
 		}
 	})
 }

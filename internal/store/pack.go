@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 )
@@ -12,15 +11,14 @@ func asRefusals(err error) (*refusals, bool) { return errors.AsType[*refusals](e
 // operations of its units.
 type packed struct {
 	ops    []Op
-	pieces [][]byte // the operations' JSON
 	units  []place
 	after  []*packed // transactions of its lanes that come before
 	done   bool
 	behind int // transactions that wait for this one, and for those in turn
 
-	shared  map[condition][]byte // each shared condition's JSON
-	size    int                  // of the body
-	partial bool                 // holds a part of a lane that began before it
+	shared  map[condition]Op
+	size    int  // the most that the body can have
+	partial bool // holds a part of a lane that began before it
 }
 
 // place is where a unit's operations are.
@@ -30,12 +28,11 @@ func (t *packed) ready() bool {
 	return !slices.ContainsFunc(t.after, func(before *packed) bool { return !before.done })
 }
 
-// encoded is a unit with the JSON of its operations.
-type encoded struct {
-	unit         int
-	shared, ops  []Op
-	sharedPieces [][]byte
-	opPieces     [][]byte
+// measured is a unit that was checked, with the room that its operations take.
+type measured struct {
+	unit        int
+	shared, ops []Op
+	size        int // of ops
 }
 
 // pack puts units into transactions, in order. A run of units of one lane that
@@ -46,14 +43,14 @@ type encoded struct {
 // Of the plans that fill transactions better some would chain all lanes
 // together and leave nothing to have in flight.
 func pack(guard Op, units []Unit, bad func(unit int, err error)) []*packed {
-	p := packer{guard: guard, guardPiece: guard.encode(), last: map[string]*packed{}}
+	p := packer{guard: guard, last: map[string]*packed{}}
 	for i := 0; i < len(units); {
 		lane := units[i].Lane
-		var run []encoded
+		var run []measured
 		for ; i < len(units) && units[i].Lane == lane; i++ {
-			e, err := encodeUnit(i, units[i])
+			e, err := measure(i, units[i])
 			if err == nil && !p.fresh().fits(e) {
-				_, size, _ := p.fresh().cost(e, map[condition][]byte{})
+				_, size, _ := p.fresh().cost(e, map[condition]Op{})
 				err = invalid("guarded txn", "a unit of %d operations and %d bytes does not fit into one transaction (%d operations and %d bytes with the guard and values in base64); make it smaller",
 					len(e.ops), size, MaxOps, MaxBodyBytes)
 			}
@@ -73,8 +70,8 @@ func pack(guard Op, units []Unit, bad func(unit int, err error)) []*packed {
 	return p.txns
 }
 
-func encodeUnit(i int, u Unit) (encoded, error) {
-	e := encoded{unit: i, shared: u.Shared, ops: u.Ops}
+func measure(i int, u Unit) (measured, error) {
+	e := measured{unit: i, shared: u.Shared, ops: u.Ops}
 	if !slices.ContainsFunc(u.Ops, Op.writes) {
 		return e, invalid("guarded txn", "a unit has no operation that writes")
 	}
@@ -85,27 +82,25 @@ func encodeUnit(i int, u Unit) (encoded, error) {
 		if op.writes() || op.reads() {
 			return e, invalid("guarded txn", "%v is no condition and cannot be shared", op)
 		}
-		e.sharedPieces = append(e.sharedPieces, op.encode())
 	}
 	for _, op := range u.Ops {
 		if err := op.check(); err != nil {
 			return e, err
 		}
-		e.opPieces = append(e.opPieces, op.encode())
+		e.size += op.most()
 	}
 	return e, nil
 }
 
 type packer struct {
-	guard      Op
-	guardPiece []byte
-	txns       []*packed
-	last       map[string]*packed // lane -> its last transaction
+	guard Op
+	txns  []*packed
+	last  map[string]*packed // lane -> its last transaction
 }
 
 // fresh returns a transaction with the guard alone.
 func (p *packer) fresh() *packed {
-	return &packed{ops: []Op{p.guard}, pieces: [][]byte{p.guardPiece}, size: len("[]\n") + len(p.guardPiece)}
+	return &packed{ops: []Op{p.guard}, size: len("[]\n") + p.guard.most()}
 }
 
 func (p *packer) open() *packed {
@@ -115,7 +110,7 @@ func (p *packer) open() *packed {
 }
 
 // place adds a run of one lane.
-func (p *packer) place(lane string, run []encoded) {
+func (p *packer) place(lane string, run []measured) {
 	if len(run) == 0 {
 		return
 	}
@@ -145,32 +140,29 @@ func (p *packer) place(lane string, run []encoded) {
 // cost returns how many operations and bytes e would add to t beyond what
 // seen and t have already. It is not ok when e asks the opposite of a condition
 // that is there: together they would refuse each other.
-func (t *packed) cost(e encoded, seen map[condition][]byte) (ops, size int, ok bool) {
-	for i, op := range e.shared {
-		piece, there := t.shared[op.condition()]
+func (t *packed) cost(e measured, seen map[condition]Op) (ops, size int, ok bool) {
+	for _, op := range e.shared {
+		have, there := t.shared[op.condition()]
 		if !there {
-			piece, there = seen[op.condition()]
+			have, there = seen[op.condition()]
 		}
 		if !there {
-			seen[op.condition()] = e.sharedPieces[i]
-			ops, size = ops+1, size+len(e.sharedPieces[i])+1
-		} else if !bytes.Equal(piece, e.sharedPieces[i]) {
+			seen[op.condition()] = op
+			ops, size = ops+1, size+op.most()
+		} else if have.kv.Index != op.kv.Index || have.kv.Session != op.kv.Session {
 			return 0, 0, false
 		}
 	}
-	for _, piece := range e.opPieces {
-		ops, size = ops+1, size+len(piece)+1
-	}
-	return ops, size, true
+	return ops + len(e.ops), size + e.size, true
 }
 
 // fits reports whether all of run can be added to t.
-func (t *packed) fits(run ...encoded) bool {
+func (t *packed) fits(run ...measured) bool {
 	ops, size := len(t.ops), t.size
-	seen := map[condition][]byte{}
+	seen := map[condition]Op{}
 	for _, e := range run {
-		n, bytes, ok := t.cost(e, seen)
-		if ops, size = ops+n, size+bytes; !ok || ops > MaxOps || size > MaxBodyBytes {
+		n, more, ok := t.cost(e, seen)
+		if ops, size = ops+n, size+more; !ok || ops > MaxOps || size > MaxBodyBytes {
 			return false
 		}
 	}
@@ -179,27 +171,23 @@ func (t *packed) fits(run ...encoded) bool {
 
 // add puts the new conditions behind the others, before all units, and the
 // operations at the end.
-func (t *packed) add(e encoded) {
-	for i, op := range e.shared {
+func (t *packed) add(e measured) {
+	for _, op := range e.shared {
 		if _, there := t.shared[op.condition()]; there {
 			continue
 		}
 		if t.shared == nil {
-			t.shared = map[condition][]byte{}
+			t.shared = map[condition]Op{}
 		}
 		at := 1 + len(t.shared)
-		t.shared[op.condition()] = e.sharedPieces[i]
+		t.shared[op.condition()] = op
 		t.ops = slices.Insert(t.ops, at, op)
-		t.pieces = slices.Insert(t.pieces, at, e.sharedPieces[i])
-		t.size += len(e.sharedPieces[i]) + 1
+		t.size += op.most()
 		for j := range t.units {
 			t.units[j].first++
 		}
 	}
 	t.units = append(t.units, place{unit: e.unit, first: len(t.ops)})
 	t.ops = append(t.ops, e.ops...)
-	t.pieces = append(t.pieces, e.opPieces...)
-	for _, piece := range e.opPieces {
-		t.size += len(piece) + 1
-	}
+	t.size += e.size
 }
