@@ -20,7 +20,7 @@ import (
 // work is what a user gives to --exec: one shell for each item and, since all in it is built in, no other
 // process. It waits on a pipe that nobody writes to.
 const work = `
-trap 'echo "stop $COORDD_ITEM $COORDD_TOKEN $$ $COORDD_MEMBER" >>"$E2E_JOURNAL"; exit' TERM
+trap 'trap "" TERM; echo "stop $COORDD_ITEM $COORDD_TOKEN $$ $COORDD_MEMBER" >>"$E2E_JOURNAL"; exit' TERM
 read -r payload
 echo "start $COORDD_ITEM $COORDD_TOKEN $$ $COORDD_MEMBER $payload" >>"$E2E_JOURNAL"
 while :; do read -r never; done <>"$E2E_HOLD"
@@ -262,8 +262,13 @@ func (s *service) since(mark int) story {
 	return slices.Clone(s.ledger.entries[mark:])
 }
 
-// workOf lists the processes of a member's work, and its guard.
+// left lists the processes of the service: its members, their guards and the work.
 func (s *service) left() []int { return marked(s.t, "E2E_JOURNAL="+s.journal) }
+
+// childrenOf lists the processes of a member's work.
+func (s *service) childrenOf(member string) []int {
+	return marked(s.t, "E2E_JOURNAL="+s.journal, "COORDD_MEMBER="+member)
+}
 
 func (s *service) end() {
 	for _, p := range s.members {

@@ -1,0 +1,180 @@
+//go:build linux
+
+package e2e_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/test/realconsul"
+)
+
+// The defaults that the binary states in its help.
+const (
+	ttl   = 10 * time.Second
+	renew = ttl / 3
+	grace = ttl
+)
+
+// takeover is the longest time from a member's death until all of its items run elsewhere: Consul ends a session after
+// twice its TTL at the latest, a lock can be taken a lock-delay later, the grace follows, and then 0.25 s to 1 s of merging
+// and 0.5 s of worker soak. The rest is for the machine.
+const takeover = 2*ttl + time.Second + grace + 1500*time.Millisecond + 10*time.Second
+
+func TestTheLeadersDeathElectsAnotherMovesItsItemsOnlyAndLeavesNoChild(t *testing.T) {
+	t.Parallel()
+	s := newService(t, realconsul.Shared(t).Addr())
+	s.startThree()
+	items := s.share(99)
+
+	leader := s.now().Leader.ID
+	its, mark := s.of(leader), s.mark()
+	if n := len(s.childrenOf(leader)); n != 33 {
+		t.Fatalf("the leader has %d children, not 33: a test that looks for none would find none", n)
+	}
+	begin := time.Now()
+	s.members[leader].kill()
+	eventually(t, 10*time.Second, "none of the killed leader's children runs", func() string {
+		if pids := s.childrenOf(leader); len(pids) > 0 {
+			return fmt.Sprintf("%d do", len(pids))
+		}
+		return ""
+	})
+	childless := time.Since(begin)
+
+	eventually(t, takeover, "another leader", func() string {
+		if st := s.now(); st.Leader == nil || st.Leader.ID == leader {
+			return "none yet"
+		}
+		return ""
+	})
+	elected := time.Since(begin)
+	s.runs(items)
+	moved := s.since(mark)
+	if !slices.Equal(moved.starts().items(), its) || !slices.Equal(moved.stops().items(), its) {
+		t.Errorf("the leader had %d items; %d stopped and %d were started", len(its), len(moved.stops()), len(moved.starts()))
+	}
+	starts := moved.starts()
+	first, last := starts[0].at.Sub(begin), starts[len(starts)-1].at.Sub(begin)
+	if first < ttl+grace-renew {
+		t.Errorf("the first item was taken over after %v: the killed leader might have come back until then", first)
+	}
+	if last > takeover {
+		t.Errorf("the last item was taken over after %v, later than %v", last, takeover)
+	}
+	eventually(t, workLimit, "two members with their shares", func() string { return s.now().unlike(2, len(items)) })
+	t.Logf("kill -9 of the leader: no child left after %v, another leader after %v, its %d items taken over %v to %v after",
+		childless.Round(time.Millisecond), elected.Round(time.Millisecond), len(its), first.Round(time.Millisecond), last.Round(time.Millisecond))
+}
+
+func TestAKilledMemberStartedAgainUnderItsIDResumesWithoutAMove(t *testing.T) {
+	t.Parallel()
+	s := newService(t, realconsul.Shared(t).Addr())
+	s.startThree()
+	items := s.share(99)
+
+	id := s.follower()
+	its, mark := s.of(id), s.mark()
+	s.members[id].kill()
+	begin := time.Now()
+	s.start(id)
+	s.runs(items)
+	took := time.Since(begin)
+	eventually(t, workLimit, "every member has its share", func() string { return s.now().unlike(3, len(items)) })
+	all := s.since(mark)
+	if !slices.Equal(all.starts().items(), its) || !slices.Equal(all.starts().members(), []string{id}) || !slices.Equal(all.stops().items(), its) {
+		t.Errorf("%s had %d items; then there were %d stops, and %d starts at %v", id, len(its), len(all.stops()), len(all.starts()), all.starts().members())
+	}
+	if took > ttl {
+		t.Errorf("it took %v, although the predecessor is known to be dead", took)
+	}
+	t.Logf("kill -9 and start again: %d items run again %v after the start", len(its), took.Round(time.Millisecond))
+}
+
+// The predecessor's commands outlive it by as long as they take to stop: the successor must wait for them.
+func TestASuccessorWaitsForTheCommandsOfItsKilledPredecessor(t *testing.T) {
+	t.Parallel()
+	s := newService(t, realconsul.Shared(t).Addr())
+	// Two seconds of cleaning up before the end: `sleep`, for a shell has none of its own.
+	s.exec = strings.Replace(work, "echo \"stop", "sleep 2; echo \"stop", 1)
+	if s.exec == work {
+		t.Fatal("the work is not the slow one")
+	}
+	s.start("n1")
+	items := s.share(5)
+	mark := s.mark()
+	s.members["n1"].kill()
+	s.start("n1")
+	eventually(t, workLimit, "every item stops and starts again", func() string {
+		if n := len(s.since(mark)); n < 10 {
+			return fmt.Sprintf("%d lines", n)
+		}
+		return ""
+	})
+	s.runs(items)
+}
+
+func TestASecondProcessWithTheSameIDRefusesAndNamesTheFirst(t *testing.T) {
+	t.Parallel()
+	s := newService(t, realconsul.Shared(t).Addr())
+	first := s.start("n1")
+	items := s.share(10)
+	mark := s.mark()
+
+	second := s.launch("n1")
+	code, took := second.ends(20 * time.Second)
+	if code != 1 {
+		t.Errorf("the second ended with code %d, not 1", code)
+	}
+	lines := strings.Split(strings.TrimSpace(second.stderr()), "\n")
+	last := lines[len(lines)-1]
+	if !strings.Contains(last, fmt.Sprintf("process %d ", first.pid)) || !strings.Contains(last, `"n1"`) || !strings.Contains(last, "stop it or choose another id") {
+		t.Errorf("its last line does not name the id, process %d and what to do: %q", first.pid, last)
+	}
+	if story := s.since(mark); len(story) > 0 {
+		t.Errorf("the first was disturbed: %+v", story)
+	}
+	s.runs(items)
+	t.Logf("refused after %v", took.Round(time.Millisecond))
+}
+
+// The member hangs, its commands do not: its guard ends them with the lease. Once it goes on, it has lost its items and knows it.
+func TestAFrozenMembersWorkEndsWithItsLeaseAndMovesOnce(t *testing.T) {
+	t.Parallel()
+	s := newService(t, realconsul.Shared(t).Addr())
+	s.startThree()
+	items := s.share(99)
+
+	id := s.follower()
+	its, mark := s.of(id), s.mark()
+	begin := time.Now()
+	s.members[id].signal(syscall.SIGSTOP)
+	eventually(t, ttl+time.Second, "the frozen member's work ends with its lease", func() string {
+		if n := len(s.of(id)); n > 0 {
+			return fmt.Sprintf("%d items run", n)
+		}
+		return ""
+	})
+	stops := s.since(mark).stops()
+	if took := stops[len(stops)-1].at.Sub(begin); took > ttl {
+		t.Errorf("the last work ended %v after the freeze, later than any lease", took)
+	}
+	eventually(t, takeover, "the items run elsewhere", func() string {
+		if n := len(s.running()); n < len(items) {
+			return fmt.Sprintf("%d run", n)
+		}
+		return ""
+	})
+	moved := s.since(mark)
+	if !slices.Equal(moved.starts().items(), its) || !slices.Equal(moved.stops().items(), its) || slices.Contains(moved.starts().members(), id) {
+		t.Errorf("%s had %d items; %d stopped and %d were started, at %v", id, len(its), len(moved.stops()), len(moved.starts()), moved.starts().members())
+	}
+	t.Logf("frozen: the work ended after %v, ran elsewhere after %v", stops[len(stops)-1].at.Sub(begin).Round(time.Millisecond), moved[len(moved)-1].at.Sub(begin).Round(time.Millisecond))
+	s.members[id].signal(syscall.SIGCONT)
+	eventually(t, workLimit, "three members with their shares", func() string { return s.now().unlike(3, len(items)) })
+	s.runs(items)
+}

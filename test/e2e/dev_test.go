@@ -1,0 +1,91 @@
+//go:build linux
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	pageLine   = regexp.MustCompile(`(?m)^ *page +(http://\S+/)$`)
+	consulLine = regexp.MustCompile(`(?m)^ *Consul +(\S+)$`)
+)
+
+func TestDevSharesAHundredItemsAmongThreeMembersWithinSecondsAndStopsWithinTwo(t *testing.T) {
+	t.Parallel()
+	p := launch(t, nil, "dev", "--http", "127.0.0.1:0")
+	began := time.Now()
+	eventually(t, 10*time.Second, "it prints its addresses", func() string {
+		if !pageLine.MatchString(p.stdout()) || !consulLine.MatchString(p.stdout()) {
+			return "printed so far: " + p.stdout()
+		}
+		return ""
+	})
+	page, consul := pageLine.FindStringSubmatch(p.stdout())[1], consulLine.FindStringSubmatch(p.stdout())[1]
+
+	client := &http.Client{Transport: &http.Transport{}, Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	get := func(path string) (string, error) {
+		resp, err := client.Get(page + path)
+		if err != nil {
+			return "", err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err == nil && resp.StatusCode != http.StatusOK {
+			err = fmt.Errorf("/%s: %s: %s", path, resp.Status, body)
+		}
+		return string(body), err
+	}
+	var st status
+	eventually(t, 10*time.Second, "three members share 100 items", func() string {
+		body, err := get("status.json")
+		if err != nil {
+			return err.Error()
+		}
+		st = status{}
+		if err := json.Unmarshal([]byte(body), &st); err != nil {
+			return err.Error()
+		}
+		return st.unlike(3, 100)
+	})
+	t.Logf("shared %v after the start", time.Since(began).Round(time.Millisecond))
+	var shares []int
+	for _, m := range st.Members {
+		shares = append(shares, m.Items)
+	}
+	if slices.Sort(shares); !slices.Equal(shares, []int{33, 33, 34}) {
+		t.Errorf("the shares are %v", shares)
+	}
+	if body, err := get(""); err != nil || !strings.Contains(body, "<html") {
+		t.Errorf("the page: %v: %.200s", err, body)
+	}
+	if _, err := get("healthz"); err != nil {
+		t.Error(err)
+	}
+	// Other commands take part, as the text says.
+	stdout, stderr, code := once(t, "status", "--json", "--consul", consul)
+	var other status
+	if err := json.Unmarshal([]byte(stdout), &other); code != 0 || err != nil || other.unlike(3, 100) != "" {
+		t.Errorf("coordd status against it: exit code %d, %v: %s%s", code, err, stderr, stdout)
+	}
+
+	p.signal(syscall.SIGINT)
+	code, took := p.ends(30 * time.Second)
+	if code != 0 || took > 2*time.Second {
+		t.Errorf("after SIGINT it ended with code %d in %v, not with 0 within 2 s", code, took)
+	}
+	t.Logf("SIGINT: gone after %v", took.Round(time.Millisecond))
+	if _, err := get(""); err == nil {
+		t.Error("the page is still served")
+	}
+}

@@ -1,0 +1,205 @@
+//go:build linux
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/test/realconsul"
+)
+
+// outages are the two ways for a server to be away: frozen, it accepts connections and does not answer; stopped, it refuses them.
+var outages = []struct {
+	name       string
+	begin, end func(*realconsul.Server) error
+}{
+	{"frozen", (*realconsul.Server).Freeze, (*realconsul.Server).Thaw},
+	{"stopped", (*realconsul.Server).Stop, (*realconsul.Server).Start},
+}
+
+func await(t *testing.T, until time.Time) {
+	t.Helper()
+	select {
+	case <-time.After(time.Until(until)):
+	case <-t.Context().Done():
+	}
+}
+
+func ready(t *testing.T, c *realconsul.Cluster) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := c.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A TTL of 20 s and not of 10: a member that renewed T/3 before the outage began has T - T/3 - T/10 until its work is
+// told to stop, 5.7 s with the default. That is enough for 5 s, but not for the seconds that a Consul takes to start on a busy machine.
+func TestNobodyLosesWorkOrLeadershipWhileConsulIsAwayForFiveSeconds(t *testing.T) {
+	t.Parallel()
+	for _, o := range outages {
+		t.Run(o.name, func(t *testing.T) {
+			t.Parallel()
+			consul := realconsul.Start(t, realconsul.Options{})
+			s := newService(t, consul.Addr())
+			s.startThree("--ttl", "20s")
+			items := s.share(60)
+			before, mark := s.now(), s.mark()
+
+			begin := time.Now()
+			if o.begin(consul.Servers[0]) != nil {
+				return
+			}
+			await(t, begin.Add(5*time.Second))
+			if o.end(consul.Servers[0]) != nil {
+				return
+			}
+			ready(t, consul)
+			t.Logf("Consul was away for %v", time.Since(begin).Round(time.Millisecond))
+			// Long enough for every lease of before to have ended, had it not been renewed.
+			await(t, begin.Add(20*time.Second))
+			if story := s.since(mark); len(story) > 0 {
+				t.Errorf("work stopped or started %d times: %+v ...", len(story), story[0])
+			}
+			s.runs(items)
+			after := s.now()
+			if why := after.unlike(3, len(items)); why != "" {
+				t.Error(why)
+			}
+			if before.Leader.ID != after.Leader.ID {
+				t.Errorf("%s led, now %s does", before.Leader.ID, after.Leader.ID)
+			}
+			for id, p := range s.members {
+				log := p.stderr()
+				if strings.Contains(log, "lost-leadership") || strings.Contains(log, "session-lost") {
+					t.Errorf("%s lost its session or its leadership", id)
+				}
+				// One that is frozen for less than a renewal may take is only slow: nothing has failed.
+				if away, back := strings.Contains(log, "msg=consul-unreachable"), strings.Contains(log, "msg=reconnected-to-consul"); away != back || (o.name == "stopped" && !back) {
+					t.Errorf("%s says that Consul is away: %v, and that it is back: %v", id, away, back)
+				}
+			}
+		})
+	}
+}
+
+// 25 s stand for the minute or the hour that an outage may take: all that a lease depends on has ended after 10 s, and
+// the sessions after 20 s, if Consul lets them: one that was stopped grants them their time again when it starts.
+func TestAllWorkStopsBeforeItsLeaseEndsWhenConsulIsAwayForLongAndComesBackByItself(t *testing.T) {
+	t.Parallel()
+	const outage = 25 * time.Second
+	for _, o := range outages {
+		t.Run(o.name, func(t *testing.T) {
+			t.Parallel()
+			consul := realconsul.Start(t, realconsul.Options{})
+			s := newService(t, consul.Addr())
+			s.startThree()
+			items := s.share(60)
+			mark, owners := s.mark(), s.ownerOf()
+
+			begin := time.Now()
+			if o.begin(consul.Servers[0]) != nil {
+				return
+			}
+			// No renewal has been answered since, so no lease is longer than this.
+			end := time.Now().Add(ttl)
+			eventually(t, ttl+2*time.Second, "all work has stopped", func() string {
+				if n := len(s.running()); n > 0 {
+					return fmt.Sprintf("%d items run", n)
+				}
+				return ""
+			})
+			story := s.since(mark)
+			first, last := story[0].at, story[len(story)-1].at
+			if last.After(end) {
+				t.Errorf("the last work stopped %v after the latest end of a lease", last.Sub(end))
+			}
+			t.Logf("work stopped %v to %v after Consul went away", first.Sub(begin).Round(time.Millisecond), last.Sub(begin).Round(time.Millisecond))
+			await(t, begin.Add(outage))
+			if n := len(s.since(mark).starts()); n > 0 {
+				t.Errorf("%d items were started without Consul", n)
+			}
+			if o.end(consul.Servers[0]) != nil {
+				return
+			}
+			ready(t, consul)
+			back := time.Now()
+			s.runs(items)
+			t.Logf("all work runs again %v after Consul was back", time.Since(back).Round(time.Millisecond))
+			eventually(t, workLimit, "every member has its share", func() string { return s.now().unlike(3, len(items)) })
+			// A Consul that stood still finds that the sessions are over; one that started again does not.
+			if o.name == "stopped" {
+				if now := s.ownerOf(); !maps.Equal(owners, now) {
+					t.Error("items moved, although no session had ended")
+				}
+			}
+			// Once each: nobody started what had to be stopped again.
+			if starts := s.since(mark).starts(); !slices.Equal(starts.items(), items) {
+				t.Errorf("%d starts for %d items", len(starts), len(items))
+			}
+		})
+	}
+}
+
+func TestAMemberWaitsForAConsulThatIsNotThereSaysWhenItTriesAgainAndJoins(t *testing.T) {
+	t.Parallel()
+	consul := realconsul.Start(t, realconsul.Options{})
+	if consul.Servers[0].Stop() != nil {
+		return
+	}
+	s := newService(t, consul.Addr())
+	p := s.start("n1", "--http", "127.0.0.1:0")
+	line := regexp.MustCompile(`msg=consul-unreachable .*addr=\S*` + regexp.QuoteMeta(consul.Addr()) + `.* retry_in=[0-9.]+s`)
+	eventually(t, startLimit, "the log says that Consul does not answer", func() string {
+		if !line.MatchString(p.stderr()) {
+			return "no line like " + line.String()
+		}
+		return ""
+	})
+	// The commands of operators do not wait: a person does.
+	begin := time.Now()
+	_, stderr, code := once(t, "status", "--service", s.name, "--consul", s.consul)
+	if code != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, consul.Addr()) {
+		t.Errorf("status without Consul: exit code %d, %q", code, stderr)
+	}
+	t.Logf("status gives up after %v: %s", time.Since(begin).Round(time.Millisecond), strings.TrimSpace(stderr))
+	// At most one line in 5 s; and the next one comes with the try after that, which is up to 5 s later and some more.
+	eventually(t, 20*time.Second, "it says again that it tries", func() string {
+		if n := strings.Count(p.stderr(), "consul-unreachable"); n < 2 {
+			return fmt.Sprintf("%d lines", n)
+		}
+		return ""
+	})
+	if n := strings.Count(p.stderr(), "consul-unreachable"); n > 3 {
+		t.Errorf("%d lines about a Consul that has been away for %v", n, time.Since(begin))
+	}
+	if consul.Servers[0].Start() != nil {
+		return
+	}
+	ready(t, consul)
+	back := time.Now()
+	eventually(t, 15*time.Second, "it joins", func() string { return s.now().unlike(1, 0) })
+	t.Logf("joined %v after Consul was there", time.Since(back).Round(time.Millisecond))
+	s.share(5)
+	if !strings.Contains(p.stderr(), "msg=reconnected-to-consul") {
+		t.Error("the log does not say that Consul answers")
+	}
+}
+
+func (s *service) ownerOf() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	owners := map[string]string{}
+	for item, e := range s.ledger.running {
+		owners[item] = e.member
+	}
+	return owners
+}
