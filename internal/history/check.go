@@ -1,0 +1,316 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Check judges a history. The events have to be in order: see [Merge].
+func Check(events []Event, o Options) Report {
+	c := &checker{
+		Options: o, events: events, report: Report{Events: len(events), Settled: -1},
+		procs: map[string]*process{}, items: map[string]*item{}, work: map[string]int{},
+		keys: map[string]string{}, holders: map[string]map[string]int{}, leads: map[uint64]int{}, values: map[string]*written{},
+	}
+	for i, e := range events {
+		c.enter(i, e)
+	}
+	c.finish()
+	return c.report
+}
+
+// checker goes through a history once and keeps what the rules need. Numbers
+// named at are places in events.
+type checker struct {
+	Options
+	events  []Event
+	report  Report
+	procs   map[string]*process
+	items   map[string]*item
+	amnesty time.Time
+
+	keys     map[string]string         // what Consul holds
+	holders  map[string]map[string]int // item -> member -> at: its keys
+	touched  map[string]bool           // items whose keys the current write has changed
+	writeAt  int
+	epoch    uint64 // the leader key's ModifyIndex, 0: there is none
+	epochAt  int
+	leads    map[uint64]int // epoch -> at
+	values   map[string]*written
+	hasWrite bool
+
+	work    map[string]int // items of the workload -> at
+	calm    int            // at + 1; 0: not yet
+	wellAt  time.Time
+	well    bool
+	judged  bool
+	closing bool
+}
+
+// process is one run of a member.
+type process struct {
+	name     string
+	first    int
+	last     time.Time
+	over     bool
+	frozen   bool
+	stands   []window // when it was frozen
+	running  map[string]*span
+	leadAt   int  // at + 1; 0: it does not lead
+	excused  bool // since it leads its lock may have been taken away
+	leadOver map[string]int
+}
+
+// anonymous are the verbs that need no process.
+var anonymous = map[Verb]bool{Set: true, Del: true, Acked: true, Try: true, Restored: true, Calm: true, Close: true}
+
+type window struct{ from, to time.Time }
+
+// item is what is known of the work on one item.
+type item struct {
+	spans []*span
+	top   map[string]*span // process -> its start with the highest token
+}
+
+// span is one start and what followed.
+type span struct {
+	proc     *process
+	token    uint64
+	at, stop int // stop: at + 1; 0: none
+	from, to time.Time
+	steps    []int
+}
+
+// written is a key with one writer that waits for acknowledgements.
+type written struct {
+	tries []string
+	acked int // how many of tries were begun up to the last one acknowledged
+	at    int
+}
+
+func (c *checker) enter(i int, e Event) {
+	c.judge(e.At)
+	if c.touched != nil && (e.Verb != Set && e.Verb != Del || e.Index != c.events[c.writeAt].Index || e.Proc != c.events[c.writeAt].Proc) {
+		c.oneKey()
+	}
+	p := c.procs[e.Proc]
+	if p == nil && e.Proc != "" {
+		p = &process{name: e.Proc, first: i, running: map[string]*span{}}
+		c.procs[e.Proc] = p
+	}
+	if p == nil && strings.Contains(fields[e.Verb], "p") && !anonymous[e.Verb] {
+		return // about nobody
+	}
+	if p != nil && e.Verb != Thaw && e.Verb != End && e.Verb != Freeze && e.Verb != Set && e.Verb != Del && e.Verb != Early {
+		p.last = e.At // the others are somebody else's word
+	}
+	switch e.Verb {
+	case End:
+		for _, s := range p.running {
+			s.to, s.stop = e.At, i+1
+		}
+		clear(p.running)
+		c.unlead(i, p)
+		p.over = true
+	case Start:
+		c.start(i, e, p)
+	case Stop:
+		if s := p.running[e.Item]; s != nil {
+			s.to, s.stop = e.At, i+1
+			delete(p.running, e.Item)
+		} else {
+			c.breach("I1", fmt.Sprintf("%s stops %s, which it had not started", e.Proc, e.Item), i, i)
+		}
+	case Step:
+		if s := p.running[e.Item]; s != nil {
+			s.steps = append(s.steps, i)
+		}
+	case Lead:
+		c.lead(i, e, p)
+	case Unlead:
+		c.unlead(i, p)
+	case Freeze:
+		p.frozen, p.excused = true, true
+		p.stands = append(p.stands, window{from: e.At})
+	case Thaw:
+		if n := len(p.stands); p.frozen && n > 0 {
+			p.stands[n-1].to = e.At
+		}
+		p.frozen = false
+	case Early:
+		p.excused = true
+	case Set, Del:
+		c.write(i, e)
+	case Try:
+		c.value(e.Key).tries = append(c.value(e.Key).tries, e.Value)
+	case Acked:
+		v := c.value(e.Key)
+		v.at = i
+		if n := slices.Index(v.tries, e.Value); n >= 0 {
+			v.acked = n + 1
+		}
+	case Restored:
+		c.restored(e)
+	case Calm:
+		c.calm = i + 1
+	case Close:
+		c.closing = true
+	}
+	c.settle(e)
+}
+
+func (c *checker) value(key string) *written {
+	v := c.values[key]
+	if v == nil {
+		v = &written{}
+		c.values[key] = v
+	}
+	return v
+}
+
+func (c *checker) item(id string) *item {
+	w := c.items[id]
+	if w == nil {
+		w = &item{top: map[string]*span{}}
+		c.items[id] = w
+	}
+	return w
+}
+
+// start checks that the token rises with each change of hands.
+func (c *checker) start(i int, e Event, p *process) {
+	c.report.Starts++
+	w := c.item(e.Item)
+	if p.over {
+		c.breach("I1", fmt.Sprintf("%s starts %s after its end", e.Proc, e.Item), p.first, i)
+	}
+	if s := p.running[e.Item]; s != nil {
+		c.breach("I1", fmt.Sprintf("%s starts %s twice", e.Proc, e.Item), s.at, i)
+		s.to, s.stop = e.At, i+1
+	}
+	s := &span{proc: p, token: e.Token, at: i, from: e.At}
+	if e.At.After(c.amnesty) || c.amnesty.IsZero() {
+		for name, old := range w.top {
+			if name == e.Proc && e.Token >= old.token || name != e.Proc && (e.Token > old.token || e.At.Sub(old.from) <= c.Skew && c.Skew > 0) {
+				continue
+			}
+			c.breach("I2", fmt.Sprintf("%s starts %s with token %d, after %s had started it with %d", e.Proc, e.Item, e.Token, name, old.token), old.at, i)
+		}
+		if old := w.top[e.Proc]; old == nil || old.token < e.Token {
+			w.top[e.Proc] = s
+		}
+	}
+	w.spans = append(w.spans, s)
+	p.running[e.Item] = s
+}
+
+// lead checks that no two processes believe to lead at once, unless the older
+// one's lock was taken away under it or it stood still.
+func (c *checker) lead(i int, e Event, p *process) {
+	if old, ok := c.leads[e.Epoch]; ok && c.events[old].Proc != e.Proc {
+		c.breach("I2", fmt.Sprintf("%s and %s lead with the same epoch %d", c.events[old].Proc, e.Proc, e.Epoch), old, i)
+	}
+	c.leads[e.Epoch] = i
+	if p.leadAt != 0 {
+		return
+	}
+	c.report.Leaderships++
+	p.leadAt, p.excused, p.leadOver = i+1, p.frozen, map[string]int{}
+	for _, name := range slices.Sorted(maps.Keys(c.procs)) {
+		if other := c.procs[name]; other != p && other.leadAt != 0 && !other.over {
+			other.leadOver[p.name] = i
+		}
+	}
+}
+
+func (c *checker) unlead(i int, p *process) {
+	for name, since := range p.leadOver {
+		if e := c.events[since]; !p.excused && c.events[i].At.Sub(e.At) > c.Skew && !e.At.Before(c.amnesty) {
+			c.breach("I2", fmt.Sprintf("%s leads since %s, and %s has not stopped leading until %v later", name, e.At.UTC().Format("15:04:05.000"), p.name, c.events[i].At.Sub(e.At)), p.leadAt-1, i)
+		}
+	}
+	p.leadAt, p.leadOver = 0, nil
+}
+
+func (c *checker) restored(e Event) {
+	c.amnesty = e.At.Add(e.For)
+	for _, w := range c.items {
+		clear(w.top)
+	}
+	for _, p := range c.procs {
+		p.excused = true
+	}
+	clear(c.leads)
+	clear(c.keys)
+	clear(c.holders)
+	clear(c.values)
+	clear(c.work)
+	c.epoch, c.touched = 0, nil
+}
+
+// write takes in what Consul accepted.
+func (c *checker) write(i int, e Event) {
+	c.hasWrite = true
+	c.report.Writes++
+	if e.Epoch != 0 && e.Epoch != c.epoch && !e.At.Before(c.amnesty) {
+		c.breach("I2", fmt.Sprintf("Consul accepted a write of epoch %d at index %d, when the leader key was at %d: %s was deposed", e.Epoch, e.Index, c.epoch, e.Proc), c.epochAt, i)
+	}
+	if e.Verb == Set {
+		c.keys[e.Key] = e.Value
+	} else {
+		delete(c.keys, e.Key)
+	}
+	kind, rest, _ := strings.Cut(e.Key, "/")
+	switch {
+	case e.Key == "leader":
+		c.epoch, c.epochAt = 0, i
+		if e.Verb == Set {
+			c.epoch = e.Index
+		}
+	case kind == "workload" && rest != "" && !strings.Contains(rest, "/"):
+		if e.Verb == Set {
+			c.work[rest] = i
+			break
+		}
+		if e.Proc != "" {
+			at := i
+			if had, ok := c.work[rest]; ok {
+				at = had
+			}
+			c.breach("I4", fmt.Sprintf("%s deletes %s from the workload", e.Proc, rest), at, i)
+		}
+		delete(c.work, rest)
+	case kind == "assignments":
+		member, id, _ := strings.Cut(rest, "/")
+		if id == "" || strings.Contains(id, "/") {
+			break
+		}
+		if c.touched == nil {
+			c.touched = map[string]bool{}
+		}
+		c.touched[id], c.writeAt = true, i
+		if e.Verb == Del {
+			delete(c.holders[id], member)
+			break
+		}
+		if c.holders[id] == nil {
+			c.holders[id] = map[string]int{}
+		}
+		c.holders[id][member] = i
+	}
+}
+
+// oneKey checks, between two writes, that each item has one key at the most.
+func (c *checker) oneKey() {
+	at := c.events[c.writeAt]
+	for _, id := range slices.Sorted(maps.Keys(c.touched)) {
+		if holders := c.holders[id]; len(holders) > 1 && !at.At.Before(c.amnesty) {
+			first := slices.Min(slices.Collect(maps.Values(holders)))
+			c.breach("I2", fmt.Sprintf("%s has %d keys at index %d: at %s", id, len(holders), at.Index, strings.Join(slices.Sorted(maps.Keys(holders)), " and ")), first, c.writeAt)
+		}
+	}
+	c.touched = nil
+}

@@ -1,0 +1,36 @@
+// Package history writes down what happened to a service and judges it.
+//
+// A history is text, one line for each event, in the form that [Event] states.
+// The simulation, tests on real clusters and `coordd run --history` write it; [Check] and
+// `coordd verify` read any of them, one file or several together, and prove of what is in them:
+//
+//	I1  no item was worked on by two processes at once
+//	I2  the tokens of an item rose with each change of hands, the epochs of
+//	    leaderships rose, no write of a deposed leader was accepted, and an item never had two keys
+//	I3  after the faults had stopped (a line "calm"), each item had one living
+//	    owner within the bound that the line names, evenly shared if it says so
+//	I4  no item of the workload was deleted by a member, and no value that was
+//	    acknowledged to its writer was lost
+//
+// Each rule is proven for what the lines tell and for no more. Without "set" and "del" lines,
+// which only an embedded Consul can write in full, nothing is known of keys;
+// without "calm" nothing is said of I3.
+//
+// What counts as work. From "start" to "stop" or to the "end" of its process. A
+// process whose history just breaks off is taken to have worked up to its last line and
+// no longer: so a kill -9 is no accusation, and a process that is to be held to what it did
+// writes "alive" now and then. Time in which a process was frozen ("freeze" to "thaw")
+// does not count: a process that stands still works on nothing.
+//
+// What a thawed process does before it has looked at the clock no lease can
+// prevent; only the fencing token can. So work within [Notice] of a thaw that
+// overlaps with another's counts as fenced, not as a breach, if its token is the
+// lower one: whoever is written to can refuse it. [Report] counts these apart.
+//
+// A Consul that was restored from a snapshot, or came back empty, has forgotten what
+// it had promised. A line "restored" says so and names an amnesty: overlaps that begin within it are
+// counted apart, and tokens and epochs are compared only with those after it.
+//
+// Not proven: anything about clocks. Histories of several hosts are merged by
+// their stamps; Options.Skew says how far these may be apart.
+package history

@@ -1,0 +1,212 @@
+package history
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Verb is what an event is about.
+type Verb string
+
+// The verbs, with the arguments that follow the time and the verb. PROC names one run of a
+// member's process: member#instance; "-" is nobody's in particular. DURATION is as in Go: 1m30s.
+const (
+	Boot     Verb = "boot"     // PROC: it began
+	Alive    Verb = "alive"    // PROC: it runs
+	End      Verb = "end"      // PROC: it is over, and so is all its work
+	Start    Verb = "start"    // PROC ITEM TOKEN: work began
+	Stop     Verb = "stop"     // PROC ITEM TOKEN: work has really ended
+	Step     Verb = "step"     // PROC ITEM TOKEN: the work did something at this moment
+	Lead     Verb = "lead"     // PROC EPOCH: it leads, or goes on leading with a new epoch
+	Unlead   Verb = "unlead"   // PROC EPOCH: it leads no more
+	Freeze   Verb = "freeze"   // PROC: it stands still
+	Thaw     Verb = "thaw"     // PROC: it goes on
+	Early    Verb = "early"    // PROC: its session or its lock was taken away before the lease was over
+	Set      Verb = "set"      // PROC INDEX EPOCH KEY VALUE: Consul accepted a write; EPOCH 0: no leader's
+	Del      Verb = "del"      // PROC INDEX EPOCH KEY: Consul accepted a delete
+	Acked    Verb = "acked"    // PROC KEY VALUE: a write was acknowledged to its one writer
+	Try      Verb = "try"      // PROC KEY VALUE: a write was begun by its one writer
+	Restored Verb = "restored" // - DURATION: Consul lost writes; the duration is the amnesty
+	Calm     Verb = "calm"     // - DURATION SPREAD: the faults are over; all is well within the duration, with a spread of at most SPREAD items (negative: any)
+	Close    Verb = "close"    // - : from here on everything is stopped on purpose
+)
+
+// fields says which fields of an Event a verb has, in order.
+var fields = map[Verb]string{
+	Boot: "p", Alive: "p", End: "p", Start: "pit", Stop: "pit", Step: "pit", Lead: "pe", Unlead: "pe", Freeze: "p", Thaw: "p", Early: "p",
+	Set: "pxekv", Del: "pxek", Acked: "pkv", Try: "pkv", Restored: "pd", Calm: "pds", Close: "p",
+}
+
+// Event is one line: TIME VERB and the verb's arguments, separated by spaces.
+// TIME is RFC 3339 with up to nine decimals. Ids, keys and values are escaped as in a URL's query; an empty one is "-",
+// and one that is a dash is "%2D".
+type Event struct {
+	At     time.Time
+	Verb   Verb
+	Proc   string
+	Item   string
+	Token  uint64
+	Epoch  uint64
+	Index  uint64
+	Key    string // below the service's root: assignments/m1/w1
+	Value  string
+	For    time.Duration
+	Spread int
+}
+
+// Member is the member's id in Proc.
+func (e Event) Member() string {
+	if i := strings.LastIndexByte(e.Proc, '#'); i >= 0 {
+		return e.Proc[:i]
+	}
+	return e.Proc
+}
+
+// ErrFormat is returned when a line is not an event; the text says which line, and why.
+var ErrFormat = errors.New("not a history")
+
+func escape(s string) string {
+	switch s {
+	case "":
+		return "-"
+	case "-":
+		return "%2D"
+	}
+	return url.QueryEscape(s)
+}
+
+func unescape(s string) (string, error) {
+	if s == "-" {
+		return "", nil
+	}
+	return url.QueryUnescape(s)
+}
+
+// String is the line, without its end.
+func (e Event) String() string {
+	b := make([]byte, 0, 96)
+	b = e.At.UTC().AppendFormat(b, time.RFC3339Nano)
+	b = append(b, ' ')
+	b = append(b, e.Verb...)
+	for _, f := range fields[e.Verb] {
+		b = append(b, ' ')
+		switch f {
+		case 'p':
+			b = append(b, escape(e.Proc)...)
+		case 'i':
+			b = append(b, escape(e.Item)...)
+		case 't':
+			b = strconv.AppendUint(b, e.Token, 10)
+		case 'e':
+			b = strconv.AppendUint(b, e.Epoch, 10)
+		case 'x':
+			b = strconv.AppendUint(b, e.Index, 10)
+		case 'k':
+			b = append(b, escape(e.Key)...)
+		case 'v':
+			b = append(b, escape(e.Value)...)
+		case 'd':
+			b = append(b, e.For.String()...)
+		case 's':
+			b = strconv.AppendInt(b, int64(e.Spread), 10)
+		}
+	}
+	return string(b)
+}
+
+// ParseEvent reads one line. Errors: [ErrFormat].
+func ParseEvent(line string) (Event, error) {
+	words := strings.Fields(line)
+	if len(words) < 2 {
+		return Event{}, fmt.Errorf("%w: %q: want a time and a verb", ErrFormat, line)
+	}
+	e := Event{Verb: Verb(words[1])}
+	want, known := fields[e.Verb]
+	if !known {
+		return Event{}, fmt.Errorf("%w: %q: there is no verb %q", ErrFormat, line, words[1])
+	}
+	if len(words)-2 != len(want) {
+		return Event{}, fmt.Errorf("%w: %q: %s takes %d arguments", ErrFormat, line, e.Verb, len(want))
+	}
+	var err error
+	if e.At, err = time.Parse(time.RFC3339Nano, words[0]); err != nil {
+		return Event{}, fmt.Errorf("%w: %q: %v", ErrFormat, line, err)
+	}
+	for i, f := range want {
+		w := words[i+2]
+		switch f {
+		case 'p':
+			e.Proc, err = unescape(w)
+		case 'i':
+			e.Item, err = unescape(w)
+		case 't':
+			e.Token, err = strconv.ParseUint(w, 10, 64)
+		case 'e':
+			e.Epoch, err = strconv.ParseUint(w, 10, 64)
+		case 'x':
+			e.Index, err = strconv.ParseUint(w, 10, 64)
+		case 'k':
+			e.Key, err = unescape(w)
+		case 'v':
+			e.Value, err = unescape(w)
+		case 'd':
+			e.For, err = time.ParseDuration(w)
+		case 's':
+			e.Spread, err = strconv.Atoi(w)
+		}
+		if err != nil {
+			return Event{}, fmt.Errorf("%w: %q: argument %d: %v", ErrFormat, line, i+1, err)
+		}
+	}
+	if e.Proc == "" && !anonymous[e.Verb] {
+		return Event{}, fmt.Errorf("%w: %q: %s needs a process", ErrFormat, line, e.Verb)
+	}
+	return e, nil
+}
+
+// maxLine bounds a line: a value of Consul's largest size, escaped.
+const maxLine = 4 << 20
+
+// Read reads a history. Empty lines and those that begin with # are skipped, and so is a
+// last line without an end: its writer was killed in the middle of it. Errors: [ErrFormat], with the line's
+// number, and those of r.
+func Read(r io.Reader) ([]Event, error) {
+	lines := bufio.NewReaderSize(r, 64<<10)
+	var events []Event
+	for n := 1; ; n++ {
+		line, err := lines.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			return events, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(line) > maxLine {
+			return nil, fmt.Errorf("line %d: %w: it is longer than %d bytes", n, ErrFormat, maxLine)
+		}
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		e, err := ParseEvent(line)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		events = append(events, e)
+	}
+}
+
+// Merge puts the histories of several writers into one, by time; events of the
+// same moment keep the order they were given in.
+func Merge(histories ...[]Event) []Event {
+	all := slices.Concat(histories...)
+	slices.SortStableFunc(all, func(a, b Event) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) })
+	return all
+}

@@ -1,0 +1,282 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// settle keeps track of whether all is well: each item of the workload has one
+// owner, and the loads are even.
+func (c *checker) settle(e Event) {
+	if c.calm == 0 || c.judged || c.closing {
+		return
+	}
+	ok := c.trouble() == ""
+	if ok && !c.well {
+		c.wellAt = e.At
+	}
+	c.well = ok
+}
+
+// trouble says what keeps all from being well at this moment; empty: nothing.
+func (c *checker) trouble() string {
+	owners := map[string][]string{}
+	loads := map[string]int{}
+	for _, p := range c.procs {
+		if p.over || p.frozen || p.name == "" || !c.runs(p) {
+			continue
+		}
+		loads[p.name] = len(p.running)
+		for id := range p.running {
+			owners[id] = append(owners[id], p.name)
+		}
+	}
+	for id := range c.work {
+		switch n := len(owners[id]); {
+		case n == 0:
+			return fmt.Sprintf("%s has no owner", id)
+		case n > 1:
+			slices.Sort(owners[id])
+			return fmt.Sprintf("%s has the owners %s", id, strings.Join(owners[id], " and "))
+		}
+	}
+	for id := range owners {
+		if _, ok := c.work[id]; !ok {
+			return fmt.Sprintf("%s is worked on and not in the workload", id)
+		}
+	}
+	if spread := c.events[c.calm-1].Spread; spread >= 0 && len(loads) > 0 {
+		all := slices.Collect(maps.Values(loads))
+		if slices.Max(all)-slices.Min(all) > spread {
+			return fmt.Sprintf("the loads are uneven: %v", loads)
+		}
+	}
+	return ""
+}
+
+// runs tells whether p is a process, and not merely somebody who wrote a key.
+func (c *checker) runs(p *process) bool { return c.events[p.first].Verb == Boot }
+
+// judge holds I3 against the history when its bound is reached: just before the first
+// event after it.
+func (c *checker) judge(now time.Time) {
+	if c.calm == 0 || c.judged {
+		return
+	}
+	calm := c.events[c.calm-1]
+	if !now.After(calm.At.Add(calm.For)) {
+		return
+	}
+	c.judged = true
+	if len(c.work) == 0 && !c.hasWrite {
+		c.report.Unjudged = append(c.report.Unjudged, "I3: no line says what the workload is")
+		return
+	}
+	if why := c.trouble(); why != "" {
+		item, _, _ := strings.Cut(why, " ")
+		at := c.calm - 1
+		if w := c.items[item]; w != nil && len(w.spans) > 0 {
+			at = min(at, w.spans[len(w.spans)-1].at)
+		}
+		c.breach("I3", fmt.Sprintf("%v after the faults %s", calm.For, why), at, c.calm-1)
+		return
+	}
+	c.report.Settled = c.wellAt.Sub(calm.At)
+}
+
+// finish judges what can be judged only at the end.
+func (c *checker) finish() {
+	if c.touched != nil {
+		c.oneKey()
+	}
+	if n := len(c.events); n > 0 {
+		c.judge(c.events[n-1].At)
+		if c.calm != 0 && !c.judged {
+			c.report.Unjudged = append(c.report.Unjudged, "I3: the history ends before the bound after its calm line")
+		}
+	}
+	if c.calm == 0 {
+		c.report.Unjudged = append(c.report.Unjudged, "I3: no calm line says when the faults were over")
+	}
+	if !c.hasWrite {
+		c.report.Unjudged = append(c.report.Unjudged, "I2 and I4 of Consul's keys: no line tells of a write")
+	}
+	for _, p := range c.procs {
+		for _, s := range p.running {
+			s.to = p.last
+		}
+		if c.runs(p) {
+			c.report.Processes++
+		}
+	}
+	c.report.Items = len(c.items)
+	for _, id := range slices.Sorted(maps.Keys(c.items)) {
+		c.overlaps(id, c.items[id])
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.values)) {
+		v := c.values[key]
+		if v.acked == 0 || !c.hasWrite {
+			continue
+		}
+		if now, ok := c.keys[key]; !ok || slices.Index(v.tries, now) < v.acked-1 {
+			c.breach("I4", fmt.Sprintf("%q was acknowledged as the value of %s, which is %q at the end", v.tries[v.acked-1], key, now), v.at, v.at)
+		}
+	}
+}
+
+// overlaps holds I1 against the work on one item.
+func (c *checker) overlaps(id string, w *item) {
+	for i, a := range w.spans {
+		for _, b := range w.spans[i+1:] {
+			if b.proc == a.proc {
+				continue
+			}
+			if !b.from.Before(a.to) && len(a.steps) == 0 {
+				continue
+			}
+			if !c.overlap(id, a, b) {
+				return // one breach of an item tells it all
+			}
+		}
+	}
+}
+
+// overlap judges two spans of different processes, a begun before b; false: a breach.
+func (c *checker) overlap(id string, a, b *span) bool {
+	fenced := false
+	excused := func(from, to time.Time) bool {
+		if from.Before(c.amnesty) && !c.amnesty.IsZero() {
+			return true
+		}
+		if a.proc.justThawed(from, to) && a.token < b.token || b.proc.justThawed(from, to) && b.token < a.token {
+			fenced = true
+			return true
+		}
+		return false
+	}
+	tell := func(from, to time.Time) bool {
+		last := max(a.at, b.at, a.stop-1)
+		c.breach("I1", fmt.Sprintf("%s (token %d) and %s (token %d) both work on %s for %v", a.proc.name, a.token, b.proc.name, b.token, id, to.Sub(from)), a.at, last)
+		return false
+	}
+	forgiven := false
+	for _, x := range a.moving() {
+		for _, y := range b.moving() {
+			from, to := later(x.from, y.from), earlier(x.to, y.to)
+			if to.Sub(from) <= c.Skew {
+				continue
+			}
+			if !excused(from, to) {
+				return tell(from, to)
+			}
+			forgiven = true
+		}
+	}
+	for _, pair := range [2][2]*span{{a, b}, {b, a}} {
+		for _, at := range pair[0].steps {
+			if other := pair[1]; at > other.at && (other.stop == 0 && !c.events[at].At.After(other.to) || at < other.stop) {
+				if now := c.events[at].At; !excused(now, now) {
+					return tell(now, now)
+				}
+				forgiven = true
+			}
+		}
+	}
+	switch {
+	case fenced:
+		c.report.Fenced++
+	case forgiven:
+		c.report.Forgiven++
+	}
+	return true
+}
+
+// moving is the time in which the span's process did not stand still.
+func (s *span) moving() []window {
+	out := []window{}
+	from := s.from
+	for _, w := range s.proc.stands {
+		if !w.to.IsZero() && w.to.Before(from) {
+			continue
+		}
+		if w.from.After(s.to) {
+			break
+		}
+		if w.from.After(from) {
+			out = append(out, window{from, w.from})
+		}
+		if from = w.to; from.IsZero() {
+			return out
+		}
+	}
+	if !from.After(s.to) {
+		out = append(out, window{from, s.to})
+	}
+	return out
+}
+
+// justThawed tells whether all from one time to another is so soon after a thaw
+// that the process cannot be expected to know better.
+func (p *process) justThawed(from, to time.Time) bool {
+	for _, w := range p.stands {
+		if !w.to.IsZero() && !from.Before(w.to) && !to.After(w.to.Add(Notice)) {
+			return true
+		}
+	}
+	return false
+}
+
+// breach notes that a rule was broken, with the lines that matter from first to last.
+func (c *checker) breach(rule, text string, first, last int) {
+	b := Breach{Rule: rule, Text: text}
+	items, procs := map[string]bool{}, map[string]bool{}
+	for _, i := range []int{first, last} {
+		e := c.events[i]
+		procs[e.Proc] = true
+		if e.Item != "" {
+			items[e.Item] = true
+		} else if _, id, ok := keyItem(e.Key); ok {
+			items[id] = true
+		}
+	}
+	for i := first; i <= last; i++ {
+		e := c.events[i]
+		_, id, isKey := keyItem(e.Key)
+		whole := e.Item == "" && e.Key == "" && e.Verb != Alive
+		switch {
+		case i == first, i == last, items[e.Item] && e.Item != "", isKey && items[id], whole && (procs[e.Proc] || e.Proc == ""), e.Key == "leader":
+			b.Stretch = append(b.Stretch, e)
+		}
+	}
+	c.report.Breaches = append(c.report.Breaches, b)
+}
+
+// keyItem takes an assignment or workload key apart.
+func keyItem(key string) (member, id string, ok bool) {
+	kind, rest, _ := strings.Cut(key, "/")
+	switch kind {
+	case "workload":
+		return "", rest, rest != ""
+	case "assignments":
+		member, id, ok = strings.Cut(rest, "/")
+		return member, id, ok && id != ""
+	}
+	return "", "", false
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

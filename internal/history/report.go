@@ -1,0 +1,88 @@
+package history
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Options of [Check]. The zero value is for histories of one clock.
+type Options struct {
+	// Skew is how far the clocks of different writers may be apart: overlaps up to it do not count.
+	Skew time.Duration
+}
+
+// Notice is how long a process that was frozen may take to see what time it is.
+const Notice = time.Second
+
+// Breach is a rule that was broken.
+type Breach struct {
+	Rule string // I1 to I4
+	Text string
+	// Stretch are the lines that show it: from the first to the last of those that
+	// matter, and in between only those of the same item and processes.
+	Stretch []Event
+}
+
+// maxStretch is how many lines of a stretch are printed; those in its middle are left out.
+const maxStretch = 24
+
+func (b Breach) String() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s: %s", b.Rule, b.Text)
+	for i, e := range b.Stretch {
+		if n := len(b.Stretch); n > maxStretch && i >= maxStretch/2 && i < n-maxStretch/2 {
+			if i == maxStretch/2 {
+				fmt.Fprintf(&s, "\n    … %d more …", n-maxStretch)
+			}
+			continue
+		}
+		s.WriteString("\n    ")
+		s.WriteString(e.String())
+	}
+	return s.String()
+}
+
+// Report is what [Check] found.
+type Report struct {
+	Events, Processes, Items int
+	Starts                   int // of work
+	Writes                   int // that Consul accepted
+	Leaderships              int
+	// Fenced counts the overlaps after a thaw in which only the token keeps the late one from doing harm.
+	Fenced int
+	// Forgiven counts the overlaps that began within the amnesty after Consul had lost writes.
+	Forgiven int
+	// Settled is how long after the faults all was well and stayed so; negative: not judged.
+	Settled time.Duration
+	// Unjudged are the rules for which the history has not the lines that it takes, and why.
+	Unjudged []string
+	Breaches []Breach
+}
+
+// String is the report as text, the breaches first; one line when there is none.
+func (r Report) String() string {
+	var s strings.Builder
+	for _, b := range r.Breaches {
+		fmt.Fprintln(&s, b)
+	}
+	fmt.Fprintf(&s, "%d events: %d processes, %d items, %d starts, %d leaderships, %d writes", r.Events, r.Processes, r.Items, r.Starts, r.Leaderships, r.Writes)
+	if r.Fenced > 0 {
+		fmt.Fprintf(&s, "; %d overlaps after a thaw, fenced by their tokens", r.Fenced)
+	}
+	if r.Forgiven > 0 {
+		fmt.Fprintf(&s, "; %d overlaps after Consul had lost writes", r.Forgiven)
+	}
+	if r.Settled >= 0 {
+		fmt.Fprintf(&s, "; settled %v after the faults", r.Settled.Round(time.Millisecond))
+	}
+	for _, u := range r.Unjudged {
+		fmt.Fprintf(&s, "\nnot judged: %s", u)
+	}
+	if len(r.Breaches) == 0 {
+		s.WriteString("\nno breach")
+	} else {
+		fmt.Fprintf(&s, "\n%d breaches", len(r.Breaches))
+	}
+	return s.String()
+}

@@ -1,0 +1,367 @@
+package simulation_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// link is one process's way to Consul. Each request gets its fate from the seed,
+// the member and the request's number, and from what befalls the member at that moment.
+type link struct {
+	w *world
+	p *process
+
+	mu sync.Mutex
+	n  uint64
+	// cut is how the link is broken: refused, silent, one-way (what is sent
+	// arrives, no answer does), deaf (only renewals pass).
+	cut []string
+	// storms are the weathers that rage over this member.
+	storms []weather
+}
+
+var (
+	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	errReset   = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+	errDead    = errors.New("the process was killed")
+)
+
+// request is one on its way.
+type request struct {
+	*http.Request
+	body   []byte
+	fate   string
+	delay  time.Duration
+	number uint64
+}
+
+func (r *request) renewal() bool {
+	return strings.HasPrefix(r.URL.Path, "/v1/session/renew/") || strings.HasPrefix(r.URL.Path, "/v1/session/create")
+}
+func (r *request) poll() bool { return r.Method == http.MethodGet && r.URL.Query().Get("index") != "" }
+
+type reply struct {
+	resp *http.Response
+	err  error
+}
+
+func (l *link) RoundTrip(in *http.Request) (*http.Response, error) {
+	r := &request{Request: in}
+	if in.Body != nil {
+		var err error
+		if r.body, err = io.ReadAll(in.Body); err != nil {
+			return nil, err
+		}
+		in.Body.Close()
+	}
+	l.fate(r)
+	done := make(chan reply, 1)
+	l.w.flying.Add(1)
+	go func() {
+		defer l.w.flying.Done()
+		resp, err := l.carry(r)
+		done <- reply{resp, err}
+	}()
+	select {
+	case a := <-done:
+		return a.resp, a.err
+	case <-in.Context().Done():
+		return nil, in.Context().Err()
+	}
+}
+
+// fate draws what becomes of r.
+func (l *link) fate(r *request) {
+	l.mu.Lock()
+	l.n++
+	r.number = l.n
+	over := append([]weather(nil), l.storms...)
+	l.mu.Unlock()
+	if l.w.calm.Load() {
+		return
+	}
+	if l.w.plan.plays(-1) {
+		over = append(over, l.w.plan.weather)
+	}
+	rnd := rand.New(rand.NewPCG(l.w.plan.seed, hash(l.p.name())+r.number))
+	for _, w := range over {
+		if rnd.Float64() >= w.rate {
+			continue
+		}
+		r.fate = w.kinds[rnd.IntN(len(w.kinds))]
+		most := 5.0
+		if r.poll() || r.fate == sentLate {
+			most = 60
+		}
+		// Short ones are as likely as long ones.
+		r.delay = time.Duration(float64(time.Second) * most * rnd.Float64() * rnd.Float64() * rnd.Float64())
+		return
+	}
+}
+
+// carry takes r to Consul and its answer back, as far as they come.
+func (l *link) carry(r *request) (*http.Response, error) {
+	ctx := r.Context()
+	if !l.p.awake() {
+		return nil, errDead
+	}
+	// Something kills the process around its next write.
+	switch l.p.mortal(r) {
+	case "before-write":
+		l.w.kill(l.p)
+		return nil, errDead
+	case "after-write":
+		resp, err := l.w.deliver(context.Background(), l.p, r)
+		discard(resp, err)
+		l.w.kill(l.p)
+		return nil, errDead
+	case "write-in-flight":
+		l.w.kill(l.p)
+		time.Sleep(r.delay + time.Duration(r.number%7)*3*time.Second)
+		discard(l.w.deliver(context.Background(), l.p, r))
+		return nil, errDead
+	}
+	switch l.broken(r) {
+	case "refused":
+		return nil, errRefused
+	case "silent":
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	lose := false
+	switch r.fate {
+	case refused:
+		return nil, errRefused
+	case silent:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case busy:
+		return canned(r, 429, "Your IP is issuing too many concurrent connections, please rate limit your calls\n"), nil
+	case failed:
+		return canned(r, 500, "No cluster leader"), nil
+	case away:
+		return canned(r, 503, "upstream connect error"), nil
+	case denied:
+		return canned(r, 403, "Permission denied: token with AccessorID 'x' lacks permission"), nil
+	case sentLate:
+		if !r.poll() {
+			time.Sleep(r.delay)
+		}
+	case stale:
+		if resp := l.w.lagging(r); resp != nil {
+			return resp, nil
+		}
+	case spurious:
+		if r.poll() {
+			q := r.URL.Query()
+			q.Del("index")
+			q.Del("wait")
+			u := *r.URL
+			u.RawQuery = q.Encode()
+			r.Request = r.Request.Clone(ctx)
+			r.Request.URL = &u
+		}
+	case replyLost:
+		lose = true
+	}
+	from := ctx
+	if r.Method != http.MethodGet {
+		from = context.WithoutCancel(ctx) // once it is under way nobody calls it back
+	}
+	resp, err := l.w.deliver(from, l.p, r)
+	if err != nil {
+		return nil, err
+	}
+	switch r.fate {
+	case replyLate:
+		time.Sleep(r.delay)
+	case replyReset:
+		discard(resp, nil)
+		return nil, errReset
+	case failedDone:
+		discard(resp, nil)
+		return canned(r, 500, "rpc error making call: EOF"), nil
+	case garbage:
+		discard(resp, nil)
+		bodies := []string{"<html>hello</html>", "{}", "[]", "null", "true", "", "{\"Results\":null,\"Errors\":null}", "[{\"Key\":\"x\"}]"}
+		return canned(r, 200, bodies[r.number%uint64(len(bodies))]), nil
+	case backward:
+		if n, _ := strconv.ParseUint(resp.Header.Get("X-Consul-Index"), 10, 64); n > 0 {
+			resp.Header.Set("X-Consul-Index", strconv.FormatUint(n/2, 10))
+		}
+	case noIndex:
+		if resp.Header.Get("X-Consul-Index") != "" {
+			resp.Header.Set("X-Consul-Index", "0")
+		}
+	}
+	if !l.p.awake() {
+		return nil, errDead
+	}
+	switch l.broken(r) {
+	case "refused":
+		discard(resp, nil)
+		return nil, errReset
+	case "silent", "one-way":
+		lose = true
+	}
+	if lose {
+		discard(resp, nil)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return resp, nil
+}
+
+// broken is how the link is cut for r at this moment.
+func (l *link) broken(r *request) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, how := range l.cut {
+		if how != "deaf" {
+			return how
+		}
+		if !r.renewal() {
+			return "silent"
+		}
+	}
+	return ""
+}
+
+func (l *link) set(how string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = append(l.cut, how)
+}
+
+func (l *link) unset(how string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, h := range l.cut {
+		if h == how {
+			l.cut = append(append([]string(nil), l.cut[:i]...), l.cut[i+1:]...)
+			return
+		}
+	}
+}
+
+func canned(r *request, code int, body string) *http.Response {
+	return &http.Response{
+		Status: strconv.Itoa(code) + " " + http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"text/plain"}}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: r.Request,
+	}
+}
+
+func discard(resp *http.Response, _ error) {
+	if resp != nil {
+		resp.Body.Close()
+	}
+}
+
+// deliver hands r to Consul. Writes go one at a time, so that what is
+// committed meanwhile is known to be r's.
+func (w *world) deliver(ctx context.Context, p *process, r *request) (*http.Response, error) {
+	out := r.Request.Clone(ctx)
+	if r.body != nil {
+		body := w.rewire(p, r)
+		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
+	if r.Method == http.MethodGet {
+		resp, err := w.consul.RoundTripper().RoundTrip(out)
+		if err == nil && resp.StatusCode == 200 && strings.HasPrefix(r.URL.Path, "/v1/kv/") {
+			w.remember(r, resp)
+		}
+		return resp, err
+	}
+	w.wire.Lock()
+	defer w.wire.Unlock()
+	s := &sender{proc: p.name()}
+	if r.URL.Path == "/v1/txn" {
+		s.read(r.body, w.root)
+	}
+	w.sender.Store(s)
+	defer w.sender.Store(nil)
+	return w.send(out, r, p)
+}
+
+// sender is who sent the write that Consul is looking at.
+type sender struct {
+	proc  string
+	epoch uint64 // by which it was guarded
+	ops   []txnOp
+}
+
+type txnOp struct {
+	KV struct {
+		Verb    string
+		Key     string
+		Value   []byte `json:",omitempty"`
+		Flags   uint64 `json:",omitempty"`
+		Index   uint64 `json:",omitempty"`
+		Session string `json:",omitempty"`
+	}
+}
+
+func (s *sender) read(body []byte, root string) {
+	if json.Unmarshal(body, &s.ops) == nil && len(s.ops) > 0 && s.ops[0].KV.Verb == "check-index" && s.ops[0].KV.Key == root+"leader" {
+		s.epoch = s.ops[0].KV.Index
+	}
+}
+
+// remember keeps the answers to reads, for servers that lag behind.
+func (w *world) remember(r *request, resp *http.Response) {
+	if _, ok := r.URL.Query()["consistent"]; ok {
+		return
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kept := append(w.answers[r.URL.Path], kept{time.Now(), resp.Header.Clone(), body})
+	w.answers[r.URL.Path] = kept[max(0, len(kept)-6):]
+}
+
+type kept struct {
+	at     time.Time
+	header http.Header
+	body   []byte
+}
+
+// lagging answers r as a server would that lags up to 30 s behind; nil: none does.
+// A consistent read is never answered so.
+func (w *world) lagging(r *request) *http.Response {
+	if _, ok := r.URL.Query()["consistent"]; ok || r.Method != http.MethodGet {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, k := range w.answers[r.URL.Path] {
+		if time.Since(k.at) < 30*time.Second {
+			resp := canned(r, 200, string(k.body))
+			resp.Header = k.header.Clone()
+			return resp
+		}
+	}
+	return nil
+}
+
+func hash(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for _, c := range []byte(s) {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	return h
+}

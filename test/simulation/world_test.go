@@ -1,0 +1,598 @@
+package simulation_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/history"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/hashicorp/consul/api"
+)
+
+// world is one run.
+type world struct {
+	plan   plan
+	consul *devconsul.Server
+	client *api.Client
+	user   *store.Store
+	root   string
+	rec    *history.Recorder
+	log    *slog.Logger
+	bound  time.Duration
+	mutant *mutant // nil: none
+
+	flying sync.WaitGroup // requests, and whatever else must end before the run does
+	calm   atomic.Bool
+
+	wire   sync.Mutex
+	sender atomic.Pointer[sender]
+
+	mu        sync.Mutex
+	procs     map[string]*process // member -> the one that runs
+	all       []*process
+	runs      map[string]int
+	keys      map[string]bool // in Consul
+	answers   map[string][]kept
+	snapshots []snapshot
+	work      map[string]bool
+	left      map[string]bool // members that went for good
+	failures  []string
+	nextItem  int
+}
+
+type snapshot struct {
+	at   time.Time
+	data []byte
+}
+
+// process is one run of a member.
+type process struct {
+	w      *world
+	id     string
+	n      int
+	link   *link
+	member *actors.Coordinator
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu      sync.Mutex
+	dead    bool
+	leaving bool
+	death   string        // around its next write
+	thawed  chan struct{} // while frozen
+	gone    chan struct{} // closed when it is killed
+}
+
+func (p *process) name() string { return fmt.Sprintf("%s#%d", p.id, p.n) }
+
+// awake waits until the process is not frozen; false: it is dead.
+func (p *process) awake() bool {
+	for {
+		p.mu.Lock()
+		dead, thawed := p.dead, p.thawed
+		p.mu.Unlock()
+		if dead {
+			return false
+		}
+		if thawed == nil {
+			return true
+		}
+		select {
+		case <-thawed:
+		case <-p.gone:
+		}
+	}
+}
+
+func (p *process) frozen() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.thawed != nil && !p.dead
+}
+
+// mortal tells how r kills the process; empty: it does not.
+func (p *process) mortal(r *request) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.death == "" || r.URL.Path != "/v1/txn" {
+		return ""
+	}
+	how := p.death
+	p.death = ""
+	return how
+}
+
+// outcome is what a run came to.
+type outcome struct {
+	plan     plan
+	report   history.Report
+	events   []history.Event
+	failures []string // beside of the report's breaches
+	virtual  time.Duration
+}
+
+func (o outcome) failed() bool { return len(o.failures) > 0 || len(o.report.Breaches) > 0 }
+
+// rules are those that were broken.
+func (o outcome) rules() []string {
+	var rules []string
+	for _, b := range o.report.Breaches {
+		rules = append(rules, b.Rule)
+	}
+	for _, f := range o.failures {
+		rule, _, _ := strings.Cut(f, ":")
+		rules = append(rules, rule)
+	}
+	slices.Sort(rules)
+	return slices.Compact(rules)
+}
+
+func (o outcome) String() string {
+	var s strings.Builder
+	for _, f := range o.failures {
+		fmt.Fprintln(&s, f)
+	}
+	fmt.Fprint(&s, o.report)
+	return s.String()
+}
+
+// play runs a plan in a bubble.
+func play(t *testing.T, p plan, m *mutant, log *slog.Logger) (o outcome) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { o = newWorld(p, m, log).run() })
+	return o
+}
+
+func newWorld(p plan, m *mutant, log *slog.Logger) *world {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	ids := 0
+	w := &world{
+		plan: p, mutant: m, log: log, rec: history.NewMemory(), root: "service/sim/",
+		procs: map[string]*process{}, runs: map[string]int{}, keys: map[string]bool{}, answers: map[string][]kept{}, work: map[string]bool{}, left: map[string]bool{},
+	}
+	w.consul = devconsul.New(devconsul.Config{NoJitter: true, NewID: func() string {
+		ids++
+		return fmt.Sprintf("%08x-0000-0000-0000-%012x", p.seed&0xffffffff, ids)
+	}})
+	w.consul.OnCommit(w.committed)
+	w.client = w.consul.Client()
+	var err error
+	if w.user, err = store.New(store.Config{Client: w.client, Service: "sim", Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		panic(err)
+	}
+	s := p.settings
+	// A poll that is never answered lasts a minute and a sixteenth and the call's timeout. A session lives twice its
+	// TTL; then lock-delay, grace, a successor's wait; the brake for vanished members; the quiet times; a rung of the ladder here and there.
+	w.bound = 67*time.Second + 2*s.ttl + time.Second + s.ttl + s.ttl + 6*s.ttl + 2*s.soak + 30*time.Second
+	return w
+}
+
+func (w *world) run() outcome {
+	begin := time.Now()
+	w.addWork(w.plan.items)
+	for i, id := range w.plan.ids {
+		if i > 0 {
+			time.Sleep(time.Duration(i%3) * 200 * time.Millisecond)
+		}
+		w.start(id)
+	}
+	time.Sleep(5 * time.Second)
+	w.misfortune()
+	w.restoreOrder()
+	spread := 1
+	w.rec.Add(history.Event{Verb: history.Calm, For: w.bound, Spread: spread})
+	time.Sleep(w.bound + time.Second)
+	if w.plan.profile == "gentle" {
+		w.judgeGentle()
+	}
+	w.rec.Add(history.Event{Verb: history.Close})
+	w.stopAll()
+	w.flying.Wait()
+	w.leftovers()
+	w.consul.Close()
+	events := w.rec.Events()
+	return outcome{
+		plan: w.plan, report: history.Check(events, history.Options{}), events: events,
+		failures: w.failures, virtual: time.Since(begin),
+	}
+}
+
+func (w *world) fail(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failures = append(w.failures, fmt.Sprintf(format, args...))
+}
+
+// start runs a new process of a member; nil: one runs already.
+func (w *world) start(id string) *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p := w.procs[id]; p != nil {
+		return nil
+	}
+	p := w.newProcess(id)
+	w.procs[id] = p
+	return p
+}
+
+func (w *world) newProcess(id string) *process {
+	w.runs[id]++
+	p := &process{w: w, id: id, n: w.runs[id], done: make(chan struct{}), gone: make(chan struct{})}
+	p.link = &link{w: w, p: p}
+	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: p.link}})
+	if err != nil {
+		panic(err)
+	}
+	s := w.plan.settings
+	p.member, err = actors.New(actors.Config{
+		Service: "sim", ID: id, Client: client, Logger: w.log.With("n", p.n),
+		TTL: s.ttl, LeaseMargin: s.margin, LeaderSoak: s.soak, Merge: s.merge, WorkerSoak: s.workerSoak, MoveBudget: s.budget, StopTimeout: 5 * time.Second,
+		Process:  &actors.Process{Instance: p.name(), Host: id + ".test", BootID: id, PIDNamespace: "1", PID: p.n, StartTime: 1},
+		Liveness: w.liveness,
+		Work:     p.work,
+	})
+	if err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	w.all = append(w.all, p)
+	w.rec.Add(history.Event{Verb: history.Boot, Proc: p.name()})
+	w.flying.Add(2)
+	go func() {
+		defer w.flying.Done()
+		p.follow(ctx)
+	}()
+	go func() {
+		defer w.flying.Done()
+		err := p.member.Run(ctx)
+		cancel()
+		w.ended(p, err)
+		close(p.done)
+	}()
+	return p
+}
+
+// liveness is what a member knows of its predecessor: on one host everything, else nothing.
+func (w *world) liveness(q actors.Process) actors.Liveness {
+	if !w.plan.settings.knows {
+		return actors.Unknown
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.all {
+		if p.name() == q.Instance {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.dead {
+				return actors.Dead
+			}
+			return actors.Alive
+		}
+	}
+	return actors.Unknown
+}
+
+// ended takes in that a process has ended by itself or was told to.
+func (w *world) ended(p *process, err error) {
+	p.mu.Lock()
+	dead, leaving := p.dead, p.leaving
+	p.dead = true
+	if !dead {
+		close(p.gone)
+		w.rec.Add(history.Event{Verb: history.End, Proc: p.name()})
+	}
+	p.mu.Unlock()
+	w.mu.Lock()
+	if w.procs[p.id] == p {
+		delete(w.procs, p.id)
+	}
+	w.mu.Unlock()
+	switch {
+	case dead:
+	case errors.Is(err, actors.ErrIDTaken):
+	case err != nil:
+		w.fail("END: %s ended with %v", p.name(), err)
+	case !leaving:
+		w.fail("END: %s ended by itself", p.name())
+	}
+}
+
+// kill ends a process as kill -9 does.
+func (w *world) kill(p *process) {
+	p.mu.Lock()
+	if p.dead {
+		p.mu.Unlock()
+		return
+	}
+	p.dead = true
+	close(p.gone)
+	w.rec.Add(history.Event{Verb: history.End, Proc: p.name()})
+	p.mu.Unlock()
+	w.mu.Lock()
+	if w.procs[p.id] == p {
+		delete(w.procs, p.id)
+	}
+	w.mu.Unlock()
+	p.cancel()
+}
+
+// stop ends a process cleanly.
+func (w *world) stop(p *process) {
+	p.mu.Lock()
+	p.leaving = true
+	p.mu.Unlock()
+	p.cancel()
+}
+
+func (p *process) freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead || p.thawed != nil {
+		return
+	}
+	p.w.rec.Add(history.Event{Verb: history.Freeze, Proc: p.name()})
+	p.thawed = make(chan struct{})
+}
+
+func (p *process) thaw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.thawed == nil {
+		return
+	}
+	if !p.dead {
+		p.w.rec.Add(history.Event{Verb: history.Thaw, Proc: p.name()})
+	}
+	close(p.thawed)
+	p.thawed = nil
+}
+
+// note records an event of a process that lives.
+func (p *process) note(e history.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.dead {
+		e.Proc = p.name()
+		p.w.rec.Add(e)
+	}
+}
+
+// work is the work function: it does something at each thaw before it has
+// looked at anything, and takes its time to stop.
+func (p *process) work(ctx context.Context, item actors.Item) error {
+	if !p.awake() || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	at := history.Event{Item: item.ID, Token: item.Token}
+	say := func(v history.Verb) {
+		at.Verb = v
+		p.note(at)
+	}
+	say(history.Start)
+	r := rand.New(rand.NewPCG(p.w.plan.seed, hash(p.name()+item.ID)+item.Token))
+	var crash <-chan time.Time
+	if r.IntN(10) == 0 && p.w.plan.profile != "gentle" {
+		t := time.NewTimer(time.Duration(r.IntN(60)) * time.Second)
+		defer t.Stop()
+		crash = t.C
+	}
+	crashed := false
+	for end := false; !end; {
+		select {
+		case <-ctx.Done():
+			end = true
+		case <-crash: // after the faults nothing fails any more
+			crashed = !p.w.calm.Load()
+			end = crashed
+		case <-p.gone:
+			return nil
+		}
+	}
+	if p.frozen() {
+		if !p.awake() {
+			return nil
+		}
+		say(history.Step)
+	} else if lag := time.Duration(r.Float64() * float64(p.w.plan.settings.lag)); lag > 0 {
+		select {
+		case <-time.After(lag):
+		case <-p.gone:
+			return nil
+		}
+		if p.frozen() {
+			if !p.awake() {
+				return nil
+			}
+			say(history.Step)
+		}
+	}
+	say(history.Stop)
+	if crashed {
+		return errors.New("the work failed")
+	}
+	return ctx.Err()
+}
+
+// follow writes down when the member leads.
+func (p *process) follow(ctx context.Context) {
+	cursor := p.member.Leadership().Subscribe()
+	leads := uint64(0)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-cursor.Changed():
+		}
+		l := cursor.Take()
+		epoch := l.Epoch
+		if l.Term == 0 {
+			epoch = 0
+		}
+		if epoch == leads {
+			continue
+		}
+		if epoch == 0 {
+			p.note(history.Event{Verb: history.Unlead, Epoch: leads})
+		} else {
+			p.note(history.Event{Verb: history.Lead, Epoch: epoch})
+		}
+		leads = epoch
+	}
+}
+
+// committed writes down what Consul accepted.
+func (w *world) committed(c devconsul.Commit) {
+	if !c.Applied {
+		return
+	}
+	proc, epoch := "", uint64(0)
+	if s := w.sender.Load(); s != nil && (len(s.ops) == 0 || len(s.ops) == len(c.Ops) && s.ops[0].KV.Key == c.Ops[0].Key) {
+		proc, epoch = s.proc, s.epoch
+	}
+	if len(c.Ops) > 0 && strings.HasPrefix(c.Ops[0].Verb, "session-") {
+		proc, epoch = "", 0
+	}
+	for _, op := range c.Ops {
+		if !op.OK {
+			continue
+		}
+		switch op.Verb {
+		case "set", "cas", "lock", "unlock":
+			w.keys[op.Key] = true
+			w.rec.Add(history.Event{Verb: history.Set, Proc: proc, Index: c.Index, Epoch: epoch, Key: w.short(op.Key), Value: string(op.Value)})
+		case "delete", "delete-cas", "session-delete":
+			w.deleted(op.Key, proc, c.Index, epoch)
+		case "delete-tree":
+			for _, key := range slices.Sorted(maps.Keys(w.keys)) {
+				if strings.HasPrefix(key, op.Key) {
+					w.deleted(key, proc, c.Index, epoch)
+				}
+			}
+		}
+	}
+}
+
+func (w *world) deleted(key, proc string, index, epoch uint64) {
+	if w.keys[key] {
+		delete(w.keys, key)
+		w.rec.Add(history.Event{Verb: history.Del, Proc: proc, Index: index, Epoch: epoch, Key: w.short(key)})
+	}
+}
+
+func (w *world) short(key string) string {
+	if rest, ok := strings.CutPrefix(key, w.root); ok {
+		return rest
+	}
+	return "/" + key
+}
+
+// addWork writes n new items, as a user.
+func (w *world) addWork(n int) {
+	for range n {
+		w.nextItem++
+		w.putWork(fmt.Sprintf("w%d", w.nextItem))
+	}
+}
+
+func (w *world) putWork(id string) {
+	w.retry(func(ctx context.Context) error {
+		return w.user.Put(ctx, w.user.Keys().WorkItem(id), []byte("payload of "+id), 0)
+	})
+	w.work[id] = true
+}
+
+func (w *world) removeWork(n int) {
+	for _, id := range slices.Sorted(maps.Keys(w.work)) {
+		if n--; n < 0 || len(w.work) < 2 {
+			return
+		}
+		w.retry(func(ctx context.Context) error { return w.user.Delete(ctx, w.user.Keys().WorkItem(id)) })
+		delete(w.work, id)
+	}
+}
+
+// retry does what a user does whom Consul answers with an error: try again.
+func (w *world) retry(f func(context.Context) error) {
+	for range 200 {
+		if f(context.Background()) == nil {
+			return
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// stopAll stops every process cleanly.
+func (w *world) stopAll() {
+	w.mu.Lock()
+	procs := slices.Collect(maps.Values(w.procs))
+	w.mu.Unlock()
+	for _, p := range procs {
+		w.stop(p)
+	}
+	for _, p := range procs {
+		<-p.done
+	}
+}
+
+// leftovers looks for what nobody holds any more and nobody took away (I6).
+func (w *world) leftovers() {
+	if n := w.consul.Blocked(); n != 0 {
+		w.fail("I6: %d blocking queries are left over", n)
+	}
+	time.Sleep(2*w.plan.settings.ttl + time.Second)
+	d := w.consul.Dump()
+	if n := len(d.Sessions); n != 0 {
+		w.fail("I6: %d sessions are left over", n)
+	}
+	for _, e := range d.Entries {
+		kind, rest, _ := strings.Cut(w.short(e.Key), "/")
+		known := slices.Contains(w.plan.ids, strings.SplitN(rest, "/", 2)[0])
+		if kind == "leader" || known && (kind == "members" || kind == "assignments" && !strings.HasSuffix(e.Key, "/")) {
+			w.fail("I6: the key %s is left over: %s", e.Key, bytes.TrimSpace(e.Value))
+		}
+	}
+}
+
+// judgeGentle holds a run in which no session could end against I5.
+func (w *world) judgeGentle() {
+	leaders := map[string]bool{}
+	starts := map[string]int{}
+	for _, e := range w.rec.Events() {
+		switch e.Verb {
+		case history.Lead:
+			leaders[e.Proc] = true
+		case history.Unlead:
+			w.fail("I5: %s lost the leadership", e.Proc)
+		case history.Start:
+			starts[e.Item+" at "+e.Proc]++
+		case history.Early:
+			w.fail("I5: not gentle: %v", e)
+		}
+	}
+	if len(leaders) > 1 {
+		w.fail("I5: %d members led, one after the other", len(leaders))
+	}
+	for what, n := range starts {
+		if n > 1 {
+			w.fail("I5: %s was started %d times", what, n)
+		}
+	}
+}
