@@ -82,8 +82,14 @@ func TestAKilledMemberStartedAgainUnderItsIDResumesWithoutAMove(t *testing.T) {
 	s.members[id].kill()
 	begin := time.Now()
 	s.start(id)
-	s.runs(items)
+	eventually(t, workLimit, "what stopped has started again", func() string {
+		if all := s.since(mark); len(all.starts()) < len(its) {
+			return fmt.Sprintf("%d stops, %d starts", len(all.stops()), len(all.starts()))
+		}
+		return ""
+	})
 	took := time.Since(begin)
+	s.runs(items)
 	eventually(t, workLimit, "every member has its share", func() string { return s.now().unlike(3, len(items)) })
 	all := s.since(mark)
 	if !slices.Equal(all.starts().items(), its) || !slices.Equal(all.starts().members(), []string{id}) || !slices.Equal(all.stops().items(), its) {

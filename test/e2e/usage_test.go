@@ -31,7 +31,7 @@ func TestBadUsageIsOneClearLineAndExitCode2AndReachesNobody(t *testing.T) {
 		{"run", []string{"--id is required"}},
 		{"run --id n1 extra", []string{"extra"}},
 		{"run --id a/b", []string{`"a/b"`, "slash"}},
-		{"run --id n1 --service x/y", []string{`"x/y"`, "slash"}},
+		{"run --id n1 --service x/", []string{`"x/"`, "slash"}},
 		{"run --id n1 --ttl 5s", []string{"ttl 5s", "10s", "24h"}},
 		{"run --id n1 --ttl 48h", []string{"ttl 48h", "10s", "24h"}},
 		{"run --id n1 --lock-delay 2m", []string{"lock-delay 2m", "0s", "1m"}},
@@ -69,9 +69,10 @@ func TestBadUsageIsOneClearLineAndExitCode2AndReachesNobody(t *testing.T) {
 				t.Errorf("coordd %s: does not say %q: %s", c.args, word, stderr)
 			}
 		}
-	}
-	if seen, _, _ := p.count(); len(seen) > 0 {
-		t.Errorf("Consul was asked %d times, such as %s", len(seen), seen[0])
+		if seen, _, _ := p.count(); len(seen) > 0 {
+			t.Errorf("coordd %s: asked Consul: %s", c.args, seen)
+		}
+		p.forget()
 	}
 	// The same address is asked by a command that is right: the count is worth something.
 	if _, stderr, code := once(t, "status", "--service", "nobody", "--consul", p.addr); code != 0 {
