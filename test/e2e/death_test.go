@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -183,4 +184,34 @@ func TestAFrozenMembersWorkEndsWithItsLeaseAndMovesOnce(t *testing.T) {
 	s.members[id].signal(syscall.SIGCONT)
 	eventually(t, workLimit, "three members with their shares", func() string { return s.now().unlike(3, len(items)) })
 	s.runs(items)
+}
+
+// As after a power cut, or by an impatient operator: everybody is killed, and comes back under the old ids.
+func TestAServiceWhoseMembersAreAllKilledResumesWithoutAMove(t *testing.T) {
+	t.Parallel()
+	s := newService(t, realconsul.Shared(t).Addr())
+	s.startThree()
+	items := s.share(60)
+
+	mark, owners := s.mark(), s.ownerOf()
+	for _, p := range s.members {
+		p.kill()
+	}
+	begin := time.Now()
+	for _, id := range []string{"n3", "n1", "n2"} {
+		s.start(id)
+	}
+	eventually(t, workLimit, "what stopped has started again", func() string {
+		if all := s.since(mark); len(all.starts()) < len(items) {
+			return fmt.Sprintf("%d stops, %d starts", len(all.stops()), len(all.starts()))
+		}
+		return ""
+	})
+	took := time.Since(begin)
+	eventually(t, workLimit, "every member has its share", func() string { return s.now().unlike(3, len(items)) })
+	s.runs(items)
+	if !maps.Equal(owners, s.ownerOf()) || len(s.since(mark).starts()) != len(items) {
+		t.Errorf("items moved: %d starts for %d items", len(s.since(mark).starts()), len(items))
+	}
+	t.Logf("all killed and started again: all work runs %v after the start", took.Round(time.Millisecond))
 }

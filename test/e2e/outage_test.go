@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -202,4 +203,43 @@ func (s *service) ownerOf() map[string]string {
 		owners[item] = e.member
 	}
 	return owners
+}
+
+func TestAMemberStopsCleanlyWhileConsulIsAwayAndLeavesNoChild(t *testing.T) {
+	t.Parallel()
+	for _, o := range outages {
+		t.Run(o.name, func(t *testing.T) {
+			t.Parallel()
+			consul := realconsul.Start(t, realconsul.Options{})
+			s := newService(t, consul.Addr())
+			p := s.start("n1")
+			items := s.share(10)
+			mark := s.mark()
+			if o.begin(consul.Servers[0]) != nil {
+				return
+			}
+			p.signal(syscall.SIGTERM)
+			// Each of the last calls, to release, to take the record away and to end the session, is given a second.
+			code, took := p.ends(15 * time.Second)
+			if code != 0 {
+				t.Errorf("it ended with code %d", code)
+			}
+			if pids := s.left(); len(pids) > 0 {
+				t.Errorf("%d processes are left", len(pids))
+			}
+			eventually(t, time.Second, "every stop is read", func() string {
+				if got := s.since(mark); !slices.Equal(got.stops().items(), items) {
+					return fmt.Sprintf("%d stops", len(got.stops()))
+				}
+				return ""
+			})
+			t.Logf("gone %v after SIGTERM", took.Round(time.Millisecond))
+			if o.end(consul.Servers[0]) != nil {
+				return
+			}
+			// Under the old id it gets back what it could not give away.
+			s.start("n1")
+			s.runs(items)
+		})
+	}
 }
