@@ -85,7 +85,7 @@ func (a *assigner) confirm(ctx context.Context, member string) (time.Time, uint6
 	}
 	if _, err := a.store.ReadTxn(ctx, store.CheckNotExists(a.keys.Member(member)), same); err != nil {
 		if errors.Is(err, store.ErrRefused) {
-			return time.Time{}, 0, nil // it is there, or it is moving: the watches will tell
+			return time.Time{}, 0, a.clearUnlocked(ctx, member) // it is there, or it is moving: the watches will tell
 		}
 		return time.Time{}, 0, err
 	}
@@ -100,4 +100,20 @@ func (a *assigner) confirm(ctx context.Context, member string) (time.Time, uint6
 		index = e.ModifyIndex
 	}
 	return time.Now(), index, nil
+}
+
+// clearUnlocked deletes a record that no session holds: a stranger's, which would
+// keep a vanished member's items from ever being taken over. A member that lives has
+// its record locked, and writes it again if a stranger got in between.
+func (a *assigner) clearUnlocked(ctx context.Context, member string) error {
+	e, found, _, err := a.store.Get(ctx, a.keys.Member(member), store.Consistent)
+	if err != nil || !found || e.Session != "" {
+		return err
+	}
+	a.log.Warn("unlocked-member-record-deleted", "key", e.Key, "value", string(e.Value[:min(len(e.Value), 100)]))
+	_, err = a.store.Txn(ctx, store.CheckIndex(a.keys.Leader(), a.epoch), store.DeleteCAS(e.Key, e.ModifyIndex))
+	if errors.Is(err, store.ErrRefused) {
+		return nil
+	}
+	return err
 }

@@ -21,10 +21,13 @@ func newAssignmentWatcher(h *house, out *messages.State[messages.Assignments]) *
 					if item == "" && ok {
 						continue // the sentinel
 					}
-					a, err := assignmentOf(e)
-					if !ok || err != nil {
-						odd.skip(e, "no assignment that can be read")
+					if !ok {
+						odd.skip(e, "no item id")
 						continue
+					}
+					a, err := assignmentOf(e)
+					if err != nil {
+						odd.skip(e, err.Error())
 					}
 					if a.Releasing {
 						releasing++

@@ -13,6 +13,7 @@ type bench struct {
 	items    map[string]*job
 	released map[string]release
 	seen     map[string]time.Time // since when an item could be started
+	told     uint64               // the newest unreadable key that the leader has been told of
 	record   uint64               // the registration that released counts for
 }
 
@@ -72,6 +73,7 @@ type todo struct {
 	stop    []string
 	start   []string
 	release []string // in the view, not worked on any more
+	odd     uint64   // the index of an unreadable key that the leader has not been told of
 	next    time.Time
 }
 
@@ -128,6 +130,9 @@ func (b *bench) open(d *todo, s scope) {
 	}
 	waiting := map[string]time.Time{}
 	for id, a := range s.view.Items.All() {
+		if a.Unreadable && a.ModifyIndex > b.told {
+			d.odd = max(d.odd, a.ModifyIndex)
+		}
 		if b.items[id] != nil {
 			continue
 		}
@@ -140,7 +145,7 @@ func (b *bench) open(d *todo, s scope) {
 			continue
 		}
 		switch {
-		case s.idle || !s.lease || s.member.Phase != messages.Registered:
+		case a.Unreadable || s.idle || !s.lease || s.member.Phase != messages.Registered:
 			continue
 		case s.inherited(a) && !s.clear():
 			d.next = earliest(d.next, s.member.ClearAt)

@@ -233,6 +233,12 @@ func (s *scene) write(d *draft, sorted *sorted) {
 			d.wake = earliest(d.wake, away.since.Add(away.grace))
 		}
 	}
+	for i, ref := range sorted.keys {
+		if ref.Unreadable && sorted.items[i].Owner != placement.None {
+			d.units = append(d.units, s.clerk.revoke(ref.item, ref.member, ref.Assignment, "unreadable"))
+			sorted.items[i].Leaving = true
+		}
+	}
 	p := placement.Compute(sorted.members, sorted.items)
 	d.plan.Unplaced = len(p.Unplaced)
 	onTheMove := d.plan.Releasing
@@ -255,7 +261,7 @@ func (s *scene) write(d *draft, sorted *sorted) {
 		}
 	}
 	for i, item := range sorted.items {
-		if !item.Leaving || moving[i] {
+		if !item.Leaving || moving[i] || sorted.keys[i].Unreadable {
 			continue
 		}
 		if m, _ := s.members.Get(sorted.keys[i].member); !m.Leaving {

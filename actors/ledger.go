@@ -45,8 +45,9 @@ func (l *ledger) enter(keys store.Keys, e store.Entry, odd *strangers) {
 	}
 	a, err := assignmentOf(e)
 	if err != nil {
-		// It has a key, so it may be worked on: it counts as owned, and is given to nobody else.
-		odd.skip(e, err.Error()+"; the item counts as owned by "+member)
+		// It has a key, so it may be worked on: it counts as owned, and is given to
+		// nobody else before its owner has released it.
+		odd.skip(e, err.Error()+"; it is taken back from "+member)
 	}
 	l.set(member, item, a)
 }
@@ -55,7 +56,7 @@ func (l *ledger) enter(keys store.Keys, e store.Entry, odd *strangers) {
 func assignmentOf(e store.Entry) (messages.Assignment, error) {
 	a, err := store.ParseAssignment(e.Value)
 	return messages.Assignment{
-		Releasing: a.State == store.StateRel, Session: a.Session, Reason: a.Reason,
+		Releasing: a.State == store.StateRel, Unreadable: err != nil, Session: a.Session, Reason: a.Reason,
 		CreateIndex: e.CreateIndex, ModifyIndex: e.ModifyIndex,
 	}, err
 }

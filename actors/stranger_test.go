@@ -110,6 +110,38 @@ func TestStrangersKeysStallNothing(t *testing.T) {
 	})
 }
 
+func TestAnAssignmentThatAStrangerOverwroteIsTakenBackAndGrantedAnew(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 30)
+		c.mu.Lock()
+		at := c.running["device_group_0007"]
+		c.mu.Unlock()
+		c.put("assignments/"+at+"/device_group_0007", "no such order")
+		time.Sleep(30 * time.Second)
+		if n := c.totalStarts(); n > 31 || !c.balanced(30)() {
+			t.Errorf("%d starts, loads %v", n, c.loads())
+		}
+		e, _, _, err := c.store.Get(c.t.Context(), c.store.Keys().Assignment(at, "device_group_0007"), 0)
+		if err == nil && bytes.Contains(e.Value, []byte("no such order")) {
+			t.Error("the key still holds what the stranger wrote")
+		}
+	})
+}
+
+func TestAStrangersUnlockedRecordKeepsNobodysItems(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 30)
+		victim := c.follower()
+		c.kill(victim)
+		c.await("the record gone with its session", 40*time.Second, func() bool {
+			_, found, _, _ := c.store.Get(c.t.Context(), c.store.Keys().Member(victim), 0)
+			return !found
+		})
+		c.put("members/"+victim, "alive")
+		c.await("its items elsewhere", 40*time.Second, c.balanced(30))
+	})
+}
+
 func TestIDsThatAreEachOthersPrefixesDoNotMixUp(t *testing.T) {
 	run(t, func(c *cluster) {
 		c.addWork("w", "w1", "w10", "w100", "v", "v1")

@@ -100,7 +100,10 @@ const (
 func (a *workers) consult(ctx context.Context, group *supervisor.Group, s scope, d todo) (time.Time, error) {
 	var again time.Time
 	err := error(nil)
-	if len(d.release) > 0 {
+	if d.odd != 0 {
+		err = a.complain(ctx, s, d.odd)
+	}
+	if err == nil && len(d.release) > 0 {
 		batch := d.release[:min(len(d.release), releaseBatch)]
 		if err = a.release(ctx, s, batch); err == nil && len(batch) < len(d.release) {
 			again = s.now
@@ -116,7 +119,7 @@ func (a *workers) consult(ctx context.Context, group *supervisor.Group, s scope,
 	case ctx.Err() != nil:
 		return again, nil
 	case err == nil:
-		if len(d.release)+len(d.start) > 0 {
+		if len(d.release)+len(d.start) > 0 || d.odd != 0 {
 			a.store.Succeeded("my work")
 			a.ladder.Reset()
 		}
@@ -169,8 +172,8 @@ func (a *workers) start(ctx context.Context, group *supervisor.Group, s scope, i
 	if err != nil {
 		return err
 	}
-	if !a.holds(a.session.Get()) {
-		return nil // the reading took too long: the next turn decides anew
+	if now := a.scope(false); !now.lease || now.session.ID != s.session.ID || now.member.Index != s.member.Index {
+		return nil // too much has changed while it was read: the next turn decides anew
 	}
 	for _, id := range ids {
 		e, _ := result.Entry(a.keys.WorkItem(id))
@@ -253,6 +256,18 @@ func (a *workers) release(ctx context.Context, s scope, ids []string) error {
 		return refused
 	}
 	return refused
+}
+
+// complain raises the ack because of a key that a stranger wrote over: the leader,
+// which does not watch the assignments, reads them again and writes it anew.
+func (a *workers) complain(ctx context.Context, s scope, index uint64) error {
+	_, err := a.store.Txn(ctx,
+		store.CheckSession(a.keys.Member(a.ID), s.session.ID),
+		store.Set(a.keys.Ack(a.ID), a.ack(s.session.ID, s.member.ClearAt.IsZero()).Encode(), 0))
+	if err == nil {
+		a.bench.told = index
+	}
+	return err
 }
 
 func (a *workers) tell() {
