@@ -15,6 +15,9 @@ type leaderKey struct {
 	Found bool
 	Entry store.Entry
 	Index uint64
+	// View counts the answers. A Consul that came back empty begins its index
+	// anew: then only this tells an answer from before a lock from one after it.
+	View uint64
 }
 
 func newLeaderWatcher(h *house, out *messages.State[leaderKey]) *watcher {
@@ -22,7 +25,7 @@ func newLeaderWatcher(h *house, out *messages.State[leaderKey]) *watcher {
 		house: h, what: "leader key",
 		watch: func() *store.Watch { return h.store.Watch(h.keys.Leader()) },
 		publish: func(v store.View) {
-			next := leaderKey{Known: true, Index: v.Index}
+			next := leaderKey{Known: true, Index: v.Index, View: out.Get().View + 1}
 			if len(v.Entries) > 0 {
 				next.Found, next.Entry = true, v.Entries[0]
 			}
@@ -42,6 +45,7 @@ type leaderTracker struct {
 	key        messages.Reader[leaderKey]
 	bump       *messages.Mailbox[messages.Bump, messages.Leadership]
 
+	view  uint64 // of the leader key when the last lock was sent
 	flags uint64 // of the last lock sent: other flags are what makes a lock raise ModifyIndex
 }
 
@@ -98,7 +102,7 @@ func (a *leaderTracker) step(ctx context.Context) (again time.Time, err error) {
 	// while the host is suspended.
 	watchLease := now.Add(min(s.Lease.Left(now)-a.LeaseMargin, time.Second))
 	if l.Role == messages.Leading {
-		if !k.Known || k.Index < l.Epoch {
+		if !k.Known || k.Index < l.Epoch || k.View <= a.view {
 			return watchLease, nil // the watch has not caught up with the lock
 		}
 		switch {
@@ -141,7 +145,7 @@ func (a *leaderTracker) campaign(ctx context.Context, s messages.Session) (time.
 // lock takes the key, or touches it when it is this session's already, and
 // returns the ModifyIndex that the very reply names.
 func (a *leaderTracker) lock(ctx context.Context, s messages.Session) (uint64, error) {
-	a.flags = max(a.flags, a.key.Get().Entry.Flags) + 1
+	a.sending()
 	result, err := a.store.Txn(ctx, store.Lock(a.keys.Leader(), []byte(a.ID), a.flags, s.ID))
 	if err != nil {
 		return 0, err
@@ -150,10 +154,17 @@ func (a *leaderTracker) lock(ctx context.Context, s messages.Session) (uint64, e
 	return result.Index, nil
 }
 
+// sending notes what is known of the key when a lock is sent: what was seen by then
+// says nothing against the lock's outcome.
+func (a *leaderTracker) sending() {
+	k := a.key.Get()
+	a.view, a.flags = k.View, max(a.flags, k.Entry.Flags)+1
+}
+
 // raise takes a new epoch within the term. A refusal means that the term is over.
 func (a *leaderTracker) raise(ctx context.Context, s messages.Session, l messages.Leadership) error {
 	ops := []store.Op{store.CheckSession(a.keys.Leader(), s.ID)}
-	a.flags = max(a.flags, a.key.Get().Entry.Flags) + 1
+	a.sending()
 	result, err := a.store.Txn(ctx, append(ops, store.Lock(a.keys.Leader(), []byte(a.ID), a.flags, s.ID))...)
 	if errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrSessionGone) {
 		a.set(messages.Leadership{Role: messages.Vacant}, "the leader key was lost")

@@ -22,6 +22,7 @@ type membershipKeeper struct {
 	holdings messages.Reader[messages.Holdings]
 	leave    *messages.Mailbox[leaveOrder, struct{}]
 
+	view    uint64 // of the record when the last registration began
 	waiting predecessorWait
 }
 
@@ -78,7 +79,7 @@ func (a *membershipKeeper) step(ctx context.Context) (again time.Time, err error
 	if m.In(s.ID) {
 		rec := a.record.Get()
 		switch {
-		case !rec.Known || rec.Index < m.Index:
+		case !rec.Known || rec.Index < m.Index || rec.View <= a.view:
 			// The watch has not caught up with the registration yet.
 		case rec.Entry.Session != s.ID:
 			a.log.Warn("member-record-lost", "key", a.keys.Member(a.ID), "held_by", rec.Entry.Session, "then", "registering again")
@@ -117,6 +118,7 @@ func (a *membershipKeeper) value(leaving bool) []byte {
 // register takes the record, unless somebody is in the way.
 func (a *membershipKeeper) register(ctx context.Context, s messages.Session) (time.Time, error) {
 	key, ackKey := a.keys.Member(a.ID), a.keys.Ack(a.ID)
+	a.view = a.record.Get().View
 	rec, taken, _, err := a.store.Get(ctx, key, store.Consistent)
 	if err != nil {
 		return time.Time{}, err
@@ -125,8 +127,10 @@ func (a *membershipKeeper) register(ctx context.Context, s messages.Session) (ti
 	if err != nil {
 		return time.Time{}, err
 	}
-	if taken && rec.Session != "" && rec.Session != s.ID {
-		return a.predecessor(ctx, rec, old)
+	if who, ok, err := a.inTheWay(ctx, s, rec, old); err != nil {
+		return time.Time{}, err
+	} else if ok {
+		return a.predecessor(ctx, who, old)
 	}
 	clearAt, err := a.clearAt(ctx, old)
 	if err != nil {

@@ -12,6 +12,8 @@ type ownRecord struct {
 	Found bool
 	Entry store.Entry
 	Index uint64
+	// View counts the answers: see leaderKey.
+	View uint64
 	// Was is the session that last held the record.
 	Was string
 }
@@ -25,7 +27,7 @@ func newRecordWatcher(h *house, out *messages.State[ownRecord]) *watcher {
 		watch: func() *store.Watch { return h.store.Watch(h.keys.Member(h.ID)) },
 		publish: func(v store.View) {
 			last := out.Get()
-			next := ownRecord{Known: true, Index: v.Index, Was: last.Was}
+			next := ownRecord{Known: true, Index: v.Index, View: last.View + 1, Was: last.Was}
 			if last.Entry.Session != "" {
 				next.Was = last.Entry.Session
 			}

@@ -24,12 +24,18 @@ type link struct {
 
 	mu sync.Mutex
 	n  uint64
+	// sent counts the requests of one second.
+	sent   int
+	second time.Time
 	// cut is how the link is broken: refused, silent, one-way (what is sent
 	// arrives, no answer does), deaf (only renewals pass).
 	cut []string
 	// storms are the weathers that rage over this member.
 	storms []weather
 }
+
+// maxRequests in a second of virtual time are more than any member has reason for.
+const maxRequests = 200
 
 var (
 	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
@@ -43,6 +49,7 @@ type request struct {
 	body   []byte
 	fate   string
 	delay  time.Duration
+	rest   time.Duration // before it leaves
 	number uint64
 }
 
@@ -86,8 +93,18 @@ func (l *link) fate(r *request) {
 	l.mu.Lock()
 	l.n++
 	r.number = l.n
+	if second := time.Now().Truncate(time.Second); second != l.second {
+		l.second, l.sent = second, 0
+	}
+	if l.sent++; l.sent == maxRequests {
+		l.w.fail("HOT: %s sent %d requests within a second, the last one %s %s", l.p.name(), l.sent, r.Method, r.URL.Path)
+	}
 	over := append([]weather(nil), l.storms...)
+	hot := l.n > 20*maxRequests && l.sent > maxRequests/2
 	l.mu.Unlock()
+	if hot { // so that a member that never rests cannot keep the run from ending
+		r.rest = time.Second
+	}
 	if l.w.calm.Load() {
 		return
 	}
@@ -113,6 +130,8 @@ func (l *link) fate(r *request) {
 // carry takes r to Consul and its answer back, as far as they come.
 func (l *link) carry(r *request) (*http.Response, error) {
 	ctx := r.Context()
+	// Time passes on the way: a member that asks without pause is seen to do so.
+	time.Sleep(time.Duration(200+r.number%7*150)*time.Microsecond + r.rest)
 	if !l.p.awake() {
 		return nil, errDead
 	}
