@@ -58,10 +58,13 @@ func (l *ledger) enter(e entry) {
 	}
 	was, runs := l.running[e.item]
 	if !e.start {
-		if !runs || was.pid != e.pid {
-			fault("item %s: process %d of %s stops, and %+v runs", e.item, e.pid, e.member, was)
-		} else {
+		switch {
+		case runs && was.pid == e.pid:
 			delete(l.running, e.item)
+		case runs:
+			fault("item %s: process %d of %s stops, and %d of %s runs", e.item, e.pid, e.member, was.pid, was.member)
+		default:
+			fault("item %s: process %d of %s stops twice", e.item, e.pid, e.member)
 		}
 		l.entries = append(l.entries, e)
 		return
@@ -78,15 +81,6 @@ func (l *ledger) enter(e entry) {
 	}
 	l.running[e.item], l.last[e.item] = e, e
 	l.entries = append(l.entries, e)
-}
-
-// owners counts the running items of each member.
-func (l *ledger) owners() map[string]int {
-	n := map[string]int{}
-	for _, e := range l.running {
-		n[e.member]++
-	}
-	return n
 }
 
 // of lists the running items of a member.
@@ -153,7 +147,8 @@ func TestTheCheckerFindsWhatItIsThereFor(t *testing.T) {
 		{"one member twice", "start a 5 100 n1 pa|start a 5 101 n1 pa", "runs twice"},
 		{"token falls", "start a 5 100 n1 pa|stop a 5 100 n1|start a 4 101 n2 pa", "token 4 of n2 after token 5"},
 		{"token stays with another member", "start a 5 100 n1 pa|stop a 5 100 n1|start a 5 101 n2 pa", "token 5 of n2 after token 5"},
-		{"another's stop", "start a 5 100 n1 pa|stop a 5 101 n1", "stops, and"},
+		{"another's stop", "start a 5 100 n1 pa|stop a 5 101 n1", "stops, and 100 of n1 runs"},
+		{"a second stop", "start a 5 100 n1 pa|stop a 5 100 n1|stop a 5 100 n1", "stops twice"},
 		{"wrong payload", "start a 5 100 n1 pb", "payload"},
 	} {
 		l := newLedger()

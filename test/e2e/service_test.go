@@ -18,7 +18,7 @@ import (
 )
 
 // work is what a user gives to --exec: one shell for each item and, since all in it is built in, no other
-// process. It waits on a pipe that nobody writes to.
+// process. It waits on a pipe that nobody writes to, and obeys the first SIGTERM.
 const work = `
 trap 'trap "" TERM; echo "stop $COORDD_ITEM $COORDD_TOKEN $$ $COORDD_MEMBER" >>"$E2E_JOURNAL"; exit' TERM
 read -r payload
@@ -241,12 +241,6 @@ func (s *service) of(member string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ledger.of(member)
-}
-
-func (s *service) owners() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ledger.owners()
 }
 
 // mark is the present, for since.
