@@ -82,27 +82,48 @@ type predecessorWait struct {
 	since   time.Time
 }
 
-// predecessor deals with a record that another session holds. A dead process's
-// session is ended at once. A living one keeps the id: this one refuses to start.
-// One on another host cannot be asked: its session expires if it is dead; if it
-// does not expire in all that time it is not.
-func (a *membershipKeeper) predecessor(ctx context.Context, rec store.Entry, old lastAck) (time.Time, error) {
-	r, err := store.ParseMemberRecord(rec.Value)
-	if err != nil {
-		a.log.Warn("strange-key-waited-for", "key", rec.Key, "err", err)
+// holder is who is in the way of a registration.
+type holder struct {
+	session string
+	address string
+	process store.Process
+}
+
+// inTheWay finds the session that holds this member's id: the one that its
+// record is locked by, or, where a stranger deleted the record, the last
+// registrant's, if that session still exists. It may be renewed for ever and its member be at work.
+func (a *membershipKeeper) inTheWay(ctx context.Context, s messages.Session, rec store.Entry, old lastAck) (holder, bool, error) {
+	if rec.Session != "" {
+		r, err := store.ParseMemberRecord(rec.Value)
+		if err != nil {
+			a.log.Warn("strange-key-waited-for", "key", rec.Key, "err", err)
+		}
+		return holder{rec.Session, r.Address, r.Process}, rec.Session != s.ID, nil
 	}
-	alive := a.Liveness(r.Process)
-	if r.Process.Instance == a.Process.Instance && r.Process.Instance != "" {
+	if old.ack.Session == "" || old.ack.Session == s.ID {
+		return holder{}, false, nil
+	}
+	exists, err := a.store.SessionExists(ctx, old.ack.Session)
+	return holder{session: old.ack.Session, process: old.ack.By}, exists, err
+}
+
+// predecessor deals with who is in the way. A dead process's session is ended
+// at once. A living one keeps the id: this one refuses to start. One on another
+// host cannot be asked: its session expires if it is dead; if it does not expire
+// in all that time it is not.
+func (a *membershipKeeper) predecessor(ctx context.Context, who holder, old lastAck) (time.Time, error) {
+	alive := a.Liveness(who.process)
+	if who.process.Instance == a.Process.Instance && who.process.Instance != "" {
 		alive = store.Dead // an earlier session of this very process, whose work has ended or is ending
 	}
-	name := fmt.Sprintf("process %d on host %q (address %q, session %s)", r.Process.PID, r.Process.Host, r.Address, rec.Session)
+	name := fmt.Sprintf("process %d on host %q (address %q, session %s)", who.process.PID, who.process.Host, who.address, who.session)
 	switch alive {
 	case store.Dead:
 		a.log.Info("ending-predecessors-session", "predecessor", name)
-		if err := a.store.DestroySession(ctx, rec.Session); err != nil {
+		if err := a.store.DestroySession(ctx, who.session); err != nil {
 			return time.Time{}, err
 		}
-		a.wait(rec.Session)
+		a.wait(who.session)
 		return time.Now().Add(lockPoll(a.LockDelay)), nil
 	case store.Alive:
 		return time.Time{}, supervisor.Escalate(fmt.Errorf("%w: %q is held by %s, which is alive: stop it or choose another id", ErrIDTaken, a.ID, name))
@@ -110,10 +131,10 @@ func (a *membershipKeeper) predecessor(ctx context.Context, rec store.Entry, old
 	// Twice its TTL is what Consul lets a silent session live; an election of
 	// Consul's own starts that time anew.
 	limit := 4*a.inheritWait(old) + a.LockDelay + 5*time.Second
-	if a.waiting.session != rec.Session {
+	if a.waiting.session != who.session {
 		a.log.Info("waiting-for-predecessor", "predecessor", name, "until", "its session expires", "at_most", limit.String())
 	}
-	a.wait(rec.Session)
+	a.wait(who.session)
 	if waited := time.Since(a.waiting.since); waited > limit {
 		return time.Time{}, supervisor.Escalate(fmt.Errorf("%w: %q is held by %s, which has kept it alive for %v: stop it or choose another id", ErrIDTaken, a.ID, name, waited.Round(time.Second)))
 	}
