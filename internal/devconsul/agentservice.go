@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"net"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -57,6 +58,19 @@ func parseCheckType(c *api.AgentServiceCheck) (ct checkType, err error) {
 		ct.kind = "ttl"
 	}
 	return ct, nil
+}
+
+// emptyCheck is true of a definition that says nothing, such as one with a TTL of zero.
+func emptyCheck(c api.AgentServiceCheck) bool {
+	for _, text := range []*string{&c.TTL, &c.Interval, &c.Timeout, &c.DeregisterCriticalServiceAfter} {
+		if d, err := time.ParseDuration(*text); err == nil && d == 0 {
+			*text = ""
+		}
+	}
+	if len(c.Args) == 0 {
+		c.Args = nil
+	}
+	return reflect.DeepEqual(c, api.AgentServiceCheck{})
 }
 
 // agentService is a service as the agent, not the catalog, shows it.
@@ -142,7 +156,8 @@ func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (a
 		svc.TaggedAddresses = map[string]serviceAddress{"lan_" + family: addr, "wan_" + family: addr}
 	}
 	defs := in.Checks
-	if in.Check != nil {
+	// An empty Check is none; an empty one among Checks is an error.
+	if in.Check != nil && !emptyCheck(*in.Check) {
 		defs = append(api.AgentServiceChecks{in.Check}, defs...)
 	}
 	var checks []*localCheck

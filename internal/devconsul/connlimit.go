@@ -29,7 +29,9 @@ func (l *connLimit) hook(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		if !l.take(c) {
-			c.SetDeadline(time.Now().Add(10 * time.Millisecond))
+			// Consul's 10 ms may be over, on a busy machine, before the text has been sent. The socket
+			// is new and its buffer empty: the accept loop, which runs this, does not wait here.
+			c.SetDeadline(time.Now().Add(time.Second))
 			// Unasked: the client reads it as the answer to what it is about to send.
 			fmt.Fprintf(c, "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\n"+
 				"Content-Length: %d\r\nConnection: close\r\n\r\n%s", len(tooManyConns), tooManyConns)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -87,6 +88,7 @@ func index(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "Consul Agent: UI disabled. To enable, set ui_config.enabled=true in the agent configuration and restart.")
 		return
 	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(http.StatusNotFound)
 	if strings.Contains(r.URL.Path, "/v1/") {
 		fmt.Fprintln(w, "Invalid URL path: not a recognized HTTP API endpoint")
@@ -110,6 +112,14 @@ func (s *Server) wrap(methods []string, h handler) http.HandlerFunc {
 	allow := "OPTIONS," + strings.Join(methods, ",")
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Consul-Default-ACL-Policy", "allow")
+		if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
+			// Why is for the log alone: Consul's answer has no text.
+			s.cfg.Logger.Debug("request-refused", "method", r.Method, "url", r.URL.String(),
+				"status", http.StatusInternalServerError, "error", err)
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
 		if r.Method == http.MethodOptions {
 			w.Header().Set("Allow", allow)
 			w.Header().Set("Content-Type", "application/json; charset=utf-8")

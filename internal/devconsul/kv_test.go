@@ -156,6 +156,7 @@ func TestRefusedKVRequestsSayWhy(t *testing.T) {
 			"PUT /v1/kv/%20a":                "500 invalid key name, leading/trailing spaces are not allowed",
 			"PUT /v1/kv/a%252e%252e":         "500 invalid key name, path traversal is not allowed",
 			"PUT /v1/kv/a%01":                "400 ",
+			"GET /v1/kv/a?a=%zz":             "500 ",
 			"GET /v1/nothing":                "404 Invalid URL path: not a recognized HTTP API endpoint\n",
 			"GET /elsewhere":                 "404 Invalid URL path: if attempting to use the HTTP API, ensure the path starts with '/v1/'\n",
 			"GET /v1/kv/a?filter=Key+==+%22": "400 filter expressions are not supported by this embedded server; ask a real Consul",
@@ -164,5 +165,22 @@ func TestRefusedKVRequestsSayWhy(t *testing.T) {
 				t.Errorf("%s: got %d %q, want %q", line, a.code, a.body, want)
 			}
 		}
+	})
+}
+
+func TestRefusalsAreMarkedAsPlainText(t *testing.T) {
+	bubble(t, func(w world) {
+		for _, line := range []string{"GET /v1/kv/a?a=%zz", "GET /v1/kv/a?a;b", "GET /v1/nothing", "GET /elsewhere", "POST /v1/kv/a"} {
+			if got := w.call(line).header.Get("Content-Type"); got != "text/plain; charset=utf-8" {
+				t.Errorf("%s: Content-Type %q", line, got)
+			}
+		}
+	})
+}
+
+func TestAnswerToHEADHasNoBody(t *testing.T) {
+	bubble(t, func(w world) {
+		w.want("HEAD /v1/kv/a", 405, "")
+		w.want("POST /v1/kv/a", 405, "method POST not allowed")
 	})
 }

@@ -212,6 +212,8 @@ func TestRefusedSessionsSayWhy(t *testing.T) {
 		} {
 			w.want("PUT /v1/session/create "+body, 500, want)
 		}
+		w.call(`PUT /v1/catalog/register {"Node":"far","Address":"1.2.3.4","Check":{"Name":"db","Status":"critical"}}`)
+		w.want(`PUT /v1/session/create {"Node":"far","Checks":["db"]}`, 500, "apply failed: Check 'db' is in critical state")
 		w.want("PUT /v1/session/create {bad", 400,
 			"Request decode failed: invalid character 'b' looking for beginning of object key string")
 		if n := len(w.s.Dump().Sessions); n != 0 {

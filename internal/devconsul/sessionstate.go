@@ -35,13 +35,14 @@ type ServiceCheck struct {
 // maxLockDelay is where Consul caps a session's lock-delay, saying nothing.
 const maxLockDelay = 60 * time.Second
 
-// checkIDs are all checks that the session depends on.
+// checkIDs are all checks that the session depends on, in the order in which Consul looks at them: the
+// first that is missing or critical is the one a refusal names.
 func (s *Session) checkIDs() []string {
-	ids := slices.Clone(s.NodeChecks)
+	ids := slices.Concat(s.Checks, s.NodeChecks)
 	for _, c := range s.ServiceChecks {
 		ids = append(ids, c.ID)
 	}
-	return append(ids, s.Checks...)
+	return ids
 }
 
 func findSession(n *iradix.Node, id string) *Session {

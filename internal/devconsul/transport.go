@@ -60,6 +60,10 @@ func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 	}
 	rec.WriteHeader(http.StatusOK)
+	body := io.NopCloser(&rec.body)
+	if req.Method == http.MethodHead {
+		body = http.NoBody // its length is told all the same
+	}
 	return &http.Response{
 		Status:        fmt.Sprintf("%d %s", rec.code, http.StatusText(rec.code)),
 		StatusCode:    rec.code,
@@ -67,7 +71,7 @@ func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 		ProtoMajor:    1,
 		ProtoMinor:    1,
 		Header:        rec.sent,
-		Body:          io.NopCloser(&rec.body),
+		Body:          body,
 		ContentLength: int64(rec.body.Len()),
 		Request:       req,
 	}, nil
