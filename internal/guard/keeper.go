@@ -37,6 +37,7 @@ type keeper struct {
 	// unknown holds strays that carry no mark, and the commands that were ending when they turned
 	// up: one of those had them.
 	unknown map[int][]uint64
+	send    func(pid int, sig syscall.Signal) error // kill(2)
 }
 
 // run is one command: its process group, and whatever left it.
@@ -54,7 +55,7 @@ type run struct {
 }
 
 func newKeeper(token string, emit func(event)) *keeper {
-	return &keeper{token: token, emit: emit, runs: map[uint64]*run{}, leaders: map[int]*run{}, unknown: map[int][]uint64{}}
+	return &keeper{token: token, emit: emit, runs: map[uint64]*run{}, leaders: map[int]*run{}, unknown: map[int][]uint64{}, send: syscall.Kill}
 }
 
 // loop returns when cmds is closed and every command is gone.
@@ -167,10 +168,14 @@ func (k *keeper) kill(r *run) {
 // signal reaches the whole group at once: none escapes by forking meanwhile.
 func (k *keeper) signal(r *run, sig syscall.Signal) {
 	if !r.groupGone {
-		_ = syscall.Kill(-r.pgid, sig) // it may have just gone: the next look finds out
+		_ = k.send(-r.pgid, sig) // it may have just gone: the next look finds out
 	}
-	if !r.leaderGone {
-		_ = syscall.Kill(r.pgid, sig) // it may have left its group
+	if r.leaderGone {
+		return
+	}
+	// A leader that is in its group has the signal already. Many programs take a second SIGTERM for an order to end at once.
+	if pgid, err := syscall.Getpgid(r.pgid); err == nil && pgid != r.pgid {
+		_ = k.send(r.pgid, sig)
 	}
 }
 

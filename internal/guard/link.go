@@ -21,15 +21,16 @@ type link struct {
 	lease    *lease // to be sent before the queue; the newest only
 	closed   bool   // takes no more jobs
 	pongs    int
+	locked   bool
 	wake     chan struct{}
-	hello    chan event    // cap 1
+	news     chan event    // of the guard itself: a hello, and a lock that came later
 	unlinked chan struct{} // closed when Guard.link no longer names it
 }
 
 func newLink(in, events *os.File) *link {
 	return &link{
 		in: in, events: events, jobs: map[uint64]*job{},
-		wake: make(chan struct{}, 1), hello: make(chan event, 1), unlinked: make(chan struct{}),
+		wake: make(chan struct{}, 1), news: make(chan event, 2), unlinked: make(chan struct{}),
 	}
 }
 
@@ -124,13 +125,15 @@ func (l *link) read() {
 }
 
 func (l *link) take(e event) {
-	if e.Kind == evHello {
-		l.hello <- e
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch e.Kind {
+	case evHello, evLocked:
+		l.locked = e.Locked
+		select {
+		case l.news <- e:
+		default: // no guard says more than these two
+		}
 	case evPong:
 		l.pongs++
 	case evStarted:
@@ -169,6 +172,12 @@ func (l *link) answered() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.pongs
+}
+
+func (l *link) holdsLock() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.locked
 }
 
 // fail ends every job that is left: call it when nothing of them is. No cause means that the guard

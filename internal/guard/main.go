@@ -4,6 +4,7 @@ package guard
 
 import (
 	"encoding/gob"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -43,13 +44,25 @@ func Main() int {
 	// For life: see childAttr.
 	runtime.LockOSThread()
 
+	lock := &locker{path: os.Getenv(lockEnv), token: newToken()}
+	_ = os.Unsetenv(lockEnv)
 	events := newOutbox(os.NewFile(eventsFD, "events"))
-	k := newKeeper(newToken(), events.put)
-	events.put(event{
-		Kind: evHello, PID: os.Getpid(), Protocol: protocol, Token: k.token,
-		Swept: killMarked(tokenDead, 2*time.Second),
-	})
+	k := newKeeper(lock.token, events.put)
+	hello := event{Kind: evHello, PID: os.Getpid(), Protocol: protocol, Token: k.token}
+	if lock.path == "" {
+		hello.Swept, _ = killMarked(tokenDead, sweepLimit)
+	} else {
+		var err error
+		if hello.Swept, err = lock.try(); err == nil {
+			hello.Locked = true
+		} else if !errors.Is(err, errLockHeld) {
+			hello.Err = err.Error()
+		}
+		go lock.keep(hello.Locked, events.put)
+	}
+	events.put(hello)
 	k.loop(readCommands(os.Stdin))
+	lock.tidy()
 	events.close()
 	return 0
 }

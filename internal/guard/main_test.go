@@ -23,6 +23,9 @@ import (
 // modeEnv makes this test binary be something else: a guard process, or an owner to be killed.
 const modeEnv = "GUARD_TEST_MODE"
 
+// lockEnv is the lock file of an owner to be killed.
+const lockEnv = "GUARD_TEST_LOCK"
+
 // patience is how long a test waits for what must happen; only a failing one uses it up.
 const patience = 10 * time.Second
 
@@ -44,7 +47,7 @@ func TestMain(m *testing.M) {
 // ownerMain is a coordd in small: it runs the command in its arguments under a lease of 2 s with a
 // margin of 1 s, renewed, and prints how it ended.
 func ownerMain() {
-	g := guard.New(guard.Config{StopTimeout: time.Second})
+	g := guard.New(guard.Config{StopTimeout: time.Second, LockFile: os.Getenv(lockEnv)})
 	ctx := context.Background()
 	go func() { _ = g.Run(ctx) }()
 	renew := func() { g.Lease(time.Now().Add(2*time.Second), time.Second) }

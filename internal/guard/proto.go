@@ -9,7 +9,7 @@ import "time"
 
 // protocol is raised with every change of the messages below; the two sides compare it, because
 // Config.Argv may name another build.
-const protocol = 1
+const protocol = 2
 
 type commandKind uint8
 
@@ -38,6 +38,7 @@ const (
 	evStarted
 	evExited
 	evPong
+	evLocked
 )
 
 // event goes from the guard to the owner.
@@ -48,11 +49,12 @@ type event struct {
 	Code     int
 	Signal   int
 	Reason   Reason
-	Err      string
 	NoLease  bool
 	Protocol int    // evHello
 	Token    string // evHello: value of markerEnv, without the id
-	Swept    int    // evHello: leftovers of dead guards that were killed
+	Swept    int    // evHello, evLocked: leftovers of dead guards that were killed
+	Locked   bool   // evHello, evLocked: the guard holds its lock file
+	Err      string // evExited: why it did not start; evHello: why it does not hold the lock file
 }
 
 // markerEnv is set for every command, to "<token>/<id>". It is how processes that left their group

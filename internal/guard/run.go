@@ -94,6 +94,7 @@ func (g *Guard) spawn() (_ *exec.Cmd, _ *link, err error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = cmdR, g.cfg.Stdout, g.cfg.Stderr
 	cmd.ExtraFiles = []*os.File{evW} // eventsFD
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Env = append(os.Environ(), lockEnv+"="+g.cfg.LockFile)
 	if g.cfg.Argv == nil {
 		cmd.Args[0] = os.Args[0]
 	}
@@ -166,6 +167,7 @@ func (w *watch) until(ctx context.Context) error {
 	stop, stopping := ctx.Done(), false
 	var killAt <-chan time.Time
 	var cause error
+	var waiting time.Time // since when it has tried to get its lock
 	n := 0
 	for {
 		select {
@@ -179,19 +181,33 @@ func (w *watch) until(ctx context.Context) error {
 			}
 			log.Error("guard-died", "pid", w.cmd.Process.Pid, "cause", cause)
 			return cause
-		case e := <-w.l.hello:
+		case e := <-w.l.news:
+			if e.Swept > 0 {
+				log.Warn("leftovers-killed", "processes", e.Swept)
+			}
+			if e.Kind == evLocked {
+				log.Info("commands-of-predecessor-gone", "waited", time.Since(waiting).Round(time.Millisecond).String())
+				continue
+			}
 			w.token = e.Token
 			if e.Protocol != protocol {
 				cause = fmt.Errorf("it speaks version %d and this is version %d: restart coordd", e.Protocol, protocol)
 				w.kill()
 				continue
 			}
-			if e.Swept > 0 {
-				log.Warn("leftovers-killed", "processes", e.Swept)
-			}
 			log.Debug("guard-started", "pid", e.PID)
+			waiting = time.Now()
+			switch {
+			case e.Err != "":
+				log.Error("lock-not-taken", "err", e.Err)
+			case w.g.cfg.LockFile != "" && !e.Locked:
+				log.Info("waiting-for-commands-of-predecessor", "lock_file", w.g.cfg.LockFile)
+			}
 			if !stopping {
 				w.g.publish(w.l)
+				if w.g.cfg.Up != nil {
+					w.g.cfg.Up(ctx)
+				}
 			}
 		case <-stop:
 			stop, stopping = nil, true
@@ -236,10 +252,15 @@ func (w *watch) kill() { _ = w.cmd.Process.Kill() }
 
 // learnToken takes a hello that came just before the end.
 func (w *watch) learnToken() {
-	select {
-	case e := <-w.l.hello:
-		w.token = e.Token
-	default:
+	for {
+		select {
+		case e := <-w.l.news:
+			if e.Kind == evHello {
+				w.token = e.Token
+			}
+		default:
+			return
+		}
 	}
 }
 

@@ -182,13 +182,14 @@ func tokenDead(token string) bool {
 }
 
 // killMarked kills every process whose marker is of a guard that match accepts, except this one
-// and its parent, until none is left or the time is over. It returns how many it found.
-func killMarked(match func(token string) bool, limit time.Duration) int {
+// and its parent, until none is left or the time is over. It returns how many it found, and how
+// many of them were still there when the time was over.
+func killMarked(match func(token string) bool, limit time.Duration) (total, left int) {
 	found := map[int]bool{}
 	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
 		all, err := processes()
 		if err != nil {
-			return len(found)
+			return len(found), 0 // nothing can be seen here at all
 		}
 		live := 0
 		for _, s := range all {
@@ -207,7 +208,7 @@ func killMarked(match func(token string) bool, limit time.Duration) int {
 			})
 		}
 		if live == 0 || time.Now().After(deadline) {
-			return len(found)
+			return len(found), live
 		}
 	}
 }

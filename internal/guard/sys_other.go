@@ -51,7 +51,7 @@ func newToken() string { return rand.Text() }
 
 func tokenDead(string) bool { return false }
 
-func killMarked(func(string) bool, time.Duration) int { return 0 }
+func killMarked(func(string) bool, time.Duration) (total, left int) { return 0, 0 }
 
 // killLeftovers kills the process groups that a dead guard left, and returns those still there.
 func killLeftovers(_ int, _ string, groups []int) []int {

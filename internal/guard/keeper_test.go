@@ -1,0 +1,60 @@
+//go:build linux
+
+package guard
+
+import (
+	"os/exec"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// In the package: two signals in a row mostly look like one to who gets them.
+
+// stopped returns the SIGTERMs that stopping a command sends, as kill(2) is told.
+func stopped(t *testing.T, attr *syscall.SysProcAttr) (leader int, terms []int) {
+	t.Helper()
+	cmd := exec.Command("sleep", "1000")
+	cmd.SysProcAttr = attr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	k := newKeeper("test", func(event) {})
+	k.lease = makeLease(time.Now().Add(time.Hour), time.Second)
+	k.send = func(pid int, sig syscall.Signal) error {
+		if sig == syscall.SIGTERM {
+			terms = append(terms, pid)
+		}
+		return syscall.Kill(pid, sig)
+	}
+	r := &run{id: 1, pgid: cmd.Process.Pid, timeout: time.Hour}
+	k.runs[r.id] = r
+	k.stop(r, Stopped)
+	k.stop(r, LeaseEnded) // one end is enough
+	k.enforce()
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+		t.Errorf("the command's end: %v, want SIGTERM", err)
+	}
+	return r.pgid, terms
+}
+
+func TestACommandIsAskedToEndOnce(t *testing.T) {
+	leader, terms := stopped(t, &syscall.SysProcAttr{Setpgid: true})
+	if !slices.Equal(terms, []int{-leader}) {
+		t.Errorf("SIGTERM to %v, want its group %d once", terms, -leader)
+	}
+}
+
+func TestALeaderThatLeftItsGroupIsAskedToEndToo(t *testing.T) {
+	other := exec.Command("sleep", "1000")
+	other.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
+	leader, terms := stopped(t, &syscall.SysProcAttr{Setpgid: true, Pgid: other.Process.Pid})
+	if !slices.Equal(terms, []int{-leader, leader}) {
+		t.Errorf("SIGTERM to %v, want the group %d and then its leader", terms, -leader)
+	}
+}

@@ -1,0 +1,220 @@
+//go:build linux
+
+package guard_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/internal/guard"
+)
+
+// locking is a guard with a lock file; up says whether it was locked when it came up.
+func locking(t *testing.T, file string) (f *fixture, up <-chan bool) {
+	t.Helper()
+	if err := guard.CheckLockFile(file); err != nil {
+		t.Fatal(err)
+	}
+	locked := make(chan bool, 10)
+	var g *guard.Guard
+	ready := make(chan struct{})
+	f = start(t, guard.Config{LockFile: file, Up: func(context.Context) { <-ready; locked <- g.Locked() }})
+	g = f.g
+	close(ready)
+	return f, locked
+}
+
+func lockOwner(t *testing.T, file, command string) *owner {
+	t.Helper()
+	t.Setenv(lockEnv, file)
+	return startOwner(t, command)
+}
+
+func TestAFreeLockIsHeldOnceTheGuardIsUp(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lock")
+	f, up := locking(t, file)
+	if !within(t, "up", up) {
+		t.Error("not locked")
+	}
+	if err := f.stop(); err != nil {
+		t.Error(err)
+	}
+	if f.g.Locked() {
+		t.Error("locked without a guard process")
+	}
+	if _, err := os.Lstat(file); !os.IsNotExist(err) {
+		t.Errorf("the lock file after a clean end: %v, want none", err)
+	}
+}
+
+func TestWithoutALockFileNothingIsLocked(t *testing.T) {
+	up := make(chan bool, 1)
+	f := start(t, guard.Config{Up: func(context.Context) { up <- true }})
+	within(t, "up", up)
+	if f.g.Locked() {
+		t.Error("locked")
+	}
+}
+
+func TestTheLockIsHadWhenTheCommandsOfADeadOwnerAreGone(t *testing.T) {
+	file, out := filepath.Join(t.TempDir(), "lock"), filepath.Join(t.TempDir(), "pids")
+	// It cleans up for most of its stop timeout.
+	o := lockOwner(t, file, `trap 'sleep 0.7; exit' TERM; echo $$ >> `+out+`; while :; do sleep 0.01; done`)
+	pid := pids(t, out, 1)[0]
+	if err := o.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	f, up := locking(t, file)
+	if within(t, "up", up) {
+		t.Error("locked at once")
+	}
+	eventually(t, "the lock", f.g.Locked)
+	wantGone(t, pid)
+}
+
+func TestALockThatIsHadLateIsAfterTheLeftoversAreGone(t *testing.T) {
+	file, out := filepath.Join(t.TempDir(), "lock"), filepath.Join(t.TempDir(), "pids")
+	o := lockOwner(t, file, family(out, ""))
+	all := pids(t, out, 3)
+	guardPID := parent(t, all[0])
+	for _, pid := range []int{o.cmd.Process.Pid, guardPID} {
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, up := locking(t, file)
+	if within(t, "up", up) {
+		t.Error("locked at once")
+	}
+	for _, pid := range []int{o.cmd.Process.Pid, guardPID} {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the lock", f.g.Locked)
+	wantGone(t, all...)
+}
+
+func TestTheLockStaysWithTheFirstAndPassesOnAtItsEnd(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lock")
+	first, up := locking(t, file)
+	if !within(t, "up", up) {
+		t.Fatal("the first is not locked")
+	}
+	second, up2 := locking(t, file)
+	if within(t, "up", up2) {
+		t.Error("both are locked")
+	}
+	third, up3 := locking(t, file)
+	if within(t, "up", up3) {
+		t.Error("both are locked")
+	}
+	// One that gives up waiting takes nothing with it, the file's name neither.
+	if err := third.stop(); err != nil {
+		t.Error(err)
+	}
+	for _, f := range []*fixture{first, second} {
+		if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
+			t.Error(err)
+		}
+	}
+	if !first.g.Locked() || second.g.Locked() {
+		t.Errorf("locked: first %v, second %v", first.g.Locked(), second.g.Locked())
+	}
+	if err := first.stop(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the lock", second.g.Locked)
+}
+
+func TestAKilledGuardLosesTheLock(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lock")
+	g := guard.New(guard.Config{LockFile: file})
+	g.Lease(time.Now().Add(time.Hour), time.Second)
+	ran := make(chan error, 1)
+	go func() { ran <- g.Run(t.Context()) }()
+	f := &fixture{t: t, g: g, dir: t.TempDir()}
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") + "; exec sleep 1000"})
+	guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
+	eventually(t, "the lock", g.Locked)
+	if err := syscall.Kill(guardPID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "the end", ended)
+	within(t, "the end of Run", ran)
+	if g.Locked() {
+		t.Error("locked without a guard process")
+	}
+	_, up := locking(t, file)
+	if !within(t, "up", up) {
+		t.Error("the next guard is not locked")
+	}
+}
+
+func TestCommandsDoNotInheritTheLock(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lock")
+	f, _ := locking(t, file)
+	out := f.path("out")
+	if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "ls -l /proc/self/fd > " + out + "; env >> " + out}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(out)
+	if err != nil || !strings.Contains(string(b), out) {
+		t.Fatalf("no list of files: %q (%v)", b, err)
+	}
+	if strings.Contains(string(b), file) {
+		t.Errorf("a command knows of %s:\n%s", file, b)
+	}
+}
+
+func TestALockFileThatOthersCouldHoldIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	target := path("target")
+	for _, err := range []error{
+		os.WriteFile(target, nil, 0o600),
+		os.Symlink(target, path("link")),
+		os.Mkdir(path("dir"), 0o700),
+		syscall.Mkfifo(path("fifo"), 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := []string{"link", "dir", "fifo", "none/lock", "target/lock"}
+	if os.Geteuid() == 0 { // who else may give a file away
+		if err := os.WriteFile(path("foreign"), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(path("foreign"), 1, 1); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, "foreign")
+	}
+	for _, name := range names {
+		err := guard.CheckLockFile(path(name))
+		if err == nil || !strings.Contains(err.Error(), "choose a") {
+			t.Errorf("%s: got %v, want what to do", name, err)
+		}
+	}
+	if err := guard.CheckLockFile(target); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnUnusableLockFileIsNotLockedAndWorkRuns(t *testing.T) {
+	up := make(chan bool, 1)
+	f := start(t, guard.Config{LockFile: filepath.Join(t.TempDir(), "none", "lock"), Up: func(context.Context) { up <- true }})
+	within(t, "up", up)
+	if f.g.Locked() {
+		t.Error("locked")
+	}
+	if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
+		t.Error(err)
+	}
+}
