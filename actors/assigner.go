@@ -193,6 +193,14 @@ func (a *assigner) newEpoch(ctx context.Context) error {
 
 // readAll reads the whole assignments tree: once per epoch, never watched.
 func (a *assigner) readAll(ctx context.Context) error {
+	// A watch of an empty prefix is woken by every neighbour: the two that may be
+	// empty get a sentinel. One that is there already changes nothing and wakes nobody.
+	if _, err := a.store.Txn(ctx, store.CheckIndex(a.keys.Leader(), a.epoch),
+		store.Set(a.keys.Workload(), nil, 0), store.Set(a.keys.Control(), nil, 0)); errors.Is(err, store.ErrRefused) {
+		return errStale
+	} else if err != nil {
+		return err
+	}
 	acks := a.acks.Get().Items // as they were before the read
 	entries, _, err := a.store.List(ctx, a.keys.Assignments(), store.Consistent)
 	if err != nil {

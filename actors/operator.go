@@ -188,6 +188,9 @@ func (p *picture) read(ctx context.Context, s *store.Store) error {
 }
 
 func (p *picture) odd(key string) {
+	if strings.HasSuffix(key, "/") {
+		return // a sentinel
+	}
 	if len(p.strange) < 10 {
 		p.strange = append(p.strange, key)
 	}

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/coordd/coordd/internal/store"
@@ -59,6 +60,9 @@ type strangers struct {
 }
 
 func (s *strangers) skip(e store.Entry, why string) {
+	if strings.HasSuffix(e.Key, "/") && len(e.Value) == 0 {
+		return // a prefix's own sentinel, or what Consul's page makes of a folder
+	}
 	if s.told == nil || len(s.told) > 10_000 {
 		s.told = map[string]bool{}
 	}

@@ -28,12 +28,13 @@ func KeysOf(service string) (Keys, error) {
 		return Keys{}, invalid("service", "the name is empty; give the service a name")
 	case len(service) > MaxIDBytes:
 		return Keys{}, invalid("service", "the name has %d bytes; at most %d", len(service), MaxIDBytes)
-	case strings.HasPrefix(service, "/"), strings.HasSuffix(service, "/"):
-		return Keys{}, invalid(op, "remove the slash at its beginning or end")
+	case strings.Contains(service, "/"):
+		// Service x/workload would have its leader key where x has an item named leader.
+		return Keys{}, invalid(op, `it holds "/", so that one service could lie inside another; use "-" or "."`)
 	}
 	for _, r := range service {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-~:@+/", r) || r == utf8.RuneError {
-			return Keys{}, invalid(op, "it holds %q; use letters, digits and ._-~:@+/", r)
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-~:@+", r) || r == utf8.RuneError {
+			return Keys{}, invalid(op, "it holds %q; use letters, digits and ._-~:@+", r)
 		}
 	}
 	if err := checkKey(op, service); err != nil {
