@@ -1,0 +1,192 @@
+package bench_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/test/realconsul"
+	"github.com/hashicorp/consul/api"
+)
+
+// BenchmarkFirstPlan lets a leader write the first plan of 100,000 items for ten
+// members to a real Consul, and beside it sends bare transactions of 128 sets
+// with the same keys and values, as many in flight, in interleaved rounds. The
+// leader's time is from the word go (control/freeze deleted) to the last key:
+// planning, guards and conditions included.
+func BenchmarkFirstPlan(b *testing.B) {
+	const items, members = 100_000, 10
+	cluster := realconsul.Start(b, realconsul.Options{})
+	client := cluster.Client()
+	var planned, bare []time.Duration
+	round := 0
+	for b.Loop() {
+		p := newPlanRound(b, client, fmt.Sprintf("plan-%d", round), items, members)
+		planned = append(planned, p.lead(b))
+		keys := p.keys(b)
+		p.end(b)
+		bare = append(bare, bareSets(b, client, fmt.Sprintf("bare-%d/", round), keys))
+		for _, prefix := range []string{p.store.Keys().Root(), fmt.Sprintf("bare-%d/", round)} {
+			if _, err := client.KV().DeleteTree(prefix, nil); err != nil {
+				b.Fatal(err)
+			}
+		}
+		round++
+	}
+	slices.Sort(planned)
+	slices.Sort(bare)
+	b.ReportMetric(planned[len(planned)/2].Seconds(), "s/plan")
+	b.ReportMetric(bare[len(bare)/2].Seconds(), "s/bare")
+	b.ReportMetric(planned[len(planned)/2].Seconds()/bare[len(bare)/2].Seconds(), "plan/bare")
+	b.ReportMetric(0, "ns/op")
+}
+
+type planRound struct {
+	client   *api.Client
+	store    *store.Store
+	sessions []string
+	items    int
+	leader   *actors.Coordinator
+	stop     context.CancelFunc
+	done     chan error
+}
+
+// newPlanRound registers members that do nothing, adds the work, and starts a
+// frozen leader that runs no items itself.
+func newPlanRound(b *testing.B, client *api.Client, service string, items, members int) *planRound {
+	b.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	s, err := store.New(store.Config{Client: client, Service: service, Logger: quiet})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := &planRound{client: client, store: s, items: items, done: make(chan error, 1)}
+	ctx := context.Background()
+	if err := s.Put(ctx, s.Keys().ControlKey("freeze"), nil, 0); err != nil {
+		b.Fatal(err)
+	}
+	for i := range members {
+		id := fmt.Sprintf("member-%02d", i)
+		session, _, err := s.CreateSession(ctx, store.SessionOptions{Name: id, TTL: 10 * time.Minute})
+		if err != nil {
+			b.Fatal(err)
+		}
+		p.sessions = append(p.sessions, session)
+		if _, err := s.Txn(ctx, store.Lock(s.Keys().Member(id), []byte("alive"), 0, session),
+			store.Set(s.Keys().AssignmentsOf(id), nil, 0)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var keys []string
+	for i := range items {
+		keys = append(keys, s.Keys().WorkItem(fmt.Sprintf("device_group_%06d", i)))
+	}
+	sets(b, client, keys, "")
+	leader, err := actors.New(actors.Config{Service: service, ID: "leader", Client: client, Logger: quiet, Merge: time.Millisecond})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p.leader = leader
+	run, stop := context.WithCancel(ctx)
+	p.stop = stop
+	go func() { p.done <- leader.Run(run) }()
+	p.wait(b, "frozen with all the work read", func(plan messages.Plan) bool { return plan.Total == items && plan.Brake != "" })
+	return p
+}
+
+func (p *planRound) wait(b *testing.B, what string, ok func(messages.Plan) bool) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	if plan, err := p.leader.Plan().Wait(ctx, ok); err != nil {
+		b.Fatalf("waiting for %s: %v; the plan is %+v", what, err, plan)
+	}
+}
+
+// lead lets the leader go and returns how long it took.
+func (p *planRound) lead(b *testing.B) time.Duration {
+	b.Helper()
+	start := time.Now()
+	if err := p.store.Delete(context.Background(), p.store.Keys().ControlKey("freeze")); err != nil {
+		b.Fatal(err)
+	}
+	p.wait(b, "every item granted", func(plan messages.Plan) bool { return plan.Owned == p.items })
+	return time.Since(start)
+}
+
+// keys reads back what the leader wrote, and checks that it is all there.
+func (p *planRound) keys(b *testing.B) []string {
+	b.Helper()
+	all, err := p.store.ListKeys(context.Background(), p.store.Keys().Assignments(), "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var keys []string
+	for _, key := range all {
+		if _, item, ok := p.store.Keys().ParseAssignment(key); ok && item != "" {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) != p.items {
+		b.Fatalf("%d assignment keys for %d items", len(keys), p.items)
+	}
+	return keys
+}
+
+func (p *planRound) end(b *testing.B) {
+	b.Helper()
+	p.stop()
+	if err := <-p.done; err != nil {
+		b.Fatal(err)
+	}
+	for _, session := range p.sessions {
+		if err := p.store.DestroySession(context.Background(), session); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// bareSets writes the keys below prefix, with values as long as an assignment's.
+func bareSets(b *testing.B, client *api.Client, prefix string, keys []string) time.Duration {
+	b.Helper()
+	moved := make([]string, len(keys))
+	for i, key := range keys {
+		moved[i] = prefix + key
+	}
+	value := store.Assignment{State: store.StateOwn, Session: "01234567-89ab-cdef-0123-456789abcdef", Reason: "new"}.Encode()
+	start := time.Now()
+	sets(b, client, moved, string(value))
+	return time.Since(start)
+}
+
+// sets writes the keys in transactions of 128, four in flight.
+func sets(b *testing.B, client *api.Client, keys []string, value string) {
+	b.Helper()
+	chunks := make(chan []string)
+	var workers sync.WaitGroup
+	for range 4 {
+		workers.Go(func() {
+			for chunk := range chunks {
+				ops := make(api.TxnOps, len(chunk))
+				for i, key := range chunk {
+					ops[i] = &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVSet, Key: key, Value: []byte(value)}}
+				}
+				if ok, _, _, err := client.Txn().Txn(ops, nil); err != nil || !ok {
+					b.Errorf("bare transaction: %v, %v", ok, err)
+				}
+			}
+		})
+	}
+	for chunk := range slices.Chunk(keys, 128) {
+		chunks <- chunk
+	}
+	close(chunks)
+	workers.Wait()
+}
