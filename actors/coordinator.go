@@ -38,7 +38,7 @@ func New(cfg Config) (*Coordinator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
-	h := &house{Config: cfg, store: s, keys: s.Keys(), log: log, acks: &ackCounter{}}
+	h := &house{Config: cfg, store: s, keys: s.Keys(), log: log, acks: &ackCounter{}, fresh: &freshness{}}
 	c := &Coordinator{house: h, cells: newCells()}
 	c.root, err = supervisor.New("coordinator", tree(h, c.cells), supervisor.WithLogger(log))
 	if err != nil {

@@ -11,13 +11,15 @@ import (
 )
 
 // house is what every actor of one member is given: its settings and its way to
-// Consul. Nothing in it changes while the actors run, but for the ack counter.
+// Consul. Nothing in it changes while the actors run, but for the ack counter and
+// the watchers' call to ask anew.
 type house struct {
 	Config
 	store *store.Store
 	keys  store.Keys
 	log   *slog.Logger
 	acks  *ackCounter
+	fresh *freshness
 }
 
 // ackCounter numbers this member's acks, so that no two writes of the key are

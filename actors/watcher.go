@@ -23,12 +23,22 @@ type watcher struct {
 }
 
 func (a *watcher) run(ctx context.Context) error {
-	w := a.watch()
+	var w *store.Watch
+	asked := -1 // how often there had been reason to ask anew when w began
 	ladder := store.NewLadder()
 	for {
-		view, err := w.Next(ctx)
+		poll, n, done := a.fresh.poll(ctx)
+		if n != asked {
+			w, asked = a.watch(), n
+		}
+		view, err := w.Next(poll)
+		ended := poll.Err() != nil
+		done()
 		if ctx.Err() != nil {
 			return nil
+		}
+		if ended && err != nil {
+			continue
 		}
 		if err != nil {
 			wait := ladder.NextBackOff()
