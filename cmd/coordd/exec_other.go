@@ -25,6 +25,7 @@ func newCommands(string, string, string, time.Duration, time.Duration, *slog.Log
 	return nil, usage("--exec: commands can be run on Linux and other Unix systems only")
 }
 
-func (*commands) follow(messages.Reader[messages.Session]) {}
-func (*commands) work(context.Context, actors.Item) error  { return nil }
-func (*commands) children() []supervisor.Child             { return nil }
+func (*commands) follow(messages.Reader[messages.Session])  {}
+func (*commands) work(context.Context, actors.Item) error   { return nil }
+func (*commands) liveness(p actors.Process) actors.Liveness { return p.Liveness() }
+func (*commands) children() []supervisor.Child              { return nil }

@@ -4,8 +4,11 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -32,10 +35,31 @@ type commands struct {
 }
 
 func newCommands(command, service, member string, margin, stopTimeout time.Duration, log *slog.Logger) (*commands, error) {
+	lock := lockFile(service, member)
+	if err := guard.CheckLockFile(lock); err != nil {
+		return nil, fmt.Errorf("%w; the variable TMPDIR names the directory", err)
+	}
 	return &commands{
 		command: command, service: service, member: member, margin: margin, stopTimeout: stopTimeout,
-		guard: guard.New(guard.Config{Logger: log, StopTimeout: stopTimeout}),
+		guard: guard.New(guard.Config{Logger: log, StopTimeout: stopTimeout, LockFile: lock, Up: supervisor.Ready}),
 	}, nil
+}
+
+// lockFile is what the guard processes of one member lock, one after the other.
+// The user is in the name because one user's file is of no use to another.
+func lockFile(service, member string) string {
+	name := sha256.Sum256([]byte(service + "/" + member)) // a member's id holds no slash
+	return filepath.Join(os.TempDir(), fmt.Sprintf("coordd-%d-%x.lock", os.Geteuid(), name[:8]))
+}
+
+// liveness tells whether a predecessor and its commands still run. These outlive
+// a killed coordd by as long as they take to stop.
+func (c *commands) liveness(p actors.Process) actors.Liveness {
+	l := p.Liveness()
+	if l == actors.Dead && !c.guard.Locked() {
+		return actors.Unknown
+	}
+	return l
 }
 
 // follow says whose lease the commands depend on. It comes before anything runs.
@@ -80,10 +104,11 @@ func (c *commands) feed(ctx context.Context) error {
 }
 
 // children are started before the coordinator and so stopped after it: the
-// guard ends when all work has.
+// guard ends when all work has. The gate is for liveness: whether commands are
+// left is known when the coordinator starts.
 func (c *commands) children() []supervisor.Child {
 	return []supervisor.Child{
-		{Name: "guard", StopTimeout: c.stopTimeout + 10*time.Second, Run: func(ctx context.Context) error {
+		{Name: "guard", Gate: true, StopTimeout: c.stopTimeout + 10*time.Second, Run: func(ctx context.Context) error {
 			if err := c.guard.Run(ctx); err != nil {
 				return fmt.Errorf("the guard process: %w", err)
 			}

@@ -147,7 +147,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		if work, err = newCommands(o.exec, o.service, o.id, leaseMargin(cfg), o.stopTimeout, log); err != nil {
 			return err
 		}
-		cfg.Work = work.work
+		cfg.Work, cfg.Liveness = work.work, work.liveness
 		children = append(children, work.children()...)
 	}
 	member, err := actors.New(cfg)
