@@ -105,7 +105,7 @@ away, the item waits. Take it back with "coordd control unpin".`,
 			return "Unpinned: " + args[0] + " may run anywhere.", o.Unpin(ctx, args[0])
 		}),
 	)
-	s.register(cmd)
+	s.register(cmd.PersistentFlags())
 	return cmd
 }
 

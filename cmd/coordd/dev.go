@@ -43,11 +43,12 @@ that it prints. Ctrl-C stops it.`,
 		RunE: a.does(func(ctx context.Context, _ []string) error { return a.runDev(ctx, o) }),
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.service, "service", "coordd", "the `name` of the service")
-	f.IntVar(&o.members, "members", 3, "the `number` of members, named n1, n2 and so on")
-	f.IntVar(&o.items, "items", 100, "the `number` of work items, named device_group_0001 and so on")
-	f.StringVar(&o.http, "http", "127.0.0.1:7070", "the `address` to serve the page on; '' switches it off")
-	f.StringVar(&o.consulAddr, "consul-addr", "127.0.0.1:0", "the `address` for the embedded Consul; port 0 takes a free one")
+	f.SortFlags = false
+	f.StringVar(&o.service, "service", "coordd", "The `name` of the service.")
+	f.IntVar(&o.members, "members", 3, "The `number` of members, named n1, n2 and so on.")
+	f.IntVar(&o.items, "items", 100, "The `number` of work items, named device_group_0001 and so on.")
+	f.StringVar(&o.http, "http", "127.0.0.1:7070", "The `address` to serve the page on; '' switches it off.")
+	f.StringVar(&o.consulAddr, "consul-addr", "127.0.0.1:0", "The `address` for the embedded Consul. Port 0 takes a free one.")
 	o.logFlags.register(cmd)
 	return cmd
 }

@@ -44,7 +44,7 @@ do not let strangers reach it, and do not use it in production.`,
 			return nil
 		}),
 	}
-	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8500", "the `address` to listen on: host:port")
+	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8500", "The `address` to listen on: host:port.")
 	logs.register(cmd)
 	return cmd
 }

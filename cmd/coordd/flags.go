@@ -8,7 +8,6 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/hashicorp/consul/api"
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -50,10 +49,9 @@ type serviceFlags struct {
 	service, consul string
 }
 
-func (s *serviceFlags) register(cmd *cobra.Command) {
-	f := cmd.PersistentFlags()
-	f.StringVar(&s.service, "service", "coordd", "the `name` of the service: members of one name share one workload")
-	f.StringVar(&s.consul, "consul", "", "Consul's `address`: host:port or a URL (default: CONSUL_HTTP_ADDR, else 127.0.0.1:8500)")
+func (s *serviceFlags) register(f *pflag.FlagSet) {
+	f.StringVar(&s.service, "service", "coordd", "The `name` of the service. Members of one name share one workload.")
+	f.StringVar(&s.consul, "consul", "", "Consul's `address`: host:port or a URL. Without it: CONSUL_HTTP_ADDR, else 127.0.0.1:8500.")
 }
 
 // client returns a client of Consul and the address that it uses.

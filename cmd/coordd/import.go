@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -93,7 +94,9 @@ func parseItems(name string, in io.Reader) ([]actors.WorkInput, error) {
 		first[id] = n
 		items = append(items, w)
 	}
-	if err := lines.Err(); err != nil {
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, usage("%s:%d: the line has more than %d bytes; a payload may have %d", name, n+1, maxLine, actors.MaxPayload)
+	} else if err != nil {
 		return nil, usage("%s:%d: %v", name, n+1, err)
 	}
 	return items, nil

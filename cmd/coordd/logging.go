@@ -13,8 +13,8 @@ type logFlags struct{ format, level string }
 
 func (l *logFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&l.format, "log-format", "text", "the `form` of the log on standard error: text or json")
-	f.StringVar(&l.level, "log-level", "info", "the least `level` that is logged: debug, info, warn or error")
+	f.StringVar(&l.format, "log-format", "text", "The `form` of the log on standard error: text or json.")
+	f.StringVar(&l.level, "log-level", "info", "The least `level` that is logged: debug, info, warn or error.")
 }
 
 func (l *logFlags) logger(w io.Writer) (*slog.Logger, error) {

@@ -95,6 +95,7 @@ Exit codes: 0 after a clean stop, 1 after a failure, 2 for a wrong command line.
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
+	root.SetUsageTemplate(usageTemplate)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddGroup(&cobra.Group{ID: "members", Title: "Members:"}, &cobra.Group{ID: "operators", Title: "Operators:"}, &cobra.Group{ID: "other", Title: "Other:"})
 	root.SetHelpCommandGroupID("other")
@@ -109,6 +110,29 @@ Exit codes: 0 after a clean stop, 1 after a failure, 2 for a wrong command line.
 	add("other", a.devconsulCommand(), a.versionCommand())
 	return root
 }
+
+// usageTemplate is cobra's own with the flags wrapped, in the order in which they were
+// defined, and without what says nothing.
+const usageTemplate = `Usage:
+  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}{{if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}{{if .HasAvailableSubCommands}}{{$all := .Commands}}{{if .Groups}}{{range $group := .Groups}}
+
+{{.Title}}{{range $all}}{{if and (eq .GroupID $group.ID) .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{else}}
+
+Commands:{{range $all}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+
+Flags:
+{{.LocalFlags.FlagUsagesWrapped 100 | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableInheritedFlags}}
+
+Flags of all these commands:
+{{.InheritedFlags.FlagUsagesWrapped 100 | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableSubCommands}}
+
+"{{.CommandPath}} COMMAND --help" tells more about a command.{{end}}
+`
 
 // does wraps what a command does: from here on an error is a failure, not a
 // wrong command line, unless it says so itself.

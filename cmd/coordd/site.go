@@ -241,6 +241,8 @@ func (e encoded) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(e)
 }
 
+var errNoAnswer = errors.New("it takes connections and says nothing in time")
+
 // trouble turns an error of Consul's into one line that says what to do.
 func trouble(consul string, err error) error {
 	if !errors.Is(err, actors.ErrUnreachable) {
@@ -249,6 +251,8 @@ func trouble(consul string, err error) error {
 	why := err
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		why = op.Err
+	} else if errors.Is(err, context.DeadlineExceeded) {
+		why = errNoAnswer
 	}
 	return fmt.Errorf("Consul at %s does not answer (%w): start it, or give its address with --consul or CONSUL_HTTP_ADDR", consul, why)
 }

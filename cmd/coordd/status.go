@@ -58,8 +58,10 @@ how much of the workload is owned, on its way from one member to another
 			return printStatus(a.out, status)
 		}),
 	}
-	s.register(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.BoolVar(&asJSON, "json", false, "Print JSON.")
+	s.register(f)
 	return cmd
 }
 

@@ -24,7 +24,7 @@ input, and a weight.`,
 		Example: `  coordd work add device-1 device-2
   coordd work list`,
 	}, a.workAdd(&s), a.workRemove(&s), a.workList(&s), a.workImport(&s))
-	s.register(cmd)
+	s.register(cmd.PersistentFlags())
 	return cmd
 }
 
@@ -67,9 +67,9 @@ next started. All ids are checked before anything is written.`,
 		return o.AddWork(ctx, items...)
 	})
 	f := cmd.Flags()
-	f.StringVar(&payload, "payload", "", "the payload, as `text`")
-	f.StringVar(&payloadFile, "payload-file", "", "the `file` that holds the payload; - means standard input")
-	f.Uint64Var(&weight, "weight", 1, "the `weight` of each item: how much of a member's share it takes")
+	f.StringVar(&payload, "payload", "", "The payload, as `text`.")
+	f.StringVar(&payloadFile, "payload-file", "", "The `file` that holds the payload; - means standard input.")
+	f.Uint64Var(&weight, "weight", 1, "The `weight` of each item: how much of a member's share it takes.")
 	return cmd
 }
 
@@ -162,7 +162,7 @@ them, their weight and the size of their payload. With --json the payload itself
 			return t.Flush()
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the payloads")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON, with the payloads.")
 	return cmd
 }
 
