@@ -84,7 +84,9 @@ func (a *assigner) work(ctx context.Context) error {
 		return err
 	}
 	var next time.Time
+	var seen struct{ members, workload, control, acks uint64 }
 	for {
+		back := false
 		select {
 		case <-ctx.Done():
 			return nil
@@ -95,17 +97,28 @@ func (a *assigner) work(ctx context.Context) error {
 				a.epoch, fresh = l.Epoch, false
 			}
 		case <-members.Changed():
-			members.Take()
+			m := members.Take()
+			back = a.wentBack(&seen.members, m.Term, m.Index)
 			a.changed()
 		case <-workload.Changed():
-			workload.Take()
+			w := workload.Take()
+			back = a.wentBack(&seen.workload, w.Term, w.Index)
 			a.changed()
 		case <-control.Changed():
-			control.Take()
+			c := control.Take()
+			back = a.wentBack(&seen.control, c.Term, c.Index)
 			a.changed()
 		case <-acks.Changed():
-			acks.Take()
+			k := acks.Take()
+			back = a.wentBack(&seen.acks, k.Term, k.Index)
 		case <-timer.at(next):
+		}
+		if back {
+			a.log.Warn("consul-lost-writes", "then", "taking a new epoch and reading everything anew")
+			fresh = false
+			if err := a.newEpoch(ctx); err != nil {
+				return err
+			}
 		}
 		if !a.informed() {
 			next = time.Time{}
@@ -159,6 +172,17 @@ func (a *assigner) changed() {
 	if a.first.IsZero() {
 		a.first = a.quiet
 	}
+}
+
+// wentBack tells whether an index of this term is below the one before it: then Consul
+// was restored or came back empty, and the ledger is of a past that it does not know.
+func (a *assigner) wentBack(seen *uint64, term, index uint64) bool {
+	if term != a.term {
+		return false
+	}
+	back := index < *seen
+	*seen = index
+	return back
 }
 
 // informed tells whether every state is of this term: never plan on an incomplete read.

@@ -45,9 +45,17 @@ type leaderTracker struct {
 	key        messages.Reader[leaderKey]
 	bump       *messages.Mailbox[messages.Bump, messages.Leadership]
 
-	view  uint64 // of the leader key when the last lock was sent
-	flags uint64 // of the last lock sent: other flags are what makes a lock raise ModifyIndex
+	view uint64 // of the leader key when the last lock was sent
+	// behind is the view that is older than the epoch, and since when.
+	behind   uint64
+	behindAt time.Time
+	flags    uint64 // of the last lock sent: other flags are what makes a lock raise ModifyIndex
 }
+
+// behindLimit is how long a view of the leader key may be older than the epoch: a
+// lagging server catches up. A Consul that was restored from a snapshot does not,
+// and has forgotten assignments of this leader with it.
+const behindLimit = 2 * time.Second
 
 var errNotLeading = errors.New("this member does not lead")
 
@@ -102,8 +110,18 @@ func (a *leaderTracker) step(ctx context.Context) (again time.Time, err error) {
 	// while the host is suspended.
 	watchLease := now.Add(min(s.Lease.Left(now)-a.LeaseMargin, time.Second))
 	if l.Role == messages.Leading {
-		if !k.Known || k.Index < l.Epoch || k.View <= a.view {
+		if !k.Known || k.View <= a.view {
 			return watchLease, nil // the watch has not caught up with the lock
+		}
+		if k.Index < l.Epoch {
+			if a.behind != k.View {
+				a.behind, a.behindAt = k.View, now
+			}
+			if now.Sub(a.behindAt) < behindLimit {
+				return watchLease, nil
+			}
+			a.log.Warn("consul-forgot-the-epoch", "key", a.keys.Leader(), "index", k.Index, "epoch", l.Epoch, "then", "taking a new epoch and reading everything anew")
+			return watchLease, a.raise(ctx, s, l)
 		}
 		switch {
 		case k.Found && k.Entry.Session == s.ID && k.Entry.ModifyIndex == l.Epoch:
