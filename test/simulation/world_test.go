@@ -258,7 +258,7 @@ func (w *world) newProcess(id string) *process {
 	w.flying.Add(2)
 	go func() {
 		defer w.flying.Done()
-		p.follow(ctx)
+		p.follow()
 	}()
 	go func() {
 		defer w.flying.Done()
@@ -334,19 +334,30 @@ func (w *world) kill(p *process) {
 	p.cancel()
 }
 
-// stop ends a process cleanly.
+// stop ends a process cleanly. One that is frozen hears of it when it thaws.
 func (w *world) stop(p *process) {
-	p.mu.Lock()
-	p.leaving = true
-	p.mu.Unlock()
-	p.cancel()
+	w.later(func() {
+		for {
+			if !p.awake() {
+				return
+			}
+			p.mu.Lock()
+			p.leaving = p.thawed == nil
+			leaving := p.leaving
+			p.mu.Unlock()
+			if leaving {
+				p.cancel()
+				return
+			}
+		}
+	})
 }
 
 func (p *process) freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.dead || p.thawed != nil {
-		return
+	if p.dead || p.leaving || p.thawed != nil {
+		return // its actors would count the time that it stands against those who are to stop
 	}
 	p.w.rec.Add(history.Event{Verb: history.Freeze, Proc: p.name()})
 	p.thawed = make(chan struct{})
@@ -432,12 +443,12 @@ func (p *process) work(ctx context.Context, item actors.Item) error {
 }
 
 // follow writes down when the member leads.
-func (p *process) follow(ctx context.Context) {
+func (p *process) follow() {
 	cursor := p.member.Leadership().Subscribe()
 	leads := uint64(0)
 	for {
 		select {
-		case <-ctx.Done():
+		case <-p.done:
 			return
 		case <-cursor.Changed():
 		}
