@@ -24,6 +24,11 @@
 //  7. A clean end of Run leaves no guard process, no zombie and no goroutine.
 //  8. What a dead guard and its dead owner left together is killed when the next guard process starts
 //     on the host, in the same process namespace, and has the right to see it.
+//  9. A command gets one SIGTERM for each order to end, with its group.
+//  10. Locked is true only when nothing runs any more that an earlier guard process with the same
+//     LockFile had started, however that one and its owner ended. The guard process holds the lock, and not its
+//     owner: a killed owner's commands keep it from the next one until they are gone. When the lock is free
+//     at the start, Locked is true before Up is called.
 //
 // What does not hold:
 //
@@ -33,7 +38,7 @@
 //     `exec` does so at the end of a longer one. A container's end, and systemd's default KillMode,
 //     take everything from outside.
 //   - Guard process frozen, and its owner dead or frozen: the commands run on until it thaws, beyond
-//     the lease too.
+//     the lease too. It keeps its lock meanwhile.
 //   - A process that left its group and dropped its environment is found when it has lost its parent,
 //     and is then killed without SIGTERM, even when it belongs to another command that still
 //     runs. When the guard process is killed it is not found at all.
@@ -42,6 +47,11 @@
 //   - A host that was suspended, or guard, owner and commands frozen together, beyond the lease:
 //     the commands run for up to 50 ms after they wake, until the guard has looked at the clocks.
 //     Fencing tokens are for that.
+//   - 10 counts among those who see the same file: not between users, not with another TMPDIR where the path
+//     comes from it, not with a /tmp of one's own as containers and systemd's PrivateTmp give. It is touched
+//     every hour; whoever removes it all the same lets the next guard process lock another one. What 1 cannot trace, 10
+//     does not wait for.
+//   - Without the lock commands run all the same, if the lease allows it: what that lock means is up to the owner.
 //   - Other systems than Linux know no death signal and no adoption of orphans: there, all of this
 //     is about process groups only, 5 depends on the owner alone, 8 is not there, and both clocks are the
 //     wall clock.

@@ -66,12 +66,12 @@ func TestTheLockIsHadWhenTheCommandsOfADeadOwnerAreGone(t *testing.T) {
 	// It cleans up for most of its stop timeout.
 	o := lockOwner(t, file, `trap 'sleep 0.7; exit' TERM; echo $$ >> `+out+`; while :; do sleep 0.01; done`)
 	pid := pids(t, out, 1)[0]
-	if err := o.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
 	f, up := locking(t, file)
 	if within(t, "up", up) {
 		t.Error("locked at once")
+	}
+	if err := o.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
 	}
 	eventually(t, "the lock", f.g.Locked)
 	wantGone(t, pid)
