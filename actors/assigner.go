@@ -113,6 +113,9 @@ func (a *assigner) work(ctx context.Context) error {
 			back = a.wentBack(&seen.acks, k.Term, k.Index)
 		case <-timer.at(next):
 		}
+		if err := a.took(ctx); err != nil {
+			return err
+		}
 		if back {
 			a.log.Warn("consul-lost-writes", "then", "taking a new epoch and reading everything anew")
 			fresh = false

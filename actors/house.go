@@ -20,6 +20,17 @@ type house struct {
 	log   *slog.Logger
 	acks  *ackCounter
 	fresh *freshness
+	// fault makes an actor fail where it has just taken a message: nil but in tests.
+	fault func(context.Context) error
+}
+
+// took is called by each actor when it has taken a message and done nothing with
+// it yet; an error is the actor's end.
+func (h *house) took(ctx context.Context) error {
+	if h.fault == nil {
+		return nil
+	}
+	return h.fault(ctx)
 }
 
 // ackCounter numbers this member's acks, so that no two writes of the key are

@@ -80,6 +80,9 @@ func (a *leaderTracker) run(ctx context.Context) error {
 		case r := <-a.bump.Requests():
 			r.Handle(a.newEpoch)
 		}
+		if err := a.took(ctx); err != nil {
+			return err
+		}
 		var err error
 		next, err = a.step(ctx)
 		switch {

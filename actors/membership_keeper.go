@@ -49,6 +49,9 @@ func (a *membershipKeeper) run(ctx context.Context) error {
 			r.Handle(a.markLeaving)
 			continue
 		}
+		if err := a.took(ctx); err != nil {
+			return err
+		}
 		var err error
 		next, err = a.step(ctx)
 		switch {

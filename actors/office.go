@@ -48,6 +48,9 @@ func (a *officer) run(ctx context.Context) error {
 			duty = opened{}
 		}
 		l := cursor.Take()
+		if err := a.took(ctx); err != nil {
+			return err
+		}
 		office.closeUnless(l.Term)
 		duty.closeUnless(l.Term)
 		if l.Role != messages.Leading {

@@ -46,6 +46,9 @@ func (a *sessionRenewer) run(ctx context.Context) error {
 			}
 		case <-timer.at(due):
 		}
+		if err := a.took(ctx); err != nil {
+			return err
+		}
 		s := a.out.Get()
 		var err error
 		if s.ID == "" {

@@ -50,6 +50,9 @@ func (a *watcher) run(ctx context.Context) error {
 		}
 		ladder.Reset()
 		a.store.Succeeded(a.what)
+		if err := a.took(ctx); err != nil {
+			return err
+		}
 		a.publish(view)
 		supervisor.Ready(ctx)
 		if a.rest != nil && !pause(ctx, a.rest(view)) {

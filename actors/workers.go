@@ -55,6 +55,9 @@ func (a *workers) run(ctx context.Context) error {
 			assignments.Take()
 		case <-timer.at(next):
 		}
+		if err := a.took(ctx); err != nil {
+			return err
+		}
 	}
 }
 
