@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -157,9 +159,14 @@ func gone(ts *testscript.TestScript, neg bool, args []string) {
 	for _, file := range args {
 		for pid := range strings.FieldsSeq(ts.ReadFile(file)) {
 			for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+				id, err := strconv.Atoi(pid)
+				ts.Check(err)
+				if errors.Is(syscall.Kill(id, 0), syscall.ESRCH) {
+					break
+				}
 				// A zombie has ended: only its parent has not looked yet.
 				stat, err := os.ReadFile("/proc/" + pid + "/stat")
-				if err != nil || strings.Contains(string(stat), ") Z ") {
+				if err == nil && strings.Contains(string(stat), ") Z ") {
 					break
 				}
 				if time.Now().After(deadline) {
