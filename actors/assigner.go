@@ -190,12 +190,18 @@ func (a *assigner) wentBack(seen *uint64, term, index uint64) bool {
 
 // informed tells whether every state is of this term: never plan on an incomplete read.
 func (a *assigner) informed() bool {
+	if broken("uninformed") {
+		return true
+	}
 	return a.members.Get().Term == a.term && a.acks.Get().Term == a.term &&
 		a.workload.Get().Term == a.term && a.control.Get().Term == a.term
 }
 
 // newEpoch makes every earlier write of this leader void.
 func (a *assigner) newEpoch(ctx context.Context) error {
+	if broken("no-new-epoch") {
+		return nil
+	}
 	for {
 		l, err := a.bump.Call(ctx, messages.Bump{Epoch: a.epoch})
 		switch {
@@ -232,6 +238,9 @@ func (a *assigner) readAll(ctx context.Context) error {
 	entries, _, err := a.store.List(ctx, a.keys.Assignments(), store.Consistent)
 	if err != nil {
 		return err
+	}
+	if broken("partial-read") {
+		entries = entries[:len(entries)/2]
 	}
 	a.ledger.load(a.keys, entries, &a.odd)
 	clear(a.readAt)

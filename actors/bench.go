@@ -58,13 +58,20 @@ type scope struct {
 func (s scope) registered() bool { return s.member.In(s.session.ID) }
 
 // current: the view was read under this registration.
-func (s scope) current() bool { return s.registered() && s.view.Index >= s.member.Index }
+func (s scope) current() bool {
+	return s.registered() && (s.view.Index >= s.member.Index || broken("stale-view"))
+}
 
 // clear: inherited items may be touched.
 func (s scope) clear() bool { return s.member.ClearAt.IsZero() || !s.now.Before(s.member.ClearAt) }
 
 // token is an item's fencing token under this registration.
-func (s scope) token(a messages.Assignment) uint64 { return max(a.CreateIndex, s.member.Index) }
+func (s scope) token(a messages.Assignment) uint64 {
+	if broken("token-of-key-alone") {
+		return a.CreateIndex
+	}
+	return max(a.CreateIndex, s.member.Index)
+}
 
 func (s scope) inherited(a messages.Assignment) bool { return a.CreateIndex < s.member.Index }
 
@@ -103,6 +110,9 @@ func (b *bench) decide(s scope) todo {
 		}
 		if j.phase == messages.Stopping {
 			j.final = j.final || s.stop || (s.current() && assigned && a.Releasing)
+			if broken("release-before-stop") && j.final && assigned && s.current() {
+				b.giveUp(&d, s, id, a)
+			}
 			continue
 		}
 		switch {
@@ -137,20 +147,20 @@ func (b *bench) open(d *todo, s scope) {
 			continue
 		}
 		done := b.released[id]
-		if done.index == a.ModifyIndex && done.index != 0 {
+		if done.index == a.ModifyIndex && done.index != 0 && !broken("releases-forgotten") {
 			continue // given up; the view has not caught up
 		}
-		if a.Releasing || s.token(a) <= done.token || s.stop {
+		if a.Releasing || (s.token(a) <= done.token && !broken("releases-forgotten")) || s.stop {
 			b.giveUp(d, s, id, a)
 			continue
 		}
 		switch {
 		case a.Unreadable || s.idle || !s.lease || s.member.Phase != messages.Registered:
 			continue
-		case s.inherited(a) && !s.clear():
+		case s.inherited(a) && !s.clear() && !broken("inherited-started-early"):
 			d.next = earliest(d.next, s.member.ClearAt)
 			continue
-		case !s.inherited(a) && a.Session != s.session.ID:
+		case !s.inherited(a) && a.Session != s.session.ID && !broken("not-addressed"):
 			continue // granted to somebody with this id who is not this session
 		}
 		since, known := b.seen[id]
@@ -170,7 +180,7 @@ func (b *bench) open(d *todo, s scope) {
 // giveUp lists an item for release, unless a predecessor may still work on it or
 // its key has to be seen anew first.
 func (b *bench) giveUp(d *todo, s scope, id string, a messages.Assignment) {
-	if s.inherited(a) && !s.clear() {
+	if s.inherited(a) && !s.clear() && !broken("inherited-released-early") {
 		d.next = earliest(d.next, s.member.ClearAt)
 		return
 	}

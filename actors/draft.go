@@ -37,7 +37,7 @@ type absence struct {
 }
 
 func (a absence) over(now time.Time) bool {
-	return !a.since.IsZero() && !now.Before(a.since.Add(a.grace))
+	return !a.since.IsZero() && (!now.Before(a.since.Add(a.grace)) || broken("no-grace"))
 }
 
 // draft is what follows from a scene.

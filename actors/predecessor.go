@@ -67,7 +67,7 @@ func (a *membershipKeeper) clearAt(ctx context.Context, old lastAck) (time.Time,
 			return mine, nil
 		}
 		return full, nil
-	case old.ack.Clear && a.Liveness(old.ack.By) == store.Dead:
+	case (old.ack.Clear || broken("clear-not-chained")) && a.Liveness(old.ack.By) == store.Dead:
 		return time.Time{}, nil
 	}
 	return full, nil

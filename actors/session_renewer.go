@@ -117,6 +117,9 @@ func (a *sessionRenewer) renew(ctx context.Context, s messages.Session, tries in
 	if tries > 0 {
 		s.Reconnects++
 	}
+	if broken("lease-from-reply") {
+		sent = time.Now()
+	}
 	s.Lease.Start = sent
 	a.out.Set(s)
 	if tries > 0 {
