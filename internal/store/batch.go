@@ -134,7 +134,9 @@ func next(pending []*packed) int {
 
 // fly sends one transaction. It lives no longer than the WriteGuarded.
 func (b *batch) fly(ctx context.Context, t *packed, answers chan<- answer) {
-	a := answer{txn: t}
+	// What stands if the transport ends the goroutine, for which recover returns
+	// nothing: an outcome that is not known, not a success.
+	a := answer{txn: t, err: unreachable("guarded txn", "the transport ended its goroutine")}
 	defer func() {
 		a.panic = recover()
 		answers <- a
