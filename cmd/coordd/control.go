@@ -17,6 +17,11 @@ func (a *app) controlCommand() *cobra.Command {
 			c.Args = exactly(n, what)
 		}
 		c.RunE = a.does(func(ctx context.Context, args []string) error {
+			for _, id := range args { // a slip is told without asking Consul
+				if err := actors.CheckID(id); err != nil {
+					return err
+				}
+			}
 			o, err := s.reached(ctx)
 			if err != nil {
 				return err

@@ -30,7 +30,9 @@ func (a *app) fromEnvironment(flags *pflag.FlagSet) error {
 		}
 		if bad := flags.Set(f.Name, value); bad != nil {
 			err = usage("the environment variable %s is %q: %v", envName(f.Name), value, reason(bad))
+			return
 		}
+		a.taken = append(a.taken, fmt.Sprintf("%s=%q", envName(f.Name), value))
 	})
 	return err
 }

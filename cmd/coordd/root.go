@@ -47,6 +47,9 @@ func run(ctx context.Context, s surroundings) int {
 		code = exitUsage
 	}
 	text := oneLine(err.Error())
+	if code == exitUsage && len(a.taken) > 0 {
+		text += " (from the environment: " + strings.Join(a.taken, ", ") + ")"
+	}
 	if code == exitUsage && !strings.Contains(text, "--help") {
 		text += fmt.Sprintf(" (see %s --help)", cmd.CommandPath())
 	}
@@ -62,6 +65,7 @@ func oneLine(text string) string {
 type app struct {
 	surroundings
 	begun bool
+	taken []string // the variables that stood for flags, with their values
 }
 
 func (a *app) root() *cobra.Command {
