@@ -314,3 +314,7 @@ func advice(doing string, err error) error {
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }
+
+// CheckID tells what is wrong with the id of a member or an item; nil: nothing.
+// An id is not empty, holds no '/', no control character, and is at most 256 bytes long.
+func CheckID(id string) error { return store.CheckID("id", id) }

@@ -30,7 +30,7 @@ func KeysOf(service string) (Keys, error) {
 		return Keys{}, invalid("service", "the name has %d bytes; at most %d", len(service), MaxIDBytes)
 	case strings.Contains(service, "/"):
 		// Service x/workload would have its leader key where x has an item named leader.
-		return Keys{}, invalid(op, `it holds "/", so that one service could lie inside another; use "-" or "."`)
+		return Keys{}, invalid(op, `it holds a slash, so that one service could lie inside another; use "-" or "."`)
 	}
 	for _, r := range service {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-~:@+", r) || r == utf8.RuneError {
