@@ -55,9 +55,7 @@ func (h *house) ack(session string, clear bool) store.Ack {
 }
 
 // holds tells whether s may be counted on now, with the margin that stopping takes.
-func (h *house) holds(s messages.Session) bool {
-	return s.Holds(time.Now(), h.LeaseMargin) || broken("no-lease") && s.ID != ""
-}
+func (h *house) holds(s messages.Session) bool { return s.Holds(time.Now(), h.LeaseMargin) }
 
 // cleanup is the context for what an actor does after its own has ended: it lasts for d.
 func cleanup(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {

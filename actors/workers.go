@@ -65,7 +65,7 @@ func (a *workers) scope(stop bool) scope {
 	s := a.session.Get()
 	return scope{
 		now: time.Now(), session: s, member: a.membership.Get(), view: a.assignments.Get(),
-		lease: a.holds(s), stop: stop, idle: a.Work == nil, soak: a.WorkerSoak,
+		lease: a.holds(s) || broken("no-lease"), stop: stop, idle: a.Work == nil, soak: a.WorkerSoak,
 	}
 }
 
