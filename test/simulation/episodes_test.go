@@ -229,6 +229,102 @@ func (w *world) acts(e episode) []action {
 			}},
 			{e.at + e.dur, func() { w.kill(p) }},
 		}
+	case "stray": // the leader's plan is under way for long, while others come and somebody else may lead
+		var leader *process
+		id := w.plan.ids[e.who[0]]
+		acts := []action{
+			{e.at, func() {
+				if p := w.proc(id); p != nil && p != w.leader() {
+					w.stop(p)
+				}
+			}},
+			{e.at + 8*time.Second, func() {
+				if leader = w.leader(); leader != nil {
+					leader.link.mu.Lock()
+					leader.link.stray = true
+					leader.link.mu.Unlock()
+				}
+				w.addWork(2 + e.n%6)
+			}},
+			{e.at + 8*time.Second + time.Duration(300+e.n%3000)*time.Millisecond, func() { w.start(id) }},
+			{e.at + 12*time.Second, func() {
+				if leader == nil {
+					return
+				}
+				leader.link.mu.Lock()
+				leader.link.stray = false
+				leader.link.mu.Unlock()
+				if e.how == "depose" {
+					w.destroy(leader)
+				}
+			}},
+		}
+		return acts
+	case "late-lease":
+		return both(func(p *process) {
+			p.link.mu.Lock()
+			p.link.lateLease = 2
+			p.link.mu.Unlock()
+		}, func(p *process) {
+			p.link.mu.Lock()
+			p.link.lateLease = 0
+			p.link.mu.Unlock()
+			p.link.unset("silent")
+		})
+	case "usurper": // a second process takes the id over while the first is still inside its lease, and does not know
+		var twin *process
+		begin := func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			twin = w.newProcess(w.plan.ids[e.who[0]])
+		}
+		end := func() {
+			if e.n%2 == 0 {
+				w.stop(twin)
+			} else {
+				w.kill(twin)
+			}
+		}
+		acts := both(func(p *process) { w.destroy(p); p.link.set(e.how) }, func(p *process) { p.link.unset(e.how) })
+		acts = append(acts, action{e.at + 200*time.Millisecond, begin}, action{e.at + 2500*time.Millisecond, func() { w.addWork(1 + e.n%4) }},
+			action{e.at + time.Duration(2000+e.n%4000)*time.Millisecond, func() {
+				if e.n%3 == 0 { // and a third right after it
+					end()
+					begin()
+				}
+			}},
+			action{e.at + time.Duration(4000+e.n%40000)*time.Millisecond, func() { end() }})
+		return acts
+	case "unseen": // a member is back before its grace is over, and neither it nor the leader has eyes
+		id := w.plan.ids[e.who[0]]
+		var leader, back *process
+		return []action{
+			{e.at, func() {
+				if p := w.proc(id); p != nil && p != w.leader() {
+					w.destroy(p)
+					w.kill(p)
+					leader = w.leader()
+				}
+			}},
+			{e.at + 500*time.Millisecond, func() {
+				if leader != nil {
+					leader.link.set("no-polls")
+				}
+			}},
+			{e.at + 2*time.Second + time.Duration(e.n%7000)*time.Millisecond, func() {
+				if back = w.start(id); back != nil {
+					back.link.set("no-polls")
+				}
+			}},
+			{e.at + e.dur, func() {
+				if leader != nil {
+					leader.link.unset("no-polls")
+				}
+				if back != nil {
+					back.link.unset("no-polls")
+				}
+			}},
+		}
 	case "restore":
 		return once(func() { w.restore(e.dur) })
 	case "reset":

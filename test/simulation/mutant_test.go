@@ -1,20 +1,131 @@
 package simulation_test
 
-import "net/http"
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+)
 
-// mutant is a deliberate breakage of the protocol on the wire.
+// mutant is a deliberate breakage of the protocol. One without functions is a
+// rule that the actors themselves switch off, in a build with the tag coordd_mutations.
 type mutant struct {
 	name string
-	// body changes what a process sends.
-	body func(w *world, p *process, ops []txnOp) []txnOp
-	// twice sends a transaction in two.
-	twice func(ops []txnOp) (first, second []txnOp)
+	// change rewrites one operation of a transaction that a member sends. It must leave the number of
+	// operations and of answers as they are.
+	change func(w *world, s *sender, op *txnOp)
+	// later tells which operations of a transaction are sent in a second one.
+	later func(w *world, op txnOp) bool
 }
 
-func broken() string { return "" }
+// without turns a condition into one that always holds and is answered alike.
+func without(op *txnOp) {
+	switch op.KV.Verb {
+	case "check-index", "check-session":
+		op.KV.Verb, op.KV.Index, op.KV.Session = "get-or-empty", 0, ""
+	case "check-not-exists":
+		op.KV.Key = "no/such/key"
+	}
+}
 
-func (w *world) rewire(p *process, r *request) []byte { return r.body }
+// wireMutants break the protocol on the way from the member to Consul.
+var wireMutants = []mutant{
+	{name: "no-guard", change: func(w *world, s *sender, op *txnOp) {
+		if op.KV.Key == w.root+"leader" && op.KV.Verb == "check-index" {
+			without(op)
+		}
+	}},
+	{name: "reap-in-two-steps", later: func(w *world, op txnOp) bool {
+		return op.KV.Verb == "delete-cas" && strings.HasPrefix(op.KV.Key, w.root+"assignments/")
+	}},
+	{name: "no-create-only", change: func(w *world, s *sender, op *txnOp) {
+		if s.epoch != 0 && op.KV.Verb == "cas" && op.KV.Index == 0 {
+			op.KV.Verb = "set"
+		}
+	}},
+	{name: "no-receiver-check", change: func(w *world, s *sender, op *txnOp) {
+		if s.epoch != 0 && op.KV.Verb == "check-session" {
+			without(op)
+		}
+	}},
+	{name: "reap-without-ack-check", change: func(w *world, s *sender, op *txnOp) {
+		if s.epoch != 0 && strings.HasPrefix(op.KV.Key, w.root+"acks/") {
+			without(op)
+		}
+	}},
+	{name: "reap-without-record-check", change: func(w *world, s *sender, op *txnOp) {
+		if s.epoch != 0 && op.KV.Verb == "check-not-exists" && strings.HasPrefix(op.KV.Key, w.root+"members/") {
+			without(op)
+		}
+	}},
+	{name: "reap-without-either-check", change: func(w *world, s *sender, op *txnOp) {
+		if s.epoch != 0 && (op.KV.Verb == "check-not-exists" && strings.HasPrefix(op.KV.Key, w.root+"members/") || strings.HasPrefix(op.KV.Key, w.root+"acks/")) {
+			without(op)
+		}
+	}},
+	{name: "prefix-without-slash", change: func(w *world, s *sender, op *txnOp) {
+		if op.KV.Verb == "delete-tree" {
+			op.KV.Key = strings.TrimSuffix(op.KV.Key, "/")
+		}
+	}},
+	{name: "release-without-conditions", change: func(w *world, s *sender, op *txnOp) {
+		switch {
+		case s.epoch != 0:
+		case op.KV.Verb == "delete-cas" && strings.HasPrefix(op.KV.Key, w.root+"assignments/"):
+			op.KV.Verb, op.KV.Index = "delete", 0
+		case op.KV.Verb == "check-session" && strings.HasPrefix(op.KV.Key, w.root+"members/"):
+			without(op)
+		}
+	}},
+	{name: "revoke-without-index", change: func(w *world, s *sender, op *txnOp) {
+		if s.epoch != 0 && op.KV.Verb == "cas" && op.KV.Index != 0 {
+			op.KV.Verb = "set"
+		}
+	}},
+}
 
-func (w *world) send(out *http.Request, r *request, p *process) (*http.Response, error) {
-	return w.consul.RoundTripper().RoundTrip(out)
+func wireMutant(name string) *mutant {
+	for i := range wireMutants {
+		if wireMutants[i].name == name {
+			return &wireMutants[i]
+		}
+	}
+	return nil
+}
+
+// send hands a write to Consul, as the member meant it or as the mutant has it.
+func (w *world) send(out *http.Request, s *sender) (*http.Response, error) {
+	if w.mutant == nil || len(s.ops) == 0 {
+		return w.consul.RoundTripper().RoundTrip(out)
+	}
+	var first, second []txnOp
+	for _, op := range s.ops {
+		if w.mutant.change != nil {
+			w.mutant.change(w, s, &op)
+		}
+		if w.mutant.later != nil && w.mutant.later(w, op) && s.epoch != 0 {
+			second = append(second, op)
+			continue
+		}
+		first = append(first, op)
+	}
+	s.ops = first
+	resp, err := w.consul.RoundTripper().RoundTrip(with(out, first))
+	if err == nil && resp.StatusCode == http.StatusOK && len(second) > 0 {
+		s.ops = second
+		more, err := w.consul.RoundTripper().RoundTrip(with(out, second)) // deletes have no answer
+		discard(more, err)
+	}
+	return resp, err
+}
+
+func with(r *http.Request, ops []txnOp) *http.Request {
+	body, err := json.Marshal(ops)
+	if err != nil {
+		panic(err)
+	}
+	out := r.Clone(r.Context())
+	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return out
 }

@@ -28,8 +28,14 @@ type link struct {
 	sent   int
 	second time.Time
 	// cut is how the link is broken: refused, silent, one-way (what is sent
-	// arrives, no answer does), deaf (only renewals pass).
+	// arrives, no answer does), deaf (only renewals pass), eyes (only reads of its
+	// own assignments pass), no-polls (all but long polls passes).
 	cut []string
+	// stray: what this member writes as the leader arrives late.
+	stray bool
+	// lateLease counts down to a renewal that is done at once and answered late; then the session is ended
+	// and the link falls silent.
+	lateLease int
 	// storms are the weathers that rage over this member.
 	storms []weather
 }
@@ -108,6 +114,11 @@ func (l *link) fate(r *request) {
 	if l.w.calm.Load() {
 		return
 	}
+	if l.strays(r) {
+		r.fate = sentLate
+		r.delay = time.Duration(1000+(r.number*7919+l.w.plan.seed*104729)%40000) * time.Millisecond
+		return
+	}
 	if l.w.plan.plays(-1) {
 		over = append(over, l.w.plan.weather)
 	}
@@ -150,6 +161,9 @@ func (l *link) carry(r *request) (*http.Response, error) {
 		time.Sleep(r.delay + time.Duration(r.number%7)*3*time.Second)
 		discard(l.w.deliver(context.Background(), l.p, r))
 		return nil, errDead
+	}
+	if resp, err, ok := l.lastRenewal(r); ok {
+		return resp, err
 	}
 	switch l.broken(r) {
 	case "refused":
@@ -247,14 +261,51 @@ func (l *link) broken(r *request) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, how := range l.cut {
-		if how != "deaf" {
+		passes := false
+		switch how {
+		case "deaf":
+			passes = r.renewal()
+		case "eyes":
+			passes = strings.HasPrefix(r.URL.Path, "/v1/kv/"+l.w.root+"assignments/") && r.Method == http.MethodGet
+		case "no-polls":
+			passes = !r.poll()
+		default:
 			return how
 		}
-		if !r.renewal() {
+		if !passes {
 			return "silent"
 		}
 	}
 	return ""
+}
+
+// strays tells whether r is a leader's write that is to go astray.
+func (l *link) strays(r *request) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stray && r.URL.Path == "/v1/txn" && bytes.Contains(r.body, []byte(`"check-index","Key":"`+l.w.root+`leader"`)) && bytes.Contains(r.body, []byte(`"Verb":"cas"`))
+}
+
+// lastRenewal carries the renewals of a member in the episode late-lease.
+func (l *link) lastRenewal(r *request) (*http.Response, error, bool) {
+	if !strings.HasPrefix(r.URL.Path, "/v1/session/renew/") {
+		return nil, nil, false
+	}
+	l.mu.Lock()
+	n := l.lateLease
+	l.lateLease = max(0, n-1)
+	l.mu.Unlock()
+	switch n {
+	case 2:
+		return nil, errReset, true
+	case 1:
+		resp, err := l.w.deliver(context.WithoutCancel(r.Context()), l.p, r)
+		l.w.destroy(l.p)
+		l.set("silent")
+		time.Sleep(3200 * time.Millisecond)
+		return resp, err, true
+	}
+	return nil, nil, false
 }
 
 func (l *link) set(how string) {
@@ -292,8 +343,7 @@ func discard(resp *http.Response, _ error) {
 func (w *world) deliver(ctx context.Context, p *process, r *request) (*http.Response, error) {
 	out := r.Request.Clone(ctx)
 	if r.body != nil {
-		body := w.rewire(p, r)
-		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(r.body)), int64(len(r.body))
 	}
 	if r.Method == http.MethodGet {
 		resp, err := w.consul.RoundTripper().RoundTrip(out)
@@ -310,7 +360,7 @@ func (w *world) deliver(ctx context.Context, p *process, r *request) (*http.Resp
 	}
 	w.sender.Store(s)
 	defer w.sender.Store(nil)
-	return w.send(out, r, p)
+	return w.send(out, s)
 }
 
 // sender is who sent the write that Consul is looking at.

@@ -103,8 +103,8 @@ func (p plan) String() string {
 // replay is the command that plays this plan again.
 func (p plan) replay() string {
 	s := fmt.Sprintf("go test ./test/simulation -run 'TestSeeds$' -v -timeout 120s -sim.seed=%d -sim.profile=%s", p.seed, p.profile)
-	if mutation := broken(); mutation != "" {
-		s += " -tags coordd_mutations -sim.mutation=" + mutation
+	if *flagMutation != "" {
+		s += " -tags coordd_mutations -sim.mutation=" + *flagMutation
 	}
 	if p.keep != nil {
 		var keep []string
@@ -127,6 +127,7 @@ var profiles = map[string]map[string]int{
 	"hard": {
 		"storm": 4, "cut": 4, "freeze": 3, "kill": 4, "leave": 2, "join": 1, "destroy": 3, "strange": 3,
 		"election": 2, "restart": 1, "work": 3, "twin": 1, "blind": 3, "deaf": 2, "orphan": 2, "takeover": 3,
+		"stray": 3, "late-lease": 2, "usurper": 3, "unseen": 2,
 	},
 	// gentle ends no session, and so may cost nobody anything (I5).
 	"gentle": {"blip": 4, "drizzle": 4, "election": 2, "restart": 1},
@@ -195,6 +196,14 @@ func draw(profile string, seed uint64) plan {
 			e.who, e.dur, e.how = one(), seconds(8, 40), []string{"silent", "refused"}[r.IntN(2)]
 		case "orphan": // the record is deleted behind a link on which only renewals pass
 			e.who, e.dur = one(), seconds(12, 40)
+		case "stray":
+			e.who, e.how = one(), []string{"", "depose"}[r.IntN(2)]
+		case "late-lease":
+			e.who, e.dur = one(), seconds(15, 40)
+		case "usurper":
+			e.who, e.dur, e.how = one(), seconds(8, 40), []string{"silent", "eyes"}[r.IntN(2)]
+		case "unseen":
+			e.who, e.dur = one(), seconds(14, 40)
 		case "strange":
 			e.who, e.how = one(), []string{"member-delete", "member-write", "leader-delete", "leader-write", "leader-cas", "ack-delete", "ack-write", "odd-keys"}[r.IntN(8)]
 		case "election":

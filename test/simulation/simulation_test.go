@@ -117,10 +117,15 @@ func one(t *testing.T) {
 			return a
 		}}))
 	}
+	wire := wireMutant(*flagMutation)
+	if wire == nil && !breakRule(*flagMutation) {
+		t.Fatalf("-sim.mutation=%s takes -tags coordd_mutations", *flagMutation)
+	}
+	defer breakRule("")
 	t.Log(p)
 	for range *flagTimes {
 		begin := time.Now()
-		o := play(t, p, nil, log)
+		o := play(t, p, wire, log)
 		t.Logf("%v of virtual time in %v", o.virtual.Round(time.Second), time.Since(begin).Round(time.Millisecond))
 		if o.failed() {
 			t.Errorf("%v\n%s", o, keepHistory(t, o))
