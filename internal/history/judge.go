@@ -134,7 +134,7 @@ func (c *checker) overlaps(id string, w *item) {
 			if b.proc == a.proc {
 				continue
 			}
-			if !b.from.Before(a.to) && len(a.steps) == 0 {
+			if b.from.After(a.to) {
 				continue
 			}
 			if !c.overlap(id, a, b) {
@@ -176,10 +176,10 @@ func (c *checker) overlap(id string, a, b *span) bool {
 		}
 	}
 	for _, pair := range [2][2]*span{{a, b}, {b, a}} {
-		for _, at := range pair[0].steps {
-			if other := pair[1]; at > other.at && (other.stop == 0 && !c.events[at].At.After(other.to) || at < other.stop) {
-				if now := c.events[at].At; !excused(now, now) {
-					return tell(now, now)
+		for _, i := range append([]int{pair[0].at}, pair[0].steps...) {
+			if now := c.events[i].At; i > pair[1].at && pair[1].works(now, c.Skew) {
+				if !excused(now, now) {
+					return tell(now, earlier(pair[0].to, pair[1].to))
 				}
 				forgiven = true
 			}
@@ -192,6 +192,16 @@ func (c *checker) overlap(id string, a, b *span) bool {
 		c.report.Forgiven++
 	}
 	return true
+}
+
+// works tells whether the span goes on at now, by more than skew.
+func (s *span) works(now time.Time, skew time.Duration) bool {
+	for _, w := range s.moving() {
+		if !now.Before(w.from) && w.to.Sub(now) > skew {
+			return true
+		}
+	}
+	return false
 }
 
 // moving is the time in which the span's process did not stand still.
