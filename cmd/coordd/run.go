@@ -18,6 +18,7 @@ type runFlags struct {
 	serviceFlags
 	logFlags
 	id, exec, http, address, zone string
+	history                       string
 	capacity                      uint64
 	moveBudget                    int
 	ttl, renew, lockDelay         time.Duration
@@ -64,6 +65,7 @@ Consul need not be there at the start: the member waits for it and says so.`,
 	o.serviceFlags.register(f)
 	f.StringVar(&o.exec, "exec", "", "The shell `command` to run for each item that this member owns.")
 	f.StringVar(&o.http, "http", "", "The `address` to serve the page and /healthz on, such as 127.0.0.1:7070. Without it there is none.")
+	f.StringVar(&o.history, "history", "", "the `file` to append a history to, for coordd verify (default: none)")
 	f.StringVar(&o.address, "address", "", "The `address` at which others reach this member. It is published and not used. Without it: that of --http, else the host's name.")
 	f.StringVar(&o.zone, "zone", "", "The `zone` that this member is in. It is published.")
 	f.Uint64Var(&o.capacity, "capacity", 0, "The most `weight` that this member may hold. 0 means no limit.")
@@ -151,6 +153,11 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		cfg.Work, cfg.Liveness = work.work, work.liveness
 		children = append(children, work.children()...)
 	}
+	diary, err := openDiary(o.history)
+	if err != nil {
+		return err
+	}
+	cfg.Work = diary.work(cfg.Work)
 	member, err := actors.New(cfg)
 	if err != nil {
 		return err
@@ -165,6 +172,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		}
 		children = append(children, web.child(newSite(op, address, []*actors.Coordinator{member})))
 	}
+	children = append(children, diary.begin(member)...)
 	children = append(children, member.Child(coordinatorName))
 	root, err := supervisor.New("coordd", supervisor.Tree{Children: children}, supervisor.WithLogger(log))
 	if err != nil {
@@ -175,7 +183,11 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	log.Info("starting", "service", o.service, "member", o.id, "consul", address, "version", version(), "pid", os.Getpid(),
 		"ttl", s.TTL.String(), "renew", s.Renew.String(), "lease_margin", s.LeaseMargin.String(), "grace", s.Grace.String(),
 		"lock_delay", s.LockDelay.String(), "leader_soak", s.LeaderSoak.String(), "stop_timeout", o.stopTimeout.String(), "exec", o.exec, "http", web.address())
-	if err := root.Run(ctx); err != nil {
+	err = root.Run(ctx)
+	if bad := diary.end(); bad != nil {
+		log.Error("history-incomplete", "err", bad)
+	}
+	if err != nil {
 		return plain(err)
 	}
 	log.Info("stopped", "service", o.service, "member", o.id)

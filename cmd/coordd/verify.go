@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/history"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) verifyCommand() *cobra.Command {
+	var skew time.Duration
+	cmd := &cobra.Command{
+		Use:   "verify FILE...",
+		Short: "Judge histories: was every item worked on by one member at a time",
+		Long: `Reads the histories that members wrote with "coordd run --history FILE", all of one service
+together, and proves that no item was worked on by two members at once and that
+fencing tokens and epochs rose; or prints the shortest stretch that shows where
+they did not.
+
+What is not in the files cannot be judged: give those of all members. The clocks of their hosts
+differ: --skew says by how much at the most, and overlaps up to it do not count.
+
+Exit code 0 means no breach, 1 that there is one, 2 that a file cannot be read.`,
+		Example: `  coordd verify m1.history m2.history m3.history
+  coordd verify --skew 50ms /var/log/coordd/*.history`,
+		Args: atLeast(1, "the files to read"),
+	}
+	cmd.Flags().DurationVar(&skew, "skew", 0, "how far the clocks of the hosts may be apart")
+	cmd.RunE = a.does(func(_ context.Context, args []string) error { return a.verify(args, skew) })
+	return cmd
+}
+
+func (a *app) verify(names []string, skew time.Duration) error {
+	if skew < 0 {
+		return usage("--skew %v: give a time of 0s or more", skew)
+	}
+	var all [][]history.Event
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			return usage("%v", err)
+		}
+		events, err := history.Read(f)
+		f.Close()
+		if err != nil {
+			return usage("%s: %v", name, err)
+		}
+		all = append(all, events)
+	}
+	report := history.Check(history.Merge(all...), history.Options{Skew: skew})
+	if _, err := fmt.Fprintln(a.out, report); err != nil {
+		return err
+	}
+	if n := len(report.Breaches); n > 0 {
+		return fmt.Errorf("the history breaks the rules %d times: see above", n)
+	}
+	return nil
+}
+
+// diary writes down what one member does, for verify. A nil diary writes nothing.
+type diary struct {
+	file *os.File
+	rec  *history.Recorder
+	proc string
+}
+
+// openDiary opens the file for appending: histories of earlier runs stay in it.
+func openDiary(name string) (*diary, error) {
+	if name == "" {
+		return nil, nil
+	}
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, usage("--history: %v", err)
+	}
+	return &diary{file: f, rec: history.NewRecorder(f)}, nil
+}
+
+func (d *diary) note(e history.Event) {
+	e.Proc = d.proc
+	d.rec.Add(e)
+}
+
+// work notes each start of work and its real end.
+func (d *diary) work(work actors.Work) actors.Work {
+	if d == nil {
+		return work
+	}
+	return func(ctx context.Context, item actors.Item) error {
+		d.note(history.Event{Verb: history.Start, Item: item.ID, Token: item.Token})
+		defer d.note(history.Event{Verb: history.Stop, Item: item.ID, Token: item.Token})
+		return work(ctx, item)
+	}
+}
+
+// begin notes that the process runs, and returns the child that follows its leadership and its lease.
+func (d *diary) begin(c *actors.Coordinator) []supervisor.Child {
+	if d == nil {
+		return nil
+	}
+	d.proc = c.ID() + "#" + c.Settings().Process.Instance
+	d.note(history.Event{Verb: history.Boot})
+	return []supervisor.Child{{Name: "history", Run: func(ctx context.Context) error { return d.follow(ctx, c) }}}
+}
+
+func (d *diary) follow(ctx context.Context, c *actors.Coordinator) error {
+	leadership, session := c.Leadership().Subscribe(), c.Session().Subscribe()
+	var epoch uint64
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-leadership.Changed():
+			l := leadership.Take()
+			switch {
+			case l.Role == messages.Leading && l.Epoch != epoch:
+				d.note(history.Event{Verb: history.Lead, Epoch: l.Epoch})
+				epoch = l.Epoch
+			case l.Role != messages.Leading && epoch != 0:
+				d.note(history.Event{Verb: history.Unlead, Epoch: epoch})
+				epoch = 0
+			}
+		case <-session.Changed(): // with each renewal: work that is not seen to end counts up to the last of these
+			session.Take()
+			d.note(history.Event{Verb: history.Alive})
+		}
+	}
+}
+
+// end notes that all is over, and returns what kept the history from being written.
+func (d *diary) end() error {
+	if d == nil {
+		return nil
+	}
+	d.note(history.Event{Verb: history.End})
+	if err := errors.Join(d.rec.Err(), d.file.Close()); err != nil {
+		return fmt.Errorf("--history: %w: what came after is not in it", err)
+	}
+	return nil
+}
