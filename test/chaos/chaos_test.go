@@ -1,0 +1,92 @@
+//go:build linux
+
+package chaos_test
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/test/realconsul"
+)
+
+// stormLength is how long the faults of one storm go on.
+const stormLength = 32 * time.Second
+
+func TestFiveMembersOnThreeServersSurviveStormsOfFaults(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano()) % 1_000_000
+	if text := os.Getenv("COORDD_CHAOS_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("COORDD_CHAOS_SEED is %q: give a number", text)
+		}
+	}
+	length := time.Duration(0)
+	if text := os.Getenv("COORDD_CHAOS_MINUTES"); text != "" {
+		minutes, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			t.Fatalf("COORDD_CHAOS_MINUTES is %q: give a number", text)
+		}
+		length = time.Duration(minutes * float64(time.Minute))
+	}
+	t.Logf("COORDD_CHAOS_SEED=%d draws the same faults again", seed)
+	for i, c := range []struct {
+		name    string
+		options realconsul.Options
+		first   []string
+	}{
+		{"plain", realconsul.Options{}, []string{"SIGSTOP of coordd beyond the TTL"}},
+		{"secured", realconsul.Options{ACL: true, TLS: true}, []string{"kill -9 and start again", "tokens revoked"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			end := time.Now().Add(length)
+			var first []kind
+			for _, name := range c.first {
+				first = append(first, named(name))
+			}
+			x := newWeather(seed, uint64(i), c.options.ACL, first...)
+			w := newWorld(t, c.name, c.options)
+			w.settle("the start")
+			for n := 1; n == 1 || time.Now().Before(end); n++ {
+				w.rage(x.next(stormLength))
+				w.settle("storm " + strconv.Itoa(n))
+			}
+			w.stop()
+		})
+	}
+}
+
+// rage lets a storm go through and returns when everything it broke is mended.
+func (w *world) rage(s storm) {
+	w.t.Helper()
+	// A storm that is behind its plan, on a slow machine or for another fault's sake, leaves out the rest.
+	ctx, cancel := context.WithTimeout(context.Background(), stormLength+10*time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	for lane := range s {
+		all.Go(func() {
+			for _, f := range s[lane] {
+				if w.await(ctx, f.pause); ctx.Err() != nil {
+					w.tell("left out: %v", f)
+					continue
+				}
+				w.tell("%v", f)
+				w.t.Logf("%s: %v", w.name, f)
+				f.kind.do(w, ctx, f)
+				w.tell("over: %s", f.kind.name)
+			}
+		})
+	}
+	all.Wait()
+	ready, cancelReady := context.WithTimeout(context.Background(), patience)
+	defer cancelReady()
+	if err := w.consul.WaitReady(ready); err != nil {
+		w.t.Fatal(err)
+	}
+	w.tell("the storm is over")
+}

@@ -1,0 +1,235 @@
+//go:build linux
+
+package chaos_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/internal/history"
+)
+
+// work is what a user gives to --exec: one shell for each item. It takes the item's lock, which the kernel gives up at its
+// end and not before, says whether it got it (0, or 99 when another still has it), and waits for SIGTERM.
+const work = `
+exec 9>>"$CHAOS_DIR/lock-$COORDD_ITEM"
+trap 'trap "" TERM; echo "stop $COORDD_ITEM $COORDD_TOKEN $$ $CHAOS_PROC" >>"$CHAOS_DIR/journal"; exit' TERM
+flock -n -E 99 9; got=$?
+echo "start $COORDD_ITEM $COORDD_TOKEN $$ $CHAOS_PROC $got" >>"$CHAOS_DIR/journal"
+test $got = 0 || flock 9
+while :; do read -r never; done <>"$CHAOS_DIR/hold"
+`
+
+// locked is what a child says that did not get the lock.
+const locked = 99
+
+// ledger turns what the children say into a history, and knows which of them run.
+type ledger struct {
+	alive func(pid int) bool
+
+	mu      sync.Mutex
+	history *history.Recorder
+	running map[string][]child // by item; more than one only when something is wrong, or stood still
+	frozen  map[string]bool    // processes that stand still, and their work with them
+	unheard map[int]bool       // children that were told to stop before they said that they had started
+	faults  []string
+}
+
+type child struct {
+	pid   int
+	proc  string
+	token uint64
+}
+
+func newLedger() *ledger {
+	return &ledger{alive: exists, history: history.NewMemory(), running: map[string][]child{}, frozen: map[string]bool{}, unheard: map[int]bool{}}
+}
+
+func (l *ledger) fault(format string, args ...any) {
+	l.faults = append(l.faults, fmt.Sprintf(format, args...))
+}
+
+// line takes in what a child wrote: "start ITEM TOKEN PID PROC LOCK" or "stop ITEM TOKEN PID PROC".
+func (l *ledger) line(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := strings.Fields(text)
+	if len(f) < 5 || (f[0] != "start" || len(f) != 6) && (f[0] != "stop" || len(f) != 5) {
+		l.fault("a line that no work writes: %q", text)
+		return
+	}
+	token, err := strconv.ParseUint(f[2], 10, 64)
+	pid, bad := strconv.Atoi(f[3])
+	if err != nil || bad != nil || token == 0 {
+		l.fault("a line that no work writes: %q", text)
+		return
+	}
+	item, c := f[1], child{pid, f[4], token}
+	if f[0] == "stop" {
+		if !slices.Contains(l.running[item], c) {
+			l.unheard[pid] = true
+			return
+		}
+		l.stop(item, c)
+		return
+	}
+	if l.unheard[pid] {
+		l.fault("%s: process %d of %s starts after its stop", item, pid, c.proc)
+	}
+	for _, old := range slices.Clone(l.running[item]) {
+		switch {
+		case f[5] != strconv.Itoa(locked) && !l.alive(old.pid):
+			l.stop(item, old) // killed: it could not say so, but its lock was free
+		case !l.frozen[old.proc]:
+			l.fault("%s: process %d of %s (token %d) begins while process %d of %s (token %d) is at work", item, pid, c.proc, token, old.pid, old.proc, old.token)
+		}
+	}
+	if f[5] == strconv.Itoa(locked) && len(l.running[item]) == 0 {
+		l.fault("%s: process %d of %s finds it locked, and nobody is known to work on it", item, pid, c.proc)
+	}
+	l.running[item] = append(l.running[item], c)
+	l.history.Add(history.Event{Verb: history.Start, Proc: c.proc, Item: item, Token: token})
+}
+
+func (l *ledger) stop(item string, c child) {
+	l.running[item] = slices.DeleteFunc(l.running[item], func(o child) bool { return o == c })
+	if len(l.running[item]) == 0 {
+		delete(l.running, item)
+	}
+	l.history.Add(history.Event{Verb: history.Stop, Proc: c.proc, Item: item, Token: c.token})
+}
+
+// add records what happened to a process; an end takes its children with it.
+func (l *ledger) add(v history.Verb, proc string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch v {
+	case history.Freeze:
+		l.frozen[proc] = true
+	case history.Thaw:
+		delete(l.frozen, proc)
+	case history.End:
+		for item, all := range maps.Clone(l.running) {
+			for _, c := range slices.Clone(all) {
+				if c.proc == proc {
+					l.stop(item, c)
+				}
+			}
+		}
+	}
+	l.history.Add(history.Event{Verb: v, Proc: proc})
+}
+
+// children lists those of one process that are at work.
+func (l *ledger) children(proc string) (pids []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, all := range l.running {
+		for _, c := range all {
+			if c.proc == proc && l.alive(c.pid) {
+				pids = append(pids, c.pid)
+			}
+		}
+	}
+	return pids
+}
+
+// unlike says what is missing to each item of the workload having one living child, and to each member having its share.
+func (l *ledger) unlike(items map[string]bool, procs []string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	loads := map[string]int{}
+	for _, p := range procs {
+		loads[p] = 0
+	}
+	free := 0
+	for item := range items {
+		if len(l.running[item]) == 0 {
+			free++
+		}
+	}
+	if free > 0 {
+		return fmt.Sprintf("%d of %d items have no child", free, len(items))
+	}
+	for item, all := range l.running {
+		if !items[item] {
+			return fmt.Sprintf("%s runs and is not in the workload", item)
+		}
+		if len(all) != 1 {
+			return fmt.Sprintf("%s has the children %v", item, all)
+		}
+		if _, ok := loads[all[0].proc]; !ok || !l.alive(all[0].pid) {
+			return fmt.Sprintf("%s has a child that is dead, or of a dead member: %v", item, all)
+		}
+		loads[all[0].proc]++
+	}
+	if counts := slices.Collect(maps.Values(loads)); slices.Max(counts)-slices.Min(counts) > 1 {
+		return fmt.Sprintf("the loads are uneven: %v", loads)
+	}
+	return ""
+}
+
+// judge has the history checked as far as it goes; calm is when the last faults were over, zero if some are not.
+func (l *ledger) judge(calm time.Time, spread int) history.Report {
+	events := l.history.Events()
+	now := time.Now()
+	if !calm.IsZero() {
+		mark := history.Event{At: calm, Verb: history.Calm, For: now.Sub(calm), Spread: spread}
+		// The checker judges at the first event after the bound, and there is none to come that says anything new.
+		events = history.Merge(append(events, mark, history.Event{At: now.Add(time.Microsecond), Verb: history.Close}))
+	}
+	return history.Check(events, history.Options{})
+}
+
+func TestTheLedgerSeesTwoAtOnceAndTellsTheKilledFromTheLiving(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, lines string
+		dead        int
+		fault       string // of the ledger
+		breach      string // of the history
+	}{
+		{name: "handed over", lines: "start a 5 100 m1#1 0|stop a 5 100 m1#1|start a 6 101 m2#1 0"},
+		{name: "killed, so it said nothing", lines: "start a 5 100 m1#1 0|start a 6 101 m2#1 0|stop a 6 101 m2#1", dead: 100},
+		{name: "told to stop before it had started", lines: "stop a 5 100 m1#1|start a 6 101 m2#1 0"},
+		{name: "locked", lines: "start a 5 100 m1#1 0|start a 6 101 m2#1 99|stop a 5 100 m1#1|stop a 6 101 m2#1", dead: 100, fault: "is at work", breach: "I1"},
+		{name: "no lock, and alive", lines: "start a 5 100 m1#1 0|start a 6 101 m2#1 0|stop a 5 100 m1#1|stop a 6 101 m2#1", fault: "is at work", breach: "I1"},
+		{name: "locked by nobody known", lines: "start a 5 100 m1#1 99", fault: "nobody is known"},
+		{name: "the owner stands still", lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|stop a 5 100 m1#1|stop a 6 101 m2#1"},
+		{name: "it stood still and has the higher token", lines: "start a 7 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|stop a 7 100 m1#1|stop a 6 101 m2#1", breach: "I2"},
+		{name: "the token falls", lines: "start a 6 100 m1#1 0|stop a 6 100 m1#1|start a 5 101 m2#1 0", breach: "I2"},
+		{name: "nonsense", lines: "begin a 5 100 m1#1", fault: "no work writes"},
+		{name: "half a line", lines: "start a 5 100", fault: "no work writes"},
+		{name: "no token", lines: "start a 0 100 m1#1 0", fault: "no work writes"},
+	} {
+		l := newLedger()
+		l.alive = func(pid int) bool { return pid != c.dead }
+		l.add(history.Boot, "m1#1")
+		l.add(history.Boot, "m2#1")
+		for line := range strings.SplitSeq(c.lines, "|") {
+			time.Sleep(time.Millisecond) // stamps that differ: overlaps have a length
+			if verb, proc, _ := strings.Cut(line, " "); verb == "freeze" || verb == "thaw" {
+				l.add(history.Verb(verb), proc)
+				continue
+			}
+			l.line(line)
+		}
+		if got := strings.Join(l.faults, "; "); c.fault == "" && got != "" || !strings.Contains(got, c.fault) {
+			t.Errorf("%s: the ledger says %q, not %q", c.name, got, c.fault)
+		}
+		report := l.judge(time.Time{}, 0)
+		got := ""
+		if len(report.Breaches) > 0 {
+			got = report.Breaches[0].Rule
+		}
+		if got != c.breach {
+			t.Errorf("%s: the history breaks %q, not %q:\n%s", c.name, got, c.breach, report)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+//go:build linux
+
+package chaos_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fault is one drawn fault.
+type fault struct {
+	kind    kind
+	pause   time.Duration // since the one before in its lane
+	lasts   time.Duration
+	victims []int
+}
+
+func (f fault) String() string {
+	who := "member"
+	if f.kind.of != members {
+		who = "server"
+	}
+	var ids []string
+	for _, v := range f.victims {
+		ids = append(ids, fmt.Sprint(v+1))
+	}
+	return fmt.Sprintf("%s (%s %s, %v)", f.kind.name, who, strings.Join(ids, " "), f.lasts.Round(time.Millisecond))
+}
+
+// storm is what happens in each lane, in order.
+type storm [lanes][]fault
+
+// deck deals the kinds of one lane: each once before any comes again.
+type deck struct{ all, left []kind }
+
+func (d *deck) deal(r *rand.Rand) kind {
+	if len(d.left) == 0 {
+		d.left = slices.Clone(d.all)
+		r.Shuffle(len(d.left), func(i, j int) { d.left[i], d.left[j] = d.left[j], d.left[i] })
+	}
+	k := d.left[0]
+	d.left = d.left[1:]
+	return k
+}
+
+// weather draws one storm after the other.
+type weather struct {
+	rand  *rand.Rand
+	decks [lanes]deck
+}
+
+// newWeather deals the kinds of first before all others.
+func newWeather(seed, stream uint64, acl bool, first ...kind) *weather {
+	x := &weather{rand: rand.New(rand.NewPCG(seed, stream))}
+	for _, k := range kinds {
+		if !k.acl || acl {
+			x.decks[k.lane].all = append(x.decks[k.lane].all, k)
+		}
+	}
+	for _, k := range first {
+		d := &x.decks[k.lane]
+		rest := slices.DeleteFunc(slices.Clone(d.all), func(o kind) bool { return o.name == k.name })
+		x.rand.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
+		d.left = append([]kind{k}, rest...)
+	}
+	return x
+}
+
+// next draws a storm whose faults are over after length: the last one of each lane is cut short for that, or left
+// out when it would then not be what it is named.
+func (x *weather) next(length time.Duration) storm {
+	var s storm
+	for lane := range s {
+		at := time.Duration(0)
+		for {
+			f := fault{kind: x.decks[lane].deal(x.rand), pause: x.between(second/4, 2*second)}
+			at += f.pause
+			f.lasts = x.between(f.kind.least, f.kind.most)
+			f.victims = x.rand.Perm(f.kind.of)[:x.victims(f.kind)]
+			if at+f.kind.least > length {
+				// Dealt again first of all: nothing is left out for good.
+				x.decks[lane].left = append([]kind{f.kind}, x.decks[lane].left...)
+				break
+			}
+			f.lasts = min(f.lasts, length-at)
+			at += f.lasts
+			s[lane] = append(s[lane], f)
+		}
+	}
+	return s
+}
+
+func (x *weather) victims(k kind) int {
+	if k.least == k.most && k.atMost == k.of { // rolling: all of them
+		return k.of
+	}
+	return 1 + x.rand.IntN(k.atMost)
+}
+
+func (x *weather) between(least, most time.Duration) time.Duration {
+	if most <= least {
+		return least
+	}
+	return least + time.Duration(x.rand.Int64N(int64(most-least)))
+}
+
+func TestASeedDrawsTheSameStormsAndEveryKindComesUp(t *testing.T) {
+	t.Parallel()
+	draw := func(seed uint64) (storms []string) {
+		x := newWeather(seed, 1, true, named("tokens revoked"))
+		for range 12 {
+			s := x.next(stormLength)
+			for lane := range s {
+				at := time.Duration(0)
+				for _, f := range s[lane] {
+					at += f.pause + f.lasts
+					if f.kind.lane != lane || len(f.victims) < 1 || len(f.victims) > f.kind.atMost || f.lasts < f.kind.least || f.lasts > f.kind.most {
+						t.Errorf("seed %d: lane %d has %v", seed, lane, f)
+					}
+					storms = append(storms, f.String())
+				}
+				if at > stormLength {
+					t.Errorf("seed %d: a storm of %v", seed, at)
+				}
+			}
+		}
+		return storms
+	}
+	for seed := range uint64(50) {
+		one := draw(seed)
+		if !reflect.DeepEqual(one, draw(seed)) {
+			t.Fatalf("seed %d draws one thing and then another", seed)
+		}
+		for _, k := range kinds {
+			if !slices.ContainsFunc(one, func(f string) bool { return strings.HasPrefix(f, k.name) }) {
+				t.Errorf("seed %d: no %q in 12 storms", seed, k.name)
+			}
+		}
+		if first := newWeather(seed, 1, true, named("tokens revoked")).next(stormLength)[cluster]; first[0].kind.name != "tokens revoked" {
+			t.Errorf("seed %d does not begin with what it is told to: %v", seed, first[0])
+		}
+		if slices.ContainsFunc(newWeather(seed, 1, false).decks[cluster].all, func(k kind) bool { return k.acl }) {
+			t.Fatal("tokens are revoked where there are none")
+		}
+	}
+}

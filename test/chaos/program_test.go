@@ -1,0 +1,173 @@
+//go:build linux
+
+package chaos_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+)
+
+// program is one run of a member's process. It dies with the test process, however that ends, and its children with it.
+type program struct {
+	proc   string // member#run, as in a history
+	mark   string // what everything that it starts has in its environment
+	log    string // a file
+	pid    int
+	exited chan struct{}
+	code   int // valid once exited is closed; -1: by a signal
+	// wanted says that the test has asked for the end: any other is a failure.
+	wanted atomic.Bool
+}
+
+// run starts the binary. What is set for the test, or for its machine, is not for the program under test.
+func run(proc, dir string, env []string, args ...string) (*program, error) {
+	p := &program{proc: proc, mark: "CHAOS_MARK=" + dir + "/" + proc, exited: make(chan struct{})}
+	f, err := os.CreateTemp(scratch, "log-")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	p.log = f.Name()
+	cmd := exec.Command(binary, args...)
+	cmd.Stdout, cmd.Stderr = f, f
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		return strings.HasPrefix(kv, "COORDD_") || strings.HasPrefix(kv, "CONSUL_") || strings.HasPrefix(kv, "GO") || strings.HasPrefix(kv, "CHAOS_")
+	}), append(env, "CHAOS_DIR="+dir, "CHAOS_PROC="+proc, p.mark)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go func() {
+		defer close(p.exited)
+		// "The parent has died" is about the thread that called fork: keep it until the child is gone.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+			p.code = cmd.ProcessState.ExitCode()
+		}
+	}()
+	if err := <-started; err != nil {
+		<-p.exited
+		return nil, err
+	}
+	p.pid = cmd.Process.Pid
+	return p, nil
+}
+
+func (p *program) running() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// end sends a signal that is to end the process.
+func (p *program) end(s syscall.Signal) {
+	p.wanted.Store(true)
+	if p.running() {
+		_ = syscall.Kill(p.pid, s)
+	}
+}
+
+// family lists the process, its guard and all the work: whoever has the mark of this run in the environment.
+func (p *program) family() []int {
+	dir, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	mark := []byte("\x00" + p.mark + "\x00")
+	var pids []int
+	for _, e := range dir {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
+		if err == nil && len(env) > 0 && bytes.Contains(append([]byte{0}, env...), mark) { // neither gone nor a zombie
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// exists tells whether a child of the work still runs. A zombie does not.
+func exists(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	after := stat[bytes.LastIndexByte(stat, ')')+1:]
+	return !bytes.HasPrefix(bytes.TrimSpace(after), []byte("Z"))
+}
+
+func (p *program) tail(n int) string {
+	end := "still running"
+	if !p.running() {
+		end = fmt.Sprintf("exit code %d", p.code)
+	}
+	b, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimRight(string(b), "\n"), "\n")
+	if len(lines) > n {
+		lines = append([]string{"..."}, lines[len(lines)-n:]...)
+	}
+	return p.proc + ", " + end + ":\n" + strings.Join(lines, "\n")
+}
+
+// suspended are processes that stand still. Their thaw is in the hands of a process of its own, which does it
+// also when the test process dies: a frozen guard would otherwise stay for ever.
+type suspended struct {
+	keeper *exec.Cmd
+	thaw   func() error
+}
+
+// suspend stops a whole family, as a host that is suspended does. It returns when everything in it stands still.
+func (p *program) suspend() (*suspended, error) {
+	var all []int
+	for range 20 { // until nobody is new: one that was about to be stopped may have had a child
+		found := false
+		for _, pid := range p.family() {
+			if !slices.Contains(all, pid) {
+				_ = syscall.Kill(pid, syscall.SIGSTOP)
+				all, found = append(all, pid), true
+			}
+		}
+		if !found {
+			break
+		}
+	}
+	args := "read -r never; kill -CONT"
+	for _, pid := range all {
+		args += " " + strconv.Itoa(pid)
+	}
+	s := &suspended{keeper: exec.Command("sh", "-c", args+" 2>/dev/null; true")}
+	s.keeper.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	in, err := s.keeper.StdinPipe()
+	if err == nil {
+		err = s.keeper.Start()
+	}
+	if err != nil {
+		for _, pid := range all {
+			_ = syscall.Kill(pid, syscall.SIGCONT)
+		}
+		return nil, err
+	}
+	s.thaw = func() error {
+		in.Close()
+		return s.keeper.Wait()
+	}
+	return s, nil
+}
