@@ -77,7 +77,9 @@ func (a *workers) turn(ctx context.Context, group *supervisor.Group) (time.Time,
 	if s.now.Before(a.again) {
 		d.next = earliest(d.next, a.again)
 	} else {
-		more, err := a.consult(ctx, group, s, d)
+		call, cancel := a.withinLease(ctx, s)
+		more, err := a.consult(call, group, s, d)
+		cancel()
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -90,6 +92,15 @@ func (a *workers) turn(ctx context.Context, group *supervisor.Group) (time.Time,
 		d.next = earliest(d.next, time.Now().Add(min(max(left, 50*time.Millisecond), time.Second)))
 	}
 	return d.next, nil
+}
+
+// withinLease bounds calls by the moment in which work must be told to stop: a Consul
+// that does not answer must not keep this actor from doing so.
+func (a *workers) withinLease(ctx context.Context, s scope) (context.Context, context.CancelFunc) {
+	if !s.lease || a.bench.active() == 0 {
+		return ctx, func() {} // what is still active has been told
+	}
+	return context.WithTimeout(ctx, s.session.Lease.Left(time.Now())-a.LeaseMargin)
 }
 
 // batch is how many items are started or released between two looks at the
