@@ -33,10 +33,11 @@ const (
 type clerk struct {
 	keys   store.Keys
 	values map[store.Assignment][]byte
+	locked map[string][]store.Op // by the session that a member's record must be locked by
 }
 
 func newClerk(keys store.Keys) *clerk {
-	return &clerk{keys: keys, values: map[store.Assignment][]byte{}}
+	return &clerk{keys: keys, values: map[store.Assignment][]byte{}, locked: map[string][]store.Op{}}
 }
 
 func (c *clerk) value(state, session, reason string) []byte {
@@ -49,12 +50,23 @@ func (c *clerk) value(state, session, reason string) []byte {
 	return v
 }
 
+// receiver is the condition that a member's record is locked by session. Units
+// that share it are given the very same slice.
+func (c *clerk) receiver(member, session string) []store.Op {
+	ops, ok := c.locked[session]
+	if !ok || ops[0].Key() != c.keys.Member(member) {
+		ops = []store.Op{store.CheckSession(c.keys.Member(member), session)}
+		c.locked[session] = ops
+	}
+	return ops
+}
+
 // grant gives a free item to a member: its record must be locked by the session
 // that the value names, and the key must not exist.
 func (c *clerk) grant(item, to, session, reason string) store.Unit {
 	return store.Unit{
 		Lane:   to,
-		Shared: []store.Op{store.CheckSession(c.keys.Member(to), session)},
+		Shared: c.receiver(to, session),
 		Ops:    []store.Op{store.Create(c.keys.Assignment(to, item), c.value(store.StateOwn, session, reason))},
 		Tag:    order{kind: orderGrant, item: item, to: to, reason: reason, session: session},
 	}

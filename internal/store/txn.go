@@ -329,9 +329,11 @@ func needOf(ops []Op) string {
 // txnReply is the body of 200 and of 409. Consul always sends both fields; a
 // body without them is someone else's.
 type txnReply struct {
-	Results json.RawMessage
+	Results *[]txnResult // nil: the body has none
 	Errors  []api.TxnError
 }
+
+type txnResult struct{ KV *api.KVPair }
 
 // exchange sends a transaction. Writes go by the raw endpoint, because the
 // client's own call reports a failure without its status, and drops whether the
@@ -370,7 +372,13 @@ func (s *Store) exchange(ctx context.Context, c call, ops []Op, body []byte) (tx
 	if ok && got.Results == nil {
 		return reply, unreachable(c.String(), "the answer is not a transaction's, or access rules left out all of it: see that the token has %s", c.need)
 	}
-	reply.Results = encode(got.Results)
+	results := make([]txnResult, len(got.Results))
+	for i, r := range got.Results {
+		if r != nil {
+			results[i].KV = r.KV
+		}
+	}
+	reply.Results = &results
 	return reply, nil
 }
 
@@ -379,11 +387,11 @@ func (r txnReply) result(c call, ops []Op) (Result, error) {
 	if len(r.Errors) > 0 {
 		return Result{}, r.refusal(c, ops)
 	}
-	var res Result
-	var left []struct{ KV *api.KVPair }
-	if err := json.Unmarshal(r.Results, &left); err != nil {
+	if r.Results == nil {
 		return Result{}, unreachable(c.String(), "the answer is not a transaction's")
 	}
+	left := *r.Results
+	res := Result{Entries: make([]Entry, 0, len(left))}
 	for _, op := range ops {
 		if !op.answers() {
 			continue
