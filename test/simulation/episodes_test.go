@@ -286,7 +286,7 @@ func (w *world) acts(e episode) []action {
 			}
 		}
 		acts := both(func(p *process) { w.destroy(p); p.link.set(e.how) }, func(p *process) { p.link.unset(e.how) })
-		acts = append(acts, action{e.at + 200*time.Millisecond, begin}, action{e.at + 2500*time.Millisecond, func() { w.addWork(1 + e.n%4) }},
+		acts = append(acts, action{e.at + 200*time.Millisecond, begin}, action{e.at + 2500*time.Millisecond, func() { w.addWork(2 * len(w.plan.ids)) }},
 			action{e.at + time.Duration(2000+e.n%4000)*time.Millisecond, func() {
 				if e.n%3 == 0 { // and a third right after it
 					end()
@@ -322,6 +322,42 @@ func (w *world) acts(e episode) []action {
 				}
 				if back != nil {
 					back.link.unset("no-polls")
+				}
+			}},
+		}
+	case "boomerang": // an item goes and comes back while its first release is still under way
+		item := ""
+		return []action{
+			{e.at, func() {
+				p := w.proc(w.plan.ids[e.who[0]])
+				if p == nil || e.who[0] == e.who[1] {
+					return
+				}
+				for id := range p.member.Holdings().Get().Items.IDs() {
+					if item = id; w.work[item] {
+						break
+					}
+				}
+				if item != "" {
+					p.link.mu.Lock()
+					p.link.strayRelease = time.Now().Add(20*time.Second + 50*time.Millisecond)
+					p.link.mu.Unlock()
+					w.pin(item, w.plan.ids[e.who[1]])
+				}
+			}},
+			{e.at + 7*time.Second, func() {
+				if item != "" {
+					w.pin(item, w.plan.ids[e.who[0]])
+				}
+			}},
+			{e.at + 20*time.Second, func() {
+				if item != "" {
+					w.pin(item, w.plan.ids[e.who[1]])
+				}
+			}},
+			{e.at + e.dur, func() {
+				if item != "" {
+					w.unpin(item)
 				}
 			}},
 		}
@@ -411,6 +447,17 @@ func (w *world) strange(e episode) {
 			w.stranger(op(api.KVSet, key))
 		}
 	}
+}
+
+// pin orders that an item is to be run by a member, as an operator; unpin takes it back.
+func (w *world) pin(item, member string) {
+	w.retry(func(ctx context.Context) error {
+		return w.user.Put(ctx, w.user.Keys().ControlKey("pins/"+item), []byte(member), 0)
+	})
+}
+
+func (w *world) unpin(item string) {
+	w.retry(func(ctx context.Context) error { return w.user.Delete(ctx, w.user.Keys().ControlKey("pins/"+item)) })
 }
 
 func (w *world) snapshot() {

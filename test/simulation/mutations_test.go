@@ -11,37 +11,40 @@ import (
 type mutation struct {
 	name    string
 	profile string // hard, unless said
-	// rule that is expected to break first, for the record; any will do
 	covered string // by which other rules, when nothing breaks; empty: it must be caught
 }
 
 var mutations = []mutation{
 	{name: "no-guard"},
-	{name: "no-new-epoch"},
+	{name: "no-new-epoch", profile: "stray"},
 	{name: "lease-from-reply"},
 	{name: "no-lease"},
-	{name: "not-addressed"},
+	{name: "not-addressed", profile: "usurped"},
 	{name: "inherited-started-early"},
 	{name: "inherited-released-early"},
-	{name: "clear-not-chained"},
+	{name: "clear-not-chained", profile: "usurped"},
 	{name: "token-of-key-alone"},
 	{name: "prefix-without-slash"},
 	{name: "release-before-stop"},
-	{name: "release-without-conditions"},
+	{name: "release-without-conditions", profile: "returning"},
 	{name: "releases-forgotten"},
 	{name: "no-grace"},
 	{name: "gone-by-record-alone"},
 	{name: "reap-in-two-steps"},
-	{name: "reap-without-ack-check"},
-	{name: "reap-without-record-check"},
 	{name: "reap-without-either-check"},
-	{name: "no-create-only"},
 	{name: "no-receiver-check"},
-	{name: "revoke-without-index"},
 	{name: "partial-read"},
-	{name: "uninformed"},
 	{name: "stale-view"},
+
+	{name: "reap-without-ack-check", covered: "the check that there is no record; a member that was back and is gone again has begun its grace anew with the session's end"},
+	{name: "reap-without-record-check", covered: "the check of its ack, which registering raises in the same transaction"},
+	{name: "no-create-only", covered: "the guard and the epoch: only a leader that has read all since its last doubt writes keys, and it knows each of them"},
+	{name: "revoke-without-index", covered: "the same, and the ack: a key that a late revoke brings back is read again and held for the member's"},
+	{name: "uninformed", covered: "the conditions of every write, confirming that a member is gone, and the brake: what is planned on old states is refused"},
 }
+
+// coveredSeeds are played for a breakage that others cover: whoever catches one has found out more than is known here.
+const coveredSeeds = 15
 
 // TestMutations breaks the protocol's rules one by one and wants each breakage noticed.
 func TestMutations(t *testing.T) {
@@ -58,9 +61,12 @@ func TestMutations(t *testing.T) {
 		if wire == nil {
 			breakRule(m.name)
 		}
-		caught := 0
+		caught, tries := 0, *flagSeeds
+		if m.covered != "" {
+			tries = min(tries, coveredSeeds)
+		}
 		var found outcome
-		for seed := range *flagSeeds {
+		for seed := range tries {
 			found = play(t, draw(profile, *flagFrom+uint64(seed)), wire, nil)
 			if found.failed() {
 				caught = seed + 1
@@ -72,9 +78,9 @@ func TestMutations(t *testing.T) {
 		case caught > 0:
 			t.Logf("%-28s caught by %v, seed %d of them, %v", m.name, found.rules(), caught, time.Since(begin).Round(10*time.Millisecond))
 		default:
-			t.Logf("%-28s NOT caught by %d seeds, %v", m.name, *flagSeeds, time.Since(begin).Round(10*time.Millisecond))
+			t.Logf("%-28s not caught by %d seeds, %v: %s", m.name, tries, time.Since(begin).Round(10*time.Millisecond), m.covered)
 			if m.covered == "" {
-				t.Errorf("%s: %d seeds have not noticed", m.name, *flagSeeds)
+				t.Errorf("%s: %d seeds have not noticed", m.name, tries)
 			}
 		}
 	}

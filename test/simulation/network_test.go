@@ -33,6 +33,8 @@ type link struct {
 	cut []string
 	// stray: what this member writes as the leader arrives late.
 	stray bool
+	// strayRelease: the next release arrives then; zero: as it should.
+	strayRelease time.Time
 	// lateLease counts down to a renewal that is done at once and answered late; then the session is ended
 	// and the link falls silent.
 	lateLease int
@@ -40,8 +42,9 @@ type link struct {
 	storms []weather
 }
 
-// maxRequests in a second of virtual time are more than any member has reason for.
-const maxRequests = 200
+// limit is more requests than a member has reason for in a second of virtual time: a
+// leader may have to ask after each of the others.
+func (l *link) limit() int { return 200 + 10*len(l.w.plan.ids) }
 
 var (
 	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
@@ -102,11 +105,11 @@ func (l *link) fate(r *request) {
 	if second := time.Now().Truncate(time.Second); second != l.second {
 		l.second, l.sent = second, 0
 	}
-	if l.sent++; l.sent == maxRequests {
+	if l.sent++; l.sent == l.limit() {
 		l.w.fail("HOT: %s sent %d requests within a second, the last one %s %s", l.p.name(), l.sent, r.Method, r.URL.Path)
 	}
 	over := append([]weather(nil), l.storms...)
-	hot := l.n > 20*maxRequests && l.sent > maxRequests/2
+	hot := l.n > 20*uint64(l.limit()) && l.sent > l.limit()/2
 	l.mu.Unlock()
 	if hot { // so that a member that never rests cannot keep the run from ending
 		r.rest = time.Second
@@ -114,9 +117,8 @@ func (l *link) fate(r *request) {
 	if l.w.calm.Load() {
 		return
 	}
-	if l.strays(r) {
-		r.fate = sentLate
-		r.delay = time.Duration(1000+(r.number*7919+l.w.plan.seed*104729)%40000) * time.Millisecond
+	if d := l.strays(r); d > 0 {
+		r.fate, r.delay = sentLate, d
 		return
 	}
 	if l.w.plan.plays(-1) {
@@ -279,11 +281,24 @@ func (l *link) broken(r *request) string {
 	return ""
 }
 
-// strays tells whether r is a leader's write that is to go astray.
-func (l *link) strays(r *request) bool {
+// strays tells how much later r arrives, being a leader's write or a release that goes astray; 0: it does not.
+func (l *link) strays(r *request) time.Duration {
+	if r.URL.Path != "/v1/txn" {
+		return 0
+	}
+	has := func(text string) bool { return bytes.Contains(r.body, []byte(text)) }
+	guarded := has(`"check-index","Key":"` + l.w.root + `leader"`)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.stray && r.URL.Path == "/v1/txn" && bytes.Contains(r.body, []byte(`"check-index","Key":"`+l.w.root+`leader"`)) && bytes.Contains(r.body, []byte(`"Verb":"cas"`))
+	switch {
+	case !l.strayRelease.IsZero() && !guarded && has(`"delete-cas","Key":"`+l.w.root+`assignments/`):
+		d := time.Until(l.strayRelease)
+		l.strayRelease = time.Time{}
+		return d
+	case l.stray && guarded && has(`"Verb":"cas"`):
+		return time.Duration(1000+(r.number*7919+l.w.plan.seed*104729)%30000) * time.Millisecond
+	}
+	return 0
 }
 
 // lastRenewal carries the renewals of a member in the episode late-lease.
