@@ -162,6 +162,9 @@ func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (a
 	}
 	var checks []*localCheck
 	for i, def := range defs {
+		if def == nil {
+			return nil, badRequest("Checks holds null: leave it out, or say what to check")
+		}
 		ct, err := parseCheckType(def)
 		if err != nil {
 			return nil, err

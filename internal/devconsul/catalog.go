@@ -108,6 +108,9 @@ func (s *Server) catalogRegister(_ http.ResponseWriter, r *http.Request) (any, e
 		})
 	}
 	for _, c := range in.Checks {
+		if c == nil {
+			return nil, badRequest("Checks holds null: leave it out, or name a check")
+		}
 		checks = append(checks, check{
 			Node: c.Node, CheckID: c.CheckID, Name: c.Name, Status: c.Status, Notes: c.Notes, Output: c.Output,
 			ServiceID: c.ServiceID, ServiceName: c.ServiceName, Type: c.Type,
