@@ -13,8 +13,8 @@ import (
 	"github.com/coordd/coordd/test/realconsul"
 )
 
-// stormLength is how long the faults of one storm go on.
-const stormLength = 32 * time.Second
+// stormLength is how long the faults of one storm go on: enough for one that outlasts a take-over, and one beyond the TTL.
+const stormLength = 56 * time.Second
 
 func TestFiveMembersOnThreeServersSurviveStormsOfFaults(t *testing.T) {
 	t.Parallel()
@@ -39,8 +39,8 @@ func TestFiveMembersOnThreeServersSurviveStormsOfFaults(t *testing.T) {
 		options realconsul.Options
 		first   []string
 	}{
-		{"plain", realconsul.Options{}, []string{"SIGSTOP of coordd beyond the TTL"}},
-		{"secured", realconsul.Options{ACL: true, TLS: true}, []string{"kill -9 and start again", "tokens revoked"}},
+		{"plain", realconsul.Options{}, []string{"SIGSTOP of coordd beyond the TTL", "suspend all until taken over"}},
+		{"secured", realconsul.Options{ACL: true, TLS: true}, []string{"kill -9 and away until taken over", "tokens revoked"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

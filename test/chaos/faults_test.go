@@ -33,11 +33,16 @@ type kind struct {
 
 const second = time.Second
 
+// takenOver is when somebody else has a vanished member's items, if nothing else is wrong.
+const takenOver = 2*ttl + lockDelay + grace + merge + workerSoak + 2*second
+
 // kinds are all that a storm may hold. None of them is known to be harmless.
 var kinds = []kind{
 	{name: "kill -9 and start again", lane: processes, least: second / 4, most: 14 * second, of: members, atMost: 2, do: (*world).kill},
 	{name: "SIGSTOP of coordd beyond the TTL", lane: processes, least: ttl + 2*second, most: ttl + 6*second, of: members, atMost: 1, do: (*world).halt},
 	{name: "suspend coordd, guard and children", lane: processes, least: 4 * second, most: ttl + 6*second, of: members, atMost: 1, do: (*world).sleep},
+	{name: "kill -9 and away until taken over", lane: processes, least: takenOver, most: takenOver + 4*second, of: members, atMost: 1, do: (*world).kill},
+	{name: "suspend all until taken over", lane: processes, least: takenOver, most: takenOver + 4*second, of: members, atMost: 1, do: (*world).sleep},
 	{name: "rolling restart of the members", lane: processes, least: 8 * second, most: 8 * second, of: members, atMost: members, do: (*world).restart},
 	{name: "operator destroys sessions", lane: processes, least: second, most: 2 * second, of: members, atMost: members, do: (*world).destroy},
 	{name: "operator changes the workload", lane: processes, least: second, most: 2 * second, of: members, atMost: members, do: (*world).change},
@@ -46,6 +51,7 @@ var kinds = []kind{
 	{name: "connections frozen", lane: cluster, least: 2 * second, most: 14 * second, of: members, atMost: 3, do: cut(freeze)},
 	{name: "requests do not arrive", lane: cluster, least: 2 * second, most: 14 * second, of: members, atMost: 3, do: cut(deaf)},
 	{name: "answers do not arrive", lane: cluster, least: 2 * second, most: 14 * second, of: members, atMost: 3, do: cut(mute)},
+	{name: "cut off until taken over", lane: cluster, least: takenOver, most: takenOver + 4*second, of: members, atMost: 1, do: cut(freeze)},
 	{name: "kill -9 of Consul servers", lane: cluster, least: second, most: 10 * second, of: 3, atMost: 2, do: (*world).killServers},
 	{name: "SIGSTOP of Consul servers", lane: cluster, least: 2 * second, most: ttl + 4*second, of: 3, atMost: 2, do: (*world).haltServers},
 	{name: "rolling restart of the Consul servers", lane: cluster, least: 12 * second, most: 12 * second, of: 3, atMost: 3, do: (*world).restartServers},
@@ -79,6 +85,7 @@ func (w *world) halt(ctx context.Context, f fault) {
 		w.t.Errorf("%s was stopped by SIGSTOP %v ago, longer than its lease, and %d of its %d children run", p.proc, time.Since(begin), len(left), had)
 	}
 	w.await(ctx, f.lasts-time.Since(begin))
+	p.stood = append(p.stood, [2]time.Time{begin, time.Now()})
 	_ = syscall.Kill(p.pid, syscall.SIGCONT)
 }
 
@@ -91,8 +98,10 @@ func (w *world) sleep(ctx context.Context, f fault) {
 		w.t.Errorf("suspending %s: %v", p.proc, err)
 		return
 	}
+	begin := time.Now()
 	w.ledger.add(history.Freeze, p.proc)
 	w.await(ctx, f.lasts)
+	p.stood = append(p.stood, [2]time.Time{begin, time.Now()})
 	w.ledger.add(history.Thaw, p.proc)
 	if err := s.thaw(); err != nil {
 		w.t.Errorf("waking %s: %v", p.proc, err)

@@ -16,13 +16,14 @@ import (
 )
 
 // work is what a user gives to --exec: one shell for each item. It takes the item's lock, which the kernel gives up at its
-// end and not before, says whether it got it (0, or 99 when another still has it), and waits for SIGTERM.
+// end and not before, says whether it got it (0, or 99 when another still has it, and then also when it got it after all), and
+// waits for SIGTERM.
 const work = `
 exec 9>>"$CHAOS_DIR/lock-$COORDD_ITEM"
 trap 'trap "" TERM; echo "stop $COORDD_ITEM $COORDD_TOKEN $$ $CHAOS_PROC" >>"$CHAOS_DIR/journal"; exit' TERM
 flock -n -E 99 9; got=$?
 echo "start $COORDD_ITEM $COORDD_TOKEN $$ $CHAOS_PROC $got" >>"$CHAOS_DIR/journal"
-test $got = 0 || flock 9
+test $got = 0 || { flock 9 && echo "lock $COORDD_ITEM $COORDD_TOKEN $$ $CHAOS_PROC" >>"$CHAOS_DIR/journal"; }
 while :; do read -r never; done <>"$CHAOS_DIR/hold"
 `
 
@@ -36,6 +37,7 @@ type ledger struct {
 	mu      sync.Mutex
 	history *history.Recorder
 	running map[string][]child // by item; more than one only when something is wrong, or stood still
+	waiting map[child]bool     // those of running that do not have the item's lock
 	frozen  map[string]bool    // processes that stand still, and their work with them
 	unheard map[int]bool       // children that were told to stop before they said that they had started
 	faults  []string
@@ -47,54 +49,78 @@ type child struct {
 	token uint64
 }
 
+func (c child) String() string {
+	return fmt.Sprintf("process %d of %s (token %d)", c.pid, c.proc, c.token)
+}
+
 func newLedger() *ledger {
-	return &ledger{alive: exists, history: history.NewMemory(), running: map[string][]child{}, frozen: map[string]bool{}, unheard: map[int]bool{}}
+	return &ledger{alive: exists, history: history.NewMemory(), running: map[string][]child{}, waiting: map[child]bool{}, frozen: map[string]bool{}, unheard: map[int]bool{}}
 }
 
 func (l *ledger) fault(format string, args ...any) {
 	l.faults = append(l.faults, fmt.Sprintf(format, args...))
 }
 
-// line takes in what a child wrote: "start ITEM TOKEN PID PROC LOCK" or "stop ITEM TOKEN PID PROC".
+// line takes in what a child wrote: "start ITEM TOKEN PID PROC LOCK", "lock ITEM TOKEN PID PROC" or "stop ITEM TOKEN PID PROC".
 func (l *ledger) line(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := strings.Fields(text)
-	if len(f) < 5 || (f[0] != "start" || len(f) != 6) && (f[0] != "stop" || len(f) != 5) {
-		l.fault("a line that no work writes: %q", text)
-		return
+	var token uint64
+	var pid int
+	var err, bad error
+	if len(f) >= 5 {
+		token, err = strconv.ParseUint(f[2], 10, 64)
+		pid, bad = strconv.Atoi(f[3])
 	}
-	token, err := strconv.ParseUint(f[2], 10, 64)
-	pid, bad := strconv.Atoi(f[3])
-	if err != nil || bad != nil || token == 0 {
+	if err != nil || bad != nil || token == 0 || !(f[0] == "start" && len(f) == 6 || (f[0] == "stop" || f[0] == "lock") && len(f) == 5) {
 		l.fault("a line that no work writes: %q", text)
 		return
 	}
 	item, c := f[1], child{pid, f[4], token}
-	if f[0] == "stop" {
-		if !slices.Contains(l.running[item], c) {
-			l.unheard[pid] = true
-			return
-		}
+	known := slices.Contains(l.running[item], c)
+	switch {
+	case f[0] == "start":
+		l.start(item, c, f[5] != strconv.Itoa(locked))
+	case f[0] == "stop" && known:
 		l.stop(item, c)
-		return
+	case f[0] == "stop":
+		l.unheard[pid] = true
+	case known:
+		l.hasLock(item, c)
 	}
-	if l.unheard[pid] {
-		l.fault("%s: process %d of %s starts after its stop", item, pid, c.proc)
+}
+
+func (l *ledger) start(item string, c child, got bool) {
+	if l.unheard[c.pid] {
+		l.fault("%s: %v starts after its stop", item, c)
 	}
-	for _, old := range slices.Clone(l.running[item]) {
-		switch {
-		case f[5] != strconv.Itoa(locked) && !l.alive(old.pid):
-			l.stop(item, old) // killed: it could not say so, but its lock was free
-		case !l.frozen[old.proc]:
-			l.fault("%s: process %d of %s (token %d) begins while process %d of %s (token %d) is at work", item, pid, c.proc, token, old.pid, old.proc, old.token)
+	if got {
+		l.hasLock(item, c)
+	} else {
+		l.waiting[c] = true
+		if len(l.running[item]) == 0 {
+			l.fault("%s: %v finds it locked, and nobody is known to work on it", item, c)
 		}
 	}
-	if f[5] == strconv.Itoa(locked) && len(l.running[item]) == 0 {
-		l.fault("%s: process %d of %s finds it locked, and nobody is known to work on it", item, pid, c.proc)
+	for _, old := range l.running[item] {
+		if !l.frozen[old.proc] {
+			l.fault("%s: %v begins while %v is at work", item, c, old)
+		}
 	}
 	l.running[item] = append(l.running[item], c)
-	l.history.Add(history.Event{Verb: history.Start, Proc: c.proc, Item: item, Token: token})
+	l.history.Add(history.Event{Verb: history.Start, Proc: c.proc, Item: item, Token: c.token})
+}
+
+// hasLock ends those that had the lock before: they were killed, and so could not say it. One that only waits for the
+// lock may be alive.
+func (l *ledger) hasLock(item string, c child) {
+	delete(l.waiting, c)
+	for _, old := range slices.Clone(l.running[item]) {
+		if old != c && (!l.waiting[old] || !l.alive(old.pid)) {
+			l.stop(item, old)
+		}
+	}
 }
 
 func (l *ledger) stop(item string, c child) {
@@ -102,6 +128,7 @@ func (l *ledger) stop(item string, c child) {
 	if len(l.running[item]) == 0 {
 		delete(l.running, item)
 	}
+	delete(l.waiting, c)
 	l.history.Add(history.Event{Verb: history.Stop, Proc: c.proc, Item: item, Token: c.token})
 }
 
@@ -198,8 +225,9 @@ func TestTheLedgerSeesTwoAtOnceAndTellsTheKilledFromTheLiving(t *testing.T) {
 		{name: "handed over", lines: "start a 5 100 m1#1 0|stop a 5 100 m1#1|start a 6 101 m2#1 0"},
 		{name: "killed, so it said nothing", lines: "start a 5 100 m1#1 0|start a 6 101 m2#1 0|stop a 6 101 m2#1", dead: 100},
 		{name: "told to stop before it had started", lines: "stop a 5 100 m1#1|start a 6 101 m2#1 0"},
-		{name: "locked", lines: "start a 5 100 m1#1 0|start a 6 101 m2#1 99|stop a 5 100 m1#1|stop a 6 101 m2#1", dead: 100, fault: "is at work", breach: "I1"},
-		{name: "no lock, and alive", lines: "start a 5 100 m1#1 0|start a 6 101 m2#1 0|stop a 5 100 m1#1|stop a 6 101 m2#1", fault: "is at work", breach: "I1"},
+		{name: "killed on waking, so it said nothing", lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|lock a 6 101 m2#1|stop a 6 101 m2#1", dead: 100},
+		{name: "locked", lines: "start a 5 100 m1#1 0|start a 6 101 m2#1 99|stop a 5 100 m1#1|stop a 6 101 m2#1", fault: "is at work", breach: "I1"},
+		{name: "waited for the lock, and alive", lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|start a 7 102 m3#1 0|stop a 6 101 m2#1|stop a 7 102 m3#1", fault: "is at work", breach: "I1"},
 		{name: "locked by nobody known", lines: "start a 5 100 m1#1 99", fault: "nobody is known"},
 		{name: "the owner stands still", lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|stop a 5 100 m1#1|stop a 6 101 m2#1"},
 		{name: "it stood still and has the higher token", lines: "start a 7 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|stop a 7 100 m1#1|stop a 6 101 m2#1", breach: "I2"},
@@ -212,6 +240,7 @@ func TestTheLedgerSeesTwoAtOnceAndTellsTheKilledFromTheLiving(t *testing.T) {
 		l.alive = func(pid int) bool { return pid != c.dead }
 		l.add(history.Boot, "m1#1")
 		l.add(history.Boot, "m2#1")
+		l.add(history.Boot, "m3#1")
 		for line := range strings.SplitSeq(c.lines, "|") {
 			time.Sleep(time.Millisecond) // stamps that differ: overlaps have a length
 			if verb, proc, _ := strings.Cut(line, " "); verb == "freeze" || verb == "thaw" {

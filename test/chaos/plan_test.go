@@ -38,14 +38,23 @@ type storm [lanes][]fault
 // deck deals the kinds of one lane: each once before any comes again.
 type deck struct{ all, left []kind }
 
-func (d *deck) deal(r *rand.Rand) kind {
+func (d *deck) deal(r *rand.Rand, room time.Duration) (kind, bool) {
 	if len(d.left) == 0 {
-		d.left = slices.Clone(d.all)
-		r.Shuffle(len(d.left), func(i, j int) { d.left[i], d.left[j] = d.left[j], d.left[i] })
+		d.shuffle(r)
 	}
-	k := d.left[0]
-	d.left = d.left[1:]
-	return k
+	// What does not fit any more stays on top for the next storm.
+	i := slices.IndexFunc(d.left, func(k kind) bool { return k.least <= room })
+	if i < 0 {
+		return kind{}, false
+	}
+	k := d.left[i]
+	d.left = slices.Delete(d.left, i, i+1)
+	return k, true
+}
+
+func (d *deck) shuffle(r *rand.Rand) {
+	d.left = slices.Clone(d.all)
+	r.Shuffle(len(d.left), func(i, j int) { d.left[i], d.left[j] = d.left[j], d.left[i] })
 }
 
 // weather draws one storm after the other.
@@ -62,31 +71,33 @@ func newWeather(seed, stream uint64, acl bool, first ...kind) *weather {
 			x.decks[k.lane].all = append(x.decks[k.lane].all, k)
 		}
 	}
-	for _, k := range first {
-		d := &x.decks[k.lane]
-		rest := slices.DeleteFunc(slices.Clone(d.all), func(o kind) bool { return o.name == k.name })
-		x.rand.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
-		d.left = append([]kind{k}, rest...)
+	for lane := range x.decks {
+		d := &x.decks[lane]
+		d.shuffle(x.rand)
+		for _, k := range slices.Backward(first) {
+			if k.lane == lane {
+				d.left = slices.DeleteFunc(d.left, func(o kind) bool { return o.name == k.name })
+				d.left = append([]kind{k}, d.left...)
+			}
+		}
 	}
 	return x
 }
 
-// next draws a storm whose faults are over after length: the last one of each lane is cut short for that, or left
-// out when it would then not be what it is named.
+// next draws a storm whose faults are over after length: for that some are cut short, but to no less than they may be.
 func (x *weather) next(length time.Duration) storm {
 	var s storm
 	for lane := range s {
 		at := time.Duration(0)
 		for {
-			f := fault{kind: x.decks[lane].deal(x.rand), pause: x.between(second/4, 2*second)}
-			at += f.pause
-			f.lasts = x.between(f.kind.least, f.kind.most)
-			f.victims = x.rand.Perm(f.kind.of)[:x.victims(f.kind)]
-			if at+f.kind.least > length {
-				// Dealt again first of all: nothing is left out for good.
-				x.decks[lane].left = append([]kind{f.kind}, x.decks[lane].left...)
+			pause := x.between(second/4, 2*second)
+			k, ok := x.decks[lane].deal(x.rand, length-at-pause)
+			if !ok {
 				break
 			}
+			at += pause
+			f := fault{kind: k, pause: pause, lasts: x.between(k.least, k.most)}
+			f.victims = x.rand.Perm(k.of)[:x.victims(k)]
 			f.lasts = min(f.lasts, length-at)
 			at += f.lasts
 			s[lane] = append(s[lane], f)

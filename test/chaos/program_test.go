@@ -4,6 +4,7 @@ package chaos_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,13 +14,18 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
+
+	"github.com/coordd/coordd/internal/history"
 )
 
 // program is one run of a member's process. It dies with the test process, however that ends, and its children with it.
 type program struct {
-	proc   string // member#run, as in a history
-	mark   string // what everything that it starts has in its environment
-	log    string // a file
+	proc   string         // member#run, as in a history
+	mark   string         // what everything that it starts has in its environment
+	log    string         // a file
+	diary  string         // what it writes with --history
+	stood  [][2]time.Time // when it, or all of its family, stood still
 	pid    int
 	exited chan struct{}
 	code   int // valid once exited is closed; -1: by a signal
@@ -35,8 +41,8 @@ func run(proc, dir string, env []string, args ...string) (*program, error) {
 		return nil, err
 	}
 	defer f.Close()
-	p.log = f.Name()
-	cmd := exec.Command(binary, args...)
+	p.log, p.diary = f.Name(), f.Name()+".history"
+	cmd := exec.Command(binary, append(args, "--history", p.diary)...)
 	cmd.Stdout, cmd.Stderr = f, f
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		return strings.HasPrefix(kv, "COORDD_") || strings.HasPrefix(kv, "CONSUL_") || strings.HasPrefix(kv, "GO") || strings.HasPrefix(kv, "CHAOS_")
@@ -109,6 +115,26 @@ func exists(pid int) bool {
 	}
 	after := stat[bytes.LastIndexByte(stat, ')')+1:]
 	return !bytes.HasPrefix(bytes.TrimSpace(after), []byte("Z"))
+}
+
+// told returns what the process wrote down itself, with the times in which it stood still, which it cannot know.
+func (p *program) told() ([]history.Event, error) {
+	f, err := os.Open(p.diary)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil // it has just begun
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	events, err := history.Read(f)
+	if err != nil || len(events) == 0 {
+		return nil, err
+	}
+	for _, w := range p.stood {
+		events = append(events, history.Event{At: w[0], Verb: history.Freeze, Proc: events[0].Proc}, history.Event{At: w[1], Verb: history.Thaw, Proc: events[0].Proc})
+	}
+	return events, nil
 }
 
 func (p *program) tail(n int) string {

@@ -58,6 +58,7 @@ type world struct {
 	told  []string // what was done, for the log of a failed test
 	begin time.Time
 	extra int // items added so far
+	runs  []*program
 	after sync.WaitGroup
 }
 
@@ -195,6 +196,9 @@ func (w *world) start(m *member) {
 		return
 	}
 	m.now = p
+	w.mu.Lock()
+	w.runs = append(w.runs, p)
+	w.mu.Unlock()
 	w.t.Cleanup(func() {
 		if w.t.Failed() {
 			w.t.Logf("--- %s", p.tail(40))
@@ -326,24 +330,46 @@ func (w *world) judge(calm time.Time) {
 			w.t.Error(f)
 		}
 	}
-	if len(report.Breaches) > 0 {
-		w.t.Errorf("%s\n%s", report, w.save())
-	} else {
-		w.t.Logf("%s: %s", w.name, strings.ReplaceAll(report.String(), "\n", "; "))
+	w.report("the children and the keys", report, w.ledger.history.Events())
+	own, err := w.diaries()
+	if err != nil {
+		w.t.Error(err)
 	}
+	// A clean stop or a death ends a history; the calm of a storm is judged above, of what really runs.
+	w.report("the members' own word", history.Check(own, history.Options{}), own)
 }
 
-// save keeps a history that something is wrong with.
-func (w *world) save() string {
+// diaries are what the members have written down themselves: above all, who led when.
+func (w *world) diaries() ([]history.Event, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all [][]history.Event
+	for _, p := range w.runs {
+		events, err := p.told()
+		if err != nil {
+			return nil, fmt.Errorf("the history of %s: %w", p.proc, err)
+		}
+		all = append(all, events)
+	}
+	return history.Merge(all...), nil
+}
+
+func (w *world) report(of string, r history.Report, events []history.Event) {
+	w.t.Helper()
+	if len(r.Breaches) == 0 {
+		text, _, _ := strings.Cut(r.String(), "\n")
+		w.t.Logf("%s: %s: %s", w.name, of, text)
+		return
+	}
 	f, err := os.CreateTemp("", "coordd-chaos-*.history")
 	if err != nil {
-		return err.Error()
+		w.t.Fatal(err)
 	}
 	defer f.Close()
-	for _, e := range w.ledger.history.Events() {
+	for _, e := range events {
 		fmt.Fprintln(f, e)
 	}
-	return "the history is in " + f.Name()
+	w.t.Errorf("%s: %s\nthis history is in %s", of, r, f.Name())
 }
 
 // stop ends all members at once, as their operator would.
