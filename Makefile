@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build test check consul conformance record bench clean
+.PHONY: help build test check consul conformance record chaos bench clean
 
 # The real Consul server, built once from the module proxy (see test/consul).
 # Exported, so that every test process finds it; a test without it fails, it does not skip.
@@ -15,6 +15,8 @@ PKG ?= ./...
 RUN ?= .
 BENCH ?= .
 BENCHTIME ?= 1s
+# How long the targets that go on and on begin new rounds.
+MINUTES ?= 15
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +40,9 @@ conformance: consul ## the embedded server and a real one, case by case
 
 record: consul ## write test/conformance/testdata anew from the real server's answers
 	go test -count=1 -timeout $(TIMEOUT) -run 'TestTranscripts|TestElection' ./test/conformance -update
+
+chaos: consul ## storms of faults over real clusters for MINUTES; COORDD_CHAOS_SEED=N draws the same ones again
+	COORDD_CHAOS_MINUTES=$(MINUTES) go test -race -count=1 -timeout $$(( $(MINUTES) + 10 ))m -v -run Storms ./test/chaos
 
 bench: consul ## all benchmarks (PKG, BENCH, BENCHTIME)
 	go test -timeout 30m -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem $(PKG)
