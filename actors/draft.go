@@ -241,6 +241,7 @@ func (s *scene) write(d *draft, sorted *sorted) {
 	}
 	p := placement.Compute(sorted.members, sorted.items)
 	d.plan.Unplaced = len(p.Unplaced)
+	d.units = slices.Grow(d.units, len(p.Moves))
 	onTheMove := d.plan.Releasing
 	moving := make([]bool, len(sorted.items))
 	for _, move := range p.Moves {
