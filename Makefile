@@ -7,7 +7,7 @@ SHELL := /bin/sh
 
 # The real Consul server, built once from the module proxy (see test/consul).
 # Exported, so that every test process finds it; a test without it fails, it does not skip.
-export COORDD_CONSUL := $(shell test/consul/build.sh --path)
+export COORDD_TEST_CONSUL := $(shell test/consul/build.sh --path)
 
 # One package's tests may take this long before go test kills them with every stack printed.
 TIMEOUT ?= 10m

@@ -12,7 +12,7 @@ import (
 // Version is the release that the tests run against. test/consul/go.mod pins the same one.
 const Version = "1.22.7"
 
-// Binary returns the path of the Consul server: $COORDD_CONSUL, or else consul-VERSION in coordd's directory of
+// Binary returns the path of the Consul server: $COORDD_TEST_CONSUL, or else consul-VERSION in coordd's directory of
 // $XDG_CACHE_HOME or ~/.cache, where `make consul` puts it. The test fails when nothing is there.
 func Binary(t testing.TB) string {
 	t.Helper()
@@ -24,13 +24,13 @@ func Binary(t testing.TB) string {
 }
 
 func binary() (string, error) {
-	path := os.Getenv("COORDD_CONSUL")
+	path := os.Getenv("COORDD_TEST_CONSUL")
 	if path == "" {
 		cache := os.Getenv("XDG_CACHE_HOME")
 		if cache == "" {
 			home, err := os.UserHomeDir()
 			if err != nil {
-				return "", fmt.Errorf("realconsul: where is the Consul server? set COORDD_CONSUL: %w", err)
+				return "", fmt.Errorf("realconsul: where is the Consul server? set COORDD_TEST_CONSUL: %w", err)
 			}
 			cache = filepath.Join(home, ".cache")
 		}
@@ -38,7 +38,7 @@ func binary() (string, error) {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", fmt.Errorf("realconsul: no Consul server (%w): run `make consul`, or set COORDD_CONSUL to a consul %s", err, Version)
+		return "", fmt.Errorf("realconsul: no Consul server (%w): run `make consul`, or set COORDD_TEST_CONSUL to a consul %s", err, Version)
 	}
 	if info.IsDir() || info.Mode()&0o111 == 0 {
 		return "", fmt.Errorf("realconsul: %s is not a program: remove it and run `make consul`", path)
