@@ -43,8 +43,8 @@ type link struct {
 }
 
 // limit is more requests than a member has reason for in a second of virtual time: a
-// leader may have to ask after each of the others.
-func (l *link) limit() int { return 200 + 10*len(l.w.plan.ids) }
+// leader may have to ask after each of the others, and looks again at each release.
+func (l *link) limit() int { return 200 + 10*len(l.w.plan.ids) + 6*int(l.w.items.Load()) }
 
 var (
 	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}

@@ -139,7 +139,10 @@ var profiles = map[string]map[string]int{
 	"forgetful": {"storm": 2, "cut": 3, "freeze": 1, "kill": 2, "destroy": 1, "work": 1, "restore": 3, "reset": 2},
 }
 
-func draw(profile string, seed uint64) plan {
+func draw(profile string, seed uint64) plan { return drawFor(profile, seed, *flagMembers) }
+
+// drawFor draws a plan for so many members; 0: as many as the seed says.
+func drawFor(profile string, seed uint64, size int) plan {
 	r := rand.New(rand.NewPCG(seed, 1))
 	seconds := func(from, to float64) time.Duration {
 		return time.Duration((from + (to-from)*r.Float64()) * float64(time.Second)).Round(time.Millisecond)
@@ -149,8 +152,8 @@ func draw(profile string, seed uint64) plan {
 	if r.IntN(8) == 0 {
 		members = 6 + r.IntN(7)
 	}
-	if *flagMembers > 0 {
-		members, p.items = *flagMembers, 2**flagMembers
+	if size > 0 {
+		members, p.items = size, 2*size
 	}
 	p.ids = memberIDs(members)
 	ttl := 10 * time.Second

@@ -17,7 +17,7 @@ import (
 var (
 	flagSeed     = flag.Uint64("sim.seed", 0, "play this seed only")
 	flagFrom     = flag.Uint64("sim.from", 1, "the first seed")
-	flagSeeds    = flag.Int("sim.seeds", 25, "how many seeds of each profile")
+	flagSeeds    = flag.Int("sim.seeds", fewSeeds, "how many seeds of each profile")
 	flagMinutes  = flag.Float64("sim.minutes", 0, "play seeds for so many minutes instead")
 	flagProfile  = flag.String("sim.profile", "", "hard, gentle or forgetful; empty: all")
 	flagKeep     = flag.String("sim.keep", "", "with -sim.seed: the episodes to play, by number; -1 is the weather, none is none")
@@ -91,6 +91,20 @@ func TestSeeds(t *testing.T) {
 	}
 	took := time.Since(begin)
 	t.Logf("%v; %v of real time: a minute buys %.1f virtual hours", &sum, took.Round(time.Second), sum.virtual.Hours()/took.Minutes())
+}
+
+// TestAHundredMembers plays one large cluster.
+func TestAHundredMembers(t *testing.T) {
+	if raceDetector {
+		t.Log("a smaller one: the race detector makes it ten times as slow")
+	}
+	p := drawFor("hard", *flagFrom, large)
+	begin := time.Now()
+	o := play(t, p, nil, nil)
+	t.Logf("%v of virtual time in %v: %v", o.virtual.Round(time.Second), time.Since(begin).Round(time.Millisecond), o.report)
+	if o.failed() {
+		t.Errorf("%v\n%v\n%s", p, o, keepHistory(t, o))
+	}
 }
 
 // one plays the seed that the flags name.

@@ -38,6 +38,7 @@ type world struct {
 
 	flying sync.WaitGroup // requests, and whatever else must end before the run does
 	calm   atomic.Bool
+	items  atomic.Int64 // made so far
 
 	wire   sync.Mutex
 	sender atomic.Pointer[sender]
@@ -519,6 +520,7 @@ func (w *world) short(key string) string {
 func (w *world) addWork(n int) {
 	for range n {
 		w.nextItem++
+		w.items.Add(1)
 		w.putWork(fmt.Sprintf("w%d", w.nextItem))
 	}
 }
