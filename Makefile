@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build test check consul conformance record chaos bench clean
+.PHONY: help build test check consul conformance record chaos simulate mutations bench clean
 
 # The real Consul server, built once from the module proxy (see test/consul).
 # Exported, so that every test process finds it; a test without it fails, it does not skip.
@@ -26,11 +26,13 @@ build: ## build bin/coordd
 
 test: consul check ## vet, gofmt, and all tests with the race detector, a real Consul server included (PKG, RUN, TIMEOUT)
 	go test -race -count=1 -timeout $(TIMEOUT) -run '$(RUN)' $(PKG)
+	@if [ '$(PKG)$(RUN)' = './....' ]; then $(MAKE) --no-print-directory mutations; fi
 
 check: ## gofmt and go vet only
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
+	go vet -tags coordd_mutations ./actors ./test/simulation
 
 consul: ## build the real Consul server for the tests, once, into the cache
 	@test/consul/build.sh >/dev/null
@@ -43,6 +45,12 @@ record: consul ## write test/conformance/testdata anew from the real server's an
 
 chaos: consul ## storms of faults over real clusters for MINUTES; COORDD_CHAOS_SEED=N draws the same ones again
 	COORDD_CHAOS_MINUTES=$(MINUTES) go test -race -count=1 -timeout $$(( $(MINUTES) + 10 ))m -v -run Storms ./test/chaos
+
+simulate: ## seeds of the simulation for MINUTES; SEED=N is the first, else the time of day is
+	go test -count=1 -timeout $$(( $(MINUTES) + 10 ))m -v -run 'TestSeeds$$' ./test/simulation -sim.minutes=$(MINUTES) -sim.from=$${SEED:-$$(date +%s)}
+
+mutations: ## the simulation's usual seeds, and each rule of the protocol broken on purpose, to be noticed
+	go test -count=1 -timeout $(TIMEOUT) -tags coordd_mutations -v ./test/simulation
 
 bench: consul ## all benchmarks (PKG, BENCH, BENCHTIME)
 	go test -timeout 30m -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem $(PKG)
