@@ -28,7 +28,7 @@ type kind struct {
 	least, most time.Duration
 	of, atMost  int  // its victims are drawn among so many, and so many at most
 	acl         bool // only where there are tokens
-	do          func(w *world, ctx context.Context, f fault)
+	do          func(w *world, f fault)
 }
 
 const second = time.Second
@@ -61,37 +61,37 @@ var kinds = []kind{
 // patience is how long a lever may be tried at a Consul that is being broken itself: each of its faults is shorter.
 const patience = time.Minute
 
-func (w *world) kill(ctx context.Context, f fault) {
+func (w *world) kill(f fault) {
 	for _, i := range f.victims {
 		w.member[i].now.end(syscall.SIGKILL)
 	}
 	for _, i := range f.victims {
 		<-w.member[i].now.exited
 	}
-	w.await(ctx, f.lasts)
+	time.Sleep(f.lasts)
 	for _, i := range f.victims {
 		w.start(w.member[i])
 	}
 }
 
 // halt stops coordd alone. Its guard has to end the children with the lease, which began before the halt.
-func (w *world) halt(ctx context.Context, f fault) {
+func (w *world) halt(f fault) {
 	p := w.member[f.victims[0]].now
 	_ = syscall.Kill(p.pid, syscall.SIGSTOP)
 	begin := time.Now()
 	had := len(w.ledger.children(p.proc))
-	w.await(ctx, ttl)
+	time.Sleep(ttl)
 	if left := w.ledger.children(p.proc); len(left) > 0 {
 		w.t.Errorf("%s was stopped by SIGSTOP %v ago, longer than its lease, and %d of its %d children run", p.proc, time.Since(begin), len(left), had)
 	}
-	w.await(ctx, f.lasts-time.Since(begin))
+	time.Sleep(f.lasts - time.Since(begin))
 	p.stood = append(p.stood, [2]time.Time{begin, time.Now()})
 	_ = syscall.Kill(p.pid, syscall.SIGCONT)
 }
 
 // sleep is a host that is suspended: nothing of the member runs, so nothing of it can end in time. Only
 // the token tells whoever is written to that the late one is late.
-func (w *world) sleep(ctx context.Context, f fault) {
+func (w *world) sleep(f fault) {
 	p := w.member[f.victims[0]].now
 	s, err := p.suspend()
 	if err != nil {
@@ -100,7 +100,7 @@ func (w *world) sleep(ctx context.Context, f fault) {
 	}
 	begin := time.Now()
 	w.ledger.add(history.Freeze, p.proc)
-	w.await(ctx, f.lasts)
+	time.Sleep(f.lasts)
 	p.stood = append(p.stood, [2]time.Time{begin, time.Now()})
 	w.ledger.add(history.Thaw, p.proc)
 	if err := s.thaw(); err != nil {
@@ -108,7 +108,7 @@ func (w *world) sleep(ctx context.Context, f fault) {
 	}
 }
 
-func (w *world) restart(ctx context.Context, f fault) {
+func (w *world) restart(f fault) {
 	for _, i := range f.victims {
 		m := w.member[i]
 		m.now.end(syscall.SIGTERM)
@@ -120,11 +120,11 @@ func (w *world) restart(ctx context.Context, f fault) {
 			<-m.now.exited
 		}
 		w.start(m)
-		w.await(ctx, time.Second)
+		time.Sleep(time.Second)
 	}
 }
 
-func (w *world) destroy(ctx context.Context, f fault) {
+func (w *world) destroy(f fault) {
 	call, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	w.insist(call, "destroying sessions", func(c *api.Client, o *api.WriteOptions) error {
@@ -143,10 +143,10 @@ func (w *world) destroy(ctx context.Context, f fault) {
 		}
 		return nil
 	})
-	w.await(ctx, f.lasts)
+	time.Sleep(f.lasts)
 }
 
-func (w *world) change(ctx context.Context, f fault) {
+func (w *world) change(f fault) {
 	call, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for range f.victims {
@@ -156,17 +156,17 @@ func (w *world) change(ctx context.Context, f fault) {
 			w.removeItem(call, fmt.Sprintf("item-%03d", w.extra))
 		}
 	}
-	w.await(ctx, f.lasts)
+	time.Sleep(f.lasts)
 }
 
-func cut(mode string) func(*world, context.Context, fault) {
-	return func(w *world, ctx context.Context, f fault) {
+func cut(mode string) func(*world, fault) {
+	return func(w *world, f fault) {
 		for _, i := range f.victims {
 			if err := w.member[i].relay.set(mode); err != nil {
 				w.t.Error(err)
 			}
 		}
-		w.await(ctx, f.lasts)
+		time.Sleep(f.lasts)
 		for _, i := range f.victims {
 			if err := w.member[i].relay.set(pass); err != nil {
 				w.t.Errorf("mending the relay of %s: %v", w.member[i].id, err)
@@ -175,27 +175,27 @@ func cut(mode string) func(*world, context.Context, fault) {
 	}
 }
 
-func (w *world) killServers(ctx context.Context, f fault) {
+func (w *world) killServers(f fault) {
 	for _, i := range f.victims {
 		_ = w.consul.Servers[i].Kill() // a lever that fails tells the test itself
 	}
-	w.await(ctx, f.lasts)
+	time.Sleep(f.lasts)
 	for _, i := range f.victims {
 		_ = w.consul.Servers[i].Start()
 	}
 }
 
-func (w *world) haltServers(ctx context.Context, f fault) {
+func (w *world) haltServers(f fault) {
 	for _, i := range f.victims {
 		_ = w.consul.Servers[i].Freeze()
 	}
-	w.await(ctx, f.lasts)
+	time.Sleep(f.lasts)
 	for _, i := range f.victims {
 		_ = w.consul.Servers[i].Thaw()
 	}
 }
 
-func (w *world) restartServers(_ context.Context, f fault) {
+func (w *world) restartServers(f fault) {
 	for _, i := range f.victims {
 		s := w.consul.Servers[i]
 		if s.Stop() != nil || s.Start() != nil {
@@ -211,7 +211,7 @@ func (w *world) restartServers(_ context.Context, f fault) {
 }
 
 // revoke takes the tokens away and gives the same ones back.
-func (w *world) revoke(ctx context.Context, f fault) {
+func (w *world) revoke(f fault) {
 	call, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	for _, i := range f.victims {
@@ -221,7 +221,7 @@ func (w *world) revoke(ctx context.Context, f fault) {
 			return err
 		})
 	}
-	w.await(ctx, f.lasts)
+	time.Sleep(f.lasts)
 	for _, i := range f.victims {
 		token := w.member[i].token
 		w.insist(call, "giving a token back", func(c *api.Client, o *api.WriteOptions) error {

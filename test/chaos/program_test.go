@@ -180,6 +180,7 @@ func (p *program) suspend() (*suspended, error) {
 		args += " " + strconv.Itoa(pid)
 	}
 	s := &suspended{keeper: exec.Command("sh", "-c", args+" 2>/dev/null; true")}
+	// A group of its own: a Ctrl-C in the terminal must not end it before it has done its work.
 	s.keeper.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := s.keeper.StdinPipe()
 	if err == nil {

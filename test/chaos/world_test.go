@@ -64,12 +64,11 @@ type world struct {
 
 // member is one id, with what it needs to start.
 type member struct {
-	id     string
-	token  *api.ACLToken
-	relay  *relay
-	runs   int
-	now    *program
-	halted bool // by SIGSTOP
+	id    string
+	token *api.ACLToken
+	relay *relay
+	runs  int
+	now   *program
 }
 
 func newWorld(t *testing.T, name string, o realconsul.Options) *world {
