@@ -183,6 +183,9 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	log.Info("starting", "service", o.service, "member", o.id, "consul", address, "version", version(), "pid", os.Getpid(),
 		"ttl", s.TTL.String(), "renew", s.Renew.String(), "lease_margin", s.LeaseMargin.String(), "grace", s.Grace.String(),
 		"lock_delay", s.LockDelay.String(), "leader_soak", s.LeaderSoak.String(), "stop_timeout", o.stopTimeout.String(), "exec", o.exec, "http", web.address())
+	bounds := cfg.Bounds()
+	log.Info("worst-cases", "take_over", bounds.TakeOver.String(), "take_over_of_leader", bounds.TakeOverLeader.String(),
+		"take_over_is", "2 x ttl + grace + 4 x merge + worker_soak + 1.5s", "rides_through_silence_of", bounds.RideThrough.String(), "work_stops_after_last_renewal", bounds.StopsWithin.String())
 	err = root.Run(ctx)
 	if bad := diary.end(); bad != nil {
 		log.Error("history-incomplete", "err", bad)

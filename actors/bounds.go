@@ -1,0 +1,32 @@
+package actors
+
+import "time"
+
+// Bounds are the worst cases that follow from the settings, for a Consul that
+// answers within a second and keeps its own leader meanwhile: an election of
+// Consul's starts every session's time anew, which adds 2 x TTL to the first two.
+type Bounds struct {
+	// TakeOver is the time from a member's death (kill -9, a lost machine) to the
+	// start of its items elsewhere: its session 2 x TTL, which is Consul's rule; the
+	// grace; planning 4 x merge; the worker soak; a poll of half a second and a second for calls.
+	TakeOver time.Duration
+	// TakeOverLeader is the same for the leader's death: the lock-delay and a poll of the lock come before.
+	TakeOverLeader time.Duration
+	// RideThrough is how long Consul may be silent without anybody losing work or
+	// leadership: TTL - renew - lease margin - one retry of a renewal.
+	RideThrough time.Duration
+	// StopsWithin is the time from the last renewal that was answered to the order to stop: TTL - lease margin.
+	StopsWithin time.Duration
+}
+
+// Bounds computes the worst cases of the settings, defaults filled in.
+func (c Config) Bounds() Bounds {
+	c = c.withDefaults()
+	b := Bounds{
+		TakeOver:    2*c.TTL + max(c.Grace, c.TTL) + 4*c.Merge + c.WorkerSoak + absencePoll + time.Second,
+		RideThrough: max(0, c.TTL-c.Renew-c.LeaseMargin-c.TTL/20),
+		StopsWithin: c.TTL - c.LeaseMargin,
+	}
+	b.TakeOverLeader = b.TakeOver + c.LockDelay + lockPoll(c.LockDelay)
+	return b
+}

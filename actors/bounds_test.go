@@ -1,0 +1,86 @@
+package actors_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+)
+
+// boundSettings are settings on which the formulas must hold, the defaults first.
+var boundSettings = []actors.Config{
+	{},
+	{TTL: 30 * time.Second, LockDelay: 5 * time.Second},
+	{Grace: 25 * time.Second, Merge: time.Second, WorkerSoak: 3 * time.Second},
+	{TTL: 20 * time.Second, Renew: 2 * time.Second, LeaseMargin: 4 * time.Second, LockDelay: time.Millisecond},
+}
+
+func with(s actors.Config) option {
+	return func(cfg *actors.Config) {
+		cfg.TTL, cfg.LockDelay, cfg.Grace, cfg.Merge = s.TTL, s.LockDelay, s.Grace, s.Merge
+		cfg.WorkerSoak, cfg.Renew, cfg.LeaseMargin = s.WorkerSoak, s.Renew, s.LeaseMargin
+	}
+}
+
+func startWith(c *cluster, s actors.Config) {
+	c.addWork(c.items(30)...)
+	for _, id := range []string{"n1", "n2", "n3"} {
+		c.start(id, with(s))
+	}
+	c.await("shared out", time.Minute, c.balanced(30))
+	c.await("settled", time.Minute, func() bool { return c.members[c.leader()].c.Plan().Get().Settled })
+}
+
+// A member's death at any moment between two renewals.
+func TestATakeOverTakesNoLongerThanItsBound(t *testing.T) {
+	for i, s := range boundSettings {
+		for _, leader := range []bool{false, true} {
+			for phase := range 4 {
+				t.Run(fmt.Sprintf("settings %d leader %v phase %d", i, leader, phase), func(t *testing.T) {
+					run(t, func(c *cluster) {
+						startWith(c, s)
+						cfg := c.members["n1"].c.Settings()
+						b := cfg.Bounds()
+						time.Sleep(time.Duration(phase) * cfg.Renew / 4)
+						victim, bound := c.follower(), b.TakeOver
+						if leader {
+							victim, bound = c.leader(), b.TakeOverLeader
+						}
+						c.kill(victim)
+						took := c.await("its items elsewhere", bound, c.balanced(30))
+						if took < bound/2 {
+							t.Errorf("taken over after %v: the bound of %v says little", took, bound)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+func TestASilenceOfConsulWithinItsBoundCostsNothing(t *testing.T) {
+	for i, s := range boundSettings {
+		for phase := range 6 {
+			t.Run(fmt.Sprintf("settings %d phase %d", i, phase), func(t *testing.T) {
+				run(t, func(c *cluster) {
+					startWith(c, s)
+					cfg := c.members["n1"].c.Settings()
+					time.Sleep(time.Duration(phase) * cfg.Renew / 6)
+					for _, m := range c.members {
+						m.net.cut(errors.New("connection refused"))
+					}
+					time.Sleep(cfg.Bounds().RideThrough)
+					for _, m := range c.members {
+						m.net.cut(nil)
+					}
+					time.Sleep(2 * cfg.TTL)
+					if n := c.totalStarts(); n != 30 || !c.balanced(30)() {
+						t.Errorf("%d starts of 30 items, loads %v", n, c.loads())
+					}
+				})
+			})
+		}
+	}
+}
