@@ -152,11 +152,12 @@ func (a *assigner) work(ctx context.Context) error {
 			if err := a.newEpoch(ctx); err != nil {
 				return err
 			}
-			next = time.Now()
+			a.again = time.Now().Add(a.ladder.NextBackOff()) // it may be in doubt again, and again
+			next = a.again
 		case errors.Is(err, store.ErrRefused):
 			a.again = time.Now().Add(a.ladder.NextBackOff())
 			next = a.again
-		case errors.Is(err, store.ErrUnreachable), errors.Is(err, store.ErrDenied):
+		case passing(err):
 			wait := a.ladder.NextBackOff()
 			a.store.Failed("assignments", err, wait)
 			a.again = time.Now().Add(wait)
@@ -212,7 +213,7 @@ func (a *assigner) newEpoch(ctx context.Context) error {
 			return nil
 		case err == nil, errors.Is(err, errNotLeading):
 			return errTermOver
-		case errors.Is(err, store.ErrUnreachable), errors.Is(err, store.ErrDenied), errors.Is(err, messages.ErrAbandoned):
+		case passing(err), errors.Is(err, messages.ErrAbandoned):
 			wait := a.ladder.NextBackOff()
 			a.store.Failed("leader key", err, wait)
 			if !pause(ctx, wait) {

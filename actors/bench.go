@@ -39,7 +39,7 @@ type job struct {
 type release struct {
 	token uint64
 	index uint64
-	after uint64 // refused: not to be tried again with a view that is not newer than this
+	after uint64 // refused with the view of this index: not to be tried again before there is another
 }
 
 // scope is what the decisions on the bench depend on.
@@ -184,8 +184,8 @@ func (b *bench) giveUp(d *todo, s scope, id string, a messages.Assignment) {
 		d.next = earliest(d.next, s.member.ClearAt)
 		return
 	}
-	if r := b.released[id]; r.after != 0 && s.view.Index <= r.after {
-		return
+	if r := b.released[id]; r.after != 0 && s.view.Index == r.after {
+		return // not "not above": the index of a Consul that was restored goes on from a lower one
 	}
 	d.release = append(d.release, id)
 }

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -56,6 +57,13 @@ func (h *house) ack(session string, clear bool) store.Ack {
 
 // holds tells whether s may be counted on now, with the margin that stopping takes.
 func (h *house) holds(s messages.Session) bool { return s.Holds(time.Now(), h.LeaseMargin) }
+
+// passing tells whether err is Consul's or the way's, so that the actor asks again
+// on its ladder. A request that is called bad is among them: what actors send is well formed, so
+// that is the word of a proxy, and no reason to give a whole member up.
+func passing(err error) bool {
+	return errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid)
+}
 
 // cleanup is the context for what an actor does after its own has ended: it lasts for d.
 func cleanup(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {

@@ -90,7 +90,7 @@ func (a *leaderTracker) run(ctx context.Context) error {
 			return nil
 		case err == nil:
 			ladder.Reset()
-		case errors.Is(err, store.ErrUnreachable), errors.Is(err, store.ErrDenied):
+		case passing(err):
 			wait := ladder.NextBackOff()
 			a.store.Failed("leader key", err, wait)
 			next = earliest(next, time.Now().Add(wait))

@@ -60,7 +60,7 @@ func (a *membershipKeeper) run(ctx context.Context) error {
 		case err == nil:
 			ladder.Reset()
 			a.store.Succeeded("member record")
-		case errors.Is(err, store.ErrUnreachable), errors.Is(err, store.ErrDenied):
+		case passing(err):
 			wait := ladder.NextBackOff()
 			a.store.Failed("member record", err, wait)
 			next = time.Now().Add(wait)

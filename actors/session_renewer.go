@@ -65,7 +65,7 @@ func (a *sessionRenewer) run(ctx context.Context) error {
 			a.store.Succeeded("session")
 			supervisor.Ready(ctx)
 			due = a.out.Get().Lease.Start.Add(a.Renew)
-		case errors.Is(err, store.ErrInvalid):
+		case errors.Is(err, store.ErrInvalid) && s.Count == 0: // later it is no setting that was refused
 			return supervisor.Escalate(err)
 		case errors.Is(err, store.ErrSessionGone):
 			a.log.Warn("session-lost", "session", s.ID, "why", "Consul no longer knows it", "lease_left", s.Lease.Left(time.Now()).Round(time.Millisecond).String())

@@ -25,7 +25,7 @@ type watcher struct {
 func (a *watcher) run(ctx context.Context) error {
 	var w *store.Watch
 	asked := -1 // how often there had been reason to ask anew when w began
-	ladder := store.NewLadder()
+	ladder, crowd := store.NewLadder(), crowding{}
 	for {
 		poll, n, done := a.fresh.poll(ctx)
 		if n != asked {
@@ -55,10 +55,31 @@ func (a *watcher) run(ctx context.Context) error {
 		}
 		a.publish(view)
 		supervisor.Ready(ctx)
-		if a.rest != nil && !pause(ctx, a.rest(view)) {
+		wait := crowd.wait(time.Now())
+		if a.rest != nil {
+			wait = max(wait, a.rest(view))
+		}
+		if !pause(ctx, wait) {
 			return nil
 		}
 	}
+}
+
+// crowding makes a watch rest a little longer with each view that comes right upon
+// the one before: by 10 ms each, up to 100 ms. A single change is seen at once, a burst of them together;
+// and an index that leaps to and fro, as behind a broken proxy, is not followed at full speed.
+type crowding struct {
+	last time.Time
+	n    int
+}
+
+func (c *crowding) wait(now time.Time) time.Duration {
+	if now.Sub(c.last) > 250*time.Millisecond {
+		c.n = 0
+	}
+	d := time.Duration(min(c.n, 10)) * 10 * time.Millisecond
+	c.n, c.last = c.n+1, now
+	return d
 }
 
 // bySize lets a watch of a growing prefix rest longer: 1 ms for each hundred keys, 1 s at the most.

@@ -140,7 +140,7 @@ func (a *workers) consult(ctx context.Context, group *supervisor.Group, s scope,
 	case errors.Is(err, store.ErrRefused):
 		a.again = time.Now().Add(a.ladder.NextBackOff())
 		return a.again, nil
-	case errors.Is(err, store.ErrUnreachable), errors.Is(err, store.ErrDenied), errors.Is(err, store.ErrSessionGone):
+	case passing(err), errors.Is(err, store.ErrSessionGone):
 		wait := a.ladder.NextBackOff()
 		a.store.Failed("my work", err, wait)
 		a.again = time.Now().Add(wait)
