@@ -39,7 +39,7 @@ func TestFiveMembersOnThreeServersSurviveStormsOfFaults(t *testing.T) {
 		options realconsul.Options
 		first   []string
 	}{
-		{"plain", realconsul.Options{}, []string{"SIGSTOP of coordd beyond the TTL", "suspend all until taken over"}},
+		{"plain", realconsul.Options{}, []string{"SIGSTOP of coordd beyond the TTL", "suspend all until taken over", "cut off and session destroyed"}},
 		{"secured", realconsul.Options{ACL: true, TLS: true}, []string{"kill -9 and away until taken over", "tokens revoked"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

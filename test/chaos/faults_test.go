@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -51,6 +52,7 @@ var kinds = []kind{
 	{name: "connections frozen", lane: cluster, least: 2 * second, most: 14 * second, of: members, atMost: 3, do: cut(freeze)},
 	{name: "requests do not arrive", lane: cluster, least: 2 * second, most: 14 * second, of: members, atMost: 3, do: cut(deaf)},
 	{name: "answers do not arrive", lane: cluster, least: 2 * second, most: 14 * second, of: members, atMost: 3, do: cut(mute)},
+	{name: "cut off and session destroyed", lane: cluster, least: ttl + 2*second, most: ttl + 6*second, of: members, atMost: 2, do: (*world).cutAndDestroy},
 	{name: "cut off until taken over", lane: cluster, least: takenOver, most: takenOver + 4*second, of: members, atMost: 1, do: cut(freeze)},
 	{name: "kill -9 of Consul servers", lane: cluster, least: second, most: 10 * second, of: 3, atMost: 2, do: (*world).killServers},
 	{name: "SIGSTOP of Consul servers", lane: cluster, least: 2 * second, most: ttl + 4*second, of: 3, atMost: 2, do: (*world).haltServers},
@@ -125,6 +127,20 @@ func (w *world) restart(f fault) {
 }
 
 func (w *world) destroy(f fault) {
+	w.destroySessions(f.victims)
+	time.Sleep(f.lasts)
+}
+
+// cutAndDestroy ends the sessions of members that cannot hear of it and go on until their leases are over: only the grace
+// keeps others from their items for so long.
+func (w *world) cutAndDestroy(f fault) {
+	w.relays(f.victims, freeze)
+	w.destroySessions(f.victims)
+	time.Sleep(f.lasts)
+	w.relays(f.victims, pass)
+}
+
+func (w *world) destroySessions(victims []int) {
 	call, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	w.insist(call, "destroying sessions", func(c *api.Client, o *api.WriteOptions) error {
@@ -132,7 +148,8 @@ func (w *world) destroy(f fault) {
 		if err != nil {
 			return err
 		}
-		for _, i := range f.victims {
+		for _, i := range victims {
+			w.rob(w.member[i].id)
 			for _, s := range all {
 				if s.Name == service+"/"+w.member[i].id {
 					if _, err := c.Session().Destroy(s.ID, o); err != nil {
@@ -143,7 +160,18 @@ func (w *world) destroy(f fault) {
 		}
 		return nil
 	})
-	time.Sleep(f.lasts)
+}
+
+// rob notes that a member's session is about to be destroyed: it may not hear of it before its lease is over, and lead
+// until then beside its successor. What it writes as a leader is refused.
+func (w *world) rob(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.runs {
+		if strings.HasPrefix(p.proc, id+"#") && p.running() {
+			p.robbed = append(p.robbed, time.Now())
+		}
+	}
 }
 
 func (w *world) change(f fault) {
@@ -161,16 +189,16 @@ func (w *world) change(f fault) {
 
 func cut(mode string) func(*world, fault) {
 	return func(w *world, f fault) {
-		for _, i := range f.victims {
-			if err := w.member[i].relay.set(mode); err != nil {
-				w.t.Error(err)
-			}
-		}
+		w.relays(f.victims, mode)
 		time.Sleep(f.lasts)
-		for _, i := range f.victims {
-			if err := w.member[i].relay.set(pass); err != nil {
-				w.t.Errorf("mending the relay of %s: %v", w.member[i].id, err)
-			}
+		w.relays(f.victims, pass)
+	}
+}
+
+func (w *world) relays(victims []int, mode string) {
+	for _, i := range victims {
+		if err := w.member[i].relay.set(mode); err != nil {
+			w.t.Errorf("the relay of %s: %v", w.member[i].id, err)
 		}
 	}
 }

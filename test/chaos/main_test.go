@@ -11,7 +11,8 @@
 //   - I2: the tokens in those lines rise with each change of hands, and no view of Consul's keys shows an item with two.
 //   - I3: after each storm every item has one living child, no member more than one item above another.
 //   - I4: every item that was added is there at the end, and none that was removed.
-//   - The members' own histories (coordd run --history) agree: no two of them led at once, epochs rose.
+//   - The members' own histories (coordd run --history) agree: no two of them led at once, but for one whose session an
+//     operator had destroyed, and epochs rose.
 //   - The children of a member that was stopped by SIGSTOP are gone when its lease is over, and those of one that was
 //     killed soon; at the end every member stops cleanly, and no process is left.
 //

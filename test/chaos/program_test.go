@@ -26,6 +26,7 @@ type program struct {
 	log    string         // a file
 	diary  string         // what it writes with --history
 	stood  [][2]time.Time // when it, or all of its family, stood still
+	robbed []time.Time    // when its session was destroyed; under world.mu
 	pid    int
 	exited chan struct{}
 	code   int // valid once exited is closed; -1: by a signal
@@ -117,7 +118,8 @@ func exists(pid int) bool {
 	return !bytes.HasPrefix(bytes.TrimSpace(after), []byte("Z"))
 }
 
-// told returns what the process wrote down itself, with the times in which it stood still, which it cannot know.
+// told returns what the process wrote down itself, with what it cannot know: when it stood still, and when its session was
+// ended under it.
 func (p *program) told() ([]history.Event, error) {
 	f, err := os.Open(p.diary)
 	if errors.Is(err, os.ErrNotExist) {
@@ -130,6 +132,9 @@ func (p *program) told() ([]history.Event, error) {
 	events, err := history.Read(f)
 	if err != nil || len(events) == 0 {
 		return nil, err
+	}
+	for _, at := range p.robbed {
+		events = append(events, history.Event{At: at, Verb: history.Early, Proc: events[0].Proc})
 	}
 	for _, w := range p.stood {
 		events = append(events, history.Event{At: w[0], Verb: history.Freeze, Proc: events[0].Proc}, history.Event{At: w[1], Verb: history.Thaw, Proc: events[0].Proc})
