@@ -26,6 +26,8 @@ type workers struct {
 	ladder  *store.Ladder
 	again   time.Time // releases and payloads are not asked for before
 	changed bool      // since the holdings were published
+	more    bool      // items are still to be started or released
+	said    int       // items running, by the log
 }
 
 func (a *workers) run(ctx context.Context) error {
@@ -114,6 +116,7 @@ const (
 func (a *workers) consult(ctx context.Context, group *supervisor.Group, s scope, d todo) (time.Time, error) {
 	var again time.Time
 	err := error(nil)
+	a.more = len(d.release) > releaseBatch || len(d.start) > startBatch
 	if d.odd != 0 {
 		err = a.complain(ctx, s, d.odd)
 	}
@@ -289,9 +292,11 @@ func (a *workers) tell() {
 		return
 	}
 	a.changed = false
-	old, now := a.out.Get(), a.bench.holdings(a.session.Get().ID)
-	if running, was := now.Running(), old.Running(); running != was {
-		a.log.Info("my-assignments-changed", "running", running, "were", was, "stopping", now.Items.Len()-running)
+	now := a.bench.holdings(a.session.Get().ID)
+	// Many items start in batches: said once, when the last of them has.
+	if running := now.Running(); running != a.said && !a.more {
+		a.log.Info("my-assignments-changed", "running", running, "were", a.said, "stopping", now.Items.Len()-running)
+		a.said = running
 	}
 	a.out.Set(now)
 }
@@ -303,6 +308,7 @@ func (a *workers) close(ctx context.Context, group *supervisor.Group) error {
 	call, cancel := cleanup(ctx, a.StopTimeout+2*goodbyeTimeout)
 	defer cancel()
 	reachable := a.mark(call)
+	a.more = false
 	for {
 		removed := group.Removed()
 		a.collect()
