@@ -9,14 +9,14 @@ import (
 )
 
 func TestAnActorThatFailsAtAMessageComesBackAndDisturbsNobody(t *testing.T) {
-	eachFailure(t, atMessage, 6, []failure{panics, errs, exits}, comesBack)
+	eachFailure(t, atMessage, 4, []failure{panics, errs, exits}, comesBack)
 }
 
 // At a request that Consul has answered the actor dies without knowing what it
 // has done; at one that was not sent, believing perhaps that it has done it.
 func TestAnActorThatFailsAtARequestComesBackAndDisturbsNobody(t *testing.T) {
 	for _, where := range []place{beforeRequest, afterRequest} {
-		eachFailure(t, where, 4, []failure{panics, exits}, comesBack)
+		eachFailure(t, where, 2, []failure{panics, exits}, comesBack)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // stops in time all the same, names the actor if that is one that hangs, and what it
 // held is taken over: at once, or when its session and the grace are over.
 func TestAStopInTheMiddleOfAFailureEndsInTime(t *testing.T) {
-	eachFailure(t, atMessage, 4, []failure{panics, errs, exits, hangs}, stopsInTime)
+	eachFailure(t, atMessage, 2, []failure{panics, errs, exits, hangs}, stopsInTime)
 }
 
 func TestAStopInTheMiddleOfARequestThatFailsEndsInTime(t *testing.T) {
