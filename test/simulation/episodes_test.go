@@ -361,6 +361,41 @@ func (w *world) acts(e episode) []action {
 				}
 			}},
 		}
+	case "recall": // an item is to be given up, is called back while its work stops, and its member loses sight
+		item := ""
+		var p *process
+		return []action{
+			{e.at, func() {
+				p = w.proc(w.plan.ids[e.who[0]])
+				if p == nil || e.who[0] == e.who[1] {
+					p = nil
+					return
+				}
+				for id := range p.member.Holdings().Get().Items.IDs() {
+					if item = id; w.work[item] {
+						break
+					}
+				}
+				if item != "" {
+					w.pin(item, w.plan.ids[e.who[1]])
+				}
+			}},
+			{e.at + 30*time.Millisecond, func() {
+				if item != "" {
+					w.unpin(item)
+				}
+			}},
+			{e.at + 60*time.Millisecond, func() {
+				if p != nil {
+					p.link.set("no-polls")
+				}
+			}},
+			{e.at + e.dur, func() {
+				if p != nil {
+					p.link.unset("no-polls")
+				}
+			}},
+		}
 	case "restore":
 		return once(func() { w.restore(e.dur) })
 	case "reset":
