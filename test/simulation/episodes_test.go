@@ -361,6 +361,22 @@ func (w *world) acts(e episode) []action {
 				}
 			}},
 		}
+	case "changeling": // a member has a new session, and the leader grants to the old one
+		var leader *process
+		return []action{
+			{e.at, func() {
+				if leader = w.leader(); leader != nil {
+					leader.link.set("no-members")
+				}
+			}},
+			{e.at + 100*time.Millisecond, func() { w.each(e.who, w.destroy) }},
+			{e.at + 3*time.Second, func() { w.addWork(len(w.plan.ids)) }},
+			{e.at + e.dur, func() {
+				if leader != nil {
+					leader.link.unset("no-members")
+				}
+			}},
+		}
 	case "recall": // an item is to be given up, is called back while its work stops, and its member loses sight
 		item := ""
 		var p *process

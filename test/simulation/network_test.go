@@ -29,7 +29,8 @@ type link struct {
 	second time.Time
 	// cut is how the link is broken: refused, silent, one-way (what is sent
 	// arrives, no answer does), deaf (only renewals pass), eyes (only reads of its
-	// own assignments, and of their payloads, pass), no-polls (all but long polls passes).
+	// own assignments, and of their payloads, pass), no-polls (all but long polls passes),
+	// no-members (all but reads of records passes).
 	cut []string
 	// stray: what this member writes as the leader arrives late.
 	stray bool
@@ -270,6 +271,8 @@ func (l *link) broken(r *request) string {
 		case "eyes":
 			passes = strings.HasPrefix(r.URL.Path, "/v1/kv/"+l.w.root+"assignments/") && r.Method == http.MethodGet ||
 				bytes.Contains(r.body, []byte(`"Key":"`+l.w.root+"workload/")) // only ever read by a member
+		case "no-members":
+			passes = !strings.HasPrefix(r.URL.Path, "/v1/kv/"+l.w.root+"members/")
 		case "no-polls":
 			passes = !r.poll()
 		default:

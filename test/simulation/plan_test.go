@@ -127,12 +127,13 @@ var profiles = map[string]map[string]int{
 	"hard": {
 		"storm": 4, "cut": 4, "freeze": 3, "kill": 4, "leave": 2, "join": 1, "destroy": 3, "strange": 3,
 		"election": 2, "restart": 1, "work": 3, "twin": 1, "blind": 3, "deaf": 2, "orphan": 2, "takeover": 3,
-		"stray": 3, "late-lease": 2, "usurper": 3, "unseen": 2, "boomerang": 2, "recall": 1,
+		"stray": 3, "late-lease": 2, "usurper": 3, "unseen": 2, "boomerang": 2, "recall": 1, "changeling": 1,
 	},
 	// These are of hard's kinds, for breakages that only they bring to light.
 	"usurped":   {"usurper": 4, "work": 1, "join": 1},
 	"unseen":    {"unseen": 1},
 	"recall":    {"recall": 1},
+	"changed":   {"changeling": 1},
 	"returning": {"boomerang": 3, "unseen": 1},
 	"stray":     {"stray": 3, "kill": 1, "work": 1},
 	// gentle ends no session, and so may cost nobody anything (I5).
@@ -207,6 +208,8 @@ func drawFor(profile string, seed uint64, size int) plan {
 			e.who, e.dur = one(), seconds(12, 40)
 		case "stray":
 			e.who, e.how = one(), []string{"", "depose"}[r.IntN(2)]
+		case "changeling":
+			e.who, e.dur = one(), seconds(5, 25)
 		case "recall":
 			e.who, e.dur = []int{r.IntN(members), r.IntN(members)}, seconds(2, 20)
 		case "boomerang":
