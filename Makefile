@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build test check consul conformance record chaos simulate mutations bench clean
+.PHONY: help build test check consul conformance record chaos simulate failures mutations bench clean
 
 # The real Consul server, built once from the module proxy (see test/consul).
 # Exported, so that every test process finds it; a test without it fails, it does not skip.
@@ -26,7 +26,7 @@ build: ## build bin/coordd
 
 test: consul check ## vet, gofmt, and all tests with the race detector, a real Consul server included (PKG, RUN, TIMEOUT)
 	go test -race -count=1 -timeout $(TIMEOUT) -run '$(RUN)' $(PKG)
-	@if [ '$(PKG)$(RUN)' = './....' ]; then $(MAKE) --no-print-directory mutations; fi
+	@if [ '$(PKG)$(RUN)' = './....' ]; then $(MAKE) --no-print-directory failures mutations; fi
 
 check: ## gofmt and go vet only
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
@@ -48,6 +48,9 @@ chaos: consul ## storms of faults over real clusters for MINUTES; COORDD_CHAOS_S
 
 simulate: ## seeds of the simulation for MINUTES; SEED=N is the first, else the time of day is
 	go test -count=1 -timeout $$(( $(MINUTES) + 10 ))m -v -run 'TestSeeds$$' ./test/simulation -sim.minutes=$(MINUTES) -sim.from=$${SEED:-$$(date +%s)}
+
+failures: ## each actor made to fail at each of its first messages and requests (the race detector sees only the first of them)
+	go test -count=1 -timeout $(TIMEOUT) -run 'ThatFails|InTheMiddle' ./actors
 
 mutations: ## the simulation's usual seeds, and each rule of the protocol broken on purpose, to be noticed
 	go test -count=1 -timeout $(TIMEOUT) -tags coordd_mutations -v ./test/simulation

@@ -324,6 +324,9 @@ func (c *cluster) settled() bool {
 // eachFailure plays f for each of the first messages, or requests, of each actor
 // and each of the ways to fail.
 func eachFailure(t *testing.T, where place, most int, ways []failure, f func(t *testing.T, s *saboteur)) {
+	if raceDetector {
+		most = 1
+	}
 	counts := messagesOf(t, where)
 	for _, actor := range everyActor {
 		t.Run(actor, func(t *testing.T) {
