@@ -138,6 +138,14 @@ func (b *bench) open(d *todo, s scope) {
 	if !s.current() {
 		return
 	}
+	for id, r := range b.released {
+		// Seen to be gone. A key that is there again after that, as it was, is one that a
+		// Consul restored from a snapshot brought back: it is released again.
+		if r.index != 0 && !s.view.Items.Has(id) {
+			r.index = 0
+			b.released[id] = r
+		}
+	}
 	waiting := map[string]time.Time{}
 	for id, a := range s.view.Items.All() {
 		if a.Unreadable && a.ModifyIndex > b.told {
