@@ -47,7 +47,7 @@ var mutations = []mutation{
 const coveredSeeds = 10
 
 // uncoveredSeeds are played for the others before one counts as unnoticed; none has taken 40.
-const uncoveredSeeds = 200
+const uncoveredSeeds = 1000
 
 // TestMutations breaks the protocol's rules one by one and wants each breakage noticed.
 func TestMutations(t *testing.T) {
