@@ -46,7 +46,7 @@ var mutations = []mutation{
 // coveredSeeds are played for a breakage that others cover: whoever catches one has found out more than is known here.
 const coveredSeeds = 10
 
-// uncoveredSeeds are played for the others before one counts as unnoticed; none has taken 40.
+// uncoveredSeeds are played for the others before one counts as unnoticed; none has taken 200.
 const uncoveredSeeds = 1000
 
 // TestMutations breaks the protocol's rules one by one and wants each breakage noticed.
