@@ -14,6 +14,7 @@ type bench struct {
 	released map[string]release
 	seen     map[string]time.Time // since when an item could be started
 	told     uint64               // the newest unreadable key that the leader has been told of
+	vanished bool                 // a key went that this member had not released, and the leader has not been told
 	record   uint64               // the registration that released counts for
 }
 
@@ -100,6 +101,9 @@ func (b *bench) decide(s scope) todo {
 				delete(b.items, id) // it belonged to an earlier registration: what is to be done with it is decided anew
 			case !s.current():
 			case !assigned:
+				// A stranger deleted it, or Consul was restored from before it was
+				// written: the leader, which does not watch the keys, takes the item for owned.
+				b.vanished = true
 				delete(b.items, id)
 			case a.Releasing || j.final:
 				b.giveUp(&d, s, id, a)
@@ -181,6 +185,11 @@ func (b *bench) open(d *todo, s scope) {
 			continue
 		}
 		d.start = append(d.start, id)
+	}
+	for id := range b.seen {
+		if _, assigned := s.view.Items.Get(id); !assigned && b.items[id] == nil {
+			b.vanished = true // before its work had begun
+		}
 	}
 	b.seen = waiting
 }

@@ -128,6 +128,18 @@ func TestAnAssignmentThatAStrangerOverwroteIsTakenBackAndGrantedAnew(t *testing.
 	})
 }
 
+func TestAnAssignmentThatAStrangerDeletedIsGrantedAnew(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 30)
+		c.mu.Lock()
+		at := c.running["device_group_0007"]
+		c.mu.Unlock()
+		c.delete("assignments/" + at + "/device_group_0007")
+		c.await("stopped", 5*time.Second, func() bool { return sum(c.loads()) == 29 })
+		c.await("granted again", 10*time.Second, c.balanced(30))
+	})
+}
+
 func TestAStrangersUnlockedRecordKeepsNobodysItems(t *testing.T) {
 	run(t, func(c *cluster) {
 		three(c, 30)

@@ -117,7 +117,7 @@ func (a *workers) consult(ctx context.Context, group *supervisor.Group, s scope,
 	var again time.Time
 	err := error(nil)
 	a.more = len(d.release) > releaseBatch || len(d.start) > startBatch
-	if d.odd != 0 {
+	if d.odd != 0 || a.bench.vanished && s.registered() {
 		err = a.complain(ctx, s, d.odd)
 	}
 	if err == nil && len(d.release) > 0 {
@@ -136,7 +136,7 @@ func (a *workers) consult(ctx context.Context, group *supervisor.Group, s scope,
 	case ctx.Err() != nil:
 		return again, nil
 	case err == nil:
-		if len(d.release)+len(d.start) > 0 || d.odd != 0 {
+		if len(d.release)+len(d.start) > 0 || d.odd != 0 || a.bench.vanished {
 			a.store.Succeeded("my work")
 			a.ladder.Reset()
 		}
@@ -275,14 +275,14 @@ func (a *workers) release(ctx context.Context, s scope, ids []string) error {
 	return refused
 }
 
-// complain raises the ack because of a key that a stranger wrote over: the leader,
-// which does not watch the assignments, reads them again and writes it anew.
+// complain raises the ack because of a key that a stranger wrote over or took
+// away: the leader, which does not watch the assignments, reads them again and writes it anew.
 func (a *workers) complain(ctx context.Context, s scope, index uint64) error {
 	_, err := a.store.Txn(ctx,
 		store.CheckSession(a.keys.Member(a.ID), s.session.ID),
 		store.Set(a.keys.Ack(a.ID), a.ack(s.session.ID, s.member.ClearAt.IsZero()).Encode(), 0))
 	if err == nil {
-		a.bench.told = index
+		a.bench.told, a.bench.vanished = max(a.bench.told, index), false
 	}
 	return err
 }
