@@ -52,6 +52,8 @@ type Config struct {
 	ID string
 	// Client talks to Consul. Default: one made from the CONSUL_HTTP_* variables.
 	Client *api.Client
+	// Consul is what the log calls Client's server. Default: CONSUL_HTTP_ADDR, or the address of a failed request.
+	Consul string
 	// Work runs an item. Nil: this member is registered and can lead, and runs nothing:
 	// it is registered with no room for any item.
 	Work Work

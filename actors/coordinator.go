@@ -34,7 +34,7 @@ func New(cfg Config) (*Coordinator, error) {
 		cfg.Client = client
 	}
 	log := cfg.Logger.With(slog.String("service", cfg.Service), slog.String("member", cfg.ID))
-	s, err := store.New(store.Config{Client: cfg.Client, Service: cfg.Service, Logger: log})
+	s, err := store.New(store.Config{Client: cfg.Client, Service: cfg.Service, Address: cfg.Consul, Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/coordd/coordd/actors"
@@ -76,7 +77,8 @@ func (s *serviceFlags) client() (*api.Client, string, error) {
 func checkConsul(address string) error {
 	scheme, rest, isURL := strings.Cut(address, "://")
 	if !isURL {
-		if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
+		_, port, err := net.SplitHostPort(address)
+		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
 			return usage("--consul %q: give host:port, such as 127.0.0.1:8500, or a URL", address)
 		}
 		return nil

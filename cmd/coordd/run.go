@@ -124,7 +124,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		}
 	}
 	cfg := actors.Config{
-		Service: o.service, ID: o.id, Client: client, Logger: log,
+		Service: o.service, ID: o.id, Client: client, Consul: address, Logger: log,
 		Address: o.address, Zone: o.zone, Version: version(), Capacity: o.capacity,
 		TTL: o.ttl, Renew: o.renew, LockDelay: o.lockDelay, LeaseMargin: o.leaseMargin, Grace: o.grace,
 		LeaderSoak: o.leaderSoak, WorkerSoak: o.workerSoak, Merge: o.merge,

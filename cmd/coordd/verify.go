@@ -27,6 +27,10 @@ they did not.
 What is not in the files cannot be judged: give those of all members. The clocks of their hosts
 differ: --skew says by how much at the most, and overlaps up to it do not count.
 
+The rules: I1, one owner of an item at a time; I2, tokens and epochs rise; I3, every item has an
+owner again in time; I4, nothing is lost. "not judged" names what these files cannot tell (members do
+not see when the faults are over, nor all of Consul's keys): it is no breach.
+
 Exit code 0 means no breach, 1 that there is one, 2 that a file cannot be read.`,
 		Example: `  coordd verify m1.history m2.history m3.history
   coordd verify --skew 50ms /var/log/coordd/*.history`,

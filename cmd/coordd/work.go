@@ -55,6 +55,9 @@ next started. All ids are checked before anything is written.`,
 		}
 		items := make([]actors.WorkInput, len(ids))
 		for i, id := range ids {
+			if weight == 0 {
+				return usage("--weight 0: give 1 or more")
+			}
 			items[i] = actors.WorkInput{ID: id, Payload: value, Weight: weight}
 		}
 		if err := actors.CheckWork(items); err != nil {
@@ -69,7 +72,7 @@ next started. All ids are checked before anything is written.`,
 	f := cmd.Flags()
 	f.StringVar(&payload, "payload", "", "The payload, as `text`.")
 	f.StringVar(&payloadFile, "payload-file", "", "The `file` that holds the payload; - means standard input.")
-	f.Uint64Var(&weight, "weight", 1, "The `weight` of each item: how much of a member's share it takes.")
+	f.Uint64Var(&weight, "weight", 1, "The `weight` of each item: how much of a member's share it takes; at least 1.")
 	return cmd
 }
 
