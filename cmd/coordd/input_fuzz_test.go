@@ -46,11 +46,11 @@ func FuzzCommandLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string) {
 		args := strings.Split(line, "\n")
 		if !slices.Contains([]string{"status", "work", "control", "version", "help"}, args[0]) {
-			t.Skip("the others start something, or read files")
+			return // the others start something, or read files
 		}
 		for _, a := range args {
 			if strings.HasPrefix(a, "--payload-f") || a == "import" {
-				t.Skip("reads a file")
+				return // reads a file
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -1,0 +1,186 @@
+package simulation_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/history"
+)
+
+// process is one run of a member.
+type process struct {
+	w      *world
+	id     string
+	n      int
+	link   *link
+	member *actors.Coordinator
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu      sync.Mutex
+	dead    bool
+	leaving bool
+	death   string        // around its next write
+	thawed  chan struct{} // while frozen
+	gone    chan struct{} // closed when it is killed
+}
+
+func (p *process) name() string { return fmt.Sprintf("%s#%d", p.id, p.n) }
+
+// awake waits until the process is not frozen; false: it is dead.
+func (p *process) awake() bool {
+	for {
+		p.mu.Lock()
+		dead, thawed := p.dead, p.thawed
+		p.mu.Unlock()
+		if dead {
+			return false
+		}
+		if thawed == nil {
+			return true
+		}
+		select {
+		case <-thawed:
+		case <-p.gone:
+		}
+	}
+}
+
+func (p *process) frozen() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.thawed != nil && !p.dead
+}
+
+// mortal tells how r kills the process; empty: it does not.
+func (p *process) mortal(r *request) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.death == "" || r.URL.Path != "/v1/txn" {
+		return ""
+	}
+	how := p.death
+	p.death = ""
+	return how
+}
+
+func (p *process) freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead || p.leaving || p.thawed != nil {
+		return // its actors would count the time that it stands against those who are to stop
+	}
+	p.w.rec.Add(history.Event{Verb: history.Freeze, Proc: p.name()})
+	p.thawed = make(chan struct{})
+}
+
+func (p *process) thaw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.thawed == nil {
+		return
+	}
+	if !p.dead {
+		p.w.rec.Add(history.Event{Verb: history.Thaw, Proc: p.name()})
+	}
+	close(p.thawed)
+	p.thawed = nil
+}
+
+// note records an event of a process that lives.
+func (p *process) note(e history.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.dead {
+		e.Proc = p.name()
+		p.w.rec.Add(e)
+	}
+}
+
+// work is the work function: it does something at each thaw before it has
+// looked at anything, and takes its time to stop.
+func (p *process) work(ctx context.Context, item actors.Item) error {
+	if !p.awake() || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	at := history.Event{Item: item.ID, Token: item.Token}
+	say := func(v history.Verb) {
+		at.Verb = v
+		p.note(at)
+	}
+	say(history.Start)
+	r := rand.New(rand.NewPCG(p.w.plan.seed, hash(p.name()+item.ID)+item.Token))
+	var crash <-chan time.Time
+	if r.IntN(10) == 0 && p.w.plan.profile != "gentle" {
+		t := time.NewTimer(time.Duration(r.IntN(60)) * time.Second)
+		defer t.Stop()
+		crash = t.C
+	}
+	crashed := false
+	for end := false; !end; {
+		select {
+		case <-ctx.Done():
+			end = true
+		case <-crash: // after the faults nothing fails any more
+			crashed = !p.w.calm.Load()
+			end = crashed
+		case <-p.gone:
+			return nil
+		}
+	}
+	if p.frozen() {
+		if !p.awake() {
+			return nil
+		}
+		say(history.Step)
+	} else if lag := time.Duration(r.Float64() * float64(p.w.plan.settings.lag)); lag > 0 {
+		select {
+		case <-time.After(lag):
+		case <-p.gone:
+			return nil
+		}
+		if p.frozen() {
+			if !p.awake() {
+				return nil
+			}
+			say(history.Step)
+		}
+	}
+	say(history.Stop)
+	if crashed {
+		return errors.New("the work failed")
+	}
+	return ctx.Err()
+}
+
+// follow writes down when the member leads.
+func (p *process) follow() {
+	cursor := p.member.Leadership().Subscribe()
+	leads := uint64(0)
+	for {
+		select {
+		case <-p.done:
+			return
+		case <-cursor.Changed():
+		}
+		l := cursor.Take()
+		epoch := l.Epoch
+		if l.Term == 0 {
+			epoch = 0
+		}
+		if epoch == leads {
+			continue
+		}
+		if epoch == 0 {
+			p.note(history.Event{Verb: history.Unlead, Epoch: leads})
+		} else {
+			p.note(history.Event{Verb: history.Lead, Epoch: epoch})
+		}
+		leads = epoch
+	}
+}
