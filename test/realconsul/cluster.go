@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
+
+	"github.com/coordd/coordd/test/realserver"
 )
 
 // readyTimeout is how long a cluster may take to elect a leader and know its nodes. It takes one to three seconds;
@@ -116,7 +118,7 @@ func launchOnce(o Options, dir string) (*Cluster, error) {
 		}
 	}
 	for i := range o.Servers {
-		ports, err := takePorts()
+		ports, err := realserver.TakePorts()
 		if err != nil {
 			return c, err
 		}
@@ -124,10 +126,12 @@ func launchOnce(o Options, dir string) (*Cluster, error) {
 			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 			MaxIdleConnsPerHost: 64,
 		}}
-		s.process = &process{
-			binary:     bin,
-			configFile: filepath.Join(dir, s.Node+".json"),
-			logFile:    filepath.Join(dir, s.Node+".log"),
+		s.config = filepath.Join(dir, s.Node+".json")
+		s.process = &realserver.Process{
+			Command: []string{bin, "agent", "-config-file", s.config},
+			LogFile: filepath.Join(dir, s.Node+".log"),
+			// CONSUL_* is for clients of other servers, GORACE and GOCOVERDIR for the test's own binary.
+			HideEnv: []string{"CONSUL_", "GO"},
 		}
 		c.Servers = append(c.Servers, s)
 	}
@@ -135,7 +139,7 @@ func launchOnce(o Options, dir string) (*Cluster, error) {
 		if err := s.writeConfig(o); err != nil {
 			return c, err
 		}
-		if err := s.process.start(); err != nil {
+		if err := s.process.Start(); err != nil {
 			return c, err
 		}
 	}
@@ -147,7 +151,7 @@ func launchOnce(o Options, dir string) (*Cluster, error) {
 func (s *Server) writeConfig(o Options) error {
 	var join []string
 	for _, peer := range s.cluster.Servers {
-		join = append(join, net.JoinHostPort("127.0.0.1", strconv.Itoa(peer.ports.base+portSerf)))
+		join = append(join, net.JoinHostPort("127.0.0.1", strconv.Itoa(peer.ports.Base+portSerf)))
 	}
 	config := map[string]any{
 		"server":           true,
@@ -161,7 +165,7 @@ func (s *Server) writeConfig(o Options) error {
 		"retry_join":       join,
 		"retry_interval":   "1s",
 		"ports": map[string]int{
-			"http": s.ports.base + portHTTP, "server": s.ports.base + portRPC, "serf_lan": s.ports.base + portSerf,
+			"http": s.ports.Base + portHTTP, "server": s.ports.Base + portRPC, "serf_lan": s.ports.Base + portSerf,
 			"https": -1, "serf_wan": -1, "dns": -1, "grpc": -1, "grpc_tls": -1,
 		},
 		"performance":          map[string]any{"raft_multiplier": 1},
@@ -178,7 +182,7 @@ func (s *Server) writeConfig(o Options) error {
 		}
 	}
 	if o.TLS {
-		config["ports"].(map[string]int)["https"] = s.ports.base + portHTTPS
+		config["ports"].(map[string]int)["https"] = s.ports.Base + portHTTPS
 		config["tls"] = map[string]any{"https": map[string]any{
 			"ca_file": s.cluster.TLS.CA, "cert_file": s.cluster.TLS.Cert, "key_file": s.cluster.TLS.Key, "verify_incoming": true,
 		}}
@@ -188,7 +192,7 @@ func (s *Server) writeConfig(o Options) error {
 	if err != nil {
 		return fmt.Errorf("realconsul: Options.Config: %w", err)
 	}
-	return os.WriteFile(s.process.configFile, text, 0o600)
+	return os.WriteFile(s.config, text, 0o600)
 }
 
 // Addr is the HTTP address, host and port, of the first server.
@@ -249,14 +253,14 @@ func (c *Cluster) waitReady(ctx context.Context) error {
 func (c *Cluster) Log() string {
 	var b bytes.Buffer
 	for _, s := range c.Servers {
-		fmt.Fprintf(&b, "--- log of %s (%s):\n%s\n", s.Node, s.Addr(), s.process.tail(logTail))
+		fmt.Fprintf(&b, "--- log of %s (%s):\n%s\n", s.Node, s.Addr(), s.process.Tail(logTail))
 	}
 	return b.String()
 }
 
 func (c *Cluster) report(t testing.TB) {
 	for _, s := range c.Servers {
-		if s.process.crashed() {
+		if s.process.Crashed() {
 			t.Errorf("realconsul: %s ended by itself", s.Node)
 		}
 	}
@@ -270,11 +274,11 @@ func (c *Cluster) close() error {
 	for _, s := range c.Servers {
 		s.transport.CloseIdleConnections()
 		// Nothing on disk is of use any more: no need to be polite.
-		if err := s.process.end(syscall.SIGKILL); err != nil && first == nil {
+		if err := s.process.End(syscall.SIGKILL); err != nil && first == nil {
 			first = err
 		}
 		s.transport.CloseIdleConnections()
-		s.ports.release()
+		s.ports.Release()
 	}
 	return first
 }

@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"github.com/hashicorp/consul/api"
+
+	"github.com/coordd/coordd/test/realserver"
 )
 
 // What each port of a server's block is for.
@@ -31,19 +33,20 @@ type Server struct {
 	Node string
 
 	cluster   *Cluster
-	process   *process
-	ports     *portBlock
+	config    string // path of its configuration file
+	process   *realserver.Process
+	ports     *realserver.Ports
 	transport *http.Transport
 }
 
 // Addr is its HTTP address, host and port; it stays the same over restarts.
 func (s *Server) Addr() string {
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports.base+portHTTP))
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports.Base+portHTTP))
 }
 
 // HTTPSAddr is its HTTPS address with Options.TLS.
 func (s *Server) HTTPSAddr() string {
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports.base+portHTTPS))
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports.Base+portHTTPS))
 }
 
 // Client returns a client of this server, with the cluster's token. All clients of one server share their connections,
@@ -63,22 +66,22 @@ func (s *Server) Client() *api.Client {
 func (s *Server) HTTPClient() *http.Client { return &http.Client{Transport: s.transport} }
 
 // PID is the process id of the server's last start.
-func (s *Server) PID() int { return s.process.id() }
+func (s *Server) PID() int { return s.process.PID() }
 
 // Stop ends the server with SIGTERM: it does not leave the cluster, as after an operator's restart.
-func (s *Server) Stop() error { return s.lever(func() error { return s.process.end(syscall.SIGTERM) }) }
+func (s *Server) Stop() error { return s.lever(func() error { return s.process.End(syscall.SIGTERM) }) }
 
 // Kill ends the server with SIGKILL.
-func (s *Server) Kill() error { return s.lever(func() error { return s.process.end(syscall.SIGKILL) }) }
+func (s *Server) Kill() error { return s.lever(func() error { return s.process.End(syscall.SIGKILL) }) }
 
 // Start runs a stopped or killed server again, with its data and its ports. It does not wait: see WaitReady.
-func (s *Server) Start() error { return s.lever(s.process.start) }
+func (s *Server) Start() error { return s.lever(s.process.Start) }
 
 // Freeze halts the server with SIGSTOP: its connections stay open, new ones are accepted by the kernel, nothing is answered.
-func (s *Server) Freeze() error { return s.lever(s.process.freeze) }
+func (s *Server) Freeze() error { return s.lever(s.process.Freeze) }
 
 // Thaw lets a frozen server go on.
-func (s *Server) Thaw() error { return s.lever(s.process.thaw) }
+func (s *Server) Thaw() error { return s.lever(s.process.Thaw) }
 
 // WaitReady returns when the server sees a leader, answers a consistent read and is in the catalog as healthy.
 func (s *Server) WaitReady(ctx context.Context) error {
@@ -87,8 +90,8 @@ func (s *Server) WaitReady(ctx context.Context) error {
 		if last = s.ready(ctx); last == nil {
 			return nil
 		}
-		if s.process.crashed() {
-			return fmt.Errorf("realconsul: %s ended by itself while starting:\n%s", s.Node, s.process.tail(logTail))
+		if s.process.Crashed() {
+			return fmt.Errorf("realconsul: %s ended by itself while starting:\n%s", s.Node, s.process.Tail(logTail))
 		}
 		if !pause(ctx) {
 			return fmt.Errorf("realconsul: %s not ready: %w: last seen: %w", s.Node, context.Cause(ctx), last)

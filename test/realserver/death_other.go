@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package realconsul
+package realserver
 
 import "syscall"
 

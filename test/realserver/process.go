@@ -1,6 +1,6 @@
 //go:build unix
 
-package realconsul
+package realserver
 
 import (
 	"bytes"
@@ -19,9 +19,15 @@ import (
 // stopTimeout is how long a server gets to obey SIGTERM; it takes well under a second.
 const stopTimeout = 10 * time.Second
 
-// process is one server's program, started as often as the test likes on the same directory and ports.
-type process struct {
-	binary, configFile, logFile string
+// Process is one server's program, started as often as the test likes on the same directory and ports. Its methods may be
+// used from any goroutine.
+type Process struct {
+	// Command is the program with its arguments.
+	Command []string
+	// LogFile gets standard output and standard error of all its starts.
+	LogFile string
+	// HideEnv are prefixes of environment variables that the server must not see.
+	HideEnv []string
 
 	mu     sync.Mutex
 	pid    int
@@ -30,22 +36,22 @@ type process struct {
 	frozen bool
 }
 
-func (p *process) start() error {
+// Start runs the program; it does not wait for the server in it. It must not be running.
+func (p *Process) Start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.runningLocked() {
-		return errors.New("realconsul: the server is running already")
+		return errors.New("realserver: the server is running already")
 	}
-	log, err := os.OpenFile(p.logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(p.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("realconsul: %w", err)
+		return fmt.Errorf("realserver: %w", err)
 	}
 	defer log.Close()
-	cmd := exec.Command(p.binary, "agent", "-config-file", p.configFile)
+	cmd := exec.Command(p.Command[0], p.Command[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
-	// CONSUL_* is for clients of other servers, GORACE and GOCOVERDIR for the test's own binary.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool {
-		return strings.HasPrefix(kv, "CONSUL_") || strings.HasPrefix(kv, "GO")
+		return slices.ContainsFunc(p.HideEnv, func(prefix string) bool { return strings.HasPrefix(kv, prefix) })
 	})
 	// A group of its own: a Ctrl-C in the terminal is for the test, which then ends the server.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -65,13 +71,13 @@ func (p *process) start() error {
 	}()
 	if err := <-started; err != nil {
 		<-exited
-		return fmt.Errorf("realconsul: %w", err)
+		return fmt.Errorf("realserver: %w", err)
 	}
 	p.pid, p.exited, p.ending, p.frozen = cmd.Process.Pid, exited, false, false
 	return nil
 }
 
-func (p *process) runningLocked() bool {
+func (p *Process) runningLocked() bool {
 	if p.exited == nil {
 		return false
 	}
@@ -83,9 +89,9 @@ func (p *process) runningLocked() bool {
 	}
 }
 
-// end sends the signal, and SIGKILL when that does not help, and returns when the program is gone.
+// End sends the signal, and SIGKILL when that does not help, and returns when the program is gone.
 // Ending one that is gone already is fine.
-func (p *process) end(sig syscall.Signal) error {
+func (p *Process) End(sig syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.runningLocked() {
@@ -105,59 +111,62 @@ func (p *process) end(sig syscall.Signal) error {
 	_ = syscall.Kill(p.pid, syscall.SIGKILL)
 	select {
 	case <-p.exited:
-		return fmt.Errorf("realconsul: the server did not stop within %v of %v, so it was killed", stopTimeout, sig)
+		return fmt.Errorf("realserver: the server did not stop within %v of %v, so it was killed", stopTimeout, sig)
 	case <-time.After(stopTimeout):
-		return fmt.Errorf("realconsul: process %d survived SIGKILL", p.pid)
+		return fmt.Errorf("realserver: process %d survived SIGKILL", p.pid)
 	}
 }
 
-func (p *process) freeze() error {
+// Freeze halts the program with SIGSTOP and returns when it has come to a halt: its connections stay open, nothing is answered.
+func (p *Process) Freeze() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.runningLocked() {
-		return errors.New("realconsul: cannot freeze: the server is not running")
+		return errors.New("realserver: cannot freeze: the server is not running")
 	}
 	if err := syscall.Kill(p.pid, syscall.SIGSTOP); err != nil {
-		return fmt.Errorf("realconsul: freeze: %w", err)
+		return fmt.Errorf("realserver: freeze: %w", err)
 	}
 	p.frozen = true
 	for deadline := time.Now().Add(stopTimeout); !stopped(p.pid); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			return fmt.Errorf("realconsul: process %d ignores SIGSTOP", p.pid)
+			return fmt.Errorf("realserver: process %d ignores SIGSTOP", p.pid)
 		}
 	}
 	return nil
 }
 
-func (p *process) thaw() error {
+// Thaw lets a frozen program go on.
+func (p *Process) Thaw() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.runningLocked() {
-		return errors.New("realconsul: cannot thaw: the server is not running")
+		return errors.New("realserver: cannot thaw: the server is not running")
 	}
 	if err := syscall.Kill(p.pid, syscall.SIGCONT); err != nil {
-		return fmt.Errorf("realconsul: thaw: %w", err)
+		return fmt.Errorf("realserver: thaw: %w", err)
 	}
 	p.frozen = false
 	return nil
 }
 
-func (p *process) id() int {
+// PID is the process id of the last start.
+func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.pid
 }
 
-// crashed tells whether the program ended without being asked to.
-func (p *process) crashed() bool {
+// Crashed tells whether the program ended without being asked to.
+func (p *Process) Crashed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.exited != nil && !p.ending && !p.runningLocked()
 }
 
-// tail returns the last n lines of the log; all its starts write to the same file.
-func (p *process) tail(n int) string {
-	text, err := os.ReadFile(p.logFile)
+// Tail returns the last n lines of the log; all its starts write to the same file.
+func (p *Process) Tail(n int) string {
+	text, err := os.ReadFile(p.LogFile)
 	if err != nil {
 		return err.Error()
 	}

@@ -1,4 +1,4 @@
-package realconsul
+package realserver
 
 import (
 	"os"

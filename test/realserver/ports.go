@@ -1,6 +1,6 @@
 //go:build unix
 
-package realconsul
+package realserver
 
 import (
 	"errors"
@@ -21,24 +21,25 @@ const (
 	blockSize  = 4
 )
 
-// portBlock is a run of ports that belongs to this process until it is released. The lock on the file is the
+// Ports are four ports in a row, from Base, that belong to this process until they are released. The lock on a file is the
 // ownership: it ends with the process, so a killed test leaves nothing to clean up.
-type portBlock struct {
-	base int
+type Ports struct {
+	Base int
 	lock *os.File
 }
 
-func takePorts() (*portBlock, error) {
+// TakePorts finds ports on 127.0.0.1 that nobody uses, for TCP and UDP.
+func TakePorts() (*Ports, error) {
 	dir := filepath.Join(os.TempDir(), "coordd-ports-"+strconv.Itoa(os.Getuid()))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("realconsul: ports: %w", err)
+		return nil, fmt.Errorf("realserver: ports: %w", err)
 	}
 	start := rand.IntN(portBlocks)
 	for i := range portBlocks {
 		base := portFirst + (start+i)%portBlocks*blockSize
 		lock, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(base)), os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
-			return nil, fmt.Errorf("realconsul: ports: %w", err)
+			return nil, fmt.Errorf("realserver: ports: %w", err)
 		}
 		if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 			lock.Close()
@@ -48,12 +49,13 @@ func takePorts() (*portBlock, error) {
 			lock.Close()
 			continue
 		}
-		return &portBlock{base: base, lock: lock}, nil
+		return &Ports{Base: base, lock: lock}, nil
 	}
-	return nil, errors.New("realconsul: no free block of ports from 20000 to 28000 on 127.0.0.1")
+	return nil, errors.New("realserver: no free block of ports from 20000 to 28000 on 127.0.0.1")
 }
 
-func (b *portBlock) release() { b.lock.Close() }
+// Release gives the ports back.
+func (b *Ports) Release() { b.lock.Close() }
 
 // allFree tries TCP and UDP: serf listens on both.
 func allFree(base int) bool {
