@@ -1,5 +1,5 @@
-# Everything here needs Go and make, and a C compiler for the race detector.
-# `make test` on a fresh machine sets up what it needs by itself.
+# Everything here needs Go and make, and the tests a C compiler for the race detector and the jars of a ZooKeeper with a Java to
+# run it: a test says what to install, and .ci/run does it. The rest `make test` sets up by itself.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help

@@ -1,0 +1,103 @@
+//go:build unix
+
+package realzookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/coordd/coordd/test/realserver"
+)
+
+// Server is one ZooKeeper server. Its levers may be used from any goroutine; each reports a failure to the test as well as
+// returning it.
+type Server struct {
+	// ID is its number in the ensemble, from 1.
+	ID int
+
+	ensemble *Ensemble
+	process  *realserver.Process
+	ports    *realserver.Ports
+	dir      string
+}
+
+// Addr is its client address, host and port; it stays the same over restarts.
+func (s *Server) Addr() string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports.Base+portClient))
+}
+
+// PID is the process id of the server's last start.
+func (s *Server) PID() int { return s.process.PID() }
+
+// Stop ends the server with SIGTERM.
+func (s *Server) Stop() error { return s.lever(func() error { return s.process.End(syscall.SIGTERM) }) }
+
+// Kill ends the server with SIGKILL.
+func (s *Server) Kill() error { return s.lever(func() error { return s.process.End(syscall.SIGKILL) }) }
+
+// Start runs a stopped or killed server again, with its data and its ports. It does not wait: see WaitReady.
+func (s *Server) Start() error { return s.lever(s.process.Start) }
+
+// Freeze halts the server with SIGSTOP: its connections stay open, new ones are accepted by the kernel, nothing is answered.
+func (s *Server) Freeze() error { return s.lever(s.process.Freeze) }
+
+// Thaw lets a frozen server go on.
+func (s *Server) Thaw() error { return s.lever(s.process.Thaw) }
+
+func (s *Server) lever(do func() error) error {
+	err := do()
+	if err != nil {
+		s.ensemble.t.Error(err)
+	}
+	return err
+}
+
+// WaitReady returns when the server serves: alone, or as a leader or a follower.
+func (s *Server) WaitReady(ctx context.Context) error {
+	for {
+		// A question that came between the opening of the port and the start of the server is never answered.
+		look, cancel := context.WithTimeout(ctx, time.Second)
+		answer, err := s.Ask(look, "srvr")
+		cancel()
+		if err == nil && strings.Contains(answer, "Mode: ") {
+			return nil
+		}
+		if err == nil {
+			err = errors.New(strings.TrimSpace(answer))
+		}
+		if s.process.Crashed() {
+			return fmt.Errorf("realzookeeper: server %d ended by itself while starting:\n%s", s.ID, s.process.Tail(logTail))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("realzookeeper: server %d not ready: %w: last seen: %w", s.ID, context.Cause(ctx), err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Ask sends one of ZooKeeper's commands of four letters, such as srvr, cons, wchp, dump or mntr, and returns the answer.
+func (s *Server) Ask(ctx context.Context, command string) (string, error) {
+	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", s.Addr())
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	deadline := time.Now().Add(5 * time.Second)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	_ = conn.SetDeadline(deadline)
+	if _, err := io.WriteString(conn, command); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(conn)
+	return string(answer), err
+}
