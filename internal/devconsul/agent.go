@@ -89,7 +89,7 @@ func (s *Server) registerSelfLocked() error {
 // syncAgentLocked writes all that the agent knows to the catalog. It does nothing without a leader: the
 // next one will ask for it.
 func (s *Server) syncAgentLocked() {
-	if s.isClosed || s.leadership.Load().isLost() || s.registerSelfLocked() != nil {
+	if s.isClosed || !s.leadership.Load().applies() || s.registerSelfLocked() != nil {
 		return
 	}
 	for _, svc := range s.agent.services {

@@ -138,7 +138,17 @@ func (s *Server) read(ctx context.Context, q *query, run func(*state, *watchSet)
 			return errNoLeader
 		}
 		st, ws := s.state.Load(), &watchSet{}
+		var ready chan struct{}
+		if lead.isBehind() && needsLeader {
+			if q.consistent {
+				return errNotReady
+			}
+			st, ready = lead.behind, lead.ready
+		}
 		index, found := run(st, ws)
+		if ready != nil {
+			ws = &watchSet{} // of the past nothing changes any more
+		}
 		q.setMeta(index, lead)
 		if q.minIndex == 0 {
 			return nil
@@ -170,6 +180,7 @@ func (s *Server) read(ctx context.Context, q *query, run func(*state, *watchSet)
 		case <-ws.ch[2]:
 		case <-ws.ch[3]:
 		case <-lost:
+		case <-ready:
 		case <-st.abandoned:
 		case <-deadline:
 			over = true

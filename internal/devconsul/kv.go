@@ -238,7 +238,7 @@ func (s *Server) applyKV(q *query, op kvOp) (ok bool, err error) {
 	if s.isClosed {
 		return false, ErrClosed
 	}
-	if s.leadership.Load().isLost() {
+	if !s.leadership.Load().applies() {
 		return false, errNoLeader
 	}
 	if op.verb == "lock" && s.delayed(op.e.Key, time.Now()) {

@@ -1,16 +1,31 @@
 package devconsul
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // leadership is one reign: from an election's end to the next one's start.
 type leadership struct {
 	lost   chan struct{} // closed when the leader is gone
 	lostAt time.Time     // valid once lost is closed
+
+	// behind is what the leader has applied of its log while it replays it; nil: it had everything from the start.
+	behind *state
+	ready  chan struct{} // closed when it has caught up
 }
 
 func newLeadership() *leadership { return &leadership{lost: make(chan struct{})} }
 
 func (l *leadership) isLost() bool { return isClosed(l.lost) }
+
+func (l *leadership) isBehind() bool { return l.behind != nil && !isClosed(l.ready) }
+
+// applies says whether the leader takes writes.
+func (l *leadership) applies() bool { return !l.isLost() && !l.isBehind() }
+
+// errNotReady is Consul's answer to a consistent read while its new leader replays its log.
+var errNotReady = errors.New("rpc error making call: Not ready to serve consistent reads")
 
 // ElectionStart takes the leader away. Until ElectionEnd every write and every read but a stale one fails
 // with 500 "No cluster leader", blocking queries that wait at this moment included, and no session
@@ -29,14 +44,42 @@ func (s *Server) ElectionStart() {
 
 // ElectionEnd installs a leader again. It gives every session its full twice the TTL anew, as a
 // leader of Consul does that has just been elected, and brings the catalog up to date with what the
-// agent has seen meanwhile.
+// agent has seen meanwhile. After ElectionEndBehind it lets the leader catch up.
 func (s *Server) ElectionEnd() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.leadership.Load()
+	switch {
+	case s.isClosed || l.applies():
+		return
+	case l.isLost():
+		s.leadership.Store(newLeadership())
+	default:
+		close(l.ready)
+	}
+	s.resetTimersLocked()
+	s.syncAgentLocked()
+}
+
+// Moment is what the server held at some time.
+type Moment struct{ state *state }
+
+// Moment returns what the server holds now. It costs nothing.
+func (s *Server) Moment() Moment { return Moment{s.state.Load()} }
+
+// ElectionEndBehind installs a leader that has applied its log only up to m, as a server does that was
+// restarted and has just won its election. Until ElectionEnd it answers reads of the default mode, and
+// renewals, from the past: a key that was written since is missing, one that was deleted is back, and a session that was made
+// since is 404 although it is alive. Consistent reads fail with 500 and writes with "No cluster leader"; Consul holds both for up to 7 s first.
+// (Seen with 14,000 log entries of 20 KB: 800 ms of it. In Consul's source, Session.Renew and reads of the default
+// mode look at the state store of whoever leads; only consistent reads ask whether it has caught up.)
+func (s *Server) ElectionEndBehind(m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.isClosed || !s.leadership.Load().isLost() {
 		return
 	}
-	s.leadership.Store(newLeadership())
-	s.resetTimersLocked()
-	s.syncAgentLocked()
+	l := newLeadership()
+	l.behind, l.ready = m.state, make(chan struct{})
+	s.leadership.Store(l)
 }

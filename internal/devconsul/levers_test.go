@@ -280,3 +280,42 @@ func TestSessionIDsCanBeChosen(t *testing.T) {
 		}
 	})
 }
+
+func TestALeaderThatReplaysItsLogAnswersFromThePast(t *testing.T) {
+	bubble(t, func(w world) {
+		old := w.session(noChecks)
+		w.edit("a=old gone=1")
+		past := w.s.Moment()
+		w.edit("a=new b=1")
+		w.call("DELETE /v1/kv/gone")
+		young := w.session(noChecks)
+
+		w.s.ElectionStart()
+		w.s.ElectionEndBehind(past)
+		w.want("GET /v1/kv/a?raw", 200, "old")
+		w.want("GET /v1/kv/b?raw", 404, "")
+		w.want("GET /v1/kv/gone?raw", 200, "1")
+		w.want("GET /v1/kv/a?raw&stale", 200, "new")
+		w.want("GET /v1/kv/a?consistent", 500, "rpc error making call: Not ready to serve consistent reads")
+		w.want("PUT /v1/kv/a x", 500, "No cluster leader")
+		w.want("PUT /v1/session/renew/"+young, 404, "Session id '"+young+"' not found")
+		if a := w.call("PUT /v1/session/renew/" + old); a.code != 200 {
+			t.Errorf("renew: %d %s", a.code, a.body)
+		}
+		p := w.watch(context.Background(), "/v1/kv/b", "10s")
+		time.Sleep(time.Second)
+		w.s.ElectionEnd()
+		if <-p.done; p.a.code != 200 || p.took != time.Second {
+			t.Errorf("the watch: %d after %v", p.a.code, p.took)
+		}
+		w.want("GET /v1/kv/a?raw", 200, "new")
+		w.want("GET /v1/kv/gone?raw", 404, "")
+		if !w.alive(young) || !w.alive(old) {
+			t.Error("a session is gone")
+		}
+		time.Sleep(21 * time.Second)
+		if w.alive(young) || w.alive(old) {
+			t.Error("sessions outlive twice their TTL after a replay")
+		}
+	})
+}

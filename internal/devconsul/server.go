@@ -193,7 +193,7 @@ func (s *Server) applyLocked(f func(*writeTxn) error) error {
 	if s.isClosed {
 		return ErrClosed
 	}
-	if s.leadership.Load().isLost() {
+	if !s.leadership.Load().applies() {
 		return errNoLeader
 	}
 	s.raftIndex++

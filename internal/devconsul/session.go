@@ -93,7 +93,7 @@ func (s *Server) sessionCreate(_ http.ResponseWriter, r *http.Request) (any, err
 	if s.isClosed {
 		return nil, ErrClosed
 	}
-	if s.leadership.Load().isLost() {
+	if !s.leadership.Load().applies() {
 		return nil, errNoLeader
 	}
 	err := s.applyLocked(func(w *writeTxn) error {
@@ -145,7 +145,7 @@ func (s *Server) sessionDestroy(_ http.ResponseWriter, r *http.Request) (any, er
 	if s.isClosed {
 		return nil, ErrClosed
 	}
-	if s.leadership.Load().isLost() {
+	if !s.leadership.Load().applies() {
 		return nil, errNoLeader
 	}
 	if findSession(s.state.Load().sessions.Root(), id) == nil {
@@ -182,14 +182,20 @@ func (s *Server) sessionRenew(_ http.ResponseWriter, r *http.Request) (any, erro
 	if s.isClosed {
 		return nil, ErrClosed
 	}
-	if s.leadership.Load().isLost() {
+	lead, st := s.leadership.Load(), s.state.Load()
+	if lead.isLost() {
 		return nil, errNoLeader
 	}
-	sess := findSession(s.state.Load().sessions.Root(), id)
+	if lead.isBehind() {
+		st = lead.behind
+	}
+	sess := findSession(st.sessions.Root(), id)
 	if sess == nil {
 		return nil, &httpError{http.StatusNotFound, fmt.Sprintf("Session id '%s' not found", id)}
 	}
-	s.resetTimerLocked(sess)
+	if !lead.isBehind() { // else all timers start anew when it has caught up
+		s.resetTimerLocked(sess)
+	}
 	return []*Session{sess}, nil
 }
 

@@ -117,7 +117,7 @@ func (s *Server) Restore(snapshot []byte) error {
 	next.applied = s.raftIndex
 	clear(s.lockDelays)
 	s.replaceLocked(next)
-	if !s.leadership.Load().isLost() {
+	if s.leadership.Load().applies() {
 		s.resetTimersLocked()
 		s.syncAgentLocked()
 	}

@@ -173,7 +173,7 @@ func (s *Server) txnWrite(ops []kvOp) (*txnResponse, error) {
 	if s.isClosed {
 		return nil, ErrClosed
 	}
-	if s.leadership.Load().isLost() {
+	if !s.leadership.Load().applies() {
 		return nil, errNoLeader
 	}
 	reply := &txnResponse{Errors: s.txnPreCheck(ops, time.Now())}
