@@ -12,7 +12,7 @@ func newAssignmentWatcher(h *house, out *messages.State[messages.Assignments]) *
 	odd := strangers{house: h}
 	return &watcher{
 		house: h, what: "my assignments",
-		watch: func() *store.Watch { return h.store.WatchPrefix(h.keys.AssignmentsOf(h.ID)).Consistent() },
+		watch: func() *store.Watch { return h.store.WatchPrefix(h.keys.AssignmentsOf(h.ID)) },
 		publish: func(v store.View) {
 			own, releasing := 0, 0
 			items := messages.TableFrom(func(yield func(string, messages.Assignment) bool) {

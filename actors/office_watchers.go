@@ -15,7 +15,7 @@ import (
 func (h *house) officeWatcher(what, prefix string, publish func(store.View)) *watcher {
 	return &watcher{
 		house: h, what: what,
-		watch:   func() *store.Watch { return h.store.WatchPrefix(prefix).Consistent() },
+		watch:   func() *store.Watch { return h.store.WatchPrefix(prefix) },
 		publish: publish,
 		rest:    bySize,
 	}

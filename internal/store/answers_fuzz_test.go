@@ -61,7 +61,7 @@ func FuzzAnyAnswer(f *testing.F) {
 			defer cancel()
 			everyCall(t, ctx, s)
 			asked.Store(0)
-			w := s.WatchPrefix(s.Keys().Workload()).Consistent()
+			w := s.WatchPrefix(s.Keys().Workload())
 			for range 3 { // as an actor does: Next leaves the pause after an error to it
 				if _, err := w.Next(ctx); err != nil {
 					oneKind(t, err)

@@ -70,14 +70,17 @@ func (s *Store) CreateSession(ctx context.Context, o SessionOptions) (id string,
 // RenewSession starts the TTL of a session anew: it lasts at least until sent
 // + TTL. The deadline of ctx is the deadline of the call; without one it is
 // the call timeout. [ErrSessionGone] says that everything held by it is over;
-// no other error does.
+// no other error does. Consul's 404 alone does not say it: a server that has just
+// begun to lead gives it for a living session as long as it replays its log
+// (Session.Renew in Consul's source looks at the server's own state), so a
+// consistent read has to confirm it.
 func (s *Store) RenewSession(ctx context.Context, id string) (sent time.Time, err error) {
 	c := call{op: "session renew", key: id, timeout: s.timeoutOf(ctx), need: "session:write on the node of the session"}
 	if err := checkSession(c, id); err != nil {
 		return time.Time{}, err
 	}
 	sent = time.Now()
-	return sent, c.do(ctx, func(ctx context.Context) error {
+	err = c.do(ctx, func(ctx context.Context) error {
 		// Not the client's Renew: it takes an empty answer for the end of the
 		// session and hides the status of all others.
 		var entries []*api.SessionEntry
@@ -90,6 +93,17 @@ func (s *Store) RenewSession(ctx context.Context, id string) (sent time.Time, er
 		}
 		return err
 	})
+	if !errors.Is(err, ErrSessionGone) {
+		return sent, err
+	}
+	switch alive, asked := s.sessionExists(ctx, id, c.timeout); {
+	case asked != nil:
+		return sent, asked
+	case alive:
+		return sent, unreachable(c.String(), "404 for a session that exists: this Consul server has just begun to lead and still replays its log")
+	default:
+		return sent, err
+	}
 }
 
 // DestroySession ends a session: its keys go, and cannot be locked for the
@@ -112,7 +126,11 @@ func (s *Store) DestroySession(ctx context.Context, id string) error {
 
 // SessionExists asks, consistently, whether a session is alive.
 func (s *Store) SessionExists(ctx context.Context, id string) (bool, error) {
-	c := call{op: "session info", key: id, timeout: s.callTimeout, need: "session:read on the node of the session"}
+	return s.sessionExists(ctx, id, s.callTimeout)
+}
+
+func (s *Store) sessionExists(ctx context.Context, id string, timeout time.Duration) (bool, error) {
+	c := call{op: "session info", key: id, timeout: timeout, need: "session:read on the node of the session"}
 	if err := checkSession(c, id); err != nil {
 		return false, err
 	}

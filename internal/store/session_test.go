@@ -111,6 +111,29 @@ func TestRenewingASessionThatIsGoneSaysSo(t *testing.T) {
 	})
 }
 
+func TestA404FromAServerThatStillReplaysItsLogEndsNoSession(t *testing.T) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+		past := consul.Moment()
+		id := session(t, s)
+		consul.ElectionStart()
+		consul.ElectionEndBehind(past)
+		_, err := s.RenewSession(t.Context(), id)
+		wantKind(t, err, store.ErrUnreachable, true)
+		consul.ElectionEnd()
+		_, err = s.RenewSession(t.Context(), id)
+		must(t, err)
+	})
+	// It may have caught up between the two questions.
+	answers := []tripper{always(404, "Session id 'id' not found"), always(200, `[{"ID":"id"}]`, "X-Consul-Index", "3")}
+	_, err := over(t, tripper(func(r *http.Request) (*http.Response, error) {
+		answer := answers[0]
+		answers = answers[1:]
+		return answer(r)
+	})).RenewSession(t.Context(), "id")
+	wantKind(t, err, store.ErrUnreachable, true)
+	wantText(t, err, "replays its log")
+}
+
 func TestOnlyConsulCanSayThatASessionIsGone(t *testing.T) {
 	for name, rt := range map[string]tripper{
 		"an election":       always(500, "No cluster leader"),

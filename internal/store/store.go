@@ -103,7 +103,7 @@ type Entry struct {
 type Consistency int
 
 const (
-	Default    Consistency = iota // the leader answers; may be stale for a moment after an election
+	Default    Consistency = iota // the leader answers; from the past while it replays its log after an election
 	Consistent                    // the leader asks a quorum first: for anything that ownership rests on
 	Stale                         // any server answers, also without a leader
 )
@@ -131,7 +131,7 @@ func (s *Store) List(ctx context.Context, prefix string, c Consistency) (entries
 }
 
 // ListKeys reads the names of the keys under prefix, which must end in "/",
-// sorted. With a separator it returns each name up to and with the first
+// sorted, consistently. With a separator it returns each name up to and with the first
 // separator after the prefix, once.
 func (s *Store) ListKeys(ctx context.Context, prefix, separator string) ([]string, error) {
 	c := call{op: "list keys", key: prefix, timeout: largeRead * s.callTimeout, need: fmt.Sprintf("key_prefix:list and read on %q", prefix)}
@@ -140,7 +140,7 @@ func (s *Store) ListKeys(ctx context.Context, prefix, separator string) ([]strin
 	}
 	var names []string
 	err := c.do(ctx, func(ctx context.Context) error {
-		got, meta, err := s.client.KV().Keys(prefix, separator, (&api.QueryOptions{}).WithContext(ctx))
+		got, meta, err := s.client.KV().Keys(prefix, separator, Consistent.options().WithContext(ctx))
 		if err != nil {
 			return err
 		}

@@ -11,10 +11,9 @@ import (
 // has no goroutine, and a Watch that is not asked costs nothing. One goroutine
 // at a time may use it.
 type Watch struct {
-	store      *Store
-	query      query
-	consistent bool
-	index      uint64 // of the last answer; 0: the next call reads without waiting
+	store *Store
+	query query
+	index uint64 // of the last answer; 0: the next call reads without waiting
 }
 
 // View is what a watch saw: everything under its prefix, or the one key if it
@@ -37,17 +36,13 @@ func (s *Store) WatchPrefix(prefix string) *Watch {
 	return &Watch{store: s, query: query{key: prefix, recurse: true, timeout: largeRead * s.callTimeout}}
 }
 
-// Consistent makes the first read consistent, and the first after an error or
-// after an index that went back. It returns w.
-func (w *Watch) Consistent() *Watch {
-	w.consistent = true
-	return w
-}
-
 // Next answers at once the first time, and the first time after an error, and
 // then whenever X-Consul-Index has moved. Polls that end without a change are
 // asked again and not reported. An index that went back (a restored snapshot,
-// another server) is read anew and answered. Ctx ends the wait at once; without
+// another server) is read anew and answered. Every read that does not wait is
+// consistent: a Consul server that has just begun to lead answers the default
+// mode from the past for as long as it replays its log (seen after a restart:
+// the leader key missing for 800 ms). Ctx ends the wait at once; without
 // that a poll lasts at most the poll wait, the server's jitter of a sixteenth
 // of it, and the call timeout. Pause between errors: Next does not.
 func (w *Watch) Next(ctx context.Context) (View, error) {
@@ -82,11 +77,8 @@ func (w *Watch) Next(ctx context.Context) (View, error) {
 }
 
 func (w *Watch) first(ctx context.Context) (View, error) {
-	q, c := w.query, Default
-	if w.consistent {
-		c = Consistent
-	}
-	q.opts = c.options()
+	q := w.query
+	q.opts = Consistent.options()
 	entries, index, err := w.store.read(ctx, q)
 	if err != nil {
 		return View{}, err

@@ -166,7 +166,7 @@ func TestTheRulesForTheIndex(t *testing.T) {
 			at("0"), at("9"), at("9"), at("9"), at("12"), at("4"), at("4"), at("5"),
 		}}
 		s := over(t, sc)
-		w := s.Watch("k").Consistent()
+		w := s.Watch("k")
 		var got []uint64
 		for range 5 {
 			got = append(got, next(t, w).Index)
@@ -185,7 +185,7 @@ func TestTheRulesForTheIndex(t *testing.T) {
 func TestAfterAnErrorTheWatchReadsAnewAndConsistently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{answers: []func(*http.Request) (*http.Response, error){at("9"), always(500, "No cluster leader"), always(500, "No cluster leader"), at("9"), at("10")}}
-		w := over(t, sc).Watch("k").Consistent()
+		w := over(t, sc).Watch("k")
 		next(t, w)
 		for range 2 {
 			_, err := w.Next(t.Context())
@@ -260,5 +260,31 @@ func TestAnEmptyPrefixIsWokenByItsNeighbours(t *testing.T) {
 		next(t, w)
 		time.AfterFunc(time.Second, func() { s.Put(context.Background(), "a/3/last", nil, 0) })
 		quiet(t, w, time.Minute)
+	})
+}
+
+func TestAServerThatStillReplaysItsLogShowsAWatchNothingOfThePast(t *testing.T) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+		past := consul.Moment()
+		txn(t, s, store.Set("k", []byte("v"), 0), store.Set("p/k", []byte("v"), 0))
+		followed := s.Watch("k")
+		next(t, followed)
+		consul.ElectionStart()
+		consul.ElectionEndBehind(past)
+		for _, w := range []*store.Watch{s.Watch("k"), s.WatchPrefix("p/"), followed} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			v, err := w.Next(ctx)
+			cancel()
+			if err == nil {
+				t.Errorf("saw %+v", v)
+			}
+		}
+		if names, err := s.ListKeys(t.Context(), "p/", ""); err == nil {
+			t.Errorf("listed %q", names)
+		}
+		consul.ElectionEnd()
+		if v := next(t, followed); len(v.Entries) != 1 {
+			t.Errorf("after it: %+v", v)
+		}
 	})
 }
