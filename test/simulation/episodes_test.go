@@ -209,7 +209,18 @@ func (w *world) acts(e episode) []action {
 		}
 		e.who = all
 		acts := cut("refused")
-		return append(acts, action{e.at, w.consul.ElectionStart}, action{e.at + e.dur, w.consul.ElectionEnd})
+		acts = append(acts, action{e.at, w.consul.ElectionStart})
+		if e.n%2 == 0 {
+			return append(acts, action{e.at + e.dur, w.consul.ElectionEnd})
+		}
+		// Its log is long: until it has applied all of it, it answers from the past. Without a snapshot that begins with nothing at all.
+		past := w.empty
+		if e.n%3 > 0 {
+			acts = append(acts, action{max(0, e.at-time.Duration(e.n%40_000)*time.Millisecond), func() { past = w.consul.Moment() }})
+		}
+		return append(acts,
+			action{e.at + e.dur, func() { w.consul.ElectionEndBehind(past) }},
+			action{e.at + e.dur + time.Duration(300+e.n%700)*time.Millisecond, w.consul.ElectionEnd})
 	case "work":
 		return once(func() {
 			if e.how != "remove" {

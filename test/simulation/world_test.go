@@ -27,6 +27,7 @@ import (
 type world struct {
 	plan   plan
 	consul *devconsul.Server
+	empty  devconsul.Moment // before anything was written
 	client *api.Client
 	user   *store.Store
 	root   string
@@ -114,6 +115,7 @@ func newWorld(p plan, m *mutant, log *slog.Logger) *world {
 		ids++
 		return fmt.Sprintf("%08x-0000-0000-0000-%012x", p.seed&0xffffffff, ids)
 	}})
+	w.empty = w.consul.Moment()
 	w.consul.OnCommit(w.committed)
 	w.client = w.consul.Client()
 	var err error
