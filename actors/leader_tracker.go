@@ -248,7 +248,7 @@ func (a *leaderTracker) resign(ctx context.Context) {
 	a.out.Set(messages.Leadership{Role: messages.Uncertain})
 	call, cancel := cleanup(ctx, goodbyeTimeout)
 	defer cancel()
-	if _, err := a.store.Txn(call, store.CheckSession(a.keys.Leader(), l.Session), store.Delete(a.keys.Leader())); err != nil {
+	if err := a.store.Resign(call, l.Session); err != nil {
 		a.log.Warn("not-resigned", "err", err, "then", "the leader key goes with the session")
 		return
 	}

@@ -258,15 +258,10 @@ func (a *membershipKeeper) goodbye(ctx context.Context) {
 		a.log.Error("member-record-left", "still_running", n, "then", "its items stay until the session expires and the grace is over")
 		return
 	}
-	key := a.keys.Member(a.ID)
-	ops := []store.Op{store.CheckSession(key, s.ID)}
-	if m.ClearAt.IsZero() || !time.Now().Before(m.ClearAt) {
-		ops = append(ops, store.DeleteTree(a.keys.AssignmentsOf(a.ID)), store.Delete(a.keys.Ack(a.ID)))
-	}
-	ops = append(ops, store.Delete(key))
+	clear := m.ClearAt.IsZero() || !time.Now().Before(m.ClearAt)
 	call, cancel := cleanup(ctx, goodbyeTimeout)
 	defer cancel()
-	if _, err := a.store.Txn(call, ops...); err != nil {
+	if err := a.store.Goodbye(call, store.Leaving{Member: a.ID, Session: s.ID, Clear: clear}); err != nil {
 		a.log.Warn("goodbye-failed", "err", err, "then", "its items move when its session is over and the grace has passed")
 	}
 	a.out.Set(messages.Membership{})

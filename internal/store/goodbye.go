@@ -1,0 +1,74 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+)
+
+// Leaving is what a member that is gone, or on its way, leaves behind in Consul.
+type Leaving struct {
+	Member  string // its id
+	Session string // that its record is locked by
+	// Clear: no earlier lease of this id can be valid any more (see [Ack]). Only
+	// then may its keys go before a grace is over.
+	Clear bool
+}
+
+// check refuses what would match a key that no session holds.
+func (l Leaving) check() error {
+	if err := CheckID("member id", l.Member); err != nil {
+		return err
+	}
+	return checkSession(call{op: "goodbye"}, l.Session)
+}
+
+// Goodbye takes the member's record away, and if l is clear its keys and its
+// ack with it, in one transaction: its items are free at once, and nobody waits for a grace.
+// It is one try. [ErrRefused]: the record is not the session's (any more), and nothing was done.
+//
+// It may only be said when none of the work that was started under the session
+// is left, and none will be started: of a living member by itself, of a dead
+// one by whoever saw all of its work end. It may arrive late: once the
+// session has lost the record, which it does before anyone else registers, it changes nothing.
+func (s *Store) Goodbye(ctx context.Context, l Leaving) error {
+	if err := l.check(); err != nil {
+		return err
+	}
+	key := s.keys.Member(l.Member)
+	ops := []Op{CheckSession(key, l.Session)}
+	if l.Clear {
+		ops = append(ops, DeleteTree(s.keys.AssignmentsOf(l.Member)), Delete(s.keys.Ack(l.Member)))
+	}
+	_, err := s.txn(ctx, "goodbye", append(ops, Delete(key)))
+	return err
+}
+
+// Resign deletes the leader key if the session holds it, in one try. A deleted
+// key has no lock-delay, so a successor need not wait. [ErrRefused]: the session does not lead.
+func (s *Store) Resign(ctx context.Context, session string) error {
+	if err := checkSession(call{op: "resign"}, session); err != nil {
+		return err
+	}
+	_, err := s.txn(ctx, "resign", []Op{CheckSession(s.keys.Leader(), session), Delete(s.keys.Leader())})
+	return err
+}
+
+// Depart does for a dead member all that its own clean stop would have done:
+// [Store.Goodbye], [Store.Resign], and the end of its session. Each is tried until Consul has
+// answered or ctx ends; then the session expires by itself. It reports whether the goodbye
+// was accepted: if not, the record was not the session's any more.
+func (s *Store) Depart(ctx context.Context, l Leaving) (accepted bool, err error) {
+	err = s.Retry(ctx, "goodbye", func(ctx context.Context) error { return s.Goodbye(ctx, l) })
+	accepted = err == nil
+	if err != nil && !errors.Is(err, ErrRefused) {
+		return false, err
+	}
+	err = s.Retry(ctx, "leader key", func(ctx context.Context) error { return s.Resign(ctx, l.Session) })
+	if err == nil {
+		s.log.Info("resigned", slog.String("for", l.Member))
+	} else if !errors.Is(err, ErrRefused) {
+		return accepted, err
+	}
+	return accepted, s.Retry(ctx, "session", func(ctx context.Context) error { return s.DestroySession(ctx, l.Session) })
+}
