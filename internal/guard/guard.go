@@ -61,12 +61,13 @@ type Spec struct {
 type Guard struct {
 	cfg Config
 
-	mu      sync.Mutex
-	link    *link           // nil while no guard process is up
-	up      chan struct{}   // closed when link is set
-	names   map[string]bool // in use by an Exec
-	lease   lease
-	running bool // Run is
+	mu       sync.Mutex
+	link     *link           // nil while no guard process is up
+	up       chan struct{}   // closed when link is set
+	names    map[string]bool // in use by an Exec
+	lease    lease
+	farewell Farewell
+	running  bool // Run is
 }
 
 // New returns a Guard that runs nothing until Run is called.

@@ -33,7 +33,9 @@ type keeper struct {
 	lease   lease
 	runs    map[uint64]*run
 	leaders map[int]*run // by process id, until reaped
-	closing bool         // the owner is gone
+	closing bool         // the owner is gone, or about to go
+	died    time.Time    // when the owner did; zero: it lives, or has said that it stops
+	last    farewell     // the newest
 	// unknown holds strays that carry no mark, and the commands that were ending when they turned
 	// up: one of those had them.
 	unknown map[int][]uint64
@@ -73,9 +75,12 @@ func (k *keeper) loop(cmds <-chan command) {
 		timer.Reset(k.nextLook())
 		select {
 		case c, ok := <-cmds:
-			if !ok {
+			if !ok || c.Kind == cmdEnd {
 				cmds = nil
 				k.closing = true
+				if !ok {
+					k.died = time.Now()
+				}
 				continue
 			}
 			k.do(c)
@@ -99,6 +104,8 @@ func (k *keeper) do(c command) {
 		} else {
 			k.lease = c.Lease
 		}
+	case cmdFarewell:
+		k.last = farewell{c.Farewell, c.Owner}
 	case cmdPing:
 		k.emit(event{Kind: evPong})
 	}

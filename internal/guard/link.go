@@ -11,7 +11,7 @@ import (
 
 // link is the owner's end of one guard process. It ends with that process and is never used again.
 type link struct {
-	in     *os.File // commands; closing it tells the guard that its owner is gone
+	in     *os.File // commands; its end without cmdEnd tells the guard that its owner is dead
 	events *os.File
 
 	mu       sync.Mutex
@@ -19,7 +19,9 @@ type link struct {
 	nextID   uint64
 	queue    []command
 	lease    *lease // to be sent before the queue; the newest only
-	closed   bool   // takes no more jobs
+	farewell *Farewell
+	closed   bool // takes no more jobs
+	ending   bool // nothing but the end is sent any more
 	pongs    int
 	locked   bool
 	wake     chan struct{}
@@ -64,12 +66,35 @@ func (l *link) ping() {
 func (l *link) setLease(v lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lease = &v
-	l.poke()
+	if !l.ending {
+		l.lease = &v
+		l.poke()
+	}
+}
+
+func (l *link) setFarewell(f Farewell) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ending {
+		l.farewell = &f
+		l.poke()
+	}
+}
+
+// end tells the guard process that its owner stops by itself. What is still queued is not sent.
+func (l *link) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue, l.lease, l.farewell = nil, nil, nil
+	l.push(command{Kind: cmdEnd})
+	l.closed, l.ending = true, true
 }
 
 // push needs l.mu. The queue holds two commands a job at most, and a ping.
 func (l *link) push(c command) {
+	if l.ending {
+		return
+	}
 	l.queue = append(l.queue, c)
 	l.poke()
 }
@@ -92,6 +117,9 @@ func (l *link) write(stop <-chan struct{}) {
 		case l.lease != nil:
 			c = command{Kind: cmdLease, Lease: *l.lease}
 			l.lease = nil
+		case l.farewell != nil:
+			c = command{Kind: cmdFarewell, Farewell: *l.farewell, Owner: os.Getpid()}
+			l.farewell = nil
 		case len(l.queue) > 0:
 			c = l.queue[0]
 			l.queue[0] = command{} // lets its payload go

@@ -63,6 +63,7 @@ func openLock(path string) (*os.File, error) {
 type locker struct {
 	path, token string
 	file        atomic.Pointer[os.File] // not nil when the lock is held
+	clean       atomic.Bool             // and nothing is left of what former holders had started
 	previous    string                  // token of the guard that held it before and did not end well; "" if none
 }
 
@@ -85,6 +86,7 @@ func (l *locker) try() (swept int, _ error) {
 		return swept, fmt.Errorf("%d processes that dead guards left do not die", left)
 	}
 	l.sign()
+	l.clean.Store(true)
 	return swept, nil
 }
 

@@ -3,6 +3,7 @@
 package guard
 
 import (
+	"context"
 	"encoding/gob"
 	"errors"
 	"fmt"
@@ -23,8 +24,12 @@ const eventsFD = 3
 // stalled. It returns the exit code: 0 when its owner has closed the pipe, or died, and every command is gone;
 // 2 when it was not started by coordd.
 //
+// When its owner died it says the owner's farewell before it ends, by way of say, which gets the words of Guard.Farewell and
+// returns when they are said, or when its context ends: see Farewell for when that is. No say, no farewell. It may write to
+// standard error, but the guard's end does not wait for it longer than a second after its context has ended.
+//
 // It ignores SIGINT, SIGTERM and SIGHUP: it ends when its owner does.
-func Main() int {
+func Main(say func(ctx context.Context, words []byte)) int {
 	var st syscall.Stat_t
 	if err := syscall.Fstat(eventsFD, &st); err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFIFO {
 		fmt.Fprintln(os.Stderr, "coordd guard: not for use by hand: coordd run starts it, with the pipes it needs")
@@ -62,6 +67,12 @@ func Main() int {
 	}
 	events.put(hello)
 	k.loop(readCommands(os.Stdin))
+	if !k.died.IsZero() && lock.path != "" {
+		if say != nil {
+			k.last.say(k.died, lock, say)
+		}
+		forget(lock.path)
+	}
 	lock.tidy()
 	events.close()
 	return 0

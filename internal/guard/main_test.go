@@ -26,12 +26,15 @@ const modeEnv = "GUARD_TEST_MODE"
 // lockEnv is the lock file of an owner to be killed.
 const lockEnv = "GUARD_TEST_LOCK"
 
+// farewellEnv is what an owner to be killed wants said: FILE, and what is asked of say.
+const farewellEnv = "GUARD_TEST_FAREWELL"
+
 // patience is how long a test waits for what must happen; only a failing one uses it up.
 const patience = 10 * time.Second
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "guard" {
-		os.Exit(guard.Main())
+		os.Exit(guard.Main(say))
 	}
 	if os.Getenv(modeEnv) == "owner" {
 		ownerMain()
@@ -50,6 +53,11 @@ func ownerMain() {
 	g := guard.New(guard.Config{StopTimeout: time.Second, LockFile: os.Getenv(lockEnv)})
 	ctx := context.Background()
 	go func() { _ = g.Run(ctx) }()
+	if words := os.Getenv(farewellEnv); words != "" {
+		wait, _ := time.ParseDuration(os.Getenv(farewellEnv + "_WAIT"))
+		g.Farewell(guard.Farewell{Words: []byte("another's"), Wait: time.Hour, Limit: time.Hour})
+		g.Farewell(guard.Farewell{Words: []byte(words), Wait: wait, Limit: time.Minute})
+	}
 	renew := func() { g.Lease(time.Now().Add(2*time.Second), time.Second) }
 	renew()
 	go func() {
@@ -60,6 +68,28 @@ func ownerMain() {
 	err := g.Exec(ctx, guard.Spec{Name: "w", Command: os.Args[1]})
 	fmt.Println("ended", err)
 	select {}
+}
+
+// say is the guard process's part of a farewell. The words are a file to write to, and then, for "running", one with
+// process ids: it says which of those run. For "hang" it says that it has begun, and returns when it has to.
+func say(ctx context.Context, words []byte) {
+	file, rest, _ := strings.Cut(string(words), " ")
+	how, of, _ := strings.Cut(rest, " ")
+	text := "said"
+	switch how {
+	case "running":
+		b, _ := os.ReadFile(of)
+		for f := range strings.FieldsSeq(string(b)) {
+			if pid, err := strconv.Atoi(f); err == nil && running(pid) {
+				text += " while " + f + " runs"
+			}
+		}
+	case "hang":
+		_ = os.WriteFile(file+".begun", nil, 0o600)
+		<-ctx.Done()
+		text = "cut short"
+	}
+	_ = os.WriteFile(file, []byte(text), 0o600)
 }
 
 // fixture is a guard that runs, with a lease that lasts.

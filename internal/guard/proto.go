@@ -9,7 +9,7 @@ import "time"
 
 // protocol is raised with every change of the messages below; the two sides compare it, because
 // Config.Argv may name another build.
-const protocol = 2
+const protocol = 3
 
 type commandKind uint8
 
@@ -18,6 +18,8 @@ const (
 	cmdStop
 	cmdLease
 	cmdPing
+	cmdFarewell
+	cmdEnd // the owner ends by itself: what has no words to it is its death
 )
 
 // command goes from the owner to the guard.
@@ -29,6 +31,8 @@ type command struct {
 	Stdin       []byte
 	StopTimeout time.Duration
 	Lease       lease
+	Farewell    Farewell
+	Owner       int // process id of who sends the farewell
 }
 
 type eventKind uint8

@@ -124,6 +124,9 @@ func (g *Guard) publish(l *link) {
 	if g.lease.Boot != 0 {
 		l.setLease(g.lease)
 	}
+	if g.farewell.Words != nil {
+		l.setFarewell(g.farewell)
+	}
 	g.link = l
 	close(g.up)
 }
@@ -211,8 +214,7 @@ func (w *watch) until(ctx context.Context) error {
 			}
 		case <-stop:
 			stop, stopping = nil, true
-			w.l.refuse()
-			_ = w.l.in.Close()
+			w.l.end()
 			killAt = time.After(w.g.cfg.StopTimeout + stopSlack)
 		case <-killAt:
 			log.Error("guard-will-not-end", "pid", w.cmd.Process.Pid)

@@ -1,0 +1,278 @@
+//go:build linux
+
+package guard_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/internal/guard"
+)
+
+// mourned is an owner whose command runs and who is to have words said for it.
+type mourned struct {
+	*owner
+	t        *testing.T
+	lock     string
+	said     string // the file that the words go to
+	all      []int
+	guardPID int
+}
+
+// startMourned runs a command that ignores its order to end, or takes its time with it.
+func startMourned(t *testing.T, trap, how string, wait time.Duration) *mourned {
+	t.Helper()
+	dir := t.TempDir()
+	m := &mourned{t: t, lock: filepath.Join(dir, "lock"), said: filepath.Join(dir, "said")}
+	pidFile := filepath.Join(dir, "pids")
+	if how == "running" {
+		how += " " + pidFile
+	}
+	t.Setenv(farewellEnv, m.said+" "+how)
+	t.Setenv(farewellEnv+"_WAIT", wait.String())
+	m.owner = lockOwner(t, m.lock, trap+` echo $$ >> `+pidFile+`; while :; do sleep 0.01; done`)
+	m.all = pids(t, pidFile, 1)
+	m.guardPID = parent(t, m.all[0])
+	// The farewell comes before the first command; the lock, on a machine with nothing to sweep, with the hello.
+	return m
+}
+
+func (m *mourned) kill(pid int) {
+	m.t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *mourned) die() { m.t.Helper(); m.kill(m.cmd.Process.Pid) }
+
+func (m *mourned) words() string {
+	b, _ := os.ReadFile(m.said)
+	return string(b)
+}
+
+// guardEnds waits until the guard process is gone, so that nothing more can be said.
+func (m *mourned) guardEnds() {
+	m.t.Helper()
+	eventually(m.t, "the end of the guard process", func() bool { return !running(m.guardPID) })
+}
+
+func TestADeadOwnersFarewellIsSaidWhenItsCommandsAreGone(t *testing.T) {
+	for name, trap := range map[string]string{"slow": "trap 'sleep 0.5; exit' TERM;", "deaf": "trap '' TERM;"} {
+		t.Run(name, func(t *testing.T) {
+			m := startMourned(t, trap, "running", 0)
+			m.die()
+			eventually(t, "the farewell", func() bool { return m.words() != "" })
+			m.guardEnds()
+			if m.words() != "said" {
+				t.Errorf("said %q", m.words())
+			}
+			for _, file := range []string{m.lock, m.lock + ".here"} {
+				if _, err := os.Lstat(file); !os.IsNotExist(err) {
+					t.Errorf("%s is left: %v", file, err)
+				}
+			}
+		})
+	}
+}
+
+func TestAFarewellWaitsForASuccessorFirst(t *testing.T) {
+	const wait = 700 * time.Millisecond
+	m := startMourned(t, "", "", wait)
+	begin := time.Now()
+	m.die()
+	eventually(t, "the farewell", func() bool { return m.words() != "" })
+	if took := time.Since(begin); took < wait {
+		t.Errorf("said after %v, before the %v that a successor has", took, wait)
+	}
+}
+
+func TestAWaitAboveTheLimitMeansNoFarewell(t *testing.T) {
+	m := startMourned(t, "", "", time.Hour)
+	m.die()
+	m.guardEnds()
+	if m.words() != "" {
+		t.Errorf("said %q", m.words())
+	}
+}
+
+func TestWhatASuccessorWillTakeOverIsNotTakenBack(t *testing.T) {
+	m := startMourned(t, "trap 'sleep 0.3; exit' TERM;", "", 30*time.Second)
+	// It is there before the death: nothing depends on who is quicker.
+	p, err := guard.Attend(m.lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Leave()
+	m.die()
+	m.guardEnds()
+	wantGone(t, m.all...)
+	if m.words() != "" {
+		t.Errorf("said %q", m.words())
+	}
+}
+
+func TestAFarewellIsCutShortWhenASuccessorComes(t *testing.T) {
+	m := startMourned(t, "", "hang", 0)
+	m.die()
+	eventually(t, "the beginning", func() bool { _, err := os.Lstat(m.said + ".begun"); return err == nil })
+	p, err := guard.Attend(m.lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.guardEnds()
+	if m.words() != "cut short" {
+		t.Errorf("said %q", m.words())
+	}
+	p.Leave()
+	if _, err := os.Lstat(m.lock + ".here"); !os.IsNotExist(err) {
+		t.Errorf("the presence file is left: %v", err)
+	}
+}
+
+func TestAFrozenOwnerHasNoFarewell(t *testing.T) {
+	m := startMourned(t, "", "", 0)
+	if err := m.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the work", func() bool { return !running(m.all[0]) })
+	time.Sleep(100 * time.Millisecond) // ten looks at its presence: a guard that took it for dead would have said it
+	if m.words() != "" || !running(m.guardPID) {
+		t.Fatalf("frozen, and the guard said %q (it runs: %v)", m.words(), running(m.guardPID))
+	}
+	m.die() // now it is dead
+	eventually(t, "the farewell", func() bool { return m.words() != "" })
+}
+
+func TestACleanEndHasNoFarewell(t *testing.T) {
+	file, said := filepath.Join(t.TempDir(), "lock"), filepath.Join(t.TempDir(), "said")
+	f, up := locking(t, file)
+	f.g.Farewell(guard.Farewell{Words: []byte(said), Limit: time.Minute})
+	if !within(t, "up", up) {
+		t.Fatal("not locked")
+	}
+	if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.stop(); err != nil { // returns when the guard process is gone
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(said); err == nil {
+		t.Error("said")
+	}
+}
+
+func TestAKilledGuardSaysNothing(t *testing.T) {
+	m := startMourned(t, "", "", 0)
+	for _, pid := range []int{m.cmd.Process.Pid, m.guardPID} { // frozen first, so that neither sees the other die
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.kill(m.guardPID)
+	m.die()
+	m.guardEnds()
+	if m.words() != "" {
+		t.Errorf("said %q", m.words())
+	}
+}
+
+// What the one before has started is not gone before that one's guard is: its end may be near, and its keys are
+// the same.
+func TestNothingIsSaidBeforeTheGuardBeforeIsGone(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lock")
+	before, up := locking(t, file)
+	if !within(t, "up", up) {
+		t.Fatal("not locked")
+	}
+	said, pidFile := filepath.Join(t.TempDir(), "said"), filepath.Join(t.TempDir(), "pids")
+	t.Setenv(farewellEnv, said)
+	o := lockOwner(t, file, "echo $$ >> "+pidFile+"; exec sleep 1000")
+	pid := pids(t, pidFile, 1)[0]
+	guardPID := parent(t, pid)
+	if err := o.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the work", func() bool { return !running(pid) })
+	time.Sleep(100 * time.Millisecond)
+	if _, err := os.Lstat(said); err == nil || !running(guardPID) {
+		t.Fatalf("said while the lock is another's (%v), or it did not wait", err)
+	}
+	if err := before.stop(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the farewell", func() bool { _, err := os.Lstat(said); return err == nil })
+}
+
+func TestManyMayAttendAndTheLastTakesTheFileAway(t *testing.T) {
+	lock := filepath.Join(t.TempDir(), "lock")
+	if nobody, err := guard.Attend(lock); err != nil {
+		t.Fatal(err)
+	} else if nobody.Leave(); len(files(t, lock)) > 0 {
+		t.Error("attended where there is no guard process to see it")
+	}
+	if err := guard.CheckLockFile(lock); err != nil {
+		t.Fatal(err)
+	}
+	one, err := guard.Attend(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := guard.Attend(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one.Leave()
+	if _, err := os.Lstat(lock + ".here"); err != nil {
+		t.Errorf("one is still there: %v", err)
+	}
+	two.Leave()
+	if _, err := os.Lstat(lock + ".here"); !os.IsNotExist(err) {
+		t.Errorf("nobody is there: %v", err)
+	}
+	if err := os.Symlink(lock, lock+".here"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := guard.Attend(lock); err == nil || !strings.Contains(err.Error(), "symbolic link: remove it") {
+		t.Errorf("a presence file that others could hold: %v, want what to do", err)
+	}
+}
+
+func files(t *testing.T, path string) []string {
+	t.Helper()
+	found, err := filepath.Glob(path + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestLeftNothingIsTrueWhenTheCommandsOfADeadOwnerAreGone(t *testing.T) {
+	file, out := filepath.Join(t.TempDir(), "lock"), filepath.Join(t.TempDir(), "pids")
+	if !guard.LeftNothing(file) {
+		t.Error("no guard process ever ran")
+	}
+	o := lockOwner(t, file, family(out, ""))
+	all := pids(t, out, 3)
+	guardPID := parent(t, all[0])
+	if guard.LeftNothing(file) {
+		t.Error("its commands run")
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+		for _, pid := range []int{o.cmd.Process.Pid, guardPID} {
+			if err := syscall.Kill(pid, sig); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// Now its grandchildren are left, and nobody looks after them.
+	eventually(t, "nothing left", func() bool { return guard.LeftNothing(file) })
+	wantGone(t, all...)
+	if _, err := os.Lstat(file); !os.IsNotExist(err) {
+		t.Errorf("the lock file is left: %v", err)
+	}
+}
