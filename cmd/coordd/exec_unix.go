@@ -15,34 +15,64 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/guard"
+	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
 
 // guardMain is the hidden command that package guard starts this binary with.
-func guardMain() int { return guard.Main() }
+func guardMain() int { return guard.Main(sayFarewell) }
 
 // commands runs one shell command for each owned item, through a guard process
-// that stops them when the lease is over, whatever becomes of this process.
+// that stops them when the lease is over, whatever becomes of this process, and hands the items over when this process dies.
 type commands struct {
 	command, service, member string
 	margin                   time.Duration
 	stopTimeout              time.Duration
+	farewell                 farewell
+	wait, limit              time.Duration // of the farewell
 	guard                    *guard.Guard
 
-	mu      sync.Mutex // held while a lease is passed on, so that an older one never follows a newer one
-	session messages.Reader[messages.Session]
+	mu         sync.Mutex // held while a lease is passed on, so that an older one never follows a newer one
+	session    messages.Reader[messages.Session]
+	membership messages.Reader[messages.Membership]
 }
 
-func newCommands(command, service, member string, margin, stopTimeout time.Duration, log *slog.Logger) (*commands, error) {
-	lock := lockFile(service, member)
+func newCommands(o runFlags, margin time.Duration, log *slog.Logger) (*commands, error) {
+	lock := lockFile(o.service, o.id)
 	if err := guard.CheckLockFile(lock); err != nil {
 		return nil, fmt.Errorf("%w; the variable TMPDIR names the directory", err)
 	}
 	return &commands{
-		command: command, service: service, member: member, margin: margin, stopTimeout: stopTimeout,
-		guard: guard.New(guard.Config{Logger: log, StopTimeout: stopTimeout, LockFile: lock, Up: supervisor.Ready}),
+		command: o.exec, service: o.service, member: o.id, margin: margin, stopTimeout: o.stopTimeout,
+		farewell: farewell{
+			Service: o.service, Consul: o.consul, LogFormat: o.format, LogLevel: o.level,
+			Leaving: store.Leaving{Member: o.id},
+		},
+		// Beyond twice the ttl Consul has ended the session by itself.
+		wait: o.restartWait, limit: 2 * o.ttl,
+		guard: guard.New(guard.Config{Logger: log, StopTimeout: o.stopTimeout, LockFile: lock, Up: supervisor.Ready}),
 	}, nil
+}
+
+// attend shows this process to the guard process of a killed predecessor with the same id.
+func attend(service, member string) (leave func(), err error) {
+	p, err := guard.Attend(lockFile(service, member))
+	if err != nil {
+		return func() {}, fmt.Errorf("%w; the variable TMPDIR names the directory", err)
+	}
+	return p.Leave, nil
+}
+
+// idleLiveness is liveness for a member without commands of its own: its predecessor may have had some.
+func idleLiveness(service, member string) func(actors.Process) actors.Liveness {
+	return func(p actors.Process) actors.Liveness {
+		l := p.Liveness()
+		if l == actors.Dead && !guard.LeftNothing(lockFile(service, member)) {
+			return actors.Unknown
+		}
+		return l
+	}
 }
 
 // lockFile is what the guard processes of one member lock, one after the other.
@@ -62,8 +92,10 @@ func (c *commands) liveness(p actors.Process) actors.Liveness {
 	return l
 }
 
-// follow says whose lease the commands depend on. It comes before anything runs.
-func (c *commands) follow(session messages.Reader[messages.Session]) { c.session = session }
+// follow says whose lease the commands depend on, and whose record the guard takes back. It comes before anything runs.
+func (c *commands) follow(session messages.Reader[messages.Session], membership messages.Reader[messages.Membership]) {
+	c.session, c.membership = session, membership
+}
 
 // work is the member's work function.
 func (c *commands) work(ctx context.Context, item actors.Item) error {
@@ -103,6 +135,18 @@ func (c *commands) feed(ctx context.Context) error {
 	}
 }
 
+// tell is the actor that keeps the farewell up to date.
+func (c *commands) tell(ctx context.Context) error {
+	cursor := c.membership.Subscribe()
+	for {
+		m, err := cursor.Next(ctx)
+		if err != nil {
+			return nil
+		}
+		c.guard.Farewell(guard.Farewell{Words: c.farewell.words(m), Wait: c.wait, Limit: c.limit})
+	}
+}
+
 // children are started before the coordinator and so stopped after it: the
 // guard ends when all work has. The gate is for liveness: whether commands are
 // left is known when the coordinator starts.
@@ -115,5 +159,6 @@ func (c *commands) children() []supervisor.Child {
 			return nil
 		}},
 		{Name: "lease-feeder", Run: c.feed},
+		{Name: "farewell-feeder", Run: c.tell},
 	}
 }

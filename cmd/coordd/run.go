@@ -25,6 +25,7 @@ type runFlags struct {
 	leaseMargin, grace            time.Duration
 	leaderSoak, workerSoak, merge time.Duration
 	stopTimeout, brakeHold        time.Duration
+	restartWait                   time.Duration
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -79,6 +80,7 @@ Consul need not be there at the start: the member waits for it and says so.`,
 	f.DurationVar(&o.workerSoak, "worker-soak", 500*time.Millisecond, "The `time` from the assignment of an item to the start of its work.")
 	f.IntVar(&o.moveBudget, "move-budget", 1000, "The most `items` that are on the move for balance at one time.")
 	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second, "The `time` from SIGTERM to SIGKILL when a command is stopped.")
+	f.DurationVar(&o.restartWait, "restart-wait", 500*time.Millisecond, "The `time` for which the items of a coordd that was killed wait for it to be started again on this host, before its guard hands them over. Only with --exec. Above twice the ttl: for ever, and they wait for the session.")
 	f.DurationVar(&o.brakeHold, "brake-hold", 0, "The `time` for which the leader holds back when more than half of the members have vanished. Without it: 6 times the ttl.")
 	o.logFlags.register(cmd)
 	return cmd
@@ -87,7 +89,7 @@ Consul need not be there at the start: the member waits for it and says so.`,
 // soften gives a meaning to a time of 0s: for the quiet times it is the shortest that there is,
 // for the others there is none. Without it 0 would mean the default.
 func (o *runFlags) soften(cmd *cobra.Command) error {
-	for name, v := range map[string]*time.Duration{"leader-soak": &o.leaderSoak, "worker-soak": &o.workerSoak, "merge": &o.merge, "brake-hold": &o.brakeHold, "lock-delay": &o.lockDelay} {
+	for name, v := range map[string]*time.Duration{"leader-soak": &o.leaderSoak, "worker-soak": &o.workerSoak, "merge": &o.merge, "brake-hold": &o.brakeHold, "lock-delay": &o.lockDelay, "restart-wait": &o.restartWait} {
 		if cmd.Flags().Changed(name) && *v == 0 {
 			*v = time.Millisecond
 		}
@@ -96,6 +98,9 @@ func (o *runFlags) soften(cmd *cobra.Command) error {
 		if cmd.Flags().Changed(name) && v <= 0 {
 			return usage("--%s %v: give a time above 0s", name, v)
 		}
+	}
+	if o.restartWait < 0 {
+		return usage("--restart-wait %v: give a time of 0s or more", o.restartWait)
 	}
 	if cmd.Flags().Changed("move-budget") && o.moveBudget < 1 {
 		return usage("--move-budget %d: give 1 or more", o.moveBudget)
@@ -142,12 +147,19 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		cfg.Address = web.published()
 	}
 
+	// A killed predecessor's guard looks for its successor, and does not wait long.
+	leave, err := attend(o.service, o.id)
+	if err != nil && o.exec != "" {
+		return err
+	}
+	defer leave()
+
 	// Started in this order and stopped in reverse.
 	var children []supervisor.Child
 	var work *commands
-	cfg.Work = idle(log)
+	cfg.Work, cfg.Liveness = idle(log), idleLiveness(o.service, o.id)
 	if o.exec != "" {
-		if work, err = newCommands(o.exec, o.service, o.id, leaseMargin(cfg), o.stopTimeout, log); err != nil {
+		if work, err = newCommands(o, leaseMargin(cfg), log); err != nil {
 			return err
 		}
 		cfg.Work, cfg.Liveness = work.work, work.liveness
@@ -163,7 +175,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		return err
 	}
 	if work != nil {
-		work.follow(member.Session())
+		work.follow(member.Session(), member.Membership())
 	}
 	if web != nil {
 		op, err := actors.NewOperator(client, o.service)
