@@ -21,15 +21,91 @@ const (
 	grace = ttl
 )
 
-// takeover is the longest time from a member's death until all of its items run elsewhere: Consul ends a session after
+// soon is within what a killed coordd's items run elsewhere. It is about a second on a machine that does nothing else; what
+// this must tell apart is the session, which lasts for another 10 s at the least and 20 s at the most, and the grace after it.
+const soon = 10 * time.Second
+
+// notHandedOver keeps a killed coordd's guard from handing its items over: then they wait for the session and the grace, as
+// they do when a machine is lost.
+var notHandedOver = []string{"--restart-wait", "1h"}
+
+// patient lets a killed coordd's items wait long enough for it to be started again on any machine.
+var patient = []string{"--restart-wait", "19s"}
+
+// takeover is the longest time from a member's death until all of its items run elsewhere if nobody hands them over: Consul ends a session after
 // twice its TTL at the latest, a lock can be taken a lock-delay later, the grace follows, and then 0.25 s to 1 s of merging
 // and 0.5 s of worker soak. The rest is for the machine.
 const takeover = 2*ttl + time.Second + grace + 1500*time.Millisecond + 10*time.Second
 
+func TestAKilledMembersItemsRunElsewhereSoonAndNothingElseMoves(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		leader bool
+	}{{"follower", false}, {"leader", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t, realconsul.Shared(t).Addr())
+			s.diaries = true
+			s.startThree()
+			items := s.share(99)
+			id := s.follower()
+			if c.leader {
+				id = s.now().Leader.ID
+			}
+			its, mark := s.of(id), s.mark()
+			begin := time.Now()
+			s.members[id].kill()
+			eventually(t, workLimit, "its items run elsewhere", func() string {
+				if n := len(s.since(mark).starts()); n < len(its) {
+					return fmt.Sprintf("%d of %d do", n, len(its))
+				}
+				return ""
+			})
+			moved := s.since(mark)
+			starts := moved.starts()
+			first, last := starts[0].at.Sub(begin), starts[len(starts)-1].at.Sub(begin)
+			if last > soon {
+				t.Errorf("the last item was taken over after %v: nobody handed it over\n%s", last, tail(s.members[id].stderr(), 5))
+			}
+			eventually(t, workLimit, "two members with their shares", func() string { return s.now().unlike(2, len(items)) })
+			s.runs(items)
+			if all := s.since(mark); !slices.Equal(all.starts().items(), its) || !slices.Equal(all.stops().items(), its) {
+				t.Errorf("%s had %d items; %d stopped and %d were started", id, len(its), len(all.stops()), len(all.starts()))
+			}
+			if pids := s.left(id); len(pids) > 0 {
+				t.Errorf("%d processes of %s are left", len(pids), id)
+			}
+			s.verify()
+			t.Logf("kill -9: its %d items run elsewhere %v to %v after", len(its), first.Round(time.Millisecond), last.Round(time.Millisecond))
+		})
+	}
+}
+
+// Nobody can hand over what a lost machine had: what is left of a member without a guard is all that Consul has.
+func TestTheItemsOfAKilledMemberWithoutCommandsWaitForItsSessionAndTheGrace(t *testing.T) {
+	t.Parallel()
+	s := newService(t, realconsul.Shared(t).Addr())
+	s.exec = ""
+	for _, id := range []string{"n1", "n2"} {
+		s.start(id)
+	}
+	eventually(t, startLimit, "two members and a leader", func() string { return s.now().unlike(2, 0) })
+	s.importItems(10)
+	eventually(t, workLimit, "every member has its share", func() string { return s.now().unlike(2, 10) })
+	s.members[s.follower()].kill()
+	begin := time.Now()
+	took := eventually(t, takeover+workLimit, "the other one has all items", func() string { return s.now().unlike(1, 10) })
+	if took < ttl+grace-renew {
+		t.Errorf("taken over after %v: the killed member might have come back until then", took)
+	}
+	t.Logf("kill -9 without a guard: taken over %v after", time.Since(begin).Round(time.Millisecond))
+}
+
 func TestTheLeadersDeathElectsAnotherMovesItsItemsOnlyAndLeavesNoChild(t *testing.T) {
 	t.Parallel()
 	s := newService(t, realconsul.Shared(t).Addr())
-	s.startThree()
+	s.startThree(notHandedOver...)
 	items := s.share(99)
 
 	leader := s.now().Leader.ID
@@ -75,14 +151,14 @@ func TestTheLeadersDeathElectsAnotherMovesItsItemsOnlyAndLeavesNoChild(t *testin
 func TestAKilledMemberStartedAgainUnderItsIDResumesWithoutAMove(t *testing.T) {
 	t.Parallel()
 	s := newService(t, realconsul.Shared(t).Addr())
-	s.startThree()
+	s.startThree(patient...)
 	items := s.share(99)
 
 	id := s.follower()
 	its, mark := s.of(id), s.mark()
 	s.members[id].kill()
 	begin := time.Now()
-	s.start(id)
+	s.start(id, patient...)
 	eventually(t, workLimit, "what stopped has started again", func() string {
 		if all := s.since(mark); len(all.starts()) < len(its) {
 			return fmt.Sprintf("%d stops, %d starts", len(all.stops()), len(all.starts()))
@@ -180,6 +256,9 @@ func TestAFrozenMembersWorkEndsWithItsLeaseAndMovesOnce(t *testing.T) {
 	if !slices.Equal(moved.starts().items(), its) || !slices.Equal(moved.stops().items(), its) || slices.Contains(moved.starts().members(), id) {
 		t.Errorf("%s had %d items; %d stopped and %d were started, at %v", id, len(its), len(moved.stops()), len(moved.starts()), moved.starts().members())
 	}
+	if first := moved.starts()[0].at.Sub(begin); first < ttl+grace-renew {
+		t.Errorf("the first item was taken over after %v: a frozen member is not dead, and its guard hands nothing over", first)
+	}
 	t.Logf("frozen: the work ended after %v, ran elsewhere after %v", stops[len(stops)-1].at.Sub(begin).Round(time.Millisecond), moved[len(moved)-1].at.Sub(begin).Round(time.Millisecond))
 	s.members[id].signal(syscall.SIGCONT)
 	eventually(t, workLimit, "three members with their shares", func() string { return s.now().unlike(3, len(items)) })
@@ -190,7 +269,7 @@ func TestAFrozenMembersWorkEndsWithItsLeaseAndMovesOnce(t *testing.T) {
 func TestAServiceWhoseMembersAreAllKilledResumesWithoutAMove(t *testing.T) {
 	t.Parallel()
 	s := newService(t, realconsul.Shared(t).Addr())
-	s.startThree()
+	s.startThree(patient...)
 	items := s.share(60)
 
 	mark, owners := s.mark(), s.ownerOf()
@@ -199,7 +278,7 @@ func TestAServiceWhoseMembersAreAllKilledResumesWithoutAMove(t *testing.T) {
 	}
 	begin := time.Now()
 	for _, id := range []string{"n3", "n1", "n2"} {
-		s.start(id)
+		s.start(id, patient...)
 	}
 	eventually(t, workLimit, "what stopped has started again", func() string {
 		if all := s.since(mark); len(all.starts()) < len(items) {

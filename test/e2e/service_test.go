@@ -31,7 +31,9 @@ type service struct {
 	t             *testing.T
 	name, consul  string
 	journal, hold string // pipes
-	exec          string
+	exec          string // empty: none
+	diaries       bool   // the members write histories, for verify
+	ended         bool
 	members       map[string]*program
 
 	mu     sync.Mutex
@@ -98,8 +100,16 @@ func (s *service) start(id string, flags ...string) *program {
 // launch runs a process that wants to be a member.
 func (s *service) launch(id string, flags ...string) *program {
 	s.t.Helper()
-	args := append([]string{"run", "--service", s.name, "--consul", s.consul, "--id", id, "--exec", s.exec}, flags...)
-	return launch(s.t, []string{"E2E_JOURNAL=" + s.journal, "E2E_HOLD=" + s.hold}, args...)
+	args := append([]string{"run", "--service", s.name, "--consul", s.consul, "--id", id}, flags...)
+	if s.exec != "" {
+		args = append(args, "--exec", s.exec)
+	}
+	if s.diaries {
+		args = append(args, "--history", s.diary(id))
+	}
+	p := launch(s.t, []string{"E2E_JOURNAL=" + s.journal, "E2E_HOLD=" + s.hold, "E2E_MEMBER=" + id}, args...)
+	s.t.Cleanup(s.end) // before the cleanup of launch, which kills
+	return p
 }
 
 // startThree runs n1, n2 and n3 and returns when all of them are registered and one leads.
@@ -256,15 +266,42 @@ func (s *service) since(mark int) story {
 	return slices.Clone(s.ledger.entries[mark:])
 }
 
-// left lists the processes of the service: its members, their guards and the work.
-func (s *service) left() []int { return marked(s.t, "E2E_JOURNAL="+s.journal) }
+func (s *service) diary(id string) string {
+	return filepath.Join(filepath.Dir(s.journal), id+".history")
+}
+
+// verify has the members' histories judged.
+func (s *service) verify() {
+	s.t.Helper()
+	args := []string{"verify"}
+	for id := range s.members {
+		args = append(args, s.diary(id))
+	}
+	if out, stderr, code := once(s.t, args...); code != 0 {
+		s.t.Errorf("coordd verify: exit code %d: %s%s", code, out, stderr)
+	}
+}
+
+// left lists the processes of the service: its members, their guards and the work; or only those of one member.
+func (s *service) left(id ...string) []int {
+	marks := []string{"E2E_JOURNAL=" + s.journal}
+	for _, id := range id {
+		marks = append(marks, "E2E_MEMBER="+id)
+	}
+	return marked(s.t, marks...)
+}
 
 // childrenOf lists the processes of a member's work.
 func (s *service) childrenOf(member string) []int {
 	return marked(s.t, "E2E_JOURNAL="+s.journal, "COORDD_MEMBER="+member)
 }
 
+// end stops all members, once.
 func (s *service) end() {
+	if s.ended {
+		return
+	}
+	s.ended = true
 	for _, p := range s.members {
 		if p.running() {
 			_ = syscall.Kill(p.pid, syscall.SIGCONT)
