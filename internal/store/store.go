@@ -159,6 +159,27 @@ func (s *Store) ListKeys(ctx context.Context, prefix, separator string) ([]strin
 	return names, nil
 }
 
+// PrefixIndex asks for the index of prefix, which must end in "/", and for
+// nothing else: the names that come with it are cut at the next "/" and thrown
+// away. It is the index that a watch of the prefix has or will have; the read is
+// consistent, so an answer also says that a leader with a quorum is there.
+func (s *Store) PrefixIndex(ctx context.Context, prefix string) (uint64, error) {
+	c := call{op: "index", key: prefix, timeout: s.callTimeout, need: fmt.Sprintf("key_prefix:list and read on %q", prefix)}
+	if err := checkPrefix(c.op, prefix); err != nil {
+		return 0, err
+	}
+	var index uint64
+	err := c.do(ctx, func(ctx context.Context) error {
+		_, meta, err := s.client.KV().Keys(prefix, "/", Consistent.options().WithContext(ctx))
+		if err != nil {
+			return err
+		}
+		index = max(1, meta.LastIndex)
+		return checkMeta(c, meta)
+	})
+	return index, err
+}
+
 // query is a read of one key or of a prefix.
 type query struct {
 	key     string

@@ -13,6 +13,7 @@ import (
 type Watch struct {
 	store *Store
 	query query
+	wait  time.Duration
 	index uint64 // of the last answer; 0: the next call reads without waiting
 }
 
@@ -26,14 +27,22 @@ type View struct {
 // Watch follows one key. A key in lock-delay looks like a missing one, and
 // nothing wakes the watch when the delay ends.
 func (s *Store) Watch(key string) *Watch {
-	return &Watch{store: s, query: query{key: key, timeout: s.callTimeout}}
+	return &Watch{store: s, query: query{key: key, timeout: s.callTimeout}, wait: s.pollWait}
 }
 
 // WatchPrefix follows all keys under prefix, which must end in "/". Keep one
 // key in it at all times: an empty prefix is woken by every write to a
 // neighbour (25,977 times for 100 writes elsewhere, against none).
 func (s *Store) WatchPrefix(prefix string) *Watch {
-	return &Watch{store: s, query: query{key: prefix, recurse: true, timeout: largeRead * s.callTimeout}}
+	return &Watch{store: s, query: query{key: prefix, recurse: true, timeout: largeRead * s.callTimeout}, wait: s.pollWait}
+}
+
+// Wait sets how long one poll waits at the server, [MaxPollWait] at most: a poll
+// that ends without a change brings the whole prefix again, so a large one that
+// is watched from many places had better wait long. Default: the store's poll wait. It returns w.
+func (w *Watch) Wait(d time.Duration) *Watch {
+	w.wait = min(d, MaxPollWait)
+	return w
 }
 
 // Next answers at once the first time, and the first time after an error, and
@@ -66,7 +75,7 @@ func (w *Watch) Next(ctx context.Context) (View, error) {
 		}
 		// Nothing changed. A server may wake a poll for nothing now and then; one
 		// that always does must not turn this into a hot loop.
-		if time.Since(asked) < w.store.pollWait/2 {
+		if time.Since(asked) < w.wait/2 {
 			if err := sleep(ctx, pause.NextBackOff()); err != nil {
 				w.index = 0
 				c := call{op: "watch", key: w.query.key}
@@ -88,7 +97,7 @@ func (w *Watch) first(ctx context.Context) (View, error) {
 }
 
 func (w *Watch) poll(ctx context.Context) ([]Entry, uint64, error) {
-	wait := w.store.pollWait
+	wait := w.wait
 	q := w.query
 	q.opts = &api.QueryOptions{WaitIndex: w.index, WaitTime: wait}
 	// The server adds up to a sixteenth; the rest is for the way there and back.
