@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -39,6 +40,7 @@ func New(cfg Config) (*Coordinator, error) {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
 	h := &house{Config: cfg, store: s, keys: s.Keys(), log: log, acks: &ackCounter{}, fresh: &freshness{}}
+	h.routes = routing.Over(s, max(cfg.Bounds().StopsWithin, routing.MinMaxAge), log)
 	c := &Coordinator{house: h, cells: newCells()}
 	c.root, err = supervisor.New("coordinator", tree(h, c.cells), supervisor.WithLogger(log))
 	if err != nil {

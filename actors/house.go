@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -21,6 +22,8 @@ type house struct {
 	log   *slog.Logger
 	acks  *ackCounter
 	fresh *freshness
+	// routes idles until it is asked for the first time.
+	routes *routing.Router
 	// fault makes an actor fail where it has just taken a message: nil but in tests.
 	fault func(context.Context) error
 }

@@ -64,9 +64,12 @@ func tree(h *house, c *cells) supervisor.Tree {
 		house: h, out: c.holdings, session: c.session.Reader(), membership: c.membership.Reader(),
 		assignments: c.assignments.Reader(), leave: c.leave, bench: newBench(),
 	}
+	routes := h.routes.Tree()
 	return supervisor.Tree{
 		Strategy: supervisor.OneForOne,
 		Children: []supervisor.Child{
+			// First, so that it stops last: who asks where the items are sees them leave.
+			{Name: "routing", Tree: &routes},
 			actor("session-renewer", renewer.run),
 			actor("record-watcher", newRecordWatcher(h, c.record).run),
 			actor("membership-keeper", keeper.run),

@@ -1,0 +1,39 @@
+// Package routing answers who owns an item: which member, at which address, with which fencing token.
+//
+// Guarantees, under the conditions of package actors:
+//
+//  1. Never a wrong owner. A [Location] names the member that Consul's newest assignment key of the item names, and
+//     only if that member may work on it by the protocol's own rules: its record stands and is not leaving, the key
+//     says own, to the very session that the record is locked by, or is inherited and no predecessor's lease can
+//     still be valid. Whatever is not that is one of the errors: [ErrMoving], [ErrNoOwner], [ErrUnknownItem], [ErrNotReady].
+//  2. An answer is as of a moment that is at most [Config].MaxAge ago, however Consul, the way there or single long
+//     polls fail; when that cannot be held the answer is ErrNotReady. While Consul can be reached the answer follows
+//     a change within the time of a notification and the rest between two reads: 1 s at the most, 10 ms as a rule.
+//  3. The tokens that are answered are those of the work: max of the CreateIndexes of the assignment key and of the
+//     member's record.
+//  4. Locate of an owned item asks nobody, allocates nothing, and never waits for a change that is being read in.
+//  5. A router that nobody asks costs nothing. One in use holds a long poll for each member and two more, which bring
+//     a member's share when that share has changed and nothing else; and one request without a body worth naming
+//     every quarter of MaxAge.
+//
+// Not guaranteed: that the owner is alive and answers. A member that was killed is its items' owner until Consul ends
+// its session, up to twice its TTL; nobody else is. Nor that the owner still is the owner when a request arrives there:
+// no answer of this kind can promise that. Whoever receives the request compares the token with its own, and refuses.
+//
+// # How it is kept
+//
+// Consul says where items are in one key each, below assignments/<member>/. The whole tree must not be watched: it is
+// read whole at each change, 18 MB for 100,000 items. So there is one long poll per member's share, and a change costs
+// one share. Views of different members are then of different moments: for an instant an item shows at two members, or at none.
+// Of two keys that are seen the one that was created later exists, for it could only be created when the other was gone.
+// A key that has just gone and is not seen again yet is a move.
+//
+// Long polls cannot tell silence from a dead connection. Every release of an item and every registration also writes
+// acks/<member> in the same transaction. So a consistent read of the index of acks/, every quarter of MaxAge, tells
+// whether Consul answers, whether the watch of acks/ keeps up, and, by comparing each ack with the view of its
+// member's share, whether that does. An index that went back is a Consul that was restored. Whatever is wrong is
+// mended by reading everything anew, and until that is done the table's age counts from before.
+//
+// A [Router] costs members + 2 of the 200 connections that Consul allows one client address by default; it warns
+// from 150 members on.
+package routing

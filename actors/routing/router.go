@@ -1,0 +1,252 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+	"github.com/hashicorp/consul/api"
+)
+
+// DefaultMaxAge is for how long members with the default settings may go on working without hearing from Consul.
+const DefaultMaxAge = 9 * time.Second
+
+// MinMaxAge is the least [Config].MaxAge: Consul is asked four times in it.
+const MinMaxAge = 2 * time.Second
+
+// manyMembers is from where on the long polls of one router come near to the connections that Consul allows one address.
+const manyMembers = 150
+
+// Config says whose items are located. Zero values stand for the defaults named at each field.
+type Config struct {
+	// Service names the cluster. Required.
+	Service string
+	// Client talks to Consul. Default: one made from the CONSUL_HTTP_* variables.
+	Client *api.Client
+	// Consul is what the log calls Client's server.
+	Consul string
+	// MaxAge is how old the table may be and still be answered from; at least [MinMaxAge]. The default, 9 s, is the
+	// TTL less the lease margin of members with the default settings: when Consul is gone for all of them, each works on
+	// for that long after its last renewal, and is the right answer; after that none works, and there is no right
+	// answer. When it is gone for this router alone, items move meanwhile and a shorter MaxAge is the more careful one.
+	MaxAge time.Duration
+	// Logger. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// ErrConfig is returned by [New] for a setting that cannot work; the text says which.
+var ErrConfig = errors.New("bad setting")
+
+// Validate tells what is wrong with the settings; nil when nothing is.
+func (c Config) Validate() error {
+	var errs []error
+	if _, err := store.KeysOf(c.Service); err != nil {
+		errs = append(errs, fmt.Errorf("%w: service: %v", ErrConfig, err))
+	}
+	if c.MaxAge != 0 && c.MaxAge < MinMaxAge {
+		errs = append(errs, fmt.Errorf("%w: max age %v: give at least %v", ErrConfig, c.MaxAge, MinMaxAge))
+	}
+	return errors.Join(errs...)
+}
+
+// Router answers where items are. It is safe for concurrent use, also before, during and after Run; its answers
+// are [ErrNotReady] while it does not run.
+type Router struct {
+	store  *store.Store
+	keys   store.Keys
+	log    *slog.Logger
+	maxAge time.Duration
+
+	table    *table
+	polls    polls
+	wanted   *messages.State[bool]
+	open     atomic.Bool
+	stopped  atomic.Bool
+	suspects *messages.State[map[string]uint64]
+	workload *workload
+}
+
+// New checks the settings; it starts nothing and asks Consul nothing. Errors: [ErrConfig].
+func New(cfg Config) (*Router, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Client == nil {
+		client, err := api.NewClient(api.DefaultConfig())
+		if err != nil {
+			return nil, fmt.Errorf("%w: the CONSUL_HTTP_* variables: %v", ErrConfig, err)
+		}
+		cfg.Client = client
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	s, err := store.New(store.Config{Client: cfg.Client, Service: cfg.Service, Address: cfg.Consul, Logger: cfg.Logger.With(slog.String("service", cfg.Service))})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
+	}
+	if cfg.MaxAge == 0 {
+		cfg.MaxAge = DefaultMaxAge
+	}
+	return Over(s, cfg.MaxAge, cfg.Logger), nil
+}
+
+// Over is New for package actors, whose members share one way to Consul.
+func Over(s *store.Store, maxAge time.Duration, log *slog.Logger) *Router {
+	odd := strangers{log: log}
+	return &Router{
+		store: s, keys: s.Keys(), log: log, maxAge: maxAge, table: newTable(s.Keys(), maxAge, odd.skip),
+		wanted: messages.NewState(false), suspects: messages.NewState[map[string]uint64](nil), workload: newWorkload(s),
+	}
+}
+
+// Run keeps the table until ctx ends, from the first question on. Run is called once.
+func (r *Router) Run(ctx context.Context) error {
+	root, err := supervisor.New("router", r.Tree(), supervisor.WithLogger(r.log))
+	if err != nil {
+		return err
+	}
+	return root.Run(ctx)
+}
+
+// Tree returns the router's actors, for a supervision tree of the host's own, instead of Run. They wait for the first
+// question, and never escalate: a router that cannot go on answers ErrNotReady.
+func (r *Router) Tree() supervisor.Tree {
+	actor := func(name string, run func(context.Context) error) supervisor.Child {
+		return supervisor.Child{Name: name, Run: run, HealthyAfter: 10 * time.Second}
+	}
+	return supervisor.Tree{
+		MaxRestarts: -1,
+		Children: []supervisor.Child{
+			actor("routing-pulse", r.pulse),
+			actor("routing-members", r.follow("routing: members", r.keys.Members(), 0, r.table.members)),
+			actor("routing-acks", r.follow("routing: acks", r.keys.Acks(), 0, r.table.acks)),
+			{Name: "routing-shares", Tree: &supervisor.Tree{
+				MaxRestarts: -1, StopTogether: true,
+				Children: []supervisor.Child{actor("registrar", r.registrar)},
+			}},
+		},
+	}
+}
+
+// Open makes the router read its table now and keep it from here on, instead of at the first question.
+func (r *Router) Open() {
+	if !r.open.Load() && r.open.CompareAndSwap(false, true) {
+		r.renew(time.Now())
+		r.wanted.Set(true)
+	}
+}
+
+// Locate returns where item is. It answers at once from the table, with two exceptions: before everything has been read
+// for the first time it waits for that, until ctx ends; and an item without a key is looked up in the workload, by
+// one read for all who ask, whose answer counts for a second.
+// Errors: [ErrMoving], [ErrNoOwner], [ErrUnknownItem], [ErrNotReady].
+func (r *Router) Locate(ctx context.Context, item string) (Location, error) {
+	r.Open()
+	loc, what := r.table.look(item, time.Now())
+	if what == owned {
+		return loc, nil
+	}
+	if err := store.CheckID("item id", item); err != nil {
+		return Location{}, fmt.Errorf("%w: %v", itemError(item, ErrUnknownItem), err)
+	}
+	for cursor := r.table.changed.Subscribe(); what == stale && r.table.since().IsZero(); loc, what = r.table.look(item, time.Now()) {
+		if err := r.news(ctx, cursor); err != nil {
+			return Location{}, fmt.Errorf("%w: %w", itemError(item, ErrNotReady), err)
+		}
+	}
+	return r.answer(ctx, item, loc, what)
+}
+
+// news waits for a change of a table that has never been read.
+func (r *Router) news(ctx context.Context, cursor *messages.Cursor[struct{}]) error {
+	if r.stopped.Load() {
+		return errStopped
+	}
+	if _, err := cursor.Next(ctx); err != nil {
+		return fmt.Errorf("the members and their items have not been read yet: %w", err)
+	}
+	return nil
+}
+
+var errStopped = errors.New("the router has stopped")
+
+func (r *Router) answer(ctx context.Context, item string, loc Location, what finding) (Location, error) {
+	switch what {
+	case owned:
+		return loc, nil
+	case moving:
+		return Location{}, itemError(item, ErrMoving)
+	case ownerless:
+		return Location{}, fmt.Errorf("%w: its member has vanished", itemError(item, ErrNoOwner))
+	case unread:
+		return Location{}, fmt.Errorf("%w: a member's items are just being read", itemError(item, ErrNotReady))
+	case stale:
+		return Location{}, fmt.Errorf("%w: Consul has not answered for %v", itemError(item, ErrNotReady), time.Since(r.table.since()).Round(time.Second))
+	}
+	exists, err := r.workload.has(ctx, item)
+	switch {
+	case err != nil:
+		return Location{}, fmt.Errorf("%w: looking it up in the workload: %w", itemError(item, ErrNotReady), err)
+	case exists:
+		return Location{}, itemError(item, ErrNoOwner)
+	}
+	return Location{}, itemError(item, ErrUnknownItem)
+}
+
+// Await is Locate that waits while the item is being moved or cannot be located, until ctx ends; then the error is the last
+// one, and matches that of ctx as well.
+func (r *Router) Await(ctx context.Context, item string) (Location, error) {
+	cursor := r.table.changed.Subscribe()
+	for {
+		cursor.Take()
+		loc, err := r.Locate(ctx, item)
+		if err == nil || !Retriable(err) {
+			return loc, err
+		}
+		// What changes by time alone is looked at by time.
+		again := time.NewTimer(time.Second)
+		select {
+		case <-cursor.Changed():
+		case <-again.C:
+		case <-ctx.Done():
+		}
+		again.Stop()
+		if ctx.Err() != nil {
+			if errors.Is(err, ctx.Err()) {
+				return Location{}, err
+			}
+			return Location{}, fmt.Errorf("%w: %w", err, ctx.Err())
+		}
+	}
+}
+
+// Members returns the registered members, by id. Before everything has been read for the first time it waits for that, until ctx
+// ends. Errors: [ErrNotReady].
+func (r *Router) Members(ctx context.Context) ([]Member, error) {
+	r.Open()
+	for cursor := r.table.changed.Subscribe(); ; {
+		cursor.Take()
+		if members, ok := r.table.list(time.Now()); ok {
+			return members, nil
+		}
+		if !r.table.since().IsZero() {
+			return nil, fmt.Errorf("the members %w: Consul has not answered for %v", ErrNotReady, time.Since(r.table.since()).Round(time.Second))
+		}
+		if err := r.news(ctx, cursor); err != nil {
+			return nil, fmt.Errorf("the members %w: %w", ErrNotReady, err)
+		}
+	}
+}
+
+// Changed returns a cursor that is told of every change of the table: for those who wait for more than one item.
+func (r *Router) Changed() *messages.Cursor[struct{}] { return r.table.changed.Subscribe() }
+
+// MaxAge is how old the table may be and still be answered from.
+func (r *Router) MaxAge() time.Duration { return r.maxAge }

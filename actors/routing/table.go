@@ -1,0 +1,324 @@
+package routing
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// claim is one assignment key as it was seen. It does not change, but for its
+// place in the index.
+type claim struct {
+	item           string
+	peer           *peer
+	session        string
+	create, modify uint64
+	releasing, odd bool
+	next           *claim // another one's key of the same item, in the index
+}
+
+// peer is what is known of one member.
+type peer struct {
+	id         string
+	registered bool // its record is there and locked
+	leaving    bool
+	idle       bool
+	address    string
+	session    string // that the record is locked by
+	record     uint64 // CreateIndex of the record
+
+	ackSession string // who registered last
+	ackClear   bool   // no earlier lease of this id can be valid
+	ackIndex   uint64
+
+	share []*claim // by item; changed by writers only
+	index uint64   // of the view that share is from
+	gen   int      // in which it was read; 0: never
+}
+
+// table folds the views of Consul's prefixes into an answer per item. It has no
+// clock and does no I/O. Writers are serialised; readers wait for none of them for longer
+// than it takes to enter a few hundred items.
+type table struct {
+	keys    store.Keys
+	maxAge  time.Duration
+	odd     func(e store.Entry, why string)
+	changed *messages.State[struct{}] // set after each change
+	roster  *messages.State[[]string] // the members whose shares are to be watched, by id
+
+	writing sync.Mutex // held by the one writer
+
+	mu     sync.RWMutex // guards what is below, and the fields of peers but for share
+	items  map[string]*claim
+	peers  map[string]*peer
+	unread int // registered peers whose share has not been read in this generation
+	gone   recently
+	age    age
+}
+
+func newTable(keys store.Keys, maxAge time.Duration, odd func(store.Entry, string)) *table {
+	return &table{
+		keys: keys, maxAge: maxAge, odd: odd,
+		changed: messages.NewState(struct{}{}), roster: messages.NewState[[]string](nil),
+		items: map[string]*claim{}, peers: map[string]*peer{}, gone: newRecently(),
+	}
+}
+
+// members takes a view of members/, read in generation gen.
+func (t *table) members(v store.View, gen int, _ time.Time) {
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	t.mu.Lock()
+	seen := make(map[string]bool, len(v.Entries))
+	for _, e := range v.Entries {
+		id, ok := t.keys.ParseMember(e.Key)
+		switch {
+		case !ok:
+			t.odd(e, "no member id")
+			continue
+		case e.Session == "":
+			continue // no living member's record
+		}
+		seen[id] = true
+		p := t.peer(id)
+		r, err := store.ParseMemberRecord(e.Value)
+		if err != nil {
+			t.odd(e, err.Error())
+			if p.registered && p.session == e.Session && p.record == e.CreateIndex {
+				continue // a stranger wrote over it, and it is written anew: what it said before holds
+			}
+		}
+		p.registered, p.leaving, p.idle, p.address = true, r.Status == store.StatusLeaving, r.Idle, r.Address
+		p.session, p.record = e.Session, e.CreateIndex
+	}
+	for id, p := range t.peers {
+		if !seen[id] {
+			p.registered = false
+		}
+	}
+	t.age.membersGen = gen
+	t.settle()
+	t.mu.Unlock()
+	t.tell()
+}
+
+// acks takes a view of acks/.
+func (t *table) acks(v store.View, gen int, _ time.Time) {
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	t.mu.Lock()
+	seen := make(map[string]bool, len(v.Entries))
+	for _, e := range v.Entries {
+		id, ok := t.keys.ParseAck(e.Key)
+		if !ok {
+			t.odd(e, "no member id")
+			continue
+		}
+		seen[id] = true
+		p := t.peer(id)
+		if p.ackIndex == e.ModifyIndex {
+			continue
+		}
+		ack, err := store.ParseAck(e.Value)
+		if err != nil {
+			t.odd(e, err.Error()) // not clear, then
+		}
+		p.ackSession, p.ackClear, p.ackIndex = ack.Session, ack.Clear, e.ModifyIndex
+	}
+	for id, p := range t.peers {
+		if !seen[id] {
+			p.ackSession, p.ackClear, p.ackIndex = "", false, 0
+			if !p.registered && p.gen == 0 {
+				delete(t.peers, id)
+			}
+		}
+	}
+	t.age.acksGen, t.age.acksIndex = gen, v.Index
+	t.settle()
+	t.mu.Unlock()
+	t.tell()
+}
+
+// chunk is how many items are entered before readers get their turn.
+const chunk = 512
+
+// share takes a view of assignments/<id>/.
+func (t *table) share(id string, v store.View, gen int, now time.Time) {
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	t.mu.Lock()
+	p := t.peer(id)
+	t.mu.Unlock()
+	next := t.claims(p, v.Entries)
+	// Both are in the order of their items. Reading them side by side finds what came, went and changed
+	// without a look at those that did not, but for a comparison.
+	old := p.share
+	pending := 0
+	t.mu.Lock()
+	for i, j := 0, 0; i < len(old) || j < len(next); {
+		switch {
+		case j == len(next) || (i < len(old) && old[i].item < next[j].item):
+			t.remove(old[i], now)
+			i++
+		case i == len(old) || next[j].item < old[i].item:
+			t.enter(next[j])
+			j++
+		default:
+			if old[i] != next[j] {
+				t.enter(next[j]) // first, so that the item is never seen without a key
+				t.remove(old[i], now)
+			}
+			i, j = i+1, j+1
+			continue
+		}
+		if pending++; pending%chunk == 0 {
+			t.mu.Unlock()
+			t.mu.Lock()
+		}
+	}
+	p.share, p.index, p.gen = next, v.Index, gen
+	t.settle()
+	t.mu.Unlock()
+	t.tell()
+}
+
+// claims reads a share's keys, in the order of their items. A key that has not
+// changed stays the claim that it was and is not parsed again.
+func (t *table) claims(p *peer, entries []store.Entry) []*claim {
+	next := make([]*claim, 0, len(entries))
+	i, session := 0, ""
+	for _, e := range entries {
+		_, item, ok := t.keys.ParseAssignment(e.Key)
+		if !ok {
+			t.odd(e, "no item id")
+			continue
+		}
+		if item == "" {
+			continue // the sentinel
+		}
+		for i < len(p.share) && p.share[i].item < item {
+			i++
+		}
+		var was *claim
+		if i < len(p.share) && p.share[i].item == item {
+			was = p.share[i]
+			if was.modify == e.ModifyIndex && was.create == e.CreateIndex {
+				next = append(next, was)
+				continue
+			}
+		}
+		a, err := store.ParseAssignment(e.Value)
+		c := &claim{item: item, peer: p, create: e.CreateIndex, modify: e.ModifyIndex, session: a.Session, releasing: a.State == store.StateRel, odd: err != nil}
+		if err != nil {
+			t.odd(e, err.Error())
+			if was != nil && was.create == c.create && !was.odd {
+				// What runs goes on, until the leader has it written anew.
+				c.session, c.releasing, c.odd = was.session, was.releasing, false
+			}
+		}
+		if was != nil {
+			c.item = was.item // one string for each item, however often its key changes
+		}
+		if c.session == session {
+			c.session = session // and one for each session
+		} else {
+			session = c.session
+		}
+		next = append(next, c)
+	}
+	if !slices.IsSortedFunc(next, byItem) { // keys sort otherwise than ids only where a prefix is at play
+		slices.SortFunc(next, byItem)
+	}
+	return next
+}
+
+func byItem(a, b *claim) int { return cmp.Compare(a.item, b.item) }
+
+func (t *table) enter(c *claim) {
+	c.next = t.items[c.item]
+	t.items[c.item] = c
+	t.gone.drop(c.item)
+}
+
+func (t *table) remove(c *claim, now time.Time) {
+	first := t.items[c.item]
+	if first == c {
+		if c.next == nil {
+			delete(t.items, c.item)
+			t.gone.add(c.item, now)
+		} else {
+			t.items[c.item] = c.next
+		}
+		return
+	}
+	for at := first; at != nil; at = at.next {
+		if at.next == c {
+			at.next = c.next
+			return
+		}
+	}
+}
+
+// forget drops a member whose share is not watched any more.
+func (t *table) forget(id string, now time.Time) {
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	t.mu.Lock()
+	if p := t.peers[id]; p != nil && !p.registered {
+		for _, c := range p.share {
+			t.remove(c, now)
+		}
+		delete(t.peers, id)
+	}
+	t.settle()
+	t.mu.Unlock()
+	t.tell()
+}
+
+// peer returns what is known of a member; nothing, at first.
+func (t *table) peer(id string) *peer {
+	p := t.peers[id]
+	if p == nil {
+		p = &peer{id: id}
+		t.peers[id] = p
+	}
+	return p
+}
+
+// tell publishes that there is something new. Called by the writer, without the lock.
+func (t *table) tell() {
+	t.mu.RLock()
+	ids := make([]string, 0, len(t.peers))
+	for id, p := range t.peers {
+		if p.registered || len(p.share) > 0 {
+			ids = append(ids, id)
+		}
+	}
+	t.mu.RUnlock()
+	slices.Sort(ids)
+	if !slices.Equal(ids, t.roster.Get()) {
+		t.roster.Set(ids)
+	}
+	t.changed.Set(struct{}{})
+}
+
+// list returns the registered members by id, or that they are not known well enough.
+func (t *table) list(now time.Time) ([]Member, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if !t.age.holds(now, t.maxAge) {
+		return nil, false
+	}
+	members := make([]Member, 0, len(t.peers))
+	for _, id := range slices.Sorted(maps.Keys(t.peers)) {
+		if p := t.peers[id]; p.registered {
+			members = append(members, Member{ID: id, Address: p.address, Leaving: p.leaving})
+		}
+	}
+	return members, true
+}

@@ -1,0 +1,208 @@
+package routing
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/supervisor"
+)
+
+// sharePoll is how long a poll of a member's share waits at the server: one that ends without a change brings the
+// whole share again, for nothing. A connection that died unnoticed is found out by the pulse.
+const sharePoll = 5 * time.Minute
+
+// follow returns an actor that follows prefix by long polls and enters each view into the table.
+func (r *Router) follow(what, prefix string, wait time.Duration, enter func(store.View, int, time.Time)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if _, err := r.wanted.Reader().Wait(ctx, func(on bool) bool { return on }); err != nil {
+			return nil
+		}
+		var w *store.Watch
+		asked := 0 // the generation that w began in
+		ladder := store.NewLadder()
+		for {
+			poll, gen, done := r.polls.begin(ctx)
+			if w == nil || gen != asked {
+				w, asked = r.store.WatchPrefix(prefix), gen
+				if wait != 0 {
+					w.Wait(wait)
+				}
+			}
+			view, err := w.Next(poll)
+			over := poll.Err() != nil
+			done()
+			if ctx.Err() != nil {
+				return nil
+			}
+			if err != nil {
+				if over {
+					continue
+				}
+				pause := ladder.NextBackOff()
+				r.store.Failed(what, err, pause)
+				if !rest(ctx, pause) {
+					return nil
+				}
+				continue
+			}
+			ladder.Reset()
+			r.store.Succeeded(what)
+			enter(view, gen, time.Now())
+			supervisor.Ready(ctx)
+			if !rest(ctx, crowded(len(view.Entries))) {
+				return nil
+			}
+		}
+	}
+}
+
+// crowded is the least time between two views of a prefix of n keys, which is read whole at each change: a burst
+// is seen in a few views, a small share's change at once.
+func crowded(n int) time.Duration {
+	return min(10*time.Millisecond+time.Duration(n/100)*time.Millisecond, time.Second)
+}
+
+func rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// polls lets all long polls of a generation be ended together.
+type polls struct {
+	mu   sync.Mutex
+	gen  int
+	base context.Context
+	end  context.CancelFunc
+}
+
+// renew ends the polls that are under way; those that begin from now on are of generation gen.
+func (p *polls) renew(gen int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gen = max(p.gen, gen)
+	if p.end != nil {
+		p.end()
+		p.base, p.end = nil, nil
+	}
+}
+
+// begin returns the context of a poll, which ends with ctx or the next renew, and its generation. The func frees it.
+func (p *polls) begin(ctx context.Context) (context.Context, int, context.CancelFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.base == nil {
+		p.base, p.end = context.WithCancel(context.Background())
+	}
+	poll, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(p.base, cancel)
+	return poll, p.gen, func() { stop(); cancel() }
+}
+
+// renew begins a generation: everything is read anew. Began is a moment from which on Consul is known to have answered.
+func (r *Router) renew(began time.Time) { r.polls.renew(r.table.begin(began)) }
+
+// registrar keeps one follower for each member's share.
+func (r *Router) registrar(ctx context.Context) error {
+	group := supervisor.Of(ctx)
+	roster, suspects := r.table.roster.Subscribe(), r.suspects.Subscribe()
+	watched := map[string]*supervisor.Handle{}
+	for _, name := range group.Names() { // those of an incarnation before
+		if id, ok := strings.CutPrefix(name, shareName); ok {
+			watched[id], _ = group.Child(name)
+		}
+	}
+	warned := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-roster.Changed():
+		case <-suspects.Changed():
+			for id := range suspects.Take() {
+				if h := watched[id]; h != nil {
+					r.log.Debug("routing-share-read-again", "member", id, "why", "its ack is newer than what was seen of its items")
+					if !end(ctx, h) {
+						return nil
+					}
+					delete(watched, id)
+				}
+			}
+		}
+		ids := roster.Take()
+		on := make(map[string]bool, len(ids))
+		for _, id := range ids {
+			on[id] = true
+		}
+		for id, h := range watched {
+			if on[id] {
+				continue
+			}
+			if !end(ctx, h) {
+				return nil
+			}
+			delete(watched, id)
+			r.table.forget(id, time.Now())
+		}
+		for _, id := range ids {
+			if watched[id] != nil {
+				continue
+			}
+			run := r.follow("routing: items of "+id, r.keys.AssignmentsOf(id), sharePoll, func(v store.View, gen int, now time.Time) { r.table.share(id, v, gen, now) })
+			h, err := group.Start(supervisor.Child{Name: shareName + id, Run: run, HealthyAfter: 10 * time.Second})
+			if err != nil {
+				return err
+			}
+			watched[id] = h
+		}
+		if len(ids) > manyMembers && !warned {
+			warned = true
+			r.log.Warn("routing-many-members", "members", len(ids), "long_polls", len(ids)+2,
+				"do", "raise limits.http_max_conns_per_client of Consul's agents above the number of members and what else this host asks of them (200 by default), or route from fewer hosts")
+		}
+	}
+}
+
+const shareName = "share-"
+
+// end stops a follower and waits until it has ended, so that no two write to one share.
+func end(ctx context.Context, h *supervisor.Handle) bool {
+	h.Stop()
+	select {
+	case <-h.Done():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// strangers names each odd key once.
+type strangers struct {
+	log  *slog.Logger
+	mu   sync.Mutex
+	told map[string]bool
+}
+
+func (s *strangers) skip(e store.Entry, why string) {
+	if strings.HasSuffix(e.Key, "/") && len(e.Value) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.told == nil || len(s.told) > 10_000 {
+		s.told = map[string]bool{}
+	}
+	if !s.told[e.Key] {
+		s.told[e.Key] = true
+		s.log.Warn("strange-key-skipped", "key", e.Key, "why", why, "do", "delete it, or write it as docs/design.md says")
+	}
+}

@@ -1,0 +1,76 @@
+package routing
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+	"golang.org/x/sync/singleflight"
+)
+
+// What looking items up may cost Consul, however many ask for items that do not exist.
+const (
+	lookupLasts = time.Second // an answer counts for this long
+	lookups     = 8           // reads under way at one time
+	lookedUp    = 4096        // answers kept
+)
+
+// workload tells whether an item is in the workload.
+type workload struct {
+	store *store.Store
+	reads singleflight.Group
+	slots chan struct{}
+
+	mu    sync.Mutex
+	known map[string]lookup
+}
+
+type lookup struct {
+	exists bool
+	at     time.Time
+}
+
+func newWorkload(s *store.Store) *workload {
+	return &workload{store: s, slots: make(chan struct{}, lookups), known: map[string]lookup{}}
+}
+
+func (w *workload) has(ctx context.Context, item string) (bool, error) {
+	w.mu.Lock()
+	last, ok := w.known[item]
+	w.mu.Unlock()
+	if ok && time.Since(last.at) < lookupLasts {
+		return last.exists, nil
+	}
+	// The read is everybody's: it does not end with the one who happened to come first.
+	answer := w.reads.DoChan(item, func() (any, error) {
+		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.DefaultCallTimeout)
+		defer cancel()
+		select {
+		case w.slots <- struct{}{}:
+			defer func() { <-w.slots }()
+		case <-call.Done():
+			return false, call.Err()
+		}
+		_, found, _, err := w.store.Get(call, w.store.Keys().WorkItem(item), store.Consistent)
+		if err == nil {
+			w.keep(item, lookup{found, time.Now()})
+		}
+		return found, err
+	})
+	select {
+	case a := <-answer:
+		return a.Err == nil && a.Val.(bool), a.Err
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+func (w *workload) keep(item string, l lookup) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.known) >= lookedUp {
+		clear(w.known)
+	}
+	w.known[item] = l
+}
