@@ -33,12 +33,13 @@ type Backend interface {
 	Contact() messages.Reader[Contact]
 
 	// Watch publishes what it sees until ctx ends, and then returns; errors are its own business (see
-	// View.Err). It publishes nothing before it has seen the election once, and nothing that is older than the
-	// outcome of the last Join, Take or Release that has returned. Publish never blocks, and only the newest view counts.
+	// View.Err). It publishes nothing before it has seen the election once, and a new view at least whenever one
+	// of the fields of View has changed, Ops among them. Publish never blocks, and only the newest view counts.
 	// An election that does not exist is one with no leader and no end; it need not be created before Join.
 	Watch(ctx context.Context, publish func(View))
 
-	// Join makes c a candidate, under the connection's session of this moment, and returns that session. A
+	// Join makes c a candidate, under the connection's session of this moment, and returns that session, which Contact has told before. It
+	// is called as well while there is none: a connection need not have one before, and a passing error says why there is none. A
 	// Join whose reply was lost is found again by the next one with the same c.ID: there is one candidate. ErrEnded
 	// and ErrDeleted: the election was ended, or is being deleted. ErrSessionLost: the session went meanwhile
 	// (before a Join succeeded the core tries again under the next one).
@@ -94,6 +95,11 @@ type Contact struct {
 
 // View is what a backend sees of an election at one moment.
 type View struct {
+	// Ops counts the calls of Join, Take and Release of this backend that had succeeded (a Take that returned no token did
+	// not) and that what is seen here takes into account: from it the core tells a view from before its own Take from one
+	// that says that the leadership is lost. Once a call has succeeded, a view with its number has to come, also when nothing
+	// else changes.
+	Ops int
 	// Leader is who leads; without an ID nobody does. Token is that leadership's fencing token, 0 when it is not known.
 	Leader Candidate
 	Token  uint64

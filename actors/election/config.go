@@ -1,0 +1,93 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxNameBytes bounds the names of elections and candidates.
+const MaxNameBytes = 256
+
+// Lead is a leader's duty. It runs while its candidate leads; s is the status of that moment, with its token. When
+// ctx ends it must stop what it does and return: its return is what lets the next one lead, so what it does must really have
+// ended by then. If it returns before that, the candidate resigns; its error is then that of the election.
+type Lead func(ctx context.Context, s Status) error
+
+// Config is how to take part in one election.
+type Config struct {
+	// Election is the name of what is led: letters, digits and ._-~:@+, no slash. Required.
+	Election string
+	// Name of this candidate, for people and for hand-over. Required to nominate.
+	Name string
+	// Priority: among those who wait, the highest leads next. Default 0; may be negative.
+	Priority int
+	// Preempt has this candidate ask a leader of lower priority to make way. Without it a higher
+	// priority counts only when the leadership is free.
+	Preempt bool
+	// Address is published with the name and not used.
+	Address string
+	// Lead is the duty. Without one, what the leader does is the business of who reads the messages: on Draining it
+	// must stop, and then call Drained or Resign; on every other role than Leading it must have stopped already.
+	Lead Lead
+	// Margin is how long before the end of the lease the leader steps down: the time that its duties have for
+	// stopping. Default: a tenth of the lease.
+	Margin time.Duration
+	// Logger; default slog.Default().
+	Logger *slog.Logger
+}
+
+// Validate reports all that is wrong with the settings at once, as ErrInvalid.
+func (c Config) Validate() error {
+	errs := []error{CheckName("Election", c.Election)}
+	if c.Name != "" {
+		errs = append(errs, checkText("Name", c.Name))
+	}
+	if c.Address != "" {
+		errs = append(errs, checkText("Address", c.Address))
+	}
+	if c.Margin < 0 {
+		errs = append(errs, invalid("Margin", "it is %v; give a positive duration, or 0 for a tenth of the lease", c.Margin))
+	}
+	return errors.Join(errs...)
+}
+
+func invalid(what, format string, args ...any) error {
+	return fmt.Errorf("%s: %w: %s", what, ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// CheckName checks the name of an election where it enters; what begins the message of its ErrInvalid.
+func CheckName(what, name string) error {
+	switch {
+	case name == "":
+		return invalid(what, "it is empty; give the election a name")
+	case len(name) > MaxNameBytes:
+		return invalid(what, "it has %d bytes; at most %d", len(name), MaxNameBytes)
+	case name == "." || name == "..":
+		return invalid(fmt.Sprintf("%s %q", what, name), "it is a path element of its own; use another name")
+	}
+	for _, r := range name {
+		if r == utf8.RuneError || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-~:@+", r) {
+			return invalid(fmt.Sprintf("%s %q", what, name), "it holds %q; use letters, digits and ._-~:@+", r)
+		}
+	}
+	return nil
+}
+
+// checkText allows what can be shown in one line.
+func checkText(what, text string) error {
+	switch {
+	case len(text) > MaxNameBytes:
+		return invalid(what, "it has %d bytes; at most %d", len(text), MaxNameBytes)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return invalid(fmt.Sprintf("%s %q", what, text), "it holds what cannot be shown")
+	case strings.TrimSpace(text) == "":
+		return invalid(fmt.Sprintf("%s %q", what, text), "it is blank")
+	}
+	return nil
+}

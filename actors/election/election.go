@@ -1,0 +1,314 @@
+package election
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coordd/coordd/messages"
+)
+
+// Election is one participation in an election: as a candidate, as a follower, or neither, to ask and to
+// give orders. Its methods may be called from any goroutine.
+type Election struct {
+	cfg     Config
+	backend Backend
+	log     *slog.Logger
+	state   *messages.State[Status]
+
+	begun   atomic.Bool
+	resign  chan struct{} // closed by Resign
+	once    sync.Once
+	drained chan struct{}
+	done    chan struct{}
+}
+
+// New returns an Election over conn; it does nothing yet. The error is ErrInvalid and tells all that is wrong.
+func New(conn Connection, cfg Config) (*Election, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	b, err := conn.Open(cfg.Election)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	return &Election{
+		cfg: cfg, backend: b, log: cfg.Logger.With("election", cfg.Election),
+		state:  messages.NewState(Status{}),
+		resign: make(chan struct{}), drained: make(chan struct{}, 1), done: make(chan struct{}),
+	}, nil
+}
+
+// Nominate makes this a candidate and returns at once; all else comes through the channel. When ctx ends the candidate resigns, as with
+// Resign, but without a Lead function a leader has yet to say that it is Drained. An Election is nominated once: ErrStarted.
+func (e *Election) Nominate(ctx context.Context) (<-chan Status, error) {
+	if e.cfg.Name == "" {
+		return nil, invalid("Name", "it is empty; give the candidate a name")
+	}
+	return e.start(ctx, false)
+}
+
+// Follow tells of the election through the channel without being a candidate, until ctx ends, Resign
+// is called or the election is over. An Election follows or is nominated once: ErrStarted.
+func (e *Election) Follow(ctx context.Context) (<-chan Status, error) { return e.start(ctx, true) }
+
+func (e *Election) start(ctx context.Context, follower bool) (<-chan Status, error) {
+	if !e.begun.CompareAndSwap(false, true) {
+		return nil, ErrStarted
+	}
+	self := Candidate{Name: e.cfg.Name, Priority: e.cfg.Priority, Address: e.cfg.Address}
+	if !follower {
+		self.ID = rand.Text()[:16]
+	}
+	s := &shell{
+		Election: e, machine: newMachine(e.cfg, self, follower), outbox: newOutbox(),
+		view: messages.NewState(numbered{}), outcomes: make(chan outcome, 1), duties: make(chan error, 1),
+	}
+	go s.run(ctx)
+	return s.outbox.out, nil
+}
+
+// Status returns the newest status. Its channel may be behind, never ahead.
+func (e *Election) Status() Status { return e.state.Get() }
+
+// State returns the newest status as a state to wait for and to subscribe to.
+func (e *Election) State() messages.Reader[Status] { return e.state.Reader() }
+
+// Resign ends this participation: a leader's duties are stopped, then its record is removed, then the channel is closed. It
+// returns at once and may be called at any moment, before Nominate and twice. Without a Lead
+// function it says as well that the duties have stopped: stop them before.
+func (e *Election) Resign() { e.once.Do(func() { close(e.resign) }) }
+
+// Drained says that a leader without a Lead function has stopped its duties, after it was told to by
+// the role Draining. At any other time it says nothing. It returns at once.
+func (e *Election) Drained() {
+	select {
+	case e.drained <- struct{}{}:
+	default:
+	}
+}
+
+// Done returns a channel that is closed when the participation is over: just after that of Nominate or Follow.
+func (e *Election) Done() <-chan struct{} { return e.done }
+
+// Err returns why the participation failed; nil while it goes on, and when it came to its end in good order.
+func (e *Election) Err() error { return e.state.Get().Err }
+
+// Candidates asks who is a candidate, the next leader first as far as the order is known.
+func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
+	return e.backend.Candidates(ctx)
+}
+
+// HandOver asks the leader to make way for a candidate, given by its ID, or by its name if only one has it. The others
+// hold back for a bounded time. It returns when the order is given; who leads then is told by the statuses. ErrNoCandidate, ErrNoLeader.
+func (e *Election) HandOver(ctx context.Context, to string) error {
+	all, err := e.backend.Candidates(ctx)
+	if err != nil {
+		return err
+	}
+	var found []Candidate
+	for _, c := range all {
+		if c.ID == to {
+			return e.backend.HandOver(ctx, c.ID)
+		}
+		if c.Name == to {
+			found = append(found, c)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return fmt.Errorf("hand-over of %s: %w: nobody is called %q; give the name or the id of a candidate", e.cfg.Election, ErrNoCandidate, to)
+	case 1:
+		return e.backend.HandOver(ctx, found[0].ID)
+	}
+	return fmt.Errorf("hand-over of %s: %w: %d are called %q; give the id of one of them", e.cfg.Election, ErrNoCandidate, len(found), to)
+}
+
+// End ends the election for everyone, now and for all who come later: until it is deleted, every Nominate and
+// Follow ends at once. The leader stops its duties first. It returns when the store has it.
+func (e *Election) End(ctx context.Context) error { return e.backend.End(ctx) }
+
+// Delete ends the election, waits until nobody leads, and removes all that the store has of it. When ctx ends first it
+// stays ended, and another Delete goes on.
+func (e *Election) Delete(ctx context.Context) error { return e.backend.Delete(ctx) }
+
+// shell is the goroutine around the machine.
+type shell struct {
+	*Election
+	machine  *machine
+	outbox   *outbox
+	view     *messages.State[numbered]
+	outcomes chan outcome
+	duties   chan error
+
+	stopOp, stopDuty context.CancelFunc
+	group            sync.WaitGroup
+}
+
+// numbered is a view, and how many there were before it.
+type numbered struct {
+	n uint64
+	View
+}
+
+func (s *shell) run(parent context.Context) {
+	// What has to be done after the end of parent is bounded by the backend.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
+	s.group.Go(func() {
+		var n uint64
+		s.backend.Watch(ctx, func(v View) {
+			n++
+			s.view.Set(numbered{n, v})
+		})
+	})
+	contact, view := s.backend.Contact().Subscribe(), s.view.Subscribe()
+	timer := time.NewTimer(0)
+	ended, resigned := parent.Done(), (<-chan struct{})(s.resign)
+	for finished := false; !finished; {
+		send, message := s.outbox.next()
+		select {
+		case send <- message:
+			s.outbox.sent()
+			continue
+		case <-contact.Changed():
+		case <-view.Changed():
+		case <-ended:
+			ended = nil
+			s.machine.resign(false)
+		case <-resigned:
+			resigned = nil
+			s.machine.resign(true)
+		case <-s.drained:
+			s.machine.drained()
+		case r := <-s.outcomes:
+			s.stopOp()
+			s.machine.done(time.Now(), r)
+		case err := <-s.duties:
+			s.machine.dutyEnded(err)
+		case <-timer.C:
+		}
+		s.machine.contact = contact.Take()
+		if v := view.Take(); v.n > 0 {
+			s.machine.view, s.machine.views = v.View, v.n
+		}
+		finished = s.carryOut(ctx, timer)
+	}
+	timer.Stop()
+	cancel()
+	s.group.Wait()
+	s.outbox.close()
+	close(s.done)
+}
+
+// carryOut does what the machine says.
+func (s *shell) carryOut(ctx context.Context, timer *time.Timer) (finished bool) {
+	now := time.Now()
+	e := s.machine.step(now)
+	for _, m := range e.messages {
+		s.tell(m)
+		s.state.Set(m)
+		s.outbox.put(m)
+	}
+	if e.cancel {
+		s.stopOp()
+	}
+	if e.end {
+		s.stopDuty()
+	}
+	if e.begin {
+		s.begin(ctx)
+	}
+	if e.start != opNone {
+		s.perform(ctx, e.start)
+	}
+	if e.wake.IsZero() {
+		timer.Stop()
+	} else {
+		timer.Reset(max(0, e.wake.Sub(now)))
+	}
+	return e.finished
+}
+
+// perform carries one op out, beside the loop: what is seen meanwhile must not wait for it.
+func (s *shell) perform(ctx context.Context, what op) {
+	call, cancel := context.WithCancel(ctx)
+	s.stopOp = cancel
+	self := s.machine.self
+	s.group.Go(func() {
+		r := outcome{op: what}
+		switch what {
+		case opJoin:
+			r.session, r.err = s.backend.Join(call, self)
+		case opTake:
+			r.token, r.retry, r.err = s.backend.Take(call)
+		case opRelease:
+			r.err = s.backend.Release(call)
+		case opAsk:
+			r.err = s.backend.HandOver(call, self.ID)
+		case opLeave:
+			r.err = s.backend.Leave(call)
+		}
+		s.outcomes <- r
+	})
+}
+
+// begin runs the duty.
+func (s *shell) begin(ctx context.Context) {
+	duty, cancel := context.WithCancel(ctx)
+	s.stopDuty = cancel
+	if s.cfg.Lead == nil {
+		return
+	}
+	status := s.machine.last
+	s.group.Go(func() {
+		err := s.guarded(duty, status)
+		if duty.Err() != nil {
+			err = nil // it was told to stop: whatever it says, it has
+		}
+		s.duties <- err
+	})
+}
+
+// guarded runs the Lead function; a panic in it is its error, for the record has yet to be given up.
+func (s *shell) guarded(ctx context.Context, status Status) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the Lead function panicked: %v", p)
+			s.log.Error("lead-panicked", "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	return s.cfg.Lead(ctx, status)
+}
+
+// tell logs a message.
+func (s *shell) tell(m Status) {
+	was := s.state.Get()
+	args := []any{"candidate", m.Self.Name}
+	if m.Reason != "" {
+		args = append(args, "why", m.Reason)
+	}
+	switch {
+	case m.Role == Leading && was.Role != Leading:
+		s.log.Info("became-leader", append(args, "token", m.Token)...)
+	case m.Role == Draining && was.Role != Draining:
+		s.log.Info("stops-leading", append(args, "token", m.Token)...)
+	case m.Role == Out && m.Err != nil:
+		s.log.Warn("election-failed", append(args, "err", m.Err, "led", was.Role == Leading || was.Role == Draining)...)
+	case m.Role == Out:
+		s.log.Info("election-over", append(args, "resigned", m.Resigned, "ended", m.Ended, "deleted", m.Deleted)...)
+	case was.Role == Leading || was.Role == Draining && m.Role == Uncertain:
+		s.log.Warn("lost-leadership", args...)
+	case m.Role != was.Role || m.What == Waiting:
+		s.log.Info("role-changed", append(args, "role", m.Role.String())...)
+	case m.What == NewLeader:
+		s.log.Info("new-leader", append(args, "leader", m.Leader.Name, "token", m.Token)...)
+	}
+}

@@ -1,0 +1,84 @@
+// Package electiontest is the one suite of scenarios that every store of elections has to pass: run from the
+// tests of onconsul and onzk, in virtual time and against real servers.
+//
+// Every scenario, whatever else it shows, is held to these: no two candidates lead at once, tokens rise from leader to
+// leader, each participant gets exactly one last message and then a closed channel, and no message comes twice.
+package electiontest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+)
+
+// Store is a running store, with nothing in it. Its methods fail the test when they cannot do what they say.
+type Store interface {
+	// Connect makes a connection with a session of its own.
+	Connect() Link
+	// Stop ends the server as a crash does; its data survives. Start brings it back and returns when it answers.
+	Stop()
+	Start()
+	// DeleteAsStranger removes all that the store has of an election, as somebody would who knows nothing of elections.
+	DeleteAsStranger(name string)
+	// TTL is how long the lease of an idle session runs; Expiry is within what time the store ends the
+	// session of somebody who fell silent, and lets others have what it held.
+	TTL() time.Duration
+	Expiry() time.Duration
+	// Virtual tells that time costs nothing and is exact.
+	Virtual() bool
+}
+
+// Link is one connection.
+type Link interface {
+	election.Connection
+	// Expire has the store end the session that the connection has now, at once.
+	Expire()
+	// Cut lets nothing pass any more, in either direction, until Mend. A process that is cut off for good has crashed, as far
+	// as others can tell.
+	Cut()
+	Mend()
+	// Close ends it. It is closed at the end of the test anyway.
+	Close()
+}
+
+// Run plays all scenarios. For each it calls with, which makes a store and calls play with it.
+func Run(t *testing.T, with func(t *testing.T, play func(*testing.T, Store))) {
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			with(t, func(t *testing.T, store Store) {
+				g := newGame(t, store)
+				defer g.finish()
+				s.play(g)
+			})
+		})
+	}
+}
+
+var scenarios = []struct {
+	name string
+	play func(*game)
+}{
+	{"OneCandidateLeadsAndResigns", oneCandidate},
+	{"TheNextOneLeadsWhenTheLeaderResigns", leaderResigns},
+	{"AFollowerInTheMiddleResigns", middleResigns},
+	{"ACrashedLeaderStopsBeforeTheNextOneBegins", leaderCrashes},
+	{"AStoreThatIsAbsentAtTheStartIsWaitedFor", absentAtStart},
+	{"AStoreThatStopsBeforeAndDuringAnElectionComesBack", storeStops},
+	{"DutiesEndBeforeTheRecordIsGivenUp", drainFirst},
+	{"ADrainingLeaderWithoutAFunctionIsWaitedFor", drainByHand},
+	{"ResigningAtAnyMomentAndTwice", resignAnytime},
+	{"EndedForEveryoneNowAndLater", endForEveryone},
+	{"DeletedWhileManyRunAndManyJoin", deleteWhileManyJoin},
+	{"AStrangerDeletesTheElection", strangerDeletes},
+	{"EveryLostSessionIsToldOnceWithItsReason", sessionsExpire},
+	{"HandedOverToTheChosenOne", handOver},
+	{"AHandOverToADeadCandidateGoesOnWithTheOthers", handOverToDead},
+	{"TheHighestPriorityLeadsNext", priorities},
+	{"APreemptingCandidateTakesOver", preempts},
+	{"AFollowerSeesWhoLeads", follows},
+	{"ADutyThatReturnsResigns", dutyReturns},
+	{"ManyElectionsOverOneConnection", manyElections},
+	{"NobodyNeedReadTheChannel", nobodyReads},
+	{"AClosedConnectionEndsItsElections", closedConnection},
+}

@@ -1,0 +1,172 @@
+package electiontest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+)
+
+func deleteWhileManyJoin(g *game) {
+	const running, joining, connections = 500, 500, 10
+	links := make([]Link, connections)
+	for i := range links {
+		links[i] = g.connect()
+	}
+	first := g.nominate("first", quiet())
+	first.leads()
+	run := make([]*player, running)
+	for i := range run {
+		run[i] = g.nominate(fmt.Sprintf("run%d", i), over(links[i%connections]), quiet())
+	}
+	for _, p := range run {
+		p.followsSomeone()
+	}
+	list, err := first.e.Candidates(g.t.Context())
+	if err != nil || len(list) != running+1 {
+		g.t.Errorf("there are %d candidates (%v), want %d", len(list), err, running+1)
+	}
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := g.player("operator").e.Delete(g.t.Context()); err != nil {
+			g.t.Errorf("delete: %v", err)
+		}
+	})
+	join := make([]*player, joining)
+	for i := range join {
+		join[i] = g.nominate(fmt.Sprintf("join%d", i), over(links[i%connections]), quiet())
+	}
+	for _, p := range append(run, first) {
+		if s := p.ends(); !s.Deleted || s.Err != nil {
+			g.t.Errorf("%s was told %v", p.name, s)
+		}
+	}
+	group.Wait()
+	// Those that came before it was gone were told the same; those that came later hold a new one, with one leader.
+	deleted := 0
+	for _, p := range join {
+		s := p.wait("deleted, or a leader", func(s election.Status) bool {
+			return s.Role == election.Out || s.Role == election.Leading || s.Role == election.Following && s.Leader.ID != ""
+		})
+		if s.Role == election.Out {
+			if deleted++; !s.Deleted || s.Err != nil {
+				g.t.Errorf("%s was told %v", p.name, s)
+			}
+		}
+	}
+	g.t.Logf("of %d who joined meanwhile %d were told that it was deleted", joining, deleted)
+	if err := g.player("operator").e.Delete(g.t.Context()); err != nil {
+		g.t.Errorf("delete again: %v", err)
+	}
+	for _, p := range join {
+		if s := p.ends(); !s.Deleted || s.Err != nil {
+			g.t.Errorf("%s was told %v", p.name, s)
+		}
+	}
+}
+
+func handOver(g *game) {
+	a := g.nominate("a")
+	a.leads()
+	b := g.nominate("b")
+	b.followsSomeone()
+	c := g.nominate("c")
+	c.followsSomeone()
+	if err := b.e.HandOver(g.t.Context(), "nobody"); !errors.Is(err, election.ErrNoCandidate) {
+		g.t.Errorf("handed over to nobody: %v", err)
+	}
+	if err := a.e.HandOver(g.t.Context(), "c"); err != nil {
+		g.t.Fatal(err)
+	}
+	c.leads()
+	a.wait("draining", func(s election.Status) bool { return s.Role == election.Draining })
+	a.wait("following c", func(s election.Status) bool { return s.Role == election.Following && s.Leader.Name == "c" })
+	b.wait("following c", func(s election.Status) bool { return s.Role == election.Following && s.Leader.Name == "c" })
+	for _, s := range b.messages() {
+		if s.Role == election.Leading {
+			g.t.Errorf("b led: %v", s)
+		}
+	}
+	// The order is spent: the next one is again who is first in the line.
+	c.resigns()
+	a.waitFrom(a.seen()-1, "leading", func(s election.Status) bool { return s.Role == election.Leading })
+}
+
+func handOverToDead(g *game) {
+	a := g.nominate("a")
+	a.leads()
+	b := g.nominate("b")
+	b.followsSomeone()
+	c := g.nominate("c")
+	c.followsSomeone()
+	c.link.Cut()
+	if err := a.e.HandOver(g.t.Context(), "c"); err != nil {
+		g.t.Fatal(err)
+	}
+	begin := time.Now()
+	a.wait("draining", func(s election.Status) bool { return s.Role == election.Draining })
+	a.wait("following, or leading again", func(s election.Status) bool { return s.Role == election.Following })
+	n := g.someoneLeads(b, a)
+	if took := time.Since(begin); g.store.Virtual() && took > 15*time.Second {
+		g.t.Errorf("%s leads %v after the hand-over to a dead candidate", n.name, took)
+	}
+}
+
+func priorities(g *game) {
+	low := g.nominate("low")
+	low.leads()
+	middle := g.nominate("middle", priority(5))
+	middle.followsSomeone()
+	high := g.nominate("high", priority(10))
+	high.followsSomeone()
+	equal := g.nominate("equal", priority(10))
+	equal.followsSomeone()
+	if s := low.e.Status(); s.Role != election.Leading {
+		g.t.Errorf("a higher priority took the leadership: %v", s)
+	}
+	list, err := low.e.Candidates(g.t.Context())
+	if err != nil || len(list) != 4 {
+		g.t.Fatalf("candidates: %v, %v", list, err)
+	}
+	low.resigns()
+	high.leads()
+	high.resigns()
+	equal.leads()
+	equal.resigns()
+	middle.leads()
+}
+
+func preempts(g *game) {
+	low := g.nominate("low", slowly(time.Second))
+	low.leads()
+	middle := g.nominate("middle", priority(5))
+	middle.followsSomeone()
+	high := g.nominate("high", priority(10), preempting())
+	high.leads()
+	low.wait("following high", func(s election.Status) bool { return s.Role == election.Following && s.Leader.Name == "high" })
+	equal := g.nominate("equal", priority(10), preempting())
+	equal.followsSomeone()
+	time.Sleep(time.Second)
+	if s := high.e.Status(); s.Role != election.Leading {
+		g.t.Errorf("an equal priority took the leadership: %v", s)
+	}
+}
+
+func follows(g *game) {
+	f := g.follow("f")
+	f.wait("nobody leads", func(s election.Status) bool {
+		return s.What == election.Initial && s.Role == election.Observing && s.Leader.ID == ""
+	})
+	a := g.nominate("a", func(p *player) { p.cfg.Address = "a.example:1" })
+	token := a.leads().Token
+	f.wait("a leads", func(s election.Status) bool {
+		return s.What == election.NewLeader && s.Leader.Name == "a" && s.Leader.Address == "a.example:1" && s.Token == token
+	})
+	a.resigns()
+	f.wait("nobody leads any more", func(s election.Status) bool { return s.What == election.NoLeader && s.Leader.ID == "" })
+	g.nominate("b").leads()
+	f.wait("b leads", func(s election.Status) bool { return s.Leader.Name == "b" })
+	f.resigns()
+}

@@ -1,0 +1,289 @@
+package onconsul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// backend is one participation in one election.
+type backend struct {
+	conn *Conn
+	name string
+	keys keys
+	kick chan struct{} // cap 1: what this participant did has to be seen
+
+	mu      sync.Mutex
+	self    election.Candidate
+	session string // that it joined under
+	record  uint64 // ModifyIndex of its own record: what a late Take is refused by
+	round   int
+	anchor  uint64 // CreateIndex, when it joined
+	token   uint64 // of its leadership
+	ops     int    // see election.View
+}
+
+func newBackend(c *Conn, name string) *backend {
+	return &backend{conn: c, name: name, keys: keysOf(c.cfg.Prefix, name), kick: make(chan struct{}, 1)}
+}
+
+func (b *backend) Contact() messages.Reader[election.Contact] { return b.conn.Contact() }
+
+// me is what the backend knows of its own participation.
+type me struct {
+	election.Candidate
+	session        string
+	record, anchor uint64
+	round          int
+	token          uint64
+	ops            int
+}
+
+func (b *backend) me() me {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return me{b.self, b.session, b.record, b.anchor, b.round, b.token, b.ops}
+}
+
+// did notes the outcome of an op and has the watch look at it.
+func (b *backend) did(f func()) {
+	b.mu.Lock()
+	f()
+	b.ops++
+	b.mu.Unlock()
+	select {
+	case b.kick <- struct{}{}:
+	default:
+	}
+}
+
+// owns tells whether the leader's key is this candidate's.
+func (m me) owns(leader store.Entry) bool {
+	if m.session == "" || leader.Session != m.session {
+		return false
+	}
+	if m.token != 0 && leader.CreateIndex == m.token {
+		return true // whatever a stranger wrote there
+	}
+	r, ok := parseRecord(leader)
+	return ok && r.ID == m.ID
+}
+
+// over says that the election is, as an error; nil when it is not.
+func (s snapshot) over() error {
+	switch {
+	case s.ended == nil:
+		return nil
+	case s.ended.Deleted:
+		return election.ErrDeleted
+	}
+	return election.ErrEnded
+}
+
+// look reads state/ and this candidate's record, consistently and at one point of the log.
+func (b *backend) look(ctx context.Context, id string) (s snapshot, anchor, own store.Entry, err error) {
+	ops := []store.Op{
+		store.GetOrEmpty(b.keys.anchor()), store.GetOrEmpty(b.keys.leader()),
+		store.GetOrEmpty(b.keys.handover()), store.GetOrEmpty(b.keys.ended()),
+	}
+	if id != "" {
+		ops = append(ops, store.GetOrEmpty(b.keys.candidate(id)))
+	}
+	r, err := b.conn.store.ReadTxn(ctx, ops...)
+	if err != nil {
+		return snapshot{}, store.Entry{}, store.Entry{}, b.failed(err)
+	}
+	anchor, _ = r.Entry(b.keys.anchor())
+	own, _ = r.Entry(b.keys.candidate(id))
+	return b.keys.parse(r.Entries, 0), anchor, own, nil
+}
+
+// failed turns a store's error into one that the core knows.
+func (b *backend) failed(err error) error {
+	if errors.Is(err, store.ErrSessionGone) {
+		return fmt.Errorf("%w: %w", election.ErrSessionLost, err)
+	}
+	return err
+}
+
+func (b *backend) Join(ctx context.Context, c election.Candidate) (string, error) {
+	session, err := b.conn.session(ctx)
+	if err != nil {
+		return "", err
+	}
+	s, anchor, own, err := b.look(ctx, c.ID)
+	if err != nil {
+		return "", err
+	}
+	if err := s.over(); err != nil {
+		return "", err
+	}
+	if own.CreateIndex != 0 && own.Session == session { // the reply to an earlier try was lost
+		b.joined(c, session, own.ModifyIndex, anchor.CreateIndex)
+		return session, nil
+	}
+	// All candidates join the one election that they saw, or make it.
+	is := store.CheckIndex(b.keys.anchor(), anchor.ModifyIndex)
+	if anchor.CreateIndex == 0 {
+		is = store.Create(b.keys.anchor(), encode(struct {
+			Made time.Time `json:"made"`
+		}{time.Now()}))
+	}
+	key := b.keys.candidate(c.ID)
+	r, err := b.conn.store.Txn(ctx, is, store.CheckNotExists(b.keys.ended()), store.Lock(key, encode(record{Candidate: c}), 0, session))
+	if err != nil {
+		return "", b.failed(err)
+	}
+	e, _ := r.Entry(key)
+	if anchor.CreateIndex == 0 {
+		anchor.CreateIndex = e.ModifyIndex
+	}
+	b.joined(c, session, e.ModifyIndex, anchor.CreateIndex)
+	return session, nil
+}
+
+func (b *backend) joined(c election.Candidate, session string, record, anchor uint64) {
+	b.did(func() { b.self, b.session, b.record, b.anchor = c, session, record, anchor })
+}
+
+func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
+	m := b.me()
+	leader := b.keys.leader()
+	take := []store.Op{
+		store.CheckIndex(b.keys.candidate(m.ID), m.record), store.CheckNotExists(b.keys.ended()), store.CheckNotExists(leader),
+		store.Lock(leader, encode(record{Candidate: m.Candidate}), 0, m.session), store.Delete(b.keys.handover()),
+	}
+	r, err := b.conn.store.Txn(ctx, take...)
+	if err == nil {
+		e, _ := r.Entry(leader)
+		b.took(e.ModifyIndex)
+		return e.ModifyIndex, 0, nil
+	}
+	refused, ok := errors.AsType[*store.RefusedError](err)
+	if !ok {
+		return 0, 0, b.failed(err)
+	}
+	if refused.LockDelayed() {
+		return 0, min(max(b.conn.cfg.LockDelay/4, 50*time.Millisecond), time.Second), nil
+	}
+	// Why it was refused, and what can be done about it.
+	s, _, own, err := b.look(ctx, m.ID)
+	if err != nil {
+		return 0, 0, err
+	}
+	switch {
+	case s.over() != nil && !m.owns(s.leader):
+		return 0, 0, s.over()
+	case m.owns(s.leader):
+		b.took(s.leader.CreateIndex)
+		return s.leader.CreateIndex, 0, nil
+	case own.CreateIndex == 0 || own.Session != m.session:
+		return 0, 0, b.repair(ctx, m)
+	case own.ModifyIndex != m.record: // a stranger wrote to it
+		b.mu.Lock()
+		b.record = own.ModifyIndex
+		b.mu.Unlock()
+		return 0, 50 * time.Millisecond, nil
+	case s.leader.CreateIndex != 0 && s.vacant():
+		// A key without a holder is a stranger's. A new one in its place has a token above all earlier ones.
+		_, err := b.conn.store.Txn(ctx, store.CheckIndex(leader, s.leader.ModifyIndex), store.Delete(leader))
+		if err != nil && !errors.Is(err, store.ErrRefused) {
+			return 0, 0, b.failed(err)
+		}
+		return 0, 50 * time.Millisecond, nil
+	}
+	return 0, 0, nil
+}
+
+// repair makes a candidate's record anew that a stranger deleted.
+func (b *backend) repair(ctx context.Context, m me) error {
+	key := b.keys.candidate(m.ID)
+	r, err := b.conn.store.Txn(ctx, store.CheckNotExists(b.keys.ended()), store.Lock(key, encode(record{m.Candidate, m.round}), 0, m.session))
+	if err != nil {
+		return b.failed(err)
+	}
+	e, _ := r.Entry(key)
+	b.mu.Lock()
+	b.record = e.ModifyIndex
+	b.mu.Unlock()
+	return errors.New("this candidate's record was gone; it was made anew")
+}
+
+func (b *backend) took(token uint64) {
+	b.conn.leads(b, true)
+	b.did(func() { b.token = token })
+}
+
+func (b *backend) Release(ctx context.Context) error {
+	m := b.me()
+	s, _, _, err := b.look(ctx, m.ID)
+	if err != nil {
+		return err
+	}
+	index := m.record
+	if m.owns(s.leader) {
+		// The candidate's record becomes another one: no Take that is still on its way can bring the leadership back.
+		key := b.keys.candidate(m.ID)
+		r, err := b.conn.store.Txn(ctx, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex), store.Delete(b.keys.leader()),
+			store.Lock(key, encode(record{m.Candidate, m.round + 1}), 0, m.session))
+		if err != nil {
+			return b.failed(err)
+		}
+		e, _ := r.Entry(key)
+		index = e.ModifyIndex
+	}
+	b.conn.leads(b, false)
+	b.did(func() { b.record, b.token, b.round = index, 0, b.round+1 })
+	return nil
+}
+
+func (b *backend) Leave(ctx context.Context) error {
+	m := b.me()
+	call, cancel := context.WithTimeout(ctx, b.conn.cfg.TTL/3)
+	defer cancel()
+	err := b.leave(call, m)
+	b.mu.Lock()
+	b.token = 0
+	b.mu.Unlock()
+	if err == nil {
+		b.conn.leads(b, false)
+		return nil
+	}
+	// Its session is shared and lives on: nobody else would remove the record.
+	b.conn.later(func(ctx context.Context) error {
+		if err := b.leave(ctx, m); err != nil {
+			return err
+		}
+		b.conn.leads(b, false)
+		return nil
+	})
+	return fmt.Errorf("%w: %w", election.ErrPending, err)
+}
+
+func (b *backend) leave(ctx context.Context, m me) error {
+	if m.session == "" || b.conn.contact.Get().Session != m.session {
+		return nil // it went with the session
+	}
+	s, _, own, err := b.look(ctx, m.ID)
+	if err != nil {
+		return err
+	}
+	var ops []store.Op
+	if m.owns(s.leader) {
+		ops = append(ops, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex), store.Delete(b.keys.leader()))
+	}
+	if own.CreateIndex != 0 {
+		ops = append(ops, store.Delete(b.keys.candidate(m.ID)))
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	_, err = b.conn.store.Txn(ctx, ops...)
+	return err
+}

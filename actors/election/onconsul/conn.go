@@ -1,0 +1,355 @@
+package onconsul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+	"github.com/hashicorp/consul/api"
+)
+
+// Defaults of Config.
+const (
+	DefaultTTL       = 10 * time.Second
+	DefaultLockDelay = time.Second
+	DefaultPrefix    = "election/"
+)
+
+// Config is what a Conn is made of. Only Client is required.
+type Config struct {
+	Client *api.Client
+	// Name of the session, for Consul's listings. Default "election".
+	Name string
+	// TTL of the session: 10 s to 24 h. Default 10 s.
+	TTL time.Duration
+	// Renew is the time between two renewals. Default TTL/3.
+	Renew time.Duration
+	// LockDelay is how long Consul keeps keys from being taken after a session ended without having given them up. Default 1 s, at
+	// most 60 s. Set it to the TTL to be safe from sessions that others end early.
+	LockDelay time.Duration
+	// Prefix of all keys; it ends in a slash. Default "election/".
+	Prefix string
+	// HoldBack is how long others wait for the candidate of a hand-over once the leadership is free. Default 5 s.
+	HoldBack time.Duration
+	// Logger; default slog.Default().
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	or := func(d *time.Duration, def time.Duration) {
+		if *d == 0 {
+			*d = def
+		}
+	}
+	or(&c.TTL, DefaultTTL)
+	or(&c.Renew, c.TTL/3)
+	or(&c.LockDelay, DefaultLockDelay)
+	or(&c.HoldBack, 5*time.Second)
+	if c.Prefix == "" {
+		c.Prefix = DefaultPrefix
+	}
+	if c.Name == "" {
+		c.Name = "election"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+// Validate reports all that is wrong with the settings at once, as election.ErrInvalid.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var errs []error
+	wrong := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{election.ErrInvalid}, args...)...))
+	}
+	if c.Client == nil {
+		wrong("Client is nil; pass a Consul API client")
+	}
+	if err := (store.SessionOptions{TTL: c.TTL, LockDelay: c.LockDelay}).Validate(); err != nil {
+		wrong("%v", err)
+	}
+	if c.Renew < 0 || c.Renew > c.TTL/2 {
+		wrong("Renew is %v; it must be positive and at most half the TTL of %v", c.Renew, c.TTL)
+	}
+	if c.HoldBack < 0 {
+		wrong("HoldBack is %v; give a positive duration", c.HoldBack)
+	}
+	if !strings.HasSuffix(c.Prefix, "/") || strings.HasPrefix(c.Prefix, "/") || strings.Contains(c.Prefix, "//") {
+		wrong("Prefix is %q; it must end in a slash and not begin with one", c.Prefix)
+	}
+	return errors.Join(errs...)
+}
+
+// Conn is one session with Consul, shared by any number of elections. It is safe for concurrent use.
+type Conn struct {
+	cfg     Config
+	store   *store.Store
+	log     *slog.Logger
+	contact *messages.State[election.Contact]
+	need    chan struct{} // cap 1: a session is wanted
+	ask     chan chan struct{}
+	stop    context.CancelFunc
+	done    chan struct{}
+
+	mu        sync.Mutex
+	wanted    bool
+	leading   map[*backend]bool             // took the leadership and did not give it up
+	leftovers []func(context.Context) error // what could not be removed yet
+}
+
+// Connect returns a connection at once; Consul need not be there yet. It opens a session when the first candidate
+// joins: followers and operators need none. The error is election.ErrInvalid.
+func Connect(cfg Config) (*Conn, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	s, err := store.New(store.Config{Client: cfg.Client, Service: "election", Logger: cfg.Logger})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &Conn{
+		cfg: cfg, store: s, log: cfg.Logger, contact: messages.NewState(election.Contact{}),
+		need: make(chan struct{}, 1), ask: make(chan chan struct{}),
+		stop: cancel, done: make(chan struct{}), leading: map[*backend]bool{},
+	}
+	go c.renew(ctx)
+	return c, nil
+}
+
+// Open implements election.Connection.
+func (c *Conn) Open(name string) (election.Backend, error) {
+	if err := election.CheckName("election", name); err != nil {
+		return nil, err
+	}
+	return newBackend(c, name), nil
+}
+
+// LeaderKey returns the key that the leader of an election holds, for guards of one's own transactions.
+func (c *Conn) LeaderKey(name string) string { return keysOf(c.cfg.Prefix, name).leader() }
+
+// Contact is the session and its lease.
+func (c *Conn) Contact() messages.Reader[election.Contact] { return c.contact.Reader() }
+
+// Close ends the session and with it all elections of this connection: those that are not over fail with
+// election.ErrClosed. End them first: a leader whose duties have not ended leaves the session to
+// expire. It takes at most about two seconds when Consul does not answer. It may be called twice.
+func (c *Conn) Close() {
+	c.stop()
+	<-c.done
+}
+
+// renew is the goroutine that keeps the session.
+func (c *Conn) renew(ctx context.Context) {
+	defer close(c.done)
+	defer c.close()
+	ladder := store.NewLadder()
+	timer := time.NewTimer(0)
+	timer.Stop()
+	defer timer.Stop()
+	var asked chan struct{}
+	tries := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.need:
+		case asked = <-c.ask:
+		case <-timer.C:
+		}
+		now := c.contact.Get()
+		var err error
+		switch {
+		case now.Session != "":
+			err = c.prolong(ctx, now, tries)
+		case c.wants():
+			err = c.open(ctx, now)
+		}
+		if asked != nil {
+			close(asked)
+			asked = nil
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			tries = 0
+			ladder.Reset()
+			c.store.Succeeded("session")
+			if l := c.contact.Get(); l.Session != "" {
+				timer.Reset(time.Until(l.Lease.Start.Add(c.cfg.Renew)))
+				c.sweep(ctx)
+			}
+		case errors.Is(err, store.ErrSessionGone):
+			c.log.Warn("session-lost", "session", now.Session, "why", err)
+			c.forget()
+			c.contact.Set(election.Contact{Why: "Consul no longer knows the session " + now.Session})
+			tries = 0
+			timer.Reset(0)
+		default:
+			tries++
+			wait := ladder.NextBackOff()
+			if now.Session != "" && now.Lease.Valid(time.Now(), 0) {
+				wait = min(wait, c.cfg.TTL/20) // the ladder's long steps would waste the lease
+			}
+			c.store.Failed("session", err, wait)
+			if now.Session == "" {
+				now.Why = err.Error()
+				c.contact.Set(now)
+			}
+			timer.Reset(wait)
+		}
+	}
+}
+
+func (c *Conn) open(ctx context.Context, now election.Contact) error {
+	id, sent, err := c.store.CreateSession(ctx, store.SessionOptions{Name: c.cfg.Name, TTL: c.cfg.TTL, LockDelay: c.cfg.LockDelay})
+	if err != nil {
+		return err
+	}
+	c.log.Info("session-opened", "session", id, "ttl", c.cfg.TTL.String())
+	c.contact.Set(election.Contact{Session: id, Lease: messages.Lease{Start: sent, TTL: c.cfg.TTL}, Why: now.Why})
+	return nil
+}
+
+// prolong gives the first try a sixth of the TTL and later ones twice that: a frozen connection is left early enough for
+// another try within the lease, and a Consul that is merely slow gets the time that it needs.
+func (c *Conn) prolong(ctx context.Context, now election.Contact, tries int) error {
+	limit := c.cfg.TTL / 6
+	if tries > 0 {
+		limit = c.cfg.TTL / 3
+	}
+	call, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	sent, err := c.store.RenewSession(call, now.Session)
+	if err != nil {
+		return err
+	}
+	now.Lease.Start = sent
+	c.contact.Set(now)
+	return nil
+}
+
+// wants tells whether anybody needs a session.
+func (c *Conn) wants() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.wanted
+}
+
+// session returns the session, and waits for one if there is none.
+func (c *Conn) session(ctx context.Context) (string, error) {
+	if s := c.contact.Get(); s.Session != "" {
+		return s.Session, nil
+	}
+	c.mu.Lock()
+	c.wanted = true
+	c.mu.Unlock()
+	select {
+	case c.need <- struct{}{}:
+	default:
+	}
+	wait, cancel := context.WithTimeout(ctx, store.DefaultCallTimeout)
+	defer cancel()
+	s, err := c.contact.Reader().Wait(wait, func(s election.Contact) bool { return s.Session != "" || s.Closed })
+	switch {
+	case s.Closed:
+		return "", election.ErrClosed
+	case err != nil:
+		why := c.contact.Get().Why
+		if why == "" {
+			why = "Consul has not answered"
+		}
+		return "", fmt.Errorf("no session yet: %s", why)
+	}
+	return s.Session, nil
+}
+
+// verify asks Consul at once whether the session still stands, and waits a moment for the answer.
+func (c *Conn) verify(ctx context.Context) {
+	wait, cancel := context.WithTimeout(ctx, time.Second/2)
+	defer cancel()
+	answer := make(chan struct{})
+	select {
+	case c.ask <- answer:
+	case <-wait.Done():
+		return
+	}
+	select {
+	case <-answer:
+	case <-wait.Done():
+	}
+}
+
+// later has something removed as soon as Consul can be asked.
+func (c *Conn) later(do func(context.Context) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leftovers = append(c.leftovers, do)
+}
+
+// sweep removes what was left over, one try each.
+func (c *Conn) sweep(ctx context.Context) {
+	c.mu.Lock()
+	left := c.leftovers
+	c.leftovers = nil
+	c.mu.Unlock()
+	for i, do := range left {
+		if err := do(ctx); err != nil {
+			c.mu.Lock()
+			c.leftovers = append(c.leftovers, left[i:]...)
+			c.mu.Unlock()
+			return
+		}
+	}
+}
+
+// forget drops what went with the session.
+func (c *Conn) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leftovers = nil
+	clear(c.leading)
+}
+
+func (c *Conn) leads(b *backend, yes bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if yes {
+		c.leading[b] = true
+	} else {
+		delete(c.leading, b)
+	}
+}
+
+// close is the end of the connection.
+func (c *Conn) close() {
+	now := c.contact.Get()
+	c.contact.Set(election.Contact{Closed: true})
+	if now.Session == "" {
+		return
+	}
+	c.mu.Lock()
+	leading := len(c.leading)
+	c.mu.Unlock()
+	if leading > 0 {
+		c.log.Error("session-left-to-expire", "session", now.Session, "leading", leading)
+		return
+	}
+	call, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	c.sweep(call)
+	if err := c.store.DestroySession(call, now.Session); err != nil {
+		c.log.Warn("session-not-destroyed", "session", now.Session, "err", err, "then", "it expires by itself within twice its ttl")
+	}
+}

@@ -1,0 +1,32 @@
+// Package onconsul holds elections on Consul: one session and one lease, renewed by one
+// goroutine, for all elections of a [Conn].
+//
+// An election has these keys, below election/<name>/ unless Config.Prefix says otherwise:
+//
+//	candidates/<id>    locked by the candidate's session: its name and priority. Whoever has none cannot lead
+//	state/election     made by the first to join; its CreateIndex tells one election from a later one of the same name
+//	state/leader       locked by the leader's session: a copy of its candidacy. Its CreateIndex is the fencing token
+//	state/handover     who is to lead next, for how long the others hold back
+//	state/ended        ended for everyone; or, until nobody leads, being deleted
+//
+// Each election that is watched costs one long poll, of state/ only: who joins or leaves wakes nobody. The list of
+// candidates is read once when joining and, when the leadership is free, by those who may be next.
+//
+// # What is guaranteed
+//
+//  1. The leader's key is taken only where there is none, in one transaction with a check of the candidate's own record
+//     as it was when it joined: a request that arrives late, after the candidate left or made way, is refused by Consul.
+//  2. The fencing token rises with each leader, and stays the same while one leads whatever strangers write to the key: it is the key's
+//     CreateIndex, which is the ModifyIndex with which it was taken as well. A transaction with check-index of the leader's
+//     key at the token (see [Conn.LeaderKey]) is refused once another leads.
+//  3. A leadership that is given up is free at once: keys are deleted, never left to a lock-delay. After a crash it takes
+//     Consul two TTLs to end the session, and the lock-delay.
+//  4. Only Consul's own word that it does not know a session ends it. A Consul that is slow, silent or
+//     without a leader costs nothing while the lease holds.
+//
+// # What is not
+//
+// A session that an operator ends while its leader cannot hear of it leaves that leader its lease: up to a TTL. The lock-delay covers it only
+// when it is set that long. Candidates that crash stay in the list until their session has expired; when one of
+// them would be next, the one after it leads half a second later. A Consul that lost its data begins its tokens anew.
+package onconsul

@@ -1,0 +1,135 @@
+package onconsul
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/internal/store"
+)
+
+// keys are those of one election.
+type keys struct{ root string }
+
+func keysOf(prefix, name string) keys { return keys{prefix + name + "/"} }
+
+func (k keys) candidates() string         { return k.root + "candidates/" }
+func (k keys) candidate(id string) string { return k.candidates() + id }
+func (k keys) state() string              { return k.root + "state/" }
+func (k keys) anchor() string             { return k.state() + "election" }
+func (k keys) leader() string             { return k.state() + "leader" }
+func (k keys) handover() string           { return k.state() + "handover" }
+func (k keys) ended() string              { return k.state() + "ended" }
+
+// record is the value of a candidate and of the leader.
+type record struct {
+	election.Candidate
+	// Round is raised when a leader makes way, so that its record is another one for what arrives late.
+	Round int `json:"round,omitempty"`
+}
+
+// order is the value of handover.
+type order struct {
+	To       string        `json:"to"`
+	Name     string        `json:"name"`
+	HoldBack time.Duration `json:"hold_back"` // nanoseconds
+}
+
+// ending is the value of ended.
+type ending struct {
+	Deleted bool      `json:"deleted,omitempty"`
+	At      time.Time `json:"at"`
+}
+
+func encode(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // none of our types can fail
+	}
+	return data
+}
+
+// snapshot is state/ at one moment.
+type snapshot struct {
+	index  uint64
+	anchor uint64      // CreateIndex; 0: there is none
+	leader store.Entry // without a Key: none
+	order  *order
+	ended  *ending
+}
+
+// parse reads the keys below state/. What a stranger wrote is taken for what it can only be.
+func (k keys) parse(entries []store.Entry, index uint64) snapshot {
+	s := snapshot{index: index}
+	for _, e := range entries {
+		if e.CreateIndex == 0 {
+			continue // a read of a missing key
+		}
+		switch e.Key {
+		case k.anchor():
+			s.anchor = e.CreateIndex
+		case k.leader():
+			s.leader = e
+		case k.handover():
+			var o order
+			if json.Unmarshal(e.Value, &o) == nil && o.To != "" {
+				s.order = &o
+			}
+		case k.ended():
+			var end ending
+			_ = json.Unmarshal(e.Value, &end) // whoever put it there, it says that it has ended
+			s.ended = &end
+		}
+	}
+	return s
+}
+
+// vacant tells whether nobody holds the leadership.
+func (s snapshot) vacant() bool { return s.leader.Session == "" }
+
+// leads returns who does; a record that a stranger wrote over has no name but an ID of its own.
+func (s snapshot) leads() election.Candidate {
+	if s.vacant() {
+		return election.Candidate{}
+	}
+	if r, ok := parseRecord(s.leader); ok {
+		return r.Candidate
+	}
+	return election.Candidate{ID: "session " + s.leader.Session, Name: "(its record cannot be read)"}
+}
+
+func parseRecord(e store.Entry) (record, bool) {
+	var r record
+	if err := json.Unmarshal(e.Value, &r); err != nil || r.ID == "" {
+		return record{}, false
+	}
+	return r, true
+}
+
+// line is the order in which candidates lead: by priority, then by their coming. Records that are not locked,
+// or that cannot be read, are nobody's.
+func (k keys) line(entries []store.Entry) []election.Candidate {
+	type place struct {
+		election.Candidate
+		came uint64
+	}
+	var all []place
+	for _, e := range entries {
+		r, ok := parseRecord(e)
+		if id, under := strings.CutPrefix(e.Key, k.candidates()); !ok || !under || id != r.ID || e.Session == "" {
+			continue
+		}
+		all = append(all, place{r.Candidate, e.CreateIndex})
+	}
+	slices.SortFunc(all, func(a, b place) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.came, b.came))
+	})
+	line := make([]election.Candidate, len(all))
+	for i, p := range all {
+		line[i] = p.Candidate
+	}
+	return line
+}

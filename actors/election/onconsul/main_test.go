@@ -1,0 +1,10 @@
+package onconsul_test
+
+import (
+	"testing"
+
+	"github.com/coordd/coordd/test/realconsul"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(realconsul.M(m)) }

@@ -1,0 +1,141 @@
+package onconsul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/internal/store"
+)
+
+func (b *backend) Candidates(ctx context.Context) ([]election.Candidate, error) {
+	entries, _, err := b.conn.store.List(ctx, b.keys.candidates(), store.Consistent)
+	if err != nil {
+		return nil, err
+	}
+	return b.keys.line(entries), nil
+}
+
+// again calls f until it succeeds, fails for good, or ctx ends. A refusal means that something changed
+// between the reading and the writing of f.
+func (b *backend) again(ctx context.Context, what string, f func(context.Context) error) error {
+	pause := store.NewLadder()
+	for {
+		err := b.conn.store.Retry(ctx, what, f)
+		if !errors.Is(err, store.ErrRefused) {
+			return err
+		}
+		if sleep(ctx, pause.NextBackOff()) != nil {
+			return fmt.Errorf("%s of %s: %w", what, b.name, err)
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (b *backend) HandOver(ctx context.Context, id string) error {
+	return b.again(ctx, "hand-over", func(ctx context.Context) error {
+		s, _, to, err := b.look(ctx, id)
+		switch {
+		case err != nil:
+			return err
+		case s.over() != nil:
+			return s.over()
+		case s.vacant():
+			return fmt.Errorf("hand-over of %s: %w: nothing is to be handed over", b.name, election.ErrNoLeader)
+		case to.CreateIndex == 0:
+			return fmt.Errorf("hand-over of %s: %w: nobody has the id %s", b.name, election.ErrNoCandidate, id)
+		case s.leads().ID == id:
+			return nil
+		}
+		r, _ := parseRecord(to)
+		_, err = b.conn.store.Txn(ctx, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex), store.CheckIndex(to.Key, to.ModifyIndex),
+			store.Set(b.keys.handover(), encode(order{To: id, Name: r.Name, HoldBack: b.conn.cfg.HoldBack}), 0))
+		return err
+	})
+}
+
+func (b *backend) End(ctx context.Context) error { return b.end(ctx, false) }
+
+// end writes that the election has ended.
+func (b *backend) end(ctx context.Context, deleted bool) error {
+	return b.again(ctx, "end", func(ctx context.Context) error {
+		e, found, _, err := b.conn.store.Get(ctx, b.keys.ended(), store.Consistent)
+		if err != nil {
+			return err
+		}
+		if s := b.keys.parse([]store.Entry{e}, 0); found && s.ended != nil && (s.ended.Deleted || !deleted) {
+			return nil
+		}
+		_, err = b.conn.store.Txn(ctx, store.CAS(b.keys.ended(), encode(ending{Deleted: deleted, At: time.Now()}), 0, e.ModifyIndex))
+		return err
+	})
+}
+
+func (b *backend) Delete(ctx context.Context) error {
+	entries, _, err := b.list(ctx)
+	if err != nil || len(entries) == 0 {
+		return err
+	}
+	if err := b.end(ctx, true); err != nil {
+		return err
+	}
+	watch := b.conn.store.WatchPrefix(b.keys.state()).Consistent()
+	leader := ""
+	for {
+		var view store.View
+		err := b.conn.store.Retry(ctx, "delete", func(ctx context.Context) (err error) {
+			view, err = watch.Next(ctx)
+			return err
+		})
+		if err != nil {
+			if leader != "" {
+				err = fmt.Errorf("%w: %s still leads; the election stays ended, delete it again when it has stopped", err, leader)
+			}
+			return fmt.Errorf("delete %s: %w", b.name, err)
+		}
+		s := b.keys.parse(view.Entries, view.Index)
+		if !s.vacant() {
+			leader = s.leads().Name
+			continue
+		}
+		i := slices.IndexFunc(view.Entries, func(e store.Entry) bool { return e.Key == b.keys.ended() })
+		if i < 0 {
+			return nil // another was quicker
+		}
+		nobody := store.CheckNotExists(b.keys.leader())
+		if s.leader.CreateIndex != 0 {
+			nobody = store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex)
+		}
+		// The first condition is for a request that arrives late, when there may be a new election of this name.
+		err = b.conn.store.Retry(ctx, "delete", func(ctx context.Context) error {
+			_, err := b.conn.store.Txn(ctx, store.CheckIndex(b.keys.ended(), view.Entries[i].ModifyIndex), nobody, store.DeleteTree(b.keys.root))
+			return err
+		})
+		if !errors.Is(err, store.ErrRefused) {
+			return err
+		}
+		watch = b.conn.store.WatchPrefix(b.keys.state()).Consistent() // something has changed: look again at once
+	}
+}
+
+// list reads all that there is of the election.
+func (b *backend) list(ctx context.Context) (entries []store.Entry, index uint64, err error) {
+	err = b.conn.store.Retry(ctx, "read the election", func(ctx context.Context) error {
+		entries, index, err = b.conn.store.List(ctx, b.keys.root, store.Consistent)
+		return err
+	})
+	return entries, index, err
+}

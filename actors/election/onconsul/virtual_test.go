@@ -1,0 +1,177 @@
+package onconsul_test
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
+	"github.com/coordd/coordd/actors/election/onconsul"
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/hashicorp/consul/api"
+)
+
+// TestEmbedded plays all scenarios on the embedded Consul, in virtual time.
+func TestEmbedded(t *testing.T) {
+	electiontest.Run(t, func(t *testing.T, play func(*testing.T, electiontest.Store)) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newEmbedded(t)
+			defer s.consul.Close()
+			play(t, s)
+		})
+	})
+}
+
+// embedded is a Consul in this process.
+type embedded struct {
+	t      *testing.T
+	consul *devconsul.Server
+	log    *slog.Logger
+
+	mu   sync.Mutex
+	down chan struct{} // not nil: the server is stopped; closed when it is back
+}
+
+func newEmbedded(t *testing.T) *embedded {
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	return &embedded{t: t, consul: devconsul.New(devconsul.Config{Logger: quiet, NoJitter: true}), log: quiet}
+}
+
+func (s *embedded) TTL() time.Duration    { return onconsul.DefaultTTL }
+func (s *embedded) Expiry() time.Duration { return 2*onconsul.DefaultTTL + onconsul.DefaultLockDelay }
+func (s *embedded) Virtual() bool         { return true }
+
+func (s *embedded) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = make(chan struct{})
+}
+
+func (s *embedded) Start() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.down)
+	s.down = nil
+}
+
+func (s *embedded) DeleteAsStranger(name string) {
+	if _, err := s.consul.Client().KV().DeleteTree(onconsul.DefaultPrefix+name+"/", nil); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *embedded) Connect() electiontest.Link {
+	w := &wire{next: s.consul.RoundTripper(), server: s}
+	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: w}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return connect(s.t, client, w, s.log, func(session string) error {
+		_, err := s.consul.Client().Session().Destroy(session, nil)
+		return err
+	}, onconsul.DefaultLockDelay)
+}
+
+// wire is one connection's way to Consul, and where it is broken.
+type wire struct {
+	next   http.RoundTripper
+	server *embedded // nil: a real one
+
+	mu  sync.Mutex
+	cut chan struct{} // not nil: cut; closed when it is mended
+}
+
+var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+
+func (w *wire) state() (cut, down chan struct{}) {
+	w.mu.Lock()
+	cut = w.cut
+	w.mu.Unlock()
+	if w.server != nil {
+		w.server.mu.Lock()
+		down = w.server.down
+		w.server.mu.Unlock()
+	}
+	return cut, down
+}
+
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx := r.Context()
+	cut, down := w.state()
+	switch {
+	case down != nil:
+		return nil, errRefused
+	case cut != nil: // what is sent meets nobody
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if w.server != nil {
+		time.Sleep(500 * time.Microsecond)
+	}
+	resp, err := w.next.RoundTrip(r)
+	cut, down = w.state()
+	if err == nil && (cut != nil || down != nil) { // the answer does not arrive
+		resp.Body.Close()
+		if down != nil {
+			return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+		}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return resp, err
+}
+
+// link is a connection that a scenario can break.
+type link struct {
+	*onconsul.Conn
+	t       *testing.T
+	wire    *wire
+	destroy func(session string) error
+}
+
+func connect(t *testing.T, client *api.Client, w *wire, log *slog.Logger, destroy func(string) error, lockDelay time.Duration) *link {
+	c, err := onconsul.Connect(onconsul.Config{Client: client, Logger: log, LockDelay: lockDelay})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &link{Conn: c, t: t, wire: w, destroy: destroy}
+}
+
+func (l *link) Expire() {
+	if err := l.destroy(l.Contact().Get().Session); err != nil {
+		l.t.Error(err)
+	}
+}
+
+func (l *link) Cut() {
+	l.wire.mu.Lock()
+	defer l.wire.mu.Unlock()
+	l.wire.cut = make(chan struct{})
+}
+
+func (l *link) Mend() {
+	l.wire.mu.Lock()
+	defer l.wire.mu.Unlock()
+	l.wire.cut = nil
+}
+
+func TestSettingsThatCannotBeAreAllNamedAtOnce(t *testing.T) {
+	_, err := onconsul.Connect(onconsul.Config{TTL: time.Second, Renew: time.Hour, Prefix: "x"})
+	if !errors.Is(err, election.ErrInvalid) {
+		t.Fatalf("error %v", err)
+	}
+	for _, want := range []string{"Client", "TTL", "Renew", "Prefix"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not named in: %v", want, err)
+		}
+	}
+}
