@@ -95,7 +95,8 @@ type Conn struct {
 	store   *store.Store
 	log     *slog.Logger
 	contact *messages.State[election.Contact]
-	need    chan struct{} // cap 1: a session is wanted
+	revived *messages.State[int] // counts renewals that succeeded after a failed one: polls may sit on a dead connection
+	need    chan struct{}        // cap 1: a session is wanted
 	ask     chan chan struct{}
 	stop    context.CancelFunc
 	done    chan struct{}
@@ -113,14 +114,14 @@ func Connect(cfg Config) (*Conn, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	s, err := store.New(store.Config{Client: cfg.Client, Service: "election", Logger: cfg.Logger})
+	s, err := store.New(store.Config{Client: cfg.Client, Service: "election", Logger: cfg.Logger, PollWait: min(2*cfg.TTL, time.Minute)})
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Conn{
 		cfg: cfg, store: s, log: cfg.Logger, contact: messages.NewState(election.Contact{}),
-		need: make(chan struct{}, 1), ask: make(chan chan struct{}),
+		revived: messages.NewState(0), need: make(chan struct{}, 1), ask: make(chan chan struct{}),
 		stop: cancel, done: make(chan struct{}), leading: map[*backend]bool{},
 	}
 	go c.renew(ctx)
@@ -183,6 +184,9 @@ func (c *Conn) renew(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
+			if tries > 0 {
+				c.revived.Set(c.revived.Get() + 1)
+			}
 			tries = 0
 			ladder.Reset()
 			c.store.Succeeded("session")

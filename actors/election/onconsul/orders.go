@@ -92,7 +92,7 @@ func (b *backend) Delete(ctx context.Context) error {
 	if err := b.end(ctx, true); err != nil {
 		return err
 	}
-	watch := b.conn.store.WatchPrefix(b.keys.state()).Consistent()
+	watch := b.conn.store.WatchPrefix(b.keys.state())
 	leader := ""
 	for {
 		var view store.View
@@ -127,7 +127,7 @@ func (b *backend) Delete(ctx context.Context) error {
 		if !errors.Is(err, store.ErrRefused) {
 			return err
 		}
-		watch = b.conn.store.WatchPrefix(b.keys.state()).Consistent() // something has changed: look again at once
+		watch = b.conn.store.WatchPrefix(b.keys.state()) // something has changed: look again at once
 	}
 }
 

@@ -104,14 +104,24 @@ func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
 
 // poll follows state/ and never ends before ctx.
 func (b *backend) poll(ctx context.Context, answers chan<- polled) {
-	watch := b.conn.store.WatchPrefix(b.keys.state()).Consistent()
+	watch := b.conn.store.WatchPrefix(b.keys.state())
 	what := "watch of election " + b.name
 	ladder := store.NewLadder()
+	revived := b.conn.revived.Subscribe()
+	revived.Take()
 	var since time.Time
 	for {
-		v, err := watch.Next(ctx)
+		v, err := nextUnless(ctx, watch, revived.Changed())
 		if ctx.Err() != nil {
 			return
+		}
+		select {
+		case <-revived.Changed():
+			revived.Take()
+			if err != nil {
+				continue
+			}
+		default:
 		}
 		p := polled{snapshot: b.keys.parse(v.Entries, v.Index), err: err}
 		wait := time.Duration(0)
@@ -136,6 +146,22 @@ func (b *backend) poll(ctx context.Context, answers chan<- polled) {
 			return
 		}
 	}
+}
+
+// nextUnless gives a poll up when what it waits on may be a connection that is dead.
+func nextUnless(ctx context.Context, watch *store.Watch, dead <-chan struct{}) (store.View, error) {
+	call, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	group.Go(func() {
+		select {
+		case <-dead:
+			cancel()
+		case <-call.Done():
+		}
+	})
+	return watch.Next(call)
 }
 
 // take looks at an answer of the poll. One that is older than what was seen already comes from a server that lags, or
@@ -189,7 +215,7 @@ func (l *lookout) lineUp(ctx context.Context) error {
 	if l.rank != unknownRank && !(free && (l.rank < mostPlaces || time.Since(l.since) >= patience)) {
 		return nil
 	}
-	entries, _, err := l.conn.store.List(ctx, l.keys.candidates(), store.Default)
+	entries, _, err := l.conn.store.List(ctx, l.keys.candidates(), store.Consistent)
 	if err != nil {
 		return err
 	}
