@@ -42,34 +42,43 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 		if have, ok := a.absent[id]; ok && !have.since.IsZero() && have.ack == ack.ModifyIndex {
 			continue
 		}
-		since, index, err := a.confirm(ctx, id)
+		since, index, last, err := a.confirm(ctx, id)
 		if err != nil {
 			return time.Time{}, err
 		}
-		a.absent[id] = absence{since: since, ack: index, grace: max(a.Grace, ack.TTL)}
+		a.absent[id] = absence{since: since, ack: index, grace: a.graceOf(last)}
 		if since.IsZero() {
 			again = earliest(again, time.Now().Add(absencePoll))
 			continue
 		}
 		if n := len(a.ledger.members[id]); n > 0 {
-			a.log.Info("member-vanished", "vanished", id, "items", n, "taken_over_in", max(a.Grace, ack.TTL).String())
+			a.log.Info("member-vanished", "vanished", id, "items", n, "taken_over_in", a.graceOf(last).String())
 		}
 	}
 	return again, nil
 }
 
+// graceOf is how long a vanished member's items wait for it: for the lease that it may hold, unless it said
+// that all its work has ended; and for as long as it asked for when it stopped.
+func (a *assigner) graceOf(ack store.Ack) time.Duration {
+	if ack.Stopped && ack.Clear {
+		return ack.Keep
+	}
+	return max(a.Grace, ack.TTL, ack.Keep)
+}
+
 // absencePoll is how soon a member is looked at again whose record is gone and whose session is not.
 const absencePoll = 500 * time.Millisecond
 
-// confirm returns the moment from which member is known to be gone; the zero
-// time when it is not.
-func (a *assigner) confirm(ctx context.Context, member string) (time.Time, uint64, error) {
+// confirm returns the moment from which member is known to be gone, the zero
+// time when it is not; and its ack at that moment, which may be newer than the watch's.
+func (a *assigner) confirm(ctx context.Context, member string) (since time.Time, index uint64, ack store.Ack, err error) {
 	e, found, _, err := a.store.Get(ctx, a.keys.Ack(member), store.Consistent)
 	if err != nil {
-		return time.Time{}, 0, err
+		return time.Time{}, 0, ack, err
 	}
 	sessions := map[string]bool{}
-	if ack, err := store.ParseAck(e.Value); found && err == nil && ack.Session != "" {
+	if ack, err = store.ParseAck(e.Value); found && err == nil && ack.Session != "" {
 		sessions[ack.Session] = true
 	} else {
 		// Without a readable ack the keys say to which sessions they were granted.
@@ -85,9 +94,9 @@ func (a *assigner) confirm(ctx context.Context, member string) (time.Time, uint6
 	}
 	if _, err := a.store.ReadTxn(ctx, store.CheckNotExists(a.keys.Member(member)), same); err != nil {
 		if errors.Is(err, store.ErrRefused) {
-			return time.Time{}, 0, a.clearUnlocked(ctx, member) // it is there, or it is moving: the watches will tell
+			return time.Time{}, 0, ack, a.clearUnlocked(ctx, member) // it is there, or it is moving: the watches will tell
 		}
-		return time.Time{}, 0, err
+		return time.Time{}, 0, ack, err
 	}
 	for session := range sessions {
 		if broken("gone-by-record-alone") {
@@ -95,14 +104,13 @@ func (a *assigner) confirm(ctx context.Context, member string) (time.Time, uint6
 		}
 		exists, err := a.store.SessionExists(ctx, session)
 		if err != nil || exists {
-			return time.Time{}, 0, err
+			return time.Time{}, 0, ack, err
 		}
 	}
-	index := uint64(0)
 	if found {
 		index = e.ModifyIndex
 	}
-	return time.Now(), index, nil
+	return time.Now(), index, ack, nil
 }
 
 // clearUnlocked deletes a record that no session holds: a stranger's, which would

@@ -67,7 +67,7 @@ func newAckWatcher(h *house, term uint64, out *messages.State[messages.Acks]) *w
 			if err != nil {
 				odd.skip(e, err.Error()) // its index still says "look again"
 			}
-			found[id] = messages.Ack{Session: ack.Session, TTL: ack.TTL, ModifyIndex: e.ModifyIndex}
+			found[id] = messages.Ack{Session: ack.Session, ModifyIndex: e.ModifyIndex}
 		}
 		out.Set(messages.Acks{Term: term, Index: v.Index, Items: messages.TableOf(found)})
 	})

@@ -24,8 +24,7 @@ type Members struct {
 
 // Ack is one member's acks key.
 type Ack struct {
-	Session     string        // of the member's last registration
-	TTL         time.Duration // of that session: how long its lease may outlive it
+	Session     string // of the member's last registration
 	ModifyIndex uint64
 }
 
