@@ -51,6 +51,7 @@ type scope struct {
 	view    messages.Assignments
 	lease   bool // the lease holds, with the margin that stopping takes
 	stop    bool // this member is going
+	keep    bool // and its items wait for it: their work is stopped and they are not released
 	idle    bool // it runs nothing
 	soak    time.Duration
 }
@@ -113,7 +114,7 @@ func (b *bench) decide(s scope) todo {
 			continue
 		}
 		if j.phase == messages.Stopping {
-			j.final = j.final || s.stop || (s.current() && assigned && a.Releasing)
+			j.final = j.final || s.stop && !s.keep || (s.current() && assigned && a.Releasing)
 			if broken("release-before-stop") && j.final && assigned && s.current() {
 				b.giveUp(&d, s, id, a)
 			}
@@ -121,7 +122,7 @@ func (b *bench) decide(s scope) todo {
 		}
 		switch {
 		case s.stop:
-			j.final = true
+			j.final = !s.keep || s.current() && assigned && a.Releasing
 		case !s.lease || !s.registered() || j.session != s.session.ID:
 		case !s.current():
 			continue
@@ -162,8 +163,11 @@ func (b *bench) open(d *todo, s scope) {
 		if done.index == a.ModifyIndex && done.index != 0 && !broken("releases-forgotten") {
 			continue // given up; the view has not caught up
 		}
-		if a.Releasing || (s.token(a) <= done.token && !broken("releases-forgotten")) || s.stop {
+		if a.Releasing || (s.token(a) <= done.token && !broken("releases-forgotten")) || s.stop && !s.keep {
 			b.giveUp(d, s, id, a)
+			continue
+		}
+		if s.stop {
 			continue
 		}
 		switch {

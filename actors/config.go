@@ -89,6 +89,9 @@ type Config struct {
 	MoveBudget int
 	// StopTimeout is how long work may take to stop before it is named as stuck. Default: 10 s.
 	StopTimeout time.Duration
+	// KeepItems is how long this member's items wait for it after a clean stop: a restart within that time moves
+	// none of them, on whatever host, and none of them runs meanwhile. Default (0): they are handed over at once.
+	KeepItems time.Duration
 	// BrakeHold is how long the leader waits for members to come back when more
 	// than half of those with work (and more than three) have vanished. Default: 6 x TTL.
 	BrakeHold time.Duration
@@ -183,7 +186,7 @@ func (c Config) Validate() error {
 	if d.Grace < d.TTL {
 		bad("grace %v: give at least the ttl (%v); a member whose session was ended early counts on its lease for that long", d.Grace, d.TTL)
 	}
-	for name, v := range map[string]time.Duration{"leader-soak": d.LeaderSoak, "merge": d.Merge, "worker-soak": d.WorkerSoak, "stop-timeout": d.StopTimeout, "brake-hold": d.BrakeHold} {
+	for name, v := range map[string]time.Duration{"leader-soak": d.LeaderSoak, "merge": d.Merge, "worker-soak": d.WorkerSoak, "stop-timeout": d.StopTimeout, "keep-items": d.KeepItems, "brake-hold": d.BrakeHold} {
 		if v < 0 {
 			bad("%s %v: give a time of 0s or more", name, v)
 		}

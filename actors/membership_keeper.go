@@ -243,7 +243,8 @@ func (a *membershipKeeper) markLeaving(ctx context.Context, _ leaveOrder) (struc
 	return struct{}{}, a.write(ctx, m.Session, m)
 }
 
-// goodbye takes the record away, with the keys of this member that are left, in
+// goodbye takes the record away, with the keys of this member that are left (or
+// with KeepItems leaves them and says for how long), in
 // one transaction: nobody waits for a grace. It is the keeper's last act, after
 // the workers have stopped and the leadership is given up.
 //
@@ -261,7 +262,15 @@ func (a *membershipKeeper) goodbye(ctx context.Context) {
 	clear := m.ClearAt.IsZero() || !time.Now().Before(m.ClearAt)
 	call, cancel := cleanup(ctx, goodbyeTimeout)
 	defer cancel()
-	if err := a.store.Goodbye(call, store.Leaving{Member: a.ID, Session: s.ID, Clear: clear}); err != nil {
+	err, l := error(nil), store.Leaving{Member: a.ID, Session: s.ID, Clear: clear}
+	if a.KeepItems > 0 {
+		ack := a.ack(s.ID, clear)
+		ack.Stopped, ack.Keep = true, a.KeepItems
+		err = a.store.Pause(call, l, ack)
+	} else {
+		err = a.store.Goodbye(call, l)
+	}
+	if err != nil {
 		a.log.Warn("goodbye-failed", "err", err, "then", "its items move when its session is over and the grace has passed")
 	}
 	a.out.Set(messages.Membership{})

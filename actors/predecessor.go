@@ -39,7 +39,7 @@ func (a *membershipKeeper) lastAck(ctx context.Context) (lastAck, error) {
 //
 // There is nothing to wait for when no such lease can be: when the last
 // registrant had nothing to wait for itself any more (acks say so: Clear) and is
-// this very process or known to be dead; or when it said goodbye, or the leader
+// this very process, or known to be dead, or said itself that all its work has ended (Stopped); or when it said goodbye, or the leader
 // has reaped it: then its acks key is gone and so are all its keys. "Clear" is
 // what makes this hold along a chain of predecessors: one that died while it was
 // still waiting for its own predecessor passes the wait on.
@@ -60,6 +60,8 @@ func (a *membershipKeeper) clearAt(ctx context.Context, old lastAck) (time.Time,
 		return time.Time{}, nil
 	case old.bad:
 		return full, nil
+	case old.ack.Stopped && old.ack.Clear:
+		return time.Time{}, nil
 	case old.ack.By.Instance == a.Process.Instance && old.ack.By.Instance != "":
 		if mine := a.out.Get().ClearAt; old.ack.Clear || (!mine.IsZero() && !now.Before(mine)) {
 			return time.Time{}, nil
@@ -117,6 +119,9 @@ func (a *membershipKeeper) predecessor(ctx context.Context, who holder, old last
 		alive = store.Dead // an earlier session of this very process, whose work has ended or is ending
 	}
 	name := fmt.Sprintf("process %d on host %q (address %q, session %s)", who.process.PID, who.process.Host, who.address, who.session)
+	if old.ack.Stopped && who.session == old.ack.Session {
+		alive = store.Dead // it has only not ended its session
+	}
 	switch alive {
 	case store.Dead:
 		a.log.Info("ending-predecessors-session", "predecessor", name)

@@ -67,7 +67,7 @@ func (a *workers) scope(stop bool) scope {
 	s := a.session.Get()
 	return scope{
 		now: time.Now(), session: s, member: a.membership.Get(), view: a.assignments.Get(),
-		lease: a.holds(s) || broken("no-lease"), stop: stop, idle: a.Work == nil, soak: a.WorkerSoak,
+		lease: a.holds(s) || broken("no-lease"), stop: stop, keep: a.KeepItems > 0, idle: a.Work == nil, soak: a.WorkerSoak,
 	}
 }
 
@@ -308,7 +308,7 @@ func (a *workers) tell() {
 
 // close is the member's hand-over: the supervisor has told every child to stop;
 // the record is marked so that the leader hands nothing more, and each item is
-// released as its work ends. What does not end in time is not released.
+// released as its work ends (with KeepItems only those that the leader has called back). What does not end in time is not released.
 func (a *workers) close(ctx context.Context, group *supervisor.Group) error {
 	call, cancel := cleanup(ctx, a.StopTimeout+2*goodbyeTimeout)
 	defer cancel()
@@ -347,6 +347,9 @@ func (a *workers) close(ctx context.Context, group *supervisor.Group) error {
 func (a *workers) mark(ctx context.Context) bool {
 	if !a.membership.Get().In(a.session.Get().ID) || !a.holds(a.session.Get()) {
 		return false
+	}
+	if a.KeepItems > 0 {
+		return true // what it is handed meanwhile waits for it as well
 	}
 	try, cancel := context.WithTimeout(ctx, goodbyeTimeout)
 	defer cancel()

@@ -25,6 +25,7 @@ type runFlags struct {
 	leaseMargin, grace            time.Duration
 	leaderSoak, workerSoak, merge time.Duration
 	stopTimeout, brakeHold        time.Duration
+	keepItems                     time.Duration
 	restartWait                   time.Duration
 }
 
@@ -81,6 +82,7 @@ Consul need not be there at the start: the member waits for it and says so.`,
 	f.IntVar(&o.moveBudget, "move-budget", 1000, "The most `items` that are on the move for balance at one time.")
 	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second, "The `time` from SIGTERM to SIGKILL when a command is stopped.")
 	f.DurationVar(&o.restartWait, "restart-wait", 500*time.Millisecond, "The `time` for which the items of a coordd that was killed wait for it to be started again on this host, before its guard hands them over. Only with --exec. Above twice the ttl: for ever, and they wait for the session.")
+	f.DurationVar(&o.keepItems, "keep-items", 0, "The `time` for which this member's items wait for it after a clean stop, so that a rollout moves none of them. Without it they are handed over at once.")
 	f.DurationVar(&o.brakeHold, "brake-hold", 0, "The `time` for which the leader holds back when more than half of the members have vanished. Without it: 6 times the ttl.")
 	o.logFlags.register(cmd)
 	return cmd
@@ -133,7 +135,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		Address: o.address, Zone: o.zone, Version: version(), Capacity: o.capacity,
 		TTL: o.ttl, Renew: o.renew, LockDelay: o.lockDelay, LeaseMargin: o.leaseMargin, Grace: o.grace,
 		LeaderSoak: o.leaderSoak, WorkerSoak: o.workerSoak, Merge: o.merge,
-		MoveBudget: o.moveBudget, StopTimeout: o.stopTimeout + killSlack, BrakeHold: o.brakeHold,
+		MoveBudget: o.moveBudget, StopTimeout: o.stopTimeout + killSlack, BrakeHold: o.brakeHold, KeepItems: o.keepItems,
 	}
 	if err := cfg.Validate(); err != nil {
 		return err

@@ -2,14 +2,15 @@
 successor, process 1, and that one's successor, process 3) and m2 (process 2); two leaders; requests that arrive late or never; sessions that end
 early; records that a stranger deletes; stale reads.
 Time is abstracted: a valid lease forbids expiry; grace and inherit-wait are "no earlier lease of that id is still valid". That the wait is
-over, or was never needed, is what a member writes into its ack (clear); a successor trusts it if it finds the writer dead, or itself.
+over, or was never needed, is what a member writes into its ack (clear); a successor trusts it if it finds the writer dead, or itself,
+or if the writer says that it has stopped (registrant 9), which it may say only when its work has ended.
 Broken on purpose by a mutation, it prints the shortest story it walked into; unbroken, it has held for a million walks.
 usage: ownership.py [mutation] [seconds] [first walk]       mutations: MUT below
 Not caught by it, since another rule covers them here: no-create-only, no-receiver-check, no-ack-check."""
 import sys
 MUT = ("none", "no-guard", "no-epoch-bump", "no-grace", "no-create-only", "no-inherit-wait", "no-ack-check", "release-before-stop",
        "no-receiver-check", "stale-after-register", "reap-two-steps", "no-not-exists", "token-asg-only", "not-addressed", "release-inherited-early",
-       "clear-not-chained", "no-session-check")
+       "clear-not-chained", "no-session-check", "stopped-before-the-work")
 mut = sys.argv[1] if len(sys.argv) > 1 else "none"
 limit = int(sys.argv[2]) if len(sys.argv) > 2 else 60      # seconds
 ID = (0, 0, 1, 0)                       # process -> id index
@@ -66,10 +67,12 @@ def steps(s):
         in_the_way = any(q[1] == 1 and ack[me][1] == i for i, q in enumerate(pr) if i != p) and mut != "no-session-check"
         if alive and sess == 1 and lease and reg == 0 and rec[me] is None and not in_the_way:
             by, clear = ack[me][1:]
-            known = by is None or by == p or not pr[by][0]           # the last registrant is nobody, this process, or found dead
+            known = by in (None, p, 9) or not pr[by][0]              # the last registrant is nobody, this process, has stopped, or is found dead
             n = idx + 1; yield f"register{p}", (n, ld, sub(rec, me, (p, inc, n)), asg, sub(ack, me, (n, p, known and (clear or mut == "clear-not-chained"))), old, P(reg=n), le, pend, mx)
         if alive and reg and mine and not ack[me][2] and not others:
             n = idx + 1; yield f"settle{p}", (n, ld, rec, asg, sub(ack, me, (n, p, True)), old, pr, le, pend, mx)
+        if alive and mine and (not work or mut == "stopped-before-the-work"):
+            n = idx + 1; yield f"stops-for-a-while{p}", (n, ld, sub(rec, me, None), asg, sub(ack, me, (n, 9, ack[me][2])), old, P(alive=False, sess=2, lease=work and lease, reg=0, seen=None, inc=2), le, pend, mx)
         if mine: yield f"stranger-deletes-record{me}", (idx + 1, ld, sub(rec, me, None), asg, ack, old, pr, le, pend, mx)
         if alive and sess == 1 and reg and not mine: yield f"sees-record-gone{p}", (idx, ld, rec, asg, ack, old, P(reg=0), le, pend, mx)
         if alive and reg and asg[me] != seen: yield f"read{p}", (idx, ld, rec, asg, ack, old, P(seen=asg[me]), le, pend, mx)
@@ -114,7 +117,7 @@ def steps(s):
             if vasg[m] and vasg[m][0] == "own" and vrec[m] and vrec[h]: yield f"revoke{l}-{m}", send("revoke", (m, vasg[m][2]))
             if vasg[m] and vasg[m][0] == "rel": yield f"cancel{l}-{m}", send("cancel", (m, vasg[m][2]))
             if vasg[m] and not vrec[m] and vrec[h]:
-                waited = mut == "no-grace" or not any(q[2] and q[1] == 2 for i, q in enumerate(pr) if ID[i] == m)
+                waited = mut == "no-grace" or ack[m][1:] == (9, True) or not any(q[2] and q[1] == 2 for i, q in enumerate(pr) if ID[i] == m)
                 if mut != "no-session-check": waited = waited and not any(q[1] == 1 and ack[m][1] == i for i, q in enumerate(pr))
                 if waited: yield f"reap{l}-{m}", send("reap", (m, h, vasg[m][2], vrec[h], ga[m]))
     for i, t in enumerate(pend):
@@ -137,7 +140,7 @@ def walk(seed, depth=70):
     for _ in range(depth):
         ev = list(steps(s))
         # faults are drawn less often than progress, so that walks get somewhere
-        w = [0.12 if n.startswith(("crash", "killed", "leader-lost", "lease-end", "lost", "bump", "deposed", "stranger", "sees")) else 3.0 if n.startswith(("work", "arrive", "register", "grant", "reap", "release", "stale")) else 1.0 for n, _ in ev]
+        w = [0.12 if n.startswith(("crash", "stops-for", "killed", "leader-lost", "lease-end", "lost", "bump", "deposed", "stranger", "sees")) else 3.0 if n.startswith(("work", "arrive", "register", "grant", "reap", "release", "stale")) else 1.0 for n, _ in ev]
         name, s = r.choices(ev, w)[0]; path.append(name)
         b = bad(s)
         if b: return b, path

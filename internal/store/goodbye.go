@@ -44,6 +44,18 @@ func (s *Store) Goodbye(ctx context.Context, l Leaving) error {
 	return err
 }
 
+// Pause takes the member's record away and leaves its keys, with an ack that says
+// for how long they are to wait for it: a goodbye of one that will be back. The same
+// holds as for [Store.Goodbye].
+func (s *Store) Pause(ctx context.Context, l Leaving, ack Ack) error {
+	if err := l.check(); err != nil {
+		return err
+	}
+	key := s.keys.Member(l.Member)
+	_, err := s.txn(ctx, "goodbye for a while", []Op{CheckSession(key, l.Session), Set(s.keys.Ack(l.Member), ack.Encode(), 0), Delete(key)})
+	return err
+}
+
 // Resign deletes the leader key if the session holds it, in one try. A deleted
 // key has no lock-delay, so a successor need not wait. [ErrRefused]: the session does not lead.
 func (s *Store) Resign(ctx context.Context, session string) error {

@@ -91,6 +91,10 @@ type Ack struct {
 	Clear   bool    `json:"clear,omitempty"` // inherited items may be started: no predecessor can still run them
 	// TTL is that session's: how long its holder may count on a lease. Nanoseconds.
 	TTL time.Duration `json:"ttl,omitempty"`
+	// Stopped: all work of that session had ended when this was written, and none
+	// will be started; its items wait for their member for Keep (nanoseconds).
+	Stopped bool          `json:"stopped,omitempty"`
+	Keep    time.Duration `json:"keep,omitempty"`
 }
 
 // Encode returns the JSON form.

@@ -27,6 +27,7 @@ type settings struct {
 	budget                               int
 	lag                                  time.Duration // how long work takes to stop, at the most
 	knows                                bool          // members know whether a predecessor's process lives
+	keep                                 time.Duration // how long items wait for a member that stopped cleanly
 }
 
 // weather is what may become of a request, beside of being answered.
@@ -163,6 +164,9 @@ func drawFor(profile string, seed uint64, size int) plan {
 	p.settings = settings{
 		ttl: ttl, margin: ttl / 10, lag: seconds(0, 0.8), soak: seconds(1, 5), merge: seconds(0.05, 0.5), workerSoak: seconds(0.01, 0.6),
 		budget: []int{2, 5, 1000}[r.IntN(3)], knows: r.IntN(2) == 0,
+	}
+	if seed%3 == 0 {
+		p.settings.keep = time.Duration(2+seed/3%40) * time.Second
 	}
 	pick := func() []string {
 		kinds := slices.Clone(allFates)

@@ -124,8 +124,8 @@ func newWorld(p plan, m *mutant, log *slog.Logger) *world {
 	}
 	s := p.settings
 	// A poll that is never answered lasts a minute and a sixteenth and the call's timeout. A session lives twice its
-	// TTL; then lock-delay, grace, a successor's wait; the brake for vanished members; the quiet times; a rung of the ladder here and there.
-	w.bound = 67*time.Second + 2*s.ttl + time.Second + s.ttl + s.ttl + 6*s.ttl + 2*s.soak + 30*time.Second
+	// TTL; then lock-delay, grace, a successor's wait; what a member that stopped asked for; the brake for vanished members; the quiet times; a rung of the ladder here and there.
+	w.bound = s.keep + 67*time.Second + 2*s.ttl + time.Second + s.ttl + s.ttl + 6*s.ttl + 2*s.soak + 30*time.Second
 	return w
 }
 
@@ -188,7 +188,7 @@ func (w *world) newProcess(id string) *process {
 	s := w.plan.settings
 	p.member, err = actors.New(actors.Config{
 		Service: "sim", ID: id, Client: client, Logger: w.log.With("n", p.n),
-		TTL: s.ttl, LeaseMargin: s.margin, LeaderSoak: s.soak, Merge: s.merge, WorkerSoak: s.workerSoak, MoveBudget: s.budget, StopTimeout: 5 * time.Second,
+		TTL: s.ttl, LeaseMargin: s.margin, LeaderSoak: s.soak, Merge: s.merge, WorkerSoak: s.workerSoak, MoveBudget: s.budget, StopTimeout: 5 * time.Second, KeepItems: s.keep,
 		Process:  &actors.Process{Instance: p.name(), Host: id + ".test", BootID: id, PIDNamespace: "1", PID: p.n, StartTime: 1},
 		Liveness: w.liveness,
 		Work:     p.work,
@@ -406,7 +406,7 @@ func (w *world) leftovers() {
 	for _, e := range d.Entries {
 		kind, rest, _ := strings.Cut(w.short(e.Key), "/")
 		known := slices.Contains(w.plan.ids, strings.SplitN(rest, "/", 2)[0])
-		if kind == "leader" || known && (kind == "members" || kind == "assignments" && !strings.HasSuffix(e.Key, "/")) {
+		if kind == "leader" || known && (kind == "members" || kind == "assignments" && w.plan.settings.keep == 0 && !strings.HasSuffix(e.Key, "/")) {
 			w.fail("I6: the key %s is left over: %s", e.Key, bytes.TrimSpace(e.Value))
 		}
 	}

@@ -1,0 +1,88 @@
+package actors_test
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+)
+
+// A rollout stops and starts every member in turn (fault 23).
+
+func keeping(d time.Duration) option { return func(cfg *actors.Config) { cfg.KeepItems = d } }
+
+func threeKeeping(c *cluster, items int, d time.Duration) {
+	c.t.Helper()
+	c.addWork(c.items(items)...)
+	for _, id := range []string{"n1", "n2", "n3"} {
+		c.start(id, keeping(d))
+	}
+	c.await("the items shared out", 20*time.Second, c.balanced(items))
+	c.await("settled", 20*time.Second, func() bool { return c.members[c.leader()].c.Plan().Get().Settled })
+}
+
+func TestARolloutMovesNoItemWithKeepItems(t *testing.T) {
+	run(t, func(c *cluster) {
+		threeKeeping(c, 99, time.Minute)
+		owners := c.owners()
+		starts := 99
+		for _, id := range []string{"n1", "n2", "n3"} { // each on another host than before, and one of them leads
+			c.stop(id)
+			time.Sleep(40 * time.Second) // longer than session and grace would have waited
+			if n := c.totalStarts(); n != starts {
+				t.Fatalf("%d starts while %s was away, want %d", n, id, starts)
+			}
+			c.start(id, keeping(time.Minute))
+			took := c.await("its items again", 5*time.Second, c.balanced(99))
+			t.Logf("%s resumed after %v", id, took)
+			starts += 33
+		}
+		time.Sleep(time.Minute)
+		if n := c.totalStarts(); n != starts {
+			t.Errorf("%d starts in the end, want %d", n, starts)
+		}
+		if now := c.owners(); !maps.Equal(now, owners) {
+			t.Errorf("owners before %v, now %v", owners, now)
+		}
+	})
+}
+
+func TestItemsThatWaitInVainAreTakenOver(t *testing.T) {
+	for _, keep := range []time.Duration{2 * time.Second, 45 * time.Second} {
+		t.Run(keep.String(), func(t *testing.T) {
+			run(t, func(c *cluster) {
+				threeKeeping(c, 99, keep)
+				victim := c.follower()
+				c.stop(victim)
+				took := c.await("its items elsewhere", keep+5*time.Second, c.balanced(99))
+				if took < keep {
+					t.Errorf("taken over after %v: it had asked for %v", took, keep)
+				}
+				if n := c.totalStarts() - 99; n != 33 {
+					t.Errorf("%d moves for 33 items", n)
+				}
+				c.start(victim, keeping(keep))
+				c.await("its share again", 30*time.Second, c.balanced(99))
+			})
+		})
+	}
+}
+
+func TestItemsCalledBackFromAMemberThatStopsAreReleasedAllTheSame(t *testing.T) {
+	run(t, func(c *cluster) {
+		threeKeeping(c, 99, time.Minute)
+		victim := c.follower()
+		for item, owner := range c.owners() {
+			if owner == victim {
+				c.removeWork(item)
+				break
+			}
+		}
+		time.Sleep(300 * time.Millisecond) // long enough for the order, which the merge delays, to be under way as it stops
+		c.stop(victim)
+		time.Sleep(5 * time.Second)
+		c.start(victim, keeping(time.Minute))
+		c.await("the rest runs", 10*time.Second, c.balanced(98))
+	})
+}
