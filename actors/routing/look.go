@@ -42,6 +42,8 @@ func (t *table) without(item string, now time.Time) finding {
 func (c *claim) standing() finding {
 	p := c.peer
 	switch {
+	case !p.registered && p.ackKeep:
+		return moving // it is being restarted, and resumes them
 	case !p.registered:
 		return ownerless
 	case p.leaving, p.idle, c.releasing, c.odd:

@@ -34,6 +34,7 @@ type peer struct {
 
 	ackSession string // who registered last
 	ackClear   bool   // no earlier lease of this id can be valid
+	ackKeep    bool   // it has stopped for a while, and its items wait for it
 	ackIndex   uint64
 
 	share []*claim // by item; changed by writers only
@@ -128,11 +129,11 @@ func (t *table) acks(v store.View, gen int, _ time.Time) {
 		if err != nil {
 			t.odd(e, err.Error()) // not clear, then
 		}
-		p.ackSession, p.ackClear, p.ackIndex = ack.Session, ack.Clear, e.ModifyIndex
+		p.ackSession, p.ackClear, p.ackKeep, p.ackIndex = ack.Session, ack.Clear, ack.Stopped && ack.Keep > 0, e.ModifyIndex
 	}
 	for id, p := range t.peers {
 		if !seen[id] {
-			p.ackSession, p.ackClear, p.ackIndex = "", false, 0
+			p.ackSession, p.ackClear, p.ackKeep, p.ackIndex = "", false, false, 0
 			if !p.registered && p.gen == 0 {
 				delete(t.peers, id)
 			}

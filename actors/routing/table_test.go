@@ -143,7 +143,10 @@ func TestWhatMayNotBeWorkedOnHasNoOwner(t *testing.T) {
 		"its member runs nothing": {func(w *world) {
 			w.write("", map[string][]byte{w.keys.Member("n1"): store.MemberRecord{Status: store.StatusAlive, Idle: true}.Encode()})
 		}, "moving"},
-		"its member's record is gone":       {func(w *world) { w.write("", map[string][]byte{w.keys.Member("n1"): nil}) }, "ownerless"},
+		"its member's record is gone": {func(w *world) { w.write("", map[string][]byte{w.keys.Member("n1"): nil}) }, "ownerless"},
+		"its member is being restarted, and they wait for it": {func(w *world) {
+			w.write("", map[string][]byte{w.keys.Member("n1"): nil, w.keys.Ack("n1"): store.Ack{Session: "s1", Clear: true, Stopped: true, Keep: time.Minute}.Encode()})
+		}, "moving"},
 		"inherited, a predecessor may live": {func(w *world) { w.register("n1", "s1b", false) }, "moving"},
 		"inherited, and clear by another session's word": {func(w *world) {
 			w.register("n1", "s1b", false)
