@@ -1,0 +1,180 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/coordd/coordd/actors/routing"
+)
+
+// carrier brings a request to the owner of its item, again if need be and if it may be.
+type carrier struct{ d *Dispatcher }
+
+// mostLost is how often a request is sent again after a connection was lost: one that makes its service crash must not be sent for ever.
+const mostLost = 2
+
+func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
+	t := tripOf(r.Context())
+	a := attempts{d: c.d, giveUp: time.Now().Add(c.d.cfg.Wait)}
+	for out := r; ; out = r.Clone(r.Context()) { // the attempt before may still be reading its own
+		if err := a.locate(r.Context(), t); err != nil {
+			return nil, err
+		}
+		if err := c.d.enter(t); err != nil {
+			return nil, err
+		}
+		address(out, t)
+		resp, err := c.d.transport.RoundTrip(out)
+		if err == nil && resp.StatusCode != http.StatusMisdirectedRequest {
+			return resp, nil
+		}
+		a.last = judge(t, resp, err)
+		switch {
+		case r.Context().Err() != nil:
+			return nil, r.Context().Err()
+		case t.body != nil && !t.body.whole():
+			return nil, a.last
+		case a.last.reason == ReasonUnreachable, a.last.reason == ReasonMisdirected:
+		case a.last.reason == ReasonLost && a.lost < mostLost && lostUnanswered(err) && repeatable(r):
+			a.lost++
+		default:
+			return nil, a.last
+		}
+	}
+}
+
+// attempts are those of one request.
+type attempts struct {
+	d      *Dispatcher
+	giveUp time.Time
+	lost   int
+	pauses int
+	last   *refusal // what came of the one before; nil: there was none
+}
+
+// locate finds out where the next attempt goes. It waits for a move to end; and, when the answer is the owner that
+// the attempt before came to nothing with, for another answer or for a while that grows.
+func (a *attempts) locate(ctx context.Context, t *trip) error {
+	before := t.loc
+	if err := a.find(ctx, t); err != nil || a.last == nil || t.loc != before {
+		return err
+	}
+	pause := min(50*time.Millisecond<<min(a.pauses, 5), time.Second)
+	a.pauses++
+	if time.Until(a.giveUp) < pause {
+		return a.last
+	}
+	a.d.leave(t)
+	if !a.d.waiting.enter() {
+		return a.last
+	}
+	defer a.d.waiting.leave()
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for cursor := a.d.cfg.Locator.Changed(); ; {
+		cursor.Take()
+		if loc, err := a.d.cfg.Locator.Locate(ctx, t.item); err != nil || loc != before {
+			break
+		}
+		select {
+		case <-cursor.Changed():
+			continue
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		break
+	}
+	return a.find(ctx, t)
+}
+
+// find locates the item, and waits for a move to end.
+func (a *attempts) find(ctx context.Context, t *trip) error {
+	d := a.d
+	var err error
+	if t.loc, err = d.cfg.Locator.Locate(ctx, t.item); err == nil {
+		return nil
+	}
+	left := time.Until(a.giveUp)
+	if !routing.Retriable(err) || left <= 0 {
+		return unlocated(err)
+	}
+	d.leave(t)
+	if !d.waiting.enter() {
+		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon, "%v, and too many requests are waiting for moves to end", err)
+	}
+	defer d.waiting.leave()
+	wait, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	if t.loc, err = d.cfg.Locator.Await(wait, t.item); err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return unlocated(err)
+}
+
+// enter takes a place among the requests to the item's owner.
+func (d *Dispatcher) enter(t *trip) error {
+	if host, port, err := net.SplitHostPort(t.loc.Address); err != nil || host == "" || port == "" || port == "0" {
+		return refuse(http.StatusBadGateway, ReasonNoAddress, 0, "item %q is at member %s, whose address is %q: start it with --address host:port of the service beside it", t.item, t.loc.Member, t.loc.Address)
+	}
+	if t.at == t.loc.Member {
+		return nil
+	}
+	d.leave(t)
+	if !d.members.enter(t.loc.Member) {
+		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon, "%d requests to member %s are under way, which is the limit for one", d.cfg.PerMember, t.loc.Member)
+	}
+	t.at = t.loc.Member
+	return nil
+}
+
+// address turns the request towards the owner.
+func address(out *http.Request, t *trip) {
+	out.URL.Host = t.loc.Address
+	out.Header.Set(HeaderToken, strconv.FormatUint(t.loc.Token, 10))
+	out.Header.Set(HeaderMember, url.PathEscape(t.loc.Member))
+	if t.body != nil {
+		out.Body = t.body.play()
+	}
+}
+
+// judge says what an attempt without a usable answer means.
+func judge(t *trip, resp *http.Response, err error) *refusal {
+	if err == nil {
+		_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
+		resp.Body.Close()
+		return refuse(http.StatusServiceUnavailable, ReasonMisdirected, soon, "item %q: member %s says that it is not its own", t.item, t.loc.Member)
+	}
+	r := refuse(http.StatusBadGateway, ReasonLost, 0, "item %q: the connection to member %s at %s was lost before it answered: the request may have been carried out", t.item, t.loc.Member, t.loc.Address)
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		r = refuse(http.StatusBadGateway, ReasonUnreachable, soon, "item %q: member %s cannot be connected to at %s", t.item, t.loc.Member, t.loc.Address)
+	} else if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+		r = refuse(http.StatusGatewayTimeout, ReasonTimeout, 0, "item %q: member %s at %s did not answer in time: the request may have been carried out", t.item, t.loc.Member, t.loc.Address)
+	}
+	r.cause = err
+	return r
+}
+
+// lostUnanswered tells whether the connection went before any byte of an answer.
+func lostUnanswered(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// repeatable tells whether a request may be carried out twice, by the rule of net/http.
+func repeatable(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return r.Header.Get("Idempotency-Key") != "" || r.Header.Get("X-Idempotency-Key") != ""
+}

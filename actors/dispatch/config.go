@@ -1,0 +1,173 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"time"
+
+	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/messages"
+)
+
+// Defaults of [Config].
+const (
+	DefaultWait      = 5 * time.Second
+	DefaultTimeout   = 30 * time.Second
+	DefaultConnect   = 2 * time.Second
+	DefaultIdle      = 5 * time.Minute
+	DefaultInFlight  = 4096
+	DefaultPerMember = 256
+)
+
+// What is kept in memory of one request.
+const (
+	replayBytes    = 64 << 10 // of a request's body, to send it again
+	broadcastBytes = 1 << 20  // of a broadcast's body
+	answerBytes    = 1 << 20  // of one member's answer to a broadcast
+	answersBytes   = 64 << 20 // of all of them
+	broadcasts     = 4        // at one time
+)
+
+// Locator tells where items are: a *routing.Router, as from actors.Coordinator.Router.
+type Locator interface {
+	Locate(ctx context.Context, item string) (routing.Location, error)
+	Await(ctx context.Context, item string) (routing.Location, error)
+	Members(ctx context.Context) ([]routing.Member, error)
+	Changed() *messages.Cursor[struct{}]
+}
+
+// Config says what is dispatched and within which limits. Zero values stand for the defaults named at each field.
+type Config struct {
+	// Locator is asked where the items are. Required.
+	Locator Locator
+	// Wait is how long a request may wait for a move to end, or for an owner that refuses connections, before it is
+	// refused. Default: 5 s. Less than 0: it does not wait.
+	Wait time.Duration
+	// Timeout is how long the beginning of an answer may take once the request was sent, and a member's whole answer to
+	// a broadcast. Default: 30 s.
+	Timeout time.Duration
+	// Connect is how long opening a connection may take. Default: 2 s.
+	Connect time.Duration
+	// Idle is how long a request or an upgraded connection may go on without a byte in either direction. At least Timeout. Default: 5 min.
+	Idle time.Duration
+	// InFlight is the most requests under way at one time, upgraded connections included. Default: 4,096.
+	InFlight int
+	// PerMember is the most requests under way to one member. Default: 256.
+	PerMember int
+	// Logger. Default: slog.Default(). Single requests are logged at debug level only.
+	Logger *slog.Logger
+}
+
+// ErrConfig is returned by [New] for a setting that cannot work; the text says which.
+var ErrConfig = errors.New("bad setting")
+
+func (c Config) withDefaults() Config {
+	if c.Wait == 0 {
+		c.Wait = DefaultWait
+	}
+	for _, d := range []struct {
+		value *time.Duration
+		or    time.Duration
+	}{{&c.Timeout, DefaultTimeout}, {&c.Connect, DefaultConnect}, {&c.Idle, DefaultIdle}} {
+		if *d.value == 0 {
+			*d.value = d.or
+		}
+	}
+	c.Idle = max(c.Idle, c.Timeout)
+	if c.InFlight == 0 {
+		c.InFlight = DefaultInFlight
+	}
+	if c.PerMember == 0 {
+		c.PerMember = min(DefaultPerMember, c.InFlight)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+// Validate tells what is wrong with the settings, all of it; nil when nothing is.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...)))
+	}
+	if c.Locator == nil {
+		bad("Locator is nil: give a router")
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"timeout", c.Timeout}, {"connect", c.Connect}, {"idle", c.Idle}} {
+		if d.value < 0 {
+			bad("%s %v: give a time above 0s", d.name, d.value)
+		}
+	}
+	if c.InFlight < 0 {
+		bad("in flight %d: give 1 or more", c.InFlight)
+	}
+	if d := c.withDefaults(); c.PerMember < 0 || d.PerMember > d.InFlight {
+		bad("per member %d: give 1 to %d, which is the limit for all", c.PerMember, d.InFlight)
+	}
+	return errors.Join(errs...)
+}
+
+// Dispatcher is the handler. It is safe for concurrent use and starts nothing that outlives a request but idle connections.
+type Dispatcher struct {
+	cfg       Config
+	id        string // tells its own requests when they come back
+	log       *slog.Logger
+	transport *http.Transport
+	proxy     *httputil.ReverseProxy
+
+	all, waiting, broadcasting gate
+	members                    gates
+}
+
+// New returns a dispatcher. Errors: [ErrConfig], all that is wrong at once.
+func New(cfg Config) (*Dispatcher, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	var id [8]byte
+	rand.Read(id[:])
+	d := &Dispatcher{
+		cfg: cfg, id: hex.EncodeToString(id[:]), log: cfg.Logger,
+		all: gate{most: int64(cfg.InFlight)}, broadcasting: gate{most: broadcasts},
+		// Those that wait cost little but their place: three quarters of all are left to those that do not.
+		waiting: gate{most: int64(max(1, cfg.InFlight/4))},
+		members: gates{most: cfg.PerMember, n: map[string]int{}},
+	}
+	dialer := &net.Dialer{Timeout: cfg.Connect}
+	d.transport = &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return newIdleConn(conn, cfg.Idle), nil
+		},
+		ResponseHeaderTimeout: cfg.Timeout,
+		ExpectContinueTimeout: time.Second,
+		IdleConnTimeout:       min(90*time.Second, cfg.Idle),
+		MaxIdleConns:          1024,
+		MaxIdleConnsPerHost:   64,
+		DisableCompression:    true, // what the client did not ask for is not added on the way
+	}
+	d.proxy = &httputil.ReverseProxy{
+		Rewrite: d.rewrite, Transport: carrier{d}, ModifyResponse: d.sign, ErrorHandler: d.failed,
+		BufferPool: newBuffers(), ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug),
+	}
+	return d, nil
+}
+
+// CloseIdleConnections closes those that no request uses: for the end, when no requests come any more.
+func (d *Dispatcher) CloseIdleConnections() { d.transport.CloseIdleConnections() }

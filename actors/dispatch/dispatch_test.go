@@ -1,0 +1,446 @@
+package dispatch_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors/dispatch"
+	"github.com/coordd/coordd/actors/routing"
+)
+
+func TestARequestGoesToTheOwnerWithItsTokenAndItsPathUnchanged(t *testing.T) {
+	for _, c := range []struct{ item, path string }{
+		{"device_1", "/device_1/"},
+		{"device_1", "/device_1"},
+		{"device_1", "/device_1/rest/of%2Fit?a=1;b=2&c=%zz"},
+		{"a.b..c", "/a.b..c/../x//y/."},
+		{"a b", "/a%20b/x"},
+		{"a+b", "/a+b/x"},
+		{"größe", "/gr%C3%B6%C3%9Fe/x"},
+		{"größe", "/größe/x"},
+		{"*", "/%2A/x"},
+		{"50%", "/50%25/x"},
+	} {
+		w := newWorld(t)
+		var got *http.Request
+		w.owner(c.item, "n1", 42, func(rw http.ResponseWriter, r *http.Request) {
+			got = r
+			rw.Header().Set(dispatch.HeaderMember, "somebody else")
+			rw.WriteHeader(http.StatusTeapot)
+			fmt.Fprint(rw, "short and stout")
+		})
+		a := w.do("PUT", c.path, "x")
+		if a.StatusCode != http.StatusTeapot || a.body != "short and stout" || a.Header.Get(dispatch.HeaderMember) != "n1" || a.Header.Get(dispatch.HeaderToken) != "42" {
+			t.Errorf("%s: %s %v %q", c.path, a.Status, a.Header, a.body)
+			continue
+		}
+		// The client escapes what must be; apart from that nothing has changed.
+		if want := a.Request.URL.RequestURI(); got.RequestURI != want || got.Method != "PUT" {
+			t.Errorf("%s %s arrived, want %s", got.Method, got.RequestURI, want)
+		}
+		if item, _, _ := dispatch.ParsePath("/" + got.Header.Get(dispatch.HeaderItem)); item != c.item && c.item != "*" {
+			t.Errorf("%s: Coordd-Item is %q", c.path, got.Header.Get(dispatch.HeaderItem))
+		}
+		if got.Header.Get(dispatch.HeaderToken) != "42" || got.Header.Get(dispatch.HeaderMember) != "n1" {
+			t.Errorf("%s: headers %v", c.path, got.Header)
+		}
+		if got.Header.Get("X-Forwarded-For") != "127.0.0.1" || got.Header.Get("X-Forwarded-Host") != w.front.Listener.Addr().String() || got.Header.Get("X-Forwarded-Proto") != "http" {
+			t.Errorf("%s: headers %v", c.path, got.Header)
+		}
+	}
+}
+
+func TestWhatAClientForgesDoesNotArrive(t *testing.T) {
+	w := newWorld(t)
+	var got http.Header
+	w.owner("a", "n1", 42, func(_ http.ResponseWriter, r *http.Request) { got = r.Header })
+	w.do("GET", "/a/", "",
+		"Coordd-Token", "99", "Coordd_Token", "99", "coordd-token", "99", "COORDD_MEMBER", "me", "Coordd-Item", "b", "Coordd-Whatever", "x",
+		"X-Forwarded-For", "6.6.6.6", "Forwarded", "for=6.6.6.6",
+		// The names that Connection lists are taken out on the way: not the dispatcher's own.
+		"Connection", "Coordd-Token, X-Secret", "X-Secret", "s", "Te", "gzip", "Proxy-Authorization", "p", "X-Kept", "k")
+	for name, want := range map[string]string{
+		dispatch.HeaderToken: "[42]", dispatch.HeaderMember: "[n1]", dispatch.HeaderItem: "[a]", "X-Kept": "[k]", "X-Forwarded-For": "[127.0.0.1]",
+		"Coordd_token": "[]", "Coordd_member": "[]", "Coordd-Whatever": "[]", "X-Secret": "[]", "Connection": "[]", "Te": "[]", "Proxy-Authorization": "[]",
+	} {
+		if fmt.Sprint(got.Values(name)) != want {
+			t.Errorf("%s arrived as %v, want %s", name, got.Values(name), want)
+		}
+	}
+	for name := range got {
+		if strings.Contains(strings.ToLower(name), "coordd_") {
+			t.Errorf("%s arrived", name)
+		}
+	}
+}
+
+func TestWhatHasNoOwnerIsRefusedWithItsReason(t *testing.T) {
+	w := newWorld(t, func(c *dispatch.Config) { c.Wait = 10 * time.Millisecond })
+	w.table.set("orphan", routing.ErrNoOwner)
+	w.table.set("moving", routing.ErrMoving)
+	w.table.set("unread", routing.ErrNotReady)
+	w.table.set("homeless", routing.Location{Member: "n1", Address: "a-host-name", Token: 1})
+	w.table.set("dead", routing.Location{Member: "n1", Address: nobody(t), Token: 1})
+	for path, want := range map[string]struct {
+		status int
+		reason string
+	}{
+		"/orphan/x":   {503, dispatch.ReasonNoOwner},
+		"/moving/x":   {503, dispatch.ReasonMoving},
+		"/unread/x":   {503, dispatch.ReasonNotReady},
+		"/stranger/x": {404, dispatch.ReasonUnknown},
+		"/a%2Fb/x":    {404, dispatch.ReasonUnknown},
+		"/":           {404, dispatch.ReasonPath},
+		"//x":         {404, dispatch.ReasonPath},
+		"/homeless/x": {502, dispatch.ReasonNoAddress},
+		"/dead/x":     {502, dispatch.ReasonUnreachable},
+	} {
+		w.refused(w.do("GET", path, ""), want.status, want.reason)
+	}
+	if a := w.do("GET", "/homeless/x", ""); !strings.Contains(a.body, "--address host:port") {
+		t.Errorf("it does not say what to do: %s", a.body)
+	}
+}
+
+func TestARequestWaitsForAMoveToEnd(t *testing.T) {
+	w := newWorld(t, func(c *dispatch.Config) { c.Wait = 2 * patience })
+	w.table.set("a", routing.ErrMoving)
+	answers := make(chan answer)
+	go func() { answers <- w.do("POST", "/a/", "the body") }()
+	eventually(t, "the request waits", func() bool { all, _ := w.d.InFlight(""); return all == 1 })
+	w.owner("a", "n2", 7, func(rw http.ResponseWriter, r *http.Request) { _, _ = io.Copy(rw, r.Body) })
+	if a := <-answers; a.StatusCode != 200 || a.body != "the body" || a.Header.Get(dispatch.HeaderToken) != "7" {
+		t.Errorf("%s %v %q", a.Status, a.Header, a.body)
+	}
+}
+
+func TestWhatWasNotCarriedOutIsSentToTheNewOwner(t *testing.T) {
+	body := strings.Repeat("x", dispatch.ReplayBytes)
+	echo := func(rw http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		_, _ = rw.Write(b)
+	}
+	for name, c := range map[string]struct {
+		method, body string
+		first        func(w *world) string // an address
+		want         int
+	}{
+		"no connection":                       {"POST", body, func(w *world) string { return nobody(w.t) }, 200},
+		"421, body read":                      {"POST", body, func(w *world) string { return w.service(misdirect(true)) }, 200},
+		"421, body not read":                  {"POST", body, func(w *world) string { return w.service(misdirect(false)) }, 200},
+		"421, no body":                        {"DELETE", "", func(w *world) string { return w.service(misdirect(false)) }, 200},
+		"421, body too large to be kept":      {"POST", body + "x", func(w *world) string { return w.service(misdirect(true)) }, 503},
+		"lost, may be carried out twice":      {"GET", "", func(w *world) string { return w.service(lose) }, 200},
+		"lost, may be carried out once":       {"POST", body, func(w *world) string { return w.service(lose) }, 502},
+		"lost, may not: DELETE":               {"DELETE", "", func(w *world) string { return w.service(lose) }, 502},
+		"a 500 is an answer, and not retried": {"GET", "", func(w *world) string { return w.service(fail) }, 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(c *dispatch.Config) { c.Wait = patience })
+			first := c.first(w)
+			second := w.service(echo)
+			w.table.set("a", routing.Location{Member: "n1", Address: first, Token: 1})
+			stop := make(chan struct{})
+			done := make(chan struct{})
+			go func() { // the move is heard of once the first attempt has been made
+				defer close(done)
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(time.Millisecond):
+						w.table.mu.Lock()
+						seen := w.table.asked > 1
+						w.table.mu.Unlock()
+						if seen {
+							w.table.set("a", routing.Location{Member: "n2", Address: second, Token: 2})
+							return
+						}
+					}
+				}
+			}()
+			a := w.do(c.method, "/a/", c.body)
+			close(stop)
+			<-done
+			if a.StatusCode != c.want || (c.want == 200 && (a.body != c.body || a.Header.Get(dispatch.HeaderMember) != "n2")) {
+				t.Errorf("%s from %s: %d bytes of body", a.Status, a.Header.Get(dispatch.HeaderMember), len(a.body))
+			}
+		})
+	}
+}
+
+func misdirect(read bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if read {
+			_, _ = io.Copy(io.Discard, r.Body)
+		}
+		w.WriteHeader(http.StatusMisdirectedRequest)
+	}
+}
+
+func lose(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	hangUp(w)
+}
+
+func fail(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
+
+func TestARequestThatMakesItsServiceCrashIsNotSentForEver(t *testing.T) {
+	w := newWorld(t, func(c *dispatch.Config) { c.Wait = patience })
+	var n atomic.Int32
+	w.owner("a", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) { n.Add(1); hangUp(rw) })
+	w.refused(w.do("GET", "/a/", ""), 502, dispatch.ReasonLost)
+	if n.Load() != 3 {
+		t.Errorf("it was sent %d times", n.Load())
+	}
+	n.Store(0)
+	if w.do("POST", "/a/", "", "Idempotency-Key", "k"); n.Load() != 3 {
+		t.Errorf("with an idempotency key it was sent %d times", n.Load())
+	}
+}
+
+func TestAMemberThatKeepsSayingNotMineIsA503(t *testing.T) {
+	w := newWorld(t, func(c *dispatch.Config) { c.Wait = 200 * time.Millisecond })
+	w.owner("a", "n1", 1, misdirect(true))
+	w.refused(w.do("POST", "/a/", "x"), 503, dispatch.ReasonMisdirected)
+}
+
+func TestBodiesAreStreamedAsTheyCome(t *testing.T) {
+	w := newWorld(t)
+	arrived := make(chan string)
+	w.owner("a", "n1", 1, func(rw http.ResponseWriter, r *http.Request) {
+		in := bufio.NewReader(r.Body)
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				break
+			}
+			arrived <- strings.TrimSuffix(line, "\n")
+		}
+		for _, line := range []string{"one", "two"} {
+			fmt.Fprintln(rw, line)
+			rw.(http.Flusher).Flush()
+			<-arrived // only once the client has it
+		}
+	})
+	up, feed := io.Pipe()
+	r, _ := http.NewRequest("POST", w.front.URL+"/a/", up)
+	answers := make(chan *http.Response)
+	go func() {
+		resp, err := w.client.Do(r)
+		if err != nil {
+			t.Error(err)
+		}
+		answers <- resp
+	}()
+	big := strings.Repeat("y", 2*dispatch.ReplayBytes) // more than is kept for sending again
+	for _, line := range []string{"first", big, "last"} {
+		fmt.Fprintln(feed, line)
+		if got := <-arrived; got != line { // before the next one is sent
+			t.Fatalf("%d bytes arrived, beginning with %.20q", len(got), got)
+		}
+	}
+	feed.Close()
+	resp := <-answers
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	for _, want := range []string{"one", "two"} {
+		if !lines.Scan() || lines.Text() != want {
+			t.Fatalf("%q came, want %q", lines.Text(), want)
+		}
+		arrived <- ""
+	}
+}
+
+func TestAConnectionCanBeUpgraded(t *testing.T) {
+	w := newWorld(t)
+	w.owner("a", "n1", 42, func(rw http.ResponseWriter, r *http.Request) {
+		conn, buf, err := http.NewResponseController(rw).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprintf(buf, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\ntoken %s\n", r.Header.Get(dispatch.HeaderToken))
+		buf.Flush()
+		_, _ = io.Copy(conn, buf)
+	})
+	conn, err := net.Dial("tcp", w.front.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	fmt.Fprintf(conn, "GET /a/socket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	in := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil || resp.StatusCode != 101 || resp.Header.Get(dispatch.HeaderMember) != "n1" {
+		t.Fatalf("%v %v", resp, err)
+	}
+	for _, line := range []string{"token 42\n", "hello\n", "again\n"} {
+		if line != "token 42\n" {
+			fmt.Fprint(conn, line)
+		}
+		if got, err := in.ReadString('\n'); err != nil || got != line {
+			t.Fatalf("%q came back (%v), want %q", got, err, line)
+		}
+	}
+	if _, to := w.d.InFlight("n1"); to != 1 {
+		t.Errorf("%d requests under way to n1: an upgraded connection is one", to)
+	}
+	conn.Close()
+	eventually(t, "the upgraded connection's place is free", func() bool { all, to := w.d.InFlight("n1"); return all+to == 0 })
+}
+
+func TestASlowMemberDelaysNobodyElse(t *testing.T) {
+	w := newWorld(t, func(c *dispatch.Config) { c.InFlight, c.PerMember, c.Timeout = 8, 4, 4*patience })
+	release := make(chan struct{})
+	w.owner("slow", "n1", 1, func(http.ResponseWriter, *http.Request) { <-release })
+	w.owner("quick", "n2", 2, func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "here") })
+	answers := make(chan answer)
+	for range 4 {
+		go func() { answers <- w.do("GET", "/slow/", "") }()
+	}
+	eventually(t, "all places of the slow member are taken", func() bool { _, to := w.d.InFlight("n1"); return to == 4 })
+	w.refused(w.do("GET", "/slow/", ""), 503, dispatch.ReasonBusy)
+	for range 20 {
+		if a := w.do("GET", "/quick/", ""); a.body != "here" {
+			t.Fatalf("%s %s", a.Status, a.body)
+		}
+	}
+	// With all places taken everybody is told so at once.
+	w.owner("slow2", "n3", 1, func(http.ResponseWriter, *http.Request) { <-release })
+	for range 4 {
+		go func() { answers <- w.do("GET", "/slow2/", "") }()
+	}
+	eventually(t, "all places are taken", func() bool { all, _ := w.d.InFlight(""); return all == 8 })
+	w.refused(w.do("GET", "/quick/", ""), 503, dispatch.ReasonBusy)
+	close(release)
+	for range 8 {
+		if a := <-answers; a.StatusCode != 200 {
+			t.Errorf("a slow request: %s", a.Status)
+		}
+	}
+	eventually(t, "every place is free", func() bool { all, to := w.d.InFlight("n1"); return all+to == 0 })
+}
+
+func TestThoseThatWaitForAMoveLeaveRoomForOthers(t *testing.T) {
+	w := newWorld(t, func(c *dispatch.Config) { c.InFlight, c.PerMember, c.Wait = 8, 4, 2*patience })
+	w.table.set("moving", routing.ErrMoving)
+	w.owner("a", "n1", 1, func(http.ResponseWriter, *http.Request) {})
+	answers := make(chan answer)
+	for range 6 {
+		go func() { answers <- w.do("GET", "/moving/", "") }()
+	}
+	for range 4 { // two may wait
+		w.refused(<-answers, 503, dispatch.ReasonBusy)
+	}
+	if a := w.do("GET", "/a/", ""); a.StatusCode != 200 {
+		t.Errorf("%s while two wait", a.Status)
+	}
+	w.owner("moving", "n1", 2, func(http.ResponseWriter, *http.Request) {})
+	for range 2 {
+		if a := <-answers; a.StatusCode != 200 {
+			t.Errorf("after its wait: %s", a.Status)
+		}
+	}
+}
+
+func TestAClientThatGoesEndsItsRequestAtTheService(t *testing.T) {
+	w := newWorld(t)
+	began, over := make(chan struct{}), make(chan struct{})
+	w.owner("a", "n1", 1, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		close(began)
+		<-r.Context().Done()
+		close(over)
+	})
+	conn, err := net.Dial("tcp", w.front.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "POST /a/ HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
+	<-began
+	conn.Close()
+	select {
+	case <-over:
+	case <-time.After(patience):
+		t.Fatal("the service still works on it")
+	}
+	// And one that waits for a move stops waiting.
+	w.table.set("moving", routing.ErrMoving)
+	conn, err = net.Dial("tcp", w.front.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "GET /moving/ HTTP/1.1\r\nHost: x\r\n\r\n")
+	eventually(t, "it waits", func() bool { all, _ := w.d.InFlight(""); return all == 1 })
+	conn.Close()
+	eventually(t, "it waits no more", func() bool { all, _ := w.d.InFlight(""); return all == 0 })
+}
+
+func TestNothingLastsForEver(t *testing.T) {
+	hang := func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	t.Run("no answer begins", func(t *testing.T) {
+		w := newWorld(t, func(c *dispatch.Config) { c.Timeout = 50 * time.Millisecond })
+		w.owner("a", "n1", 1, hang)
+		w.refused(w.do("GET", "/a/", ""), 504, dispatch.ReasonTimeout)
+	})
+	t.Run("an answer goes silent", func(t *testing.T) {
+		w := newWorld(t, func(c *dispatch.Config) { c.Timeout, c.Idle = 100*time.Millisecond, 200*time.Millisecond })
+		w.owner("a", "n1", 1, func(rw http.ResponseWriter, r *http.Request) {
+			rw.(http.Flusher).Flush()
+			hang(rw, r)
+		})
+		resp, err := w.client.Get(w.front.URL + "/a/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if _, err := io.Copy(io.Discard, resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("the answer ended with %v", err)
+		}
+	})
+	t.Run("a client sends half of its body", func(t *testing.T) {
+		w := newWorld(t, func(c *dispatch.Config) { c.Timeout, c.Idle = 100*time.Millisecond, 200*time.Millisecond })
+		w.owner("a", "n1", 1, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+		conn, err := net.Dial("tcp", w.front.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "POST /a/ HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf")
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err == nil && resp.StatusCode < 500 {
+			t.Errorf("it was answered with %s", resp.Status)
+		}
+		if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+			t.Error("nobody ended it")
+		}
+		eventually(t, "its place is free", func() bool { all, to := w.d.InFlight("n1"); return all+to == 0 })
+	})
+}
+
+func TestARequestThatComesBackIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.table.set("a", routing.Location{Member: "n1", Address: w.front.Listener.Addr().String(), Token: 1})
+	w.refused(w.do("GET", "/a/", ""), 508, dispatch.ReasonLoop)
+}
+
+func TestSettingsThatCannotWorkAreRefusedAllAtOnce(t *testing.T) {
+	_, err := dispatch.New(dispatch.Config{Timeout: -1, Connect: -1, Idle: -1, InFlight: 4, PerMember: 5})
+	for _, want := range []string{"Locator", "timeout", "connect", "idle", "per member 5: give 1 to 4"} {
+		if !errors.Is(err, dispatch.ErrConfig) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,30 @@
+// Package dispatch is an HTTP handler that brings a request for an item to the member that owns it.
+//
+//	/<item>/rest?query   goes to the owner's published address, path and query unchanged
+//	/*/rest?query        goes to every registered member; the answers are gathered in one JSON document
+//
+// Guarantees:
+//
+//  1. A request is sent to the item's owner as package routing knows it, or to nobody. It carries Coordd-Item (percent-encoded),
+//     Coordd-Token (the fencing token) and Coordd-Member; what a client sends under such names is
+//     taken out, also where it is spelled with underscores. A service that compares the token with its own knows for sure whether the request is
+//     for it, and answers 421 Misdirected Request when it is not: the item is then located anew.
+//  2. A request is sent a second time only when the first was not carried out, or may be carried out twice: no connection came
+//     about; the service said 421; or the connection was lost before any byte of an answer and the method is GET, HEAD, OPTIONS or
+//     TRACE, or there is an Idempotency-Key (net/http's own rule). In each case only if the body, as far as it was sent, is at hand: its first 64 KiB are.
+//  3. A request for an item that is being moved waits, up to Config.Wait; it is then refused with 503 and Retry-After. So is one for
+//     an item without an owner, at once. An item that is not in the workload is 404. Every refusal of the dispatcher's own
+//     says which in Coordd-Reason, so that it can be told from an answer of the service.
+//  4. Bodies are streamed both ways as they come, protocols can be upgraded (WebSocket), and a client that goes away ends its
+//     request at the service.
+//  5. A slow member delays nobody else: at most Config.PerMember requests are under way to one member and Config.InFlight in all; one more
+//     is refused at once with 503. Those that wait for a move have an allowance of their own. Nothing
+//     lasts for ever: there is a limit for connecting, for the beginning of an answer, and for silence.
+//  6. A broadcast is sent to all at once. Each answer is bounded in time and size; who is missing, and why, is part of the result.
+//
+// Not guaranteed: that the owner still owns the item when the request arrives; the token is there for that. Request
+// trailers are not passed on, and neither is HTTP/2 to the members. There is no login and no TLS: put the handler behind what has them.
+//
+// Compared with a plain httputil.ReverseProxy, which it is built on: that one knows one backend, retries nothing but what
+// net/http retries, waits for nothing and limits nothing.
+package dispatch

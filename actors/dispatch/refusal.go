@@ -1,0 +1,86 @@
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/coordd/coordd/actors/routing"
+)
+
+// The headers of a dispatched request and of its answer.
+const (
+	HeaderItem   = "Coordd-Item"   // percent-encoded; an asterisk in a broadcast
+	HeaderToken  = "Coordd-Token"  // the fencing token; in the answer: the one that it was sent with
+	HeaderMember = "Coordd-Member" // percent-encoded
+	// HeaderReason says why the dispatcher itself refused a request; answers of the service have none.
+	HeaderReason = "Coordd-Reason"
+	headerRoute  = "Coordd-Route" // the dispatchers that a request came through
+)
+
+// The reasons of refusals.
+const (
+	ReasonUnknown     = "unknown-item" // 404
+	ReasonPath        = "no-item"      // 404: the path names none
+	ReasonNoOwner     = "no-owner"     // 503
+	ReasonMoving      = "moving"       // 503: for longer than the request could wait
+	ReasonNotReady    = "not-ready"    // 503: Consul does not answer, or not everything is read yet
+	ReasonBusy        = "busy"         // 503: too many requests under way
+	ReasonMisdirected = "misdirected"  // 503: the member says that the item is not its own
+	ReasonUnreachable = "unreachable"  // 502: the member takes no connection
+	ReasonNoAddress   = "no-address"   // 502: the member published no address with a port
+	ReasonLost        = "lost"         // 502: the connection broke before an answer: the request may have been carried out
+	ReasonTimeout     = "timeout"      // 504: no answer in time
+	ReasonLoop        = "loop"         // 508: a member's address leads back here
+	ReasonTooLarge    = "too-large"    // 413: a broadcast's body
+)
+
+// refusal is an answer of the dispatcher's own.
+type refusal struct {
+	status int
+	reason string
+	after  int // seconds; 0: no Retry-After
+	text   string
+	cause  error
+}
+
+func (r *refusal) Error() string { return r.text }
+func (r *refusal) Unwrap() error { return r.cause }
+
+func refuse(status int, reason string, after int, format string, args ...any) *refusal {
+	return &refusal{status: status, reason: reason, after: after, text: fmt.Sprintf(format, args...)}
+}
+
+func (r *refusal) write(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	h.Set(HeaderReason, r.reason)
+	if r.after > 0 {
+		h.Set("Retry-After", strconv.Itoa(r.after))
+	}
+	w.WriteHeader(r.status)
+	fmt.Fprintln(w, r.text)
+}
+
+// Seconds after which it makes sense to ask again: what a move takes, and what is more than a hiccup.
+const (
+	soon  = 1
+	later = 5
+)
+
+// unlocated is the refusal for a locator's error.
+func unlocated(err error) *refusal {
+	r := &refusal{status: http.StatusServiceUnavailable, reason: ReasonNotReady, after: later, text: err.Error(), cause: err}
+	switch {
+	case errors.Is(err, routing.ErrUnknownItem):
+		r.status, r.reason, r.after = http.StatusNotFound, ReasonUnknown, 0
+	case errors.Is(err, routing.ErrNoOwner):
+		r.reason = ReasonNoOwner
+	case errors.Is(err, routing.ErrMoving):
+		r.reason, r.after = ReasonMoving, soon
+	}
+	return r
+}
