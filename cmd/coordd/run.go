@@ -25,8 +25,9 @@ type runFlags struct {
 	leaseMargin, grace            time.Duration
 	leaderSoak, workerSoak, merge time.Duration
 	stopTimeout, brakeHold        time.Duration
-	keepItems                     time.Duration
-	restartWait                   time.Duration
+	routeFlags
+	keepItems   time.Duration
+	restartWait time.Duration
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -37,6 +38,10 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `Runs one member of a service until it is told to stop by SIGINT or SIGTERM. It
 then stops its work, hands everything over, and exits with code 0. A second
 signal ends it at once.
+
+With --route it takes HTTP requests for items and sends each to the member that
+owns the item, at the address that this member was given with --address: any
+member, or all of them, can do so. See README.md for what it answers.
 
 With --exec it runs a shell command for each item that it owns, in a process
 group of its own. The command gets the item's payload on standard input, and
@@ -52,7 +57,8 @@ Without --exec the member owns items and does nothing with them: good for trying
 Consul need not be there at the start: the member waits for it and says so.`,
 		Example: `  coordd run --id m1 --exec './poll-device.sh "$COORDD_ITEM"'
   coordd run --service billing --id m2 --consul 10.0.0.5:8500 --http 127.0.0.1:7070
-  COORDD_ID=m3 COORDD_TTL=20s coordd run`,
+  coordd run --id m3 --address 10.0.0.7:9000 --route :8080
+  COORDD_ID=m4 COORDD_TTL=20s coordd run`,
 		Args: noArguments,
 	}
 	cmd.RunE = a.does(func(ctx context.Context, _ []string) error {
@@ -68,7 +74,7 @@ Consul need not be there at the start: the member waits for it and says so.`,
 	f.StringVar(&o.exec, "exec", "", "The shell `command` to run for each item that this member owns.")
 	f.StringVar(&o.http, "http", "", "The `address` to serve the page and /healthz on, such as 127.0.0.1:7070. Without it there is none.")
 	f.StringVar(&o.history, "history", "", "the `file` to append a history to, for coordd verify (default: none)")
-	f.StringVar(&o.address, "address", "", "The `address` at which others reach this member. It is published and not used. Without it: that of --http, else the host's name.")
+	f.StringVar(&o.address, "address", "", "The `address`, host:port, of the service beside this member. It is published: --route sends requests there. Without it: that of --http, else the host's name.")
 	f.StringVar(&o.zone, "zone", "", "The `zone` that this member is in. It is published.")
 	f.Uint64Var(&o.capacity, "capacity", 0, "The most `weight` that this member may hold. 0 means no limit.")
 	f.DurationVar(&o.ttl, "ttl", 10*time.Second, "The `time` of silence after which this member stops its work: 10s to 24h. Others take over after twice that and the grace.")
@@ -84,6 +90,7 @@ Consul need not be there at the start: the member waits for it and says so.`,
 	f.DurationVar(&o.restartWait, "restart-wait", 500*time.Millisecond, "The `time` for which the items of a coordd that was killed wait for it to be started again on this host, before its guard hands them over. Only with --exec. Above twice the ttl: for ever, and they wait for the session.")
 	f.DurationVar(&o.keepItems, "keep-items", 0, "The `time` for which this member's items wait for it after a clean stop, so that a rollout moves none of them. Without it they are handed over at once.")
 	f.DurationVar(&o.brakeHold, "brake-hold", 0, "The `time` for which the leader holds back when more than half of the members have vanished. Without it: 6 times the ttl.")
+	o.routeFlags.register(f)
 	o.logFlags.register(cmd)
 	return cmd
 }
@@ -129,6 +136,9 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		if err := checkListen("http", o.http); err != nil {
 			return err
 		}
+	}
+	if err := o.routeFlags.check(o.address); err != nil {
+		return err
 	}
 	cfg := actors.Config{
 		Service: o.service, ID: o.id, Client: client, Consul: address, Logger: log,
@@ -186,6 +196,12 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		}
 		children = append(children, web.child(newSite(op, address, []*actors.Coordinator{member})))
 	}
+	route, err := openRoute(o.routeFlags, member.Router(), cfg.Address, log)
+	if err != nil {
+		return err
+	}
+	defer route.close()
+	children = append(children, route.children()...)
 	children = append(children, diary.begin(member)...)
 	children = append(children, member.Child(coordinatorName))
 	root, err := supervisor.New("coordd", supervisor.Tree{Children: children}, supervisor.WithLogger(log))
@@ -196,7 +212,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	s := member.Settings()
 	log.Info("starting", "service", o.service, "member", o.id, "consul", address, "version", version(), "pid", os.Getpid(),
 		"ttl", s.TTL.String(), "renew", s.Renew.String(), "lease_margin", s.LeaseMargin.String(), "grace", s.Grace.String(),
-		"lock_delay", s.LockDelay.String(), "leader_soak", s.LeaderSoak.String(), "stop_timeout", o.stopTimeout.String(), "exec", o.exec, "http", web.address())
+		"lock_delay", s.LockDelay.String(), "leader_soak", s.LeaderSoak.String(), "stop_timeout", o.stopTimeout.String(), "exec", o.exec, "http", web.address(), "route", route.address())
 	bounds := cfg.Bounds()
 	log.Info("worst-cases", "take_over", bounds.TakeOver.String(), "take_over_of_leader", bounds.TakeOverLeader.String(),
 		"take_over_is", "2 x ttl + grace + 4 x merge + worker_soak + 1.5s", "rides_through_silence_of", bounds.RideThrough.String(), "work_stops_after_last_renewal", bounds.StopsWithin.String())

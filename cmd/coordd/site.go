@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -65,6 +66,10 @@ func (s *site) handler() http.Handler {
 		fmt.Fprintln(w, "ok")
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(dispatch.HeaderItem) != "" { // without --address a member publishes this page's
+			http.Error(w, "this is the page of coordd, and no service: start the member with --address host:port of the service beside it", http.StatusBadGateway)
+			return
+		}
 		w.Header().Set("Cache-Control", "no-cache")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Referrer-Policy", "no-referrer")

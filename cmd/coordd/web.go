@@ -78,13 +78,21 @@ func (w *web) run(ctx context.Context) error {
 		}
 	}
 	w.used = true
-	server := &http.Server{Handler: w.site.handler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	return serve(ctx, ln, &http.Server{Handler: w.site.handler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}, 300*time.Millisecond)
+}
+
+// serve serves until ctx ends; requests under way then have last to end.
+func serve(ctx context.Context, ln net.Listener, server *http.Server, last time.Duration) error {
+	requests, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end() // for upgraded connections, which the server has forgotten
+	server.BaseContext = func(net.Listener) context.Context { return requests }
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(closed)
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 300*time.Millisecond)
+		wait, cancel := context.WithTimeout(requests, last)
 		defer cancel()
-		if server.Shutdown(last) != nil {
+		if server.Shutdown(wait) != nil {
+			end()
 			_ = server.Close()
 		}
 	})

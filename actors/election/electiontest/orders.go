@@ -10,10 +10,7 @@ import (
 )
 
 func deleteWhileManyJoin(g *game) {
-	running, joining, connections := 500, 500, 10
-	if g.store.Virtual() {
-		running, joining = 50, 50
-	}
+	const running, joining, connections = 500, 500, 10
 	links := make([]Link, connections)
 	for i := range links {
 		links[i] = g.connect()
