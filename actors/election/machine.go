@@ -224,7 +224,8 @@ func (m *machine) step(now time.Time) effects {
 	if !m.leading && m.begun {
 		m.begun, e.end = false, true
 	}
-	e.cancel = m.busy != opNone && m.busy != opLeave && (m.over || m.resigning || m.ending)
+	// Otherwise it is waited for: what was given up half done may still be done, after Leave.
+	e.cancel = m.over && m.busy != opNone && m.busy != opLeave
 	if !m.over {
 		if e.start = m.next(now); e.start != opNone {
 			m.busy = e.start
@@ -371,7 +372,7 @@ func (m *machine) role(now time.Time) Role {
 		return Draining
 	case m.session == "", !m.holds(now), !m.told && !m.current():
 		return Uncertain
-	case m.busy == opTake && (m.view.Mine || !m.told):
+	case m.busy == opTake && (!m.told || m.view.Mine && m.last.Role == Uncertain):
 		return Uncertain // the answer will tell
 	}
 	return Following

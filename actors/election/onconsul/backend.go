@@ -26,7 +26,10 @@ type backend struct {
 	round   int
 	anchor  uint64 // CreateIndex, when it joined
 	token   uint64 // of its leadership
+	term    uint64 // ModifyIndex of the term that was seen last
 	ops     int    // see election.View
+	maybe   string // the session under which it may have joined
+	unsure  bool   // a request that makes its record may still be under way
 }
 
 func newBackend(c *Conn, name string) *backend {
@@ -41,14 +44,15 @@ type me struct {
 	session        string
 	record, anchor uint64
 	round          int
-	token          uint64
+	token, term    uint64
 	ops            int
+	unsure         bool
 }
 
 func (b *backend) me() me {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return me{b.self, b.session, b.record, b.anchor, b.round, b.token, b.ops}
+	return me{b.self, b.session, b.record, b.anchor, b.round, b.token, b.term, b.ops, b.unsure}
 }
 
 // did notes the outcome of an op and has the watch look at it.
@@ -90,7 +94,7 @@ func (s snapshot) over() error {
 func (b *backend) look(ctx context.Context, id string) (s snapshot, anchor, own store.Entry, err error) {
 	ops := []store.Op{
 		store.GetOrEmpty(b.keys.anchor()), store.GetOrEmpty(b.keys.leader()),
-		store.GetOrEmpty(b.keys.handover()), store.GetOrEmpty(b.keys.ended()),
+		store.GetOrEmpty(b.keys.handover()), store.GetOrEmpty(b.keys.ended()), store.GetOrEmpty(b.keys.term()),
 	}
 	if id != "" {
 		ops = append(ops, store.GetOrEmpty(b.keys.candidate(id)))
@@ -131,13 +135,12 @@ func (b *backend) Join(ctx context.Context, c election.Candidate) (string, error
 	// All candidates join the one election that they saw, or make it.
 	is := store.CheckIndex(b.keys.anchor(), anchor.ModifyIndex)
 	if anchor.CreateIndex == 0 {
-		is = store.Create(b.keys.anchor(), encode(struct {
-			Made time.Time `json:"made"`
-		}{time.Now()}))
+		is = store.Create(b.keys.anchor(), encode(time.Now()))
 	}
 	key := b.keys.candidate(c.ID)
 	r, err := b.conn.store.Txn(ctx, is, store.CheckNotExists(b.keys.ended()), store.Lock(key, encode(record{Candidate: c}), 0, session))
 	if err != nil {
+		b.doubt(c, session, err)
 		return "", b.failed(err)
 	}
 	e, _ := r.Entry(key)
@@ -152,14 +155,25 @@ func (b *backend) joined(c election.Candidate, session string, record, anchor ui
 	b.did(func() { b.self, b.session, b.record, b.anchor = c, session, record, anchor })
 }
 
+// doubt notes that the record of c may yet be made, by a request whose outcome is unknown.
+func (b *backend) doubt(c election.Candidate, session string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.self, b.unsure = c, b.unsure || store.OutcomeUnknown(err)
+	if b.session == "" {
+		b.maybe = session
+	}
+}
+
 func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 	m := b.me()
 	leader := b.keys.leader()
-	take := []store.Op{
-		store.CheckIndex(b.keys.candidate(m.ID), m.record), store.CheckNotExists(b.keys.ended()), store.CheckNotExists(leader),
-		store.Lock(leader, encode(record{Candidate: m.Candidate}), 0, m.session), store.Delete(b.keys.handover()),
-	}
-	r, err := b.conn.store.Txn(ctx, take...)
+	value := encode(record{Candidate: m.Candidate})
+	// Consul looks at the lock-delay before an entry is applied, so that a request that is past it is held up no more: it
+	// could take what a leader of a moment ago has lost with its session. The term lets nobody in who did not know of that leader.
+	r, err := b.conn.store.Txn(ctx, store.CheckIndex(b.keys.candidate(m.ID), m.record), store.CheckNotExists(b.keys.ended()),
+		store.CheckNotExists(leader), store.CAS(b.keys.term(), value, 0, m.term),
+		store.Lock(leader, value, 0, m.session), store.Delete(b.keys.handover()))
 	if err == nil {
 		e, _ := r.Entry(leader)
 		b.took(e.ModifyIndex)
@@ -173,7 +187,7 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 		return 0, min(max(b.conn.cfg.LockDelay/4, 50*time.Millisecond), time.Second), nil
 	}
 	// Why it was refused, and what can be done about it.
-	s, _, own, err := b.look(ctx, m.ID)
+	s, anchor, own, err := b.look(ctx, m.ID)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -184,10 +198,10 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 		b.took(s.leader.CreateIndex)
 		return s.leader.CreateIndex, 0, nil
 	case own.CreateIndex == 0 || own.Session != m.session:
-		return 0, 0, b.repair(ctx, m)
-	case own.ModifyIndex != m.record: // a stranger wrote to it
+		return 0, 0, b.repair(ctx, m, anchor)
+	case own.ModifyIndex != m.record, s.vacant() && s.term != m.term: // a stranger wrote to it; or somebody has led and is gone
 		b.mu.Lock()
-		b.record = own.ModifyIndex
+		b.record, b.term = own.ModifyIndex, s.term
 		b.mu.Unlock()
 		return 0, 50 * time.Millisecond, nil
 	case s.leader.CreateIndex != 0 && s.vacant():
@@ -202,10 +216,12 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 }
 
 // repair makes a candidate's record anew that a stranger deleted.
-func (b *backend) repair(ctx context.Context, m me) error {
+func (b *backend) repair(ctx context.Context, m me, anchor store.Entry) error {
 	key := b.keys.candidate(m.ID)
-	r, err := b.conn.store.Txn(ctx, store.CheckNotExists(b.keys.ended()), store.Lock(key, encode(record{m.Candidate, m.round}), 0, m.session))
+	r, err := b.conn.store.Txn(ctx, store.CheckIndex(b.keys.anchor(), anchor.ModifyIndex), store.CheckNotExists(b.keys.ended()),
+		store.Lock(key, encode(record{m.Candidate, m.round}), 0, m.session))
 	if err != nil {
+		b.doubt(m.Candidate, m.session, err)
 		return b.failed(err)
 	}
 	e, _ := r.Entry(key)
@@ -245,6 +261,9 @@ func (b *backend) Release(ctx context.Context) error {
 
 func (b *backend) Leave(ctx context.Context) error {
 	m := b.me()
+	if m.session == "" {
+		m.session = b.maybe
+	}
 	call, cancel := context.WithTimeout(ctx, b.conn.cfg.TTL/3)
 	defer cancel()
 	err := b.leave(call, m)
@@ -270,11 +289,15 @@ func (b *backend) leave(ctx context.Context, m me) error {
 	if m.session == "" || b.conn.contact.Get().Session != m.session {
 		return nil // it went with the session
 	}
-	s, _, own, err := b.look(ctx, m.ID)
+	s, anchor, own, err := b.look(ctx, m.ID)
 	if err != nil {
 		return err
 	}
 	var ops []store.Op
+	if m.unsure {
+		// With the anchor touched, a Join that is still on its way will be refused: nobody would remove what it makes.
+		ops = append(ops, store.CAS(b.keys.anchor(), encode(time.Now()), 0, anchor.ModifyIndex))
+	}
 	if m.owns(s.leader) {
 		ops = append(ops, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex), store.Delete(b.keys.leader()))
 	}

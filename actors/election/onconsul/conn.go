@@ -17,9 +17,8 @@ import (
 
 // Defaults of Config.
 const (
-	DefaultTTL       = 10 * time.Second
-	DefaultLockDelay = time.Second
-	DefaultPrefix    = "election/"
+	DefaultTTL    = 10 * time.Second
+	DefaultPrefix = "election/"
 )
 
 // Config is what a Conn is made of. Only Client is required.
@@ -31,8 +30,9 @@ type Config struct {
 	TTL time.Duration
 	// Renew is the time between two renewals. Default TTL/3.
 	Renew time.Duration
-	// LockDelay is how long Consul keeps keys from being taken after a session ended without having given them up. Default 1 s, at
-	// most 60 s. Set it to the TTL to be safe from sessions that others end early.
+	// LockDelay is how long Consul keeps the leadership from being taken after a session ended without having given it up. Default: the
+	// TTL, at most 60 s, which is what Consul takes. From the TTL on there are no two leaders even when somebody ends the session of one
+	// who cannot hear of it; a shorter one makes the take-over after a crash that much quicker.
 	LockDelay time.Duration
 	// Prefix of all keys; it ends in a slash. Default "election/".
 	Prefix string
@@ -50,7 +50,7 @@ func (c Config) withDefaults() Config {
 	}
 	or(&c.TTL, DefaultTTL)
 	or(&c.Renew, c.TTL/3)
-	or(&c.LockDelay, DefaultLockDelay)
+	or(&c.LockDelay, min(c.TTL, store.MaxLockDelay))
 	or(&c.HoldBack, 5*time.Second)
 	if c.Prefix == "" {
 		c.Prefix = DefaultPrefix

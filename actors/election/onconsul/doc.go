@@ -6,6 +6,7 @@
 //	candidates/<id>    locked by the candidate's session: its name and priority. Whoever has none cannot lead
 //	state/election     made by the first to join; its CreateIndex tells one election from a later one of the same name
 //	state/leader       locked by the leader's session: a copy of its candidacy. Its CreateIndex is the fencing token
+//	state/term         who led last; written by whoever takes the leadership, at the version that it has seen
 //	state/handover     who is to lead next, for how long the others hold back
 //	state/ended        ended for everyone; or, until nobody leads, being deleted
 //
@@ -15,18 +16,19 @@
 // # What is guaranteed
 //
 //  1. The leader's key is taken only where there is none, in one transaction with a check of the candidate's own record
-//     as it was when it joined: a request that arrives late, after the candidate left or made way, is refused by Consul.
+//     as it was when it joined and of the term that it has seen: a request that arrives late, after the candidate left or made way
+//     or after somebody else led, is refused by Consul.
 //  2. The fencing token rises with each leader, and stays the same while one leads whatever strangers write to the key: it is the key's
 //     CreateIndex, which is the ModifyIndex with which it was taken as well. A transaction with check-index of the leader's
 //     key at the token (see [Conn.LeaderKey]) is refused once another leads.
 //  3. A leadership that is given up is free at once: keys are deleted, never left to a lock-delay. After a crash it takes
-//     Consul two TTLs to end the session, and the lock-delay.
+//     Consul two TTLs to end the session, and the lock-delay: 30 s by default, and the lock-delay alone when somebody ended the session.
 //  4. Only Consul's own word that it does not know a session ends it. A Consul that is slow, silent or
 //     without a leader costs nothing while the lease holds.
 //
 // # What is not
 //
-// A session that an operator ends while its leader cannot hear of it leaves that leader its lease: up to a TTL. The lock-delay covers it only
-// when it is set that long. Candidates that crash stay in the list until their session has expired; when one of
+// A session that an operator ends while its leader cannot hear of it leaves that leader its lease: up to a TTL. A lock-delay
+// shorter than that does not cover it. Candidates that crash stay in the list until their session has expired; when one of
 // them would be next, the one after it leads half a second later. A Consul that lost its data begins its tokens anew.
 package onconsul

@@ -21,6 +21,7 @@ func (k keys) candidate(id string) string { return k.candidates() + id }
 func (k keys) state() string              { return k.root + "state/" }
 func (k keys) anchor() string             { return k.state() + "election" }
 func (k keys) leader() string             { return k.state() + "leader" }
+func (k keys) term() string               { return k.state() + "term" }
 func (k keys) handover() string           { return k.state() + "handover" }
 func (k keys) ended() string              { return k.state() + "ended" }
 
@@ -57,6 +58,7 @@ type snapshot struct {
 	index  uint64
 	anchor uint64      // CreateIndex; 0: there is none
 	leader store.Entry // without a Key: none
+	term   uint64      // ModifyIndex; 0: there is none
 	order  *order
 	ended  *ending
 }
@@ -73,6 +75,8 @@ func (k keys) parse(entries []store.Entry, index uint64) snapshot {
 			s.anchor = e.CreateIndex
 		case k.leader():
 			s.leader = e
+		case k.term():
+			s.term = e.ModifyIndex
 		case k.handover():
 			var o order
 			if json.Unmarshal(e.Value, &o) == nil && o.To != "" {

@@ -47,7 +47,7 @@ func newEmbedded(t *testing.T) *embedded {
 }
 
 func (s *embedded) TTL() time.Duration    { return onconsul.DefaultTTL }
-func (s *embedded) Expiry() time.Duration { return 2*onconsul.DefaultTTL + onconsul.DefaultLockDelay }
+func (s *embedded) Expiry() time.Duration { return 3 * onconsul.DefaultTTL }
 func (s *embedded) Virtual() bool         { return true }
 
 func (s *embedded) Stop() {
@@ -75,10 +75,10 @@ func (s *embedded) Connect() electiontest.Link {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return connect(s.t, client, w, s.log, func(session string) error {
+	return connect(s.t, onconsul.Config{Client: client, Logger: s.log}, w, func(session string) error {
 		_, err := s.consul.Client().Session().Destroy(session, nil)
 		return err
-	}, onconsul.DefaultLockDelay)
+	})
 }
 
 // wire is one connection's way to Consul, and where it is broken.
@@ -138,8 +138,8 @@ type link struct {
 	destroy func(session string) error
 }
 
-func connect(t *testing.T, client *api.Client, w *wire, log *slog.Logger, destroy func(string) error, lockDelay time.Duration) *link {
-	c, err := onconsul.Connect(onconsul.Config{Client: client, Logger: log, LockDelay: lockDelay})
+func connect(t *testing.T, cfg onconsul.Config, w *wire, destroy func(string) error) *link {
+	c, err := onconsul.Connect(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
