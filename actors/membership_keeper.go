@@ -82,8 +82,13 @@ func (a *membershipKeeper) step(ctx context.Context) (again time.Time, err error
 	if m.In(s.ID) {
 		rec := a.record.Get()
 		switch {
-		case !rec.Known || rec.Index < m.Index || rec.View <= a.view:
+		case !rec.Known || rec.View <= a.view:
 			// The watch has not caught up with the registration yet.
+		case rec.Index < m.Index:
+			// Nor has it here, or Consul was restored from before it.
+			if m, err = a.compare(ctx, s, m); err != nil {
+				return time.Time{}, err
+			}
 		case rec.Entry.Session != s.ID:
 			a.log.Warn("member-record-lost", "key", a.keys.Member(a.ID), "held_by", rec.Entry.Session, "then", "registering again")
 			m = a.absent()
@@ -96,6 +101,20 @@ func (a *membershipKeeper) step(ctx context.Context) (again time.Time, err error
 		return a.settle(ctx, s, m)
 	}
 	return a.register(ctx, s)
+}
+
+// compare looks whether the record is still the one of the registration. A Consul that was restored from a
+// snapshot may hold an earlier one of this very session: its index is then what views are measured by, for
+// none that comes will be as new as the one that is forgotten.
+func (a *membershipKeeper) compare(ctx context.Context, s messages.Session, m messages.Membership) (messages.Membership, error) {
+	e, found, _, err := a.store.Get(ctx, a.keys.Member(a.ID), store.Consistent)
+	if err != nil || !found || e.Session != s.ID || e.CreateIndex == m.Index {
+		return m, err
+	}
+	a.log.Warn("member-record-went-back", "key", e.Key, "index", e.CreateIndex, "was", m.Index, "then", "going on with the earlier registration")
+	m.Index, m.Written = e.CreateIndex, e.ModifyIndex
+	a.out.Set(m)
+	return m, nil
 }
 
 func (a *membershipKeeper) absent() messages.Membership {

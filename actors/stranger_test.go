@@ -402,3 +402,25 @@ func TestCapacityIsAHardLimit(t *testing.T) {
 		c.await("all placed", 20*time.Second, func() bool { l := c.loads(); return l["n1"] <= 4 && sum(l) == 10 })
 	})
 }
+
+func TestAMemberGoesOnWithItsEarlierRegistrationAfterARestore(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 30)
+		victim := c.follower()
+		snapshot := c.consul.Snapshot()
+		// It registers again, under the same session: the snapshot's record is older than what it knows.
+		c.delete("members/" + victim)
+		c.await("its items again", 30*time.Second, c.balanced(30))
+		if err := c.consul.Restore(snapshot); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		clear(c.tokens) // a Consul that forgets what it had promised may hand out lower ones
+		c.removeWork(c.items(3)...)
+		c.addWork("new-1", "new-2", "new-3", "new-4", "new-5", "new-6")
+		c.await("all of it runs", 30*time.Second, c.balanced(33))
+		if c.loads()[victim] != 11 {
+			t.Errorf("%s runs %d items", victim, c.loads()[victim])
+		}
+	})
+}

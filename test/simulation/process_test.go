@@ -114,6 +114,7 @@ func (p *process) work(ctx context.Context, item actors.Item) error {
 		p.note(at)
 	}
 	say(history.Start)
+	session := p.member.Session().Get().ID
 	r := rand.New(rand.NewPCG(p.w.plan.seed, hash(p.name()+item.ID)+item.Token))
 	var crash <-chan time.Time
 	if r.IntN(10) == 0 && p.w.plan.profile != "gentle" {
@@ -151,11 +152,33 @@ func (p *process) work(ctx context.Context, item actors.Item) error {
 			say(history.Step)
 		}
 	}
+	if hash(fmt.Sprint(p.w.plan.seed, p.name(), item.ID, item.Token))%16 == 0 {
+		p.ignore(session)
+	}
 	say(history.Stop)
 	if crashed {
 		return errors.New("the work failed")
 	}
 	return ctx.Err()
+}
+
+// ignore is work that was told to stop and goes on, for up to 25 s, or as long as its
+// member's lease allows: what it works on must not be anyone else's meanwhile.
+func (p *process) ignore(session string) {
+	if p.w.plan.profile == "gentle" {
+		return
+	}
+	until := time.Now().Add(25 * time.Second)
+	for time.Now().Before(until) && !p.w.calm.Load() && !p.isLeaving() && !p.frozen() {
+		if s := p.member.Session().Get(); s.ID != session || s.Lease.Left(time.Now()) < 200*time.Millisecond {
+			return
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-p.gone:
+			return
+		}
+	}
 }
 
 // follow writes down when the member leads.
