@@ -40,7 +40,7 @@ func TestFiveMembersOnThreeServersSurviveStormsOfFaults(t *testing.T) {
 		first   []string
 	}{
 		{"plain", realconsul.Options{}, []string{"SIGSTOP of coordd beyond the TTL", "suspend all until taken over", "cut off and session destroyed"}},
-		{"secured", realconsul.Options{ACL: true, TLS: true}, []string{"kill -9 and away until taken over", "tokens revoked"}},
+		{"secured", realconsul.Options{ACL: true, TLS: true}, []string{"kill -9 of the guard alone", "kill -9 of coordd and guard until taken over", "tokens revoked"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

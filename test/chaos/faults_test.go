@@ -34,7 +34,8 @@ type kind struct {
 
 const second = time.Second
 
-// takenOver is when somebody else has a vanished member's items, if nothing else is wrong.
+// takenOver is when somebody else has a vanished member's items, if nothing else is wrong and nobody hands them over: the
+// guard of a killed coordd does, within a second or two.
 const takenOver = 2*ttl + lockDelay + grace + merge + workerSoak + 2*second
 
 // kinds are all that a storm may hold. None of them is known to be harmless.
@@ -42,7 +43,9 @@ var kinds = []kind{
 	{name: "kill -9 and start again", lane: processes, least: second / 4, most: 14 * second, of: members, atMost: 2, do: (*world).kill},
 	{name: "SIGSTOP of coordd beyond the TTL", lane: processes, least: ttl + 2*second, most: ttl + 6*second, of: members, atMost: 1, do: (*world).halt},
 	{name: "suspend coordd, guard and children", lane: processes, least: 4 * second, most: ttl + 6*second, of: members, atMost: 1, do: (*world).sleep},
-	{name: "kill -9 and away until taken over", lane: processes, least: takenOver, most: takenOver + 4*second, of: members, atMost: 1, do: (*world).kill},
+	{name: "kill -9 of the guard alone", lane: processes, least: second, most: 3 * second, of: members, atMost: 2, do: (*world).killGuard},
+	{name: "kill -9 of coordd and guard, and start again", lane: processes, least: second / 4, most: 14 * second, of: members, atMost: 2, do: (*world).killBoth},
+	{name: "kill -9 of coordd and guard until taken over", lane: processes, least: takenOver, most: takenOver + 4*second, of: members, atMost: 1, do: (*world).killBoth},
 	{name: "suspend all until taken over", lane: processes, least: takenOver, most: takenOver + 4*second, of: members, atMost: 1, do: (*world).sleep},
 	{name: "rolling restart of the members", lane: processes, least: 8 * second, most: 8 * second, of: members, atMost: members, do: (*world).restart},
 	{name: "operator destroys sessions", lane: processes, least: second, most: 2 * second, of: members, atMost: members, do: (*world).destroy},
@@ -73,6 +76,48 @@ func (w *world) kill(f fault) {
 	time.Sleep(f.lasts)
 	for _, i := range f.victims {
 		w.start(w.member[i])
+	}
+}
+
+// killBoth leaves nobody who could hand anything over, as a machine does that is lost.
+func (w *world) killBoth(f fault) {
+	var pids []int
+	for _, i := range f.victims {
+		p := w.member[i].now
+		p.wanted.Store(true)
+		pids = append(pids, append(p.guards(), p.pid)...)
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // stopped first, so that none sees another die
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, sig)
+		}
+	}
+	w.kill(f)
+}
+
+// killGuard takes the parent of all work away: its coordd has to see to it that nothing of the work is left, and to start
+// another one.
+func (w *world) killGuard(f fault) {
+	killed := map[int][]int{}
+	for _, i := range f.victims {
+		killed[i] = w.member[i].now.guards()
+		for _, pid := range killed[i] {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	time.Sleep(f.lasts)
+	for i, old := range killed {
+		p := w.member[i].now
+		for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+			now := p.guards()
+			if len(now) == 1 && !slices.Contains(old, now[0]) {
+				break
+			}
+			if time.Since(begin) > patience {
+				w.t.Errorf("%s has the guards %v, %v after %v was killed", p.proc, now, time.Since(begin)+f.lasts, old)
+				break
+			}
+		}
 	}
 }
 

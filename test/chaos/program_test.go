@@ -108,6 +108,18 @@ func (p *program) family() []int {
 	return pids
 }
 
+// guards lists the process's guard; there is none while it is being replaced.
+func (p *program) guards() []int {
+	return slices.DeleteFunc(p.family(), func(pid int) bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return true
+		}
+		after := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		return len(after) < 2 || after[1] != strconv.Itoa(p.pid)
+	})
+}
+
 // exists tells whether a child of the work still runs. A zombie does not.
 func exists(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
