@@ -4,13 +4,15 @@ early; records that a stranger deletes; stale reads.
 Time is abstracted: a valid lease forbids expiry; grace and inherit-wait are "no earlier lease of that id is still valid". That the wait is
 over, or was never needed, is what a member writes into its ack (clear); a successor trusts it if it finds the writer dead, or itself,
 or if the writer says that it has stopped (registrant 9), which it may say only when its work has ended.
+A process that crashes leaves its work to its guard, which ends it, and then says the goodbye for it; a request that is said once holds good
+whenever it arrives, for nothing that it rests on can change back: dead, nothing left, and the record is its own.
 Broken on purpose by a mutation, it prints the shortest story it walked into; unbroken, it has held for a million walks.
 usage: ownership.py [mutation] [seconds] [first walk]       mutations: MUT below
 Not caught by it, since another rule covers them here: no-create-only, no-receiver-check, no-ack-check."""
 import sys
 MUT = ("none", "no-guard", "no-epoch-bump", "no-grace", "no-create-only", "no-inherit-wait", "no-ack-check", "release-before-stop",
        "no-receiver-check", "stale-after-register", "reap-two-steps", "no-not-exists", "token-asg-only", "not-addressed", "release-inherited-early",
-       "clear-not-chained", "no-session-check", "stopped-before-the-work")
+       "clear-not-chained", "no-session-check", "stopped-before-the-work", "goodbye-before-stop", "goodbye-not-clear", "goodbye-unchecked", "goodbye-for-frozen")
 mut = sys.argv[1] if len(sys.argv) > 1 else "none"
 limit = int(sys.argv[2]) if len(sys.argv) > 2 else 60      # seconds
 ID = (0, 0, 1, 0)                       # process -> id index
@@ -62,12 +64,19 @@ def steps(s):
             return sub(pr, p, (d["alive"], d["sess"], d["lease"], d["inc"], d["reg"], d["seen"], d["work"], d["rt"]))
         mine = rec[me] is not None and rec[me][0] == p and rec[me][1] == inc
         if alive and sess == 0 and inc < 2: yield f"open{p}", (idx, ld, rec, asg, ack, old, P(sess=1, lease=True, inc=inc+1, reg=0, seen=None), le, pend, mx)
+        # the guard: it outlives the crash of its owner, ends the work, and takes the record back; the keys too if no earlier lease can be valid
+        if not alive and work: yield f"guard-ends-work{p}", (idx, ld, rec, asg, ack, old, P(work=0), le, pend, mx)
+        gone = not alive and (not work or mut == "goodbye-before-stop") or mut == "goodbye-for-frozen" and alive and not lease and not work
+        if gone and sess == 1 and inc and (mine or mut == "goodbye-unchecked"):
+            n = idx + 1; keys = ack[me][2] or mut == "goodbye-not-clear"
+            yield f"guard-goodbye{p}", (n, ld, sub(rec, me, None), sub(asg, me, None) if keys else asg, sub(ack, me, (n, None, True)) if keys else ack,
+                                        sub(old, me, asg[me]) if keys and asg[me] else old, P(sess=2) if not alive else pr, le, pend, mx)
         others = any(pr[q][2] for q in range(4) if q != p and ID[q] == me)
-        if not alive and inc == 0 and (p == 1 or (p == 3 and pr[1][3] == 2 and not pr[1][0])): yield f"start-successor{p}", (idx, ld, rec, asg, ack, old, P(alive=True), le, pend, mx)
+        if not alive and inc == 0 and not work and (p == 1 or (p == 3 and pr[1][3] and not pr[1][0])): yield f"start-successor{p}", (idx, ld, rec, asg, ack, old, P(alive=True), le, pend, mx)
         in_the_way = any(q[1] == 1 and ack[me][1] == i for i, q in enumerate(pr) if i != p) and mut != "no-session-check"
         if alive and sess == 1 and lease and reg == 0 and rec[me] is None and not in_the_way:
             by, clear = ack[me][1:]
-            known = by in (None, p, 9) or not pr[by][0]              # the last registrant is nobody, this process, has stopped, or is found dead
+            known = by in (None, p, 9) or not (pr[by][0] or pr[by][6])   # the last registrant is nobody, this process, has stopped, or is found dead with all its work
             n = idx + 1; yield f"register{p}", (n, ld, sub(rec, me, (p, inc, n)), asg, sub(ack, me, (n, p, known and (clear or mut == "clear-not-chained"))), old, P(reg=n), le, pend, mx)
         if alive and reg and mine and not ack[me][2] and not others:
             n = idx + 1; yield f"settle{p}", (n, ld, rec, asg, sub(ack, me, (n, p, True)), old, pr, le, pend, mx)
@@ -92,7 +101,7 @@ def steps(s):
         if sess == 1 and (not lease): yield f"expire{p}", (idx, ld, sub(rec, me, None) if mine else rec, asg, ack, old, P(sess=2), le, pend, mx)
         if sess == 1 and lease: yield f"killed-early{p}", (idx, ld, sub(rec, me, None) if mine else rec, asg, ack, old, P(sess=2), le, pend, mx)
         if alive and sess == 2: yield f"notice{p}", (idx, ld, rec, asg, ack, old, P(sess=0, lease=False, work=0, reg=0, seen=None), le, pend, mx)
-        if alive: yield f"crash{p}", (idx, ld, rec, asg, ack, old, P(alive=False, lease=False, work=0, reg=0, seen=None, inc=2), le, pend, mx)
+        if alive: yield f"crash{p}", (idx, ld, rec, asg, ack, old, P(alive=False, reg=0, seen=None), le, pend, mx)
     if ld[0] is not None: yield "leader-lost", (idx, (None, ld[1]), rec, asg, ack, old, pr, le, pend, mx)
     for l in range(2):
         bel, ep, vrec, vasg, ga = le[l]
@@ -140,7 +149,7 @@ def walk(seed, depth=70):
     for _ in range(depth):
         ev = list(steps(s))
         # faults are drawn less often than progress, so that walks get somewhere
-        w = [0.12 if n.startswith(("crash", "stops-for", "killed", "leader-lost", "lease-end", "lost", "bump", "deposed", "stranger", "sees")) else 3.0 if n.startswith(("work", "arrive", "register", "grant", "reap", "release", "stale")) else 1.0 for n, _ in ev]
+        w = [0.12 if n.startswith(("crash", "stops-for", "killed", "leader-lost", "lease-end", "lost", "bump", "deposed", "stranger", "sees")) else 3.0 if n.startswith(("work", "arrive", "register", "grant", "reap", "release", "stale", "guard-goodbye")) else 1.0 for n, _ in ev]
         name, s = r.choices(ev, w)[0]; path.append(name)
         b = bad(s)
         if b: return b, path
