@@ -6,8 +6,9 @@ import "time"
 // answers within a second and keeps its own leader meanwhile: an election of
 // Consul's starts every session's time anew, which adds 2 x TTL to the first two.
 type Bounds struct {
-	// TakeOver is the time from a member's death (kill -9, a lost machine) to the
-	// start of its items elsewhere: its session 2 x TTL, which is Consul's rule; the
+	// TakeOver is the time from a member's death to the start of its items
+	// elsewhere when nobody hands them over (a lost machine; coordd's guard does for
+	// a coordd that was killed): its session 2 x TTL, which is Consul's rule; the
 	// grace; planning 4 x merge; the worker soak; a poll of half a second and a second for calls.
 	TakeOver time.Duration
 	// TakeOverLeader is the same for the leader's death: the lock-delay and a poll of the lock come before.

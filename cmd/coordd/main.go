@@ -8,7 +8,7 @@
 //  2. SIGINT or SIGTERM stops cleanly; a second one at once.
 //  3. Every flag can be given as an environment variable; the flag wins.
 //  4. No command started by `run --exec` outlives its coordd or its lease, as far as
-//     package guard can hold that.
+//     package guard can hold that; the items of a coordd that was killed are handed over.
 //  5. The HTTP side never writes, and reads Consul at most once a second, only
 //     when someone looks.
 //

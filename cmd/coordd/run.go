@@ -50,7 +50,8 @@ The token rises each time an item changes hands: pass it on to whatever the
 command writes to, so that a late write of a former owner can be refused. When the
 item is to be given up, the command gets SIGTERM, and SIGKILL after the stop
 timeout. A command that ends while the item is still owned is started again, after a
-pause that grows. No command outlives its coordd.
+pause that grows. No command outlives its coordd, and when coordd was killed, what
+is left of it hands the items over, unless it is started again within --restart-wait.
 
 Without --exec the member owns items and does nothing with them: good for trying out.
 
@@ -212,10 +213,10 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	s := member.Settings()
 	log.Info("starting", "service", o.service, "member", o.id, "consul", address, "version", version(), "pid", os.Getpid(),
 		"ttl", s.TTL.String(), "renew", s.Renew.String(), "lease_margin", s.LeaseMargin.String(), "grace", s.Grace.String(),
-		"lock_delay", s.LockDelay.String(), "leader_soak", s.LeaderSoak.String(), "stop_timeout", o.stopTimeout.String(), "exec", o.exec, "http", web.address(), "route", route.address())
+		"lock_delay", s.LockDelay.String(), "leader_soak", s.LeaderSoak.String(), "stop_timeout", o.stopTimeout.String(), "restart_wait", o.restartWait.String(), "exec", o.exec, "http", web.address(), "route", route.address())
 	bounds := cfg.Bounds()
 	log.Info("worst-cases", "take_over", bounds.TakeOver.String(), "take_over_of_leader", bounds.TakeOverLeader.String(),
-		"take_over_is", "2 x ttl + grace + 4 x merge + worker_soak + 1.5s", "rides_through_silence_of", bounds.RideThrough.String(), "work_stops_after_last_renewal", bounds.StopsWithin.String())
+		"take_over_is", "2 x ttl + grace + 4 x merge + worker_soak + 1.5s", "take_over_after_kill", o.handOver(s), "rides_through_silence_of", bounds.RideThrough.String(), "work_stops_after_last_renewal", bounds.StopsWithin.String())
 	err = root.Run(ctx)
 	if bad := diary.end(); bad != nil {
 		log.Error("history-incomplete", "err", bad)
@@ -225,6 +226,14 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	}
 	log.Info("stopped", "service", o.service, "member", o.id)
 	return nil
+}
+
+// handOver says what a guard makes of the time until the items of a killed coordd run elsewhere, for the log.
+func (o *runFlags) handOver(s actors.Config) string {
+	if o.exec == "" || o.restartWait > 2*s.TTL {
+		return "the same"
+	}
+	return (o.restartWait + 4*s.Merge + s.WorkerSoak + 1500*time.Millisecond).String() + ", or more by what its commands take to stop beyond restart_wait"
 }
 
 // leaseMargin is the margin that the member will use.

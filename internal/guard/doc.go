@@ -29,6 +29,8 @@
 //     LockFile had started, however that one and its owner ended. The guard process holds the lock, and not its
 //     owner: a killed owner's commands keep it from the next one until they are gone. When the lock is free
 //     at the start, Locked is true before Up is called.
+//  11. When the owner died, nothing of its commands is left and no successor attends the LockFile, the guard process says
+//     the owner's Farewell: once, as long as its Limit allows, and never for an owner that lives, frozen or not, or that ended by itself.
 //
 // What does not hold:
 //
@@ -51,6 +53,8 @@
 //     comes from it, not with a /tmp of one's own as containers and systemd's PrivateTmp give. It is touched
 //     every hour; whoever removes it all the same lets the next guard process lock another one. What 1 cannot trace, 10
 //     does not wait for.
+//   - 11 sees successors that see the same file, as 10 does, and that came before it has begun to speak: what a farewell does must bear one that
+//     comes after. A killed guard process says nothing, and neither does one that never got the lock.
 //   - Without the lock commands run all the same, if the lease allows it: what that lock means is up to the owner.
 //   - Other systems than Linux know no death signal and no adoption of orphans: there, all of this
 //     is about process groups only, 5 depends on the owner alone, 8 is not there, and both clocks are the
