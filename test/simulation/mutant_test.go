@@ -78,6 +78,12 @@ var wireMutants = []mutant{
 			without(op)
 		}
 	}},
+	{name: "goodbye-unchecked", change: func(w *world, s *sender, op *txnOp) {
+		if s.epoch == 0 && len(s.ops) > 2 && s.ops[1].KV.Verb == "delete-tree" && op.KV.Verb == "check-session" {
+			without(op)
+		}
+	}},
+	{name: "goodbye-not-clear"}, // the guard's, see mourn
 	{name: "revoke-without-index", change: func(w *world, s *sender, op *txnOp) {
 		if s.epoch != 0 && op.KV.Verb == "cas" && op.KV.Index != 0 {
 			op.KV.Verb = "set"

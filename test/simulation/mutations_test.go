@@ -33,6 +33,8 @@ var mutations = []mutation{
 	{name: "reap-in-two-steps"},
 	{name: "reap-without-either-check", profile: "unseen"},
 	{name: "no-receiver-check", profile: "changed"},
+	{name: "goodbye-unchecked", profile: "mourned"},
+	{name: "goodbye-not-clear", profile: "usurped"},
 	{name: "partial-read"},
 	{name: "stale-view"},
 

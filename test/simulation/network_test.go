@@ -34,6 +34,8 @@ type link struct {
 	cut []string
 	// stray: what this member writes as the leader arrives late.
 	stray bool
+	// strayGoodbye: a guard's goodbye arrives late.
+	strayGoodbye bool
 	// strayRelease: the next release arrives then; zero: as it should.
 	strayRelease time.Time
 	// lateLease counts down to a renewal that is done at once and answered late; then the session is ended
@@ -285,7 +287,7 @@ func (l *link) broken(r *request) string {
 	return ""
 }
 
-// strays tells how much later r arrives, being a leader's write or a release that goes astray; 0: it does not.
+// strays tells how much later r arrives, being a leader's write, a release or a guard's goodbye that goes astray; 0: it does not.
 func (l *link) strays(r *request) time.Duration {
 	if r.URL.Path != "/v1/txn" {
 		return 0
@@ -299,7 +301,8 @@ func (l *link) strays(r *request) time.Duration {
 		d := time.Until(l.strayRelease)
 		l.strayRelease = time.Time{}
 		return d
-	case l.stray && guarded && has(`"Verb":"cas"`):
+	case l.strayGoodbye && has(`"check-session","Key":"`+l.w.root+`members/`),
+		l.stray && guarded && has(`"Verb":"cas"`):
 		return time.Duration(1000+(r.number*7919+l.w.plan.seed*104729)%30000) * time.Millisecond
 	}
 	return 0

@@ -28,6 +28,7 @@ type settings struct {
 	lag                                  time.Duration // how long work takes to stop, at the most
 	knows                                bool          // members know whether a predecessor's process lives
 	keep                                 time.Duration // how long items wait for a member that stopped cleanly
+	guarded                              bool          // each has a guard, which says goodbye for it when it was killed
 }
 
 // weather is what may become of a request, beside of being answered.
@@ -137,6 +138,7 @@ var profiles = map[string]map[string]int{
 	"changed":   {"changeling": 1},
 	"returning": {"boomerang": 3, "unseen": 1},
 	"stray":     {"stray": 3, "kill": 1, "work": 1},
+	"mourned":   {"kill": 4, "usurper": 3, "unseen": 1, "storm": 2, "takeover": 1},
 	// gentle ends no session, and so may cost nobody anything (I5).
 	"gentle": {"blip": 4, "drizzle": 4, "election": 2, "restart": 1},
 	// forgetful is a Consul that loses writes as well.
@@ -168,6 +170,8 @@ func drawFor(profile string, seed uint64, size int) plan {
 	if seed%3 == 0 {
 		p.settings.keep = time.Duration(2+seed/3%40) * time.Second
 	}
+	// By dice of its own: the others fall as they did before there were guards.
+	p.settings.guarded = profile == "mourned" || rand.New(rand.NewPCG(seed, 2)).IntN(2) == 0
 	pick := func() []string {
 		kinds := slices.Clone(allFates)
 		r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })

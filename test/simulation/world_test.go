@@ -276,6 +276,7 @@ func (w *world) kill(p *process) {
 		delete(w.procs, p.id)
 	}
 	w.mu.Unlock()
+	w.mourn(p, p.member.Membership().Get())
 	p.cancel()
 }
 
