@@ -304,7 +304,7 @@ func (s *shell) tell(m Status) {
 		s.log.Warn("election-failed", append(args, "err", m.Err, "led", was.Role == Leading || was.Role == Draining)...)
 	case m.Role == Out:
 		s.log.Info("election-over", append(args, "resigned", m.Resigned, "ended", m.Ended, "deleted", m.Deleted)...)
-	case was.Role == Leading || was.Role == Draining && m.Role == Uncertain:
+	case was.Role == Leading && m.Role != Leading && m.Role != Draining, was.Role == Draining && m.Role == Uncertain:
 		s.log.Warn("lost-leadership", args...)
 	case m.Role != was.Role || m.What == Waiting:
 		s.log.Info("role-changed", append(args, "role", m.Role.String())...)

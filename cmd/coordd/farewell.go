@@ -21,6 +21,8 @@ type farewell struct {
 	Service, Consul     string
 	LogFormat, LogLevel string
 	Leaving             store.Leaving
+	// Candidacy is that of coordd elect, which has no member; nil for a member.
+	Candidacy *candidacy `json:",omitempty"`
 }
 
 // words are nil while there is nothing to take back.
@@ -46,6 +48,10 @@ func sayFarewell(ctx context.Context, words []byte) {
 	}
 	log, err := (&logFlags{format: f.LogFormat, level: f.LogLevel}).logger(late)
 	if err != nil {
+		return
+	}
+	if f.Candidacy != nil {
+		f.Candidacy.resign(ctx, f.Consul, log)
 		return
 	}
 	log = log.With("service", f.Service, "member", f.Leaving.Member, "session", f.Leaving.Session)

@@ -41,6 +41,9 @@ func run(ctx context.Context, s surroundings) int {
 	if err == nil {
 		return 0
 	}
+	if ended, ok := errors.AsType[commandExit](err); ok {
+		return int(ended) // of coordd elect; the command has said what there is to say
+	}
 	code := exitFailed
 	// What fails before a command has begun is cobra's: a flag or a command that does not exist.
 	if !a.begun || errors.Is(err, errUsage) || errors.Is(err, actors.ErrConfig) || errors.Is(err, actors.ErrInvalid) {
@@ -109,7 +112,7 @@ Exit codes: 0 after a clean stop, 1 after a failure, 2 for a wrong command line.
 			root.AddCommand(c)
 		}
 	}
-	add("members", a.runCommand(), a.devCommand())
+	add("members", a.runCommand(), a.electCommand(), a.devCommand())
 	add("operators", a.statusCommand(), a.locateCommand(), a.workCommand(), a.controlCommand(), a.verifyCommand())
 	add("other", a.devconsulCommand(), a.versionCommand())
 	return root

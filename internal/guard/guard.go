@@ -55,6 +55,9 @@ type Spec struct {
 	Command string   // run by /bin/sh -c
 	Env     []string // NAME=value, over the environment of this process
 	Stdin   []byte   // the whole of standard input; none reads as empty
+	// Signals are passed on to the command's first process, the shell unless it was told to exec another, while it runs and is
+	// not being stopped: not to its group, for few of its children expect them. May be nil.
+	Signals <-chan os.Signal
 }
 
 // Guard runs commands through a guard process. Its methods may be called from any goroutine.
@@ -140,13 +143,20 @@ func (g *Guard) Exec(ctx context.Context, s Spec) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case <-j.done:
-	case <-ctx.Done():
-		j.link.stop(j)
-		<-j.done
+	for {
+		select {
+		case <-j.done:
+			return j.result(s.Name)
+		case sig := <-s.Signals:
+			if number, ok := sig.(syscall.Signal); ok {
+				j.link.signal(j, number)
+			}
+		case <-ctx.Done():
+			j.link.stop(j)
+			<-j.done
+			return j.result(s.Name)
+		}
 	}
-	return j.result(s.Name)
 }
 
 // submit hands the command to the guard process that is up, now or later.

@@ -45,6 +45,26 @@ func TestExecTellsHowTheCommandEnded(t *testing.T) {
 	}
 }
 
+func TestSignalsArePassedOnToTheFirstProcessAlone(t *testing.T) {
+	f := start(t, guard.Config{})
+	log, signals := f.path("log"), make(chan os.Signal, 1)
+	done := make(chan error, 1)
+	go func() {
+		done <- f.g.Exec(t.Context(), guard.Spec{Name: "w", Signals: signals, Command: `
+			(trap 'echo child >>` + log + `' USR2; trap 'exit' TERM; echo ready >>` + log + `; while :; do sleep 0.01; done) &
+			trap 'echo first >>` + log + `; kill $!; wait $!; exit 4' USR2; echo ready >>` + log + `; wait`})
+	}()
+	text := func() string { b, _ := os.ReadFile(log); return string(b) }
+	eventually(t, "two that wait", func() bool { return strings.Count(text(), "ready") == 2 })
+	signals <- syscall.SIGUSR2
+	if e := exitError(t, <-done); e.Code != 4 || e.Reason != guard.Ended {
+		t.Errorf("it ended with %v", e)
+	}
+	if s := text(); strings.Contains(s, "child") || strings.Count(s, "first") != 1 {
+		t.Errorf("the log says %q; want one signal, of the first process", s)
+	}
+}
+
 func TestPayloadIsTheWholeOfStandardInput(t *testing.T) {
 	f := start(t, guard.Config{})
 	big := bytes.Repeat([]byte("0123456789abcde\n"), 1<<16) // 1 MB

@@ -98,6 +98,10 @@ func (k *keeper) do(c command) {
 		if r := k.runs[c.ID]; r != nil {
 			k.stop(r, Stopped)
 		}
+	case cmdSignal:
+		if r := k.runs[c.ID]; r != nil && r.reason == "" && !r.leaderGone {
+			_ = k.send(r.pgid, syscall.Signal(c.Signal))
+		}
 	case cmdLease:
 		if c.Lease.Gone {
 			k.lease.Gone = true // its end still binds what is being stopped

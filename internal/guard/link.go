@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"syscall"
 )
 
 // link is the owner's end of one guard process. It ends with that process and is never used again.
@@ -55,6 +56,12 @@ func (l *link) stop(j *job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.push(command{Kind: cmdStop, ID: j.id})
+}
+
+func (l *link) signal(j *job, sig syscall.Signal) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.push(command{Kind: cmdSignal, ID: j.id, Signal: int(sig)})
 }
 
 func (l *link) ping() {

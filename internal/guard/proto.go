@@ -9,13 +9,14 @@ import "time"
 
 // protocol is raised with every change of the messages below; the two sides compare it, because
 // Config.Argv may name another build.
-const protocol = 3
+const protocol = 4
 
 type commandKind uint8
 
 const (
 	cmdStart commandKind = iota + 1
 	cmdStop
+	cmdSignal
 	cmdLease
 	cmdPing
 	cmdFarewell
@@ -30,6 +31,7 @@ type command struct {
 	Env         []string
 	Stdin       []byte
 	StopTimeout time.Duration
+	Signal      int
 	Lease       lease
 	Farewell    Farewell
 	Owner       int // process id of who sends the farewell

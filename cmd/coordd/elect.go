@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/onconsul"
+	"github.com/hashicorp/consul/api"
+	"github.com/spf13/cobra"
+)
+
+// electFlags are the settings of one candidate, and the orders that need none.
+type electFlags struct {
+	logFlags
+	consul, prefix                   string
+	id, address, handOver            string
+	priority                         int
+	preempt, once                    bool
+	follow, end, remove, status      bool
+	asJSON                           bool
+	ttl, lockDelay, margin, holdBack time.Duration
+	stopTimeout                      time.Duration
+}
+
+// commandExit is the exit code of the command that coordd elect ran.
+type commandExit int
+
+func (c commandExit) Error() string { return "exit code " + strconv.Itoa(int(c)) }
+
+func (a *app) electCommand() *cobra.Command {
+	var o electFlags
+	cmd := &cobra.Command{
+		Use:   "elect NAME [--] COMMAND [ARG...]",
+		Short: "Run a command on one machine at a time, wherever the leader of NAME is",
+		Long: `Takes part in the election NAME and runs a command while it leads: on one machine at a
+time, whatever becomes of the machines. NAME is any name of letters, digits and
+._-~:@+; nothing has to be set up for it.
+
+The command gets COORDD_ELECTION, COORDD_MEMBER (its --id) and COORDD_TOKEN, the fencing
+token: it rises from one leader to the next. Pass it on to whatever the command writes to, so
+that a late write of a former leader can be refused. One argument alone is a shell command,
+several are a program and its arguments. It has no standard input.
+
+When the command ends by itself, the leadership is given up and coordd elect ends with the
+command's exit code (128 and the signal's number if a signal ended it). When the leadership is
+lost or handed over, the command gets SIGTERM, and SIGKILL after the stop timeout or at the end of the
+lease, whichever is first; then this candidate waits for its next turn, or ends with exit code 1 if
+--once is given. The leadership is given up only when the command has really ended.
+
+SIGINT and SIGTERM stop the command, give the leadership up and end with exit code 0.
+SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the command: of a shell command, to the shell, unless
+it says exec. No command outlives its coordd.
+
+A Consul that does not answer costs nothing while the lease lasts. A leader that resigns is
+succeeded at once, one that is killed (kill -9) within about a second of its command's end; one whose
+machine is lost after 2 x ttl + lock-delay.
+
+Without a command it follows, asks or gives orders: --status, --follow, --hand-over, --end, --delete.`,
+		Example: `  coordd elect nightly-report -- ./report.sh --all
+  coordd elect db-writer --id $(hostname) --priority 10 'exec ./writer.sh "$COORDD_TOKEN"'
+  coordd elect db-writer --status
+  coordd elect db-writer --hand-over n2`,
+		Args: func(_ *cobra.Command, args []string) error { return o.check(args) },
+		RunE: a.does(func(ctx context.Context, args []string) error {
+			if err := o.ranges(); err != nil {
+				return err
+			}
+			switch {
+			case o.status:
+				return a.electStatus(ctx, o, args[0])
+			case o.follow:
+				return a.electFollow(ctx, o, args[0])
+			case o.order() != "":
+				return a.electOrder(ctx, o, args[0])
+			}
+			return a.elect(ctx, o, args[0], shellCommand(args[1:]))
+		}),
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.id, "id", "", "The `name` of this candidate, for people and for --hand-over. Without it: the host's name and the process id.")
+	f.IntVar(&o.priority, "priority", 0, "Among those who wait, the highest `number` leads next; among equals, who came first.")
+	f.BoolVar(&o.preempt, "preempt", false, "Ask a leader of lower priority to make way.")
+	f.BoolVar(&o.once, "once", false, "End, with exit code 1, when the leadership is lost or handed over.")
+	f.DurationVar(&o.ttl, "ttl", onconsul.DefaultTTL, "The `time` of silence after which a leader stops its command: 10s to 24h.")
+	f.DurationVar(&o.lockDelay, "lock-delay", 0, "The `time` for which Consul keeps the leadership of a lost machine. Without it: the ttl, 60s at most. Shorter, down to 1s, is quicker, and unsafe only if others end sessions.")
+	f.DurationVar(&o.margin, "lease-margin", 0, "The `time` before the end of the lease at which the command is told to stop. Without it: a tenth of the ttl.")
+	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second, "The `time` from SIGTERM to SIGKILL when the command is stopped.")
+	f.StringVar(&o.address, "address", "", "An `address` of this candidate. It is published and not used.")
+	f.BoolVar(&o.status, "status", false, "Show who leads and who waits.")
+	f.BoolVar(&o.follow, "follow", false, "Tell who leads, until interrupted, without being a candidate.")
+	f.StringVar(&o.handOver, "hand-over", "", "Ask the leader to make way for this `candidate`, by its id.")
+	f.DurationVar(&o.holdBack, "hold-back", 5*time.Second, "The `time` for which the others wait for that candidate once the leadership is free.")
+	f.BoolVar(&o.end, "end", false, "End the election for everyone, now and later, until it is deleted.")
+	f.BoolVar(&o.remove, "delete", false, "End it, wait until nobody leads, and remove all that there is of it.")
+	f.BoolVar(&o.asJSON, "json", false, "With --status or --follow: print JSON.")
+	f.StringVar(&o.consul, "consul", "", "Consul's `address`: host:port or a URL. Without it: CONSUL_HTTP_ADDR, else 127.0.0.1:8500.")
+	f.StringVar(&o.prefix, "prefix", onconsul.DefaultPrefix, "The `prefix` of the keys in Consul.")
+	o.logFlags.register(cmd)
+	return cmd
+}
+
+// order is the one order that is given; empty: none.
+func (o *electFlags) order() string {
+	switch {
+	case o.handOver != "":
+		return "--hand-over"
+	case o.end:
+		return "--end"
+	case o.remove:
+		return "--delete"
+	}
+	return ""
+}
+
+// check looks at the arguments together.
+func (o *electFlags) check(args []string) error {
+	if len(args) == 0 {
+		return usage("give the name of the election")
+	}
+	if err := election.CheckName("the election", args[0]); err != nil {
+		return usage("%v", err)
+	}
+	var asked []string
+	for _, x := range []struct {
+		yes  bool
+		flag string
+	}{{o.status, "--status"}, {o.follow, "--follow"}, {o.handOver != "", "--hand-over"}, {o.end, "--end"}, {o.remove, "--delete"}} {
+		if x.yes {
+			asked = append(asked, x.flag)
+		}
+	}
+	switch {
+	case len(asked) > 1:
+		return usage("give one of %s", strings.Join(asked, ", "))
+	case len(asked) == 1 && len(args) > 1:
+		return usage("%s runs no command, and was given %q", asked[0], args[1:])
+	case len(asked) == 0 && len(args) == 1:
+		return usage("give a command to run while %s leads, or one of --status, --follow, --hand-over, --end, --delete", "this candidate")
+	case len(asked) == 0 && strings.TrimSpace(strings.Join(args[1:], "")) == "":
+		return usage("the command is empty")
+	case o.asJSON && !o.status && !o.follow:
+		return usage("--json goes with --status or --follow")
+	}
+	return nil
+}
+
+// ranges refuses times that are no times.
+func (o *electFlags) ranges() error {
+	for _, x := range []struct {
+		flag string
+		d    time.Duration
+		zero bool
+	}{{"ttl", o.ttl, false}, {"lock-delay", o.lockDelay, true}, {"lease-margin", o.margin, true}, {"stop-timeout", o.stopTimeout, false}, {"hold-back", o.holdBack, false}} {
+		if x.d < 0 || x.d == 0 && !x.zero {
+			return usage("--%s %v: give a time above 0s", x.flag, x.d)
+		}
+	}
+	if o.margin >= o.ttl/2 {
+		return usage("--lease-margin %v: give less than half of the ttl of %v", o.margin, o.ttl)
+	}
+	return nil
+}
+
+// shellCommand is what the guard process runs. One argument alone is a shell command.
+func shellCommand(args []string) string {
+	if len(args) == 1 {
+		return args[0]
+	}
+	quoted := make([]string, len(args))
+	for i, arg := range args {
+		quoted[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+	}
+	return "exec " + strings.Join(quoted, " ")
+}
+
+// connect opens the way to Consul.
+func (o *electFlags) connect(a *app) (*onconsul.Conn, *api.Client, string, error) {
+	log, err := o.logger(a.err)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	client, address, err := (&serviceFlags{consul: o.consul}).client()
+	if err != nil {
+		return nil, nil, "", err
+	}
+	conn, err := onconsul.Connect(onconsul.Config{
+		Client: client, Name: "coordd elect " + o.id, TTL: o.ttl, LockDelay: o.lockDelay, Prefix: o.prefix, HoldBack: o.holdBack, Logger: log,
+	})
+	if err != nil {
+		return nil, nil, "", usage("%v", err)
+	}
+	return conn, client, address, nil
+}
+
+// elect is one candidate, until its command has ended, it is told to stop, or the election is over.
+func (a *app) elect(ctx context.Context, o electFlags, name, command string) error {
+	if o.id == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "host"
+		}
+		o.id = host + "-" + strconv.Itoa(os.Getpid())
+	}
+	log, err := o.logger(a.err)
+	if err != nil {
+		return err
+	}
+	cfg := election.Config{Election: name, Name: o.id, Priority: o.priority, Preempt: o.preempt, Address: o.address, Margin: o.margin, Logger: log}
+	if err := cfg.Validate(); err != nil {
+		return usage("%v", err)
+	}
+	conn, _, address, err := o.connect(a)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	work, err := newCandidate(o, conn, name, command, log)
+	if err != nil {
+		return err
+	}
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	work.keep(background, &group)
+	cfg.Lead = work.lead
+	log.Info("starting", "election", name, "candidate", o.id, "consul", address, "version", version(), "pid", os.Getpid(), "ttl", o.ttl.String())
+	for {
+		e, err := election.New(conn, cfg)
+		if err != nil {
+			return usage("%v", err)
+		}
+		statuses, err := e.Nominate(ctx)
+		if err != nil {
+			return err
+		}
+		led := false
+		for s := range statuses {
+			if led && o.once && s.Role == election.Following {
+				e.Resign()
+			}
+			led = led || s.Role == election.Leading
+		}
+		s, code, ended := e.Status(), 0, false
+		if code, ended = work.exited(); ended {
+			log.Info("command-ended", "election", name, "code", code)
+			if code == 0 {
+				return nil
+			}
+			return commandExit(code)
+		}
+		switch {
+		case ctx.Err() != nil:
+			log.Info("stopped", "election", name)
+			return nil
+		case s.Ended:
+			return fmt.Errorf("the election %s was ended for everyone; delete it with --delete to begin anew", name)
+		case s.Deleted:
+			return fmt.Errorf("the election %s was deleted", name)
+		case led && o.once:
+			return fmt.Errorf("the leadership of %s was lost", name)
+		case errors.Is(s.Err, election.ErrSessionLost), errors.Is(s.Err, errCommandCut):
+			// A new session, and its next turn.
+		case s.Err != nil:
+			return s.Err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond): // so that nothing can make this a hot loop
+		}
+	}
+}
+
+// errCommandCut says that the command was stopped, or not started, by no wish of the election's.
+var errCommandCut = errors.New("the command was cut short")

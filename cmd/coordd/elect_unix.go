@@ -1,0 +1,165 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/onconsul"
+	"github.com/coordd/coordd/internal/guard"
+)
+
+// candidate runs the command of one candidate through a guard process of its own.
+type candidate struct {
+	name, id, command string
+	o                 electFlags
+	conn              *onconsul.Conn
+	log               *slog.Logger
+	guard             *guard.Guard
+	signals           chan os.Signal
+
+	mu   sync.Mutex // held while a lease is passed on, so that an older one never follows a newer one
+	done bool
+	code int
+}
+
+func newCandidate(o electFlags, conn *onconsul.Conn, name, command string, log *slog.Logger) (*candidate, error) {
+	// Nobody else may use it: it is there because a farewell needs one.
+	lock := filepath.Join(os.TempDir(), fmt.Sprintf("coordd-elect-%d-%d-%d.lock", os.Geteuid(), os.Getpid(), time.Now().UnixNano()))
+	if err := guard.CheckLockFile(lock); err != nil {
+		return nil, fmt.Errorf("%w; the variable TMPDIR names the directory", err)
+	}
+	return &candidate{
+		name: name, id: o.id, command: command, o: o, conn: conn, log: log, signals: make(chan os.Signal, 16),
+		guard: guard.New(guard.Config{Logger: log, StopTimeout: o.stopTimeout, LockFile: lock}),
+	}, nil
+}
+
+// keep keeps the guard process up and told, until ctx ends.
+func (c *candidate) keep(ctx context.Context, group *sync.WaitGroup) {
+	signal.Notify(c.signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	group.Go(func() {
+		defer signal.Stop(c.signals)
+		for {
+			err := c.guard.Run(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			c.log.Error("guard-process-died", "err", err, "then", "its command is gone; starting another")
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+		}
+	})
+	group.Go(func() {
+		for contact := c.conn.Contact().Subscribe(); ; {
+			if _, err := contact.Next(ctx); err != nil {
+				return
+			}
+			c.passOn()
+		}
+	})
+}
+
+// passOn tells the guard process until when the command may run, and what to give up should this process die.
+func (c *candidate) passOn() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.conn.Contact().Get()
+	if s.Session == "" {
+		c.guard.Lease(time.Time{}, 0)
+		c.guard.Farewell(guard.Farewell{})
+		return
+	}
+	margin := c.o.margin
+	if margin == 0 {
+		margin = s.Lease.TTL / 10
+	}
+	c.guard.Lease(s.Lease.Start.Add(s.Lease.TTL), margin)
+	words, err := json.Marshal(farewell{
+		Consul: c.o.consul, LogFormat: c.o.format, LogLevel: c.o.level,
+		Candidacy: &candidacy{Election: c.name, Candidate: c.id, Session: s.Session, Prefix: c.o.prefix},
+	})
+	if err == nil {
+		c.guard.Farewell(guard.Farewell{Words: words, Limit: 2 * s.Lease.TTL})
+	}
+}
+
+// lead is the duty: the command.
+func (c *candidate) lead(ctx context.Context, s election.Status) error {
+	c.passOn() // the feeder may not have come to it
+	for len(c.signals) > 0 {
+		<-c.signals // they were for nobody
+	}
+	err := c.guard.Exec(ctx, guard.Spec{
+		Name: c.name, Command: c.command, Signals: c.signals,
+		Env: []string{
+			"COORDD_ELECTION=" + c.name,
+			"COORDD_TOKEN=" + strconv.FormatUint(s.Token, 10),
+			"COORDD_MEMBER=" + c.id,
+		},
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	exit, ok := errors.AsType[*guard.ExitError](err)
+	switch {
+	case err == nil:
+		c.ended(0)
+		return nil
+	case ok && exit.Reason == guard.Ended && exit.Signal != 0:
+		c.ended(128 + int(exit.Signal))
+		return nil
+	case ok && exit.Reason == guard.Ended:
+		c.ended(exit.Code)
+		return nil
+	case errors.Is(err, guard.ErrNoLease), errors.Is(err, guard.ErrLost), ok && exit.Reason == guard.LeaseEnded:
+		return fmt.Errorf("%w: %w", errCommandCut, err)
+	}
+	return err
+}
+
+func (c *candidate) ended(code int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done, c.code = true, code
+}
+
+// exited tells whether the command has ended by itself, and how.
+func (c *candidate) exited() (code int, done bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.code, c.done
+}
+
+// candidacy is the farewell of a candidate that was killed.
+type candidacy struct{ Prefix, Election, Candidate, Session string }
+
+// resign is the guard process's part.
+func (c candidacy) resign(ctx context.Context, consul string, log *slog.Logger) {
+	log = log.With("election", c.Election, "candidate", c.Candidate, "session", c.Session)
+	client, _, err := (&serviceFlags{consul: consul}).client()
+	if err != nil {
+		log.Error("no-goodbye-for-killed-coordd", "err", err)
+		return
+	}
+	led, err := onconsul.Depart(ctx, client, c.Prefix, c.Election, c.Session)
+	if err != nil {
+		log.Warn("no-goodbye-for-killed-coordd", "err", err, "then", "others lead when its session is over")
+		return
+	}
+	log.Info("said-goodbye-for-killed-coordd", "led", led)
+}
