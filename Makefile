@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build test check consul conformance record chaos simulate failures mutations bench clean
+.PHONY: help build test check consul conformance record chaos simulate failures mutations fuzz bench clean
 
 # The real Consul server, built once from the module proxy (see test/consul).
 # Exported, so that every test process finds it; a test without it fails, it does not skip.
@@ -15,6 +15,7 @@ PKG ?= ./...
 RUN ?= .
 BENCH ?= .
 BENCHTIME ?= 1s
+FUZZTIME ?= 30s
 # How long the targets that go on and on begin new rounds.
 MINUTES ?= 15
 
@@ -54,6 +55,13 @@ failures: ## each actor made to fail at each of its first messages and requests 
 
 mutations: ## the simulation's usual seeds, and each rule of the protocol broken on purpose, to be noticed
 	go test -count=1 -timeout $(TIMEOUT) -tags coordd_mutations -v ./test/simulation
+
+fuzz: ## each fuzz target for FUZZTIME (30s)
+	@set -e; for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+		for target in $$(grep -h '^func Fuzz' $$dir/*_test.go | sed 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/'); do \
+			out=$$(go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$dir) || { echo "$$out"; exit 1; }; \
+			echo "$$target: $$(echo "$$out" | grep '^fuzz: elapsed' | tail -1)"; \
+		done; done
 
 bench: consul ## all benchmarks (PKG, BENCH, BENCHTIME)
 	go test -timeout 30m -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem $(PKG)

@@ -83,6 +83,10 @@ func (s *Server) Restore(snapshot []byte) error {
 	if d.Format != snapshotFormat {
 		return fmt.Errorf("devconsul: restore: format %q, want %q: make it with Snapshot of this version", d.Format, snapshotFormat)
 	}
+	if slices.Contains(d.KV, nil) || slices.Contains(d.Tombstones, nil) || slices.Contains(d.Sessions, nil) ||
+		slices.Contains(d.Nodes, nil) || slices.Contains(d.Services, nil) || slices.Contains(d.Checks, nil) {
+		return fmt.Errorf("devconsul: restore: not a snapshot: an entry is null")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.isClosed {
