@@ -1,0 +1,323 @@
+package onzk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/messages"
+	"github.com/go-zookeeper/zk"
+)
+
+// Defaults of Config.
+const (
+	DefaultSessionTimeout = 10 * time.Second
+	DefaultLockDelay      = time.Second
+	DefaultHoldBack       = 5 * time.Second
+	DefaultRoot           = "/coordd/election"
+)
+
+// Config is how to use ZooKeeper. The first three settings are for Connect only.
+type Config struct {
+	// Servers are host:port; the port may be left out if it is 2181. Required by Connect.
+	Servers []string
+	// SessionTimeout is what to ask for; ZooKeeper grants what lies in its own bounds (2 to 20 ticks, so 4 s to 40 s by
+	// default). Default 10 s.
+	SessionTimeout time.Duration
+	// Dial connects to a server; default net.DialTimeout.
+	Dial zk.Dialer
+
+	// Root is the node below which elections are. Default /coordd/election.
+	Root string
+	// ACL of all nodes that are made. Default: the world may do anything.
+	ACL []zk.ACL
+	// LockDelay is how long the next one waits when a leader went without giving the leadership up, for a leader whose session was ended
+	// early and who does not know yet. Default 1 s; set it to the session's timeout to be safe from every early end, to a
+	// negative value for none: sessions that expire by themselves need none.
+	LockDelay time.Duration
+	// HoldBack is how long others wait for the candidate of a hand-over once the leadership is free. Default 5 s.
+	HoldBack time.Duration
+	// Logger; default slog.Default().
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	or := func(d *time.Duration, def time.Duration) {
+		if *d == 0 {
+			*d = def
+		}
+	}
+	or(&c.SessionTimeout, DefaultSessionTimeout)
+	or(&c.LockDelay, DefaultLockDelay)
+	or(&c.HoldBack, DefaultHoldBack)
+	if c.Root == "" {
+		c.Root = DefaultRoot
+	}
+	if len(c.ACL) == 0 {
+		c.ACL = zk.WorldACL(zk.PermAll)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+// Validate reports all that is wrong with the settings at once, as election.ErrInvalid.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var errs []error
+	wrong := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{election.ErrInvalid}, args...)...))
+	}
+	if c.SessionTimeout < time.Millisecond {
+		wrong("SessionTimeout is %v; give a positive duration, 4 s to 40 s with ZooKeeper's own settings", c.SessionTimeout)
+	}
+	if c.HoldBack < 0 {
+		wrong("HoldBack is %v; give a positive duration", c.HoldBack)
+	}
+	elements := strings.Split(c.Root, "/")
+	if len(elements) < 2 || elements[0] != "" {
+		wrong("Root is %q; it must be an absolute path like %s", c.Root, DefaultRoot)
+	}
+	for _, e := range elements[1:] {
+		if e == "" || e == "." || e == ".." || strings.ContainsRune(e, 0) {
+			wrong("Root is %q; its element %q is none that ZooKeeper allows", c.Root, e)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// closePatience is how long the client may take to end. A second for its farewell, and what is under way.
+const closePatience = 10 * time.Second
+
+// Conn is one connection and session, shared by any number of elections. It is safe for concurrent use.
+type Conn struct {
+	cfg    Config
+	zk     *zk.Conn
+	dialer *Dialer
+	own    bool // the connection was made here
+	log    *slog.Logger
+	state  messages.Reader[election.Contact]
+
+	ctx  context.Context
+	stop context.CancelFunc
+	work sync.WaitGroup // goroutines that end soon after ctx
+	down chan struct{}  // the client's event channel is closed: it has ended
+	hung chan struct{}  // it was given up
+
+	readings atomic.Uint64 // numbers each reading, so that a later one can be told from an earlier one
+	mu       sync.Mutex
+	cells    map[string]*cell
+}
+
+// Connect opens a connection of its own and returns at once: ZooKeeper need not be there yet. The error is
+// election.ErrInvalid, or says that a server's name cannot be resolved.
+func Connect(cfg Config) (*Conn, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	if len(cfg.Servers) == 0 {
+		return nil, fmt.Errorf("%w: Servers is empty; name one host:port at least", election.ErrInvalid)
+	}
+	d := &Dialer{Base: cfg.Dial}
+	servers := cfg.Servers
+	if len(servers) == 1 {
+		// The client pauses for a second whenever it comes round to the server that it was connected to: with one
+		// server before each reconnection.
+		servers = []string{servers[0], servers[0]}
+	}
+	zc, events, err := zk.Connect(servers, cfg.SessionTimeout, zk.WithDialer(d.Dial), zk.WithLogger(logger{cfg.Logger}))
+	if err != nil {
+		return nil, fmt.Errorf("zookeeper: %w", err)
+	}
+	return newConn(zc, events, d, cfg, true), nil
+}
+
+// New uses a connection that the caller has made with the dialer, and goes on owning. The events are
+// those that zk.Connect returned; they are read until they end, which says that the connection was closed. They may be nil if the caller reads
+// them: then the caller closes the Conn when closing the connection. One Conn is enough for one zk.Conn: its dialer
+// belongs to it. The error is election.ErrInvalid.
+func New(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config) (*Conn, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	switch {
+	case zc == nil || d == nil:
+		return nil, fmt.Errorf("%w: no connection or no dialer; pass what zk.Connect returned, and the Dialer it was given", election.ErrInvalid)
+	case zc.State() == zk.StateHasSession && d.contact().Get().Session == "":
+		return nil, fmt.Errorf("%w: the connection was made without the dialer; pass zk.WithDialer(dialer.Dial) to zk.Connect", election.ErrInvalid)
+	}
+	return newConn(zc, events, d, cfg.withDefaults(), false), nil
+}
+
+func newConn(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config, own bool) *Conn {
+	ctx, stop := context.WithCancel(context.Background())
+	c := &Conn{cfg: cfg, zk: zc, dialer: d, own: own, log: cfg.Logger, state: d.contact().Reader(), ctx: ctx, stop: stop,
+		down: make(chan struct{}), hung: make(chan struct{}), cells: map[string]*cell{}}
+	c.work.Go(c.prove)
+	if events != nil {
+		c.work.Go(func() { c.drain(events) })
+	}
+	return c
+}
+
+// ZK returns the connection, for the caller's own work.
+func (c *Conn) ZK() *zk.Conn { return c.zk }
+
+// Contact is the state of the session.
+func (c *Conn) Contact() messages.Reader[election.Contact] { return c.state }
+
+// Open returns the way to one election. The error is election.ErrInvalid.
+func (c *Conn) Open(name string) (election.Backend, error) {
+	if err := election.CheckName("Election", name); err != nil {
+		return nil, err
+	}
+	return newBackend(c, name), nil
+}
+
+// Close ends all elections of this connection for their participants here, with election.ErrClosed, and the
+// session too if Connect made it: leaders should resign first, for others may lead at once. It may be called more than once.
+func (c *Conn) Close() {
+	c.dialer.close()
+	c.mu.Lock()
+	c.stop()
+	c.mu.Unlock()
+	if c.own {
+		c.zk.Close()
+		c.dialer.abort()
+		select {
+		case <-c.down:
+		case <-time.After(closePatience):
+			c.log.Error("zookeeper-client-hangs", "do", "nothing: the session ends by itself; its goroutines stay")
+			close(c.hung)
+		}
+	}
+	c.work.Wait()
+}
+
+// drain reads the client's events. They say nothing that is not heard elsewhere, and the client throws away what it cannot hand over; only
+// their end counts.
+func (c *Conn) drain(events <-chan zk.Event) {
+	done := c.ctx.Done()
+	if c.own {
+		done = c.hung // the client is being closed: wait for its end
+	}
+	for {
+		select {
+		case _, ok := <-events:
+			if !ok {
+				close(c.down)
+				c.dialer.close()
+				c.mu.Lock()
+				c.stop()
+				c.mu.Unlock()
+				return
+			}
+		case <-done:
+			return
+		}
+	}
+}
+
+// prove keeps the lease going: a transaction that changes nothing, six times in a session's timeout, for
+// as long as there is a session.
+func (c *Conn) prove() {
+	c.dialer.prove(true)
+	defer c.dialer.prove(false)
+	changes := c.state.Subscribe()
+	var last *heard
+	for c.ctx.Err() == nil {
+		session, conn := c.dialer.current()
+		if session == 0 {
+			if _, err := changes.Next(c.ctx); err != nil {
+				return
+			}
+			continue
+		}
+		if conn != last {
+			last = conn
+			c.again()
+		}
+		pause := c.state.Get().Lease.TTL / 6
+		sent := time.Now()
+		if err := c.call(c.ctx, c.nothing); err == nil {
+			c.dialer.proved(conn, contact{sent: sent, answered: time.Now()})
+		} else {
+			pause /= 4
+		}
+		c.sleep(c.ctx, pause)
+	}
+}
+
+// again has every node that is followed read anew on a new connection, now and a little later, so that nothing rests on
+// how the client and the server restore watches.
+func (c *Conn) again() {
+	c.refreshAll()
+	c.spawn(func() {
+		c.sleep(c.ctx, c.timeout()/3)
+		c.refreshAll()
+	})
+}
+
+// nothing is a transaction that a majority of the ensemble commits and that changes nothing.
+func (c *Conn) nothing() error {
+	_, err := c.zk.Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
+	return err
+}
+
+// spawn runs f beside everything else unless the connection is closed; Close waits for it.
+func (c *Conn) spawn(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.spawnLocked(f)
+}
+
+func (c *Conn) spawnLocked(f func()) {
+	if c.ctx.Err() == nil {
+		c.work.Go(f)
+	}
+}
+
+// call runs f, which cannot be interrupted: the client's requests know no context and wait for a
+// connection, or for an answer until the connection is given up. When ctx ends first f is left to itself, and its error with it.
+func (c *Conn) call(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *Conn) sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(max(d, 10*time.Millisecond))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// timeout is that of the session, or what was asked for while there is none.
+func (c *Conn) timeout() time.Duration {
+	if ttl := c.state.Get().Lease.TTL; ttl > 0 {
+		return ttl
+	}
+	return c.cfg.SessionTimeout
+}
+
+// logger has the client log at debug level: what matters of it, the status messages tell.
+type logger struct{ log *slog.Logger }
+
+func (l logger) Printf(format string, args ...any) {
+	l.log.Debug("zookeeper-client", "message", fmt.Sprintf(format, args...))
+}

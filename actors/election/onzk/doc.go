@@ -1,0 +1,45 @@
+// Package onzk holds elections (package election) on ZooKeeper, over one connection of
+// github.com/go-zookeeper/zk that any number of elections and the caller's own work share.
+//
+//	conn, err := onzk.Connect(onzk.Config{Servers: []string{"zk1:2181", "zk2:2181", "zk3:2181"}})
+//	defer conn.Close()
+//	e, err := election.New(conn, election.Config{Election: "db-master", Name: "n1"})
+//
+// A program with a *zk.Conn of its own has it made with a [Dialer] and passes both to [New].
+//
+// # What holds beside the guarantees of package election
+//
+//  1. A leader steps down before ZooKeeper can expire its session, whatever server it is connected to: the lease counts only contact
+//     that the ensemble's leader is known to have heard of, and from its sending (see lease).
+//  2. A disconnect is no loss. The session is lost when ZooKeeper says so, and candidates are told within a round trip
+//     of the next connection. Nothing of an old session is ever taken for a new one's: every node's owner is compared.
+//  3. The fencing token is the creation zxid of the node "leader", which each leader creates anew: it rises from leader
+//     to leader over the whole life of the ensemble, also for elections that were deleted and made again.
+//  4. A request that arrives late does nothing: to take and to give up the leadership are transactions that fail once
+//     somebody else has led, or the candidate's node has gone.
+//  5. A create whose reply was lost is found again, or removed: a stray node would hold up everyone behind it.
+//  6. Nobody but the next in line does anything when a leader goes. Each candidate knows its place by watching the node before
+//     its own; nobody lists the queue unless its predecessor goes.
+//
+// # Nodes
+//
+//	/coordd/election/<name>                 what has become of it: open, ended, being deleted
+//	/coordd/election/<name>/_c_<guid>-p<priority>-n<sequence>
+//	                                        a candidate: ephemeral, sequential, protected by its guid
+//	/coordd/election/<name>/leader          who leads: ephemeral. Its creation zxid is the token
+//	/coordd/election/<name>/term            who led last, empty once that was given up in good order; its version is the guard
+//	/coordd/election/<name>/yield           whom the leadership is kept free for
+//
+// The leadership is a node of its own and not the first place in the queue, because with priorities and hand-overs
+// the first in the queue is not always the one to lead, and because a candidate's creation zxid is as old as its
+// candidacy: tokens would fall.
+//
+// # What it costs
+//
+// A connection proves its lease with a transaction that changes nothing, every sixth of its session's timeout. A
+// candidate has four watches: on its own node, its predecessor's, "leader" and the election's. The last two are what tells
+// everybody who leads and when it is over; a connection has each of them once for all its candidates. So a change of
+// leader costs each connection two notices and two small reads, and the queue itself costs one listing by the one candidate
+// whose predecessor went. After a leader that did not resign, the next one waits for Config.LockDelay: a session may be ended
+// early, by an operator or a client that has its password, and its owner hears of it a moment later.
+package onzk

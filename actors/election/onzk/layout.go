@@ -1,0 +1,119 @@
+package onzk
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/coordd/coordd/actors/election"
+)
+
+// The children of an election's node beside the candidates.
+const (
+	leaderNode = "leader"
+	termNode   = "term"
+	yieldNode  = "yield"
+)
+
+// fate is what has become of an election: the data of its node. Whatever does not parse means open.
+type fate struct {
+	State string `json:"state,omitempty"`
+}
+
+const (
+	stateEnded   = "ended"
+	stateDeleted = "deleted" // being deleted
+)
+
+func parseFate(data []byte) (ended, deleted bool) {
+	var f fate
+	_ = json.Unmarshal(data, &f)
+	return f.State == stateEnded || f.State == stateDeleted, f.State == stateDeleted
+}
+
+// over is the error for an election that nobody can join any more.
+func over(data []byte) error {
+	switch ended, deleted := parseFate(data); {
+	case deleted:
+		return election.ErrDeleted
+	case ended:
+		return election.ErrEnded
+	}
+	return nil
+}
+
+// leaderRecord is the data of the leader's node.
+type leaderRecord struct {
+	election.Candidate
+	Yield string `json:"yield,omitempty"` // the id of whom the leader is asked to make way for
+}
+
+// yieldRecord is the data of the node that keeps the leadership free for somebody.
+type yieldRecord struct {
+	To   string `json:"to"`
+	Name string `json:"name,omitempty"`
+}
+
+// guidOf makes of a candidate's id the protection of its node's name, in the form that ZooKeeper's clients use. It is the same for each attempt, so
+// that a create whose reply was lost is found; those of CreateProtectedEphemeralSequential are new each time, and it goes on in
+// another session without a word when the first one is lost.
+func guidOf(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:16])
+}
+
+func candidateName(id string, priority int) string {
+	return fmt.Sprintf("_c_%s-p%d-n", guidOf(id), priority)
+}
+
+// A sequence has ten digits; it is a signed 32-bit number that goes on with the negative ones.
+var candidatePattern = regexp.MustCompile(`^_c_([0-9a-f]{32})-p(-?[0-9]+)-n(-?[0-9]{10})$`)
+
+// place is a candidate's node by its name.
+type place struct {
+	node     string
+	guid     string
+	priority int
+	sequence int32
+}
+
+// queue returns the candidates among the children, the next one to lead first. What is no candidate's name is passed over.
+func queue(children []string) []place {
+	var all []place
+	for _, name := range children {
+		m := candidatePattern.FindStringSubmatch(name)
+		if m == nil {
+			continue
+		}
+		priority, err := strconv.Atoi(m[2])
+		if err != nil {
+			continue
+		}
+		sequence, err := strconv.ParseInt(m[3], 10, 32)
+		if err != nil {
+			continue
+		}
+		all = append(all, place{node: name, guid: m[1], priority: priority, sequence: int32(sequence)})
+	}
+	slices.SortFunc(all, func(a, b place) int {
+		if c := cmp.Compare(b.priority, a.priority); c != 0 {
+			return c
+		}
+		// By their difference, not by their size, and not by name: after 2147483647 comes -2147483648.
+		return cmp.Compare(a.sequence-b.sequence, 0)
+	})
+	return all
+}
+
+func encode(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("onzk: %v", err)) // of structs of strings and numbers: only by a bug
+	}
+	return data
+}

@@ -1,0 +1,166 @@
+package onzk_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// wire is one connection's way to ZooKeeper, and where it is broken.
+type wire struct {
+	mu    sync.Mutex
+	cut   chan struct{} // not nil: cut; closed when it is mended
+	conns map[*piece]bool
+}
+
+// Dial is a zk.Dialer.
+func (w *wire) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	if cut := w.state(); cut != nil {
+		select {
+		case <-cut:
+		case <-time.After(timeout):
+			return nil, os.ErrDeadlineExceeded
+		}
+	}
+	conn, err := net.DialTimeout(network, address, timeout)
+	if err != nil {
+		return nil, err
+	}
+	p := &piece{Conn: conn, wire: w, closed: make(chan struct{})}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.conns == nil {
+		w.conns = map[*piece]bool{}
+	}
+	w.conns[p] = true
+	return p, nil
+}
+
+func (w *wire) state() chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cut
+}
+
+// Cut lets nothing pass, in either direction, and nobody learns of it.
+func (w *wire) Cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = make(chan struct{})
+}
+
+// Mend ends the cut; what was connected before has lost something and breaks.
+func (w *wire) Mend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cut == nil {
+		return
+	}
+	close(w.cut)
+	w.cut = nil
+	for p := range w.conns {
+		p.Conn.Close()
+	}
+}
+
+// piece is one network connection of a wire.
+type piece struct {
+	net.Conn
+	wire   *wire
+	once   sync.Once
+	closed chan struct{}
+
+	mu       sync.Mutex
+	deadline time.Time
+}
+
+func (p *piece) Write(b []byte) (int, error) {
+	if p.wire.state() != nil {
+		return len(b), nil
+	}
+	return p.Conn.Write(b)
+}
+
+func (p *piece) Read(b []byte) (int, error) {
+	for {
+		n, err := p.Conn.Read(b)
+		cut := p.wire.state()
+		if cut == nil {
+			return n, err
+		}
+		if err == nil {
+			continue
+		}
+		// The other side has closed the connection, or the deadline has passed: only the latter can be seen.
+		p.mu.Lock()
+		deadline := p.deadline
+		p.mu.Unlock()
+		if deadline.IsZero() {
+			deadline = time.Now().Add(time.Hour)
+		}
+		timer := time.NewTimer(time.Until(deadline))
+		defer timer.Stop()
+		select {
+		case <-cut:
+			return 0, io.EOF
+		case <-p.closed:
+			return 0, net.ErrClosed
+		case <-timer.C:
+			return 0, os.ErrDeadlineExceeded
+		}
+	}
+}
+
+func (p *piece) SetReadDeadline(t time.Time) error {
+	p.mu.Lock()
+	p.deadline = t
+	p.mu.Unlock()
+	return p.Conn.SetReadDeadline(t)
+}
+
+func (p *piece) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	p.wire.mu.Lock()
+	delete(p.wire.conns, p)
+	p.wire.mu.Unlock()
+	return p.Conn.Close()
+}
+
+// endSession closes a session as somebody who has its password: over another connection.
+func endSession(addr string, session int64, password []byte) error {
+	conn, err := net.DialTimeout("tcp", addr, 10*time.Second)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	var b []byte
+	b = binary.BigEndian.AppendUint32(b, uint32(4+8+4+8+4+len(password)+1))
+	b = binary.BigEndian.AppendUint32(b, 0)     // version
+	b = binary.BigEndian.AppendUint64(b, 0)     // last zxid
+	b = binary.BigEndian.AppendUint32(b, 10000) // timeout
+	b = binary.BigEndian.AppendUint64(b, uint64(session))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(password)))
+	b = append(b, password...)
+	b = append(b, 0) // not for reading only
+	// In the same breath, before the owner is back and takes the session over again.
+	b = binary.BigEndian.AppendUint32(b, 8)
+	b = binary.BigEndian.AppendUint32(b, 1)                     // xid
+	b = binary.BigEndian.AppendUint32(b, uint32(0xffffffff-10)) // close session: -11
+	if _, err := conn.Write(b); err != nil {
+		return err
+	}
+	answer := make([]byte, 4+4+4+8)
+	if _, err := io.ReadFull(conn, answer); err != nil {
+		return err
+	}
+	if got := int64(binary.BigEndian.Uint64(answer[12:])); got != session {
+		return fmt.Errorf("the server answered for session %x, not %x", got, session)
+	}
+	_, err = io.ReadAll(conn) // closed when the session is
+	return err
+}
