@@ -1,0 +1,74 @@
+package onzk_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/onzk"
+)
+
+func TestALeaseCountsOnlyContactThatTheEnsemblesLeaderHasHeardOf(t *testing.T) {
+	begin := time.Now()
+	at := func(s float64) time.Time { return begin.Add(time.Duration(s * float64(time.Second))) }
+	var l onzk.Lease
+	is := func(want float64, why string) {
+		t.Helper()
+		if got := l.Start().Sub(begin).Seconds(); got != want {
+			t.Errorf("the lease starts at %v, want %v: %s", got, want, why)
+		}
+	}
+	l.Opened(12*time.Second, at(0))
+	is(0, "opening a session is a transaction")
+	l.Committed(at(2), at(2.5))
+	is(0, "the server may not have reported it")
+	l.Committed(at(5.4), at(5.5))
+	is(0, "less than a quarter of the timeout after the answer")
+	l.Committed(at(5.5), at(5.6))
+	is(2, "a quarter of the timeout after the answer")
+	l.Committed(at(6), at(9))
+	is(2, "nothing that was answered early enough")
+	l.Committed(at(11), at(11.1))
+	is(5.5, "the one that was answered late does not count yet")
+	l.Resumed(at(13), at(13.5))
+	is(5.5, "a handshake alone counts for nothing: the server may belong to no majority")
+	l.Committed(at(13.4), at(14))
+	is(5.5, "sent before the handshake was answered")
+	l.Committed(at(14), at(14.1))
+	is(13, "the ensemble's leader was asked in the handshake")
+}
+
+func TestTheQueueIsByPriorityThenBySequenceAcrossItsOverflow(t *testing.T) {
+	guid := func(c string) string { return "_c_" + strings.Repeat(c, 32) }
+	want := []string{
+		guid("f") + "-p10-n0000000007",
+		guid("a") + "-p0-n2147483646",
+		guid("e") + "-p0-n2147483647",
+		guid("0") + "-p0-n-2147483648",
+		guid("b") + "-p0-n-2147483647",
+		guid("c") + "-p-3-n0000000001",
+	}
+	children := append([]string{"leader", "term", "yield", "_c_short-p0-n0000000001", guid("d") + "-p0-n99999999999"}, want...)
+	slices.Sort(children)
+	if got := onzk.Queue(children); !slices.Equal(got, want) {
+		t.Errorf("the order is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestSettingsThatCannotBeAreAllNamedAtOnce(t *testing.T) {
+	_, err := onzk.Connect(onzk.Config{SessionTimeout: -1, HoldBack: -1, Root: "here"})
+	if !errors.Is(err, election.ErrInvalid) {
+		t.Fatalf("error %v", err)
+	}
+	for _, want := range []string{"SessionTimeout", "HoldBack", "Root"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not named in: %v", want, err)
+		}
+	}
+	if _, err := onzk.Connect(onzk.Config{}); !errors.Is(err, election.ErrInvalid) || !strings.Contains(err.Error(), "Servers") {
+		t.Errorf("without servers: %v", err)
+	}
+}
