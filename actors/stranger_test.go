@@ -415,10 +415,13 @@ func TestAMemberGoesOnWithItsEarlierRegistrationAfterARestore(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
+		c.mu.Lock()
 		clear(c.tokens) // a Consul that forgets what it had promised may hand out lower ones
+		c.mu.Unlock()
 		c.removeWork(c.items(3)...)
 		c.addWork("new-1", "new-2", "new-3", "new-4", "new-5", "new-6")
-		c.await("all of it runs", 30*time.Second, c.balanced(33))
+		// A poll that waits for an index that will not come again lasts for its whole minute.
+		c.await("all of it runs", 100*time.Second, c.balanced(33))
 		if c.loads()[victim] != 11 {
 			t.Errorf("%s runs %d items", victim, c.loads()[victim])
 		}
