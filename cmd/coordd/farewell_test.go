@@ -1,0 +1,115 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+func TestTheFarewellIsForARegisteredMemberAndClearOnlyWhenNothingIsWaitedFor(t *testing.T) {
+	f := farewell{Service: "svc", Leaving: store.Leaving{Member: "m1"}}
+	for name, c := range map[string]struct {
+		m           messages.Membership
+		says, clear bool
+	}{
+		"nobody":     {},
+		"waiting":    {m: messages.Membership{Phase: messages.Waiting}},
+		"registered": {m: messages.Membership{Phase: messages.Registered, Session: "s1"}, says: true, clear: true},
+		"leaving":    {m: messages.Membership{Phase: messages.Leaving, Session: "s1"}, says: true, clear: true},
+		"not clear":  {m: messages.Membership{Phase: messages.Registered, Session: "s1", ClearAt: time.Now().Add(-time.Second)}, says: true},
+	} {
+		words := f.words(c.m)
+		if (words != nil) != c.says {
+			t.Errorf("%s: the words are %q", name, words)
+		}
+		if c.says && (!bytes.Contains(words, []byte(`"Session":"s1"`)) || bytes.Contains(words, []byte(`"Clear":true`)) != c.clear) {
+			t.Errorf("%s: the words are %s", name, words)
+		}
+	}
+}
+
+// As the guard process would: all that it has are the words and its environment.
+func TestTheFarewellTakesTheTokenFromTheEnvironmentAndNotFromTheWords(t *testing.T) {
+	consul := devconsul.New(devconsul.Config{})
+	defer consul.Close()
+	const token = "a-secret"
+	without := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Consul-Token") != token {
+			without++
+		}
+		consul.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	t.Setenv("CONSUL_HTTP_TOKEN", token)
+	t.Setenv("CONSUL_HTTP_ADDR", "127.0.0.1:1") // the flag wins
+
+	s, err := store.New(store.Config{Client: consul.Client(), Service: "svc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, _, err := s.CreateSession(t.Context(), store.SessionOptions{TTL: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := s.Keys()
+	if _, err := s.Txn(t.Context(), store.Lock(k.Member("m1"), nil, 0, session), store.Lock(k.Leader(), nil, 0, session), store.Create(k.Assignment("m1", "a"), nil)); err != nil {
+		t.Fatal(err)
+	}
+
+	f := farewell{Service: "svc", Consul: server.URL, LogFormat: "text", LogLevel: "error", Leaving: store.Leaving{Member: "m1"}}
+	words := f.words(messages.Membership{Phase: messages.Registered, Session: session})
+	if bytes.Contains(words, []byte(token)) {
+		t.Errorf("the words hold the token: %s", words)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	sayFarewell(ctx, words)
+
+	if without > 0 {
+		t.Errorf("%d requests without the token", without)
+	}
+	if left, _, err := s.List(t.Context(), k.Root(), store.Consistent); err != nil || len(left) > 0 {
+		t.Errorf("left are %v (%v)", left, err)
+	}
+	if exists, err := s.SessionExists(t.Context(), session); err != nil || exists {
+		t.Errorf("the session exists: %v (%v)", exists, err)
+	}
+}
+
+func TestWordsThatNobodyWroteAreHarmless(t *testing.T) {
+	for _, words := range []string{"", "{", "null", "{}", `{"Service":"a/b"}`, `{"Service":"svc","LogFormat":"text","LogLevel":"error","Consul":"127.0.0.1:1"}`} {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		sayFarewell(ctx, []byte(words))
+		if ctx.Err() != nil {
+			t.Errorf("%q: it was tried until the end", words)
+		}
+		cancel()
+	}
+}
+
+// Whoever reads the log has stalled: the guard ends all the same.
+func TestALogThatNobodyReadsHoldsNothingUp(t *testing.T) {
+	stuck := make(chan struct{})
+	defer close(stuck)
+	l := newLateWriter(writerFunc(func(b []byte) (int, error) { <-stuck; return len(b), nil }))
+	for range 1000 {
+		if n, err := l.Write([]byte("line\n")); n != 5 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	l.close()
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
