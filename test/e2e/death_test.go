@@ -82,6 +82,44 @@ func TestAKilledMembersItemsRunElsewhereSoonAndNothingElseMoves(t *testing.T) {
 	}
 }
 
+// With a TTL of 30 s nobody loses anything while Consul is away, and a session that nobody ends lives for 20 s more at the least,
+// and the grace for 30 s after it.
+func TestAKilledMembersItemsAreHandedOverWhenConsulIsBack(t *testing.T) {
+	t.Parallel()
+	const ttl = 30 * time.Second
+	consul := realconsul.Start(t, realconsul.Options{})
+	s := newService(t, consul.Addr())
+	s.startThree("--ttl", ttl.String())
+	items := s.share(60)
+	id := s.follower()
+	its, mark := s.of(id), s.mark()
+
+	begin := time.Now()
+	if consul.Servers[0].Freeze() != nil {
+		return
+	}
+	s.members[id].kill()
+	await(t, begin.Add(4*time.Second))
+	if consul.Servers[0].Thaw() != nil {
+		return
+	}
+	ready(t, consul)
+	eventually(t, takeover+workLimit, "its items run elsewhere", func() string {
+		if n := len(s.since(mark).starts()); n < len(its) {
+			return fmt.Sprintf("%d of %d do", n, len(its))
+		}
+		return ""
+	})
+	if took := time.Since(begin); took > ttl+ttl/2 {
+		t.Errorf("they ran elsewhere after %v: nobody handed them over\n%s", took, tail(s.members[id].stderr(), 5))
+	}
+	s.runs(items)
+	if all := s.since(mark); !slices.Equal(all.starts().items(), its) || !slices.Equal(all.stops().items(), its) {
+		t.Errorf("%s had %d items; %d stopped and %d were started", id, len(its), len(all.stops()), len(all.starts()))
+	}
+	t.Logf("kill -9 while Consul was away for 4 s: its items run elsewhere %v after", time.Since(begin).Round(time.Millisecond))
+}
+
 // Nobody can hand over what a lost machine had: what is left of a member without a guard is all that Consul has.
 func TestTheItemsOfAKilledMemberWithoutCommandsWaitForItsSessionAndTheGrace(t *testing.T) {
 	t.Parallel()
