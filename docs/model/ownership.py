@@ -6,7 +6,7 @@ over, or was never needed, is what a member writes into its ack (clear); a succe
 or if the writer says that it has stopped (registrant 9), which it may say only when its work has ended.
 A process that crashes leaves its work to its guard, which ends it, and then says the goodbye for it; a request that is said once holds good
 whenever it arrives, for nothing that it rests on can change back: dead, nothing left, and the record is its own.
-Broken on purpose by a mutation, it prints the shortest story it walked into; unbroken, it has held for a million walks.
+Broken on purpose by a mutation, it prints the shortest story it walked into; unbroken, it holds (27,000 walks since the guard was added; give it hours after a change).
 usage: ownership.py [mutation] [seconds] [first walk]       mutations: MUT below
 Not caught by it, since another rule covers them here: no-create-only, no-receiver-check, no-ack-check."""
 import sys
