@@ -1,0 +1,25 @@
+// Package wal is a log on disk: records are appended, survive the process and the machine, and
+// are all read again when the log is opened.
+//
+// # What is guaranteed
+//
+//  1. When [Log.Append] returns nil its records are on the disk (fsync), all of them; when it
+//     returns an error none of them is found later, unless the error is [ErrBroken].
+//  2. [Open] returns every record of every Append that returned nil, in order, each as it was
+//     (checked by CRC-32C), or it fails. It never returns a part, nor what was not appended.
+//  3. What a crash cut off in the middle of an Append is removed by the next Open. Damage anywhere else
+//     is [ErrDamaged], and nothing is changed.
+//  4. [Log.Rewrite] replaces all records by others, whole or not at all, whenever it is
+//     interrupted.
+//  5. One process has a directory open at a time; another one gets [ErrInUse].
+//  6. The file never holds more than Options.MaxBytes of appended records: [ErrFull].
+//
+// # What is not
+//
+// A disk that lies about fsync, or damage that leaves a record's checksum right. Records written by
+// [Log.Note] survive the process, but not always the machine. After a failed fsync nothing is known of what
+// the disk holds, so the log refuses everything from then on ([ErrBroken]) until it is opened again.
+//
+// tidwall/wal was weighed: it has no checksums, and it refuses to open a log whose last record
+// was cut off. bbolt has checksums for its two head pages only, and panics over a damaged page.
+package wal

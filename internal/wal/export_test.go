@@ -1,0 +1,10 @@
+package wal
+
+// Encode is the file of a log to which records were appended at once.
+func Encode(records ...[]byte) []byte {
+	b, err := frames([]byte(head), records, int64(len(head)))
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
