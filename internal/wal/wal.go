@@ -27,8 +27,11 @@ const (
 	lockName = "lock"
 )
 
-// DefaultMaxBytes is Options.MaxBytes where that is 0.
-const DefaultMaxBytes = 64 << 20
+// DefaultMaxBytes is Options.MaxBytes where that is 0, MaxMaxBytes the largest that it may be.
+const (
+	DefaultMaxBytes = 64 << 20
+	MaxMaxBytes     = 1 << 30
+)
 
 // Options of a log. The zero value is usable.
 type Options struct {
@@ -54,6 +57,7 @@ func Open(dir string, o Options) (*Log, [][]byte, error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = DefaultMaxBytes
 	}
+	o.MaxBytes = min(o.MaxBytes, MaxMaxBytes)
 	// Values may be secrets: nobody else is to read them.
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("log directory: %w", err)

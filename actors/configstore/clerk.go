@@ -1,0 +1,239 @@
+package configstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coordd/coordd/internal/wal"
+	"github.com/coordd/coordd/messages"
+)
+
+// clerk takes writes in, logs them, hands them to the scribe one after the other, and answers
+// their callers.
+type clerk struct {
+	*house
+	claimed claim
+}
+
+// Queue says what waits to be written.
+type Queue struct {
+	Waiting int       // writes that are not in Consul yet
+	Logged  int       // of them those that are on the disk
+	Bytes   int       // about what they take
+	Oldest  time.Time // when the first of them was taken in; zero: none waits
+	// Conflicts are the newest of the writes that were refused when nobody waited for
+	// them; Refused is how many there were since the start.
+	Conflicts []Conflict
+	Refused   int
+	// Ready: writes are taken in. When they are not, Err says why; nil: Consul has not answered yet.
+	Ready bool
+	Err   error
+}
+
+// outcome is what became of a write.
+type outcome struct {
+	seq  uint64
+	err  error // nil: applied
+	keys map[string]uint64
+	at   uint64
+}
+
+// ticket tells a caller how far its write has come when its context ends before the answer.
+type ticket struct{ logged chan struct{} }
+
+// group is how many writes are logged by one fsync.
+const group = 64
+
+func (a *clerk) run(ctx context.Context) error {
+	b := a.book.Load()
+	claims := a.claim.Subscribe()
+	defer func() {
+		if ctx.Err() != nil {
+			a.dismiss(b, ErrStopped)
+		}
+	}()
+	a.publish(b)
+	for {
+		writes, next := a.writes.Requests(), a.next.Requests()
+		if !a.claimed.known {
+			writes = nil
+		}
+		if len(b.line.jobs) == 0 {
+			next = nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-claims.Changed():
+			a.claimed = claims.Take()
+			b.line.next = max(b.line.next, a.claimed.seq+1)
+			if errors.Is(a.claimed.err, ErrTaken) {
+				a.dismiss(b, a.claimed.err)
+			}
+		case r := <-writes:
+			if err := a.takeIn(ctx, b, r); err != nil {
+				return err
+			}
+		case r := <-next:
+			r.Handle(func(context.Context, struct{}) (job, error) {
+				j := b.line.head()
+				if j == nil {
+					return job{}, errNothing
+				}
+				return *j, nil
+			})
+		case r := <-a.over.Requests():
+			r.Handle(func(_ context.Context, o outcome) (struct{}, error) {
+				a.settle(b, o)
+				return struct{}{}, nil
+			})
+			if err := a.took(ctx); err != nil {
+				return err
+			}
+		}
+		a.publish(b)
+	}
+}
+
+// errNothing: those who were in the line have gone away.
+var errNothing = errors.New("nothing waits to be written")
+
+// takeIn takes a write in, and others that wait as well: one fsync is good for all of them.
+func (a *clerk) takeIn(ctx context.Context, b *openBook, r *request) error {
+	batch := []*request{r}
+	for more := true; more && len(batch) < group; {
+		select {
+		case r := <-a.writes.Requests():
+			batch = append(batch, r)
+		default:
+			more = false
+		}
+	}
+	taken := map[*request]bool{}
+	defer func() { // a clerk that fails here has promised nothing
+		for _, r := range batch {
+			if !taken[r] {
+				r.Reply(receipt{}, fmt.Errorf("%w: the write was not taken in", messages.ErrAbandoned))
+			}
+		}
+	}()
+	if err := a.took(ctx); err != nil {
+		return err
+	}
+	snapshot, fresh, now := a.data.Get(), a.fresh(), time.Now()
+	var jobs []*job
+	var records [][]byte
+	for _, r := range batch {
+		if a.claimed.err != nil {
+			taken[r] = true
+			r.Reply(receipt{}, a.claimed.err)
+			continue
+		}
+		j, err := b.line.join(snapshot, fresh, now, r)
+		taken[r] = true
+		if err != nil {
+			r.Reply(receipt{}, err)
+			continue
+		}
+		jobs = append(jobs, j)
+		if b.wal != nil {
+			records = append(records, j.record())
+		}
+	}
+	if b.wal == nil || len(jobs) == 0 {
+		return nil
+	}
+	if err := a.append(b, jobs, records); err != nil {
+		for _, j := range slices.Backward(jobs) {
+			b.line.drop(j)
+			j.request.Reply(receipt{}, fmt.Errorf("config log: %w: the write was not taken in", err))
+		}
+		return nil
+	}
+	for _, j := range jobs {
+		j.logged = true
+		close(j.request.Value.ticket.logged)
+	}
+	return nil
+}
+
+// append logs writes. When the file is full of what is over, it is made anew.
+func (a *clerk) append(b *openBook, jobs []*job, records [][]byte) error {
+	err := b.wal.Append(records...)
+	if !errors.Is(err, wal.ErrFull) {
+		return err
+	}
+	if err := b.wal.Rewrite(writeLog(b.first, b.line)...); err != nil {
+		return err
+	}
+	return b.wal.Append(records...)
+}
+
+// settle takes a write out of the line and tells its caller, or whoever reads the log, what became of it.
+func (a *clerk) settle(b *openBook, o outcome) {
+	j := b.line.finish(o.seq, o.keys)
+	if j == nil {
+		return // a scribe that was restarted tells it twice
+	}
+	if b.wal != nil {
+		a.note(b, o)
+	}
+	if j.awaited() {
+		j.request.Reply(receipt{index: o.at, keys: o.keys}, o.err)
+		return
+	}
+	if o.err == nil || !j.logged {
+		return
+	}
+	a.log.Error("config-write-refused", "write", j.seq, "key", j.ops[0].key, "keys", len(j.ops), "taken", j.taken, "err", o.err,
+		"do", "compare it with what Consul has, and write it again if it is still wanted", "kept_in", b.notes.file)
+	if err := b.notes.add(j, o.err); err != nil {
+		a.log.Error("config-write-not-kept", "write", j.seq, "err", err)
+	}
+}
+
+// compactAt is the size from which the log is made anew once nothing waits.
+const compactAt = 1 << 20
+
+// note marks a write as over. The mark need not be on the disk: the marker in Consul says it too.
+func (a *clerk) note(b *openBook, o outcome) {
+	var err error
+	if len(b.line.jobs) == 0 && b.wal.Size() > compactAt {
+		err = b.wal.Rewrite(writeLog(b.first, b.line)...)
+	} else {
+		err = b.wal.Note(encodeRecord(record{Done: o.seq, Keys: o.keys}))
+	}
+	if err != nil {
+		a.log.Error("config-log-failed", "err", err)
+	}
+}
+
+// dismiss answers everyone who waits. What is logged stays in the log.
+func (a *clerk) dismiss(b *openBook, why error) {
+	for _, j := range slices.Clone(b.line.jobs) {
+		if j.logged {
+			if j.request != nil {
+				j.request.Reply(receipt{}, fmt.Errorf("%w: %w", why, ErrPending))
+			}
+			continue
+		}
+		b.line.finish(j.seq, nil)
+		j.request.Reply(receipt{}, why)
+	}
+}
+
+func (a *clerk) publish(b *openBook) {
+	q := Queue{Waiting: len(b.line.jobs), Bytes: b.line.bytes, Conflicts: slices.Clone(b.notes.recent), Refused: b.notes.total, Ready: a.claimed.known && a.claimed.err == nil, Err: a.claimed.err}
+	for _, j := range b.line.jobs {
+		if j.logged {
+			q.Logged++
+		}
+	}
+	if q.Waiting > 0 {
+		q.Oldest = b.line.jobs[0].taken
+	}
+	a.queue.Set(q)
+}

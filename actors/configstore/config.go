@@ -1,0 +1,125 @@
+package configstore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/wal"
+	"github.com/hashicorp/consul/api"
+)
+
+// Defaults and bounds of [Config].
+const (
+	DefaultMaxAge     = 20 * time.Second
+	MinMaxAge         = 2 * time.Second
+	DefaultMaxPending = 1024
+	// MaxValue is the largest value that can be written, in bytes: what fits into one transaction of
+	// Consul's (512 KB), where values are in base64 and the marker has its place. Larger
+	// ones that are there already can be read and deleted.
+	MaxValue = 380 << 10
+	// MaxTxnKeys is how many keys one transaction may be about: Consul takes 128 operations, one is
+	// the marker's, and a delete with a condition takes two.
+	MaxTxnKeys = 63
+)
+
+// Config says what a [Store] is. Service is required.
+type Config struct {
+	Service string
+	// Client of Consul. Default: one made from the CONSUL_HTTP_* variables.
+	Client *api.Client
+	// Consul's address, only for logs.
+	Consul string
+	// Owner names this writer among the service's, such as the member's id. Two that write at a time under one
+	// name are refused: the later one if it can see that the earlier one lives, else the earlier one. Default: a
+	// name of its own.
+	Owner string
+	// LogDir is the directory of the log of writes; one process has it at a time. Empty: no log.
+	LogDir string
+	// MaxPending is how many writes may wait; default 1024.
+	MaxPending int
+	// MaxLogBytes is how large the log may get; default 64 MiB.
+	MaxLogBytes int64
+	// MaxAge is how long after Consul's last answer the cache counts as fresh: at least 2 s,
+	// default 20 s. The watch asks at least every half of it.
+	MaxAge time.Duration
+	// ReadOnly: no writes, no marker, and the key root is not made.
+	ReadOnly bool
+	// Admit is waited for before the first write: a member lets nothing be written before it is
+	// registered. Default: at once.
+	Admit func(context.Context) error
+	// Logger. Default: slog.Default().
+	Logger *slog.Logger
+	// Process is who this is among processes, and Liveness tells whether another one still runs. Defaults: read
+	// from the system. For tests that play several hosts in one process.
+	Process  *store.Process
+	Liveness func(store.Process) store.Liveness
+
+	fault func(context.Context) error // makes an actor fail where it has taken a message: tests
+}
+
+// Validate tells what is wrong with the settings, all of it, as [ErrInvalid]; nil when nothing is.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...)))
+	}
+	if _, err := store.KeysOf(c.Service); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Owner != "" {
+		if err := store.CheckID("config store's owner", c.Owner); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if c.MaxPending < 0 {
+		bad("MaxPending is %d: give 1 or more", c.MaxPending)
+	}
+	if c.MaxLogBytes < 0 || c.MaxLogBytes > wal.MaxMaxBytes {
+		bad("MaxLogBytes is %d: give 1 to %d", c.MaxLogBytes, int64(wal.MaxMaxBytes))
+	}
+	if c.MaxAge != 0 && c.MaxAge < MinMaxAge || c.MaxAge > 2*store.MaxPollWait {
+		bad("MaxAge is %v: give one of %v to %v", c.MaxAge, MinMaxAge, 2*store.MaxPollWait)
+	}
+	if c.ReadOnly && c.LogDir != "" {
+		bad("a store that only reads has no log: leave LogDir empty")
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) withDefaults() Config {
+	if c.Owner == "" {
+		c.Owner = "once-" + newInstance()
+	}
+	if c.MaxPending == 0 {
+		c.MaxPending = DefaultMaxPending
+	}
+	if c.MaxAge == 0 {
+		c.MaxAge = DefaultMaxAge
+	}
+	if c.Admit == nil {
+		c.Admit = func(context.Context) error { return nil }
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Process == nil {
+		self := store.Self(newInstance())
+		c.Process = &self
+	}
+	if c.Liveness == nil {
+		c.Liveness = store.Process.Liveness
+	}
+	return c
+}
+
+func newInstance() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

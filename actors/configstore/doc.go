@@ -1,0 +1,39 @@
+// Package configstore keeps a service's configuration in Consul, under
+// service/<service>/config_data/<key>, with a cache that one watch keeps coherent and one queue through
+// which all writes go. It is a supervised tree of its own, to be run beside the host's (see
+// [Store.Child]), or as part of a member (actors.Config.Backend).
+//
+// # What is guaranteed
+//
+//  1. A write that was acknowledged is in Consul, once. A reply that was lost, a request that arrives
+//     late, a crash at any point: none of them makes a write count that was refused, or be applied twice.
+//     Each write changes a marker key in its own transaction, so what became of it can always be told.
+//  2. The writes of one store are applied in the order in which they were taken in.
+//  3. A store reads its own writes: once a write was acknowledged no read here shows what was before it.
+//     All keys of one transaction appear together.
+//  4. A missing key is [ErrNotFound]; an empty value is a value.
+//  5. Reads answer from the cache while it is fresh (Config.MaxAge) and ask Consul otherwise. What
+//     another writer has changed is seen as soon as the watch brings it.
+//  6. [Store.Put] and [Store.Delete] replace whatever Consul holds when they are applied at once. A write that
+//     had to wait, for Consul or through a crash, is applied only if its keys are still as
+//     they were when it was taken in; else it is a conflict: an error for a caller who waits, and for a
+//     write that nobody waits for any more a log line, [Queue].Conflicts and the file "conflicts"
+//     in the log's directory, with the value.
+//  7. With Config.LogDir a write is on the disk before it is sent, and survives a crash and an outage of Consul.
+//     It is replayed in order, once, under rule 6. Without, a crash loses what was not acknowledged.
+//  8. Queue and log are bounded: [ErrFull]. No call outlasts its context. A failing write holds up none but
+//     those behind it, and those only while Consul does not answer.
+//  9. Keys and values have the layout of the system before this one; nothing is added below
+//     config_data/ but the key root, by the first store that ever starts.
+//
+// # What is not
+//
+// Writes of strangers (the system before this one, `consul kv put`) take part in rules 3 to 6, but not in 1:
+// nothing keeps a late request of theirs from arriving. A reader that looks at two keys by two calls may see a
+// transaction in between; [Store.List] and [Store.Snapshot] do not. A store that has never reached Consul since it
+// started takes no write, not even into the log: it cannot know what the write is based on. Consul restored from a
+// snapshot has forgotten writes that were acknowledged.
+//
+// Each file is one actor or one of its decisions: watcher, keeper with snapshot, clerk with line and
+// record, scribe with marker, librarian. tree.go wires them, store.go is the front door.
+package configstore

@@ -1,0 +1,70 @@
+package configstore
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/wal"
+)
+
+// What calls fail with, to be told apart with errors.Is; the texts say what to do.
+var (
+	// ErrNotFound is returned when a key does not exist. An empty value is a value.
+	ErrNotFound = store.ErrNotFound
+	// ErrConflict is returned when a key was not as the write supposed. Nothing of the write was
+	// applied. Details are in a [ConflictError].
+	ErrConflict = errors.New("conflict")
+	// ErrFull is returned when the queue or its log has no room. The write was not taken in.
+	ErrFull = wal.ErrFull
+	// ErrPending is returned when the caller's context ended and the write is in the log: it will be
+	// written when Consul answers, or reported as a conflict.
+	ErrPending = errors.New("logged, and not yet in Consul")
+	// ErrTaken is returned when another process writes under this store's name, or with its log.
+	ErrTaken = errors.New("another process writes here")
+	// ErrNoBackend is returned by every call of a store without a backend.
+	ErrNoBackend = errors.New(`there is no config store: set the backend to "consul" (coordd run --backend consul, BACKEND=consul, actors.Config.Backend)`)
+	// ErrReadOnly is returned by the writes of a store that only reads.
+	ErrReadOnly = errors.New("this config store only reads")
+	// ErrStopped is returned when the store stopped before the write was acknowledged. Whether it was
+	// applied is not known, unless it is ErrPending as well.
+	ErrStopped = errors.New("the config store has stopped")
+	// ErrInvalid is returned for keys and values that cannot be; nothing was written.
+	ErrInvalid = store.ErrInvalid
+	// ErrTooLarge is returned for values and transactions over Consul's limits; it is ErrInvalid as well.
+	ErrTooLarge error = tooLarge{}
+	// ErrDenied is returned when the token lacks a permission; the text names it.
+	ErrDenied = store.ErrDenied
+	// ErrUnreachable is returned, with the context's error, when Consul gave no answer in time.
+	ErrUnreachable = store.ErrUnreachable
+)
+
+type tooLarge struct{}
+
+func (tooLarge) Error() string        { return "too large" }
+func (tooLarge) Is(target error) bool { return target == ErrInvalid }
+
+// ConflictError says which key was not as a write supposed. It matches [ErrConflict].
+type ConflictError struct {
+	Key  string
+	Want uint64 // the index that it should have had; 0: it should not have existed
+	Have uint64 // the index that it has now; 0: it does not exist
+	Why  string // more, for people; may be empty
+}
+
+func (e *ConflictError) Error() string {
+	state := func(index uint64) string {
+		if index == 0 {
+			return "no key"
+		}
+		return fmt.Sprintf("index %d", index)
+	}
+	text := fmt.Sprintf("%v: config key %q: the write is for %s, Consul has %s: read it and decide anew", ErrConflict, e.Key, state(e.Want), state(e.Have))
+	if e.Why != "" {
+		text += " (" + e.Why + ")"
+	}
+	return text
+}
+
+// Is makes errors.Is(err, ErrConflict) true.
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }

@@ -1,0 +1,176 @@
+package configstore
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coordd/coordd/messages"
+)
+
+// submission is a write on its way to the clerk.
+type submission struct {
+	ops    []Op
+	ticket *ticket
+}
+
+// receipt says what an acknowledged write did.
+type receipt struct {
+	index uint64            // of the transaction
+	keys  map[string]uint64 // the index of each key now; 0: deleted
+}
+
+type request = messages.Request[submission, receipt]
+
+// job is a write that was taken in.
+type job struct {
+	seq    uint64
+	ops    []Op
+	taken  time.Time
+	logged bool
+	// held: it had to wait, so it is applied only over what it was based on.
+	held    bool
+	tries   int // how often it was handed to a scribe
+	size    int
+	request *request // nil: it comes from the log
+}
+
+// awaited tells whether someone still waits for it.
+func (j *job) awaited() bool { return j.request != nil && j.request.Context().Err() == nil }
+
+// line is the queue of writes, without I/O and clock: who may join, what each write is based on, what is next.
+type line struct {
+	maxJobs  int
+	maxBytes int
+	jobs     []*job
+	bytes    int
+	next     uint64 // the number of the next write
+	latest   map[string]uint64
+	done     map[uint64]map[string]uint64 // of own writes that others here may be based on: the index of each key
+}
+
+func newLine(maxJobs, maxBytes int) *line {
+	return &line{maxJobs: maxJobs, maxBytes: maxBytes, next: 1, latest: map[string]uint64{}, done: map[uint64]map[string]uint64{}}
+}
+
+// join takes a write in, with what it is based on: an earlier write of the line, or what the cache shows.
+func (l *line) join(s Snapshot, fresh bool, now time.Time, r *request) (*job, error) {
+	size := 0
+	for _, o := range r.Value.ops {
+		size += o.cost()
+	}
+	if len(l.jobs) >= l.maxJobs || l.bytes+size > l.maxBytes {
+		l.forsake()
+	}
+	if len(l.jobs) >= l.maxJobs {
+		return nil, fmt.Errorf("%w: %d writes wait for Consul: try again when it answers", ErrFull, len(l.jobs))
+	}
+	if l.bytes+size > l.maxBytes {
+		return nil, fmt.Errorf("%w: %d bytes of writes wait for Consul: try again when it answers", ErrFull, l.bytes)
+	}
+	j := &job{seq: l.next, ops: slices.Clone(r.Value.ops), taken: now, held: !fresh, size: size, request: r}
+	for i := range j.ops {
+		o := &j.ops[i]
+		if e := s.find(o.key); e != nil {
+			o.base, o.flags = e.Index, e.Flags
+		}
+		o.after = l.latest[o.key]
+	}
+	l.push(j)
+	return j, nil
+}
+
+// push puts a job at the end, as it is: also one from the log.
+func (l *line) push(j *job) {
+	l.jobs = append(l.jobs, j)
+	l.bytes += j.size
+	l.next = max(l.next, j.seq+1)
+	for _, o := range j.ops {
+		if o.verb != verbExpect {
+			l.latest[o.key] = j.seq
+		}
+	}
+}
+
+// forsake drops writes that nobody waits for and that nobody was promised: those of callers who
+// went away before anything was sent.
+func (l *line) forsake() {
+	for _, j := range slices.Clone(l.jobs) {
+		if j.request != nil && !j.logged && j.tries == 0 && !j.awaited() {
+			l.finish(j.seq, nil)
+		}
+	}
+}
+
+// head returns the first write, ready to be sent; nil: there is none.
+func (l *line) head() *job {
+	for len(l.jobs) > 0 {
+		j := l.jobs[0]
+		if j.request != nil && !j.logged && j.tries == 0 && !j.awaited() {
+			l.finish(j.seq, nil)
+			continue
+		}
+		out := *j
+		out.ops = slices.Clone(j.ops)
+		for i := range out.ops {
+			o := &out.ops[i]
+			if o.after == 0 {
+				continue
+			}
+			index, ok := l.done[o.after][o.key]
+			o.base, o.lostTo = index, !ok
+		}
+		out.held = out.held || j.tries > 0
+		j.tries++
+		return &out
+	}
+	return nil
+}
+
+// finish takes a write out; keys are the indexes of what it wrote, nil if it was not applied.
+func (l *line) finish(seq uint64, keys map[string]uint64) *job {
+	i := slices.IndexFunc(l.jobs, func(j *job) bool { return j.seq == seq })
+	if i < 0 {
+		return nil
+	}
+	j := l.jobs[i]
+	l.jobs = slices.Delete(l.jobs, i, i+1)
+	l.bytes -= j.size
+	if keys != nil {
+		l.done[seq] = keys
+	}
+	for _, o := range j.ops {
+		if l.latest[o.key] == seq {
+			delete(l.latest, o.key)
+		}
+	}
+	l.tidy()
+	return j
+}
+
+// tidy forgets what no write of the line is based on.
+func (l *line) tidy() {
+	if len(l.jobs) == 0 {
+		clear(l.done)
+		return
+	}
+	if len(l.done) <= 2*len(l.jobs)+16 {
+		return
+	}
+	needed := map[uint64]bool{}
+	for _, j := range l.jobs {
+		for _, o := range j.ops {
+			needed[o.after] = true
+		}
+	}
+	for seq := range l.done {
+		if !needed[seq] {
+			delete(l.done, seq)
+		}
+	}
+}
+
+// drop takes out a write that could not be logged: it is as if it had never joined.
+func (l *line) drop(j *job) {
+	l.finish(j.seq, nil)
+}

@@ -1,0 +1,172 @@
+package configstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+)
+
+// marker is what the scribe knows of its marker key: see [store.Marker].
+type marker struct {
+	store.Marker
+	index uint64 // its ModifyIndex; 0: there is none
+	held  bool   // it is this process's
+	made  bool   // by this process, at its claim
+	stray bool   // a request may still be under way that nobody waits for
+	lost  bool   // a stranger deleted it, so that what came before cannot be told
+}
+
+// claim says whether this store can write.
+type claim struct {
+	known bool   // writes are taken in, or refused with err
+	seq   uint64 // of the last write that was applied before
+	err   error
+}
+
+func (a *scribe) markerKey() string { return a.keys.ConfigMarker(a.book.Load().id) }
+
+func (m *marker) now(v store.Marker, index uint64) { m.Marker, m.index = v, index }
+
+// after is the marker's value once write seq has been applied.
+func (m *marker) after(seq uint64) store.Marker {
+	return store.Marker{Seq: seq, Claim: m.Claim, By: m.By}
+}
+
+// at is the index of the last write that was applied.
+func (m *marker) at() uint64 {
+	if m.At != 0 {
+		return m.At
+	}
+	return m.index
+}
+
+// claimMarker makes the marker this process's: from then on what its predecessors have under way is
+// refused. It tries until it can; false: the store stops.
+func (a *scribe) claimMarker(ctx context.Context) bool {
+	ladder, warned := store.NewLadder(), false
+	for {
+		err := a.tryClaim(ctx)
+		if err == nil {
+			a.store.Succeeded("config marker")
+			a.claim.Set(claim{known: true, seq: a.marker.Seq})
+			return true
+		}
+		wait := ladder.NextBackOff()
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case errors.Is(err, ErrTaken):
+			if !warned {
+				a.log.Error("config-writer-taken", "marker", a.markerKey(), "err", err)
+			}
+			warned = true
+			a.claim.Set(claim{known: true, err: err})
+		case errors.Is(err, store.ErrDenied):
+			wait = deniedPause
+			a.claim.Set(claim{known: true, err: err})
+			a.store.Failed("config marker", err, wait)
+		default:
+			a.store.Failed("config marker", err, wait)
+		}
+		if !pause(ctx, wait) {
+			return false
+		}
+	}
+}
+
+func (a *scribe) tryClaim(ctx context.Context) error {
+	old, index, err := a.readMarker(ctx)
+	if err != nil {
+		return err
+	}
+	me := *a.Process
+	if index != 0 && old.By == me && a.marker.Claim == old.Claim && a.marker.Claim != 0 {
+		a.marker.now(old, index) // the answer to an earlier claim was lost
+		a.marker.held = true
+		return nil
+	}
+	if old.By.Instance != me.Instance && a.Liveness(old.By) == store.Alive {
+		return fmt.Errorf("%w: process %d on this host, which has not stopped (%s): stop it, or give each its own name and log", ErrTaken, old.By.PID, a.markerKey())
+	}
+	next := store.Marker{Seq: old.Seq, At: old.At, Claim: old.Claim + 1, By: me}
+	if next.At == 0 && next.Seq != 0 {
+		next.At = index
+	}
+	a.marker.Claim = next.Claim // to know it again when the answer is lost
+	res, err := a.store.Txn(ctx, store.CAS(a.markerKey(), next.Encode(), 0, index))
+	if err != nil {
+		if store.OutcomeUnknown(err) {
+			a.marker.stray = true
+		}
+		return err
+	}
+	e, _ := res.Entry(a.markerKey())
+	a.marker.now(next, e.ModifyIndex)
+	a.marker.held = true
+	// What a predecessor may have under way is refused as long as the marker stays.
+	a.marker.made, a.marker.stray = index == 0, a.marker.stray || index != 0
+	return nil
+}
+
+// readMarker reads the marker; index 0: there is none. One that does not parse is a
+// stranger's work, and as good as none but for its index.
+func (a *scribe) readMarker(ctx context.Context) (m store.Marker, index uint64, err error) {
+	e, found, _, err := a.store.Get(ctx, a.markerKey(), store.Consistent)
+	if err != nil || !found {
+		return store.Marker{}, 0, err
+	}
+	m, err = store.ParseMarker(e.Value)
+	if err != nil {
+		a.log.Warn("strange-key-replaced", "key", e.Key, "err", err)
+		a.marker.lost = true
+		m = store.Marker{}
+	}
+	return m, e.ModifyIndex, nil
+}
+
+// lookAgain finds out why the marker is not as it was; not known: another process has taken it.
+func (a *scribe) lookAgain(ctx context.Context) (known bool, err error) {
+	m, index, err := a.readMarker(ctx)
+	switch {
+	case err != nil:
+		return true, err
+	case index != 0 && m.By == a.marker.By && m.Claim == a.marker.Claim && m.Seq >= a.marker.Seq:
+		a.marker.now(m, index)
+		return true, nil
+	case index == 0 || m.By == store.Process{} || m.By == a.marker.By || m.Claim < a.marker.Claim:
+		// Deleted or overwritten by a stranger, or Consul was restored. What is known here goes on counting.
+		a.log.Warn("config-marker-restored", "key", a.markerKey(), "do", "leave keys below config_log/ alone")
+		a.marker.lost, a.marker.index = true, index
+		return true, nil
+	}
+	a.marker.held = false
+	a.log.Error("config-writer-taken", "marker", a.markerKey(), "by_host", m.By.Host, "by_pid", m.By.PID,
+		"do", "give each process a name and a log directory of its own")
+	err = fmt.Errorf("%w: process %d on %s took %s over: give each process a name and a log directory of its own", ErrTaken, m.By.PID, m.By.Host, a.markerKey())
+	a.claim.Set(claim{known: true, err: err})
+	return false, nil
+}
+
+// leaveTimeout is what the marker gets when the store stops.
+const leaveTimeout = time.Second
+
+// leave gives the marker up. Where nothing can be under way any more, and no log counts on it, it goes; else
+// it stays and keeps late requests out.
+func (a *scribe) leave(ctx context.Context) {
+	if !a.marker.held || a.marker.index == 0 {
+		return
+	}
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	op := store.CAS(a.markerKey(), store.Marker{Seq: a.marker.Seq, At: a.marker.at(), Claim: a.marker.Claim}.Encode(), 0, a.marker.index)
+	if a.book.Load().wal == nil && a.marker.made && !a.marker.stray {
+		op = store.DeleteCAS(a.markerKey(), a.marker.index)
+	}
+	if _, err := a.store.Txn(own, op); err != nil {
+		a.log.Debug("config-marker-kept", "err", err)
+	}
+	a.marker.held = false
+}

@@ -1,0 +1,96 @@
+package configstore
+
+import (
+	"fmt"
+
+	"github.com/coordd/coordd/internal/store"
+)
+
+// Op is one part of a transaction: see [Set], [SetAt], [Remove], [RemoveAt] and [Expect].
+type Op struct {
+	key    string
+	value  []byte
+	verb   verb
+	guard  bool   // the key must be at index
+	index  uint64 // 0: it must not exist
+	flags  uint64 // of a set: kept as they are in Consul
+	base   uint64 // what the key was at when the write was taken in
+	after  uint64 // the earlier write of this store that it is based on instead; 0: none
+	lostTo bool   // that earlier write was refused, so this one is as well
+}
+
+type verb uint8
+
+const (
+	verbSet verb = iota
+	verbRemove
+	verbExpect
+)
+
+// Set writes a key, whatever it holds.
+func Set(key string, value []byte) Op { return Op{key: key, value: value} }
+
+// SetAt writes a key that is at index, which is that of an [Entry]; 0: that does not exist.
+func SetAt(key string, value []byte, index uint64) Op {
+	return Op{key: key, value: value, guard: true, index: index}
+}
+
+// Remove deletes a key, if it exists.
+func Remove(key string) Op { return Op{key: key, verb: verbRemove} }
+
+// RemoveAt deletes a key that is at index.
+func RemoveAt(key string, index uint64) Op {
+	return Op{key: key, verb: verbRemove, guard: true, index: index}
+}
+
+// Expect changes nothing, and lets the transaction through only while the key is at index; 0: while it does not exist.
+func Expect(key string, index uint64) Op {
+	return Op{key: key, verb: verbExpect, guard: true, index: index}
+}
+
+// Key is the key that the operation is about.
+func (o Op) Key() string { return o.key }
+
+func (o Op) check() error {
+	if err := store.CheckConfigKey(o.key); err != nil {
+		return err
+	}
+	if len(o.value) > MaxValue {
+		return fmt.Errorf("%w: the value of config key %q has %d bytes, and at most %d can be written (a transaction of Consul's takes 512 KB, with values in base64): store it elsewhere and put its address here",
+			ErrTooLarge, o.key, len(o.value), MaxValue)
+	}
+	return nil
+}
+
+// checkOps refuses what could never be written.
+func checkOps(ops []Op) error {
+	if len(ops) == 0 {
+		return fmt.Errorf("%w: there is no operation in the transaction", ErrInvalid)
+	}
+	if len(ops) > MaxTxnKeys {
+		return fmt.Errorf("%w: the transaction is about %d keys, and at most %d go into one: split it", ErrTooLarge, len(ops), MaxTxnKeys)
+	}
+	seen := make(map[string]bool, len(ops))
+	writes, size := false, 0
+	for _, o := range ops {
+		if err := o.check(); err != nil {
+			return err
+		}
+		if seen[o.key] {
+			return fmt.Errorf("%w: config key %q is in the transaction twice", ErrInvalid, o.key)
+		}
+		seen[o.key] = true
+		writes = writes || o.verb != verbExpect
+		size += len(o.value)
+	}
+	if !writes {
+		return fmt.Errorf("%w: nothing in the transaction writes", ErrInvalid)
+	}
+	if size > MaxValue {
+		return fmt.Errorf("%w: the transaction's values have %d bytes together, and at most %d go into one: split it", ErrTooLarge, size, MaxValue)
+	}
+	return nil
+}
+
+// cost is about what an operation takes in memory and in the log.
+func (o Op) cost() int { return 128 + 2*len(o.key) + len(o.value)/3*4 }

@@ -1,0 +1,150 @@
+package configstore
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// recordVersion is that of the records below. A log of another version is refused, not misread.
+const recordVersion = 1
+
+// record is one record of the log, in JSON. The first one says whose log it is; then there are writes, and
+// what became of them.
+type record struct {
+	// The first one.
+	Version int    `json:"coordd,omitempty"`
+	ID      string `json:"id,omitempty"` // names the marker in Consul
+	Service string `json:"service,omitempty"`
+	Next    uint64 `json:"next,omitempty"` // numbers below were given out
+
+	// A write.
+	Seq uint64     `json:"write,omitempty"`
+	At  *time.Time `json:"at,omitempty"`
+	Ops []opRecord `json:"ops,omitempty"`
+
+	// A write that is over.
+	Done uint64            `json:"done,omitempty"`
+	Keys map[string]uint64 `json:"keys,omitempty"` // the indexes of what it wrote; none: it was not applied
+}
+
+type opRecord struct {
+	Verb  string  `json:"op"` // set, remove, expect
+	Key   string  `json:"key"`
+	Value []byte  `json:"value,omitempty"`
+	Flags uint64  `json:"flags,omitempty"`
+	Index *uint64 `json:"index,omitempty"` // that the caller asked for
+	Base  uint64  `json:"base,omitempty"`  // that the key had
+	After uint64  `json:"after,omitempty"` // the write that it is based on instead
+}
+
+var verbNames = [...]string{verbSet: "set", verbRemove: "remove", verbExpect: "expect"}
+
+func encodeRecord(r record) []byte {
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic(fmt.Sprintf("configstore: a record cannot fail to encode: %v", err))
+	}
+	return b
+}
+
+func (j *job) record() []byte {
+	r := record{Seq: j.seq, At: &j.taken}
+	for _, o := range j.ops {
+		w := opRecord{Verb: verbNames[o.verb], Key: o.key, Value: o.value, Flags: o.flags, Base: o.base, After: o.after}
+		if o.guard {
+			w.Index = &o.index
+		}
+		r.Ops = append(r.Ops, w)
+	}
+	return encodeRecord(r)
+}
+
+func (r record) job() (*job, error) {
+	j := &job{seq: r.Seq, logged: true, held: true}
+	if r.At != nil {
+		j.taken = *r.At
+	}
+	for _, w := range r.Ops {
+		o := Op{key: w.Key, value: w.Value, flags: w.Flags, base: w.Base, after: w.After}
+		switch w.Verb {
+		case "set":
+		case "remove":
+			o.verb = verbRemove
+		case "expect":
+			o.verb = verbExpect
+		default:
+			return nil, fmt.Errorf("%w: write %d in it has an operation %q that this version does not know: use the version that wrote it", ErrInvalid, r.Seq, w.Verb)
+		}
+		if w.Index != nil {
+			o.guard, o.index = true, *w.Index
+		}
+		j.size += o.cost()
+		j.ops = append(j.ops, o)
+	}
+	if err := checkOps(j.ops); err != nil {
+		return nil, fmt.Errorf("write %d in it: %w", r.Seq, err)
+	}
+	return j, nil
+}
+
+// readLog takes the records of a log into an empty line. Of a new log there are none.
+func readLog(records [][]byte, service string, l *line) (first record, err error) {
+	for i, data := range records {
+		var r record
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&r); err != nil {
+			return first, fmt.Errorf("%w: record %d does not parse: %v: use the version that wrote it, or move the directory away", ErrInvalid, i+1, err)
+		}
+		switch {
+		case i == 0:
+			switch {
+			case r.Version != recordVersion:
+				return first, fmt.Errorf("%w: it is of version %d, and this one reads version %d: use the version that wrote it, or move the directory away", ErrInvalid, r.Version, recordVersion)
+			case r.ID == "":
+				return first, fmt.Errorf("%w: it names no writer: move the directory away", ErrInvalid)
+			case r.Service != service:
+				return first, fmt.Errorf("%w: it holds the writes of service %q, not of %q: give each service a directory of its own", ErrInvalid, r.Service, service)
+			}
+			first = r
+			l.next = max(l.next, r.Next)
+		case r.Seq != 0:
+			j, err := r.job()
+			if err != nil {
+				return first, err
+			}
+			l.push(j)
+		case r.Done != 0:
+			l.next = max(l.next, r.Done+1)
+			if l.finish(r.Done, r.Keys) == nil && r.Keys != nil {
+				l.done[r.Done] = r.Keys // carried over by a rewrite
+			}
+		}
+	}
+	return first, nil
+}
+
+// writeLog is the shortest log that says what the line holds.
+func writeLog(first record, l *line) [][]byte {
+	first.Next = l.next
+	out := [][]byte{encodeRecord(first)}
+	needed := map[uint64]bool{}
+	for _, j := range l.jobs {
+		for _, o := range j.ops {
+			needed[o.after] = true
+		}
+	}
+	for seq, keys := range l.done {
+		if needed[seq] {
+			out = append(out, encodeRecord(record{Done: seq, Keys: keys}))
+		}
+	}
+	for _, j := range l.jobs {
+		if j.logged {
+			out = append(out, j.record())
+		}
+	}
+	return out
+}

@@ -1,0 +1,347 @@
+package configstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/hashicorp/consul/api"
+)
+
+// rig is stores on an embedded Consul, in virtual time, and a record of every config value that Consul took.
+type rig struct {
+	t      *testing.T
+	consul *devconsul.Server
+	log    *slog.Logger
+	stores []*host
+
+	mu      sync.Mutex
+	cancels []context.CancelFunc
+	applied map[string]int // "key=value" -> how often it was written; "key-" -> deleted
+}
+
+// host is one process with a store.
+type host struct {
+	*configstore.Store
+	rig     *rig
+	net     *network
+	process store.Process
+	cancel  context.CancelFunc
+	done    chan struct{}
+	err     error
+	dead    bool
+}
+
+func run(t *testing.T, f func(t *testing.T, r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.close()
+		f(t, r)
+	})
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{
+		t: t, applied: map[string]int{},
+		consul: devconsul.New(devconsul.Config{NoJitter: true}),
+		log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.String("t", a.Value.Time().Format("04:05.000"))
+			}
+			return a
+		}})),
+	}
+	r.consul.OnCommit(func(c devconsul.Commit) {
+		if !c.Applied {
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, op := range c.Ops {
+			key, ok := strings.CutPrefix(op.Key, "service/demo/config_data/")
+			if !ok || !op.OK {
+				continue
+			}
+			switch op.Verb {
+			case "set", "cas":
+				r.applied[key+"="+string(op.Value)]++
+			case "delete", "delete-cas":
+				r.applied[key+"-"]++
+			}
+		}
+	})
+	return r
+}
+
+func (r *rig) close() {
+	for _, h := range r.stores {
+		h.stop()
+	}
+	r.consul.Close()
+	for _, cancel := range r.cancels {
+		cancel()
+	}
+}
+
+func (r *rig) times(what string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.applied[what]
+}
+
+// start runs a store of a process of its own. Options change its settings.
+func (r *rig) start(options ...func(*configstore.Config)) *host {
+	r.t.Helper()
+	h := r.prepare(options...)
+	h.run()
+	return h
+}
+
+func (r *rig) prepare(options ...func(*configstore.Config)) *host {
+	r.t.Helper()
+	n := len(r.stores) + 1
+	h := &host{rig: r, net: &network{to: r.consul.RoundTripper(), txns: map[int]func(*http.Request) (*http.Response, error){}}, done: make(chan struct{})}
+	h.process = store.Process{Instance: fmt.Sprintf("i%d", n), Host: "host.test", BootID: "b", PIDNamespace: "1", PID: n, StartTime: 1}
+	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: h.net}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c := configstore.Config{Service: "demo", Client: client, Owner: fmt.Sprintf("m%d", n), Logger: r.log.With("n", n), Process: &h.process, Liveness: r.liveness}
+	for _, o := range options {
+		o(&c)
+	}
+	if h.Store, err = configstore.New(c); err != nil {
+		r.t.Fatal(err)
+	}
+	r.stores = append(r.stores, h)
+	return h
+}
+
+func (h *host) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	h.cancel = cancel
+	go func() {
+		defer close(h.done)
+		h.err = h.Run(ctx)
+	}()
+}
+
+func (r *rig) liveness(p store.Process) store.Liveness {
+	for _, h := range r.stores {
+		if h.process == p {
+			if h.dead {
+				return store.Dead
+			}
+			return store.Alive
+		}
+	}
+	return store.Unknown
+}
+
+// stop ends a store cleanly.
+func (h *host) stop() {
+	h.cancel()
+	<-h.done
+	h.dead = true
+}
+
+// kill ends it as kill -9 does: nothing that it sends arrives any more.
+func (h *host) kill() {
+	h.net.cut(errors.New("killed"))
+	h.stop()
+}
+
+func (h *host) ready() *host {
+	h.rig.t.Helper()
+	if err := h.WaitLoaded(h.rig.ctx(time.Minute)); err != nil {
+		h.rig.t.Fatal(err)
+	}
+	return h
+}
+
+func (r *rig) ctx(d time.Duration) context.Context {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(r.t.Context(), d)
+	r.cancels = append(r.cancels, cancel)
+	return ctx
+}
+
+func (h *host) put(key, value string) uint64 {
+	h.rig.t.Helper()
+	index, err := h.Put(h.rig.ctx(time.Minute), key, []byte(value))
+	if err != nil {
+		h.rig.t.Fatalf("put %s: %v", key, err)
+	}
+	return index
+}
+
+// get returns a key's value, or "-" when it is missing.
+func (h *host) get(key string) string {
+	h.rig.t.Helper()
+	e, err := h.Get(h.rig.ctx(time.Minute), key)
+	if errors.Is(err, configstore.ErrNotFound) {
+		return "-"
+	}
+	if err != nil {
+		h.rig.t.Fatalf("get %s: %v", key, err)
+	}
+	return string(e.Value)
+}
+
+func (r *rig) expect(what string, got, want any) {
+	r.t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		r.t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// await waits in virtual time.
+func (r *rig) await(what string, limit time.Duration, ok func() bool) {
+	r.t.Helper()
+	for begin := time.Now(); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(begin) > limit {
+			r.t.Fatalf("not within %v: %s", limit, what)
+		}
+	}
+}
+
+// stranger writes past all of this, as `consul kv put` does; raw is what Consul has.
+func (r *rig) stranger(key, value string) {
+	r.t.Helper()
+	if _, err := r.consul.Client().KV().Put(&api.KVPair{Key: "service/demo/" + key, Value: []byte(value)}, nil); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) strangerDeletes(key string) {
+	r.t.Helper()
+	if _, err := r.consul.Client().KV().Delete("service/demo/"+key, nil); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) raw(key string) string {
+	r.t.Helper()
+	p, _, err := r.consul.Client().KV().Get("service/demo/"+key, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if p == nil {
+		return "-"
+	}
+	return string(p.Value)
+}
+
+// network is a store's way to Consul, and where it is broken.
+type network struct {
+	to http.RoundTripper
+
+	mu    sync.Mutex
+	err   error
+	n     int // transactions that write, so far
+	txns  map[int]func(*http.Request) (*http.Response, error)
+	gets  int
+	reads int // of config_data
+}
+
+func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
+	n.mu.Lock()
+	err := n.err
+	var odd func(*http.Request) (*http.Response, error)
+	if r.URL.Path == "/v1/txn" {
+		n.n++
+		odd = n.txns[n.n]
+	} else {
+		n.gets++
+		if strings.Contains(r.URL.Path, "/config_data") {
+			n.reads++
+		}
+	}
+	n.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if odd != nil {
+		return odd(r)
+	}
+	resp, answer := n.to.RoundTrip(r)
+	n.mu.Lock()
+	err = n.err
+	n.mu.Unlock()
+	if err != nil {
+		if resp != nil {
+			resp.Body.Close()
+		}
+		return nil, err
+	}
+	return resp, answer
+}
+
+// cut refuses everything from now on; nil mends it.
+func (n *network) cut(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.err = err
+}
+
+// next makes the i-th transaction from now on (1: the next) an odd one.
+func (n *network) next(i int, odd func(*http.Request) (*http.Response, error)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.txns[n.n+i] = odd
+}
+
+func (n *network) requests() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.n + n.gets
+}
+
+// loseReply lets the request through, and its answer not.
+func (n *network) loseReply(r *http.Request) (*http.Response, error) {
+	resp, err := n.to.RoundTrip(r)
+	if err == nil {
+		resp.Body.Close()
+	}
+	return nil, errors.New("connection reset by peer")
+}
+
+// delay answers with an error at once, and has the request arrive after d all the same.
+func (n *network) delay(d time.Duration) func(r *http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		late := r.Clone(context.Background())
+		late.Body = io.NopCloser(bytes.NewReader(body))
+		go func() {
+			time.Sleep(d)
+			if resp, err := n.to.RoundTrip(late); err == nil {
+				resp.Body.Close()
+			}
+		}()
+		return nil, errors.New("connection reset by peer")
+	}
+}
+
+type (
+	configProcess  = store.Process
+	configLiveness = store.Liveness
+)
+
+const configUnknown = store.Unknown

@@ -1,0 +1,328 @@
+package configstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+)
+
+// scribe writes to Consul, one write after the other. Each goes in one transaction with a change of
+// this store's marker, on the condition that the marker is as the scribe knows it. So of all copies of a write that are
+// under way, late ones included, Consul applies one at the most; and what the marker says tells
+// whether it was applied.
+type scribe struct {
+	*house
+	marker  marker
+	trouble time.Time // of the last try that Consul did not answer
+}
+
+// deniedPause is how often a denied write that is in the log is tried again: someone has to act.
+const deniedPause = 5 * time.Second
+
+func (a *scribe) run(ctx context.Context) error {
+	if !a.marker.held {
+		if err := a.Admit(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+	}
+	for {
+		if !a.marker.held {
+			if !a.claimMarker(ctx) {
+				return nil
+			}
+		}
+		j, err := a.next.Call(ctx, struct{}{})
+		if ctx.Err() != nil {
+			a.leave(ctx)
+			return nil
+		}
+		if err != nil {
+			continue // nothing to write any more, or the clerk was restarted
+		}
+		if err := a.took(ctx); err != nil {
+			return err
+		}
+		o, own, told := a.perform(ctx, &j)
+		if !told {
+			if ctx.Err() != nil {
+				a.leave(ctx)
+				return nil
+			}
+			// Another process has the marker. To take it back would be to fight over it.
+			<-ctx.Done()
+			return nil
+		}
+		if len(own) > 0 && a.recall(ctx, own) != nil {
+			return nil
+		}
+		for {
+			if _, err := a.over.Call(ctx, o); err == nil {
+				break
+			}
+			if ctx.Err() != nil {
+				return nil
+			}
+		}
+	}
+}
+
+// perform tries until it is known what becomes of the write; told is false when that cannot be found out
+// by this process: it stops, or another has taken the marker.
+func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite, told bool) {
+	refuse := func(err error) (outcome, []ownWrite, bool) { return outcome{seq: j.seq, err: err}, nil, true }
+	ladder := store.NewLadder()
+	for {
+		if j.seq <= a.marker.Seq {
+			return a.found(ctx, j)
+		}
+		if !j.awaited() {
+			if !j.logged {
+				return refuse(context.Cause(j.request.Context()))
+			}
+			j.held = true
+		}
+		j.held = j.held || a.trouble.After(j.taken)
+		ops, at, err := a.ops(j)
+		if err != nil {
+			return refuse(err)
+		}
+		// Not cut short when the store stops: it takes no longer than one call, and then it is known what became of it.
+		res, err := a.store.Txn(context.WithoutCancel(ctx), ops...)
+		wait := time.Duration(0)
+		switch refused := (*store.RefusedError)(nil); {
+		case err == nil:
+			a.store.Succeeded("config write")
+			return a.applied(j, res)
+		case errors.As(err, &refused):
+			a.store.Succeeded("config write")
+			if refused.Op > 0 && refused.Op < len(at) {
+				if done, o, own := a.conflict(ctx, j, at[refused.Op]); done {
+					return o, own, true
+				}
+				wait = ladder.NextBackOff() // it could not be looked at
+				break
+			}
+			// The marker is not as it was: this very write was applied, or another process came, or a stranger.
+			switch known, err := a.lookAgain(ctx); {
+			case err != nil:
+				wait = a.failed(err, ladder)
+			case !known:
+				return outcome{}, nil, false
+			default:
+				wait = ladder.NextBackOff()
+			}
+			if j.seq <= a.marker.Seq {
+				continue
+			}
+			j.held = j.held || a.marker.lost // it may have been applied
+		case errors.Is(err, store.ErrInvalid):
+			return refuse(err)
+		case errors.Is(err, store.ErrDenied):
+			if j.awaited() || !j.logged {
+				return refuse(err)
+			}
+			a.store.Failed("config write", err, deniedPause)
+			wait = deniedPause
+		default:
+			if store.OutcomeUnknown(err) {
+				a.marker.stray = true
+			}
+			wait = a.failed(err, ladder)
+		}
+		if !a.rest(ctx, j, wait) {
+			return outcome{}, nil, false
+		}
+	}
+}
+
+func (a *scribe) failed(err error, ladder *store.Ladder) time.Duration {
+	a.trouble = time.Now()
+	wait := ladder.NextBackOff()
+	a.store.Failed("config write", err, wait)
+	return wait
+}
+
+// rest waits before the next try; a caller who goes away ends the wait. It tells whether to go on.
+func (a *scribe) rest(ctx context.Context, j *job, d time.Duration) bool {
+	if j.request == nil || j.logged {
+		return pause(ctx, d)
+	}
+	both, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(j.request.Context(), cancel)
+	defer stop()
+	pause(both, d)
+	return ctx.Err() == nil
+}
+
+// ops are the operations of the transaction, and for each which of the job's it belongs to. The error is a
+// conflict that is known before anything is sent.
+func (a *scribe) ops(j *job) (ops []store.Op, at []int, err error) {
+	for _, o := range j.ops {
+		if o.lostTo && !o.guard && j.held {
+			return nil, nil, &ConflictError{Key: o.key, Why: "it was to replace an earlier write of this store, which was refused"}
+		}
+	}
+	ops = append(ops, store.CAS(a.markerKey(), a.marker.after(j.seq).Encode(), 0, a.marker.index))
+	more, at := a.txn(j)
+	return append(ops, more...), append([]int{-1}, at...), nil
+}
+
+// txn are the operations of a write, and for each which of the job's it belongs to.
+func (h *house) txn(j *job) (ops []store.Op, at []int) {
+	add := func(i int, more ...store.Op) {
+		for _, op := range more {
+			ops, at = append(ops, op), append(at, i)
+		}
+	}
+	for i, o := range j.ops {
+		key, guard, index := h.keys.ConfigKey(o.key), o.guard, o.index
+		if !guard && j.held {
+			guard, index = true, o.base
+		}
+		switch {
+		case o.verb == verbSet && guard:
+			add(i, store.CAS(key, o.value, o.flags, index))
+		case o.verb == verbSet:
+			add(i, store.Set(key, o.value, o.flags))
+		case !guard:
+			add(i, store.Delete(key))
+		case index == 0:
+			add(i, store.CheckNotExists(key))
+		case o.verb == verbExpect:
+			add(i, store.CheckIndex(key, index))
+		default: // delete-cas would take a missing key for done
+			add(i, store.CheckIndex(key, index), store.Delete(key))
+		}
+	}
+	return ops, at
+}
+
+// applied takes in the answer to a write that Consul has accepted.
+func (a *scribe) applied(j *job, res store.Result) (outcome, []ownWrite, bool) {
+	e, _ := res.Entry(a.markerKey())
+	a.marker.now(a.marker.after(j.seq), e.ModifyIndex)
+	a.marker.lost = false
+	o := outcome{seq: j.seq, at: e.ModifyIndex, keys: map[string]uint64{}}
+	var own []ownWrite
+	for _, op := range j.ops {
+		switch op.verb {
+		case verbRemove:
+			o.keys[op.key] = 0
+			own = append(own, ownWrite{index: e.ModifyIndex, key: op.key})
+		case verbSet:
+			got, _ := res.Entry(a.keys.ConfigKey(op.key))
+			value := op.value
+			if value == nil {
+				value = []byte{}
+			}
+			o.keys[op.key] = got.ModifyIndex
+			own = append(own, ownWrite{index: got.ModifyIndex, key: op.key,
+				entry: &Entry{Key: op.key, Value: value, Index: got.ModifyIndex, CreateIndex: got.CreateIndex, Flags: got.Flags}})
+		}
+	}
+	return o, own, true
+}
+
+// found is for a write that turns out to have been applied: by a try whose answer was lost, or before
+// a crash. What became of its keys is read; they may have been changed again since.
+func (a *scribe) found(ctx context.Context, j *job) (outcome, []ownWrite, bool) {
+	at := uint64(0) // known of the newest write only
+	if j.seq == a.marker.Seq {
+		at = a.marker.at()
+	}
+	entries, ok := a.look(ctx, j)
+	if !ok {
+		return outcome{}, nil, false
+	}
+	o := outcome{seq: j.seq, at: at, keys: map[string]uint64{}}
+	var own []ownWrite
+	for i, op := range j.ops {
+		if op.verb == verbExpect {
+			continue
+		}
+		e := entries[i]
+		own = append(own, ownOf(a.keys, op.key, e, at))
+		switch {
+		case op.verb == verbRemove:
+			o.keys[op.key] = 0
+		case at == 0 || e.ModifyIndex <= at:
+			o.keys[op.key] = e.ModifyIndex
+		default: // another has written since; ours was at the transaction's own index
+			o.keys[op.key] = at
+		}
+	}
+	return o, own, true
+}
+
+func ownOf(keys store.Keys, key string, e store.Entry, at uint64) ownWrite {
+	if e.CreateIndex == 0 {
+		return ownWrite{index: at, key: key}
+	}
+	entry, _ := fromStore(keys, e)
+	return ownWrite{index: e.ModifyIndex, key: key, entry: entry}
+}
+
+// look reads the keys of a write until Consul answers; not ok: the store stops.
+func (a *scribe) look(ctx context.Context, j *job) (entries []store.Entry, ok bool) {
+	ops := make([]store.Op, len(j.ops))
+	for i, o := range j.ops {
+		ops[i] = store.GetOrEmpty(a.keys.ConfigKey(o.key))
+	}
+	err := a.store.Retry(ctx, "config write", func(ctx context.Context) error {
+		res, err := a.store.ReadTxn(ctx, ops...)
+		entries = res.Entries
+		return err
+	})
+	return entries, err == nil && len(entries) == len(ops)
+}
+
+// conflict finds out what stands in the way of a write: done, unless it could not be read.
+func (a *scribe) conflict(ctx context.Context, j *job, i int) (done bool, o outcome, own []ownWrite) {
+	entries, ok := a.look(ctx, j)
+	if !ok {
+		return false, o, nil
+	}
+	if a.marker.lost && stands(j, entries) {
+		// Nobody can say any more whether it was this write, but what it was to do is done.
+		o.keys = map[string]uint64{}
+		for i, op := range j.ops {
+			if op.verb != verbExpect {
+				o.keys[op.key] = entries[i].ModifyIndex
+			}
+		}
+	} else {
+		e := &ConflictError{Key: j.ops[i].key, Want: j.ops[i].index, Have: entries[i].ModifyIndex}
+		if !j.ops[i].guard {
+			e.Want, e.Why = j.ops[i].base, "the write had to wait, and another came first"
+		}
+		o.err = e
+	}
+	// What was read is newer than the cache: whoever tries again shall see it.
+	for i, op := range j.ops {
+		if entries[i].CreateIndex != 0 {
+			own = append(own, ownOf(a.keys, op.key, entries[i], 0))
+		}
+	}
+	o.seq = j.seq
+	return true, o, own
+}
+
+// stands tells whether Consul holds what the write was to make of it.
+func stands(j *job, entries []store.Entry) bool {
+	for i, op := range j.ops {
+		there := entries[i].CreateIndex != 0
+		switch {
+		case op.verb == verbRemove && there,
+			op.verb == verbSet && (!there || !bytes.Equal(entries[i].Value, op.value)):
+			return false
+		}
+	}
+	return true
+}

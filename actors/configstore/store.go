@@ -1,0 +1,362 @@
+package configstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+	"github.com/hashicorp/consul/api"
+)
+
+// Store is the configuration of one service as this process sees it. Its methods may be called by any
+// number of goroutines, from before it runs until after it has stopped; they wait for what they need as long as their
+// context lasts.
+type Store struct{ house *house }
+
+// New checks the settings; it starts nothing and asks Consul nothing. Errors: [ErrInvalid].
+func New(c Config) (*Store, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	if c.Client == nil {
+		client, err := api.NewClient(api.DefaultConfig())
+		if err != nil {
+			return nil, fmt.Errorf("%w: the CONSUL_HTTP_* variables: %v", ErrInvalid, err)
+		}
+		c.Client = client
+	}
+	s, err := store.New(store.Config{Client: c.Client, Service: c.Service, Address: c.Consul, Logger: c.Logger})
+	if err != nil {
+		return nil, err
+	}
+	return &Store{newHouse(c, s, c.Logger)}, nil
+}
+
+// None is a store without a backend: every call returns [ErrNoBackend] at once.
+func None() *Store { return &Store{} }
+
+// Run keeps the store going until ctx ends; then it lets what is under way end, gives the marker up and
+// returns nil. Errors: that the log cannot be opened, or an actor that failed again and again ([supervisor.EscalationError]).
+// Run is called once.
+func (s *Store) Run(ctx context.Context) error {
+	if s.house == nil {
+		return ErrNoBackend
+	}
+	root, err := supervisor.New("config-store", tree(s.house), supervisor.WithLogger(s.house.log))
+	if err != nil {
+		return err
+	}
+	return root.Run(ctx)
+}
+
+// Child returns the store as a child for a supervision tree, in the place of Run. It is not for [None].
+func (s *Store) Child(name string) supervisor.Child {
+	t := tree(s.house)
+	return supervisor.Child{Name: name, Tree: &t}
+}
+
+// Enabled tells whether there is a backend.
+func (s *Store) Enabled() bool { return s.house != nil }
+
+// Data is the cache. It holds what was read last also while Consul is away.
+func (s *Store) Data() messages.Reader[Snapshot] {
+	return reader(s, func(h *house) *messages.State[Snapshot] { return h.data })
+}
+
+// Load is how far the first reading has come.
+func (s *Store) Load() messages.Reader[Load] {
+	return reader(s, func(h *house) *messages.State[Load] { return h.load })
+}
+
+// Queue is what waits to be written, and what was refused.
+func (s *Store) Queue() messages.Reader[Queue] {
+	return reader(s, func(h *house) *messages.State[Queue] { return h.queue })
+}
+
+// Origin is how this store began: unknown until it has loaded.
+func (s *Store) Origin() messages.Reader[Origin] {
+	return reader(s, func(h *house) *messages.State[Origin] { return h.birth })
+}
+
+func reader[T any](s *Store, of func(*house) *messages.State[T]) messages.Reader[T] {
+	if s.house == nil {
+		var none T
+		return messages.NewState(none).Reader()
+	}
+	return of(s.house).Reader()
+}
+
+// Fresh tells whether the cache may be believed: it was loaded, and Consul's last word is at most MaxAge old.
+func (s *Store) Fresh() bool { return s.house != nil && s.house.data.Get().loaded && s.house.fresh() }
+
+// WaitLoaded waits until the configuration has been read, and for what depends on it: the log is
+// open and the key root is there. Errors: [ErrUnreachable] with the context's, [ErrNoBackend].
+func (s *Store) WaitLoaded(ctx context.Context) error {
+	if s.house == nil {
+		return ErrNoBackend
+	}
+	if err := s.house.loaded(ctx); err != nil || s.house.ReadOnly {
+		return err
+	}
+	_, err := s.house.birth.Reader().Wait(ctx, func(o Origin) bool { return o != OriginUnknown })
+	return notYet(err)
+}
+
+func (h *house) loaded(ctx context.Context) error {
+	_, err := h.data.Reader().Wait(ctx, Snapshot.Loaded)
+	return notYet(err)
+}
+
+func notYet(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: the configuration has not been read yet: %w", ErrUnreachable, err)
+}
+
+// Get returns the entry of a key: from the cache while that is fresh, else from Consul. Errors: [ErrNotFound],
+// [ErrInvalid], [ErrDenied], and [ErrUnreachable] with the context's.
+func (s *Store) Get(ctx context.Context, key string) (Entry, error) {
+	if s.house == nil {
+		return Entry{}, ErrNoBackend
+	}
+	if err := store.CheckConfigKey(key); err != nil {
+		return Entry{}, err
+	}
+	if s.Fresh() {
+		if e := s.house.data.Get().find(key); e != nil {
+			return e.clone(), nil
+		}
+		return Entry{}, missing(key)
+	}
+	return s.house.read(ctx, key)
+}
+
+func missing(key string) error {
+	return fmt.Errorf("config key %q: %w", key, ErrNotFound)
+}
+
+func (e *Entry) clone() Entry {
+	out := *e
+	out.Value = bytes.Clone(e.Value)
+	return out
+}
+
+// read asks Consul for one key, until it answers.
+func (h *house) read(ctx context.Context, key string) (Entry, error) {
+	var out *Entry
+	err := h.retry(ctx, "config get", func(ctx context.Context) error {
+		e, found, _, err := h.store.Get(ctx, h.keys.ConfigKey(key), store.Consistent)
+		if out = nil; found {
+			out, _ = fromStore(h.keys, e)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return Entry{}, err
+	case out == nil:
+		return Entry{}, missing(key)
+	}
+	return *out, nil
+}
+
+// retry asks until Consul answers; a denial is an answer.
+func (h *house) retry(ctx context.Context, what string, f func(context.Context) error) error {
+	var denied error
+	err := h.store.Retry(ctx, what, func(ctx context.Context) error {
+		err := f(ctx)
+		if denied = nil; errors.Is(err, store.ErrDenied) {
+			denied, err = err, nil
+		}
+		return err
+	})
+	return errors.Join(err, denied)
+}
+
+// Contains tells whether a key exists. Errors as for Get, but for [ErrNotFound].
+func (s *Store) Contains(ctx context.Context, key string) (bool, error) {
+	_, err := s.Get(ctx, key)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// List returns the entries whose keys begin with prefix, in the order of their keys, all of one moment.
+// Errors as for Get, but for [ErrNotFound].
+func (s *Store) List(ctx context.Context, prefix string) ([]Entry, error) {
+	snap, err := s.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := []Entry{}
+	for e := range snap.All(prefix) {
+		out = append(out, e.clone())
+	}
+	return out, nil
+}
+
+// Snapshot returns all of the configuration at one moment: the cache while that is fresh, else what Consul
+// says. Errors as for Get, but for [ErrNotFound].
+func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
+	if s.house == nil {
+		return Snapshot{}, ErrNoBackend
+	}
+	if s.Fresh() {
+		return s.house.data.Get(), nil
+	}
+	h := s.house
+	var view store.View
+	err := h.retry(ctx, "config list", func(ctx context.Context) (err error) {
+		view.Entries, view.Index, err = h.store.List(ctx, h.keys.ConfigData(), store.Consistent)
+		return err
+	})
+	if err != nil {
+		return Snapshot{}, err
+	}
+	v := sight{view: view, whole: true}
+	for _, e := range view.Entries {
+		if entry, ok := fromStore(h.keys, e); ok {
+			v.entries = append(v.entries, entry)
+		}
+	}
+	return Snapshot{}.merge(v), nil
+}
+
+// Put writes a key, whatever it holds, and returns when Consul has it, with the key's index.
+//
+// Errors: [ErrTooLarge], [ErrInvalid], [ErrFull], [ErrDenied], [ErrTaken]: nothing is written, ever. [ErrConflict]: the
+// write had to wait and another came first; nothing is written. [ErrPending] with the context's error: it is in the log and
+// will be written. The context's error alone, or [ErrStopped]: without a log, it may have been written.
+func (s *Store) Put(ctx context.Context, key string, value []byte) (uint64, error) {
+	return s.one(ctx, Set(key, value))
+}
+
+// Delete deletes a key; one that does not exist is deleted already. Errors as for Put.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	_, err := s.one(ctx, Remove(key))
+	return err
+}
+
+// CompareAndSet writes a key if its index is the one given (that of an [Entry]; 0: if it does not exist), and
+// returns its new index. Errors as for Put; [ErrConflict] when the index is another.
+func (s *Store) CompareAndSet(ctx context.Context, key string, value []byte, index uint64) (uint64, error) {
+	return s.one(ctx, SetAt(key, value, index))
+}
+
+// CompareAndDelete deletes a key if its index is the one given. Errors as for CompareAndSet.
+func (s *Store) CompareAndDelete(ctx context.Context, key string, index uint64) error {
+	_, err := s.one(ctx, RemoveAt(key, index))
+	return err
+}
+
+func (s *Store) one(ctx context.Context, op Op) (uint64, error) {
+	if s.house == nil {
+		return 0, ErrNoBackend
+	}
+	r, err := s.house.submit(ctx, []Op{op})
+	return r.keys[op.key], err
+}
+
+// Txn applies operations on several keys, each of them once, all or none, and returns the
+// transaction's index. Errors as for CompareAndSet.
+func (s *Store) Txn(ctx context.Context, ops ...Op) (uint64, error) {
+	if s.house == nil {
+		return 0, ErrNoBackend
+	}
+	r, err := s.house.submit(ctx, ops)
+	return r.index, err
+}
+
+// Update reads a key, has change make the new value of it, and writes that if nobody else has written the key
+// meanwhile; else it begins again. Change gets the entry and whether it exists; it may be called several times. Its
+// error ends the update and is returned. The entry that is returned is the one that was written. Other errors as for Put, but for [ErrConflict].
+func (s *Store) Update(ctx context.Context, key string, change func(old Entry, found bool) ([]byte, error)) (Entry, error) {
+	if s.house == nil {
+		return Entry{}, ErrNoBackend
+	}
+	read := s.Get
+	ladder := store.NewLadder()
+	for {
+		old, err := read(ctx, key)
+		found := err == nil
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return Entry{}, err
+		}
+		value, err := change(old, found)
+		if err != nil {
+			return Entry{}, err
+		}
+		index, err := s.CompareAndSet(ctx, key, value, old.Index)
+		if err == nil {
+			created := old.CreateIndex
+			if !found {
+				created = index
+			}
+			return Entry{Key: key, Value: slices.Clone(value), Index: index, CreateIndex: created, Flags: old.Flags}, nil
+		}
+		if !errors.Is(err, ErrConflict) {
+			return Entry{}, err
+		}
+		// The cache may not have what was in the way yet.
+		read = s.house.read
+		if !pause(ctx, ladder.NextBackOff()/5) {
+			return Entry{}, fmt.Errorf("%w: %w", err, ctx.Err())
+		}
+	}
+}
+
+// submit checks a write, has the clerk take it in and waits for what becomes of it.
+func (h *house) submit(ctx context.Context, ops []Op) (receipt, error) {
+	if h.ReadOnly {
+		return receipt{}, ErrReadOnly
+	}
+	if err := checkOps(ops); err != nil {
+		return receipt{}, err
+	}
+	if err := h.fits(ops); err != nil {
+		return receipt{}, err
+	}
+	own := slices.Clone(ops)
+	for i := range own {
+		own[i].value = bytes.Clone(own[i].value)
+	}
+	// What the write is based on is not known before.
+	if err := h.loaded(ctx); err != nil {
+		return receipt{}, err
+	}
+	t := &ticket{logged: make(chan struct{})}
+	r, err := h.writes.Call(ctx, submission{ops: own, ticket: t})
+	if err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
+		return r, err
+	}
+	select {
+	case <-t.logged:
+		return r, fmt.Errorf("config key %q: %w: it will be written when Consul answers, or be reported as a conflict: %w", ops[0].key, ErrPending, err)
+	default:
+		return r, fmt.Errorf("config key %q: gave up waiting for Consul, which may or may not have taken the write: %w", ops[0].key, err)
+	}
+}
+
+// fits refuses a transaction that is larger than Consul takes, whatever it holds.
+func (h *house) fits(ops []Op) error {
+	j := &job{ops: slices.Clone(ops), held: true}
+	for i := range j.ops {
+		j.ops[i].base = 1
+	}
+	m := store.Marker{By: *h.Process}
+	txn := []store.Op{store.CAS(h.keys.ConfigMarker(strings.Repeat("m", store.MaxIDBytes+20)), append(m.Encode(), make([]byte, 200)...), 0, 1)}
+	body, _ := h.txn(j)
+	if err := store.CheckTxn(append(txn, body...)...); err != nil {
+		return fmt.Errorf("%w: config key %q (and %d more): %v: split it", ErrTooLarge, ops[0].key, len(ops)-1, err)
+	}
+	return nil
+}

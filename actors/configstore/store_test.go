@@ -1,0 +1,742 @@
+package configstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors/configstore"
+)
+
+func TestAMissingKeyIsAnErrorAndAnEmptyValueIsAValue(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		if _, err := s.Get(t.Context(), "none"); !errors.Is(err, configstore.ErrNotFound) {
+			t.Errorf("a missing key: %v", err)
+		}
+		if ok, err := s.Contains(t.Context(), "none"); ok || err != nil {
+			t.Errorf("contains a missing key: %v, %v", ok, err)
+		}
+		s.put("empty", "")
+		if e, err := s.Get(t.Context(), "empty"); err != nil || e.Value == nil || len(e.Value) != 0 {
+			t.Errorf("an empty value: %v, %v", e, err)
+		}
+		if ok, err := s.Contains(t.Context(), "empty"); !ok || err != nil {
+			t.Errorf("contains an empty value: %v, %v", ok, err)
+		}
+		other := r.start().ready()
+		r.expect("an empty value, read by another", other.get("empty"), "")
+	})
+}
+
+func TestTheFirstStartInitialisesAndLaterOnesLoad(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		a := r.start().ready()
+		r.expect("the first", a.Origin().Get(), configstore.Initialised)
+		r.expect("root", r.raw("config_data/root") != "-", true)
+		a.put("k", "v")
+		a.stop()
+		b := r.start().ready()
+		r.expect("the second", b.Origin().Get(), configstore.Loaded)
+		r.expect("k", b.get("k"), "v")
+		r.expect("writes of root", r.times("root={}"), 1)
+	})
+	run(t, func(t *testing.T, r *rig) { // what the system before this one has left
+		r.stranger("config_data/root", "anything")
+		r.stranger("config_data/a/b", "old\x00binary")
+		s := r.start().ready()
+		r.expect("origin", s.Origin().Get(), configstore.Loaded)
+		r.expect("an old value", s.get("a/b"), "old\x00binary")
+		r.expect("root", r.raw("config_data/root"), "anything")
+	})
+}
+
+func TestReadYourWritesHoldsWhateverTheWatchHasSeen(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		for i := range 200 {
+			key, value := fmt.Sprintf("k%d", i%7), fmt.Sprint(i)
+			index := s.put(key, value)
+			e, err := s.Get(t.Context(), key)
+			if err != nil || string(e.Value) != value || e.Index != index {
+				t.Fatalf("after put %s=%s at %d: %s at %d, %v", key, value, index, e.Value, e.Index, err)
+			}
+			if i%5 == 0 {
+				if err := s.Delete(t.Context(), key); err != nil {
+					t.Fatal(err)
+				}
+				r.expect("after a delete", s.get(key), "-")
+			}
+			time.Sleep(time.Duration(i%4) * 7 * time.Millisecond)
+		}
+	})
+}
+
+func TestAnotherInstancesWriteIsSeenAtOnce(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		a, b := r.start().ready(), r.start().ready()
+		a.put("k", "1")
+		r.await("b sees 1", 200*time.Millisecond, func() bool { return b.get("k") == "1" })
+		b.put("k", "2")
+		r.await("a sees 2", 200*time.Millisecond, func() bool { return a.get("k") == "2" })
+		r.stranger("config_data/k", "3")
+		r.await("both see a stranger's", 200*time.Millisecond, func() bool { return a.get("k") == "3" && b.get("k") == "3" })
+		r.strangerDeletes("config_data/k")
+		r.await("both see it gone", 200*time.Millisecond, func() bool { return a.get("k") == "-" && b.get("k") == "-" })
+		r.stranger("config_data/folder/", "")
+		r.stranger("config_data_not_ours", "x")
+		time.Sleep(time.Second)
+		keys, err := a.List(t.Context(), "")
+		if err != nil || len(keys) != 1 || keys[0].Key != "root" {
+			t.Errorf("listed %v, %v", keys, err)
+		}
+	})
+}
+
+func TestReadsFromTheCacheAskNobody(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		s.put("k", "v")
+		time.Sleep(time.Second)
+		before := s.net.requests()
+		for range 1000 {
+			r.expect("k", s.get("k"), "v")
+		}
+		if n := s.net.requests() - before; n > 1 {
+			t.Errorf("a thousand reads took %d requests", n)
+		}
+	})
+}
+
+func TestAStaleCacheIsNotBelieved(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		s.put("k", "old")
+		s.net.cut(errors.New("cut off"))
+		r.stranger("config_data/k", "new")
+		time.Sleep(configstore.DefaultMaxAge + 15*time.Second)
+		if s.Fresh() {
+			t.Error("it counts as fresh")
+		}
+		if e, err := s.Get(r.ctx(time.Second), "k"); !errors.Is(err, configstore.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %q, %v", e.Value, err)
+		}
+		if e, ok := s.Data().Get().Get("k"); !ok || string(e.Value) != "old" {
+			t.Errorf("the cache itself: %q", e.Value)
+		}
+		s.net.cut(nil)
+		r.expect("k", s.get("k"), "new")
+		r.await("fresh again", 10*time.Second, s.Fresh)
+		if got, err := s.List(t.Context(), "k"); err != nil || len(got) != 1 || string(got[0].Value) != "new" {
+			t.Errorf("%v, %v", got, err)
+		}
+	})
+}
+
+func TestCompareAndSetWritesOnlyOverWhatWasRead(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		a, b := r.start().ready(), r.start().ready()
+		index, err := a.CompareAndSet(t.Context(), "k", []byte("1"), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.CompareAndSet(t.Context(), "k", []byte("other"), 0); !errors.Is(err, configstore.ErrConflict) {
+			t.Fatalf("created twice: %v", err)
+		} else if c := (*configstore.ConflictError)(nil); !errors.As(err, &c) || c.Key != "k" || c.Have != index {
+			t.Errorf("it says %v", err)
+		}
+		r.expect("after the conflict the cache shows what was in the way", b.get("k"), "1")
+		next, err := b.CompareAndSet(t.Context(), "k", []byte("2"), index)
+		if err != nil || next <= index {
+			t.Fatal(next, err)
+		}
+		if _, err := a.CompareAndSet(t.Context(), "k", []byte("3"), index); !errors.Is(err, configstore.ErrConflict) {
+			t.Fatalf("an old index: %v", err)
+		}
+		if err := a.CompareAndDelete(t.Context(), "k", index); !errors.Is(err, configstore.ErrConflict) {
+			t.Fatalf("an old index: %v", err)
+		}
+		if err := a.CompareAndDelete(t.Context(), "k", next); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.CompareAndDelete(t.Context(), "k", next); !errors.Is(err, configstore.ErrConflict) {
+			t.Fatalf("a key that is gone: %v", err)
+		}
+		r.expect("k", r.raw("config_data/k"), "-")
+	})
+}
+
+func TestUpdatesOfManyInstancesLoseNothing(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		var wg sync.WaitGroup
+		for range 4 {
+			s := r.start().ready()
+			for range 3 {
+				wg.Go(func() {
+					for range 10 {
+						_, err := s.Update(r.ctx(10*time.Minute), "count", func(old configstore.Entry, found bool) ([]byte, error) {
+							n := 0
+							if found {
+								if _, err := fmt.Sscan(string(old.Value), &n); err != nil {
+									return nil, err
+								}
+							}
+							return fmt.Append(nil, n+1), nil
+						})
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		r.expect("count", r.raw("config_data/count"), 120)
+		s := r.stores[0]
+		if _, err := s.Update(t.Context(), "count", func(configstore.Entry, bool) ([]byte, error) { return nil, errStop }); !errors.Is(err, errStop) {
+			t.Errorf("the function's own error: %v", err)
+		}
+	})
+}
+
+var errStop = errors.New("no, after all")
+
+func TestATransactionIsAppliedWholeOrNotAtAll(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		a := s.put("a", "1")
+		s.put("b", "1")
+		w := s.WatchPrefix("")
+		if _, err := w.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Txn(t.Context(), configstore.Set("b", []byte("2")), configstore.Remove("c"), configstore.Expect("a", a+1)); !errors.Is(err, configstore.ErrConflict) {
+			t.Fatalf("a condition that does not hold: %v", err)
+		}
+		r.expect("b", s.get("b"), "1")
+		index, err := s.Txn(t.Context(), configstore.Expect("a", a), configstore.Set("b", []byte("2")), configstore.SetAt("c", []byte("2"), 0), configstore.Expect("d", 0))
+		if err != nil || index == 0 {
+			t.Fatal(index, err)
+		}
+		changes, err := w.Next(t.Context())
+		if err != nil || len(changes) != 2 || changes[0].Key != "b" || changes[1].Key != "c" || changes[0].Index != index || changes[1].Index != index {
+			t.Errorf("seen as %v, %v", changes, err)
+		}
+		if _, err := s.Txn(t.Context(), configstore.RemoveAt("b", index), configstore.Remove("c"), configstore.Remove("none")); err != nil {
+			t.Fatal(err)
+		}
+		r.expect("b and c", s.get("b")+s.get("c"), "--")
+	})
+}
+
+func TestWhatCannotBeWrittenIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		before := s.net.requests()
+		for name, c := range map[string]struct {
+			ops  []configstore.Op
+			want error
+			says string
+		}{
+			"a large value":       {[]configstore.Op{configstore.Set("k", make([]byte, configstore.MaxValue+1))}, configstore.ErrTooLarge, "389121 bytes"},
+			"an empty key":        {[]configstore.Op{configstore.Set("", nil)}, configstore.ErrInvalid, "empty"},
+			"a slash in front":    {[]configstore.Op{configstore.Set("/k", nil)}, configstore.ErrInvalid, "slash"},
+			"a slash at the end":  {[]configstore.Op{configstore.Set("k/", nil)}, configstore.ErrInvalid, "slash"},
+			"dots":                {[]configstore.Op{configstore.Remove("a/../b")}, configstore.ErrInvalid, ".."},
+			"a control character": {[]configstore.Op{configstore.Set("a\nb", nil)}, configstore.ErrInvalid, "control"},
+			"a long key":          {[]configstore.Op{configstore.Set(strings.Repeat("k", 600), nil)}, configstore.ErrInvalid, "600 bytes"},
+			"nothing":             {nil, configstore.ErrInvalid, "no operation"},
+			"only a condition":    {[]configstore.Op{configstore.Expect("k", 0)}, configstore.ErrInvalid, "nothing"},
+			"a key twice":         {[]configstore.Op{configstore.Set("k", nil), configstore.Remove("k")}, configstore.ErrInvalid, "twice"},
+			"too many keys":       {make([]configstore.Op, configstore.MaxTxnKeys+1), configstore.ErrTooLarge, "64 keys"},
+			"too much together":   {[]configstore.Op{configstore.Set("a", make([]byte, 200<<10)), configstore.Set("b", make([]byte, 200<<10))}, configstore.ErrTooLarge, "split"},
+		} {
+			_, err := s.Txn(t.Context(), c.ops...)
+			if !errors.Is(err, c.want) || !errors.Is(err, configstore.ErrInvalid) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if n := s.net.requests() - before; n != 0 {
+			t.Errorf("%d requests were sent", n)
+		}
+		// The largest of everything is taken.
+		value := make([]byte, configstore.MaxValue)
+		if _, err := s.Put(t.Context(), "k", value); err != nil {
+			t.Error(err)
+		}
+		ops := make([]configstore.Op, configstore.MaxTxnKeys)
+		for i := range ops {
+			ops[i] = configstore.Set(fmt.Sprintf("many/%03d", i), make([]byte, configstore.MaxValue/len(ops)-200))
+		}
+		if _, err := s.Txn(t.Context(), ops...); err != nil {
+			t.Error(err)
+		}
+		for i := range ops {
+			e, err := s.Get(t.Context(), ops[i].Key())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ops[i] = configstore.RemoveAt(e.Key, e.Index)
+		}
+		if _, err := s.Txn(t.Context(), ops...); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestALostReplyIsFoundOutAndTheWriteIsDoneOnce(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		s.net.next(1, s.net.loseReply)
+		index := s.put("k", "v")
+		r.expect("written", r.times("k=v"), 1)
+		e, err := s.Get(t.Context(), "k")
+		if err != nil || e.Index != index || string(e.Value) != "v" {
+			t.Errorf("%v, %v; put said %d", e, err, index)
+		}
+		s.net.next(1, s.net.loseReply)
+		n := 0
+		if _, err := s.Update(t.Context(), "count", func(configstore.Entry, bool) ([]byte, error) { n++; return fmt.Append(nil, n), nil }); err != nil || n != 1 {
+			t.Errorf("an update whose reply was lost was made %d times: %v", n, err)
+		}
+		s.net.next(1, s.net.loseReply)
+		if err := s.Delete(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		r.expect("k", s.get("k"), "-")
+		r.expect("deleted", r.times("k-"), 1)
+	})
+}
+
+func TestARequestThatArrivesLateIsRefused(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		s.net.next(1, s.net.delay(time.Minute))
+		s.put("k", "first") // the second try is the one that counts
+		if err := s.Delete(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		r.expect("written", r.times("k=first"), 1)
+		r.expect("k, created by a late request after it was deleted", r.raw("config_data/k"), "-")
+
+		// A late request of a process that is no more.
+		s.net.next(1, s.net.delay(time.Minute))
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if _, err := s.Put(ctx, "late", []byte("v")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		s.kill()
+		next := r.start(func(c *configstore.Config) { c.Owner = "m1" }).ready()
+		next.put("other", "x")
+		time.Sleep(2 * time.Minute)
+		r.expect("late", r.raw("config_data/late"), "-")
+	})
+}
+
+func TestWritesAreAppliedInTheOrderInWhichTheyCame(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		for i := range 30 { // every third reply is lost, every fifth request late
+			s.net.next(i+1, map[bool]func(*http.Request) (*http.Response, error){true: s.net.loseReply}[i%3 == 0])
+			if i%5 == 1 {
+				s.net.next(i+1, s.net.delay(20*time.Second))
+			}
+		}
+		var order []string
+		w := s.Watch("k")
+		if _, err := w.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg, puts sync.WaitGroup
+		wg.Go(func() {
+			for {
+				c, err := w.Next(ctx)
+				if err != nil {
+					return
+				}
+				order = append(order, string(c[0].Value))
+			}
+		})
+		for i := range 20 {
+			puts.Go(func() { s.put("k", fmt.Sprintf("%02d", i)) })
+			time.Sleep(time.Millisecond)
+		}
+		puts.Wait()
+		time.Sleep(time.Second)
+		cancel()
+		wg.Wait()
+		r.expect("the last value", r.raw("config_data/k"), "19")
+		if !slices.IsSorted(order) || len(order) < 10 {
+			t.Errorf("seen in the order %v", order)
+		}
+		for i := range 20 {
+			r.expect(fmt.Sprintf("writes of %d", i), r.times(fmt.Sprintf("k=%02d", i)), 1)
+		}
+		time.Sleep(time.Minute)
+		r.expect("later on", r.raw("config_data/k"), "19")
+	})
+}
+
+func TestAPutThatHadToWaitDoesNotOverwriteWhatCameMeanwhile(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		s.put("k", "1")
+		s.put("free", "1")
+		s.net.cut(errors.New("cut off"))
+		errs := make(chan error, 2)
+		go func() { _, err := s.Put(t.Context(), "k", []byte("2")); errs <- err }()
+		go func() { _, err := s.Put(t.Context(), "free", []byte("2")); errs <- err }()
+		time.Sleep(time.Second)
+		r.stranger("config_data/k", "theirs")
+		time.Sleep(time.Second)
+		s.net.cut(nil)
+		refused := 0
+		for range 2 {
+			if err := <-errs; errors.Is(err, configstore.ErrConflict) {
+				refused++
+			} else if err != nil {
+				t.Error(err)
+			}
+		}
+		r.expect("refused", refused, 1)
+		r.expect("k", r.raw("config_data/k"), "theirs")
+		r.expect("free", r.raw("config_data/free"), "2")
+		s.put("k", "3") // one that need not wait wins
+		r.expect("k", r.raw("config_data/k"), "3")
+	})
+}
+
+func logged(dir string) func(*configstore.Config) {
+	return func(c *configstore.Config) { c.LogDir = dir }
+}
+
+func TestALoggedWriteSurvivesTheOutageAndTheCrash(t *testing.T) {
+	dir := t.TempDir()
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start(logged(dir)).ready()
+		s.put("a", "0")
+		s.put("mine", "0")
+		s.net.cut(errors.New("cut off"))
+		var wg sync.WaitGroup
+		for i, key := range []string{"a", "a", "b", "mine"} {
+			wg.Go(func() {
+				_, err := s.Put(r.ctx(5*time.Second), key, fmt.Append(nil, i+1))
+				if !errors.Is(err, configstore.ErrPending) || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("put %s: %v", key, err)
+				}
+			})
+			time.Sleep(10 * time.Millisecond)
+		}
+		wg.Wait()
+		q := s.Queue().Get()
+		r.expect("waiting and logged", fmt.Sprint(q.Waiting, q.Logged), "4 4")
+		s.kill()
+		r.expect("a, before", r.raw("config_data/a"), "0")
+		r.stranger("config_data/mine", "theirs")
+
+		next := r.start(logged(dir)).ready()
+		r.await("all are written or refused", time.Minute, func() bool { return next.Queue().Get().Waiting == 0 })
+		r.expect("a", next.get("a"), "2")
+		r.expect("b", next.get("b"), "3")
+		r.expect("what another has written since", next.get("mine"), "theirs")
+		r.expect("writes", fmt.Sprint(r.times("a=1"), r.times("a=2"), r.times("b=3"), r.times("mine=4")), "1 1 1 0")
+		q = next.Queue().Get()
+		if q.Refused != 1 || len(q.Conflicts) != 1 || q.Conflicts[0].Keys[0] != "mine" {
+			t.Errorf("reported: %+v", q)
+		}
+		kept, err := os.ReadFile(filepath.Join(dir, "conflicts"))
+		if err != nil || !strings.Contains(string(kept), `"value":"NA=="`) {
+			t.Errorf("kept: %s, %v", kept, err)
+		}
+		next.stop()
+		last := r.start(logged(dir)).ready()
+		r.expect("waiting", last.Queue().Get().Waiting, 0)
+		last.put("a", "9")
+		r.expect("writes", fmt.Sprint(r.times("a=1"), r.times("a=2"), r.times("b=3")), "1 1 1")
+	})
+}
+
+func TestAWriteThatWasAppliedWhenItsProcessDiedIsNotAppliedAgain(t *testing.T) {
+	dir := t.TempDir()
+	run(t, func(t *testing.T, r *rig) {
+		for i := range 6 {
+			s := r.start(logged(dir)).ready()
+			r.await("what the last one left is through", time.Minute, func() bool { q := s.Queue().Get(); return q.Ready && q.Waiting == 0 })
+			value := fmt.Sprint(i)
+			s.net.next(1, func(req *http.Request) (*http.Response, error) {
+				if i%2 == 0 {
+					defer s.net.cut(errors.New("killed"))
+					return s.net.loseReply(req)
+				}
+				s.net.cut(errors.New("killed"))
+				return s.net.delay(time.Minute)(req)
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := s.Put(ctx, "k", []byte(value)); !errors.Is(err, configstore.ErrPending) {
+				t.Fatal(i, err)
+			}
+			cancel()
+			s.kill()
+		}
+		last := r.start(logged(dir)).ready()
+		r.await("all are through", time.Minute, func() bool { return last.Queue().Get().Waiting == 0 })
+		time.Sleep(2 * time.Minute)
+		for i := range 6 {
+			r.expect(fmt.Sprintf("writes of %d", i), r.times(fmt.Sprintf("k=%d", i)), 1)
+		}
+		r.expect("k", last.get("k"), "5")
+		r.expect("refused", last.Queue().Get().Refused, 0)
+	})
+}
+
+func TestAFullQueueSaysSoAndCallersWhoLeaveMakeRoom(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start(func(c *configstore.Config) { c.MaxPending = 3 }).ready()
+		s.net.cut(errors.New("cut off"))
+		var wg sync.WaitGroup
+		for i := range 3 {
+			wg.Go(func() {
+				if _, err := s.Put(r.ctx(5*time.Second), fmt.Sprint("k", i), nil); !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		if _, err := s.Put(t.Context(), "more", nil); !errors.Is(err, configstore.ErrFull) {
+			t.Errorf("a fourth: %v", err)
+		}
+		wg.Wait()
+		time.Sleep(time.Second)
+		s.net.cut(nil)
+		s.put("more", "v")
+		time.Sleep(time.Minute)
+		for i := range 3 {
+			r.expect(fmt.Sprint("k", i, ", which nobody waited for"), r.raw(fmt.Sprint("config_data/k", i)), "-")
+		}
+	})
+}
+
+func TestTwoProcessesUnderOneNameAreRefused(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		one := func(c *configstore.Config) { c.Owner = "one" }
+		a := r.start(one).ready()
+		a.put("k", "a")
+		b := r.start(one) // it can see that a lives
+		if _, err := b.Put(r.ctx(10*time.Second), "k", []byte("b")); !errors.Is(err, configstore.ErrTaken) {
+			t.Errorf("the second of two: %v", err)
+		}
+		r.expect("reads work", b.get("k"), "a")
+		a.put("k", "a2")
+		a.stop()
+		r.await("the second may", 10*time.Second, func() bool { return b.Queue().Get().Err == nil })
+		b.put("k", "b")
+		// One on another host cannot see it, and takes over: then the first is refused.
+		c := r.start(one, func(c *configstore.Config) {
+			c.Liveness = func(p configProcess) configLiveness { return configUnknown }
+		}).ready()
+		c.put("k", "c")
+		if _, err := b.Put(r.ctx(10*time.Second), "k", []byte("b2")); !errors.Is(err, configstore.ErrTaken) {
+			t.Errorf("the one that was taken over: %v", err)
+		}
+		c.put("k", "c2")
+		r.expect("k", r.raw("config_data/k"), "c2")
+	})
+}
+
+func TestALogIsOneProcessesAndOneServices(t *testing.T) {
+	dir := t.TempDir()
+	run(t, func(t *testing.T, r *rig) {
+		a := r.start(logged(dir)).ready()
+		b := r.start(logged(dir))
+		<-b.done
+		if b.err == nil || !strings.Contains(b.err.Error(), "in use by another process") {
+			t.Errorf("the second: %v", b.err)
+		}
+		a.stop()
+		c := r.start(logged(dir), func(c *configstore.Config) { c.Service = "other" })
+		<-c.done
+		if c.err == nil || !strings.Contains(c.err.Error(), `service "demo"`) {
+			t.Errorf("another service's: %v", c.err)
+		}
+	})
+}
+
+func TestAMarkerThatAStrangerTouchesCostsNothing(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		s.put("k", "1")
+		r.strangerDeletes("config_log/m1")
+		s.put("k", "2")
+		r.stranger("config_log/m1", "garbage")
+		s.put("k", "3")
+		s.put("k", "4")
+		r.expect("writes", fmt.Sprint(r.times("k=1"), r.times("k=2"), r.times("k=3"), r.times("k=4")), "1 1 1 1")
+		s.stop()
+		r.stranger("config_log/m1", "garbage")
+		next := r.start(func(c *configstore.Config) { c.Owner = "m1" }).ready()
+		next.put("k", "5")
+	})
+}
+
+func TestACleanStopLeavesNoMarkerBehind(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		s.put("k", "1")
+		r.expect("there is one while it runs", r.raw("config_log/m1") != "-", true)
+		s.stop()
+		r.expect("the marker", r.raw("config_log/m1"), "-")
+	})
+}
+
+func TestAConsulThatWasRestoredIsReadAnew(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		s.put("k", "1")
+		snapshot := r.consul.Snapshot()
+		s.put("k", "2")
+		s.put("new", "1")
+		time.Sleep(time.Second)
+		if err := r.consul.Restore(snapshot); err != nil {
+			t.Fatal(err)
+		}
+		r.await("it shows what Consul has", 30*time.Second, func() bool { return s.get("k") == "1" && s.get("new") == "-" })
+		s.put("k", "3")
+		r.expect("k", r.raw("config_data/k"), "3")
+		r.consul.Reset()
+		r.await("empty", 30*time.Second, func() bool { return s.get("k") == "-" })
+		s.put("k", "4")
+		r.expect("k", s.get("k")+r.raw("config_data/k"), "44")
+	})
+}
+
+func TestADeniedTokenIsSaidAtOnceAndReadsGoOn(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		r.stranger("config_data/k", "v")
+		s := r.prepare()
+		s.net.to = denying{s.net.to}
+		s.run()
+		s.ready()
+		r.expect("k", s.get("k"), "v")
+		begin := time.Now()
+		if _, err := s.Put(r.ctx(time.Minute), "k", []byte("x")); !errors.Is(err, configstore.ErrDenied) {
+			t.Error(err)
+		}
+		if d := time.Since(begin); d > time.Second {
+			t.Errorf("it took %v", d)
+		}
+		r.expect("said in the state", errors.Is(s.Queue().Get().Err, configstore.ErrDenied), true)
+	})
+}
+
+type denying struct{ to http.RoundTripper }
+
+func (d denying) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path == "/v1/txn" && r.Method == http.MethodPut {
+		return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+	}
+	return d.to.RoundTrip(r)
+}
+
+func TestAWatchShowsEverythingFirstAndThenWhatChanges(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		s.put("a/1", "x")
+		s.put("b", "x")
+		prefix, key := s.WatchPrefix("a/"), s.Watch("b")
+		show := func(w *configstore.Watch) string {
+			c, err := w.Next(r.ctx(time.Minute))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out []string
+			for _, c := range c {
+				out = append(out, map[bool]string{false: c.Key + "=" + string(c.Value), true: c.Key + " deleted"}[c.Deleted])
+			}
+			return strings.Join(out, " ")
+		}
+		r.expect("first", show(prefix)+"|"+show(key), "a/1=x|b=x")
+		s.put("b", "y")
+		r.stranger("config_data/a/2", "z")
+		r.expect("changes", show(prefix)+"|"+show(key), "a/2=z|b=y")
+		if _, err := s.Txn(t.Context(), configstore.Remove("a/1"), configstore.Remove("b"), configstore.Set("a/0", nil)); err != nil {
+			t.Fatal(err)
+		}
+		r.expect("deletes", show(prefix)+"|"+show(key), "a/0= a/1 deleted|b deleted")
+		if _, err := key.Next(r.ctx(time.Hour)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("nothing has changed: %v", err)
+		}
+	})
+}
+
+func TestAStoreWithoutABackendSaysWhatToSet(t *testing.T) {
+	s := configstore.None()
+	_, get := s.Get(t.Context(), "k")
+	_, put := s.Put(t.Context(), "k", nil)
+	_, list := s.List(t.Context(), "")
+	_, txn := s.Txn(t.Context())
+	_, watch := s.Watch("k").Next(t.Context())
+	_, update := s.Update(t.Context(), "k", nil)
+	_, contains := s.Contains(t.Context(), "k")
+	for _, err := range []error{get, put, list, txn, watch, update, contains, s.Delete(t.Context(), "k"), s.WaitLoaded(t.Context()), s.Run(t.Context())} {
+		if !errors.Is(err, configstore.ErrNoBackend) || !strings.Contains(err.Error(), "--backend consul") {
+			t.Errorf("%v", err)
+		}
+	}
+	s.Queue().Get()
+	s.Data().Get()
+}
+
+func TestConsulNeedNotBeThereAtTheStart(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.prepare()
+		s.net.cut(errors.New("not yet"))
+		s.run()
+		if _, err := s.Put(r.ctx(time.Second), "k", nil); !errors.Is(err, configstore.ErrUnreachable) {
+			t.Error(err)
+		}
+		time.AfterFunc(10*time.Second, func() { s.net.cut(nil) })
+		s.ready()
+		s.put("k", "v")
+	})
+}
+
+func TestTenThousandKeysLoadInOnePass(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		const n = 10_000
+		for i := range n {
+			r.stranger(fmt.Sprintf("config_data/k%05d", i), fmt.Sprint("value ", i))
+		}
+		s := r.prepare()
+		progress := s.Load().Subscribe()
+		s.run()
+		var seen []configstore.Load
+		for {
+			l, err := progress.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen = append(seen, l); l.Done {
+				break
+			}
+		}
+		if l := seen[len(seen)-1]; l.Loaded != n || l.Keys != n {
+			t.Errorf("loaded %+v", l)
+		}
+		if s.net.reads != 2 && s.net.reads != 3 {
+			t.Errorf("it took %d requests: one for the names, one for the values, and the next poll", s.net.reads)
+		}
+		s.ready()
+		r.expect("one of them", s.get("k04711"), "value 4711")
+	})
+}

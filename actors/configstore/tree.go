@@ -1,0 +1,115 @@
+package configstore
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/wal"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+)
+
+// house is what every actor of one store is given.
+type house struct {
+	Config
+	store *store.Store
+	keys  store.Keys
+	log   *slog.Logger
+
+	// States: each has one writer.
+	data  *messages.State[Snapshot] // keeper
+	sight *messages.State[sight]    // watcher
+	load  *messages.State[Load]     // watcher, and keeper at its end
+	heard *messages.State[time.Time]
+	queue *messages.State[Queue] // clerk
+	claim *messages.State[claim] // scribe
+	birth *messages.State[Origin]
+
+	// Commands.
+	writes *messages.Mailbox[submission, receipt]  // callers to the clerk
+	next   *messages.Mailbox[struct{}, job]        // the scribe asks the clerk
+	over   *messages.Mailbox[outcome, struct{}]    // the scribe tells the clerk
+	own    *messages.Mailbox[[]ownWrite, struct{}] // the scribe tells the keeper
+	book   atomic.Pointer[openBook]                // opened by the librarian before the clerk and the scribe start
+}
+
+// openBook is the log on disk. Without one it is empty and there is only the writer's name.
+type openBook struct {
+	id    string // the marker's name
+	wal   *wal.Log
+	first record
+	line  *line
+	notes *refusals
+}
+
+func newHouse(c Config, s *store.Store, log *slog.Logger) *house {
+	return &house{
+		Config: c, store: s, keys: s.Keys(), log: log,
+		data: messages.NewState(Snapshot{}), sight: messages.NewState(sight{}), load: messages.NewState(Load{}),
+		heard: messages.NewState(time.Time{}), queue: messages.NewState(Queue{}), claim: messages.NewState(claim{}), birth: messages.NewState(OriginUnknown),
+		writes: messages.NewMailbox[submission, receipt](), next: messages.NewMailbox[struct{}, job](),
+		over: messages.NewMailbox[outcome, struct{}](), own: messages.NewMailbox[[]ownWrite, struct{}](),
+	}
+}
+
+// took is called by each actor when it has taken a message and done nothing with it yet.
+func (h *house) took(ctx context.Context) error {
+	if h.fault == nil {
+		return nil
+	}
+	return h.fault(ctx)
+}
+
+// fresh tells whether the cache may answer: Consul's last word is not too old, by the clock that
+// says that more time has passed (the monotonic one stands still while the host is suspended).
+func (h *house) fresh() bool {
+	at := h.heard.Get()
+	if at.IsZero() {
+		return false
+	}
+	now := time.Now()
+	return max(now.Sub(at), now.Round(0).Sub(at.Round(0))) <= h.MaxAge
+}
+
+// tree wires the actors in the order in which they start; they stop in reverse: what is being
+// written ends, callers are told, the log is closed last.
+func tree(h *house) supervisor.Tree {
+	children := []supervisor.Child{
+		actor("watcher", (&watcher{house: h}).run),
+		actor("keeper", (&keeper{house: h}).run),
+	}
+	if !h.ReadOnly {
+		librarian := actor("librarian", (&librarian{house: h}).run)
+		librarian.Gate = true
+		founder := actor("founder", (&founder{house: h}).run)
+		founder.Restart = supervisor.Transient
+		children = append([]supervisor.Child{librarian}, append(children,
+			actor("clerk", (&clerk{house: h}).run),
+			actor("scribe", (&scribe{house: h}).run),
+			founder,
+		)...)
+	}
+	return supervisor.Tree{Strategy: supervisor.OneForOne, Children: children}
+}
+
+// stopTimeout covers the request that an actor may have under way when it is to stop.
+const stopTimeout = 2*store.DefaultCallTimeout + 4*time.Second
+
+func actor(name string, run func(context.Context) error) supervisor.Child {
+	return supervisor.Child{Name: name, Run: run, StopTimeout: stopTimeout, HealthyAfter: 10 * time.Second}
+}
+
+// pause waits for d or the context's end, and tells whether the context goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

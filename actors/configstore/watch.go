@@ -1,0 +1,55 @@
+package configstore
+
+import (
+	"context"
+	"strings"
+)
+
+// Watch follows a key or a prefix. It is pulled and belongs to one goroutine; one that is not asked
+// costs nothing and needs no closing.
+type Watch struct {
+	store *Store
+	what  string
+	exact bool
+	last  Snapshot
+	begun bool
+}
+
+// Watch follows one key.
+func (s *Store) Watch(key string) *Watch { return &Watch{store: s, what: key, exact: true} }
+
+// WatchPrefix follows the keys that begin with prefix; "" means all of them.
+func (s *Store) WatchPrefix(prefix string) *Watch { return &Watch{store: s, what: prefix} }
+
+// Next returns what has changed since the last call, in the order of the keys: at the first call everything that is
+// there, at once; later it waits for a change. Of several changes of one key it shows the last. What was
+// written by one transaction comes together. Errors: the context's, [ErrNoBackend].
+func (w *Watch) Next(ctx context.Context) ([]Change, error) {
+	if w.store.house == nil {
+		return nil, ErrNoBackend
+	}
+	data := w.store.house.data.Subscribe()
+	for {
+		now, err := data.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !now.loaded {
+			continue
+		}
+		first := !w.begun
+		changes := w.last.changes(now, w.what, w.exact)
+		w.last, w.begun = now, true
+		if first || len(changes) > 0 {
+			return changes, nil
+		}
+	}
+}
+
+// String says what is watched.
+func (w *Watch) String() string {
+	if w.exact {
+		return "config key " + w.what
+	}
+	return "config keys " + strings.TrimSuffix(w.what, "*") + "*"
+}

@@ -1,0 +1,99 @@
+package configstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+)
+
+// watcher holds the one long poll that keeps the cache coherent. What it sees is for the keeper.
+//
+// A prefix is read whole at each change: that is what Consul has. So it rests between two reads, the
+// longer the more there is.
+type watcher struct{ *house }
+
+// Load says how far reading the configuration has come.
+type Load struct {
+	Keys   int           // that Consul names; 0 before it has been asked
+	Loaded int           // that have been read; all at once, for it is one pass
+	Bytes  int           // of their values
+	Took   time.Duration // since the store was started or lost Consul
+	Done   bool
+}
+
+func (a *watcher) run(ctx context.Context) error {
+	var w *store.Watch
+	ladder := store.NewLadder()
+	whole, last := true, uint64(0)
+	crowd := 0
+	began, seen := time.Now(), time.Time{}
+	for {
+		if !a.data.Get().Loaded() && !a.load.Get().Done {
+			a.announce(ctx)
+		}
+		if w == nil {
+			w = a.store.WatchPrefix(a.keys.ConfigData()).Wait(a.MaxAge / 2).Heard(func() { a.heard.Set(time.Now()) })
+			whole = true
+		}
+		stamp := a.data.Get().taken
+		view, err := w.Next(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			whole = true // the next answer is that of a plain read
+			wait := ladder.NextBackOff()
+			a.store.Failed("config data", err, wait)
+			if !pause(ctx, wait) {
+				return nil
+			}
+			continue
+		}
+		ladder.Reset()
+		a.store.Succeeded("config data")
+		if err := a.took(ctx); err != nil {
+			return err
+		}
+		a.publish(view, whole, stamp, began)
+		if view.Index < last && !whole {
+			w = nil // Consul was restored: what was read may be older than what this store wrote
+		}
+		whole, last = false, view.Index
+		if crowd++; time.Since(seen) > 250*time.Millisecond {
+			crowd = 0
+		}
+		seen = time.Now()
+		rest := min(time.Duration(len(view.Entries)/100)*time.Millisecond, time.Second)
+		if !pause(ctx, max(rest, time.Duration(min(crowd, 10))*10*time.Millisecond)) {
+			return nil
+		}
+	}
+}
+
+// announce asks for the names alone, which is quick, so that those who wait know for how much.
+func (a *watcher) announce(ctx context.Context) {
+	names, err := a.store.ListKeys(ctx, a.keys.ConfigData(), "")
+	if err != nil {
+		return // the read after it says so
+	}
+	a.load.Set(Load{Keys: len(names)})
+	a.log.Info("config-loading", "keys", len(names))
+}
+
+func (a *watcher) publish(view store.View, whole bool, stamp uint64, began time.Time) {
+	s := sight{view: store.View{Index: view.Index}, whole: whole, stamp: stamp, serial: a.sight.Get().serial + 1, entries: make([]*Entry, 0, len(view.Entries))}
+	bytes := 0
+	for _, e := range view.Entries {
+		if entry, ok := fromStore(a.keys, e); ok {
+			s.entries = append(s.entries, entry)
+			bytes += len(e.Value)
+		}
+	}
+	a.sight.Set(s)
+	if !a.load.Get().Done {
+		l := Load{Keys: len(s.entries), Loaded: len(s.entries), Bytes: bytes, Took: time.Since(began), Done: true}
+		a.load.Set(l)
+		a.log.Info("config-loaded", "keys", l.Keys, "bytes", l.Bytes, "took", l.Took.Round(time.Millisecond).String())
+	}
+}

@@ -1,0 +1,83 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The config store's keys: the values lie where the system before this one had
+// them, so that its data is read as it is.
+
+// MaxConfigKeyBytes bounds a config key.
+const MaxConfigKeyBytes = 512
+
+// ConfigData returns the prefix of the config values.
+func (k Keys) ConfigData() string { return k.root + "config_data/" }
+
+// ConfigKey returns the key of config value key, which may hold slashes.
+func (k Keys) ConfigKey(key string) string { return k.ConfigData() + key }
+
+// ParseConfigKey returns the name of a key under ConfigData. The prefix itself, and
+// names that end in a slash (what Consul's page makes of a folder), are not ok.
+func (k Keys) ParseConfigKey(key string) (name string, ok bool) {
+	name, ok = strings.CutPrefix(key, k.ConfigData())
+	return name, ok && name != "" && !strings.HasSuffix(name, "/")
+}
+
+// ConfigMarker returns the key in which a writer of config values keeps the number of its
+// last write. It lies outside of ConfigData, so that it wakes nobody.
+func (k Keys) ConfigMarker(writer string) string { return k.root + "config_log/" + writer }
+
+// CheckConfigKey checks a config key where it enters, as [CheckID] does an id;
+// slashes inside are allowed. Errors: [ErrInvalid].
+func CheckConfigKey(key string) error {
+	op := fmt.Sprintf("config key %q", key)
+	switch {
+	case key == "":
+		return invalid("config key", "it is empty")
+	case len(key) > MaxConfigKeyBytes:
+		return invalid("config key", "it has %d bytes; at most %d", len(key), MaxConfigKeyBytes)
+	case strings.HasSuffix(key, "/"):
+		return invalid(op, "it ends in a slash, as only prefixes do")
+	}
+	return checkKey(op, key)
+}
+
+// Marker is the value of config_log/<writer>: how far a writer has come. Every
+// write of its changes this key in the same transaction, on the condition that nobody else did; so
+// what is written here has been applied, and once.
+type Marker struct {
+	Seq   uint64  `json:"n"`            // of the last write that was applied
+	At    uint64  `json:"at,omitempty"` // its ModifyIndex; 0: that of this key
+	Claim uint64  `json:"claim"`        // raised whenever a process begins to write
+	By    Process `json:"by"`           // that process
+}
+
+// Encode returns the JSON form.
+func (m Marker) Encode() []byte { return encode(m) }
+
+// ParseMarker reads a marker.
+func ParseMarker(value []byte) (Marker, error) {
+	var m Marker
+	err := decode("config marker", value, &m)
+	return m, err
+}
+
+// CheckTxn reports, as [ErrInvalid], what would make Consul refuse ops as one transaction
+// whatever it holds: too many of them, or too large.
+func CheckTxn(ops ...Op) error {
+	if len(ops) > MaxOps {
+		return invalid("txn", "it has %d operations; Consul takes %d", len(ops), MaxOps)
+	}
+	size := 3
+	for _, op := range ops {
+		if err := op.check(); err != nil {
+			return err
+		}
+		size += op.most()
+	}
+	if size > MaxBodyBytes {
+		return invalid("txn", "its body has up to %d bytes with values in base64; Consul takes %d", size, MaxBodyBytes)
+	}
+	return nil
+}
