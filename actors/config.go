@@ -96,6 +96,12 @@ type Config struct {
 	// than half of those with work (and more than three) have vanished. Default: 6 x TTL.
 	BrakeHold time.Duration
 
+	// Backend of the config store: BackendNone or BackendConsul. Default: none, and every call of it says so.
+	Backend string
+	// ConfigLog is the directory of the config store's log of writes. Empty: no log, so that a crash
+	// loses writes that were not acknowledged.
+	ConfigLog string
+
 	// Logger. Default: slog.Default().
 	Logger *slog.Logger
 	// Process is who this is among processes. Default: read from the system. For
@@ -105,6 +111,12 @@ type Config struct {
 	// system. For the same tests.
 	Liveness func(Process) Liveness
 }
+
+// The backends of the config store.
+const (
+	BackendNone   = "none"
+	BackendConsul = "consul"
+)
 
 // Process says which process holds a member's record: instance, host, boot, pid and the pid's start time.
 type Process = store.Process
@@ -144,6 +156,9 @@ func (c Config) withDefaults() Config {
 	orDuration(&c.BrakeHold, 6*c.TTL)
 	if c.MoveBudget == 0 {
 		c.MoveBudget = 1000
+	}
+	if c.Backend == "" {
+		c.Backend = BackendNone
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -190,6 +205,12 @@ func (c Config) Validate() error {
 		if v < 0 {
 			bad("%s %v: give a time of 0s or more", name, v)
 		}
+	}
+	if d.Backend != BackendNone && d.Backend != BackendConsul {
+		bad("backend %q: give none or consul", d.Backend)
+	}
+	if d.ConfigLog != "" && d.Backend != BackendConsul {
+		bad("config-log %q: it takes the backend consul", d.ConfigLog)
 	}
 	if d.MoveBudget < 0 {
 		bad("move-budget %d: give 1 or more", d.MoveBudget)

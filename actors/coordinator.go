@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -18,6 +19,7 @@ type Coordinator struct {
 	house *house
 	cells *cells
 	root  *supervisor.Supervisor
+	conf  *configstore.Store
 }
 
 // New checks the settings and wires the tree; it starts nothing and asks
@@ -42,7 +44,17 @@ func New(cfg Config) (*Coordinator, error) {
 	h := &house{Config: cfg, store: s, keys: s.Keys(), log: log, acks: &ackCounter{}, fresh: &freshness{}}
 	h.routes = routing.Over(s, max(cfg.Bounds().StopsWithin, routing.MinMaxAge), log)
 	c := &Coordinator{house: h, cells: newCells()}
-	c.root, err = supervisor.New("coordinator", tree(h, c.cells), supervisor.WithLogger(log))
+	members := tree(h, c.cells)
+	if c.conf, err = newConfigStore(h, c.cells); err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
+	}
+	if c.conf.Enabled() {
+		// First to start and last to stop: work may use it to its end.
+		child := c.conf.Child("config-store")
+		child.Gate = true // a log that cannot be opened stops the member before it has begun
+		members.Children = append([]supervisor.Child{child}, members.Children...)
+	}
+	c.root, err = supervisor.New("coordinator", members, supervisor.WithLogger(log))
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +132,10 @@ func (c *Coordinator) WaitForLeader(ctx context.Context) (string, error) {
 // KV returns Consul's key-value store, retried on the ladder while Consul does
 // not answer. Keys are used as given, from Consul's root.
 func (c *Coordinator) KV() KV { return KV{c.house.store.KV()} }
+
+// ConfigStore is the service's configuration, in Consul below config_data/. With the backend none every
+// call of it is [configstore.ErrNoBackend].
+func (c *Coordinator) ConfigStore() *configstore.Store { return c.conf }
 
 // Report describes the whole tree: states, restarts, causes.
 func (c *Coordinator) Report() supervisor.Report { return c.root.Report() }

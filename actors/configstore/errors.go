@@ -29,6 +29,8 @@ var (
 	// ErrStopped is returned when the store stopped before the write was acknowledged. Whether it was
 	// applied is not known, unless it is ErrPending as well.
 	ErrStopped = errors.New("the config store has stopped")
+	// ErrLog ends [Store.Run] when the log cannot be opened; nothing was begun.
+	ErrLog = errors.New("config log")
 	// ErrInvalid is returned for keys and values that cannot be; nothing was written.
 	ErrInvalid = store.ErrInvalid
 	// ErrTooLarge is returned for values and transactions over Consul's limits; it is ErrInvalid as well.

@@ -20,7 +20,7 @@ type librarian struct{ *house }
 func (a *librarian) run(ctx context.Context) error {
 	book, err := a.open()
 	if err != nil {
-		return supervisor.Escalate(fmt.Errorf("config log: %w", err))
+		return supervisor.Escalate(fmt.Errorf("%w: %w", ErrLog, err))
 	}
 	a.book.Store(book)
 	defer func() {

@@ -62,6 +62,10 @@ func (o Op) check() error {
 	return nil
 }
 
+// Check reports what is wrong with a transaction whatever Consul holds, as [ErrInvalid]: what every
+// write is checked for before anything is done.
+func Check(ops ...Op) error { return checkOps(ops) }
+
 // checkOps refuses what could never be written.
 func checkOps(ops []Op) error {
 	if len(ops) == 0 {
@@ -81,15 +85,28 @@ func checkOps(ops []Op) error {
 		}
 		seen[o.key] = true
 		writes = writes || o.verb != verbExpect
-		size += len(o.value)
+		size += o.sent()
 	}
 	if !writes {
 		return fmt.Errorf("%w: nothing in the transaction writes", ErrInvalid)
 	}
-	if size > MaxValue {
-		return fmt.Errorf("%w: the transaction's values have %d bytes together, and at most %d go into one: split it", ErrTooLarge, size, MaxValue)
+	if size > store.MaxBodyBytes-markerBytes {
+		return fmt.Errorf("%w: the transaction has %d bytes with its values in base64, and at most %d go into one: split it", ErrTooLarge, size, store.MaxBodyBytes-markerBytes)
 	}
 	return nil
+}
+
+// markerBytes is more than the marker takes in a transaction.
+const markerBytes = 1500
+
+// sent is the most that an operation takes in a transaction: the service's name is not known here.
+func (o Op) sent() int {
+	const around = 120
+	n := around + store.MaxIDBytes + 32 + 6*len(o.key)
+	if o.verb == verbRemove {
+		n *= 2
+	}
+	return n + (len(o.value)+2)/3*4
 }
 
 // cost is about what an operation takes in memory and in the log.

@@ -274,7 +274,7 @@ func TestWhatCannotBeWrittenIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		}
 		ops := make([]configstore.Op, configstore.MaxTxnKeys)
 		for i := range ops {
-			ops[i] = configstore.Set(fmt.Sprintf("many/%03d", i), make([]byte, configstore.MaxValue/len(ops)-200))
+			ops[i] = configstore.Set(fmt.Sprintf("many/%03d", i), make([]byte, configstore.MaxValue/len(ops)-600))
 		}
 		if _, err := s.Txn(t.Context(), ops...); err != nil {
 			t.Error(err)

@@ -25,15 +25,20 @@ func (a *app) fromEnvironment(flags *pflag.FlagSet) error {
 		if err != nil || f.Changed || f.Name == "help" {
 			return
 		}
-		value, ok := a.env(envName(f.Name))
+		name := envName(f.Name)
+		value, ok := a.env(name)
+		if f.Name == "backend" && value == "" { // what the system before this one calls it
+			name = "BACKEND"
+			value, ok = a.env(name)
+		}
 		if !ok || (value == "" && f.Name != "http") {
 			return
 		}
 		if bad := flags.Set(f.Name, value); bad != nil {
-			err = usage("the environment variable %s is %q: %v", envName(f.Name), value, reason(bad))
+			err = usage("the environment variable %s is %q: %v", name, value, reason(bad))
 			return
 		}
-		a.taken = append(a.taken, fmt.Sprintf("%s=%q", envName(f.Name), value))
+		a.taken = append(a.taken, fmt.Sprintf("%s=%q", name, value))
 	})
 	return err
 }

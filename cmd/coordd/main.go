@@ -9,11 +9,12 @@
 //  3. Every flag can be given as an environment variable; the flag wins.
 //  4. No command started by `run --exec` outlives its coordd or its lease, as far as
 //     package guard can hold that; the items of a coordd that was killed are handed over.
-//  5. The HTTP side never writes, and reads Consul at most once a second, only
-//     when someone looks.
+//  5. The HTTP side writes nothing but the configuration (below /config/, with --backend consul), and
+//     reads Consul at most once a second, only when someone looks; the configuration comes from the cache.
 //
 // Not guaranteed: any protection of the HTTP side. It has no login; bind it to
-// where only those reach it who may see ids and addresses.
+// where only those reach it who may see ids and addresses, and with --backend consul those who may
+// read and write the configuration. A page of another origin in a browser cannot write it.
 package main
 
 import (

@@ -113,7 +113,7 @@ Exit codes: 0 after a clean stop, 1 after a failure, 2 for a wrong command line.
 		}
 	}
 	add("members", a.runCommand(), a.electCommand(), a.devCommand())
-	add("operators", a.statusCommand(), a.locateCommand(), a.workCommand(), a.controlCommand(), a.verifyCommand())
+	add("operators", a.statusCommand(), a.locateCommand(), a.workCommand(), a.configCommand(), a.controlCommand(), a.verifyCommand())
 	add("other", a.devconsulCommand(), a.versionCommand())
 	return root
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/supervisor"
 	"github.com/spf13/cobra"
 )
@@ -19,6 +20,7 @@ type runFlags struct {
 	logFlags
 	id, exec, http, address, zone string
 	history                       string
+	backend, configLog            string
 	capacity                      uint64
 	moveBudget                    int
 	ttl, renew, lockDelay         time.Duration
@@ -75,6 +77,8 @@ Consul need not be there at the start: the member waits for it and says so.`,
 	f.StringVar(&o.exec, "exec", "", "The shell `command` to run for each item that this member owns.")
 	f.StringVar(&o.http, "http", "", "The `address` to serve the page and /healthz on, such as 127.0.0.1:7070. Without it there is none.")
 	f.StringVar(&o.history, "history", "", "the `file` to append a history to, for coordd verify (default: none)")
+	f.StringVar(&o.backend, "backend", actors.BackendNone, "Where the service's configuration is `kept`: none, or consul (then --http serves it below /config/). BACKEND in the environment means the same.")
+	f.StringVar(&o.configLog, "config-log", "", "The `directory` of a log of configuration writes, which then survive a crash and an outage of Consul. Without it there is none.")
 	f.StringVar(&o.address, "address", "", "The `address`, host:port, of the service beside this member. It is published: --route sends requests there. Without it: that of --http, else the host's name.")
 	f.StringVar(&o.zone, "zone", "", "The `zone` that this member is in. It is published.")
 	f.Uint64Var(&o.capacity, "capacity", 0, "The most `weight` that this member may hold. 0 means no limit.")
@@ -147,6 +151,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		TTL: o.ttl, Renew: o.renew, LockDelay: o.lockDelay, LeaseMargin: o.leaseMargin, Grace: o.grace,
 		LeaderSoak: o.leaderSoak, WorkerSoak: o.workerSoak, Merge: o.merge,
 		MoveBudget: o.moveBudget, StopTimeout: o.stopTimeout + killSlack, BrakeHold: o.brakeHold, KeepItems: o.keepItems,
+		Backend: o.backend, ConfigLog: o.configLog,
 	}
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -195,7 +200,12 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		if err != nil {
 			return err
 		}
-		children = append(children, web.child(newSite(op, address, []*actors.Coordinator{member})))
+		site := newSite(op, address, []*actors.Coordinator{member})
+		site.config = member.ConfigStore()
+		if site.config.Enabled() && !loopback(web.address()) {
+			log.Warn("config-open-to-the-network", "http", web.address(), "why", "whoever reaches this address can read and write the configuration", "do", "listen on 127.0.0.1, or keep others away from the address")
+		}
+		children = append(children, web.child(site))
 	}
 	route, err := openRoute(o.routeFlags, member.Router(), cfg.Address, log)
 	if err != nil {
@@ -213,7 +223,8 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	s := member.Settings()
 	log.Info("starting", "service", o.service, "member", o.id, "consul", address, "version", version(), "pid", os.Getpid(),
 		"ttl", s.TTL.String(), "renew", s.Renew.String(), "lease_margin", s.LeaseMargin.String(), "grace", s.Grace.String(),
-		"lock_delay", s.LockDelay.String(), "leader_soak", s.LeaderSoak.String(), "stop_timeout", o.stopTimeout.String(), "restart_wait", o.restartWait.String(), "exec", o.exec, "http", web.address(), "route", route.address())
+		"lock_delay", s.LockDelay.String(), "leader_soak", s.LeaderSoak.String(), "stop_timeout", o.stopTimeout.String(), "restart_wait", o.restartWait.String(), "exec", o.exec, "http", web.address(), "route", route.address(),
+		"backend", s.Backend, "config_log", s.ConfigLog)
 	bounds := cfg.Bounds()
 	log.Info("worst-cases", "take_over", bounds.TakeOver.String(), "take_over_of_leader", bounds.TakeOverLeader.String(),
 		"take_over_is", "2 x ttl + grace + 4 x merge + worker_soak + 1.5s", "take_over_after_kill", o.handOver(s), "rides_through_silence_of", bounds.RideThrough.String(), "work_stops_after_last_renewal", bounds.StopsWithin.String())
@@ -256,7 +267,7 @@ func idle(log *slog.Logger) actors.Work {
 
 // plain finds the cause under the escalations that passed it on, where that is all there is to say.
 func plain(err error) error {
-	if !errors.Is(err, actors.ErrIDTaken) && !errors.Is(err, actors.ErrInvalid) {
+	if !errors.Is(err, actors.ErrIDTaken) && !errors.Is(err, actors.ErrInvalid) && !errors.Is(err, configstore.ErrLog) {
 		return fmt.Errorf("gave up: %w", err)
 	}
 	for {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -21,15 +22,16 @@ import (
 //go:embed page.html
 var page []byte
 
-// site is what coordd shows over HTTP. It only reads.
+// site is what coordd shows over HTTP. It only reads, but for the configuration.
 type site struct {
 	glimpse *glimpse
 	members []*actors.Coordinator // those of this process
 	report  func() supervisor.Report
+	config  *configstore.Store
 }
 
 func newSite(look looker, consul string, members []*actors.Coordinator) *site {
-	return &site{glimpse: newGlimpse(look, consul, members), members: members}
+	return &site{glimpse: newGlimpse(look, consul, members), members: members, config: configstore.None()}
 }
 
 func (s *site) handler() http.Handler {
@@ -65,6 +67,7 @@ func (s *site) handler() http.Handler {
 		}
 		fmt.Fprintln(w, "ok")
 	})
+	mux.Handle("/config/", (&configSite{s.config}).handler())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(dispatch.HeaderItem) != "" { // without --address a member publishes this page's
 			http.Error(w, "this is the page of coordd, and no service: start the member with --address host:port of the service beside it", http.StatusBadGateway)
