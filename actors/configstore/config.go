@@ -45,8 +45,8 @@ type Config struct {
 	MaxPending int
 	// MaxLogBytes is how large the log may get; default 64 MiB.
 	MaxLogBytes int64
-	// MaxAge is how long after Consul's last answer the cache counts as fresh: at least 2 s,
-	// default 20 s. The watch asks at least every half of it.
+	// MaxAge is how long the cache counts as fresh after it was last known to show what Consul has: at
+	// least 2 s, default 20 s. That is asked every quarter of it, without the values.
 	MaxAge time.Duration
 	// ReadOnly: no writes, no marker, and the key root is not made.
 	ReadOnly bool

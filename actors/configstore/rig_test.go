@@ -126,6 +126,8 @@ func (r *rig) prepare(options ...func(*configstore.Config)) *host {
 	if h.Store, err = configstore.New(c); err != nil {
 		r.t.Fatal(err)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.stores = append(r.stores, h)
 	return h
 }
@@ -140,6 +142,8 @@ func (h *host) run() {
 }
 
 func (r *rig) liveness(p store.Process) store.Liveness {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, h := range r.stores {
 		if h.process == p {
 			if h.dead {
@@ -155,6 +159,8 @@ func (r *rig) liveness(p store.Process) store.Liveness {
 func (h *host) stop() {
 	h.cancel()
 	<-h.done
+	h.rig.mu.Lock()
+	defer h.rig.mu.Unlock()
 	h.dead = true
 }
 
@@ -255,7 +261,7 @@ type network struct {
 	n     int // transactions that write, so far
 	txns  map[int]func(*http.Request) (*http.Response, error)
 	gets  int
-	reads int // of config_data
+	reads int // of values
 }
 
 func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -267,7 +273,7 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 		odd = n.txns[n.n]
 	} else {
 		n.gets++
-		if strings.Contains(r.URL.Path, "/config_data") {
+		if r.URL.Query().Has("recurse") {
 			n.reads++
 		}
 	}
@@ -309,6 +315,12 @@ func (n *network) requests() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.n + n.gets
+}
+
+func (n *network) valueReads() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.reads
 }
 
 // loseReply lets the request through, and its answer not.

@@ -20,12 +20,13 @@ type house struct {
 	log   *slog.Logger
 
 	// States: each has one writer.
-	data  *messages.State[Snapshot] // keeper
-	sight *messages.State[sight]    // watcher
-	load  *messages.State[Load]     // watcher, and keeper at its end
-	heard *messages.State[time.Time]
-	queue *messages.State[Queue] // clerk
-	claim *messages.State[claim] // scribe
+	data  *messages.State[Snapshot]          // keeper
+	sight *messages.State[sight]             // watcher
+	load  *messages.State[Load]              // watcher, and keeper at its end
+	heard *messages.State[time.Time]         // pulse, and watcher at a change
+	renew atomic.Pointer[context.CancelFunc] // ends the poll that is under way
+	queue *messages.State[Queue]             // clerk
+	claim *messages.State[claim]             // scribe
 	birth *messages.State[Origin]
 
 	// Commands.
@@ -80,6 +81,7 @@ func tree(h *house) supervisor.Tree {
 	children := []supervisor.Child{
 		actor("watcher", (&watcher{house: h}).run),
 		actor("keeper", (&keeper{house: h}).run),
+		actor("pulse", (&pulse{house: h}).run),
 	}
 	if !h.ReadOnly {
 		librarian := actor("librarian", (&librarian{house: h}).run)

@@ -33,13 +33,21 @@ func (a *watcher) run(ctx context.Context) error {
 			a.announce(ctx)
 		}
 		if w == nil {
-			w = a.store.WatchPrefix(a.keys.ConfigData()).Wait(a.MaxAge / 2).Heard(func() { a.heard.Set(time.Now()) })
+			w = a.store.WatchPrefix(a.keys.ConfigData()).Heard(func() { a.heard.Set(time.Now()) })
 			whole = true
 		}
 		stamp := a.data.Get().taken
-		view, err := w.Next(ctx)
+		poll, cancel := context.WithCancel(ctx)
+		a.renew.Store(&cancel)
+		view, err := w.Next(poll)
+		renewed := poll.Err() != nil
+		cancel()
 		if ctx.Err() != nil {
 			return nil
+		}
+		if err != nil && renewed {
+			w = nil
+			continue
 		}
 		if err != nil {
 			whole = true // the next answer is that of a plain read

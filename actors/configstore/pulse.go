@@ -1,0 +1,66 @@
+package configstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+)
+
+// pulse tells whether the cache is up to date: it asks for the index that the prefix has, and for
+// nothing else. The watch alone cannot say it often, because a poll that ends without a change brings all
+// values again. A watch that is behind and stays so sits on a dead connection: it is made to ask anew.
+type pulse struct{ *house }
+
+// behind is how long the watch may take to bring what the pulse knows of.
+const behind = 3 * time.Second
+
+func (a *pulse) run(ctx context.Context) error {
+	if _, err := a.data.Reader().Wait(ctx, Snapshot.Loaded); err != nil {
+		return nil
+	}
+	ladder := store.NewLadder()
+	for {
+		sent := time.Now()
+		index, err := a.store.PrefixIndex(ctx, a.keys.ConfigData())
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			wait := min(ladder.NextBackOff(), a.MaxAge/4)
+			a.store.Failed("config pulse", err, wait)
+			if !pause(ctx, wait) {
+				return nil
+			}
+			continue
+		}
+		ladder.Reset()
+		a.store.Succeeded("config pulse")
+		if err := a.took(ctx); err != nil {
+			return err
+		}
+		if a.matches(ctx, index) {
+			if sent.After(a.heard.Get()) {
+				a.heard.Set(sent)
+			}
+		} else if renew := a.renew.Load(); renew != nil {
+			(*renew)()
+		}
+		if !pause(ctx, a.MaxAge/4) {
+			return nil
+		}
+	}
+}
+
+// matches tells whether the cache shows what Consul has, or soon does. An index that went back is that of
+// a Consul that was restored: the watch may wait for ever for one above what it had.
+func (a *pulse) matches(ctx context.Context, index uint64) bool {
+	if a.data.Get().index > index {
+		again, err := a.store.PrefixIndex(ctx, a.keys.ConfigData()) // the cache may have been faster
+		return err == nil && a.data.Get().index <= again
+	}
+	own, cancel := context.WithTimeout(ctx, behind)
+	defer cancel()
+	_, err := a.data.Reader().Wait(own, func(s Snapshot) bool { return s.index >= index })
+	return err == nil
+}
