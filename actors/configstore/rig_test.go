@@ -317,6 +317,12 @@ func (n *network) requests() int {
 	return n.n + n.gets
 }
 
+func (n *network) transactions() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.n
+}
+
 func (n *network) valueReads() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

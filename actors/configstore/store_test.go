@@ -240,7 +240,7 @@ func TestATransactionIsAppliedWholeOrNotAtAll(t *testing.T) {
 func TestWhatCannotBeWrittenIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()
-		before := s.net.requests()
+		before := s.net.transactions()
 		for name, c := range map[string]struct {
 			ops  []configstore.Op
 			want error
@@ -264,7 +264,7 @@ func TestWhatCannotBeWrittenIsRefusedBeforeAnythingIsSent(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if n := s.net.requests() - before; n != 0 {
+		if n := s.net.transactions() - before; n != 0 {
 			t.Errorf("%d requests were sent", n)
 		}
 		// The largest of everything is taken.
