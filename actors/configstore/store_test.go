@@ -377,7 +377,7 @@ func TestWritesAreAppliedInTheOrderInWhichTheyCame(t *testing.T) {
 		cancel()
 		wg.Wait()
 		r.expect("the last value", r.raw("config_data/k"), "19")
-		if !slices.IsSorted(order) || len(order) < 10 {
+		if !slices.IsSorted(order) || len(order) < 2 { // a watch shows the last of several changes
 			t.Errorf("seen in the order %v", order)
 		}
 		for i := range 20 {
