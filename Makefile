@@ -26,7 +26,7 @@ build: ## build bin/coordd
 	go build -o bin/coordd ./cmd/coordd
 
 test: consul check ## vet, gofmt, and all tests with the race detector, a real Consul server included (PKG, RUN, TIMEOUT)
-	go test -race -count=1 -timeout $(TIMEOUT) -run '$(RUN)' $(PKG)
+	test/race.sh -count=1 -timeout $(TIMEOUT) '-run=$(RUN)' $(PKG)
 	@if [ '$(PKG)$(RUN)' = './....' ]; then $(MAKE) --no-print-directory failures mutations; fi
 
 check: ## gofmt and go vet only
