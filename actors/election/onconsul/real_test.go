@@ -1,3 +1,5 @@
+//go:build coordd_elections
+
 package onconsul_test
 
 import (
