@@ -28,10 +28,10 @@ func (t *table) look(item string, now time.Time) (Location, finding) {
 
 // without says what an item is that has no key.
 func (t *table) without(item string, now time.Time) finding {
-	switch {
-	case t.gone.has(item, now):
-		return moving
-	case t.unread > 0:
+	if f, ok := t.gone.has(item, now); ok {
+		return f
+	}
+	if t.unread > 0 {
 		return unread
 	}
 	return keyless

@@ -2,9 +2,12 @@ package routing
 
 import "time"
 
-// moveWindow is for how long an item whose key has gone counts as being moved before it counts as free: a free
-// item is granted within 4 x merge of the leader, 1 s by default, once the leader has heard of it.
-const moveWindow = 5 * time.Second
+// moveWindow is for how long an item whose key has gone counts as being moved before it counts as free. A free item
+// is granted within 4 x merge once the leader has heard of it, 1 s by default; when the leader itself has left, once there is another.
+const moveWindow = 10 * time.Second
+
+// surely is for how long it is not even asked whether the item is still in the workload: moves are many and removals few.
+const surely = time.Second
 
 // recently remembers which items have lost their key within the window.
 type recently struct {
@@ -33,7 +36,14 @@ func (r *recently) drop(item string) {
 	}
 }
 
-func (r *recently) has(item string, now time.Time) bool {
+// has says what an item without a key is.
+func (r *recently) has(item string, now time.Time) (finding, bool) {
 	at, ok := r.at[item]
-	return ok && now.Sub(at) < moveWindow
+	switch past := now.Sub(at); {
+	case !ok, past >= moveWindow:
+		return 0, false
+	case past < surely:
+		return moving, true
+	}
+	return released, true
 }

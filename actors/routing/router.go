@@ -194,6 +194,8 @@ func (r *Router) answer(ctx context.Context, item string, loc Location, what fin
 	switch {
 	case err != nil:
 		return Location{}, fmt.Errorf("%w: looking it up in the workload: %w", itemError(item, ErrNotReady), err)
+	case exists && what == released:
+		return Location{}, itemError(item, ErrMoving)
 	case exists:
 		return Location{}, itemError(item, ErrNoOwner)
 	}

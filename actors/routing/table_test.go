@@ -212,8 +212,11 @@ func TestAKeyThatHasGoneIsAMoveForAWhileAndThenNoKey(t *testing.T) {
 	w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil})
 	w.fold(table, gen, start)
 	expect(t, table, "a", "moving")
-	if _, got := table.Look("a", start.Add(5*time.Second)); got != "keyless" {
-		t.Errorf("after 5 s it is %s", got)
+	table.Beat(start.Add(9*time.Second), w.view(w.keys.Acks()).Index, 0)
+	for after, want := range map[time.Duration]string{999 * time.Millisecond: "moving", time.Second: "released", 10 * time.Second: "keyless"} {
+		if _, got := table.Look("a", start.Add(after)); got != want {
+			t.Errorf("after %v it is %s, want %s", after, got, want)
+		}
 	}
 	expect(t, table, "never-heard-of", "keyless")
 }

@@ -29,6 +29,10 @@ import (
 var binary, scratch string
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv("E2E_SERVE"); dir != "" {
+		serveItems(dir) // this process plays the service beside a member
+		return
+	}
 	flag.Parse()
 	// Nearly all of the time here is waiting for a lease or a session to end.
 	if err := flag.Set("test.parallel", "64"); err != nil {

@@ -31,7 +31,13 @@ var programs atomic.Int64
 // launch starts the binary with more environment than a bare one, and ends it with the test.
 func launch(t *testing.T, env []string, args ...string) *program {
 	t.Helper()
-	p := &program{t: t, what: "coordd " + strings.Join(brief(args), " "), exited: make(chan struct{})}
+	return launchOther(t, binary, env, args...)
+}
+
+// launchOther starts another program in the same way.
+func launchOther(t *testing.T, path string, env []string, args ...string) *program {
+	t.Helper()
+	p := &program{t: t, what: filepath.Base(path) + " " + strings.Join(brief(args), " "), exited: make(chan struct{})}
 	n := programs.Add(1)
 	files := make([]*os.File, 2)
 	for i, kind := range []string{"out", "err"} {
@@ -43,7 +49,7 @@ func launch(t *testing.T, env []string, args ...string) *program {
 		files[i] = f
 	}
 	p.out, p.err = files[0].Name(), files[1].Name()
-	cmd := exec.Command(binary, args...)
+	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = files[0], files[1]
 	// What is set for the test, or for its machine, is not for the program under test.
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(kv string) bool {
