@@ -11,7 +11,7 @@ import (
 
 func deleteWhileManyJoin(g *game) {
 	running, joining, connections := 500, 500, 10
-	if g.store.Virtual() {
+	if g.store.Virtual() || racing {
 		running, joining = 50, 50
 	}
 	links := make([]Link, connections)

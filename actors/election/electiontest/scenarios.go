@@ -250,7 +250,7 @@ func strangerDeletes(g *game) {
 // keep what was lost from others for as long as a lease. Whoever lost its session joins again, so that there is always one to take over.
 func sessionsExpire(g *game) {
 	elections, rounds := 200, 5
-	if g.store.Virtual() {
+	if g.store.Virtual() || racing {
 		elections = 20 // each costs the race detector as much as it does in real time
 	}
 	var group sync.WaitGroup

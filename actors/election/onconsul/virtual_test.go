@@ -1,6 +1,7 @@
 package onconsul_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -111,8 +112,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	case down != nil:
 		return nil, errRefused
 	case cut != nil: // what is sent meets nobody
-		<-ctx.Done()
-		return nil, ctx.Err()
+		return lost(ctx, cut)
 	}
 	if w.server != nil {
 		time.Sleep(500 * time.Microsecond)
@@ -124,10 +124,19 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		if down != nil {
 			return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 		}
-		<-ctx.Done()
-		return nil, ctx.Err()
+		return lost(ctx, cut)
 	}
 	return resp, err
+}
+
+// lost is what becomes of a request on a wire that is cut. The client's own Lock sets no deadlines: mending ends it for that one.
+func lost(ctx context.Context, cut chan struct{}) (*http.Response, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-cut:
+		return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+	}
 }
 
 // link is a connection that a scenario can break.
@@ -161,16 +170,20 @@ func (l *link) Expire() {
 	}
 }
 
-func (l *link) Cut() {
-	l.wire.mu.Lock()
-	defer l.wire.mu.Unlock()
-	l.wire.cut = make(chan struct{})
+func (l *link) Cut()  { l.wire.sever() }
+func (l *link) Mend() { l.wire.mend() }
+
+func (w *wire) sever() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = make(chan struct{})
 }
 
-func (l *link) Mend() {
-	l.wire.mu.Lock()
-	defer l.wire.mu.Unlock()
-	l.wire.cut = nil
+func (w *wire) mend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.cut)
+	w.cut = nil
 }
 
 func TestSettingsThatCannotBeAreAllNamedAtOnce(t *testing.T) {

@@ -1,0 +1,5 @@
+//go:build !race
+
+package electiontest
+
+const racing = false

@@ -1,0 +1,186 @@
+package election
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/messages"
+)
+
+// rules is a machine at a time of its own.
+type rules struct {
+	t   *testing.T
+	m   *machine
+	now time.Time
+}
+
+func newRules(t *testing.T, lead bool) *rules {
+	r := &rules{t: t, m: newMachine(Config{}, Candidate{ID: "me", Name: "me"}, false), now: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)}
+	r.m.lead = lead
+	return r
+}
+
+func (r *rules) step() effects { return r.m.step(r.now) }
+
+func (r *rules) renewed() {
+	r.m.contact = Contact{Session: "s", Lease: messages.Lease{Start: r.now, TTL: 10 * time.Second}}
+}
+
+func (r *rules) see(v View) { r.m.view, r.m.views = v, r.m.views+1 }
+
+func (r *rules) want(e effects, what What, role Role) Status {
+	r.t.Helper()
+	if len(e.messages) != 1 || e.messages[0].What != what || e.messages[0].Role != role {
+		r.t.Fatalf("told %v, want one message: %v, %v", e.messages, what, role)
+	}
+	return e.messages[0]
+}
+
+// leads brings it to where it leads with token 7.
+func (r *rules) leads() {
+	r.t.Helper()
+	if e := r.step(); e.start != opJoin {
+		r.t.Fatalf("it begins with %v", e.start)
+	}
+	r.renewed()
+	r.m.done(r.now, outcome{op: opJoin, session: "s"})
+	r.see(View{Ops: 1, Turn: true})
+	if e := r.step(); e.start != opTake || len(e.messages) > 0 {
+		r.t.Fatalf("at its turn it does %v and tells %v", e.start, e.messages)
+	}
+	r.m.done(r.now, outcome{op: opTake, token: 7})
+	e := r.step()
+	if s := r.want(e, Initial, Leading); !e.begin || s.Token != 7 {
+		r.t.Fatalf("it leads by %+v, %v", e, s)
+	}
+}
+
+func TestALeaderStepsDownAMarginBeforeItsLeaseEnds(t *testing.T) {
+	r := newRules(t, true)
+	r.leads()
+	r.now = r.now.Add(9*time.Second - time.Millisecond)
+	if e := r.step(); len(e.messages) > 0 || e.end {
+		t.Fatalf("too early: %v", e)
+	}
+	r.now = r.now.Add(time.Millisecond)
+	if e := r.step(); !e.end {
+		t.Error("its duty is not ended")
+	} else {
+		r.want(e, RoleChanged, Uncertain)
+	}
+	// Its session still lives: but nothing is taken before the duty has ended.
+	r.renewed()
+	r.see(View{Ops: 2, Mine: true, Token: 7})
+	if e := r.step(); e.start != opNone {
+		t.Errorf("it does %v while its duty goes on", e.start)
+	}
+	r.m.dutyEnded(nil)
+	if e := r.step(); e.start != opTake {
+		t.Errorf("it does %v, want to lead again", e.start)
+	}
+}
+
+func TestAViewFromBeforeItsOwnTakeIsNoLoss(t *testing.T) {
+	r := newRules(t, true)
+	r.leads()
+	r.see(View{Ops: 1, Turn: true})
+	if e := r.step(); len(e.messages) > 0 || e.end {
+		t.Errorf("told %v", e.messages)
+	}
+	r.see(View{Ops: 2})
+	if e := r.step(); !e.end {
+		t.Errorf("a view that knows of it and shows no leader is a loss: %v", e)
+	}
+}
+
+func TestNothingIsGivenUpBeforeTheDutyHasEnded(t *testing.T) {
+	r := newRules(t, true)
+	r.leads()
+	r.see(View{Ops: 2, Mine: true, Token: 7, Yield: "other"})
+	e := r.step()
+	r.want(e, RoleChanged, Draining)
+	if !e.end || e.start != opNone {
+		t.Fatalf("asked to make way it does %+v", e)
+	}
+	r.m.dutyEnded(nil)
+	if e := r.step(); e.start != opRelease {
+		t.Fatalf("with its duty ended it does %v", e.start)
+	}
+	r.m.resign(false)
+	if e := r.step(); e.start != opNone {
+		t.Errorf("two things at once: %v", e.start)
+	}
+	r.m.done(r.now, outcome{op: opRelease})
+	if e := r.step(); e.start != opLeave {
+		t.Errorf("it does %v, want to leave", e.start)
+	}
+	r.m.done(r.now, outcome{op: opLeave})
+	if e := r.step(); !e.finished || !r.want(e, Over, Out).Resigned {
+		t.Errorf("it ends with %+v", e)
+	}
+}
+
+func TestOfWhatEndsACandidacyOneIsToldOnce(t *testing.T) {
+	r := newRules(t, true)
+	r.leads()
+	r.m.contact = Contact{Why: "expired"}
+	r.see(View{Ops: 2, Deleted: true})
+	r.m.resign(true)
+	e := r.step()
+	if s := r.want(e, Over, Out); !errors.Is(s.Err, ErrSessionLost) || !e.end || e.finished {
+		t.Fatalf("told %v, %+v", s, e)
+	}
+	r.m.contact = Contact{Closed: true}
+	if e := r.step(); len(e.messages) > 0 {
+		t.Errorf("told more: %v", e.messages)
+	}
+	r.m.dutyEnded(nil)
+	if e := r.step(); e.start != opLeave {
+		t.Errorf("it does %v, want to leave", e.start)
+	}
+	r.m.done(r.now, outcome{op: opLeave, err: ErrPending})
+	if e := r.step(); !e.finished || len(e.messages) > 0 {
+		t.Errorf("it ends with %+v", e)
+	}
+}
+
+func TestATokenThatCameTooLateIsNotLedBy(t *testing.T) {
+	r := newRules(t, true)
+	r.step()
+	r.renewed()
+	r.m.done(r.now, outcome{op: opJoin, session: "s"})
+	r.see(View{Ops: 1, Turn: true})
+	r.step()
+	r.now = r.now.Add(9 * time.Second)
+	r.m.done(r.now, outcome{op: opTake, token: 7})
+	if e := r.step(); e.begin {
+		t.Error("it leads with a lease that is over")
+	}
+}
+
+func TestUnreadMessagesAreBoundedAndCounted(t *testing.T) {
+	o := newOutbox()
+	const changes = 500
+	for i := range changes {
+		o.put(Status{What: RoleChanged, Token: uint64(i)})
+		o.put(Status{What: Extended, Token: uint64(i)})
+		o.put(Status{What: Extended, Token: uint64(i), Reason: "newer"})
+	}
+	o.put(Status{What: Over, Role: Out})
+	o.close()
+	told, last := 0, Status{}
+	for s := range o.out {
+		if s.Token < last.Token && s.What != Over {
+			t.Errorf("%v comes after %v", s, last)
+		}
+		told += s.Missed
+		if s.What == RoleChanged {
+			told++
+		}
+		last = s
+	}
+	if told != changes || last.What != Over {
+		t.Errorf("%d changes of %d are told or counted; the last message is %v", told, changes, last)
+	}
+}
