@@ -58,7 +58,7 @@ mutations: ## the simulation's usual seeds, and each rule of the protocol broken
 	go test -count=1 -timeout $(TIMEOUT) -tags coordd_mutations -v ./test/simulation
 
 elections: consul ## the scenarios of elections on real servers: too much for two cores beside the other tests, and the ZooKeeper client (v1.0.4) has a data race of its own
-	go test -count=1 -timeout $(TIMEOUT) -tags coordd_elections -v -run '$(RUN)' ./actors/election/...
+	go test -count=1 -timeout $(TIMEOUT) -tags coordd_elections -run '$(RUN)' ./actors/election/...
 
 fuzz: ## each fuzz target for FUZZTIME (30s)
 	@set -e; for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \

@@ -51,7 +51,7 @@ func newRouted(t *testing.T) *routed {
 	return r
 }
 
-var listening = regexp.MustCompile(`msg=starting .* route=(127\.0\.0\.1:[0-9]+)`)
+var routesAt = regexp.MustCompile(`msg=starting .* route=(127\.0\.0\.1:[0-9]+)`)
 
 // join starts a member with a service beside it.
 func (r *routed) join(id string) {
@@ -62,7 +62,7 @@ func (r *routed) join(id string) {
 		"run", "--service", r.name, "--consul", r.consul, "--id", id, "--exec", r.exec, "--address", b.address, "--route", "127.0.0.1:0", "--route-wait", "20s")
 	r.members[id] = p
 	eventually(r.t, startLimit, "it says where it routes", func() string {
-		m := listening.FindStringSubmatch(p.stderr())
+		m := routesAt.FindStringSubmatch(p.stderr())
 		if m == nil {
 			return "not yet: " + p.stderr()
 		}

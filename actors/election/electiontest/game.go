@@ -14,7 +14,7 @@ import (
 )
 
 // patience is how long anything may take that is to happen at once. Nothing rests on its being short.
-const patience = 90 * time.Second
+const patience = 4 * time.Minute
 
 // game is one scenario under way.
 type game struct {

@@ -2,6 +2,7 @@ package onzk_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -130,11 +131,25 @@ func (p *piece) Close() error {
 	return p.Conn.Close()
 }
 
-// endSession closes a session as somebody who has its password: over another connection.
+// endSession closes a session as somebody who has its password: over another connection. Taking a session over breaks its owner's
+// connection, and the owner may be back, and break ours, before the order to close has been read: so it is asked again until
+// the server says that the session is over.
 func endSession(addr string, session int64, password []byte) error {
+	var err error
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		var over bool
+		if over, err = closeSession(addr, session, password); over {
+			return nil
+		}
+	}
+	return fmt.Errorf("the session is not over after a minute of attempts; the last one: %w", err)
+}
+
+// closeSession makes one attempt, and tells whether the session is over.
+func closeSession(addr string, session int64, password []byte) (over bool, err error) {
 	conn, err := net.DialTimeout("tcp", addr, 10*time.Second)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
@@ -147,20 +162,29 @@ func endSession(addr string, session int64, password []byte) error {
 	b = binary.BigEndian.AppendUint32(b, uint32(len(password)))
 	b = append(b, password...)
 	b = append(b, 0) // not for reading only
-	// In the same breath, before the owner is back and takes the session over again.
 	b = binary.BigEndian.AppendUint32(b, 8)
 	b = binary.BigEndian.AppendUint32(b, 1)                     // xid
 	b = binary.BigEndian.AppendUint32(b, uint32(0xffffffff-10)) // close session: -11
 	if _, err := conn.Write(b); err != nil {
-		return err
+		return false, err
 	}
+	// The answer: length, version, the timeout that was granted, the session. All 0: there is no such session.
 	answer := make([]byte, 4+4+4+8)
 	if _, err := io.ReadFull(conn, answer); err != nil {
-		return err
+		return false, err
 	}
-	if got := int64(binary.BigEndian.Uint64(answer[12:])); got != session {
-		return fmt.Errorf("the server answered for session %x, not %x", got, session)
+	switch got := int64(binary.BigEndian.Uint64(answer[12:])); got {
+	case 0:
+		return true, nil
+	case session:
+	default:
+		return false, fmt.Errorf("the server answered for session %x, not %x", got, session)
 	}
-	_, err = io.ReadAll(conn) // closed when the session is
-	return err
+	// What is left of the answer, and that of the order: the connection ends either way, so what came tells.
+	rest, err := io.ReadAll(conn)
+	handshake := int(binary.BigEndian.Uint32(answer[:4])) - 16 // without what has been read of it
+	if len(rest) > handshake {
+		return true, nil
+	}
+	return false, fmt.Errorf("the connection ended before the answer to the order: %w", errors.Join(err, io.ErrUnexpectedEOF))
 }
