@@ -51,7 +51,9 @@ func Shared(t testing.TB) *Cluster {
 	}
 	if shared.cluster == nil && shared.err == nil {
 		if shared.dir, shared.err = os.MkdirTemp("", "realconsul-"); shared.err == nil {
-			shared.cluster, shared.err = launch(Options{}, shared.dir)
+			// All tests of a package come from one address, and many of them at once: more than the 200 connections that one host may have.
+			crowd := Options{Config: map[string]any{"limits": map[string]any{"http_max_conns_per_client": 5000}}}
+			shared.cluster, shared.err = launch(crowd, shared.dir)
 		}
 	}
 	if shared.err != nil {
