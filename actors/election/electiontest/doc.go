@@ -7,7 +7,6 @@ package electiontest
 
 import (
 	"testing"
-	"time"
 
 	"github.com/coordd/coordd/actors/election"
 )
@@ -21,10 +20,10 @@ type Store interface {
 	Start()
 	// DeleteAsStranger removes all that the store has of an election, as somebody would who knows nothing of elections.
 	DeleteAsStranger(name string)
-	// TTL is how long the lease of an idle session runs; Expiry is within what time the store ends the
-	// session of somebody who fell silent, and lets others have what it held.
-	TTL() time.Duration
-	Expiry() time.Duration
+	// Expiries and Endings say in how many elections, side by side, and how often one after the other, a leader's session is to expire and to be
+	// ended by hand.
+	Expiries() (elections, rounds int)
+	Endings() (elections, rounds int)
 	// Virtual tells that time costs nothing and is exact.
 	Virtual() bool
 }
@@ -32,8 +31,11 @@ type Store interface {
 // Link is one connection.
 type Link interface {
 	election.Connection
-	// Expire has the store end the session that the connection has now, at once.
+	// Expire has the session that the connection has now expire: nothing passes any more until the store has ended it by itself. Then
+	// it is mended.
 	Expire()
+	// End has the store end that session at once, before its time, and without a word to its owner.
+	End()
 	// Cut lets nothing pass any more, in either direction, until Mend. A process that is cut off for good has crashed, as far
 	// as others can tell.
 	Cut()
@@ -71,7 +73,9 @@ var scenarios = []struct {
 	{"EndedForEveryoneNowAndLater", endForEveryone},
 	{"DeletedWhileManyRunAndManyJoin", deleteWhileManyJoin},
 	{"AStrangerDeletesTheElection", strangerDeletes},
-	{"EveryLostSessionIsToldOnceWithItsReason", sessionsExpire},
+	{"EverySessionThatExpiresIsToldOnceWithItsReason", sessionsExpire},
+	{"EverySessionThatIsEndedEarlyIsToldOnceWithItsReason", sessionsEnd},
+	{"ASessionIsEndedWhileItsLeaderCannotHearOfIt", endedUnheard},
 	{"HandedOverToTheChosenOne", handOver},
 	{"AHandOverToADeadCandidateGoesOnWithTheOthers", handOverToDead},
 	{"TheHighestPriorityLeadsNext", priorities},

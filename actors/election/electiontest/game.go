@@ -27,13 +27,12 @@ type game struct {
 	links  []Link
 	duty   map[string]*player // election -> who is at it
 	tokens map[string]uint64
-	starts map[string]int
 	faults []string
 }
 
 func newGame(t *testing.T, s Store) *game {
 	return &game{
-		t: t, store: s, duty: map[string]*player{}, tokens: map[string]uint64{}, starts: map[string]int{},
+		t: t, store: s, duty: map[string]*player{}, tokens: map[string]uint64{},
 		log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})),
 	}
 }
@@ -150,7 +149,6 @@ func (p *player) begin(token uint64) {
 		g.faults = append(g.faults, fmt.Sprintf("the token of %s fell from %d to %d at %s", name, g.tokens[name], token, p.name))
 	}
 	g.duty[name], g.tokens[name] = p, token
-	g.starts[name]++
 }
 
 func (p *player) end() {

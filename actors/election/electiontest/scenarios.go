@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -244,65 +243,6 @@ func strangerDeletes(g *game) {
 		}
 	}
 	g.nominate("c").leads()
-}
-
-// sessionsExpire ends the leader's session a thousand times, in many elections at once because a store may
-// keep what was lost from others for as long as a lease. Whoever lost its session joins again, so that there is always one to take over.
-func sessionsExpire(g *game) {
-	elections, rounds := 200, 5
-	if g.store.Virtual() || racing {
-		elections = 20 // each costs the race detector as much as it does in real time
-	}
-	var group sync.WaitGroup
-	for i := range elections {
-		group.Go(func() {
-			name := fmt.Sprintf("resource-%d", i)
-			links := []Link{g.connect(), g.connect()}
-			join := func(n int) *player {
-				return g.nominate(fmt.Sprintf("%c%d", 'a'+n%2, n/2), over(links[n%2]), quiet(), func(p *player) { p.cfg.Election = name })
-			}
-			join(0)
-			join(1)
-			for n := range rounds {
-				p := g.atDuty(name, n)
-				if p == nil {
-					return
-				}
-				p.link.Expire()
-				select {
-				case <-p.done:
-				case <-time.After(patience):
-					g.t.Errorf("%s of %s was not told that its session was lost: %v", p.name, name, p.messages())
-					return
-				}
-				if s := p.e.Status(); !errors.Is(s.Err, election.ErrSessionLost) {
-					g.t.Errorf("%s of %s, whose session was lost, was told %v", p.name, name, s)
-				}
-				again := 2 * (n + 1)
-				if p.link == links[1] {
-					again++
-				}
-				join(again)
-			}
-		})
-	}
-	group.Wait()
-}
-
-// atDuty waits for a leader after n others; nil: there is none in time.
-func (g *game) atDuty(name string, n int) *player {
-	deadline := time.Now().Add(patience)
-	for time.Now().Before(deadline) {
-		g.mu.Lock()
-		p, starts := g.duty[name], g.starts[name]
-		g.mu.Unlock()
-		if p != nil && starts > n {
-			return p
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	g.t.Errorf("nobody leads %s %v after %d were gone", name, patience, n)
-	return nil
 }
 
 func dutyReturns(g *game) {

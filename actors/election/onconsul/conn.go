@@ -197,7 +197,7 @@ func (c *Conn) renew(ctx context.Context) {
 		case errors.Is(err, store.ErrSessionGone):
 			c.log.Warn("session-lost", "session", now.Session, "why", err)
 			c.forget()
-			c.contact.Set(election.Contact{Why: "Consul no longer knows the session " + now.Session})
+			c.contact.Set(election.Contact{Why: lost(now, time.Now())})
 			tries = 0
 			timer.Reset(0)
 		default:
@@ -316,6 +316,15 @@ func (c *Conn) sweep(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// lost says how the session ended that Consul does not know any more at that moment: it never expires before its time.
+func lost(c election.Contact, now time.Time) string {
+	how := fmt.Sprintf("expired: its ttl is %v", c.Lease.TTL)
+	if now.Sub(c.Lease.Start) < c.Lease.TTL {
+		how = "was ended before its time: an operator destroyed it, its node has gone, or Consul has lost it"
+	}
+	return fmt.Sprintf("session %s %s; Consul last heard of it at %s", c.Session, how, c.Lease.Start.Format("15:04:05.000"))
 }
 
 // forget drops what went with the session.

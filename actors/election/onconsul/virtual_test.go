@@ -47,9 +47,9 @@ func newEmbedded(t *testing.T) *embedded {
 	return &embedded{t: t, consul: devconsul.New(devconsul.Config{Logger: quiet, NoJitter: true}), log: quiet}
 }
 
-func (s *embedded) TTL() time.Duration    { return onconsul.DefaultTTL }
-func (s *embedded) Expiry() time.Duration { return 3 * onconsul.DefaultTTL }
-func (s *embedded) Virtual() bool         { return true }
+func (s *embedded) Expiries() (elections, rounds int) { return 20, 5 }
+func (s *embedded) Endings() (elections, rounds int)  { return 20, 5 }
+func (s *embedded) Virtual() bool                     { return true }
 
 func (s *embedded) Stop() {
 	s.mu.Lock()
@@ -76,10 +76,7 @@ func (s *embedded) Connect() electiontest.Link {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return connect(s.t, onconsul.Config{Client: client, Logger: s.log}, w, func(session string) error {
-		_, err := s.consul.Client().Session().Destroy(session, nil)
-		return err
-	})
+	return connect(s.t, onconsul.Config{Client: client, Logger: s.log}, w, s.consul.Client())
 }
 
 // wire is one connection's way to Consul, and where it is broken.
@@ -142,28 +139,40 @@ func lost(ctx context.Context, cut chan struct{}) (*http.Response, error) {
 // link is a connection that a scenario can break.
 type link struct {
 	*onconsul.Conn
-	t       *testing.T
-	wire    *wire
-	destroy func(session string) error
+	t        *testing.T
+	wire     *wire
+	operator *api.Client
 }
 
-func connect(t *testing.T, cfg onconsul.Config, w *wire, destroy func(string) error) *link {
+func connect(t *testing.T, cfg onconsul.Config, w *wire, operator *api.Client) *link {
 	c, err := onconsul.Connect(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &link{Conn: c, t: t, wire: w, destroy: destroy}
+	return &link{Conn: c, t: t, wire: w, operator: operator}
 }
 
 func (l *link) Expire() {
+	l.Cut()
+	defer l.Mend()
 	session := l.Contact().Get().Session
-	err := l.destroy(session)
+	for deadline := time.Now().Add(4 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		if info, _, err := l.operator.Session().Info(session, nil); err == nil && info == nil {
+			return
+		}
+	}
+	l.t.Errorf("session %s has not expired", session)
+}
+
+func (l *link) End() {
+	session := l.Contact().Get().Session
+	_, err := l.operator.Session().Destroy(session, nil)
 	for range 5 {
 		// The server closed an idle connection as it was asked, and Go sends no PUT twice. Destroying a dead session succeeds.
 		if !errors.Is(err, io.EOF) {
 			break
 		}
-		err = l.destroy(session)
+		_, err = l.operator.Session().Destroy(session, nil)
 	}
 	if err != nil {
 		l.t.Error(err)

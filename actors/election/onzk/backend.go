@@ -33,8 +33,9 @@ type backend struct {
 	floor   uint64
 	working bool // an operation is under way
 	ops     int  // operations that have succeeded, see election.View
-	// vacant is since when nobody is seen to lead; zero while somebody is.
+	// vacant is since when nobody is seen to lead, zero while somebody is; led is the token of whoever was seen to lead last.
 	vacant time.Time
+	led    int64
 }
 
 // candidacy is what a backend knows of its own candidate.
@@ -332,7 +333,7 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 		case leader != nil:
 			return 0, 0, nil
 		}
-		if wait := b.lockDelay(holder); wait > 0 {
+		if wait := b.lockDelay(holder, term); wait > 0 {
 			return 0, wait, nil
 		}
 		ops := []any{
@@ -340,7 +341,7 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 			// It goes with its session, and with Leave: a late request fails here.
 			&zk.CheckVersionRequest{Path: b.path(me.node), Version: -1},
 			&zk.CreateRequest{Path: b.path(leaderNode), Data: encode(leaderRecord{Candidate: me.Candidate}), Acl: b.conn.cfg.ACL, Flags: zk.FlagEphemeral},
-			&zk.SetDataRequest{Path: b.path(termNode), Data: []byte(me.ID), Version: term.Version},
+			&zk.SetDataRequest{Path: b.path(termNode), Data: b.conn.term(me.ID), Version: term.Version},
 		}
 		if kept, _, err := b.conn.zk.Exists(b.path(yieldNode)); err != nil {
 			return 0, 0, err
@@ -375,34 +376,49 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 
 // term reads who led last, and the guard's version. A stranger may have removed the node: then it is made again, as of one
 // who did not give the leadership up.
-func (b *backend) term() (holder string, stat *zk.Stat, err error) {
+func (b *backend) term() (holder []byte, stat *zk.Stat, err error) {
 	for range attempts {
 		data, stat, err := b.conn.zk.Get(b.path(termNode))
 		if !errors.Is(err, zk.ErrNoNode) {
-			return string(data), stat, err
+			return data, stat, err
 		}
 		_, err = b.conn.zk.Create(b.path(termNode), []byte("?"), 0, b.conn.cfg.ACL)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			return "", nil, election.ErrDeleted
+			return nil, nil, election.ErrDeleted
 		case err != nil && !errors.Is(err, zk.ErrNodeExists):
-			return "", nil, err
+			return nil, nil, err
 		}
 	}
-	return "", nil, errChanged
+	return nil, nil, errChanged
 }
 
-// lockDelay is how long to wait yet for a leader that did not give the leadership up.
-func (b *backend) lockDelay(holder string) time.Duration {
-	if holder == "" || b.conn.cfg.LockDelay <= 0 {
+// lockDelay is how long to wait yet for a leader that did not give the leadership up. The wait begins when that very leader, whose token is the zxid
+// of the term's last change, is seen to have gone.
+func (b *backend) lockDelay(holder []byte, term *zk.Stat) time.Duration {
+	delay := lockDelayOf(holder, b.conn.lockDelay())
+	if delay <= 0 {
 		return 0
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.vacant.IsZero() {
-		b.vacant = time.Now()
+	if b.vacant.IsZero() || b.led != term.Mzxid {
+		b.vacant, b.led = time.Now(), term.Mzxid
 	}
-	return b.conn.cfg.LockDelay - time.Since(b.vacant)
+	return delay - time.Since(b.vacant)
+}
+
+// lockDelay is that of this connection's own leaders.
+func (c *Conn) lockDelay() time.Duration {
+	if c.cfg.LockDelay == 0 {
+		return c.timeout()
+	}
+	return max(c.cfg.LockDelay, 0)
+}
+
+// term is what a leader of this connection leaves behind.
+func (c *Conn) term(id string) []byte {
+	return encode(termRecord{ID: id, LockDelay: c.lockDelay().String()})
 }
 
 func (b *backend) Release(ctx context.Context) error {

@@ -18,7 +18,6 @@ import (
 // Defaults of Config.
 const (
 	DefaultSessionTimeout = 10 * time.Second
-	DefaultLockDelay      = time.Second
 	DefaultHoldBack       = 5 * time.Second
 	DefaultRoot           = "/coordd/election"
 )
@@ -37,9 +36,11 @@ type Config struct {
 	Root string
 	// ACL of all nodes that are made. Default: the world may do anything.
 	ACL []zk.ACL
-	// LockDelay is how long the next one waits when a leader went without giving the leadership up, for a leader whose session was ended
-	// early and who does not know yet. Default 1 s; set it to the session's timeout to be safe from every early end, to a
-	// negative value for none: sessions that expire by themselves need none.
+	// LockDelay is how long the others wait when a leader of this connection went without giving the leadership up. ZooKeeper has no such
+	// thing; the leader leaves it behind with its name. It is for a session that somebody ends early, with its password or by JMX: its
+	// leader may not hear of that for as long as its lease runs. Default: the session's timeout as granted, which covers every such case. Who knows
+	// that nobody does that may set a shorter one, or a negative value for none: a session that expires by itself needs none,
+	// and the take-over after a crash is that much quicker.
 	LockDelay time.Duration
 	// HoldBack is how long others wait for the candidate of a hand-over once the leadership is free. Default 5 s.
 	HoldBack time.Duration
@@ -54,7 +55,6 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	or(&c.SessionTimeout, DefaultSessionTimeout)
-	or(&c.LockDelay, DefaultLockDelay)
 	or(&c.HoldBack, DefaultHoldBack)
 	if c.Root == "" {
 		c.Root = DefaultRoot

@@ -116,8 +116,7 @@ func (d *Dialer) shook(conn *heard, session int64, timeout time.Duration, passwo
 	switch {
 	case session == 0:
 		if d.session != 0 {
-			d.why = fmt.Sprintf("ZooKeeper does not know session %s any more: it expired, or somebody else closed it; it was last proved at %s",
-				sessionName(d.session), d.lease.start.Format("15:04:05.000"))
+			d.why = fmt.Sprintf("session %s %s; ZooKeeper last heard of it at %s", sessionName(d.session), d.lease.lost(c.answered), d.lease.start.Format("15:04:05.000"))
 		}
 		d.session, d.conn, d.watching = 0, nil, false
 		_ = conn.Conn.Close() // the client forgets to

@@ -27,7 +27,7 @@
 //	/coordd/election/<name>/_c_<guid>-p<priority>-n<sequence>
 //	                                        a candidate: ephemeral, sequential, protected by its guid
 //	/coordd/election/<name>/leader          who leads: ephemeral. Its creation zxid is the token
-//	/coordd/election/<name>/term            who led last, empty once that was given up in good order; its version is the guard
+//	/coordd/election/<name>/term            who led last, and its lock-delay; empty once that was given up in good order. Its version is the guard
 //	/coordd/election/<name>/yield           whom the leadership is kept free for
 //
 // The leadership is a node of its own and not the first place in the queue, because with priorities and hand-overs
@@ -40,6 +40,11 @@
 // candidate has four watches: on its own node, its predecessor's, "leader" and the election's. The last two are what tells
 // everybody who leads and when it is over; a connection has each of them once for all its candidates. So a change of
 // leader costs each connection two notices and two small reads, and the queue itself costs one listing by the one candidate
-// whose predecessor went. After a leader that did not resign, the next one waits for Config.LockDelay: a session may be ended
-// early, by an operator or a client that has its password, and its owner hears of it a moment later.
+// whose predecessor went.
+//
+// After a leader that did not give the leadership up, the next one waits for that leader's Config.LockDelay: the session's timeout unless
+// it says otherwise. A session that expires by itself needs no such wait, for the lease is over before. But a session can be ended early, by
+// whoever has its password or by JMX, and nobody can tell the two apart afterwards; its leader, if it cannot hear of that at the moment, goes on until its
+// lease is over. So a crash costs twice the timeout by default; where nobody ends sessions by hand, a
+// LockDelay below the timeout makes it that much quicker, and a negative one leaves it at the timeout and a tick.
 package onzk

@@ -34,3 +34,14 @@ func Queue(children []string) []string {
 	}
 	return nodes
 }
+
+// LockDelayOf is how long the others wait after a leader that left this behind.
+func LockDelayOf(term string, otherwise time.Duration) time.Duration {
+	return lockDelayOf([]byte(term), otherwise)
+}
+
+// Lost says how a session of that timeout, last heard of at start, has ended.
+func Lost(timeout time.Duration, start, now time.Time) string {
+	l := lease{timeout: timeout, start: start}
+	return l.lost(now)
+}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/coordd/coordd/actors/election"
 )
@@ -51,6 +52,27 @@ func over(data []byte) error {
 type leaderRecord struct {
 	election.Candidate
 	Yield string `json:"yield,omitempty"` // the id of whom the leader is asked to make way for
+}
+
+// termRecord is the data of the term's node: who led last and, as in Consul, for how long that one's leadership is kept from others if it goes without
+// having been given up. It is the leader's own setting: the others need not know how long its lease may run.
+type termRecord struct {
+	ID        string `json:"id"`
+	LockDelay string `json:"lockDelay"`
+}
+
+// lockDelayOf returns the delay that the last leader asked for; of a record that is none of ours it is otherwise.
+func lockDelayOf(term []byte, otherwise time.Duration) time.Duration {
+	var r termRecord
+	if len(term) == 0 {
+		return 0
+	}
+	if json.Unmarshal(term, &r) == nil {
+		if d, err := time.ParseDuration(r.LockDelay); err == nil && d >= 0 {
+			return d
+		}
+	}
+	return otherwise
 }
 
 // yieldRecord is the data of the node that keeps the leadership free for somebody.

@@ -1,6 +1,9 @@
 package onzk
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // lease knows since when, at the latest, ZooKeeper counts a session's timeout.
 //
@@ -49,4 +52,12 @@ func (l *lease) committed(c contact) {
 		}
 	}
 	l.waiting = append(keep, c)
+}
+
+// lost says how the session ended that ZooKeeper does not know any more at that moment: it never expires before its time.
+func (l *lease) lost(now time.Time) string {
+	if now.Sub(l.start) < l.timeout {
+		return "was ended before its time: somebody closed it, or ZooKeeper has lost it"
+	}
+	return fmt.Sprintf("expired: its timeout is %v", l.timeout)
 }

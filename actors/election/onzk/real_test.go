@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,7 +36,11 @@ func TestReal(t *testing.T) {
 		if strings.Contains(t.Name(), "Many") {
 			timeout = crowdTimeout
 		}
-		play(t, &store{t: t, server: server, timeout: timeout, root: fmt.Sprintf("/test-%d/elections", n)})
+		delay := time.Duration(0)
+		if strings.Contains(t.Name(), "/EverySessionThatExpires") {
+			delay = -1 // the lease alone has to do
+		}
+		play(t, &store{t: t, server: server, timeout: timeout, root: fmt.Sprintf("/test-%d/elections", n), delay: delay})
 	})
 }
 
@@ -44,12 +49,17 @@ type store struct {
 	server  *realzookeeper.Server
 	timeout time.Duration
 	root    string
+	delay   time.Duration
+
+	mu    sync.Mutex
+	known map[string]bool
+	asked time.Time
 }
 
-func (s *store) TTL() time.Duration    { return s.timeout }
-func (s *store) Expiry() time.Duration { return s.timeout + 2*time.Second }
-func (s *store) Virtual() bool         { return false }
-func (s *store) Stop()                 { _ = s.server.Kill() }
+func (s *store) Expiries() (elections, rounds int) { return 200, 5 }
+func (s *store) Endings() (elections, rounds int)  { return 200, 2 }
+func (s *store) Virtual() bool                     { return false }
+func (s *store) Stop()                             { _ = s.server.Kill() }
 
 func (s *store) Start() {
 	_ = s.server.Start()
@@ -66,12 +76,12 @@ func (s *store) Connect() electiontest.Link {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return &link{Conn: c, t: s.t, wire: w, addr: s.server.Addr()}
+	return &link{Conn: c, wire: w, store: s}
 }
 
 func (s *store) config(w *wire) onzk.Config {
 	return onzk.Config{
-		Servers: []string{s.server.Addr()}, SessionTimeout: s.timeout, Root: s.root, Dial: w.Dial,
+		Servers: []string{s.server.Addr()}, SessionTimeout: s.timeout, Root: s.root, Dial: w.Dial, LockDelay: s.delay,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 }
@@ -103,13 +113,45 @@ func (s *store) DeleteAsStranger(name string) {
 type link struct {
 	*onzk.Conn
 	*wire
-	t    *testing.T
-	addr string
+	store *store
 }
 
+// Expire waits until the server has forgotten the session by itself.
 func (l *link) Expire() {
+	session, _ := l.Credentials()
+	l.Cut()
+	defer l.Mend()
+	begin := time.Now()
+	for deadline := begin.Add(4 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if known, asked := l.store.sessions(); asked.After(begin) && !known[fmt.Sprintf("0x%x", uint64(session))] {
+			return
+		}
+	}
+	l.store.t.Errorf("session %x has not expired", session)
+}
+
+// sessions are those that the server knows, as of the moment asked. All who want to know share one answer every tenth of a second.
+func (s *store) sessions() (known map[string]bool, asked time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.asked) < 100*time.Millisecond {
+		return s.known, s.asked
+	}
+	now := time.Now()
+	answer, err := s.server.Ask(context.Background(), "dump")
+	if err != nil || !strings.Contains(answer, "Session Sets") {
+		return nil, time.Time{}
+	}
+	s.known, s.asked = map[string]bool{}, now
+	for line := range strings.Lines(answer) {
+		s.known[strings.TrimSuffix(strings.TrimSpace(line), ":")] = true
+	}
+	return s.known, s.asked
+}
+
+func (l *link) End() {
 	session, password := l.Credentials()
-	if err := endSession(l.addr, session, password); err != nil {
-		l.t.Errorf("end the session: %v", err)
+	if err := endSession(l.store.server.Addr(), session, password); err != nil {
+		l.store.t.Errorf("end the session: %v", err)
 	}
 }

@@ -72,3 +72,31 @@ func TestSettingsThatCannotBeAreAllNamedAtOnce(t *testing.T) {
 		t.Errorf("without servers: %v", err)
 	}
 }
+
+func TestTheLockDelayIsThatOfTheLeaderThatWent(t *testing.T) {
+	const own = 7 * time.Second
+	for term, want := range map[string]time.Duration{
+		"":                               0, // given up in good order
+		`{"id":"x","lockDelay":"30s"}`:   30 * time.Second,
+		`{"id":"x","lockDelay":"0s"}`:    0,
+		`{"id":"x","lockDelay":"-5s"}`:   own,
+		`{"id":"x","lockDelay":"later"}`: own,
+		`{"id":"x"}`:                     own,
+		"?":                              own, // a stranger removed it
+		"whatever":                       own,
+	} {
+		if got := onzk.LockDelayOf(term, own); got != want {
+			t.Errorf("after a leader that left %q the others wait %v, want %v", term, got, want)
+		}
+	}
+}
+
+func TestAnEndBeforeItsTimeIsToldFromAnExpiry(t *testing.T) {
+	begin := time.Now()
+	if got := onzk.Lost(10*time.Second, begin, begin.Add(9*time.Second)); !strings.Contains(got, "before its time") {
+		t.Errorf("after 9 s of 10 s: %s", got)
+	}
+	if got := onzk.Lost(10*time.Second, begin, begin.Add(10*time.Second)); !strings.Contains(got, "expired") {
+		t.Errorf("after 10 s of 10 s: %s", got)
+	}
+}

@@ -187,7 +187,7 @@ func (w *watcher) look(ctx context.Context, now time.Time) (v election.View, fre
 	if v.Mine && working && !w.mine {
 		return v, false // Take will tell, with the token
 	}
-	vacant := b.vacancy(!leader.exists, now)
+	vacant := b.vacancy(leader, now)
 	if me.node == "" || v.Ended {
 		return v, true
 	}
@@ -225,12 +225,12 @@ func (w *watcher) rejoin(ctx context.Context, me candidacy, now time.Time) {
 }
 
 // vacancy notes since when nobody is seen to lead, and returns that.
-func (b *backend) vacancy(vacant bool, now time.Time) time.Time {
+func (b *backend) vacancy(leader reading, now time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case !vacant:
-		b.vacant = time.Time{}
+	case leader.exists:
+		b.vacant, b.led = time.Time{}, leader.stat.Czxid
 	case b.vacant.IsZero():
 		b.vacant = now
 	}
