@@ -8,3 +8,10 @@ func Encode(records ...[]byte) []byte {
 	}
 	return b
 }
+
+// Break makes a log such as it is after a failed fsync.
+func Break(l *Log) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.broken = ErrBroken
+}

@@ -16,7 +16,7 @@ var (
 	ErrDamaged = errors.New("the log is damaged")
 	// ErrFull is returned by [Log.Append] when there is no room. Nothing was written.
 	ErrFull = errors.New("the log is full")
-	// ErrBroken is returned once a write could not be undone or an fsync failed. Open the log anew.
+	// ErrBroken is returned once a write could not be undone or an fsync failed: [Log.Rewrite] it or open it anew.
 	ErrBroken = errors.New("the log is broken")
 )
 
@@ -49,6 +49,7 @@ type Log struct {
 	size   int64
 	synced int64 // of it
 	broken error
+	closed bool
 }
 
 // Open opens the log in dir, which is made when it does not exist, and returns its
@@ -119,16 +120,21 @@ func (l *Log) cutTo(size int64) error {
 // Append adds records, all or none of them, and returns when they are on the disk.
 // Errors: [ErrFull], [ErrBroken], and those of the file system, after which nothing was appended.
 func (l *Log) Append(records ...[]byte) error {
-	return l.add(true, records)
+	return l.add(true, true, records)
 }
 
 // Note adds a record that matters less: it survives the end of the process, and that of the
 // machine only if an Append or Rewrite followed. It is allowed a little over the log's bound. Errors as for Append.
 func (l *Log) Note(record []byte) error {
-	return l.add(false, [][]byte{record})
+	return l.add(false, false, [][]byte{record})
 }
 
-func (l *Log) add(durable bool, records [][]byte) error {
+// NoteSynced is Note, and returns when the record is on the disk.
+func (l *Log) NoteSynced(record []byte) error {
+	return l.add(true, false, [][]byte{record})
+}
+
+func (l *Log) add(durable, bounded bool, records [][]byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b, err := frames(nil, records, l.synced)
@@ -138,7 +144,7 @@ func (l *Log) add(durable bool, records [][]byte) error {
 	switch {
 	case l.broken != nil:
 		return l.broken
-	case durable && l.size+int64(len(b)) > l.max:
+	case bounded && l.size+int64(len(b)) > l.max:
 		return fmt.Errorf("%w: %d of %d bytes are taken", ErrFull, l.size, l.max)
 	}
 	if _, err = l.file.WriteAt(b, l.size); err != nil {
@@ -171,7 +177,8 @@ func frames(b []byte, records [][]byte, synced int64) ([]byte, error) {
 	return b, nil
 }
 
-// Rewrite replaces everything by records. Errors as for Append; the log is then as it was.
+// Rewrite replaces everything by records. Errors as for Append; the log is then as it was. After it a broken
+// log is a good one: what the disk holds is known again.
 func (l *Log) Rewrite(records ...[]byte) error {
 	b, err := frames([]byte(head), records, 0)
 	if err != nil {
@@ -179,7 +186,7 @@ func (l *Log) Rewrite(records ...[]byte) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.broken != nil {
+	if l.closed {
 		return l.broken
 	}
 	f, err := os.OpenFile(l.path(nextName), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -199,7 +206,7 @@ func (l *Log) Rewrite(records ...[]byte) error {
 	if l.file != nil {
 		_ = l.file.Close() // of the file that is no more
 	}
-	l.file, l.size, l.synced = f, int64(len(b)), int64(len(b))
+	l.file, l.size, l.synced, l.broken = f, int64(len(b)), int64(len(b)), nil
 	if err := syncDir(l.dir); err != nil {
 		l.broken = fmt.Errorf("%w: %w", ErrBroken, err)
 		return l.broken
@@ -222,7 +229,7 @@ func (l *Log) Close() error {
 	if l.file != nil {
 		err = l.file.Close()
 	}
-	l.broken = fmt.Errorf("%w: it was closed", ErrBroken)
+	l.broken, l.closed = fmt.Errorf("%w: it was closed", ErrBroken), true
 	return errors.Join(err, l.lock.Close())
 }
 

@@ -197,6 +197,36 @@ func TestRecordsThatHadNotReachedTheDiskMayBeMissingInTheMiddle(t *testing.T) {
 	}
 }
 
+func TestABrokenLogIsGoodAgainOnceItIsRewritten(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := open(t, dir, wal.Options{})
+	if err := l.Append([]byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	wal.Break(l)
+	for _, add := range []func([]byte) error{l.Note, l.NoteSynced, func(b []byte) error { return l.Append(b) }} {
+		if err := add([]byte("lost")); !errors.Is(err, wal.ErrBroken) {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Rewrite([]byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.NoteSynced([]byte("two")); err != nil {
+		t.Fatal(err)
+	}
+	l, got := reopened(t, l, dir)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, []string{"one", "two"}) {
+		t.Errorf("read %q", got)
+	}
+	if err := l.Rewrite(); !errors.Is(err, wal.ErrBroken) {
+		t.Errorf("a closed log was rewritten: %v", err)
+	}
+}
+
 func FuzzParseNeverReturnsWhatWasNotAppended(f *testing.F) {
 	file := wal.Encode([]byte("one"), []byte(`{"n":2}`), nil)
 	f.Add(file)
