@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/coordd/coordd/internal/wal"
@@ -41,8 +42,18 @@ type outcome struct {
 	at   uint64
 }
 
-// ticket tells a caller how far its write has come when its context ends before the answer.
-type ticket struct{ logged chan struct{} }
+// ticket is what a caller whose context ends before the answer looks at. Either the caller leaves or
+// the clerk tells it what became of the write: the word is with one of them, and a write whose caller has left
+// is reported elsewhere.
+type ticket struct {
+	logged  chan struct{} // closed when the write is in the log
+	word    atomic.Bool   // somebody has it
+	told    chan struct{} // closed once the two below are there
+	receipt receipt
+	err     error
+}
+
+func newTicket() *ticket { return &ticket{logged: make(chan struct{}), told: make(chan struct{})} }
 
 // group is how many writes are logged by one fsync.
 const group = 64
@@ -123,7 +134,7 @@ func (a *clerk) takeIn(ctx context.Context, b *openBook, r *request) error {
 	if err := a.took(ctx); err != nil {
 		return err
 	}
-	snapshot, fresh, now := a.data.Get(), a.fresh(), time.Now()
+	snapshot, inTouch, now := a.data.Get(), a.inTouch(), time.Now()
 	var jobs []*job
 	var records [][]byte
 	for _, r := range batch {
@@ -132,7 +143,7 @@ func (a *clerk) takeIn(ctx context.Context, b *openBook, r *request) error {
 			r.Reply(receipt{}, a.claimed.err)
 			continue
 		}
-		j, err := b.line.join(snapshot, fresh, now, r)
+		j, err := b.line.join(snapshot, inTouch, now, r)
 		taken[r] = true
 		if err != nil {
 			r.Reply(receipt{}, err)
@@ -149,7 +160,11 @@ func (a *clerk) takeIn(ctx context.Context, b *openBook, r *request) error {
 	if err := a.append(b, jobs, records); err != nil {
 		for _, j := range slices.Backward(jobs) {
 			b.line.drop(j)
-			j.request.Reply(receipt{}, fmt.Errorf("config log: %w: the write was not taken in", err))
+			what := "the write was not taken in"
+			if errors.Is(err, wal.ErrBroken) {
+				what = "the disk may hold the write or not: if it does, it is sent when the log is opened again"
+			}
+			j.request.Reply(receipt{}, fmt.Errorf("config log: %w: %s", err, what))
 		}
 		return nil
 	}
@@ -160,10 +175,11 @@ func (a *clerk) takeIn(ctx context.Context, b *openBook, r *request) error {
 	return nil
 }
 
-// append logs writes. When the file is full of what is over, it is made anew.
+// append logs writes. When the file is full of what is over, or nobody knows any more what the disk holds of it, it is
+// made anew.
 func (a *clerk) append(b *openBook, jobs []*job, records [][]byte) error {
 	err := b.wal.Append(records...)
-	if !errors.Is(err, wal.ErrFull) {
+	if !errors.Is(err, wal.ErrFull) && !errors.Is(err, wal.ErrBroken) {
 		return err
 	}
 	if err := b.wal.Rewrite(writeLog(b.first, b.line)...); err != nil {
@@ -178,19 +194,24 @@ func (a *clerk) settle(b *openBook, o outcome) {
 	if j == nil {
 		return // a scribe that was restarted tells it twice
 	}
+	told := j.claim()
+	if !told && o.err != nil && j.logged {
+		a.keep(b, j, o.err)
+	}
+	// Before anybody is told that nothing was written the disk has it: a crash must not send the write after all.
 	if b.wal != nil {
 		a.note(b, o)
 	}
-	if j.awaited() {
-		j.request.Reply(receipt{index: o.at, keys: o.keys}, o.err)
-		return
+	if told {
+		j.answer(receipt{index: o.at, keys: o.keys}, o.err)
 	}
-	if o.err == nil || !j.logged {
-		return
-	}
-	a.log.Error("config-write-refused", "write", j.seq, "key", j.ops[0].key, "keys", len(j.ops), "taken", j.taken, "err", o.err,
+}
+
+// keep reports a write that was refused when its caller had gone.
+func (a *clerk) keep(b *openBook, j *job, why error) {
+	a.log.Error("config-write-refused", "write", j.seq, "key", j.ops[0].key, "keys", len(j.ops), "taken", j.taken, "err", why,
 		"do", "compare it with what Consul has, and write it again if it is still wanted", "kept_in", b.notes.file)
-	if err := b.notes.add(j, o.err); err != nil {
+	if err := b.notes.add(j, why); err != nil {
 		a.log.Error("config-write-not-kept", "write", j.seq, "err", err)
 	}
 }
@@ -198,13 +219,21 @@ func (a *clerk) settle(b *openBook, o outcome) {
 // compactAt is the size from which the log is made anew once nothing waits.
 const compactAt = 1 << 20
 
-// note marks a write as over. The mark need not be on the disk: the marker in Consul says it too.
+// note marks a write as over. The mark of one that was applied need not be on the disk: the marker in Consul says it
+// too. But that one was refused the marker does not say, once a later write was applied.
 func (a *clerk) note(b *openBook, o outcome) {
+	over := encodeRecord(record{Done: o.seq, Keys: o.keys})
 	var err error
-	if len(b.line.jobs) == 0 && b.wal.Size() > compactAt {
+	switch {
+	case len(b.line.jobs) == 0 && b.wal.Size() > compactAt:
 		err = b.wal.Rewrite(writeLog(b.first, b.line)...)
-	} else {
-		err = b.wal.Note(encodeRecord(record{Done: o.seq, Keys: o.keys}))
+	case o.err != nil:
+		err = b.wal.NoteSynced(over)
+	default:
+		err = b.wal.Note(over)
+	}
+	if errors.Is(err, wal.ErrBroken) {
+		err = b.wal.Rewrite(writeLog(b.first, b.line)...)
 	}
 	if err != nil {
 		a.log.Error("config-log-failed", "err", err)
@@ -215,8 +244,8 @@ func (a *clerk) note(b *openBook, o outcome) {
 func (a *clerk) dismiss(b *openBook, why error) {
 	for _, j := range slices.Clone(b.line.jobs) {
 		if j.logged {
-			if j.request != nil {
-				j.request.Reply(receipt{}, fmt.Errorf("%w: %w", why, ErrPending))
+			if j.claim() { // what becomes of it later is reported elsewhere
+				j.answer(receipt{}, fmt.Errorf("%w: %w", why, ErrPending))
 			}
 			continue
 		}

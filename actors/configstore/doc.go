@@ -21,10 +21,11 @@
 //     in the log's directory, with the value.
 //  7. With Config.LogDir a write is on the disk before it is sent, and survives a crash and an outage of Consul.
 //     It is replayed in order, once, under rule 6. Without, a crash loses what was not acknowledged.
-//  8. Queue and log are bounded: [ErrFull]. No call outlasts its context. A failing write holds up none but
-//     those behind it, and those only while Consul does not answer.
+//  8. Queue and log are bounded: [ErrFull]. No call outlasts its context, or the store ([ErrStopped]). A failing write
+//     holds up none but those behind it, and those only while Consul does not answer, or denies a write that is in the
+//     log and that nobody waits for.
 //  9. Keys and values have the layout of the system before this one; nothing is added below
-//     config_data/ but the key root, by the first store that ever starts.
+//     config_data/ but the key root, by the first store that ever starts, and again when somebody has deleted it.
 //
 // # What is not
 //

@@ -21,6 +21,7 @@ func (a *keeper) run(ctx context.Context) error {
 			if v.serial > merged && v.serial > 0 {
 				a.data.Set(a.data.Get().merge(v))
 				merged = v.serial
+				a.hears(v.asked) // not before the cache shows it
 			}
 		case r := <-a.own.Requests():
 			r.Handle(func(ctx context.Context, writes []ownWrite) (struct{}, error) {

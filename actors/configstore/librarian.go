@@ -23,6 +23,14 @@ func (a *librarian) run(ctx context.Context) error {
 		return supervisor.Escalate(fmt.Errorf("%w: %w", ErrLog, err))
 	}
 	a.book.Store(book)
+	if a.life.Load().ctx.Err() != nil {
+		a.life.Store(newLife())
+	}
+	defer func() {
+		if ctx.Err() != nil {
+			a.life.Load().end()
+		}
+	}()
 	defer func() {
 		if book.wal != nil {
 			_ = book.wal.Close() // nothing is buffered
@@ -54,7 +62,7 @@ func (a *librarian) open() (*openBook, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", a.LogDir, err), log.Close())
 	}
-	b.wal, b.id = log, b.first.ID
+	b.wal, b.id, b.used = log, b.first.ID, b.line.next > 1
 	b.notes.file = filepath.Join(a.LogDir, "conflicts")
 	if n := len(b.line.jobs); n > 0 {
 		a.log.Info("config-log-replayed", "writes", n, "dir", a.LogDir)

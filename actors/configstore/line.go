@@ -36,7 +36,23 @@ type job struct {
 }
 
 // awaited tells whether someone still waits for it.
-func (j *job) awaited() bool { return j.request != nil && j.request.Context().Err() == nil }
+func (j *job) awaited() bool {
+	return j.request != nil && j.request.Context().Err() == nil && !j.request.Value.ticket.word.Load()
+}
+
+// claim tells whether its caller is to hear of it. If so the caller cannot go away any more before [job.answer];
+// if not it has gone, and counts on the log.
+func (j *job) claim() bool {
+	return j.request != nil && j.request.Value.ticket.word.CompareAndSwap(false, true)
+}
+
+// answer tells the caller of a claimed job.
+func (j *job) answer(r receipt, err error) {
+	t := j.request.Value.ticket
+	t.receipt, t.err = r, err
+	close(t.told)
+	j.request.Reply(r, err)
+}
 
 // line is the queue of writes, without I/O and clock: who may join, what each write is based on, what is next.
 type line struct {
@@ -54,7 +70,7 @@ func newLine(maxJobs, maxBytes int) *line {
 }
 
 // join takes a write in, with what it is based on: an earlier write of the line, or what the cache shows.
-func (l *line) join(s Snapshot, fresh bool, now time.Time, r *request) (*job, error) {
+func (l *line) join(s Snapshot, inTouch bool, now time.Time, r *request) (*job, error) {
 	size := 0
 	for _, o := range r.Value.ops {
 		size += o.cost()
@@ -68,7 +84,7 @@ func (l *line) join(s Snapshot, fresh bool, now time.Time, r *request) (*job, er
 	if l.bytes+size > l.maxBytes {
 		return nil, fmt.Errorf("%w: %d bytes of writes wait for Consul: try again when it answers", ErrFull, l.bytes)
 	}
-	j := &job{seq: l.next, ops: slices.Clone(r.Value.ops), taken: now, held: !fresh, size: size, request: r}
+	j := &job{seq: l.next, ops: slices.Clone(r.Value.ops), taken: now, held: !inTouch, size: size, request: r}
 	for i := range j.ops {
 		o := &j.ops[i]
 		if e := s.find(o.key); e != nil {

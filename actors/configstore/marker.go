@@ -14,6 +14,7 @@ type marker struct {
 	store.Marker
 	index uint64 // its ModifyIndex; 0: there is none
 	held  bool   // it is this process's
+	taken bool   // another process took it from this one, which takes it back only when that one has given it up
 	made  bool   // by this process, at its claim
 	stray bool   // a request may still be under way that nobody waits for
 	lost  bool   // a stranger deleted it, so that what came before cannot be told
@@ -59,7 +60,7 @@ func (a *scribe) claimMarker(ctx context.Context) bool {
 		case ctx.Err() != nil:
 			return false
 		case errors.Is(err, ErrTaken):
-			if !warned {
+			if !warned && !a.marker.taken {
 				a.log.Error("config-writer-taken", "marker", a.markerKey(), "err", err)
 			}
 			warned = true
@@ -91,6 +92,12 @@ func (a *scribe) tryClaim(ctx context.Context) error {
 	if old.By.Instance != me.Instance && a.Liveness(old.By) == store.Alive {
 		return fmt.Errorf("%w: process %d on this host, which has not stopped (%s): stop it, or give each its own name and log", ErrTaken, old.By.PID, a.markerKey())
 	}
+	if a.marker.taken && old.By != (store.Process{}) && old.By != me && a.Liveness(old.By) != store.Dead {
+		return a.takenOver(old)
+	}
+	if index == 0 && a.book.Load().used {
+		a.marker.lost = true
+	}
 	next := store.Marker{Seq: old.Seq, At: old.At, Claim: old.Claim + 1, By: me}
 	if next.At == 0 && next.Seq != 0 {
 		next.At = index
@@ -105,7 +112,7 @@ func (a *scribe) tryClaim(ctx context.Context) error {
 	}
 	e, _ := res.Entry(a.markerKey())
 	a.marker.now(next, e.ModifyIndex)
-	a.marker.held = true
+	a.marker.held, a.marker.taken = true, false
 	// What a predecessor may have under way is refused as long as the marker stays.
 	a.marker.made, a.marker.stray = index == 0, a.marker.stray || index != 0
 	return nil
@@ -140,14 +147,18 @@ func (a *scribe) lookAgain(ctx context.Context) (known bool, err error) {
 		// Deleted or overwritten by a stranger, or Consul was restored. What is known here goes on counting.
 		a.log.Warn("config-marker-restored", "key", a.markerKey(), "do", "leave keys below config_log/ alone")
 		a.marker.lost, a.marker.index = true, index
+		a.doubts()
 		return true, nil
 	}
-	a.marker.held = false
+	a.marker.held, a.marker.taken = false, true
 	a.log.Error("config-writer-taken", "marker", a.markerKey(), "by_host", m.By.Host, "by_pid", m.By.PID,
 		"do", "give each process a name and a log directory of its own")
-	err = fmt.Errorf("%w: process %d on %s took %s over: give each process a name and a log directory of its own", ErrTaken, m.By.PID, m.By.Host, a.markerKey())
-	a.claim.Set(claim{known: true, err: err})
+	a.claim.Set(claim{known: true, err: a.takenOver(m)})
 	return false, nil
+}
+
+func (a *scribe) takenOver(by store.Marker) error {
+	return fmt.Errorf("%w: process %d on %s took %s over: give each process a name and a log directory of its own", ErrTaken, by.By.PID, by.By.Host, a.markerKey())
 }
 
 // leaveTimeout is what the marker gets when the store stops.

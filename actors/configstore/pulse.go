@@ -12,7 +12,8 @@ import (
 // values again. A watch that is behind and stays so sits on a dead connection: it is made to ask anew.
 type pulse struct{ *house }
 
-// behind is how long the watch may take to bring what the pulse knows of.
+// behind is how long the watch may take to bring what the pulse knows of: and three times what
+// the last reading took, for one that is slow would else be broken off again and again.
 const behind = 3 * time.Second
 
 func (a *pulse) run(ctx context.Context) error {
@@ -40,11 +41,9 @@ func (a *pulse) run(ctx context.Context) error {
 			return err
 		}
 		if a.matches(ctx, index) {
-			if sent.After(a.heard.Get()) {
-				a.heard.Set(sent)
-			}
-		} else if renew := a.renew.Load(); renew != nil {
-			(*renew)()
+			a.hears(sent)
+		} else {
+			a.renewWatch()
 		}
 		if !pause(ctx, a.MaxAge/4) {
 			return nil
@@ -59,7 +58,7 @@ func (a *pulse) matches(ctx context.Context, index uint64) bool {
 		again, err := a.store.PrefixIndex(ctx, a.keys.ConfigData()) // the cache may have been faster
 		return err == nil && a.data.Get().index <= again
 	}
-	own, cancel := context.WithTimeout(ctx, behind)
+	own, cancel := context.WithTimeout(ctx, behind+3*time.Duration(a.slow.Load()))
 	defer cancel()
 	_, err := a.data.Reader().Wait(own, func(s Snapshot) bool { return s.index >= index })
 	return err == nil

@@ -54,20 +54,30 @@ func (a *scribe) run(ctx context.Context) error {
 				a.leave(ctx)
 				return nil
 			}
-			// Another process has the marker. To take it back would be to fight over it.
-			<-ctx.Done()
-			return nil
+			// Another process has the marker. To take it back would be to fight over it: it is taken when it is free.
+			a.marker.held = false
+			continue
 		}
-		if len(own) > 0 && a.recall(ctx, own) != nil {
-			return nil
-		}
-		for {
-			if _, err := a.over.Call(ctx, o); err == nil {
-				break
-			}
-			if ctx.Err() != nil {
-				return nil
-			}
+		a.tell(ctx, o, own)
+	}
+}
+
+// tell puts a write into the cache and has its caller told. When the store stops meanwhile they get a moment for
+// it: both stop after the scribe.
+func (a *scribe) tell(ctx context.Context, o outcome, own []ownWrite) {
+	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		pause(lasting, leaveTimeout)
+		cancel()
+	})
+	defer stop()
+	if len(own) > 0 && a.recall(lasting, own) != nil {
+		return
+	}
+	for lasting.Err() == nil {
+		if _, err := a.over.Call(lasting, o); err == nil {
+			return
 		}
 	}
 }
@@ -120,7 +130,6 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 			if j.seq <= a.marker.Seq {
 				continue
 			}
-			j.held = j.held || a.marker.lost // it may have been applied
 		case errors.Is(err, store.ErrInvalid):
 			return refuse(err)
 		case errors.Is(err, store.ErrDenied):
@@ -207,6 +216,9 @@ func (h *house) txn(j *job) (ops []store.Op, at []int) {
 // applied takes in the answer to a write that Consul has accepted.
 func (a *scribe) applied(j *job, res store.Result) (outcome, []ownWrite, bool) {
 	e, _ := res.Entry(a.markerKey())
+	if e.ModifyIndex < a.marker.index || a.marker.lost {
+		a.doubts()
+	}
 	a.marker.now(a.marker.after(j.seq), e.ModifyIndex)
 	a.marker.lost = false
 	o := outcome{seq: j.seq, at: e.ModifyIndex, keys: map[string]uint64{}}
@@ -252,10 +264,11 @@ func (a *scribe) found(ctx context.Context, j *job) (outcome, []ownWrite, bool) 
 		switch {
 		case op.verb == verbRemove:
 			o.keys[op.key] = 0
-		case at == 0 || e.ModifyIndex <= at:
+		case at == 0 && e.CreateIndex != 0 && bytes.Equal(e.Value, op.value), at != 0 && e.CreateIndex != 0 && e.ModifyIndex <= at:
 			o.keys[op.key] = e.ModifyIndex
-		default: // another has written since; ours was at the transaction's own index
+		case at != 0: // another has written since; ours was at the transaction's own index
 			o.keys[op.key] = at
+		default: // nor is that known: what is based on this write is a conflict
 		}
 	}
 	return o, own, true

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/coordd/coordd/internal/store"
 	iradix "github.com/hashicorp/go-immutable-radix"
@@ -91,9 +92,11 @@ func (e *Entry) same(o *Entry) bool {
 
 // sight is what the watcher saw: all keys, in order.
 type sight struct {
-	view    store.View
-	whole   bool   // it was read anew and consistently, not only when something had changed
-	stamp   uint64 // the store's writes that had been acknowledged before it was asked for
+	view store.View
+	// sure is the number of own writes that had been acknowledged before the last whole and consistent read began:
+	// a view from then on shows them, or they are lost.
+	sure    uint64
+	asked   time.Time // of a whole read: when it began; else zero
 	serial  uint64
 	entries []*Entry
 }
@@ -104,7 +107,7 @@ type sight struct {
 func (s Snapshot) merge(v sight) Snapshot {
 	next := Snapshot{loaded: true, index: v.view.Index, taken: s.taken}
 	for _, o := range s.own {
-		if o.index > v.view.Index && !(v.whole && o.no <= v.stamp) {
+		if o.index > v.view.Index && o.no > v.sure {
 			next.own = append(next.own, o)
 		}
 	}

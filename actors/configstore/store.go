@@ -16,7 +16,7 @@ import (
 
 // Store is the configuration of one service as this process sees it. Its methods may be called by any
 // number of goroutines, from before it runs until after it has stopped; they wait for what they need as long as their
-// context lasts.
+// context lasts, and no longer than the store runs ([ErrStopped]).
 type Store struct{ house *house }
 
 // New checks the settings; it starts nothing and asks Consul nothing. Errors: [ErrInvalid].
@@ -105,20 +105,43 @@ func (s *Store) WaitLoaded(ctx context.Context) error {
 	if err := s.house.loaded(ctx); err != nil || s.house.ReadOnly {
 		return err
 	}
-	_, err := s.house.birth.Reader().Wait(ctx, func(o Origin) bool { return o != OriginUnknown })
-	return notYet(err)
+	return s.house.sees(ctx, func(ctx context.Context) error {
+		_, err := s.house.birth.Reader().Wait(ctx, func(o Origin) bool { return o != OriginUnknown })
+		return err
+	})
 }
 
 func (h *house) loaded(ctx context.Context) error {
-	_, err := h.data.Reader().Wait(ctx, Snapshot.Loaded)
-	return notYet(err)
-}
-
-func notYet(err error) error {
-	if err == nil {
+	if h.data.Get().loaded && h.life.Load().ctx.Err() == nil {
 		return nil
 	}
+	return h.sees(ctx, func(ctx context.Context) error {
+		_, err := h.data.Reader().Wait(ctx, Snapshot.Loaded)
+		return err
+	})
+}
+
+// sees runs f, which waits for the first reading, as long as the caller and the store last.
+func (h *house) sees(ctx context.Context, f func(context.Context) error) error {
+	own, done := h.whileItRuns(ctx)
+	defer done()
+	if f(own) == nil {
+		return nil
+	}
+	err := context.Cause(own)
+	if errors.Is(err, ErrStopped) {
+		return err
+	}
 	return fmt.Errorf("%w: the configuration has not been read yet: %w", ErrUnreachable, err)
+}
+
+// whileItRuns is ctx, and ends with [ErrStopped] when the store does: what nobody will do any more is not
+// waited for.
+func (h *house) whileItRuns(ctx context.Context) (context.Context, func()) {
+	own, cancel := context.WithCancelCause(ctx)
+	life := h.life.Load()
+	stop := context.AfterFunc(life.ctx, func() { cancel(ErrStopped) })
+	return own, func() { stop(); cancel(nil) }
 }
 
 // Get returns the entry of a key: from the cache while that is fresh, else from Consul. Errors: [ErrNotFound],
@@ -222,7 +245,7 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	v := sight{view: view, whole: true}
+	v := sight{view: view}
 	for _, e := range view.Entries {
 		if entry, ok := fromStore(h.keys, e); ok {
 			v.entries = append(v.entries, entry)
@@ -301,7 +324,7 @@ func (s *Store) Update(ctx context.Context, key string, change func(old Entry, f
 			if !found {
 				created = index
 			}
-			return Entry{Key: key, Value: slices.Clone(value), Index: index, CreateIndex: created, Flags: old.Flags}, nil
+			return Entry{Key: key, Value: append([]byte{}, value...), Index: index, CreateIndex: created, Flags: old.Flags}, nil
 		}
 		if !errors.Is(err, ErrConflict) {
 			return Entry{}, err
@@ -333,11 +356,18 @@ func (h *house) submit(ctx context.Context, ops []Op) (receipt, error) {
 	if err := h.loaded(ctx); err != nil {
 		return receipt{}, err
 	}
-	t := &ticket{logged: make(chan struct{})}
-	r, err := h.writes.Call(ctx, submission{ops: own, ticket: t})
-	if err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
+	t := newTicket()
+	calling, done := h.whileItRuns(ctx)
+	defer done()
+	r, err := h.writes.Call(calling, submission{ops: own, ticket: t})
+	if err == nil || calling.Err() == nil || !errors.Is(err, calling.Err()) {
 		return r, err
 	}
+	if !t.word.CompareAndSwap(false, true) {
+		<-t.told // it came at the same moment
+		return t.receipt, t.err
+	}
+	err = context.Cause(calling)
 	select {
 	case <-t.logged:
 		return r, fmt.Errorf("config key %q: %w: it will be written when Consul answers, or be reported as a conflict: %w", ops[0].key, ErrPending, err)

@@ -23,8 +23,10 @@ type house struct {
 	data  *messages.State[Snapshot]          // keeper
 	sight *messages.State[sight]             // watcher
 	load  *messages.State[Load]              // watcher, and keeper at its end
-	heard *messages.State[time.Time]         // pulse, and watcher at a change
+	heard *messages.State[time.Time]         // pulse, and keeper after a whole read: what the cache showed when it was asked
+	doubt *messages.State[time.Time]         // scribe: what was heard before then does not count
 	renew atomic.Pointer[context.CancelFunc] // ends the poll that is under way
+	slow  atomic.Int64                       // nanoseconds that the last whole read took
 	queue *messages.State[Queue]             // clerk
 	claim *messages.State[claim]             // scribe
 	birth *messages.State[Origin]
@@ -34,6 +36,7 @@ type house struct {
 	next   *messages.Mailbox[struct{}, job]        // the scribe asks the clerk
 	over   *messages.Mailbox[outcome, struct{}]    // the scribe tells the clerk
 	own    *messages.Mailbox[[]ownWrite, struct{}] // the scribe tells the keeper
+	life   atomic.Pointer[life]                    // librarian
 	book   atomic.Pointer[openBook]                // opened by the librarian before the clerk and the scribe start
 }
 
@@ -42,18 +45,32 @@ type openBook struct {
 	id    string // the marker's name
 	wal   *wal.Log
 	first record
+	used  bool // writes were logged before it was opened
 	line  *line
 	notes *refusals
 }
 
+// life ends when the store stops. There is one for each time that it runs, the first from before it does.
+type life struct {
+	ctx context.Context
+	end context.CancelFunc
+}
+
+func newLife() *life {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &life{ctx, cancel}
+}
+
 func newHouse(c Config, s *store.Store, log *slog.Logger) *house {
-	return &house{
+	h := &house{
 		Config: c, store: s, keys: s.Keys(), log: log,
 		data: messages.NewState(Snapshot{}), sight: messages.NewState(sight{}), load: messages.NewState(Load{}),
-		heard: messages.NewState(time.Time{}), queue: messages.NewState(Queue{}), claim: messages.NewState(claim{}), birth: messages.NewState(OriginUnknown),
+		heard: messages.NewState(time.Time{}), doubt: messages.NewState(time.Time{}), queue: messages.NewState(Queue{}), claim: messages.NewState(claim{}), birth: messages.NewState(OriginUnknown),
 		writes: messages.NewMailbox[submission, receipt](), next: messages.NewMailbox[struct{}, job](),
 		over: messages.NewMailbox[outcome, struct{}](), own: messages.NewMailbox[[]ownWrite, struct{}](),
 	}
+	h.life.Store(newLife())
+	return h
 }
 
 // took is called by each actor when it has taken a message and done nothing with it yet.
@@ -64,9 +81,12 @@ func (h *house) took(ctx context.Context) error {
 	return h.fault(ctx)
 }
 
-// fresh tells whether the cache may answer: Consul's last word is not too old, by the clock that
-// says that more time has passed (the monotonic one stands still while the host is suspended).
-func (h *house) fresh() bool {
+// fresh tells whether the cache may answer: Consul's last word is not too old, and not in doubt.
+func (h *house) fresh() bool { return h.inTouch() && h.heard.Get().After(h.doubt.Get()) }
+
+// inTouch tells whether Consul's last word is not too old, by the clock that says that more
+// time has passed (the monotonic one stands still while the host is suspended).
+func (h *house) inTouch() bool {
 	at := h.heard.Get()
 	if at.IsZero() {
 		return false
@@ -75,24 +95,43 @@ func (h *house) fresh() bool {
 	return max(now.Sub(at), now.Round(0).Sub(at.Round(0))) <= h.MaxAge
 }
 
+// hears takes in that the cache shows what Consul had at a time.
+func (h *house) hears(at time.Time) {
+	if at.After(h.heard.Get()) {
+		h.heard.Set(at)
+	}
+}
+
+// doubts stops the cache from being believed until it was compared with Consul again, and has the watch read
+// everything anew: Consul has lost writes, or somebody deletes what is not his.
+func (h *house) doubts() {
+	h.doubt.Set(time.Now())
+	h.renewWatch()
+}
+
+func (h *house) renewWatch() {
+	if renew := h.renew.Load(); renew != nil {
+		(*renew)()
+	}
+}
+
 // tree wires the actors in the order in which they start; they stop in reverse: what is being
 // written ends, callers are told, the log is closed last.
 func tree(h *house) supervisor.Tree {
+	librarian := actor("librarian", (&librarian{house: h}).run)
+	librarian.Gate = true
 	children := []supervisor.Child{
+		librarian,
 		actor("watcher", (&watcher{house: h}).run),
 		actor("keeper", (&keeper{house: h}).run),
 		actor("pulse", (&pulse{house: h}).run),
 	}
 	if !h.ReadOnly {
-		librarian := actor("librarian", (&librarian{house: h}).run)
-		librarian.Gate = true
-		founder := actor("founder", (&founder{house: h}).run)
-		founder.Restart = supervisor.Transient
-		children = append([]supervisor.Child{librarian}, append(children,
+		children = append(children,
 			actor("clerk", (&clerk{house: h}).run),
 			actor("scribe", (&scribe{house: h}).run),
-			founder,
-		)...)
+			actor("founder", (&founder{house: h}).run),
+		)
 	}
 	return supervisor.Tree{Strategy: supervisor.OneForOne, Children: children}
 }

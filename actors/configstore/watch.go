@@ -3,6 +3,8 @@ package configstore
 import (
 	"context"
 	"strings"
+
+	"github.com/coordd/coordd/internal/store"
 )
 
 // Watch follows a key or a prefix. It is pulled and belongs to one goroutine; one that is not asked
@@ -23,16 +25,24 @@ func (s *Store) WatchPrefix(prefix string) *Watch { return &Watch{store: s, what
 
 // Next returns what has changed since the last call, in the order of the keys: at the first call everything that is
 // there, at once; later it waits for a change. Of several changes of one key it shows the last. What was
-// written by one transaction comes together. Errors: the context's, [ErrNoBackend].
+// written by one transaction comes together. Errors: the context's, [ErrNoBackend], [ErrStopped], and [ErrInvalid] for a
+// key that cannot be.
 func (w *Watch) Next(ctx context.Context) ([]Change, error) {
 	if w.store.house == nil {
 		return nil, ErrNoBackend
 	}
+	if w.exact {
+		if err := store.CheckConfigKey(w.what); err != nil {
+			return nil, err
+		}
+	}
+	own, done := w.store.house.whileItRuns(ctx)
+	defer done()
 	data := w.store.house.data.Subscribe()
 	for {
-		now, err := data.Next(ctx)
+		now, err := data.Next(own)
 		if err != nil {
-			return nil, err
+			return nil, context.Cause(own)
 		}
 		if !now.loaded {
 			continue

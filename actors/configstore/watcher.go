@@ -25,18 +25,21 @@ type Load struct {
 func (a *watcher) run(ctx context.Context) error {
 	var w *store.Watch
 	ladder := store.NewLadder()
-	whole, last := true, uint64(0)
+	sure, last := uint64(0), uint64(0)
 	crowd := 0
 	began, seen := time.Now(), time.Time{}
 	for {
+		whole := w == nil
 		if !a.data.Get().Loaded() && !a.load.Get().Done {
 			a.announce(ctx)
 		}
 		if w == nil {
-			w = a.store.WatchPrefix(a.keys.ConfigData()).Heard(func() { a.heard.Set(time.Now()) })
-			whole = true
+			w = a.store.WatchPrefix(a.keys.ConfigData())
 		}
-		stamp := a.data.Get().taken
+		stamp, asked := a.data.Get().taken, time.Time{}
+		if whole {
+			asked = time.Now()
+		}
 		poll, cancel := context.WithCancel(ctx)
 		a.renew.Store(&cancel)
 		view, err := w.Next(poll)
@@ -50,7 +53,7 @@ func (a *watcher) run(ctx context.Context) error {
 			continue
 		}
 		if err != nil {
-			whole = true // the next answer is that of a plain read
+			w = nil // the next answer is that of a plain read
 			wait := ladder.NextBackOff()
 			a.store.Failed("config data", err, wait)
 			if !pause(ctx, wait) {
@@ -63,11 +66,15 @@ func (a *watcher) run(ctx context.Context) error {
 		if err := a.took(ctx); err != nil {
 			return err
 		}
-		a.publish(view, whole, stamp, began)
+		if whole {
+			sure = stamp
+			a.slow.Store(int64(time.Since(asked)))
+		}
+		a.publish(view, sure, asked, began)
 		if view.Index < last && !whole {
 			w = nil // Consul was restored: what was read may be older than what this store wrote
 		}
-		whole, last = false, view.Index
+		last = view.Index
 		if crowd++; time.Since(seen) > 250*time.Millisecond {
 			crowd = 0
 		}
@@ -89,8 +96,8 @@ func (a *watcher) announce(ctx context.Context) {
 	a.log.Info("config-loading", "keys", len(names))
 }
 
-func (a *watcher) publish(view store.View, whole bool, stamp uint64, began time.Time) {
-	s := sight{view: store.View{Index: view.Index}, whole: whole, stamp: stamp, serial: a.sight.Get().serial + 1, entries: make([]*Entry, 0, len(view.Entries))}
+func (a *watcher) publish(view store.View, sure uint64, asked, began time.Time) {
+	s := sight{view: store.View{Index: view.Index}, sure: sure, asked: asked, serial: a.sight.Get().serial + 1, entries: make([]*Entry, 0, len(view.Entries))}
 	bytes := 0
 	for _, e := range view.Entries {
 		if entry, ok := fromStore(a.keys, e); ok {

@@ -14,7 +14,6 @@ type Watch struct {
 	store *Store
 	query query
 	wait  time.Duration
-	heard func()
 	index uint64 // of the last answer; 0: the next call reads without waiting
 }
 
@@ -46,13 +45,6 @@ func (w *Watch) Wait(d time.Duration) *Watch {
 	return w
 }
 
-// Heard has f called at each answer, those that bring no change included: what the
-// watch shows then was true at that moment. It returns w.
-func (w *Watch) Heard(f func()) *Watch {
-	w.heard = f
-	return w
-}
-
 // Next answers at once the first time, and the first time after an error, and
 // then whenever X-Consul-Index has moved. Polls that end without a change are
 // asked again and not reported. An index that went back (a restored snapshot,
@@ -79,10 +71,8 @@ func (w *Watch) Next(ctx context.Context) (View, error) {
 			return w.first(ctx)
 		case index > w.index:
 			w.index = index
-			w.answered()
 			return View{Entries: entries, Index: index}, nil
 		}
-		w.answered()
 		// Nothing changed. A server may wake a poll for nothing now and then; one
 		// that always does must not turn this into a hot loop.
 		if time.Since(asked) < w.wait/2 {
@@ -103,14 +93,7 @@ func (w *Watch) first(ctx context.Context) (View, error) {
 		return View{}, err
 	}
 	w.index = index
-	w.answered()
 	return View{Entries: entries, Index: index}, nil
-}
-
-func (w *Watch) answered() {
-	if w.heard != nil {
-		w.heard()
-	}
 }
 
 func (w *Watch) poll(ctx context.Context) ([]Entry, uint64, error) {

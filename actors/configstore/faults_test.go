@@ -1,0 +1,337 @@
+package configstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors/configstore"
+	"github.com/hashicorp/consul/api"
+)
+
+// slowly carries requests that pick names with a delay.
+type slowly struct {
+	to    http.RoundTripper
+	delay time.Duration
+	pick  func(*http.Request) bool
+}
+
+func (s slowly) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := s.to.RoundTrip(r)
+	if err == nil && s.pick(r) {
+		select {
+		case <-time.After(s.delay):
+		case <-r.Context().Done():
+			resp.Body.Close()
+			return nil, r.Context().Err()
+		}
+	}
+	return resp, err
+}
+
+func isTxn(r *http.Request) bool { return r.URL.Path == "/v1/txn" }
+
+func TestARefusedWriteIsToldToItsCallerOrReportedAlsoWhenTheCallerLeavesAtThatMoment(t *testing.T) {
+	dir := t.TempDir()
+	run(t, func(t *testing.T, r *rig) {
+		s := r.prepare(logged(dir))
+		s.net.to = slowly{s.net.to, 5 * time.Millisecond, isTxn}
+		s.run()
+		s.ready()
+		const n = 300
+		told, left := 0, 0
+		for i := range n { // a refused write takes two requests: the write, and a look at what is in its way
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			_, err := s.CompareAndSet(ctx, fmt.Sprint("k", i), nil, 4711)
+			cancel()
+			switch {
+			case errors.Is(err, configstore.ErrConflict):
+				told++
+			case errors.Is(err, configstore.ErrPending):
+				left++
+			default:
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		t.Logf("%d were told, %d had left", told, left)
+		r.expect("reported, of those who had left", s.Queue().Get().Refused, left)
+		file, err := os.ReadFile(filepath.Join(dir, "conflicts"))
+		if left > 0 && (err != nil || strings.Count(string(file), "\n") != left) {
+			t.Errorf("the file has %d lines, %v", strings.Count(string(file), "\n"), err)
+		}
+	})
+}
+
+func TestAWriteThatIsUnderWayWhenTheStoreStopsIsToldAndLeavesNothingBehind(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.prepare()
+		s.net.to = slowly{s.net.to, time.Second, isTxn}
+		s.run()
+		s.ready()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := s.Put(t.Context(), "k", []byte("v")); err != nil {
+				t.Errorf("it was written, and the caller is told: %v", err)
+			}
+		})
+		time.Sleep(500 * time.Millisecond)
+		s.stop()
+		wg.Wait()
+		r.expect("k", r.raw("config_data/k"), "v")
+		r.expect("the marker", r.raw("config_log/m1"), "-")
+	})
+}
+
+func TestNobodyWaitsForAStoreThatHasStopped(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		s.put("k", "v")
+		w := s.Watch("k")
+		if _, err := w.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := w.Next(t.Context()); !errors.Is(err, configstore.ErrStopped) {
+				t.Errorf("a watch: %v", err)
+			}
+		})
+		time.Sleep(time.Second)
+		s.stop()
+		wg.Wait()
+		if _, err := s.Put(t.Context(), "k", nil); !errors.Is(err, configstore.ErrStopped) {
+			t.Errorf("a write: %v", err)
+		}
+		never := r.prepare()
+		never.net.cut(errors.New("cut off"))
+		never.run()
+		wg.Go(func() {
+			if err := never.WaitLoaded(t.Context()); !errors.Is(err, configstore.ErrStopped) {
+				t.Errorf("the first reading: %v", err)
+			}
+		})
+		time.Sleep(time.Second)
+		never.stop()
+		wg.Wait()
+	})
+}
+
+func TestAStoreThatWasTakenOverWritesAgainOnceTheOtherHasStopped(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		one := func(c *configstore.Config) { c.Owner = "one" }
+		a := r.start(one).ready()
+		a.put("k", "a")
+		b := r.start(one, func(c *configstore.Config) {
+			c.Liveness = func(configProcess) configLiveness { return configUnknown }
+		}).ready()
+		b.put("k", "b")
+		if _, err := a.Put(r.ctx(time.Minute), "k", []byte("a2")); !errors.Is(err, configstore.ErrTaken) {
+			t.Errorf("the one that was taken over: %v", err)
+		}
+		time.Sleep(time.Minute)
+		b.put("k", "b2")
+		if _, err := a.Put(r.ctx(time.Minute), "k", []byte("a3")); !errors.Is(err, configstore.ErrTaken) {
+			t.Errorf("the other one still writes: %v", err)
+		}
+		b.stop()
+		r.await("it may write again", time.Minute, func() bool { return a.Queue().Get().Err == nil })
+		a.put("k", "a4")
+		r.expect("k", r.raw("config_data/k"), "a4")
+	})
+}
+
+func TestAMarkerThatIsGoneDoesNotMakeAnAppliedWriteAConflict(t *testing.T) {
+	dir := t.TempDir()
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start(logged(dir)).ready()
+		s.put("k", "1")
+		s.net.next(1, func(req *http.Request) (*http.Response, error) {
+			defer s.net.cut(errors.New("killed"))
+			return s.net.loseReply(req)
+		})
+		if _, err := s.Put(r.ctx(time.Second), "k", []byte("2")); !errors.Is(err, configstore.ErrPending) {
+			t.Fatal(err)
+		}
+		s.kill()
+		r.expect("k", r.raw("config_data/k"), "2")
+		if _, err := r.consul.Client().KV().DeleteTree("service/demo/config_log/", nil); err != nil {
+			t.Fatal(err)
+		}
+		next := r.start(logged(dir)).ready()
+		r.await("it is through", time.Minute, func() bool { q := next.Queue().Get(); return q.Ready && q.Waiting == 0 })
+		r.expect("refused", next.Queue().Get().Refused, 0)
+		next.put("k", "3")
+		r.expect("writes", fmt.Sprint(r.times("k=1"), r.times("k=2"), r.times("k=3")), "1 1 1")
+	})
+}
+
+func TestAWriteThatSomebodyDeletedBeforeItsReplyWasFoundOutHasItsIndex(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		s.net.next(1, func(req *http.Request) (*http.Response, error) {
+			defer r.strangerDeletes("config_data/k")
+			return s.net.loseReply(req)
+		})
+		if index := s.put("k", "v"); index == 0 {
+			t.Error("the index of what was written is 0, which means a key that does not exist")
+		}
+		r.expect("k", s.get("k"), "-")
+	})
+}
+
+func TestReadYourWritesHoldsWhenConsulCameBackEmpty(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		for i := range 20 {
+			s.put(fmt.Sprint("k", i%5), fmt.Sprint(i))
+		}
+		snapshot := r.consul.Snapshot()
+		s.put("k0", "forgotten")
+		time.Sleep(time.Second)
+		r.consul.Reset()
+		s.put("k0", "new")
+		r.expect("k0 after Consul came back empty", s.get("k0"), "new")
+		s.put("k0", "newer")
+		r.expect("k0 once more", s.get("k0"), "newer")
+		time.Sleep(time.Minute)
+		r.expect("k1", s.get("k1"), "-")
+		if err := r.consul.Restore(snapshot); err != nil {
+			t.Fatal(err)
+		}
+		s.put("k1", "newest")
+		r.expect("k1 after Consul was restored", s.get("k1"), "newest")
+	})
+}
+
+func TestADeletedRootIsMadeAgainAndAnEmptyPrefixIsNotReadForEveryNeighbour(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		s.put("k", "v")
+		if _, err := r.consul.Client().KV().DeleteTree("service/demo/config_data/", nil); err != nil {
+			t.Fatal(err)
+		}
+		r.await("root is back", 30*time.Second, func() bool { return r.raw("config_data/root") != "-" })
+		r.expect("k", s.get("k"), "-")
+		r.expect("origin", s.Origin().Get(), configstore.Initialised)
+		time.Sleep(time.Minute)
+		before := s.net.valueReads()
+		for i := range 100 {
+			if _, err := r.consul.Client().KV().Put(&api.KVPair{Key: fmt.Sprint("neighbour/", i)}, nil); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := s.net.valueReads() - before; n > 2 {
+			t.Errorf("a hundred writes of a neighbour made it read everything %d times", n)
+		}
+	})
+}
+
+func TestASlowLinkIsReadToTheEnd(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.prepare()
+		s.net.to = slowly{s.net.to, 9 * time.Second, func(r *http.Request) bool { return r.URL.Query().Has("recurse") }}
+		s.run()
+		s.ready()
+		for i := range 5 {
+			value := fmt.Sprint(i)
+			r.stranger("config_data/k", value)
+			r.await("the cache shows "+value, time.Minute, func() bool {
+				e, _ := s.Data().Get().Get("k")
+				return string(e.Value) == value
+			})
+		}
+		r.await("and is believed", time.Minute, s.Fresh)
+	})
+}
+
+func TestACacheIsNotBelievedBeforeItShowsWhatWasRead(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		var s *host
+		var early atomic.Int32
+		s = r.prepare(configstore.WithFault(func(context.Context) error {
+			if e, ok := s.Data().Get().Get("k"); ok && string(e.Value) == "old" && r.raw("config_data/k") == "new" && s.Fresh() {
+				early.Add(1)
+			}
+			return nil
+		}))
+		s.run()
+		s.ready()
+		s.put("k", "old")
+		s.net.cut(errors.New("cut off"))
+		time.Sleep(time.Minute)
+		r.stranger("config_data/k", "new")
+		s.net.cut(nil)
+		r.await("it is fresh again", time.Minute, s.Fresh)
+		r.expect("k", s.get("k"), "new")
+		r.expect("how often the old value was believed", early.Load(), 0)
+	})
+}
+
+func TestAWatchOfAKeyThatCannotBeSaysSo(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		for _, key := range []string{"", "/k", "a//b", "a/../b", "k/"} {
+			if _, err := s.Watch(key).Next(t.Context()); !errors.Is(err, configstore.ErrInvalid) {
+				t.Errorf("%q: %v", key, err)
+			}
+		}
+	})
+}
+
+func TestAFunctionThatPanicsInAnUpdateHoldsNobodyUp(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		s.put("k", "1")
+		func() {
+			defer func() { r.expect("it panics in its caller", recover(), "boom") }()
+			_, _ = s.Update(t.Context(), "k", func(configstore.Entry, bool) ([]byte, error) { panic("boom") })
+		}()
+		var wg sync.WaitGroup
+		wg.Go(func() { // a slow one begins again when others were faster
+			calls := 0
+			e, err := s.Update(t.Context(), "k", func(old configstore.Entry, _ bool) ([]byte, error) {
+				if calls++; calls == 1 {
+					time.Sleep(time.Minute)
+				}
+				return append(old.Value, '+'), nil
+			})
+			if err != nil || calls != 2 || string(e.Value) != "2+" {
+				t.Errorf("%s after %d calls, %v", e.Value, calls, err)
+			}
+		})
+		time.Sleep(time.Second)
+		s.put("k", "2")
+		wg.Wait()
+		r.expect("k", r.raw("config_data/k"), "2+")
+	})
+}
+
+func TestOddKeysMeanTheSameToReadersAndWriters(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		a, b := r.start().ready(), r.start().ready()
+		keys := []string{"a b", "größe/ключ/鍵", "100%", "k%41", "A", "a", "dots...in/it", "q?x=1&y#z", `quote"back\slash`, "+", "config_data/nested", "root2"}
+		for i, key := range keys {
+			a.put(key, fmt.Sprint(i))
+			a.put(key+".empty", "")
+		}
+		time.Sleep(time.Second)
+		for i, key := range keys {
+			e, err := b.Get(r.ctx(time.Minute), key)
+			if err != nil || string(e.Value) != fmt.Sprint(i) {
+				t.Errorf("%q: %q, %v", key, e.Value, err)
+			}
+			r.expect("raw "+key, r.raw("config_data/"+key), i)
+			r.expect("empty "+key, b.get(key+".empty"), "")
+		}
+	})
+}
