@@ -53,9 +53,14 @@ func (c *ackCounter) seen(n uint64) {
 	}
 }
 
-// ack is the value that this member writes to its acks key under membership m.
-func (h *house) ack(session string, clear bool) store.Ack {
-	return store.Ack{Counter: h.acks.next(), Session: session, By: *h.Process, Clear: clear, TTL: h.TTL}
+// ack is the value that this member writes to its acks key. While it is not clear, inherited is the longest TTL that a predecessor may
+// still count on: should this one die before it is clear, that is what must be waited for.
+func (h *house) ack(session string, clear bool, inherited time.Duration) store.Ack {
+	ttl := h.TTL
+	if !clear && !broken("own-ttl-only") {
+		ttl = max(ttl, inherited)
+	}
+	return store.Ack{Counter: h.acks.next(), Session: session, By: *h.Process, Clear: clear, TTL: ttl}
 }
 
 // holds tells whether s may be counted on now, with the margin that stopping takes.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/messages"
 )
 
 // The life of a cluster: members come, go, die and come back.
@@ -149,6 +150,47 @@ func TestASuccessorOfAFrozenPredecessorWaitsForItsLease(t *testing.T) {
 		if !c.balanced(99)() {
 			t.Errorf("in the end: %v", c.loads())
 		}
+	})
+}
+
+// The one that dies last may have been promised a shorter lease than the one before it, which is frozen and still at work.
+func TestTheGraceCoversThePredecessorOfADeadSuccessor(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 99)
+		c.start("n4", func(cfg *actors.Config) { cfg.TTL = time.Minute })
+		c.await("a share for n4", 30*time.Second, func() bool { return c.loads()["n4"] == 24 && c.balanced(99)() })
+		frozen := c.members["n4"]
+		frozen.net.freeze()
+		if _, err := c.client.Session().Destroy(frozen.c.Session().Get().ID, nil); err != nil {
+			t.Fatal(err)
+		}
+		delete(c.members, "n4")
+		successor := c.start("n4")
+		c.await("a successor", 30*time.Second, func() bool { return successor.c.Membership().Get().Phase == messages.Registered })
+		session := successor.c.Session().Get().ID
+		successor.net.cut(errors.New("killed"))
+		successor.cancel()
+		<-successor.done
+		delete(c.members, "n4")
+		if _, err := c.client.Session().Destroy(session, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second) // the successor's grace and more: the frozen one is still within its lease
+		c.mu.Lock()
+		working := 0
+		for _, id := range c.running {
+			if id == "n4" {
+				working++
+			}
+		}
+		c.mu.Unlock()
+		if working == 0 {
+			t.Error("the frozen member has stopped before its lease is over: this shows nothing")
+		}
+		c.await("its items elsewhere", 2*time.Minute, c.balanced(99))
+		frozen.cancel()
+		frozen.net.thaw()
+		<-frozen.done
 	})
 }
 

@@ -120,7 +120,7 @@ func (a *membershipKeeper) compare(ctx context.Context, s messages.Session, m me
 func (a *membershipKeeper) absent() messages.Membership {
 	m := a.out.Get()
 	if m.Phase != messages.Absent || m.Session != "" {
-		m = messages.Membership{ClearAt: m.ClearAt}
+		m = messages.Membership{ClearAt: m.ClearAt, Inherited: m.Inherited}
 		a.out.Set(m)
 	}
 	return m
@@ -158,12 +158,13 @@ func (a *membershipKeeper) register(ctx context.Context, s messages.Session) (ti
 	if err != nil {
 		return time.Time{}, err
 	}
+	inherited := max(old.ack.TTL, a.out.Get().Inherited)
 	if taken && rec.Session == s.ID {
 		// An attempt whose reply was lost, or whose incarnation crashed, had succeeded.
 		if old.ack.Clear {
 			clearAt = time.Time{}
 		}
-		a.registered(s, rec.CreateIndex, rec.ModifyIndex, clearAt)
+		a.registered(s, rec.CreateIndex, rec.ModifyIndex, clearAt, inherited)
 		return time.Now(), nil
 	}
 	var ops []store.Op
@@ -173,7 +174,7 @@ func (a *membershipKeeper) register(ctx context.Context, s messages.Session) (ti
 		ops = append(ops, store.CheckNotExists(key))
 	}
 	ops = append(ops, store.Lock(key, a.value(false), 0, s.ID))
-	value := a.ack(s.ID, clearAt.IsZero()).Encode()
+	value := a.ack(s.ID, clearAt.IsZero(), inherited).Encode()
 	if old.found {
 		ops = append(ops, store.CAS(ackKey, value, 0, old.index))
 	} else {
@@ -201,18 +202,20 @@ func (a *membershipKeeper) register(ctx context.Context, s messages.Session) (ti
 	if !clearAt.IsZero() { // counted from when it is known to be registered
 		clearAt = later(clearAt, time.Now().Add(a.inheritWait(old)))
 	}
-	a.registered(s, created.CreateIndex, created.ModifyIndex, clearAt)
+	a.registered(s, created.CreateIndex, created.ModifyIndex, clearAt, inherited)
 	return time.Now(), nil
 }
 
-func (a *membershipKeeper) registered(s messages.Session, index, written uint64, clearAt time.Time) {
+func (a *membershipKeeper) registered(s messages.Session, index, written uint64, clearAt time.Time, inherited time.Duration) {
 	a.waiting = predecessorWait{}
 	attrs := []any{"session", s.ID, "index", index}
-	if !clearAt.IsZero() {
+	if clearAt.IsZero() {
+		inherited = 0
+	} else {
 		attrs = append(attrs, "inherited_items_wait", time.Until(clearAt).Round(time.Millisecond).String())
 	}
 	a.log.Info("registered", attrs...)
-	a.out.Set(messages.Membership{Phase: messages.Registered, Session: s.ID, Index: index, Written: written, ClearAt: clearAt})
+	a.out.Set(messages.Membership{Phase: messages.Registered, Session: s.ID, Index: index, Written: written, ClearAt: clearAt, Inherited: inherited})
 }
 
 // settle writes down that no earlier lease of this id can be valid any more, once it is so:
@@ -223,14 +226,14 @@ func (a *membershipKeeper) settle(ctx context.Context, s messages.Session, m mes
 	}
 	_, err := a.store.Txn(ctx,
 		store.CheckSession(a.keys.Member(a.ID), s.ID),
-		store.Set(a.keys.Ack(a.ID), a.ack(s.ID, true).Encode(), 0))
+		store.Set(a.keys.Ack(a.ID), a.ack(s.ID, true, 0).Encode(), 0))
 	if errors.Is(err, store.ErrRefused) {
 		return time.Now().Add(a.Renew), nil // the watch will say what became of the record
 	}
 	if err != nil {
 		return time.Time{}, err
 	}
-	m.ClearAt = time.Time{}
+	m.ClearAt, m.Inherited = time.Time{}, 0
 	a.out.Set(m)
 	return time.Time{}, nil
 }
@@ -283,7 +286,7 @@ func (a *membershipKeeper) goodbye(ctx context.Context) {
 	defer cancel()
 	err, l := error(nil), store.Leaving{Member: a.ID, Session: s.ID, Clear: clear}
 	if a.KeepItems > 0 {
-		ack := a.ack(s.ID, clear)
+		ack := a.ack(s.ID, clear, m.Inherited)
 		ack.Stopped, ack.Keep = true, a.KeepItems
 		err = a.store.Pause(call, l, ack)
 	} else {

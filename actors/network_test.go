@@ -28,17 +28,19 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if mute != nil {
-		select {
-		case <-mute:
-		case <-r.Context().Done():
-			return nil, r.Context().Err()
-		}
+	if err := waitFor(mute, r); err != nil {
+		return nil, err
 	}
 	resp, answerErr := to.RoundTrip(r)
 	n.mu.Lock()
-	err = n.err
+	err, mute = n.err, n.mute
 	n.mu.Unlock()
+	if frozen := waitFor(mute, r); frozen != nil { // while it was under way: the answer stays where it is
+		if resp != nil {
+			resp.Body.Close()
+		}
+		return nil, frozen
+	}
 	if err != nil { // cut off while it was under way: the answer does not arrive
 		if resp != nil {
 			resp.Body.Close()
@@ -46,6 +48,19 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	return resp, answerErr
+}
+
+// waitFor waits until a frozen way thaws.
+func waitFor(mute chan struct{}, r *http.Request) error {
+	if mute == nil {
+		return nil
+	}
+	select {
+	case <-mute:
+		return nil
+	case <-r.Context().Done():
+		return r.Context().Err()
+	}
 }
 
 // via sends everything through another way from now on.
@@ -62,7 +77,7 @@ func (n *network) cut(err error) {
 	n.err = err
 }
 
-// freeze accepts requests and answers none until thaw.
+// freeze accepts requests and answers none until thaw, those that are under way included.
 func (n *network) freeze() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

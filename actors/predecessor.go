@@ -152,6 +152,6 @@ func (a *membershipKeeper) wait(session string) {
 		a.waiting = predecessorWait{session, time.Now()}
 	}
 	if m := a.out.Get(); m.Phase != messages.Waiting {
-		a.out.Set(messages.Membership{Phase: messages.Waiting, ClearAt: m.ClearAt})
+		a.out.Set(messages.Membership{Phase: messages.Waiting, ClearAt: m.ClearAt, Inherited: m.Inherited})
 	}
 }

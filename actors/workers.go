@@ -248,7 +248,7 @@ func (a *workers) release(ctx context.Context, s scope, ids []string) error {
 			key, _ := s.view.Items.Get(id)
 			ops = append(ops, store.DeleteCAS(a.keys.Assignment(a.ID, id), key.ModifyIndex))
 		}
-		ops = append(ops, store.Set(a.keys.Ack(a.ID), a.ack(s.session.ID, s.clear()).Encode(), 0))
+		ops = append(ops, store.Set(a.keys.Ack(a.ID), a.ack(s.session.ID, s.clear(), s.member.Inherited).Encode(), 0))
 		_, err := a.store.Txn(ctx, ops...)
 		if r, ok := errors.AsType[*store.RefusedError](err); ok && r.Op >= 1 && r.Op <= len(ids) {
 			// The leader has written that key since: its new version is on the way.
@@ -285,7 +285,7 @@ func (a *workers) release(ctx context.Context, s scope, ids []string) error {
 func (a *workers) complain(ctx context.Context, s scope, index uint64) error {
 	_, err := a.store.Txn(ctx,
 		store.CheckSession(a.keys.Member(a.ID), s.session.ID),
-		store.Set(a.keys.Ack(a.ID), a.ack(s.session.ID, s.clear()).Encode(), 0))
+		store.Set(a.keys.Ack(a.ID), a.ack(s.session.ID, s.clear(), s.member.Inherited).Encode(), 0))
 	if err == nil {
 		a.bench.told, a.bench.vanished = max(a.bench.told, index), false
 	}

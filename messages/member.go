@@ -47,6 +47,8 @@ type Membership struct {
 	// ClearAt is when items inherited from a predecessor may be started or
 	// released: zero when there is nothing to wait for.
 	ClearAt time.Time
+	// Inherited is the longest TTL that a predecessor may still count on until ClearAt. 0 when there is nothing to wait for.
+	Inherited time.Duration
 	// Written is the ModifyIndex with which the record was last written by this member.
 	Written uint64
 }

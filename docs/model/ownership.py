@@ -1,7 +1,8 @@
 """A model of the ownership protocol (design.md, section 5), tried by random walks: one item; ids m1 (process 0, its
 successor, process 1, and that one's successor, process 3) and m2 (process 2); two leaders; requests that arrive late or never; sessions that end
 early; records that a stranger deletes; stale reads.
-Time is abstracted: a valid lease forbids expiry; grace and inherit-wait are "no earlier lease of that id is still valid". That the wait is
+Time is abstracted: a valid lease forbids expiry; grace and inherit-wait are "no earlier lease of that id is still valid": of none that ever had the
+id, so an ack passes on the longest TTL of those that may still count on theirs. That the wait is
 over, or was never needed, is what a member writes into its ack (clear); a successor trusts it if it finds the writer dead, or itself,
 or if the writer says that it has stopped (registrant 9), which it may say only when its work has ended.
 A process that crashes leaves its work to its guard, which ends it, and then says the goodbye for it; a request that is said once holds good
@@ -12,7 +13,7 @@ Not caught by it, since another rule covers them here: no-create-only, no-receiv
 import sys
 MUT = ("none", "no-guard", "no-epoch-bump", "no-grace", "no-create-only", "no-inherit-wait", "no-ack-check", "release-before-stop",
        "no-receiver-check", "stale-after-register", "reap-two-steps", "no-not-exists", "token-asg-only", "not-addressed", "release-inherited-early",
-       "clear-not-chained", "no-session-check", "stopped-before-the-work", "goodbye-before-stop", "goodbye-not-clear", "goodbye-unchecked", "goodbye-for-frozen")
+       "clear-not-chained", "no-session-check", "stopped-before-the-work", "goodbye-before-stop", "goodbye-not-clear", "goodbye-unchecked", "goodbye-for-frozen", "own-lease-only")
 mut = sys.argv[1] if len(sys.argv) > 1 else "none"
 limit = int(sys.argv[2]) if len(sys.argv) > 2 else 60      # seconds
 ID = (0, 0, 1, 0)                       # process -> id index
@@ -126,7 +127,7 @@ def steps(s):
             if vasg[m] and vasg[m][0] == "own" and vrec[m] and vrec[h]: yield f"revoke{l}-{m}", send("revoke", (m, vasg[m][2]))
             if vasg[m] and vasg[m][0] == "rel": yield f"cancel{l}-{m}", send("cancel", (m, vasg[m][2]))
             if vasg[m] and not vrec[m] and vrec[h]:
-                waited = mut == "no-grace" or ack[m][1:] == (9, True) or not any(q[2] and q[1] == 2 for i, q in enumerate(pr) if ID[i] == m)
+                waited = mut == "no-grace" or ack[m][1:] == (9, True) or not any(q[2] and q[1] == 2 for i, q in enumerate(pr) if ID[i] == m and (i == ack[m][1] or mut != "own-lease-only"))
                 if mut != "no-session-check": waited = waited and not any(q[1] == 1 and ack[m][1] == i for i, q in enumerate(pr))
                 if waited: yield f"reap{l}-{m}", send("reap", (m, h, vasg[m][2], vrec[h], ga[m]))
     for i, t in enumerate(pend):

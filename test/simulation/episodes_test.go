@@ -528,7 +528,7 @@ func (w *world) snapshot() {
 
 // amnesty is how long after a loss of writes members may still work by what was
 // lost: a poll that is never answered, and a lease.
-func (w *world) amnesty() time.Duration { return 67*time.Second + 3*w.plan.settings.ttl }
+func (w *world) amnesty() time.Duration { return 67*time.Second + 3*w.plan.settings.longest() }
 
 func (w *world) restore(age time.Duration) {
 	best := -1

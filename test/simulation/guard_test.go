@@ -43,7 +43,7 @@ func (w *world) mourn(p *process, m messages.Membership) {
 		if w.plan.settings.knows && w.attended(p) {
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 2*w.plan.settings.ttl)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*w.plan.settings.longest())
 		defer cancel()
 		said := make(chan struct{})
 		go func() {

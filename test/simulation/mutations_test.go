@@ -23,6 +23,7 @@ var mutations = []mutation{
 	{name: "inherited-started-early", profile: "usurped"},
 	{name: "inherited-released-early", profile: "usurped"},
 	{name: "clear-not-chained", profile: "usurped"},
+	{name: "own-ttl-only", profile: "mixed"},
 	{name: "token-of-key-alone"},
 	{name: "prefix-without-slash"},
 	{name: "release-before-stop"},

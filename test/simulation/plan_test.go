@@ -29,7 +29,10 @@ type settings struct {
 	knows                                bool          // members know whether a predecessor's process lives
 	keep                                 time.Duration // how long items wait for a member that stopped cleanly
 	guarded                              bool          // each has a guard, which says goodbye for it when it was killed
+	long                                 time.Duration // the TTL of every other process of a member; 0: all have the same
 }
+
+func (s settings) longest() time.Duration { return max(s.ttl, s.long) }
 
 // weather is what may become of a request, beside of being answered.
 type weather struct {
@@ -133,6 +136,7 @@ var profiles = map[string]map[string]int{
 	},
 	// These are of hard's kinds, for breakages that only they bring to light.
 	"usurped":   {"usurper": 4, "work": 1, "join": 1},
+	"mixed":     {"usurper": 1},
 	"unseen":    {"unseen": 1},
 	"recall":    {"recall": 1},
 	"changed":   {"changeling": 1},
@@ -171,7 +175,11 @@ func drawFor(profile string, seed uint64, size int) plan {
 		p.settings.keep = time.Duration(2+seed/3%40) * time.Second
 	}
 	// By dice of its own: the others fall as they did before there were guards.
-	p.settings.guarded = profile == "mourned" || rand.New(rand.NewPCG(seed, 2)).IntN(2) == 0
+	p.settings.guarded = profile == "mourned" || profile == "mixed" || rand.New(rand.NewPCG(seed, 2)).IntN(2) == 0
+	// Gentle runs have a bound for what silence costs nobody, which is that of the shortest.
+	if dice := rand.New(rand.NewPCG(seed, 3)); profile == "mixed" || profile != "gentle" && dice.IntN(3) == 0 {
+		p.settings.long = time.Duration(20+dice.IntN(40)) * time.Second
+	}
 	pick := func() []string {
 		kinds := slices.Clone(allFates)
 		r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })

@@ -25,16 +25,17 @@ import (
 
 // world is one run.
 type world struct {
-	plan   plan
-	consul *devconsul.Server
-	empty  devconsul.Moment // before anything was written
-	client *api.Client
-	user   *store.Store
-	root   string
-	rec    *history.Recorder
-	log    *slog.Logger
-	bound  time.Duration
-	mutant *mutant // nil: none
+	plan     plan
+	consul   *devconsul.Server
+	empty    devconsul.Moment // before anything was written
+	client   *api.Client
+	user     *store.Store
+	operator *actors.Operator // the user too, by his own command
+	root     string
+	rec      *history.Recorder
+	log      *slog.Logger
+	bound    time.Duration
+	mutant   *mutant // nil: none
 
 	flying sync.WaitGroup // requests, and whatever else must end before the run does
 	calm   atomic.Bool
@@ -122,10 +123,14 @@ func newWorld(p plan, m *mutant, log *slog.Logger) *world {
 	if w.user, err = store.New(store.Config{Client: w.client, Service: "sim", Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		panic(err)
 	}
+	if w.operator, err = actors.NewOperator(w.client, "sim"); err != nil {
+		panic(err)
+	}
 	s := p.settings
 	// A poll that is never answered lasts a minute and a sixteenth and the call's timeout. A session lives twice its
 	// TTL; then lock-delay, grace, a successor's wait; what a member that stopped asked for; the brake for vanished members; the quiet times; a rung of the ladder here and there.
-	w.bound = s.keep + 67*time.Second + 2*s.ttl + time.Second + s.ttl + s.ttl + 6*s.ttl + 2*s.soak + 30*time.Second
+	ttl := s.longest()
+	w.bound = s.keep + 67*time.Second + 2*ttl + time.Second + ttl + ttl + 6*ttl + 2*s.soak + 30*time.Second
 	return w
 }
 
@@ -186,9 +191,13 @@ func (w *world) newProcess(id string) *process {
 		panic(err)
 	}
 	s := w.plan.settings
+	ttl := s.ttl
+	if s.long > 0 && p.n%2 == 1 {
+		ttl = s.long
+	}
 	p.member, err = actors.New(actors.Config{
 		Service: "sim", ID: id, Client: client, Logger: w.log.With("n", p.n),
-		TTL: s.ttl, LeaseMargin: s.margin, LeaderSoak: s.soak, Merge: s.merge, WorkerSoak: s.workerSoak, MoveBudget: s.budget, StopTimeout: 5 * time.Second, KeepItems: s.keep,
+		TTL: ttl, LeaseMargin: s.margin, LeaderSoak: s.soak, Merge: s.merge, WorkerSoak: s.workerSoak, MoveBudget: s.budget, StopTimeout: 5 * time.Second, KeepItems: s.keep,
 		Process:  &actors.Process{Instance: p.name(), Host: id + ".test", BootID: id, PIDNamespace: "1", PID: p.n, StartTime: 1},
 		Liveness: w.liveness,
 		Work:     p.work,
@@ -366,7 +375,12 @@ func (w *world) removeWork(n int) {
 		if n--; n < 0 || len(w.work) < 2 {
 			return
 		}
-		w.retry(func(ctx context.Context) error { return w.user.Delete(ctx, w.user.Keys().WorkItem(id)) })
+		w.retry(func(ctx context.Context) error {
+			if err := w.operator.RemoveWork(ctx, id); !errors.Is(err, actors.ErrNotFound) {
+				return err
+			}
+			return nil // an attempt whose reply was lost
+		})
 		delete(w.work, id)
 	}
 }
@@ -399,7 +413,7 @@ func (w *world) leftovers() {
 	if n := w.consul.Blocked(); n != 0 {
 		w.fail("I6: %d blocking queries are left over", n)
 	}
-	time.Sleep(2*w.plan.settings.ttl + time.Second)
+	time.Sleep(2*w.plan.settings.longest() + time.Second)
 	d := w.consul.Dump()
 	if n := len(d.Sessions); n != 0 {
 		w.fail("I6: %d sessions are left over", n)
