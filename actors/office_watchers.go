@@ -96,6 +96,11 @@ func newWorkloadWatcher(h *house, term uint64, out *messages.State[messages.Work
 	})
 }
 
+// orderLife is how long the order to obey waits for a leader, by the clocks of who gave it and who reads it: one is
+// there again within 35 s of the end of another. An older order may be about something else, and
+// was carried out, if by anybody, by a leader before.
+const orderLife = 5 * time.Minute
+
 // newControlWatcher reads the operators' orders: control/freeze, control/obey,
 // control/drain/<member>, control/pins/<item> with the member's id as its value.
 func newControlWatcher(h *house, term uint64, out *messages.State[messages.Control]) *watcher {
@@ -103,6 +108,7 @@ func newControlWatcher(h *house, term uint64, out *messages.State[messages.Contr
 	return h.officeWatcher("control", h.keys.Control(), func(v store.View) {
 		next := messages.Control{Term: term, Index: v.Index}
 		drain, pins := map[string]struct{}{}, map[string]string{}
+		var ordered time.Time
 		for _, e := range v.Entries {
 			name := strings.TrimPrefix(e.Key, h.keys.Control())
 			kind, id, _ := strings.Cut(name, "/")
@@ -111,6 +117,7 @@ func newControlWatcher(h *house, term uint64, out *messages.State[messages.Contr
 				next.Freeze = true
 			case name == "obey":
 				next.Obey = e.ModifyIndex
+				ordered, _ = time.Parse(time.RFC3339Nano, string(e.Value))
 			case kind == "drain" && store.CheckID("member id", id) == nil:
 				drain[id] = struct{}{}
 			case kind == "pins" && store.CheckID("item id", id) == nil && store.CheckID("member id", string(e.Value)) == nil:
@@ -122,8 +129,12 @@ func newControlWatcher(h *house, term uint64, out *messages.State[messages.Contr
 		last := out.Get()
 		next.Drain, next.Pins = messages.TableOf(drain), messages.TableOf(pins)
 		next.ObeyAt = last.ObeyAt
-		if last.Term == term && next.Obey > last.Obey {
+		switch {
+		case last.Term == term && next.Obey > last.Obey,
+			last.Term != term && next.Obey > 0 && time.Since(ordered).Abs() < orderLife:
 			next.ObeyAt = time.Now()
+		case last.Term != term:
+			next.ObeyAt = time.Time{}
 		}
 		if last.Freeze != next.Freeze {
 			h.log.Info("freeze-changed", "frozen", next.Freeze)

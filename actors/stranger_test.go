@@ -187,6 +187,49 @@ func TestTheBrakeHoldsAVanishedWorkloadUntilAnOperatorSaysObey(t *testing.T) {
 	})
 }
 
+// Nobody leads while the order is given: the next leader finds it there.
+func TestARemovalWhileNobodyLeadsIsObeyed(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 60)
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.kill(c.leader())
+		if err := op.RemoveWork(c.t.Context(), c.items(50)...); err != nil {
+			t.Fatal(err)
+		}
+		c.addWork("extra_1")
+		c.await("the rest and the new one", time.Minute, c.balanced(11))
+	})
+}
+
+// An order of the past is about something else: the next leader's brake holds.
+func TestAnOrderToObeyIsForgottenByLaterLeaders(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 60)
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := op.Obey(c.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(6 * time.Minute)
+		c.kill(c.leader())
+		if _, err := c.client.KV().DeleteTree(c.store.Keys().Workload(), nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if n := c.totalStarts(); n != 60 || c.leader() == "" {
+			t.Errorf("%d starts, leader %q", n, c.leader())
+		}
+		if b := c.members[c.leader()].c.Plan().Get().Brake; !strings.Contains(b, "60 of 60") {
+			t.Errorf("the plan does not say that the brake holds: %q", b)
+		}
+	})
+}
+
 func TestABrakeLetsGoWhenTheItemsAreBack(t *testing.T) {
 	run(t, func(c *cluster) {
 		three(c, 60)

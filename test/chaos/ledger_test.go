@@ -184,8 +184,17 @@ func (l *ledger) unlike(items map[string]bool, procs []string) string {
 	if free > 0 {
 		return fmt.Sprintf("%d of %d items have no child", free, len(items))
 	}
-	for item, all := range l.running {
+	for item, all := range maps.Clone(l.running) {
 		if !items[item] {
+			// It was killed, and could not say so, and nobody takes its lock any more.
+			for _, c := range slices.Clone(all) {
+				if !l.alive(c.pid) {
+					l.stop(item, c)
+				}
+			}
+			if len(l.running[item]) == 0 {
+				continue
+			}
 			return fmt.Sprintf("%s runs and is not in the workload", item)
 		}
 		if len(all) != 1 {
@@ -212,6 +221,22 @@ func (l *ledger) judge(calm time.Time, spread int) history.Report {
 		events = history.Merge(append(events, mark, history.Event{At: now.Add(time.Microsecond), Verb: history.Close}))
 	}
 	return history.Check(events, history.Options{})
+}
+
+func TestARemovedItemRunsOnlyAsLongAsItsChildLives(t *testing.T) {
+	t.Parallel()
+	dead := 0
+	l := newLedger()
+	l.alive = func(pid int) bool { return pid != dead }
+	l.add(history.Boot, "m1#1")
+	l.line("start a 5 100 m1#1 0")
+	if why := l.unlike(nil, []string{"m1#1"}); !strings.Contains(why, "not in the workload") {
+		t.Errorf("a child of a removed item lives: %q", why)
+	}
+	dead = 100
+	if why := l.unlike(nil, []string{"m1#1"}); why != "" {
+		t.Errorf("it was killed: %q", why)
+	}
 }
 
 func TestTheLedgerSeesTwoAtOnceAndTellsTheKilledFromTheLiving(t *testing.T) {
