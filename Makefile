@@ -1,9 +1,8 @@
-# Everything here needs Go and make, and the tests a C compiler for the race detector and the jars of a ZooKeeper with a Java to
-# run it: a test says what to install, and .ci/run does it. The rest `make test` sets up by itself.
+# Everything here needs Go and make. What the tests need beside them test/tools.sh installs, or says so; a real Consul they build.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build test check consul conformance record chaos simulate elections failures mutations fuzz bench clean
+.PHONY: help build test check tools consul conformance record chaos simulate elections failures mutations model fuzz bench clean
 
 # The real Consul server, built once from the module proxy (see test/consul).
 # Exported, so that every test process finds it; a test without it fails, it does not skip.
@@ -25,7 +24,7 @@ help: ## list the targets
 build: ## build bin/coordd
 	go build -o bin/coordd ./cmd/coordd
 
-test: consul check ## vet, gofmt, and all tests with the race detector, a real Consul server included (PKG, RUN, TIMEOUT)
+test: tools consul check ## vet, gofmt, and all tests with the race detector, a real Consul server included (PKG, RUN, TIMEOUT)
 	test/race.sh -count=1 -timeout $(TIMEOUT) '-run=$(RUN)' $(PKG)
 	@if [ '$(PKG)$(RUN)' = './....' ]; then $(MAKE) --no-print-directory failures mutations; fi
 
@@ -35,6 +34,9 @@ check: ## gofmt and go vet only
 	go vet ./...
 	go vet -tags coordd_mutations ./actors ./test/simulation
 	go vet -tags coordd_elections ./actors/election/...
+
+tools: ## a C compiler, Java and ZooKeeper for the tests: installed, or named
+	@test/tools.sh
 
 consul: ## build the real Consul server for the tests, once, into the cache
 	@test/consul/build.sh >/dev/null
@@ -59,6 +61,9 @@ mutations: ## the simulation's usual seeds, and each rule of the protocol broken
 
 elections: consul ## the scenarios of elections on real servers: too much for two cores beside the other tests, and the ZooKeeper client (v1.0.4) has a data race of its own
 	go test -count=1 -timeout $(TIMEOUT) -tags coordd_elections -run '$(RUN)' ./actors/election/...
+
+model: ## the model of the ownership protocol (Python 3): each rule left out has to have its story of two owners
+	python3 docs/model/ownership.py all 300
 
 fuzz: ## each fuzz target for FUZZTIME (30s)
 	@set -e; for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \

@@ -8,9 +8,10 @@ or if the writer says that it has stopped (registrant 9), which it may say only 
 A process that crashes leaves its work to its guard, which ends it, and then says the goodbye for it; a request that is said once holds good
 whenever it arrives, for nothing that it rests on can change back: dead, nothing left, and the record is its own.
 Broken on purpose by a mutation, it prints the shortest story it walked into; unbroken, it holds (27,000 walks since the guard was added; give it hours after a change).
-usage: ownership.py [mutation] [seconds] [first walk]       mutations: MUT below
-Not caught by it, since another rule covers them here: no-create-only, no-receiver-check, no-ack-check."""
+usage: ownership.py [mutation | all] [seconds] [first walk]       mutations: MUT below; all: each in turn, and whether it was to break
+Not caught by it, since another rule covers them here: COVERED."""
 import sys
+COVERED = ("no-create-only", "no-receiver-check", "no-ack-check")
 MUT = ("none", "no-guard", "no-epoch-bump", "no-grace", "no-create-only", "no-inherit-wait", "no-ack-check", "release-before-stop",
        "no-receiver-check", "stale-after-register", "reap-two-steps", "no-not-exists", "token-asg-only", "not-addressed", "release-inherited-early",
        "clear-not-chained", "no-session-check", "stopped-before-the-work", "goodbye-before-stop", "goodbye-not-clear", "goodbye-unchecked", "goodbye-for-frozen", "own-lease-only")
@@ -155,6 +156,12 @@ def walk(seed, depth=70):
         b = bad(s)
         if b: return b, path
     return None, path
+if __name__ == "__main__" and mut not in MUT + ("all",): sys.exit(f"no such mutation: {mut}; there are all, {', '.join(MUT)}")
+if __name__ == "__main__" and mut == "all":
+    import subprocess
+    holds = ("none",) + COVERED
+    wrong = [m for m in MUT if (subprocess.call([sys.executable, __file__, m, str(limit // 5 if m in holds else limit)]) == 1) == (m in holds)]
+    sys.exit(f"not as expected: {', '.join(wrong)}" if wrong else 0)
 if __name__ == "__main__":
     end = time.time() + limit; n = 0; off = int(sys.argv[3]) if len(sys.argv) > 3 else 0; best = None; works = 0
     while time.time() < end and (best is None or n < 1):
