@@ -145,7 +145,8 @@ func (r *Router) Open() {
 
 // Locate returns where item is. It answers at once from the table, with two exceptions: before everything has been read
 // for the first time it waits for that, until ctx ends; and an item without a key is looked up in the workload, by
-// one read for all who ask, whose answer counts for a second.
+// one read for all who ask, whose answer counts for a second. 200 such reads are made in a second: those who would have to wait
+// for theirs longer than ctx or a call lasts are told [ErrNotReady]. With a ctx that has ended it asks nobody.
 // Errors: [ErrMoving], [ErrNoOwner], [ErrUnknownItem], [ErrNotReady].
 func (r *Router) Locate(ctx context.Context, item string) (Location, error) {
 	r.Open()
@@ -203,13 +204,13 @@ func (r *Router) answer(ctx context.Context, item string, loc Location, what fin
 }
 
 // Await is Locate that waits while the item is being moved or cannot be located, until ctx ends; then the error is the last
-// one, and matches that of ctx as well.
+// one, and matches that of ctx as well. It does not wait for a router that has stopped.
 func (r *Router) Await(ctx context.Context, item string) (Location, error) {
 	cursor := r.table.changed.Subscribe()
 	for {
 		cursor.Take()
 		loc, err := r.Locate(ctx, item)
-		if err == nil || !Retriable(err) {
+		if err == nil || !Retriable(err) || errors.Is(err, errStopped) {
 			return loc, err
 		}
 		// What changes by time alone is looked at by time.

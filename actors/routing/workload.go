@@ -2,17 +2,20 @@ package routing
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/coordd/coordd/internal/store"
 	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
 )
 
 // What looking items up may cost Consul, however many ask for items that do not exist.
 const (
 	lookupLasts = time.Second // an answer counts for this long
 	lookups     = 8           // reads under way at one time
+	lookupRate  = 200         // reads a second, and so many at once after a rest
 	lookedUp    = 4096        // answers kept
 )
 
@@ -21,6 +24,7 @@ type workload struct {
 	store *store.Store
 	reads singleflight.Group
 	slots chan struct{}
+	rate  *rate.Limiter
 
 	mu    sync.Mutex
 	known map[string]lookup
@@ -32,7 +36,7 @@ type lookup struct {
 }
 
 func newWorkload(s *store.Store) *workload {
-	return &workload{store: s, slots: make(chan struct{}, lookups), known: map[string]lookup{}}
+	return &workload{store: s, slots: make(chan struct{}, lookups), rate: rate.NewLimiter(lookupRate, lookupRate), known: map[string]lookup{}}
 }
 
 func (w *workload) has(ctx context.Context, item string) (bool, error) {
@@ -42,10 +46,16 @@ func (w *workload) has(ctx context.Context, item string) (bool, error) {
 	if ok && time.Since(last.at) < lookupLasts {
 		return last.exists, nil
 	}
+	if ctx.Err() != nil { // nobody waits for the answer
+		return false, ctx.Err()
+	}
 	// The read is everybody's: it does not end with the one who happened to come first.
 	answer := w.reads.DoChan(item, func() (any, error) {
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.DefaultCallTimeout)
 		defer cancel()
+		if err := w.rate.Wait(call); err != nil { // at once, if its turn would come too late
+			return false, fmt.Errorf("too many items that nobody has are asked for: %w", err)
+		}
 		select {
 		case w.slots <- struct{}{}:
 			defer func() { <-w.slots }()

@@ -1,0 +1,137 @@
+package routing_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/hashicorp/consul/api"
+)
+
+// counted counts the requests whose path has a part.
+type counted struct {
+	to   http.RoundTripper
+	part string
+	n    atomic.Int64
+}
+
+func (c *counted) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.Contains(r.URL.Path, c.part) {
+		c.n.Add(1)
+	}
+	return c.to.RoundTrip(r)
+}
+
+// running runs f beside a router on an embedded Consul, in virtual time.
+func running(t *testing.T, f func(t *testing.T, r *routing.Router, way *counted, stop func())) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+		consul := devconsul.New(devconsul.Config{Logger: quiet, NoJitter: true})
+		defer consul.Close()
+		way := &counted{to: consul.RoundTripper(), part: "/workload/"}
+		client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: way}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := routing.New(routing.Config{Service: "demo", Client: client, Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		stop := sync.OnceFunc(func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Errorf("the router ended with %v", err)
+			}
+		})
+		defer stop()
+		f(t, r, way, stop)
+	})
+}
+
+func TestAFloodOfUnknownItemsIsNoFloodForConsul(t *testing.T) {
+	running(t, func(t *testing.T, r *routing.Router, way *counted, _ func()) {
+		const seconds = 4
+		var all sync.WaitGroup
+		var unknown, notReady atomic.Int64
+		for range seconds {
+			for i := range 1000 {
+				all.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					defer cancel()
+					switch _, err := r.Locate(ctx, fmt.Sprintf("item-%d-%d", time.Now().Unix(), i)); {
+					case errors.Is(err, routing.ErrUnknownItem):
+						unknown.Add(1)
+					case errors.Is(err, routing.ErrNotReady):
+						notReady.Add(1)
+					default:
+						t.Error(err)
+					}
+				})
+			}
+			time.Sleep(time.Second)
+		}
+		all.Wait()
+		time.Sleep(time.Minute) // reads whose askers have gone
+		if n := way.n.Load(); n == 0 || n > 200*(seconds+10) {
+			t.Errorf("%d reads of the workload in %d s", n, seconds)
+		}
+		if unknown.Load() == 0 || notReady.Load() == 0 {
+			t.Errorf("%d unknown, %d not ready", unknown.Load(), notReady.Load())
+		}
+	})
+}
+
+func TestWithAContextThatHasEndedNobodyIsAsked(t *testing.T) {
+	running(t, func(t *testing.T, r *routing.Router, way *counted, _ func()) {
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 2 { // before all has been read, and after
+			if _, err := r.Locate(ended, "a"); !errors.Is(err, routing.ErrNotReady) || !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := way.n.Load(); n != 0 {
+			t.Errorf("%d reads of the workload", n)
+		}
+		if _, err := r.Locate(t.Context(), "a"); !errors.Is(err, routing.ErrUnknownItem) {
+			t.Error(err)
+		}
+		if _, err := r.Locate(ended, "a"); !errors.Is(err, routing.ErrUnknownItem) { // known for a second
+			t.Error(err)
+		}
+	})
+}
+
+func TestNobodyWaitsForARouterThatHasStopped(t *testing.T) {
+	running(t, func(t *testing.T, r *routing.Router, _ *counted, stop func()) {
+		if _, err := r.Await(t.Context(), "a"); !errors.Is(err, routing.ErrUnknownItem) {
+			t.Fatal(err)
+		}
+		stop()
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := r.Await(ctx, "a"); !errors.Is(err, routing.ErrNotReady) || time.Since(began) > 0 {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		if _, err := r.Members(ctx); !errors.Is(err, routing.ErrNotReady) {
+			t.Error(err)
+		}
+	})
+}
