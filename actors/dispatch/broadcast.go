@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -35,7 +36,7 @@ type Answer struct {
 }
 
 // broadcast sends a request to all members at once and gathers their answers.
-func (d *Dispatcher) broadcast(w http.ResponseWriter, r *http.Request) *refusal {
+func (d *Dispatcher) broadcast(w *client, r *http.Request) *refusal {
 	if !d.broadcasting.enter() {
 		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon, "%d broadcasts are under way, which is the limit", broadcasts)
 	}
@@ -54,11 +55,11 @@ func (d *Dispatcher) broadcast(w http.ResponseWriter, r *http.Request) *refusal 
 	}
 	var body []byte
 	if r.Body != nil {
-		var in io.Reader = r.Body
-		if c, ok := w.(*client); ok {
-			in = c
-		}
-		if body, err = io.ReadAll(io.LimitReader(in, broadcastBytes+1)); err != nil {
+		body, err = w.all(broadcastBytes+1, d.cfg.Timeout)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return refuse(http.StatusRequestTimeout, ReasonTimeout, 0, "the body of a broadcast must be here within %v", d.cfg.Timeout)
+		case err != nil:
 			return refuse(http.StatusBadRequest, ReasonLost, 0, "reading the request's body: %v", err)
 		}
 		if len(body) > broadcastBytes {

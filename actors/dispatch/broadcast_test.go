@@ -23,7 +23,7 @@ func gathered(t *testing.T, a answer) dispatch.Gathered {
 }
 
 func TestABroadcastGathersEveryAnswerAndSaysWhoIsMissing(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Timeout = 300 * time.Millisecond })
+	w := newWorld(t, func(c *dispatch.Config) { c.Timeout = 5 * time.Second })
 	add := func(id, address string) {
 		w.table.members = append(w.table.members, routing.Member{ID: id, Address: address})
 	}

@@ -80,7 +80,7 @@ func (a *attempts) locate(ctx context.Context, t *trip) error {
 	defer timer.Stop()
 	for cursor := a.d.cfg.Locator.Changed(); ; {
 		cursor.Take()
-		if loc, err := a.d.cfg.Locator.Locate(ctx, t.item); err != nil || loc != before {
+		if loc, err := a.d.cfg.Locator.Locate(over, t.item); err != nil || loc != before {
 			break
 		}
 		select {
@@ -99,27 +99,50 @@ func (a *attempts) locate(ctx context.Context, t *trip) error {
 func (a *attempts) find(ctx context.Context, t *trip) error {
 	d := a.d
 	var err error
-	if t.loc, err = d.cfg.Locator.Locate(ctx, t.item); err == nil {
+	if t.loc, err = d.cfg.Locator.Locate(over, t.item); err == nil {
 		return nil
 	}
 	left := time.Until(a.giveUp)
-	if !routing.Retriable(err) || left <= 0 {
+	reading := errors.Is(err, context.Canceled) // the answer is not at hand: the locator would ask Consul
+	if !reading && (!routing.Retriable(err) || left <= 0) {
 		return unlocated(err)
 	}
 	d.leave(t)
 	if !d.waiting.enter() {
-		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon, "%v, and too many requests are waiting for moves to end", err)
+		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon, "item %q is not located yet, and too many requests are waiting for that or for moves to end", t.item)
 	}
 	defer d.waiting.leave()
-	wait, cancel := context.WithTimeout(ctx, left)
-	defer cancel()
-	if t.loc, err = d.cfg.Locator.Await(wait, t.item); err == nil {
-		return nil
+	if left < readTime {
+		t.loc, err = d.read(ctx, t.item)
 	}
-	if ctx.Err() != nil {
+	if err != nil && routing.Retriable(err) && left > 0 {
+		wait, cancel := context.WithTimeout(ctx, left)
+		defer cancel()
+		t.loc, err = d.cfg.Locator.Await(wait, t.item)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
 		return ctx.Err()
 	}
 	return unlocated(err)
+}
+
+// over is a context that has ended.
+var over = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// readTime is what a request that does not wait for moves gives the locator to ask Consul.
+const readTime = time.Second
+
+func (d *Dispatcher) read(ctx context.Context, item string) (routing.Location, error) {
+	call, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	return d.cfg.Locator.Locate(call, item)
 }
 
 // enter takes a place among the requests to the item's owner.
@@ -143,15 +166,25 @@ func address(out *http.Request, t *trip) {
 	out.URL.Host = t.loc.Address
 	out.Header.Set(HeaderToken, strconv.FormatUint(t.loc.Token, 10))
 	out.Header.Set(HeaderMember, url.PathEscape(t.loc.Member))
-	if t.body != nil {
-		out.Body = t.body.play()
+	if t.body == nil {
+		return
+	}
+	out.Body = t.body.play()
+	out.GetBody = func() (io.ReadCloser, error) { // for a connection that turns out to be closed before a byte was written
+		if !t.body.whole() {
+			return nil, errOverrun
+		}
+		return t.body.play(), nil
 	}
 }
 
 // judge says what an attempt without a usable answer means.
 func judge(t *trip, resp *http.Response, err error) *refusal {
 	if err == nil {
-		_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
+		// Read, so that the connection can be used again; but not for long.
+		enough := time.AfterFunc(drainTime, func() { resp.Body.Close() })
+		_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+		enough.Stop()
 		resp.Body.Close()
 		return refuse(http.StatusServiceUnavailable, ReasonMisdirected, soon, "item %q: member %s says that it is not its own", t.item, t.loc.Member)
 	}
@@ -164,6 +197,9 @@ func judge(t *trip, resp *http.Response, err error) *refusal {
 	r.cause = err
 	return r
 }
+
+// drainTime is what a refusing answer's body gets to arrive.
+const drainTime = 100 * time.Millisecond
 
 // lostUnanswered tells whether the connection went before any byte of an answer.
 func lostUnanswered(err error) bool {

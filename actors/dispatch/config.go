@@ -35,7 +35,10 @@ const (
 	broadcasts     = 4        // at one time
 )
 
-// Locator tells where items are: a *routing.Router, as from actors.Coordinator.Router.
+const idBytes = 8 // of a dispatcher's own id
+
+// Locator tells where items are: a *routing.Router, as from actors.Coordinator.Router. Locate with a context that has ended
+// asks nobody and waits for nothing: it answers with what is at hand, or with an error that matches the context's.
 type Locator interface {
 	Locate(ctx context.Context, item string) (routing.Location, error)
 	Await(ctx context.Context, item string) (routing.Location, error)
@@ -137,7 +140,7 @@ func New(cfg Config) (*Dispatcher, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	var id [8]byte
+	var id [idBytes]byte
 	rand.Read(id[:])
 	d := &Dispatcher{
 		cfg: cfg, id: hex.EncodeToString(id[:]), log: cfg.Logger,
@@ -157,14 +160,15 @@ func New(cfg Config) (*Dispatcher, error) {
 		},
 		ResponseHeaderTimeout: cfg.Timeout,
 		ExpectContinueTimeout: time.Second,
-		IdleConnTimeout:       min(90*time.Second, cfg.Idle),
+		IdleConnTimeout:       min(90*time.Second, cfg.Idle/2), // before the connection's own limit, which would break a request that has just taken it
 		MaxIdleConns:          1024,
 		MaxIdleConnsPerHost:   64,
 		DisableCompression:    true, // what the client did not ask for is not added on the way
 	}
 	d.proxy = &httputil.ReverseProxy{
 		Rewrite: d.rewrite, Transport: carrier{d}, ModifyResponse: d.sign, ErrorHandler: d.failed,
-		BufferPool: newBuffers(), ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug),
+		FlushInterval: -1, // an answer whose length is known may come slowly, too
+		BufferPool:    newBuffers(), ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug),
 	}
 	return d, nil
 }

@@ -7,7 +7,8 @@
 //
 //  1. A request is sent to the item's owner as package routing knows it, or to nobody. It carries Coordd-Item (percent-encoded),
 //     Coordd-Token (the fencing token) and Coordd-Member; what a client sends under such names is
-//     taken out, also where it is spelled with underscores. A service that compares the token with its own knows for sure whether the request is
+//     taken out, also where it is spelled with underscores, and an upgrade to another HTTP, which would go past the dispatcher, is not
+//     passed on. A service that compares the token with its own knows for sure whether the request is
 //     for it, and answers 421 Misdirected Request when it is not: the item is then located anew.
 //  2. A request is sent a second time only when the first was not carried out, or may be carried out twice: no connection came
 //     about; the service said 421; or the connection was lost before any byte of an answer and the method is GET, HEAD, OPTIONS or
@@ -18,11 +19,12 @@
 //  4. Bodies are streamed both ways as they come, protocols can be upgraded (WebSocket), and a client that goes away ends its
 //     request at the service.
 //  5. A slow member delays nobody else: at most Config.PerMember requests are under way to one member and Config.InFlight in all; one more
-//     is refused at once with 503. Those that wait for a move have an allowance of their own. Nothing
-//     lasts for ever: there is a limit for connecting, for the beginning of an answer, and for silence.
+//     is refused at once with 503. Those that wait for a move, or for an answer about an item that nobody has, have an allowance of
+//     their own. Nothing lasts for ever: there is a limit for connecting, for the beginning of an answer, and for silence.
 //  6. A broadcast is sent to all at once. Each answer is bounded in time and size; who is missing, and why, is part of the result.
 //
-// Not guaranteed: that the owner still owns the item when the request arrives; the token is there for that. Request
+// Not guaranteed: that the owner still owns the item when the request arrives; the token is there for that. Nor is a request or an upgraded
+// connection ended when its item moves: the service ends it when it gives the item up. Request
 // trailers are not passed on, and neither is HTTP/2 to the members. There is no login and no TLS: put the handler behind what has them.
 //
 // Compared with a plain httputil.ReverseProxy, which it is built on: that one knows one backend, retries nothing but what

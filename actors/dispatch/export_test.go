@@ -1,5 +1,7 @@
 package dispatch
 
+import "io"
+
 // ParsePath is parsePath, for its tests.
 func ParsePath(escaped string) (item string, all, ok bool) {
 	t := parsePath(escaped)
@@ -15,3 +17,10 @@ func (d *Dispatcher) InFlight(member string) (all, to int) {
 
 // ReplayBytes is how much of a body can be sent again.
 const ReplayBytes = replayBytes
+
+// Tape is a request's body.
+type Tape struct{ *tape }
+
+func NewTape(src io.Reader) Tape   { return Tape{newTape(src)} }
+func (t Tape) Play() io.ReadCloser { return t.play() }
+func (t Tape) Close()              { t.close() }

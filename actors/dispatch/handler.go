@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,17 +27,22 @@ func tripOf(ctx context.Context) *trip { return ctx.Value(tripKey{}).(*trip) }
 
 // ServeHTTP dispatches one request.
 func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if refused := d.serve(w, r); refused != nil {
+	c := newClient(w, r, d.cfg.Idle)
+	defer c.done()
+	if refused := d.serve(c, r); refused != nil {
 		d.log.Debug("request-refused", "method", r.Method, "path", r.URL.EscapedPath(), "status", refused.status, "reason", refused.reason, "why", refused.text)
-		refused.write(w)
+		refused.write(c)
 	}
 }
 
-func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request) *refusal {
-	if route := r.Header.Values(headerRoute); len(route) > mostHops || contains(route, d.id) {
+func (d *Dispatcher) serve(c *client, r *http.Request) *refusal {
+	if route := routeOf(r.Header); len(route) > mostHops || slices.Contains(route, d.id) {
 		return refuse(http.StatusLoopDetected, ReasonLoop, 0, "the request has been here before: some member's published address is that of a dispatcher; start the members with --address host:port of the service itself")
 	}
 	to := parsePath(r.URL.EscapedPath())
+	if r.Method == http.MethodConnect {
+		return refuse(http.StatusMethodNotAllowed, ReasonPath, 0, "CONNECT opens tunnels, and requests for items go through none: use any other method")
+	}
 	if !to.ok {
 		return refuse(http.StatusNotFound, ReasonPath, 0, "the path names no item: give /<item>/..., or /*/... for all members")
 	}
@@ -44,14 +50,13 @@ func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request) *refusal {
 		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon, "%d requests are under way, which is the limit", d.cfg.InFlight)
 	}
 	defer d.all.leave()
-	c := newClient(w, r, d.cfg.Idle)
-	defer c.done()
 	if to.all {
 		return d.broadcast(c, r)
 	}
 	t := &trip{item: to.item}
 	if r.Body != nil && r.ContentLength != 0 {
 		t.body = newTape(c)
+		defer t.body.close()
 	}
 	defer d.leave(t)
 	d.proxy.ServeHTTP(c, r.WithContext(context.WithValue(r.Context(), tripKey{}, t)))
@@ -61,15 +66,17 @@ func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request) *refusal {
 // mostHops is how many dispatchers a request may come through.
 const mostHops = 8
 
-func contains(values []string, id string) bool {
-	for _, v := range values {
-		for part := range strings.SplitSeq(v, ",") {
-			if strings.TrimSpace(part) == id {
-				return true
+// routeOf are the dispatchers that a request came through. What is no id of one is a client's invention.
+func routeOf(h http.Header) []string {
+	var route []string
+	for _, v := range h.Values(headerRoute) {
+		for id := range strings.SplitSeq(v, ",") {
+			if id = strings.TrimSpace(id); len(id) == 2*idBytes && strings.Trim(id, "0123456789abcdef") == "" {
+				route = append(route, id)
 			}
 		}
 	}
-	return false
+	return route
 }
 
 func (d *Dispatcher) leave(t *trip) {
@@ -86,6 +93,7 @@ func (d *Dispatcher) rewrite(p *httputil.ProxyRequest) {
 	p.Out.Host = ""
 	p.Out.Trailer = nil
 	d.strip(p.Out.Header, p.In.Header)
+	dropOtherHTTP(p.Out.Header)
 	p.SetXForwarded()
 	p.Out.Header.Set(HeaderItem, url.PathEscape(tripOf(p.Out.Context()).item))
 }
@@ -93,11 +101,11 @@ func (d *Dispatcher) rewrite(p *httputil.ProxyRequest) {
 // strip takes out what must not come from a client.
 func (d *Dispatcher) strip(out, in http.Header) {
 	for name := range out {
-		if isOurs(name) {
+		if isOurs(name) || isForwarded(name) {
 			delete(out, name)
 		}
 	}
-	out[headerRoute] = append(append([]string(nil), in.Values(headerRoute)...), d.id)
+	out[headerRoute] = append(routeOf(in), d.id)
 }
 
 // isOurs tells whether a header is one of coordd's, also in the spelling that some services cannot tell from it: where headers
@@ -105,6 +113,28 @@ func (d *Dispatcher) strip(out, in http.Header) {
 func isOurs(name string) bool {
 	const prefix = "coordd-"
 	return len(name) >= len(prefix) && strings.EqualFold(strings.ReplaceAll(name[:len(prefix)], "_", "-"), prefix)
+}
+
+// isForwarded tells it for those that say who the client is.
+func isForwarded(name string) bool {
+	switch http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")) {
+	case "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto":
+		return true
+	}
+	return false
+}
+
+// dropOtherHTTP takes out the wish to go on in another version of HTTP, or in TLS. A service may ignore it (RFC 9110, 7.8); one that
+// grants it would take requests from the client that nobody has looked at, with any token and for any item.
+func dropOtherHTTP(h http.Header) {
+	for protocol := range strings.SplitSeq(strings.Join(h.Values("Upgrade"), ","), ",") {
+		name, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(protocol)), "/")
+		if name == "h2c" || name == "h2" || name == "h3" || name == "http" || name == "tls" {
+			h.Del("Upgrade")
+			h.Del("Connection") // the proxy has left nothing else in it
+		}
+	}
+	h.Del("Http2-Settings")
 }
 
 // sign says in the answer whose it is.

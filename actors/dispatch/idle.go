@@ -56,7 +56,17 @@ type client struct {
 }
 
 func newClient(w http.ResponseWriter, r *http.Request, most time.Duration) *client {
-	return &client{ResponseWriter: w, ctrl: http.NewResponseController(w), most: most, body: r.Body}
+	c := &client{ResponseWriter: w, ctrl: http.NewResponseController(w), most: most, body: r.Body}
+	if r.Body != nil && r.ContentLength != 0 {
+		c.expect(time.Now()) // also of a body that nobody reads: the server takes it off the connection before it answers
+	}
+	return c
+}
+
+// expect gives the client the time to send something. Not every connection can.
+func (c *client) expect(now time.Time) {
+	c.readAt = now
+	_ = c.ctrl.SetReadDeadline(now.Add(c.most))
 }
 
 // Unwrap is for http.ResponseController.
@@ -65,7 +75,7 @@ func (c *client) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 func (c *client) Write(p []byte) (int, error) {
 	if now := time.Now(); now.Sub(c.wrote) > c.most/8 {
 		c.wrote = now
-		_ = c.ctrl.SetWriteDeadline(now.Add(c.most)) // not every writer can
+		_ = c.ctrl.SetWriteDeadline(now.Add(c.most))
 	}
 	return c.ResponseWriter.Write(p)
 }
@@ -73,15 +83,29 @@ func (c *client) Write(p []byte) (int, error) {
 // Read reads the request's body.
 func (c *client) Read(p []byte) (int, error) {
 	if now := time.Now(); now.Sub(c.readAt) > c.most/8 {
-		c.readAt = now
-		_ = c.ctrl.SetReadDeadline(now.Add(c.most))
+		c.expect(now)
 	}
+	return c.read(p)
+}
+
+func (c *client) read(p []byte) (int, error) {
 	n, err := c.body.Read(p)
 	if err == io.EOF {
 		_ = c.ctrl.SetReadDeadline(time.Time{}) // from here on the server listens for the client's going
 	}
 	return n, err
 }
+
+// all reads a body of at most so many bytes that has to be here within a time, however busily it is sent.
+func (c *client) all(most int64, within time.Duration) ([]byte, error) {
+	c.readAt = time.Now()
+	_ = c.ctrl.SetReadDeadline(c.readAt.Add(within))
+	return io.ReadAll(io.LimitReader(readerFunc(c.read), most))
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // done leaves the connection as it was found. A deadline for a body that was not read to its end stays: the server reads
 // what is left of it, and sets its own afterwards.

@@ -10,6 +10,7 @@ import (
 // tape is a request's body that can be sent again as long as no more of it was read than is kept.
 type tape struct {
 	lost atomic.Bool // more was read than is kept
+	over atomic.Bool // the request is: the client must not be read from any more
 
 	mu   sync.Mutex // held while the client is read from: for as long as the client likes
 	src  io.Reader
@@ -22,6 +23,10 @@ func newTape(src io.Reader) *tape { return &tape{src: src} }
 
 // whole tells whether all that was read so far is at hand.
 func (t *tape) whole() bool { return !t.lost.Load() }
+
+// close is for the end of the request. A player of the connection that was lost may go on for a moment; after the end of its handler a
+// request's body must not be read.
+func (t *tape) close() { t.over.Store(true) }
 
 // play returns the body from its beginning. A former player that still waits for the client keeps the new one waiting,
 // and what it gets is kept for it.
@@ -43,7 +48,7 @@ func (p *player) Read(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case p.closed.Load():
+	case p.closed.Load(), t.over.Load():
 		return 0, errUnwanted
 	case p.at < int64(len(t.kept)):
 		n := copy(b, t.kept[p.at:])
