@@ -30,7 +30,7 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	cfg = cfg.withDefaults()
 	if cfg.Client == nil {
-		client, err := api.NewClient(api.DefaultConfig())
+		client, err := store.NewClient(api.DefaultConfig())
 		if err != nil {
 			return nil, fmt.Errorf("%w: the CONSUL_HTTP_* variables: %v", ErrConfig, err)
 		}

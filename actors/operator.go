@@ -18,6 +18,8 @@ import (
 var (
 	// ErrUnreachable is returned when Consul gave no answer, or none that can be used.
 	ErrUnreachable = store.ErrUnreachable
+	// ErrTooManyConns is returned, along with ErrUnreachable, when Consul takes no more connections from this host's address.
+	ErrTooManyConns = store.ErrTooManyConns
 	// ErrDenied is returned when the token lacks a permission; the text names it.
 	ErrDenied = store.ErrDenied
 	// ErrInvalid is returned for ids and payloads that cannot be; nothing was written.
@@ -40,7 +42,7 @@ type Operator struct {
 func NewOperator(client *api.Client, service string) (*Operator, error) {
 	if client == nil {
 		var err error
-		if client, err = api.NewClient(api.DefaultConfig()); err != nil {
+		if client, err = store.NewClient(api.DefaultConfig()); err != nil {
 			return nil, fmt.Errorf("%w: the CONSUL_HTTP_* variables: %v", ErrInvalid, err)
 		}
 	}

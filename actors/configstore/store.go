@@ -26,7 +26,7 @@ func New(c Config) (*Store, error) {
 	}
 	c = c.withDefaults()
 	if c.Client == nil {
-		client, err := api.NewClient(api.DefaultConfig())
+		client, err := store.NewClient(api.DefaultConfig())
 		if err != nil {
 			return nil, fmt.Errorf("%w: the CONSUL_HTTP_* variables: %v", ErrInvalid, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/store"
 	"github.com/hashicorp/consul/api"
 	"github.com/spf13/pflag"
 )
@@ -72,7 +73,7 @@ func (s *serviceFlags) client() (*api.Client, string, error) {
 		cfg.Address = s.consul
 	}
 	address := cfg.Address
-	client, err := api.NewClient(cfg)
+	client, err := store.NewClient(cfg)
 	if err != nil {
 		return nil, "", usage("Consul at %s: %v", address, err)
 	}

@@ -256,6 +256,9 @@ func trouble(consul string, err error) error {
 	if !errors.Is(err, actors.ErrUnreachable) {
 		return err
 	}
+	if errors.Is(err, actors.ErrTooManyConns) {
+		return fmt.Errorf("Consul at %s refuses this connection (%w, 200 by default for all processes of a host): raise limits.http_max_conns_per_client of that Consul agent, or run less on this host", consul, actors.ErrTooManyConns)
+	}
 	why := err
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		why = op.Err

@@ -290,3 +290,10 @@ func TestTheLeadersBrakeIsShown(t *testing.T) {
 		running.Wait()
 	})
 }
+
+func TestTooManyConnectionsAreNotCalledAConsulThatIsDown(t *testing.T) {
+	err := trouble("127.0.0.1:8500", fmt.Errorf("reading: %w: %w", actors.ErrUnreachable, actors.ErrTooManyConns))
+	if text := err.Error(); !strings.Contains(text, "too many connections") || !strings.Contains(text, "http_max_conns_per_client") || strings.Contains(text, "start it") {
+		t.Error(text)
+	}
+}

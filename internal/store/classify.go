@@ -54,6 +54,9 @@ func (c call) classify(ctx, own context.Context, err error) error {
 	if errors.Is(err, ErrRefused) {
 		return fmt.Errorf("%s: %w", c, err)
 	}
+	if errors.Is(err, ErrTooManyConns) {
+		return c.crowded()
+	}
 	if status, ok := errors.AsType[api.StatusError](err); ok {
 		return c.status(status.Code, status.Body)
 	}
@@ -98,10 +101,11 @@ func (c call) status(code int, body string) error {
 		return fail(ErrDenied, false, fmt.Sprintf("%s; the token needs %s", said, c.need))
 	case code == http.StatusRequestEntityTooLarge:
 		return fail(ErrInvalid, false, said+"; send less at once: at most 128 operations, 512 KB of body, 524288 bytes a value")
+	case code == http.StatusTooManyRequests && strings.Contains(body, tooManyConns):
+		return c.crowded()
 	case code == http.StatusTooManyRequests:
-		// Refused before it was looked at, so the outcome is known. Usually it is
-		// http_max_conns_per_client, which all processes of the host share.
-		return fail(ErrUnreachable, false, said+"; if it is for too many connections, raise limits.http_max_conns_per_client (200 for each client address by default)")
+		// Refused before it was looked at, so the outcome is known.
+		return fail(ErrUnreachable, false, said+"; Consul's limits.request_limits may be too low")
 	case code == http.StatusBadRequest, code == http.StatusMethodNotAllowed:
 		return fail(ErrInvalid, false, said)
 	case code == http.StatusInternalServerError && strings.Contains(body, "invalid session"):
@@ -114,6 +118,15 @@ func (c call) status(code int, body string) error {
 	return fail(ErrUnreachable, true, said)
 }
 
+// tooManyConns is a part of what Consul says with 429 when it is for the number of connections.
+const tooManyConns = "too many concurrent connections"
+
+// crowded is the error for a connection that Consul has refused: before anything was read from it, so the outcome is known.
+func (c call) crowded() error {
+	return &callError{kind: ErrUnreachable, op: c.String(), cause: ErrTooManyConns,
+		text: "429, too many connections from this host's address; raise limits.http_max_conns_per_client of the Consul agent (200 by default, for all processes of a host), or run less on this host"}
+}
+
 // codeOfText guesses the status of a transaction's error text. Whatever it
 // does not know stays 0: unreachable, outcome unknown, which is always safe.
 func codeOfText(body string) int {
@@ -122,6 +135,8 @@ func codeOfText(body string) int {
 		return http.StatusForbidden
 	case strings.Contains(body, "too large"), strings.Contains(body, "too many operations"):
 		return http.StatusRequestEntityTooLarge
+	case strings.Contains(body, tooManyConns):
+		return http.StatusTooManyRequests
 	case strings.Contains(body, "Failed to parse body"):
 		return http.StatusBadRequest
 	}

@@ -1,0 +1,68 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// ErrTooManyConns is returned, along with [ErrUnreachable], when Consul takes no more connections from this host's address
+// (limits.http_max_conns_per_client: 200 by default, which all processes of the host share). It passes when others close theirs.
+var ErrTooManyConns = errors.New("too many connections from this address")
+
+// NewClient is api.NewClient for a configuration as from api.DefaultConfig, whose client understands when Consul refuses a connection.
+//
+// Consul says 429 as soon as such a connection is opened, before it was asked anything. To net/http that is an "unsolicited
+// response", which it logs on standard error by itself and then calls a server that has closed an idle connection.
+func NewClient(cfg *api.Config) (*api.Client, error) {
+	if cfg.Transport != nil && cfg.HttpClient == nil {
+		heed(cfg.Transport)
+	}
+	return api.NewClient(cfg)
+}
+
+func heed(t *http.Transport) {
+	dial := t.DialContext
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &greeted{Conn: conn}, nil
+	}
+}
+
+// greeted is a connection on which the server may speak first, to refuse it.
+type greeted struct {
+	net.Conn
+	asked, refused atomic.Bool
+}
+
+var errGreeting = fmt.Errorf("429: %w", ErrTooManyConns)
+
+func (g *greeted) Write(p []byte) (int, error) {
+	g.asked.Store(true)
+	n, err := g.Conn.Write(p)
+	if err != nil && g.refused.Load() { // the reader has closed it
+		return n, errGreeting
+	}
+	return n, err
+}
+
+func (g *greeted) Read(p []byte) (int, error) {
+	n, err := g.Conn.Read(p)
+	if n > 0 && !g.asked.Load() && bytes.HasPrefix(p[:n], []byte("HTTP/1.1 429 ")) {
+		g.refused.Store(true)
+		return 0, errGreeting
+	}
+	return n, err
+}
