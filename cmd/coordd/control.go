@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -99,7 +100,7 @@ away, the item waits. Take it back with "coordd control unpin".`,
 			if err := o.Pin(ctx, args[0], args[1]); err != nil {
 				return "", err
 			}
-			return "Pinned: " + args[0] + " runs on " + args[1] + " only." + a.unknownMember(ctx, o, args[1]), nil
+			return "Pinned: " + args[0] + " runs on " + args[1] + " only." + a.unknownItem(ctx, o, args[0]) + a.unknownMember(ctx, o, args[1]), nil
 		}),
 		order(&cobra.Command{
 			Use:     "unpin ITEM",
@@ -112,6 +113,14 @@ away, the item waits. Take it back with "coordd control unpin".`,
 	)
 	s.register(cmd.PersistentFlags())
 	return cmd
+}
+
+// unknownItem warns of an order about an item that is not in the workload, for the same reason.
+func (a *app) unknownItem(ctx context.Context, o *actors.Operator, item string) string {
+	if _, err := o.Locate(ctx, item); errors.Is(err, actors.ErrUnknownItem) {
+		return " No such item is in the workload now; the order stands for when it comes."
+	}
+	return ""
 }
 
 // unknownMember warns of an order about a member that is not there: it may be

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -141,8 +144,20 @@ func devWelcome(o devFlags, page, consul string) string {
 	if o.service != "coordd" {
 		with = " --service " + o.service + with
 	}
-	fmt.Fprintf(&b, "Try, from another terminal:\n\n  coordd status%s\n  coordd work add my-item%s\n  coordd run --id n%d%s\n\nCtrl-C stops it.\n\n", with, with, o.members+1, with)
+	coordd := command(os.Args[0])
+	fmt.Fprintf(&b, "Try, from another terminal:\n\n  %[1]s status%[2]s\n  %[1]s work add my-item%[2]s\n  %[1]s run --id n%[3]d%[2]s\n\nCtrl-C stops it.\n\n", coordd, with, o.members+1)
 	return b.String()
+}
+
+// command is what to type for this binary: its name, or what ran it, where the name alone is not found.
+func command(path string) string {
+	if _, err := exec.LookPath("coordd"); err == nil || filepath.Base(path) == path {
+		return "coordd"
+	}
+	if strings.Contains(path, "go-build") { // go run's, gone when it ends
+		return "go run ./cmd/coordd"
+	}
+	return path
 }
 
 // count is "1 member" or "3 members".

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -36,12 +37,55 @@ func (a *app) fromEnvironment(flags *pflag.FlagSet) error {
 			return
 		}
 		if bad := flags.Set(f.Name, value); bad != nil {
-			err = usage("the environment variable %s is %q: %v", name, value, reason(bad))
+			err = usage("the environment variable %s is %q: %v", name, value, reason(inWords(bad)))
 			return
 		}
-		a.taken = append(a.taken, fmt.Sprintf("%s=%q", name, value))
+		a.taken = append(a.taken, setting{flag: f.Name, name: name, value: value})
 	})
 	return err
+}
+
+// setting is a variable of the environment that stood for a flag.
+type setting struct {
+	flag, name, value string
+}
+
+// taken are the settings that came from the environment.
+type taken []setting
+
+// behind returns those that an error speaks of, by their flag or by their value: a user may not know
+// that they are set. The others have nothing to do with it.
+func (t taken) behind(text string) []string {
+	var found []string
+	text = smooth(text)
+	for _, s := range t {
+		if strings.Contains(text, smooth(s.flag)) || strings.Contains(text, smooth(fmt.Sprintf("%q", s.value))) {
+			found = append(found, fmt.Sprintf("%s=%q", s.name, s.value))
+		}
+	}
+	return found
+}
+
+// smooth makes lock-delay, LockDelay and lock delay one word.
+func smooth(s string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(s))
+}
+
+// inWords says plainly what pflag says of a number in those of Go's library.
+func inWords(err error) error {
+	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	bad, ok := errors.AsType[*strconv.NumError](invalid)
+	if !ok {
+		return err
+	}
+	what := "it is not a whole number"
+	if errors.Is(bad, strconv.ErrRange) {
+		what = "the number is too large or too small"
+	}
+	return fmt.Errorf("invalid argument %q for \"--%s\" flag: %s", invalid.GetValue(), invalid.GetFlag().Name, what)
 }
 
 // reason takes pflag's own beginning off an error, which names a flag that was not given.
@@ -110,8 +154,12 @@ func (s *serviceFlags) operator() (*actors.Operator, string, error) {
 
 // checkListen refuses an address that cannot be listened on, before anything starts.
 func checkListen(flag, address string) error {
-	if _, _, err := net.SplitHostPort(address); err != nil {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
 		return usage("--%s %q: give host:port, such as 127.0.0.1:7070", flag, address)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return usage("--%s %q: the port is no number from 0 to 65535", flag, address)
 	}
 	return nil
 }

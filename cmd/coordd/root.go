@@ -50,8 +50,8 @@ func run(ctx context.Context, s surroundings) int {
 		code = exitUsage
 	}
 	text := oneLine(err.Error())
-	if code == exitUsage && len(a.taken) > 0 {
-		text += " (from the environment: " + strings.Join(a.taken, ", ") + ")"
+	if from := a.taken.behind(text); code == exitUsage && len(from) > 0 {
+		text += " (from the environment: " + strings.Join(from, ", ") + ")"
 	}
 	if code == exitUsage && !strings.Contains(text, "--help") {
 		text += fmt.Sprintf(" (see %s --help)", cmd.CommandPath())
@@ -68,7 +68,7 @@ func oneLine(text string) string {
 type app struct {
 	surroundings
 	begun bool
-	taken []string // the variables that stood for flags, with their values
+	taken taken
 }
 
 func (a *app) root() *cobra.Command {
@@ -98,10 +98,15 @@ Exit codes: 0 after a clean stop, 1 after a failure, 2 for a wrong command line.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			return a.fromEnvironment(cmd.Flags())
 		},
-		Args: cobra.NoArgs,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return noSuchCommand(cmd, args[0])
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", inWords(err)) })
 	root.SetUsageTemplate(usageTemplate)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddGroup(&cobra.Group{ID: "members", Title: "Members:"}, &cobra.Group{ID: "operators", Title: "Operators:"}, &cobra.Group{ID: "other", Title: "Other:"})
@@ -153,19 +158,27 @@ func (a *app) does(f func(ctx context.Context, args []string) error) func(*cobra
 // group is a command that only holds others.
 func group(c *cobra.Command, cmds ...*cobra.Command) *cobra.Command {
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		var names []string
-		for _, sub := range cmd.Commands() {
-			if sub.IsAvailableCommand() {
-				names = append(names, sub.Name())
-			}
-		}
 		if len(args) > 0 {
-			return usage("there is no command %q: give one of %s", args[0], strings.Join(names, ", "))
+			return noSuchCommand(cmd, args[0])
 		}
-		return usage("give one of %s", strings.Join(names, ", "))
+		return usage("give one of %s", commandsOf(cmd))
 	}
 	c.AddCommand(cmds...)
 	return c
+}
+
+func noSuchCommand(cmd *cobra.Command, name string) error {
+	return usage("there is no command %q: give one of %s", name, commandsOf(cmd))
+}
+
+func commandsOf(cmd *cobra.Command) string {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // atLeast and exactly check the number of arguments and say what is missing.
