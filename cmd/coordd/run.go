@@ -213,7 +213,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	}
 	defer route.close()
 	children = append(children, route.children()...)
-	children = append(children, diary.begin(member)...)
+	children = append(children, diary.begin(member, log)...)
 	children = append(children, member.Child(coordinatorName))
 	root, err := supervisor.New("coordd", supervisor.Tree{Children: children}, supervisor.WithLogger(log))
 	if err != nil {

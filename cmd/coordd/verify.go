@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/coordd/coordd/actors"
@@ -31,7 +33,7 @@ The rules: I1, one owner of an item at a time; I2, tokens and epochs rise; I3, e
 owner again in time; I4, nothing is lost. "not judged" names what these files cannot tell (members do
 not see when the faults are over, nor all of Consul's keys): it is no breach.
 
-Exit code 0 means no breach, 1 that there is one, 2 that a file cannot be read.`,
+Exit code 0 means no breach, 1 that there is one, 2 that a file cannot be read or that there is nothing in them.`,
 		Example: `  coordd verify m1.history m2.history m3.history
   coordd verify --skew 50ms /var/log/coordd/*.history`,
 		Args: atLeast(1, "the files to read"),
@@ -46,6 +48,7 @@ func (a *app) verify(names []string, skew time.Duration) error {
 		return usage("--skew %v: give a time of 0s or more", skew)
 	}
 	var all [][]history.Event
+	found := false
 	for _, name := range names {
 		f, err := os.Open(name)
 		if err != nil {
@@ -57,6 +60,10 @@ func (a *app) verify(names []string, skew time.Duration) error {
 			return usage("%s: %v", name, err)
 		}
 		all = append(all, events)
+		found = found || len(events) > 0
+	}
+	if !found {
+		return usage("there is no event in %s, so there is nothing to judge: give files that coordd run --history has written", strings.Join(names, ", "))
 	}
 	report := history.Check(history.Merge(all...), history.Options{Skew: skew})
 	if _, err := fmt.Fprintln(a.out, report); err != nil {
@@ -80,9 +87,13 @@ func openDiary(name string) (*diary, error) {
 	if name == "" {
 		return nil, nil
 	}
-	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, usage("--history: %v", err)
+	}
+	if err := history.Mend(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("--history: %w", err)
 	}
 	return &diary{file: f, rec: history.NewRecorder(f)}, nil
 }
@@ -99,24 +110,36 @@ func (d *diary) work(work actors.Work) actors.Work {
 	}
 	return func(ctx context.Context, item actors.Item) error {
 		d.note(history.Event{Verb: history.Start, Item: item.ID, Token: item.Token})
-		defer d.note(history.Event{Verb: history.Stop, Item: item.ID, Token: item.Token})
-		return work(ctx, item)
+		var ended time.Time
+		defer func() { d.note(history.Event{At: ended, Verb: history.Stop, Item: item.ID, Token: item.Token}) }()
+		return work(context.WithValue(ctx, endKey{}, &ended), item)
+	}
+}
+
+type endKey struct{}
+
+// ended notes when work really ended, if that was before its function could return: the commands of a coordd
+// that was frozen were ended by its guard.
+func ended(ctx context.Context, at time.Time) {
+	if end, ok := ctx.Value(endKey{}).(*time.Time); ok && at.Before(time.Now()) {
+		*end = at
 	}
 }
 
 // begin notes that the process runs, and returns the child that follows its leadership and its lease.
-func (d *diary) begin(c *actors.Coordinator) []supervisor.Child {
+func (d *diary) begin(c *actors.Coordinator, log *slog.Logger) []supervisor.Child {
 	if d == nil {
 		return nil
 	}
 	d.proc = c.ID() + "#" + c.Settings().Process.Instance
 	d.note(history.Event{Verb: history.Boot})
-	return []supervisor.Child{{Name: "history", Run: func(ctx context.Context) error { return d.follow(ctx, c) }}}
+	return []supervisor.Child{{Name: "history", Run: func(ctx context.Context) error { return d.follow(ctx, c, log) }}}
 }
 
-func (d *diary) follow(ctx context.Context, c *actors.Coordinator) error {
+func (d *diary) follow(ctx context.Context, c *actors.Coordinator, log *slog.Logger) error {
 	leadership, session := c.Leadership().Subscribe(), c.Session().Subscribe()
 	var epoch uint64
+	told := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -134,6 +157,10 @@ func (d *diary) follow(ctx context.Context, c *actors.Coordinator) error {
 		case <-session.Changed(): // with each renewal: work that is not seen to end counts up to the last of these
 			session.Take()
 			d.note(history.Event{Verb: history.Alive})
+			if err := d.rec.Err(); err != nil && !told {
+				told = true
+				log.Error("history-broken-off", "err", err, "then", "nothing more is written to it, and the work goes on", "do", "make room, and start this member anew")
+			}
 		}
 	}
 }

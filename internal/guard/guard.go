@@ -58,6 +58,9 @@ type Spec struct {
 	// Signals are passed on to the command's first process, the shell unless it was told to exec another, while it runs and is
 	// not being stopped: not to its group, for few of its children expect them. May be nil.
 	Signals <-chan os.Signal
+	// Ended is called by Exec before it returns, when the command was started, with the time by the wall clock of this host at which
+	// nothing of it was left any more. That is earlier than the call if this process was frozen meanwhile. May be nil.
+	Ended func(time.Time)
 }
 
 // Guard runs commands through a guard process. Its methods may be called from any goroutine.
@@ -146,7 +149,7 @@ func (g *Guard) Exec(ctx context.Context, s Spec) error {
 	for {
 		select {
 		case <-j.done:
-			return j.result(s.Name)
+			return j.over(s)
 		case sig := <-s.Signals:
 			if number, ok := sig.(syscall.Signal); ok {
 				j.link.signal(j, number)
@@ -154,7 +157,7 @@ func (g *Guard) Exec(ctx context.Context, s Spec) error {
 		case <-ctx.Done():
 			j.link.stop(j)
 			<-j.done
-			return j.result(s.Name)
+			return j.over(s)
 		}
 	}
 }
@@ -197,6 +200,18 @@ type job struct {
 	done chan struct{}
 	exit event // valid when done is closed
 	lost error // the cause, when the guard process died; valid when done is closed
+}
+
+// over tells when the command ended, and how.
+func (j *job) over(s Spec) error {
+	if s.Ended != nil && j.exit.Reason != NotStarted {
+		at := time.Now()
+		if j.exit.Ended != 0 { // else the guard process died, and its commands have just been seen to be gone
+			at = time.Unix(0, j.exit.Ended)
+		}
+		s.Ended(at)
+	}
+	return j.result(s.Name)
 }
 
 func (j *job) result(name string) error {

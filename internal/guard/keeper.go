@@ -252,7 +252,7 @@ func (k *keeper) settleEnded() {
 			continue
 		}
 		delete(k.runs, id)
-		e := event{Kind: evExited, ID: id, Code: r.status.ExitStatus(), Reason: r.reason}
+		e := event{Kind: evExited, ID: id, Code: r.status.ExitStatus(), Reason: r.reason, Ended: time.Now().UnixNano()}
 		if r.status.Signaled() {
 			e.Signal = int(r.status.Signal())
 		}

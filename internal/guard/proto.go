@@ -9,7 +9,7 @@ import "time"
 
 // protocol is raised with every change of the messages below; the two sides compare it, because
 // Config.Argv may name another build.
-const protocol = 4
+const protocol = 5
 
 type commandKind uint8
 
@@ -60,6 +60,7 @@ type event struct {
 	Token    string // evHello: value of markerEnv, without the id
 	Swept    int    // evHello, evLocked: leftovers of dead guards that were killed
 	Locked   bool   // evHello, evLocked: the guard holds its lock file
+	Ended    int64  // evExited: when that was seen, in nanoseconds of the wall clock
 	Err      string // evExited: why it did not start; evHello: why it does not hold the lock file
 }
 

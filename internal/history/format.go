@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,8 +176,26 @@ func ParseEvent(line string) (Event, error) {
 // maxLine bounds a line: a value of Consul's largest size, escaped.
 const maxLine = 4 << 20
 
-// Read reads a history. Empty lines and those that begin with # are skipped, and so is a
-// last line without an end: its writer was killed in the middle of it. Errors: [ErrFormat], with the line's
+// torn is the end of a line that was not written whole. No event has a # in it.
+const torn = "#torn"
+
+// Mend gets a file ready for more events, when its last writer was killed in the middle of a line or the disk was full: that
+// line is marked, for [Read] to skip it. f has to be open for reading and appending. Errors: those of f.
+func Mend(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return err
+	}
+	var last [1]byte
+	if _, err := f.ReadAt(last[:], info.Size()-1); err != nil || last[0] == '\n' {
+		return err
+	}
+	_, err = f.WriteString(" " + torn + "\n")
+	return err
+}
+
+// Read reads a history. Empty lines and those that begin with # are skipped, and so are lines that were not written
+// whole: those that [Mend] has marked, and a last one without an end. Errors: [ErrFormat], with the line's
 // number, and those of r.
 func Read(r io.Reader) ([]Event, error) {
 	lines := bufio.NewReaderSize(r, 64<<10)
@@ -192,7 +211,7 @@ func Read(r io.Reader) ([]Event, error) {
 		if len(line) > maxLine {
 			return nil, fmt.Errorf("line %d: %w: it is longer than %d bytes", n, ErrFormat, maxLine)
 		}
-		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' || strings.HasSuffix(line, torn) {
 			continue
 		}
 		e, err := ParseEvent(line)

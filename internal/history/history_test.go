@@ -3,6 +3,8 @@ package history_test
 import (
 	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -476,4 +478,42 @@ func TestCheckJudgesAnyHistory(t *testing.T) {
 		}
 		_ = history.Check(events, history.Options{}).String()
 	})
+}
+
+func TestALineThatWasCutOffIsInNobodysWay(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "h")
+	for _, written := range []string{
+		"2000-01-01T00:00:01Z boot a%231\n2000-01-01T00:00:02Z start a%2", // the disk was full
+		"2000-01-01T00:00:03Z boot a%232\n",
+		"2000-01-01T00:00:04Z boot a%233\n2", // and once more
+		"2000-01-01T00:00:05Z boot a%234\n",
+	} {
+		f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := history.Mend(f); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString(written); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	events, err := history.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var procs []string
+	for _, e := range events {
+		procs = append(procs, e.Proc)
+	}
+	if want := []string{"a#1", "a#2", "a#3", "a#4"}; !slices.Equal(procs, want) {
+		t.Errorf("read %v, want %v", procs, want)
+	}
 }
