@@ -19,7 +19,7 @@ func NewTable(keys store.Keys, maxAge time.Duration) *Table {
 }
 
 func (t *Table) Begin(at time.Time) int                                { return t.t.begin(at) }
-func (t *Table) Members(v store.View, gen int)                         { t.t.members(v, gen, time.Time{}) }
+func (t *Table) Members(v store.View, gen int, now time.Time)          { t.t.members(v, gen, now) }
 func (t *Table) Acks(v store.View, gen int)                            { t.t.acks(v, gen, time.Time{}) }
 func (t *Table) Share(id string, v store.View, gen int, now time.Time) { t.t.share(id, v, gen, now) }
 func (t *Table) Forget(id string, now time.Time)                       { t.t.forget(id, now) }

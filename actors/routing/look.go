@@ -19,7 +19,7 @@ func (t *table) look(item string, now time.Time) (Location, finding) {
 			newest = c
 		}
 	}
-	if f := newest.standing(); f != owned {
+	if f := newest.standing(now); f != owned {
 		return Location{}, f
 	}
 	p := newest.peer
@@ -39,9 +39,11 @@ func (t *table) without(item string, now time.Time) finding {
 
 // standing tells whether the key's member may work on the item: the protocol's
 // rules for the start of work, as seen from outside.
-func (c *claim) standing() finding {
+func (c *claim) standing(now time.Time) finding {
 	p := c.peer
 	switch {
+	case !p.registered && !p.left.IsZero() && now.Sub(p.left) < surely:
+		return moving // it may have handed its items over with the record, and that share has not been read yet
 	case !p.registered && p.ackKeep:
 		return moving // it is being restarted, and resumes them
 	case !p.registered:

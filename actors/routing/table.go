@@ -29,8 +29,9 @@ type peer struct {
 	leaving    bool
 	idle       bool
 	address    string
-	session    string // that the record is locked by
-	record     uint64 // CreateIndex of the record
+	session    string    // that the record is locked by
+	left       time.Time // when the record was seen to be gone; zero: not since it was registered
+	record     uint64    // CreateIndex of the record
 
 	ackSession string // who registered last
 	ackClear   bool   // no earlier lease of this id can be valid
@@ -71,7 +72,7 @@ func newTable(keys store.Keys, maxAge time.Duration, odd func(store.Entry, strin
 }
 
 // members takes a view of members/, read in generation gen.
-func (t *table) members(v store.View, gen int, _ time.Time) {
+func (t *table) members(v store.View, gen int, now time.Time) {
 	t.writing.Lock()
 	defer t.writing.Unlock()
 	t.mu.Lock()
@@ -94,12 +95,12 @@ func (t *table) members(v store.View, gen int, _ time.Time) {
 				continue // a stranger wrote over it, and it is written anew: what it said before holds
 			}
 		}
-		p.registered, p.leaving, p.idle, p.address = true, r.Status == store.StatusLeaving, r.Idle, r.Address
+		p.registered, p.left, p.leaving, p.idle, p.address = true, time.Time{}, r.Status == store.StatusLeaving, r.Idle, r.Address
 		p.session, p.record = e.Session, e.CreateIndex
 	}
 	for id, p := range t.peers {
-		if !seen[id] {
-			p.registered = false
+		if !seen[id] && p.registered {
+			p.registered, p.left = false, now
 		}
 	}
 	t.age.membersGen = gen

@@ -86,7 +86,7 @@ func (w *world) grant(item, m, session string) uint64 {
 
 // fold gives a table everything as it is now.
 func (w *world) fold(t *routing.Table, gen int, now time.Time) {
-	t.Members(w.view(w.keys.Members()), gen)
+	t.Members(w.view(w.keys.Members()), gen, now)
 	t.Acks(w.view(w.keys.Acks()), gen)
 	for _, id := range t.Roster() {
 		t.Share(id, w.view(w.keys.AssignmentsOf(id)), gen, now)
@@ -143,7 +143,7 @@ func TestWhatMayNotBeWorkedOnHasNoOwner(t *testing.T) {
 		"its member runs nothing": {func(w *world) {
 			w.write("", map[string][]byte{w.keys.Member("n1"): store.MemberRecord{Status: store.StatusAlive, Idle: true}.Encode()})
 		}, "moving"},
-		"its member's record is gone": {func(w *world) { w.write("", map[string][]byte{w.keys.Member("n1"): nil}) }, "ownerless"},
+		"its member's record has just gone": {func(w *world) { w.write("", map[string][]byte{w.keys.Member("n1"): nil}) }, "moving"},
 		"its member is being restarted, and they wait for it": {func(w *world) {
 			w.write("", map[string][]byte{w.keys.Member("n1"): nil, w.keys.Ack("n1"): store.Ack{Session: "s1", Clear: true, Stopped: true, Keep: time.Minute}.Encode()})
 		}, "moving"},
@@ -175,6 +175,25 @@ func TestWhatMayNotBeWorkedOnHasNoOwner(t *testing.T) {
 	}
 }
 
+// The views of the records and of the shares are of different moments: a member that said goodbye is seen without its record before
+// its share is seen without its items.
+func TestTheItemsOfAMemberThatHasJustGoneAreBeingMoved(t *testing.T) {
+	w, table, gen := setting(t)
+	w.grant("a", "n1", "s1")
+	w.fold(table, gen, start)
+	w.write("", map[string][]byte{w.keys.Member("n1"): nil, w.keys.Assignment("n1", "a"): nil})
+	table.Members(w.view(w.keys.Members()), gen, start)
+	for after, want := range map[time.Duration]string{0: "moving", 999 * time.Millisecond: "moving", time.Second: "ownerless"} {
+		if _, got := table.Look("a", start.Add(after)); got != want {
+			t.Errorf("after %v it is %s, want %s", after, got, want)
+		}
+	}
+	w.register("n1", "s1b", true)
+	w.grant("a", "n1", "s1b")
+	w.fold(table, gen, start)
+	expect(t, table, "a", "owned")
+}
+
 func TestWhatAStrangerWroteOverStaysWhereItWas(t *testing.T) {
 	w, table, gen := setting(t)
 	w.grant("a", "n1", "s1")
@@ -194,7 +213,7 @@ func TestOfTwoKeysTheOneCreatedLaterCounts(t *testing.T) {
 	w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil})
 	created := w.grant("a", "n2", "s2")
 	w.register("n1", "s1b", true)
-	table.Members(w.view(w.keys.Members()), gen)
+	table.Members(w.view(w.keys.Members()), gen, start)
 	table.Acks(w.view(w.keys.Acks()), gen)
 	expect(t, table, "a", "moving") // n1's share is older than its record
 	table.Share("n2", w.view(w.keys.AssignmentsOf("n2")), gen, start)
@@ -229,7 +248,7 @@ func TestNothingIsSaidBeforeAllHasBeenReadOnce(t *testing.T) {
 	table := routing.NewTable(w.keys, 9*time.Second)
 	expect(t, table, "a", "stale")
 	gen := table.Begin(start)
-	table.Members(w.view(w.keys.Members()), gen)
+	table.Members(w.view(w.keys.Members()), gen, start)
 	table.Acks(w.view(w.keys.Acks()), gen)
 	table.Share("n1", w.view(w.keys.AssignmentsOf("n1")), gen, start)
 	expect(t, table, "a", "stale")
@@ -237,7 +256,7 @@ func TestNothingIsSaidBeforeAllHasBeenReadOnce(t *testing.T) {
 	expect(t, table, "a", "owned")
 	// Later a joiner's share keeps nobody from being located; of others it cannot be told.
 	w.register("n3", "s3", true)
-	table.Members(w.view(w.keys.Members()), gen)
+	table.Members(w.view(w.keys.Members()), gen, start)
 	expect(t, table, "a", "owned")
 	expect(t, table, "b", "unread")
 }
