@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -12,7 +13,8 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/onconsul"
-	"github.com/hashicorp/consul/api"
+	"github.com/coordd/coordd/actors/election/onzk"
+	"github.com/coordd/coordd/messages"
 	"github.com/spf13/cobra"
 )
 
@@ -20,6 +22,7 @@ import (
 type electFlags struct {
 	logFlags
 	consul, prefix                   string
+	zookeeper                        []string
 	id, address, handOver            string
 	priority                         int
 	preempt, once                    bool
@@ -41,7 +44,8 @@ func (a *app) electCommand() *cobra.Command {
 		Short: "Run a command on one machine at a time, wherever the leader of NAME is",
 		Long: `Takes part in the election NAME and runs a command while it leads: on one machine at a
 time, whatever becomes of the machines. NAME is any name of letters, digits and
-._-~:@+; nothing has to be set up for it.
+._-~:@+; nothing has to be set up for it. The election is held on Consul, or on ZooKeeper
+with --zookeeper.
 
 The command gets COORDD_ELECTION, COORDD_MEMBER (its --id) and COORDD_TOKEN, the fencing
 token: it rises from one leader to the next. Pass it on to whatever the command writes to, so
@@ -58,13 +62,14 @@ SIGINT and SIGTERM stop the command, give the leadership up and end with exit co
 SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the command: of a shell command, to the shell, unless
 it says exec. No command outlives its coordd.
 
-A Consul that does not answer costs nothing while the lease lasts. A leader that resigns is
-succeeded at once, one that is killed (kill -9) within about a second of its command's end; one whose
-machine is lost after 2 x ttl + lock-delay.
+A Consul or ZooKeeper that does not answer costs nothing while the lease lasts. A leader that
+resigns is succeeded at once, one that is killed (kill -9) within about a second of its command's
+end; one whose machine is lost after 2 x ttl + lock-delay (on ZooKeeper: ttl + lock-delay).
 
 Without a command it follows, asks or gives orders: --status, --follow, --hand-over, --end, --delete.`,
 		Example: `  coordd elect nightly-report -- ./report.sh --all
   coordd elect db-writer --id $(hostname) --priority 10 'exec ./writer.sh "$COORDD_TOKEN"'
+  coordd elect db-writer --zookeeper zk1:2181,zk2:2181,zk3:2181 -- ./writer.sh
   coordd elect db-writer --status
   coordd elect db-writer --hand-over n2`,
 		Args: func(_ *cobra.Command, args []string) error { return o.check(args) },
@@ -89,8 +94,8 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 	f.IntVar(&o.priority, "priority", 0, "Among those who wait, the highest `number` leads next; among equals, who came first.")
 	f.BoolVar(&o.preempt, "preempt", false, "Ask a leader of lower priority to make way.")
 	f.BoolVar(&o.once, "once", false, "End, with exit code 1, when the leadership is lost or handed over.")
-	f.DurationVar(&o.ttl, "ttl", onconsul.DefaultTTL, "The `time` of silence after which a leader stops its command: 10s to 24h.")
-	f.DurationVar(&o.lockDelay, "lock-delay", 0, "The `time` for which Consul keeps the leadership of a lost machine. Without it: the ttl, 60s at most. Shorter, down to 1s, is quicker, and unsafe only if others end sessions.")
+	f.DurationVar(&o.ttl, "ttl", onconsul.DefaultTTL, "The `time` of silence after which a leader stops its command: 10s to 24h. ZooKeeper grants what its own settings allow, 4s to 40s as a rule.")
+	f.DurationVar(&o.lockDelay, "lock-delay", 0, "The `time` for which the leadership of a lost machine is kept from the others. Without it: the ttl, in Consul 60s at most. Shorter, down to 1s, is quicker, and unsafe only if somebody ends sessions early.")
 	f.DurationVar(&o.margin, "lease-margin", 0, "The `time` before the end of the lease at which the command is told to stop. Without it: a tenth of the ttl.")
 	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second, "The `time` from SIGTERM to SIGKILL when the command is stopped.")
 	f.StringVar(&o.address, "address", "", "An `address` of this candidate. It is published and not used.")
@@ -102,7 +107,8 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 	f.BoolVar(&o.remove, "delete", false, "End it, wait until nobody leads, and remove all that there is of it.")
 	f.BoolVar(&o.asJSON, "json", false, "With --status or --follow: print JSON.")
 	f.StringVar(&o.consul, "consul", "", "Consul's `address`: host:port or a URL. Without it: CONSUL_HTTP_ADDR, else 127.0.0.1:8500.")
-	f.StringVar(&o.prefix, "prefix", onconsul.DefaultPrefix, "The `prefix` of the keys in Consul.")
+	f.StringSliceVar(&o.zookeeper, "zookeeper", nil, "Hold the election on ZooKeeper instead; its `servers`: host:port,...")
+	f.StringVar(&o.prefix, "prefix", "", "The `prefix` of the keys in Consul, or the node in ZooKeeper. Without it: "+onconsul.DefaultPrefix+", "+onzk.DefaultRoot+".")
 	o.logFlags.register(cmd)
 	return cmd
 }
@@ -146,6 +152,8 @@ func (o *electFlags) check(args []string) error {
 		return usage("give a command to run while %s leads, or one of --status, --follow, --hand-over, --end, --delete", "this candidate")
 	case len(asked) == 0 && strings.TrimSpace(strings.Join(args[1:], "")) == "":
 		return usage("the command is empty")
+	case len(o.zookeeper) > 0 && o.consul != "":
+		return usage("give one of --consul and --zookeeper (or of their variables)")
 	case o.asJSON && !o.status && !o.follow:
 		return usage("--json goes with --status or --follow")
 	}
@@ -181,23 +189,45 @@ func shellCommand(args []string) string {
 	return "exec " + strings.Join(quoted, " ")
 }
 
-// connect opens the way to Consul.
-func (o *electFlags) connect(a *app) (*onconsul.Conn, *api.Client, string, error) {
+// electConn is the way to a store of elections.
+type electConn interface {
+	election.Connection
+	Contact() messages.Reader[election.Contact]
+	Close()
+}
+
+// onZooKeeper are the settings of the election there.
+func (o *electFlags) onZooKeeper(log *slog.Logger) onzk.Config {
+	return onzk.Config{Servers: o.zookeeper, SessionTimeout: o.ttl, LockDelay: o.lockDelay, Root: o.prefix, HoldBack: o.holdBack, Logger: log}
+}
+
+// connect opens the way to Consul, or to ZooKeeper. Where is where that is, for people.
+func (o *electFlags) connect(a *app) (conn electConn, where string, err error) {
 	log, err := o.logger(a.err)
 	if err != nil {
-		return nil, nil, "", err
+		return nil, "", err
+	}
+	if len(o.zookeeper) > 0 {
+		conn, err := onzk.Connect(o.onZooKeeper(log))
+		if errors.Is(err, election.ErrInvalid) {
+			err = usage("%v", err)
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		return conn, strings.Join(o.zookeeper, ","), nil
 	}
 	client, address, err := (&serviceFlags{consul: o.consul}).client()
 	if err != nil {
-		return nil, nil, "", err
+		return nil, "", err
 	}
-	conn, err := onconsul.Connect(onconsul.Config{
+	consul, err := onconsul.Connect(onconsul.Config{
 		Client: client, Name: "coordd elect " + o.id, TTL: o.ttl, LockDelay: o.lockDelay, Prefix: o.prefix, HoldBack: o.holdBack, Logger: log,
 	})
 	if err != nil {
-		return nil, nil, "", usage("%v", err)
+		return nil, "", usage("%v", err)
 	}
-	return conn, client, address, nil
+	return consul, address, nil
 }
 
 // elect is one candidate, until its command has ended, it is told to stop, or the election is over.
@@ -217,7 +247,7 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 	if err := cfg.Validate(); err != nil {
 		return usage("%v", err)
 	}
-	conn, _, address, err := o.connect(a)
+	conn, where, err := o.connect(a)
 	if err != nil {
 		return err
 	}
@@ -232,7 +262,7 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 	defer cancel()
 	work.keep(background, &group)
 	cfg.Lead = work.lead
-	log.Info("starting", "election", name, "candidate", o.id, "consul", address, "version", version(), "pid", os.Getpid(), "ttl", o.ttl.String())
+	log.Info("starting", "election", name, "candidate", o.id, "store", where, "version", version(), "pid", os.Getpid(), "ttl", o.ttl.String())
 	for {
 		e, err := election.New(conn, cfg)
 		if err != nil {

@@ -24,7 +24,7 @@ type electView struct {
 // asks opens what --status and the orders need, within the time that a person waits.
 func (a *app) asks(ctx context.Context, o electFlags, name string, f func(context.Context, *election.Election) error) error {
 	o.level = "error" // the answer is what is asked for
-	conn, _, address, err := o.connect(a)
+	conn, where, err := o.connect(a)
 	if err != nil {
 		return err
 	}
@@ -40,9 +40,17 @@ func (a *app) asks(ctx context.Context, o electFlags, name string, f func(contex
 	wait, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	if _, err := e.Candidates(wait); err != nil {
-		return trouble(address, err)
+		return o.unreachable(where, err)
 	}
 	return f(ctx, e)
+}
+
+// unreachable says what to do when the store cannot be asked.
+func (o *electFlags) unreachable(where string, err error) error {
+	if len(o.zookeeper) == 0 {
+		return trouble(where, err)
+	}
+	return fmt.Errorf("ZooKeeper at %s does not answer (%w): start it, or give its servers with --zookeeper", where, err)
 }
 
 func (a *app) electStatus(ctx context.Context, o electFlags, name string) error {
@@ -123,7 +131,7 @@ type electLine struct {
 
 func (a *app) electFollow(ctx context.Context, o electFlags, name string) error {
 	o.level = "error"
-	conn, _, _, err := o.connect(a)
+	conn, _, err := o.connect(a)
 	if err != nil {
 		return err
 	}

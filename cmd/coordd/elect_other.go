@@ -8,13 +8,12 @@ import (
 	"sync"
 
 	"github.com/coordd/coordd/actors/election"
-	"github.com/coordd/coordd/actors/election/onconsul"
 )
 
 // candidate cannot run commands here: nothing would keep them from outliving their lease.
 type candidate struct{}
 
-func newCandidate(electFlags, *onconsul.Conn, string, string, *slog.Logger) (*candidate, error) {
+func newCandidate(electFlags, electConn, string, string, *slog.Logger) (*candidate, error) {
 	return nil, usage("commands can be run on Linux and other Unix systems only; --status, --follow and the orders work")
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/onconsul"
+	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/internal/guard"
 )
 
@@ -25,7 +26,7 @@ import (
 type candidate struct {
 	name, id, command string
 	o                 electFlags
-	conn              *onconsul.Conn
+	conn              electConn
 	log               *slog.Logger
 	guard             *guard.Guard
 	signals           chan os.Signal
@@ -35,7 +36,7 @@ type candidate struct {
 	code int
 }
 
-func newCandidate(o electFlags, conn *onconsul.Conn, name, command string, log *slog.Logger) (*candidate, error) {
+func newCandidate(o electFlags, conn electConn, name, command string, log *slog.Logger) (*candidate, error) {
 	// Nobody else may use it: it is there because a farewell needs one.
 	lock := filepath.Join(os.TempDir(), fmt.Sprintf("coordd-elect-%d-%d-%d.lock", os.Geteuid(), os.Getpid(), time.Now().UnixNano()))
 	if err := guard.CheckLockFile(lock); err != nil {
@@ -91,7 +92,7 @@ func (c *candidate) passOn() {
 	c.guard.Lease(s.Lease.Start.Add(s.Lease.TTL), margin)
 	words, err := json.Marshal(farewell{
 		Consul: c.o.consul, LogFormat: c.o.format, LogLevel: c.o.level,
-		Candidacy: &candidacy{Election: c.name, Candidate: c.id, Session: s.Session, Prefix: c.o.prefix},
+		Candidacy: &candidacy{Election: c.name, Candidate: c.id, Session: s.Session, Prefix: c.o.prefix, ZooKeeper: c.o.zookeeper},
 	})
 	if err == nil {
 		c.guard.Farewell(guard.Farewell{Words: words, Limit: 2 * s.Lease.TTL})
@@ -146,20 +147,30 @@ func (c *candidate) exited() (code int, done bool) {
 }
 
 // candidacy is the farewell of a candidate that was killed.
-type candidacy struct{ Prefix, Election, Candidate, Session string }
+type candidacy struct {
+	Prefix, Election, Candidate, Session string
+	ZooKeeper                            []string `json:",omitempty"` // none: Consul
+}
 
 // resign is the guard process's part.
 func (c candidacy) resign(ctx context.Context, consul string, log *slog.Logger) {
 	log = log.With("election", c.Election, "candidate", c.Candidate, "session", c.Session)
-	client, _, err := (&serviceFlags{consul: consul}).client()
+	led, err := c.depart(ctx, consul, log)
 	if err != nil {
-		log.Error("no-goodbye-for-killed-coordd", "err", err)
-		return
-	}
-	led, err := onconsul.Depart(ctx, client, c.Prefix, c.Election, c.Session)
-	if err != nil {
-		log.Warn("no-goodbye-for-killed-coordd", "err", err, "then", "others lead when its session is over")
+		log.Warn("no-goodbye-for-killed-coordd", "err", err, "then", "others lead when its session is over, and its lock-delay")
 		return
 	}
 	log.Info("said-goodbye-for-killed-coordd", "led", led)
+}
+
+func (c candidacy) depart(ctx context.Context, consul string, log *slog.Logger) (led bool, err error) {
+	if len(c.ZooKeeper) > 0 {
+		o := electFlags{zookeeper: c.ZooKeeper, prefix: c.Prefix}
+		return onzk.Depart(ctx, o.onZooKeeper(log), c.Election, c.Session)
+	}
+	client, _, err := (&serviceFlags{consul: consul}).client()
+	if err != nil {
+		return false, err
+	}
+	return onconsul.Depart(ctx, client, c.Prefix, c.Election, c.Session)
 }

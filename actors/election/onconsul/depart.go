@@ -16,6 +16,9 @@ func Depart(ctx context.Context, client *api.Client, prefix, name, session strin
 	if err != nil {
 		return false, err
 	}
+	if prefix == "" {
+		prefix = DefaultPrefix
+	}
 	k := keysOf(prefix, name)
 	err = s.Retry(ctx, "farewell", func(ctx context.Context) error {
 		leader, found, _, err := s.Get(ctx, k.leader(), store.Consistent)

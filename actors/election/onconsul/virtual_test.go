@@ -156,7 +156,7 @@ func (l *link) Expire() {
 	l.Cut()
 	defer l.Mend()
 	session := l.Contact().Get().Session
-	for deadline := time.Now().Add(4 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(4 * time.Minute); time.Now().Before(deadline); time.Sleep(time.Second) {
 		if info, _, err := l.operator.Session().Info(session, nil); err == nil && info == nil {
 			return
 		}

@@ -1,0 +1,85 @@
+package onzk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/go-zookeeper/zk"
+)
+
+// Depart gives up, for a candidate that died, the leadership that its session has (as its Contact named it), so that the next one may have
+// it at once, and its place in the queue. All duties must have ended. What else hangs on the session goes when it expires. Cfg is as for
+// Connect. It tries until ctx ends, and tells whether that session led. The error is election.ErrInvalid, or why ZooKeeper could not do it.
+func Depart(ctx context.Context, cfg Config, name, session string) (led bool, err error) {
+	c, err := Connect(cfg)
+	if err != nil {
+		return false, err
+	}
+	defer c.Close()
+	if err := election.CheckName("Election", name); err != nil {
+		return false, err
+	}
+	b := newBackend(c, name)
+	for {
+		var tried bool // gave it up, though the answer may have been lost
+		err := c.call(ctx, func() (err error) {
+			tried, err = b.depart(session)
+			return err
+		})
+		if err == nil {
+			return led || tried, nil
+		}
+		if ctx.Err() != nil {
+			return led, fmt.Errorf("departure from %s: %w", name, ctx.Err()) // tried is not to be read: it may be on its way
+		}
+		led = led || tried
+		if !passing(err) {
+			return led, fmt.Errorf("departure from %s: %w", name, err)
+		}
+		c.sleep(ctx, 100*time.Millisecond)
+	}
+}
+
+// depart makes one attempt; led: it had the leadership to give up.
+func (b *backend) depart(session string) (led bool, err error) {
+	data, leader, err := b.conn.zk.Get(b.path(leaderNode))
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return false, nil
+	case err != nil:
+		return false, err
+	case sessionName(leader.EphemeralOwner) != session:
+		return false, nil
+	}
+	_, term, err := b.term()
+	if errors.Is(err, election.ErrDeleted) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	ops := []any{
+		&zk.SetDataRequest{Path: b.path(termNode), Data: nil, Version: term.Version},
+		&zk.DeleteRequest{Path: b.path(leaderNode), Version: leader.Version},
+	}
+	children, _, err := b.conn.zk.Children(b.base)
+	if err != nil {
+		return false, err
+	}
+	for _, p := range queue(children) {
+		if p.guid == guidOf(parseLeader(data, leader).ID) {
+			ops = append(ops, &zk.DeleteRequest{Path: b.path(p.node), Version: -1}) // or the others would wait for it to lead again
+		}
+	}
+	_, err = b.conn.zk.Multi(ops...)
+	switch {
+	case err == nil, errors.Is(err, zk.ErrConnectionClosed):
+		return true, err
+	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
+		return false, errChanged
+	}
+	return false, err
+}
