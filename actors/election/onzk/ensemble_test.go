@@ -16,6 +16,7 @@ import (
 
 // Each server of an ensemble in turn is killed and comes back: its own elections included, that costs nobody the leadership.
 func TestALeaderRidesThroughTheLossOfEachServer(t *testing.T) {
+	t.Parallel()
 	e := realzookeeper.Start(t, realzookeeper.Options{Servers: 3})
 	connect := func() *onzk.Conn {
 		c, err := onzk.Connect(onzk.Config{Servers: e.Addrs(), SessionTimeout: time.Minute, // longer than any election takes

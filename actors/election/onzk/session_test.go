@@ -44,6 +44,7 @@ func nominate(t *testing.T, c election.Connection, name string) (*election.Elect
 }
 
 func TestOnASharedServer(t *testing.T) {
+	t.Parallel()
 	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
 	connect := func(t *testing.T, w *wire) *onzk.Conn {
 		s := &store{t: t, server: server, timeout: crowdTimeout, root: "/" + strings.ReplaceAll(t.Name(), "/", "-")}
