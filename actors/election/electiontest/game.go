@@ -50,6 +50,7 @@ type player struct {
 	log     []election.Status
 	changed chan struct{}
 	slow    time.Duration // that its duty takes to stop
+	until   chan struct{} // nil, or closed when its duty may stop
 	dead    bool          // crashed: nothing it says counts
 }
 
@@ -134,6 +135,9 @@ func (p *player) lead(ctx context.Context, s election.Status) error {
 	p.begin(s.Token)
 	<-ctx.Done()
 	time.Sleep(p.slow)
+	if p.until != nil {
+		<-p.until
+	}
 	p.end()
 	return nil
 }

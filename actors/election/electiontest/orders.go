@@ -1,6 +1,7 @@
 package electiontest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -115,6 +116,89 @@ func handOverToDead(g *game) {
 	if took := time.Since(begin); g.store.Virtual() && took > 15*time.Second {
 		g.t.Errorf("%s leads %v after the hand-over to a dead candidate", n.name, took)
 	}
+}
+
+// handOverWhileStopped: the order may have been carried out or not; one leads in the end, and nobody is left waiting for it.
+func handOverWhileStopped(g *game) {
+	a := g.nominate("a", slowly(time.Second))
+	a.leads()
+	b := g.nominate("b")
+	b.followsSomeone()
+	c := g.nominate("c")
+	c.followsSomeone()
+	if err := b.e.HandOver(g.t.Context(), "c"); err != nil {
+		g.t.Fatal(err)
+	}
+	a.wait("draining", func(s election.Status) bool { return s.Role == election.Draining })
+	g.store.Stop()
+	if g.store.Virtual() {
+		time.Sleep(3 * time.Second)
+	}
+	g.store.Start()
+	d := g.nominate("d") // the sessions of all others may be lost, and they are told so
+	g.someoneLeads(a, b, c, d)
+	for _, p := range []*player{a, b, c} {
+		if s := p.e.Status(); s.Role == election.Out && !errors.Is(s.Err, election.ErrSessionLost) {
+			g.t.Errorf("%s was told %v", p.name, s)
+		}
+	}
+}
+
+// handOverToTheSlow: the order waits for whom it names.
+func handOverToTheSlow(g *game) {
+	back := make(chan struct{})
+	a := g.nominate("a", func(p *player) { p.until = back })
+	a.leads()
+	b := g.nominate("b")
+	b.followsSomeone()
+	c := g.nominate("c")
+	c.followsSomeone()
+	c.link.Cut()
+	if err := a.e.HandOver(g.t.Context(), "c"); err != nil {
+		g.t.Fatal(err)
+	}
+	a.wait("draining", func(s election.Status) bool { return s.Role == election.Draining })
+	c.link.Mend()
+	for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(g.t.Context(), time.Second)
+		_, err := c.e.Candidates(ctx)
+		cancel()
+		if err == nil {
+			break
+		}
+		if time.Since(begin) > patience {
+			g.t.Fatalf("c is cut off still: %v", err)
+		}
+	}
+	close(back)
+	c.leads()
+	for _, s := range b.messages() {
+		if s.Role == election.Leading {
+			g.t.Errorf("b led: %v", s)
+		}
+	}
+}
+
+func prioritiesAfterCrash(g *game) {
+	low := g.nominate("low")
+	low.leads()
+	middle := g.nominate("middle", priority(5))
+	middle.followsSomeone()
+	high := g.nominate("high", priority(10))
+	high.followsSomeone()
+	low.link.Cut()
+	high.leads()
+	for _, s := range middle.messages() {
+		if s.Role == election.Leading {
+			g.t.Errorf("middle led: %v", s)
+		}
+	}
+	// Who would be next has crashed as well: the one after it leads, and is asked to make way by nobody.
+	last := g.nominate("last", priority(7))
+	last.followsSomeone()
+	last.link.Cut()
+	high.resigns()
+	middle.leads()
 }
 
 func priorities(g *game) {

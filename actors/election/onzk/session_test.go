@@ -3,6 +3,7 @@
 package onzk_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -43,11 +44,23 @@ func nominate(t *testing.T, c election.Connection, name string) (*election.Elect
 	return e, statuses
 }
 
+func rootOf(t *testing.T) string { return "/" + strings.ReplaceAll(t.Name(), "/", "-") }
+
+// candidates are the nodes of the candidates, the next one to lead first.
+func candidates(t *testing.T, c *onzk.Conn) []string {
+	t.Helper()
+	children, _, err := c.ZK().Children(rootOf(t) + "/demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return onzk.Queue(children)
+}
+
 func TestOnASharedServer(t *testing.T) {
 	t.Parallel()
 	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
-	connect := func(t *testing.T, w *wire) *onzk.Conn {
-		s := &store{t: t, server: server, timeout: crowdTimeout, root: "/" + strings.ReplaceAll(t.Name(), "/", "-")}
+	connectFor := func(t *testing.T, w *wire, timeout time.Duration) *onzk.Conn {
+		s := &store{t: t, server: server, timeout: timeout, root: rootOf(t)}
 		c, err := onzk.Connect(s.config(w))
 		if err != nil {
 			t.Fatal(err)
@@ -55,6 +68,7 @@ func TestOnASharedServer(t *testing.T) {
 		t.Cleanup(c.Close)
 		return c
 	}
+	connect := func(t *testing.T, w *wire) *onzk.Conn { return connectFor(t, w, crowdTimeout) }
 
 	t.Run("ADisconnectIsNoLoss", func(t *testing.T) {
 		w := &wire{}
@@ -121,6 +135,70 @@ func TestOnASharedServer(t *testing.T) {
 			}
 		}
 		t.Errorf("a candidate's node has up to %d watchers, want its owner and its successor:\n%s", worst, answer)
+	})
+
+	t.Run("ACreateWhoseReplyWasLostIsFoundAgain", func(t *testing.T) {
+		w := &wire{}
+		c := connect(t, w)
+		w.Lose(func(request []byte) bool { return bytes.Contains(request, []byte("/demo/_c_")) })
+		e, _ := nominate(t, c, "n1")
+		wait(t, e, election.Leading)
+		if !w.Lost() {
+			t.Fatal("no reply was lost: this shows nothing")
+		}
+		if nodes := candidates(t, c); len(nodes) != 1 {
+			t.Errorf("there are the nodes %v, want one", nodes)
+		}
+		e.Resign()
+		<-e.Done()
+		if nodes := candidates(t, c); len(nodes) != 0 {
+			t.Errorf("after it has resigned there are the nodes %v", nodes)
+		}
+	})
+
+	t.Run("ATakeWhoseReplyWasLostIsLedBy", func(t *testing.T) {
+		w := &wire{}
+		c := connect(t, w)
+		w.Lose(func(request []byte) bool {
+			return bytes.Contains(request, []byte("/demo/leader")) && bytes.Contains(request, []byte("/demo/term"))
+		})
+		e, _ := nominate(t, c, "n1")
+		s := wait(t, e, election.Leading)
+		_, stat, err := c.ZK().Get(rootOf(t) + "/demo/leader")
+		if err != nil || !w.Lost() || uint64(stat.Czxid) != s.Token {
+			t.Errorf("a reply was lost: %v; it leads with token %d; the node is of %+v (%v)", w.Lost(), s.Token, stat, err)
+		}
+	})
+
+	t.Run("ACandidateWhoseNodeAStrangerRemovesJoinsAgain", func(t *testing.T) {
+		var all []*election.Election
+		conn := connectFor(t, &wire{}, sessionTimeout)
+		for i, name := range []string{"a", "b", "c"} {
+			e, _ := nominate(t, conn, name)
+			wait(t, e, []election.Role{election.Leading, election.Following, election.Following}[i])
+			all = append(all, e)
+		}
+		before := candidates(t, conn)
+		if len(before) != 3 {
+			t.Fatalf("there are the nodes %v, want three", before)
+		}
+		if err := conn.ZK().Delete(rootOf(t)+"/demo/"+before[1], -1); err != nil {
+			t.Fatal(err)
+		}
+		var now []string
+		for deadline := time.Now().Add(2 * time.Minute); len(now) != 3 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			now = candidates(t, conn)
+		}
+		if len(now) != 3 || now[0] != before[0] || now[1] != before[2] {
+			t.Fatalf("the nodes were %v, and are %v; want b's behind the others", before, now)
+		}
+		if s := all[0].Status(); s.Role != election.Leading {
+			t.Errorf("a was told %v", s)
+		}
+		all[0].Resign()
+		wait(t, all[2], election.Leading)
+		all[2].Resign()
+		wait(t, all[1], election.Leading)
 	})
 
 	t.Run("ACallersOwnConnection", func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,6 +16,7 @@ import (
 type wire struct {
 	mu    sync.Mutex
 	cut   chan struct{} // not nil: cut; closed when it is mended
+	lose  func(request []byte) bool
 	conns map[*piece]bool
 }
 
@@ -54,6 +56,31 @@ func (w *wire) Cut() {
 	w.cut = make(chan struct{})
 }
 
+// Lose has the first request that match accepts arrive, and the connection break before its answer does.
+func (w *wire) Lose(match func(request []byte) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lose = match
+}
+
+// loses tells whether the answer to the request is to be lost, and takes the order back.
+func (w *wire) loses(request []byte) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lose == nil || !w.lose(request) {
+		return false
+	}
+	w.lose = nil
+	return true
+}
+
+// Lost tells whether there was such a request.
+func (w *wire) Lost() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lose == nil
+}
+
 // Mend ends the cut; what was connected before has lost something and breaks.
 func (w *wire) Mend() {
 	w.mu.Lock()
@@ -74,6 +101,7 @@ type piece struct {
 	wire   *wire
 	once   sync.Once
 	closed chan struct{}
+	deaf   atomic.Bool // nothing is heard any more
 
 	mu       sync.Mutex
 	deadline time.Time
@@ -83,12 +111,22 @@ func (p *piece) Write(b []byte) (int, error) {
 	if p.wire.state() != nil {
 		return len(b), nil
 	}
+	if p.wire.loses(b) {
+		p.deaf.Store(true)
+		time.AfterFunc(100*time.Millisecond, func() { p.Conn.Close() })
+	}
 	return p.Conn.Write(b)
 }
 
 func (p *piece) Read(b []byte) (int, error) {
 	for {
 		n, err := p.Conn.Read(b)
+		if p.deaf.Load() {
+			if err == nil {
+				continue
+			}
+			return 0, io.EOF
+		}
 		cut := p.wire.state()
 		if cut == nil {
 			return n, err
