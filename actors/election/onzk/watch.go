@@ -19,6 +19,7 @@ const pauseList = 200 * time.Millisecond
 type followed struct {
 	cell   *cell
 	cursor *messages.Cursor[reading]
+	now    reading // as of the last take; the zero one was never read
 }
 
 func (c *Conn) followed(path string) followed {
@@ -26,16 +27,17 @@ func (c *Conn) followed(path string) followed {
 	return followed{cell: n, cursor: n.state.Subscribe()}
 }
 
-func (f followed) is(path string) bool { return f.cell != nil && f.cell.path == path }
+func (f *followed) is(path string) bool { return f.cell != nil && f.cell.path == path }
 
-func (f followed) now() reading {
-	if f.cell == nil {
-		return reading{}
+// take reads what there is to be read. It is called once before each view and nowhere else: what it has taken wakes nobody again, so a view must
+// have been made of it.
+func (f *followed) take() {
+	if f.cell != nil {
+		f.now = f.cursor.Take()
 	}
-	return f.cursor.Take()
 }
 
-func (f followed) changed() <-chan struct{} {
+func (f *followed) changed() <-chan struct{} {
 	if f.cell == nil {
 		return nil
 	}
@@ -80,6 +82,9 @@ func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
 	var seen bool
 	for {
 		w.wake = time.Time{}
+		for _, f := range []*followed{&w.root, &w.leader, &w.own, &w.before} {
+			f.take()
+		}
 		view, fresh := w.look(ctx, time.Now())
 		if err := w.silence(time.Now()); err != nil {
 			view, fresh = last, seen
@@ -144,8 +149,7 @@ func (w *watcher) wakeAt(t time.Time) {
 
 // silence is the error that has kept it from seeing anything for the time of a session.
 func (w *watcher) silence(now time.Time) error {
-	for _, f := range []followed{w.root, w.leader} {
-		r := f.now()
+	for _, r := range []reading{w.root.now, w.leader.now} {
 		if r.err == nil {
 			continue
 		}
@@ -166,7 +170,7 @@ func (w *watcher) look(ctx context.Context, now time.Time) (v election.View, fre
 	v.Ops = b.ops
 	b.mu.Unlock()
 	w.track(me)
-	root, leader, own := w.root.now(), w.leader.now(), w.own.now()
+	root, leader, own := w.root.now, w.leader.now, w.own.now
 	if root.number <= floor || leader.number <= floor || w.own.cell != nil && own.number <= floor {
 		return v, false
 	}
@@ -268,7 +272,7 @@ func (w *watcher) place(me candidacy, own, leader reading, now time.Time) bool {
 	if w.busy {
 		return false
 	}
-	before := w.before.now()
+	before := w.before.now
 	l := w.line
 	current := l.number != 0 && l.err == nil && l.node == me.node && l.seen == own.stat.Version && !(before.number != 0 && !before.exists)
 	if current && !leader.exists && (l.before == "" || l.keptTo == me.ID) && l.number < leader.number {
