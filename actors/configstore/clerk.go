@@ -171,6 +171,9 @@ func (a *clerk) takeIn(ctx context.Context, b *openBook, r *request) error {
 	for _, j := range jobs {
 		j.logged = true
 		close(j.request.Value.ticket.logged)
+		if broken("acked-when-logged") && j.claim() {
+			j.answer(receipt{index: 1}, nil)
+		}
 	}
 	return nil
 }

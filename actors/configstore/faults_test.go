@@ -335,3 +335,58 @@ func TestOddKeysMeanTheSameToReadersAndWriters(t *testing.T) {
 		}
 	})
 }
+
+func TestARefusedWriteStaysRefusedWhenAnEarlierTryOfItArrivesLate(t *testing.T) {
+	dir := t.TempDir()
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start(logged(dir)).ready()
+		s.put("k", "1")
+		// The first try arrives a minute late; before the second one somebody else writes the key.
+		s.net.next(1, func(req *http.Request) (*http.Response, error) {
+			defer r.stranger("config_data/k", "theirs")
+			return s.net.delay(time.Minute)(req)
+		})
+		if _, err := s.Put(r.ctx(time.Minute), "k", []byte("2")); !errors.Is(err, configstore.ErrConflict) {
+			t.Fatalf("it had to wait, and another came first: %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		r.expect("k", r.raw("config_data/k"), "theirs")
+		r.expect("writes of what was refused", r.times("k=2"), 0)
+		s.put("k", "3")
+		r.expect("k", s.get("k"), "3")
+
+		// The same, and the answer to what outdates the late try is lost as well.
+		s.net.next(1, func(req *http.Request) (*http.Response, error) {
+			defer r.stranger("config_data/k", "theirs")
+			return s.net.delay(time.Minute)(req)
+		})
+		s.net.next(4, s.net.loseReply)
+		if _, err := s.Put(r.ctx(time.Minute), "k", []byte("4")); !errors.Is(err, configstore.ErrConflict) {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		r.expect("k", r.raw("config_data/k"), "theirs")
+		s.put("k", "5")
+		r.expect("k", s.get("k"), "5")
+	})
+}
+
+func TestADenialAfterATryOfUnknownOutcomeDoesNotSayThatNothingWasWritten(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		s.put("k", "1")
+		s.net.next(1, s.net.loseReply)
+		denied := func(req *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
+		}
+		s.net.next(2, denied)
+		s.net.next(3, denied)
+		_, err := s.Put(r.ctx(time.Minute), "k", []byte("2"))
+		if err == nil || errors.Is(err, configstore.ErrDenied) || errors.Is(err, configstore.ErrConflict) || !errors.Is(err, configstore.ErrUnreachable) {
+			t.Errorf("it was applied, and the caller hears %v", err)
+		}
+		r.expect("k", r.raw("config_data/k"), "2")
+		s.put("k", "3")
+		r.expect("k", s.get("k"), "3")
+	})
+}

@@ -181,3 +181,37 @@ func (a *scribe) leave(ctx context.Context) {
 	}
 	a.marker.held = false
 }
+
+// seal outdates every earlier try of a write: once it returns nil none can be applied any more, and the
+// marker tells whether one was. It tries until it can. Errors: [store.ErrDenied]; and what
+// keeps the outcome from being known: another process has the marker, the store stops.
+func (a *scribe) seal(ctx context.Context, j *job, ladder *store.Ladder) error {
+	for tried := a.marker.index; ; {
+		next := store.Marker{Seq: a.marker.Seq, At: a.marker.at(), Claim: a.marker.Claim, By: a.marker.By, Round: a.marker.Round + 1}
+		res, err := a.store.Txn(context.WithoutCancel(ctx), store.CAS(a.markerKey(), next.Encode(), 0, a.marker.index))
+		if err == nil {
+			e, _ := res.Entry(a.markerKey())
+			a.marker.now(next, e.ModifyIndex)
+			return nil
+		}
+		if errors.Is(err, store.ErrRefused) {
+			var known bool
+			switch known, err = a.lookAgain(ctx); {
+			case !known:
+				return ErrTaken
+			case err == nil && a.marker.index != tried:
+				return nil // it has moved, by this write or an earlier seal
+			}
+		}
+		switch {
+		case errors.Is(err, store.ErrDenied):
+			return err
+		case err == nil:
+			err = fmt.Errorf("%w: the marker was refused and has not moved", ErrUnreachable)
+		}
+		wait := a.failed(err, ladder)
+		if !pause(ctx, wait) {
+			return ctx.Err()
+		}
+	}
+}

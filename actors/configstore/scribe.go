@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/coordd/coordd/internal/store"
@@ -85,19 +86,35 @@ func (a *scribe) tell(ctx context.Context, o outcome, own []ownWrite) {
 // perform tries until it is known what becomes of the write; told is false when that cannot be found out
 // by this process: it stops, or another has taken the marker.
 func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite, told bool) {
-	refuse := func(err error) (outcome, []ownWrite, bool) { return outcome{seq: j.seq, err: err}, nil, true }
 	ladder := store.NewLadder()
+	unsure := false // a try of this write may still be under way, or have been applied
+	// What is refused must stay so: a try that arrives after the refusal would be applied all the same.
+	final := func(o outcome, own []ownWrite) (outcome, []ownWrite, bool) {
+		if !unsure || o.err == nil || broken("unsealed") {
+			return o, own, true
+		}
+		switch err := a.seal(ctx, j, ladder); {
+		case errors.Is(err, store.ErrDenied):
+			o.err = fmt.Errorf("%w: an earlier try of the write may have been applied, and then: %v", ErrUnreachable, o.err)
+		case err != nil:
+			return outcome{}, nil, false
+		case j.seq <= a.marker.Seq:
+			return a.found(ctx, j)
+		}
+		return o, own, true
+	}
+	refuse := func(err error) (outcome, []ownWrite, bool) { return final(outcome{seq: j.seq, err: err}, nil) }
 	for {
 		if j.seq <= a.marker.Seq {
 			return a.found(ctx, j)
 		}
 		if !j.awaited() {
-			if !j.logged {
-				return refuse(context.Cause(j.request.Context()))
+			if !j.logged { // nobody is told, so it may be applied yet
+				return outcome{seq: j.seq, err: context.Cause(j.request.Context())}, nil, true
 			}
 			j.held = true
 		}
-		j.held = j.held || a.trouble.After(j.taken)
+		j.held = j.held || !a.trouble.Before(j.taken)
 		ops, at, err := a.ops(j)
 		if err != nil {
 			return refuse(err)
@@ -113,7 +130,7 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 			a.store.Succeeded("config write")
 			if refused.Op > 0 && refused.Op < len(at) {
 				if done, o, own := a.conflict(ctx, j, at[refused.Op]); done {
-					return o, own, true
+					return final(o, own)
 				}
 				wait = ladder.NextBackOff() // it could not be looked at
 				break
@@ -140,7 +157,7 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 			wait = deniedPause
 		default:
 			if store.OutcomeUnknown(err) {
-				a.marker.stray = true
+				a.marker.stray, unsure = true, true
 			}
 			wait = a.failed(err, ladder)
 		}
@@ -192,7 +209,7 @@ func (h *house) txn(j *job) (ops []store.Op, at []int) {
 	}
 	for i, o := range j.ops {
 		key, guard, index := h.keys.ConfigKey(o.key), o.guard, o.index
-		if !guard && j.held {
+		if !guard && j.held && !broken("replay-unguarded") {
 			guard, index = true, o.base
 		}
 		switch {

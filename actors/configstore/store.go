@@ -256,9 +256,10 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 
 // Put writes a key, whatever it holds, and returns when Consul has it, with the key's index.
 //
-// Errors: [ErrTooLarge], [ErrInvalid], [ErrFull], [ErrDenied], [ErrTaken]: nothing is written, ever. [ErrConflict]: the
-// write had to wait and another came first; nothing is written. [ErrPending] with the context's error: it is in the log and
-// will be written. The context's error alone, or [ErrStopped]: without a log, it may have been written.
+// Errors: [ErrTooLarge], [ErrInvalid], [ErrFull], [ErrDenied]: nothing is written, ever. [ErrConflict]: the
+// write had to wait and another came first; nothing is written, ever. [ErrPending] with the context's error: it is in the log
+// and will be written. The context's error alone, [ErrTaken], [ErrStopped] or [ErrUnreachable]: without a log, it may have been
+// written.
 func (s *Store) Put(ctx context.Context, key string, value []byte) (uint64, error) {
 	return s.one(ctx, Set(key, value))
 }

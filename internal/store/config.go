@@ -51,6 +51,7 @@ type Marker struct {
 	At    uint64  `json:"at,omitempty"` // its ModifyIndex; 0: that of this key
 	Claim uint64  `json:"claim"`        // raised whenever a process begins to write
 	By    Process `json:"by"`           // that process
+	Round uint64  `json:"r,omitempty"`  // raised to outdate what is under way, between two writes
 }
 
 // Encode returns the JSON form.
