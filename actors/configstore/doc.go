@@ -18,7 +18,8 @@
 //     had to wait, for Consul or through a crash, is applied only if its keys are still as
 //     they were when it was taken in; else it is a conflict: an error for a caller who waits, and for a
 //     write that nobody waits for any more a log line, [Queue].Conflicts and the file "conflicts"
-//     in the log's directory, with the value.
+//     in the log's directory, with the value. No request of either kind, however late it arrives, replaces what
+//     came meanwhile.
 //  7. With Config.LogDir a write is on the disk before it is sent, and survives a crash and an outage of Consul.
 //     It is replayed in order, once, under rule 6. Without, a crash loses what was not acknowledged.
 //  8. Queue and log are bounded: [ErrFull]. No call outlasts its context, or the store ([ErrStopped]). A failing write

@@ -129,10 +129,17 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 		case errors.As(err, &refused):
 			a.store.Succeeded("config write")
 			if refused.Op > 0 && refused.Op < len(at) {
-				if done, o, own := a.conflict(ctx, j, at[refused.Op]); done {
-					return final(o, own)
+				entries, ok := a.look(ctx, j)
+				switch i := at[refused.Op]; {
+				case !ok:
+					wait = ladder.NextBackOff()
+				case !j.ops[i].guard && (!j.held && !unsure || broken("replay-unguarded")):
+					// Another wrote since the cache was looked at. This write is to replace whatever there is.
+					j.rebase(entries)
+					wait = ladder.NextBackOff() / 20
+				default:
+					return final(a.conflict(j, i, entries))
 				}
-				wait = ladder.NextBackOff() // it could not be looked at
 				break
 			}
 			// The marker is not as it was: this very write was applied, or another process came, or a stranger.
@@ -208,17 +215,15 @@ func (h *house) txn(j *job) (ops []store.Op, at []int) {
 		}
 	}
 	for i, o := range j.ops {
-		key, guard, index := h.keys.ConfigKey(o.key), o.guard, o.index
-		if !guard && j.held && !broken("replay-unguarded") {
-			guard, index = true, o.base
+		// Each has a condition, also one that is to replace whatever there is: a request that arrives when its
+		// sender has given up on it must not replace what others have written meanwhile.
+		key, index := h.keys.ConfigKey(o.key), o.base
+		if o.guard {
+			index = o.index
 		}
 		switch {
-		case o.verb == verbSet && guard:
-			add(i, store.CAS(key, o.value, o.flags, index))
 		case o.verb == verbSet:
-			add(i, store.Set(key, o.value, o.flags))
-		case !guard:
-			add(i, store.Delete(key))
+			add(i, store.CAS(key, o.value, o.flags, index))
 		case index == 0:
 			add(i, store.CheckNotExists(key))
 		case o.verb == verbExpect:
@@ -313,12 +318,15 @@ func (a *scribe) look(ctx context.Context, j *job) (entries []store.Entry, ok bo
 	return entries, err == nil && len(entries) == len(ops)
 }
 
-// conflict finds out what stands in the way of a write: done, unless it could not be read.
-func (a *scribe) conflict(ctx context.Context, j *job, i int) (done bool, o outcome, own []ownWrite) {
-	entries, ok := a.look(ctx, j)
-	if !ok {
-		return false, o, nil
+// rebase makes a write one that replaces what was read.
+func (j *job) rebase(entries []store.Entry) {
+	for i := range j.ops {
+		j.ops[i].base, j.ops[i].flags = entries[i].ModifyIndex, entries[i].Flags
 	}
+}
+
+// conflict says what stands in the way of a write, by what was read of its keys.
+func (a *scribe) conflict(j *job, i int, entries []store.Entry) (o outcome, own []ownWrite) {
 	if a.marker.lost && stands(j, entries) {
 		// Nobody can say any more whether it was this write, but what it was to do is done.
 		o.keys = map[string]uint64{}
@@ -341,7 +349,7 @@ func (a *scribe) conflict(ctx context.Context, j *job, i int) (done bool, o outc
 		}
 	}
 	o.seq = j.seq
-	return true, o, own
+	return o, own
 }
 
 // stands tells whether Consul holds what the write was to make of it.

@@ -15,6 +15,7 @@ func Check(events []Event, o Options) Report {
 		procs: map[string]*process{}, items: map[string]*item{}, work: map[string]int{},
 		keys: map[string]string{}, holders: map[string]map[string]int{}, leads: map[uint64]int{}, values: map[string]*written{},
 	}
+	c.configsForgotten()
 	for i, e := range events {
 		c.enter(i, e)
 	}
@@ -41,6 +42,7 @@ type checker struct {
 	leads    map[uint64]int // epoch -> at
 	values   map[string]*written
 	hasWrite bool
+	configs  configs
 
 	work    map[string]int // items of the workload -> at
 	calm    int            // at + 1; 0: not yet
@@ -152,6 +154,8 @@ func (c *checker) enter(i int, e Event) {
 		if n := slices.Index(v.tries, e.Value); n >= 0 {
 			v.acked = n + 1
 		}
+	case Ask, Told, Logged, Refused, Saw:
+		c.config(i, e)
 	case Restored:
 		c.restored(e)
 	case Calm:
@@ -248,6 +252,7 @@ func (c *checker) restored(e Event) {
 	clear(c.holders)
 	clear(c.values)
 	clear(c.work)
+	c.configsForgotten()
 	c.epoch, c.touched = 0, nil
 }
 
@@ -283,6 +288,8 @@ func (c *checker) write(i int, e Event) {
 			c.breach("I4", fmt.Sprintf("%s deletes %s from the workload", e.Proc, rest), at, i)
 		}
 		delete(c.work, rest)
+	case kind == "config_data":
+		c.configWritten(i, e)
 	case kind == "assignments":
 		member, id, _ := strings.Cut(rest, "/")
 		if id == "" || strings.Contains(id, "/") {

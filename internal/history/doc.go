@@ -10,7 +10,10 @@
 //	I3  after the faults had stopped (a line "calm"), each item had one living
 //	    owner within the bound that the line names, evenly shared if it says so
 //	I4  no item of the workload was deleted by a member, and no value that was
-//	    acknowledged to its writer was lost
+//	    acknowledged to its writer was lost. Of config values ("ask" and what follows): what was
+//	    acknowledged Consul took, once, and in the order of its process; what was refused it did not take; what was
+//	    only logged it took in the end, over nothing that others had written meanwhile, or it was reported;
+//	    and a process reads its own writes
 //
 // Each rule is proven for what the lines tell and for no more. Without "set" and "del" lines,
 // which only an embedded Consul can write in full, nothing is known of keys;

@@ -35,6 +35,11 @@ const (
 	Del      Verb = "del"      // PROC INDEX EPOCH KEY: Consul accepted a delete
 	Acked    Verb = "acked"    // PROC KEY VALUE: a write was acknowledged to its one writer
 	Try      Verb = "try"      // PROC KEY VALUE: a write was begun by its one writer
+	Ask      Verb = "ask"      // PROC KEY VALUE: a config value is to be written, KEY being config_data/…; no two writes have the same value
+	Told     Verb = "told"     // PROC KEY VALUE: its caller hears that Consul has it
+	Logged   Verb = "logged"   // PROC KEY VALUE: its caller hears that it is in the log, and waits no longer
+	Refused  Verb = "refused"  // PROC KEY VALUE: its caller, or whoever reads the reports, hears that it is not applied and will not be
+	Saw      Verb = "saw"      // PROC INDEX KEY VALUE: a read of a config value; INDEX 0: there is no such key
 	Restored Verb = "restored" // - DURATION: Consul lost writes; the duration is the amnesty
 	Calm     Verb = "calm"     // - DURATION SPREAD: the faults are over; all is well within the duration, with a spread of at most SPREAD items (negative: any)
 	Close    Verb = "close"    // - : from here on everything is stopped on purpose
@@ -43,7 +48,7 @@ const (
 // fields says which fields of an Event a verb has, in order.
 var fields = map[Verb]string{
 	Boot: "p", Alive: "p", End: "p", Start: "pit", Stop: "pit", Step: "pit", Lead: "pe", Unlead: "pe", Freeze: "p", Thaw: "p", Early: "p",
-	Set: "pxekv", Del: "pxek", Acked: "pkv", Try: "pkv", Restored: "pd", Calm: "pds", Close: "p",
+	Set: "pxekv", Del: "pxek", Acked: "pkv", Try: "pkv", Ask: "pkv", Told: "pkv", Logged: "pkv", Refused: "pkv", Saw: "pxkv", Restored: "pd", Calm: "pds", Close: "p",
 }
 
 // Event is one line: TIME VERB and the verb's arguments, separated by spaces.

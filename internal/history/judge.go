@@ -125,6 +125,7 @@ func (c *checker) finish() {
 			c.breach("I4", fmt.Sprintf("%q was acknowledged as the value of %s, which is %q at the end", v.tries[v.acked-1], key, now), v.at, v.at)
 		}
 	}
+	c.finishConfigs()
 }
 
 // overlaps holds I1 against the work on one item.

@@ -1,0 +1,166 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// configWrite is one write of one config value. A value names its write: no two have the same.
+type configWrite struct {
+	key, value string
+	proc       string // that asked for it
+	askedAt    int
+	order      int // among those of its member and key
+
+	told, logged, refused int // at + 1; 0: not
+	applied               int // at + 1 of the first time that Consul took it
+	times                 int
+}
+
+// configKey is what happened to one config key.
+type configKey struct {
+	now     string
+	index   uint64 // of the last write; 0: there was none
+	changes []int  // where Consul took a write of it
+	writes  []*configWrite
+	own     map[string]uint64 // process -> index of its newest acknowledged write
+	ownAt   map[string]int
+}
+
+// configs judges config writes: I4 for what was acknowledged to a caller.
+type configs struct {
+	keys   map[string]*configKey
+	writes map[string]*configWrite // key and value
+	asked  int
+}
+
+func (c *configs) key(name string) *configKey {
+	k := c.keys[name]
+	if k == nil {
+		k = &configKey{own: map[string]uint64{}, ownAt: map[string]int{}}
+		c.keys[name] = k
+	}
+	return k
+}
+
+func (c *configs) write(e Event) *configWrite { return c.writes[e.Key+"\x00"+e.Value] }
+
+// config takes in an event of a config value.
+func (c *checker) config(i int, e Event) {
+	w := c.configs.write(e)
+	switch e.Verb {
+	case Ask:
+		if w != nil {
+			c.breach("I4", fmt.Sprintf("%s is written with the value %q a second time: a history names each write by its value", e.Key, e.Value), w.askedAt, i)
+			return
+		}
+		k := c.configs.key(e.Key)
+		c.configs.asked++
+		w = &configWrite{key: e.Key, value: e.Value, proc: e.Proc, askedAt: i, order: len(k.writes)}
+		k.writes = append(k.writes, w)
+		c.configs.writes[e.Key+"\x00"+e.Value] = w
+	case Told:
+		if w == nil {
+			return // of before Consul lost writes
+		}
+		w.told = i + 1
+		switch {
+		case !c.hasWrite: // nothing is known of what Consul took
+		case w.applied == 0:
+			c.breach("I4", fmt.Sprintf("%s is told that Consul has %q as the value of %s, and Consul never took it", e.Proc, e.Value, e.Key), w.askedAt, i)
+		case w.refused != 0:
+			c.breach("I4", fmt.Sprintf("the write of %q to %s is acknowledged and refused", e.Value, e.Key), w.askedAt, i)
+		default:
+			k := c.configs.key(e.Key)
+			if index := c.events[w.applied-1].Index; index > k.own[e.Proc] {
+				k.own[e.Proc], k.ownAt[e.Proc] = index, i
+			}
+		}
+	case Logged:
+		if w != nil && w.logged == 0 {
+			w.logged = i + 1
+		}
+	case Refused:
+		if w == nil || w.refused != 0 {
+			return
+		}
+		w.refused = i + 1
+		if w.applied != 0 {
+			c.breach("I4", fmt.Sprintf("the write of %q to %s is refused, and Consul had taken it", e.Value, e.Key), w.askedAt, i)
+		}
+	case Saw:
+		k := c.configs.key(e.Key)
+		if own := k.own[e.Proc]; e.Index < own && (e.Index != 0 || !k.deletedSince(c, own)) {
+			c.breach("I4", fmt.Sprintf("%s reads %s at index %d, after its own write at %d was acknowledged", e.Proc, e.Key, e.Index, own), k.ownAt[e.Proc], i)
+		}
+	}
+}
+
+func (k *configKey) deletedSince(c *checker, index uint64) bool {
+	return slices.ContainsFunc(k.changes, func(i int) bool { return c.events[i].Verb == Del && c.events[i].Index > index })
+}
+
+// configWritten takes in a write of a config value that Consul accepted.
+func (c *checker) configWritten(i int, e Event) {
+	k := c.configs.key(e.Key)
+	k.now, k.index = e.Value, e.Index
+	defer func() { k.changes = append(k.changes, i) }()
+	if e.Verb == Del {
+		return
+	}
+	w := c.configs.write(e)
+	if w == nil {
+		return // a stranger's, or of before Consul lost writes
+	}
+	w.times++
+	switch {
+	case w.times > 1:
+		c.breach("I4", fmt.Sprintf("Consul takes the write of %q to %s a second time", e.Value, e.Key), w.applied-1, i)
+		return
+	case w.refused != 0:
+		c.breach("I4", fmt.Sprintf("the write of %q to %s is applied after it was refused", e.Value, e.Key), w.refused-1, i)
+	}
+	w.applied = i + 1
+	member := Event{Proc: w.proc}.Member()
+	for _, later := range k.writes[w.order+1:] {
+		if later.proc == w.proc && later.applied != 0 {
+			c.breach("I4", fmt.Sprintf("the write of %q to %s is applied after %q, which its process asked for later", w.value, w.key, later.value), w.askedAt, i)
+			break
+		}
+	}
+	if w.logged == 0 {
+		return
+	}
+	// Its caller does not wait any more. What others have written since then it must not replace unseen.
+	for _, at := range slices.Backward(k.changes) {
+		if at < w.logged {
+			break
+		}
+		if c.events[at].Member() == member {
+			continue
+		}
+		c.breach("I4", fmt.Sprintf("the write of %q to %s had to wait, and replaces what came meanwhile without a word", w.value, w.key), w.logged-1, i)
+		break
+	}
+}
+
+// configsForgotten is for a Consul that has lost writes: what was asked for until then is not judged any more.
+func (c *checker) configsForgotten() {
+	c.configs.keys, c.configs.writes = map[string]*configKey{}, map[string]*configWrite{}
+}
+
+// finishConfigs looks for writes that were lost.
+func (c *checker) finishConfigs() {
+	if c.configs.asked > 0 && !c.hasWrite {
+		c.report.Unjudged = append(c.report.Unjudged, "I4 of config values: no line tells of a write that Consul took")
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.configs.keys)) {
+		for _, w := range c.configs.keys[name].writes {
+			if c.closing && w.logged != 0 && w.applied == 0 && w.refused == 0 {
+				c.breach("I4", fmt.Sprintf("the write of %q to %s was in the log, and is neither applied nor reported as refused", w.value, w.key), w.askedAt, w.logged-1)
+			}
+		}
+	}
+}
