@@ -23,6 +23,7 @@ func (a *librarian) run(ctx context.Context) error {
 		return supervisor.Escalate(fmt.Errorf("%w: %w", ErrLog, err))
 	}
 	a.book.Store(book)
+	(&clerk{house: a.house}).publish(book) // what the log holds waits from now on
 	if a.life.Load().ctx.Err() != nil {
 		a.life.Store(newLife())
 	}

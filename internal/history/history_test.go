@@ -75,6 +75,75 @@ func TestAWholeHistoryHasNoBreach(t *testing.T) {
 // Each of these is rejected, by the rule and in the words that it names.
 func TestBrokenHistoriesAreRejected(t *testing.T) {
 	for name, c := range map[string]struct{ rule, says, text string }{
+		"an acknowledged config value that Consul never took": {"I4", "Consul never took it", `
+			0 boot a#1
+			1 ask a#1 config_data/k v1
+			1 set - 5 0 config_data/other x
+			2 told a#1 config_data/k v1`},
+		"a config value that was acknowledged before Consul had it": {"I4", "Consul never took it", `
+			0 set - 1 0 workload/w1 x
+			1 ask a#1 config_data/k v1
+			2 told a#1 config_data/k v1
+			3 set a#1 5 0 config_data/k v1`},
+		"a config value that is applied twice": {"I4", "a second time", `
+			1 ask a#1 config_data/k v1
+			2 set a#1 5 0 config_data/k v1
+			3 set a#1 6 0 config_data/k v1`},
+		"a config value that is applied again by the next process": {"I4", "a second time", `
+			1 ask a#1 config_data/k v1
+			2 set a#1 5 0 config_data/k v1
+			3 end a#1
+			4 boot a#2
+			5 set a#2 6 0 config_data/k v1`},
+		"a config write that is applied after it was refused": {"I4", "after it was refused", `
+			1 ask a#1 config_data/k v1
+			2 refused a#1 config_data/k v1
+			3 set a#1 6 0 config_data/k v1`},
+		"a config write that is refused after it was applied": {"I4", "had taken it", `
+			1 ask a#1 config_data/k v1
+			2 set a#1 6 0 config_data/k v1
+			3 refused a#1 config_data/k v1`},
+		"a config write that is acknowledged and refused": {"I4", "acknowledged and refused", `
+			1 ask a#1 config_data/k v1
+			2 refused a#1 config_data/k v1
+			3 set a#1 6 0 config_data/k v1
+			4 told a#1 config_data/k v1`},
+		"config writes of one process out of order": {"I4", "asked for later", `
+			1 ask a#1 config_data/k v1
+			2 ask a#1 config_data/k v2
+			3 set a#1 6 0 config_data/k v2
+			4 set a#1 7 0 config_data/k v1`},
+		"a logged config write that is lost": {"I4", "neither applied nor reported", `
+			0 set - 1 0 workload/w1 x
+			1 ask a#1 config_data/k v1
+			2 logged a#1 config_data/k v1
+			3 end a#1
+			60 close -`},
+		"a logged config write that replaces what came meanwhile": {"I4", "without a word", `
+			1 ask a#1 config_data/k v1
+			2 logged a#1 config_data/k v1
+			3 set b#1 6 0 config_data/k theirs
+			4 set a#2 7 0 config_data/k v1`},
+		"a logged config write that brings back what was deleted meanwhile": {"I4", "without a word", `
+			0 set - 5 0 config_data/k x
+			1 ask a#1 config_data/k v1
+			2 logged a#1 config_data/k v1
+			3 del - 6 0 config_data/k
+			4 set a#1 7 0 config_data/k v1`},
+		"a process that does not read its own config write": {"I4", "after its own write at 7", `
+			1 ask a#1 config_data/k v1
+			2 set b#1 6 0 config_data/k old
+			3 set a#1 7 0 config_data/k v1
+			4 told a#1 config_data/k v1
+			5 saw a#1 6 config_data/k old`},
+		"a process that does not find its own config write": {"I4", "after its own write at 7", `
+			1 ask a#1 config_data/k v1
+			3 set a#1 7 0 config_data/k v1
+			4 told a#1 config_data/k v1
+			5 saw a#1 0 config_data/k -`},
+		"a value that names two writes": {"I4", "names each write by its value", `
+			1 ask a#1 config_data/k v1
+			2 ask b#1 config_data/k v1`},
 		"two at work": {"I1", "both work on w1 for 1s", `
 			0 boot a#1
 			0 boot b#1
@@ -395,7 +464,7 @@ func TestTheStretchHoldsWhatMattersAndNothingElse(t *testing.T) {
 func TestEveryLineReadsBackAsItWasWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[-a-z %#/äö\n"]{0,6}`)
-		verbs := []history.Verb{history.Boot, history.Start, history.Stop, history.Step, history.Lead, history.Set, history.Del, history.Try, history.Restored, history.Calm, history.Close}
+		verbs := []history.Verb{history.Boot, history.Start, history.Stop, history.Step, history.Lead, history.Set, history.Del, history.Try, history.Ask, history.Told, history.Logged, history.Refused, history.Saw, history.Restored, history.Calm, history.Close}
 		e := history.Event{At: time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "s"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC(), Verb: rapid.SampledFrom(verbs).Draw(t, "verb")}
 		e.Proc = "p" + text.Draw(t, "proc")
 		switch e.Verb {
@@ -405,7 +474,9 @@ func TestEveryLineReadsBackAsItWasWritten(t *testing.T) {
 			e.Epoch = rapid.Uint64().Draw(t, "epoch")
 		case history.Set:
 			e.Index, e.Epoch, e.Key, e.Value = rapid.Uint64().Draw(t, "index"), 3, text.Draw(t, "key"), text.Draw(t, "value")
-		case history.Try:
+		case history.Saw:
+			e.Index, e.Key, e.Value = rapid.Uint64().Draw(t, "index"), text.Draw(t, "key"), text.Draw(t, "value")
+		case history.Try, history.Ask, history.Told, history.Logged, history.Refused:
 			e.Key, e.Value = text.Draw(t, "key"), text.Draw(t, "value")
 		case history.Calm:
 			e.For, e.Spread = time.Duration(rapid.Int64Range(0, 1<<40).Draw(t, "for")), rapid.IntRange(-1, 9).Draw(t, "spread")
@@ -417,6 +488,60 @@ func TestEveryLineReadsBackAsItWasWritten(t *testing.T) {
 			t.Fatalf("%q: %+v, want %+v, %v", b.String(), got, e, err)
 		}
 	})
+}
+
+func TestConfigWritesThatWereHandledWellAreNoBreach(t *testing.T) {
+	for name, text := range map[string]string{
+		"acknowledged, read, and replaced by others": `
+			1 ask a#1 config_data/k v1
+			2 set a#1 7 0 config_data/k v1
+			3 told a#1 config_data/k v1
+			3 saw a#1 7 config_data/k v1
+			4 ask b#1 config_data/k v2
+			4 set b#1 8 0 config_data/k v2
+			5 saw a#1 8 config_data/k v2
+			6 del - 9 0 config_data/k
+			7 saw a#1 0 config_data/k -`,
+		"given up on, and applied all the same": `
+			1 ask a#1 config_data/k v1
+			9 set a#1 7 0 config_data/k v1
+			60 close -`,
+		"given up on, and never applied": `
+			0 set - 1 0 workload/w1 x
+			1 ask a#1 config_data/k v1
+			60 close -`,
+		"logged, and applied by the next process over its own": `
+			1 ask a#1 config_data/k v1
+			2 logged a#1 config_data/k v1
+			3 ask a#1 config_data/k v2
+			4 logged a#1 config_data/k v2
+			9 set a#2 7 0 config_data/k v1
+			9 set a#2 8 0 config_data/k v2
+			60 close -`,
+		"logged, and reported": `
+			1 ask a#1 config_data/k v1
+			2 logged a#1 config_data/k v1
+			3 set b#1 7 0 config_data/k theirs
+			60 close -
+			61 refused a#2 config_data/k v1`,
+		"acknowledged, and Consul has lost writes": `
+			1 ask a#1 config_data/k v1
+			2 set a#1 7 0 config_data/k v1
+			2 ask a#1 config_data/j v2
+			3 told a#1 config_data/k v1
+			4 restored - 10s
+			4 set - 3 0 config_data/k old
+			5 saw a#1 3 config_data/k old
+			6 set a#1 4 0 config_data/j v2
+			60 close -`,
+		"of a process's own file, in which nothing is known of Consul": `
+			1 ask a#1 config_data/k v1
+			3 told a#1 config_data/k v1`,
+	} {
+		if r := check(t, text); len(r.Breaches) > 0 {
+			t.Errorf("%s:\n%v", name, r)
+		}
+	}
 }
 
 func TestLinesThatAreNoEventsAreRefusedWithTheirNumber(t *testing.T) {
@@ -464,7 +589,7 @@ func (w writer) Write(b []byte) (int, error) { return w(b) }
 // Histories from anywhere are judged, not crashed on.
 func TestCheckJudgesAnyHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		verbs := []history.Verb{history.Boot, history.Alive, history.End, history.Start, history.Stop, history.Step, history.Lead, history.Unlead, history.Freeze, history.Thaw, history.Early, history.Set, history.Del, history.Acked, history.Try, history.Restored, history.Calm, history.Close}
+		verbs := []history.Verb{history.Boot, history.Alive, history.End, history.Start, history.Stop, history.Step, history.Lead, history.Unlead, history.Freeze, history.Thaw, history.Early, history.Set, history.Del, history.Acked, history.Try, history.Ask, history.Told, history.Logged, history.Refused, history.Saw, history.Restored, history.Calm, history.Close}
 		var events []history.Event
 		at := time.Unix(0, 0)
 		for range rapid.IntRange(0, 40).Draw(t, "n") {
@@ -472,7 +597,7 @@ func TestCheckJudgesAnyHistory(t *testing.T) {
 			events = append(events, history.Event{
 				At: at, Verb: rapid.SampledFrom(verbs).Draw(t, "verb"), Proc: rapid.SampledFrom([]string{"", "a#1", "b#1"}).Draw(t, "proc"),
 				Item: rapid.SampledFrom([]string{"w1", "w2"}).Draw(t, "item"), Token: rapid.Uint64Range(0, 3).Draw(t, "token"), Epoch: rapid.Uint64Range(0, 3).Draw(t, "epoch"),
-				Index: rapid.Uint64Range(0, 3).Draw(t, "index"), Key: rapid.SampledFrom([]string{"leader", "workload/w1", "assignments/a/w1", "assignments/b/w1", "assignments/", ""}).Draw(t, "key"),
+				Index: rapid.Uint64Range(0, 3).Draw(t, "index"), Key: rapid.SampledFrom([]string{"leader", "workload/w1", "assignments/a/w1", "assignments/b/w1", "assignments/", "config_data/k", ""}).Draw(t, "key"),
 				Value: "x", For: 2 * time.Second, Spread: 1,
 			})
 		}
