@@ -24,5 +24,11 @@ func newConfigStore(h *house, c *cells) (*configstore.Store, error) {
 			})
 			return err
 		},
+		Term: func() uint64 {
+			if m := c.membership.Get(); m.Phase == messages.Registered {
+				return m.Index
+			}
+			return 0
+		},
 	})
 }

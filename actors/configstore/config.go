@@ -53,6 +53,10 @@ type Config struct {
 	// Admit is waited for before the first write: a member lets nothing be written before it is
 	// registered. Default: at once.
 	Admit func(context.Context) error
+	// Term is the index at which this process was admitted last, 0 while it is not. Where another process has taken
+	// its writing over, it takes it back once it has been admitted anew. Default: never, unless the other one has
+	// stopped or is known dead.
+	Term func() uint64
 	// Logger. Default: slog.Default().
 	Logger *slog.Logger
 	// Process is who this is among processes, and Liveness tells whether another one still runs. Defaults: read
@@ -104,6 +108,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Admit == nil {
 		c.Admit = func(context.Context) error { return nil }
+	}
+	if c.Term == nil {
+		c.Term = func() uint64 { return 0 }
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -14,7 +14,9 @@ type marker struct {
 	store.Marker
 	index uint64 // its ModifyIndex; 0: there is none
 	held  bool   // it is this process's
-	taken bool   // another process took it from this one, which takes it back only when that one has given it up
+	taken bool   // another process took it from this one: see [scribe.mayTake]
+	term  uint64 // Config.Term when that was seen
+	seen  uint64 // the index of the marker then
 	made  bool   // by this process, at its claim
 	stray bool   // a request may still be under way that nobody waits for
 	lost  bool   // a stranger deleted it, so that what came before cannot be told
@@ -92,7 +94,7 @@ func (a *scribe) tryClaim(ctx context.Context) error {
 	if old.By.Instance != me.Instance && a.Liveness(old.By) == store.Alive {
 		return fmt.Errorf("%w: process %d on this host, which has not stopped (%s): stop it, or give each its own name and log", ErrTaken, old.By.PID, a.markerKey())
 	}
-	if a.marker.taken && old.By != (store.Process{}) && old.By != me && a.Liveness(old.By) != store.Dead {
+	if a.marker.taken && !a.mayTake(old) {
 		return a.takenOver(old)
 	}
 	if index == 0 && a.book.Load().used {
@@ -150,11 +152,19 @@ func (a *scribe) lookAgain(ctx context.Context) (known bool, err error) {
 		a.doubts()
 		return true, nil
 	}
-	a.marker.held, a.marker.taken = false, true
+	a.marker.held, a.marker.taken, a.marker.term, a.marker.seen = false, true, a.Term(), index
 	a.log.Error("config-writer-taken", "marker", a.markerKey(), "by_host", m.By.Host, "by_pid", m.By.PID,
 		"do", "give each process a name and a log directory of its own")
 	a.claim.Set(claim{known: true, err: a.takenOver(m)})
 	return false, nil
+}
+
+// mayTake tells whether a marker that another process took may be taken back: that one has given it up or
+// is dead, or this one was admitted anew since, and so is the rightful one.
+func (a *scribe) mayTake(m store.Marker) bool {
+	term := a.Term()
+	return m.By == store.Process{} || m.By == *a.Process || a.Liveness(m.By) == store.Dead ||
+		term != 0 && (term > a.marker.seen || term != a.marker.term)
 }
 
 func (a *scribe) takenOver(by store.Marker) error {

@@ -130,6 +130,7 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 			a.store.Succeeded("config write")
 			if refused.Op > 0 && refused.Op < len(at) {
 				entries, ok := a.look(ctx, j)
+				j.held = j.held || !j.awaited() || !a.trouble.Before(j.taken) // looking may have taken long
 				switch i := at[refused.Op]; {
 				case !ok:
 					wait = ladder.NextBackOff()
@@ -312,7 +313,9 @@ func (a *scribe) look(ctx context.Context, j *job) (entries []store.Entry, ok bo
 	}
 	err := a.store.Retry(ctx, "config write", func(ctx context.Context) error {
 		res, err := a.store.ReadTxn(ctx, ops...)
-		entries = res.Entries
+		if entries = res.Entries; err != nil {
+			a.trouble = time.Now()
+		}
 		return err
 	})
 	return entries, err == nil && len(entries) == len(ops)

@@ -133,7 +133,7 @@ func (w *world) acts(e episode) []action {
 	}
 	once := func(f func()) []action { return []action{{e.at, f}} }
 	switch e.kind {
-	case "storm", "drizzle":
+	case "storm", "drizzle", "denials":
 		return both(func(p *process) {
 			p.link.mu.Lock()
 			p.link.storms = append(p.link.storms, e.weather)
@@ -235,7 +235,7 @@ func (w *world) acts(e episode) []action {
 		return []action{
 			{e.at, func() {
 				w.mu.Lock()
-				p = w.newProcess(w.plan.ids[e.who[0]])
+				p = w.newProcess(w.plan.ids[e.who[0]], true)
 				w.mu.Unlock()
 			}},
 			{e.at + e.dur, func() { w.kill(p) }},
@@ -287,7 +287,7 @@ func (w *world) acts(e episode) []action {
 		begin := func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			twin = w.newProcess(w.plan.ids[e.who[0]])
+			twin = w.newProcess(w.plan.ids[e.who[0]], true)
 		}
 		end := func() {
 			if e.n%2 == 0 {

@@ -84,6 +84,16 @@ var wireMutants = []mutant{
 		}
 	}},
 	{name: "goodbye-not-clear"}, // the guard's, see mourn
+	{name: "config-marker-unchecked", change: func(w *world, s *sender, op *txnOp) {
+		if op.KV.Verb == "cas" && strings.HasPrefix(op.KV.Key, w.root+"config_log/") {
+			op.KV.Verb, op.KV.Index = "set", 0
+		}
+	}},
+	{name: "config-keys-unchecked", change: func(w *world, s *sender, op *txnOp) {
+		if op.KV.Verb == "cas" && strings.HasPrefix(op.KV.Key, w.root+"config_data/") {
+			op.KV.Verb, op.KV.Index = "set", 0
+		}
+	}},
 	{name: "revoke-without-index", change: func(w *world, s *sender, op *txnOp) {
 		if s.epoch != 0 && op.KV.Verb == "cas" && op.KV.Index != 0 {
 			op.KV.Verb = "set"

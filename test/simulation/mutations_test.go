@@ -36,6 +36,11 @@ var mutations = []mutation{
 	{name: "no-receiver-check", profile: "changed"},
 	{name: "goodbye-unchecked", profile: "mourned"},
 	{name: "goodbye-not-clear", profile: "usurped"},
+	{name: "acked-when-logged", profile: "config"},
+	{name: "replay-unguarded", profile: "config"},
+	{name: "unsealed", profile: "denied"},
+	{name: "config-marker-unchecked", profile: "config"},
+	{name: "config-keys-unchecked", profile: "config"},
 	{name: "partial-read"},
 	{name: "stale-view"},
 

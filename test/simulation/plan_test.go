@@ -30,6 +30,7 @@ type settings struct {
 	keep                                 time.Duration // how long items wait for a member that stopped cleanly
 	guarded                              bool          // each has a guard, which says goodbye for it when it was killed
 	long                                 time.Duration // the TTL of every other process of a member; 0: all have the same
+	config                               string        // its host writes config values: see plainConfig
 }
 
 func (s settings) longest() time.Duration { return max(s.ttl, s.long) }
@@ -143,6 +144,9 @@ var profiles = map[string]map[string]int{
 	"returning": {"boomerang": 3, "unseen": 1},
 	"stray":     {"stray": 3, "kill": 1, "work": 1},
 	"mourned":   {"kill": 4, "usurper": 3, "unseen": 1, "storm": 2, "takeover": 1},
+	// config is for the writers of config values, of which each run of it has some.
+	"config": {"storm": 5, "cut": 5, "kill": 5, "freeze": 2, "leave": 2, "election": 2, "restart": 1, "takeover": 2, "twin": 1, "usurper": 1},
+	"denied": {"denials": 1},
 	// gentle ends no session, and so may cost nobody anything (I5).
 	"gentle": {"blip": 4, "drizzle": 4, "election": 2, "restart": 1},
 	// forgetful is a Consul that loses writes as well.
@@ -180,6 +184,12 @@ func drawFor(profile string, seed uint64, size int) plan {
 	if dice := rand.New(rand.NewPCG(seed, 3)); profile == "mixed" || profile != "gentle" && dice.IntN(3) == 0 {
 		p.settings.long = time.Duration(20+dice.IntN(40)) * time.Second
 	}
+	switch dice, writes := rand.New(rand.NewPCG(seed, 4)).IntN(8), profile == "config" || profile == "denied"; {
+	case writes && dice%2 == 0, dice == 0:
+		p.settings.config = plainConfig
+	case writes, dice == 1:
+		p.settings.config = loggedConfig
+	}
 	pick := func() []string {
 		kinds := slices.Clone(allFates)
 		r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
@@ -203,6 +213,8 @@ func drawFor(profile string, seed uint64, size int) plan {
 		switch e.kind {
 		case "storm":
 			e.who, e.dur, e.weather = some(), seconds(1, 30), weather{0.05 + 0.5*r.Float64(), pick()}
+		case "denials": // a try that arrives late, and the next one is refused
+			e.who, e.dur, e.weather = some(), seconds(10, 60), weather{0.6, []string{sentLate, denied}}
 		case "cut":
 			e.who, e.dur, e.how = some(), seconds(1, 45), []string{"refused", "silent", "one-way"}[r.IntN(3)]
 		case "deaf":

@@ -2,10 +2,14 @@
 
 package simulation_test
 
-import "github.com/coordd/coordd/actors"
+import (
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/configstore"
+)
 
 // breakRule switches a rule of the actors off.
 func breakRule(rule string) bool {
 	actors.BreakRule(rule)
+	configstore.BreakRule(rule)
 	return true
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -55,6 +56,11 @@ type world struct {
 	left      map[string]bool // members that went for good
 	failures  []string
 	nextItem  int
+
+	disk  string            // of all hosts, for the logs of config writes; empty: there are none
+	dirs  []string          // of every process that had a log
+	logs  map[string]string // member -> the directory that its next process goes on with
+	loose map[string]bool   // directories whose log nobody has gone on with
 }
 
 type snapshot struct {
@@ -111,6 +117,14 @@ func newWorld(p plan, m *mutant, log *slog.Logger) *world {
 	w := &world{
 		plan: p, mutant: m, log: log, rec: history.NewMemory(), root: "service/sim/",
 		procs: map[string]*process{}, runs: map[string]int{}, keys: map[string]bool{}, answers: map[string][]kept{}, work: map[string]bool{}, left: map[string]bool{},
+		logs: map[string]string{}, loose: map[string]bool{},
+	}
+	if p.settings.config == loggedConfig {
+		disk, err := os.MkdirTemp("", "coordd-sim-")
+		if err != nil {
+			panic(err)
+		}
+		w.disk = disk
 	}
 	w.consul = devconsul.New(devconsul.Config{NoJitter: true, NewID: func() string {
 		ids++
@@ -152,9 +166,11 @@ func (w *world) run() outcome {
 	if w.plan.profile == "gentle" {
 		w.judgeGentle()
 	}
+	w.judgeConfig()
 	w.rec.Add(history.Event{Verb: history.Close})
 	w.stopAll()
 	w.flying.Wait()
+	w.replayConfig()
 	w.leftovers()
 	w.consul.Close()
 	events := w.rec.Events()
@@ -177,12 +193,13 @@ func (w *world) start(id string) *process {
 	if p := w.procs[id]; p != nil {
 		return nil
 	}
-	p := w.newProcess(id)
+	p := w.newProcess(id, false)
 	w.procs[id] = p
 	return p
 }
 
-func (w *world) newProcess(id string) *process {
+// newProcess is another run of a member: on its host, or as a twin on another one.
+func (w *world) newProcess(id string, twin bool) *process {
 	w.runs[id]++
 	p := &process{w: w, id: id, n: w.runs[id], done: make(chan struct{}), gone: make(chan struct{})}
 	p.link = &link{w: w, p: p}
@@ -195,13 +212,15 @@ func (w *world) newProcess(id string) *process {
 	if s.long > 0 && p.n%2 == 1 {
 		ttl = s.long
 	}
-	p.member, err = actors.New(actors.Config{
+	c := actors.Config{
 		Service: "sim", ID: id, Client: client, Logger: w.log.With("n", p.n),
 		TTL: ttl, LeaseMargin: s.margin, LeaderSoak: s.soak, Merge: s.merge, WorkerSoak: s.workerSoak, MoveBudget: s.budget, StopTimeout: 5 * time.Second, KeepItems: s.keep,
 		Process:  &actors.Process{Instance: p.name(), Host: id + ".test", BootID: id, PIDNamespace: "1", PID: p.n, StartTime: 1},
 		Liveness: w.liveness,
 		Work:     p.work,
-	})
+	}
+	w.configured(&c, twin)
+	p.member, err = actors.New(c)
 	if err != nil {
 		panic(err)
 	}
@@ -214,6 +233,9 @@ func (w *world) newProcess(id string) *process {
 		defer w.flying.Done()
 		p.follow()
 	}()
+	if s.config != "" {
+		w.later(p.configure)
+	}
 	go func() {
 		defer w.flying.Done()
 		err := p.member.Run(ctx)
