@@ -140,6 +140,9 @@ well, which --cas of put and rm take.`,
 	return cmd
 }
 
+// maxStdin is more than any value may have: what is larger is refused with its size.
+const maxStdin = 64 << 20
+
 func (a *app) configPut(s *serviceFlags) *cobra.Command {
 	var w writeFlags
 	var cas uint64
@@ -158,7 +161,7 @@ list), and with --cas 0 only if it does not exist.`,
 		value := []byte(args[1])
 		if args[1] == "-" {
 			var err error
-			if value, err = io.ReadAll(io.LimitReader(a.in, configstore.MaxValue+1)); err != nil {
+			if value, err = io.ReadAll(io.LimitReader(a.in, maxStdin)); err != nil {
 				return fmt.Errorf("standard input: %w", err)
 			}
 		}

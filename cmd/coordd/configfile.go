@@ -91,7 +91,7 @@ Keys that are not in the file stay as they are. The file is written in transacti
 			_, err := fmt.Fprintln(a.out, "0 keys imported.")
 			return err
 		}
-		progress, finish := a.progress(len(ops))
+		progress, finish := a.progress(len(ops), "keys")
 		err = a.writing(ctx, s, w, func(ctx context.Context, c *configstore.Store) error {
 			done := 0
 			for _, txn := range inTransactions(ops, configstore.Check) {
@@ -179,6 +179,10 @@ func parseConfigLine(line []byte) (configstore.Op, error) {
 	}
 	var value []byte
 	if in.Value != nil {
+		// The decoder makes the replacement character of half a surrogate pair.
+		if strings.ContainsRune(*in.Value, utf8.RuneError) && !bytes.ContainsRune(line, utf8.RuneError) && !bytes.Contains(bytes.ToLower(line), []byte(`\ufffd`)) {
+			return none, errors.New(`its "value" holds half a surrogate pair (\ud800 to \udfff), which is no text; bytes go into "value_base64"`)
+		}
 		value = []byte(*in.Value)
 	} else {
 		value = *in.Base64

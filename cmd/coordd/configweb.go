@@ -36,12 +36,8 @@ const (
 )
 
 func (c *configSite) handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /config/{$}", c.list)
-	mux.HandleFunc("GET /config/{key...}", c.get)
-	mux.HandleFunc("PUT /config/{key...}", c.put)
-	mux.HandleFunc("DELETE /config/{key...}", c.delete)
-	guarded := http.NewCrossOriginProtection().Handler(mux) // a browser's page of another origin must not write
+	// A browser's page of another origin must not write.
+	guarded := http.NewCrossOriginProtection().Handler(http.HandlerFunc(c.serve))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !c.store.Enabled() {
 			c.fail(w, r, configstore.ErrNoBackend)
@@ -49,6 +45,29 @@ func (c *configSite) handler() http.Handler {
 		}
 		guarded.ServeHTTP(w, r)
 	})
+}
+
+// configPath is what the paths here begin with. The rest is the key as it is: one that cannot be is refused and not
+// made into another.
+const configPath = "/config/"
+
+func (c *configSite) serve(w http.ResponseWriter, r *http.Request) {
+	key := strings.TrimPrefix(r.URL.Path, configPath)
+	r.SetPathValue("key", key)
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	switch {
+	case reads && key == "":
+		c.list(w, r)
+	case reads:
+		c.get(w, r)
+	case r.Method == http.MethodPut:
+		c.put(w, r)
+	case r.Method == http.MethodDelete:
+		c.delete(w, r)
+	default:
+		w.Header().Set("Allow", "GET, HEAD, PUT, DELETE")
+		http.Error(w, r.Method+": a config value takes GET, PUT and DELETE", http.StatusMethodNotAllowed)
+	}
 }
 
 // patience is how long this request may take.

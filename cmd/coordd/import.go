@@ -36,7 +36,7 @@ the same does not change at all. Importing a file again is safe.`,
 			if err != nil {
 				return err
 			}
-			progress, finish := a.progress(len(items))
+			progress, finish := a.progress(len(items), "items")
 			err = o.ImportWork(ctx, items, progress)
 			finish()
 			if err != nil {
@@ -103,7 +103,7 @@ func parseItems(name string, in io.Reader) ([]actors.WorkInput, error) {
 }
 
 // progress shows a line that grows, when there is enough to wait for and someone to see it.
-func (a *app) progress(total int) (func(done int), func()) {
+func (a *app) progress(total int, what string) (func(done int), func()) {
 	f, ok := a.err.(*os.File)
 	if !ok || total < 5_000 {
 		return nil, func() {}
@@ -116,7 +116,7 @@ func (a *app) progress(total int) (func(done int), func()) {
 	return func(done int) {
 			if percent := done * 100 / total; percent != shown {
 				shown = percent
-				fmt.Fprintf(f, "\r%d of %d items (%d%%)", done, total, percent)
+				fmt.Fprintf(f, "\r%d of %d %s (%d%%)", done, total, what, percent)
 			}
 		}, func() {
 			if shown >= 0 {

@@ -9,6 +9,7 @@ import (
 	"hash/fnv"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,7 +68,7 @@ func (s *site) handler() http.Handler {
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	mux.Handle("/config/", (&configSite{s.config}).handler())
+	config := (&configSite{s.config}).handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(dispatch.HeaderItem) != "" { // without --address a member publishes this page's
 			http.Error(w, "this is the page of coordd, and no service: start the member with --address host:port of the service beside it", http.StatusBadGateway)
@@ -76,6 +77,10 @@ func (s *site) handler() http.Handler {
 		w.Header().Set("Cache-Control", "no-cache")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Referrer-Policy", "no-referrer")
+		if strings.HasPrefix(r.URL.Path, configPath) {
+			config.ServeHTTP(w, r) // not by the mux, which redirects what it takes for an unclean path
+			return
+		}
 		mux.ServeHTTP(w, r)
 	})
 }
