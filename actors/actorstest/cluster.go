@@ -1,0 +1,124 @@
+package actorstest
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/hashicorp/consul/api"
+)
+
+// Service is the name of the service, unless Configure says otherwise.
+const Service = "test"
+
+// Cluster is an embedded Consul and the members that a test has started on it. It is safe for concurrent use.
+type Cluster struct {
+	t      testing.TB
+	consul *devconsul.Server
+	client *api.Client
+
+	mu      sync.Mutex
+	nth     int
+	working map[string]string // item -> member
+	tokens  map[string]grant
+}
+
+// grant is the largest token that an item was worked on with, and by whom.
+type grant struct {
+	token  uint64
+	member *Member
+}
+
+// New starts the embedded Consul; the end of the test stops it. In a bubble, call it with the bubble's own t.
+func New(t testing.TB) *Cluster {
+	consul := devconsul.New(devconsul.Config{Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(consul.Close)
+	return &Cluster{t: t, consul: consul, client: consul.Client(), working: map[string]string{}, tokens: map[string]grant{}}
+}
+
+// Client returns a client of the embedded Consul.
+func (c *Cluster) Client() *api.Client { return c.client }
+
+// Operator is coordd's operator: it changes the workload, gives orders and reads the status.
+func (c *Cluster) Operator() *actors.Operator {
+	c.t.Helper()
+	o, err := actors.NewOperator(c.client, Service)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return o
+}
+
+// AddWork adds items without a payload; for more use Operator.
+func (c *Cluster) AddWork(ids ...string) {
+	c.t.Helper()
+	var items []actors.WorkInput
+	for _, id := range ids {
+		items = append(items, actors.WorkInput{ID: id})
+	}
+	if err := c.Operator().AddWork(context.WithoutCancel(c.t.Context()), items...); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Workers tells which member works on which item at this moment: by its function, not by what Consul says.
+func (c *Cluster) Workers() map[string]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.working)
+}
+
+// Await waits until what is so, and ends the test when it is not within that time (virtual time, in a bubble).
+func (c *Cluster) Await(within time.Duration, what string, so func() bool) {
+	c.t.Helper()
+	for end := time.Now().Add(within); !so(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			c.t.Fatalf("waited %v in vain for %s; who works on what: %v", within, what, c.Workers())
+		}
+	}
+}
+
+// ConsulElection makes Consul's servers elect a leader for that long: it answers every request with an error, and
+// restarts the time of every session afterwards, as a real one does.
+func (c *Cluster) ConsulElection(d time.Duration) {
+	c.consul.ElectionStart()
+	time.Sleep(d)
+	c.consul.ElectionEnd()
+}
+
+// begin holds the start of work to what is promised, and returns what to call at its end.
+func (c *Cluster) begin(m *Member, item actors.Item) (end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if other, taken := c.working[item.ID]; taken {
+		c.t.Errorf("%s starts %s with token %d while %s still works on it: does its function return when its context ends?", m.id, item.ID, item.Token, other)
+	}
+	last := c.tokens[item.ID]
+	if item.Token < last.token || (item.Token == last.token && last.member != m) {
+		c.t.Errorf("%s starts %s with token %d after one of %d", m.id, item.ID, item.Token, last.token)
+	}
+	c.tokens[item.ID] = grant{max(item.Token, last.token), m}
+	c.working[item.ID] = m.id
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.working[item.ID] == m.id {
+			delete(c.working, item.ID)
+		}
+	}
+}
+
+// log writes to the test's output, which is shown when it fails or with -v.
+func (c *Cluster) log() *slog.Logger {
+	var w io.Writer = io.Discard
+	if t, ok := c.t.(interface{ Output() io.Writer }); ok {
+		w = t.Output()
+	}
+	return slog.New(slog.NewTextHandler(w, nil))
+}

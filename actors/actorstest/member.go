@@ -1,0 +1,149 @@
+package actorstest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/hashicorp/consul/api"
+)
+
+// Member is one member of a Cluster, running.
+type Member struct {
+	id      string
+	cluster *Cluster
+	coord   *actors.Coordinator
+	wire    *wire
+	cancel  context.CancelFunc
+	done    chan struct{}
+	err     error // valid when done is closed
+	stop    sync.Once
+	excused bool // it could not stop cleanly
+}
+
+// Start runs a member until the end of the test, or until it is stopped. Its id must not be that of one that runs. A nil work is one that
+// does nothing until its context ends. Configure changes the settings before it starts: the service's own TTL, a Lead function, a Logger.
+func (c *Cluster) Start(id string, work actors.Work, configure ...func(*actors.Config)) *Member {
+	c.t.Helper()
+	c.mu.Lock()
+	c.nth++
+	nth := c.nth
+	c.mu.Unlock()
+	m := &Member{id: id, cluster: c, wire: newWire(c.consul.RoundTripper()), done: make(chan struct{})}
+	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: m.wire}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if work == nil {
+		work = func(ctx context.Context, _ actors.Item) error { <-ctx.Done(); return nil }
+	}
+	name := fmt.Sprintf("%s-%d", id, nth) // of its host and its boot: a restart is on another host
+	cfg := actors.Config{
+		Service: Service, ID: id, Client: client, Logger: c.log(), Work: work,
+		Process: &actors.Process{Instance: name, Host: name, BootID: name, PIDNamespace: "1", PID: 1, StartTime: 1},
+	}
+	for _, f := range configure {
+		f(&cfg)
+	}
+	if work := cfg.Work; work != nil {
+		cfg.Work = func(ctx context.Context, item actors.Item) error {
+			defer c.begin(m, item)()
+			return work(ctx, item)
+		}
+	}
+	if m.coord, err = actors.New(cfg); err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
+	m.cancel = cancel
+	go func() {
+		defer close(m.done)
+		m.err = m.coord.Run(ctx)
+	}()
+	c.t.Cleanup(m.Stop)
+	return m
+}
+
+// Coordinator is the member itself: its states, its KV, its router, its config store.
+func (m *Member) Coordinator() *actors.Coordinator { return m.coord }
+
+// Stop is a clean stop, and waits for its end. The second call does nothing.
+func (m *Member) Stop() {
+	m.cluster.t.Helper()
+	m.stop.Do(func() {
+		m.cancel()
+		<-m.done
+		if m.err != nil && !m.excused {
+			m.cluster.t.Errorf("%s did not stop cleanly: %v", m.id, m.err)
+		}
+	})
+}
+
+// Lose is the loss of its machine: its work ends at once, and Consul hears nothing of it any more. Others take over when
+// its session and the grace are over, 33 s later with the usual settings.
+func (m *Member) Lose() {
+	m.CutOff()
+	m.Stop()
+}
+
+// CutOff breaks its connection to Consul, as a network does: what is under way is lost, and every request fails until Mend. The member
+// stops its work before its lease ends, and goes on by itself when it can.
+func (m *Member) CutOff() {
+	m.excused = true
+	m.wire.cut()
+}
+
+// Mend ends a CutOff.
+func (m *Member) Mend() {
+	m.excused = false
+	m.wire.mend()
+}
+
+var errCut = errors.New("actorstest: the member is cut off from Consul")
+
+// wire is a member's way to Consul.
+type wire struct {
+	to http.RoundTripper
+
+	mu    sync.Mutex
+	whole context.Context // until it is cut
+	end   context.CancelCauseFunc
+}
+
+func newWire(to http.RoundTripper) *wire {
+	w := &wire{to: to}
+	w.mend()
+	return w
+}
+
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.end(errCut)
+}
+
+func (w *wire) mend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.whole, w.end = context.WithCancelCause(context.Background())
+}
+
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.mu.Lock()
+	whole := w.whole
+	w.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil) // the answer is in memory when RoundTrip returns
+	defer context.AfterFunc(whole, func() { cancel(errCut) })()
+	if whole.Err() != nil {
+		cancel(errCut)
+	}
+	resp, err := w.to.RoundTrip(r.WithContext(ctx))
+	if err != nil && r.Context().Err() == nil && ctx.Err() != nil {
+		return nil, errCut
+	}
+	return resp, err
+}
