@@ -13,8 +13,9 @@
 //     member's record.
 //  4. Locate of an owned item asks nobody, allocates nothing, and never waits for a change that is being read in.
 //  5. A router that nobody asks costs nothing. One in use holds a long poll for each member and two more, which bring
-//     a member's share when that share has changed and nothing else; and one request without a body worth naming
-//     every quarter of MaxAge.
+//     a member's share when that share has changed and nothing else, and never only because time has passed; and one request that
+//     brings the members' names every quarter of MaxAge. With 100 members and 10,000 items that is 0.8 requests and 1.7 KB a second,
+//     and 5 requests and 93 KB for an item that moves.
 //
 // Not guaranteed: that the owner is alive and answers. A member that was killed is its items' owner until Consul ends
 // its session, up to twice its TTL; nobody else is. Nor that the owner still is the owner when a request arrives there:

@@ -11,8 +11,8 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// sharePoll is how long a poll of a member's share waits at the server: one that ends without a change brings the
-// whole share again, for nothing. A connection that died unnoticed is found out by the pulse.
+// sharePoll is how long a poll of a member's share waits at the server: there are many of them, and each asks again on a connection of its
+// own. One that died unnoticed is found out by the pulse.
 const sharePoll = 5 * time.Minute
 
 // follow returns an actor that follows prefix by long polls and enters each view into the table.
@@ -27,7 +27,7 @@ func (r *Router) follow(what, prefix string, wait time.Duration, enter func(stor
 		for {
 			poll, gen, done := r.polls.begin(ctx)
 			if w == nil || gen != asked {
-				w, asked = r.store.WatchPrefix(prefix), gen
+				w, asked = r.store.WatchPrefix(prefix).Quiet(), gen
 				if wait != 0 {
 					w.Wait(wait)
 				}

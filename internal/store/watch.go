@@ -14,6 +14,7 @@ type Watch struct {
 	store *Store
 	query query
 	wait  time.Duration
+	quiet bool
 	index uint64 // of the last answer; 0: the next call reads without waiting
 }
 
@@ -45,6 +46,17 @@ func (w *Watch) Wait(d time.Duration) *Watch {
 	return w
 }
 
+// Quiet has a poll given up and asked again shortly before it would end without a change: that end would bring the whole prefix, for
+// nothing. What is given up costs its connection, and the server goes on with it for the moment that its wait has left. A poll that hangs
+// is not told from one that waits: for those who ask Consul for its health by other means. It returns w.
+func (w *Watch) Quiet() *Watch {
+	w.quiet = true
+	return w
+}
+
+// quietFor is when a quiet poll is given up: as late as it can be without meeting its end.
+func (w *Watch) quietFor() time.Duration { return w.wait - min(5*time.Second, w.wait/8) }
+
 // Next answers at once the first time, and the first time after an error, and
 // then whenever X-Consul-Index has moved. Polls that end without a change are
 // asked again and not reported. An index that went back (a restored snapshot,
@@ -63,6 +75,8 @@ func (w *Watch) Next(ctx context.Context) (View, error) {
 		asked := time.Now()
 		entries, index, err := w.poll(ctx)
 		switch {
+		case err != nil && w.quiet && ctx.Err() == nil && time.Since(asked) >= w.quietFor():
+			continue
 		case err != nil:
 			w.index = 0
 			return View{}, err
@@ -98,6 +112,11 @@ func (w *Watch) first(ctx context.Context) (View, error) {
 
 func (w *Watch) poll(ctx context.Context) ([]Entry, uint64, error) {
 	wait := w.wait
+	if w.quiet {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, w.quietFor())
+		defer cancel()
+	}
 	q := w.query
 	q.opts = &api.QueryOptions{WaitIndex: w.index, WaitTime: wait}
 	// The server adds up to a sixteenth; the rest is for the way there and back.

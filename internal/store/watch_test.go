@@ -55,6 +55,37 @@ func TestTheFirstNextAnswersAtOnceAndTheOthersOnChange(t *testing.T) {
 	})
 }
 
+func TestAQuietWatchBringsNothingUntilSomethingChanges(t *testing.T) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+		must(t, s.Put(t.Context(), "p/a", make([]byte, 100_000), 0))
+		answered := 0
+		counting := tripper(func(r *http.Request) (*http.Response, error) {
+			resp, err := consul.RoundTripper().RoundTrip(r)
+			if err == nil {
+				answered++
+			}
+			return resp, err
+		})
+		w := over(t, counting).WatchPrefix("p/").Wait(5 * time.Minute).Quiet()
+		next(t, w)
+		quiet(t, w, time.Minute)
+		next(t, w) // the caller gave up: read anew
+		start := time.Now()
+		// In the very moment when a poll is given up, and at any other.
+		for _, after := range []time.Duration{295 * time.Second, 590 * time.Second, 17 * time.Minute} {
+			answered = 0
+			time.AfterFunc(time.Until(start.Add(after)), func() { s.Put(context.Background(), "p/b", []byte(after.String()), 0) })
+			v := next(t, w)
+			if len(v.Entries) != 2 || string(v.Entries[1].Value) != after.String() || time.Since(start) != after {
+				t.Errorf("after %v: %d entries", time.Since(start), len(v.Entries))
+			}
+			if answered != 1 {
+				t.Errorf("%d answers, one of which brought a change", answered)
+			}
+		}
+	})
+}
+
 func TestAPrefixIsWatchedWhole(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
 		txn(t, s, store.Set("p/", nil, 0), store.Set("p/b", nil, 0), store.Set("p/a", nil, 0), store.Set("q/x", nil, 0))
