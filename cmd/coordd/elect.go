@@ -72,7 +72,13 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
   coordd elect db-writer --zookeeper zk1:2181,zk2:2181,zk3:2181 -- ./writer.sh
   coordd elect db-writer --status
   coordd elect db-writer --hand-over n2`,
-		Args: func(_ *cobra.Command, args []string) error { return o.check(args) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("zookeeper") && len(o.zookeeper) == 0 {
+				// As of a variable that is not set. On Consul it would be another election.
+				return usage("--zookeeper is empty; name one host:port at least, or leave it out for Consul")
+			}
+			return o.check(args)
+		},
 		RunE: a.does(func(ctx context.Context, args []string) error {
 			if err := o.ranges(); err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -80,6 +81,9 @@ func (c Config) Validate() error {
 	}
 	if c.HoldBack < 0 {
 		wrong("HoldBack is %v; give a positive duration", c.HoldBack)
+	}
+	if slices.Contains(c.Servers, "") {
+		wrong("Servers holds an empty name among %q; give host:port", c.Servers)
 	}
 	elements := strings.Split(c.Root, "/")
 	if len(elements) < 2 || elements[0] != "" {

@@ -59,11 +59,11 @@ func TestTheQueueIsByPriorityThenBySequenceAcrossItsOverflow(t *testing.T) {
 }
 
 func TestSettingsThatCannotBeAreAllNamedAtOnce(t *testing.T) {
-	_, err := onzk.Connect(onzk.Config{SessionTimeout: -1, HoldBack: -1, Root: "here"})
+	_, err := onzk.Connect(onzk.Config{Servers: []string{"zk1", ""}, SessionTimeout: -1, HoldBack: -1, Root: "here"})
 	if !errors.Is(err, election.ErrInvalid) {
 		t.Fatalf("error %v", err)
 	}
-	for _, want := range []string{"SessionTimeout", "HoldBack", "Root"} {
+	for _, want := range []string{"Servers", "SessionTimeout", "HoldBack", "Root"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not named in: %v", want, err)
 		}
