@@ -170,7 +170,6 @@ func (b *backend) join(c election.Candidate, session int64) error {
 			case err != nil:
 				return err
 			}
-			b.update(func(me *candidacy) { me.unsure = before })
 			node = strings.TrimPrefix(answers[1].String, b.base+"/")
 			exists, at, err := b.conn.zk.Exists(b.path(node))
 			switch {
@@ -183,6 +182,8 @@ func (b *backend) join(c election.Candidate, session int64) error {
 				}
 				return election.ErrSessionLost
 			}
+			// Only now: on every way out before, there may be a node that the next attempt has to find.
+			b.update(func(me *candidacy) { me.unsure = before })
 		}
 		b.update(func(me *candidacy) { me.session, me.node, me.born = session, node, stat.Czxid })
 		return nil

@@ -138,21 +138,26 @@ func TestOnASharedServer(t *testing.T) {
 	})
 
 	t.Run("ACreateWhoseReplyWasLostIsFoundAgain", func(t *testing.T) {
-		w := &wire{}
-		c := connect(t, w)
-		w.Lose(func(request []byte) bool { return bytes.Contains(request, []byte("/demo/_c_")) })
-		e, _ := nominate(t, c, "n1")
-		wait(t, e, election.Leading)
-		if !w.Lost() {
-			t.Fatal("no reply was lost: this shows nothing")
-		}
-		if nodes := candidates(t, c); len(nodes) != 1 {
-			t.Errorf("there are the nodes %v, want one", nodes)
-		}
-		e.Resign()
-		<-e.Done()
-		if nodes := candidates(t, c); len(nodes) != 0 {
-			t.Errorf("after it has resigned there are the nodes %v", nodes)
+		// The reply to the create, and that to the reading of what it made.
+		for _, opcode := range []byte{14, 3} {
+			w := &wire{}
+			c := connect(t, w)
+			w.Lose(func(request []byte) bool {
+				return bytes.Contains(request, []byte("/demo/_c_")) && request[11] == opcode
+			})
+			e, _ := nominate(t, c, "n1")
+			wait(t, e, election.Leading)
+			if !w.Lost() {
+				t.Fatalf("no reply to operation %d was lost: this shows nothing", opcode)
+			}
+			if nodes := candidates(t, c); len(nodes) != 1 {
+				t.Errorf("there are the nodes %v, want one", nodes)
+			}
+			e.Resign()
+			<-e.Done()
+			if nodes := candidates(t, c); len(nodes) != 0 {
+				t.Errorf("after it has resigned there are the nodes %v", nodes)
+			}
 		}
 	})
 

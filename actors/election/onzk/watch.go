@@ -323,8 +323,13 @@ func (b *backend) list(me candidacy, seen int32) line {
 		}
 		if j := slices.IndexFunc(places, func(p place) bool { return p.guid == guidOf(me.ID) && p.node != me.node }); j >= 0 {
 			// A create that was given up arrived after all, or it is of an earlier session and about to go.
-			if exists, stat, err := b.conn.zk.Exists(b.path(places[j].node)); err == nil && exists && stat.EphemeralOwner == me.session {
-				_ = b.conn.zk.Delete(b.path(places[j].node), -1)
+			// Nobody else removes it while the session lives, and everyone behind it waits for that.
+			exists, stat, err := b.conn.zk.Exists(b.path(places[j].node))
+			if err == nil && exists && stat.EphemeralOwner == me.session {
+				err = b.conn.zk.Delete(b.path(places[j].node), -1)
+			}
+			if err != nil && !errors.Is(err, zk.ErrNoNode) {
+				return err
 			}
 		}
 		if i > 0 {
