@@ -113,7 +113,7 @@ func TestARouterCostsConsulLittle(t *testing.T) {
 
 // populated is a cluster as it is in Consul, without its members.
 type populated struct {
-	t       *testing.T
+	t       testing.TB
 	store   *store.Store
 	session string
 	owner   []int
@@ -141,7 +141,7 @@ func (w *populated) write(ops ...store.Op) {
 	}
 }
 
-func populate(t *testing.T, consul *devconsul.Server, members, items int) *populated {
+func populate(t testing.TB, consul *devconsul.Server, members, items int) *populated {
 	client := consul.Client()
 	s, err := store.New(store.Config{Client: client, Service: "demo"})
 	if err != nil {
