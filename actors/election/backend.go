@@ -115,7 +115,7 @@ type View struct {
 	// Why tells more about what is told here, for people: who ended it, what was found in the way.
 	Why string
 	// Err is set when nothing could be seen for about the time of a session: what the rest says is old.
-	// Candidates have their lease to tell them that; followers have this.
+	// Candidates have their lease to tell them that; followers have this. One that matches ErrInvalid will not pass: it ends the participation.
 	Err error
 }
 

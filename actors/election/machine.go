@@ -252,6 +252,9 @@ func (m *machine) endings() {
 		}
 		m.finish(Status{Err: fmt.Errorf("%w: %s", ErrSessionLost, why), Reason: why})
 		return
+	case m.views > 0 && errors.Is(m.view.Err, ErrInvalid):
+		m.finish(Status{Err: m.view.Err})
+		return
 	case m.views > 0 && (m.view.Ended || m.view.Deleted):
 		m.ending, m.deleted = true, m.deleted || m.view.Deleted
 	}

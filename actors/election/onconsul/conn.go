@@ -19,6 +19,8 @@ import (
 const (
 	DefaultTTL    = 10 * time.Second
 	DefaultPrefix = "election/"
+	// DefaultMaxElections leaves a quarter of the connections that Consul takes to renewals, to orders and to others on the host.
+	DefaultMaxElections = 150
 )
 
 // Config is what a Conn is made of. Only Client is required.
@@ -36,6 +38,10 @@ type Config struct {
 	LockDelay time.Duration
 	// Prefix of all keys; it ends in a slash. Default "election/".
 	Prefix string
+	// MaxElections bounds how many elections are taken part in at one time over this connection: candidates and followers. Each costs a long
+	// poll, and Consul takes 200 connections from one address unless its limits.http_max_conns_per_client says otherwise: beyond that
+	// renewals would be refused, too, and all leaderships lost. Default 150. Who is one too many gets election.ErrInvalid.
+	MaxElections int
 	// HoldBack is how long others wait for the candidate of a hand-over once the leadership is free. Default 5 s.
 	HoldBack time.Duration
 	// Logger; default slog.Default().
@@ -52,6 +58,9 @@ func (c Config) withDefaults() Config {
 	or(&c.Renew, c.TTL/3)
 	or(&c.LockDelay, min(c.TTL, store.MaxLockDelay))
 	or(&c.HoldBack, 5*time.Second)
+	if c.MaxElections == 0 {
+		c.MaxElections = DefaultMaxElections
+	}
 	if c.Prefix == "" {
 		c.Prefix = DefaultPrefix
 	}
@@ -80,6 +89,9 @@ func (c Config) Validate() error {
 	if c.Renew < 0 || c.Renew > c.TTL/2 {
 		wrong("Renew is %v; it must be positive and at most half the TTL of %v", c.Renew, c.TTL)
 	}
+	if c.MaxElections < 0 {
+		wrong("MaxElections is %d; give a positive number, or 0 for %d", c.MaxElections, DefaultMaxElections)
+	}
 	if c.HoldBack < 0 {
 		wrong("HoldBack is %v; give a positive duration", c.HoldBack)
 	}
@@ -103,6 +115,7 @@ type Conn struct {
 
 	mu        sync.Mutex
 	wanted    bool
+	watching  int                           // elections that are taken part in
 	leading   map[*backend]bool             // took the leadership and did not give it up
 	leftovers []func(context.Context) error // what could not be removed yet
 }
@@ -300,6 +313,22 @@ func (c *Conn) later(do func(context.Context) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.leftovers = append(c.leftovers, do)
+}
+
+// admit counts one more election; done takes it back.
+func (c *Conn) admit() (done func(), err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.watching >= c.cfg.MaxElections {
+		return nil, fmt.Errorf("%w: this connection takes part in %d elections already, each with a long poll, and Consul takes 200 connections from one address: "+
+			"raise Consul's limits.http_max_conns_per_client and then Config.MaxElections, or share them out over several hosts", election.ErrInvalid, c.watching)
+	}
+	c.watching++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.watching--
+	}, nil
 }
 
 // sweep removes what was left over, one try each.

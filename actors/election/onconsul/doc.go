@@ -10,7 +10,9 @@
 //	state/handover     who is to lead next, for how long the others hold back
 //	state/ended        ended for everyone; or, until nobody leads, being deleted
 //
-// Each election that is watched costs one long poll, of state/ only: who joins or leaves wakes nobody. The list of
+// Each election that is watched costs one long poll, of state/ only: who joins or leaves wakes nobody. Consul takes 200 connections
+// from one address by default, so a connection takes part in 150 elections at most unless [Config.MaxElections] says otherwise; with Consul's limit
+// raised, 1,000 elections over one session are no trouble. The list of
 // candidates is read once when joining and, when the leadership is free, by those who may be next.
 //
 // # What is guaranteed

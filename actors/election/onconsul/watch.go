@@ -49,6 +49,13 @@ type polled struct {
 }
 
 func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
+	done, err := b.conn.admit()
+	if err != nil {
+		publish(election.View{Err: err})
+		<-ctx.Done()
+		return
+	}
+	defer done()
 	l := &lookout{backend: b, publish: publish, rank: unknownRank}
 	answers := make(chan polled)
 	ctx, cancel := context.WithCancel(ctx)

@@ -1,0 +1,74 @@
+package onconsul_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/onconsul"
+	"github.com/hashicorp/consul/api"
+)
+
+func TestOneElectionTooManyIsRefusedAndTheOthersGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEmbedded(t)
+		defer s.consul.Close()
+		client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: s.consul.RoundTripper()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := onconsul.Connect(onconsul.Config{Client: client, MaxElections: 5, Logger: s.log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		begin := func(name string, follow bool) *election.Election {
+			e, err := election.New(conn, election.Config{Election: name, Name: "n", Logger: s.log})
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := e.Nominate
+			if follow {
+				start = e.Follow
+			}
+			if _, err := start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		var all []*election.Election
+		for i := range 5 {
+			all = append(all, begin(fmt.Sprintf("r%d", i), false))
+		}
+		time.Sleep(time.Second)
+		for _, follow := range []bool{false, true} {
+			e := begin("one-more", follow)
+			<-e.Done()
+			if err := e.Err(); !errors.Is(err, election.ErrInvalid) || !strings.Contains(err.Error(), "http_max_conns_per_client") {
+				t.Errorf("one too many (a follower: %v) was told %v", follow, err)
+			}
+		}
+		time.Sleep(time.Minute)
+		for _, e := range all {
+			if s := e.Status(); s.Role != election.Leading {
+				t.Errorf("one of the others was told %v", s)
+			}
+		}
+		all[0].Resign()
+		<-all[0].Done()
+		e := begin("one-more", false) // there is room again
+		time.Sleep(time.Second)
+		if s := e.Status(); s.Role != election.Leading {
+			t.Errorf("after one has ended the next one was told %v", s)
+		}
+		for _, e := range append(all, e) {
+			e.Resign()
+			<-e.Done()
+		}
+	})
+}
