@@ -90,7 +90,7 @@ type pair struct {
 
 // leader waits until one leads and the other is ready to follow it, and returns the one; nil: not in time.
 func (p *pair) leader() *player {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		p.join()
 		for i, leader := range p.players {
 			if leader.e.Status().Role == election.Leading && p.players[1-i].e.Status().Role == election.Following && p.g.at(p.name) == leader {

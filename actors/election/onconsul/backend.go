@@ -26,7 +26,7 @@ type backend struct {
 	round   int
 	anchor  uint64 // CreateIndex, when it joined
 	token   uint64 // of its leadership
-	term    uint64 // ModifyIndex of the term that was seen last
+	term    uint64 // ModifyIndex of the term that was last seen with nobody leading any more, see sawTerm
 	ops     int    // see election.View
 	maybe   string // the session under which it may have joined
 	unsure  bool   // a request that makes its record may still be under way
@@ -201,7 +201,8 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 		return 0, 0, b.repair(ctx, m, anchor)
 	case own.ModifyIndex != m.record, s.vacant() && s.term != m.term: // a stranger wrote to it; or somebody has led and is gone
 		b.mu.Lock()
-		b.record, b.term = own.ModifyIndex, s.term
+		b.record = own.ModifyIndex
+		b.sawTerm(s)
 		b.mu.Unlock()
 		return 0, 50 * time.Millisecond, nil
 	case s.leader.CreateIndex != 0 && s.vacant():
@@ -213,6 +214,14 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 		return 0, 50 * time.Millisecond, nil
 	}
 	return 0, 0, nil
+}
+
+// sawTerm notes, under b.mu, the term that a Take may follow: one whose leader is seen to have gone, so that its lock-delay runs already. With that of a leader
+// who leads still, a Take that Consul has let past the lock-delay could be applied just after that leader's session was ended.
+func (b *backend) sawTerm(s snapshot) {
+	if s.vacant() {
+		b.term = s.term
+	}
 }
 
 // repair makes a candidate's record anew that a stranger deleted.

@@ -201,7 +201,7 @@ func (l *lookout) read(ctx context.Context) error {
 func (l *lookout) accept(s snapshot, known int) {
 	l.seen, l.now, l.known, l.err = true, s, known, nil
 	l.mu.Lock()
-	l.backend.term = s.term
+	l.sawTerm(s)
 	l.mu.Unlock()
 	if l.anchor == 0 {
 		l.anchor = s.anchor
