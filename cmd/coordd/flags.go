@@ -73,6 +73,9 @@ func smooth(s string) string {
 
 // inWords says plainly what pflag says of a number in those of Go's library.
 func inWords(err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() != "" {
+		return fmt.Errorf("%w: a name that begins with a dash goes behind \"--\"", err)
+	}
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
 		return err
