@@ -1,0 +1,177 @@
+package dispatch_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/coordd/coordd/actors/dispatch"
+	"github.com/coordd/coordd/actors/routing"
+)
+
+// What a service answers arrives as it is: nothing is followed, unpacked, or answered on its behalf.
+func TestAnAnswerArrivesAsItIs(t *testing.T) {
+	const packed = "\x1f\x8bnot really gzip"
+	for name, c := range map[string]struct {
+		method, path string
+		serve        http.HandlerFunc
+		want         func(answer) bool
+	}{
+		"a redirect is the client's": {"GET", "/a/x", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere/y", http.StatusTemporaryRedirect)
+		}, func(a answer) bool { return a.StatusCode == 307 && a.Header.Get("Location") == "/elsewhere/y" }},
+		"packed stays packed": {"GET", "/a/x", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			fmt.Fprint(w, packed)
+		}, func(a answer) bool { return a.body == packed && a.Header.Get("Content-Encoding") == "gzip" }},
+		"nobody asks for packing but the client": {"GET", "/a/x", func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, r.Header.Values("Accept-Encoding"))
+		}, func(a answer) bool { return a.body == "[]" }},
+		"HEAD has the length and no body": {"HEAD", "/a/x", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "12345")
+		}, func(a answer) bool { return a.ContentLength == 12345 && a.body == "" }},
+		"OPTIONS is the service's": {"OPTIONS", "/a/x", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", "GET")
+			w.WriteHeader(204)
+		}, func(a answer) bool { return a.StatusCode == 204 && a.Header.Get("Allow") == "GET" }},
+		"a method of one's own": {"PURGE", "/a/x", func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, r.Method)
+		}, func(a answer) bool { return a.body == "PURGE" }},
+		"trailers of the answer": {"GET", "/a/x", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Trailer", "X-Sum")
+			fmt.Fprint(w, "body")
+			w.Header().Set("X-Sum", "7")
+		}, func(a answer) bool { return a.body == "body" && a.Trailer.Get("X-Sum") == "7" }},
+		"two headers of a name": {"GET", "/a/x", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Add("Set-Cookie", "a=1")
+			w.Header().Add("Set-Cookie", "b=2")
+		}, func(a answer) bool { return fmt.Sprint(a.Header.Values("Set-Cookie")) == "[a=1 b=2]" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+			w.owner("a", "n1", 1, c.serve)
+			if a := w.do(c.method, c.path, ""); !c.want(a) {
+				t.Errorf("%s %v %v %q", a.Status, a.Header, a.Trailer, a.body)
+			}
+		})
+	}
+}
+
+func TestAClientOfTheOldKindIsAnswered(t *testing.T) {
+	w := newWorld(t)
+	w.owner("a", "n1", 42, func(rw http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(rw).Flush() // of no known length
+		fmt.Fprint(rw, r.Header.Get(dispatch.HeaderToken))
+	})
+	conn, in := w.dial()
+	fmt.Fprint(conn, "GET /a/ HTTP/1.0\r\nCoordd-Token: 99\r\n\r\n")
+	all, err := io.ReadAll(in)
+	if err != nil || !strings.HasPrefix(string(all), "HTTP/1.0 200") || !strings.HasSuffix(string(all), "\r\n\r\n42") {
+		t.Errorf("%q %v", all, err)
+	}
+}
+
+// A body that waits to be asked for is asked for by whoever takes it, and not by one who does not own the item.
+func TestABodyThatWaitsToBeAskedForGoesToTheOwner(t *testing.T) {
+	w := newWorld(t, func(c *dispatch.Config) { c.Wait = patience })
+	second := w.service(func(rw http.ResponseWriter, r *http.Request) { _, _ = io.Copy(rw, r.Body) })
+	w.owner("a", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
+		w.table.set("a", routing.Location{Member: "n2", Address: second, Token: 2})
+		rw.WriteHeader(http.StatusMisdirectedRequest)
+	})
+	conn, in := w.dial()
+	fmt.Fprint(conn, "PUT /a/ HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+	line, err := in.ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
+		t.Fatalf("%q %v", line, err)
+	}
+	if blank, err := in.ReadString('\n'); err != nil || blank != "\r\n" {
+		t.Fatalf("%q %v", blank, err)
+	}
+	fmt.Fprint(conn, "hello")
+	resp, err := http.ReadResponse(in, nil)
+	for err == nil && resp.StatusCode == 100 { // the owner asked for it once more
+		resp, err = http.ReadResponse(in, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "hello" || resp.Header.Get(dispatch.HeaderMember) != "n2" {
+		t.Errorf("%s %q %v", resp.Status, b, err)
+	}
+}
+
+func TestAnUpgradeWaitsForAMoveLikeAnyRequest(t *testing.T) {
+	w := newWorld(t, func(c *dispatch.Config) { c.Wait = 2 * patience })
+	w.table.set("a", routing.ErrMoving)
+	conn, in := w.dial()
+	fmt.Fprint(conn, "GET /a/socket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	eventually(t, "the request waits", func() bool { all, _ := w.d.InFlight(""); return all == 1 })
+	misdirected := w.service(misdirect(false))
+	w.table.set("a", routing.Location{Member: "n1", Address: misdirected, Token: 1})
+	w.owner("a", "n2", 2, func(rw http.ResponseWriter, _ *http.Request) {
+		conn, buf, err := http.NewResponseController(rw).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(buf, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		buf.Flush()
+		_, _ = io.Copy(conn, buf)
+	})
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil || resp.StatusCode != 101 || resp.Header.Get(dispatch.HeaderMember) != "n2" {
+		t.Fatalf("%v %v", resp, err)
+	}
+	fmt.Fprint(conn, "hello\n")
+	if line, err := in.ReadString('\n'); err != nil || line != "hello\n" {
+		t.Errorf("%q %v", line, err)
+	}
+}
+
+// However it ends, a request gives its places back.
+func TestEveryEndOfARequestFreesItsPlaces(t *testing.T) {
+	w := newWorld(t)
+	half := func(rw http.ResponseWriter, _ *http.Request) {
+		conn, buf, err := http.NewResponseController(rw).Hijack()
+		if err != nil {
+			return
+		}
+		fmt.Fprint(buf, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+		buf.Flush()
+		conn.Close()
+	}
+	w.owner("half", "n1", 1, half)
+	w.owner("garbage", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
+		if conn, _, err := http.NewResponseController(rw).Hijack(); err == nil {
+			fmt.Fprint(conn, "no HTTP at all\r\n\r\n")
+			conn.Close()
+		}
+	})
+	w.owner("switches", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
+		if conn, _, err := http.NewResponseController(rw).Hijack(); err == nil {
+			fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: unasked\r\n\r\n")
+			conn.Close()
+		}
+	})
+	for _, path := range []string{"/half/", "/garbage/", "/switches/", "/unknown/", "/"} {
+		for _, method := range []string{"GET", "POST"} {
+			conn, in := w.dial()
+			fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx", method, path)
+			all, _ := io.ReadAll(bufio.NewReader(in))
+			if path == "/half/" && strings.Count(string(all), "half") != 1 {
+				t.Errorf("%s %s: %q", method, path, all)
+			}
+			if path != "/half/" && strings.HasPrefix(string(all), "HTTP/1.1 200") {
+				t.Errorf("%s %s: %q", method, path, all)
+			}
+			conn.Close()
+			eventually(t, "its places are free", func() bool { all, to := w.d.InFlight("n1"); return all+to == 0 })
+		}
+	}
+}
