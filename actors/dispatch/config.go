@@ -71,6 +71,10 @@ type Config struct {
 // ErrConfig is returned by [New] for a setting that cannot work; the text says which.
 var ErrConfig = errors.New("bad setting")
 
+// ErrStopping is for the server that serves the dispatcher: requests whose context it cancels with this cause, as from a
+// BaseContext of its own, are answered with 502, or with 503 when they were not sent to anybody, instead of being cut off.
+var ErrStopping = errors.New("the server stops")
+
 func (c Config) withDefaults() Config {
 	if c.Wait == 0 {
 		c.Wait = DefaultWait

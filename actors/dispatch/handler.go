@@ -158,7 +158,12 @@ func (d *Dispatcher) sign(resp *http.Response) error {
 func (d *Dispatcher) failed(w http.ResponseWriter, r *http.Request, err error) {
 	t := tripOf(r.Context())
 	refused, ok := errors.AsType[*refusal](err)
+	stopping := errors.Is(context.Cause(r.Context()), ErrStopping)
 	switch {
+	case stopping && t.loc.Member == "":
+		refused = refuse(http.StatusServiceUnavailable, ReasonNotReady, soon, "item %q: the dispatcher stops, and the request was not sent to anybody", t.item)
+	case stopping:
+		refused = refuse(http.StatusBadGateway, ReasonLost, 0, "item %q: the dispatcher stops before member %s has answered: the request may have been carried out", t.item, t.loc.Member)
 	case errors.Is(r.Context().Err(), context.Canceled):
 		d.log.Debug("client-gone", "item", t.item, "member", t.loc.Member)
 		panic(http.ErrAbortHandler) // or the server would say 200: it may be there still, and only have sent nothing for too long

@@ -2,9 +2,12 @@ package dispatch_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -132,6 +135,31 @@ func TestAnUpgradeWaitsForAMoveLikeAnyRequest(t *testing.T) {
 	if line, err := in.ReadString('\n'); err != nil || line != "hello\n" {
 		t.Errorf("%q %v", line, err)
 	}
+}
+
+func TestWhatIsUnderWayWhenTheServerStopsIsAnswered(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	began := make(chan struct{}, 2)
+	w.owner("a", "n1", 1, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		began <- struct{}{}
+		<-r.Context().Done()
+	})
+	front := httptest.NewUnstartedServer(w.d)
+	front.Config.BaseContext = func(net.Listener) context.Context { return ctx }
+	front.Start()
+	defer front.Close()
+	w.front.URL = front.URL // ask this one
+	sent, waiting := make(chan answer), make(chan answer)
+	w.table.set("moving", routing.ErrMoving)
+	go func() { sent <- w.do("POST", "/a/", "x") }()
+	go func() { waiting <- w.do("POST", "/moving/", "x") }()
+	<-began
+	eventually(t, "both are under way", func() bool { all, _ := w.d.InFlight("n1"); return all == 2 })
+	cancel(dispatch.ErrStopping)
+	w.refused(<-sent, 502, dispatch.ReasonLost)
+	w.refused(<-waiting, 503, dispatch.ReasonNotReady)
 }
 
 // However it ends, a request gives its places back.

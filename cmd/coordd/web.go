@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/supervisor"
 )
 
@@ -81,18 +82,27 @@ func (w *web) run(ctx context.Context) error {
 	return serve(ctx, ln, &http.Server{Handler: w.site.handler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}, 300*time.Millisecond)
 }
 
-// serve serves until ctx ends; requests under way then have last to end.
+// farewellTime is what a request that is cut off gets to be told so.
+const farewellTime = 200 * time.Millisecond
+
+// serve serves until ctx ends; requests under way then have last to end. Those that have not ended by then are canceled, and
+// have a moment to say so.
 func serve(ctx context.Context, ln net.Listener, server *http.Server, last time.Duration) error {
-	requests, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end() // for upgraded connections, which the server has forgotten
+	requests, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(dispatch.ErrStopping) // for upgraded connections, which the server has forgotten
 	server.BaseContext = func(net.Listener) context.Context { return requests }
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(closed)
 		wait, cancel := context.WithTimeout(requests, last)
 		defer cancel()
-		if server.Shutdown(wait) != nil {
-			end()
+		if server.Shutdown(wait) == nil {
+			return
+		}
+		end(dispatch.ErrStopping)
+		moment, over := context.WithTimeout(context.WithoutCancel(ctx), farewellTime)
+		defer over()
+		if server.Shutdown(moment) != nil {
 			_ = server.Close()
 		}
 	})
