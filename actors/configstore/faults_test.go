@@ -1,9 +1,11 @@
 package configstore_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -429,4 +431,90 @@ func TestAPutThatNeedNotWaitReplacesWhatTheCacheHasNotSeen(t *testing.T) {
 			r.expect("k", r.raw("config_data/k"), "-")
 		}
 	})
+}
+
+func TestAFullLogRefusesWritesAndTakesThemAgainOnceTheOthersAreThrough(t *testing.T) {
+	dir := t.TempDir()
+	run(t, func(t *testing.T, r *rig) {
+		const most = 20_000
+		s := r.start(logged(dir), func(c *configstore.Config) { c.MaxLogBytes = most }).ready()
+		file := func() int64 {
+			info, err := os.Stat(filepath.Join(dir, "log"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return info.Size()
+		}
+		for round := range 3 {
+			s.net.cut(errors.New("cut off"))
+			taken := 0
+			for {
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				_, err := s.Put(ctx, fmt.Sprint("k", taken), bytes.Repeat([]byte{byte('a' + round)}, 500))
+				cancel()
+				if errors.Is(err, configstore.ErrFull) {
+					break
+				}
+				if !errors.Is(err, configstore.ErrPending) || taken > 100 {
+					t.Fatal(taken, err)
+				}
+				taken++
+			}
+			if taken < 5 {
+				t.Errorf("round %d: it was full after %d writes", round, taken)
+			}
+			if file() > most {
+				t.Errorf("the log has %d bytes", file())
+			}
+			s.net.cut(nil)
+			r.await("all are through", time.Minute, func() bool { return s.Queue().Get().Waiting == 0 })
+			for i := range taken {
+				r.expect("value", r.raw(fmt.Sprint("config_data/k", i)), strings.Repeat(string(rune('a'+round)), 500))
+			}
+			s.put("after", fmt.Sprint(round))
+		}
+		for i := range 300 { // what is over makes room
+			s.put("k", strings.Repeat("x", 400)+fmt.Sprint(i))
+		}
+		if file() > 2*most {
+			t.Errorf("the log has %d bytes, and nothing waits", file())
+		}
+	})
+}
+
+func TestALongLoadIsSaidToGoOn(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		for i := range 3 {
+			r.stranger(fmt.Sprint("config_data/k", i), "v")
+		}
+		var log lines
+		s := r.prepare(func(c *configstore.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		s.net.to = slowly{s.net.to, 23 * time.Second, func(r *http.Request) bool { return r.URL.Query().Has("recurse") }}
+		s.run()
+		s.ready()
+		if n := log.count("msg=config-loading keys=3"); n != 3 { // at once, after 10 s, after 20 s
+			t.Errorf("said %d times: %s", n, log.String())
+		}
+		if log.count("msg=config-loaded keys=3") != 1 {
+			t.Errorf("%s", log.String())
+		}
+	})
+}
+
+// lines is what was logged.
+type lines struct {
+	mu sync.Mutex
+	strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Builder.Write(b)
+}
+
+func (l *lines) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.Builder.String(), text)
 }

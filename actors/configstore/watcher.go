@@ -2,6 +2,7 @@ package configstore
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/coordd/coordd/internal/store"
@@ -40,11 +41,13 @@ func (a *watcher) run(ctx context.Context) error {
 		if whole {
 			asked = time.Now()
 		}
+		said := a.announceAgain(began)
 		poll, cancel := context.WithCancel(ctx)
 		a.renew.Store(&cancel)
 		view, err := w.Next(poll)
 		renewed := poll.Err() != nil
 		cancel()
+		said()
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -94,6 +97,35 @@ func (a *watcher) announce(ctx context.Context) {
 	}
 	a.load.Set(Load{Keys: len(names)})
 	a.log.Info("config-loading", "keys", len(names))
+}
+
+// loadingSaid is how often a first reading that takes long is said to go on.
+const loadingSaid = 10 * time.Second
+
+// announceAgain says that the first reading goes on, until it is called off.
+func (a *watcher) announceAgain(began time.Time) (off func()) {
+	if a.load.Get().Done {
+		return func() {}
+	}
+	var t *time.Timer
+	var mu sync.Mutex
+	mu.Lock()
+	defer mu.Unlock()
+	t = time.AfterFunc(loadingSaid, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if t == nil {
+			return
+		}
+		a.log.Info("config-loading", "keys", a.load.Get().Keys, "for", time.Since(began).Round(time.Second).String())
+		t.Reset(loadingSaid)
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		t.Stop()
+		t = nil
+	}
 }
 
 func (a *watcher) publish(view store.View, sure uint64, asked, began time.Time) {
