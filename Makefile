@@ -26,7 +26,7 @@ build: ## build bin/coordd
 
 test: tools consul check ## vet, gofmt, and all tests with the race detector, a real Consul server included (PKG, RUN, TIMEOUT)
 	test/race.sh -count=1 -timeout $(TIMEOUT) '-run=$(RUN)' $(PKG)
-	@if [ '$(PKG)$(RUN)' = './....' ]; then $(MAKE) --no-print-directory failures mutations; fi
+	@if [ '$(PKG)$(RUN)' = './....' ]; then $(MAKE) --no-print-directory failures mutations elections; fi
 
 check: ## gofmt and go vet only
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
