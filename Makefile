@@ -25,7 +25,7 @@ build: ## build bin/coordd
 	go build -o bin/coordd ./cmd/coordd
 
 test: tools consul check ## vet, gofmt, and all tests with the race detector, a real Consul server included (PKG, RUN, TIMEOUT)
-	test/race.sh -count=1 -timeout $(TIMEOUT) '-run=$(RUN)' $(PKG)
+	PKG='$(PKG)' test/race.sh -timeout $(TIMEOUT) '-run=$(RUN)'
 	@if [ '$(PKG)$(RUN)' = './....' ]; then $(MAKE) --no-print-directory failures mutations elections; fi
 
 check: ## gofmt and go vet only

@@ -124,7 +124,7 @@ func (g *Guard) Locked() bool {
 // Exec runs a command and returns when nothing of it is left: neither its process, nor its group, nor what left the group
 // but could be traced to it. While no guard process is up it waits for one.
 //
-// It returns nil when the command ended with exit code 0, and an *ExitError for every other end. When ctx ends
+// It returns nil when the command ended with exit code 0, unless it was stopped because of its lease, and an *ExitError for every other end. When ctx ends
 // the command gets SIGTERM, and SIGKILL after the stop timeout; Exec still waits for the real end. When ctx
 // ends before the command was started, it returns the cause of ctx. ErrNoLease, ErrLost and ErrRunning are to be
 // told apart with errors.Is.
@@ -223,7 +223,7 @@ func (j *job) result(name string) error {
 		return &ExitError{Name: name, Code: -1, Reason: e.Reason, Err: ErrNoLease}
 	case e.Err != "":
 		return &ExitError{Name: name, Code: -1, Reason: e.Reason, Err: errors.New(e.Err)}
-	case e.Code == 0 && e.Signal == 0:
+	case e.Code == 0 && e.Signal == 0 && e.Reason != LeaseEnded: // that it stopped well does not make the lease's end its own
 		return nil
 	}
 	return &ExitError{Name: name, Code: e.Code, Signal: syscall.Signal(e.Signal), Reason: e.Reason}

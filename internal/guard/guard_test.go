@@ -269,6 +269,17 @@ func TestALeaseGivenUpStopsTheWorkAtOnce(t *testing.T) {
 	}
 }
 
+// Who only looks at the exit code would take it for a command that was done.
+func TestAnEndWithTheLeaseIsNoEndByItselfWhateverTheExitCode(t *testing.T) {
+	f := start(t, guard.Config{})
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "trap \"exit 0\" TERM; echo $$ >> " + f.path("pids") + "; while :; do sleep 0.01; done"})
+	pids(t, f.path("pids"), 1)
+	f.g.Lease(time.Time{}, 0)
+	if e := exitError(t, within(t, "the end", ended)); e.Reason != guard.LeaseEnded || e.Code != 0 || e.Signal != 0 {
+		t.Errorf("got %#v, want lease-ended with code 0", e)
+	}
+}
+
 func TestACleanEndLeavesNothing(t *testing.T) {
 	f := start(t, guard.Config{})
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: lineage(f.path("pids"), "")})
