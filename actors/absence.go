@@ -39,20 +39,31 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 			continue
 		}
 		ack, _ := acks.Get(id)
-		if have, ok := a.absent[id]; ok && !have.since.IsZero() && have.ack == ack.ModifyIndex {
+		if have, ok := a.absent[id]; ok && !have.since.IsZero() && !have.doubt && have.ack == ack.ModifyIndex {
 			continue
 		}
 		since, index, last, err := a.confirm(ctx, id)
+		if errors.Is(err, store.ErrInvalid) {
+			// Of this member's keys and of no others: the rest goes on.
+			a.odd.skip(store.Entry{Key: a.keys.Ack(id)}, err.Error())
+			again = earliest(again, time.Now().Add(impossiblePause))
+			continue
+		}
 		if err != nil {
 			return time.Time{}, err
 		}
-		a.absent[id] = absence{since: since, ack: index, grace: a.graceOf(last)}
+		away := absence{since: since, ack: index, session: a.goneSession(id, last), grace: a.graceOf(last)}
+		if !since.IsZero() {
+			away.since = a.sameAbsence(id, away)
+		}
+		known := !a.absent[id].since.IsZero() && away.since.Equal(a.absent[id].since)
+		a.absent[id] = away
 		if since.IsZero() {
 			again = earliest(again, time.Now().Add(absencePoll))
 			continue
 		}
-		if n := len(a.ledger.members[id]); n > 0 {
-			a.log.Info("member-vanished", "vanished", id, "items", n, "taken_over_in", a.graceOf(last).String())
+		if n := len(a.ledger.members[id]); n > 0 && !known {
+			a.log.Info("member-vanished", "vanished", id, "items", n, "taken_over_in", max(0, time.Until(away.since.Add(away.grace))).Round(time.Millisecond).String())
 		}
 	}
 	return again, nil
@@ -69,6 +80,9 @@ func (a *assigner) graceOf(ack store.Ack) time.Duration {
 
 // absencePoll is how soon a member is looked at again whose record is gone and whose session is not.
 const absencePoll = 500 * time.Millisecond
+
+// impossiblePause is how soon something is tried again that can never succeed as it is.
+const impossiblePause = 30 * time.Second
 
 // confirm returns the moment from which member is known to be gone, the zero
 // time when it is not; and its ack at that moment, which may be newer than the watch's.

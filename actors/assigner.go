@@ -30,22 +30,33 @@ type assigner struct {
 	out        *messages.State[messages.Plan]
 
 	epoch     uint64
+	writer    *store.Writer // of this epoch
 	ledger    *ledger
 	readAt    map[string]uint64 // the ack with which a member's keys were read last
 	absent    map[string]absence
-	index     map[string]int32
-	indexOf   uint64 // the workload that index was made of
-	clerk     *clerk
-	odd       strangers
-	ladder    *store.Ladder
-	again     time.Time // not to be drafted before: something was refused
-	quiet     time.Time // the last change of members, workload or orders
-	first     time.Time // the first change that has not been drafted with placing yet
-	brakeText string
-	brakeAt   time.Time
-	obeyed    bool
-	moves     map[string]int
-	settled   bool
+	invalid   map[string]time.Time    // keys whose writes were called invalid, and when to try again
+	resets    int                     // of Consul, that absences were begun anew for
+	inherited bool                    // what the last leader has noted was read
+	handed    map[string]store.Waited // by it
+	// noted is the office key as it was read or written last, by its index; notedKnown: that is so.
+	noted      store.Office
+	notedIndex uint64
+	notedKnown bool
+	notedAt    time.Time
+	index      map[string]int32
+	indexOf    uint64 // the workload that index was made of
+	clerk      *clerk
+	odd        strangers
+	ladder     *store.Ladder
+	again      time.Time // not to be drafted before: something was refused
+	quiet      time.Time // the last change of members, workload or orders
+	first      time.Time // the first change that has not been drafted with placing yet
+	brakeText  string
+	brakeAt    time.Time
+	meant      meant
+	sizes      sizes // of the workload
+	moves      map[string]int
+	settled    bool
 }
 
 // obeyWindow is how long before a brake an operator's word counts for it: coordd
@@ -58,11 +69,15 @@ var errTermOver = errors.New("the term is over")
 func (a *assigner) run(ctx context.Context) error {
 	a.ledger, a.clerk = newLedger(), newClerk(a.keys)
 	a.readAt, a.absent, a.moves = map[string]uint64{}, map[string]absence{}, map[string]int{}
+	a.invalid = map[string]time.Time{}
 	a.odd = strangers{house: a.house}
 	a.ladder = store.NewLadder()
-	a.epoch = a.leadership.Get().Epoch
+	a.inherited, a.notedKnown = false, false
+	a.epoch, a.resets = a.leadership.Get().Epoch, a.leadership.Get().Resets
+	defer a.handOn(ctx)
 	err := a.work(ctx)
 	if errors.Is(err, errTermOver) {
+		a.rests(ctx)
 		<-ctx.Done()
 		return nil
 	}
@@ -84,33 +99,44 @@ func (a *assigner) work(ctx context.Context) error {
 		return err
 	}
 	var next time.Time
-	var seen struct{ members, workload, control, acks uint64 }
+	var seen struct {
+		members  viewed[messages.Table[messages.Member]]
+		workload viewed[messages.Table[messages.WorkItem]]
+		control  viewed[messages.Control]
+		acks     viewed[messages.Table[messages.Ack]]
+	}
 	for {
 		back := false
+		a.rests(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-leadership.Changed():
 			if l := leadership.Take(); l.Term != a.term {
 				return errTermOver
-			} else if l.Epoch != a.epoch {
-				a.epoch, fresh = l.Epoch, false
+			} else {
+				fresh = fresh && l.Epoch == a.epoch
+				a.enterEpoch(l)
 			}
 		case <-members.Changed():
-			m := members.Take()
-			back = a.wentBack(&seen.members, m.Term, m.Index)
+			if m := members.Take(); m.Term == a.term {
+				back = seen.members.wentBack(m.Index, m.Items, messages.Same)
+			}
 			a.changed()
 		case <-workload.Changed():
-			w := workload.Take()
-			back = a.wentBack(&seen.workload, w.Term, w.Index)
+			if w := workload.Take(); w.Term == a.term {
+				back = seen.workload.wentBack(w.Index, w.Items, messages.Same)
+			}
 			a.changed()
 		case <-control.Changed():
-			c := control.Take()
-			back = a.wentBack(&seen.control, c.Term, c.Index)
+			if c := control.Take(); c.Term == a.term {
+				back = seen.control.wentBack(c.Index, c, messages.Control.Same)
+			}
 			a.changed()
 		case <-acks.Changed():
-			k := acks.Take()
-			back = a.wentBack(&seen.acks, k.Term, k.Index)
+			if k := acks.Take(); k.Term == a.term {
+				back = seen.acks.wentBack(k.Index, k.Items, messages.Same)
+			}
 		case <-timer.at(next):
 		}
 		if err := a.took(ctx); err != nil {
@@ -119,6 +145,7 @@ func (a *assigner) work(ctx context.Context) error {
 		if back {
 			a.log.Warn("consul-lost-writes", "then", "taking a new epoch and reading everything anew")
 			fresh = false
+			a.forgetAbsences()
 			if err := a.newEpoch(ctx); err != nil {
 				return err
 			}
@@ -133,7 +160,10 @@ func (a *assigner) work(ctx context.Context) error {
 		}
 		var err error
 		if !fresh {
-			if err = a.readAll(ctx); err == nil {
+			if err = a.open(ctx); err == nil {
+				err = a.readAll(ctx)
+			}
+			if err == nil {
 				fresh = true
 				supervisor.Ready(ctx)
 			}
@@ -178,17 +208,6 @@ func (a *assigner) changed() {
 	}
 }
 
-// wentBack tells whether an index of this term is below the one before it: then Consul
-// was restored or came back empty, and the ledger is of a past that it does not know.
-func (a *assigner) wentBack(seen *uint64, term, index uint64) bool {
-	if term != a.term {
-		return false
-	}
-	back := index < *seen
-	*seen = index
-	return back
-}
-
 // informed tells whether every state is of this term: never plan on an incomplete read.
 func (a *assigner) informed() bool {
 	if broken("uninformed") {
@@ -209,7 +228,7 @@ func (a *assigner) newEpoch(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil && l.Term == a.term:
-			a.epoch = l.Epoch
+			a.enterEpoch(l)
 			return nil
 		case err == nil, errors.Is(err, errNotLeading):
 			return errTermOver
@@ -225,16 +244,33 @@ func (a *assigner) newEpoch(ctx context.Context) error {
 	}
 }
 
+func (a *assigner) enterEpoch(l messages.Leadership) {
+	a.epoch = l.Epoch
+	if l.Resets != a.resets {
+		a.resets = l.Resets
+		a.forgetAbsences()
+	}
+}
+
+// forgetAbsences makes every grace begin anew: a Consul that went back has forgotten who was back meanwhile.
+func (a *assigner) forgetAbsences() {
+	clear(a.absent)
+	clear(a.handed)
+}
+
+// open begins to write in this epoch. A watch of an empty prefix is woken by every neighbour: the two that may be
+// empty get a sentinel. One that is there already changes nothing and wakes nobody.
+func (a *assigner) open(ctx context.Context) (err error) {
+	a.writer, err = a.store.OpenWriter(ctx, store.CheckIndex(a.keys.Leader(), a.epoch), a.keys.Sequence("leader/"), inFlight,
+		store.Set(a.keys.Workload(), nil, 0), store.Set(a.keys.Control(), nil, 0))
+	if errors.Is(err, store.ErrRefused) {
+		return errStale
+	}
+	return err
+}
+
 // readAll reads the whole assignments tree: once per epoch, never watched.
 func (a *assigner) readAll(ctx context.Context) error {
-	// A watch of an empty prefix is woken by every neighbour: the two that may be
-	// empty get a sentinel. One that is there already changes nothing and wakes nobody.
-	if _, err := a.store.Txn(ctx, store.CheckIndex(a.keys.Leader(), a.epoch),
-		store.Set(a.keys.Workload(), nil, 0), store.Set(a.keys.Control(), nil, 0)); errors.Is(err, store.ErrRefused) {
-		return errStale
-	} else if err != nil {
-		return err
-	}
 	acks := a.acks.Get().Items // as they were before the read
 	entries, _, err := a.store.List(ctx, a.keys.Assignments(), store.Consistent)
 	if err != nil {
@@ -248,8 +284,13 @@ func (a *assigner) readAll(ctx context.Context) error {
 	for id, ack := range acks.All() {
 		a.readAt[id] = ack.ModifyIndex
 	}
-	clear(a.absent)
-	return nil
+	if broken("absences-cleared") {
+		clear(a.absent)
+	}
+	if a.inherited {
+		return nil
+	}
+	return a.inherit(ctx)
 }
 
 // readRaised reads the keys of each member that has raised its ack since.
@@ -296,13 +337,20 @@ func (a *assigner) round(ctx context.Context) (next time.Time, err error) {
 	s := a.scene(time.Now())
 	d := s.draft()
 	a.tell(s, d)
-	if len(d.units) > 0 {
-		if err := a.write(ctx, d.units); err != nil {
-			return time.Time{}, err
-		}
+	units, alone, retry := a.possible(d.units, s.now)
+	if len(units) > 0 {
+		err = a.write(ctx, units)
+	}
+	for i := 0; i < len(alone) && err == nil; i++ {
+		err = a.write(ctx, alone[i:i+1])
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	if len(units)+len(alone) > 0 {
 		return time.Now(), nil // what was written is drafted upon at once
 	}
-	next = earliest(ask, d.wake)
+	next = earliest(earliest(earliest(ask, d.wake), retry), a.note(ctx, false))
 	if s.place {
 		a.first = time.Time{}
 	}
@@ -314,6 +362,33 @@ func (a *assigner) round(ctx context.Context) (next time.Time, err error) {
 		}
 	}
 	return next, nil
+}
+
+// possible takes out of units those that were called invalid: one that was in a transaction with others is
+// sent alone, one that was alone waits until retry.
+func (a *assigner) possible(units []store.Unit, now time.Time) (rest, alone []store.Unit, retry time.Time) {
+	if len(a.invalid) == 0 {
+		return units, nil, time.Time{}
+	}
+	for _, u := range units {
+		switch due, bad := a.invalid[u.Tag.(order).key(a.keys)]; {
+		case !bad:
+			rest = append(rest, u)
+		case due.After(now):
+			retry = earliest(retry, due)
+		default:
+			alone = append(alone, u)
+		}
+	}
+	return rest, alone, retry
+}
+
+// key is the assignment key that an order is about.
+func (o order) key(keys store.Keys) string {
+	if o.to != "" {
+		return keys.Assignment(o.to, o.item)
+	}
+	return keys.Assignment(o.from, o.item)
 }
 
 func (a *assigner) placeAt() time.Time {
@@ -335,15 +410,21 @@ func (a *assigner) scene(now time.Time) *scene {
 		a.indexOf = w.Index
 	}
 	control := a.control.Get()
-	if !a.brakeAt.IsZero() && !control.ObeyAt.IsZero() && control.ObeyAt.After(a.brakeAt.Add(-obeyWindow)) {
-		a.obeyed = true
+	obey := !control.ObeyAt.IsZero() && (now.Sub(control.ObeyAt) < obeyWindow ||
+		!a.brakeAt.IsZero() && control.ObeyAt.After(a.brakeAt.Add(-obeyWindow)))
+	keep := a.brakeText != "" && !control.Freeze
+	peak := a.sizes.see(now, now.Add(-4*a.Merge), w.Items.Len(), keep)
+	if obey {
+		a.sizes.forget()
+		peak = w.Items.Len()
 	}
 	return &scene{
 		now: now, members: a.members.Get().Items, workload: w.Items, index: a.index, control: control,
 		ledger: a.ledger, absent: a.absent, clerk: a.clerk,
 		place:   a.first.IsZero() || !now.Before(a.placeAt()),
 		balance: !now.Before(a.quiet.Add(a.LeaderSoak)),
-		budget:  a.MoveBudget, hold: a.BrakeHold, braked: a.brakeText != "", obeyed: a.obeyed,
+		budget:  a.MoveBudget, hold: a.BrakeHold, braked: a.brakeText != "", peak: peak,
+		obey: obey, meant: a.meant,
 	}
 }
 
@@ -359,9 +440,7 @@ func (a *assigner) tell(s *scene, d draft) {
 		}
 		a.brakeText = d.brake
 	}
-	if a.obeyed && (&scene{now: s.now, hold: s.hold}).brake(s.sort(&draft{}), &draft{}) == "" {
-		a.obeyed, a.brakeAt = false, time.Time{} // what was to be obeyed has been done
-	}
+	a.meant = d.meant
 	for _, item := range d.doubles {
 		a.odd.skip(store.Entry{Key: a.keys.Assignments() + "*/" + item}, "the item has two keys: the younger is taken back")
 	}
@@ -376,7 +455,7 @@ func (a *assigner) tell(s *scene, d draft) {
 
 // write sends the units and takes their outcomes into the ledger.
 func (a *assigner) write(ctx context.Context, units []store.Unit) error {
-	outcomes := a.store.WriteGuarded(ctx, store.CheckIndex(a.keys.Leader(), a.epoch), units, inFlight)
+	outcomes := a.writer.Write(ctx, units)
 	var failed error
 	done := map[string]int{}
 	doubt := map[string]bool{}
@@ -384,6 +463,7 @@ func (a *assigner) write(ctx context.Context, units []store.Unit) error {
 		what := o.Unit.Tag.(order)
 		if o.Err == nil {
 			a.enter(what, o.Result)
+			delete(a.invalid, what.key(a.keys))
 			a.moves[what.reason]++
 			done[what.verb()]++
 			continue
@@ -396,7 +476,17 @@ func (a *assigner) write(ctx context.Context, units []store.Unit) error {
 		if errors.Is(o.Err, store.ErrNotSent) {
 			continue
 		}
-		// The guard refused (deposed, or the key was touched), or the outcome is unknown.
+		if errors.Is(o.Err, store.ErrInvalid) {
+			// It changed nothing and never will: it concerns nobody but its own item.
+			key, again := what.key(a.keys), time.Now()
+			if len(units) == 1 {
+				a.odd.skip(store.Entry{Key: key}, o.Err.Error())
+				again = again.Add(impossiblePause)
+			}
+			a.invalid[key] = again
+			continue
+		}
+		// The guard or a sequence key refused (deposed, or a key was touched), or the outcome is unknown.
 		a.log.Info("write-in-doubt", "epoch", a.epoch, "err", o.Err, "then", "taking a new epoch and reading everything anew")
 		return errStale
 	}
@@ -411,7 +501,10 @@ func (a *assigner) write(ctx context.Context, units []store.Unit) error {
 	for id := range doubt {
 		if id != "" {
 			delete(a.readAt, id)
-			delete(a.absent, id)
+			if away, ok := a.absent[id]; ok {
+				away.doubt = true
+				a.absent[id] = away
+			}
 			entries, _, err := a.store.List(ctx, a.keys.AssignmentsOf(id), store.Consistent)
 			if err != nil {
 				return errStale
@@ -437,6 +530,7 @@ func (a *assigner) enter(o order, r store.Result) {
 	case orderRevoke, orderCancel:
 		x := a.ledger.members[o.from][o.item]
 		x.Releasing, x.Reason, x.ModifyIndex = o.kind == orderRevoke, o.reason, r.Index
+		x.Unreadable = false // it holds what this leader wrote
 		a.ledger.set(o.from, o.item, x)
 	case orderErase:
 		a.ledger.drop(o.from, o.item)

@@ -13,6 +13,9 @@ type Bounds struct {
 	TakeOver time.Duration
 	// TakeOverLeader is the same for the leader's death: the lock-delay and a poll of the lock come before.
 	TakeOverLeader time.Duration
+	// TakeOverLead is the time from a leader's death to the start of another member's Lead, when nobody resigns
+	// for it and nobody knows that it is dead: its session 2 x TTL; the lock-delay and a poll of the lock; a lease; a second for calls.
+	TakeOverLead time.Duration
 	// RideThrough is how long Consul may be silent without anybody losing work or
 	// leadership: TTL - renew - lease margin - one retry of a renewal.
 	RideThrough time.Duration
@@ -29,5 +32,6 @@ func (c Config) Bounds() Bounds {
 		StopsWithin: c.TTL - c.LeaseMargin,
 	}
 	b.TakeOverLeader = b.TakeOver + c.LockDelay + lockPoll(c.LockDelay)
+	b.TakeOverLead = 3*c.TTL + c.LockDelay + lockPoll(c.LockDelay) + time.Second
 	return b
 }

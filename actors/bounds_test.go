@@ -50,12 +50,34 @@ func TestATakeOverTakesNoLongerThanItsBound(t *testing.T) {
 						}
 						c.kill(victim)
 						took := c.await("its items elsewhere", bound, c.balanced(30))
+						t.Logf("taken over after %v of %v at most", took, bound)
 						if took < bound/2 {
 							t.Errorf("taken over after %v: the bound of %v says little", took, bound)
 						}
 					})
 				})
 			}
+		}
+	}
+}
+
+// The same for the host's duty, whose next run waits for a lease as well.
+func TestLeadIsTakenOverWithinItsBound(t *testing.T) {
+	for i, s := range boundSettings {
+		for phase := range 4 {
+			t.Run(fmt.Sprintf("settings %d phase %d", i, phase), func(t *testing.T) {
+				run(t, func(c *cluster) {
+					startWith(c, s)
+					cfg := c.members["n1"].c.Settings()
+					bound := cfg.Bounds().TakeOverLead
+					time.Sleep(time.Duration(phase) * cfg.Renew / 4)
+					old := c.leader()
+					c.kill(old)
+					if _, took := c.awaitLead(bound, old); took < bound/2 {
+						t.Errorf("taken over after %v: the bound of %v says little", took, bound)
+					}
+				})
+			})
 		}
 	}
 }

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -9,6 +10,9 @@ import (
 // step, that is more often a Consul that came back empty, a deleted prefix or a
 // split than somebody's wish. The leader then writes nothing and says so. What
 // "most" is measured against is the ledger, which is there for every new leader too.
+//
+// In one step is within 4 x Merge: so a loop that deletes one item after the other is one. For that the
+// leader remembers how large the workload was; what vanishes more slowly is taken for somebody's wish.
 const (
 	brakeItems   = 10 // this many items may always go at once
 	brakeMembers = 3  // and this many members
@@ -18,22 +22,86 @@ const (
 // A workload's brake holds until the items are back or an operator says obey.
 // The members' also lets go by itself after the hold: their items have no owner meanwhile.
 func (s *scene) brake(sorted *sorted, d *draft) string {
-	if s.obeyed {
-		return ""
-	}
+	removed := len(sorted.removed) - len(d.meant.items)
+	keyed := sorted.keyed - len(d.meant.items)
 	// Once it is on it holds until few are missing and nothing changes any more:
 	// items that are put back one by one must not lose the rest halfway.
-	if n := len(sorted.removed); n > brakeItems && (s.braked || 2*n > sorted.keyed) || n > 0 && s.braked && !s.balance {
+	if n := removed; n > brakeItems && (s.braked || 2*n > keyed) || n > 0 && s.braked && !s.balance {
 		d.waiting = d.waiting || !s.balance
-		return fmt.Sprintf("%d of %d assigned items are gone from the workload: put them back (coordd work import), or say that it is meant (coordd control obey)", n, sorted.keyed)
+		return fmt.Sprintf("%d of %d assigned items are gone from the workload: put them back (coordd work import), or say that it is meant (coordd control obey)", n, keyed)
 	}
-	if n := sorted.lost; n > brakeMembers && (s.braked || 2*n > sorted.holders) {
-		if until := sorted.lostAt.Add(s.hold); sorted.lostAt.IsZero() || s.now.Before(until) {
-			if !sorted.lostAt.IsZero() {
+	if gone := s.peak - s.workload.Len(); removed > 0 && gone > brakeItems && 2*gone > s.peak {
+		return fmt.Sprintf("%d of %d items have gone from the workload in quick succession: put them back (coordd work import), or say that it is meant (coordd control obey)", gone, s.peak)
+	}
+	holders := sorted.holders - len(d.meant.members)
+	if n := len(sorted.lost) - len(d.meant.members); n > brakeMembers && (s.braked || 2*n > holders) {
+		var last time.Time // when the last of them was confirmed
+		for _, id := range sorted.lost {
+			if away := s.absent[id]; !d.meant.members[id] && away.since.After(last) {
+				last = away.since
+			}
+		}
+		if until := last.Add(s.hold); last.IsZero() || s.now.Before(until) {
+			if !last.IsZero() {
 				d.wake = earliest(d.wake, until)
 			}
-			return fmt.Sprintf("%d of %d members with work have vanished: their items wait for them for %v, or until an operator says that it is meant (coordd control obey)", n, sorted.holders, s.hold.Round(time.Second))
+			return fmt.Sprintf("%d of %d members with work have vanished: their items wait for them for %v, or until an operator says that it is meant (coordd control obey)", n, holders, s.hold.Round(time.Second))
 		}
 	}
 	return ""
 }
+
+// meant is what has gone from the workload, by place of the key, and who has vanished, of which an
+// operator has said that it is meant. It takes its time until all of it has been done; what goes
+// meanwhile was not meant.
+type meant struct {
+	items   map[string]bool
+	members map[string]bool
+}
+
+// still is what of m is still gone; with all that is gone, if it was said now.
+func (m meant) still(sorted *sorted, all bool) meant {
+	next := meant{map[string]bool{}, map[string]bool{}}
+	for _, ref := range sorted.removed {
+		if key := ref.member + "/" + ref.item; all || m.items[key] {
+			next.items[key] = true
+		}
+	}
+	for _, id := range sorted.lost {
+		if all || m.members[id] {
+			next.members[id] = true
+		}
+	}
+	return next
+}
+
+// sizes remembers how large the workload was.
+type sizes struct {
+	now  int
+	past []pastSize
+}
+
+// pastSize is a size that the workload had until a moment.
+type pastSize struct {
+	until time.Time
+	n     int
+}
+
+// see takes in the size of the workload at now and returns the largest that it had since the moment from. With keep
+// nothing is forgotten: a brake is measured against what there was when it came on.
+func (p *sizes) see(now, from time.Time, n int, keep bool) int {
+	if n != p.now {
+		p.past = append(p.past, pastSize{now, p.now})
+		p.now = n
+	}
+	if !keep {
+		p.past = slices.DeleteFunc(p.past, func(x pastSize) bool { return x.until.Before(from) })
+	}
+	for _, x := range p.past {
+		n = max(n, x.n)
+	}
+	return n
+}
+
+// forget makes the size of now the largest there was.
+func (p *sizes) forget() { p.past = nil }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"testing"
@@ -29,6 +30,7 @@ type cluster struct {
 	store   *store.Store
 	log     *slog.Logger
 	members map[string]*member
+	way     http.RoundTripper // of members that are started from now on; nil: straight to Consul
 
 	mu      sync.Mutex
 	running map[string]string // item -> member
@@ -102,6 +104,9 @@ type option func(*actors.Config)
 func (c *cluster) start(id string, options ...option) *member {
 	c.t.Helper()
 	m := &member{id: id, done: make(chan struct{}), net: &network{to: c.consul.RoundTripper()}}
+	if c.way != nil {
+		m.net.to = c.way
+	}
 	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: m.net.client()})
 	if err != nil {
 		c.t.Fatal(err)
@@ -110,16 +115,7 @@ func (c *cluster) start(id string, options ...option) *member {
 		Service: "demo", ID: id, Client: client, Logger: c.log,
 		Process: &actors.Process{Instance: fmt.Sprintf("%s-%d", id, time.Now().UnixNano()), Host: id + ".test", BootID: id, PIDNamespace: "1", PID: 1, StartTime: 1},
 		Work:    func(ctx context.Context, item actors.Item) error { return c.work(ctx, m, item) },
-		Lead: func(ctx context.Context) error {
-			c.mu.Lock()
-			c.leading[id]++
-			c.mu.Unlock()
-			<-ctx.Done()
-			c.mu.Lock()
-			c.leading[id]--
-			c.mu.Unlock()
-			return nil
-		},
+		Lead:    c.duty(id),
 	}
 	for _, o := range options {
 		o(&cfg)
@@ -136,6 +132,25 @@ func (c *cluster) start(id string, options ...option) *member {
 		m.err = m.c.Run(ctx)
 	}()
 	return m
+}
+
+// duty is the leader's function of every test: it notes who leads.
+func (c *cluster) duty(id string) actors.Lead {
+	return func(ctx context.Context) error {
+		c.mu.Lock()
+		for other, n := range c.leading {
+			if n > 0 {
+				c.faults = append(c.faults, fmt.Sprintf("Lead: %s begins while %s is at it", id, other))
+			}
+		}
+		c.leading[id]++
+		c.mu.Unlock()
+		<-ctx.Done()
+		c.mu.Lock()
+		c.leading[id]--
+		c.mu.Unlock()
+		return nil
+	}
 }
 
 // work is the work function of every test: it notes who runs what.

@@ -20,6 +20,9 @@ const (
 	MaxLockDelay = 60 * time.Second
 )
 
+// minRenew keeps a slip of the pen (--renew 1ns) from renewing without a pause.
+const minRenew = 100 * time.Millisecond
+
 // Item is one piece of work as the work function sees it.
 type Item struct {
 	ID      string
@@ -40,7 +43,12 @@ type Item struct {
 type Work func(ctx context.Context, item Item) error
 
 // Lead runs while this member leads and no longer: its context ends with the
-// leadership. When it returns earlier it is called again, with backoff.
+// leadership, or when the lease is about to end. When it returns earlier it is called again, with backoff.
+//
+// It runs on one member at a time, if it returns when its context ends. So it does not begin with the
+// leadership where a leader before this one may still count on its lease: it waits for that
+// one's TTL. It begins at once when that one resigned, or its process is known to be dead. One that is still running
+// StopTimeout after its member was stopped is waited for in the same way, for a TTL from the next leader's beginning, and no longer.
 type Lead func(ctx context.Context) error
 
 // Config says who this member is and what it runs. Zero values stand for the
@@ -48,7 +56,7 @@ type Lead func(ctx context.Context) error
 type Config struct {
 	// Service names the cluster: all its keys are below service/<Service>/. Required.
 	Service string
-	// ID is this member's id, unique in the service, without '/'. Required.
+	// ID is this member's id, unique in the service, without '/', space or '%'. Required.
 	ID string
 	// Client talks to Consul. Default: one made from the CONSUL_HTTP_* variables.
 	Client *api.Client
@@ -69,7 +77,7 @@ type Config struct {
 
 	// TTL of the Consul session, and so the length of the lease: 10 s (the default) to 24 h.
 	TTL time.Duration
-	// Renew is the time from one renewal to the next. Default: TTL/3.
+	// Renew is the time from one renewal to the next: 100 ms to half of the TTL. Default: TTL/3.
 	Renew time.Duration
 	// LockDelay is how long Consul keeps a lock from being taken after a session
 	// ended early: 0 s to 60 s. Default (0): 1 s. The protocol does not lean on it.
@@ -102,14 +110,17 @@ type Config struct {
 	// loses writes that were not acknowledged.
 	ConfigLog string
 
-	// Logger. Default: slog.Default().
+	// Logger. Default: slog.Default(). Its handler may block: no actor waits for it. What does not fit into
+	// 1,024 records is dropped, and counted in the log.
 	Logger *slog.Logger
 	// Process is who this is among processes. Default: read from the system. For
 	// tests that play several hosts in one process.
 	Process *Process
-	// Liveness tells whether a predecessor's process still runs. Default: asks the
-	// system. For the same tests.
+	// Liveness tells whether a predecessor's process still runs, or any of its commands. Default: asks the
+	// system for the process; what is Dead and may have commands that outlive it is Unknown.
 	Liveness func(Process) Liveness
+	// Lock is Process.Lock, asked whenever this member writes down who it is. Default: NoLock, for work that ends with this process.
+	Lock func() string
 }
 
 // The backends of the config store.
@@ -120,6 +131,9 @@ const (
 
 // Process says which process holds a member's record: instance, host, boot, pid and the pid's start time.
 type Process = store.Process
+
+// NoLock is the Process.Lock of a process whose work ends with it.
+const NoLock = store.NoLock
 
 // Liveness is what is known of a process.
 type Liveness = store.Liveness
@@ -148,6 +162,9 @@ func (c Config) withDefaults() Config {
 	orDuration(&c.Renew, c.TTL/3)
 	orDuration(&c.LockDelay, time.Second)
 	orDuration(&c.LeaseMargin, c.TTL/10)
+	if broken("no-margin") {
+		c.LeaseMargin = 0
+	}
 	orDuration(&c.Grace, c.TTL)
 	orDuration(&c.LeaderSoak, 5*time.Second)
 	orDuration(&c.Merge, 250*time.Millisecond)
@@ -168,9 +185,21 @@ func (c Config) withDefaults() Config {
 		c.Process = &self
 	}
 	if c.Liveness == nil {
-		c.Liveness = Process.Liveness
+		c.Liveness = withoutCommands
+	}
+	if c.Lock == nil {
+		c.Lock = func() string { return NoLock }
 	}
 	return c
+}
+
+// withoutCommands is the liveness of what this process can know by itself: no more than that of processes.
+func withoutCommands(p Process) Liveness {
+	l := p.Liveness()
+	if l == Dead && p.Lock != NoLock {
+		return Unknown
+	}
+	return l
 }
 
 // Validate tells what is wrong with the settings, all of it; nil when nothing is.
@@ -182,7 +211,7 @@ func (c Config) Validate() error {
 	if _, err := store.KeysOf(c.Service); err != nil {
 		bad("service: %v", err)
 	}
-	if err := store.CheckID("member id", c.ID); err != nil {
+	if err := store.CheckMemberID(c.ID); err != nil {
 		bad("%v", err)
 	}
 	d := c.withDefaults()
@@ -192,7 +221,10 @@ func (c Config) Validate() error {
 	if d.LockDelay < 0 || d.LockDelay > MaxLockDelay {
 		bad("lock-delay %v is outside of Consul's range: give one of 0s to %v", d.LockDelay, MaxLockDelay)
 	}
-	if d.Renew < 0 || d.Renew > d.TTL/2 {
+	if c.Renew != 0 && d.Renew < minRenew {
+		bad("renew %v: give at least %v, or the renewals themselves are a load on Consul", d.Renew, minRenew)
+	}
+	if d.Renew > d.TTL/2 {
 		bad("renew %v: give at most half of the ttl (%v), or one lost renewal ends the lease", d.Renew, d.TTL/2)
 	}
 	if d.LeaseMargin < 0 || d.LeaseMargin > d.TTL/2 {
@@ -205,6 +237,9 @@ func (c Config) Validate() error {
 		if v < 0 {
 			bad("%s %v: give a time of 0s or more", name, v)
 		}
+	}
+	if d.KeepItems > store.MaxKeep {
+		bad("keep-items %v: give at most %v", d.KeepItems, store.MaxKeep)
 	}
 	if d.Backend != BackendNone && d.Backend != BackendConsul {
 		bad("backend %q: give none or consul", d.Backend)

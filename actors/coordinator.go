@@ -7,6 +7,7 @@ import (
 
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -29,6 +30,7 @@ func New(cfg Config) (*Coordinator, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
+	cfg.Logger = asynclog.Wrap(cfg.Logger)
 	if cfg.Client == nil {
 		client, err := store.NewClient(api.DefaultConfig())
 		if err != nil {
@@ -41,9 +43,10 @@ func New(cfg Config) (*Coordinator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
-	h := &house{Config: cfg, store: s, keys: s.Keys(), log: log, acks: &ackCounter{}, fresh: &freshness{}}
+	h := &house{Config: cfg, store: s, keys: s.Keys(), log: log, acks: &ackCounter{}, fresh: &freshness{}, progress: newProgress()}
 	h.routes = routing.Over(s, max(cfg.Bounds().StopsWithin, routing.MinMaxAge), log)
 	c := &Coordinator{house: h, cells: newCells()}
+	h.bailiff = newBailiff(c.cells.session.Reader(), h.LeaseMargin)
 	members := tree(h, c.cells)
 	if c.conf, err = newConfigStore(h, c.cells); err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
@@ -54,7 +57,7 @@ func New(cfg Config) (*Coordinator, error) {
 		child.Gate = true // a log that cannot be opened stops the member before it has begun
 		members.Children = append([]supervisor.Child{child}, members.Children...)
 	}
-	c.root, err = supervisor.New("coordinator", members, supervisor.WithLogger(log))
+	c.root, err = supervisor.New("coordinator", members, supervisor.WithLogger(log), supervisor.WithStopTimeout(cfg.StopTimeout+stopSlack))
 	if err != nil {
 		return nil, err
 	}
@@ -68,13 +71,16 @@ func New(cfg Config) (*Coordinator, error) {
 // It returns early with an error when it cannot go on: [ErrIDTaken], a setting that Consul
 // refuses, or an actor that failed again and again ([supervisor.EscalationError], with
 // the whole history of causes). What did not stop in time is in a
-// [supervisor.StuckError]. Run is called once.
+// [supervisor.StuckError]; after the StopTimeout and 30 s it waits for nothing more. Run is called once.
 func (c *Coordinator) Run(ctx context.Context) error { return c.root.Run(ctx) }
+
+// stopSlack is how much longer than its work a member may take to stop, all in all.
+const stopSlack = 30 * goodbyeTimeout
 
 // Child returns the coordinator as a child for the host's own supervision tree.
 // It is not restarted: what makes Run fail is for the host to decide upon.
 func (c *Coordinator) Child(name string) supervisor.Child {
-	return supervisor.Child{Name: name, Restart: supervisor.Temporary, StopTimeout: c.house.StopTimeout + 30*goodbyeTimeout, Run: func(ctx context.Context) error {
+	return supervisor.Child{Name: name, Restart: supervisor.Temporary, StopTimeout: c.house.StopTimeout + stopSlack + goodbyeTimeout, Run: func(ctx context.Context) error {
 		if err := c.Run(ctx); err != nil {
 			return supervisor.Escalate(err)
 		}

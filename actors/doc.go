@@ -13,7 +13,7 @@
 //  4. A session that is valid and can be renewed costs nobody leadership or work:
 //     not Consul's elections, not its slowness, not failed polls.
 //  5. An idle member holds three long polls and sends nothing else but its
-//     renewal; a leader holds four more.
+//     renewal and the read that confirms it; a leader holds four more.
 //
 // Not guaranteed: anything about work that ignores its context, unless it
 // passes the fencing token on to what it writes to; hosts whose clocks run at

@@ -24,16 +24,20 @@ type scene struct {
 	place    bool // changes have come to rest for a moment: free items may be placed
 	balance  bool // and for the whole soak: items may be moved for balance
 	budget   int  // the most items on the move for balance at one time
-	obeyed   bool // an operator said that a brake is to be let go
+	obey     bool // an operator says that what is gone now is meant
+	meant    meant
 	braked   bool // the last draft was
+	peak     int  // the largest that the workload was within the last 4 x Merge
 	hold     time.Duration
 }
 
 // absence is a member that has keys or an ack and no record.
 type absence struct {
-	since time.Time     // when it was confirmed; zero: not yet
-	ack   uint64        // its acks key's ModifyIndex then; 0: there was none
-	grace time.Duration // how long its items wait for it
+	since   time.Time     // when it was confirmed; zero: not yet
+	ack     uint64        // its acks key's ModifyIndex then; 0: there was none
+	session string        // of its last registration, which is gone
+	grace   time.Duration // how long its items wait for it
+	doubt   bool          // a write about it was refused: it is to be confirmed again
 }
 
 func (a absence) over(now time.Time) bool {
@@ -47,6 +51,7 @@ type draft struct {
 	waiting bool      // there is something to place or to move once it has been quiet long enough
 	wake    time.Time // when time alone changes the scene; zero: never
 	brake   string
+	meant   meant    // what is gone, and an operator has said so
 	doubles []string // items with more than one key: a stranger's work
 }
 
@@ -61,6 +66,7 @@ func (s *scene) draft() draft {
 	var d draft
 	sorted := s.sort(&d)
 	s.count(&d, sorted)
+	d.meant = s.meant.still(sorted, s.obey)
 	if d.brake = s.brake(sorted, &d); d.brake != "" || s.control.Freeze {
 		if d.brake == "" {
 			d.brake = "an operator froze the assignments (control/freeze)"
@@ -95,8 +101,7 @@ type sorted struct {
 	waiting int              // items that stay where they are: at a vanished member in its grace, or one with an unreadable record
 	keyed   int              // keys in all
 	holders int              // members with keys
-	lost    int              // of them, those without a record
-	lostAt  time.Time        // when the last of them was confirmed
+	lost    []string         // of them, those without a record
 }
 
 func (s *scene) sort(d *draft) *sorted {
@@ -105,7 +110,7 @@ func (s *scene) sort(d *draft) *sorted {
 	unreadable := map[string]bool{}
 	for i := range s.members.Len() {
 		id, m := s.members.At(i)
-		out.members[i] = placement.Member{ID: id, Capacity: m.Capacity, Drain: m.Leaving || m.Idle || m.Unreadable || s.control.Drain.Has(id)}
+		out.members[i] = placement.Member{ID: id, Capacity: m.Capacity, Drain: m.Leaving || m.Idle || m.Unreadable || store.CheckMemberID(id) != nil || s.control.Drain.Has(id)}
 		place[id] = int32(i)
 		if m.Unreadable {
 			unreadable[id] = true
@@ -123,10 +128,7 @@ func (s *scene) sort(d *draft) *sorted {
 		away := s.absent[member]
 		out.holders++
 		if !present {
-			out.lost++
-			if away.since.After(out.lostAt) {
-				out.lostAt = away.since
-			}
+			out.lost = append(out.lost, member)
 			if !away.over(s.now) {
 				out.grace = true
 				if !away.since.IsZero() {
@@ -214,7 +216,12 @@ func (s *scene) count(d *draft, sorted *sorted) {
 
 // write turns the placement into orders.
 func (s *scene) write(d *draft, sorted *sorted) {
-	for _, ref := range append(sorted.removed, sorted.extra...) {
+	gone := sorted.removed
+	if !s.place { // more may follow, until it is most of the workload
+		d.waiting = d.waiting || len(gone) > 0
+		gone = nil
+	}
+	for _, ref := range append(sorted.extra, gone...) {
 		m, present := s.members.Get(ref.member)
 		switch {
 		case present && !ref.Releasing && !m.Leaving:

@@ -13,8 +13,8 @@ import (
 )
 
 // house is what every actor of one member is given: its settings and its way to
-// Consul. Nothing in it changes while the actors run, but for the ack counter and
-// the watchers' call to ask anew.
+// Consul. Nothing in it changes while the actors run, but for the ack counter,
+// the watchers' call to ask anew, and what tells how the actors and the host's functions get on.
 type house struct {
 	Config
 	store *store.Store
@@ -22,6 +22,11 @@ type house struct {
 	log   *slog.Logger
 	acks  *ackCounter
 	fresh *freshness
+	// progress tells the session-renewer who hangs; bailiff ends work with the lease.
+	progress *progress
+	bailiff  *bailiff
+	// leads is how many of the host's lead functions run: one, but for those that were abandoned.
+	leads atomic.Int32
 	// routes idles until it is asked for the first time.
 	routes *routing.Router
 	// fault makes an actor fail where it has just taken a message: nil but in tests.
@@ -29,29 +34,17 @@ type house struct {
 }
 
 // took is called by each actor when it has taken a message and done nothing with
-// it yet; an error is the actor's end.
+// it yet; an error is the actor's end. Before it waits for the next one it calls rests.
 func (h *house) took(ctx context.Context) error {
+	h.progress.begins(ctx)
 	if h.fault == nil {
 		return nil
 	}
 	return h.fault(ctx)
 }
 
-// ackCounter numbers this member's acks, so that no two writes of the key are
-// equal: Consul does not wake a watch for a value that stays the same.
-type ackCounter struct{ n atomic.Uint64 }
-
-func (c *ackCounter) next() uint64 { return c.n.Add(1) }
-
-// seen makes the numbers go on above one that was read.
-func (c *ackCounter) seen(n uint64) {
-	for {
-		have := c.n.Load()
-		if n <= have || c.n.CompareAndSwap(have, n) {
-			return
-		}
-	}
-}
+// rests is called by each actor before it waits for a message.
+func (h *house) rests(ctx context.Context) { h.progress.rests(ctx) }
 
 // ack is the value that this member writes to its acks key. While it is not clear, inherited is the longest TTL that a predecessor may
 // still count on: should this one die before it is clear, that is what must be waited for.
@@ -60,15 +53,17 @@ func (h *house) ack(session string, clear bool, inherited time.Duration) store.A
 	if !clear && !broken("own-ttl-only") {
 		ttl = max(ttl, inherited)
 	}
-	return store.Ack{Counter: h.acks.next(), Session: session, By: *h.Process, Clear: clear, TTL: ttl}
+	by := *h.Process
+	by.Lock = h.Lock()
+	return store.Ack{Counter: h.acks.next(), Session: session, By: by, Clear: clear, TTL: ttl, Terms: true}
 }
 
 // holds tells whether s may be counted on now, with the margin that stopping takes.
 func (h *house) holds(s messages.Session) bool { return s.Holds(time.Now(), h.LeaseMargin) }
 
-// passing tells whether err is Consul's or the way's, so that the actor asks again
-// on its ladder. A request that is called bad is among them: what actors send is well formed, so
-// that is the word of a proxy, and no reason to give a whole member up.
+// passing tells whether err is no reason to give a whole member up, so that the actor asks again
+// on its ladder. A request that is called bad is among them: what actors send is well formed, for values and ids are looked at where
+// they are read, so that is the word of a proxy. It is never taken for an absent Consul: see [store.Store.Failed].
 func passing(err error) bool {
 	return errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid)
 }
@@ -117,4 +112,12 @@ func earliest(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// unless returns err, or nil if it is of the kind.
+func unless(err, kind error) error {
+	if errors.Is(err, kind) {
+		return nil
+	}
+	return err
 }

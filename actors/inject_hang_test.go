@@ -31,12 +31,10 @@ import (
 //	control-watcher     orders are not heard
 //	assigner            nothing is assigned
 //	assignment-watcher  this member starts and stops nothing; what it runs, it owns
-//	foreman             the same; and if the session is lost as well, nothing in the process stops the
-//	                    work: under coordd run the guard does, for it has the lease too; a host's own
-//	                    work has its fencing token
+//	foreman             the same; if the lease ends as well, the bailiff ends the work's contexts
 //
-// A leader of which an actor of the office hangs goes on leading. Nothing takes
-// the leadership from it but its stop, which names what hangs.
+// That lasts until the session-renewer finds that an actor hangs: see
+// TestAMemberOfWhichAnActorHangsGivesUpWhatItHolds.
 var whileItHangs = map[string]struct {
 	stops bool // n1's work has stopped
 	waits bool // some of the items that are added meanwhile do not start
@@ -91,6 +89,90 @@ func TestAnActorThatHangsLeavesTheOthersAtWorkAndNothingRunsTwice(t *testing.T) 
 				time.Sleep(20 * time.Second)
 				c.await("in order in the end", 20*time.Second, c.balanced(total))
 				c.consistent()
+			})
+		})
+	}
+}
+
+// An actor that hangs holds nothing for ever: its member lets its lease end, and others take over what it had, the leadership
+// too. When it goes on, all is well again.
+func TestAMemberOfWhichAnActorHangsGivesUpWhatItHolds(t *testing.T) {
+	for _, actor := range everyActor {
+		t.Run(actor, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				c.addWork(c.items(4)...)
+				s := newSaboteur(actor, atMessage, 1<<30, hangs)
+				n1 := c.sabotaged(s)
+				defer s.free()
+				time.Sleep(2 * time.Second)
+				c.start("n2")
+				c.await("shared out", 20*time.Second, c.balanced(4))
+				time.Sleep(5 * time.Second)
+				s.mu.Lock()
+				s.at = s.seen[actor] + 1
+				s.mu.Unlock()
+				c.provoke(actor)
+				c.await("the hang", 15*time.Second, s.didFire)
+				for i := range 4 {
+					c.addWork(fmt.Sprintf("meanwhile-%d", i))
+				}
+				limit := actors.StuckAfter + n1.c.Settings().Renew + n1.c.Settings().Bounds().TakeOverLeader
+				took := c.await("all at n2", limit, func() bool {
+					loads := c.loads()
+					return loads["n1"] == 0 && loads["n2"] == 8 && c.leader() == "n2"
+				})
+				t.Logf("given up and taken over within %v", took)
+				c.mu.Lock()
+				if n := c.leading["n1"]; n != 0 {
+					t.Error("n1's duty still runs")
+				}
+				c.mu.Unlock()
+				s.free()
+				c.await("all in order again", 60*time.Second, c.balanced(8))
+				time.Sleep(20 * time.Second)
+				c.delete("leader") // all that was held back is looked at anew
+				time.Sleep(20 * time.Second)
+				c.await("in order in the end", 20*time.Second, c.balanced(8))
+				c.consistent()
+			})
+		})
+	}
+}
+
+// Work that the lease ended while the foreman hung, and a duty that it ended while the leader-tracker hung, go on when the lease has come back.
+func TestWhatTheLeaseEndedBehindAnActorThatHangsGoesOn(t *testing.T) {
+	for _, actor := range []string{"foreman", "leader-tracker", "officer"} {
+		t.Run(actor, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				c.addWork(c.items(4)...)
+				s := newSaboteur(actor, atMessage, 1<<30, hangs)
+				n1 := c.sabotaged(s)
+				defer s.free()
+				c.await("all at n1", 20*time.Second, c.balanced(4))
+				time.Sleep(7 * time.Second)
+				s.mu.Lock()
+				s.at = s.seen[actor] + 1
+				s.mu.Unlock()
+				c.provoke(actor)
+				c.addWork("another")
+				c.await("the hang", 15*time.Second, s.didFire)
+				session := n1.c.Session().Get()
+				n1.net.cut(errors.New("cut off"))
+				time.Sleep(time.Until(session.Lease.Start.Add(session.Lease.TTL)))
+				if n := c.loads()["n1"]; n != 0 {
+					t.Errorf("n1 works on %d items at the end of its lease", n)
+				}
+				if c.leader() == "n1" {
+					t.Error("n1's duty runs at the end of its lease")
+				}
+				n1.net.cut(nil)
+				time.Sleep(5 * time.Second)
+				s.free()
+				c.await("all at n1 again", 20*time.Second, c.balanced(5))
+				c.await("n1's duty again", 20*time.Second, func() bool { return c.leader() == "n1" })
+				if now := n1.c.Session().Get(); now.ID != session.ID {
+					t.Errorf("the session was %s and is %s", session.ID, now.ID)
+				}
 			})
 		})
 	}

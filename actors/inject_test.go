@@ -150,6 +150,7 @@ func (c *cluster) sabotaged(s *saboteur) *member {
 		Service: "demo", ID: m.id, Client: client, Logger: c.log,
 		Process: &actors.Process{Instance: "n1-1", Host: "n1.test", BootID: "n1", PIDNamespace: "1", PID: 1, StartTime: 1},
 		Work:    func(ctx context.Context, item actors.Item) error { return c.work(ctx, m, item) },
+		Lead:    c.duty("n1"),
 	})
 	if err != nil {
 		c.t.Fatal(err)

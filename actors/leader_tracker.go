@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/coordd/coordd/internal/store"
@@ -45,11 +46,14 @@ type leaderTracker struct {
 	key        messages.Reader[leaderKey]
 	bump       *messages.Mailbox[messages.Bump, messages.Leadership]
 
+	odd  strangers
 	view uint64 // of the leader key when the last lock was sent
 	// behind is the view that is older than the epoch, and since when.
 	behind   uint64
 	behindAt time.Time
-	flags    uint64 // of the last lock sent: other flags are what makes a lock raise ModifyIndex
+	mixed    mixed     // what was found out about leaders that write no term
+	clearAt  time.Time // until when this process waits, or waited, for leaders before it
+	flags    uint64    // of the last lock sent: other flags are what makes a lock raise ModifyIndex
 }
 
 // behindLimit is how long a view of the leader key may be older than the epoch: a
@@ -61,12 +65,15 @@ var errNotLeading = errors.New("this member does not lead")
 
 func (a *leaderTracker) run(ctx context.Context) error {
 	defer a.resign(ctx)
+	bumps := a.bump.Open()
+	defer bumps.Close()
 	session, membership, key := a.session.Subscribe(), a.membership.Subscribe(), a.key.Subscribe()
 	ladder := store.NewLadder()
 	var timer alarm
 	defer timer.stop()
 	var next time.Time
 	for {
+		a.rests(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -77,7 +84,7 @@ func (a *leaderTracker) run(ctx context.Context) error {
 		case <-key.Changed():
 			key.Take()
 		case <-timer.at(next):
-		case r := <-a.bump.Requests():
+		case r := <-bumps.Requests():
 			r.Handle(a.newEpoch)
 		}
 		if err := a.took(ctx); err != nil {
@@ -124,11 +131,13 @@ func (a *leaderTracker) step(ctx context.Context) (again time.Time, err error) {
 				return watchLease, nil
 			}
 			a.log.Warn("consul-forgot-the-epoch", "key", a.keys.Leader(), "index", k.Index, "epoch", l.Epoch, "then", "taking a new epoch and reading everything anew")
+			l.Resets++
 			return watchLease, a.raise(ctx, s, l)
 		}
 		switch {
 		case k.Found && k.Entry.Session == s.ID && k.Entry.ModifyIndex == l.Epoch:
-			return watchLease, nil
+			again, err := a.clear(ctx, l)
+			return earliest(watchLease, again), err
 		case k.Found && k.Entry.Session == s.ID:
 			a.log.Warn("leader-key-touched", "key", a.keys.Leader(), "index", k.Entry.ModifyIndex, "epoch", l.Epoch, "then", "taking a new epoch")
 			return watchLease, a.raise(ctx, s, l)
@@ -139,7 +148,7 @@ func (a *leaderTracker) step(ctx context.Context) (again time.Time, err error) {
 	case !k.Known:
 		return watchLease, nil
 	case k.Found && k.Entry.Session != "" && k.Entry.Session != s.ID:
-		a.set(messages.Leadership{Role: messages.Following, Leader: string(k.Entry.Value), Session: k.Entry.Session}, "")
+		a.set(messages.Leadership{Role: messages.Following, Leader: a.nameOf(k.Entry), Session: k.Entry.Session}, "")
 		return time.Time{}, nil
 	case !a.membership.Get().In(s.ID):
 		a.set(messages.Leadership{Role: messages.Vacant}, "")
@@ -148,10 +157,10 @@ func (a *leaderTracker) step(ctx context.Context) (again time.Time, err error) {
 	return a.campaign(ctx, s)
 }
 
-// campaign tries the lock. Consul wakes no watch at the end of a lock-delay, so
+// campaign tries to take the leadership. Consul wakes no watch at the end of a lock-delay, so
 // a refused candidate asks again by the clock.
 func (a *leaderTracker) campaign(ctx context.Context, s messages.Session) (time.Time, error) {
-	epoch, err := a.lock(ctx, s)
+	l, err := a.take(ctx, s)
 	if errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrSessionGone) {
 		a.set(messages.Leadership{Role: messages.Vacant}, "")
 		return time.Now().Add(lockPoll(a.LockDelay)), nil
@@ -159,20 +168,9 @@ func (a *leaderTracker) campaign(ctx context.Context, s messages.Session) (time.
 	if err != nil {
 		return time.Time{}, err
 	}
-	a.set(messages.Leadership{Role: messages.Leading, Leader: a.ID, Term: epoch, Epoch: epoch, Session: s.ID}, "")
-	return time.Now(), nil
-}
-
-// lock takes the key, or touches it when it is this session's already, and
-// returns the ModifyIndex that the very reply names.
-func (a *leaderTracker) lock(ctx context.Context, s messages.Session) (uint64, error) {
-	a.sending()
-	result, err := a.store.Txn(ctx, store.Lock(a.keys.Leader(), []byte(a.ID), a.flags, s.ID))
-	if err != nil {
-		return 0, err
-	}
 	a.store.Succeeded("leader key")
-	return result.Index, nil
+	a.set(l, "")
+	return time.Now(), nil
 }
 
 // sending notes what is known of the key when a lock is sent: what was seen by then
@@ -182,21 +180,34 @@ func (a *leaderTracker) sending() {
 	a.view, a.flags = k.View, max(a.flags, k.Entry.Flags)+1
 }
 
-// raise takes a new epoch within the term. A refusal means that the term is over.
+// raise takes a new epoch within the term. Its condition is the index of the leader key, so that a copy
+// of it that arrives late does nothing. A refusal for good means that the term is over.
 func (a *leaderTracker) raise(ctx context.Context, s messages.Session, l messages.Leadership) error {
-	ops := []store.Op{store.CheckSession(a.keys.Leader(), s.ID)}
-	a.sending()
-	result, err := a.store.Txn(ctx, append(ops, store.Lock(a.keys.Leader(), []byte(a.ID), a.flags, s.ID))...)
-	if errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrSessionGone) {
-		a.set(messages.Leadership{Role: messages.Vacant}, "the leader key was lost")
-		return nil
+	at := l.Epoch
+	for range 5 {
+		a.sending()
+		result, err := a.store.Txn(ctx, store.CheckIndex(a.keys.Leader(), at), store.Lock(a.keys.Leader(), []byte(a.ID), a.flags, s.ID))
+		switch {
+		case err == nil:
+			a.store.Succeeded("leader key")
+			l.Epoch = result.Index
+			a.set(l, "")
+			return nil
+		case !errors.Is(err, store.ErrRefused) && !errors.Is(err, store.ErrSessionGone):
+			return err
+		}
+		// An earlier try was applied after all, a stranger has touched the key, or it is another's.
+		e, found, _, err := a.store.Get(ctx, a.keys.Leader(), store.Consistent)
+		if err != nil {
+			return err
+		}
+		if !found || e.Session != s.ID || e.ModifyIndex == at {
+			a.set(messages.Leadership{Role: messages.Vacant}, "the leader key was lost")
+			return nil
+		}
+		at, a.flags = e.ModifyIndex, max(a.flags, e.Flags)
 	}
-	if err != nil {
-		return err
-	}
-	l.Epoch = result.Index
-	a.set(l, "")
-	return nil
+	return fmt.Errorf("a new epoch: %w: others write to %s all the time", store.ErrUnreachable, a.keys.Leader())
 }
 
 // newEpoch answers the assigner, for which the outcome of a write is unknown: with
@@ -216,6 +227,16 @@ func (a *leaderTracker) newEpoch(ctx context.Context, b messages.Bump) (messages
 		return l, errNotLeading
 	}
 	return l, nil
+}
+
+// nameOf is who the leader says it is; a stranger may have written over it.
+func (a *leaderTracker) nameOf(e store.Entry) string {
+	if err := store.CheckID("leader's id", string(e.Value)); err != nil {
+		a.odd.house = a.house
+		a.odd.skip(e, "its value is no member's id")
+		return "unreadable"
+	}
+	return string(e.Value)
 }
 
 // set publishes l if it says anything new, and tells the log what that means.
@@ -239,7 +260,8 @@ func (a *leaderTracker) set(l messages.Leadership, why string) {
 }
 
 // resign gives the leadership up when the member stops: by then the office is
-// closed. A deleted key has no lock-delay, so a successor need not wait.
+// closed. A deleted key has no lock-delay, so a successor need not wait. Where the host's lead function was abandoned and still runs, the
+// term does not say so: the next one waits for a lease, or until this process is known to be dead.
 func (a *leaderTracker) resign(ctx context.Context) {
 	l := a.out.Get()
 	if ctx.Err() == nil || l.Role != messages.Leading {
@@ -248,7 +270,7 @@ func (a *leaderTracker) resign(ctx context.Context) {
 	a.out.Set(messages.Leadership{Role: messages.Uncertain})
 	call, cancel := cleanup(ctx, goodbyeTimeout)
 	defer cancel()
-	if err := a.store.Resign(call, l.Session); err != nil {
+	if err := a.store.Resign(call, l.Session, cleared(l), a.leads.Load() == 0); err != nil {
 		a.log.Warn("not-resigned", "err", err, "then", "the leader key goes with the session")
 		return
 	}

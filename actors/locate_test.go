@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -202,7 +203,11 @@ func TestAnOperatorLocatesWithoutARouter(t *testing.T) {
 // A stop, a kill, a restart under the same id, a joiner, a removal: the router follows, and is never wrong for longer
 // than it takes to hear of it.
 func TestARouterIsNeverWrongForLongerThanItTakesToHearOfAChange(t *testing.T) {
-	for seed := range uint64(6) {
+	seeds := uint64(6)
+	if raceDetector {
+		seeds = 2
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			run(t, func(c *cluster) {
 				o := c.onlook()
@@ -277,4 +282,102 @@ func TestARouterWithoutConsulNamesNobodyOnceItsTableIsTooOld(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What hears of Consul again first says nothing of what has not: the pulse and the watch of acks/ may be answered
+// long before the members and their items are read anew.
+func TestARouterThatHearsOfConsulAgainNamesNobodyBeforeAllIsReadAnew(t *testing.T) {
+	// Who of them asks first after the outage is a matter of their backoffs.
+	phases := 36
+	if raceDetector {
+		phases = 6
+	}
+	for phase := range phases {
+		deaf := []string{"routing-members", "share-n1", "share-n2"}[phase%3]
+		t.Run(fmt.Sprintf("%s-%d", deaf, phase), func(t *testing.T) {
+			run(t, func(c *cluster) {
+				o := c.onlook()
+				defer o.stop()
+				items := c.items(6)
+				c.addWork(items...)
+				for _, id := range []string{"n1", "n2", "n3"} {
+					c.start(id, o.address)
+				}
+				c.await("shared out", time.Minute, c.balanced(6))
+				c.await("located", time.Second, o.agrees(items))
+				o.net.cut(errors.New("refused"))
+				c.stop("n1")
+				o.watch(items, o.router.MaxAge()+propagation, o.router.MaxAge()+propagation)
+				time.Sleep(time.Duration(phase) * 137 * time.Millisecond)
+				thawed := make(chan struct{})
+				o.net.via(frozenFor{c.consul.RoundTripper(), deaf, thawed})
+				o.net.cut(nil)
+				clear(o.counts)
+				o.watch(items, 20*time.Second, propagation)
+				if len(o.counts) != 1 || o.counts["not ready"] == 0 {
+					t.Errorf("while %s has read nothing: %v", deaf, o.counts)
+				}
+				close(thawed)
+				c.await("located again", 5*time.Second, o.agrees(items))
+			})
+		})
+	}
+}
+
+// A long poll that hangs, alone or with others of its kind, makes no answer older than the greatest age.
+func TestALongPollThatHangsMakesNoAnswerOlderThanTheGreatestAge(t *testing.T) {
+	for _, deaf := range []string{"routing-members", "routing-acks", "share-n1", "share-n2", "share-n3", "share-n1 share-n2 share-n3", "routing-members share-n1 share-n2 share-n3", "routing-members routing-acks share-n1 share-n2 share-n3"} {
+		for name, leave := range map[string]func(*cluster, string){"stopped": (*cluster).stop, "killed": (*cluster).kill} {
+			t.Run(deaf+"-"+name, func(t *testing.T) {
+				run(t, func(c *cluster) {
+					o := c.onlook()
+					defer o.stop()
+					items := c.items(6)
+					c.addWork(items...)
+					for _, id := range []string{"n1", "n2", "n3"} {
+						c.start(id, o.address)
+					}
+					c.await("shared out", time.Minute, c.balanced(6))
+					c.await("located", time.Second, o.agrees(items))
+					thawed := make(chan struct{})
+					for actor := range strings.FieldsSeq(deaf) {
+						o.net.via(frozenFor{o.net.to, actor, thawed})
+					}
+					c.addWork("one-more") // what is under way ends
+					o.watch(items, 10*time.Second, propagation)
+					leave(c, "n1")
+					o.watch(items, 40*time.Second, o.router.MaxAge()+propagation)
+					close(thawed)
+					c.await("located again", o.router.MaxAge(), o.agrees(items))
+				})
+			})
+		}
+	}
+}
+
+// Consul forgets deletions after a quarter of an hour, and the indexes of their prefixes go back.
+func TestARouterOutlivesTheDeletionsThatConsulForgets(t *testing.T) {
+	run(t, func(c *cluster) {
+		o := c.onlook()
+		defer o.stop()
+		items := c.items(12)
+		c.addWork(items...)
+		for _, id := range []string{"n1", "n2", "n3", "n4"} {
+			c.start(id, o.address)
+		}
+		c.await("shared out", time.Minute, c.balanced(12))
+		c.put("control/drain/n3", "x")
+		time.Sleep(time.Minute)
+		c.stop("n1")
+		c.await("located", time.Minute, o.agrees(items))
+		time.Sleep(10 * time.Second)
+		clear(o.counts)
+		for range 40 * 60 {
+			time.Sleep(time.Second)
+			o.look(items, propagation)
+		}
+		if len(o.counts) != 1 || o.counts["owner"] == 0 {
+			t.Errorf("while nothing happened: %v", o.counts)
+		}
+	})
 }

@@ -30,6 +30,8 @@ type membershipKeeper struct {
 type leaveOrder struct{}
 
 func (a *membershipKeeper) run(ctx context.Context) error {
+	leaves := a.leave.Open()
+	defer leaves.Close()
 	defer a.goodbye(ctx)
 	session, record := a.session.Subscribe(), a.record.Subscribe()
 	ladder := store.NewLadder()
@@ -37,6 +39,7 @@ func (a *membershipKeeper) run(ctx context.Context) error {
 	defer timer.stop()
 	var next time.Time
 	for {
+		a.rests(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -45,7 +48,7 @@ func (a *membershipKeeper) run(ctx context.Context) error {
 		case <-record.Changed():
 			record.Take()
 		case <-timer.at(next):
-		case r := <-a.leave.Requests():
+		case r := <-leaves.Requests():
 			r.Handle(a.markLeaving)
 			continue
 		}
@@ -94,7 +97,7 @@ func (a *membershipKeeper) step(ctx context.Context) (again time.Time, err error
 			m = a.absent()
 		case !bytes.Equal(rec.Entry.Value, a.value(m.Phase == messages.Leaving)) && rec.Entry.ModifyIndex > m.Written:
 			a.log.Warn("member-record-overwritten", "key", a.keys.Member(a.ID), "then", "writing it again")
-			return time.Time{}, a.write(ctx, s.ID, m)
+			return time.Time{}, a.write(ctx, s.ID, m, rec.Entry.ModifyIndex)
 		}
 	}
 	if m.In(s.ID) {
@@ -185,7 +188,24 @@ func (a *membershipKeeper) register(ctx context.Context, s messages.Session) (ti
 	// wake for every neighbour, and the prefix's index is never below the
 	// record's, by which an answer from before the registration is known.
 	ops = append(ops, store.Set(a.keys.AssignmentsOf(a.ID), []byte(fmt.Sprintf("%s %d", s.ID, a.acks.next())), 0))
+	if !old.found {
+		e, _, _, err := a.store.Get(ctx, a.joinKey(), store.Consistent)
+		if err != nil {
+			return time.Time{}, err
+		}
+		ops = append(ops, store.Advance(a.joinKey(), e.ModifyIndex))
+	}
+	if !clearAt.IsZero() {
+		// Known before it is sent: should the answer be lost, the next try finds this registration in the ack. What this process
+		// has waited for under an earlier one says nothing of who was registered since.
+		m := a.out.Get()
+		m.ClearAt, m.Inherited = clearAt, inherited
+		a.out.Set(m)
+	}
 	result, err := a.store.Txn(ctx, ops...)
+	if r, ok := errors.AsType[*store.RefusedError](err); ok && r.Key == a.joinKey() {
+		return time.Now(), nil // another member came between
+	}
 	if errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrSessionGone) {
 		// Lock-delay, or somebody was quicker. Consul wakes no watch at the end of
 		// a lock-delay, so this is asked again by the clock.
@@ -194,6 +214,9 @@ func (a *membershipKeeper) register(ctx context.Context, s messages.Session) (ti
 	}
 	if err != nil {
 		return time.Time{}, err
+	}
+	if e, ok := result.Entry(ackKey); ok {
+		a.acks.index.Store(e.ModifyIndex)
 	}
 	created, ok := result.Entry(key)
 	if !ok {
@@ -224,9 +247,7 @@ func (a *membershipKeeper) settle(ctx context.Context, s messages.Session, m mes
 	if m.ClearAt.IsZero() || time.Now().Before(m.ClearAt) {
 		return m.ClearAt, nil
 	}
-	_, err := a.store.Txn(ctx,
-		store.CheckSession(a.keys.Member(a.ID), s.ID),
-		store.Set(a.keys.Ack(a.ID), a.ack(s.ID, true, 0).Encode(), 0))
+	err := a.raiseAck(ctx, s.ID, func() store.Ack { return a.ack(s.ID, true, 0) })
 	if errors.Is(err, store.ErrRefused) {
 		return time.Now().Add(a.Renew), nil // the watch will say what became of the record
 	}
@@ -238,21 +259,31 @@ func (a *membershipKeeper) settle(ctx context.Context, s messages.Session, m mes
 	return time.Time{}, nil
 }
 
-// write puts the record's value in place again, keeping the lock and so its CreateIndex.
-func (a *membershipKeeper) write(ctx context.Context, session string, m messages.Membership) error {
+// write puts the record's value in place, keeping the lock and so its CreateIndex, where the record has this index: so no
+// copy of the request puts an older value over a newer one. If the index is not the record's any more, it is read, and the value written over what is there.
+func (a *membershipKeeper) write(ctx context.Context, session string, m messages.Membership, index uint64) error {
 	key := a.keys.Member(a.ID)
-	result, err := a.store.Txn(ctx,
-		store.CheckSession(key, session),
-		store.Lock(key, a.value(m.Phase == messages.Leaving), 0, session))
-	if errors.Is(err, store.ErrRefused) {
-		return nil // the watch will say what became of the record
+	for tries := 3; ; tries-- {
+		result, err := a.store.Txn(ctx, store.CheckSession(key, session), store.CheckIndex(key, index),
+			store.Lock(key, a.value(m.Phase == messages.Leaving), 0, session))
+		if err == nil {
+			m.Written = result.Index
+			a.out.Set(m)
+			return nil
+		}
+		r, refused := errors.AsType[*store.RefusedError](err)
+		if !refused {
+			return err
+		}
+		if r.Op != 1 || tries == 1 {
+			return nil // the watch will say what became of the record
+		}
+		e, _, _, err := a.store.Get(ctx, key, store.Consistent)
+		if err != nil {
+			return err
+		}
+		index = e.ModifyIndex
 	}
-	if err != nil {
-		return err
-	}
-	m.Written = result.Index
-	a.out.Set(m)
-	return nil
 }
 
 func (a *membershipKeeper) markLeaving(ctx context.Context, _ leaveOrder) (struct{}, error) {
@@ -262,7 +293,7 @@ func (a *membershipKeeper) markLeaving(ctx context.Context, _ leaveOrder) (struc
 	}
 	m.Phase = messages.Leaving
 	a.out.Set(m)
-	return struct{}{}, a.write(ctx, m.Session, m)
+	return struct{}{}, a.write(ctx, m.Session, m, m.Written)
 }
 
 // goodbye takes the record away, with the keys of this member that are left (or

@@ -27,6 +27,9 @@ func (a *officer) run(ctx context.Context) error {
 	// A restarted officer finds what its predecessor had opened, and closes it
 	// unless the term is still the same.
 	office, duty := opened{}, opened{}
+	var timer alarm
+	defer timer.stop()
+	var begin time.Time // when the duty may begin
 	for _, name := range group.Names() {
 		var term uint64
 		if n, _ := fmt.Sscanf(name, termName, &term); n == 1 {
@@ -38,6 +41,7 @@ func (a *officer) run(ctx context.Context) error {
 		}
 	}
 	for {
+		a.rests(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -46,6 +50,7 @@ func (a *officer) run(ctx context.Context) error {
 			office = opened{}
 		case <-duty.done():
 			duty = opened{}
+		case <-timer.at(begin):
 		}
 		l := cursor.Take()
 		if err := a.took(ctx); err != nil {
@@ -53,6 +58,7 @@ func (a *officer) run(ctx context.Context) error {
 		}
 		office.closeUnless(l.Term)
 		duty.closeUnless(l.Term)
+		begin = time.Time{}
 		if l.Role != messages.Leading {
 			continue
 		}
@@ -62,13 +68,45 @@ func (a *officer) run(ctx context.Context) error {
 			office.term = l.Term
 			office.handle, err = group.Start(supervisor.Child{Name: fmt.Sprintf(termName, l.Term), Tree: &tree})
 		}
-		if err == nil && duty.handle == nil && a.Lead != nil {
+		if err == nil && duty.handle == nil && a.Lead != nil && !cleared(l) {
+			begin = l.ClearAt
+		} else if err == nil && duty.handle == nil && a.Lead != nil {
 			duty.term = l.Term
-			duty.handle, err = group.Start(supervisor.Child{Name: fmt.Sprintf(dutyName, l.Term), Run: a.Lead, StopTimeout: a.StopTimeout, HealthyAfter: time.Minute})
+			duty.handle, err = group.Start(supervisor.Child{Name: fmt.Sprintf(dutyName, l.Term), Tree: a.duty(l.Session)})
 		}
 		if err != nil {
 			return fmt.Errorf("opening the office of term %d: %w", l.Term, err)
 		}
+	}
+}
+
+// duty runs the host's function in a tree of its own, which never escalates: however often it fails, it is
+// only called again, and the assigner's restarts are counted without it.
+func (a *officer) duty(session string) *supervisor.Tree {
+	return &supervisor.Tree{MaxRestarts: -1, Children: []supervisor.Child{
+		{Name: "lead", Run: a.lead(session), StopTimeout: a.StopTimeout, HealthyAfter: time.Minute},
+	}}
+}
+
+// lead calls the host's function for as long as the lease holds, whatever becomes of the actors that would stop it. Should the
+// lease come back, the session never ended and the leadership neither: it is called again.
+func (a *officer) lead(session string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if a.bailiff.await(ctx, session) != nil {
+			return nil // its context has ended
+		}
+		bound, free := a.bailiff.bind(ctx, session)
+		defer free()
+		if leaseEnded(bound) {
+			return errLeaseOver
+		}
+		a.leads.Add(1)
+		defer a.leads.Add(-1)
+		err := a.Lead(bound)
+		if leaseEnded(bound) {
+			return errLeaseOver
+		}
+		return err
 	}
 }
 

@@ -27,14 +27,18 @@ var (
 )
 
 // Operator is the other side of a service: it looks at the whole of it and
-// changes the workload and the orders to its leader. It is no member, holds no
-// session and keeps nothing between calls. It is safe for concurrent use.
+// changes the workload and the orders to its leader. It is no member and holds no
+// session. It is safe for concurrent use.
 //
 // Every read and write is tried once, with a deadline of its own (3 s; 30 s for
-// a whole prefix), but for [Operator.Reach].
+// a whole prefix), but for [Operator.Reach]. Writes of the workload go one after the other, and so do orders; one that meets another operator's
+// is tried again until ctx ends. A write takes effect once at most, also when a second copy of its request arrives
+// at any later moment; and one whose outcome was not known has no effect any more once a later one, of any operator, has succeeded.
 type Operator struct {
-	store *store.Store
-	keys  store.Keys
+	store   *store.Store
+	keys    store.Keys
+	work    *sequence
+	control *sequence
 }
 
 // NewOperator returns the operator of a service. A nil client means one made
@@ -50,7 +54,8 @@ func NewOperator(client *api.Client, service string) (*Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Operator{store: s, keys: s.Keys()}, nil
+	k := s.Keys()
+	return &Operator{store: s, keys: k, work: newSequence(k.Sequence("work")), control: newSequence(k.Sequence("control"))}, nil
 }
 
 // Reach asks Consul until it answers, fails with something that waiting does
@@ -73,6 +78,8 @@ type Status struct {
 	Absent []StatusMember `json:"absent,omitempty"`
 	// Frozen: an operator has ordered that nothing is planned.
 	Frozen bool `json:"frozen,omitempty"`
+	// Brake says why the leader plans nothing although there is something to do, and what lets the brake go.
+	Brake string `json:"brake,omitempty"`
 	// Drained are the members that an operator has ordered to be emptied, registered or not.
 	Drained []string `json:"drained,omitempty"`
 	// Pins is how many items an operator has pinned to a member.
@@ -161,8 +168,10 @@ type picture struct {
 	keys        store.Keys
 	leader      store.Entry
 	led         bool
+	office      store.Entry
 	members     []store.Entry
 	assignments []store.Entry
+	acks        []store.Entry
 	work        []string
 	control     []store.Entry
 	strange     []string
@@ -177,10 +186,16 @@ func (p *picture) read(ctx context.Context, s *store.Store) error {
 	if p.leader, p.led, _, err = s.Get(ctx, p.keys.Leader(), store.Consistent); err != nil {
 		return err
 	}
+	if p.office, _, _, err = s.Get(ctx, p.keys.Office(), store.Consistent); err != nil {
+		return err
+	}
 	if err = list(p.keys.Members(), &p.members); err != nil {
 		return err
 	}
 	if err = list(p.keys.Control(), &p.control); err != nil {
+		return err
+	}
+	if err = list(p.keys.Acks(), &p.acks); err != nil {
 		return err
 	}
 	if p.work, err = s.ListKeys(ctx, p.keys.Workload(), ""); err != nil {
@@ -194,7 +209,7 @@ func (p *picture) odd(key string) {
 		return // a sentinel
 	}
 	if len(p.strange) < 10 {
-		p.strange = append(p.strange, key)
+		p.strange = append(p.strange, store.Shorten(key))
 	}
 }
 
@@ -202,10 +217,28 @@ func (p *picture) describe() (Status, Holders) {
 	s := Status{Service: p.keys.Service(), Members: []StatusMember{}}
 	if p.led && p.leader.Session != "" {
 		s.Leader = &StatusLeader{ID: string(p.leader.Value), Epoch: p.leader.ModifyIndex}
+		if store.CheckID("member id", s.Leader.ID) != nil {
+			p.odd(p.leader.Key)
+			s.Leader.ID = "unreadable"
+		}
 	}
 	orders := readOrders(p.keys, p.control)
 	s.Frozen, s.Drained, s.Pins = orders.frozen, orders.drained, len(orders.pins)
-	p.strange = append(p.strange, orders.strange...)
+	for _, key := range orders.strange {
+		p.odd(key)
+	}
+	for _, e := range p.acks {
+		if _, ok := p.keys.ParseAck(e.Key); !ok {
+			p.odd(e.Key)
+		} else if _, err := store.ParseAck(e.Value); err != nil {
+			p.odd(e.Key)
+		}
+	}
+	if office, err := store.ParseOffice(p.office.Value); err != nil && p.office.CreateIndex != 0 {
+		p.odd(p.office.Key)
+	} else if s.Leader != nil && !s.Frozen && office.By == p.leader.Session {
+		s.Brake = office.Brake
+	}
 
 	holders := map[string]*Holder{}
 	for _, e := range p.members {

@@ -52,7 +52,7 @@ func CheckWork(items []WorkInput) error {
 // that runs sees its new payload when it is next started.
 //
 // All items are checked before anything is written. They are written in
-// transactions of up to 128; when one fails the error says how many items were
+// transactions of up to 127; when one fails the error says how many items were
 // written before it, and the call may be repeated. Errors: [ErrInvalid], [ErrUnreachable], [ErrDenied].
 func (o *Operator) AddWork(ctx context.Context, items ...WorkInput) error {
 	return o.ImportWork(ctx, items, nil)
@@ -70,7 +70,7 @@ func (o *Operator) ImportWork(ctx context.Context, items []WorkInput, progress f
 		for i, w := range items[done : done+n] {
 			ops[i] = store.Set(o.keys.WorkItem(w.ID), w.Payload, w.Weight)
 		}
-		if _, err := o.store.Txn(ctx, ops...); err != nil {
+		if err := o.write(ctx, o.work, ops...); err != nil {
 			return fmt.Errorf("adding work: %d of %d items are written; do it again to go on: %w", done, len(items), err)
 		}
 		done += n
@@ -83,16 +83,17 @@ func (o *Operator) ImportWork(ctx context.Context, items []WorkInput, progress f
 
 // workBatch tells how many of items fit into one transaction: one always does.
 func workBatch(items []WorkInput, keys store.Keys) int {
-	const around = 100 // of JSON around the key and the value of an operation
-	size := 2
-	for i, w := range items[:min(len(items), store.MaxOps)] {
+	const around = 100       // of JSON around the key and the value of an operation
+	most := store.MaxOps - 1 // beside the sequence key
+	size := 2 + around + 6*len(keys.Sequence("work")) + 20*4/3
+	for i, w := range items[:min(len(items), most)] {
 		// Of a key's bytes each may become six in JSON.
 		size += around + len(keys.Workload()) + 6*len(w.ID) + (len(w.Payload)+2)/3*4
 		if size > store.MaxBodyBytes && i > 0 {
 			return i
 		}
 	}
-	return min(len(items), store.MaxOps)
+	return min(len(items), most)
 }
 
 // RemoveWork takes items out of the workload: their owners stop and release
@@ -120,12 +121,12 @@ func (o *Operator) RemoveWork(ctx context.Context, ids ...string) error {
 		}
 	}
 	done := 0
-	for part := range slices.Chunk(found, store.MaxOps-1) {
+	for part := range slices.Chunk(found, store.MaxOps-2) {
 		ops := []store.Op{store.Set(o.keys.ControlKey(orderObey), stamp(), 0)}
 		for _, id := range part {
 			ops = append(ops, store.Delete(o.keys.WorkItem(id)))
 		}
-		if _, err := o.store.Txn(ctx, ops...); err != nil {
+		if err := o.write(ctx, o.work, ops...); err != nil {
 			return fmt.Errorf("removing work: %d of %d items are removed; do it again to go on: %w", done, len(ids), err)
 		}
 		done += len(part)

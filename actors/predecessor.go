@@ -20,15 +20,14 @@ type lastAck struct {
 }
 
 func (a *membershipKeeper) lastAck(ctx context.Context) (lastAck, error) {
-	e, found, _, err := a.store.Get(ctx, a.keys.Ack(a.ID), store.Consistent)
-	if err != nil || !found {
+	e, err := a.readAck(ctx)
+	if err != nil || e.ModifyIndex == 0 {
 		return lastAck{}, err
 	}
 	ack, err := store.ParseAck(e.Value)
 	if err != nil {
 		a.log.Warn("strange-key-overwritten", "key", e.Key, "err", err)
 	}
-	a.acks.seen(ack.Counter)
 	return lastAck{found: true, index: e.ModifyIndex, ack: ack, bad: err != nil}, nil
 }
 
@@ -100,7 +99,11 @@ func (a *membershipKeeper) inTheWay(ctx context.Context, s messages.Session, rec
 		if err != nil {
 			a.log.Warn("strange-key-waited-for", "key", rec.Key, "err", err)
 		}
-		return holder{rec.Session, r.Address, r.Process}, rec.Session != s.ID, nil
+		process := r.Process
+		if old.ack.Session == rec.Session && old.ack.By.Instance == process.Instance {
+			process = old.ack.By // it says more: which lock is held for its commands
+		}
+		return holder{rec.Session, r.Address, process}, rec.Session != s.ID, nil
 	}
 	if old.ack.Session == "" || old.ack.Session == s.ID {
 		return holder{}, false, nil
@@ -118,7 +121,7 @@ func (a *membershipKeeper) predecessor(ctx context.Context, who holder, old last
 	if who.process.Instance == a.Process.Instance && who.process.Instance != "" {
 		alive = store.Dead // an earlier session of this very process, whose work has ended or is ending
 	}
-	name := fmt.Sprintf("process %d on host %q (address %q, session %s)", who.process.PID, who.process.Host, who.address, who.session)
+	name := store.Shorten(fmt.Sprintf("process %d on host %q (address %q, session %s)", who.process.PID, who.process.Host, who.address, who.session))
 	if old.ack.Stopped && who.session == old.ack.Session {
 		alive = store.Dead // it has only not ended its session
 	}

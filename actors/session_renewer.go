@@ -11,7 +11,7 @@ import (
 )
 
 // sessionRenewer opens this member's Consul session, renews it every Renew, and
-// publishes the lease. It takes nothing but Consul's own 404 for the session's
+// publishes the lease. It takes nothing but a consistent answer that there is no such session for the session's
 // end: a Consul that is slow, silent or without a leader ends no session.
 type sessionRenewer struct {
 	*house
@@ -32,7 +32,9 @@ func (a *sessionRenewer) run(ctx context.Context) error {
 	defer timer.stop()
 	due := time.Now() // a restarted incarnation asks at once whether the session still stands
 	tries := 0
+	held := false // an actor of this member hangs
 	for {
+		a.rests(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -50,6 +52,18 @@ func (a *sessionRenewer) run(ctx context.Context) error {
 			return err
 		}
 		s := a.out.Get()
+		if who, since := a.progress.stuck(time.Now()); who != "" && !broken("hung-and-renewed") {
+			if !held {
+				a.log.Error("actor-stuck", "actor", who, "for", time.Since(since).Round(time.Second).String(),
+					"then", "the session is not renewed, so that others take over what this member holds", "do", "see what the actor waits for, or start this member anew")
+			}
+			held, due = true, time.Now().Add(a.TTL/20)
+			continue
+		}
+		if held {
+			held = false
+			a.log.Info("actor-goes-on", "then", "the session is renewed again")
+		}
 		var err error
 		if s.ID == "" {
 			err = a.open(ctx, s)
@@ -100,7 +114,7 @@ func (a *sessionRenewer) open(ctx context.Context, s messages.Session) error {
 	return nil
 }
 
-// renew gives the first try a sixth of the TTL and later ones twice that: a
+// renew gives each of the two requests of the first try a sixth of the TTL, and those of later tries twice that: a
 // frozen connection is left early enough for another try within the lease, and a
 // Consul that is merely slow gets the time that it needs.
 func (a *sessionRenewer) renew(ctx context.Context, s messages.Session, tries int) error {
@@ -108,9 +122,7 @@ func (a *sessionRenewer) renew(ctx context.Context, s messages.Session, tries in
 	if tries > 0 {
 		limit = a.TTL / 3
 	}
-	call, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	sent, err := a.store.RenewSession(call, s.ID)
+	sent, err := a.store.RenewSession(ctx, s.ID, limit)
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,12 @@ package actors_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -228,6 +230,50 @@ func TestAnOrderToObeyIsForgottenByLaterLeaders(t *testing.T) {
 			t.Errorf("the plan does not say that the brake holds: %q", b)
 		}
 	})
+}
+
+// Most of the workload goes, one watch after the other.
+func TestTheBrakeHoldsAWorkloadThatVanishesBitByBit(t *testing.T) {
+	for gap, want := range map[time.Duration]int{45 * time.Millisecond: 30, 600 * time.Millisecond: 22} {
+		t.Run(gap.String(), func(t *testing.T) {
+			run(t, func(c *cluster) {
+				three(c, 30)
+				time.Sleep(10 * time.Second)
+				items := c.items(30)
+				c.removeWork(items[:8]...)
+				time.Sleep(gap)
+				c.removeWork(items[8:18]...)
+				time.Sleep(time.Minute)
+				running := func() (n int) {
+					for _, l := range c.loads() {
+						n += l
+					}
+					return n
+				}
+				if n := running(); n != want {
+					t.Errorf("%d of 30 items run on, want %d: 8, and then 10 of them were deleted", n, want)
+				}
+				o, err := actors.NewOperator(c.client, "demo")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s, err := o.Status(c.t.Context()); err != nil || !strings.Contains(s.Brake, "18 of 30") {
+					t.Errorf("the status says of the brake: %q, %v", s.Brake, err)
+				}
+				c.put("control/obey", time.Now().Format(time.RFC3339Nano))
+				c.await("the order to be obeyed", 5*time.Second, func() bool { return running() == 12 })
+				if s, err := o.Status(c.t.Context()); err != nil || s.Brake != "" {
+					t.Errorf("afterwards the status says of the brake: %q, %v", s.Brake, err)
+				}
+				// Slowly is somebody's wish.
+				for _, item := range items[18:29] {
+					c.removeWork(item)
+					time.Sleep(time.Second)
+				}
+				c.await("all but one given up", 5*time.Second, func() bool { return running() == 1 })
+			})
+		})
+	}
 }
 
 func TestABrakeLetsGoWhenTheItemsAreBack(t *testing.T) {
@@ -467,6 +513,95 @@ func TestAMemberGoesOnWithItsEarlierRegistrationAfterARestore(t *testing.T) {
 		c.await("all of it runs", 100*time.Second, c.balanced(33))
 		if c.loads()[victim] != 11 {
 			t.Errorf("%s runs %d items", victim, c.loads()[victim])
+		}
+	})
+}
+
+// The keys that the leaders write for one another are overwritten by a stranger, time and again.
+func TestAStrangeTermOrOfficeStopsNothingAndStartsNothingEarly(t *testing.T) {
+	for _, value := range []string{"", "n1", "{", `{"ttl":9223372036854775807,"clear":true,"resigned":true}`, `{"ttl":-1}`, `{"absent":{"n1":{"ack":7,"sid":"x","for":9223372036854775807}},"brake":"\u001b]52"}`} {
+		t.Run(value, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				three(c, 30)
+				time.Sleep(10 * time.Second)
+				old := c.leader()
+				bound := c.members[old].c.Settings().Bounds()
+				c.put("term", value)
+				c.put("office", value)
+				c.blind(old)
+				time.Sleep(3 * time.Second)
+				c.put("office", value)
+				c.put("term", value)
+				if leads, _ := c.awaitLead(bound.TakeOverLead, old); leads == "" {
+					t.Error("nobody leads")
+				}
+				c.await("the items taken over", bound.TakeOver, func() bool {
+					n := 0
+					for id, load := range c.loads() {
+						if id != old {
+							n += load
+						}
+					}
+					return n == 30
+				})
+				o, err := actors.NewOperator(c.client, "demo")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s, err := o.Status(c.t.Context()); err != nil || s.Brake != "" {
+					t.Errorf("the status says of the brake: %q, %v", s.Brake, err)
+				}
+				next := c.awaitTerm(time.Second, old)
+				c.put("term", value)
+				c.stop(next) // a resignation with a term that says nothing
+				c.awaitLead(15*time.Second, old)
+			})
+		})
+	}
+}
+
+// What was meant with an order to obey takes its time; what vanishes meanwhile was not meant.
+func TestAnOrderToObeyCountsForWhatHadVanishedByThen(t *testing.T) {
+	run(t, func(c *cluster) {
+		items := c.items(40)
+		c.addWork(items...)
+		for _, id := range []string{"n1", "n2", "n3"} {
+			c.start(id, func(cfg *actors.Config) {
+				work := cfg.Work
+				cfg.Work = func(ctx context.Context, item actors.Item) error {
+					if slices.Contains(items[:20], item.ID) {
+						own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+						defer cancel()
+						defer context.AfterFunc(ctx, func() {
+							time.AfterFunc(3*time.Minute, cancel) // it takes its time
+						})()
+						return work(own, item)
+					}
+					return work(ctx, item)
+				}
+				cfg.StopTimeout = 4 * time.Minute
+			})
+		}
+		c.await("shared out", time.Minute, c.balanced(40))
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := op.RemoveWork(c.t.Context(), items[:25]...); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if _, err := c.client.KV().DeleteTree(c.store.Keys().Workload(), nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if !c.runs(items[25:])() {
+			t.Errorf("the brake did not hold for what vanished a minute after the order: %v", c.loads())
+		}
+		c.addWork(items[25:]...)
+		time.Sleep(3 * time.Minute)
+		if b := c.members[c.leader()].c.Plan().Get().Brake; b != "" || !c.balanced(15)() {
+			t.Errorf("at last: brake %q, loads %v", b, c.loads())
 		}
 	})
 }

@@ -70,21 +70,22 @@ func tree(h *house, c *cells) supervisor.Tree {
 		Children: []supervisor.Child{
 			// First, so that it stops last: who asks where the items are sees them leave.
 			{Name: "routing", Tree: &routes},
-			actor("session-renewer", renewer.run),
-			actor("record-watcher", newRecordWatcher(h, c.record).run),
-			actor("membership-keeper", keeper.run),
-			actor("leader-watcher", newLeaderWatcher(h, c.leaderKey).run),
-			actor("leader-tracker", tracker.run),
+			h.actor("session-renewer", renewer.run),
+			{Name: "bailiff", Run: h.bailiff.run},
+			h.actor("record-watcher", newRecordWatcher(h, c.record).run),
+			h.actor("membership-keeper", keeper.run),
+			h.actor("leader-watcher", newLeaderWatcher(h, c.leaderKey).run),
+			h.actor("leader-tracker", tracker.run),
 			{Name: "leader-office", Tree: &supervisor.Tree{
 				Strategy: supervisor.OneForOne,
-				Children: []supervisor.Child{actor("officer", officer.run)},
+				Children: []supervisor.Child{h.actor("officer", officer.run)},
 			}},
-			actor("assignment-watcher", newAssignmentWatcher(h, c.assignments).run),
+			h.actor("assignment-watcher", newAssignmentWatcher(h, c.assignments).run),
 			{Name: "workers", Tree: &supervisor.Tree{
 				// Items start and fail on their own account: none of them may bring the member down.
 				Strategy: supervisor.OneForOne, MaxRestarts: -1, StopTogether: true,
 				Children: []supervisor.Child{{
-					Name: "foreman", Run: workers.run, StopTimeout: h.StopTimeout + 5*goodbyeTimeout,
+					Name: "foreman", Run: h.watched(workers.run), StopTimeout: h.StopTimeout + 5*goodbyeTimeout,
 				}},
 			}},
 		},
@@ -102,15 +103,15 @@ func office(h *house, c *cells, term uint64) supervisor.Tree {
 	return supervisor.Tree{
 		Strategy: supervisor.RestForOne,
 		Children: []supervisor.Child{
-			actor("member-watcher", newMemberWatcher(h, term, c.members).run),
-			actor("ack-watcher", newAckWatcher(h, term, c.acks).run),
-			actor("workload-watcher", newWorkloadWatcher(h, term, c.workload).run),
-			actor("control-watcher", newControlWatcher(h, term, c.control).run),
-			actor("assigner", a.run),
+			h.actor("member-watcher", newMemberWatcher(h, term, c.members).run),
+			h.actor("ack-watcher", newAckWatcher(h, term, c.acks).run),
+			h.actor("workload-watcher", newWorkloadWatcher(h, term, c.workload).run),
+			h.actor("control-watcher", newControlWatcher(h, term, c.control).run),
+			h.actor("assigner", a.run),
 		},
 	}
 }
 
-func actor(name string, run func(context.Context) error) supervisor.Child {
-	return supervisor.Child{Name: name, Run: run, StopTimeout: 5 * goodbyeTimeout, HealthyAfter: 10 * time.Second}
+func (h *house) actor(name string, run func(context.Context) error) supervisor.Child {
+	return supervisor.Child{Name: name, Run: h.watched(run), StopTimeout: 5 * goodbyeTimeout, HealthyAfter: 10 * time.Second}
 }

@@ -27,6 +27,7 @@ func (a *watcher) run(ctx context.Context) error {
 	asked := -1 // how often there had been reason to ask anew when w began
 	ladder, crowd := store.NewLadder(), crowding{}
 	for {
+		a.progress.polls(ctx)
 		poll, n, done := a.fresh.poll(ctx)
 		if n != asked {
 			w, asked = a.watch(), n
@@ -43,6 +44,7 @@ func (a *watcher) run(ctx context.Context) error {
 		if err != nil {
 			wait := ladder.NextBackOff()
 			a.store.Failed(a.what, err, wait)
+			a.rests(ctx)
 			if !pause(ctx, wait) {
 				return nil
 			}
@@ -104,5 +106,5 @@ func (s *strangers) skip(e store.Entry, why string) {
 		return
 	}
 	s.told[e.Key] = true
-	s.log.Warn("strange-key-skipped", "key", e.Key, "why", why, "do", "delete it, or write it as docs/design.md says")
+	s.log.Warn("strange-key-skipped", "key", store.Shorten(e.Key), "why", store.Shorten(why), "do", "delete it, or write it as docs/design.md says")
 }

@@ -14,7 +14,9 @@
 //     and cannot be written to once they are built.
 //  5. A [Mailbox] request gets exactly one answer: the receiver's, or an error
 //     that says why there is none (the caller's context ended, the receiver
-//     failed while it had the request in hand).
+//     ended while it had the request in hand, the receiver waits for this very call).
+//  6. Where a context has ended there is no chance in it: an answer that was given counts, and a value
+//     that [Reader.Wait] looks for; nothing new is begun, and [Cursor.Next] takes nothing.
 //
 // Not guaranteed: that a reader sees every value, that two cells change
 // together, and any order between cells. What must be seen together is one

@@ -88,6 +88,11 @@ type Leadership struct {
 	// Term and rises within the term whenever a write's outcome was unknown.
 	Epoch   uint64
 	Session string // the leader key's session, whoever leads
+	// ClearAt is when the host's own duty may begin: a predecessor may count on its lease until then. Zero when
+	// there is nothing to wait for. The assigner need not wait, for Consul refuses a deposed leader's writes.
+	ClearAt time.Time
+	// Resets counts how often Consul was found to have gone back behind the epoch.
+	Resets int
 }
 
 // Assignment is one key that the leader wrote for a member.

@@ -64,6 +64,11 @@ type Control struct {
 	Pins Table[string]
 }
 
+// Same tells whether two views show the same orders.
+func (c Control) Same(o Control) bool {
+	return c.Freeze == o.Freeze && c.Obey == o.Obey && Same(c.Drain, o.Drain) && Same(c.Pins, o.Pins)
+}
+
 // Share is one member's part of the workload.
 type Share struct {
 	Items     int    // owned, those being released included

@@ -135,3 +135,30 @@ func TestConcurrentWritersLoseNoVersion(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTheZeroStateHoldsTheZeroValue(t *testing.T) {
+	var s messages.State[int]
+	cursor := s.Subscribe()
+	if got, err := cursor.Next(t.Context()); got != 0 || err != nil {
+		t.Errorf("got %d, %v", got, err)
+	}
+	changed := cursor.Changed()
+	s.Set(7)
+	<-changed
+	if got := cursor.Take(); got != 7 || s.Get() != 7 {
+		t.Errorf("got %d", got)
+	}
+	var set messages.State[string]
+	set.Set("first")
+	if got := set.Get(); got != "first" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestTheZeroMailboxCarriesRequests(t *testing.T) {
+	var m messages.Mailbox[int, int]
+	go func() { (<-m.Open().Requests()).Reply(7, nil) }()
+	if got, err := m.Call(t.Context(), 1); got != 7 || err != nil {
+		t.Errorf("got %d, %v", got, err)
+	}
+}

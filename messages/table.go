@@ -44,6 +44,11 @@ func TableFrom[V any](pairs iter.Seq2[string, V]) Table[V] {
 	return TableOf(m)
 }
 
+// Same tells whether two tables hold the same values under the same ids.
+func Same[V comparable](x, y Table[V]) bool {
+	return slices.Equal(x.ids, y.ids) && slices.Equal(x.values, y.values)
+}
+
 // Len returns the number of ids.
 func (t Table[V]) Len() int { return len(t.ids) }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,13 @@ const (
 // over: they are all asked at once, because those that were waiting for their
 // turn have done nothing wrong and are often quick.
 const abortGrace = 100 * time.Millisecond
+
+// orderLasts is how long children that hang may hold up the stop of those before them, all together. Then the rest is asked
+// at once, each with its own deadline: a hundred that hang would else take a hundred deadlines.
+const orderLasts = 30 * time.Second
+
+// gateWord is how long a gate may be closed before the log says so; later it does each time that this has doubled.
+const gateWord = 10 * time.Second
 
 // Restart says which endings of a child are followed by a new incarnation.
 // Names and meanings are those of Erlang/OTP's supervisor.
@@ -93,7 +101,8 @@ type Child struct {
 	HealthyAfter time.Duration
 }
 
-func (c *Child) validate(parent string) error {
+// validate looks at all that is below as well; above are the trees that the child is in.
+func (c *Child) validate(parent string, above ...*Tree) error {
 	path := parent + "/" + c.Name
 	switch {
 	case c.Name == "":
@@ -111,8 +120,11 @@ func (c *Child) validate(parent string) error {
 	case c.HealthyAfter < 0:
 		return fmt.Errorf("supervisor: %s: negative HealthyAfter %v: use 0 for the default", path, c.HealthyAfter)
 	}
+	if slices.Contains(above, c.Tree) && c.Tree != nil {
+		return fmt.Errorf("supervisor: %s: its Tree is one that it is in itself: make another one", path)
+	}
 	if c.Tree != nil {
-		return c.Tree.validate(path)
+		return c.Tree.validate(path, above...)
 	}
 	return nil
 }
@@ -149,13 +161,26 @@ func (c *Child) newBackoff() backoff.BackOff {
 
 var errGaveUp = errors.New("its backoff policy gave up")
 
+var errLeft = errors.New("its backoff policy ended the goroutine that asked it")
+
 // delay asks the child's policy how long to wait after a run of the given
-// length. The policy is the user's code inside of our loop: a panic there must
-// not take the supervisor down and leave the siblings without one.
+// length. The policy is the user's code and asked from the loop, which waits for it: a panic there, or
+// runtime.Goexit, must not take the supervisor down and leave the siblings without one.
 func (c *child) delay(ran time.Duration) (d time.Duration, err error) {
+	err = errLeft
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		d, err = c.askPolicy(ran)
+	}()
+	<-over
+	return d, err
+}
+
+func (c *child) askPolicy(ran time.Duration) (d time.Duration, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("its backoff policy panicked: %v", v)
+			err = fmt.Errorf("its backoff policy panicked: %s", textOf(v))
 		}
 	}()
 	if c.policy == nil {

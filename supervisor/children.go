@@ -25,6 +25,7 @@ type child struct {
 	restarts    int
 	last        *Cause
 	policy      backoff.BackOff
+	failures    intensity
 	leftovers   []*run // of a tree that lingers
 	waiters     []chan error
 

@@ -17,16 +17,19 @@
 //     Transient, Temporary), after its own backoff, with those siblings that the
 //     Strategy names (OneForOne, OneForAll, RestForOne). A healthy run resets the
 //     backoff.
-//  4. More than MaxRestarts restarts within Period escalate: the supervisor stops
+//  4. More than MaxRestarts restarts of a child, or of a group that restarts
+//     together, within Period of running escalate: the supervisor stops
 //     its children and fails as a child of its parent, which applies its own rules.
 //     At the root, Run returns an *[EscalationError] with the causes of all levels.
 //     [Escalate] goes there directly.
 //  5. nil, an error, a panic (also panic(nil)) and runtime.Goexit are told apart.
 //     A child whose context is done has stopped, whatever it returns; a context
-//     error of someone else's is a failure like any other.
+//     error of someone else's is a failure like any other. An error that harms who
+//     reads it (a nil pointer in an error, one that wraps itself) is ErrUnreadable.
 //  6. Run returns when every child has stopped or was abandoned. A child that does
 //     not stop in time is abandoned, and named with its path and its goroutines'
-//     stacks in a *[StuckError]; it keeps no other from being stopped.
+//     stacks in a *[StuckError]; it keeps no other from being stopped. When children that hang
+//     have held up the others of their supervisor for 30 s, all of them are asked at once.
 //  7. Children may be started and stopped while running ([Of], [Group]), in constant
 //     time each, and are supervised like the others.
 //  8. [Supervisor.Report] and [Supervisor.Subscribe] show what is going on, and never
@@ -43,8 +46,8 @@
 // named. A panic in a goroutine that a child started itself ends the process: start
 // a child instead. Nothing is kept across restarts: state that must survive an
 // incarnation lives outside of it. A supervisor whose children are all done goes on
-// until it is stopped. The logger and the backoff policies run inside of
-// the supervisor's own goroutine: they must not block.
+// until it is stopped. The backoff policies run inside of the supervisor's own
+// goroutine: they must not block.
 //
 // # Compared with others
 //

@@ -53,7 +53,7 @@ func (c Cause) String() string {
 func (c Cause) MarshalJSON() ([]byte, error) {
 	text := ""
 	if c.Err != nil {
-		text = c.Err.Error()
+		text = fmt.Sprint(c.Err) // which stands a panic of its methods
 	}
 	return json.Marshal(struct {
 		Path        string    `json:"path"`
@@ -70,8 +70,8 @@ type EscalationError struct {
 	Path string
 	// Reason in plain words.
 	Reason string
-	// Causes, oldest first: the failures of its children within Period, the last
-	// one being what broke it (at most the newest 100 when MaxRestarts is negative).
+	// Causes, oldest first, the last one being what broke it: the failures that were counted, or, where it gave up for another
+	// reason, those of its children within Period (at most the newest 100).
 	// The Err of a nested supervisor is its own *EscalationError, so all levels are
 	// in it.
 	Causes []Cause
@@ -148,12 +148,23 @@ type PanicError struct {
 	Value any
 	// Stack of the panicking goroutine, as of runtime/debug.Stack.
 	Stack []byte
+
+	text       string // of the value, where it was caught
+	unreadable bool   // the value is an error that harms who reads it
 }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+func (e *PanicError) Error() string {
+	if e.text == "" {
+		return "panic: " + textOf(e.Value)
+	}
+	return "panic: " + e.text
+}
 
-// Unwrap gives the panic's value when it is an error.
+// Unwrap gives the panic's value when it is an error that can be read.
 func (e *PanicError) Unwrap() error {
+	if e.unreadable {
+		return nil
+	}
 	err, _ := e.Value.(error)
 	return err
 }
@@ -177,25 +188,3 @@ type escalation struct{ err error }
 
 func (e *escalation) Error() string { return e.err.Error() }
 func (e *escalation) Unwrap() error { return e.err }
-
-// asksToEscalate looks through wrapped and joined errors, but not into another
-// supervisor's history: that one has been dealt with.
-func asksToEscalate(err error) bool {
-	switch e := err.(type) {
-	case nil:
-		return false
-	case *escalation:
-		return true
-	case *EscalationError:
-		return false
-	case interface{ Unwrap() error }:
-		return asksToEscalate(e.Unwrap())
-	case interface{ Unwrap() []error }:
-		for _, err := range e.Unwrap() {
-			if asksToEscalate(err) {
-				return true
-			}
-		}
-	}
-	return false
-}

@@ -2,14 +2,13 @@ package supervisor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 )
 
-// unlimitedHistory is how many causes a supervisor that never escalates keeps.
-const unlimitedHistory = 100
+// maxHistory is how many causes a supervisor keeps that gives up for another reason than too many restarts.
+const maxHistory = 100
 
 // ended decides what follows on the end of a run.
 func (l *loop) ended(r *run, e end) {
@@ -23,7 +22,7 @@ func (l *loop) ended(r *run, e end) {
 	cause := Cause{Path: c.path, Incarnation: r.incarnation, When: time.Now(), Kind: e.kind, Err: e.err}
 	if asked {
 		l.publish(Event{Type: EventStopped, Kind: e.kind, Err: e.err}, c)
-		l.noteBadStop(c, &cause)
+		l.noteBadStop(c, &cause, e.canceled)
 	} else {
 		c.last = &cause
 		l.publish(Event{Type: EventEnded, Kind: e.kind, Err: e.err}, c)
@@ -58,8 +57,8 @@ func (l *loop) ended(r *run, e end) {
 // noteBadStop keeps what a child did on its way out. Its context was done: it has
 // stopped, whatever it says. Errors are mostly the noise of things being closed;
 // a panic never is.
-func (l *loop) noteBadStop(c *child, cause *Cause) {
-	if cause.Kind == KindNil || errors.Is(cause.Err, context.Canceled) {
+func (l *loop) noteBadStop(c *child, cause *Cause, canceled bool) {
+	if cause.Kind == KindNil || cause.Kind == KindError && canceled {
 		return
 	}
 	c.last = cause
@@ -131,10 +130,17 @@ func (l *loop) fail(r *run, cause Cause) {
 	c := r.c
 	limit, period := l.tree.maxRestarts(), l.tree.period()
 	l.remember(cause)
-	if limit >= 0 && len(l.history) > limit {
-		l.settle(c, StateFailed)
-		l.giveUp(fmt.Sprintf("more than %d restarts within %v", limit, period), false)
-		return
+	if limit >= 0 {
+		count := &c.failures
+		if l.tree.Strategy != OneForOne {
+			count = &l.failures // it is the group that is restarted
+		}
+		if count.add(cause, cause.When.Sub(r.started), period); len(count.failures) > limit {
+			l.settle(c, StateFailed)
+			l.history = count.causes()
+			l.giveUp(fmt.Sprintf("more than %d restarts within %v", limit, period), false)
+			return
+		}
 	}
 	wait, err := c.delay(cause.When.Sub(r.started))
 	if err != nil {
@@ -169,10 +175,40 @@ func (l *loop) remember(cause Cause) {
 	for old < len(l.history) && cause.When.Sub(l.history[old].When) >= l.tree.period() {
 		old++
 	}
-	if l.tree.maxRestarts() < 0 && len(l.history)-old >= unlimitedHistory {
-		old = len(l.history) - unlimitedHistory + 1
+	if len(l.history)-old >= maxHistory {
+		old = len(l.history) - maxHistory + 1
 	}
 	l.history = append(l.history[old:], cause)
+}
+
+// intensity counts failures by the time for which who failed had run. The time that it waited for its restarts is left out: backoff, with its
+// jitter, would else decide whether it is given up.
+type intensity struct {
+	ran      time.Duration
+	failures []failure
+}
+
+type failure struct {
+	at    time.Duration
+	cause Cause
+}
+
+// add counts a failure after a run of that length, and forgets those that are out of the period.
+func (n *intensity) add(cause Cause, ran, period time.Duration) {
+	n.ran += ran
+	old := 0
+	for old < len(n.failures) && n.ran-n.failures[old].at >= period {
+		old++
+	}
+	n.failures = append(n.failures[old:], failure{n.ran, cause})
+}
+
+func (n *intensity) causes() []Cause {
+	causes := make([]Cause, 0, len(n.failures))
+	for _, f := range n.failures {
+		causes = append(causes, f.cause)
+	}
+	return causes
 }
 
 func (l *loop) escalate(reason string, fatal bool, cause Cause) {

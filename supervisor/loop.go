@@ -33,11 +33,14 @@ type loop struct {
 	from     uint64 // the sweep goes down to this position
 	announce bool   // onReady has been called
 
-	stopping  bool // for good
-	aborted   bool // the deadline for all of it is over
+	stopping  bool          // for good
+	aborted   bool          // the deadline for all of it is over
+	limit     time.Time     // of the stop of the root; zero: none
+	lost      time.Duration // waited, during the stop, for children that were abandoned
 	escalated *EscalationError
 	fatal     bool
 	history   []Cause
+	failures  intensity // of the group, where that is restarted together
 	since     time.Time // of the state
 }
 
@@ -50,6 +53,7 @@ type loopConfig struct {
 	log         *slog.Logger
 	base        context.Context // what children inherit: values, never an end
 	root        bool
+	stopTimeout time.Duration // of the root; 0: none
 	onReady     func()
 }
 
@@ -96,8 +100,8 @@ func (l *loop) run(ctx context.Context) result {
 	l.advance()
 	for !l.finished() {
 		var expired <-chan time.Time
-		if len(l.deadlines) > 0 {
-			timer.Reset(time.Until(l.deadlines[0].due))
+		if due := l.due(); !due.IsZero() {
+			timer.Reset(time.Until(due))
 			expired = timer.C
 		}
 		select {
@@ -109,11 +113,25 @@ func (l *loop) run(ctx context.Context) result {
 				m.apply(l)
 			}
 		case <-expired:
-			l.expire(time.Now())
+			now := time.Now()
+			if !l.limit.IsZero() && !now.Before(l.limit) {
+				l.limit = time.Time{}
+				l.abort()
+			}
+			l.expire(now)
 		}
 		l.advance()
 	}
 	return l.finish()
+}
+
+// due is when time alone calls for something; the zero time: never.
+func (l *loop) due() time.Time {
+	due := l.limit
+	if len(l.deadlines) > 0 && (due.IsZero() || l.deadlines[0].due.Before(due)) {
+		due = l.deadlines[0].due
+	}
+	return due
 }
 
 func (l *loop) finished() bool { return l.stopping && !l.sweeping && l.alive == 0 }
@@ -203,6 +221,9 @@ func (l *loop) start(c *child) bool {
 	} else {
 		l.setState(c, StateRunning)
 	}
+	if c.def.Gate {
+		l.deadlines.set(c, r.started.Add(gateWord))
+	}
 	l.publish(Event{Type: EventStarted}, c)
 	r.spawn()
 	return true
@@ -215,6 +236,7 @@ func (l *loop) becameReady(r *run) {
 	}
 	c.ready = true
 	if c.state == StateStarting {
+		l.deadlines.clear(c)
 		l.setState(c, StateRunning)
 	}
 	l.publish(Event{Type: EventReady}, c)
@@ -226,6 +248,10 @@ func (l *loop) expire(now time.Time) {
 	var late []*run
 	for c := l.deadlines.popDue(now); c != nil; c = l.deadlines.popDue(now) {
 		switch {
+		case c.state == StateStarting:
+			waited := now.Sub(c.current.Load().started)
+			l.log.Warn("gate-closed", "path", c.path, "waited", waited.String(), "then", "what comes after it is not started until it is ready")
+			l.deadlines.set(c, now.Add(waited))
 		case c.state == StateBackoff && l.stopping:
 			l.setState(c, StateStopped)
 		case c.state == StateBackoff:

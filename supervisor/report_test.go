@@ -296,11 +296,14 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 	nest := func(c ...supervisor.Child) supervisor.Tree {
 		return supervisor.Tree{Children: []supervisor.Child{{Name: "office", Tree: &supervisor.Tree{Children: c}}}}
 	}
+	around := &supervisor.Tree{}
+	around.Children = []supervisor.Child{{Name: "again", Tree: around}}
 	for _, c := range []struct {
 		name string
 		tree supervisor.Tree
 		says string
 	}{
+		{"root", nest(supervisor.Child{Name: "a", Tree: around}), "root/office/a/again: its Tree is one that it is in itself"},
 		{"", supervisor.Tree{}, "root name"},
 		{"a/b", supervisor.Tree{}, "root name"},
 		{"root", supervisor.Tree{Strategy: 7}, "OneForOne, OneForAll or RestForOne"},

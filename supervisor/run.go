@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
@@ -49,6 +50,8 @@ type end struct {
 	kind  Kind
 	err   error
 	fatal bool // by Escalate
+
+	canceled bool // err is the end of a context
 }
 
 type runKey struct{}
@@ -114,6 +117,7 @@ func (r *run) supervise(ctx context.Context) end {
 	e := end{kind: KindNil}
 	if res.escalated != nil {
 		e = end{kind: KindError, err: res.escalated, fatal: res.fatal}
+		_, _, e.canceled = readable(res.escalated)
 	}
 	if len(res.leftovers) > 0 {
 		r.l.inbox.post(lingersMsg{r, e, res.leftovers})
@@ -122,6 +126,12 @@ func (r *run) supervise(ctx context.Context) end {
 		}
 	}
 	return e
+}
+
+// Protect calls f as a supervisor calls a child, for whoever runs a host's function without one. It returns f's error, or in place of one that
+// harms who reads it [ErrUnreadable]; a *[PanicError] when f panics. It does not return when f calls runtime.Goexit.
+func Protect(f func() error) error {
+	return protect(context.Background(), func(context.Context) error { return f() }).err
 }
 
 // protect runs f and tells its endings apart. It does not return when f calls
@@ -137,7 +147,13 @@ func protect(ctx context.Context, f func(context.Context) error) (e end) {
 		if v == nil {
 			v = new(runtime.PanicNilError)
 		}
-		e = end{kind: KindPanic, err: &PanicError{Value: v, Stack: debug.Stack()}}
+		p := &PanicError{Value: v, Stack: debug.Stack()}
+		if err, ok := v.(error); ok {
+			safe, _, _ := readable(err)
+			p.unreadable = errors.Is(safe, ErrUnreadable)
+		}
+		p.text = textOf(v)
+		e = end{kind: KindPanic, err: p}
 	}()
 	err := f(ctx)
 	returned = true
@@ -145,9 +161,11 @@ func protect(ctx context.Context, f func(context.Context) error) (e end) {
 		return end{kind: KindNil}
 	}
 	if asked, ok := err.(*escalation); ok {
-		return end{kind: KindError, err: asked.err, fatal: true}
+		safe, _, canceled := readable(asked.err)
+		return end{kind: KindError, err: safe, fatal: true, canceled: canceled}
 	}
-	return end{kind: KindError, err: err, fatal: asksToEscalate(err)}
+	safe, asks, canceled := readable(err)
+	return end{kind: KindError, err: safe, fatal: asks, canceled: canceled}
 }
 
 type readyMsg struct{ r *run }
@@ -184,5 +202,6 @@ type lingersMsg struct {
 func (m lingersMsg) apply(l *loop) {
 	m.r.c.lingers, m.r.c.leftovers = true, m.left
 	l.ended(m.r, m.e)
+	l.heldUp(m.r.waited(time.Now()))
 }
 func (m lingersMsg) refuse(*loop) {}

@@ -9,6 +9,9 @@ func (l *loop) stop() {
 	}
 	l.stopping, l.since = true, time.Now()
 	if l.root {
+		if l.stopTimeout > 0 {
+			l.limit = l.since.Add(l.stopTimeout)
+		}
 		l.hub.publish(Event{Type: EventStopping, Path: l.path, Incarnation: l.incarnation})
 	}
 	l.beginSweep(0)
@@ -73,6 +76,7 @@ func (l *loop) ask(c *child) {
 	r := c.current.Load()
 	r.asked.Store(now.UnixNano())
 	l.setState(c, StateStopping)
+	l.deadlines.clear(c)
 	if t := c.def.stopTimeout(); t > 0 {
 		l.deadlines.set(c, now.Add(t))
 	}
@@ -152,6 +156,18 @@ func (l *loop) abandon(r *run, stack string, now time.Time) {
 	l.publish(Event{Type: EventStuck, Kind: KindStuck, Err: err}, c)
 	l.log.Error("child-stuck", "path", c.path, "waited", r.stuck.Waited, "stack", stack)
 	l.answer(c, err)
+	l.heldUp(r.stuck.Waited)
+}
+
+// heldUp counts the time for which a child that hangs, or a tree that has one, held up the stop.
+func (l *loop) heldUp(waited time.Duration) {
+	if !l.stopping {
+		return
+	}
+	l.lost += waited
+	for c := l.children.tail; c != nil && l.lost >= orderLasts; c = c.prev {
+		l.ask(c)
+	}
 }
 
 // endedLate is the end of what had been abandoned.

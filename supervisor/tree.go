@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/coordd/coordd/internal/asynclog"
 )
 
 // Strategy says who is restarted when a child has failed.
@@ -44,8 +46,11 @@ func (s Strategy) MarshalText() ([]byte, error) { return []byte(s.String()), nil
 type Tree struct {
 	Strategy Strategy
 
-	// More than MaxRestarts restarts within Period escalate. A group that is
-	// restarted together counts once. Default (0) 10 within 1 minute; a negative
+	// More than MaxRestarts restarts of one child within Period escalate. Only the time for which the child runs counts
+	// towards Period, not that which it waits for its restarts: so a child that fails after 2 s of running each time is given up
+	// at its eleventh failure, and one that fails after 7 s never is, whatever its backoff. Children of OneForOne are
+	// counted apart from one another: that many fail once together is no reason to give up. With the other strategies the
+	// group is counted, each restart of it once. Default (0) 10 within 1 minute; a negative
 	// MaxRestarts never escalates.
 	MaxRestarts int
 	Period      time.Duration
@@ -59,17 +64,18 @@ type Tree struct {
 	Children []Child
 }
 
-func (t *Tree) validate(path string) error {
+func (t *Tree) validate(path string, above ...*Tree) error {
 	switch {
 	case t.Strategy < OneForOne || t.Strategy > RestForOne:
 		return fmt.Errorf("supervisor: %s: unknown strategy %d: use OneForOne, OneForAll or RestForOne", path, t.Strategy)
 	case t.Period < 0:
 		return fmt.Errorf("supervisor: %s: negative Period %v: use 0 for the default", path, t.Period)
 	}
+	above = append(slices.Clip(above), t)
 	seen := make(map[string]bool, len(t.Children))
 	for i := range t.Children {
 		c := &t.Children[i]
-		if err := c.validate(path); err != nil {
+		if err := c.validate(path, above...); err != nil {
 			return err
 		}
 		if seen[c.Name] {
@@ -111,7 +117,9 @@ type Option func(*Supervisor)
 
 // WithLogger sets where failures, escalations and stuck children are logged.
 // Default slog.Default() at the time of the call to New. What goes well is not
-// logged: see [Supervisor.Subscribe].
+// logged: see [Supervisor.Subscribe]. The supervisor never waits for the logger's
+// handler: what that cannot take is dropped and counted. Run waits up to a second
+// at its end for what is still to be written.
 func WithLogger(log *slog.Logger) Option {
 	return func(s *Supervisor) {
 		if log != nil {
@@ -120,12 +128,20 @@ func WithLogger(log *slog.Logger) Option {
 	}
 }
 
+// WithStopTimeout bounds the whole stop: when it has lasted for d, all children that are left are asked to stop at once and
+// have 100 ms. Default (0): the deadlines of the children alone.
+func WithStopTimeout(d time.Duration) Option {
+	return func(s *Supervisor) { s.stopTimeout = max(d, 0) }
+}
+
 // Supervisor runs a [Tree]. Make one with [New].
 type Supervisor struct {
 	name string
 	tree *Tree
 	log  *slog.Logger
 	hub  hub
+
+	stopTimeout time.Duration
 
 	mu        sync.Mutex
 	running   bool
@@ -147,6 +163,7 @@ func New(name string, t Tree, opts ...Option) (*Supervisor, error) {
 	for _, o := range opts {
 		o(s)
 	}
+	s.log = asynclog.Wrap(s.log)
 	return s, nil
 }
 
@@ -177,6 +194,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	s.mu.Unlock()
 	err = res.err()
 	s.hub.publish(Event{Type: EventStopped, Path: s.name, Incarnation: l.incarnation, Err: err})
+	asynclog.Flush(s.log, time.Second)
 	return err
 }
 
@@ -193,7 +211,7 @@ func (s *Supervisor) begin(ctx context.Context) (*loop, error) {
 	s.runs++
 	l := newLoop(loopConfig{
 		path: s.name, id: newRunID(ctx), incarnation: s.runs, tree: s.tree,
-		hub: &s.hub, log: s.log, base: context.WithoutCancel(ctx), root: true,
+		hub: &s.hub, log: s.log, base: context.WithoutCancel(ctx), root: true, stopTimeout: s.stopTimeout,
 	})
 	l.onReady = func() { s.hub.publish(Event{Type: EventReady, Path: s.name, Incarnation: l.incarnation}) }
 	s.loop = l

@@ -17,6 +17,9 @@ import (
 type clerk struct {
 	*house
 	claimed claim
+	again   <-chan time.Time // when what could not be kept is tried again; nil: there is none
+	unkept  bool             // that it could not be kept was said
+	warned  bool             // that it cannot be noted was said
 }
 
 // Queue says what waits to be written.
@@ -66,9 +69,15 @@ func (a *clerk) run(ctx context.Context) error {
 			a.dismiss(b, ErrStopped)
 		}
 	}()
+	a.keep(b)
 	a.publish(b)
+	writesIn, nextIn, overIn, retireIn := a.writes.Open(), a.next.Open(), a.over.Open(), a.retire.Open()
+	defer writesIn.Close()
+	defer nextIn.Close()
+	defer overIn.Close()
+	defer retireIn.Close()
 	for {
-		writes, next := a.writes.Requests(), a.next.Requests()
+		writes, next := writesIn.Requests(), nextIn.Requests()
 		if !a.claimed.known {
 			writes = nil
 		}
@@ -85,7 +94,7 @@ func (a *clerk) run(ctx context.Context) error {
 				a.dismiss(b, a.claimed.err)
 			}
 		case r := <-writes:
-			if err := a.takeIn(ctx, b, r); err != nil {
+			if err := a.takeIn(ctx, b, writesIn.Requests(), r); err != nil {
 				return err
 			}
 		case r := <-next:
@@ -96,10 +105,13 @@ func (a *clerk) run(ctx context.Context) error {
 				}
 				return *j, nil
 			})
-		case r := <-a.over.Requests():
+		case <-a.again:
+			a.keep(b)
+		case r := <-retireIn.Requests():
+			r.Handle(func(context.Context, struct{}) (struct{}, error) { return struct{}{}, a.renew(b) })
+		case r := <-overIn.Requests():
 			r.Handle(func(_ context.Context, o outcome) (struct{}, error) {
-				a.settle(b, o)
-				return struct{}{}, nil
+				return struct{}{}, a.settle(b, o)
 			})
 			if err := a.took(ctx); err != nil {
 				return err
@@ -113,11 +125,11 @@ func (a *clerk) run(ctx context.Context) error {
 var errNothing = errors.New("nothing waits to be written")
 
 // takeIn takes a write in, and others that wait as well: one fsync is good for all of them.
-func (a *clerk) takeIn(ctx context.Context, b *openBook, r *request) error {
+func (a *clerk) takeIn(ctx context.Context, b *openBook, writes <-chan *request, r *request) error {
 	batch := []*request{r}
 	for more := true; more && len(batch) < group; {
 		select {
-		case r := <-a.writes.Requests():
+		case r := <-writes:
 			batch = append(batch, r)
 		default:
 			more = false
@@ -149,6 +161,7 @@ func (a *clerk) takeIn(ctx context.Context, b *openBook, r *request) error {
 			r.Reply(receipt{}, err)
 			continue
 		}
+		r.Keep() // it is in the book, which outlives this clerk
 		jobs = append(jobs, j)
 		if b.wal != nil {
 			records = append(records, j.record())
@@ -161,10 +174,10 @@ func (a *clerk) takeIn(ctx context.Context, b *openBook, r *request) error {
 		for _, j := range slices.Backward(jobs) {
 			b.line.drop(j)
 			what := "the write was not taken in"
-			if errors.Is(err, wal.ErrBroken) {
-				what = "the disk may hold the write or not: if it does, it is sent when the log is opened again"
+			if errors.Is(err, ErrUncertain) {
+				what = "if it does, the write is sent when the log is opened again"
 			}
-			j.request.Reply(receipt{}, fmt.Errorf("config log: %w: %s", err, what))
+			j.request.Reply(receipt{}, fmt.Errorf("%w: %w: %s", ErrLog, err, what))
 		}
 		return nil
 	}
@@ -185,58 +198,115 @@ func (a *clerk) append(b *openBook, jobs []*job, records [][]byte) error {
 	if !errors.Is(err, wal.ErrFull) && !errors.Is(err, wal.ErrBroken) {
 		return err
 	}
-	if err := b.wal.Rewrite(writeLog(b.first, b.line)...); err != nil {
-		return err
+	if anew := b.wal.Rewrite(writeLog(b.first, b.line, b.notes)...); anew != nil {
+		return fmt.Errorf("%w; and it cannot be made anew: %w", err, anew)
 	}
 	return b.wal.Append(records...)
 }
 
-// settle takes a write out of the line and tells its caller, or whoever reads the log, what became of it.
-func (a *clerk) settle(b *openBook, o outcome) {
-	j := b.line.finish(o.seq, o.keys)
-	if j == nil {
-		return // a scribe that was restarted tells it twice
+// errNeeded: there are writes in the log.
+var errNeeded = errors.New("the log counts on it")
+
+// renew begins the log anew, under another name, when nothing is in it: then the marker of its old name can go.
+// Nothing is taken in afterwards, for the store stops.
+func (a *clerk) renew(b *openBook) error {
+	if len(b.line.jobs) > 0 || len(b.notes.waiting) > 0 {
+		return errNeeded
 	}
+	a.claimed = claim{known: true, err: ErrStopped}
+	return b.wal.Rewrite(encodeRecord(firstRecord(a.Owner, b.first.Service)))
+}
+
+// errNotNoted: the disk does not take it that a write was refused. The scribe tells it again.
+var errNotNoted = errors.New("the log does not take it that a write was refused")
+
+// settle takes a write out of the line and tells its caller, or whoever reads the log, what became of it. Before anybody
+// is told that nothing was written the disk has it: a crash must not send the write after all.
+func (a *clerk) settle(b *openBook, o outcome) error {
+	j := b.line.find(o.seq)
+	if j == nil {
+		return nil // a scribe that was restarted tells it twice
+	}
+	if o.err != nil && j.logged {
+		if err := a.refused(b, record{Refused: o.seq, Why: o.err.Error()}); err != nil {
+			if !a.warned {
+				a.log.Error("config-log-failed", "err", err, "do", "see to the disk: writes wait until it takes their outcome")
+			}
+			a.warned = true
+			return errNotNoted
+		}
+		a.warned = false
+	}
+	b.line.finish(o.seq, o.keys)
 	told := j.claim()
 	if !told && o.err != nil && j.logged {
-		a.keep(b, j, o.err)
-	}
-	// Before anybody is told that nothing was written the disk has it: a crash must not send the write after all.
-	if b.wal != nil {
-		a.note(b, o)
+		b.notes.waiting = append(b.notes.waiting, unkept{job: j, why: o.err.Error()})
+		a.keep(b)
+	} else if b.wal != nil {
+		a.note(b, record{Done: o.seq, Keys: o.keys})
 	}
 	if told {
 		j.answer(receipt{index: o.at, keys: o.keys}, o.err)
 	}
+	return nil
 }
 
-// keep reports a write that was refused when its caller had gone.
-func (a *clerk) keep(b *openBook, j *job, why error) {
-	a.log.Error("config-write-refused", "write", j.seq, "key", j.ops[0].key, "keys", len(j.ops), "taken", j.taken, "err", why,
-		"do", "compare it with what Consul has, and write it again if it is still wanted", "kept_in", b.notes.file)
-	if err := b.notes.add(j, why); err != nil {
-		a.log.Error("config-write-not-kept", "write", j.seq, "err", err)
+// refused marks a write as refused, on the disk. The marker in Consul does not say it, once a later write was applied.
+func (a *clerk) refused(b *openBook, r record) error {
+	err := b.wal.NoteSynced(encodeRecord(r))
+	if errors.Is(err, wal.ErrBroken) {
+		err = b.wal.Rewrite(append(writeLog(b.first, b.line, b.notes), encodeRecord(r))...)
+	}
+	return err
+}
+
+// keepAgain is how often a refused write is tried to be kept.
+const keepAgain = 5 * time.Second
+
+// keep reports writes that were refused when their callers had gone. Each stays in the log until its value is in the
+// file.
+func (a *clerk) keep(b *openBook) {
+	a.again = nil
+	for i := range b.notes.waiting {
+		u := &b.notes.waiting[i]
+		if u.said {
+			continue
+		}
+		u.said = true
+		b.notes.count(u)
+		a.log.Error("config-write-refused", "write", u.job.seq, "key", u.job.ops[0].key, "keys", len(u.job.ops), "taken", u.job.taken, "err", u.why,
+			"do", "compare it with what Consul has, and write it again if it is still wanted", "kept_in", b.notes.file)
+	}
+	for len(b.notes.waiting) > 0 {
+		u := b.notes.waiting[0]
+		if err := b.notes.keep(&u); err != nil {
+			if !a.unkept {
+				a.log.Error("config-write-not-kept", "write", u.job.seq, "err", err, "do", "see to the disk: the write stays in the log until the file takes it")
+			}
+			a.unkept = true
+			a.again = time.After(keepAgain)
+			return
+		}
+		a.unkept = false
+		b.notes.waiting = b.notes.waiting[1:]
+		a.note(b, record{Done: u.job.seq})
 	}
 }
 
 // compactAt is the size from which the log is made anew once nothing waits.
 const compactAt = 1 << 20
 
-// note marks a write as over. The mark of one that was applied need not be on the disk: the marker in Consul says it
-// too. But that one was refused the marker does not say, once a later write was applied.
-func (a *clerk) note(b *openBook, o outcome) {
-	over := encodeRecord(record{Done: o.seq, Keys: o.keys})
+// note marks a write as over. The mark need not be on the disk: that a write was applied the marker in Consul says too, and
+// that it was refused the log.
+func (a *clerk) note(b *openBook, over record) {
 	var err error
-	switch {
-	case len(b.line.jobs) == 0 && b.wal.Size() > compactAt:
-		err = b.wal.Rewrite(writeLog(b.first, b.line)...)
-	case o.err != nil:
-		err = b.wal.NoteSynced(over)
-	default:
-		err = b.wal.Note(over)
+	if len(b.line.jobs) == 0 && b.wal.Size() > compactAt {
+		err = b.wal.Rewrite(writeLog(b.first, b.line, b.notes)...)
+	} else {
+		err = b.wal.Note(encodeRecord(over))
 	}
 	if errors.Is(err, wal.ErrBroken) {
-		err = b.wal.Rewrite(writeLog(b.first, b.line)...)
+		err = b.wal.Rewrite(writeLog(b.first, b.line, b.notes)...)
 	}
 	if err != nil {
 		a.log.Error("config-log-failed", "err", err)

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
+	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/wal"
 	"github.com/hashicorp/consul/api"
@@ -37,7 +39,7 @@ type Config struct {
 	Consul string
 	// Owner names this writer among the service's, such as the member's id. Two that write at a time under one
 	// name are refused: the later one if it can see that the earlier one lives, else the earlier one. Default: a
-	// name of its own.
+	// name of its own, such as [CommandOwner] gives to a command.
 	Owner string
 	// LogDir is the directory of the log of writes; one process has it at a time. Empty: no log.
 	LogDir string
@@ -65,6 +67,7 @@ type Config struct {
 	Liveness func(store.Process) store.Liveness
 
 	fault func(context.Context) error // makes an actor fail where it has taken a message: tests
+	sync  func(*os.File) error        // of the log, in the place of fsync: tests
 }
 
 // Validate tells what is wrong with the settings, all of it, as [ErrInvalid]; nil when nothing is.
@@ -98,7 +101,7 @@ func (c Config) Validate() error {
 
 func (c Config) withDefaults() Config {
 	if c.Owner == "" {
-		c.Owner = "once-" + newInstance()
+		c.Owner = namelessOwner + newInstance()
 	}
 	if c.MaxPending == 0 {
 		c.MaxPending = DefaultMaxPending
@@ -112,9 +115,7 @@ func (c Config) withDefaults() Config {
 	if c.Term == nil {
 		c.Term = func() uint64 { return 0 }
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = asynclog.Wrap(c.Logger)
 	if c.Process == nil {
 		self := store.Self(newInstance())
 		c.Process = &self

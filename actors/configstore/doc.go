@@ -18,13 +18,15 @@
 //     had to wait, for Consul or through a crash, is applied only if its keys are still as
 //     they were when it was taken in; else it is a conflict: an error for a caller who waits, and for a
 //     write that nobody waits for any more a log line, [Queue].Conflicts and the file "conflicts"
-//     in the log's directory, with the value. No request of either kind, however late it arrives, replaces what
+//     in the log's directory, with the value, which stays in the log until the file has it. No request of either kind, however late it arrives, replaces what
 //     came meanwhile.
 //  7. With Config.LogDir a write is on the disk before it is sent, and survives a crash and an outage of Consul.
-//     It is replayed in order, once, under rule 6. Without, a crash loses what was not acknowledged.
+//     It is replayed in order, once, under rule 6. Without, a crash loses what was not acknowledged. A write that the disk
+//     refused ([ErrLog]) is never applied, unless that is said to be possible ([ErrUncertain]). A directory that is removed
+//     while it runs is made anew with what waits at the next write.
 //  8. Queue and log are bounded: [ErrFull]. No call outlasts its context, or the store ([ErrStopped]). A failing write
 //     holds up none but those behind it, and those only while Consul does not answer, or denies a write that is in the
-//     log and that nobody waits for.
+//     log and that nobody waits for, or while the log's disk does not take it that a write was refused.
 //  9. Keys and values have the layout of the system before this one; nothing is added below
 //     config_data/ but the key root, by the first store that ever starts, and again when somebody has deleted it.
 //
@@ -34,7 +36,9 @@
 // nothing keeps a late request of theirs from arriving. A reader that looks at two keys by two calls may see a
 // transaction in between; [Store.List] and [Store.Snapshot] do not. A store that has never reached Consul since it
 // started takes no write, not even into the log: it cannot know what the write is based on. Consul restored from a
-// snapshot has forgotten writes that were acknowledged.
+// snapshot has forgotten writes that were acknowledged. Where the marker was deleted, overwritten or restored while
+// a write with a condition was under way, nobody can tell whether it was applied: [ErrUnreachable], never success. A write
+// that was denied stays so, unless the token may not write the marker either and is granted both while a copy of it is under way.
 //
 // Each file is one actor or one of its decisions: watcher, keeper with snapshot, clerk with line and
 // record, scribe with marker, librarian. tree.go wires them, store.go is the front door.

@@ -29,8 +29,12 @@ var (
 	// ErrStopped is returned when the store stopped before the write was acknowledged. Whether it was
 	// applied is not known, unless it is ErrPending as well.
 	ErrStopped = errors.New("the config store has stopped")
-	// ErrLog ends [Store.Run] when the log cannot be opened; nothing was begun.
+	// ErrLog ends [Store.Run] when the log cannot be opened; nothing was begun. It is returned for a write that the
+	// disk refused, or whose log was removed: the text says what became of it.
 	ErrLog = errors.New("config log")
+	// ErrUncertain is returned, with ErrLog, when the disk failed over the write and may hold it or not: if it does,
+	// the write is sent when the log is opened again.
+	ErrUncertain = wal.ErrUncertain
 	// ErrInvalid is returned for keys and values that cannot be; nothing was written.
 	ErrInvalid = store.ErrInvalid
 	// ErrTooLarge is returned for values and transactions over Consul's limits; it is ErrInvalid as well.

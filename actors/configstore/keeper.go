@@ -7,6 +7,8 @@ import "context"
 type keeper struct{ *house }
 
 func (a *keeper) run(ctx context.Context) error {
+	own := a.own.Open()
+	defer own.Close()
 	views := a.sight.Subscribe()
 	merged := uint64(0)
 	for {
@@ -23,7 +25,7 @@ func (a *keeper) run(ctx context.Context) error {
 				merged = v.serial
 				a.hears(v.asked) // not before the cache shows it
 			}
-		case r := <-a.own.Requests():
+		case r := <-own.Requests():
 			r.Handle(func(ctx context.Context, writes []ownWrite) (struct{}, error) {
 				if err := a.took(ctx); err != nil {
 					panic(err)

@@ -2,12 +2,9 @@ package configstore
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/coordd/coordd/internal/wal"
 	"github.com/coordd/coordd/supervisor"
@@ -28,13 +25,13 @@ func (a *librarian) run(ctx context.Context) error {
 		a.life.Store(newLife())
 	}
 	defer func() {
-		if ctx.Err() != nil {
-			a.life.Load().end()
-		}
-	}()
-	defer func() {
 		if book.wal != nil {
 			_ = book.wal.Close() // nothing is buffered
+		}
+	}()
+	defer func() { // before the disk is waited for
+		if ctx.Err() != nil {
+			a.life.Load().end()
 		}
 	}()
 	supervisor.Ready(ctx)
@@ -52,12 +49,12 @@ func (a *librarian) open() (*openBook, error) {
 	if a.LogDir == "" {
 		return b, nil
 	}
-	log, records, err := wal.Open(a.LogDir, wal.Options{MaxBytes: max})
+	log, records, err := wal.Open(a.LogDir, wal.Options{MaxBytes: max, Sync: a.sync})
 	if err != nil {
 		return nil, err
 	}
-	if b.first, err = readLog(records, a.keys.Service(), b.line); err == nil && b.first.ID == "" {
-		b.first = record{Version: recordVersion, ID: a.Owner + "-" + newInstance(), Service: a.keys.Service(), Next: 1}
+	if b.first, err = readLog(records, a.keys.Service(), b.line, b.notes); err == nil && b.first.ID == "" {
+		b.first = firstRecord(a.Owner, a.keys.Service())
 		err = log.Append(encodeRecord(b.first))
 	}
 	if err != nil {
@@ -69,53 +66,4 @@ func (a *librarian) open() (*openBook, error) {
 		a.log.Info("config-log-replayed", "writes", n, "dir", a.LogDir)
 	}
 	return b, nil
-}
-
-// refusals keeps the writes that were refused when nobody waited for them any more.
-type refusals struct {
-	file   string // empty: there is no log, and so nothing was promised
-	recent []Conflict
-	total  int
-}
-
-// Conflict is a write that was not applied, and that nobody was waiting for.
-type Conflict struct {
-	Write uint64    `json:"write"`
-	Taken time.Time `json:"taken"` // when it was taken in
-	Keys  []string  `json:"keys"`
-	Error string    `json:"error"`
-}
-
-const recentConflicts = 20
-
-// add keeps a write, with its values, for someone to look at.
-func (r *refusals) add(j *job, why error) error {
-	c := Conflict{Write: j.seq, Taken: j.taken, Error: why.Error()}
-	for _, o := range j.ops {
-		c.Keys = append(c.Keys, o.key)
-	}
-	r.total++
-	r.recent = append(r.recent, c)
-	if n := len(r.recent); n > recentConflicts {
-		r.recent = r.recent[n-recentConflicts:]
-	}
-	if r.file == "" {
-		return nil
-	}
-	line, err := json.Marshal(struct {
-		Conflict
-		Log json.RawMessage `json:"log"`
-	}{c, j.record()})
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(r.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(line, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
 }

@@ -30,9 +30,23 @@ type job struct {
 	logged bool
 	// held: it had to wait, so it is applied only over what it was based on.
 	held    bool
-	tries   int // how often it was handed to a scribe
+	unsure  bool // a request with it may be under way, or have been applied
+	tried   bool // one has had no answer
+	tries   int  // how often it was handed to a scribe
 	size    int
 	request *request // nil: it comes from the log
+}
+
+// sent tells whether an earlier try of the write may have been applied: by this process, or by the one that logged it.
+func (j *job) sent() bool { return j.unsure || j.request == nil }
+
+// guarded tells whether its caller has asked for a condition.
+func (j *job) guarded() bool { return slices.ContainsFunc(j.ops, func(o Op) bool { return o.guard }) }
+
+// creates tells whether its caller has asked that a key must not exist: a condition that holds again once
+// somebody has deleted the key.
+func (j *job) creates() bool {
+	return slices.ContainsFunc(j.ops, func(o Op) bool { return o.guard && o.index == 0 })
 }
 
 // awaited tells whether someone still waits for it.
@@ -136,9 +150,17 @@ func (l *line) head() *job {
 			index, ok := l.done[o.after][o.key]
 			o.base, o.lostTo = index, !ok
 		}
-		out.held = out.held || j.tries > 0
+		out.held, out.unsure = out.held || j.tries > 0, j.tries > 0
 		j.tries++
 		return &out
+	}
+	return nil
+}
+
+// find returns a write that waits; nil: it does not.
+func (l *line) find(seq uint64) *job {
+	if i := slices.IndexFunc(l.jobs, func(j *job) bool { return j.seq == seq }); i >= 0 {
+		return l.jobs[i]
 	}
 	return nil
 }

@@ -17,8 +17,7 @@ type marker struct {
 	taken bool   // another process took it from this one: see [scribe.mayTake]
 	term  uint64 // Config.Term when that was seen
 	seen  uint64 // the index of the marker then
-	made  bool   // by this process, at its claim
-	stray bool   // a request may still be under way that nobody waits for
+	swept bool   // what killed commands have left was looked for
 	lost  bool   // a stranger deleted it, so that what came before cannot be told
 }
 
@@ -35,7 +34,7 @@ func (m *marker) now(v store.Marker, index uint64) { m.Marker, m.index = v, inde
 
 // after is the marker's value once write seq has been applied.
 func (m *marker) after(seq uint64) store.Marker {
-	return store.Marker{Seq: seq, Claim: m.Claim, By: m.By}
+	return store.Marker{Seq: seq, Claim: m.Claim, By: m.By, Since: m.Since}
 }
 
 // at is the index of the last write that was applied.
@@ -55,6 +54,7 @@ func (a *scribe) claimMarker(ctx context.Context) bool {
 		if err == nil {
 			a.store.Succeeded("config marker")
 			a.claim.Set(claim{known: true, seq: a.marker.Seq})
+			a.sweep(ctx)
 			return true
 		}
 		wait := ladder.NextBackOff()
@@ -91,33 +91,47 @@ func (a *scribe) tryClaim(ctx context.Context) error {
 		a.marker.held = true
 		return nil
 	}
-	if old.By.Instance != me.Instance && a.Liveness(old.By) == store.Alive {
+	if old.By != (store.Process{}) && old.By.Instance != me.Instance && a.Liveness(old.By) == store.Alive {
 		return fmt.Errorf("%w: process %d on this host, which has not stopped (%s): stop it, or give each its own name and log", ErrTaken, old.By.PID, a.markerKey())
 	}
 	if a.marker.taken && !a.mayTake(old) {
 		return a.takenOver(old)
 	}
-	if index == 0 && a.book.Load().used {
-		a.marker.lost = true
+	if index == 0 {
+		if a.book.Load().used {
+			a.marker.lost = true
+			a.doubts()
+		}
+		if index, err = a.makeMarker(ctx); err != nil {
+			return err
+		}
 	}
-	next := store.Marker{Seq: old.Seq, At: old.At, Claim: old.Claim + 1, By: me}
+	// An index never comes again, so claims rise also over a marker that was deleted and made anew.
+	next := store.Marker{Seq: old.Seq, At: old.At, Claim: max(old.Claim+1, index), By: me, Since: time.Now().Unix()}
 	if next.At == 0 && next.Seq != 0 {
 		next.At = index
 	}
 	a.marker.Claim = next.Claim // to know it again when the answer is lost
 	res, err := a.store.Txn(ctx, store.CAS(a.markerKey(), next.Encode(), 0, index))
 	if err != nil {
-		if store.OutcomeUnknown(err) {
-			a.marker.stray = true
-		}
 		return err
 	}
 	e, _ := res.Entry(a.markerKey())
 	a.marker.now(next, e.ModifyIndex)
 	a.marker.held, a.marker.taken = true, false
-	// What a predecessor may have under way is refused as long as the marker stays.
-	a.marker.made, a.marker.stray = index == 0, a.marker.stray || index != 0
 	return nil
+}
+
+// makeMarker makes a marker of nobody's. Every other request of this store is for a marker of a certain index, which
+// it changes: so none of them is applied twice, however late a copy of it arrives. Only this one can be, once the
+// marker was deleted; so what it makes says nothing, stands in nobody's way, and is swept up.
+func (a *scribe) makeMarker(ctx context.Context) (index uint64, err error) {
+	res, err := a.store.Txn(ctx, store.Create(a.markerKey(), store.Marker{Since: time.Now().Unix()}.Encode()))
+	if err != nil {
+		return 0, err
+	}
+	e, _ := res.Entry(a.markerKey())
+	return e.ModifyIndex, nil
 }
 
 // readMarker reads the marker; index 0: there is none. One that does not parse is a
@@ -145,8 +159,14 @@ func (a *scribe) lookAgain(ctx context.Context) (known bool, err error) {
 	case index != 0 && m.By == a.marker.By && m.Claim == a.marker.Claim && m.Seq >= a.marker.Seq:
 		a.marker.now(m, index)
 		return true, nil
-	case index == 0 || m.By == store.Process{} || m.By == a.marker.By || m.Claim < a.marker.Claim:
-		// Deleted or overwritten by a stranger, or Consul was restored. What is known here goes on counting.
+	case index == 0:
+		a.log.Warn("config-marker-restored", "key", a.markerKey(), "do", "leave keys below config_log/ alone")
+		a.marker.lost, a.marker.index = true, 0
+		a.doubts()
+		a.marker.index, err = a.makeMarker(ctx)
+		return true, err
+	case m.By == store.Process{} || m.By == a.marker.By || m.Claim < a.marker.Claim:
+		// Made anew or overwritten by a stranger, or Consul was restored. What is known here goes on counting.
 		a.log.Warn("config-marker-restored", "key", a.markerKey(), "do", "leave keys below config_log/ alone")
 		a.marker.lost, a.marker.index = true, index
 		a.doubts()
@@ -174,17 +194,20 @@ func (a *scribe) takenOver(by store.Marker) error {
 // leaveTimeout is what the marker gets when the store stops.
 const leaveTimeout = time.Second
 
-// leave gives the marker up. Where nothing can be under way any more, and no log counts on it, it goes; else
-// it stays and keeps late requests out.
+// leave gives the marker up. It goes, and what is under way finds none of its index; but it stays where a log has
+// writes that count on it.
 func (a *scribe) leave(ctx context.Context) {
 	if !a.marker.held || a.marker.index == 0 {
 		return
 	}
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	op := store.CAS(a.markerKey(), store.Marker{Seq: a.marker.Seq, At: a.marker.at(), Claim: a.marker.Claim}.Encode(), 0, a.marker.index)
-	if a.book.Load().wal == nil && a.marker.made && !a.marker.stray {
-		op = store.DeleteCAS(a.markerKey(), a.marker.index)
+	op := store.DeleteCAS(a.markerKey(), a.marker.index)
+	if a.book.Load().wal != nil {
+		if _, err := a.retire.Call(own, struct{}{}); err != nil {
+			a.log.Debug("config-marker-kept", "err", err)
+			op = store.CAS(a.markerKey(), store.Marker{Seq: a.marker.Seq, At: a.marker.at(), Claim: a.marker.Claim}.Encode(), 0, a.marker.index)
+		}
 	}
 	if _, err := a.store.Txn(own, op); err != nil {
 		a.log.Debug("config-marker-kept", "err", err)
@@ -193,12 +216,15 @@ func (a *scribe) leave(ctx context.Context) {
 }
 
 // seal outdates every earlier try of a write: once it returns nil none can be applied any more, and the
-// marker tells whether one was. It tries until it can. Errors: [store.ErrDenied]; and what
+// marker tells whether one was. It tries until it can. Errors: [store.ErrDenied], [store.ErrInvalid]; and what
 // keeps the outcome from being known: another process has the marker, the store stops.
 func (a *scribe) seal(ctx context.Context, j *job, ladder *store.Ladder) error {
 	for tried := a.marker.index; ; {
-		next := store.Marker{Seq: a.marker.Seq, At: a.marker.at(), Claim: a.marker.Claim, By: a.marker.By, Round: a.marker.Round + 1}
-		res, err := a.store.Txn(context.WithoutCancel(ctx), store.CAS(a.markerKey(), next.Encode(), 0, a.marker.index))
+		next := store.Marker{Seq: a.marker.Seq, At: a.marker.at(), Claim: a.marker.Claim, By: a.marker.By, Round: a.marker.Round + 1, Since: a.marker.Since}
+		res, err := store.Result{}, store.ErrRefused // while there is none
+		if a.marker.index != 0 {
+			res, err = a.store.Txn(context.WithoutCancel(ctx), store.CAS(a.markerKey(), next.Encode(), 0, a.marker.index))
+		}
 		if err == nil {
 			e, _ := res.Entry(a.markerKey())
 			a.marker.now(next, e.ModifyIndex)
@@ -214,7 +240,7 @@ func (a *scribe) seal(ctx context.Context, j *job, ladder *store.Ladder) error {
 			}
 		}
 		switch {
-		case errors.Is(err, store.ErrDenied):
+		case hopeless(err):
 			return err
 		case err == nil:
 			err = fmt.Errorf("%w: the marker was refused and has not moved", ErrUnreachable)

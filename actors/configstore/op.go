@@ -51,6 +51,14 @@ func Expect(key string, index uint64) Op {
 // Key is the key that the operation is about.
 func (o Op) Key() string { return o.key }
 
+// wants is the index that the key must have for the operation to be applied; 0: it must not exist.
+func (o Op) wants() uint64 {
+	if o.guard {
+		return o.index
+	}
+	return o.base
+}
+
 func (o Op) check() error {
 	if err := store.CheckConfigKey(o.key); err != nil {
 		return err

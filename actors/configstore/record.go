@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -27,6 +28,10 @@ type record struct {
 	// A write that is over.
 	Done uint64            `json:"done,omitempty"`
 	Keys map[string]uint64 `json:"keys,omitempty"` // the indexes of what it wrote; none: it was not applied
+
+	// A write that was refused: it is never sent again, and over when its caller was told or its value kept elsewhere.
+	Refused uint64 `json:"refused,omitempty"`
+	Why     string `json:"why,omitempty"`
 }
 
 type opRecord struct {
@@ -89,45 +94,55 @@ func (r record) job() (*job, error) {
 	return j, nil
 }
 
-// readLog takes the records of a log into an empty line. Of a new log there are none.
-func readLog(records [][]byte, service string, l *line) (first record, err error) {
+// firstRecord begins a log. Its name is its own: two logs never speak for one another.
+func firstRecord(owner, service string) record {
+	return record{Version: recordVersion, ID: owner + "-" + newInstance(), Service: service, Next: 1}
+}
+
+// readLog takes the records of a log into an empty line, and what was refused and is not over. Of a new log there are none.
+func readLog(records [][]byte, service string, l *line, r *refusals) (first record, err error) {
 	for i, data := range records {
-		var r record
+		var rec record
 		d := json.NewDecoder(bytes.NewReader(data))
 		d.DisallowUnknownFields()
-		if err := d.Decode(&r); err != nil {
+		if err := d.Decode(&rec); err != nil {
 			return first, fmt.Errorf("%w: record %d does not parse: %v: use the version that wrote it, or move the directory away", ErrInvalid, i+1, err)
 		}
 		switch {
 		case i == 0:
 			switch {
-			case r.Version != recordVersion:
-				return first, fmt.Errorf("%w: it is of version %d, and this one reads version %d: use the version that wrote it, or move the directory away", ErrInvalid, r.Version, recordVersion)
-			case r.ID == "":
+			case rec.Version != recordVersion:
+				return first, fmt.Errorf("%w: it is of version %d, and this one reads version %d: use the version that wrote it, or move the directory away", ErrInvalid, rec.Version, recordVersion)
+			case rec.ID == "":
 				return first, fmt.Errorf("%w: it names no writer: move the directory away", ErrInvalid)
-			case r.Service != service:
-				return first, fmt.Errorf("%w: it holds the writes of service %q, not of %q: give each service a directory of its own", ErrInvalid, r.Service, service)
+			case rec.Service != service:
+				return first, fmt.Errorf("%w: it holds the writes of service %q, not of %q: give each service a directory of its own", ErrInvalid, rec.Service, service)
 			}
-			first = r
-			l.next = max(l.next, r.Next)
-		case r.Seq != 0:
-			j, err := r.job()
+			first = rec
+			l.next = max(l.next, rec.Next)
+		case rec.Seq != 0:
+			j, err := rec.job()
 			if err != nil {
 				return first, err
 			}
 			l.push(j)
-		case r.Done != 0:
-			l.next = max(l.next, r.Done+1)
-			if l.finish(r.Done, r.Keys) == nil && r.Keys != nil {
-				l.done[r.Done] = r.Keys // carried over by a rewrite
+		case rec.Refused != 0:
+			if j := l.finish(rec.Refused, nil); j != nil {
+				r.waiting = append(r.waiting, unkept{job: j, why: rec.Why})
+			}
+		case rec.Done != 0:
+			r.waiting = slices.DeleteFunc(r.waiting, func(u unkept) bool { return u.job.seq == rec.Done })
+			l.next = max(l.next, rec.Done+1)
+			if l.finish(rec.Done, rec.Keys) == nil && rec.Keys != nil {
+				l.done[rec.Done] = rec.Keys // carried over by a rewrite
 			}
 		}
 	}
 	return first, nil
 }
 
-// writeLog is the shortest log that says what the line holds.
-func writeLog(first record, l *line) [][]byte {
+// writeLog is the shortest log that says what the line holds, and what was refused and is not over.
+func writeLog(first record, l *line, r *refusals) [][]byte {
 	first.Next = l.next
 	out := [][]byte{encodeRecord(first)}
 	needed := map[uint64]bool{}
@@ -140,6 +155,9 @@ func writeLog(first record, l *line) [][]byte {
 		if needed[seq] {
 			out = append(out, encodeRecord(record{Done: seq, Keys: keys}))
 		}
+	}
+	for _, u := range r.waiting {
+		out = append(out, u.job.record(), encodeRecord(record{Refused: u.job.seq, Why: u.why}))
 	}
 	for _, j := range l.jobs {
 		if j.logged {

@@ -357,9 +357,35 @@ func (n *network) delay(d time.Duration) func(r *http.Request) (*http.Response, 
 	}
 }
 
+// twice lets the request through, and a second copy of it after d.
+func (n *network) twice(d time.Duration) func(r *http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		late := r.Clone(context.Background())
+		late.Body = io.NopCloser(bytes.NewReader(body))
+		_, _ = n.delay(d)(late)
+		now := r.Clone(r.Context())
+		now.Body = io.NopCloser(bytes.NewReader(body))
+		return n.to.RoundTrip(now)
+	}
+}
+
 type (
 	configProcess  = store.Process
 	configLiveness = store.Liveness
 )
 
-const configUnknown = store.Unknown
+const (
+	configUnknown = store.Unknown
+	configAlive   = store.Alive
+)
+
+// forget has the other hosts know nothing of a process any more.
+func (r *rig) forget(h *host) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h.process.Instance = "another"
+}

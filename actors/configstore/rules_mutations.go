@@ -2,15 +2,22 @@
 
 package configstore
 
-import "sync/atomic"
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+)
 
-var brokenRule atomic.Pointer[string]
+var brokenRules atomic.Pointer[[]string]
 
 // BreakRule switches one rule off, in all stores of this process; the empty string switches all on
 // again. It exists only with the build tag coordd_mutations.
-func BreakRule(rule string) { brokenRule.Store(&rule) }
+func BreakRule(rule string) {
+	rules := strings.Split(rule, "+")
+	brokenRules.Store(&rules)
+}
 
 func broken(rule string) bool {
-	r := brokenRule.Load()
-	return r != nil && *r == rule
+	rules := brokenRules.Load()
+	return rules != nil && slices.Contains(*rules, rule)
 }

@@ -77,8 +77,12 @@ func (a *scribe) tell(ctx context.Context, o outcome, own []ownWrite) {
 		return
 	}
 	for lasting.Err() == nil {
-		if _, err := a.over.Call(lasting, o); err == nil {
+		_, err := a.over.Call(lasting, o)
+		if err == nil {
 			return
+		}
+		if errors.Is(err, errNotNoted) {
+			pause(lasting, time.Second)
 		}
 	}
 }
@@ -87,19 +91,25 @@ func (a *scribe) tell(ctx context.Context, o outcome, own []ownWrite) {
 // by this process: it stops, or another has taken the marker.
 func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite, told bool) {
 	ladder := store.NewLadder()
-	unsure := false // a try of this write may still be under way, or have been applied
+	if !j.sent() {
+		a.marker.lost = false // what it told before is of no account for this write
+	}
 	// What is refused must stay so: a try that arrives after the refusal would be applied all the same.
 	final := func(o outcome, own []ownWrite) (outcome, []ownWrite, bool) {
-		if !unsure || o.err == nil || broken("unsealed") {
+		if !j.unsure || o.err == nil || errors.Is(o.err, ErrUnreachable) || broken("unsealed") {
 			return o, own, true
 		}
 		switch err := a.seal(ctx, j, ladder); {
-		case errors.Is(err, store.ErrDenied):
+		case hopeless(err) && hopeless(o.err) && !j.tried:
+			// All that can be said: nothing was written, unless a copy arrives once the token is granted more.
+		case hopeless(err):
 			o.err = fmt.Errorf("%w: an earlier try of the write may have been applied, and then: %v", ErrUnreachable, o.err)
 		case err != nil:
 			return outcome{}, nil, false
 		case j.seq <= a.marker.Seq:
 			return a.found(ctx, j)
+		case a.marker.lost:
+			o.err = a.untold(j)
 		}
 		return o, own, true
 	}
@@ -108,6 +118,9 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 		if j.seq <= a.marker.Seq {
 			return a.found(ctx, j)
 		}
+		if a.marker.lost && j.sent() && j.creates() {
+			return refuse(a.untold(j))
+		}
 		if !j.awaited() {
 			if !j.logged { // nobody is told, so it may be applied yet
 				return outcome{seq: j.seq, err: context.Cause(j.request.Context())}, nil, true
@@ -115,6 +128,16 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 			j.held = true
 		}
 		j.held = j.held || !a.trouble.Before(j.taken)
+		if a.marker.index == 0 { // it was deleted, and could not be made anew
+			known, err := a.lookAgain(ctx)
+			if !known {
+				return outcome{}, nil, false
+			}
+			if err != nil && !a.rest(ctx, j, a.failed(err, ladder)) {
+				return outcome{}, nil, false
+			}
+			continue
+		}
 		ops, at, err := a.ops(j)
 		if err != nil {
 			return refuse(err)
@@ -129,17 +152,19 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 		case errors.As(err, &refused):
 			a.store.Succeeded("config write")
 			if refused.Op > 0 && refused.Op < len(at) {
-				entries, ok := a.look(ctx, j)
+				entries, moved, ok := a.look(ctx, j)
 				j.held = j.held || !j.awaited() || !a.trouble.Before(j.taken) // looking may have taken long
 				switch i := at[refused.Op]; {
 				case !ok:
 					wait = ladder.NextBackOff()
-				case !j.ops[i].guard && (!j.held && !unsure || broken("replay-unguarded")):
+				case !j.ops[i].guard && (!j.held && !j.unsure || broken("replay-unguarded")):
 					// Another wrote since the cache was looked at. This write is to replace whatever there is.
 					j.rebase(entries)
 					wait = ladder.NextBackOff() / 20
 				default:
-					return final(a.conflict(j, i, entries))
+					o, own := a.conflict(j, i, entries)
+					j.unsure = j.unsure || moved || !a.refusedForGood(j, entries)
+					return final(o, own)
 				}
 				break
 			}
@@ -155,17 +180,22 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 			if j.seq <= a.marker.Seq {
 				continue
 			}
+			if !j.sent() {
+				a.marker.lost = false // this answer says that nothing was applied
+			}
 		case errors.Is(err, store.ErrInvalid):
+			j.unsure = true // it may be a proxy's word, and a copy have been let through
 			return refuse(err)
 		case errors.Is(err, store.ErrDenied):
 			if j.awaited() || !j.logged {
+				j.unsure = true // a copy of it may arrive when the token is granted more
 				return refuse(err)
 			}
 			a.store.Failed("config write", err, deniedPause)
 			wait = deniedPause
 		default:
 			if store.OutcomeUnknown(err) {
-				a.marker.stray, unsure = true, true
+				j.unsure, j.tried = true, true
 			}
 			wait = a.failed(err, ladder)
 		}
@@ -173,6 +203,11 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 			return outcome{}, nil, false
 		}
 	}
+}
+
+// hopeless tells whether a request was refused for what it is: the same would be said of it again.
+func hopeless(err error) bool {
+	return errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid)
 }
 
 func (a *scribe) failed(err error, ladder *store.Ladder) time.Duration {
@@ -218,10 +253,7 @@ func (h *house) txn(j *job) (ops []store.Op, at []int) {
 	for i, o := range j.ops {
 		// Each has a condition, also one that is to replace whatever there is: a request that arrives when its
 		// sender has given up on it must not replace what others have written meanwhile.
-		key, index := h.keys.ConfigKey(o.key), o.base
-		if o.guard {
-			index = o.index
-		}
+		key, index := h.keys.ConfigKey(o.key), o.wants()
 		switch {
 		case o.verb == verbSet:
 			add(i, store.CAS(key, o.value, o.flags, index))
@@ -272,7 +304,7 @@ func (a *scribe) found(ctx context.Context, j *job) (outcome, []ownWrite, bool) 
 	if j.seq == a.marker.Seq {
 		at = a.marker.at()
 	}
-	entries, ok := a.look(ctx, j)
+	entries, _, ok := a.look(ctx, j)
 	if !ok {
 		return outcome{}, nil, false
 	}
@@ -305,12 +337,13 @@ func ownOf(keys store.Keys, key string, e store.Entry, at uint64) ownWrite {
 	return ownWrite{index: e.ModifyIndex, key: key, entry: entry}
 }
 
-// look reads the keys of a write until Consul answers; not ok: the store stops.
-func (a *scribe) look(ctx context.Context, j *job) (entries []store.Entry, ok bool) {
-	ops := make([]store.Op, len(j.ops))
+// look reads the keys of a write until Consul answers, and tells whether the marker has moved; not ok: the store stops.
+func (a *scribe) look(ctx context.Context, j *job) (entries []store.Entry, moved, ok bool) {
+	ops := make([]store.Op, len(j.ops), len(j.ops)+1)
 	for i, o := range j.ops {
 		ops[i] = store.GetOrEmpty(a.keys.ConfigKey(o.key))
 	}
+	ops = append(ops, store.GetOrEmpty(a.markerKey()))
 	err := a.store.Retry(ctx, "config write", func(ctx context.Context) error {
 		res, err := a.store.ReadTxn(ctx, ops...)
 		if entries = res.Entries; err != nil {
@@ -318,7 +351,21 @@ func (a *scribe) look(ctx context.Context, j *job) (entries []store.Entry, ok bo
 		}
 		return err
 	})
-	return entries, err == nil && len(entries) == len(ops)
+	if err != nil || len(entries) != len(ops) {
+		return nil, false, false
+	}
+	return entries[:len(j.ops)], entries[len(j.ops)].ModifyIndex != a.marker.index, true
+}
+
+// refusedForGood tells whether a write that was refused would be refused at any later time: indexes only rise, so
+// a key that is past the one that was asked for never has it again. A key that must not exist may be deleted.
+func (a *scribe) refusedForGood(j *job, entries []store.Entry) bool {
+	for i, o := range j.ops {
+		if want := o.wants(); want != 0 && entries[i].ModifyIndex > want || broken("refused-create-unsealed") {
+			return true
+		}
+	}
+	return false
 }
 
 // rebase makes a write one that replaces what was read.
@@ -330,18 +377,21 @@ func (j *job) rebase(entries []store.Entry) {
 
 // conflict says what stands in the way of a write, by what was read of its keys.
 func (a *scribe) conflict(j *job, i int, entries []store.Entry) (o outcome, own []ownWrite) {
-	if a.marker.lost && stands(j, entries) {
-		// Nobody can say any more whether it was this write, but what it was to do is done.
+	if doubtful := a.marker.lost && j.sent(); doubtful && !j.guarded() && stands(j, entries) {
+		// Nobody can say any more whether it was this write, but what it was to do is done. For a write with a
+		// condition that is not enough: it asks who was first.
 		o.keys = map[string]uint64{}
 		for i, op := range j.ops {
 			if op.verb != verbExpect {
 				o.keys[op.key] = entries[i].ModifyIndex
 			}
 		}
+	} else if doubtful {
+		o.err = a.untold(j)
 	} else {
-		e := &ConflictError{Key: j.ops[i].key, Want: j.ops[i].index, Have: entries[i].ModifyIndex}
+		e := &ConflictError{Key: j.ops[i].key, Want: j.ops[i].wants(), Have: entries[i].ModifyIndex}
 		if !j.ops[i].guard {
-			e.Want, e.Why = j.ops[i].base, "the write had to wait, and another came first"
+			e.Why = "the write had to wait, and another came first"
 		}
 		o.err = e
 	}
@@ -353,6 +403,12 @@ func (a *scribe) conflict(j *job, i int, entries []store.Entry) (o outcome, own 
 	}
 	o.seq = j.seq
 	return o, own
+}
+
+// untold is the error for a write of which nobody can say any more whether it was applied.
+func (a *scribe) untold(j *job) error {
+	return fmt.Errorf("%w: config key %q: an earlier try of the write may have been applied, and %s, which would tell, was deleted or overwritten, or Consul was restored: read the key and decide anew",
+		ErrUnreachable, j.ops[0].key, a.markerKey())
 }
 
 // stands tells whether Consul holds what the write was to make of it.

@@ -258,7 +258,8 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 //
 // Errors: [ErrTooLarge], [ErrInvalid], [ErrFull], [ErrDenied]: nothing is written, ever. [ErrConflict]: the
 // write had to wait and another came first; nothing is written, ever. [ErrPending] with the context's error: it is in the log
-// and will be written. The context's error alone, [ErrTaken], [ErrStopped] or [ErrUnreachable]: without a log, it may have been
+// and will be written. [ErrLog]: the disk refused it, and unless it is [ErrUncertain] as well nothing is written, ever; with the
+// context's error the log was removed after it had been logged: it will be written if the process lives. The context's error alone, [ErrTaken], [ErrStopped] or [ErrUnreachable]: without a log, it may have been
 // written.
 func (s *Store) Put(ctx context.Context, key string, value []byte) (uint64, error) {
 	return s.one(ctx, Set(key, value))
@@ -371,6 +372,9 @@ func (h *house) submit(ctx context.Context, ops []Op) (receipt, error) {
 	err = context.Cause(calling)
 	select {
 	case <-t.logged:
+		if gone := h.book.Load().wal.Held(); gone != nil {
+			return r, fmt.Errorf("config key %q: %w: %w: it waits for Consul, and is lost if this process ends before: %w", ops[0].key, ErrLog, gone, err)
+		}
 		return r, fmt.Errorf("config key %q: %w: it will be written when Consul answers, or be reported as a conflict: %w", ops[0].key, ErrPending, err)
 	default:
 		return r, fmt.Errorf("config key %q: gave up waiting for Consul, which may or may not have taken the write: %w", ops[0].key, err)

@@ -36,6 +36,7 @@ type house struct {
 	next   *messages.Mailbox[struct{}, job]        // the scribe asks the clerk
 	over   *messages.Mailbox[outcome, struct{}]    // the scribe tells the clerk
 	own    *messages.Mailbox[[]ownWrite, struct{}] // the scribe tells the keeper
+	retire *messages.Mailbox[struct{}, struct{}]   // the scribe asks the clerk to do without the marker
 	life   atomic.Pointer[life]                    // librarian
 	book   atomic.Pointer[openBook]                // opened by the librarian before the clerk and the scribe start
 }
@@ -68,6 +69,7 @@ func newHouse(c Config, s *store.Store, log *slog.Logger) *house {
 		heard: messages.NewState(time.Time{}), doubt: messages.NewState(time.Time{}), queue: messages.NewState(Queue{}), claim: messages.NewState(claim{}), birth: messages.NewState(OriginUnknown),
 		writes: messages.NewMailbox[submission, receipt](), next: messages.NewMailbox[struct{}, job](),
 		over: messages.NewMailbox[outcome, struct{}](), own: messages.NewMailbox[[]ownWrite, struct{}](),
+		retire: messages.NewMailbox[struct{}, struct{}](),
 	}
 	h.life.Store(newLife())
 	return h

@@ -3,8 +3,6 @@ package dispatch
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,100 +10,104 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
+	"time"
 
 	"github.com/coordd/coordd/actors/routing"
 )
 
-// Gathered is the JSON document that a broadcast is answered with. Its status is 200 when every registered member answered, whatever
-// it answered; 207 when some did not; 503 when none did.
-type Gathered struct {
-	Answers map[string]Answer `json:"answers"` // by member
-	Missing map[string]string `json:"missing"` // by member: why there is no answer
-}
-
-// Answer is one member's.
-type Answer struct {
-	Status      int    `json:"status"`
-	ContentType string `json:"content_type,omitempty"`
-	Body        string `json:"body"`
-	Base64      bool   `json:"base64,omitempty"`    // the body is not text: it is in base64
-	Truncated   bool   `json:"truncated,omitempty"` // the body was longer than is kept: 1 MiB, less with more than 64 members
-}
-
 // broadcast sends a request to all members at once and gathers their answers.
 func (d *Dispatcher) broadcast(w *client, r *http.Request) *refusal {
-	if !d.broadcasting.enter() {
-		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon, "%d broadcasts are under way, which is the limit", broadcasts)
-	}
-	defer d.broadcasting.leave()
 	if isUpgrade(r.Header) {
 		return refuse(http.StatusBadRequest, ReasonPath, 0, "a broadcast cannot be upgraded: its answers are gathered")
 	}
-	wait, cancel := context.WithTimeout(r.Context(), max(0, d.cfg.Wait))
-	members, err := d.cfg.Locator.Members(wait)
-	cancel()
-	if err != nil {
-		return unlocated(err)
-	}
-	if len(members) == 0 {
-		return refuse(http.StatusServiceUnavailable, ReasonNoOwner, later, "no member is registered")
-	}
 	var body []byte
-	if r.Body != nil {
-		body, err = w.all(broadcastBytes+1, d.cfg.Timeout)
+	if r.Body != nil { // before it takes a place: whoever sends slowly keeps nobody waiting
+		all, took, err := w.all(broadcastBytes+1, &d.bodies, d.cfg.Timeout)
+		defer d.bodies.give(took)
 		switch {
+		case errors.Is(err, errNoRoom):
+			return refuse(http.StatusServiceUnavailable, ReasonBusy, soon, "the bodies of the broadcasts under way have %d bytes, which is the limit", bodiesBytes)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return refuse(http.StatusRequestTimeout, ReasonTimeout, 0, "the body of a broadcast must be here within %v", d.cfg.Timeout)
 		case err != nil:
-			return refuse(http.StatusBadRequest, ReasonLost, 0, "reading the request's body: %v", err)
+			return badBody(err, d.cfg.Timeout, "; nobody was asked")
 		}
-		if len(body) > broadcastBytes {
+		if body = all; len(body) > broadcastBytes {
 			return refuse(http.StatusRequestEntityTooLarge, ReasonTooLarge, 0, "the body of a broadcast may have %d bytes", broadcastBytes)
 		}
 	}
-	g := d.gather(r, members, body)
+	g, refused := d.gathered(r, body)
+	if refused != nil {
+		return refused
+	}
+	defer d.answers.give(g.room)
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // there is nobody to answer
 	}
-	out, err := json.MarshalIndent(g, "", "  ")
-	if err != nil {
-		return refuse(http.StatusInternalServerError, ReasonLost, 0, "writing the answers down: %v", err)
+	if g.room > smallBytes { // clients that read slowly leave room for the answers to others
+		if !d.reading.take(g.room) {
+			return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
+				"the members have answered, and the answers that clients are reading take %d bytes, which is the limit: "+
+					"the request was carried out", readingBytes)
+		}
+		defer d.reading.give(g.room)
 	}
 	status := http.StatusOK
 	switch {
-	case len(g.Answers) == 0:
+	case len(g.answers) == 0:
 		status = http.StatusServiceUnavailable
 		w.Header().Set(HeaderReason, ReasonUnreachable)
 		w.Header().Set("Retry-After", fmt.Sprint(soon))
-	case len(g.Missing) > 0:
+	case len(g.missing) > 0:
 		status = http.StatusMultiStatus
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
+	w.within(time.Duration(g.room/slowestReader) * time.Second)
 	w.WriteHeader(status)
-	_, _ = w.Write(append(out, '\n'))
+	g.write(w)
 	return nil
 }
 
+// gathered asks all members. Its place is for the asking: a client may take its time to read the answers.
+func (d *Dispatcher) gathered(r *http.Request, body []byte) (*gathering, *refusal) {
+	if !d.broadcasting.enter() {
+		return nil, refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
+			"%d broadcasts are under way, which is the limit", broadcasts)
+	}
+	defer d.broadcasting.leave()
+	wait, cancel := context.WithTimeout(r.Context(), max(0, d.cfg.Wait))
+	members, err := d.cfg.Locator.Members(wait)
+	cancel()
+	if err != nil {
+		return nil, unlocated(err)
+	}
+	if len(members) == 0 {
+		return nil, refuse(http.StatusServiceUnavailable, ReasonNoOwner, later, "no member is registered")
+	}
+	return d.gather(r, members, body), nil
+}
+
 // gather asks all members at once.
-func (d *Dispatcher) gather(r *http.Request, members []routing.Member, body []byte) Gathered {
-	g := Gathered{Answers: map[string]Answer{}, Missing: map[string]string{}}
+func (d *Dispatcher) gather(r *http.Request, members []routing.Member, body []byte) *gathering {
+	g := &gathering{answers: map[string]reply{}, missing: map[string]string{}}
 	most := int64(min(answerBytes, answersBytes/len(members)))
 	header := d.outgoing(r)
 	var mu sync.Mutex
 	var asked sync.WaitGroup
 	for _, m := range members {
 		asked.Go(func() {
-			a, err := d.ask(r, m, header.Clone(), body, most)
+			a, took, err := d.ask(r, m, header.Clone(), body, most)
 			mu.Lock()
 			defer mu.Unlock()
+			g.room += took
 			if err != nil {
-				g.Missing[m.ID] = err.Error()
+				g.missing[m.ID] = err.Error()
 			} else {
-				g.Answers[m.ID] = a
+				g.answers[m.ID] = a
 			}
 		})
 	}
@@ -113,8 +115,8 @@ func (d *Dispatcher) gather(r *http.Request, members []routing.Member, body []by
 	return g
 }
 
-// ask sends the request to one member. The errors are for people.
-func (d *Dispatcher) ask(r *http.Request, m routing.Member, header http.Header, body []byte, most int64) (a Answer, err error) {
+// ask sends the request to one member. Its answer takes so many bytes of room. The errors are for people.
+func (d *Dispatcher) ask(r *http.Request, m routing.Member, header http.Header, body []byte, most int64) (a reply, took int64, err error) {
 	defer func() {
 		if p := recover(); p != nil { // it would end the process, for this is no handler's goroutine
 			d.log.Error("broadcast-panicked", "member", m.ID, "panic", p)
@@ -122,40 +124,63 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, header http.Header, 
 		}
 	}()
 	if _, port, err := net.SplitHostPort(m.Address); err != nil || port == "" || port == "0" {
-		return Answer{}, fmt.Errorf("its address is %q: start it with --address host:port of the service beside it", m.Address)
+		return reply{}, 0, noService(m)
 	}
+	if !d.gathering.enter(m.ID) {
+		return reply{}, 0, fmt.Errorf("%d broadcasts wait for it, which is the limit", d.gathering.most)
+	}
+	defer d.gathering.leave(m.ID)
 	if !d.members.enter(m.ID) {
-		return Answer{}, fmt.Errorf("%d requests to it are under way, which is the limit", d.cfg.PerMember)
+		return reply{}, 0, fmt.Errorf("%d requests to it are under way, which is the limit", d.cfg.PerMember)
 	}
 	defer d.members.leave(m.ID)
 	ctx, cancel := context.WithTimeout(r.Context(), d.cfg.Timeout)
 	defer cancel()
+	if d.fanout.Acquire(ctx, 1) != nil {
+		return reply{}, 0, errors.New("too many requests of broadcasts are under way: it was not asked")
+	}
+	defer d.fanout.Release(1)
 	header.Set(HeaderMember, url.PathEscape(m.ID))
 	out := (&http.Request{
-		Method: r.Method, Header: header, ContentLength: int64(len(body)),
+		Method: r.Method, Header: header, Host: r.Host, ContentLength: int64(len(body)),
 		URL: &url.URL{Scheme: "http", Host: m.Address, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery},
 	}).WithContext(ctx)
 	if len(body) > 0 {
 		out.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	resp, err := d.transport.RoundTrip(out)
+	resp, err := d.transport.RoundTrip(begins(out))
 	if err != nil {
-		return Answer{}, missing(m, err)
+		return reply{}, 0, missing(m, err)
 	}
 	defer resp.Body.Close()
-	got, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
+	switch oursIn(resp) {
+	case ReasonNoAddress:
+		return reply{}, 0, noService(m)
+	case ReasonLoop:
+		return reply{}, 0, fmt.Errorf("its address %s is that of a dispatcher: start it with --address host:port of the service beside it", m.Address)
+	}
+	got, took, err := d.answers.readAll(resp.Body, most+1)
 	if err != nil {
-		return Answer{}, missing(m, err)
+		d.answers.give(took)
+		if errors.Is(err, errNoRoom) {
+			return reply{}, 0, errors.New("it answered, and there is no room for that beside the answers to other broadcasts")
+		}
+		return reply{}, 0, missing(m, err)
 	}
-	a = Answer{Status: resp.StatusCode, ContentType: resp.Header.Get("Content-Type"), Truncated: int64(len(got)) > most}
-	got = got[:min(int64(len(got)), most)]
-	if a.Body = string(got); !utf8.Valid(got) {
-		a.Body, a.Base64 = base64.StdEncoding.EncodeToString(got), true
-	}
-	return a, nil
+	a = reply{status: resp.StatusCode, contentType: resp.Header.Get("Content-Type")}
+	a.truncated = int64(len(got)) > most
+	a.body = got[:min(int64(len(got)), most)]
+	return a, took, nil
+}
+
+func noService(m routing.Member) error {
+	return fmt.Errorf("its address %q is that of no service: start it with --address host:port of the service beside it", m.Address)
 }
 
 func missing(m routing.Member, err error) error {
+	if f, ok := errors.AsType[*forbidden](err); ok {
+		return fmt.Errorf("requests are not sent to it at %s: %w; give it an --address that others reach it by, or allow the network here with --route-allow", m.Address, f)
+	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return fmt.Errorf("it cannot be connected to at %s", m.Address)
 	}
@@ -176,21 +201,19 @@ func (d *Dispatcher) outgoing(r *http.Request) http.Header {
 	// What concerns one connection only (RFC 9110, 7.6.1), and what asks for a form that cannot be shown in a JSON document.
 	for _, name := range []string{
 		"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-		"Accept-Encoding", "Content-Length", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto",
+		"Accept-Encoding", "Content-Length", "Http2-Settings",
 	} {
 		h.Del(name)
 	}
 	d.strip(h, r.Header)
 	h.Set(HeaderItem, "*")
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		h.Set("X-Forwarded-For", host)
-	}
-	h.Set("X-Forwarded-Host", r.Host)
-	h.Set("X-Forwarded-Proto", "http")
-	if r.TLS != nil {
-		h.Set("X-Forwarded-Proto", "https")
-	}
+	d.forwarded(h, r)
 	return h
 }
 
-func isUpgrade(h http.Header) bool { return h.Get("Upgrade") != "" }
+// isUpgrade tells whether a client wants more than an answer. Another version of HTTP it only offers.
+func isUpgrade(h http.Header) bool {
+	asked := http.Header{"Upgrade": slices.Clone(h.Values("Upgrade"))}
+	dropOtherHTTP(asked)
+	return asked.Get("Upgrade") != ""
+}

@@ -3,11 +3,15 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,7 +35,7 @@ func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		address(out, t)
-		resp, err := c.d.transport.RoundTrip(out)
+		resp, err := c.d.transport.RoundTrip(begins(out))
 		if err == nil && resp.StatusCode != http.StatusMisdirectedRequest {
 			return resp, nil
 		}
@@ -161,6 +165,24 @@ func (d *Dispatcher) enter(t *trip) error {
 	return nil
 }
 
+// begins has the connection told that a request begins on it, and goes on after an answer that is none yet (100 Continue).
+func begins(r *http.Request) *http.Request {
+	var conn atomic.Pointer[idleConn]
+	begin := func() {
+		if c := conn.Load(); c != nil {
+			c.begin()
+		}
+	}
+	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		GotConn: func(got httptrace.GotConnInfo) {
+			c, _ := got.Conn.(*idleConn)
+			conn.Store(c)
+			begin()
+		},
+		Got1xxResponse: func(int, textproto.MIMEHeader) error { begin(); return nil },
+	}))
+}
+
 // address turns the request towards the owner.
 func address(out *http.Request, t *trip) {
 	out.URL.Host = t.loc.Address
@@ -188,8 +210,13 @@ func judge(t *trip, resp *http.Response, err error) *refusal {
 		resp.Body.Close()
 		return refuse(http.StatusServiceUnavailable, ReasonMisdirected, soon, "item %q: member %s says that it is not its own", t.item, t.loc.Member)
 	}
+	if broke := t.body.broke(); broke != nil {
+		return badBody(broke, t.patience, fmt.Sprintf("; member %s may have got a part of it", t.loc.Member))
+	}
 	r := refuse(http.StatusBadGateway, ReasonLost, 0, "item %q: the connection to member %s at %s was lost before it answered: the request may have been carried out", t.item, t.loc.Member, t.loc.Address)
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+	if f, ok := errors.AsType[*forbidden](err); ok {
+		r = refuse(http.StatusBadGateway, ReasonForbidden, 0, "item %q: requests are not sent to member %s at %s: %v; give that member an --address that others reach it by, or allow the network here with --route-allow", t.item, t.loc.Member, t.loc.Address, f)
+	} else if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		r = refuse(http.StatusBadGateway, ReasonUnreachable, soon, "item %q: member %s cannot be connected to at %s", t.item, t.loc.Member, t.loc.Address)
 	} else if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 		r = refuse(http.StatusGatewayTimeout, ReasonTimeout, 0, "item %q: member %s at %s did not answer in time: the request may have been carried out", t.item, t.loc.Member, t.loc.Address)

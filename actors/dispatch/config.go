@@ -10,10 +10,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
 	"time"
 
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/messages"
+	"golang.org/x/sync/semaphore"
 )
 
 // Defaults of [Config].
@@ -24,16 +27,26 @@ const (
 	DefaultIdle      = 5 * time.Minute
 	DefaultInFlight  = 4096
 	DefaultPerMember = 256
+	DefaultIdleConns = 1024
+	DefaultFanout    = 1024
 )
 
 // What is kept in memory of one request.
 const (
-	replayBytes    = 64 << 10 // of a request's body, to send it again
-	broadcastBytes = 1 << 20  // of a broadcast's body
-	answerBytes    = 1 << 20  // of one member's answer to a broadcast
-	answersBytes   = 64 << 20 // of all of them
-	broadcasts     = 4        // at one time
+	replayBytes    = 64 << 10  // of a request's body, to send it again
+	broadcastBytes = 1 << 20   // of a broadcast's body
+	answerBytes    = 1 << 20   // of one member's answer to a broadcast
+	answersBytes   = 64 << 20  // of all of them
+	bodiesBytes    = 64 << 20  // of the bodies of all broadcasts under way
+	gatheredBytes  = 256 << 20 // of the answers to all broadcasts under way
+	readingBytes   = 128 << 20 // of those that clients are reading
+	smallBytes     = 64 << 10  // what the answers to a broadcast may have and be read beside any others
+	broadcasts     = 64        // at one time; half of them may wait for one member
 )
+
+// slowestReader is how many bytes of the answers to a broadcast a client has to take in a second, beside
+// the time that each piece has.
+const slowestReader = 64 << 10
 
 const idBytes = 8 // of a dispatcher's own id
 
@@ -53,18 +66,32 @@ type Config struct {
 	// Wait is how long a request may wait for a move to end, or for an owner that refuses connections, before it is
 	// refused. Default: 5 s. Less than 0: it does not wait.
 	Wait time.Duration
-	// Timeout is how long the beginning of an answer may take once the request was sent, and a member's whole answer to
-	// a broadcast. Default: 30 s.
+	// Timeout is how long the beginning of an answer may take once the request was sent, how long a member may take nothing of a
+	// request's body before that, and a member's whole answer to a broadcast. Default: 30 s.
 	Timeout time.Duration
 	// Connect is how long opening a connection may take. Default: 2 s.
 	Connect time.Duration
 	// Idle is how long a request or an upgraded connection may go on without a byte in either direction. At least Timeout. Default: 5 min.
 	Idle time.Duration
-	// InFlight is the most requests under way at one time, upgraded connections included. Default: 4,096.
+	// InFlight is the most requests under way at one time. Default: 4,096.
 	InFlight int
 	// PerMember is the most requests under way to one member. Default: 256.
 	PerMember int
-	// Logger. Default: slog.Default(). Single requests are logged at debug level only.
+	// Streams is the most upgraded connections and event streams at one time, StreamsPerMember those to one member: they have
+	// places of their own and take none from requests. Defaults: InFlight; 4 times PerMember, or Streams if that is less.
+	Streams, StreamsPerMember int
+	// Fanout is the most requests of broadcasts under way at one time: one for each member of each broadcast. Default: 1,024, or InFlight
+	// if that is less.
+	Fanout int
+	// Reach says where requests may be sent. Nil: to no loopback, link-local or metadata address, as with
+	// the zero Reach.
+	Reach *Reach
+	// Trusted are the networks of the proxies before this one, such as the front that speaks TLS. What they say of the client in X-Forwarded-*
+	// and Forwarded is passed on, and the proxy's own address added; from anybody else it is taken out. Default: none.
+	Trusted []netip.Prefix
+	// IdleConns is the most connections to members that are kept open for the next request. Default: 1,024, or InFlight if that is less.
+	IdleConns int
+	// Logger. Default: slog.Default(). Nobody waits for its handler. Single requests are logged at debug level only.
 	Logger *slog.Logger
 }
 
@@ -94,9 +121,22 @@ func (c Config) withDefaults() Config {
 	if c.PerMember == 0 {
 		c.PerMember = min(DefaultPerMember, c.InFlight)
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
+	if c.Streams == 0 {
+		c.Streams = c.InFlight
 	}
+	if c.StreamsPerMember == 0 {
+		c.StreamsPerMember = min(4*c.PerMember, c.Streams)
+	}
+	if c.Fanout == 0 {
+		c.Fanout = min(DefaultFanout, c.InFlight)
+	}
+	if c.IdleConns == 0 {
+		c.IdleConns = min(DefaultIdleConns, c.InFlight)
+	}
+	if c.Reach == nil {
+		c.Reach = &Reach{}
+	}
+	c.Logger = asynclog.Wrap(c.Logger)
 	return c
 }
 
@@ -120,6 +160,17 @@ func (c Config) Validate() error {
 	if c.InFlight < 0 {
 		bad("in flight %d: give 1 or more", c.InFlight)
 	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"idle connections", c.IdleConns}, {"streams", c.Streams}, {"fanout", c.Fanout}} {
+		if n.value < 0 {
+			bad("%s %d: give 1 or more", n.name, n.value)
+		}
+	}
+	if d := c.withDefaults(); c.StreamsPerMember < 0 || d.StreamsPerMember > d.Streams {
+		bad("streams per member %d: give 1 to %d, which is the limit for all", c.StreamsPerMember, d.Streams)
+	}
 	if d := c.withDefaults(); c.PerMember < 0 || d.PerMember > d.InFlight {
 		bad("per member %d: give 1 to %d, which is the limit for all", c.PerMember, d.InFlight)
 	}
@@ -134,8 +185,10 @@ type Dispatcher struct {
 	transport *http.Transport
 	proxy     *httputil.ReverseProxy
 
-	all, waiting, broadcasting gate
-	members                    gates
+	all, waiting, broadcasting, streams gate
+	bodies, answers, reading            gate // in bytes
+	members, gathering, memberStreams   gates
+	fanout                              *semaphore.Weighted
 }
 
 // New returns a dispatcher. Errors: [ErrConfig], all that is wrong at once.
@@ -151,21 +204,27 @@ func New(cfg Config) (*Dispatcher, error) {
 		all: gate{most: int64(cfg.InFlight)}, broadcasting: gate{most: broadcasts},
 		// Those that wait cost little but their place: three quarters of all are left to those that do not.
 		waiting: gate{most: int64(max(1, cfg.InFlight/4))},
-		members: gates{most: cfg.PerMember, n: map[string]int{}},
+		members: newGates(cfg.PerMember),
+		streams: gate{most: int64(cfg.Streams)}, memberStreams: newGates(cfg.StreamsPerMember),
+		bodies: gate{most: bodiesBytes}, answers: gate{most: gatheredBytes}, reading: gate{most: readingBytes},
+		// A member that hangs holds up those broadcasts that ask it, and not all.
+		gathering: newGates(broadcasts / 2), fanout: semaphore.NewWeighted(int64(cfg.Fanout)),
 	}
 	dialer := &net.Dialer{Timeout: cfg.Connect}
 	d.transport = &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := dialer.DialContext(ctx, network, address)
+			d := *dialer
+			d.ControlContext = cfg.Reach.control(address)
+			conn, err := d.DialContext(ctx, network, address)
 			if err != nil {
 				return nil, err
 			}
-			return newIdleConn(conn, cfg.Idle), nil
+			return newIdleConn(conn, cfg.Idle, cfg.Timeout), nil
 		},
 		ResponseHeaderTimeout: cfg.Timeout,
 		ExpectContinueTimeout: time.Second,
 		IdleConnTimeout:       min(90*time.Second, cfg.Idle/2), // before the connection's own limit, which would break a request that has just taken it
-		MaxIdleConns:          1024,
+		MaxIdleConns:          cfg.IdleConns,
 		MaxIdleConnsPerHost:   64,
 		DisableCompression:    true, // what the client did not ask for is not added on the way
 	}

@@ -16,16 +16,25 @@
 //  3. A request for an item that is being moved waits, up to Config.Wait; it is then refused with 503 and Retry-After. So is one for
 //     an item without an owner, at once. An item that is not in the workload is 404. Every refusal of the dispatcher's own
 //     says which in Coordd-Reason, so that it can be told from an answer of the service.
-//  4. Bodies are streamed both ways as they come, protocols can be upgraded (WebSocket), and a client that goes away ends its
-//     request at the service.
+//  4. Bodies are streamed both ways as they come, an answer also before the body has ended; protocols can be upgraded (WebSocket), with the
+//     Host that the client asked for; and a client that goes away ends its request at the service.
 //  5. A slow member delays nobody else: at most Config.PerMember requests are under way to one member and Config.InFlight in all; one more
 //     is refused at once with 503. Those that wait for a move, or for an answer about an item that nobody has, have an allowance of
-//     their own. Nothing lasts for ever: there is a limit for connecting, for the beginning of an answer, and for silence.
-//  6. A broadcast is sent to all at once. Each answer is bounded in time and size; who is missing, and why, is part of the result.
+//     their own, and so have upgraded connections and event streams. Nothing lasts for ever: there is a limit for connecting, for the beginning
+//     of an answer, for a member that takes nothing of a body (Config.Timeout), for a client that sends or takes nothing (30 s, or the
+//     Timeout if that is more), and for silence.
+//  6. A broadcast is sent to all at once. Each answer is bounded in time and size; who is missing, and why, is part of the result. Clients
+//     that send or read slowly and members that hang leave room for other broadcasts. What is gathered costs what
+//     the members have answered, and not what JSON makes of it; a client has to read it in time, at 64 KiB a second.
+//  7. A request goes to no loopback, link-local or metadata address that Config.Reach does not allow, however a record spells
+//     it, and never to the addresses of Reach.Never, which are to be Consul's: on this host at none of the host's addresses. A
+//     path that leaves its item by ".." elements is refused. What a client says of itself in X-Forwarded-* arrives only if it is
+//     one of Config.Trusted.
 //
 // Not guaranteed: that the owner still owns the item when the request arrives; the token is there for that. Nor is a request or an upgraded
 // connection ended when its item moves: the service ends it when it gives the item up. Request
-// trailers are not passed on, and neither is HTTP/2 to the members. There is no login and no TLS: put the handler behind what has them.
+// trailers are not passed on, and neither is HTTP/2 to the members: so there is no gRPC, and a client that begins in HTTP/2 without TLS (h2c) is refused
+// with 505. There is no login and no TLS: put the handler behind what has them.
 //
 // Compared with a plain httputil.ReverseProxy, which it is built on: that one knows one backend, retries nothing but what
 // net/http retries, waits for nothing and limits nothing.

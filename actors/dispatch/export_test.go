@@ -1,6 +1,9 @@
 package dispatch
 
-import "io"
+import (
+	"context"
+	"io"
+)
 
 // ParsePath is parsePath, for its tests.
 func ParsePath(escaped string) (item string, all, ok bool) {
@@ -8,12 +11,17 @@ func ParsePath(escaped string) (item string, all, ok bool) {
 	return t.item, t.all, t.ok
 }
 
-// InFlight is how many requests are under way, in all and to a member.
+// InFlight is how many requests and streams are under way, in all and to a member.
 func (d *Dispatcher) InFlight(member string) (all, to int) {
 	d.members.mu.Lock()
 	defer d.members.mu.Unlock()
-	return int(d.all.n.Load()), d.members.n[member]
+	d.memberStreams.mu.Lock()
+	defer d.memberStreams.mu.Unlock()
+	return int(d.all.n.Load() + d.streams.n.Load()), d.members.n[member] + d.memberStreams.n[member]
 }
+
+// Broadcasts is how many are under way.
+func (d *Dispatcher) Broadcasts() int { return int(d.broadcasting.n.Load()) }
 
 // ReplayBytes is how much of a body can be sent again.
 const ReplayBytes = replayBytes
@@ -24,3 +32,11 @@ type Tape struct{ *tape }
 func NewTape(src io.Reader) Tape   { return Tape{newTape(src)} }
 func (t Tape) Play() io.ReadCloser { return t.play() }
 func (t Tape) Close()              { t.close() }
+
+// Check tells whether a connection to target may be made to what it resolved to.
+func (r *Reach) Check(ctx context.Context, target, resolved string) error {
+	return r.control(target)(ctx, "tcp", resolved, nil)
+}
+
+// Reading is how many broadcasts were answered by the members and are being read by their clients.
+func (d *Dispatcher) Reading() int { return int(d.reading.n.Load() >> 20) }

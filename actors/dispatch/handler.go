@@ -3,12 +3,17 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"mime"
+	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/coordd/coordd/actors/routing"
 )
@@ -16,9 +21,13 @@ import (
 // trip is one request on its way.
 type trip struct {
 	item string
-	body *tape            // nil: there is none
-	loc  routing.Location // where it was last sent
-	at   string           // the member whose gate it is in
+	body *tape // nil: there is none
+	// patience is how long the client may send nothing of it.
+	patience time.Duration
+	loc      routing.Location // where it was last sent
+	at       string           // the member whose gate it is in
+	in       bool             // it is in the gate of all
+	as       string           // the member whose gate of streams it is in, and in that of all of them
 }
 
 type tripKey struct{}
@@ -27,7 +36,7 @@ func tripOf(ctx context.Context) *trip { return ctx.Value(tripKey{}).(*trip) }
 
 // ServeHTTP dispatches one request.
 func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := newClient(w, r, d.cfg.Idle)
+	c := newClient(w, r, d.cfg.Idle, d.cfg.Timeout)
 	defer c.done()
 	if refused := d.serve(c, r); refused != nil {
 		d.log.Debug("request-refused", "method", r.Method, "path", r.URL.EscapedPath(), "status", refused.status, "reason", refused.reason, "why", refused.text)
@@ -39,6 +48,9 @@ func (d *Dispatcher) serve(c *client, r *http.Request) *refusal {
 	if route := routeOf(r.Header); len(route) > mostHops || slices.Contains(route, d.id) {
 		return refuse(http.StatusLoopDetected, ReasonLoop, 0, "the request has been here before: some member's published address is that of a dispatcher; start the members with --address host:port of the service itself")
 	}
+	if r.ProtoMajor == 2 && r.TLS == nil {
+		return refuse(http.StatusHTTPVersionNotSupported, ReasonVersion, 0, "HTTP/2 without TLS (h2c), which gRPC speaks, is not dispatched: give HTTP/1.1")
+	}
 	to := parsePath(r.URL.EscapedPath())
 	if r.Method == http.MethodConnect {
 		return refuse(http.StatusMethodNotAllowed, ReasonPath, 0, "CONNECT opens tunnels, and requests for items go through none: use any other method")
@@ -46,19 +58,22 @@ func (d *Dispatcher) serve(c *client, r *http.Request) *refusal {
 	if !to.ok {
 		return refuse(http.StatusNotFound, ReasonPath, 0, "the path names no item: give /<item>/..., or /*/... for all members")
 	}
+	if to.climbs {
+		return refuse(http.StatusBadRequest, ReasonClimbs, 0, "the path leaves its item by \"..\" elements: give it without them")
+	}
 	if !d.all.enter() {
 		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon, "%d requests are under way, which is the limit", d.cfg.InFlight)
 	}
-	defer d.all.leave()
 	if to.all {
+		defer d.all.leave()
 		return d.broadcast(c, r)
 	}
-	t := &trip{item: to.item}
+	t := &trip{item: to.item, in: true, patience: c.short}
+	defer d.quit(t)
 	if r.Body != nil && r.ContentLength != 0 {
 		t.body = newTape(c)
 		defer t.body.close()
 	}
-	defer d.leave(t)
 	d.proxy.ServeHTTP(c, r.WithContext(context.WithValue(r.Context(), tripKey{}, t)))
 	return nil
 }
@@ -86,15 +101,50 @@ func (d *Dispatcher) leave(t *trip) {
 	}
 }
 
+// quit gives all places back.
+func (d *Dispatcher) quit(t *trip) {
+	d.leave(t)
+	if t.in {
+		t.in = false
+		d.all.leave()
+	}
+	if t.as != "" {
+		d.memberStreams.leave(t.as)
+		d.streams.leave()
+		t.as = ""
+	}
+}
+
+// isStream tells whether an answer goes on until somebody ends it.
+func isStream(resp *http.Response) bool {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return resp.StatusCode == http.StatusSwitchingProtocols || kind == "text/event-stream"
+}
+
+// stream moves a trip from the places of requests to those of streams.
+func (d *Dispatcher) stream(t *trip) error {
+	if !d.streams.enter() {
+		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon, "%d upgraded connections and event streams are open, which is the limit", d.cfg.Streams)
+	}
+	if !d.memberStreams.enter(t.loc.Member) {
+		d.streams.leave()
+		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon, "%d upgraded connections and event streams to member %s are open, which is the limit for one", d.cfg.StreamsPerMember, t.loc.Member)
+	}
+	as := t.loc.Member
+	d.quit(t)
+	t.as = as
+	return nil
+}
+
 // rewrite makes the outgoing request of the client's; where it goes is for the carrier to say.
 func (d *Dispatcher) rewrite(p *httputil.ProxyRequest) {
 	p.Out.URL.Scheme = "http"
 	p.Out.URL.RawQuery = p.In.URL.RawQuery // nothing is decided by it here, so it need not be understood
-	p.Out.Host = ""
+	p.Out.Host = p.In.Host                 // a service that takes WebSockets compares it with the page's origin
 	p.Out.Trailer = nil
 	d.strip(p.Out.Header, p.In.Header)
 	dropOtherHTTP(p.Out.Header)
-	p.SetXForwarded()
+	d.forwarded(p.Out.Header, p.In)
 	p.Out.Header.Set(HeaderItem, url.PathEscape(tripOf(p.Out.Context()).item))
 }
 
@@ -117,11 +167,42 @@ func isOurs(name string) bool {
 
 // isForwarded tells it for those that say who the client is.
 func isForwarded(name string) bool {
-	switch http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")) {
-	case "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto":
-		return true
+	name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+	return name == "Forwarded" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-")
+}
+
+// forwarded says who the client is. What a trusted proxy says of it stays, with the proxy's own address behind it.
+func (d *Dispatcher) forwarded(out http.Header, in *http.Request) {
+	proto := "http"
+	if in.TLS != nil {
+		proto = "https"
 	}
-	return false
+	said := map[string]string{"X-Forwarded-Host": in.Host, "X-Forwarded-Proto": proto}
+	from, _, err := net.SplitHostPort(in.RemoteAddr)
+	if d.trusts(from) {
+		for name, values := range in.Header {
+			if isForwarded(name) && !strings.Contains(name, "_") {
+				out[name] = slices.Clone(values)
+			}
+		}
+	}
+	for name, value := range said {
+		if out.Get(name) == "" {
+			out.Set(name, value)
+		}
+	}
+	if err == nil {
+		out.Set("X-Forwarded-For", strings.Join(append(out.Values("X-Forwarded-For"), from), ", "))
+	}
+}
+
+func (d *Dispatcher) trusts(ip string) bool {
+	at, err := netip.ParseAddr(ip)
+	if err != nil {
+		return false
+	}
+	at = at.Unmap().WithZone("")
+	return slices.ContainsFunc(d.cfg.Trusted, func(n netip.Prefix) bool { return n.Contains(at) })
 }
 
 // dropOtherHTTP takes out the wish to go on in another version of HTTP, or in TLS. A service may ignore it (RFC 9110, 7.8); one that
@@ -139,19 +220,35 @@ func dropOtherHTTP(h http.Header) {
 
 // sign says in the answer whose it is.
 func (d *Dispatcher) sign(resp *http.Response) error {
-	looped := resp.StatusCode == http.StatusLoopDetected && resp.Header.Get(HeaderReason) == ReasonLoop
+	ours := oursIn(resp)
 	for name := range resp.Header {
 		if isOurs(name) {
 			delete(resp.Header, name)
 		}
 	}
-	loc := tripOf(resp.Request.Context()).loc
+	t := tripOf(resp.Request.Context())
+	if isStream(resp) {
+		if err := d.stream(t); err != nil {
+			return err
+		}
+	}
+	loc := t.loc
 	resp.Header.Set(HeaderMember, url.PathEscape(loc.Member))
 	resp.Header.Set(HeaderToken, strconv.FormatUint(loc.Token, 10))
-	if looped { // said by this very dispatcher, to itself
-		resp.Header.Set(HeaderReason, ReasonLoop)
+	if ours != "" {
+		resp.Header.Set(HeaderReason, ours)
 	}
 	return nil
+}
+
+// oursIn is the reason in an answer that no service gave: a dispatcher's, to itself, or that of coordd's page, which
+// some member publishes in place of a service.
+func oursIn(resp *http.Response) string {
+	switch reason := resp.Header.Get(HeaderReason); {
+	case resp.StatusCode == http.StatusLoopDetected && reason == ReasonLoop, resp.StatusCode == http.StatusBadGateway && reason == ReasonNoAddress:
+		return reason
+	}
+	return ""
 }
 
 // failed answers for what did not come to an answer.
@@ -164,6 +261,8 @@ func (d *Dispatcher) failed(w http.ResponseWriter, r *http.Request, err error) {
 		refused = refuse(http.StatusServiceUnavailable, ReasonNotReady, soon, "item %q: the dispatcher stops, and the request was not sent to anybody", t.item)
 	case stopping:
 		refused = refuse(http.StatusBadGateway, ReasonLost, 0, "item %q: the dispatcher stops before member %s has answered: the request may have been carried out", t.item, t.loc.Member)
+	case errors.Is(t.body.broke(), os.ErrDeadlineExceeded): // with which the server cancels the request
+		refused = badBody(t.body.broke(), t.patience, "")
 	case errors.Is(r.Context().Err(), context.Canceled):
 		d.log.Debug("client-gone", "item", t.item, "member", t.loc.Member)
 		panic(http.ErrAbortHandler) // or the server would say 200: it may be there still, and only have sent nothing for too long

@@ -247,3 +247,27 @@ func TestNothingIsReadFromAClientWhoseRequestIsOver(t *testing.T) {
 type countingReader struct{ reads int }
 
 func (r *countingReader) Read(b []byte) (int, error) { r.reads++; return len(b), nil }
+
+// An upgraded connection whose client takes nothing would keep its place for as long as the client likes.
+func TestAnUpgradedConnectionOfAClientThatTakesNothingEnds(t *testing.T) {
+	w := newWorld(t, func(c *dispatch.Config) { c.Idle, c.Timeout = 300*time.Millisecond, 300*time.Millisecond })
+	w.owner("a", "n1", 42, func(rw http.ResponseWriter, _ *http.Request) {
+		conn, buf, err := http.NewResponseController(rw).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(buf, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: flood\r\n\r\n")
+		buf.Flush()
+		for piece := make([]byte, 64<<10); err == nil; { // until the dispatcher hangs up
+			_, err = conn.Write(piece)
+		}
+	})
+	conn, in := w.dial()
+	fmt.Fprint(conn, "GET /a/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: flood\r\n\r\n")
+	if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 101 {
+		t.Fatalf("%v %v", resp, err)
+	}
+	eventually(t, "the place of the client that takes nothing is free", func() bool { all, to := w.d.InFlight("n1"); return all+to == 0 })
+}

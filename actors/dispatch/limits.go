@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"errors"
+	"io"
 	"sync"
 	"sync/atomic"
 )
@@ -11,15 +13,45 @@ type gate struct {
 	most int64
 }
 
-func (g *gate) enter() bool {
-	if g.n.Add(1) > g.most {
-		g.n.Add(-1)
+func (g *gate) enter() bool { return g.take(1) }
+func (g *gate) leave()      { g.give(1) }
+
+// take is enter for n at once.
+func (g *gate) take(n int64) bool {
+	if g.n.Add(n) > g.most {
+		g.n.Add(-n)
 		return false
 	}
 	return true
 }
 
-func (g *gate) leave() { g.n.Add(-1) }
+func (g *gate) give(n int64) { g.n.Add(-n) }
+
+// errNoRoom is returned for what does not fit into memory beside all else that is under way.
+var errNoRoom = errors.New("no room")
+
+// readAll reads at most so many bytes, all of which take their room from the gate as they come: one who sends slowly takes little. The room
+// is to be given back, also after an error.
+func (g *gate) readAll(r io.Reader, most int64) (all []byte, took int64, err error) {
+	piece := make([]byte, 16<<10)
+	for int64(len(all)) < most {
+		n, err := r.Read(piece[:min(int64(len(piece)), most-int64(len(all)))])
+		if n > 0 {
+			if !g.take(int64(n)) {
+				return nil, took, errNoRoom
+			}
+			took += int64(n)
+			all = append(all, piece[:n]...)
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, took, err
+		}
+	}
+	return all, took, nil
+}
 
 // gates has a gate for each member.
 type gates struct {
@@ -27,6 +59,8 @@ type gates struct {
 	mu   sync.Mutex
 	n    map[string]int
 }
+
+func newGates(most int) gates { return gates{most: most, n: map[string]int{}} }
 
 func (g *gates) enter(id string) bool {
 	g.mu.Lock()

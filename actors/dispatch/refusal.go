@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strconv"
+	"time"
 
 	"github.com/coordd/coordd/actors/routing"
 )
@@ -29,11 +31,15 @@ const (
 	ReasonBusy        = "busy"         // 503: too many requests under way
 	ReasonMisdirected = "misdirected"  // 503: the member says that the item is not its own
 	ReasonUnreachable = "unreachable"  // 502: the member takes no connection
-	ReasonNoAddress   = "no-address"   // 502: the member published no address with a port
+	ReasonNoAddress   = "no-address"   // 502: the member published no address of a service
+	ReasonForbidden   = "address"      // 502: requests are not sent to the address that the member published: see [Reach]
 	ReasonLost        = "lost"         // 502: the connection broke before an answer: the request may have been carried out
-	ReasonTimeout     = "timeout"      // 504: no answer in time
+	ReasonTimeout     = "timeout"      // 504: no answer in time; 408: the request's body is not here in time
+	ReasonBody        = "body"         // 400: the request's body broke off
 	ReasonLoop        = "loop"         // 508: a member's address leads back here
 	ReasonTooLarge    = "too-large"    // 413: a broadcast's body
+	ReasonClimbs      = "leaves-item"  // 400: the path leaves the item by ".." elements
+	ReasonVersion     = "http-version" // 505: HTTP/2 without TLS (h2c), as gRPC speaks it
 )
 
 // refusal is an answer of the dispatcher's own.
@@ -63,6 +69,17 @@ func (r *refusal) write(w http.ResponseWriter) {
 	}
 	w.WriteHeader(r.status)
 	fmt.Fprintln(w, r.text)
+}
+
+// badBody is the refusal for a request whose body could not be read. Sent is who got a part of it; empty: nobody.
+func badBody(err error, within time.Duration, sent string) *refusal {
+	r := refuse(http.StatusBadRequest, ReasonBody, 0, "the request's body broke off (%v)%s: send it again", err, sent)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		r = refuse(http.StatusRequestTimeout, ReasonTimeout, 0,
+			"the request's body was not here in time: nothing of it came within %v%s", within, sent)
+	}
+	r.cause = err
+	return r
 }
 
 // Seconds after which it makes sense to ask again: what a move takes, and what is more than a hiccup.

@@ -11,6 +11,7 @@ import (
 type tape struct {
 	lost atomic.Bool // more was read than is kept
 	over atomic.Bool // the request is: the client must not be read from any more
+	bad  atomic.Pointer[error]
 
 	mu   sync.Mutex // held while the client is read from: for as long as the client likes
 	src  io.Reader
@@ -23,6 +24,14 @@ func newTape(src io.Reader) *tape { return &tape{src: src} }
 
 // whole tells whether all that was read so far is at hand.
 func (t *tape) whole() bool { return !t.lost.Load() }
+
+// broke is the error that the client's body ended with; nil: it has ended well, or not yet.
+func (t *tape) broke() error {
+	if t == nil || t.bad.Load() == nil {
+		return nil
+	}
+	return *t.bad.Load()
+}
 
 // close is for the end of the request. A player of the connection that was lost may go on for a moment; after the end of its handler a
 // request's body must not be read.
@@ -60,7 +69,9 @@ func (p *player) Read(b []byte) (int, error) {
 		return 0, t.err
 	}
 	n, err := t.src.Read(b)
-	t.err = err
+	if t.err = err; err != nil && err != io.EOF {
+		t.bad.Store(&err)
+	}
 	t.read += int64(n)
 	p.at += int64(n)
 	if t.read > replayBytes {

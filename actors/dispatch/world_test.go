@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -82,7 +83,8 @@ type world struct {
 func newWorld(t *testing.T, change ...func(*dispatch.Config)) *world {
 	t.Helper()
 	w := &world{t: t, table: newTable()}
-	cfg := dispatch.Config{Locator: w.table, Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	cfg := dispatch.Config{Locator: w.table, Reach: loopback()}
+	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -99,6 +101,11 @@ func newWorld(t *testing.T, change ...func(*dispatch.Config)) *world {
 		w.d.CloseIdleConnections()
 	})
 	return w
+}
+
+// loopback is where the members of these tests are.
+func loopback() *dispatch.Reach {
+	return &dispatch.Reach{Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 }
 
 // service runs a member's service and returns its address.

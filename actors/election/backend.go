@@ -33,7 +33,8 @@ type Backend interface {
 	Contact() messages.Reader[Contact]
 
 	// Watch publishes what it sees until ctx ends, and then returns; errors are its own business (see
-	// View.Err). It publishes nothing before it has seen the election once, and a new view at least whenever one
+	// View.Err). Before it has seen the election once it publishes nothing but why it cannot: an Err, with Ops -1. Then
+	// it publishes a new view at least whenever one
 	// of the fields of View has changed, Ops among them. Publish never blocks, and only the newest view counts.
 	// An election that does not exist is one with no leader and no end; it need not be created before Join.
 	Watch(ctx context.Context, publish func(View))
@@ -73,7 +74,7 @@ type Backend interface {
 	// created as an ended one.
 	End(ctx context.Context) error
 
-	// Delete ends the election, waits until nobody leads, and removes all that there is of it. When ctx
+	// Delete ends the election, waits until nobody leads or can still think so, and removes all that there is of it. When ctx
 	// ends first it stays ended, and another Delete goes on. An election that does not exist is no error.
 	Delete(ctx context.Context) error
 }

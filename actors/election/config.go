@@ -36,7 +36,7 @@ type Config struct {
 	// must stop, and then call Drained or Resign; on every other role than Leading it must have stopped already.
 	Lead Lead
 	// Margin is how long before the end of the lease the leader steps down: the time that its duties have for
-	// stopping. Default: a tenth of the lease.
+	// stopping. It is less than half of the lease that the store grants, or the candidacy ends with ErrInvalid. Default: a tenth of the lease.
 	Margin time.Duration
 	// Logger; default slog.Default().
 	Logger *slog.Logger

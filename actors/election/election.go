@@ -3,14 +3,16 @@ package election
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
 )
 
 // Election is one participation in an election: as a candidate, as a follower, or neither, to ask and to
@@ -37,9 +39,7 @@ func New(conn Connection, cfg Config) (*Election, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
+	cfg.Logger = asynclog.Wrap(cfg.Logger)
 	return &Election{
 		cfg: cfg, backend: b, log: cfg.Logger.With("election", cfg.Election),
 		state:  messages.NewState(Status{}),
@@ -90,6 +90,9 @@ func (e *Election) Resign() { e.once.Do(func() { close(e.resign) }) }
 // Drained says that a leader without a Lead function has stopped its duties, after it was told to by
 // the role Draining. At any other time it says nothing. It returns at once.
 func (e *Election) Drained() {
+	if e.state.Get().Role != Draining { // which is set before anybody is told
+		return
+	}
 	select {
 	case e.drained <- struct{}{}:
 	default:
@@ -139,6 +142,9 @@ func (e *Election) End(ctx context.Context) error { return e.backend.End(ctx) }
 // Delete ends the election, waits until nobody leads, and removes all that the store has of it. When ctx ends first it
 // stays ended, and another Delete goes on.
 func (e *Election) Delete(ctx context.Context) error { return e.backend.Delete(ctx) }
+
+// errNotBegun says that the lease was over when the duty was to begin.
+var errNotBegun = errors.New("the lease is over")
 
 // shell is the goroutine around the machine.
 type shell struct {
@@ -212,16 +218,16 @@ func (s *shell) run(parent context.Context) {
 func (s *shell) carryOut(ctx context.Context, timer *time.Timer) (finished bool) {
 	now := time.Now()
 	e := s.machine.step(now)
-	for _, m := range e.messages {
-		s.tell(m)
-		s.state.Set(m)
-		s.outbox.put(m)
+	if e.end { // before anything else
+		s.stopDuty()
 	}
 	if e.cancel {
 		s.stopOp()
 	}
-	if e.end {
-		s.stopDuty()
+	was := s.state.Get()
+	for _, m := range e.messages {
+		s.state.Set(m)
+		s.outbox.put(m)
 	}
 	if e.begin {
 		s.begin(ctx)
@@ -233,6 +239,10 @@ func (s *shell) carryOut(ctx context.Context, timer *time.Timer) (finished bool)
 		timer.Stop()
 	} else {
 		timer.Reset(max(0, e.wake.Sub(now)))
+	}
+	for _, m := range e.messages {
+		s.tell(was, m)
+		was = m
 	}
 	return e.finished
 }
@@ -265,32 +275,37 @@ func (s *shell) begin(ctx context.Context) {
 	duty, cancel := context.WithCancel(ctx)
 	s.stopDuty = cancel
 	if s.cfg.Lead == nil {
+		select {
+		case <-s.drained: // said of an earlier leadership
+		default:
+		}
 		return
 	}
-	status := s.machine.last
+	status, session, margin := s.machine.last, s.machine.session, s.machine.marginOf()
 	s.group.Go(func() {
-		err := s.guarded(duty, status)
-		if duty.Err() != nil {
-			err = nil // it was told to stop: whatever it says, it has
+		err := errors.New("the Lead function ended its goroutine (runtime.Goexit)")
+		defer func() {
+			if duty.Err() != nil {
+				err = nil // it was told to stop: whatever it says, it has
+			}
+			s.duties <- err
+		}()
+		// The process may have been frozen since the loop looked.
+		if c := s.backend.Contact().Get(); c.Session != session || !c.Lease.Valid(time.Now(), margin) {
+			err = errNotBegun
+			return
 		}
-		s.duties <- err
+		// Whatever it does, its record has yet to be given up.
+		err = supervisor.Protect(func() error { return s.cfg.Lead(duty, status) })
+		if p, ok := err.(*supervisor.PanicError); ok { //nolint:errorlint // its own, and not one that it returns wrapped
+			err = fmt.Errorf("the Lead function: %w", p)
+			s.log.Error("lead-panicked", "err", p, "stack", string(p.Stack))
+		}
 	})
 }
 
-// guarded runs the Lead function; a panic in it is its error, for the record has yet to be given up.
-func (s *shell) guarded(ctx context.Context, status Status) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the Lead function panicked: %v", p)
-			s.log.Error("lead-panicked", "panic", p, "stack", string(debug.Stack()))
-		}
-	}()
-	return s.cfg.Lead(ctx, status)
-}
-
-// tell logs a message.
-func (s *shell) tell(m Status) {
-	was := s.state.Get()
+// tell logs a message, and what it changes.
+func (s *shell) tell(was, m Status) {
 	args := []any{"candidate", m.Self.Name}
 	if m.Reason != "" {
 		args = append(args, "why", m.Reason)

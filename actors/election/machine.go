@@ -122,7 +122,11 @@ func (m *machine) drained() {
 // dutyEnded: the Lead function has returned.
 func (m *machine) dutyEnded(err error) {
 	m.duty = false
-	if m.leading && !m.over {
+	switch {
+	case !m.leading || m.over:
+	case errors.Is(err, errNotBegun):
+		m.lose("the lease was over before the duty began")
+	default:
 		m.resigning, m.dutyErr = true, err
 	}
 }
@@ -254,6 +258,9 @@ func (m *machine) endings() {
 		return
 	case m.views > 0 && errors.Is(m.view.Err, ErrInvalid):
 		m.finish(Status{Err: m.view.Err})
+		return
+	case m.contact.Lease.TTL > 0 && m.margin >= m.contact.Lease.TTL/2:
+		m.finish(Status{Err: invalid("Margin", "it is %v and the lease is %v, as the store grants it; give less than half of that", m.margin, m.contact.Lease.TTL)})
 		return
 	case m.views > 0 && (m.view.Ended || m.view.Deleted):
 		m.ending, m.deleted = true, m.deleted || m.view.Deleted
@@ -399,7 +406,10 @@ func (m *machine) status(now time.Time) (Status, bool) {
 	}
 	switch {
 	case !m.told && s.Role == Uncertain:
-		if s.What, s.Reason = Waiting, m.trouble; s.Reason == "" || was.Reason != "" {
+		if s.Reason = m.trouble; s.Reason == "" && m.view.Err != nil {
+			s.Reason = m.view.Err.Error() // of a follower, who does nothing that could fail
+		}
+		if s.What = Waiting; s.Reason == "" || was.Reason != "" {
 			return s, false // an outage is told once
 		}
 		return s, true

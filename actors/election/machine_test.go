@@ -2,6 +2,7 @@ package election
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -182,5 +183,40 @@ func TestUnreadMessagesAreBoundedAndCounted(t *testing.T) {
 	}
 	if told != changes || last.What != Over {
 		t.Errorf("%d changes of %d are told or counted; the last message is %v", told, changes, last)
+	}
+}
+
+// A margin that the lease can never outlast would be waited with in silence.
+func TestAMarginThatTheLeaseCannotKeepIsRefused(t *testing.T) {
+	for margin, refused := range map[time.Duration]bool{4 * time.Second: false, 5 * time.Second: true, 10 * time.Second: true, time.Hour: true} {
+		r := newRules(t, true)
+		r.m.margin = margin
+		r.step()
+		r.renewed()
+		r.m.done(r.now, outcome{op: opJoin, session: "s"})
+		r.see(View{Ops: 1, Turn: true})
+		e := r.step()
+		if !refused {
+			if e.start != opTake {
+				t.Errorf("with a margin of %v it does %+v at its turn", margin, e)
+			}
+			continue
+		}
+		if len(e.messages) != 1 || !errors.Is(e.messages[0].Err, ErrInvalid) || !strings.Contains(e.messages[0].Err.Error(), "Margin") {
+			t.Errorf("with a margin of %v and a lease of 10s it was told %v", margin, e.messages)
+		}
+	}
+}
+
+func TestADutyThatCouldNotBeginWithinItsLeaseIsNoResignation(t *testing.T) {
+	r := newRules(t, true)
+	r.leads()
+	r.m.dutyEnded(errNotBegun)
+	r.renewed()
+	r.see(View{Ops: 2, Mine: true, Token: 7})
+	e := r.step()
+	r.want(e, RoleChanged, Following)
+	if !e.end || e.start != opTake {
+		t.Errorf("it does %+v, want to lead again", e)
 	}
 }

@@ -13,11 +13,23 @@ type age struct {
 	began time.Time // just before the reads of this generation began, and Consul answered since
 	asOf  time.Time // zero: never
 
-	membersGen, acksGen int
-	acksIndex           uint64
-	// A pulse that the watch of acks/ has not caught up with yet.
-	pending      uint64
-	pendingSince time.Time
+	membersGen, acksGen     int
+	membersIndex, acksIndex uint64
+	pulse                   pulse
+}
+
+// pulse is an answer of Consul's that the views have not all caught up with yet. Zero: there is none.
+type pulse struct {
+	sent          time.Time // when it was asked for
+	members, acks uint64    // the indexes of members/ and acks/
+	// Whose shares were older than their acks when the watch of acks/ had caught up, and those acks' indexes: an item may
+	// have gone from them since. Nil until then.
+	owing map[string]uint64
+}
+
+// caughtUp tells whether the watches of members/ and acks/ have seen what the pulse saw.
+func (a *age) caughtUp() bool {
+	return a.acksIndex >= a.pulse.acks && a.membersIndex >= a.pulse.members
 }
 
 // holds counts the age by the monotonic and the wall clock, whichever says more, as leases do.
@@ -49,12 +61,30 @@ func (t *table) settle() {
 	if a.asOf.Before(a.began) {
 		a.asOf = a.began
 	}
-	if a.pending != 0 && a.acksIndex >= a.pending {
-		if a.asOf.Before(a.pendingSince) {
-			a.asOf = a.pendingSince
-		}
-		a.pending = 0
+	t.heed(&a.pulse)
+}
+
+// heed counts the age from the pulse once the members, their acks and the shares that these speak of have been seen as they
+// were then, or newer. With the lock held.
+func (t *table) heed(p *pulse) {
+	if p.sent.IsZero() || !t.age.caughtUp() {
+		return
 	}
+	if p.owing == nil {
+		p.owing = t.late()
+	}
+	for id, ack := range p.owing {
+		if peer := t.peers[id]; peer == nil || !peer.registered || peer.seen() >= ack {
+			delete(p.owing, id)
+		}
+	}
+	if len(p.owing) > 0 {
+		return
+	}
+	if t.age.asOf.Before(p.sent) {
+		t.age.asOf = p.sent
+	}
+	*p = pulse{}
 }
 
 // begin opens a generation: everything is to be read anew, after began.
@@ -64,7 +94,7 @@ func (t *table) begin(began time.Time) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.age.gen++
-	t.age.began, t.age.pending = began, 0
+	t.age.began, t.age.pulse = began, pulse{}
 	t.settle()
 	return t.age.gen
 }
@@ -74,27 +104,25 @@ type trusted uint8
 
 const (
 	current trusted = iota
-	behind          // the watch of acks/ has missed something that an earlier pulse saw
+	behind          // a watch has missed something that an earlier pulse saw
 	rewound         // Consul's index has gone back
 )
 
-// beat takes the answer to a pulse: Consul answered at index, to a question sent at sent, when the newest view of
-// acks/ had been of index known.
-func (t *table) beat(sent time.Time, index, known uint64) trusted {
+// beat takes the answer to a pulse, when the newest view of acks/ had been of index known.
+func (t *table) beat(p pulse, known uint64) trusted {
 	t.writing.Lock()
 	defer t.writing.Unlock()
 	t.mu.Lock()
 	a := &t.age
-	missed := a.pending != 0 && a.acksIndex < a.pending
-	switch {
-	case a.acksGen == a.gen && index < known:
+	switch read := a.acksGen == a.gen && a.membersGen == a.gen; {
+	case read && p.acks < known:
 		t.mu.Unlock()
 		return rewound
-	case a.acksGen == a.gen && missed:
+	case read && !a.caughtUp(): // with the pulse before
 		t.mu.Unlock()
 		return behind
 	}
-	a.pending, a.pendingSince = index, sent
+	a.pulse = p
 	t.settle()
 	t.mu.Unlock()
 	t.tell()
@@ -113,12 +141,14 @@ func (t *table) ackIndex() uint64 {
 func (t *table) laggards() map[string]uint64 {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	var late map[string]uint64
+	return t.late()
+}
+
+// late is laggards with the lock held.
+func (t *table) late() map[string]uint64 {
+	late := map[string]uint64{}
 	for id, p := range t.peers {
-		if p.registered && p.gen == t.age.gen && p.ackIndex > p.index {
-			if late == nil {
-				late = map[string]uint64{}
-			}
+		if p.registered && p.gen == t.age.gen && p.ackIndex > p.seen() {
 			late[id] = p.ackIndex
 		}
 	}

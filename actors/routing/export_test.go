@@ -21,10 +21,13 @@ func NewTable(keys store.Keys, maxAge time.Duration) *Table {
 func (t *Table) Begin(at time.Time) int                                { return t.t.begin(at) }
 func (t *Table) Members(v store.View, gen int, now time.Time)          { t.t.members(v, gen, now) }
 func (t *Table) Acks(v store.View, gen int)                            { t.t.acks(v, gen, time.Time{}) }
-func (t *Table) Share(id string, v store.View, gen int, now time.Time) { t.t.share(id, v, gen, now) }
-func (t *Table) Forget(id string, now time.Time)                       { t.t.forget(id, now) }
-func (t *Table) Beat(sent time.Time, index, known uint64) (behind, rewound bool) {
-	s := t.t.beat(sent, index, known)
+func (t *Table) Share(id string, v store.View, gen int, now time.Time) { t.t.share(id, v, gen, now, 0) }
+func (t *Table) ShareAfter(id string, v store.View, gen int, now time.Time, ack uint64) {
+	t.t.share(id, v, gen, now, ack)
+}
+func (t *Table) Forget(id string, now time.Time) { t.t.forget(id, now) }
+func (t *Table) Beat(sent time.Time, members, acks, known uint64) (behind, rewound bool) {
+	s := t.t.beat(pulse{sent: sent, members: members, acks: acks}, known)
 	return s == 1, s == 2
 }
 func (t *Table) Roster() []string            { return t.t.roster.Get() }

@@ -61,7 +61,7 @@ func find(ctx context.Context, s *store.Store, item string) (Location, finding, 
 		if found {
 			v.Entries = []store.Entry{e}
 		}
-		t.share(id, v, gen, now)
+		t.share(id, v, gen, now, 0)
 	}
 	loc, what := t.look(item, now)
 	return loc, what, nil

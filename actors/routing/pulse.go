@@ -10,9 +10,9 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// pulse asks Consul for the index of acks/ every quarter of the table's greatest age. Its answers are what the
-// table's age counts from; see the package's documentation for what they find out.
-func (r *Router) pulse(ctx context.Context) error {
+// beat asks Consul for the indexes of members/ and acks/ every quarter of the table's greatest age. Its answers are
+// what the table's age counts from; see the package's documentation for what they find out.
+func (r *Router) beat(ctx context.Context) error {
 	if _, err := r.wanted.Reader().Wait(ctx, func(on bool) bool { return on }); err != nil {
 		return nil
 	}
@@ -30,9 +30,9 @@ func (r *Router) pulse(ctx context.Context) error {
 	late := map[string]uint64{}  // whose share was behind its ack at the last pulse
 	asked := map[string]uint64{} // for which ack the share was read again
 	for {
-		sent, known := time.Now(), r.table.ackIndex()
+		known := r.table.ackIndex()
 		call, cancel := context.WithTimeout(ctx, r.maxAge/4)
-		index, err := r.store.PrefixIndex(call, r.keys.Acks())
+		answer, err := r.ask(call)
 		cancel()
 		if ctx.Err() != nil {
 			return nil
@@ -52,15 +52,19 @@ func (r *Router) pulse(ctx context.Context) error {
 		ladder.Reset()
 		r.store.Succeeded(what)
 		supervisor.Ready(ctx)
-		state := r.table.beat(sent, index, known)
+		// The polls may hang on connections that died with what failed: nothing that they have not read anew is as
+		// of now, whatever the first of them to be answered says.
+		state := behind
+		if !failed {
+			state = r.table.beat(answer, known)
+		}
 		switch {
-		case failed, state == rewound, state == behind:
-			// The polls may hang on connections that died with what failed, or wait for an index that does not come.
-			if state != current {
+		case state != current:
+			if !failed {
 				r.log.Warn("routing-read-anew", "why", map[trusted]string{behind: "a watch has missed what Consul knew", rewound: "Consul's index went back"}[state])
 			}
 			failed = false
-			r.renew(sent)
+			r.renew(answer.sent)
 		default:
 			again := map[string]uint64{}
 			now := r.table.laggards()
@@ -79,4 +83,14 @@ func (r *Router) pulse(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// ask is one pulse.
+func (r *Router) ask(ctx context.Context) (p pulse, err error) {
+	p.sent = time.Now()
+	if p.members, err = r.store.PrefixIndex(ctx, r.keys.Members()); err != nil {
+		return p, err
+	}
+	p.acks, err = r.store.PrefixIndex(ctx, r.keys.Acks())
+	return p, err
 }

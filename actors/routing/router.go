@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -84,9 +85,7 @@ func New(cfg Config) (*Router, error) {
 		}
 		cfg.Client = client
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
+	cfg.Logger = asynclog.Wrap(cfg.Logger)
 	s, err := store.New(store.Config{Client: cfg.Client, Service: cfg.Service, Address: cfg.Consul, Logger: cfg.Logger.With(slog.String("service", cfg.Service))})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
@@ -124,7 +123,7 @@ func (r *Router) Tree() supervisor.Tree {
 	return supervisor.Tree{
 		MaxRestarts: -1,
 		Children: []supervisor.Child{
-			actor("routing-pulse", r.pulse),
+			actor("routing-pulse", r.beat),
 			actor("routing-members", r.follow("routing: members", r.keys.Members(), 0, r.table.members)),
 			actor("routing-acks", r.follow("routing: acks", r.keys.Acks(), 0, r.table.acks)),
 			{Name: "routing-shares", Tree: &supervisor.Tree{

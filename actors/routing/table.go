@@ -40,8 +40,12 @@ type peer struct {
 
 	share []*claim // by item; changed by writers only
 	index uint64   // of the view that share is from
+	after uint64   // acks up to this index were there before that view was asked for
 	gen   int      // in which it was read; 0: never
 }
+
+// seen is the index up to which the member's acks are older than what is known of its share.
+func (p *peer) seen() uint64 { return max(p.index, p.after) }
 
 // table folds the views of Consul's prefixes into an answer per item. It has no
 // clock and does no I/O. Writers are serialised; readers wait for none of them for longer
@@ -103,7 +107,7 @@ func (t *table) members(v store.View, gen int, now time.Time) {
 			p.registered, p.left = false, now
 		}
 	}
-	t.age.membersGen = gen
+	t.age.membersGen, t.age.membersIndex = gen, v.Index
 	t.settle()
 	t.mu.Unlock()
 	t.tell()
@@ -149,8 +153,8 @@ func (t *table) acks(v store.View, gen int, _ time.Time) {
 // chunk is how many items are entered before readers get their turn.
 const chunk = 512
 
-// share takes a view of assignments/<id>/.
-func (t *table) share(id string, v store.View, gen int, now time.Time) {
+// share takes a view of assignments/<id>/ by a follower that was started when the member's newest ack was of index after.
+func (t *table) share(id string, v store.View, gen int, now time.Time, after uint64) {
 	t.writing.Lock()
 	defer t.writing.Unlock()
 	t.mu.Lock()
@@ -183,7 +187,7 @@ func (t *table) share(id string, v store.View, gen int, now time.Time) {
 			t.mu.Lock()
 		}
 	}
-	p.share, p.index, p.gen = next, v.Index, gen
+	p.share, p.index, p.gen, p.after = next, v.Index, gen, after
 	t.settle()
 	t.mu.Unlock()
 	t.tell()

@@ -231,7 +231,7 @@ func TestAKeyThatHasGoneIsAMoveForAWhileAndThenNoKey(t *testing.T) {
 	w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil})
 	w.fold(table, gen, start)
 	expect(t, table, "a", "moving")
-	table.Beat(start.Add(9*time.Second), w.view(w.keys.Acks()).Index, 0)
+	table.Beat(start.Add(9*time.Second), 0, w.view(w.keys.Acks()).Index, 0)
 	for after, want := range map[time.Duration]string{999 * time.Millisecond: "moving", time.Second: "released", 10 * time.Second: "keyless"} {
 		if _, got := table.Look("a", start.Add(after)); got != want {
 			t.Errorf("after %v it is %s, want %s", after, got, want)
@@ -267,7 +267,8 @@ func TestTheTableIsAsOldAsTheLastPulseThatItsWatchKeptUpWith(t *testing.T) {
 	w.fold(table, gen, start)
 	at := func(d time.Duration) time.Time { return start.Add(d) }
 	acks := func() uint64 { return w.view(w.keys.Acks()).Index }
-	table.Beat(at(5*time.Second), acks(), acks())
+	members := func() uint64 { return w.view(w.keys.Members()).Index }
+	table.Beat(at(5*time.Second), members(), acks(), acks())
 	if got := table.AsOf(); !got.Equal(at(5 * time.Second)) {
 		t.Errorf("as of %v", got)
 	}
@@ -279,19 +280,20 @@ func TestTheTableIsAsOldAsTheLastPulseThatItsWatchKeptUpWith(t *testing.T) {
 	}
 	// A pulse sees a release that the watch has not brought.
 	known := acks()
-	w.write("", map[string][]byte{w.keys.Ack("n1"): store.Ack{Session: "s1", Clear: true, Counter: 99}.Encode()})
-	if behind, rewound := table.Beat(at(7*time.Second), acks(), known); behind || rewound {
+	raised := store.Ack{Session: "s1", Clear: true, Counter: 99}.Encode()
+	w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil, w.keys.Ack("n1"): raised})
+	if behind, rewound := table.Beat(at(7*time.Second), members(), acks(), known); behind || rewound {
 		t.Error("one pulse is no proof: the watch may be about to bring it")
 	}
 	if got := table.AsOf(); !got.Equal(at(5 * time.Second)) {
 		t.Errorf("as of %v, and what the pulse saw has not come", got)
 	}
-	if behind, _ := table.Beat(at(9*time.Second), acks(), known); !behind {
+	if behind, _ := table.Beat(at(9*time.Second), members(), acks(), known); !behind {
 		t.Error("nor has it by the next pulse")
 	}
 	// Everything is read anew. Until it is the table is as old as it was.
 	next := table.Begin(at(9 * time.Second))
-	table.Beat(at(10*time.Second), acks(), known)
+	table.Beat(at(10*time.Second), members(), acks(), known)
 	if got := table.AsOf(); !got.Equal(at(5 * time.Second)) {
 		t.Errorf("as of %v before anything was read anew", got)
 	}
@@ -299,9 +301,55 @@ func TestTheTableIsAsOldAsTheLastPulseThatItsWatchKeptUpWith(t *testing.T) {
 	if got := table.AsOf(); !got.Equal(at(10 * time.Second)) {
 		t.Errorf("as of %v after everything was", got)
 	}
-	if _, rewound := table.Beat(at(12*time.Second), 3, acks()); !rewound {
+	if _, rewound := table.Beat(at(12*time.Second), members(), 3, acks()); !rewound {
 		t.Error("an index that went back was not noticed")
 	}
+}
+
+// A release and a registration write to acks/; a session that ends, and a reap, do not.
+func TestTheTableIsNoYoungerThanTheViewsThatAPulseSpeaksOf(t *testing.T) {
+	w, table, gen := setting(t)
+	w.grant("a", "n1", "s1")
+	w.fold(table, gen, start)
+	at := func(d time.Duration) time.Time { return start.Add(d) }
+	members := func() store.View { return w.view(w.keys.Members()) }
+	acks := func() store.View { return w.view(w.keys.Acks()) }
+	expectAsOf := func(want time.Duration, why string) {
+		t.Helper()
+		if got := table.AsOf(); !got.Equal(at(want)) {
+			t.Errorf("as of %v, want %v: %s", got.Sub(start), want, why)
+		}
+	}
+	// n1 releases a; the watch of acks/ brings it, that of n1's share does not.
+	raised := store.Ack{Session: "s1", Clear: true, Counter: 99}.Encode()
+	w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil, w.keys.Ack("n1"): raised})
+	table.Acks(acks(), gen)
+	table.Beat(at(2*time.Second), members().Index, acks().Index, acks().Index)
+	expectAsOf(0, "n1's share is older than its ack")
+	table.Share("n2", w.view(w.keys.AssignmentsOf("n2")), gen, start)
+	expectAsOf(0, "n2's share says nothing of n1's")
+	table.Share("n1", w.view(w.keys.AssignmentsOf("n1")), gen, start)
+	expectAsOf(2*time.Second, "all has been seen")
+	// Only the ack is raised: no view of the share is ever as new. One that was asked for later is.
+	w.write("", map[string][]byte{w.keys.Ack("n1"): store.Ack{Session: "s1", Clear: true, Counter: 100}.Encode()})
+	table.Acks(acks(), gen)
+	table.Beat(at(4*time.Second), members().Index, acks().Index, acks().Index)
+	expectAsOf(2*time.Second, "n1's share may be older than its ack")
+	table.ShareAfter("n1", w.view(w.keys.AssignmentsOf("n1")), gen, start, w.index)
+	expectAsOf(4*time.Second, "n1's share was read after its ack")
+	// n2's session ends.
+	w.write("", map[string][]byte{w.keys.Member("n2"): nil})
+	if behind, _ := table.Beat(at(6*time.Second), w.index, acks().Index, acks().Index); behind {
+		t.Error("one pulse is no proof: the watch may be about to bring it")
+	}
+	expectAsOf(4*time.Second, "the members have not been seen as they were at the pulse")
+	if behind, _ := table.Beat(at(8*time.Second), w.index, acks().Index, acks().Index); !behind {
+		t.Error("nor have they by the next pulse")
+	}
+	v := members()
+	v.Index = w.index
+	table.Members(v, gen, start)
+	expectAsOf(6*time.Second, "now they have")
 }
 
 func TestAShareOlderThanItsMembersAckIsASuspect(t *testing.T) {

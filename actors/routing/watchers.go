@@ -116,6 +116,7 @@ func (r *Router) registrar(ctx context.Context) error {
 	group := supervisor.Of(ctx)
 	roster, suspects := r.table.roster.Subscribe(), r.suspects.Subscribe()
 	watched := map[string]*supervisor.Handle{}
+	after := map[string]uint64{}         // the ack for which the share is read again
 	for _, name := range group.Names() { // those of an incarnation before
 		if id, ok := strings.CutPrefix(name, shareName); ok {
 			watched[id], _ = group.Child(name)
@@ -128,8 +129,9 @@ func (r *Router) registrar(ctx context.Context) error {
 			return nil
 		case <-roster.Changed():
 		case <-suspects.Changed():
-			for id := range suspects.Take() {
+			for id, ack := range suspects.Take() {
 				if h := watched[id]; h != nil {
+					after[id] = ack
 					r.log.Debug("routing-share-read-again", "member", id, "why", "its ack is newer than what was seen of its items")
 					if !end(ctx, h) {
 						return nil
@@ -151,13 +153,14 @@ func (r *Router) registrar(ctx context.Context) error {
 				return nil
 			}
 			delete(watched, id)
+			delete(after, id)
 			r.table.forget(id, time.Now())
 		}
 		for _, id := range ids {
 			if watched[id] != nil {
 				continue
 			}
-			run := r.follow("routing: items of "+id, r.keys.AssignmentsOf(id), sharePoll, func(v store.View, gen int, now time.Time) { r.table.share(id, v, gen, now) })
+			run := r.follow("routing: items of "+id, r.keys.AssignmentsOf(id), sharePoll, r.enterShare(id, after[id]))
 			h, err := group.Start(supervisor.Child{Name: shareName + id, Run: run, HealthyAfter: 10 * time.Second})
 			if err != nil {
 				return err
@@ -169,6 +172,21 @@ func (r *Router) registrar(ctx context.Context) error {
 			r.log.Warn("routing-many-members", "members", len(ids), "long_polls", len(ids)+2,
 				"do", "raise limits.http_max_conns_per_client of Consul's agents above the number of members and what else this host asks of them (200 by default), or route from fewer hosts")
 		}
+	}
+}
+
+// enterShare enters the views of one follower, which was started when the member's newest ack was of index ack. In a later
+// generation Consul may have gone back, and its indexes with it.
+func (r *Router) enterShare(id string, ack uint64) func(store.View, int, time.Time) {
+	first := 0
+	return func(v store.View, gen int, now time.Time) {
+		if first == 0 {
+			first = gen
+		}
+		if gen != first {
+			ack = 0
+		}
+		r.table.share(id, v, gen, now, ack)
 	}
 }
 
@@ -203,6 +221,6 @@ func (s *strangers) skip(e store.Entry, why string) {
 	}
 	if !s.told[e.Key] {
 		s.told[e.Key] = true
-		s.log.Warn("strange-key-skipped", "key", e.Key, "why", why, "do", "delete it, or write it as docs/design.md says")
+		s.log.Warn("strange-key-skipped", "key", store.Shorten(e.Key), "why", store.Shorten(why), "do", "delete it, or write it as docs/design.md says")
 	}
 }

@@ -52,7 +52,7 @@ func (s *serviceFlags) reading(ctx context.Context, log *slog.Logger) (*configst
 	if _, err := s.reached(ctx); err != nil {
 		return nil, err
 	}
-	client, address, err := s.client()
+	client, address, err := s.client(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -67,11 +67,11 @@ func (a *app) writing(ctx context.Context, s *serviceFlags, w writeFlags, f func
 	if _, err := s.reached(ctx); err != nil {
 		return err
 	}
-	client, address, err := s.client()
+	client, address, err := s.client(ctx)
 	if err != nil {
 		return err
 	}
-	c, err := configstore.New(configstore.Config{Service: s.service, Client: client, Consul: address, LogDir: w.log, Logger: slog.New(slog.DiscardHandler)})
+	c, err := configstore.New(configstore.Config{Service: s.service, Client: client, Consul: address, Owner: configstore.CommandOwner(), LogDir: w.log, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,8 @@ list), and with --cas 0 only if it does not exist.`,
 		value := []byte(args[1])
 		if args[1] == "-" {
 			var err error
-			if value, err = io.ReadAll(io.LimitReader(a.in, maxStdin)); err != nil {
+			value, err = reading(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(a.in, maxStdin)) })
+			if err != nil {
 				return fmt.Errorf("standard input: %w", err)
 			}
 		}
@@ -259,7 +260,7 @@ and the size of their value. With --json the values are printed as well.`,
 		t := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "KEY\tINDEX\tVALUE")
 		for _, e := range entries {
-			fmt.Fprintf(t, "%s\t%d\t%d bytes\n", e.Key, e.Index, len(e.Value))
+			fmt.Fprintf(t, "%s\t%d\t%d bytes\n", foreign(e.Key), e.Index, len(e.Value))
 		}
 		return t.Flush()
 	})
@@ -303,7 +304,7 @@ the last may be seen.`,
 				return err
 			}
 		}
-		log, err := l.logger(a.err)
+		log, err := l.logger(a.lines)
 		if err != nil {
 			return err
 		}

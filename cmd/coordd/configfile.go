@@ -23,9 +23,14 @@ type exported struct {
 }
 
 func (e exported) print(w io.Writer) error {
-	j := json.NewEncoder(w)
+	var b bytes.Buffer
+	j := json.NewEncoder(&b)
 	j.SetEscapeHTML(false)
-	return j.Encode(e)
+	if err := j.Encode(e); err != nil {
+		return err
+	}
+	_, err := w.Write(plainJSON(b.Bytes()))
+	return err
 }
 
 func (a *app) configExport(s *serviceFlags) *cobra.Command {
@@ -74,16 +79,18 @@ Keys that are not in the file stay as they are. The file is written in transacti
 		Args: exactly(1, "one file, or - for standard input"),
 	}
 	cmd.RunE = a.does(func(ctx context.Context, args []string) error {
-		name, in := "standard input", a.in
-		if args[0] != "-" {
-			f, err := os.Open(args[0])
-			if err != nil {
-				return usage("%v", err)
+		ops, err := reading(ctx, func() ([]configstore.Op, error) {
+			name, in := "standard input", a.in
+			if args[0] != "-" {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return nil, usage("%v", err)
+				}
+				defer f.Close()
+				name, in = args[0], f
 			}
-			defer f.Close()
-			name, in = args[0], f
-		}
-		ops, err := parseConfig(name, in)
+			return parseConfig(name, in)
+		})
 		if err != nil {
 			return err
 		}

@@ -2,17 +2,16 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/coordd/coordd/actors/configstore"
 )
@@ -20,14 +19,24 @@ import (
 // configSite is the configuration over HTTP, for services in any language:
 //
 //	GET    /config/KEY    the value; ETag is its index; 404: there is no such key
-//	PUT    /config/KEY    writes the body; If-Match: "INDEX" only over that index, If-None-Match: * only a new key
+//	PUT    /config/KEY    writes the body; If-Match: "INDEX" only over that index, If-None-Match: * only a new key;
+//	                      all other conditions of RFC 9110 as well
 //	DELETE /config/KEY    deletes; If-Match as for PUT
 //	GET    /config/       JSON of all keys, of those that begin with ?prefix=
 //
 // A GET with If-None-Match and ?wait=30s waits until there is another version, and answers 304 if none came. 412: the
 // condition does not hold. 409: the write had to wait for Consul, and another came first. 202: it is in the log and
 // not in Consul yet. 503: Consul does not answer, or the queue is full. 501: there is no backend.
-type configSite struct{ store *configstore.Store }
+type configSite struct {
+	store   *configstore.Store
+	waiting chan struct{} // places for requests that wait for a change
+	reading chan struct{} // places for lists that are not from the cache, and so held in memory by their request
+	turns   turns         // of lists
+}
+
+func newConfigSite(store *configstore.Store, waits int) *configSite {
+	return &configSite{store: store, waiting: make(chan struct{}, max(1, waits)), reading: make(chan struct{}, 4), turns: newTurns()}
+}
 
 const (
 	// configPatience is how long a request waits for Consul unless it says otherwise.
@@ -40,7 +49,7 @@ func (c *configSite) handler() http.Handler {
 	guarded := http.NewCrossOriginProtection().Handler(http.HandlerFunc(c.serve))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !c.store.Enabled() {
-			c.fail(w, r, configstore.ErrNoBackend)
+			c.fail(w, configstore.ErrNoBackend, params{})
 			return
 		}
 		guarded.ServeHTTP(w, r)
@@ -55,47 +64,102 @@ func (c *configSite) serve(w http.ResponseWriter, r *http.Request) {
 	key := strings.TrimPrefix(r.URL.Path, configPath)
 	r.SetPathValue("key", key)
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	p, err := paramsOf(r, reads && key == "")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), p.wait)
+	defer cancel()
+	r = r.WithContext(ctx)
 	switch {
 	case reads && key == "":
-		c.list(w, r)
+		c.list(w, r, p)
 	case reads:
-		c.get(w, r)
+		c.get(w, r, p)
 	case r.Method == http.MethodPut:
-		c.put(w, r)
+		c.put(w, r, p)
 	case r.Method == http.MethodDelete:
-		c.delete(w, r)
+		c.delete(w, r, p)
 	default:
 		w.Header().Set("Allow", "GET, HEAD, PUT, DELETE")
 		http.Error(w, r.Method+": a config value takes GET, PUT and DELETE", http.StatusMethodNotAllowed)
 	}
 }
 
-// patience is how long this request may take.
-func (c *configSite) patience(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc, bool) {
-	d := configPatience
-	if wait := r.FormValue("wait"); wait != "" {
-		var err error
-		if d, err = time.ParseDuration(wait); err != nil || d < 0 || d > configLongest {
-			http.Error(w, fmt.Sprintf("wait=%s: give a time of 0s to %v", wait, configLongest), http.StatusBadRequest)
-			return nil, nil, false
+// params are what the query and the headers ask for.
+type params struct {
+	conditions
+	prefix string
+	waits  bool // for a change, or for Consul
+	wait   time.Duration
+}
+
+// paramsOf reads both, and refuses what it cannot make sense of instead of leaving it out.
+func paramsOf(r *http.Request, lists bool) (p params, err error) {
+	p.wait = configPatience
+	if p.conditions, err = conditionsOf(r.Header); err != nil {
+		return p, err
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return p, fmt.Errorf("the query: %w", err)
+	}
+	for name, values := range query {
+		switch {
+		case len(values) > 1:
+			return p, fmt.Errorf("%s is given %d times: give it once", quote(name), len(values))
+		case name == "prefix" && lists:
+			p.prefix = values[0]
+		case name == "wait":
+			p.waits = values[0] != ""
+			if p.waits {
+				if p.wait, err = time.ParseDuration(values[0]); err != nil || p.wait < 0 || p.wait > configLongest {
+					return p, fmt.Errorf("wait=%s: give a time of 0s to %v", quote(values[0]), configLongest)
+				}
+			}
+		case lists:
+			return p, fmt.Errorf("%s: a list takes prefix and wait", quote(name))
+		default:
+			return p, fmt.Errorf("%s: a key takes wait", quote(name))
 		}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), d)
-	return ctx, cancel, true
+	return p, nil
+}
+
+// quote is for text from outside in an answer.
+func quote(s string) string {
+	if len(s) > 100 {
+		s = s[:100]
+	}
+	return strconv.Quote(s)
+}
+
+// waits takes a place among those that wait for a change; false: it has told that there is none.
+func (c *configSite) waits(w http.ResponseWriter) (leave func(), ok bool) {
+	select {
+	case c.waiting <- struct{}{}:
+		return func() { <-c.waiting }, true
+	default:
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, fmt.Sprintf("%d requests wait for changes, which is the limit: ask without wait, or let one of them wait for a prefix", cap(c.waiting)), http.StatusServiceUnavailable)
+		return nil, false
+	}
 }
 
 func tag(index uint64) string { return `"` + strconv.FormatUint(index, 10) + `"` }
 
-func (c *configSite) get(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel, ok := c.patience(w, r)
-	if !ok {
-		return
-	}
-	defer cancel()
-	key, known := r.PathValue("key"), r.Header.Get("If-None-Match")
+func (c *configSite) get(w http.ResponseWriter, r *http.Request, p params) {
+	ctx, key := r.Context(), r.PathValue("key")
 	e, err := c.store.Get(ctx, key)
-	if known != "" && r.FormValue("wait") != "" && known == tag(e.Index) {
-		for watch := c.store.Watch(key); known == tag(e.Index); {
+	exists := err == nil
+	if p.waits && !p.differs(tag(e.Index), exists) {
+		leave, ok := c.waits(w)
+		if !ok {
+			return
+		}
+		defer leave()
+		for watch := c.store.Watch(key); !p.differs(tag(e.Index), exists); {
 			changes, ended := watch.Next(ctx)
 			if ended != nil {
 				break
@@ -105,15 +169,22 @@ func (c *configSite) get(w http.ResponseWriter, r *http.Request) {
 				if change.Deleted {
 					_, err = c.store.Get(ctx, key)
 				}
+				exists = err == nil
 			}
 		}
 	}
-	w.Header().Set("ETag", tag(e.Index))
+	if err != nil && !errors.Is(err, configstore.ErrNotFound) {
+		c.fail(w, err, p)
+		return
+	}
+	w.Header().Set("ETag", tag(e.Index)) // also of a key that does not exist, so that it can be waited for
 	switch {
-	case known == tag(e.Index) && (err == nil || errors.Is(err, configstore.ErrNotFound)):
+	case !p.matches(tag(e.Index), exists):
+		c.fail(w, unmet(key, e.Index), p)
+	case !p.differs(tag(e.Index), exists):
 		w.WriteHeader(http.StatusNotModified)
 	case err != nil:
-		c.fail(w, r, err)
+		c.fail(w, err, p)
 	default:
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set("Content-Length", strconv.Itoa(len(e.Value)))
@@ -121,123 +192,104 @@ func (c *configSite) get(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// listedConfig is one key in the JSON of a list.
-type listedConfig struct {
-	Key   string `json:"key"`
-	Index uint64 `json:"index"`
-	// One of the two: JSON holds text only.
-	Value       *string `json:"value,omitempty"`
-	ValueBase64 []byte  `json:"value_base64,omitempty"`
-}
-
-func listedOf(e configstore.Entry) listedConfig {
-	l := listedConfig{Key: e.Key, Index: e.Index}
-	if utf8.Valid(e.Value) {
-		text := string(e.Value)
-		l.Value = &text
-	} else {
-		l.ValueBase64 = e.Value
+func unmet(key string, index uint64) error {
+	what := "it does not exist"
+	if index != 0 {
+		what = "its ETag is " + tag(index)
 	}
-	return l
+	return fmt.Errorf("%w: config key %q: the condition does not hold: %s", configstore.ErrConflict, key, what)
 }
 
-func (c *configSite) list(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel, ok := c.patience(w, r)
-	if !ok {
+func (c *configSite) put(w http.ResponseWriter, r *http.Request, p params) {
+	if r.Header.Get("Content-Range") != "" {
+		http.Error(w, "Content-Range: a value is written as a whole: send all of it", http.StatusBadRequest)
 		return
 	}
-	defer cancel()
-	prefix, known := r.FormValue("prefix"), r.Header.Get("If-None-Match")
-	watch := c.store.WatchPrefix(prefix)
-	for {
-		s, err := c.store.Snapshot(ctx)
-		if err != nil {
-			c.fail(w, r, err)
-			return
-		}
-		h, entries := fnv.New64a(), []listedConfig{}
-		for e := range s.All(prefix) {
-			fmt.Fprintf(h, "%s %d\n", e.Key, e.Index)
-			entries = append(entries, listedOf(e))
-		}
-		version := fmt.Sprintf(`"%x"`, h.Sum64())
-		w.Header().Set("ETag", version)
-		if version != known {
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(entries)
-			return
-		}
-		if r.FormValue("wait") == "" {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-		if _, err := watch.Next(ctx); err != nil {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		http.Error(w, fmt.Sprintf("Content-Encoding: %s: a value is kept as it is sent: send it without", quote(coding)), http.StatusUnsupportedMediaType)
+		return
 	}
-}
-
-// condition is what the headers ask for; some is false when there is none.
-func condition(r *http.Request) (index uint64, some bool, err error) {
-	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
-	switch {
-	case match != "" && none != "":
-		return 0, false, errors.New("give one of If-Match and If-None-Match")
-	case none == "*":
-		return 0, true, nil
-	case none != "":
-		return 0, false, fmt.Errorf(`If-None-Match: %s: a write takes only "*", which means a key that does not exist`, none)
-	case match == "":
-		return 0, false, nil
+	if !r.ProtoAtLeast(1, 1) && r.Header.Get("Content-Length") == "" {
+		http.Error(w, "a value of HTTP/1.0 needs its Content-Length: without it nobody knows whether it is here as a whole", http.StatusLengthRequired)
+		return
 	}
-	text, ok := strings.CutPrefix(match, `"`)
-	text, end := strings.CutSuffix(text, `"`)
-	if index, err = strconv.ParseUint(text, 10, 64); err != nil || !ok || !end {
-		return 0, false, fmt.Errorf(`If-Match: %s: give the ETag of an earlier answer, such as "1234"`, match)
-	}
-	return index, true, nil
-}
-
-func (c *configSite) put(w http.ResponseWriter, r *http.Request) {
 	value, err := io.ReadAll(http.MaxBytesReader(w, r.Body, configstore.MaxValue))
 	if err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			err = fmt.Errorf("%w: a value may have %d bytes: store it elsewhere and put its address here", configstore.ErrTooLarge, configstore.MaxValue)
-			c.fail(w, r, err)
-		}
-		return // the sender broke off: half a value is none
+		c.broken(w, err, p)
+		return
 	}
-	c.write(w, r, func(ctx context.Context, key string, index uint64, some bool) (uint64, error) {
-		if some {
-			return c.store.CompareAndSet(ctx, key, value, index)
-		}
-		return c.store.Put(ctx, key, value)
-	})
+	ctx, key := r.Context(), r.PathValue("key")
+	var index uint64
+	if p.any() {
+		index, err = c.ifAt(ctx, key, p.conditions, func(at uint64) (uint64, error) { return c.store.CompareAndSet(ctx, key, value, at) })
+	} else {
+		index, err = c.store.Put(ctx, key, value)
+	}
+	c.written(w, index, err, p)
 }
 
-func (c *configSite) delete(w http.ResponseWriter, r *http.Request) {
-	c.write(w, r, func(ctx context.Context, key string, index uint64, some bool) (uint64, error) {
-		if some {
-			return 0, c.store.CompareAndDelete(ctx, key, index)
-		}
-		return 0, c.store.Delete(ctx, key)
-	})
+func (c *configSite) delete(w http.ResponseWriter, r *http.Request, p params) {
+	ctx, key := r.Context(), r.PathValue("key")
+	var err error
+	if p.any() {
+		_, err = c.ifAt(ctx, key, p.conditions, func(at uint64) (uint64, error) {
+			if at == 0 {
+				return 0, nil // deleted already
+			}
+			return 0, c.store.CompareAndDelete(ctx, key, at)
+		})
+	} else {
+		err = c.store.Delete(ctx, key)
+	}
+	c.written(w, 0, err, p)
 }
 
-func (c *configSite) write(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, key string, index uint64, some bool) (uint64, error)) {
-	index, some, err := condition(r)
+// ifAt writes if conditions hold. They are looked at in what Consul has, and the write is for just that: if the key has changed
+// meanwhile, they are looked at anew.
+func (c *configSite) ifAt(ctx context.Context, key string, p conditions, write func(at uint64) (uint64, error)) (uint64, error) {
+	if p.match == nil && p.none.star {
+		// Refused at once by what is there, and by nothing else.
+		if index, err := write(0); err != nil || index != 0 {
+			return index, err
+		}
+	}
+	if p.none == nil && len(p.match.tags) == 1 {
+		if at, err := strconv.ParseUint(strings.Trim(p.match.tags[0], `"`), 10, 64); err == nil && at != 0 && tag(at) == p.match.tags[0] {
+			return write(at)
+		}
+	}
+	for {
+		e, err := c.store.Read(ctx, key)
+		if err != nil && !errors.Is(err, configstore.ErrNotFound) {
+			return 0, err
+		}
+		if !p.matches(tag(e.Index), err == nil) || !p.differs(tag(e.Index), err == nil) {
+			return 0, unmet(key, e.Index)
+		}
+		index, err := write(e.Index)
+		if !errors.Is(err, configstore.ErrConflict) || ctx.Err() != nil {
+			return index, err
+		}
+	}
+}
+
+// broken answers for a value that is not here as a whole: half of one is none. The sender may be there still.
+func (c *configSite) broken(w http.ResponseWriter, err error, p params) {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		c.fail(w, fmt.Errorf("%w: a value may have %d bytes: store it elsewhere and put its address here", configstore.ErrTooLarge, configstore.MaxValue), p)
+		return
+	}
+	status, why := http.StatusBadRequest, "the value broke off"
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		status, why = http.StatusRequestTimeout, fmt.Sprintf("the value was not here within %v", pageBody)
+	}
+	http.Error(w, oneLine(fmt.Sprintf("%s (%v): nothing was written; send it again", why, err)), status)
+}
+
+// written answers for a write.
+func (c *configSite) written(w http.ResponseWriter, index uint64, err error, p params) {
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	ctx, cancel, ok := c.patience(w, r)
-	if !ok {
-		return
-	}
-	defer cancel()
-	if index, err = do(ctx, r.PathValue("key"), index, some); err != nil {
-		c.fail(w, r, err)
+		c.fail(w, err, p)
 		return
 	}
 	if index != 0 {
@@ -247,8 +299,7 @@ func (c *configSite) write(w http.ResponseWriter, r *http.Request, do func(ctx c
 }
 
 // fail turns an error into a status and one line.
-func (c *configSite) fail(w http.ResponseWriter, r *http.Request, err error) {
-	conditional := r.Header.Get("If-Match") != "" || r.Header.Get("If-None-Match") != ""
+func (c *configSite) fail(w http.ResponseWriter, err error, p params) {
 	status := http.StatusServiceUnavailable
 	switch {
 	case errors.Is(err, configstore.ErrNoBackend):
@@ -259,7 +310,7 @@ func (c *configSite) fail(w http.ResponseWriter, r *http.Request, err error) {
 		status = http.StatusRequestEntityTooLarge
 	case errors.Is(err, configstore.ErrInvalid):
 		status = http.StatusBadRequest
-	case errors.Is(err, configstore.ErrConflict) && conditional:
+	case errors.Is(err, configstore.ErrConflict) && p.any():
 		status = http.StatusPreconditionFailed
 	case errors.Is(err, configstore.ErrConflict):
 		status = http.StatusConflict

@@ -19,6 +19,7 @@ import (
 type devFlags struct {
 	logFlags
 	service, http, consulAddr string
+	httpHosts                 []string
 	members, items            int
 }
 
@@ -51,6 +52,7 @@ that it prints. Ctrl-C stops it.`,
 	f.IntVar(&o.members, "members", 3, "The `number` of members, named n1, n2 and so on.")
 	f.IntVar(&o.items, "items", 100, "The `number` of work items, named device_group_0001 and so on.")
 	f.StringVar(&o.http, "http", "127.0.0.1:7070", "The `address` to serve the page on; '' switches it off.")
+	hostsFlag(f, &o.httpHosts, "http-host", "the page or the embedded Consul")
 	f.StringVar(&o.consulAddr, "consul-addr", "127.0.0.1:0", "The `address` for the embedded Consul. Port 0 takes a free one.")
 	o.logFlags.register(cmd)
 	return cmd
@@ -63,11 +65,11 @@ func (a *app) runDev(ctx context.Context, o devFlags) error {
 	if o.items < 0 || o.items > maxDevItems {
 		return usage("--items %d: give 0 to %d", o.items, maxDevItems)
 	}
-	log, err := o.logger(a.err)
+	log, err := o.logger(a.lines)
 	if err != nil {
 		return err
 	}
-	consul := devconsul.New(devconsul.Config{})
+	consul := devconsul.New(devconsul.Config{Hosts: append(o.httpHosts, o.consulAddr), HostsFlag: "--http-host"})
 	defer consul.Close()
 	client := consul.Client()
 	op, err := actors.NewOperator(client, o.service)
@@ -79,9 +81,12 @@ func (a *app) runDev(ctx context.Context, o devFlags) error {
 		return err
 	}
 	defer consulLn.Close()
-	web, err := openWeb(o.http)
+	web, err := openWeb(o.http, o.httpHosts...)
 	if err != nil {
 		return err
+	}
+	if web != nil {
+		web.log = log
 	}
 	defer web.close()
 

@@ -12,6 +12,7 @@ import (
 
 func (a *app) devconsulCommand() *cobra.Command {
 	var addr string
+	var hosts []string
 	var logs logFlags
 	cmd := &cobra.Command{
 		Use:   "devconsul",
@@ -24,15 +25,19 @@ do not let strangers reach it, and do not use it in production.`,
   coordd devconsul --addr 127.0.0.1:9500`,
 		Args: noArguments,
 		RunE: a.does(func(ctx context.Context, _ []string) error {
-			log, err := logs.logger(a.err)
+			outliveReaders()
+			log, err := logs.logger(a.lines)
 			if err != nil {
+				return err
+			}
+			if err := checkHosts("http-host", hosts); err != nil {
 				return err
 			}
 			ln, err := listen("addr", addr)
 			if err != nil {
 				return err
 			}
-			server := devconsul.New(devconsul.Config{Logger: log})
+			server := devconsul.New(devconsul.Config{Logger: log, Hosts: append(hosts, addr), HostsFlag: "--http-host"})
 			defer server.Close()
 			err = server.Serve(ctx, ln, func(at net.Addr) {
 				fmt.Fprintf(a.out, "Consul's API is at http://%s; everything is gone when this ends.\n", at)
@@ -45,6 +50,7 @@ do not let strangers reach it, and do not use it in production.`,
 		}),
 	}
 	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8500", "The `address` to listen on: host:port.")
+	hostsFlag(cmd.Flags(), &hosts, "http-host", "it")
 	logs.register(cmd)
 	return cmd
 }

@@ -229,3 +229,40 @@ func TestEveryPathThatTheDocumentsNameExists(t *testing.T) {
 		t.Errorf("only %d paths were found: does this test still read the documents?", n)
 	}
 }
+
+// Guarantee 6 says that goleak looks at every package.
+func TestEveryPackageWithTestsLooksForLeaks(t *testing.T) {
+	looks := map[string]bool{} // directories with tests
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			_, other := os.Stat(filepath.Join(path, "go.mod"))
+			if d.Name() == ".git" || d.Name() == "testdata" || other == nil && path != "../.." {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		dir := filepath.Dir(path)
+		for _, call := range []string{"VerifyTestMain(", "Find("} {
+			looks[dir] = looks[dir] || strings.Contains(string(text), "goleak."+call)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(looks) < 20 {
+		t.Fatalf("only %d packages with tests were found", len(looks))
+	}
+	for dir, does := range looks {
+		if !does {
+			t.Errorf("%s has no TestMain with goleak", strings.TrimPrefix(dir, "../../"))
+		}
+	}
+}

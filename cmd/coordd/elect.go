@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -20,9 +19,10 @@ import (
 
 // electFlags are the settings of one candidate, and the orders that need none.
 type electFlags struct {
+	passEnv []string
 	logFlags
 	consul, prefix                   string
-	zookeeper                        []string
+	zookeeper                        zookeeperFlags
 	id, address, handOver            string
 	priority                         int
 	preempt, once                    bool
@@ -73,7 +73,7 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
   coordd elect db-writer --status
   coordd elect db-writer --hand-over n2`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("zookeeper") && len(o.zookeeper) == 0 {
+			if cmd.Flags().Changed("zookeeper") && len(o.zookeeper.Servers) == 0 {
 				// As of a variable that is not set. On Consul it would be another election.
 				return usage("--zookeeper is empty; name one host:port at least, or leave it out for Consul")
 			}
@@ -104,6 +104,7 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 	f.DurationVar(&o.lockDelay, "lock-delay", 0, "The `time` for which the leadership of a lost machine is kept from the others. Without it: the ttl, in Consul 60s at most. Shorter, down to 1s, is quicker, and unsafe only if somebody ends sessions early.")
 	f.DurationVar(&o.margin, "lease-margin", 0, "The `time` before the end of the lease at which the command is told to stop. Without it: a tenth of the ttl.")
 	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second, "The `time` from SIGTERM to SIGKILL when the command is stopped.")
+	secretFlags(f, &o.passEnv)
 	f.StringVar(&o.address, "address", "", "An `address` of this candidate. It is published and not used.")
 	f.BoolVar(&o.status, "status", false, "Show who leads and who waits.")
 	f.BoolVar(&o.follow, "follow", false, "Tell who leads, until interrupted, without being a candidate.")
@@ -113,7 +114,7 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 	f.BoolVar(&o.remove, "delete", false, "End it, wait until nobody leads, and remove all that there is of it.")
 	f.BoolVar(&o.asJSON, "json", false, "With --status or --follow: print JSON.")
 	f.StringVar(&o.consul, "consul", "", "Consul's `address`: host:port or a URL. Without it: CONSUL_HTTP_ADDR, else 127.0.0.1:8500.")
-	f.StringSliceVar(&o.zookeeper, "zookeeper", nil, "Hold the election on ZooKeeper instead; its `servers`: host:port,...")
+	o.zookeeper.register(f)
 	f.StringVar(&o.prefix, "prefix", "", "The `prefix` of the keys in Consul, or the node in ZooKeeper. Without it: "+onconsul.DefaultPrefix+", "+onzk.DefaultRoot+".")
 	o.logFlags.register(cmd)
 	return cmd
@@ -158,12 +159,12 @@ func (o *electFlags) check(args []string) error {
 		return usage("give a command to run while %s leads, or one of --status, --follow, --hand-over, --end, --delete", "this candidate")
 	case len(asked) == 0 && strings.TrimSpace(strings.Join(args[1:], "")) == "":
 		return usage("the command is empty")
-	case len(o.zookeeper) > 0 && o.consul != "":
+	case len(o.zookeeper.Servers) > 0 && o.consul != "":
 		return usage("give one of --consul and --zookeeper (or of their variables)")
 	case o.asJSON && !o.status && !o.follow:
 		return usage("--json goes with --status or --follow")
 	}
-	return nil
+	return o.zookeeper.check()
 }
 
 // ranges refuses times that are no times.
@@ -176,6 +177,9 @@ func (o *electFlags) ranges() error {
 		if x.d < 0 || x.d == 0 && !x.zero {
 			return usage("--%s %v: give a time above 0s", x.flag, x.d)
 		}
+	}
+	if o.lockDelay > 0 && o.lockDelay < time.Second {
+		return usage("--lock-delay %v: give 1s at least", o.lockDelay)
 	}
 	if o.margin >= o.ttl/2 {
 		return usage("--lease-margin %v: give less than half of the ttl of %v", o.margin, o.ttl)
@@ -202,28 +206,30 @@ type electConn interface {
 	Close()
 }
 
-// onZooKeeper are the settings of the election there.
-func (o *electFlags) onZooKeeper(log *slog.Logger) onzk.Config {
-	return onzk.Config{Servers: o.zookeeper, SessionTimeout: o.ttl, LockDelay: o.lockDelay, Root: o.prefix, HoldBack: o.holdBack, Logger: log}
-}
-
 // connect opens the way to Consul, or to ZooKeeper. Where is where that is, for people.
-func (o *electFlags) connect(a *app) (conn electConn, where string, err error) {
-	log, err := o.logger(a.err)
+func (o *electFlags) connect(ctx context.Context, a *app) (conn electConn, where string, err error) {
+	log, err := o.logger(a.lines)
 	if err != nil {
 		return nil, "", err
 	}
-	if len(o.zookeeper) > 0 {
-		conn, err := onzk.Connect(o.onZooKeeper(log))
+	if len(o.zookeeper.Servers) > 0 {
+		cfg, err := reading(ctx, func() (onzk.Config, error) { return o.onZooKeeper(log) })
+		switch {
+		case errors.Is(err, errInterrupted):
+			return nil, "", err
+		case err != nil:
+			return nil, "", usage("%v", err)
+		}
+		conn, err := onzk.Connect(cfg)
 		if errors.Is(err, election.ErrInvalid) {
 			err = usage("%v", err)
 		}
 		if err != nil {
 			return nil, "", err
 		}
-		return conn, strings.Join(o.zookeeper, ","), nil
+		return conn, strings.Join(o.zookeeper.Servers, ","), nil
 	}
-	client, address, err := (&serviceFlags{consul: o.consul}).client()
+	client, address, err := (&serviceFlags{consul: o.consul}).client(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -238,6 +244,7 @@ func (o *electFlags) connect(a *app) (conn electConn, where string, err error) {
 
 // elect is one candidate, until its command has ended, it is told to stop, or the election is over.
 func (a *app) elect(ctx context.Context, o electFlags, name, command string) error {
+	outliveReaders()
 	if o.id == "" {
 		host, err := os.Hostname()
 		if err != nil {
@@ -245,7 +252,7 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 		}
 		o.id = host + "-" + strconv.Itoa(os.Getpid())
 	}
-	log, err := o.logger(a.err)
+	log, err := o.logger(a.lines)
 	if err != nil {
 		return err
 	}
@@ -253,8 +260,11 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 	if err := cfg.Validate(); err != nil {
 		return usage("%v", err)
 	}
-	conn, where, err := o.connect(a)
-	if err != nil {
+	conn, where, err := o.connect(ctx, a)
+	switch {
+	case errors.Is(err, errInterrupted):
+		return nil // it has not begun
+	case err != nil:
 		return err
 	}
 	defer conn.Close()
@@ -280,8 +290,8 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 		}
 		led := false
 		for s := range statuses {
-			if led && o.once && s.Role == election.Following {
-				e.Resign()
+			if led && o.once && s.Role != election.Leading && s.Role != election.Draining {
+				e.Resign() // it is lost, or may be: work.lead runs no second command if it comes back first
 			}
 			led = led || s.Role == election.Leading
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/go-zookeeper/zk"
 )
 
 // electView is what --status prints as JSON.
@@ -24,12 +25,12 @@ type electView struct {
 // asks opens what --status and the orders need, within the time that a person waits.
 func (a *app) asks(ctx context.Context, o electFlags, name string, f func(context.Context, *election.Election) error) error {
 	o.level = "error" // the answer is what is asked for
-	conn, where, err := o.connect(a)
+	conn, where, err := o.connect(ctx, a)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	log, err := o.logger(a.err)
+	log, err := o.logger(a.lines)
 	if err != nil {
 		return err
 	}
@@ -47,8 +48,11 @@ func (a *app) asks(ctx context.Context, o electFlags, name string, f func(contex
 
 // unreachable says what to do when the store cannot be asked.
 func (o *electFlags) unreachable(where string, err error) error {
-	if len(o.zookeeper) == 0 {
+	switch {
+	case len(o.zookeeper.Servers) == 0:
 		return trouble(where, err)
+	case errors.Is(err, zk.ErrNoAuth):
+		return fmt.Errorf("ZooKeeper at %s denies it (%w): give the credentials of the user whom the election belongs to with --zookeeper-auth-file", where, err)
 	}
 	return fmt.Errorf("ZooKeeper at %s does not answer (%w): start it, or give its servers with --zookeeper", where, err)
 }
@@ -88,7 +92,7 @@ func (a *app) electStatus(ctx context.Context, o electFlags, name string) error 
 }
 
 func printElection(out io.Writer, v electView) error {
-	fmt.Fprintf(out, "election  %s\n", v.Election)
+	fmt.Fprintf(out, "election  %s\n", foreign(v.Election))
 	switch {
 	case v.State == "ended":
 		fmt.Fprintln(out, "state     ended for everyone; --delete makes room for a new one")
@@ -97,7 +101,7 @@ func printElection(out io.Writer, v electView) error {
 	case v.Leader == nil:
 		fmt.Fprintln(out, "leader    nobody leads")
 	default:
-		fmt.Fprintf(out, "leader    %s (token %d)\n", v.Leader.Name, v.Token)
+		fmt.Fprintf(out, "leader    %s (token %d)\n", foreign(v.Leader.Name), v.Token)
 	}
 	if len(v.Candidates) == 0 {
 		_, err := fmt.Fprintln(out, "\nThere are no candidates.")
@@ -111,7 +115,7 @@ func printElection(out io.Writer, v electView) error {
 		if v.Leader != nil && v.Leader.ID == c.ID {
 			role = "leads"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", c.Name, c.Priority, role, c.Address, c.ID)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", foreign(c.Name), c.Priority, role, foreign(c.Address), foreign(c.ID))
 	}
 	return w.Flush()
 }
@@ -131,12 +135,15 @@ type electLine struct {
 
 func (a *app) electFollow(ctx context.Context, o electFlags, name string) error {
 	o.level = "error"
-	conn, _, err := o.connect(a)
-	if err != nil {
+	conn, _, err := o.connect(ctx, a)
+	switch {
+	case errors.Is(err, errInterrupted):
+		return nil
+	case err != nil:
 		return err
 	}
 	defer conn.Close()
-	log, err := o.logger(a.err)
+	log, err := o.logger(a.lines)
 	if err != nil {
 		return err
 	}
@@ -170,7 +177,12 @@ func (a *app) printFollowed(asJSON bool, s election.Status) error {
 		if s.Err != nil {
 			line.Error = s.Err.Error()
 		}
-		return json.NewEncoder(a.out).Encode(line)
+		text, err := json.Marshal(line)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.out, "%s\n", plainJSON(text))
+		return err
 	}
 	text := "nobody leads"
 	switch {
@@ -183,9 +195,9 @@ func (a *app) printFollowed(asJSON bool, s election.Status) error {
 	case s.Role == election.Uncertain:
 		text = "it cannot be told who leads: " + s.Reason
 	case s.Leader.ID != "":
-		text = fmt.Sprintf("%s leads (token %d)", s.Leader.Name, s.Token)
+		text = fmt.Sprintf("%s leads (token %d)", foreign(s.Leader.Name), s.Token)
 	}
-	_, err := fmt.Fprintf(a.out, "%s  %s\n", time.Now().Format("15:04:05.000"), text)
+	_, err := fmt.Fprintf(a.out, "%s  %s\n", time.Now().Format("15:04:05.000"), oneLine(text))
 	return err
 }
 

@@ -34,18 +34,36 @@ type candidate struct {
 	mu   sync.Mutex // held while a lease is passed on, so that an older one never follows a newer one
 	done bool
 	code int
+
+	begun bool // a command was; the duties come one after the other
 }
 
+// electLock is how the names of candidates' lock files begin.
+const electLock = "elect-"
+
 func newCandidate(o electFlags, conn electConn, name, command string, log *slog.Logger) (*candidate, error) {
-	// Nobody else may use it: it is there because a farewell needs one.
-	lock := filepath.Join(os.TempDir(), fmt.Sprintf("coordd-elect-%d-%d-%d.lock", os.Geteuid(), os.Getpid(), time.Now().UnixNano()))
-	if err := guard.CheckLockFile(lock); err != nil {
-		return nil, fmt.Errorf("%w; the variable TMPDIR names the directory", err)
+	if err := guard.CheckHost(); err != nil {
+		return nil, err
 	}
-	return &candidate{
+	// Nobody else may use it: it is there because a farewell needs one.
+	lock := filepath.Join(runtimeDir(), fmt.Sprintf("%s%d-%d.lock", electLock, os.Getpid(), time.Now().UnixNano()))
+	if err := makeRuntimeDir(); err != nil {
+		return nil, err
+	}
+	guard.RemoveFree(runtimeDir(), electLock)
+	if err := checkLock(lock); err != nil {
+		return nil, err
+	}
+	hidden, err := secrets(os.Environ(), o.passEnv)
+	if err != nil {
+		return nil, err
+	}
+	c := &candidate{
 		name: name, id: o.id, command: command, o: o, conn: conn, log: log, signals: make(chan os.Signal, 16),
-		guard: guard.New(guard.Config{Logger: log, StopTimeout: o.stopTimeout, LockFile: lock}),
-	}, nil
+		guard: guard.New(guard.Config{Logger: log, StopTimeout: o.stopTimeout, LockFile: lock, OwnLock: true, Adopt: true, HideEnv: hidden}),
+	}
+	killAtOnce(c.guard)
+	return c, nil
 }
 
 // keep keeps the guard process up and told, until ctx ends.
@@ -81,7 +99,7 @@ func (c *candidate) passOn() {
 	defer c.mu.Unlock()
 	s := c.conn.Contact().Get()
 	if s.Session == "" {
-		c.guard.Lease(time.Time{}, 0)
+		c.guard.Lease("", time.Time{}, 0)
 		c.guard.Farewell(guard.Farewell{})
 		return
 	}
@@ -89,10 +107,10 @@ func (c *candidate) passOn() {
 	if margin == 0 {
 		margin = s.Lease.TTL / 10
 	}
-	c.guard.Lease(s.Lease.Start.Add(s.Lease.TTL), margin)
+	c.guard.Lease(s.Session, s.Lease.Start.Add(s.Lease.TTL), margin)
 	words, err := json.Marshal(farewell{
 		Consul: c.o.consul, LogFormat: c.o.format, LogLevel: c.o.level,
-		Candidacy: &candidacy{Election: c.name, Candidate: c.id, Session: s.Session, Prefix: c.o.prefix, ZooKeeper: c.o.zookeeper},
+		Candidacy: &candidacy{Election: c.name, Candidate: c.id, Session: s.Session, Prefix: c.o.prefix, ZooKeeper: c.o.zookeeper.rooted()},
 	})
 	if err == nil {
 		c.guard.Farewell(guard.Farewell{Words: words, Limit: 2 * s.Lease.TTL})
@@ -101,6 +119,10 @@ func (c *candidate) passOn() {
 
 // lead is the duty: the command.
 func (c *candidate) lead(ctx context.Context, s election.Status) error {
+	if c.begun && c.o.once {
+		return fmt.Errorf("%w: its lease had run out, and with --once it is not begun again", errCommandCut)
+	}
+	c.begun = true
 	c.passOn() // the feeder may not have come to it
 	for len(c.signals) > 0 {
 		<-c.signals // they were for nobody
@@ -149,7 +171,7 @@ func (c *candidate) exited() (code int, done bool) {
 // candidacy is the farewell of a candidate that was killed.
 type candidacy struct {
 	Prefix, Election, Candidate, Session string
-	ZooKeeper                            []string `json:",omitempty"` // none: Consul
+	ZooKeeper                            zookeeperFlags // no servers: Consul
 }
 
 // resign is the guard process's part.
@@ -164,11 +186,15 @@ func (c candidacy) resign(ctx context.Context, consul string, log *slog.Logger) 
 }
 
 func (c candidacy) depart(ctx context.Context, consul string, log *slog.Logger) (led bool, err error) {
-	if len(c.ZooKeeper) > 0 {
+	if len(c.ZooKeeper.Servers) > 0 {
 		o := electFlags{zookeeper: c.ZooKeeper, prefix: c.Prefix}
-		return onzk.Depart(ctx, o.onZooKeeper(log), c.Election, c.Session)
+		cfg, err := reading(ctx, func() (onzk.Config, error) { return o.onZooKeeper(log) })
+		if err != nil {
+			return false, err
+		}
+		return onzk.Depart(ctx, cfg, c.Election, c.Session)
 	}
-	client, _, err := (&serviceFlags{consul: consul}).client()
+	client, _, err := (&serviceFlags{consul: consul}).client(ctx)
 	if err != nil {
 		return false, err
 	}

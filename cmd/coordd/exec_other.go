@@ -36,4 +36,5 @@ func (*commands) follow(messages.Reader[messages.Session], messages.Reader[messa
 
 func (*commands) work(context.Context, actors.Item) error   { return nil }
 func (*commands) liveness(p actors.Process) actors.Liveness { return p.Liveness() }
+func (*commands) lock() string                              { return "" }
 func (*commands) children() []supervisor.Child              { return nil }

@@ -39,11 +39,18 @@ type commands struct {
 }
 
 func newCommands(o runFlags, margin time.Duration, log *slog.Logger) (*commands, error) {
-	lock := lockFile(o.service, o.id)
-	if err := guard.CheckLockFile(lock); err != nil {
-		return nil, fmt.Errorf("%w; the variable TMPDIR names the directory", err)
+	if err := guard.CheckHost(); err != nil {
+		return nil, err
 	}
-	return &commands{
+	lock := lockFile(o.service, o.id)
+	if err := checkLock(lock); err != nil {
+		return nil, err
+	}
+	hidden, err := secrets(os.Environ(), o.passEnv)
+	if err != nil {
+		return nil, err
+	}
+	c := &commands{
 		command: o.exec, service: o.service, member: o.id, margin: margin, stopTimeout: o.stopTimeout,
 		farewell: farewell{
 			Service: o.service, Consul: o.consul, LogFormat: o.format, LogLevel: o.level,
@@ -51,46 +58,61 @@ func newCommands(o runFlags, margin time.Duration, log *slog.Logger) (*commands,
 		},
 		// Beyond twice the ttl Consul has ended the session by itself.
 		wait: o.restartWait, limit: 2 * o.ttl,
-		guard: guard.New(guard.Config{Logger: log, StopTimeout: o.stopTimeout, LockFile: lock, Up: supervisor.Ready}),
-	}, nil
+		guard: guard.New(guard.Config{Logger: log, StopTimeout: o.stopTimeout, LockFile: lock, Adopt: true, HideEnv: hidden, Up: supervisor.Ready}),
+	}
+	killAtOnce(c.guard)
+	return c, nil
+}
+
+// killAtOnce is for the second signal. The time is for a process that cannot be killed just now.
+func killAtOnce(g *guard.Guard) {
+	kill := func() { g.Kill(2 * time.Second) }
+	atOnce.Store(&kill)
 }
 
 // attend shows this process to the guard process of a killed predecessor with the same id.
 func attend(service, member string) (leave func(), err error) {
 	p, err := guard.Attend(lockFile(service, member))
 	if err != nil {
-		return func() {}, fmt.Errorf("%w; the variable TMPDIR names the directory", err)
+		return func() {}, fmt.Errorf("%w; %s", err, runtimeDirFrom)
 	}
 	return p.Leave, nil
 }
 
 // idleLiveness is liveness for a member without commands of its own: its predecessor may have had some.
 func idleLiveness(service, member string) func(actors.Process) actors.Liveness {
+	gone := actors.Process{Lock: actors.NoLock} // none of its commands is left, and none will come back
 	return func(p actors.Process) actors.Liveness {
 		l := p.Liveness()
-		if l == actors.Dead && !guard.LeftNothing(lockFile(service, member)) {
+		switch {
+		case l != actors.Dead || p.Lock == actors.NoLock || p == gone:
+			return l
+		case !guard.LeftNothing(lockFile(service, member), p.Lock):
 			return actors.Unknown
 		}
+		gone = p
 		return l
 	}
 }
 
-// lockFile is what the guard processes of one member lock, one after the other.
-// The user is in the name because one user's file is of no use to another.
+// lockFile is what the guard processes of one member lock, one after the other. Call makeRuntimeDir before it is used.
 func lockFile(service, member string) string {
 	name := sha256.Sum256([]byte(service + "/" + member)) // a member's id holds no slash
-	return filepath.Join(os.TempDir(), fmt.Sprintf("coordd-%d-%x.lock", os.Geteuid(), name[:8]))
+	return filepath.Join(runtimeDir(), fmt.Sprintf("%x.lock", name[:8]))
 }
 
 // liveness tells whether a predecessor and its commands still run. These outlive
-// a killed coordd by as long as they take to stop.
+// a killed coordd by as long as they take to stop. The lock of another file, under another TMPDIR or another user, says nothing of them.
 func (c *commands) liveness(p actors.Process) actors.Liveness {
 	l := p.Liveness()
-	if l == actors.Dead && !c.guard.Locked() {
+	if l == actors.Dead && p.Lock != actors.NoLock && (p.Lock == "" || p.Lock != c.guard.LockID()) {
 		return actors.Unknown
 	}
 	return l
 }
+
+// lock is what a successor must hold to know that no command is left.
+func (c *commands) lock() string { return c.guard.BindLock() }
 
 // follow says whose lease the commands depend on, and whose record the guard takes back. It comes before anything runs.
 func (c *commands) follow(session messages.Reader[messages.Session], membership messages.Reader[messages.Membership]) {
@@ -100,9 +122,13 @@ func (c *commands) follow(session messages.Reader[messages.Session], membership 
 // work is the member's work function.
 func (c *commands) work(ctx context.Context, item actors.Item) error {
 	// The feeder may not have run since the session was opened: what may start here may start there.
-	c.passOn()
+	session := c.passOn()
+	if !c.membership.Get().In(session) {
+		return fmt.Errorf("%w: the session is another one, and not registered yet", guard.ErrNoLease)
+	}
 	return c.guard.Exec(ctx, guard.Spec{
-		Name: item.ID, Command: c.command, Stdin: item.Payload,
+		Session: session,
+		Name:    item.ID, Command: c.command, Stdin: item.Payload,
 		Env: []string{
 			"COORDD_ITEM=" + item.ID,
 			"COORDD_TOKEN=" + strconv.FormatUint(item.Token, 10),
@@ -113,16 +139,17 @@ func (c *commands) work(ctx context.Context, item actors.Item) error {
 	})
 }
 
-// passOn tells the guard until when work may run.
-func (c *commands) passOn() {
+// passOn tells the guard until when work may run, and returns under which session.
+func (c *commands) passOn() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.session.Get()
 	if s.ID == "" {
-		c.guard.Lease(time.Time{}, 0)
-		return
+		c.guard.Lease("", time.Time{}, 0)
+		return ""
 	}
-	c.guard.Lease(s.Lease.Start.Add(s.Lease.TTL), c.margin)
+	c.guard.Lease(s.ID, s.Lease.Start.Add(s.Lease.TTL), c.margin)
+	return s.ID
 }
 
 // feed is the actor that passes every renewal on.

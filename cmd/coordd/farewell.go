@@ -6,10 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"time"
 
+	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -38,32 +38,32 @@ func (f farewell) words(m messages.Membership) []byte {
 	return b
 }
 
-// sayFarewell is the guard process's part.
-func sayFarewell(ctx context.Context, words []byte) {
-	late := newLateWriter(os.Stderr)
-	defer late.close()
+// sayFarewell is the guard process's part. It returns true when nothing is left in Consul that names the guard's lock.
+func sayFarewell(ctx context.Context, words []byte) (forgotten bool) {
+	late := asynclog.NewWriter(os.Stderr) // the guard's end is what a successor waits for
+	defer late.Flush(flushLimit / 2)
 	var f farewell
 	if json.Unmarshal(words, &f) != nil {
-		return
+		return false
 	}
 	log, err := (&logFlags{format: f.LogFormat, level: f.LogLevel}).logger(late)
 	if err != nil {
-		return
+		return false
 	}
 	if f.Candidacy != nil {
 		f.Candidacy.resign(ctx, f.Consul, log)
-		return
+		return true
 	}
 	log = log.With("service", f.Service, "member", f.Leaving.Member, "session", f.Leaving.Session)
-	client, address, err := (&serviceFlags{service: f.Service, consul: f.Consul}).client()
+	client, address, err := (&serviceFlags{service: f.Service, consul: f.Consul}).client(ctx)
 	if err != nil {
 		log.Error("no-goodbye-for-killed-coordd", "err", err)
-		return
+		return false
 	}
 	s, err := store.New(store.Config{Client: client, Service: f.Service, Address: address, Logger: log})
 	if err != nil {
 		log.Error("no-goodbye-for-killed-coordd", "err", err)
-		return
+		return false
 	}
 	begin := time.Now()
 	accepted, err := s.Depart(ctx, f.Leaving)
@@ -76,41 +76,7 @@ func sayFarewell(ctx context.Context, words []byte) {
 		log.Info("killed-coordd-had-lost-its-record", "then", "nothing was taken back")
 	default:
 		log.Info("said-goodbye-for-killed-coordd", "items_released", f.Leaving.Clear, "took", time.Since(begin).Round(time.Millisecond).String())
+		return f.Leaving.Clear // else its ack stays
 	}
-}
-
-// lateWriter never blocks: whoever reads the log may have stalled, and the guard's end
-// is what a successor waits for.
-type lateWriter struct {
-	lines chan []byte
-	done  chan struct{}
-}
-
-func newLateWriter(w io.Writer) *lateWriter {
-	l := &lateWriter{lines: make(chan []byte, 100), done: make(chan struct{})}
-	go func() {
-		defer close(l.done)
-		for line := range l.lines {
-			_, _ = w.Write(line)
-		}
-	}()
-	return l
-}
-
-// Write drops what does not fit any more.
-func (l *lateWriter) Write(line []byte) (int, error) {
-	select {
-	case l.lines <- append([]byte(nil), line...):
-	default:
-	}
-	return len(line), nil
-}
-
-// close gives what is left half a second.
-func (l *lateWriter) close() {
-	close(l.lines)
-	select {
-	case <-l.done:
-	case <-time.After(time.Second / 2):
-	}
+	return false
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -101,13 +102,13 @@ func TestWordsThatNobodyWroteAreHarmless(t *testing.T) {
 func TestALogThatNobodyReadsHoldsNothingUp(t *testing.T) {
 	stuck := make(chan struct{})
 	defer close(stuck)
-	l := newLateWriter(writerFunc(func(b []byte) (int, error) { <-stuck; return len(b), nil }))
+	l := asynclog.NewWriter(writerFunc(func(b []byte) (int, error) { <-stuck; return len(b), nil }))
 	for range 1000 {
 		if n, err := l.Write([]byte("line\n")); n != 5 || err != nil {
 			t.Fatal(n, err)
 		}
 	}
-	l.close()
+	l.Flush(flushLimit / 2)
 }
 
 type writerFunc func([]byte) (int, error)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -60,7 +61,8 @@ func (t taken) behind(text string) []string {
 	text = smooth(text)
 	for _, s := range t {
 		if strings.Contains(text, smooth(s.flag)) || strings.Contains(text, smooth(fmt.Sprintf("%q", s.value))) {
-			found = append(found, fmt.Sprintf("%s=%q", s.name, s.value))
+			value, _ := store.SplitAddress(s.value)
+			found = append(found, fmt.Sprintf("%s=%q", s.name, value))
 		}
 	}
 	return found
@@ -71,7 +73,7 @@ func smooth(s string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(s))
 }
 
-// inWords says plainly what pflag says of a number in those of Go's library.
+// inWords says plainly what pflag says of a number or a time in those of Go's library.
 func inWords(err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() != "" {
 		return fmt.Errorf("%w: a name that begins with a dash goes behind \"--\"", err)
@@ -80,13 +82,18 @@ func inWords(err error) error {
 	if !ok {
 		return err
 	}
-	bad, ok := errors.AsType[*strconv.NumError](invalid)
-	if !ok {
+	what := ""
+	switch bad, number := errors.AsType[*strconv.NumError](invalid); {
+	case invalid.GetFlag().Value.Type() == "duration":
+		what = "give a time with its unit, such as 500ms, 10s or 5m"
+	case !number:
 		return err
-	}
-	what := "it is not a whole number"
-	if errors.Is(bad, strconv.ErrRange) {
+	case errors.Is(bad, strconv.ErrRange):
 		what = "the number is too large or too small"
+	case strings.HasPrefix(invalid.GetFlag().Value.Type(), "uint"):
+		what = "give a whole number of 0 or more"
+	default:
+		what = "it is not a whole number"
 	}
 	return fmt.Errorf("invalid argument %q for \"--%s\" flag: %s", invalid.GetValue(), invalid.GetFlag().Name, what)
 }
@@ -110,18 +117,23 @@ func (s *serviceFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&s.consul, "consul", "", "Consul's `address`: host:port or a URL. Without it: CONSUL_HTTP_ADDR, else 127.0.0.1:8500.")
 }
 
-// client returns a client of Consul and the address that it uses.
-func (s *serviceFlags) client() (*api.Client, string, error) {
+// client returns a client of Consul and the address that it uses. It reads the files that the
+// environment names, for a token and for TLS: nobody may ever write to one that is a pipe.
+func (s *serviceFlags) client(ctx context.Context) (*api.Client, string, error) {
 	cfg := api.DefaultConfig()
 	if s.consul != "" {
-		if err := checkConsul(s.consul); err != nil {
+		cfg.Address = s.consul
+		shown, _ := store.SplitAddress(s.consul)
+		if err := checkConsul(shown); err != nil {
 			return nil, "", err
 		}
-		cfg.Address = s.consul
 	}
-	address := cfg.Address
-	client, err := store.NewClient(cfg)
-	if err != nil {
+	address, _ := store.SplitAddress(cfg.Address) // what is logged
+	client, err := reading(ctx, func() (*api.Client, error) { return store.NewClient(cfg) })
+	switch {
+	case errors.Is(err, errInterrupted):
+		return nil, "", err
+	case err != nil:
 		return nil, "", usage("Consul at %s: %v", address, err)
 	}
 	return client, address, nil
@@ -143,8 +155,8 @@ func checkConsul(address string) error {
 }
 
 // operator returns the operators' side of the service, and Consul's address.
-func (s *serviceFlags) operator() (*actors.Operator, string, error) {
-	client, address, err := s.client()
+func (s *serviceFlags) operator(ctx context.Context) (*actors.Operator, string, error) {
+	client, address, err := s.client(ctx)
 	if err != nil {
 		return nil, "", err
 	}

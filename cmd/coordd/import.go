@@ -28,7 +28,7 @@ the same does not change at all. Importing a file again is safe.`,
   seq -f 'device-%g' 1000 | coordd work import -`,
 		Args: exactly(1, "one file, or - for standard input"),
 		RunE: a.does(func(ctx context.Context, args []string) error {
-			items, err := a.readItems(args[0])
+			items, err := reading(ctx, func() ([]actors.WorkInput, error) { return a.readItems(args[0]) })
 			if err != nil {
 				return err
 			}

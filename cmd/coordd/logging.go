@@ -4,11 +4,16 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"time"
 
+	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/spf13/cobra"
 )
 
-// logFlags say how a running member logs. Logs go to standard error.
+// flushLimit is how long the end of the process waits for what is still to be written to standard error.
+const flushLimit = time.Second
+
+// logFlags say how a running member logs. Logs go to standard error, which nobody waits for.
 type logFlags struct{ format, level string }
 
 func (l *logFlags) register(cmd *cobra.Command) {
@@ -17,17 +22,50 @@ func (l *logFlags) register(cmd *cobra.Command) {
 	f.StringVar(&l.level, "log-level", "info", "The least `level` that is logged: debug, info, warn or error.")
 }
 
-func (l *logFlags) logger(w io.Writer) (*slog.Logger, error) {
+// maxAttr is how long the text of one attribute of a log line may be, in bytes: much of it is somebody else's, a key or a value.
+const maxAttr = 4000
+
+// shortAttr cuts what would fill the log. Stacks are our own, and whole.
+func shortAttr(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == "stack" {
+		return a
+	}
+	text := ""
+	switch v := a.Value.Resolve(); v.Kind() {
+	case slog.KindString:
+		text = v.String()
+	case slog.KindAny:
+		if err, ok := v.Any().(error); ok {
+			text = err.Error()
+		}
+	}
+	if len(text) <= maxAttr {
+		return a
+	}
+	return slog.String(a.Key, strings.ToValidUTF8(text[:maxAttr], "")+" …")
+}
+
+// jsonLines escapes in lines of JSON what a terminal would obey.
+type jsonLines struct{ to io.Writer }
+
+func (p jsonLines) Write(line []byte) (int, error) {
+	if _, err := p.to.Write(plainJSON(line)); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}
+
+func (l *logFlags) logger(w *asynclog.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(strings.ToUpper(l.level))); err != nil {
 		return nil, usage("--log-level %q: give debug, info, warn or error", l.level)
 	}
-	options := &slog.HandlerOptions{Level: level}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: shortAttr}
 	switch l.format {
 	case "text":
-		return slog.New(slog.NewTextHandler(w, options)), nil
+		return slog.New(w.Handler(func(w io.Writer) slog.Handler { return slog.NewTextHandler(w, options) })), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, options)), nil
+		return slog.New(w.Handler(func(w io.Writer) slog.Handler { return slog.NewJSONHandler(jsonLines{w}, options) })), nil
 	}
 	return nil, usage("--log-format %q: give text or json", l.format)
 }

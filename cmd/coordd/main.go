@@ -5,25 +5,32 @@
 //
 //  1. Exit code 0 means a clean stop, 1 a failure, 2 bad usage; a failure is one line on
 //     standard error. Bad usage writes nothing anywhere.
-//  2. SIGINT or SIGTERM stops cleanly; a second one at once.
+//  2. SIGINT, SIGTERM or SIGHUP (but for coordd elect, which passes SIGHUP on to its command) stops cleanly; a second SIGINT or SIGTERM at once,
+//     with SIGKILL for what commands there are.
 //  3. Every flag can be given as an environment variable; the flag wins.
 //  4. No command started by `run --exec` outlives its coordd or its lease, as far as
 //     package guard can hold that; the items of a coordd that was killed are handed over.
 //  5. The HTTP side writes nothing but the configuration (below /config/, with --backend consul), and
-//     reads Consul at most once a second, only when someone looks; the configuration comes from the cache.
+//     reads Consul at most once a second, only when someone looks; the configuration comes from the cache. However many
+//     clients there are, and however slow, the session keeps its connections to Consul, and /healthz is answered.
 //
 // Not guaranteed: any protection of the HTTP side. It has no login; bind it to
 // where only those reach it who may see ids and addresses, and with --backend consul those who may
-// read and write the configuration. A page of another origin in a browser cannot write it.
+// read and write the configuration. A page of another origin in a browser cannot, also when its
+// name was rebound to the address.
 package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/coordd/coordd/internal/asynclog"
 )
 
 func main() { os.Exit(start()) }
@@ -33,13 +40,28 @@ func start() int {
 	if len(os.Args) == 2 && os.Args[1] == "guard" {
 		return guardMain() // it takes no orders from signals
 	}
-	ctx, stop := signals()
+	ctx, stop := signals(len(os.Args) < 2 || os.Args[1] != "elect")
 	defer stop()
-	return run(ctx, surroundings{
+	code := run(ctx, surroundings{
 		args: os.Args[1:], env: os.LookupEnv,
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
 	})
+	if forced.Load() {
+		select {} // it is ending already: what was waited for may have ended sooner
+	}
+	return code
 }
+
+var (
+	// atOnce, if there is one, ends the commands, and is called at the second signal before the process ends.
+	atOnce atomic.Pointer[func()]
+	forced atomic.Bool // the second signal has come
+)
+
+// outliveReaders keeps the process alive when nobody has the other end of its standard output or error open any more: a write to
+// it is an error from here on, and without this it would end the process, by SIGPIPE. It is for what guards others' work, and not for commands
+// whose output is all there is to them. Notify and not Ignore: what is ignored stays ignored in the commands.
+func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // surroundings are what a command line sees of its process.
 type surroundings struct {
@@ -53,12 +75,15 @@ type surroundings struct {
 // wish: timeout(1), and some service managers, signal a process and then its group.
 const sameSignal = 50 * time.Millisecond
 
-// signals returns a context that ends with the first SIGINT or SIGTERM. The
-// second one ends the process: the guard then sees its owner gone, and stops the commands.
-func signals() (context.Context, context.CancelFunc) {
+// signals returns a context that ends with the first SIGINT or SIGTERM, or with SIGHUP if hangup says so and nohup does not. The
+// second one ends the process, and its commands first. SIGHUP is no second one: a terminal that closes sends it more than once.
+func signals(hangup bool) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := make(chan os.Signal, 2)
 	signal.Notify(c, syscall.SIGINT, syscall.SIGTERM)
+	if hangup && !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(c, syscall.SIGHUP)
+	}
 	done := make(chan struct{})
 	go func() {
 		select {
@@ -69,13 +94,20 @@ func signals() (context.Context, context.CancelFunc) {
 		}
 		first := time.Now()
 		for {
+			var s os.Signal
 			select {
-			case <-c:
+			case s = <-c:
 			case <-done:
 				return
 			}
-			if time.Since(first) > sameSignal {
-				os.Stderr.WriteString("coordd: stopped at once, by the second signal\n")
+			if s != syscall.SIGHUP && time.Since(first) > sameSignal {
+				forced.Store(true)
+				if kill := atOnce.Load(); kill != nil {
+					(*kill)()
+				}
+				word := asynclog.NewWriter(os.Stderr)
+				fmt.Fprintln(word, "coordd: stopped at once, by the second signal")
+				word.Flush(flushLimit / 10)
 				os.Exit(exitFailed)
 			}
 		}

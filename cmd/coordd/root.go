@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/spf13/cobra"
 )
 
@@ -31,7 +33,8 @@ func (e *usageError) Is(target error) bool { return target == errUsage }
 
 // run carries out one command line and returns its exit code.
 func run(ctx context.Context, s surroundings) int {
-	a := &app{surroundings: s}
+	a := &app{surroundings: s, lines: asynclog.NewWriter(s.err)}
+	defer a.lines.Flush(flushLimit)
 	root := a.root()
 	root.SetArgs(s.args)
 	root.SetIn(s.in)
@@ -56,17 +59,35 @@ func run(ctx context.Context, s surroundings) int {
 	if code == exitUsage && !strings.Contains(text, "--help") {
 		text += fmt.Sprintf(" (see %s --help)", cmd.CommandPath())
 	}
-	fmt.Fprintf(s.err, "%s: %s\n", cmd.CommandPath(), text)
+	fmt.Fprintf(a.lines, "%s: %s\n", cmd.CommandPath(), text)
 	return code
 }
 
+// oneLine makes an error's text one line that a terminal prints and obeys in nothing: parts of it may be somebody else's.
 func oneLine(text string) string {
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	const most = 4000
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + " …"
+	}
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	if !strings.ContainsFunc(text, hidden) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if quoted := strconv.QuoteRuneToASCII(r); hidden(r) {
+			b.WriteString(strings.Trim(quoted, "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // app is one command line being carried out.
 type app struct {
 	surroundings
+	lines *asynclog.Writer // to standard error, without waiting: the log, and why a command failed
 	begun bool
 	taken taken
 }
@@ -88,7 +109,8 @@ COORDD_LOCK_DELAY. The flag wins. Consul's own variables (CONSUL_HTTP_ADDR,
 CONSUL_HTTP_TOKEN, CONSUL_CACERT, CONSUL_NAMESPACE and so on) mean what they
 mean to every Consul tool.
 
-Exit codes: 0 after a clean stop, 1 after a failure, 2 for a wrong command line.`,
+Exit codes: 0 after a clean stop, 1 after a failure, 2 for a wrong command line or
+input file. coordd elect ends with its command's own; coordd help elect says more.`,
 		Example: `  coordd dev
   coordd run --id $(hostname) --exec './worker.sh'
   coordd work add device-1 device-2

@@ -21,6 +21,7 @@ type runFlags struct {
 	id, exec, http, address, zone string
 	history                       string
 	backend, configLog            string
+	httpHosts                     []string
 	capacity                      uint64
 	moveBudget                    int
 	ttl, renew, lockDelay         time.Duration
@@ -28,6 +29,7 @@ type runFlags struct {
 	leaderSoak, workerSoak, merge time.Duration
 	stopTimeout, brakeHold        time.Duration
 	routeFlags
+	passEnv     []string
 	keepItems   time.Duration
 	restartWait time.Duration
 }
@@ -37,8 +39,8 @@ func (a *app) runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run one member of a service",
-		Long: `Runs one member of a service until it is told to stop by SIGINT or SIGTERM. It
-then stops its work, hands everything over, and exits with code 0. A second
+		Long: `Runs one member of a service until it is told to stop by SIGINT, SIGTERM or
+SIGHUP. It then stops its work, hands everything over, and exits with code 0. A second
 signal ends it at once.
 
 With --route it takes HTTP requests for items and sends each to the member that
@@ -76,6 +78,7 @@ Consul need not be there at the start: the member waits for it and says so.`,
 	o.serviceFlags.register(f)
 	f.StringVar(&o.exec, "exec", "", "The shell `command` to run for each item that this member owns.")
 	f.StringVar(&o.http, "http", "", "The `address` to serve the page and /healthz on, such as 127.0.0.1:7070. Without it there is none.")
+	hostsFlag(f, &o.httpHosts, "http-host", "the page")
 	f.StringVar(&o.history, "history", "", "the `file` to append a history to, for coordd verify (default: none)")
 	f.StringVar(&o.backend, "backend", actors.BackendNone, "Where the service's configuration is `kept`: none, or consul (then --http serves it below /config/). BACKEND in the environment means the same.")
 	f.StringVar(&o.configLog, "config-log", "", "The `directory` of a log of configuration writes, which then survive a crash and an outage of Consul. Without it there is none.")
@@ -92,6 +95,7 @@ Consul need not be there at the start: the member waits for it and says so.`,
 	f.DurationVar(&o.workerSoak, "worker-soak", 500*time.Millisecond, "The `time` from the assignment of an item to the start of its work.")
 	f.IntVar(&o.moveBudget, "move-budget", 1000, "The most `items` that are on the move for balance at one time.")
 	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second, "The `time` from SIGTERM to SIGKILL when a command is stopped.")
+	secretFlags(f, &o.passEnv)
 	f.DurationVar(&o.restartWait, "restart-wait", 500*time.Millisecond, "The `time` for which the items of a coordd that was killed wait for it to be started again on this host, before its guard hands them over. Only with --exec. Above twice the ttl: for ever, and they wait for the session.")
 	f.DurationVar(&o.keepItems, "keep-items", 0, "The `time` for which this member's items wait for it after a clean stop, so that a rollout moves none of them. Without it they are handed over at once.")
 	f.DurationVar(&o.brakeHold, "brake-hold", 0, "The `time` for which the leader holds back when more than half of the members have vanished. Without it: 6 times the ttl.")
@@ -126,14 +130,15 @@ func (o *runFlags) soften(cmd *cobra.Command) error {
 const killSlack = 5 * time.Second
 
 func (a *app) runMember(ctx context.Context, o runFlags) error {
+	outliveReaders()
 	if o.id == "" {
 		return usage("--id is required: give each member an id of its own, such as --id $(hostname)")
 	}
-	log, err := o.logger(a.err)
+	log, err := o.logger(a.lines)
 	if err != nil {
 		return err
 	}
-	client, address, err := o.client()
+	client, address, err := o.client(ctx)
 	if err != nil {
 		return err
 	}
@@ -156,11 +161,15 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	web, err := openWeb(o.http)
+	web, err := openWeb(o.http, o.httpHosts...)
 	if err != nil {
 		return err
 	}
 	defer web.close()
+	share := budgetOf(descriptors(), o.route != "")
+	if web != nil {
+		web.conns, web.log = share.page, log
+	}
 	if cfg.Address == "" {
 		cfg.Address = web.published()
 	}
@@ -180,7 +189,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		if work, err = newCommands(o, leaseMargin(cfg), log); err != nil {
 			return err
 		}
-		cfg.Work, cfg.Liveness = work.work, work.liveness
+		cfg.Work, cfg.Liveness, cfg.Lock = work.work, work.liveness, work.lock
 		children = append(children, work.children()...)
 	}
 	diary, err := openDiary(o.history)
@@ -207,7 +216,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		}
 		children = append(children, web.child(site))
 	}
-	route, err := openRoute(o.routeFlags, member.Router(), cfg.Address, log)
+	route, err := openRoute(o.routeFlags, member.Router(), whereabouts{address: o.address, published: cfg.Address, page: web.address(), consul: address}, share.route, log)
 	if err != nil {
 		return err
 	}

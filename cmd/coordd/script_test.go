@@ -7,12 +7,14 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -43,6 +45,8 @@ func TestScripts(t *testing.T) {
 			"mark":       mark,
 			"within":     within,
 			"gone":       gone,
+			"slowbodies": slowBodies,
+			"steady":     steady,
 		},
 	})
 }
@@ -173,6 +177,66 @@ func gone(ts *testscript.TestScript, neg bool, args []string) {
 					ts.Fatalf("process %s still runs: %s", pid, stat)
 				}
 			}
+		}
+	}
+}
+
+// slowBodies N URL opens connections on each of which a PUT has begun whose body does not come. They stay
+// open until the script ends, and are opened again when they are closed, as far as they can be.
+func slowBodies(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	target, err := url.Parse(args[1])
+	ts.Check(err)
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			for {
+				conn, err := net.DialTimeout("tcp", target.Host, time.Second)
+				if err == nil {
+					_, _ = fmt.Fprintf(conn, "PUT %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 100000\r\n\r\nx", target.Path, target.Host)
+					closed := make(chan struct{})
+					go func() {
+						_, _ = io.Copy(io.Discard, conn)
+						close(closed)
+					}()
+					select {
+					case <-closed:
+					case <-stop:
+					}
+					conn.Close()
+					<-closed
+				}
+				select {
+				case <-stop:
+					return
+				case <-time.After(500 * time.Millisecond):
+				}
+			}
+		})
+	}
+	ts.Defer(func() {
+		close(stop)
+		all.Wait()
+	})
+	time.Sleep(time.Second) // they come in
+}
+
+// steady D REGEXP URL gets the URL for a time, and each answer has to match. One that is refused in a crowd is asked again, for as
+// long as a service manager would.
+func steady(ts *testscript.TestScript, _ bool, args []string) {
+	d, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	want, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	good := time.Now()
+	for end := good.Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		out := fetch(args[2])
+		if want.MatchString(out) {
+			good = time.Now()
+		} else if time.Since(good) > 5*time.Second {
+			ts.Fatalf("for %v no answer has matched %s; the last one was:\n%s", time.Since(good), args[1], out)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -29,10 +30,19 @@ type site struct {
 	members []*actors.Coordinator // those of this process
 	report  func() supervisor.Report
 	config  *configstore.Store
+	waits   int // requests that may wait for a change of the configuration at one time
+	large   chan struct{}
 }
 
+// Each client that reads slowly holds the document that it reads, which is not the one of a second later: there are places for
+// so many that read one of more than so many bytes.
+const (
+	largeDocument  = 256 << 10
+	largeDocuments = 16
+)
+
 func newSite(look looker, consul string, members []*actors.Coordinator) *site {
-	return &site{glimpse: newGlimpse(look, consul, members), members: members, config: configstore.None()}
+	return &site{glimpse: newGlimpse(look, consul, members), members: members, config: configstore.None(), waits: pageConns / 2, large: make(chan struct{}, largeDocuments)}
 }
 
 func (s *site) handler() http.Handler {
@@ -45,11 +55,11 @@ func (s *site) handler() http.Handler {
 	})
 	mux.HandleFunc("GET /status.json", func(w http.ResponseWriter, r *http.Request) {
 		v := s.glimpse.look(r.Context())
-		v.serve(w, r, v.status)
+		s.show(w, r, v, v.status)
 	})
 	mux.HandleFunc("GET /holders.json", func(w http.ResponseWriter, r *http.Request) {
 		v := s.glimpse.look(r.Context())
-		v.serve(w, r, v.holders)
+		s.show(w, r, v, v.holders)
 	})
 	mux.HandleFunc("GET /report.json", func(w http.ResponseWriter, r *http.Request) {
 		body, err := json.MarshalIndent(s.wholeReport(), "", "  ")
@@ -68,9 +78,10 @@ func (s *site) handler() http.Handler {
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	config := (&configSite{s.config}).handler()
+	config := newConfigSite(s.config, s.waits).handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(dispatch.HeaderItem) != "" { // without --address a member publishes this page's
+			w.Header().Set(dispatch.HeaderReason, dispatch.ReasonNoAddress)
 			http.Error(w, "this is the page of coordd, and no service: start the member with --address host:port of the service beside it", http.StatusBadGateway)
 			return
 		}
@@ -85,7 +96,9 @@ func (s *site) handler() http.Handler {
 	})
 }
 
-// health tells why a member of this process cannot count on its lease now.
+// health tells why items may not run here now; nil: every member of this process holds its lease, and its record is locked by its
+// session. It says nothing about the items, nor about who leads: status does. A member mends what it says by itself, so it is
+// good for taking a host out of a balancer, and not for killing the process.
 func (s *site) health(now time.Time) error {
 	var errs []error
 	for _, m := range s.members {
@@ -95,6 +108,13 @@ func (s *site) health(now time.Time) error {
 		case !session.Holds(now, 0):
 			over := -session.Lease.Left(now)
 			errs = append(errs, fmt.Errorf("the lease of %s has been over for %v: Consul does not answer; its work is stopped", m.ID(), over.Round(time.Second)))
+		default:
+			switch ms := m.Membership().Get(); {
+			case !ms.In(session.ID):
+				errs = append(errs, fmt.Errorf("%s is not registered: its record in Consul is not locked by its session (%s): it runs nothing until then", m.ID(), ms.Phase))
+			case ms.Phase == messages.Leaving:
+				errs = append(errs, fmt.Errorf("%s is leaving: it gives its items up", m.ID()))
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -209,22 +229,31 @@ func (g *glimpse) read(ctx context.Context) *view {
 	if err != nil {
 		return &view{err: trouble(g.consul, err)}
 	}
-	// What holds the leader back is not in Consul: it is known where the leader is.
-	shown := struct {
-		actors.Status
-		Brake string `json:"brake,omitempty"`
-	}{Status: status}
 	for _, m := range g.members {
 		if m.Leadership().Get().Role == messages.Leading {
-			shown.Brake = m.Plan().Get().Brake
+			status.Brake = m.Plan().Get().Brake // it knows before Consul does
 		}
 	}
 	v := &view{}
-	if v.status, err = json.Marshal(shown); err == nil {
+	if v.status, err = json.Marshal(status); err == nil {
 		v.holders, err = json.Marshal(holders)
 	}
 	v.err = err
 	return v
+}
+
+// show sends a body of v.
+func (s *site) show(w http.ResponseWriter, r *http.Request, v *view, body encoded) {
+	if len(body) > largeDocument {
+		select {
+		case s.large <- struct{}{}:
+			defer func() { <-s.large }()
+		default:
+			w.Header().Set("Retry-After", "1")
+			v = &view{err: fmt.Errorf("%d clients are reading this, which is the limit: ask again soon", largeDocuments)}
+		}
+	}
+	v.serve(w, r, body)
 }
 
 // serve sends a body of v, or why there is none.
@@ -244,14 +273,9 @@ type encoded []byte
 func (e encoded) serve(w http.ResponseWriter, r *http.Request) {
 	h := fnv.New64a()
 	_, _ = h.Write(e)
-	tag := fmt.Sprintf(`"%x"`, h.Sum64())
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("ETag", tag)
-	if r.Header.Get("If-None-Match") == tag {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	_, _ = w.Write(e)
+	w.Header().Set("ETag", fmt.Sprintf(`"%x"`, h.Sum64()))
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(e)) // with its conditions
 }
 
 var errNoAnswer = errors.New("it takes connections and says nothing in time")

@@ -236,7 +236,12 @@ func TestHealthFollowsTheLease(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		expect("cut off beyond it", http.StatusServiceUnavailable, "the lease of m1 has been over for")
 		way.cut.Store(false)
+		// Its session was over or is: the record of a new one waits for the lock-delay, 1 s.
 		time.Sleep(6 * time.Second)
+		if m.Membership().Get().Phase != messages.Registered {
+			expect("back, and behind a lock-delay", http.StatusServiceUnavailable, "m1 is not registered")
+		}
+		time.Sleep(3 * time.Second)
 		expect("back", http.StatusOK, "ok")
 
 		var report supervisor.Report
@@ -296,4 +301,98 @@ func TestTooManyConnectionsAreNotCalledAConsulThatIsDown(t *testing.T) {
 	if text := err.Error(); !strings.Contains(text, "too many connections") || !strings.Contains(text, "http_max_conns_per_client") || strings.Contains(text, "start it") {
 		t.Error(text)
 	}
+}
+
+// A session alone does not let a member work: its record has to be locked by it.
+func TestHealthMeansThatWorkMayRunHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		consul := devconsul.New(devconsul.Config{})
+		defer consul.Close()
+		client := consul.Client()
+		log := slog.New(slog.DiscardHandler)
+		other, _, err := client.Session().Create(&api.SessionEntry{TTL: "24h"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		record := &api.KVPair{Key: "service/demo/members/m1", Value: []byte(`{"status":"alive"}`), Session: other}
+		if ok, _, err := client.KV().Acquire(record, nil); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		m, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: client, Logger: log, Work: idle(log)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newSite(&fakeLooker{}, "consul.test", []*actors.Coordinator{m})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = m.Run(ctx) })
+		time.Sleep(5 * time.Second)
+		if w := ask(s, "/healthz"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "m1 is not registered") {
+			t.Errorf("its record is another's: %d %q", w.Code, w.Body)
+		}
+		if _, err := client.Session().Destroy(other, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		if w := ask(s, "/healthz"); w.Code != http.StatusOK {
+			t.Errorf("registered: %d %q", w.Code, w.Body)
+		}
+		cancel()
+		running.Wait()
+		if w := ask(s, "/healthz"); w.Code != http.StatusServiceUnavailable {
+			t.Errorf("it has gone: %d %q", w.Code, w.Body)
+		}
+	})
+}
+
+// hugeLooker shows another large cluster each time.
+type hugeLooker struct{ fakeLooker }
+
+func (h *hugeLooker) Look(ctx context.Context) (actors.Status, actors.Holders, error) {
+	status, holders, err := h.fakeLooker.Look(ctx)
+	holders.Free = []string{fmt.Sprint(time.Now()) + strings.Repeat("x", 4<<20)}
+	return status, holders, err
+}
+
+// stuckWriter is a client that takes nothing.
+type stuckWriter struct {
+	*httptest.ResponseRecorder
+	until <-chan struct{}
+}
+
+func (s stuckWriter) Write(p []byte) (int, error) {
+	<-s.until
+	return 0, errors.New("gone")
+}
+
+func TestClientsThatReadSlowlyHoldFewLargeDocuments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(&hugeLooker{}, "consul.test", nil)
+		h := s.handler()
+		until := make(chan struct{})
+		var all sync.WaitGroup
+		codes := make([]int, 40)
+		for i := range codes {
+			all.Go(func() {
+				w := stuckWriter{httptest.NewRecorder(), until}
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/holders.json", nil))
+				codes[i] = w.Code
+			})
+			time.Sleep(2 * time.Second) // the next one reads another document
+		}
+		close(until)
+		all.Wait()
+		sent := 0
+		for _, code := range codes {
+			if code != http.StatusServiceUnavailable {
+				sent++
+			}
+		}
+		if sent > 16 {
+			t.Errorf("%d clients that do not read hold a document of 4 MiB each", sent)
+		}
+		if w := ask(s, "/holders.json"); w.Code != http.StatusOK {
+			t.Errorf("when they have gone: %d", w.Code)
+		}
+	})
 }

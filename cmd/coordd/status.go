@@ -1,11 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -19,7 +19,7 @@ const reachTimeout = 3 * time.Second
 
 // reached returns the operators' side of the service once Consul has answered.
 func (s *serviceFlags) reached(ctx context.Context) (*actors.Operator, error) {
-	o, address, err := s.operator()
+	o, address, err := s.operator(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -66,49 +66,57 @@ how much of the workload is owned, on its way from one member to another
 }
 
 func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(plainJSON(b.Bytes()))
+	return err
 }
 
 func printStatus(w io.Writer, s actors.Status) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "service\t%s\n", s.Service)
+	fmt.Fprintf(t, "service\t%s\n", foreign(s.Service))
 	if s.Leader == nil {
 		fmt.Fprintf(t, "leader\tnobody leads\n")
 	} else {
-		fmt.Fprintf(t, "leader\t%s (epoch %d)\n", s.Leader.ID, s.Leader.Epoch)
+		fmt.Fprintf(t, "leader\t%s (epoch %d)\n", foreign(s.Leader.ID), s.Leader.Epoch)
 	}
 	fmt.Fprintf(t, "work\t%s: %d owned, %d releasing, %d free", count(s.Work.Total, "item"), s.Work.Owned, s.Work.Releasing, s.Work.Free)
 	if s.Work.Removed > 0 {
 		fmt.Fprintf(t, "; %d more removed and not given up yet", s.Work.Removed)
 	}
 	fmt.Fprintln(t)
+	if s.Brake != "" {
+		fmt.Fprintf(t, "brake\t%s\n", foreign(s.Brake))
+	}
 	if s.Frozen {
 		fmt.Fprintf(t, "orders\tfrozen: nothing is moved or placed until \"coordd control thaw\"\n")
 	}
 	if len(s.Drained) > 0 {
-		fmt.Fprintf(t, "orders\tdrained: %s\n", strings.Join(s.Drained, ", "))
+		fmt.Fprintf(t, "orders\tdrained: %s\n", foreigners(s.Drained))
 	}
 	if s.Pins > 0 {
 		fmt.Fprintf(t, "orders\t%s pinned\n", count(s.Pins, "item"))
 	}
 	for _, key := range s.Strange {
-		fmt.Fprintf(t, "skipped\t%s: this version cannot read it\n", key)
+		fmt.Fprintf(t, "skipped\t%s: this version cannot read it\n", foreign(key))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	if len(s.Members)+len(s.Absent) == 0 {
-		_, err := fmt.Fprintf(w, "\nNo members are registered. Start one: coordd run --service %s --id ID\n", s.Service)
+		_, err := fmt.Fprintf(w, "\nNo members are registered. Start one: coordd run --service %s --id ID\n", foreign(s.Service))
 		return err
 	}
 	fmt.Fprintln(w)
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "MEMBER\tSTATUS\tITEMS\tRELEASING\tADDRESS")
 	for _, m := range append(s.Members, s.Absent...) {
-		status := m.Status
+		status := foreign(m.Status)
 		if s.Leader != nil && s.Leader.ID == m.ID {
 			status += ", leads"
 		}
@@ -118,7 +126,7 @@ func printStatus(w io.Writer, s actors.Status) error {
 		if m.Idle {
 			status += ", runs nothing"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", m.ID, status, m.Items, m.Releasing, m.Address)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", foreign(m.ID), status, m.Items, m.Releasing, foreign(m.Address))
 	}
 	return t.Flush()
 }

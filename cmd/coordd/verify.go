@@ -39,25 +39,31 @@ Exit code 0 means no breach, 1 that there is one, 2 that a file cannot be read o
 		Args: atLeast(1, "the files to read"),
 	}
 	cmd.Flags().DurationVar(&skew, "skew", 0, "how far the clocks of the hosts may be apart")
-	cmd.RunE = a.does(func(_ context.Context, args []string) error { return a.verify(args, skew) })
+	cmd.RunE = a.does(func(ctx context.Context, args []string) error { return a.verify(ctx, args, skew) })
 	return cmd
 }
 
-func (a *app) verify(names []string, skew time.Duration) error {
+func (a *app) verify(ctx context.Context, names []string, skew time.Duration) error {
 	if skew < 0 {
 		return usage("--skew %v: give a time of 0s or more", skew)
 	}
 	var all [][]history.Event
 	found := false
 	for _, name := range names {
-		f, err := os.Open(name)
+		events, err := reading(ctx, func() ([]history.Event, error) {
+			f, err := os.Open(name)
+			if err != nil {
+				return nil, usage("%v", err)
+			}
+			defer f.Close()
+			events, err := history.Read(f)
+			if err != nil {
+				return nil, usage("%s: %v", name, err)
+			}
+			return events, nil
+		})
 		if err != nil {
-			return usage("%v", err)
-		}
-		events, err := history.Read(f)
-		f.Close()
-		if err != nil {
-			return usage("%s: %v", name, err)
+			return err
 		}
 		all = append(all, events)
 		found = found || len(events) > 0

@@ -3,13 +3,25 @@ package main
 import (
 	"context"
 	"errors"
+	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/coordd/coordd/actors/dispatch"
+	"github.com/coordd/coordd/internal/httpserver"
 	"github.com/coordd/coordd/supervisor"
+	"github.com/spf13/pflag"
+)
+
+// The limits of the page's server.
+const (
+	pageConns = 256              // less where descriptors are few
+	pagePace  = 10 * time.Second // for each piece of an answer
+	pageBody  = 15 * time.Second // for a body, which has at most configstore.MaxValue bytes
 )
 
 // web serves a site on an address. A nil web is HTTP switched off.
@@ -17,10 +29,32 @@ type web struct {
 	first net.Listener // opened before anything else, so that a port in use stops coordd from starting
 	used  bool
 	on    string
+	hosts *httpserver.Hosts
+	conns int
+	log   *slog.Logger // nil: none
 	site  *site
 }
 
-func openWeb(address string) (*web, error) {
+// hostsFlag registers the names that the page may be asked for by.
+func hostsFlag(f *pflag.FlagSet, names *[]string, flag, what string) {
+	f.StringSliceVar(names, flag, nil, "More `names`, separated by commas, by which "+what+" may be asked for, such as that of a TLS front before it. Addresses, names without a dot and this host's own always may; any other may be a web page's that was rebound, and is refused.")
+}
+
+// checkHosts refuses what cannot be a name.
+func checkHosts(flag string, names []string) error {
+	for _, name := range names {
+		if name == "" || strings.ContainsAny(name, "/*@ \t") {
+			return usage("--%s %q: give the name of a host, without a scheme or a path", flag, name)
+		}
+	}
+	return nil
+}
+
+// openWeb listens on address; names are those of --http-host.
+func openWeb(address string, names ...string) (*web, error) {
+	if err := checkHosts("http-host", names); err != nil {
+		return nil, err
+	}
 	if address == "" {
 		return nil, nil
 	}
@@ -28,7 +62,7 @@ func openWeb(address string) (*web, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &web{first: ln, on: ln.Addr().String()}, nil
+	return &web{first: ln, on: ln.Addr().String(), hosts: httpserver.NewHosts("--http-host", append(names, address)...), conns: pageConns}, nil
 }
 
 func (w *web) close() {
@@ -79,7 +113,20 @@ func (w *web) run(ctx context.Context) error {
 		}
 	}
 	w.used = true
-	return serve(ctx, ln, &http.Server{Handler: w.site.handler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}, 300*time.Millisecond)
+	w.site.waits = w.conns / 2
+	return serve(ctx, ln, httpserver.New(httpserver.Config{
+		Handler: w.site.handler(), Hosts: w.hosts, Conns: w.conns, Pace: pagePace, Body: pageBody,
+		Always:   func(r *http.Request) bool { return r.URL.Path == "/healthz" },
+		ErrorLog: errorLog(w.log),
+	}), 300*time.Millisecond)
+}
+
+// errorLog is where net/http complains: of clients, and so at debug level.
+func errorLog(l *slog.Logger) *log.Logger {
+	if l == nil {
+		l = slog.New(slog.DiscardHandler)
+	}
+	return slog.NewLogLogger(l.Handler(), slog.LevelDebug)
 }
 
 // farewellTime is what a request that is cut off gets to be told so.
@@ -87,7 +134,7 @@ const farewellTime = 200 * time.Millisecond
 
 // serve serves until ctx ends; requests under way then have last to end. Those that have not ended by then are canceled, and
 // have a moment to say so.
-func serve(ctx context.Context, ln net.Listener, server *http.Server, last time.Duration) error {
+func serve(ctx context.Context, ln net.Listener, server *httpserver.Server, last time.Duration) error {
 	requests, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(dispatch.ErrStopping) // for upgraded connections, which the server has forgotten
 	server.BaseContext = func(net.Listener) context.Context { return requests }

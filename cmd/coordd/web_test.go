@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/dispatch"
+	"github.com/coordd/coordd/internal/httpserver"
 )
 
 func TestARequestThatIsCutOffByTheStopIsToldSo(t *testing.T) {
@@ -26,7 +27,7 @@ func TestARequestThatIsCutOffByTheStopIsToldSo(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, ln, &http.Server{Handler: handler}, time.Millisecond) }()
+	go func() { ended <- serve(ctx, ln, httpserver.New(httpserver.Config{Handler: handler}), time.Millisecond) }()
 	answered := make(chan int, 1)
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()

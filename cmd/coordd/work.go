@@ -49,7 +49,7 @@ next started. All ids are checked before anything is written.`,
 				return usage("give one of --payload and --payload-file")
 			}
 			var err error
-			if value, err = a.readAll(payloadFile); err != nil {
+			if value, err = a.readAll(ctx, payloadFile); err != nil {
 				return usage("--payload-file: %v", err)
 			}
 		}
@@ -76,11 +76,13 @@ next started. All ids are checked before anything is written.`,
 	return cmd
 }
 
-func (a *app) readAll(file string) ([]byte, error) {
-	if file == "-" {
-		return io.ReadAll(a.in)
-	}
-	return os.ReadFile(file)
+func (a *app) readAll(ctx context.Context, file string) ([]byte, error) {
+	return reading(ctx, func() ([]byte, error) {
+		if file == "-" {
+			return io.ReadAll(a.in)
+		}
+		return os.ReadFile(file)
+	})
 }
 
 func (a *app) workRemove(s *serviceFlags) *cobra.Command {
@@ -160,7 +162,7 @@ them, their weight and the size of their payload. With --json the payload itself
 			t := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(t, "ITEM\tSTATE\tMEMBER\tWEIGHT\tPAYLOAD")
 			for i, w := range items {
-				fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d bytes\n", w.ID, w.State, dash(w.Member), w.Weight, len(work[i].Payload))
+				fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d bytes\n", foreign(w.ID), w.State, dash(foreign(w.Member)), w.Weight, len(work[i].Payload))
 			}
 			return t.Flush()
 		}),

@@ -38,6 +38,9 @@ type tombstone struct {
 // tombstoneTTL is how long Consul keeps a tombstone (tombstone_ttl, 15 min by default).
 const tombstoneTTL = 15 * time.Minute
 
+// tombstoneStep is how much later it may remove them: it does so for many at once.
+const tombstoneStep = 30 * time.Second
+
 func lookup(n *iradix.Node, key string) *Entry {
 	v, ok := n.Get(treeKey(key))
 	if !ok {
@@ -184,9 +187,8 @@ func (w *writeTxn) bury(key string) {
 	w.state.idx.Tombstones = w.idx
 }
 
-// reapEvery is after how many entries old tombstones are looked for: a walk over all of them.
-const reapEvery = 4096
-
+// reapTombstones removes those whose time is over. The index of a prefix whose last change was a
+// delete goes back by that, although nothing of it has changed.
 func (w *writeTxn) reapTombstones() {
 	var old [][]byte
 	w.root(treeTombstones).Walk(func(k []byte, v any) bool {

@@ -285,10 +285,12 @@ func TestALeaderThatReplaysItsLogAnswersFromThePast(t *testing.T) {
 	bubble(t, func(w world) {
 		old := w.session(noChecks)
 		w.edit("a=old gone=1")
+		ended := w.session(noChecks)
 		past := w.s.Moment()
 		w.edit("a=new b=1")
 		w.call("DELETE /v1/kv/gone")
 		young := w.session(noChecks)
+		w.call("PUT /v1/session/destroy/" + ended)
 
 		w.s.ElectionStart()
 		w.s.ElectionEndBehind(past)
@@ -301,6 +303,9 @@ func TestALeaderThatReplaysItsLogAnswersFromThePast(t *testing.T) {
 		w.want("PUT /v1/session/renew/"+young, 404, "Session id '"+young+"' not found")
 		if a := w.call("PUT /v1/session/renew/" + old); a.code != 200 {
 			t.Errorf("renew: %d %s", a.code, a.body)
+		}
+		if a := w.call("PUT /v1/session/renew/" + ended); a.code != 200 {
+			t.Errorf("renew, of a session that has ended: %d %s", a.code, a.body)
 		}
 		p := w.watch(context.Background(), "/v1/kv/b", "10s")
 		time.Sleep(time.Second)

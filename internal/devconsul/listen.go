@@ -8,11 +8,19 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/coordd/coordd/internal/httpserver"
 )
 
 // stopGrace is how long requests under way may take once the order to stop has come. Blocking queries take
 // none of it: they end with the order.
 const stopGrace = 500 * time.Millisecond
+
+// The limits of all connections together.
+const (
+	mostConns = 4096
+	slowest   = 30 * time.Second // for a request's body, and for each piece of an answer
+)
 
 // ListenAndServe serves the API on addr, a host and port as for net.Listen, until ctx ends or the server is
 // closed; then it stops within a second, long polls notwithstanding, and returns nil. ready, if not
@@ -30,13 +38,16 @@ func (s *Server) ListenAndServe(ctx context.Context, addr string, ready func(net
 func (s *Server) Serve(ctx context.Context, ln net.Listener, ready func(net.Addr)) error {
 	requests, endRequests := context.WithCancel(context.Background())
 	defer endRequests()
-	srv := &http.Server{
-		Handler:           s,
-		BaseContext:       func(net.Listener) context.Context { return requests },
-		ConnState:         newConnLimit(s.cfg.MaxConnsPerClient).hook,
-		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
-	}
+	srv := httpserver.New(httpserver.Config{
+		// A browser's page of another origin must not write.
+		Handler:   http.NewCrossOriginProtection().Handler(s),
+		Hosts:     httpserver.NewHosts(s.cfg.HostsFlag, s.cfg.Hosts...),
+		Conns:     mostConns,
+		ConnState: newConnLimit(s.cfg.MaxConnsPerClient).hook,
+		Header:    10 * time.Second, Pace: slowest, Body: slowest,
+		ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+	})
+	srv.BaseContext = func(net.Listener) context.Context { return requests }
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(ln) }()
 	if ready != nil {

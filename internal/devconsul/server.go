@@ -34,6 +34,10 @@ type Config struct {
 	// MaxConnsPerClient is how many connections one client address may have on a port; one more is
 	// answered with 429. Default 200, Consul's http_max_conns_per_client; negative: no limit.
 	MaxConnsPerClient int
+	// Hosts are the names that requests on a port may be for, beside addresses, localhost and this host's own: a web page whose name
+	// was rebound to this address is refused. HostsFlag is what adds one, for the refusal's text; default "Config.Hosts".
+	Hosts     []string
+	HostsFlag string
 	// NewID makes session ids; default: random UUIDs. For tests that want a run to repeat exactly.
 	NewID func() string
 	// Deny, when it returns true, has the request answered with 403 "Permission denied", as a
@@ -65,6 +69,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxConnsPerClient == 0 {
 		c.MaxConnsPerClient = 200
+	}
+	if c.HostsFlag == "" {
+		c.HostsFlag = "Config.Hosts"
 	}
 	if c.NewID == nil {
 		c.NewID = newUUID
@@ -98,6 +105,7 @@ type Server struct {
 	raftIndex  uint64
 	leadership atomic.Pointer[leadership]
 	timers     map[string]*sessionTimer
+	reaper     *time.Timer // of tombstones; nil: there are none
 	lockDelays map[string]time.Time
 	agent      agentState
 	onCommit   []func(Commit)
@@ -143,6 +151,10 @@ func (s *Server) Close() {
 }
 
 func (s *Server) stopTimersLocked() {
+	if s.reaper != nil {
+		s.reaper.Stop()
+		s.reaper = nil
+	}
 	for id, t := range s.timers {
 		t.timer.Stop()
 		delete(s.timers, id)
@@ -200,10 +212,8 @@ func (s *Server) applyLocked(f func(*writeTxn) error) error {
 	w := &writeTxn{state: *s.state.Load(), idx: s.raftIndex, now: time.Now(), lockDelays: s.lockDelays}
 	err := f(w)
 	if err == nil {
-		if w.idx%reapEvery == 0 {
-			w.reapTombstones()
-		}
 		s.publishLocked(w)
+		s.reapLaterLocked()
 	} else {
 		next := *s.state.Load()
 		next.applied = w.idx
@@ -233,6 +243,40 @@ func (s *Server) publishLocked(w *writeTxn) {
 			delete(s.timers, id)
 		}
 	}
+}
+
+// reapLaterLocked has old tombstones removed when their time has come, as Consul's leader does,
+// whether or not anybody writes.
+func (s *Server) reapLaterLocked() {
+	tombstones := s.state.Load().tombstones
+	if s.reaper != nil || tombstones.Len() == 0 {
+		return
+	}
+	oldest := time.Now()
+	tombstones.Root().Walk(func(_ []byte, v any) bool {
+		if at := v.(*tombstone).At; at.Before(oldest) {
+			oldest = at
+		}
+		return false
+	})
+	s.reaper = time.AfterFunc(time.Until(oldest.Add(tombstoneTTL+tombstoneStep)), s.reap)
+}
+
+// reap is a log entry that changes no key and wakes nobody.
+func (s *Server) reap() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isClosed {
+		return
+	}
+	s.reaper = nil
+	if s.leadership.Load().applies() {
+		s.raftIndex++
+		w := &writeTxn{state: *s.state.Load(), idx: s.raftIndex, now: time.Now(), lockDelays: s.lockDelays}
+		w.reapTombstones()
+		s.publishLocked(w)
+	}
+	s.reapLaterLocked()
 }
 
 func newUUID() string {

@@ -18,7 +18,7 @@ func benchGuard(b *testing.B, cfg guard.Config) *guard.Guard {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { ran <- g.Run(ctx) }()
 	b.Cleanup(func() { cancel(); <-ran })
-	g.Lease(time.Now().Add(time.Hour), time.Second)
+	g.Lease("s1", time.Now().Add(time.Hour), time.Second)
 	return g
 }
 

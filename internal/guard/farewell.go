@@ -50,21 +50,21 @@ type farewell struct {
 	owner int // process id
 }
 
-// say returns when the farewell is said, or not to be said.
-func (f farewell) say(died time.Time, lock *locker, say func(context.Context, []byte)) {
+// say returns when the farewell is said, or not to be said, and what say made of it.
+func (f farewell) say(died time.Time, lock *locker, say func(context.Context, []byte) bool) (forgotten bool) {
 	if len(f.Words) == 0 || f.Wait > f.Limit {
-		return
+		return false
 	}
 	limit := died.Add(f.Limit)
 	for ; os.Getppid() == f.owner; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
-			return
+			return false
 		}
 	}
 	// From here on the owner attends no more: the kernel has closed its files before.
 	for due := died.Add(f.Wait); ; time.Sleep(heirCheck) {
 		if attended(lock.path) || time.Now().After(limit) {
-			return
+			return false
 		}
 		if !time.Now().Before(due) && lock.clean.Load() {
 			break
@@ -72,15 +72,12 @@ func (f farewell) say(died time.Time, lock *locker, say func(context.Context, []
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), limit)
 	defer cancel()
-	said := make(chan struct{})
-	go func() {
-		defer close(said)
-		say(ctx, f.Words)
-	}()
+	said := make(chan bool, 1)
+	go func() { said <- say(ctx, f.Words) }()
 	for {
 		select {
-		case <-said:
-			return
+		case forgotten := <-said:
+			return forgotten
 		case <-time.After(heirCheck):
 		}
 		if ctx.Err() == nil && !attended(lock.path) {
@@ -88,9 +85,10 @@ func (f farewell) say(died time.Time, lock *locker, say func(context.Context, []
 		}
 		cancel()
 		select {
-		case <-said:
+		case forgotten := <-said:
+			return forgotten
 		case <-time.After(lastWord):
+			return false
 		}
-		return
 	}
 }

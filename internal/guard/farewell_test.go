@@ -253,13 +253,11 @@ func files(t *testing.T, path string) []string {
 
 func TestLeftNothingIsTrueWhenTheCommandsOfADeadOwnerAreGone(t *testing.T) {
 	file, out := filepath.Join(t.TempDir(), "lock"), filepath.Join(t.TempDir(), "pids")
-	if !guard.LeftNothing(file) {
-		t.Error("no guard process ever ran")
-	}
 	o := lockOwner(t, file, family(out, ""))
 	all := pids(t, out, 3)
 	guardPID := parent(t, all[0])
-	if guard.LeftNothing(file) {
+	id := fileID(t, file)
+	if guard.LeftNothing(file, id) {
 		t.Error("its commands run")
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
@@ -270,9 +268,42 @@ func TestLeftNothingIsTrueWhenTheCommandsOfADeadOwnerAreGone(t *testing.T) {
 		}
 	}
 	// Now its grandchildren are left, and nobody looks after them.
-	eventually(t, "nothing left", func() bool { return guard.LeftNothing(file) })
+	another := filepath.Join(t.TempDir(), "lock")
+	if err := guard.CheckLockFile(another); err != nil {
+		t.Fatal(err)
+	}
+	for name, other := range map[string][2]string{"another id": {file, id + "0"}, "no id": {file, ""}, "no file": {file + "0", id}, "another file": {another, id}} {
+		if guard.LeftNothing(other[0], other[1]) {
+			t.Errorf("%s: taken for the lock", name)
+		}
+	}
+	eventually(t, "nothing left", func() bool { return guard.LeftNothing(file, id) })
 	wantGone(t, all...)
 	if _, err := os.Lstat(file); !os.IsNotExist(err) {
 		t.Errorf("the lock file is left: %v", err)
+	}
+}
+
+// Only by the file itself, while it is there, can a successor tell that the lock it has is the one that was held.
+func TestTheLockFileOfADeadOwnerStaysUntilNobodyWillLookForIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		how  string
+		wait time.Duration
+	}{"said in vain": {"unheard", 0}, "never said": {"", time.Hour}} {
+		t.Run(name, func(t *testing.T) {
+			m := startMourned(t, "", c.how, c.wait)
+			id := fileID(t, m.lock)
+			m.die()
+			m.guardEnds()
+			if now := fileID(t, m.lock); now != id {
+				t.Errorf("the lock was file %s and is %s", id, now)
+			}
+			// The kernel may release the lock of a process of many threads a moment after its first thread is gone.
+			f, _ := locking(t, m.lock)
+			eventually(t, "the lock "+id, func() bool { return f.g.LockID() != "" })
+			if got := f.g.LockID(); got != id {
+				t.Errorf("the successor holds %q, want %s", got, id)
+			}
+		})
 	}
 }

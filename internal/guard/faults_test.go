@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -49,6 +50,10 @@ func startOwner(t *testing.T, command string) *owner {
 }
 
 func TestADeadOwnersWorkIsStoppedInTime(t *testing.T) {
+	confined(t, aDeadOwnersWorkIsStoppedInTime)
+}
+
+func aDeadOwnersWorkIsStoppedInTime(t *testing.T, _ guard.Config) {
 	file := filepath.Join(t.TempDir(), "pids")
 	o := startOwner(t, lineage(file, "trap \"\" TERM;"))
 	all := lineagePIDs(t, file)
@@ -67,6 +72,10 @@ func TestADeadOwnersWorkIsStoppedInTime(t *testing.T) {
 }
 
 func TestAFrozenOwnersWorkEndsBeforeTheLease(t *testing.T) {
+	confined(t, aFrozenOwnersWorkEndsBeforeTheLease)
+}
+
+func aFrozenOwnersWorkEndsBeforeTheLease(t *testing.T, _ guard.Config) {
 	file := filepath.Join(t.TempDir(), "pids")
 	o := startOwner(t, lineage(file, "trap \"\" TERM;"))
 	all := lineagePIDs(t, file)
@@ -95,7 +104,7 @@ func TestAFrozenOwnersWorkEndsBeforeTheLease(t *testing.T) {
 
 func TestADeadGuardsWorkEndsWithIt(t *testing.T) {
 	f := &fixture{t: t, g: guard.New(guard.Config{}), dir: t.TempDir()}
-	f.g.Lease(time.Now().Add(time.Hour), time.Second)
+	f.g.Lease("s1", time.Now().Add(time.Hour), time.Second)
 	ran := make(chan error, 1)
 	go func() { ran <- f.g.Run(t.Context()) }()
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"), "trap \"\" TERM;")})
@@ -120,7 +129,7 @@ func TestADeadGuardsWorkEndsWithIt(t *testing.T) {
 func TestAFrozenGuardIsKilledBeforeTheLeaseEnds(t *testing.T) {
 	g, ran := guard.New(guard.Config{}), make(chan error, 1)
 	f := &fixture{t: t, g: g, dir: t.TempDir()}
-	g.Lease(time.Now().Add(time.Hour), time.Second)
+	g.Lease("s1", time.Now().Add(time.Hour), time.Second)
 	go func() { ran <- g.Run(t.Context()) }()
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"), "")})
 	all := pids(t, f.path("pids"), 3)
@@ -128,7 +137,7 @@ func TestAFrozenGuardIsKilledBeforeTheLeaseEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	until := time.Now().Add(2 * time.Second)
-	g.Lease(until, 2*time.Second)
+	g.Lease("s1", until, 2*time.Second)
 	if err := within(t, "the end", ended); !errors.Is(err, guard.ErrLost) {
 		t.Errorf("got %v, want ErrLost", err)
 	}
@@ -138,6 +147,40 @@ func TestAFrozenGuardIsKilledBeforeTheLeaseEnds(t *testing.T) {
 	wantGone(t, all...)
 	if err := within(t, "the end of Run", ran); !errors.Is(err, guard.ErrLost) {
 		t.Errorf("Run: got %v, want ErrLost", err)
+	}
+}
+
+// As at a second SIGTERM: the owner ends when Kill has returned, and nobody is left who could stop them.
+func TestKillEndsTheCommandsOfAGuardThatDoesNotAnswer(t *testing.T) {
+	g, ran := guard.New(guard.Config{}), make(chan error, 1)
+	f := &fixture{t: t, g: g, dir: t.TempDir()}
+	g.Lease("s1", time.Now().Add(time.Hour), time.Second)
+	go func() { ran <- g.Run(t.Context()) }()
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: lineage(f.path("pids"), "trap \"\" TERM;")})
+	all := lineagePIDs(t, f.path("pids"))
+	if err := syscall.Kill(parent(t, all[0]), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	g.Kill(2 * time.Second)
+	wantGone(t, all[:3]...) // the fourth cannot be told from others' processes without cgroups
+	if err := within(t, "the end", ended); !errors.Is(err, guard.ErrLost) {
+		t.Errorf("got %v, want ErrLost", err)
+	}
+	if err := within(t, "the end of Run", ran); !errors.Is(err, guard.ErrLost) {
+		t.Errorf("Run: got %v, want ErrLost", err)
+	}
+}
+
+// `pkill -9 -f NAME` and `kill -9 $(pidof NAME)` would kill both at once.
+func TestWhoKillsTheOwnerByItsNameLeavesTheGuard(t *testing.T) {
+	f := start(t, guard.Config{})
+	f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") + "; exec sleep 1000"})
+	pid := strconv.Itoa(parent(t, pids(t, f.path("pids"), 1)[0]))
+	for _, file := range []string{"comm", "cmdline"} {
+		b, err := os.ReadFile(filepath.Join("/proc", pid, file))
+		if err != nil || len(b) == 0 || strings.Contains(string(b), filepath.Base(os.Args[0])) {
+			t.Errorf("%s: %q (%v), which has the owner's name", file, b, err)
+		}
 	}
 }
 
@@ -260,4 +303,31 @@ func TestTheGuardCommandIsNotForUseByHand(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(out), "not for use by hand") {
 		t.Errorf("got %v, %q", err, out)
 	}
+}
+
+// An owner that has no descriptor left sees no process: that is no word that none is left.
+func TestWhatADeadGuardLeftIsNotCalledGoneByAnOwnerThatCannotLook(t *testing.T) {
+	f := start(t, guard.Config{NoCgroups: true})
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "sleep 1000 & echo $$ $! | tr ' ' '\\n' >> " + f.path("pids") + "; wait"})
+	all := pids(t, f.path("pids"), 2)
+	guardPID := parent(t, all[0])
+	see := guard.Unseeing(t)
+	if err := syscall.Kill(guardPID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		see()
+		if running(all[1]) {
+			t.Errorf("process %d runs, and Exec said %v", all[1], err)
+			_ = syscall.Kill(all[1], syscall.SIGKILL)
+		}
+		return
+	case <-time.After(500 * time.Millisecond):
+	}
+	see()
+	if err := within(t, "the end", ended); !errors.Is(err, guard.ErrLost) {
+		t.Errorf("got %v, want %v", err, guard.ErrLost)
+	}
+	wantGone(t, all...)
 }

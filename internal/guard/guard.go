@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/coordd/coordd/internal/asynclog"
 )
 
 // DefaultStopTimeout is how long a command has between SIGTERM and SIGKILL when Config says nothing.
@@ -29,10 +31,22 @@ type Config struct {
 	// Default: DefaultStopTimeout.
 	StopTimeout time.Duration
 	// LockFile is locked by the guard process, with flock(2), from its start until it and its commands are gone. Give the
-	// same file to all that must not run at the same time, and see Locked. The file holds a line for the
-	// next guard process, and is removed when this one ends well. CheckLockFile tells whether it can be used.
+	// same file to all that must not run at the same time, and see LockID. The file holds a line for the
+	// next guard process, and is removed when this one ends well. It stays when the owner died and the farewell has not
+	// made an end of everything: a successor is to see that it is the same file. CheckLockFile tells whether it can be used.
 	// Default: none.
 	LockFile string
+	// OwnLock says that LockFile is for this process alone: nobody will look for it, and it never stays.
+	OwnLock bool
+	// NoCgroups leaves cgroups alone. Without it each command gets a cgroup of its own where cgroup v2 lets this process have some: in a
+	// unit of systemd with Delegate=, in a container that may write to them.
+	NoCgroups bool
+	// Adopt says that this process starts no others but its guard process, and makes it the parent of all that a killed guard process leaves:
+	// that is killed then, whatever it has done to its environment. It does nothing while this process has children already, as
+	// one has that a shell with jobs became.
+	Adopt bool
+	// HideEnv names variables of this process that commands do not get, unless their Spec sets them. The guard process gets them. Default: none.
+	HideEnv []string
 	// Up is called by Run, with its context, each time that its guard process is ready: it takes commands, and
 	// has tried to lock its LockFile. It must not block. Default: nothing.
 	Up func(context.Context)
@@ -53,8 +67,9 @@ func (c Config) Validate() error {
 type Spec struct {
 	Name    string   // for errors; no two commands of one name run at once
 	Command string   // run by /bin/sh -c
-	Env     []string // NAME=value, over the environment of this process
+	Env     []string // NAME=value, over the environment of this process without Config.HideEnv
 	Stdin   []byte   // the whole of standard input; none reads as empty
+	Session string   // whose Lease it relies on: under another one it does not start. Empty: any
 	// Signals are passed on to the command's first process, the shell unless it was told to exec another, while it runs and is
 	// not being stopped: not to its group, for few of its children expect them. May be nil.
 	Signals <-chan os.Signal
@@ -72,8 +87,13 @@ type Guard struct {
 	up       chan struct{}   // closed when link is set
 	names    map[string]bool // in use by an Exec
 	lease    lease
+	session  string // whose it is
+	before   lease  // of the session before; what has not ended yet may have run under it
 	farewell Farewell
-	running  bool // Run is
+	running  bool     // Run is
+	bound    *os.File // see BindLock; nil: not bound
+	boundID  string   // which file that is
+	cgroup   string   // of the guard process that is up
 }
 
 // New returns a Guard that runs nothing until Run is called.
@@ -84,6 +104,7 @@ func New(cfg Config) *Guard {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	cfg.Logger = asynclog.Wrap(cfg.Logger)
 	if cfg.Stdout == nil {
 		cfg.Stdout = os.Stdout
 	}
@@ -96,29 +117,84 @@ func New(cfg Config) *Guard {
 // Lease tells until when work may run, and how long before that it begins to stop. Call it at each
 // renewal, before the Exec that relies on it; it never blocks and the newest call wins. The zero
 // time says that no lease is held: commands are told to stop at once, and killed by the end that the lease
-// had. Until the first call nothing starts.
+// had. So are those that began under a lease of another session, or under one given up since, whatever this one says. Until the first call nothing starts.
 //
-// SIGKILL comes a quarter of margin before until, half a second at most. A margin under 200 ms counts as 200 ms.
-func (g *Guard) Lease(until time.Time, margin time.Duration) {
+// SIGKILL comes a quarter of margin before until. A margin under 200 ms counts as 200 ms.
+func (g *Guard) Lease(session string, until time.Time, margin time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if until.IsZero() {
 		g.lease.Gone = true
 	} else {
-		g.lease = makeLease(until, margin)
+		next := makeLease(until, margin)
+		next.Epoch = g.lease.Epoch
+		if g.lease.Gone || g.session != session || next.Epoch == 0 {
+			next.Epoch++
+			g.before, g.session = g.lease, session
+		}
+		g.lease = next
 	}
 	if g.link != nil {
 		g.link.setLease(g.lease)
 	}
 }
 
-// Locked reports whether the guard process that is up now holds its LockFile: whatever another guard process with that file had
-// started is gone then, and no other one will get the lock before this one ends. It is false while no guard process is up, and without a LockFile.
+// LockID names the very file that the guard process which is up now has locked, by device, inode and owner: whatever another guard process that had
+// locked this file had started is gone then, and no other one will get the lock before this one ends. It says nothing of those that had locked
+// another file, though it may have had the same path. It is empty while no lock is held, while no guard process is up, and without a LockFile.
 // A lock that was not free at the start is taken within about 50 ms of becoming so.
-func (g *Guard) Locked() bool {
+func (g *Guard) LockID() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.link != nil && g.link.holdsLock()
+	if g.link == nil {
+		return ""
+	}
+	return g.link.holds()
+}
+
+// BindLock returns LockID, for others to be told. Once it was not empty, nothing is started any more unless the guard process holds this very lock: the
+// next guard process, should this one die, locks the same file, even if that has lost its name. It is empty too when the file
+// cannot be found again. The end of Run with no error ends it.
+func (g *Guard) BindLock() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.link == nil {
+		return ""
+	}
+	id := g.link.holds()
+	if g.bound == nil && id != "" {
+		f, err := os.OpenFile(g.cfg.LockFile, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return ""
+		}
+		if fileID(f) != id {
+			f.Close()
+			return ""
+		}
+		g.bound, g.boundID = f, id
+	}
+	if id != g.boundID {
+		return ""
+	}
+	return id
+}
+
+// Cgroup is the directory of the cgroup that holds those of the commands, each in one of its own; empty while no guard process is up, and
+// where there is none.
+func (g *Guard) Cgroup() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.cgroup
+}
+
+// unbind is for the end of Run: nothing is left that the lock speaks for.
+func (g *Guard) unbind() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.bound != nil {
+		g.bound.Close()
+	}
+	g.bound, g.boundID = nil, ""
 }
 
 // Exec runs a command and returns when nothing of it is left: neither its process, nor its group, nor what left the group
@@ -162,6 +238,24 @@ func (g *Guard) Exec(ctx context.Context, s Spec) error {
 	}
 }
 
+// Kill kills all commands at once, and starts no more until the next guard process. It returns when
+// nothing of them is left, or after limit. A guard process that says nothing in that time, as a
+// frozen one, is killed itself: then it takes up to limit once more.
+func (g *Guard) Kill(limit time.Duration) {
+	g.mu.Lock()
+	l := g.link
+	g.mu.Unlock()
+	if l == nil {
+		return
+	}
+	l.ping()
+	l.killAll()
+	if !l.idleWithin(limit) && l.silent() {
+		l.destroy()
+		l.idleWithin(limit) // Run clears away what it left
+	}
+}
+
 // submit hands the command to the guard process that is up, now or later.
 func (g *Guard) submit(ctx context.Context, s Spec) (*job, error) {
 	for {
@@ -169,13 +263,26 @@ func (g *Guard) submit(ctx context.Context, s Spec) (*job, error) {
 			return nil, fmt.Errorf("guard: command %q: not started: %w", s.Name, context.Cause(ctx))
 		}
 		g.mu.Lock()
-		l, up := g.link, g.up
+		l, up, bound, epoch, session := g.link, g.up, g.boundID, g.lease.Epoch, g.session
 		g.mu.Unlock()
+		if s.Session != "" && s.Session != session {
+			return nil, &ExitError{Name: s.Name, Code: -1, Reason: NotStarted, Err: ErrNoLease}
+		}
+		if l != nil && bound != "" && l.holds() != bound {
+			select {
+			case <-l.locked:
+			case <-l.unlinked:
+			case <-ctx.Done():
+			}
+			continue
+		}
 		if l != nil {
 			j := l.start(command{
 				Kind:        cmdStart,
+				Epoch:       epoch,
 				Argv:        []string{"/bin/sh", "-c", s.Command},
 				Env:         s.Env,
+				HideEnv:     g.cfg.HideEnv,
 				Stdin:       s.Stdin,
 				StopTimeout: g.cfg.StopTimeout,
 			})
@@ -194,12 +301,13 @@ func (g *Guard) submit(ctx context.Context, s Spec) (*job, error) {
 
 // job is one command as its owner sees it.
 type job struct {
-	link *link
-	id   uint64
-	pid  int // 0 until it has started; guarded by link.mu
-	done chan struct{}
-	exit event // valid when done is closed
-	lost error // the cause, when the guard process died; valid when done is closed
+	link  *link
+	id    uint64
+	under uint64 // epoch of its lease
+	pid   int    // 0 until it has started; guarded by link.mu
+	done  chan struct{}
+	exit  event // valid when done is closed
+	lost  error // the cause, when the guard process died; valid when done is closed
 }
 
 // over tells when the command ended, and how.

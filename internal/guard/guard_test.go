@@ -207,19 +207,27 @@ func TestStopIsKillAfterTheStopTimeout(t *testing.T) {
 func TestNothingOfACommandOutlivesItsStop(t *testing.T) {
 	for name, trap := range map[string]string{"obedient": "", "stubborn": "trap \"\" TERM;"} {
 		t.Run(name, func(t *testing.T) {
-			f := start(t, guard.Config{StopTimeout: 200 * time.Millisecond})
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := f.exec(ctx, guard.Spec{Name: "w", Command: lineage(f.path("pids"), trap)})
-			all := lineagePIDs(t, f.path("pids"))
-			cancel()
-			within(t, "the end", ended)
-			wantGone(t, all...)
+			confined(t, func(t *testing.T, cfg guard.Config) {
+				cfg.StopTimeout = 200 * time.Millisecond
+				f := start(t, cfg)
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := f.exec(ctx, guard.Spec{Name: "w", Command: lineage(f.path("pids"), trap)})
+				all := lineagePIDs(t, f.path("pids"))
+				cancel()
+				within(t, "the end", ended)
+				wantGone(t, all...)
+			})
 		})
 	}
 }
 
 func TestWhatACommandLeavesBehindEndsWithIt(t *testing.T) {
-	f := start(t, guard.Config{StopTimeout: 200 * time.Millisecond})
+	confined(t, leftBehindEnds)
+}
+
+func leftBehindEnds(t *testing.T, cfg guard.Config) {
+	cfg.StopTimeout = 200 * time.Millisecond
+	f := start(t, cfg)
 	// One that ignores SIGTERM in the group, and a daemon.
 	err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: `
 : > ` + f.path("pids") + `
@@ -233,11 +241,15 @@ while [ $(wc -l < ` + f.path("pids") + `) -lt 2 ]; do sleep 0.01; done; exit 5`}
 }
 
 func TestALeaseThatEndsStopsTheWorkBeforeItsEnd(t *testing.T) {
-	f := start(t, guard.Config{})
+	confined(t, leaseThatEndsStopsTheWork)
+}
+
+func leaseThatEndsStopsTheWork(t *testing.T, cfg guard.Config) {
+	f := start(t, cfg)
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: lineage(f.path("pids"), "trap \"\" TERM;")})
 	all := lineagePIDs(t, f.path("pids"))
 	until := time.Now().Add(900 * time.Millisecond)
-	f.g.Lease(until, 600*time.Millisecond)
+	f.g.Lease("s1", until, 600*time.Millisecond)
 	e := exitError(t, within(t, "the end", ended))
 	if now := time.Now(); now.After(until) {
 		t.Errorf("ended %v after the lease", now.Sub(until))
@@ -253,7 +265,7 @@ func TestALeaseThatEndsStopsTheWorkBeforeItsEnd(t *testing.T) {
 	if !errors.Is(err, guard.ErrNoLease) {
 		t.Errorf("without a lease: got %v, want ErrNoLease", err)
 	}
-	f.g.Lease(time.Now().Add(time.Hour), time.Second)
+	f.g.Lease("s1", time.Now().Add(time.Hour), time.Second)
 	if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
 		t.Errorf("with a new lease: %v", err)
 	}
@@ -263,7 +275,7 @@ func TestALeaseGivenUpStopsTheWorkAtOnce(t *testing.T) {
 	f := start(t, guard.Config{})
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") + "; exec sleep 1000"})
 	pids(t, f.path("pids"), 1)
-	f.g.Lease(time.Time{}, 0)
+	f.g.Lease("s1", time.Time{}, 0)
 	if e := exitError(t, within(t, "the end", ended)); e.Reason != guard.LeaseEnded || e.Signal != syscall.SIGTERM {
 		t.Errorf("got %#v, want lease-ended by SIGTERM", e)
 	}
@@ -274,17 +286,21 @@ func TestAnEndWithTheLeaseIsNoEndByItselfWhateverTheExitCode(t *testing.T) {
 	f := start(t, guard.Config{})
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "trap \"exit 0\" TERM; echo $$ >> " + f.path("pids") + "; while :; do sleep 0.01; done"})
 	pids(t, f.path("pids"), 1)
-	f.g.Lease(time.Time{}, 0)
+	f.g.Lease("s1", time.Time{}, 0)
 	if e := exitError(t, within(t, "the end", ended)); e.Reason != guard.LeaseEnded || e.Code != 0 || e.Signal != 0 {
 		t.Errorf("got %#v, want lease-ended with code 0", e)
 	}
 }
 
 func TestACleanEndLeavesNothing(t *testing.T) {
-	f := start(t, guard.Config{})
+	confined(t, cleanEndLeavesNothing)
+}
+
+func cleanEndLeavesNothing(t *testing.T, cfg guard.Config) {
+	f := start(t, cfg)
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: lineage(f.path("pids"), "")})
 	all := lineagePIDs(t, f.path("pids"))
-	guardPID := parent(t, all[0])
+	guardPID, cgroup := parent(t, all[0]), f.g.Cgroup()
 	if err := f.stop(); err != nil {
 		t.Errorf("Run: %v", err)
 	}
@@ -296,6 +312,9 @@ func TestACleanEndLeavesNothing(t *testing.T) {
 			t.Errorf("process %d is still there, state %c", pid, s)
 		}
 	}
+	if _, err := os.Lstat(cgroup); cgroup != "" && !os.IsNotExist(err) {
+		t.Errorf("the cgroup %s is left: %v", cgroup, err)
+	}
 }
 
 func TestExecWaitsForTheGuardToBeUp(t *testing.T) {
@@ -306,7 +325,7 @@ func TestExecWaitsForTheGuardToBeUp(t *testing.T) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
 
-	g.Lease(time.Now().Add(time.Hour), time.Second)
+	g.Lease("s1", time.Now().Add(time.Hour), time.Second)
 	ended := make(chan error, 1)
 	go func() { ended <- g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}) }()
 	ctx, cancel = context.WithCancel(t.Context())
@@ -358,4 +377,50 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	t.Logf("stopped %d in %v", n, time.Since(begin))
 	wantGone(t, all...)
+}
+
+// The lease of a new session does not prolong what was started under the one before: others may have that by now.
+func TestANewLeaseDoesNotProlongWhatRanUnderTheOneBefore(t *testing.T) {
+	hour := func() time.Time { return time.Now().Add(time.Hour) }
+	for _, c := range []struct {
+		name string
+		next func(*guard.Guard)
+	}{
+		{"given up and had anew", func(g *guard.Guard) { g.Lease("s1", time.Time{}, 0); g.Lease("s1", hour(), time.Second) }},
+		{"of another session", func(g *guard.Guard) { g.Lease("s2", hour(), time.Second) }},
+	} {
+		t.Run(c.name, func(t *testing.T) { newLeaseDoesNotProlong(t, c.next) })
+	}
+}
+
+func newLeaseDoesNotProlong(t *testing.T, next func(*guard.Guard)) {
+	f := start(t, guard.Config{StopTimeout: 5 * time.Second})
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "trap '' TERM; echo $$ >> " + f.path("pids") + "; while :; do sleep 0.01; done"})
+	pid := pids(t, f.path("pids"), 1)[0]
+	until := time.Now().Add(3 * time.Second)
+	f.g.Lease("s1", until, 2*time.Second)
+	next(f.g)
+	e := exitError(t, within(t, "the end", ended))
+	if late := time.Since(until); late > 0 {
+		t.Errorf("it ran until %v after its lease", late)
+	}
+	if e.Reason != guard.LeaseEnded {
+		t.Errorf("got %#v, want lease-ended", e)
+	}
+	wantGone(t, pid)
+	if err := within(t, "the next", f.exec(t.Context(), guard.Spec{Name: "w", Command: "true"})); err != nil {
+		t.Errorf("under the new lease: %v", err)
+	}
+}
+
+func TestACommandStartsUnderTheLeaseOfItsSessionOnly(t *testing.T) {
+	f := start(t, guard.Config{})
+	if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true", Session: "s1"}); err != nil {
+		t.Error(err)
+	}
+	f.g.Lease("s2", time.Now().Add(time.Hour), time.Second)
+	err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true", Session: "s1"})
+	if e := exitError(t, err); !errors.Is(err, guard.ErrNoLease) || e.Reason != guard.NotStarted {
+		t.Errorf("under another's: got %v, want ErrNoLease", err)
+	}
 }

@@ -30,7 +30,7 @@ const (
 type keeper struct {
 	token   string
 	emit    func(event)
-	lease   lease
+	lease   *lease // the newest
 	runs    map[uint64]*run
 	leaders map[int]*run // by process id, until reaped
 	closing bool         // the owner is gone, or about to go
@@ -40,6 +40,7 @@ type keeper struct {
 	// up: one of those had them.
 	unknown map[int][]uint64
 	send    func(pid int, sig syscall.Signal) error // kill(2)
+	cgroups *cgroups                                // nil: none
 }
 
 // run is one command: its process group, and whatever left it.
@@ -47,8 +48,10 @@ type run struct {
 	id         uint64
 	pgid       int
 	timeout    time.Duration
+	lease      *lease // that it began under; renewed until there is one of another epoch
 	leaderGone bool
 	groupGone  bool // then its number may pass to others: never to be signalled again
+	confined   bool // all of it is in a cgroup of its own
 	status     syscall.WaitStatus
 	reason     Reason    // "" while it may run
 	killAt     time.Time // when stopping
@@ -57,7 +60,7 @@ type run struct {
 }
 
 func newKeeper(token string, emit func(event)) *keeper {
-	return &keeper{token: token, emit: emit, runs: map[uint64]*run{}, leaders: map[int]*run{}, unknown: map[int][]uint64{}, send: syscall.Kill}
+	return &keeper{token: token, emit: emit, lease: &lease{}, runs: map[uint64]*run{}, leaders: map[int]*run{}, unknown: map[int][]uint64{}, send: syscall.Kill}
 }
 
 // loop returns when cmds is closed and every command is gone.
@@ -103,10 +106,19 @@ func (k *keeper) do(c command) {
 			_ = k.send(r.pgid, syscall.Signal(c.Signal))
 		}
 	case cmdLease:
-		if c.Lease.Gone {
-			k.lease.Gone = true // its end still binds what is being stopped
-		} else {
-			k.lease = c.Lease
+		if c.Lease.Epoch == k.lease.Epoch {
+			*k.lease = c.Lease // given up or not: its end binds what is being stopped
+			return
+		}
+		k.lease.Gone = true
+		k.lease = &c.Lease
+	case cmdKill:
+		k.lease.Gone = true
+		for _, r := range k.runs {
+			if r.reason == "" {
+				r.reason = Stopped
+			}
+			k.kill(r)
 		}
 	case cmdFarewell:
 		k.last = farewell{c.Farewell, c.Owner}
@@ -119,7 +131,7 @@ func (k *keeper) start(c command) {
 	refuse := func(err error, noLease bool) {
 		k.emit(event{Kind: evExited, ID: c.ID, Code: -1, Reason: NotStarted, Err: err.Error(), NoLease: noLease})
 	}
-	if !k.lease.held() {
+	if !k.lease.held() || c.Epoch != k.lease.Epoch {
 		refuse(ErrNoLease, true)
 		return
 	}
@@ -129,24 +141,37 @@ func (k *keeper) start(c command) {
 		return
 	}
 	defer in.Close()
-	pid, err := syscall.ForkExec(c.Argv[0], c.Argv, &syscall.ProcAttr{
-		Env:   k.environ(c),
-		Files: []uintptr{in.Fd(), 1, 2},
-		Sys:   childAttr(),
-	})
+	var cgroup *os.File // none: then it is traced by other means
+	if k.cgroups != nil {
+		if dir, err := k.cgroups.make(c.ID); err == nil {
+			defer dir.Close()
+			cgroup = dir
+		}
+	}
+	attr := &syscall.ProcAttr{Env: k.environ(c), Files: []uintptr{in.Fd(), 1, 2}, Sys: childAttr(cgroup)}
+	pid, err := syscall.ForkExec(c.Argv[0], c.Argv, attr)
+	if err != nil && cgroup != nil {
+		k.cgroups.remove(c.ID)
+		cgroup, attr.Sys = nil, childAttr(nil)
+		pid, err = syscall.ForkExec(c.Argv[0], c.Argv, attr)
+	}
 	if err != nil {
 		refuse(fmt.Errorf("start %s: %w", c.Argv[0], err), false)
 		return
 	}
-	r := &run{id: c.ID, pgid: pid, timeout: c.StopTimeout, termed: map[int]bool{}}
+	r := &run{id: c.ID, pgid: pid, timeout: c.StopTimeout, lease: k.lease, confined: cgroup != nil, termed: map[int]bool{}}
 	k.runs[c.ID], k.leaders[pid] = r, r
 	k.emit(event{Kind: evStarted, ID: c.ID, PID: pid})
 }
 
-// environ is this process's environment, which is the owner's, with the command's own entries
+// environ is this process's environment, which is the owner's, without what is to be hidden and with the command's own entries
 // over it: of two entries of one name only the last stays, since shells disagree which one counts.
 func (k *keeper) environ(c command) []string {
-	all := slices.Concat(os.Environ(), c.Env, []string{fmt.Sprintf("%s=%s/%d", markerEnv, k.token, c.ID)})
+	own := slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains(c.HideEnv, name)
+	})
+	all := slices.Concat(own, c.Env, []string{fmt.Sprintf("%s=%s/%d", markerEnv, k.token, c.ID)})
 	seen := make(map[string]bool, len(all))
 	env := make([]string, 0, len(all))
 	for _, kv := range slices.Backward(all) {
@@ -166,13 +191,16 @@ func (k *keeper) stop(r *run, why Reason) {
 		return
 	}
 	r.reason = why
-	r.killAt = time.Now().Add(min(r.timeout, k.lease.untilKill()))
+	r.killAt = time.Now().Add(min(r.timeout, r.lease.untilKill()))
 	k.signal(r, syscall.SIGTERM)
 	k.signal(r, syscall.SIGCONT) // what is suspended cannot end
 }
 
 func (k *keeper) kill(r *run) {
 	r.killed = true
+	if r.confined {
+		k.cgroups.kill(r.id)
+	}
 	k.signal(r, syscall.SIGKILL)
 }
 
@@ -217,16 +245,16 @@ func (k *keeper) enforce() {
 	if len(k.runs) == 0 {
 		return
 	}
-	held, overdue := k.lease.held(), k.lease.untilKill() <= 0
-	now := time.Now()
+	now, leases := time.Now(), leaseStates()
 	for _, r := range k.runs {
+		lease := leases(r.lease)
 		switch {
-		case !held:
+		case !lease.held:
 			k.stop(r, LeaseEnded)
 		case k.closing:
 			k.stop(r, Stopped)
 		}
-		if r.reason != "" && !r.killed && (overdue || !now.Before(r.killAt)) {
+		if r.reason != "" && !r.killed && (lease.untilKill <= 0 || !now.Before(r.killAt)) {
 			k.kill(r)
 		}
 	}
@@ -248,8 +276,11 @@ func (k *keeper) settleEnded() {
 			}
 			r.groupGone = errors.Is(syscall.Kill(-r.pgid, probe), syscall.ESRCH)
 		}
-		if !r.groupGone || left[id] {
+		if k.confinedLeft(r) || !r.groupGone || left[id] {
 			continue
+		}
+		if r.confined {
+			k.cgroups.remove(id)
 		}
 		delete(k.runs, id)
 		e := event{Kind: evExited, ID: id, Code: r.status.ExitStatus(), Reason: r.reason, Ended: time.Now().UnixNano()}
@@ -271,6 +302,32 @@ func (k *keeper) ending() []uint64 {
 	return ids
 }
 
+// confinedLeft stops what is left in the cgroup of a run whose leader is gone, and tells whether anything was.
+func (k *keeper) confinedLeft(r *run) bool {
+	if !r.confined {
+		return false
+	}
+	pids, any := k.cgroups.members(r.id)
+	if !any {
+		return false
+	}
+	if r.killed {
+		k.cgroups.kill(r.id) // again: someone may have come in from outside since
+		return true
+	}
+	for _, pid := range pids {
+		if pgid, err := syscall.Getpgid(pid); err != nil || pgid == r.pgid && !r.groupGone || r.termed[pid] {
+			continue // dead, or told already
+		}
+		r.termed[pid] = true
+		signalExactly(pid, syscall.SIGTERM, func() bool {
+			id, ok := k.cgroups.command(pid)
+			return ok && id == r.id
+		})
+	}
+	return true
+}
+
 // chaseStrays stops the processes that left their group and then lost their parent, so that they
 // became ours, and returns the runs that still have some. One that cannot be told to belong to a
 // running command is killed: nobody else would.
@@ -282,14 +339,25 @@ func (k *keeper) chaseStrays() map[uint64]bool {
 			groups[r.pgid] = true
 		}
 	}
-	for _, pid := range children() {
+	all, err := children()
+	blind := err != nil
+	for _, pid := range all {
 		if k.leaders[pid] != nil {
 			continue
 		}
 		if pgid, err := syscall.Getpgid(pid); err != nil || groups[pgid] {
 			continue // dead, or reached with its group
 		}
-		token, idText, _ := strings.Cut(marker(pid), "/")
+		if id, ok := k.cgroups.command(pid); ok && k.runs[id] != nil {
+			left[id] = left[id] || k.runs[id].leaderGone // dead, perhaps, and to be reaped first; the living ones are confinedLeft's
+			continue
+		}
+		mark, err := marker(pid)
+		if err != nil {
+			blind = true
+			continue
+		}
+		token, idText, _ := strings.Cut(mark, "/")
 		id, _ := strconv.ParseUint(idText, 10, 64)
 		r := k.runs[id]
 		switch {
@@ -314,6 +382,11 @@ func (k *keeper) chaseStrays() map[uint64]bool {
 			}
 		}
 	}
+	if blind { // what could not be looked at may be anybody's
+		for _, id := range k.ending() {
+			left[id] = true
+		}
+	}
 	return left
 }
 
@@ -323,13 +396,13 @@ func (k *keeper) nextLook() time.Duration {
 		return forever
 	}
 	next := leaseCheck
-	if k.lease.held() {
-		next = min(next, k.lease.untilStop())
-	} else {
-		next = min(next, max(k.lease.untilKill(), groupCheck))
-	}
-	now := time.Now()
+	now, leases := time.Now(), leaseStates()
 	for _, r := range k.runs {
+		if lease := leases(r.lease); lease.held {
+			next = min(next, lease.untilStop)
+		} else {
+			next = min(next, max(lease.untilKill, groupCheck))
+		}
 		if r.leaderGone {
 			next = min(next, groupCheck)
 		}

@@ -21,14 +21,14 @@ func stopped(t *testing.T, attr *syscall.SysProcAttr) (leader int, terms []int) 
 		t.Fatal(err)
 	}
 	k := newKeeper("test", func(event) {})
-	k.lease = makeLease(time.Now().Add(time.Hour), time.Second)
+	*k.lease = makeLease(time.Now().Add(time.Hour), time.Second)
 	k.send = func(pid int, sig syscall.Signal) error {
 		if sig == syscall.SIGTERM {
 			terms = append(terms, pid)
 		}
 		return syscall.Kill(pid, sig)
 	}
-	r := &run{id: 1, pgid: cmd.Process.Pid, timeout: time.Hour}
+	r := &run{id: 1, pgid: cmd.Process.Pid, timeout: time.Hour, lease: k.lease}
 	k.runs[r.id] = r
 	k.stop(r, Stopped)
 	k.stop(r, LeaseEnded) // one end is enough

@@ -4,12 +4,8 @@ package guard
 
 import "time"
 
-const (
-	// minMargin is what it takes to stop a group of processes on a busy machine.
-	minMargin = 200 * time.Millisecond
-	// maxKillLead is how long before the lease ends the last SIGKILL is sent, at most.
-	maxKillLead = 500 * time.Millisecond
-)
+// minMargin is what it takes to stop a group of processes on a busy machine.
+const minMargin = 200 * time.Millisecond
 
 // lease is a deadline on two clocks that both processes read: one that no one can set and that
 // also counts while the host is suspended, and the wall clock. Absolute times, not what remains: a
@@ -19,7 +15,8 @@ type lease struct {
 	Boot   int64 // ns, by bootNanos
 	Wall   int64 // ns since 1970
 	Margin time.Duration
-	Gone   bool // given up: no work may start or go on, what is being stopped keeps its deadline
+	Epoch  uint64 // one for each session: a lease of another epoch is none for what runs under this
+	Gone   bool   // given up: no work may start or go on, what is being stopped keeps its deadline
 }
 
 // makeLease reads the boot clock before it looks at until, so that a process frozen between the
@@ -33,8 +30,12 @@ func makeLease(until time.Time, margin time.Duration) lease {
 	}
 }
 
-// killLead is how long before the end SIGKILL is sent: enough for the kernel to carry it out.
-func (l lease) killLead() time.Duration { return min(l.Margin/4, maxKillLead) }
+// killLead is how long before the end SIGKILL is sent: enough for the kernel to carry it out, and what this host's clock may be slow by. So
+// it is a share of the margin however long that is.
+func (l lease) killLead() time.Duration { return l.Margin / 4 }
+
+// late tells whether work that should be gone by now is not.
+func (l lease) late() bool { return l.Boot != 0 && l.untilKill() < -l.killLead()/4 }
 
 // left is the time until the lease ends, by the clock that says less. Not defined for no lease.
 func (l lease) left() time.Duration {
@@ -49,3 +50,23 @@ func (l lease) untilStop() time.Duration { return l.left() - l.Margin }
 
 // untilKill is the time until nothing may be left to chance.
 func (l lease) untilKill() time.Duration { return l.left() - l.killLead() }
+
+// leaseState is what the clocks say of a lease.
+type leaseState struct {
+	held                 bool
+	untilStop, untilKill time.Duration
+}
+
+// leaseStates reads the clocks once for each lease that it is asked for: a thousand commands share one, and the clocks cost more
+// than all else of a look at them.
+func leaseStates() func(*lease) leaseState {
+	known := map[*lease]leaseState{}
+	return func(l *lease) leaseState {
+		s, ok := known[l]
+		if !ok {
+			s = leaseState{l.held(), l.untilStop(), l.untilKill()}
+			known[l] = s
+		}
+		return s
+	}
+}

@@ -8,31 +8,37 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // link is the owner's end of one guard process. It ends with that process and is never used again.
 type link struct {
-	in     *os.File // commands; its end without cmdEnd tells the guard that its owner is dead
-	events *os.File
+	in      *os.File // commands; its end without cmdEnd tells the guard that its owner is dead
+	events  *os.File
+	destroy func() // kills the guard process
 
 	mu       sync.Mutex
 	jobs     map[uint64]*job
 	nextID   uint64
 	queue    []command
-	lease    *lease // to be sent before the queue; the newest only
+	leases   []lease // to be sent before the queue; the newest of each epoch only
 	farewell *Farewell
-	closed   bool // takes no more jobs
-	ending   bool // nothing but the end is sent any more
-	pongs    int
-	locked   bool
+	kill     bool          // all commands, before all else
+	killed   bool          // kill was said: no lease is passed on any more
+	closed   bool          // takes no more jobs
+	ending   bool          // nothing but the end is sent any more
+	pings    int           // sent
+	pongs    int           // that came back
+	lockID   string        // of the lock that it holds; "" while it holds none
+	locked   chan struct{} // closed when it holds one
 	wake     chan struct{}
 	news     chan event    // of the guard itself: a hello, and a lock that came later
 	unlinked chan struct{} // closed when Guard.link no longer names it
 }
 
-func newLink(in, events *os.File) *link {
+func newLink(in, events *os.File, destroy func()) *link {
 	return &link{
-		in: in, events: events, jobs: map[uint64]*job{},
+		in: in, events: events, destroy: destroy, jobs: map[uint64]*job{}, locked: make(chan struct{}),
 		wake: make(chan struct{}, 1), news: make(chan event, 2), unlinked: make(chan struct{}),
 	}
 }
@@ -46,7 +52,7 @@ func (l *link) start(c command) *job {
 	}
 	l.nextID++
 	c.ID = l.nextID
-	j := &job{link: l, id: c.ID, done: make(chan struct{})}
+	j := &job{link: l, id: c.ID, under: c.Epoch, done: make(chan struct{})}
 	l.jobs[j.id] = j
 	l.push(c)
 	return j
@@ -67,16 +73,22 @@ func (l *link) signal(j *job, sig syscall.Signal) {
 func (l *link) ping() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.pings++
 	l.push(command{Kind: cmdPing})
 }
 
 func (l *link) setLease(v lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.ending {
-		l.lease = &v
-		l.poke()
+	if l.ending || l.killed {
+		return
 	}
+	if n := len(l.leases); n > 0 && l.leases[n-1].Epoch == v.Epoch {
+		l.leases[n-1] = v
+	} else {
+		l.leases = append(l.leases, v)
+	}
+	l.poke()
 }
 
 func (l *link) setFarewell(f Farewell) {
@@ -92,7 +104,7 @@ func (l *link) setFarewell(f Farewell) {
 func (l *link) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queue, l.lease, l.farewell = nil, nil, nil
+	l.queue, l.leases, l.farewell = nil, nil, nil
 	l.push(command{Kind: cmdEnd})
 	l.closed, l.ending = true, true
 }
@@ -121,9 +133,12 @@ func (l *link) write(stop <-chan struct{}) {
 		l.mu.Lock()
 		var c command
 		switch {
-		case l.lease != nil:
-			c = command{Kind: cmdLease, Lease: *l.lease}
-			l.lease = nil
+		case l.kill:
+			c = command{Kind: cmdKill}
+			l.kill = false
+		case len(l.leases) > 0:
+			c = command{Kind: cmdLease, Lease: l.leases[0]}
+			l.leases = l.leases[1:]
 		case l.farewell != nil:
 			c = command{Kind: cmdFarewell, Farewell: *l.farewell, Owner: os.Getpid()}
 			l.farewell = nil
@@ -164,7 +179,10 @@ func (l *link) take(e event) {
 	defer l.mu.Unlock()
 	switch e.Kind {
 	case evHello, evLocked:
-		l.locked = e.Locked
+		if e.Locked && l.lockID == "" {
+			l.lockID = e.LockID
+			close(l.locked)
+		}
 		select {
 		case l.news <- e:
 		default: // no guard says more than these two
@@ -203,16 +221,54 @@ func (l *link) started() (groups []int) {
 	return groups
 }
 
-func (l *link) answered() int {
+// killAll has everything killed, and takes no more; what is queued will not start.
+func (l *link) killAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.pongs
+	l.kill, l.killed, l.closed = true, true, true
+	l.leases = nil
+	l.poke()
 }
 
-func (l *link) holdsLock() bool {
+// idle tells whether no command is left.
+func (l *link) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.locked
+	return len(l.jobs) == 0
+}
+
+func (l *link) idleWithin(limit time.Duration) bool {
+	for end := time.Now().Add(limit); !l.idle(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
+// startedBefore tells whether a command runs that began under a lease of an earlier epoch.
+func (l *link) startedBefore(epoch uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, j := range l.jobs {
+		if j.pid != 0 && j.under < epoch {
+			return true
+		}
+	}
+	return false
+}
+
+// silent tells whether a ping has not been answered yet.
+func (l *link) silent() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pongs < l.pings
+}
+
+func (l *link) holds() (lockID string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lockID
 }
 
 // fail ends every job that is left: call it when nothing of them is. No cause means that the guard

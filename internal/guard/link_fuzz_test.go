@@ -39,7 +39,7 @@ func FuzzEvents(f *testing.F) {
 			defer w.Close()
 			w.Write(data)
 		}()
-		l := newLink(w, r)
+		l := newLink(w, r, nil)
 		jobs := []*job{l.start(command{Kind: cmdStart}), l.start(command{Kind: cmdStart})}
 		l.read()
 		r.Close() // lets the writer go if not everything was read

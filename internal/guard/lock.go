@@ -16,18 +16,30 @@ import (
 const (
 	// lockEnv names the lock file to the guard process; commands do not see it.
 	lockEnv = "COORDD_GUARD_LOCK"
+	// lockOpenEnv says that lockFD is that file, open: see Guard.BindLock. lockOwnEnv says that no other process will ever want it.
+	lockOpenEnv = "COORDD_GUARD_LOCK_OPEN"
+	lockOwnEnv  = "COORDD_GUARD_LOCK_OWN"
+	lockFD      = eventsFD + 1
 	// lockRetry is how soon a lock that has become free is noticed.
 	lockRetry = 50 * time.Millisecond
 	// lockRefresh keeps the file too young for those who tidy directories up.
 	lockRefresh = time.Hour
 	// sweepLimit is how long what a dead guard left has to die in one round.
 	sweepLimit = 2 * time.Second
-	// maxToken is more than newToken returns.
+	// maxToken is more than sign writes.
 	maxToken = 256
 )
 
 // errLockHeld: another guard process runs for the same lock file.
 var errLockHeld = errors.New("the lock is held by another guard process")
+
+// CheckHost reports whether commands can be guarded on this host. The error says what to do.
+func CheckHost() error {
+	if err := seesItself(); err != nil {
+		return fmt.Errorf("guard: %w", err)
+	}
+	return nil
+}
 
 // CheckLockFile reports whether path can be Config.LockFile: it makes the file when there is none, and
 // takes no lock. The error says what to do.
@@ -62,40 +74,110 @@ func openLock(path string) (*os.File, error) {
 // commands do not inherit the descriptor, and a killed guard cannot forget it.
 type locker struct {
 	path, token string
+	open        *os.File                // the file to lock, whatever has its name by now; nil: the one that has the name
+	own         bool                    // nobody else is to find the file
 	file        atomic.Pointer[os.File] // not nil when the lock is held
 	clean       atomic.Bool             // and nothing is left of what former holders had started
 	previous    string                  // token of the guard that held it before and did not end well; "" if none
+	owner       string                  // of this guard process, named as by a token; "" if not known
+	evicted     int                     // process id of a holder that was killed for the lock; 0: none
+}
+
+// newLocker takes from the environment what spawn has put there.
+func newLocker() *locker {
+	l := &locker{path: os.Getenv(lockEnv), token: newToken(), own: os.Getenv(lockOwnEnv) != "", owner: nameOf(os.Getppid(), "owner")}
+	if os.Getenv(lockOpenEnv) != "" {
+		syscall.CloseOnExec(lockFD)
+		l.open = os.NewFile(lockFD, l.path)
+	}
+	for _, name := range []string{lockEnv, lockOpenEnv, lockOwnEnv} {
+		_ = os.Unsetenv(name)
+	}
+	return l
+}
+
+// fileID names the file that is open, on this host until its next start: as long as any process has it open, no other file has
+// the same. Empty: it cannot be told.
+func fileID(f *os.File) string {
+	var st syscall.Stat_t
+	if f == nil || syscall.Fstat(int(f.Fd()), &st) != nil {
+		return ""
+	}
+	return fmt.Sprintf("%x.%x.%d", st.Dev, st.Ino, st.Uid)
 }
 
 // try takes the lock if it is free and kills what dead guards left; it returns how many processes that were. No error
 // means that nothing runs any more that a former holder had started.
 func (l *locker) try() (swept int, _ error) {
 	if l.file.Load() == nil {
-		f, err := flockNow(l.path)
+		f, err := l.take()
+		if errors.Is(err, errLockHeld) {
+			l.evict()
+		}
 		if err != nil {
 			return 0, err
 		}
-		if b, err := io.ReadAll(io.LimitReader(f, maxToken)); err == nil {
-			l.previous = strings.TrimSpace(string(b))
-		}
+		l.previous, _ = signature(f)
 		l.file.Store(f)
 	}
 	// The former holder is dead, or it would hold the lock: its token need not be looked into.
-	swept, left := killMarked(func(token string) bool { return token == l.previous || tokenDead(token) }, sweepLimit)
-	if left > 0 {
-		return swept, fmt.Errorf("%d processes that dead guards left do not die", left)
+	swept, err := killMarked(func(token string) bool { return token == l.previous || tokenDead(token) }, sweepLimit)
+	if err != nil {
+		return swept, err
 	}
 	l.sign()
 	l.clean.Store(true)
 	return swept, nil
 }
 
-// sign leaves this guard's token for the next one; it counts on it only if this one is killed.
-func (l *locker) sign() {
-	f := l.file.Load()
-	if _, err := f.WriteAt([]byte(l.token+"\n"), 0); err == nil {
-		_ = f.Truncate(int64(len(l.token) + 1))
+func (l *locker) take() (*os.File, error) {
+	if l.open == nil {
+		return flockNow(l.path)
 	}
+	err := flock(l.open, syscall.LOCK_EX)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = errLockHeld
+	}
+	return l.open, err
+}
+
+// evict kills the guard process that holds the lock if it is stopped (SIGSTOP) and its owner is dead: what it had started would
+// run beyond every lease, and nobody is left who could end it. The lock is free when it is gone.
+func (l *locker) evict() {
+	f := l.open
+	if f == nil {
+		var err error
+		if f, err = openLock(l.path); err != nil {
+			return
+		}
+		defer f.Close()
+	}
+	token, owner := signature(f)
+	if pid := frozen(token); pid != 0 && tokenDead(owner) {
+		signalExactly(pid, syscall.SIGKILL, func() bool { return frozen(token) == pid })
+		l.evicted = pid
+	}
+}
+
+// sign leaves this guard's token for the next one, which counts on it only if this one is killed, and names its owner.
+func (l *locker) sign() {
+	f, text := l.file.Load(), l.token+"\n"
+	if l.owner != "" {
+		text += l.owner + "\n"
+	}
+	if _, err := f.WriteAt([]byte(text), 0); err == nil {
+		_ = f.Truncate(int64(len(text)))
+	}
+}
+
+// signature is what sign wrote; the owner is empty when an older version did.
+func signature(f *os.File) (token, owner string) {
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, maxToken))
+	if err != nil {
+		return "", ""
+	}
+	token, owner, _ = strings.Cut(strings.TrimSpace(string(b)), "\n")
+	return token, owner
 }
 
 // keep goes on trying, tells once, and then keeps the file young. It never returns.
@@ -106,7 +188,7 @@ func (l *locker) keep(locked bool, emit func(event)) {
 		switch {
 		case err == nil:
 			locked = true
-			emit(event{Kind: evLocked, Locked: true, Swept: swept})
+			emit(event{Kind: evLocked, Locked: true, LockID: fileID(l.file.Load()), Swept: swept, Evicted: l.evicted})
 		case errors.Is(err, errLockHeld):
 			pause = lockRetry
 		default:
@@ -125,7 +207,7 @@ func flockNow(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	err = flock(f, syscall.LOCK_EX)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		err = errLockHeld
 	}

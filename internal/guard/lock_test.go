@@ -4,6 +4,7 @@ package guard_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,7 +24,7 @@ func locking(t *testing.T, file string) (f *fixture, up <-chan bool) {
 	locked := make(chan bool, 10)
 	var g *guard.Guard
 	ready := make(chan struct{})
-	f = start(t, guard.Config{LockFile: file, Up: func(context.Context) { <-ready; locked <- g.Locked() }})
+	f = start(t, guard.Config{LockFile: file, Up: func(context.Context) { <-ready; locked <- g.LockID() != "" }})
 	g = f.g
 	close(ready)
 	return f, locked
@@ -44,7 +45,7 @@ func TestAFreeLockIsHeldOnceTheGuardIsUp(t *testing.T) {
 	if err := f.stop(); err != nil {
 		t.Error(err)
 	}
-	if f.g.Locked() {
+	if f.g.LockID() != "" {
 		t.Error("locked without a guard process")
 	}
 	if _, err := os.Lstat(file); !os.IsNotExist(err) {
@@ -52,11 +53,116 @@ func TestAFreeLockIsHeldOnceTheGuardIsUp(t *testing.T) {
 	}
 }
 
+// fileID is what a lock on file is called.
+func fileID(t *testing.T, file string) string {
+	t.Helper()
+	var st syscall.Stat_t
+	if err := syscall.Stat(file, &st); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x.%x.%d", st.Dev, st.Ino, st.Uid)
+}
+
+func TestALockIsNamedByItsFileAndNotByItsPath(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lock")
+	first, up := locking(t, file)
+	if !within(t, "up", up) {
+		t.Fatal("not locked")
+	}
+	id := fileID(t, file)
+	// As one does who tidies a directory up.
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	second, up := locking(t, file)
+	if !within(t, "up", up) {
+		t.Fatal("the second is not locked")
+	}
+	if got := first.g.LockID(); got != id {
+		t.Errorf("the first holds %q, want %q", got, id)
+	}
+	if got := second.g.LockID(); got != fileID(t, file) || got == id {
+		t.Errorf("the second holds %q, want %q and not %q", got, fileID(t, file), id)
+	}
+	if got := first.g.BindLock(); got != "" {
+		t.Errorf("bound to %q, which nobody can find any more", got)
+	}
+	if got := second.g.BindLock(); got != second.g.LockID() {
+		t.Errorf("bound to %q, want %q", got, second.g.LockID())
+	}
+}
+
+// Others have been told that nothing is left once they hold this lock.
+func TestABoundGuardStartsNothingUnderAnotherLock(t *testing.T) {
+	for _, removed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("removed %v", removed), func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "lock")
+			g := guard.New(guard.Config{LockFile: file})
+			g.Lease("s1", time.Now().Add(time.Hour), time.Second)
+			ran := make(chan error, 1)
+			go func() { ran <- g.Run(t.Context()) }()
+			f := &fixture{t: t, g: g, dir: t.TempDir()}
+			ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") + "; exec sleep 1000"})
+			guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
+			var id string
+			eventually(t, "the lock", func() bool { id = g.BindLock(); return id != "" })
+			other, err := os.OpenFile(file, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Close()
+			if err := syscall.Kill(guardPID, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			within(t, "the end", ended)
+			within(t, "the end of Run", ran)
+
+			// Somebody is quicker than the next guard process.
+			if err := syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+				t.Fatal(err)
+			}
+			if removed {
+				if err := os.Remove(file); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() { ran <- g.Run(ctx) }()
+			ended = f.exec(t.Context(), guard.Spec{Name: "w", Command: "true"})
+			select {
+			case err := <-ended:
+				t.Errorf("it ran without the lock: %v, with %q", err, g.LockID())
+			case <-time.After(300 * time.Millisecond):
+			}
+			if got := g.BindLock(); got != "" {
+				t.Errorf("it says that it holds %q", got)
+			}
+			if err := syscall.Flock(int(other.Fd()), syscall.LOCK_UN); err != nil {
+				t.Fatal(err)
+			}
+			if err := within(t, "the end", ended); err != nil {
+				t.Error(err)
+			}
+			if got := g.BindLock(); got != id {
+				t.Errorf("it holds %q, want %q", got, id)
+			}
+			cancel()
+			if err := within(t, "the end of Run", ran); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Lstat(file); !os.IsNotExist(err) {
+				t.Errorf("the lock file after a clean end: %v, want none", err)
+			}
+		})
+	}
+}
+
 func TestWithoutALockFileNothingIsLocked(t *testing.T) {
 	up := make(chan bool, 1)
 	f := start(t, guard.Config{Up: func(context.Context) { up <- true }})
 	within(t, "up", up)
-	if f.g.Locked() {
+	if f.g.LockID() != "" {
 		t.Error("locked")
 	}
 }
@@ -73,7 +179,7 @@ func TestTheLockIsHadWhenTheCommandsOfADeadOwnerAreGone(t *testing.T) {
 	if err := o.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the lock", f.g.Locked)
+	eventually(t, "the lock", func() bool { return f.g.LockID() != "" })
 	wantGone(t, pid)
 }
 
@@ -96,7 +202,32 @@ func TestALockThatIsHadLateIsAfterTheLeftoversAreGone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the lock", f.g.Locked)
+	eventually(t, "the lock", func() bool { return f.g.LockID() != "" })
+	wantGone(t, all...)
+}
+
+// Nobody else could end what it had started: it would run beyond its lease beside the next one's.
+func TestAFrozenGuardOfADeadOwnerDoesNotKeepTheLock(t *testing.T) {
+	file, out := filepath.Join(t.TempDir(), "lock"), filepath.Join(t.TempDir(), "pids")
+	o := lockOwner(t, file, family(out, "trap \"\" TERM;"))
+	all := pids(t, out, 3)
+	for _, pid := range []int{o.cmd.Process.Pid, parent(t, all[0])} { // the owner would end a frozen guard process itself
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, up := locking(t, file)
+	if within(t, "up", up) {
+		t.Error("locked while its owner lives")
+	}
+	time.Sleep(10 * 50 * time.Millisecond) // the next guard process looks again every 50 ms
+	if !running(all[0]) || f.g.LockID() != "" {
+		t.Error("the lock was taken from a guard process whose owner lives")
+	}
+	if err := o.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the lock", func() bool { return f.g.LockID() != "" })
 	wantGone(t, all...)
 }
 
@@ -123,31 +254,31 @@ func TestTheLockStaysWithTheFirstAndPassesOnAtItsEnd(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if !first.g.Locked() || second.g.Locked() {
-		t.Errorf("locked: first %v, second %v", first.g.Locked(), second.g.Locked())
+	if first.g.LockID() == "" || second.g.LockID() != "" {
+		t.Errorf("locked: first %v, second %v", first.g.LockID() != "", second.g.LockID() != "")
 	}
 	if err := first.stop(); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the lock", second.g.Locked)
+	eventually(t, "the lock", func() bool { return second.g.LockID() != "" })
 }
 
 func TestAKilledGuardLosesTheLock(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lock")
 	g := guard.New(guard.Config{LockFile: file})
-	g.Lease(time.Now().Add(time.Hour), time.Second)
+	g.Lease("s1", time.Now().Add(time.Hour), time.Second)
 	ran := make(chan error, 1)
 	go func() { ran <- g.Run(t.Context()) }()
 	f := &fixture{t: t, g: g, dir: t.TempDir()}
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") + "; exec sleep 1000"})
 	guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
-	eventually(t, "the lock", g.Locked)
+	eventually(t, "the lock", func() bool { return g.LockID() != "" })
 	if err := syscall.Kill(guardPID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	within(t, "the end", ended)
 	within(t, "the end of Run", ran)
-	if g.Locked() {
+	if g.LockID() != "" {
 		t.Error("locked without a guard process")
 	}
 	_, up := locking(t, file)
@@ -211,7 +342,7 @@ func TestAnUnusableLockFileIsNotLockedAndWorkRuns(t *testing.T) {
 	up := make(chan bool, 1)
 	f := start(t, guard.Config{LockFile: filepath.Join(t.TempDir(), "none", "lock"), Up: func(context.Context) { up <- true }})
 	within(t, "up", up)
-	if f.g.Locked() {
+	if f.g.LockID() != "" {
 		t.Error("locked")
 	}
 	if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {

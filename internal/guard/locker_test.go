@@ -7,7 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // In the package: from outside these are races that few runs would see.
@@ -44,6 +48,31 @@ func TestWhatTheFormerHolderLeftIsKilledBeforeItsEndShows(t *testing.T) {
 	}
 }
 
+// /proc calls such a process a zombie, and shows its environment only to who asks for its other threads.
+func TestAProcessWithoutItsFirstThreadIsFound(t *testing.T) {
+	const token = "former-holder-of-threads"
+	left := exec.Command("/proc/self/exe")
+	left.Env = append(os.Environ(), markerEnv+"="+token+"/1", "GUARD_TEST_MODE=headless")
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stat := filepath.Join("/proc", strconv.Itoa(left.Process.Pid), "stat")
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if b, err := os.ReadFile(stat); err == nil && strings.Contains(string(b), ") Z ") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("its first thread does not end")
+		}
+	}
+	killed, err := killMarked(func(found string) bool { return found == token }, sweepLimit)
+	if killed != 1 || err != nil {
+		_ = left.Process.Kill()
+		t.Errorf("%d killed (%v), want 1", killed, err)
+	}
+	_ = left.Wait()
+}
+
 func TestAFileThatLostItsNameIsNotTheLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	f, err := flockNow(path)
@@ -74,5 +103,65 @@ func TestAFileThatLostItsNameIsNotTheLock(t *testing.T) {
 	old.tidy()
 	if !named(other, path) {
 		t.Error("another's file was removed")
+	}
+}
+
+// Unseeing takes all descriptors away from this process, until see: what it would have to open to look, it cannot.
+func Unseeing(t *testing.T) (see func()) {
+	t.Helper()
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	see = func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(see)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	return see
+}
+
+func TestALockIsNotHadByWhoCannotLookForLeftovers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	if err := os.WriteFile(path, []byte("former-holder\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	left := exec.Command("sleep", "1000")
+	left.Env = append(os.Environ(), markerEnv+"=former-holder/1")
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	l := &locker{path: path, token: newToken()}
+	var err error
+	if l.open, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer l.open.Close()
+	see := Unseeing(t)
+	_, err = l.try()
+	see()
+	if !errors.Is(err, syscall.EMFILE) || l.clean.Load() {
+		t.Errorf("without a look: %v, clean %v, want %v and not clean", err, l.clean.Load(), syscall.EMFILE)
+	}
+	if swept, err := l.try(); swept != 1 || err != nil {
+		_ = left.Process.Kill()
+		t.Errorf("%d killed (%v), want 1", swept, err)
+	}
+	if err := left.Wait(); err == nil {
+		t.Error("it ended by itself")
+	}
+}
+
+func TestACommandHasNotEndedWhileNobodyCanLookForItsStrays(t *testing.T) {
+	k := newKeeper(newToken(), func(e event) { t.Errorf("said %+v", e) })
+	k.runs[1] = &run{id: 1, leaderGone: true, groupGone: true, reason: Ended, lease: k.lease, termed: map[int]bool{}}
+	defer Unseeing(t)()
+	k.settleEnded()
+	if k.runs[1] == nil {
+		t.Error("it counts as ended")
 	}
 }

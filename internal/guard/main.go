@@ -18,6 +18,9 @@ import (
 // eventsFD is where the owner listens. Not standard output: that one belongs to the commands.
 const eventsFD = 3
 
+// noCgroupsEnv is Config.NoCgroups for the guard process.
+const noCgroupsEnv = "COORDD_GUARD_NO_CGROUPS"
+
 // Main is the guard process: the whole of the hidden command `coordd guard`. Standard input brings
 // the owner's commands, file descriptor 3 takes the events; standard output and error are passed on
 // to the commands, and the guard itself never writes to them once it runs: whoever reads them may have
@@ -26,10 +29,11 @@ const eventsFD = 3
 //
 // When its owner died it says the owner's farewell before it ends, by way of say, which gets the words of Guard.Farewell and
 // returns when they are said, or when its context ends: see Farewell for when that is. No say, no farewell. It may write to
-// standard error, but the guard's end does not wait for it longer than a second after its context has ended.
+// standard error, but the guard's end does not wait for it longer than a second after its context has ended. It returns true
+// when nobody will look for the owner's lock any more: else the lock file stays, for a successor to see that it is the same and free.
 //
 // It ignores SIGINT, SIGTERM and SIGHUP: it ends when its owner does.
-func Main(say func(ctx context.Context, words []byte)) int {
+func Main(say func(ctx context.Context, words []byte) (forgotten bool)) int {
 	var st syscall.Stat_t
 	if err := syscall.Fstat(eventsFD, &st); err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFIFO {
 		fmt.Fprintln(os.Stderr, "coordd guard: not for use by hand: coordd run starts it, with the pipes it needs")
@@ -49,17 +53,21 @@ func Main(say func(ctx context.Context, words []byte)) int {
 	// For life: see childAttr.
 	runtime.LockOSThread()
 
-	lock := &locker{path: os.Getenv(lockEnv), token: newToken()}
-	_ = os.Unsetenv(lockEnv)
+	lock := newLocker()
 	events := newOutbox(os.NewFile(eventsFD, "events"))
 	k := newKeeper(lock.token, events.put)
 	hello := event{Kind: evHello, PID: os.Getpid(), Protocol: protocol, Token: k.token}
+	if groups, err := confine(lock.token); err != nil {
+		hello.NoCgroup = err.Error()
+	} else {
+		k.cgroups, hello.Cgroup = groups, groups.dir
+	}
 	if lock.path == "" {
 		hello.Swept, _ = killMarked(tokenDead, sweepLimit)
 	} else {
 		var err error
 		if hello.Swept, err = lock.try(); err == nil {
-			hello.Locked = true
+			hello.Locked, hello.LockID = true, fileID(lock.file.Load())
 		} else if !errors.Is(err, errLockHeld) {
 			hello.Err = err.Error()
 		}
@@ -67,15 +75,30 @@ func Main(say func(ctx context.Context, words []byte)) int {
 	}
 	events.put(hello)
 	k.loop(readCommands(os.Stdin))
+	forgotten := k.died.IsZero() || lock.own
 	if !k.died.IsZero() && lock.path != "" {
-		if say != nil {
-			k.last.say(k.died, lock, say)
+		if say != nil && k.last.say(k.died, lock, say) {
+			forgotten = true
 		}
 		forget(lock.path)
 	}
-	lock.tidy()
+	if k.cgroups != nil {
+		k.cgroups.close()
+	}
+	if forgotten {
+		lock.tidy()
+	}
 	events.close()
 	return 0
+}
+
+// confine makes the cgroups for commands, unless it is not to.
+func confine(token string) (*cgroups, error) {
+	defer os.Unsetenv(noCgroupsEnv)
+	if os.Getenv(noCgroupsEnv) != "" {
+		return nil, errors.New("it is not wanted")
+	}
+	return newCgroups(token)
 }
 
 // readCommands closes the channel when the owner has closed its end, died, or sent what cannot be read.

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,18 +28,37 @@ const modeEnv = "GUARD_TEST_MODE"
 // lockEnv is the lock file of an owner to be killed.
 const lockEnv = "GUARD_TEST_LOCK"
 
+// noCgroupsEnv and adoptEnv are such an owner's Config.NoCgroups and Config.Adopt.
+const (
+	noCgroupsEnv = "GUARD_TEST_NO_CGROUPS"
+	adoptEnv     = "GUARD_TEST_ADOPT"
+	foreignEnv   = "GUARD_TEST_FOREIGN" // a file for the process id of a child that it has already
+)
+
 // farewellEnv is what an owner to be killed wants said: FILE, and what is asked of say.
 const farewellEnv = "GUARD_TEST_FAREWELL"
 
 // patience is how long a test waits for what must happen; only a failing one uses it up.
 const patience = 10 * time.Second
 
+// init is where the main goroutine has the process's first thread: "headless" ends that one, and lives on without it.
+func init() {
+	if os.Getenv(modeEnv) == "headless" {
+		go func() { time.Sleep(time.Hour) }()
+		_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
+	}
+}
+
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "guard" {
 		os.Exit(guard.Main(say))
 	}
-	if os.Getenv(modeEnv) == "owner" {
+	switch os.Getenv(modeEnv) {
+	case "owner":
 		ownerMain()
+		return
+	case "check":
+		fmt.Println(guard.CheckHost())
 		return
 	}
 	// The race detector's runtime sleeps a second at the end of every process, guards included.
@@ -50,15 +71,22 @@ func TestMain(m *testing.M) {
 // ownerMain is a coordd in small: it runs the command in its arguments under a lease of 2 s with a
 // margin of 1 s, renewed, and prints how it ended.
 func ownerMain() {
-	g := guard.New(guard.Config{StopTimeout: time.Second, LockFile: os.Getenv(lockEnv)})
+	g := guard.New(guard.Config{
+		StopTimeout: time.Second, LockFile: os.Getenv(lockEnv), NoCgroups: os.Getenv(noCgroupsEnv) != "", Adopt: os.Getenv(adoptEnv) != "",
+	})
 	ctx := context.Background()
+	if file := os.Getenv(foreignEnv); file != "" {
+		if err := exec.Command("sh", "-c", "echo $$ >> "+file+"; exec sleep 1000").Start(); err != nil {
+			panic(err)
+		}
+	}
 	go func() { _ = g.Run(ctx) }()
 	if words := os.Getenv(farewellEnv); words != "" {
 		wait, _ := time.ParseDuration(os.Getenv(farewellEnv + "_WAIT"))
 		g.Farewell(guard.Farewell{Words: []byte("another's"), Wait: time.Hour, Limit: time.Hour})
 		g.Farewell(guard.Farewell{Words: []byte(words), Wait: wait, Limit: time.Minute})
 	}
-	renew := func() { g.Lease(time.Now().Add(2*time.Second), time.Second) }
+	renew := func() { g.Lease("s1", time.Now().Add(2*time.Second), time.Second) }
 	renew()
 	go func() {
 		for range time.Tick(100 * time.Millisecond) {
@@ -71,8 +99,8 @@ func ownerMain() {
 }
 
 // say is the guard process's part of a farewell. The words are a file to write to, and then, for "running", one with
-// process ids: it says which of those run. For "hang" it says that it has begun, and returns when it has to.
-func say(ctx context.Context, words []byte) {
+// process ids: it says which of those run. For "hang" it says that it has begun, and returns when it has to. For "unheard" it is in vain.
+func say(ctx context.Context, words []byte) (forgotten bool) {
 	file, rest, _ := strings.Cut(string(words), " ")
 	how, of, _ := strings.Cut(rest, " ")
 	text := "said"
@@ -90,6 +118,7 @@ func say(ctx context.Context, words []byte) {
 		text = "cut short"
 	}
 	_ = os.WriteFile(file, []byte(text), 0o600)
+	return how != "unheard"
 }
 
 // fixture is a guard that runs, with a lease that lasts.
@@ -108,7 +137,7 @@ func start(t *testing.T, cfg guard.Config) *fixture {
 	go func() { ran <- f.g.Run(ctx) }()
 	f.stop = sync.OnceValue(func() error { cancel(); return <-ran })
 	t.Cleanup(func() { _ = f.stop() })
-	f.g.Lease(time.Now().Add(time.Hour), time.Second)
+	f.g.Lease("s1", time.Now().Add(time.Hour), time.Second)
 	return f
 }
 
@@ -120,6 +149,27 @@ func (f *fixture) exec(ctx context.Context, s guard.Spec) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- f.g.Exec(ctx, s) }()
 	return ended
+}
+
+// confined runs a test with a cgroup for each command, where this machine has them, and without.
+func confined(t *testing.T, test func(t *testing.T, cfg guard.Config)) {
+	t.Run("with cgroups", func(t *testing.T) { needCgroups(t); test(t, guard.Config{}) })
+	t.Run("without", func(t *testing.T) {
+		t.Setenv(noCgroupsEnv, "1")
+		test(t, guard.Config{NoCgroups: true})
+	})
+}
+
+// needCgroups skips a test where guards have none: that is no fault of the code, and what holds without them is tested too.
+func needCgroups(t *testing.T) {
+	t.Helper()
+	up := make(chan struct{}, 1)
+	f := start(t, guard.Config{Up: func(context.Context) { up <- struct{}{} }})
+	within(t, "up", up)
+	if f.g.Cgroup() == "" {
+		t.Skip("this process may not make cgroups (v2) here")
+	}
+	_ = f.stop()
 }
 
 func within[T any](t *testing.T, what string, c <-chan T) T {
@@ -142,7 +192,8 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-// pids reads the process ids in a file once it has n of them.
+// pids reads the process ids in a file once it has n of them. Those that a failing test leaves end with it: go test waits for
+// whoever has its output open.
 func pids(t *testing.T, file string, n int) []int {
 	t.Helper()
 	var got []int
@@ -156,6 +207,11 @@ func pids(t *testing.T, file string, n int) []int {
 		}
 		return len(got) >= n
 	})
+	for _, pid := range got {
+		if p, err := os.FindProcess(pid); err == nil {
+			t.Cleanup(func() { _ = p.Kill(); _ = p.Release() })
+		}
+	}
 	return got
 }
 

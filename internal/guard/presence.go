@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -67,6 +69,21 @@ func forget(lockFile string) {
 	}
 }
 
+// RemoveFree removes the lock files in dir whose names begin with prefix and which no guard process holds: one that was killed has left them. It is for
+// files that nobody will look for, see Config.OwnLock. A guard process that is about to lock one makes it anew.
+func RemoveFree(dir, prefix string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		if f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0); err == nil {
+			(&Presence{path, f}).Leave()
+		}
+	}
+}
+
 // attended reports whether a process is there. What cannot be found out counts as yes.
 func attended(lockFile string) bool {
 	f, err := os.OpenFile(presenceFile(lockFile), os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
@@ -87,19 +104,22 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// LeftNothing reports whether nothing runs any more that a guard process with that lock file had started. What a dead
-// one left is killed first. It is for a process that takes over and has no guard process of its own.
-func LeftNothing(lockFile string) bool {
-	if _, err := os.Lstat(lockFile); errors.Is(err, os.ErrNotExist) {
-		return true // it ended well, or there was none
+// LeftNothing reports whether nothing runs any more that a guard process had started which held the lock with that LockID, on that lock file. What a dead
+// one left is killed first, and the file is removed. It is for a process that takes over and has no guard process of its own. It is false when the
+// file is another one or is not there: then nothing is known, and asking again will not help.
+func LeftNothing(lockFile, lockID string) bool {
+	f, err := os.OpenFile(lockFile, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false
 	}
-	l := locker{path: lockFile, token: newToken()}
-	_, err := l.try()
-	if f := l.file.Load(); f != nil {
-		defer f.Close()
+	defer f.Close()
+	if lockID == "" || fileID(f) != lockID {
+		return false
 	}
-	if err == nil {
-		l.tidy()
+	l := locker{path: lockFile, token: newToken(), open: f}
+	if _, err := l.try(); err != nil {
+		return false
 	}
-	return err == nil
+	l.tidy()
+	return true
 }

@@ -9,7 +9,7 @@ import "time"
 
 // protocol is raised with every change of the messages below; the two sides compare it, because
 // Config.Argv may name another build.
-const protocol = 5
+const protocol = 11
 
 type commandKind uint8
 
@@ -20,7 +20,8 @@ const (
 	cmdLease
 	cmdPing
 	cmdFarewell
-	cmdEnd // the owner ends by itself: what has no words to it is its death
+	cmdKill // everything, at once, and start nothing more
+	cmdEnd  // the owner ends by itself: what has no words to it is its death
 )
 
 // command goes from the owner to the guard.
@@ -29,9 +30,11 @@ type command struct {
 	ID          uint64
 	Argv        []string
 	Env         []string
+	HideEnv     []string
 	Stdin       []byte
 	StopTimeout time.Duration
 	Signal      int
+	Epoch       uint64 // cmdStart: of the lease that it relies on
 	Lease       lease
 	Farewell    Farewell
 	Owner       int // process id of who sends the farewell
@@ -59,7 +62,11 @@ type event struct {
 	Protocol int    // evHello
 	Token    string // evHello: value of markerEnv, without the id
 	Swept    int    // evHello, evLocked: leftovers of dead guards that were killed
+	Evicted  int    // evLocked: process id of a frozen guard of a dead owner that was killed for the lock
 	Locked   bool   // evHello, evLocked: the guard holds its lock file
+	Cgroup   string // evHello: directory of the guard's cgroup; empty: none
+	NoCgroup string // evHello: why there is none
+	LockID   string // evHello, evLocked: which file that is, when Locked
 	Ended    int64  // evExited: when that was seen, in nanoseconds of the wall clock
 	Err      string // evExited: why it did not start; evHello: why it does not hold the lock file
 }

@@ -13,6 +13,10 @@ import (
 	"time"
 )
 
+// processName is another one than the owner's, so that `pkill -9 coordd`, `pkill -9 -f coordd` and `kill -9 $(pidof coordd)` leave
+// someone to clean up.
+const processName = "coord-guard"
+
 const (
 	// watchEvery is the period at which the owner looks after its guard.
 	watchEvery = 50 * time.Millisecond
@@ -31,6 +35,9 @@ func (g *Guard) Run(ctx context.Context) error {
 	if err := g.cfg.Validate(); err != nil {
 		return err
 	}
+	if err := CheckHost(); err != nil {
+		return err
+	}
 	g.mu.Lock()
 	busy := g.running
 	g.running = true
@@ -44,6 +51,13 @@ func (g *Guard) Run(ctx context.Context) error {
 		g.mu.Unlock()
 	}()
 
+	before, err := children()
+	adopt := g.cfg.Adopt && err == nil && len(before) == 0
+	if adopt {
+		if err := adoptOrphans(); err != nil {
+			return fmt.Errorf("guard: become subreaper: %w", err)
+		}
+	}
 	cmd, l, err := g.spawn()
 	if err != nil {
 		return fmt.Errorf("guard: start the guard process: %w", err)
@@ -55,7 +69,7 @@ func (g *Guard) Run(ctx context.Context) error {
 	helpers.Go(l.read)
 	helpers.Go(func() { defer close(exited); _ = cmd.Wait() }) // its state is read below
 
-	w := watch{g: g, l: l, cmd: cmd, exited: exited}
+	w := watch{g: g, l: l, cmd: cmd, exited: exited, adopt: adopt}
 	cause := w.until(ctx)
 
 	// The guard process is gone from here on. What it said last is still in the pipe; nobody else holds
@@ -69,6 +83,7 @@ func (g *Guard) Run(ctx context.Context) error {
 	w.clearAway()
 	l.fail(cause)
 	if cause == nil {
+		g.unbind()
 		return nil
 	}
 	return fmt.Errorf("guard: %w: %w", ErrLost, cause)
@@ -95,13 +110,25 @@ func (g *Guard) spawn() (_ *exec.Cmd, _ *link, err error) {
 	cmd.ExtraFiles = []*os.File{evW} // eventsFD
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Env = append(os.Environ(), lockEnv+"="+g.cfg.LockFile)
+	if g.cfg.OwnLock {
+		cmd.Env = append(cmd.Env, lockOwnEnv+"=1")
+	}
+	if g.cfg.NoCgroups {
+		cmd.Env = append(cmd.Env, noCgroupsEnv+"=1")
+	}
+	g.mu.Lock()
+	if g.bound != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, g.bound) // lockFD
+		cmd.Env = append(cmd.Env, lockOpenEnv+"=1")
+	}
+	g.mu.Unlock()
 	if g.cfg.Argv == nil {
-		cmd.Args[0] = os.Args[0]
+		cmd.Args[0] = processName
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, nil, errors.Join(err, cmdW.Close(), evR.Close())
 	}
-	return cmd, newLink(cmdW, evR), nil
+	return cmd, newLink(cmdW, evR, func() { _ = cmd.Process.Kill() }), nil
 }
 
 func (g *Guard) argv() ([]string, error) {
@@ -118,7 +145,7 @@ func (g *Guard) argv() ([]string, error) {
 	return []string{exe, "guard"}, nil
 }
 
-func (g *Guard) publish(l *link) {
+func (g *Guard) publish(l *link, cgroup string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.lease.Boot != 0 {
@@ -127,7 +154,7 @@ func (g *Guard) publish(l *link) {
 	if g.farewell.Words != nil {
 		l.setFarewell(g.farewell)
 	}
-	g.link = l
+	g.link, g.cgroup = l, cgroup
 	close(g.up)
 }
 
@@ -136,19 +163,19 @@ func (g *Guard) unpublish(l *link) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.link == l {
-		g.link = nil
+		g.link, g.cgroup = nil, ""
 		g.up = make(chan struct{})
 	}
 	close(l.unlinked)
 }
 
-// overdue reports whether the time is over by which the guard must have killed everything, with
+// overdue reports whether commands run although the time is over by which the guard must have killed them, with
 // a quarter of what was left for that to take effect gone as well.
-func (g *Guard) overdue() bool {
+func (g *Guard) overdue(l *link) bool {
 	g.mu.Lock()
-	l := g.lease
+	now, before := g.lease, g.before
 	g.mu.Unlock()
-	return l.Boot != 0 && l.untilKill() < -l.killLead()/4
+	return now.late() && len(l.started()) > 0 || before.late() && l.startedBefore(now.Epoch)
 }
 
 // watch is one guard process seen by Run.
@@ -158,8 +185,10 @@ type watch struct {
 	cmd    *exec.Cmd
 	exited <-chan struct{}
 	token  string
+	cgroup string // directory of its cgroup; empty: none
+	adopt  bool   // all children of this process are of the guard process's making
 
-	unanswered, pings, late int
+	unanswered, late int
 }
 
 // until returns when the guard process is gone: nil when that was because ctx ended, else why.
@@ -188,17 +217,24 @@ func (w *watch) until(ctx context.Context) error {
 			if e.Swept > 0 {
 				log.Warn("leftovers-killed", "processes", e.Swept)
 			}
+			if e.Evicted != 0 {
+				log.Warn("frozen-guard-killed", "pid", e.Evicted, "why", "its coordd is dead, and it stopped nothing")
+			}
 			if e.Kind == evLocked {
 				log.Info("commands-of-predecessor-gone", "waited", time.Since(waiting).Round(time.Millisecond).String())
 				continue
 			}
-			w.token = e.Token
+			w.token, w.cgroup = e.Token, e.Cgroup
 			if e.Protocol != protocol {
 				cause = fmt.Errorf("it speaks version %d and this is version %d: restart coordd", e.Protocol, protocol)
 				w.kill()
 				continue
 			}
-			log.Debug("guard-started", "pid", e.PID)
+			if e.Cgroup != "" {
+				log.Debug("guard-started", "pid", e.PID, "cgroup", e.Cgroup)
+			} else {
+				log.Debug("guard-started", "pid", e.PID, "no_cgroup", e.NoCgroup)
+			}
 			waiting = time.Now()
 			switch {
 			case e.Err != "":
@@ -207,7 +243,7 @@ func (w *watch) until(ctx context.Context) error {
 				log.Info("waiting-for-commands-of-predecessor", "lock_file", w.g.cfg.LockFile)
 			}
 			if !stopping {
-				w.g.publish(w.l)
+				w.g.publish(w.l, e.Cgroup)
 				if w.g.cfg.Up != nil {
 					w.g.cfg.Up(ctx)
 				}
@@ -232,16 +268,15 @@ func (w *watch) until(ctx context.Context) error {
 // look finds out whether the guard process still does its work.
 func (w *watch) look(n int) error {
 	// Two looks in a row: after a freeze the news of the end may still be in the pipe.
-	if w.late++; !w.g.overdue() || len(w.l.started()) == 0 {
+	if w.late++; !w.g.overdue(w.l) {
 		w.late = 0
 	}
 	if w.late >= 2 {
 		return errors.New("it has not stopped the work in time for the end of the lease")
 	}
-	if w.l.answered() == w.pings {
+	if !w.l.silent() {
 		w.unanswered = 0
 		if n%pingEvery == 0 {
-			w.pings++
 			w.l.ping()
 		}
 	} else if w.unanswered++; w.unanswered >= silentAfter {
@@ -250,7 +285,7 @@ func (w *watch) look(n int) error {
 	return nil
 }
 
-func (w *watch) kill() { _ = w.cmd.Process.Kill() }
+func (w *watch) kill() { w.l.destroy() }
 
 // learnToken takes a hello that came just before the end.
 func (w *watch) learnToken() {
@@ -258,7 +293,7 @@ func (w *watch) learnToken() {
 		select {
 		case e := <-w.l.news:
 			if e.Kind == evHello {
-				w.token = e.Token
+				w.token, w.cgroup = e.Token, e.Cgroup
 			}
 		default:
 			return
@@ -272,13 +307,31 @@ func (w *watch) clearAway() {
 	pause := time.Millisecond
 	warned := false
 	for begin := time.Now(); ; time.Sleep(pause) {
-		live := killLeftovers(w.cmd.Process.Pid, w.token, w.l.started())
-		if len(live) == 0 {
+		confined := false
+		live, blind := killLeftovers(w.cmd.Process.Pid, w.token, w.l.started())
+		if w.cgroup != "" {
+			var pids []int
+			if pids, confined = cgroupMembers(w.cgroup); confined {
+				live = append(live, pids...)
+				killCgroup(w.cgroup)
+			} else {
+				removeCgroup(w.cgroup)
+			}
+		}
+		if w.adopt {
+			adopted, err := killAdopted()
+			live, blind = append(live, adopted...), errors.Join(blind, err)
+		}
+		if len(live) == 0 && !confined && blind == nil {
 			return
 		}
 		if !warned && time.Since(begin) > stopSlack {
 			warned = true
-			w.g.cfg.Logger.Error("processes-will-not-die", "pids", live)
+			if blind != nil {
+				w.g.cfg.Logger.Error("processes-cannot-be-seen", "err", blind, "then", "what the guard process left counts as running until it can be looked for")
+			} else {
+				w.g.cfg.Logger.Error("processes-will-not-die", "pids", live)
+			}
 		}
 		pause = min(2*pause, time.Second)
 	}

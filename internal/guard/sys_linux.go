@@ -28,21 +28,57 @@ func bootNanos() int64 {
 	return ts.Nano()
 }
 
+// seesItself returns an error unless /proc is that of this process namespace: by its numbers processes are found, and sent signals.
+func seesItself() error {
+	self, err := os.Readlink("/proc/self")
+	switch {
+	case err == nil && self == strconv.Itoa(os.Getpid()):
+		return nil
+	case err == nil:
+		err = fmt.Errorf("it calls this process %s and not %d", self, os.Getpid())
+	}
+	return fmt.Errorf("/proc is not that of this process namespace (%w): mount it anew, as with mount -t proc proc /proc or unshare --mount-proc", err)
+}
+
 // settle makes this process fit to be a guard.
 func settle() error {
+	if err := seesItself(); err != nil {
+		return err
+	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become subreaper: %w", err)
 	}
-	// Another name than the owner's, so that `pkill -9 coordd` leaves someone to clean up. A kernel
-	// without it costs only that.
-	_ = os.WriteFile("/proc/self/comm", []byte("coord-guard"), 0)
+	// A kernel without it costs only that.
+	_ = os.WriteFile("/proc/self/comm", []byte(processName), 0)
 	return nil
 }
 
 // childAttr: the parent-death signal follows the thread that started the child, so the caller must
-// be locked to a thread that lives as long as the guard.
-func childAttr() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+// be locked to a thread that lives as long as the guard. The child begins in the cgroup, if one is given.
+func childAttr(cgroup *os.File) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if cgroup != nil {
+		attr.UseCgroupFD, attr.CgroupFD = true, int(cgroup.Fd())
+	}
+	return attr
+}
+
+// adoptOrphans makes this process the parent of what its killed guard process leaves.
+func adoptOrphans() error {
+	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+}
+
+// killAdopted kills and reaps all children, of which none is anybody else's, one round, and returns those that are left. The error
+// is that of children.
+func killAdopted() (live []int, _ error) {
+	all, err := children()
+	for _, pid := range all {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // the number is its own until it is reaped here
+		if reaped, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped != pid && !errors.Is(err, syscall.ECHILD) {
+			live = append(live, pid)
+		}
+	}
+	return live, err
 }
 
 // payloadFile returns a file that reads as data. A file in memory and not a pipe: nobody must feed
@@ -68,13 +104,24 @@ func payloadFile(data []byte) (*os.File, error) {
 	return f, nil
 }
 
+// cannotLook tells whether an error of a look into /proc says that this process, or the host, has nothing left to look with, now. What was to be
+// seen may be there. Any other says that it is not there, or not to be seen by this user at all.
+func cannotLook(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+}
+
 // children lists the children of this process, zombies included. The kernel's list may skip
-// entries when others leave it meanwhile; only the caller reaps, so none does.
-func children() []int {
-	files, _ := filepath.Glob("/proc/self/task/*/children")
-	var pids []int
-	for _, name := range files {
-		list, err := os.ReadFile(name)
+// entries when others leave it meanwhile; only the caller reaps, so none does. The error, of which cannotLook is true, says that some may be missing.
+func children() (pids []int, _ error) {
+	threads, err := os.ReadDir("/proc/self/task")
+	if cannotLook(err) {
+		return nil, err
+	}
+	for _, thread := range threads {
+		list, err := os.ReadFile("/proc/self/task/" + thread.Name() + "/children")
+		if cannotLook(err) {
+			return pids, err
+		}
 		if err != nil {
 			continue // the thread ended
 		}
@@ -84,27 +131,50 @@ func children() []int {
 			}
 		}
 	}
-	return pids
+	return pids, nil
 }
 
-// marker returns the value of markerEnv that pid was started with, "" if none or not to be read.
-func marker(pid int) string {
+// marker returns the value of markerEnv that pid was started with, "" if none or not to be read. There is an error when cannotLook is true of it.
+func marker(pid int) (string, error) {
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if errors.Is(err, syscall.ESRCH) || err == nil && len(env) == 0 { // its first thread has ended, and others run, perhaps
+		env, err = environOfThreads(pid)
+	}
+	if cannotLook(err) {
+		return "", err
+	}
 	if err != nil {
-		return ""
+		return "", nil
 	}
 	for kv := range bytes.SplitSeq(env, []byte{0}) {
 		if v, ok := bytes.CutPrefix(kv, []byte(markerEnv+"=")); ok {
-			return string(v)
+			return string(v), nil
 		}
 	}
-	return ""
+	return "", nil
+}
+
+// environOfThreads is the environment of a process as its threads see it: the first that has one counts.
+func environOfThreads(pid int) ([]byte, error) {
+	dir := fmt.Sprintf("/proc/%d/task", pid)
+	threads, err := os.ReadDir(dir)
+	for _, thread := range threads {
+		env, bad := os.ReadFile(filepath.Join(dir, thread.Name(), "environ"))
+		if len(env) > 0 {
+			return env, nil
+		}
+		if cannotLook(bad) {
+			err = bad
+		}
+	}
+	return nil, err
 }
 
 // stat is what /proc/PID/stat tells of a process.
 type stat struct {
 	pid, ppid, pgrp, session int
-	zombie                   bool
+	zombie                   bool   // no thread of it runs any more
+	stopped                  bool   // by a signal
 	start                    uint64 // clock ticks after boot
 }
 
@@ -122,7 +192,8 @@ func readStat(pid int) (stat, error) {
 	if len(f) < 20 {
 		return stat{}, fmt.Errorf("/proc/%d/stat: %d fields", pid, len(f))
 	}
-	s := stat{pid: pid, zombie: f[0] == "Z" || f[0] == "X"}
+	threads, _ := strconv.Atoi(f[17])
+	s := stat{pid: pid, zombie: (f[0] == "Z" || f[0] == "X") && threads <= 1, stopped: f[0] == "T"}
 	s.ppid, _ = strconv.Atoi(f[1])
 	s.pgrp, _ = strconv.Atoi(f[2])
 	s.session, _ = strconv.Atoi(f[3])
@@ -130,7 +201,7 @@ func readStat(pid int) (stat, error) {
 	return s, nil
 }
 
-// processes lists all processes to be seen, without zombies.
+// processes lists all processes to be seen, without zombies. It does not leave out one for an error of which cannotLook is true.
 func processes() ([]stat, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -147,7 +218,11 @@ func processes() ([]stat, error) {
 		if err != nil {
 			continue
 		}
-		if s, err := readStat(pid); err == nil && !s.zombie {
+		s, err := readStat(pid)
+		if cannotLook(err) {
+			return nil, err
+		}
+		if err == nil && !s.zombie {
 			all = append(all, s)
 		}
 	}
@@ -156,103 +231,156 @@ func processes() ([]stat, error) {
 
 // newToken names this guard so that a later one can tell whether it still lives: process id, start
 // time, process namespace, and chance against what these leave open.
-func newToken() string {
-	s, _ := readStat(os.Getpid())
+func newToken() string { return nameOf(os.Getpid(), rand.Text()) }
+
+// nameOf is a token of any process.
+func nameOf(pid int, more string) string {
+	s, _ := readStat(pid)
 	ns, _ := os.Readlink("/proc/self/ns/pid")
-	return fmt.Sprintf("%d.%d.%s.%s", s.pid, s.start, strings.Trim(ns, "pid:[]"), rand.Text())
+	return fmt.Sprintf("%d.%d.%s.%s", s.pid, s.start, strings.Trim(ns, "pid:[]"), more)
 }
 
-// tokenDead reports whether the guard that made token is known to be dead.
+// tokenDead reports whether the process that has that token is known to be dead.
 func tokenDead(token string) bool {
+	_, dead := lookUp(token)
+	return dead
+}
+
+// frozen returns the id of the process that has that token if it was stopped by a signal, else 0.
+func frozen(token string) (pid int) {
+	if s, dead := lookUp(token); !dead && s.stopped {
+		return s.pid
+	}
+	return 0
+}
+
+// lookUp finds the process that has that token. It is the zero stat when nothing is known of it, or it is dead.
+func lookUp(token string) (_ stat, dead bool) {
 	f := strings.Split(token, ".")
 	if len(f) != 4 {
-		return false
+		return stat{}, false
 	}
 	pid, err1 := strconv.Atoi(f[0])
 	start, err2 := strconv.ParseUint(f[1], 10, 64)
 	ns, err3 := os.Readlink("/proc/self/ns/pid")
 	if err1 != nil || err2 != nil || err3 != nil || f[2] != strings.Trim(ns, "pid:[]") {
-		return false
+		return stat{}, false
 	}
 	s, err := readStat(pid)
-	if errors.Is(err, os.ErrNotExist) {
-		return true
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return stat{}, true
+	case err != nil:
+		return stat{}, false
+	case s.zombie || s.start != start:
+		return stat{}, true
 	}
-	return err == nil && (s.zombie || s.start != start)
+	return s, false
 }
 
-// killMarked kills every process whose marker is of a guard that match accepts, except this one
-// and its parent, until none is left or the time is over. It returns how many it found, and how
-// many of them were still there when the time was over.
-func killMarked(match func(token string) bool, limit time.Duration) (total, left int) {
+// killMarked kills every process whose marker, or cgroup, is of a guard that match accepts, except this one
+// and its parent, until none is left or the time is over. It returns how many it found, and no error when none of them is left.
+func killMarked(match func(token string) bool, limit time.Duration) (total int, _ error) {
+	if err := seesItself(); err != nil {
+		return 0, err
+	}
 	found := map[int]bool{}
 	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
-		all, err := processes()
-		if err != nil {
-			return len(found), 0 // nothing can be seen here at all
+		all, blind := processes()
+		if blind != nil && !cannotLook(blind) {
+			return len(found), nil // nothing can be seen here at all
 		}
 		live := 0
+		dirs, err := cgroupsOf()
+		blind = errors.Join(blind, err)
+		for token, dir := range dirs {
+			if !match(token) {
+				continue
+			}
+			pids, any := cgroupMembers(dir)
+			for _, pid := range pids {
+				found[pid] = true
+			}
+			if any {
+				live += max(1, len(pids))
+				killCgroup(dir)
+			}
+			removeCgroup(dir)
+		}
 		for _, s := range all {
 			if s.pid == os.Getpid() || s.pid == os.Getppid() {
 				continue
 			}
-			token, _, ok := strings.Cut(marker(s.pid), "/")
+			mark, err := marker(s.pid)
+			if err != nil {
+				blind = err
+			}
+			token, _, ok := strings.Cut(mark, "/")
 			if !ok || !match(token) {
 				continue
 			}
 			live++
 			found[s.pid] = true
-			killExactly(s.pid, func() bool {
+			signalExactly(s.pid, syscall.SIGKILL, func() bool {
 				now, err := readStat(s.pid)
 				return err == nil && now.start == s.start
 			})
 		}
-		if live == 0 || time.Now().After(deadline) {
-			return len(found), live
+		switch {
+		case live == 0 && blind == nil:
+			return len(found), nil
+		case time.Now().Before(deadline):
+		case live == 0:
+			return len(found), fmt.Errorf("whether dead guards left processes cannot be looked up: %w", blind)
+		default:
+			return len(found), fmt.Errorf("%d processes that dead guards left do not die", live)
 		}
 	}
 }
 
-// killExactly kills pid if it still is what still says, without a moment in which the id could
+// signalExactly sends to pid if it still is what still says, without a moment in which the id could
 // pass to another process: the handle is taken first.
-func killExactly(pid int, still func() bool) {
+func signalExactly(pid int, sig syscall.Signal, still func() bool) {
 	p, err := os.FindProcess(pid)
 	if err != nil {
 		return
 	}
 	defer p.Release()
 	if still() {
-		_ = p.Kill() // gone already, or not ours to kill: the caller looks again
+		_ = p.Signal(sig) // gone already, or not ours to signal: the caller looks again
 	}
 }
 
 // killLeftovers kills what a dead guard left, one round, and returns the ids of those seen alive.
 // They are known by the guard's session, or, when they left it, by its token. By these and not by
 // the process groups: the owner may have been frozen since the guard died, and the numbers of empty
-// groups may have passed to others.
-func killLeftovers(guardPID int, token string, _ []int) []int {
+// groups may have passed to others. The error, of which cannotLook is true, says that there may be more.
+func killLeftovers(guardPID int, token string, _ []int) (live []int, blind error) {
 	all, err := processes()
-	if err != nil {
-		return nil
+	if cannotLook(err) {
+		blind = err
 	}
-	var live []int
 	for _, s := range all {
 		if s.pid == guardPID || s.pid == os.Getpid() {
 			continue
 		}
 		ours := s.session == guardPID
 		if !ours && token != "" {
-			t, _, ok := strings.Cut(marker(s.pid), "/")
+			mark, err := marker(s.pid)
+			if err != nil {
+				blind = err
+			}
+			t, _, ok := strings.Cut(mark, "/")
 			ours = ok && t == token
 		}
 		if !ours {
 			continue
 		}
 		live = append(live, s.pid)
-		killExactly(s.pid, func() bool {
+		signalExactly(s.pid, syscall.SIGKILL, func() bool {
 			now, err := readStat(s.pid)
 			return err == nil && now.start == s.start
 		})
 	}
-	return live
+	return live, blind
 }

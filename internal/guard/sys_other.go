@@ -19,7 +19,18 @@ func bootNanos() int64 { return time.Now().UnixNano() }
 
 func settle() error { return nil }
 
-func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func childAttr(*os.File) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// Orphans go to process 1 here.
+func adoptOrphans() error         { return nil }
+func killAdopted() ([]int, error) { return nil, nil }
+
+// signalExactly sends to pid if it is still what still says.
+func signalExactly(pid int, sig syscall.Signal, still func() bool) {
+	if still() {
+		_ = syscall.Kill(pid, sig)
+	}
+}
 
 // payloadFile returns a file that reads as data and has no name any more.
 func payloadFile(data []byte) (*os.File, error) {
@@ -43,23 +54,28 @@ func payloadFile(data []byte) (*os.File, error) {
 }
 
 // Orphans go to process 1 here, so there are none to look for.
-func children() []int { return nil }
+func children() ([]int, error) { return nil, nil }
 
-func marker(int) string { return "" }
+func marker(int) (string, error) { return "", nil }
 
 func newToken() string { return rand.Text() }
 
+func seesItself() error { return nil }
+
+func nameOf(int, string) string { return "" }
+
 func tokenDead(string) bool { return false }
 
-func killMarked(func(string) bool, time.Duration) (total, left int) { return 0, 0 }
+func frozen(string) int { return 0 }
+
+func killMarked(func(string) bool, time.Duration) (total int, _ error) { return 0, nil }
 
 // killLeftovers kills the process groups that a dead guard left, and returns those still there.
-func killLeftovers(_ int, _ string, groups []int) []int {
-	var live []int
+func killLeftovers(_ int, _ string, groups []int) (live []int, _ error) {
 	for _, g := range groups {
 		if syscall.Kill(-g, syscall.SIGKILL) == nil {
 			live = append(live, g)
 		}
 	}
-	return live
+	return live, nil
 }

@@ -10,7 +10,7 @@ import (
 // In the package: it takes 10 s of real time from outside.
 
 func testWatch() *watch {
-	return &watch{g: New(Config{}), l: newLink(nil, nil)}
+	return &watch{g: New(Config{}), l: newLink(nil, nil, nil)}
 }
 
 func TestAGuardThatDoesNotAnswerIsGivenUp(t *testing.T) {
@@ -40,7 +40,7 @@ func TestAGuardThatAnswersLateIsKept(t *testing.T) {
 
 func TestWorkPastTheLeaseIsSeenTwiceBeforeTheGuardIsGivenUp(t *testing.T) {
 	w := testWatch()
-	w.g.Lease(time.Now(), 0)
+	w.g.Lease("s1", time.Now(), 0)
 	if err := w.look(1); err != nil {
 		t.Errorf("with nothing running: %v", err)
 	}

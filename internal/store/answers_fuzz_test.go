@@ -112,7 +112,7 @@ func everyCall(t *testing.T, ctx context.Context, s *store.Store) {
 	} else {
 		oneKind(t, err)
 	}
-	_, err = s.RenewSession(ctx, "s")
+	_, err = s.RenewSession(ctx, "s", 0)
 	oneKind(t, err)
 	_, err = s.SessionExists(ctx, "s")
 	oneKind(t, err)
@@ -144,9 +144,8 @@ func oneKind(t *testing.T, err error) {
 // A transport that ends its goroutine has answered nothing: what it was to write may
 // have been written or not.
 func TestATransportThatEndsItsGoroutineLeavesTheOutcomeUnknown(t *testing.T) {
-	s := over(t, tripper(func(*http.Request) (*http.Response, error) { runtime.Goexit(); return nil, nil }))
-	k := s.Keys()
-	out := s.WriteGuarded(t.Context(), store.CheckIndex(k.Leader(), 1), []store.Unit{{Lane: "m", Ops: []store.Op{store.Delete(k.Ack("m"))}}}, 4)
+	w := writerOver(t, func(*http.Request) (*http.Response, error) { runtime.Goexit(); return nil, nil })
+	out := w.Write(t.Context(), []store.Unit{{Lane: "m", Ops: []store.Op{store.Delete("acks/m")}}})
 	if len(out) != 1 || !store.OutcomeUnknown(out[0].Err) {
 		t.Errorf("outcomes %+v: want one that is unknown", out)
 	}

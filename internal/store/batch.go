@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // DefaultInFlight is how many transactions of a batch are under way at once:
@@ -38,58 +40,121 @@ type Outcome struct {
 	Err error
 }
 
-// WriteGuarded applies units in as few transactions as their limits allow,
-// guard first in each of them, with at most inFlight (0: [DefaultInFlight])
-// under way at once, and returns what became of each unit, in order. Every
-// transaction is tried once.
-//
-// A refusal of the guard, a session that is gone, a denial, an unknown outcome
-// or no connection stops the batch: what was not sent yet is [ErrNotSent]. A
-// refusal of anything else is the outcome of all units of that transaction,
-// and the batch goes on. A unit that is invalid in itself is left out.
-// When WriteGuarded returns nothing is under way any more, unless the outcome
-// of something is unknown.
-func (s *Store) WriteGuarded(ctx context.Context, guard Op, units []Unit, inFlight int) []Outcome {
+// Writer writes what belongs together under one guard, each transaction of it once at most: beside the guard
+// each carries one of the writer's sequence keys (see [Store.OpenWriter]). A Writer is for one goroutine.
+type Writer struct {
+	store *Store
+	guard Op
+	slots []*slot
+}
+
+// slot is a sequence key. One transaction at a time goes with it.
+type slot struct {
+	key   string
+	index uint64
+	free  bool
+	// refused are transactions that were refused, or called invalid, since the key was last moved:
+	// copies of them could still be applied.
+	refused []*packed
+}
+
+// OpenWriter returns a writer with inFlight (0: [DefaultInFlight]) sequence keys: the numbers from 0 below prefix, which ends in "/". It moves all of them, behind
+// the guard and with the operations in also. So nothing that an earlier writer with these keys has
+// under way is applied any more, nor is a copy of what opened this one. [ErrRefused]: the guard does not hold, or another one has moved the keys meanwhile.
+func (s *Store) OpenWriter(ctx context.Context, guard Op, prefix string, inFlight int, also ...Op) (*Writer, error) {
 	if inFlight <= 0 {
 		inFlight = DefaultInFlight
 	}
+	if err := guard.check(); err != nil {
+		return nil, err
+	}
+	had, _, err := s.List(ctx, prefix, Consistent)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{store: s, guard: guard}
+	for i := range inFlight {
+		l := &slot{key: prefix + strconv.Itoa(i), free: true}
+		if at := slices.IndexFunc(had, func(e Entry) bool { return e.Key == l.key }); at >= 0 {
+			l.index = had[at].ModifyIndex
+		}
+		w.slots = append(w.slots, l)
+	}
+	if err := w.advance(ctx, w.slots, also...); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// advance moves the sequence keys of slots and nothing else.
+func (w *Writer) advance(ctx context.Context, slots []*slot, also ...Op) error {
+	ops := []Op{w.guard}
+	for _, l := range slots {
+		ops = append(ops, Advance(l.key, l.index))
+	}
+	res, err := w.store.txn(ctx, "sequence", append(ops, also...))
+	if err != nil {
+		return err
+	}
+	for _, l := range slots {
+		e, _ := res.Entry(l.key)
+		l.index, l.refused = e.ModifyIndex, nil
+	}
+	return nil
+}
+
+// Write applies units in as few transactions as their limits allow, guard
+// first in each of them, with at most as many under way at once as the writer has sequence
+// keys, and returns what became of each unit, in order. Every
+// transaction is tried once.
+//
+// A refusal of the guard or of a sequence key, a session that is gone, a denial, an unknown outcome
+// or no connection stops the batch: what was not sent yet is [ErrNotSent]. The writer is of no use any more: open another one, under
+// another guard if an outcome is unknown. A
+// refusal of anything else is the outcome of all units of that transaction,
+// and the batch goes on. Such a refusal is final: before it is told, the sequence key that the transaction went with is
+// moved, so that no copy of it can be applied when its conditions hold again. So is that of one which was called invalid: that may be a
+// proxy's word on one of two copies. A unit that is invalid in itself is left out.
+// When Write returns nothing is under way any more, unless the outcome
+// of something is unknown.
+func (w *Writer) Write(ctx context.Context, units []Unit) []Outcome {
 	out := make([]Outcome, len(units))
 	for i, u := range units {
 		out[i] = Outcome{Unit: u, Err: ErrNotSent}
 	}
-	if err := guard.check(); err != nil {
-		for i := range out {
-			out[i].Err = err
-		}
-		return out
+	sequence := longest(w.slots[len(w.slots)-1].key) // of all keys the longest
+	b := batch{Writer: w, out: out, txns: pack([]Op{w.guard, sequence}, units, func(i int, err error) { out[i].Err = err })}
+	if b.run(ctx) {
+		b.seal(ctx)
 	}
-	b := batch{store: s, out: out, txns: pack(guard, units, func(i int, err error) { out[i].Err = err })}
-	b.run(ctx, inFlight)
 	return out
 }
 
-// batch is a WriteGuarded under way. Only run's goroutine touches it.
+// batch is a Write under way. Only run's goroutine touches it.
 type batch struct {
-	store *Store
-	txns  []*packed
-	out   []Outcome
+	*Writer
+	txns []*packed
+	out  []Outcome
 }
 
 // answer is what a transaction came back with.
 type answer struct {
 	txn   *packed
+	slot  *slot
 	res   Result
 	err   error
 	panic any
 }
 
-func (b *batch) run(ctx context.Context, inFlight int) {
-	answers := make(chan answer, inFlight)
+// run sends everything. It reports whether all of it was sent.
+func (b *batch) run(ctx context.Context) (all bool) {
+	answers := make(chan answer, len(b.slots))
 	pending := b.txns
 	flying := 0
+	all = true
 	var broke any
 	for {
-		for flying < inFlight && len(pending) > 0 {
+		for flying < len(b.slots) && len(pending) > 0 {
 			i := next(pending)
 			if i < 0 {
 				break // all wait for one that is under way
@@ -97,25 +162,60 @@ func (b *batch) run(ctx context.Context, inFlight int) {
 			t := pending[i]
 			pending = slices.Delete(pending, i, i+1)
 			flying++
-			go b.fly(ctx, t, answers)
+			l := b.slots[slices.IndexFunc(b.slots, func(l *slot) bool { return l.free })]
+			l.free = false
+			t.ops[1] = Advance(l.key, l.index)
+			go b.fly(ctx, t, l, answers)
 		}
 		if flying == 0 {
 			break
 		}
 		a := <-answers
 		flying--
-		a.txn.done = true
+		a.slot.free, a.txn.done = true, true
 		if a.panic != nil {
 			broke, pending = a.panic, nil
 			continue
 		}
 		b.record(a)
 		if a.err != nil && stops(a.err) {
-			pending = nil
+			pending, all = nil, false
 		}
 	}
 	if broke != nil {
 		panic(broke) // in the caller's goroutine, where its supervisor can catch it
+	}
+	return all
+}
+
+// seal makes the refusals final: a copy of a refused transaction could be applied later, when what refused it is gone.
+func (b *batch) seal(ctx context.Context) {
+	var open []*slot
+	for _, l := range b.slots {
+		if len(l.refused) > 0 {
+			open = append(open, l)
+		}
+	}
+	if len(open) == 0 {
+		return
+	}
+	var refused []*packed
+	for _, l := range open {
+		refused = append(refused, l.refused...)
+	}
+	err := b.advance(ctx, open)
+	if err == nil {
+		return
+	}
+	r, guard := errors.AsType[*RefusedError](err)
+	for _, t := range refused {
+		for _, p := range t.units {
+			if guard {
+				b.out[p.unit].Err = fmt.Errorf("guarded txn: %w", &RefusedError{Op: -1, Key: r.Key, What: r.What, Guard: true})
+			} else {
+				b.out[p.unit].Err = unreachable("guarded txn", "it was refused, but a copy of it may still be applied: %v", err)
+			}
+		}
 	}
 }
 
@@ -132,11 +232,11 @@ func next(pending []*packed) int {
 	return best
 }
 
-// fly sends one transaction. It lives no longer than the WriteGuarded.
-func (b *batch) fly(ctx context.Context, t *packed, answers chan<- answer) {
+// fly sends one transaction. It lives no longer than the Write.
+func (b *batch) fly(ctx context.Context, t *packed, l *slot, answers chan<- answer) {
 	// What stands if the transport ends the goroutine, for which recover returns
 	// nothing: an outcome that is not known, not a success.
-	a := answer{txn: t, err: unreachable("guarded txn", "the transport ended its goroutine")}
+	a := answer{txn: t, slot: l, err: unreachable("guarded txn", "the transport ended its goroutine")}
 	defer func() {
 		a.panic = recover()
 		answers <- a
@@ -147,7 +247,7 @@ func (b *batch) fly(ctx context.Context, t *packed, answers chan<- answer) {
 // stops reports whether nothing more of a batch may be sent after err.
 func stops(err error) bool {
 	if r, ok := asRefusals(err); ok {
-		return r.Op <= 0 // the guard, or no telling which
+		return r.ofWriter()
 	}
 	return kindOf(err) != ErrInvalid
 }
@@ -161,6 +261,9 @@ func (b *batch) record(a answer) {
 				perOp[i], entries = &entries[0], entries[1:]
 			}
 		}
+		a.slot.index, a.slot.refused = perOp[1].ModifyIndex, nil
+	} else if r, ok := asRefusals(a.err); ok && !r.ofWriter() || kindOf(a.err) == ErrInvalid {
+		a.slot.refused = append(a.slot.refused, a.txn)
 	}
 	for _, p := range a.txn.units {
 		o := &b.out[p.unit]
@@ -180,11 +283,14 @@ func (b *batch) record(a answer) {
 	}
 }
 
+// ofWriter reports whether the guard or the sequence key refused, or nobody knows what.
+func (e *refusals) ofWriter() bool { return e.Op <= 1 }
+
 // of tells the unit whose operations begin at first what refused: one of its
 // own if there is one, else the first of the transaction.
 func (e *refusals) of(first, n int) *RefusedError {
 	mine := *e.RefusedError
-	mine.Guard, mine.Op = mine.Op == 0, -1
+	mine.Guard, mine.Op = e.ofWriter(), -1
 	if mine.Guard {
 		return &mine
 	}

@@ -21,6 +21,9 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
+// perTxn is how many operations a transaction has beside the guard and the sequence key.
+const perTxn = store.MaxOps - 2
+
 // guarded makes a leader key and returns its guard.
 func guarded(t *testing.T, s *store.Store) store.Op {
 	t.Helper()
@@ -40,6 +43,7 @@ type spy struct {
 	txns   [][]wire
 	flying int
 	most   int
+	off    bool // what passes is not noted
 }
 
 type wire struct {
@@ -48,7 +52,7 @@ type wire struct {
 }
 
 func (p *spy) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Path != "/v1/txn" {
+	if r.URL.Path != "/v1/txn" || p.off {
 		return p.next.RoundTrip(r)
 	}
 	data, _ := io.ReadAll(r.Body)
@@ -77,6 +81,29 @@ func (p *spy) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.next.RoundTrip(r)
 }
 
+// writer opens a writer, which is not noted.
+func (p *spy) writer(t *testing.T, s *store.Store, guard store.Op, inFlight int) *store.Writer {
+	t.Helper()
+	p.off = true
+	defer func() { p.off = false }()
+	w, err := s.OpenWriter(t.Context(), guard, "sequence/", inFlight)
+	must(t, err)
+	return w
+}
+
+// writerOver returns a writer with four sequence keys, all of whose transactions go through rt.
+func writerOver(t *testing.T, rt tripper) *store.Writer {
+	t.Helper()
+	consul := devconsul.New(devconsul.Config{NoJitter: true})
+	defer consul.Close()
+	way := consul.RoundTripper()
+	s := over(t, tripper(func(r *http.Request) (*http.Response, error) { return way.RoundTrip(r) }))
+	w, err := s.OpenWriter(t.Context(), guarded(t, s), "sequence/", 4)
+	must(t, err)
+	way = rt
+	return w
+}
+
 // batched runs f with a store whose transactions are spied on, the guard
 // already made and not among them.
 func batched(t *testing.T, f func(t *testing.T, p *spy, s *store.Store, guard store.Op)) {
@@ -94,12 +121,12 @@ func TestTheGuardIsFirstInEveryTransactionAndTheLimitHolds(t *testing.T) {
 		for i := range 1000 {
 			units = append(units, unit("m1", i))
 		}
-		for i, o := range s.WriteGuarded(t.Context(), guard, units, 0) {
+		for i, o := range p.writer(t, s, guard, 0).Write(t.Context(), units) {
 			if o.Err != nil || o.Unit.Tag != i || o.Result.Index == 0 || len(o.Result.Entries) != 1 || o.Result.Entries[0].Key != units[i].Ops[0].Key() {
 				t.Fatalf("unit %d: %+v", i, o)
 			}
 		}
-		if len(p.txns) != 8 { // 1000 / 127
+		if len(p.txns) != 8 { // 1000 / 126
 			t.Errorf("%d transactions", len(p.txns))
 		}
 		for _, ops := range p.txns {
@@ -128,7 +155,7 @@ func TestLanesAreInOrderAndBesideEachOther(t *testing.T) {
 				units = append(units, unit(fmt.Sprint("m", m), i))
 			}
 		}
-		for _, o := range s.WriteGuarded(t.Context(), guard, units, 3) {
+		for _, o := range p.writer(t, s, guard, 3).Write(t.Context(), units) {
 			must(t, o.Err)
 		}
 		if p.most != 3 {
@@ -136,7 +163,7 @@ func TestLanesAreInOrderAndBesideEachOther(t *testing.T) {
 		}
 		order := map[string]string{}
 		for _, ops := range p.txns {
-			for _, op := range ops[1:] {
+			for _, op := range ops[2:] {
 				lane := strings.Split(op.Key, "/")[1]
 				if order[lane] >= op.Key {
 					t.Fatalf("%s after %s", op.Key, order[lane])
@@ -153,7 +180,7 @@ func TestManySmallLanesShareATransaction(t *testing.T) {
 		for m := range 100 {
 			units = append(units, unit(fmt.Sprintf("m%03d", m), 1))
 		}
-		for _, o := range s.WriteGuarded(t.Context(), guard, units, 4) {
+		for _, o := range p.writer(t, s, guard, 4).Write(t.Context(), units) {
 			must(t, o.Err)
 		}
 		if len(p.txns) != 1 {
@@ -176,12 +203,12 @@ func TestSharedConditionsAreOnceInATransactionAndBeforeAllOperations(t *testing.
 			}
 		}
 		p.txns = nil
-		for i, o := range s.WriteGuarded(t.Context(), guard, units, 4) {
+		for i, o := range p.writer(t, s, guard, 4).Write(t.Context(), units) {
 			if o.Err != nil || len(o.Result.Entries) != 1 || o.Result.Entries[0].Key != units[i].Ops[0].Key() {
 				t.Fatalf("unit %d: %+v", i, o)
 			}
 		}
-		if len(p.txns) != 1 || len(p.txns[0]) != 1+2+40 || p.txns[0][1].Verb != "check-session" || p.txns[0][2].Verb != "check-session" {
+		if len(p.txns) != 1 || len(p.txns[0]) != 2+2+40 || p.txns[0][2].Verb != "check-session" || p.txns[0][3].Verb != "check-session" {
 			t.Errorf("transactions %+v", p.txns)
 		}
 	})
@@ -194,7 +221,7 @@ func TestConditionsThatContradictEachOtherDoNotShareATransaction(t *testing.T) {
 		good, bad := unit("m1", 1), unit("m2", 2)
 		good.Shared = []store.Op{store.CheckIndex("c", index)}
 		bad.Shared = []store.Op{store.CheckIndex("c", index-1)}
-		out := s.WriteGuarded(t.Context(), guard, []store.Unit{good, bad}, 1)
+		out := p.writer(t, s, guard, 1).Write(t.Context(), []store.Unit{good, bad})
 		must(t, out[0].Err)
 		r := refusal(t, out[1].Err, -1, "c")
 		if r.Guard {
@@ -213,14 +240,14 @@ func TestAUnitIsNeverSplit(t *testing.T) {
 			}
 			units = append(units, u)
 		}
-		for _, o := range s.WriteGuarded(t.Context(), guard, units, 4) {
+		for _, o := range p.writer(t, s, guard, 4).Write(t.Context(), units) {
 			must(t, o.Err)
 		}
 		if len(p.txns) != 15 {
 			t.Errorf("%d transactions", len(p.txns))
 		}
 		for _, ops := range p.txns {
-			if len(ops) != 101 {
+			if len(ops) != 102 {
 				t.Errorf("a transaction of %d operations", len(ops))
 			}
 		}
@@ -233,7 +260,7 @@ func TestLargeValuesKeepTheBodyWithinItsLimit(t *testing.T) {
 		for i := range 10 {
 			units = append(units, store.Unit{Lane: "m", Ops: []store.Op{store.Set(fmt.Sprint("v", i), make([]byte, 150_000), 0)}})
 		}
-		for _, o := range s.WriteGuarded(t.Context(), guard, units, 4) {
+		for _, o := range p.writer(t, s, guard, 4).Write(t.Context(), units) {
 			must(t, o.Err)
 		}
 		if len(p.txns) != 5 { // two of 200 KB in base64 each
@@ -251,12 +278,12 @@ func TestAfterAGuardRefusalNothingMoreIsSent(t *testing.T) {
 			return nil, nil
 		}
 		var units []store.Unit
-		for i := range 127 * 6 {
+		for i := range perTxn * 6 {
 			units = append(units, unit("m", i))
 		}
-		out := s.WriteGuarded(t.Context(), guard, units, 4)
+		out := p.writer(t, s, guard, 4).Write(t.Context(), units)
 		for i, o := range out {
-			switch n := i / 127; {
+			switch n := i / perTxn; {
 			case n < 2:
 				must(t, o.Err)
 			case n == 2:
@@ -281,12 +308,12 @@ func TestARefusalElsewhereIsOfItsTransactionAloneAndNamesTheUnit(t *testing.T) {
 		must(t, s.Put(t.Context(), "a/m/00130", []byte("taken"), 0))
 		must(t, s.Put(t.Context(), "a/m/00140", []byte("taken"), 0))
 		var units []store.Unit
-		for i := range 127 * 3 {
+		for i := range perTxn * 3 {
 			units = append(units, unit("m", i))
 		}
-		for i, o := range s.WriteGuarded(t.Context(), guard, units, 4) {
+		for i, o := range p.writer(t, s, guard, 4).Write(t.Context(), units) {
 			switch {
-			case i/127 != 1:
+			case i/perTxn != 1:
 				must(t, o.Err)
 			case i == 130:
 				refusal(t, o.Err, 0, "a/m/00130")
@@ -300,7 +327,7 @@ func TestARefusalElsewhereIsOfItsTransactionAloneAndNamesTheUnit(t *testing.T) {
 			}
 		}
 		entries, _, err := s.List(t.Context(), "a/", store.Default)
-		if want := 127*2 + 2; err != nil || len(entries) != want {
+		if want := perTxn*2 + 2; err != nil || len(entries) != want {
 			t.Errorf("%d keys, want %d; error %v", len(entries), want, err)
 		}
 	})
@@ -330,14 +357,14 @@ func TestAfterAnUnknownOutcomeNothingMoreIsSent(t *testing.T) {
 					return nil, nil
 				}
 				var units []store.Unit
-				for i := range 127 * 4 {
+				for i := range perTxn * 4 {
 					units = append(units, unit("m", i))
 				}
-				out := s.WriteGuarded(t.Context(), guard, units, 4)
-				must(t, out[126].Err)
-				wantKind(t, out[127].Err, fault.kind, fault.unknown)
-				wantKind(t, out[253].Err, fault.kind, fault.unknown)
-				wantKind(t, out[254].Err, store.ErrNotSent, false)
+				out := p.writer(t, s, guard, 4).Write(t.Context(), units)
+				must(t, out[perTxn-1].Err)
+				wantKind(t, out[perTxn].Err, fault.kind, fault.unknown)
+				wantKind(t, out[2*perTxn-1].Err, fault.kind, fault.unknown)
+				wantKind(t, out[2*perTxn].Err, store.ErrNotSent, false)
 				if len(p.txns) != 2 {
 					t.Errorf("%d transactions were sent", len(p.txns))
 				}
@@ -349,25 +376,25 @@ func TestAfterAnUnknownOutcomeNothingMoreIsSent(t *testing.T) {
 func TestABatchWaitsForWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var flying atomic.Int32
-		s := over(t, tripper(func(r *http.Request) (*http.Response, error) {
+		w := writerOver(t, func(r *http.Request) (*http.Response, error) {
 			flying.Add(1)
 			defer flying.Add(-1)
 			return hang(r)
-		}))
+		})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		var units []store.Unit
 		for m := range 6 {
-			for i := range 127 {
+			for i := range perTxn {
 				units = append(units, unit(fmt.Sprint("m", m), i))
 			}
 		}
-		out := s.WriteGuarded(ctx, store.CheckIndex("leader", 1), units, 4)
+		out := w.Write(ctx, units)
 		if n := flying.Load(); n != 0 {
 			t.Errorf("%d requests are still under way", n)
 		}
 		for i, o := range out {
-			if i < 4*127 {
+			if i < 4*perTxn {
 				wantKind(t, o.Err, store.ErrUnreachable, true)
 				if !errors.Is(o.Err, context.Canceled) {
 					t.Errorf("unit %d: %v", i, o.Err)
@@ -385,35 +412,35 @@ func TestABatchWaitsForWhatIsUnderWay(t *testing.T) {
 func TestAnInvalidUnitIsLeftOutAndTheOthersGo(t *testing.T) {
 	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
 		huge := store.Unit{Lane: "m"}
-		for i := range 128 {
+		for i := range store.MaxOps - 1 {
 			huge.Ops = append(huge.Ops, store.Set(fmt.Sprint("h", i), nil, 0))
 		}
 		shared := unit("m", 9)
 		shared.Shared = []store.Op{store.Set("x", nil, 0)}
 		units := []store.Unit{unit("m", 1), huge, {Lane: "m"}, {Lane: "m", Ops: []store.Op{store.CheckNotExists("x")}}, {Lane: "m", Ops: []store.Op{store.Set("/x", nil, 0)}}, shared, unit("m", 2)}
-		out := s.WriteGuarded(t.Context(), guard, units, 4)
+		out := p.writer(t, s, guard, 4).Write(t.Context(), units)
 		must(t, out[0].Err)
 		must(t, out[6].Err)
 		for _, o := range out[1:6] {
 			wantKind(t, o.Err, store.ErrInvalid, false)
 		}
-		if out := s.WriteGuarded(t.Context(), store.Op{}, units[:1], 4); !errors.Is(out[0].Err, store.ErrInvalid) {
-			t.Errorf("without a guard: %v", out[0].Err)
+		if _, err := s.OpenWriter(t.Context(), store.Op{}, "sequence/", 4); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("without a guard: %v", err)
 		}
-		if out := s.WriteGuarded(t.Context(), guard, nil, 4); len(out) != 0 {
+		if out := p.writer(t, s, guard, 4).Write(t.Context(), nil); len(out) != 0 {
 			t.Errorf("without units: %v", out)
 		}
 	})
 }
 
 func TestAPanicInTheTransportReachesTheCaller(t *testing.T) {
-	s := over(t, tripper(func(*http.Request) (*http.Response, error) { panic("transport") }))
+	w := writerOver(t, func(*http.Request) (*http.Response, error) { panic("transport") })
 	defer func() {
 		if got := recover(); got != "transport" {
 			t.Errorf("recovered %v", got)
 		}
 	}()
-	s.WriteGuarded(t.Context(), store.CheckIndex("leader", 1), []store.Unit{unit("m", 1)}, 2)
+	w.Write(t.Context(), []store.Unit{unit("m", 1)})
 	t.Error("returned")
 }
 
@@ -447,7 +474,7 @@ func TestAnyBatchIsAppliedWholeAndInOrder(t *testing.T) {
 				}
 				units = append(units, u)
 			}
-			for i, o := range over(t, p).WriteGuarded(t.Context(), guard, units, inFlight) {
+			for i, o := range p.writer(t, over(t, p), guard, inFlight).Write(t.Context(), units) {
 				if o.Err != nil || len(o.Result.Entries) != len(units[i].Ops) {
 					problem = fmt.Sprintf("unit %d: %d entries, error %v", i, len(o.Result.Entries), o.Err)
 					return
@@ -464,7 +491,7 @@ func TestAnyBatchIsAppliedWholeAndInOrder(t *testing.T) {
 						problem = fmt.Sprintf("%s twice in a transaction", op.Key)
 					}
 					seen[op.Key] = true
-					if lane, _, ok := strings.Cut(op.Key, "/"); ok && op.Verb == "cas" {
+					if lane, _, ok := strings.Cut(op.Key, "/"); ok && op.Verb == "cas" && lane != "sequence" {
 						lanes[lane] = append(lanes[lane], op.Key)
 					}
 				}

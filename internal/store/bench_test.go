@@ -8,9 +8,9 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// BenchmarkWriteGuarded writes 10,000 assignments of ten members, as a new
+// BenchmarkWriter writes 10,000 assignments of ten members, as a new
 // leader does, to the embedded server in the same process.
-func BenchmarkWriteGuarded(b *testing.B) {
+func BenchmarkWriter(b *testing.B) {
 	var units []store.Unit
 	for m := range 10 {
 		for i := range 1000 {
@@ -29,7 +29,11 @@ func BenchmarkWriteGuarded(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		for _, o := range s.WriteGuarded(b.Context(), store.CheckIndex("leader", res.Index), units, 4) {
+		w, err := s.OpenWriter(b.Context(), store.CheckIndex("leader", res.Index), "service/svc/sequence/leader/", 4)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, o := range w.Write(b.Context(), units) {
 			if o.Err != nil {
 				b.Fatal(o.Err)
 			}

@@ -29,14 +29,25 @@ func (c call) String() string {
 	return fmt.Sprintf("%s %s", c.op, c.key)
 }
 
+type returnsKey struct{}
+
+// WithReturns makes every call under the context call f when it comes back, however it ended, and when a part of its answer arrives: a
+// caller that makes many calls in a row, or a long one, shows in this way that it does not hang.
+func WithReturns(ctx context.Context, f func()) context.Context {
+	return context.WithValue(ctx, returnsKey{}, f)
+}
+
 // do runs f under the call's own deadline and turns what it returns into an
 // error of this package.
 func (c call) do(ctx context.Context, f func(context.Context) error) error {
+	if returned, ok := ctx.Value(returnsKey{}).(func()); ok {
+		defer returned()
+	}
 	if err := ctx.Err(); err != nil {
 		// Consul's client would fail as well, but could not say that nothing was sent.
 		return &callError{kind: ErrUnreachable, op: c.String(), text: "not sent: " + err.Error(), ended: err}
 	}
-	own, cancel := context.WithTimeout(ctx, c.timeout)
+	own, cancel := paced(ctx, c.timeout)
 	defer cancel()
 	err := f(own)
 	if err == nil {
@@ -169,9 +180,13 @@ func addressOf(err error) string {
 	return ""
 }
 
-// shorten keeps a foreign body from filling the log.
-func shorten(text string) string {
-	const most = 300
+// Shorten keeps what comes from outside from filling the log: it cuts text to 600 bytes.
+func Shorten(text string) string { return cut(text, 600) }
+
+// shorten is for a part of what Shorten is for.
+func shorten(text string) string { return cut(text, 300) }
+
+func cut(text string, most int) string {
 	if len(text) > most {
 		return strings.ToValidUTF8(text[:most], "") + " …"
 	}

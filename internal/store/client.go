@@ -20,11 +20,23 @@ var ErrTooManyConns = errors.New("too many connections from this address")
 //
 // Consul says 429 as soon as such a connection is opened, before it was asked anything. To net/http that is an "unsolicited
 // response", which it logs on standard error by itself and then calls a server that has closed an idle connection.
+//
+// With this client the deadlines of calls grow with what arrives; with another one they are fixed.
+//
+// A user:password@ in the address, see [SplitAddress], is used for HTTP's basic authentication.
 func NewClient(cfg *api.Config) (*api.Client, error) {
+	if address, auth := SplitAddress(cfg.Address); auth != nil {
+		with := *cfg
+		with.Address = address
+		if with.HttpAuth == nil {
+			with.HttpAuth = auth
+		}
+		cfg = &with
+	}
 	if cfg.Transport != nil && cfg.HttpClient == nil {
 		heed(cfg.Transport)
 	}
-	return api.NewClient(cfg)
+	return listening(cfg)
 }
 
 func heed(t *http.Transport) {

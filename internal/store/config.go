@@ -25,7 +25,7 @@ func (k Keys) ParseConfigKey(key string) (name string, ok bool) {
 }
 
 // ConfigMarker returns the key in which a writer of config values keeps the number of its
-// last write. It lies outside of ConfigData, so that it wakes nobody.
+// last write. It lies outside of ConfigData, so that it wakes nobody. Of "" it is the prefix of them all.
 func (k Keys) ConfigMarker(writer string) string { return k.root + "config_log/" + writer }
 
 // CheckConfigKey checks a config key where it enters, as [CheckID] does an id;
@@ -52,16 +52,26 @@ type Marker struct {
 	Claim uint64  `json:"claim"`        // raised whenever a process begins to write
 	By    Process `json:"by"`           // that process
 	Round uint64  `json:"r,omitempty"`  // raised to outdate what is under way, between two writes
+	Since int64   `json:"t,omitempty"`  // when that process began to write, in Unix seconds
 }
 
 // Encode returns the JSON form.
 func (m Marker) Encode() []byte { return encode(m) }
 
+// mostCounted is more than anything that is counted in a marker comes to: what is above was not
+// counted. It leaves room for sums.
+const mostCounted = 1 << 62
+
 // ParseMarker reads a marker.
 func ParseMarker(value []byte) (Marker, error) {
 	var m Marker
-	err := decode("config marker", value, &m)
-	return m, err
+	if err := decode("config marker", value, &m); err != nil {
+		return Marker{}, err
+	}
+	if most := max(m.Seq, m.At, m.Claim, m.Round); most > mostCounted {
+		return Marker{}, invalid("config marker", "one of its numbers is %d, which nothing has been counted to", most)
+	}
+	return m, nil
 }
 
 // CheckTxn reports, as [ErrInvalid], what would make Consul refuse ops as one transaction

@@ -54,7 +54,7 @@ type RefusedError struct {
 	Key string
 	// What is Consul's text. It differs between versions: for people only.
 	What string
-	// Guard is set by [Store.WriteGuarded] when the guard itself refused.
+	// Guard is set by [Writer.Write] when the guard itself refused, or the writer's sequence key.
 	Guard bool
 }
 
@@ -122,7 +122,8 @@ func unreachable(op, format string, args ...any) error {
 // OutcomeUnknown reports whether a write that returned err may have been
 // applied, or may still be applied later: a request that its sender gave up on
 // can arrive minutes afterwards. It is false for nil, for every refusal
-// (condition, permission, 429, invalid, session gone), for what was never sent
+// (condition, permission, 429, invalid, session gone; a second copy of the request may fare
+// better when the condition holds by then), for what was never sent
 // and for a connection that could not be opened. It is true for all else, also
 // for errors that are not of this package.
 func OutcomeUnknown(err error) bool {

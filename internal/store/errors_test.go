@@ -35,7 +35,7 @@ func calls(s *store.Store) map[string]func(context.Context) error {
 			_, _, err := s.CreateSession(ctx, store.SessionOptions{TTL: store.MinTTL})
 			return err
 		},
-		"session renew":   func(ctx context.Context) error { _, err := s.RenewSession(ctx, "id"); return err },
+		"session renew":   func(ctx context.Context) error { _, err := s.RenewSession(ctx, "id", 0); return err },
 		"session destroy": func(ctx context.Context) error { return s.DestroySession(ctx, "id") },
 		"session info":    func(ctx context.Context) error { _, err := s.SessionExists(ctx, "id"); return err },
 		"watch":           func(ctx context.Context) error { _, err := s.Watch("k").Next(ctx); return err },

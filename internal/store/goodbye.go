@@ -29,8 +29,8 @@ func (l Leaving) check() error {
 //
 // It may only be said when none of the work that was started under the session
 // is left, and none will be started: of a living member by itself, of a dead
-// one by whoever saw all of its work end. It may arrive late: once the
-// session has lost the record, which it does before anyone else registers, it changes nothing.
+// one by whoever saw all of its work end. It may arrive late, and twice: once the
+// session has lost the record, which it does by this and before anyone else registers, it changes nothing.
 func (s *Store) Goodbye(ctx context.Context, l Leaving) error {
 	if err := l.check(); err != nil {
 		return err
@@ -56,16 +56,6 @@ func (s *Store) Pause(ctx context.Context, l Leaving, ack Ack) error {
 	return err
 }
 
-// Resign deletes the leader key if the session holds it, in one try. A deleted
-// key has no lock-delay, so a successor need not wait. [ErrRefused]: the session does not lead.
-func (s *Store) Resign(ctx context.Context, session string) error {
-	if err := checkSession(call{op: "resign"}, session); err != nil {
-		return err
-	}
-	_, err := s.txn(ctx, "resign", []Op{CheckSession(s.keys.Leader(), session), Delete(s.keys.Leader())})
-	return err
-}
-
 // Depart does for a dead member all that its own clean stop would have done:
 // [Store.Goodbye], [Store.Resign], and the end of its session. Each is tried until Consul has
 // answered or ctx ends; then the session expires by itself. It reports whether the goodbye
@@ -76,7 +66,7 @@ func (s *Store) Depart(ctx context.Context, l Leaving) (accepted bool, err error
 	if err != nil && !errors.Is(err, ErrRefused) {
 		return false, err
 	}
-	err = s.Retry(ctx, "leader key", func(ctx context.Context) error { return s.Resign(ctx, l.Session) })
+	err = s.Retry(ctx, "leader key", func(ctx context.Context) error { return s.Resign(ctx, l.Session, false, true) })
 	if err == nil {
 		s.log.Info("resigned", slog.String("for", l.Member))
 	} else if !errors.Is(err, ErrRefused) {

@@ -102,7 +102,7 @@ func TestAGoodbyeNamesItsSession(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
 		txn(t, s, store.Create(s.Keys().Member("m1"), []byte("alive")), store.Create(s.Keys().Leader(), nil))
 		wantKind(t, s.Goodbye(t.Context(), store.Leaving{Member: "m1", Clear: true}), store.ErrInvalid, false)
-		wantKind(t, s.Resign(t.Context(), ""), store.ErrInvalid, false)
+		wantKind(t, s.Resign(t.Context(), "", true, true), store.ErrInvalid, false)
 		wantKind(t, s.Goodbye(t.Context(), store.Leaving{Member: "m1/x", Session: "s"}), store.ErrInvalid, false)
 		wantKeys(t, s, "leader", "members/m1")
 	})

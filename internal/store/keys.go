@@ -2,7 +2,9 @@ package store
 
 import (
 	"fmt"
+	"hash/fnv"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -41,6 +43,18 @@ func KeysOf(service string) (Keys, error) {
 		return Keys{}, err
 	}
 	return Keys{service: service, root: "service/" + service + "/"}, nil
+}
+
+// CheckMemberID checks a member's id where it enters: as [CheckID], and without space and percent sign. So every id of an item makes a
+// key with every id of a member: Consul refuses a key that holds a space when percent escapes are taken out of the whole of it.
+func CheckMemberID(id string) error {
+	if err := CheckID("member id", id); err != nil {
+		return err
+	}
+	if strings.ContainsAny(id, " %") {
+		return invalid(fmt.Sprintf("member id %q", id), `it holds a space or a percent sign, with which it makes no key together with some items' ids; use "-"`)
+	}
+	return nil
 }
 
 // CheckID checks a member or item id where it enters: not empty, no "/", valid
@@ -109,6 +123,12 @@ func (k Keys) Root() string { return k.root }
 // Leader returns the key that is locked by the leader.
 func (k Keys) Leader() string { return k.root + "leader" }
 
+// Term returns the key that says who took the leadership last: see [Term].
+func (k Keys) Term() string { return k.root + "term" }
+
+// Office returns the key of what the leader notes: see [Office].
+func (k Keys) Office() string { return k.root + "office" }
+
 // Members returns the prefix of the member records.
 func (k Keys) Members() string { return k.root + "members/" }
 
@@ -144,6 +164,17 @@ func (k Keys) Control() string { return k.root + "control/" }
 // ControlKey returns a key under Control: "freeze", "drain/m1", "pins/w1".
 func (k Keys) ControlKey(name string) string { return k.Control() + name }
 
+// Sequence returns the key of a writer's counter, which makes its transactions take effect once at most. Nobody watches them.
+func (k Keys) Sequence(name string) string { return k.root + "sequence/" + name }
+
+// SequenceOf returns one of 16 sequence keys of a kind, always the same for a name: for writers of many names, of which those that share
+// a key try again when they meet.
+func (k Keys) SequenceOf(kind, name string) string {
+	f := fnv.New32a()
+	f.Write([]byte(name))
+	return k.Sequence(kind + "/" + strconv.Itoa(int(f.Sum32()%16)))
+}
+
 // ParseMember returns the member of a key under Members. Keys that are not of
 // that form, foreign ones among them, are not ok: skip them.
 func (k Keys) ParseMember(key string) (m string, ok bool) { return parseID(key, k.Members()) }
@@ -165,7 +196,7 @@ func (k Keys) ParseAssignment(key string) (m, w string, ok bool) {
 	if !ok || CheckID("member id", m) != nil {
 		return "", "", false
 	}
-	if w != "" && CheckID("item id", w) != nil {
+	if w != "" && (CheckID("item id", w) != nil || checkKey("", key) != nil) {
 		return "", "", false
 	}
 	return m, w, true

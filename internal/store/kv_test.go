@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -192,6 +193,30 @@ func TestAWriteThatIsAlwaysRefusedEndsWithItsContextAndDoesNotSpin(t *testing.T)
 		wantKind(t, err, store.ErrRefused, false)
 		if !errors.Is(err, context.DeadlineExceeded) || writes < 5 || writes > 30 {
 			t.Errorf("%d writes, error %v", writes, err)
+		}
+	})
+}
+
+// A put that created its key, and arrives once more after the key was deleted, does not bring it back.
+func TestASecondCopyOfAPutDoesNotUndoADelete(t *testing.T) {
+	recorded(t, func(t *testing.T, r *recorder, s *store.Store, _ store.Op) {
+		kv := s.KV()
+		must(t, kv.Put(t.Context(), "cfg/k", []byte("old")))
+		must(t, kv.Put(t.Context(), "cfg/k", []byte("new")))
+		must(t, kv.Delete(t.Context(), "cfg/k"))
+		for _, body := range r.bodies {
+			if code := r.again(t, body); code != http.StatusConflict && strings.Contains(body, `"cas"`) {
+				t.Errorf("a second copy was answered %d: %s", code, body)
+			}
+		}
+		_, err := kv.Get(t.Context(), "cfg/k")
+		wantKind(t, err, store.ErrNotFound, false)
+		must(t, kv.Put(t.Context(), "cfg/k", []byte("again")))
+		for _, body := range r.bodies { // the delete among them: it was of another version
+			r.again(t, body)
+		}
+		if v, err := kv.Get(t.Context(), "cfg/k"); err != nil || string(v) != "again" {
+			t.Errorf("value %q, error %v", v, err)
 		}
 	})
 }

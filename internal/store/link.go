@@ -33,11 +33,12 @@ type link struct {
 	lastLine   time.Time // of any outage: a link that flaps is no reason for more lines
 	announced  bool      // this outage has had its line
 	lastDenied time.Time
+	lastBad    time.Time
 }
 
 // Failed reports that what failed and will be tried again in retryIn. The
 // first failure of an outage is logged at once, but never more than one line
-// every 5 s, however often the link comes and goes; denied calls have a line of their own, at
+// every 5 s, however often the link comes and goes; denied calls and requests that can never succeed have lines of their own, each at
 // most every 30 s. Other kinds of error are none of the link's business.
 // Safe for concurrent use.
 func (s *Store) Failed(what string, err error, retryIn time.Duration) {
@@ -46,6 +47,8 @@ func (s *Store) Failed(what string, err error, retryIn time.Duration) {
 		s.link.denied(what, err, retryIn)
 	case errors.Is(err, ErrUnreachable):
 		s.link.failed(what, err, retryIn)
+	case errors.Is(err, ErrInvalid):
+		s.link.impossible(what, err, retryIn)
 	}
 }
 
@@ -132,6 +135,20 @@ func (l *link) denied(what string, err error, retryIn time.Duration) {
 	}
 	l.lastDenied = now
 	l.log.Error("consul-denied", "addr", l.addr, "what", what, "err", err, "retry_in", seconds(retryIn))
+}
+
+// impossible says that a request can never succeed as it is: one of ours that no key or value
+// could make good, or one that a proxy does not let through.
+func (l *link) impossible(what string, err error, retryIn time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	delete(l.failing, what)
+	if !l.lastBad.IsZero() && now.Sub(l.lastBad) < deniedEvery {
+		return
+	}
+	l.lastBad = now
+	l.log.Error("request-cannot-succeed", "addr", l.addr, "what", what, "err", err, "retry_in", seconds(retryIn))
 }
 
 // seconds prints a duration as 0.05s, 0.2s or 12.3s.

@@ -7,10 +7,11 @@ import (
 
 func asRefusals(err error) (*refusals, bool) { return errors.AsType[*refusals](err) }
 
-// packed is one transaction of a batch: guard, shared conditions, then the
+// packed is one transaction of a batch: the guard and the sequence key, shared conditions, then the
 // operations of its units.
 type packed struct {
 	ops    []Op
+	head   int // how many of them are of every transaction
 	units  []place
 	after  []*packed // transactions of its lanes that come before
 	done   bool
@@ -43,16 +44,19 @@ type measured struct {
 //
 // Of the plans that fill transactions better some would chain all lanes
 // together and leave nothing to have in flight.
-func pack(guard Op, units []Unit, bad func(unit int, err error)) []*packed {
-	p := packer{guard: guard, last: map[string]*packed{}}
+func pack(head []Op, units []Unit, bad func(unit int, err error)) []*packed {
+	p := packer{empty: packed{ops: head, head: len(head), size: len("[]\n")}, last: map[string]*packed{}}
+	for _, op := range head {
+		p.empty.size += op.most()
+	}
 	for i := 0; i < len(units); {
 		lane := units[i].Lane
 		var run []measured
 		for ; i < len(units) && units[i].Lane == lane; i++ {
 			e, err := measure(i, units[i])
-			if err == nil && !p.fresh().fits(e) {
-				_, size, _ := p.fresh().cost(e, map[condition]Op{})
-				err = invalid("guarded txn", "a unit of %d operations and %d bytes does not fit into one transaction (%d operations and %d bytes with the guard and values in base64); make it smaller",
+			if err == nil && !p.empty.fits(e) {
+				_, size, _ := p.empty.cost(e, map[condition]Op{})
+				err = invalid("guarded txn", "a unit of %d operations and %d bytes does not fit into one transaction (%d operations and %d bytes with the guard, the sequence key and values in base64); make it smaller",
 					len(e.ops), size, MaxOps, MaxBodyBytes)
 			}
 			if err != nil {
@@ -94,18 +98,13 @@ func measure(i int, u Unit) (measured, error) {
 }
 
 type packer struct {
-	guard Op
+	empty packed // a transaction with the guard and the sequence key alone
 	txns  []*packed
 	last  map[string]*packed // lane -> its last transaction
 }
 
-// fresh returns a transaction with the guard alone.
-func (p *packer) fresh() *packed {
-	return &packed{ops: []Op{p.guard}, size: len("[]\n") + p.guard.most()}
-}
-
 func (p *packer) open() *packed {
-	t := p.fresh()
+	t := &packed{ops: slices.Clone(p.empty.ops), head: p.empty.head, size: p.empty.size}
 	p.txns = append(p.txns, t)
 	return t
 }
@@ -121,7 +120,7 @@ func (p *packer) place(lane string, run []measured) {
 	}
 	switch {
 	case t != nil && t.fits(run...): // whole, beside what is there
-	case t != nil && !t.partial && !p.fresh().fits(run...): // its head fills t up
+	case t != nil && !t.partial && !p.empty.fits(run...): // its head fills t up
 	default:
 		t = p.open()
 	}
@@ -192,7 +191,7 @@ func (t *packed) add(e measured) {
 		if t.shared == nil {
 			t.shared = map[condition]Op{}
 		}
-		at := 1 + len(t.shared)
+		at := t.head + len(t.shared)
 		t.shared[op.condition()] = op
 		t.ops = slices.Insert(t.ops, at, op)
 		t.size += op.most()

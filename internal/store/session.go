@@ -67,43 +67,56 @@ func (s *Store) CreateSession(ctx context.Context, o SessionOptions) (id string,
 	return id, sent, nil
 }
 
-// RenewSession starts the TTL of a session anew: it lasts at least until sent
-// + TTL. The deadline of ctx is the deadline of the call; without one it is
-// the call timeout. [ErrSessionGone] says that everything held by it is over;
-// no other error does. Consul's 404 alone does not say it: a server that has just
-// begun to lead gives it for a living session as long as it replays its log
-// (Session.Renew in Consul's source looks at the server's own state), so a
-// consistent read has to confirm it.
-func (s *Store) RenewSession(ctx context.Context, id string) (sent time.Time, err error) {
-	c := call{op: "session renew", key: id, timeout: s.timeoutOf(ctx), need: "session:write on the node of the session"}
+// RenewSession starts the TTL of a session anew, and makes sure that it exists: the session's holder may count on it until
+// sent + TTL, by the rule that whoever takes over from a session that has ended waits a TTL from its end.
+// Each of its two requests may last for limit; 0: for the call timeout, or until the deadline of ctx if that has one.
+//
+// Consul's answer to a renewal proves nothing, neither 200 nor 404: Session.Renew in Consul's source looks at the state of the server
+// that leads, and one that has just begun to lead holds an old state for as long as it replays its log. So a session that has ended
+// is renewed there, and one that lives is unknown. A consistent read that was sent after the renewal's answer confirms either: it
+// is answered from a state that is no older than the read. [ErrSessionGone] says that
+// everything held by the session is over; no other error does.
+func (s *Store) RenewSession(ctx context.Context, id string, limit time.Duration) (sent time.Time, err error) {
+	if limit == 0 {
+		limit = s.timeoutOf(ctx)
+	}
+	c := call{op: "session renew", key: id, timeout: limit, need: "session:write on the node of the session"}
 	if err := checkSession(c, id); err != nil {
 		return time.Time{}, err
 	}
 	sent = time.Now()
+	known, err := s.renew(ctx, c)
+	if err != nil {
+		return sent, err
+	}
+	switch exists, err := s.sessionExists(ctx, id, limit); {
+	case err != nil:
+		return sent, err
+	case !exists:
+		return sent, &callError{kind: ErrSessionGone, op: c.String(), text: "no such session, by a consistent read; open a new session"}
+	case !known:
+		return sent, unreachable(c.String(), "404 for a session that exists: this Consul server has just begun to lead and still replays its log")
+	}
+	return sent, nil
+}
+
+// renew sends the renewal; known: the server that answered knows the session.
+func (s *Store) renew(ctx context.Context, c call) (known bool, err error) {
 	err = c.do(ctx, func(ctx context.Context) error {
 		// Not the client's Renew: it takes an empty answer for the end of the
 		// session and hides the status of all others.
 		var entries []*api.SessionEntry
-		_, err := s.client.Raw().Write("/v1/session/renew/"+id, nil, &entries, (&api.WriteOptions{}).WithContext(ctx))
+		_, err := s.client.Raw().Write("/v1/session/renew/"+c.key, nil, &entries, (&api.WriteOptions{}).WithContext(ctx))
 		if status, ok := errors.AsType[api.StatusError](err); ok && status.Code == http.StatusNotFound && !page(status.Body) {
-			return &callError{kind: ErrSessionGone, op: c.String(), text: "404 (" + shorten(status.Body) + "); open a new session"}
+			return nil
 		}
-		if err == nil && (len(entries) != 1 || entries[0] == nil || entries[0].ID != id) {
+		if err == nil && (len(entries) != 1 || entries[0] == nil || entries[0].ID != c.key) {
 			return unreachable(c.String(), "the answer is not about this session")
 		}
+		known = err == nil
 		return err
 	})
-	if !errors.Is(err, ErrSessionGone) {
-		return sent, err
-	}
-	switch alive, asked := s.sessionExists(ctx, id, c.timeout); {
-	case asked != nil:
-		return sent, asked
-	case alive:
-		return sent, unreachable(c.String(), "404 for a session that exists: this Consul server has just begun to lead and still replays its log")
-	default:
-		return sent, err
-	}
+	return known, err
 }
 
 // DestroySession ends a session: its keys go, and cannot be locked for the
@@ -159,10 +172,17 @@ func (s *Store) timeoutOf(ctx context.Context) time.Duration {
 }
 
 func checkSession(c call, id string) error {
-	if id == "" || strings.ContainsAny(id, "/?#% ") {
-		return invalid(c.op, "%q is not a session id", id)
+	if !sessionID(id) {
+		return invalid(c.op, "%q is not a session id", shorten(id))
 	}
 	return nil
+}
+
+// sessionID tells whether id could be a session's: Consul makes UUIDs.
+func sessionID(id string) bool {
+	return id != "" && len(id) <= 64 && !strings.ContainsFunc(id, func(r rune) bool {
+		return !(r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+	})
 }
 
 // page tells a proxy's own 404 from Consul's.

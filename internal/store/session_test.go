@@ -71,7 +71,7 @@ func TestSentIsTheMomentBeforeSending(t *testing.T) {
 			t.Errorf("create: sent %v, want %v", sent, before)
 		}
 		before = time.Now()
-		sent, err = s.RenewSession(t.Context(), id)
+		sent, err = s.RenewSession(t.Context(), id, 0)
 		must(t, err)
 		if !sent.Equal(before) {
 			t.Errorf("renew: sent %v, want %v", sent, before)
@@ -87,7 +87,7 @@ func TestASessionLivesAtLeastItsTTLAndEndsAtTwiceItsTTL(t *testing.T) {
 		if alive, err := s.SessionExists(t.Context(), id); err != nil || !alive {
 			t.Fatalf("after 19 s: alive %v, error %v", alive, err)
 		}
-		sent, err = s.RenewSession(t.Context(), id)
+		sent, err = s.RenewSession(t.Context(), id, 0)
 		must(t, err)
 		time.Sleep(time.Until(sent.Add(store.MinTTL)))
 		if alive, err := s.SessionExists(t.Context(), id); err != nil || !alive {
@@ -104,7 +104,7 @@ func TestRenewingASessionThatIsGoneSaysSo(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
 		id := session(t, s)
 		must(t, s.DestroySession(t.Context(), id))
-		_, err := s.RenewSession(t.Context(), id)
+		_, err := s.RenewSession(t.Context(), id, 0)
 		wantKind(t, err, store.ErrSessionGone, false)
 		wantText(t, err, "session renew "+id, "open a new session")
 		must(t, s.DestroySession(t.Context(), id)) // destroying a dead one is no error
@@ -117,10 +117,10 @@ func TestA404FromAServerThatStillReplaysItsLogEndsNoSession(t *testing.T) {
 		id := session(t, s)
 		consul.ElectionStart()
 		consul.ElectionEndBehind(past)
-		_, err := s.RenewSession(t.Context(), id)
+		_, err := s.RenewSession(t.Context(), id, 0)
 		wantKind(t, err, store.ErrUnreachable, true)
 		consul.ElectionEnd()
-		_, err = s.RenewSession(t.Context(), id)
+		_, err = s.RenewSession(t.Context(), id, 0)
 		must(t, err)
 	})
 	// It may have caught up between the two questions.
@@ -129,9 +129,32 @@ func TestA404FromAServerThatStillReplaysItsLogEndsNoSession(t *testing.T) {
 		answer := answers[0]
 		answers = answers[1:]
 		return answer(r)
-	})).RenewSession(t.Context(), "id")
+	})).RenewSession(t.Context(), "id", 0)
 	wantKind(t, err, store.ErrUnreachable, true)
 	wantText(t, err, "replays its log")
+}
+
+func TestA200FromAServerThatStillReplaysItsLogRenewsNoSession(t *testing.T) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+		id := session(t, s)
+		past := consul.Moment()
+		must(t, s.DestroySession(t.Context(), id))
+		consul.ElectionStart()
+		consul.ElectionEndBehind(past)
+		_, err := s.RenewSession(t.Context(), id, 0)
+		wantKind(t, err, store.ErrUnreachable, true)
+		consul.ElectionEnd()
+		_, err = s.RenewSession(t.Context(), id, 0)
+		wantKind(t, err, store.ErrSessionGone, false)
+	})
+	// It may have caught up between the two questions.
+	answers := []tripper{always(200, `[{"ID":"id"}]`), always(200, "[]", "X-Consul-Index", "3")}
+	_, err := over(t, tripper(func(r *http.Request) (*http.Response, error) {
+		answer := answers[0]
+		answers = answers[1:]
+		return answer(r)
+	})).RenewSession(t.Context(), "id", 0)
+	wantKind(t, err, store.ErrSessionGone, false)
 }
 
 func TestOnlyConsulCanSayThatASessionIsGone(t *testing.T) {
@@ -143,11 +166,11 @@ func TestOnlyConsulCanSayThatASessionIsGone(t *testing.T) {
 		"a page of a proxy": always(404, "<html>404</html>"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := over(t, rt).RenewSession(t.Context(), "id")
+			_, err := over(t, rt).RenewSession(t.Context(), "id", 0)
 			wantKind(t, err, store.ErrUnreachable, true)
 		})
 	}
-	_, err := over(t, always(403, "Permission denied")).RenewSession(t.Context(), "id")
+	_, err := over(t, always(403, "Permission denied")).RenewSession(t.Context(), "id", 0)
 	wantKind(t, err, store.ErrDenied, false)
 	exists, err := over(t, always(200, "null", "X-Consul-Index", "3")).SessionExists(t.Context(), "id")
 	wantKind(t, err, store.ErrUnreachable, true)
@@ -162,7 +185,7 @@ func TestARenewalBehindAFrozenConnectionEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3333*time.Millisecond)
 		defer cancel()
 		start := time.Now()
-		_, err := s.RenewSession(ctx, "id")
+		_, err := s.RenewSession(ctx, "id", 0)
 		wantKind(t, err, store.ErrUnreachable, true)
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 3333*time.Millisecond {
 			t.Errorf("after %v: %v", time.Since(start), err)
@@ -184,7 +207,7 @@ func TestLockingWithADeadSessionSaysThatItIsGone(t *testing.T) {
 func TestSessionIDsAreChecked(t *testing.T) {
 	s := over(t, tripper(func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, io.EOF }))
 	for _, id := range []string{"", "../x", "a b", "a?b"} {
-		_, err := s.RenewSession(t.Context(), id)
+		_, err := s.RenewSession(t.Context(), id, 0)
 		wantKind(t, err, store.ErrInvalid, false)
 		wantKind(t, s.DestroySession(t.Context(), id), store.ErrInvalid, false)
 		_, err = s.SessionExists(t.Context(), id)

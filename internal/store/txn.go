@@ -292,7 +292,7 @@ func (s *Store) txn(ctx context.Context, what string, ops []Op) (Result, error) 
 
 // send sends checked operations, whose encoding is body.
 func (s *Store) send(ctx context.Context, what string, ops []Op, body []byte) (Result, error) {
-	c := call{op: what, timeout: s.callTimeout, need: needOf(ops)}
+	c := call{op: what, timeout: s.callTimeout + atThinnest(len(body)), need: needOf(ops)}
 	if c.key = ops[0].Key(); len(ops) > 1 {
 		c.key += fmt.Sprintf(" (and %d more)", len(ops)-1)
 	}

@@ -9,8 +9,11 @@ import (
 )
 
 // Values are JSON. Unknown fields are ignored, so that an older reader gets
-// along with a newer writer; what does not parse is an error that names what
-// is wrong, for the reader to log once and skip.
+// along with a newer writer; what does not parse, or cannot be, is an error that names what
+// is wrong, for the reader to log once and skip. What has parsed can be used in requests and sums.
+
+// MaxKeep is the longest time that a stopped member's items can be kept for it.
+const MaxKeep = 7 * 24 * time.Hour
 
 // The status of a member record.
 const (
@@ -43,7 +46,7 @@ func ParseMemberRecord(value []byte) (MemberRecord, error) {
 		return MemberRecord{}, err
 	}
 	if r.Status != StatusAlive && r.Status != StatusLeaving {
-		return MemberRecord{}, invalid("member record", `its status is %q; known are "alive" and "leaving"`, r.Status)
+		return MemberRecord{}, invalid("member record", `its status is %q; known are "alive" and "leaving"`, shorten(r.Status))
 	}
 	return r, nil
 }
@@ -76,7 +79,10 @@ func ParseAssignment(value []byte) (Assignment, error) {
 		return Assignment{}, err
 	}
 	if a.State != StateOwn && a.State != StateRel {
-		return Assignment{}, invalid("assignment", `its state is %q; known are "own" and "rel"`, a.State)
+		return Assignment{}, invalid("assignment", `its state is %q; known are "own" and "rel"`, shorten(a.State))
+	}
+	if err := couldBeSession("assignment", a.Session); err != nil {
+		return Assignment{}, err
 	}
 	return a, nil
 }
@@ -96,6 +102,8 @@ type Ack struct {
 	// will be started; its items wait for their member for Keep (nanoseconds).
 	Stopped bool          `json:"stopped,omitempty"`
 	Keep    time.Duration `json:"keep,omitempty"`
+	// Terms: whoever wrote this writes a term when it takes the leadership. Versions before that do not.
+	Terms bool `json:"terms,omitempty"`
 }
 
 // Encode returns the JSON form.
@@ -110,7 +118,24 @@ func ParseAck(value []byte) (Ack, error) {
 	if err := decode("ack", value, &a); err != nil {
 		return Ack{}, err
 	}
+	if err := couldBeSession("ack", a.Session); err != nil {
+		return Ack{}, err
+	}
+	switch {
+	case a.TTL < 0, a.TTL > MaxTTL:
+		return Ack{}, invalid("ack", "its ttl is %v; a session's is %v at the most", a.TTL, MaxTTL)
+	case a.Keep < 0, a.Keep > MaxKeep:
+		return Ack{}, invalid("ack", "its items are to be kept for %v; the most is %v", a.Keep, MaxKeep)
+	}
 	return a, nil
+}
+
+// couldBeSession refuses what no Consul has ever named a session; empty means none.
+func couldBeSession(what, id string) error {
+	if id != "" && !sessionID(id) {
+		return invalid(what, "%q is no session of Consul's", shorten(id))
+	}
+	return nil
 }
 
 func encode(v any) []byte {
@@ -126,7 +151,7 @@ func decode(what string, value []byte, into any) error {
 		return invalid(what, "the value %q is not a JSON object", shorten(string(value)))
 	}
 	if err := json.Unmarshal(value, into); err != nil {
-		return invalid(what, "the value %q does not parse: %v", shorten(string(value)), err)
+		return invalid(what, "the value %q does not parse: %s", shorten(string(value)), shorten(err.Error()))
 	}
 	return nil
 }

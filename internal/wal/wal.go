@@ -3,10 +3,11 @@ package wal
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
+	"sync/atomic"
 )
 
 var (
@@ -18,6 +19,11 @@ var (
 	ErrFull = errors.New("the log is full")
 	// ErrBroken is returned once a write could not be undone or an fsync failed: [Log.Rewrite] it or open it anew.
 	ErrBroken = errors.New("the log is broken")
+	// ErrUncertain is returned, with ErrBroken, when the disk may hold the records or not.
+	ErrUncertain = errors.New("the disk may hold it")
+	// ErrGone is returned, with ErrBroken, when the log's file, or its lock, is not in the directory any more, or another
+	// one is. The records were not appended.
+	ErrGone = errors.New("the log was removed or replaced")
 )
 
 // The files of a log's directory.
@@ -36,21 +42,36 @@ const (
 // Options of a log. The zero value is usable.
 type Options struct {
 	MaxBytes int64 // of the file; default 64 MiB
+	// Sync brings a file to the disk: for tests of a disk that fails. Default: fsync.
+	Sync func(*os.File) error
 }
 
 // Log is an open log. It is safe for concurrent use.
 type Log struct {
 	dir  string
 	max  int64
-	lock *os.File
+	sync func(*os.File) error
 
-	mu     sync.Mutex
+	mu     latch
+	lock   *os.File
 	file   *os.File
+	place  atomic.Pointer[place] // the two, for those who do not wait for the disk
 	size   int64
 	synced int64 // of it
 	broken error
 	closed bool
 }
+
+// place is what the log has open.
+type place struct{ lock, file *os.File }
+
+func (l *Log) opened() { l.place.Store(&place{l.lock, l.file}) }
+
+// latch is a lock. Unlike a sync.Mutex it is one that synctest knows to be waited for: it is held while the disk is busy.
+type latch chan struct{}
+
+func (m latch) Lock()   { m <- struct{}{} }
+func (m latch) Unlock() { <-m }
 
 // Open opens the log in dir, which is made when it does not exist, and returns its
 // records. Errors: [ErrInUse], [ErrDamaged], and those of the file system.
@@ -59,20 +80,44 @@ func Open(dir string, o Options) (*Log, [][]byte, error) {
 		o.MaxBytes = DefaultMaxBytes
 	}
 	o.MaxBytes = min(o.MaxBytes, MaxMaxBytes)
+	if o.Sync == nil {
+		o.Sync = (*os.File).Sync
+	}
 	// Values may be secrets: nobody else is to read them.
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("log directory: %w", err)
+	}
+	if err := checkDir(dir); err != nil {
+		return nil, nil, fmt.Errorf("log directory %s: %w", dir, err)
 	}
 	lock, err := lockFile(filepath.Join(dir, lockName))
 	if err != nil {
 		return nil, nil, fmt.Errorf("log directory %s: %w", dir, err)
 	}
-	l := &Log{dir: dir, max: o.MaxBytes, lock: lock}
+	l := &Log{dir: dir, max: o.MaxBytes, sync: o.Sync, lock: lock, mu: make(latch, 1)}
 	records, err := l.load()
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("log directory %s: %w", dir, err), l.Close())
 	}
 	return l, records, nil
+}
+
+// OpenFile opens a file beside a log, which nobody else may read. It follows no symbolic link.
+func OpenFile(path string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(path, flag|noFollow, 0o600)
+	if isLink(err) {
+		return nil, fmt.Errorf("%w: it is a symbolic link: move it away", err)
+	}
+	return f, err
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := OpenFile(path, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
 }
 
 func (l *Log) path(name string) string { return filepath.Join(l.dir, name) }
@@ -81,7 +126,7 @@ func (l *Log) load() ([][]byte, error) {
 	if err := os.Remove(l.path(nextName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err // a Rewrite that was interrupted
 	}
-	data, err := os.ReadFile(l.path(fileName))
+	data, err := readFile(l.path(fileName))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(data) == 0 {
 		return nil, l.Rewrite()
 	}
@@ -95,14 +140,15 @@ func (l *Log) load() ([][]byte, error) {
 	if good == 0 {
 		return nil, l.Rewrite()
 	}
-	if l.file, err = os.OpenFile(l.path(fileName), os.O_RDWR, 0o600); err != nil {
+	if l.file, err = OpenFile(l.path(fileName), os.O_RDWR); err != nil {
 		return nil, err
 	}
+	l.opened()
 	if err := l.cutTo(int64(good)); err != nil {
 		return nil, err
 	}
 	// What a predecessor had not brought to the disk is read again here, and counts from now on.
-	if err := l.file.Sync(); err != nil {
+	if err := l.sync(l.file); err != nil {
 		return nil, err
 	}
 	l.synced = l.size
@@ -118,7 +164,8 @@ func (l *Log) cutTo(size int64) error {
 }
 
 // Append adds records, all or none of them, and returns when they are on the disk.
-// Errors: [ErrFull], [ErrBroken], and those of the file system, after which nothing was appended.
+// Errors: [ErrFull], [ErrBroken], with it [ErrGone] or [ErrUncertain], and those of the file system. Only after
+// ErrUncertain something may have been appended.
 func (l *Log) Append(records ...[]byte) error {
 	return l.add(true, true, records)
 }
@@ -143,21 +190,35 @@ func (l *Log) add(durable, bounded bool, records [][]byte) error {
 	}
 	switch {
 	case l.broken != nil:
-		return l.broken
+		return fmt.Errorf("nothing was logged: %w", l.broken)
 	case bounded && l.size+int64(len(b)) > l.max:
 		return fmt.Errorf("%w: %d of %d bytes are taken", ErrFull, l.size, l.max)
+	}
+	// Before anything is written: where only the lock was removed, another process writes to this very file.
+	if err := l.held(); err != nil {
+		l.broken = fmt.Errorf("%w: %w", ErrBroken, err)
+		return fmt.Errorf("nothing was logged: %w", l.broken)
 	}
 	if _, err = l.file.WriteAt(b, l.size); err != nil {
 		if undo := l.file.Truncate(l.size); undo != nil {
 			l.broken = fmt.Errorf("%w: %w; and it cannot be undone: %w", ErrBroken, err, undo)
-			return l.broken
+			return fmt.Errorf("%w: %w", ErrUncertain, l.broken)
 		}
 		return fmt.Errorf("nothing was logged: %w", err)
 	}
 	if durable {
-		if err := l.file.Sync(); err != nil {
+		if err := l.sync(l.file); err != nil {
 			l.broken = fmt.Errorf("%w: %w", ErrBroken, err)
-			return l.broken
+			_ = l.file.Truncate(l.size) // so that it is not found when only the process ends
+			return fmt.Errorf("%w: %w", ErrUncertain, l.broken)
+		}
+		if err := l.held(); err != nil {
+			l.broken = fmt.Errorf("%w: %w", ErrBroken, err)
+			// It may have been moved, and be read again elsewhere.
+			if undo := errors.Join(l.file.Truncate(l.size), l.sync(l.file)); undo != nil {
+				return fmt.Errorf("%w: %w: %w", ErrUncertain, l.broken, undo)
+			}
+			return fmt.Errorf("nothing was logged: %w", l.broken)
 		}
 	}
 	l.size += int64(len(b))
@@ -177,8 +238,72 @@ func frames(b []byte, records [][]byte, synced int64) ([]byte, error) {
 	return b, nil
 }
 
-// Rewrite replaces everything by records. Errors as for Append; the log is then as it was. After it a broken
-// log is a good one: what the disk holds is known again.
+// Held tells whether the log is still what is found in its directory; else [ErrGone]. Append asks it itself. It waits for no
+// Append that the disk keeps.
+func (l *Log) Held() error {
+	for {
+		p := l.place.Load()
+		if p == nil {
+			return nil // what it held it held when it was closed
+		}
+		if err := l.finds(p); err == nil || l.place.Load() == p {
+			return err
+		}
+	}
+}
+
+func (l *Log) held() error { return l.finds(&place{l.lock, l.file}) }
+
+func (l *Log) finds(p *place) error {
+	return errors.Join(l.inPlace(p.file, fileName), l.inPlace(p.lock, lockName))
+}
+
+// inPlace compares an open file with what its path leads to now. Records in a file without a name are on
+// the disk, and nobody finds them.
+func (l *Log) inPlace(f *os.File, name string) error {
+	there, err := os.Lstat(l.path(name))
+	if err == nil {
+		var own fs.FileInfo
+		if own, err = f.Stat(); err == nil && !os.SameFile(there, own) {
+			err = errors.New("it is another one")
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrGone, l.path(name), err)
+	}
+	return nil
+}
+
+// takePlace makes the directory this log's again where it was removed. What another one has put there is left alone.
+func (l *Log) takePlace() error {
+	unlocked := l.inPlace(l.lock, lockName) != nil
+	if unlocked {
+		if err := os.MkdirAll(l.dir, 0o700); err != nil {
+			return err
+		}
+		lock, err := lockFile(l.path(lockName))
+		if err != nil {
+			return err
+		}
+		old := l.lock
+		l.lock = lock
+		l.opened()
+		_ = old.Close() // of a file that is no more
+	}
+	if err := l.inPlace(l.file, fileName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: move it away", err)
+	} else if err != nil || !unlocked {
+		return nil
+	}
+	info, err := l.file.Stat()
+	if err == nil && info.Size() != l.size {
+		err = fmt.Errorf("%w: %s: another process has written to it: move it away", ErrGone, l.path(fileName))
+	}
+	return err
+}
+
+// Rewrite replaces everything by records, and makes a directory anew that was removed. Errors as for Append; the log is
+// then as it was. After it a broken log is a good one: what the disk holds is known again.
 func (l *Log) Rewrite(records ...[]byte) error {
 	b, err := frames([]byte(head), records, 0)
 	if err != nil {
@@ -189,13 +314,18 @@ func (l *Log) Rewrite(records ...[]byte) error {
 	if l.closed {
 		return l.broken
 	}
-	f, err := os.OpenFile(l.path(nextName), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if l.file != nil {
+		if err := l.takePlace(); err != nil {
+			return err
+		}
+	}
+	f, err := OpenFile(l.path(nextName), os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(b)
 	if err == nil {
-		err = f.Sync()
+		err = l.sync(f)
 	}
 	if err == nil {
 		err = os.Rename(l.path(nextName), l.path(fileName))
@@ -203,10 +333,12 @@ func (l *Log) Rewrite(records ...[]byte) error {
 	if err != nil {
 		return errors.Join(err, f.Close(), os.Remove(l.path(nextName)))
 	}
-	if l.file != nil {
-		_ = l.file.Close() // of the file that is no more
-	}
+	old := l.file
 	l.file, l.size, l.synced, l.broken = f, int64(len(b)), int64(len(b)), nil
+	l.opened()
+	if old != nil {
+		_ = old.Close() // of the file that is no more
+	}
 	if err := syncDir(l.dir); err != nil {
 		l.broken = fmt.Errorf("%w: %w", ErrBroken, err)
 		return l.broken
@@ -225,6 +357,7 @@ func (l *Log) Size() int64 {
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.place.Store(nil)
 	var err error
 	if l.file != nil {
 		err = l.file.Close()

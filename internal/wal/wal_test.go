@@ -250,3 +250,149 @@ func FuzzParseNeverReturnsWhatWasNotAppended(f *testing.F) {
 		}
 	})
 }
+
+// failing is a disk whose fsync fails as long as it is told to.
+type failing struct{ on bool }
+
+var errDisk = errors.New("input/output error")
+
+func (f *failing) sync(file *os.File) error {
+	if f.on {
+		return errDisk
+	}
+	return file.Sync()
+}
+
+func TestWhatAFailedFsyncLeftIsNotFoundByTheNextOpen(t *testing.T) {
+	dir, disk := t.TempDir(), &failing{}
+	l, _, err := wal.Open(dir, wal.Options{Sync: disk.sync})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Append([]byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	disk.on = true
+	if err := l.Append([]byte("two")); !errors.Is(err, wal.ErrBroken) || !errors.Is(err, wal.ErrUncertain) {
+		t.Errorf("%v: the disk may hold it", err)
+	}
+	if err := l.Append([]byte("three")); !errors.Is(err, wal.ErrBroken) || errors.Is(err, wal.ErrUncertain) {
+		t.Errorf("%v: the disk cannot hold what was not written", err)
+	}
+	if err := l.Rewrite([]byte("one")); err == nil {
+		t.Error("rewritten by a disk that fails")
+	}
+	if err := l.Append([]byte("four")); !errors.Is(err, wal.ErrBroken) {
+		t.Errorf("after a rewrite that failed: %v", err)
+	}
+	l, got := reopened(t, l, dir)
+	defer l.Close()
+	if !slices.Equal(got, []string{"one"}) {
+		t.Errorf("found %q, and the caller was told of the first one only", got)
+	}
+}
+
+func TestALogThatWasRemovedOrReplacedTakesNothingUntilItIsMadeAnew(t *testing.T) {
+	for what, remove := range map[string]func(dir string) error{
+		"the directory removed": os.RemoveAll,
+		"the directory moved":   func(dir string) error { return os.Rename(dir, dir+".old") },
+		"the file removed":      func(dir string) error { return os.Remove(filepath.Join(dir, "log")) },
+		"the lock removed":      func(dir string) error { return os.Remove(filepath.Join(dir, "lock")) },
+	} {
+		dir := filepath.Join(t.TempDir(), "log.d")
+		l, _ := open(t, dir, wal.Options{})
+		if err := l.Append([]byte("one")); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Held(); err != nil {
+			t.Errorf("%s: not yet: %v", what, err)
+		}
+		if err := remove(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Held(); !errors.Is(err, wal.ErrGone) {
+			t.Errorf("%s: it is said to be there: %v", what, err)
+		}
+		for _, add := range []func([]byte) error{func(b []byte) error { return l.Append(b) }, l.NoteSynced} {
+			if err := add([]byte("two")); !errors.Is(err, wal.ErrBroken) || !errors.Is(err, wal.ErrGone) || errors.Is(err, wal.ErrUncertain) {
+				t.Errorf("%s: appended to it: %v", what, err)
+			}
+		}
+		if err := l.Rewrite([]byte("one"), []byte("three")); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if _, _, err := wal.Open(dir, wal.Options{}); !errors.Is(err, wal.ErrInUse) {
+			t.Errorf("%s: made anew, and opened twice: %v", what, err)
+		}
+		l, got := reopened(t, l, dir)
+		if !slices.Equal(got, []string{"one", "three"}) {
+			t.Errorf("%s: made anew, it holds %q", what, got)
+		}
+		l.Close()
+	}
+}
+
+func TestALogThatAnotherHasTakenThePlaceOfIsLeftAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log.d")
+	l, _ := open(t, dir, wal.Options{})
+	if err := os.Rename(dir, dir+".old"); err != nil {
+		t.Fatal(err)
+	}
+	other, _ := open(t, dir, wal.Options{})
+	if err := other.Append([]byte("theirs")); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Append([]byte("ours")); !errors.Is(err, wal.ErrGone) {
+		t.Errorf("appended: %v", err)
+	}
+	if err := l.Rewrite([]byte("ours")); !errors.Is(err, wal.ErrInUse) {
+		t.Errorf("over the log of another process: %v", err)
+	}
+	other.Close()
+	if err := l.Rewrite([]byte("ours")); !errors.Is(err, wal.ErrGone) {
+		t.Errorf("over another log: %v", err)
+	}
+	l.Close()
+	other, got := open(t, dir, wal.Options{})
+	defer other.Close()
+	if !slices.Equal(got, []string{"theirs"}) {
+		t.Errorf("the other log holds %q", got)
+	}
+}
+
+// The lock alone was removed, as somebody does who takes it for a dead process's: now two have the same file.
+func TestALogWhoseLockAnotherHasTakenIsLeftAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log.d")
+	l, _ := open(t, dir, wal.Options{})
+	if err := l.Append([]byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "lock")); err != nil {
+		t.Fatal(err)
+	}
+	other, _ := open(t, dir, wal.Options{})
+	if err := other.Append([]byte("theirs, which is long")); err != nil {
+		t.Fatal(err)
+	}
+	for what, add := range map[string]func([]byte) error{
+		"noted":    l.Note,
+		"appended": func(b []byte) error { return l.Append(b) },
+	} {
+		if err := add([]byte("ours")); !errors.Is(err, wal.ErrGone) || errors.Is(err, wal.ErrUncertain) {
+			t.Errorf("%s beside another process: %v", what, err)
+		}
+	}
+	if err := l.Rewrite([]byte("ours")); !errors.Is(err, wal.ErrInUse) {
+		t.Errorf("over the log of another process: %v", err)
+	}
+	other.Close()
+	if err := l.Rewrite([]byte("ours")); !errors.Is(err, wal.ErrGone) {
+		t.Errorf("over what another process has logged: %v", err)
+	}
+	l.Close()
+	other, got := open(t, dir, wal.Options{})
+	defer other.Close()
+	if !slices.Equal(got, []string{"one", "theirs, which is long"}) {
+		t.Errorf("the log holds %q", got)
+	}
+}

@@ -15,10 +15,21 @@ import (
 	"github.com/coordd/coordd/test/realzookeeper"
 )
 
-// duty is what a leader runs. The kernel's lock on a file shows two at once, whoever they are, and is free when its holder is dead.
+// duty is what a leader runs. The kernel's lock on a file shows two at once, whoever they are, and is free when its holder is dead. Only flock's own
+// word for that (99) is an overlap, and who holds the lock is written down; a flock that could not do its work is no witness.
 const duty = `
 exec 9>>"$E2E_DIR/lock"
-flock -n 9 || echo "overlap $COORDD_MEMBER $COORDD_TOKEN" >>"$E2E_DIR/log"
+flock -n -E 99 9
+case $? in
+0) ;;
+99)
+	echo "overlap $COORDD_MEMBER $COORDD_TOKEN" >>"$E2E_DIR/log"
+	for p in /proc/[0-9]*; do
+		ls -l $p/fd 2>/dev/null | grep -q "$E2E_DIR/lock" && [ $p != /proc/$$ ] &&
+			echo "$p $(cut -d' ' -f3-5 $p/stat) of $(tr '\0' '\n' <$p/environ | grep -E 'E2E_MEMBER|COORDD_TOKEN' | tr '\n' ' '): $(tr '\0' ' ' <$p/cmdline | cut -c1-60 | head -2)" >>"$E2E_DIR/holders"
+	done ;;
+*) echo "no-witness $COORDD_MEMBER $COORDD_TOKEN" >>"$E2E_DIR/log" ;;
+esac
 echo "begin $COORDD_MEMBER $COORDD_TOKEN" >>"$E2E_DIR/log"
 trap 'echo "end $COORDD_MEMBER $COORDD_TOKEN" >>"$E2E_DIR/log"; exit' TERM
 while :; do sleep 0.05 9>&-; done
@@ -31,14 +42,17 @@ const electLimit = 2*ttl + time.Second + workLimit
 // One command runs at a time, and runs again elsewhere, whatever is killed or frozen: on Consul and on ZooKeeper.
 func TestAnElectedCommandRunsOnOneMachineAtATime(t *testing.T) {
 	t.Parallel()
-	for _, store := range []string{"consul", "zookeeper"} {
+	for _, store := range []string{"consul", "zookeeper", "zookeeper-with-credentials"} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			e := &contest{t: t, dir: t.TempDir(), name: "report:" + store, candidates: map[string]*program{}}
-			if store == "consul" {
+			switch store {
+			case "consul":
 				e.flags = []string{"--consul", realconsul.Shared(t).Addr(), "--prefix", realconsul.Prefix(t)}
-			} else {
+			case "zookeeper":
 				e.flags = []string{"--zookeeper", realzookeeper.Start(t, realzookeeper.Options{}).Servers[0].Addr()}
+			default:
+				e.flags = secured(t)
 			}
 			e.run("n1")
 			e.leads("n1")
@@ -76,9 +90,40 @@ func TestAnElectedCommandRunsOnOneMachineAtATime(t *testing.T) {
 			if code, _ := e.candidates["n3"].ends(workLimit); code != 1 {
 				t.Errorf("n3, whose election was ended, ended with %d%s", code, tail(e.candidates["n3"].stderr(), 5))
 			}
+			if store == "zookeeper-with-credentials" {
+				e.deniedWithoutCredentials()
+			}
 			e.say("deleted "+e.name, "--delete")
 			e.judge("n1", "n3", "n2", "n3", "n4", "n3")
 		})
+	}
+}
+
+// secured starts a ZooKeeper that takes clients over TLS, and returns the flags of one with a certificate and credentials. The last two are the
+// credentials.
+func secured(t *testing.T) []string {
+	t.Helper()
+	dir := t.TempDir()
+	files, err := realconsul.MakeTLS(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, auth := filepath.Join(dir, "both.pem"), filepath.Join(dir, "auth")
+	for path, text := range map[string]string{both: contents(files.Key) + contents(files.Cert), auth: "coordd:secret\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := realzookeeper.Start(t, realzookeeper.Options{KeyStore: both, TrustStore: files.CA}).Servers[0]
+	return []string{"--zookeeper", server.SecureAddr(), "--zookeeper-ca-file", files.CA,
+		"--zookeeper-cert-file", files.Cert, "--zookeeper-key-file", files.Key, "--zookeeper-auth-file", auth}
+}
+
+func (e *contest) deniedWithoutCredentials() {
+	e.t.Helper()
+	_, errs, code := once(e.t, append([]string{"elect", e.name, "--delete"}, e.flags[:len(e.flags)-2]...)...)
+	if code != 1 || !strings.Contains(errs, "--zookeeper-auth-file") {
+		e.t.Errorf("without credentials the election is deleted: exit code %d, %q", code, errs)
 	}
 }
 
@@ -142,6 +187,10 @@ func (e *contest) leads(id string) {
 		}
 		return ""
 	})
+	if strings.Contains(contents(filepath.Join(e.dir, "log")), "overlap") {
+		e.judge(e.begun()...) // now, while it can be seen who holds the lock
+		e.t.FailNow()
+	}
 	if begun := e.begun(); begun[e.terms-1] != id {
 		e.t.Fatalf("the commands began at %v; want %s last%s", begun, id, tail(contents(filepath.Join(e.dir, "log")), 20))
 	}
@@ -174,10 +223,38 @@ func (e *contest) judge(want ...string) {
 	token := 0
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
-		if len(f) != 3 || f[0] == "overlap" || f[0] == "begin" && atoi(f[2]) < token {
-			e.t.Errorf("two at once, or a token that fell: %q in%s", line, tail(text, 40))
+		if len(f) != 3 || f[0] == "overlap" || f[0] == "no-witness" || f[0] == "begin" && atoi(f[2]) < token {
+			holders, _ := os.ReadFile(filepath.Join(e.dir, "holders")) // there is one only after an overlap
+			e.t.Errorf("two at once, or a token that fell: %q in%s\nthe lock was held by (process, state, parent, group):%s", line, tail(text, 40), tail(string(holders), 20))
 			break
 		}
 		token = max(token, atoi(f[2]))
+	}
+}
+
+// With --once a command begins once, also when its lease runs out and its session turns out to have lived.
+func TestOnceRunsTheCommandOnce(t *testing.T) {
+	t.Parallel()
+	cluster := realconsul.Start(t, realconsul.Options{})
+	e := &contest{t: t, dir: t.TempDir(), name: "once", candidates: map[string]*program{}, flags: []string{"--consul", cluster.Addr()}}
+	e.run("n1", "--once")
+	e.leads("n1")
+	if err := cluster.Servers[0].Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, electLimit, "the command ends with the lease", func() string {
+		if text := contents(filepath.Join(e.dir, "log")); !strings.Contains(text, "end n1") {
+			return text
+		}
+		return ""
+	})
+	if err := cluster.Servers[0].Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	if code, _ := e.candidates["n1"].ends(electLimit); code != 1 {
+		t.Errorf("n1, whose lease was lost, ended with %d%s", code, tail(e.candidates["n1"].stderr(), 5))
+	}
+	if text := contents(filepath.Join(e.dir, "log")); strings.Count(text, "begin") != 1 {
+		t.Errorf("with --once the command ran again:%s", tail(text, 20))
 	}
 }

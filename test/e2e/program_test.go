@@ -37,6 +37,12 @@ func launch(t *testing.T, env []string, args ...string) *program {
 // launchOther starts another program in the same way.
 func launchOther(t *testing.T, path string, env []string, args ...string) *program {
 	t.Helper()
+	return launchTo(t, nil, path, env, args...)
+}
+
+// launchTo writes standard error to stderr, unless that is nil. Nothing of it is shown then.
+func launchTo(t *testing.T, stderr *os.File, path string, env []string, args ...string) *program {
+	t.Helper()
 	p := &program{t: t, what: filepath.Base(path) + " " + strings.Join(brief(args), " "), exited: make(chan struct{})}
 	n := programs.Add(1)
 	files := make([]*os.File, 2)
@@ -51,6 +57,9 @@ func launchOther(t *testing.T, path string, env []string, args ...string) *progr
 	p.out, p.err = files[0].Name(), files[1].Name()
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = files[0], files[1]
+	if stderr != nil {
+		cmd.Stderr = stderr
+	}
 	// What is set for the test, or for its machine, is not for the program under test.
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		return strings.HasPrefix(kv, "COORDD_") || strings.HasPrefix(kv, "CONSUL_") || strings.HasPrefix(kv, "GO")

@@ -30,9 +30,11 @@ while :; do read -r never; done <>"$E2E_HOLD"
 type service struct {
 	t             *testing.T
 	name, consul  string
-	journal, hold string // pipes
-	exec          string // empty: none
-	diaries       bool   // the members write histories, for verify
+	journal, hold string   // pipes
+	exec          string   // empty: none
+	stderr        *os.File // of members that are started from now on; nil: a file of each one's own
+	diaries       bool     // the members write histories, for verify
+	env           []string // of members that are started from now on
 	ended         bool
 	members       map[string]*program
 
@@ -107,7 +109,7 @@ func (s *service) launch(id string, flags ...string) *program {
 	if s.diaries {
 		args = append(args, "--history", s.diary(id))
 	}
-	p := launch(s.t, []string{"E2E_JOURNAL=" + s.journal, "E2E_HOLD=" + s.hold, "E2E_MEMBER=" + id}, args...)
+	p := launchTo(s.t, s.stderr, binary, append([]string{"E2E_JOURNAL=" + s.journal, "E2E_HOLD=" + s.hold, "E2E_MEMBER=" + id}, s.env...), args...)
 	s.t.Cleanup(s.end) // before the cleanup of launch, which kills
 	return p
 }

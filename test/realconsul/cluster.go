@@ -113,7 +113,7 @@ func launchOnce(o Options, dir string) (*Cluster, error) {
 		c.Token = uuid()
 	}
 	if o.TLS {
-		if c.TLS, err = makeTLS(dir); err != nil {
+		if c.TLS, err = MakeTLS(dir); err != nil {
 			return nil, err
 		}
 	}

@@ -20,8 +20,8 @@ import (
 // TLSFiles are PEM files for CONSUL_CACERT, CONSUL_CLIENT_CERT and CONSUL_CLIENT_KEY. The certificate is good for both sides.
 type TLSFiles struct{ CA, Cert, Key string }
 
-// makeTLS writes a new authority's certificate, and one for 127.0.0.1 that it signed.
-func makeTLS(dir string) (*TLSFiles, error) {
+// MakeTLS writes a new authority's certificate, and one for 127.0.0.1 that it signed.
+func MakeTLS(dir string) (*TLSFiles, error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("realconsul: tls: %w", err)

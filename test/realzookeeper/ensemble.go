@@ -31,6 +31,7 @@ const (
 	portClient = iota
 	portQuorum
 	portElection
+	portSecure
 )
 
 // Options shape an ensemble. The zero value is one server.
@@ -41,6 +42,9 @@ type Options struct {
 	Tick time.Duration
 	// Config holds further settings of zoo.cfg by their names there; they win over the harness's own.
 	Config map[string]string
+	// KeyStore and TrustStore are PEM files, of a key with its certificate and of the authority that signed it and those of the
+	// clients: with them each server takes clients over TLS as well, see SecureAddr, and asks them for a certificate.
+	KeyStore, TrustStore string
 }
 
 // Ensemble is one server, or three that elect a leader among themselves.
@@ -156,6 +160,15 @@ func (s *Server) writeConfig(o Options) error {
 		for _, peer := range s.ensemble.Servers {
 			config["server."+strconv.Itoa(peer.ID)] = fmt.Sprintf("127.0.0.1:%d:%d", peer.ports.Base+portQuorum, peer.ports.Base+portElection)
 		}
+	}
+	if o.KeyStore != "" {
+		maps.Copy(config, map[string]string{
+			"secureClientPort": strconv.Itoa(s.ports.Base + portSecure), "secureClientPortAddress": "127.0.0.1",
+			"serverCnxnFactory":     "org.apache.zookeeper.server.NettyServerCnxnFactory",
+			"ssl.keyStore.location": o.KeyStore, "ssl.keyStore.type": "PEM",
+			"ssl.trustStore.location": o.TrustStore, "ssl.trustStore.type": "PEM",
+			"ssl.clientAuth": "need",
+		})
 	}
 	maps.Copy(config, o.Config)
 	var text bytes.Buffer

@@ -33,6 +33,11 @@ func (s *Server) Addr() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports.Base+portClient))
 }
 
+// SecureAddr is its client address for TLS (see Options.KeyStore).
+func (s *Server) SecureAddr() string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports.Base+portSecure))
+}
+
 // PID is the process id of the server's last start.
 func (s *Server) PID() int { return s.process.PID() }
 

@@ -87,12 +87,16 @@ func (p *process) configure() {
 		first := r.IntN(configKeys)
 		keys := []string{fmt.Sprint("c", first)}
 		kind, patience := r.IntN(10), time.Duration(100+r.IntN(8000))*time.Millisecond
+		lock := kind == 6 // of keys of their own, for the condition says what such a write may replace, however late it is: nothing
+		if lock {
+			keys = []string{fmt.Sprint("lock", first)}
+		}
 		if kind >= 8 {
 			keys = append(keys, fmt.Sprint("c", (first+1)%configKeys))
 		}
 		if p.w.plan.profile != "gentle" && r.IntN(8) == 0 { // somebody who is none of us
 			op := &api.KVTxnOp{Verb: api.KVSet, Key: p.w.root + "config_data/" + keys[0], Value: fmt.Appendf(nil, "stranger of %s %d", p.name(), n)}
-			if r.IntN(3) == 0 {
+			if r.IntN(3) == 0 || lock {
 				op.Verb, op.Value = api.KVDelete, nil
 			}
 			p.w.stranger(&api.TxnOp{KV: op})
@@ -109,6 +113,8 @@ func (p *process) configure() {
 		switch e, known := conf.Data().Get().Get(keys[0]); {
 		case kind < 6:
 			_, err = conf.Put(ctx, keys[0], []byte(value))
+		case lock: // mostly another's
+			_, err = conf.CompareAndSet(ctx, keys[0], []byte(value), 0)
 		case kind < 8 && known:
 			_, err = conf.CompareAndSet(ctx, keys[0], []byte(value), e.Index)
 		default:
@@ -125,6 +131,7 @@ func (p *process) configure() {
 		switch {
 		case err == nil:
 			say(history.Told)
+		case errors.Is(err, configstore.ErrPending) && lock:
 		case errors.Is(err, configstore.ErrPending):
 			say(history.Logged)
 		case errors.Is(err, configstore.ErrConflict), errors.Is(err, configstore.ErrDenied), errors.Is(err, configstore.ErrFull):
@@ -210,7 +217,7 @@ func (w *world) replayConfig() {
 				w.fail("I4: a line in the file of refused writes: %v", err)
 			}
 			for _, op := range c.Log.Ops {
-				if op.Key[0] == 'c' {
+				if op.Key[0] == 'c' || op.Key[0] == 'l' {
 					w.rec.Add(history.Event{Verb: history.Refused, Proc: filepath.Base(dir), Key: "config_data/" + op.Key, Value: string(op.Value)})
 				}
 			}

@@ -3,8 +3,10 @@ package simulation_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -17,6 +19,8 @@ type mutant struct {
 	change func(w *world, s *sender, op *txnOp)
 	// later tells which operations of a transaction are sent in a second one.
 	later func(w *world, op txnOp) bool
+	// answer answers a request in Consul's place; nil: it does not.
+	answer func(p *process, r *request) *http.Response
 }
 
 // without turns a condition into one that always holds and is answered alike.
@@ -36,11 +40,27 @@ var wireMutants = []mutant{
 			without(op)
 		}
 	}},
+	{name: "leader-without-sequence", change: func(w *world, s *sender, op *txnOp) {
+		if s.epoch != 0 && op.KV.Verb == "cas" && strings.HasPrefix(op.KV.Key, w.root+"sequence/") {
+			op.KV.Verb, op.KV.Index = "set", 0
+		}
+	}},
+	{name: "refusal-not-final", change: func(w *world, s *sender, op *txnOp) {
+		other := func(o txnOp) bool { return !strings.HasPrefix(o.KV.Key, w.root+"sequence/") }
+		if s.epoch != 0 && op.KV.Verb == "cas" && !other(*op) && !slices.ContainsFunc(s.ops[1:], other) {
+			op.KV.Verb, op.KV.Value, op.KV.Index = "get-or-empty", nil, 0
+		}
+	}},
+	{name: "acks-unconditional", change: func(w *world, s *sender, op *txnOp) {
+		if s.epoch == 0 && op.KV.Verb == "cas" && strings.HasPrefix(op.KV.Key, w.root+"acks/") && s.ops[0].KV.Verb == "check-session" {
+			op.KV.Verb, op.KV.Index = "set", 0
+		}
+	}},
 	{name: "reap-in-two-steps", later: func(w *world, op txnOp) bool {
 		return op.KV.Verb == "delete-cas" && strings.HasPrefix(op.KV.Key, w.root+"assignments/")
 	}},
 	{name: "no-create-only", change: func(w *world, s *sender, op *txnOp) {
-		if s.epoch != 0 && op.KV.Verb == "cas" && op.KV.Index == 0 {
+		if s.epoch != 0 && op.KV.Verb == "cas" && op.KV.Index == 0 && strings.HasPrefix(op.KV.Key, w.root+"assignments/") {
 			op.KV.Verb = "set"
 		}
 	}},
@@ -76,6 +96,8 @@ var wireMutants = []mutant{
 			op.KV.Verb, op.KV.Index = "delete", 0
 		case op.KV.Verb == "check-session" && strings.HasPrefix(op.KV.Key, w.root+"members/"):
 			without(op)
+		case op.KV.Verb == "cas" && strings.HasPrefix(op.KV.Key, w.root+"acks/") && s.ops[0].KV.Verb == "check-session":
+			op.KV.Verb, op.KV.Index = "set", 0
 		}
 	}},
 	{name: "goodbye-unchecked", change: func(w *world, s *sender, op *txnOp) {
@@ -94,8 +116,22 @@ var wireMutants = []mutant{
 			op.KV.Verb, op.KV.Index = "set", 0
 		}
 	}},
+	{name: "renewal-unconfirmed", answer: func(p *process, r *request) *http.Response {
+		if p.link.mu.Lock(); !p.link.renewed {
+			p.link.mu.Unlock()
+			return nil
+		}
+		p.link.mu.Unlock()
+		if !p.link.confirmation(r) {
+			return nil
+		}
+		resp := canned(r, http.StatusOK, fmt.Sprintf(`[{"ID":%q}]`, p.member.Session().Get().ID))
+		resp.Header.Set("X-Consul-Index", "1")
+		resp.Header.Set("X-Consul-KnownLeader", "true")
+		return resp
+	}},
 	{name: "revoke-without-index", change: func(w *world, s *sender, op *txnOp) {
-		if s.epoch != 0 && op.KV.Verb == "cas" && op.KV.Index != 0 {
+		if s.epoch != 0 && op.KV.Verb == "cas" && op.KV.Index != 0 && strings.HasPrefix(op.KV.Key, w.root+"assignments/") {
 			op.KV.Verb = "set"
 		}
 	}},

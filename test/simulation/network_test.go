@@ -28,7 +28,7 @@ type link struct {
 	sent   int
 	second time.Time
 	// cut is how the link is broken: refused, silent, one-way (what is sent
-	// arrives, no answer does), deaf (only renewals pass), eyes (only reads of its
+	// arrives, no answer does), deaf (only renewals pass, with their confirmation), eyes (only reads of its
 	// own assignments, and of their payloads, pass), no-polls (all but long polls passes),
 	// no-members (all but reads of records passes).
 	cut []string
@@ -38,9 +38,11 @@ type link struct {
 	strayGoodbye bool
 	// strayRelease: the next release arrives then; zero: as it should.
 	strayRelease time.Time
-	// lateLease counts down to a renewal that is done at once and answered late; then the session is ended
+	// lateLease counts down to a renewal whose confirmation is answered late; before it is, the session is ended
 	// and the link falls silent.
 	lateLease int
+	// renewed: Consul's answer to the last renewal was 200.
+	renewed bool
 	// storms are the weathers that rage over this member.
 	storms []weather
 }
@@ -63,6 +65,7 @@ type request struct {
 	delay  time.Duration
 	rest   time.Duration // before it leaves
 	number uint64
+	hit    bool // it was not simply answered
 }
 
 func (r *request) renewal() bool {
@@ -83,19 +86,33 @@ func (l *link) RoundTrip(in *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		in.Body.Close()
+		r.body = l.p.tell(in.URL.Path, r.body)
 	}
+	actor := actorOf(in.Context())
+	l.p.hold(actor)
 	l.fate(r)
 	done := make(chan reply, 1)
 	l.w.flying.Add(1)
 	go func() {
 		defer l.w.flying.Done()
+		begin := time.Now()
 		resp, err := l.carry(r)
+		if r.hit {
+			l.w.unfair(begin, time.Now(), "a request of "+l.p.name())
+		}
 		done <- reply{resp, err}
 	}()
 	select {
 	case a := <-done:
+		l.p.hold(actor)
 		return a.resp, a.err
 	case <-in.Context().Done():
+	}
+	l.p.hold(actor)
+	select {
+	case a := <-done: // it came while the actor stood still
+		return a.resp, a.err
+	default:
 		return nil, in.Context().Err()
 	}
 }
@@ -151,12 +168,14 @@ func (l *link) carry(r *request) (*http.Response, error) {
 	if !l.p.awake() {
 		return nil, errDead
 	}
+	r.hit = r.fate != ""
 	// Something kills the process around its next write.
 	switch l.p.mortal(r) {
 	case "before-write":
 		l.w.kill(l.p)
 		return nil, errDead
 	case "after-write":
+		l.twice(r)
 		resp, err := l.w.deliver(context.Background(), l.p, r)
 		discard(resp, err)
 		l.w.kill(l.p)
@@ -217,7 +236,11 @@ func (l *link) carry(r *request) (*http.Response, error) {
 	if r.Method != http.MethodGet {
 		from = context.WithoutCancel(ctx) // once it is under way nobody calls it back
 	}
-	resp, err := l.w.deliver(from, l.p, r)
+	l.twice(r)
+	resp, err := l.oldRenewal(r), error(nil)
+	if resp == nil {
+		resp, err = l.w.deliver(from, l.p, r)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -269,7 +292,7 @@ func (l *link) broken(r *request) string {
 		passes := false
 		switch how {
 		case "deaf":
-			passes = r.renewal()
+			passes = r.renewal() || l.confirmation(r)
 		case "eyes":
 			passes = strings.HasPrefix(r.URL.Path, "/v1/kv/"+l.w.root+"assignments/") && r.Method == http.MethodGet ||
 				bytes.Contains(r.body, []byte(`"Key":"`+l.w.root+"workload/")) // only ever read by a member
@@ -278,9 +301,11 @@ func (l *link) broken(r *request) string {
 		case "no-polls":
 			passes = !r.poll()
 		default:
+			r.hit = true
 			return how
 		}
 		if !passes {
+			r.hit = true
 			return "silent"
 		}
 	}
@@ -302,32 +327,40 @@ func (l *link) strays(r *request) time.Duration {
 		l.strayRelease = time.Time{}
 		return d
 	case l.strayGoodbye && has(`"check-session","Key":"`+l.w.root+`members/`),
-		l.stray && guarded && has(`"Verb":"cas"`):
+		l.stray && guarded && has(`"cas","Key":"`+l.w.root+`assignments/`):
 		return time.Duration(1000+(r.number*7919+l.w.plan.seed*104729)%30000) * time.Millisecond
 	}
 	return 0
 }
 
+// confirmation tells whether r is the read that confirms a renewal of this process.
+func (l *link) confirmation(r *request) bool {
+	id, ok := strings.CutPrefix(r.URL.Path, "/v1/session/info/")
+	return ok && id != "" && id == l.p.member.Session().Get().ID
+}
+
 // lastRenewal carries the renewals of a member in the episode late-lease.
 func (l *link) lastRenewal(r *request) (*http.Response, error, bool) {
-	if !strings.HasPrefix(r.URL.Path, "/v1/session/renew/") {
-		return nil, nil, false
-	}
 	l.mu.Lock()
 	n := l.lateLease
-	l.lateLease = max(0, n-1)
-	l.mu.Unlock()
-	switch n {
-	case 2:
-		return nil, errReset, true
-	case 1:
-		resp, err := l.w.deliver(context.WithoutCancel(r.Context()), l.p, r)
-		l.w.destroy(l.p)
-		l.set("silent")
-		time.Sleep(3200 * time.Millisecond)
-		return resp, err, true
+	now := n == 2 && strings.HasPrefix(r.URL.Path, "/v1/session/renew/") || n == 1 && l.confirmation(r)
+	if now {
+		l.lateLease--
 	}
-	return nil, nil, false
+	l.mu.Unlock()
+	switch {
+	case !now:
+		return nil, nil, false
+	case n == 2:
+		r.hit = true
+		return nil, errReset, true
+	}
+	r.hit = true
+	resp, err := l.w.deliver(context.WithoutCancel(r.Context()), l.p, r)
+	l.w.destroy(l.p)
+	l.set("silent")
+	time.Sleep(3200 * time.Millisecond)
+	return resp, err, true
 }
 
 func (l *link) set(how string) {
@@ -367,6 +400,11 @@ func (w *world) deliver(ctx context.Context, p *process, r *request) (*http.Resp
 	if r.body != nil {
 		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(r.body)), int64(len(r.body))
 	}
+	if w.mutant != nil && w.mutant.answer != nil {
+		if resp := w.mutant.answer(p, r); resp != nil {
+			return resp, nil
+		}
+	}
 	if r.Method == http.MethodGet {
 		resp, err := w.consul.RoundTripper().RoundTrip(out)
 		if err == nil && resp.StatusCode == 200 && strings.HasPrefix(r.URL.Path, "/v1/kv/") {
@@ -379,10 +417,19 @@ func (w *world) deliver(ctx context.Context, p *process, r *request) (*http.Resp
 	s := &sender{proc: p.name()}
 	if r.URL.Path == "/v1/txn" {
 		s.read(r.body, w.root)
+		w.strike(s)
 	}
 	w.sender.Store(s)
 	defer w.sender.Store(nil)
-	return w.send(out, s)
+	resp, err := w.send(out, s)
+	if strings.HasPrefix(r.URL.Path, "/v1/session/renew/") {
+		code := 0
+		if err == nil {
+			code = resp.StatusCode
+		}
+		p.link.answered(code)
+	}
+	return resp, err
 }
 
 // sender is who sent the write that Consul is looking at.
@@ -407,46 +454,6 @@ func (s *sender) read(body []byte, root string) {
 	if json.Unmarshal(body, &s.ops) == nil && len(s.ops) > 0 && s.ops[0].KV.Verb == "check-index" && s.ops[0].KV.Key == root+"leader" {
 		s.epoch = s.ops[0].KV.Index
 	}
-}
-
-// remember keeps the answers to reads, for servers that lag behind.
-func (w *world) remember(r *request, resp *http.Response) {
-	if _, ok := r.URL.Query()["consistent"]; ok {
-		return
-	}
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return
-	}
-	resp.Body = io.NopCloser(bytes.NewReader(body))
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	kept := append(w.answers[r.URL.Path], kept{time.Now(), resp.Header.Clone(), body})
-	w.answers[r.URL.Path] = kept[max(0, len(kept)-6):]
-}
-
-type kept struct {
-	at     time.Time
-	header http.Header
-	body   []byte
-}
-
-// lagging answers r as a server would that lags up to 30 s behind; nil: none does.
-// A consistent read is never answered so.
-func (w *world) lagging(r *request) *http.Response {
-	if _, ok := r.URL.Query()["consistent"]; ok || r.Method != http.MethodGet {
-		return nil
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, k := range w.answers[r.URL.Path] {
-		if time.Since(k.at) < 30*time.Second {
-			resp := canned(r, 200, string(k.body))
-			resp.Header = k.header.Clone()
-			return resp
-		}
-	}
-	return nil
 }
 
 func hash(s string) uint64 {

@@ -25,9 +25,17 @@ type process struct {
 	mu      sync.Mutex
 	dead    bool
 	leaving bool
+	killed  bool
 	death   string        // around its next write
+	froze   int           // how often
 	thawed  chan struct{} // while frozen
 	gone    chan struct{} // closed when it is killed
+	stands  []stand       // actors that stand still
+	stood   bool          // one has
+
+	// What its clock makes of its settings: see slowDown.
+	twin              bool
+	told, ttl, margin time.Duration
 }
 
 func (p *process) name() string { return fmt.Sprintf("%s#%d", p.id, p.n) }
@@ -69,14 +77,17 @@ func (p *process) mortal(r *request) string {
 	return how
 }
 
-func (p *process) freeze() {
+// freeze lets the process stand still; false: it does already, or ends.
+func (p *process) freeze() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dead || p.leaving || p.thawed != nil {
-		return // its actors would count the time that it stands against those who are to stop
+		return false // its actors would count the time that it stands against those who are to stop
 	}
 	p.w.rec.Add(history.Event{Verb: history.Freeze, Proc: p.name()})
 	p.thawed = make(chan struct{})
+	p.froze++
+	return true
 }
 
 func (p *process) thaw() {
@@ -155,6 +166,9 @@ func (p *process) work(ctx context.Context, item actors.Item) error {
 	if hash(fmt.Sprint(p.w.plan.seed, p.name(), item.ID, item.Token))%16 == 0 {
 		p.ignore(session)
 	}
+	if crashed {
+		p.w.mark("crashed", p.name(), item.ID)
+	}
 	say(history.Stop)
 	if crashed {
 		return errors.New("the work failed")
@@ -170,7 +184,7 @@ func (p *process) ignore(session string) {
 	}
 	until := time.Now().Add(25 * time.Second)
 	for time.Now().Before(until) && !p.w.calm.Load() && !p.isLeaving() && !p.frozen() {
-		if s := p.member.Session().Get(); s.ID != session || s.Lease.Left(time.Now()) < 200*time.Millisecond {
+		if s := p.member.Session().Get(); s.ID != session || s.Lease.Left(time.Now()) < max(p.margin, 200*time.Millisecond) {
 			return
 		}
 		select {

@@ -19,7 +19,7 @@ var (
 	flagFrom     = flag.Uint64("sim.from", 1, "the first seed")
 	flagSeeds    = flag.Int("sim.seeds", fewSeeds, "how many seeds of each profile")
 	flagMinutes  = flag.Float64("sim.minutes", 0, "play seeds for so many minutes instead")
-	flagProfile  = flag.String("sim.profile", "", "hard, gentle, forgetful or config; empty: all")
+	flagProfile  = flag.String("sim.profile", "", "hard, gentle, fair, forgetful or config; empty: all")
 	flagKeep     = flag.String("sim.keep", "", "with -sim.seed: the episodes to play, by number; -1 is the weather, none is none")
 	flagTimes    = flag.Int("sim.times", 1, "with -sim.seed: how often")
 	flagMembers  = flag.Int("sim.members", 0, "this many members in each run")
@@ -57,7 +57,7 @@ func profileNames() []string {
 	if *flagProfile != "" {
 		return []string{*flagProfile}
 	}
-	return []string{"hard", "hard", "gentle", "forgetful", "config"} // hard ones twice as often
+	return []string{"hard", "hard", "gentle", "fair", "forgetful", "config"} // hard ones twice as often
 }
 
 // TestSeeds plays seeds and holds each run against the invariants.

@@ -21,6 +21,7 @@ import (
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/history"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/supervisor"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -38,9 +39,13 @@ type world struct {
 	bound    time.Duration
 	mutant   *mutant // nil: none
 
-	flying sync.WaitGroup // requests, and whatever else must end before the run does
-	calm   atomic.Bool
-	items  atomic.Int64 // made so far
+	flying  sync.WaitGroup // requests, and whatever else must end before the run does
+	actions []action       // that are still to come, from begin on
+	begin   time.Time
+	calm    atomic.Bool
+	calmed  chan struct{} // closed with it
+	items   atomic.Int64  // made so far
+	ambush  atomic.Int32  // how many receivers of take-overs are still to be struck
 
 	wire   sync.Mutex
 	sender atomic.Pointer[sender]
@@ -51,11 +56,18 @@ type world struct {
 	runs      map[string]int
 	keys      map[string]bool // in Consul
 	answers   map[string][]kept
+	sessions  map[string]lifetime
 	snapshots []snapshot
 	work      map[string]bool
 	left      map[string]bool // members that went for good
 	failures  []string
 	nextItem  int
+	duties    []*duty  // Lead functions that run
+	hanging   *process // of which an actor hangs for good
+	lawless   bool     // a stranger has deleted the leader key
+	spans     []span   // see unfair
+	marks     []mark
+	struck    []string // members, see strike
 
 	disk  string            // of all hosts, for the logs of config writes; empty: there are none
 	dirs  []string          // of every process that had a log
@@ -116,8 +128,8 @@ func newWorld(p plan, m *mutant, log *slog.Logger) *world {
 	ids := 0
 	w := &world{
 		plan: p, mutant: m, log: log, rec: history.NewMemory(), root: "service/sim/",
-		procs: map[string]*process{}, runs: map[string]int{}, keys: map[string]bool{}, answers: map[string][]kept{}, work: map[string]bool{}, left: map[string]bool{},
-		logs: map[string]string{}, loose: map[string]bool{},
+		procs: map[string]*process{}, runs: map[string]int{}, keys: map[string]bool{}, calmed: make(chan struct{}), answers: map[string][]kept{}, work: map[string]bool{}, left: map[string]bool{},
+		logs: map[string]string{}, loose: map[string]bool{}, sessions: map[string]lifetime{},
 	}
 	if p.settings.config == loggedConfig {
 		disk, err := os.MkdirTemp("", "coordd-sim-")
@@ -161,19 +173,26 @@ func (w *world) run() outcome {
 	w.misfortune()
 	w.restoreOrder()
 	spread := 1
+	if w.hanging != nil {
+		spread = -1 // judgeHung says what is even
+		w.bound += w.stuck()
+	}
 	w.rec.Add(history.Event{Verb: history.Calm, For: w.bound, Spread: spread})
 	time.Sleep(w.bound + time.Second)
 	if w.plan.profile == "gentle" {
 		w.judgeGentle()
 	}
 	w.judgeConfig()
+	w.judgeHung()
 	w.rec.Add(history.Event{Verb: history.Close})
+	w.letGo(true)
 	w.stopAll()
 	w.flying.Wait()
 	w.replayConfig()
 	w.leftovers()
 	w.consul.Close()
 	events := w.rec.Events()
+	w.judgeOwners(events)
 	return outcome{
 		plan: w.plan, report: history.Check(events, history.Options{}), events: events,
 		failures: w.failures, virtual: time.Since(begin),
@@ -201,7 +220,7 @@ func (w *world) start(id string) *process {
 // newProcess is another run of a member: on its host, or as a twin on another one.
 func (w *world) newProcess(id string, twin bool) *process {
 	w.runs[id]++
-	p := &process{w: w, id: id, n: w.runs[id], done: make(chan struct{}), gone: make(chan struct{})}
+	p := &process{w: w, id: id, n: w.runs[id], twin: twin, done: make(chan struct{}), gone: make(chan struct{})}
 	p.link = &link{w: w, p: p}
 	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: p.link}})
 	if err != nil {
@@ -216,10 +235,13 @@ func (w *world) newProcess(id string, twin bool) *process {
 		Service: "sim", ID: id, Client: client, Logger: w.log.With("n", p.n),
 		TTL: ttl, LeaseMargin: s.margin, LeaderSoak: s.soak, Merge: s.merge, WorkerSoak: s.workerSoak, MoveBudget: s.budget, StopTimeout: 5 * time.Second, KeepItems: s.keep,
 		Process:  &actors.Process{Instance: p.name(), Host: id + ".test", BootID: id, PIDNamespace: "1", PID: p.n, StartTime: 1},
-		Liveness: w.liveness,
+		Liveness: func(q actors.Process) actors.Liveness { p.hold("liveness"); return w.liveness(q) },
+		Lock:     func() string { p.hold("lock"); return actors.NoLock },
 		Work:     p.work,
+		Lead:     p.lead,
 	}
 	w.configured(&c, twin)
+	p.slowDown(&c)
 	p.member, err = actors.New(c)
 	if err != nil {
 		panic(err)
@@ -269,7 +291,7 @@ func (w *world) liveness(q actors.Process) actors.Liveness {
 // ended takes in that a process has ended by itself or was told to.
 func (w *world) ended(p *process, err error) {
 	p.mu.Lock()
-	dead, leaving := p.dead, p.leaving
+	dead, leaving, stood := p.dead, p.leaving, p.stood
 	p.dead = true
 	if !dead {
 		close(p.gone)
@@ -284,6 +306,7 @@ func (w *world) ended(p *process, err error) {
 	switch {
 	case dead:
 	case errors.Is(err, actors.ErrIDTaken):
+	case stood && errors.As(err, new(*supervisor.StuckError)):
 	case err != nil:
 		w.fail("END: %s ended with %v", p.name(), err)
 	case !leaving:
@@ -298,7 +321,7 @@ func (w *world) kill(p *process) {
 		p.mu.Unlock()
 		return
 	}
-	p.dead = true
+	p.dead, p.killed = true, true
 	close(p.gone)
 	w.rec.Add(history.Event{Verb: history.End, Proc: p.name()})
 	p.mu.Unlock()
@@ -318,8 +341,15 @@ func (w *world) stop(p *process) {
 			if !p.awake() {
 				return
 			}
+			if over := p.holding(); over != nil {
+				select {
+				case <-over:
+				case <-p.gone:
+				}
+				continue
+			}
 			p.mu.Lock()
-			p.leaving = p.thawed == nil
+			p.leaving = p.thawed == nil && len(p.stands) == 0
 			leaving := p.leaving
 			p.mu.Unlock()
 			if leaving {
@@ -346,6 +376,7 @@ func (w *world) committed(c devconsul.Commit) {
 		if !op.OK {
 			continue
 		}
+		w.lived(op.Verb, op.Session)
 		switch op.Verb {
 		case "set", "cas", "lock", "unlock":
 			w.keys[op.Key] = true
@@ -413,7 +444,7 @@ func (w *world) retry(f func(context.Context) error) {
 		if f(context.Background()) == nil {
 			return
 		}
-		time.Sleep(200 * time.Millisecond)
+		w.playUntil(time.Now().Add(200 * time.Millisecond))
 	}
 }
 

@@ -28,6 +28,12 @@ type Store interface {
 	Virtual() bool
 }
 
+// Restorer is a store whose data an operator can save and bring back. What a store remembers beside its data is forgotten then.
+type Restorer interface {
+	// Restore saves the data, and brings back what it has saved.
+	Restore()
+}
+
 // Link is one connection.
 type Link interface {
 	election.Connection
@@ -76,6 +82,8 @@ var scenarios = []struct {
 	{"EverySessionThatExpiresIsToldOnceWithItsReason", sessionsExpire},
 	{"EverySessionThatIsEndedEarlyIsToldOnceWithItsReason", sessionsEnd},
 	{"ASessionIsEndedWhileItsLeaderCannotHearOfIt", endedUnheard},
+	{"AStoreThatIsRestoredKeepsToTheLockDelay", restored},
+	{"AnElectionIsDeletedWhileItsLeaderCannotHearOfIt", deletedUnheard},
 	{"HandedOverToTheChosenOne", handOver},
 	{"AHandOverToADeadCandidateGoesOnWithTheOthers", handOverToDead},
 	{"AStoreThatStopsDuringAHandOverLosesNobody", handOverWhileStopped},
@@ -85,7 +93,9 @@ var scenarios = []struct {
 	{"APreemptingCandidateTakesOver", preempts},
 	{"AFollowerSeesWhoLeads", follows},
 	{"ADutyThatReturnsResigns", dutyReturns},
+	{"ALogThatNobodyTakesHoldsUpNothing", loggerBlocks},
 	{"ManyElectionsOverOneConnection", manyElections},
 	{"NobodyNeedReadTheChannel", nobodyReads},
 	{"AClosedConnectionEndsItsElections", closedConnection},
+	{"AResignationIsWrittenAtLastWhenTheConnectionIsClosed", closedWhilePending},
 }

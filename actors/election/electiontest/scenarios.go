@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"strings"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -73,7 +75,9 @@ func absentAtStart(g *game) {
 	g.store.Stop()
 	a, b := g.nominate("a"), g.nominate("b")
 	f := g.follow("f")
-	a.wait("waiting, and why", func(s election.Status) bool { return s.What == election.Waiting && s.Reason != "" })
+	for _, p := range []*player{a, b, f} {
+		p.wait("waiting, and why", func(s election.Status) bool { return s.What == election.Waiting && s.Reason != "" })
+	}
 	g.store.Start()
 	g.oneLeads(a, b)
 	f.wait("who leads", func(s election.Status) bool { return s.Role == election.Observing && s.Leader.ID != "" })
@@ -259,7 +263,82 @@ func dutyReturns(g *game) {
 	if s := c.ends(); s.Err == nil {
 		g.t.Errorf("c's duty panicked, and it was told %v", s)
 	}
-	g.nominate("d").leads()
+	d := g.nominate("d", quiet(), duty(func(context.Context, election.Status) error { runtime.Goexit(); return nil }))
+	if s := d.ends(); s.Err == nil || !strings.Contains(s.Err.Error(), "Goexit") {
+		g.t.Errorf("d's duty left by runtime.Goexit, and it was told %v", s)
+	}
+	g.nominate("e").leads()
+}
+
+// closedWhilePending: the resignation could not be written, the store is back, and the program ends before the next attempt.
+func closedWhilePending(g *game) {
+	a := g.nominate("a")
+	a.leads()
+	b := g.nominate("b")
+	b.followsSomeone()
+	a.link.Cut()
+	a.e.Resign()
+	a.ends()
+	a.link.Mend()
+	begin := time.Now()
+	a.link.Close()
+	b.leads()
+	// Otherwise it is the lock-delay at least: 10 s on Consul, and the session's timeout on ZooKeeper.
+	if took := time.Since(begin); took > 5*time.Second {
+		g.t.Errorf("b leads %v after the connection of a leader that had resigned was closed", took)
+	}
+}
+
+// restored: Consul keeps lock-delays in memory, and has none after a restore. ZooKeeper has nothing of that kind.
+func restored(g *game) {
+	store, ok := g.store.(Restorer)
+	if !ok {
+		return
+	}
+	a := g.nominate("a")
+	a.leads()
+	b := g.nominate("b")
+	b.followsSomeone()
+	a.link.Cut()
+	a.link.End()
+	store.Restore()
+	c := g.nominate("c") // who has never seen a
+	// The referee sees to it that a has stopped when the next one begins.
+	g.someoneLeads(b, c)
+	a.wait("no longer leading", func(s election.Status) bool { return s.Role == election.Uncertain })
+	a.link.Mend()
+	if s := a.ends(); !errors.Is(s.Err, election.ErrSessionLost) {
+		g.t.Errorf("a came back and was told %v", s)
+	}
+}
+
+// deletedUnheard: what stands for a leader that cannot hear of its end must not go with the election.
+func deletedUnheard(g *game) {
+	a := g.nominate("a")
+	a.leads()
+	b := g.nominate("b")
+	b.followsSomeone()
+	a.link.Cut()
+	a.link.End()
+	if err := b.e.Delete(g.t.Context()); err != nil {
+		g.t.Fatal(err)
+	}
+	if s := b.ends(); !s.Deleted || s.Err != nil {
+		g.t.Errorf("b was told %v", s)
+	}
+	if s := a.e.Status(); s.Role == election.Leading {
+		g.t.Error("the election is deleted, and a is at it")
+	}
+	if store, ok := g.store.(Restorer); ok {
+		store.Restore()
+	}
+	// The referee sees to it that a has stopped when the next one begins.
+	g.nominate("c").leads()
+	a.wait("no longer leading", func(s election.Status) bool { return s.Role == election.Uncertain })
+	a.link.Mend()
+	if s := a.ends(); !errors.Is(s.Err, election.ErrSessionLost) {
+		g.t.Errorf("a came back and was told %v", s)
+	}
 }
 
 func manyElections(g *game) {

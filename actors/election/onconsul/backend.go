@@ -2,6 +2,7 @@ package onconsul
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -18,22 +19,24 @@ type backend struct {
 	name string
 	keys keys
 	kick chan struct{} // cap 1: what this participant did has to be seen
+	stir chan struct{} // cap 1: the poll need not pause any more
 
 	mu      sync.Mutex
 	self    election.Candidate
 	session string // that it joined under
 	record  uint64 // ModifyIndex of its own record: what a late Take is refused by
 	round   int
-	anchor  uint64 // CreateIndex, when it joined
-	token   uint64 // of its leadership
-	term    uint64 // ModifyIndex of the term that was last seen with nobody leading any more, see sawTerm
-	ops     int    // see election.View
-	maybe   string // the session under which it may have joined
-	unsure  bool   // a request that makes its record may still be under way
+	anchor  uint64    // CreateIndex, when it joined
+	token   uint64    // of its leadership
+	term    uint64    // ModifyIndex of the term that was last seen with nobody leading any more, see sawTerm
+	free    time.Time // not before then may that term be followed
+	ops     int       // see election.View
+	maybe   string    // the session under which it may have joined
+	unsure  bool      // a request that makes its record may still be under way
 }
 
 func newBackend(c *Conn, name string) *backend {
-	return &backend{conn: c, name: name, keys: keysOf(c.cfg.Prefix, name), kick: make(chan struct{}, 1)}
+	return &backend{conn: c, name: name, keys: keysOf(c.cfg.Prefix, name), kick: make(chan struct{}, 1), stir: make(chan struct{}, 1)}
 }
 
 func (b *backend) Contact() messages.Reader[election.Contact] { return b.conn.Contact() }
@@ -45,6 +48,7 @@ type me struct {
 	record, anchor uint64
 	round          int
 	token, term    uint64
+	free           time.Time
 	ops            int
 	unsure         bool
 }
@@ -52,7 +56,7 @@ type me struct {
 func (b *backend) me() me {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return me{b.self, b.session, b.record, b.anchor, b.round, b.token, b.term, b.ops, b.unsure}
+	return me{b.self, b.session, b.record, b.anchor, b.round, b.token, b.term, b.free, b.ops, b.unsure}
 }
 
 // did notes the outcome of an op and has the watch look at it.
@@ -61,9 +65,11 @@ func (b *backend) did(f func()) {
 	f()
 	b.ops++
 	b.mu.Unlock()
-	select {
-	case b.kick <- struct{}{}:
-	default:
+	for _, c := range []chan struct{}{b.kick, b.stir} {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -90,8 +96,16 @@ func (s snapshot) over() error {
 	return election.ErrEnded
 }
 
-// look reads state/ and this candidate's record, consistently and at one point of the log.
-func (b *backend) look(ctx context.Context, id string) (s snapshot, anchor, own store.Entry, err error) {
+// seen is an election at one point of Consul's log, with what there is of one candidate.
+type seen struct {
+	snapshot
+	anchor store.Entry
+	own    store.Entry // its record
+	lane   store.Entry // that of the session's joins
+}
+
+// look reads state/ consistently and, unless they are empty, the record of the candidate and the lane of the session.
+func (b *backend) look(ctx context.Context, id, session string) (s seen, err error) {
 	ops := []store.Op{
 		store.GetOrEmpty(b.keys.anchor()), store.GetOrEmpty(b.keys.leader()),
 		store.GetOrEmpty(b.keys.handover()), store.GetOrEmpty(b.keys.ended()), store.GetOrEmpty(b.keys.term()),
@@ -99,13 +113,44 @@ func (b *backend) look(ctx context.Context, id string) (s snapshot, anchor, own 
 	if id != "" {
 		ops = append(ops, store.GetOrEmpty(b.keys.candidate(id)))
 	}
+	if session != "" {
+		ops = append(ops, store.GetOrEmpty(b.keys.lane(session)))
+	}
 	r, err := b.conn.store.ReadTxn(ctx, ops...)
 	if err != nil {
-		return snapshot{}, store.Entry{}, store.Entry{}, b.failed(err)
+		return s, b.failed(err)
 	}
-	anchor, _ = r.Entry(b.keys.anchor())
-	own, _ = r.Entry(b.keys.candidate(id))
-	return b.keys.parse(r.Entries, 0), anchor, own, nil
+	s.snapshot = b.keys.parse(r.Entries, 0)
+	s.anchor, _ = r.Entry(b.keys.anchor())
+	s.own, _ = r.Entry(b.keys.candidate(id))
+	s.lane, _ = r.Entry(b.keys.lane(session))
+	return s, nil
+}
+
+// once is what a write that makes a candidate's record carries, so that of all copies of it Consul applies one at the most, and none after Leave: the
+// session's lane as it was seen, and its change. Nobody watches that key; it goes with the session.
+func (b *backend) once(s seen, session string) []store.Op {
+	key := b.keys.lane(session)
+	as := store.CheckNotExists(key)
+	if s.lane.CreateIndex != 0 {
+		as = store.CheckIndex(key, s.lane.ModifyIndex)
+	}
+	return []store.Op{as, store.Lock(key, []byte(rand.Text()), 0, session)}
+}
+
+// exists returns the election as it is, which is made if need be. A late copy of that makes one that nobody is in.
+func (b *backend) exists(ctx context.Context, id, session string) (s seen, err error) {
+	for range 2 {
+		s, err = b.look(ctx, id, session)
+		if err != nil || s.anchor.CreateIndex != 0 {
+			return s, err
+		}
+		_, err = b.conn.store.Txn(ctx, store.Create(b.keys.anchor(), encode(time.Now())))
+		if err != nil && !errors.Is(err, store.ErrRefused) {
+			return s, b.failed(err)
+		}
+	}
+	return s, fmt.Errorf("%s changes too fast: try again", b.name)
 }
 
 // failed turns a store's error into one that the core knows.
@@ -121,33 +166,32 @@ func (b *backend) Join(ctx context.Context, c election.Candidate) (string, error
 	if err != nil {
 		return "", err
 	}
-	s, anchor, own, err := b.look(ctx, c.ID)
+	done, err := b.conn.inLane(ctx, b.keys.root)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	s, err := b.exists(ctx, c.ID, session)
 	if err != nil {
 		return "", err
 	}
 	if err := s.over(); err != nil {
 		return "", err
 	}
-	if own.CreateIndex != 0 && own.Session == session { // the reply to an earlier try was lost
-		b.joined(c, session, own.ModifyIndex, anchor.CreateIndex)
+	if s.own.CreateIndex != 0 && s.own.Session == session { // the reply to an earlier try was lost
+		b.joined(c, session, s.own.ModifyIndex, s.anchor.CreateIndex)
 		return session, nil
 	}
-	// All candidates join the one election that they saw, or make it.
-	is := store.CheckIndex(b.keys.anchor(), anchor.ModifyIndex)
-	if anchor.CreateIndex == 0 {
-		is = store.Create(b.keys.anchor(), encode(time.Now()))
-	}
+	// All candidates join the one election that they saw.
 	key := b.keys.candidate(c.ID)
-	r, err := b.conn.store.Txn(ctx, is, store.CheckNotExists(b.keys.ended()), store.Lock(key, encode(record{Candidate: c}), 0, session))
+	r, err := b.conn.store.Txn(ctx, append(b.once(s, session), store.CheckIndex(b.keys.anchor(), s.anchor.ModifyIndex),
+		store.CheckNotExists(b.keys.ended()), store.Lock(key, encode(record{Candidate: c}), 0, session))...)
 	if err != nil {
 		b.doubt(c, session, err)
 		return "", b.failed(err)
 	}
 	e, _ := r.Entry(key)
-	if anchor.CreateIndex == 0 {
-		anchor.CreateIndex = e.ModifyIndex
-	}
-	b.joined(c, session, e.ModifyIndex, anchor.CreateIndex)
+	b.joined(c, session, e.ModifyIndex, s.anchor.CreateIndex)
 	return session, nil
 }
 
@@ -167,12 +211,16 @@ func (b *backend) doubt(c election.Candidate, session string, err error) {
 
 func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 	m := b.me()
+	if left := time.Until(m.free); left > 0 {
+		return 0, left, nil
+	}
 	leader := b.keys.leader()
 	value := encode(record{Candidate: m.Candidate})
+	term := encode(tenure{ID: m.ID, Name: m.Name, LockDelay: b.conn.cfg.LockDelay})
 	// Consul looks at the lock-delay before an entry is applied, so that a request that is past it is held up no more: it
 	// could take what a leader of a moment ago has lost with its session. The term lets nobody in who did not know of that leader.
 	r, err := b.conn.store.Txn(ctx, store.CheckIndex(b.keys.candidate(m.ID), m.record), store.CheckNotExists(b.keys.ended()),
-		store.CheckNotExists(leader), store.CAS(b.keys.term(), value, 0, m.term),
+		store.CheckNotExists(leader), store.CAS(b.keys.term(), term, 0, m.term),
 		store.Lock(leader, value, 0, m.session), store.Delete(b.keys.handover()))
 	if err == nil {
 		e, _ := r.Entry(leader)
@@ -187,7 +235,7 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 		return 0, min(max(b.conn.cfg.LockDelay/4, 50*time.Millisecond), time.Second), nil
 	}
 	// Why it was refused, and what can be done about it.
-	s, anchor, own, err := b.look(ctx, m.ID)
+	s, err := b.look(ctx, m.ID, m.session)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -197,12 +245,12 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 	case m.owns(s.leader):
 		b.took(s.leader.CreateIndex)
 		return s.leader.CreateIndex, 0, nil
-	case own.CreateIndex == 0 || own.Session != m.session:
-		return 0, 0, b.repair(ctx, m, anchor)
-	case own.ModifyIndex != m.record, s.vacant() && s.term != m.term: // a stranger wrote to it; or somebody has led and is gone
+	case s.own.CreateIndex == 0 || s.own.Session != m.session:
+		return 0, 0, b.repair(ctx, m, s)
+	case s.own.ModifyIndex != m.record, s.vacant() && s.term != m.term: // a stranger wrote to it; or somebody has led and is gone
 		b.mu.Lock()
-		b.record = own.ModifyIndex
-		b.sawTerm(s)
+		b.record = s.own.ModifyIndex
+		b.sawTerm(s.snapshot)
 		b.mu.Unlock()
 		return 0, 50 * time.Millisecond, nil
 	case s.leader.CreateIndex != 0 && s.vacant():
@@ -216,19 +264,23 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 	return 0, 0, nil
 }
 
-// sawTerm notes, under b.mu, the term that a Take may follow: one whose leader is seen to have gone, so that its lock-delay runs already. With that of a leader
-// who leads still, a Take that Consul has let past the lock-delay could be applied just after that leader's session was ended.
+// sawTerm notes, under b.mu, the term that a Take may follow: one whose leader is seen to have gone, so that its lock-delay runs already, and from when on: a
+// leader that did not give the leadership up may not know. With the term of a leader who leads still, a Take that Consul has let past
+// the lock-delay could be applied just after that leader's session was ended.
 func (b *backend) sawTerm(s snapshot) {
-	if s.vacant() {
-		b.term = s.term
+	switch {
+	case !s.vacant():
+		b.free = time.Time{}
+	case s.term != b.term || b.free.IsZero():
+		b.term, b.free = s.term, time.Now().Add(min(s.tenure.LockDelay, store.MaxLockDelay))
 	}
 }
 
 // repair makes a candidate's record anew that a stranger deleted.
-func (b *backend) repair(ctx context.Context, m me, anchor store.Entry) error {
+func (b *backend) repair(ctx context.Context, m me, s seen) error {
 	key := b.keys.candidate(m.ID)
-	r, err := b.conn.store.Txn(ctx, store.CheckIndex(b.keys.anchor(), anchor.ModifyIndex), store.CheckNotExists(b.keys.ended()),
-		store.Lock(key, encode(record{m.Candidate, m.round}), 0, m.session))
+	r, err := b.conn.store.Txn(ctx, append(b.once(s, m.session), store.CheckIndex(b.keys.anchor(), s.anchor.ModifyIndex),
+		store.CheckNotExists(b.keys.ended()), store.Lock(key, encode(record{m.Candidate, m.round}), 0, m.session))...)
 	if err != nil {
 		b.doubt(m.Candidate, m.session, err)
 		return b.failed(err)
@@ -247,7 +299,7 @@ func (b *backend) took(token uint64) {
 
 func (b *backend) Release(ctx context.Context) error {
 	m := b.me()
-	s, _, _, err := b.look(ctx, m.ID)
+	s, err := b.look(ctx, m.ID, "")
 	if err != nil {
 		return err
 	}
@@ -255,7 +307,7 @@ func (b *backend) Release(ctx context.Context) error {
 	if m.owns(s.leader) {
 		// The candidate's record becomes another one: no Take that is still on its way can bring the leadership back.
 		key := b.keys.candidate(m.ID)
-		r, err := b.conn.store.Txn(ctx, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex), store.Delete(b.keys.leader()),
+		r, err := b.conn.store.Txn(ctx, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex), store.Delete(b.keys.leader()), b.keys.givenUp(s.snapshot, m.ID),
 			store.Lock(key, encode(record{m.Candidate, m.round + 1}), 0, m.session))
 		if err != nil {
 			return b.failed(err)
@@ -295,23 +347,23 @@ func (b *backend) Leave(ctx context.Context) error {
 }
 
 func (b *backend) leave(ctx context.Context, m me) error {
-	if m.session == "" || b.conn.contact.Get().Session != m.session {
+	if !b.conn.lives(m.session) {
 		return nil // it went with the session
 	}
-	s, anchor, own, err := b.look(ctx, m.ID)
+	s, err := b.look(ctx, m.ID, m.session)
 	if err != nil {
 		return err
 	}
 	var ops []store.Op
 	if m.unsure {
-		// With the anchor touched, a Join that is still on its way will be refused: nobody would remove what it makes.
-		ops = append(ops, store.CAS(b.keys.anchor(), encode(time.Now()), 0, anchor.ModifyIndex))
+		// With the lane changed, a Join that is still on its way will be refused: nobody would remove what it makes.
+		ops = append(ops, b.once(s, m.session)...)
 	}
 	if m.owns(s.leader) {
-		ops = append(ops, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex), store.Delete(b.keys.leader()))
+		ops = append(ops, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex), store.Delete(b.keys.leader()), b.keys.givenUp(s.snapshot, m.ID))
 	}
-	if own.CreateIndex != 0 {
-		ops = append(ops, store.Delete(b.keys.candidate(m.ID)))
+	if s.own.CreateIndex != 0 {
+		ops = append(ops, store.CheckIndex(b.keys.candidate(m.ID), s.own.ModifyIndex), store.Delete(b.keys.candidate(m.ID)))
 	}
 	if len(ops) == 0 {
 		return nil

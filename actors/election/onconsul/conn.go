@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/hashicorp/consul/api"
@@ -67,9 +68,7 @@ func (c Config) withDefaults() Config {
 	if c.Name == "" {
 		c.Name = "election"
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = asynclog.Wrap(c.Logger)
 	return c
 }
 
@@ -111,13 +110,56 @@ type Conn struct {
 	need    chan struct{}        // cap 1: a session is wanted
 	ask     chan chan struct{}
 	stop    context.CancelFunc
-	done    chan struct{}
+	work    sync.WaitGroup // renew
 
 	mu        sync.Mutex
 	wanted    bool
+	live      string                        // the session, until it is known to have ended: after Close as well
 	watching  int                           // elections that are taken part in
 	leading   map[*backend]bool             // took the leadership and did not give it up
+	trouble   string                        // why no session can be opened; empty: none was refused
 	leftovers []func(context.Context) error // what could not be removed yet
+	lanes     map[string]*lane              // of the elections that somebody joins at the moment
+}
+
+// lane lets the candidates of one connection join an election one after the other: each join changes the same key.
+type lane struct {
+	turn  chan struct{} // cap 1
+	users int
+}
+
+// inLane waits for the turn to join the election; done gives it on.
+func (c *Conn) inLane(ctx context.Context, root string) (done func(), err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.lanes[root]
+	if l == nil {
+		l = &lane{turn: make(chan struct{}, 1)}
+		c.lanes[root] = l
+	}
+	l.users++
+	c.mu.Unlock()
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	c.mu.Lock()
+	leave := func() {
+		if l.users--; l.users == 0 {
+			delete(c.lanes, root)
+		}
+	}
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return func() {
+		<-l.turn
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		leave()
+	}, nil
 }
 
 // Connect returns a connection at once; Consul need not be there yet. It opens a session when the first candidate
@@ -135,9 +177,9 @@ func Connect(cfg Config) (*Conn, error) {
 	c := &Conn{
 		cfg: cfg, store: s, log: cfg.Logger, contact: messages.NewState(election.Contact{}),
 		revived: messages.NewState(0), need: make(chan struct{}, 1), ask: make(chan chan struct{}),
-		stop: cancel, done: make(chan struct{}), leading: map[*backend]bool{},
+		stop: cancel, leading: map[*backend]bool{}, lanes: map[string]*lane{},
 	}
-	go c.renew(ctx)
+	c.work.Go(func() { c.renew(ctx) })
 	return c, nil
 }
 
@@ -160,12 +202,11 @@ func (c *Conn) Contact() messages.Reader[election.Contact] { return c.contact.Re
 // expire. It takes at most about two seconds when Consul does not answer. It may be called twice.
 func (c *Conn) Close() {
 	c.stop()
-	<-c.done
+	c.work.Wait()
 }
 
 // renew is the goroutine that keeps the session.
 func (c *Conn) renew(ctx context.Context) {
-	defer close(c.done)
 	defer c.close()
 	ladder := store.NewLadder()
 	timer := time.NewTimer(0)
@@ -221,8 +262,7 @@ func (c *Conn) renew(ctx context.Context) {
 			}
 			c.store.Failed("session", err, wait)
 			if now.Session == "" {
-				now.Why = err.Error()
-				c.contact.Set(now)
+				c.cannot(err)
 			}
 			timer.Reset(wait)
 		}
@@ -235,20 +275,28 @@ func (c *Conn) open(ctx context.Context, now election.Contact) error {
 		return err
 	}
 	c.log.Info("session-opened", "session", id, "ttl", c.cfg.TTL.String())
+	c.mu.Lock()
+	c.live, c.trouble = id, ""
+	c.mu.Unlock()
 	c.contact.Set(election.Contact{Session: id, Lease: messages.Lease{Start: sent, TTL: c.cfg.TTL}, Why: now.Why})
 	return nil
 }
 
-// prolong gives the first try a sixth of the TTL and later ones twice that: a frozen connection is left early enough for
+// cannot notes why no session can be opened. It is not why the last one ended.
+func (c *Conn) cannot(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trouble = err.Error()
+}
+
+// prolong gives each request of the first try a sixth of the TTL and those of later tries twice that: a frozen connection is left early enough for
 // another try within the lease, and a Consul that is merely slow gets the time that it needs.
 func (c *Conn) prolong(ctx context.Context, now election.Contact, tries int) error {
 	limit := c.cfg.TTL / 6
 	if tries > 0 {
 		limit = c.cfg.TTL / 3
 	}
-	call, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	sent, err := c.store.RenewSession(call, now.Session)
+	sent, err := c.store.RenewSession(ctx, now.Session, limit)
 	if err != nil {
 		return err
 	}
@@ -283,7 +331,9 @@ func (c *Conn) session(ctx context.Context) (string, error) {
 	case s.Closed:
 		return "", election.ErrClosed
 	case err != nil:
-		why := c.contact.Get().Why
+		c.mu.Lock()
+		why := c.trouble
+		c.mu.Unlock()
 		if why == "" {
 			why = "Consul has not answered"
 		}
@@ -360,8 +410,15 @@ func lost(c election.Contact, now time.Time) string {
 func (c *Conn) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.leftovers = nil
+	c.live, c.leftovers = "", nil
 	clear(c.leading)
+}
+
+// lives tells whether what hangs on the session has to be removed.
+func (c *Conn) lives(session string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return session != "" && c.live == session
 }
 
 func (c *Conn) leads(b *backend, yes bool) {
@@ -381,6 +438,8 @@ func (c *Conn) close() {
 	if now.Session == "" {
 		return
 	}
+	// Who has resigned and could not write that yet leads no more, but counts as a leader until it is written.
+	c.settle()
 	c.mu.Lock()
 	leading := len(c.leading)
 	c.mu.Unlock()
@@ -388,10 +447,29 @@ func (c *Conn) close() {
 		c.log.Error("session-left-to-expire", "session", now.Session, "leading", leading)
 		return
 	}
-	call, cancel := context.WithTimeout(context.Background(), time.Second)
+	call, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
-	c.sweep(call)
 	if err := c.store.DestroySession(call, now.Session); err != nil {
 		c.log.Warn("session-not-destroyed", "session", now.Session, "err", err, "then", "it expires by itself within twice its ttl")
+		return
+	}
+	c.forget()
+}
+
+// closePatience is how long Close waits for Consul, twice.
+const closePatience = time.Second
+
+// settle tries to remove what is left over.
+func (c *Conn) settle() {
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	for {
+		c.sweep(ctx)
+		c.mu.Lock()
+		left := len(c.leftovers)
+		c.mu.Unlock()
+		if left == 0 || sleep(ctx, 50*time.Millisecond) != nil {
+			return
+		}
 	}
 }

@@ -21,12 +21,17 @@ func Depart(ctx context.Context, client *api.Client, prefix, name, session strin
 	}
 	k := keysOf(prefix, name)
 	err = s.Retry(ctx, "farewell", func(ctx context.Context) error {
-		leader, found, _, err := s.Get(ctx, k.leader(), store.Consistent)
-		if err != nil || !found || leader.Session != session {
+		read, err := s.ReadTxn(ctx, store.GetOrEmpty(k.leader()), store.GetOrEmpty(k.term()))
+		if err != nil {
 			return err
 		}
-		ops := []store.Op{store.CheckIndex(leader.Key, leader.ModifyIndex), store.Delete(leader.Key)}
-		if r, ok := parseRecord(leader); ok {
+		now := k.parse(read.Entries, 0)
+		if now.vacant() || now.leader.Session != session {
+			return nil
+		}
+		r, ok := parseRecord(now.leader)
+		ops := []store.Op{store.CheckIndex(now.leader.Key, now.leader.ModifyIndex), store.Delete(now.leader.Key), k.givenUp(now, r.ID)}
+		if ok {
 			ops = append(ops, store.Delete(k.candidate(r.ID))) // or the next one would wait for it to lead again
 		}
 		if _, err = s.Txn(ctx, ops...); errors.Is(err, store.ErrRefused) {

@@ -4,9 +4,10 @@
 // An election has these keys, below election/<name>/ unless Config.Prefix says otherwise:
 //
 //	candidates/<id>    locked by the candidate's session: its name and priority. Whoever has none cannot lead
+//	joins/<session>    changed by each join of the session, and by leaving after a join of unknown outcome; goes with the session
 //	state/election     made by the first to join; its CreateIndex tells one election from a later one of the same name
 //	state/leader       locked by the leader's session: a copy of its candidacy. Its CreateIndex is the fencing token
-//	state/term         who led last; written by whoever takes the leadership, at the version that it has seen
+//	state/term         who led last, and its lock-delay; written by whoever takes the leadership or gives it up, at the version that it has seen
 //	state/handover     who is to lead next, for how long the others hold back
 //	state/ended        ended for everyone; or, until nobody leads, being deleted
 //
@@ -25,7 +26,12 @@
 //     key at the token (see [Conn.LeaderKey]) is refused once another leads.
 //  3. A leadership that is given up is free at once: keys are deleted, never left to a lock-delay. After a crash it takes
 //     Consul two TTLs to end the session, and the lock-delay: 30 s by default, and the lock-delay alone when somebody ended the session.
-//  4. Only Consul's own word that it does not know a session ends it. A Consul that is slow, silent or
+//  4. No write takes effect twice, however late a copy of it arrives: each carries a condition that it makes false itself. The one exception
+//     is the making of an election: a late copy makes one with nobody in it, open to all.
+//  5. A Consul that restores a snapshot forgets its lock-delays. Candidates keep to that of the last leader by themselves if that one did not
+//     give the leadership up and the snapshot knows of it. So a candidate that comes after everybody was lost waits for the lock-delay once more.
+//     A Delete waits for it likewise: it takes the term away.
+//  6. Only Consul's own word that it does not know a session ends it. A Consul that is slow, silent or
 //     without a leader costs nothing while the lease holds.
 //
 // # What is not

@@ -18,6 +18,7 @@ func keysOf(prefix, name string) keys { return keys{prefix + name + "/"} }
 
 func (k keys) candidates() string         { return k.root + "candidates/" }
 func (k keys) candidate(id string) string { return k.candidates() + id }
+func (k keys) lane(session string) string { return k.root + "joins/" + session }
 func (k keys) state() string              { return k.root + "state/" }
 func (k keys) anchor() string             { return k.state() + "election" }
 func (k keys) leader() string             { return k.state() + "leader" }
@@ -37,6 +38,14 @@ type order struct {
 	To       string        `json:"to"`
 	Name     string        `json:"name"`
 	HoldBack time.Duration `json:"hold_back"` // nanoseconds
+}
+
+// tenure is the value of term: who led last, and how long that one's leadership is to be kept from others when it goes without
+// having been given up. Consul keeps a lock-delay in memory only: a server that restores a snapshot has forgotten it.
+type tenure struct {
+	ID        string        `json:"id"`
+	Name      string        `json:"name,omitempty"`
+	LockDelay time.Duration `json:"lock_delay,omitempty"` // nanoseconds; 0: it was given up
 }
 
 // ending is the value of ended.
@@ -59,8 +68,12 @@ type snapshot struct {
 	anchor uint64      // CreateIndex; 0: there is none
 	leader store.Entry // without a Key: none
 	term   uint64      // ModifyIndex; 0: there is none
+	tenure tenure
 	order  *order
+	orders uint64 // ModifyIndex of handover; 0: there is none
 	ended  *ending
+	// endedAt is the ModifyIndex of ended; 0: there is none.
+	endedAt uint64
 }
 
 // parse reads the keys below state/. What a stranger wrote is taken for what it can only be.
@@ -77,7 +90,11 @@ func (k keys) parse(entries []store.Entry, index uint64) snapshot {
 			s.leader = e
 		case k.term():
 			s.term = e.ModifyIndex
+			if json.Unmarshal(e.Value, &s.tenure) != nil {
+				s.tenure = tenure{}
+			}
 		case k.handover():
+			s.orders = e.ModifyIndex
 			var o order
 			if json.Unmarshal(e.Value, &o) == nil && o.To != "" {
 				s.order = &o
@@ -85,10 +102,15 @@ func (k keys) parse(entries []store.Entry, index uint64) snapshot {
 		case k.ended():
 			var end ending
 			_ = json.Unmarshal(e.Value, &end) // whoever put it there, it says that it has ended
-			s.ended = &end
+			s.ended, s.endedAt = &end, e.ModifyIndex
 		}
 	}
 	return s
+}
+
+// givenUp writes that the leadership of that term is given up: whoever is next need not wait.
+func (k keys) givenUp(s snapshot, id string) store.Op {
+	return store.CAS(k.term(), encode(tenure{ID: id}), 0, s.term)
 }
 
 // vacant tells whether nobody holds the leadership.

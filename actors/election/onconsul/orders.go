@@ -47,7 +47,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 func (b *backend) HandOver(ctx context.Context, id string) error {
 	return b.again(ctx, "hand-over", func(ctx context.Context) error {
-		s, _, to, err := b.look(ctx, id)
+		s, err := b.look(ctx, id, "")
+		to := s.own
 		switch {
 		case err != nil:
 			return err
@@ -55,31 +56,42 @@ func (b *backend) HandOver(ctx context.Context, id string) error {
 			return s.over()
 		case s.vacant():
 			return fmt.Errorf("hand-over of %s: %w: nothing is to be handed over", b.name, election.ErrNoLeader)
-		case to.CreateIndex == 0:
+		case to.CreateIndex == 0 || to.Session == "":
 			return fmt.Errorf("hand-over of %s: %w: nobody has the id %s", b.name, election.ErrNoCandidate, id)
 		case s.leads().ID == id:
 			return nil
 		}
 		r, _ := parseRecord(to)
 		_, err = b.conn.store.Txn(ctx, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex), store.CheckIndex(to.Key, to.ModifyIndex),
-			store.Set(b.keys.handover(), encode(order{To: id, Name: r.Name, HoldBack: b.conn.cfg.HoldBack}), 0))
+			store.CAS(b.keys.handover(), encode(order{To: id, Name: r.Name, HoldBack: b.conn.cfg.HoldBack}), 0, s.orders))
 		return err
 	})
 }
 
-func (b *backend) End(ctx context.Context) error { return b.end(ctx, false) }
+func (b *backend) End(ctx context.Context) error { return b.end(ctx, 0, false) }
 
-// end writes that the election has ended.
-func (b *backend) end(ctx context.Context, deleted bool) error {
+// end writes that the election has ended: the one whose anchor was created at that index, or the one that there is.
+func (b *backend) end(ctx context.Context, anchor uint64, deleted bool) error {
 	return b.again(ctx, "end", func(ctx context.Context) error {
-		e, found, _, err := b.conn.store.Get(ctx, b.keys.ended(), store.Consistent)
-		if err != nil {
-			return err
+		find := b.exists
+		if anchor != 0 {
+			find = b.look
 		}
-		if s := b.keys.parse([]store.Entry{e}, 0); found && s.ended != nil && (s.ended.Deleted || !deleted) {
+		s, err := find(ctx, "", "")
+		if anchor == 0 {
+			anchor = s.anchor.CreateIndex
+		}
+		switch {
+		case err != nil:
+			return err
+		case s.anchor.CreateIndex != anchor:
+			return fmt.Errorf("end of %s: %w meanwhile; if there is another one of that name, it goes on", b.name, election.ErrDeleted)
+		case s.ended != nil && (s.ended.Deleted || !deleted):
 			return nil
 		}
-		_, err = b.conn.store.Txn(ctx, store.CAS(b.keys.ended(), encode(ending{Deleted: deleted, At: time.Now()}), 0, e.ModifyIndex))
+		// The first condition is for a request that arrives late, when there may be a new election of this name.
+		_, err = b.conn.store.Txn(ctx, store.CheckIndex(b.keys.anchor(), s.anchor.ModifyIndex),
+			store.CAS(b.keys.ended(), encode(ending{Deleted: deleted, At: time.Now()}), 0, s.endedAt))
 		return err
 	})
 }
@@ -89,11 +101,13 @@ func (b *backend) Delete(ctx context.Context) error {
 	if err != nil || len(entries) == 0 {
 		return err
 	}
-	if err := b.end(ctx, true); err != nil {
+	if err := b.end(ctx, b.keys.parse(entries, 0).anchor, true); errors.Is(err, election.ErrDeleted) {
+		return nil // another was quicker
+	} else if err != nil {
 		return err
 	}
 	watch := b.conn.store.WatchPrefix(b.keys.state())
-	leader := ""
+	leader, term, free := "", uint64(0), time.Time{}
 	for {
 		var view store.View
 		err := b.conn.store.Retry(ctx, "delete", func(ctx context.Context) (err error) {
@@ -108,12 +122,20 @@ func (b *backend) Delete(ctx context.Context) error {
 		}
 		s := b.keys.parse(view.Entries, view.Index)
 		if !s.vacant() {
-			leader = s.leads().Name
+			leader, free = s.leads().Name, time.Time{}
 			continue
 		}
 		i := slices.IndexFunc(view.Entries, func(e store.Entry) bool { return e.Key == b.keys.ended() })
 		if i < 0 {
 			return nil // another was quicker
+		}
+		// A last leader that did not give the leadership up may not have heard that it has lost it. With the term goes what
+		// would hold up the first leader of the next election of this name: Consul's own lock-delay is in memory only.
+		if free.IsZero() || s.term != term {
+			term, free = s.term, time.Now().Add(min(s.tenure.LockDelay, store.MaxLockDelay))
+		}
+		if sleep(ctx, time.Until(free)) != nil {
+			return fmt.Errorf("delete %s: %w: its last leader was lost and may be at it still; the election stays ended, delete it again", b.name, ctx.Err())
 		}
 		nobody := store.CheckNotExists(b.keys.leader())
 		if s.leader.CreateIndex != 0 {

@@ -70,6 +70,17 @@ func (s *real) Start() {
 	}
 }
 
+func (s *real) Restore() {
+	saved, _, err := s.cluster.Client().Snapshot().Save(nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer saved.Close()
+	if err := s.cluster.Client().Snapshot().Restore(nil, saved); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 func (s *real) DeleteAsStranger(name string) {
 	if _, err := s.cluster.Client().KV().DeleteTree(s.prefix+name+"/", nil); err != nil {
 		s.t.Fatal(err)

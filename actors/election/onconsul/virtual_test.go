@@ -64,6 +64,12 @@ func (s *embedded) Start() {
 	s.down = nil
 }
 
+func (s *embedded) Restore() {
+	if err := s.consul.Restore(s.consul.Snapshot()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 func (s *embedded) DeleteAsStranger(name string) {
 	if _, err := s.consul.Client().KV().DeleteTree(onconsul.DefaultPrefix+name+"/", nil); err != nil {
 		s.t.Fatal(err)

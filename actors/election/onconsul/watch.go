@@ -18,6 +18,8 @@ const (
 	patience    = 500 * time.Millisecond
 	mostPlaces  = 8 // further back in the line the wait is no longer, and the line is read again only after it
 	unknownRank = -1
+	// emptyPause is how long a follower waits between two polls of an election that does not exist: every write beside it wakes them.
+	emptyPause = time.Second
 )
 
 // lookout is the one goroutine that makes views of what the poll and the reads bring.
@@ -32,10 +34,12 @@ type lookout struct {
 	anchor uint64 // of the election that is watched, when this is no candidate
 	was    bool   // this candidate's leadership was in the last view
 
-	since time.Time // the leadership is free; zero: it is not
-	rank  int       // in the line, when it was read last
-	line  []election.Candidate
-	fresh bool // the line was read since the leadership is free
+	since  time.Time // the leadership is free; zero: it is not
+	rank   int       // in the line, when it was read last
+	line   []election.Candidate
+	fresh  bool   // the line was read since the leadership is free
+	judged uint64 // the version of the order to hand over that was looked at
+	void   bool   // it names nobody who could lead
 
 	last election.View
 	told bool
@@ -85,6 +89,9 @@ func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
 		}
 		if err == nil {
 			err = l.lineUp(ctx)
+		}
+		if err == nil {
+			err = l.judge(ctx)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -152,6 +159,20 @@ func (b *backend) poll(ctx context.Context, answers chan<- polled) {
 		if wait > 0 && sleep(ctx, wait) != nil {
 			return
 		}
+		if err == nil && len(v.Entries) == 0 && b.me().session == "" {
+			b.pause(ctx, emptyPause)
+		}
+	}
+}
+
+// pause waits until this participant has done something, for d at most.
+func (b *backend) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-b.stir:
+	case <-ctx.Done():
 	}
 }
 
@@ -176,7 +197,7 @@ func nextUnless(ctx context.Context, watch *store.Watch, dead <-chan struct{}) (
 func (l *lookout) take(ctx context.Context, p polled) error {
 	switch {
 	case p.err != nil:
-		if time.Since(p.since) >= l.conn.cfg.TTL {
+		if !l.seen || time.Since(p.since) >= l.conn.cfg.TTL {
 			l.err = p.err
 		}
 		return nil
@@ -238,9 +259,29 @@ func (l *lookout) lineUp(ctx context.Context) error {
 	return nil
 }
 
+// judge looks, when this candidate leads and is to make way, whether the other one can lead.
+func (l *lookout) judge(ctx context.Context) error {
+	o := l.now.order
+	if o == nil || l.now.orders == l.judged || !l.me().owns(l.now.leader) {
+		return nil
+	}
+	e, found, _, err := l.conn.store.Get(ctx, l.keys.candidate(o.To), store.Consistent)
+	if errors.Is(err, store.ErrInvalid) {
+		found, err = false, nil // a stranger's order, of an id that cannot be
+	}
+	if err == nil {
+		l.judged, l.void = l.now.orders, !found || e.Session == ""
+	}
+	return err
+}
+
 // view publishes what is to be seen now, and returns when that may change by itself.
 func (l *lookout) view(ctx context.Context) (next time.Time) {
 	if !l.seen {
+		if v := (election.View{Ops: -1, Err: l.err}); l.err != nil && (!l.told || !same(v, l.last)) {
+			l.publish(v)
+			l.told, l.last = true, v
+		}
 		return time.Time{}
 	}
 	m, s := l.me(), l.now
@@ -248,7 +289,7 @@ func (l *lookout) view(ctx context.Context) (next time.Time) {
 	if s.vacant() {
 		v.Token = 0
 	}
-	if s.order != nil && !s.vacant() {
+	if s.order != nil && !s.vacant() && !(v.Mine && (s.orders != l.judged || l.void)) {
 		v.Yield = s.order.To
 	}
 	anchor := l.anchor
@@ -285,6 +326,9 @@ func (l *lookout) view(ctx context.Context) (next time.Time) {
 // turn is when this candidate may take the leadership that is free.
 func (l *lookout) turn(m me) time.Time {
 	start := l.since
+	if m.free.After(start) {
+		start = m.free // after a leader that did not give the leadership up
+	}
 	if o := l.now.order; o != nil && o.To != "" {
 		if o.To == m.ID {
 			return start

@@ -2,6 +2,7 @@ package onzk
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -160,17 +161,20 @@ func (b *backend) join(c election.Candidate, session int64) error {
 		if node == "" {
 			var before bool
 			b.update(func(me *candidacy) { before, me.unsure = me.unsure, true })
-			answers, err := b.conn.zk.Multi(
-				&zk.CheckVersionRequest{Path: b.base, Version: stat.Version},
+			ops := append(b.this(data), &zk.CheckVersionRequest{Path: b.base, Version: stat.Version},
 				&zk.CreateRequest{Path: b.path(candidateName(c.ID, c.Priority)), Data: encode(c), Acl: b.conn.cfg.ACL, Flags: zk.FlagEphemeral | zk.FlagSequence})
+			answers, err := b.conn.zk.Multi(ops...)
 			switch {
 			case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
 				b.update(func(me *candidacy) { me.unsure = before })
+				if err := b.identify(data, stat); err != nil {
+					return err
+				}
 				continue // ended or deleted in between
 			case err != nil:
 				return err
 			}
-			node = strings.TrimPrefix(answers[1].String, b.base+"/")
+			node = strings.TrimPrefix(answers[len(ops)-1].String, b.base+"/")
 			exists, at, err := b.conn.zk.Exists(b.path(node))
 			switch {
 			case err != nil:
@@ -198,18 +202,43 @@ func (b *backend) ensure() ([]byte, *zk.Stat, error) {
 		if !errors.Is(err, zk.ErrNoNode) {
 			return data, stat, err
 		}
-		if err := b.create(nil); err != nil {
+		if err := b.create(); err != nil {
 			return nil, nil, err
 		}
 	}
 	return nil, nil, errChanged
 }
 
-// create makes the election's node; that it is there already is no error.
-func (b *backend) create(data []byte) error {
-	acl := b.conn.cfg.ACL
+// this is the condition that the election is the one whose data that was.
+func (b *backend) this(data []byte) []any {
+	if node := identity(data); node != "" {
+		return []any{&zk.CheckVersionRequest{Path: b.path(node), Version: -1}}
+	}
+	return nil
+}
+
+// identify makes the election's identity again if a stranger removed it: nothing could be ordered without it.
+func (b *backend) identify(data []byte, stat *zk.Stat) error {
+	node := identity(data)
+	if node == "" {
+		return nil
+	}
+	if there, _, err := b.conn.zk.Exists(b.path(node)); there || err != nil {
+		return err
+	}
+	_, err := b.conn.zk.Multi(&zk.CheckVersionRequest{Path: b.base, Version: stat.Version}, &zk.CreateRequest{Path: b.path(node), Acl: b.conn.cfg.ACL})
+	if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) {
+		return nil
+	}
+	return err
+}
+
+// create makes the election's node, open to all; that it is there already is no error.
+func (b *backend) create() error {
+	acl, data := b.conn.cfg.ACL, encode(fate{ID: rand.Text()})
 	make := func() error {
-		_, err := b.conn.zk.Multi(&zk.CreateRequest{Path: b.base, Data: data, Acl: acl}, &zk.CreateRequest{Path: b.path(termNode), Acl: acl})
+		_, err := b.conn.zk.Multi(&zk.CreateRequest{Path: b.base, Data: data, Acl: acl}, &zk.CreateRequest{Path: b.path(termNode), Acl: acl},
+			&zk.CreateRequest{Path: b.path(identity(data)), Acl: acl})
 		return err
 	}
 	err := make()
@@ -260,7 +289,7 @@ func (b *backend) find(session int64, guid string) (node string, err error) {
 	return node, nil
 }
 
-// leads reads the leader's node. mine: it is this candidate's, in the session that it joined with.
+// leads reads the leader's node, without a stat if there is none or it is none of a session. mine: it is this candidate's, in the session that it joined with.
 func (b *backend) leads(me candidacy) (r leaderRecord, stat *zk.Stat, mine bool, err error) {
 	data, stat, err := b.conn.zk.Get(b.path(leaderNode))
 	if errors.Is(err, zk.ErrNoNode) {
@@ -268,6 +297,9 @@ func (b *backend) leads(me candidacy) (r leaderRecord, stat *zk.Stat, mine bool,
 	}
 	if err != nil {
 		return r, nil, false, err
+	}
+	if !ephemeral(stat) {
+		return r, nil, false, nil
 	}
 	r = parseLeader(data, stat)
 	return r, stat, me.isLeader(r, stat), nil
@@ -351,7 +383,17 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 		}
 		answers, err := b.conn.zk.Multi(ops...)
 		switch {
-		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNodeExists):
+		case errors.Is(err, zk.ErrNodeExists):
+			if err := b.clearWay(term); err != nil {
+				return 0, 0, err
+			}
+			continue
+		case errors.Is(err, zk.ErrBadVersion):
+			continue
+		case errors.Is(err, zk.ErrNotEmpty): // the order, by a stranger
+			if err := b.uproot(b.path(yieldNode)); err != nil {
+				return 0, 0, err
+			}
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			if len(answers) > 1 && answers[1].Error != nil {
@@ -373,6 +415,41 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 		return uint64(leader.Czxid), 0, nil
 	}
 	return 0, 0, errChanged
+}
+
+// clearWay removes what a stranger put in the leader's place and no session's end removes. The term makes a late request miss a leader.
+func (b *backend) clearWay(term *zk.Stat) error {
+	_, stat, err := b.conn.zk.Get(b.path(leaderNode))
+	if errors.Is(err, zk.ErrNoNode) || err == nil && ephemeral(stat) {
+		return nil
+	}
+	if err == nil {
+		err = b.uproot(b.path(leaderNode))
+	}
+	if err == nil {
+		_, err = b.conn.zk.Multi(&zk.CheckVersionRequest{Path: b.path(termNode), Version: term.Version}, &zk.DeleteRequest{Path: b.path(leaderNode), Version: stat.Version})
+	}
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNotEmpty) {
+		return nil
+	}
+	return err
+}
+
+// uproot removes what is below a node that has no business to have children.
+func (b *backend) uproot(path string) error {
+	children, _, err := b.conn.zk.Children(path)
+	for _, child := range children {
+		if err := b.uproot(path + "/" + child); err != nil {
+			return err
+		}
+		if err := b.conn.zk.Delete(path+"/"+child, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	return err
 }
 
 // term reads who led last, and the guard's version. A stranger may have removed the node: then it is made again, as of one
@@ -436,7 +513,9 @@ func (b *backend) Leave(ctx context.Context) error {
 		return nil
 	}
 	// It holds up those behind it until it is gone.
+	b.conn.left(1)
 	b.conn.spawn(func() {
+		defer b.conn.left(-1)
 		for b.conn.ctx.Err() == nil {
 			b.conn.sleep(b.conn.ctx, b.conn.timeout()/20)
 			if b.operate(b.conn.ctx, "leave", b.leave) == nil {

@@ -2,16 +2,20 @@ package onzk
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
+	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/messages"
 	"github.com/go-zookeeper/zk"
 )
@@ -23,7 +27,7 @@ const (
 	DefaultRoot           = "/coordd/election"
 )
 
-// Config is how to use ZooKeeper. The first three settings are for Connect only.
+// Config is how to use ZooKeeper. The first five settings are for Connect only.
 type Config struct {
 	// Servers are host:port; the port may be left out if it is 2181. Required by Connect.
 	Servers []string
@@ -32,16 +36,22 @@ type Config struct {
 	SessionTimeout time.Duration
 	// Dial connects to a server; default net.DialTimeout.
 	Dial zk.Dialer
+	// TLS is how to speak TLS with the servers (their secureClientPort); nil: not at all. Without a ServerName each server is to have a certificate of the
+	// host's name, or address, that Servers says.
+	TLS *tls.Config
+	// Digest is "user:password" of ZooKeeper's scheme of that name; empty: nobody in particular. All nodes that are made belong to that
+	// user then, and nobody else can read or change them, unless ACL says otherwise. It is sent as it is: use TLS where others listen.
+	Digest string
 
 	// Root is the node below which elections are. Default /coordd/election.
 	Root string
-	// ACL of all nodes that are made. Default: the world may do anything.
+	// ACL of all nodes that are made. Default: with a Digest that user may do anything, and nobody else; else the world may.
 	ACL []zk.ACL
 	// LockDelay is how long the others wait when a leader of this connection went without giving the leadership up. ZooKeeper has no such
 	// thing; the leader leaves it behind with its name. It is for a session that somebody ends early, with its password or by JMX: its
 	// leader may not hear of that for as long as its lease runs. Default: the session's timeout as granted, which covers every such case. Who knows
 	// that nobody does that may set a shorter one, or a negative value for none: a session that expires by itself needs none,
-	// and the take-over after a crash is that much quicker.
+	// and the take-over after a crash is that much quicker. At most MaxLockDelay.
 	LockDelay time.Duration
 	// HoldBack is how long others wait for the candidate of a hand-over once the leadership is free. Default 5 s.
 	HoldBack time.Duration
@@ -60,12 +70,13 @@ func (c Config) withDefaults() Config {
 	if c.Root == "" {
 		c.Root = DefaultRoot
 	}
+	if user, password, ok := strings.Cut(c.Digest, ":"); len(c.ACL) == 0 && ok {
+		c.ACL = zk.DigestACL(zk.PermAll, user, password)
+	}
 	if len(c.ACL) == 0 {
 		c.ACL = zk.WorldACL(zk.PermAll)
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = asynclog.Wrap(c.Logger)
 	return c
 }
 
@@ -79,23 +90,59 @@ func (c Config) Validate() error {
 	if c.SessionTimeout < time.Millisecond {
 		wrong("SessionTimeout is %v; give a positive duration, 4 s to 40 s with ZooKeeper's own settings", c.SessionTimeout)
 	}
+	if c.LockDelay > MaxLockDelay {
+		wrong("LockDelay is %v; give %v at most", c.LockDelay, MaxLockDelay)
+	}
 	if c.HoldBack < 0 {
 		wrong("HoldBack is %v; give a positive duration", c.HoldBack)
 	}
-	if slices.Contains(c.Servers, "") {
-		wrong("Servers holds an empty name among %q; give host:port", c.Servers)
+	if user, password, ok := strings.Cut(c.Digest, ":"); c.Digest != "" && (!ok || user == "" || password == "" || strings.ContainsFunc(c.Digest, unicode.IsControl)) {
+		wrong("Digest is not user:password in one line") // what it is stays a secret
+	}
+	for _, s := range c.Servers {
+		if why := unreachable(s); s == "" {
+			wrong("Servers holds an empty name among %q; give host:port", c.Servers)
+		} else if why != "" {
+			wrong("Servers holds %q: %s; give host:port", s, why)
+		}
 	}
 	elements := strings.Split(c.Root, "/")
 	if len(elements) < 2 || elements[0] != "" {
 		wrong("Root is %q; it must be an absolute path like %s", c.Root, DefaultRoot)
 	}
 	for _, e := range elements[1:] {
-		if e == "" || e == "." || e == ".." || strings.ContainsRune(e, 0) {
+		if e == "" || e == "." || e == ".." || unfit(e) != "" {
 			wrong("Root is %q; its element %q is none that ZooKeeper allows", c.Root, e)
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// unreachable says why nothing can ever be connected to at server; empty: something may be.
+func unreachable(server string) string {
+	if strings.Contains(server, "/") {
+		return "a slash is in it, and a path below which all is kept goes into Root (--prefix)"
+	}
+	if strings.ContainsFunc(server, func(r rune) bool { return unicode.IsSpace(r) || r == ';' }) {
+		return "it is more than one"
+	}
+	if !strings.Contains(server, ":") {
+		return ""
+	}
+	host, port, err := net.SplitHostPort(server)
+	switch n, bad := strconv.ParseUint(port, 10, 16); {
+	case err != nil:
+		return "an IPv6 address is written [::1]:2181"
+	case host == "":
+		return "the host is missing"
+	case bad != nil || n == 0:
+		return fmt.Sprintf("%q is no port", port)
+	}
+	return ""
+}
+
+// leavePatience is how long Close waits for departures.
+const leavePatience = 2 * time.Second
 
 // closePatience is how long the client may take to end. A second for its farewell, and what is under way.
 const closePatience = 10 * time.Second
@@ -115,7 +162,9 @@ type Conn struct {
 	down chan struct{}  // the client's event channel is closed: it has ended
 	hung chan struct{}  // it was given up
 
-	readings atomic.Uint64 // numbers each reading, so that a later one can be told from an earlier one
+	known    chan struct{}        // closed when ZooKeeper knows who this is; nil: nobody in particular
+	leaving  *messages.State[int] // departures that are tried again; changed under mu
+	readings atomic.Uint64        // numbers each reading, so that a later one can be told from an earlier one
 	mu       sync.Mutex
 	cells    map[string]*cell
 }
@@ -131,13 +180,20 @@ func Connect(cfg Config) (*Conn, error) {
 		return nil, fmt.Errorf("%w: Servers is empty; name one host:port at least", election.ErrInvalid)
 	}
 	d := &Dialer{Base: cfg.Dial}
+	if cfg.TLS != nil {
+		d.Base = overTLS(cfg.Dial, cfg.TLS)
+	}
 	servers := cfg.Servers
 	if len(servers) == 1 {
 		// The client pauses for a second whenever it comes round to the server that it was connected to: with one
 		// server before each reconnection.
 		servers = []string{servers[0], servers[0]}
 	}
-	zc, events, err := zk.Connect(servers, cfg.SessionTimeout, zk.WithDialer(d.Dial), zk.WithLogger(logger{cfg.Logger}))
+	provider := zk.HostProvider(&zk.DNSHostProvider{})
+	if cfg.TLS != nil {
+		provider = &named{}
+	}
+	zc, events, err := zk.Connect(servers, cfg.SessionTimeout, zk.WithDialer(d.Dial), zk.WithHostProvider(provider), zk.WithLogger(logger{cfg.Logger}))
 	if err != nil {
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
@@ -164,7 +220,11 @@ func New(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config) (*Conn, err
 func newConn(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config, own bool) *Conn {
 	ctx, stop := context.WithCancel(context.Background())
 	c := &Conn{cfg: cfg, zk: zc, dialer: d, own: own, log: cfg.Logger, state: d.contact().Reader(), ctx: ctx, stop: stop,
-		down: make(chan struct{}), hung: make(chan struct{}), cells: map[string]*cell{}}
+		down: make(chan struct{}), hung: make(chan struct{}), leaving: messages.NewState(0), cells: map[string]*cell{}}
+	if own && cfg.Digest != "" {
+		c.known = make(chan struct{})
+		c.work.Go(func() { c.introduce([]byte(cfg.Digest)) })
+	}
 	c.work.Go(c.prove)
 	if events != nil {
 		c.work.Go(func() { c.drain(events) })
@@ -180,15 +240,29 @@ func (c *Conn) Contact() messages.Reader[election.Contact] { return c.state }
 
 // Open returns the way to one election. The error is election.ErrInvalid.
 func (c *Conn) Open(name string) (election.Backend, error) {
-	if err := election.CheckName("Election", name); err != nil {
+	if err := checkName(name); err != nil {
 		return nil, err
 	}
 	return newBackend(c, name), nil
 }
 
+func checkName(name string) error {
+	if err := election.CheckName("Election", name); err != nil {
+		return err
+	}
+	if what := unfit(name); what != "" {
+		return fmt.Errorf("Election %q: %w: it holds %s, which ZooKeeper takes in no node's name; use another name", name, election.ErrInvalid, what)
+	}
+	return nil
+}
+
 // Close ends all elections of this connection for their participants here, with election.ErrClosed, and the
 // session too if Connect made it: leaders should resign first, for others may lead at once. It may be called more than once.
+// It waits for two seconds at most until those that have resigned, and could not write that yet, have done so.
 func (c *Conn) Close() {
+	soon, cancel := context.WithTimeout(c.ctx, leavePatience)
+	_, _ = c.leaving.Reader().Wait(soon, func(n int) bool { return n == 0 })
+	cancel()
 	c.dialer.close()
 	c.mu.Lock()
 	c.stop()
@@ -292,6 +366,32 @@ func (c *Conn) spawnLocked(f func()) {
 // call runs f, which cannot be interrupted: the client's requests know no context and wait for a
 // connection, or for an answer until the connection is given up. When ctx ends first f is left to itself, and its error with it.
 func (c *Conn) call(ctx context.Context, f func() error) error {
+	if c.known != nil {
+		select {
+		case <-c.known:
+		case <-ctx.Done():
+			return fmt.Errorf("ZooKeeper has not taken the credentials yet: %w", ctx.Err())
+		}
+	}
+	return c.callAnyway(ctx, f)
+}
+
+// introduce tells ZooKeeper who this is. The client does so by itself on each later connection.
+func (c *Conn) introduce(digest []byte) {
+	for c.ctx.Err() == nil {
+		err := c.callAnyway(c.ctx, func() error { return c.zk.AddAuth("digest", digest) })
+		if err == nil {
+			close(c.known)
+			return
+		}
+		if errors.Is(err, zk.ErrAuthFailed) {
+			c.log.Warn("zookeeper-refuses-credentials", "err", err)
+		}
+		c.sleep(c.ctx, 100*time.Millisecond)
+	}
+}
+
+func (c *Conn) callAnyway(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	select {
@@ -300,6 +400,13 @@ func (c *Conn) call(ctx context.Context, f func() error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// left counts one departure more, or less, that is tried again.
+func (c *Conn) left(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leaving.Set(c.leaving.Get() + n)
 }
 
 func (c *Conn) sleep(ctx context.Context, d time.Duration) {

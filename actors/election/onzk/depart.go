@@ -19,7 +19,7 @@ func Depart(ctx context.Context, cfg Config, name, session string) (led bool, er
 		return false, err
 	}
 	defer c.Close()
-	if err := election.CheckName("Election", name); err != nil {
+	if err := checkName(name); err != nil {
 		return false, err
 	}
 	b := newBackend(c, name)

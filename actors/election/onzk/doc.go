@@ -5,6 +5,9 @@
 //	defer conn.Close()
 //	e, err := election.New(conn, election.Config{Election: "db-master", Name: "n1"})
 //
+// With Config.Digest all nodes are made for that user alone, and with Config.TLS nobody listens. All candidates, followers and operators of an election need the same
+// credentials then. An election that was made without them stays open to the world.
+//
 // A program with a *zk.Conn of its own has it made with a [Dialer] and passes both to [New].
 //
 // # What holds beside the guarantees of package election
@@ -26,6 +29,7 @@
 //	/coordd/election/<name>                 what has become of it: open, ended, being deleted
 //	/coordd/election/<name>/_c_<guid>-p<priority>-n<sequence>
 //	                                        a candidate: ephemeral, sequential, protected by its guid
+//	/coordd/election/<name>/_e_<id>         its identity: every order names it, so that a late one misses the next election of the name
 //	/coordd/election/<name>/leader          who leads: ephemeral. Its creation zxid is the token
 //	/coordd/election/<name>/term            who led last, and its lock-delay; empty once that was given up in good order. Its version is the guard
 //	/coordd/election/<name>/yield           whom the leadership is kept free for
@@ -42,7 +46,7 @@
 // leader costs each connection two notices and two small reads, and the queue itself costs one listing by the one candidate
 // whose predecessor went.
 //
-// After a leader that did not give the leadership up, the next one waits for that leader's Config.LockDelay: the session's timeout unless
+// After a leader that did not give the leadership up, the next one, and a Delete, waits for that leader's Config.LockDelay: the session's timeout unless
 // it says otherwise. A session that expires by itself needs no such wait, for the lease is over before. But a session can be ended early, by
 // whoever has its password or by JMX, and nobody can tell the two apart afterwards; its leader, if it cannot hear of that at the moment, goes on until its
 // lease is over. So a crash costs twice the timeout by default; where nobody ends sessions by hand, a

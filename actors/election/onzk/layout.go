@@ -6,12 +6,15 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/go-zookeeper/zk"
 )
 
 // The children of an election's node beside the candidates.
@@ -24,6 +27,42 @@ const (
 // fate is what has become of an election: the data of its node. Whatever does not parse means open.
 type fate struct {
 	State string `json:"state,omitempty"`
+	// ID is in the name of a child that is there as long as the election. A request that has waited for a connection may find another election
+	// of the same name, with nodes of the same versions: ZooKeeper has no condition on a zxid. Empty: made by an older version.
+	ID string `json:"id,omitempty"`
+}
+
+// identity is the name of that child; empty: there is none.
+func identity(data []byte) string {
+	var f fate
+	if json.Unmarshal(data, &f) != nil || f.ID == "" ||
+		strings.Contains(f.ID, "/") || unfit(f.ID) != "" {
+		return ""
+	}
+	return "_e_" + f.ID
+}
+
+// become is the data with another state.
+func become(data []byte, state string) []byte {
+	var f fate
+	_ = json.Unmarshal(data, &f)
+	f.State = state
+	return encode(f)
+}
+
+// ephemeral tells whether a node goes with a session. Those of the two containers' kinds have owners that are no sessions.
+func ephemeral(stat *zk.Stat) bool {
+	return stat.EphemeralOwner != 0 && stat.EphemeralOwner != math.MinInt64
+}
+
+// unfit says what ZooKeeper refuses in a path, of what may be in one; empty: nothing. See PathUtils in its source: it counts in UTF-16.
+func unfit(element string) string {
+	for _, r := range element {
+		if r < 0x20 || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 {
+			return fmt.Sprintf("%q", r)
+		}
+	}
+	return ""
 }
 
 const (
@@ -61,6 +100,9 @@ type termRecord struct {
 	LockDelay string `json:"lockDelay"`
 }
 
+// MaxLockDelay bounds Config.LockDelay.
+const MaxLockDelay = time.Hour
+
 // lockDelayOf returns the delay that the last leader asked for; of a record that is none of ours it is otherwise.
 func lockDelayOf(term []byte, otherwise time.Duration) time.Duration {
 	var r termRecord
@@ -68,7 +110,7 @@ func lockDelayOf(term []byte, otherwise time.Duration) time.Duration {
 		return 0
 	}
 	if json.Unmarshal(term, &r) == nil {
-		if d, err := time.ParseDuration(r.LockDelay); err == nil && d >= 0 {
+		if d, err := time.ParseDuration(r.LockDelay); err == nil && d >= 0 && d <= MaxLockDelay {
 			return d
 		}
 	}

@@ -44,13 +44,13 @@ func (b *backend) candidates(ctx context.Context) ([]election.Candidate, error) 
 	for r := range readers {
 		work.Go(func() {
 			for i := r; i < len(places) && ctx.Err() == nil; i += readers {
-				data, _, err := b.conn.zk.Get(b.path(places[i].node))
+				data, stat, err := b.conn.zk.Get(b.path(places[i].node))
 				switch {
 				case errors.Is(err, zk.ErrNoNode): // left meanwhile
 				case err != nil:
 					failed[r] = err
 					return
-				default:
+				case ephemeral(stat): // or nobody's
 					_ = json.Unmarshal(data, &found[i])
 				}
 			}
@@ -95,6 +95,9 @@ func (b *backend) handOver(id string) error {
 		}
 		if err != nil {
 			return err
+		}
+		if !ephemeral(at) {
+			return fmt.Errorf("%w: nobody has the id %s", election.ErrNoCandidate, id)
 		}
 		var c election.Candidate
 		_ = json.Unmarshal(data, &c)
@@ -141,33 +144,41 @@ func (b *backend) persist(ctx context.Context, what string, f func() error) erro
 }
 
 func (b *backend) End(ctx context.Context) error {
-	return b.persist(ctx, "end", func() error { return b.end(stateEnded) })
+	return b.persist(ctx, "end", b.ender(stateEnded, 0))
 }
 
-// end writes what is to become of the election. What is being deleted is not ended.
-func (b *backend) end(state string) error {
-	for range attempts {
-		data, stat, err := b.conn.zk.Get(b.base)
-		if errors.Is(err, zk.ErrNoNode) {
-			if state == stateDeleted {
-				return nil
+// ender returns what writes what is to become of the election that was made at that zxid; 0: of the first one that it finds, or makes. It may be called
+// again. What is being deleted is not ended.
+func (b *backend) ender(state string, born int64) func() error {
+	return func() error {
+		for range attempts {
+			data, stat, err := b.conn.zk.Get(b.base)
+			if errors.Is(err, zk.ErrNoNode) && born == 0 {
+				if err := b.create(); err != nil {
+					return err
+				}
+				continue
 			}
-			if err := b.create(encode(fate{State: state})); err != nil {
+			if errors.Is(err, zk.ErrNoNode) || err == nil && born != 0 && stat.Czxid != born {
+				return fmt.Errorf("%w meanwhile; if there is another one of that name, it goes on", election.ErrDeleted)
+			}
+			if err != nil {
 				return err
 			}
-			continue
+			born = stat.Czxid
+			if ended, deleted := parseFate(data); deleted || ended && state == stateEnded {
+				return nil
+			}
+			_, err = b.conn.zk.Multi(append(b.this(data), &zk.SetDataRequest{Path: b.base, Data: become(data, state), Version: stat.Version})...)
+			if !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNoNode) {
+				return err
+			}
+			if err := b.identify(data, stat); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
-		}
-		if ended, deleted := parseFate(data); deleted || ended && state == stateEnded {
-			return nil
-		}
-		if _, err := b.conn.zk.Set(b.base, encode(fate{State: state}), stat.Version); !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNoNode) {
-			return err
-		}
+		return errChanged
 	}
-	return errChanged
 }
 
 func (b *backend) Delete(ctx context.Context) error {
@@ -182,7 +193,11 @@ func (b *backend) Delete(ctx context.Context) error {
 			return err
 		}
 		born = stat.Czxid
-		return b.end(stateDeleted)
+		err = b.ender(stateDeleted, born)()
+		if errors.Is(err, election.ErrDeleted) {
+			return nil // another was quicker; what there is now is not to be deleted, and clear will see that
+		}
+		return err
 	})
 	if err != nil || born == 0 {
 		return err
@@ -194,15 +209,51 @@ func (b *backend) Delete(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("delete %s: %w: it cannot be told whether somebody leads; the election stays ended, delete it again", b.name, err)
 		}
-		if !now.exists {
+		leads := func(r reading) bool { return r.exists && ephemeral(&r.stat) }
+		if !leads(now) {
 			break
 		}
-		if _, err := leader.state.Reader().Wait(ctx, func(r reading) bool { return !r.exists }); err != nil {
+		if _, err := leader.state.Reader().Wait(ctx, func(r reading) bool { return !leads(r) }); err != nil {
 			return fmt.Errorf("delete %s: %w: %s still leads; the election stays ended, delete it again when it has stopped",
 				b.name, err, parseLeader(now.data, &now.stat).Name)
 		}
 	}
+	if err := b.outlast(ctx, born); err != nil {
+		return err
+	}
 	return b.persist(ctx, "delete", func() error { return b.clear(ctx, born) })
+}
+
+// outlast waits for the lock-delay of a last leader that went without giving the leadership up: it may not have heard of that, and with
+// the node "term" goes what would hold up the first leader of the next election of this name.
+func (b *backend) outlast(ctx context.Context, born int64) error {
+	root := b.conn.follow(b.base)
+	defer b.conn.unfollow(root)
+	for {
+		var left time.Duration
+		err := b.persist(ctx, "delete", func() error {
+			data, stat, err := b.conn.zk.Get(b.path(termNode))
+			if errors.Is(err, zk.ErrNoNode) { // a stranger removed it, or another Delete is at work
+				data, stat, err = []byte("?"), &zk.Stat{}, nil
+			}
+			if err == nil {
+				left = b.lockDelay(data, stat)
+			}
+			return err
+		})
+		if err != nil || left <= 0 {
+			return err
+		}
+		wait, cancel := context.WithTimeout(ctx, left)
+		_, err = root.state.Reader().Wait(wait, func(r reading) bool { return r.number > 0 && (!r.exists || r.stat.Czxid != born) })
+		cancel()
+		switch {
+		case err == nil:
+			return nil // another was quicker
+		case ctx.Err() != nil:
+			return fmt.Errorf("delete %s: %w: its last leader was lost and may be at it still; the election stays ended, delete it again", b.name, ctx.Err())
+		}
+	}
 }
 
 // readingsNow has the cell read anew and returns the number that the new reading will be above.
@@ -215,25 +266,36 @@ func (c *Conn) readingsNow(n *cell) uint64 {
 // clear removes the election that was made at the zxid, with all that is in it. Nobody can join or lead any more.
 func (b *backend) clear(ctx context.Context, born int64) error {
 	for ctx.Err() == nil {
-		_, stat, err := b.conn.zk.Get(b.base)
+		data, stat, err := b.conn.zk.Get(b.base)
 		if errors.Is(err, zk.ErrNoNode) || err == nil && stat.Czxid != born {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
+		if err := b.identify(data, stat); err != nil {
+			return err
+		}
 		children, _, err := b.conn.zk.Children(b.base)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
+		last := []any{&zk.DeleteRequest{Path: b.base, Version: stat.Version}}
 		for _, child := range children {
-			// The condition is for a request that waits for a connection, while there may be a new election of this name.
-			_, err := b.conn.zk.Multi(&zk.CheckVersionRequest{Path: b.base, Version: stat.Version}, &zk.DeleteRequest{Path: b.path(child), Version: -1})
+			if child == identity(data) {
+				last = append([]any{&zk.DeleteRequest{Path: b.path(child), Version: -1}}, last...)
+				continue
+			}
+			// The conditions are for a request that waits for a connection, while there may be a new election of this name.
+			_, err := b.conn.zk.Multi(append(b.this(data), &zk.CheckVersionRequest{Path: b.base, Version: stat.Version}, &zk.DeleteRequest{Path: b.path(child), Version: -1})...)
+			if errors.Is(err, zk.ErrNotEmpty) {
+				err = b.uproot(b.path(child))
+			}
 			if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) {
 				return err
 			}
 		}
-		if err := b.conn.zk.Delete(b.base, stat.Version); err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNotEmpty) && !errors.Is(err, zk.ErrBadVersion) {
+		if _, err := b.conn.zk.Multi(last...); err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNotEmpty) && !errors.Is(err, zk.ErrBadVersion) {
 			return err
 		}
 	}

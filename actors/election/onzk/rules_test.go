@@ -59,17 +59,52 @@ func TestTheQueueIsByPriorityThenBySequenceAcrossItsOverflow(t *testing.T) {
 }
 
 func TestSettingsThatCannotBeAreAllNamedAtOnce(t *testing.T) {
-	_, err := onzk.Connect(onzk.Config{Servers: []string{"zk1", ""}, SessionTimeout: -1, HoldBack: -1, Root: "here"})
+	_, err := onzk.Connect(onzk.Config{Servers: []string{"zk1", ""}, SessionTimeout: -1, HoldBack: -1, Root: "here", LockDelay: 2 * time.Hour, Digest: "nobody"})
 	if !errors.Is(err, election.ErrInvalid) {
 		t.Fatalf("error %v", err)
 	}
-	for _, want := range []string{"Servers", "SessionTimeout", "HoldBack", "Root"} {
+	for _, want := range []string{"Servers", "SessionTimeout", "HoldBack", "Root", "LockDelay", "Digest"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not named in: %v", want, err)
 		}
 	}
 	if _, err := onzk.Connect(onzk.Config{}); !errors.Is(err, election.ErrInvalid) || !strings.Contains(err.Error(), "Servers") {
 		t.Errorf("without servers: %v", err)
+	}
+}
+
+// A server that cannot be would be asked for again and again.
+func TestAServerThatCannotBeIsRefusedAtOnce(t *testing.T) {
+	for server, fits := range map[string]bool{
+		"zk1": true, "zk1:2181": true, "[::1]:2181": true, "10.0.0.1:1": true,
+		"": false, "zk1:2181/app": false, "zk://zk1:2181": false, "zk1:": false, ":2181": false,
+		"zk1:0": false, "zk1:65536": false, "zk1:abc": false, "::1": false, "[::1": false,
+		"zk1:2181;zk2:2181": false, "zk1 zk2": false,
+	} {
+		err := onzk.Config{Servers: []string{server}}.Validate()
+		if fits != (err == nil) || !fits && !errors.Is(err, election.ErrInvalid) {
+			t.Errorf("%q: %v", server, err)
+		}
+	}
+}
+
+// What ZooKeeper refuses would be asked for again and again.
+func TestANameThatZooKeeperRefusesIsRefusedAtOnce(t *testing.T) {
+	c, err := onzk.Connect(onzk.Config{Servers: []string{"127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for name, fits := range map[string]bool{"a.b_c-~:@+9": true, "état-日本": true, "\U0001d4b3": false, "x\uffdc": true} {
+		if err := election.CheckName("name", name); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Open(name); fits != (err == nil) || !fits && !errors.Is(err, election.ErrInvalid) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if err := (onzk.Config{Root: "/a/\U0001d4b3"}).Validate(); !errors.Is(err, election.ErrInvalid) {
+		t.Errorf("a root that ZooKeeper refuses: %v", err)
 	}
 }
 
@@ -82,8 +117,11 @@ func TestTheLockDelayIsThatOfTheLeaderThatWent(t *testing.T) {
 		`{"id":"x","lockDelay":"-5s"}`:   own,
 		`{"id":"x","lockDelay":"later"}`: own,
 		`{"id":"x"}`:                     own,
-		"?":                              own, // a stranger removed it
-		"whatever":                       own,
+		// Nobody could lead for ever, and nobody would be told why.
+		`{"id":"x","lockDelay":"2562047h47m16s"}`: own,
+		`{"id":"x","lockDelay":"1h0m0s"}`:         time.Hour,
+		"?":                                       own, // a stranger removed it
+		"whatever":                                own,
 	} {
 		if got := onzk.LockDelayOf(term, own); got != want {
 			t.Errorf("after a leader that left %q the others wait %v, want %v", term, got, want)

@@ -231,3 +231,100 @@ func TestOnASharedServer(t *testing.T) {
 		}
 	})
 }
+
+// What a stranger left where the leader's node belongs, and what nobody's session removes, is in nobody's way.
+func TestALeadersNodeThatIsNotEphemeralIsInNobodysWay(t *testing.T) {
+	t.Parallel()
+	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
+	s := &store{t: t, server: server, timeout: sessionTimeout, root: "/stray"}
+	c, err := onzk.Connect(s.config(&wire{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	first, _ := nominate(t, c, "n1")
+	token := wait(t, first, election.Leading).Token
+	next, _ := nominate(t, c, "n2")
+	wait(t, next, election.Following)
+	leader := "/stray/demo/leader"
+	stray := func(before ...any) {
+		t.Helper()
+		if _, err := c.ZK().Multi(append(before, &zk.CreateRequest{Path: leader, Acl: zk.WorldACL(zk.PermAll)},
+			&zk.CreateRequest{Path: leader + "/child", Acl: zk.WorldACL(zk.PermAll)})...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stray(&zk.DeleteRequest{Path: leader, Version: -1})
+	leads := func(e *election.Election) bool { s := e.Status(); return s.Role == election.Leading && s.Token > token }
+	for begin := time.Now(); !leads(first) && !leads(next); time.Sleep(50 * time.Millisecond) {
+		if time.Since(begin) > 10*sessionTimeout {
+			t.Fatalf("nobody leads beside a stray node: %v, %v", first.Status(), next.Status())
+		}
+	}
+	for _, e := range []*election.Election{first, next} {
+		e.Resign()
+		<-e.Done()
+	}
+	stray()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := next.Delete(ctx); err != nil {
+		t.Errorf("an election with a stray node is not deleted: %v", err)
+	}
+	if left, _, err := c.ZK().Exists("/stray/demo"); err != nil || left {
+		t.Errorf("it is left (%v, %v)", left, err)
+	}
+}
+
+// A request waits in the client for a connection. By the time that it has one, the election that it was meant for may be over, and another of
+// that name under way.
+func TestAnOrderThatArrivesLateMissesTheNextElection(t *testing.T) {
+	t.Parallel()
+	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
+	s := &store{t: t, server: server, timeout: crowdTimeout, root: "/late"}
+	connect := func(w *wire) *onzk.Conn {
+		c, err := onzk.Connect(s.config(w))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	w := &wire{}
+	slow, quick := connect(w), connect(&wire{})
+	order := func(c *onzk.Conn) *election.Election {
+		e, err := election.New(c, election.Config{Election: "demo"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	first, _ := nominate(t, quick, "n1")
+	wait(t, first, election.Leading)
+	// The order is read up to its last request, which is held back.
+	held := w.Hold(func(request []byte) bool { return bytes.Contains(request, []byte(`"state":"ended"`)) })
+	late := make(chan error, 1)
+	go func() { late <- order(slow).End(t.Context()) }()
+	select {
+	case <-held:
+	case <-time.After(time.Minute):
+		t.Fatal("the order to end was not sent")
+	}
+	first.Resign()
+	<-first.Done()
+	if err := order(quick).Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	next, _ := nominate(t, quick, "n2")
+	wait(t, next, election.Leading)
+	w.Free()
+	if err := <-late; !errors.Is(err, election.ErrDeleted) {
+		t.Errorf("the late order says %v", err)
+	}
+	time.Sleep(time.Second)
+	if s := next.Status(); s.Role != election.Leading {
+		t.Errorf("an order to the election before has ended this one: %v", s)
+	}
+	next.Resign()
+	<-next.Done()
+}

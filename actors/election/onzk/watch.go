@@ -79,7 +79,7 @@ func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
 		}
 	}()
 	var last election.View
-	var seen bool
+	var seen, complained bool
 	for {
 		w.wake = time.Time{}
 		for _, f := range []*followed{&w.root, &w.leader, &w.own, &w.before} {
@@ -89,6 +89,10 @@ func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
 		if err := w.silence(time.Now()); err != nil {
 			view, fresh = last, seen
 			view.Err, view.Turn = err, false
+		}
+		if err := w.trouble(); !seen && !complained && err != nil {
+			publish(election.View{Ops: -1, Err: err})
+			complained = true
 		}
 		if fresh && (!seen || !same(last, view)) {
 			publish(view)
@@ -147,6 +151,14 @@ func (w *watcher) wakeAt(t time.Time) {
 	}
 }
 
+// trouble is why a node cannot be read; nil when all can.
+func (w *watcher) trouble() error {
+	if w.root.now.err != nil {
+		return w.root.now.err
+	}
+	return w.leader.now.err
+}
+
 // silence is the error that has kept it from seeing anything for the time of a session.
 func (w *watcher) silence(now time.Time) error {
 	for _, r := range []reading{w.root.now, w.leader.now} {
@@ -171,6 +183,7 @@ func (w *watcher) look(ctx context.Context, now time.Time) (v election.View, fre
 	b.mu.Unlock()
 	w.track(me)
 	root, leader, own := w.root.now, w.leader.now, w.own.now
+	leader.exists = leader.exists && ephemeral(&leader.stat) // or it is a stranger's, and in nobody's way
 	if root.number <= floor || leader.number <= floor || w.own.cell != nil && own.number <= floor {
 		return v, false
 	}
@@ -332,8 +345,14 @@ func (b *backend) list(me candidacy, seen int32) line {
 				return err
 			}
 		}
-		if i > 0 {
-			l.before = places[i-1].node
+		for j := i - 1; j >= 0 && l.before == ""; j-- {
+			stands, err := b.stands(places[j].node)
+			if err != nil {
+				return err
+			}
+			if stands {
+				l.before = places[j].node
+			}
 		}
 		if slices.Contains(children, yieldNode) {
 			data, _, err := b.conn.zk.Get(b.path(yieldNode))
@@ -343,7 +362,13 @@ func (b *backend) list(me candidacy, seen int32) line {
 			var y yieldRecord
 			_ = json.Unmarshal(data, &y)
 			if j := slices.IndexFunc(places, func(p place) bool { return y.To != "" && p.guid == guidOf(y.To) }); j >= 0 {
-				l.keptTo, l.keeper = y.To, places[j].node
+				stands, err := b.stands(places[j].node)
+				if err != nil {
+					return err
+				}
+				if stands {
+					l.keptTo, l.keeper = y.To, places[j].node
+				}
 			}
 		}
 		got <- l
@@ -353,4 +378,11 @@ func (b *backend) list(me candidacy, seen int32) line {
 		return line{err: err, node: me.node}
 	}
 	return <-got
+}
+
+// stands tells whether a candidate's node goes with a session. One that does not is a stranger's,
+// or a copy: nobody would remove it, and all behind it would wait for that.
+func (b *backend) stands(node string) (bool, error) {
+	exists, stat, err := b.conn.zk.Exists(b.path(node))
+	return exists && err == nil && ephemeral(stat), err
 }

@@ -17,6 +17,9 @@ type wire struct {
 	mu    sync.Mutex
 	cut   chan struct{} // not nil: cut; closed when it is mended
 	lose  func(request []byte) bool
+	hold  func(request []byte) bool
+	held  chan struct{} // closed when a request is held back
+	free  chan struct{} // closed when it may go on
 	conns map[*piece]bool
 }
 
@@ -81,6 +84,31 @@ func (w *wire) Lost() bool {
 	return w.lose == nil
 }
 
+// Hold keeps the first request that match accepts, and all after it, from being sent until Free. The channel is closed when there is one.
+func (w *wire) Hold(match func(request []byte) bool) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hold, w.held, w.free = match, make(chan struct{}), make(chan struct{})
+	return w.held
+}
+
+// Free lets them go.
+func (w *wire) Free() { close(w.free) }
+
+// await holds a request back if it is to be.
+func (w *wire) await(request []byte) {
+	w.mu.Lock()
+	free := w.free
+	if w.hold == nil || !w.hold(request) {
+		w.mu.Unlock()
+		return
+	}
+	w.hold = nil
+	close(w.held)
+	w.mu.Unlock()
+	<-free
+}
+
 // Mend ends the cut; what was connected before has lost something and breaks.
 func (w *wire) Mend() {
 	w.mu.Lock()
@@ -111,6 +139,7 @@ func (p *piece) Write(b []byte) (int, error) {
 	if p.wire.state() != nil {
 		return len(b), nil
 	}
+	p.wire.await(b)
 	if p.wire.loses(b) {
 		p.deaf.Store(true)
 		time.AfterFunc(100*time.Millisecond, func() { p.Conn.Close() })

@@ -1,0 +1,232 @@
+package configstore_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors/configstore"
+)
+
+// disk fails each fsync as long as it is told to; machine is what the log's file held at the last one that failed.
+type disk struct {
+	fails   atomic.Bool
+	mu      sync.Mutex
+	machine []byte
+}
+
+func (d *disk) sync(f *os.File) error {
+	if !d.fails.Load() {
+		return f.Sync()
+	}
+	if filepath.Base(f.Name()) == "log" {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.machine, _ = os.ReadFile(f.Name())
+	}
+	return errors.New("input/output error")
+}
+
+func TestAWriteThatWasNotTakenInIsNotAppliedAfterTheCrash(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	run(t, func(t *testing.T, r *rig) {
+		var d disk
+		s := r.start(logged(dir), configstore.WithSync(d.sync)).ready()
+		s.put("other", "1")
+		s.net.cut(errors.New("cut off"))
+		d.fails.Store(true)
+		_, err := s.Put(r.ctx(time.Minute), "k", []byte("first"))
+		if !errors.Is(err, configstore.ErrLog) || errors.Is(err, configstore.ErrPending) || !errors.Is(err, configstore.ErrUncertain) {
+			t.Errorf("the disk may hold it, and the caller hears %v", err)
+		}
+		_, err = s.Put(r.ctx(time.Minute), "k", []byte("second"))
+		if !errors.Is(err, configstore.ErrLog) || errors.Is(err, configstore.ErrUncertain) {
+			t.Errorf("the disk cannot hold it, and the caller hears %v", err)
+		}
+		s.kill()
+		next := r.start(logged(dir)).ready()
+		next.put("other", "2")
+		r.expect("k after the process died", r.raw("config_data/k"), "-")
+		next.stop()
+
+		// The machine died, and the disk did hold it.
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if err := os.WriteFile(filepath.Join(other, "log"), d.machine, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		after := r.start(logged(other)).ready()
+		r.await("it is sent", time.Minute, func() bool { q := after.Queue().Get(); return q.Ready && q.Waiting == 0 })
+		if r.times("k=second") != 0 {
+			t.Error("what the disk could not hold was applied")
+		}
+	})
+}
+
+func TestADiskThatIsWellAgainTakesWritesAgain(t *testing.T) {
+	dir := t.TempDir()
+	run(t, func(t *testing.T, r *rig) {
+		var d disk
+		s := r.start(logged(dir), configstore.WithSync(d.sync)).ready()
+		d.fails.Store(true)
+		if _, err := s.Put(r.ctx(time.Minute), "k", []byte("1")); !errors.Is(err, configstore.ErrLog) {
+			t.Error(err)
+		}
+		d.fails.Store(false)
+		s.put("k", "2")
+		s.net.cut(errors.New("cut off"))
+		if _, err := s.Put(r.ctx(time.Second), "k", []byte("3")); !errors.Is(err, configstore.ErrPending) {
+			t.Error(err)
+		}
+		s.kill()
+		next := r.start(logged(dir)).ready()
+		r.await("it is through", time.Minute, func() bool { q := next.Queue().Get(); return q.Ready && q.Waiting == 0 })
+		r.expect("k", r.raw("config_data/k"), "3")
+		r.expect("writes of what was refused", r.times("k=1"), 0)
+	})
+}
+
+func TestALoggedWriteSurvivesTheRemovalOfTheLogsDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start(logged(dir)).ready()
+		s.put("k1", "0")
+		s.net.cut(errors.New("cut off"))
+		if _, err := s.Put(r.ctx(time.Second), "k1", []byte("1")); !errors.Is(err, configstore.ErrPending) {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Put(r.ctx(time.Second), "k2", []byte("2")); !errors.Is(err, configstore.ErrPending) {
+			t.Fatal(err)
+		}
+		s.kill()
+		next := r.start(logged(dir)).ready()
+		r.await("it is through", time.Minute, func() bool { q := next.Queue().Get(); return q.Ready && q.Waiting == 0 })
+		r.expect("k1 and k2", r.raw("config_data/k1")+r.raw("config_data/k2"), "12")
+	})
+}
+
+func TestAWriteIsNotSaidToBeLoggedWhenItsLogIsGone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start(logged(dir)).ready()
+		s.net.cut(errors.New("cut off"))
+		ctx := r.ctx(10 * time.Second)
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.Put(ctx, "k", []byte("1"))
+			done <- err
+		}()
+		time.Sleep(time.Second)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		// Where the log was, there is something that is not a directory: nothing can be logged there.
+		if err := os.WriteFile(dir, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; errors.Is(err, configstore.ErrPending) || !errors.Is(err, configstore.ErrLog) {
+			t.Errorf("it was logged before the log was removed, and the caller hears %v", err)
+		}
+		if _, err := s.Put(r.ctx(time.Second), "k", []byte("2")); errors.Is(err, configstore.ErrPending) || !errors.Is(err, configstore.ErrLog) {
+			t.Errorf("it cannot be logged, and the caller hears %v", err)
+		}
+	})
+}
+
+// conflicted has a write that is in the log refused when nobody waits for it any more.
+func (r *rig) conflicted(s *host, value string) {
+	r.t.Helper()
+	s.net.cut(errors.New("cut off"))
+	if _, err := s.Put(r.ctx(time.Second), "k", []byte(value)); !errors.Is(err, configstore.ErrPending) {
+		r.t.Fatal(err)
+	}
+	r.stranger("config_data/k", "theirs instead of "+value)
+	s.net.cut(nil)
+	r.await("it is refused", time.Minute, func() bool { q := s.Queue().Get(); return q.Ready && q.Waiting == 0 })
+}
+
+func TestARefusedWriteIsKeptInTheLogUntilItIsInTheFile(t *testing.T) {
+	dir := t.TempDir()
+	conflicts := filepath.Join(dir, "conflicts")
+	kept := func() string {
+		b, err := os.ReadFile(conflicts)
+		if err != nil {
+			return err.Error()
+		}
+		return string(b)
+	}
+	run(t, func(t *testing.T, r *rig) {
+		if err := os.Mkdir(conflicts, 0o700); err != nil { // as good as a full disk
+			t.Fatal(err)
+		}
+		s := r.start(logged(dir)).ready()
+		s.put("k", "0")
+		r.conflicted(s, "1")
+		r.expect("refused", s.Queue().Get().Refused, 1)
+		s.put("other", "1") // the marker is past it
+		s.kill()
+
+		s = r.start(logged(dir)).ready()
+		s.put("other", "2")
+		r.conflicted(s, "2")
+		if err := os.Remove(conflicts); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(conflicts, []byte(`{"torn":`), 0o600); err != nil { // by a machine that died
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		for _, value := range []string{"1", "2"} {
+			if n := strings.Count(kept(), base64.StdEncoding.EncodeToString([]byte(value))); n != 1 {
+				t.Errorf("value %s is kept %d times: %s", value, n, kept())
+			}
+			r.expect("writes of what was refused", r.times("k="+value), 0)
+		}
+		for i, line := range strings.Split(strings.TrimSpace(kept()), "\n") {
+			if i > 0 && !json.Valid([]byte(line)) {
+				t.Errorf("line %d does not parse: %s", i+1, line)
+			}
+		}
+		s.kill()
+		was := kept()
+		s = r.start(logged(dir)).ready()
+		s.put("k", "3")
+		time.Sleep(time.Minute)
+		r.expect("the file, when all is kept", kept(), was)
+	})
+}
+
+func TestARefusalIsOnTheDiskBeforeItIsTold(t *testing.T) {
+	dir := t.TempDir()
+	run(t, func(t *testing.T, r *rig) {
+		var d disk
+		s := r.start(logged(dir), configstore.WithSync(d.sync)).ready()
+		r.stranger("config_data/k", "theirs")
+		s.net.next(1, func(req *http.Request) (*http.Response, error) {
+			d.fails.Store(true)
+			return s.net.to.RoundTrip(req)
+		})
+		if _, err := s.CompareAndSet(r.ctx(time.Minute), "k", []byte("ours"), 0); !errors.Is(err, configstore.ErrPending) {
+			t.Errorf("the disk does not have it that the write was refused, and the caller hears %v", err)
+		}
+		d.fails.Store(false)
+		r.await("it is reported", time.Minute, func() bool { return s.Queue().Get().Refused == 1 })
+		s.put("other", "1")
+		s.kill()
+		r.strangerDeletes("config_data/k")
+		s = r.start(logged(dir)).ready()
+		s.put("other", "2")
+		r.expect("k", r.raw("config_data/k"), "-")
+	})
+}

@@ -1,0 +1,250 @@
+package configstore_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/coordd/coordd/actors/configstore"
+	"github.com/hashicorp/consul/api"
+)
+
+var flagSeeds = flag.Uint64("seeds", 60, "how many histories the judge is given")
+
+// chaos is a way to Consul on which requests and answers are late, lost and delivered twice.
+type chaos struct {
+	net *network // the way as it should be
+
+	mu sync.Mutex
+	r  *rand.Rand
+}
+
+func (c *chaos) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.mu.Lock()
+	way, rest, late := c.r.IntN(20), time.Duration(c.r.IntN(20_000))*time.Microsecond, time.Duration(c.r.IntN(20_000))*time.Millisecond
+	c.mu.Unlock()
+	time.Sleep(rest)
+	if r.Method == http.MethodGet || r.URL.Path != "/v1/txn" {
+		return c.net.to.RoundTrip(r)
+	}
+	switch way {
+	case 0, 1:
+		return c.net.loseReply(r)
+	case 2, 3:
+		return c.net.delay(late)(r)
+	case 4, 5, 6:
+		return c.net.twice(late)(r)
+	case 7:
+		return nil, errors.New("connection reset by peer")
+	}
+	return c.net.to.RoundTrip(r)
+}
+
+// step is one operation on one key, as its caller sees it. Each value is written once, so that a value names the
+// index that it had.
+type step struct {
+	verb  string // get, put, cas
+	key   string
+	want  string // of cas: what is at the index that it asks for; "": no key
+	value string // written; "": deleted
+}
+
+// answer is what became of a step.
+type answer struct {
+	ok      bool // applied; else refused
+	unknown bool
+	value   string // of get
+}
+
+// register is one key of the configuration, one operation after the other.
+var register = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		keys := map[string][]porcupine.Operation{}
+		for _, o := range history {
+			key := o.Input.(step).key
+			keys[key] = append(keys[key], o)
+		}
+		var out [][]porcupine.Operation
+		for _, ops := range keys {
+			out = append(out, ops)
+		}
+		return out
+	},
+	Init: func() any { return "" },
+	Step: func(state, input, output any) (bool, any) {
+		is, s, a := state.(string), input.(step), output.(answer)
+		fits := s.verb == "put" || is == s.want
+		switch {
+		case s.verb == "get":
+			return a.value == is, is
+		case a.unknown && fits: // one that never was comes after everything else
+			return true, s.value
+		case a.unknown:
+			return true, is
+		case a.ok:
+			return fits, s.value
+		}
+		return s.verb == "put" || !fits, is // a put that had to wait may be refused whatever there is
+	},
+	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v: %+v", input, output) },
+}
+
+// play has three stores and a stranger work on two keys.
+func play(t *testing.T, seed uint64) (history []porcupine.Operation) {
+	run(t, func(t *testing.T, r *rig) {
+		r.log = slog.New(slog.NewTextHandler(io.Discard, nil))
+		random := func(n int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(n))) }
+		reader, err := configstore.New(configstore.Config{Service: "demo", Client: r.consul.Client(), ReadOnly: true, Logger: r.log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var clock, clients, values atomic.Int64
+		var mu sync.Mutex
+		do := func(client *int64, s step, f func() answer) {
+			call := clock.Add(1)
+			a := f()
+			end := clock.Add(1)
+			mu.Lock()
+			defer mu.Unlock()
+			if a.unknown {
+				end = math.MaxInt64
+			}
+			history = append(history, porcupine.Operation{ClientId: int(*client), Input: s, Call: call, Output: a, Return: end})
+			if a.unknown { // it may be under way for ever
+				*client = clients.Add(1)
+			}
+		}
+		read := func(client *int64, key string) (e configstore.Entry) {
+			do(client, step{verb: "get", key: key}, func() answer {
+				e, err = reader.Get(t.Context(), key)
+				if err != nil && !errors.Is(err, configstore.ErrNotFound) {
+					t.Error(err)
+				}
+				return answer{value: string(e.Value)}
+			})
+			return e
+		}
+		var wg sync.WaitGroup
+		for n := range 4 {
+			client, rnd := clients.Add(1), random(n)
+			var s *host
+			if n < 3 {
+				s = r.prepare()
+				s.net.to = &chaos{net: &network{to: r.consul.RoundTripper()}, r: random(10 + n)}
+				s.run()
+			}
+			wg.Go(func() {
+				if s != nil {
+					s.ready()
+				}
+				for range 20 {
+					time.Sleep(time.Duration(rnd.IntN(3000)) * time.Millisecond)
+					key, kind := fmt.Sprint("k", rnd.IntN(2)), rnd.IntN(6)
+					st, index := step{verb: "cas", key: key, value: fmt.Sprint("v", values.Add(1))}, uint64(0)
+					if kind%2 == 0 {
+						e := read(&client, key)
+						st.want, index = string(e.Value), e.Index
+					}
+					switch {
+					case kind == 4 && index != 0:
+						st.value = ""
+					case kind == 3:
+						st.verb = "put"
+					case kind == 5:
+						st.verb, st.value = "put", ""
+					}
+					do(&client, st, func() answer {
+						if s == nil {
+							return strangely(t, r, st, index)
+						}
+						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rnd.IntN(10_000))*time.Millisecond)
+						defer cancel()
+						var err error
+						switch {
+						case st.verb == "put" && st.value == "":
+							err = s.Delete(ctx, key)
+						case st.verb == "put":
+							_, err = s.Put(ctx, key, []byte(st.value))
+						case st.value == "":
+							err = s.CompareAndDelete(ctx, key, index)
+						default:
+							_, err = s.CompareAndSet(ctx, key, []byte(st.value), index)
+						}
+						return answer{ok: err == nil, unknown: err != nil && !errors.Is(err, configstore.ErrConflict)}
+					})
+				}
+			})
+		}
+		wg.Wait()
+		time.Sleep(time.Minute) // for what is late
+		last := clients.Add(1)
+		read(&last, "k0")
+		read(&last, "k1")
+		for _, s := range r.stores {
+			s.stop()
+		}
+		time.Sleep(time.Minute) // and for copies of their last words
+	})
+	return history
+}
+
+// strangely does a step as somebody does who is none of us.
+func strangely(t *testing.T, r *rig, s step, index uint64) answer {
+	p, kv := &api.KVPair{Key: "service/demo/config_data/" + s.key, Value: []byte(s.value), ModifyIndex: index}, r.consul.Client().KV()
+	ok, err := true, error(nil)
+	switch {
+	case s.verb == "put" && s.value == "":
+		_, err = kv.Delete(p.Key, nil)
+	case s.verb == "put":
+		_, err = kv.Put(p, nil)
+	case s.value == "":
+		// What is gone already counts as deleted for Consul, so that its answer is no answer.
+		if _, _, err := kv.DeleteCAS(p, nil); err != nil {
+			t.Error(err)
+		}
+		return answer{unknown: true}
+	default:
+		ok, _, err = kv.CAS(p, nil)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return answer{ok: ok}
+}
+
+func TestWritesAreLinearizableOnANetworkThatRepeatsAndDelaysThem(t *testing.T) {
+	counted := map[string]int{}
+	for seed := range *flagSeeds {
+		history := play(t, seed)
+		for _, o := range history {
+			counted[fmt.Sprintf("%s %v", o.Input.(step).verb, o.Output.(answer).ok || o.Output.(answer).unknown)]++
+		}
+		switch result, info := porcupine.CheckOperationsVerbose(register, history, time.Minute); result {
+		case porcupine.Ok:
+		default:
+			t.Errorf("seed %d: the judge says %v", seed, result)
+			for _, partition := range info.PartialLinearizationsOperations() {
+				for _, ops := range partition {
+					t.Logf("as far as it goes: %d of %d", len(ops), len(history))
+				}
+			}
+		}
+	}
+	t.Log(counted)
+	for _, kind := range []string{"put true", "cas true", "cas false"} {
+		if counted[kind] == 0 {
+			t.Errorf("there was no %q", kind)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package configstore
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+)
+
+// The names of writers that are given none: those of commands, which end soon, and of others.
+const (
+	commandPrefix = "once-"
+	namelessOwner = "anon-"
+)
+
+// CommandOwner is a name for a command, which writes and ends: when it is killed its marker is deleted by others.
+func CommandOwner() string { return commandPrefix + newInstance() }
+
+// By the clocks of two hosts: longer than a command runs, and than it takes to begin to write.
+const (
+	commandLasts = 24 * time.Hour
+	startLasts   = time.Minute
+)
+
+// sweep deletes markers that nobody needs, once in a process: those of writers without a name of their own
+// that were killed on this host, those of commands of a day ago, and those that a late request has made.
+// A live writer whose marker is deleted goes on: see [scribe.lookAgain].
+func (a *scribe) sweep(ctx context.Context) {
+	if a.marker.swept {
+		return
+	}
+	entries, _, err := a.store.List(ctx, a.keys.ConfigMarker(""), store.Default)
+	if err != nil {
+		a.log.Debug("config-markers-not-swept", "err", err)
+		return
+	}
+	a.marker.swept = true
+	for _, e := range entries {
+		m, err := store.ParseMarker(e.Value)
+		if err != nil || e.Key == a.markerKey() || !a.forgotten(strings.TrimPrefix(e.Key, a.keys.ConfigMarker("")), m) {
+			continue
+		}
+		if _, err := a.store.Txn(ctx, store.DeleteCAS(e.Key, e.ModifyIndex)); err != nil {
+			a.log.Debug("config-markers-not-swept", "err", err)
+			return
+		}
+		a.log.Info("config-marker-swept", "key", e.Key, "by_host", m.By.Host, "by_pid", m.By.PID)
+	}
+}
+
+// forgotten tells whether nobody needs a marker any more. That of a writer with a name is for its next process, or its log.
+func (a *scribe) forgotten(writer string, m store.Marker) bool {
+	command, age := strings.HasPrefix(writer, commandPrefix), time.Since(time.Unix(m.Since, 0))
+	switch {
+	case m == store.Marker{Since: m.Since}:
+		return age > startLasts
+	case !command && !strings.HasPrefix(writer, namelessOwner):
+		return false
+	case strings.Count(writer, "-") > 1: // of a log
+		return false
+	}
+	switch a.Liveness(m.By) {
+	case store.Dead:
+		return true
+	case store.Alive:
+		return false
+	}
+	return command && m.Since != 0 && age > commandLasts
+}

@@ -1,0 +1,143 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"syscall"
+)
+
+// Reach says where requests may be sent. A member's record names an address, and whoever can write
+// records could have a dispatcher connect to what only its own host reaches: Consul's agent on loopback,
+// a cloud's metadata on 169.254.169.254. So loopback and link-local addresses and those of metadata are
+// refused, as what the name resolves to at the moment of connecting, but for these. An IPv4 address counts
+// also where it is written within an IPv6 one. The zero Reach allows none of them.
+type Reach struct {
+	// Own is the address, host:port, that this host's own member published; empty: none. It is always sent to.
+	Own string
+	// Networks are loopback, link-local and metadata's networks that are sent to as well: where the whole
+	// service is on one host, 127.0.0.0/8. With 0.0.0.0/0 and ::/0 it is all of them.
+	Networks []netip.Prefix
+	// Never are addresses, host:port, that nothing is sent to, whatever else is said here: Consul's. A loopback address with
+	// the port of one of them is taken for it, and so is, if Consul is on this host, any other address of this host with that port.
+	// Nothing is known of Consul's other ports, nor of its other agents and servers: what of them the
+	// network reaches is for the network, or Consul's ACLs, to keep.
+	Never []string
+}
+
+// forbidden is the error for an address that is not sent to.
+type forbidden struct{ why string }
+
+func (f *forbidden) Error() string { return f.why }
+
+// control checks what a connection to target, a host:port, is about to be made to: for net.Dialer.
+func (r *Reach) control(target string) func(context.Context, string, string, syscall.RawConn) error {
+	return func(ctx context.Context, _, resolved string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(resolved)
+		if err != nil {
+			return &forbidden{fmt.Sprintf("%s is no address", resolved)}
+		}
+		return r.check(ctx, target, at.Addr().Unmap().WithZone(""), at.Port())
+	}
+}
+
+func (r *Reach) check(ctx context.Context, target string, written netip.Addr, port uint16) error {
+	ip := within(written)
+	if ip == netip.IPv4Unspecified() { // which is this host, to connect to
+		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	} else if ip == netip.IPv6Unspecified() {
+		ip = netip.IPv6Loopback()
+	}
+	for _, never := range r.Never {
+		if is(ctx, never, ip, port, target != r.Own) {
+			return &forbidden{fmt.Sprintf("%s is Consul's address, and no service's", netip.AddrPortFrom(ip, port))}
+		}
+	}
+	why := "is a loopback or link-local address, which only its own host can mean"
+	if slices.Contains(metadata, ip) {
+		why = "is the address of a cloud's metadata, and no service's"
+	} else if !ip.IsLoopback() && !ip.IsLinkLocalUnicast() && !ip.IsMulticast() {
+		return nil
+	}
+	if target == r.Own {
+		return nil
+	}
+	for _, n := range r.Networks {
+		if n.Contains(ip) || n.Contains(written) {
+			return nil
+		}
+	}
+	return &forbidden{fmt.Sprintf("%s %s", netip.AddrPortFrom(ip, port), why)}
+}
+
+// metadata are the addresses at which clouds give a host its credentials, other than link-local ones.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"),      // AWS
+	netip.MustParseAddr("fd20:ce::254"),       // Google
+	netip.MustParseAddr("fd00:c1::a9fe:a9fe"), // Oracle
+	netip.MustParseAddr("192.0.0.192"),        // Oracle
+	netip.MustParseAddr("100.100.100.200"),    // Alibaba
+	netip.MustParseAddr("168.63.129.16"),      // Azure
+}
+
+// within is the IPv4 address that an IPv6 one leads to: by NAT64 (RFC 6052), 6to4 (RFC 3056), or as
+// "IPv4-compatible" (RFC 4291, 2.5.5.1). Any other address is itself.
+func within(ip netip.Addr) netip.Addr {
+	b := ip.As16()
+	switch {
+	case !ip.Is6() || ip.IsUnspecified() || ip.IsLoopback():
+		return ip
+	case nat64.Contains(ip), compatible.Contains(ip):
+		return netip.AddrFrom4([4]byte(b[12:16]))
+	case sixToFour.Contains(ip):
+		return netip.AddrFrom4([4]byte(b[2:6]))
+	}
+	return ip
+}
+
+var (
+	nat64      = netip.MustParsePrefix("64:ff9b::/96")
+	compatible = netip.MustParsePrefix("::/96")
+	sixToFour  = netip.MustParsePrefix("2002::/16")
+)
+
+// is tells whether an address may be that of name, a host:port; of name's whole host, if that is this one and wide is set: an agent
+// may listen on all of its addresses. One that cannot be found out is taken for it.
+func is(ctx context.Context, name string, ip netip.Addr, port uint16, wide bool) bool {
+	host, p, err := net.SplitHostPort(name)
+	if n, bad := strconv.ParseUint(p, 10, 16); err != nil || bad != nil || uint16(n) != port {
+		return false
+	}
+	if ip.IsLoopback() {
+		return true
+	}
+	known, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host) // an address is itself
+	if err != nil {
+		return true
+	}
+	for _, k := range known {
+		if k = k.Unmap().WithZone(""); k == ip || wide && ours(k) && ours(ip) {
+			return true
+		}
+	}
+	return false
+}
+
+// ours tells whether an address is one of this host's.
+func ours(ip netip.Addr) bool {
+	if ip.IsLoopback() || ip.IsUnspecified() {
+		return true
+	}
+	all, err := net.InterfaceAddrs()
+	return err != nil || slices.ContainsFunc(all, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		if !ok {
+			return false
+		}
+		at, ok := netip.AddrFromSlice(n.IP)
+		return ok && at.Unmap() == ip
+	})
+}

@@ -1,0 +1,68 @@
+package actors_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/messages"
+)
+
+// A host's function for the leader's duty that fails is called again, and concerns nobody else.
+func TestADutyThatFailsIsCalledAgainAndTheAssignerGoesOn(t *testing.T) {
+	for name, fail := range map[string]func() error{
+		"error": func() error { return errors.New("the duty failed") },
+		"nil":   func() error { return nil },
+		"panic": func() error { panic("in the duty") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				var calls atomic.Int64
+				c.addWork(c.items(4)...)
+				n1 := c.start("n1", func(cfg *actors.Config) {
+					cfg.Lead = func(context.Context) error {
+						calls.Add(1)
+						return fail()
+					}
+				})
+				c.await("n1 leads", 20*time.Second, func() bool { return n1.c.Leadership().Get().Role == messages.Leading })
+				c.await("all at n1", 20*time.Second, c.balanced(4))
+				term := n1.c.Leadership().Get().Term
+				time.Sleep(10 * time.Minute)
+				for path, r := range incarnations(n1.c.Report()) {
+					if r.Incarnation > 1 && r.Name != "lead" {
+						t.Errorf("%s is in incarnation %d: %v", path, r.Incarnation, r.LastCause)
+					}
+				}
+				if now := n1.c.Leadership().Get().Term; now != term {
+					t.Errorf("the term was %d and is %d", term, now)
+				}
+				if n := calls.Load(); n < 40 || n > 200 { // 10 s apart in the end, jitter aside
+					t.Errorf("the duty was called %d times in 10 minutes", n)
+				}
+			})
+		})
+	}
+}
+
+// Work that returns a nil pointer in an error, as `var e *fs.PathError; return e` does, is started again like any that fails.
+func TestWorkThatReturnsANilPointerInAnErrorIsStartedAgain(t *testing.T) {
+	run(t, func(c *cluster) {
+		var calls atomic.Int64
+		c.addWork("item")
+		c.start("n1", func(cfg *actors.Config) {
+			cfg.Work = func(ctx context.Context, _ actors.Item) error {
+				if calls.Add(1) > 2 {
+					<-ctx.Done()
+				}
+				var e *fs.PathError
+				return e
+			}
+		})
+		c.await("the third start", 20*time.Second, func() bool { return calls.Load() == 3 })
+	})
+}

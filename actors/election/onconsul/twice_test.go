@@ -1,0 +1,231 @@
+package onconsul_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/onconsul"
+	"github.com/hashicorp/consul/api"
+)
+
+// copier is a proxy that keeps a copy of each transaction, to send it again.
+type copier struct {
+	next http.RoundTripper
+
+	mu     sync.Mutex
+	copies [][]byte
+}
+
+func (c *copier) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPut && r.URL.Path == "/v1/txn" {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.Body.Close()
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		c.mu.Lock()
+		c.copies = append(c.copies, body)
+		c.mu.Unlock()
+	}
+	time.Sleep(500 * time.Microsecond)
+	return c.next.RoundTrip(r)
+}
+
+// again sends every copy, the oldest first or last.
+func (c *copier) again(t *testing.T, oldestFirst bool) {
+	c.mu.Lock()
+	copies := slices.Clone(c.copies)
+	c.mu.Unlock()
+	if !oldestFirst {
+		slices.Reverse(copies)
+	}
+	for _, body := range copies {
+		r, err := http.NewRequest(http.MethodPut, "http://consul.test/v1/txn", bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := c.next.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+}
+
+// Whatever has been written, a second copy of it changes nothing, at any later moment: while the same ones lead, after they have left, after the
+// election has been deleted, and in the next one of its name.
+func TestNoWriteTakesEffectTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEmbedded(t)
+		defer s.consul.Close()
+		proxy := &copier{next: s.consul.RoundTripper()}
+		connect := func() *onconsul.Conn {
+			client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: proxy}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := onconsul.Connect(onconsul.Config{Client: client, Logger: s.log})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		one, two := connect(), connect()
+		defer one.Close()
+		defer two.Close()
+		participant := func(c *onconsul.Conn, name string, hold chan struct{}) *election.Election {
+			e, err := election.New(c, election.Config{Election: "demo", Name: name, Logger: s.log, Lead: func(ctx context.Context, _ election.Status) error {
+				<-ctx.Done()
+				if hold != nil {
+					<-hold
+				}
+				return nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		nominate := func(c *onconsul.Conn, name string, hold chan struct{}) *election.Election {
+			e := participant(c, name, hold)
+			if _, err := e.Nominate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		roles := func(step string, want map[*election.Election]election.Role) {
+			t.Helper()
+			for e, role := range want {
+				if s := e.Status(); s.Role != role {
+					t.Errorf("%s: one is %v, want %v", step, s, role)
+				}
+			}
+		}
+		// what is in Consul, without the indexes: a key that was deleted and made again counts as changed by what hangs on it
+		dump := func() map[string]string {
+			all, _, err := s.consul.Client().KV().List("", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := map[string]string{}
+			for _, p := range all {
+				m[p.Key] = fmt.Sprintf("%s (made at %d, changed at %d, %s)", p.Value, p.CreateIndex, p.ModifyIndex, p.Session)
+			}
+			return m
+		}
+		// settled lets everything come to rest, and then everything that was written before arrive once more.
+		settled := func(step string, allowed ...string) {
+			t.Helper()
+			for _, oldestFirst := range []bool{true, false} {
+				time.Sleep(15 * time.Second)
+				before := dump()
+				proxy.again(t, oldestFirst)
+				after := dump()
+				for _, key := range slices.Sorted(maps.Keys(after)) {
+					if before[key] != after[key] && !slices.Contains(allowed, key) {
+						t.Errorf("%s: a second copy made %s = %s of %q", step, key, after[key], before[key])
+					}
+				}
+				for key := range before {
+					if after[key] == "" {
+						t.Errorf("%s: a second copy removed %s", step, key)
+					}
+				}
+			}
+			if t.Failed() {
+				t.FailNow()
+			}
+		}
+
+		operator := participant(two, "operator", nil)
+		a := nominate(one, "a", nil)
+		settled("a leads")
+		roles("a leads", map[*election.Election]election.Role{a: election.Leading})
+		b := nominate(two, "b", nil)
+		settled("b waits")
+		if err := operator.HandOver(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+		settled("handed over")
+		roles("handed over", map[*election.Election]election.Role{a: election.Following, b: election.Leading})
+		a.Resign()
+		<-a.Done()
+		settled("a has left")
+		hold := make(chan struct{})
+		c := nominate(one, "c", hold)
+		time.Sleep(time.Second)
+		d := nominate(one, "d", nil)
+		settled("c and d wait")
+		b.Resign()
+		<-b.Done()
+		settled("b has left")
+		roles("b has left", map[*election.Election]election.Role{c: election.Leading, d: election.Following})
+		e := nominate(two, "e", nil)
+		settled("e waits")
+		for _, to := range []string{"e", "d"} { // the leader takes its time, and the operator has a second thought
+			if err := operator.HandOver(t.Context(), to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		settled("the order was changed")
+		close(hold)
+		settled("handed over again")
+		roles("handed over again", map[*election.Election]election.Role{c: election.Following, d: election.Leading, e: election.Following})
+		if err := operator.End(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		settled("ended")
+		for _, e := range []*election.Election{c, d, e} {
+			<-e.Done()
+		}
+		if err := operator.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		settled("deleted", "election/demo/state/election") // an election without anybody in it
+		f := nominate(one, "f", nil)
+		settled("the next one")
+		roles("the next one", map[*election.Election]election.Role{f: election.Leading})
+		list, err := operator.Candidates(t.Context())
+		if err != nil || len(list) != 1 {
+			t.Errorf("candidates: %v, %v; want f alone", list, err)
+		}
+		f.Resign()
+		<-f.Done()
+		if err := operator.End(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := operator.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		g := nominate(one, "g", nil)
+		settled("the one after that")
+		roles("the one after that", map[*election.Election]election.Role{g: election.Leading})
+		g.Resign()
+		<-g.Done()
+		if err := operator.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// An election that never was is ended.
+		if err := operator.End(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		settled("ended before it began")
+		for key := range dump() {
+			if !strings.HasPrefix(key, "election/demo/state/") {
+				t.Errorf("%s is left", key)
+			}
+		}
+	})
+}

@@ -1,0 +1,119 @@
+package onconsul_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/onconsul"
+	"github.com/hashicorp/consul/api"
+)
+
+// counter counts the polls of an election.
+type counter struct {
+	next  http.RoundTripper
+	polls atomic.Int64
+}
+
+func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/state/") {
+		c.polls.Add(1)
+	}
+	return c.next.RoundTrip(r)
+}
+
+func TestAFollowerOfAnElectionThatDoesNotExistIsLeftAloneByWritesBesideIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEmbedded(t)
+		defer s.consul.Close()
+		count := &counter{next: s.consul.RoundTripper()}
+		client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: count}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := onconsul.Connect(onconsul.Config{Client: client, Logger: s.log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		open := func(name string) *election.Election {
+			e, err := election.New(conn, election.Config{Election: "demo", Name: name, Logger: s.log})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		f := open("f")
+		if _, err := f.Follow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		const seconds, writes = 10, 200
+		for i := range writes {
+			if _, err := s.consul.Client().KV().Put(&api.KVPair{Key: fmt.Sprintf("election/other-%d", i)}, nil); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(seconds * time.Second / writes)
+		}
+		if n := count.polls.Load(); n > seconds+2 {
+			t.Errorf("%d writes beside it in %d s woke the follower %d times", writes, seconds, n)
+		}
+		// Who joins does not wait for that pause, and the follower hears of it soon.
+		a := open("a")
+		if _, err := a.Nominate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if s := a.Status(); s.Role != election.Leading {
+			t.Errorf("a tenth of a second after joining, alone, a is %v", s)
+		}
+		time.Sleep(time.Second)
+		if s := f.Status(); s.Leader.Name != "a" {
+			t.Errorf("a second later the follower says %v", s)
+		}
+		a.Resign()
+		<-a.Done()
+		f.Resign()
+		<-f.Done()
+	})
+}
+
+// An order that names nobody, as a stranger or an older version may leave it, costs the leader nothing.
+func TestAnOrderToHandOverToNobodyIsPassedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEmbedded(t)
+		defer s.consul.Close()
+		conn := s.Connect()
+		e, err := election.New(conn, election.Config{Election: "demo", Name: "a", Logger: s.log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		statuses, err := e.Nominate(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		kv := s.consul.Client().KV()
+		// Its record is locked by nobody.
+		for key, value := range map[string]string{"candidates/gone": `{"id":"gone","name":"gone"}`, "state/handover": `{"to":"gone","hold_back":5000000000}`} {
+			if _, err := kv.Put(&api.KVPair{Key: "election/demo/" + key, Value: []byte(value)}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		if err := e.HandOver(t.Context(), "gone"); err == nil {
+			t.Error("the leadership is to be handed over to a record that nobody holds")
+		}
+		e.Resign()
+		for s := range statuses {
+			if s.Role == election.Draining && s.Reason == "another is to lead" || s.Role == election.Following {
+				t.Errorf("the leader was told %v", s)
+			}
+		}
+		conn.Close()
+	})
+}

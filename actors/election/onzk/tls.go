@@ -1,0 +1,74 @@
+package onzk
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// overTLS dials and shakes hands.
+func overTLS(base zk.Dialer, cfg *tls.Config) zk.Dialer {
+	if base == nil {
+		base = net.DialTimeout
+	}
+	return func(network, address string, timeout time.Duration) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		raw, err := base(network, address, timeout)
+		if err != nil {
+			return nil, err
+		}
+		cfg := cfg.Clone()
+		if host, _, err := net.SplitHostPort(address); cfg.ServerName == "" && err == nil {
+			cfg.ServerName = host
+		}
+		conn := tls.Client(raw, cfg)
+		if err := conn.HandshakeContext(ctx); err != nil {
+			_ = raw.Close()
+			return nil, fmt.Errorf("TLS with %s: %w", address, err)
+		}
+		return conn, nil
+	}
+}
+
+// named is a zk.HostProvider that keeps the servers' names, which their certificates are for. The client's own makes addresses of them.
+type named struct {
+	mu         sync.Mutex
+	servers    []string
+	curr, last int
+}
+
+func (n *named) Init(servers []string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.servers, n.curr, n.last = slices.Clone(servers), -1, -1
+	rand.Shuffle(len(n.servers), func(i, j int) { n.servers[i], n.servers[j] = n.servers[j], n.servers[i] })
+	return nil
+}
+
+func (n *named) Len() int { return len(n.servers) }
+
+// Next returns a server; retryStart: all were tried since the last one that answered, so pause.
+func (n *named) Next() (server string, retryStart bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.curr = (n.curr + 1) % len(n.servers)
+	retryStart = n.curr == n.last
+	if n.last < 0 {
+		n.last = 0
+	}
+	return n.servers[n.curr], retryStart
+}
+
+func (n *named) Connected() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.last = n.curr
+}

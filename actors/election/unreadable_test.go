@@ -1,0 +1,50 @@
+package election
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/messages"
+)
+
+// round is an error that wraps itself, and says so without end.
+type round struct{}
+
+func (r *round) Error() string { return "again: " + r.Unwrap().Error() }
+func (r *round) Unwrap() error { return r }
+
+func TestALeadWhoseErrorCannotBeReadHasFailedLikeAnyOther(t *testing.T) {
+	var typed *fs.PathError
+	list := []any{nil}
+	list[0] = list
+	for name, lead := range map[string]func(context.Context, Status) error{
+		"returns a nil pointer in an error":    func(context.Context, Status) error { return typed },
+		"returns a wrapped nil pointer":        func(context.Context, Status) error { return fmt.Errorf("w: %w", error(typed)) },
+		"panics with an error that has no end": func(context.Context, Status) error { panic(&round{}) },
+		"panics with a list that holds itself": func(context.Context, Status) error { panic(list) },
+		"returns an error that wraps itself":   func(context.Context, Status) error { return &round{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			contact := Contact{Session: "s", Lease: messages.Lease{Start: time.Now(), TTL: 10 * time.Second}}
+			cfg := Config{Election: "demo", Name: "n", Lead: lead}
+			e := &Election{cfg: cfg, backend: told{contact: messages.NewState(contact)}, log: slog.New(slog.DiscardHandler), state: messages.NewState(Status{})}
+			s := &shell{Election: e, machine: newMachine(cfg, Candidate{}, false), duties: make(chan error, 1)}
+			s.machine.session, s.machine.contact, s.machine.leading = "s", contact, true
+			s.begin(t.Context())
+			err := <-s.duties
+			if err == nil {
+				t.Fatal("it has not failed")
+			}
+			s.machine.dutyEnded(err)
+			if s.machine.dutyErr == nil || s.machine.dutyErr.Error() == "" {
+				t.Errorf("it failed with %v", s.machine.dutyErr)
+			}
+			s.stopDuty()
+			s.group.Wait()
+		})
+	}
+}

@@ -1,0 +1,296 @@
+package actors_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+)
+
+// A grace is waited for once, whatever else goes on meanwhile.
+
+// churn adds n items to the workload and replaces each of them every 5 s.
+func (c *cluster) churn(n int) (stop func()) {
+	name := func(i int, k int64) string { return fmt.Sprintf("churn-%02d-%d", i, k) }
+	for i := range n {
+		c.addWork(name(i, 0))
+	}
+	end, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for k := int64(1); ; k++ {
+			select {
+			case <-end:
+				return
+			case <-time.After(5 * time.Second):
+			}
+			for i := range n {
+				if err := c.store.Put(c.t.Context(), c.store.Keys().WorkItem(name(i, k)), nil, 0); err != nil {
+					c.t.Error(err)
+				}
+				if err := c.store.Delete(c.t.Context(), c.store.Keys().WorkItem(name(i, k-1))); err != nil {
+					c.t.Error(err)
+				}
+			}
+		}
+	}()
+	return func() { close(end); <-done }
+}
+
+// itemsOf are the items that a member works on.
+func (c *cluster) itemsOf(id string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var items []string
+	for item, at := range c.running {
+		if at == id {
+			items = append(items, item)
+		}
+	}
+	slices.Sort(items)
+	return items
+}
+
+// runs tells whether all items are worked on.
+func (c *cluster) runs(items []string) func() bool {
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, item := range items {
+			if _, ok := c.running[item]; !ok {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func TestAGraceIsNotProlongedByAWorkloadThatChanges(t *testing.T) {
+	run(t, func(c *cluster) {
+		const members = 60
+		for i := range members {
+			c.start(fmt.Sprintf("n%02d", i))
+		}
+		lasting := c.items(2 * members)
+		c.addWork(lasting...)
+		c.await("shared out", time.Minute, c.balanced(2*members))
+		stop := c.churn(members)
+		defer stop()
+		time.Sleep(20 * time.Second)
+		victim := c.follower()
+		var its []string
+		for _, item := range c.itemsOf(victim) {
+			if slices.Contains(lasting, item) {
+				its = append(its, item)
+			}
+		}
+		if len(its) == 0 {
+			t.Fatalf("%s has none of the items that stay", victim)
+		}
+		bound := c.members[c.leader()].c.Settings().Bounds().TakeOver
+		c.kill(victim)
+		took := c.await("its items elsewhere", bound, c.runs(its))
+		t.Logf("taken over after %v, the bound is %v", took, bound)
+	})
+}
+
+// ambush ends the session of a receiver other than the leader just before the first take-over of a vanished member's items arrives.
+type ambush struct {
+	c      *cluster
+	victim string
+	others map[string]*member // who may be hit
+	to     http.RoundTripper
+	hit    atomic.Pointer[string]
+}
+
+var receivers = regexp.MustCompile(`"check-session","Key":"service/demo/members/([^"]+)","Session":"([^"]+)"`)
+
+func (a *ambush) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path != "/v1/txn" || a.hit.Load() != nil {
+		return a.to.RoundTrip(r)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if !strings.Contains(string(body), `"delete-cas","Key":"service/demo/assignments/`+a.victim+`/`) {
+		return a.to.RoundTrip(r)
+	}
+	for _, receiver := range receivers.FindAllStringSubmatch(string(body), -1) {
+		id := receiver[1]
+		if m := a.others[id]; m != nil {
+			a.hit.Store(&id)
+			m.net.cut(errors.New("the receiver dies"))
+			if err := a.c.store.DestroySession(context.Background(), receiver[2]); err != nil {
+				a.c.t.Error(err)
+			}
+			break
+		}
+	}
+	return a.to.RoundTrip(r)
+}
+
+func TestAGraceIsNotProlongedByAReceiverThatDies(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.addWork(c.items(30)...)
+		for i := range 5 {
+			c.start(fmt.Sprintf("n%d", i))
+		}
+		c.await("shared out", time.Minute, c.balanced(30))
+		time.Sleep(10 * time.Second)
+		leader := c.members[c.leader()]
+		victim := c.follower()
+		a := &ambush{c: c, victim: victim, others: maps.Clone(c.members), to: c.consul.RoundTripper()}
+		delete(a.others, leader.id)
+		leader.net.via(a)
+		its, bound := c.itemsOf(victim), leader.c.Settings().Bounds().TakeOver
+		c.kill(victim)
+		took := c.await("its items elsewhere", bound, func() bool {
+			hit := a.hit.Load()
+			if hit == nil {
+				return false
+			}
+			// Those that went to the receiver before it died wait for it in their turn.
+			return c.runs(slices.DeleteFunc(slices.Clone(its), func(item string) bool { return c.heldBy(*hit, item) }))()
+		})
+		t.Logf("taken over after %v, the bound is %v", took, bound)
+		leader.net.via(a.to)
+	})
+}
+
+// heldBy tells whether an item's key is at a member.
+func (c *cluster) heldBy(member, item string) bool {
+	_, found, _, err := c.store.Get(c.t.Context(), c.store.Keys().Assignment(member, item), store.Consistent)
+	if err != nil {
+		c.t.Error(err)
+	}
+	return found
+}
+
+// Leaders that come and go every 8 s, in an orderly way or killed with a guard that speaks for them, each hand on how long
+// a vanished member has been waited for.
+func TestAGraceIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
+	for name, goes := range map[string]func(c *cluster, id string){
+		"resigned": (*cluster).stop,
+		"killed": func(c *cluster, id string) {
+			l := store.Leaving{Member: id, Session: c.members[id].c.Session().Get().ID, Clear: true}
+			c.kill(id)
+			if _, err := c.store.Depart(c.t.Context(), l); err != nil {
+				c.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				c.addWork(c.items(30)...)
+				for i := range 5 {
+					c.start(fmt.Sprintf("n%d", i))
+				}
+				c.await("shared out", time.Minute, c.balanced(30))
+				time.Sleep(10 * time.Second)
+				victim := c.follower()
+				its := c.itemsOf(victim)
+				cfg := c.members[victim].c.Settings()
+				bound := cfg.Bounds().TakeOver
+				if name == "killed" {
+					bound += 2 * cfg.TTL / 4 // what a leader has waited since its last note is lost with it
+				}
+				c.kill(victim)
+				begin := time.Now()
+				for i := 5; !c.runs(its)(); i++ {
+					for range 80 {
+						if time.Sleep(100 * time.Millisecond); c.runs(its)() {
+							break
+						}
+					}
+					if took := time.Since(begin); took > bound {
+						t.Fatalf("not within %v: its items elsewhere", bound)
+					}
+					if !c.runs(its)() {
+						c.start(fmt.Sprintf("n%d", i))
+						goes(c, c.leader())
+						c.awaitTerm(2*time.Second, "")
+					}
+				}
+				t.Logf("taken over after %v, the bound is %v", time.Since(begin), bound)
+			})
+		})
+	}
+}
+
+// A quarter of an hour after the last deletion below a prefix Consul forgets it, and the prefix's
+// index goes back. That is no Consul that lost writes: nothing is read anew, and a grace that runs
+// goes on.
+func TestAGraceIsNotProlongedByDeletionsThatConsulForgets(t *testing.T) {
+	for after := 15*time.Minute + 5*time.Second; after < 17*time.Minute+5*time.Second; after += 5 * time.Second {
+		t.Run(after.String(), func(t *testing.T) {
+			run(t, func(c *cluster) {
+				c.addWork(c.items(10)...)
+				for i := range 4 {
+					c.start(fmt.Sprintf("n%d", i))
+				}
+				c.await("shared out", time.Minute, c.balanced(10))
+				c.stop(c.follower())
+				time.Sleep(after)
+				leader := c.members[c.leader()]
+				plan := leader.c.Plan().Get()
+				its, victim := c.itemsOf(c.follower()), c.follower()
+				c.kill(victim)
+				c.await("its items elsewhere", leader.c.Settings().Bounds().TakeOver, c.runs(its))
+				time.Sleep(2 * time.Minute)
+				if now := leader.c.Plan().Get(); now.Term != plan.Term || now.Epoch != plan.Epoch {
+					t.Errorf("epoch %d of term %d, was %d of %d", now.Epoch, now.Term, plan.Epoch, plan.Term)
+				}
+			})
+		})
+	}
+}
+
+// The brake for vanished members lets go by itself, also when leaders come and go meanwhile.
+func TestABrakeIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.addWork(c.items(40)...)
+		for i := range 8 {
+			c.start(fmt.Sprintf("n%d", i))
+		}
+		c.await("shared out", time.Minute, c.balanced(40))
+		time.Sleep(10 * time.Second)
+		cfg := c.members["n0"].c.Settings()
+		bound := cfg.Bounds().TakeOver + cfg.BrakeHold
+		var its []string
+		for range 5 {
+			victim := c.follower()
+			its = append(its, c.itemsOf(victim)...)
+			c.kill(victim)
+		}
+		begin := time.Now()
+		for i := 8; !c.runs(its)(); i++ {
+			for range 300 {
+				if time.Sleep(100 * time.Millisecond); c.runs(its)() {
+					break
+				}
+			}
+			if took := time.Since(begin); took > bound {
+				t.Fatalf("not within %v: the vanished members' items elsewhere", bound)
+			}
+			if !c.runs(its)() {
+				c.start(fmt.Sprintf("n%d", i))
+				c.stop(c.leader())
+				c.awaitTerm(2*time.Second, "")
+			}
+		}
+		t.Logf("taken over after %v, the bound is %v", time.Since(begin), bound)
+	})
+}

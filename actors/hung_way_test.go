@@ -1,0 +1,80 @@
+package actors_test
+
+import (
+	"fmt"
+	"net/http"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/hashicorp/consul/api"
+)
+
+// deafFor is a way of a host's to Consul that does not come back for the long polls of one actor, not even when their contexts end.
+type deafFor struct {
+	to    http.RoundTripper
+	actor string
+	heard chan struct{}
+}
+
+func (f deafFor) RoundTrip(r *http.Request) (*http.Response, error) {
+	if label, _ := pprof.Label(r.Context(), "actor"); r.URL.Query().Has("index") && strings.HasSuffix(label, f.actor) {
+		<-f.heard
+	}
+	return f.to.RoundTrip(r)
+}
+
+// A watch waits for most of its time, so that it hangs shows later.
+func TestAMemberWhoseWayToConsulSwallowsALongPollGivesUpWhatItHolds(t *testing.T) {
+	for _, actor := range []string{"member-watcher", "ack-watcher", "workload-watcher", "assignment-watcher", "leader-watcher"} {
+		t.Run(actor, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				c.addWork(c.items(4)...)
+				n1 := c.start("n1")
+				time.Sleep(2 * time.Second)
+				c.start("n2")
+				c.await("shared out", 20*time.Second, c.balanced(4))
+				heard := make(chan struct{})
+				free := sync.OnceFunc(func() { close(heard) })
+				defer free()
+				n1.net.via(deafFor{c.consul.RoundTripper(), actor, heard})
+				time.Sleep(5 * time.Second)
+				c.provoke(actor)
+				for i := range 4 {
+					c.addWork(fmt.Sprintf("meanwhile-%d", i))
+				}
+				limit := store.DefaultPollWait*17/16 + actors.StuckAfter + 30*time.Second + n1.c.Settings().Renew + n1.c.Settings().Bounds().TakeOverLeader
+				c.await("all at n2", limit, func() bool {
+					loads := c.loads()
+					return loads["n1"] == 0 && loads["n2"] == 8 && c.leader() == "n2"
+				})
+				free()
+				c.await("all in order again", 60*time.Second, c.balanced(8))
+				c.consistent()
+			})
+		})
+	}
+}
+
+// A large answer that keeps coming is no sign that who reads it hangs.
+func TestALargeAnswerOverAThinLineCostsNoSession(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.addLarge()
+		line := &thinLine{c.consul.RoundTripper(), 200 << 10}
+		m := c.start("n1", func(cfg *actors.Config) {
+			client, err := store.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: line}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Client = client
+		})
+		c.await("all of it runs", 30*time.Minute, func() bool { return c.loads()["n1"] == large })
+		if s := m.c.Session().Get(); s.Count != 1 {
+			t.Errorf("%d sessions", s.Count)
+		}
+	})
+}

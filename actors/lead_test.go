@@ -1,0 +1,365 @@
+package actors_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/hashicorp/consul/api"
+)
+
+// The host's Lead function runs on one member at a time. Every test of this package is held
+// to that (see start); here are the ways in which two might be at it.
+
+// blind cuts a member off and has its session ended early: it counts on its lease.
+func (c *cluster) blind(id string) {
+	c.t.Helper()
+	session := c.members[id].c.Session().Get().ID
+	c.members[id].net.cut(errors.New("connection refused"))
+	if err := c.store.DestroySession(c.t.Context(), session); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// awaitLead waits until a member other than those is in its Lead function.
+func (c *cluster) awaitLead(limit time.Duration, not ...string) (leads string, took time.Duration) {
+	c.t.Helper()
+	took = c.await("another member's Lead", limit, func() bool {
+		leads = c.leader()
+		for _, id := range not {
+			if leads == id {
+				return false
+			}
+		}
+		return leads != ""
+	})
+	return leads, took
+}
+
+// awaitTerm waits until another member holds the leader key.
+func (c *cluster) awaitTerm(limit time.Duration, not string) (leads string) {
+	c.t.Helper()
+	c.await("another leader", limit, func() bool {
+		for id, m := range c.members {
+			if id != not && m.c.Leadership().Get().Term != 0 {
+				leads = id
+			}
+		}
+		return leads != ""
+	})
+	return leads
+}
+
+func (c *cluster) term() store.Term {
+	c.t.Helper()
+	e, _, _, err := c.store.Get(c.t.Context(), c.store.Keys().Term(), store.Consistent)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	t, err := store.ParseTerm(e.Value)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return t
+}
+
+func TestLeadBeginsOnlyWhenThePredecessorsLeaseIsOver(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 9)
+		old := c.leader()
+		c.blind(old)
+		leads := c.awaitTerm(2*time.Second, old) // the assigner need not wait
+		next, took := c.awaitLead(12*time.Second, old)
+		if next != leads || took < 5*time.Second {
+			t.Errorf("%s's Lead began %v after %s took over from %s", next, took, leads, old)
+		}
+		c.await("the term is clear", 2*time.Second, func() bool { return c.term().Clear })
+	})
+}
+
+func TestLeadBeginsAtOnceAfterAResignation(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 9)
+		for range 2 {
+			old := c.leader()
+			c.stop(old)
+			if _, took := c.awaitLead(time.Second, old); took > 200*time.Millisecond {
+				t.Errorf("Lead began %v after %s had resigned", took, old)
+			}
+		}
+	})
+}
+
+// A leader that goes before its predecessor's lease is over leaves the rest of the wait to the next one,
+// whether it resigns or is cut off in its turn.
+func TestTheWaitForAPredecessorsLeaseIsPassedOn(t *testing.T) {
+	for name, goes := range map[string]func(c *cluster, id string){
+		"resigned": (*cluster).stop,
+		"cut off":  (*cluster).blind,
+		"known dead": func(c *cluster, id string) {
+			m := c.members[id]
+			session := m.c.Session().Get().ID
+			c.kill(id)
+			if err := c.store.DestroySession(c.t.Context(), session); err != nil {
+				c.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				var dead sync.Map
+				knows := func(cfg *actors.Config) {
+					if cfg.ID == "n1" {
+						cfg.TTL = 40 * time.Second
+					}
+					cfg.Liveness = func(p actors.Process) actors.Liveness {
+						if _, ok := dead.Load(p.Instance); ok {
+							return actors.Dead
+						}
+						return actors.Unknown
+					}
+				}
+				c.start("n1", knows)
+				c.awaitLead(5 * time.Second)
+				c.start("n2", knows)
+				c.start("n3", knows)
+				time.Sleep(20 * time.Second)
+				begin := time.Now()
+				c.blind("n1")
+				second := c.awaitTerm(5*time.Second, "n1")
+				dead.Store(c.members[second].c.Settings().Process.Instance, true)
+				time.Sleep(time.Second)
+				goes(c, second)
+				next, _ := c.awaitLead(80*time.Second, "n1")
+				t.Logf("%s leads %v after the end of n1's session", next, time.Since(begin))
+				if next == second {
+					t.Fatalf("%s still leads", second)
+				}
+			})
+		})
+	}
+}
+
+// A leader whose process is known to be dead has left nobody at its duty.
+func TestLeadBeginsAtOnceWhenThePredecessorIsKnownDead(t *testing.T) {
+	run(t, func(c *cluster) {
+		old := actors.Process{}
+		knows := func(cfg *actors.Config) {
+			cfg.Liveness = func(p actors.Process) actors.Liveness {
+				if p.Instance == old.Instance {
+					return actors.Dead
+				}
+				return actors.Unknown
+			}
+		}
+		c.start("n1", knows)
+		c.awaitLead(5 * time.Second)
+		c.start("n2", knows)
+		time.Sleep(5 * time.Second)
+		m := c.members["n1"]
+		old = *m.c.Settings().Process
+		session := m.c.Session().Get().ID
+		c.kill("n1")
+		if err := c.store.DestroySession(c.t.Context(), session); err != nil {
+			t.Fatal(err)
+		}
+		if _, took := c.awaitLead(5*time.Second, "n1"); took > 2*time.Second {
+			t.Errorf("Lead began after %v", took)
+		}
+	})
+}
+
+// A version that writes no term has led, and its session was ended early. Its ack is all that tells.
+func TestLeadWaitsForALeaderOfAVersionThatWritesNoTerm(t *testing.T) {
+	run(t, func(c *cluster) {
+		ctx := c.t.Context()
+		c.start("n1")
+		c.awaitLead(5 * time.Second)
+		c.stop("n1") // a resignation: by the term alone there is nothing to wait for
+		old, _, err := c.store.CreateSession(ctx, store.SessionOptions{TTL: 30 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := c.store.Keys()
+		if _, err := c.store.Txn(ctx, store.Lock(k.Member("old"), []byte("alive"), 0, old), store.Lock(k.Leader(), []byte("old"), 1, old),
+			store.Create(k.Ack("old"), store.Ack{Counter: 1, Session: old, Clear: true, TTL: 30 * time.Second}.Encode())); err != nil {
+			t.Fatal(err)
+		}
+		c.start("n2")
+		time.Sleep(2 * time.Second)
+		if err := c.store.DestroySession(ctx, old); err != nil {
+			t.Fatal(err)
+		}
+		c.awaitTerm(5*time.Second, "")
+		if _, took := c.awaitLead(40*time.Second, ""); took < 29*time.Second {
+			t.Errorf("Lead began %v after the take, inside the lease of 30s of the leader that wrote no term", took)
+		}
+	})
+}
+
+// keyCopier keeps the transactions that write the leader key, so that they can arrive a second time.
+type keyCopier struct {
+	to   http.RoundTripper
+	mu   sync.Mutex
+	kept map[string][][]byte // verb on the leader key -> bodies
+}
+
+func (p *keyCopier) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path == "/v1/txn" {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		p.mu.Lock()
+		for _, verb := range []string{"lock", "delete"} {
+			if strings.Contains(string(body), `"Verb":"`+verb+`","Key":"service/demo/leader"`) {
+				p.kept[verb] = append(p.kept[verb], body)
+			}
+		}
+		p.mu.Unlock()
+	}
+	return p.to.RoundTrip(r)
+}
+
+// again has a transaction arrive a second time; it tells whether it was applied.
+func (p *keyCopier) again(t *testing.T, body []byte) bool {
+	t.Helper()
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPut, "http://consul.test/v1/txn", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := p.to.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// A copy of a take, of a new epoch or of a resignation does nothing, whenever it arrives.
+func TestASecondCopyOfWhatALeaderDoesToItsKeyDoesNothing(t *testing.T) {
+	run(t, func(c *cluster) {
+		p := &keyCopier{kept: map[string][][]byte{}}
+		m := c.start("n1")
+		p.to = c.consul.RoundTripper()
+		m.net.via(p)
+		c.awaitLead(5 * time.Second)
+		c.put("leader", "touched") // makes an epoch more
+		time.Sleep(5 * time.Second)
+		check := func(when string) {
+			t.Helper()
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			for verb, bodies := range p.kept {
+				for i, body := range bodies {
+					if p.again(t, body) {
+						t.Errorf("%s: copy %d of a %s of the leader key was applied: %s", when, i, verb, body)
+					}
+				}
+			}
+		}
+		check("while it leads")
+		session, was := m.c.Session().Get().ID, m.c.Leadership().Get().Term
+		client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: p}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		guard, err := store.New(store.Config{Client: client, Service: "demo", Logger: c.log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := guard.Resign(c.t.Context(), session, true, true); err != nil {
+			t.Fatal(err)
+		}
+		p.mu.Lock()
+		n, d := len(p.kept["lock"]), len(p.kept["delete"])
+		p.mu.Unlock()
+		if n < 3 || d != 1 {
+			t.Fatalf("%d locks and %d resignations were seen, want the take, two epochs and one", n, d)
+		}
+		m.net.cut(errors.New("connection refused")) // it does not take the leadership again
+		check("after a resignation")
+		m.net.cut(nil)
+		c.await("it leads again", 10*time.Second, func() bool { return m.c.Leadership().Get().Term > was })
+		time.Sleep(time.Second)
+		is := m.c.Leadership().Get()
+		check("in its next term")
+		if time.Sleep(time.Second); m.c.Leadership().Get() != is {
+			t.Error("it has lost its leadership by a copy")
+		}
+		m.net.via(p.to)
+		c.stop("n1")
+	})
+}
+
+// Consul answers nothing any more, while the leader asks it for a new epoch again and again: neither that nor a take whose
+// answer comes late keeps Lead going beyond the lease.
+func TestLeadEndsBeforeTheLeaseDoesWhileConsulDoesNotAnswer(t *testing.T) {
+	for phase := range 12 {
+		t.Run(fmt.Sprintf("phase %d", phase), func(t *testing.T) {
+			run(t, func(c *cluster) {
+				three(c, 9)
+				time.Sleep(10*time.Second + time.Duration(phase)*time.Second/3)
+				id := c.leader()
+				m := c.members[id]
+				c.addWork("one more")
+				time.Sleep(m.c.Settings().Merge - time.Millisecond)
+				m.net.freeze() // its grant is in doubt
+				for m.c.Session().Get().Lease.Left(time.Now()) > time.Millisecond {
+					time.Sleep(time.Millisecond)
+				}
+				c.mu.Lock()
+				if c.leading[id] > 0 {
+					t.Errorf("%s is still at its Lead when its lease ends", id)
+				}
+				c.mu.Unlock()
+				m.net.thaw()
+				time.Sleep(20 * time.Second)
+			})
+		})
+	}
+}
+
+// A Lead function that takes longer to return than StopTimeout is abandoned at the stop; the next one waits as if there had been no resignation.
+func TestALeadThatIsAbandonedAtAStopIsNotResignedFrom(t *testing.T) {
+	run(t, func(c *cluster) {
+		n1 := c.start("n1", func(cfg *actors.Config) {
+			duty := cfg.Lead
+			cfg.StopTimeout = 2 * time.Second
+			cfg.Lead = func(ctx context.Context) error {
+				slow, cancel := context.WithCancel(context.WithoutCancel(ctx))
+				defer cancel()
+				go func() {
+					<-ctx.Done()
+					time.Sleep(8 * time.Second)
+					cancel()
+				}()
+				return duty(slow)
+			}
+		})
+		c.awaitLead(20 * time.Second)
+		c.start("n2")
+		time.Sleep(15 * time.Second)
+		n1.cancel()
+		leads := c.awaitTerm(6*time.Second, "n1") // the assigner need not wait
+		c.await("the next Lead", 20*time.Second, func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.leading[leads] > 0
+		})
+		<-n1.done
+		delete(c.members, "n1")
+		time.Sleep(10 * time.Second)
+		c.stop("n2")
+	})
+}

@@ -1,0 +1,82 @@
+package actors_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/hashicorp/consul/api"
+)
+
+// A call whose outcome is not known has no effect any more once a later one has succeeded: an item that was removed meanwhile does not
+// come back when the request that was to add it arrives at last, and one that was added again does not go.
+func TestAnOperatorsWriteOfUnknownOutcomeEndsWithTheNextOne(t *testing.T) {
+	operate(t, func(t *testing.T, d *desk) {
+		late := &delayer{to: d.consul.RoundTripper()}
+		client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: late}})
+		d.must(err)
+		op, err := actors.NewOperator(client, "demo")
+		d.must(err)
+		hold := func(verb string) { late.match = func(body string) bool { return strings.Contains(body, `"`+verb+`"`) } }
+		has := func() bool {
+			p, _, err := d.kv.Get("service/demo/workload/w", nil)
+			d.must(err)
+			return p != nil
+		}
+		d.must(op.AddWork(t.Context(), actors.WorkInput{ID: "w"}))
+		hold("delete")
+		if err := op.RemoveWork(t.Context(), "w"); !errors.Is(err, actors.ErrUnreachable) {
+			t.Fatalf("a removal without an answer: %v", err)
+		}
+		d.must(d.op.AddWork(t.Context(), actors.WorkInput{ID: "w", Payload: []byte("anew")}))
+		if codes := late.deliver(t); len(codes) != 1 || codes[0] != http.StatusConflict || !has() {
+			t.Errorf("the late removal was answered %v; the item is there: %v", codes, has())
+		}
+		hold("set")
+		if err := op.AddWork(t.Context(), actors.WorkInput{ID: "w", Payload: []byte("late")}); !errors.Is(err, actors.ErrUnreachable) {
+			t.Fatalf("an addition without an answer: %v", err)
+		}
+		d.must(d.op.RemoveWork(t.Context(), "w"))
+		if codes := late.deliver(t); len(codes) != 1 || codes[0] != http.StatusConflict || has() {
+			t.Errorf("the late addition was answered %v; the item is there: %v", codes, has())
+		}
+	})
+}
+
+func TestOperatorsThatMeetAllSucceed(t *testing.T) {
+	operate(t, func(t *testing.T, d *desk) {
+		var all sync.WaitGroup
+		for i := range 8 {
+			op := d.op // half of the calls are one operator's
+			if i%2 == 0 {
+				var err error
+				op, err = actors.NewOperator(d.consul.Client(), "demo")
+				d.must(err)
+			}
+			all.Go(func() {
+				for j := range 10 {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					if err := op.AddWork(ctx, actors.WorkInput{ID: fmt.Sprintf("w-%d-%d", i, j)}); err != nil {
+						t.Errorf("operator %d: %v", i, err)
+					}
+					if err := op.Drain(ctx, fmt.Sprintf("m%d", i)); err != nil {
+						t.Errorf("operator %d: %v", i, err)
+					}
+					cancel()
+				}
+			})
+		}
+		all.Wait()
+		s, err := d.op.Status(t.Context())
+		d.must(err)
+		if s.Work.Total != 80 || len(s.Drained) != 8 {
+			t.Errorf("%d items, drained %v", s.Work.Total, s.Drained)
+		}
+	})
+}

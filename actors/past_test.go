@@ -1,0 +1,96 @@
+package actors_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+)
+
+// A Consul server that has just begun to lead answers renewals from the past until it has replayed its log: 200 for a session that
+// has ended since. Neither a member that was cut off nor one that hears of nothing takes that for its lease.
+func TestARenewalAnsweredFromThePastBringsNoWorkBack(t *testing.T) {
+	for name, end := range map[string]func(c *cluster, m *member){
+		// The member is away until its items have moved. Then Consul restarts, and the member is back.
+		"a cut": func(c *cluster, m *member) {
+			m.net.cut(errors.New("connection refused"))
+			time.Sleep(45 * time.Second)
+		},
+		// The member hears nothing of its session's end: an operator ends it while Consul is going down.
+		"an operator": func(c *cluster, m *member) {
+			if _, err := c.client.Session().Destroy(m.c.Session().Get().ID, nil); err != nil {
+				c.t.Fatal(err)
+			}
+		},
+	} {
+		for _, behind := range []time.Duration{200 * time.Millisecond, 8 * time.Second, 25 * time.Second} {
+			t.Run(name+"/"+behind.String(), func(t *testing.T) {
+				run(t, func(c *cluster) {
+					three(c, 9)
+					m := c.members[c.follower()]
+					past := c.consul.Moment()
+					ends := m.c.Session().Get().Lease.Start.Add(m.c.Session().Get().Lease.TTL)
+					end(c, m)
+					c.consul.ElectionStart()
+					c.consul.ElectionEndBehind(past)
+					m.net.cut(nil)
+					for begin := time.Now(); time.Since(begin) < behind; time.Sleep(50 * time.Millisecond) {
+						if s := m.c.Session().Get(); s.Holds(time.Now(), 0) && time.Now().After(ends) {
+							c.t.Errorf("%v after Consul's restart the lease holds, of a session that has ended", time.Since(begin))
+							break
+						}
+					}
+					c.consul.ElectionEnd()
+					c.await("all work", 60*time.Second, c.balanced(9))
+				})
+			})
+		}
+	}
+}
+
+// What a member has been handed may have been reaped since, and it may not have heard of it yet.
+func TestWorkStartsOnlyWhileTheRecordIsThisSessions(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.addWork(c.items(4)...)
+		eyes := &eyes{to: c.consul.RoundTripper()}
+		m := c.start("n1", func(cfg *actors.Config) { cfg.WorkerSoak = 2 * time.Second })
+		m.net.via(eyes)
+		c.await("the order", 20*time.Second, func() bool { return m.c.Assignments().Get().Items.Len() == 4 })
+		if n := c.totalStarts(); n != 0 {
+			t.Fatalf("%d items run, within the worker's soak", n)
+		}
+		eyes.shut.Store(true) // no news of the session's end
+		if _, err := c.client.Session().Destroy(m.c.Session().Get().ID, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2100 * time.Millisecond)
+		if s := m.c.Session().Get(); !s.Holds(time.Now(), 0) {
+			t.Fatal("the lease is over: this shows nothing")
+		}
+		if n := c.totalStarts(); n != 0 {
+			t.Errorf("%d items were started under a session that had ended", n)
+		}
+		eyes.shut.Store(false)
+		c.await("all work", 60*time.Second, c.balanced(4))
+	})
+}
+
+// eyes is a way to Consul on which, while they are shut, no long poll is answered and no question about sessions.
+type eyes struct {
+	to   http.RoundTripper
+	shut atomic.Bool
+}
+
+func (e *eyes) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := e.to.RoundTrip(r)
+	if err == nil && e.shut.Load() && (r.URL.Query().Has("index") || strings.HasPrefix(r.URL.Path, "/v1/session/")) {
+		resp.Body.Close()
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return resp, err
+}

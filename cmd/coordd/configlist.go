@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/coordd/coordd/actors/configstore"
+)
+
+// listedConfig is one key in the JSON of a list.
+type listedConfig struct {
+	Key   string `json:"key"`
+	Index uint64 `json:"index"`
+	// One of the two: JSON holds text only.
+	Value       *string `json:"value,omitempty"`
+	ValueBase64 []byte  `json:"value_base64,omitempty"`
+}
+
+func listedOf(e configstore.Entry) listedConfig {
+	l := listedConfig{Key: e.Key, Index: e.Index}
+	if utf8.Valid(e.Value) {
+		text := string(e.Value)
+		l.Value = &text
+	} else {
+		l.ValueBase64 = e.Value
+	}
+	return l
+}
+
+// list answers with all keys of a prefix, or waits until there is another version of them.
+func (c *configSite) list(w http.ResponseWriter, r *http.Request, p params) {
+	ctx := r.Context()
+	if p.none != nil && p.waits {
+		leave, ok := c.waits(w)
+		if !ok {
+			return
+		}
+		defer leave()
+	}
+	watch := c.store.WatchPrefix(p.prefix)
+	for {
+		s, done, err := c.snapshot(r)
+		if err != nil {
+			c.fail(w, err, p)
+			return
+		}
+		if err := c.turns.take(ctx); err != nil {
+			done()
+			c.fail(w, fmt.Errorf("many others ask for lists: ask again soon: %w", err), p)
+			return
+		}
+		version := versionOf(s, p.prefix)
+		c.turns.give()
+		w.Header().Set("ETag", version)
+		if !p.matches(version, true) {
+			done()
+			c.fail(w, fmt.Errorf("%w: the condition does not hold: the list's ETag is %s", configstore.ErrConflict, version), p)
+			return
+		}
+		if p.differs(version, true) {
+			w.Header().Set("Content-Type", "application/json")
+			if r.Method != http.MethodHead {
+				c.send(w, s, p.prefix)
+			}
+			done()
+			return
+		}
+		done()
+		if p.waits {
+			if _, err := watch.Next(ctx); err == nil {
+				continue
+			}
+		}
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+}
+
+// snapshot is the cache. When that is too old each request has a snapshot of its own, in memory for as long as its client takes to
+// read it, so there are places for a few: done gives it back.
+func (c *configSite) snapshot(r *http.Request) (s configstore.Snapshot, done func(), err error) {
+	done = func() {}
+	if !c.store.Fresh() {
+		select {
+		case c.reading <- struct{}{}:
+			done = func() { <-c.reading }
+		case <-r.Context().Done():
+			return s, done, fmt.Errorf("%w: %w", configstore.ErrUnreachable, r.Context().Err())
+		}
+	}
+	if s, err = c.store.Snapshot(r.Context()); err != nil {
+		done()
+	}
+	return s, done, err
+}
+
+// versionOf is the ETag of a list.
+func versionOf(s configstore.Snapshot, prefix string) string {
+	h := fnv.New64a()
+	for e := range s.All(prefix) {
+		fmt.Fprintf(h, "%s %d\n", e.Key, e.Index)
+	}
+	return fmt.Sprintf(`"%x"`, h.Sum64())
+}
+
+// listPiece is how much of a value is encoded at one time: what a list costs in memory while its client reads it, whatever the
+// size of the configuration.
+const listPiece = 12 << 10
+
+// send writes a list, in turns with others.
+func (c *configSite) send(w io.Writer, s configstore.Snapshot, prefix string) {
+	_ = c.turns.take(context.Background()) // its turn comes: each one's is short
+	defer c.turns.give()
+	writeList(between{w, c.turns}, s, prefix)
+}
+
+// writeList writes the entries as json.Encoder would write a slice of listedConfig.
+func writeList(to io.Writer, s configstore.Snapshot, prefix string) {
+	w := bufio.NewWriterSize(to, listPiece)
+	first := true
+	_ = w.WriteByte('[')
+	for e := range s.All(prefix) {
+		if !first {
+			_ = w.WriteByte(',')
+		}
+		first = false
+		if writeListed(w, e) != nil {
+			panic(http.ErrAbortHandler) // half of a list must not look like the whole
+		}
+	}
+	_, _ = w.WriteString("]\n")
+	_ = w.Flush()
+}
+
+func writeListed(w *bufio.Writer, e configstore.Entry) error {
+	key, err := json.Marshal(e.Key)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, `{"key":%s,"index":%d,`, key, e.Index)
+	if !utf8.Valid(e.Value) {
+		_, _ = w.WriteString(`"value_base64":"`)
+		b := base64.NewEncoder(base64.StdEncoding, w)
+		_, _ = b.Write(e.Value)
+		_ = b.Close()
+	} else {
+		_, _ = w.WriteString(`"value":"`)
+		for rest := e.Value; len(rest) > 0; {
+			n := min(listPiece, len(rest))
+			for n < len(rest) && !utf8.RuneStart(rest[n]) {
+				n--
+			}
+			piece, err := json.Marshal(string(rest[:n]))
+			if err != nil {
+				return err
+			}
+			_, _ = w.Write(piece[1 : len(piece)-1])
+			rest = rest[n:]
+		}
+	}
+	_, err = w.WriteString(`"}`) // a writer that failed goes on failing
+	return err
+}

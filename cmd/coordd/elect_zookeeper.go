@@ -1,0 +1,97 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/coordd/coordd/actors/election/onzk"
+	"github.com/spf13/pflag"
+)
+
+// zookeeperFlags say where ZooKeeper is and who asks. The guard process is told them as well: files, no secrets.
+type zookeeperFlags struct {
+	Servers  []string
+	AuthFile string `json:",omitempty"`
+	TLS      bool   `json:",omitempty"`
+	CA       string `json:",omitempty"`
+	Cert     string `json:",omitempty"`
+	Key      string `json:",omitempty"`
+}
+
+func (z *zookeeperFlags) register(f *pflag.FlagSet) {
+	f.StringSliceVar(&z.Servers, "zookeeper", nil, "Hold the election on ZooKeeper instead; its `servers`: host:port,...")
+	f.StringVar(&z.AuthFile, "zookeeper-auth-file", "", "A `file` with user:password for ZooKeeper's scheme digest, in one line. What is made belongs to that user, and nobody else can read or change it.")
+	f.BoolVar(&z.TLS, "zookeeper-tls", false, "Speak TLS with ZooKeeper (its secureClientPort). The next three imply it.")
+	f.StringVar(&z.CA, "zookeeper-ca-file", "", "The PEM `file` of the authority that signed ZooKeeper's certificates. Without it: the host's own.")
+	f.StringVar(&z.Cert, "zookeeper-cert-file", "", "The PEM `file` of the certificate to show to ZooKeeper.")
+	f.StringVar(&z.Key, "zookeeper-key-file", "", "The PEM `file` of that certificate's key.")
+}
+
+// check looks at the flags together.
+func (z *zookeeperFlags) check() error {
+	switch {
+	case len(z.Servers) == 0 && (z.AuthFile != "" || z.TLS || z.CA != "" || z.Cert != "" || z.Key != ""):
+		return usage("--zookeeper-auth-file, --zookeeper-tls and the files of TLS go with --zookeeper")
+	case (z.Cert == "") != (z.Key == ""):
+		return usage("--zookeeper-cert-file and --zookeeper-key-file go together")
+	}
+	return nil
+}
+
+// rooted has the files named in a way that does not depend on a process's directory.
+func (z zookeeperFlags) rooted() zookeeperFlags {
+	for _, file := range []*string{&z.AuthFile, &z.CA, &z.Cert, &z.Key} {
+		if abs, err := filepath.Abs(*file); err == nil && *file != "" {
+			*file = abs
+		}
+	}
+	return z
+}
+
+// configure reads the files.
+func (z *zookeeperFlags) configure(cfg *onzk.Config) error {
+	cfg.Servers = z.Servers
+	if z.AuthFile != "" {
+		text, err := os.ReadFile(z.AuthFile)
+		if err != nil {
+			return fmt.Errorf("--zookeeper-auth-file: %w", err)
+		}
+		cfg.Digest = strings.TrimRight(string(text), "\r\n")
+		if cfg.Digest == "" {
+			return fmt.Errorf("--zookeeper-auth-file %s is empty; write user:password into it", z.AuthFile)
+		}
+	}
+	if !z.TLS && z.CA == "" && z.Cert == "" {
+		return nil
+	}
+	cfg.TLS = &tls.Config{}
+	if z.CA != "" {
+		text, err := os.ReadFile(z.CA)
+		if err != nil {
+			return fmt.Errorf("--zookeeper-ca-file: %w", err)
+		}
+		cfg.TLS.RootCAs = x509.NewCertPool()
+		if !cfg.TLS.RootCAs.AppendCertsFromPEM(text) {
+			return fmt.Errorf("--zookeeper-ca-file %s holds no certificate in PEM", z.CA)
+		}
+	}
+	if z.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(z.Cert, z.Key)
+		if err != nil {
+			return fmt.Errorf("--zookeeper-cert-file, --zookeeper-key-file: %w", err)
+		}
+		cfg.TLS.Certificates = []tls.Certificate{pair}
+	}
+	return nil
+}
+
+// onZooKeeper are the settings of the election there.
+func (o *electFlags) onZooKeeper(log *slog.Logger) (onzk.Config, error) {
+	cfg := onzk.Config{SessionTimeout: o.ttl, LockDelay: o.lockDelay, Root: o.prefix, HoldBack: o.holdBack, Logger: log}
+	return cfg, o.zookeeper.configure(&cfg)
+}

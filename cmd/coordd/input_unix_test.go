@@ -1,0 +1,70 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A file that a flag or a variable names may be a pipe that nobody writes to.
+func TestASignalEndsACommandThatWaitsForAFile(t *testing.T) {
+	elect, zk := []string{"elect", "x", "true"}, []string{"--zookeeper", "127.0.0.1:1"}
+	for name, c := range map[string]struct {
+		args []string
+		flag string // that names the file; else it is a variable
+		code int
+	}{
+		"credentials for ZooKeeper":           {append(elect, zk...), "--zookeeper-auth-file", 0},
+		"ZooKeeper's authority":               {append(elect, zk...), "--zookeeper-ca-file", 0},
+		"the same, for who follows":           {append([]string{"elect", "x", "--follow"}, zk...), "--zookeeper-ca-file", 0},
+		"the token, for a candidate":          {elect, "CONSUL_HTTP_TOKEN_FILE", 0},
+		"the token, for an order":             {[]string{"elect", "x", "--end"}, "CONSUL_HTTP_TOKEN_FILE", 1},
+		"the token, for a member":             {[]string{"run", "--id", "n1", "--exec", "true"}, "CONSUL_HTTP_TOKEN_FILE", 1},
+		"Consul's authority, for an operator": {[]string{"status"}, "CONSUL_CACERT", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pipe := filepath.Join(t.TempDir(), "pipe")
+			if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args := c.args
+			if strings.HasPrefix(c.flag, "--") {
+				args = append(args[:len(args):len(args)], c.flag, pipe)
+			} else {
+				t.Setenv(c.flag, pipe)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(200*time.Millisecond, cancel)
+			none := func(string) (string, bool) { return "", false }
+			var out, text bytes.Buffer
+			ended := make(chan int, 1)
+			go func() {
+				ended <- run(ctx, surroundings{args: args, env: none, in: &out, out: &out, err: &text})
+			}()
+			var ok bool
+			select {
+			case code := <-ended:
+				if ok = true; code != c.code {
+					t.Errorf("exit code %d, want %d: %s", code, c.code, text.String())
+				}
+			case <-time.After(20 * time.Second):
+				t.Error("it waits still, 20 s after the signal")
+			}
+			w, err := os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+			if err != nil {
+				t.Fatalf("nobody waits for the file: %v", err)
+			}
+			w.Close()
+			if !ok {
+				<-ended
+			}
+		})
+	}
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/hashicorp/consul/api"
+)
+
+// configPage is a page with a configuration, served on loopback as `run --http --backend consul` does.
+type configPage struct {
+	t       *testing.T
+	address string
+	consul  *api.Client
+}
+
+// serveConfigPage serves what the service has been configured to be before.
+func serveConfigPage(t *testing.T, before ...*api.KVPair) *configPage {
+	t.Helper()
+	consul := devconsul.New(devconsul.Config{})
+	for _, pair := range before {
+		if _, err := consul.Client().KV().Put(pair, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store, err := configstore.New(configstore.Config{Service: "demo", Client: consul.Client(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web, err := openWeb("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	web.site = newSite(&fakeLooker{}, "consul.test", nil)
+	web.site.config = store
+	ctx, cancel := context.WithCancel(t.Context())
+	storing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var page, running sync.WaitGroup
+	page.Go(func() {
+		if err := web.run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	running.Go(func() {
+		if err := store.Run(storing); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		page.Wait()
+		stop()
+		running.Wait()
+		consul.Close()
+	})
+	wait, done := context.WithTimeout(ctx, 4*patience)
+	defer done()
+	if err := store.WaitLoaded(wait); err != nil {
+		t.Fatal(err)
+	}
+	return &configPage{t, web.address(), consul.Client()}
+}
+
+// dial opens a connection on which the test writes what it likes.
+func (p *configPage) dial() (net.Conn, *bufio.Reader) {
+	p.t.Helper()
+	c, err := net.Dial("tcp", p.address)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(patience))
+	return c, bufio.NewReader(c)
+}
+
+// raw sends a request as it is written and returns the status of the answer, 0 for none, and its headers and body.
+func (p *configPage) raw(request string) (int, http.Header, string) {
+	p.t.Helper()
+	c, in := p.dial()
+	defer c.Close()
+	if _, err := io.WriteString(c, request); err != nil {
+		p.t.Fatal(err)
+	}
+	method, _, _ := strings.Cut(request, " ")
+	resp, err := http.ReadResponse(in, &http.Request{Method: method})
+	if err != nil {
+		return 0, nil, err.Error()
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, resp.Header, string(body)
+}
+
+// in tells what Consul holds of a config key.
+func (p *configPage) in(key string) (string, bool) {
+	p.t.Helper()
+	pair, _, err := p.consul.KV().Get("service/demo/config_data/"+key, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if pair == nil {
+		return "", false
+	}
+	return string(pair.Value), true
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func TestReadersThatDoNotReadCostLittleMemory(t *testing.T) {
+	const values, size, readers = 20, 380 << 10, 16
+	var large []*api.KVPair
+	for i := range values {
+		large = append(large, &api.KVPair{Key: fmt.Sprintf("service/demo/config_data/big/%d", i), Value: bytes.Repeat([]byte("x"), size)})
+	}
+	p := serveConfigPage(t, large...)
+	if status, _, body := p.raw("GET /config/?prefix=big/&wait=25s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); len(body) <= values*size {
+		t.Fatalf("the page does not show all: %d, %d bytes: %.200s", status, len(body), body)
+	}
+	before := heap()
+	for range readers {
+		c, in := p.dial()
+		if _, err := io.WriteString(c, "GET /config/?prefix=big/ HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") && !strings.Contains(line, " 503 ") {
+			t.Fatalf("%q %v", line, err) // its answer has begun
+		}
+	}
+	if grown := int64(heap()) - int64(before); grown > 64<<20 {
+		t.Errorf("%d clients that do not read hold %d MiB, of a configuration of %d MiB", readers, grown>>20, values*size>>20)
+	}
+}
+
+func TestAPutWhoseBodyBreaksOffWritesNothingAndSaysSo(t *testing.T) {
+	p := serveConfigPage(t)
+	for name, request := range map[string]string{
+		"half":      "Content-Length: 100\r\n\r\nhalf",
+		"bad-chunk": "Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nzz\r\n",
+		"bad-end":   "Transfer-Encoding: chunked\r\n\r\n4\r\nhalfXX",
+	} {
+		c, in := p.dial()
+		if _, err := fmt.Fprintf(c, "PUT /config/%s HTTP/1.1\r\nHost: localhost\r\n%s", name, request); err != nil {
+			t.Fatal(err)
+		}
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.CloseWrite() // no more will come; the answer may
+		}
+		resp, err := http.ReadResponse(in, nil)
+		if err == nil && (resp.StatusCode != http.StatusBadRequest) {
+			t.Errorf("%s: it was answered with %s", name, resp.Status)
+		}
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if v, ok := p.in(name); ok {
+			t.Errorf("%s: %q was written", name, v)
+		}
+	}
+}
+
+// A page of another origin that has rebound its name to this address is of one origin with it, to a browser.
+func TestAPageWhoseNameWasReboundReadsAndWritesNothing(t *testing.T) {
+	p := serveConfigPage(t)
+	put := func(host string) int {
+		status, _, _ := p.raw("PUT /config/k HTTP/1.1\r\nHost: " + host + "\r\nOrigin: http://" + host + "\r\nSec-Fetch-Site: same-origin\r\nContent-Length: 5\r\n\r\nvalue")
+		return status
+	}
+	if status := put("evil.example"); status != http.StatusForbidden {
+		t.Errorf("a write for evil.example: %d", status)
+	}
+	if v, ok := p.in("k"); ok {
+		t.Errorf("%q was written", v)
+	}
+	if status := put(p.address); status != http.StatusNoContent {
+		t.Errorf("a write for the page's own address: %d", status)
+	}
+	for _, path := range []string{"/config/k", "/config/", "/", "/status.json", "/report.json", "/holders.json"} {
+		if status, _, body := p.raw("GET " + path + " HTTP/1.1\r\nHost: evil.example\r\n\r\n"); status != http.StatusForbidden {
+			t.Errorf("%s for evil.example: %d %.40q", path, status, body)
+		}
+		if status, _, _ := p.raw("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n"); status != http.StatusOK {
+			t.Errorf("%s for localhost: %d", path, status)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package asynclog
+
+import (
+	"sync"
+	"time"
+)
+
+// Bounds of a [Queue]: what may wait to be written. 1,024 records are what a member logs in an hour, or in the first
+// seconds of an outage.
+const (
+	maxEntries = 1024
+	maxBytes   = 4 << 20
+)
+
+// entry is something to be written.
+type entry interface {
+	size() int // in bytes, roughly
+	at() time.Time
+	write()
+	// note says at this entry's place that others before it were dropped.
+	note(lost int, since time.Time)
+}
+
+// gap counts what was dropped in one stretch.
+type gap struct {
+	lost  int
+	since time.Time
+	by    entry // the first that was dropped: it tells when nothing comes after it
+}
+
+// Queue is the bounded way of records and lines to where they are written. Make one with [NewQueue].
+type Queue struct {
+	mu      sync.Mutex
+	waiting []placed
+	bytes   int
+	writing bool   // a goroutine is at work
+	gap     gap    // what was dropped after the last one waiting
+	put     uint64 // entries taken so far
+	written uint64
+	flushes []flush
+	// stalled is what had been written when a flush was given up last: until there is more, others do not wait.
+	stalled   uint64
+	isStalled bool
+}
+
+type placed struct {
+	entry
+	before gap
+}
+
+type flush struct {
+	upTo uint64
+	done chan struct{}
+}
+
+// NewQueue returns an empty queue. It belongs to one synctest bubble, or to none.
+func NewQueue() *Queue { return &Queue{} }
+
+func (q *Queue) add(e entry) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	size := e.size()
+	if n := q.put - q.written; n >= maxEntries || n > 0 && q.bytes+size > maxBytes {
+		q.lose(e)
+		return
+	}
+	q.waiting = append(q.waiting, placed{e, q.gap})
+	q.gap = gap{}
+	q.put++
+	q.bytes += size
+	if !q.writing {
+		q.writing = true
+		go q.work()
+	}
+}
+
+func (q *Queue) lose(e entry) {
+	if r, ok := e.(*record); ok && r.refused() {
+		return // it would not have been written
+	}
+	if q.gap.lost == 0 {
+		q.gap.since, q.gap.by = e.at(), e
+	}
+	q.gap.lost++
+}
+
+// work writes until there is nothing left. Where a handler panics or ends the goroutine, another one goes on.
+func (q *Queue) work() {
+	over := false
+	defer func() {
+		if !over {
+			_ = recover()
+			go q.work()
+		}
+	}()
+	for {
+		e, ok := q.next()
+		if !ok {
+			over = true
+			return
+		}
+		q.writeOne(e)
+	}
+}
+
+// next takes what is to be written; when nothing is, it ends the work.
+func (q *Queue) next() (placed, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) == 0 {
+		if q.gap.lost == 0 {
+			q.waiting, q.writing = nil, false
+			return placed{}, false
+		}
+		// Nothing came after what was dropped: it is said all the same.
+		g := q.gap
+		q.gap = gap{}
+		q.put++
+		return placed{silent{g.by}, g}, true
+	}
+	e := q.waiting[0]
+	q.waiting[0] = placed{}
+	q.waiting = q.waiting[1:]
+	return e, true
+}
+
+func (q *Queue) writeOne(e placed) {
+	ok := false
+	defer func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if _, told := e.entry.(silent); !ok && !told {
+			q.lose(e.entry)
+		}
+		q.bytes -= e.size()
+		q.written++
+		rest := q.flushes[:0]
+		for _, f := range q.flushes {
+			if f.upTo > q.written {
+				rest = append(rest, f)
+				continue
+			}
+			close(f.done)
+		}
+		q.flushes = rest
+	}()
+	if e.before.lost > 0 {
+		e.note(e.before.lost, e.before.since)
+	}
+	e.write()
+	ok = true
+}
+
+// silent is the place of a note without an entry of its own.
+type silent struct{ entry }
+
+func (silent) size() int { return 0 }
+func (silent) write()    {}
+
+// Flush waits until all that was logged before the call is written, for limit at the most, and reports whether it is.
+// While nothing at all has been written since a flush was given up, it does not wait again.
+func (q *Queue) Flush(limit time.Duration) bool {
+	q.mu.Lock()
+	if q.put == q.written && !q.writing {
+		q.mu.Unlock()
+		return true
+	}
+	if q.isStalled && q.stalled == q.written {
+		q.mu.Unlock()
+		return false
+	}
+	upTo := q.put
+	if q.gap.lost > 0 {
+		upTo++ // the note about them
+	}
+	if upTo <= q.written {
+		q.mu.Unlock()
+		return true
+	}
+	f := flush{upTo, make(chan struct{})}
+	q.flushes = append(q.flushes, f)
+	q.mu.Unlock()
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-f.done:
+		return true
+	case <-t.C:
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stalled, q.isStalled = q.written, true
+	return false
+}

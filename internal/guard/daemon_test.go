@@ -1,0 +1,163 @@
+//go:build linux
+
+package guard_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/internal/guard"
+)
+
+// daemon is a command that goes on after it has started a daemon: one with a session of its own, another parent, and nothing in
+// its environment. Their process ids go to file, the command's first.
+func daemon(file string) string {
+	return `echo $$ >> ` + file + `
+env -i PATH="$PATH" setsid sh -c 'trap "" TERM; (echo $(exec sh -c "echo \$PPID") >> ` + file + `; while :; do sleep 0.05; done) &'
+while :; do sleep 0.05; done`
+}
+
+func TestTheEndOfOneCommandLeavesTheDaemonOfAnother(t *testing.T) {
+	needCgroups(t)
+	f := start(t, guard.Config{StopTimeout: 200 * time.Millisecond})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := f.exec(ctx, guard.Spec{Name: "a", Command: daemon(f.path("pids"))})
+	all := pids(t, f.path("pids"), 2)
+	if err := f.g.Exec(t.Context(), guard.Spec{Name: "b", Command: "true"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range all {
+		if !running(pid) {
+			t.Errorf("process %d of a ended with b", pid)
+		}
+	}
+	cancel()
+	within(t, "the end", ended)
+	wantGone(t, all...)
+}
+
+// Not knowing whose it is, it ends what it cannot tell apart: that nothing of b is left matters more.
+func TestADaemonThatCannotBeToldApartEndsWithTheFirstCommand(t *testing.T) {
+	f := start(t, guard.Config{NoCgroups: true})
+	ended := f.exec(t.Context(), guard.Spec{Name: "a", Command: daemon(f.path("pids"))})
+	all := pids(t, f.path("pids"), 2)
+	if err := f.g.Exec(t.Context(), guard.Spec{Name: "b", Command: "true"}); err != nil {
+		t.Fatal(err)
+	}
+	wantGone(t, all[1])
+	if !running(all[0]) {
+		t.Error("a itself ended with b")
+	}
+	if err := f.stop(); err != nil {
+		t.Error(err)
+	}
+	within(t, "the end", ended)
+}
+
+// A daemon ends well if it can: TERM comes first, and KILL for those that ignore it.
+func TestADaemonInItsCommandsCgroupIsAskedToEndFirst(t *testing.T) {
+	needCgroups(t)
+	f := start(t, guard.Config{StopTimeout: 10 * time.Second})
+	out := f.path("out")
+	err := f.g.Exec(t.Context(), guard.Spec{Name: "a", Command: `
+env -i PATH="$PATH" setsid sh -c '(trap "echo asked >> ` + out + `; exit" TERM; echo ready >> ` + out + `; while :; do sleep 0.05; done) &'
+while ! grep -qs ready ` + out + `; do sleep 0.01; done`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(out); err != nil || strings.Count(string(b), "asked") != 1 {
+		t.Errorf("the daemon wrote %q (%v), want one asked", b, err)
+	}
+}
+
+func TestAKilledGuardLeavesNoDaemon(t *testing.T) {
+	for _, c := range []struct{ name, env string }{{"with cgroups", ""}, {"adopted", adoptEnv}} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.env == "" {
+				needCgroups(t)
+			} else {
+				t.Setenv(noCgroupsEnv, "1")
+				t.Setenv(c.env, "1")
+			}
+			file := filepath.Join(t.TempDir(), "pids")
+			o := startOwner(t, daemon(file))
+			all := pids(t, file, 2)
+			guardPID := parent(t, all[0])
+			if err := syscall.Kill(guardPID, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			line, err := o.out.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, pid := range all {
+				if running(pid) {
+					t.Errorf("process %d runs, and the owner said %q", pid, line)
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				}
+			}
+		})
+	}
+}
+
+func TestAChildThatIsNoneOfTheGuardsIsLeftAlone(t *testing.T) {
+	t.Setenv(adoptEnv, "1")
+	dir := t.TempDir()
+	file, foreign := filepath.Join(dir, "pids"), filepath.Join(dir, "foreign")
+	t.Setenv(foreignEnv, foreign)
+	o := startOwner(t, "echo $$ >> "+file+"; exec sleep 1000")
+	its, other := pids(t, file, 1)[0], pids(t, foreign, 1)[0]
+	if err := syscall.Kill(parent(t, its), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.out.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	wantGone(t, its)
+	if !running(other) {
+		t.Error("the other child is gone")
+	}
+	_ = syscall.Kill(other, syscall.SIGKILL)
+}
+
+// Nobody is left to look after it but who comes next.
+func TestTheDaemonsOfADeadGuardAndItsDeadOwnerEndWithTheNextGuard(t *testing.T) {
+	needCgroups(t)
+	dir := t.TempDir()
+	file, lock := filepath.Join(dir, "pids"), filepath.Join(dir, "lock")
+	o := lockOwner(t, lock, daemon(file))
+	all := pids(t, file, 2)
+	guardPID := parent(t, all[0])
+	var cgroup string
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+		for _, pid := range []int{o.cmd.Process.Pid, guardPID} {
+			if sig == syscall.SIGSTOP {
+				b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", all[0]))
+				if err != nil {
+					t.Fatal(err)
+				}
+				lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+				i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "0::") })
+				cgroup = filepath.Base(filepath.Dir(lines[i]))
+			}
+			if err := syscall.Kill(pid, sig); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	f, up := locking(t, lock)
+	if !within(t, "up", up) {
+		eventually(t, "the lock", func() bool { return f.g.LockID() != "" })
+	}
+	wantGone(t, all...)
+	if _, err := os.Lstat(filepath.Join(filepath.Dir(f.g.Cgroup()), cgroup)); !os.IsNotExist(err) {
+		t.Errorf("the cgroup %s is left: %v", cgroup, err)
+	}
+}

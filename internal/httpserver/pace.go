@@ -1,0 +1,109 @@
+package httpserver
+
+import (
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Piece is how much of an answer is sent under one deadline.
+const Piece = 64 << 10
+
+// paced gives each request's client the deadlines of the server.
+func paced(next http.Handler, pace, body time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := &client{ResponseWriter: w, ctrl: http.NewResponseController(w), pace: pace}
+		if r.Body != nil && r.ContentLength != 0 {
+			// A refusal is sent at once, and not when the body that nobody wants has come.
+			_ = c.ctrl.EnableFullDuplex()
+			if body > 0 { // also of a body that nobody reads: the server takes it off the connection after the answer
+				_ = c.ctrl.SetReadDeadline(time.Now().Add(body))
+			}
+			c.body = &upload{ReadCloser: r.Body, ctrl: c.ctrl}
+			r.Body = c.body
+		}
+		next.ServeHTTP(c, r)
+		c.begin() // a handler that has written nothing
+		c.extend()
+	})
+}
+
+// refuse answers for the handler, which does not see the request: at once, and not when its body has come. The client has a
+// second for the rest of that and for taking the answer, for nobody else may pace it.
+func refuse(w http.ResponseWriter, r *http.Request, status int, text string) {
+	ctrl := http.NewResponseController(w)
+	if r.ContentLength != 0 {
+		w.Header().Set("Connection", "close") // what is left of the body is no request
+		_ = ctrl.EnableFullDuplex()
+		_ = ctrl.SetReadDeadline(time.Now().Add(time.Second))
+	}
+	_ = ctrl.SetWriteDeadline(time.Now().Add(time.Second))
+	http.Error(w, text, status)
+	_ = ctrl.Flush()
+}
+
+// client is one that has to take its answer piece by piece, each in time.
+type client struct {
+	http.ResponseWriter
+	ctrl  *http.ResponseController
+	pace  time.Duration
+	body  *upload // nil: there is none
+	began bool    // the answer has
+}
+
+// Unwrap is for http.ResponseController.
+func (c *client) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// begin is for the beginning of the answer. One that begins before the request's body has ended is the connection's last: in
+// full duplex the server takes whatever is left of a body that broke off for the next request.
+func (c *client) begin() {
+	if !c.began && c.body != nil && !c.body.ended.Load() {
+		c.Header().Set("Connection", "close")
+	}
+	c.began = true
+}
+
+// extend gives the client the time for the next piece, or for what the server still holds of the answer at its end.
+func (c *client) extend() {
+	if c.pace > 0 {
+		_ = c.ctrl.SetWriteDeadline(time.Now().Add(c.pace)) // the server takes it away after the request
+	}
+}
+
+func (c *client) WriteHeader(status int) {
+	if status >= 200 || status == http.StatusSwitchingProtocols {
+		c.begin()
+	}
+	c.extend()
+	c.ResponseWriter.WriteHeader(status)
+}
+
+func (c *client) Write(p []byte) (int, error) {
+	c.begin()
+	sent := 0
+	for {
+		piece := p[sent:min(len(p), sent+Piece)]
+		c.extend()
+		n, err := c.ResponseWriter.Write(piece)
+		if sent += n; err != nil || sent == len(p) {
+			return sent, err
+		}
+	}
+}
+
+// upload is a request's body.
+type upload struct {
+	io.ReadCloser
+	ctrl  *http.ResponseController
+	ended atomic.Bool
+}
+
+func (u *upload) Read(p []byte) (int, error) {
+	n, err := u.ReadCloser.Read(p)
+	if err == io.EOF {
+		u.ended.Store(true)
+		_ = u.ctrl.SetReadDeadline(time.Time{}) // from here on the server listens for the client's going
+	}
+	return n, err
+}

@@ -1,0 +1,74 @@
+package httpserver
+
+import (
+	"log"
+	"net"
+	"net/http"
+	"time"
+)
+
+// HeaderBytes is the most that a request's head may have: its first line and its headers.
+const HeaderBytes = 64 << 10
+
+// Config says what is served and within which limits.
+type Config struct {
+	Handler http.Handler
+	// Conns is the most connections that are open at one time. 0: any number.
+	Conns int
+	// Always names the requests that are answered also when all places are taken, such as one that asks for the process's
+	// health; but for those with a body. Nil: none.
+	Always func(*http.Request) bool
+	// Header is how long a request's headers may take to arrive. Default: 5 s.
+	Header time.Duration
+	// Idle is how long a connection may wait for its next request. Default: 1 min.
+	Idle time.Duration
+	// Pace is how long each piece of an answer may take to be read. 0: the handler sees to it.
+	Pace time.Duration
+	// Body is how long a request's body may take to arrive. 0: the handler sees to it.
+	Body time.Duration
+	// Hosts are the names that requests may be for. Nil: any.
+	Hosts *Hosts
+	// ConnState is called as http.Server.ConnState is, for connections that got a place.
+	ConnState func(net.Conn, http.ConnState)
+	// ErrorLog is where net/http complains. Nil: where it does by default.
+	ErrorLog *log.Logger
+}
+
+// New returns a server that holds to the limits of c.
+func New(c Config) *Server {
+	if c.Header == 0 {
+		c.Header = 5 * time.Second
+	}
+	if c.Idle == 0 {
+		c.Idle = time.Minute
+	}
+	h := c.Handler
+	if c.Hosts != nil {
+		h = c.Hosts.only(h)
+	}
+	s := &Server{Server: &http.Server{
+		ReadHeaderTimeout: c.Header, IdleTimeout: c.Idle, MaxHeaderBytes: HeaderBytes,
+		ReadTimeout: 2 * c.Header, // of what net/http refuses before a handler sees it: see seen
+		ErrorLog:    c.ErrorLog, ConnState: c.ConnState,
+		// Its own answer to OPTIONS * waits for a body for ever.
+		DisableGeneralOptionsHandler: true,
+	}}
+	if c.Conns > 0 {
+		p := newPlaces(c.Conns, c.ConnState)
+		h = p.only(h, c.Always)
+		s.ConnState, s.ConnContext = p.hook, withConn
+	}
+	if c.Pace > 0 || c.Body > 0 {
+		h = paced(h, c.Pace, c.Body)
+	}
+	s.Handler, s.ConnState = seen(h), s.heads.hook(s.ConnState)
+	return s
+}
+
+// seen takes the deadline away that a request's body has until a handler sees the request: whoever serves it sets another.
+func seen(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,63 @@
+package store
+
+import (
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// SplitAddress takes the user:password@ out of an address of Consul, host:port or a URL. Auth is nil when there is none. What it returns as
+// address may be logged. A password that holds / ? or # without escapes is a password too.
+func SplitAddress(full string) (address string, auth *api.HttpBasicAuth) {
+	scheme, rest, isURL := strings.Cut(full, "://")
+	if !isURL {
+		scheme, rest = "", strings.TrimLeft(full, "/")
+	} else {
+		scheme += "://"
+	}
+	if scheme == "unix://" {
+		return full, nil
+	}
+	authority := authorityOf(rest)
+	at := strings.LastIndexByte(authority, '@')
+	if last := strings.LastIndexByte(rest, '@'); at < 0 && last >= 0 {
+		if noPort(authority) || hasPort(authorityOf(rest[last+1:])) {
+			at = last // else it is part of a path
+		}
+	}
+	if at < 0 {
+		return full, nil
+	}
+	user, password, _ := strings.Cut(rest[:at], ":")
+	return scheme + rest[at+1:], &api.HttpBasicAuth{Username: unescaped(user), Password: unescaped(password)}
+}
+
+func authorityOf(rest string) string {
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		return rest[:i]
+	}
+	return rest
+}
+
+// hasPort tells whether an authority ends in a port.
+func hasPort(authority string) bool {
+	_, port, err := net.SplitHostPort(authority)
+	_, bad := strconv.ParseUint(port, 10, 16)
+	return err == nil && bad == nil
+}
+
+// noPort tells whether an authority ends in what is no port where one belongs.
+func noPort(authority string) bool {
+	return strings.Contains(authority, ":") && !strings.HasSuffix(authority, "]") && !hasPort(authority)
+}
+
+// unescaped is text without its %-escapes, or as it is where that is no escaping.
+func unescaped(text string) string {
+	if plain, err := url.PathUnescape(text); err == nil {
+		return plain
+	}
+	return text
+}

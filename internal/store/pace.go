@@ -1,0 +1,111 @@
+package store
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// thinnest is the slowest line, in bytes a second, on which what is large is read and written to its end: about 1 Mbit/s. A
+// call has its own time, and what its size takes at this pace on top.
+const thinnest = 128 << 10
+
+// atThinnest is how long n bytes take on the slowest line. What fits into a few packets takes no time.
+func atThinnest(n int) time.Duration {
+	const few = 64 << 10
+	return time.Duration(max(0, n-few)) * time.Second / thinnest
+}
+
+// pace is the deadline of one call. It is moved by what arrives: an answer may take longer than the call's timeout as long as
+// it keeps coming, and not slower than the thinnest line.
+type pace struct {
+	timeout time.Duration
+	begin   time.Time
+	moves   func() // see WithReturns; nil: nobody asked
+
+	mu    sync.Mutex
+	timer *time.Timer
+	bytes int
+	ended bool
+}
+
+type paceKey struct{}
+
+// paced is ctx with the deadline of a call.
+func paced(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	own, cancel := context.WithCancel(ctx)
+	p := &pace{timeout: timeout, begin: time.Now(), timer: time.AfterFunc(timeout, cancel)}
+	p.moves, _ = ctx.Value(returnsKey{}).(func())
+	return context.WithValue(own, paceKey{}, p), func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.ended = true
+		p.timer.Stop()
+		cancel()
+	}
+}
+
+// arrived takes in that a part of the answer has arrived.
+func (p *pace) arrived(n int) {
+	if n > 0 && p.moves != nil {
+		p.moves()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n <= 0 || p.ended {
+		return
+	}
+	p.bytes += n
+	p.timer.Reset(min(p.timeout, time.Until(p.begin.Add(p.timeout+atThinnest(p.bytes)))))
+}
+
+// listener tells the call behind a request what arrives.
+type listener struct{ http.RoundTripper }
+
+func (l listener) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := l.RoundTripper.RoundTrip(r)
+	if p, ok := r.Context().Value(paceKey{}).(*pace); ok && err == nil && resp.Body != nil {
+		p.arrived(1)
+		resp.Body = &heard{resp.Body, p}
+	}
+	return resp, err
+}
+
+// CloseIdleConnections lets those of the transport behind it be closed.
+func (l listener) CloseIdleConnections() {
+	if t, ok := l.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
+
+type heard struct {
+	io.ReadCloser
+	pace *pace
+}
+
+func (h *heard) Read(b []byte) (int, error) {
+	n, err := h.ReadCloser.Read(b)
+	h.pace.arrived(n)
+	return n, err
+}
+
+// listening makes a client whose calls hear what arrives.
+func listening(cfg *api.Config) (*api.Client, error) {
+	if given := cfg.HttpClient; given != nil {
+		own := *given
+		cfg.HttpClient = &own
+	}
+	client, err := api.NewClient(cfg) // which makes the HTTP client where none was given, and keeps a pointer to it
+	if err != nil {
+		return nil, err
+	}
+	if cfg.HttpClient.Transport == nil {
+		cfg.HttpClient.Transport = http.DefaultTransport
+	}
+	cfg.HttpClient.Transport = listener{cfg.HttpClient.Transport}
+	return client, nil
+}

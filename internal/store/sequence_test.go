@@ -1,0 +1,162 @@
+package store_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/store"
+)
+
+// recorder keeps the bodies of the transactions that pass, to deliver them again.
+type recorder struct {
+	next   http.RoundTripper
+	bodies []string
+}
+
+func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Path == "/v1/txn" {
+		data, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		req.Body = io.NopCloser(strings.NewReader(string(data)))
+		r.bodies = append(r.bodies, string(data))
+	}
+	return r.next.RoundTrip(req)
+}
+
+// again delivers a body once more and returns the status.
+func (r *recorder) again(t *testing.T, body string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://consul.test/v1/txn", strings.NewReader(body))
+	must(t, err)
+	resp, err := r.next.RoundTrip(req)
+	must(t, err)
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+// recorded runs f with a store whose transactions are kept; the guard is not among them.
+func recorded(t *testing.T, f func(t *testing.T, r *recorder, s *store.Store, guard store.Op)) {
+	t.Helper()
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+		r := &recorder{next: consul.RoundTripper()}
+		f(t, r, over(t, r), guarded(t, s))
+	})
+}
+
+func opened(t *testing.T, s *store.Store, guard store.Op) *store.Writer {
+	t.Helper()
+	w, err := s.OpenWriter(t.Context(), guard, "sequence/", 2, store.Set("sentinel/", nil, 0))
+	must(t, err)
+	return w
+}
+
+func TestATransactionOfAWriterTakesEffectOnceAtMost(t *testing.T) {
+	recorded(t, func(t *testing.T, r *recorder, s *store.Store, guard store.Op) {
+		w := opened(t, s, guard)
+		for i := range 3 {
+			for _, o := range w.Write(t.Context(), []store.Unit{unit("m", i)}) {
+				must(t, o.Err)
+			}
+		}
+		must(t, s.Delete(t.Context(), "a/m/00001")) // released
+		must(t, s.Delete(t.Context(), "sentinel/"))
+		for _, body := range r.bodies[:4] { // the opening and the writes
+			if code := r.again(t, body); code != http.StatusConflict {
+				t.Errorf("a second copy was answered %d: %s", code, body)
+			}
+		}
+		for _, key := range []string{"a/m/00001", "sentinel/"} {
+			if _, found, _, err := s.Get(t.Context(), key, store.Consistent); found || err != nil {
+				t.Errorf("%s is there again (%v)", key, err)
+			}
+		}
+	})
+}
+
+// A transaction that was refused is one that has no effect: a copy of it that arrives when its conditions hold has none either.
+func TestARefusalOfAWriterIsFinal(t *testing.T) {
+	recorded(t, func(t *testing.T, r *recorder, s *store.Store, guard store.Op) {
+		w := opened(t, s, guard)
+		must(t, s.Put(t.Context(), "a/m/00001", nil, 0))
+		before := len(r.bodies)
+		out := w.Write(t.Context(), []store.Unit{unit("m", 1), unit("m", 2)})
+		refusal(t, out[0].Err, 0, "a/m/00001")
+		must(t, s.Delete(t.Context(), "a/m/00001"))
+		if code := r.again(t, r.bodies[before]); code != http.StatusConflict {
+			t.Errorf("a copy of what was refused was answered %d", code)
+		}
+		for _, o := range w.Write(t.Context(), []store.Unit{unit("m", 1), unit("m", 2)}) {
+			must(t, o.Err) // the writer goes on
+		}
+	})
+}
+
+// So is one that was called invalid: by a proxy, say, that has sent the request on twice and hears no of the
+// copy that it has mutilated.
+func TestAnAnswerThatCallsAWritersTransactionInvalidIsFinal(t *testing.T) {
+	recorded(t, func(t *testing.T, r *recorder, s *store.Store, guard store.Op) {
+		w := opened(t, s, guard)
+		before, plain := len(r.bodies), r.next
+		r.next = tripper(func(req *http.Request) (*http.Response, error) {
+			r.next = plain
+			return answer(req, http.StatusBadRequest, "Failed to parse body"), nil
+		})
+		wantKind(t, w.Write(t.Context(), []store.Unit{unit("m", 1)})[0].Err, store.ErrInvalid, false)
+		if code := r.again(t, r.bodies[before]); code != http.StatusConflict {
+			t.Errorf("a copy of what was called invalid was answered %d", code)
+		}
+		must(t, w.Write(t.Context(), []store.Unit{unit("m", 1)})[0].Err) // the writer goes on
+	})
+}
+
+// Where a refusal cannot be made final the unit's outcome is not known.
+func TestARefusalThatCannotBeMadeFinalIsInDoubt(t *testing.T) {
+	recorded(t, func(t *testing.T, r *recorder, s *store.Store, guard store.Op) {
+		w := opened(t, s, guard)
+		must(t, s.Put(t.Context(), "a/m/00001", nil, 0))
+		plain := r.next
+		r.next = tripper(func(req *http.Request) (*http.Response, error) {
+			r.next = tripper(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })
+			return plain.RoundTrip(req)
+		})
+		wantKind(t, w.Write(t.Context(), []store.Unit{unit("m", 1)})[0].Err, store.ErrUnreachable, true)
+	})
+	recorded(t, func(t *testing.T, r *recorder, s *store.Store, guard store.Op) {
+		w := opened(t, s, guard)
+		must(t, s.Put(t.Context(), "a/m/00001", nil, 0))
+		plain := r.next
+		r.next = tripper(func(req *http.Request) (*http.Response, error) {
+			resp, err := plain.RoundTrip(req)
+			if err == nil && resp.StatusCode == http.StatusConflict {
+				r.next = plain
+				must(t, over(t, plain).Put(t.Context(), "leader", []byte("stranger"), 0)) // the guard holds no more
+			}
+			return resp, err
+		})
+		out := w.Write(t.Context(), []store.Unit{unit("m", 1)})
+		if r := refusal(t, out[0].Err, -1, "leader"); !r.Guard {
+			t.Errorf("%v: want a refusal of the guard", out[0].Err)
+		}
+	})
+}
+
+// What an earlier writer has under way is void once there is another one with its keys.
+func TestAnotherWriterEndsTheOneBeforeIt(t *testing.T) {
+	recorded(t, func(t *testing.T, r *recorder, s *store.Store, guard store.Op) {
+		first := opened(t, s, guard)
+		second := opened(t, s, guard)
+		out := first.Write(t.Context(), []store.Unit{unit("m", 1)})
+		if r := refusal(t, out[0].Err, -1, "sequence/0"); !r.Guard {
+			t.Errorf("%v: want the writer to be of no use any more", out[0].Err)
+		}
+		must(t, second.Write(t.Context(), []store.Unit{unit("m", 1)})[0].Err)
+		if _, err := s.OpenWriter(t.Context(), store.CheckIndex("leader", 1), "sequence/", 2); err == nil {
+			t.Error("opened behind a guard that does not hold")
+		}
+	})
+}

@@ -1,0 +1,79 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Term is the value of the term key: who took the leadership last. Whoever takes it writes the key in the same
+// transaction, with a cas at the version that it has read. So it knows exactly who led before it; and a
+// second copy of a take, whenever it arrives, is refused. It outlives the leader key.
+type Term struct {
+	Leader  string  `json:"leader"` // its id
+	Session string  `json:"sid"`
+	By      Process `json:"by,omitzero"`
+	// After is the ModifyIndex of the term before this one, 0 for the first: it makes every value a new one,
+	// for Consul does not bump the index of a key that stays the same.
+	After uint64 `json:"after,omitempty"`
+	// TTL is how long anybody may count on having led: this leader, or as long as it is not Clear one before it
+	// if that is longer. Nanoseconds.
+	TTL time.Duration `json:"ttl"`
+	// Clear: nobody who led before this leader can count on it any more.
+	Clear bool `json:"clear,omitempty"`
+	// Resigned: this leader's duty had ended when this was written.
+	Resigned bool `json:"resigned,omitempty"`
+}
+
+// Encode returns the JSON form.
+func (t Term) Encode() []byte { return encode(t) }
+
+// ParseTerm reads a term.
+func ParseTerm(value []byte) (Term, error) {
+	var t Term
+	if err := decode("term", value, &t); err != nil {
+		return Term{}, err
+	}
+	if t.TTL < MinTTL || t.TTL > MaxTTL {
+		return Term{}, invalid("term", "its ttl is %v; a session has %v to %v", t.TTL, MinTTL, MaxTTL)
+	}
+	return t, nil
+}
+
+// ReadTerm reads the leader key and the term key at one point of the log, consistently. A key that
+// is missing has CreateIndex 0.
+func (s *Store) ReadTerm(ctx context.Context) (leader, term Entry, err error) {
+	r, err := s.ReadTxn(ctx, GetOrEmpty(s.keys.Leader()), GetOrEmpty(s.keys.Term()))
+	if err != nil {
+		return Entry{}, Entry{}, err
+	}
+	leader, _ = r.Entry(s.keys.Leader())
+	term, _ = r.Entry(s.keys.Term())
+	return leader, term, nil
+}
+
+// Resign deletes the leader key if the session holds it, in one try, and has the term say so if the leader's duty is over; clear: and
+// that nobody who led before can count on it any more (if not, that stays as the term says it). A deleted
+// key has no lock-delay, so a successor need not wait. [ErrRefused]: the session does not lead.
+//
+// The leader key's index is its condition: a copy
+// that arrives late does nothing, not even to another term of the same session.
+func (s *Store) Resign(ctx context.Context, session string, clear, over bool) error {
+	if err := checkSession(call{op: "resign"}, session); err != nil {
+		return err
+	}
+	leader, term, err := s.ReadTerm(ctx)
+	if err != nil {
+		return err
+	}
+	if leader.Session != session {
+		return fmt.Errorf("resign: %w", &RefusedError{Op: -1, Key: leader.Key, What: "the session does not lead"})
+	}
+	ops := []Op{CheckIndex(leader.Key, leader.ModifyIndex), Delete(leader.Key)}
+	if t, err := ParseTerm(term.Value); err == nil && t.Session == session {
+		t.After, t.Clear, t.Resigned = term.ModifyIndex, t.Clear || clear, over
+		ops = append([]Op{CAS(term.Key, t.Encode(), 0, term.ModifyIndex)}, ops...)
+	}
+	_, err = s.txn(ctx, "resign", ops)
+	return err
+}

@@ -1,0 +1,9 @@
+//go:build !unix
+
+package wal
+
+const noFollow = 0
+
+func isLink(error) bool { return false }
+
+func checkDir(string) error { return nil }

@@ -1,0 +1,33 @@
+//go:build unix
+
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// noFollow refuses a symbolic link: it would be somebody else's choice what is written.
+const noFollow = syscall.O_NOFOLLOW
+
+func isLink(err error) bool { return errors.Is(err, syscall.ELOOP) }
+
+// checkDir refuses a directory in which others can put files: a log of theirs would be replayed, and a link written through.
+func checkDir(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.IsDir():
+		return fmt.Errorf("it is no directory: move it away, or give another one")
+	case ok && st.Uid != 0 && int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("it belongs to user %d, and this process is user %d: give one of its own", st.Uid, os.Geteuid())
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("others may write to it (mode %04o): chmod go-w it, or give another one", info.Mode().Perm())
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package supervisor_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/supervisor"
+)
+
+// Whether a child is given up depends on how long it runs, not on what its backoff drew.
+func TestWhetherAChildIsGivenUpIsNotLeftToChance(t *testing.T) {
+	for _, c := range []struct {
+		runs  time.Duration
+		gives bool
+	}{
+		{0, true},
+		{2 * time.Second, true},
+		{5900 * time.Millisecond, true}, // the tenth of these restarts is within a minute of running
+		{6100 * time.Millisecond, false},
+		{20 * time.Second, false},
+	} {
+		t.Run(c.runs.String(), func(t *testing.T) {
+			gave := 0
+			for range 60 {
+				synctest.Test(t, func(t *testing.T) {
+					s, err := supervisor.New("root", supervisor.Tree{Children: []supervisor.Child{{Name: "child", Run: func(ctx context.Context) error {
+						select {
+						case <-ctx.Done():
+						case <-time.After(c.runs):
+						}
+						return errBoom
+					}}}}, quiet)
+					if err != nil {
+						t.Fatal(err)
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+					defer cancel()
+					if s.Run(ctx) != nil {
+						gave++
+					}
+				})
+			}
+			if want := map[bool]int{true: 60}[c.gives]; gave != want {
+				t.Errorf("given up in %d of 60 runs, want %d", gave, want)
+			}
+		})
+	}
+}
+
+func TestChildrenThatFailOnceTogetherAreEachRestarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 50
+		starts := make([]int, many)
+		var children []supervisor.Child
+		for i := range many {
+			children = append(children, supervisor.Child{Name: fmt.Sprint(i), Run: func(ctx context.Context) error {
+				if starts[i]++; starts[i] == 1 {
+					time.Sleep(time.Minute)
+					return errBoom
+				}
+				<-ctx.Done()
+				return nil
+			}})
+		}
+		r := start(t, supervisor.Tree{StopTogether: true, Children: children})
+		time.Sleep(5 * time.Minute)
+		select {
+		case err := <-r.done:
+			t.Fatalf("it gave up: %v", err)
+		default:
+		}
+		r.mustEnd(t)
+		for i, n := range starts {
+			if n != 2 {
+				t.Errorf("child %d was started %d times", i, n)
+			}
+		}
+	})
+}

@@ -1,0 +1,146 @@
+package supervisor_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/supervisor"
+)
+
+// hundredHung are children that ignore their context until the func is called, and a first one that stops well.
+func hundredHung() (children []supervisor.Child, asked *time.Time, free func()) {
+	release, asked := make(chan struct{}), new(time.Time)
+	children = append(children, supervisor.Child{Name: "good", Run: func(ctx context.Context) error {
+		<-ctx.Done()
+		*asked = time.Now()
+		time.Sleep(time.Second)
+		return nil
+	}})
+	for i := range 100 {
+		children = append(children, supervisor.Child{Name: fmt.Sprint(i), Run: func(context.Context) error { <-release; return nil }})
+	}
+	return children, asked, func() { close(release) }
+}
+
+func TestManyChildrenThatHangDoNotAddUpTheirDeadlines(t *testing.T) {
+	for name, c := range map[string]struct {
+		options []supervisor.Option
+		limit   time.Duration
+		good    bool // the good one has its whole time
+	}{
+		"by default":            {nil, 40 * time.Second, true},
+		"with a deadline":       {[]supervisor.Option{supervisor.WithStopTimeout(12 * time.Second)}, 12*time.Second + 200*time.Millisecond, false},
+		"with one that is long": {[]supervisor.Option{supervisor.WithStopTimeout(time.Hour)}, 40 * time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				children, asked, free := hundredHung()
+				s, err := supervisor.New("root", supervisor.Tree{Children: children}, append(c.options, quiet)...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(time.Second, cancel)
+				begin := time.Now().Add(time.Second)
+				err = s.Run(ctx)
+				var stuck *supervisor.StuckError
+				if took := time.Since(begin); took > c.limit || !errors.As(err, &stuck) {
+					t.Errorf("the stop took %v: %.80v", took, err)
+				} else if n := len(stuck.Children); n != 100 && c.good || n != 101 && !c.good {
+					t.Errorf("%d children are named", n)
+				}
+				free()
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				if asked.IsZero() {
+					t.Error("the good one was not asked to stop")
+				}
+			})
+		})
+	}
+}
+
+// A child that hangs may be in a tree of its own, which ends without it.
+func TestManyTreesThatHangDoNotAddUpTheirDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		hang := func(context.Context) error { <-release; return nil }
+		var offices []supervisor.Child
+		for i := range 100 {
+			office := &supervisor.Tree{Children: []supervisor.Child{{Name: "hangs", Run: hang}}}
+			offices = append(offices, supervisor.Child{Name: fmt.Sprint(i), Tree: office})
+		}
+		s, err := supervisor.New("root", supervisor.Tree{Children: offices}, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		begin := time.Now().Add(time.Second)
+		err = s.Run(ctx)
+		var stuck *supervisor.StuckError
+		if took := time.Since(begin); took > 40*time.Second || !errors.As(err, &stuck) {
+			t.Errorf("the stop took %v: %.80v", took, err)
+		} else if n := len(stuck.Children); n != 100 {
+			t.Errorf("%d children are named", n)
+		}
+		close(release)
+		synctest.Wait()
+	})
+}
+
+func TestAGateThatStaysClosedIsNamedInTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&text, nil))
+		wait := func(ctx context.Context) error { <-ctx.Done(); return nil }
+		s, err := supervisor.New("root", supervisor.Tree{Children: []supervisor.Child{
+			{Name: "quick", Gate: true, Run: func(ctx context.Context) error { supervisor.Ready(ctx); return wait(ctx) }},
+			{Name: "slow", Gate: true, Run: wait},
+			{Name: "after", Run: wait},
+		}}, supervisor.WithLogger(log))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		if err := s.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+		if n := len(lines); n < 2 || n > 10 {
+			t.Errorf("%d lines in ten minutes: %q", n, lines)
+		}
+		for _, line := range lines {
+			if !strings.Contains(line, "gate-closed path=root/slow") {
+				t.Errorf("%q", line)
+			}
+		}
+	})
+}
+
+func TestAPanicWhileStoppingLeavesItsTraceWhateverItsValue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		s, err := supervisor.New("root", supervisor.Tree{Children: []supervisor.Child{{Name: "child", Run: func(ctx context.Context) error {
+			<-ctx.Done()
+			panic(ctx.Err())
+		}}}}, supervisor.WithLogger(slog.New(slog.NewTextHandler(&text, nil))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_ = s.Run(ctx)
+		if last := s.Report().Children[0].LastCause; last == nil || last.Kind != supervisor.KindPanic || !strings.Contains(text.String(), "child-failed-while-stopping") {
+			t.Errorf("last cause %v, log %q", last, text.String())
+		}
+	})
+}

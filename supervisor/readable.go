@@ -1,0 +1,158 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+)
+
+// ErrUnreadable is the cause when a child returned an error that harms whoever reads it: a method of it panics, as those of a
+// nil pointer in an error do, or it wraps itself. The text tells its type. Nothing else is kept of it.
+var ErrUnreadable = errors.New("supervisor: the child returned an error that cannot be read")
+
+// mostErrors are in one error at the most. One with more wraps itself.
+const mostErrors = 1000
+
+// readable looks at err where a panic is caught, in the child's own goroutine: afterwards the supervisor, and its host, may read what it returns.
+// asks says that somewhere in it is an Escalate, canceled that it is a context's end.
+func readable(err error) (safe error, asks, canceled bool) {
+	asks, _, why := look(err)
+	if why == "" {
+		why = attempt(err, func() {
+			_ = err.Error()
+			canceled = errors.Is(err, context.Canceled)
+			var stuck *StuckError
+			_ = errors.As(err, &stuck)
+		})
+	}
+	if why != "" {
+		return fmt.Errorf("%w: %s", ErrUnreadable, why), asks, false
+	}
+	return err, asks, canceled
+}
+
+// look goes through wrapped and joined errors, but not into another supervisor's history: that one has been dealt
+// with. It tells whether one of them asks to escalate, whether they have no end, and why they cannot be read.
+func look(err error) (asks, endless bool, why string) {
+	rest := []error{err}
+	for n := 0; len(rest) > 0; n++ {
+		if n == mostErrors {
+			return asks, true, fmt.Sprintf("%T wraps itself, or more than %d others", err, mostErrors)
+		}
+		e := rest[len(rest)-1]
+		rest = rest[:len(rest)-1]
+		bad := ""
+		switch e := e.(type) {
+		case nil, *EscalationError:
+		case *escalation:
+			asks = true
+			rest = append(rest, e.err)
+		case interface{ Unwrap() error }:
+			bad = attempt(e, func() { rest = append(rest, e.Unwrap()) })
+		case interface{ Unwrap() []error }:
+			bad = attempt(e, func() { rest = append(rest, e.Unwrap()...) })
+		}
+		if why == "" {
+			why = bad
+		}
+	}
+	return asks, false, why
+}
+
+// attempt calls f, and tells in words when that panics.
+func attempt(err any, f func()) (why string) {
+	over := false
+	defer func() {
+		if over {
+			return
+		}
+		if v := reflect.ValueOf(err); v.Kind() == reflect.Pointer && v.IsNil() {
+			_ = recover()
+			why = fmt.Sprintf("it is a nil %T: return nil itself when there is no error", err)
+			return
+		}
+		why = fmt.Sprintf("a method of %T panics: %v", err, recover())
+	}()
+	f()
+	over = true
+	return ""
+}
+
+// textOf is a panic's value in words. One that holds itself, which fmt would follow until the stack is full and the process ends, is
+// told by its type.
+func textOf(v any) string {
+	if err, ok := v.(error); ok {
+		safe, _, _ := readable(err)
+		return fmt.Sprint(safe)
+	}
+	if endless(reflect.ValueOf(v), map[uintptr]bool{}, true) {
+		return fmt.Sprintf("a %T that holds itself", v)
+	}
+	return fmt.Sprint(v)
+}
+
+// endless tells whether fmt would come back to a value that it is writing out. It follows what fmt
+// follows, pointers at the top only, and the errors in it, whose methods fmt calls.
+func endless(v reflect.Value, path map[uintptr]bool, top bool) bool {
+	into := func(parts ...reflect.Value) bool {
+		for _, p := range parts {
+			if endless(p, path, false) {
+				return true
+			}
+		}
+		return false
+	}
+	if v.IsValid() && v.CanInterface() && !top {
+		if err, ok := v.Interface().(error); ok {
+			_, endless, _ := look(err)
+			return endless
+		}
+	}
+	switch v.Kind() {
+	case reflect.Interface:
+		return into(v.Elem())
+	case reflect.Pointer:
+		return top && into(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if into(v.Field(i)) {
+				return true
+			}
+		}
+	case reflect.Slice, reflect.Map:
+		at := v.Pointer()
+		if v.Len() == 0 || at == 0 {
+			return false
+		}
+		if path[at] {
+			return true
+		}
+		path[at] = true
+		defer delete(path, at)
+		if v.Kind() == reflect.Map {
+			for i := v.MapRange(); i.Next(); {
+				if into(i.Key(), i.Value()) {
+					return true
+				}
+			}
+			return false
+		}
+		return inElements(v, path)
+	case reflect.Array:
+		return inElements(v, path)
+	}
+	return false
+}
+
+func inElements(v reflect.Value, path map[uintptr]bool) bool {
+	switch v.Type().Elem().Kind() {
+	case reflect.Interface, reflect.Pointer, reflect.Slice, reflect.Map, reflect.Struct, reflect.Array:
+		for i := range v.Len() {
+			if endless(v.Index(i), path, false) {
+				return true
+			}
+		}
+	}
+	return false
+}

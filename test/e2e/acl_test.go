@@ -1,0 +1,144 @@
+//go:build linux
+
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/test/realconsul"
+	"github.com/hashicorp/consul/api"
+)
+
+// roleRules are the rules in docs/acl.md, by role.
+func roleRules(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/acl.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := map[string]string{}
+	for _, m := range regexp.MustCompile("(?s)```hcl (\\w+)\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		rules[m[1]] = m[2]
+	}
+	return rules
+}
+
+// The rules in docs/acl.md are all that each kind of user needs, and what they leave out is denied to that user.
+func TestTheLeastRightsInConsulSuffice(t *testing.T) {
+	t.Parallel()
+	cluster := realconsul.Start(t, realconsul.Options{ACL: true})
+	acl := cluster.Client().ACL()
+	tokens := map[string]string{}
+	for role, rules := range roleRules(t) {
+		policy, _, err := acl.PolicyCreate(&api.ACLPolicy{Name: role, Rules: rules}, nil)
+		if err != nil {
+			t.Fatalf("the rules of a %s: %v", role, err)
+		}
+		token, _, err := acl.TokenCreate(&api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{ID: policy.ID}}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens[role] = token.SecretID
+	}
+	for _, role := range []string{"member", "operator", "viewer", "elector"} {
+		if tokens[role] == "" {
+			t.Fatalf("docs/acl.md has no rules of a %s", role)
+		}
+	}
+	start := func(role string, args ...string) *program {
+		args = append(args[:1:1], append([]string{"--consul", cluster.Addr()}, args[1:]...)...)
+		return launch(t, []string{"CONSUL_HTTP_TOKEN=" + tokens[role], "E2E_DIR=" + scratch}, args...)
+	}
+	do := func(role string, args ...string) (string, string, int) {
+		p := start(role, args...)
+		code, _ := p.ends(time.Minute)
+		return p.stdout(), p.stderr(), code
+	}
+	may := func(role string, args ...string) string {
+		t.Helper()
+		out, errs, code := do(role, args...)
+		if code != 0 || strings.Contains(errs, "denied") {
+			t.Errorf("%s: coordd %s: exit code %d: %s", role, strings.Join(args, " "), code, errs)
+		}
+		return out
+	}
+	mayNot := func(role string, args ...string) {
+		t.Helper()
+		if _, errs, code := do(role, args...); code != 1 || !strings.Contains(strings.ToLower(errs), "denied") {
+			t.Errorf("%s may do this: coordd %s: exit code %d: %s", role, strings.Join(args, " "), code, errs)
+		}
+	}
+
+	members := []*program{}
+	for _, id := range []string{"n1", "n2"} {
+		members = append(members, start("member", "run", "--service", "jobs", "--id", id, "--exec", "exec sleep 1000"))
+	}
+	may("operator", "work", "add", "--service", "jobs", "a", "b", "c", "d")
+	owned := func() string {
+		out, errs, _ := do("viewer", "status", "--service", "jobs", "--json")
+		if !strings.Contains(strings.Join(strings.Fields(out), ""), `"owned":4`) {
+			return out + errs
+		}
+		return ""
+	}
+	eventually(t, startLimit, "every item has an owner", owned)
+	may("viewer", "locate", "--service", "jobs", "a")
+	may("viewer", "work", "list", "--service", "jobs")
+	may("operator", "config", "put", "--service", "jobs", "key", "value")
+	if out := may("viewer", "config", "get", "--service", "jobs", "key"); strings.TrimSpace(out) != "value" {
+		t.Errorf("the viewer reads %q", out)
+	}
+	for _, args := range [][]string{{"freeze"}, {"thaw"}, {"pin", "a", "n1"}, {"unpin", "a"}, {"drain", "n1"}} {
+		may("operator", append([]string{"control", args[0], "--service", "jobs"}, args[1:]...)...)
+	}
+	eventually(t, workLimit, "n1 is empty, and n2 has its items", func() string {
+		out, errs, _ := do("viewer", "locate", "--service", "jobs", "a")
+		if !strings.Contains(out, "n2") {
+			return out + errs
+		}
+		return owned()
+	})
+	may("operator", "control", "undrain", "--service", "jobs", "n1")
+	may("operator", "work", "rm", "--service", "jobs", "d")
+
+	e := start("elector", "elect", "report", "--id", "e1", "exec sleep 1000")
+	eventually(t, workLimit, "e1 leads", func() string {
+		out, errs, _ := do("elector", "elect", "report", "--status")
+		if !strings.Contains(out, "leader    e1") {
+			return out + errs
+		}
+		return ""
+	})
+	may("elector", "elect", "report", "--end")
+	if code, _ := e.ends(workLimit); code != 1 {
+		t.Errorf("e1, whose election was ended, ended with %d", code)
+	}
+	may("elector", "elect", "report", "--delete")
+
+	mayNot("viewer", "work", "add", "--service", "jobs", "x")
+	mayNot("viewer", "config", "put", "--service", "jobs", "key", "other")
+	mayNot("member", "work", "add", "--service", "jobs", "x")
+	mayNot("member", "control", "freeze", "--service", "jobs")
+	mayNot("elector", "work", "add", "--service", "jobs", "x")
+	mayNot("operator", "elect", "report", "--end")
+	for i, p := range members {
+		p.signal(syscall.SIGTERM)
+		if code, _ := p.ends(workLimit); code != 0 {
+			t.Errorf("n%d was told to stop and ended with %d%s", i+1, code, tail(p.stderr(), 5))
+		}
+		if strings.Contains(strings.ToLower(p.stderr()), "denied") {
+			t.Errorf("something was denied to n%d: %s", i+1, tail(p.stderr(), 30))
+		}
+	}
+	for _, prefix := range []string{"service/jobs/members/", "service/jobs/assignments/", "service/jobs/acks/"} {
+		if left, _, err := cluster.Client().KV().Keys(prefix, "", nil); err != nil || len(left) > 0 {
+			t.Errorf("after a clean stop %s", fmt.Sprint(left, err))
+		}
+	}
+}

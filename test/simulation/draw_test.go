@@ -1,0 +1,221 @@
+package simulation_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// The profiles: kinds of episodes with their weights.
+var profiles = map[string]map[string]int{
+	// hard is everything that leaves Consul's data alone.
+	"hard": {
+		"storm": 4, "cut": 4, "freeze": 3, "kill": 4, "leave": 2, "join": 1, "destroy": 3, "strange": 3,
+		"election": 2, "restart": 2, "work": 3, "twin": 1, "hang": 4, "suspend": 2, "blind": 3, "deaf": 2, "orphan": 2, "takeover": 3,
+		"stray": 3, "late-lease": 2, "usurper": 3, "unseen": 2, "boomerang": 2, "recall": 1, "changeling": 1,
+	},
+	// These are of hard's kinds, for breakages that only they bring to light.
+	"usurped":   {"usurper": 4, "work": 1, "join": 1},
+	"mixed":     {"usurper": 1},
+	"unseen":    {"unseen": 1},
+	"recall":    {"recall": 1},
+	"changed":   {"changeling": 1},
+	"relapsed":  {"relapse": 1},
+	"returning": {"boomerang": 3, "unseen": 1},
+	"again":     {"lost-again": 1},
+	"stray":     {"stray": 3, "kill": 1, "work": 1},
+	"mourned":   {"kill": 4, "usurper": 3, "unseen": 1, "storm": 2, "takeover": 1},
+	// config is for the writers of config values, of which each run of it has some.
+	"config": {"storm": 5, "cut": 5, "kill": 5, "freeze": 2, "leave": 2, "election": 2, "restart": 1, "takeover": 2, "twin": 1, "usurper": 1},
+	"denied": {"denials": 1},
+	// skewed is for clocks that run at different rates.
+	"skewed": {"late-lease": 4, "blind": 1, "usurper": 1},
+	// hung is for actors that stand still, while others have things to ask of them.
+	"hung": {"hang": 3, "work": 2, "kill": 1, "leave": 1},
+	// doubled is for second copies: every second write arrives twice, and items move back to where they were.
+	"doubled": {"leave": 3, "kill": 3, "work": 3, "boomerang": 2, "takeover": 1, "recall": 1},
+	// gentle ends no session, and so may cost nobody anything (I5).
+	"gentle": {"blip": 4, "drizzle": 4, "election": 2, "restart": 1},
+	// fair leaves the conditions alone under which docs/guarantees.md promises how long an item is without an owner.
+	"fair":   {"kill": 4, "takeover": 2, "leave": 2, "join": 1, "destroy": 2, "work": 2},
+	"waited": {"kill": 1}, // of fair's, and each time something else goes on as well
+	// forgetful is a Consul that loses writes as well.
+	"forgetful": {"storm": 2, "cut": 3, "freeze": 1, "kill": 2, "destroy": 1, "work": 1, "restore": 3, "reset": 2},
+}
+
+func draw(profile string, seed uint64) plan { return drawFor(profile, seed, *flagMembers) }
+
+// drawFor draws a plan for so many members; 0: as many as the seed says.
+func drawFor(profile string, seed uint64, size int) plan {
+	r := rand.New(rand.NewPCG(seed, 1))
+	seconds := func(from, to float64) time.Duration {
+		return time.Duration((from + (to-from)*r.Float64()) * float64(time.Second)).Round(time.Millisecond)
+	}
+	p := plan{seed: seed, profile: profile, span: seconds(60, 150), items: 4 + r.IntN(24)}
+	members := 3 + r.IntN(3)
+	if r.IntN(8) == 0 {
+		members = 6 + r.IntN(7)
+	}
+	if size > 0 {
+		members, p.items = size, 2*size
+	}
+	p.ids = memberIDs(members)
+	ttl := 10 * time.Second
+	p.settings = settings{
+		ttl: ttl, margin: ttl / 10, lag: seconds(0, 0.8), soak: seconds(1, 5), merge: seconds(0.05, 0.5), workerSoak: seconds(0.01, 0.6),
+		budget: []int{2, 5, 1000}[r.IntN(3)], knows: r.IntN(2) == 0,
+	}
+	if seed%3 == 0 {
+		p.settings.keep = time.Duration(2+seed/3%40) * time.Second
+	}
+	// By dice of its own: the others fall as they did before there were guards.
+	p.settings.guarded = profile == "mourned" || profile == "mixed" || rand.New(rand.NewPCG(seed, 2)).IntN(2) == 0
+	// Gentle runs have a bound for what silence costs nobody, which is that of the shortest.
+	if dice := rand.New(rand.NewPCG(seed, 3)); profile == "mixed" || profile != "gentle" && dice.IntN(3) == 0 {
+		p.settings.long = time.Duration(20+dice.IntN(40)) * time.Second
+	}
+	switch dice, writes := rand.New(rand.NewPCG(seed, 4)).IntN(8), profile == "config" || profile == "denied"; {
+	case writes && dice%2 == 0, dice == 0:
+		p.settings.config = plainConfig
+	case writes, dice == 1:
+		p.settings.config = loggedConfig
+	}
+	p.settings.rates(profile, seed)
+	pick := func() []string {
+		kinds := slices.Clone(allFates)
+		r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+		return kinds[:1+r.IntN(5)]
+	}
+	p.weather = weather{[]float64{0, 0, 0.005, 0.02, 0.05}[r.IntN(5)], pick()}
+	if profile == "gentle" {
+		p.weather = weather{[]float64{0, 0.01, 0.03}[r.IntN(3)], []string{busy, failed, spurious, replyReset, backward, noIndex, away}}
+	}
+	if profile == "fair" || profile == "waited" {
+		p.weather = weather{}
+		p.settings.guarded = p.settings.guarded && seed%2 == 0 && profile == "fair"
+	}
+	hard := rand.New(rand.NewPCG(seed, 5)) // dice of its own, as above
+	relapse := func(r *rand.Rand) episode {
+		return episode{
+			kind: "relapse", at: time.Duration(r.IntN(int(p.span))), dur: 32*time.Second + time.Duration(r.IntN(int(30*time.Second))),
+			who: r.Perm(members)[:1+r.IntN(members-1)], how: []string{"refused", "silent", "destroyed"}[r.IntN(3)], n: r.IntN(1 << 20),
+		}
+	}
+	if profile == "hard" && hard.IntN(3) == 0 {
+		p.episodes = append(p.episodes, relapse(hard))
+	}
+	var kinds []string
+	for kind, n := range profiles[profile] {
+		for range n {
+			kinds = append(kinds, kind)
+		}
+	}
+	slices.Sort(kinds)
+	one := func() []int { return []int{r.IntN(members)} }
+	some := func() []int { return r.Perm(members)[:1+r.IntN(members)] }
+	for range 3 + r.IntN(8) {
+		e := episode{kind: kinds[r.IntN(len(kinds))], at: seconds(0, p.span.Seconds()), n: r.IntN(1 << 20)}
+		switch e.kind {
+		case "storm":
+			e.who, e.dur, e.weather = some(), seconds(1, 30), weather{0.05 + 0.5*r.Float64(), pick()}
+		case "denials": // a try that arrives late, and the next one is refused
+			e.who, e.dur, e.weather = some(), seconds(10, 60), weather{0.6, []string{sentLate, denied}}
+		case "cut":
+			e.who, e.dur, e.how = some(), seconds(1, 45), []string{"refused", "silent", "one-way"}[r.IntN(3)]
+		case "deaf":
+			e.who, e.dur = one(), seconds(5, 45)
+		case "freeze", "suspend":
+			e.who, e.dur = one(), seconds(1, 60)
+		case "hang":
+			e.who = one()
+			drawHang(&e, r)
+		case "kill":
+			e.who, e.dur, e.how = one(), seconds(0.1, 45), []string{"before-write", "after-write", "write-in-flight", "now"}[r.IntN(4)]
+		case "takeover": // the leader is killed around a write of a move that is under way
+			e.dur, e.how = seconds(0.1, 30), []string{"before-write", "after-write", "write-in-flight"}[r.IntN(3)]
+			e.n = r.IntN(8)
+		case "leave", "join":
+			e.who, e.dur = one(), seconds(1, 40)
+		case "destroy":
+			e.who = one()
+		case "blind": // the session is ended behind a link that is cut at that moment
+			e.who, e.dur, e.how = one(), seconds(8, 40), []string{"silent", "refused"}[r.IntN(2)]
+		case "orphan": // the record is deleted behind a link on which only renewals pass
+			e.who, e.dur = one(), seconds(12, 40)
+		case "stray":
+			e.who, e.how = one(), []string{"", "depose"}[r.IntN(2)]
+		case "changeling":
+			e.who, e.dur = one(), seconds(5, 25)
+		case "recall":
+			e.who, e.dur = []int{r.IntN(members), r.IntN(members)}, seconds(2, 20)
+		case "boomerang":
+			e.who, e.dur = []int{r.IntN(members), r.IntN(members)}, seconds(40, 60)
+		case "late-lease":
+			e.who, e.dur = one(), seconds(15, 40)
+		case "usurper":
+			e.who, e.dur, e.how = one(), seconds(8, 40), []string{"silent", "eyes"}[r.IntN(2)]
+		case "unseen":
+			e.who, e.dur = one(), seconds(14, 40)
+		case "lost-again":
+			e.who, e.dur = one(), seconds(20, 40)
+		case "strange":
+			e.who, e.how = one(), []string{"member-delete", "member-write", "leader-delete", "leader-write", "leader-cas", "ack-delete", "ack-write", "odd-keys"}[r.IntN(8)]
+		case "election":
+			e.dur = seconds(0.2, 15)
+			if profile == "gentle" {
+				e.dur = seconds(0.2, 4)
+			}
+		case "restart":
+			e.dur = seconds(0.5, 20)
+			if profile == "gentle" {
+				e.dur = seconds(0.2, 4)
+			}
+		case "work":
+			e.how, e.n = []string{"add", "remove", "both"}[r.IntN(3)], 1+r.IntN(6)
+		case "twin":
+			e.who, e.dur = one(), seconds(1, 80)
+		case "blip":
+			e.who, e.dur, e.how = some(), seconds(0.1, 4), []string{"refused", "silent"}[r.IntN(2)]
+		case "drizzle":
+			e.who, e.dur, e.weather = some(), seconds(0.5, 4), weather{0.5, []string{refused, busy, failed, away, replyReset, garbage, failedDone, denied}}
+		case "relapse": // members are away until their items have moved, or lose their sessions; then Consul restarts, and renews those that are over
+			e = relapse(r)
+		case "restore":
+			e.dur = seconds(1, 40) // how old the snapshot is
+		case "reset":
+			e.dur = seconds(1, 15) // until the operator has put the workload back
+		}
+		p.episodes = append(p.episodes, e)
+	}
+	switch profile {
+	case "fair":
+		p.beside(70)
+	case "waited": // for one member, which does not come back in time
+		p.settings.twice, p.episodes = 0, p.episodes[:1]
+		p.episodes[0].at, p.episodes[0].dur = 10*time.Second, p.span
+		p.beside(100)
+	case "hard", "config", "forgetful":
+		p.beside(25)
+	}
+	slices.SortStableFunc(p.episodes, func(a, b episode) int { return int(a.at - b.at) })
+	if profile == "gentle" {
+		// One at a time, with room for a renewal between: two outages in a row are one long one.
+		at := 15 * time.Second
+		for i := range p.episodes {
+			p.episodes[i].at = at
+			at += p.episodes[i].dur + seconds(8, 15)
+		}
+		p.span = at
+	}
+	return p
+}
+
+// memberIDs are ids of which each is the beginning of others.
+func memberIDs(n int) []string {
+	ids := []string{"m", "m1", "m10", "m11", "m100"}
+	for i := 2; len(ids) < n; i++ {
+		ids = append(ids, fmt.Sprintf("m%d", i*7))
+	}
+	return ids[:n]
+}

@@ -1,0 +1,66 @@
+package simulation_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// duty is one run of a host's Lead function.
+type duty struct {
+	p     *process
+	began time.Time
+	froze int // how often its process had stood still by then
+}
+
+// lead is the Lead function: no other process is at its own meanwhile. Not held to that are those that were
+// frozen since they began (what they do when they thaw nobody can foresee), and all of them where Consul has lost writes or a stranger
+// has deleted the leader key.
+func (p *process) lead(ctx context.Context) error {
+	if !p.awake() || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	w := p.w
+	p.mu.Lock()
+	d := &duty{p: p, began: time.Now(), froze: p.froze}
+	p.mu.Unlock()
+	w.mu.Lock()
+	others := w.duties
+	w.duties = append(w.duties[:len(w.duties):len(w.duties)], d)
+	lawless := w.lawless || w.plan.profile == "forgetful"
+	w.mu.Unlock()
+	for _, o := range others {
+		if !lawless && o.counts() {
+			w.fail("Lead: %s begins while %s is at it since %v", p.name(), o.p.name(), time.Since(o.began))
+		}
+	}
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		var rest []*duty
+		for _, o := range w.duties {
+			if o != d {
+				rest = append(rest, o)
+			}
+		}
+		w.duties = rest
+	}()
+	select {
+	case <-ctx.Done():
+	case <-p.gone:
+		return nil
+	}
+	lag := time.Duration(rand.New(rand.NewPCG(w.plan.seed, hash(p.name()))).Float64() * float64(w.plan.settings.lag))
+	select {
+	case <-time.After(lag):
+	case <-p.gone:
+	}
+	return ctx.Err()
+}
+
+// counts tells whether the duty is one that must not be going on beside another.
+func (d *duty) counts() bool {
+	d.p.mu.Lock()
+	defer d.p.mu.Unlock()
+	return !d.p.dead && d.p.froze == d.froze
+}

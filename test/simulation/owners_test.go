@@ -1,0 +1,335 @@
+package simulation_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/history"
+	"github.com/coordd/coordd/internal/store"
+)
+
+// Each item's time without an owner is held to what docs/guarantees.md promises for what happened
+// to it, computed from the run's settings: from an addition, from the end of a member, a leader or
+// a session. The promise has conditions. While a request has another fate than to be answered,
+// while an episode that is not fair goes on, while the brake is on and while a pin names the item
+// it says nothing, and for a settling time after that no more than that all is well again by then.
+
+// fair are the episodes that leave the conditions of the promise as they are.
+var fair = map[string]bool{
+	"kill": true, "takeover": true, "leave": true, "join": true, "destroy": true, "work": true,
+	"churn": true, "leaders": true, "receivers": true, "touch": true, "aimed": true,
+}
+
+// span is a time in which the conditions of the promise do not hold.
+type span struct {
+	from, to time.Time
+	why      string
+}
+
+// unfair writes down that the conditions of the promise do not hold from one time to another.
+func (w *world) unfair(from, to time.Time, why string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.spans = append(w.spans, span{from, to, why})
+}
+
+// mark is what the judge has to know of beside the history.
+type mark struct {
+	at         time.Time
+	what       string // crashed: the work has failed; revived: a copy of a renewal has come late
+	proc, item string
+}
+
+func (w *world) mark(what, proc, item string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.marks = append(w.marks, mark{time.Now(), what, proc, item})
+}
+
+// promise is what a run's settings promise.
+type promise struct {
+	ttl    time.Duration // the longest
+	plan   time.Duration // from when an item is free to its start: merges, soak, a poll, calls
+	member time.Duration // after a member's end that nobody speaks for
+	leader time.Duration // after a leader's
+	settle time.Duration // after the conditions have come back
+}
+
+func (w *world) promised() promise {
+	s := w.plan.settings
+	ttl := s.longest()
+	b := actors.Config{TTL: ttl, Merge: s.merge, WorkerSoak: s.workerSoak}.Bounds()
+	p := promise{ttl: ttl, plan: b.TakeOver - 3*ttl, member: b.TakeOver, leader: b.TakeOverLeader}
+	// Whoever failed until now asks again within the ladder's longest step; a session that was lost
+	// meanwhile is opened anew, and its member's items wait for a lease, after a leader's grace.
+	p.settle = 7*time.Second + p.leader + p.ttl
+	return p
+}
+
+// gap is the time of an item without an owner.
+type gap struct {
+	since, due time.Time
+	why        string
+}
+
+// owners goes through a run's events and keeps by when each item is to have an owner.
+type owners struct {
+	promise
+	w          *world
+	spans      []span // that are still to come
+	last       span   // of the others the one that ends last
+	work       map[string]bool
+	at         map[string]map[string]bool // item -> members that have its key
+	records    map[string]bool
+	registered map[string]time.Time       // members
+	running    map[string]map[string]bool // item -> processes that work on it
+	leads      map[string]bool            // processes
+	alive      map[string]bool            // processes that take items, or will
+	pinned     map[string]bool
+	free       map[string]*gap
+	members    map[string]gap // by when a member's items are owned again, whatever becomes of it
+	all        gap            // by when all are
+	braked     bool
+	told       map[string]bool
+}
+
+// judgeOwners holds the run's events against the promise.
+func (w *world) judgeOwners(events []history.Event) {
+	o := &owners{
+		promise: w.promised(), w: w, spans: slices.Clone(w.spans),
+		work: map[string]bool{}, records: map[string]bool{}, leads: map[string]bool{},
+		alive: map[string]bool{}, pinned: map[string]bool{}, told: map[string]bool{},
+		at: map[string]map[string]bool{}, running: map[string]map[string]bool{},
+		registered: map[string]time.Time{}, free: map[string]*gap{}, members: map[string]gap{},
+	}
+	slices.SortFunc(o.spans, func(a, b span) int { return a.from.Compare(b.from) })
+	marks := w.marks
+	for _, e := range events {
+		for ; len(marks) > 0 && !marks[0].at.After(e.At); marks = marks[1:] {
+			o.look(marks[0].at)
+			o.marked(marks[0])
+		}
+		o.look(e.At)
+		if e.Verb == history.Close {
+			return
+		}
+		o.enter(e)
+	}
+}
+
+// look finds the items that are without an owner for longer than was promised.
+func (o *owners) look(now time.Time) {
+	if len(o.free) == 0 {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(o.free)) {
+		g := *o.free[id]
+		if now.Before(g.due) || o.told[id] || o.pinned[id] || o.braked || len(o.alive) == 0 {
+			continue
+		}
+		last := later(g, o.all)
+		for m := range o.at[id] {
+			last = later(last, o.members[m])
+		}
+		last = later(last, o.excuse(now))
+		if !now.After(last.due) {
+			continue
+		}
+		o.told[id] = true
+		o.w.fail("I3: %s has no owner for %v, since %s; by %s it should have had one: %s", id,
+			now.Sub(g.since).Round(time.Millisecond), clock(g.since), clock(last.due), last.why)
+	}
+}
+
+// later is the gap of the two that may last longer.
+func later(a, b gap) gap {
+	if b.due.After(a.due) {
+		return b
+	}
+	return a
+}
+
+func clock(t time.Time) string { return t.Format("04:05.000") }
+
+// excuse is by when all has to be well after the last time before now in which the promise said
+// nothing.
+func (o *owners) excuse(now time.Time) gap {
+	for len(o.spans) > 0 && !o.spans[0].from.After(now) {
+		if s := o.spans[0]; s.to.After(o.last.to) {
+			o.last = s
+		}
+		o.spans = o.spans[1:]
+	}
+	why := "after " + o.last.why + " until " + clock(o.last.to)
+	return gap{due: o.last.to.Add(o.settle), why: why}
+}
+
+// dues returns what makes gaps that begin at a time and may last so long.
+func dues(at time.Time) func(time.Duration, string, ...any) gap {
+	return func(d time.Duration, format string, args ...any) gap {
+		return gap{at, at.Add(d), fmt.Sprintf(format, args...) + " at " + clock(at)}
+	}
+}
+
+// restartMost is the longest rest of the supervisor before it starts work again that has failed.
+const restartMost = 15 * time.Second
+
+func (o *owners) marked(m mark) {
+	due, member := dues(m.at), history.Event{Proc: m.proc}.Member()
+	switch m.what {
+	case "crashed":
+		o.stops(m.item, m.proc, due(restartMost+o.plan, "its work at %s failed", m.proc))
+	case "revived":
+		const why = "a late copy renewed the session of %s"
+		o.members[member] = later(o.members[member], due(o.member, why, m.proc))
+		o.all = later(o.all, due(o.leader, why, m.proc))
+	}
+}
+
+func (o *owners) enter(e history.Event) {
+	due := dues(e.At)
+	member := e.Member()
+	switch e.Verb {
+	case history.Boot:
+		if len(o.alive) == 0 {
+			o.all = later(o.all, due(o.settle, "%s began, when there was nobody", e.Proc))
+		}
+		o.alive[e.Proc] = true
+	case history.Start:
+		add(o.running, e.Item, e.Proc)
+		delete(o.free, e.Item)
+	case history.Stop:
+		o.stops(e.Item, e.Proc, due(o.plan, "its work at %s ended", e.Proc))
+	case history.End:
+		g := due(o.member, "%s was killed", e.Proc)
+		if !o.w.wasKilled(e.Proc) {
+			wait := o.w.plan.settings.keep
+			// Its items wait for it, or for its predecessor's lease.
+			if wait > 0 || e.At.Sub(o.registered[member]) < o.ttl+o.plan {
+				wait = max(wait, o.ttl)
+			}
+			g = due(wait+o.plan, "%s stopped", e.Proc)
+		} else if o.leads[e.Proc] {
+			o.all = later(o.all, due(o.leader, "the leader %s was killed", e.Proc))
+		}
+		delete(o.leads, e.Proc)
+		delete(o.alive, e.Proc)
+		o.members[member] = later(o.members[member], g)
+		for _, id := range slices.Sorted(maps.Keys(o.running)) {
+			o.stops(id, e.Proc, gap{e.At, e.At.Add(o.plan), g.why})
+		}
+	case history.Lead:
+		o.leads[e.Proc] = true
+	case history.Unlead:
+		delete(o.leads, e.Proc)
+	case history.Early:
+		g := due(o.member+o.ttl, "%s lost its session or record", e.Proc)
+		o.members[member] = later(o.members[member], g)
+		if o.leads[e.Proc] {
+			o.all = later(o.all, due(o.leader, "the leader %s lost its session or key", e.Proc))
+		}
+	case history.Restored:
+		o.all = later(o.all, due(e.For+o.settle, "Consul lost writes"))
+		clear(o.work)
+		clear(o.at)
+		clear(o.records)
+		clear(o.pinned)
+		clear(o.free)
+		o.braked = false
+	case history.Set, history.Del:
+		o.write(e, due)
+	}
+}
+
+// stops takes in that a process does not work on an item any more.
+func (o *owners) stops(item, proc string, g gap) {
+	if !o.running[item][proc] {
+		return
+	}
+	delete(o.running[item], proc)
+	if len(o.running[item]) == 0 && o.work[item] && o.free[item] == nil {
+		o.free[item] = &g
+	}
+}
+
+// write takes in what Consul accepted.
+func (o *owners) write(e history.Event, due func(time.Duration, string, ...any) gap) {
+	kind, rest, _ := strings.Cut(e.Key, "/")
+	set := e.Verb == history.Set
+	switch kind {
+	case "workload":
+		if store.CheckID("item id", rest) != nil {
+			return
+		}
+		if !set {
+			delete(o.work, rest)
+			delete(o.free, rest)
+		} else if !o.work[rest] {
+			o.work[rest] = true
+			if len(o.running[rest]) == 0 {
+				g := due(o.plan, "it was added")
+				o.free[rest] = &g
+			}
+		}
+	case "assignments":
+		m, id, _ := strings.Cut(rest, "/")
+		if set {
+			add(o.at, id, m)
+		} else {
+			delete(o.at[id], m)
+			// It was taken over or released: the wait for that member includes the start elsewhere.
+			if g := o.free[id]; g != nil {
+				*g = later(gap{g.since, o.members[m].due, o.members[m].why}, *g)
+			}
+		}
+	case "members":
+		if set && !o.records[rest] {
+			o.registered[rest] = e.At
+			o.members[rest] = later(o.members[rest], due(o.ttl+o.plan, "%s registered", rest))
+		}
+		o.records[rest] = set
+		r, err := store.ParseMemberRecord([]byte(e.Value))
+		if err == nil && r.Status == store.StatusLeaving {
+			maps.DeleteFunc(o.alive, func(proc string, _ bool) bool {
+				return history.Event{Proc: proc}.Member() == rest
+			})
+		}
+	case "leader":
+		o.all = later(o.all, due(o.plan, "the leader key changed"))
+	case "office":
+		var now store.Office
+		if set && json.Unmarshal([]byte(e.Value), &now) != nil {
+			return
+		}
+		if o.braked && now.Brake == "" {
+			o.all = later(o.all, due(o.plan, "the brake was let go"))
+		}
+		o.braked = now.Brake != ""
+	case "control":
+		if id, ok := strings.CutPrefix(rest, "pins/"); ok {
+			if g := o.free[id]; g != nil && !set {
+				*g = later(*g, due(o.plan, "its pin was taken away"))
+			}
+			o.pinned[id] = set
+		}
+	}
+}
+
+func add(to map[string]map[string]bool, a, b string) {
+	if to[a] == nil {
+		to[a] = map[string]bool{}
+	}
+	to[a][b] = true
+}
+
+// wasKilled tells whether a process ended by kill -9.
+func (w *world) wasKilled(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.all, func(p *process) bool { return p.name() == name && p.killed })
+}
