@@ -24,15 +24,19 @@ case $? in
 0) ;;
 99)
 	echo "overlap $COORDD_MEMBER $COORDD_TOKEN" >>"$E2E_DIR/log"
-	for p in /proc/[0-9]*; do
-		ls -l $p/fd 2>/dev/null | grep -q "$E2E_DIR/lock" && [ $p != /proc/$$ ] &&
-			echo "$p $(cut -d' ' -f3-5 $p/stat) of $(tr '\0' '\n' <$p/environ | grep -E 'E2E_MEMBER|COORDD_TOKEN' | tr '\n' ' '): $(tr '\0' ' ' <$p/cmdline | cut -c1-60 | head -2)" >>"$E2E_DIR/holders"
-	done ;;
+	{
+		grep ":$(stat -c %i "$E2E_DIR/lock") " /proc/locks
+		for fd in $(find /proc/[0-9]*/fd -lname "$E2E_DIR/lock"); do
+			p=${fd%/fd/*}
+			[ $p != /proc/$$ ] && echo "$p $(cut -d' ' -f3-5 $p/stat) of $(tr '\0' '\n' <$p/environ |
+				grep -E 'E2E_MEMBER|COORDD_TOKEN' | tr '\n' ' '): $(tr '\0' ' ' <$p/cmdline | cut -c1-60 | head -2)"
+		done
+	} >>"$E2E_DIR/holders" 2>/dev/null ;;
 *) echo "no-witness $COORDD_MEMBER $COORDD_TOKEN" >>"$E2E_DIR/log" ;;
 esac
 echo "begin $COORDD_MEMBER $COORDD_TOKEN" >>"$E2E_DIR/log"
 trap 'echo "end $COORDD_MEMBER $COORDD_TOKEN" >>"$E2E_DIR/log"; exit' TERM
-while :; do sleep 0.05 9>&-; done
+while :; do read -r never; done <>"$E2E_HOLD"
 `
 
 // electLimit is how long a candidate of these settings may take to lead after another was lost: twice the ttl and the lock-delay in Consul. The
@@ -139,7 +143,7 @@ type contest struct {
 func (e *contest) run(id string, flags ...string) {
 	e.t.Helper()
 	args := append([]string{"elect", e.name, "--id", id, "--ttl", ttl.String(), "--lock-delay", "1s"}, e.flags...)
-	e.candidates[id] = launch(e.t, []string{"E2E_DIR=" + e.dir, "E2E_MEMBER=" + id}, append(append(args, flags...), duty)...)
+	e.candidates[id] = launch(e.t, []string{"E2E_DIR=" + e.dir, "E2E_HOLD=" + hold, "E2E_MEMBER=" + id}, append(append(args, flags...), duty)...)
 	eventually(e.t, workLimit, id+" is a candidate", func() string {
 		if e.unlike(id, "waits") == "" {
 			return ""

@@ -58,7 +58,7 @@ func (r *routed) join(id string) {
 	r.t.Helper()
 	b := serveBackend(r.t)
 	r.backends, r.at[id] = append(r.backends, b), b
-	p := launch(r.t, []string{"E2E_JOURNAL=" + r.journal, "E2E_HOLD=" + r.hold, "E2E_OWNED=" + b.dir},
+	p := launch(r.t, []string{"E2E_JOURNAL=" + r.journal, "E2E_HOLD=" + hold, "E2E_OWNED=" + b.dir},
 		"run", "--service", r.name, "--consul", r.consul, "--id", id, "--exec", r.exec, "--address", b.address, "--route", "127.0.0.1:0", "--route-wait", "20s")
 	r.members[id] = p
 	eventually(r.t, startLimit, "it says where it routes", func() string {

@@ -28,15 +28,15 @@ while :; do read -r never; done <>"$E2E_HOLD"
 
 // service is one service's members, and the journal that their work writes.
 type service struct {
-	t             *testing.T
-	name, consul  string
-	journal, hold string   // pipes
-	exec          string   // empty: none
-	stderr        *os.File // of members that are started from now on; nil: a file of each one's own
-	diaries       bool     // the members write histories, for verify
-	env           []string // of members that are started from now on
-	ended         bool
-	members       map[string]*program
+	t            *testing.T
+	name, consul string
+	journal      string   // a pipe
+	exec         string   // empty: none
+	stderr       *os.File // of members that are started from now on; nil: a file of each one's own
+	diaries      bool     // the members write histories, for verify
+	env          []string // of members that are started from now on
+	ended        bool
+	members      map[string]*program
 
 	mu     sync.Mutex
 	ledger *ledger
@@ -51,13 +51,11 @@ func newService(t *testing.T, consul string) *service {
 	}
 	s := &service{
 		t: t, name: filepath.Base(dir), consul: consul, exec: work,
-		journal: filepath.Join(dir, "journal"), hold: filepath.Join(dir, "hold"),
+		journal: filepath.Join(dir, "journal"),
 		members: map[string]*program{}, ledger: newLedger(),
 	}
-	for _, pipe := range []string{s.journal, s.hold} {
-		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := syscall.Mkfifo(s.journal, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	// For writing too: so it never reads as ended, and whoever opens it never waits.
 	f, err := os.OpenFile(s.journal, os.O_RDWR, 0)
@@ -109,7 +107,7 @@ func (s *service) launch(id string, flags ...string) *program {
 	if s.diaries {
 		args = append(args, "--history", s.diary(id))
 	}
-	p := launchTo(s.t, s.stderr, binary, append([]string{"E2E_JOURNAL=" + s.journal, "E2E_HOLD=" + s.hold, "E2E_MEMBER=" + id}, s.env...), args...)
+	p := launchTo(s.t, s.stderr, binary, append([]string{"E2E_JOURNAL=" + s.journal, "E2E_HOLD=" + hold, "E2E_MEMBER=" + id}, s.env...), args...)
 	s.t.Cleanup(s.end) // before the cleanup of launch, which kills
 	return p
 }

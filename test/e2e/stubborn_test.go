@@ -20,7 +20,7 @@ trap '' TERM
 exec 9>>"$E2E_DIR/lock-$COORDD_ITEM"
 flock -n 9 || echo "overlap $COORDD_ITEM $COORDD_TOKEN" >>"$E2E_DIR/log"
 echo "begin $COORDD_ITEM $COORDD_TOKEN" >>"$E2E_DIR/log"
-while :; do sleep 0.05 9>&-; done
+while :; do read -r never; done <>"$E2E_HOLD"
 `
 
 // A successor that looks for its predecessor's lock in another directory does not find it free there: it knows nothing. With the same directory it
