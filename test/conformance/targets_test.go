@@ -34,11 +34,16 @@ func (tg target) client(t *testing.T) *api.Client {
 	return c
 }
 
+// newTransport adds nothing to requests, and waits for a server's word when they expect one.
+func newTransport() *http.Transport {
+	return &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64, ExpectContinueTimeout: patience}
+}
+
 // realTarget is the server that the transcripts share.
 func realTarget(t *testing.T) target { return targetOf(t, realconsul.Shared(t)) }
 
 func targetOf(t *testing.T, c *realconsul.Cluster) target {
-	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64}
+	transport := newTransport()
 	t.Cleanup(transport.CloseIdleConnections)
 	return target{name: "real", base: "http://" + c.Addr(), transport: transport}
 }
@@ -89,7 +94,7 @@ func embeddedOnPort(t *testing.T) target {
 	go func() {
 		ended <- s.ListenAndServe(ctx, "127.0.0.1:0", func(a net.Addr) { addr <- a })
 	}()
-	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64}
+	transport := newTransport()
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		cancel()
