@@ -152,11 +152,19 @@ func (e *contest) run(id string, flags ...string) {
 	})
 }
 
-// lose ends all that there is of a candidate, and none of it sees the rest go: as a lost machine does.
+// lose ends all that there is of a candidate, and none of it sees the rest go: as a lost machine does. What is stopped is killed before
+// anything else is looked for: to look through all processes takes a busy machine longer than a session lasts, and a stopped
+// command holds its lock.
 func (e *contest) lose(id string) {
-	for _, s := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
-		for _, pid := range marked(e.t, "E2E_DIR="+e.dir, "E2E_MEMBER="+id) {
-			_ = syscall.Kill(pid, s)
+	for {
+		pids := marked(e.t, "E2E_DIR="+e.dir, "E2E_MEMBER="+id)
+		if len(pids) == 0 {
+			break
+		}
+		for _, s := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+			for _, pid := range pids {
+				_ = syscall.Kill(pid, s)
+			}
 		}
 	}
 	e.candidates[id].kill()
