@@ -1,0 +1,38 @@
+package history_test
+
+import "testing"
+
+func TestServicesThatAreNotWholeInTimeAreRejected(t *testing.T) {
+	rejected(t, map[string]broken{
+		"no owner": {"I3", "w2 has no owner", `
+			0 set - 1 0 workload/w1 x
+			0 set - 2 0 workload/w2 x
+			0 boot a#1
+			1 start a#1 w1 5
+			2 calm - 5s -1
+			9 alive a#1`},
+		"an owner that is frozen": {"I3", "w1 has no owner", `
+			0 set - 1 0 workload/w1 x
+			0 boot a#1
+			1 start a#1 w1 5
+			2 calm - 5s -1
+			3 freeze a#1
+			9 close -`},
+		"an item that nobody wants": {"I3", "w2 is worked on and not in the workload", `
+			0 set - 1 0 workload/w1 x
+			0 boot a#1
+			1 start a#1 w1 5
+			1 start a#1 w2 5
+			2 calm - 5s -1
+			9 alive a#1`},
+		"uneven": {"I3", "the loads are uneven", `
+			0 set - 1 0 workload/w1 x
+			0 set - 2 0 workload/w2 x
+			0 boot a#1
+			0 boot b#1
+			1 start a#1 w1 5
+			1 start a#1 w2 5
+			2 calm - 5s 1
+			9 alive a#1`},
+	})
+}

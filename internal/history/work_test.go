@@ -1,0 +1,178 @@
+package history_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/internal/history"
+)
+
+func TestBrokenHistoriesOfWorkAreRejected(t *testing.T) {
+	rejected(t, map[string]broken{
+		"two at work": {"I1", "both work on w1 for 1s", `
+			0 boot a#1
+			0 boot b#1
+			1 start a#1 w1 5
+			2 start b#1 w1 6
+			3 stop a#1 w1 5
+			4 stop b#1 w1 6`},
+		"two runs of one member": {"I1", "both work on w1", `
+			0 boot a#1
+			0 boot a#2
+			1 start a#1 w1 5
+			2 start a#2 w1 6
+			3 stop a#1 w1 5`},
+		"a third beside two that follow each other": {"I1", "c#1 (token 7)", `
+			0 boot a#1
+			0 boot b#1
+			0 boot c#1
+			1 start a#1 w1 5
+			9 stop a#1 w1 5
+			9 start b#1 w1 6
+			12 start c#1 w1 7
+			13 stop b#1 w1 6`},
+		"started twice": {"I1", "starts w1 twice", `
+			0 boot a#1
+			1 start a#1 w1 5
+			2 start a#1 w1 5`},
+		"starts when dead": {"I1", "after its end", `
+			0 boot a#1
+			1 end a#1
+			2 start a#1 w1 5`},
+		"stops what it had not": {"I1", "had not started", `
+			0 boot a#1
+			1 stop a#1 w1 5`},
+		"work until the last line of a process that broke off": {"I1", "both work on w1 for 2s", `
+			0 boot a#1
+			0 boot b#1
+			1 start a#1 w1 5
+			2 start b#1 w1 6
+			4 alive a#1
+			9 alive b#1`},
+		"at work before and after a freeze": {"I1", "both work on w1", `
+			0 boot a#1
+			0 boot b#1
+			1 start a#1 w1 5
+			2 start b#1 w1 6
+			3 freeze a#1
+			8 thaw a#1
+			8 stop a#1 w1 5`},
+		"at work long after a thaw": {"I1", "both work on w1 for 2s", `
+			0 boot a#1
+			0 boot b#1
+			1 start a#1 w1 5
+			2 freeze a#1
+			4 start b#1 w1 6
+			8 thaw a#1
+			10 stop a#1 w1 5
+			12 stop b#1 w1 6`},
+		"after a thaw with a token that fences nothing": {"I1", "both work on w1", `
+			0 boot a#1
+			0 boot b#1
+			1 start a#1 w1 7
+			2 freeze a#1
+			4 start b#1 w1 6
+			8 thaw a#1
+			8 step a#1 w1 7
+			8 stop a#1 w1 7
+			9 stop b#1 w1 6`},
+		"the token falls": {"I2", "with token 4, after a#1 had started it with 5", `
+			0 boot a#1
+			0 boot b#1
+			1 start a#1 w1 5
+			2 stop a#1 w1 5
+			3 start b#1 w1 4`},
+		"the token stays when hands change": {"I2", "with token 5, after a#1", `
+			0 boot a#1
+			0 boot a#2
+			1 start a#1 w1 5
+			2 end a#1
+			3 start a#2 w1 5`},
+	})
+}
+
+func TestWhatIsNoBreachOfWork(t *testing.T) {
+	accepted(t, map[string]string{
+		"at work while the other is frozen": `
+			0 boot a#1
+			0 boot b#1
+			1 start a#1 w1 5
+			2 freeze a#1
+			4 start b#1 w1 6
+			8 thaw a#1
+			8 stop a#1 w1 5
+			9 stop b#1 w1 6`,
+		"a process that breaks off": `
+			0 boot a#1
+			0 boot b#1
+			1 start a#1 w1 5
+			2 alive a#1
+			30 start b#1 w1 6`,
+		"the work fails and is started again": `
+			0 boot a#1
+			1 start a#1 w1 5
+			2 stop a#1 w1 5
+			3 start a#1 w1 5`,
+		"tokens after Consul came back empty": `
+			0 boot a#1
+			0 boot b#1
+			1 start a#1 w1 500
+			2 stop a#1 w1 500
+			3 restored - 10s
+			9 start b#1 w1 5`,
+	})
+}
+
+func TestOverlapsThatOnlyATokenFencesAreCounted(t *testing.T) {
+	r := check(t, `
+		0 boot a#1
+		0 boot b#1
+		1 start a#1 w1 5
+		2 freeze a#1
+		4 start b#1 w1 6
+		8 thaw a#1
+		8 step a#1 w1 5
+		8.5 stop a#1 w1 5
+		9 stop b#1 w1 6`)
+	if r.Fenced != 1 || len(r.Breaches) != 0 || !strings.Contains(r.String(), "1 overlaps after a thaw") {
+		t.Errorf("%v", r)
+	}
+}
+
+func TestOverlapsAfterConsulLostWritesAreCounted(t *testing.T) {
+	r := check(t, `
+		0 boot a#1
+		0 boot b#1
+		1 start a#1 w1 5
+		2 restored - 10s
+		4 start b#1 w1 4
+		8 stop a#1 w1 5`)
+	if r.Forgiven != 1 || len(r.Breaches) != 0 {
+		t.Errorf("%v", r)
+	}
+	r = check(t, `
+		0 boot a#1
+		0 boot b#1
+		1 start a#1 w1 5
+		2 restored - 1s
+		4 start b#1 w1 6
+		8 stop a#1 w1 5`)
+	if len(r.Breaches) != 1 {
+		t.Errorf("an overlap that began after the amnesty: %v", r)
+	}
+}
+
+func TestSkewForgivesWhatTheClocksMayHaveMadeUp(t *testing.T) {
+	events := read(t, `
+		0 boot a#1
+		0 boot b#1
+		1 start a#1 w1 5
+		2 start b#1 w1 6
+		2.05 stop a#1 w1 5`)
+	for skew, want := range map[time.Duration]int{0: 1, 49 * time.Millisecond: 1, 50 * time.Millisecond: 0} {
+		if r := history.Check(events, history.Options{Skew: skew}); len(r.Breaches) != want {
+			t.Errorf("skew %v: %v", skew, r)
+		}
+	}
+}
