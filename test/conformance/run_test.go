@@ -187,10 +187,6 @@ func (tg target) do(ctx context.Context, method, path string, header http.Header
 		// To net/http this is not a header but a body whose length is unknown.
 		req.Header.Del("Transfer-Encoding")
 		req.ContentLength, req.GetBody = -1, nil
-	} else if len(body) > 512<<10 {
-		// A server that refuses a body for its declared length, unread, closes the connection, and net/http then reports either the answer
-		// or that it could not write the rest. (One that has begun to read says that it wants all of it.)
-		req.Header.Set("Expect", "100-continue")
 	}
 	resp, err := tg.transport.RoundTrip(req)
 	if err != nil {

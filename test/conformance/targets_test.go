@@ -34,11 +34,6 @@ func (tg target) client(t *testing.T) *api.Client {
 	return c
 }
 
-// newTransport adds nothing to requests, and waits for a server's word when they expect one.
-func newTransport() *http.Transport {
-	return &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64, ExpectContinueTimeout: patience}
-}
-
 // realTarget is the server that the transcripts share.
 func realTarget(t *testing.T) target { return targetOf(t, realconsul.Shared(t)) }
 
