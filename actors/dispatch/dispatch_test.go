@@ -395,7 +395,7 @@ func TestNothingLastsForEver(t *testing.T) {
 		w.refused(w.do("GET", "/a/", ""), 504, dispatch.ReasonTimeout)
 	})
 	t.Run("an answer goes silent", func(t *testing.T) {
-		w := newWorld(t, func(c *dispatch.Config) { c.Timeout, c.Idle = 100*time.Millisecond, 200*time.Millisecond })
+		w := newWorld(t, func(c *dispatch.Config) { c.Timeout, c.Idle = 3*time.Second, 200*time.Millisecond })
 		w.owner("a", "n1", 1, func(rw http.ResponseWriter, r *http.Request) {
 			rw.(http.Flusher).Flush()
 			hang(rw, r)
@@ -410,7 +410,7 @@ func TestNothingLastsForEver(t *testing.T) {
 		}
 	})
 	t.Run("a client sends half of its body", func(t *testing.T) {
-		w := newWorld(t, func(c *dispatch.Config) { c.Timeout, c.Idle = 100*time.Millisecond, 200*time.Millisecond })
+		w := newWorld(t, func(c *dispatch.Config) { c.Timeout, c.Idle = 3*time.Second, 200*time.Millisecond })
 		w.owner("a", "n1", 1, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 		conn, err := net.Dial("tcp", w.front.Listener.Addr().String())
 		if err != nil {

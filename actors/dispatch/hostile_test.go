@@ -250,7 +250,7 @@ func (r *countingReader) Read(b []byte) (int, error) { r.reads++; return len(b),
 
 // An upgraded connection whose client takes nothing would keep its place for as long as the client likes.
 func TestAnUpgradedConnectionOfAClientThatTakesNothingEnds(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Idle, c.Timeout = 300*time.Millisecond, 300*time.Millisecond })
+	w := newWorld(t, func(c *dispatch.Config) { c.Idle, c.Timeout = 300*time.Millisecond, 3*time.Second })
 	w.owner("a", "n1", 42, func(rw http.ResponseWriter, _ *http.Request) {
 		conn, buf, err := http.NewResponseController(rw).Hijack()
 		if err != nil {

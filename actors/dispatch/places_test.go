@@ -290,7 +290,7 @@ func TestAnAddressOfNoServiceIsNoAnswer(t *testing.T) {
 }
 
 func TestAClientThatDoesNotReadGivesItsPlaceBack(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Timeout, c.Idle = 100*time.Millisecond, 300*time.Millisecond })
+	w := newWorld(t, func(c *dispatch.Config) { c.Timeout, c.Idle = 3*time.Second, 300*time.Millisecond })
 	w.owner("a", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
 		piece := make([]byte, 1<<20)
 		for range 256 {
@@ -309,7 +309,7 @@ func TestAClientThatDoesNotReadGivesItsPlaceBack(t *testing.T) {
 
 // A client whose body cannot be read hears that it is at fault, and not that a connection was lost.
 func TestABodyThatBreaksOffIsTheClientsFault(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Timeout, c.Idle = time.Second, time.Second })
+	w := newWorld(t, func(c *dispatch.Config) { c.Timeout, c.Idle = 3*time.Second, time.Second })
 	w.owner("a", "n1", 1, func(rw http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err == nil {
 			fmt.Fprint(rw, "whole")

@@ -20,11 +20,11 @@ var (
 	consulLine = regexp.MustCompile(`(?m)^ *Consul +(\S+)$`)
 )
 
-func TestDevSharesAHundredItemsAmongThreeMembersWithinSecondsAndStopsWithinTwo(t *testing.T) {
+func TestDevSharesAHundredItemsAmongThreeMembersAndStopsAtOnce(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, "dev", "--http", "127.0.0.1:0")
 	began := time.Now()
-	eventually(t, 10*time.Second, "it prints its addresses", func() string {
+	eventually(t, workLimit, "it prints its addresses", func() string {
 		if !pageLine.MatchString(p.stdout()) || !consulLine.MatchString(p.stdout()) {
 			return "printed so far: " + p.stdout()
 		}
@@ -47,7 +47,7 @@ func TestDevSharesAHundredItemsAmongThreeMembersWithinSecondsAndStopsWithinTwo(t
 		return string(body), err
 	}
 	var st status
-	eventually(t, 10*time.Second, "three members share 100 items", func() string {
+	eventually(t, workLimit, "three members share 100 items", func() string {
 		body, err := get("status.json")
 		if err != nil {
 			return err.Error()
@@ -81,8 +81,9 @@ func TestDevSharesAHundredItemsAmongThreeMembersWithinSecondsAndStopsWithinTwo(t
 
 	p.signal(syscall.SIGINT)
 	code, took := p.ends(30 * time.Second)
-	if code != 0 || took > 2*time.Second {
-		t.Errorf("after SIGINT it ended with code %d in %v, not with 0 within 2 s", code, took)
+	// About a second. The sessions of dev's members would outlast any limit here.
+	if code != 0 || took > ttl {
+		t.Errorf("after SIGINT it ended with code %d in %v, not with 0 at once", code, took)
 	}
 	t.Logf("SIGINT: gone after %v", took.Round(time.Millisecond))
 	if _, err := get(""); err == nil {
