@@ -13,9 +13,10 @@ func Check(events []Event, o Options) Report {
 	c := &checker{
 		Options: o, events: events, report: Report{Events: len(events), Settled: -1},
 		procs: map[string]*process{}, items: map[string]*item{}, work: map[string]int{},
-		keys: map[string]string{}, holders: map[string]map[string]int{}, leads: map[uint64]int{}, values: map[string]*written{},
+		keys: map[string]string{}, holders: map[string]map[string]int{}, values: map[string]*written{},
 	}
 	c.configsForgotten()
+	c.leadersForgotten()
 	for i, e := range events {
 		c.enter(i, e)
 	}
@@ -39,7 +40,7 @@ type checker struct {
 	writeAt  int
 	epoch    uint64 // the leader key's ModifyIndex, 0: there is none
 	epochAt  int
-	leads    map[uint64]int // epoch -> at
+	leaders  leaders
 	values   map[string]*written
 	hasWrite bool
 	configs  configs
@@ -57,13 +58,17 @@ type process struct {
 	name     string
 	first    int
 	last     time.Time
+	lastAt   int
 	over     bool
+	overAt   time.Time
 	frozen   bool
 	stands   []window // when it was frozen
 	running  map[string]*span
-	leadAt   int  // at + 1; 0: it does not lead
-	excused  bool // since it leads its lock may have been taken away
-	leadOver map[string]int
+	leadAt   int            // at + 1; 0: it does not lead
+	epoch    uint64         // with which it leads; 0: of before Consul lost writes
+	excused  bool           // since it leads its lock may have been taken away
+	robbed   bool           // the same, since it last said whether it leads
+	leadOver map[string]int // those who have led meanwhile, with a newer epoch -> at
 }
 
 // anonymous are the verbs that need no process.
@@ -107,7 +112,7 @@ func (c *checker) enter(i int, e Event) {
 		return // about nobody
 	}
 	if p != nil && e.Verb != Thaw && e.Verb != End && e.Verb != Freeze && e.Verb != Set && e.Verb != Del && e.Verb != Early {
-		p.last = e.At // the others are somebody else's word
+		p.last, p.lastAt = e.At, i // the others are somebody else's word
 	}
 	switch e.Verb {
 	case End:
@@ -116,7 +121,7 @@ func (c *checker) enter(i int, e Event) {
 		}
 		clear(p.running)
 		c.unlead(i, p)
-		p.over = true
+		p.over, p.overAt = true, e.At
 	case Start:
 		c.start(i, e, p)
 	case Stop:
@@ -135,7 +140,7 @@ func (c *checker) enter(i int, e Event) {
 	case Unlead:
 		c.unlead(i, p)
 	case Freeze:
-		p.frozen, p.excused = true, true
+		p.frozen = true
 		p.stands = append(p.stands, window{from: e.At})
 	case Thaw:
 		if n := len(p.stands); p.frozen && n > 0 {
@@ -143,7 +148,7 @@ func (c *checker) enter(i int, e Event) {
 		}
 		p.frozen = false
 	case Early:
-		p.excused = true
+		p.excused, p.robbed = true, true
 	case Set, Del:
 		c.write(i, e)
 	case Try:
@@ -211,43 +216,12 @@ func (c *checker) start(i int, e Event, p *process) {
 	p.running[e.Item] = s
 }
 
-// lead checks that no two processes believe to lead at once, unless the older
-// one's lock was taken away under it or it stood still.
-func (c *checker) lead(i int, e Event, p *process) {
-	if old, ok := c.leads[e.Epoch]; ok && c.events[old].Proc != e.Proc {
-		c.breach("I2", fmt.Sprintf("%s and %s lead with the same epoch %d", c.events[old].Proc, e.Proc, e.Epoch), old, i)
-	}
-	c.leads[e.Epoch] = i
-	if p.leadAt != 0 {
-		return
-	}
-	c.report.Leaderships++
-	p.leadAt, p.excused, p.leadOver = i+1, p.frozen, map[string]int{}
-	for _, name := range slices.Sorted(maps.Keys(c.procs)) {
-		if other := c.procs[name]; other != p && other.leadAt != 0 && !other.over {
-			other.leadOver[p.name] = i
-		}
-	}
-}
-
-func (c *checker) unlead(i int, p *process) {
-	for name, since := range p.leadOver {
-		if e := c.events[since]; !p.excused && c.events[i].At.Sub(e.At) > c.Skew && !e.At.Before(c.amnesty) {
-			c.breach("I2", fmt.Sprintf("%s leads since %s, and %s has not stopped leading until %v later", name, e.At.UTC().Format("15:04:05.000"), p.name, c.events[i].At.Sub(e.At)), p.leadAt-1, i)
-		}
-	}
-	p.leadAt, p.leadOver = 0, nil
-}
-
 func (c *checker) restored(e Event) {
 	c.amnesty = e.At.Add(e.For)
 	for _, w := range c.items {
 		clear(w.top)
 	}
-	for _, p := range c.procs {
-		p.excused = true
-	}
-	clear(c.leads)
+	c.leadersForgotten()
 	clear(c.keys)
 	clear(c.holders)
 	clear(c.values)

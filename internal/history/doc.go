@@ -6,7 +6,8 @@
 //
 //	I1  no item was worked on by two processes at once
 //	I2  the tokens of an item rose with each change of hands, the epochs of
-//	    leaderships rose, no write of a deposed leader was accepted, and an item never had two keys
+//	    leaderships rose, no two processes led at once, no write of a deposed leader was accepted,
+//	    and an item never had two keys
 //	I3  after the faults had stopped (a line "calm"), each item had one living
 //	    owner within the bound that the line names, evenly shared if it says so
 //	I4  no item of the workload was deleted by a member, and no value that was
@@ -29,6 +30,12 @@
 // prevent; only the fencing token can. So work within [Notice] of a thaw that
 // overlaps with another's counts as fenced, not as a breach, if its token is the
 // lower one: whoever is written to can refuse it. [Report] counts these apart.
+//
+// What counts as leading. From "lead" to "unlead" or to the "end" of its process; one whose
+// history breaks off led up to its last line. Two may lead at once only as long as the one with the
+// older epoch stands still, and within [Notice] of its thaw; or when a line "early" has said that its lock
+// was taken away before its lease was over: for how long a lease lasts the history does not say. The same
+// holds for the word of a leader that comes late, with an epoch that is lower than its successor's.
 //
 // A Consul that was restored from a snapshot, or came back empty, has forgotten what
 // it had promised. A line "restored" says so and names an amnesty: overlaps that begin within it are

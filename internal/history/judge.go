@@ -104,6 +104,7 @@ func (c *checker) finish() {
 	if !c.hasWrite {
 		c.report.Unjudged = append(c.report.Unjudged, "I2 and I4 of Consul's keys: no line tells of a write")
 	}
+	c.finishLeaders()
 	for _, p := range c.procs {
 		for _, s := range p.running {
 			s.to = p.last

@@ -1,0 +1,121 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// leaders is what is known of leaderships.
+type leaders struct {
+	epochs map[uint64]int // where each was last said since Consul last lost writes
+	top    uint64         // the highest epoch that was said outside of an amnesty
+	topAt  int
+}
+
+// lead checks that epochs rise, and that no two processes lead at once, unless the lock of the
+// one with the older epoch was taken away under it or it stood still.
+func (c *checker) lead(i int, e Event, p *process) {
+	if p.over && e.At.Sub(p.overAt) > c.Skew {
+		c.breach("I2", fmt.Sprintf("%s leads after its end", e.Proc), p.first, i)
+	}
+	if old, ok := c.leaders.epochs[e.Epoch]; ok && c.events[old].Proc != e.Proc {
+		c.breach("I2", fmt.Sprintf("%s and %s lead with the same epoch %d", c.events[old].Proc, e.Proc, e.Epoch), old, i)
+	}
+	c.leaders.epochs[e.Epoch] = i
+	late := c.epochFalls(i, e, p)
+	if p.leadAt == 0 {
+		c.report.Leaderships++
+		p.leadAt, p.excused, p.leadOver = i+1, late && p.robbed, map[string]int{}
+	} else if e.Epoch == p.epoch {
+		return
+	}
+	p.epoch, p.robbed = e.Epoch, false
+	for _, name := range slices.Sorted(maps.Keys(c.procs)) {
+		other := c.procs[name]
+		if other == p || other.leadAt == 0 || other.over {
+			continue
+		}
+		if other.epoch > p.epoch {
+			p.outlived(other, i)
+		} else {
+			other.outlived(p, i)
+		}
+	}
+}
+
+// outlived notes that p leads although a process with a newer epoch says so too.
+func (p *process) outlived(newer *process, i int) {
+	if _, known := p.leadOver[newer.name]; !known {
+		p.leadOver[newer.name] = i
+	}
+}
+
+// epochFalls checks that an epoch is not lower than one that was said before. It tells whether it is, and may be: the
+// process stood still, or its lock was taken away, before it could say that it leads.
+func (c *checker) epochFalls(i int, e Event, p *process) (late bool) {
+	if e.At.Before(c.amnesty) {
+		return false
+	}
+	if top := &c.leaders; e.Epoch >= top.top {
+		top.top, top.topAt = e.Epoch, i
+		return false
+	}
+	top := c.events[c.leaders.topAt]
+	if top.Proc != e.Proc && (p.frozen || p.robbed || p.justThawed(e.At, e.At) || e.At.Sub(top.At) <= c.Skew) {
+		return true
+	}
+	c.breach("I2", fmt.Sprintf("%s leads with epoch %d, after %s had led with %d", e.Proc, e.Epoch, top.Proc, top.Epoch), c.leaders.topAt, i)
+	return false
+}
+
+// unlead takes in that a process leads no more.
+func (c *checker) unlead(i int, p *process) {
+	c.ledUntil(p, c.events[i].At, i, "has not stopped leading until %v later")
+	p.leadAt, p.leadOver, p.robbed = 0, nil, false
+}
+
+// ledUntil holds against a process that it led until a time, at being the line that tells.
+func (c *checker) ledUntil(p *process, until time.Time, at int, says string) {
+	for _, name := range slices.Sorted(maps.Keys(p.leadOver)) {
+		since := p.leadOver[name]
+		e := c.events[since]
+		if !p.excused && p.awake(e.At, until) > c.Skew && !e.At.Before(c.amnesty) {
+			c.breach("I2", fmt.Sprintf("%s leads since %s, and %s "+says, name, e.At.UTC().Format("15:04:05.000"), p.name, until.Sub(e.At)), p.leadAt-1, at)
+		}
+	}
+}
+
+// awake is how much of the time between from and to the process did not stand still, and could know what time it was.
+func (p *process) awake(from, to time.Time) time.Duration {
+	d := to.Sub(from)
+	for _, w := range p.stands {
+		till := to
+		if !w.to.IsZero() {
+			till = earlier(to, w.to.Add(Notice))
+		}
+		if begin := later(from, w.from); till.After(begin) {
+			d -= till.Sub(begin)
+			from = till
+		}
+	}
+	return d
+}
+
+// finishLeaders judges those that have not said that they stopped: they led up to their last line.
+func (c *checker) finishLeaders() {
+	for _, name := range slices.Sorted(maps.Keys(c.procs)) {
+		if p := c.procs[name]; p.leadAt != 0 {
+			c.ledUntil(p, p.last, p.lastAt, "still leads %v later")
+		}
+	}
+}
+
+// leadersForgotten is for a Consul that has lost writes: its epochs begin anew.
+func (c *checker) leadersForgotten() {
+	c.leaders = leaders{epochs: map[uint64]int{}}
+	for _, p := range c.procs {
+		p.excused, p.epoch = true, 0
+	}
+}
