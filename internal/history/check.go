@@ -32,6 +32,7 @@ type checker struct {
 	report  Report
 	procs   map[string]*process
 	items   map[string]*item
+	astray  []int // steps outside of any work that was known then
 	amnesty time.Time
 
 	keys     map[string]string         // what Consul holds
@@ -76,21 +77,6 @@ var anonymous = map[Verb]bool{Set: true, Del: true, Acked: true, Try: true, Rest
 
 type window struct{ from, to time.Time }
 
-// item is what is known of the work on one item.
-type item struct {
-	spans []*span
-	top   map[string]*span // process -> its start with the highest token
-}
-
-// span is one start and what followed.
-type span struct {
-	proc     *process
-	token    uint64
-	at, stop int // stop: at + 1; 0: none
-	from, to time.Time
-	steps    []int
-}
-
 // written is a key with one writer that waits for acknowledgements.
 type written struct {
 	tries []string
@@ -125,16 +111,9 @@ func (c *checker) enter(i int, e Event) {
 	case Start:
 		c.start(i, e, p)
 	case Stop:
-		if s := p.running[e.Item]; s != nil {
-			s.to, s.stop = e.At, i+1
-			delete(p.running, e.Item)
-		} else {
-			c.breach("I1", fmt.Sprintf("%s stops %s, which it had not started", e.Proc, e.Item), i, i)
-		}
+		c.stop(i, e, p)
 	case Step:
-		if s := p.running[e.Item]; s != nil {
-			s.steps = append(s.steps, i)
-		}
+		c.step(i, e, p)
 	case Lead:
 		c.lead(i, e, p)
 	case Unlead:
@@ -178,42 +157,6 @@ func (c *checker) value(key string) *written {
 		c.values[key] = v
 	}
 	return v
-}
-
-func (c *checker) item(id string) *item {
-	w := c.items[id]
-	if w == nil {
-		w = &item{top: map[string]*span{}}
-		c.items[id] = w
-	}
-	return w
-}
-
-// start checks that the token rises with each change of hands.
-func (c *checker) start(i int, e Event, p *process) {
-	c.report.Starts++
-	w := c.item(e.Item)
-	if p.over {
-		c.breach("I1", fmt.Sprintf("%s starts %s after its end", e.Proc, e.Item), p.first, i)
-	}
-	if s := p.running[e.Item]; s != nil {
-		c.breach("I1", fmt.Sprintf("%s starts %s twice", e.Proc, e.Item), s.at, i)
-		s.to, s.stop = e.At, i+1
-	}
-	s := &span{proc: p, token: e.Token, at: i, from: e.At}
-	if e.At.After(c.amnesty) || c.amnesty.IsZero() {
-		for name, old := range w.top {
-			if name == e.Proc && e.Token >= old.token || name != e.Proc && (e.Token > old.token || e.At.Sub(old.from) <= c.Skew && c.Skew > 0) {
-				continue
-			}
-			c.breach("I2", fmt.Sprintf("%s starts %s with token %d, after %s had started it with %d", e.Proc, e.Item, e.Token, name, old.token), old.at, i)
-		}
-		if old := w.top[e.Proc]; old == nil || old.token < e.Token {
-			w.top[e.Proc] = s
-		}
-	}
-	w.spans = append(w.spans, s)
-	p.running[e.Item] = s
 }
 
 func (c *checker) restored(e Event) {

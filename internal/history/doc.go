@@ -24,7 +24,8 @@
 // process whose history just breaks off is taken to have worked up to its last line and
 // no longer: so a kill -9 is no accusation, and a process that is to be held to what it did
 // writes "alive" now and then. Time in which a process was frozen ("freeze" to "thaw")
-// does not count: a process that stands still works on nothing.
+// does not count: a process that stands still works on nothing. A "step" or a "stop" outside
+// of the work with its token is a breach: there was work of which nothing had been said.
 //
 // What a thawed process does before it has looked at the clock no lease can
 // prevent; only the fencing token can. So work within [Notice] of a thaw that

@@ -105,10 +105,8 @@ func (c *checker) finish() {
 		c.report.Unjudged = append(c.report.Unjudged, "I2 and I4 of Consul's keys: no line tells of a write")
 	}
 	c.finishLeaders()
+	c.finishWork()
 	for _, p := range c.procs {
-		for _, s := range p.running {
-			s.to = p.last
-		}
 		if c.runs(p) {
 			c.report.Processes++
 		}

@@ -43,6 +43,40 @@ func TestBrokenHistoriesOfWorkAreRejected(t *testing.T) {
 		"stops what it had not": {"I1", "had not started", `
 			0 boot a#1
 			1 stop a#1 w1 5`},
+		"a step after a stop": {"I1", "a#1 works on w1 (token 5) after it had stopped", `
+			0 boot a#1
+			1 start a#1 w1 5
+			2 stop a#1 w1 5
+			3 step a#1 w1 5`},
+		"a step without a start": {"I1", "a#1 works on w1 (token 5), which it has not started", `
+			0 boot a#1
+			1 start a#1 w2 5
+			3 step a#1 w1 5`},
+		"a step before the start": {"I1", "a#1 works on w1 (token 5), which it has not started", `
+			0 boot a#1
+			1 step a#1 w1 5
+			3 start a#1 w1 5`},
+		"a step with the token of before": {"I1", "a#1 works on w1 (token 5) after it had stopped", `
+			0 boot a#1
+			1 start a#1 w1 5
+			2 stop a#1 w1 5
+			3 start a#1 w1 7
+			4 step a#1 w1 5`},
+		"a step with a token to come": {"I1", "a#1 works on w1 (token 7), which it has not started", `
+			0 boot a#1
+			1 start a#1 w1 5
+			2 step a#1 w1 7
+			3 stop a#1 w1 5
+			4 start a#1 w1 7`},
+		"a step after the end of its process": {"I1", "a#1 works on w1 (token 5) after it had stopped", `
+			0 boot a#1
+			1 start a#1 w1 5
+			2 end a#1
+			3 step a#1 w1 5`},
+		"a stop with a token of something else": {"I1", "a#1 stops w1 (token 5), which it had started with token 7", `
+			0 boot a#1
+			1 start a#1 w1 7
+			2 stop a#1 w1 5`},
 		"work until the last line of a process that broke off": {"I1", "both work on w1 for 2s", `
 			0 boot a#1
 			0 boot b#1
@@ -109,6 +143,16 @@ func TestWhatIsNoBreachOfWork(t *testing.T) {
 			1 start a#1 w1 5
 			2 alive a#1
 			30 start b#1 w1 6`,
+		"steps between a start and a stop, and at their very moments": `
+			0 boot a#1
+			1 start a#1 w1 5
+			1 step a#1 w1 5
+			2 step a#1 w1 5
+			3 step a#1 w1 5
+			3 stop a#1 w1 5
+			4 start a#1 w1 5
+			5 step a#1 w1 5
+			6 end a#1`,
 		"the work fails and is started again": `
 			0 boot a#1
 			1 start a#1 w1 5
@@ -173,6 +217,27 @@ func TestSkewForgivesWhatTheClocksMayHaveMadeUp(t *testing.T) {
 	for skew, want := range map[time.Duration]int{0: 1, 49 * time.Millisecond: 1, 50 * time.Millisecond: 0} {
 		if r := history.Check(events, history.Options{Skew: skew}); len(r.Breaches) != want {
 			t.Errorf("skew %v: %v", skew, r)
+		}
+	}
+}
+
+// A command and its coordd write with clocks of their own.
+func TestSkewForgivesStepsJustOutsideOfTheirWork(t *testing.T) {
+	for name, text := range map[string]string{
+		"after": `
+			0 boot a#1
+			1 start a#1 w1 5
+			2 stop a#1 w1 5
+			2.05 step a#1 w1 5`,
+		"before": `
+			0 boot a#1
+			1.95 step a#1 w1 5
+			2 start a#1 w1 5`,
+	} {
+		for skew, want := range map[time.Duration]int{0: 1, 49 * time.Millisecond: 1, 50 * time.Millisecond: 0} {
+			if r := history.Check(read(t, text), history.Options{Skew: skew}); len(r.Breaches) != want {
+				t.Errorf("%s, skew %v: %v", name, skew, r)
+			}
 		}
 	}
 }

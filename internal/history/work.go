@@ -1,0 +1,114 @@
+package history
+
+import (
+	"fmt"
+	"time"
+)
+
+// item is what is known of the work on one item.
+type item struct {
+	spans []*span
+	top   map[string]*span // process -> its start with the highest token
+}
+
+// span is one start and what followed.
+type span struct {
+	proc     *process
+	token    uint64
+	at, stop int // stop: at + 1; 0: none
+	from, to time.Time
+	steps    []int
+}
+
+func (c *checker) item(id string) *item {
+	w := c.items[id]
+	if w == nil {
+		w = &item{top: map[string]*span{}}
+		c.items[id] = w
+	}
+	return w
+}
+
+// start checks that the token rises with each change of hands.
+func (c *checker) start(i int, e Event, p *process) {
+	c.report.Starts++
+	w := c.item(e.Item)
+	if p.over {
+		c.breach("I1", fmt.Sprintf("%s starts %s after its end", e.Proc, e.Item), p.first, i)
+	}
+	if s := p.running[e.Item]; s != nil {
+		c.breach("I1", fmt.Sprintf("%s starts %s twice", e.Proc, e.Item), s.at, i)
+		s.to, s.stop = e.At, i+1
+	}
+	s := &span{proc: p, token: e.Token, at: i, from: e.At}
+	if e.At.After(c.amnesty) || c.amnesty.IsZero() {
+		for name, old := range w.top {
+			if name == e.Proc && e.Token >= old.token || name != e.Proc && (e.Token > old.token || e.At.Sub(old.from) <= c.Skew && c.Skew > 0) {
+				continue
+			}
+			c.breach("I2", fmt.Sprintf("%s starts %s with token %d, after %s had started it with %d", e.Proc, e.Item, e.Token, name, old.token), old.at, i)
+		}
+		if old := w.top[e.Proc]; old == nil || old.token < e.Token {
+			w.top[e.Proc] = s
+		}
+	}
+	w.spans = append(w.spans, s)
+	p.running[e.Item] = s
+}
+
+// stop ends work that was begun with the same token.
+func (c *checker) stop(i int, e Event, p *process) {
+	s := p.running[e.Item]
+	if s == nil {
+		c.breach("I1", fmt.Sprintf("%s stops %s, which it had not started", e.Proc, e.Item), i, i)
+		return
+	}
+	if s.token != e.Token {
+		c.breach("I1", fmt.Sprintf("%s stops %s (token %d), which it had started with token %d", e.Proc, e.Item, e.Token, s.token), s.at, i)
+	}
+	s.to, s.stop = e.At, i+1
+	delete(p.running, e.Item)
+}
+
+// step belongs to the work that goes on with its token. Whether another one is astray the end tells: by a clock
+// of its own it may be early or late.
+func (c *checker) step(i int, e Event, p *process) {
+	if s := p.running[e.Item]; s != nil && s.token == e.Token {
+		s.steps = append(s.steps, i)
+		return
+	}
+	c.astray = append(c.astray, i)
+}
+
+// finishWork lets work that has no end go on to the last line of its process, and judges the steps outside of all work.
+func (c *checker) finishWork() {
+	for _, p := range c.procs {
+		for _, s := range p.running {
+			s.to = p.last
+		}
+	}
+	for _, i := range c.astray {
+		c.strays(i)
+	}
+}
+
+func (c *checker) strays(i int) {
+	e := c.events[i]
+	var before *span
+	for _, s := range c.item(e.Item).spans {
+		if s.proc.name != e.Proc || s.token != e.Token {
+			continue
+		}
+		if s.from.Sub(e.At) <= c.Skew && e.At.Sub(s.to) <= c.Skew {
+			return
+		}
+		if s.at < i {
+			before = s
+		}
+	}
+	if before == nil {
+		c.breach("I1", fmt.Sprintf("%s works on %s (token %d), which it has not started", e.Proc, e.Item, e.Token), i, i)
+		return
+	}
+	c.breach("I1", fmt.Sprintf("%s works on %s (token %d) after it had stopped", e.Proc, e.Item, e.Token), before.at, i)
+}
