@@ -61,7 +61,8 @@ type process struct {
 	last     time.Time
 	lastAt   int
 	over     bool
-	overAt   time.Time
+	dead     bool      // its commands may go on
+	died     time.Time // when that, or its end, was first said
 	frozen   bool
 	stands   []window // when it was frozen
 	running  map[string]*span
@@ -75,7 +76,14 @@ type process struct {
 // anonymous are the verbs that need no process.
 var anonymous = map[Verb]bool{Set: true, Del: true, Acked: true, Try: true, Restored: true, Calm: true, Close: true}
 
-type window struct{ from, to time.Time }
+// hearsay are the verbs that are somebody else's word about a process.
+var hearsay = map[Verb]bool{Thaw: true, End: true, Dead: true, Freeze: true, Set: true, Del: true, Early: true}
+
+// window is when a process stood still.
+type window struct {
+	from, to time.Time
+	killed   bool // at its end
+}
 
 // written is a key with one writer that waits for acknowledgements.
 type written struct {
@@ -97,17 +105,17 @@ func (c *checker) enter(i int, e Event) {
 	if p == nil && strings.Contains(fields[e.Verb], "p") && !anonymous[e.Verb] {
 		return // about nobody
 	}
-	if p != nil && e.Verb != Thaw && e.Verb != End && e.Verb != Freeze && e.Verb != Set && e.Verb != Del && e.Verb != Early {
-		p.last, p.lastAt = e.At, i // the others are somebody else's word
+	if p != nil && !hearsay[e.Verb] {
+		p.last, p.lastAt = e.At, i
 	}
 	switch e.Verb {
 	case End:
-		for _, s := range p.running {
-			s.to, s.stop = e.At, i+1
-		}
-		clear(p.running)
+		c.stopAll(i, p)
 		c.unlead(i, p)
-		p.over, p.overAt = true, e.At
+		p.over = true
+		p.diedAt(e.At)
+	case Dead:
+		c.dead(i, p)
 	case Start:
 		c.start(i, e, p)
 	case Stop:

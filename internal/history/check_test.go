@@ -133,7 +133,7 @@ func TestTheStretchHoldsWhatMattersAndNothingElse(t *testing.T) {
 // Histories from anywhere are judged, not crashed on.
 func TestCheckJudgesAnyHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		verbs := []history.Verb{history.Boot, history.Alive, history.End, history.Start, history.Stop, history.Step, history.Lead, history.Unlead, history.Freeze, history.Thaw, history.Early, history.Set, history.Del, history.Acked, history.Try, history.Ask, history.Told, history.Logged, history.Refused, history.Saw, history.Restored, history.Calm, history.Close}
+		verbs := []history.Verb{history.Boot, history.Alive, history.End, history.Dead, history.Start, history.Stop, history.Step, history.Lead, history.Unlead, history.Freeze, history.Thaw, history.Early, history.Set, history.Del, history.Acked, history.Try, history.Ask, history.Told, history.Logged, history.Refused, history.Saw, history.Restored, history.Calm, history.Close}
 		var events []history.Event
 		at := time.Unix(0, 0)
 		for range rapid.IntRange(0, 40).Draw(t, "n") {

@@ -27,6 +27,10 @@
 // does not count: a process that stands still works on nothing. A "step" or a "stop" outside
 // of the work with its token is a breach: there was work of which nothing had been said.
 //
+// A line "dead" says that a process was killed, and nothing of its commands: where they write lines of their own (in
+// tests they do), each goes on up to its own last word, and none up to another's. A dead
+// process owns nothing (I3) and leads no more.
+//
 // What a thawed process does before it has looked at the clock no lease can
 // prevent; only the fencing token can. So work within [Notice] of a thaw that
 // overlaps with another's counts as fenced, not as a breach, if its token is the

@@ -23,6 +23,7 @@ const (
 	Boot     Verb = "boot"     // PROC: it began
 	Alive    Verb = "alive"    // PROC: it runs
 	End      Verb = "end"      // PROC: it is over, and so is all its work
+	Dead     Verb = "dead"     // PROC: it was killed; its commands may go on, each as long as lines of its own say
 	Start    Verb = "start"    // PROC ITEM TOKEN: work began
 	Stop     Verb = "stop"     // PROC ITEM TOKEN: work has really ended
 	Step     Verb = "step"     // PROC ITEM TOKEN: the work did something at this moment
@@ -47,7 +48,7 @@ const (
 
 // fields says which fields of an Event a verb has, in order.
 var fields = map[Verb]string{
-	Boot: "p", Alive: "p", End: "p", Start: "pit", Stop: "pit", Step: "pit", Lead: "pe", Unlead: "pe", Freeze: "p", Thaw: "p", Early: "p",
+	Boot: "p", Alive: "p", End: "p", Dead: "p", Start: "pit", Stop: "pit", Step: "pit", Lead: "pe", Unlead: "pe", Freeze: "p", Thaw: "p", Early: "p",
 	Set: "pxekv", Del: "pxek", Acked: "pkv", Try: "pkv", Ask: "pkv", Told: "pkv", Logged: "pkv", Refused: "pkv", Saw: "pxkv", Restored: "pd", Calm: "pds", Close: "p",
 }
 

@@ -17,7 +17,7 @@ import (
 func TestEveryLineReadsBackAsItWasWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[-a-z %#/äö\n"]{0,6}`)
-		verbs := []history.Verb{history.Boot, history.Start, history.Stop, history.Step, history.Lead, history.Set, history.Del, history.Try, history.Ask, history.Told, history.Logged, history.Refused, history.Saw, history.Restored, history.Calm, history.Close}
+		verbs := []history.Verb{history.Boot, history.Dead, history.Start, history.Stop, history.Step, history.Lead, history.Set, history.Del, history.Try, history.Ask, history.Told, history.Logged, history.Refused, history.Saw, history.Restored, history.Calm, history.Close}
 		e := history.Event{At: time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "s"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC(), Verb: rapid.SampledFrom(verbs).Draw(t, "verb")}
 		e.Proc = "p" + text.Draw(t, "proc")
 		switch e.Verb {

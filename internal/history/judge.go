@@ -26,7 +26,7 @@ func (c *checker) trouble() string {
 	owners := map[string][]string{}
 	loads := map[string]int{}
 	for _, p := range c.procs {
-		if p.over || p.frozen || p.name == "" || !c.runs(p) {
+		if p.over || p.dead || p.frozen || p.name == "" || !c.runs(p) {
 			continue
 		}
 		loads[p.name] = len(p.running)
@@ -216,14 +216,14 @@ func (s *span) moving() []window {
 			break
 		}
 		if w.from.After(from) {
-			out = append(out, window{from, w.from})
+			out = append(out, window{from: from, to: w.from})
 		}
 		if from = w.to; from.IsZero() {
 			return out
 		}
 	}
 	if !from.After(s.to) {
-		out = append(out, window{from, s.to})
+		out = append(out, window{from: from, to: s.to})
 	}
 	return out
 }
@@ -232,7 +232,7 @@ func (s *span) moving() []window {
 // that the process cannot be expected to know better.
 func (p *process) justThawed(from, to time.Time) bool {
 	for _, w := range p.stands {
-		if !w.to.IsZero() && !from.Before(w.to) && !to.After(w.to.Add(Notice)) {
+		if !w.killed && !w.to.IsZero() && !from.Before(w.to) && !to.After(w.to.Add(Notice)) {
 			return true
 		}
 	}

@@ -17,7 +17,7 @@ type leaders struct {
 // lead checks that epochs rise, and that no two processes lead at once, unless the lock of the
 // one with the older epoch was taken away under it or it stood still.
 func (c *checker) lead(i int, e Event, p *process) {
-	if p.over && e.At.Sub(p.overAt) > c.Skew {
+	if (p.over || p.dead) && e.At.Sub(p.died) > c.Skew {
 		c.breach("I2", fmt.Sprintf("%s leads after its end", e.Proc), p.first, i)
 	}
 	if old, ok := c.leaders.epochs[e.Epoch]; ok && c.events[old].Proc != e.Proc {
@@ -34,7 +34,7 @@ func (c *checker) lead(i int, e Event, p *process) {
 	p.epoch, p.robbed = e.Epoch, false
 	for _, name := range slices.Sorted(maps.Keys(c.procs)) {
 		other := c.procs[name]
-		if other == p || other.leadAt == 0 || other.over {
+		if other == p || other.leadAt == 0 {
 			continue
 		}
 		if other.epoch > p.epoch {

@@ -40,7 +40,7 @@ func (c *checker) start(i int, e Event, p *process) {
 		c.breach("I1", fmt.Sprintf("%s starts %s twice", e.Proc, e.Item), s.at, i)
 		s.to, s.stop = e.At, i+1
 	}
-	s := &span{proc: p, token: e.Token, at: i, from: e.At}
+	s := &span{proc: p, token: e.Token, at: i, from: e.At, to: e.At}
 	if e.At.After(c.amnesty) || c.amnesty.IsZero() {
 		for name, old := range w.top {
 			if name == e.Proc && e.Token >= old.token || name != e.Proc && (e.Token > old.token || e.At.Sub(old.from) <= c.Skew && c.Skew > 0) {
@@ -75,16 +75,51 @@ func (c *checker) stop(i int, e Event, p *process) {
 func (c *checker) step(i int, e Event, p *process) {
 	if s := p.running[e.Item]; s != nil && s.token == e.Token {
 		s.steps = append(s.steps, i)
+		if p.dead {
+			s.to = e.At
+		}
 		return
 	}
 	c.astray = append(c.astray, i)
+}
+
+// stopAll ends all work of a process. That of a dead one was over with its last word, whenever that is found out.
+func (c *checker) stopAll(i int, p *process) {
+	for _, s := range p.running {
+		if s.stop = i + 1; !p.dead {
+			s.to = c.events[i].At
+		}
+	}
+	clear(p.running)
+}
+
+// dead takes in that a process was killed: it leads no more, and from now on each of its commands speaks for itself alone.
+func (c *checker) dead(i int, p *process) {
+	at := c.events[i].At
+	c.unlead(i, p)
+	if n := len(p.stands); p.frozen && n > 0 {
+		p.stands[n-1].to, p.stands[n-1].killed = at, true
+	}
+	p.dead, p.frozen = true, false
+	p.diedAt(at)
+	for _, s := range p.running {
+		s.to = at
+	}
+}
+
+func (p *process) diedAt(at time.Time) {
+	if p.died.IsZero() {
+		p.died = at
+	}
 }
 
 // finishWork lets work that has no end go on to the last line of its process, and judges the steps outside of all work.
 func (c *checker) finishWork() {
 	for _, p := range c.procs {
 		for _, s := range p.running {
-			s.to = p.last
+			if !p.dead {
+				s.to = p.last
+			}
 		}
 	}
 	for _, i := range c.astray {
