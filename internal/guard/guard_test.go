@@ -248,12 +248,13 @@ func leaseThatEndsStopsTheWork(t *testing.T, cfg guard.Config) {
 	f := start(t, cfg)
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: lineage(f.path("pids"), "trap \"\" TERM;")})
 	all := lineagePIDs(t, f.path("pids"))
-	until := time.Now().Add(900 * time.Millisecond)
-	f.g.Lease("s1", until, 600*time.Millisecond)
+	const margin = 4 * time.Second
+	until := time.Now().Add(margin + time.Second)
+	f.g.Lease("s1", until, margin)
 	e := exitError(t, within(t, "the end", ended))
 	if now := time.Now(); now.After(until) {
 		t.Errorf("ended %v after the lease", now.Sub(until))
-	} else if now.Before(until.Add(-600 * time.Millisecond)) {
+	} else if now.Before(until.Add(-margin)) {
 		t.Errorf("ended %v before the lease, which is before its margin", until.Sub(now))
 	}
 	if e.Reason != guard.LeaseEnded {
@@ -397,8 +398,8 @@ func newLeaseDoesNotProlong(t *testing.T, next func(*guard.Guard)) {
 	f := start(t, guard.Config{StopTimeout: 5 * time.Second})
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "trap '' TERM; echo $$ >> " + f.path("pids") + "; while :; do sleep 0.01; done"})
 	pid := pids(t, f.path("pids"), 1)[0]
-	until := time.Now().Add(3 * time.Second)
-	f.g.Lease("s1", until, 2*time.Second)
+	until := time.Now().Add(5 * time.Second)
+	f.g.Lease("s1", until, 4*time.Second)
 	next(f.g)
 	e := exitError(t, within(t, "the end", ended))
 	if late := time.Since(until); late > 0 {

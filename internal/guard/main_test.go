@@ -86,7 +86,7 @@ func ownerMain() {
 		g.Farewell(guard.Farewell{Words: []byte("another's"), Wait: time.Hour, Limit: time.Hour})
 		g.Farewell(guard.Farewell{Words: []byte(words), Wait: wait, Limit: time.Minute})
 	}
-	renew := func() { g.Lease("s1", time.Now().Add(2*time.Second), time.Second) }
+	renew := func() { g.Lease("s1", time.Now().Add(ownerLease), ownerMargin) }
 	renew()
 	go func() {
 		for range time.Tick(100 * time.Millisecond) {
@@ -97,6 +97,10 @@ func ownerMain() {
 	fmt.Println("ended", err)
 	select {}
 }
+
+// The lease of the owner that the tests start, at each renewal. Commands that ignore TERM are killed when a quarter of the margin is left: that
+// is also what a busy machine has to end them and to notice it.
+const ownerLease, ownerMargin = 6 * time.Second, 4 * time.Second
 
 // say is the guard process's part of a farewell. The words are a file to write to, and then, for "running", one with
 // process ids: it says which of those run. For "hang" it says that it has begun, and returns when it has to. For "unheard" it is in vain.
