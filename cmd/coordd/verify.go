@@ -22,14 +22,14 @@ func (a *app) verifyCommand() *cobra.Command {
 		Use:   "verify FILE...",
 		Short: "Judge histories: was every item worked on by one member at a time",
 		Long: `Reads the histories that members wrote with "coordd run --history FILE", all of one service
-together, and proves that no item was worked on by two members at once and that
-fencing tokens and epochs rose; or prints the shortest stretch that shows where
-they did not.
+together, and proves that no item was worked on by two members at once, that no two
+led at once, and that fencing tokens and epochs rose; or prints the shortest stretch
+that shows where that is not so.
 
 What is not in the files cannot be judged: give those of all members. The clocks of their hosts
 differ: --skew says by how much at the most, and overlaps up to it do not count.
 
-The rules: I1, one owner of an item at a time; I2, tokens and epochs rise; I3, every item has an
+The rules: I1, one owner of an item at a time; I2, one leader, and tokens and epochs rise; I3, every item has an
 owner again in time; I4, nothing is lost. "not judged" names what these files cannot tell (members do
 not see when the faults are over, nor all of Consul's keys): it is no breach.
 
