@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/internal/history"
@@ -39,7 +40,8 @@ type ledger struct {
 	running map[string][]child // by item; more than one only when something is wrong, or stood still
 	waiting map[child]bool     // those of running that do not have the item's lock
 	frozen  map[string]bool    // processes that stand still, and their work with them
-	unheard map[int]bool       // children that were told to stop before they said that they had started
+	woken   map[string]time.Time
+	unheard map[int]bool // children that were told to stop before they said that they had started
 	faults  []string
 }
 
@@ -54,7 +56,7 @@ func (c child) String() string {
 }
 
 func newLedger() *ledger {
-	return &ledger{alive: exists, history: history.NewMemory(), running: map[string][]child{}, waiting: map[child]bool{}, frozen: map[string]bool{}, unheard: map[int]bool{}}
+	return &ledger{alive: exists, history: history.NewMemory(), running: map[string][]child{}, waiting: map[child]bool{}, frozen: map[string]bool{}, woken: map[string]time.Time{}, unheard: map[int]bool{}}
 }
 
 func (l *ledger) fault(format string, args ...any) {
@@ -104,7 +106,9 @@ func (l *ledger) start(item string, c child, got bool) {
 		}
 	}
 	for _, old := range l.running[item] {
-		if !l.frozen[old.proc] {
+		// One that has just been woken is about to be killed. Until then only its token tells that it is late, as the history says.
+		late := time.Since(l.woken[old.proc]) <= history.Notice && old.token < c.token
+		if !l.frozen[old.proc] && !late {
 			l.fault("%s: %v begins while %v is at work", item, c, old)
 		}
 	}
@@ -141,6 +145,7 @@ func (l *ledger) add(v history.Verb, proc string) {
 		l.frozen[proc] = true
 	case history.Thaw:
 		delete(l.frozen, proc)
+		l.woken[proc] = time.Now()
 	case history.End:
 		for item, all := range maps.Clone(l.running) {
 			for _, c := range slices.Clone(all) {
@@ -249,6 +254,9 @@ func TestTheLedgerSeesTwoAtOnceAndTellsTheKilledFromTheLiving(t *testing.T) {
 	}{
 		{name: "handed over", lines: "start a 5 100 m1#1 0|stop a 5 100 m1#1|start a 6 101 m2#1 0"},
 		{name: "killed, so it said nothing", lines: "start a 5 100 m1#1 0|start a 6 101 m2#1 0|stop a 6 101 m2#1", dead: 100},
+		{name: "its coordd was killed, and it stops", lines: "start a 5 100 m1#1 0|dead m1#1|stop a 5 100 m1#1|start a 6 101 m2#1 0|end m1#1"},
+		{name: "its coordd was killed, and so was it, unheard", lines: "start a 5 100 m1#1 0|dead m1#1|start a 6 101 m2#1 0|end m1#1", dead: 100},
+		{name: "it outlives its coordd", lines: "start a 5 100 m1#1 0|dead m1#1|start a 6 101 m2#1 99|stop a 5 100 m1#1|lock a 6 101 m2#1", fault: "is at work", breach: "I1"},
 		{name: "told to stop before it had started", lines: "stop a 5 100 m1#1|start a 6 101 m2#1 0"},
 		{name: "killed on waking, so it said nothing", lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|lock a 6 101 m2#1|stop a 6 101 m2#1", dead: 100},
 		{name: "locked", lines: "start a 5 100 m1#1 0|start a 6 101 m2#1 99|stop a 5 100 m1#1|stop a 6 101 m2#1", fault: "is at work", breach: "I1"},
@@ -256,6 +264,9 @@ func TestTheLedgerSeesTwoAtOnceAndTellsTheKilledFromTheLiving(t *testing.T) {
 		{name: "locked by nobody known", lines: "start a 5 100 m1#1 99", fault: "nobody is known"},
 		{name: "the owner stands still", lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|stop a 5 100 m1#1|stop a 6 101 m2#1"},
 		{name: "it stood still and has the higher token", lines: "start a 7 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|stop a 7 100 m1#1|stop a 6 101 m2#1", breach: "I2"},
+		{name: "it has just been woken", lines: "start a 5 100 m1#1 0|freeze m1#1|thaw m1#1|start a 6 101 m2#1 99|lock a 6 101 m2#1|stop a 6 101 m2#1", dead: 100},
+		{name: "it was woken long ago", lines: "start a 5 100 m1#1 0|freeze m1#1|thaw m1#1|a second|start a 6 101 m2#1 99|stop a 5 100 m1#1|stop a 6 101 m2#1", fault: "is at work", breach: "I1"},
+		{name: "it has just been woken and has the higher token", lines: "start a 7 100 m1#1 0|freeze m1#1|thaw m1#1|start a 6 101 m2#1 99|stop a 7 100 m1#1|stop a 6 101 m2#1", fault: "is at work", breach: "I2"},
 		{name: "the token falls", lines: "start a 6 100 m1#1 0|stop a 6 100 m1#1|start a 5 101 m2#1 0", breach: "I2"},
 		{name: "nonsense", lines: "begin a 5 100 m1#1", fault: "no work writes"},
 		{name: "half a line", lines: "start a 5 100", fault: "no work writes"},
@@ -263,17 +274,22 @@ func TestTheLedgerSeesTwoAtOnceAndTellsTheKilledFromTheLiving(t *testing.T) {
 	} {
 		l := newLedger()
 		l.alive = func(pid int) bool { return pid != c.dead }
-		l.add(history.Boot, "m1#1")
-		l.add(history.Boot, "m2#1")
-		l.add(history.Boot, "m3#1")
-		for line := range strings.SplitSeq(c.lines, "|") {
-			time.Sleep(time.Millisecond) // stamps that differ: overlaps have a length
-			if verb, proc, _ := strings.Cut(line, " "); verb == "freeze" || verb == "thaw" {
-				l.add(history.Verb(verb), proc)
-				continue
+		synctest.Test(t, func(*testing.T) { // in which all of it takes as long as it says
+			l.add(history.Boot, "m1#1")
+			l.add(history.Boot, "m2#1")
+			l.add(history.Boot, "m3#1")
+			for line := range strings.SplitSeq(c.lines, "|") {
+				time.Sleep(time.Millisecond) // stamps that differ: overlaps have a length
+				switch verb, proc, _ := strings.Cut(line, " "); verb {
+				case "freeze", "thaw", "dead", "end":
+					l.add(history.Verb(verb), proc)
+				case "a":
+					time.Sleep(time.Second)
+				default:
+					l.line(line)
+				}
 			}
-			l.line(line)
-		}
+		})
 		if got := strings.Join(l.faults, "; "); c.fault == "" && got != "" || !strings.Contains(got, c.fault) {
 			t.Errorf("%s: the ledger says %q, not %q", c.name, got, c.fault)
 		}

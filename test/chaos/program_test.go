@@ -27,6 +27,7 @@ type program struct {
 	diary  string         // what it writes with --history
 	stood  [][2]time.Time // when it, or all of its family, stood still
 	robbed []time.Time    // when its session was destroyed; under world.mu
+	killed time.Time      // when it still lived, just before it got SIGKILL
 	pid    int
 	exited chan struct{}
 	code   int // valid once exited is closed; -1: by a signal
@@ -83,6 +84,9 @@ func (p *program) running() bool {
 func (p *program) end(s syscall.Signal) {
 	p.wanted.Store(true)
 	if p.running() {
+		if s == syscall.SIGKILL {
+			p.killed = time.Now()
+		}
 		_ = syscall.Kill(p.pid, s)
 	}
 }
@@ -130,8 +134,8 @@ func exists(pid int) bool {
 	return !bytes.HasPrefix(bytes.TrimSpace(after), []byte("Z"))
 }
 
-// told returns what the process wrote down itself, with what it cannot know: when it stood still, and when its session was
-// ended under it.
+// told returns what the process wrote down itself, with what it cannot know: when it stood still, when its session was
+// ended under it, and that it was killed.
 func (p *program) told() ([]history.Event, error) {
 	f, err := os.Open(p.diary)
 	if errors.Is(err, os.ErrNotExist) {
@@ -144,6 +148,13 @@ func (p *program) told() ([]history.Event, error) {
 	events, err := history.Read(f)
 	if err != nil || len(events) == 0 {
 		return nil, err
+	}
+	if last := events[len(events)-1]; !p.killed.IsZero() && last.Verb != history.End {
+		at := p.killed
+		if last.At.After(at) { // written between the look at the clock and the signal
+			at = last.At
+		}
+		events = append(events, history.Event{At: at, Verb: history.Dead, Proc: last.Proc})
 	}
 	for _, at := range p.robbed {
 		events = append(events, history.Event{At: at, Verb: history.Early, Proc: events[0].Proc})

@@ -213,6 +213,8 @@ func (w *world) bury(p *program) {
 		w.t.Errorf("%s ended by itself, with code %d", p.proc, p.code)
 	} else if p.code > 0 {
 		w.t.Errorf("%s was to stop, and ended with code %d", p.proc, p.code)
+	} else if p.code < 0 {
+		w.ledger.add(history.Dead, p.proc) // its children speak for themselves
 	}
 	for begin := time.Now(); ; time.Sleep(200 * time.Millisecond) {
 		left := p.family()
