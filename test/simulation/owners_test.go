@@ -95,6 +95,7 @@ type owners struct {
 	members    map[string]gap // by when a member's items are owned again, whatever becomes of it
 	all        gap            // by when all are
 	braked     bool
+	holder     string // the process that has the leader key
 	told       map[string]bool
 }
 
@@ -214,7 +215,7 @@ func (o *owners) enter(e history.Event) {
 				wait = max(wait, o.ttl)
 			}
 			g = due(wait+o.plan, "%s stopped", e.Proc)
-		} else if o.leads[e.Proc] {
+		} else if o.leads[e.Proc] || o.holder == e.Proc { // also while it resigned
 			o.all = later(o.all, due(o.leader, "the leader %s was killed", e.Proc))
 		}
 		delete(o.leads, e.Proc)
@@ -300,6 +301,11 @@ func (o *owners) write(e history.Event, due func(time.Duration, string, ...any) 
 			})
 		}
 	case "leader":
+		if !set {
+			o.holder = ""
+		} else if e.Proc != "" {
+			o.holder = e.Proc
+		}
 		o.all = later(o.all, due(o.plan, "the leader key changed"))
 	case "office":
 		var now store.Office
