@@ -18,6 +18,9 @@
 // or all of a suspended host's, stand still where they reach out of their member: see
 // still_test.go.
 //
+// The commands of a member that is killed outlive it where it has a guard: each takes its time, at
+// most until the lease is over, and the guard hands over when all are gone: see orphans_test.go.
+//
 // Run it:
 //
 //	go test ./test/simulation                                a bounded number of seeds

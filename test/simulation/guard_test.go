@@ -16,7 +16,7 @@ import (
 const restartWait = 500 * time.Millisecond
 
 // mourn is the guard of a process that was killed: it says the goodbye for it, in a weather of its own, unless it
-// sees a successor. It sees those that a member of that run would know of. The work has ended with the process.
+// sees a successor. It sees those that a member of that run would know of. The work has ended before.
 func (w *world) mourn(p *process, m messages.Membership) {
 	if !w.plan.settings.guarded || !m.In(m.Session) {
 		return
@@ -39,6 +39,7 @@ func (w *world) mourn(p *process, m messages.Membership) {
 		l.Clear = true
 	}
 	w.later(func() {
+		<-p.buried
 		time.Sleep(restartWait)
 		if w.plan.settings.knows && w.attended(p) {
 			return

@@ -97,6 +97,7 @@ type owners struct {
 	braked     bool
 	holder     string // the process that has the leader key
 	told       map[string]bool
+	ended      map[string]bool // processes
 }
 
 // judgeOwners holds the run's events against the promise.
@@ -104,7 +105,7 @@ func (w *world) judgeOwners(events []history.Event) {
 	o := &owners{
 		promise: w.promised(), w: w, spans: slices.Clone(w.spans),
 		work: map[string]bool{}, records: map[string]bool{}, leads: map[string]bool{},
-		alive: map[string]bool{}, pinned: map[string]bool{}, told: map[string]bool{},
+		alive: map[string]bool{}, pinned: map[string]bool{}, told: map[string]bool{}, ended: map[string]bool{},
 		at: map[string]map[string]bool{}, running: map[string]map[string]bool{},
 		registered: map[string]time.Time{}, free: map[string]*gap{}, members: map[string]gap{},
 	}
@@ -206,7 +207,11 @@ func (o *owners) enter(e history.Event) {
 		delete(o.free, e.Item)
 	case history.Stop:
 		o.stops(e.Item, e.Proc, due(o.plan, "its work at %s ended", e.Proc))
-	case history.End:
+	case history.Dead, history.End:
+		if o.ended[e.Proc] {
+			break
+		}
+		o.ended[e.Proc] = true
 		g := due(o.member, "%s was killed", e.Proc)
 		if !o.w.wasKilled(e.Proc) {
 			wait := o.w.plan.settings.keep

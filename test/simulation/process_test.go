@@ -26,12 +26,15 @@ type process struct {
 	dead    bool
 	leaving bool
 	killed  bool
-	death   string        // around its next write
-	froze   int           // how often
-	thawed  chan struct{} // while frozen
-	gone    chan struct{} // closed when it is killed
-	stands  []stand       // actors that stand still
-	stood   bool          // one has
+	death   string            // around its next write
+	froze   int               // how often
+	thawed  chan struct{}     // while frozen
+	gone    chan struct{}     // closed when it is killed
+	running map[string]uint64 // its work, with the token
+	orphans int               // of that, what goes on when it was killed
+	buried  chan struct{}     // closed when nothing does any more
+	stands  []stand           // actors that stand still
+	stood   bool              // one has
 
 	// What its clock makes of its settings: see slowDown.
 	twin              bool
@@ -107,10 +110,17 @@ func (p *process) thaw() {
 func (p *process) note(e history.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.dead {
-		e.Proc = p.name()
-		p.w.rec.Add(e)
+	if p.dead {
+		return
 	}
+	switch e.Verb {
+	case history.Start:
+		p.running[e.Item] = e.Token
+	case history.Stop:
+		delete(p.running, e.Item)
+	}
+	e.Proc = p.name()
+	p.w.rec.Add(e)
 }
 
 // work is the work function: it does something at each thaw before it has

@@ -220,7 +220,7 @@ func (w *world) start(id string) *process {
 // newProcess is another run of a member: on its host, or as a twin on another one.
 func (w *world) newProcess(id string, twin bool) *process {
 	w.runs[id]++
-	p := &process{w: w, id: id, n: w.runs[id], twin: twin, done: make(chan struct{}), gone: make(chan struct{})}
+	p := &process{w: w, id: id, n: w.runs[id], twin: twin, running: map[string]uint64{}, done: make(chan struct{}), gone: make(chan struct{})}
 	p.link = &link{w: w, p: p}
 	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: p.link}})
 	if err != nil {
@@ -279,10 +279,13 @@ func (w *world) liveness(q actors.Process) actors.Liveness {
 		if p.name() == q.Instance {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			if p.dead {
-				return actors.Dead
+			switch {
+			case !p.dead:
+				return actors.Alive
+			case p.orphans > 0:
+				return actors.Unknown
 			}
-			return actors.Alive
+			return actors.Dead
 		}
 	}
 	return actors.Unknown
@@ -323,7 +326,7 @@ func (w *world) kill(p *process) {
 	}
 	p.dead, p.killed = true, true
 	close(p.gone)
-	w.rec.Add(history.Event{Verb: history.End, Proc: p.name()})
+	p.die()
 	p.mu.Unlock()
 	w.mu.Lock()
 	if w.procs[p.id] == p {
