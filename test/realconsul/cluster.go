@@ -22,6 +22,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/coordd/coordd/test/realserver"
+	"github.com/coordd/coordd/test/relay"
 )
 
 // readyTimeout is how long a cluster may take to elect a leader and know its nodes. It takes one to three seconds;
@@ -39,6 +40,9 @@ type Options struct {
 	ACL bool
 	// TLS adds an HTTPS port that asks for a client certificate: see Server.HTTPSAddr and Cluster.TLS. HTTP stays.
 	TLS bool
+	// Links puts a relay before each server's RPC port, which Raft uses too, so that Cluster.Part can cut servers off from one
+	// another. Linux only: each server takes loopback addresses of its own.
+	Links bool
 	// Config holds further settings of Consul's configuration file, by their names there; they win over the
 	// harness's own at the top level.
 	Config map[string]any
@@ -56,6 +60,7 @@ type Cluster struct {
 	t      testing.TB
 	dir    string
 	shared bool
+	links  []*relay.Relay // one before each server
 }
 
 // Start runs a cluster for this test and returns when it is ready. It ends with the test.
@@ -135,6 +140,11 @@ func launchOnce(o Options, dir string) (*Cluster, error) {
 		}
 		c.Servers = append(c.Servers, s)
 	}
+	if o.Links {
+		if err := c.link(); err != nil {
+			return c, err
+		}
+	}
 	for _, s := range c.Servers {
 		if err := s.writeConfig(o); err != nil {
 			return c, err
@@ -151,7 +161,7 @@ func launchOnce(o Options, dir string) (*Cluster, error) {
 func (s *Server) writeConfig(o Options) error {
 	var join []string
 	for _, peer := range s.cluster.Servers {
-		join = append(join, net.JoinHostPort("127.0.0.1", strconv.Itoa(peer.ports.Base+portSerf)))
+		join = append(join, net.JoinHostPort(peer.advertised(), strconv.Itoa(peer.ports.Base+portSerf)))
 	}
 	config := map[string]any{
 		"server":           true,
@@ -159,8 +169,9 @@ func (s *Server) writeConfig(o Options) error {
 		"node_name":        s.Node,
 		"datacenter":       "dc1",
 		"data_dir":         filepath.Join(s.cluster.dir, s.Node),
-		"bind_addr":        "127.0.0.1",
-		"advertise_addr":   "127.0.0.1",
+		"bind_addr":        s.bound(),
+		"serf_lan":         s.advertised(),
+		"advertise_addr":   s.advertised(),
 		"client_addr":      "127.0.0.1",
 		"retry_join":       join,
 		"retry_interval":   "1s",
@@ -271,6 +282,9 @@ func (c *Cluster) report(t testing.TB) {
 
 func (c *Cluster) close() error {
 	var first error
+	for _, l := range c.links {
+		l.Close()
+	}
 	for _, s := range c.Servers {
 		s.transport.CloseIdleConnections()
 		// Nothing on disk is of use any more: no need to be polite.

@@ -15,5 +15,5 @@
 // least, 200 connections for each client address. It is not `consul agent -dev`, which forgets everything when it stops.
 //
 // What is not promised: several servers on one machine share its disk and its clock, so nothing here shows what a slow disk
-// or a clock that jumps does; and there is no partition between servers, only frozen and dead ones.
+// or a clock that jumps does; and gossip between servers is never cut, only what they do over RPC: see Cluster.Part.
 package realconsul

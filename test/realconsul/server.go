@@ -33,6 +33,7 @@ type Server struct {
 	Node string
 
 	cluster   *Cluster
+	linked    int    // its number, from 1, in a cluster with links
 	config    string // path of its configuration file
 	process   *realserver.Process
 	ports     *realserver.Ports

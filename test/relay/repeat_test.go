@@ -1,0 +1,75 @@
+package relay_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/test/relay"
+)
+
+func TestTheRelayDeliversEachWriteASecondTime(t *testing.T) {
+	t.Parallel()
+	const soon = 10 * time.Second
+	heard := make(chan string, 64)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		heard <- req.Method + " " + req.RequestURI + " " + req.Header.Get("X-Consul-Token") + " " + string(body)
+	}))
+	defer server.Close()
+	r := relay.New(t, server.Listener.Addr().String())
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	send := func(method, body string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+r.Addr+"/v1/txn?a=%2F", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Consul-Token", "t")
+		answer, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+	}
+	hears := func(want string) {
+		t.Helper()
+		select {
+		case got := <-heard:
+			if got != want {
+				t.Fatalf("the server hears %q, not %q", got, want)
+			}
+		case <-time.After(soon):
+			t.Fatalf("the server does not hear %q", want)
+		}
+	}
+	long := strings.Repeat("x", 300<<10)
+	send("PUT", "once")
+	hears("PUT /v1/txn?a=%2F t once")
+	r.Repeat(50 * time.Millisecond)
+	for range 10 {
+		send("PUT", long)
+		hears("PUT /v1/txn?a=%2F t " + long)
+		hears("PUT /v1/txn?a=%2F t " + long)
+	}
+	send("GET", "")
+	hears("GET /v1/txn?a=%2F t ")
+	r.Repeat(0)
+	send("PUT", "once more")
+	hears("PUT /v1/txn?a=%2F t once more")
+	for begin := time.Now(); r.Repeated() != 10; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > soon {
+			t.Fatalf("%d of 10 requests were answered a second time", r.Repeated())
+		}
+	}
+	if len(heard) > 0 {
+		t.Fatalf("the server hears %q", <-heard)
+	}
+}
