@@ -8,8 +8,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// release is the version that a packager gives: go build -ldflags '-X main.release=v1.2.3'.
+var release string
+
 // version tells what was built from what. A build from a checkout has the revision only.
 func version() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
