@@ -50,7 +50,7 @@ conformance: consul ## the embedded server and a real one, case by case
 record: consul ## write test/conformance/testdata anew from the real server's answers
 	go test -count=1 -timeout $(TIMEOUT) -run 'TestTranscripts|TestElection' ./test/conformance -update
 
-chaos: consul ## storms of faults over real clusters for MINUTES; COORDD_CHAOS_SEED=N draws the same ones again
+chaos: consul ## storms of faults over real clusters for MINUTES; COORDD_CHAOS_SEED=N draws the same ones again, COORDD_CHAOS_FAULTS names the only ones
 	COORDD_CHAOS_MINUTES=$(MINUTES) go test -race -count=1 -timeout $$(( $(MINUTES) + 10 ))m -v -run Storms ./test/chaos
 
 simulate: ## seeds of the simulation for MINUTES; SEED=N is the first, else the time of day is

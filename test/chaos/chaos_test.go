@@ -5,7 +5,9 @@ package chaos_test
 import (
 	"context"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -34,6 +36,13 @@ func TestFiveMembersOnThreeServersSurviveStormsOfFaults(t *testing.T) {
 		length = time.Duration(minutes * float64(time.Minute))
 	}
 	t.Logf("COORDD_CHAOS_SEED=%d draws the same faults again", seed)
+	wanted := kinds
+	if text := os.Getenv("COORDD_CHAOS_FAULTS"); text != "" {
+		wanted = nil
+		for name := range strings.SplitSeq(text, ";") {
+			wanted = append(wanted, named(name))
+		}
+	}
 	for i, c := range []struct {
 		name    string
 		options realconsul.Options
@@ -47,10 +56,12 @@ func TestFiveMembersOnThreeServersSurviveStormsOfFaults(t *testing.T) {
 			end := time.Now().Add(length)
 			var first []kind
 			for _, name := range c.first {
-				first = append(first, named(name))
+				if k := named(name); slices.ContainsFunc(wanted, func(o kind) bool { return o.name == name }) {
+					first = append(first, k)
+				}
 			}
-			x := newWeather(seed, uint64(i), c.options.ACL, first...)
-			w := newWorld(t, c.name, c.options)
+			x := newWeatherOf(wanted, seed, uint64(i), c.options.ACL, first...)
+			w := newWorld(t, c.name, c.options, x.rand.Uint64())
 			w.settle("the start")
 			for n := 1; n == 1 || time.Now().Before(end); n++ {
 				w.rage(x.next(stormLength))

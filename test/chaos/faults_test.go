@@ -11,57 +11,9 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/history"
+	"github.com/coordd/coordd/test/relay"
 	"github.com/hashicorp/consul/api"
 )
-
-// The two lanes of a storm. Faults of one lane come one after the other, so that no two meet on one process.
-const (
-	processes = iota // the members' processes and sessions
-	cluster          // Consul, the way to it, and what it allows
-	lanes
-)
-
-// kind is a way to break something, and to mend it again.
-type kind struct {
-	name string
-	lane int
-	// It lasts from least to most; what has a length of its own says how long that is at the most.
-	least, most time.Duration
-	of, atMost  int  // its victims are drawn among so many, and so many at most
-	acl         bool // only where there are tokens
-	do          func(w *world, f fault)
-}
-
-const second = time.Second
-
-// takenOver is when somebody else has a vanished member's items, if nothing else is wrong and nobody hands them over: the
-// guard of a killed coordd does, within a second or two.
-const takenOver = 2*ttl + lockDelay + grace + merge + workerSoak + 2*second
-
-// kinds are all that a storm may hold. None of them is known to be harmless.
-var kinds = []kind{
-	{name: "kill -9 and start again", lane: processes, least: second / 4, most: 14 * second, of: members, atMost: 2, do: (*world).kill},
-	{name: "SIGSTOP of coordd beyond the TTL", lane: processes, least: ttl + 2*second, most: ttl + 6*second, of: members, atMost: 1, do: (*world).halt},
-	{name: "suspend coordd, guard and children", lane: processes, least: 4 * second, most: ttl + 6*second, of: members, atMost: 1, do: (*world).sleep},
-	{name: "kill -9 of the guard alone", lane: processes, least: second, most: 3 * second, of: members, atMost: 2, do: (*world).killGuard},
-	{name: "kill -9 of coordd and guard, and start again", lane: processes, least: second / 4, most: 14 * second, of: members, atMost: 2, do: (*world).killBoth},
-	{name: "kill -9 of coordd and guard until taken over", lane: processes, least: takenOver, most: takenOver + 4*second, of: members, atMost: 1, do: (*world).killBoth},
-	{name: "suspend all until taken over", lane: processes, least: takenOver, most: takenOver + 4*second, of: members, atMost: 1, do: (*world).sleep},
-	{name: "rolling restart of the members", lane: processes, least: 8 * second, most: 8 * second, of: members, atMost: members, do: (*world).restart},
-	{name: "operator destroys sessions", lane: processes, least: second, most: 2 * second, of: members, atMost: members, do: (*world).destroy},
-	{name: "operator changes the workload", lane: processes, least: second, most: 2 * second, of: members, atMost: members, do: (*world).change},
-
-	{name: "connections refused", lane: cluster, least: 2 * second, most: 14 * second, of: members, atMost: 3, do: cut(refuse)},
-	{name: "connections frozen", lane: cluster, least: 2 * second, most: 14 * second, of: members, atMost: 3, do: cut(freeze)},
-	{name: "requests do not arrive", lane: cluster, least: 2 * second, most: 14 * second, of: members, atMost: 3, do: cut(deaf)},
-	{name: "answers do not arrive", lane: cluster, least: 2 * second, most: 14 * second, of: members, atMost: 3, do: cut(mute)},
-	{name: "cut off and session destroyed", lane: cluster, least: ttl + 2*second, most: ttl + 6*second, of: members, atMost: 2, do: (*world).cutAndDestroy},
-	{name: "cut off until taken over", lane: cluster, least: takenOver, most: takenOver + 4*second, of: members, atMost: 1, do: cut(freeze)},
-	{name: "kill -9 of Consul servers", lane: cluster, least: second, most: 10 * second, of: 3, atMost: 2, do: (*world).killServers},
-	{name: "SIGSTOP of Consul servers", lane: cluster, least: 2 * second, most: ttl + 4*second, of: 3, atMost: 2, do: (*world).haltServers},
-	{name: "rolling restart of the Consul servers", lane: cluster, least: 12 * second, most: 12 * second, of: 3, atMost: 3, do: (*world).restartServers},
-	{name: "tokens revoked", lane: cluster, least: 3 * second, most: ttl + 4*second, of: members, atMost: 3, acl: true, do: (*world).revoke},
-}
 
 // patience is how long a lever may be tried at a Consul that is being broken itself: each of its faults is shorter.
 const patience = time.Minute
@@ -74,8 +26,8 @@ func (w *world) kill(f fault) {
 		<-w.member[i].now.exited
 	}
 	time.Sleep(f.lasts)
-	for _, i := range f.victims {
-		w.start(w.member[i])
+	for n, i := range f.victims {
+		w.start(w.member[i], f.births[n])
 	}
 }
 
@@ -156,7 +108,7 @@ func (w *world) sleep(f fault) {
 }
 
 func (w *world) restart(f fault) {
-	for _, i := range f.victims {
+	for n, i := range f.victims {
 		m := w.member[i]
 		m.now.end(syscall.SIGTERM)
 		select {
@@ -166,7 +118,7 @@ func (w *world) restart(f fault) {
 			m.now.end(syscall.SIGKILL)
 			<-m.now.exited
 		}
-		w.start(m)
+		w.start(m, f.births[n])
 		time.Sleep(time.Second)
 	}
 }
@@ -179,10 +131,10 @@ func (w *world) destroy(f fault) {
 // cutAndDestroy ends the sessions of members that cannot hear of it and go on until their leases are over: only the grace
 // keeps others from their items for so long.
 func (w *world) cutAndDestroy(f fault) {
-	w.relays(f.victims, freeze)
+	w.relays(f.victims, relay.Freeze)
 	w.destroySessions(f.victims)
 	time.Sleep(f.lasts)
-	w.relays(f.victims, pass)
+	w.relays(f.victims, relay.Pass)
 }
 
 func (w *world) destroySessions(victims []int) {
@@ -230,84 +182,4 @@ func (w *world) change(f fault) {
 		}
 	}
 	time.Sleep(f.lasts)
-}
-
-func cut(mode string) func(*world, fault) {
-	return func(w *world, f fault) {
-		w.relays(f.victims, mode)
-		time.Sleep(f.lasts)
-		w.relays(f.victims, pass)
-	}
-}
-
-func (w *world) relays(victims []int, mode string) {
-	for _, i := range victims {
-		if err := w.member[i].relay.set(mode); err != nil {
-			w.t.Errorf("the relay of %s: %v", w.member[i].id, err)
-		}
-	}
-}
-
-func (w *world) killServers(f fault) {
-	for _, i := range f.victims {
-		_ = w.consul.Servers[i].Kill() // a lever that fails tells the test itself
-	}
-	time.Sleep(f.lasts)
-	for _, i := range f.victims {
-		_ = w.consul.Servers[i].Start()
-	}
-}
-
-func (w *world) haltServers(f fault) {
-	for _, i := range f.victims {
-		_ = w.consul.Servers[i].Freeze()
-	}
-	time.Sleep(f.lasts)
-	for _, i := range f.victims {
-		_ = w.consul.Servers[i].Thaw()
-	}
-}
-
-func (w *world) restartServers(f fault) {
-	for _, i := range f.victims {
-		s := w.consul.Servers[i]
-		if s.Stop() != nil || s.Start() != nil {
-			return
-		}
-		ready, cancel := context.WithTimeout(context.Background(), patience)
-		err := s.WaitReady(ready)
-		cancel()
-		if err != nil {
-			w.t.Error(err)
-		}
-	}
-}
-
-// revoke takes the tokens away and gives the same ones back.
-func (w *world) revoke(f fault) {
-	call, cancel := context.WithTimeout(context.Background(), 2*patience)
-	defer cancel()
-	for _, i := range f.victims {
-		token := w.member[i].token
-		w.insist(call, "revoking a token", func(c *api.Client, o *api.WriteOptions) error {
-			_, err := c.ACL().TokenDelete(token.AccessorID, o)
-			return err
-		})
-	}
-	time.Sleep(f.lasts)
-	for _, i := range f.victims {
-		token := w.member[i].token
-		w.insist(call, "giving a token back", func(c *api.Client, o *api.WriteOptions) error {
-			if now, _, err := c.ACL().TokenRead(token.AccessorID, (&api.QueryOptions{}).WithContext(o.Context())); err == nil && now != nil {
-				return nil // an attempt whose answer was lost
-			}
-			_, _, err := c.ACL().TokenCreate(token, o)
-			return err
-		})
-	}
-}
-
-// named is the kind of that name.
-func named(name string) kind {
-	return kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })]
 }

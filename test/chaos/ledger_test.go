@@ -16,18 +16,6 @@ import (
 	"github.com/coordd/coordd/internal/history"
 )
 
-// work is what a user gives to --exec: one shell for each item. It takes the item's lock, which the kernel gives up at its
-// end and not before, says whether it got it (0, or 99 when another still has it, and then also when it got it after all), and
-// waits for SIGTERM.
-const work = `
-exec 9>>"$CHAOS_DIR/lock-$COORDD_ITEM"
-trap 'trap "" TERM; echo "stop $COORDD_ITEM $COORDD_TOKEN $$ $CHAOS_PROC" >>"$CHAOS_DIR/journal"; exit' TERM
-flock -n -E 99 9; got=$?
-echo "start $COORDD_ITEM $COORDD_TOKEN $$ $CHAOS_PROC $got" >>"$CHAOS_DIR/journal"
-test $got = 0 || { flock 9 && echo "lock $COORDD_ITEM $COORDD_TOKEN $$ $CHAOS_PROC" >>"$CHAOS_DIR/journal"; }
-while :; do read -r never; done <>"$CHAOS_DIR/hold"
-`
-
 // locked is what a child says that did not get the lock.
 const locked = 99
 

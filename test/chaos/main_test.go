@@ -22,7 +22,12 @@
 // What is not promised: a seed replays the same faults at the same times, and not what the processes make of them; views of
 // the keys show most of what Consul went through, not each of its writes; all hosts here are one, with one clock.
 //
+// Some commands end at once when they are told to, some work on for seconds, some until they are killed. Members run two versions
+// of the binary, and change from one to the other, and from one TMPDIR to another, when they are started again.
+//
 // COORDD_CHAOS_SEED replays a seed. COORDD_CHAOS_MINUTES is how long new storms begin; without it there is one.
+// COORDD_CHAOS_FAULTS names the only faults that are drawn ("kill -9 and start again;operator destroys sessions"), and COORDD_CHAOS_OTHER
+// a binary that is the second version, such as that of last month.
 package chaos_test
 
 import (
@@ -36,8 +41,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The binary under test and a directory that outlives every test: processes on their way out may still write into it.
-var binary, scratch string
+// The binaries under test, of two versions, and a directory that outlives every test: processes on their way out may still write into it.
+var (
+	binaries [2]string
+	scratch  string
+)
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -48,7 +56,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(built{m})
 }
 
-// built builds the binary before the first test.
+// built builds the binaries before the first test.
 type built struct{ m *testing.M }
 
 func (b built) Run() int {
@@ -58,11 +66,32 @@ func (b built) Run() int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	scratch, binary = dir, filepath.Join(dir, "coordd")
-	build := exec.Command("go", "build", "-o", binary, "github.com/coordd/coordd/cmd/coordd")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building coordd: %v\n%s", err, out)
+	scratch = dir
+	if err := build(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return b.m.Run()
+}
+
+// build makes two versions of one source, or takes the second from COORDD_CHAOS_OTHER.
+func build(dir string) error {
+	var versions [2]string
+	for i, release := range []string{"v1-chaos", "v2-chaos"} {
+		binaries[i] = filepath.Join(dir, "coordd-"+release)
+		if other := os.Getenv("COORDD_CHAOS_OTHER"); i == 1 && other != "" {
+			binaries[i] = other
+		} else if out, err := exec.Command("go", "build", "-ldflags", "-X main.release="+release, "-o", binaries[i], "github.com/coordd/coordd/cmd/coordd").CombinedOutput(); err != nil {
+			return fmt.Errorf("building coordd: %w\n%s", err, out)
+		}
+		version, err := exec.Command(binaries[i], "version").Output()
+		if err != nil {
+			return fmt.Errorf("asking %s for its version: %w", binaries[i], err)
+		}
+		versions[i] = string(version)
+	}
+	if versions[0] == versions[1] {
+		return fmt.Errorf("two binaries of one version: %s", versions[0])
+	}
+	return nil
 }

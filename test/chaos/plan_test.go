@@ -18,6 +18,13 @@ type fault struct {
 	pause   time.Duration // since the one before in its lane
 	lasts   time.Duration
 	victims []int
+	births  []birth // as many, where they are started anew
+}
+
+// birth is what is new about a member's next process.
+type birth struct {
+	version   bool // it is of the other version
+	elsewhere bool // its TMPDIR, and with it its lock file, is another one
 }
 
 func (f fault) String() string {
@@ -25,11 +32,16 @@ func (f fault) String() string {
 	if f.kind.of != members {
 		who = "server"
 	}
-	var ids []string
-	for _, v := range f.victims {
-		ids = append(ids, fmt.Sprint(v+1))
+	for n, v := range f.victims {
+		who += fmt.Sprintf(" %d", v+1)
+		if f.births != nil && f.births[n].version {
+			who += " as the other version"
+		}
+		if f.births != nil && f.births[n].elsewhere {
+			who += " with another TMPDIR"
+		}
 	}
-	return fmt.Sprintf("%s (%s %s, %v)", f.kind.name, who, strings.Join(ids, " "), f.lasts.Round(time.Millisecond))
+	return fmt.Sprintf("%s (%s, %v)", f.kind.name, who, f.lasts.Round(time.Millisecond))
 }
 
 // storm is what happens in each lane, in order.
@@ -63,11 +75,15 @@ type weather struct {
 	decks [lanes]deck
 }
 
-// newWeather deals the kinds of first before all others.
-func newWeather(seed, stream uint64, acl bool, first ...kind) *weather {
+// newWeather deals what fits a cluster with or without tokens and encryption, and the kinds of first before all others.
+func newWeather(seed, stream uint64, secured bool, first ...kind) *weather {
+	return newWeatherOf(kinds, seed, stream, secured, first...)
+}
+
+func newWeatherOf(kinds []kind, seed, stream uint64, secured bool, first ...kind) *weather {
 	x := &weather{rand: rand.New(rand.NewPCG(seed, stream))}
 	for _, k := range kinds {
-		if !k.acl || acl {
+		if secured && !k.clear || !secured && !k.acl {
 			x.decks[k.lane].all = append(x.decks[k.lane].all, k)
 		}
 	}
@@ -98,6 +114,11 @@ func (x *weather) next(length time.Duration) storm {
 			at += pause
 			f := fault{kind: k, pause: pause, lasts: x.between(k.least, k.most)}
 			f.victims = x.rand.Perm(k.of)[:x.victims(k)]
+			if k.starts {
+				for range f.victims {
+					f.births = append(f.births, birth{version: x.rand.IntN(3) == 0 || k.version, elsewhere: x.rand.IntN(4) == 0 || k.elsewhere})
+				}
+			}
 			f.lasts = min(f.lasts, length-at)
 			at += f.lasts
 			s[lane] = append(s[lane], f)
@@ -107,7 +128,7 @@ func (x *weather) next(length time.Duration) storm {
 }
 
 func (x *weather) victims(k kind) int {
-	if k.least == k.most && k.atMost == k.of { // rolling: all of them
+	if k.least == k.most && k.atMost == k.of || k.of == 0 { // rolling: all of them
 		return k.of
 	}
 	return 1 + x.rand.IntN(k.atMost)
@@ -123,14 +144,19 @@ func (x *weather) between(least, most time.Duration) time.Duration {
 func TestASeedDrawsTheSameStormsAndEveryKindComesUp(t *testing.T) {
 	t.Parallel()
 	draw := func(seed uint64) (storms []string) {
-		x := newWeather(seed, 1, true, named("tokens revoked"))
-		for range 12 {
+		var extra []kind // with tokens and with a relay that can read, so that every kind can come up
+		for _, k := range kinds {
+			k.clear = false
+			extra = append(extra, k)
+		}
+		x := newWeatherOf(extra, seed, 1, true, named("tokens revoked"))
+		for range 16 {
 			s := x.next(stormLength)
 			for lane := range s {
 				at := time.Duration(0)
 				for _, f := range s[lane] {
 					at += f.pause + f.lasts
-					if f.kind.lane != lane || len(f.victims) < 1 || len(f.victims) > f.kind.atMost || f.lasts < f.kind.least || f.lasts > f.kind.most {
+					if f.kind.lane != lane || len(f.victims) < min(f.kind.of, 1) || len(f.victims) > f.kind.atMost || f.lasts < f.kind.least || f.lasts > f.kind.most {
 						t.Errorf("seed %d: lane %d has %v", seed, lane, f)
 					}
 					storms = append(storms, f.String())
@@ -149,7 +175,7 @@ func TestASeedDrawsTheSameStormsAndEveryKindComesUp(t *testing.T) {
 		}
 		for _, k := range kinds {
 			if !slices.ContainsFunc(one, func(f string) bool { return strings.HasPrefix(f, k.name) }) {
-				t.Errorf("seed %d: no %q in 12 storms", seed, k.name)
+				t.Errorf("seed %d: no %q in 16 storms", seed, k.name)
 			}
 		}
 		if first := newWeather(seed, 1, true, named("tokens revoked")).next(stormLength)[cluster]; first[0].kind.name != "tokens revoked" {
@@ -157,6 +183,9 @@ func TestASeedDrawsTheSameStormsAndEveryKindComesUp(t *testing.T) {
 		}
 		if slices.ContainsFunc(newWeather(seed, 1, false).decks[cluster].all, func(k kind) bool { return k.acl }) {
 			t.Fatal("tokens are revoked where there are none")
+		}
+		if slices.ContainsFunc(newWeather(seed, 1, true).decks[cluster].all, func(k kind) bool { return k.clear }) {
+			t.Fatal("encrypted requests are read")
 		}
 	}
 }

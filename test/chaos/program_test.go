@@ -36,7 +36,7 @@ type program struct {
 }
 
 // run starts the binary. What is set for the test, or for its machine, is not for the program under test.
-func run(proc, dir string, env []string, args ...string) (*program, error) {
+func run(binary, proc, dir string, env []string, args ...string) (*program, error) {
 	p := &program{proc: proc, mark: "CHAOS_MARK=" + dir + "/" + proc, exited: make(chan struct{})}
 	f, err := os.CreateTemp(scratch, "log-")
 	if err != nil {
@@ -47,7 +47,9 @@ func run(proc, dir string, env []string, args ...string) (*program, error) {
 	cmd := exec.Command(binary, append(args, "--history", p.diary)...)
 	cmd.Stdout, cmd.Stderr = f, f
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(kv string) bool {
-		return strings.HasPrefix(kv, "COORDD_") || strings.HasPrefix(kv, "CONSUL_") || strings.HasPrefix(kv, "GO") || strings.HasPrefix(kv, "CHAOS_")
+		// What would lead to a directory for locks before TMPDIR does goes too.
+		return strings.HasPrefix(kv, "XDG_RUNTIME_DIR=") || strings.HasPrefix(kv, "RUNTIME_DIRECTORY=") || strings.HasPrefix(kv, "COORDD_") ||
+			strings.HasPrefix(kv, "CONSUL_") || strings.HasPrefix(kv, "GO") || strings.HasPrefix(kv, "CHAOS_")
 	}), append(env, "CHAOS_DIR="+dir, "CHAOS_PROC="+proc, p.mark)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,10 +18,12 @@ import (
 
 	"github.com/coordd/coordd/internal/history"
 	"github.com/coordd/coordd/test/realconsul"
+	"github.com/coordd/coordd/test/relay"
 	"github.com/hashicorp/consul/api"
 )
 
-// What the members run with: the binary's defaults.
+// What the members run with: the binary's defaults, but for the time that commands have to stop: with 10 s of it a storm would have
+// no time for anything else.
 const (
 	ttl        = 10 * time.Second
 	grace      = ttl
@@ -29,13 +32,15 @@ const (
 	merge      = time.Second // 250 ms, and four times that at the most
 	workerSoak = 500 * time.Millisecond
 	longestTry = 6 * time.Second // the last rung of the retry ladder, 5 s, and a fifth
+
+	stopTimeout = 3 * time.Second
 )
 
 // healed is how long after the last fault all may take to be well again. The slowest way there: a session that nobody renews
 // any more lives for twice its TTL from the last election of Consul's, its lock for a lock-delay more, and the grace of its items
 // follows; whoever then has to move them may just have begun its longest pause; and the last moves for balance wait for
-// the leader's soak. The rest is for a machine that runs other tests too.
-const healed = 2*ttl + lockDelay + grace + longestTry + merge + leaderSoak + workerSoak + 20*time.Second
+// the leader's soak, and twice for commands that do not stop. The rest is for a machine that runs other tests too.
+const healed = 2*ttl + lockDelay + grace + longestTry + merge + leaderSoak + workerSoak + 2*stopTimeout + 20*time.Second
 
 const (
 	service = "chaos"
@@ -54,6 +59,7 @@ type world struct {
 	member [members]*member
 
 	mu    sync.Mutex
+	rand  *rand.Rand // of commands and first processes; its draws come one after the other
 	items map[string]bool
 	told  []string // what was done, for the log of a failed test
 	begin time.Time
@@ -66,20 +72,24 @@ type world struct {
 type member struct {
 	id    string
 	token *api.ACLToken
-	relay *relay
+	relay *relay.Relay
 	runs  int
 	now   *program
+
+	version int // which of binaries it runs
+	tmp     int // the number of its TMPDIR
 }
 
-func newWorld(t *testing.T, name string, o realconsul.Options) *world {
+func newWorld(t *testing.T, name string, o realconsul.Options, seed uint64) *world {
 	t.Helper()
 	dir, err := os.MkdirTemp(scratch, name+"-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Servers = 3
+	o.Servers, o.Links = 3, true
 	w := &world{
-		t: t, name: name, root: "service/" + service + "/", dir: dir, begin: time.Now(),
+		rand: rand.New(rand.NewPCG(seed, 0)),
+		t:    t, name: name, root: "service/" + service + "/", dir: dir, begin: time.Now(),
 		ledger: newLedger(), items: map[string]bool{}, consul: realconsul.Start(t, o),
 	}
 	t.Cleanup(func() {
@@ -126,12 +136,12 @@ func newWorld(t *testing.T, name string, o realconsul.Options) *world {
 		if w.consul.TLS != nil {
 			address = server.HTTPSAddr()
 		}
-		m := &member{id: fmt.Sprintf("m%d", i+1), relay: newRelay(t, address)}
+		m := &member{id: fmt.Sprintf("m%d", i+1), relay: relay.New(t, address)}
 		if w.consul.Token != "" {
 			m.token = w.newToken(i)
 		}
 		w.member[i] = m
-		w.start(m)
+		w.start(m, birth{version: w.rand.IntN(2) == 0})
 	}
 	return w
 }
@@ -175,11 +185,26 @@ func (w *world) newToken(i int) *api.ACLToken {
 	return token
 }
 
+// tmps is how many TMPDIRs a member has in turn: it comes back to one in which it has left a lock file.
+const tmps = 3
+
 // start runs a member's next process.
-func (w *world) start(m *member) {
+func (w *world) start(m *member, b birth) {
 	m.runs++
+	if b.version {
+		m.version = 1 - m.version
+	}
+	if b.elsewhere {
+		m.tmp = (m.tmp + 1) % tmps
+	}
 	proc := fmt.Sprintf("%s#%d", m.id, m.runs)
-	env := []string{"TMPDIR=" + w.dir}
+	tmp := filepath.Join(w.dir, fmt.Sprintf("tmp-%d", m.tmp))
+	if err := os.MkdirAll(tmp, 0o700); err != nil {
+		w.t.Errorf("starting %s: %v", proc, err)
+		return
+	}
+	w.tell("%s starts: version %d, TMPDIR %d", proc, m.version+1, m.tmp+1)
+	env := []string{"TMPDIR=" + tmp}
 	scheme := "http://"
 	if f := w.consul.TLS; f != nil {
 		scheme = "https://"
@@ -189,7 +214,8 @@ func (w *world) start(m *member) {
 		env = append(env, "CONSUL_HTTP_TOKEN="+m.token.SecretID)
 	}
 	w.ledger.add(history.Boot, proc)
-	p, err := run(proc, w.dir, env, "run", "--service", service, "--id", m.id, "--consul", scheme+m.relay.addr, "--exec", work)
+	p, err := run(binaries[m.version], proc, w.dir, env, "run", "--service", service, "--id", m.id, "--consul", scheme+m.relay.Addr,
+		"--stop-timeout", stopTimeout.String(), "--exec", work)
 	if err != nil {
 		w.t.Errorf("starting %s: %v", proc, err)
 		return
@@ -240,8 +266,9 @@ func (w *world) workload() map[string]bool {
 
 // addItem and removeItem try until Consul has said yes, or ctx ends: then the test has failed, as nobody knows what is there.
 func (w *world) addItem(ctx context.Context, id string) {
+	temper := w.temper()
 	if w.insist(ctx, "adding "+id, func(c *api.Client, o *api.WriteOptions) error {
-		_, err := c.KV().Put(&api.KVPair{Key: w.root + "workload/" + id}, o)
+		_, err := c.KV().Put(&api.KVPair{Key: w.root + "workload/" + id, Value: []byte(temper)}, o)
 		return err
 	}) {
 		w.mu.Lock()
@@ -275,102 +302,6 @@ func (w *world) insist(ctx context.Context, what string, do func(*api.Client, *a
 	}
 	w.t.Errorf("%s: %v", what, err)
 	return false
-}
-
-// settle holds I3, and with the history I1 and I2: from now on, when all faults are over, the service has to
-// be whole within the bound.
-func (w *world) settle(what string) {
-	w.t.Helper()
-	calm := time.Now()
-	for {
-		why := ""
-		var procs []string
-		for _, m := range w.member {
-			if !m.now.running() {
-				w.t.Fatalf("%s does not run", m.now.proc)
-			}
-			procs = append(procs, m.now.proc)
-		}
-		why = w.ledger.unlike(w.workload(), procs)
-		took := time.Since(calm)
-		if why == "" {
-			w.t.Logf("%s: whole %v after %s (bound %v)", w.name, took.Round(time.Millisecond), what, healed)
-			w.tell("whole %v after %s", took.Round(time.Millisecond), what)
-			break
-		}
-		if took > healed {
-			w.t.Fatalf("not whole %v after %s: %s", healed, what, why)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	w.judge(calm)
-	if err := w.lost(); err != nil {
-		w.t.Error(err)
-	}
-	if w.t.Failed() {
-		w.t.FailNow()
-	}
-}
-
-func (w *world) judge(calm time.Time) {
-	w.t.Helper()
-	// Views of the keys arrive after what follows from them: let the last ones in.
-	report := w.ledger.judge(calm, 1)
-	for range 100 {
-		if calm.IsZero() || len(report.Breaches) > 0 || report.Settled >= 0 {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-		report = w.ledger.judge(calm, 1)
-	}
-	w.ledger.mu.Lock()
-	faults := w.ledger.faults
-	w.ledger.mu.Unlock()
-	for i, f := range faults {
-		if i < 10 {
-			w.t.Error(f)
-		}
-	}
-	w.report("the children and the keys", report, w.ledger.history.Events())
-	own, err := w.diaries()
-	if err != nil {
-		w.t.Error(err)
-	}
-	// A clean stop or a death ends a history; the calm of a storm is judged above, of what really runs.
-	w.report("the members' own word", history.Check(own, history.Options{}), own)
-}
-
-// diaries are what the members have written down themselves: above all, who led when.
-func (w *world) diaries() ([]history.Event, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var all [][]history.Event
-	for _, p := range w.runs {
-		events, err := p.told()
-		if err != nil {
-			return nil, fmt.Errorf("the history of %s: %w", p.proc, err)
-		}
-		all = append(all, events)
-	}
-	return history.Merge(all...), nil
-}
-
-func (w *world) report(of string, r history.Report, events []history.Event) {
-	w.t.Helper()
-	if len(r.Breaches) == 0 {
-		text, _, _ := strings.Cut(r.String(), "\n")
-		w.t.Logf("%s: %s: %s", w.name, of, text)
-		return
-	}
-	f, err := os.CreateTemp("", "coordd-chaos-*.history")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer f.Close()
-	for _, e := range events {
-		fmt.Fprintln(f, e)
-	}
-	w.t.Errorf("%s: %s\nthis history is in %s", of, r, f.Name())
 }
 
 // stop ends all members at once, as their operator would.
