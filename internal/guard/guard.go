@@ -152,30 +152,29 @@ func (g *Guard) LockID() string {
 	return g.link.holds()
 }
 
-// BindLock returns LockID, for others to be told. Once it was not empty, nothing is started any more unless the guard process holds this very lock: the
-// next guard process, should this one die, locks the same file, even if that has lost its name. It is empty too when the file
-// cannot be found again. The end of Run with no error ends it.
+// BindLock returns a LockID for others to be told: that of the first call that found one. From then on nothing is started any more unless the
+// guard process holds this very lock: the next guard process, should this one die, locks the same file, even if that has lost its name. So it
+// is as true of the time between two guard processes, and what is told then need not say less. It is empty until a lock is
+// held, and when the file cannot be found again. The end of Run with no error ends it.
 func (g *Guard) BindLock() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.link == nil {
+	if g.bound != nil {
+		return g.boundID
+	}
+	if g.link == nil || g.link.holds() == "" {
 		return ""
 	}
 	id := g.link.holds()
-	if g.bound == nil && id != "" {
-		f, err := os.OpenFile(g.cfg.LockFile, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-		if err != nil {
-			return ""
-		}
-		if fileID(f) != id {
-			f.Close()
-			return ""
-		}
-		g.bound, g.boundID = f, id
-	}
-	if id != g.boundID {
+	f, err := os.OpenFile(g.cfg.LockFile, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
 		return ""
 	}
+	if fileID(f) != id {
+		f.Close()
+		return ""
+	}
+	g.bound, g.boundID = f, id
 	return id
 }
 

@@ -116,6 +116,10 @@ func TestABoundGuardStartsNothingUnderAnotherLock(t *testing.T) {
 			}
 			within(t, "the end", ended)
 			within(t, "the end of Run", ran)
+			// What is written meanwhile stays, perhaps for long: it must not say less than what was written before.
+			if got := g.BindLock(); got != id {
+				t.Errorf("between two guard processes it is bound to %q, want %q", got, id)
+			}
 
 			// Somebody is quicker than the next guard process.
 			if err := syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
@@ -135,8 +139,8 @@ func TestABoundGuardStartsNothingUnderAnotherLock(t *testing.T) {
 				t.Errorf("it ran without the lock: %v, with %q", err, g.LockID())
 			case <-time.After(300 * time.Millisecond):
 			}
-			if got := g.BindLock(); got != "" {
-				t.Errorf("it says that it holds %q", got)
+			if got := g.BindLock(); got != id || g.LockID() != "" {
+				t.Errorf("while another has the lock it is bound to %q and holds %q, want %q and none", got, g.LockID(), id)
 			}
 			if err := syscall.Flock(int(other.Fd()), syscall.LOCK_UN); err != nil {
 				t.Fatal(err)
@@ -145,7 +149,7 @@ func TestABoundGuardStartsNothingUnderAnotherLock(t *testing.T) {
 				t.Error(err)
 			}
 			if got := g.BindLock(); got != id {
-				t.Errorf("it holds %q, want %q", got, id)
+				t.Errorf("it is bound to %q, want %q", got, id)
 			}
 			cancel()
 			if err := within(t, "the end of Run", ran); err != nil {
