@@ -225,6 +225,29 @@ func TestASecondProcessOnAnotherHostRefusesInTheEnd(t *testing.T) {
 	})
 }
 
+// Each election of Consul's own starts the time of all sessions anew, so that of a dead predecessor lives on and on.
+func TestASuccessorOnAnotherHostOutwaitsElectionsOfConsuls(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 9)
+		c.kill("n1")
+		second := c.start("n1")
+		for range 10 {
+			time.Sleep(11 * time.Second)
+			c.consul.ElectionStart()
+			time.Sleep(time.Second)
+			c.consul.ElectionEnd()
+		}
+		select {
+		case <-second.done:
+			t.Errorf("the second ended with %v, and the first is dead", second.err)
+			delete(c.members, "n1")
+			return
+		default:
+		}
+		c.await("a second n1", time.Minute, func() bool { return second.c.Membership().Get().Phase == messages.Registered })
+	})
+}
+
 func TestWorkAddedAndRemovedTakesEffect(t *testing.T) {
 	run(t, func(c *cluster) {
 		three(c, 30)

@@ -81,6 +81,33 @@ func (a *membershipKeeper) inheritWait(old lastAck) time.Duration { return max(a
 type predecessorWait struct {
 	session string
 	since   time.Time
+
+	probe string    // a session, see keptAlive
+	ended time.Time // when that was seen to have ended
+}
+
+// expirySlack is for what Consul takes to end a session whose time is over.
+const expirySlack = 5 * time.Second
+
+// keptAlive tells whether the session that is waited for has been renewed during the wait. Consul lets a silent one live for twice its
+// TTL, but an election of its own starts that time anew, so the wait's length says nothing. A probe does: a session made now,
+// whose TTL is as long, and which nobody renews. When it has ended and the other has not, then that one was renewed since: elections
+// gave time to both.
+func (a *membershipKeeper) keptAlive(ctx context.Context, old lastAck) (bool, error) {
+	w := &a.waiting
+	switch {
+	case w.probe == "":
+		id, _, err := a.store.CreateSession(ctx, store.SessionOptions{Name: a.Service + "/" + a.ID + "/probe", TTL: a.inheritWait(old), LockDelay: a.LockDelay})
+		w.probe = id
+		return false, err
+	case w.ended.IsZero():
+		exists, err := a.store.SessionExists(ctx, w.probe)
+		if err == nil && !exists {
+			w.ended = time.Now()
+		}
+		return false, err
+	}
+	return time.Since(w.ended) > expirySlack, nil
 }
 
 // holder is who is in the way of a registration.
@@ -136,14 +163,19 @@ func (a *membershipKeeper) predecessor(ctx context.Context, who holder, old last
 	case store.Alive:
 		return time.Time{}, supervisor.Escalate(fmt.Errorf("%w: %q is held by %s, which is alive: stop it or choose another id", ErrIDTaken, a.ID, name))
 	}
-	// Twice its TTL is what Consul lets a silent session live; an election of
-	// Consul's own starts that time anew.
-	limit := 4*a.inheritWait(old) + a.LockDelay + 5*time.Second
+	limit := 2*a.inheritWait(old) + a.LockDelay + expirySlack
 	if a.waiting.session != who.session {
-		a.log.Info("waiting-for-predecessor", "predecessor", name, "until", "its session expires", "at_most", limit.String())
+		a.log.Info("waiting-for-predecessor", "predecessor", name, "until", "its session expires",
+			"at_most", (2*limit - a.LockDelay).String(), "longer", "by what elections of Consul's add")
 	}
 	a.wait(who.session)
-	if waited := time.Since(a.waiting.since); waited > limit {
+	waited := time.Since(a.waiting.since)
+	if waited <= limit {
+		return time.Now().Add(time.Second), nil
+	}
+	if kept, err := a.keptAlive(ctx, old); err != nil {
+		return time.Time{}, err
+	} else if kept {
 		return time.Time{}, supervisor.Escalate(fmt.Errorf("%w: %q is held by %s, which has kept it alive for %v: stop it or choose another id", ErrIDTaken, a.ID, name, waited.Round(time.Second)))
 	}
 	return time.Now().Add(time.Second), nil
@@ -152,7 +184,7 @@ func (a *membershipKeeper) predecessor(ctx context.Context, who holder, old last
 // wait publishes that something is in the way.
 func (a *membershipKeeper) wait(session string) {
 	if a.waiting.session != session {
-		a.waiting = predecessorWait{session, time.Now()}
+		a.waiting = predecessorWait{session: session, since: time.Now()}
 	}
 	if m := a.out.Get(); m.Phase != messages.Waiting {
 		a.out.Set(messages.Membership{Phase: messages.Waiting, ClearAt: m.ClearAt, Inherited: m.Inherited})
