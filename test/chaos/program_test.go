@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/coordd/coordd/internal/history"
@@ -158,6 +159,7 @@ func (p *program) told() ([]history.Event, error) {
 		}
 		events = append(events, history.Event{At: at, Verb: history.Dead, Proc: last.Proc})
 	}
+	endWithStand(events, p.stood)
 	for _, at := range p.robbed {
 		events = append(events, history.Event{At: at, Verb: history.Early, Proc: events[0].Proc})
 	}
@@ -165,6 +167,46 @@ func (p *program) told() ([]history.Event, error) {
 		events = append(events, history.Event{At: w[0], Verb: history.Freeze, Proc: events[0].Proc}, history.Event{At: w[1], Verb: history.Thaw, Proc: events[0].Proc})
 	}
 	return events, nil
+}
+
+// endWithStand ends what was at work when its process began to stand still for longer than its lease. The process itself says so when it has
+// made sure, which takes a busy machine seconds; when the commands ended their locks tell, and the children's history has that.
+func endWithStand(events []history.Event, stood [][2]time.Time) {
+	for _, w := range stood {
+		if w[1].Sub(w[0]) <= ttl {
+			continue
+		}
+		open := map[string]bool{}
+		for i := range events {
+			switch e := &events[i]; {
+			case e.Verb == history.Start && e.At.Before(w[0]):
+				open[e.Item] = true
+			case e.Verb == history.Stop && e.At.Before(w[0]):
+				delete(open, e.Item)
+			case e.Verb == history.Stop && open[e.Item]:
+				e.At = w[0].Add(-time.Microsecond)
+				delete(open, e.Item)
+			}
+		}
+	}
+}
+
+func TestWorkEndsWhereItsProcessStoodStillForLongerThanItsLease(t *testing.T) {
+	t.Parallel()
+	at := func(s float64) time.Time { return time.Unix(1000, 0).Add(time.Duration(s * float64(time.Second))) }
+	line := func(s float64, verb history.Verb, item string) history.Event {
+		return history.Event{At: at(s), Verb: verb, Proc: "m1", Item: item, Token: 5}
+	}
+	events := []history.Event{
+		line(0, history.Start, "a"), line(1, history.Start, "b"), line(2, history.Stop, "b"),
+		line(24, history.Stop, "a"), line(25, history.Start, "a"), line(30, history.Stop, "a"),
+	}
+	endWithStand(events, [][2]time.Time{{at(3), at(22)}, {at(26), at(29)}})
+	for i, want := range []float64{0, 1, 2, 3, 25, 30} {
+		if got := events[i].At; got.Sub(at(want)).Abs() > time.Millisecond {
+			t.Errorf("line %d is at %v, not %v", i, got, at(want))
+		}
+	}
 }
 
 func (p *program) tail(n int) string {
