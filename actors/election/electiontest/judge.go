@@ -1,0 +1,380 @@
+package electiontest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/coordd/coordd/actors/election"
+)
+
+// Judge writes down what happens to the leadership of elections, and finds out afterwards whether one
+// register explains it: the lock of that election. It knows no rule of the product. Its checker is
+// porcupine (github.com/anishathalye/porcupine, whose models of locks and registers this one follows),
+// its notion of right is linearizability (Herlihy and Wing, "Linearizability: A Correctness Condition
+// for Concurrent Objects", ACM TOPLAS 12(3), 1990): each operation has taken effect at one instant
+// between its call and its return, and in that order they make sense to one register.
+//
+// The register holds nobody, or one candidate with its token. Besides, it knows the largest token so far.
+//
+//	take      nobody, and a token above all earlier ones: now it is held. Its holder may take it again:
+//	          the token stays. A take that was refused has no effect.
+//	release   of its holder: now it is nobody's. Leave is the same. Of anybody else: no effect.
+//	loss      the same, done by nobody: the holder's session has ended. It may come after each take.
+//	work      at this instant the duty is under way: true only of the holder, with its token.
+//	look      a bystander has read the store: true only of what the register holds. Where the store says
+//	          that the last leader is lost, and not who may be next, the look says nothing.
+//
+// Take, release and leave are the calls of the backend, so their intervals are the caller's own. One that
+// failed may take effect until the next one of that candidate has succeeded, and for ever if there is
+// none: what arrives later must have none. A candidate that crashed needs no operation of its own: its
+// last work is its last sign of life, and the loss may come at any time after it.
+//
+// What makes this falsifiable is that work is a read and not a part of take and release. A release that
+// spanned the time from the order to stop until the duty has ended would allow the register to be free
+// while the duty still stops, and a take that spanned the time until the duty begins could hide a second
+// holder. Here the register is the holder's from the first to the last instant of the duty in every order
+// that fits, and a loss that is free to happen at any time explains no work after it. So the judge notices
+// two duties at once, a duty without the lock, a lock given up too early also when nobody else wants it,
+// a token that falls or comes twice, and a take or a release that takes effect after it is settled. It does not
+// notice that nobody leads, nor that a leadership was lost needlessly.
+type Judge struct {
+	mu    sync.Mutex
+	clock int64
+	began time.Time
+	all   map[string][]*operation // by election, in the order of their calls
+}
+
+// NewJudge returns a judge who has seen nothing yet.
+func NewJudge() *Judge { return &Judge{began: time.Now(), all: map[string][]*operation{}} }
+
+type verb string
+
+const (
+	taking    verb = "take"
+	releasing verb = "release"
+	leaving   verb = "leave"
+	losing    verb = "loss"
+	working   verb = "work"
+	looking   verb = "look"
+)
+
+// operation is one of the register. The order of call and ret is that of real time; at is for people.
+type operation struct {
+	verb
+	id        string // of the candidate; of a look: of whoever holds it, or empty
+	token     uint64 // 0: none, or not known
+	unknown   bool   // its outcome
+	call, ret int64
+	at        time.Duration
+}
+
+func (o *operation) String() string {
+	text := fmt.Sprintf("%12v  %-7s %s", o.at, o.verb, o.id)
+	if o.verb == looking && o.id == "" {
+		text += "nobody"
+	}
+	if o.token != 0 {
+		text += fmt.Sprintf(", token %d", o.token)
+	}
+	if o.unknown {
+		text += ", outcome unknown"
+	}
+	return text
+}
+
+// begin notes the call of an operation. It counts only once it has ended.
+func (j *Judge) begin(v verb, id string) *operation {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.clock++
+	return &operation{verb: v, id: id, call: j.clock, at: time.Since(j.began)}
+}
+
+func (j *Judge) end(name string, o *operation) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.clock++
+	o.ret = j.clock
+	j.all[name] = append(j.all[name], o)
+}
+
+// Work says that the duty of a candidate is under way at this instant.
+func (j *Judge) Work(name, id string, token uint64) {
+	o := j.begin(working, id)
+	o.token = token
+	j.end(name, o)
+}
+
+// Look has a bystander read who holds the leadership; without an ID nobody does. Not ok: it cannot be told.
+func (j *Judge) Look(name string, read func() (id string, token uint64, ok bool)) {
+	o := j.begin(looking, "")
+	var ok bool
+	if o.id, o.token, ok = read(); ok {
+		j.end(name, o)
+	}
+}
+
+// Over is conn, with the judge listening.
+func (j *Judge) Over(conn election.Connection) election.Connection { return heard{conn, j} }
+
+type heard struct {
+	election.Connection
+	judge *Judge
+}
+
+func (h heard) Open(name string) (election.Backend, error) {
+	b, err := h.Connection.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return &witness{Backend: b, judge: h.judge, name: name}, nil
+}
+
+// witness is a backend that tells the judge what is done, one call at a time.
+type witness struct {
+	election.Backend
+	judge *Judge
+	name  string
+	id    string
+}
+
+func (w *witness) Join(ctx context.Context, c election.Candidate) (string, error) {
+	w.id = c.ID
+	return w.Backend.Join(ctx, c)
+}
+
+func (w *witness) Take(ctx context.Context) (token uint64, retry time.Duration, err error) {
+	o := w.judge.begin(taking, w.id)
+	token, retry, err = w.Backend.Take(ctx)
+	if o.token, o.unknown = token, err != nil; token != 0 || err != nil {
+		w.judge.end(w.name, o)
+	}
+	return token, retry, err
+}
+
+func (w *witness) Release(ctx context.Context) error {
+	o := w.judge.begin(releasing, w.id)
+	err := w.Backend.Release(ctx)
+	o.unknown = err != nil
+	w.judge.end(w.name, o)
+	return err
+}
+
+func (w *witness) Leave(ctx context.Context) error {
+	o := w.judge.begin(leaving, w.id)
+	err := w.Backend.Leave(ctx)
+	o.unknown = err != nil
+	w.judge.end(w.name, o)
+	return err
+}
+
+// Counted tells how many operations of each kind there are.
+func (j *Judge) Counted() map[string]int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := map[string]int{}
+	for _, all := range j.all {
+		for _, o := range all {
+			what := string(o.verb)
+			if o.unknown {
+				what += " of unknown outcome"
+			}
+			n[what]++
+		}
+	}
+	return n
+}
+
+// Verdict returns nil if every election's history is that of a register, and else says where it is
+// not. Call it when everything has come to rest, and outside of a bubble of testing/synctest: the limit
+// is in real time.
+func (j *Judge) Verdict(limit time.Duration) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var errs []error
+	for name, all := range j.all {
+		slices.SortFunc(all, func(a, b *operation) int { return cmp.Compare(a.call, b.call) })
+		history := complete(all)
+		switch result := porcupine.CheckOperationsTimeout(register, history, limit); result {
+		case porcupine.Ok:
+		case porcupine.Unknown:
+			errs = append(errs, fmt.Errorf("election %s: no verdict on %d operations within %v", name, len(history), limit))
+		default:
+			errs = append(errs, fmt.Errorf("election %s: no register does this: %s", name, explain(history, limit)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// complete adds the losses and leaves out what cannot matter, so that the checker has little to try.
+// (With all of it left in, some histories had no verdict within a minute.)
+//
+//   - An operation of unknown outcome ends with the next one of its candidate whose outcome is known.
+//   - A take of unknown outcome whose effect nobody has seen may as well have had none. Of several in a
+//     row whose effect was seen, any one may be that: they are one that takes longer.
+//   - A release of unknown outcome is no more than the loss that comes with each token.
+//   - Who never took the lock has nothing to give up.
+//   - A loss comes once for each token, after the last that was seen of it, and before the first sign of a
+//     larger one.
+func complete(all []*operation) (history []porcupine.Operation) {
+	type row struct {
+		id    string
+		token uint64
+		ret   int64
+	}
+	var kept []*operation
+	tries, took := map[row]*operation{}, map[string]bool{}
+	for i, o := range all {
+		if o.verb != taking {
+			continue
+		}
+		k := *o
+		if o.unknown {
+			if k.token = seen(all, o); k.token == 0 {
+				continue
+			}
+			k.ret = math.MaxInt64
+			for _, next := range all[i+1:] {
+				if next.id == o.id && !next.unknown && next.verb != working && next.verb != looking {
+					k.ret = next.ret
+					break
+				}
+			}
+			r := row{k.id, k.token, k.ret}
+			if tries[r] != nil {
+				continue // the first one begins before this one and ends with it
+			}
+			tries[r] = &k
+		}
+		took[o.id] = true
+		kept = append(kept, &k)
+	}
+	losses := map[row]*operation{}
+	for _, o := range all {
+		if (o.verb == releasing || o.verb == leaving) && took[o.id] && !o.unknown || o.verb == working || o.verb == looking {
+			kept = append(kept, o)
+		}
+	}
+	for _, o := range kept {
+		if o.verb != taking {
+			continue
+		}
+		r := row{id: o.id, token: o.token}
+		if losses[r] == nil {
+			losses[r] = &operation{verb: losing, id: o.id, token: o.token, ret: math.MaxInt64}
+		}
+	}
+	for r, loss := range losses {
+		for _, o := range kept {
+			if o.id == r.id && o.token == r.token && o.call > loss.call {
+				loss.call, loss.at = o.call, o.at
+			}
+		}
+		for _, o := range all {
+			if o.token > r.token && (o.verb == taking || o.verb == looking) {
+				loss.ret = min(loss.ret, max(loss.call, o.ret))
+			}
+		}
+		kept = append(kept, loss)
+	}
+	for _, o := range kept {
+		history = append(history, porcupine.Operation{Input: *o, Call: o.call, Return: o.ret})
+	}
+	return history
+}
+
+// seen returns the token by which a look has seen what a take of unknown outcome may have done, and no
+// known take of that candidate has; 0: there is none.
+func seen(all []*operation, o *operation) uint64 {
+	if o.verb != taking {
+		return 0
+	}
+	for _, look := range all {
+		if look.verb != looking || look.id != o.id || look.ret < o.call {
+			continue
+		}
+		if !slices.ContainsFunc(all, func(k *operation) bool {
+			return k.verb == taking && k.id == o.id && k.token == look.token && k.call < look.ret
+		}) {
+			return look.token
+		}
+	}
+	return 0
+}
+
+// held is the state of the register.
+type held struct {
+	id    string // empty: nobody
+	token uint64
+	top   uint64 // the largest token so far
+}
+
+var register = porcupine.Model{
+	Init: func() any { return held{} },
+	Step: func(state, input, _ any) (bool, any) {
+		is, o := state.(held), input.(operation)
+		switch o.verb {
+		case taking:
+			if is.id == "" && o.token > is.top {
+				return true, held{o.id, o.token, o.token}
+			}
+			return o.unknown || is == held{o.id, o.token, is.top}, is // it never was, or it took what it has
+		case releasing, leaving, losing:
+			if is.id == o.id {
+				is.id, is.token = "", 0
+			}
+			return true, is
+		}
+		return is == held{o.id, o.token, is.top}, is // a look that finds nobody, too
+	},
+	DescribeOperation: func(input, _ any) string {
+		o := input.(operation)
+		return strings.TrimSpace(o.String())
+	},
+}
+
+// explain finds the operation that fits nowhere, and what came before it.
+func explain(history []porcupine.Operation, limit time.Duration) string {
+	_, info := porcupine.CheckOperationsVerbose(register, history, limit)
+	var longest []porcupine.Operation
+	for _, partition := range info.PartialLinearizationsOperations() {
+		for _, ops := range partition {
+			if len(ops) > len(longest) {
+				longest = ops
+			}
+		}
+	}
+	fits := map[operation]bool{}
+	for _, o := range longest {
+		fits[o.Input.(operation)] = true
+	}
+	var bad *operation
+	for _, o := range history {
+		if o := o.Input.(operation); !fits[o] && (bad == nil || o.ret < bad.ret) {
+			bad = &o
+		}
+	}
+	var story []string
+	for i, o := range longest {
+		o := o.Input.(operation)
+		if i+1 < len(longest) { // of work that goes on, and of looks that find the same, the last one will do
+			if next := longest[i+1].Input.(operation); next.verb == o.verb && next.id == o.id && next.token == o.token {
+				continue
+			}
+		}
+		story = append(story, o.String())
+	}
+	story = story[max(0, len(story)-12):]
+	if bad != nil {
+		story = append(story, bad.String()+"   <- fits nowhere")
+	}
+	return fmt.Sprintf("%d of %d operations fit; the last of them:\n%s", len(longest), len(history), strings.Join(story, "\n"))
+}
