@@ -35,7 +35,7 @@ check: ## gofmt and go vet only
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
-	go vet -tags coordd_mutations ./actors ./test/simulation
+	go vet -tags coordd_mutations ./actors ./actors/election/... ./test/simulation
 	go vet -tags coordd_elections ./actors/election/...
 
 tools: ## a C compiler, Java and ZooKeeper for the tests: installed, or named
@@ -59,8 +59,9 @@ simulate: ## seeds of the simulation for MINUTES; SEED=N is the first, else the 
 failures: ## what the race detector sees only in part: each actor made to fail at each of its first messages and requests, aimed values, large payloads, a router's changes
 	go test -count=1 -timeout $(TIMEOUT) -run 'ThatFails|InTheMiddle|Aimed|ThinLine|Router' ./actors
 
-mutations: ## the simulation's usual seeds, and each rule of the protocol broken on purpose, to be noticed
+mutations: ## the simulation's usual seeds, and each rule of the protocol and of elections broken on purpose, to be noticed
 	go test -count=1 -timeout $(TIMEOUT) -tags coordd_mutations -v ./test/simulation
+	go test -count=1 -timeout $(TIMEOUT) -tags coordd_mutations -v -run 'IsARegister|BrokenRules' ./actors/election/onconsul -seeds=100
 
 # Not beside other tests: a thousand candidates need the machine. Not with the race detector: the ZooKeeper client (v1.0.4) has a data
 # race of its own; the same scenarios run with it on the embedded Consul.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coordd/coordd/actors/election/internal/mutations"
 	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -291,7 +292,7 @@ func (s *shell) begin(ctx context.Context) {
 			s.duties <- err
 		}()
 		// The process may have been frozen since the loop looked.
-		if c := s.backend.Contact().Get(); c.Session != session || !c.Lease.Valid(time.Now(), margin) {
+		if c := s.backend.Contact().Get(); (c.Session != session || !c.Lease.Valid(time.Now(), margin)) && !mutations.Broken("begun-unchecked") {
 			err = errNotBegun
 			return
 		}

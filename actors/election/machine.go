@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	"github.com/coordd/coordd/actors/election/internal/mutations"
 )
 
 // op is what the machine has the backend do, one at a time.
@@ -93,6 +94,9 @@ func (m *machine) current() bool { return m.views > 0 && m.view.Ops >= m.ops }
 
 // marginOf is how long before the end of the lease a leader steps down.
 func (m *machine) marginOf() time.Duration {
+	if mutations.Broken("no-margin") {
+		return 0
+	}
 	if m.margin > 0 {
 		return m.margin
 	}
@@ -291,7 +295,7 @@ func (m *machine) leadership(now time.Time) {
 		return // in the latter cases nothing is left to be lost
 	}
 	switch {
-	case !m.holds(now):
+	case !m.holds(now) && !mutations.Broken("no-lease"):
 		m.lose("the lease has run out: the store was last heard of at %s", m.contact.Lease.Start.Format("15:04:05.000"))
 	case m.current() && m.view.Err == nil && !m.view.Mine:
 		switch {
@@ -319,7 +323,7 @@ func (m *machine) next(now time.Time) op {
 	}
 	if m.resigning || m.ending {
 		switch {
-		case m.duty:
+		case m.duty && !mutations.Broken("leave-before-stop"):
 			return opNone
 		case m.left, !m.attempts:
 			m.ended()
@@ -341,7 +345,7 @@ func (m *machine) next(now time.Time) op {
 	case m.session == "":
 		m.attempts = true
 		return opJoin
-	case m.draining && !m.duty:
+	case m.draining && (!m.duty || mutations.Broken("release-before-stop")):
 		return opRelease
 	case m.leading, m.draining, m.duty, !m.current():
 		return opNone

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -71,6 +72,14 @@ func (b *backend) did(f func()) {
 		default:
 		}
 	}
+}
+
+// orElse returns what the rule says, or the other when that rule is switched off.
+func orElse(rule string, op, other store.Op) store.Op {
+	if mutations.Broken(rule) {
+		return other
+	}
+	return op
 }
 
 // owns tells whether the leader's key is this candidate's.
@@ -216,11 +225,18 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 	}
 	leader := b.keys.leader()
 	value := encode(record{Candidate: m.Candidate})
-	term := encode(tenure{ID: m.ID, Name: m.Name, LockDelay: b.conn.cfg.LockDelay})
+	led := tenure{ID: m.ID, Name: m.Name, LockDelay: b.conn.cfg.LockDelay}
+	if mutations.Broken("lock-delay-not-in-term") {
+		led.LockDelay = 0
+	}
+	term := encode(led)
 	// Consul looks at the lock-delay before an entry is applied, so that a request that is past it is held up no more: it
 	// could take what a leader of a moment ago has lost with its session. The term lets nobody in who did not know of that leader.
-	r, err := b.conn.store.Txn(ctx, store.CheckIndex(b.keys.candidate(m.ID), m.record), store.CheckNotExists(b.keys.ended()),
-		store.CheckNotExists(leader), store.CAS(b.keys.term(), term, 0, m.term),
+	r, err := b.conn.store.Txn(ctx,
+		orElse("take-unchecked", store.CheckIndex(b.keys.candidate(m.ID), m.record), store.GetOrEmpty(leader)),
+		store.CheckNotExists(b.keys.ended()),
+		orElse("taken-while-held", store.CheckNotExists(leader), store.GetOrEmpty(leader)),
+		orElse("term-unchecked", store.CAS(b.keys.term(), term, 0, m.term), store.Set(b.keys.term(), term, 0)),
 		store.Lock(leader, value, 0, m.session), store.Delete(b.keys.handover()))
 	if err == nil {
 		e, _ := r.Entry(leader)
@@ -273,6 +289,9 @@ func (b *backend) sawTerm(s snapshot) {
 		b.free = time.Time{}
 	case s.term != b.term || b.free.IsZero():
 		b.term, b.free = s.term, time.Now().Add(min(s.tenure.LockDelay, store.MaxLockDelay))
+		if mutations.Broken("lock-delay-not-waited-for") {
+			b.free = time.Now()
+		}
 	}
 }
 
@@ -307,7 +326,10 @@ func (b *backend) Release(ctx context.Context) error {
 	if m.owns(s.leader) {
 		// The candidate's record becomes another one: no Take that is still on its way can bring the leadership back.
 		key := b.keys.candidate(m.ID)
-		r, err := b.conn.store.Txn(ctx, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex), store.Delete(b.keys.leader()), b.keys.givenUp(s.snapshot, m.ID),
+		r, err := b.conn.store.Txn(ctx,
+			orElse("released-unchecked", store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex), store.GetOrEmpty(b.keys.leader())),
+			store.Delete(b.keys.leader()),
+			orElse("released-in-any-term", b.keys.givenUp(s.snapshot, m.ID), store.Set(b.keys.term(), encode(tenure{ID: m.ID}), 0)),
 			store.Lock(key, encode(record{m.Candidate, m.round + 1}), 0, m.session))
 		if err != nil {
 			return b.failed(err)
@@ -359,7 +381,7 @@ func (b *backend) leave(ctx context.Context, m me) error {
 		// With the lane changed, a Join that is still on its way will be refused: nobody would remove what it makes.
 		ops = append(ops, b.once(s, m.session)...)
 	}
-	if m.owns(s.leader) {
+	if m.owns(s.leader) || mutations.Broken("left-for-another") {
 		ops = append(ops, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex), store.Delete(b.keys.leader()), b.keys.givenUp(s.snapshot, m.ID))
 	}
 	if s.own.CreateIndex != 0 {

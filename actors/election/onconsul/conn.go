@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/internal/mutations"
 	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -299,6 +300,9 @@ func (c *Conn) prolong(ctx context.Context, now election.Contact, tries int) err
 	sent, err := c.store.RenewSession(ctx, now.Session, limit)
 	if err != nil {
 		return err
+	}
+	if mutations.Broken("lease-from-reply") {
+		sent = time.Now()
 	}
 	now.Lease.Start = sent
 	c.contact.Set(now)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -121,7 +122,7 @@ func (b *backend) Delete(ctx context.Context) error {
 			return fmt.Errorf("delete %s: %w", b.name, err)
 		}
 		s := b.keys.parse(view.Entries, view.Index)
-		if !s.vacant() {
+		if !s.vacant() && !mutations.Broken("deleted-while-led") {
 			leader, free = s.leads().Name, time.Time{}
 			continue
 		}
@@ -133,6 +134,9 @@ func (b *backend) Delete(ctx context.Context) error {
 		// would hold up the first leader of the next election of this name: Consul's own lock-delay is in memory only.
 		if free.IsZero() || s.term != term {
 			term, free = s.term, time.Now().Add(min(s.tenure.LockDelay, store.MaxLockDelay))
+		}
+		if mutations.Broken("deleted-at-once") {
+			free = time.Now()
 		}
 		if sleep(ctx, time.Until(free)) != nil {
 			return fmt.Errorf("delete %s: %w: its last leader was lost and may be at it still; the election stays ended, delete it again", b.name, ctx.Err())
