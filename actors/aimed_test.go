@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/aimed"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -25,61 +25,8 @@ import (
 // Values that somebody aims at the cluster, one in each field of each kind of key that it reads. Whatever cannot be so is named, in the
 // log and in the status, and concerns nothing but its own item or member: all others are owned, and taken over, as ever.
 
-// aims are the values that each field is given. In JSON, as they stand there.
-var aims = []string{
-	`"a b"`, `"a/b"`, `"a\nb"`, `"."`, `".."`, `"%2e%2e"`, `"\u0000"`, `"\u001b]52;c;eA==\u0007"`, `""`,
-	`0`, `-1`, `1`, `9223372036854775807`, `18446744073709551615`, `1e400`, `0.5`, `true`, `null`, `{}`, `[]`, `{"x":`,
-}
-
 // wide is a value that would fill a log.
 var wide = `"` + strings.Repeat("x", map[bool]int{true: 30_000, false: 300_000}[raceDetector]) + `"`
-
-// fields are what a kind of key holds, each with a value that is fine.
-type fields map[string]string
-
-func (f fields) with(name, value string) []byte {
-	var b bytes.Buffer
-	for i, k := range slices.Sorted(maps.Keys(f)) {
-		v := f[k]
-		if k == name {
-			v = value
-		}
-		fmt.Fprintf(&b, "%s%q:%s", map[bool]string{true: "{", false: ","}[i == 0], k, v)
-	}
-	b.WriteString("}")
-	return b.Bytes()
-}
-
-const someProcess = `{"instance":"i","host":"h","boot":"b","pidns":"n","pid":7,"start":8}`
-
-var (
-	ackFields = fields{"n": "7", "sid": `"0d8f3a2e-0000-4000-8000-000000000000"`, "by": someProcess, "clear": "true", "ttl": "10000000000", "stopped": "false", "keep": "0"}
-	// A record's text is for people, and its numbers are the member's own affair.
-	memberFields     = fields{"status": `"alive"`, "host_address": `"h:1"`, "capacity": "1", "idle": "false", "zone": `"z"`, "version": `"v"`, "process": someProcess}
-	assignmentFields = fields{"s": `"own"`, "to": `"0d8f3a2e-0000-4000-8000-000000000000"`, "why": `"r"`}
-	processFields    = fields{"instance": `"i"`, "host": `"h"`, "boot": `"b"`, "pidns": `"n"`, "pid": "7", "start": "8"}
-)
-
-// each calls f with every value of a kind.
-func (f fields) each(call func(what string, value []byte)) {
-	for _, name := range slices.Sorted(maps.Keys(f)) {
-		for _, aim := range append(aims, wide) {
-			what := aim
-			if len(what) > 30 {
-				what = "wide"
-			}
-			call(name+"="+what, f.with(name, aim))
-		}
-	}
-	for _, p := range []string{"by", "process"} {
-		if _, ok := f[p]; ok {
-			processFields.each(func(what string, value []byte) { call(p+"."+what, f.with(p, string(value))) })
-		}
-	}
-	for _, value := range []string{"", " ", "{", "null", "[]", "\xff", "\x00", "alive", "own", "7", "-1", `"x"`, string(bytes.Repeat([]byte("{"), 100_000))} {
-		call(fmt.Sprintf("%.10q", value), []byte(value))
-	}
-}
 
 // written collects what a cluster's members log.
 type written struct {
@@ -172,28 +119,28 @@ func (s *siege) said(key string) {
 	}
 }
 
-// aimed is one value and what is special about it.
-type aimed struct {
+// aimedValue is one value and what is special about it.
+type aimedValue struct {
 	what  string
 	value []byte
 }
 
-// by sorts the values of a kind by their field.
-func (f fields) by() map[string][]aimed {
-	sorted := map[string][]aimed{}
-	f.each(func(what string, value []byte) {
+// byField sorts the values of a kind by their field.
+func byField(f aimed.Fields) map[string][]aimedValue {
+	sorted := map[string][]aimedValue{}
+	f.Each(wide, func(what string, value []byte) {
 		field, _, found := strings.Cut(what, "=")
 		if field, _, _ = strings.Cut(field, "."); !found {
 			field = "whole"
 		}
-		sorted[field] = append(sorted[field], aimed{what, value})
+		sorted[field] = append(sorted[field], aimedValue{what, value})
 	})
 	return sorted
 }
 
 // few are those of which each takes a cluster of its own.
-func (f fields) few(call func(aimed)) {
-	for field, values := range f.by() {
+func few(f aimed.Fields, call func(aimedValue)) {
+	for field, values := range byField(f) {
 		for _, x := range values {
 			_, value, _ := strings.Cut(x.what, "=")
 			switch {
@@ -228,7 +175,7 @@ func (s *siege) names(keys []string) {
 }
 
 func TestAimedAcksConcernNobodyElse(t *testing.T) {
-	for field, values := range ackFields.by() {
+	for field, values := range byField(aimed.Ack) {
 		if raceDetector && field != "sid" {
 			continue
 		}
@@ -248,7 +195,7 @@ func TestAimedAcksConcernNobodyElse(t *testing.T) {
 			})
 		})
 	}
-	ackFields.few(func(x aimed) {
+	few(aimed.Ack, func(x aimedValue) {
 		t.Run("own/"+x.what, func(t *testing.T) {
 			besiege(t, func(s *siege) {
 				s.aim("acks/n2", x.value, 0)
@@ -271,7 +218,7 @@ func TestAimedRecordsConcernNobodyElse(t *testing.T) {
 	t.Run("ghosts", func(t *testing.T) {
 		besiege(t, func(s *siege) {
 			var odd []string
-			memberFields.each(func(_ string, value []byte) {
+			aimed.Member.Each(wide, func(_ string, value []byte) {
 				odd = append(odd, fmt.Sprintf("members/ghost_%d", len(odd)))
 				s.aim(odd[len(odd)-1], value, 0) // locked by no session: nobody's
 			})
@@ -288,7 +235,7 @@ func TestAimedRecordsConcernNobodyElse(t *testing.T) {
 				t.Fatal(err)
 			}
 			var odd []string
-			memberFields.each(func(_ string, value []byte) {
+			aimed.Member.Each(wide, func(_ string, value []byte) {
 				if _, err := store.ParseMemberRecord(value); err == nil {
 					return
 				}
@@ -303,7 +250,7 @@ func TestAimedRecordsConcernNobodyElse(t *testing.T) {
 		})
 	})
 	// A member that lives writes its own again.
-	memberFields.few(func(x aimed) {
+	few(aimed.Member, func(x aimedValue) {
 		t.Run("own/"+x.what, func(t *testing.T) {
 			besiege(t, func(s *siege) {
 				s.aim("members/n2", x.value, 0)
@@ -315,7 +262,7 @@ func TestAimedRecordsConcernNobodyElse(t *testing.T) {
 }
 
 func TestAimedAssignmentsConcernNobodyElse(t *testing.T) {
-	for field, values := range assignmentFields.by() {
+	for field, values := range byField(aimed.Assignment) {
 		for chunk := range slices.Chunk(values, 4) { // of many stray keys the brake takes notice
 			if raceDetector && &chunk[0] != &values[0] {
 				break
@@ -340,7 +287,7 @@ func TestAimedAssignmentsConcernNobodyElse(t *testing.T) {
 			})
 		}
 	}
-	assignmentFields.few(func(x aimed) {
+	few(aimed.Assignment, func(x aimedValue) {
 		t.Run("own/"+x.what, func(t *testing.T) {
 			besiege(t, func(s *siege) {
 				at := s.owner("device_group_0001")
@@ -448,10 +395,8 @@ func TestAimedOrdersConcernNobodyElse(t *testing.T) {
 	}
 }
 
-var termFields = fields{"leader": `"n1"`, "sid": `"0d8f3a2e-0000-4000-8000-000000000000"`, "by": someProcess, "after": "7", "ttl": "10000000000", "clear": "true", "resigned": "false"}
-
 func TestAnAimedTermConcernsNobodyElse(t *testing.T) {
-	termFields.few(func(x aimed) {
+	few(aimed.Term, func(x aimedValue) {
 		t.Run(x.what, func(t *testing.T) {
 			besiege(t, func(s *siege) {
 				s.aim("term", x.value, 0)
