@@ -43,7 +43,7 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 			continue
 		}
 		since, index, last, err := a.confirm(ctx, id)
-		if errors.Is(err, store.ErrInvalid) {
+		if errors.Is(err, store.ErrInvalid) && !broken("invalid-stops-all") {
 			// Of this member's keys and of no others: the rest goes on.
 			a.odd.skip(store.Entry{Key: a.keys.Ack(id)}, err.Error())
 			again = earliest(again, time.Now().Add(impossiblePause))

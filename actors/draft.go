@@ -110,7 +110,7 @@ func (s *scene) sort(d *draft) *sorted {
 	unreadable := map[string]bool{}
 	for i := range s.members.Len() {
 		id, m := s.members.At(i)
-		out.members[i] = placement.Member{ID: id, Capacity: m.Capacity, Drain: m.Leaving || m.Idle || m.Unreadable || store.CheckMemberID(id) != nil || s.control.Drain.Has(id)}
+		out.members[i] = placement.Member{ID: id, Capacity: m.Capacity, Drain: m.Leaving || m.Idle || m.Unreadable || store.CheckMemberID(id) != nil && !broken("ids-unchecked") || s.control.Drain.Has(id)}
 		place[id] = int32(i)
 		if m.Unreadable {
 			unreadable[id] = true

@@ -17,6 +17,9 @@ const thinnest = 128 << 10
 // atThinnest is how long n bytes take on the slowest line. What fits into a few packets takes no time.
 func atThinnest(n int) time.Duration {
 	const few = 64 << 10
+	if broken("deadline-fixed") {
+		return 0
+	}
 	return time.Duration(max(0, n-few)) * time.Second / thinnest
 }
 

@@ -34,7 +34,7 @@ func ParseTerm(value []byte) (Term, error) {
 	if err := decode("term", value, &t); err != nil {
 		return Term{}, err
 	}
-	if t.TTL < MinTTL || t.TTL > MaxTTL {
+	if (t.TTL < MinTTL || t.TTL > MaxTTL) && !broken("times-unchecked") {
 		return Term{}, invalid("term", "its ttl is %v; a session has %v to %v", t.TTL, MinTTL, MaxTTL)
 	}
 	return t, nil

@@ -57,9 +57,17 @@ func (w *world) configDir(id string, twin bool) string {
 	return dir
 }
 
+// configHosts is how many hosts write config values: each write wakes each of them.
+const configHosts = 6
+
+// configures tells whether a member's host writes config values.
+func (w *world) configures(id string) bool {
+	return w.plan.settings.config != "" && slices.Index(w.plan.ids, id) < configHosts
+}
+
 // configured adds the config store to a member's settings.
 func (w *world) configured(c *actors.Config, twin bool) {
-	if w.plan.settings.config == "" {
+	if !w.configures(c.ID) {
 		return
 	}
 	c.Backend, c.ConfigLog = actors.BackendConsul, w.configDir(c.ID, twin)
@@ -154,12 +162,9 @@ func (p *process) configure() {
 
 // judgeConfig wants every member to be able to write, now that all is well.
 func (w *world) judgeConfig() {
-	if w.plan.settings.config == "" {
-		return
-	}
 	for _, id := range w.plan.ids {
 		p := w.proc(id)
-		if p == nil || p.isLeaving() {
+		if p == nil || p.isLeaving() || !w.configures(id) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

@@ -29,6 +29,10 @@ var profiles = map[string]map[string]int{
 	// config is for the writers of config values, of which each run of it has some.
 	"config": {"storm": 5, "cut": 5, "kill": 5, "freeze": 2, "leave": 2, "election": 2, "restart": 1, "takeover": 2, "twin": 1, "usurper": 1},
 	"denied": {"denials": 1},
+	// aimed is for strangers who know the fields of each kind of key.
+	"aimed": {"aimed": 8, "kill": 2, "leave": 1, "destroy": 1, "work": 1},
+	// laden is for large payloads and thin lines.
+	"laden": {"work": 3, "kill": 2, "leave": 1, "join": 1, "takeover": 1, "cut": 1, "storm": 1, "destroy": 1},
 	// skewed is for clocks that run at different rates.
 	"skewed": {"late-lease": 4, "blind": 1, "usurper": 1},
 	// hung is for actors that stand still, while others have things to ask of them.
@@ -44,6 +48,9 @@ var profiles = map[string]map[string]int{
 	"forgetful": {"storm": 2, "cut": 3, "freeze": 1, "kill": 2, "destroy": 1, "work": 1, "restore": 3, "reset": 2},
 }
 
+// crowd is how many members a large cluster has at least. One in five is such a one, with up to 30.
+const crowd = 13
+
 func draw(profile string, seed uint64) plan { return drawFor(profile, seed, *flagMembers) }
 
 // drawFor draws a plan for so many members; 0: as many as the seed says.
@@ -56,6 +63,11 @@ func drawFor(profile string, seed uint64, size int) plan {
 	members := 3 + r.IntN(3)
 	if r.IntN(8) == 0 {
 		members = 6 + r.IntN(7)
+	}
+	// By dice of its own: the others fall as they did where the cluster is as it was.
+	if dice := rand.New(rand.NewPCG(seed, 9)); dice.IntN(5) == 0 && profile != "laden" {
+		members = crowd + min(dice.IntN(18), dice.IntN(18)) // small ones more often: the cost grows with the members
+		p.items += members
 	}
 	if size > 0 {
 		members, p.items = size, 2*size
@@ -82,6 +94,7 @@ func drawFor(profile string, seed uint64, size int) plan {
 		p.settings.config = loggedConfig
 	}
 	p.settings.rates(profile, seed)
+	p.load()
 	pick := func() []string {
 		kinds := slices.Clone(allFates)
 		r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
@@ -90,6 +103,9 @@ func drawFor(profile string, seed uint64, size int) plan {
 	p.weather = weather{[]float64{0, 0, 0.005, 0.02, 0.05}[r.IntN(5)], pick()}
 	if profile == "gentle" {
 		p.weather = weather{[]float64{0, 0.01, 0.03}[r.IntN(3)], []string{busy, failed, spurious, replyReset, backward, noIndex, away}}
+	}
+	if profile == "aimed" && seed%2 == 0 {
+		p.weather = weather{}
 	}
 	if profile == "fair" || profile == "waited" {
 		p.weather = weather{}
@@ -143,6 +159,9 @@ func drawFor(profile string, seed uint64, size int) plan {
 			e.who, e.dur, e.how = one(), seconds(8, 40), []string{"silent", "refused"}[r.IntN(2)]
 		case "orphan": // the record is deleted behind a link on which only renewals pass
 			e.who, e.dur = one(), seconds(12, 40)
+		case "aimed":
+			e.who = one()
+			drawAim(&e, r)
 		case "stray":
 			e.who, e.how = one(), []string{"", "depose"}[r.IntN(2)]
 		case "changeling":
@@ -188,6 +207,7 @@ func drawFor(profile string, seed uint64, size int) plan {
 		}
 		p.episodes = append(p.episodes, e)
 	}
+	p.strangers()
 	switch profile {
 	case "fair":
 		p.beside(70)

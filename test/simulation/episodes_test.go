@@ -28,6 +28,9 @@ func (w *world) misfortune() {
 			w.unfair(begin.Add(slices.MinFunc(acts, at).at), begin.Add(slices.MaxFunc(acts, at).at), fmt.Sprintf("episode %d, %s,", i, e.kind))
 		}
 	}
+	if w.plan.settings.line > 0 {
+		w.unfair(begin, begin.Add(forGood), "a thin line")
+	}
 	if w.plan.profile == "forgetful" {
 		for at := 2 * time.Second; at < w.plan.span; at += 4 * time.Second {
 			actions = append(actions, action{at, w.snapshot})

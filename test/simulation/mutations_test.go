@@ -53,6 +53,10 @@ var mutations = []mutation{
 	{name: "waits-not-handed-on", profile: "waited"},
 	{name: "doubt-begins-anew", profile: "waited"},
 	{name: "no-margin", profile: "skewed"},
+	{name: "sessions-unchecked+invalid-stops-all", profile: "aimed"},
+	{name: "times-unchecked", profile: "aimed"},
+	{name: "ids-unchecked", profile: "aimed"},
+	{name: "deadline-fixed+payloads-by-count", profile: "laden"},
 
 	{name: "not-addressed", profile: "usurped", covered: "the look, as work starts, whether the record is still this session's: without both it is caught, above"},
 	{name: "start-unchecked", profile: "relapsed", covered: "the lease, which has been confirmed, and the grace that the others wait for from the session's end"},
@@ -64,6 +68,10 @@ var mutations = []mutation{
 	{name: "acks-unconditional", covered: "the check of the record's session: of one session a late ack only says again that a lease has to be waited for"},
 	{name: "revoke-without-index", covered: "the same, and the ack: a key that a late revoke brings back is read again and held for the member's"},
 	{name: "refused-create-unsealed", profile: "config", covered: "no rule: one seed in a hundred draws it. TestWritesAreLinearizableOnANetworkThatRepeatsAndDelaysThem in actors/configstore finds it"},
+	{name: "sessions-unchecked", profile: "aimed", covered: "that what can never be asked concerns nobody but its own member: without both nothing is planned, above"},
+	{name: "invalid-stops-all", profile: "aimed", covered: "the check of what an ack says: nothing that parses leads to a request that is invalid"},
+	{name: "deadline-fixed", profile: "laden", covered: "the batches, which become smaller until one payload comes within a call's time: without both nothing large starts, above"},
+	{name: "payloads-by-count", profile: "laden", covered: "the deadline, which grows with what arrives"},
 	{name: "uninformed", covered: "the conditions of every write, confirming that a member is gone, and the brake: what is planned on old states is refused"},
 }
 
@@ -94,7 +102,11 @@ func TestMutations(t *testing.T) {
 		}
 		var found outcome
 		for seed := range tries {
-			found = play(t, draw(profile, *flagFrom+uint64(seed)), wire, nil)
+			p := draw(profile, *flagFrom+uint64(seed))
+			if len(p.ids) >= crowd {
+				continue // it shows in a small cluster as well, for a tenth of the price
+			}
+			found = play(t, p, wire, nil)
 			if found.failed() {
 				caught = seed + 1
 				break

@@ -43,6 +43,7 @@ type link struct {
 	lateLease int
 	// renewed: Consul's answer to the last renewal was 200.
 	renewed bool
+	line    line
 	// storms are the weathers that rage over this member.
 	storms []weather
 }
@@ -196,6 +197,9 @@ func (l *link) carry(r *request) (*http.Response, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
+	if err := l.line.carry(ctx, len(r.body), l.w.plan.settings.line); err != nil {
+		return nil, err
+	}
 	lose := false
 	switch r.fate {
 	case refused:
@@ -281,7 +285,7 @@ func (l *link) carry(r *request) (*http.Response, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	return resp, nil
+	return l.thin(ctx, resp), nil
 }
 
 // broken is how the link is cut for r at this moment.

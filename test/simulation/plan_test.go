@@ -32,6 +32,8 @@ type settings struct {
 	past                                 float64       // how many of the renewals are answered from the past
 	slow                                 float64       // the rate of slow clocks; 0: there are none
 	config                               string        // its host writes config values: see plainConfig
+	payload                              int           // the size of large payloads, in bytes; 0: there are none
+	line                                 int           // what a member's line carries, in bytes a second; 0: all
 }
 
 // longest is the longest lease, by a slow clock if there are any.

@@ -135,6 +135,7 @@ func (p *process) work(ctx context.Context, item actors.Item) error {
 		p.note(at)
 	}
 	say(history.Start)
+	p.w.delivered(item)
 	session := p.member.Session().Get().ID
 	r := rand.New(rand.NewPCG(p.w.plan.seed, hash(p.name()+item.ID)+item.Token))
 	var crash <-chan time.Time

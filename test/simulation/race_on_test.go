@@ -4,6 +4,6 @@ package simulation_test
 
 const (
 	raceDetector = true
-	fewSeeds     = 3
+	fewSeeds     = 4
 	large        = 12
 )

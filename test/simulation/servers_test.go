@@ -104,6 +104,9 @@ func (w *world) forgot() {
 	clear(w.keys)
 	for _, e := range w.consul.Dump().Entries {
 		w.keys[e.Key] = true
+		if w.ghostly(e.Key) {
+			continue
+		}
 		w.rec.Add(history.Event{Verb: history.Set, Index: e.ModifyIndex, Key: w.short(e.Key), Value: string(e.Value)})
 	}
 }

@@ -12,6 +12,7 @@ var strangers = map[string]script{
 	"strange": func(w *world, e episode) []action {
 		return once(e, func() { w.strange(e) })
 	},
+	"aimed": func(w *world, e episode) []action { return w.aimed(e) },
 }
 
 // stranger writes to Consul as somebody does who should not. A Consul without a leader refuses it.

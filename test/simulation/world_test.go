@@ -65,6 +65,7 @@ type world struct {
 	duties    []*duty  // Lead functions that run
 	hanging   *process // of which an actor hangs for good
 	lawless   bool     // a stranger has deleted the leader key
+	guests    []string // sessions of strangers
 	spans     []span   // see unfair
 	marks     []mark
 	struck    []string // members, see strike
@@ -177,14 +178,20 @@ func (w *world) run() outcome {
 		spread = -1 // judgeHung says what is even
 		w.bound += w.stuck()
 	}
+	w.bound += w.transfers()
 	w.rec.Add(history.Event{Verb: history.Calm, For: w.bound, Spread: spread})
-	time.Sleep(w.bound + time.Second)
+	time.Sleep(w.bound - restFor)
+	rest := w.resting()
+	time.Sleep(restFor + time.Second)
+	rest()
+	w.judgeDuty()
 	if w.plan.profile == "gentle" {
 		w.judgeGentle()
 	}
 	w.judgeConfig()
 	w.judgeHung()
 	w.rec.Add(history.Event{Verb: history.Close})
+	w.dismiss()
 	w.letGo(true)
 	w.stopAll()
 	w.flying.Wait()
@@ -255,7 +262,7 @@ func (w *world) newProcess(id string, twin bool) *process {
 		defer w.flying.Done()
 		p.follow()
 	}()
-	if s.config != "" {
+	if w.configures(id) {
 		w.later(p.configure)
 	}
 	go func() {
@@ -383,7 +390,10 @@ func (w *world) committed(c devconsul.Commit) {
 		switch op.Verb {
 		case "set", "cas", "lock", "unlock":
 			w.keys[op.Key] = true
-			w.rec.Add(history.Event{Verb: history.Set, Proc: proc, Index: c.Index, Epoch: epoch, Key: w.short(op.Key), Value: string(op.Value)})
+			if w.ghostly(op.Key) {
+				continue
+			}
+			w.rec.Add(history.Event{Verb: history.Set, Proc: proc, Index: c.Index, Epoch: epoch, Key: w.short(op.Key), Value: w.told(op)})
 		case "delete", "delete-cas", "session-delete":
 			w.deleted(op.Key, proc, c.Index, epoch)
 		case "delete-tree":
@@ -399,6 +409,9 @@ func (w *world) committed(c devconsul.Commit) {
 func (w *world) deleted(key, proc string, index, epoch uint64) {
 	if w.keys[key] {
 		delete(w.keys, key)
+		if w.ghostly(key) {
+			return
+		}
 		w.rec.Add(history.Event{Verb: history.Del, Proc: proc, Index: index, Epoch: epoch, Key: w.short(key)})
 	}
 }
@@ -421,7 +434,7 @@ func (w *world) addWork(n int) {
 
 func (w *world) putWork(id string) {
 	w.retry(func(ctx context.Context) error {
-		return w.user.Put(ctx, w.user.Keys().WorkItem(id), []byte("payload of "+id), 0)
+		return w.user.Put(ctx, w.user.Keys().WorkItem(id), w.payload(id), 0)
 	})
 	w.work[id] = true
 }
