@@ -34,6 +34,7 @@ type backend struct {
 	ops     int       // see election.View
 	maybe   string    // the session under which it may have joined
 	unsure  bool      // a request that makes its record may still be under way
+	leaving bool      // a request that gives its leadership up may still be under way
 }
 
 func newBackend(c *Conn, name string) *backend {
@@ -52,12 +53,13 @@ type me struct {
 	free           time.Time
 	ops            int
 	unsure         bool
+	leaving        bool
 }
 
 func (b *backend) me() me {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return me{b.self, b.session, b.record, b.anchor, b.round, b.token, b.term, b.free, b.ops, b.unsure}
+	return me{b.self, b.session, b.record, b.anchor, b.round, b.token, b.term, b.free, b.ops, b.unsure, b.leaving}
 }
 
 // did notes the outcome of an op and has the watch look at it.
@@ -258,6 +260,17 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 	switch {
 	case s.over() != nil && !m.owns(s.leader):
 		return 0, 0, s.over()
+	case m.owns(s.leader) && m.leaving:
+		// The release that is still on its way would take the leadership from a duty that has begun: it is done now. What a view says
+		// is not older for it, so it is no op.
+		record, err := b.release(ctx, m)
+		if err != nil {
+			return 0, 0, err
+		}
+		b.mu.Lock()
+		b.gaveUp(record)
+		b.mu.Unlock()
+		return 0, 50 * time.Millisecond, nil
 	case m.owns(s.leader):
 		b.took(s.leader.CreateIndex)
 		return s.leader.CreateIndex, 0, nil
@@ -317,29 +330,41 @@ func (b *backend) took(token uint64) {
 }
 
 func (b *backend) Release(ctx context.Context) error {
-	m := b.me()
-	s, err := b.look(ctx, m.ID, "")
+	record, err := b.release(ctx, b.me())
 	if err != nil {
 		return err
 	}
-	index := m.record
-	if m.owns(s.leader) {
-		// The candidate's record becomes another one: no Take that is still on its way can bring the leadership back.
-		key := b.keys.candidate(m.ID)
-		r, err := b.conn.store.Txn(ctx,
-			orElse("released-unchecked", store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex), store.GetOrEmpty(b.keys.leader())),
-			store.Delete(b.keys.leader()),
-			orElse("released-in-any-term", b.keys.givenUp(s.snapshot, m.ID), store.Set(b.keys.term(), encode(tenure{ID: m.ID}), 0)),
-			store.Lock(key, encode(record{m.Candidate, m.round + 1}), 0, m.session))
-		if err != nil {
-			return b.failed(err)
-		}
-		e, _ := r.Entry(key)
-		index = e.ModifyIndex
-	}
 	b.conn.leads(b, false)
-	b.did(func() { b.record, b.token, b.round = index, 0, b.round+1 })
+	b.did(func() { b.gaveUp(record) })
 	return nil
+}
+
+// gaveUp notes, under b.mu, what release has done.
+func (b *backend) gaveUp(record uint64) {
+	b.record, b.token, b.round, b.leaving = record, 0, b.round+1, false
+}
+
+// release gives the leadership up if it is this candidate's, and returns the index of the candidate's record.
+func (b *backend) release(ctx context.Context, m me) (index uint64, _ error) {
+	s, err := b.look(ctx, m.ID, "")
+	if err != nil || !m.owns(s.leader) {
+		return m.record, err
+	}
+	b.mu.Lock()
+	b.leaving = true
+	b.mu.Unlock()
+	// The candidate's record becomes another one: no Take that is still on its way can bring the leadership back.
+	key := b.keys.candidate(m.ID)
+	r, err := b.conn.store.Txn(ctx,
+		orElse("released-unchecked", store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex), store.GetOrEmpty(b.keys.leader())),
+		store.Delete(b.keys.leader()),
+		orElse("released-in-any-term", b.keys.givenUp(s.snapshot, m.ID), store.Set(b.keys.term(), encode(tenure{ID: m.ID}), 0)),
+		store.Lock(key, encode(record{m.Candidate, m.round + 1}), 0, m.session))
+	if err != nil {
+		return 0, b.failed(err)
+	}
+	e, _ := r.Entry(key)
+	return e.ModifyIndex, nil
 }
 
 func (b *backend) Leave(ctx context.Context) error {

@@ -1,0 +1,148 @@
+package onconsul_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
+	"github.com/coordd/coordd/actors/election/onconsul"
+	"github.com/hashicorp/consul/api"
+)
+
+// withheld keeps the first release of the leadership, and nobody hears of it.
+type withheld struct {
+	next http.RoundTripper
+
+	mu   sync.Mutex
+	on   bool
+	kept []byte
+}
+
+func (w *withheld) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPut || r.URL.Path != "/v1/txn" {
+		return w.next.RoundTrip(r)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body.Close()
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	w.mu.Lock()
+	keep := w.on && w.kept == nil && strings.Contains(string(body), `"delete"`)
+	if keep {
+		w.kept = body
+	}
+	w.mu.Unlock()
+	if keep {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return w.next.RoundTrip(r)
+}
+
+// A leader was to make way, and its release is late. It is cut off, its lease ends, the order becomes one for somebody who dies, and it is
+// back. If it led again with its token now, and its duty began, the release would take the leadership away when it arrives.
+func TestAReleaseThatArrivesLateTakesTheLeadershipFromNobody(t *testing.T) {
+	judge := electiontest.NewJudge()
+	synctest.Test(t, func(t *testing.T) {
+		s := newEmbedded(t)
+		defer s.consul.Close()
+		stand := func(name string) (*election.Election, *onconsul.Conn, *withheld, *wire) {
+			way := &withheld{next: s.consul.RoundTripper()}
+			w := &wire{next: way, server: s}
+			client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: w}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn, err := onconsul.Connect(onconsul.Config{Client: client, Logger: s.log})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := election.New(judge.Over(conn), election.Config{
+				Election: contested, Name: name, Logger: s.log, Priority: map[string]int{"b": 5}[name], // b is next
+				Lead: func(ctx context.Context, s election.Status) error {
+					work := func() { judge.Work(contested, s.Self.ID, s.Token) }
+					for work(); sleep(ctx, 100*time.Millisecond); work() {
+					}
+					time.Sleep(100 * time.Millisecond)
+					work()
+					return nil
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.Nominate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			return e, conn, way, w
+		}
+		a, one, release, cut := stand("a")
+		b, two, _, _ := stand("b")
+		c, three, _, _ := stand("c")
+		release.on = true
+		if err := b.HandOver(t.Context(), "c"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(500 * time.Millisecond) // it is under way
+		cut.sever()
+		d, four, _, _ := stand("d")
+		if err := b.HandOver(t.Context(), "d"); err != nil {
+			t.Fatal(err)
+		}
+		d.Resign()
+		<-d.Done()
+		defer four.Close()
+		c.Resign()
+		<-c.Done()
+		time.Sleep(12 * time.Second) // the lease of a is over, and its session is not
+		cut.mend()
+		time.Sleep(5 * time.Second)
+		t.Logf("a: %v, b: %v", a.Status(), b.Status())
+		if release.kept == nil {
+			t.Fatal("nothing was kept")
+		}
+		leads := a
+		if a.Status().Role != election.Leading { // it has made way, as it was told before it was cut off
+			leads = b
+		}
+		before := leads.Status()
+		if before.Role != election.Leading {
+			t.Fatalf("a is back, and was told %v; b was told %v", a.Status(), before)
+		}
+		r, err := http.NewRequest(http.MethodPut, "http://consul.test/v1/txn", bytes.NewReader(release.kept))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := s.consul.RoundTripper().RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		t.Logf("late: %v", resp.Status)
+		time.Sleep(time.Second)
+		if s := leads.Status(); s.Role != election.Leading || s.Token != before.Token {
+			t.Errorf("the late release made %v of %v", s, before)
+		}
+		for _, e := range []*election.Election{a, b} {
+			e.Resign()
+			<-e.Done()
+		}
+		for _, conn := range []*onconsul.Conn{one, two, three} {
+			conn.Close()
+		}
+	})
+	if err := judge.Verdict(time.Minute); err != nil {
+		t.Error(err)
+	}
+}
