@@ -16,6 +16,7 @@ import (
 
 	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -84,7 +85,8 @@ func newWorld(t *testing.T, change ...func(*dispatch.Config)) *world {
 	t.Helper()
 	w := &world{t: t, table: newTable()}
 	cfg := dispatch.Config{Locator: w.table, Reach: loopback()}
-	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	cfg.Logger = asynclog.Wrap(slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})))
+	t.Cleanup(func() { asynclog.Flush(cfg.Logger, patience) }) // last: after the test nothing may be written to it
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -115,6 +115,12 @@ func (p *program) family() []int {
 	return pids
 }
 
+// works tells whether a process is of an item's command, and not a guard.
+func works(pid int) bool {
+	env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	return bytes.Contains(append([]byte{0}, env...), []byte("\x00COORDD_ITEM="))
+}
+
 // guards lists the process's guard; there is none while it is being replaced.
 func (p *program) guards() []int {
 	return slices.DeleteFunc(p.family(), func(pid int) bool {
