@@ -56,9 +56,10 @@ func (w *world) judgeDuty() {
 	w.mu.Unlock()
 	var names []string
 	for _, d := range duties {
-		if d.counts() {
+		if d.p.mu.Lock(); !d.p.dead { // one that stood still in the middle of its duty, and kept its lease, is at it
 			names = append(names, d.p.name())
 		}
+		d.p.mu.Unlock()
 	}
 	if len(names) != 1 {
 		w.fail("Lead: %d members are at their duty %v after the faults: %s", len(names), w.bound, strings.Join(names, " and "))
