@@ -49,8 +49,12 @@ type link struct {
 }
 
 // limit is more requests than a member has reason for in a second of virtual time: a
-// leader may have to ask after each of the others, and looks again at each release.
-func (l *link) limit() int { return 200 + 10*len(l.w.plan.ids) + 6*int(l.w.items.Load()) }
+// leader may have to ask after each of the others, and looks again at each release. When all leave at once it asks after each that
+// has left whenever one more leaves.
+func (l *link) limit() int {
+	members := len(l.w.plan.ids)
+	return 200 + 10*members + members*members + 6*int(l.w.items.Load())
+}
 
 var (
 	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
