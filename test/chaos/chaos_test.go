@@ -20,7 +20,11 @@ const stormLength = 56 * time.Second
 
 func TestFiveMembersOnThreeServersSurviveStormsOfFaults(t *testing.T) {
 	t.Parallel()
-	seed := uint64(time.Now().UnixNano()) % 1_000_000
+	// The one storm of a test run is always the same; `make chaos` draws others each time.
+	seed := uint64(104)
+	if os.Getenv("COORDD_CHAOS_MINUTES") != "" {
+		seed = uint64(time.Now().UnixNano()) % 1_000_000
+	}
 	if text := os.Getenv("COORDD_CHAOS_SEED"); text != "" {
 		var err error
 		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
