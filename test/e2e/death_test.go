@@ -38,7 +38,7 @@ var patient = []string{"--restart-wait", "19s"}
 // takeover is the longest time from a member's death until all of its items run elsewhere if nobody hands them over: Consul ends a session after
 // twice its TTL at the latest, a lock can be taken a lock-delay later, the grace follows, and then 0.25 s to 1 s of merging
 // and 0.5 s of worker soak. The rest is for the machine.
-const takeover = 2*ttl + time.Second + grace + 1500*time.Millisecond + workLimit
+const takeover = 2*ttl + time.Second + grace + 1500*time.Millisecond + 10*time.Second
 
 func TestAKilledMembersItemsRunElsewhereSoonAndNothingElseMoves(t *testing.T) {
 	t.Parallel()
@@ -164,7 +164,7 @@ func TestTheLeadersDeathElectsAnotherMovesItsItemsOnlyAndLeavesNoChild(t *testin
 	})
 	childless := time.Since(begin)
 
-	eventually(t, takeover, "another leader", func() string {
+	eventually(t, takeover+workLimit, "another leader", func() string {
 		if st := s.now(); st.Leader == nil || st.Leader.ID == leader {
 			return "none yet"
 		}
@@ -289,7 +289,7 @@ func TestAFrozenMembersWorkEndsWithItsLeaseAndMovesOnce(t *testing.T) {
 	if took := stops[len(stops)-1].at.Sub(begin); took > ttl {
 		t.Errorf("the last work ended %v after the freeze, later than any lease", took)
 	}
-	eventually(t, 2*takeover, "the items run elsewhere", func() string {
+	eventually(t, 2*takeover+workLimit, "the items run elsewhere", func() string {
 		if n := len(s.running()); n < len(items) {
 			return fmt.Sprintf("%d run", n)
 		}

@@ -20,7 +20,7 @@ var (
 	consulLine = regexp.MustCompile(`(?m)^ *Consul +(\S+)$`)
 )
 
-func TestDevSharesAHundredItemsAmongThreeMembersAndStopsAtOnce(t *testing.T) {
+func TestDevSharesAHundredItemsAmongThreeMembersWithinSecondsAndStopsWithinTwo(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, "dev", "--http", "127.0.0.1:0")
 	began := time.Now()
@@ -81,9 +81,8 @@ func TestDevSharesAHundredItemsAmongThreeMembersAndStopsAtOnce(t *testing.T) {
 
 	p.signal(syscall.SIGINT)
 	code, took := p.ends(30 * time.Second)
-	// About a second. The sessions of dev's members would outlast any limit here.
-	if code != 0 || took > ttl {
-		t.Errorf("after SIGINT it ended with code %d in %v, not with 0 at once", code, took)
+	if code != 0 || took > 2*time.Second {
+		t.Errorf("after SIGINT it ended with code %d in %v, not with 0 within 2 s", code, took)
 	}
 	t.Logf("SIGINT: gone after %v", took.Round(time.Millisecond))
 	if _, err := get(""); err == nil {

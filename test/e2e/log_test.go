@@ -70,7 +70,7 @@ func TestAMemberWhoseLogNobodyReadsLeadsAndStops(t *testing.T) {
 	its, mark := s.of("n3"), s.mark()
 	s.members["n3"].kill()
 	delete(s.members, "n3")
-	eventually(t, takeover, "the items of the killed member run elsewhere", func() string {
+	eventually(t, takeover+workLimit, "the items of the killed member run elsewhere", func() string {
 		if n := len(s.since(mark).starts()); n < len(its) {
 			return fmt.Sprintf("%d of %d", n, len(its))
 		}
