@@ -35,7 +35,7 @@ check: ## gofmt and go vet only
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
-	go vet -tags coordd_mutations ./actors ./actors/election/... ./test/simulation
+	go vet -tags coordd_mutations ./actors/... ./internal/... ./test/simulation
 	go vet -tags coordd_elections ./actors/election/...
 
 tools: ## a C compiler, Java and ZooKeeper for the tests: installed, or named

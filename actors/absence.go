@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -43,7 +44,7 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 			continue
 		}
 		since, index, last, err := a.confirm(ctx, id)
-		if errors.Is(err, store.ErrInvalid) && !broken("invalid-stops-all") {
+		if errors.Is(err, store.ErrInvalid) && !mutations.Broken("invalid-stops-all") {
 			// Of this member's keys and of no others: the rest goes on.
 			a.odd.skip(store.Entry{Key: a.keys.Ack(id)}, err.Error())
 			again = earliest(again, time.Now().Add(impossiblePause))
@@ -113,7 +114,7 @@ func (a *assigner) confirm(ctx context.Context, member string) (since time.Time,
 		return time.Time{}, 0, ack, err
 	}
 	for session := range sessions {
-		if broken("gone-by-record-alone") {
+		if mutations.Broken("gone-by-record-alone") {
 			break
 		}
 		exists, err := a.store.SessionExists(ctx, session)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -210,7 +211,7 @@ func (a *assigner) changed() {
 
 // informed tells whether every state is of this term: never plan on an incomplete read.
 func (a *assigner) informed() bool {
-	if broken("uninformed") {
+	if mutations.Broken("uninformed") {
 		return true
 	}
 	return a.members.Get().Term == a.term && a.acks.Get().Term == a.term &&
@@ -219,7 +220,7 @@ func (a *assigner) informed() bool {
 
 // newEpoch makes every earlier write of this leader void.
 func (a *assigner) newEpoch(ctx context.Context) error {
-	if broken("no-new-epoch") {
+	if mutations.Broken("no-new-epoch") {
 		return nil
 	}
 	for {
@@ -276,7 +277,7 @@ func (a *assigner) readAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if broken("partial-read") {
+	if mutations.Broken("partial-read") {
 		entries = entries[:len(entries)/2]
 	}
 	a.ledger.load(a.keys, entries, &a.odd)
@@ -284,7 +285,7 @@ func (a *assigner) readAll(ctx context.Context) error {
 	for id, ack := range acks.All() {
 		a.readAt[id] = ack.ModifyIndex
 	}
-	if broken("absences-cleared") {
+	if mutations.Broken("absences-cleared") {
 		clear(a.absent)
 	}
 	if a.inherited {

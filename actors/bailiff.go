@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -62,7 +63,7 @@ func (b *bailiff) await(ctx context.Context, session string) error {
 
 func (b *bailiff) holds(session string) bool {
 	s := b.session.Get()
-	return s.ID == session && s.Holds(time.Now(), b.margin) || broken("no-lease")
+	return s.ID == session && s.Holds(time.Now(), b.margin) || mutations.Broken("no-lease")
 }
 
 func (b *bailiff) run(ctx context.Context) error {
@@ -88,7 +89,7 @@ func (b *bailiff) look() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for x := range b.bound {
-		if !b.holds(x.session) && !broken("no-bailiff") {
+		if !b.holds(x.session) && !mutations.Broken("no-bailiff") {
 			x.cancel(errLeaseOver)
 			delete(b.bound, x)
 		}

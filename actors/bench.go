@@ -3,6 +3,7 @@ package actors
 import (
 	"time"
 
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -61,7 +62,7 @@ func (s scope) registered() bool { return s.member.In(s.session.ID) }
 
 // current: the view was read under this registration.
 func (s scope) current() bool {
-	return s.registered() && (s.view.Index >= s.member.Index || broken("stale-view"))
+	return s.registered() && (s.view.Index >= s.member.Index || mutations.Broken("stale-view"))
 }
 
 // clear: inherited items may be touched.
@@ -69,7 +70,7 @@ func (s scope) clear() bool { return s.member.ClearAt.IsZero() || !s.now.Before(
 
 // token is an item's fencing token under this registration.
 func (s scope) token(a messages.Assignment) uint64 {
-	if broken("token-of-key-alone") {
+	if mutations.Broken("token-of-key-alone") {
 		return a.CreateIndex
 	}
 	return max(a.CreateIndex, s.member.Index)
@@ -115,7 +116,7 @@ func (b *bench) decide(s scope) todo {
 		}
 		if j.phase == messages.Stopping {
 			j.final = j.final || s.stop && !s.keep || (s.current() && assigned && a.Releasing)
-			if broken("release-before-stop") && j.final && assigned && s.current() {
+			if mutations.Broken("release-before-stop") && j.final && assigned && s.current() {
 				b.giveUp(&d, s, id, a)
 			}
 			continue
@@ -160,10 +161,10 @@ func (b *bench) open(d *todo, s scope) {
 			continue
 		}
 		done := b.released[id]
-		if done.index == a.ModifyIndex && done.index != 0 && !broken("releases-forgotten") {
+		if done.index == a.ModifyIndex && done.index != 0 && !mutations.Broken("releases-forgotten") {
 			continue // given up; the view has not caught up
 		}
-		if a.Releasing || (s.token(a) <= done.token && !broken("releases-forgotten")) || s.stop && !s.keep {
+		if a.Releasing || (s.token(a) <= done.token && !mutations.Broken("releases-forgotten")) || s.stop && !s.keep {
 			b.giveUp(d, s, id, a)
 			continue
 		}
@@ -173,10 +174,10 @@ func (b *bench) open(d *todo, s scope) {
 		switch {
 		case a.Unreadable || s.idle || !s.lease || s.member.Phase != messages.Registered:
 			continue
-		case s.inherited(a) && !s.clear() && !broken("inherited-started-early"):
+		case s.inherited(a) && !s.clear() && !mutations.Broken("inherited-started-early"):
 			d.next = earliest(d.next, s.member.ClearAt)
 			continue
-		case !s.inherited(a) && a.Session != s.session.ID && !broken("not-addressed"):
+		case !s.inherited(a) && a.Session != s.session.ID && !mutations.Broken("not-addressed"):
 			continue // granted to somebody with this id who is not this session
 		}
 		since, known := b.seen[id]
@@ -201,7 +202,7 @@ func (b *bench) open(d *todo, s scope) {
 // giveUp lists an item for release, unless a predecessor may still work on it or
 // its key has to be seen anew first.
 func (b *bench) giveUp(d *todo, s scope, id string, a messages.Assignment) {
-	if s.inherited(a) && !s.clear() && !broken("inherited-released-early") {
+	if s.inherited(a) && !s.clear() && !mutations.Broken("inherited-released-early") {
 		d.next = earliest(d.next, s.member.ClearAt)
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -162,7 +163,7 @@ func (c Config) withDefaults() Config {
 	orDuration(&c.Renew, c.TTL/3)
 	orDuration(&c.LockDelay, time.Second)
 	orDuration(&c.LeaseMargin, c.TTL/10)
-	if broken("no-margin") {
+	if mutations.Broken("no-margin") {
 		c.LeaseMargin = 0
 	}
 	orDuration(&c.Grace, c.TTL)

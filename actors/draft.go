@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -41,7 +42,7 @@ type absence struct {
 }
 
 func (a absence) over(now time.Time) bool {
-	return !a.since.IsZero() && (!now.Before(a.since.Add(a.grace)) || broken("no-grace"))
+	return !a.since.IsZero() && (!now.Before(a.since.Add(a.grace)) || mutations.Broken("no-grace"))
 }
 
 // draft is what follows from a scene.
@@ -110,7 +111,7 @@ func (s *scene) sort(d *draft) *sorted {
 	unreadable := map[string]bool{}
 	for i := range s.members.Len() {
 		id, m := s.members.At(i)
-		out.members[i] = placement.Member{ID: id, Capacity: m.Capacity, Drain: m.Leaving || m.Idle || m.Unreadable || store.CheckMemberID(id) != nil && !broken("ids-unchecked") || s.control.Drain.Has(id)}
+		out.members[i] = placement.Member{ID: id, Capacity: m.Capacity, Drain: m.Leaving || m.Idle || m.Unreadable || store.CheckMemberID(id) != nil && !mutations.Broken("ids-unchecked") || s.control.Drain.Has(id)}
 		place[id] = int32(i)
 		if m.Unreadable {
 			unreadable[id] = true

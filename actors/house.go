@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -50,7 +51,7 @@ func (h *house) rests(ctx context.Context) { h.progress.rests(ctx) }
 // still count on: should this one die before it is clear, that is what must be waited for.
 func (h *house) ack(session string, clear bool, inherited time.Duration) store.Ack {
 	ttl := h.TTL
-	if !clear && !broken("own-ttl-only") {
+	if !clear && !mutations.Broken("own-ttl-only") {
 		ttl = max(ttl, inherited)
 	}
 	by := *h.Process

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -68,7 +69,7 @@ func (a *membershipKeeper) clearAt(ctx context.Context, old lastAck) (time.Time,
 			return mine, nil
 		}
 		return full, nil
-	case (old.ack.Clear || broken("clear-not-chained")) && a.Liveness(old.ack.By) == store.Dead:
+	case (old.ack.Clear || mutations.Broken("clear-not-chained")) && a.Liveness(old.ack.By) == store.Dead:
 		return time.Time{}, nil
 	}
 	return full, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -52,7 +53,7 @@ func (a *sessionRenewer) run(ctx context.Context) error {
 			return err
 		}
 		s := a.out.Get()
-		if who, since := a.progress.stuck(time.Now()); who != "" && !broken("hung-and-renewed") {
+		if who, since := a.progress.stuck(time.Now()); who != "" && !mutations.Broken("hung-and-renewed") {
 			if !held {
 				a.log.Error("actor-stuck", "actor", who, "for", time.Since(since).Round(time.Second).String(),
 					"then", "the session is not renewed, so that others take over what this member holds", "do", "see what the actor waits for, or start this member anew")
@@ -129,7 +130,7 @@ func (a *sessionRenewer) renew(ctx context.Context, s messages.Session, tries in
 	if tries > 0 {
 		s.Reconnects++
 	}
-	if broken("lease-from-reply") {
+	if mutations.Broken("lease-from-reply") {
 		sent = time.Now()
 	}
 	s.Lease.Start = sent

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -34,7 +35,7 @@ func (a *leaderTracker) take(ctx context.Context, s messages.Session) (messages.
 		return messages.Leadership{}, err
 	}
 	next := store.Term{Leader: a.ID, Session: s.ID, By: *a.Process, After: term.ModifyIndex, TTL: max(a.TTL, lease), Clear: lease == 0}
-	if broken("lead-not-chained") {
+	if mutations.Broken("lead-not-chained") {
 		next.TTL, next.Clear = a.TTL, true
 	}
 	var clearAt time.Time
@@ -67,7 +68,7 @@ func (a *leaderTracker) take(ctx context.Context, s messages.Session) (messages.
 // None can when the last one was clear of all before it, and has resigned, is known dead, or is this very
 // process: its duty of that term ends before the next one's begins.
 func (a *leaderTracker) before(ctx context.Context, term store.Entry) (lease time.Duration, until time.Time, err error) {
-	if broken("lead-at-once") {
+	if mutations.Broken("lead-at-once") {
 		return 0, time.Time{}, nil
 	}
 	lease, longest, err := a.unrecorded(ctx)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -21,14 +22,14 @@ import (
 // sameAbsence is how long the absence that was just confirmed has lasted already.
 func (a *assigner) sameAbsence(member string, now absence) time.Time {
 	since := now.since
-	if have, ok := a.absent[member]; ok && !have.since.IsZero() && have.ack == now.ack && have.session == now.session && !(have.doubt && broken("doubt-begins-anew")) {
+	if have, ok := a.absent[member]; ok && !have.since.IsZero() && have.ack == now.ack && have.session == now.session && !(have.doubt && mutations.Broken("doubt-begins-anew")) {
 		since = have.since
 	}
 	w, ok := a.handed[member]
-	if broken("waits-not-handed-on") {
+	if mutations.Broken("waits-not-handed-on") {
 		ok = false
 	}
-	if ok && (w.Ack == now.ack && w.Session == now.session || broken("another-absence")) && now.ack != 0 {
+	if ok && (w.Ack == now.ack && w.Session == now.session || mutations.Broken("another-absence")) && now.ack != 0 {
 		since = earliest(since, now.since.Add(-min(w.For, max(now.grace, a.BrakeHold))))
 	}
 	delete(a.handed, member)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -69,7 +70,7 @@ func (a *workers) scope(stop bool) scope {
 	s := a.session.Get()
 	return scope{
 		now: time.Now(), session: s, member: a.membership.Get(), view: a.assignments.Get(),
-		lease: a.holds(s) || broken("no-lease"), stop: stop, keep: a.KeepItems > 0, idle: a.Work == nil, soak: a.WorkerSoak,
+		lease: a.holds(s) || mutations.Broken("no-lease"), stop: stop, keep: a.KeepItems > 0, idle: a.Work == nil, soak: a.WorkerSoak,
 	}
 }
 
@@ -185,7 +186,7 @@ func (a *workers) collect() {
 // session's: views and states may be old, and what they say may have been reaped.
 func (a *workers) start(ctx context.Context, group *supervisor.Group, s scope, ids []string) error {
 	ops := make([]store.Op, 0, len(ids)+1)
-	if !broken("start-unchecked") {
+	if !mutations.Broken("start-unchecked") {
 		ops = append(ops, store.CheckSession(a.keys.Member(a.ID), s.session.ID))
 	}
 	for _, id := range ids {
@@ -235,7 +236,7 @@ func (a *workers) startBatch() int {
 // while they are read.
 func (a *workers) readPace(n int, read store.Result, took time.Duration, err error) {
 	const slow, brisk, large = time.Second, 300 * time.Millisecond, 128 << 10
-	if broken("payloads-by-count") {
+	if mutations.Broken("payloads-by-count") {
 		return
 	}
 	size := 0

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/wal"
 	"github.com/coordd/coordd/messages"
 )
@@ -184,7 +185,7 @@ func (a *clerk) takeIn(ctx context.Context, b *openBook, writes <-chan *request,
 	for _, j := range jobs {
 		j.logged = true
 		close(j.request.Value.ticket.logged)
-		if broken("acked-when-logged") && j.claim() {
+		if mutations.Broken("acked-when-logged") && j.claim() {
 			j.answer(receipt{index: 1}, nil)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -96,7 +97,7 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 	}
 	// What is refused must stay so: a try that arrives after the refusal would be applied all the same.
 	final := func(o outcome, own []ownWrite) (outcome, []ownWrite, bool) {
-		if !j.unsure || o.err == nil || errors.Is(o.err, ErrUnreachable) || broken("unsealed") {
+		if !j.unsure || o.err == nil || errors.Is(o.err, ErrUnreachable) || mutations.Broken("unsealed") {
 			return o, own, true
 		}
 		switch err := a.seal(ctx, j, ladder); {
@@ -157,7 +158,7 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 				switch i := at[refused.Op]; {
 				case !ok:
 					wait = ladder.NextBackOff()
-				case !j.ops[i].guard && (!j.held && !j.unsure || broken("replay-unguarded")):
+				case !j.ops[i].guard && (!j.held && !j.unsure || mutations.Broken("replay-unguarded")):
 					// Another wrote since the cache was looked at. This write is to replace whatever there is.
 					j.rebase(entries)
 					wait = ladder.NextBackOff() / 20
@@ -361,7 +362,7 @@ func (a *scribe) look(ctx context.Context, j *job) (entries []store.Entry, moved
 // a key that is past the one that was asked for never has it again. A key that must not exist may be deleted.
 func (a *scribe) refusedForGood(j *job, entries []store.Entry) bool {
 	for i, o := range j.ops {
-		if want := o.wants(); want != 0 && entries[i].ModifyIndex > want || broken("refused-create-unsealed") {
+		if want := o.wants(); want != 0 && entries[i].ModifyIndex > want || mutations.Broken("refused-create-unsealed") {
 			return true
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/coordd/coordd/actors/election/internal/mutations"
 	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )

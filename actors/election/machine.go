@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
-	"github.com/coordd/coordd/actors/election/internal/mutations"
+	"github.com/coordd/coordd/internal/mutations"
 )
 
 // op is what the machine has the backend do, one at a time.

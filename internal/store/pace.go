@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -17,7 +18,7 @@ const thinnest = 128 << 10
 // atThinnest is how long n bytes take on the slowest line. What fits into a few packets takes no time.
 func atThinnest(n int) time.Duration {
 	const few = 64 << 10
-	if broken("deadline-fixed") {
+	if mutations.Broken("deadline-fixed") {
 		return 0
 	}
 	return time.Duration(max(0, n-few)) * time.Second / thinnest

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/coordd/coordd/internal/mutations"
 )
 
 // Term is the value of the term key: who took the leadership last. Whoever takes it writes the key in the same
@@ -34,7 +36,7 @@ func ParseTerm(value []byte) (Term, error) {
 	if err := decode("term", value, &t); err != nil {
 		return Term{}, err
 	}
-	if (t.TTL < MinTTL || t.TTL > MaxTTL) && !broken("times-unchecked") {
+	if (t.TTL < MinTTL || t.TTL > MaxTTL) && !mutations.Broken("times-unchecked") {
 		return Term{}, invalid("term", "its ttl is %v; a session has %v to %v", t.TTL, MinTTL, MaxTTL)
 	}
 	return t, nil

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/coordd/coordd/internal/mutations"
 )
 
 // Values are JSON. Unknown fields are ignored, so that an older reader gets
@@ -122,7 +124,7 @@ func ParseAck(value []byte) (Ack, error) {
 		return Ack{}, err
 	}
 	switch {
-	case (a.TTL < 0 || a.TTL > MaxTTL) && !broken("times-unchecked"):
+	case (a.TTL < 0 || a.TTL > MaxTTL) && !mutations.Broken("times-unchecked"):
 		return Ack{}, invalid("ack", "its ttl is %v; a session's is %v at the most", a.TTL, MaxTTL)
 	case a.Keep < 0, a.Keep > MaxKeep:
 		return Ack{}, invalid("ack", "its items are to be kept for %v; the most is %v", a.Keep, MaxKeep)
@@ -132,7 +134,7 @@ func ParseAck(value []byte) (Ack, error) {
 
 // couldBeSession refuses what no Consul has ever named a session; empty means none.
 func couldBeSession(what, id string) error {
-	if id != "" && !sessionID(id) && !broken("sessions-unchecked") {
+	if id != "" && !sessionID(id) && !mutations.Broken("sessions-unchecked") {
 		return invalid(what, "%q is no session of Consul's", shorten(id))
 	}
 	return nil

@@ -2,16 +2,10 @@
 
 package simulation_test
 
-import (
-	"github.com/coordd/coordd/actors"
-	"github.com/coordd/coordd/actors/configstore"
-	"github.com/coordd/coordd/internal/store"
-)
+import rules "github.com/coordd/coordd/internal/mutations"
 
-// breakRule switches a rule of the actors off.
+// breakRule switches a rule off in all of this process.
 func breakRule(rule string) bool {
-	actors.BreakRule(rule)
-	configstore.BreakRule(rule)
-	store.BreakRule(rule)
+	rules.Break(rule)
 	return true
 }

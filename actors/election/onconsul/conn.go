@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
-	"github.com/coordd/coordd/actors/election/internal/mutations"
 	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/hashicorp/consul/api"

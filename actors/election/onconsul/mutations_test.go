@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/actors/election/internal/mutations"
+	"github.com/coordd/coordd/internal/mutations"
 )
 
 var flagMutation = flag.String("mutation", "", "the only rule to break")

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
-	"github.com/coordd/coordd/actors/election/internal/mutations"
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 )
 

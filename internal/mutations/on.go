@@ -1,6 +1,6 @@
 //go:build coordd_mutations
 
-// Package mutations tells whether a rule of elections is switched off.
+// Package mutations tells whether a rule is switched off: of the protocol, of elections, of the configuration.
 package mutations
 
 import (
@@ -11,7 +11,7 @@ import (
 
 var broken atomic.Pointer[[]string]
 
-// Break switches one rule off, or several with a "+" between them, in all elections of this process; the
+// Break switches one rule off, or several with a "+" between them, in all of this process; the
 // empty string switches all on again. It exists only with the build tag coordd_mutations.
 func Break(rule string) {
 	names := strings.Split(rule, "+")
