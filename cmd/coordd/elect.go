@@ -72,10 +72,13 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
   coordd elect db-writer --zookeeper zk1:2181,zk2:2181,zk3:2181 -- ./writer.sh
   coordd elect db-writer --status
   coordd elect db-writer --hand-over n2`,
-		Args: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(cmd *cobra.Command, args []string) error { // Args would not see what the environment says
 			if cmd.Flags().Changed("zookeeper") && len(o.zookeeper.Servers) == 0 {
 				// As of a variable that is not set. On Consul it would be another election.
 				return usage("--zookeeper is empty; name one host:port at least, or leave it out for Consul")
+			}
+			if a.taken.has("json") && !o.status && !o.follow {
+				o.asJSON = false // it is for other commands
 			}
 			return o.check(args)
 		},
@@ -117,6 +120,7 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 	o.zookeeper.register(f)
 	f.StringVar(&o.prefix, "prefix", "", "The `prefix` of the keys in Consul, or the node in ZooKeeper. Without it: "+onconsul.DefaultPrefix+", "+onzk.DefaultRoot+".")
 	o.logFlags.register(cmd)
+	orders(f, "status", "follow", "hand-over", "end", "delete")
 	return cmd
 }
 

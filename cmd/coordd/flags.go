@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,8 +21,20 @@ func envName(flag string) string {
 	return "COORDD_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
+// commandLineOnly marks the flags that are orders.
+const commandLineOnly = "coordd_order"
+
+// orders says that these flags are no settings: each makes another command of the one that was given. A variable that is
+// set for a whole host must not do that, so no variable stands for them.
+func orders(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		_ = flags.SetAnnotation(name, commandLineOnly, nil) // it fails only for a flag that is not there
+	}
+}
+
 // fromEnvironment sets the flags that the command line did not from their
 // variables. An empty variable counts as none, but for --http, where empty means off.
+// What looks at several flags together has to do so later.
 func (a *app) fromEnvironment(flags *pflag.FlagSet) error {
 	var err error
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -35,6 +48,12 @@ func (a *app) fromEnvironment(flags *pflag.FlagSet) error {
 			value, ok = a.env(name)
 		}
 		if !ok || (value == "" && f.Name != "http") {
+			return
+		}
+		if _, order := f.Annotations[commandLineOnly]; order {
+			if value != f.DefValue {
+				err = usage("the environment variable %s is %q, and an order is taken from the command line only: unset it, and give --%s to mean it", name, value, f.Name)
+			}
 			return
 		}
 		if bad := flags.Set(f.Name, value); bad != nil {
@@ -53,6 +72,11 @@ type setting struct {
 
 // taken are the settings that came from the environment.
 type taken []setting
+
+// has tells whether the flag was set by a variable.
+func (t taken) has(flag string) bool {
+	return slices.ContainsFunc(t, func(s setting) bool { return s.flag == flag })
+}
 
 // behind returns those that an error speaks of, by their flag or by their value: a user may not know
 // that they are set. The others have nothing to do with it.

@@ -7,7 +7,7 @@
 //     standard error. Bad usage writes nothing anywhere.
 //  2. SIGINT, SIGTERM or SIGHUP (but for coordd elect, which passes SIGHUP on to its command) stops cleanly; a second SIGINT or SIGTERM at once,
 //     with SIGKILL for what commands there are.
-//  3. Every flag can be given as an environment variable; the flag wins.
+//  3. Every flag can be given as an environment variable, but for those of coordd elect that are orders; the flag wins.
 //  4. No command started by `run --exec` outlives its coordd or its lease, as far as
 //     package guard can hold that; the items of a coordd that was killed are handed over.
 //  5. The HTTP side writes nothing but the configuration (below /config/, with --backend consul), and

@@ -105,7 +105,8 @@ through Consul and elect a leader, which shares the items out. To see all of it
 at work on this machine, without Consul, run "coordd dev".
 
 Every flag can be given as an environment variable as well: --lock-delay is
-COORDD_LOCK_DELAY. The flag wins. Consul's own variables (CONSUL_HTTP_ADDR,
+COORDD_LOCK_DELAY. The flag wins. (The orders of coordd elect, such as --delete, are given
+on the command line only.) Consul's own variables (CONSUL_HTTP_ADDR,
 CONSUL_HTTP_TOKEN, CONSUL_CACERT, CONSUL_NAMESPACE and so on) mean what they
 mean to every Consul tool.
 
