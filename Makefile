@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build test long check tools consul conformance record chaos simulate elections failures mutations model fuzz bench clean
+.PHONY: help build test long check tools consul conformance record chaos storms simulate elections failures mutations model fuzz bench clean
 
 # The real Consul server, built once from the module proxy (see test/consul).
 # Exported, so that every test process finds it; a test without it fails, it does not skip.
@@ -16,6 +16,9 @@ RUN ?= .
 BENCH ?= .
 BENCHTIME ?= 1s
 FUZZTIME ?= 30s
+# The tests with storms of faults over real clusters: `make test` leaves them to `make long`.
+STORMS := SurviveStorms
+
 # How long the targets that go on and on begin new rounds.
 MINUTES ?= 15
 
@@ -26,10 +29,9 @@ build: ## build bin/coordd
 	go build -o bin/coordd ./cmd/coordd
 
 test: tools consul check ## vet, gofmt, and all tests with the race detector, a real Consul server included (PKG, RUN, TIMEOUT)
-	PKG='$(PKG)' test/race.sh -timeout $(TIMEOUT) '-run=$(RUN)'
-	@if [ '$(PKG)$(RUN)' = './....' ]; then $(MAKE) --no-print-directory failures; fi
+	PKG='$(PKG)' test/race.sh -timeout $(TIMEOUT) '-run=$(RUN)' $(if $(filter ./....,$(PKG)$(RUN)),'-skip=$(STORMS)')
 
-long: mutations elections ## what takes minutes beside `make test`; .ci/run runs both
+long: failures storms mutations elections model ## what takes minutes beside `make test`; .ci/run runs both
 
 check: ## gofmt and go vet only
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
@@ -51,10 +53,13 @@ record: consul ## write test/conformance/testdata anew from the real server's an
 	go test -count=1 -timeout $(TIMEOUT) -run 'TestTranscripts|TestElection' ./test/conformance -update
 
 chaos: consul ## storms of faults over real clusters for MINUTES; COORDD_CHAOS_SEED=N draws the same ones again, COORDD_CHAOS_FAULTS names the only ones
-	COORDD_CHAOS_MINUTES=$(MINUTES) go test -race -count=1 -timeout $$(( $(MINUTES) + 10 ))m -v -run Storms ./test/chaos
+	COORDD_CHAOS_MINUTES=$(MINUTES) go test -race -count=1 -timeout $$(( $(MINUTES) + 10 ))m -v -run '$(STORMS)' ./test/chaos
 
 simulate: ## seeds of the simulation for MINUTES; SEED=N is the first, else the time of day is
 	go test -count=1 -timeout $$(( $(MINUTES) + 10 ))m -v -run 'TestSeeds$$' ./test/simulation -sim.minutes=$(MINUTES) -sim.from=$${SEED:-$$(date +%s)}
+
+storms: consul ## one storm of faults over two real clusters, the same each time
+	go test -race -count=1 -timeout $(TIMEOUT) -run '$(STORMS)' ./test/chaos
 
 failures: ## what the race detector sees only in part: each actor made to fail at each of its first messages and requests, aimed values, large payloads, a router's changes
 	go test -count=1 -timeout $(TIMEOUT) -run 'ThatFails|InTheMiddle|Aimed|ThinLine|Router' ./actors
