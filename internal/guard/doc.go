@@ -20,8 +20,8 @@
 //  4. Nothing starts without a lease, and nothing is prolonged by the lease of another session.
 //  5. When the guard process dies, its commands' own processes die with it, by the kernel. The owner
 //     kills the rest, ends every running Exec with ErrLost once that is gone, and Run returns.
-//  6. When the guard process hangs, the owner kills it: after 10 s without an answer, when the
-//     lease is about to end with work still running, or when Kill has waited in vain.
+//  6. When the guard process hangs, the owner kills it: after 10 s without an answer (a minute until it has
+//     started), when the lease is about to end with work still running, or when Kill has waited in vain.
 //  7. A clean end of Run leaves no guard process, no zombie and no goroutine.
 //  8. What a dead guard and its dead owner left together is killed when the next guard process starts
 //     on the host, in the same process namespace, and has the right to see it; what has dropped its environment, if there were cgroups and

@@ -20,10 +20,13 @@ const processName = "coord-guard"
 const (
 	// watchEvery is the period at which the owner looks after its guard.
 	watchEvery = 50 * time.Millisecond
-	// pingEvery and silentAfter count these periods and not time: an owner that was frozen itself
-	// must not hold that against its guard.
+	// pingEvery, silentAfter and startWithin count these periods and not time: an owner that was frozen
+	// itself must not hold that against its guard.
 	pingEvery   = 20
 	silentAfter = 200
+	// startWithin is for a guard process that has not said hello: it runs nothing yet, and on a host so busy
+	// that it takes longer than silentAfter to start, the next one would too.
+	startWithin = 1200
 	// stopSlack is what the guard gets beyond the stop timeout to end when told to.
 	stopSlack = 3 * time.Second
 )
@@ -224,7 +227,7 @@ func (w *watch) until(ctx context.Context) error {
 				log.Info("commands-of-predecessor-gone", "waited", time.Since(waiting).Round(time.Millisecond).String())
 				continue
 			}
-			w.token, w.cgroup = e.Token, e.Cgroup
+			w.hello(e)
 			if e.Protocol != protocol {
 				cause = fmt.Errorf("it speaks version %d and this is version %d: restart coordd", e.Protocol, protocol)
 				w.kill()
@@ -274,16 +277,23 @@ func (w *watch) look(n int) error {
 	if w.late >= 2 {
 		return errors.New("it has not stopped the work in time for the end of the lease")
 	}
+	patience, what := silentAfter, "answered"
+	if w.token == "" {
+		patience, what = startWithin, "started"
+	}
 	if !w.l.silent() {
 		w.unanswered = 0
 		if n%pingEvery == 0 {
 			w.l.ping()
 		}
-	} else if w.unanswered++; w.unanswered >= silentAfter {
-		return fmt.Errorf("it has not answered for %v", silentAfter*watchEvery)
+	} else if w.unanswered++; w.unanswered >= patience {
+		return fmt.Errorf("it has not %s for %v", what, time.Duration(patience)*watchEvery)
 	}
 	return nil
 }
+
+// hello takes in that the guard process has started: from now on it has silentAfter for an answer.
+func (w *watch) hello(e event) { w.token, w.cgroup, w.unanswered = e.Token, e.Cgroup, 0 }
 
 func (w *watch) kill() { w.l.destroy() }
 
@@ -293,7 +303,7 @@ func (w *watch) learnToken() {
 		select {
 		case e := <-w.l.news:
 			if e.Kind == evHello {
-				w.token, w.cgroup = e.Token, e.Cgroup
+				w.hello(e)
 			}
 		default:
 			return

@@ -9,8 +9,43 @@ import (
 
 // In the package: it takes 10 s of real time from outside.
 
+// testWatch is that of a guard process that has started.
 func testWatch() *watch {
-	return &watch{g: New(Config{}), l: newLink(nil, nil, nil)}
+	w := &watch{g: New(Config{}), l: newLink(nil, nil, nil)}
+	w.hello(event{Kind: evHello, Token: "test"})
+	return w
+}
+
+// On a host that is so busy, one that is killed for it and started again would never come up.
+func TestAGuardThatIsSlowToStartIsGivenAMinute(t *testing.T) {
+	w := &watch{g: New(Config{}), l: newLink(nil, nil, nil)}
+	n := 1
+	for ; w.look(n) == nil; n++ {
+		if n > 10*startWithin {
+			t.Fatal("never given up")
+		}
+	}
+	if took := time.Duration(n) * watchEvery; took < time.Minute || took > 62*time.Second {
+		t.Errorf("given up after %v, want a minute", took)
+	}
+}
+
+func TestAGuardThatWasSlowToStartHasTimeToAnswer(t *testing.T) {
+	w := &watch{g: New(Config{}), l: newLink(nil, nil, nil)}
+	for n := 1; n < pingEvery+startWithin; n++ {
+		if err := w.look(n); err != nil {
+			t.Fatalf("look %d: %v", n, err)
+		}
+	}
+	w.hello(event{Kind: evHello, Token: "test"})
+	for n := 1; n < silentAfter; n++ {
+		if err := w.look(n); err != nil {
+			t.Fatalf("look %d after its start: %v", n, err)
+		}
+	}
+	if w.look(silentAfter) == nil {
+		t.Error("it is kept although it does not answer")
+	}
 }
 
 func TestAGuardThatDoesNotAnswerIsGivenUp(t *testing.T) {
