@@ -30,7 +30,7 @@ func TestTheEndOfOneCommandLeavesTheDaemonOfAnother(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := f.exec(ctx, guard.Spec{Name: "a", Command: daemon(f.path("pids"))})
 	all := pids(t, f.path("pids"), 2)
-	if err := f.g.Exec(t.Context(), guard.Spec{Name: "b", Command: "true"}); err != nil {
+	if err := f.Exec(t.Context(), guard.Spec{Name: "b", Command: "true"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, pid := range all {
@@ -48,7 +48,7 @@ func TestADaemonThatCannotBeToldApartEndsWithTheFirstCommand(t *testing.T) {
 	f := start(t, guard.Config{NoCgroups: true})
 	ended := f.exec(t.Context(), guard.Spec{Name: "a", Command: daemon(f.path("pids"))})
 	all := pids(t, f.path("pids"), 2)
-	if err := f.g.Exec(t.Context(), guard.Spec{Name: "b", Command: "true"}); err != nil {
+	if err := f.Exec(t.Context(), guard.Spec{Name: "b", Command: "true"}); err != nil {
 		t.Fatal(err)
 	}
 	wantGone(t, all[1])
@@ -66,7 +66,7 @@ func TestADaemonInItsCommandsCgroupIsAskedToEndFirst(t *testing.T) {
 	needCgroups(t)
 	f := start(t, guard.Config{StopTimeout: 10 * time.Second})
 	out := f.path("out")
-	err := f.g.Exec(t.Context(), guard.Spec{Name: "a", Command: `
+	err := f.Exec(t.Context(), guard.Spec{Name: "a", Command: `
 env -i PATH="$PATH" setsid sh -c '(trap "echo asked >> ` + out + `; exit" TERM; echo ready >> ` + out + `; while :; do sleep 0.05; done) &'
 while ! grep -qs ready ` + out + `; do sleep 0.01; done`})
 	if err != nil {

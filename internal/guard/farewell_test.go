@@ -155,7 +155,7 @@ func TestACleanEndHasNoFarewell(t *testing.T) {
 	if !within(t, "up", up) {
 		t.Fatal("not locked")
 	}
-	if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
+	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.stop(); err != nil { // returns when the guard process is gone

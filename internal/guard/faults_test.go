@@ -103,10 +103,7 @@ func aFrozenOwnersWorkEndsBeforeTheLease(t *testing.T, _ guard.Config) {
 }
 
 func TestADeadGuardsWorkEndsWithIt(t *testing.T) {
-	f := &fixture{t: t, g: guard.New(guard.Config{}), dir: t.TempDir()}
-	f.g.Lease("s1", time.Now().Add(time.Hour), time.Second)
-	ran := make(chan error, 1)
-	go func() { ran <- f.g.Run(t.Context()) }()
+	f, ran := startMortal(t, guard.Config{})
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"), "trap \"\" TERM;")})
 	all := pids(t, f.path("pids"), 3)
 	guardPID := parent(t, all[0])
@@ -127,17 +124,16 @@ func TestADeadGuardsWorkEndsWithIt(t *testing.T) {
 }
 
 func TestAFrozenGuardIsKilledBeforeTheLeaseEnds(t *testing.T) {
-	g, ran := guard.New(guard.Config{}), make(chan error, 1)
-	f := &fixture{t: t, g: g, dir: t.TempDir()}
-	g.Lease("s1", time.Now().Add(time.Hour), time.Second)
-	go func() { ran <- g.Run(t.Context()) }()
+	f, ran := startMortal(t, guard.Config{})
+	g := f.g
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"), "")})
 	all := pids(t, f.path("pids"), 3)
 	if err := syscall.Kill(parent(t, all[0]), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	until := time.Now().Add(8 * time.Second)
-	g.Lease("s1", until, 8*time.Second)
+	// Its work is late when a quarter of the margin less a quarter of that is left: 7.5 s from now, earlier than it counts as silent.
+	until := time.Now().Add(30 * time.Second)
+	g.Lease("s1", until, 2*time.Minute)
 	if err := within(t, "the end", ended); !errors.Is(err, guard.ErrLost) {
 		t.Errorf("got %v, want ErrLost", err)
 	}
@@ -152,16 +148,14 @@ func TestAFrozenGuardIsKilledBeforeTheLeaseEnds(t *testing.T) {
 
 // As at a second SIGTERM: the owner ends when Kill has returned, and nobody is left who could stop them.
 func TestKillEndsTheCommandsOfAGuardThatDoesNotAnswer(t *testing.T) {
-	g, ran := guard.New(guard.Config{}), make(chan error, 1)
-	f := &fixture{t: t, g: g, dir: t.TempDir()}
-	g.Lease("s1", time.Now().Add(time.Hour), time.Second)
-	go func() { ran <- g.Run(t.Context()) }()
+	f, ran := startMortal(t, guard.Config{})
+	g := f.g
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: lineage(f.path("pids"), "trap \"\" TERM;")})
 	all := lineagePIDs(t, f.path("pids"))
 	if err := syscall.Kill(parent(t, all[0]), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	g.Kill(2 * time.Second)
+	g.Kill(5 * time.Second)
 	wantGone(t, all[:3]...) // the fourth cannot be told from others' processes without cgroups
 	if err := within(t, "the end", ended); !errors.Is(err, guard.ErrLost) {
 		t.Errorf("got %v, want ErrLost", err)
@@ -208,10 +202,11 @@ func TestWhatADeadGuardAndADeadOwnerLeftGoesWithTheNextGuard(t *testing.T) {
 	}
 
 	f := start(t, guard.Config{})
-	if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
+	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
 		t.Fatal(err)
 	}
-	wantGone(t, all...)
+	// Without a lock its start does not wait for their end for longer than sweepLimit.
+	eventually(t, "the end of all", func() bool { return !slices.ContainsFunc(all, running) })
 }
 
 func TestTheGuardIsDeafToTheTerminalsSignals(t *testing.T) {
@@ -229,7 +224,7 @@ func TestTheGuardIsDeafToTheTerminalsSignals(t *testing.T) {
 	}
 	// Its commands are not deaf.
 	for _, sig := range []string{"INT", "TERM", "HUP", "PIPE"} {
-		err := f.g.Exec(t.Context(), guard.Spec{Name: sig, Command: "kill -" + sig + " $$; exit 9"})
+		err := f.Exec(t.Context(), guard.Spec{Name: sig, Command: "kill -" + sig + " $$; exit 9"})
 		if e := exitError(t, err); e.Signal == 0 {
 			t.Errorf("%s: got %v, want death by it", sig, err)
 		}
@@ -251,7 +246,7 @@ exec sleep 1001`})
 	all := pids(t, f.path("pids"), 2)
 	eventually(t, "adoption by the guard", func() bool { return parent(t, all[1]) == parent(t, all[0]) })
 	// The end of another command is when strays are looked for.
-	if err := f.g.Exec(t.Context(), guard.Spec{Name: "other", Command: "true"}); err != nil {
+	if err := f.Exec(t.Context(), guard.Spec{Name: "other", Command: "true"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, pid := range all {
@@ -282,13 +277,13 @@ func TestRunSaysWhatIsWrongWithItsGuard(t *testing.T) {
 
 func TestRunIsForOneAtATime(t *testing.T) {
 	f := start(t, guard.Config{})
-	if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
+	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.g.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "running already") {
 		t.Errorf("got %v", err)
 	}
-	if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
+	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
 		t.Errorf("the first Run suffered: %v", err)
 	}
 }

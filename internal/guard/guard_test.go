@@ -31,7 +31,7 @@ func TestExecTellsHowTheCommandEnded(t *testing.T) {
 		{"/no/such/program", 127, 0, "not found"},
 		{"/dev/null", 126, 0, "cannot be executed"},
 	} {
-		err := f.g.Exec(t.Context(), guard.Spec{Name: tt.command, Command: tt.command})
+		err := f.Exec(t.Context(), guard.Spec{Name: tt.command, Command: tt.command})
 		if tt.text == "" {
 			if err != nil {
 				t.Errorf("%s: got %v, want nil", tt.command, err)
@@ -50,7 +50,7 @@ func TestSignalsArePassedOnToTheFirstProcessAlone(t *testing.T) {
 	log, signals := f.path("log"), make(chan os.Signal, 1)
 	done := make(chan error, 1)
 	go func() {
-		done <- f.g.Exec(t.Context(), guard.Spec{Name: "w", Signals: signals, Command: `
+		done <- f.Exec(t.Context(), guard.Spec{Name: "w", Signals: signals, Command: `
 			(trap 'echo child >>` + log + `' USR2; trap 'exit' TERM; echo ready >>` + log + `; while :; do sleep 0.01; done) &
 			trap 'echo first >>` + log + `; kill $!; wait $!; exit 4' USR2; echo ready >>` + log + `; wait`})
 	}()
@@ -70,7 +70,7 @@ func TestPayloadIsTheWholeOfStandardInput(t *testing.T) {
 	big := bytes.Repeat([]byte("0123456789abcde\n"), 1<<16) // 1 MB
 	for name, payload := range map[string][]byte{"none": nil, "binary": {0, 255, 10}, "big": big} {
 		out := f.path(name)
-		if err := f.g.Exec(t.Context(), guard.Spec{Name: name, Command: "cat > " + out, Stdin: payload}); err != nil {
+		if err := f.Exec(t.Context(), guard.Spec{Name: name, Command: "cat > " + out, Stdin: payload}); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(out)
@@ -78,7 +78,7 @@ func TestPayloadIsTheWholeOfStandardInput(t *testing.T) {
 			t.Errorf("%s: %d bytes arrived (%v), want %d", name, len(got), err, len(payload))
 		}
 	}
-	if err := f.g.Exec(t.Context(), guard.Spec{Name: "unread", Command: "true", Stdin: big}); err != nil {
+	if err := f.Exec(t.Context(), guard.Spec{Name: "unread", Command: "true", Stdin: big}); err != nil {
 		t.Errorf("a command that does not read its payload: %v", err)
 	}
 }
@@ -88,7 +88,7 @@ func TestEnvironmentIsTheOwnersAndTheSpecsOnTop(t *testing.T) {
 	t.Setenv("COORDD_ITEM", "overridden")
 	f := start(t, guard.Config{})
 	out := f.path("out")
-	err := f.g.Exec(t.Context(), guard.Spec{
+	err := f.Exec(t.Context(), guard.Spec{
 		Name:    "env",
 		Command: `printf '%s|%s|%s' "$GUARD_TEST_KEPT" "$COORDD_ITEM" "$COORDD_TOKEN" > ` + out,
 		Env:     []string{"COORDD_ITEM=a b\xff\n$x", "COORDD_TOKEN=1", "COORDD_TOKEN=42"},
@@ -105,7 +105,7 @@ func TestEveryVariableIsPassedOnce(t *testing.T) {
 	t.Setenv("COORDD_ITEM", "own")
 	f := start(t, guard.Config{})
 	out := f.path("out")
-	err := f.g.Exec(t.Context(), guard.Spec{
+	err := f.Exec(t.Context(), guard.Spec{
 		Name: "env", Command: "tr '\\0' '\\n' < /proc/self/environ > " + out, Env: []string{"COORDD_ITEM=1", "COORDD_ITEM=2", "PATH=" + os.Getenv("PATH")},
 	})
 	if err != nil {
@@ -159,7 +159,7 @@ func TestOutputGoesWhereTheOwnersDoes(t *testing.T) {
 	}
 	defer out.Close()
 	f := start(t, guard.Config{Stdout: out, Stderr: out})
-	if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "echo one; echo two >&2"}); err != nil {
+	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "echo one; echo two >&2"}); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := os.ReadFile(out.Name()); string(got) != "one\ntwo\n" {
@@ -229,7 +229,7 @@ func leftBehindEnds(t *testing.T, cfg guard.Config) {
 	cfg.StopTimeout = 200 * time.Millisecond
 	f := start(t, cfg)
 	// One that ignores SIGTERM in the group, and a daemon.
-	err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: `
+	err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: `
 : > ` + f.path("pids") + `
 sh -c 'trap "" TERM; echo $$ >> ` + f.path("pids") + `; while :; do sleep 1; done' &
 setsid sh -c 'echo $$ >> ` + f.path("pids") + `; sleep 1000; :' &
@@ -240,16 +240,27 @@ while [ $(wc -l < ` + f.path("pids") + `) -lt 2 ]; do sleep 0.01; done; exit 5`}
 	wantGone(t, pids(t, f.path("pids"), 2)...)
 }
 
+// The rest of each lease is for a busy machine.
 func TestALeaseThatEndsStopsTheWorkBeforeItsEnd(t *testing.T) {
-	confined(t, leaseThatEndsStopsTheWork)
+	t.Run("a stop timeout after its margin began", func(t *testing.T) {
+		confined(t, func(t *testing.T, cfg guard.Config) {
+			cfg.StopTimeout = time.Second
+			leaseThatEndsStopsTheWork(t, cfg, 31*time.Second, 30*time.Second)
+		})
+	})
+	t.Run("when a quarter of its margin is left", func(t *testing.T) {
+		confined(t, func(t *testing.T, cfg guard.Config) {
+			cfg.StopTimeout = time.Hour
+			leaseThatEndsStopsTheWork(t, cfg, 31*time.Second, 2*time.Minute)
+		})
+	})
 }
 
-func leaseThatEndsStopsTheWork(t *testing.T, cfg guard.Config) {
+func leaseThatEndsStopsTheWork(t *testing.T, cfg guard.Config, left, margin time.Duration) {
 	f := start(t, cfg)
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: lineage(f.path("pids"), "trap \"\" TERM;")})
 	all := lineagePIDs(t, f.path("pids"))
-	const margin = 4 * time.Second
-	until := time.Now().Add(margin + time.Second)
+	until := time.Now().Add(left)
 	f.g.Lease("s1", until, margin)
 	e := exitError(t, within(t, "the end", ended))
 	if now := time.Now(); now.After(until) {
@@ -262,12 +273,12 @@ func leaseThatEndsStopsTheWork(t *testing.T, cfg guard.Config) {
 	}
 	wantGone(t, all...)
 
-	err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"})
+	err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"})
 	if !errors.Is(err, guard.ErrNoLease) {
 		t.Errorf("without a lease: got %v, want ErrNoLease", err)
 	}
 	f.g.Lease("s1", time.Now().Add(time.Hour), time.Second)
-	if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
+	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
 		t.Errorf("with a new lease: %v", err)
 	}
 }
@@ -346,12 +357,12 @@ func TestNoTwoCommandsOfOneNameAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := f.exec(ctx, guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") + "; exec sleep 1000"})
 	pids(t, f.path("pids"), 1)
-	if err := f.g.Exec(ctx, guard.Spec{Name: "w", Command: "true"}); !errors.Is(err, guard.ErrRunning) {
+	if err := f.Exec(ctx, guard.Spec{Name: "w", Command: "true"}); !errors.Is(err, guard.ErrRunning) {
 		t.Errorf("got %v, want ErrRunning", err)
 	}
 	cancel()
 	within(t, "the end", ended)
-	if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
+	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
 		t.Errorf("after its end: %v", err)
 	}
 }
@@ -363,7 +374,7 @@ func TestManyAtOnce(t *testing.T) {
 	ended := make(chan error, n)
 	for i := range n {
 		go func() {
-			ended <- f.g.Exec(ctx, guard.Spec{
+			ended <- f.Exec(ctx, guard.Spec{
 				Name: strconv.Itoa(i), Command: "echo $$ >> " + f.path("pids") + "; exec sleep 1000", Stdin: make([]byte, 10_000),
 			})
 		}()
@@ -395,11 +406,11 @@ func TestANewLeaseDoesNotProlongWhatRanUnderTheOneBefore(t *testing.T) {
 }
 
 func newLeaseDoesNotProlong(t *testing.T, next func(*guard.Guard)) {
-	f := start(t, guard.Config{StopTimeout: 5 * time.Second})
+	f := start(t, guard.Config{StopTimeout: time.Hour})
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "trap '' TERM; echo $$ >> " + f.path("pids") + "; while :; do sleep 0.01; done"})
 	pid := pids(t, f.path("pids"), 1)[0]
-	until := time.Now().Add(5 * time.Second)
-	f.g.Lease("s1", until, 4*time.Second)
+	until := time.Now().Add(31 * time.Second)
+	f.g.Lease("s1", until, 2*time.Minute) // SIGKILL in a second
 	next(f.g)
 	e := exitError(t, within(t, "the end", ended))
 	if late := time.Since(until); late > 0 {
@@ -416,11 +427,11 @@ func newLeaseDoesNotProlong(t *testing.T, next func(*guard.Guard)) {
 
 func TestACommandStartsUnderTheLeaseOfItsSessionOnly(t *testing.T) {
 	f := start(t, guard.Config{})
-	if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true", Session: "s1"}); err != nil {
+	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true", Session: "s1"}); err != nil {
 		t.Error(err)
 	}
 	f.g.Lease("s2", time.Now().Add(time.Hour), time.Second)
-	err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true", Session: "s1"})
+	err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true", Session: "s1"})
 	if e := exitError(t, err); !errors.Is(err, guard.ErrNoLease) || e.Reason != guard.NotStarted {
 		t.Errorf("under another's: got %v, want ErrNoLease", err)
 	}

@@ -97,11 +97,8 @@ func TestABoundGuardStartsNothingUnderAnotherLock(t *testing.T) {
 	for _, removed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("removed %v", removed), func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "lock")
-			g := guard.New(guard.Config{LockFile: file})
-			g.Lease("s1", time.Now().Add(time.Hour), time.Second)
-			ran := make(chan error, 1)
-			go func() { ran <- g.Run(t.Context()) }()
-			f := &fixture{t: t, g: g, dir: t.TempDir()}
+			f, ran := startMortal(t, guard.Config{LockFile: file})
+			g := f.g
 			ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") + "; exec sleep 1000"})
 			guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
 			var id string
@@ -132,7 +129,7 @@ func TestABoundGuardStartsNothingUnderAnotherLock(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			go func() { ran <- g.Run(ctx) }()
+			ran = f.run(ctx)
 			ended = f.exec(t.Context(), guard.Spec{Name: "w", Command: "true"})
 			select {
 			case err := <-ended:
@@ -254,7 +251,7 @@ func TestTheLockStaysWithTheFirstAndPassesOnAtItsEnd(t *testing.T) {
 		t.Error(err)
 	}
 	for _, f := range []*fixture{first, second} {
-		if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
+		if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -269,11 +266,8 @@ func TestTheLockStaysWithTheFirstAndPassesOnAtItsEnd(t *testing.T) {
 
 func TestAKilledGuardLosesTheLock(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lock")
-	g := guard.New(guard.Config{LockFile: file})
-	g.Lease("s1", time.Now().Add(time.Hour), time.Second)
-	ran := make(chan error, 1)
-	go func() { ran <- g.Run(t.Context()) }()
-	f := &fixture{t: t, g: g, dir: t.TempDir()}
+	f, ran := startMortal(t, guard.Config{LockFile: file})
+	g := f.g
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") + "; exec sleep 1000"})
 	guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
 	eventually(t, "the lock", func() bool { return g.LockID() != "" })
@@ -295,7 +289,7 @@ func TestCommandsDoNotInheritTheLock(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lock")
 	f, _ := locking(t, file)
 	out := f.path("out")
-	if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "ls -l /proc/self/fd > " + out + "; env >> " + out}); err != nil {
+	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "ls -l /proc/self/fd > " + out + "; env >> " + out}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(out)
@@ -349,7 +343,7 @@ func TestAnUnusableLockFileIsNotLockedAndWorkRuns(t *testing.T) {
 	if f.g.LockID() != "" {
 		t.Error("locked")
 	}
-	if err := f.g.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
+	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
 		t.Error(err)
 	}
 }

@@ -39,7 +39,7 @@ const (
 const farewellEnv = "GUARD_TEST_FAREWELL"
 
 // patience is how long a test waits for what must happen; only a failing one uses it up.
-const patience = 10 * time.Second
+const patience = 2 * time.Minute
 
 // init is where the main goroutine has the process's first thread: "headless" ends that one, and lives on without it.
 func init() {
@@ -68,8 +68,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// ownerMain is a coordd in small: it runs the command in its arguments under a lease of 2 s with a
-// margin of 1 s, renewed, and prints how it ended.
+// ownerMain is a coordd in small: it runs the command in its arguments under ownerLease, renewed, and
+// prints how it ended.
 func ownerMain() {
 	g := guard.New(guard.Config{
 		StopTimeout: time.Second, LockFile: os.Getenv(lockEnv), NoCgroups: os.Getenv(noCgroupsEnv) != "", Adopt: os.Getenv(adoptEnv) != "",
@@ -84,7 +84,7 @@ func ownerMain() {
 	if words := os.Getenv(farewellEnv); words != "" {
 		wait, _ := time.ParseDuration(os.Getenv(farewellEnv + "_WAIT"))
 		g.Farewell(guard.Farewell{Words: []byte("another's"), Wait: time.Hour, Limit: time.Hour})
-		g.Farewell(guard.Farewell{Words: []byte(words), Wait: wait, Limit: time.Minute})
+		g.Farewell(guard.Farewell{Words: []byte(words), Wait: wait, Limit: 30 * time.Minute})
 	}
 	renew := func() { g.Lease("s1", time.Now().Add(ownerLease), ownerMargin) }
 	renew()
@@ -98,9 +98,9 @@ func ownerMain() {
 	select {}
 }
 
-// The lease of the owner that the tests start, at each renewal. Commands that ignore TERM are killed when a quarter of the margin is left: that
-// is also what a busy machine has to end them and to notice it.
-const ownerLease, ownerMargin = 6 * time.Second, 4 * time.Second
+// The lease of the owner that the tests start, at each renewal. A busy machine may be late with a renewal by their difference. Commands that
+// ignore TERM are killed a stop timeout, 1 s, after the margin has begun: the rest of it is what a busy machine has to end them and to notice it.
+const ownerLease, ownerMargin = 50 * time.Second, 45 * time.Second
 
 // say is the guard process's part of a farewell. The words are a file to write to, and then, for "running", one with
 // process ids: it says which of those run. For "hang" it says that it has begun, and returns when it has to. For "unheard" it is in vain.
@@ -130,19 +130,47 @@ type fixture struct {
 	t    *testing.T
 	g    *guard.Guard
 	dir  string
-	stop func() error // ends Run and returns what it said
+	up   context.Context // done when Run has ended, with what it said as the cause
+	stop func() error    // ends Run and returns what it said
 }
 
 func start(t *testing.T, cfg guard.Config) *fixture {
 	t.Helper()
 	f := &fixture{t: t, g: guard.New(cfg), dir: t.TempDir()}
 	ctx, cancel := context.WithCancel(context.Background())
-	ran := make(chan error, 1)
-	go func() { ran <- f.g.Run(ctx) }()
+	ran := f.run(ctx)
 	f.stop = sync.OnceValue(func() error { cancel(); return <-ran })
 	t.Cleanup(func() { _ = f.stop() })
-	f.g.Lease("s1", time.Now().Add(time.Hour), time.Second)
 	return f
+}
+
+// startMortal is start for a guard process that is going to die: ran tells what Run said.
+func startMortal(t *testing.T, cfg guard.Config) (f *fixture, ran <-chan error) {
+	t.Helper()
+	f = &fixture{t: t, g: guard.New(cfg), dir: t.TempDir()}
+	return f, f.run(t.Context())
+}
+
+func (f *fixture) run(ctx context.Context) <-chan error {
+	up, over := context.WithCancelCause(context.Background())
+	f.up = up
+	f.g.Lease("s1", time.Now().Add(time.Hour), time.Second)
+	ran := make(chan error, 1)
+	go func() {
+		err := f.g.Run(ctx)
+		over(fmt.Errorf("Run has ended, and nobody calls it again: %w", err))
+		ran <- err
+	}()
+	return ran
+}
+
+// Exec is that of the guard, which waits for the next Run: here none may come.
+func (f *fixture) Exec(ctx context.Context, s guard.Spec) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	up := f.up
+	defer context.AfterFunc(up, func() { cancel(context.Cause(up)) })()
+	return f.g.Exec(ctx, s)
 }
 
 // path names a file in which commands leave their process ids.
@@ -151,7 +179,7 @@ func (f *fixture) path(name string) string { return filepath.Join(f.dir, name) }
 // exec runs a command in the background.
 func (f *fixture) exec(ctx context.Context, s guard.Spec) <-chan error {
 	ended := make(chan error, 1)
-	go func() { ended <- f.g.Exec(ctx, s) }()
+	go func() { ended <- f.Exec(ctx, s) }()
 	return ended
 }
 
