@@ -2,7 +2,7 @@ package routing
 
 import "time"
 
-// look says what the table knows of an item at now.
+// look says what the table knows of an item at now. Of an item whose member has vanished the location is that member.
 func (t *table) look(item string, now time.Time) (Location, finding) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -19,10 +19,14 @@ func (t *table) look(item string, now time.Time) (Location, finding) {
 			newest = c
 		}
 	}
-	if f := newest.standing(now); f != owned {
+	p := newest.peer
+	switch f := newest.standing(now); f {
+	case owned:
+	case ownerless:
+		return Location{Member: p.id}, f
+	default:
 		return Location{}, f
 	}
-	p := newest.peer
 	return Location{Member: p.id, Address: p.address, Token: max(newest.create, p.record)}, owned
 }
 

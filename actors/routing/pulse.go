@@ -76,7 +76,7 @@ func (r *Router) beat(ctx context.Context) error {
 			late = now
 			maps.DeleteFunc(asked, func(id string, _ uint64) bool { return now[id] == 0 })
 			if len(again) > 0 {
-				r.suspects.Set(again)
+				r.missing.suspect(again)
 			}
 		}
 		if !rest(ctx, r.maxAge/4) {

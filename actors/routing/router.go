@@ -64,13 +64,13 @@ type Router struct {
 	log    *slog.Logger
 	maxAge time.Duration
 
-	table    *table
-	polls    polls
-	wanted   *messages.State[bool]
-	open     atomic.Bool
-	stopped  atomic.Bool
-	suspects *messages.State[map[string]uint64]
-	workload *workload
+	table   *table
+	polls   polls
+	wanted  *messages.State[bool]
+	open    atomic.Bool
+	stopped atomic.Bool
+	missing *missing
+	lookups *lookups
 }
 
 // New checks the settings; it starts nothing and asks Consul nothing. Errors: [ErrConfig].
@@ -101,7 +101,7 @@ func Over(s *store.Store, maxAge time.Duration, log *slog.Logger) *Router {
 	odd := strangers{log: log}
 	return &Router{
 		store: s, keys: s.Keys(), log: log, maxAge: maxAge, table: newTable(s.Keys(), maxAge, odd.skip),
-		wanted: messages.NewState(false), suspects: messages.NewState[map[string]uint64](nil), workload: newWorkload(s),
+		wanted: messages.NewState(false), missing: newMissing(), lookups: newLookups(),
 	}
 }
 
@@ -143,9 +143,9 @@ func (r *Router) Open() {
 }
 
 // Locate returns where item is. It answers at once from the table, with two exceptions: before everything has been read
-// for the first time it waits for that, until ctx ends; and an item without a key is looked up in the workload, by
-// one read for all who ask, whose answer counts for a second. 200 such reads are made in a second: those who would have to wait
-// for theirs longer than ctx or a call lasts are told [ErrNotReady]. With a ctx that has ended it asks nobody.
+// for the first time it waits for that, until ctx ends; and for an item without an owner Consul is asked: whether it is in the workload, and
+// whether nobody has it, by one read for all who ask, whose answer counts for a second. 200 such reads are made in a second: those who
+// would have to wait for theirs longer than ctx or a call lasts are told [ErrNotReady]. With a ctx that has ended it asks nobody.
 // Errors: [ErrMoving], [ErrNoOwner], [ErrUnknownItem], [ErrNotReady].
 func (r *Router) Locate(ctx context.Context, item string) (Location, error) {
 	r.Open()
@@ -184,22 +184,29 @@ func (r *Router) answer(ctx context.Context, item string, loc Location, what fin
 	case moving:
 		return Location{}, itemError(item, ErrMoving)
 	case ownerless:
+		if err := r.stands(ctx, loc.Member); err != nil {
+			return Location{}, fmt.Errorf("%w: %w", itemError(item, ErrNotReady), err)
+		}
 		return Location{}, fmt.Errorf("%w: its member has vanished", itemError(item, ErrNoOwner))
 	case unread:
 		return Location{}, fmt.Errorf("%w: a member's items are just being read", itemError(item, ErrNotReady))
 	case stale:
 		return Location{}, fmt.Errorf("%w: Consul has not answered for %v", itemError(item, ErrNotReady), time.Since(r.table.since()).Round(time.Second))
 	}
-	exists, err := r.workload.has(ctx, item)
+	exists, err := r.inWorkload(ctx, item)
 	switch {
 	case err != nil:
 		return Location{}, fmt.Errorf("%w: looking it up in the workload: %w", itemError(item, ErrNotReady), err)
-	case exists && what == released:
-		return Location{}, itemError(item, ErrMoving)
-	case exists:
-		return Location{}, itemError(item, ErrNoOwner)
+	case !exists:
+		return Location{}, itemError(item, ErrUnknownItem)
 	}
-	return Location{}, itemError(item, ErrUnknownItem)
+	switch err := r.keyless(ctx, item); {
+	case err != nil:
+		return Location{}, fmt.Errorf("%w: %w", itemError(item, ErrNotReady), err)
+	case what == released:
+		return Location{}, itemError(item, ErrMoving)
+	}
+	return Location{}, itemError(item, ErrNoOwner)
 }
 
 // Await is Locate that waits while the item is being moved or cannot be located, until ctx ends; then the error is the last

@@ -328,3 +328,34 @@ func (t *table) list(now time.Time) ([]Member, bool) {
 	}
 	return members, true
 }
+
+// hasMembers tells whether the view of members/ goes up to index.
+func (t *table) hasMembers(index uint64) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.age.membersGen == t.age.gen && t.age.membersIndex >= index
+}
+
+// registered are the ids of the members that have a record, in order.
+func (t *table) registered() []string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	ids := make([]string, 0, len(t.peers))
+	for id, p := range t.peers {
+		if p.registered {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// seen is up to which index a member's share was read, and the index of its newest ack.
+func (t *table) seen(id string) (share, ack uint64) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if p := t.peers[id]; p != nil {
+		return p.index, p.ackIndex
+	}
+	return 0, 0
+}

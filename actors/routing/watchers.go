@@ -114,7 +114,7 @@ func (r *Router) renew(began time.Time) { r.polls.renew(r.table.begin(began)) }
 // registrar keeps one follower for each member's share.
 func (r *Router) registrar(ctx context.Context) error {
 	group := supervisor.Of(ctx)
-	roster, suspects := r.table.roster.Subscribe(), r.suspects.Subscribe()
+	roster, suspects := r.table.roster.Subscribe(), r.missing.told.Subscribe()
 	watched := map[string]*supervisor.Handle{}
 	after := map[string]uint64{}         // the ack for which the share is read again
 	for _, name := range group.Names() { // those of an incarnation before
@@ -129,10 +129,11 @@ func (r *Router) registrar(ctx context.Context) error {
 			return nil
 		case <-roster.Changed():
 		case <-suspects.Changed():
-			for id, ack := range suspects.Take() {
+			suspects.Take()
+			for id, ack := range r.missing.take() {
 				if h := watched[id]; h != nil {
 					after[id] = ack
-					r.log.Debug("routing-share-read-again", "member", id, "why", "its ack is newer than what was seen of its items")
+					r.log.Debug("routing-share-read-again", "member", id, "why", "its poll has missed a change")
 					if !end(ctx, h) {
 						return nil
 					}

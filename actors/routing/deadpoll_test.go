@@ -1,0 +1,223 @@
+package routing_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/hashicorp/consul/api"
+)
+
+// firewall forgets connections: the answers to the long polls that are under way then never come. New requests
+// pass.
+type firewall struct {
+	to http.RoundTripper
+
+	mu     sync.Mutex
+	forgot map[string]chan struct{} // by a part of the path
+	asked  int                      // requests that are no long polls
+}
+
+func newFirewall(to http.RoundTripper) *firewall {
+	return &firewall{to: to, forgot: map[string]chan struct{}{}}
+}
+
+// forget lets the polls under way whose path has one of the parts hang.
+func (f *firewall) forget(parts ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, part := range parts {
+		if ch := f.forgot[part]; ch != nil {
+			close(ch)
+		}
+		delete(f.forgot, part)
+	}
+}
+
+func (f *firewall) RoundTrip(r *http.Request) (*http.Response, error) {
+	poll := r.URL.Query().Has("index")
+	var lost []chan struct{}
+	f.mu.Lock()
+	if poll {
+		for _, part := range []string{"/members/", "/acks/", "/assignments/member-000", "/assignments/member-001", "/assignments/member-002"} {
+			if strings.Contains(r.URL.Path, part) {
+				if f.forgot[part] == nil {
+					f.forgot[part] = make(chan struct{})
+				}
+				lost = append(lost, f.forgot[part])
+			}
+		}
+	} else {
+		f.asked++
+	}
+	f.mu.Unlock()
+	resp, err := f.to.RoundTrip(r)
+	for _, ch := range lost {
+		select {
+		case <-ch:
+			if err == nil {
+				resp.Body.Close()
+			}
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		default:
+		}
+	}
+	return resp, err
+}
+
+func (f *firewall) others() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked
+}
+
+// behind runs f beside a router that has read everything, behind a firewall, in virtual time.
+func behind(t *testing.T, f func(t *testing.T, w *populated, r *routing.Router, wall *firewall)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+		consul := devconsul.New(devconsul.Config{Logger: quiet, NoJitter: true})
+		defer consul.Close()
+		w := populate(t, consul, 3, 9)
+		for i := range 9 {
+			w.write(store.Set(w.store.Keys().WorkItem(w.item(i)), nil, 0))
+		}
+		wall := newFirewall(consul.RoundTripper())
+		client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: wall}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := routing.New(routing.Config{Service: "demo", Client: client, Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		defer func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}()
+		if _, err := r.Locate(ctx, w.item(0)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		f(t, w, r, wall)
+	})
+}
+
+// soon asks for d, every 100 ms, and returns for how long "no owner" was said and whether an owner was at last.
+func asks(t *testing.T, r *routing.Router, item string, d time.Duration) (nobody time.Duration, last routing.Location) {
+	t.Helper()
+	began := time.Now()
+	for time.Since(began) < d {
+		loc, err := r.Locate(t.Context(), item)
+		if last = loc; errors.Is(err, routing.ErrNoOwner) {
+			nobody = time.Since(began)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return nobody, last
+}
+
+// A grant raises no ack, so no pulse finds out that a poll has missed it.
+func TestNoOwnerIsNotSaidOfAGrantThatADeadPollHasMissed(t *testing.T) {
+	behind(t, func(t *testing.T, w *populated, r *routing.Router, wall *firewall) {
+		wall.forget("/assignments/member-001")
+		keys, item := w.store.Keys(), "a_new_item"
+		w.write(store.Set(keys.WorkItem(item), nil, 0))
+		if _, err := r.Locate(t.Context(), item); !errors.Is(err, routing.ErrNoOwner) {
+			t.Errorf("nobody has it yet: %v", err)
+		}
+		w.write(store.Create(keys.Assignment(w.member(1), item), w.grant()))
+		nobody, last := asks(t, r, item, 5*time.Second)
+		if nobody > time.Second {
+			t.Errorf("it has had an owner for %v, and the router says that nobody is", nobody)
+		}
+		if last.Member != w.member(1) {
+			t.Errorf("after 5 s it is at %+v", last)
+		}
+	})
+}
+
+// The polls of the vanished member's share and of the one that got its items died with it.
+func TestNoOwnerIsNotSaidOfATakeOverThatDeadPollsHaveMissed(t *testing.T) {
+	behind(t, func(t *testing.T, w *populated, r *routing.Router, wall *firewall) {
+		keys, item := w.store.Keys(), w.item(0)
+		wall.forget("/assignments/member-000", "/assignments/member-001")
+		w.write(store.Delete(keys.Member(w.member(0))))
+		time.Sleep(5 * time.Second)
+		if _, err := r.Locate(t.Context(), item); !errors.Is(err, routing.ErrNoOwner) {
+			t.Errorf("its member has vanished: %v", err)
+		}
+		w.write(store.Delete(keys.Assignment(w.member(0), item)), store.Create(keys.Assignment(w.member(1), item), w.grant()))
+		nobody, last := asks(t, r, item, 5*time.Second)
+		if nobody > time.Second {
+			t.Errorf("it has had an owner for %v, and the router says that nobody is", nobody)
+		}
+		if last.Member != w.member(1) {
+			t.Errorf("after 5 s it is at %+v", last)
+		}
+	})
+}
+
+// A member that has come, and whose record the dead poll has not brought, may have it.
+func TestNoOwnerIsNotSaidWhileAMemberIsNotKnown(t *testing.T) {
+	behind(t, func(t *testing.T, w *populated, r *routing.Router, wall *firewall) {
+		wall.forget("/members/", "/acks/")
+		keys, item, id := w.store.Keys(), "a_new_item", "newcomer"
+		w.write(store.Set(keys.WorkItem(item), nil, 0),
+			store.Lock(keys.Member(id), store.MemberRecord{Status: store.StatusAlive, Address: "newcomer:9000"}.Encode(), 0, w.session),
+			store.Set(keys.AssignmentsOf(id), []byte(w.session), 0), w.ack(id, 1),
+			store.Create(keys.Assignment(id, item), w.grant()))
+		nobody, last := asks(t, r, item, 10*time.Second)
+		if nobody > time.Second {
+			t.Errorf("it has had an owner for %v, and the router says that nobody is", nobody)
+		}
+		if last.Member != id {
+			t.Errorf("after 10 s it is at %+v", last)
+		}
+	})
+}
+
+// However many ask, and for however many items: Consul is asked a few times a second.
+func TestWhatLooksForOwnersCostsConsulIsBounded(t *testing.T) {
+	behind(t, func(t *testing.T, w *populated, r *routing.Router, wall *firewall) {
+		keys := w.store.Keys()
+		w.write(store.Set(keys.WorkItem("orphan"), nil, 0), store.Delete(keys.Member(w.member(0))))
+		time.Sleep(5 * time.Second)
+		before := wall.others()
+		const seconds = 10
+		for range seconds * 20 {
+			var all sync.WaitGroup
+			for _, item := range []string{"orphan", w.item(0), w.item(3), w.item(6)} {
+				for range 10 {
+					all.Go(func() {
+						if _, err := r.Locate(t.Context(), item); !errors.Is(err, routing.ErrNoOwner) {
+							t.Errorf("%s: %v", item, err)
+						}
+					})
+				}
+			}
+			all.Wait()
+			time.Sleep(50 * time.Millisecond)
+		}
+		// The orphan's two reads, the members and the vanished member's share, each second; and the pulse.
+		if n := wall.others() - before; n > 5*(seconds+1) {
+			t.Errorf("%d requests in %d s", n, seconds)
+		}
+	})
+}
