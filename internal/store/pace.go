@@ -2,9 +2,11 @@ package store
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coordd/coordd/internal/mutations"
@@ -35,6 +37,8 @@ type pace struct {
 	timer *time.Timer
 	bytes int
 	ended bool
+
+	expired atomic.Bool // the timer has ended the call
 }
 
 type paceKey struct{}
@@ -42,7 +46,11 @@ type paceKey struct{}
 // paced is ctx with the deadline of a call.
 func paced(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	own, cancel := context.WithCancel(ctx)
-	p := &pace{timeout: timeout, begin: time.Now(), timer: time.AfterFunc(timeout, cancel)}
+	p := &pace{timeout: timeout, begin: time.Now()}
+	p.timer = time.AfterFunc(timeout, func() {
+		p.expired.Store(true)
+		cancel()
+	})
 	p.moves, _ = ctx.Value(returnsKey{}).(func())
 	return context.WithValue(own, paceKey{}, p), func() {
 		p.mu.Lock()
@@ -67,14 +75,25 @@ func (p *pace) arrived(n int) {
 	p.timer.Reset(min(p.timeout, time.Until(p.begin.Add(p.timeout+atThinnest(p.bytes)))))
 }
 
-// listener tells the call behind a request what arrives.
+// silent tells whether the call under ctx has ended because its answer did not come in time.
+func (p *pace) silent(ctx context.Context) bool {
+	return p.expired.Load() || errors.Is(ctx.Err(), context.DeadlineExceeded) && !errors.Is(context.Cause(ctx), errQuiet)
+}
+
+// listener tells the call behind a request what arrives. After a call without an answer it closes the idle connections: they may be as
+// dead as that call's own, which net/http closes.
 type listener struct{ http.RoundTripper }
 
 func (l listener) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := l.RoundTripper.RoundTrip(r)
-	if p, ok := r.Context().Value(paceKey{}).(*pace); ok && err == nil && resp.Body != nil {
+	p, ok := r.Context().Value(paceKey{}).(*pace)
+	switch {
+	case !ok:
+	case err != nil && p.silent(r.Context()):
+		l.CloseIdleConnections()
+	case err == nil && resp.Body != nil:
 		p.arrived(1)
-		resp.Body = &heard{resp.Body, p}
+		resp.Body = &heard{resp.Body, p, r.Context(), l}
 	}
 	return resp, err
 }
@@ -89,11 +108,16 @@ func (l listener) CloseIdleConnections() {
 type heard struct {
 	io.ReadCloser
 	pace *pace
+	ctx  context.Context
+	by   listener
 }
 
 func (h *heard) Read(b []byte) (int, error) {
 	n, err := h.ReadCloser.Read(b)
 	h.pace.arrived(n)
+	if err != nil && err != io.EOF && h.pace.silent(h.ctx) {
+		h.by.CloseIdleConnections()
+	}
 	return n, err
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -53,6 +54,9 @@ func (w *Watch) Quiet() *Watch {
 	w.quiet = true
 	return w
 }
+
+// errQuiet ends a quiet poll: it says nothing of the connection.
+var errQuiet = errors.New("given up before its end")
 
 // quietFor is when a quiet poll is given up: as late as it can be without meeting its end.
 func (w *Watch) quietFor() time.Duration { return w.wait - min(5*time.Second, w.wait/8) }
@@ -114,7 +118,7 @@ func (w *Watch) poll(ctx context.Context) ([]Entry, uint64, error) {
 	wait := w.wait
 	if w.quiet {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, w.quietFor())
+		ctx, cancel = context.WithTimeoutCause(ctx, w.quietFor(), errQuiet)
 		defer cancel()
 	}
 	q := w.query
