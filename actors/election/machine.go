@@ -21,6 +21,10 @@ const (
 	opLeave
 )
 
+// refusedPause is how long after a Take that was refused the next one comes when no view says more: whoever was in the way
+// may have come and gone between two views, and then there is no new one.
+const refusedPause = time.Second
+
 // outcome is what became of an op.
 type outcome struct {
 	op      op
@@ -159,7 +163,7 @@ func (m *machine) done(now time.Time, r outcome) {
 		if r.token == 0 {
 			m.tried = m.views
 			if r.retry <= 0 {
-				r.retry = time.Hour // only a new view says more
+				r.retry = refusedPause
 			}
 			m.retryAt = now.Add(r.retry)
 			return

@@ -1,0 +1,112 @@
+package onconsul_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/onconsul"
+	"github.com/hashicorp/consul/api"
+)
+
+// tardy is a way to Consul on which the first take is late, so that another one leads, and the polls break until that one is gone.
+type tardy struct {
+	next  http.RoundTripper
+	leads chan struct{} // closed when the other one leads
+	seen  chan struct{} // closed when this one was refused and has seen that
+	held  atomic.Bool
+	over  atomic.Bool // the other one is gone
+}
+
+func (w *tardy) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Query().Has("index") {
+		resp, err := w.next.RoundTrip(r)
+		if err == nil && w.held.Load() && !w.over.Load() {
+			resp.Body.Close()
+			return nil, syscall.ECONNRESET
+		}
+		return resp, err
+	}
+	if r.Method != http.MethodPut || r.URL.Path != "/v1/txn" {
+		return w.next.RoundTrip(r)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body.Close()
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+	text := string(body)
+	switch {
+	case strings.Contains(text, `state/leader"`) && strings.Contains(text, `"lock"`) && w.held.CompareAndSwap(false, true):
+		<-w.leads
+		return w.next.RoundTrip(r)
+	case w.held.Load() && !w.over.Load() && !strings.Contains(text, `"lock"`):
+		resp, err := w.next.RoundTrip(r) // why it was refused
+		select {
+		case <-w.seen:
+		default:
+			close(w.seen)
+		}
+		return resp, err
+	}
+	return w.next.RoundTrip(r)
+}
+
+// A take that was refused because another one led for a moment is tried again although no view says that anything has changed: that one came and
+// went between two answers of the poll.
+func TestATakeThatWasRefusedIsTriedAgainAlthoughNothingIsSeenToChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEmbedded(t)
+		defer s.consul.Close()
+		way := &tardy{next: s.consul.RoundTripper(), leads: make(chan struct{}), seen: make(chan struct{})}
+		nominate := func(name string, next http.RoundTripper, lead func(context.Context, election.Status) error) (*election.Election, *onconsul.Conn) {
+			client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: &wire{next: next, server: s}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn, err := onconsul.Connect(onconsul.Config{Client: client, Logger: s.log})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := election.New(conn, election.Config{Election: "demo", Name: name, Logger: s.log, Lead: lead})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.Nominate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return e, conn
+		}
+		a, one := nominate("a", way, func(ctx context.Context, _ election.Status) error {
+			<-ctx.Done()
+			return nil
+		})
+		time.Sleep(100 * time.Millisecond)
+		b, two := nominate("b", s.consul.RoundTripper(), func(context.Context, election.Status) error {
+			close(way.leads)
+			<-way.seen
+			return nil
+		})
+		<-b.Done()
+		way.over.Store(true)
+		if s := b.Status(); !s.Resigned {
+			t.Fatalf("b came to %v", s)
+		}
+		time.Sleep(5 * time.Second)
+		if s := a.Status(); s.Role != election.Leading {
+			t.Errorf("5s after nobody leads any more a says: %v", s)
+		}
+		a.Resign()
+		<-a.Done()
+		one.Close()
+		two.Close()
+	})
+}
