@@ -21,6 +21,9 @@ func readable(err error) (safe error, asks, canceled bool) {
 	if why == "" {
 		why = attempt(err, func() {
 			_ = err.Error()
+			if f, ok := err.(fmt.Formatter); ok {
+				f.Format(nowhere{}, 'v')
+			}
 			canceled = errors.Is(err, context.Canceled)
 			var stuck *StuckError
 			_ = errors.As(err, &stuck)
@@ -72,24 +75,63 @@ func attempt(err any, f func()) (why string) {
 			why = fmt.Sprintf("it is a nil %T: return nil itself when there is no error", err)
 			return
 		}
-		why = fmt.Sprintf("a method of %T panics: %v", err, recover())
+		why = fmt.Sprintf("a method of %T panics: %s", err, plainly(recover()))
 	}()
 	f()
 	over = true
 	return ""
 }
 
+// plainly tells in words what a method panicked with, by its type if that panics as well. fmt
+// would panic then, and it would write out a value without an end.
+func plainly(v any) (text string) {
+	text = fmt.Sprintf("a %T", v)
+	defer func() { _ = recover() }()
+	if err, ok := v.(error); ok {
+		if _, endless, _ := look(err); !endless {
+			text = err.Error()
+		}
+	} else if !endless(reflect.ValueOf(v), map[uintptr]bool{}, true) {
+		text = fmt.Sprint(v)
+	}
+	return text
+}
+
+// nowhere is where a Formatter writes to that is tried.
+type nowhere struct{}
+
+func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (nowhere) Width() (int, bool)          { return 0, false }
+func (nowhere) Precision() (int, bool)      { return 0, false }
+func (nowhere) Flag(int) bool               { return false }
+
 // textOf is a panic's value in words. One that holds itself, which fmt would follow until the stack is full and the process ends, is
-// told by its type.
-func textOf(v any) string {
+// told by its type. So is one whose methods panic: fmt stands the first panic, and not one of its value's.
+func textOf(v any) (text string) {
 	if err, ok := v.(error); ok {
 		safe, _, _ := readable(err)
-		return fmt.Sprint(safe)
-	}
-	if endless(reflect.ValueOf(v), map[uintptr]bool{}, true) {
+		v = safe
+	} else if endless(reflect.ValueOf(v), map[uintptr]bool{}, true) {
 		return fmt.Sprintf("a %T that holds itself", v)
 	}
-	return fmt.Sprint(v)
+	why := attempt(v, func() {
+		switch v := v.(type) {
+		case error:
+			text = v.Error()
+		case fmt.Stringer:
+			if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer && p.IsNil() {
+				text = fmt.Sprintf("a nil %T", v)
+				return
+			}
+			text = v.String()
+		default:
+			text = fmt.Sprint(v)
+		}
+	})
+	if why != "" {
+		return why
+	}
+	return text
 }
 
 // endless tells whether fmt would come back to a value that it is writing out. It follows what fmt
