@@ -36,7 +36,7 @@ type loop struct {
 	stopping  bool          // for good
 	aborted   bool          // the deadline for all of it is over
 	limit     time.Time     // of the stop of the root; zero: none
-	lost      time.Duration // waited, during the stop, for children that were abandoned
+	lost      time.Duration // waited, during a sweep, for children that were abandoned
 	escalated *EscalationError
 	fatal     bool
 	history   []Cause

@@ -67,6 +67,32 @@ func TestManyChildrenThatHangDoNotAddUpTheirDeadlines(t *testing.T) {
 	}
 }
 
+func TestManyChildrenThatHangDoNotAddUpTheirDeadlinesWhenTheirGroupIsStartedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		children, asked, free := hundredHung()
+		fails := supervisor.Child{Name: "fails", Run: func(context.Context) error {
+			time.Sleep(time.Second)
+			return errors.New("it fails")
+		}}
+		tree := supervisor.Tree{Strategy: supervisor.OneForAll, Children: append([]supervisor.Child{fails}, children...)}
+		s, err := supervisor.New("root", tree, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now().Add(time.Second)
+		err = s.Run(t.Context())
+		var stuck *supervisor.StuckError
+		if took := time.Since(begin); took > 40*time.Second || !errors.As(err, &stuck) {
+			t.Errorf("it took %v until it gave up: %.80v", took, err)
+		}
+		if asked.IsZero() {
+			t.Error("the good one was not asked to stop")
+		}
+		free()
+		synctest.Wait()
+	})
+}
+
 // A child that hangs may be in a tree of its own, which ends without it.
 func TestManyTreesThatHangDoNotAddUpTheirDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

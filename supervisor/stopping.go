@@ -56,7 +56,7 @@ func (l *loop) sweepOn() bool {
 		}
 		l.sweep = c.prev
 	}
-	l.sweeping = false
+	l.sweeping, l.lost = false, 0
 	first := l.children.head
 	if l.sweep != nil {
 		first = l.sweep.next
@@ -159,13 +159,14 @@ func (l *loop) abandon(r *run, stack string, now time.Time) {
 	l.heldUp(r.stuck.Waited)
 }
 
-// heldUp counts the time for which a child that hangs, or a tree that has one, held up the stop.
+// heldUp counts the time for which a child that hangs, or a tree that has one, held up the stop, of all or of a
+// group that is to be started again.
 func (l *loop) heldUp(waited time.Duration) {
-	if !l.stopping {
+	if !l.sweeping {
 		return
 	}
 	l.lost += waited
-	for c := l.children.tail; c != nil && l.lost >= orderLasts; c = c.prev {
+	for c := l.children.tail; c != nil && c.pos >= l.from && l.lost >= orderLasts; c = c.prev {
 		l.ask(c)
 	}
 }
