@@ -63,6 +63,11 @@ func (g *Group) Stop(ctx context.Context, name string) error {
 		return err
 	case <-ctx.Done():
 	}
+	select {
+	case err := <-reply: // it was there as well
+		return err
+	default:
+	}
 	s := Stuck{Path: c.path, Stack: noStack}
 	if r := c.current.Load(); r != nil {
 		s.Waited, s.Stack = r.waited(time.Now()), stacksOf([]string{r.id})[r.id]
@@ -152,7 +157,7 @@ func (m stopMsg) apply(l *loop) {
 	c := m.c
 	if c == nil {
 		c = l.byName[m.name]
-		m.found <- c
+		defer func() { m.found <- c }() // a child that has ended is answered for before
 		if c == nil {
 			m.reply <- fmt.Errorf("%w: %s/%s", ErrUnknown, l.path, m.name)
 			return

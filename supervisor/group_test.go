@@ -480,3 +480,23 @@ func TestStartRefusesWhatCannotRun(t *testing.T) {
 		r.mustEnd(t)
 	})
 }
+
+func TestAStopOfWhatHasEndedSucceedsWhateverTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var group *supervisor.Group
+		children := []supervisor.Child{lobby(&group)}
+		for i := range 100 {
+			done := func(context.Context) error { return nil }
+			children = append(children, supervisor.Child{Name: fmt.Sprint(i), Restart: supervisor.Temporary, Run: done})
+		}
+		r := start(t, supervisor.Tree{Children: children})
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		for i := range 100 {
+			if err := group.Stop(over, fmt.Sprint(i)); err != nil {
+				t.Errorf("%d: %.80v", i, err)
+			}
+		}
+		r.mustEnd(t)
+	})
+}
