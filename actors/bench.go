@@ -41,7 +41,16 @@ type job struct {
 type release struct {
 	token uint64
 	index uint64
-	after uint64 // refused with the view of this index: not to be tried again before there is another
+	after uint64    // refused with the view of this index: not to be tried again before there is another
+	at    time.Time // of the answer
+}
+
+// catchUp is how long a view may show what a release has changed. A view that shows it for longer may be of a
+// Consul that was restored from before the release, with the same index as then: the item is released again.
+// Where it was only the view that was late, this deletes nothing.
+func (r release) catchUp(s scope) (until time.Time, late bool) {
+	until = r.at.Add(s.late)
+	return until, until.After(s.now)
 }
 
 // scope is what the decisions on the bench depend on.
@@ -55,6 +64,7 @@ type scope struct {
 	keep    bool // and its items wait for it: their work is stopped and they are not released
 	idle    bool // it runs nothing
 	soak    time.Duration
+	late    time.Duration // how long a view may be behind a release
 }
 
 // registered: the record is locked by this session.
@@ -162,7 +172,10 @@ func (b *bench) open(d *todo, s scope) {
 		}
 		done := b.released[id]
 		if done.index == a.ModifyIndex && done.index != 0 && !mutations.Broken("releases-forgotten") {
-			continue // given up; the view has not caught up
+			if until, late := done.catchUp(s); late {
+				d.next = earliest(d.next, until)
+				continue
+			}
 		}
 		if a.Releasing || (s.token(a) <= done.token && !mutations.Broken("releases-forgotten")) || s.stop && !s.keep {
 			b.giveUp(d, s, id, a)
@@ -207,7 +220,11 @@ func (b *bench) giveUp(d *todo, s scope, id string, a messages.Assignment) {
 		return
 	}
 	if r := b.released[id]; r.after != 0 && s.view.Index == r.after {
-		return // not "not above": the index of a Consul that was restored goes on from a lower one
+		// Not "not above": the index of a Consul that was restored goes on from a lower one.
+		if until, late := r.catchUp(s); late {
+			d.next = earliest(d.next, until)
+			return
+		}
 	}
 	d.release = append(d.release, id)
 }

@@ -70,7 +70,7 @@ func (a *workers) scope(stop bool) scope {
 	s := a.session.Get()
 	return scope{
 		now: time.Now(), session: s, member: a.membership.Get(), view: a.assignments.Get(),
-		lease: a.holds(s) || mutations.Broken("no-lease"), stop: stop, keep: a.KeepItems > 0, idle: a.Work == nil, soak: a.WorkerSoak,
+		lease: a.holds(s) || mutations.Broken("no-lease"), stop: stop, keep: a.KeepItems > 0, idle: a.Work == nil, soak: a.WorkerSoak, late: a.TTL,
 	}
 }
 
@@ -303,7 +303,7 @@ func (a *workers) release(ctx context.Context, s scope, ids []string) error {
 			// The leader has written that key since: its new version is on the way.
 			id := ids[r.Op-1]
 			x := a.bench.released[id]
-			x.after = s.view.Index
+			x.after, x.at = s.view.Index, time.Now()
 			a.bench.released[id] = x
 			ids = slices.Delete(slices.Clone(ids), r.Op-1, r.Op)
 			refused = err
@@ -314,7 +314,7 @@ func (a *workers) release(ctx context.Context, s scope, ids []string) error {
 		}
 		for _, id := range ids {
 			key, _ := s.view.Items.Get(id)
-			a.bench.released[id] = release{token: a.bench.released[id].token, index: key.ModifyIndex}
+			a.bench.released[id] = release{token: a.bench.released[id].token, index: key.ModifyIndex, at: time.Now()}
 			delete(a.bench.items, id)
 		}
 		a.changed = true

@@ -1,0 +1,75 @@
+package actors_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+)
+
+// What a restored Consul brings back, and nobody has seen to be gone.
+
+// deafness loses the answers to one member's watch of its assignments.
+type deafness struct {
+	to   http.RoundTripper
+	path string
+	on   atomic.Bool
+}
+
+func (d *deafness) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := d.to.RoundTrip(r)
+	if err == nil && d.on.Load() && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, d.path) {
+		resp.Body.Close()
+		return nil, errors.New("the answer is lost")
+	}
+	return resp, err
+}
+
+func TestAKeyThatARestoreBringsBackBeforeItsReleaseWasSeenIsReleasedAgain(t *testing.T) {
+	run(t, func(c *cluster) {
+		const slow = 2 * time.Second
+		c.addWork(c.items(4)...)
+		for _, id := range []string{"n1", "n2"} {
+			c.start(id, func(cfg *actors.Config) {
+				work := cfg.Work
+				cfg.Work = func(ctx context.Context, item actors.Item) error {
+					own, end := context.WithCancel(context.WithoutCancel(ctx))
+					defer context.AfterFunc(ctx, func() { time.Sleep(slow); end() })()
+					return work(own, item)
+				}
+			})
+		}
+		c.await("shared out", 40*time.Second, c.balanced(4))
+		from, to := c.follower(), c.leader()
+		item := c.itemsOf(from)[0]
+		way := &deafness{to: c.consul.RoundTripper(), path: "/" + strings.TrimSuffix(c.store.Keys().AssignmentsOf(from), "/") + "/"}
+		c.members[from].net.via(way)
+		c.put("control/pins/"+item, to)
+		time.Sleep(slow / 2) // the work is stopping
+		snapshot := c.consul.Snapshot()
+		way.on.Store(true)
+		gone := func() bool {
+			_, found, _, err := c.store.Get(c.t.Context(), c.store.Keys().Assignment(from, item), 0)
+			return err == nil && !found
+		}
+		c.await("the release", 2*slow, gone)
+		if err := c.consul.Restore(snapshot); err != nil {
+			t.Fatal(err)
+		}
+		way.on.Store(false)
+		c.mu.Lock()
+		clear(c.tokens) // a Consul that forgets what it had promised may hand out lower ones
+		c.mu.Unlock()
+		// A poll that waits for an index that will not come again lasts for its whole minute.
+		c.await("the release of what is back", 100*time.Second, gone)
+		c.await("all items", time.Minute, func() bool { return sum(c.loads()) == 4 })
+		if at := c.owners()[item]; at != to {
+			t.Errorf("%s runs at %q, pinned to %s", item, at, to)
+		}
+	})
+}
