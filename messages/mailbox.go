@@ -142,19 +142,24 @@ func (r *Request[Req, Resp]) Reply(value Resp, err error) {
 
 // Handle runs f and replies with what it returns. When f panics or ends the
 // goroutine the caller gets [ErrAbandoned] and the failure goes on its way. A call that f makes to this mailbox with its context, itself or by
-// way of other actors, is [ErrCycle].
+// way of other actors, is [ErrCycle] until f has returned.
 func (r *Request[Req, Resp]) Handle(f func(ctx context.Context, req Req) (Resp, error)) {
+	h := &handling{box: r.box, next: handlingOf(r.ctx)}
 	defer func() {
+		h.over.Store(true)
 		var none Resp
 		r.Reply(none, fmt.Errorf("%w (%T)", ErrAbandoned, r.Value))
 	}()
-	r.Reply(f(context.WithValue(r.ctx, handlingKey{}, &handling{r.box, handlingOf(r.ctx)}), r.Value))
+	value, err := f(context.WithValue(r.ctx, handlingKey{}, h), r.Value)
+	h.over.Store(true)
+	r.Reply(value, err)
 }
 
 // handling are the mailboxes whose receivers wait for what is done under a context.
 type handling struct {
 	box  any
 	next *handling
+	over atomic.Bool // f has returned: what it left behind with its context may call
 }
 
 type handlingKey struct{}
@@ -166,7 +171,7 @@ func handlingOf(ctx context.Context) *handling {
 
 func handles(ctx context.Context, box any) bool {
 	for h := handlingOf(ctx); h != nil; h = h.next {
-		if h.box == box {
+		if h.box == box && !h.over.Load() {
 			return true
 		}
 	}

@@ -161,6 +161,32 @@ func TestACallBackToWhoWaitsForItIsRefusedAtOnce(t *testing.T) {
 }
 
 // With an ended context the outcome is the same each time.
+func TestACallWithTheContextOfWhatWasHandledIsNoCallBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := messages.NewMailbox[int, int]()
+		later := make(chan error, 1)
+		go func() {
+			in := m.Open()
+			defer in.Close()
+			(<-in.Requests()).Handle(func(ctx context.Context, n int) (int, error) {
+				time.AfterFunc(time.Second, func() {
+					_, err := m.Call(ctx, 2)
+					later <- err
+				})
+				return n, nil
+			})
+			(<-in.Requests()).Reply(2, nil)
+		}()
+		if _, err := m.Call(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-later; err != nil {
+			t.Errorf("a call that was made after the answer: %v", err)
+			_, _ = m.Call(t.Context(), 3)
+		}
+	})
+}
+
 func TestAnAnswerThatWasGivenIsNotLostToAnEndedContext(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
