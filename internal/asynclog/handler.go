@@ -40,6 +40,7 @@ type handler struct {
 	// inner is asked for by the queue's goroutine only: With may block as well.
 	inner    func() slog.Handler
 	verdicts *sync.Map // slog.Level -> verdict
+	bytes    int       // of the attributes that it adds
 }
 
 type verdict struct {
@@ -71,19 +72,23 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	if len(attrs) == 0 {
 		return h
 	}
-	return h.derive(func(inner slog.Handler) slog.Handler { return inner.WithAttrs(attrs) })
+	n := 0
+	for _, a := range attrs {
+		n += sizeOf(a)
+	}
+	return h.derive(n, func(inner slog.Handler) slog.Handler { return inner.WithAttrs(attrs) })
 }
 
 func (h *handler) WithGroup(name string) slog.Handler {
 	if name == "" {
 		return h
 	}
-	return h.derive(func(inner slog.Handler) slog.Handler { return inner.WithGroup(name) })
+	return h.derive(len(name), func(inner slog.Handler) slog.Handler { return inner.WithGroup(name) })
 }
 
-func (h *handler) derive(f func(slog.Handler) slog.Handler) slog.Handler {
+func (h *handler) derive(n int, f func(slog.Handler) slog.Handler) slog.Handler {
 	var made slog.Handler // only the queue's goroutine asks; a handler that fails here is asked again
-	return &handler{queue: h.queue, verdicts: h.verdicts, inner: func() slog.Handler {
+	return &handler{queue: h.queue, verdicts: h.verdicts, bytes: h.bytes + n, inner: func() slog.Handler {
 		if made == nil {
 			made = f(h.inner())
 		}
@@ -101,7 +106,7 @@ type record struct {
 func (r *record) at() time.Time { return r.rec.Time }
 
 func (r *record) size() int {
-	n := 200 + len(r.rec.Message)
+	n := 200 + len(r.rec.Message) + r.bytes
 	r.rec.Attrs(func(a slog.Attr) bool {
 		n += sizeOf(a)
 		return true

@@ -32,6 +32,22 @@ func TestBytesAreCountedWhereverInARecordTheyAre(t *testing.T) {
 	}
 }
 
+func TestBytesAreCountedOfWhatALoggerAdds(t *testing.T) {
+	v, inner := newBlocking(slog.LevelInfo)
+	log := asynclog.Wrap(inner)
+	open := v.shut()
+	for range 20 {
+		log.With("a", strings.Repeat("x", 1<<20)).WithGroup("g").Info("large")
+	}
+	open()
+	if !asynclog.Flush(log, 20*time.Second) {
+		t.Fatal("not flushed")
+	}
+	if n := strings.Count(strings.Join(v.lines(), "\n"), "msg=large"); n > 6 {
+		t.Errorf("%d records of 1 MiB waited", n)
+	}
+}
+
 // once fails the first time that it is to make a handler for more attributes.
 type once struct {
 	slog.Handler
