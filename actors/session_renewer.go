@@ -115,15 +115,8 @@ func (a *sessionRenewer) open(ctx context.Context, s messages.Session) error {
 	return nil
 }
 
-// renew gives each of the two requests of the first try a sixth of the TTL, and those of later tries twice that: a
-// frozen connection is left early enough for another try within the lease, and a
-// Consul that is merely slow gets the time that it needs.
 func (a *sessionRenewer) renew(ctx context.Context, s messages.Session, tries int) error {
-	limit := a.TTL / 6
-	if tries > 0 {
-		limit = a.TTL / 3
-	}
-	sent, err := a.store.RenewSession(ctx, s.ID, limit)
+	sent, err := a.store.RenewSession(ctx, s.ID, store.RenewalLimit(a.TTL, tries))
 	if err != nil {
 		return err
 	}

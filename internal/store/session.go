@@ -67,6 +67,18 @@ func (s *Store) CreateSession(ctx context.Context, o SessionOptions) (id string,
 	return id, sent, nil
 }
 
+// RenewalLimit is how long each of the two requests of a renewal may last that has failed tries times: a quarter of the TTL. A
+// connection that is dead or frozen is left early enough for two more tries within the lease. A Consul that takes a fifth of the
+// TTL for each answer loses nobody the lease: the renewal and its read take two fifths, and so do those after them; with a shorter
+// limit the first try would fail, and the second one come too late. Two failures cost the lease as a rule. Then more time helps a Consul
+// that is slower still: its session lives for 2 x TTL.
+func RenewalLimit(ttl time.Duration, tries int) time.Duration {
+	if tries < 2 {
+		return ttl / 4
+	}
+	return ttl / 3
+}
+
 // RenewSession starts the TTL of a session anew, and makes sure that it exists: the session's holder may count on it until
 // sent + TTL, by the rule that whoever takes over from a session that has ended waits a TTL from its end.
 // Each of its two requests may last for limit; 0: for the call timeout, or until the deadline of ctx if that has one.

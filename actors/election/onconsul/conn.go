@@ -291,14 +291,8 @@ func (c *Conn) cannot(err error) {
 	c.trouble = err.Error()
 }
 
-// prolong gives each request of the first try a sixth of the TTL and those of later tries twice that: a frozen connection is left early enough for
-// another try within the lease, and a Consul that is merely slow gets the time that it needs.
 func (c *Conn) prolong(ctx context.Context, now election.Contact, tries int) error {
-	limit := c.cfg.TTL / 6
-	if tries > 0 {
-		limit = c.cfg.TTL / 3
-	}
-	sent, err := c.store.RenewSession(ctx, now.Session, limit)
+	sent, err := c.store.RenewSession(ctx, now.Session, store.RenewalLimit(c.cfg.TTL, tries))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,69 @@
+package actors_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// slowWay is a way to a Consul that takes its time for each answer. A long poll takes none on top of its wait.
+type slowWay struct {
+	to    http.RoundTripper
+	takes atomic.Pointer[func() time.Duration]
+}
+
+func (w *slowWay) RoundTrip(r *http.Request) (*http.Response, error) {
+	takes := w.takes.Load()
+	if takes == nil || r.URL.Query().Has("index") {
+		return w.to.RoundTrip(r)
+	}
+	wait := time.NewTimer((*takes)())
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return w.to.RoundTrip(r)
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// Each answer comes in time for its request, and the renewal, the read that confirms it and another try come in time for the lease.
+func TestAConsulThatIsSlowWithEachAnswerCostsNothing(t *testing.T) {
+	for _, most := range []time.Duration{time.Second, 1500 * time.Millisecond, 1900 * time.Millisecond, 2 * time.Second} {
+		for _, varies := range []bool{false, true} {
+			for phase := range 3 {
+				t.Run(fmt.Sprintf("%v varies %v phase %d", most, varies, phase), func(t *testing.T) {
+					run(t, func(c *cluster) {
+						way := &slowWay{to: c.consul.RoundTripper()}
+						c.way = way
+						c.addWork(c.items(6)...)
+						m := c.start("n1")
+						c.await("all work", time.Minute, c.balanced(6))
+						cfg := m.c.Settings()
+						time.Sleep(time.Duration(phase) * cfg.Renew / 3)
+						takes := func() time.Duration {
+							if varies {
+								return rand.N(most)
+							}
+							return most
+						}
+						way.takes.Store(&takes)
+						first := m.c.Session().Get().ID
+						for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(20 * time.Millisecond) {
+							if s := m.c.Session().Get(); s.ID != first || !s.Holds(time.Now(), cfg.LeaseMargin) {
+								t.Fatalf("after %v the lease of session %s (it was %s) has %v left", time.Since(begin), s.ID, first, s.Lease.Left(time.Now()))
+							}
+						}
+						if n := c.totalStarts(); n != 6 {
+							t.Errorf("%d starts of 6 items", n)
+						}
+						way.takes.Store(nil)
+					})
+				})
+			}
+		}
+	}
+}
