@@ -74,6 +74,7 @@ type client struct {
 	until         time.Time // when all of the answer has to be taken; zero: there is no such time
 	body          io.Reader
 	hasBody       bool
+	continues     bool        // the server sends 100 Continue when the body is read first
 	ended         atomic.Bool // the body has
 	began         atomic.Bool // the answer has
 }
@@ -87,6 +88,7 @@ const lingerTime = 5 * time.Second
 func newClient(w http.ResponseWriter, r *http.Request, most, timeout time.Duration) *client {
 	c := &client{ResponseWriter: w, ctrl: http.NewResponseController(w), most: most, short: min(most, max(timeout, shortest)), body: r.Body}
 	if c.hasBody = r.Body != nil && r.ContentLength != 0; c.hasBody {
+		c.continues = r.Header.Get("Expect") != ""
 		_ = c.ctrl.EnableFullDuplex() // an answer that comes before the body has ended is sent at once
 		c.expect(time.Now())          // also of a body that nobody reads: the server takes it off the connection
 	}
@@ -138,14 +140,25 @@ func (c *client) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 func (c *client) Write(p []byte) (int, error) {
 	c.begin()
 	if now := time.Now(); now.Sub(c.wrote) > c.short/8 {
-		c.wrote = now
-		end := now.Add(c.short)
-		if !c.until.IsZero() && c.until.Before(end) {
-			end = c.until
-		}
-		_ = c.ctrl.SetWriteDeadline(end)
+		c.take(now)
 	}
 	return c.ResponseWriter.Write(p)
+}
+
+// take gives the client the time to take what is sent next. However little that is: the buffers may be full of earlier answers.
+func (c *client) take(now time.Time) {
+	c.wrote = now
+	end := now.Add(c.short)
+	if !c.until.IsZero() && c.until.Before(end) {
+		end = c.until
+	}
+	_ = c.ctrl.SetWriteDeadline(end)
+}
+
+// FlushError is for the proxy, by way of http.ResponseController: it flushes the headers before there is a body.
+func (c *client) FlushError() error {
+	c.take(time.Now())
+	return c.ctrl.Flush()
 }
 
 // within gives the client so much time for the answer as a whole, beside what its last piece has.
@@ -155,6 +168,7 @@ func (c *client) WriteHeader(status int) {
 	if status >= 200 {
 		c.begin()
 	}
+	c.take(time.Now()) // what is none yet (100 Continue, 103 Early Hints) is sent at once
 	c.ResponseWriter.WriteHeader(status)
 }
 
@@ -177,6 +191,10 @@ func (c *client) Read(p []byte) (int, error) {
 }
 
 func (c *client) read(p []byte) (int, error) {
+	if c.continues {
+		c.continues = false
+		_ = c.ctrl.SetWriteDeadline(time.Now().Add(c.short))
+	}
 	n, err := c.body.Read(p)
 	if err == io.EOF {
 		c.ended.Store(true)
@@ -197,13 +215,12 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// done leaves the connection as it was found. Of a body that was not read to its end the server reads what is left.
+// done gives the client the time for what the server still holds of the answer, and sends behind the handler. Of a body that was not read
+// to its end the server reads what is left.
 func (c *client) done() {
 	if c.hasBody && !c.ended.Load() {
 		c.begin()
 		_ = c.ctrl.SetReadDeadline(time.Now().Add(min(c.most, lingerTime)))
 	}
-	if !c.wrote.IsZero() {
-		_ = c.ctrl.SetWriteDeadline(time.Time{})
-	}
+	c.take(time.Now()) // the server takes it away with the request
 }
