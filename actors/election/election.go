@@ -147,6 +147,9 @@ func (e *Election) Delete(ctx context.Context) error { return e.backend.Delete(c
 // errNotBegun says that the lease was over when the duty was to begin.
 var errNotBegun = errors.New("the lease is over")
 
+// errTold says that the duty ended when it was told to.
+var errTold = errors.New("told to stop")
+
 // shell is the goroutine around the machine.
 type shell struct {
 	*Election
@@ -287,7 +290,7 @@ func (s *shell) begin(ctx context.Context) {
 		err := errors.New("the Lead function ended its goroutine (runtime.Goexit)")
 		defer func() {
 			if duty.Err() != nil {
-				err = nil // it was told to stop: whatever it says, it has
+				err = errTold // whatever it says, it has stopped
 			}
 			s.duties <- err
 		}()

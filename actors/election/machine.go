@@ -127,13 +127,16 @@ func (m *machine) drained() {
 	}
 }
 
-// dutyEnded: the Lead function has returned.
+// dutyEnded: the Lead function has returned; errTold when it was told to. A duty that has ended by itself is over for this candidate, also when the
+// leadership was lost before that was heard of.
 func (m *machine) dutyEnded(err error) {
 	m.duty = false
 	switch {
-	case !m.leading || m.over:
+	case m.over, errors.Is(err, errTold):
 	case errors.Is(err, errNotBegun):
-		m.lose("the lease was over before the duty began")
+		if m.leading {
+			m.lose("the lease was over before the duty began")
+		}
 	default:
 		m.resigning, m.dutyErr = true, err
 	}

@@ -76,7 +76,7 @@ func TestALeaderStepsDownAMarginBeforeItsLeaseEnds(t *testing.T) {
 	if e := r.step(); e.start != opNone {
 		t.Errorf("it does %v while its duty goes on", e.start)
 	}
-	r.m.dutyEnded(nil)
+	r.m.dutyEnded(errTold)
 	if e := r.step(); e.start != opTake {
 		t.Errorf("it does %v, want to lead again", e.start)
 	}
@@ -104,7 +104,7 @@ func TestNothingIsGivenUpBeforeTheDutyHasEnded(t *testing.T) {
 	if !e.end || e.start != opNone {
 		t.Fatalf("asked to make way it does %+v", e)
 	}
-	r.m.dutyEnded(nil)
+	r.m.dutyEnded(errTold)
 	if e := r.step(); e.start != opRelease {
 		t.Fatalf("with its duty ended it does %v", e.start)
 	}
@@ -136,7 +136,7 @@ func TestOfWhatEndsACandidacyOneIsToldOnce(t *testing.T) {
 	if e := r.step(); len(e.messages) > 0 {
 		t.Errorf("told more: %v", e.messages)
 	}
-	r.m.dutyEnded(nil)
+	r.m.dutyEnded(errTold)
 	if e := r.step(); e.start != opLeave {
 		t.Errorf("it does %v, want to leave", e.start)
 	}
@@ -218,5 +218,29 @@ func TestADutyThatCouldNotBeginWithinItsLeaseIsNoResignation(t *testing.T) {
 	r.want(e, RoleChanged, Following)
 	if !e.end || e.start != opTake {
 		t.Errorf("it does %+v, want to lead again", e)
+	}
+}
+
+// A process that stood still finds both at once: that its lease is over, and that its duty had ended by itself.
+func TestADutyThatHasEndedIsNotBegunAgain(t *testing.T) {
+	broken := errors.New("broken")
+	for _, why := range []error{nil, broken} {
+		r := newRules(t, true)
+		r.leads()
+		r.now = r.now.Add(9 * time.Second)
+		e := r.step()
+		if r.want(e, RoleChanged, Uncertain); !e.end {
+			t.Fatalf("its lease is over, and it does %+v", e)
+		}
+		r.m.dutyEnded(why)
+		r.renewed()
+		r.see(View{Ops: 2, Mine: true, Token: 7})
+		if e := r.step(); e.start != opLeave {
+			t.Fatalf("its duty returned %v, its session lives, and it does %v, want to leave", why, e.start)
+		}
+		r.m.done(r.now, outcome{op: opLeave})
+		if s := r.want(r.step(), Over, Out); s.Err != why || s.Resigned != (why == nil) {
+			t.Errorf("its duty returned %v, and it ends with %v", why, s)
+		}
 	}
 }

@@ -40,3 +40,30 @@ func TestTheLeaseIsLookedAtOnceMoreBeforeTheDutyBegins(t *testing.T) {
 		s.group.Wait()
 	}
 }
+
+// What a duty returns after it was told to stop says nothing; what it returned before is its end, also when that is heard of later.
+func TestADutyEndsByItselfOnlyBeforeItIsToldToStop(t *testing.T) {
+	for _, obeys := range []bool{false, true} {
+		contact := Contact{Session: "s", Lease: messages.Lease{Start: time.Now(), TTL: time.Hour}}
+		cfg := Config{Election: "demo", Name: "n", Lead: func(ctx context.Context, _ Status) error {
+			if obeys {
+				<-ctx.Done()
+			}
+			return io.EOF
+		}}
+		e := &Election{cfg: cfg, backend: told{contact: messages.NewState(contact)}, log: slog.New(slog.DiscardHandler), state: messages.NewState(Status{})}
+		s := &shell{Election: e, machine: newMachine(cfg, Candidate{}, false), duties: make(chan error, 1)}
+		s.machine.session, s.machine.contact = "s", contact
+		s.begin(t.Context())
+		want := error(errTold)
+		if !obeys {
+			want = io.EOF
+			s.group.Wait() // it has returned
+		}
+		s.stopDuty()
+		if err := <-s.duties; err != want {
+			t.Errorf("a duty that obeys (%v) ended with %v, want %v", obeys, err, want)
+		}
+		s.group.Wait()
+	}
+}

@@ -281,9 +281,16 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 	defer group.Wait()
 	defer cancel()
 	work.keep(background, &group)
-	cfg.Lead = work.lead
 	log.Info("starting", "election", name, "candidate", o.id, "store", where, "version", version(), "pid", os.Getpid(), "ttl", o.ttl.String())
 	for {
+		var e *election.Election
+		cfg.Lead = func(ctx context.Context, s election.Status) error {
+			err := work.lead(ctx, s)
+			if _, ended := work.exited(); ended {
+				e.Resign() // the election may have taken it for stopped, not for ended
+			}
+			return err
+		}
 		e, err := election.New(conn, cfg)
 		if err != nil {
 			return usage("%v", err)

@@ -117,8 +117,11 @@ func (c *candidate) passOn() {
 	}
 }
 
-// lead is the duty: the command.
+// lead is the duty: the command. One that has ended by itself is not begun again.
 func (c *candidate) lead(ctx context.Context, s election.Status) error {
+	if _, done := c.exited(); done {
+		return nil
+	}
 	if c.begun && c.o.once {
 		return fmt.Errorf("%w: its lease had run out, and with --once it is not begun again", errCommandCut)
 	}
@@ -127,28 +130,31 @@ func (c *candidate) lead(ctx context.Context, s election.Status) error {
 	for len(c.signals) > 0 {
 		<-c.signals // they were for nobody
 	}
+	byItself := false
 	err := c.guard.Exec(ctx, guard.Spec{
 		Name: c.name, Command: c.command, Signals: c.signals,
+		Ended: func(_ time.Time, why guard.Reason) { byItself = why == guard.Ended },
 		Env: []string{
 			"COORDD_ELECTION=" + c.name,
 			"COORDD_TOKEN=" + strconv.FormatUint(s.Token, 10),
 			"COORDD_MEMBER=" + c.id,
 		},
 	})
-	if ctx.Err() != nil {
-		return nil
-	}
 	exit, ok := errors.AsType[*guard.ExitError](err)
 	switch {
-	case err == nil:
-		c.ended(0)
-		return nil
-	case ok && exit.Reason == guard.Ended && exit.Signal != 0:
+	case byItself && ok && exit.Signal != 0: // also when its lease has run out since: this process may have stood still
 		c.ended(128 + int(exit.Signal))
 		return nil
-	case ok && exit.Reason == guard.Ended:
+	case byItself && ok:
 		c.ended(exit.Code)
 		return nil
+	case byItself:
+		c.ended(0)
+		return nil
+	case ctx.Err() != nil: // it was told to stop
+		return nil
+	case err == nil:
+		return errCommandCut
 	case errors.Is(err, guard.ErrNoLease), errors.Is(err, guard.ErrLost), ok && exit.Reason == guard.LeaseEnded:
 		return fmt.Errorf("%w: %w", errCommandCut, err)
 	}

@@ -135,7 +135,7 @@ func (c *commands) work(ctx context.Context, item actors.Item) error {
 			"COORDD_MEMBER=" + c.member,
 			"COORDD_SERVICE=" + c.service,
 		},
-		Ended: func(at time.Time) { ended(ctx, at) },
+		Ended: func(at time.Time, _ guard.Reason) { ended(ctx, at) },
 	})
 }
 

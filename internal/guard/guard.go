@@ -74,8 +74,8 @@ type Spec struct {
 	// not being stopped: not to its group, for few of its children expect them. May be nil.
 	Signals <-chan os.Signal
 	// Ended is called by Exec before it returns, when the command was started, with the time by the wall clock of this host at which
-	// nothing of it was left any more. That is earlier than the call if this process was frozen meanwhile. May be nil.
-	Ended func(time.Time)
+	// nothing of it was left any more, and why it ended. That is earlier than the call if this process was frozen meanwhile. May be nil.
+	Ended func(at time.Time, why Reason)
 }
 
 // Guard runs commands through a guard process. Its methods may be called from any goroutine.
@@ -312,11 +312,14 @@ type job struct {
 // over tells when the command ended, and how.
 func (j *job) over(s Spec) error {
 	if s.Ended != nil && j.exit.Reason != NotStarted {
-		at := time.Now()
+		at, why := time.Now(), j.exit.Reason
 		if j.exit.Ended != 0 { // else the guard process died, and its commands have just been seen to be gone
 			at = time.Unix(0, j.exit.Ended)
 		}
-		s.Ended(at)
+		if j.lost != nil {
+			why = Lost
+		}
+		s.Ended(at, why)
 	}
 	return j.result(s.Name)
 }

@@ -98,6 +98,7 @@ func (k *keeper) do(c command) {
 	case cmdStart:
 		k.start(c)
 	case cmdStop:
+		k.reap() // what has ended by itself is not stopped
 		if r := k.runs[c.ID]; r != nil {
 			k.stop(r, Stopped)
 		}
@@ -113,6 +114,7 @@ func (k *keeper) do(c command) {
 		k.lease.Gone = true
 		k.lease = &c.Lease
 	case cmdKill:
+		k.reap()
 		k.lease.Gone = true
 		for _, r := range k.runs {
 			if r.reason == "" {

@@ -3,8 +3,11 @@
 package guard
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -56,5 +59,35 @@ func TestALeaderThatLeftItsGroupIsAskedToEndToo(t *testing.T) {
 	leader, terms := stopped(t, &syscall.SysProcAttr{Setpgid: true, Pgid: other.Process.Pid})
 	if !slices.Equal(terms, []int{-leader, leader}) {
 		t.Errorf("SIGTERM to %v, want the group %d and then its leader", terms, -leader)
+	}
+}
+
+// A guard process that stood still finds both at once: that the command has ended, and that it is to stop.
+func TestACommandThatHasEndedByItselfIsNotStopped(t *testing.T) {
+	var exit *event
+	k := newKeeper(newToken(), func(e event) {
+		if e.Kind == evExited {
+			exit = &e
+		}
+	})
+	*k.lease = makeLease(time.Now().Add(time.Hour), time.Second)
+	k.do(command{Kind: cmdStart, ID: 1, Argv: []string{"/bin/sh", "-c", "exit 3"}, Epoch: k.lease.Epoch})
+	r := k.runs[1]
+	if r == nil {
+		t.Fatalf("it was not started: %+v", exit)
+	}
+	for { // until it waits to be reaped
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.pgid)); err != nil || strings.Contains(string(stat), ") Z ") {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	k.do(command{Kind: cmdStop, ID: 1})
+	for ; exit == nil; time.Sleep(time.Millisecond) {
+		k.reap()
+		k.settleEnded()
+	}
+	if exit.Reason != Ended || exit.Code != 3 {
+		t.Errorf("it %s with code %d, want %s with 3", exit.Reason, exit.Code, Ended)
 	}
 }

@@ -270,3 +270,36 @@ func TestOnceRunsTheCommandOnce(t *testing.T) {
 		t.Errorf("with --once the command ran again:%s", tail(text, 20))
 	}
 }
+
+// A command that ends while its coordd is frozen, until after the lease, has ended: it is not begun again when the session turns out to have lived.
+func TestACommandThatEndsWhileItsCoorddIsFrozenHasEnded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	log := filepath.Join(dir, "log")
+	has := func(want string) func() string {
+		return func() string {
+			if text := contents(log); !strings.Contains(text, want) {
+				return text
+			}
+			return ""
+		}
+	}
+	p := launch(t, []string{"E2E_DIR=" + dir}, "elect", "frozen", "--id", "n1", "--ttl", ttl.String(), "--lock-delay", "1s",
+		"--consul", realconsul.Shared(t).Addr(), "--prefix", realconsul.Prefix(t),
+		`echo begin >>"$E2E_DIR/log"; while [ ! -e "$E2E_DIR/go" ]; do sleep 0.1; done; echo over >>"$E2E_DIR/log"; exit 7`)
+	eventually(t, electLimit, "the command begins", has("begin"))
+	p.signal(syscall.SIGSTOP)
+	frozen := time.Now()
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, workLimit, "the command ends", has("over"))
+	time.Sleep(time.Until(frozen.Add(ttl))) // the lease is over, and the session lives for as long again
+	p.signal(syscall.SIGCONT)
+	if code, _ := p.ends(electLimit); code != 7 {
+		t.Errorf("it ended with %d, want the command's 7%s", code, tail(p.stderr(), 5))
+	}
+	if text := contents(log); strings.Count(text, "begin") != 1 {
+		t.Errorf("the command ran again:%s", tail(text, 20))
+	}
+}

@@ -1,0 +1,69 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/messages"
+)
+
+// leased is a connection of which nothing is known but its lease.
+type leased struct {
+	election.Connection
+	contact *messages.State[election.Contact]
+}
+
+func (c leased) Contact() messages.Reader[election.Contact] { return c.contact.Reader() }
+func (c leased) Close()                                     {}
+
+// lapsed is a context that has ended as soon as the file is there, and that nobody hears of before looking: as of a process that stood still while
+// its command ended, and its lease.
+type lapsed struct {
+	context.Context
+	file string
+}
+
+func (c lapsed) Err() error {
+	if _, err := os.Stat(c.file); err == nil {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestACommandThatHasEndedIsNotBegunAgain(t *testing.T) {
+	for command, want := range map[string]int{"true": 0, "exit 7": 7, "kill -KILL $$": 137} {
+		privateRuntimeDir(t)
+		file := filepath.Join(t.TempDir(), "log")
+		conn := leased{contact: messages.NewState(election.Contact{Session: "s", Lease: messages.Lease{Start: time.Now(), TTL: time.Hour}})}
+		c, err := newCandidate(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e", "echo begun >>"+file+"; "+command, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		c.keep(ctx, &group)
+		if err := c.lead(lapsed{t.Context(), file}, election.Status{Token: 7}); err != nil {
+			t.Errorf("%s: %v", command, err)
+		}
+		if code, done := c.exited(); !done || code != want {
+			t.Errorf("%s: it ended (%v) with %d, want %d", command, done, code, want)
+		}
+		if err := c.lead(t.Context(), election.Status{Token: 7}); err != nil {
+			t.Errorf("%s, again: %v", command, err)
+		}
+		if text, err := os.ReadFile(file); strings.Count(string(text), "begun") != 1 {
+			t.Errorf("%s: the log says %q (%v), want one beginning", command, text, err)
+		}
+		cancel()
+		group.Wait()
+	}
+}
