@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"maps"
 	"time"
 
 	"github.com/coordd/coordd/internal/mutations"
@@ -14,13 +15,14 @@ type bench struct {
 	items    map[string]*job
 	released map[string]release
 	seen     map[string]time.Time // since when an item could be started
+	missing  missing              // of them, those without a payload
 	told     uint64               // the newest unreadable key that the leader has been told of
 	vanished bool                 // a key went that this member had not released, and the leader has not been told
 	record   uint64               // the registration that released counts for
 }
 
 func newBench() *bench {
-	return &bench{items: map[string]*job{}, released: map[string]release{}, seen: map[string]time.Time{}}
+	return &bench{items: map[string]*job{}, released: map[string]release{}, seen: map[string]time.Time{}, missing: missing{}}
 }
 
 // job is one item that is worked on here.
@@ -202,6 +204,10 @@ func (b *bench) open(d *todo, s scope) {
 			d.next = earliest(d.next, due)
 			continue
 		}
+		if until, rests := b.missing.rests(id, s.now); rests {
+			d.next = earliest(d.next, until)
+			continue
+		}
 		d.start = append(d.start, id)
 	}
 	for id := range b.seen {
@@ -209,6 +215,7 @@ func (b *bench) open(d *todo, s scope) {
 			b.vanished = true // before its work had begun
 		}
 	}
+	maps.DeleteFunc(b.missing, func(id string, _ time.Time) bool { return waiting[id].IsZero() })
 	b.seen = waiting
 }
 

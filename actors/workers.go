@@ -134,6 +134,11 @@ func (a *workers) consult(ctx context.Context, group *supervisor.Group, s scope,
 		if err = a.start(ctx, group, s, batch); err == nil && len(batch) < len(d.start) {
 			again = s.now
 		}
+		for _, id := range batch {
+			if until, rests := a.bench.missing.rests(id, s.now); rests {
+				again = earliest(again, until)
+			}
+		}
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -195,6 +200,9 @@ func (a *workers) start(ctx context.Context, group *supervisor.Group, s scope, i
 	begin := time.Now()
 	result, err := a.store.ReadTxn(ctx, ops...)
 	a.readPace(len(ids), result, time.Since(begin), err)
+	if err != nil && len(ids) == 1 && (errors.Is(err, store.ErrInvalid) || store.OutcomeUnknown(err)) {
+		a.bench.missing[ids[0]] = time.Now().Add(longestMissing) // others first
+	}
 	if err != nil {
 		return err
 	}
@@ -204,7 +212,7 @@ func (a *workers) start(ctx context.Context, group *supervisor.Group, s scope, i
 	for _, id := range ids {
 		e, _ := result.Entry(a.keys.WorkItem(id))
 		if e.CreateIndex == 0 {
-			a.again = time.Now().Add(a.WorkerSoak) // removed meanwhile: the leader will take it back
+			a.bench.missing.found(id, time.Now(), a.WorkerSoak)
 			continue
 		}
 		key, _ := s.view.Items.Get(id)
@@ -244,6 +252,8 @@ func (a *workers) readPace(n int, read store.Result, took time.Duration, err err
 		size += len(e.Value)
 	}
 	switch {
+	case errors.Is(err, store.ErrInvalid):
+		a.fewer = max(1, n/2) // one of them is, the others may not be
 	case err != nil && !errors.Is(err, store.ErrUnreachable):
 	case err != nil && store.OutcomeUnknown(err), took > slow && size > large:
 		a.fewer = max(1, n/2)

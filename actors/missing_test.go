@@ -1,0 +1,91 @@
+package actors_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Items that are gone from the workload while the brake keeps their keys.
+
+func TestOneItemThatIsGoneFromTheWorkloadStartsWhenItIsBack(t *testing.T) {
+	run(t, func(c *cluster) {
+		items := c.items(4)
+		c.addWork(items...)
+		c.start("n1", keeping(time.Minute))
+		c.await("all of it runs", 20*time.Second, c.balanced(len(items)))
+		c.put("control/freeze", "") // as the brake: the leader takes no key back
+		c.await("the order to be heard", 5*time.Second, func() bool { return c.members["n1"].c.Control().Freeze })
+		c.stop("n1")
+		c.removeWork(items[0])
+		c.start("n1", keeping(time.Minute))
+		c.await("the others run", 20*time.Second, c.runs(items[1:]))
+		time.Sleep(20 * time.Second)
+		c.addWork(items[0])
+		c.await("the one that is back", 2*time.Second, c.runs(items))
+	})
+}
+
+func TestItemsThatAreGoneFromTheWorkloadKeepNoOthersFromStarting(t *testing.T) {
+	run(t, func(c *cluster) {
+		const gone, rest = 70, 30
+		items := c.items(gone + rest)
+		c.addWork(items...)
+		c.start("n1", keeping(time.Minute))
+		c.await("all of it runs", 20*time.Second, c.balanced(len(items)))
+		c.stop("n1")
+		c.removeWork(items[:gone]...)
+		c.start("n1", keeping(time.Minute))
+		c.await("the others run", 20*time.Second, c.runs(items[gone:]))
+		time.Sleep(20 * time.Second)
+		c.members["n1"].net.requests()
+		time.Sleep(20 * time.Second)
+		if n := c.members["n1"].net.requests()["PUT /v1/txn"]; n > 60 {
+			t.Errorf("%d transactions in 20 s for items that are gone", n)
+		}
+		if n := sum(c.loads()); n != rest {
+			t.Errorf("%d items run, want %d: the brake keeps the keys, and nothing is to be done for them", n, rest)
+		}
+		c.addWork(items[:gone]...)
+		c.await("those that are back", 10*time.Second, c.runs(items))
+		if n := c.totalStarts(); n != len(items)+rest+gone {
+			t.Errorf("%d starts", n)
+		}
+	})
+}
+
+// reader answers 400 to every transaction that reads an item.
+type reader struct {
+	to   http.RoundTripper
+	item string
+}
+
+func (c reader) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path == "/v1/txn" {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.Contains(body, []byte("workload/"+c.item)) {
+			return &http.Response{StatusCode: 400, Status: "400 Bad Request", Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader("blocked by policy"))}, nil
+		}
+	}
+	return c.to.RoundTrip(r)
+}
+
+func TestAnItemThatCanNeverBeReadKeepsNoOthersFromStarting(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.way = reader{c.consul.RoundTripper(), "poison"}
+		items := c.items(100)
+		c.addWork(append(items, "a-poison", "poison", "z-poison")...)
+		c.start("n1")
+		c.await("the others run", time.Minute, c.runs(append(items, "a-poison", "z-poison")))
+		time.Sleep(time.Minute)
+		c.addWork("late")
+		c.await("a later one", 10*time.Second, c.runs([]string{"late"}))
+	})
+}
