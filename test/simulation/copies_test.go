@@ -34,7 +34,7 @@ func (l *link) twice(r *request) {
 	later := time.Duration(rnd.Float64() * rnd.Float64() * float64(time.Minute))
 	// A Consul that has lost writes has forgotten that the first copy arrived: the second one has
 	// to come while that is forgiven.
-	if rnd.IntN(4) == 0 && l.w.plan.profile != "forgetful" {
+	if rnd.IntN(4) == 0 && !l.w.plan.losesWrites() {
 		later = time.Duration(rnd.Float64() * float64(l.w.plan.span))
 	}
 	l.w.later(func() {

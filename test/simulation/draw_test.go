@@ -55,6 +55,9 @@ func draw(profile string, seed uint64) plan { return drawFor(profile, seed, *fla
 
 // drawFor draws a plan for so many members; 0: as many as the seed says.
 func drawFor(profile string, seed uint64, size int) plan {
+	if profile == "pairs" {
+		return drawPair(seed)
+	}
 	r := rand.New(rand.NewPCG(seed, 1))
 	seconds := func(from, to float64) time.Duration {
 		return time.Duration((from + (to-from)*r.Float64()) * float64(time.Second)).Round(time.Millisecond)

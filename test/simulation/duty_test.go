@@ -27,7 +27,7 @@ func (p *process) lead(ctx context.Context) error {
 	w.mu.Lock()
 	others := w.duties
 	w.duties = append(w.duties[:len(w.duties):len(w.duties)], d)
-	lawless := w.lawless || w.plan.profile == "forgetful"
+	lawless := w.lawless || w.plan.losesWrites()
 	w.mu.Unlock()
 	for _, o := range others {
 		if !lawless && o.counts() {

@@ -31,7 +31,7 @@ func (w *world) misfortune() {
 	if w.plan.settings.line > 0 {
 		w.unfair(begin, begin.Add(forGood), "a thin line")
 	}
-	if w.plan.profile == "forgetful" {
+	if w.plan.losesWrites() {
 		for at := 2 * time.Second; at < w.plan.span; at += 4 * time.Second {
 			actions = append(actions, action{at, w.snapshot})
 		}
@@ -113,10 +113,19 @@ func (w *world) proc(id string) *process {
 // each calls f for those of the members that run.
 func (w *world) each(who []int, f func(*process)) {
 	for _, i := range who {
-		if p := w.proc(w.plan.ids[i]); p != nil {
+		if p := w.place(i); p != nil {
 			f(p)
 		}
 	}
+}
+
+// place is the process at a place of the list of members, or the one that leads; nil: it does not
+// run.
+func (w *world) place(i int) *process {
+	if i == whoLeads {
+		return w.leader()
+	}
+	return w.proc(w.plan.ids[i])
 }
 
 // leader is the member that has the leader key's lock by its own word; nil: none.
@@ -136,16 +145,27 @@ type script func(w *world, e episode) []action
 
 // acts are what an episode does, moment by moment.
 func (w *world) acts(e episode) []action {
-	kind := e.kind
+	play, ok := scriptOf(e.kind)
+	if !ok {
+		panic("no such episode: " + e.kind)
+	}
+	return play(w, e)
+}
+
+// scriptOf is the script of a kind of episodes.
+func scriptOf(kind string) (script, bool) {
+	if lasting[kind] != nil {
+		return nothing, true
+	}
 	if same, ok := alike[kind]; ok {
 		kind = same
 	}
 	for _, scripts := range []map[string]script{lines, troubles, still, servers, stories, strangers, churn} {
 		if play, ok := scripts[kind]; ok {
-			return play(w, e)
+			return play, true
 		}
 	}
-	panic("no such episode: " + e.kind)
+	return nil, false
 }
 
 // alike are kinds that are played as others are.

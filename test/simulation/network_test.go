@@ -265,6 +265,8 @@ func (l *link) carry(r *request) (*http.Response, error) {
 		discard(resp, nil)
 		bodies := []string{"<html>hello</html>", "{}", "[]", "null", "true", "", "{\"Results\":null,\"Errors\":null}", "[{\"Key\":\"x\"}]"}
 		return canned(r, 200, bodies[r.number%uint64(len(bodies))]), nil
+	case cutShort:
+		resp.Body = &shortBody{resp.Body, max(1, int(r.number%100))}
 	case backward:
 		if n, _ := strconv.ParseUint(resp.Header.Get("X-Consul-Index"), 10, 64); n > 0 {
 			resp.Header.Set("X-Consul-Index", strconv.FormatUint(n/2, 10))
@@ -470,4 +472,19 @@ func hash(s string) uint64 {
 		h = (h ^ uint64(c)) * 1099511628211
 	}
 	return h
+}
+
+// shortBody breaks off.
+type shortBody struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *shortBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
 }

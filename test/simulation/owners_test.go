@@ -63,8 +63,12 @@ type promise struct {
 func (w *world) promised() promise {
 	s := w.plan.settings
 	ttl := s.longest()
-	b := actors.Config{TTL: ttl, Merge: s.merge, WorkerSoak: s.workerSoak}.Bounds()
-	p := promise{ttl: ttl, plan: b.TakeOver - 3*ttl, member: b.TakeOver, leader: b.TakeOverLeader}
+	c := actors.Config{
+		TTL: ttl, Merge: s.merge, WorkerSoak: s.workerSoak,
+		Grace: time.Duration(s.grace * float64(ttl)), LockDelay: s.lockDelay,
+	}
+	b := c.Bounds()
+	p := promise{ttl: ttl, plan: b.TakeOver - 2*ttl - max(ttl, c.Grace), member: b.TakeOver, leader: b.TakeOverLeader}
 	// Whoever failed until now asks again within the ladder's longest step; a session that was lost
 	// meanwhile is opened anew, and its member's items wait for a lease, after a leader's grace.
 	p.settle = 7*time.Second + p.leader + p.ttl

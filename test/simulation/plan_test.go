@@ -18,6 +18,7 @@ type plan struct {
 	episodes []episode
 	span     time.Duration // of the faults
 	keep     map[int]bool  // the episodes that are played; nil: all. -1 stands for the weather
+	faults   []int         // of docs/faults.md, of which the episodes are; nil: of none in particular
 }
 
 type settings struct {
@@ -34,6 +35,8 @@ type settings struct {
 	config                               string        // its host writes config values: see plainConfig
 	payload                              int           // the size of large payloads, in bytes; 0: there are none
 	line                                 int           // what a member's line carries, in bytes a second; 0: all
+	grace, brake                         float64       // Grace and BrakeHold, in TTLs; 0: their defaults
+	lockDelay                            time.Duration // 0: the default
 }
 
 // longest is the longest lease, by a slow clock if there are any.
@@ -43,6 +46,11 @@ func (s settings) longest() time.Duration {
 	} else {
 		return time.Duration(float64(d) / s.slow)
 	}
+}
+
+// longer is how much more than by default is waited for one that has gone.
+func (s settings) longer() time.Duration {
+	return time.Duration(max(0, s.grace-1)*float64(s.longest())) + 2*s.lockDelay
 }
 
 // weather is what may become of a request, beside of being answered.
@@ -67,8 +75,9 @@ const (
 	garbage    = "garbage" // done, and answered with something else
 	backward   = "backward-index"
 	noIndex    = "index-0"
-	spurious   = "spurious" // a poll returns without a change
-	stale      = "stale"    // a read is answered by a server that lags behind
+	spurious   = "spurious"  // a poll returns without a change
+	stale      = "stale"     // a read is answered by a server that lags behind
+	cutShort   = "cut-short" // done, and the answer breaks off; no weather of a profile has it
 )
 
 var allFates = []string{refused, silent, replyLost, replyReset, replyLate, sentLate, busy, failed, failedDone, away, denied, garbage, backward, noIndex, spurious, stale}
@@ -81,10 +90,17 @@ type episode struct {
 	how     string
 	n       int
 	weather weather
+	fault   int // of which it is; 0: of none in particular
 }
+
+// whoLeads stands for the member that leads when an episode begins.
+const whoLeads = -1
 
 func (e episode) String() string {
 	s := fmt.Sprintf("%7.2fs +%.2fs %s", e.at.Seconds(), e.dur.Seconds(), e.kind)
+	if e.fault != 0 {
+		s += fmt.Sprintf(" (fault %d)", e.fault)
+	}
 	if e.how != "" {
 		s += " " + e.how
 	}
@@ -102,9 +118,22 @@ func (e episode) String() string {
 
 func (p plan) plays(i int) bool { return p.keep == nil || p.keep[i] }
 
+// losesWrites tells whether Consul is restored or reset.
+func (p plan) losesWrites() bool {
+	for i, e := range p.episodes {
+		if (e.kind == "restore" || e.kind == "reset") && p.plays(i) {
+			return true
+		}
+	}
+	return p.profile == "forgetful"
+}
+
 func (p plan) String() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "seed %d, profile %s: members %v, %d items, %+v, faults for %v", p.seed, p.profile, p.ids, p.items, p.settings, p.span)
+	if p.faults != nil {
+		fmt.Fprintf(&s, "\n  faults %s", p.named())
+	}
 	if p.plays(-1) && p.weather.rate > 0 {
 		fmt.Fprintf(&s, "\n  weather: %.1f%% of %v", 100*p.weather.rate, p.weather.kinds)
 	}
@@ -121,6 +150,9 @@ func (p plan) replay() string {
 	s := fmt.Sprintf("go test ./test/simulation -run 'TestSeeds$' -v -timeout 120s -sim.seed=%d -sim.profile=%s", p.seed, p.profile)
 	if *flagMutation != "" {
 		s += " -tags coordd_mutations -sim.mutation=" + *flagMutation
+	}
+	if *flagFaults != "" {
+		s += " -sim.faults=" + *flagFaults
 	}
 	if p.keep != nil {
 		var keep []string

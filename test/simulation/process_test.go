@@ -35,6 +35,9 @@ type process struct {
 	buried  chan struct{}     // closed when nothing does any more
 	stands  []stand           // actors that stand still
 	stood   bool              // one has
+	still   chan struct{}     // tells that one begins to
+
+	stubborn string // how its work is: see the episode
 
 	// What its clock makes of its settings: see slowDown.
 	twin              bool
@@ -144,6 +147,12 @@ func (p *process) work(ctx context.Context, item actors.Item) error {
 		defer t.Stop()
 		crash = t.C
 	}
+	how := p.temper()
+	if how == "fails" || how == "panics" {
+		t := time.NewTimer(time.Duration(r.IntN(300)) * time.Millisecond)
+		defer t.Stop()
+		crash = t.C
+	}
 	crashed := false
 	for end := false; !end; {
 		select {
@@ -174,17 +183,26 @@ func (p *process) work(ctx context.Context, item actors.Item) error {
 			say(history.Step)
 		}
 	}
-	if hash(fmt.Sprint(p.w.plan.seed, p.name(), item.ID, item.Token))%16 == 0 {
+	if hash(fmt.Sprint(p.w.plan.seed, p.name(), item.ID, item.Token))%16 == 0 || !crashed && p.temper() == "ignores" {
 		p.ignore(session)
 	}
 	if crashed {
 		p.w.mark("crashed", p.name(), item.ID)
 	}
 	say(history.Stop)
+	if crashed && how == "panics" {
+		panic("the work panics")
+	}
 	if crashed {
 		return errors.New("the work failed")
 	}
 	return ctx.Err()
+}
+
+func (p *process) temper() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stubborn
 }
 
 // ignore is work that was told to stop and goes on, for up to 25 s, or as long as its
@@ -206,20 +224,31 @@ func (p *process) ignore(session string) {
 	}
 }
 
-// follow writes down when the member leads.
+// follow writes down when the member leads. While an actor of it stands still, which may be the one
+// that says so, that counts only as long as the lease does.
 func (p *process) follow() {
 	cursor := p.member.Leadership().Subscribe()
-	leads := uint64(0)
+	leads, session := uint64(0), ""
 	for {
+		var look <-chan time.Time
+		if leads != 0 && p.holding() != nil {
+			look = time.After(250 * time.Millisecond)
+		}
+		epoch := leads
 		select {
 		case <-p.done:
 			return
+		case <-p.still:
+			continue
+		case <-look:
+			if s := p.member.Session().Get(); s.ID != session || !s.Holds(time.Now(), 0) {
+				epoch = 0
+			}
 		case <-cursor.Changed():
-		}
-		l := cursor.Take()
-		epoch := l.Epoch
-		if l.Term == 0 {
-			epoch = 0
+			l := cursor.Take()
+			if epoch, session = l.Epoch, l.Session; l.Term == 0 {
+				epoch = 0
+			}
 		}
 		if epoch == leads {
 			continue

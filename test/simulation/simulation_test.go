@@ -19,7 +19,7 @@ var (
 	flagFrom     = flag.Uint64("sim.from", 1, "the first seed")
 	flagSeeds    = flag.Int("sim.seeds", fewSeeds, "how many seeds of each profile")
 	flagMinutes  = flag.Float64("sim.minutes", 0, "play seeds for so many minutes instead")
-	flagProfile  = flag.String("sim.profile", "", "hard, gentle, fair, forgetful, config, aimed or laden; empty: all")
+	flagProfile  = flag.String("sim.profile", "", "hard, gentle, fair, forgetful, config, aimed, laden or pairs; empty: all but pairs")
 	flagKeep     = flag.String("sim.keep", "", "with -sim.seed: the episodes to play, by number; -1 is the weather, none is none")
 	flagTimes    = flag.Int("sim.times", 1, "with -sim.seed: how often")
 	flagMembers  = flag.Int("sim.members", 0, "this many members in each run")
@@ -73,6 +73,11 @@ func TestSeeds(t *testing.T) {
 		one(t)
 		return
 	}
+	playSeeds(t, profilesOf)
+}
+
+// playSeeds plays seeds, each in the profiles that are its.
+func playSeeds(t *testing.T, profilesOf func(int) []string) {
 	var sum tally
 	begin := time.Now()
 	enough := func(i int) bool {
@@ -182,7 +187,7 @@ func keepHistory(t *testing.T, o outcome) string {
 	return "history: " + name
 }
 
-// shrink leaves episodes out as long as one of the same rules still breaks.
+// shrink leaves faults and episodes out as long as one of the same rules still breaks.
 // Each attempt is played a few times, since a run need not repeat exactly.
 func shrink(t *testing.T, o outcome) (plan, outcome) {
 	best, found := o.plan, o
@@ -201,14 +206,14 @@ func shrink(t *testing.T, o outcome) (plan, outcome) {
 	deadline := time.Now().Add(45 * time.Second)
 	for smaller := true; smaller; {
 		smaller = false
-		for i := -1; i < len(best.episodes) && time.Now().Before(deadline); i++ {
-			if !best.keep[i] {
+		for _, part := range best.parts() {
+			if !slices.ContainsFunc(part, best.plays) || time.Now().After(deadline) {
 				continue
 			}
 			try := best
 			try.keep = map[int]bool{}
 			for k, v := range best.keep {
-				try.keep[k] = v && k != i
+				try.keep[k] = v && !slices.Contains(part, k)
 			}
 			if o, ok := same(try); ok {
 				best, found, smaller = try, o, true
@@ -216,4 +221,21 @@ func shrink(t *testing.T, o outcome) (plan, outcome) {
 		}
 	}
 	return best, found
+}
+
+// parts are what shrink leaves out: all episodes of one fault, and then the weather and each one.
+func (p plan) parts() (parts [][]int) {
+	for _, n := range p.faults {
+		var part []int
+		for i, e := range p.episodes {
+			if e.fault == n {
+				part = append(part, i)
+			}
+		}
+		parts = append(parts, part)
+	}
+	for i := -1; i < len(p.episodes); i++ {
+		parts = append(parts, []int{i})
+	}
+	return parts
 }

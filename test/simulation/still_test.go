@@ -2,6 +2,7 @@ package simulation_test
 
 import (
 	"context"
+	"fmt"
 	"runtime/pprof"
 	"slices"
 	"strings"
@@ -38,7 +39,7 @@ var still = map[string]script{
 	"hang": func(w *world, e episode) []action {
 		var p *process
 		acts := []action{{e.at, func() {
-			if p = w.proc(w.plan.ids[e.who[0]]); slices.Contains(leadersActors, e.how) {
+			if p = w.place(e.who[0]); slices.Contains(leadersActors, e.how) {
 				p = w.leader()
 			}
 			if p == nil || e.dur >= forGood && !w.endures(p) {
@@ -69,6 +70,26 @@ var still = map[string]script{
 			p.goOn(everything)
 		})
 	},
+	// The machine has too much to do: whole processes stand still again and again, for moments.
+	"busy": func(w *world, e episode) []action {
+		var acts []action
+		for i, at := range e.ticks(300, 1500) {
+			var hit []*process
+			acts = append(acts, action{at, func() {
+				for k, id := range w.plan.ids {
+					if p := w.proc(id); p != nil && hash(fmt.Sprint(e.n, i, k))%2 == 0 {
+						hit = append(hit, p)
+						p.stand(everything)
+					}
+				}
+			}}, action{at + time.Duration(20+hash(fmt.Sprint(e.n, i))%900)*time.Millisecond, func() {
+				for _, p := range hit {
+					p.goOn(everything)
+				}
+			}})
+		}
+		return acts
+	},
 }
 
 // everything stands for all actors of a process.
@@ -89,6 +110,10 @@ func (p *process) stand(actor string) {
 	}
 	p.stood = true
 	p.stands = append(p.stands, stand{actor, make(chan struct{})})
+	select {
+	case p.still <- struct{}{}:
+	default:
+	}
 }
 
 // goOn ends what stand began.

@@ -73,6 +73,46 @@ var troubles = map[string]script{
 			}
 		})
 	},
+	// gone is a member that goes for good; the first one stays.
+	"gone": func(w *world, e episode) []action {
+		i := max(1, e.who[0])
+		return once(e, func() {
+			w.left[w.plan.ids[i]] = true
+			w.each([]int{i}, func(p *process) {
+				if e.how == "kill" {
+					w.kill(p)
+				} else {
+					w.stop(p)
+				}
+			})
+		})
+	},
+	// rollout restarts one member after the other; dur is how long each is away.
+	"rollout": func(w *world, e episode) []action {
+		var acts []action
+		at := e.at
+		for i, id := range w.plan.ids {
+			acts = append(acts, action{at, func() { w.each([]int{i}, w.stop) }},
+				action{at + e.dur, func() {
+					if !w.left[id] {
+						w.start(id)
+					}
+				}})
+			at += e.dur + time.Duration(500+e.n%5000)*time.Millisecond
+		}
+		return acts
+	},
+	// stubborn is work that ignores the order to stop, fails as soon as it has begun, or panics then.
+	"stubborn": func(w *world, e episode) []action {
+		is := func(how string) func(*process) {
+			return func(p *process) {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				p.stubborn = how
+			}
+		}
+		return w.both(e, is(e.how), is(""))
+	},
 	"twin": func(w *world, e episode) []action {
 		var p *process
 		return []action{

@@ -118,7 +118,8 @@ func (o outcome) String() string {
 // play runs a plan in a bubble.
 func play(t *testing.T, p plan, m *mutant, log *slog.Logger) (o outcome) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { o = newWorld(p, m, log).run() })
+	synctest.Test(t, func(t *testing.T) { o = newWorld(p.effective(), m, log).run() })
+	o.plan = p // which may be played again with less of it
 	return o
 }
 
@@ -157,7 +158,7 @@ func newWorld(p plan, m *mutant, log *slog.Logger) *world {
 	// A poll that is never answered lasts a minute and a sixteenth and the call's timeout. A session lives twice its
 	// TTL; then lock-delay, grace, a successor's wait; what a member that stopped asked for; the brake for vanished members; the quiet times; a rung of the ladder here and there.
 	ttl := s.longest()
-	w.bound = s.keep + 67*time.Second + 2*ttl + time.Second + ttl + ttl + 6*ttl + 2*s.soak + 30*time.Second
+	w.bound = s.keep + s.longer() + 67*time.Second + 2*ttl + time.Second + ttl + ttl + 6*ttl + 2*s.soak + 30*time.Second
 	return w
 }
 
@@ -227,7 +228,7 @@ func (w *world) start(id string) *process {
 // newProcess is another run of a member: on its host, or as a twin on another one.
 func (w *world) newProcess(id string, twin bool) *process {
 	w.runs[id]++
-	p := &process{w: w, id: id, n: w.runs[id], twin: twin, running: map[string]uint64{}, done: make(chan struct{}), gone: make(chan struct{})}
+	p := &process{w: w, id: id, n: w.runs[id], twin: twin, running: map[string]uint64{}, still: make(chan struct{}, 1), done: make(chan struct{}), gone: make(chan struct{})}
 	p.link = &link{w: w, p: p}
 	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: p.link}})
 	if err != nil {
@@ -240,7 +241,7 @@ func (w *world) newProcess(id string, twin bool) *process {
 	}
 	c := actors.Config{
 		Service: "sim", ID: id, Client: client, Logger: w.log.With("n", p.n),
-		TTL: ttl, LeaseMargin: s.margin, LeaderSoak: s.soak, Merge: s.merge, WorkerSoak: s.workerSoak, MoveBudget: s.budget, StopTimeout: 5 * time.Second, KeepItems: s.keep,
+		TTL: ttl, LeaseMargin: s.margin, LeaderSoak: s.soak, Merge: s.merge, WorkerSoak: s.workerSoak, MoveBudget: s.budget, StopTimeout: 5 * time.Second, KeepItems: s.keep, LockDelay: s.lockDelay,
 		Process:  &actors.Process{Instance: p.name(), Host: id + ".test", BootID: id, PIDNamespace: "1", PID: p.n, StartTime: 1},
 		Liveness: func(q actors.Process) actors.Liveness { p.hold("liveness"); return w.liveness(q) },
 		Lock:     func() string { p.hold("lock"); return actors.NoLock },
@@ -249,6 +250,7 @@ func (w *world) newProcess(id string, twin bool) *process {
 	}
 	w.configured(&c, twin)
 	p.slowDown(&c)
+	c.Grace, c.BrakeHold = time.Duration(s.grace*float64(c.TTL)), time.Duration(s.brake*float64(c.TTL))
 	p.member, err = actors.New(c)
 	if err != nil {
 		panic(err)
