@@ -21,16 +21,26 @@ const locked = 99
 
 // ledger turns what the children say into a history, and knows which of them run.
 type ledger struct {
-	alive func(pid int) bool
+	born  func(pid int) uint64 // when the process of that number began, by the kernel; 0: there is none
+	clock func() uint64        // the present, by the same clock
 
 	mu      sync.Mutex
 	history *history.Recorder
 	running map[string][]child // by item; more than one only when something is wrong, or stood still
+	since   map[child]uint64   // when those of running began, by the kernel
 	waiting map[child]bool     // those of running that do not have the item's lock
+	buried  map[child]bool     // those that were found gone before a word of their end: it may come yet
 	frozen  map[string]bool    // processes that stand still, and their work with them
+	stood   map[string]stand   // the last time that a process did
 	woken   map[string]time.Time
-	unheard map[int]bool // children that were told to stop before they said that they had started
+	unheard map[child]bool // those that were told to stop before they said that they had started
 	faults  []string
+}
+
+// stand is when a process came to stand still, by both clocks.
+type stand struct {
+	at    time.Time
+	ticks uint64
 }
 
 type child struct {
@@ -44,7 +54,35 @@ func (c child) String() string {
 }
 
 func newLedger() *ledger {
-	return &ledger{alive: exists, history: history.NewMemory(), running: map[string][]child{}, waiting: map[child]bool{}, frozen: map[string]bool{}, woken: map[string]time.Time{}, unheard: map[int]bool{}}
+	return &ledger{
+		born: birthOf, clock: bootTicks, history: history.NewMemory(), running: map[string][]child{}, since: map[child]uint64{}, waiting: map[child]bool{},
+		buried: map[child]bool{}, frozen: map[string]bool{}, stood: map[string]stand{}, woken: map[string]time.Time{}, unheard: map[child]bool{},
+	}
+}
+
+// alive tells whether a child of running is still there: another process may have its number by now.
+func (l *ledger) alive(c child) bool {
+	born := l.born(c.pid)
+	return born != 0 && born == l.since[c]
+}
+
+// bury ends those that are gone without a word: they were killed. Nobody else may ever tell, since who would have had the lock next may
+// be killed too.
+func (l *ledger) bury() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for item := range maps.Clone(l.running) {
+		l.buryOf(item)
+	}
+}
+
+func (l *ledger) buryOf(item string) {
+	for _, c := range slices.Clone(l.running[item]) {
+		if !l.alive(c) {
+			l.stop(item, c)
+			l.buried[c] = true
+		}
+	}
 }
 
 func (l *ledger) fault(format string, args ...any) {
@@ -68,40 +106,69 @@ func (l *ledger) line(text string) {
 		return
 	}
 	item, c := f[1], child{pid, f[4], token}
+	l.buryOf(item)
 	known := slices.Contains(l.running[item], c)
 	switch {
 	case f[0] == "start":
 		l.start(item, c, f[5] != strconv.Itoa(locked))
 	case f[0] == "stop" && known:
 		l.stop(item, c)
+	case f[0] == "stop" && l.buried[c]:
+		delete(l.buried, c)
 	case f[0] == "stop":
-		l.unheard[pid] = true
+		l.unheard[c] = true
 	case known:
 		l.hasLock(item, c)
 	}
 }
 
 func (l *ledger) start(item string, c child, got bool) {
-	if l.unheard[c.pid] {
+	if l.unheard[c] {
 		l.fault("%s: %v starts after its stop", item, c)
 	}
+	l.since[c] = l.born(c.pid)
+	began := l.began(c)
 	if got {
 		l.hasLock(item, c)
 	} else {
 		l.waiting[c] = true
-		if len(l.running[item]) == 0 {
+		if len(l.running[item]) == 0 && !l.oneStands() {
 			l.fault("%s: %v finds it locked, and nobody is known to work on it", item, c)
 		}
 	}
 	for _, old := range l.running[item] {
 		// One that has just been woken is about to be killed. Until then only its token tells that it is late, as the history says.
 		late := time.Since(l.woken[old.proc]) <= history.Notice && old.token < c.token
-		if !l.frozen[old.proc] && !late {
+		fenced := !began.IsZero() && c.token < old.token
+		if !l.frozen[old.proc] && !late && !fenced {
 			l.fault("%s: %v begins while %v is at work", item, c, old)
 		}
 	}
 	l.running[item] = append(l.running[item], c)
-	l.history.Add(history.Event{Verb: history.Start, Proc: c.proc, Item: item, Token: c.token})
+	l.history.Add(history.Event{At: began, Verb: history.Start, Proc: c.proc, Item: item, Token: c.token})
+}
+
+// began is when a child began whose process has stood still since: it may have had the lock, and not have said so yet. Zero: it begins now.
+// One that is dead before its word is read is not known to have begun earlier but for a moment after its process was woken.
+func (l *ledger) began(c child) time.Time {
+	s, ok := l.stood[c.proc]
+	if !ok || l.since[c] > s.ticks || l.since[c] == 0 && time.Since(l.woken[c.proc]) > history.Notice {
+		return time.Time{}
+	}
+	return s.at.Add(-time.Microsecond)
+}
+
+// oneStands tells whether some process stands still, or has just been woken: it may have a child that nothing is known of yet.
+func (l *ledger) oneStands() bool {
+	if len(l.frozen) > 0 {
+		return true
+	}
+	for _, at := range l.woken {
+		if time.Since(at) <= history.Notice {
+			return true
+		}
+	}
+	return false
 }
 
 // hasLock ends those that had the lock before: they were killed, and so could not say it. One that only waits for the
@@ -109,7 +176,7 @@ func (l *ledger) start(item string, c child, got bool) {
 func (l *ledger) hasLock(item string, c child) {
 	delete(l.waiting, c)
 	for _, old := range slices.Clone(l.running[item]) {
-		if old != c && (!l.waiting[old] || !l.alive(old.pid)) {
+		if old != c && (!l.waiting[old] || !l.alive(old)) {
 			l.stop(item, old)
 		}
 	}
@@ -121,6 +188,7 @@ func (l *ledger) stop(item string, c child) {
 		delete(l.running, item)
 	}
 	delete(l.waiting, c)
+	delete(l.since, c)
 	l.history.Add(history.Event{Verb: history.Stop, Proc: c.proc, Item: item, Token: c.token})
 }
 
@@ -131,6 +199,7 @@ func (l *ledger) add(v history.Verb, proc string) {
 	switch v {
 	case history.Freeze:
 		l.frozen[proc] = true
+		l.stood[proc] = stand{time.Now(), l.clock()}
 	case history.Thaw:
 		delete(l.frozen, proc)
 		l.woken[proc] = time.Now()
@@ -152,7 +221,7 @@ func (l *ledger) children(proc string) (pids []int) {
 	defer l.mu.Unlock()
 	for _, all := range l.running {
 		for _, c := range all {
-			if c.proc == proc && l.alive(c.pid) {
+			if c.proc == proc && l.alive(c) {
 				pids = append(pids, c.pid)
 			}
 		}
@@ -162,6 +231,7 @@ func (l *ledger) children(proc string) (pids []int) {
 
 // unlike says what is missing to each item of the workload having one living child, and to each member having its share.
 func (l *ledger) unlike(items map[string]bool, procs []string) string {
+	l.bury()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	loads := map[string]int{}
@@ -177,23 +247,14 @@ func (l *ledger) unlike(items map[string]bool, procs []string) string {
 	if free > 0 {
 		return fmt.Sprintf("%d of %d items have no child", free, len(items))
 	}
-	for item, all := range maps.Clone(l.running) {
+	for item, all := range l.running {
 		if !items[item] {
-			// It was killed, and could not say so, and nobody takes its lock any more.
-			for _, c := range slices.Clone(all) {
-				if !l.alive(c.pid) {
-					l.stop(item, c)
-				}
-			}
-			if len(l.running[item]) == 0 {
-				continue
-			}
 			return fmt.Sprintf("%s runs and is not in the workload", item)
 		}
 		if len(all) != 1 {
 			return fmt.Sprintf("%s has the children %v", item, all)
 		}
-		if _, ok := loads[all[0].proc]; !ok || !l.alive(all[0].pid) {
+		if _, ok := loads[all[0].proc]; !ok || !l.alive(all[0]) {
 			return fmt.Sprintf("%s has a child that is dead, or of a dead member: %v", item, all)
 		}
 		loads[all[0].proc]++
@@ -206,7 +267,7 @@ func (l *ledger) unlike(items map[string]bool, procs []string) string {
 
 // judge has the history checked as far as it goes; calm is when the last faults were over, zero if some are not.
 func (l *ledger) judge(calm time.Time, spread int) history.Report {
-	events := l.history.Events()
+	events := history.Merge(l.history.Events()) // what was begun before its process stood still is heard of later
 	now := time.Now()
 	if !calm.IsZero() {
 		mark := history.Event{At: calm, Verb: history.Calm, For: now.Sub(calm), Spread: spread}
@@ -218,15 +279,15 @@ func (l *ledger) judge(calm time.Time, spread int) history.Report {
 
 func TestARemovedItemRunsOnlyAsLongAsItsChildLives(t *testing.T) {
 	t.Parallel()
-	dead := 0
+	born := uint64(1)
 	l := newLedger()
-	l.alive = func(pid int) bool { return pid != dead }
+	l.born = func(int) uint64 { return born }
 	l.add(history.Boot, "m1#1")
 	l.line("start a 5 100 m1#1 0")
 	if why := l.unlike(nil, []string{"m1#1"}); !strings.Contains(why, "not in the workload") {
 		t.Errorf("a child of a removed item lives: %q", why)
 	}
-	dead = 100
+	born = 0
 	if why := l.unlike(nil, []string{"m1#1"}); why != "" {
 		t.Errorf("it was killed: %q", why)
 	}
@@ -236,32 +297,48 @@ func TestTheLedgerSeesTwoAtOnceAndTellsTheKilledFromTheLiving(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, lines string
-		dead        int
 		fault       string // of the ledger
 		breach      string // of the history
 	}{
 		{name: "handed over", lines: "start a 5 100 m1#1 0|stop a 5 100 m1#1|start a 6 101 m2#1 0"},
-		{name: "killed, so it said nothing", lines: "start a 5 100 m1#1 0|start a 6 101 m2#1 0|stop a 6 101 m2#1", dead: 100},
+		{name: "killed, so it said nothing", lines: "start a 5 100 m1#1 0|dies 100|start a 6 101 m2#1 0|stop a 6 101 m2#1"},
 		{name: "its coordd was killed, and it stops", lines: "start a 5 100 m1#1 0|dead m1#1|stop a 5 100 m1#1|start a 6 101 m2#1 0|end m1#1"},
-		{name: "its coordd was killed, and so was it, unheard", lines: "start a 5 100 m1#1 0|dead m1#1|start a 6 101 m2#1 0|end m1#1", dead: 100},
+		{name: "its coordd was killed, and so was it, unheard", lines: "start a 5 100 m1#1 0|dead m1#1|dies 100|start a 6 101 m2#1 0|end m1#1"},
 		{name: "it outlives its coordd", lines: "start a 5 100 m1#1 0|dead m1#1|start a 6 101 m2#1 99|stop a 5 100 m1#1|lock a 6 101 m2#1", fault: "is at work", breach: "I1"},
 		{name: "told to stop before it had started", lines: "stop a 5 100 m1#1|start a 6 101 m2#1 0"},
-		{name: "killed on waking, so it said nothing", lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|lock a 6 101 m2#1|stop a 6 101 m2#1", dead: 100},
+		{name: "killed on waking, so it said nothing", lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|dies 100|lock a 6 101 m2#1|stop a 6 101 m2#1"},
 		{name: "locked", lines: "start a 5 100 m1#1 0|start a 6 101 m2#1 99|stop a 5 100 m1#1|stop a 6 101 m2#1", fault: "is at work", breach: "I1"},
 		{name: "waited for the lock, and alive", lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|start a 7 102 m3#1 0|stop a 6 101 m2#1|stop a 7 102 m3#1", fault: "is at work", breach: "I1"},
 		{name: "locked by nobody known", lines: "start a 5 100 m1#1 99", fault: "nobody is known"},
 		{name: "the owner stands still", lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|stop a 5 100 m1#1|stop a 6 101 m2#1"},
 		{name: "it stood still and has the higher token", lines: "start a 7 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|stop a 7 100 m1#1|stop a 6 101 m2#1", breach: "I2"},
-		{name: "it has just been woken", lines: "start a 5 100 m1#1 0|freeze m1#1|thaw m1#1|start a 6 101 m2#1 99|lock a 6 101 m2#1|stop a 6 101 m2#1", dead: 100},
+		{name: "it has just been woken", lines: "start a 5 100 m1#1 0|freeze m1#1|thaw m1#1|start a 6 101 m2#1 99|dies 100|lock a 6 101 m2#1|stop a 6 101 m2#1"},
 		{name: "it was woken long ago", lines: "start a 5 100 m1#1 0|freeze m1#1|thaw m1#1|a second|start a 6 101 m2#1 99|stop a 5 100 m1#1|stop a 6 101 m2#1", fault: "is at work", breach: "I1"},
 		{name: "it has just been woken and has the higher token", lines: "start a 7 100 m1#1 0|freeze m1#1|thaw m1#1|start a 6 101 m2#1 99|stop a 7 100 m1#1|stop a 6 101 m2#1", fault: "is at work", breach: "I2"},
+		{name: "killed on waking, and who waited for it as well", lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|dies 100|bury|a second|dies 101|bury|start a 7 102 m3#1 0|stop a 7 102 m3#1"},
+		{name: "the same, and their numbers are others' by then", lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|again 100|bury|a second|again 101|bury|start a 7 102 m3#1 0|stop a 7 102 m3#1"},
+		{name: "killed, and found locked by one that has not said so yet", lines: "start a 5 100 m1#1 0|dies 100|start a 6 101 m2#1 99|start a 7 102 m3#1 0|stop a 7 102 m3#1|stop a 6 101 m2#1", fault: "nobody is known", breach: "I1"},
+		{name: "buried before its last word was read", lines: "start a 5 100 m1#1 0|dies 100|bury|stop a 5 100 m1#1|start a 6 100 m2#1 0|stop a 6 100 m2#1"},
+		{name: "dead before its first word was read", lines: "dies 100|start a 5 100 m1#1 0|start a 6 101 m2#1 0|stop a 6 101 m2#1"},
+		{name: "two at once, and one is killed", lines: "start a 5 100 m1#1 0|start a 6 101 m2#1 99|a second|dies 100|bury|lock a 6 101 m2#1|stop a 6 101 m2#1", fault: "is at work", breach: "I1"},
+		{name: "it stood still between the lock and its word", lines: "born 100 5|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|start a 5 100 m1#1 0|dies 100|bury|lock a 6 101 m2#1|stop a 6 101 m2#1"},
+		{name: "the same, and it is dead when its word is read", lines: "born 100 5|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|dies 100|start a 5 100 m1#1 0|lock a 6 101 m2#1|stop a 6 101 m2#1"},
+		{name: "the same, and it goes on", lines: "born 100 5|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|start a 5 100 m1#1 0|a second|stop a 5 100 m1#1|lock a 6 101 m2#1|stop a 6 101 m2#1", breach: "I1"},
+		{name: "begun once it was woken", lines: "born 100 15|freeze m1#1|start a 6 101 m2#1 0|thaw m1#1|start a 5 100 m1#1 99|stop a 5 100 m1#1|stop a 6 101 m2#1", fault: "is at work", breach: "I2"},
 		{name: "the token falls", lines: "start a 6 100 m1#1 0|stop a 6 100 m1#1|start a 5 101 m2#1 0", breach: "I2"},
 		{name: "nonsense", lines: "begin a 5 100 m1#1", fault: "no work writes"},
 		{name: "half a line", lines: "start a 5 100", fault: "no work writes"},
 		{name: "no token", lines: "start a 0 100 m1#1 0", fault: "no work writes"},
 	} {
 		l := newLedger()
-		l.alive = func(pid int) bool { return pid != c.dead }
+		born := map[int]uint64{}
+		l.clock = func() uint64 { return 10 }
+		l.born = func(pid int) uint64 {
+			if b, ok := born[pid]; ok {
+				return b
+			}
+			return 1
+		}
 		synctest.Test(t, func(*testing.T) { // in which all of it takes as long as it says
 			l.add(history.Boot, "m1#1")
 			l.add(history.Boot, "m2#1")
@@ -273,6 +350,13 @@ func TestTheLedgerSeesTwoAtOnceAndTellsTheKilledFromTheLiving(t *testing.T) {
 					l.add(history.Verb(verb), proc)
 				case "a":
 					time.Sleep(time.Second)
+				case "dies", "again", "born": // it is gone; another process has its number; it begins at a time (a freeze is at 10)
+					pid, at, _ := strings.Cut(proc, " ")
+					number, _ := strconv.Atoi(pid)
+					began, _ := strconv.ParseUint(at, 10, 64)
+					born[number] = map[string]uint64{"dies": 0, "again": 2, "born": began}[verb]
+				case "bury":
+					l.bury()
 				default:
 					l.line(line)
 				}

@@ -6,7 +6,8 @@
 //
 // What is held against every run:
 //
-//   - I1: each child takes a lock that only the kernel can give up for it, and writes its start and its stop into one pipe.
+//   - I1: each child takes a lock that only the kernel can give up for it, and writes its start and its stop into one pipe. One that
+//     ends without a word is missed by its process id.
 //     Neither a clock nor coordd's own word is needed to know that two of them worked on one item at once.
 //   - I2: the tokens in those lines rise with each change of hands, and no view of Consul's keys shows an item with two.
 //   - I3: after each storm every item has one living child, no member more than one item above another.

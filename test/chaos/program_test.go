@@ -133,14 +133,26 @@ func (p *program) guards() []int {
 	})
 }
 
-// exists tells whether a child of the work still runs. A zombie does not.
-func exists(pid int) bool {
+// birthOf is when a process began, by the kernel: with its number it names the process. 0: there is none. A zombie counts as gone.
+func birthOf(pid int) uint64 {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return false
+		return 0
 	}
-	after := stat[bytes.LastIndexByte(stat, ')')+1:]
-	return !bytes.HasPrefix(bytes.TrimSpace(after), []byte("Z"))
+	after := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third field of proc_pid_stat(5) on
+	if len(after) < 20 || after[0] == "Z" || after[0] == "X" {
+		return 0
+	}
+	began, _ := strconv.ParseUint(after[19], 10, 64)
+	return began
+}
+
+// bootTicks is the present by the clock of birthOf: hundredths of a second since the host's start.
+func bootTicks() uint64 {
+	b, _ := os.ReadFile("/proc/uptime")
+	up, _, _ := strings.Cut(string(b), " ")
+	ticks, _ := strconv.ParseUint(strings.ReplaceAll(up, ".", ""), 10, 64)
+	return ticks
 }
 
 // told returns what the process wrote down itself, with what it cannot know: when it stood still, when its session was

@@ -116,6 +116,12 @@ func newWorld(t *testing.T, name string, o realconsul.Options, seed uint64) *wor
 			w.ledger.line(lines.Text())
 		}
 	})
+	background.Go(func() {
+		for ctx.Err() == nil {
+			w.ledger.bury()
+			w.await(ctx, 100*time.Millisecond)
+		}
+	})
 	background.Go(func() { w.watchKeys(ctx) })
 	t.Cleanup(func() { // whatever happened: nothing of it is left
 		for _, m := range w.member {
