@@ -46,26 +46,26 @@ func TestClientsThatDoNotReadTheAnswersToABroadcastStopNoOther(t *testing.T) {
 	// None of them is cut off while the test lasts.
 	w := newWorld(t, func(c *dispatch.Config) { c.Timeout = 4 * patience })
 	angles(w, 1<<20)
+	// What is held, and not what the collector has left behind: on a busy machine that is as much again.
 	used := func() int64 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return int64(m.HeapInuse)
+		return int64(m.HeapAlloc)
 	}
-	runtime.GC()
-	before := used()
+	held := func() int64 { runtime.GC(); return used() }
+	before := held()
 	for i := range clients {
 		w.slowly()
 		if i%8 == 7 { // not so many at a time that the members are what is slow
 			eventually(t, "their answers are here", func() bool {
-				return w.d.Reading() == i+1 || used()-before > most
+				return w.d.Reading() == i+1 || used()-before > most && held()-before > most
 			})
 		}
 	}
 	if a := w.do("GET", "/*/", ""); a.StatusCode != 200 || gathered(t, a).Answers["n1"].Body != "here" {
 		t.Errorf("another broadcast beside them: %s %s", a.Status, a.body)
 	}
-	runtime.GC()
-	if now := used() - before; now > most {
+	if now := held() - before; now > most {
 		t.Errorf("%d of them cost %d MiB", clients, now>>20)
 	}
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // patience is for what has to happen, on a machine that does other things too.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // table is a locator that says what it is told to say.
 type table struct {
