@@ -110,6 +110,7 @@ type Conn struct {
 	contact *messages.State[election.Contact]
 	revived *messages.State[int] // counts renewals that succeeded after a failed one: polls may sit on a dead connection
 	need    chan struct{}        // cap 1: a session is wanted
+	dirty   chan struct{}        // cap 1: Consul answers, so leftovers may be removed
 	ask     chan chan struct{}
 	stop    context.CancelFunc
 	work    sync.WaitGroup // renew
@@ -120,7 +121,7 @@ type Conn struct {
 	watching  int                           // elections that are taken part in
 	leading   map[*backend]bool             // took the leadership and did not give it up
 	trouble   string                        // why no session can be opened; empty: none was refused
-	leftovers []func(context.Context) error // what could not be removed yet
+	leftovers []func(context.Context) error // what could not be removed yet; see leftovers.go
 	lanes     map[string]*lane              // of the elections that somebody joins at the moment
 }
 
@@ -178,7 +179,7 @@ func Connect(cfg Config) (*Conn, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Conn{
 		cfg: cfg, store: s, log: cfg.Logger, contact: messages.NewState(election.Contact{}),
-		revived: messages.NewState(0), need: make(chan struct{}, 1), ask: make(chan chan struct{}),
+		revived: messages.NewState(0), need: make(chan struct{}, 1), dirty: make(chan struct{}, 1), ask: make(chan chan struct{}),
 		stop: cancel, leading: map[*backend]bool{}, lanes: map[string]*lane{},
 	}
 	c.work.Go(func() { c.renew(ctx) })
@@ -210,6 +211,9 @@ func (c *Conn) Close() {
 // renew is the goroutine that keeps the session.
 func (c *Conn) renew(ctx context.Context) {
 	defer c.close()
+	var cleaner sync.WaitGroup
+	defer cleaner.Wait()
+	cleaner.Go(func() { c.clean(ctx) })
 	ladder := store.NewLadder()
 	timer := time.NewTimer(0)
 	timer.Stop()
@@ -248,7 +252,7 @@ func (c *Conn) renew(ctx context.Context) {
 			c.store.Succeeded("session")
 			if l := c.contact.Get(); l.Session != "" {
 				timer.Reset(time.Until(l.Lease.Start.Add(c.cfg.Renew)))
-				c.sweep(ctx)
+				c.cleanUp()
 			}
 		case errors.Is(err, store.ErrSessionGone):
 			c.log.Warn("session-lost", "session", now.Session, "why", err)
@@ -357,13 +361,6 @@ func (c *Conn) verify(ctx context.Context) {
 	}
 }
 
-// later has something removed as soon as Consul can be asked.
-func (c *Conn) later(do func(context.Context) error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.leftovers = append(c.leftovers, do)
-}
-
 // admit counts one more election; done takes it back.
 func (c *Conn) admit() (done func(), err error) {
 	c.mu.Lock()
@@ -378,22 +375,6 @@ func (c *Conn) admit() (done func(), err error) {
 		defer c.mu.Unlock()
 		c.watching--
 	}, nil
-}
-
-// sweep removes what was left over, one try each.
-func (c *Conn) sweep(ctx context.Context) {
-	c.mu.Lock()
-	left := c.leftovers
-	c.leftovers = nil
-	c.mu.Unlock()
-	for i, do := range left {
-		if err := do(ctx); err != nil {
-			c.mu.Lock()
-			c.leftovers = append(c.leftovers, left[i:]...)
-			c.mu.Unlock()
-			return
-		}
-	}
 }
 
 // lost says how the session ended that Consul does not know any more at that moment: it never expires before its time.
@@ -457,18 +438,3 @@ func (c *Conn) close() {
 
 // closePatience is how long Close waits for Consul, twice.
 const closePatience = time.Second
-
-// settle tries to remove what is left over.
-func (c *Conn) settle() {
-	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
-	defer cancel()
-	for {
-		c.sweep(ctx)
-		c.mu.Lock()
-		left := len(c.leftovers)
-		c.mu.Unlock()
-		if left == 0 || sleep(ctx, 50*time.Millisecond) != nil {
-			return
-		}
-	}
-}

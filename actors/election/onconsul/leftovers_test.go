@@ -1,0 +1,94 @@
+package onconsul_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/onconsul"
+	"github.com/hashicorp/consul/api"
+)
+
+// far is a way to a Consul that is far away.
+type far struct{ next http.RoundTripper }
+
+func (f far) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(100 * time.Millisecond)
+	return f.next.RoundTrip(r)
+}
+
+// Many leave while Consul cannot be asked. What is left of them is removed when it is back, and that takes longer than a lease: who leads over the same
+// session goes on leading meanwhile.
+func TestWhatManyLeaveBehindHoldsNoRenewalUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEmbedded(t)
+		defer s.consul.Close()
+		w := &wire{next: far{s.consul.RoundTripper()}, server: s}
+		client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: w}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := onconsul.Connect(onconsul.Config{Client: client, Logger: s.log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		nominate := func(name string) *election.Election {
+			e, err := election.New(conn, election.Config{Election: name, Name: "n", Logger: s.log, Lead: func(ctx context.Context, _ election.Status) error {
+				<-ctx.Done()
+				return nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.Nominate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		stays := nominate("stays")
+		var leave []*election.Election
+		for i := range 60 {
+			leave = append(leave, nominate(fmt.Sprint("left-", i)))
+		}
+		time.Sleep(3 * time.Second)
+		before := stays.Status()
+		if before.Role != election.Leading {
+			t.Fatalf("it says: %v", before)
+		}
+		w.sever()
+		for _, e := range leave {
+			e.Resign()
+		}
+		for _, e := range leave {
+			<-e.Done()
+		}
+		w.mend()
+		changes := stays.State().Subscribe()
+		for began := time.Now(); time.Since(began) < 30*time.Second; {
+			wait, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			s, _ := changes.Next(wait)
+			cancel()
+			if s.Role != election.Leading || s.Token != before.Token {
+				t.Errorf("%v after Consul is back it says: %v", time.Since(began), s)
+				break
+			}
+		}
+		keys, _, err := s.consul.Client().KV().Keys("election/left-", "", nil)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, key := range keys {
+			if strings.HasSuffix(key, "/state/leader") || strings.Contains(key, "/candidates/") {
+				t.Errorf("%s is still there", key)
+			}
+		}
+		stays.Resign()
+		<-stays.Done()
+	})
+}
