@@ -53,7 +53,7 @@ type leaderTracker struct {
 	behindAt time.Time
 	mixed    mixed     // what was found out about leaders that write no term
 	clearAt  time.Time // until when this process waits, or waited, for leaders before it
-	flags    uint64    // of the last lock sent: other flags are what makes a lock raise ModifyIndex
+	flags    uint64    // of the last lock sent, or read since: other flags are what makes a lock raise ModifyIndex
 }
 
 // behindLimit is how long a view of the leader key may be older than the epoch: a
@@ -176,18 +176,22 @@ func (a *leaderTracker) campaign(ctx context.Context, s messages.Session) (time.
 // sending notes what is known of the key when a lock is sent: what was seen by then
 // says nothing against the lock's outcome.
 func (a *leaderTracker) sending() {
-	k := a.key.Get()
-	a.view, a.flags = k.View, max(a.flags, k.Entry.Flags)+1
+	a.view = a.key.Get().View
+	a.flags++
 }
 
 // raise takes a new epoch within the term. Its condition is the index of the leader key, so that a copy
-// of it that arrives late does nothing. A refusal for good means that the term is over.
+// of it that arrives late does nothing. A refusal for good means that the term is over. An epoch that is not larger than the
+// one before is none: what was sent in that one would still be accepted.
 func (a *leaderTracker) raise(ctx context.Context, s messages.Session, l messages.Leadership) error {
 	at := l.Epoch
 	for range 5 {
 		a.sending()
 		result, err := a.store.Txn(ctx, store.CheckIndex(a.keys.Leader(), at), store.Lock(a.keys.Leader(), []byte(a.ID), a.flags, s.ID))
 		switch {
+		case err == nil && (result.Index <= at || result.Index == l.Epoch): // it changed nothing; or Consul was restored, and counts anew
+			at = result.Index
+			continue
 		case err == nil:
 			a.store.Succeeded("leader key")
 			l.Epoch = result.Index
@@ -205,7 +209,7 @@ func (a *leaderTracker) raise(ctx context.Context, s messages.Session, l message
 			a.set(messages.Leadership{Role: messages.Vacant}, "the leader key was lost")
 			return nil
 		}
-		at, a.flags = e.ModifyIndex, max(a.flags, e.Flags)
+		at, a.flags = e.ModifyIndex, e.Flags
 	}
 	return fmt.Errorf("a new epoch: %w: others write to %s all the time", store.ErrUnreachable, a.keys.Leader())
 }

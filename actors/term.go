@@ -46,7 +46,7 @@ func (a *leaderTracker) take(ctx context.Context, s messages.Session) (messages.
 		a.clearAt = clearAt // known before it is sent: should the answer be lost, the next try finds this take in the term
 	}
 	a.sending()
-	a.flags = max(a.flags, leader.Flags+1)
+	a.flags = leader.Flags + 1
 	result, err := a.store.Txn(ctx, store.CAS(term.Key, next.Encode(), 0, term.ModifyIndex), free, store.Lock(leader.Key, []byte(a.ID), a.flags, s.ID))
 	if err != nil {
 		return messages.Leadership{}, err
