@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build test long check tools consul conformance record chaos storms simulate elections failures mutations model fuzz bench clean
+.PHONY: help build test long check tools consul conformance record chaos storms simulate attack elections failures mutations model fuzz bench clean
 
 # The real Consul server, built once from the module proxy (see test/consul).
 # Exported, so that every test process finds it; a test without it fails, it does not skip.
@@ -60,6 +60,9 @@ simulate: ## seeds of the simulation for MINUTES; SEED=N is the first, else the 
 
 storms: consul ## one storm of faults over two real clusters, the same each time
 	go test -race -count=1 -timeout $(TIMEOUT) -run '$(STORMS)' ./test/chaos
+
+attack: ## pairs of faults of docs/faults.md in the simulation for MINUTES, under random settings; SEED=N is the first; FAULTS=5,22 are the only ones
+	go test -count=1 -timeout $$(( $(MINUTES) + 10 ))m -v -run 'TestPairs$$' ./test/simulation -sim.minutes=$(MINUTES) -sim.from=$${SEED:-$$(date +%s)} -sim.faults=$${FAULTS:-}
 
 failures: ## what the race detector sees only in part: each actor made to fail at each of its first messages and requests, aimed values, large payloads, a router's changes
 	go test -count=1 -timeout $(TIMEOUT) -run 'ThatFails|InTheMiddle|Aimed|ThinLine|Router' ./actors

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -16,6 +17,11 @@ import (
 
 var flagFaults = flag.String("sim.faults", "",
 	"with -sim.profile=pairs and TestPairs: these faults, by number, in each run; empty: two are drawn")
+
+// TestPairs plays pairs of faults and holds each run against the invariants, as TestSeeds does.
+func TestPairs(t *testing.T) {
+	playSeeds(t, func(int) []string { return []string{"pairs"} })
+}
 
 // drawPair draws settings and two faults, or those that the flag names.
 func drawPair(seed uint64) plan {
