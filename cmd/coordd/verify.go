@@ -31,7 +31,8 @@ differ: --skew says by how much at the most, and overlaps up to it do not count.
 
 The rules: I1, one owner of an item at a time; I2, one leader, and tokens and epochs rise; I3, every item has an
 owner again in time; I4, nothing is lost. "not judged" names what these files cannot tell (members do
-not see when the faults are over, nor all of Consul's keys): it is no breach.
+not see when the faults are over, nor all of Consul's keys): it is no breach. "incomplete" names a member that could
+not write its history for a while: what it did then is no breach either.
 
 Exit code 0 means no breach, 1 that there is one, 2 that a file cannot be read or that there is nothing in them.`,
 		Example: `  coordd verify m1.history m2.history m3.history
@@ -83,9 +84,10 @@ func (a *app) verify(ctx context.Context, names []string, skew time.Duration) er
 
 // diary writes down what one member does, for verify. A nil diary writes nothing.
 type diary struct {
-	file *os.File
-	rec  *history.Recorder
-	proc string
+	file  *os.File
+	lines *history.Queued // nobody waits for the file
+	rec   *history.Recorder
+	proc  string
 }
 
 // openDiary opens the file for appending: histories of earlier runs stay in it.
@@ -101,7 +103,10 @@ func openDiary(name string) (*diary, error) {
 		f.Close()
 		return nil, fmt.Errorf("--history: %w", err)
 	}
-	return &diary{file: f, rec: history.NewRecorder(f)}, nil
+	d := &diary{file: f}
+	d.lines = history.NewQueued(f, func() string { return d.proc })
+	d.rec = history.NewRecorder(d.lines)
+	return d, nil
 }
 
 func (d *diary) note(e history.Event) {
@@ -165,7 +170,11 @@ func (d *diary) follow(ctx context.Context, c *actors.Coordinator, log *slog.Log
 			d.note(history.Event{Verb: history.Alive})
 			if err := d.rec.Err(); err != nil && !told {
 				told = true
-				log.Error("history-broken-off", "err", err, "then", "nothing more is written to it, and the work goes on", "do", "make room, and start this member anew")
+				then, do := "nothing more is written to it, and the work goes on", "make room, and start this member anew"
+				if errors.Is(err, history.ErrLost) {
+					then, do = "it goes on once it is read, and says what is missing", "read it, or give a file on a faster disk"
+				}
+				log.Error("history-broken-off", "err", err, "then", then, "do", do)
 			}
 		}
 	}
@@ -177,8 +186,12 @@ func (d *diary) end() error {
 		return nil
 	}
 	d.note(history.Event{Verb: history.End})
-	if err := errors.Join(d.rec.Err(), d.file.Close()); err != nil {
-		return fmt.Errorf("--history: %w: what came after is not in it", err)
+	err := d.rec.Err()
+	if !d.lines.Flush(flushLimit) && err == nil {
+		err = fmt.Errorf("%w: it takes nothing", history.ErrLost)
+	}
+	if err = errors.Join(err, d.file.Close()); err != nil {
+		return fmt.Errorf("--history: %w: not all is in it", err)
 	}
 	return nil
 }

@@ -30,11 +30,15 @@ type gap struct {
 
 // Queue is the bounded way of records and lines to where they are written. Make one with [NewQueue].
 type Queue struct {
+	maxEntries uint64
+	maxBytes   int
+
 	mu      sync.Mutex
 	waiting []placed
 	bytes   int
 	writing bool   // a goroutine is at work
 	gap     gap    // what was dropped after the last one waiting
+	dropped int    // in all
 	put     uint64 // entries taken so far
 	written uint64
 	flushes []flush
@@ -54,13 +58,13 @@ type flush struct {
 }
 
 // NewQueue returns an empty queue. It belongs to one synctest bubble, or to none.
-func NewQueue() *Queue { return &Queue{} }
+func NewQueue() *Queue { return &Queue{maxEntries: maxEntries, maxBytes: maxBytes} }
 
 func (q *Queue) add(e entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	size := e.size()
-	if n := q.put - q.written; n >= maxEntries || n > 0 && q.bytes+size > maxBytes {
+	if n := q.put - q.written; n >= q.maxEntries || n > 0 && q.bytes+size > q.maxBytes {
 		q.lose(e)
 		return
 	}
@@ -82,6 +86,7 @@ func (q *Queue) lose(e entry) {
 		q.gap.since, q.gap.by = e.at(), e
 	}
 	q.gap.lost++
+	q.dropped++
 }
 
 // work writes until there is nothing left. Where a handler panics or ends the goroutine, another one goes on.

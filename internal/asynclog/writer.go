@@ -13,14 +13,25 @@ import (
 type Writer struct {
 	queue *Queue
 	to    io.Writer
+	note  func(lost int, since time.Time) string
 }
 
 // NewWriter returns a writer to w, with a queue of its own.
-func NewWriter(w io.Writer) *Writer { return &Writer{NewQueue(), w} }
+func NewWriter(w io.Writer) *Writer { return &Writer{NewQueue(), w, dropped} }
+
+// NewLargeWriter is NewWriter for lines that are wanted whole: 65,536 of them may wait, with 16 MiB. Note is the line that says
+// how many were dropped and when the first of them came.
+func NewLargeWriter(w io.Writer, note func(lost int, since time.Time) string) *Writer {
+	return &Writer{&Queue{maxEntries: 64 * maxEntries, maxBytes: 4 * maxBytes}, w, note}
+}
+
+func dropped(lost int, since time.Time) string {
+	return fmt.Sprintf("%d lines since %s were dropped: they were not read in time\n", lost, since.Format(time.RFC3339))
+}
 
 // Write takes p, and always succeeds.
 func (w *Writer) Write(p []byte) (int, error) {
-	w.queue.add(&line{w.to, bytes.Clone(p), time.Now()})
+	w.queue.add(&line{w, bytes.Clone(p), time.Now()})
 	return len(p), nil
 }
 
@@ -32,8 +43,15 @@ func (w *Writer) Handler(form func(io.Writer) slog.Handler) slog.Handler {
 // Flush waits until all is written, for limit at the most, and reports whether it is.
 func (w *Writer) Flush(limit time.Duration) bool { return w.queue.Flush(limit) }
 
+// Dropped is how many lines were dropped so far.
+func (w *Writer) Dropped() int {
+	w.queue.mu.Lock()
+	defer w.queue.mu.Unlock()
+	return w.queue.dropped
+}
+
 type line struct {
-	to   io.Writer
+	*Writer
 	text []byte
 	when time.Time
 }
@@ -43,5 +61,5 @@ func (l *line) at() time.Time { return l.when }
 func (l *line) write()        { _, _ = l.to.Write(l.text) }
 
 func (l *line) note(lost int, since time.Time) {
-	fmt.Fprintf(l.to, "%d lines since %s were dropped: they were not read in time\n", lost, since.Format(time.RFC3339))
+	_, _ = io.WriteString(l.to, l.Writer.note(lost, since))
 }

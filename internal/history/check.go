@@ -10,6 +10,7 @@ import (
 
 // Check judges a history. The events have to be in order: see [Merge].
 func Check(events []Event, o Options) Report {
+	events = breaksFirst(events)
 	c := &checker{
 		Options: o, events: events, report: Report{Events: len(events), Settled: -1},
 		procs: map[string]*process{}, items: map[string]*item{}, work: map[string]int{},
@@ -61,6 +62,7 @@ type process struct {
 	last     time.Time
 	lastAt   int
 	over     bool
+	broken   bool      // some of its lines were not written
 	dead     bool      // its commands may go on
 	died     time.Time // when that, or its end, was first said
 	frozen   bool
@@ -77,7 +79,7 @@ type process struct {
 var anonymous = map[Verb]bool{Set: true, Del: true, Acked: true, Try: true, Restored: true, Calm: true, Close: true}
 
 // hearsay are the verbs that are somebody else's word about a process.
-var hearsay = map[Verb]bool{Thaw: true, End: true, Dead: true, Freeze: true, Set: true, Del: true, Early: true}
+var hearsay = map[Verb]bool{Lost: true, Thaw: true, End: true, Dead: true, Freeze: true, Set: true, Del: true, Early: true}
 
 // window is when a process stood still.
 type window struct {
@@ -134,6 +136,8 @@ func (c *checker) enter(i int, e Event) {
 			p.stands[n-1].to = e.At
 		}
 		p.frozen = false
+	case Lost:
+		c.lost(i, e, p)
 	case Early:
 		p.excused, p.robbed = true, true
 	case Set, Del:

@@ -32,6 +32,7 @@ const (
 	Freeze   Verb = "freeze"   // PROC: it stands still
 	Thaw     Verb = "thaw"     // PROC: it goes on
 	Early    Verb = "early"    // PROC: its session or its lock was taken away before the lease was over
+	Lost     Verb = "lost"     // PROC DURATION: its lines of the duration before were not written, some or all
 	Set      Verb = "set"      // PROC INDEX EPOCH KEY VALUE: Consul accepted a write; EPOCH 0: no leader's
 	Del      Verb = "del"      // PROC INDEX EPOCH KEY: Consul accepted a delete
 	Acked    Verb = "acked"    // PROC KEY VALUE: a write was acknowledged to its one writer
@@ -48,7 +49,7 @@ const (
 
 // fields says which fields of an Event a verb has, in order.
 var fields = map[Verb]string{
-	Boot: "p", Alive: "p", End: "p", Dead: "p", Start: "pit", Stop: "pit", Step: "pit", Lead: "pe", Unlead: "pe", Freeze: "p", Thaw: "p", Early: "p",
+	Boot: "p", Alive: "p", End: "p", Dead: "p", Start: "pit", Stop: "pit", Step: "pit", Lead: "pe", Unlead: "pe", Freeze: "p", Thaw: "p", Early: "p", Lost: "pd",
 	Set: "pxekv", Del: "pxek", Acked: "pkv", Try: "pkv", Ask: "pkv", Told: "pkv", Logged: "pkv", Refused: "pkv", Saw: "pxkv", Restored: "pd", Calm: "pds", Close: "p",
 }
 

@@ -1,11 +1,18 @@
 package history
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/coordd/coordd/internal/asynclog"
 )
+
+// ErrLost is returned by [Recorder.Err] when lines were dropped.
+var ErrLost = errors.New("lines were not written in time")
 
 // Recorder takes events in and stamps them. It is safe for concurrent use, and
 // its order is that in which the calls were made.
@@ -40,10 +47,13 @@ func (r *Recorder) Add(e Event) {
 	}
 }
 
-// Err returns the error that ended the recording, or nil.
+// Err returns the error that ended the recording; [ErrLost] when lines of it were dropped; or nil.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if q, ok := r.w.(*Queued); ok && r.err == nil {
+		return q.Err()
+	}
 	return r.err
 }
 
@@ -52,4 +62,63 @@ func (r *Recorder) Events() []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.events)
+}
+
+// Queued is a writer for a [Recorder] that nobody waits for: to a file that may block. What is dropped
+// a line of proc tells. It keeps the file's first error, and writes nothing after it.
+type Queued struct {
+	*asynclog.Writer
+	file *kept
+}
+
+// NewQueued returns a writer to w. Proc is asked when lines were dropped.
+func NewQueued(w io.Writer, proc func() string) *Queued {
+	file := &kept{to: w}
+	return &Queued{asynclog.NewLargeWriter(file, func(_ int, since time.Time) string {
+		now := time.Now()
+		return Event{At: now, Verb: Lost, Proc: proc(), For: now.Sub(since)}.String() + "\n"
+	}), file}
+}
+
+// Write fails when the file has failed.
+func (q *Queued) Write(p []byte) (int, error) {
+	if err := q.file.failed(); err != nil {
+		return 0, err
+	}
+	return q.Writer.Write(p)
+}
+
+// Err is what kept lines from being written so far: the file's error, or ErrLost.
+func (q *Queued) Err() error {
+	if err := q.file.failed(); err != nil {
+		return err
+	}
+	if n := q.Dropped(); n > 0 {
+		return fmt.Errorf("%w: %d of them", ErrLost, n)
+	}
+	return nil
+}
+
+// kept keeps the first error of a writer.
+type kept struct {
+	to  io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+func (k *kept) failed() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.err
+}
+
+func (k *kept) Write(p []byte) (int, error) {
+	if err := k.failed(); err != nil {
+		return 0, err
+	}
+	n, err := k.to.Write(p)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.err = err
+	return n, err
 }

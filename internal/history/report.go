@@ -57,6 +57,8 @@ type Report struct {
 	Settled time.Duration
 	// Unjudged are the rules for which the history has not the lines that it takes, and why.
 	Unjudged []string
+	// Lost is what could not be written.
+	Lost     []Gap
 	Breaches []Breach
 }
 
@@ -75,6 +77,9 @@ func (r Report) String() string {
 	}
 	if r.Settled >= 0 {
 		fmt.Fprintf(&s, "; settled %v after the faults", r.Settled.Round(time.Millisecond))
+	}
+	for _, g := range r.Lost {
+		fmt.Fprintf(&s, "\n%v", g)
 	}
 	for _, u := range r.Unjudged {
 		fmt.Fprintf(&s, "\nnot judged: %s", u)

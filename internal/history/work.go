@@ -59,6 +59,9 @@ func (c *checker) start(i int, e Event, p *process) {
 // stop ends work that was begun with the same token.
 func (c *checker) stop(i int, e Event, p *process) {
 	s := p.running[e.Item]
+	if s == nil && p.broken {
+		return
+	}
 	if s == nil {
 		c.breach("I1", fmt.Sprintf("%s stops %s, which it had not started", e.Proc, e.Item), i, i)
 		return
@@ -129,6 +132,9 @@ func (c *checker) finishWork() {
 
 func (c *checker) strays(i int) {
 	e := c.events[i]
+	if c.procs[e.Proc].broken {
+		return
+	}
 	var before *span
 	for _, s := range c.item(e.Item).spans {
 		if s.proc.name != e.Proc || s.token != e.Token {

@@ -1,0 +1,43 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Gap is a time of which lines of a process are missing: they could not be written.
+type Gap struct {
+	Proc     string
+	From, To time.Time
+}
+
+func (g Gap) String() string {
+	return fmt.Sprintf("incomplete: %s has no lines from %s to %s: what it did then is not judged", g.Proc, g.From.UTC().Format(time.RFC3339Nano), g.To.UTC().Format(time.RFC3339Nano))
+}
+
+// breaksFirst puts each line "lost" where the lines that it speaks of began to be missing: it is written behind them.
+func breaksFirst(events []Event) []Event {
+	if !slices.ContainsFunc(events, func(e Event) bool { return e.Verb == Lost }) {
+		return events
+	}
+	moved := slices.Clone(events)
+	for i, e := range moved {
+		if e.Verb == Lost {
+			moved[i].At = e.At.Add(-max(0, e.For))
+		}
+	}
+	return Merge(moved)
+}
+
+// lost takes in that lines of a process are missing from here on. Its history breaks off here, as if it were killed; what it says
+// later may belong to what is missing.
+func (c *checker) lost(i int, e Event, p *process) {
+	c.report.Lost = append(c.report.Lost, Gap{e.Proc, e.At, e.At.Add(max(0, e.For))})
+	if p == nil {
+		return
+	}
+	c.stopAll(i, p)
+	c.unlead(i, p)
+	p.broken = true
+}
