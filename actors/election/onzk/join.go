@@ -1,0 +1,188 @@
+package onzk
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/go-zookeeper/zk"
+)
+
+func (b *backend) Join(ctx context.Context, c election.Candidate) (session string, err error) {
+	// A moment for a connection that has just been made.
+	soon, cancel := context.WithTimeout(ctx, time.Second)
+	_, err = b.conn.state.Wait(soon, func(c election.Contact) bool { return c.Session != "" || c.Closed })
+	cancel()
+	id := b.conn.session()
+	if id == 0 {
+		return "", errors.New("no session with ZooKeeper: no server has answered yet, or none does any more")
+	}
+	if err := b.operate(ctx, "join", func() error { return b.join(c, id) }); err != nil {
+		return "", err
+	}
+	b.succeeded()
+	return sessionName(id), nil
+}
+
+// session is the session of this moment, 0 without one.
+func (c *Conn) session() int64 {
+	id, _ := c.dialer.current()
+	return id
+}
+
+// join makes a node for the candidate, if it has none in this session.
+func (b *backend) join(c election.Candidate, session int64) error {
+	b.update(func(me *candidacy) {
+		if me.Candidate.ID != c.ID {
+			*me = candidacy{}
+		}
+		me.Candidate, me.left = c, false
+	})
+	for range attempts {
+		data, stat, err := b.ensure()
+		if err != nil {
+			return err
+		}
+		if err := over(data); err != nil {
+			return err
+		}
+		// Listing costs as much as there are candidates, so only who has tried before looks.
+		node := ""
+		if b.candidacy().unsure {
+			if node, err = b.find(session, guidOf(c.ID)); err != nil {
+				return err
+			}
+		}
+		if node == "" {
+			var before bool
+			b.update(func(me *candidacy) { before, me.unsure = me.unsure, true })
+			ops := append(b.this(data), &zk.CheckVersionRequest{Path: b.base, Version: stat.Version},
+				&zk.CreateRequest{Path: b.path(candidateName(c.ID, c.Priority)), Data: encode(c), Acl: b.conn.cfg.ACL, Flags: zk.FlagEphemeral | zk.FlagSequence})
+			answers, err := b.conn.zk.Multi(ops...)
+			switch {
+			case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
+				b.update(func(me *candidacy) { me.unsure = before })
+				if err := b.identify(data, stat); err != nil {
+					return err
+				}
+				continue // ended or deleted in between
+			case err != nil:
+				return err
+			}
+			node = strings.TrimPrefix(answers[len(ops)-1].String, b.base+"/")
+			exists, at, err := b.conn.zk.Exists(b.path(node))
+			switch {
+			case err != nil:
+				return err
+			case !exists || at.EphemeralOwner != session:
+				// It waited for a connection, and the session that it was meant for is over.
+				if exists {
+					_ = b.conn.zk.Delete(b.path(node), -1)
+				}
+				return election.ErrSessionLost
+			}
+			// Only now: on every way out before, there may be a node that the next attempt has to find.
+			b.update(func(me *candidacy) { me.unsure = before })
+		}
+		b.update(func(me *candidacy) { me.session, me.node, me.born = session, node, stat.Czxid })
+		return nil
+	}
+	return errChanged
+}
+
+// ensure returns the election's node, which is made if need be.
+func (b *backend) ensure() ([]byte, *zk.Stat, error) {
+	for range attempts {
+		data, stat, err := b.conn.zk.Get(b.base)
+		if !errors.Is(err, zk.ErrNoNode) {
+			return data, stat, err
+		}
+		if err := b.create(); err != nil {
+			return nil, nil, err
+		}
+	}
+	return nil, nil, errChanged
+}
+
+// this is the condition that the election is the one whose data that was.
+func (b *backend) this(data []byte) []any {
+	if node := identity(data); node != "" {
+		return []any{&zk.CheckVersionRequest{Path: b.path(node), Version: -1}}
+	}
+	return nil
+}
+
+// identify makes the election's identity again if a stranger removed it: nothing could be ordered without it.
+func (b *backend) identify(data []byte, stat *zk.Stat) error {
+	node := identity(data)
+	if node == "" {
+		return nil
+	}
+	if there, _, err := b.conn.zk.Exists(b.path(node)); there || err != nil {
+		return err
+	}
+	_, err := b.conn.zk.Multi(&zk.CheckVersionRequest{Path: b.base, Version: stat.Version}, &zk.CreateRequest{Path: b.path(node), Acl: b.conn.cfg.ACL})
+	if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) {
+		return nil
+	}
+	return err
+}
+
+// create makes the election's node, open to all; that it is there already is no error.
+func (b *backend) create() error {
+	acl, data := b.conn.cfg.ACL, encode(fate{ID: rand.Text()})
+	make := func() error {
+		_, err := b.conn.zk.Multi(&zk.CreateRequest{Path: b.base, Data: data, Acl: acl}, &zk.CreateRequest{Path: b.path(termNode), Acl: acl},
+			&zk.CreateRequest{Path: b.path(identity(data)), Acl: acl})
+		return err
+	}
+	err := make()
+	if errors.Is(err, zk.ErrNoNode) {
+		for i, r := range b.base {
+			if r != '/' || i == 0 {
+				continue
+			}
+			if _, err := b.conn.zk.Create(b.base[:i], nil, 0, acl); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+				return err
+			}
+		}
+		err = make()
+	}
+	if errors.Is(err, zk.ErrNodeExists) {
+		return nil
+	}
+	return err
+}
+
+// find returns the candidate's node that belongs to the session, and removes all but one of them. Nodes of an earlier
+// session may still be seen: ZooKeeper removes them by itself.
+func (b *backend) find(session int64, guid string) (node string, err error) {
+	children, _, err := b.conn.zk.Children(b.base)
+	if errors.Is(err, zk.ErrNoNode) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	for _, p := range queue(children) {
+		if p.guid != guid {
+			continue
+		}
+		exists, stat, err := b.conn.zk.Exists(b.path(p.node))
+		switch {
+		case err != nil:
+			return "", err
+		case !exists || stat.EphemeralOwner != session:
+		case node == "":
+			node = p.node
+		default:
+			if err := b.conn.zk.Delete(b.path(p.node), -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+				return "", err
+			}
+		}
+	}
+	return node, nil
+}
