@@ -53,7 +53,11 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 		if err != nil {
 			return time.Time{}, err
 		}
-		away := absence{since: since, ack: index, session: a.goneSession(id, last), grace: a.graceOf(last)}
+		asked := a.absent[id].asked
+		if asked.IsZero() {
+			asked = time.Now()
+		}
+		away := absence{asked: asked, since: since, ack: index, session: a.goneSession(id, last), grace: a.graceOf(last)}
 		if !since.IsZero() {
 			away.since = a.sameAbsence(id, away)
 		}
@@ -92,16 +96,8 @@ func (a *assigner) confirm(ctx context.Context, member string) (since time.Time,
 	if err != nil {
 		return time.Time{}, 0, ack, err
 	}
-	sessions := map[string]bool{}
-	if ack, err = store.ParseAck(e.Value); found && err == nil && ack.Session != "" {
-		sessions[ack.Session] = true
-	} else {
-		// Without a readable ack the keys say to which sessions they were granted.
-		for _, key := range a.ledger.members[member] {
-			if key.Session != "" {
-				sessions[key.Session] = true
-			}
-		}
+	if ack, err = store.ParseAck(e.Value); err != nil {
+		ack = store.Ack{}
 	}
 	same := store.CheckNotExists(a.keys.Ack(member))
 	if found {
@@ -109,37 +105,17 @@ func (a *assigner) confirm(ctx context.Context, member string) (since time.Time,
 	}
 	if _, err := a.store.ReadTxn(ctx, store.CheckNotExists(a.keys.Member(member)), same); err != nil {
 		if errors.Is(err, store.ErrRefused) {
-			return time.Time{}, 0, ack, a.clearUnlocked(ctx, member) // it is there, or it is moving: the watches will tell
+			// It is there, or it is moving: the watches will tell. Or it is a stranger's, which no session holds and
+			// which would keep its items for ever. A member that lives has its record locked, or writes it again.
+			return time.Time{}, 0, ack, a.clearRecord(ctx, member, "")
 		}
 		return time.Time{}, 0, ack, err
 	}
-	for session := range sessions {
-		if mutations.Broken("gone-by-record-alone") {
-			break
-		}
-		exists, err := a.store.SessionExists(ctx, session)
-		if err != nil || exists {
-			return time.Time{}, 0, ack, err
-		}
+	if alive, err := a.sessionAlive(ctx, member, &ack); err != nil || alive {
+		return time.Time{}, 0, ack, err
 	}
 	if found {
 		index = e.ModifyIndex
 	}
 	return time.Now(), index, ack, nil
-}
-
-// clearUnlocked deletes a record that no session holds: a stranger's, which would
-// keep a vanished member's items from ever being taken over. A member that lives has
-// its record locked, and writes it again if a stranger got in between.
-func (a *assigner) clearUnlocked(ctx context.Context, member string) error {
-	e, found, _, err := a.store.Get(ctx, a.keys.Member(member), store.Consistent)
-	if err != nil || !found || e.Session != "" {
-		return err
-	}
-	a.log.Warn("unlocked-member-record-deleted", "key", e.Key, "value", string(e.Value[:min(len(e.Value), 100)]))
-	_, err = a.store.Txn(ctx, store.CheckIndex(a.keys.Leader(), a.epoch), store.DeleteCAS(e.Key, e.ModifyIndex))
-	if errors.Is(err, store.ErrRefused) {
-		return nil
-	}
-	return err
 }

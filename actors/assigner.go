@@ -331,6 +331,9 @@ func (a *assigner) round(ctx context.Context) (next time.Time, err error) {
 	if err := a.readRaised(ctx); err != nil {
 		return time.Time{}, err
 	}
+	if err := a.clearBorrowed(ctx); err != nil {
+		return time.Time{}, err
+	}
 	ask, err := a.confirmAbsent(ctx)
 	if err != nil {
 		return time.Time{}, err

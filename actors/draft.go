@@ -34,6 +34,7 @@ type scene struct {
 
 // absence is a member that has keys or an ack and no record.
 type absence struct {
+	asked   time.Time     // when it was looked at first
 	since   time.Time     // when it was confirmed; zero: not yet
 	ack     uint64        // its acks key's ModifyIndex then; 0: there was none
 	session string        // of its last registration, which is gone
@@ -43,6 +44,12 @@ type absence struct {
 
 func (a absence) over(now time.Time) bool {
 	return !a.since.IsZero() && (!now.Before(a.since.Add(a.grace)) || mutations.Broken("no-grace"))
+}
+
+// lasting tells whether an absence could not be confirmed for so long that nothing but its own items waits for
+// it: keys that a stranger wrote, and that name a session which lives.
+func (s *scene) lasting(a absence) bool {
+	return a.since.IsZero() && !a.asked.IsZero() && !s.now.Before(a.asked.Add(s.hold))
 }
 
 // draft is what follows from a scene.
@@ -131,7 +138,7 @@ func (s *scene) sort(d *draft) *sorted {
 		if !present {
 			out.lost = append(out.lost, member)
 			if !away.over(s.now) {
-				out.grace = true
+				out.grace = out.grace || !s.lasting(away)
 				if !away.since.IsZero() {
 					d.wake = earliest(d.wake, away.since.Add(away.grace))
 				}

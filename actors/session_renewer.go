@@ -102,7 +102,7 @@ func (a *sessionRenewer) run(ctx context.Context) error {
 
 func (a *sessionRenewer) open(ctx context.Context, s messages.Session) error {
 	id, sent, err := a.store.CreateSession(ctx, store.SessionOptions{
-		Name: a.Service + "/" + a.ID, TTL: a.TTL, LockDelay: a.LockDelay,
+		Name: a.sessionName(a.ID), TTL: a.TTL, LockDelay: a.LockDelay,
 	})
 	if err != nil {
 		return err

@@ -155,12 +155,21 @@ func (s *Store) SessionExists(ctx context.Context, id string) (bool, error) {
 }
 
 func (s *Store) sessionExists(ctx context.Context, id string, timeout time.Duration) (bool, error) {
+	_, exists, err := s.sessionInfo(ctx, id, timeout)
+	return exists, err
+}
+
+// SessionName is [Store.SessionExists] and the name that the session was given when it was made.
+func (s *Store) SessionName(ctx context.Context, id string) (name string, exists bool, err error) {
+	return s.sessionInfo(ctx, id, s.callTimeout)
+}
+
+func (s *Store) sessionInfo(ctx context.Context, id string, timeout time.Duration) (name string, exists bool, err error) {
 	c := call{op: "session info", key: id, timeout: timeout, need: "session:read on the node of the session"}
 	if err := checkSession(c, id); err != nil {
-		return false, err
+		return "", false, err
 	}
-	var exists bool
-	err := c.do(ctx, func(ctx context.Context) error {
+	err = c.do(ctx, func(ctx context.Context) error {
 		var entries []*api.SessionEntry
 		meta, err := s.client.Raw().Query("/v1/session/info/"+id, &entries, Consistent.options().WithContext(ctx))
 		if err != nil {
@@ -169,10 +178,12 @@ func (s *Store) sessionExists(ctx context.Context, id string, timeout time.Durat
 		if entries == nil || len(entries) > 1 || len(entries) == 1 && (entries[0] == nil || entries[0].ID != id) {
 			return unreachable(c.String(), "the answer is not about this session")
 		}
-		exists = len(entries) == 1
+		if exists = len(entries) == 1; exists {
+			name = entries[0].Name
+		}
 		return checkMeta(c, meta)
 	})
-	return exists && err == nil, err
+	return name, exists && err == nil, err
 }
 
 // timeoutOf leaves the deadline to a ctx that has one.

@@ -1,0 +1,78 @@
+package actors_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/coordd/coordd/internal/store"
+)
+
+// A stranger's key that names the session of a member that lives concerns nothing but its own item or member.
+func TestAStrangersKeyThatNamesALivingSessionConcernsNobodyElse(t *testing.T) {
+	record := func(s *siege, key, session string) {
+		s.t.Helper()
+		value := store.MemberRecord{Status: store.StatusAlive}.Encode()
+		if ok, _, err := s.client.KV().Acquire(&api.KVPair{Key: s.store.Keys().Root() + key, Value: value, Session: session}, nil); err != nil || !ok {
+			s.t.Fatal(ok, err)
+		}
+	}
+	assignment := func(state, session string) []byte { return store.Assignment{State: state, Session: session}.Encode() }
+	ack := func(session string) []byte { return store.Ack{Counter: 1, Session: session, Clear: true}.Encode() }
+	kinds := map[string]func(s *siege, session string){
+		"a second key of an item": func(s *siege, session string) {
+			s.aim("assignments/ghost/device_group_0001", assignment(store.StateOwn, session), 0)
+		},
+		"a key of no item": func(s *siege, session string) {
+			s.aim("assignments/ghost/nothing", assignment(store.StateRel, session), 0)
+		},
+		"a key and its item": func(s *siege, session string) {
+			s.aim("assignments/ghost/device_group_0005", assignment(store.StateOwn, session), 0)
+			s.addWork("device_group_0005")
+		},
+		"a key and an ack": func(s *siege, session string) {
+			s.aim("assignments/ghost/nothing", assignment(store.StateOwn, session), 0)
+			s.aim("acks/ghost", ack(session), 0)
+		},
+		"an ack":   func(s *siege, session string) { s.aim("acks/ghost", ack(session), 0) },
+		"a record": func(s *siege, session string) { record(s, "members/ghost", session) },
+		"a record and an ack": func(s *siege, session string) {
+			record(s, "members/ghost", session)
+			s.aim("acks/ghost", ack(session), 0)
+		},
+		"a session of nobody's": func(s *siege, _ string) {
+			session, _, err := s.client.Session().CreateNoChecks(&api.SessionEntry{}, nil)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			s.aim("assignments/ghost/nothing", assignment(store.StateOwn, session), 0)
+		},
+		"the ack of one that dies": func(s *siege, session string) {
+			s.start("n0", s.options...)
+			s.await("its share", 60*time.Second, func() bool { return s.loads()["n0"] == 1 })
+			s.aim("acks/n0", ack(session), 0)
+			s.kill("n0")
+			s.await("its items elsewhere", 45*time.Second, s.all(4))
+		},
+	}
+	for kind, aim := range kinds {
+		for _, at := range []string{"n1", "n2"} { // the leader's, and another's
+			t.Run(fmt.Sprintf("%s/%s", kind, at), func(t *testing.T) {
+				besiege(t, func(s *siege) {
+					aim(s, s.members[at].c.Session().Get().ID)
+					s.put("leader", "somebody else") // the leader reads all anew
+					time.Sleep(time.Second)
+					items := 8
+					for i := range 8 {
+						s.addWork(fmt.Sprintf("device_group_%04d", i+1))
+					}
+					s.await("all items", 45*time.Second, s.all(items))
+					s.start("n3", s.options...)
+					s.await("the newcomer's share", 2*time.Minute, s.balanced(items))
+				})
+			})
+		}
+	}
+}
