@@ -155,8 +155,10 @@ func (c *checker) enter(i int, e Event) {
 	case Restored:
 		c.restored(e)
 	case Calm:
-		c.calm = i + 1
+		c.unreached("another calm line")
+		c.calm, c.judged, c.well = i+1, false, false
 	case Close:
+		c.unreached("the close line")
 		c.closing = true
 	}
 	c.settle(e)

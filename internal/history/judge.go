@@ -91,6 +91,14 @@ func (c *checker) judge(now time.Time) {
 	c.report.Settled = c.wellAt.Sub(calm.At)
 }
 
+// unreached gives up a bound that a line comes before.
+func (c *checker) unreached(line string) {
+	if c.calm != 0 && !c.judged {
+		c.judged = true
+		c.report.Unjudged = append(c.report.Unjudged, "I3: "+line+" comes before the bound after a calm line")
+	}
+}
+
 // finish judges what can be judged only at the end.
 func (c *checker) finish() {
 	if c.touched != nil {
@@ -135,10 +143,10 @@ func (c *checker) finish() {
 func (c *checker) overlaps(id string, w *item) {
 	for i, a := range w.spans {
 		for _, b := range w.spans[i+1:] {
-			if b.proc == a.proc {
-				continue
-			}
 			if b.from.After(a.to) {
+				break // so do all that began later
+			}
+			if b.proc == a.proc {
 				continue
 			}
 			if !c.overlap(id, a, b) {

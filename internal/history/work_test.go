@@ -241,3 +241,22 @@ func TestSkewForgivesStepsJustOutsideOfTheirWork(t *testing.T) {
 		}
 	}
 }
+
+// A command that fails again and again for a month writes this many.
+func TestManyStartsOfOneItemAreJudgedInTime(t *testing.T) {
+	var events []history.Event
+	at := time.Unix(0, 0)
+	for range 100_000 {
+		events = append(events,
+			history.Event{At: at, Verb: history.Start, Proc: "a#1", Item: "w1", Token: 5},
+			history.Event{At: at.Add(time.Second), Verb: history.Stop, Proc: "a#1", Item: "w1", Token: 5})
+		at = at.Add(10 * time.Second)
+	}
+	begin := time.Now()
+	if r := history.Check(events, history.Options{}); len(r.Breaches) != 0 {
+		t.Error(r)
+	}
+	if took := time.Since(begin); took > 30*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
