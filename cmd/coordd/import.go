@@ -22,8 +22,9 @@ an id, or an id, a tab and a payload. Blank lines and lines that begin with # ar
 skipped. The whole file is checked before anything is written: an id that comes
 twice or cannot be is refused, with its line.
 
-Items that are in the workload already keep their place: one whose payload is
-the same does not change at all. Importing a file again is safe.`,
+Items that are in the workload already keep their place, and get the payload of the
+file and the weight 1: one that has both does not change at all. Importing a file again
+is safe, but for weights that were set with "coordd work add".`,
 		Example: `  coordd work import items.txt
   seq -f 'device-%g' 1000 | coordd work import -`,
 		Args: exactly(1, "one file, or - for standard input"),

@@ -41,7 +41,7 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Run one member of a service",
 		Long: `Runs one member of a service until it is told to stop by SIGINT, SIGTERM or
 SIGHUP. It then stops its work, hands everything over, and exits with code 0. A second
-signal ends it at once.
+SIGINT or SIGTERM ends it at once.
 
 With --route it takes HTTP requests for items and sends each to the member that
 owns the item, at the address that this member was given with --address: any
