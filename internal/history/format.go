@@ -208,15 +208,12 @@ func Read(r io.Reader) ([]Event, error) {
 	lines := bufio.NewReaderSize(r, 64<<10)
 	var events []Event
 	for n := 1; ; n++ {
-		line, err := lines.ReadString('\n')
+		line, err := readLine(lines)
 		if errors.Is(err, io.EOF) {
 			return events, nil
 		}
 		if err != nil {
-			return nil, err
-		}
-		if len(line) > maxLine {
-			return nil, fmt.Errorf("line %d: %w: it is longer than %d bytes", n, ErrFormat, maxLine)
+			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' || strings.HasSuffix(line, torn) {
 			continue
@@ -226,6 +223,20 @@ func Read(r io.Reader) ([]Event, error) {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		events = append(events, e)
+	}
+}
+
+// readLine reads a line with its end, and of one that is too long no more than that shows.
+func readLine(lines *bufio.Reader) (string, error) {
+	var line []byte
+	for {
+		part, err := lines.ReadSlice('\n')
+		if line = append(line, part...); len(line) > maxLine {
+			return "", fmt.Errorf("%w: it is longer than %d bytes", ErrFormat, maxLine)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return string(line), err
+		}
 	}
 }
 
