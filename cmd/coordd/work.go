@@ -78,10 +78,16 @@ next started. All ids are checked before anything is written.`,
 
 func (a *app) readAll(ctx context.Context, file string) ([]byte, error) {
 	return reading(ctx, func() ([]byte, error) {
-		if file == "-" {
-			return io.ReadAll(a.in)
+		in := a.in
+		if file != "-" {
+			f, err := os.Open(file)
+			if err != nil {
+				return nil, err
+			}
+			defer f.Close()
+			in = f
 		}
-		return os.ReadFile(file)
+		return io.ReadAll(io.LimitReader(in, maxStdin))
 	})
 }
 
