@@ -408,7 +408,7 @@ func (m *machine) status(now time.Time) (Status, bool) {
 	s := Status{Role: m.role(now), Self: m.self, Reason: m.why}
 	switch {
 	case s.Role == Leading, s.Role == Draining:
-		s.Leader, s.Token = m.self, m.token
+		s.Leader, s.Token, s.Session = m.self, m.token, m.session
 		s.Until = m.contact.Lease.Start.Add(m.contact.Lease.TTL - m.marginOf())
 	case s.Role == Uncertain, m.view.Mine, m.view.Err != nil:
 		// Its own record, which it does not lead by, is nobody's leadership.

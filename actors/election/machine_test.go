@@ -52,7 +52,7 @@ func (r *rules) leads() {
 	}
 	r.m.done(r.now, outcome{op: opTake, token: 7})
 	e := r.step()
-	if s := r.want(e, Initial, Leading); !e.begin || s.Token != 7 {
+	if s := r.want(e, Initial, Leading); !e.begin || s.Token != 7 || s.Session != "s" {
 		r.t.Fatalf("it leads by %+v, %v", e, s)
 	}
 }

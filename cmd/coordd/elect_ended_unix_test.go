@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -39,6 +40,28 @@ func (c lapsed) Err() error {
 	return nil
 }
 
+// The process stood still just before it began its command: its session has expired, others may lead, and it has a new session already.
+func TestACommandIsNotBegunUnderAnotherSessionThanItsLeaders(t *testing.T) {
+	privateRuntimeDir(t)
+	file := filepath.Join(t.TempDir(), "log")
+	conn := leased{contact: messages.NewState(election.Contact{Session: "new", Lease: messages.Lease{Start: time.Now(), TTL: time.Hour}})}
+	c, err := newCandidate(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e", "echo begun >>"+file, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	c.keep(ctx, &group)
+	if err := c.lead(t.Context(), election.Status{Token: 7, Session: "old"}); !errors.Is(err, errCommandCut) {
+		t.Errorf("it ended with %v, want %v", err, errCommandCut)
+	}
+	if text, err := os.ReadFile(file); err == nil {
+		t.Errorf("the log says %q", text)
+	}
+	cancel()
+	group.Wait()
+}
+
 func TestACommandThatHasEndedIsNotBegunAgain(t *testing.T) {
 	for command, want := range map[string]int{"true": 0, "exit 7": 7, "kill -KILL $$": 137} {
 		privateRuntimeDir(t)
@@ -51,13 +74,13 @@ func TestACommandThatHasEndedIsNotBegunAgain(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		c.keep(ctx, &group)
-		if err := c.lead(lapsed{t.Context(), file}, election.Status{Token: 7}); err != nil {
+		if err := c.lead(lapsed{t.Context(), file}, election.Status{Token: 7, Session: "s"}); err != nil {
 			t.Errorf("%s: %v", command, err)
 		}
 		if code, done := c.exited(); !done || code != want {
 			t.Errorf("%s: it ended (%v) with %d, want %d", command, done, code, want)
 		}
-		if err := c.lead(t.Context(), election.Status{Token: 7}); err != nil {
+		if err := c.lead(t.Context(), election.Status{Token: 7, Session: "s"}); err != nil {
 			t.Errorf("%s, again: %v", command, err)
 		}
 		if text, err := os.ReadFile(file); strings.Count(string(text), "begun") != 1 {

@@ -132,7 +132,8 @@ func (c *candidate) lead(ctx context.Context, s election.Status) error {
 	}
 	byItself := false
 	err := c.guard.Exec(ctx, guard.Spec{
-		Name: c.name, Command: c.command, Signals: c.signals,
+		Session: s.Session, // there may be another one since
+		Name:    c.name, Command: c.command, Signals: c.signals,
 		Ended: func(_ time.Time, why guard.Reason) { byItself = why == guard.Ended },
 		Env: []string{
 			"COORDD_ELECTION=" + c.name,
