@@ -83,8 +83,7 @@ func Open(dir string, o Options) (*Log, [][]byte, error) {
 	if o.Sync == nil {
 		o.Sync = (*os.File).Sync
 	}
-	// Values may be secrets: nobody else is to read them.
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(dir, o.Sync); err != nil {
 		return nil, nil, fmt.Errorf("log directory: %w", err)
 	}
 	if err := checkDir(dir); err != nil {
@@ -278,7 +277,7 @@ func (l *Log) inPlace(f *os.File, name string) error {
 func (l *Log) takePlace() error {
 	unlocked := l.inPlace(l.lock, lockName) != nil
 	if unlocked {
-		if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		if err := makeDir(l.dir, l.sync); err != nil {
 			return err
 		}
 		lock, err := lockFile(l.path(lockName))
@@ -339,7 +338,7 @@ func (l *Log) Rewrite(records ...[]byte) error {
 	if old != nil {
 		_ = old.Close() // of the file that is no more
 	}
-	if err := syncDir(l.dir); err != nil {
+	if err := syncDir(l.dir, l.sync); err != nil {
 		l.broken = fmt.Errorf("%w: %w", ErrBroken, err)
 		return l.broken
 	}
@@ -366,10 +365,38 @@ func (l *Log) Close() error {
 	return errors.Join(err, l.lock.Close())
 }
 
-func syncDir(dir string) error {
+// makeDir makes a directory where there is none, and those that it is in, and brings to the disk that they are there: a record that was
+// fsynced is lost with a directory that was not. Values may be secrets: nobody else is to read them.
+func makeDir(dir string, sync func(*os.File) error) error {
+	whole, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	var parents []string // of those that are to be made
+	for at := whole; at != filepath.Dir(at); at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); err == nil {
+			break
+		}
+		parents = append(parents, filepath.Dir(at))
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if len(parents) == 0 {
+		_ = syncDir(filepath.Dir(whole), sync) // whoever made it may have died at once
+	}
+	for _, parent := range parents {
+		if err := syncDir(parent, sync); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func syncDir(dir string, sync func(*os.File) error) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(sync(d), d.Close())
 }

@@ -1,0 +1,60 @@
+package wal_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/coordd/coordd/internal/wal"
+)
+
+// A directory is on the disk when the one that it is in is: else a crash of the machine takes a log away whose records
+// were fsynced.
+func TestTheDirectoriesOfANewLogAreOnTheDiskBeforeItIsWrittenTo(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "a", "b", "log.d")
+	var synced []string
+	o := wal.Options{Sync: func(f *os.File) error {
+		synced = append(synced, f.Name())
+		return f.Sync()
+	}}
+	for _, when := range []string{"new", "made anew"} {
+		synced = nil
+		l, _, err := wal.Open(dir, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if when == "made anew" {
+			if err := os.RemoveAll(filepath.Join(top, "a")); err != nil {
+				t.Fatal(err)
+			}
+			synced = nil
+			if err := l.Rewrite([]byte("one")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, want := range []string{top, filepath.Join(top, "a"), filepath.Join(top, "a", "b"), dir} {
+			if !slices.Contains(synced, want) {
+				t.Errorf("%s: %s was not synced: %q", when, want, synced)
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestALogWhoseDirectoryCannotBeBroughtToTheDiskIsNotOpened(t *testing.T) {
+	top := t.TempDir()
+	_, _, err := wal.Open(filepath.Join(top, "log.d"), wal.Options{Sync: func(f *os.File) error {
+		if f.Name() == top {
+			return errDisk
+		}
+		return f.Sync()
+	}})
+	if !errors.Is(err, errDisk) {
+		t.Errorf("it is opened: %v", err)
+	}
+}
