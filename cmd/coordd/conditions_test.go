@@ -42,6 +42,8 @@ func TestConditionsOfRequestsMeanWhatTheStandardSays(t *testing.T) {
 		{`If-Match: "47,11" ,, W/"x",K`, true, 200, 204, 204},
 		{`If-Match: "4711", W/K`, true, 412, 412, 412},
 		{"If-Match: \"4711\"\r\nIf-Match: K", true, 200, 204, 204},
+		{"If-Match: K", false, 412, 412, 412}, // the ETag of a key that is not there matches nothing
+		{`If-Match: "4711", K`, false, 412, 412, 412},
 		{`If-Match: "no index"`, true, 400, 400, 400},
 		{`If-Match: "x-1"`, true, 412, 412, 412},
 		{"If-Match: 0K", true, 400, 400, 400},
