@@ -39,7 +39,7 @@ func (a *app) configExport(s *serviceFlags) *cobra.Command {
 		Short: "Write all keys and values to a file",
 		Long: `Writes all keys with their values, as they are at one moment, to standard output or a
 file: a line of JSON for each, {"key": ..., "index": ..., "value": ...}, or "value_base64" for a value
-that is not text. Import reads it.`,
+that is not text. Import reads it. A file that is there is replaced as a whole, or stays as it was.`,
 		Example: "  coordd config export > config.jsonl",
 		Args:    atMostOne,
 		RunE: a.does(func(ctx context.Context, args []string) error {
@@ -57,7 +57,7 @@ that is not text. Import reads it.`,
 				_, err = a.out.Write(b.Bytes())
 				return err
 			}
-			return os.WriteFile(args[0], b.Bytes(), 0o600)
+			return writeWhole(args[0], b.Bytes())
 		}),
 	}
 }

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// writeWhole makes data the contents of a file: all of it, or the file stays as it was. What is no plain file, such as a
+// pipe or /dev/stdout, is written to. A new file is closed to others.
+func writeWhole(name string, data []byte) error {
+	at, was, plain := placeOf(name)
+	if !plain {
+		return os.WriteFile(name, data, 0o600)
+	}
+	f, err := os.CreateTemp(filepath.Dir(at), "."+filepath.Base(at)+".*")
+	if errors.Is(err, fs.ErrPermission) { // a file that may be written in a directory that may not
+		return os.WriteFile(name, data, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	if was != nil {
+		keepOwner(f, was)
+		err = f.Chmod(was.Mode().Perm())
+	}
+	if err == nil {
+		_, err = f.Write(data)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), at)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// placeOf is where a file is, behind links, and what is there; nil: nothing. Plain: it can be replaced.
+func placeOf(name string) (at string, was fs.FileInfo, plain bool) {
+	for _, system := range []string{"/dev/", "/proc/"} { // /dev/stdout may lead to a plain file, which others write to as well
+		if strings.HasPrefix(filepath.ToSlash(filepath.Clean(name)), system) {
+			return name, nil, false
+		}
+	}
+	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+		return name, nil, true
+	}
+	at, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return name, nil, false
+	}
+	info, err := os.Stat(at)
+	if err != nil || !info.Mode().IsRegular() {
+		return name, nil, false
+	}
+	return at, info, true
+}

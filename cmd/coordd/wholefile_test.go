@@ -1,0 +1,56 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A crash or a full disk in the middle of an export leaves the export of before. Whoever reads that one at the moment
+// reads it to its end.
+func TestAnExportReplacesAFileAsAWhole(t *testing.T) {
+	dir := t.TempDir()
+	name, link := filepath.Join(dir, "config.jsonl"), filepath.Join(dir, "link")
+	if err := os.WriteFile(name, []byte("the old one"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("config.jsonl", link); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{name, link} {
+		old, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		was, _ := os.ReadFile(name)
+		if err := writeWhole(to, []byte("new, by "+to)); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := io.ReadAll(old); string(got) != string(was) {
+			t.Errorf("%s: who reads the old one reads %q", to, got)
+		}
+		old.Close()
+		got, err := os.ReadFile(name)
+		info, _ := os.Stat(name)
+		if err != nil || string(got) != "new, by "+to || info.Mode().Perm() != 0o640 {
+			t.Errorf("%s: %q, %v, %v", to, got, info.Mode(), err)
+		}
+	}
+	if at, err := os.Readlink(link); err != nil || at != "config.jsonl" {
+		t.Errorf("the link leads to %q, %v", at, err)
+	}
+	fresh := filepath.Join(dir, "fresh")
+	if err := writeWhole(fresh, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(fresh); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	if err := writeWhole(filepath.Join(dir, "none", "x"), []byte("x")); err == nil {
+		t.Error("a directory that does not exist was written to")
+	}
+}

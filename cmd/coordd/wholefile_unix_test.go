@@ -1,0 +1,43 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+func TestAnExportGoesIntoAPipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := bytes.Repeat([]byte("x"), 1<<20)
+	got := make(chan []byte)
+	go func() {
+		var all []byte
+		if f, err := os.Open(pipe); err == nil {
+			all, _ = io.ReadAll(f)
+		}
+		got <- all
+	}()
+	if err := writeWhole(pipe, text); err != nil {
+		t.Error(err)
+	}
+	if all := <-got; !bytes.Equal(all, text) {
+		t.Errorf("%d of %d bytes came", len(all), len(text))
+	}
+	if info, err := os.Stat(pipe); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		t.Errorf("the pipe is no pipe any more: %v %v", info, err)
+	}
+	if err := writeWhole(os.DevNull, text); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(os.DevNull); err != nil || info.Mode()&os.ModeDevice == 0 {
+		t.Errorf("%s is %v, %v", os.DevNull, info, err)
+	}
+}
