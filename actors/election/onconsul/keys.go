@@ -18,13 +18,19 @@ func keysOf(prefix, name string) keys { return keys{prefix + name + "/"} }
 
 func (k keys) candidates() string         { return k.root + "candidates/" }
 func (k keys) candidate(id string) string { return k.candidates() + id }
-func (k keys) lane(session string) string { return k.root + "joins/" + session }
+func (k keys) lanes() string              { return k.root + "joins/" }
+func (k keys) lane(session string) string { return k.lanes() + session }
 func (k keys) state() string              { return k.root + "state/" }
 func (k keys) anchor() string             { return k.state() + "election" }
 func (k keys) leader() string             { return k.state() + "leader" }
 func (k keys) term() string               { return k.state() + "term" }
 func (k keys) handover() string           { return k.state() + "handover" }
 func (k keys) ended() string              { return k.state() + "ended" }
+
+// holds tells whether a key below the root is the election's own.
+func (k keys) holds(key string) bool {
+	return strings.HasPrefix(key, k.candidates()) || strings.HasPrefix(key, k.lanes()) || strings.HasPrefix(key, k.state())
+}
 
 // record is the value of a candidate and of the leader.
 type record struct {

@@ -99,6 +99,8 @@ func (b *backend) end(ctx context.Context, anchor uint64, deleted bool) error {
 
 func (b *backend) Delete(ctx context.Context) error {
 	entries, _, err := b.list(ctx)
+	// An election of another connection may be below this one's name.
+	entries = slices.DeleteFunc(entries, func(e store.Entry) bool { return !b.keys.holds(e.Key) })
 	if err != nil || len(entries) == 0 {
 		return err
 	}
@@ -147,7 +149,8 @@ func (b *backend) Delete(ctx context.Context) error {
 		}
 		// The first condition is for a request that arrives late, when there may be a new election of this name.
 		err = b.conn.store.Retry(ctx, "delete", func(ctx context.Context) error {
-			_, err := b.conn.store.Txn(ctx, store.CheckIndex(b.keys.ended(), view.Entries[i].ModifyIndex), nobody, store.DeleteTree(b.keys.root))
+			_, err := b.conn.store.Txn(ctx, store.CheckIndex(b.keys.ended(), view.Entries[i].ModifyIndex), nobody,
+				store.DeleteTree(b.keys.candidates()), store.DeleteTree(b.keys.lanes()), store.DeleteTree(b.keys.state()))
 			return err
 		})
 		if !errors.Is(err, store.ErrRefused) {
