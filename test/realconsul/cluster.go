@@ -25,9 +25,9 @@ import (
 	"github.com/coordd/coordd/test/relay"
 )
 
-// readyTimeout is how long a cluster may take to elect a leader and know its nodes. It takes one to three seconds;
+// readyTimeout is how long a cluster may take to elect a leader that stays and know its nodes. It takes three to five seconds;
 // the rest is for a machine that runs other tests with the race detector.
-const readyTimeout = 60 * time.Second
+const readyTimeout = 3 * time.Minute
 
 // logTail is how many lines of each server's log a failed test prints.
 const logTail = 60
@@ -155,7 +155,51 @@ func launchOnce(o Options, dir string) (*Cluster, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 	defer cancel()
-	return c, c.waitReady(ctx)
+	if err := c.waitReady(ctx); err != nil || o.Servers == 1 { // one server is always its own leader
+		return c, err
+	}
+	return c, c.settle(ctx, 2*time.Second)
+}
+
+// settle returns when all servers have named the same leader for as long as calm, and each has taken writes all the time. A server that has
+// not heard from a leader for a second calls an election: calm is longer than that.
+func (c *Cluster) settle(ctx context.Context, calm time.Duration) error {
+	leader, since := "", time.Now()
+	for {
+		now, err := c.oneLeader(ctx)
+		if err == nil && now == leader && time.Since(since) >= calm {
+			_, err = c.Servers[0].ask(ctx, http.MethodDelete, settleKey)
+			return err
+		}
+		if now != leader {
+			leader, since = now, time.Now()
+		}
+		if !pause(ctx) {
+			return fmt.Errorf("realconsul: no leader stays: %w: last seen: %q for %v, %w", context.Cause(ctx), leader, time.Since(since), err)
+		}
+	}
+}
+
+// settleKey is there only during a set-up.
+const settleKey = "/v1/kv/realconsul-settles"
+
+// oneLeader names the leader that all servers see, and that has just taken a write from each; empty: there is none.
+func (c *Cluster) oneLeader(ctx context.Context) (leader string, _ error) {
+	for i, s := range c.Servers {
+		raw, err := s.get(ctx, "/v1/status/leader")
+		if err != nil {
+			return "", err
+		}
+		name := strings.TrimSpace(string(raw))
+		if name == `""` || i > 0 && name != leader {
+			return "", fmt.Errorf("the servers name %s and %s", leader, name)
+		}
+		leader = name
+		if _, err := s.ask(ctx, http.MethodPut, settleKey); err != nil {
+			return "", err
+		}
+	}
+	return leader, nil
 }
 
 func (s *Server) writeConfig(o Options) error {

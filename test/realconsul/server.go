@@ -122,7 +122,11 @@ func (s *Server) ready(ctx context.Context) error {
 }
 
 func (s *Server) get(ctx context.Context, path string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Addr()+path, nil)
+	return s.ask(ctx, http.MethodGet, path)
+}
+
+func (s *Server) ask(ctx context.Context, method, path string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.Addr()+path, nil)
 	if err != nil {
 		return nil, err
 	}
