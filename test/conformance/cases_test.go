@@ -262,8 +262,8 @@ func blockingEndsWithContext(e env) {
 	ctx, cancel := context.WithCancel(e.Context())
 	time.AfterFunc(settle, cancel)
 	begin := time.Now()
-	_, _, err = e.client.KV().Get(e.prefix+"a", (&api.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
-	if !errors.Is(err, context.Canceled) || time.Since(begin) > 10*time.Second {
+	_, _, err = e.client.KV().Get(e.prefix+"a", (&api.QueryOptions{WaitIndex: index, WaitTime: 2 * patience}).WithContext(ctx))
+	if !errors.Is(err, context.Canceled) || time.Since(begin) > patience {
 		e.Errorf("after %v: %v", time.Since(begin), err)
 	}
 }
@@ -276,8 +276,8 @@ func waitLastsAsAsked(e env) {
 	begin := time.Now()
 	pair, meta, err := e.client.KV().Get(e.prefix+"a", &api.QueryOptions{WaitIndex: index, WaitTime: wait})
 	e.must(err)
-	// Two seconds more, for a busy machine.
-	if took := time.Since(begin); took < wait || took > wait+wait/16+2*time.Second {
+	// A wait that is not asked for lasts for 5 minutes.
+	if took := time.Since(begin); took < wait || took > patience {
 		e.Errorf("took %v", took)
 	}
 	if pair == nil || meta.LastIndex != index {
@@ -340,7 +340,7 @@ func renewPeriodicEnds(e env) {
 		if !errors.Is(err, api.ErrSessionExpired) {
 			e.Errorf("ended with %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		e.Error("goes on renewing")
 	}
 }
@@ -353,7 +353,7 @@ func silentCheckEndsSession(e env) {
 	defer func() { e.must(e.client.Agent().ServiceDeregister(name)) }()
 	// The agent brings the check to the catalog on its own time.
 	var id string
-	for deadline := time.Now().Add(10 * time.Second); id == ""; {
+	for deadline := time.Now().Add(patience); id == ""; {
 		e.must(e.client.Agent().PassTTL(name, ""))
 		created, _, err := e.client.Session().Create(&api.SessionEntry{LockDelay: time.Millisecond, ServiceChecks: []api.ServiceCheck{{ID: name}}, NodeChecks: []string{}}, nil)
 		switch {
@@ -371,7 +371,7 @@ func silentCheckEndsSession(e env) {
 	begin := time.Now()
 	e.must(e.client.Agent().PassTTL(name, ""))
 	for e.get(e.prefix+"lock").Session != "" {
-		if time.Since(begin) > 15*time.Second {
+		if time.Since(begin) > patience {
 			e.Fatal("the session outlives its check")
 		}
 		time.Sleep(20 * time.Millisecond)

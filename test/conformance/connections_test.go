@@ -32,7 +32,7 @@ func TestOneConnectionTooManyIsRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 				t.Fatal(err)
 			}
 			return c
@@ -41,7 +41,7 @@ func TestOneConnectionTooManyIsRefused(t *testing.T) {
 		// without being asked, and gives up on telling after 10 ms: on a busy machine it may be closed without a word.
 		var held []net.Conn
 		refused := ""
-		for deadline := time.Now().Add(30 * time.Second); refused == "" && len(held) <= maxConns && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(patience); refused == "" && len(held) <= maxConns && time.Now().Before(deadline); {
 			c := dial()
 			defer c.Close()
 			if len(held) >= maxConns-10 { // the harness may still have some open itself
@@ -50,7 +50,7 @@ func TestOneConnectionTooManyIsRefused(t *testing.T) {
 				if refused = string(said); refused != "" {
 					break
 				}
-				_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+				_ = c.SetReadDeadline(time.Now().Add(patience))
 			}
 			if _, err := io.WriteString(c, "GET /v1/agent/version HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 				continue
@@ -67,7 +67,7 @@ func TestOneConnectionTooManyIsRefused(t *testing.T) {
 			c.Close()
 		}
 		again := tg.do(t.Context(), http.MethodGet, "/v1/agent/version", nil, "")
-		for deadline := time.Now().Add(20 * time.Second); again.status != http.StatusOK; again = tg.do(t.Context(), http.MethodGet, "/v1/agent/version", nil, "") {
+		for deadline := time.Now().Add(patience); again.status != http.StatusOK; again = tg.do(t.Context(), http.MethodGet, "/v1/agent/version", nil, "") {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: no place is free again: %+v", name, again)
 			}

@@ -103,7 +103,7 @@ func TestAnElectionResetsSessionTimers(t *testing.T) {
 			e.must(tg.election(true))
 			begin := time.Now()
 			e.must(tg.election(false))
-			e.poll(40*time.Second, func() bool { return e.alive(id) })
+			e.poll(patience, func() bool { return e.alive(id) })
 			if took := time.Since(begin); took < expiredFrom {
 				t.Errorf("ended %v after the election began, want 20 s and more", took)
 			}

@@ -16,8 +16,8 @@ import (
 // settle is how long a background request gets to reach the server, and a wake-up that should not come to come.
 const settle = 150 * time.Millisecond
 
-// patience is how long a step with ~ is repeated.
-const patience = 10 * time.Second
+// patience is how long a step with ~ is repeated, and how long is waited for what must happen.
+const patience = 2 * time.Minute
 
 // runner plays one script against one server.
 type runner struct {
@@ -104,8 +104,8 @@ func (r *runner) step(ctx context.Context, st step) (string, error) {
 		p := r.background[word[1]]
 		select {
 		case <-p.done:
-		case <-time.After(90 * time.Second):
-			return "", fmt.Errorf("no answer in 90 s")
+		case <-time.After(patience):
+			return "", fmt.Errorf("no answer in %v", patience)
 		}
 		delete(r.background, word[1])
 		lo, hi, err := bounds(word[2])

@@ -25,22 +25,22 @@ func (e env) alive(session string) bool {
 	return info != nil
 }
 
-// expired is when a session of 10 s ends that nobody renews, by Consul's multiplier of 2, seen by polling on a busy machine.
+// expired is when a session of 10 s ends that nobody renews, by Consul's multiplier of 2, seen on a busy machine.
 const (
 	expiredFrom = 20 * time.Second
-	expiredTo   = 26 * time.Second
+	expiredTo   = 50 * time.Second
 )
 
 func sessionEndsAtTwiceTTL(e env) {
 	begin := time.Now() // before the server's own: the time seen is never shorter
 	keep := e.session(api.SessionEntry{TTL: "10s", LockDelay: time.Second})
-	remove := e.session(api.SessionEntry{TTL: "10s", LockDelay: time.Second, Behavior: api.SessionBehaviorDelete})
+	remove := e.session(api.SessionEntry{TTL: "10s", LockDelay: time.Minute, Behavior: api.SessionBehaviorDelete})
 	if !e.acquire(e.prefix+"kept", keep) || !e.acquire(e.prefix+"removed", remove) {
 		e.Fatal("not acquired")
 	}
 	index := e.get(e.prefix + "kept").ModifyIndex
 	// The end of the session is what wakes the watch of its key.
-	pair, _, err := e.client.KV().Get(e.prefix+"kept", &api.QueryOptions{WaitIndex: index, WaitTime: time.Minute})
+	pair, _, err := e.client.KV().Get(e.prefix+"kept", &api.QueryOptions{WaitIndex: index, WaitTime: patience})
 	e.must(err)
 	if took := time.Since(begin); took < expiredFrom || took > expiredTo {
 		e.Errorf("ended after %v, want 20 s", took)
@@ -51,7 +51,7 @@ func sessionEndsAtTwiceTTL(e env) {
 	if e.alive(keep) {
 		e.Error("the session is still listed")
 	}
-	e.poll(8*time.Second, func() bool { return e.get(e.prefix+"removed") != nil })
+	e.poll(patience, func() bool { return e.get(e.prefix+"removed") != nil })
 	if _, _, err := e.client.Session().Renew(keep, nil); err != nil {
 		e.Error(err) // the client turns the 404 into a nil entry
 	}
@@ -88,9 +88,9 @@ func lockDelayEnds(e env) {
 	_, err := e.client.Session().Destroy(one, nil)
 	e.must(err)
 	index := e.get(key).ModifyIndex
-	e.poll(8*time.Second, func() bool { return !e.acquire(key, two) })
-	if took := time.Since(before); took < 2*time.Second || took > 8*time.Second {
-		e.Errorf("acquired after %v, want 2 s", took)
+	e.poll(patience, func() bool { return !e.acquire(key, two) })
+	if took := time.Since(before); took < 2*time.Second {
+		e.Errorf("acquired after %v, before the lock-delay of 2 s", took)
 	}
 	if pair := e.get(key); pair.ModifyIndex <= index || pair.LockIndex != 2 {
 		e.Errorf("%+v", pair)
@@ -111,9 +111,9 @@ func deletedKeyAfterDelay(e env) {
 	if e.get(key) != nil {
 		e.Fatal("the key outlives its session")
 	}
-	e.poll(8*time.Second, func() bool { return !e.acquire(key, two) })
-	if took := time.Since(begin); took < time.Second || took > 8*time.Second {
-		e.Errorf("acquired after %v, want 1 s", took)
+	e.poll(patience, func() bool { return !e.acquire(key, two) })
+	if took := time.Since(begin); took < time.Second {
+		e.Errorf("acquired after %v, before the lock-delay of 1 s", took)
 	}
 	if pair := e.get(key); pair.CreateIndex <= created || pair.LockIndex != 1 {
 		e.Errorf("%+v", pair)

@@ -116,7 +116,7 @@ func TestConfigWritesSurviveKillsAtAnyPointEachOnce(t *testing.T) {
 	consul := realconsul.Shared(t)
 	proxy := newScrutiny(t, consul.Addr())
 	service, dir := "config-kill", filepath.Join(t.TempDir(), "log")
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}
+	client := &http.Client{Timeout: workLimit, Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 
 	var p *program

@@ -251,7 +251,7 @@ func TestASecondProcessWithTheSameIDRefusesAndNamesTheFirst(t *testing.T) {
 	mark := s.mark()
 
 	second := s.launch("n1")
-	code, took := second.ends(20 * time.Second)
+	code, took := second.ends(workLimit)
 	if code != 1 {
 		t.Errorf("the second ended with code %d, not 1", code)
 	}
@@ -271,8 +271,8 @@ func TestASecondProcessWithTheSameIDRefusesAndNamesTheFirst(t *testing.T) {
 func TestAFrozenMembersWorkEndsWithItsLeaseAndMovesOnce(t *testing.T) {
 	t.Parallel()
 	s := newService(t, realconsul.Shared(t).Addr())
-	const ttl = 2 * ttl // its tenth, of which the guard kills in the last quarter, is also what a busy machine has
-	s.startThree("--ttl", ttl.String())
+	const ttl = 2 * ttl
+	s.startThree("--ttl", ttl.String(), "--lease-margin", "8s") // what a busy machine has
 	items := s.share(99)
 
 	id := s.follower()

@@ -32,7 +32,7 @@ func TestDevSharesAHundredItemsAmongThreeMembersWithinSecondsAndStopsWithinTwo(t
 	})
 	page, consul := pageLine.FindStringSubmatch(p.stdout())[1], consulLine.FindStringSubmatch(p.stdout())[1]
 
-	client := &http.Client{Transport: &http.Transport{}, Timeout: 5 * time.Second}
+	client := &http.Client{Transport: &http.Transport{}, Timeout: workLimit}
 	defer client.CloseIdleConnections()
 	get := func(path string) (string, error) {
 		resp, err := client.Get(page + path)
@@ -80,7 +80,7 @@ func TestDevSharesAHundredItemsAmongThreeMembersWithinSecondsAndStopsWithinTwo(t
 	}
 
 	p.signal(syscall.SIGINT)
-	code, took := p.ends(30 * time.Second)
+	code, took := p.ends(workLimit)
 	if code != 0 || took > 2*time.Second {
 		t.Errorf("after SIGINT it ended with code %d in %v, not with 0 within 2 s", code, took)
 	}

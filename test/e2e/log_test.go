@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -46,7 +47,7 @@ func stopsCleanly(t *testing.T, s *service, id string) {
 	t.Helper()
 	p := s.members[id]
 	p.signal(syscall.SIGTERM)
-	if code, took := p.ends(20 * time.Second); code != 0 {
+	if code, took := p.ends(workLimit); code != 0 {
 		t.Errorf("%s stopped with exit code %d after %v", id, code, took)
 	}
 	delete(s.members, id)
@@ -104,17 +105,22 @@ func TestASecondSignalEndsAMemberWhoseLogNobodyReads(t *testing.T) {
 	fill(t, w)
 	s := newService(t, realconsul.Shared(t).Addr())
 	s.stderr = w
-	s.exec = "trap '' TERM; while :; do sleep 1; done"
-	s.members["n1"] = s.launch("n1", "--stop-timeout", "8s", "--ttl", "30s")
+	begun := filepath.Join(t.TempDir(), "begun")
+	s.exec = "trap '' TERM; : >" + begun + "; while :; do sleep 1; done"
+	s.members["n1"] = s.launch("n1", "--stop-timeout", "4m", "--ttl", "10m") // neither has an end while it is waited for
 	s.do("work", "add", "stubborn")
-	eventually(t, startLimit, "the item is n1's", func() string { return s.now().unlike(1, 1) })
-	time.Sleep(2 * time.Second) // the worker soak, and the start of the command
+	eventually(t, startLimit, "its command runs", func() string {
+		if _, err := os.Stat(begun); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 	p := s.members["n1"]
 	delete(s.members, "n1")
-	p.signal(syscall.SIGTERM)
-	time.Sleep(500 * time.Millisecond)
-	p.signal(syscall.SIGTERM)
-	if code, took := p.ends(4 * time.Second); code != 1 {
+	for begin := time.Now(); p.running() && time.Since(begin) < workLimit; time.Sleep(500 * time.Millisecond) {
+		_ = syscall.Kill(p.pid, syscall.SIGTERM) // one that comes before the first was taken in is no second one
+	}
+	if code, took := p.ends(workLimit); code != 1 {
 		t.Errorf("exit code %d after %v", code, took)
 	}
 }

@@ -165,7 +165,7 @@ func tail(text string, n int) string {
 func once(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	p := launch(t, nil, args...)
-	code, _ = p.ends(time.Minute)
+	code, _ = p.ends(workLimit)
 	return p.stdout(), p.stderr(), code
 }
 

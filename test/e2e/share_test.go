@@ -38,7 +38,7 @@ func TestAThousandImportedItemsRunOnceEachAndMoveAtOnceWhenAMemberStops(t *testi
 		its, mark := s.of(id), s.mark()
 		begin := time.Now()
 		s.members[id].signal(syscall.SIGTERM)
-		code, took := s.members[id].ends(30 * time.Second)
+		code, took := s.members[id].ends(workLimit)
 		if code != 0 {
 			t.Errorf("the %s ended with code %d after SIGTERM", who, code)
 		}

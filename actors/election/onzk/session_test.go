@@ -257,7 +257,7 @@ func TestALeadersNodeThatIsNotEphemeralIsInNobodysWay(t *testing.T) {
 	stray(&zk.DeleteRequest{Path: leader, Version: -1})
 	leads := func(e *election.Election) bool { s := e.Status(); return s.Role == election.Leading && s.Token > token }
 	for begin := time.Now(); !leads(first) && !leads(next); time.Sleep(50 * time.Millisecond) {
-		if time.Since(begin) > 10*sessionTimeout {
+		if time.Since(begin) > 20*sessionTimeout {
 			t.Fatalf("nobody leads beside a stray node: %v, %v", first.Status(), next.Status())
 		}
 	}

@@ -214,12 +214,12 @@ func endSession(addr string, session int64, password []byte) error {
 
 // closeSession makes one attempt, and tells whether the session is over.
 func closeSession(addr string, session int64, password []byte) (over bool, err error) {
-	conn, err := net.DialTimeout("tcp", addr, 10*time.Second)
+	conn, err := net.DialTimeout("tcp", addr, time.Minute)
 	if err != nil {
 		return false, err
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	var b []byte
 	b = binary.BigEndian.AppendUint32(b, uint32(4+8+4+8+4+len(password)+1))
 	b = binary.BigEndian.AppendUint32(b, 0)     // version
