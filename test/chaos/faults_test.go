@@ -113,8 +113,8 @@ func (w *world) restart(f fault) {
 		m.now.end(syscall.SIGTERM)
 		select {
 		case <-m.now.exited:
-		case <-time.After(30 * time.Second):
-			w.t.Errorf("%s did not stop within 30 s of SIGTERM", m.now.proc)
+		case <-time.After(patience):
+			w.t.Errorf("%s did not stop within %v of SIGTERM", m.now.proc, patience)
 			m.now.end(syscall.SIGKILL)
 			<-m.now.exited
 		}

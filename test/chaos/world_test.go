@@ -326,8 +326,8 @@ func (w *world) stop() {
 	for _, m := range w.member {
 		select {
 		case <-m.now.exited:
-		case <-time.After(30 * time.Second):
-			w.t.Errorf("%s did not stop within 30 s of SIGTERM", m.now.proc)
+		case <-time.After(patience):
+			w.t.Errorf("%s did not stop within %v of SIGTERM", m.now.proc, patience)
 			m.now.end(syscall.SIGKILL)
 		}
 	}
