@@ -80,8 +80,8 @@ type Child struct {
 	// Gate holds the next sibling back until this child has called [Ready]; a Tree
 	// is ready when all of its children have started and its gated ones are ready.
 	// A gated child that is done (nil, Transient or Temporary) opens its gate; a
-	// Temporary one that fails before it was ready escalates, because nothing could
-	// ever open it.
+	// Temporary one that fails, or is stopped with its group, before it was ready
+	// escalates, because nothing could ever open it.
 	Gate bool
 
 	// StopTimeout is how long the child may take to stop after its context ended;

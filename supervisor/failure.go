@@ -41,7 +41,7 @@ func (l *loop) ended(r *run, e end) {
 	case fatal:
 		l.settle(c, StateFailed)
 	case asked:
-		l.rejoin(c)
+		l.rejoin(c, cause)
 	case l.sweeping && c.pos >= l.from:
 		l.joinSweep(c, cause)
 	case c.def.Restart == Permanent, c.def.Restart == Transient && e.kind != KindNil:
@@ -78,12 +78,15 @@ func (l *loop) settle(c *child, s State) {
 }
 
 // rejoin readies a child that was stopped with its group for the group's start.
-func (l *loop) rejoin(c *child) {
+func (l *loop) rejoin(c *child, cause Cause) {
 	switch {
 	case c.def.Restart != Temporary:
 		l.settle(c, StateWaiting)
 	case c.dynamic:
 		l.drop(c)
+	case c.def.Gate && !c.ready:
+		l.settle(c, StateStopped)
+		l.escalate("a gated temporary child was stopped before it was ready", false, cause)
 	default:
 		l.settle(c, StateStopped)
 	}
