@@ -68,24 +68,33 @@ func (r *Router) keyless(ctx context.Context, item string) error {
 
 // keyOf reads an item's key at each of the members.
 func (r *Router) keyOf(ctx context.Context, item string, ids []string) (seenKey, error) {
-	for len(ids) > 0 {
-		n := min(len(ids), store.MaxOps)
-		ops := make([]store.Op, n)
-		for i, id := range ids[:n] {
-			ops[i] = store.GetOrEmpty(r.keys.Assignment(id, item))
+	var ops []store.Op
+	var at []string
+	for i, id := range ids {
+		if key := r.keys.Assignment(id, item); possible(r.keys, key) {
+			ops, at = append(ops, store.GetOrEmpty(key)), append(at, id)
+		}
+		if len(ops) == 0 || len(ops) < store.MaxOps && i < len(ids)-1 {
+			continue
 		}
 		res, err := r.store.ReadTxn(ctx, ops...)
 		if err != nil {
 			return seenKey{}, err
 		}
-		for i, e := range res.Entries {
+		for j, e := range res.Entries {
 			if e.CreateIndex > 0 {
-				return seenKey{ids[i], e.ModifyIndex}, nil
+				return seenKey{at[j], e.ModifyIndex}, nil
 			}
 		}
-		ids = ids[n:]
+		ops, at = ops[:0], at[:0]
 	}
 	return seenKey{}, nil
+}
+
+// possible tells whether a key of an item at a member can be: a stranger's record may have an id that makes none with some items'.
+func possible(keys store.Keys, key string) bool {
+	_, _, ok := keys.ParseAssignment(key)
+	return ok
 }
 
 // stands returns nil if the keys of a vanished member stand as the table has them, and it is still gone.

@@ -52,14 +52,16 @@ func find(ctx context.Context, s *store.Store, item string) (Location, finding, 
 		part.enter(store.View{Entries: entries, Index: index}, gen, now)
 	}
 	for _, id := range t.roster.Get() {
-		e, found, index, err := s.Get(ctx, keys.Assignment(id, item), store.Consistent)
-		if err != nil {
-			return Location{}, 0, err
-		}
 		// Read after the record, so not older than it, whatever the index of a single key says.
-		v := store.View{Index: max(index, t.peers[id].record)}
-		if found {
-			v.Entries = []store.Entry{e}
+		v := store.View{Index: t.peers[id].record}
+		if key := keys.Assignment(id, item); possible(keys, key) {
+			e, found, index, err := s.Get(ctx, key, store.Consistent)
+			if err != nil {
+				return Location{}, 0, err
+			}
+			if v.Index = max(index, v.Index); found {
+				v.Entries = []store.Entry{e}
+			}
 		}
 		t.share(id, v, gen, now, 0)
 	}

@@ -135,3 +135,10 @@ func TestNobodyWaitsForARouterThatHasStopped(t *testing.T) {
 		}
 	})
 }
+
+// The first question comes while everything is being read for the first time: at any moment of that.
+func TestTheFirstQuestionWaitsForTheFirstReading(t *testing.T) {
+	for range 200 {
+		behind(t, func(*testing.T, *populated, *routing.Router, *firewall) {})
+	}
+}

@@ -156,7 +156,11 @@ func (r *Router) Locate(ctx context.Context, item string) (Location, error) {
 	if err := store.CheckID("item id", item); err != nil {
 		return Location{}, fmt.Errorf("%w: %v", itemError(item, ErrUnknownItem), err)
 	}
-	for cursor := r.table.changed.Subscribe(); what == stale && r.table.since().IsZero(); loc, what = r.table.look(item, time.Now()) {
+	for cursor := r.table.changed.Subscribe(); what == stale; {
+		unread := r.table.since().IsZero()
+		if loc, what = r.table.look(item, time.Now()); what != stale || !unread { // it may have been read since the look before
+			break
+		}
 		if err := r.news(ctx, cursor); err != nil {
 			return Location{}, fmt.Errorf("%w: %w", itemError(item, ErrNotReady), err)
 		}
@@ -242,10 +246,11 @@ func (r *Router) Members(ctx context.Context) ([]Member, error) {
 	r.Open()
 	for cursor := r.table.changed.Subscribe(); ; {
 		cursor.Take()
+		unread := r.table.since().IsZero() // before the list: it may be read just then
 		if members, ok := r.table.list(time.Now()); ok {
 			return members, nil
 		}
-		if !r.table.since().IsZero() {
+		if !unread {
 			return nil, fmt.Errorf("the members %w: Consul has not answered for %v", ErrNotReady, time.Since(r.table.since()).Round(time.Second))
 		}
 		if err := r.news(ctx, cursor); err != nil {
