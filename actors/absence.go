@@ -57,7 +57,7 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 		if asked.IsZero() {
 			asked = time.Now()
 		}
-		away := absence{asked: asked, since: since, ack: index, session: a.goneSession(id, last), grace: a.graceOf(last)}
+		away := absence{asked: asked, since: since, ack: index, session: a.goneSession(id, last), grace: a.graceOf(id, last)}
 		if !since.IsZero() {
 			away.since = a.sameAbsence(id, away)
 		}
@@ -75,12 +75,22 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 }
 
 // graceOf is how long a vanished member's items wait for it: for the lease that it may hold, unless it said
-// that all its work has ended; and for as long as it asked for when it stopped.
-func (a *assigner) graceOf(ack store.Ack) time.Duration {
+// that all its work has ended; and for as long as it asked for when it stopped. Where its ack does not say its TTL it is the one
+// that it has said before, or the longest that is known.
+func (a *assigner) graceOf(member string, ack store.Ack) time.Duration {
 	if ack.Stopped && ack.Clear {
 		return ack.Keep
 	}
-	return max(a.Grace, ack.TTL, ack.Keep)
+	ttl := ack.TTL
+	if ack.Session == "" || ttl == 0 {
+		acks := a.acks.Get()
+		if known, _ := acks.Items.Get(member); known.TTL > 0 {
+			ttl = known.TTL
+		} else {
+			ttl = acks.Longest
+		}
+	}
+	return max(a.Grace, ttl, ack.Keep)
 }
 
 // absencePoll is how soon a member is looked at again whose record is gone and whose session is not.

@@ -24,7 +24,7 @@ func (h *house) anothers(name, member string) bool {
 }
 
 // sessionAlive tells whether a session that member may work under still exists: that of its ack, or, where the ack
-// says nothing or names another member's, one that its keys were granted to. Then what else the ack says is not
+// says nothing or names another member's, that which it has named before, or one that its keys were granted to. Then what else the ack says is not
 // member's either, and nothing is left of it but the TTL, which can only make the wait longer.
 func (a *assigner) sessionAlive(ctx context.Context, member string, ack *store.Ack) (bool, error) {
 	if mutations.Broken("gone-by-record-alone") {
@@ -38,6 +38,10 @@ func (a *assigner) sessionAlive(ctx context.Context, member string, ack *store.A
 		*ack = store.Ack{Session: ack.Session, TTL: ack.TTL}
 	}
 	sessions := map[string]bool{}
+	// The keys that it has inherited name its predecessor's session; what its ack has said before names its own.
+	if known, _ := a.acks.Get().Items.Get(member); known.Session != "" {
+		sessions[known.Session] = true
+	}
 	for _, key := range a.ledger.members[member] {
 		if key.Session != "" {
 			sessions[key.Session] = true

@@ -56,7 +56,8 @@ func newMemberWatcher(h *house, term uint64, out *messages.State[messages.Member
 func newAckWatcher(h *house, term uint64, out *messages.State[messages.Acks]) *watcher {
 	odd := strangers{house: h}
 	return h.officeWatcher("acks", h.keys.Acks(), func(v store.View) {
-		found := map[string]messages.Ack{}
+		found, last := map[string]messages.Ack{}, out.Get()
+		longest := last.Longest
 		for _, e := range v.Entries {
 			id, ok := h.keys.ParseAck(e.Key)
 			if !ok {
@@ -67,9 +68,18 @@ func newAckWatcher(h *house, term uint64, out *messages.State[messages.Acks]) *w
 			if err != nil {
 				odd.skip(e, err.Error()) // its index still says "look again"
 			}
-			found[id] = messages.Ack{Session: ack.Session, ModifyIndex: e.ModifyIndex}
+			next := messages.Ack{Session: ack.Session, TTL: ack.TTL, ModifyIndex: e.ModifyIndex}
+			was, _ := last.Items.Get(id)
+			if next.Session == "" {
+				next.Session, next.TTL = was.Session, 0
+			}
+			if next.TTL == 0 {
+				next.TTL = was.TTL
+			}
+			longest = max(longest, next.TTL)
+			found[id] = next
 		}
-		out.Set(messages.Acks{Term: term, Index: v.Index, Items: messages.TableOf(found)})
+		out.Set(messages.Acks{Term: term, Index: v.Index, Items: messages.TableOf(found), Longest: longest})
 	})
 }
 

@@ -22,9 +22,10 @@ type Members struct {
 	Items Table[Member]
 }
 
-// Ack is one member's acks key.
+// Ack is one member's acks key. Where it says no longer which session and which TTL, as after a stranger's write, they are what it said before.
 type Ack struct {
-	Session     string // of the member's last registration
+	Session     string        // of the member's last registration; empty: not known
+	TTL         time.Duration // how long anybody may count on a lease under this id; 0: not known
 	ModifyIndex uint64
 }
 
@@ -33,6 +34,8 @@ type Acks struct {
 	Term  uint64
 	Index uint64
 	Items Table[Ack]
+	// Longest is the longest TTL that any ack has said so far, in whatever term of this member.
+	Longest time.Duration
 }
 
 // WorkItem is one item of the workload, without its payload.

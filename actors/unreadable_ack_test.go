@@ -1,0 +1,51 @@
+package actors_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+)
+
+// What an ack says of its member's TTL is lost with it: the leader counts on what the ack has said before, or on the longest TTL that it
+// knows of. The cluster of every test sees to it that no item is begun while the lost member, which hears of nothing, works on.
+func TestAMembersLongerLeaseIsWaitedForThoughItsAckIsUnreadable(t *testing.T) {
+	long := func(cfg *actors.Config) { cfg.TTL = 40 * time.Second }
+	for name, spoil := range map[string]func(c *cluster){
+		"truncated":              func(c *cluster) { c.put("acks/long", "{") },
+		"a number":               func(c *cluster) { c.put("acks/long", "7") },
+		"no ttl":                 func(c *cluster) { c.put("acks/long", `{"n":7,"sid":"`+c.members["long"].c.Session().Get().ID+`"}`) },
+		"deleted":                func(c *cluster) { c.delete("acks/long") },
+		"truncated, new leader":  func(c *cluster) { c.put("acks/long", "{"); c.succeed() },
+		"deleted, another leads": func(c *cluster) { c.delete("acks/long"); c.succeed() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				c.start("n1")
+				c.awaitLead(10 * time.Second)
+				c.start("n2")
+				c.start("long", long)
+				c.start("long2", long)
+				c.addWork(c.items(8)...)
+				c.await("all work", 30*time.Second, c.balanced(8))
+				spoil(c)
+				time.Sleep(time.Second)
+				c.await("all work", 30*time.Second, c.balanced(8))
+				ends := c.members["long"].c.Session().Get().Lease
+				c.blind("long")
+				time.Sleep(ends.Left(time.Now()))
+				c.await("what long had elsewhere", 50*time.Second, func() bool { l := c.loads(); return l["long"] == 0 && sum(l) == 8 })
+			})
+		})
+	}
+}
+
+// succeed has the leader stop and start anew, and another one lead.
+func (c *cluster) succeed() {
+	c.t.Helper()
+	old := c.leader()
+	c.stop(old)
+	c.awaitLead(20*time.Second, old)
+	c.start(old)
+	time.Sleep(20 * time.Second)
+}
