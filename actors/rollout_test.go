@@ -1,6 +1,7 @@
 package actors_test
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -85,4 +86,40 @@ func TestItemsCalledBackFromAMemberThatStopsAreReleasedAllTheSame(t *testing.T) 
 		c.start(victim, keeping(time.Minute))
 		c.await("the rest runs", 10*time.Second, c.balanced(98))
 	})
+}
+
+// Leaders that die without a word hand on for how long items have waited for a member that stopped.
+func TestAWaitForAMemberThatStoppedIsHandedOnByLeadersThatDie(t *testing.T) {
+	for offset := time.Duration(0); offset < 3*time.Second; offset += 700 * time.Millisecond { // of the death, between two renewals
+		t.Run(offset.String(), func(t *testing.T) {
+			run(t, func(c *cluster) {
+				const keep, deaths = 90 * time.Second, 2
+				c.addWork(c.items(30)...)
+				for i := range 5 {
+					c.start(fmt.Sprintf("n%d", i), keeping(keep))
+				}
+				c.await("shared out", 40*time.Second, c.balanced(30))
+				victim := c.follower()
+				its := c.itemsOf(victim)
+				cfg := c.members[victim].c.Settings()
+				leaderless := cfg.Bounds().TakeOverLead - cfg.TTL
+				c.stop(victim)
+				begin := time.Now()
+				time.Sleep(30*time.Second + offset)
+				leads := c.leader()
+				for range deaths {
+					c.kill(leads)
+					leads = c.awaitTerm(leaderless, leads)
+					time.Sleep(8 * time.Second)
+				}
+				bound := keep + deaths*(leaderless+cfg.TTL/4) + 3*time.Second
+				c.await("its items elsewhere", bound-time.Since(begin), c.runs(its))
+				took := time.Since(begin)
+				t.Logf("taken over after %v, the bound is %v", took, bound)
+				if took < keep {
+					t.Errorf("taken over after %v: it had asked for %v, and %d leaders died", took, keep, deaths)
+				}
+			})
+		})
+	}
 }

@@ -99,7 +99,9 @@ type owners struct {
 	members    map[string]gap // by when a member's items are owned again, whatever becomes of it
 	all        gap            // by when all are
 	braked     bool
-	holder     string // the process that has the leader key
+	holder     string         // the process that has the leader key
+	stopped    map[string]gap // members whose items wait for them
+	vacant     time.Time      // since when nobody leads
 	told       map[string]bool
 	ended      map[string]bool // processes
 }
@@ -111,7 +113,7 @@ func (w *world) judgeOwners(events []history.Event) {
 		work: map[string]bool{}, records: map[string]bool{}, leads: map[string]bool{},
 		alive: map[string]bool{}, pinned: map[string]bool{}, told: map[string]bool{}, ended: map[string]bool{},
 		at: map[string]map[string]bool{}, running: map[string]map[string]bool{},
-		registered: map[string]time.Time{}, free: map[string]*gap{}, members: map[string]gap{},
+		registered: map[string]time.Time{}, stopped: map[string]gap{}, free: map[string]*gap{}, members: map[string]gap{},
 	}
 	slices.SortFunc(o.spans, func(a, b span) int { return a.from.Compare(b.from) })
 	marks := w.marks
@@ -224,10 +226,11 @@ func (o *owners) enter(e history.Event) {
 				wait = max(wait, o.ttl)
 			}
 			g = due(wait+o.plan, "%s stopped", e.Proc)
+			o.stopped[member] = g
 		} else if o.leads[e.Proc] || o.holder == e.Proc { // also while it resigned
 			o.all = later(o.all, due(o.leader, "the leader %s was killed", e.Proc))
 		}
-		delete(o.leads, e.Proc)
+		o.leaves(e)
 		delete(o.alive, e.Proc)
 		o.members[member] = later(o.members[member], g)
 		for _, id := range slices.Sorted(maps.Keys(o.running)) {
@@ -235,8 +238,9 @@ func (o *owners) enter(e history.Event) {
 		}
 	case history.Lead:
 		o.leads[e.Proc] = true
+		o.waits(e.At)
 	case history.Unlead:
-		delete(o.leads, e.Proc)
+		o.leaves(e)
 	case history.Early:
 		g := due(o.member+o.ttl, "%s lost its session or record", e.Proc)
 		o.members[member] = later(o.members[member], g)
@@ -254,6 +258,34 @@ func (o *owners) enter(e history.Event) {
 	case history.Set, history.Del:
 		o.write(e, due)
 	}
+}
+
+// leaves takes in that a process does not lead any more.
+func (o *owners) leaves(e history.Event) {
+	led := len(o.leads) > 0
+	delete(o.leads, e.Proc)
+	if led && len(o.leads) == 0 {
+		o.vacant = e.At
+	}
+}
+
+// waits takes in that somebody leads again: while nobody did, nobody waited for the members that have stopped, and what
+// the last leader waited since its last note is lost.
+func (o *owners) waits(now time.Time) {
+	if o.vacant.IsZero() {
+		return
+	}
+	for m, g := range o.stopped {
+		from := o.vacant
+		if from.Before(g.since) {
+			from = g.since
+		}
+		g.due = g.due.Add(now.Sub(from) + o.ttl/4)
+		g.why += ", and nobody led from " + clock(from) + " to " + clock(now)
+		o.stopped[m] = g
+		o.members[m] = later(o.members[m], g)
+	}
+	o.vacant = time.Time{}
 }
 
 // stops takes in that a process does not work on an item any more.
@@ -300,6 +332,7 @@ func (o *owners) write(e history.Event, due func(time.Duration, string, ...any) 
 	case "members":
 		if set && !o.records[rest] {
 			o.registered[rest] = e.At
+			delete(o.stopped, rest)
 			o.members[rest] = later(o.members[rest], due(o.ttl+o.plan, "%s registered", rest))
 		}
 		o.records[rest] = set
