@@ -240,7 +240,8 @@ func (m *machine) step(now time.Time) effects {
 		m.begun, e.end = false, true
 	}
 	// Otherwise it is waited for: what was given up half done may still be done, after Leave.
-	e.cancel = m.over && m.busy != opNone && m.busy != opLeave
+	// To ask for the leadership is tried for as long as it takes: whoever leaves does not want it any more, and whose turn it is takes it.
+	e.cancel = m.over && m.busy != opNone && m.busy != opLeave || m.busy == opAsk && (m.resigning || m.ending || m.view.Turn)
 	if !m.over {
 		if e.start = m.next(now); e.start != opNone {
 			m.busy = e.start

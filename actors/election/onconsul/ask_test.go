@@ -1,0 +1,90 @@
+package onconsul_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/onconsul"
+	"github.com/hashicorp/consul/api"
+)
+
+// unheard is a way to Consul on which no order to hand over is ever answered.
+type unheard struct {
+	next  http.RoundTripper
+	asked chan struct{} // closed with the first one
+}
+
+func (u *unheard) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPut || r.URL.Path != "/v1/txn" {
+		return u.next.RoundTrip(r)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body.Close()
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if bytes.Contains(body, []byte(`state/handover"`)) && bytes.Contains(body, []byte(`"cas"`)) && !bytes.Contains(body, []byte(`"lock"`)) {
+		select {
+		case <-u.asked:
+		default:
+			close(u.asked)
+		}
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return u.next.RoundTrip(r)
+}
+
+// A candidate that asks the leader to make way, and is not answered, asks again until it is; it can resign all the same.
+func TestACandidateResignsAlsoWhileItAsksForTheLeadership(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEmbedded(t)
+		defer s.consul.Close()
+		way := &unheard{next: s.consul.RoundTripper(), asked: make(chan struct{})}
+		nominate := func(name string, priority int, next http.RoundTripper) (*election.Election, *onconsul.Conn) {
+			client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: &wire{next: next, server: s}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn, err := onconsul.Connect(onconsul.Config{Client: client, Logger: s.log})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := election.New(conn, election.Config{Election: "demo", Name: name, Priority: priority, Preempt: true, Logger: s.log,
+				Lead: func(ctx context.Context, _ election.Status) error {
+					<-ctx.Done()
+					return nil
+				}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.Nominate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			return e, conn
+		}
+		b, two := nominate("b", 0, s.consul.RoundTripper())
+		a, one := nominate("a", 5, way)
+		<-way.asked
+		a.Resign()
+		select {
+		case <-a.Done():
+		case <-time.After(10 * time.Second):
+			t.Errorf("10s after it resigned a says: %v", a.Status())
+			one.Close()
+			<-a.Done()
+		}
+		b.Resign()
+		<-b.Done()
+		one.Close()
+		two.Close()
+	})
+}
