@@ -61,6 +61,7 @@ func (w *world) restoreOrder() {
 	w.calm.Store(true)
 	close(w.calmed)
 	w.consul.ElectionEnd()
+	w.replaceHung()
 	for i, id := range w.plan.ids {
 		if w.left[id] && i > 0 {
 			continue
@@ -87,6 +88,25 @@ func (w *world) restoreOrder() {
 		p.thaw()
 	}
 	w.letGo(false)
+}
+
+// replaceHung has a member that went for good come back where none is left but one of which an actor
+// hangs: somebody has to take its items over.
+func (w *world) replaceHung() {
+	if w.hanging == nil {
+		return
+	}
+	for i, id := range w.plan.ids {
+		if id != w.hanging.id && (i == 0 || !w.left[id]) {
+			return
+		}
+	}
+	for _, id := range w.plan.ids {
+		if id != w.hanging.id {
+			delete(w.left, id)
+			return
+		}
+	}
 }
 
 func (p *process) isLeaving() bool {
