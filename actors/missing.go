@@ -10,6 +10,9 @@ type missing map[string]time.Time
 // longestMissing is the longest rest between two reads of a missing item, which may be back by then.
 const longestMissing = 5 * time.Second
 
+// othersFirst is how much longer than all others an item rests whose read has failed by itself.
+const othersFirst = 100 * time.Millisecond
+
 // found takes in that an item is missing. All of them together cost about one read in each soak.
 func (m missing) found(id string, now time.Time, soak time.Duration) {
 	m[id] = time.Time{}

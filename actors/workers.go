@@ -155,6 +155,9 @@ func (a *workers) consult(ctx context.Context, group *supervisor.Group, s scope,
 		wait := a.ladder.NextBackOff()
 		a.store.Failed("my work", err, wait)
 		a.again = time.Now().Add(wait)
+		if a.startBatch() == 1 && len(d.start) > 1 {
+			a.bench.missing[d.start[0]] = a.again.Add(othersFirst)
+		}
 		return a.again, nil
 	default:
 		return again, err
@@ -200,9 +203,6 @@ func (a *workers) start(ctx context.Context, group *supervisor.Group, s scope, i
 	begin := time.Now()
 	result, err := a.store.ReadTxn(ctx, ops...)
 	a.readPace(len(ids), result, time.Since(begin), err)
-	if err != nil && len(ids) == 1 && (errors.Is(err, store.ErrInvalid) || store.OutcomeUnknown(err)) {
-		a.bench.missing[ids[0]] = time.Now().Add(longestMissing) // others first
-	}
 	if err != nil {
 		return err
 	}
