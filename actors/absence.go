@@ -35,6 +35,7 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 			delete(a.absent, id)
 		}
 	}
+	var ask []string
 	for id, gone := range missing {
 		if !gone {
 			continue
@@ -43,21 +44,25 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 		if have, ok := a.absent[id]; ok && !have.since.IsZero() && !have.doubt && have.ack == ack.ModifyIndex {
 			continue
 		}
-		since, index, last, err := a.confirm(ctx, id)
-		if errors.Is(err, store.ErrInvalid) && !mutations.Broken("invalid-stops-all") {
+		ask = append(ask, id)
+	}
+	for _, c := range a.confirmAll(ctx, ask) {
+		id, since := c.member, c.since
+		if errors.Is(c.err, store.ErrInvalid) && !mutations.Broken("invalid-stops-all") {
 			// Of this member's keys and of no others: the rest goes on.
-			a.odd.skip(store.Entry{Key: a.keys.Ack(id)}, err.Error())
+			a.odd.skip(store.Entry{Key: a.keys.Ack(id)}, c.err.Error())
 			again = earliest(again, time.Now().Add(impossiblePause))
 			continue
 		}
-		if err != nil {
-			return time.Time{}, err
+		if c.err != nil { // what was found out about others stands
+			err = c.err
+			continue
 		}
 		asked := a.absent[id].asked
 		if asked.IsZero() {
 			asked = time.Now()
 		}
-		away := absence{asked: asked, since: since, ack: index, session: a.goneSession(id, last), grace: a.graceOf(id, last)}
+		away := absence{asked: asked, since: since, ack: c.index, session: a.goneSession(id, c.ack), grace: a.graceOf(id, c.ack)}
 		if !since.IsZero() {
 			away.since = a.sameAbsence(id, away)
 		}
@@ -71,7 +76,7 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 			a.log.Info("member-vanished", "vanished", id, "items", n, "taken_over_in", max(0, time.Until(away.since.Add(away.grace))).Round(time.Millisecond).String())
 		}
 	}
-	return again, nil
+	return again, err
 }
 
 // graceOf is how long a vanished member's items wait for it: for the lease that it may hold, unless it said
