@@ -228,13 +228,24 @@ var stories = map[string]script{
 	},
 }
 
-// pin orders that an item is to be run by a member, as an operator; unpin takes it back.
-func (w *world) pin(item, member string) {
-	w.retry(func(ctx context.Context) error {
-		return w.user.Put(ctx, w.user.Keys().ControlKey("pins/"+item), []byte(member), 0)
-	})
-}
+// pin orders that an item is to be run by a member, as an operator; unpin takes it back. Who tries
+// again gives up when he has ordered something else meanwhile.
+func (w *world) pin(item, member string) { w.order(item, member) }
 
-func (w *world) unpin(item string) {
-	w.retry(func(ctx context.Context) error { return w.user.Delete(ctx, w.user.Keys().ControlKey("pins/"+item)) })
+func (w *world) unpin(item string) { w.order(item, "") }
+
+func (w *world) order(item, member string) {
+	w.orders++
+	mine := w.orders
+	w.pins[item] = mine
+	key := w.user.Keys().ControlKey("pins/" + item)
+	w.retry(func(ctx context.Context) error {
+		switch {
+		case w.pins[item] != mine:
+			return nil
+		case member == "":
+			return w.user.Delete(ctx, key)
+		}
+		return w.user.Put(ctx, key, []byte(member), 0)
+	})
 }

@@ -70,6 +70,9 @@ type world struct {
 	marks     []mark
 	struck    []string // members, see strike
 
+	orders int            // that an operator has given for single items
+	pins   map[string]int // item -> the last one for it
+
 	disk  string            // of all hosts, for the logs of config writes; empty: there are none
 	dirs  []string          // of every process that had a log
 	logs  map[string]string // member -> the directory that its next process goes on with
@@ -131,7 +134,7 @@ func newWorld(p plan, m *mutant, log *slog.Logger) *world {
 	w := &world{
 		plan: p, mutant: m, log: log, rec: history.NewMemory(), root: "service/sim/",
 		procs: map[string]*process{}, runs: map[string]int{}, keys: map[string]bool{}, calmed: make(chan struct{}), answers: map[string][]kept{}, work: map[string]bool{}, left: map[string]bool{},
-		logs: map[string]string{}, loose: map[string]bool{}, sessions: map[string]lifetime{},
+		logs: map[string]string{}, loose: map[string]bool{}, pins: map[string]int{}, sessions: map[string]lifetime{},
 	}
 	if p.settings.config == loggedConfig {
 		disk, err := os.MkdirTemp("", "coordd-sim-")
