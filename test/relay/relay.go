@@ -27,7 +27,6 @@ type Relay struct {
 	mode     Mode
 	held     []string      // hosts
 	most     time.Duration // see Repeat
-	repeat   bool
 	repeated int
 	changed  chan struct{} // closed when any of these changes
 	listener net.Listener
@@ -238,10 +237,11 @@ func (r *Relay) copy(to, from net.Conn, host string, toServer bool) {
 			return
 		}
 		if n > 0 {
+			most := r.repeats() // before the answer can be there
 			if _, bad := to.Write(buf[:n]); bad != nil {
 				err = errors.Join(err, bad)
 			}
-			along.hear(buf[:n])
+			along.hear(buf[:n], most)
 		}
 		if err != nil {
 			if tcp, ok := to.(*net.TCPConn); ok {

@@ -20,7 +20,13 @@ const secondTry = 30 * time.Second
 func (r *Relay) Repeat(most time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.repeat, r.most = most > 0, most
+	r.most = max(most, 0)
+}
+
+func (r *Relay) repeats() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.most
 }
 
 // Repeated tells how many requests were answered a second time so far.
@@ -32,16 +38,24 @@ func (r *Relay) Repeated() int {
 
 // ear reads along what a client sends.
 type ear struct {
-	in   *io.PipeWriter
-	done chan struct{}
+	heard chan heard
+	done  chan struct{}
+
+	rest []byte        // of what was heard last
+	most time.Duration // what Repeat said when that came
+}
+
+// heard are bytes from the client, and what Repeat had said when they came: they may be read when it says something else.
+type heard struct {
+	bytes []byte
+	most  time.Duration
 }
 
 func (r *Relay) listenIn() *ear {
-	out, in := io.Pipe()
-	e := &ear{in: in, done: make(chan struct{})}
+	e := &ear{heard: make(chan heard), done: make(chan struct{})}
 	go func() {
 		defer close(e.done)
-		requests := bufio.NewReader(out)
+		requests := bufio.NewReader(e)
 		for {
 			req, err := http.ReadRequest(requests)
 			if err != nil {
@@ -51,34 +65,47 @@ func (r *Relay) listenIn() *ear {
 			if err != nil {
 				break
 			}
-			r.again(req, body)
+			r.again(req, body, e.most)
 		}
-		_, _ = io.Copy(io.Discard, out) // no HTTP, or its end
+		_, _ = io.Copy(io.Discard, e) // no HTTP, or its end
 	}()
 	return e
 }
 
-func (e *ear) hear(b []byte) {
+func (e *ear) hear(b []byte, most time.Duration) {
 	if e != nil {
-		_, _ = e.in.Write(b)
+		e.heard <- heard{bytes.Clone(b), most}
 	}
 }
 
+func (e *ear) Read(b []byte) (int, error) {
+	if len(e.rest) == 0 {
+		next, ok := <-e.heard
+		if !ok {
+			return 0, io.EOF
+		}
+		e.rest, e.most = next.bytes, next.most
+	}
+	n := copy(b, e.rest)
+	e.rest = e.rest[n:]
+	return n, nil
+}
+
 func (e *ear) close() {
-	e.in.Close()
+	close(e.heard)
 	<-e.done
 }
 
-// again delivers a request a second time, if that is wanted.
-func (r *Relay) again(req *http.Request, body []byte) {
+// again delivers a request a second time at any time up to most later; 0: not.
+func (r *Relay) again(req *http.Request, body []byte, most time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.repeat || r.over() || req.Method == http.MethodGet || req.Method == http.MethodHead {
+	if most <= 0 || r.over() || req.Method == http.MethodGet || req.Method == http.MethodHead {
 		return
 	}
 	wait := time.Duration(0)
 	if rand.IntN(2) == 0 {
-		wait = rand.N(r.most)
+		wait = rand.N(most)
 	}
 	r.running.Go(func() {
 		select {
