@@ -26,6 +26,7 @@ type configKey struct {
 	writes  []*configWrite
 	own     map[string]uint64 // process -> index of its newest acknowledged write
 	ownAt   map[string]int
+	absent  map[string]int // process -> where it saw no value when it looked last
 }
 
 // configs judges config writes: I4 for what was acknowledged to a caller.
@@ -38,7 +39,7 @@ type configs struct {
 func (c *configs) key(name string) *configKey {
 	k := c.keys[name]
 	if k == nil {
-		k = &configKey{own: map[string]uint64{}, ownAt: map[string]int{}}
+		k = &configKey{own: map[string]uint64{}, ownAt: map[string]int{}, absent: map[string]int{}}
 		c.keys[name] = k
 	}
 	return k
@@ -91,6 +92,9 @@ func (c *checker) config(i int, e Event) {
 		}
 	case Saw:
 		k := c.configs.key(e.Key)
+		if delete(k.absent, e.Proc); e.Index == 0 {
+			k.absent[e.Proc] = i
+		}
 		if own := k.own[e.Proc]; e.Index < own && (e.Index != 0 || !k.deletedSince(c, own)) {
 			c.breach("I4", fmt.Sprintf("%s reads %s at index %d, after its own write at %d was acknowledged", e.Proc, e.Key, e.Index, own), k.ownAt[e.Proc], i)
 		}
@@ -104,6 +108,7 @@ func (k *configKey) deletedSince(c *checker, index uint64) bool {
 // configWritten takes in a write of a config value that Consul accepted.
 func (c *checker) configWritten(i int, e Event) {
 	k := c.configs.key(e.Key)
+	deleted := len(k.changes) > 0 && c.events[k.changes[len(k.changes)-1]].Verb == Del
 	k.now, k.index = e.Value, e.Index
 	defer func() { k.changes = append(k.changes, i) }()
 	if e.Verb == Del {
@@ -131,6 +136,9 @@ func (c *checker) configWritten(i int, e Event) {
 	}
 	if w.logged == 0 {
 		return
+	}
+	if at, ok := k.absent[w.proc]; deleted && ok && at >= w.logged {
+		return // its store had seen no value, and there is none: what came meanwhile others have deleted
 	}
 	// Its caller does not wait any more. What others have written since then it must not replace unseen.
 	for _, at := range slices.Backward(k.changes) {

@@ -59,6 +59,13 @@ func TestBrokenHistoriesOfConfigWritesAreRejected(t *testing.T) {
 			2 logged a#1 config_data/k v1
 			3 del - 6 0 config_data/k
 			4 set a#1 7 0 config_data/k v1`},
+		"a logged config write that brings back what its store had seen": {"I4", "without a word", `
+			0 set - 5 0 config_data/k x
+			1 saw a#1 0 config_data/k -
+			1 ask a#1 config_data/k v1
+			2 logged a#1 config_data/k v1
+			3 del - 6 0 config_data/k
+			4 set a#1 7 0 config_data/k v1`},
 		"a process that does not read its own config write": {"I4", "after its own write at 7", `
 			1 ask a#1 config_data/k v1
 			2 set b#1 6 0 config_data/k old
@@ -103,6 +110,15 @@ func TestConfigWritesThatWereHandledWellAreNoBreach(t *testing.T) {
 			4 logged a#1 config_data/k v2
 			9 set a#2 7 0 config_data/k v1
 			9 set a#2 8 0 config_data/k v2
+			60 close -`,
+		"logged where no value was seen, and applied where there is none again": `
+			1 ask a#1 config_data/k v1
+			2 logged a#1 config_data/k v1
+			2 saw a#1 0 config_data/k -
+			3 ask b#1 config_data/k theirs
+			3 set b#1 7 0 config_data/k theirs
+			4 del - 8 0 config_data/k
+			5 set a#1 9 0 config_data/k v1
 			60 close -`,
 		"logged, and reported": `
 			1 ask a#1 config_data/k v1
