@@ -31,7 +31,7 @@ build: ## build bin/coordd
 test: tools consul check ## vet, gofmt, and all tests with the race detector, a real Consul server included (PKG, RUN, TIMEOUT)
 	PKG='$(PKG)' test/race.sh -timeout $(TIMEOUT) '-run=$(RUN)' $(if $(filter ./....,$(PKG)$(RUN)),'-skip=$(STORMS)')
 
-long: failures storms mutations elections model ## what takes minutes beside `make test`; .ci/run runs both
+long: failures storms mutations elections ## what takes minutes beside `make test`; .ci/run runs both
 
 check: ## gofmt and go vet only
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \

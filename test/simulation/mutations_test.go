@@ -16,9 +16,9 @@ type mutation struct {
 
 var mutations = []mutation{
 	{name: "no-guard"},
-	{name: "lease-from-reply"},
+	{name: "lease-from-reply", profile: "skewed"},
 	{name: "no-lease"},
-	{name: "renewal-unconfirmed"},
+	{name: "renewal-unconfirmed", profile: "relapsed"},
 	{name: "not-addressed+start-unchecked", profile: "usurped"},
 	{name: "inherited-started-early", profile: "usurped"},
 	{name: "inherited-released-early", profile: "usurped"},
