@@ -215,7 +215,7 @@ func (b *bench) open(d *todo, s scope) {
 			b.vanished = true // before its work had begun
 		}
 	}
-	maps.DeleteFunc(b.missing, func(id string, _ time.Time) bool { return waiting[id].IsZero() })
+	maps.DeleteFunc(b.missing, func(id string, _ rest) bool { return waiting[id].IsZero() })
 	b.seen = waiting
 }
 

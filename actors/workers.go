@@ -156,7 +156,7 @@ func (a *workers) consult(ctx context.Context, group *supervisor.Group, s scope,
 		a.store.Failed("my work", err, wait)
 		a.again = time.Now().Add(wait)
 		if a.startBatch() == 1 && len(d.start) > 1 {
-			a.bench.missing[d.start[0]] = a.again.Add(othersFirst)
+			a.bench.missing.later(d.start[0], a.again.Add(othersFirst))
 		}
 		return a.again, nil
 	default:
