@@ -131,6 +131,9 @@ func (w *world) aimed(e episode) []action {
 		})
 	case "no-item":
 		return once(e, func() {
+			if w.proc(id) == nil {
+				return // nobody reads the share of one who left: that is a ghost's key, without the word to look again
+			}
 			write(fmt.Sprintf("assignments/%s/nothing%d", id, e.n), aim(r, aimed.Assignment))
 		})
 	case "odd-item":
