@@ -1,7 +1,6 @@
 package routing_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/hashicorp/consul/api"
@@ -54,24 +52,9 @@ func TestARouterCostsConsulLittle(t *testing.T) {
 				defer consul.Close()
 				w := populate(t, consul, c.members, c.items)
 				m := &meter{to: consul.RoundTripper()}
-				client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: m}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				r, err := routing.New(routing.Config{Service: "demo", Client: client, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
-				if err != nil {
-					t.Fatal(err)
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				done := make(chan error, 1)
-				go func() { done <- r.Run(ctx) }()
-				defer func() {
-					cancel()
-					if err := <-done; err != nil {
-						t.Error(err)
-					}
-				}()
-				if _, err := r.Locate(ctx, w.item(0)); err != nil {
+				r, stop := begin(t, m, slog.New(slog.NewTextHandler(t.Output(), nil)))
+				defer stop()
+				if _, err := r.Locate(t.Context(), w.item(0)); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Minute)
@@ -87,7 +70,7 @@ func TestARouterCostsConsulLittle(t *testing.T) {
 					from := w.owner[i]
 					w.move(i, (from+1)%c.members)
 					time.Sleep(3 * time.Second)
-					if loc, err := r.Locate(ctx, w.item(i)); err != nil || loc.Member != w.member((from+1)%c.members) {
+					if loc, err := r.Locate(t.Context(), w.item(i)); err != nil || loc.Member != w.member((from+1)%c.members) {
 						t.Fatalf("%s: %+v, %v", w.item(i), loc, err)
 					}
 				}

@@ -1,7 +1,6 @@
 package routing_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -15,7 +14,6 @@ import (
 	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/hashicorp/consul/api"
 )
 
 // firewall forgets connections: the answers to the long polls that are under way then never come. New requests
@@ -94,24 +92,9 @@ func behind(t *testing.T, f func(t *testing.T, w *populated, r *routing.Router, 
 			w.write(store.Set(w.store.Keys().WorkItem(w.item(i)), nil, 0))
 		}
 		wall := newFirewall(consul.RoundTripper())
-		client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: wall}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := routing.New(routing.Config{Service: "demo", Client: client, Logger: quiet})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
-		defer func() {
-			cancel()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		}()
-		if _, err := r.Locate(ctx, w.item(0)); err != nil {
+		r, stop := begin(t, wall, quiet)
+		defer stop()
+		if _, err := r.Locate(t.Context(), w.item(0)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)

@@ -33,6 +33,27 @@ func (c *counted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.to.RoundTrip(r)
 }
 
+// begin runs a router that reaches Consul by way; stop, which may be called again, waits for its end.
+func begin(t *testing.T, way http.RoundTripper, log *slog.Logger) (r *routing.Router, stop func()) {
+	t.Helper()
+	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: way}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err = routing.New(routing.Config{Service: "demo", Client: client, Logger: log}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	return r, sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the router ended with %v", err)
+		}
+	})
+}
+
 // running runs f beside a router on an embedded Consul, in virtual time.
 func running(t *testing.T, f func(t *testing.T, r *routing.Router, way *counted, stop func())) {
 	t.Helper()
@@ -41,23 +62,7 @@ func running(t *testing.T, f func(t *testing.T, r *routing.Router, way *counted,
 		consul := devconsul.New(devconsul.Config{Logger: quiet, NoJitter: true})
 		defer consul.Close()
 		way := &counted{to: consul.RoundTripper(), part: "/workload/"}
-		client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: way}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := routing.New(routing.Config{Service: "demo", Client: client, Logger: quiet})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
-		stop := sync.OnceFunc(func() {
-			cancel()
-			if err := <-done; err != nil {
-				t.Errorf("the router ended with %v", err)
-			}
-		})
+		r, stop := begin(t, way, quiet)
 		defer stop()
 		f(t, r, way, stop)
 	})

@@ -2,8 +2,6 @@ package onconsul_test
 
 import (
 	"bytes"
-	"context"
-	"io"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -11,7 +9,6 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/onconsul"
-	"github.com/hashicorp/consul/api"
 )
 
 // unheard is a way to Consul on which no order to hand over is ever answered.
@@ -24,12 +21,10 @@ func (u *unheard) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodPut || r.URL.Path != "/v1/txn" {
 		return u.next.RoundTrip(r)
 	}
-	body, err := io.ReadAll(r.Body)
+	body, err := peek(r)
 	if err != nil {
 		return nil, err
 	}
-	r.Body.Close()
-	r.Body = io.NopCloser(bytes.NewReader(body))
 	if bytes.Contains(body, []byte(`state/handover"`)) && bytes.Contains(body, []byte(`"cas"`)) && !bytes.Contains(body, []byte(`"lock"`)) {
 		select {
 		case <-u.asked:
@@ -49,25 +44,9 @@ func TestACandidateResignsAlsoWhileItAsksForTheLeadership(t *testing.T) {
 		defer s.consul.Close()
 		way := &unheard{next: s.consul.RoundTripper(), asked: make(chan struct{})}
 		nominate := func(name string, priority int, next http.RoundTripper) (*election.Election, *onconsul.Conn) {
-			client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: &wire{next: next, server: s}}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			conn, err := onconsul.Connect(onconsul.Config{Client: client, Logger: s.log})
-			if err != nil {
-				t.Fatal(err)
-			}
-			e, err := election.New(conn, election.Config{Election: "demo", Name: name, Priority: priority, Preempt: true, Logger: s.log,
-				Lead: func(ctx context.Context, _ election.Status) error {
-					<-ctx.Done()
-					return nil
-				}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := e.Nominate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			conn := s.over(&wire{next: next, server: s})
+			e := nominated(t, conn, election.Config{Election: "demo", Name: name, Priority: priority, Preempt: true, Logger: s.log,
+				Lead: untilTold})
 			time.Sleep(time.Second)
 			return e, conn
 		}

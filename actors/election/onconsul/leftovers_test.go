@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
-	"github.com/coordd/coordd/actors/election/onconsul"
-	"github.com/hashicorp/consul/api"
 )
 
 // far is a way to a Consul that is far away.
@@ -29,26 +27,10 @@ func TestWhatManyLeaveBehindHoldsNoRenewalUp(t *testing.T) {
 		s := newEmbedded(t)
 		defer s.consul.Close()
 		w := &wire{next: far{s.consul.RoundTripper()}, server: s}
-		client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: w}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn, err := onconsul.Connect(onconsul.Config{Client: client, Logger: s.log})
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := s.over(w)
 		defer conn.Close()
 		nominate := func(name string) *election.Election {
-			e, err := election.New(conn, election.Config{Election: name, Name: "n", Logger: s.log, Lead: func(ctx context.Context, _ election.Status) error {
-				<-ctx.Done()
-				return nil
-			}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := e.Nominate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			e := nominated(t, conn, election.Config{Election: name, Name: "n", Logger: s.log, Lead: untilTold})
 			return e
 		}
 		stays := nominate("stays")

@@ -3,7 +3,6 @@ package onconsul_test
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,17 +10,13 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/onconsul"
-	"github.com/hashicorp/consul/api"
 )
 
 func TestOneElectionTooManyIsRefusedAndTheOthersGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEmbedded(t)
 		defer s.consul.Close()
-		client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: s.consul.RoundTripper()}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := s.client(s.consul.RoundTripper())
 		conn, err := onconsul.Connect(onconsul.Config{Client: client, MaxElections: 5, Logger: s.log})
 		if err != nil {
 			t.Fatal(err)

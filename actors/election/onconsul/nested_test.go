@@ -1,15 +1,12 @@
 package onconsul_test
 
 import (
-	"context"
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/onconsul"
-	"github.com/hashicorp/consul/api"
 )
 
 // The prefix of one connection is the name of an election of another: to delete that election, which need not even exist, deletes nothing of others.
@@ -18,18 +15,12 @@ func TestDeleteRemovesNoElectionBelowItsName(t *testing.T) {
 		s := newEmbedded(t)
 		defer s.consul.Close()
 		open := func(prefix, name string) (*election.Election, *onconsul.Conn) {
-			client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: &wire{next: s.consul.RoundTripper(), server: s}}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			client := s.client(&wire{next: s.consul.RoundTripper(), server: s})
 			conn, err := onconsul.Connect(onconsul.Config{Client: client, Logger: s.log, Prefix: prefix})
 			if err != nil {
 				t.Fatal(err)
 			}
-			e, err := election.New(conn, election.Config{Election: name, Name: "n", Logger: s.log, Lead: func(ctx context.Context, _ election.Status) error {
-				<-ctx.Done()
-				return nil
-			}})
+			e, err := election.New(conn, election.Config{Election: name, Name: "n", Logger: s.log, Lead: untilTold})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,7 +18,7 @@ func TestARenewalAnsweredFromThePastIsNoLease(t *testing.T) {
 		at := make(chan string, 1) // who is at it
 		nominate := func(name string) (*election.Election, *link) {
 			l := s.Connect().(*link)
-			e, err := election.New(l, election.Config{Election: "demo", Name: name, Logger: s.log, Lead: func(ctx context.Context, _ election.Status) error {
+			e := nominated(t, l, election.Config{Election: "demo", Name: name, Logger: s.log, Lead: func(ctx context.Context, _ election.Status) error {
 				select {
 				case at <- name:
 				default:
@@ -28,12 +28,6 @@ func TestARenewalAnsweredFromThePastIsNoLease(t *testing.T) {
 				<-at
 				return nil
 			}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := e.Nominate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
 			time.Sleep(time.Second)
 			return e, l
 		}

@@ -2,7 +2,6 @@ package onconsul_test
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/onconsul"
-	"github.com/hashicorp/consul/api"
 )
 
 // tardy is a way to Consul on which the first take is late, so that another one leads, and the polls break until that one is gone.
@@ -37,12 +35,10 @@ func (w *tardy) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodPut || r.URL.Path != "/v1/txn" {
 		return w.next.RoundTrip(r)
 	}
-	body, err := io.ReadAll(r.Body)
+	body, err := peek(r)
 	if err != nil {
 		return nil, err
 	}
-	r.Body.Close()
-	r.Body = io.NopCloser(strings.NewReader(string(body)))
 	text := string(body)
 	switch {
 	case strings.Contains(text, `state/leader"`) && strings.Contains(text, `"lock"`) && w.held.CompareAndSwap(false, true):
@@ -68,27 +64,11 @@ func TestATakeThatWasRefusedIsTriedAgainAlthoughNothingIsSeenToChange(t *testing
 		defer s.consul.Close()
 		way := &tardy{next: s.consul.RoundTripper(), leads: make(chan struct{}), seen: make(chan struct{})}
 		nominate := func(name string, next http.RoundTripper, lead func(context.Context, election.Status) error) (*election.Election, *onconsul.Conn) {
-			client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: &wire{next: next, server: s}}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			conn, err := onconsul.Connect(onconsul.Config{Client: client, Logger: s.log})
-			if err != nil {
-				t.Fatal(err)
-			}
-			e, err := election.New(conn, election.Config{Election: "demo", Name: name, Logger: s.log, Lead: lead})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := e.Nominate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			conn := s.over(&wire{next: next, server: s})
+			e := nominated(t, conn, election.Config{Election: "demo", Name: name, Logger: s.log, Lead: lead})
 			return e, conn
 		}
-		a, one := nominate("a", way, func(ctx context.Context, _ election.Status) error {
-			<-ctx.Done()
-			return nil
-		})
+		a, one := nominate("a", way, untilTold)
 		time.Sleep(100 * time.Millisecond)
 		b, two := nominate("b", s.consul.RoundTripper(), func(context.Context, election.Status) error {
 			close(way.leads)

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -110,14 +109,7 @@ func (p *play) process() *process {
 		consul: p.s.consul, r: p.seed(), slow: p.upTo(2 * time.Second), calm: p.r.IntN(3) == 0,
 		late: p.upTo(mostLate) / time.Duration(1+9*p.r.IntN(2)),
 	}
-	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: w}})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	conn, err := onconsul.Connect(onconsul.Config{Client: client, Logger: p.s.log})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	conn := p.s.over(w)
 	return &process{conn: conn, to: p.judge.Over(chilly{conn, w}), storm: w}
 }
 

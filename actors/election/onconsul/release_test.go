@@ -3,7 +3,6 @@ package onconsul_test
 import (
 	"bytes"
 	"context"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,7 +13,6 @@ import (
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onconsul"
-	"github.com/hashicorp/consul/api"
 )
 
 // withheld keeps the first release of the leadership, and nobody hears of it.
@@ -30,12 +28,10 @@ func (w *withheld) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodPut || r.URL.Path != "/v1/txn" {
 		return w.next.RoundTrip(r)
 	}
-	body, err := io.ReadAll(r.Body)
+	body, err := peek(r)
 	if err != nil {
 		return nil, err
 	}
-	r.Body.Close()
-	r.Body = io.NopCloser(bytes.NewReader(body))
 	w.mu.Lock()
 	keep := w.on && w.kept == nil && strings.Contains(string(body), `"delete"`)
 	if keep {
@@ -59,14 +55,7 @@ func TestAReleaseThatArrivesLateTakesTheLeadershipFromNobody(t *testing.T) {
 		stand := func(name string) (*election.Election, *onconsul.Conn, *withheld, *wire) {
 			way := &withheld{next: s.consul.RoundTripper()}
 			w := &wire{next: way, server: s}
-			client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: w}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			conn, err := onconsul.Connect(onconsul.Config{Client: client, Logger: s.log})
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := s.over(w)
 			e, err := election.New(judge.Over(conn), election.Config{
 				Election: contested, Name: name, Logger: s.log, Priority: map[string]int{"b": 5}[name], // b is next
 				Lead: func(ctx context.Context, s election.Status) error {

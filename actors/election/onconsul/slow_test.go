@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
-	"github.com/coordd/coordd/actors/election/onconsul"
-	"github.com/hashicorp/consul/api"
 )
 
 // slow is a way to a Consul that takes its time for each answer. A long poll takes none on top of its wait.
@@ -36,22 +34,9 @@ func TestAConsulThatIsSlowWithEachAnswerCostsNoLease(t *testing.T) {
 		s := newEmbedded(t)
 		defer s.consul.Close()
 		way := &slow{RoundTripper: s.consul.RoundTripper()}
-		client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: way}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := onconsul.Connect(onconsul.Config{Client: client, Logger: s.log})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := s.over(way)
 		defer c.Close()
-		e, err := election.New(c, election.Config{Election: "demo", Name: "a", Logger: s.log})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := e.Nominate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		e := nominated(t, c, election.Config{Election: "demo", Name: "a", Logger: s.log})
 		leads := func(s election.Status) bool { return s.Role == election.Leading }
 		if _, err := e.State().Wait(t.Context(), leads); err != nil {
 			t.Fatal(err)

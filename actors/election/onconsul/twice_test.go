@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/onconsul"
-	"github.com/hashicorp/consul/api"
 )
 
 // copier is a proxy that keeps a copy of each transaction, to send it again.
@@ -29,12 +27,10 @@ type copier struct {
 
 func (c *copier) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodPut && r.URL.Path == "/v1/txn" {
-		body, err := io.ReadAll(r.Body)
+		body, err := peek(r)
 		if err != nil {
 			return nil, err
 		}
-		r.Body.Close()
-		r.Body = io.NopCloser(bytes.NewReader(body))
 		c.mu.Lock()
 		c.copies = append(c.copies, body)
 		c.mu.Unlock()
@@ -72,14 +68,7 @@ func TestNoWriteTakesEffectTwice(t *testing.T) {
 		defer s.consul.Close()
 		proxy := &copier{next: s.consul.RoundTripper()}
 		connect := func() *onconsul.Conn {
-			client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: proxy}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			c, err := onconsul.Connect(onconsul.Config{Client: client, Logger: s.log})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := s.over(proxy)
 			return c
 		}
 		one, two := connect(), connect()

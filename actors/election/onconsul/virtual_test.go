@@ -1,6 +1,7 @@
 package onconsul_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -78,11 +79,57 @@ func (s *embedded) DeleteAsStranger(name string) {
 
 func (s *embedded) Connect() electiontest.Link {
 	w := &wire{next: s.consul.RoundTripper(), server: s}
-	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: w}})
+	return connect(s.t, onconsul.Config{Client: s.client(w), Logger: s.log}, w, s.consul.Client())
+}
+
+// client is a client of this Consul by way of next.
+func (s *embedded) client(next http.RoundTripper) *api.Client {
+	s.t.Helper()
+	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: next}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return connect(s.t, onconsul.Config{Client: client, Logger: s.log}, w, s.consul.Client())
+	return client
+}
+
+// over connects to this Consul by way of next.
+func (s *embedded) over(next http.RoundTripper) *onconsul.Conn {
+	s.t.Helper()
+	conn, err := onconsul.Connect(onconsul.Config{Client: s.client(next), Logger: s.log})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return conn
+}
+
+// nominated takes part in an election.
+func nominated(t *testing.T, over election.Connection, cfg election.Config) *election.Election {
+	t.Helper()
+	e, err := election.New(over, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Nominate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// untilTold is a duty that lasts until it is told to stop.
+func untilTold(ctx context.Context, _ election.Status) error {
+	<-ctx.Done()
+	return nil
+}
+
+// peek returns the body of a request that goes on with it.
+func peek(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body.Close()
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return body, nil
 }
 
 // wire is one connection's way to Consul, and where it is broken.

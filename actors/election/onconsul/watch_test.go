@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
-	"github.com/coordd/coordd/actors/election/onconsul"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -32,14 +31,7 @@ func TestAFollowerOfAnElectionThatDoesNotExistIsLeftAloneByWritesBesideIt(t *tes
 		s := newEmbedded(t)
 		defer s.consul.Close()
 		count := &counter{next: s.consul.RoundTripper()}
-		client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: count}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn, err := onconsul.Connect(onconsul.Config{Client: client, Logger: s.log})
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := s.over(count)
 		defer conn.Close()
 		open := func(name string) *election.Election {
 			e, err := election.New(conn, election.Config{Election: "demo", Name: name, Logger: s.log})
