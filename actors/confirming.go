@@ -41,9 +41,7 @@ func (a *assigner) confirmAll(ctx context.Context, members []string) []confirmed
 	free, broke := make(chan struct{}, confirming), make(chan any, len(members))
 	for i := range all {
 		free <- struct{}{}
-		running.Add(1)
-		go func() {
-			defer running.Done()
+		running.Go(func() {
 			defer func() { <-free }()
 			defer func() {
 				if p := recover(); p != nil {
@@ -51,7 +49,7 @@ func (a *assigner) confirmAll(ctx context.Context, members []string) []confirmed
 				}
 			}()
 			one(i)
-		}()
+		})
 	}
 	running.Wait()
 	select {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -161,8 +160,7 @@ list), and with --cas 0 only if it does not exist.`,
 		value := []byte(args[1])
 		if args[1] == "-" {
 			var err error
-			value, err = reading(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(a.in, maxStdin)) })
-			if err != nil {
+			if value, err = a.readAll(ctx, "-"); err != nil {
 				return fmt.Errorf("standard input: %w", err)
 			}
 		}
