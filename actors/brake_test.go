@@ -1,0 +1,199 @@
+package actors_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+)
+
+func TestTheBrakeHoldsAVanishedWorkloadUntilAnOperatorSaysObey(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 60)
+		if _, err := c.client.KV().DeleteTree(c.store.Keys().Workload(), nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if !c.balanced(60)() {
+			t.Errorf("the brake did not hold: %v", c.loads())
+		}
+		if b := c.members[c.leader()].c.Plan().Get().Brake; !strings.Contains(b, "60 of 60") {
+			t.Errorf("the plan does not say why nothing happens: %q", b)
+		}
+		c.put("control/obey", time.Now().String())
+		c.await("all work ended", 10*time.Second, c.balanced(0))
+	})
+}
+
+// Nobody leads while the order is given: the next leader finds it there.
+func TestARemovalWhileNobodyLeadsIsObeyed(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 60)
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.kill(c.leader())
+		if err := op.RemoveWork(c.t.Context(), c.items(50)...); err != nil {
+			t.Fatal(err)
+		}
+		c.addWork("extra_1")
+		c.await("the rest and the new one", time.Minute, c.balanced(11))
+	})
+}
+
+// An order of the past is about something else: the next leader's brake holds.
+func TestAnOrderToObeyIsForgottenByLaterLeaders(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 60)
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := op.Obey(c.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(6 * time.Minute)
+		c.kill(c.leader())
+		if _, err := c.client.KV().DeleteTree(c.store.Keys().Workload(), nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if n := c.totalStarts(); n != 60 || c.leader() == "" {
+			t.Errorf("%d starts, leader %q", n, c.leader())
+		}
+		if b := c.members[c.leader()].c.Plan().Get().Brake; !strings.Contains(b, "60 of 60") {
+			t.Errorf("the plan does not say that the brake holds: %q", b)
+		}
+	})
+}
+
+// Most of the workload goes, one watch after the other.
+func TestTheBrakeHoldsAWorkloadThatVanishesBitByBit(t *testing.T) {
+	for gap, want := range map[time.Duration]int{45 * time.Millisecond: 30, 600 * time.Millisecond: 22} {
+		t.Run(gap.String(), func(t *testing.T) {
+			run(t, func(c *cluster) {
+				three(c, 30)
+				time.Sleep(10 * time.Second)
+				items := c.items(30)
+				c.removeWork(items[:8]...)
+				time.Sleep(gap)
+				c.removeWork(items[8:18]...)
+				time.Sleep(time.Minute)
+				running := func() (n int) {
+					for _, l := range c.loads() {
+						n += l
+					}
+					return n
+				}
+				if n := running(); n != want {
+					t.Errorf("%d of 30 items run on, want %d: 8, and then 10 of them were deleted", n, want)
+				}
+				o, err := actors.NewOperator(c.client, "demo")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s, err := o.Status(c.t.Context()); err != nil || !strings.Contains(s.Brake, "18 of 30") {
+					t.Errorf("the status says of the brake: %q, %v", s.Brake, err)
+				}
+				c.put("control/obey", time.Now().Format(time.RFC3339Nano))
+				c.await("the order to be obeyed", 5*time.Second, func() bool { return running() == 12 })
+				if s, err := o.Status(c.t.Context()); err != nil || s.Brake != "" {
+					t.Errorf("afterwards the status says of the brake: %q, %v", s.Brake, err)
+				}
+				// Slowly is somebody's wish.
+				for _, item := range items[18:29] {
+					c.removeWork(item)
+					time.Sleep(time.Second)
+				}
+				c.await("all but one given up", 5*time.Second, func() bool { return running() == 1 })
+			})
+		})
+	}
+}
+
+func TestABrakeLetsGoWhenTheItemsAreBack(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 60)
+		if _, err := c.client.KV().DeleteTree(c.store.Keys().Workload(), nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		c.addWork(c.items(60)...)
+		time.Sleep(time.Minute)
+		if b := c.members[c.leader()].c.Plan().Get().Brake; b != "" || c.totalStarts() != 60 {
+			t.Errorf("brake %q, %d starts", b, c.totalStarts())
+		}
+	})
+}
+
+func TestMostMembersVanishingAtOnceIsBrakedForAWhileOnly(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.addWork(c.items(60)...)
+		for i := range 8 {
+			c.start(fmt.Sprintf("n%d", i))
+		}
+		c.await("shared out", 20*time.Second, c.balanced(60))
+		leader := c.leader()
+		for i := range 8 {
+			if id := fmt.Sprintf("n%d", i); id != leader && len(c.members) > 3 {
+				c.kill(id)
+			}
+		}
+		time.Sleep(50 * time.Second) // sessions and grace are over
+		if c.balanced(60)() {
+			t.Error("five of eight members vanished, and the rest was loaded with it at once")
+		}
+		c.await("taken over after all", 60*time.Second, c.balanced(60))
+	})
+}
+
+// What was meant with an order to obey takes its time; what vanishes meanwhile was not meant.
+func TestAnOrderToObeyCountsForWhatHadVanishedByThen(t *testing.T) {
+	run(t, func(c *cluster) {
+		items := c.items(40)
+		c.addWork(items...)
+		for _, id := range []string{"n1", "n2", "n3"} {
+			c.start(id, func(cfg *actors.Config) {
+				work := cfg.Work
+				cfg.Work = func(ctx context.Context, item actors.Item) error {
+					if slices.Contains(items[:20], item.ID) {
+						own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+						defer cancel()
+						defer context.AfterFunc(ctx, func() {
+							time.AfterFunc(3*time.Minute, cancel) // it takes its time
+						})()
+						return work(own, item)
+					}
+					return work(ctx, item)
+				}
+				cfg.StopTimeout = 4 * time.Minute
+			})
+		}
+		c.await("shared out", time.Minute, c.balanced(40))
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := op.RemoveWork(c.t.Context(), items[:25]...); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if _, err := c.client.KV().DeleteTree(c.store.Keys().Workload(), nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if !c.runs(items[25:])() {
+			t.Errorf("the brake did not hold for what vanished a minute after the order: %v", c.loads())
+		}
+		c.addWork(items[25:]...)
+		time.Sleep(3 * time.Minute)
+		if b := c.members[c.leader()].c.Plan().Get().Brake; b != "" || !c.balanced(15)() {
+			t.Errorf("at last: brake %q, loads %v", b, c.loads())
+		}
+	})
+}
