@@ -79,9 +79,9 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 	return again, err
 }
 
-// graceOf is how long a vanished member's items wait for it: for the lease that it may hold, unless it said
-// that all its work has ended; and for as long as it asked for when it stopped. Where its ack does not say its TTL it is the one
-// that it has said before, or the longest that is known.
+// graceOf is how long a vanished member's items wait for it: for the lease that it may hold, unless
+// it said that all its work has ended; and for as long as it asked for when it stopped. Where its
+// ack does not say its TTL it is the one that it has said before, or the longest that is known.
 func (a *assigner) graceOf(member string, ack store.Ack) time.Duration {
 	if ack.Stopped && ack.Clear {
 		return ack.Keep
@@ -120,8 +120,9 @@ func (a *assigner) confirm(ctx context.Context, member string) (since time.Time,
 	}
 	if _, err := a.store.ReadTxn(ctx, store.CheckNotExists(a.keys.Member(member)), same); err != nil {
 		if errors.Is(err, store.ErrRefused) {
-			// It is there, or it is moving: the watches will tell. Or it is a stranger's, which no session holds and
-			// which would keep its items for ever. A member that lives has its record locked, or writes it again.
+			// It is there, or it is moving: the watches will tell. Or it is a stranger's, which no
+			// session holds and which would keep its items for ever. A member that lives has its
+			// record locked, or writes it again.
 			return time.Time{}, 0, ack, a.clearRecord(ctx, member, "")
 		}
 		return time.Time{}, 0, ack, err

@@ -47,9 +47,9 @@ type release struct {
 	at    time.Time // of the answer
 }
 
-// catchUp is how long a view may show what a release has changed. A view that shows it for longer may be of a
-// Consul that was restored from before the release, with the same index as then: the item is released again.
-// Where it was only the view that was late, this deletes nothing.
+// catchUp is how long a view may show what a release has changed. A view that shows it for longer
+// may be of a Consul that was restored from before the release, with the same index as then: the
+// item is released again. Where it was only the view that was late, this deletes nothing.
 func (r release) catchUp(s scope) (until time.Time, late bool) {
 	until = r.at.Add(s.late)
 	return until, until.After(s.now)

@@ -9,23 +9,24 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// A stranger's key may name the session of a member that lives: a record that it locks with it, an ack or an
-// assignment of somebody else's. Whose a session is shows by its name, which is given when it is made and never
-// changes. A session that is another member's says nothing of this one.
+// A stranger's key may name the session of a member that lives: a record that it locks with it, an
+// ack or an assignment of somebody else's. Whose a session is shows by its name, which is given
+// when it is made and never changes. A session that is another member's says nothing of this one.
 
 // sessionName is the name of a member's session.
 func (h *house) sessionName(member string) string { return h.Service + "/" + member }
 
-// anothers tells whether a session of this name is that of a member other than member. A session whose name
-// is of another form may be anybody's.
+// anothers tells whether a session of this name is that of a member other than member. A session
+// whose name is of another form may be anybody's.
 func (h *house) anothers(name, member string) bool {
 	id, ok := strings.CutPrefix(name, h.sessionName(""))
 	return ok && id != member && store.CheckMemberID(id) == nil
 }
 
-// sessionAlive tells whether a session that member may work under still exists: that of its ack, or, where the ack
-// says nothing or names another member's, that which it has named before, or one that its keys were granted to. Then what else the ack says is not
-// member's either, and nothing is left of it but the TTL, which can only make the wait longer.
+// sessionAlive tells whether a session that member may work under still exists: that of its ack,
+// or, where the ack says nothing or names another member's, that which it has named before, or one
+// that its keys were granted to. Then what else the ack says is not member's either, and nothing is
+// left of it but the TTL, which can only make the wait longer.
 func (a *assigner) sessionAlive(ctx context.Context, member string, ack *store.Ack) (bool, error) {
 	if mutations.Broken("gone-by-record-alone") {
 		return false, nil
@@ -38,7 +39,8 @@ func (a *assigner) sessionAlive(ctx context.Context, member string, ack *store.A
 		*ack = store.Ack{Session: ack.Session, TTL: ack.TTL}
 	}
 	sessions := map[string]bool{}
-	// The keys that it has inherited name its predecessor's session; what its ack has said before names its own.
+	// The keys that it has inherited name its predecessor's session; what its ack has said before
+	// names its own.
 	if known, _ := a.acks.Get().Items.Get(member); known.Session != "" {
 		sessions[known.Session] = true
 	}
@@ -56,8 +58,9 @@ func (a *assigner) sessionAlive(ctx context.Context, member string, ack *store.A
 	return false, nil
 }
 
-// clearBorrowed deletes records that a stranger has locked with the session of another member, whose own record it
-// locks as well: what is given to such a member nobody works on, for as long as the other lives.
+// clearBorrowed deletes records that a stranger has locked with the session of another member,
+// whose own record it locks as well: what is given to such a member nobody works on, for as long as
+// the other lives.
 func (a *assigner) clearBorrowed(ctx context.Context) error {
 	by := map[string][]string{}
 	for id, m := range a.members.Get().Items.All() {

@@ -59,12 +59,14 @@ type Config struct {
 	Service string
 	// ID is this member's id, unique in the service, without '/', space or '%'. Required.
 	ID string
-	// Client talks to Consul. Default: one made from the CONSUL_HTTP_* variables. It speaks HTTP/1.1, and closes its idle
-	// connections when a call had no answer in time.
+	// Client talks to Consul. Default: one made from the CONSUL_HTTP_* variables. It speaks
+	// HTTP/1.1, and closes its idle connections when a call had no answer in time.
 	//
-	// A Client of your own that uses TLS should not speak HTTP/2: set Protocols of its http.Transport to HTTP/1 only. Over
-	// HTTP/2 all requests share one connection. When its packets are dropped and nothing closes it, each renewal waits on that
-	// connection, and the lease is lost. Keep one idle connection at most (MaxIdleConnsPerHost: 1), for the same reason.
+	// A Client of your own that uses TLS should not speak HTTP/2: set Protocols of its
+	// http.Transport to HTTP/1 only. Over HTTP/2 all requests share one connection. When its
+	// packets are dropped and nothing closes it, each renewal waits on that connection, and the
+	// lease is lost. Keep one idle connection at most (MaxIdleConnsPerHost: 1), for the same
+	// reason.
 	Client *api.Client
 	// Consul is what the log calls Client's server. Default: CONSUL_HTTP_ADDR, or the address of a failed request.
 	Consul string

@@ -9,8 +9,9 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// confirming is how many members are asked about at one time. Each takes three requests, and its grace begins with their
-// answers: asked about one by one on a Consul that takes 200 ms, the last of 30 members waited 18 s longer than the first.
+// confirming is how many members are asked about at one time. Each takes three requests, and its
+// grace begins with their answers: asked about one by one on a Consul that takes 200 ms, the last
+// of 30 members waited 18 s longer than the first.
 const confirming = 8
 
 // confirmed is what [assigner.confirm] has found out about one member.
@@ -22,7 +23,8 @@ type confirmed struct {
 	err    error
 }
 
-// confirmAll confirms each of the members, several at one time. No goroutine of it is left when it returns.
+// confirmAll confirms each of the members, several at one time. No goroutine of it is left when it
+// returns.
 func (a *assigner) confirmAll(ctx context.Context, members []string) []confirmed {
 	all := make([]confirmed, len(members))
 	one := func(i int) {

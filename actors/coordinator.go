@@ -102,8 +102,9 @@ func (c *Coordinator) Membership() messages.Reader[messages.Membership] {
 	return c.cells.membership.Reader()
 }
 
-// Leadership is who leads, as far as this member can tell. It is what the leader-tracker said last: while that
-// actor hangs, Session tells whether the lease behind it still holds. The context of Lead ends with the lease.
+// Leadership is who leads, as far as this member can tell. It is what the leader-tracker said last:
+// while that actor hangs, Session tells whether the lease behind it still holds. The context of
+// Lead ends with the lease.
 func (c *Coordinator) Leadership() messages.Reader[messages.Leadership] {
 	return c.cells.leadership.Reader()
 }

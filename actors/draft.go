@@ -46,8 +46,8 @@ func (a absence) over(now time.Time) bool {
 	return !a.since.IsZero() && (!now.Before(a.since.Add(a.grace)) || mutations.Broken("no-grace"))
 }
 
-// lasting tells whether an absence could not be confirmed for so long that nothing but its own items waits for
-// it: keys that a stranger wrote, and that name a session which lives.
+// lasting tells whether an absence could not be confirmed for so long that nothing but its own
+// items waits for it: keys that a stranger wrote, and that name a session which lives.
 func (s *scene) lasting(a absence) bool {
 	return a.since.IsZero() && !a.asked.IsZero() && !s.now.Before(a.asked.Add(s.hold))
 }

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// behind is a way on which the watch of the leader key hears of nothing more, once it has heard of as many changes as it may.
+// behind is a way on which the watch of the leader key hears of nothing more, once it has heard of
+// as many changes as it may.
 type behind struct {
 	to  http.RoundTripper
 	may atomic.Int64
@@ -25,8 +26,9 @@ func (b *behind) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// Consul raises the index of a key only when a lock changes something: its value or its flags. A leader whose watch is behind
-// still sees the largest flags that there are, which a stranger wrote, when the key has those of its own last lock.
+// Consul raises the index of a key only when a lock changes something: its value or its flags. A
+// leader whose watch is behind still sees the largest flags that there are, which a stranger wrote,
+// when the key has those of its own last lock.
 func TestANewEpochIsLargerThanTheOldOne(t *testing.T) {
 	run(t, func(c *cluster) {
 		lost := &replyLoser{to: c.consul.RoundTripper()}

@@ -10,7 +10,8 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// A stranger's key that names the session of a member that lives concerns nothing but its own item or member.
+// A stranger's key that names the session of a member that lives concerns nothing but its own item
+// or member.
 func TestAStrangersKeyThatNamesALivingSessionConcernsNobodyElse(t *testing.T) {
 	record := func(s *siege, key, session string) {
 		s.t.Helper()

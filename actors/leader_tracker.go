@@ -180,9 +180,10 @@ func (a *leaderTracker) sending() {
 	a.flags++
 }
 
-// raise takes a new epoch within the term. Its condition is the index of the leader key, so that a copy
-// of it that arrives late does nothing. A refusal for good means that the term is over. An epoch that is not larger than the
-// one before is none: what was sent in that one would still be accepted.
+// raise takes a new epoch within the term. Its condition is the index of the leader key, so that a
+// copy of it that arrives late does nothing. A refusal for good means that the term is over. An
+// epoch that is not larger than the one before is none: what was sent in that one would still be
+// accepted.
 func (a *leaderTracker) raise(ctx context.Context, s messages.Session, l messages.Leadership) error {
 	at := l.Epoch
 	for range 5 {

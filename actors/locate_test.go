@@ -71,7 +71,8 @@ func (o *onlooker) address(cfg *actors.Config) {
 // reach Consul, and at all.
 const propagation = 100 * time.Millisecond
 
-// look asks for every item once, and waits for nothing but a look at Consul. Limit is how long work with a larger token may have been going on.
+// look asks for every item once, and waits for nothing but a look at Consul. Limit is how long work
+// with a larger token may have been going on.
 func (o *onlooker) look(items []string, limit time.Duration) {
 	now, done := time.Now(), canceled()
 	for _, item := range items {

@@ -2,9 +2,9 @@ package actors
 
 import "time"
 
-// missing are the items that this member has a key of and that are gone from the workload. The leader takes such a key
-// back, but not while its brake is on. Each item rests by itself: those that are missing keep no others from being read
-// and started.
+// missing are the items that this member has a key of and that are gone from the workload. The
+// leader takes such a key back, but not while its brake is on. Each item rests by itself: those
+// that are missing keep no others from being read and started.
 type missing map[string]rest
 
 // rest is when an item is to be read again, and how often it was missing so far.
@@ -14,7 +14,8 @@ type rest struct {
 }
 
 const (
-	// restMissing is the longest rest of an item if few are missing: it may be back by then, and nothing tells.
+	// restMissing is the longest rest of an item if few are missing: it may be back by then, and
+	// nothing tells.
 	restMissing = 2 * time.Second
 	// restMany is the longest rest if many are.
 	restMany = 5 * time.Second
@@ -22,8 +23,8 @@ const (
 	othersFirst = 100 * time.Millisecond
 )
 
-// found takes in that an item is missing. It rests for a soak, and for twice as long each time. All of them together cost
-// about one read in each of these rests.
+// found takes in that an item is missing. It rests for a soak, and for twice as long each time. All
+// of them together cost about one read in each of these rests.
 func (m missing) found(id string, now time.Time, soak time.Duration) {
 	r := m[id]
 	m[id] = r

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// slowWay is a way to a Consul that takes its time for each answer. A long poll takes none on top of its wait.
+// slowWay is a way to a Consul that takes its time for each answer. A long poll takes none on top
+// of its wait.
 type slowWay struct {
 	to    http.RoundTripper
 	takes atomic.Pointer[func() time.Duration]
@@ -30,7 +31,8 @@ func (w *slowWay) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// Each answer comes in time for its request, and the renewal, the read that confirms it and another try come in time for the lease.
+// Each answer comes in time for its request, and the renewal, the read that confirms it and another
+// try come in time for the lease.
 func TestAConsulThatIsSlowWithEachAnswerCostsNothing(t *testing.T) {
 	for _, most := range []time.Duration{time.Second, 1500 * time.Millisecond, 1900 * time.Millisecond, 2 * time.Second} {
 		for _, varies := range []bool{false, true} {

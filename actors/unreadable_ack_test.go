@@ -7,8 +7,9 @@ import (
 	"github.com/coordd/coordd/actors"
 )
 
-// What an ack says of its member's TTL is lost with it: the leader counts on what the ack has said before, or on the longest TTL that it
-// knows of. The cluster of every test sees to it that no item is begun while the lost member, which hears of nothing, works on.
+// What an ack says of its member's TTL is lost with it: the leader counts on what the ack has said
+// before, or on the longest TTL that it knows of. The cluster of every test sees to it that no item
+// is begun while the lost member, which hears of nothing, works on.
 func TestAMembersLongerLeaseIsWaitedForThoughItsAckIsUnreadable(t *testing.T) {
 	long := func(cfg *actors.Config) { cfg.TTL = 40 * time.Second }
 	for name, spoil := range map[string]func(c *cluster){

@@ -52,9 +52,10 @@ func (a *assigner) goneSession(member string, ack store.Ack) string {
 // noteStep is how often the time waited is noted, in parts of the TTL.
 const noteStep = 4
 
-// handedFor is for how long a note is believed, in TTLs by the clocks of who wrote and who reads it, and two lock-delays:
-// a leader that dies is followed 2 TTLs and a lock-delay later, an election of Consul's own or a copy of a renewal
-// makes it 4 TTLs. A note that is older may be from a snapshot of Consul, and say nothing of what came after.
+// handedFor is for how long a note is believed, in TTLs by the clocks of who wrote and who reads
+// it, and two lock-delays: a leader that dies is followed 2 TTLs and a lock-delay later, an
+// election of Consul's own or a copy of a renewal makes it 4 TTLs. A note that is older may be from
+// a snapshot of Consul, and say nothing of what came after.
 const handedFor = 6
 
 // readOffice reads what the last leader, or an earlier incarnation of this assigner, has noted.

@@ -13,7 +13,8 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// Methods that panic with a value whose own method panics, or that has no end: fmt does not stand these.
+// Methods that panic with a value whose own method panics, or that has no end: fmt does not stand
+// these.
 type (
 	selfText    struct{}
 	selfError   struct{}

@@ -105,8 +105,9 @@ func (nowhere) Width() (int, bool)          { return 0, false }
 func (nowhere) Precision() (int, bool)      { return 0, false }
 func (nowhere) Flag(int) bool               { return false }
 
-// textOf is a panic's value in words. One that holds itself, which fmt would follow until the stack is full and the process ends, is
-// told by its type. So is one whose methods panic: fmt stands the first panic, and not one of its value's.
+// textOf is a panic's value in words. One that holds itself, which fmt would follow until the stack
+// is full and the process ends, is told by its type. So is one whose methods panic: fmt stands the
+// first panic, and not one of its value's.
 func textOf(v any) (text string) {
 	if err, ok := v.(error); ok {
 		safe, _, _ := readable(err)

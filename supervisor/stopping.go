@@ -159,8 +159,8 @@ func (l *loop) abandon(r *run, stack string, now time.Time) {
 	l.heldUp(r.stuck.Waited)
 }
 
-// heldUp counts the time for which a child that hangs, or a tree that has one, held up the stop, of all or of a
-// group that is to be started again.
+// heldUp counts the time for which a child that hangs, or a tree that has one, held up the stop, of
+// all or of a group that is to be started again.
 func (l *loop) heldUp(waited time.Duration) {
 	if !l.sweeping {
 		return

@@ -33,7 +33,8 @@ const (
 // Config says what a [Store] is. Service is required.
 type Config struct {
 	Service string
-	// Client of Consul. Default: one made from the CONSUL_HTTP_* variables. One of your own: see actors.Config.Client.
+	// Client of Consul. Default: one made from the CONSUL_HTTP_* variables. One of your own: see
+	// actors.Config.Client.
 	Client *api.Client
 	// Consul's address, only for logs.
 	Consul string

@@ -145,7 +145,8 @@ func (c *client) Write(p []byte) (int, error) {
 	return c.ResponseWriter.Write(p)
 }
 
-// take gives the client the time to take what is sent next. However little that is: the buffers may be full of earlier answers.
+// take gives the client the time to take what is sent next. However little that is: the buffers may
+// be full of earlier answers.
 func (c *client) take(now time.Time) {
 	c.wrote = now
 	end := now.Add(c.short)
@@ -155,7 +156,8 @@ func (c *client) take(now time.Time) {
 	_ = c.ctrl.SetWriteDeadline(end)
 }
 
-// FlushError is for the proxy, by way of http.ResponseController: it flushes the headers before there is a body.
+// FlushError is for the proxy, by way of http.ResponseController: it flushes the headers before
+// there is a body.
 func (c *client) FlushError() error {
 	c.take(time.Now())
 	return c.ctrl.Flush()
@@ -215,8 +217,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// done gives the client the time for what the server still holds of the answer, and sends behind the handler. Of a body that was not read
-// to its end the server reads what is left.
+// done gives the client the time for what the server still holds of the answer, and sends behind
+// the handler. Of a body that was not read to its end the server reads what is left.
 func (c *client) done() {
 	if c.hasBody && !c.ended.Load() {
 		c.begin()

@@ -46,7 +46,8 @@ func TestClientsThatDoNotReadTheAnswersToABroadcastStopNoOther(t *testing.T) {
 	// None of them is cut off while the test lasts.
 	w := newWorld(t, func(c *dispatch.Config) { c.Timeout = 4 * patience })
 	angles(w, 1<<20)
-	// What is held, and not what the collector has left behind: on a busy machine that is as much again.
+	// What is held, and not what the collector has left behind: on a busy machine that is as much
+	// again.
 	used := func() int64 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)

@@ -15,8 +15,9 @@ import (
 	"github.com/coordd/coordd/actors/routing"
 )
 
-// Answers may be small: a client asks for many of them on one connection and reads none, until its buffers are full. Where
-// in an answer that happens is chance, so each part of one is tried: it is all that there is of it, or comes first.
+// Answers may be small: a client asks for many of them on one connection and reads none, until its
+// buffers are full. Where in an answer that happens is chance, so each part of one is tried: it is
+// all that there is of it, or comes first.
 func TestClientsThatReadNoSmallAnswersKeepNoPlaces(t *testing.T) {
 	const each = "GET %s HTTP/1.1\r\nHost: x\r\n\r\n"
 	for name, c := range map[string]struct {

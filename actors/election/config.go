@@ -14,10 +14,11 @@ import (
 // MaxNameBytes bounds the names of elections and candidates.
 const MaxNameBytes = 256
 
-// Lead is a leader's duty. It runs while its candidate leads; s is the status of that moment, with its token. When
-// ctx ends it must stop what it does and return: its return is what lets the next one lead, so what it does must really have
-// ended by then. If it returns before that, the candidate resigns, also when the leadership was lost before that was heard of: a duty that has ended
-// by itself is not begun again. Its error is then that of the election.
+// Lead is a leader's duty. It runs while its candidate leads; s is the status of that moment, with
+// its token. When ctx ends it must stop what it does and return: its return is what lets the next
+// one lead, so what it does must really have ended by then. If it returns before that, the
+// candidate resigns, also when the leadership was lost before that was heard of: a duty that has
+// ended by itself is not begun again. Its error is then that of the election.
 type Lead func(ctx context.Context, s Status) error
 
 // Config is how to take part in one election.

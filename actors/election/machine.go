@@ -21,8 +21,8 @@ const (
 	opLeave
 )
 
-// refusedPause is how long after a Take that was refused the next one comes when no view says more: whoever was in the way
-// may have come and gone between two views, and then there is no new one.
+// refusedPause is how long after a Take that was refused the next one comes when no view says more:
+// whoever was in the way may have come and gone between two views, and then there is no new one.
 const refusedPause = time.Second
 
 // outcome is what became of an op.
@@ -127,8 +127,8 @@ func (m *machine) drained() {
 	}
 }
 
-// dutyEnded: the Lead function has returned; errTold when it was told to. A duty that has ended by itself is over for this candidate, also when the
-// leadership was lost before that was heard of.
+// dutyEnded: the Lead function has returned; errTold when it was told to. A duty that has ended by
+// itself is over for this candidate, also when the leadership was lost before that was heard of.
 func (m *machine) dutyEnded(err error) {
 	m.duty = false
 	switch {
@@ -239,8 +239,9 @@ func (m *machine) step(now time.Time) effects {
 	if !m.leading && m.begun {
 		m.begun, e.end = false, true
 	}
-	// Otherwise it is waited for: what was given up half done may still be done, after Leave.
-	// To ask for the leadership is tried for as long as it takes: whoever leaves does not want it any more, and whose turn it is takes it.
+	// Otherwise it is waited for: what was given up half done may still be done, after Leave. To
+	// ask for the leadership is tried for as long as it takes: whoever leaves does not want it any
+	// more, and whose turn it is takes it.
 	e.cancel = m.over && m.busy != opNone && m.busy != opLeave || m.busy == opAsk && (m.resigning || m.ending || m.view.Turn)
 	if !m.over {
 		if e.start = m.next(now); e.start != opNone {

@@ -221,7 +221,8 @@ func TestADutyThatCouldNotBeginWithinItsLeaseIsNoResignation(t *testing.T) {
 	}
 }
 
-// A process that stood still finds both at once: that its lease is over, and that its duty had ended by itself.
+// A process that stood still finds both at once: that its lease is over, and that its duty had
+// ended by itself.
 func TestADutyThatHasEndedIsNotBegunAgain(t *testing.T) {
 	broken := errors.New("broken")
 	for _, why := range []error{nil, broken} {

@@ -41,7 +41,8 @@ func TestTheLeaseIsLookedAtOnceMoreBeforeTheDutyBegins(t *testing.T) {
 	}
 }
 
-// What a duty returns after it was told to stop says nothing; what it returned before is its end, also when that is heard of later.
+// What a duty returns after it was told to stop says nothing; what it returned before is its end,
+// also when that is heard of later.
 func TestADutyEndsByItselfOnlyBeforeItIsToldToStop(t *testing.T) {
 	for _, obeys := range []bool{false, true} {
 		contact := Contact{Session: "s", Lease: messages.Lease{Start: time.Now(), TTL: time.Hour}}

@@ -80,7 +80,8 @@ type Status struct {
 	Leader Candidate
 	// Token is the fencing token of the leadership of Leader; 0 when there is none or it is not known.
 	Token uint64
-	// Session is the session, in the store, that the leadership goes with. Set while Leading and Draining.
+	// Session is the session, in the store, that the leadership goes with. Set while Leading and
+	// Draining.
 	Session string
 	// Until is when the leader's duties end at the latest unless the lease is extended before: the end of the lease less the
 	// margin. Set while Leading and Draining.

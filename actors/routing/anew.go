@@ -10,8 +10,9 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// A grant raises no ack: a long poll that has died unnoticed hides it for as long as the poll would have waited,
-// and no pulse finds that out. So "no owner" is said only when Consul was looked at within the last second.
+// A grant raises no ack: a long poll that has died unnoticed hides it for as long as the poll would
+// have waited, and no pulse finds that out. So "no owner" is said only when Consul was looked at
+// within the last second.
 
 // keysPerRead is how many keys of an item count as one more read.
 const keysPerRead = 25
@@ -91,13 +92,15 @@ func (r *Router) keyOf(ctx context.Context, item string, ids []string) (seenKey,
 	return seenKey{}, nil
 }
 
-// possible tells whether a key of an item at a member can be: a stranger's record may have an id that makes none with some items'.
+// possible tells whether a key of an item at a member can be: a stranger's record may have an id
+// that makes none with some items'.
 func possible(keys store.Keys, key string) bool {
 	_, _, ok := keys.ParseAssignment(key)
 	return ok
 }
 
-// stands returns nil if the keys of a vanished member stand as the table has them, and it is still gone.
+// stands returns nil if the keys of a vanished member stand as the table has them, and it is still
+// gone.
 func (r *Router) stands(ctx context.Context, id string) error {
 	asOf, err := r.allMembers(ctx)
 	if err != nil {
@@ -144,7 +147,8 @@ func newMissing() *missing {
 	return &missing{since: map[string]missed{}, again: map[string]uint64{}, told: messages.NewState(struct{}{})}
 }
 
-// due tells whether a share is to be read again: what is missed now for the first time may be under way.
+// due tells whether a share is to be read again: what is missed now for the first time may be under
+// way.
 func (m *missing) due(id string, index, have uint64, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

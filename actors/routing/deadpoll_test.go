@@ -16,8 +16,8 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// firewall forgets connections: the answers to the long polls that are under way then never come. New requests
-// pass.
+// firewall forgets connections: the answers to the long polls that are under way then never come.
+// New requests pass.
 type firewall struct {
 	to http.RoundTripper
 
@@ -102,7 +102,8 @@ func behind(t *testing.T, f func(t *testing.T, w *populated, r *routing.Router, 
 	})
 }
 
-// asks asks for d, every 100 ms, and returns for how long "no owner" was said and whether an owner was at last.
+// asks asks for d, every 100 ms, and returns for how long "no owner" was said and whether an owner
+// was at last.
 func asks(t *testing.T, r *routing.Router, item string, d time.Duration) (nobody time.Duration, last routing.Location) {
 	t.Helper()
 	began := time.Now()
@@ -198,14 +199,16 @@ func TestWhatLooksForOwnersCostsConsulIsBounded(t *testing.T) {
 			all.Wait()
 			time.Sleep(50 * time.Millisecond)
 		}
-		// The orphan's two reads, the members and the vanished member's share, each second, and now and then once more; and the pulse.
+		// The orphan's two reads, the members and the vanished member's share, each second, and now
+		// and then once more; and the pulse.
 		if n := wall.others() - before; n > 7*(seconds+1) {
 			t.Errorf("%d requests in %d s", n, seconds)
 		}
 	})
 }
 
-// A stranger's record may have an id that makes no key with some items' ids. Nobody has those there.
+// A stranger's record may have an id that makes no key with some items' ids. Nobody has those
+// there.
 func TestAnIDThatMakesNoKeyHidesNoOtherAnswer(t *testing.T) {
 	behind(t, func(t *testing.T, w *populated, r *routing.Router, _ *firewall) {
 		keys, orphan, owned := w.store.Keys(), "x%41", "y%41"

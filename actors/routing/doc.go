@@ -38,10 +38,11 @@
 // whatever else is wrong, a pulse that failed included, is mended by reading everything anew. An index of acks/ that
 // went back is a Consul that was restored. Until the mend is done the table's age counts from before.
 //
-// A grant raises no ack, so the pulse does not find out that a dead poll hides it. Before an item is said to have no owner the
-// router therefore looks anew: at the index of members/, and at the item's keys at all members in one transaction, or at the index of
-// the vanished member's share. A look is everybody's, counts for a second, and is made 200 times a second at most; a key that it finds
-// and that is still missed a second later has that share read again.
+// A grant raises no ack, so the pulse does not find out that a dead poll hides it. Before an item
+// is said to have no owner the router therefore looks anew: at the index of members/, and at the
+// item's keys at all members in one transaction, or at the index of the vanished member's share. A
+// look is everybody's, counts for a second, and is made 200 times a second at most; a key that it
+// finds and that is still missed a second later has that share read again.
 //
 // A [Router] costs members + 2 of the 200 connections that Consul allows one client address by default; it warns
 // from 150 members on.

@@ -2,7 +2,8 @@ package routing
 
 import "time"
 
-// look says what the table knows of an item at now. Of an item whose member has vanished the location is that member.
+// look says what the table knows of an item at now. Of an item whose member has vanished the
+// location is that member.
 func (t *table) look(item string, now time.Time) (Location, finding) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -33,7 +33,8 @@ func (c *counted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.to.RoundTrip(r)
 }
 
-// begin runs a router that reaches Consul by way; stop, which may be called again, waits for its end.
+// begin runs a router that reaches Consul by way; stop, which may be called again, waits for its
+// end.
 func begin(t *testing.T, way http.RoundTripper, log *slog.Logger) (r *routing.Router, stop func()) {
 	t.Helper()
 	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: way}})
@@ -141,7 +142,8 @@ func TestNobodyWaitsForARouterThatHasStopped(t *testing.T) {
 	})
 }
 
-// The first question comes while everything is being read for the first time: at any moment of that.
+// The first question comes while everything is being read for the first time: at any moment of
+// that.
 func TestTheFirstQuestionWaitsForTheFirstReading(t *testing.T) {
 	for range 200 {
 		behind(t, func(*testing.T, *populated, *routing.Router, *firewall) {})

@@ -19,7 +19,8 @@ const (
 	lookedUp      = 4096        // answers kept
 )
 
-// lookups are reads of Consul, each shared by all who ask for the same thing, whose answers count for a moment.
+// lookups are reads of Consul, each shared by all who ask for the same thing, whose answers count
+// for a moment.
 type lookups struct {
 	reads singleflight.Group
 	slots chan struct{}
@@ -41,7 +42,8 @@ func newLookups() *lookups {
 	return &lookups{slots: make(chan struct{}, lookupsAtOnce), rate: rate.NewLimiter(lookupRate, lookupRate), known: map[string]lookup{}}
 }
 
-// ask returns what read says under this name, or has said within the last second. A read counts for cost reads.
+// ask returns what read says under this name, or has said within the last second. A read counts for
+// cost reads.
 func (l *lookups) ask(ctx context.Context, name string, cost int, read func(context.Context) (lookup, error)) (lookup, error) {
 	l.mu.Lock()
 	last, ok := l.known[name]

@@ -142,11 +142,13 @@ func (r *Router) Open() {
 	}
 }
 
-// Locate returns where item is. It answers at once from the table, with two exceptions: before everything has been read
-// for the first time it waits for that, until ctx ends; and for an item without an owner Consul is asked: whether it is in the workload, and
-// whether nobody has it, by one read for all who ask, whose answer counts for a second. 200 such reads are made in a second: those who
-// would have to wait for theirs longer than ctx or a call lasts are told [ErrNotReady]. With a ctx that has ended it asks nobody.
-// Errors: [ErrMoving], [ErrNoOwner], [ErrUnknownItem], [ErrNotReady].
+// Locate returns where item is. It answers at once from the table, with two exceptions: before
+// everything has been read for the first time it waits for that, until ctx ends; and for an item
+// without an owner Consul is asked: whether it is in the workload, and whether nobody has it, by
+// one read for all who ask, whose answer counts for a second. 200 such reads are made in a second:
+// those who would have to wait for theirs longer than ctx or a call lasts are told [ErrNotReady].
+// With a ctx that has ended it asks nobody. Errors: [ErrMoving], [ErrNoOwner], [ErrUnknownItem],
+// [ErrNotReady].
 func (r *Router) Locate(ctx context.Context, item string) (Location, error) {
 	r.Open()
 	loc, what := r.table.look(item, time.Now())

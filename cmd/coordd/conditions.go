@@ -19,7 +19,8 @@ func conditionsOf(h http.Header) (c conditions, err error) {
 // any tells whether there are conditions.
 func (c conditions) any() bool { return c.match != nil || c.none != nil }
 
-// matches tells whether If-Match holds for what has this ETag and exists, or does not: then nothing matches.
+// matches tells whether If-Match holds for what has this ETag and exists, or does not: then nothing
+// matches.
 func (c conditions) matches(tag string, exists bool) bool {
 	return c.match == nil || exists && (c.match.star || c.match.has(tag, false))
 }

@@ -26,8 +26,8 @@ type leased struct {
 func (c leased) Contact() messages.Reader[election.Contact] { return c.contact.Reader() }
 func (c leased) Close()                                     {}
 
-// lapsed is a context that has ended as soon as the file is there, and that nobody hears of before looking: as of a process that stood still while
-// its command ended, and its lease.
+// lapsed is a context that has ended as soon as the file is there, and that nobody hears of before
+// looking: as of a process that stood still while its command ended, and its lease.
 type lapsed struct {
 	context.Context
 	file string
@@ -40,7 +40,8 @@ func (c lapsed) Err() error {
 	return nil
 }
 
-// The process stood still just before it began its command: its session has expired, others may lead, and it has a new session already.
+// The process stood still just before it began its command: its session has expired, others may
+// lead, and it has a new session already.
 func TestACommandIsNotBegunUnderAnotherSessionThanItsLeaders(t *testing.T) {
 	privateRuntimeDir(t)
 	file := filepath.Join(t.TempDir(), "log")

@@ -24,8 +24,8 @@ func envName(flag string) string {
 // commandLineOnly marks the flags that are orders.
 const commandLineOnly = "coordd_order"
 
-// orders says that these flags are no settings: each makes another command of the one that was given. A variable that is
-// set for a whole host must not do that, so no variable stands for them.
+// orders says that these flags are no settings: each makes another command of the one that was
+// given. A variable that is set for a whole host must not do that, so no variable stands for them.
 func orders(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		_ = flags.SetAnnotation(name, commandLineOnly, nil) // it fails only for a flag that is not there

@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 type leakChecked struct{ m *testing.M }
 
 func (l leakChecked) Run() int {
-	// Under nohup a hangup is ignored, by what this process starts as well, and the scripts hang up on coordd. What a process
-	// listens to is not ignored in its children.
+	// Under nohup a hangup is ignored, by what this process starts as well, and the scripts hang up
+	// on coordd. What a process listens to is not ignored in its children.
 	if signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}

@@ -223,8 +223,8 @@ func slowBodies(ts *testscript.TestScript, _ bool, args []string) {
 	time.Sleep(time.Second) // they come in
 }
 
-// steady D REGEXP URL gets the URL for a time, and each answer has to match. One that is refused in a crowd is asked again, until
-// one matches.
+// steady D REGEXP URL gets the URL for a time, and each answer has to match. One that is refused in
+// a crowd is asked again, until one matches.
 func steady(ts *testscript.TestScript, _ bool, args []string) {
 	d, err := time.ParseDuration(args[0])
 	ts.Check(err)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// writeWhole makes data the contents of a file: all of it, or the file stays as it was. What is no plain file, such as a
-// pipe or /dev/stdout, is written to. A new file is closed to others.
+// writeWhole makes data the contents of a file: all of it, or the file stays as it was. What is no
+// plain file, such as a pipe or /dev/stdout, is written to. A new file is closed to others.
 func writeWhole(name string, data []byte) error {
 	at, was, plain := placeOf(name)
 	if !plain {
@@ -41,7 +41,8 @@ func writeWhole(name string, data []byte) error {
 	return nil
 }
 
-// placeOf is where a file is, behind links, and what is there; nil: nothing. Plain: it can be replaced.
+// placeOf is where a file is, behind links, and what is there; nil: nothing. Plain: it can be
+// replaced.
 func placeOf(name string) (at string, was fs.FileInfo, plain bool) {
 	for _, system := range []string{"/dev/", "/proc/"} { // /dev/stdout may lead to a plain file, which others write to as well
 		if strings.HasPrefix(filepath.ToSlash(filepath.Clean(name)), system) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A crash or a full disk in the middle of an export leaves the export of before. Whoever reads that one at the moment
-// reads it to its end.
+// A crash or a full disk in the middle of an export leaves the export of before. Whoever reads that
+// one at the moment reads it to its end.
 func TestAnExportReplacesAFileAsAWhole(t *testing.T) {
 	dir := t.TempDir()
 	name, link := filepath.Join(dir, "config.jsonl"), filepath.Join(dir, "link")

@@ -12,8 +12,8 @@
 //  4. A handler that panics or ends its goroutine loses that record and nothing else.
 //  5. Nothing has to be closed: the goroutine ends when everything is written. [Flush] waits for that, for a limited time.
 //
-// Bytes are counted of text, also in groups and lists, and for each record of what With has added; what
-// an error or a value of another type holds is not.
+// Bytes are counted of text, also in groups and lists, and for each record of what With has added;
+// what an error or a value of another type holds is not.
 //
 // Not guaranteed: that what was logged is written before a crash. What the attributes of a record point to is
 // looked at later: it must not change after the call.

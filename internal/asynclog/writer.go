@@ -19,8 +19,8 @@ type Writer struct {
 // NewWriter returns a writer to w, with a queue of its own.
 func NewWriter(w io.Writer) *Writer { return &Writer{NewQueue(), w, dropped} }
 
-// NewLargeWriter is NewWriter for lines that are wanted whole: 65,536 of them may wait, with 16 MiB. Note is the line that says
-// how many were dropped and when the first of them came.
+// NewLargeWriter is NewWriter for lines that are wanted whole: 65,536 of them may wait, with 16
+// MiB. Note is the line that says how many were dropped and when the first of them came.
 func NewLargeWriter(w io.Writer, note func(lost int, since time.Time) string) *Writer {
 	return &Writer{&Queue{maxEntries: 64 * maxEntries, maxBytes: 4 * maxBytes}, w, note}
 }

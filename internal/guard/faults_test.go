@@ -131,7 +131,8 @@ func TestAFrozenGuardIsKilledBeforeTheLeaseEnds(t *testing.T) {
 	if err := syscall.Kill(parent(t, all[0]), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	// Its work is late when a quarter of the margin less a quarter of that is left: 7.5 s from now, earlier than it counts as silent.
+	// Its work is late when a quarter of the margin less a quarter of that is left: 7.5 s from now,
+	// earlier than it counts as silent.
 	until := time.Now().Add(30 * time.Second)
 	g.Lease("s1", until, 2*time.Minute)
 	if err := within(t, "the end", ended); !errors.Is(err, guard.ErrLost) {

@@ -73,8 +73,9 @@ type Spec struct {
 	// Signals are passed on to the command's first process, the shell unless it was told to exec another, while it runs and is
 	// not being stopped: not to its group, for few of its children expect them. May be nil.
 	Signals <-chan os.Signal
-	// Ended is called by Exec before it returns, when the command was started, with the time by the wall clock of this host at which
-	// nothing of it was left any more, and why it ended. That is earlier than the call if this process was frozen meanwhile. May be nil.
+	// Ended is called by Exec before it returns, when the command was started, with the time by the
+	// wall clock of this host at which nothing of it was left any more, and why it ended. That is
+	// earlier than the call if this process was frozen meanwhile. May be nil.
 	Ended func(at time.Time, why Reason)
 }
 

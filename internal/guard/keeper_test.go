@@ -62,7 +62,8 @@ func TestALeaderThatLeftItsGroupIsAskedToEndToo(t *testing.T) {
 	}
 }
 
-// A guard process that stood still finds both at once: that the command has ended, and that it is to stop.
+// A guard process that stood still finds both at once: that the command has ended, and that it is
+// to stop.
 func TestACommandThatHasEndedByItselfIsNotStopped(t *testing.T) {
 	var exit *event
 	k := newKeeper(newToken(), func(e event) {

@@ -19,7 +19,8 @@ import (
 // patience is how long a test waits for what must happen; only a failing one uses it up.
 const patience = 2 * time.Minute
 
-// trySoLong tries as keep does: what was killed may take longer than one round to be gone on a busy machine. It counts once for each round.
+// trySoLong tries as keep does: what was killed may take longer than one round to be gone on a busy
+// machine. It counts once for each round.
 func trySoLong(l *locker) (swept int, err error) {
 	for end := time.Now().Add(patience); ; {
 		var more int

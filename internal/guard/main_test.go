@@ -68,8 +68,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// ownerMain is a coordd in small: it runs the command in its arguments under ownerLease, renewed, and
-// prints how it ended.
+// ownerMain is a coordd in small: it runs the command in its arguments under ownerLease, renewed,
+// and prints how it ended.
 func ownerMain() {
 	g := guard.New(guard.Config{
 		StopTimeout: time.Second, LockFile: os.Getenv(lockEnv), NoCgroups: os.Getenv(noCgroupsEnv) != "", Adopt: os.Getenv(adoptEnv) != "",
@@ -98,8 +98,9 @@ func ownerMain() {
 	select {}
 }
 
-// The lease of the owner that the tests start, at each renewal. A busy machine may be late with a renewal by their difference. Commands that
-// ignore TERM are killed a stop timeout, 1 s, after the margin has begun: the rest of it is what a busy machine has to end them and to notice it.
+// The lease of the owner that the tests start, at each renewal. A busy machine may be late with a
+// renewal by their difference. Commands that ignore TERM are killed a stop timeout, 1 s, after the
+// margin has begun: the rest of it is what a busy machine has to end them and to notice it.
 const ownerLease, ownerMargin = 50 * time.Second, 45 * time.Second
 
 // say is the guard process's part of a farewell. The words are a file to write to, and then, for "running", one with

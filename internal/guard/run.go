@@ -20,12 +20,12 @@ const processName = "coord-guard"
 const (
 	// watchEvery is the period at which the owner looks after its guard.
 	watchEvery = 50 * time.Millisecond
-	// pingEvery, silentAfter and startWithin count these periods and not time: an owner that was frozen
-	// itself must not hold that against its guard.
+	// pingEvery, silentAfter and startWithin count these periods and not time: an owner that was
+	// frozen itself must not hold that against its guard.
 	pingEvery   = 20
 	silentAfter = 200
-	// startWithin is for a guard process that has not said hello: it runs nothing yet, and on a host so busy
-	// that it takes longer than silentAfter to start, the next one would too.
+	// startWithin is for a guard process that has not said hello: it runs nothing yet, and on a
+	// host so busy that it takes longer than silentAfter to start, the next one would too.
 	startWithin = 1200
 	// stopSlack is what the guard gets beyond the stop timeout to end when told to.
 	stopSlack = 3 * time.Second

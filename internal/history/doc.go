@@ -46,9 +46,9 @@
 // it had promised. A line "restored" says so and names an amnesty: overlaps that begin within it are
 // counted apart, and tokens and epochs are compared only with those after it.
 //
-// Whoever writes a history does not wait for it: what a full pipe or a slow disk does not take is dropped, and a line "lost" says of
-// which process and for how long. Its history breaks off there and goes on behind; [Report] names the gap, and nothing that is missing
-// counts as a breach.
+// Whoever writes a history does not wait for it: what a full pipe or a slow disk does not take is
+// dropped, and a line "lost" says of which process and for how long. Its history breaks off there
+// and goes on behind; [Report] names the gap, and nothing that is missing counts as a breach.
 //
 // Not proven: anything about clocks. Histories of several hosts are merged by
 // their stamps; Options.Skew says how far these may be apart.

@@ -16,7 +16,8 @@ func (g Gap) String() string {
 	return fmt.Sprintf("incomplete: %s has no lines from %s to %s: what it did then is not judged", g.Proc, g.From.UTC().Format(time.RFC3339Nano), g.To.UTC().Format(time.RFC3339Nano))
 }
 
-// breaksFirst puts each line "lost" where the lines that it speaks of began to be missing: it is written behind them.
+// breaksFirst puts each line "lost" where the lines that it speaks of began to be missing: it is
+// written behind them.
 func breaksFirst(events []Event) []Event {
 	if !slices.ContainsFunc(events, func(e Event) bool { return e.Verb == Lost }) {
 		return events
@@ -30,8 +31,8 @@ func breaksFirst(events []Event) []Event {
 	return Merge(moved)
 }
 
-// lost takes in that lines of a process are missing from here on. Its history breaks off here, as if it were killed; what it says
-// later may belong to what is missing.
+// lost takes in that lines of a process are missing from here on. Its history breaks off here, as
+// if it were killed; what it says later may belong to what is missing.
 func (c *checker) lost(i int, e Event, p *process) {
 	c.report.Lost = append(c.report.Lost, Gap{e.Proc, e.At, e.At.Add(max(0, e.For))})
 	if p == nil {

@@ -64,8 +64,8 @@ func (r *Recorder) Events() []Event {
 	return slices.Clone(r.events)
 }
 
-// Queued is a writer for a [Recorder] that nobody waits for: to a file that may block. What is dropped
-// a line of proc tells. It keeps the file's first error, and writes nothing after it.
+// Queued is a writer for a [Recorder] that nobody waits for: to a file that may block. What is
+// dropped a line of proc tells. It keeps the file's first error, and writes nothing after it.
 type Queued struct {
 	*asynclog.Writer
 	file *kept

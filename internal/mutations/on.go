@@ -1,6 +1,7 @@
 //go:build coordd_mutations
 
-// Package mutations tells whether a rule is switched off: of the protocol, of elections, of the configuration.
+// Package mutations tells whether a rule is switched off: of the protocol, of elections, of the
+// configuration.
 package mutations
 
 import (

@@ -23,8 +23,8 @@ var ErrTooManyConns = errors.New("too many connections from this address")
 //
 // With this client the deadlines of calls grow with what arrives; with another one they are fixed.
 //
-// It speaks HTTP/1.1 only, and a call that has timed out closes its connection and those that are idle: all may have died
-// in silence, and the next call would wait on one of them.
+// It speaks HTTP/1.1 only, and a call that has timed out closes its connection and those that are
+// idle: all may have died in silence, and the next call would wait on one of them.
 //
 // A user:password@ in the address, see [SplitAddress], is used for HTTP's basic authentication.
 func NewClient(cfg *api.Config) (*api.Client, error) {
@@ -46,8 +46,9 @@ func NewClient(cfg *api.Config) (*api.Client, error) {
 	return listening(cfg)
 }
 
-// oneByOne gives each request that is under way a connection of its own, over TLS too. HTTP/2 would send all of them over one: when that
-// one dies in silence, the system says so after a quarter of an hour, and until then each next request joins it.
+// oneByOne gives each request that is under way a connection of its own, over TLS too. HTTP/2 would
+// send all of them over one: when that one dies in silence, the system says so after a quarter of
+// an hour, and until then each next request joins it.
 func oneByOne(t *http.Transport) {
 	t.Protocols = new(http.Protocols)
 	t.Protocols.SetHTTP1(true)

@@ -17,7 +17,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// mortal is a connection that dies in silence: from then on what is written is swallowed, and nothing is read any more.
+// mortal is a connection that dies in silence: from then on what is written is swallowed, and
+// nothing is read any more.
 type mortal struct {
 	net.Conn
 	dead   <-chan struct{}
@@ -55,8 +56,8 @@ func (m *mortal) Close() error {
 	return m.Conn.Close()
 }
 
-// A firewall that forgets connections drops their packets and closes nothing; new ones it lets through. A member has
-// several connections: what its long polls have used is idle now and then.
+// A firewall that forgets connections drops their packets and closes nothing; new ones it lets
+// through. A member has several connections: what its long polls have used is idle now and then.
 func TestConnectionsThatDieInSilenceCostOneCallOnly(t *testing.T) {
 	for _, scheme := range []string{"http", "https"} {
 		t.Run(scheme, func(t *testing.T) {

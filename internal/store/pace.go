@@ -80,8 +80,8 @@ func (p *pace) silent(ctx context.Context) bool {
 	return p.expired.Load() || errors.Is(ctx.Err(), context.DeadlineExceeded) && !errors.Is(context.Cause(ctx), errQuiet)
 }
 
-// listener tells the call behind a request what arrives. After a call without an answer it closes the idle connections: they may be as
-// dead as that call's own, which net/http closes.
+// listener tells the call behind a request what arrives. After a call without an answer it closes
+// the idle connections: they may be as dead as that call's own, which net/http closes.
 type listener struct{ http.RoundTripper }
 
 func (l listener) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -67,11 +67,12 @@ func (s *Store) CreateSession(ctx context.Context, o SessionOptions) (id string,
 	return id, sent, nil
 }
 
-// RenewalLimit is how long each of the two requests of a renewal may last that has failed tries times: a quarter of the TTL. A
-// connection that is dead or frozen is left early enough for two more tries within the lease. A Consul that takes a fifth of the
-// TTL for each answer loses nobody the lease: the renewal and its read take two fifths, and so do those after them; with a shorter
-// limit the first try would fail, and the second one come too late. Two failures cost the lease as a rule. Then more time helps a Consul
-// that is slower still: its session lives for 2 x TTL.
+// RenewalLimit is how long each of the two requests of a renewal may last that has failed tries
+// times: a quarter of the TTL. A connection that is dead or frozen is left early enough for two
+// more tries within the lease. A Consul that takes a fifth of the TTL for each answer loses nobody
+// the lease: the renewal and its read take two fifths, and so do those after them; with a shorter
+// limit the first try would fail, and the second one come too late. Two failures cost the lease as
+// a rule. Then more time helps a Consul that is slower still: its session lives for 2 x TTL.
 func RenewalLimit(ttl time.Duration, tries int) time.Duration {
 	if tries < 2 {
 		return ttl / 4

@@ -10,8 +10,8 @@ import (
 	"github.com/coordd/coordd/internal/wal"
 )
 
-// A directory is on the disk when the one that it is in is: else a crash of the machine takes a log away whose records
-// were fsynced.
+// A directory is on the disk when the one that it is in is: else a crash of the machine takes a log
+// away whose records were fsynced.
 func TestTheDirectoriesOfANewLogAreOnTheDiskBeforeItIsWrittenTo(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "a", "b", "log.d")

@@ -365,8 +365,9 @@ func (l *Log) Close() error {
 	return errors.Join(err, l.lock.Close())
 }
 
-// makeDir makes a directory where there is none, and those that it is in, and brings to the disk that they are there: a record that was
-// fsynced is lost with a directory that was not. Values may be secrets: nobody else is to read them.
+// makeDir makes a directory where there is none, and those that it is in, and brings to the disk
+// that they are there: a record that was fsynced is lost with a directory that was not. Values may
+// be secrets: nobody else is to read them.
 func makeDir(dir string, sync func(*os.File) error) error {
 	whole, err := filepath.Abs(dir)
 	if err != nil {

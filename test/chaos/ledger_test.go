@@ -60,14 +60,15 @@ func newLedger() *ledger {
 	}
 }
 
-// alive tells whether a child of running is still there: another process may have its number by now.
+// alive tells whether a child of running is still there: another process may have its number by
+// now.
 func (l *ledger) alive(c child) bool {
 	born := l.born(c.pid)
 	return born != 0 && born == l.since[c]
 }
 
-// bury ends those that are gone without a word: they were killed. Nobody else may ever tell, since who would have had the lock next may
-// be killed too.
+// bury ends those that are gone without a word: they were killed. Nobody else may ever tell, since
+// who would have had the lock next may be killed too.
 func (l *ledger) bury() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,8 +149,9 @@ func (l *ledger) start(item string, c child, got bool) {
 	l.history.Add(history.Event{At: began, Verb: history.Start, Proc: c.proc, Item: item, Token: c.token})
 }
 
-// began is when a child began whose process has stood still since: it may have had the lock, and not have said so yet. Zero: it begins now.
-// One that is dead before its word is read is not known to have begun earlier but for a moment after its process was woken.
+// began is when a child began whose process has stood still since: it may have had the lock, and
+// not have said so yet. Zero: it begins now. One that is dead before its word is read is not known
+// to have begun earlier but for a moment after its process was woken.
 func (l *ledger) began(c child) time.Time {
 	s, ok := l.stood[c.proc]
 	if !ok || l.since[c] > s.ticks || l.since[c] == 0 && time.Since(l.woken[c.proc]) > history.Notice {
@@ -158,7 +160,8 @@ func (l *ledger) began(c child) time.Time {
 	return s.at.Add(-time.Microsecond)
 }
 
-// oneStands tells whether some process stands still, or has just been woken: it may have a child that nothing is known of yet.
+// oneStands tells whether some process stands still, or has just been woken: it may have a child
+// that nothing is known of yet.
 func (l *ledger) oneStands() bool {
 	if len(l.frozen) > 0 {
 		return true

@@ -133,7 +133,8 @@ func (p *program) guards() []int {
 	})
 }
 
-// birthOf is when a process began, by the kernel: with its number it names the process. 0: there is none. A zombie counts as gone.
+// birthOf is when a process began, by the kernel: with its number it names the process. 0: there is
+// none. A zombie counts as gone.
 func birthOf(pid int) uint64 {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

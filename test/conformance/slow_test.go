@@ -25,7 +25,8 @@ func (e env) alive(session string) bool {
 	return info != nil
 }
 
-// expired is when a session of 10 s ends that nobody renews, by Consul's multiplier of 2, seen on a busy machine.
+// expired is when a session of 10 s ends that nobody renews, by Consul's multiplier of 2, seen on a
+// busy machine.
 const (
 	expiredFrom = 20 * time.Second
 	expiredTo   = 50 * time.Second

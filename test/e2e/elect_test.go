@@ -271,7 +271,8 @@ func TestOnceRunsTheCommandOnce(t *testing.T) {
 	}
 }
 
-// A command that ends while its coordd is frozen, until after the lease, has ended: it is not begun again when the session turns out to have lived.
+// A command that ends while its coordd is frozen, until after the lease, has ended: it is not begun
+// again when the session turns out to have lived.
 func TestACommandThatEndsWhileItsCoorddIsFrozenHasEnded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

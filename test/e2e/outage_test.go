@@ -93,8 +93,9 @@ func TestNobodyLosesWorkOrLeadershipWhileConsulIsAwayForFiveSeconds(t *testing.T
 	}
 }
 
-// 45 s stand for the minute or the hour that an outage may take: all that a lease depends on has ended after 20 s, and
-// the sessions after 40 s, if Consul lets them: one that was stopped grants them their time again when it starts.
+// 45 s stand for the minute or the hour that an outage may take: all that a lease depends on has
+// ended after 20 s, and the sessions after 40 s, if Consul lets them: one that was stopped grants
+// them their time again when it starts.
 func TestAllWorkStopsBeforeItsLeaseEndsWhenConsulIsAwayForLongAndComesBackByItself(t *testing.T) {
 	t.Parallel()
 	const ttl, outage = 20 * time.Second, 45 * time.Second

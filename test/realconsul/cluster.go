@@ -25,8 +25,9 @@ import (
 	"github.com/coordd/coordd/test/relay"
 )
 
-// readyTimeout is how long a cluster may take to elect a leader that stays and know its nodes. It takes three to five seconds;
-// the rest is for a machine that runs other tests with the race detector.
+// readyTimeout is how long a cluster may take to elect a leader that stays and know its nodes. It
+// takes three to five seconds; the rest is for a machine that runs other tests with the race
+// detector.
 const readyTimeout = 3 * time.Minute
 
 // logTail is how many lines of each server's log a failed test prints.
@@ -161,8 +162,9 @@ func launchOnce(o Options, dir string) (*Cluster, error) {
 	return c, c.settle(ctx, 2*time.Second)
 }
 
-// settle returns when all servers have named the same leader for as long as calm, and each has taken writes all the time. A server that has
-// not heard from a leader for a second calls an election: calm is longer than that.
+// settle returns when all servers have named the same leader for as long as calm, and each has
+// taken writes all the time. A server that has not heard from a leader for a second calls an
+// election: calm is longer than that.
 func (c *Cluster) settle(ctx context.Context, calm time.Duration) error {
 	leader, since := "", time.Now()
 	for {
@@ -183,7 +185,8 @@ func (c *Cluster) settle(ctx context.Context, calm time.Duration) error {
 // settleKey is there only during a set-up.
 const settleKey = "/v1/kv/realconsul-settles"
 
-// oneLeader names the leader that all servers see, and that has just taken a write from each; empty: there is none.
+// oneLeader names the leader that all servers see, and that has just taken a write from each;
+// empty: there is none.
 func (c *Cluster) oneLeader(ctx context.Context) (leader string, _ error) {
 	for i, s := range c.Servers {
 		raw, err := s.get(ctx, "/v1/status/leader")

@@ -13,7 +13,8 @@ import (
 	"github.com/coordd/coordd/test/realserver"
 )
 
-// raft answers for three servers. What it says changes from look to look, until it is the same for ever.
+// raft answers for three servers. What it says changes from look to look, until it is the same for
+// ever.
 type raft struct {
 	look    func(n, server int) (leader string, writes bool)
 	last    int // the look from which on it is the same
@@ -45,7 +46,8 @@ func (r *raft) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Status: http.StatusText(status), Body: io.NopCloser(strings.NewReader(body)), Request: req}, nil
 }
 
-// Elections come one after the other on a busy machine: what a test begins with the first leader it loses with it.
+// Elections come one after the other on a busy machine: what a test begins with the first leader it
+// loses with it.
 func TestASetUpIsOverWhenALeaderStaysAndWritesSucceed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// stopTimeout is how long a server gets to obey SIGTERM; it takes well under a second on a quiet machine.
+// stopTimeout is how long a server gets to obey SIGTERM; it takes well under a second on a quiet
+// machine.
 const stopTimeout = time.Minute
 
 // Process is one server's program, started as often as the test likes on the same directory and ports. Its methods may be

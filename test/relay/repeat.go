@@ -45,7 +45,8 @@ type ear struct {
 	most time.Duration // what Repeat said when that came
 }
 
-// heard are bytes from the client, and what Repeat had said when they came: they may be read when it says something else.
+// heard are bytes from the client, and what Repeat had said when they came: they may be read when
+// it says something else.
 type heard struct {
 	bytes []byte
 	most  time.Duration

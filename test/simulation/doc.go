@@ -21,8 +21,8 @@
 // One run in five has 13 to 30 members. Strangers aim values at each field of each kind of key. In
 // the profile laden payloads are large and lines thin.
 //
-// The profile pairs plays two faults of docs/faults.md at a time, and draws settings more freely: see
-// pairs_test.go.
+// The profile pairs plays two faults of docs/faults.md at a time, and draws settings more freely:
+// see pairs_test.go.
 //
 // The commands of a member that is killed outlive it where it has a guard: each takes its time, at
 // most until the lease is over, and the guard hands over when all are gone: see orphans_test.go.

@@ -90,8 +90,8 @@ func (w *world) restoreOrder() {
 	w.letGo(false)
 }
 
-// replaceHung has a member that went for good come back where none is left but one of which an actor
-// hangs: somebody has to take its items over.
+// replaceHung has a member that went for good come back where none is left but one of which an
+// actor hangs: somebody has to take its items over.
 func (w *world) replaceHung() {
 	if w.hanging == nil {
 		return

@@ -269,8 +269,8 @@ func (o *owners) leaves(e history.Event) {
 	}
 }
 
-// waits takes in that somebody leads again: while nobody did, nobody waited for the members that have stopped, and what
-// the last leader waited since its last note is lost.
+// waits takes in that somebody leads again: while nobody did, nobody waited for the members that
+// have stopped, and what the last leader waited since its last note is lost.
 func (o *owners) waits(now time.Time) {
 	if o.vacant.IsZero() {
 		return

@@ -102,7 +102,8 @@ var troubles = map[string]script{
 		}
 		return acts
 	},
-	// stubborn is work that ignores the order to stop, fails as soon as it has begun, or panics then.
+	// stubborn is work that ignores the order to stop, fails as soon as it has begun, or panics
+	// then.
 	"stubborn": func(w *world, e episode) []action {
 		is := func(how string) func(*process) {
 			return func(p *process) {

@@ -37,7 +37,8 @@ func (u *unheard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return u.next.RoundTrip(r)
 }
 
-// A candidate that asks the leader to make way, and is not answered, asks again until it is; it can resign all the same.
+// A candidate that asks the leader to make way, and is not answered, asks again until it is; it can
+// resign all the same.
 func TestACandidateResignsAlsoWhileItAsksForTheLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEmbedded(t)

@@ -27,7 +27,8 @@ const (
 
 // Config is what a Conn is made of. Only Client is required.
 type Config struct {
-	// Client talks to Consul. Over TLS it should speak HTTP/1.1 only, with one idle connection at most: see actors.Config.Client.
+	// Client talks to Consul. Over TLS it should speak HTTP/1.1 only, with one idle connection at
+	// most: see actors.Config.Client.
 	Client *api.Client
 	// Name of the session, for Consul's listings. Default "election".
 	Name string

@@ -8,8 +8,8 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// What those who left could not remove is removed by a goroutine of its own: it may be much, Consul may be slow, and the session
-// is to be renewed meanwhile.
+// What those who left could not remove is removed by a goroutine of its own: it may be much, Consul
+// may be slow, and the session is to be renewed meanwhile.
 
 // later has something removed as soon as Consul can be asked.
 func (c *Conn) later(do func(context.Context) error) {
@@ -38,7 +38,8 @@ func (c *Conn) clean(ctx context.Context) {
 	}
 }
 
-// sweep removes what was left over, one try each. One that is refused or denied holds nobody else's up.
+// sweep removes what was left over, one try each. One that is refused or denied holds nobody else's
+// up.
 func (c *Conn) sweep(ctx context.Context) {
 	c.mu.Lock()
 	left := c.leftovers

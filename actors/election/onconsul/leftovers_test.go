@@ -20,8 +20,8 @@ func (f far) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.next.RoundTrip(r)
 }
 
-// Many leave while Consul cannot be asked. What is left of them is removed when it is back, and that takes longer than a lease: who leads over the same
-// session goes on leading meanwhile.
+// Many leave while Consul cannot be asked. What is left of them is removed when it is back, and
+// that takes longer than a lease: who leads over the same session goes on leading meanwhile.
 func TestWhatManyLeaveBehindHoldsNoRenewalUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEmbedded(t)

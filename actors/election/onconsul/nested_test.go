@@ -9,7 +9,8 @@ import (
 	"github.com/coordd/coordd/actors/election/onconsul"
 )
 
-// The prefix of one connection is the name of an election of another: to delete that election, which need not even exist, deletes nothing of others.
+// The prefix of one connection is the name of an election of another: to delete that election,
+// which need not even exist, deletes nothing of others.
 func TestDeleteRemovesNoElectionBelowItsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEmbedded(t)

@@ -14,7 +14,8 @@ import (
 	"github.com/coordd/coordd/actors/election/onconsul"
 )
 
-// tardy is a way to Consul on which the first take is late, so that another one leads, and the polls break until that one is gone.
+// tardy is a way to Consul on which the first take is late, so that another one leads, and the
+// polls break until that one is gone.
 type tardy struct {
 	next  http.RoundTripper
 	leads chan struct{} // closed when the other one leads
@@ -56,8 +57,8 @@ func (w *tardy) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.next.RoundTrip(r)
 }
 
-// A take that was refused because another one led for a moment is tried again although no view says that anything has changed: that one came and
-// went between two answers of the poll.
+// A take that was refused because another one led for a moment is tried again although no view says
+// that anything has changed: that one came and went between two answers of the poll.
 func TestATakeThatWasRefusedIsTriedAgainAlthoughNothingIsSeenToChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEmbedded(t)

@@ -10,7 +10,8 @@ import (
 	"github.com/coordd/coordd/actors/election"
 )
 
-// slow is a way to a Consul that takes its time for each answer. A long poll takes none on top of its wait.
+// slow is a way to a Consul that takes its time for each answer. A long poll takes none on top of
+// its wait.
 type slow struct {
 	http.RoundTripper
 	takes atomic.Int64

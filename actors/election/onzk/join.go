@@ -84,7 +84,8 @@ func (b *backend) join(c election.Candidate, session int64) error {
 				}
 				return election.ErrSessionLost
 			}
-			// Only now: on every way out before, there may be a node that the next attempt has to find.
+			// Only now: on every way out before, there may be a node that the next attempt has to
+			// find.
 			b.update(func(me *candidacy) { me.unsure = before })
 		}
 		b.update(func(me *candidacy) { me.session, me.node, me.born = session, node, stat.Czxid })
@@ -115,7 +116,8 @@ func (b *backend) this(data []byte) []any {
 	return nil
 }
 
-// identify makes the election's identity again if a stranger removed it: nothing could be ordered without it.
+// identify makes the election's identity again if a stranger removed it: nothing could be ordered
+// without it.
 func (b *backend) identify(data []byte, stat *zk.Stat) error {
 	node := identity(data)
 	if node == "" {
@@ -157,8 +159,8 @@ func (b *backend) create() error {
 	return err
 }
 
-// find returns the candidate's node that belongs to the session, and removes all but one of them. Nodes of an earlier
-// session may still be seen: ZooKeeper removes them by itself.
+// find returns the candidate's node that belongs to the session, and removes all but one of them.
+// Nodes of an earlier session may still be seen: ZooKeeper removes them by itself.
 func (b *backend) find(session int64, guid string) (node string, err error) {
 	children, _, err := b.conn.zk.Children(b.base)
 	if errors.Is(err, zk.ErrNoNode) {

@@ -51,8 +51,8 @@ func (b *backend) leave() error {
 		if err := b.sweep(me); err != nil {
 			return err
 		}
-		// A create that was on its way over an earlier connection may still arrive, in theory: the server reads what it has got, and
-		// then that the connection is closed.
+		// A create that was on its way over an earlier connection may still arrive, in theory: the
+		// server reads what it has got, and then that the connection is closed.
 		b.conn.spawn(func() {
 			b.conn.sleep(b.conn.ctx, b.conn.timeout())
 			if b.conn.ctx.Err() == nil {
@@ -87,8 +87,9 @@ func (b *backend) sweep(me candidacy) error {
 	return nil
 }
 
-// remove gives up the leadership if it is this candidate's, and its place in the queue if it is to leave, in one transaction. The
-// term's version makes it fail when somebody else has led since, however late it arrives.
+// remove gives up the leadership if it is this candidate's, and its place in the queue if it is to
+// leave, in one transaction. The term's version makes it fail when somebody else has led since,
+// however late it arrives.
 func (b *backend) remove(me candidacy, place bool) error {
 	for range attempts {
 		_, term, err := b.term()

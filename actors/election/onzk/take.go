@@ -11,7 +11,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// leads reads the leader's node, without a stat if there is none or it is none of a session. mine: it is this candidate's, in the session that it joined with.
+// leads reads the leader's node, without a stat if there is none or it is none of a session. mine:
+// it is this candidate's, in the session that it joined with.
 func (b *backend) leads(me candidacy) (r leaderRecord, stat *zk.Stat, mine bool, err error) {
 	data, stat, err := b.conn.zk.Get(b.path(leaderNode))
 	if errors.Is(err, zk.ErrNoNode) {
@@ -119,7 +120,8 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			if len(answers) > 1 && answers[1].Error != nil {
-				// Its node is gone: with its session, or a stranger took it, and then there will be another.
+				// Its node is gone: with its session, or a stranger took it, and then there will be
+				// another.
 				return 0, b.conn.timeout() / 3, nil
 			}
 			continue
@@ -139,7 +141,8 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 	return 0, 0, errChanged
 }
 
-// clearWay removes what a stranger put in the leader's place and no session's end removes. The term makes a late request miss a leader.
+// clearWay removes what a stranger put in the leader's place and no session's end removes. The term
+// makes a late request miss a leader.
 func (b *backend) clearWay(term *zk.Stat) error {
 	_, stat, err := b.conn.zk.Get(b.path(leaderNode))
 	if errors.Is(err, zk.ErrNoNode) || err == nil && ephemeral(stat) {
@@ -174,8 +177,8 @@ func (b *backend) uproot(path string) error {
 	return err
 }
 
-// term reads who led last, and the guard's version. A stranger may have removed the node: then it is made again, as of one
-// who did not give the leadership up.
+// term reads who led last, and the guard's version. A stranger may have removed the node: then it
+// is made again, as of one who did not give the leadership up.
 func (b *backend) term() (holder []byte, stat *zk.Stat, err error) {
 	for range attempts {
 		data, stat, err := b.conn.zk.Get(b.path(termNode))
@@ -193,8 +196,9 @@ func (b *backend) term() (holder []byte, stat *zk.Stat, err error) {
 	return nil, nil, errChanged
 }
 
-// lockDelay is how long to wait yet for a leader that did not give the leadership up. The wait begins when that very leader, whose token is the zxid
-// of the term's last change, is seen to have gone.
+// lockDelay is how long to wait yet for a leader that did not give the leadership up. The wait
+// begins when that very leader, whose token is the zxid of the term's last change, is seen to have
+// gone.
 func (b *backend) lockDelay(holder []byte, term *zk.Stat) time.Duration {
 	delay := lockDelayOf(holder, b.conn.lockDelay())
 	if delay <= 0 {
