@@ -98,7 +98,8 @@ func (a *assigner) graceOf(member string, ack store.Ack) time.Duration {
 	return max(a.Grace, ttl, ack.Keep)
 }
 
-// absencePoll is how soon a member is looked at again whose record is gone and whose session is not.
+// absencePoll is how soon a member is looked at again whose record is gone and whose session is
+// not.
 const absencePoll = 500 * time.Millisecond
 
 // impossiblePause is how soon something is tried again that can never succeed as it is.

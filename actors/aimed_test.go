@@ -22,8 +22,9 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// Values that somebody aims at the cluster, one in each field of each kind of key that it reads. Whatever cannot be so is named, in the
-// log and in the status, and concerns nothing but its own item or member: all others are owned, and taken over, as ever.
+// Values that somebody aims at the cluster, one in each field of each kind of key that it reads.
+// Whatever cannot be so is named, in the log and in the status, and concerns nothing but its own
+// item or member: all others are owned, and taken over, as ever.
 
 // wide is a value that would fill a log.
 var wide = `"` + strings.Repeat("x", map[bool]int{true: 30_000, false: 300_000}[raceDetector]) + `"`
@@ -78,7 +79,8 @@ func (s *siege) aim(key string, value []byte, flags uint64) {
 	}
 }
 
-// holds makes sure that the cluster works as ever: new items are owned, a lost member's are taken over, and it comes back.
+// holds makes sure that the cluster works as ever: new items are owned, a lost member's are taken
+// over, and it comes back.
 func (s *siege) holds(items int) {
 	s.t.Helper()
 	first := s.consul.Dump().Index
@@ -426,7 +428,8 @@ func TestAnAimedLeaderKeyConcernsNobodyElse(t *testing.T) {
 	}
 }
 
-// Ids that are each valid and make no key together: Consul refuses a key that holds a space when escapes are taken out of the whole of it.
+// Ids that are each valid and make no key together: Consul refuses a key that holds a space when
+// escapes are taken out of the whole of it.
 func TestIDsThatMakeNoKeyTogetherAreRefusedWhereTheyEnter(t *testing.T) {
 	for _, id := range []string{"node 1", "node%201", "node%2d1", "100%"} {
 		_, err := actors.New(actors.Config{Service: "demo", ID: id})
@@ -434,7 +437,8 @@ func TestIDsThatMakeNoKeyTogetherAreRefusedWhereTheyEnter(t *testing.T) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
-	// One that got in otherwise, or runs an older version, is given nothing: the others have it all.
+	// One that got in otherwise, or runs an older version, is given nothing: the others have it
+	// all.
 	besiege(t, func(s *siege) {
 		id, _, err := s.client.Session().CreateNoChecks(&api.SessionEntry{}, nil)
 		if err != nil {

@@ -253,14 +253,15 @@ func (a *assigner) enterEpoch(l messages.Leadership) {
 	}
 }
 
-// forgetAbsences makes every grace begin anew: a Consul that went back has forgotten who was back meanwhile.
+// forgetAbsences makes every grace begin anew: a Consul that went back has forgotten who was back
+// meanwhile.
 func (a *assigner) forgetAbsences() {
 	clear(a.absent)
 	clear(a.handed)
 }
 
-// open begins to write in this epoch. A watch of an empty prefix is woken by every neighbour: the two that may be
-// empty get a sentinel. One that is there already changes nothing and wakes nobody.
+// open begins to write in this epoch. A watch of an empty prefix is woken by every neighbour: the
+// two that may be empty get a sentinel. One that is there already changes nothing and wakes nobody.
 func (a *assigner) open(ctx context.Context) (err error) {
 	a.writer, err = a.store.OpenWriter(ctx, store.CheckIndex(a.keys.Leader(), a.epoch), a.keys.Sequence("leader/"), inFlight,
 		store.Set(a.keys.Workload(), nil, 0), store.Set(a.keys.Control(), nil, 0))
@@ -368,8 +369,8 @@ func (a *assigner) round(ctx context.Context) (next time.Time, err error) {
 	return next, nil
 }
 
-// possible takes out of units those that were called invalid: one that was in a transaction with others is
-// sent alone, one that was alone waits until retry.
+// possible takes out of units those that were called invalid: one that was in a transaction with
+// others is sent alone, one that was alone waits until retry.
 func (a *assigner) possible(units []store.Unit, now time.Time) (rest, alone []store.Unit, retry time.Time) {
 	if len(a.invalid) == 0 {
 		return units, nil, time.Time{}
@@ -490,7 +491,8 @@ func (a *assigner) write(ctx context.Context, units []store.Unit) error {
 			a.invalid[key] = again
 			continue
 		}
-		// The guard or a sequence key refused (deposed, or a key was touched), or the outcome is unknown.
+		// The guard or a sequence key refused (deposed, or a key was touched), or the outcome is
+		// unknown.
 		a.log.Info("write-in-doubt", "epoch", a.epoch, "err", o.Err, "then", "taking a new epoch and reading everything anew")
 		return errStale
 	}

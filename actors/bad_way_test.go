@@ -15,8 +15,8 @@ import (
 	"github.com/coordd/coordd/actors"
 )
 
-// badWay is a way to Consul on which transactions arrive without an answer, late without an answer, or twice; those that
-// lock a key (takes, epochs, registrations) ten times as often.
+// badWay is a way to Consul on which transactions arrive without an answer, late without an answer,
+// or twice; those that lock a key (takes, epochs, registrations) ten times as often.
 type badWay struct {
 	to   http.RoundTripper
 	late *sync.WaitGroup
@@ -69,9 +69,9 @@ func (w *badWay) send(r *http.Request) {
 	}
 }
 
-// Two processes for most ids, of different TTLs, whose sessions are ended early while they are cut off or not; and the writes by
-// which they take the place of one another are lost, late or doubled. The cluster of every test sees to it that no item
-// and no Lead is begun twice.
+// Two processes for most ids, of different TTLs, whose sessions are ended early while they are cut
+// off or not; and the writes by which they take the place of one another are lost, late or doubled.
+// The cluster of every test sees to it that no item and no Lead is begun twice.
 func TestLostLateAndDoubledWritesAtEarlyEndsBeginNothingTwice(t *testing.T) {
 	seeds := 30
 	if raceDetector {

@@ -13,8 +13,9 @@ import (
 // errLeaseOver ends what was bound to a lease.
 var errLeaseOver = errors.New("the lease is over")
 
-// bailiff ends the contexts of all work, and of the host's duty, when the lease is about to end, whatever becomes of the actors
-// that stop them in order: one of these may hang. It asks nobody, waits for nothing and logs nothing.
+// bailiff ends the contexts of all work, and of the host's duty, when the lease is about to end,
+// whatever becomes of the actors that stop them in order: one of these may hang. It asks nobody,
+// waits for nothing and logs nothing.
 type bailiff struct {
 	session messages.Reader[messages.Session]
 	margin  time.Duration
@@ -33,7 +34,8 @@ func newBailiff(session messages.Reader[messages.Session], margin time.Duration)
 	return &bailiff{session: session, margin: margin, more: messages.NewState(struct{}{}), bound: map[*bond]struct{}{}}
 }
 
-// bind returns a context that ends with ctx, and with the lease of that session: at once when it is over already. The func frees it.
+// bind returns a context that ends with ctx, and with the lease of that session: at once when it is
+// over already. The func frees it.
 func (b *bailiff) bind(ctx context.Context, session string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	x := &bond{session, cancel}
@@ -84,7 +86,8 @@ func (b *bailiff) run(ctx context.Context) error {
 	}
 }
 
-// look ends what has no lease, and returns when to look again. The lease is looked at once a second, by both clocks.
+// look ends what has no lease, and returns when to look again. The lease is looked at once a
+// second, by both clocks.
 func (b *bailiff) look() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()

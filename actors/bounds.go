@@ -11,15 +11,18 @@ type Bounds struct {
 	// a coordd that was killed): its session 2 x TTL, which is Consul's rule; the
 	// grace; planning 4 x merge; the worker soak; a poll of half a second and a second for calls.
 	TakeOver time.Duration
-	// TakeOverLeader is the same for the leader's death: the lock-delay and a poll of the lock come before.
+	// TakeOverLeader is the same for the leader's death: the lock-delay and a poll of the lock come
+	// before.
 	TakeOverLeader time.Duration
-	// TakeOverLead is the time from a leader's death to the start of another member's Lead, when nobody resigns
-	// for it and nobody knows that it is dead: its session 2 x TTL; the lock-delay and a poll of the lock; a lease; a second for calls.
+	// TakeOverLead is the time from a leader's death to the start of another member's Lead, when
+	// nobody resigns for it and nobody knows that it is dead: its session 2 x TTL; the lock-delay
+	// and a poll of the lock; a lease; a second for calls.
 	TakeOverLead time.Duration
 	// RideThrough is how long Consul may be silent without anybody losing work or
 	// leadership: TTL - renew - lease margin - one retry of a renewal.
 	RideThrough time.Duration
-	// StopsWithin is the time from the last renewal that was answered to the order to stop: TTL - lease margin.
+	// StopsWithin is the time from the last renewal that was answered to the order to stop: TTL -
+	// lease margin.
 	StopsWithin time.Duration
 }
 

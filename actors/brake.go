@@ -11,8 +11,9 @@ import (
 // split than somebody's wish. The leader then writes nothing and says so. What
 // "most" is measured against is the ledger, which is there for every new leader too.
 //
-// In one step is within 4 x Merge: so a loop that deletes one item after the other is one. For that the
-// leader remembers how large the workload was; what vanishes more slowly is taken for somebody's wish.
+// In one step is within 4 x Merge: so a loop that deletes one item after the other is one. For that
+// the leader remembers how large the workload was; what vanishes more slowly is taken for
+// somebody's wish.
 const (
 	brakeItems   = 10 // this many items may always go at once
 	brakeMembers = 3  // and this many members
@@ -87,8 +88,8 @@ type pastSize struct {
 	n     int
 }
 
-// see takes in the size of the workload at now and returns the largest that it had since the moment from. With keep
-// nothing is forgotten: a brake is measured against what there was when it came on.
+// see takes in the size of the workload at now and returns the largest that it had since the moment
+// from. With keep nothing is forgotten: a brake is measured against what there was when it came on.
 func (p *sizes) see(now, from time.Time, n int, keep bool) int {
 	if n != p.now {
 		p.past = append(p.past, pastSize{now, p.now})

@@ -43,13 +43,14 @@ type Item struct {
 // while the item is still owned, with an error or without, it is called again, with backoff.
 type Work func(ctx context.Context, item Item) error
 
-// Lead runs while this member leads and no longer: its context ends with the
-// leadership, or when the lease is about to end. When it returns earlier it is called again, with backoff.
+// Lead runs while this member leads and no longer: its context ends with the leadership, or when
+// the lease is about to end. When it returns earlier it is called again, with backoff.
 //
-// It runs on one member at a time, if it returns when its context ends. So it does not begin with the
-// leadership where a leader before this one may still count on its lease: it waits for that
-// one's TTL. It begins at once when that one resigned, or its process is known to be dead. One that is still running
-// StopTimeout after its member was stopped is waited for in the same way, for a TTL from the next leader's beginning, and no longer.
+// It runs on one member at a time, if it returns when its context ends. So it does not begin with
+// the leadership where a leader before this one may still count on its lease: it waits for that
+// one's TTL. It begins at once when that one resigned, or its process is known to be dead. One that
+// is still running StopTimeout after its member was stopped is waited for in the same way, for a
+// TTL from the next leader's beginning, and no longer.
 type Lead func(ctx context.Context) error
 
 // Config says who this member is and what it runs. Zero values stand for the
@@ -68,7 +69,8 @@ type Config struct {
 	// lease is lost. Keep one idle connection at most (MaxIdleConnsPerHost: 1), for the same
 	// reason.
 	Client *api.Client
-	// Consul is what the log calls Client's server. Default: CONSUL_HTTP_ADDR, or the address of a failed request.
+	// Consul is what the log calls Client's server. Default: CONSUL_HTTP_ADDR, or the address of a
+	// failed request.
 	Consul string
 	// Work runs an item. Nil: this member is registered and can lead, and runs nothing:
 	// it is registered with no room for any item.
@@ -105,29 +107,33 @@ type Config struct {
 	MoveBudget int
 	// StopTimeout is how long work may take to stop before it is named as stuck. Default: 10 s.
 	StopTimeout time.Duration
-	// KeepItems is how long this member's items wait for it after a clean stop: a restart within that time moves
-	// none of them, on whatever host, and none of them runs meanwhile. Default (0): they are handed over at once.
+	// KeepItems is how long this member's items wait for it after a clean stop: a restart within
+	// that time moves none of them, on whatever host, and none of them runs meanwhile. Default (0):
+	// they are handed over at once.
 	KeepItems time.Duration
 	// BrakeHold is how long the leader waits for members to come back when more
 	// than half of those with work (and more than three) have vanished. Default: 6 x TTL.
 	BrakeHold time.Duration
 
-	// Backend of the config store: BackendNone or BackendConsul. Default: none, and every call of it says so.
+	// Backend of the config store: BackendNone or BackendConsul. Default: none, and every call of
+	// it says so.
 	Backend string
-	// ConfigLog is the directory of the config store's log of writes. Empty: no log, so that a crash
-	// loses writes that were not acknowledged.
+	// ConfigLog is the directory of the config store's log of writes. Empty: no log, so that a
+	// crash loses writes that were not acknowledged.
 	ConfigLog string
 
-	// Logger. Default: slog.Default(). Its handler may block: no actor waits for it. What does not fit into
-	// 1,024 records is dropped, and counted in the log.
+	// Logger. Default: slog.Default(). Its handler may block: no actor waits for it. What does not
+	// fit into 1,024 records is dropped, and counted in the log.
 	Logger *slog.Logger
 	// Process is who this is among processes. Default: read from the system. For
 	// tests that play several hosts in one process.
 	Process *Process
-	// Liveness tells whether a predecessor's process still runs, or any of its commands. Default: asks the
-	// system for the process; what is Dead and may have commands that outlive it is Unknown.
+	// Liveness tells whether a predecessor's process still runs, or any of its commands. Default:
+	// asks the system for the process; what is Dead and may have commands that outlive it is
+	// Unknown.
 	Liveness func(Process) Liveness
-	// Lock is Process.Lock, asked whenever this member writes down who it is. Default: NoLock, for work that ends with this process.
+	// Lock is Process.Lock, asked whenever this member writes down who it is. Default: NoLock, for
+	// work that ends with this process.
 	Lock func() string
 }
 
@@ -137,7 +143,8 @@ const (
 	BackendConsul = "consul"
 )
 
-// Process says which process holds a member's record: instance, host, boot, pid and the pid's start time.
+// Process says which process holds a member's record: instance, host, boot, pid and the pid's start
+// time.
 type Process = store.Process
 
 // NoLock is the Process.Lock of a process whose work ends with it.
@@ -153,7 +160,8 @@ const (
 	Dead    = store.Dead
 )
 
-// ErrConfig is returned by [New] for a setting that cannot work; the text says which, and its range.
+// ErrConfig is returned by [New] for a setting that cannot work; the text says which, and its
+// range.
 var ErrConfig = errors.New("bad setting")
 
 // ErrIDTaken is returned by [Coordinator.Run] when another living process has this
@@ -201,7 +209,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// withoutCommands is the liveness of what this process can know by itself: no more than that of processes.
+// withoutCommands is the liveness of what this process can know by itself: no more than that of
+// processes.
 func withoutCommands(p Process) Liveness {
 	l := p.Liveness()
 	if l == Dead && p.Lock != NoLock {

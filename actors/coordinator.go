@@ -68,10 +68,10 @@ func New(cfg Config) (*Coordinator, error) {
 // everything over and returns nil. Consul need not be there at the start, nor
 // all the time.
 //
-// It returns early with an error when it cannot go on: [ErrIDTaken], a setting that Consul
-// refuses, or an actor that failed again and again ([supervisor.EscalationError], with
-// the whole history of causes). What did not stop in time is in a
-// [supervisor.StuckError]; after the StopTimeout and 30 s it waits for nothing more. Run is called once.
+// It returns early with an error when it cannot go on: [ErrIDTaken], a setting that Consul refuses,
+// or an actor that failed again and again ([supervisor.EscalationError], with the whole history of
+// causes). What did not stop in time is in a [supervisor.StuckError]; after the StopTimeout and 30
+// s it waits for nothing more. Run is called once.
 func (c *Coordinator) Run(ctx context.Context) error { return c.root.Run(ctx) }
 
 // stopSlack is how much longer than its work a member may take to stop, all in all.
@@ -141,8 +141,8 @@ func (c *Coordinator) WaitForLeader(ctx context.Context) (string, error) {
 // not answer. Keys are used as given, from Consul's root.
 func (c *Coordinator) KV() KV { return KV{c.house.store.KV()} }
 
-// ConfigStore is the service's configuration, in Consul below config_data/. With the backend none every
-// call of it is [configstore.ErrNoBackend].
+// ConfigStore is the service's configuration, in Consul below config_data/. With the backend none
+// every call of it is [configstore.ErrNoBackend].
 func (c *Coordinator) ConfigStore() *configstore.Store { return c.conf }
 
 // Report describes the whole tree: states, restarts, causes.

@@ -49,7 +49,8 @@ func TestADutyThatFailsIsCalledAgainAndTheAssignerGoesOn(t *testing.T) {
 	}
 }
 
-// Work that returns a nil pointer in an error, as `var e *fs.PathError; return e` does, is started again like any that fails.
+// Work that returns a nil pointer in an error, as `var e *fs.PathError; return e` does, is started
+// again like any that fails.
 func TestWorkThatReturnsANilPointerInAnErrorIsStartedAgain(t *testing.T) {
 	run(t, func(c *cluster) {
 		var calls atomic.Int64

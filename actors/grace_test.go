@@ -105,7 +105,8 @@ func TestAGraceIsNotProlongedByAWorkloadThatChanges(t *testing.T) {
 	})
 }
 
-// ambush ends the session of a receiver other than the leader just before the first take-over of a vanished member's items arrives.
+// ambush ends the session of a receiver other than the leader just before the first take-over of a
+// vanished member's items arrives.
 type ambush struct {
 	c      *cluster
 	victim string
@@ -179,8 +180,8 @@ func (c *cluster) heldBy(member, item string) bool {
 	return found
 }
 
-// Leaders that come and go every 8 s, in an orderly way or killed with a guard that speaks for them, each hand on how long
-// a vanished member has been waited for.
+// Leaders that come and go every 8 s, in an orderly way or killed with a guard that speaks for
+// them, each hand on how long a vanished member has been waited for.
 func TestAGraceIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
 	for name, goes := range map[string]func(c *cluster, id string){
 		"resigned": (*cluster).stop,

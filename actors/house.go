@@ -47,8 +47,9 @@ func (h *house) took(ctx context.Context) error {
 // rests is called by each actor before it waits for a message.
 func (h *house) rests(ctx context.Context) { h.progress.rests(ctx) }
 
-// ack is the value that this member writes to its acks key. While it is not clear, inherited is the longest TTL that a predecessor may
-// still count on: should this one die before it is clear, that is what must be waited for.
+// ack is the value that this member writes to its acks key. While it is not clear, inherited is the
+// longest TTL that a predecessor may still count on: should this one die before it is clear, that
+// is what must be waited for.
 func (h *house) ack(session string, clear bool, inherited time.Duration) store.Ack {
 	ttl := h.TTL
 	if !clear && !mutations.Broken("own-ttl-only") {
@@ -62,9 +63,10 @@ func (h *house) ack(session string, clear bool, inherited time.Duration) store.A
 // holds tells whether s may be counted on now, with the margin that stopping takes.
 func (h *house) holds(s messages.Session) bool { return s.Holds(time.Now(), h.LeaseMargin) }
 
-// passing tells whether err is no reason to give a whole member up, so that the actor asks again
-// on its ladder. A request that is called bad is among them: what actors send is well formed, for values and ids are looked at where
-// they are read, so that is the word of a proxy. It is never taken for an absent Consul: see [store.Store.Failed].
+// passing tells whether err is no reason to give a whole member up, so that the actor asks again on
+// its ladder. A request that is called bad is among them: what actors send is well formed, for
+// values and ids are looked at where they are read, so that is the word of a proxy. It is never
+// taken for an absent Consul: see [store.Store.Failed].
 func passing(err error) bool {
 	return errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid)
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// deafFor is a way of a host's to Consul that does not come back for the long polls of one actor, not even when their contexts end.
+// deafFor is a way of a host's to Consul that does not come back for the long polls of one actor,
+// not even when their contexts end.
 type deafFor struct {
 	to    http.RoundTripper
 	actor string

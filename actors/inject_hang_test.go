@@ -94,8 +94,8 @@ func TestAnActorThatHangsLeavesTheOthersAtWorkAndNothingRunsTwice(t *testing.T) 
 	}
 }
 
-// An actor that hangs holds nothing for ever: its member lets its lease end, and others take over what it had, the leadership
-// too. When it goes on, all is well again.
+// An actor that hangs holds nothing for ever: its member lets its lease end, and others take over
+// what it had, the leadership too. When it goes on, all is well again.
 func TestAMemberOfWhichAnActorHangsGivesUpWhatItHolds(t *testing.T) {
 	for _, actor := range everyActor {
 		t.Run(actor, func(t *testing.T) {
@@ -139,7 +139,8 @@ func TestAMemberOfWhichAnActorHangsGivesUpWhatItHolds(t *testing.T) {
 	}
 }
 
-// Work that the lease ended while the foreman hung, and a duty that it ended while the leader-tracker hung, go on when the lease has come back.
+// Work that the lease ended while the foreman hung, and a duty that it ended while the
+// leader-tracker hung, go on when the lease has come back.
 func TestWhatTheLeaseEndedBehindAnActorThatHangsGoesOn(t *testing.T) {
 	for _, actor := range []string{"foreman", "leader-tracker", "officer"} {
 		t.Run(actor, func(t *testing.T) {

@@ -343,7 +343,8 @@ func eachFailure(t *testing.T, where place, most int, ways []failure, f func(t *
 					})
 				}
 			}
-			// Timers of the same instant come in any order, so one of the last may not come to pass.
+			// Timers of the same instant come in any order, so one of the last may not come to
+			// pass.
 			if want := min(counts[actor], most) * len(ways); counts[actor] == 0 && where == atMessage || fired < want*3/4 {
 				t.Errorf("%d failures of %d came to pass; it took %d messages undisturbed", fired, want, counts[actor])
 			}

@@ -99,8 +99,8 @@ func TestLeadBeginsAtOnceAfterAResignation(t *testing.T) {
 	})
 }
 
-// A leader that goes before its predecessor's lease is over leaves the rest of the wait to the next one,
-// whether it resigns or is cut off in its turn.
+// A leader that goes before its predecessor's lease is over leaves the rest of the wait to the next
+// one, whether it resigns or is cut off in its turn.
 func TestTheWaitForAPredecessorsLeaseIsPassedOn(t *testing.T) {
 	for name, goes := range map[string]func(c *cluster, id string){
 		"resigned": (*cluster).stop,
@@ -178,7 +178,8 @@ func TestLeadBeginsAtOnceWhenThePredecessorIsKnownDead(t *testing.T) {
 	})
 }
 
-// A version that writes no term has led, and its session was ended early. Its ack is all that tells.
+// A version that writes no term has led, and its session was ended early. Its ack is all that
+// tells.
 func TestLeadWaitsForALeaderOfAVersionThatWritesNoTerm(t *testing.T) {
 	run(t, func(c *cluster) {
 		ctx := c.t.Context()
@@ -206,7 +207,8 @@ func TestLeadWaitsForALeaderOfAVersionThatWritesNoTerm(t *testing.T) {
 	})
 }
 
-// keyCopier keeps the transactions that write the leader key, so that they can arrive a second time.
+// keyCopier keeps the transactions that write the leader key, so that they can arrive a second
+// time.
 type keyCopier struct {
 	to   http.RoundTripper
 	mu   sync.Mutex
@@ -302,8 +304,8 @@ func TestASecondCopyOfWhatALeaderDoesToItsKeyDoesNothing(t *testing.T) {
 	})
 }
 
-// Consul answers nothing any more, while the leader asks it for a new epoch again and again: neither that nor a take whose
-// answer comes late keeps Lead going beyond the lease.
+// Consul answers nothing any more, while the leader asks it for a new epoch again and again:
+// neither that nor a take whose answer comes late keeps Lead going beyond the lease.
 func TestLeadEndsBeforeTheLeaseDoesWhileConsulDoesNotAnswer(t *testing.T) {
 	for phase := range 12 {
 		t.Run(fmt.Sprintf("phase %d", phase), func(t *testing.T) {
@@ -330,7 +332,8 @@ func TestLeadEndsBeforeTheLeaseDoesWhileConsulDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// A Lead function that takes longer to return than StopTimeout is abandoned at the stop; the next one waits as if there had been no resignation.
+// A Lead function that takes longer to return than StopTimeout is abandoned at the stop; the next
+// one waits as if there had been no resignation.
 func TestALeadThatIsAbandonedAtAStopIsNotResignedFrom(t *testing.T) {
 	run(t, func(c *cluster) {
 		n1 := c.start("n1", func(cfg *actors.Config) {

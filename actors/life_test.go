@@ -153,7 +153,8 @@ func TestASuccessorOfAFrozenPredecessorWaitsForItsLease(t *testing.T) {
 	})
 }
 
-// The one that dies last may have been promised a shorter lease than the one before it, which is frozen and still at work.
+// The one that dies last may have been promised a shorter lease than the one before it, which is
+// frozen and still at work.
 func TestTheGraceCoversThePredecessorOfADeadSuccessor(t *testing.T) {
 	run(t, func(c *cluster) {
 		three(c, 99)
@@ -225,7 +226,8 @@ func TestASecondProcessOnAnotherHostRefusesInTheEnd(t *testing.T) {
 	})
 }
 
-// Each election of Consul's own starts the time of all sessions anew, so that of a dead predecessor lives on and on.
+// Each election of Consul's own starts the time of all sessions anew, so that of a dead predecessor
+// lives on and on.
 func TestASuccessorOnAnotherHostOutwaitsElectionsOfConsuls(t *testing.T) {
 	run(t, func(c *cluster) {
 		three(c, 9)
@@ -343,7 +345,8 @@ func TestAMemberJoinsWhenConsulAppears(t *testing.T) {
 	})
 }
 
-// A member that is idle holds three long polls and sends nothing but its renewal, with the read that confirms it.
+// A member that is idle holds three long polls and sends nothing but its renewal, with the read
+// that confirms it.
 func TestAnIdleMemberSendsNothingButItsRenewal(t *testing.T) {
 	run(t, func(c *cluster) {
 		three(c, 9)
@@ -508,7 +511,8 @@ func TestNothingIsLeftInConsulAfterACleanStop(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, e := range entries {
-			// What the service itself keeps: without the term a late take would be as good as a new one.
+			// What the service itself keeps: without the term a late take would be as good as a new
+			// one.
 			service := e.Key == c.store.Keys().Term() || e.Key == c.store.Keys().Office() || e.Key == c.store.Keys().Workload() || e.Key == c.store.Keys().Control() || strings.HasPrefix(e.Key, c.store.Keys().Sequence(""))
 			if _, ok := c.store.Keys().ParseWorkItem(e.Key); !ok && !service {
 				t.Errorf("left behind: %s = %s", e.Key, e.Value)

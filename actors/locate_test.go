@@ -16,7 +16,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// onlooker asks a router all the time where the items are, and compares what it says with what the members do.
+// onlooker asks a router all the time where the items are, and compares what it says with what the
+// members do.
 type onlooker struct {
 	c      *cluster
 	router *routing.Router
@@ -28,7 +29,8 @@ type onlooker struct {
 	counts map[string]int                  // answers by kind
 }
 
-// onlook runs a router with a way to Consul of its own. Members that are to be watched are started with its option.
+// onlook runs a router with a way to Consul of its own. Members that are to be watched are started
+// with its option.
 func (c *cluster) onlook() *onlooker {
 	c.t.Helper()
 	o := &onlooker{c: c, net: &network{to: c.consul.RoundTripper()}, began: map[string]map[uint64]time.Time{}, counts: map[string]int{}}
@@ -67,8 +69,8 @@ func (o *onlooker) address(cfg *actors.Config) {
 	}
 }
 
-// bound is how long after the start of work elsewhere the router may still name the owner of before: while it can
-// reach Consul, and at all.
+// bound is how long after the start of work elsewhere the router may still name the owner of
+// before: while it can reach Consul, and at all.
 const propagation = 100 * time.Millisecond
 
 // look asks for every item once, and waits for nothing but a look at Consul. Limit is how long work
@@ -124,7 +126,8 @@ func (o *onlooker) watch(items []string, d, limit time.Duration) {
 	}
 }
 
-// agrees tells whether the router names for every item the member that works on it, with the token of the work.
+// agrees tells whether the router names for every item the member that works on it, with the token
+// of the work.
 func (o *onlooker) agrees(items []string) func() bool {
 	return func() bool {
 		owners := o.c.owners()
@@ -206,8 +209,8 @@ func TestAnOperatorLocatesWithoutARouter(t *testing.T) {
 	})
 }
 
-// A stop, a kill, a restart under the same id, a joiner, a removal: the router follows, and is never wrong for longer
-// than it takes to hear of it.
+// A stop, a kill, a restart under the same id, a joiner, a removal: the router follows, and is
+// never wrong for longer than it takes to hear of it.
 func TestARouterIsNeverWrongForLongerThanItTakesToHearOfAChange(t *testing.T) {
 	seeds := uint64(6)
 	if raceDetector {
@@ -255,7 +258,8 @@ func TestARouterIsNeverWrongForLongerThanItTakesToHearOfAChange(t *testing.T) {
 	}
 }
 
-// Cut off, the router goes on for its greatest age and then says that it does not know; items move all the while.
+// Cut off, the router goes on for its greatest age and then says that it does not know; items move
+// all the while.
 func TestARouterWithoutConsulNamesNobodyOnceItsTableIsTooOld(t *testing.T) {
 	for name, fault := range map[string]func(*network) (mend func()){
 		"refused": func(n *network) func() { n.cut(errors.New("refused")); return func() { n.cut(nil) } },
@@ -290,8 +294,8 @@ func TestARouterWithoutConsulNamesNobodyOnceItsTableIsTooOld(t *testing.T) {
 	}
 }
 
-// What hears of Consul again first says nothing of what has not: the pulse and the watch of acks/ may be answered
-// long before the members and their items are read anew.
+// What hears of Consul again first says nothing of what has not: the pulse and the watch of acks/
+// may be answered long before the members and their items are read anew.
 func TestARouterThatHearsOfConsulAgainNamesNobodyBeforeAllIsReadAnew(t *testing.T) {
 	// Who of them asks first after the outage is a matter of their backoffs.
 	phases := 36
@@ -330,7 +334,8 @@ func TestARouterThatHearsOfConsulAgainNamesNobodyBeforeAllIsReadAnew(t *testing.
 	}
 }
 
-// A long poll that hangs, alone or with others of its kind, makes no answer older than the greatest age.
+// A long poll that hangs, alone or with others of its kind, makes no answer older than the greatest
+// age.
 func TestALongPollThatHangsMakesNoAnswerOlderThanTheGreatestAge(t *testing.T) {
 	for _, deaf := range []string{"routing-members", "routing-acks", "share-n1", "share-n2", "share-n3", "share-n1 share-n2 share-n3", "routing-members share-n1 share-n2 share-n3", "routing-members routing-acks share-n1 share-n2 share-n3"} {
 		for name, leave := range map[string]func(*cluster, string){"stopped": (*cluster).stop, "killed": (*cluster).kill} {

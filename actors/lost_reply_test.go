@@ -41,8 +41,8 @@ func (l *replyLoser) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (l *replyLoser) loses(text string) { l.text.Store(&text) }
 
-// A leader has waited for a predecessor's lease once. In a later term it waits again, also when the answer to its take is lost:
-// what it has waited for before says nothing of who led since.
+// A leader has waited for a predecessor's lease once. In a later term it waits again, also when the
+// answer to its take is lost: what it has waited for before says nothing of who led since.
 func TestLeadWaitsAlsoWhenTheAnswerToTheTakeIsLost(t *testing.T) {
 	run(t, func(c *cluster) {
 		l := &replyLoser{to: c.consul.RoundTripper()}
@@ -71,7 +71,8 @@ func TestLeadWaitsAlsoWhenTheAnswerToTheTakeIsLost(t *testing.T) {
 	})
 }
 
-// A process that has registered under an id before another one did waits for that one's lease, also when the answer to its registration is lost.
+// A process that has registered under an id before another one did waits for that one's lease, also
+// when the answer to its registration is lost.
 func TestInheritedItemsWaitAlsoWhenTheAnswerToTheRegistrationIsLost(t *testing.T) {
 	run(t, func(c *cluster) {
 		l := &replyLoser{to: c.consul.RoundTripper()}

@@ -106,9 +106,9 @@ func (a *membershipKeeper) step(ctx context.Context) (again time.Time, err error
 	return a.register(ctx, s)
 }
 
-// compare looks whether the record is still the one of the registration. A Consul that was restored from a
-// snapshot may hold an earlier one of this very session: its index is then what views are measured by, for
-// none that comes will be as new as the one that is forgotten.
+// compare looks whether the record is still the one of the registration. A Consul that was restored
+// from a snapshot may hold an earlier one of this very session: its index is then what views are
+// measured by, for none that comes will be as new as the one that is forgotten.
 func (a *membershipKeeper) compare(ctx context.Context, s messages.Session, m messages.Membership) (messages.Membership, error) {
 	e, found, _, err := a.store.Get(ctx, a.keys.Member(a.ID), store.Consistent)
 	if err != nil || !found || e.Session != s.ID || e.CreateIndex == m.Index {
@@ -183,9 +183,9 @@ func (a *membershipKeeper) register(ctx context.Context, s messages.Session) (ti
 	} else {
 		ops = append(ops, store.Create(ackKey, value))
 	}
-	// The sentinel is written here and not by the leader, with a value that was
-	// never there before (an identical one would not raise the index): so it is there before the watch of the prefix, which without it would
-	// wake for every neighbour, and the prefix's index is never below the
+	// The sentinel is written here and not by the leader, with a value that was never there before
+	// (an identical one would not raise the index): so it is there before the watch of the prefix,
+	// which without it would wake for every neighbour, and the prefix's index is never below the
 	// record's, by which an answer from before the registration is known.
 	ops = append(ops, store.Set(a.keys.AssignmentsOf(a.ID), []byte(fmt.Sprintf("%s %d", s.ID, a.acks.next())), 0))
 	if !old.found {
@@ -196,8 +196,9 @@ func (a *membershipKeeper) register(ctx context.Context, s messages.Session) (ti
 		ops = append(ops, store.Advance(a.joinKey(), e.ModifyIndex))
 	}
 	if !clearAt.IsZero() {
-		// Known before it is sent: should the answer be lost, the next try finds this registration in the ack. What this process
-		// has waited for under an earlier one says nothing of who was registered since.
+		// Known before it is sent: should the answer be lost, the next try finds this registration
+		// in the ack. What this process has waited for under an earlier one says nothing of who was
+		// registered since.
 		m := a.out.Get()
 		m.ClearAt, m.Inherited = clearAt, inherited
 		a.out.Set(m)
@@ -259,8 +260,9 @@ func (a *membershipKeeper) settle(ctx context.Context, s messages.Session, m mes
 	return time.Time{}, nil
 }
 
-// write puts the record's value in place, keeping the lock and so its CreateIndex, where the record has this index: so no
-// copy of the request puts an older value over a newer one. If the index is not the record's any more, it is read, and the value written over what is there.
+// write puts the record's value in place, keeping the lock and so its CreateIndex, where the record
+// has this index: so no copy of the request puts an older value over a newer one. If the index is
+// not the record's any more, it is read, and the value written over what is there.
 func (a *membershipKeeper) write(ctx context.Context, session string, m messages.Membership, index uint64) error {
 	key := a.keys.Member(a.ID)
 	for tries := 3; ; tries-- {

@@ -80,16 +80,17 @@ func (a *officer) run(ctx context.Context) error {
 	}
 }
 
-// duty runs the host's function in a tree of its own, which never escalates: however often it fails, it is
-// only called again, and the assigner's restarts are counted without it.
+// duty runs the host's function in a tree of its own, which never escalates: however often it
+// fails, it is only called again, and the assigner's restarts are counted without it.
 func (a *officer) duty(session string) *supervisor.Tree {
 	return &supervisor.Tree{MaxRestarts: -1, Children: []supervisor.Child{
 		{Name: "lead", Run: a.lead(session), StopTimeout: a.StopTimeout, HealthyAfter: time.Minute},
 	}}
 }
 
-// lead calls the host's function for as long as the lease holds, whatever becomes of the actors that would stop it. Should the
-// lease come back, the session never ended and the leadership neither: it is called again.
+// lead calls the host's function for as long as the lease holds, whatever becomes of the actors
+// that would stop it. Should the lease come back, the session never ended and the leadership
+// neither: it is called again.
 func (a *officer) lead(session string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if a.bailiff.await(ctx, session) != nil {

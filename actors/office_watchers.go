@@ -106,9 +106,9 @@ func newWorkloadWatcher(h *house, term uint64, out *messages.State[messages.Work
 	})
 }
 
-// orderLife is how long the order to obey waits for a leader, by the clocks of who gave it and who reads it: one is
-// there again within 35 s of the end of another. An older order may be about something else, and
-// was carried out, if by anybody, by a leader before.
+// orderLife is how long the order to obey waits for a leader, by the clocks of who gave it and who
+// reads it: one is there again within 35 s of the end of another. An older order may be about
+// something else, and was carried out, if by anybody, by a leader before.
 const orderLife = 5 * time.Minute
 
 // newControlWatcher reads the operators' orders: control/freeze, control/obey,

@@ -18,7 +18,8 @@ import (
 var (
 	// ErrUnreachable is returned when Consul gave no answer, or none that can be used.
 	ErrUnreachable = store.ErrUnreachable
-	// ErrTooManyConns is returned, along with ErrUnreachable, when Consul takes no more connections from this host's address.
+	// ErrTooManyConns is returned, along with ErrUnreachable, when Consul takes no more connections
+	// from this host's address.
 	ErrTooManyConns = store.ErrTooManyConns
 	// ErrDenied is returned when the token lacks a permission; the text names it.
 	ErrDenied = store.ErrDenied
@@ -30,10 +31,11 @@ var (
 // changes the workload and the orders to its leader. It is no member and holds no
 // session. It is safe for concurrent use.
 //
-// Every read and write is tried once, with a deadline of its own (3 s; 30 s for
-// a whole prefix), but for [Operator.Reach]. Writes of the workload go one after the other, and so do orders; one that meets another operator's
-// is tried again until ctx ends. A write takes effect once at most, also when a second copy of its request arrives
-// at any later moment; and one whose outcome was not known has no effect any more once a later one, of any operator, has succeeded.
+// Every read and write is tried once, with a deadline of its own (3 s; 30 s for a whole prefix),
+// but for [Operator.Reach]. Writes of the workload go one after the other, and so do orders; one
+// that meets another operator's is tried again until ctx ends. A write takes effect once at most,
+// also when a second copy of its request arrives at any later moment; and one whose outcome was not
+// known has no effect any more once a later one, of any operator, has succeeded.
 type Operator struct {
 	store   *store.Store
 	keys    store.Keys
@@ -78,7 +80,8 @@ type Status struct {
 	Absent []StatusMember `json:"absent,omitempty"`
 	// Frozen: an operator has ordered that nothing is planned.
 	Frozen bool `json:"frozen,omitempty"`
-	// Brake says why the leader plans nothing although there is something to do, and what lets the brake go.
+	// Brake says why the leader plans nothing although there is something to do, and what lets the
+	// brake go.
 	Brake string `json:"brake,omitempty"`
 	// Drained are the members that an operator has ordered to be emptied, registered or not.
 	Drained []string `json:"drained,omitempty"`

@@ -8,8 +8,9 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// sequence is a sequence key of the operators: each of their transactions moves it, so each takes effect once at most, and one whose outcome is not
-// known has none any more once a later one was applied. The workload and the orders have one each, for all operators of the service.
+// sequence is a sequence key of the operators: each of their transactions moves it, so each takes
+// effect once at most, and one whose outcome is not known has none any more once a later one was
+// applied. The workload and the orders have one each, for all operators of the service.
 type sequence struct {
 	key  string
 	turn chan struct{} // whose turn it is, among the calls of one Operator

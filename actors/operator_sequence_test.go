@@ -14,8 +14,9 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// A call whose outcome is not known has no effect any more once a later one has succeeded: an item that was removed meanwhile does not
-// come back when the request that was to add it arrives at last, and one that was added again does not go.
+// A call whose outcome is not known has no effect any more once a later one has succeeded: an item
+// that was removed meanwhile does not come back when the request that was to add it arrives at
+// last, and one that was added again does not go.
 func TestAnOperatorsWriteOfUnknownOutcomeEndsWithTheNextOne(t *testing.T) {
 	operate(t, func(t *testing.T, d *desk) {
 		late := &delayer{to: d.consul.RoundTripper()}

@@ -51,9 +51,9 @@ func CheckWork(items []WorkInput) error {
 // payload and weight given here; where they are the same nothing changes. Work
 // that runs sees its new payload when it is next started.
 //
-// All items are checked before anything is written. They are written in
-// transactions of up to 127; when one fails the error says how many items were
-// written before it, and the call may be repeated. Errors: [ErrInvalid], [ErrUnreachable], [ErrDenied].
+// All items are checked before anything is written. They are written in transactions of up to 127;
+// when one fails the error says how many items were written before it, and the call may be
+// repeated. Errors: [ErrInvalid], [ErrUnreachable], [ErrDenied].
 func (o *Operator) AddWork(ctx context.Context, items ...WorkInput) error {
 	return o.ImportWork(ctx, items, nil)
 }

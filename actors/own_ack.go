@@ -9,9 +9,10 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// ackCounter is what this member knows of its acks key, which two of its actors write. It numbers the acks, so that no two writes of the key are
-// equal: Consul does not wake a watch for a value that stays the same. And it holds the key's index as far as it is known, by which each
-// write is conditioned.
+// ackCounter is what this member knows of its acks key, which two of its actors write. It numbers
+// the acks, so that no two writes of the key are equal: Consul does not wake a watch for a value
+// that stays the same. And it holds the key's index as far as it is known, by which each write is
+// conditioned.
 type ackCounter struct{ n, index atomic.Uint64 }
 
 // unknownIndex: the key has to be read first.
@@ -29,10 +30,12 @@ func (c *ackCounter) seen(n uint64) {
 	}
 }
 
-// raiseAck applies ops and writes the ack in one transaction, under the condition that the record is still session's and that nobody has written the ack since it
-// was known: so neither a second copy of the request nor one that arrives late takes a newer ack back. Where it was written, or an earlier outcome is unknown, it is read and value is asked again: value
-// is always asked after the index was taken, so what the ack of that index said is known by then. A refusal counts the operations as
-// they are sent: 0 is the record, those in ops follow.
+// raiseAck applies ops and writes the ack in one transaction, under the condition that the record
+// is still session's and that nobody has written the ack since it was known: so neither a second
+// copy of the request nor one that arrives late takes a newer ack back. Where it was written, or an
+// earlier outcome is unknown, it is read and value is asked again: value is always asked after the
+// index was taken, so what the ack of that index said is known by then. A refusal counts the
+// operations as they are sent: 0 is the record, those in ops follow.
 func (h *house) raiseAck(ctx context.Context, session string, value func() store.Ack, ops ...store.Op) error {
 	key := h.keys.Ack(h.ID)
 	send := append([]store.Op{store.CheckSession(h.keys.Member(h.ID), session)}, ops...)
@@ -77,6 +80,6 @@ func (h *house) readAck(ctx context.Context) (store.Entry, error) {
 	return e, err
 }
 
-// joinKey is the sequence key of this member's registrations. Without it a copy of one that found no ack could be applied once more after
-// the goodbye, which takes the ack away.
+// joinKey is the sequence key of this member's registrations. Without it a copy of one that found
+// no ack could be applied once more after the goodbye, which takes the ack away.
 func (h *house) joinKey() string { return h.keys.SequenceOf("join", h.ID) }

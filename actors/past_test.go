@@ -11,16 +11,19 @@ import (
 	"github.com/coordd/coordd/actors"
 )
 
-// A Consul server that has just begun to lead answers renewals from the past until it has replayed its log: 200 for a session that
-// has ended since. Neither a member that was cut off nor one that hears of nothing takes that for its lease.
+// A Consul server that has just begun to lead answers renewals from the past until it has replayed
+// its log: 200 for a session that has ended since. Neither a member that was cut off nor one that
+// hears of nothing takes that for its lease.
 func TestARenewalAnsweredFromThePastBringsNoWorkBack(t *testing.T) {
 	for name, end := range map[string]func(c *cluster, m *member){
-		// The member is away until its items have moved. Then Consul restarts, and the member is back.
+		// The member is away until its items have moved. Then Consul restarts, and the member is
+		// back.
 		"a cut": func(c *cluster, m *member) {
 			m.net.cut(errors.New("connection refused"))
 			time.Sleep(45 * time.Second)
 		},
-		// The member hears nothing of its session's end: an operator ends it while Consul is going down.
+		// The member hears nothing of its session's end: an operator ends it while Consul is going
+		// down.
 		"an operator": func(c *cluster, m *member) {
 			if _, err := c.client.Session().Destroy(m.c.Session().Get().ID, nil); err != nil {
 				c.t.Fatal(err)
@@ -80,7 +83,8 @@ func TestWorkStartsOnlyWhileTheRecordIsThisSessions(t *testing.T) {
 	})
 }
 
-// eyes is a way to Consul on which, while they are shut, no long poll is answered and no question about sessions.
+// eyes is a way to Consul on which, while they are shut, no long poll is answered and no question
+// about sessions.
 type eyes struct {
 	to   http.RoundTripper
 	shut atomic.Bool

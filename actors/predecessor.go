@@ -37,12 +37,12 @@ func (a *membershipKeeper) lastAck(ctx context.Context) (lastAck, error) {
 // its session ended early, and still be inside its lease: then they may not,
 // until its TTL after this registration has passed.
 //
-// There is nothing to wait for when no such lease can be: when the last
-// registrant had nothing to wait for itself any more (acks say so: Clear) and is
-// this very process, or known to be dead, or said itself that all its work has ended (Stopped); or when it said goodbye, or the leader
-// has reaped it: then its acks key is gone and so are all its keys. "Clear" is
-// what makes this hold along a chain of predecessors: one that died while it was
-// still waiting for its own predecessor passes the wait on.
+// There is nothing to wait for when no such lease can be: when the last registrant had nothing to
+// wait for itself any more (acks say so: Clear) and is this very process, or known to be dead, or
+// said itself that all its work has ended (Stopped); or when it said goodbye, or the leader has
+// reaped it: then its acks key is gone and so are all its keys. "Clear" is what makes this hold
+// along a chain of predecessors: one that died while it was still waiting for its own predecessor
+// passes the wait on.
 func (a *membershipKeeper) clearAt(ctx context.Context, old lastAck) (time.Time, error) {
 	now := time.Now()
 	full := now.Add(a.inheritWait(old))
@@ -90,10 +90,11 @@ type predecessorWait struct {
 // expirySlack is for what Consul takes to end a session whose time is over.
 const expirySlack = 5 * time.Second
 
-// keptAlive tells whether the session that is waited for has been renewed during the wait. Consul lets a silent one live for twice its
-// TTL, but an election of its own starts that time anew, so the wait's length says nothing. A probe does: a session made now,
-// whose TTL is as long, and which nobody renews. When it has ended and the other has not, then that one was renewed since: elections
-// gave time to both.
+// keptAlive tells whether the session that is waited for has been renewed during the wait. Consul
+// lets a silent one live for twice its TTL, but an election of its own starts that time anew, so
+// the wait's length says nothing. A probe does: a session made now, whose TTL is as long, and which
+// nobody renews. When it has ended and the other has not, then that one was renewed since:
+// elections gave time to both.
 func (a *membershipKeeper) keptAlive(ctx context.Context, old lastAck) (bool, error) {
 	w := &a.waiting
 	switch {

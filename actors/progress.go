@@ -9,14 +9,14 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// stuckAfter is how long an actor may be at one message without a call to Consul coming back, or a part of an answer. Its longest single
-// call is the reading of a large prefix: 30 s. Beyond that it hangs: in a host's code, in a host's way to Consul, or by a
-// fault of ours.
+// stuckAfter is how long an actor may be at one message without a call to Consul coming back, or a
+// part of an answer. Its longest single call is the reading of a large prefix: 30 s. Beyond that it
+// hangs: in a host's code, in a host's way to Consul, or by a fault of ours.
 const stuckAfter = 45 * time.Second
 
-// progress knows which actors are at work on a message, and since when. The session is not renewed while one of them
-// hangs: the lease ends, and with it all that this member holds. A member that kept its lease and did nothing would
-// keep its items, or the whole service, from everybody.
+// progress knows which actors are at work on a message, and since when. The session is not renewed
+// while one of them hangs: the lease ends, and with it all that this member holds. A member that
+// kept its lease and did nothing would keep its items, or the whole service, from everybody.
 type progress struct {
 	mu     sync.Mutex
 	rounds map[string]round // by the actor's path
@@ -40,7 +40,8 @@ func (p *progress) begins(ctx context.Context) {
 	p.rounds[supervisor.Path(ctx)] = round{since: time.Now()}
 }
 
-// polls is called when an actor is about to wait for news from Consul: the way there is the host's, and may not come back.
+// polls is called when an actor is about to wait for news from Consul: the way there is the host's,
+// and may not come back.
 func (p *progress) polls(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

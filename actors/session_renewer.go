@@ -11,8 +11,8 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// sessionRenewer opens this member's Consul session, renews it every Renew, and
-// publishes the lease. It takes nothing but a consistent answer that there is no such session for the session's
+// sessionRenewer opens this member's Consul session, renews it every Renew, and publishes the
+// lease. It takes nothing but a consistent answer that there is no such session for the session's
 // end: a Consul that is slow, silent or without a leader ends no session.
 type sessionRenewer struct {
 	*house

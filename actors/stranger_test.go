@@ -230,7 +230,8 @@ func TestAMemberGoesOnWithItsEarlierRegistrationAfterARestore(t *testing.T) {
 		three(c, 30)
 		victim := c.follower()
 		snapshot := c.consul.Snapshot()
-		// It registers again, under the same session: the snapshot's record is older than what it knows.
+		// It registers again, under the same session: the snapshot's record is older than what it
+		// knows.
 		c.delete("members/" + victim)
 		c.await("its items again", 30*time.Second, c.balanced(30))
 		if err := c.consul.Restore(snapshot); err != nil {

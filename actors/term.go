@@ -9,15 +9,15 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// What the leader-tracker knows of those who led before it, by the term key. The assigner may begin at once,
-// because its guard has Consul refuse what a deposed leader writes. The host's own duty has no such guard: it
-// begins when no leader before can count on its lease any more.
+// What the leader-tracker knows of those who led before it, by the term key. The assigner may begin
+// at once, because its guard has Consul refuse what a deposed leader writes. The host's own duty
+// has no such guard: it begins when no leader before can count on its lease any more.
 
 // cleared tells whether the host's duty may begin.
 func cleared(l messages.Leadership) bool { return l.ClearAt.IsZero() || !time.Now().Before(l.ClearAt) }
 
-// take takes the leader key, anew when it is this session's already, and writes the term in the same
-// transaction. [store.ErrRefused]: another was quicker, or a lock-delay runs.
+// take takes the leader key, anew when it is this session's already, and writes the term in the
+// same transaction. [store.ErrRefused]: another was quicker, or a lock-delay runs.
 func (a *leaderTracker) take(ctx context.Context, s messages.Session) (messages.Leadership, error) {
 	leader, term, err := a.store.ReadTerm(ctx)
 	if err != nil {
@@ -62,11 +62,11 @@ func (a *leaderTracker) take(ctx context.Context, s messages.Session) (messages.
 	return messages.Leadership{Role: messages.Leading, Leader: a.ID, Term: epoch, Epoch: epoch, Session: s.ID, ClearAt: clearAt}, nil
 }
 
-// before tells how long a leader before this one may count on its lease, 0 when none can; and until when, if
-// this process has begun to wait for it in an earlier term.
+// before tells how long a leader before this one may count on its lease, 0 when none can; and until
+// when, if this process has begun to wait for it in an earlier term.
 //
-// None can when the last one was clear of all before it, and has resigned, is known dead, or is this very
-// process: its duty of that term ends before the next one's begins.
+// None can when the last one was clear of all before it, and has resigned, is known dead, or is
+// this very process: its duty of that term ends before the next one's begins.
 func (a *leaderTracker) before(ctx context.Context, term store.Entry) (lease time.Duration, until time.Time, err error) {
 	if mutations.Broken("lead-at-once") {
 		return 0, time.Time{}, nil
@@ -98,8 +98,9 @@ type mixed struct {
 	lease, longest time.Duration
 }
 
-// unrecorded is how long a leader may count on its lease that has written no term, as versions before this one
-// do not; 0 when there is none. Such a leader's ack is there until after a grace. Longest is the longest of all leases.
+// unrecorded is how long a leader may count on its lease that has written no term, as versions
+// before this one do not; 0 when there is none. Such a leader's ack is there until after a grace.
+// Longest is the longest of all leases.
 func (a *leaderTracker) unrecorded(ctx context.Context) (lease, longest time.Duration, err error) {
 	view := a.key.Get().View
 	if a.mixed.view == view && view > 0 {
@@ -124,8 +125,8 @@ func (a *leaderTracker) unrecorded(ctx context.Context) (lease, longest time.Dur
 	return m.lease, m.longest, nil
 }
 
-// clear says in the term, once it is so, that no earlier leader can count on its lease any more; it returns when
-// to look again.
+// clear says in the term, once it is so, that no earlier leader can count on its lease any more; it
+// returns when to look again.
 func (a *leaderTracker) clear(ctx context.Context, l messages.Leadership) (again time.Time, err error) {
 	if l.ClearAt.IsZero() {
 		return time.Time{}, nil

@@ -82,7 +82,8 @@ func tree(h *house, c *cells) supervisor.Tree {
 			}},
 			h.actor("assignment-watcher", newAssignmentWatcher(h, c.assignments).run),
 			{Name: "workers", Tree: &supervisor.Tree{
-				// Items start and fail on their own account: none of them may bring the member down.
+				// Items start and fail on their own account: none of them may bring the member
+				// down.
 				Strategy: supervisor.OneForOne, MaxRestarts: -1, StopTogether: true,
 				Children: []supervisor.Child{{
 					Name: "foreman", Run: h.watched(workers.run), StopTimeout: h.StopTimeout + 5*goodbyeTimeout,

@@ -20,7 +20,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// copier keeps a copy of every transaction that writes, and delivers all of them again when it is told to.
+// copier keeps a copy of every transaction that writes, and delivers all of them again when it is
+// told to.
 type copier struct {
 	to   http.RoundTripper
 	keys store.Keys
@@ -211,8 +212,9 @@ func (p *copier) verify(t *testing.T) {
 	t.Logf("delivered again: %v", p.kinds)
 }
 
-// A transaction may be delivered a second time: by a proxy that tries again, or by a dying connection. Every write takes effect once at
-// most, whenever the copy arrives. Here it arrives after each step of what can become of an item and of a member.
+// A transaction may be delivered a second time: by a proxy that tries again, or by a dying
+// connection. Every write takes effect once at most, whenever the copy arrives. Here it arrives
+// after each step of what can become of an item and of a member.
 func TestASecondCopyOfAWriteChangesNothing(t *testing.T) {
 	run(t, func(c *cluster) {
 		t, p := c.t, newCopier(c, "grant", "revoke", "cancel", "reap", "erase", "sweep", "opening",
@@ -293,7 +295,8 @@ func TestASecondCopyOfAWriteChangesNothing(t *testing.T) {
 		must(op.Unpin(t.Context(), held))
 		step(20*time.Second, "an order that was called back")
 
-		// Vanished for good, with an item that is removed meanwhile; another is back before its grace is over.
+		// Vanished for good, with an item that is removed meanwhile; another is back before its
+		// grace is over.
 		removed := c.itemAt("n3")
 		c.kill("n3")
 		must(op.RemoveWork(t.Context(), removed))
@@ -320,7 +323,8 @@ func TestASecondCopyOfAWriteChangesNothing(t *testing.T) {
 	})
 }
 
-// The goodbye takes the ack away. A copy of the registration that arrives then, while the session has not ended yet, must not bring record and ack back.
+// The goodbye takes the ack away. A copy of the registration that arrives then, while the session
+// has not ended yet, must not bring record and ack back.
 func TestASecondCopyOfARegistrationIsRefusedAfterTheGoodbye(t *testing.T) {
 	run(t, func(c *cluster) {
 		p := newCopier(c, "registration")
@@ -338,8 +342,9 @@ func TestASecondCopyOfARegistrationIsRefusedAfterTheGoodbye(t *testing.T) {
 	})
 }
 
-// What a release says of the predecessor's lease is how it was when the request was sent. One that arrives late must not take back that there
-// is nothing to wait for any more: the next process of the member would wait for a lease in vain.
+// What a release says of the predecessor's lease is how it was when the request was sent. One that
+// arrives late must not take back that there is nothing to wait for any more: the next process of
+// the member would wait for a lease in vain.
 func TestALateReleaseDoesNotTakeBackThatNothingIsWaitedFor(t *testing.T) {
 	run(t, func(c *cluster) {
 		t := c.t
@@ -398,8 +403,8 @@ func (c *cluster) itemAt(member string) string {
 	return ""
 }
 
-// The sequence keys of the leader's transactions lie where nobody watches: a member to which nothing is handed hears nothing of what is
-// handed to others.
+// The sequence keys of the leader's transactions lie where nobody watches: a member to which
+// nothing is handed hears nothing of what is handed to others.
 func TestTheLeadersWritesWakeNobodyElse(t *testing.T) {
 	run(t, func(c *cluster) {
 		t := c.t

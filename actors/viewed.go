@@ -6,10 +6,10 @@ type viewed[S any] struct {
 	last  S
 }
 
-// wentBack takes in a view. An index that is below an earlier one, with other contents, is that of a Consul which
-// was restored or came back empty: the ledger is of a past that it does not know. With the same contents Consul has
-// forgotten a deletion, as it does after a quarter of an hour: the index of a prefix is the largest of its keys and
-// of the deletions that Consul remembers.
+// wentBack takes in a view. An index that is below an earlier one, with other contents, is that of
+// a Consul which was restored or came back empty: the ledger is of a past that it does not know.
+// With the same contents Consul has forgotten a deletion, as it does after a quarter of an hour:
+// the index of a prefix is the largest of its keys and of the deletions that Consul remembers.
 func (v *viewed[S]) wentBack(index uint64, now S, same func(x, y S) bool) bool {
 	back := index < v.index
 	if back && same(now, v.last) {

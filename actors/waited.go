@@ -13,11 +13,13 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// A grace is waited for once. An absence outlives full reads and new epochs of its leader, and leaders that come and go:
-// each notes in the office key how long a member has been waited for, as a duration, which is never too long. Whoever
-// finds the note goes on from there, if it is the same absence: no record, the same ack, the same session, which is gone.
+// A grace is waited for once. An absence outlives full reads and new epochs of its leader, and
+// leaders that come and go: each notes in the office key how long a member has been waited for, as
+// a duration, which is never too long. Whoever finds the note goes on from there, if it is the same
+// absence: no record, the same ack, the same session, which is gone.
 //
-// Only a Consul that went back makes an absence begin anew: the member may have been back in what it has forgotten.
+// Only a Consul that went back makes an absence begin anew: the member may have been back in what
+// it has forgotten.
 
 // sameAbsence is how long the absence that was just confirmed has lasted already.
 func (a *assigner) sameAbsence(member string, now absence) time.Time {
@@ -36,8 +38,8 @@ func (a *assigner) sameAbsence(member string, now absence) time.Time {
 	return since
 }
 
-// goneSession names the sessions that an absence is about: that of the last registration, or, without a
-// readable ack, those that the member's keys were granted to.
+// goneSession names the sessions that an absence is about: that of the last registration, or,
+// without a readable ack, those that the member's keys were granted to.
 func (a *assigner) goneSession(member string, ack store.Ack) string {
 	if ack.Session != "" {
 		return ack.Session
@@ -90,7 +92,8 @@ func (a *assigner) inherit(ctx context.Context) error {
 	return nil
 }
 
-// waited is what there is to note: of each absence the time waited so far in whole steps, or to the moment.
+// waited is what there is to note: of each absence the time waited so far in whole steps, or to the
+// moment.
 func (a *assigner) waited(now time.Time, exact bool) map[string]store.Waited {
 	step, all := a.TTL/noteStep, map[string]store.Waited{}
 	for id, away := range a.absent {
@@ -121,8 +124,9 @@ func (a *assigner) noteUntil(away absence) time.Duration {
 // mostNoted keeps the key within what Consul takes.
 const mostNoted = 1000
 
-// note writes the office key when there is something new to it; it returns when there will be. It is not
-// needed for anything this leader does, so nothing waits for it and no failure of it concerns anything else.
+// note writes the office key when there is something new to it; it returns when there will be. It
+// is not needed for anything this leader does, so nothing waits for it and no failure of it
+// concerns anything else.
 func (a *assigner) note(ctx context.Context, exact bool) (again time.Time) {
 	now := time.Now()
 	next := store.Office{By: a.leadership.Get().Session, At: now.UTC(), Brake: a.brakeText, Absent: a.waited(now, exact)}

@@ -67,9 +67,9 @@ func (a *watcher) run(ctx context.Context) error {
 	}
 }
 
-// crowding makes a watch rest a little longer with each view that comes right upon
-// the one before: by 10 ms each, up to 100 ms. A single change is seen at once, a burst of them together;
-// and an index that leaps to and fro, as behind a broken proxy, is not followed at full speed.
+// crowding makes a watch rest a little longer with each view that comes right upon the one before:
+// by 10 ms each, up to 100 ms. A single change is seen at once, a burst of them together; and an
+// index that leaps to and fro, as behind a broken proxy, is not followed at full speed.
 type crowding struct {
 	last time.Time
 	n    int

@@ -190,8 +190,9 @@ func (a *workers) collect() {
 	}
 }
 
-// start reads the payloads of a batch and starts its items. The read is consistent and checks that the record is still this
-// session's: views and states may be old, and what they say may have been reaped.
+// start reads the payloads of a batch and starts its items. The read is consistent and checks that
+// the record is still this session's: views and states may be old, and what they say may have been
+// reaped.
 func (a *workers) start(ctx context.Context, group *supervisor.Group, s scope, ids []string) error {
 	ops := make([]store.Op, 0, len(ids)+1)
 	if !mutations.Broken("start-unchecked") {
@@ -239,9 +240,9 @@ func (a *workers) startBatch() int {
 	return a.fewer
 }
 
-// readPace chooses how many payloads are read at once, by how long the last ones took. Nobody can ask Consul
-// how large they are, and 64 of 380 KiB take longer than a call has on a line of 80 Mbit/s; nor is anything stopped or released
-// while they are read.
+// readPace chooses how many payloads are read at once, by how long the last ones took. Nobody can
+// ask Consul how large they are, and 64 of 380 KiB take longer than a call has on a line of 80
+// Mbit/s; nor is anything stopped or released while they are read.
 func (a *workers) readPace(n int, read store.Result, took time.Duration, err error) {
 	const slow, brisk, large = time.Second, 300 * time.Millisecond, 128 << 10
 	if mutations.Broken("payloads-by-count") {
@@ -267,8 +268,8 @@ func (a *workers) readPace(n int, read store.Result, took time.Duration, err err
 // errEnded makes the supervisor's log say why work is started again.
 var errEnded = errors.New("the work returned although the item is still owned")
 
-// keep runs the work, with the lease at the most. It returns nil when the lease has ended the work: then it is not started
-// again, unless this actor finds that it may be.
+// keep runs the work, with the lease at the most. It returns nil when the lease has ended the work:
+// then it is not started again, unless this actor finds that it may be.
 func (a *workers) keep(item Item, session string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		bound, free := a.bailiff.bind(ctx, session)
@@ -334,8 +335,8 @@ func (a *workers) release(ctx context.Context, s scope, ids []string) error {
 	return refused
 }
 
-// look is the ack that says no more than that the leader is to look again. Whether it is clear is asked
-// when it is written: the keeper may have said so meanwhile.
+// look is the ack that says no more than that the leader is to look again. Whether it is clear is
+// asked when it is written: the keeper may have said so meanwhile.
 func (a *workers) look(s scope) func() store.Ack {
 	return func() store.Ack {
 		return a.ack(s.session.ID, a.scope(false).clear(), a.membership.Get().Inherited)
@@ -366,9 +367,9 @@ func (a *workers) tell() {
 	a.out.Set(now)
 }
 
-// close is the member's hand-over: the supervisor has told every child to stop;
-// the record is marked so that the leader hands nothing more, and each item is
-// released as its work ends (with KeepItems only those that the leader has called back). What does not end in time is not released.
+// close is the member's hand-over: the supervisor has told every child to stop; the record is
+// marked so that the leader hands nothing more, and each item is released as its work ends (with
+// KeepItems only those that the leader has called back). What does not end in time is not released.
 func (a *workers) close(ctx context.Context, group *supervisor.Group) error {
 	call, cancel := cleanup(ctx, a.StopTimeout+2*goodbyeTimeout)
 	defer cancel()

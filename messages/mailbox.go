@@ -12,8 +12,8 @@ var (
 	// ErrAbandoned is returned by [Mailbox.Call] when the receiver had taken the
 	// request and failed before answering. Whether it took effect is not known.
 	ErrAbandoned = errors.New("the actor failed while it had the request in hand")
-	// ErrCycle is returned by [Mailbox.Call] when the receiver is waiting for this very call: it, or one that it called,
-	// calls back while it handles a request. Nothing was done.
+	// ErrCycle is returned by [Mailbox.Call] when the receiver is waiting for this very call: it,
+	// or one that it called, calls back while it handles a request. Nothing was done.
 	ErrCycle = errors.New("the actor that is to answer waits for this call")
 )
 
@@ -30,10 +30,10 @@ func NewMailbox[Req, Resp any]() *Mailbox[Req, Resp] {
 	return &Mailbox[Req, Resp]{}
 }
 
-// Call hands req to the receiver and waits for its answer. It returns the
-// context's error when the context has ended, or ends first; in the latter case the request may have been
-// taken, and its outcome is not known. An answer that was given before the context ended counts.
-// Other errors: [ErrAbandoned], [ErrCycle].
+// Call hands req to the receiver and waits for its answer. It returns the context's error when the
+// context has ended, or ends first; in the latter case the request may have been taken, and its
+// outcome is not known. An answer that was given before the context ended counts. Other errors:
+// [ErrAbandoned], [ErrCycle].
 func (m *Mailbox[Req, Resp]) Call(ctx context.Context, req Req) (Resp, error) {
 	var none Resp
 	if ctx.Err() == nil && handles(ctx, m) {
@@ -61,8 +61,8 @@ func (m *Mailbox[Req, Resp]) Call(ctx context.Context, req Req) (Resp, error) {
 	}
 }
 
-// Open makes the caller the receiver, in place of whoever was it before. An actor opens its mailbox when it begins, and
-// closes the inbox when it ends, however it ends.
+// Open makes the caller the receiver, in place of whoever was it before. An actor opens its mailbox
+// when it begins, and closes the inbox when it ends, however it ends.
 func (m *Mailbox[Req, Resp]) Open() *Inbox[Req, Resp] {
 	in := &Inbox[Req, Resp]{requests: make(chan *Request[Req, Resp]), closed: make(chan struct{})}
 	m.inbox.Set(in)
@@ -77,11 +77,12 @@ type Inbox[Req, Resp any] struct {
 	once     sync.Once
 }
 
-// Requests is where the receiver takes requests from, in its select loop. Each
-// must be handled with [Request.Handle], answered with [Request.Reply], or kept with [Request.Keep].
+// Requests is where the receiver takes requests from, in its select loop. Each must be handled with
+// [Request.Handle], answered with [Request.Reply], or kept with [Request.Keep].
 func (in *Inbox[Req, Resp]) Requests() <-chan *Request[Req, Resp] { return in.requests }
 
-// Close tells those whose requests were taken and neither answered nor kept that they were abandoned. It may be called more than once.
+// Close tells those whose requests were taken and neither answered nor kept that they were
+// abandoned. It may be called more than once.
 func (in *Inbox[Req, Resp]) Close() { in.once.Do(func() { close(in.closed) }) }
 
 // Request is one call on its way.
@@ -127,7 +128,8 @@ func (r *Request[Req, Resp]) wait(closed <-chan struct{}) (Resp, error) {
 // Context is the caller's: it ends when nobody waits for the answer any more.
 func (r *Request[Req, Resp]) Context() context.Context { return r.ctx }
 
-// Keep says that the request outlives this incarnation of the receiver: the next one has it and answers it.
+// Keep says that the request outlives this incarnation of the receiver: the next one has it and
+// answers it.
 func (r *Request[Req, Resp]) Keep() { r.kept.Store(true) }
 
 // Reply answers the caller. Only the first answer counts; it never blocks.
@@ -140,9 +142,9 @@ func (r *Request[Req, Resp]) Reply(value Resp, err error) {
 	}
 }
 
-// Handle runs f and replies with what it returns. When f panics or ends the
-// goroutine the caller gets [ErrAbandoned] and the failure goes on its way. A call that f makes to this mailbox with its context, itself or by
-// way of other actors, is [ErrCycle] until f has returned.
+// Handle runs f and replies with what it returns. When f panics or ends the goroutine the caller
+// gets [ErrAbandoned] and the failure goes on its way. A call that f makes to this mailbox with its
+// context, itself or by way of other actors, is [ErrCycle] until f has returned.
 func (r *Request[Req, Resp]) Handle(f func(ctx context.Context, req Req) (Resp, error)) {
 	h := &handling{box: r.box, next: handlingOf(r.ctx)}
 	defer func() {

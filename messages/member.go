@@ -47,7 +47,8 @@ type Membership struct {
 	// ClearAt is when items inherited from a predecessor may be started or
 	// released: zero when there is nothing to wait for.
 	ClearAt time.Time
-	// Inherited is the longest TTL that a predecessor may still count on until ClearAt. 0 when there is nothing to wait for.
+	// Inherited is the longest TTL that a predecessor may still count on until ClearAt. 0 when
+	// there is nothing to wait for.
 	Inherited time.Duration
 	// Written is the ModifyIndex with which the record was last written by this member.
 	Written uint64
@@ -88,8 +89,9 @@ type Leadership struct {
 	// Term and rises within the term whenever a write's outcome was unknown.
 	Epoch   uint64
 	Session string // the leader key's session, whoever leads
-	// ClearAt is when the host's own duty may begin: a predecessor may count on its lease until then. Zero when
-	// there is nothing to wait for. The assigner need not wait, for Consul refuses a deposed leader's writes.
+	// ClearAt is when the host's own duty may begin: a predecessor may count on its lease until
+	// then. Zero when there is nothing to wait for. The assigner need not wait, for Consul refuses
+	// a deposed leader's writes.
 	ClearAt time.Time
 	// Resets counts how often Consul was found to have gone back behind the epoch.
 	Resets int

@@ -58,8 +58,9 @@ type Control struct {
 	Index uint64
 	// Freeze: plan nothing, write nothing.
 	Freeze bool
-	// Obey is the ModifyIndex of the operator's last word that a brake is to be
-	// let go, and ObeyAt when it was seen to come, or found at the beginning of the term and no older than five minutes; zero when it is older.
+	// Obey is the ModifyIndex of the operator's last word that a brake is to be let go, and ObeyAt
+	// when it was seen to come, or found at the beginning of the term and no older than five
+	// minutes; zero when it is older.
 	Obey   uint64
 	ObeyAt time.Time
 	// Drain holds the members that are to be emptied.

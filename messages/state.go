@@ -81,7 +81,8 @@ func (r Reader[T]) Get() T { return r.state.Get() }
 func (r Reader[T]) Subscribe() *Cursor[T] { return r.state.Subscribe() }
 
 // Wait returns the first value, from the current one on, that ok accepts; or the zero T and the
-// context's error. A value that is there when the context has ended counts. Values that come and go while ok runs may be missed.
+// context's error. A value that is there when the context has ended counts. Values that come and go
+// while ok runs may be missed.
 func (r Reader[T]) Wait(ctx context.Context, ok func(T) bool) (T, error) {
 	cursor := r.Subscribe()
 	for {

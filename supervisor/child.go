@@ -24,11 +24,13 @@ const (
 // turn have done nothing wrong and are often quick.
 const abortGrace = 100 * time.Millisecond
 
-// orderLasts is how long children that hang may hold up the stop of those before them, all together. Then the rest is asked
-// at once, each with its own deadline: a hundred that hang would else take a hundred deadlines.
+// orderLasts is how long children that hang may hold up the stop of those before them, all
+// together. Then the rest is asked at once, each with its own deadline: a hundred that hang would
+// else take a hundred deadlines.
 const orderLasts = 30 * time.Second
 
-// gateWord is how long a gate may be closed before the log says so; later it does each time that this has doubled.
+// gateWord is how long a gate may be closed before the log says so; later it does each time that
+// this has doubled.
 const gateWord = 10 * time.Second
 
 // Restart says which endings of a child are followed by a new incarnation.
@@ -163,9 +165,9 @@ var errGaveUp = errors.New("its backoff policy gave up")
 
 var errLeft = errors.New("its backoff policy ended the goroutine that asked it")
 
-// delay asks the child's policy how long to wait after a run of the given
-// length. The policy is the user's code and asked from the loop, which waits for it: a panic there, or
-// runtime.Goexit, must not take the supervisor down and leave the siblings without one.
+// delay asks the child's policy how long to wait after a run of the given length. The policy is the
+// user's code and asked from the loop, which waits for it: a panic there, or runtime.Goexit, must
+// not take the supervisor down and leave the siblings without one.
 func (c *child) delay(ran time.Duration) (d time.Duration, err error) {
 	err = errLeft
 	over := make(chan struct{})

@@ -70,10 +70,9 @@ type EscalationError struct {
 	Path string
 	// Reason in plain words.
 	Reason string
-	// Causes, oldest first, the last one being what broke it: the failures that were counted, or, where it gave up for another
-	// reason, those of its children within Period (at most the newest 100).
-	// The Err of a nested supervisor is its own *EscalationError, so all levels are
-	// in it.
+	// Causes, oldest first, the last one being what broke it: the failures that were counted, or,
+	// where it gave up for another reason, those of its children within Period (at most the newest
+	// 100). The Err of a nested supervisor is its own *EscalationError, so all levels are in it.
 	Causes []Cause
 }
 

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// maxHistory is how many causes a supervisor keeps that gives up for another reason than too many restarts.
+// maxHistory is how many causes a supervisor keeps that gives up for another reason than too many
+// restarts.
 const maxHistory = 100
 
 // ended decides what follows on the end of a run.
@@ -184,8 +185,8 @@ func (l *loop) remember(cause Cause) {
 	l.history = append(l.history[old:], cause)
 }
 
-// intensity counts failures by the time for which who failed had run. The time that it waited for its restarts is left out: backoff, with its
-// jitter, would else decide whether it is given up.
+// intensity counts failures by the time for which who failed had run. The time that it waited for
+// its restarts is left out: backoff, with its jitter, would else decide whether it is given up.
 type intensity struct {
 	ran      time.Duration
 	failures []failure

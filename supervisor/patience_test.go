@@ -14,7 +14,8 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// hundredHung are children that ignore their context until the func is called, and a first one that stops well.
+// hundredHung are children that ignore their context until the func is called, and a first one that
+// stops well.
 func hundredHung() (children []supervisor.Child, asked *time.Time, free func()) {
 	release, asked := make(chan struct{}), new(time.Time)
 	children = append(children, supervisor.Child{Name: "good", Run: func(ctx context.Context) error {

@@ -7,15 +7,17 @@ import (
 	"reflect"
 )
 
-// ErrUnreadable is the cause when a child returned an error that harms whoever reads it: a method of it panics, as those of a
-// nil pointer in an error do, or it wraps itself. The text tells its type. Nothing else is kept of it.
+// ErrUnreadable is the cause when a child returned an error that harms whoever reads it: a method
+// of it panics, as those of a nil pointer in an error do, or it wraps itself. The text tells its
+// type. Nothing else is kept of it.
 var ErrUnreadable = errors.New("supervisor: the child returned an error that cannot be read")
 
 // mostErrors are in one error at the most. One with more wraps itself.
 const mostErrors = 1000
 
-// readable looks at err where a panic is caught, in the child's own goroutine: afterwards the supervisor, and its host, may read what it returns.
-// asks says that somewhere in it is an Escalate, canceled that it is a context's end.
+// readable looks at err where a panic is caught, in the child's own goroutine: afterwards the
+// supervisor, and its host, may read what it returns. asks says that somewhere in it is an
+// Escalate, canceled that it is a context's end.
 func readable(err error) (safe error, asks, canceled bool) {
 	asks, _, why := look(err)
 	if why == "" {
@@ -35,8 +37,9 @@ func readable(err error) (safe error, asks, canceled bool) {
 	return err, asks, canceled
 }
 
-// look goes through wrapped and joined errors, but not into another supervisor's history: that one has been dealt
-// with. It tells whether one of them asks to escalate, whether they have no end, and why they cannot be read.
+// look goes through wrapped and joined errors, but not into another supervisor's history: that one
+// has been dealt with. It tells whether one of them asks to escalate, whether they have no end, and
+// why they cannot be read.
 func look(err error) (asks, endless bool, why string) {
 	rest := []error{err}
 	for n := 0; len(rest) > 0; n++ {

@@ -128,8 +128,9 @@ func (r *run) supervise(ctx context.Context) end {
 	return e
 }
 
-// Protect calls f as a supervisor calls a child, for whoever runs a host's function without one. It returns f's error, or in place of one that
-// harms who reads it [ErrUnreadable]; a *[PanicError] when f panics. It does not return when f calls runtime.Goexit.
+// Protect calls f as a supervisor calls a child, for whoever runs a host's function without one. It
+// returns f's error, or in place of one that harms who reads it [ErrUnreadable]; a *[PanicError]
+// when f panics. It does not return when f calls runtime.Goexit.
 func Protect(f func() error) error {
 	return protect(context.Background(), func(context.Context) error { return f() }).err
 }

@@ -46,11 +46,12 @@ func (s Strategy) MarshalText() ([]byte, error) { return []byte(s.String()), nil
 type Tree struct {
 	Strategy Strategy
 
-	// More than MaxRestarts restarts of one child within Period escalate. Only the time for which the child runs counts
-	// towards Period, not that which it waits for its restarts: so a child that fails after 2 s of running each time is given up
-	// at its eleventh failure, and one that fails after 7 s never is, whatever its backoff. Children of OneForOne are
-	// counted apart from one another: that many fail once together is no reason to give up. With the other strategies the
-	// group is counted, each restart of it once. Default (0) 10 within 1 minute; a negative
+	// More than MaxRestarts restarts of one child within Period escalate. Only the time for which
+	// the child runs counts towards Period, not that which it waits for its restarts: so a child
+	// that fails after 2 s of running each time is given up at its eleventh failure, and one that
+	// fails after 7 s never is, whatever its backoff. Children of OneForOne are counted apart from
+	// one another: that many fail once together is no reason to give up. With the other strategies
+	// the group is counted, each restart of it once. Default (0) 10 within 1 minute; a negative
 	// MaxRestarts never escalates.
 	MaxRestarts int
 	Period      time.Duration
@@ -128,8 +129,8 @@ func WithLogger(log *slog.Logger) Option {
 	}
 }
 
-// WithStopTimeout bounds the whole stop: when it has lasted for d, all children that are left are asked to stop at once and
-// have 100 ms. Default (0): the deadlines of the children alone.
+// WithStopTimeout bounds the whole stop: when it has lasted for d, all children that are left are
+// asked to stop at once and have 100 ms. Default (0): the deadlines of the children alone.
 func WithStopTimeout(d time.Duration) Option {
 	return func(s *Supervisor) { s.stopTimeout = max(d, 0) }
 }

@@ -17,7 +17,8 @@ import (
 // Service is the name of the service, unless Configure says otherwise.
 const Service = "test"
 
-// Cluster is an embedded Consul and the members that a test has started on it. It is safe for concurrent use.
+// Cluster is an embedded Consul and the members that a test has started on it. It is safe for
+// concurrent use.
 type Cluster struct {
 	t      testing.TB
 	consul *devconsul.Server
@@ -35,7 +36,8 @@ type grant struct {
 	member *Member
 }
 
-// New starts the embedded Consul; the end of the test stops it. In a bubble, call it with the bubble's own t.
+// New starts the embedded Consul; the end of the test stops it. In a bubble, call it with the
+// bubble's own t.
 func New(t testing.TB) *Cluster {
 	consul := devconsul.New(devconsul.Config{Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(consul.Close)
@@ -67,14 +69,16 @@ func (c *Cluster) AddWork(ids ...string) {
 	}
 }
 
-// Workers tells which member works on which item at this moment: by its function, not by what Consul says.
+// Workers tells which member works on which item at this moment: by its function, not by what
+// Consul says.
 func (c *Cluster) Workers() map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.working)
 }
 
-// Await waits until what is so, and ends the test when it is not within that time (virtual time, in a bubble).
+// Await waits until what is so, and ends the test when it is not within that time (virtual time, in
+// a bubble).
 func (c *Cluster) Await(within time.Duration, what string, so func() bool) {
 	c.t.Helper()
 	for end := time.Now().Add(within); !so(); time.Sleep(50 * time.Millisecond) {
@@ -84,8 +88,8 @@ func (c *Cluster) Await(within time.Duration, what string, so func() bool) {
 	}
 }
 
-// ConsulElection makes Consul's servers elect a leader for that long: it answers every request with an error, and
-// restarts the time of every session afterwards, as a real one does.
+// ConsulElection makes Consul's servers elect a leader for that long: it answers every request with
+// an error, and restarts the time of every session afterwards, as a real one does.
 func (c *Cluster) ConsulElection(d time.Duration) {
 	c.consul.ElectionStart()
 	time.Sleep(d)

@@ -1,5 +1,6 @@
-// Package actorstest runs a service's members in its tests: whole clusters in one process, on an embedded Consul,
-// in virtual time when the test is in a testing/synctest bubble (and then a take-over of half a minute takes none).
+// Package actorstest runs a service's members in its tests: whole clusters in one process, on an
+// embedded Consul, in virtual time when the test is in a testing/synctest bubble (and then a
+// take-over of half a minute takes none).
 //
 //	func TestEveryDeviceIsPolledByOneMember(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {

@@ -24,8 +24,9 @@ type Member struct {
 	excused bool // it could not stop cleanly
 }
 
-// Start runs a member until the end of the test, or until it is stopped. Its id must not be that of one that runs. A nil work is one that
-// does nothing until its context ends. Configure changes the settings before it starts: the service's own TTL, a Lead function, a Logger.
+// Start runs a member until the end of the test, or until it is stopped. Its id must not be that of
+// one that runs. A nil work is one that does nothing until its context ends. Configure changes the
+// settings before it starts: the service's own TTL, a Lead function, a Logger.
 func (c *Cluster) Start(id string, work actors.Work, configure ...func(*actors.Config)) *Member {
 	c.t.Helper()
 	c.mu.Lock()
@@ -82,15 +83,16 @@ func (m *Member) Stop() {
 	})
 }
 
-// Lose is the loss of its machine: its work ends at once, and Consul hears nothing of it any more. Others take over when
-// its session and the grace are over, 33 s later with the usual settings.
+// Lose is the loss of its machine: its work ends at once, and Consul hears nothing of it any more.
+// Others take over when its session and the grace are over, 33 s later with the usual settings.
 func (m *Member) Lose() {
 	m.CutOff()
 	m.Stop()
 }
 
-// CutOff breaks its connection to Consul, as a network does: what is under way is lost, and every request fails until Mend. The member
-// stops its work before its lease ends, and goes on by itself when it can.
+// CutOff breaks its connection to Consul, as a network does: what is under way is lost, and every
+// request fails until Mend. The member stops its work before its lease ends, and goes on by itself
+// when it can.
 func (m *Member) CutOff() {
 	m.excused = true
 	m.wire.cut()

@@ -39,8 +39,8 @@ func mine() string {
 	return m[strings.Index(m, `"by":`)+5 : len(m)-1]
 }
 
-// A marker that a stranger wrote over concerns its own writer: the others write on, and so does that one, once
-// nobody living has the marker.
+// A marker that a stranger wrote over concerns its own writer: the others write on, and so does
+// that one, once nobody living has the marker.
 func TestAnAimedMarkerConcernsItsOwnWriterOnly(t *testing.T) {
 	for name, value := range aimedMarkers() {
 		for _, when := range []string{"before it starts", "while it runs", "between its writes"} {

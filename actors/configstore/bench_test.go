@@ -37,7 +37,8 @@ func onReal(b *testing.B, c *realconsul.Cluster, change func(*configstore.Config
 	}
 }
 
-// BenchmarkLoad reads 10,000 keys of 100 bytes: a store that starts, and one GET for each key, in one run.
+// BenchmarkLoad reads 10,000 keys of 100 bytes: a store that starts, and one GET for each key, in
+// one run.
 func BenchmarkLoad(b *testing.B) {
 	const n = 10_000
 	c := realconsul.Start(b, realconsul.Options{})
@@ -113,7 +114,8 @@ func BenchmarkGet(b *testing.B) {
 	b.ReportMetric(float64(theirs)/float64(ours), "GET/cached")
 }
 
-// BenchmarkPut writes a key through a store without a log, through one with a log, and by Consul's own client, in one run.
+// BenchmarkPut writes a key through a store without a log, through one with a log, and by Consul's
+// own client, in one run.
 func BenchmarkPut(b *testing.B) {
 	c := realconsul.Start(b, realconsul.Options{})
 	plain, stopPlain := onReal(b, c, nil)

@@ -33,7 +33,8 @@ type Queue struct {
 	// them; Refused is how many there were since the start.
 	Conflicts []Conflict
 	Refused   int
-	// Ready: writes are taken in. When they are not, Err says why; nil: Consul has not answered yet.
+	// Ready: writes are taken in. When they are not, Err says why; nil: Consul has not answered
+	// yet.
 	Ready bool
 	Err   error
 }
@@ -46,9 +47,9 @@ type outcome struct {
 	at   uint64
 }
 
-// ticket is what a caller whose context ends before the answer looks at. Either the caller leaves or
-// the clerk tells it what became of the write: the word is with one of them, and a write whose caller has left
-// is reported elsewhere.
+// ticket is what a caller whose context ends before the answer looks at. Either the caller leaves
+// or the clerk tells it what became of the write: the word is with one of them, and a write whose
+// caller has left is reported elsewhere.
 type ticket struct {
 	logged  chan struct{} // closed when the write is in the log
 	word    atomic.Bool   // somebody has it
@@ -192,8 +193,8 @@ func (a *clerk) takeIn(ctx context.Context, b *openBook, writes <-chan *request,
 	return nil
 }
 
-// append logs writes. When the file is full of what is over, or nobody knows any more what the disk holds of it, it is
-// made anew.
+// append logs writes. When the file is full of what is over, or nobody knows any more what the disk
+// holds of it, it is made anew.
 func (a *clerk) append(b *openBook, jobs []*job, records [][]byte) error {
 	err := b.wal.Append(records...)
 	if !errors.Is(err, wal.ErrFull) && !errors.Is(err, wal.ErrBroken) {
@@ -208,8 +209,8 @@ func (a *clerk) append(b *openBook, jobs []*job, records [][]byte) error {
 // errNeeded: there are writes in the log.
 var errNeeded = errors.New("the log counts on it")
 
-// renew begins the log anew, under another name, when nothing is in it: then the marker of its old name can go.
-// Nothing is taken in afterwards, for the store stops.
+// renew begins the log anew, under another name, when nothing is in it: then the marker of its old
+// name can go. Nothing is taken in afterwards, for the store stops.
 func (a *clerk) renew(b *openBook) error {
 	if len(b.line.jobs) > 0 || len(b.notes.waiting) > 0 {
 		return errNeeded
@@ -221,8 +222,9 @@ func (a *clerk) renew(b *openBook) error {
 // errNotNoted: the disk does not take it that a write was refused. The scribe tells it again.
 var errNotNoted = errors.New("the log does not take it that a write was refused")
 
-// settle takes a write out of the line and tells its caller, or whoever reads the log, what became of it. Before anybody
-// is told that nothing was written the disk has it: a crash must not send the write after all.
+// settle takes a write out of the line and tells its caller, or whoever reads the log, what became
+// of it. Before anybody is told that nothing was written the disk has it: a crash must not send the
+// write after all.
 func (a *clerk) settle(b *openBook, o outcome) error {
 	j := b.line.find(o.seq)
 	if j == nil {
@@ -252,7 +254,8 @@ func (a *clerk) settle(b *openBook, o outcome) error {
 	return nil
 }
 
-// refused marks a write as refused, on the disk. The marker in Consul does not say it, once a later write was applied.
+// refused marks a write as refused, on the disk. The marker in Consul does not say it, once a later
+// write was applied.
 func (a *clerk) refused(b *openBook, r record) error {
 	err := b.wal.NoteSynced(encodeRecord(r))
 	if errors.Is(err, wal.ErrBroken) {
@@ -264,8 +267,8 @@ func (a *clerk) refused(b *openBook, r record) error {
 // keepAgain is how often a refused write is tried to be kept.
 const keepAgain = 5 * time.Second
 
-// keep reports writes that were refused when their callers had gone. Each stays in the log until its value is in the
-// file.
+// keep reports writes that were refused when their callers had gone. Each stays in the log until
+// its value is in the file.
 func (a *clerk) keep(b *openBook) {
 	a.again = nil
 	for i := range b.notes.waiting {
@@ -297,8 +300,8 @@ func (a *clerk) keep(b *openBook) {
 // compactAt is the size from which the log is made anew once nothing waits.
 const compactAt = 1 << 20
 
-// note marks a write as over. The mark need not be on the disk: that a write was applied the marker in Consul says too, and
-// that it was refused the log.
+// note marks a write as over. The mark need not be on the disk: that a write was applied the marker
+// in Consul says too, and that it was refused the log.
 func (a *clerk) note(b *openBook, over record) {
 	var err error
 	if len(b.line.jobs) == 0 && b.wal.Size() > compactAt {

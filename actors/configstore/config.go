@@ -21,9 +21,9 @@ const (
 	DefaultMaxAge     = 20 * time.Second
 	MinMaxAge         = 2 * time.Second
 	DefaultMaxPending = 1024
-	// MaxValue is the largest value that can be written, in bytes: what fits into one transaction of
-	// Consul's (512 KB), where values are in base64 and the marker has its place. Larger
-	// ones that are there already can be read and deleted.
+	// MaxValue is the largest value that can be written, in bytes: what fits into one transaction
+	// of Consul's (512 KB), where values are in base64 and the marker has its place. Larger ones
+	// that are there already can be read and deleted.
 	MaxValue = 380 << 10
 	// MaxTxnKeys is how many keys one transaction may be about: Consul takes 128 operations, one is
 	// the marker's, and a delete with a condition takes two.
@@ -38,9 +38,9 @@ type Config struct {
 	Client *api.Client
 	// Consul's address, only for logs.
 	Consul string
-	// Owner names this writer among the service's, such as the member's id. Two that write at a time under one
-	// name are refused: the later one if it can see that the earlier one lives, else the earlier one. Default: a
-	// name of its own, such as [CommandOwner] gives to a command.
+	// Owner names this writer among the service's, such as the member's id. Two that write at a
+	// time under one name are refused: the later one if it can see that the earlier one lives, else
+	// the earlier one. Default: a name of its own, such as [CommandOwner] gives to a command.
 	Owner string
 	// LogDir is the directory of the log of writes; one process has it at a time. Empty: no log.
 	LogDir string
@@ -48,22 +48,22 @@ type Config struct {
 	MaxPending int
 	// MaxLogBytes is how large the log may get; default 64 MiB.
 	MaxLogBytes int64
-	// MaxAge is how long the cache counts as fresh after it was last known to show what Consul has: at
-	// least 2 s, default 20 s. That is asked every quarter of it, without the values.
+	// MaxAge is how long the cache counts as fresh after it was last known to show what Consul has:
+	// at least 2 s, default 20 s. That is asked every quarter of it, without the values.
 	MaxAge time.Duration
 	// ReadOnly: no writes, no marker, and the key root is not made.
 	ReadOnly bool
 	// Admit is waited for before the first write: a member lets nothing be written before it is
 	// registered. Default: at once.
 	Admit func(context.Context) error
-	// Term is the index at which this process was admitted last, 0 while it is not. Where another process has taken
-	// its writing over, it takes it back once it has been admitted anew. Default: never, unless the other one has
-	// stopped or is known dead.
+	// Term is the index at which this process was admitted last, 0 while it is not. Where another
+	// process has taken its writing over, it takes it back once it has been admitted anew. Default:
+	// never, unless the other one has stopped or is known dead.
 	Term func() uint64
 	// Logger. Default: slog.Default().
 	Logger *slog.Logger
-	// Process is who this is among processes, and Liveness tells whether another one still runs. Defaults: read
-	// from the system. For tests that play several hosts in one process.
+	// Process is who this is among processes, and Liveness tells whether another one still runs.
+	// Defaults: read from the system. For tests that play several hosts in one process.
 	Process  *store.Process
 	Liveness func(store.Process) store.Liveness
 

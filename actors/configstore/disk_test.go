@@ -16,7 +16,8 @@ import (
 	"github.com/coordd/coordd/actors/configstore"
 )
 
-// disk fails each fsync as long as it is told to; machine is what the log's file held at the last one that failed.
+// disk fails each fsync as long as it is told to; machine is what the log's file held at the last
+// one that failed.
 type disk struct {
 	fails   atomic.Bool
 	mu      sync.Mutex
@@ -131,7 +132,8 @@ func TestAWriteIsNotSaidToBeLoggedWhenItsLogIsGone(t *testing.T) {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		// Where the log was, there is something that is not a directory: nothing can be logged there.
+		// Where the log was, there is something that is not a directory: nothing can be logged
+		// there.
 		if err := os.WriteFile(dir, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,6 @@
 // Package configstore keeps a service's configuration in Consul, under
-// service/<service>/config_data/<key>, with a cache that one watch keeps coherent and one queue through
-// which all writes go. It is a supervised tree of its own, to be run beside the host's (see
+// service/<service>/config_data/<key>, with a cache that one watch keeps coherent and one queue
+// through which all writes go. It is a supervised tree of its own, to be run beside the host's (see
 // [Store.Child]), or as part of a member (actors.Config.Backend).
 //
 // # What is guaranteed
@@ -32,14 +32,16 @@
 //
 // # What is not
 //
-// Writes of strangers (the system before this one, `consul kv put`) take part in rules 3 to 6, but not in 1:
-// nothing keeps a late request of theirs from arriving. A reader that looks at two keys by two calls may see a
-// transaction in between; [Store.List] and [Store.Snapshot] do not. A store that has never reached Consul since it
-// started takes no write, not even into the log: it cannot know what the write is based on. Consul restored from a
-// snapshot has forgotten writes that were acknowledged. Where the marker was deleted, overwritten or restored while
-// a write with a condition was under way, nobody can tell whether it was applied: [ErrUnreachable], never success. A write
-// that was denied stays so, unless the token may not write the marker either and is granted both while a copy of it is under way.
+// Writes of strangers (the system before this one, `consul kv put`) take part in rules 3 to 6, but
+// not in 1: nothing keeps a late request of theirs from arriving. A reader that looks at two keys
+// by two calls may see a transaction in between; [Store.List] and [Store.Snapshot] do not. A store
+// that has never reached Consul since it started takes no write, not even into the log: it cannot
+// know what the write is based on. Consul restored from a snapshot has forgotten writes that were
+// acknowledged. Where the marker was deleted, overwritten or restored while a write with a
+// condition was under way, nobody can tell whether it was applied: [ErrUnreachable], never success.
+// A write that was denied stays so, unless the token may not write the marker either and is granted
+// both while a copy of it is under way.
 //
-// Each file is one actor or one of its decisions: watcher, keeper with snapshot, clerk with line and
-// record, scribe with marker, librarian. tree.go wires them, store.go is the front door.
+// Each file is one actor or one of its decisions: watcher, keeper with snapshot, clerk with line
+// and record, scribe with marker, librarian. tree.go wires them, store.go is the front door.
 package configstore

@@ -17,8 +17,8 @@ var (
 	ErrConflict = errors.New("conflict")
 	// ErrFull is returned when the queue or its log has no room. The write was not taken in.
 	ErrFull = wal.ErrFull
-	// ErrPending is returned when the caller's context ended and the write is in the log: it will be
-	// written when Consul answers, or reported as a conflict.
+	// ErrPending is returned when the caller's context ended and the write is in the log: it will
+	// be written when Consul answers, or reported as a conflict.
 	ErrPending = errors.New("logged, and not yet in Consul")
 	// ErrTaken is returned when another process writes under this store's name, or with its log.
 	ErrTaken = errors.New("another process writes here")
@@ -26,18 +26,19 @@ var (
 	ErrNoBackend = errors.New(`there is no config store: set the backend to "consul" (coordd run --backend consul, BACKEND=consul, actors.Config.Backend)`)
 	// ErrReadOnly is returned by the writes of a store that only reads.
 	ErrReadOnly = errors.New("this config store only reads")
-	// ErrStopped is returned when the store stopped before the write was acknowledged. Whether it was
-	// applied is not known, unless it is ErrPending as well.
+	// ErrStopped is returned when the store stopped before the write was acknowledged. Whether it
+	// was applied is not known, unless it is ErrPending as well.
 	ErrStopped = errors.New("the config store has stopped")
-	// ErrLog ends [Store.Run] when the log cannot be opened; nothing was begun. It is returned for a write that the
-	// disk refused, or whose log was removed: the text says what became of it.
+	// ErrLog ends [Store.Run] when the log cannot be opened; nothing was begun. It is returned for
+	// a write that the disk refused, or whose log was removed: the text says what became of it.
 	ErrLog = errors.New("config log")
-	// ErrUncertain is returned, with ErrLog, when the disk failed over the write and may hold it or not: if it does,
-	// the write is sent when the log is opened again.
+	// ErrUncertain is returned, with ErrLog, when the disk failed over the write and may hold it or
+	// not: if it does, the write is sent when the log is opened again.
 	ErrUncertain = wal.ErrUncertain
 	// ErrInvalid is returned for keys and values that cannot be; nothing was written.
 	ErrInvalid = store.ErrInvalid
-	// ErrTooLarge is returned for values and transactions over Consul's limits; it is ErrInvalid as well.
+	// ErrTooLarge is returned for values and transactions over Consul's limits; it is ErrInvalid as
+	// well.
 	ErrTooLarge error = tooLarge{}
 	// ErrDenied is returned when the token lacks a permission; the text names it.
 	ErrDenied = store.ErrDenied

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// rootKey says that the configuration was begun. Its value is of no account; it is not empty, because the
-// system before this one takes an empty value for a missing key.
+// rootKey says that the configuration was begun. Its value is of no account; it is not empty,
+// because the system before this one takes an empty value for a missing key.
 const (
 	rootKey   = "root"
 	rootValue = "{}"
@@ -24,11 +24,12 @@ const (
 
 func (o Origin) String() string { return [...]string{"unknown", "initialised", "loaded"}[o] }
 
-// founder begins the configuration when there is none, and begins it again when somebody has deleted all
-// of it: a watch of an empty prefix is woken by every write to a neighbour.
+// founder begins the configuration when there is none, and begins it again when somebody has
+// deleted all of it: a watch of an empty prefix is woken by every write to a neighbour.
 type founder struct{ *house }
 
-// refoundPause is how long the founder waits after a failure, and before it makes again what was deleted.
+// refoundPause is how long the founder waits after a failure, and before it makes again what was
+// deleted.
 const refoundPause = 5 * time.Second
 
 func (a *founder) run(ctx context.Context) error {

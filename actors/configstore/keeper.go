@@ -37,8 +37,8 @@ func (a *keeper) run(ctx context.Context) error {
 	}
 }
 
-// recall tells the keeper of a write, and does not come back before the cache shows it: a keeper that
-// failed over it is asked again.
+// recall tells the keeper of a write, and does not come back before the cache shows it: a keeper
+// that failed over it is asked again.
 func (h *house) recall(ctx context.Context, writes []ownWrite) error {
 	for {
 		_, err := h.own.Call(ctx, writes)

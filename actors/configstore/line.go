@@ -37,14 +37,15 @@ type job struct {
 	request *request // nil: it comes from the log
 }
 
-// sent tells whether an earlier try of the write may have been applied: by this process, or by the one that logged it.
+// sent tells whether an earlier try of the write may have been applied: by this process, or by the
+// one that logged it.
 func (j *job) sent() bool { return j.unsure || j.request == nil }
 
 // guarded tells whether its caller has asked for a condition.
 func (j *job) guarded() bool { return slices.ContainsFunc(j.ops, func(o Op) bool { return o.guard }) }
 
-// creates tells whether its caller has asked that a key must not exist: a condition that holds again once
-// somebody has deleted the key.
+// creates tells whether its caller has asked that a key must not exist: a condition that holds
+// again once somebody has deleted the key.
 func (j *job) creates() bool {
 	return slices.ContainsFunc(j.ops, func(o Op) bool { return o.guard && o.index == 0 })
 }
@@ -54,8 +55,8 @@ func (j *job) awaited() bool {
 	return j.request != nil && j.request.Context().Err() == nil && !j.request.Value.ticket.word.Load()
 }
 
-// claim tells whether its caller is to hear of it. If so the caller cannot go away any more before [job.answer];
-// if not it has gone, and counts on the log.
+// claim tells whether its caller is to hear of it. If so the caller cannot go away any more before
+// [job.answer]; if not it has gone, and counts on the log.
 func (j *job) claim() bool {
 	return j.request != nil && j.request.Value.ticket.word.CompareAndSwap(false, true)
 }
@@ -68,7 +69,8 @@ func (j *job) answer(r receipt, err error) {
 	j.request.Reply(r, err)
 }
 
-// line is the queue of writes, without I/O and clock: who may join, what each write is based on, what is next.
+// line is the queue of writes, without I/O and clock: who may join, what each write is based on,
+// what is next.
 type line struct {
 	maxJobs  int
 	maxBytes int
@@ -83,7 +85,8 @@ func newLine(maxJobs, maxBytes int) *line {
 	return &line{maxJobs: maxJobs, maxBytes: maxBytes, next: 1, latest: map[string]uint64{}, done: map[uint64]map[string]uint64{}}
 }
 
-// join takes a write in, with what it is based on: an earlier write of the line, or what the cache shows.
+// join takes a write in, with what it is based on: an earlier write of the line, or what the cache
+// shows.
 func (l *line) join(s Snapshot, inTouch bool, now time.Time, r *request) (*job, error) {
 	size := 0
 	for _, o := range r.Value.ops {

@@ -51,8 +51,8 @@ func (c *chaos) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.net.to.RoundTrip(r)
 }
 
-// step is one operation on one key, as its caller sees it. Each value is written once, so that a value names the
-// index that it had.
+// step is one operation on one key, as its caller sees it. Each value is written once, so that a
+// value names the index that it had.
 type step struct {
 	verb  string // get, put, cas
 	key   string

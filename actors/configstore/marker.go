@@ -122,9 +122,10 @@ func (a *scribe) tryClaim(ctx context.Context) error {
 	return nil
 }
 
-// makeMarker makes a marker of nobody's. Every other request of this store is for a marker of a certain index, which
-// it changes: so none of them is applied twice, however late a copy of it arrives. Only this one can be, once the
-// marker was deleted; so what it makes says nothing, stands in nobody's way, and is swept up.
+// makeMarker makes a marker of nobody's. Every other request of this store is for a marker of a
+// certain index, which it changes: so none of them is applied twice, however late a copy of it
+// arrives. Only this one can be, once the marker was deleted; so what it makes says nothing, stands
+// in nobody's way, and is swept up.
 func (a *scribe) makeMarker(ctx context.Context) (index uint64, err error) {
 	res, err := a.store.Txn(ctx, store.Create(a.markerKey(), store.Marker{Since: time.Now().Unix()}.Encode()))
 	if err != nil {
@@ -166,7 +167,8 @@ func (a *scribe) lookAgain(ctx context.Context) (known bool, err error) {
 		a.marker.index, err = a.makeMarker(ctx)
 		return true, err
 	case m.By == store.Process{} || m.By == a.marker.By || m.Claim < a.marker.Claim:
-		// Made anew or overwritten by a stranger, or Consul was restored. What is known here goes on counting.
+		// Made anew or overwritten by a stranger, or Consul was restored. What is known here goes
+		// on counting.
 		a.log.Warn("config-marker-restored", "key", a.markerKey(), "do", "leave keys below config_log/ alone")
 		a.marker.lost, a.marker.index = true, index
 		a.doubts()
@@ -179,8 +181,8 @@ func (a *scribe) lookAgain(ctx context.Context) (known bool, err error) {
 	return false, nil
 }
 
-// mayTake tells whether a marker that another process took may be taken back: that one has given it up or
-// is dead, or this one was admitted anew since, and so is the rightful one.
+// mayTake tells whether a marker that another process took may be taken back: that one has given it
+// up or is dead, or this one was admitted anew since, and so is the rightful one.
 func (a *scribe) mayTake(m store.Marker) bool {
 	term := a.Term()
 	return m.By == store.Process{} || m.By == *a.Process || a.Liveness(m.By) == store.Dead ||
@@ -194,8 +196,8 @@ func (a *scribe) takenOver(by store.Marker) error {
 // leaveTimeout is what the marker gets when the store stops.
 const leaveTimeout = time.Second
 
-// leave gives the marker up. It goes, and what is under way finds none of its index; but it stays where a log has
-// writes that count on it.
+// leave gives the marker up. It goes, and what is under way finds none of its index; but it stays
+// where a log has writes that count on it.
 func (a *scribe) leave(ctx context.Context) {
 	if !a.marker.held || a.marker.index == 0 {
 		return
@@ -215,9 +217,10 @@ func (a *scribe) leave(ctx context.Context) {
 	a.marker.held = false
 }
 
-// seal outdates every earlier try of a write: once it returns nil none can be applied any more, and the
-// marker tells whether one was. It tries until it can. Errors: [store.ErrDenied], [store.ErrInvalid]; and what
-// keeps the outcome from being known: another process has the marker, the store stops.
+// seal outdates every earlier try of a write: once it returns nil none can be applied any more, and
+// the marker tells whether one was. It tries until it can. Errors: [store.ErrDenied],
+// [store.ErrInvalid]; and what keeps the outcome from being known: another process has the marker,
+// the store stops.
 func (a *scribe) seal(ctx context.Context, j *job, ladder *store.Ladder) error {
 	for tried := a.marker.index; ; {
 		next := store.Marker{Seq: a.marker.Seq, At: a.marker.at(), Claim: a.marker.Claim, By: a.marker.By, Round: a.marker.Round + 1, Since: a.marker.Since}

@@ -136,7 +136,8 @@ func TestADeniedWriteStaysDeniedWhenACopyOfItArrivesLate(t *testing.T) {
 	})
 }
 
-// alive is a process that lives on when its store has stopped, as a host does that starts another one.
+// alive is a process that lives on when its store has stopped, as a host does that starts another
+// one.
 func alive(c *configstore.Config) {
 	c.Liveness = func(configProcess) configLiveness { return configAlive }
 }

@@ -43,7 +43,8 @@ func RemoveAt(key string, index uint64) Op {
 	return Op{key: key, verb: verbRemove, guard: true, index: index}
 }
 
-// Expect changes nothing, and lets the transaction through only while the key is at index; 0: while it does not exist.
+// Expect changes nothing, and lets the transaction through only while the key is at index; 0: while
+// it does not exist.
 func Expect(key string, index uint64) Op {
 	return Op{key: key, verb: verbExpect, guard: true, index: index}
 }

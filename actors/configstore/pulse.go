@@ -8,8 +8,9 @@ import (
 )
 
 // pulse tells whether the cache is up to date: it asks for the index that the prefix has, and for
-// nothing else. The watch alone cannot say it often, because a poll that ends without a change brings all
-// values again. A watch that is behind and stays so sits on a dead connection: it is made to ask anew.
+// nothing else. The watch alone cannot say it often, because a poll that ends without a change
+// brings all values again. A watch that is behind and stays so sits on a dead connection: it is
+// made to ask anew.
 type pulse struct{ *house }
 
 // behind is how long the watch may take to bring what the pulse knows of: and three times what
@@ -51,8 +52,8 @@ func (a *pulse) run(ctx context.Context) error {
 	}
 }
 
-// matches tells whether the cache shows what Consul has, or soon does. An index that went back is that of
-// a Consul that was restored: the watch may wait for ever for one above what it had.
+// matches tells whether the cache shows what Consul has, or soon does. An index that went back is
+// that of a Consul that was restored: the watch may wait for ever for one above what it had.
 func (a *pulse) matches(ctx context.Context, index uint64) bool {
 	if a.data.Get().index > index {
 		again, err := a.store.PrefixIndex(ctx, a.keys.ConfigData()) // the cache may have been faster

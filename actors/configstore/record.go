@@ -11,8 +11,8 @@ import (
 // recordVersion is that of the records below. A log of another version is refused, not misread.
 const recordVersion = 1
 
-// record is one record of the log, in JSON. The first one says whose log it is; then there are writes, and
-// what became of them.
+// record is one record of the log, in JSON. The first one says whose log it is; then there are
+// writes, and what became of them.
 type record struct {
 	// The first one.
 	Version int    `json:"coordd,omitempty"`
@@ -29,7 +29,8 @@ type record struct {
 	Done uint64            `json:"done,omitempty"`
 	Keys map[string]uint64 `json:"keys,omitempty"` // the indexes of what it wrote; none: it was not applied
 
-	// A write that was refused: it is never sent again, and over when its caller was told or its value kept elsewhere.
+	// A write that was refused: it is never sent again, and over when its caller was told or its
+	// value kept elsewhere.
 	Refused uint64 `json:"refused,omitempty"`
 	Why     string `json:"why,omitempty"`
 }
@@ -99,7 +100,8 @@ func firstRecord(owner, service string) record {
 	return record{Version: recordVersion, ID: owner + "-" + newInstance(), Service: service, Next: 1}
 }
 
-// readLog takes the records of a log into an empty line, and what was refused and is not over. Of a new log there are none.
+// readLog takes the records of a log into an empty line, and what was refused and is not over. Of a
+// new log there are none.
 func readLog(records [][]byte, service string, l *line, r *refusals) (first record, err error) {
 	for i, data := range records {
 		var rec record

@@ -9,8 +9,8 @@ import (
 	"github.com/coordd/coordd/internal/wal"
 )
 
-// refusals keeps the writes that were refused when nobody waited for them any more. Each stays in the log
-// until its value is in the file: a full disk loses none.
+// refusals keeps the writes that were refused when nobody waited for them any more. Each stays in
+// the log until its value is in the file: a full disk loses none.
 type refusals struct {
 	file    string // empty: there is no log, and so nothing was promised
 	waiting []unkept
@@ -52,7 +52,8 @@ func (r *refusals) count(u *unkept) {
 	}
 }
 
-// keep puts a write into the file, with its values, for someone to look at: one line of JSON, whole or not at all.
+// keep puts a write into the file, with its values, for someone to look at: one line of JSON, whole
+// or not at all.
 func (r *refusals) keep(u *unkept) (err error) {
 	if r.file == "" {
 		return nil

@@ -20,7 +20,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// rig is stores on an embedded Consul, in virtual time, and a record of every config value that Consul took.
+// rig is stores on an embedded Consul, in virtual time, and a record of every config value that
+// Consul took.
 type rig struct {
 	t      *testing.T
 	consul *devconsul.Server

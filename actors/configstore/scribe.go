@@ -12,9 +12,9 @@ import (
 )
 
 // scribe writes to Consul, one write after the other. Each goes in one transaction with a change of
-// this store's marker, on the condition that the marker is as the scribe knows it. So of all copies of a write that are
-// under way, late ones included, Consul applies one at the most; and what the marker says tells
-// whether it was applied.
+// this store's marker, on the condition that the marker is as the scribe knows it. So of all copies
+// of a write that are under way, late ones included, Consul applies one at the most; and what the
+// marker says tells whether it was applied.
 type scribe struct {
 	*house
 	marker  marker
@@ -56,7 +56,8 @@ func (a *scribe) run(ctx context.Context) error {
 				a.leave(ctx)
 				return nil
 			}
-			// Another process has the marker. To take it back would be to fight over it: it is taken when it is free.
+			// Another process has the marker. To take it back would be to fight over it: it is
+			// taken when it is free.
 			a.marker.held = false
 			continue
 		}
@@ -64,8 +65,8 @@ func (a *scribe) run(ctx context.Context) error {
 	}
 }
 
-// tell puts a write into the cache and has its caller told. When the store stops meanwhile they get a moment for
-// it: both stop after the scribe.
+// tell puts a write into the cache and has its caller told. When the store stops meanwhile they get
+// a moment for it: both stop after the scribe.
 func (a *scribe) tell(ctx context.Context, o outcome, own []ownWrite) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -88,21 +89,23 @@ func (a *scribe) tell(ctx context.Context, o outcome, own []ownWrite) {
 	}
 }
 
-// perform tries until it is known what becomes of the write; told is false when that cannot be found out
-// by this process: it stops, or another has taken the marker.
+// perform tries until it is known what becomes of the write; told is false when that cannot be
+// found out by this process: it stops, or another has taken the marker.
 func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite, told bool) {
 	ladder := store.NewLadder()
 	if !j.sent() {
 		a.marker.lost = false // what it told before is of no account for this write
 	}
-	// What is refused must stay so: a try that arrives after the refusal would be applied all the same.
+	// What is refused must stay so: a try that arrives after the refusal would be applied all the
+	// same.
 	final := func(o outcome, own []ownWrite) (outcome, []ownWrite, bool) {
 		if !j.unsure || o.err == nil || errors.Is(o.err, ErrUnreachable) || mutations.Broken("unsealed") {
 			return o, own, true
 		}
 		switch err := a.seal(ctx, j, ladder); {
 		case hopeless(err) && hopeless(o.err) && !j.tried:
-			// All that can be said: nothing was written, unless a copy arrives once the token is granted more.
+			// All that can be said: nothing was written, unless a copy arrives once the token is
+			// granted more.
 		case hopeless(err):
 			o.err = fmt.Errorf("%w: an earlier try of the write may have been applied, and then: %v", ErrUnreachable, o.err)
 		case err != nil:
@@ -143,7 +146,8 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 		if err != nil {
 			return refuse(err)
 		}
-		// Not cut short when the store stops: it takes no longer than one call, and then it is known what became of it.
+		// Not cut short when the store stops: it takes no longer than one call, and then it is
+		// known what became of it.
 		res, err := a.store.Txn(context.WithoutCancel(ctx), ops...)
 		wait := time.Duration(0)
 		switch refused := (*store.RefusedError)(nil); {
@@ -159,7 +163,8 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 				case !ok:
 					wait = ladder.NextBackOff()
 				case !j.ops[i].guard && (!j.held && !j.unsure || mutations.Broken("replay-unguarded")):
-					// Another wrote since the cache was looked at. This write is to replace whatever there is.
+					// Another wrote since the cache was looked at. This write is to replace
+					// whatever there is.
 					j.rebase(entries)
 					wait = ladder.NextBackOff() / 20
 				default:
@@ -169,7 +174,8 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 				}
 				break
 			}
-			// The marker is not as it was: this very write was applied, or another process came, or a stranger.
+			// The marker is not as it was: this very write was applied, or another process came, or
+			// a stranger.
 			switch known, err := a.lookAgain(ctx); {
 			case err != nil:
 				wait = a.failed(err, ladder)
@@ -231,8 +237,8 @@ func (a *scribe) rest(ctx context.Context, j *job, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// ops are the operations of the transaction, and for each which of the job's it belongs to. The error is a
-// conflict that is known before anything is sent.
+// ops are the operations of the transaction, and for each which of the job's it belongs to. The
+// error is a conflict that is known before anything is sent.
 func (a *scribe) ops(j *job) (ops []store.Op, at []int, err error) {
 	for _, o := range j.ops {
 		if o.lostTo && !o.guard && j.held {
@@ -252,8 +258,9 @@ func (h *house) txn(j *job) (ops []store.Op, at []int) {
 		}
 	}
 	for i, o := range j.ops {
-		// Each has a condition, also one that is to replace whatever there is: a request that arrives when its
-		// sender has given up on it must not replace what others have written meanwhile.
+		// Each has a condition, also one that is to replace whatever there is: a request that
+		// arrives when its sender has given up on it must not replace what others have written
+		// meanwhile.
 		key, index := h.keys.ConfigKey(o.key), o.wants()
 		switch {
 		case o.verb == verbSet:
@@ -298,8 +305,8 @@ func (a *scribe) applied(j *job, res store.Result) (outcome, []ownWrite, bool) {
 	return o, own, true
 }
 
-// found is for a write that turns out to have been applied: by a try whose answer was lost, or before
-// a crash. What became of its keys is read; they may have been changed again since.
+// found is for a write that turns out to have been applied: by a try whose answer was lost, or
+// before a crash. What became of its keys is read; they may have been changed again since.
 func (a *scribe) found(ctx context.Context, j *job) (outcome, []ownWrite, bool) {
 	at := uint64(0) // known of the newest write only
 	if j.seq == a.marker.Seq {
@@ -338,7 +345,8 @@ func ownOf(keys store.Keys, key string, e store.Entry, at uint64) ownWrite {
 	return ownWrite{index: e.ModifyIndex, key: key, entry: entry}
 }
 
-// look reads the keys of a write until Consul answers, and tells whether the marker has moved; not ok: the store stops.
+// look reads the keys of a write until Consul answers, and tells whether the marker has moved; not
+// ok: the store stops.
 func (a *scribe) look(ctx context.Context, j *job) (entries []store.Entry, moved, ok bool) {
 	ops := make([]store.Op, len(j.ops), len(j.ops)+1)
 	for i, o := range j.ops {
@@ -358,8 +366,9 @@ func (a *scribe) look(ctx context.Context, j *job) (entries []store.Entry, moved
 	return entries[:len(j.ops)], entries[len(j.ops)].ModifyIndex != a.marker.index, true
 }
 
-// refusedForGood tells whether a write that was refused would be refused at any later time: indexes only rise, so
-// a key that is past the one that was asked for never has it again. A key that must not exist may be deleted.
+// refusedForGood tells whether a write that was refused would be refused at any later time: indexes
+// only rise, so a key that is past the one that was asked for never has it again. A key that must
+// not exist may be deleted.
 func (a *scribe) refusedForGood(j *job, entries []store.Entry) bool {
 	for i, o := range j.ops {
 		if want := o.wants(); want != 0 && entries[i].ModifyIndex > want || mutations.Broken("refused-create-unsealed") {
@@ -379,8 +388,8 @@ func (j *job) rebase(entries []store.Entry) {
 // conflict says what stands in the way of a write, by what was read of its keys.
 func (a *scribe) conflict(j *job, i int, entries []store.Entry) (o outcome, own []ownWrite) {
 	if doubtful := a.marker.lost && j.sent(); doubtful && !j.guarded() && stands(j, entries) {
-		// Nobody can say any more whether it was this write, but what it was to do is done. For a write with a
-		// condition that is not enough: it asks who was first.
+		// Nobody can say any more whether it was this write, but what it was to do is done. For a
+		// write with a condition that is not enough: it asks who was first.
 		o.keys = map[string]uint64{}
 		for i, op := range j.ops {
 			if op.verb != verbExpect {

@@ -21,8 +21,8 @@ type Entry struct {
 	Flags       uint64
 }
 
-// Snapshot is all of the configuration at one moment. It never changes; its values must not be written to.
-// The zero Snapshot is empty and not loaded.
+// Snapshot is all of the configuration at one moment. It never changes; its values must not be
+// written to. The zero Snapshot is empty and not loaded.
 type Snapshot struct {
 	loaded bool
 	index  uint64       // of the newest view
@@ -93,17 +93,17 @@ func (e *Entry) same(o *Entry) bool {
 // sight is what the watcher saw: all keys, in order.
 type sight struct {
 	view store.View
-	// sure is the number of own writes that had been acknowledged before the last whole and consistent read began:
-	// a view from then on shows them, or they are lost.
+	// sure is the number of own writes that had been acknowledged before the last whole and
+	// consistent read began: a view from then on shows them, or they are lost.
 	sure    uint64
 	asked   time.Time // of a whole read: when it began; else zero
 	serial  uint64
 	entries []*Entry
 }
 
-// merge returns the snapshot after a view. Own writes that the view is too old to show stay in it: the
-// index tells. After Consul was restored the indexes say nothing any more; but whatever was acknowledged
-// before a whole and consistent read began is in it, or is lost.
+// merge returns the snapshot after a view. Own writes that the view is too old to show stay in it:
+// the index tells. After Consul was restored the indexes say nothing any more; but whatever was
+// acknowledged before a whole and consistent read began is in it, or is lost.
 func (s Snapshot) merge(v sight) Snapshot {
 	next := Snapshot{loaded: true, index: v.view.Index, taken: s.taken}
 	for _, o := range s.own {

@@ -14,9 +14,9 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// Store is the configuration of one service as this process sees it. Its methods may be called by any
-// number of goroutines, from before it runs until after it has stopped; they wait for what they need as long as their
-// context lasts, and no longer than the store runs ([ErrStopped]).
+// Store is the configuration of one service as this process sees it. Its methods may be called by
+// any number of goroutines, from before it runs until after it has stopped; they wait for what they
+// need as long as their context lasts, and no longer than the store runs ([ErrStopped]).
 type Store struct{ house *house }
 
 // New checks the settings; it starts nothing and asks Consul nothing. Errors: [ErrInvalid].
@@ -42,9 +42,9 @@ func New(c Config) (*Store, error) {
 // None is a store without a backend: every call returns [ErrNoBackend] at once.
 func None() *Store { return &Store{} }
 
-// Run keeps the store going until ctx ends; then it lets what is under way end, gives the marker up and
-// returns nil. Errors: that the log cannot be opened, or an actor that failed again and again ([supervisor.EscalationError]).
-// Run is called once.
+// Run keeps the store going until ctx ends; then it lets what is under way end, gives the marker up
+// and returns nil. Errors: that the log cannot be opened, or an actor that failed again and again
+// ([supervisor.EscalationError]). Run is called once.
 func (s *Store) Run(ctx context.Context) error {
 	if s.house == nil {
 		return ErrNoBackend
@@ -56,7 +56,8 @@ func (s *Store) Run(ctx context.Context) error {
 	return root.Run(ctx)
 }
 
-// Child returns the store as a child for a supervision tree, in the place of Run. It is not for [None].
+// Child returns the store as a child for a supervision tree, in the place of Run. It is not for
+// [None].
 func (s *Store) Child(name string) supervisor.Child {
 	t := tree(s.house)
 	return supervisor.Child{Name: name, Tree: &t}
@@ -93,7 +94,8 @@ func reader[T any](s *Store, of func(*house) *messages.State[T]) messages.Reader
 	return of(s.house).Reader()
 }
 
-// Fresh tells whether the cache may be believed: it was loaded, and Consul's last word is at most MaxAge old.
+// Fresh tells whether the cache may be believed: it was loaded, and Consul's last word is at most
+// MaxAge old.
 func (s *Store) Fresh() bool { return s.house != nil && s.house.data.Get().loaded && s.house.fresh() }
 
 // WaitLoaded waits until the configuration has been read, and for what depends on it: the log is
@@ -135,8 +137,8 @@ func (h *house) sees(ctx context.Context, f func(context.Context) error) error {
 	return fmt.Errorf("%w: the configuration has not been read yet: %w", ErrUnreachable, err)
 }
 
-// whileItRuns is ctx, and ends with [ErrStopped] when the store does: what nobody will do any more is not
-// waited for.
+// whileItRuns is ctx, and ends with [ErrStopped] when the store does: what nobody will do any more
+// is not waited for.
 func (h *house) whileItRuns(ctx context.Context) (context.Context, func()) {
 	own, cancel := context.WithCancelCause(ctx)
 	life := h.life.Load()
@@ -144,8 +146,8 @@ func (h *house) whileItRuns(ctx context.Context) (context.Context, func()) {
 	return own, func() { stop(); cancel(nil) }
 }
 
-// Get returns the entry of a key: from the cache while that is fresh, else from Consul. Errors: [ErrNotFound],
-// [ErrInvalid], [ErrDenied], and [ErrUnreachable] with the context's.
+// Get returns the entry of a key: from the cache while that is fresh, else from Consul. Errors:
+// [ErrNotFound], [ErrInvalid], [ErrDenied], and [ErrUnreachable] with the context's.
 func (s *Store) Get(ctx context.Context, key string) (Entry, error) {
 	if s.house == nil {
 		return Entry{}, ErrNoBackend
@@ -213,8 +215,8 @@ func (s *Store) Contains(ctx context.Context, key string) (bool, error) {
 	return err == nil, err
 }
 
-// List returns the entries whose keys begin with prefix, in the order of their keys, all of one moment.
-// Errors as for Get, but for [ErrNotFound].
+// List returns the entries whose keys begin with prefix, in the order of their keys, all of one
+// moment. Errors as for Get, but for [ErrNotFound].
 func (s *Store) List(ctx context.Context, prefix string) ([]Entry, error) {
 	snap, err := s.Snapshot(ctx)
 	if err != nil {
@@ -227,8 +229,8 @@ func (s *Store) List(ctx context.Context, prefix string) ([]Entry, error) {
 	return out, nil
 }
 
-// Snapshot returns all of the configuration at one moment: the cache while that is fresh, else what Consul
-// says. Errors as for Get, but for [ErrNotFound].
+// Snapshot returns all of the configuration at one moment: the cache while that is fresh, else what
+// Consul says. Errors as for Get, but for [ErrNotFound].
 func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 	if s.house == nil {
 		return Snapshot{}, ErrNoBackend
@@ -256,11 +258,13 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 
 // Put writes a key, whatever it holds, and returns when Consul has it, with the key's index.
 //
-// Errors: [ErrTooLarge], [ErrInvalid], [ErrFull], [ErrDenied]: nothing is written, ever. [ErrConflict]: the
-// write had to wait and another came first; nothing is written, ever. [ErrPending] with the context's error: it is in the log
-// and will be written. [ErrLog]: the disk refused it, and unless it is [ErrUncertain] as well nothing is written, ever; with the
-// context's error the log was removed after it had been logged: it will be written if the process lives. The context's error alone, [ErrTaken], [ErrStopped] or [ErrUnreachable]: without a log, it may have been
-// written.
+// Errors: [ErrTooLarge], [ErrInvalid], [ErrFull], [ErrDenied]: nothing is written, ever.
+// [ErrConflict]: the write had to wait and another came first; nothing is written, ever.
+// [ErrPending] with the context's error: it is in the log and will be written. [ErrLog]: the disk
+// refused it, and unless it is [ErrUncertain] as well nothing is written, ever; with the context's
+// error the log was removed after it had been logged: it will be written if the process lives. The
+// context's error alone, [ErrTaken], [ErrStopped] or [ErrUnreachable]: without a log, it may have
+// been written.
 func (s *Store) Put(ctx context.Context, key string, value []byte) (uint64, error) {
 	return s.one(ctx, Set(key, value))
 }
@@ -271,8 +275,8 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return err
 }
 
-// CompareAndSet writes a key if its index is the one given (that of an [Entry]; 0: if it does not exist), and
-// returns its new index. Errors as for Put; [ErrConflict] when the index is another.
+// CompareAndSet writes a key if its index is the one given (that of an [Entry]; 0: if it does not
+// exist), and returns its new index. Errors as for Put; [ErrConflict] when the index is another.
 func (s *Store) CompareAndSet(ctx context.Context, key string, value []byte, index uint64) (uint64, error) {
 	return s.one(ctx, SetAt(key, value, index))
 }
@@ -301,9 +305,10 @@ func (s *Store) Txn(ctx context.Context, ops ...Op) (uint64, error) {
 	return r.index, err
 }
 
-// Update reads a key, has change make the new value of it, and writes that if nobody else has written the key
-// meanwhile; else it begins again. Change gets the entry and whether it exists; it may be called several times. Its
-// error ends the update and is returned. The entry that is returned is the one that was written. Other errors as for Put, but for [ErrConflict].
+// Update reads a key, has change make the new value of it, and writes that if nobody else has
+// written the key meanwhile; else it begins again. Change gets the entry and whether it exists; it
+// may be called several times. Its error ends the update and is returned. The entry that is
+// returned is the one that was written. Other errors as for Put, but for [ErrConflict].
 func (s *Store) Update(ctx context.Context, key string, change func(old Entry, found bool) ([]byte, error)) (Entry, error) {
 	if s.house == nil {
 		return Entry{}, ErrNoBackend

@@ -14,7 +14,8 @@ const (
 	namelessOwner = "anon-"
 )
 
-// CommandOwner is a name for a command, which writes and ends: when it is killed its marker is deleted by others.
+// CommandOwner is a name for a command, which writes and ends: when it is killed its marker is
+// deleted by others.
 func CommandOwner() string { return commandPrefix + newInstance() }
 
 // By the clocks of two hosts: longer than a command runs, and than it takes to begin to write.
@@ -23,9 +24,9 @@ const (
 	startLasts   = time.Minute
 )
 
-// sweep deletes markers that nobody needs, once in a process: those of writers without a name of their own
-// that were killed on this host, those of commands of a day ago, and those that a late request has made.
-// A live writer whose marker is deleted goes on: see [scribe.lookAgain].
+// sweep deletes markers that nobody needs, once in a process: those of writers without a name of
+// their own that were killed on this host, those of commands of a day ago, and those that a late
+// request has made. A live writer whose marker is deleted goes on: see [scribe.lookAgain].
 func (a *scribe) sweep(ctx context.Context) {
 	if a.marker.swept {
 		return
@@ -49,7 +50,8 @@ func (a *scribe) sweep(ctx context.Context) {
 	}
 }
 
-// forgotten tells whether nobody needs a marker any more. That of a writer with a name is for its next process, or its log.
+// forgotten tells whether nobody needs a marker any more. That of a writer with a name is for its
+// next process, or its log.
 func (a *scribe) forgotten(writer string, m store.Marker) bool {
 	command, age := strings.HasPrefix(writer, commandPrefix), time.Since(time.Unix(m.Since, 0))
 	switch {

@@ -51,7 +51,8 @@ type openBook struct {
 	notes *refusals
 }
 
-// life ends when the store stops. There is one for each time that it runs, the first from before it does.
+// life ends when the store stops. There is one for each time that it runs, the first from before it
+// does.
 type life struct {
 	ctx context.Context
 	end context.CancelFunc
@@ -104,8 +105,8 @@ func (h *house) hears(at time.Time) {
 	}
 }
 
-// doubts stops the cache from being believed until it was compared with Consul again, and has the watch read
-// everything anew: Consul has lost writes, or somebody deletes what is not his.
+// doubts stops the cache from being believed until it was compared with Consul again, and has the
+// watch read everything anew: Consul has lost writes, or somebody deletes what is not his.
 func (h *house) doubts() {
 	h.doubt.Set(time.Now())
 	h.renewWatch()

@@ -23,10 +23,10 @@ func (s *Store) Watch(key string) *Watch { return &Watch{store: s, what: key, ex
 // WatchPrefix follows the keys that begin with prefix; "" means all of them.
 func (s *Store) WatchPrefix(prefix string) *Watch { return &Watch{store: s, what: prefix} }
 
-// Next returns what has changed since the last call, in the order of the keys: at the first call everything that is
-// there, at once; later it waits for a change. Of several changes of one key it shows the last. What was
-// written by one transaction comes together. Errors: the context's, [ErrNoBackend], [ErrStopped], and [ErrInvalid] for a
-// key that cannot be.
+// Next returns what has changed since the last call, in the order of the keys: at the first call
+// everything that is there, at once; later it waits for a change. Of several changes of one key it
+// shows the last. What was written by one transaction comes together. Errors: the context's,
+// [ErrNoBackend], [ErrStopped], and [ErrInvalid] for a key that cannot be.
 func (w *Watch) Next(ctx context.Context) ([]Change, error) {
 	if w.store.house == nil {
 		return nil, ErrNoBackend

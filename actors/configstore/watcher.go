@@ -10,8 +10,8 @@ import (
 
 // watcher holds the one long poll that keeps the cache coherent. What it sees is for the keeper.
 //
-// A prefix is read whole at each change: that is what Consul has. So it rests between two reads, the
-// longer the more there is.
+// A prefix is read whole at each change: that is what Consul has. So it rests between two reads,
+// the longer the more there is.
 type watcher struct{ *house }
 
 // Load says how far reading the configuration has come.

@@ -57,8 +57,8 @@ func newBenched(b *testing.B, locator dispatch.Locator) (front *httptest.Server,
 	return front, &http.Client{Transport: transport}
 }
 
-// BenchmarkDispatch sends small POSTs one after the other to a service directly, through a bare httputil.ReverseProxy and through
-// the dispatcher, in interleaved rounds.
+// BenchmarkDispatch sends small POSTs one after the other to a service directly, through a bare
+// httputil.ReverseProxy and through the dispatcher, in interleaved rounds.
 func BenchmarkDispatch(b *testing.B) {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
 	b.Cleanup(service.Close)
@@ -84,8 +84,8 @@ func BenchmarkDispatch(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkBesideASlowMember sends requests to a member while all places of another one are taken by requests that it does not
-// answer, and in interleaved rounds without it.
+// BenchmarkBesideASlowMember sends requests to a member while all places of another one are taken
+// by requests that it does not answer, and in interleaved rounds without it.
 func BenchmarkBesideASlowMember(b *testing.B) {
 	release := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))

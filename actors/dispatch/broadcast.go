@@ -72,7 +72,8 @@ func (d *Dispatcher) broadcast(w *client, r *http.Request) *refusal {
 	return nil
 }
 
-// gathered asks all members. Its place is for the asking: a client may take its time to read the answers.
+// gathered asks all members. Its place is for the asking: a client may take its time to read the
+// answers.
 func (d *Dispatcher) gathered(r *http.Request, body []byte) (*gathering, *refusal) {
 	if !d.broadcasting.enter() {
 		return nil, refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
@@ -115,7 +116,8 @@ func (d *Dispatcher) gather(r *http.Request, members []routing.Member, body []by
 	return g
 }
 
-// ask sends the request to one member. Its answer takes so many bytes of room. The errors are for people.
+// ask sends the request to one member. Its answer takes so many bytes of room. The errors are for
+// people.
 func (d *Dispatcher) ask(r *http.Request, m routing.Member, header http.Header, body []byte, most int64) (a reply, took int64, err error) {
 	defer func() {
 		if p := recover(); p != nil { // it would end the process, for this is no handler's goroutine
@@ -198,7 +200,8 @@ func (d *Dispatcher) outgoing(r *http.Request) http.Header {
 			h.Del(strings.TrimSpace(name))
 		}
 	}
-	// What concerns one connection only (RFC 9110, 7.6.1), and what asks for a form that cannot be shown in a JSON document.
+	// What concerns one connection only (RFC 9110, 7.6.1), and what asks for a form that cannot be
+	// shown in a JSON document.
 	for _, name := range []string{
 		"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 		"Accept-Encoding", "Content-Length", "Http2-Settings",
@@ -211,7 +214,8 @@ func (d *Dispatcher) outgoing(r *http.Request) http.Header {
 	return h
 }
 
-// isUpgrade tells whether a client wants more than an answer. Another version of HTTP it only offers.
+// isUpgrade tells whether a client wants more than an answer. Another version of HTTP it only
+// offers.
 func isUpgrade(h http.Header) bool {
 	asked := http.Header{"Upgrade": slices.Clone(h.Values("Upgrade"))}
 	dropOtherHTTP(asked)

@@ -21,7 +21,8 @@ import (
 // carrier brings a request to the owner of its item, again if need be and if it may be.
 type carrier struct{ d *Dispatcher }
 
-// mostLost is how often a request is sent again after a connection was lost: one that makes its service crash must not be sent for ever.
+// mostLost is how often a request is sent again after a connection was lost: one that makes its
+// service crash must not be sent for ever.
 const mostLost = 2
 
 func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -63,8 +64,9 @@ type attempts struct {
 	last   *refusal // what came of the one before; nil: there was none
 }
 
-// locate finds out where the next attempt goes. It waits for a move to end; and, when the answer is the owner that
-// the attempt before came to nothing with, for another answer or for a while that grows.
+// locate finds out where the next attempt goes. It waits for a move to end; and, when the answer is
+// the owner that the attempt before came to nothing with, for another answer or for a while that
+// grows.
 func (a *attempts) locate(ctx context.Context, t *trip) error {
 	before := t.loc
 	if err := a.find(ctx, t); err != nil || a.last == nil || t.loc != before {
@@ -165,7 +167,8 @@ func (d *Dispatcher) enter(t *trip) error {
 	return nil
 }
 
-// begins has the connection told that a request begins on it, and goes on after an answer that is none yet (100 Continue).
+// begins has the connection told that a request begins on it, and goes on after an answer that is
+// none yet (100 Continue).
 func begins(r *http.Request) *http.Request {
 	var conn atomic.Pointer[idleConn]
 	begin := func() {

@@ -44,14 +44,15 @@ const (
 	broadcasts     = 64        // at one time; half of them may wait for one member
 )
 
-// slowestReader is how many bytes of the answers to a broadcast a client has to take in a second, beside
-// the time that each piece has.
+// slowestReader is how many bytes of the answers to a broadcast a client has to take in a second,
+// beside the time that each piece has.
 const slowestReader = 64 << 10
 
 const idBytes = 8 // of a dispatcher's own id
 
-// Locator tells where items are: a *routing.Router, as from actors.Coordinator.Router. Locate with a context that has ended
-// asks nobody and waits for nothing: it answers with what is at hand, or with an error that matches the context's.
+// Locator tells where items are: a *routing.Router, as from actors.Coordinator.Router. Locate with
+// a context that has ended asks nobody and waits for nothing: it answers with what is at hand, or
+// with an error that matches the context's.
 type Locator interface {
 	Locate(ctx context.Context, item string) (routing.Location, error)
 	Await(ctx context.Context, item string) (routing.Location, error)
@@ -59,47 +60,55 @@ type Locator interface {
 	Changed() *messages.Cursor[struct{}]
 }
 
-// Config says what is dispatched and within which limits. Zero values stand for the defaults named at each field.
+// Config says what is dispatched and within which limits. Zero values stand for the defaults named
+// at each field.
 type Config struct {
 	// Locator is asked where the items are. Required.
 	Locator Locator
-	// Wait is how long a request may wait for a move to end, or for an owner that refuses connections, before it is
-	// refused. Default: 5 s. Less than 0: it does not wait.
+	// Wait is how long a request may wait for a move to end, or for an owner that refuses
+	// connections, before it is refused. Default: 5 s. Less than 0: it does not wait.
 	Wait time.Duration
-	// Timeout is how long the beginning of an answer may take once the request was sent, how long a member may take nothing of a
-	// request's body before that, and a member's whole answer to a broadcast. Default: 30 s.
+	// Timeout is how long the beginning of an answer may take once the request was sent, how long a
+	// member may take nothing of a request's body before that, and a member's whole answer to a
+	// broadcast. Default: 30 s.
 	Timeout time.Duration
 	// Connect is how long opening a connection may take. Default: 2 s.
 	Connect time.Duration
-	// Idle is how long a request or an upgraded connection may go on without a byte in either direction. At least Timeout. Default: 5 min.
+	// Idle is how long a request or an upgraded connection may go on without a byte in either
+	// direction. At least Timeout. Default: 5 min.
 	Idle time.Duration
 	// InFlight is the most requests under way at one time. Default: 4,096.
 	InFlight int
 	// PerMember is the most requests under way to one member. Default: 256.
 	PerMember int
-	// Streams is the most upgraded connections and event streams at one time, StreamsPerMember those to one member: they have
-	// places of their own and take none from requests. Defaults: InFlight; 4 times PerMember, or Streams if that is less.
+	// Streams is the most upgraded connections and event streams at one time, StreamsPerMember
+	// those to one member: they have places of their own and take none from requests. Defaults:
+	// InFlight; 4 times PerMember, or Streams if that is less.
 	Streams, StreamsPerMember int
-	// Fanout is the most requests of broadcasts under way at one time: one for each member of each broadcast. Default: 1,024, or InFlight
-	// if that is less.
+	// Fanout is the most requests of broadcasts under way at one time: one for each member of each
+	// broadcast. Default: 1,024, or InFlight if that is less.
 	Fanout int
-	// Reach says where requests may be sent. Nil: to no loopback, link-local or metadata address, as with
-	// the zero Reach.
+	// Reach says where requests may be sent. Nil: to no loopback, link-local or metadata address,
+	// as with the zero Reach.
 	Reach *Reach
-	// Trusted are the networks of the proxies before this one, such as the front that speaks TLS. What they say of the client in X-Forwarded-*
-	// and Forwarded is passed on, and the proxy's own address added; from anybody else it is taken out. Default: none.
+	// Trusted are the networks of the proxies before this one, such as the front that speaks TLS.
+	// What they say of the client in X-Forwarded-* and Forwarded is passed on, and the proxy's own
+	// address added; from anybody else it is taken out. Default: none.
 	Trusted []netip.Prefix
-	// IdleConns is the most connections to members that are kept open for the next request. Default: 1,024, or InFlight if that is less.
+	// IdleConns is the most connections to members that are kept open for the next request.
+	// Default: 1,024, or InFlight if that is less.
 	IdleConns int
-	// Logger. Default: slog.Default(). Nobody waits for its handler. Single requests are logged at debug level only.
+	// Logger. Default: slog.Default(). Nobody waits for its handler. Single requests are logged at
+	// debug level only.
 	Logger *slog.Logger
 }
 
 // ErrConfig is returned by [New] for a setting that cannot work; the text says which.
 var ErrConfig = errors.New("bad setting")
 
-// ErrStopping is for the server that serves the dispatcher: requests whose context it cancels with this cause, as from a
-// BaseContext of its own, are answered with 502, or with 503 when they were not sent to anybody, instead of being cut off.
+// ErrStopping is for the server that serves the dispatcher: requests whose context it cancels with
+// this cause, as from a BaseContext of its own, are answered with 502, or with 503 when they were
+// not sent to anybody, instead of being cut off.
 var ErrStopping = errors.New("the server stops")
 
 func (c Config) withDefaults() Config {
@@ -177,7 +186,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Dispatcher is the handler. It is safe for concurrent use and starts nothing that outlives a request but idle connections.
+// Dispatcher is the handler. It is safe for concurrent use and starts nothing that outlives a
+// request but idle connections.
 type Dispatcher struct {
 	cfg       Config
 	id        string // tells its own requests when they come back
@@ -202,7 +212,8 @@ func New(cfg Config) (*Dispatcher, error) {
 	d := &Dispatcher{
 		cfg: cfg, id: hex.EncodeToString(id[:]), log: cfg.Logger,
 		all: gate{most: int64(cfg.InFlight)}, broadcasting: gate{most: broadcasts},
-		// Those that wait cost little but their place: three quarters of all are left to those that do not.
+		// Those that wait cost little but their place: three quarters of all are left to those that
+		// do not.
 		waiting: gate{most: int64(max(1, cfg.InFlight/4))},
 		members: newGates(cfg.PerMember),
 		streams: gate{most: int64(cfg.Streams)}, memberStreams: newGates(cfg.StreamsPerMember),
@@ -236,5 +247,6 @@ func New(cfg Config) (*Dispatcher, error) {
 	return d, nil
 }
 
-// CloseIdleConnections closes those that no request uses: for the end, when no requests come any more.
+// CloseIdleConnections closes those that no request uses: for the end, when no requests come any
+// more.
 func (d *Dispatcher) CloseIdleConnections() { d.transport.CloseIdleConnections() }

@@ -31,11 +31,12 @@
 //     path that leaves its item by ".." elements is refused. What a client says of itself in X-Forwarded-* arrives only if it is
 //     one of Config.Trusted.
 //
-// Not guaranteed: that the owner still owns the item when the request arrives; the token is there for that. Nor is a request or an upgraded
-// connection ended when its item moves: the service ends it when it gives the item up. Request
-// trailers are not passed on, and neither is HTTP/2 to the members: so there is no gRPC, and a client that begins in HTTP/2 without TLS (h2c) is refused
+// Not guaranteed: that the owner still owns the item when the request arrives; the token is there
+// for that. Nor is a request or an upgraded connection ended when its item moves: the service ends
+// it when it gives the item up. Request trailers are not passed on, and neither is HTTP/2 to the
+// members: so there is no gRPC, and a client that begins in HTTP/2 without TLS (h2c) is refused
 // with 505. There is no login and no TLS: put the handler behind what has them.
 //
-// Compared with a plain httputil.ReverseProxy, which it is built on: that one knows one backend, retries nothing but what
-// net/http retries, waits for nothing and limits nothing.
+// Compared with a plain httputil.ReverseProxy, which it is built on: that one knows one backend,
+// retries nothing but what net/http retries, waits for nothing and limits nothing.
 package dispatch

@@ -81,7 +81,8 @@ func (d *Dispatcher) serve(c *client, r *http.Request) *refusal {
 // mostHops is how many dispatchers a request may come through.
 const mostHops = 8
 
-// routeOf are the dispatchers that a request came through. What is no id of one is a client's invention.
+// routeOf are the dispatchers that a request came through. What is no id of one is a client's
+// invention.
 func routeOf(h http.Header) []string {
 	var route []string
 	for _, v := range h.Values(headerRoute) {
@@ -158,8 +159,8 @@ func (d *Dispatcher) strip(out, in http.Header) {
 	out[headerRoute] = append(routeOf(in), d.id)
 }
 
-// isOurs tells whether a header is one of coordd's, also in the spelling that some services cannot tell from it: where headers
-// become variables, - and _ are the same.
+// isOurs tells whether a header is one of coordd's, also in the spelling that some services cannot
+// tell from it: where headers become variables, - and _ are the same.
 func isOurs(name string) bool {
 	const prefix = "coordd-"
 	return len(name) >= len(prefix) && strings.EqualFold(strings.ReplaceAll(name[:len(prefix)], "_", "-"), prefix)
@@ -171,7 +172,8 @@ func isForwarded(name string) bool {
 	return name == "Forwarded" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-")
 }
 
-// forwarded says who the client is. What a trusted proxy says of it stays, with the proxy's own address behind it.
+// forwarded says who the client is. What a trusted proxy says of it stays, with the proxy's own
+// address behind it.
 func (d *Dispatcher) forwarded(out http.Header, in *http.Request) {
 	proto := "http"
 	if in.TLS != nil {
@@ -205,8 +207,9 @@ func (d *Dispatcher) trusts(ip string) bool {
 	return slices.ContainsFunc(d.cfg.Trusted, func(n netip.Prefix) bool { return n.Contains(at) })
 }
 
-// dropOtherHTTP takes out the wish to go on in another version of HTTP, or in TLS. A service may ignore it (RFC 9110, 7.8); one that
-// grants it would take requests from the client that nobody has looked at, with any token and for any item.
+// dropOtherHTTP takes out the wish to go on in another version of HTTP, or in TLS. A service may
+// ignore it (RFC 9110, 7.8); one that grants it would take requests from the client that nobody has
+// looked at, with any token and for any item.
 func dropOtherHTTP(h http.Header) {
 	for protocol := range strings.SplitSeq(strings.Join(h.Values("Upgrade"), ","), ",") {
 		name, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(protocol)), "/")
@@ -241,8 +244,8 @@ func (d *Dispatcher) sign(resp *http.Response) error {
 	return nil
 }
 
-// oursIn is the reason in an answer that no service gave: a dispatcher's, to itself, or that of coordd's page, which
-// some member publishes in place of a service.
+// oursIn is the reason in an answer that no service gave: a dispatcher's, to itself, or that of
+// coordd's page, which some member publishes in place of a service.
 func oursIn(resp *http.Response) string {
 	switch reason := resp.Header.Get(HeaderReason); {
 	case resp.StatusCode == http.StatusLoopDetected && reason == ReasonLoop, resp.StatusCode == http.StatusBadGateway && reason == ReasonNoAddress:

@@ -28,7 +28,8 @@ func (w *world) dial() (net.Conn, *bufio.Reader) {
 	return conn, bufio.NewReader(conn)
 }
 
-// A service that went on in HTTP/2 would take requests from the client past the dispatcher, with any token.
+// A service that went on in HTTP/2 would take requests from the client past the dispatcher, with
+// any token.
 func TestAnUpgradeToAnotherHTTPIsNotPassedOn(t *testing.T) {
 	w := newWorld(t)
 	var got http.Header
@@ -248,7 +249,8 @@ type countingReader struct{ reads int }
 
 func (r *countingReader) Read(b []byte) (int, error) { r.reads++; return len(b), nil }
 
-// An upgraded connection whose client takes nothing would keep its place for as long as the client likes.
+// An upgraded connection whose client takes nothing would keep its place for as long as the client
+// likes.
 func TestAnUpgradedConnectionOfAClientThatTakesNothingEnds(t *testing.T) {
 	w := newWorld(t, func(c *dispatch.Config) { c.Idle, c.Timeout = 300*time.Millisecond, 3*time.Second })
 	w.owner("a", "n1", 42, func(rw http.ResponseWriter, _ *http.Request) {

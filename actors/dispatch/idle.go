@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// idleConn is a connection to a member that ends when no byte has passed in either direction for as long as is allowed; and when the
-// member takes nothing of a request for a shorter time, until it begins to answer.
+// idleConn is a connection to a member that ends when no byte has passed in either direction for as
+// long as is allowed; and when the member takes nothing of a request for a shorter time, until it
+// begins to answer.
 type idleConn struct {
 	net.Conn
 	most     time.Duration
@@ -64,8 +65,8 @@ func (c *idleConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// client is the connection to the client, held to the same: it has to send and to take something now and then. Until the
-// answer begins, and for taking it, the time is shorter.
+// client is the connection to the client, held to the same: it has to send and to take something
+// now and then. Until the answer begins, and for taking it, the time is shorter.
 type client struct {
 	http.ResponseWriter
 	ctrl          *http.ResponseController
@@ -174,8 +175,9 @@ func (c *client) WriteHeader(status int) {
 	c.ResponseWriter.WriteHeader(status)
 }
 
-// begin is for the beginning of the answer. One that begins before the body has ended is the connection's last: in full
-// duplex the server takes whatever is left of a body that broke off for the next request.
+// begin is for the beginning of the answer. One that begins before the body has ended is the
+// connection's last: in full duplex the server takes whatever is left of a body that broke off for
+// the next request.
 func (c *client) begin() {
 	if c.began.Swap(true) || !c.hasBody || c.ended.Load() {
 		return
@@ -205,8 +207,8 @@ func (c *client) read(p []byte) (int, error) {
 	return n, err
 }
 
-// all reads a body of at most so many bytes, which take their room from a gate and have to be here within a time, however
-// busily they are sent.
+// all reads a body of at most so many bytes, which take their room from a gate and have to be here
+// within a time, however busily they are sent.
 func (c *client) all(most int64, room *gate, within time.Duration) ([]byte, int64, error) {
 	c.readAt = time.Now()
 	_ = c.ctrl.SetReadDeadline(c.readAt.Add(within))

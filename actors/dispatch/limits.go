@@ -30,8 +30,8 @@ func (g *gate) give(n int64) { g.n.Add(-n) }
 // errNoRoom is returned for what does not fit into memory beside all else that is under way.
 var errNoRoom = errors.New("no room")
 
-// readAll reads at most so many bytes, all of which take their room from the gate as they come: one who sends slowly takes little. The room
-// is to be given back, also after an error.
+// readAll reads at most so many bytes, all of which take their room from the gate as they come: one
+// who sends slowly takes little. The room is to be given back, also after an error.
 func (g *gate) readAll(r io.Reader, most int64) (all []byte, took int64, err error) {
 	piece := make([]byte, 16<<10)
 	for int64(len(all)) < most {

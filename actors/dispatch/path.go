@@ -13,8 +13,8 @@ type target struct {
 	climbs bool // it leaves the item by ".." elements
 }
 
-// parsePath finds the item in an escaped path: its first element, unescaped. An element that is a bare asterisk means
-// all members; an item of that name is written %2A.
+// parsePath finds the item in an escaped path: its first element, unescaped. An element that is a
+// bare asterisk means all members; an item of that name is written %2A.
 func parsePath(escaped string) target {
 	rest, ok := strings.CutPrefix(escaped, "/")
 	if !ok {
@@ -31,8 +31,9 @@ func parsePath(escaped string) target {
 	return target{item: item, ok: true, climbs: item == ".." || climbs(below)}
 }
 
-// climbs tells whether a path below an item leaves it: the service, which gets the path as it is, may resolve "/a/../b/x" to what
-// belongs to another item. It may read %2F and a backslash as slashes, and cut off what follows a semicolon, too.
+// climbs tells whether a path below an item leaves it: the service, which gets the path as it is,
+// may resolve "/a/../b/x" to what belongs to another item. It may read %2F and a backslash as
+// slashes, and cut off what follows a semicolon, too.
 func climbs(escaped string) bool {
 	path, err := url.PathUnescape(escaped)
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"github.com/coordd/coordd/actors/dispatch"
 )
 
-// Whatever path a request line holds: an item that is found is its first element and nothing of it is lost, so that
-// the path can be made again from it; and an item can be asked for by every id there is.
+// Whatever path a request line holds: an item that is found is its first element and nothing of it
+// is lost, so that the path can be made again from it; and an item can be asked for by every id
+// there is.
 func FuzzParsePath(f *testing.F) {
 	for _, s := range []string{"", "/", "//", "/a", "/a/b", "/*", "/*/", "/%2A/", "/%2F/", "/a%2Fb/c", "/..", "/../x", "/%", "/%zz/", "/a%00/", "/\x80/", "/größe/x", "a", "*", "/a?b", "/ /"} {
 		f.Add(s)

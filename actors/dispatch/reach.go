@@ -11,20 +11,23 @@ import (
 )
 
 // Reach says where requests may be sent. A member's record names an address, and whoever can write
-// records could have a dispatcher connect to what only its own host reaches: Consul's agent on loopback,
-// a cloud's metadata on 169.254.169.254. So loopback and link-local addresses and those of metadata are
-// refused, as what the name resolves to at the moment of connecting, but for these. An IPv4 address counts
-// also where it is written within an IPv6 one. The zero Reach allows none of them.
+// records could have a dispatcher connect to what only its own host reaches: Consul's agent on
+// loopback, a cloud's metadata on 169.254.169.254. So loopback and link-local addresses and those
+// of metadata are refused, as what the name resolves to at the moment of connecting, but for these.
+// An IPv4 address counts also where it is written within an IPv6 one. The zero Reach allows none of
+// them.
 type Reach struct {
-	// Own is the address, host:port, that this host's own member published; empty: none. It is always sent to.
+	// Own is the address, host:port, that this host's own member published; empty: none. It is
+	// always sent to.
 	Own string
-	// Networks are loopback, link-local and metadata's networks that are sent to as well: where the whole
-	// service is on one host, 127.0.0.0/8. With 0.0.0.0/0 and ::/0 it is all of them.
+	// Networks are loopback, link-local and metadata's networks that are sent to as well: where the
+	// whole service is on one host, 127.0.0.0/8. With 0.0.0.0/0 and ::/0 it is all of them.
 	Networks []netip.Prefix
-	// Never are addresses, host:port, that nothing is sent to, whatever else is said here: Consul's. A loopback address with
-	// the port of one of them is taken for it, and so is, if Consul is on this host, any other address of this host with that port.
-	// Nothing is known of Consul's other ports, nor of its other agents and servers: what of them the
-	// network reaches is for the network, or Consul's ACLs, to keep.
+	// Never are addresses, host:port, that nothing is sent to, whatever else is said here:
+	// Consul's. A loopback address with the port of one of them is taken for it, and so is, if
+	// Consul is on this host, any other address of this host with that port. Nothing is known of
+	// Consul's other ports, nor of its other agents and servers: what of them the network reaches
+	// is for the network, or Consul's ACLs, to keep.
 	Never []string
 }
 
@@ -73,7 +76,8 @@ func (r *Reach) check(ctx context.Context, target string, written netip.Addr, po
 	return &forbidden{fmt.Sprintf("%s %s", netip.AddrPortFrom(ip, port), why)}
 }
 
-// metadata are the addresses at which clouds give a host its credentials, other than link-local ones.
+// metadata are the addresses at which clouds give a host its credentials, other than link-local
+// ones.
 var metadata = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"),      // AWS
 	netip.MustParseAddr("fd20:ce::254"),       // Google
@@ -104,8 +108,9 @@ var (
 	sixToFour  = netip.MustParsePrefix("2002::/16")
 )
 
-// is tells whether an address may be that of name, a host:port; of name's whole host, if that is this one and wide is set: an agent
-// may listen on all of its addresses. One that cannot be found out is taken for it.
+// is tells whether an address may be that of name, a host:port; of name's whole host, if that is
+// this one and wide is set: an agent may listen on all of its addresses. One that cannot be found
+// out is taken for it.
 func is(ctx context.Context, name string, ip netip.Addr, port uint16, wide bool) bool {
 	host, p, err := net.SplitHostPort(name)
 	if n, bad := strconv.ParseUint(p, 10, 16); err != nil || bad != nil || uint16(n) != port {

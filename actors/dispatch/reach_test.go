@@ -13,7 +13,8 @@ import (
 	"github.com/coordd/coordd/actors/routing"
 )
 
-// A false member whose record names Consul's own loopback address would read and write it through the dispatcher.
+// A false member whose record names Consul's own loopback address would read and write it through
+// the dispatcher.
 func TestARequestGoesToNoLoopbackAddressButItsOwn(t *testing.T) {
 	for name, c := range map[string]struct {
 		reach   func(own, other, consul string) dispatch.Reach
@@ -78,7 +79,8 @@ func TestAnAddressIsJudgedByWhatItResolvesTo(t *testing.T) {
 	}
 }
 
-// An agent that listens on all addresses of its host is Consul on each of them, whichever of them coordd asks it by.
+// An agent that listens on all addresses of its host is Consul on each of them, whichever of them
+// coordd asks it by.
 func TestConsulIsNotReachedByAnotherAddressOfItsHost(t *testing.T) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {

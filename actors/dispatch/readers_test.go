@@ -14,8 +14,8 @@ import (
 	"github.com/coordd/coordd/actors/routing"
 )
 
-// angles has one member whose answers to a path below /*/large are a text that JSON makes six times as
-// large.
+// angles has one member whose answers to a path below /*/large are a text that JSON makes six times
+// as large.
 func angles(w *world, size int) {
 	large := strings.Repeat("<", size)
 	address := w.service(func(rw http.ResponseWriter, r *http.Request) {
@@ -71,8 +71,8 @@ func TestClientsThatDoNotReadTheAnswersToABroadcastStopNoOther(t *testing.T) {
 	}
 }
 
-// Whoever reads a few bytes now and then keeps the room of an answer no longer than is needed to read
-// it slowly.
+// Whoever reads a few bytes now and then keeps the room of an answer no longer than is needed to
+// read it slowly.
 func TestAnAnswerToABroadcastHasToBeReadInTime(t *testing.T) {
 	w := newWorld(t, func(c *dispatch.Config) { c.Timeout, c.Idle = time.Second, time.Second })
 	angles(w, 256<<10)

@@ -16,7 +16,8 @@ const (
 	HeaderItem   = "Coordd-Item"   // percent-encoded; an asterisk in a broadcast
 	HeaderToken  = "Coordd-Token"  // the fencing token; in the answer: the one that it was sent with
 	HeaderMember = "Coordd-Member" // percent-encoded
-	// HeaderReason says why the dispatcher itself refused a request; answers of the service have none.
+	// HeaderReason says why the dispatcher itself refused a request; answers of the service have
+	// none.
 	HeaderReason = "Coordd-Reason"
 	headerRoute  = "Coordd-Route" // the dispatchers that a request came through
 )
@@ -71,7 +72,8 @@ func (r *refusal) write(w http.ResponseWriter) {
 	fmt.Fprintln(w, r.text)
 }
 
-// badBody is the refusal for a request whose body could not be read. Sent is who got a part of it; empty: nobody.
+// badBody is the refusal for a request whose body could not be read. Sent is who got a part of it;
+// empty: nobody.
 func badBody(err error, within time.Duration, sent string) *refusal {
 	r := refuse(http.StatusBadRequest, ReasonBody, 0, "the request's body broke off (%v)%s: send it again", err, sent)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -82,7 +84,8 @@ func badBody(err error, within time.Duration, sent string) *refusal {
 	return r
 }
 
-// Seconds after which it makes sense to ask again: what a move takes, and what is more than a hiccup.
+// Seconds after which it makes sense to ask again: what a move takes, and what is more than a
+// hiccup.
 const (
 	soon  = 1
 	later = 5

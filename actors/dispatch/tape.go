@@ -33,12 +33,12 @@ func (t *tape) broke() error {
 	return *t.bad.Load()
 }
 
-// close is for the end of the request. A player of the connection that was lost may go on for a moment; after the end of its handler a
-// request's body must not be read.
+// close is for the end of the request. A player of the connection that was lost may go on for a
+// moment; after the end of its handler a request's body must not be read.
 func (t *tape) close() { t.over.Store(true) }
 
-// play returns the body from its beginning. A former player that still waits for the client keeps the new one waiting,
-// and what it gets is kept for it.
+// play returns the body from its beginning. A former player that still waits for the client keeps
+// the new one waiting, and what it gets is kept for it.
 func (t *tape) play() io.ReadCloser { return &player{tape: t} }
 
 var (

@@ -15,7 +15,8 @@ import (
 	"github.com/coordd/coordd/actors/routing"
 )
 
-// What a service answers arrives as it is: nothing is followed, unpacked, or answered on its behalf.
+// What a service answers arrives as it is: nothing is followed, unpacked, or answered on its
+// behalf.
 func TestAnAnswerArrivesAsItIs(t *testing.T) {
 	const packed = "\x1f\x8bnot really gzip"
 	for name, c := range map[string]struct {
@@ -78,7 +79,8 @@ func TestAClientOfTheOldKindIsAnswered(t *testing.T) {
 	}
 }
 
-// A body that waits to be asked for is asked for by whoever takes it, and not by one who does not own the item.
+// A body that waits to be asked for is asked for by whoever takes it, and not by one who does not
+// own the item.
 func TestABodyThatWaitsToBeAskedForGoesToTheOwner(t *testing.T) {
 	w := newWorld(t, func(c *dispatch.Config) { c.Wait = patience })
 	second := w.service(func(rw http.ResponseWriter, r *http.Request) { _, _ = io.Copy(rw, r.Body) })

@@ -34,11 +34,13 @@ type Config struct {
 	Preempt bool
 	// Address is published with the name and not used.
 	Address string
-	// Lead is the duty. Without one, what the leader does is the business of who reads the messages: on Draining it
-	// must stop, and then call Drained or Resign; on every other role than Leading it must have stopped already.
+	// Lead is the duty. Without one, what the leader does is the business of who reads the
+	// messages: on Draining it must stop, and then call Drained or Resign; on every other role than
+	// Leading it must have stopped already.
 	Lead Lead
-	// Margin is how long before the end of the lease the leader steps down: the time that its duties have for
-	// stopping. It is less than half of the lease that the store grants, or the candidacy ends with ErrInvalid. Default: a tenth of the lease.
+	// Margin is how long before the end of the lease the leader steps down: the time that its
+	// duties have for stopping. It is less than half of the lease that the store grants, or the
+	// candidacy ends with ErrInvalid. Default: a tenth of the lease.
 	Margin time.Duration
 	// Logger; default slog.Default().
 	Logger *slog.Logger
@@ -63,7 +65,8 @@ func invalid(what, format string, args ...any) error {
 	return fmt.Errorf("%s: %w: %s", what, ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// CheckName checks the name of an election where it enters; what begins the message of its ErrInvalid.
+// CheckName checks the name of an election where it enters; what begins the message of its
+// ErrInvalid.
 func CheckName(what, name string) error {
 	switch {
 	case name == "":

@@ -16,8 +16,8 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// Election is one participation in an election: as a candidate, as a follower, or neither, to ask and to
-// give orders. Its methods may be called from any goroutine.
+// Election is one participation in an election: as a candidate, as a follower, or neither, to ask
+// and to give orders. Its methods may be called from any goroutine.
 type Election struct {
 	cfg     Config
 	backend Backend
@@ -31,7 +31,8 @@ type Election struct {
 	done    chan struct{}
 }
 
-// New returns an Election over conn; it does nothing yet. The error is ErrInvalid and tells all that is wrong.
+// New returns an Election over conn; it does nothing yet. The error is ErrInvalid and tells all
+// that is wrong.
 func New(conn Connection, cfg Config) (*Election, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -48,8 +49,9 @@ func New(conn Connection, cfg Config) (*Election, error) {
 	}, nil
 }
 
-// Nominate makes this a candidate and returns at once; all else comes through the channel. When ctx ends the candidate resigns, as with
-// Resign, but without a Lead function a leader has yet to say that it is Drained. An Election is nominated once: ErrStarted.
+// Nominate makes this a candidate and returns at once; all else comes through the channel. When ctx
+// ends the candidate resigns, as with Resign, but without a Lead function a leader has yet to say
+// that it is Drained. An Election is nominated once: ErrStarted.
 func (e *Election) Nominate(ctx context.Context) (<-chan Status, error) {
 	if e.cfg.Name == "" {
 		return nil, invalid("Name", "it is empty; give the candidate a name")
@@ -57,8 +59,8 @@ func (e *Election) Nominate(ctx context.Context) (<-chan Status, error) {
 	return e.start(ctx, false)
 }
 
-// Follow tells of the election through the channel without being a candidate, until ctx ends, Resign
-// is called or the election is over. An Election follows or is nominated once: ErrStarted.
+// Follow tells of the election through the channel without being a candidate, until ctx ends,
+// Resign is called or the election is over. An Election follows or is nominated once: ErrStarted.
 func (e *Election) Follow(ctx context.Context) (<-chan Status, error) { return e.start(ctx, true) }
 
 func (e *Election) start(ctx context.Context, follower bool) (<-chan Status, error) {
@@ -83,13 +85,13 @@ func (e *Election) Status() Status { return e.state.Get() }
 // State returns the newest status as a state to wait for and to subscribe to.
 func (e *Election) State() messages.Reader[Status] { return e.state.Reader() }
 
-// Resign ends this participation: a leader's duties are stopped, then its record is removed, then the channel is closed. It
-// returns at once and may be called at any moment, before Nominate and twice. Without a Lead
-// function it says as well that the duties have stopped: stop them before.
+// Resign ends this participation: a leader's duties are stopped, then its record is removed, then
+// the channel is closed. It returns at once and may be called at any moment, before Nominate and
+// twice. Without a Lead function it says as well that the duties have stopped: stop them before.
 func (e *Election) Resign() { e.once.Do(func() { close(e.resign) }) }
 
-// Drained says that a leader without a Lead function has stopped its duties, after it was told to by
-// the role Draining. At any other time it says nothing. It returns at once.
+// Drained says that a leader without a Lead function has stopped its duties, after it was told to
+// by the role Draining. At any other time it says nothing. It returns at once.
 func (e *Election) Drained() {
 	if e.state.Get().Role != Draining { // which is set before anybody is told
 		return
@@ -100,10 +102,12 @@ func (e *Election) Drained() {
 	}
 }
 
-// Done returns a channel that is closed when the participation is over: just after that of Nominate or Follow.
+// Done returns a channel that is closed when the participation is over: just after that of Nominate
+// or Follow.
 func (e *Election) Done() <-chan struct{} { return e.done }
 
-// Err returns why the participation failed; nil while it goes on, and when it came to its end in good order.
+// Err returns why the participation failed; nil while it goes on, and when it came to its end in
+// good order.
 func (e *Election) Err() error { return e.state.Get().Err }
 
 // Candidates asks who is a candidate, the next leader first as far as the order is known.
@@ -111,8 +115,9 @@ func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 	return e.backend.Candidates(ctx)
 }
 
-// HandOver asks the leader to make way for a candidate, given by its ID, or by its name if only one has it. The others
-// hold back for a bounded time. It returns when the order is given; who leads then is told by the statuses. ErrNoCandidate, ErrNoLeader.
+// HandOver asks the leader to make way for a candidate, given by its ID, or by its name if only one
+// has it. The others hold back for a bounded time. It returns when the order is given; who leads
+// then is told by the statuses. ErrNoCandidate, ErrNoLeader.
 func (e *Election) HandOver(ctx context.Context, to string) error {
 	all, err := e.backend.Candidates(ctx)
 	if err != nil {
@@ -136,12 +141,13 @@ func (e *Election) HandOver(ctx context.Context, to string) error {
 	return fmt.Errorf("hand-over of %s: %w: %d are called %q; give the id of one of them", e.cfg.Election, ErrNoCandidate, len(found), to)
 }
 
-// End ends the election for everyone, now and for all who come later: until it is deleted, every Nominate and
-// Follow ends at once. The leader stops its duties first. It returns when the store has it.
+// End ends the election for everyone, now and for all who come later: until it is deleted, every
+// Nominate and Follow ends at once. The leader stops its duties first. It returns when the store
+// has it.
 func (e *Election) End(ctx context.Context) error { return e.backend.End(ctx) }
 
-// Delete ends the election, waits until nobody leads, and removes all that the store has of it. When ctx ends first it
-// stays ended, and another Delete goes on.
+// Delete ends the election, waits until nobody leads, and removes all that the store has of it.
+// When ctx ends first it stays ended, and another Delete goes on.
 func (e *Election) Delete(ctx context.Context) error { return e.backend.Delete(ctx) }
 
 // errNotBegun says that the lease was over when the duty was to begin.

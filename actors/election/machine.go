@@ -46,7 +46,8 @@ type effects struct {
 }
 
 // machine is the rules: what is seen and what came of what was done go in, effects come out. It has
-// no goroutine, no clock and no I/O. The shell sets contact and view, reports outcomes, and calls step after each.
+// no goroutine, no clock and no I/O. The shell sets contact and view, reports outcomes, and calls
+// step after each.
 type machine struct {
 	self     Candidate
 	follower bool
@@ -112,7 +113,8 @@ func (m *machine) holds(now time.Time) bool {
 	return m.contact.Session != "" && m.contact.Lease.Valid(now, m.marginOf())
 }
 
-// resign begins the end of the candidacy. Without a Lead function it says that the duties have ended, too.
+// resign begins the end of the candidacy. Without a Lead function it says that the duties have
+// ended, too.
 func (m *machine) resign(drained bool) {
 	m.resigning = true
 	if drained {
@@ -120,7 +122,8 @@ func (m *machine) resign(drained bool) {
 	}
 }
 
-// drained: whoever reads the messages has stopped the duties. While it leads nobody has asked for that.
+// drained: whoever reads the messages has stopped the duties. While it leads nobody has asked for
+// that.
 func (m *machine) drained() {
 	if !m.lead && (m.draining || m.resigning) {
 		m.duty = false
@@ -443,8 +446,8 @@ func (m *machine) status(now time.Time) (Status, bool) {
 	return s, true
 }
 
-// wake is when to step again though nothing happens. The lease is looked at once a second, by both clocks, because a timer stands
-// still while the host is suspended.
+// wake is when to step again though nothing happens. The lease is looked at once a second, by both
+// clocks, because a timer stands still while the host is suspended.
 func (m *machine) wake(now time.Time) time.Time {
 	var at time.Time
 	if left := m.contact.Lease.Left(now) - m.marginOf(); m.session != "" && left > 0 {

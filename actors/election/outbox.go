@@ -1,7 +1,7 @@
 package election
 
-// channelSize is how many messages wait in the channel itself; queueSize how many more are kept for a reader
-// that has not come for them.
+// channelSize is how many messages wait in the channel itself; queueSize how many more are kept for
+// a reader that has not come for them.
 const (
 	channelSize = 16
 	queueSize   = 48
@@ -20,7 +20,8 @@ func newOutbox() *outbox { return &outbox{out: make(chan Status, channelSize)} }
 // roleChange tells whether s must not be folded into a newer message.
 func roleChange(s Status) bool { return s.What == Initial || s.What == RoleChanged || s.What == Over }
 
-// put appends s. What only tells of the leader or of the lease gives way to a newer message of its kind.
+// put appends s. What only tells of the leader or of the lease gives way to a newer message of its
+// kind.
 func (o *outbox) put(s Status) {
 	if n := len(o.queue); n > 0 && o.queue[n-1].What == s.What && !roleChange(s) {
 		s.Missed = o.queue[n-1].Missed
@@ -65,8 +66,8 @@ func (o *outbox) next() (chan<- Status, Status) {
 // sent tells that next was sent.
 func (o *outbox) sent() { o.queue = o.queue[1:] }
 
-// close makes room for the last messages at the cost of the oldest unread ones, and closes the channel: nobody
-// need read for it.
+// close makes room for the last messages at the cost of the oldest unread ones, and closes the
+// channel: nobody need read for it.
 func (o *outbox) close() {
 	for o.fill(); len(o.queue) > 0; o.fill() {
 		select {

@@ -18,7 +18,8 @@ type told struct {
 
 func (b told) Contact() messages.Reader[Contact] { return b.contact.Reader() }
 
-// The process may have been frozen between the last look at the lease and the beginning of the duty.
+// The process may have been frozen between the last look at the lease and the beginning of the
+// duty.
 func TestTheLeaseIsLookedAtOnceMoreBeforeTheDutyBegins(t *testing.T) {
 	for name, c := range map[string]Contact{
 		"a lease that is over":             {Session: "s", Lease: messages.Lease{Start: time.Now().Add(-31 * time.Second), TTL: 10 * time.Second}},

@@ -9,15 +9,16 @@ import (
 type Role uint8
 
 const (
-	// Uncertain: it cannot be told who leads: the store has not been asked yet, or its answers ceased for so long that this
-	// participant's lease is over.
+	// Uncertain: it cannot be told who leads: the store has not been asked yet, or its answers
+	// ceased for so long that this participant's lease is over.
 	Uncertain Role = iota
 	// Following: a candidate that does not lead.
 	Following
 	// Leading: this candidate leads, until Status.Until at least.
 	Leading
-	// Draining: this candidate still has the leadership and must stop its duties now: it resigned, the election was ended, or another is to lead. The
-	// leadership is given up when they have stopped (see Election.Drained).
+	// Draining: this candidate still has the leadership and must stop its duties now: it resigned,
+	// the election was ended, or another is to lead. The leadership is given up when they have
+	// stopped (see Election.Drained).
 	Draining
 	// Observing: not a candidate.
 	Observing
@@ -40,7 +41,8 @@ func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 type What uint8
 
 const (
-	// Waiting: the store cannot be asked; Reason says why. Before the first role is known, and when it is denied.
+	// Waiting: the store cannot be asked; Reason says why. Before the first role is known, and when
+	// it is denied.
 	Waiting What = iota
 	// Initial: the first role that is known.
 	Initial
@@ -75,26 +77,27 @@ type Status struct {
 	Role Role
 	// Self is this participant; its ID is empty for followers.
 	Self Candidate
-	// Leader is who leads: this candidate itself while Leading or Draining. Without an ID: nobody, or it
-	// cannot be told (Uncertain).
+	// Leader is who leads: this candidate itself while Leading or Draining. Without an ID: nobody,
+	// or it cannot be told (Uncertain).
 	Leader Candidate
-	// Token is the fencing token of the leadership of Leader; 0 when there is none or it is not known.
+	// Token is the fencing token of the leadership of Leader; 0 when there is none or it is not
+	// known.
 	Token uint64
 	// Session is the session, in the store, that the leadership goes with. Set while Leading and
 	// Draining.
 	Session string
-	// Until is when the leader's duties end at the latest unless the lease is extended before: the end of the lease less the
-	// margin. Set while Leading and Draining.
+	// Until is when the leader's duties end at the latest unless the lease is extended before: the
+	// end of the lease less the margin. Set while Leading and Draining.
 	Until time.Time
 	// Reason says why, for people. It may be empty.
 	Reason string
 	// Resigned, Ended and Deleted tell how it ended, when Out without an Err.
 	Resigned, Ended, Deleted bool
-	// Err is why this participation failed, when Out: it matches ErrSessionLost, ErrClosed or ErrInvalid, or is
-	// what the Lead function returned.
+	// Err is why this participation failed, when Out: it matches ErrSessionLost, ErrClosed or
+	// ErrInvalid, or is what the Lead function returned.
 	Err error
-	// Missed counts the changes of role between the message before and this one that were dropped because nobody
-	// read them.
+	// Missed counts the changes of role between the message before and this one that were dropped
+	// because nobody read them.
 	Missed int
 }
 

@@ -15,9 +15,10 @@ type share struct {
 
 // even plans for items of equal weight, by counting.
 //
-// The level to which all members are filled depends on the members' limits, the pinned items and the total only, and none
-// of these changes while a plan is carried out. That is what makes the plan steady: a member's target stays what it was, and the rule
-// for who gets one more than the others prefers those that have it.
+// The level to which all members are filled depends on the members' limits, the pinned items and
+// the total only, and none of these changes while a plan is carried out. That is what makes the
+// plan steady: a member's target stays what it was, and the rule for who gets one more than the
+// others prefers those that have it.
 func (c *census) even() Plan {
 	plan := Plan{Loads: make([]uint64, len(c.members))}
 	pins := c.settlePins(plan.Loads)
@@ -42,8 +43,9 @@ func (c *census) even() Plan {
 	return plan
 }
 
-// shares fixes the target of every member and how it gets there, and counts the free items that will be granted and the held
-// ones that leave. pinned is the weight of the pinned items on each member.
+// shares fixes the target of every member and how it gets there, and counts the free items that
+// will be granted and the held ones that leave. pinned is the weight of the pinned items on each
+// member.
 func (c *census) shares(pinned []uint64) (shares []share, grants, leavers int64) {
 	m := len(c.members)
 	total := c.free
@@ -62,8 +64,8 @@ func (c *census) shares(pinned []uint64) (shares []share, grants, leavers int64)
 	for j := range m {
 		target[j] = clamp(level, low[j], high[j]) - low[j]
 	}
-	// Some members get one more. Those that have it and were not asked to give it up come first, then those that can still be
-	// called back, then the others.
+	// Some members get one more. Those that have it and were not asked to give it up come first,
+	// then those that can still be called back, then the others.
 	for class := 0; class < 3 && more > 0; class++ {
 		for j := 0; j < m && more > 0; j++ {
 			if low[j] > level || high[j] <= level || target[j] > level-low[j] {
@@ -103,8 +105,9 @@ func (c *census) shares(pinned []uint64) (shares []share, grants, leavers int64)
 	return shares, grants, leavers
 }
 
-// waterfill returns the level to which n items fill vessels that hold low already and at most high, and how many are left over
-// that raise one vessel each to level+1. If n is more than what fits, the level is above every vessel and nothing is left over.
+// waterfill returns the level to which n items fill vessels that hold low already and at most high,
+// and how many are left over that raise one vessel each to level+1. If n is more than what fits,
+// the level is above every vessel and nothing is left over.
 func waterfill(low, high []int64, n int64) (level, more int64) {
 	poured := func(level int64) (sum int64) {
 		for j := range low {
@@ -140,8 +143,8 @@ func (c *census) heldEven(pins []pin) []uint64 {
 	return now
 }
 
-// emitEven turns shares into moves, in one pass over the items. Receivers are filled one after the other,
-// so that the moves of one member are neighbours and can be written together.
+// emitEven turns shares into moves, in one pass over the items. Receivers are filled one after the
+// other, so that the moves of one member are neighbours and can be written together.
 func (c *census) emitEven(plan *Plan, shares []share, pins []pin, grants, leavers, decisions int64) {
 	plan.Moves = make([]Move, grants+leavers)
 	granted, left := plan.Moves[:0:grants], plan.Moves[grants:grants]
@@ -215,8 +218,9 @@ func (c *census) emitEven(plan *Plan, shares []share, pins []pin, grants, leaver
 	}
 }
 
-// fewDecisions returns the items to decide upon in ascending order, and perhaps some that stay, if the census knows them: when few
-// are loose and no member has to be asked for more than one, as after most leaves and joins. Otherwise it returns nil.
+// fewDecisions returns the items to decide upon in ascending order, and perhaps some that stay, if
+// the census knows them: when few are loose and no member has to be asked for more than one, as
+// after most leaves and joins. Otherwise it returns nil.
 func (c *census) fewDecisions(shares []share) []int32 {
 	if len(c.loose) > maxLoose {
 		return nil
@@ -235,8 +239,8 @@ func (c *census) fewDecisions(shares []share) []int32 {
 	return few
 }
 
-// nextDecision returns how many items at the start stay where they are for certain: unpinned ones of members that give up nothing.
-// Most items do, so this small loop is where the time goes.
+// nextDecision returns how many items at the start stay where they are for certain: unpinned ones
+// of members that give up nothing. Most items do, so this small loop is where the time goes.
 func nextDecision(items []Item, busy []bool) int {
 	for i := range items {
 		it := &items[i]
@@ -247,8 +251,8 @@ func nextDecision(items []Item, busy []bool) int {
 	return len(items)
 }
 
-// grantRun grants the free items from i on to one member, until out is full or one comes that is pinned or has an owner. It returns
-// how many: at least one, as the caller has looked at the first.
+// grantRun grants the free items from i on to one member, until out is full or one comes that is
+// pinned or has an owner. It returns how many: at least one, as the caller has looked at the first.
 func (c *census) grantRun(out []Move, i, to int) int {
 	run := c.items[i:]
 	out = out[:min(len(out), len(run))]

@@ -22,7 +22,8 @@ func fresh(m, n int) input {
 	return in
 }
 
-// without returns the input after member j is gone: its items are free, the members behind it move up.
+// without returns the input after member j is gone: its items are free, the members behind it move
+// up.
 func (in input) without(j int) input {
 	out := in.clone()
 	out.members = slices.Delete(out.members, j, j+1)
@@ -72,7 +73,8 @@ func TestLeaveAndJoinMoveTheMinimumAtScale(t *testing.T) {
 	for range 5 {
 		in = in.joinedBy(len(in.members) / 3)
 		p = in.plan()
-		// The joiner has to end with at least the floor of the average, and nobody else may get anything.
+		// The joiner has to end with at least the floor of the average, and nobody else may get
+		// anything.
 		if want := n / len(in.members); len(p.Moves) != want || spread(p) > 1 {
 			t.Errorf("join: %d moves, want %d, spread %d", len(p.Moves), want, spread(p))
 		}
@@ -94,7 +96,8 @@ func TestEvenPlansDifferByOneAtMost(t *testing.T) {
 	})
 }
 
-// TestNoPlanMovesFewer compares with the best of all possible distributions, found by trying them all.
+// TestNoPlanMovesFewer compares with the best of all possible distributions, found by trying them
+// all.
 func TestNoPlanMovesFewer(t *testing.T) {
 	s := shape{maxMembers: 4, maxItems: 12, capacities: true, drains: true, transit: true}
 	rapid.Check(t, func(t *rapid.T) {
@@ -155,8 +158,8 @@ func TestNoPlanMovesFewer(t *testing.T) {
 }
 
 func TestFreeItemsGoToTheEmptiestFirst(t *testing.T) {
-	// Two orphans, a joiner, and an old member with one hole. The joiner is the emptier one, so both orphans go there: what
-	// the others give it may take long to arrive.
+	// Two orphans, a joiner, and an old member with one hole. The joiner is the emptier one, so
+	// both orphans go there: what the others give it may take long to arrive.
 	in := fresh(3, 12)
 	owners := []int32{0, 0, 0, 0, 0, 0, 0, 1, 1, 1, none, none}
 	for i, o := range owners {

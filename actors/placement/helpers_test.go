@@ -78,8 +78,9 @@ type shape struct {
 
 func (s shape) generator() *rapid.Generator[input] {
 	return rapid.Custom(func(t *rapid.T) input {
-		// The sizes are drawn one by one so that a failure shrinks to a small input; the rest comes from a seed, because
-		// rapid's own numbers are mostly small ones, and its inputs would be too even.
+		// The sizes are drawn one by one so that a failure shrinks to a small input; the rest comes
+		// from a seed, because rapid's own numbers are mostly small ones, and its inputs would be
+		// too even.
 		var in input
 		m := s.maxMembers - rapid.IntRange(0, s.maxMembers-1).Draw(t, "fewer members")
 		n := s.maxItems - rapid.IntRange(0, s.maxItems).Draw(t, "fewer items")
@@ -126,8 +127,8 @@ func everything(t *rapid.T) input {
 	return s.generator().Draw(t, "input")
 }
 
-// unfair returns what is wrong with the balance, or "". It holds for a settled input: if a holds an unpinned
-// item and b has room for the heaviest of them, the loads differ by at most that item.
+// unfair returns what is wrong with the balance, or "". It holds for a settled input: if a holds an
+// unpinned item and b has room for the heaviest of them, the loads differ by at most that item.
 func (in input) unfair() string {
 	loads := in.held()
 	for a := range in.members {

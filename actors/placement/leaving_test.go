@@ -44,8 +44,8 @@ func TestWhatIsLeavingIsTheFirstToGo(t *testing.T) {
 	}
 }
 
-// TestAChosenPinIsNotOvertaken: a has room for one of two items that are pinned to it. The first one was chosen; that the
-// other, on a drained member, is free sooner must not change this.
+// TestAChosenPinIsNotOvertaken: a has room for one of two items that are pinned to it. The first
+// one was chosen; that the other, on a drained member, is free sooner must not change this.
 func TestAChosenPinIsNotOvertaken(t *testing.T) {
 	members := []placement.Member{{ID: "a", Capacity: 6}, {ID: "b"}, {ID: "c", Drain: true}}
 	items := []placement.Item{{ID: "x", Weight: 5, Owner: 1, Pin: 0}, {ID: "y", Weight: 3, Owner: 2, Pin: 0}}

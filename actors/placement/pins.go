@@ -12,12 +12,13 @@ type pin struct {
 	why  string // why it is not at its pin
 }
 
-// settlePins finds a place for every item that is pinned, and adds it to load. Pinned items go before all others: these can go
-// elsewhere. The result is ordered by item.
+// settlePins finds a place for every item that is pinned, and adds it to load. Pinned items go
+// before all others: these can go elsewhere. The result is ordered by item.
 //
-// The order in which they ask for room must not change while a plan is being carried out, or a second plan
-// would choose others. So those that are where they belong come first, and all the rest by index alone,
-// be they free, leaving or held elsewhere: an item that was chosen can only advance.
+// The order in which they ask for room must not change while a plan is being carried out, or a
+// second plan would choose others. So those that are where they belong come first, and all the rest
+// by index alone, be they free, leaving or held elsewhere: an item that was chosen can only
+// advance.
 func (c *census) settlePins(load []uint64) []pin {
 	if c.pinned == 0 {
 		return nil

@@ -1,7 +1,8 @@
 // Package placement decides which member runs which item.
 //
-// [Compute] is a pure function from members, items and who holds what now to the moves that are needed. It reads no
-// clock, does no I/O, uses no randomness and starts nothing: equal input gives an equal [Plan].
+// [Compute] is a pure function from members, items and who holds what now to the moves that are
+// needed. It reads no clock, does no I/O, uses no randomness and starts nothing: equal input gives
+// an equal [Plan].
 //
 // Guaranteed, whatever the weights:
 //
@@ -38,8 +39,9 @@
 //     granted because another is to leave: a pinned one, or with different weights any.
 //   - An item that was asked to leave and no longer has to is simply not in Moves: calling it back is the caller's task.
 //
-// Cost: with equal weights O(n + m log n) for n items and m members, with other weights O(n + p log p + p log m) for p items that
-// move, O(p m) at worst where capacities bind. Memory is allocated for members and moves, not for items that stay.
+// Cost: with equal weights O(n + m log n) for n items and m members, with other weights O(n + p log
+// p + p log m) for p items that move, O(p m) at worst where capacities bind. Memory is allocated
+// for members and moves, not for items that stay.
 package placement
 
 import "math"
@@ -47,8 +49,8 @@ import "math"
 // None stands for "no member" wherever the index of a member is expected.
 const None int32 = -1
 
-// MaxWeight is the most that one item can weigh; a heavier one counts as this. It keeps the sum of 16 million items
-// within a uint64, as weights are free for users to write.
+// MaxWeight is the most that one item can weigh; a heavier one counts as this. It keeps the sum of
+// 16 million items within a uint64, as weights are free for users to write.
 const MaxWeight = 1 << 40
 
 // Member is one machine that can hold items.
@@ -58,8 +60,9 @@ type Member struct {
 	Drain    bool   // keeps nothing and gets nothing: it is leaving, or an operator drained it
 }
 
-// Item is one piece of work. Owner and Pin are indices into the members, so their zero value is the first member:
-// a free item without a pin is Item{ID: id, Owner: None, Pin: None}, as [NewItem] makes it.
+// Item is one piece of work. Owner and Pin are indices into the members, so their zero value is the
+// first member: a free item without a pin is Item{ID: id, Owner: None, Pin: None}, as [NewItem]
+// makes it.
 type Item struct {
 	ID      string
 	Weight  uint64 // 0 counts as 1; more than MaxWeight as MaxWeight
@@ -121,8 +124,9 @@ const (
 	WhyPinNoRoom  = "pinned to a member that has no room for it"
 )
 
-// Unplaced names an item that has no place to be. A free one stays free. One that is held and whose owner may not keep it has a
-// Move to None as well. One that is held and only pinned to where it cannot be stays where it is: stopping it would help nobody.
+// Unplaced names an item that has no place to be. A free one stays free. One that is held and whose
+// owner may not keep it has a Move to None as well. One that is held and only pinned to where it
+// cannot be stays where it is: stopping it would help nobody.
 type Unplaced struct {
 	Item int32
 	Why  string // one of the Why constants
@@ -130,15 +134,17 @@ type Unplaced struct {
 
 // Plan is the outcome of Compute.
 type Plan struct {
-	// Moves holds the free items first, ordered by item and, with equal weights, by member too; then the items
-	// that have to leave an owner, ordered by item. Where those will go is a forecast: it is decided when they are free.
+	// Moves holds the free items first, ordered by item and, with equal weights, by member too;
+	// then the items that have to leave an owner, ordered by item. Where those will go is a
+	// forecast: it is decided when they are free.
 	Moves    []Move
 	Unplaced []Unplaced // ordered by item
 	Loads    []uint64   // weight held by each member once all moves are made
 }
 
-// Compute plans who should hold what. Members and items must be sorted by ID and free of duplicates: ties go to the smaller
-// index, so that every leader with the same input comes to the same plan. It modifies neither.
+// Compute plans who should hold what. Members and items must be sorted by ID and free of
+// duplicates: ties go to the smaller index, so that every leader with the same input comes to the
+// same plan. It modifies neither.
 func Compute(members []Member, items []Item) Plan {
 	c := takeCensus(members, items)
 	if c.uniform {
@@ -147,7 +153,8 @@ func Compute(members []Member, items []Item) Plan {
 	return c.weighted()
 }
 
-// census is what one pass over the input finds. The counts of items leave out those that are pinned.
+// census is what one pass over the input finds. The counts of items leave out those that are
+// pinned.
 type census struct {
 	members []Member
 	items   []Item
@@ -169,8 +176,8 @@ type holding struct {
 
 func (h holding) all() int64 { return int64(h.kept) + int64(h.leaving) }
 
-// maxLoose bounds the list of loose items: the list saves a second pass over all items when few are loose, and would cost
-// more than that pass when many are.
+// maxLoose bounds the list of loose items: the list saves a second pass over all items when few are
+// loose, and would cost more than that pass when many are.
 const maxLoose = 4096
 
 func takeCensus(members []Member, items []Item) *census {
@@ -206,8 +213,8 @@ func takeCensus(members []Member, items []Item) *census {
 		}
 		o := it.Owner
 		if it.Pin == None && uint32(o) < uint32(len(c.held)) && !it.Leaving {
-			// Neighbours often have the same owner. Adding up runs of them, not each alone, halves the time of this loop:
-			// one addition has to wait for the store of the one before.
+			// Neighbours often have the same owner. Adding up runs of them, not each alone, halves
+			// the time of this loop: one addition has to wait for the store of the one before.
 			start := i - 1
 			for i < len(items) && items[i].Owner == o && items[i].Weight == raw && items[i].Pin == None && !items[i].Leaving {
 				i++
@@ -263,7 +270,8 @@ func (c *census) whyUnplaced() string {
 	return WhyAllDrained
 }
 
-// excess turns the weight that each member holds now into the weight by which that is above its limit.
+// excess turns the weight that each member holds now into the weight by which that is above its
+// limit.
 func (c *census) excess(now []uint64) []uint64 {
 	for j := range now {
 		now[j] -= min(now[j], c.limits[j])
@@ -271,8 +279,8 @@ func (c *census) excess(now []uint64) []uint64 {
 	return now
 }
 
-// reason says why an item leaves its owner, and takes it off the owner's excess: as many items leave for the sake
-// of a capacity as it takes to get below it, the rest for balance.
+// reason says why an item leaves its owner, and takes it off the owner's excess: as many items
+// leave for the sake of a capacity as it takes to get below it, the rest for balance.
 func (c *census) reason(it *Item, excess []uint64) Reason {
 	o := it.Owner
 	over := excess[o] > 0

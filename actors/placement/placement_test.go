@@ -160,8 +160,8 @@ func TestFreeItemsComeFirst(t *testing.T) {
 	})
 }
 
-// TestLargeInputs holds the guarantees at sizes where the planner takes other paths than on small inputs: it keeps no list of
-// the items that are free, leaving or pinned when these are many.
+// TestLargeInputs holds the guarantees at sizes where the planner takes other paths than on small
+// inputs: it keeps no list of the items that are free, leaving or pinned when these are many.
 func TestLargeInputs(t *testing.T) {
 	for seed := range 12 {
 		s := shape{maxMembers: 30, maxItems: 12_000, drains: true, transit: true}

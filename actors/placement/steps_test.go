@@ -9,15 +9,16 @@ import (
 	"github.com/coordd/coordd/actors/placement"
 )
 
-// execution carries plans out as a cluster does: owners are asked, release when their work has ended, and free items are granted;
-// each at its own pace, with a new plan before every step.
+// execution carries plans out as a cluster does: owners are asked, release when their work has
+// ended, and free items are granted; each at its own pace, with a new plan before every step.
 type execution struct {
 	input
 	pace             int // chance of each step, in percent
 	releases, grants int
 }
 
-// step does each possible thing to each item with a chance, and tells whether anything is left to do.
+// step does each possible thing to each item with a chance, and tells whether anything is left to
+// do.
 func (e *execution) step(t *rapid.T) (busy bool) {
 	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "step"), 0))
 	happens := func() bool { return r.IntN(100) < e.pace }

@@ -2,9 +2,9 @@ package placement
 
 import "math/bits"
 
-// tournament is a binary tree over members that keeps the best of those that take part at its root: O(1) to
-// ask, O(log m) to update. Each node also knows the most room below it, so that the best member with room for a weight is
-// found without asking them all.
+// tournament is a binary tree over members that keeps the best of those that take part at its root:
+// O(1) to ask, O(log m) to update. Each node also knows the most room below it, so that the best
+// member with room for a weight is found without asking them all.
 type tournament struct {
 	leaves int
 	best   []int32 // by node; the root is 1; None where nobody takes part

@@ -17,19 +17,22 @@ type scales struct {
 	stock  []stock     // what givers can give; nil until one has to
 }
 
-// floor is what a load would be without its heaviest item. A member gives only to others below its floor: so every item that
-// it could give is lighter than the difference, and the difference shrinks whichever it gives.
+// floor is what a load would be without its heaviest item. A member gives only to others below its
+// floor: so every item that it could give is lighter than the difference, and the difference
+// shrinks whichever it gives.
 func (s *scales) floor(j int32) uint64 { return s.load[j] - s.heaviest[j] }
 
-// stock lists the items that a member can give, lightest first and among equals the smallest index last.
+// stock lists the items that a member can give, lightest first and among equals the smallest index
+// last.
 type stock struct {
 	sorted bool
 	moving []int32 // it does not keep these anyhow: asked to leave already, or not here yet
 	kept   []int32
 }
 
-// weighted plans for items of different weights: items that must go anywhere are placed heaviest first on the least loaded
-// member with room; then members with too much give to those with too little.
+// weighted plans for items of different weights: items that must go anywhere are placed heaviest
+// first on the least loaded member with room; then members with too much give to those with too
+// little.
 func (c *census) weighted() Plan {
 	m := len(c.members)
 	s := &scales{census: c, load: make([]uint64, m), heaviest: make([]uint64, m)}
@@ -72,7 +75,8 @@ func (s *scales) track() {
 	}
 }
 
-// homeless takes the items that may not stay off their owners and returns them with the free ones, heaviest first.
+// homeless takes the items that may not stay off their owners and returns them with the free ones,
+// heaviest first.
 func (s *scales) homeless() []int32 {
 	var list []int32
 	over := make(map[int32][]int32)
@@ -95,7 +99,8 @@ func (s *scales) homeless() []int32 {
 	}
 	for j := range s.load {
 		held := over[int32(j)]
-		// Those that leave already, then the heaviest: the fewest moves, and the same ones again when some of them were asked.
+		// Those that leave already, then the heaviest: the fewest moves, and the same ones again
+		// when some of them were asked.
 		slices.SortFunc(held, func(x, y int32) int {
 			a, b := &s.items[x], &s.items[y]
 			if a.Leaving != b.Leaving {
@@ -144,8 +149,8 @@ func (s *scales) open() {
 
 func (s *scales) room(j int32) uint64 { return s.limits[j] - min(s.limits[j], s.load[j]) }
 
-// settle places and balances until neither changes anything: balancing can make room for an item that found none, and a plan on
-// the outcome has to find nothing left to do.
+// settle places and balances until neither changes anything: balancing can make room for an item
+// that found none, and a plan on the outcome has to find nothing left to do.
 func (s *scales) settle(homeless []int32) {
 	for {
 		before := len(homeless)
@@ -181,7 +186,8 @@ func (s *scales) receive(i, j int32) {
 	}
 }
 
-// balance moves items from members above others to these, and tells whether there was anything to move.
+// balance moves items from members above others to these, and tells whether there was anything to
+// move.
 func (s *scales) balance() (moved bool) {
 	for {
 		if !s.openGivers() {
@@ -222,8 +228,8 @@ func (s *scales) openGivers() bool {
 	return s.givers.winner() != None
 }
 
-// give moves one item from a to b: the heaviest that does not make b the heavier of the two, else the lightest.
-// Few heavy moves cost less than many light ones.
+// give moves one item from a to b: the heaviest that does not make b the heavier of the two, else
+// the lightest. Few heavy moves cost less than many light ones.
 func (s *scales) give(a, b int32) {
 	s.fill()
 	half := (s.load[a] - s.load[b]) / 2

@@ -79,7 +79,8 @@ func TestBalanceMovesShrinkTheSpread(t *testing.T) {
 	})
 }
 
-// TestBalanceMakesRoomForWhatFoundNone: the free item of 7 fits nowhere until a has given an item of 6 to b.
+// TestBalanceMakesRoomForWhatFoundNone: the free item of 7 fits nowhere until a has given an item
+// of 6 to b.
 func TestBalanceMakesRoomForWhatFoundNone(t *testing.T) {
 	in := input{
 		[]placement.Member{{ID: "a", Capacity: 20}, {ID: "b", Capacity: 10}},

@@ -18,12 +18,13 @@ type age struct {
 	pulse                   pulse
 }
 
-// pulse is an answer of Consul's that the views have not all caught up with yet. Zero: there is none.
+// pulse is an answer of Consul's that the views have not all caught up with yet. Zero: there is
+// none.
 type pulse struct {
 	sent          time.Time // when it was asked for
 	members, acks uint64    // the indexes of members/ and acks/
-	// Whose shares were older than their acks when the watch of acks/ had caught up, and those acks' indexes: an item may
-	// have gone from them since. Nil until then.
+	// Whose shares were older than their acks when the watch of acks/ had caught up, and those
+	// acks' indexes: an item may have gone from them since. Nil until then.
 	owing map[string]uint64
 }
 
@@ -64,8 +65,8 @@ func (t *table) settle() {
 	t.heed(&a.pulse)
 }
 
-// heed counts the age from the pulse once the members, their acks and the shares that these speak of have been seen as they
-// were then, or newer. With the lock held.
+// heed counts the age from the pulse once the members, their acks and the shares that these speak
+// of have been seen as they were then, or newer. With the lock held.
 func (t *table) heed(p *pulse) {
 	if p.sent.IsZero() || !t.age.caughtUp() {
 		return
@@ -136,8 +137,8 @@ func (t *table) ackIndex() uint64 {
 	return t.age.acksIndex
 }
 
-// laggards are the members whose ack is newer than the view of their share: as a rule the same transaction
-// wrote to both. The value is the ack's index.
+// laggards are the members whose ack is newer than the view of their share: as a rule the same
+// transaction wrote to both. The value is the ack's index.
 func (t *table) laggards() map[string]uint64 {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

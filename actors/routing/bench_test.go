@@ -11,9 +11,9 @@ import (
 	"github.com/coordd/coordd/internal/devconsul"
 )
 
-// BenchmarkLocate asks for items at random, in interleaved rounds on a cluster with 1,000 items and on one with
-// 100,000, both with 100 members; and on the large one while the
-// members' acks change all the time.
+// BenchmarkLocate asks for items at random, in interleaved rounds on a cluster with 1,000 items and
+// on one with 100,000, both with 100 members; and on the large one while the members' acks change
+// all the time.
 func BenchmarkLocate(b *testing.B) {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	cluster := func(items int) (*routing.Router, *populated) {

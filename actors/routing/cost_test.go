@@ -78,7 +78,8 @@ func TestARouterCostsConsulLittle(t *testing.T) {
 				perMove := float64(moveRequests)/moves - 3*perSecond
 				bytesPerMove := float64(moveBytes)/moves - 3*bytesPerSecond
 				t.Logf("first reading %d requests, %d bytes; idle %.2f requests/s, %.1f bytes/s; a move %.1f requests, %.0f bytes", first, firstBytes, perSecond, bytesPerSecond, perMove, bytesPerMove)
-				// The pulse's two requests every 2.25 s; each share's poll is asked again every five minutes, the other two every minute.
+				// The pulse's two requests every 2.25 s; each share's poll is asked again every
+				// five minutes, the other two every minute.
 				if most := 2/2.25 + float64(c.members)/280 + 2.0/50; perSecond > most {
 					t.Errorf("%.2f requests/s, want %.2f at the most", perSecond, most)
 				}

@@ -1,4 +1,5 @@
-// Package routing answers who owns an item: which member, at which address, with which fencing token.
+// Package routing answers who owns an item: which member, at which address, with which fencing
+// token.
 //
 // Guarantees, under the conditions of package actors:
 //
@@ -18,25 +19,29 @@
 //     bring the members' names every quarter of MaxAge. With 100 members and 10,000 items that is 1.3 requests and 3.6 KB a second,
 //     and 5 requests and 93 KB for an item that moves.
 //
-// Not guaranteed: that the owner is alive and answers. A member that was killed is its items' owner until Consul ends
-// its session, up to twice its TTL; nobody else is. Nor that the owner still is the owner when a request arrives there:
-// no answer of this kind can promise that. Whoever receives the request compares the token with its own, and refuses.
+// Not guaranteed: that the owner is alive and answers. A member that was killed is its items' owner
+// until Consul ends its session, up to twice its TTL; nobody else is. Nor that the owner still is
+// the owner when a request arrives there: no answer of this kind can promise that. Whoever receives
+// the request compares the token with its own, and refuses.
 //
 // # How it is kept
 //
-// Consul says where items are in one key each, below assignments/<member>/. The whole tree must not be watched: it is
-// read whole at each change, 18 MB for 100,000 items. So there is one long poll per member's share, and a change costs
-// one share. Views of different members are then of different moments: for an instant an item shows at two members, or at none.
-// Of two keys that are seen the one that was created later exists, for it could only be created when the other was gone.
+// Consul says where items are in one key each, below assignments/<member>/. The whole tree must not
+// be watched: it is read whole at each change, 18 MB for 100,000 items. So there is one long poll
+// per member's share, and a change costs one share. Views of different members are then of
+// different moments: for an instant an item shows at two members, or at none. Of two keys that are
+// seen the one that was created later exists, for it could only be created when the other was gone.
 // A key that has just gone and is not seen again yet is a move.
 //
-// Long polls cannot tell silence from a dead connection. Every release of an item and every registration also writes
-// acks/<member> in the same transaction, and a session that ends takes members/<member> with it. So consistent reads
-// of the indexes of members/ and acks/, every quarter of MaxAge, tell whether Consul answers, whether the watches of
-// both keep up, and, by comparing each ack with the view of its member's share, whether that does. The table's age
-// counts from such a pulse when all three have been seen to. A share that does not keep up is read again on its own;
-// whatever else is wrong, a pulse that failed included, is mended by reading everything anew. An index of acks/ that
-// went back is a Consul that was restored. Until the mend is done the table's age counts from before.
+// Long polls cannot tell silence from a dead connection. Every release of an item and every
+// registration also writes acks/<member> in the same transaction, and a session that ends takes
+// members/<member> with it. So consistent reads of the indexes of members/ and acks/, every quarter
+// of MaxAge, tell whether Consul answers, whether the watches of both keep up, and, by comparing
+// each ack with the view of its member's share, whether that does. The table's age counts from such
+// a pulse when all three have been seen to. A share that does not keep up is read again on its own;
+// whatever else is wrong, a pulse that failed included, is mended by reading everything anew. An
+// index of acks/ that went back is a Consul that was restored. Until the mend is done the table's
+// age counts from before.
 //
 // A grant raises no ack, so the pulse does not find out that a dead poll hides it. Before an item
 // is said to have no owner the router therefore looks anew: at the index of members/, and at the
@@ -44,6 +49,6 @@
 // look is everybody's, counts for a second, and is made 200 times a second at most; a key that it
 // finds and that is still missed a second later has that share read again.
 //
-// A [Router] costs members + 2 of the 200 connections that Consul allows one client address by default; it warns
-// from 150 members on.
+// A [Router] costs members + 2 of the 200 connections that Consul allows one client address by
+// default; it warns from 150 members on.
 package routing

@@ -7,8 +7,9 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// Find locates one item once, without a router: it reads the records and then the item's key at each member, consistently, and
-// the workload if there is none. Errors: those of [Router.Locate] but [ErrNotReady], and the store's.
+// Find locates one item once, without a router: it reads the records and then the item's key at
+// each member, consistently, and the workload if there is none. Errors: those of [Router.Locate]
+// but [ErrNotReady], and the store's.
 func Find(ctx context.Context, s *store.Store, item string) (Location, error) {
 	if err := store.CheckID("item id", item); err != nil {
 		return Location{}, err

@@ -9,26 +9,29 @@ import (
 type Location struct {
 	Member  string `json:"member"`
 	Address string `json:"address"` // as the member published it; may be empty
-	// Token is the fencing token of the work: larger with every grant of the item and every restart of its member.
+	// Token is the fencing token of the work: larger with every grant of the item and every restart
+	// of its member.
 	Token uint64 `json:"token"`
 }
 
 // The answers that are no location; to be told apart with errors.Is. Their texts name the item.
 var (
-	// ErrMoving is returned for an item that is on its way from one member to another, or waits for a restarted
-	// member to be sure that its predecessor is gone: ask again soon, or use [Router.Await].
+	// ErrMoving is returned for an item that is on its way from one member to another, or waits for
+	// a restarted member to be sure that its predecessor is gone: ask again soon, or use
+	// [Router.Await].
 	ErrMoving = errors.New("is being moved")
-	// ErrNoOwner is returned for an item of the workload that nobody may work on now: it was just added, its member has
-	// vanished and its time of grace is running, or there is no room for it.
+	// ErrNoOwner is returned for an item of the workload that nobody may work on now: it was just
+	// added, its member has vanished and its time of grace is running, or there is no room for it.
 	ErrNoOwner = errors.New("has no owner")
 	// ErrUnknownItem is returned for an item that is not in the workload.
 	ErrUnknownItem = errors.New("is not in the workload")
-	// ErrNotReady is returned while the table is not known to be current: not all has been read yet, or
-	// Consul has not answered for longer than [Config].MaxAge.
+	// ErrNotReady is returned while the table is not known to be current: not all has been read
+	// yet, or Consul has not answered for longer than [Config].MaxAge.
 	ErrNotReady = errors.New("cannot be located now")
 )
 
-// Retriable tells whether an item that got err may have an owner a little later without anybody adding it.
+// Retriable tells whether an item that got err may have an owner a little later without anybody
+// adding it.
 func Retriable(err error) bool { return errors.Is(err, ErrMoving) || errors.Is(err, ErrNotReady) }
 
 func itemError(item string, err error) error { return fmt.Errorf("item %q %w", item, err) }

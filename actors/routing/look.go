@@ -10,7 +10,8 @@ func (t *table) look(item string, now time.Time) (Location, finding) {
 	if !t.age.holds(now, t.maxAge) {
 		return Location{}, stale
 	}
-	// Of several keys the one that was created last exists: it could be created only when the others were gone.
+	// Of several keys the one that was created last exists: it could be created only when the
+	// others were gone.
 	newest := t.items[item]
 	if newest == nil {
 		return Location{}, t.without(item, now)

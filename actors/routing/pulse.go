@@ -10,8 +10,9 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// beat asks Consul for the indexes of members/ and acks/ every quarter of the table's greatest age. Its answers are
-// what the table's age counts from; see the package's documentation for what they find out.
+// beat asks Consul for the indexes of members/ and acks/ every quarter of the table's greatest age.
+// Its answers are what the table's age counts from; see the package's documentation for what they
+// find out.
 func (r *Router) beat(ctx context.Context) error {
 	if _, err := r.wanted.Reader().Wait(ctx, func(on bool) bool { return on }); err != nil {
 		return nil
@@ -52,8 +53,8 @@ func (r *Router) beat(ctx context.Context) error {
 		ladder.Reset()
 		r.store.Succeeded(what)
 		supervisor.Ready(ctx)
-		// The polls may hang on connections that died with what failed: nothing that they have not read anew is as
-		// of now, whatever the first of them to be answered says.
+		// The polls may hang on connections that died with what failed: nothing that they have not
+		// read anew is as of now, whatever the first of them to be answered says.
 		state := behind
 		if !failed {
 			state = r.table.beat(answer, known)

@@ -2,11 +2,13 @@ package routing
 
 import "time"
 
-// moveWindow is for how long an item whose key has gone counts as being moved before it counts as free. A free item
-// is granted within 4 x merge once the leader has heard of it, 1 s by default; when the leader itself has left, once there is another.
+// moveWindow is for how long an item whose key has gone counts as being moved before it counts as
+// free. A free item is granted within 4 x merge once the leader has heard of it, 1 s by default;
+// when the leader itself has left, once there is another.
 const moveWindow = 10 * time.Second
 
-// surely is for how long it is not even asked whether the item is still in the workload: moves are many and removals few.
+// surely is for how long it is not even asked whether the item is still in the workload: moves are
+// many and removals few.
 const surely = time.Second
 
 // recently remembers which items have lost their key within the window.

@@ -15,13 +15,15 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// DefaultMaxAge is for how long members with the default settings may go on working without hearing from Consul.
+// DefaultMaxAge is for how long members with the default settings may go on working without hearing
+// from Consul.
 const DefaultMaxAge = 9 * time.Second
 
 // MinMaxAge is the least [Config].MaxAge: Consul is asked four times in it.
 const MinMaxAge = 2 * time.Second
 
-// manyMembers is from where on the long polls of one router come near to the connections that Consul allows one address.
+// manyMembers is from where on the long polls of one router come near to the connections that
+// Consul allows one address.
 const manyMembers = 150
 
 // Config says whose items are located. Zero values stand for the defaults named at each field.
@@ -32,10 +34,11 @@ type Config struct {
 	Client *api.Client
 	// Consul is what the log calls Client's server.
 	Consul string
-	// MaxAge is how old the table may be and still be answered from; at least [MinMaxAge]. The default, 9 s, is the
-	// TTL less the lease margin of members with the default settings: when Consul is gone for all of them, each works on
-	// for that long after its last renewal, and is the right answer; after that none works, and there is no right
-	// answer. When it is gone for this router alone, items move meanwhile and a shorter MaxAge is the more careful one.
+	// MaxAge is how old the table may be and still be answered from; at least [MinMaxAge]. The
+	// default, 9 s, is the TTL less the lease margin of members with the default settings: when
+	// Consul is gone for all of them, each works on for that long after its last renewal, and is
+	// the right answer; after that none works, and there is no right answer. When it is gone for
+	// this router alone, items move meanwhile and a shorter MaxAge is the more careful one.
 	MaxAge time.Duration
 	// Logger. Default: slog.Default().
 	Logger *slog.Logger
@@ -56,8 +59,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Router answers where items are. It is safe for concurrent use, also before, during and after Run; its answers
-// are [ErrNotReady] while it does not run.
+// Router answers where items are. It is safe for concurrent use, also before, during and after Run;
+// its answers are [ErrNotReady] while it does not run.
 type Router struct {
 	store  *store.Store
 	keys   store.Keys
@@ -114,8 +117,8 @@ func (r *Router) Run(ctx context.Context) error {
 	return root.Run(ctx)
 }
 
-// Tree returns the router's actors, for a supervision tree of the host's own, instead of Run. They wait for the first
-// question, and never escalate: a router that cannot go on answers ErrNotReady.
+// Tree returns the router's actors, for a supervision tree of the host's own, instead of Run. They
+// wait for the first question, and never escalate: a router that cannot go on answers ErrNotReady.
 func (r *Router) Tree() supervisor.Tree {
 	actor := func(name string, run func(context.Context) error) supervisor.Child {
 		return supervisor.Child{Name: name, Run: run, HealthyAfter: 10 * time.Second}
@@ -134,7 +137,8 @@ func (r *Router) Tree() supervisor.Tree {
 	}
 }
 
-// Open makes the router read its table now and keep it from here on, instead of at the first question.
+// Open makes the router read its table now and keep it from here on, instead of at the first
+// question.
 func (r *Router) Open() {
 	if !r.open.Load() && r.open.CompareAndSwap(false, true) {
 		r.renew(time.Now())
@@ -215,8 +219,9 @@ func (r *Router) answer(ctx context.Context, item string, loc Location, what fin
 	return Location{}, itemError(item, ErrNoOwner)
 }
 
-// Await is Locate that waits while the item is being moved or cannot be located, until ctx ends; then the error is the last
-// one, and matches that of ctx as well. It does not wait for a router that has stopped.
+// Await is Locate that waits while the item is being moved or cannot be located, until ctx ends;
+// then the error is the last one, and matches that of ctx as well. It does not wait for a router
+// that has stopped.
 func (r *Router) Await(ctx context.Context, item string) (Location, error) {
 	cursor := r.table.changed.Subscribe()
 	for {
@@ -242,8 +247,8 @@ func (r *Router) Await(ctx context.Context, item string) (Location, error) {
 	}
 }
 
-// Members returns the registered members, by id. Before everything has been read for the first time it waits for that, until ctx
-// ends. Errors: [ErrNotReady].
+// Members returns the registered members, by id. Before everything has been read for the first time
+// it waits for that, until ctx ends. Errors: [ErrNotReady].
 func (r *Router) Members(ctx context.Context) ([]Member, error) {
 	r.Open()
 	for cursor := r.table.changed.Subscribe(); ; {
@@ -261,7 +266,8 @@ func (r *Router) Members(ctx context.Context) ([]Member, error) {
 	}
 }
 
-// Changed returns a cursor that is told of every change of the table: for those who wait for more than one item.
+// Changed returns a cursor that is told of every change of the table: for those who wait for more
+// than one item.
 func (r *Router) Changed() *messages.Cursor[struct{}] { return r.table.changed.Subscribe() }
 
 // MaxAge is how old the table may be and still be answered from.

@@ -153,7 +153,8 @@ func (t *table) acks(v store.View, gen int, _ time.Time) {
 // chunk is how many items are entered before readers get their turn.
 const chunk = 512
 
-// share takes a view of assignments/<id>/ by a follower that was started when the member's newest ack was of index after.
+// share takes a view of assignments/<id>/ by a follower that was started when the member's newest
+// ack was of index after.
 func (t *table) share(id string, v store.View, gen int, now time.Time, after uint64) {
 	t.writing.Lock()
 	defer t.writing.Unlock()
@@ -161,8 +162,8 @@ func (t *table) share(id string, v store.View, gen int, now time.Time, after uin
 	p := t.peer(id)
 	t.mu.Unlock()
 	next := t.claims(p, v.Entries)
-	// Both are in the order of their items. Reading them side by side finds what came, went and changed
-	// without a look at those that did not, but for a comparison.
+	// Both are in the order of their items. Reading them side by side finds what came, went and
+	// changed without a look at those that did not, but for a comparison.
 	old := p.share
 	pending := 0
 	t.mu.Lock()

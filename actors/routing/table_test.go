@@ -175,8 +175,8 @@ func TestWhatMayNotBeWorkedOnHasNoOwner(t *testing.T) {
 	}
 }
 
-// The views of the records and of the shares are of different moments: a member that said goodbye is seen without its record before
-// its share is seen without its items.
+// The views of the records and of the shares are of different moments: a member that said goodbye
+// is seen without its record before its share is seen without its items.
 func TestTheItemsOfAMemberThatHasJustGoneAreBeingMoved(t *testing.T) {
 	w, table, gen := setting(t)
 	w.grant("a", "n1", "s1")
@@ -209,7 +209,8 @@ func TestOfTwoKeysTheOneCreatedLaterCounts(t *testing.T) {
 	w, table, gen := setting(t)
 	w.grant("a", "n1", "s1")
 	w.fold(table, gen, start)
-	// Reaped and granted to n2; n1 is back under a record with a larger index; of n1's share there is only the old view.
+	// Reaped and granted to n2; n1 is back under a record with a larger index; of n1's share there
+	// is only the old view.
 	w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil})
 	created := w.grant("a", "n2", "s2")
 	w.register("n1", "s1b", true)

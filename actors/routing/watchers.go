@@ -11,8 +11,8 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// sharePoll is how long a poll of a member's share waits at the server: there are many of them, and each asks again on a connection of its
-// own. One that died unnoticed is found out by the pulse.
+// sharePoll is how long a poll of a member's share waits at the server: there are many of them, and
+// each asks again on a connection of its own. One that died unnoticed is found out by the pulse.
 const sharePoll = 5 * time.Minute
 
 // follow returns an actor that follows prefix by long polls and enters each view into the table.
@@ -60,8 +60,8 @@ func (r *Router) follow(what, prefix string, wait time.Duration, enter func(stor
 	}
 }
 
-// crowded is the least time between two views of a prefix of n keys, which is read whole at each change: a burst
-// is seen in a few views, a small share's change at once.
+// crowded is the least time between two views of a prefix of n keys, which is read whole at each
+// change: a burst is seen in a few views, a small share's change at once.
 func crowded(n int) time.Duration {
 	return min(10*time.Millisecond+time.Duration(n/100)*time.Millisecond, time.Second)
 }
@@ -96,7 +96,8 @@ func (p *polls) renew(gen int) {
 	}
 }
 
-// begin returns the context of a poll, which ends with ctx or the next renew, and its generation. The func frees it.
+// begin returns the context of a poll, which ends with ctx or the next renew, and its generation.
+// The func frees it.
 func (p *polls) begin(ctx context.Context) (context.Context, int, context.CancelFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +109,8 @@ func (p *polls) begin(ctx context.Context) (context.Context, int, context.Cancel
 	return poll, p.gen, func() { stop(); cancel() }
 }
 
-// renew begins a generation: everything is read anew. Began is a moment from which on Consul is known to have answered.
+// renew begins a generation: everything is read anew. Began is a moment from which on Consul is
+// known to have answered.
 func (r *Router) renew(began time.Time) { r.polls.renew(r.table.begin(began)) }
 
 // registrar keeps one follower for each member's share.
@@ -176,8 +178,8 @@ func (r *Router) registrar(ctx context.Context) error {
 	}
 }
 
-// enterShare enters the views of one follower, which was started when the member's newest ack was of index ack. In a later
-// generation Consul may have gone back, and its indexes with it.
+// enterShare enters the views of one follower, which was started when the member's newest ack was
+// of index ack. In a later generation Consul may have gone back, and its indexes with it.
 func (r *Router) enterShare(id string, ack uint64) func(store.View, int, time.Time) {
 	first := 0
 	return func(v store.View, gen int, now time.Time) {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// conditions are those of a request by RFC 9110, 13.1: If-Match and If-None-Match. Dates are not compared: nothing here has one.
+// conditions are those of a request by RFC 9110, 13.1: If-Match and If-None-Match. Dates are not
+// compared: nothing here has one.
 type conditions struct{ match, none *tagList }
 
 func conditionsOf(h http.Header) (c conditions, err error) {

@@ -83,8 +83,8 @@ func (c *configSite) list(w http.ResponseWriter, r *http.Request, p params) {
 	}
 }
 
-// snapshot is the cache. When that is too old each request has a snapshot of its own, in memory for as long as its client takes to
-// read it, so there are places for a few: done gives it back.
+// snapshot is the cache. When that is too old each request has a snapshot of its own, in memory for
+// as long as its client takes to read it, so there are places for a few: done gives it back.
 func (c *configSite) snapshot(r *http.Request) (s configstore.Snapshot, done func(), err error) {
 	done = func() {}
 	if !c.store.Fresh() {
@@ -110,8 +110,8 @@ func versionOf(s configstore.Snapshot, prefix string) string {
 	return fmt.Sprintf(`"%x"`, h.Sum64())
 }
 
-// listPiece is how much of a value is encoded at one time: what a list costs in memory while its client reads it, whatever the
-// size of the configuration.
+// listPiece is how much of a value is encoded at one time: what a list costs in memory while its
+// client reads it, whatever the size of the configuration.
 const listPiece = 12 << 10
 
 // send writes a list, in turns with others.

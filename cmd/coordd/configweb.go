@@ -24,9 +24,10 @@ import (
 //	DELETE /config/KEY    deletes; If-Match as for PUT
 //	GET    /config/       JSON of all keys, of those that begin with ?prefix=
 //
-// A GET with If-None-Match and ?wait=30s waits until there is another version, and answers 304 if none came. 412: the
-// condition does not hold. 409: the write had to wait for Consul, and another came first. 202: it is in the log and
-// not in Consul yet. 503: Consul does not answer, or the queue is full. 501: there is no backend.
+// A GET with If-None-Match and ?wait=30s waits until there is another version, and answers 304 if
+// none came. 412: the condition does not hold. 409: the write had to wait for Consul, and another
+// came first. 202: it is in the log and not in Consul yet. 503: Consul does not answer, or the
+// queue is full. 501: there is no backend.
 type configSite struct {
 	store   *configstore.Store
 	waiting chan struct{} // places for requests that wait for a change
@@ -56,8 +57,8 @@ func (c *configSite) handler() http.Handler {
 	})
 }
 
-// configPath is what the paths here begin with. The rest is the key as it is: one that cannot be is refused and not
-// made into another.
+// configPath is what the paths here begin with. The rest is the key as it is: one that cannot be is
+// refused and not made into another.
 const configPath = "/config/"
 
 func (c *configSite) serve(w http.ResponseWriter, r *http.Request) {
@@ -244,8 +245,8 @@ func (c *configSite) delete(w http.ResponseWriter, r *http.Request, p params) {
 	c.written(w, 0, err, p)
 }
 
-// ifAt writes if conditions hold. They are looked at in what Consul has, and the write is for just that: if the key has changed
-// meanwhile, they are looked at anew.
+// ifAt writes if conditions hold. They are looked at in what Consul has, and the write is for just
+// that: if the key has changed meanwhile, they are looked at anew.
 func (c *configSite) ifAt(ctx context.Context, key string, p conditions, write func(at uint64) (uint64, error)) (uint64, error) {
 	if p.match == nil && p.none.star {
 		// Refused at once by what is there, and by nothing else.
@@ -273,7 +274,8 @@ func (c *configSite) ifAt(ctx context.Context, key string, p conditions, write f
 	}
 }
 
-// broken answers for a value that is not here as a whole: half of one is none. The sender may be there still.
+// broken answers for a value that is not here as a whole: half of one is none. The sender may be
+// there still.
 func (c *configSite) broken(w http.ResponseWriter, err error, p params) {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		c.fail(w, fmt.Errorf("%w: a value may have %d bytes: store it elsewhere and put its address here", configstore.ErrTooLarge, configstore.MaxValue), p)

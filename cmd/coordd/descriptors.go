@@ -5,7 +5,8 @@ import (
 	"github.com/coordd/coordd/internal/httpserver"
 )
 
-// budget shares the process's descriptors out, so that a crowd of clients takes none that Consul, the log or the commands need.
+// budget shares the process's descriptors out, so that a crowd of clients takes none that Consul,
+// the log or the commands need.
 type budget struct {
 	page  int // connections to --http
 	route int // descriptors for --route: those of clients and those to members
@@ -14,8 +15,8 @@ type budget struct {
 // unlimited is a number of descriptors that nothing here comes near to.
 const unlimited = 1 << 20
 
-// spareDescriptors are left for everything else: up to 200 connections to Consul, which is what it takes from one address, and the rest. Where
-// there are few, half of them.
+// spareDescriptors are left for everything else: up to 200 connections to Consul, which is what it
+// takes from one address, and the rest. Where there are few, half of them.
 const spareDescriptors = 512
 
 // budgetOf divides what a process may have open.
@@ -41,7 +42,8 @@ type routeLimits struct {
 	idle     int // connections to members that wait for the next request
 }
 
-// limitsOf are the limits that were asked for, or, where they do not fit into the descriptors, a share of each.
+// limitsOf are the limits that were asked for, or, where they do not fit into the descriptors, a
+// share of each.
 func limitsOf(asked routeLimits, descriptors int) (l routeLimits, fit bool) {
 	l = asked
 	l.fanout, l.idle = min(dispatch.DefaultFanout, l.inFlight), min(dispatch.DefaultIdleConns, l.inFlight)

@@ -154,7 +154,8 @@ func devWelcome(o devFlags, page, consul string) string {
 	return b.String()
 }
 
-// command is what to type for this binary: its name, or what ran it, where the name alone is not found.
+// command is what to type for this binary: its name, or what ran it, where the name alone is not
+// found.
 func command(path string) string {
 	if _, err := exec.LookPath("coordd"); err == nil || filepath.Base(path) == path {
 		return "coordd"

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// What the documents name has to be there: a promise whose test has been renamed is held by nobody, and a
-// flag that is gone costs its reader the day.
+// What the documents name has to be there: a promise whose test has been renamed is held by nobody,
+// and a flag that is gone costs its reader the day.
 
 // documents are the texts that are held to this, by their path from the module's root.
 func documents(t *testing.T) map[string]string {

@@ -93,7 +93,8 @@ func (c *candidate) keep(ctx context.Context, group *sync.WaitGroup) {
 	})
 }
 
-// passOn tells the guard process until when the command may run, and what to give up should this process die.
+// passOn tells the guard process until when the command may run, and what to give up should this
+// process die.
 func (c *candidate) passOn() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// zookeeperFlags say where ZooKeeper is and who asks. The guard process is told them as well: files, no secrets.
+// zookeeperFlags say where ZooKeeper is and who asks. The guard process is told them as well:
+// files, no secrets.
 type zookeeperFlags struct {
 	Servers  []string
 	AuthFile string `json:",omitempty"`

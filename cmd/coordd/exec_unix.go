@@ -23,8 +23,9 @@ import (
 // guardMain is the hidden command that package guard starts this binary with.
 func guardMain() int { return guard.Main(sayFarewell) }
 
-// commands runs one shell command for each owned item, through a guard process
-// that stops them when the lease is over, whatever becomes of this process, and hands the items over when this process dies.
+// commands runs one shell command for each owned item, through a guard process that stops them when
+// the lease is over, whatever becomes of this process, and hands the items over when this process
+// dies.
 type commands struct {
 	command, service, member string
 	margin                   time.Duration
@@ -79,7 +80,8 @@ func attend(service, member string) (leave func(), err error) {
 	return p.Leave, nil
 }
 
-// idleLiveness is liveness for a member without commands of its own: its predecessor may have had some.
+// idleLiveness is liveness for a member without commands of its own: its predecessor may have had
+// some.
 func idleLiveness(service, member string) func(actors.Process) actors.Liveness {
 	gone := actors.Process{Lock: actors.NoLock} // none of its commands is left, and none will come back
 	return func(p actors.Process) actors.Liveness {
@@ -95,14 +97,16 @@ func idleLiveness(service, member string) func(actors.Process) actors.Liveness {
 	}
 }
 
-// lockFile is what the guard processes of one member lock, one after the other. Call makeRuntimeDir before it is used.
+// lockFile is what the guard processes of one member lock, one after the other. Call makeRuntimeDir
+// before it is used.
 func lockFile(service, member string) string {
 	name := sha256.Sum256([]byte(service + "/" + member)) // a member's id holds no slash
 	return filepath.Join(runtimeDir(), fmt.Sprintf("%x.lock", name[:8]))
 }
 
-// liveness tells whether a predecessor and its commands still run. These outlive
-// a killed coordd by as long as they take to stop. The lock of another file, under another TMPDIR or another user, says nothing of them.
+// liveness tells whether a predecessor and its commands still run. These outlive a killed coordd by
+// as long as they take to stop. The lock of another file, under another TMPDIR or another user,
+// says nothing of them.
 func (c *commands) liveness(p actors.Process) actors.Liveness {
 	l := p.Liveness()
 	if l == actors.Dead && p.Lock != actors.NoLock && (p.Lock == "" || p.Lock != c.guard.LockID()) {
@@ -114,14 +118,16 @@ func (c *commands) liveness(p actors.Process) actors.Liveness {
 // lock is what a successor must hold to know that no command is left.
 func (c *commands) lock() string { return c.guard.BindLock() }
 
-// follow says whose lease the commands depend on, and whose record the guard takes back. It comes before anything runs.
+// follow says whose lease the commands depend on, and whose record the guard takes back. It comes
+// before anything runs.
 func (c *commands) follow(session messages.Reader[messages.Session], membership messages.Reader[messages.Membership]) {
 	c.session, c.membership = session, membership
 }
 
 // work is the member's work function.
 func (c *commands) work(ctx context.Context, item actors.Item) error {
-	// The feeder may not have run since the session was opened: what may start here may start there.
+	// The feeder may not have run since the session was opened: what may start here may start
+	// there.
 	session := c.passOn()
 	if !c.membership.Get().In(session) {
 		return fmt.Errorf("%w: the session is another one, and not registered yet", guard.ErrNoLease)

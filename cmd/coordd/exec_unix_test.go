@@ -16,8 +16,8 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// The dead process is this one as it would be had it started earlier. Its lock is a file, which another one replaces or another
-// directory hides: then it may run commands that hold the first.
+// The dead process is this one as it would be had it started earlier. Its lock is a file, which
+// another one replaces or another directory hides: then it may run commands that hold the first.
 func TestADeadPredecessorsCommandsAreKnownToBeGoneByItsVeryLockAlone(t *testing.T) {
 	dead := store.Self("before")
 	dead.StartTime--

@@ -14,9 +14,10 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// farewell is what the guard process is told to do in Consul should this process die: the same as
-// a clean stop would have done. Consul is found as this process finds it, by the flag in here and the variables that the
-// guard process has as well; so no token goes over the pipe, or into a command line.
+// farewell is what the guard process is told to do in Consul should this process die: the same as a
+// clean stop would have done. Consul is found as this process finds it, by the flag in here and the
+// variables that the guard process has as well; so no token goes over the pipe, or into a command
+// line.
 type farewell struct {
 	Service, Consul     string
 	LogFormat, LogLevel string
@@ -38,7 +39,8 @@ func (f farewell) words(m messages.Membership) []byte {
 	return b
 }
 
-// sayFarewell is the guard process's part. It returns true when nothing is left in Consul that names the guard's lock.
+// sayFarewell is the guard process's part. It returns true when nothing is left in Consul that
+// names the guard's lock.
 func sayFarewell(ctx context.Context, words []byte) (forgotten bool) {
 	late := asynclog.NewWriter(os.Stderr) // the guard's end is what a successor waits for
 	defer late.Flush(flushLimit / 2)

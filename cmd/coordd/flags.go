@@ -78,8 +78,8 @@ func (t taken) has(flag string) bool {
 	return slices.ContainsFunc(t, func(s setting) bool { return s.flag == flag })
 }
 
-// behind returns those that an error speaks of, by their flag or by their value: a user may not know
-// that they are set. The others have nothing to do with it.
+// behind returns those that an error speaks of, by their flag or by their value: a user may not
+// know that they are set. The others have nothing to do with it.
 func (t taken) behind(text string) []string {
 	var found []string
 	text = smooth(text)
@@ -203,7 +203,8 @@ func checkListen(flag, address string) error {
 	return nil
 }
 
-// listen opens an address. What is in the way is a failure, not bad usage: it may be gone the next time.
+// listen opens an address. What is in the way is a failure, not bad usage: it may be gone the next
+// time.
 func listen(flag, address string) (net.Listener, error) {
 	if err := checkListen(flag, address); err != nil {
 		return nil, err

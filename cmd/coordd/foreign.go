@@ -9,11 +9,13 @@ import (
 	"unicode/utf16"
 )
 
-// maxCell is how much of a text from outside a line of a table shows, in bytes: more than any id has.
+// maxCell is how much of a text from outside a line of a table shows, in bytes: more than any id
+// has.
 const maxCell = 600
 
-// foreign makes a text that somebody else wrote fit for a table on a terminal: what holds a line break, a tab, an escape sequence or anything else
-// that does not print is quoted, and what is very long is cut.
+// foreign makes a text that somebody else wrote fit for a table on a terminal: what holds a line
+// break, a tab, an escape sequence or anything else that does not print is quoted, and what is very
+// long is cut.
 func foreign(text string) string {
 	cut := ""
 	if len(text) > maxCell {
@@ -34,11 +36,12 @@ func foreigners(texts []string) string {
 	return strings.Join(shown, ", ")
 }
 
-// hidden: r does not print, or moves what does. The replacement character stands for bytes that are no UTF-8.
+// hidden: r does not print, or moves what does. The replacement character stands for bytes that are
+// no UTF-8.
 func hidden(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
 
-// plainJSON escapes what encoding/json leaves in strings and a terminal obeys: the control characters above ASCII, and those that change
-// the direction of writing. It is the same JSON.
+// plainJSON escapes what encoding/json leaves in strings and a terminal obeys: the control
+// characters above ASCII, and those that change the direction of writing. It is the same JSON.
 func plainJSON(text []byte) []byte {
 	if !bytes.ContainsFunc(text, func(r rune) bool { return hidden(r) && r != '\n' }) {
 		return text

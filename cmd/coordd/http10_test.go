@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A body without a length and without chunks is all that comes until the connection ends, to a client of HTTP/1.0: net/http takes it for none.
+// A body without a length and without chunks is all that comes until the connection ends, to a
+// client of HTTP/1.0: net/http takes it for none.
 func TestAPutWhoseLengthIsNotSaidWritesNothing(t *testing.T) {
 	p := serveConfigPage(t)
 	c, in := p.dial()

@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// flushLimit is how long the end of the process waits for what is still to be written to standard error.
+// flushLimit is how long the end of the process waits for what is still to be written to standard
+// error.
 const flushLimit = time.Second
 
 // logFlags say how a running member logs. Logs go to standard error, which nobody waits for.
@@ -22,7 +23,8 @@ func (l *logFlags) register(cmd *cobra.Command) {
 	f.StringVar(&l.level, "log-level", "info", "The least `level` that is logged: debug, info, warn or error.")
 }
 
-// maxAttr is how long the text of one attribute of a log line may be, in bytes: much of it is somebody else's, a key or a value.
+// maxAttr is how long the text of one attribute of a log line may be, in bytes: much of it is
+// somebody else's, a key or a value.
 const maxAttr = 4000
 
 // shortAttr cuts what would fill the log. Stacks are our own, and whole.

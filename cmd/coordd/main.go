@@ -53,14 +53,16 @@ func start() int {
 }
 
 var (
-	// atOnce, if there is one, ends the commands, and is called at the second signal before the process ends.
+	// atOnce, if there is one, ends the commands, and is called at the second signal before the
+	// process ends.
 	atOnce atomic.Pointer[func()]
 	forced atomic.Bool // the second signal has come
 )
 
-// outliveReaders keeps the process alive when nobody has the other end of its standard output or error open any more: a write to
-// it is an error from here on, and without this it would end the process, by SIGPIPE. It is for what guards others' work, and not for commands
-// whose output is all there is to them. Notify and not Ignore: what is ignored stays ignored in the commands.
+// outliveReaders keeps the process alive when nobody has the other end of its standard output or
+// error open any more: a write to it is an error from here on, and without this it would end the
+// process, by SIGPIPE. It is for what guards others' work, and not for commands whose output is all
+// there is to them. Notify and not Ignore: what is ignored stays ignored in the commands.
 func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // surroundings are what a command line sees of its process.
@@ -75,8 +77,9 @@ type surroundings struct {
 // wish: timeout(1), and some service managers, signal a process and then its group.
 const sameSignal = 50 * time.Millisecond
 
-// signals returns a context that ends with the first SIGINT or SIGTERM, or with SIGHUP if hangup says so and nohup does not. The
-// second one ends the process, and its commands first. SIGHUP is no second one: a terminal that closes sends it more than once.
+// signals returns a context that ends with the first SIGINT or SIGTERM, or with SIGHUP if hangup
+// says so and nohup does not. The second one ends the process, and its commands first. SIGHUP is no
+// second one: a terminal that closes sends it more than once.
 func signals(hangup bool) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := make(chan os.Signal, 2)

@@ -63,7 +63,8 @@ func run(ctx context.Context, s surroundings) int {
 	return code
 }
 
-// oneLine makes an error's text one line that a terminal prints and obeys in nothing: parts of it may be somebody else's.
+// oneLine makes an error's text one line that a terminal prints and obeys in nothing: parts of it
+// may be somebody else's.
 func oneLine(text string) string {
 	const most = 4000
 	if len(text) > most {

@@ -113,7 +113,8 @@ func hostPort(consul string) string {
 	return net.JoinHostPort(u.Hostname(), "80")
 }
 
-// checkPublished refuses an address that cannot be one. A bare host is allowed: requests cannot be sent there.
+// checkPublished refuses an address that cannot be one. A bare host is allowed: requests cannot be
+// sent there.
 func checkPublished(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -146,9 +147,10 @@ type whereabouts struct {
 	consul    string
 }
 
-// onlyHere tells whether the whole service is on this host. It is if this member's --address is a loopback one, for nobody else
-// could reach it; or if there is none, and all that this member listens on is loopback, with no proxy before it. A false record then
-// gains nothing by naming loopback: whoever can send a request here can connect there, too.
+// onlyHere tells whether the whole service is on this host. It is if this member's --address is a
+// loopback one, for nobody else could reach it; or if there is none, and all that this member
+// listens on is loopback, with no proxy before it. A false record then gains nothing by naming
+// loopback: whoever can send a request here can connect there, too.
 func (o *routeFlags) onlyHere(w whereabouts) bool {
 	if w.address != "" {
 		return loopback(w.address)
@@ -238,8 +240,8 @@ func (r *route) address() string {
 	return r.first.Addr().String()
 }
 
-// children is the listener. It is to start before the member and so to stop after it: it takes requests until the
-// member has handed everything over.
+// children is the listener. It is to start before the member and so to stop after it: it takes
+// requests until the member has handed everything over.
 func (r *route) children() []supervisor.Child {
 	if r == nil {
 		return nil

@@ -53,7 +53,8 @@ func TestTheLimitsFitIntoTheDescriptors(t *testing.T) {
 				continue
 			}
 			l, fit := limitsOf(routeLimits{inFlight: 4096, member: 256, streams: 4096, stream: 1024}, b.route)
-			// A request has a connection of its client's and one to its member; so has a stream, and may have given its place back.
+			// A request has a connection of its client's and one to its member; so has a stream,
+			// and may have given its place back.
 			used := l.conns + 8 + l.streams + l.inFlight + l.streams + l.fanout + l.idle
 			if used > b.route && n >= 256 || fit != (l.inFlight == 4096) || l.member > l.inFlight || l.stream > l.streams {
 				t.Errorf("%d descriptors, %d for the route: %+v use %d", n, b.route, l, used)
@@ -62,7 +63,8 @@ func TestTheLimitsFitIntoTheDescriptors(t *testing.T) {
 	}
 }
 
-// A web page that rebinds its name to the route's address would read and write the services behind it.
+// A web page that rebinds its name to the route's address would read and write the services behind
+// it.
 func TestTheRouteIsAskedOnlyByTheNamesThatItWasGiven(t *testing.T) {
 	d, err := dispatch.New(dispatch.Config{Locator: struct{ dispatch.Locator }{}})
 	if err != nil {

@@ -248,7 +248,8 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	return nil
 }
 
-// handOver says what a guard makes of the time until the items of a killed coordd run elsewhere, for the log.
+// handOver says what a guard makes of the time until the items of a killed coordd run elsewhere,
+// for the log.
 func (o *runFlags) handOver(s actors.Config) string {
 	if o.exec == "" || o.restartWait > 2*s.TTL {
 		return "the same"

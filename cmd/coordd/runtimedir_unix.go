@@ -16,7 +16,8 @@ import (
 // runtimeDirFrom says where the directory comes from, for errors.
 const runtimeDirFrom = "it comes from RUNTIME_DIRECTORY, XDG_RUNTIME_DIR or else TMPDIR"
 
-// runtimeDir is where lock files lie: a directory of this user alone. In one that is shared, anybody could hold a lock before it is taken.
+// runtimeDir is where lock files lie: a directory of this user alone. In one that is shared,
+// anybody could hold a lock before it is taken.
 func runtimeDir() string {
 	if dir, _, _ := strings.Cut(os.Getenv("RUNTIME_DIRECTORY"), ":"); filepath.IsAbs(dir) { // systemd's RuntimeDirectory=
 		return dir

@@ -181,8 +181,9 @@ func gone(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// slowBodies N URL opens connections on each of which a PUT has begun whose body does not come. They stay
-// open until the script ends, and are opened again when they are closed, as far as they can be.
+// slowBodies N URL opens connections on each of which a PUT has begun whose body does not come.
+// They stay open until the script ends, and are opened again when they are closed, as far as they
+// can be.
 func slowBodies(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)

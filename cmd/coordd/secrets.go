@@ -23,8 +23,9 @@ func secretFlags(f *pflag.FlagSet, pass *[]string) {
 	f.StringSliceVar(pass, "pass-env", nil, "Variables that the command gets although they open Consul: `names`, such as CONSUL_HTTP_TOKEN. Without it the command gets neither tokens and passwords nor the path of a key.")
 }
 
-// secrets lists the variables of an environment that commands do not get: the command may be anybody's, and what opens Consul
-// opens it for all items. Pass lists those that they get all the same.
+// secrets lists the variables of an environment that commands do not get: the command may be
+// anybody's, and what opens Consul opens it for all items. Pass lists those that they get all the
+// same.
 func secrets(environ, pass []string) ([]string, error) {
 	for _, name := range pass {
 		if !variableName.MatchString(name) {

@@ -34,8 +34,8 @@ type site struct {
 	large   chan struct{}
 }
 
-// Each client that reads slowly holds the document that it reads, which is not the one of a second later: there are places for
-// so many that read one of more than so many bytes.
+// Each client that reads slowly holds the document that it reads, which is not the one of a second
+// later: there are places for so many that read one of more than so many bytes.
 const (
 	largeDocument  = 256 << 10
 	largeDocuments = 16
@@ -49,7 +49,8 @@ func (s *site) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		// Everything is in the page: it asks nobody but this address, and nothing else may run in it.
+		// Everything is in the page: it asks nobody but this address, and nothing else may run in
+		// it.
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; frame-ancestors 'none'")
 		_, _ = w.Write(page)
 	})
@@ -96,9 +97,10 @@ func (s *site) handler() http.Handler {
 	})
 }
 
-// health tells why items may not run here now; nil: every member of this process holds its lease, and its record is locked by its
-// session. It says nothing about the items, nor about who leads: status does. A member mends what it says by itself, so it is
-// good for taking a host out of a balancer, and not for killing the process.
+// health tells why items may not run here now; nil: every member of this process holds its lease,
+// and its record is locked by its session. It says nothing about the items, nor about who leads:
+// status does. A member mends what it says by itself, so it is good for taking a host out of a
+// balancer, and not for killing the process.
 func (s *site) health(now time.Time) error {
 	var errs []error
 	for _, m := range s.members {
@@ -120,7 +122,8 @@ func (s *site) health(now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// wholeReport is the process's tree with the trees of its members, which have roots of their own, put in.
+// wholeReport is the process's tree with the trees of its members, which have roots of their own,
+// put in.
 func (s *site) wholeReport() supervisor.Report {
 	if s.report == nil {
 		return supervisor.Report{}

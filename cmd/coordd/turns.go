@@ -7,8 +7,8 @@ import (
 )
 
 // turns are for work that takes a processor for long: whoever renews the session waits behind every
-// goroutine that could run, and these wait for each other instead. Nobody's turn lasts while a client is
-// waited for.
+// goroutine that could run, and these wait for each other instead. Nobody's turn lasts while a
+// client is waited for.
 type turns chan struct{}
 
 func newTurns() turns { return make(turns, max(1, runtime.GOMAXPROCS(0)/2)) }

@@ -13,8 +13,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// Whoever renews the session waits behind every goroutine that could run. A crowd that asks for a large
-// list must not be that many.
+// Whoever renews the session waits behind every goroutine that could run. A crowd that asks for a
+// large list must not be that many.
 func TestACrowdThatAsksForListsLeavesTheProcessorsToTheSession(t *testing.T) {
 	const crowd = 100
 	var before []*api.KVPair
@@ -24,8 +24,8 @@ func TestACrowdThatAsksForListsLeavesTheProcessorsToTheSession(t *testing.T) {
 		})
 	}
 	p := serveConfigPage(t, before...)
-	// Nobody reads them in this process: what could run is the server's. Each is made until its client's
-	// window is full.
+	// Nobody reads them in this process: what could run is the server's. Each is made until its
+	// client's window is full.
 	for range crowd {
 		c, err := net.Dial("tcp", p.address)
 		if err != nil {

@@ -129,15 +129,16 @@ func (d *diary) work(work actors.Work) actors.Work {
 
 type endKey struct{}
 
-// ended notes when work really ended, if that was before its function could return: the commands of a coordd
-// that was frozen were ended by its guard.
+// ended notes when work really ended, if that was before its function could return: the commands of
+// a coordd that was frozen were ended by its guard.
 func ended(ctx context.Context, at time.Time) {
 	if end, ok := ctx.Value(endKey{}).(*time.Time); ok && at.Before(time.Now()) {
 		*end = at
 	}
 }
 
-// begin notes that the process runs, and returns the child that follows its leadership and its lease.
+// begin notes that the process runs, and returns the child that follows its leadership and its
+// lease.
 func (d *diary) begin(c *actors.Coordinator, log *slog.Logger) []supervisor.Child {
 	if d == nil {
 		return nil

@@ -132,8 +132,8 @@ func errorLog(l *slog.Logger) *log.Logger {
 // farewellTime is what a request that is cut off gets to be told so.
 const farewellTime = 200 * time.Millisecond
 
-// serve serves until ctx ends; requests under way then have last to end. Those that have not ended by then are canceled, and
-// have a moment to say so.
+// serve serves until ctx ends; requests under way then have last to end. Those that have not ended
+// by then are canceled, and have a moment to say so.
 func serve(ctx context.Context, ln net.Listener, server *httpserver.Server, last time.Duration) error {
 	requests, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(dispatch.ErrStopping) // for upgraded connections, which the server has forgotten

@@ -21,7 +21,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// configPage is a page with a configuration, served on loopback as `run --http --backend consul` does.
+// configPage is a page with a configuration, served on loopback as `run --http --backend consul`
+// does.
 type configPage struct {
 	t       *testing.T
 	address string
@@ -87,7 +88,8 @@ func (p *configPage) dial() (net.Conn, *bufio.Reader) {
 	return c, bufio.NewReader(c)
 }
 
-// raw sends a request as it is written and returns the status of the answer, 0 for none, and its headers and body.
+// raw sends a request as it is written and returns the status of the answer, 0 for none, and its
+// headers and body.
 func (p *configPage) raw(request string) (int, http.Header, string) {
 	p.t.Helper()
 	c, in := p.dial()
@@ -177,7 +179,8 @@ func TestAPutWhoseBodyBreaksOffWritesNothingAndSaysSo(t *testing.T) {
 	}
 }
 
-// A page of another origin that has rebound its name to this address is of one origin with it, to a browser.
+// A page of another origin that has rebound its name to this address is of one origin with it, to a
+// browser.
 func TestAPageWhoseNameWasReboundReadsAndWritesNothing(t *testing.T) {
 	p := serveConfigPage(t)
 	put := func(host string) int {

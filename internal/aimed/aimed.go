@@ -1,6 +1,6 @@
 // Package aimed has values that somebody aims at a cluster, one in each field of each kind of key
-// that it reads: impossible sessions, huge numbers, wrong types. Only tests use it: those of package
-// actors send each of them, test/simulation draws them beside its other faults.
+// that it reads: impossible sessions, huge numbers, wrong types. Only tests use it: those of
+// package actors send each of them, test/simulation draws them beside its other faults.
 package aimed
 
 import (
@@ -54,8 +54,8 @@ func (f Fields) With(name, value string) []byte {
 	return b.Bytes()
 }
 
-// Each calls f with every value of a kind: each of Values and wide in each field, those of a process in
-// its fields, and what is no JSON object at all.
+// Each calls f with every value of a kind: each of Values and wide in each field, those of a
+// process in its fields, and what is no JSON object at all.
 func (f Fields) Each(wide string, call func(what string, value []byte)) {
 	for _, name := range f.Names() {
 		for _, aim := range append(slices.Clone(Values), wide) {

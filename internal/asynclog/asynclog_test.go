@@ -16,8 +16,8 @@ import (
 	"github.com/coordd/coordd/internal/asynclog"
 )
 
-// valve is a place to write to that can be shut. Like a pipe that nobody reads it takes nothing while it is; its handler
-// asks for the same lock in Enabled, WithAttrs and WithGroup.
+// valve is a place to write to that can be shut. Like a pipe that nobody reads it takes nothing
+// while it is; its handler asks for the same lock in Enabled, WithAttrs and WithGroup.
 type valve struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -1,7 +1,8 @@
 // Package asynclog writes logs without making anybody wait for them.
 //
-// Standard error is a pipe that somebody else reads, or does not read; a host's slog.Handler may wait for a
-// network. An actor that waited for either would keep its lease and do nothing, or work on beyond its lease.
+// Standard error is a pipe that somebody else reads, or does not read; a host's slog.Handler may
+// wait for a network. An actor that waited for either would keep its lease and do nothing, or work
+// on beyond its lease.
 //
 // Guarantees:
 //
@@ -15,6 +16,6 @@
 // Bytes are counted of text, also in groups and lists, and for each record of what With has added;
 // what an error or a value of another type holds is not.
 //
-// Not guaranteed: that what was logged is written before a crash. What the attributes of a record point to is
-// looked at later: it must not change after the call.
+// Not guaranteed: that what was logged is written before a crash. What the attributes of a record
+// point to is looked at later: it must not change after the call.
 package asynclog

@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// enabledFor is how long a handler's word on a level counts: the longest time that a change of the level takes.
+// enabledFor is how long a handler's word on a level counts: the longest time that a change of the
+// level takes.
 const enabledFor = time.Second
 
-// Wrap returns a logger that never waits for log's handler. What goes through a logger that was wrapped before stays
-// in that one's queue, and so in order. nil means slog.Default().
+// Wrap returns a logger that never waits for log's handler. What goes through a logger that was
+// wrapped before stays in that one's queue, and so in order. nil means slog.Default().
 func Wrap(log *slog.Logger) *slog.Logger {
 	if log == nil {
 		log = slog.Default()
@@ -22,7 +23,8 @@ func Wrap(log *slog.Logger) *slog.Logger {
 	return slog.New(NewQueue().Handler(log.Handler()))
 }
 
-// Flush waits until what was logged through a wrapped logger is written, for limit at the most, and reports whether it is.
+// Flush waits until what was logged through a wrapped logger is written, for limit at the most, and
+// reports whether it is.
 func Flush(log *slog.Logger, limit time.Duration) bool {
 	if h, ok := log.Handler().(*handler); ok {
 		return h.queue.Flush(limit)
@@ -48,8 +50,8 @@ type verdict struct {
 	asked   time.Time
 }
 
-// Enabled answers from what the handler said last of that level, at most a second ago. A level that nothing is known of
-// counts as enabled: the queue's goroutine asks before it writes.
+// Enabled answers from what the handler said last of that level, at most a second ago. A level that
+// nothing is known of counts as enabled: the queue's goroutine asks before it writes.
 func (h *handler) Enabled(_ context.Context, level slog.Level) bool {
 	v, known := h.verdicts.Load(level)
 	if !known {

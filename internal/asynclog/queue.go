@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Bounds of a [Queue]: what may wait to be written. 1,024 records are what a member logs in an hour, or in the first
-// seconds of an outage.
+// Bounds of a [Queue]: what may wait to be written. 1,024 records are what a member logs in an
+// hour, or in the first seconds of an outage.
 const (
 	maxEntries = 1024
 	maxBytes   = 4 << 20
@@ -28,7 +28,8 @@ type gap struct {
 	by    entry // the first that was dropped: it tells when nothing comes after it
 }
 
-// Queue is the bounded way of records and lines to where they are written. Make one with [NewQueue].
+// Queue is the bounded way of records and lines to where they are written. Make one with
+// [NewQueue].
 type Queue struct {
 	maxEntries uint64
 	maxBytes   int
@@ -42,7 +43,8 @@ type Queue struct {
 	put     uint64 // entries taken so far
 	written uint64
 	flushes []flush
-	// stalled is what had been written when a flush was given up last: until there is more, others do not wait.
+	// stalled is what had been written when a flush was given up last: until there is more, others
+	// do not wait.
 	stalled   uint64
 	isStalled bool
 }
@@ -89,7 +91,8 @@ func (q *Queue) lose(e entry) {
 	q.dropped++
 }
 
-// work writes until there is nothing left. Where a handler panics or ends the goroutine, another one goes on.
+// work writes until there is nothing left. Where a handler panics or ends the goroutine, another
+// one goes on.
 func (q *Queue) work() {
 	over := false
 	defer func() {
@@ -162,8 +165,9 @@ type silent struct{ entry }
 func (silent) size() int { return 0 }
 func (silent) write()    {}
 
-// Flush waits until all that was logged before the call is written, for limit at the most, and reports whether it is.
-// While nothing at all has been written since a flush was given up, it does not wait again.
+// Flush waits until all that was logged before the call is written, for limit at the most, and
+// reports whether it is. While nothing at all has been written since a flush was given up, it does
+// not wait again.
 func (q *Queue) Flush(limit time.Duration) bool {
 	q.mu.Lock()
 	if q.put == q.written && !q.writing {

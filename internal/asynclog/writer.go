@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Writer is a writer that never waits: each Write is one entry of its queue. Errors of the writer behind it are not
-// reported.
+// Writer is a writer that never waits: each Write is one entry of its queue. Errors of the writer
+// behind it are not reported.
 type Writer struct {
 	queue *Queue
 	to    io.Writer
@@ -35,7 +35,8 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Handler returns a handler that writes to the same place in the same order: form makes the one that formats.
+// Handler returns a handler that writes to the same place in the same order: form makes the one
+// that formats.
 func (w *Writer) Handler(form func(io.Writer) slog.Handler) slog.Handler {
 	return w.queue.Handler(form(w.to))
 }

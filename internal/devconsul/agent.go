@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// agentState is what the agent itself knows: services and checks registered with it. It lives outside of
-// the log; the agent writes it to the catalog, and again when the catalog has lost it.
+// agentState is what the agent itself knows: services and checks registered with it. It lives
+// outside of the log; the agent writes it to the catalog, and again when the catalog has lost it.
 type agentState struct {
 	services map[string]*service
 	checks   map[string]*localCheck
@@ -61,7 +61,8 @@ func (a *agentState) syncLater(s *Server) {
 	a.resync.Reset(resyncAfter)
 }
 
-// registerSelfLocked writes the one node there is to the catalog, as a leader does that sees it alive.
+// registerSelfLocked writes the one node there is to the catalog, as a leader does that sees it
+// alive.
 func (s *Server) registerSelfLocked() error {
 	return s.applyLocked(func(w *writeTxn) error {
 		w.log(CommitOp{Verb: "register", Key: s.cfg.NodeName}, true, nil)
@@ -86,8 +87,8 @@ func (s *Server) registerSelfLocked() error {
 	})
 }
 
-// syncAgentLocked writes all that the agent knows to the catalog. It does nothing without a leader: the
-// next one will ask for it.
+// syncAgentLocked writes all that the agent knows to the catalog. It does nothing without a leader:
+// the next one will ask for it.
 func (s *Server) syncAgentLocked() {
 	if s.isClosed || !s.leadership.Load().applies() || s.registerSelfLocked() != nil {
 		return
@@ -108,8 +109,8 @@ func (s *Server) syncCheckLocked(c *localCheck) {
 	s.syncLocked(func(w *writeTxn) error { return w.ensureCheck(c.check) })
 }
 
-// syncLocked writes to the catalog for the agent. Failing is no error of the caller's: the agent has
-// taken the registration, and tries again later.
+// syncLocked writes to the catalog for the agent. Failing is no error of the caller's: the agent
+// has taken the registration, and tries again later.
 func (s *Server) syncLocked(f func(*writeTxn) error) {
 	err := s.applyLocked(func(w *writeTxn) error {
 		w.log(CommitOp{Verb: "register", Key: s.cfg.NodeName}, true, nil)

@@ -29,7 +29,8 @@ func (s *Server) agentVersion(http.ResponseWriter, *http.Request) (any, error) {
 	}, nil
 }
 
-// agentSelf tells what clients look for: the node, the version, the limits and whether there is a leader.
+// agentSelf tells what clients look for: the node, the version, the limits and whether there is a
+// leader.
 func (s *Server) agentSelf(http.ResponseWriter, *http.Request) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

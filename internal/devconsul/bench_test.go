@@ -10,8 +10,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// BenchmarkWritesBesideWatchers writes keys beside 300 watches of other prefixes: one operation is one
-// write.
+// BenchmarkWritesBesideWatchers writes keys beside 300 watches of other prefixes: one operation is
+// one write.
 func BenchmarkWritesBesideWatchers(b *testing.B) {
 	for _, watchers := range []int{0, 300} {
 		b.Run(fmt.Sprint(watchers), func(b *testing.B) {

@@ -120,8 +120,8 @@ func (s *Server) timeout(wait time.Duration) time.Duration {
 
 // read runs a read, once, or again and again until its index is above the one that the caller has
 // seen, or the wait is over. run looks at one state, adds what would change its answer to ws, and
-// returns the index of its answer and whether there was something to find: a query that found nothing twice
-// waits on, whatever happened to the table's index.
+// returns the index of its answer and whether there was something to find: a query that found
+// nothing twice waits on, whatever happened to the table's index.
 func (s *Server) read(ctx context.Context, q *query, run func(*state, *watchSet) (index uint64, found bool)) error {
 	if q.datacenter != nil {
 		return q.datacenter

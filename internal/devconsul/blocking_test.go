@@ -238,8 +238,8 @@ func TestTheIndexOfAPrefixGoesBackWhenItsTombstonesGo(t *testing.T) {
 	})
 }
 
-// TestWatchersOfOtherKeysCostAWriteNothing: each watcher returns once for its own key, whatever else is
-// written.
+// TestWatchersOfOtherKeysCostAWriteNothing: each watcher returns once for its own key, whatever
+// else is written.
 func TestWatchersOfOtherKeysCostAWriteNothing(t *testing.T) {
 	const members, writes = 300, 3_000
 	bubble(t, func(w world) {

@@ -141,8 +141,8 @@ func TestRenewPeriodicKeepsASession(t *testing.T) {
 	})
 }
 
-// serve runs the server on a port until the test stops it with the function returned, which tells how
-// long that took.
+// serve runs the server on a port until the test stops it with the function returned, which tells
+// how long that took.
 func serve(t *testing.T, s *devconsul.Server) (addr string, stop func() time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

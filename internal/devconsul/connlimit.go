@@ -10,8 +10,8 @@ import (
 
 const tooManyConns = "Your IP is issuing too many concurrent connections, please rate limit your calls\n"
 
-// connLimit counts the connections of each client address. Every long poll holds one, and all processes of a
-// host share one count: a limit that large services meet.
+// connLimit counts the connections of each client address. Every long poll holds one, and all
+// processes of a host share one count: a limit that large services meet.
 type connLimit struct {
 	limit int
 
@@ -29,8 +29,9 @@ func (l *connLimit) hook(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		if !l.take(c) {
-			// Consul's 10 ms may be over, on a busy machine, before the text has been sent. The socket
-			// is new and its buffer empty: the accept loop, which runs this, does not wait here.
+			// Consul's 10 ms may be over, on a busy machine, before the text has been sent. The
+			// socket is new and its buffer empty: the accept loop, which runs this, does not wait
+			// here.
 			c.SetDeadline(time.Now().Add(time.Second))
 			// Unasked: the client reads it as the answer to what it is about to send.
 			fmt.Fprintf(c, "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\n"+

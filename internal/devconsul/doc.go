@@ -21,8 +21,9 @@
 //     so all of it runs in a testing/synctest bubble.
 //  6. Close ends every timer and every blocking query.
 //
-// Status codes, headers, texts of errors and limits are those of Consul 1.22.7, read from its source and
-// compared with a running one. Where a text names a Go type of Consul's, ours names another.
+// Status codes, headers, texts of errors and limits are those of Consul 1.22.7, read from its
+// source and compared with a running one. Where a text names a Go type of Consul's, ours names
+// another.
 //
 // What is not here: data on disk, more than one server, ACLs (Config.Deny answers as a denied token
 // would), namespaces and partitions, Connect, prepared queries, events, peering, DNS, gRPC, filter

@@ -80,8 +80,8 @@ func (s *Server) healthService(w http.ResponseWriter, r *http.Request) (any, err
 	if err != nil {
 		return nil, err
 	}
-	// Consul's agent answers this one query, when it blocks, from a subscription of its own: it needs no
-	// leader, and is not woken by other services while there is no instance of this one.
+	// Consul's agent answers this one query, when it blocks, from a subscription of its own: it
+	// needs no leader, and is not woken by other services while there is no instance of this one.
 	q.streaming = q.minIndex > 0
 	var found []checkedService
 	err = s.read(r.Context(), q, func(st *state, ws *watchSet) (uint64, bool) {

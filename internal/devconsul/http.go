@@ -98,8 +98,8 @@ func index(w http.ResponseWriter, r *http.Request) {
 }
 
 // ServeHTTP answers one request of the HTTP API. A blocking query ends at once when the request's
-// context does; like every request without a reader it then panics with http.ErrAbortHandler, which net/http
-// takes as the order to drop the connection.
+// context does; like every request without a reader it then panics with http.ErrAbortHandler, which
+// net/http takes as the order to drop the connection.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.ContainsFunc(r.URL.Path, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		w.WriteHeader(http.StatusBadRequest)

@@ -51,8 +51,9 @@ func lookup(n *iradix.Node, key string) *Entry {
 
 func (w *writeTxn) get(key string) *Entry { return lookup(w.root(treeKV), key) }
 
-// set stores e and returns what is then stored. Unless withSession is set the lock stays with whoever
-// has it. Writing what is there already changes nothing: no index rises and nobody is woken.
+// set stores e and returns what is then stored. Unless withSession is set the lock stays with
+// whoever has it. Writing what is there already changes nothing: no index rises and nobody is
+// woken.
 func (w *writeTxn) set(e Entry, withSession bool) *Entry {
 	old := w.get(e.Key)
 	e.CreateIndex = w.idx
@@ -151,7 +152,8 @@ func (w *writeTxn) delete(key string) {
 	w.moveHold(old, nil)
 }
 
-// deleteCAS deletes the key if its ModifyIndex is want. A key that does not exist counts as deleted.
+// deleteCAS deletes the key if its ModifyIndex is want. A key that does not exist counts as
+// deleted.
 func (w *writeTxn) deleteCAS(key string, want uint64) bool {
 	old := w.get(key)
 	if old == nil {

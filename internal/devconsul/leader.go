@@ -10,7 +10,8 @@ type leadership struct {
 	lost   chan struct{} // closed when the leader is gone
 	lostAt time.Time     // valid once lost is closed
 
-	// behind is what the leader has applied of its log while it replays it; nil: it had everything from the start.
+	// behind is what the leader has applied of its log while it replays it; nil: it had everything
+	// from the start.
 	behind *state
 	ready  chan struct{} // closed when it has caught up
 }
@@ -27,9 +28,10 @@ func (l *leadership) applies() bool { return !l.isLost() && !l.isBehind() }
 // errNotReady is Consul's answer to a consistent read while its new leader replays its log.
 var errNotReady = errors.New("rpc error making call: Not ready to serve consistent reads")
 
-// ElectionStart takes the leader away. Until ElectionEnd every write and every read but a stale one fails
-// with 500 "No cluster leader", blocking queries that wait at this moment included, and no session
-// expires. They fail at once, where Consul first holds them for up to 7 s (rpc_hold_timeout).
+// ElectionStart takes the leader away. Until ElectionEnd every write and every read but a stale one
+// fails with 500 "No cluster leader", blocking queries that wait at this moment included, and no
+// session expires. They fail at once, where Consul first holds them for up to 7 s
+// (rpc_hold_timeout).
 func (s *Server) ElectionStart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,12 +69,14 @@ type Moment struct{ state *state }
 // Moment returns what the server holds now. It costs nothing.
 func (s *Server) Moment() Moment { return Moment{s.state.Load()} }
 
-// ElectionEndBehind installs a leader that has applied its log only up to m, as a server does that was
-// restarted and has just won its election. Until ElectionEnd it answers reads of the default mode, and
-// renewals, from the past: a key that was written since is missing, one that was deleted is back, a session that was made
-// since is 404 although it is alive, and one that has ended since is renewed with 200. Consistent reads fail with 500 and writes with "No cluster leader"; Consul holds both for up to 7 s first.
-// (Seen with 14,000 log entries of 20 KB: 800 ms of it. In Consul's source, Session.Renew and reads of the default
-// mode look at the state store of whoever leads; only consistent reads ask whether it has caught up.)
+// ElectionEndBehind installs a leader that has applied its log only up to m, as a server does that
+// was restarted and has just won its election. Until ElectionEnd it answers reads of the default
+// mode, and renewals, from the past: a key that was written since is missing, one that was deleted
+// is back, a session that was made since is 404 although it is alive, and one that has ended since
+// is renewed with 200. Consistent reads fail with 500 and writes with "No cluster leader"; Consul
+// holds both for up to 7 s first. (Seen with 14,000 log entries of 20 KB: 800 ms of it. In Consul's
+// source, Session.Renew and reads of the default mode look at the state store of whoever leads;
+// only consistent reads ask whether it has caught up.)
 func (s *Server) ElectionEndBehind(m Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/coordd/coordd/internal/httpserver"
 )
 
-// stopGrace is how long requests under way may take once the order to stop has come. Blocking queries take
-// none of it: they end with the order.
+// stopGrace is how long requests under way may take once the order to stop has come. Blocking
+// queries take none of it: they end with the order.
 const stopGrace = 500 * time.Millisecond
 
 // The limits of all connections together.
@@ -22,9 +22,9 @@ const (
 	slowest   = 30 * time.Second // for a request's body, and for each piece of an answer
 )
 
-// ListenAndServe serves the API on addr, a host and port as for net.Listen, until ctx ends or the server is
-// closed; then it stops within a second, long polls notwithstanding, and returns nil. ready, if not
-// nil, is called with the address once connections are accepted. An error says why it
+// ListenAndServe serves the API on addr, a host and port as for net.Listen, until ctx ends or the
+// server is closed; then it stops within a second, long polls notwithstanding, and returns nil.
+// ready, if not nil, is called with the address once connections are accepted. An error says why it
 // could not listen.
 func (s *Server) ListenAndServe(ctx context.Context, addr string, ready func(net.Addr)) error {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)

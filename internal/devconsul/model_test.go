@@ -73,8 +73,8 @@ func (m *model) commit(c devconsul.Commit) {
 	}
 }
 
-// put raises modify even when the contents stay the same, for the model has no LockIndex to compare: so the
-// store's ModifyIndex may be lower, not higher.
+// put raises modify even when the contents stay the same, for the model has no LockIndex to
+// compare: so the store's ModifyIndex may be lower, not higher.
 func (m *model) put(key string, next modelKey) { m.keys[key] = next }
 
 func (m *model) compare(d devconsul.Dump) error {
@@ -101,8 +101,8 @@ func (m *model) compare(d devconsul.Dump) error {
 	return nil
 }
 
-// TestAnyHistoryAgreesWithAPlainMap runs random requests, restores included, and compares the store with a map after
-// each one.
+// TestAnyHistoryAgreesWithAPlainMap runs random requests, restores included, and compares the store
+// with a map after each one.
 func TestAnyHistoryAgreesWithAPlainMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := devconsul.New(devconsul.Config{})

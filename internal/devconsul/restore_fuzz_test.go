@@ -9,7 +9,8 @@ import (
 	"github.com/coordd/coordd/internal/devconsul"
 )
 
-// FuzzRestore: what is no snapshot is refused and changes nothing; whatever is taken for one, the server goes on serving.
+// FuzzRestore: what is no snapshot is refused and changes nothing; whatever is taken for one, the
+// server goes on serving.
 func FuzzRestore(f *testing.F) {
 	call := func(s *devconsul.Server, method, target, body string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()

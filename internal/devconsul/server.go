@@ -34,8 +34,9 @@ type Config struct {
 	// MaxConnsPerClient is how many connections one client address may have on a port; one more is
 	// answered with 429. Default 200, Consul's http_max_conns_per_client; negative: no limit.
 	MaxConnsPerClient int
-	// Hosts are the names that requests on a port may be for, beside addresses, localhost and this host's own: a web page whose name
-	// was rebound to this address is refused. HostsFlag is what adds one, for the refusal's text; default "Config.Hosts".
+	// Hosts are the names that requests on a port may be for, beside addresses, localhost and this
+	// host's own: a web page whose name was rebound to this address is refused. HostsFlag is what
+	// adds one, for the refusal's text; default "Config.Hosts".
 	Hosts     []string
 	HostsFlag string
 	// NewID makes session ids; default: random UUIDs. For tests that want a run to repeat exactly.
@@ -180,8 +181,9 @@ type Commit struct {
 }
 
 // CommitOp is one operation of a Commit. Verb is a KV verb of the HTTP API (set, cas, lock, unlock,
-// delete, delete-cas, delete-tree, get, check-index …), or session-create, session-destroy, followed by
-// session-release or session-delete for each key the session held, or register, deregister.
+// delete, delete-cas, delete-tree, get, check-index …), or session-create, session-destroy,
+// followed by session-release or session-delete for each key the session held, or register,
+// deregister.
 type CommitOp struct {
 	Verb    string
 	Key     string // key or prefix; for register and deregister the node
@@ -193,8 +195,8 @@ type CommitOp struct {
 	What    string // why not
 }
 
-// apply runs one log entry. f says through the error whether its changes are kept. The error is f's,
-// or says that there is no leader or that the server has been closed: then f did not run.
+// apply runs one log entry. f says through the error whether its changes are kept. The error is
+// f's, or says that there is no leader or that the server has been closed: then f did not run.
 func (s *Server) apply(f func(*writeTxn) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,8 +230,8 @@ func (s *Server) applyLocked(f func(*writeTxn) error) error {
 	return err
 }
 
-// publishLocked makes the new state visible first and wakes the watchers after, so that whoever is woken
-// finds the new state.
+// publishLocked makes the new state visible first and wakes the watchers after, so that whoever is
+// woken finds the new state.
 func (s *Server) publishLocked(w *writeTxn) {
 	next, notify := w.commit()
 	next.applied = w.idx

@@ -21,7 +21,8 @@ const (
 	ttlFactor = 2
 )
 
-// sessionTimer ends a session. deadline tells a timer that was reset just as it fired to do nothing.
+// sessionTimer ends a session. deadline tells a timer that was reset just as it fired to do
+// nothing.
 type sessionTimer struct {
 	timer    *time.Timer
 	deadline time.Time

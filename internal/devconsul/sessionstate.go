@@ -35,8 +35,8 @@ type ServiceCheck struct {
 // maxLockDelay is where Consul caps a session's lock-delay, saying nothing.
 const maxLockDelay = 60 * time.Second
 
-// checkIDs are all checks that the session depends on, in the order in which Consul looks at them: the
-// first that is missing or critical is the one a refusal names.
+// checkIDs are all checks that the session depends on, in the order in which Consul looks at them:
+// the first that is missing or critical is the one a refusal names.
 func (s *Session) checkIDs() []string {
 	ids := slices.Concat(s.Checks, s.NodeChecks)
 	for _, c := range s.ServiceChecks {
@@ -57,7 +57,8 @@ func (w *writeTxn) session(id string) *Session { return findSession(w.root(treeS
 
 var errMissingNode = errors.New("Missing node registration")
 
-// createSession stores a session, unless its node is missing or one of its checks is missing or critical.
+// createSession stores a session, unless its node is missing or one of its checks is missing or
+// critical.
 func (w *writeTxn) createSession(sess Session) error {
 	sess.CreateIndex, sess.ModifyIndex = w.idx, w.idx
 	if _, ok := w.root(treeNodes).Get(treeKey(fold(sess.Node))); !ok {

@@ -30,8 +30,8 @@ func (s *Server) Dump() Dump {
 	return d
 }
 
-// snapshotData is the form of a snapshot: all tables and their indexes. Lock-delays are not in it, nor
-// are the agent's own records.
+// snapshotData is the form of a snapshot: all tables and their indexes. Lock-delays are not in it,
+// nor are the agent's own records.
 type snapshotData struct {
 	Format     string
 	Index      uint64
@@ -73,8 +73,8 @@ func (s *Server) Snapshot() []byte {
 
 // Restore brings back the contents of a snapshot as Consul does it. Keys have their old values,
 // ModifyIndex and LockIndex again, sessions that ended since are back with their full time and
-// those created since are gone; blocking queries return, with what they had found last; lock-delays are
-// forgotten. The next write gets an index above all earlier ones and above the snapshot's.
+// those created since are gone; blocking queries return, with what they had found last; lock-delays
+// are forgotten. The next write gets an index above all earlier ones and above the snapshot's.
 func (s *Server) Restore(snapshot []byte) error {
 	var d snapshotData
 	if err := json.Unmarshal(snapshot, &d); err != nil {
@@ -136,8 +136,8 @@ func (s *Server) replaceLocked(next *state) {
 }
 
 // Reset is a Consul that lost its data and came back: no keys, no sessions, none of the agent's
-// registrations, and an index that starts from the beginning. Blocking queries return. It has a leader, also
-// when there was none before.
+// registrations, and an index that starts from the beginning. Blocking queries return. It has a
+// leader, also when there was none before.
 func (s *Server) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

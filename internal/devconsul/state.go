@@ -10,8 +10,9 @@ import (
 // state is all replicated data at one index. It is never changed once published: a write makes a
 // new one that shares what did not change.
 //
-// The trees are radix trees of the library that Consul uses, with keys built the same way (a key ends
-// in a zero byte, a prefix does not), because what wakes a watch depends on the shape of the tree.
+// The trees are radix trees of the library that Consul uses, with keys built the same way (a key
+// ends in a zero byte, a prefix does not), because what wakes a watch depends on the shape of the
+// tree.
 type state struct {
 	kv         *iradix.Tree // key -> *Entry
 	tombstones *iradix.Tree // key or deleted prefix -> *tombstone
@@ -128,8 +129,8 @@ func (w *writeTxn) log(op CommitOp, ok bool, err error) {
 	w.ops = append(w.ops, op)
 }
 
-// treeKey builds the key of a tree from its parts, each ended by a zero byte so that none is a prefix of
-// another.
+// treeKey builds the key of a tree from its parts, each ended by a zero byte so that none is a
+// prefix of another.
 func treeKey(parts ...string) []byte {
 	n := len(parts)
 	for _, p := range parts {

@@ -11,10 +11,10 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// RoundTripper reaches the server without a socket. A request is answered on the goroutine that makes
-// it; nothing is left behind when it returns. When the request's context ends, RoundTrip returns its
-// error at once; a write that had begun is then complete all the same, as a write whose answer was lost.
-// After Close it fails as a port nobody listens on.
+// RoundTripper reaches the server without a socket. A request is answered on the goroutine that
+// makes it; nothing is left behind when it returns. When the request's context ends, RoundTrip
+// returns its error at once; a write that had begun is then complete all the same, as a write whose
+// answer was lost. After Close it fails as a port nobody listens on.
 func (s *Server) RoundTripper() http.RoundTripper { return roundTripper{s} }
 
 // Client returns a client of Consul's own library over RoundTripper.

@@ -30,8 +30,8 @@ func (op kvOp) isWrite() bool {
 	return false
 }
 
-// do applies one operation and logs it. The entries are what a transaction answers with. ok is false
-// when a condition did not hold; err says why when it is more than that.
+// do applies one operation and logs it. The entries are what a transaction answers with. ok is
+// false when a condition did not hold; err says why when it is more than that.
 func (w *writeTxn) do(op kvOp) (found []*Entry, ok bool, err error) {
 	defer func() {
 		w.log(CommitOp{

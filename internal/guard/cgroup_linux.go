@@ -12,17 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupPrefix and a guard's token are the name of the cgroup that holds one cgroup for each command.
+// cgroupPrefix and a guard's token are the name of the cgroup that holds one cgroup for each
+// command.
 const cgroupPrefix = "coordd-guard."
 
-// cgroups are those of one guard process, in cgroup v2. A process stays in the cgroup that it was started in, whatever it does to its
-// environment, session and parents: only who may write to the files of another cgroup gets out.
+// cgroups are those of one guard process, in cgroup v2. A process stays in the cgroup that it was
+// started in, whatever it does to its environment, session and parents: only who may write to the
+// files of another cgroup gets out.
 type cgroups struct {
 	dir  string // of this guard process
 	path string // the same as /proc/PID/cgroup has it
 }
 
-// newCgroups makes the cgroup of the guard with token, and tries it. The error says why there is none.
+// newCgroups makes the cgroup of the guard with token, and tries it. The error says why there is
+// none.
 func newCgroups(token string) (*cgroups, error) {
 	base, path, err := cgroupBase()
 	if err != nil {
@@ -98,7 +101,8 @@ func (c *cgroups) command(pid int) (id uint64, ok bool) {
 // kill kills all that is in a command's cgroup.
 func (c *cgroups) kill(id uint64) { killCgroup(c.of(id)) }
 
-// members lists the processes in a command's cgroup, and tells whether any lives there: that is the surer word.
+// members lists the processes in a command's cgroup, and tells whether any lives there: that is the
+// surer word.
 func (c *cgroups) members(id uint64) (pids []int, any bool) { return cgroupMembers(c.of(id)) }
 
 // remove removes the cgroup of a command, which must be empty.
@@ -151,7 +155,8 @@ func removeCgroup(dir string) {
 	_ = syscall.Rmdir(dir)
 }
 
-// cgroupsOf lists the cgroups of guards beside which this one has its own, by their tokens. There is an error when cannotLook is true of it.
+// cgroupsOf lists the cgroups of guards beside which this one has its own, by their tokens. There
+// is an error when cannotLook is true of it.
 func cgroupsOf() (map[string]string, error) {
 	base, _, err := cgroupBase()
 	if cannotLook(err) {
@@ -187,7 +192,8 @@ func cgroupOf(pid string) (string, error) {
 	return "", errors.New("there is no cgroup v2 here")
 }
 
-// cgroupBase is the directory and the path of this process's own cgroup, if others may be made in it.
+// cgroupBase is the directory and the path of this process's own cgroup, if others may be made in
+// it.
 func cgroupBase() (dir, path string, err error) {
 	if path, err = cgroupOf("self"); err != nil {
 		return "", "", err
@@ -206,7 +212,8 @@ func cgroupBase() (dir, path string, err error) {
 	return dir, path, nil
 }
 
-// cgroupDir finds the directory of the cgroup with that path. Top says that it is the highest that can be seen, as in a container.
+// cgroupDir finds the directory of the cgroup with that path. Top says that it is the highest that
+// can be seen, as in a container.
 func cgroupDir(mountinfo, path string) (dir string, top bool, err error) {
 	if strings.HasPrefix(path, "/..") {
 		return "", false, fmt.Errorf("the cgroup %s is outside of what can be seen here", path)

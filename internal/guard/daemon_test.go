@@ -16,8 +16,9 @@ import (
 	"github.com/coordd/coordd/internal/guard"
 )
 
-// daemon is a command that goes on after it has started a daemon: one with a session of its own, another parent, and nothing in
-// its environment. Their process ids go to file, the command's first.
+// daemon is a command that goes on after it has started a daemon: one with a session of its own,
+// another parent, and nothing in its environment. Their process ids go to file, the command's
+// first.
 func daemon(file string) string {
 	return `echo $$ >> ` + file + `
 env -i PATH="$PATH" setsid sh -c 'trap "" TERM; (echo $(exec sh -c "echo \$PPID") >> ` + file + `; while :; do sleep 0.05; done) &'
@@ -43,7 +44,8 @@ func TestTheEndOfOneCommandLeavesTheDaemonOfAnother(t *testing.T) {
 	wantGone(t, all...)
 }
 
-// Not knowing whose it is, it ends what it cannot tell apart: that nothing of b is left matters more.
+// Not knowing whose it is, it ends what it cannot tell apart: that nothing of b is left matters
+// more.
 func TestADaemonThatCannotBeToldApartEndsWithTheFirstCommand(t *testing.T) {
 	f := start(t, guard.Config{NoCgroups: true})
 	ended := f.exec(t.Context(), guard.Spec{Name: "a", Command: daemon(f.path("pids"))})

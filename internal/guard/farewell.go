@@ -15,23 +15,24 @@ const (
 	lastWord = time.Second
 )
 
-// Farewell is what the guard process says for its owner when that has died. The words mean something to
-// Main's caller only. They are said once, and only when
+// Farewell is what the guard process says for its owner when that has died. The words mean
+// something to Main's caller only. They are said once, and only when
 //
 //   - the owner is dead: its pipe has closed without an end, and the kernel has given this process another parent;
 //   - every command is gone, and the lock is held: nothing is left of an earlier guard process either;
 //   - Wait has passed since the death, and no other process attends the LockFile (see Attend): a successor
 //     has use for what the dead one leaves.
 //
-// They are cut short when a successor attends after all, or when Limit has passed since the death; with a Wait above the
-// Limit they are never said.
-// A frozen owner is not dead. When the guard process is killed, nobody says anything.
+// They are cut short when a successor attends after all, or when Limit has passed since the death;
+// with a Wait above the Limit they are never said. A frozen owner is not dead. When the guard
+// process is killed, nobody says anything.
 type Farewell struct {
 	Words       []byte // none: nothing is said
 	Wait, Limit time.Duration
 }
 
-// Farewell tells what is to be said, from now on, should this process die. It never blocks and the newest call wins.
+// Farewell tells what is to be said, from now on, should this process die. It never blocks and the
+// newest call wins.
 func (g *Guard) Farewell(f Farewell) {
 	if f.Words == nil {
 		f.Words = []byte{} // to be told apart from never having been called

@@ -37,7 +37,8 @@ func startMourned(t *testing.T, trap, how string, wait time.Duration) *mourned {
 	m.owner = lockOwner(t, m.lock, trap+` echo $$ >> `+pidFile+`; while :; do sleep 0.01; done`)
 	m.all = pids(t, pidFile, 1)
 	m.guardPID = parent(t, m.all[0])
-	// The farewell comes before the first command; the lock, on a machine with nothing to sweep, with the hello.
+	// The farewell comes before the first command; the lock, on a machine with nothing to sweep,
+	// with the hello.
 	return m
 }
 
@@ -181,8 +182,8 @@ func TestAKilledGuardSaysNothing(t *testing.T) {
 	}
 }
 
-// What the one before has started is not gone before that one's guard is: its end may be near, and its keys are
-// the same.
+// What the one before has started is not gone before that one's guard is: its end may be near, and
+// its keys are the same.
 func TestNothingIsSaidBeforeTheGuardBeforeIsGone(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lock")
 	before, up := locking(t, file)
@@ -284,7 +285,8 @@ func TestLeftNothingIsTrueWhenTheCommandsOfADeadOwnerAreGone(t *testing.T) {
 	}
 }
 
-// Only by the file itself, while it is there, can a successor tell that the lock it has is the one that was held.
+// Only by the file itself, while it is there, can a successor tell that the lock it has is the one
+// that was held.
 func TestTheLockFileOfADeadOwnerStaysUntilNobodyWillLookForIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		how  string
@@ -298,7 +300,8 @@ func TestTheLockFileOfADeadOwnerStaysUntilNobodyWillLookForIt(t *testing.T) {
 			if now := fileID(t, m.lock); now != id {
 				t.Errorf("the lock was file %s and is %s", id, now)
 			}
-			// The kernel may release the lock of a process of many threads a moment after its first thread is gone.
+			// The kernel may release the lock of a process of many threads a moment after its first
+			// thread is gone.
 			f, _ := locking(t, m.lock)
 			eventually(t, "the lock "+id, func() bool { return f.g.LockID() != "" })
 			if got := f.g.LockID(); got != id {

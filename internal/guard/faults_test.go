@@ -147,7 +147,8 @@ func TestAFrozenGuardIsKilledBeforeTheLeaseEnds(t *testing.T) {
 	}
 }
 
-// As at a second SIGTERM: the owner ends when Kill has returned, and nobody is left who could stop them.
+// As at a second SIGTERM: the owner ends when Kill has returned, and nobody is left who could stop
+// them.
 func TestKillEndsTheCommandsOfAGuardThatDoesNotAnswer(t *testing.T) {
 	f, ran := startMortal(t, guard.Config{})
 	g := f.g

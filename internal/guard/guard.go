@@ -15,10 +15,12 @@ import (
 	"github.com/coordd/coordd/internal/asynclog"
 )
 
-// DefaultStopTimeout is how long a command has between SIGTERM and SIGKILL when Config says nothing.
+// DefaultStopTimeout is how long a command has between SIGTERM and SIGKILL when Config says
+// nothing.
 const DefaultStopTimeout = 10 * time.Second
 
-// Config says how to start the guard process. The zero value is usable in a binary whose command `guard` calls Main.
+// Config says how to start the guard process. The zero value is usable in a binary whose command
+// `guard` calls Main.
 type Config struct {
 	// Argv starts the guard process. Default: the running program with the one argument "guard".
 	Argv []string
@@ -30,25 +32,30 @@ type Config struct {
 	// StopTimeout is the time between SIGTERM and SIGKILL; the end of the lease shortens it.
 	// Default: DefaultStopTimeout.
 	StopTimeout time.Duration
-	// LockFile is locked by the guard process, with flock(2), from its start until it and its commands are gone. Give the
-	// same file to all that must not run at the same time, and see LockID. The file holds a line for the
-	// next guard process, and is removed when this one ends well. It stays when the owner died and the farewell has not
-	// made an end of everything: a successor is to see that it is the same file. CheckLockFile tells whether it can be used.
+	// LockFile is locked by the guard process, with flock(2), from its start until it and its
+	// commands are gone. Give the same file to all that must not run at the same time, and see
+	// LockID. The file holds a line for the next guard process, and is removed when this one ends
+	// well. It stays when the owner died and the farewell has not made an end of everything: a
+	// successor is to see that it is the same file. CheckLockFile tells whether it can be used.
 	// Default: none.
 	LockFile string
-	// OwnLock says that LockFile is for this process alone: nobody will look for it, and it never stays.
+	// OwnLock says that LockFile is for this process alone: nobody will look for it, and it never
+	// stays.
 	OwnLock bool
-	// NoCgroups leaves cgroups alone. Without it each command gets a cgroup of its own where cgroup v2 lets this process have some: in a
-	// unit of systemd with Delegate=, in a container that may write to them.
+	// NoCgroups leaves cgroups alone. Without it each command gets a cgroup of its own where cgroup
+	// v2 lets this process have some: in a unit of systemd with Delegate=, in a container that may
+	// write to them.
 	NoCgroups bool
-	// Adopt says that this process starts no others but its guard process, and makes it the parent of all that a killed guard process leaves:
-	// that is killed then, whatever it has done to its environment. It does nothing while this process has children already, as
-	// one has that a shell with jobs became.
+	// Adopt says that this process starts no others but its guard process, and makes it the parent
+	// of all that a killed guard process leaves: that is killed then, whatever it has done to its
+	// environment. It does nothing while this process has children already, as one has that a shell
+	// with jobs became.
 	Adopt bool
-	// HideEnv names variables of this process that commands do not get, unless their Spec sets them. The guard process gets them. Default: none.
+	// HideEnv names variables of this process that commands do not get, unless their Spec sets
+	// them. The guard process gets them. Default: none.
 	HideEnv []string
-	// Up is called by Run, with its context, each time that its guard process is ready: it takes commands, and
-	// has tried to lock its LockFile. It must not block. Default: nothing.
+	// Up is called by Run, with its context, each time that its guard process is ready: it takes
+	// commands, and has tried to lock its LockFile. It must not block. Default: nothing.
 	Up func(context.Context)
 }
 
@@ -70,8 +77,9 @@ type Spec struct {
 	Env     []string // NAME=value, over the environment of this process without Config.HideEnv
 	Stdin   []byte   // the whole of standard input; none reads as empty
 	Session string   // whose Lease it relies on: under another one it does not start. Empty: any
-	// Signals are passed on to the command's first process, the shell unless it was told to exec another, while it runs and is
-	// not being stopped: not to its group, for few of its children expect them. May be nil.
+	// Signals are passed on to the command's first process, the shell unless it was told to exec
+	// another, while it runs and is not being stopped: not to its group, for few of its children
+	// expect them. May be nil.
 	Signals <-chan os.Signal
 	// Ended is called by Exec before it returns, when the command was started, with the time by the
 	// wall clock of this host at which nothing of it was left any more, and why it ended. That is
@@ -117,8 +125,9 @@ func New(cfg Config) *Guard {
 
 // Lease tells until when work may run, and how long before that it begins to stop. Call it at each
 // renewal, before the Exec that relies on it; it never blocks and the newest call wins. The zero
-// time says that no lease is held: commands are told to stop at once, and killed by the end that the lease
-// had. So are those that began under a lease of another session, or under one given up since, whatever this one says. Until the first call nothing starts.
+// time says that no lease is held: commands are told to stop at once, and killed by the end that
+// the lease had. So are those that began under a lease of another session, or under one given up
+// since, whatever this one says. Until the first call nothing starts.
 //
 // SIGKILL comes a quarter of margin before until. A margin under 200 ms counts as 200 ms.
 func (g *Guard) Lease(session string, until time.Time, margin time.Duration) {
@@ -140,10 +149,12 @@ func (g *Guard) Lease(session string, until time.Time, margin time.Duration) {
 	}
 }
 
-// LockID names the very file that the guard process which is up now has locked, by device, inode and owner: whatever another guard process that had
-// locked this file had started is gone then, and no other one will get the lock before this one ends. It says nothing of those that had locked
-// another file, though it may have had the same path. It is empty while no lock is held, while no guard process is up, and without a LockFile.
-// A lock that was not free at the start is taken within about 50 ms of becoming so.
+// LockID names the very file that the guard process which is up now has locked, by device, inode
+// and owner: whatever another guard process that had locked this file had started is gone then, and
+// no other one will get the lock before this one ends. It says nothing of those that had locked
+// another file, though it may have had the same path. It is empty while no lock is held, while no
+// guard process is up, and without a LockFile. A lock that was not free at the start is taken
+// within about 50 ms of becoming so.
 func (g *Guard) LockID() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -153,10 +164,12 @@ func (g *Guard) LockID() string {
 	return g.link.holds()
 }
 
-// BindLock returns a LockID for others to be told: that of the first call that found one. From then on nothing is started any more unless the
-// guard process holds this very lock: the next guard process, should this one die, locks the same file, even if that has lost its name. So it
-// is as true of the time between two guard processes, and what is told then need not say less. It is empty until a lock is
-// held, and when the file cannot be found again. The end of Run with no error ends it.
+// BindLock returns a LockID for others to be told: that of the first call that found one. From then
+// on nothing is started any more unless the guard process holds this very lock: the next guard
+// process, should this one die, locks the same file, even if that has lost its name. So it is as
+// true of the time between two guard processes, and what is told then need not say less. It is
+// empty until a lock is held, and when the file cannot be found again. The end of Run with no error
+// ends it.
 func (g *Guard) BindLock() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -179,8 +192,8 @@ func (g *Guard) BindLock() string {
 	return id
 }
 
-// Cgroup is the directory of the cgroup that holds those of the commands, each in one of its own; empty while no guard process is up, and
-// where there is none.
+// Cgroup is the directory of the cgroup that holds those of the commands, each in one of its own;
+// empty while no guard process is up, and where there is none.
 func (g *Guard) Cgroup() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -197,13 +210,14 @@ func (g *Guard) unbind() {
 	g.bound, g.boundID = nil, ""
 }
 
-// Exec runs a command and returns when nothing of it is left: neither its process, nor its group, nor what left the group
-// but could be traced to it. While no guard process is up it waits for one.
+// Exec runs a command and returns when nothing of it is left: neither its process, nor its group,
+// nor what left the group but could be traced to it. While no guard process is up it waits for one.
 //
-// It returns nil when the command ended with exit code 0, unless it was stopped because of its lease, and an *ExitError for every other end. When ctx ends
-// the command gets SIGTERM, and SIGKILL after the stop timeout; Exec still waits for the real end. When ctx
-// ends before the command was started, it returns the cause of ctx. ErrNoLease, ErrLost and ErrRunning are to be
-// told apart with errors.Is.
+// It returns nil when the command ended with exit code 0, unless it was stopped because of its
+// lease, and an *ExitError for every other end. When ctx ends the command gets SIGTERM, and SIGKILL
+// after the stop timeout; Exec still waits for the real end. When ctx ends before the command was
+// started, it returns the cause of ctx. ErrNoLease, ErrLost and ErrRunning are to be told apart
+// with errors.Is.
 func (g *Guard) Exec(ctx context.Context, s Spec) error {
 	g.mu.Lock()
 	if g.names[s.Name] {

@@ -391,7 +391,8 @@ func TestManyAtOnce(t *testing.T) {
 	wantGone(t, all...)
 }
 
-// The lease of a new session does not prolong what was started under the one before: others may have that by now.
+// The lease of a new session does not prolong what was started under the one before: others may
+// have that by now.
 func TestANewLeaseDoesNotProlongWhatRanUnderTheOneBefore(t *testing.T) {
 	hour := func() time.Time { return time.Now().Add(time.Hour) }
 	for _, c := range []struct {

@@ -166,8 +166,9 @@ func (k *keeper) start(c command) {
 	k.emit(event{Kind: evStarted, ID: c.ID, PID: pid})
 }
 
-// environ is this process's environment, which is the owner's, without what is to be hidden and with the command's own entries
-// over it: of two entries of one name only the last stays, since shells disagree which one counts.
+// environ is this process's environment, which is the owner's, without what is to be hidden and
+// with the command's own entries over it: of two entries of one name only the last stays, since
+// shells disagree which one counts.
 func (k *keeper) environ(c command) []string {
 	own := slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -214,13 +215,15 @@ func (k *keeper) signal(r *run, sig syscall.Signal) {
 	if r.leaderGone {
 		return
 	}
-	// A leader that is in its group has the signal already. Many programs take a second SIGTERM for an order to end at once.
+	// A leader that is in its group has the signal already. Many programs take a second SIGTERM for
+	// an order to end at once.
 	if pgid, err := syscall.Getpgid(r.pgid); err == nil && pgid != r.pgid {
 		_ = k.send(r.pgid, sig)
 	}
 }
 
-// reap takes what has ended, orphans included. What a leader leaves behind in its group is stopped too.
+// reap takes what has ended, orphans included. What a leader leaves behind in its group is stopped
+// too.
 func (k *keeper) reap() {
 	for {
 		var status syscall.WaitStatus
@@ -304,7 +307,8 @@ func (k *keeper) ending() []uint64 {
 	return ids
 }
 
-// confinedLeft stops what is left in the cgroup of a run whose leader is gone, and tells whether anything was.
+// confinedLeft stops what is left in the cgroup of a run whose leader is gone, and tells whether
+// anything was.
 func (k *keeper) confinedLeft(r *run) bool {
 	if !r.confined {
 		return false

@@ -30,8 +30,8 @@ func makeLease(until time.Time, margin time.Duration) lease {
 	}
 }
 
-// killLead is how long before the end SIGKILL is sent: enough for the kernel to carry it out, and what this host's clock may be slow by. So
-// it is a share of the margin however long that is.
+// killLead is how long before the end SIGKILL is sent: enough for the kernel to carry it out, and
+// what this host's clock may be slow by. So it is a share of the margin however long that is.
 func (l lease) killLead() time.Duration { return l.Margin / 4 }
 
 // late tells whether work that should be gone by now is not.
@@ -57,8 +57,8 @@ type leaseState struct {
 	untilStop, untilKill time.Duration
 }
 
-// leaseStates reads the clocks once for each lease that it is asked for: a thousand commands share one, and the clocks cost more
-// than all else of a look at them.
+// leaseStates reads the clocks once for each lease that it is asked for: a thousand commands share
+// one, and the clocks cost more than all else of a look at them.
 func leaseStates() func(*lease) leaseState {
 	known := map[*lease]leaseState{}
 	return func(l *lease) leaseState {

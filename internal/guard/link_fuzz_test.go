@@ -53,8 +53,8 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-// FuzzToken: a marker that a stranger has put into its environment kills nothing by
-// being taken for a dead guard's, unless it has the form of one and names a process that does not exist.
+// FuzzToken: a marker that a stranger has put into its environment kills nothing by being taken for
+// a dead guard's, unless it has the form of one and names a process that does not exist.
 func FuzzToken(f *testing.F) {
 	for _, s := range []string{"", "1.2.3.4", "....", "-1.0.0.0", "99999999999999999999.1.1.1", "1.-1.x.y", newToken()} {
 		f.Add(s)

@@ -16,7 +16,8 @@ import (
 const (
 	// lockEnv names the lock file to the guard process; commands do not see it.
 	lockEnv = "COORDD_GUARD_LOCK"
-	// lockOpenEnv says that lockFD is that file, open: see Guard.BindLock. lockOwnEnv says that no other process will ever want it.
+	// lockOpenEnv says that lockFD is that file, open: see Guard.BindLock. lockOwnEnv says that no
+	// other process will ever want it.
 	lockOpenEnv = "COORDD_GUARD_LOCK_OPEN"
 	lockOwnEnv  = "COORDD_GUARD_LOCK_OWN"
 	lockFD      = eventsFD + 1
@@ -41,8 +42,8 @@ func CheckHost() error {
 	return nil
 }
 
-// CheckLockFile reports whether path can be Config.LockFile: it makes the file when there is none, and
-// takes no lock. The error says what to do.
+// CheckLockFile reports whether path can be Config.LockFile: it makes the file when there is none,
+// and takes no lock. The error says what to do.
 func CheckLockFile(path string) error {
 	f, err := openLock(path)
 	if err != nil {
@@ -51,7 +52,8 @@ func CheckLockFile(path string) error {
 	return f.Close()
 }
 
-// openLock refuses what another user could have put there: the lock would be theirs to hold or to take away.
+// openLock refuses what another user could have put there: the lock would be theirs to hold or to
+// take away.
 func openLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	switch {
@@ -70,8 +72,8 @@ func openLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// locker holds the lock for as long as its process lives. Nothing unlocks it but the kernel, at the end of the process:
-// commands do not inherit the descriptor, and a killed guard cannot forget it.
+// locker holds the lock for as long as its process lives. Nothing unlocks it but the kernel, at the
+// end of the process: commands do not inherit the descriptor, and a killed guard cannot forget it.
 type locker struct {
 	path, token string
 	open        *os.File                // the file to lock, whatever has its name by now; nil: the one that has the name
@@ -96,8 +98,8 @@ func newLocker() *locker {
 	return l
 }
 
-// fileID names the file that is open, on this host until its next start: as long as any process has it open, no other file has
-// the same. Empty: it cannot be told.
+// fileID names the file that is open, on this host until its next start: as long as any process has
+// it open, no other file has the same. Empty: it cannot be told.
 func fileID(f *os.File) string {
 	var st syscall.Stat_t
 	if f == nil || syscall.Fstat(int(f.Fd()), &st) != nil {
@@ -106,8 +108,8 @@ func fileID(f *os.File) string {
 	return fmt.Sprintf("%x.%x.%d", st.Dev, st.Ino, st.Uid)
 }
 
-// try takes the lock if it is free and kills what dead guards left; it returns how many processes that were. No error
-// means that nothing runs any more that a former holder had started.
+// try takes the lock if it is free and kills what dead guards left; it returns how many processes
+// that were. No error means that nothing runs any more that a former holder had started.
 func (l *locker) try() (swept int, _ error) {
 	if l.file.Load() == nil {
 		f, err := l.take()
@@ -141,8 +143,9 @@ func (l *locker) take() (*os.File, error) {
 	return l.open, err
 }
 
-// evict kills the guard process that holds the lock if it is stopped (SIGSTOP) and its owner is dead: what it had started would
-// run beyond every lease, and nobody is left who could end it. The lock is free when it is gone.
+// evict kills the guard process that holds the lock if it is stopped (SIGSTOP) and its owner is
+// dead: what it had started would run beyond every lease, and nobody is left who could end it. The
+// lock is free when it is gone.
 func (l *locker) evict() {
 	f := l.open
 	if f == nil {
@@ -159,7 +162,8 @@ func (l *locker) evict() {
 	}
 }
 
-// sign leaves this guard's token for the next one, which counts on it only if this one is killed, and names its owner.
+// sign leaves this guard's token for the next one, which counts on it only if this one is killed,
+// and names its owner.
 func (l *locker) sign() {
 	f, text := l.file.Load(), l.token+"\n"
 	if l.owner != "" {
@@ -201,7 +205,8 @@ func (l *locker) keep(locked bool, emit func(event)) {
 	}
 }
 
-// flockNow takes the lock on the file that has the name now. One that was removed meanwhile is not it.
+// flockNow takes the lock on the file that has the name now. One that was removed meanwhile is not
+// it.
 func flockNow(path string) (*os.File, error) {
 	f, err := openLock(path)
 	if err != nil {
@@ -227,8 +232,8 @@ func named(f *os.File, path string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(mine, there)
 }
 
-// tidy removes the file: call it when every command is gone, at the end of the process. Who waits for this very file finds that
-// it has lost its name, and takes the next.
+// tidy removes the file: call it when every command is gone, at the end of the process. Who waits
+// for this very file finds that it has lost its name, and takes the next.
 func (l *locker) tidy() {
 	if f := l.file.Load(); f != nil && named(f, l.path) {
 		_ = os.Remove(l.path)

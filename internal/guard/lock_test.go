@@ -113,7 +113,8 @@ func TestABoundGuardStartsNothingUnderAnotherLock(t *testing.T) {
 			}
 			within(t, "the end", ended)
 			within(t, "the end of Run", ran)
-			// What is written meanwhile stays, perhaps for long: it must not say less than what was written before.
+			// What is written meanwhile stays, perhaps for long: it must not say less than what was
+			// written before.
 			if got := g.BindLock(); got != id {
 				t.Errorf("between two guard processes it is bound to %q, want %q", got, id)
 			}

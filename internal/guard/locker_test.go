@@ -63,7 +63,8 @@ func TestWhatTheFormerHolderLeftIsKilledBeforeItsEndShows(t *testing.T) {
 	}
 }
 
-// /proc calls such a process a zombie, and shows its environment only to who asks for its other threads.
+// /proc calls such a process a zombie, and shows its environment only to who asks for its other
+// threads.
 func TestAProcessWithoutItsFirstThreadIsFound(t *testing.T) {
 	const token = "former-holder-of-threads"
 	left := exec.Command("/proc/self/exe")
@@ -121,7 +122,8 @@ func TestAFileThatLostItsNameIsNotTheLock(t *testing.T) {
 	}
 }
 
-// Unseeing takes all descriptors away from this process, until see: what it would have to open to look, it cannot.
+// Unseeing takes all descriptors away from this process, until see: what it would have to open to
+// look, it cannot.
 func Unseeing(t *testing.T) (see func()) {
 	t.Helper()
 	var old syscall.Rlimit

@@ -23,14 +23,16 @@ const noCgroupsEnv = "COORDD_GUARD_NO_CGROUPS"
 
 // Main is the guard process: the whole of the hidden command `coordd guard`. Standard input brings
 // the owner's commands, file descriptor 3 takes the events; standard output and error are passed on
-// to the commands, and the guard itself never writes to them once it runs: whoever reads them may have
-// stalled. It returns the exit code: 0 when its owner has closed the pipe, or died, and every command is gone;
-// 2 when it was not started by coordd.
+// to the commands, and the guard itself never writes to them once it runs: whoever reads them may
+// have stalled. It returns the exit code: 0 when its owner has closed the pipe, or died, and every
+// command is gone; 2 when it was not started by coordd.
 //
-// When its owner died it says the owner's farewell before it ends, by way of say, which gets the words of Guard.Farewell and
-// returns when they are said, or when its context ends: see Farewell for when that is. No say, no farewell. It may write to
-// standard error, but the guard's end does not wait for it longer than a second after its context has ended. It returns true
-// when nobody will look for the owner's lock any more: else the lock file stays, for a successor to see that it is the same and free.
+// When its owner died it says the owner's farewell before it ends, by way of say, which gets the
+// words of Guard.Farewell and returns when they are said, or when its context ends: see Farewell
+// for when that is. No say, no farewell. It may write to standard error, but the guard's end does
+// not wait for it longer than a second after its context has ended. It returns true when nobody
+// will look for the owner's lock any more: else the lock file stays, for a successor to see that it
+// is the same and free.
 //
 // It ignores SIGINT, SIGTERM and SIGHUP: it ends when its owner does.
 func Main(say func(ctx context.Context, words []byte) (forgotten bool)) int {
@@ -101,7 +103,8 @@ func confine(token string) (*cgroups, error) {
 	return newCgroups(token)
 }
 
-// readCommands closes the channel when the owner has closed its end, died, or sent what cannot be read.
+// readCommands closes the channel when the owner has closed its end, died, or sent what cannot be
+// read.
 func readCommands(in *os.File) <-chan command {
 	cmds := make(chan command, 64) // a switch of threads saved for each that waits
 	go func() {

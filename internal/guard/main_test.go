@@ -41,7 +41,8 @@ const farewellEnv = "GUARD_TEST_FAREWELL"
 // patience is how long a test waits for what must happen; only a failing one uses it up.
 const patience = 2 * time.Minute
 
-// init is where the main goroutine has the process's first thread: "headless" ends that one, and lives on without it.
+// init is where the main goroutine has the process's first thread: "headless" ends that one, and
+// lives on without it.
 func init() {
 	if os.Getenv(modeEnv) == "headless" {
 		go func() { time.Sleep(time.Hour) }()
@@ -103,8 +104,9 @@ func ownerMain() {
 // margin has begun: the rest of it is what a busy machine has to end them and to notice it.
 const ownerLease, ownerMargin = 50 * time.Second, 45 * time.Second
 
-// say is the guard process's part of a farewell. The words are a file to write to, and then, for "running", one with
-// process ids: it says which of those run. For "hang" it says that it has begun, and returns when it has to. For "unheard" it is in vain.
+// say is the guard process's part of a farewell. The words are a file to write to, and then, for
+// "running", one with process ids: it says which of those run. For "hang" it says that it has
+// begun, and returns when it has to. For "unheard" it is in vain.
 func say(ctx context.Context, words []byte) (forgotten bool) {
 	file, rest, _ := strings.Cut(string(words), " ")
 	how, of, _ := strings.Cut(rest, " ")
@@ -193,7 +195,8 @@ func confined(t *testing.T, test func(t *testing.T, cfg guard.Config)) {
 	})
 }
 
-// needCgroups skips a test where guards have none: that is no fault of the code, and what holds without them is tested too.
+// needCgroups skips a test where guards have none: that is no fault of the code, and what holds
+// without them is tested too.
 func needCgroups(t *testing.T) {
 	t.Helper()
 	up := make(chan struct{}, 1)
@@ -225,8 +228,8 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-// pids reads the process ids in a file once it has n of them. Those that a failing test leaves end with it: go test waits for
-// whoever has its output open.
+// pids reads the process ids in a file once it has n of them. Those that a failing test leaves end
+// with it: go test waits for whoever has its output open.
 func pids(t *testing.T, file string, n int) []int {
 	t.Helper()
 	var got []int

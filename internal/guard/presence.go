@@ -12,20 +12,22 @@ import (
 	"time"
 )
 
-// Presence shows, to the guard process of a predecessor that died, that a process is there which will take over what
-// that one had. It lasts until Leave, or the end of the process, however that comes.
+// Presence shows, to the guard process of a predecessor that died, that a process is there which
+// will take over what that one had. It lasts until Leave, or the end of the process, however that
+// comes.
 type Presence struct {
 	path string
 	file *os.File
 }
 
-// presenceFile stands beside the lock file. Whoever is there holds a shared flock(2) on it; a guard process
-// that wants to know tries an exclusive one, for a moment.
+// presenceFile stands beside the lock file. Whoever is there holds a shared flock(2) on it; a guard
+// process that wants to know tries an exclusive one, for a moment.
 func presenceFile(lockFile string) string { return lockFile + ".here" }
 
-// Attend makes this process visible at a lock file, where it will, or may, start a guard process. Call it before anything that takes
-// time, CheckLockFile too: where there is no lock file there is no guard process to be seen by, and nothing is done. Any number
-// of processes may attend. The error says what to do.
+// Attend makes this process visible at a lock file, where it will, or may, start a guard process.
+// Call it before anything that takes time, CheckLockFile too: where there is no lock file there is
+// no guard process to be seen by, and nothing is done. Any number of processes may attend. The
+// error says what to do.
 func Attend(lockFile string) (*Presence, error) {
 	if _, err := os.Lstat(lockFile); errors.Is(err, os.ErrNotExist) {
 		return &Presence{}, nil
@@ -69,8 +71,9 @@ func forget(lockFile string) {
 	}
 }
 
-// RemoveFree removes the lock files in dir whose names begin with prefix and which no guard process holds: one that was killed has left them. It is for
-// files that nobody will look for, see Config.OwnLock. A guard process that is about to lock one makes it anew.
+// RemoveFree removes the lock files in dir whose names begin with prefix and which no guard process
+// holds: one that was killed has left them. It is for files that nobody will look for, see
+// Config.OwnLock. A guard process that is about to lock one makes it anew.
 func RemoveFree(dir, prefix string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -104,9 +107,11 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// LeftNothing reports whether nothing runs any more that a guard process had started which held the lock with that LockID, on that lock file. What a dead
-// one left is killed first, and the file is removed. It is for a process that takes over and has no guard process of its own. It is false when the
-// file is another one or is not there: then nothing is known, and asking again will not help.
+// LeftNothing reports whether nothing runs any more that a guard process had started which held the
+// lock with that LockID, on that lock file. What a dead one left is killed first, and the file is
+// removed. It is for a process that takes over and has no guard process of its own. It is false
+// when the file is another one or is not there: then nothing is known, and asking again will not
+// help.
 func LeftNothing(lockFile, lockID string) bool {
 	f, err := os.OpenFile(lockFile, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// processName is another one than the owner's, so that `pkill -9 coordd`, `pkill -9 -f coordd` and `kill -9 $(pidof coordd)` leave
-// someone to clean up.
+// processName is another one than the owner's, so that `pkill -9 coordd`, `pkill -9 -f coordd` and
+// `kill -9 $(pidof coordd)` leave someone to clean up.
 const processName = "coord-guard"
 
 const (
@@ -31,9 +31,10 @@ const (
 	stopSlack = 3 * time.Second
 )
 
-// Run keeps one guard process up until ctx ends, and then returns nil when it and every command are gone.
-// When the guard process dies or stops answering, Run kills what it left, ends the running Execs
-// with ErrLost, and returns an error that wraps ErrLost: call it again. It leaves no goroutine. One Run at a time.
+// Run keeps one guard process up until ctx ends, and then returns nil when it and every command are
+// gone. When the guard process dies or stops answering, Run kills what it left, ends the running
+// Execs with ErrLost, and returns an error that wraps ErrLost: call it again. It leaves no
+// goroutine. One Run at a time.
 func (g *Guard) Run(ctx context.Context) error {
 	if err := g.cfg.Validate(); err != nil {
 		return err
@@ -75,8 +76,8 @@ func (g *Guard) Run(ctx context.Context) error {
 	w := watch{g: g, l: l, cmd: cmd, exited: exited, adopt: adopt}
 	cause := w.until(ctx)
 
-	// The guard process is gone from here on. What it said last is still in the pipe; nobody else holds
-	// its other end, and should the impossible happen, this must not hang.
+	// The guard process is gone from here on. What it said last is still in the pipe; nobody else
+	// holds its other end, and should the impossible happen, this must not hang.
 	_ = l.events.SetReadDeadline(time.Now().Add(stopSlack))
 	g.unpublish(l)
 	close(stopWriter)
@@ -172,8 +173,8 @@ func (g *Guard) unpublish(l *link) {
 	close(l.unlinked)
 }
 
-// overdue reports whether commands run although the time is over by which the guard must have killed them, with
-// a quarter of what was left for that to take effect gone as well.
+// overdue reports whether commands run although the time is over by which the guard must have
+// killed them, with a quarter of what was left for that to take effect gone as well.
 func (g *Guard) overdue(l *link) bool {
 	g.mu.Lock()
 	now, before := g.lease, g.before

@@ -28,7 +28,8 @@ func bootNanos() int64 {
 	return ts.Nano()
 }
 
-// seesItself returns an error unless /proc is that of this process namespace: by its numbers processes are found, and sent signals.
+// seesItself returns an error unless /proc is that of this process namespace: by its numbers
+// processes are found, and sent signals.
 func seesItself() error {
 	self, err := os.Readlink("/proc/self")
 	switch {
@@ -54,7 +55,8 @@ func settle() error {
 }
 
 // childAttr: the parent-death signal follows the thread that started the child, so the caller must
-// be locked to a thread that lives as long as the guard. The child begins in the cgroup, if one is given.
+// be locked to a thread that lives as long as the guard. The child begins in the cgroup, if one is
+// given.
 func childAttr(cgroup *os.File) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if cgroup != nil {
@@ -68,8 +70,8 @@ func adoptOrphans() error {
 	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 }
 
-// killAdopted kills and reaps all children, of which none is anybody else's, one round, and returns those that are left. The error
-// is that of children.
+// killAdopted kills and reaps all children, of which none is anybody else's, one round, and returns
+// those that are left. The error is that of children.
 func killAdopted() (live []int, _ error) {
 	all, err := children()
 	for _, pid := range all {
@@ -104,14 +106,16 @@ func payloadFile(data []byte) (*os.File, error) {
 	return f, nil
 }
 
-// cannotLook tells whether an error of a look into /proc says that this process, or the host, has nothing left to look with, now. What was to be
-// seen may be there. Any other says that it is not there, or not to be seen by this user at all.
+// cannotLook tells whether an error of a look into /proc says that this process, or the host, has
+// nothing left to look with, now. What was to be seen may be there. Any other says that it is not
+// there, or not to be seen by this user at all.
 func cannotLook(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
-// children lists the children of this process, zombies included. The kernel's list may skip
-// entries when others leave it meanwhile; only the caller reaps, so none does. The error, of which cannotLook is true, says that some may be missing.
+// children lists the children of this process, zombies included. The kernel's list may skip entries
+// when others leave it meanwhile; only the caller reaps, so none does. The error, of which
+// cannotLook is true, says that some may be missing.
 func children() (pids []int, _ error) {
 	threads, err := os.ReadDir("/proc/self/task")
 	if cannotLook(err) {
@@ -134,7 +138,8 @@ func children() (pids []int, _ error) {
 	return pids, nil
 }
 
-// marker returns the value of markerEnv that pid was started with, "" if none or not to be read. There is an error when cannotLook is true of it.
+// marker returns the value of markerEnv that pid was started with, "" if none or not to be read.
+// There is an error when cannotLook is true of it.
 func marker(pid int) (string, error) {
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if errors.Is(err, syscall.ESRCH) || err == nil && len(env) == 0 { // its first thread has ended, and others run, perhaps
@@ -154,7 +159,8 @@ func marker(pid int) (string, error) {
 	return "", nil
 }
 
-// environOfThreads is the environment of a process as its threads see it: the first that has one counts.
+// environOfThreads is the environment of a process as its threads see it: the first that has one
+// counts.
 func environOfThreads(pid int) ([]byte, error) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	threads, err := os.ReadDir(dir)
@@ -201,7 +207,8 @@ func readStat(pid int) (stat, error) {
 	return s, nil
 }
 
-// processes lists all processes to be seen, without zombies. It does not leave out one for an error of which cannotLook is true.
+// processes lists all processes to be seen, without zombies. It does not leave out one for an error
+// of which cannotLook is true.
 func processes() ([]stat, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -254,7 +261,8 @@ func frozen(token string) (pid int) {
 	return 0
 }
 
-// lookUp finds the process that has that token. It is the zero stat when nothing is known of it, or it is dead.
+// lookUp finds the process that has that token. It is the zero stat when nothing is known of it, or
+// it is dead.
 func lookUp(token string) (_ stat, dead bool) {
 	f := strings.Split(token, ".")
 	if len(f) != 4 {
@@ -278,8 +286,9 @@ func lookUp(token string) (_ stat, dead bool) {
 	return s, false
 }
 
-// killMarked kills every process whose marker, or cgroup, is of a guard that match accepts, except this one
-// and its parent, until none is left or the time is over. It returns how many it found, and no error when none of them is left.
+// killMarked kills every process whose marker, or cgroup, is of a guard that match accepts, except
+// this one and its parent, until none is left or the time is over. It returns how many it found,
+// and no error when none of them is left.
 func killMarked(match func(token string) bool, limit time.Duration) (total int, _ error) {
 	if err := seesItself(); err != nil {
 		return 0, err
@@ -354,7 +363,8 @@ func signalExactly(pid int, sig syscall.Signal, still func() bool) {
 // killLeftovers kills what a dead guard left, one round, and returns the ids of those seen alive.
 // They are known by the guard's session, or, when they left it, by its token. By these and not by
 // the process groups: the owner may have been frozen since the guard died, and the numbers of empty
-// groups may have passed to others. The error, of which cannotLook is true, says that there may be more.
+// groups may have passed to others. The error, of which cannotLook is true, says that there may be
+// more.
 func killLeftovers(guardPID int, token string, _ []int) (live []int, blind error) {
 	all, err := processes()
 	if cannotLook(err) {

@@ -140,7 +140,8 @@ func (c *checker) configWritten(i int, e Event) {
 	if at, ok := k.absent[w.proc]; deleted && ok && at >= w.logged {
 		return // its store had seen no value, and there is none: what came meanwhile others have deleted
 	}
-	// Its caller does not wait any more. What others have written since then it must not replace unseen.
+	// Its caller does not wait any more. What others have written since then it must not replace
+	// unseen.
 	for _, at := range slices.Backward(k.changes) {
 		if at < w.logged {
 			break
@@ -153,7 +154,8 @@ func (c *checker) configWritten(i int, e Event) {
 	}
 }
 
-// configsForgotten is for a Consul that has lost writes: what was asked for until then is not judged any more.
+// configsForgotten is for a Consul that has lost writes: what was asked for until then is not
+// judged any more.
 func (c *checker) configsForgotten() {
 	c.configs.keys, c.configs.writes = map[string]*configKey{}, map[string]*configWrite{}
 }

@@ -27,23 +27,24 @@
 // does not count: a process that stands still works on nothing. A "step" or a "stop" outside
 // of the work with its token is a breach: there was work of which nothing had been said.
 //
-// A line "dead" says that a process was killed, and nothing of its commands: where they write lines of their own (in
-// tests they do), each goes on up to its own last word, and none up to another's. A dead
-// process owns nothing (I3) and leads no more.
+// A line "dead" says that a process was killed, and nothing of its commands: where they write lines
+// of their own (in tests they do), each goes on up to its own last word, and none up to another's.
+// A dead process owns nothing (I3) and leads no more.
 //
 // What a thawed process does before it has looked at the clock no lease can
 // prevent; only the fencing token can. So work within [Notice] of a thaw that
 // overlaps with another's counts as fenced, not as a breach, if its token is the
 // lower one: whoever is written to can refuse it. [Report] counts these apart.
 //
-// What counts as leading. From "lead" to "unlead" or to the "end" of its process; one whose
-// history breaks off led up to its last line. Two may lead at once only as long as the one with the
-// older epoch stands still, and within [Notice] of its thaw; or when a line "early" has said that its lock
-// was taken away before its lease was over: for how long a lease lasts the history does not say. The same
-// holds for the word of a leader that comes late, with an epoch that is lower than its successor's.
+// What counts as leading. From "lead" to "unlead" or to the "end" of its process; one whose history
+// breaks off led up to its last line. Two may lead at once only as long as the one with the older
+// epoch stands still, and within [Notice] of its thaw; or when a line "early" has said that its
+// lock was taken away before its lease was over: for how long a lease lasts the history does not
+// say. The same holds for the word of a leader that comes late, with an epoch that is lower than
+// its successor's.
 //
-// A Consul that was restored from a snapshot, or came back empty, has forgotten what
-// it had promised. A line "restored" says so and names an amnesty: overlaps that begin within it are
+// A Consul that was restored from a snapshot, or came back empty, has forgotten what it had
+// promised. A line "restored" says so and names an amnesty: overlaps that begin within it are
 // counted apart, and tokens and epochs are compared only with those after it.
 //
 // Whoever writes a history does not wait for it: what a full pipe or a slow disk does not take is

@@ -53,8 +53,8 @@ var fields = map[Verb]string{
 	Set: "pxekv", Del: "pxek", Acked: "pkv", Try: "pkv", Ask: "pkv", Told: "pkv", Logged: "pkv", Refused: "pkv", Saw: "pxkv", Restored: "pd", Calm: "pds", Close: "p",
 }
 
-// Event is one line: TIME VERB and the verb's arguments, separated by spaces.
-// TIME is RFC 3339 with up to nine decimals. Ids, keys and values are escaped as in a URL's query; an empty one is "-",
+// Event is one line: TIME VERB and the verb's arguments, separated by spaces. TIME is RFC 3339 with
+// up to nine decimals. Ids, keys and values are escaped as in a URL's query; an empty one is "-",
 // and one that is a dash is "%2D".
 type Event struct {
 	At     time.Time
@@ -186,8 +186,9 @@ const maxLine = 4 << 20
 // torn is the end of a line that was not written whole. No event has a # in it.
 const torn = "#torn"
 
-// Mend gets a file ready for more events, when its last writer was killed in the middle of a line or the disk was full: that
-// line is marked, for [Read] to skip it. f has to be open for reading and appending. Errors: those of f.
+// Mend gets a file ready for more events, when its last writer was killed in the middle of a line
+// or the disk was full: that line is marked, for [Read] to skip it. f has to be open for reading
+// and appending. Errors: those of f.
 func Mend(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
@@ -201,9 +202,9 @@ func Mend(f *os.File) error {
 	return err
 }
 
-// Read reads a history. Empty lines and those that begin with # are skipped, and so are lines that were not written
-// whole: those that [Mend] has marked, and a last one without an end. Errors: [ErrFormat], with the line's
-// number, and those of r.
+// Read reads a history. Empty lines and those that begin with # are skipped, and so are lines that
+// were not written whole: those that [Mend] has marked, and a last one without an end. Errors:
+// [ErrFormat], with the line's number, and those of r.
 func Read(r io.Reader) ([]Event, error) {
 	lines := bufio.NewReaderSize(r, 64<<10)
 	var events []Event

@@ -52,8 +52,9 @@ func (p *process) outlived(newer *process, i int) {
 	}
 }
 
-// epochFalls checks that an epoch is not lower than one that was said before. It tells whether it is, and may be: the
-// process stood still, or its lock was taken away, before it could say that it leads.
+// epochFalls checks that an epoch is not lower than one that was said before. It tells whether it
+// is, and may be: the process stood still, or its lock was taken away, before it could say that it
+// leads.
 func (c *checker) epochFalls(i int, e Event, p *process) (late bool) {
 	if e.At.Before(c.amnesty) {
 		return false
@@ -87,7 +88,8 @@ func (c *checker) ledUntil(p *process, until time.Time, at int, says string) {
 	}
 }
 
-// awake is how much of the time between from and to the process did not stand still, and could know what time it was.
+// awake is how much of the time between from and to the process did not stand still, and could know
+// what time it was.
 func (p *process) awake(from, to time.Time) time.Duration {
 	d := to.Sub(from)
 	for _, w := range p.stands {

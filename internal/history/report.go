@@ -49,7 +49,8 @@ type Report struct {
 	Starts                   int // of work
 	Writes                   int // that Consul accepted
 	Leaderships              int
-	// Fenced counts the overlaps after a thaw in which only the token keeps the late one from doing harm.
+	// Fenced counts the overlaps after a thaw in which only the token keeps the late one from doing
+	// harm.
 	Fenced int
 	// Forgiven counts the overlaps that began within the amnesty after Consul had lost writes.
 	Forgiven int

@@ -73,8 +73,8 @@ func (c *checker) stop(i int, e Event, p *process) {
 	delete(p.running, e.Item)
 }
 
-// step belongs to the work that goes on with its token. Whether another one is astray the end tells: by a clock
-// of its own it may be early or late.
+// step belongs to the work that goes on with its token. Whether another one is astray the end
+// tells: by a clock of its own it may be early or late.
 func (c *checker) step(i int, e Event, p *process) {
 	if s := p.running[e.Item]; s != nil && s.token == e.Token {
 		s.steps = append(s.steps, i)
@@ -86,7 +86,8 @@ func (c *checker) step(i int, e Event, p *process) {
 	c.astray = append(c.astray, i)
 }
 
-// stopAll ends all work of a process. That of a dead one was over with its last word, whenever that is found out.
+// stopAll ends all work of a process. That of a dead one was over with its last word, whenever that
+// is found out.
 func (c *checker) stopAll(i int, p *process) {
 	for _, s := range p.running {
 		if s.stop = i + 1; !p.dead {
@@ -96,7 +97,8 @@ func (c *checker) stopAll(i int, p *process) {
 	clear(p.running)
 }
 
-// dead takes in that a process was killed: it leads no more, and from now on each of its commands speaks for itself alone.
+// dead takes in that a process was killed: it leads no more, and from now on each of its commands
+// speaks for itself alone.
 func (c *checker) dead(i int, p *process) {
 	at := c.events[i].At
 	c.unlead(i, p)
@@ -116,7 +118,8 @@ func (p *process) diedAt(at time.Time) {
 	}
 }
 
-// finishWork lets work that has no end go on to the last line of its process, and judges the steps outside of all work.
+// finishWork lets work that has no end go on to the last line of its process, and judges the steps
+// outside of all work.
 func (c *checker) finishWork() {
 	for _, p := range c.procs {
 		for _, s := range p.running {

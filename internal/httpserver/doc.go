@@ -1,5 +1,5 @@
-// Package httpserver makes the HTTP servers that coordd listens with: one construction for all of them, so that none is
-// without a limit.
+// Package httpserver makes the HTTP servers that coordd listens with: one construction for all of
+// them, so that none is without a limit.
 //
 // Guarantees:
 //
@@ -18,5 +18,6 @@
 //  5. No request goes past these limits: neither "OPTIONS *" nor an expectation that nobody knows, which net/http would answer
 //     by itself.
 //
-// Not guaranteed: anything about connections that a handler has hijacked. They give their place back.
+// Not guaranteed: anything about connections that a handler has hijacked. They give their place
+// back.
 package httpserver

@@ -10,17 +10,18 @@ import (
 	"strings"
 )
 
-// Hosts are the names by which a server may be asked for. A page on the internet can have its own name resolved to any
-// address, 127.0.0.1 too (DNS rebinding): its requests are then of one origin with the server, and only the
-// name in them tells. An address in its place cannot be rebound and is always allowed, as are localhost, this host's name and names
-// without a dot, such as n1 or a container's: nobody can have one of those on the internet.
+// Hosts are the names by which a server may be asked for. A page on the internet can have its own
+// name resolved to any address, 127.0.0.1 too (DNS rebinding): its requests are then of one origin
+// with the server, and only the name in them tells. An address in its place cannot be rebound and
+// is always allowed, as are localhost, this host's name and names without a dot, such as n1 or a
+// container's: nobody can have one of those on the internet.
 type Hosts struct {
 	names map[string]bool
 	flag  string
 }
 
-// NewHosts returns the names that are allowed: those given, as NAME or NAME:PORT, this host's own, and localhost. Flag is what allows
-// another one, for the refusal's text.
+// NewHosts returns the names that are allowed: those given, as NAME or NAME:PORT, this host's own,
+// and localhost. Flag is what allows another one, for the refusal's text.
 func NewHosts(flag string, names ...string) *Hosts {
 	h := &Hosts{names: map[string]bool{"localhost": true}, flag: flag}
 	if own, err := os.Hostname(); err == nil {
@@ -44,7 +45,8 @@ func hostOf(hostport string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// Allow tells whether a request with this Host header is for the server. One without any is: no browser sends such.
+// Allow tells whether a request with this Host header is for the server. One without any is: no
+// browser sends such.
 func (h *Hosts) Allow(hostport string) bool {
 	host := hostOf(hostport)
 	if h.names[host] || strings.HasSuffix(host, ".localhost") || !strings.ContainsAny(host, ".:") {

@@ -29,8 +29,9 @@ func paced(next http.Handler, pace, body time.Duration) http.Handler {
 	})
 }
 
-// refuse answers for the handler, which does not see the request: at once, and not when its body has come. The client has a
-// second for the rest of that and for taking the answer, for nobody else may pace it.
+// refuse answers for the handler, which does not see the request: at once, and not when its body
+// has come. The client has a second for the rest of that and for taking the answer, for nobody else
+// may pace it.
 func refuse(w http.ResponseWriter, r *http.Request, status int, text string) {
 	ctrl := http.NewResponseController(w)
 	if r.ContentLength != 0 {
@@ -55,8 +56,9 @@ type client struct {
 // Unwrap is for http.ResponseController.
 func (c *client) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// begin is for the beginning of the answer. One that begins before the request's body has ended is the connection's last: in
-// full duplex the server takes whatever is left of a body that broke off for the next request.
+// begin is for the beginning of the answer. One that begins before the request's body has ended is
+// the connection's last: in full duplex the server takes whatever is left of a body that broke off
+// for the next request.
 func (c *client) begin() {
 	if !c.began && c.body != nil && !c.body.ended.Load() {
 		c.Header().Set("Connection", "close")
@@ -64,7 +66,8 @@ func (c *client) begin() {
 	c.began = true
 }
 
-// extend gives the client the time for the next piece, or for what the server still holds of the answer at its end.
+// extend gives the client the time for the next piece, or for what the server still holds of the
+// answer at its end.
 func (c *client) extend() {
 	if c.pace > 0 {
 		_ = c.ctrl.SetWriteDeadline(time.Now().Add(c.pace)) // the server takes it away after the request

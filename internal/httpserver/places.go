@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// SpareConns is how many connections beyond the limit are accepted, to be asked what is always answered.
+// SpareConns is how many connections beyond the limit are accepted, to be asked what is always
+// answered.
 const SpareConns = 8
 
 const full = "all connections of this server are taken: ask again soon"
@@ -33,7 +34,8 @@ type place struct {
 	at    *list.Element
 }
 
-// freshTime is how long a new connection keeps its place although it has asked for nothing and others want it.
+// freshTime is how long a new connection keeps its place although it has asked for nothing and
+// others want it.
 const freshTime = time.Second
 
 func newPlaces(most int, next func(net.Conn, http.ConnState)) *places {
@@ -43,8 +45,8 @@ func newPlaces(most int, next func(net.Conn, http.ConnState)) *places {
 	return &places{most: most, next: next, conns: map[net.Conn]*place{}, idle: list.New(), fresh: list.New(), ended: list.New()}
 }
 
-// hook follows the connections of an http.Server, as its ConnState. The server calls it for a new connection before it accepts
-// the next one.
+// hook follows the connections of an http.Server, as its ConnState. The server calls it for a new
+// connection before it accepts the next one.
 func (p *places) hook(c net.Conn, state http.ConnState) {
 	if state == http.StateNew {
 		got, evicted := p.take(c)
@@ -66,7 +68,8 @@ func (p *places) hook(c net.Conn, state http.ConnState) {
 	p.next(c, state)
 }
 
-// take gives a new connection a place, if need be that of one that has nothing to do, which is to be closed.
+// take gives a new connection a place, if need be that of one that has nothing to do, which is to
+// be closed.
 func (p *places) take(c net.Conn) (got bool, evicted net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +80,8 @@ func (p *places) take(c net.Conn) (got bool, evicted net.Conn) {
 		}
 	}
 	if len(p.conns) >= p.most+SpareConns {
-		// A crowd connects faster than freshTime lets go of it. Whoever asks for something has done so
-		// before so many others have come.
+		// A crowd connects faster than freshTime lets go of it. Whoever asks for something has done
+		// so before so many others have come.
 		if evicted = p.first(p.fresh); evicted == nil {
 			return false, nil
 		}
@@ -147,7 +150,8 @@ func (p *places) follow(c net.Conn, state http.ConnState) bool {
 	return true
 }
 
-// spare tells whether a connection is beyond the limit. It is no longer when a place has become free.
+// spare tells whether a connection is beyond the limit. It is no longer when a place has become
+// free.
 func (p *places) spare(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

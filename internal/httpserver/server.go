@@ -15,8 +15,8 @@ type Config struct {
 	Handler http.Handler
 	// Conns is the most connections that are open at one time. 0: any number.
 	Conns int
-	// Always names the requests that are answered also when all places are taken, such as one that asks for the process's
-	// health; but for those with a body. Nil: none.
+	// Always names the requests that are answered also when all places are taken, such as one that
+	// asks for the process's health; but for those with a body. Nil: none.
 	Always func(*http.Request) bool
 	// Header is how long a request's headers may take to arrive. Default: 5 s.
 	Header time.Duration
@@ -65,7 +65,8 @@ func New(c Config) *Server {
 	return s
 }
 
-// seen takes the deadline away that a request's body has until a handler sees the request: whoever serves it sets another.
+// seen takes the deadline away that a request's body has until a handler sees the request: whoever
+// serves it sets another.
 func seen(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})

@@ -268,7 +268,8 @@ func TestWithAllConnectionsTakenTheHealthIsStillAnswered(t *testing.T) {
 	}
 }
 
-// Whoever asks for the health and keeps back a body that nobody wants holds up nobody else who asks.
+// Whoever asks for the health and keeps back a body that nobody wants holds up nobody else who
+// asks.
 func TestTheHealthIsAnsweredBesideThoseWhoKeepABodyBack(t *testing.T) {
 	busy := make(chan struct{})
 	defer close(busy)

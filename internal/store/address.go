@@ -9,8 +9,9 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// SplitAddress takes the user:password@ out of an address of Consul, host:port or a URL. Auth is nil when there is none. What it returns as
-// address may be logged. A password that holds / ? or # without escapes is a password too.
+// SplitAddress takes the user:password@ out of an address of Consul, host:port or a URL. Auth is
+// nil when there is none. What it returns as address may be logged. A password that holds / ? or #
+// without escapes is a password too.
 func SplitAddress(full string) (address string, auth *api.HttpBasicAuth) {
 	scheme, rest, isURL := strings.Cut(full, "://")
 	if !isURL {

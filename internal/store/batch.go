@@ -40,8 +40,9 @@ type Outcome struct {
 	Err error
 }
 
-// Writer writes what belongs together under one guard, each transaction of it once at most: beside the guard
-// each carries one of the writer's sequence keys (see [Store.OpenWriter]). A Writer is for one goroutine.
+// Writer writes what belongs together under one guard, each transaction of it once at most: beside
+// the guard each carries one of the writer's sequence keys (see [Store.OpenWriter]). A Writer is
+// for one goroutine.
 type Writer struct {
 	store *Store
 	guard Op
@@ -58,9 +59,11 @@ type slot struct {
 	refused []*packed
 }
 
-// OpenWriter returns a writer with inFlight (0: [DefaultInFlight]) sequence keys: the numbers from 0 below prefix, which ends in "/". It moves all of them, behind
-// the guard and with the operations in also. So nothing that an earlier writer with these keys has
-// under way is applied any more, nor is a copy of what opened this one. [ErrRefused]: the guard does not hold, or another one has moved the keys meanwhile.
+// OpenWriter returns a writer with inFlight (0: [DefaultInFlight]) sequence keys: the numbers from
+// 0 below prefix, which ends in "/". It moves all of them, behind the guard and with the operations
+// in also. So nothing that an earlier writer with these keys has under way is applied any more, nor
+// is a copy of what opened this one. [ErrRefused]: the guard does not hold, or another one has
+// moved the keys meanwhile.
 func (s *Store) OpenWriter(ctx context.Context, guard Op, prefix string, inFlight int, also ...Op) (*Writer, error) {
 	if inFlight <= 0 {
 		inFlight = DefaultInFlight
@@ -109,14 +112,14 @@ func (w *Writer) advance(ctx context.Context, slots []*slot, also ...Op) error {
 // transaction is tried once.
 //
 // A refusal of the guard or of a sequence key, a session that is gone, a denial, an unknown outcome
-// or no connection stops the batch: what was not sent yet is [ErrNotSent]. The writer is of no use any more: open another one, under
-// another guard if an outcome is unknown. A
-// refusal of anything else is the outcome of all units of that transaction,
-// and the batch goes on. Such a refusal is final: before it is told, the sequence key that the transaction went with is
-// moved, so that no copy of it can be applied when its conditions hold again. So is that of one which was called invalid: that may be a
-// proxy's word on one of two copies. A unit that is invalid in itself is left out.
-// When Write returns nothing is under way any more, unless the outcome
-// of something is unknown.
+// or no connection stops the batch: what was not sent yet is [ErrNotSent]. The writer is of no use
+// any more: open another one, under another guard if an outcome is unknown. A refusal of anything
+// else is the outcome of all units of that transaction, and the batch goes on. Such a refusal is
+// final: before it is told, the sequence key that the transaction went with is moved, so that no
+// copy of it can be applied when its conditions hold again. So is that of one which was called
+// invalid: that may be a proxy's word on one of two copies. A unit that is invalid in itself is
+// left out. When Write returns nothing is under way any more, unless the outcome of something is
+// unknown.
 func (w *Writer) Write(ctx context.Context, units []Unit) []Outcome {
 	out := make([]Outcome, len(units))
 	for i, u := range units {
@@ -188,7 +191,8 @@ func (b *batch) run(ctx context.Context) (all bool) {
 	return all
 }
 
-// seal makes the refusals final: a copy of a refused transaction could be applied later, when what refused it is gone.
+// seal makes the refusals final: a copy of a refused transaction could be applied later, when what
+// refused it is gone.
 func (b *batch) seal(ctx context.Context) {
 	var open []*slot
 	for _, l := range b.slots {

@@ -31,8 +31,9 @@ func (c call) String() string {
 
 type returnsKey struct{}
 
-// WithReturns makes every call under the context call f when it comes back, however it ended, and when a part of its answer arrives: a
-// caller that makes many calls in a row, or a long one, shows in this way that it does not hang.
+// WithReturns makes every call under the context call f when it comes back, however it ended, and
+// when a part of its answer arrives: a caller that makes many calls in a row, or a long one, shows
+// in this way that it does not hang.
 func WithReturns(ctx context.Context, f func()) context.Context {
 	return context.WithValue(ctx, returnsKey{}, f)
 }
@@ -132,7 +133,8 @@ func (c call) status(code int, body string) error {
 // tooManyConns is a part of what Consul says with 429 when it is for the number of connections.
 const tooManyConns = "too many concurrent connections"
 
-// crowded is the error for a connection that Consul has refused: before anything was read from it, so the outcome is known.
+// crowded is the error for a connection that Consul has refused: before anything was read from it,
+// so the outcome is known.
 func (c call) crowded() error {
 	return &callError{kind: ErrUnreachable, op: c.String(), cause: ErrTooManyConns,
 		text: "429, too many connections from this host's address; raise limits.http_max_conns_per_client of the Consul agent (200 by default, for all processes of a host), or run less on this host"}

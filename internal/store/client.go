@@ -12,14 +12,17 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// ErrTooManyConns is returned, along with [ErrUnreachable], when Consul takes no more connections from this host's address
-// (limits.http_max_conns_per_client: 200 by default, which all processes of the host share). It passes when others close theirs.
+// ErrTooManyConns is returned, along with [ErrUnreachable], when Consul takes no more connections
+// from this host's address (limits.http_max_conns_per_client: 200 by default, which all processes
+// of the host share). It passes when others close theirs.
 var ErrTooManyConns = errors.New("too many connections from this address")
 
-// NewClient is api.NewClient for a configuration as from api.DefaultConfig, whose client understands when Consul refuses a connection.
+// NewClient is api.NewClient for a configuration as from api.DefaultConfig, whose client
+// understands when Consul refuses a connection.
 //
-// Consul says 429 as soon as such a connection is opened, before it was asked anything. To net/http that is an "unsolicited
-// response", which it logs on standard error by itself and then calls a server that has closed an idle connection.
+// Consul says 429 as soon as such a connection is opened, before it was asked anything. To net/http
+// that is an "unsolicited response", which it logs on standard error by itself and then calls a
+// server that has closed an idle connection.
 //
 // With this client the deadlines of calls grow with what arrives; with another one they are fixed.
 //

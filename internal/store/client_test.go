@@ -17,7 +17,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// Consul says so unasked, as soon as a connection is opened, which net/http takes for a server's oddity.
+// Consul says so unasked, as soon as a connection is opened, which net/http takes for a server's
+// oddity.
 func TestAConnectionThatConsulRefusesIsCalledByItsName(t *testing.T) {
 	var said bytes.Buffer
 	was := log.Writer()

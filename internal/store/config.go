@@ -24,8 +24,9 @@ func (k Keys) ParseConfigKey(key string) (name string, ok bool) {
 	return name, ok && name != "" && !strings.HasSuffix(name, "/")
 }
 
-// ConfigMarker returns the key in which a writer of config values keeps the number of its
-// last write. It lies outside of ConfigData, so that it wakes nobody. Of "" it is the prefix of them all.
+// ConfigMarker returns the key in which a writer of config values keeps the number of its last
+// write. It lies outside of ConfigData, so that it wakes nobody. Of "" it is the prefix of them
+// all.
 func (k Keys) ConfigMarker(writer string) string { return k.root + "config_log/" + writer }
 
 // CheckConfigKey checks a config key where it enters, as [CheckID] does an id;

@@ -11,7 +11,8 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// member registers m with two items, as the leader if it is to lead, beside a neighbour whose id begins alike.
+// member registers m with two items, as the leader if it is to lead, beside a neighbour whose id
+// begins alike.
 func member(t *testing.T, s *store.Store, leads bool) store.Leaving {
 	t.Helper()
 	k, id := s.Keys(), session(t, s)
@@ -77,7 +78,8 @@ func TestTheKeysOfAMemberThatIsNotClearStayForTheGrace(t *testing.T) {
 	})
 }
 
-// A successor has registered: neither its record nor what it inherited is the dead one's to take back, at once or late.
+// A successor has registered: neither its record nor what it inherited is the dead one's to take
+// back, at once or late.
 func TestAGoodbyeForAFormerSessionChangesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
 		l := member(t, s, true)

@@ -45,8 +45,9 @@ func KeysOf(service string) (Keys, error) {
 	return Keys{service: service, root: "service/" + service + "/"}, nil
 }
 
-// CheckMemberID checks a member's id where it enters: as [CheckID], and without space and percent sign. So every id of an item makes a
-// key with every id of a member: Consul refuses a key that holds a space when percent escapes are taken out of the whole of it.
+// CheckMemberID checks a member's id where it enters: as [CheckID], and without space and percent
+// sign. So every id of an item makes a key with every id of a member: Consul refuses a key that
+// holds a space when percent escapes are taken out of the whole of it.
 func CheckMemberID(id string) error {
 	if err := CheckID("member id", id); err != nil {
 		return err
@@ -164,11 +165,12 @@ func (k Keys) Control() string { return k.root + "control/" }
 // ControlKey returns a key under Control: "freeze", "drain/m1", "pins/w1".
 func (k Keys) ControlKey(name string) string { return k.Control() + name }
 
-// Sequence returns the key of a writer's counter, which makes its transactions take effect once at most. Nobody watches them.
+// Sequence returns the key of a writer's counter, which makes its transactions take effect once at
+// most. Nobody watches them.
 func (k Keys) Sequence(name string) string { return k.root + "sequence/" + name }
 
-// SequenceOf returns one of 16 sequence keys of a kind, always the same for a name: for writers of many names, of which those that share
-// a key try again when they meet.
+// SequenceOf returns one of 16 sequence keys of a kind, always the same for a name: for writers of
+// many names, of which those that share a key try again when they meet.
 func (k Keys) SequenceOf(kind, name string) string {
 	f := fnv.New32a()
 	f.Write([]byte(name))

@@ -36,12 +36,13 @@ func (kv *KV) Get(ctx context.Context, key string) ([]byte, error) {
 	return value, nil
 }
 
-// Put writes value, of at most 524288 bytes, over whatever key holds; flags
-// become 0. When it returns nil the value was written, and no late or second copy of the
-// request can write it again over a newer one, nor after a Delete: each try replaces only what was
-// read just before, and one that creates the key moves a counter below service/<service>/sequence/kv/ as well. A try whose outcome was unknown counts as done when the
-// value is found in place. A value of more than 380 KiB has no such counter: a second copy of the request that created its
-// key creates it once more if it arrives after a Delete.
+// Put writes value, of at most 524288 bytes, over whatever key holds; flags become 0. When it
+// returns nil the value was written, and no late or second copy of the request can write it again
+// over a newer one, nor after a Delete: each try replaces only what was read just before, and one
+// that creates the key moves a counter below service/<service>/sequence/kv/ as well. A try whose
+// outcome was unknown counts as done when the value is found in place. A value of more than 380 KiB
+// has no such counter: a second copy of the request that created its key creates it once more if it
+// arrives after a Delete.
 func (kv *KV) Put(ctx context.Context, key string, value []byte) error {
 	if len(value) > MaxValueBytes {
 		return invalid("put "+key, "the value has %d bytes; Consul takes %d", len(value), MaxValueBytes)
@@ -67,7 +68,8 @@ func (kv *KV) Put(ctx context.Context, key string, value []byte) error {
 	})
 }
 
-// counter is the sequence key for the creation of key: of 16, so that those who create different keys at once seldom meet.
+// counter is the sequence key for the creation of key: of 16, so that those who create different
+// keys at once seldom meet.
 func (kv *KV) counter(key string) string { return kv.store.keys.SequenceOf("kv", key) }
 
 // putLarge writes a value that would not fit into a transaction in base64. It

@@ -197,7 +197,8 @@ func TestAWriteThatIsAlwaysRefusedEndsWithItsContextAndDoesNotSpin(t *testing.T)
 	})
 }
 
-// A put that created its key, and arrives once more after the key was deleted, does not bring it back.
+// A put that created its key, and arrives once more after the key was deleted, does not bring it
+// back.
 func TestASecondCopyOfAPutDoesNotUndoADelete(t *testing.T) {
 	recorded(t, func(t *testing.T, r *recorder, s *store.Store, _ store.Op) {
 		kv := s.KV()

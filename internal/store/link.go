@@ -36,11 +36,10 @@ type link struct {
 	lastBad    time.Time
 }
 
-// Failed reports that what failed and will be tried again in retryIn. The
-// first failure of an outage is logged at once, but never more than one line
-// every 5 s, however often the link comes and goes; denied calls and requests that can never succeed have lines of their own, each at
-// most every 30 s. Other kinds of error are none of the link's business.
-// Safe for concurrent use.
+// Failed reports that what failed and will be tried again in retryIn. The first failure of an
+// outage is logged at once, but never more than one line every 5 s, however often the link comes
+// and goes; denied calls and requests that can never succeed have lines of their own, each at most
+// every 30 s. Other kinds of error are none of the link's business. Safe for concurrent use.
 func (s *Store) Failed(what string, err error, retryIn time.Duration) {
 	switch {
 	case errors.Is(err, ErrDenied):

@@ -9,8 +9,9 @@ import (
 // maxBrake is the longest text of a brake that is believed, in bytes.
 const maxBrake = 1000
 
-// Office is the value of the office key: what a leader notes for those who look, and for its successor. Nothing
-// of the protocol's safety hangs on it but Absent, which is believed only as far as [Waited] says.
+// Office is the value of the office key: what a leader notes for those who look, and for its
+// successor. Nothing of the protocol's safety hangs on it but Absent, which is believed only as far
+// as [Waited] says.
 type Office struct {
 	By string    `json:"by"` // the leader's session
 	At time.Time `json:"at"` // by its clock
@@ -20,8 +21,8 @@ type Office struct {
 	Absent map[string]Waited `json:"absent,omitempty"`
 }
 
-// Waited is how long a vanished member has been waited for. It counts for one absence only: while the member has not
-// been back, which would have raised its ack.
+// Waited is how long a vanished member has been waited for. It counts for one absence only: while
+// the member has not been back, which would have raised its ack.
 type Waited struct {
 	Ack     uint64        `json:"ack"` // ModifyIndex of its ack all the while
 	Session string        `json:"sid"` // of its last registration, as that ack names it

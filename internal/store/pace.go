@@ -13,11 +13,12 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// thinnest is the slowest line, in bytes a second, on which what is large is read and written to its end: about 1 Mbit/s. A
-// call has its own time, and what its size takes at this pace on top.
+// thinnest is the slowest line, in bytes a second, on which what is large is read and written to
+// its end: about 1 Mbit/s. A call has its own time, and what its size takes at this pace on top.
 const thinnest = 128 << 10
 
-// atThinnest is how long n bytes take on the slowest line. What fits into a few packets takes no time.
+// atThinnest is how long n bytes take on the slowest line. What fits into a few packets takes no
+// time.
 func atThinnest(n int) time.Duration {
 	const few = 64 << 10
 	if mutations.Broken("deadline-fixed") {
@@ -26,8 +27,8 @@ func atThinnest(n int) time.Duration {
 	return time.Duration(max(0, n-few)) * time.Second / thinnest
 }
 
-// pace is the deadline of one call. It is moved by what arrives: an answer may take longer than the call's timeout as long as
-// it keeps coming, and not slower than the thinnest line.
+// pace is the deadline of one call. It is moved by what arrives: an answer may take longer than the
+// call's timeout as long as it keeps coming, and not slower than the thinnest line.
 type pace struct {
 	timeout time.Duration
 	begin   time.Time

@@ -13,7 +13,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// thinLine carries so many bytes a second each way, and nothing more of an answer after stalls bytes of it (0: all of it).
+// thinLine carries so many bytes a second each way, and nothing more of an answer after stalls
+// bytes of it (0: all of it).
 type thinLine struct {
 	to     http.RoundTripper
 	pace   int

@@ -19,8 +19,9 @@ type Process struct {
 	PIDNamespace string `json:"pidns,omitempty"`
 	PID          int    `json:"pid,omitempty"`
 	StartTime    uint64 `json:"start,omitempty"` // clock ticks since boot: /proc/PID/stat, field 22
-	// Lock names what is held while commands may run that this process has started and that outlive it: an open file, by device, inode and owner.
-	// NoLock: it starts none. Empty: nothing is known of them.
+	// Lock names what is held while commands may run that this process has started and that outlive
+	// it: an open file, by device, inode and owner. NoLock: it starts none. Empty: nothing is known
+	// of them.
 	Lock string `json:"lock,omitempty"`
 }
 
@@ -63,10 +64,10 @@ func Self(instance string) Process {
 	return p
 }
 
-// Liveness tells whether p still runs; of commands that outlive it, see Lock, it knows nothing. It says Dead only about a process of
-// the same host, boot and pid namespace that the kernel says does not exist,
-// or whose number was given to a process that started at another time: work
-// is started on the strength of it.
+// Liveness tells whether p still runs; of commands that outlive it, see Lock, it knows nothing. It
+// says Dead only about a process of the same host, boot and pid namespace that the kernel says does
+// not exist, or whose number was given to a process that started at another time: work is started
+// on the strength of it.
 func (p Process) Liveness() Liveness {
 	self := Self("")
 	if p.PID <= 0 || p.StartTime == 0 || p.BootID == "" || p.PIDNamespace == "" || self.StartTime == 0 ||

@@ -78,7 +78,8 @@ func TestATransactionOfAWriterTakesEffectOnceAtMost(t *testing.T) {
 	})
 }
 
-// A transaction that was refused is one that has no effect: a copy of it that arrives when its conditions hold has none either.
+// A transaction that was refused is one that has no effect: a copy of it that arrives when its
+// conditions hold has none either.
 func TestARefusalOfAWriterIsFinal(t *testing.T) {
 	recorded(t, func(t *testing.T, r *recorder, s *store.Store, guard store.Op) {
 		w := opened(t, s, guard)
@@ -96,8 +97,8 @@ func TestARefusalOfAWriterIsFinal(t *testing.T) {
 	})
 }
 
-// So is one that was called invalid: by a proxy, say, that has sent the request on twice and hears no of the
-// copy that it has mutilated.
+// So is one that was called invalid: by a proxy, say, that has sent the request on twice and hears
+// no of the copy that it has mutilated.
 func TestAnAnswerThatCallsAWritersTransactionInvalidIsFinal(t *testing.T) {
 	recorded(t, func(t *testing.T, r *recorder, s *store.Store, guard store.Op) {
 		w := opened(t, s, guard)

@@ -80,14 +80,16 @@ func RenewalLimit(ttl time.Duration, tries int) time.Duration {
 	return ttl / 3
 }
 
-// RenewSession starts the TTL of a session anew, and makes sure that it exists: the session's holder may count on it until
-// sent + TTL, by the rule that whoever takes over from a session that has ended waits a TTL from its end.
-// Each of its two requests may last for limit; 0: for the call timeout, or until the deadline of ctx if that has one.
+// RenewSession starts the TTL of a session anew, and makes sure that it exists: the session's
+// holder may count on it until sent + TTL, by the rule that whoever takes over from a session that
+// has ended waits a TTL from its end. Each of its two requests may last for limit; 0: for the call
+// timeout, or until the deadline of ctx if that has one.
 //
-// Consul's answer to a renewal proves nothing, neither 200 nor 404: Session.Renew in Consul's source looks at the state of the server
-// that leads, and one that has just begun to lead holds an old state for as long as it replays its log. So a session that has ended
-// is renewed there, and one that lives is unknown. A consistent read that was sent after the renewal's answer confirms either: it
-// is answered from a state that is no older than the read. [ErrSessionGone] says that
+// Consul's answer to a renewal proves nothing, neither 200 nor 404: Session.Renew in Consul's
+// source looks at the state of the server that leads, and one that has just begun to lead holds an
+// old state for as long as it replays its log. So a session that has ended is renewed there, and
+// one that lives is unknown. A consistent read that was sent after the renewal's answer confirms
+// either: it is answered from a state that is no older than the read. [ErrSessionGone] says that
 // everything held by the session is over; no other error does.
 func (s *Store) RenewSession(ctx context.Context, id string, limit time.Duration) (sent time.Time, err error) {
 	if limit == 0 {

@@ -8,18 +8,19 @@ import (
 	"github.com/coordd/coordd/internal/mutations"
 )
 
-// Term is the value of the term key: who took the leadership last. Whoever takes it writes the key in the same
-// transaction, with a cas at the version that it has read. So it knows exactly who led before it; and a
-// second copy of a take, whenever it arrives, is refused. It outlives the leader key.
+// Term is the value of the term key: who took the leadership last. Whoever takes it writes the key
+// in the same transaction, with a cas at the version that it has read. So it knows exactly who led
+// before it; and a second copy of a take, whenever it arrives, is refused. It outlives the leader
+// key.
 type Term struct {
 	Leader  string  `json:"leader"` // its id
 	Session string  `json:"sid"`
 	By      Process `json:"by,omitzero"`
-	// After is the ModifyIndex of the term before this one, 0 for the first: it makes every value a new one,
-	// for Consul does not bump the index of a key that stays the same.
+	// After is the ModifyIndex of the term before this one, 0 for the first: it makes every value a
+	// new one, for Consul does not bump the index of a key that stays the same.
 	After uint64 `json:"after,omitempty"`
-	// TTL is how long anybody may count on having led: this leader, or as long as it is not Clear one before it
-	// if that is longer. Nanoseconds.
+	// TTL is how long anybody may count on having led: this leader, or as long as it is not Clear
+	// one before it if that is longer. Nanoseconds.
 	TTL time.Duration `json:"ttl"`
 	// Clear: nobody who led before this leader can count on it any more.
 	Clear bool `json:"clear,omitempty"`
@@ -54,9 +55,10 @@ func (s *Store) ReadTerm(ctx context.Context) (leader, term Entry, err error) {
 	return leader, term, nil
 }
 
-// Resign deletes the leader key if the session holds it, in one try, and has the term say so if the leader's duty is over; clear: and
-// that nobody who led before can count on it any more (if not, that stays as the term says it). A deleted
-// key has no lock-delay, so a successor need not wait. [ErrRefused]: the session does not lead.
+// Resign deletes the leader key if the session holds it, in one try, and has the term say so if the
+// leader's duty is over; clear: and that nobody who led before can count on it any more (if not,
+// that stays as the term says it). A deleted key has no lock-delay, so a successor need not wait.
+// [ErrRefused]: the session does not lead.
 //
 // The leader key's index is its condition: a copy
 // that arrives late does nothing, not even to another term of the same session.

@@ -19,8 +19,8 @@ func TestATermIsReadAsItWasWrittenAndOneThatCannotBeIsRefused(t *testing.T) {
 	}
 }
 
-// Whoever resigns for a session, the leader itself or its guard, says so where the next leader reads it; what the term
-// says of leaders before stays as it is.
+// Whoever resigns for a session, the leader itself or its guard, says so where the next leader
+// reads it; what the term says of leaders before stays as it is.
 func TestADepartedLeadersTermSaysThatItHasResigned(t *testing.T) {
 	for _, clear := range []bool{true, false} {
 		bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {

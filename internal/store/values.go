@@ -97,14 +97,15 @@ type Ack struct {
 	Session string  `json:"sid,omitempty"` // the session that wrote it
 	By      Process `json:"by,omitzero"`
 	Clear   bool    `json:"clear,omitempty"` // inherited items may be started: no predecessor can still run them
-	// TTL is how long anybody may count on a lease under this id: that session's, or as long as it is not Clear a predecessor's
-	// if that is longer. Nanoseconds.
+	// TTL is how long anybody may count on a lease under this id: that session's, or as long as it
+	// is not Clear a predecessor's if that is longer. Nanoseconds.
 	TTL time.Duration `json:"ttl,omitempty"`
 	// Stopped: all work of that session had ended when this was written, and none
 	// will be started; its items wait for their member for Keep (nanoseconds).
 	Stopped bool          `json:"stopped,omitempty"`
 	Keep    time.Duration `json:"keep,omitempty"`
-	// Terms: whoever wrote this writes a term when it takes the leadership. Versions before that do not.
+	// Terms: whoever wrote this writes a term when it takes the leadership. Versions before that do
+	// not.
 	Terms bool `json:"terms,omitempty"`
 }
 

@@ -47,9 +47,10 @@ func (w *Watch) Wait(d time.Duration) *Watch {
 	return w
 }
 
-// Quiet has a poll given up and asked again shortly before it would end without a change: that end would bring the whole prefix, for
-// nothing. What is given up costs its connection, and the server goes on with it for the moment that its wait has left. A poll that hangs
-// is not told from one that waits: for those who ask Consul for its health by other means. It returns w.
+// Quiet has a poll given up and asked again shortly before it would end without a change: that end
+// would bring the whole prefix, for nothing. What is given up costs its connection, and the server
+// goes on with it for the moment that its wait has left. A poll that hangs is not told from one
+// that waits: for those who ask Consul for its health by other means. It returns w.
 func (w *Watch) Quiet() *Watch {
 	w.quiet = true
 	return w

@@ -18,8 +18,9 @@
 // # What is not
 //
 // A disk that lies about fsync, or damage that leaves a record's checksum right. Records written by
-// [Log.Note] survive the process, but not always the machine. After a failed fsync nothing is known of what
-// the disk holds, so the log refuses everything from then on ([ErrBroken]) until it is rewritten or opened again.
+// [Log.Note] survive the process, but not always the machine. After a failed fsync nothing is known
+// of what the disk holds, so the log refuses everything from then on ([ErrBroken]) until it is
+// rewritten or opened again.
 //
 // tidwall/wal was weighed: it has no checksums, and it refuses to open a log whose last record
 // was cut off. bbolt has checksums for its two head pages only, and panics over a damaged page.

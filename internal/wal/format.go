@@ -11,8 +11,8 @@ import (
 // disk when it was written, CRC-32C of these two and the payload, payload. Numbers are
 // little endian. The file begins with head.
 //
-// The second number tells damage from a crash: bytes that do not read were cut off, unless a later record
-// says that they had been on the disk already.
+// The second number tells damage from a crash: bytes that do not read were cut off, unless a later
+// record says that they had been on the disk already.
 const (
 	head      = "coordd-log-1\n"
 	frameSize = 16

@@ -11,7 +11,8 @@ import (
 	"syscall"
 )
 
-// lockFile takes the lock of a directory, which the kernel frees when the process ends, however it does.
+// lockFile takes the lock of a directory, which the kernel frees when the process ends, however it
+// does.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {

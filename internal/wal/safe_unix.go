@@ -14,7 +14,8 @@ const noFollow = syscall.O_NOFOLLOW
 
 func isLink(err error) bool { return errors.Is(err, syscall.ELOOP) }
 
-// checkDir refuses a directory in which others can put files: a log of theirs would be replayed, and a link written through.
+// checkDir refuses a directory in which others can put files: a log of theirs would be replayed,
+// and a link written through.
 func checkDir(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {

@@ -13,16 +13,18 @@ import (
 var (
 	// ErrInUse is returned by [Open] when another process has the directory open.
 	ErrInUse = errors.New("the log is in use by another process")
-	// ErrDamaged is returned by [Open] when records before the last one do not read. Nothing was changed.
+	// ErrDamaged is returned by [Open] when records before the last one do not read. Nothing was
+	// changed.
 	ErrDamaged = errors.New("the log is damaged")
 	// ErrFull is returned by [Log.Append] when there is no room. Nothing was written.
 	ErrFull = errors.New("the log is full")
-	// ErrBroken is returned once a write could not be undone or an fsync failed: [Log.Rewrite] it or open it anew.
+	// ErrBroken is returned once a write could not be undone or an fsync failed: [Log.Rewrite] it
+	// or open it anew.
 	ErrBroken = errors.New("the log is broken")
 	// ErrUncertain is returned, with ErrBroken, when the disk may hold the records or not.
 	ErrUncertain = errors.New("the disk may hold it")
-	// ErrGone is returned, with ErrBroken, when the log's file, or its lock, is not in the directory any more, or another
-	// one is. The records were not appended.
+	// ErrGone is returned, with ErrBroken, when the log's file, or its lock, is not in the
+	// directory any more, or another one is. The records were not appended.
 	ErrGone = errors.New("the log was removed or replaced")
 )
 
@@ -67,7 +69,8 @@ type place struct{ lock, file *os.File }
 
 func (l *Log) opened() { l.place.Store(&place{l.lock, l.file}) }
 
-// latch is a lock. Unlike a sync.Mutex it is one that synctest knows to be waited for: it is held while the disk is busy.
+// latch is a lock. Unlike a sync.Mutex it is one that synctest knows to be waited for: it is held
+// while the disk is busy.
 type latch chan struct{}
 
 func (m latch) Lock()   { m <- struct{}{} }
@@ -162,15 +165,16 @@ func (l *Log) cutTo(size int64) error {
 	return nil
 }
 
-// Append adds records, all or none of them, and returns when they are on the disk.
-// Errors: [ErrFull], [ErrBroken], with it [ErrGone] or [ErrUncertain], and those of the file system. Only after
-// ErrUncertain something may have been appended.
+// Append adds records, all or none of them, and returns when they are on the disk. Errors:
+// [ErrFull], [ErrBroken], with it [ErrGone] or [ErrUncertain], and those of the file system. Only
+// after ErrUncertain something may have been appended.
 func (l *Log) Append(records ...[]byte) error {
 	return l.add(true, true, records)
 }
 
-// Note adds a record that matters less: it survives the end of the process, and that of the
-// machine only if an Append or Rewrite followed. It is allowed a little over the log's bound. Errors as for Append.
+// Note adds a record that matters less: it survives the end of the process, and that of the machine
+// only if an Append or Rewrite followed. It is allowed a little over the log's bound. Errors as for
+// Append.
 func (l *Log) Note(record []byte) error {
 	return l.add(false, false, [][]byte{record})
 }
@@ -193,7 +197,8 @@ func (l *Log) add(durable, bounded bool, records [][]byte) error {
 	case bounded && l.size+int64(len(b)) > l.max:
 		return fmt.Errorf("%w: %d of %d bytes are taken", ErrFull, l.size, l.max)
 	}
-	// Before anything is written: where only the lock was removed, another process writes to this very file.
+	// Before anything is written: where only the lock was removed, another process writes to this
+	// very file.
 	if err := l.held(); err != nil {
 		l.broken = fmt.Errorf("%w: %w", ErrBroken, err)
 		return fmt.Errorf("nothing was logged: %w", l.broken)
@@ -237,8 +242,8 @@ func frames(b []byte, records [][]byte, synced int64) ([]byte, error) {
 	return b, nil
 }
 
-// Held tells whether the log is still what is found in its directory; else [ErrGone]. Append asks it itself. It waits for no
-// Append that the disk keeps.
+// Held tells whether the log is still what is found in its directory; else [ErrGone]. Append asks
+// it itself. It waits for no Append that the disk keeps.
 func (l *Log) Held() error {
 	for {
 		p := l.place.Load()
@@ -257,8 +262,8 @@ func (l *Log) finds(p *place) error {
 	return errors.Join(l.inPlace(p.file, fileName), l.inPlace(p.lock, lockName))
 }
 
-// inPlace compares an open file with what its path leads to now. Records in a file without a name are on
-// the disk, and nobody finds them.
+// inPlace compares an open file with what its path leads to now. Records in a file without a name
+// are on the disk, and nobody finds them.
 func (l *Log) inPlace(f *os.File, name string) error {
 	there, err := os.Lstat(l.path(name))
 	if err == nil {
@@ -273,7 +278,8 @@ func (l *Log) inPlace(f *os.File, name string) error {
 	return nil
 }
 
-// takePlace makes the directory this log's again where it was removed. What another one has put there is left alone.
+// takePlace makes the directory this log's again where it was removed. What another one has put
+// there is left alone.
 func (l *Log) takePlace() error {
 	unlocked := l.inPlace(l.lock, lockName) != nil
 	if unlocked {
@@ -301,8 +307,9 @@ func (l *Log) takePlace() error {
 	return err
 }
 
-// Rewrite replaces everything by records, and makes a directory anew that was removed. Errors as for Append; the log is
-// then as it was. After it a broken log is a good one: what the disk holds is known again.
+// Rewrite replaces everything by records, and makes a directory anew that was removed. Errors as
+// for Append; the log is then as it was. After it a broken log is a good one: what the disk holds
+// is known again.
 func (l *Log) Rewrite(records ...[]byte) error {
 	b, err := frames([]byte(head), records, 0)
 	if err != nil {

@@ -187,7 +187,8 @@ func TestAFullLogRefusesAndKeepsWhatItHas(t *testing.T) {
 }
 
 func TestRecordsThatHadNotReachedTheDiskMayBeMissingInTheMiddle(t *testing.T) {
-	// Pages of one Append reach the disk in any order: a later record alone says nothing of an earlier one.
+	// Pages of one Append reach the disk in any order: a later record alone says nothing of an
+	// earlier one.
 	file := wal.Encode([]byte("one"), []byte("two"))
 	at := bytes.Index(file, []byte("one"))
 	file[at] ^= 1
@@ -360,7 +361,8 @@ func TestALogThatAnotherHasTakenThePlaceOfIsLeftAlone(t *testing.T) {
 	}
 }
 
-// The lock alone was removed, as somebody does who takes it for a dead process's: now two have the same file.
+// The lock alone was removed, as somebody does who takes it for a dead process's: now two have the
+// same file.
 func TestALogWhoseLockAnotherHasTakenIsLeftAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log.d")
 	l, _ := open(t, dir, wal.Options{})

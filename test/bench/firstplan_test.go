@@ -16,12 +16,12 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// BenchmarkFirstPlan lets a leader write the first plan of 100,000 items for ten
-// members to a real Consul, and beside it sends bare transactions of 128 sets
-// with as many keys and the same values, one after another and four in flight, in
-// rounds in which each side takes its turn at going first (what the server still
-// does for the import weighs on whoever comes first). The leader's time is from the
-// word go (control/freeze deleted) to the answer for the last key: planning, guards and conditions included.
+// BenchmarkFirstPlan lets a leader write the first plan of 100,000 items for ten members to a real
+// Consul, and beside it sends bare transactions of 128 sets with as many keys and the same values,
+// one after another and four in flight, in rounds in which each side takes its turn at going first
+// (what the server still does for the import weighs on whoever comes first). The leader's time is
+// from the word go (control/freeze deleted) to the answer for the last key: planning, guards and
+// conditions included.
 func BenchmarkFirstPlan(b *testing.B) {
 	const items, members = 100_000, 10
 	cluster := realconsul.Start(b, realconsul.Options{})

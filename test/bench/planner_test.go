@@ -1,7 +1,8 @@
-// Package bench_test holds the benchmarks that compare coordd with what one would use instead. The two sides
-// of a comparison run in turns within one process and the ratios are medians over the rounds: absolute times depend on the
-// machine and on what else runs there, these much less. On a machine that is busy otherwise, the longer side is interrupted
-// more often; the ratio of the fastest rounds (-best) leaves that out, and times are those of the fastest rounds.
+// Package bench_test holds the benchmarks that compare coordd with what one would use instead. The
+// two sides of a comparison run in turns within one process and the ratios are medians over the
+// rounds: absolute times depend on the machine and on what else runs there, these much less. On a
+// machine that is busy otherwise, the longer side is interrupted more often; the ratio of the
+// fastest rounds (-best) leaves that out, and times are those of the fastest rounds.
 package bench_test
 
 import (
@@ -19,8 +20,9 @@ import (
 // vnodes is how many points each member has on the ring.
 const vnodes = 128
 
-// ring is consistent hashing with virtual nodes, written to be fast: a point is one word, the hash in the upper bits and
-// the member in the lower 20, so that the points sort and search as plain integers.
+// ring is consistent hashing with virtual nodes, written to be fast: a point is one word, the hash
+// in the upper bits and the member in the lower 20, so that the points sort and search as plain
+// integers.
 type ring struct {
 	seed   maphash.Seed
 	points []uint64
@@ -40,7 +42,8 @@ func newRing(seed maphash.Seed, members []placement.Member) *ring {
 func (r *ring) appendPoints(points []uint64, id string, j int) []uint64 {
 	h := maphash.String(r.seed, id)
 	for range vnodes {
-		// splitmix64: a good hash of the member's hash and the point's number, for a few multiplications.
+		// splitmix64: a good hash of the member's hash and the point's number, for a few
+		// multiplications.
 		h += 0x9e3779b97f4a7c15
 		x := h
 		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -76,8 +79,8 @@ func (r *ring) with(id string, j int) *ring {
 	return out
 }
 
-// plan looks every item up and lists those that are elsewhere: a ring knows no other way to find them.
-// It is told how many there will be, and so spared the growing of the list.
+// plan looks every item up and lists those that are elsewhere: a ring knows no other way to find
+// them. It is told how many there will be, and so spared the growing of the list.
 func (r *ring) plan(items []placement.Item, expected int) []placement.Move {
 	moves := make([]placement.Move, 0, expected)
 	points := r.points
@@ -146,8 +149,9 @@ func spread(members []placement.Member, items []placement.Item, but int) uint64 
 	return slices.Max(loads) - slices.Min(loads)
 }
 
-// contest is one question put to both sides. The planner is told of a member that has left by draining it, as
-// indices have to stay; it holds nothing any more, so this is the same as its absence.
+// contest is one question put to both sides. The planner is told of a member that has left by
+// draining it, as indices have to stay; it holds nothing any more, so this is the same as its
+// absence.
 type contest struct {
 	name          string
 	members       []placement.Member
@@ -171,8 +175,9 @@ func contests(m, n int) []contest {
 	rungLeft, _ := orphaned(rung, leaver)
 	joined := append(slices.Clone(members), placement.Member{ID: "member-joiner"})
 
-	// The planner gives neighbours to one member and is fastest on what it has planned itself. In the scattered contests its items
-	// are spread as if at random, the worst it can find; the ring's are where the ring puts them.
+	// The planner gives neighbours to one member and is fastest on what it has planned itself. In
+	// the scattered contests its items are spread as if at random, the worst it can find; the
+	// ring's are where the ring puts them.
 	scattered := slices.Clone(planned)
 	r := rand.New(rand.NewPCG(1, 2))
 	r.Shuffle(n, func(a, b int) { scattered[a].Owner, scattered[b].Owner = scattered[b].Owner, scattered[a].Owner })
@@ -200,8 +205,9 @@ func median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-// BenchmarkPlanner compares the planner with a hash ring of 128 points per member at 100,000 items on 1000 members.
-// On a leave and a join the ring is not built anew, only the points of one member are taken out or merged in.
+// BenchmarkPlanner compares the planner with a hash ring of 128 points per member at 100,000 items
+// on 1000 members. On a leave and a join the ring is not built anew, only the points of one member
+// are taken out or merged in.
 func BenchmarkPlanner(b *testing.B) {
 	for _, c := range contests(1000, 100_000) {
 		b.Run(c.name, func(b *testing.B) {
@@ -246,7 +252,8 @@ func BenchmarkPlanner(b *testing.B) {
 	}
 }
 
-// BenchmarkPlannerLinear compares the time per item at 1,000,000 items with that at 100,000: 1.0 is linear.
+// BenchmarkPlannerLinear compares the time per item at 1,000,000 items with that at 100,000: 1.0 is
+// linear.
 func BenchmarkPlannerLinear(b *testing.B) {
 	small, large := contests(1000, 100_000), contests(1000, 1_000_000)
 	for q := range small {
@@ -270,8 +277,8 @@ func BenchmarkPlannerLinear(b *testing.B) {
 	}
 }
 
-// BenchmarkPlannerWeighted gives the time of plans for items of different weights. There is no other side to compare with:
-// a ring knows no weights of items.
+// BenchmarkPlannerWeighted gives the time of plans for items of different weights. There is no
+// other side to compare with: a ring knows no weights of items.
 func BenchmarkPlannerWeighted(b *testing.B) {
 	const m, n = 1000, 100_000
 	members, items := cluster(m, n)

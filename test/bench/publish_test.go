@@ -14,10 +14,10 @@ import (
 // them, in interleaved rounds without and with a slow one among them: the cost of
 // a publish to its publisher, and the ratio of the two.
 //
-// The figures of parked subscribers are for when every one of them sleeps and has to be woken by that
-// very publish. What it costs then is the runtime's price of waking goroutines,
-// beginning with the system call that wakes a processor, whatever the means: one-waiter is the
-// same for a bare channel with a single reader.
+// The figures of parked subscribers are for when every one of them sleeps and has to be woken by
+// that very publish. What it costs then is the runtime's price of waking goroutines, beginning with
+// the system call that wakes a processor, whatever the means: one-waiter is the same for a bare
+// channel with a single reader.
 func BenchmarkPublish(b *testing.B) {
 	const subscribers, burst = 100, 1000
 	plain, slow := newAudience(subscribers, 0), newAudience(subscribers, 1)

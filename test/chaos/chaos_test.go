@@ -15,7 +15,8 @@ import (
 	"github.com/coordd/coordd/test/realconsul"
 )
 
-// stormLength is how long the faults of one storm go on: enough for one that outlasts a take-over, and one beyond the TTL.
+// stormLength is how long the faults of one storm go on: enough for one that outlasts a take-over,
+// and one beyond the TTL.
 const stormLength = 56 * time.Second
 
 func TestFiveMembersOnThreeServersSurviveStormsOfFaults(t *testing.T) {
@@ -79,7 +80,8 @@ func TestFiveMembersOnThreeServersSurviveStormsOfFaults(t *testing.T) {
 // rage lets a storm go through and returns when everything it broke is mended.
 func (w *world) rage(s storm) {
 	w.t.Helper()
-	// A storm that is behind its plan, on a slow machine or since one fault made another slow, leaves out the rest.
+	// A storm that is behind its plan, on a slow machine or since one fault made another slow,
+	// leaves out the rest.
 	late := time.Now().Add(stormLength)
 	var all sync.WaitGroup
 	for lane := range s {

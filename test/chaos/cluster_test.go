@@ -29,8 +29,8 @@ func (w *world) relays(victims []int, mode relay.Mode) {
 	}
 }
 
-// repeat has a proxy on the way that tries again: half of the copies are late by up to three TTLs, and arrive when the storm may be
-// over. So they are not waited for: none of them may do anything.
+// repeat has a proxy on the way that tries again: half of the copies are late by up to three TTLs,
+// and arrive when the storm may be over. So they are not waited for: none of them may do anything.
 func (w *world) repeat(f fault) {
 	before := w.repeated()
 	for _, i := range f.victims {
@@ -63,7 +63,8 @@ func (w *world) part(f fault) {
 	_ = w.consul.Mend()
 }
 
-// partLeader leaves Consul's leader alone until it knows, and the others until they have another one: both answer meanwhile.
+// partLeader leaves Consul's leader alone until it knows, and the others until they have another
+// one: both answer meanwhile.
 func (w *world) partLeader(f fault) {
 	call, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -15,7 +15,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// patience is how long a lever may be tried at a Consul that is being broken itself: each of its faults is shorter.
+// patience is how long a lever may be tried at a Consul that is being broken itself: each of its
+// faults is shorter.
 const patience = time.Minute
 
 func (w *world) kill(f fault) {
@@ -47,8 +48,8 @@ func (w *world) killBoth(f fault) {
 	w.kill(f)
 }
 
-// killGuard takes the parent of all work away: its coordd has to see to it that nothing of the work is left, and to start
-// another one.
+// killGuard takes the parent of all work away: its coordd has to see to it that nothing of the work
+// is left, and to start another one.
 func (w *world) killGuard(f fault) {
 	killed := map[int][]int{}
 	for _, i := range f.victims {
@@ -73,7 +74,8 @@ func (w *world) killGuard(f fault) {
 	}
 }
 
-// halt stops coordd alone. Its guard has to end the children with the lease, which began before the halt.
+// halt stops coordd alone. Its guard has to end the children with the lease, which began before the
+// halt.
 func (w *world) halt(f fault) {
 	p := w.member[f.victims[0]].now
 	_ = syscall.Kill(p.pid, syscall.SIGSTOP)
@@ -88,8 +90,8 @@ func (w *world) halt(f fault) {
 	_ = syscall.Kill(p.pid, syscall.SIGCONT)
 }
 
-// sleep is a host that is suspended: nothing of the member runs, so nothing of it can end in time. Only
-// the token tells whoever is written to that the late one is late.
+// sleep is a host that is suspended: nothing of the member runs, so nothing of it can end in time.
+// Only the token tells whoever is written to that the late one is late.
 func (w *world) sleep(f fault) {
 	p := w.member[f.victims[0]].now
 	s, err := p.suspend()
@@ -128,8 +130,8 @@ func (w *world) destroy(f fault) {
 	time.Sleep(f.lasts)
 }
 
-// cutAndDestroy ends the sessions of members that cannot hear of it and go on until their leases are over: only the grace
-// keeps others from their items for so long.
+// cutAndDestroy ends the sessions of members that cannot hear of it and go on until their leases
+// are over: only the grace keeps others from their items for so long.
 func (w *world) cutAndDestroy(f fault) {
 	w.relays(f.victims, relay.Freeze)
 	w.destroySessions(f.victims)
@@ -159,8 +161,8 @@ func (w *world) destroySessions(victims []int) {
 	})
 }
 
-// rob notes that a member's session is about to be destroyed: it may not hear of it before its lease is over, and lead
-// until then beside its successor. What it writes as a leader is refused.
+// rob notes that a member's session is about to be destroyed: it may not hear of it before its
+// lease is over, and lead until then beside its successor. What it writes as a leader is refused.
 func (w *world) rob(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/coordd/coordd/internal/history"
 )
 
-// settle holds I3, and with the history I1 and I2: from now on, when all faults are over, the service has to
-// be whole within the bound.
+// settle holds I3, and with the history I1 and I2: from now on, when all faults are over, the
+// service has to be whole within the bound.
 func (w *world) settle(what string) {
 	w.t.Helper()
 	calm := time.Now()
@@ -70,7 +70,8 @@ func (w *world) judge(calm time.Time) {
 	if err != nil {
 		w.t.Error(err)
 	}
-	// A clean stop or a death ends a history; the calm of a storm is judged above, of what really runs.
+	// A clean stop or a death ends a history; the calm of a storm is judged above, of what really
+	// runs.
 	w.report("the members' own word", history.Check(own, history.Options{}), own)
 }
 

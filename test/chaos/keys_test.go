@@ -14,8 +14,9 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// watchKeys writes the service's keys into the history, view by view, until ctx ends. A view is what one server held
-// at one moment, however far behind that may be: none of them may show an item with two keys.
+// watchKeys writes the service's keys into the history, view by view, until ctx ends. A view is
+// what one server held at one moment, however far behind that may be: none of them may show an item
+// with two keys.
 func (w *world) watchKeys(ctx context.Context) {
 	seen := map[string]*api.KVPair{}
 	var last, index uint64

@@ -10,7 +10,8 @@ import (
 	"github.com/coordd/coordd/test/relay"
 )
 
-// The two lanes of a storm. Faults of one lane come one after the other, so that no two meet on one process.
+// The two lanes of a storm. Faults of one lane come one after the other, so that no two meet on one
+// process.
 const (
 	processes = iota // the members' processes and sessions
 	cluster          // Consul, the way to it, and what it allows
@@ -34,11 +35,12 @@ type kind struct {
 
 const second = time.Second
 
-// takenOver is when somebody else has a vanished member's items, if nothing else is wrong and nobody hands them over: the
-// guard of a killed coordd does, within a second or two.
+// takenOver is when somebody else has a vanished member's items, if nothing else is wrong and
+// nobody hands them over: the guard of a killed coordd does, within a second or two.
 const takenOver = 2*ttl + lockDelay + grace + merge + workerSoak + 2*second
 
-// rolling is a restart of one member after the other, each with commands that are killed in the end, and a second between two.
+// rolling is a restart of one member after the other, each with commands that are killed in the
+// end, and a second between two.
 const rolling = members * (stopTimeout + 2*second)
 
 // kinds are all that a storm may hold. None of them is known to be harmless.

@@ -90,7 +90,8 @@ func (l *ledger) fault(format string, args ...any) {
 	l.faults = append(l.faults, fmt.Sprintf(format, args...))
 }
 
-// line takes in what a child wrote: "start ITEM TOKEN PID PROC LOCK", "lock ITEM TOKEN PID PROC" or "stop ITEM TOKEN PID PROC".
+// line takes in what a child wrote: "start ITEM TOKEN PID PROC LOCK", "lock ITEM TOKEN PID PROC" or
+// "stop ITEM TOKEN PID PROC".
 func (l *ledger) line(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,7 +139,8 @@ func (l *ledger) start(item string, c child, got bool) {
 		}
 	}
 	for _, old := range l.running[item] {
-		// One that has just been woken is about to be killed. Until then only its token tells that it is late, as the history says.
+		// One that has just been woken is about to be killed. Until then only its token tells that
+		// it is late, as the history says.
 		late := time.Since(l.woken[old.proc]) <= history.Notice && old.token < c.token
 		fenced := !began.IsZero() && c.token < old.token
 		if !l.frozen[old.proc] && !late && !fenced {
@@ -174,8 +176,8 @@ func (l *ledger) oneStands() bool {
 	return false
 }
 
-// hasLock ends those that had the lock before: they were killed, and so could not say it. One that only waits for the
-// lock may be alive.
+// hasLock ends those that had the lock before: they were killed, and so could not say it. One that
+// only waits for the lock may be alive.
 func (l *ledger) hasLock(item string, c child) {
 	delete(l.waiting, c)
 	for _, old := range slices.Clone(l.running[item]) {
@@ -232,7 +234,8 @@ func (l *ledger) children(proc string) (pids []int) {
 	return pids
 }
 
-// unlike says what is missing to each item of the workload having one living child, and to each member having its share.
+// unlike says what is missing to each item of the workload having one living child, and to each
+// member having its share.
 func (l *ledger) unlike(items map[string]bool, procs []string) string {
 	l.bury()
 	l.mu.Lock()
@@ -268,13 +271,15 @@ func (l *ledger) unlike(items map[string]bool, procs []string) string {
 	return ""
 }
 
-// judge has the history checked as far as it goes; calm is when the last faults were over, zero if some are not.
+// judge has the history checked as far as it goes; calm is when the last faults were over, zero if
+// some are not.
 func (l *ledger) judge(calm time.Time, spread int) history.Report {
 	events := history.Merge(l.history.Events()) // what was begun before its process stood still is heard of later
 	now := time.Now()
 	if !calm.IsZero() {
 		mark := history.Event{At: calm, Verb: history.Calm, For: now.Sub(calm), Spread: spread}
-		// The checker judges at the first event after the bound, and there is none to come that says anything new.
+		// The checker judges at the first event after the bound, and there is none to come that
+		// says anything new.
 		events = history.Merge(append(events, mark, history.Event{At: now.Add(time.Microsecond), Verb: history.Close}))
 	}
 	return history.Check(events, history.Options{})

@@ -1,8 +1,9 @@
 //go:build linux
 
-// Package chaos_test runs five members of the coordd binary, each with children, on three real Consul servers, and breaks
-// things: storms of faults drawn from a seed, one or two at a time, each for a bounded time. After a storm all is healed,
-// and the service has to be whole again within a bound computed from its settings; then the next storm begins.
+// Package chaos_test runs five members of the coordd binary, each with children, on three real
+// Consul servers, and breaks things: storms of faults drawn from a seed, one or two at a time, each
+// for a bounded time. After a storm all is healed, and the service has to be whole again within a
+// bound computed from its settings; then the next storm begins.
 //
 // What is held against every run:
 //
@@ -17,18 +18,21 @@
 //   - The children of a member that was stopped by SIGSTOP are gone when its lease is over, and those of one that was
 //     killed soon; at the end every member stops cleanly, and no process is left.
 //
-// The judge of I1 to I4 is internal/history, which gets the lines of the children, the views of the keys and the
-// deaths and halts of the members.
+// The judge of I1 to I4 is internal/history, which gets the lines of the children, the views of the
+// keys and the deaths and halts of the members.
 //
-// What is not promised: a seed replays the same faults at the same times, and not what the processes make of them; views of
-// the keys show most of what Consul went through, not each of its writes; all hosts here are one, with one clock.
+// What is not promised: a seed replays the same faults at the same times, and not what the
+// processes make of them; views of the keys show most of what Consul went through, not each of its
+// writes; all hosts here are one, with one clock.
 //
-// Some commands end at once when they are told to, some work on for seconds, some until they are killed. Members run two versions
-// of the binary, and change from one to the other, and from one TMPDIR to another, when they are started again.
+// Some commands end at once when they are told to, some work on for seconds, some until they are
+// killed. Members run two versions of the binary, and change from one to the other, and from one
+// TMPDIR to another, when they are started again.
 //
-// COORDD_CHAOS_SEED replays a seed. COORDD_CHAOS_MINUTES is how long new storms begin; without it there is one.
-// COORDD_CHAOS_FAULTS names the only faults that are drawn ("kill -9 and start again;operator destroys sessions"), and COORDD_CHAOS_OTHER
-// a binary that is the second version, such as that of last month.
+// COORDD_CHAOS_SEED replays a seed. COORDD_CHAOS_MINUTES is how long new storms begin; without it
+// there is one. COORDD_CHAOS_FAULTS names the only faults that are drawn ("kill -9 and start
+// again;operator destroys sessions"), and COORDD_CHAOS_OTHER a binary that is the second version,
+// such as that of last month.
 package chaos_test
 
 import (
@@ -42,7 +46,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The binaries under test, of two versions, and a directory that outlives every test: processes on their way out may still write into it.
+// The binaries under test, of two versions, and a directory that outlives every test: processes on
+// their way out may still write into it.
 var (
 	binaries [2]string
 	scratch  string

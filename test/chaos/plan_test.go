@@ -75,7 +75,8 @@ type weather struct {
 	decks [lanes]deck
 }
 
-// newWeather deals what fits a cluster with or without tokens and encryption, and the kinds of first before all others.
+// newWeather deals what fits a cluster with or without tokens and encryption, and the kinds of
+// first before all others.
 func newWeather(seed, stream uint64, secured bool, first ...kind) *weather {
 	return newWeatherOf(kinds, seed, stream, secured, first...)
 }
@@ -100,7 +101,8 @@ func newWeatherOf(kinds []kind, seed, stream uint64, secured bool, first ...kind
 	return x
 }
 
-// next draws a storm whose faults are over after length: for that some are cut short, but to no less than they may be.
+// next draws a storm whose faults are over after length: for that some are cut short, but to no
+// less than they may be.
 func (x *weather) next(length time.Duration) storm {
 	var s storm
 	for lane := range s {

@@ -20,7 +20,8 @@ import (
 	"github.com/coordd/coordd/internal/history"
 )
 
-// program is one run of a member's process. It dies with the test process, however that ends, and its children with it.
+// program is one run of a member's process. It dies with the test process, however that ends, and
+// its children with it.
 type program struct {
 	proc   string         // member#run, as in a history
 	mark   string         // what everything that it starts has in its environment
@@ -36,7 +37,8 @@ type program struct {
 	wanted atomic.Bool
 }
 
-// run starts the binary. What is set for the test, or for its machine, is not for the program under test.
+// run starts the binary. What is set for the test, or for its machine, is not for the program under
+// test.
 func run(binary, proc, dir string, env []string, args ...string) (*program, error) {
 	p := &program{proc: proc, mark: "CHAOS_MARK=" + dir + "/" + proc, exited: make(chan struct{})}
 	f, err := os.CreateTemp(scratch, "log-")
@@ -56,7 +58,8 @@ func run(binary, proc, dir string, env []string, args ...string) (*program, erro
 	started := make(chan error)
 	go func() {
 		defer close(p.exited)
-		// "The parent has died" is about the thread that called fork: keep it until the child is gone.
+		// "The parent has died" is about the thread that called fork: keep it until the child is
+		// gone.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -94,7 +97,8 @@ func (p *program) end(s syscall.Signal) {
 	}
 }
 
-// family lists the process, its guard and all the work: whoever has the mark of this run in the environment.
+// family lists the process, its guard and all the work: whoever has the mark of this run in the
+// environment.
 func (p *program) family() []int {
 	dir, err := os.ReadDir("/proc")
 	if err != nil {
@@ -156,8 +160,8 @@ func bootTicks() uint64 {
 	return ticks
 }
 
-// told returns what the process wrote down itself, with what it cannot know: when it stood still, when its session was
-// ended under it, and that it was killed.
+// told returns what the process wrote down itself, with what it cannot know: when it stood still,
+// when its session was ended under it, and that it was killed.
 func (p *program) told() ([]history.Event, error) {
 	f, err := os.Open(p.diary)
 	if errors.Is(err, os.ErrNotExist) {
@@ -188,8 +192,9 @@ func (p *program) told() ([]history.Event, error) {
 	return events, nil
 }
 
-// endWithStand ends what was at work when its process began to stand still for longer than its lease. The process itself says so when it has
-// made sure, which takes a busy machine seconds; when the commands ended their locks tell, and the children's history has that.
+// endWithStand ends what was at work when its process began to stand still for longer than its
+// lease. The process itself says so when it has made sure, which takes a busy machine seconds; when
+// the commands ended their locks tell, and the children's history has that.
 func endWithStand(events []history.Event, stood [][2]time.Time) {
 	for _, w := range stood {
 		if w[1].Sub(w[0]) <= ttl {
@@ -244,14 +249,15 @@ func (p *program) tail(n int) string {
 	return p.proc + ", " + end + ":\n" + strings.Join(lines, "\n")
 }
 
-// suspended are processes that stand still. Their thaw is in the hands of a process of its own, which does it
-// also when the test process dies: a frozen guard would otherwise stay for ever.
+// suspended are processes that stand still. Their thaw is in the hands of a process of its own,
+// which does it also when the test process dies: a frozen guard would otherwise stay for ever.
 type suspended struct {
 	keeper *exec.Cmd
 	thaw   func() error
 }
 
-// suspend stops a whole family, as a host that is suspended does. It returns when everything in it stands still.
+// suspend stops a whole family, as a host that is suspended does. It returns when everything in it
+// stands still.
 func (p *program) suspend() (*suspended, error) {
 	var all []int
 	for range 20 { // until nobody is new: one that was about to be stopped may have had a child

@@ -15,9 +15,10 @@ import (
 	"time"
 )
 
-// work is what a user gives to --exec: one shell for each item. It takes the item's lock, which the kernel gives up at its
-// end and not before, says whether it got it (0, or 99 when another still has it, and then also when it got it after all), and
-// waits for SIGTERM. Its payload is its temper: what it does then.
+// work is what a user gives to --exec: one shell for each item. It takes the item's lock, which the
+// kernel gives up at its end and not before, says whether it got it (0, or 99 when another still
+// has it, and then also when it got it after all), and waits for SIGTERM. Its payload is its
+// temper: what it does then.
 const work = `
 say() { echo "$1 $COORDD_ITEM $COORDD_TOKEN $$ $CHAOS_PROC $2" >>"$CHAOS_DIR/journal"; }
 read -r temper long
@@ -33,8 +34,9 @@ test $got = 0 || { flock 9 && say lock; }
 while :; do read -r never; done <>"$CHAOS_DIR/hold"
 `
 
-// temper draws what an item's command does when it is to stop: one of six goes on until it is killed, one of three works
-// on for a second and more, some of these for longer than they may, and all others end at once.
+// temper draws what an item's command does when it is to stop: one of six goes on until it is
+// killed, one of three works on for a second and more, some of these for longer than they may, and
+// all others end at once.
 func (w *world) temper() string {
 	switch n := w.rand.IntN(6); {
 	case n == 0:

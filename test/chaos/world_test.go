@@ -23,8 +23,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// What the members run with: the binary's defaults, but for the time that commands have to stop: with 10 s of it a storm would have
-// no time for anything else.
+// What the members run with: the binary's defaults, but for the time that commands have to stop:
+// with 10 s of it a storm would have no time for anything else.
 const (
 	ttl        = 10 * time.Second
 	grace      = ttl
@@ -37,10 +37,11 @@ const (
 	stopTimeout = 3 * time.Second
 )
 
-// healed is how long after the last fault all may take to be well again. The slowest way there: a session that nobody renews
-// any more lives for twice its TTL from the last election of Consul's, its lock for a lock-delay more, and the grace of its items
-// follows; whoever then has to move them may just have begun its longest pause; and the last moves for balance wait for
-// the leader's soak, and twice for commands that do not stop. The rest is for a machine that runs other tests too.
+// healed is how long after the last fault all may take to be well again. The slowest way there: a
+// session that nobody renews any more lives for twice its TTL from the last election of Consul's,
+// its lock for a lock-delay more, and the grace of its items follows; whoever then has to move them
+// may just have begun its longest pause; and the last moves for balance wait for the leader's soak,
+// and twice for commands that do not stop. The rest is for a machine that runs other tests too.
 const healed = 2*ttl + lockDelay + grace + longestTry + merge + leaderSoak + workerSoak + 2*stopTimeout + 20*time.Second
 
 const (
@@ -192,7 +193,8 @@ func (w *world) newToken(i int) *api.ACLToken {
 	return token
 }
 
-// tmps is how many TMPDIRs a member has in turn: it comes back to one in which it has left a lock file.
+// tmps is how many TMPDIRs a member has in turn: it comes back to one in which it has left a lock
+// file.
 const tmps = 3
 
 // start runs a member's next process.
@@ -239,7 +241,8 @@ func (w *world) start(m *member, b birth) {
 	w.after.Go(func() { w.bury(p) })
 }
 
-// bury waits for the end of a process and for that of all its children, which must follow soon, however it ended.
+// bury waits for the end of a process and for that of all its children, which must follow soon,
+// however it ended.
 func (w *world) bury(p *program) {
 	<-p.exited
 	if !p.wanted.Load() {
@@ -254,7 +257,8 @@ func (w *world) bury(p *program) {
 		if len(left) == 0 {
 			break
 		}
-		// A guard without commands has its farewell to say, and tries for two TTLs while Consul is away.
+		// A guard without commands has its farewell to say, and tries for two TTLs while Consul is
+		// away.
 		limit := 3*ttl + 5*time.Second
 		if slices.ContainsFunc(left, works) {
 			limit = ttl + 5*time.Second
@@ -276,7 +280,8 @@ func (w *world) workload() map[string]bool {
 	return maps.Clone(w.items)
 }
 
-// addItem and removeItem try until Consul has said yes, or ctx ends: then the test has failed, as nobody knows what is there.
+// addItem and removeItem try until Consul has said yes, or ctx ends: then the test has failed, as
+// nobody knows what is there.
 func (w *world) addItem(ctx context.Context, id string) {
 	temper := w.temper()
 	if w.insist(ctx, "adding "+id, func(c *api.Client, o *api.WriteOptions) error {

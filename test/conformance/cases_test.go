@@ -50,8 +50,8 @@ func (e env) get(key string) *api.KVPair {
 	return pair
 }
 
-// TestCases runs the cases that a script cannot say. The real server is not the transcripts' one: those see every key and
-// every index of theirs, and wipe it.
+// TestCases runs the cases that a script cannot say. The real server is not the transcripts' one:
+// those see every key and every index of theirs, and wipe it.
 func TestCases(t *testing.T) {
 	t.Parallel()
 	real := realconsul.Start(t, realconsul.Options{})

@@ -54,7 +54,8 @@ var commands = [][]string{
 	{"members", "-status=left"},
 }
 
-// The columns of a table are as wide as their widest entry, which is an address with a port of four or five digits.
+// The columns of a table are as wide as their widest entry, which is an address with a port of four
+// or five digits.
 var (
 	spaces  = regexp.MustCompile(` +`)
 	indexes = regexp.MustCompile(`(?m)^((?:Create|Modify)Index)\s+\d+$`)

@@ -15,8 +15,9 @@ import (
 // maxConns is Consul's http_max_conns_per_client.
 const maxConns = 200
 
-// TestOneConnectionTooManyIsRefused: the limit is for each client address, so it has servers of its own. What is sent to a
-// connection too many is compared byte by byte, and a place that was given up can be taken again.
+// TestOneConnectionTooManyIsRefused: the limit is for each client address, so it has servers of its
+// own. What is sent to a connection too many is compared byte by byte, and a place that was given
+// up can be taken again.
 func TestOneConnectionTooManyIsRefused(t *testing.T) {
 	t.Parallel()
 	answers := map[string]string{}
@@ -37,8 +38,9 @@ func TestOneConnectionTooManyIsRefused(t *testing.T) {
 			}
 			return c
 		}
-		// Held connections have been answered: so each of them counts. A server says to one too many that it is refused
-		// without being asked, and gives up on telling after 10 ms: on a busy machine it may be closed without a word.
+		// Held connections have been answered: so each of them counts. A server says to one too
+		// many that it is refused without being asked, and gives up on telling after 10 ms: on a
+		// busy machine it may be closed without a word.
 		var held []net.Conn
 		refused := ""
 		for deadline := time.Now().Add(patience); refused == "" && len(held) <= maxConns && time.Now().Before(deadline); {

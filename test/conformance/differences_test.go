@@ -1,6 +1,7 @@
 package conformance_test
 
-// difference is one place where the embedded server answers otherwise than the real one, on purpose.
+// difference is one place where the embedded server answers otherwise than the real one, on
+// purpose.
 type difference struct {
 	script   string // in testdata, without .txt
 	target   string // "port" or "in-process"; empty for both
@@ -16,8 +17,8 @@ const ownTypes = "the text names a Go type of the server's own source; ours are 
 const lostLeader = "on a leader that only steps down, queries go on waiting; on any other server they end with the connection to a leader " +
 	"that died, and the embedded server plays that harder case"
 
-// Not in any script, and different too: the embedded server has no cache, so an answer to ?cached is always fresh and has
-// no Age and no X-Cache.
+// Not in any script, and different too: the embedded server has no cache, so an answer to ?cached
+// is always fresh and has no Age and no X-Cache.
 var differences = []difference{
 	{script: "election", command: "pending blocked still", recorded: "pending", answered: "answered", reason: lostLeader},
 	{

@@ -15,7 +15,8 @@ import (
 	"github.com/coordd/coordd/test/realconsul"
 )
 
-// threeServers is the leader of a cluster of three; an election starts when the other two are killed.
+// threeServers is the leader of a cluster of three; an election starts when the other two are
+// killed.
 func threeServers(t *testing.T) target {
 	c := realconsul.Start(t, realconsul.Options{Servers: 3})
 	leader := c.Leader()
@@ -88,7 +89,8 @@ func TestElection(t *testing.T) {
 	}
 }
 
-// An election gives every session its whole time anew: the new leader does not know when it was last renewed.
+// An election gives every session its whole time anew: the new leader does not know when it was
+// last renewed.
 func TestAnElectionResetsSessionTimers(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) target{

@@ -29,7 +29,8 @@ type names struct {
 	order   []string
 	uuids   int
 	indexes map[uint64]bool
-	// unranked shows every index as "#": for the tables that a real server writes to on its own as well.
+	// unranked shows every index as "#": for the tables that a real server writes to on its own as
+	// well.
 	unranked bool
 }
 
@@ -42,7 +43,8 @@ func (n *names) call(value, name string) {
 	n.known[value] = name
 }
 
-// index marks a number as an index; its rank is known only when the whole script has run. Zero means "none" and stays.
+// index marks a number as an index; its rank is known only when the whole script has run. Zero
+// means "none" and stays.
 func (n *names) index(text string) string {
 	i, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || i == 0 {
@@ -94,7 +96,8 @@ func (n *names) text(s string) string {
 	return s
 }
 
-// json renders a value with sorted keys, in place of the order and the white space that the server chose.
+// json renders a value with sorted keys, in place of the order and the white space that the server
+// chose.
 func (n *names) json(value any) string {
 	var b strings.Builder
 	n.write(&b, "", value)
@@ -149,7 +152,8 @@ func quote(v any) string {
 	return strings.NewReplacer(`\u0001`, "\x01", `\u0002`, "\x02").Replace(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// headers writes the headers that matter to clients, or all that the server chooses when the script asks for it.
+// headers writes the headers that matter to clients, or all that the server chooses when the script
+// asks for it.
 func (n *names) headers(b *strings.Builder, header http.Header, all bool) {
 	for _, name := range slices.Sorted(maps.Keys(header)) {
 		shown := name == "X-Consul-Index" || name == "Allow"

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// settle is how long a background request gets to reach the server, and a wake-up that should not come to come.
+// settle is how long a background request gets to reach the server, and a wake-up that should not
+// come to come.
 const settle = 150 * time.Millisecond
 
 // patience is how long a step with ~ is repeated, and how long is waited for what must happen.

@@ -25,18 +25,20 @@ import (
 //	~             repeat it until the answer is the recorded one, for 10 s at most: for what happens in the background
 //	&name         send it in the background: for long polls
 //
-// A body that begins with a macro stands for more: "@repeat c n" is the character c n times, and "@ops n op" an array of n
-// operations, with $n for the number in each.
+// A body that begins with a macro stands for more: "@repeat c n" is the character c n times, and
+// "@ops n op" an array of n operations, with $n for the number in each.
 //
-// Other steps: "pending name ..." tells whether a background request is still without an answer, "wait name lo..hi" shows its
-// answer and whether it took between lo and hi since it was sent, "sleep d" waits, and "election start" and "election end"
-// take the leader away and bring one back.
+// Other steps: "pending name ..." tells whether a background request is still without an answer,
+// "wait name lo..hi" shows its answer and whether it took between lo and hi since it was sent,
+// "sleep d" waits, and "election start" and "election end" take the leader away and bring one back.
 //
-// What differs from run to run is named by order: an index is #1, #2 and so on by its size among all those of the script, a
-// UUID has the name it was kept under. So a transcript shows which indexes are equal and which is larger, and no more.
+// What differs from run to run is named by order: an index is #1, #2 and so on by its size among
+// all those of the script, a UUID has the name it was kept under. So a transcript shows which
+// indexes are equal and which is larger, and no more.
 //
-// Two comments before the first step are settings: "# headers: all" shows every header that the server chooses, and
-// "# indexes: unranked" shows every index as "#", for tables that a real server writes to on its own as well.
+// Two comments before the first step are settings: "# headers: all" shows every header that the
+// server chooses, and "# indexes: unranked" shows every index as "#", for tables that a real server
+// writes to on its own as well.
 type script struct {
 	name  string
 	steps []step

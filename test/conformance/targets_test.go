@@ -43,7 +43,8 @@ func targetOf(t *testing.T, c *realconsul.Cluster) target {
 	return target{name: "real", base: "http://" + c.Addr(), transport: transport}
 }
 
-// wipe leaves nothing of an earlier script that a later one could see: keys, sessions, services, checks.
+// wipe leaves nothing of an earlier script that a later one could see: keys, sessions, services,
+// checks.
 func (tg target) wipe(t *testing.T) {
 	t.Helper()
 	c := tg.client(t)

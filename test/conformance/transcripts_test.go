@@ -24,8 +24,8 @@ func scripts(t *testing.T, pattern string) []script {
 	return all
 }
 
-// TestTranscripts plays every script and compares each answer with the recording. With -update it writes the recording
-// from the real server's answers instead.
+// TestTranscripts plays every script and compares each answer with the recording. With -update it
+// writes the recording from the real server's answers instead.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	all := scripts(t, "*.txt")
@@ -64,8 +64,8 @@ func TestTranscripts(t *testing.T) {
 
 func scriptName(s script) string { return strings.TrimSuffix(filepath.Base(s.name), ".txt") }
 
-// compare fails the test for every answer that is neither the recorded one nor what the differences make of it, and for
-// every difference that is none any more.
+// compare fails the test for every answer that is neither the recorded one nor what the differences
+// make of it, and for every difference that is none any more.
 func compare(t *testing.T, s script, answers []string, different []difference) {
 	t.Helper()
 	used := make([]bool, len(different))

@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// newTransport adds nothing to requests, and reports what was answered also when not all of the request could be written.
+// newTransport adds nothing to requests, and reports what was answered also when not all of the
+// request could be written.
 func newTransport() *http.Transport {
 	return &http.Transport{
 		DisableCompression: true, MaxIdleConnsPerHost: 64,
@@ -22,8 +23,9 @@ func newTransport() *http.Transport {
 	}
 }
 
-// patientConn goes on to read when the other end has closed in the middle of what is written. A server may refuse a request before
-// its end; net/http's client then reports whichever it notices first, the answer or that it could not write the rest.
+// patientConn goes on to read when the other end has closed in the middle of what is written. A
+// server may refuse a request before its end; net/http's client then reports whichever it notices
+// first, the answer or that it could not write the rest.
 type patientConn struct{ net.Conn }
 
 func (c patientConn) Write(p []byte) (int, error) {

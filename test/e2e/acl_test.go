@@ -29,7 +29,8 @@ func roleRules(t *testing.T) map[string]string {
 	return rules
 }
 
-// The rules in docs/acl.md are all that each kind of user needs, and what they leave out is denied to that user.
+// The rules in docs/acl.md are all that each kind of user needs, and what they leave out is denied
+// to that user.
 func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	t.Parallel()
 	cluster := realconsul.Start(t, realconsul.Options{ACL: true})

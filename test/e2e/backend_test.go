@@ -14,15 +14,16 @@ import (
 	"testing"
 )
 
-// routedWork is the work of an item that a service beside the member serves: it tells the service with which token
-// the item is its own. In the journal its time of owning is the wider one.
+// routedWork is the work of an item that a service beside the member serves: it tells the service
+// with which token the item is its own. In the journal its time of owning is the wider one.
 var routedWork = strings.NewReplacer(
 	`echo "stop`, `: >"$E2E_OWNED/$COORDD_ITEM"; echo "stop`,
 	`$payload" >>"$E2E_JOURNAL"`, `$payload" >>"$E2E_JOURNAL"
 echo "$COORDD_TOKEN" >"$E2E_OWNED/$COORDD_ITEM"`,
 ).Replace(work)
 
-// backend is the service beside a member: a process of its own, which serves the items that the member works on.
+// backend is the service beside a member: a process of its own, which serves the items that the
+// member works on.
 type backend struct {
 	*program
 	dir, address string
@@ -53,8 +54,8 @@ func serveBackend(t *testing.T) *backend {
 // orders are the bodies of the POSTs that it carried out, one for each time.
 func (b *backend) orders() []string { return strings.Fields(contents(filepath.Join(b.dir, "orders"))) }
 
-// serveItems answers for the items whose token in dir is that of the request, and 421 for all others. What a POST
-// brings is written down before it is answered.
+// serveItems answers for the items whose token in dir is that of the request, and 421 for all
+// others. What a POST brings is written down before it is answered.
 func serveItems(dir string) {
 	orders, err := os.OpenFile(filepath.Join(dir, "orders"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

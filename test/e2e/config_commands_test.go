@@ -17,8 +17,9 @@ import (
 	"github.com/coordd/coordd/test/realconsul"
 )
 
-// What is written on a real Consul is read as it was by the commands, by Consul's own client, and after an export and an
-// import: empty values, which Consul returns as null, any bytes, and the names that its paths could mistake.
+// What is written on a real Consul is read as it was by the commands, by Consul's own client, and
+// after an export and an import: empty values, which Consul returns as null, any bytes, and the
+// names that its paths could mistake.
 func TestConfigValuesOfAnyKindAreTheSameOnARealConsul(t *testing.T) {
 	t.Parallel()
 	consul := realconsul.Shared(t)

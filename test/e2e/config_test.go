@@ -25,8 +25,9 @@ import (
 	"github.com/coordd/coordd/test/realconsul"
 )
 
-// scrutiny stands between a config store and Consul and counts how often each config value was accepted. A
-// transaction that has reached it goes on to Consul even when its sender is killed meanwhile.
+// scrutiny stands between a config store and Consul and counts how often each config value was
+// accepted. A transaction that has reached it goes on to Consul even when its sender is killed
+// meanwhile.
 type scrutiny struct {
 	addr string
 

@@ -21,23 +21,26 @@ const (
 	grace = ttl
 )
 
-// soon is within what a killed coordd's items run elsewhere. It is about a second on a machine that does nothing else; what
-// this must tell apart is the session, which lasts for another ttl at the least and two at the most, and the grace after it.
+// soon is within what a killed coordd's items run elsewhere. It is about a second on a machine that
+// does nothing else; what this must tell apart is the session, which lasts for another ttl at the
+// least and two at the most, and the grace after it.
 const soon = 3 * ttl
 
-// unhurried members have sessions that outlast soon: what is done soon after a death did not wait for one.
+// unhurried members have sessions that outlast soon: what is done soon after a death did not wait
+// for one.
 var unhurried = []string{"--ttl", soon.String()}
 
-// notHandedOver keeps a killed coordd's guard from handing its items over: then they wait for the session and the grace, as
-// they do when a machine is lost.
+// notHandedOver keeps a killed coordd's guard from handing its items over: then they wait for the
+// session and the grace, as they do when a machine is lost.
 var notHandedOver = []string{"--restart-wait", "1h"}
 
 // patient lets a killed coordd's items wait long enough for it to be started again on any machine.
 var patient = []string{"--restart-wait", "19s"}
 
-// takeover is the longest time from a member's death until all of its items run elsewhere if nobody hands them over: Consul ends a session after
-// twice its TTL at the latest, a lock can be taken a lock-delay later, the grace follows, and then 0.25 s to 1 s of merging
-// and 0.5 s of worker soak. The rest is for the machine.
+// takeover is the longest time from a member's death until all of its items run elsewhere if nobody
+// hands them over: Consul ends a session after twice its TTL at the latest, a lock can be taken a
+// lock-delay later, the grace follows, and then 0.25 s to 1 s of merging and 0.5 s of worker soak.
+// The rest is for the machine.
 const takeover = 2*ttl + time.Second + grace + 1500*time.Millisecond + 10*time.Second
 
 func TestAKilledMembersItemsRunElsewhereSoonAndNothingElseMoves(t *testing.T) {
@@ -85,8 +88,8 @@ func TestAKilledMembersItemsRunElsewhereSoonAndNothingElseMoves(t *testing.T) {
 	}
 }
 
-// With a TTL of 30 s nobody loses anything while Consul is away, and a session that nobody ends lives for 20 s more at the least,
-// and the grace for 30 s after it.
+// With a TTL of 30 s nobody loses anything while Consul is away, and a session that nobody ends
+// lives for 20 s more at the least, and the grace for 30 s after it.
 func TestAKilledMembersItemsAreHandedOverWhenConsulIsBack(t *testing.T) {
 	t.Parallel()
 	const ttl = 30 * time.Second
@@ -123,7 +126,8 @@ func TestAKilledMembersItemsAreHandedOverWhenConsulIsBack(t *testing.T) {
 	t.Logf("kill -9 while Consul was away for 4 s: its items run elsewhere %v after", time.Since(begin).Round(time.Millisecond))
 }
 
-// Nobody can hand over what a lost machine had: what is left of a member without a guard is all that Consul has.
+// Nobody can hand over what a lost machine had: what is left of a member without a guard is all
+// that Consul has.
 func TestTheItemsOfAKilledMemberWithoutCommandsWaitForItsSessionAndTheGrace(t *testing.T) {
 	t.Parallel()
 	s := newService(t, realconsul.Shared(t).Addr())
@@ -220,7 +224,8 @@ func TestAKilledMemberStartedAgainUnderItsIDResumesWithoutAMove(t *testing.T) {
 	t.Logf("kill -9 and start again: %d items run again %v after the start", len(its), took.Round(time.Millisecond))
 }
 
-// The predecessor's commands outlive it by as long as they take to stop: the successor must wait for them.
+// The predecessor's commands outlive it by as long as they take to stop: the successor must wait
+// for them.
 func TestASuccessorWaitsForTheCommandsOfItsKilledPredecessor(t *testing.T) {
 	t.Parallel()
 	s := newService(t, realconsul.Shared(t).Addr())
@@ -267,7 +272,8 @@ func TestASecondProcessWithTheSameIDRefusesAndNamesTheFirst(t *testing.T) {
 	t.Logf("refused after %v", took.Round(time.Millisecond))
 }
 
-// The member hangs, its commands do not: its guard ends them with the lease. Once it goes on, it has lost its items and knows it.
+// The member hangs, its commands do not: its guard ends them with the lease. Once it goes on, it
+// has lost its items and knows it.
 func TestAFrozenMembersWorkEndsWithItsLeaseAndMovesOnce(t *testing.T) {
 	t.Parallel()
 	s := newService(t, realconsul.Shared(t).Addr())
@@ -308,7 +314,8 @@ func TestAFrozenMembersWorkEndsWithItsLeaseAndMovesOnce(t *testing.T) {
 	s.runs(items)
 }
 
-// As after a power cut, or by an impatient operator: everybody is killed, and comes back under the old ids.
+// As after a power cut, or by an impatient operator: everybody is killed, and comes back under the
+// old ids.
 func TestAServiceWhoseMembersAreAllKilledResumesWithoutAMove(t *testing.T) {
 	t.Parallel()
 	s := newService(t, realconsul.Shared(t).Addr())

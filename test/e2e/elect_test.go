@@ -15,8 +15,9 @@ import (
 	"github.com/coordd/coordd/test/realzookeeper"
 )
 
-// duty is what a leader runs. The kernel's lock on a file shows two at once, whoever they are, and is free when its holder is dead. Only flock's own
-// word for that (99) is an overlap, and who holds the lock is written down; a flock that could not do its work is no witness.
+// duty is what a leader runs. The kernel's lock on a file shows two at once, whoever they are, and
+// is free when its holder is dead. Only flock's own word for that (99) is an overlap, and who holds
+// the lock is written down; a flock that could not do its work is no witness.
 const duty = `
 exec 9>>"$E2E_DIR/lock"
 flock -n -E 99 9
@@ -39,11 +40,12 @@ trap 'echo "end $COORDD_MEMBER $COORDD_TOKEN" >>"$E2E_DIR/log"; exit' TERM
 while :; do read -r never; done <>"$E2E_HOLD"
 `
 
-// electLimit is how long a candidate of these settings may take to lead after another was lost: twice the ttl and the lock-delay in Consul. The
-// rest is for the machine.
+// electLimit is how long a candidate of these settings may take to lead after another was lost:
+// twice the ttl and the lock-delay in Consul. The rest is for the machine.
 const electLimit = 2*ttl + time.Second + workLimit
 
-// One command runs at a time, and runs again elsewhere, whatever is killed or frozen: on Consul and on ZooKeeper.
+// One command runs at a time, and runs again elsewhere, whatever is killed or frozen: on Consul and
+// on ZooKeeper.
 func TestAnElectedCommandRunsOnOneMachineAtATime(t *testing.T) {
 	t.Parallel()
 	for _, store := range []string{"consul", "zookeeper", "zookeeper-with-credentials"} {
@@ -78,7 +80,8 @@ func TestAnElectedCommandRunsOnOneMachineAtATime(t *testing.T) {
 			e.lose("n2")
 			e.leads("n3")
 
-			// SIGSTOP: its guard ends the command with the lease. It waits for its turn when it goes on.
+			// SIGSTOP: its guard ends the command with the lease. It waits for its turn when it
+			// goes on.
 			e.run("n4")
 			e.candidates["n3"].signal(syscall.SIGSTOP)
 			e.leads("n4")
@@ -103,8 +106,8 @@ func TestAnElectedCommandRunsOnOneMachineAtATime(t *testing.T) {
 	}
 }
 
-// secured starts a ZooKeeper that takes clients over TLS, and returns the flags of one with a certificate and credentials. The last two are the
-// credentials.
+// secured starts a ZooKeeper that takes clients over TLS, and returns the flags of one with a
+// certificate and credentials. The last two are the credentials.
 func secured(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -152,9 +155,9 @@ func (e *contest) run(id string, flags ...string) {
 	})
 }
 
-// lose ends all that there is of a candidate, and none of it sees the rest go: as a lost machine does. What is stopped is killed before
-// anything else is looked for: to look through all processes takes a busy machine longer than a session lasts, and a stopped
-// command holds its lock.
+// lose ends all that there is of a candidate, and none of it sees the rest go: as a lost machine
+// does. What is stopped is killed before anything else is looked for: to look through all processes
+// takes a busy machine longer than a session lasts, and a stopped command holds its lock.
 func (e *contest) lose(id string) {
 	for {
 		pids := marked(e.t, "E2E_DIR="+e.dir, "E2E_MEMBER="+id)
@@ -208,8 +211,8 @@ func (e *contest) leads(id string) {
 	}
 }
 
-// begun lists where commands began. One that was stopped with the lease and goes on under the same token, as its session turned out to live, is
-// no other term.
+// begun lists where commands began. One that was stopped with the lease and goes on under the same
+// token, as its session turned out to live, is no other term.
 func (e *contest) begun() []string {
 	text, err := os.ReadFile(filepath.Join(e.dir, "log"))
 	if err != nil {
@@ -244,7 +247,8 @@ func (e *contest) judge(want ...string) {
 	}
 }
 
-// With --once a command begins once, also when its lease runs out and its session turns out to have lived.
+// With --once a command begins once, also when its lease runs out and its session turns out to have
+// lived.
 func TestOnceRunsTheCommandOnce(t *testing.T) {
 	t.Parallel()
 	cluster := realconsul.Start(t, realconsul.Options{})

@@ -13,8 +13,8 @@ import (
 	"github.com/coordd/coordd/test/realconsul"
 )
 
-// Neither a member with work nor the leader asks for anything while nothing changes in their service, however much
-// does elsewhere in the same Consul.
+// Neither a member with work nor the leader asks for anything while nothing changes in their
+// service, however much does elsewhere in the same Consul.
 func TestAnIdleMemberHoldsThreeLongPollsAndSendsOnlyItsRenewal(t *testing.T) {
 	t.Parallel()
 	consul := realconsul.Start(t, realconsul.Options{})

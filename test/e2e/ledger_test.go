@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// entry is one line that the work of an item wrote: "start" or "stop", item, token, process id, member, payload.
+// entry is one line that the work of an item wrote: "start" or "stop", item, token, process id,
+// member, payload.
 type entry struct {
 	at      time.Time // when it was read: never earlier than it was written
 	start   bool
@@ -72,7 +73,8 @@ func (l *ledger) enter(e entry) {
 	if runs {
 		fault("item %s runs twice: at %s (token %d, process %d) and at %s (token %d, process %d)", e.item, was.member, was.token, was.pid, e.member, e.token, e.pid)
 	}
-	// Work that is stopped with the lease and goes on when the session turns out to have lived has the same grant.
+	// Work that is stopped with the lease and goes on when the session turns out to have lived has
+	// the same grant.
 	if before, ok := l.last[e.item]; ok && (e.token < before.token || (e.token == before.token && e.member != before.member)) {
 		fault("item %s: token %d of %s after token %d of %s", e.item, e.token, e.member, before.token, before.member)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/coordd/coordd/test/realconsul"
 )
 
-// fill writes into a pipe that nobody reads until it takes no more. The end that is opened for that does not block; the
-// one that others hold does.
+// fill writes into a pipe that nobody reads until it takes no more. The end that is opened for that
+// does not block; the one that others hold does.
 func fill(t *testing.T, w *os.File) {
 	t.Helper()
 	fd, err := syscall.Open(fmt.Sprintf("/proc/self/fd/%d", w.Fd()), syscall.O_WRONLY|syscall.O_NONBLOCK, 0)
@@ -53,8 +53,9 @@ func stopsCleanly(t *testing.T, s *service, id string) {
 	delete(s.members, id)
 }
 
-// The pipe of a leader's standard error is full, and nobody reads it: it is stopped in the debugger of a terminal, or a
-// service manager's reader hangs. The leader takes over from a dead member, gives up what it must, and stops as it always does.
+// The pipe of a leader's standard error is full, and nobody reads it: it is stopped in the debugger
+// of a terminal, or a service manager's reader hangs. The leader takes over from a dead member,
+// gives up what it must, and stops as it always does.
 func TestAMemberWhoseLogNobodyReadsLeadsAndStops(t *testing.T) {
 	t.Parallel()
 	_, w := pipe(t)
@@ -82,8 +83,9 @@ func TestAMemberWhoseLogNobodyReadsLeadsAndStops(t *testing.T) {
 	s.runs(items)
 }
 
-// Who read the log is gone: a service manager that was restarted, a "| tee" that was killed. A write to it is an error then, and
-// the kernel sends SIGPIPE, which ends a process that does not look out for it.
+// Who read the log is gone: a service manager that was restarted, a "| tee" that was killed. A
+// write to it is an error then, and the kernel sends SIGPIPE, which ends a process that does not
+// look out for it.
 func TestAMemberWhoseLogsReaderIsGoneGoesOn(t *testing.T) {
 	t.Parallel()
 	r, w := pipe(t)

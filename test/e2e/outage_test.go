@@ -16,7 +16,8 @@ import (
 	"github.com/coordd/coordd/test/realconsul"
 )
 
-// outages are the two ways for a server to be away: frozen, it accepts connections and does not answer; stopped, it refuses them.
+// outages are the two ways for a server to be away: frozen, it accepts connections and does not
+// answer; stopped, it refuses them.
 var outages = []struct {
 	name       string
 	begin, end func(*realconsul.Server) error
@@ -42,8 +43,9 @@ func ready(t *testing.T, c *realconsul.Cluster) {
 	}
 }
 
-// A TTL of 60 s and not of 10: a member that renewed T/3 before the outage began has T - T/3 - T/10 - T/20 until its work is
-// told to stop, 5.1 s with the default. That is enough for 5 s, but a Consul that starts on a busy machine is away for longer (21 s seen).
+// A TTL of 60 s and not of 10: a member that renewed T/3 before the outage began has T - T/3 - T/10
+// - T/20 until its work is told to stop, 5.1 s with the default. That is enough for 5 s, but a
+// Consul that starts on a busy machine is away for longer (21 s seen).
 func TestNobodyLosesWorkOrLeadershipWhileConsulIsAwayForFiveSeconds(t *testing.T) {
 	t.Parallel()
 	for _, o := range outages {
@@ -84,7 +86,8 @@ func TestNobodyLosesWorkOrLeadershipWhileConsulIsAwayForFiveSeconds(t *testing.T
 				if strings.Contains(log, "lost-leadership") || strings.Contains(log, "session-lost") {
 					t.Errorf("%s lost its session or its leadership", id)
 				}
-				// One that is frozen for less than a renewal may take is only slow: nothing has failed.
+				// One that is frozen for less than a renewal may take is only slow: nothing has
+				// failed.
 				if away, back := strings.Contains(log, "msg=consul-unreachable"), strings.Contains(log, "msg=reconnected-to-consul"); away != back || (o.name == "stopped" && !back) {
 					t.Errorf("%s says that Consul is away: %v, and that it is back: %v", id, away, back)
 				}
@@ -138,7 +141,8 @@ func TestAllWorkStopsBeforeItsLeaseEndsWhenConsulIsAwayForLongAndComesBackByItse
 			s.runs(items)
 			t.Logf("all work runs again %v after Consul was back", time.Since(back).Round(time.Millisecond))
 			eventually(t, workLimit, "every member has its share", func() string { return s.now().unlike(3, len(items)) })
-			// A Consul that stood still finds that the sessions are over; one that started again does not.
+			// A Consul that stood still finds that the sessions are over; one that started again
+			// does not.
 			if o.name == "stopped" {
 				if now := s.ownerOf(); !maps.Equal(owners, now) {
 					t.Error("items moved, although no session had ended")
@@ -174,7 +178,8 @@ func TestAMemberWaitsForAConsulThatIsNotThereSaysWhenItTriesAgainAndJoins(t *tes
 		t.Errorf("status without Consul: exit code %d, %q", code, stderr)
 	}
 	t.Logf("status gives up after %v: %s", time.Since(begin).Round(time.Millisecond), strings.TrimSpace(stderr))
-	// At most one line in 5 s; and the next one comes with the try after that, which is up to 5 s later and some more.
+	// At most one line in 5 s; and the next one comes with the try after that, which is up to 5 s
+	// later and some more.
 	eventually(t, workLimit, "it says again that it tries", func() string {
 		if n := strings.Count(p.stderr(), "consul-unreachable"); n < 2 {
 			return fmt.Sprintf("%d lines", n)
@@ -221,7 +226,8 @@ func TestAMemberStopsCleanlyWhileConsulIsAwayAndLeavesNoChild(t *testing.T) {
 				return
 			}
 			p.signal(syscall.SIGTERM)
-			// Each of the last calls, to release, to take the record away and to end the session, is given a second.
+			// Each of the last calls, to release, to take the record away and to end the session,
+			// is given a second.
 			code, took := p.ends(workLimit)
 			if code != 0 {
 				t.Errorf("it ended with code %d", code)

@@ -17,9 +17,11 @@ import (
 	"github.com/coordd/coordd/test/realconsul"
 )
 
-// A Consul server with a long log answers renewals from the past until it has replayed it. The session here has ended before the restart.
+// A Consul server with a long log answers renewals from the past until it has replayed it. The
+// session here has ended before the restart.
 func TestARealServerThatReplaysItsLogRenewsNoSessionThatHasEnded(t *testing.T) {
-	// Not beside the others: half a gigabyte is written and synced, for which their servers would wait.
+	// Not beside the others: half a gigabyte is written and synced, for which their servers would
+	// wait.
 	consul := realconsul.Start(t, realconsul.Options{})
 	server := consul.Servers[0]
 	s, err := store.New(store.Config{Client: server.Client(), Service: "past"})
@@ -43,7 +45,8 @@ func TestARealServerThatReplaysItsLogRenewsNoSessionThatHasEnded(t *testing.T) {
 			}
 		}
 	}()
-	// Half a gigabyte, as plain bodies: as transactions they would be encoded and decoded on the way, which is most of the work.
+	// Half a gigabyte, as plain bodies: as transactions they would be encoded and decoded on the
+	// way, which is most of the work.
 	value := bytes.Repeat([]byte("x"), 500_000)
 	for i := range 1080 {
 		value[0], value[1] = byte(i), byte(i>>8) // a value that is there already is not written

@@ -68,7 +68,8 @@ func launchTo(t *testing.T, stderr *os.File, path string, env []string, args ...
 	started := make(chan error)
 	go func() {
 		defer close(p.exited)
-		// "The parent has died" is about the thread that called fork: keep it until the child is gone.
+		// "The parent has died" is about the thread that called fork: keep it until the child is
+		// gone.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -169,8 +170,8 @@ func once(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return p.stdout(), p.stderr(), code
 }
 
-// marked lists the processes that have kv in their environment: those that the binary started with it, the guard and
-// the work, and those that they started.
+// marked lists the processes that have kv in their environment: those that the binary started with
+// it, the guard and the work, and those that they started.
 func marked(t *testing.T, kvs ...string) []int {
 	t.Helper()
 	dir, err := os.ReadDir("/proc")
@@ -195,8 +196,9 @@ func marked(t *testing.T, kvs ...string) []int {
 	return pids
 }
 
-// eventually looks until there is nothing to complain about any more, and returns how long that took. Most looks run a command, and
-// dozens of tests look at once: each pauses for five times as long as its look took, so the looks leave the machine to what they look at.
+// eventually looks until there is nothing to complain about any more, and returns how long that
+// took. Most looks run a command, and dozens of tests look at once: each pauses for five times as
+// long as its look took, so the looks leave the machine to what they look at.
 func eventually(t *testing.T, limit time.Duration, what string, complaint func() string) time.Duration {
 	t.Helper()
 	begin := time.Now()

@@ -20,7 +20,8 @@ import (
 	"github.com/coordd/coordd/test/realconsul"
 )
 
-// routed is a service whose members route and have services beside them, and clients that ask all the time.
+// routed is a service whose members route and have services beside them, and clients that ask all
+// the time.
 type routed struct {
 	*service
 	backends  []*backend
@@ -215,7 +216,8 @@ func TestEveryRequestIsServedByTheItemsOwnerOrRefused(t *testing.T) {
 	stop := r.clients(8, items)
 	r.served(items)
 
-	// A clean stop: whoever asks elsewhere notices nothing but a wait, or on a machine that is slow enough a 503.
+	// A clean stop: whoever asks elsewhere notices nothing but a wait, or on a machine that is slow
+	// enough a 503.
 	r.leaveOut("n2")
 	r.mu.Lock()
 	began := len(r.results)

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// work is what a user gives to --exec: one shell for each item and, since all in it is built in, no other
-// process. It waits on a pipe that nobody writes to, and obeys the first SIGTERM.
+// work is what a user gives to --exec: one shell for each item and, since all in it is built in, no
+// other process. It waits on a pipe that nobody writes to, and obeys the first SIGTERM.
 const work = `
 trap 'trap "" TERM; echo "stop $COORDD_ITEM $COORDD_TOKEN $$ $COORDD_MEMBER" >>"$E2E_JOURNAL"; exit' TERM
 read -r payload
@@ -42,7 +42,8 @@ type service struct {
 	ledger *ledger
 }
 
-// newService has no members yet. When the test ends they are told to stop, and must: with exit code 0 and nothing left.
+// newService has no members yet. When the test ends they are told to stop, and must: with exit code
+// 0 and nothing left.
 func newService(t *testing.T, consul string) *service {
 	t.Helper()
 	dir, err := os.MkdirTemp(scratch, "service-")
@@ -123,7 +124,8 @@ func (s *service) startThree(flags ...string) {
 	})
 }
 
-// Limits for a machine that runs other tests too; what is promised in seconds is asserted apart from them.
+// Limits for a machine that runs other tests too; what is promised in seconds is asserted apart
+// from them.
 const (
 	startLimit = 2 * time.Minute
 	workLimit  = 2 * time.Minute
@@ -166,7 +168,8 @@ func (s *service) now() status {
 	return st
 }
 
-// unlike tells what is missing to a settled service of so many members and items, each within one of its share.
+// unlike tells what is missing to a settled service of so many members and items, each within one
+// of its share.
 func (st status) unlike(members, items int) string {
 	if st.Leader == nil || st.Leader.ID == "" || st.Leader.Epoch == 0 {
 		return fmt.Sprintf("nobody leads: %+v", st)
@@ -199,7 +202,8 @@ func (s *service) others(not ...string) []string {
 // follower is the id of a member that does not lead.
 func (s *service) follower() string { return s.others(s.now().Leader.ID)[0] }
 
-// share imports items with a payload each, and returns their ids once each runs and every member has its share.
+// share imports items with a payload each, and returns their ids once each runs and every member
+// has its share.
 func (s *service) share(n int) []string {
 	s.t.Helper()
 	items := s.importItems(n)
@@ -282,7 +286,8 @@ func (s *service) verify() {
 	}
 }
 
-// left lists the processes of the service: its members, their guards and the work; or only those of one member.
+// left lists the processes of the service: its members, their guards and the work; or only those of
+// one member.
 func (s *service) left(id ...string) []int {
 	marks := []string{"E2E_JOURNAL=" + s.journal}
 	for _, id := range id {

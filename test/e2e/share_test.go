@@ -15,7 +15,8 @@ import (
 // Not parallel: a thousand shells that start at once leave nothing of a machine to the other tests.
 func TestAThousandImportedItemsRunOnceEachAndMoveAtOnceWhenAMemberStops(t *testing.T) {
 	s := newService(t, realconsul.Shared(t).Addr())
-	// Many a program takes a second SIGTERM for "at once": here it would be written down as a second stop.
+	// Many a program takes a second SIGTERM for "at once": here it would be written down as a
+	// second stop.
 	s.exec = strings.Replace(work, `trap "" TERM; `, "", 1)
 	if s.exec == work {
 		t.Fatal("the work still ignores a second SIGTERM")

@@ -14,7 +14,8 @@ import (
 	"github.com/coordd/coordd/test/realconsul"
 )
 
-// stubborn is work that only SIGKILL ends. The kernel's lock on a file of its item shows two at once, whoever they are.
+// stubborn is work that only SIGKILL ends. The kernel's lock on a file of its item shows two at
+// once, whoever they are.
 const stubborn = `
 trap '' TERM
 exec 9>>"$E2E_DIR/lock-$COORDD_ITEM"
@@ -23,8 +24,8 @@ echo "begin $COORDD_ITEM $COORDD_TOKEN" >>"$E2E_DIR/log"
 while :; do read -r never; done <>"$E2E_HOLD"
 `
 
-// A successor that looks for its predecessor's lock in another directory does not find it free there: it knows nothing. With the same directory it
-// sees the commands end.
+// A successor that looks for its predecessor's lock in another directory does not find it free
+// there: it knows nothing. With the same directory it sees the commands end.
 func TestASuccessorInAnotherDirectoryWaitsForTheLeaseOfItsPredecessorsCommands(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -12,8 +12,9 @@ import (
 // Version is the release that the tests run against. test/consul/go.mod pins the same one.
 const Version = "1.22.7"
 
-// Binary returns the path of the Consul server: $COORDD_TEST_CONSUL, or else consul-VERSION in coordd's directory of
-// $XDG_CACHE_HOME or ~/.cache, where `make consul` puts it. The test fails when nothing is there.
+// Binary returns the path of the Consul server: $COORDD_TEST_CONSUL, or else consul-VERSION in
+// coordd's directory of $XDG_CACHE_HOME or ~/.cache, where `make consul` puts it. The test fails
+// when nothing is there.
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := binary()

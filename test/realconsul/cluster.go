@@ -37,15 +37,18 @@ const logTail = 60
 type Options struct {
 	// Servers is 1 (also when 0) or 3.
 	Servers int
-	// ACL turns access control on, with everything denied by default. Cluster.Token may do anything.
+	// ACL turns access control on, with everything denied by default. Cluster.Token may do
+	// anything.
 	ACL bool
-	// TLS adds an HTTPS port that asks for a client certificate: see Server.HTTPSAddr and Cluster.TLS. HTTP stays.
+	// TLS adds an HTTPS port that asks for a client certificate: see Server.HTTPSAddr and
+	// Cluster.TLS. HTTP stays.
 	TLS bool
-	// Links puts a relay before each server's RPC port, which Raft uses too, so that Cluster.Part can cut servers off from one
-	// another. Linux only: each server takes loopback addresses of its own.
+	// Links puts a relay before each server's RPC port, which Raft uses too, so that Cluster.Part
+	// can cut servers off from one another. Linux only: each server takes loopback addresses of its
+	// own.
 	Links bool
-	// Config holds further settings of Consul's configuration file, by their names there; they win over the
-	// harness's own at the top level.
+	// Config holds further settings of Consul's configuration file, by their names there; they win
+	// over the harness's own at the top level.
 	Config map[string]any
 }
 
@@ -83,8 +86,9 @@ func Start(t testing.TB, o Options) *Cluster {
 	return c
 }
 
-// launch starts a cluster, with other ports when somebody who knows nothing of our locks was faster at one. It returns the
-// cluster also with an error once there is anything to close or a log to show.
+// launch starts a cluster, with other ports when somebody who knows nothing of our locks was faster
+// at one. It returns the cluster also with an error once there is anything to close or a log to
+// show.
 func launch(o Options, dir string) (c *Cluster, err error) {
 	for attempt := range 3 {
 		sub := filepath.Join(dir, strconv.Itoa(attempt))
@@ -136,7 +140,8 @@ func launchOnce(o Options, dir string) (*Cluster, error) {
 		s.process = &realserver.Process{
 			Command: []string{bin, "agent", "-config-file", s.config},
 			LogFile: filepath.Join(dir, s.Node+".log"),
-			// CONSUL_* is for clients of other servers, GORACE and GOCOVERDIR for the test's own binary.
+			// CONSUL_* is for clients of other servers, GORACE and GOCOVERDIR for the test's own
+			// binary.
 			HideEnv: []string{"CONSUL_", "GO"},
 		}
 		c.Servers = append(c.Servers, s)
@@ -230,7 +235,8 @@ func (s *Server) writeConfig(o Options) error {
 		"leave_on_terminate":   false,
 		"disable_update_check": true,
 		"connect":              map[string]any{"enabled": false},
-		// A server that was killed must be missed, not replaced: the tests of lost quorums count on it.
+		// A server that was killed must be missed, not replaced: the tests of lost quorums count on
+		// it.
 		"autopilot": map[string]any{"cleanup_dead_servers": false},
 	}
 	if o.ACL {
@@ -259,8 +265,8 @@ func (c *Cluster) Addr() string { return c.Servers[0].Addr() }
 // Client returns a client of the first server.
 func (c *Cluster) Client() *api.Client { return c.Servers[0].Client() }
 
-// Leader returns the server that leads, as the servers that answer say; the test fails when none does in time, so this is for
-// the test's own goroutine.
+// Leader returns the server that leads, as the servers that answer say; the test fails when none
+// does in time, so this is for the test's own goroutine.
 func (c *Cluster) Leader() *Server {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
@@ -294,8 +300,8 @@ func (c *Cluster) Leader() *Server {
 	}
 }
 
-// WaitReady returns when every server that is running sees a leader, answers consistent reads and is in the catalog as
-// healthy, or fails with the context's end.
+// WaitReady returns when every server that is running sees a leader, answers consistent reads and
+// is in the catalog as healthy, or fails with the context's end.
 func (c *Cluster) WaitReady(ctx context.Context) error { return c.waitReady(ctx) }
 
 func (c *Cluster) waitReady(ctx context.Context) error {

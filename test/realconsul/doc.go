@@ -11,9 +11,11 @@
 //   - When a test fails, the end of every server's log is in the test's log.
 //   - After clean-up no connection, goroutine or file is left.
 //
-// The settings are those of a production server with the raft multiplier at 1: data on disk, sessions of 10 s at
-// least, 200 connections for each client address. It is not `consul agent -dev`, which forgets everything when it stops.
+// The settings are those of a production server with the raft multiplier at 1: data on disk,
+// sessions of 10 s at least, 200 connections for each client address. It is not `consul agent
+// -dev`, which forgets everything when it stops.
 //
-// What is not promised: several servers on one machine share its disk and its clock, so nothing here shows what a slow disk
-// or a clock that jumps does; and gossip between servers is never cut, only what they do over RPC: see Cluster.Part.
+// What is not promised: several servers on one machine share its disk and its clock, so nothing
+// here shows what a slow disk or a clock that jumps does; and gossip between servers is never cut,
+// only what they do over RPC: see Cluster.Part.
 package realconsul

@@ -11,9 +11,9 @@ import (
 	"github.com/coordd/coordd/test/relay"
 )
 
-// With links, server n listens for RPC at 127.0.0.1n, which is also where its own calls come from, and tells the others
-// that it is at 127.0.0.2n: there its relay listens, which so knows both ends of a connection. Gossip goes to 127.0.0.2n too, and
-// to the server itself.
+// With links, server n listens for RPC at 127.0.0.1n, which is also where its own calls come from,
+// and tells the others that it is at 127.0.0.2n: there its relay listens, which so knows both ends
+// of a connection. Gossip goes to 127.0.0.2n too, and to the server itself.
 
 // bound is the address of a server's RPC port, and the source of its calls.
 func (s *Server) bound() string {
@@ -44,9 +44,10 @@ func (c *Cluster) link() error {
 	return nil
 }
 
-// Part cuts a cluster with Options.Links into groups: a server reaches those of its own group and no others. Whoever is in none
-// is alone. What is under way stands still and arrives after Mend, as far as the servers have not given it up.
-// Clients reach each server still, and so does gossip: no server takes another one for dead.
+// Part cuts a cluster with Options.Links into groups: a server reaches those of its own group and
+// no others. Whoever is in none is alone. What is under way stands still and arrives after Mend, as
+// far as the servers have not given it up. Clients reach each server still, and so does gossip: no
+// server takes another one for dead.
 func (c *Cluster) Part(groups ...[]*Server) error {
 	if len(c.links) == 0 {
 		err := errors.New("realconsul: Part is for a cluster with Options.Links")

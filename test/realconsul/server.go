@@ -26,8 +26,8 @@ const (
 	portHTTPS
 )
 
-// Server is one Consul server. Its levers may be used from any goroutine; each reports a failure to the test as well as
-// returning it, so that a chaos loop may ignore it.
+// Server is one Consul server. Its levers may be used from any goroutine; each reports a failure to
+// the test as well as returning it, so that a chaos loop may ignore it.
 type Server struct {
 	// Node is its node name.
 	Node string
@@ -50,8 +50,8 @@ func (s *Server) HTTPSAddr() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports.Base+portHTTPS))
 }
 
-// Client returns a client of this server, with the cluster's token. All clients of one server share their connections,
-// which are closed when the cluster ends.
+// Client returns a client of this server, with the cluster's token. All clients of one server share
+// their connections, which are closed when the cluster ends.
 func (s *Server) Client() *api.Client {
 	client, err := api.NewClient(&api.Config{
 		Address: s.Addr(), Scheme: "http", Token: s.cluster.Token,
@@ -63,7 +63,8 @@ func (s *Server) Client() *api.Client {
 	return client
 }
 
-// HTTPClient returns an HTTP client for raw requests, without the token, over the same connections as Client.
+// HTTPClient returns an HTTP client for raw requests, without the token, over the same connections
+// as Client.
 func (s *Server) HTTPClient() *http.Client { return &http.Client{Transport: s.transport} }
 
 // PID is the process id of the server's last start.
@@ -75,16 +76,19 @@ func (s *Server) Stop() error { return s.lever(func() error { return s.process.E
 // Kill ends the server with SIGKILL.
 func (s *Server) Kill() error { return s.lever(func() error { return s.process.End(syscall.SIGKILL) }) }
 
-// Start runs a stopped or killed server again, with its data and its ports. It does not wait: see WaitReady.
+// Start runs a stopped or killed server again, with its data and its ports. It does not wait: see
+// WaitReady.
 func (s *Server) Start() error { return s.lever(s.process.Start) }
 
-// Freeze halts the server with SIGSTOP: its connections stay open, new ones are accepted by the kernel, nothing is answered.
+// Freeze halts the server with SIGSTOP: its connections stay open, new ones are accepted by the
+// kernel, nothing is answered.
 func (s *Server) Freeze() error { return s.lever(s.process.Freeze) }
 
 // Thaw lets a frozen server go on.
 func (s *Server) Thaw() error { return s.lever(s.process.Thaw) }
 
-// WaitReady returns when the server sees a leader, answers a consistent read and is in the catalog as healthy.
+// WaitReady returns when the server sees a leader, answers a consistent read and is in the catalog
+// as healthy.
 func (s *Server) WaitReady(ctx context.Context) error {
 	last := errors.New("never asked")
 	for {
@@ -101,7 +105,8 @@ func (s *Server) WaitReady(ctx context.Context) error {
 }
 
 func (s *Server) ready(ctx context.Context) error {
-	// Consistent: the leader has to prove that it leads and has everything applied that its predecessors wrote.
+	// Consistent: the leader has to prove that it leads and has everything applied that its
+	// predecessors wrote.
 	if _, err := s.get(ctx, "/v1/kv/?keys&separator=/&consistent"); err != nil {
 		return err
 	}

@@ -40,8 +40,9 @@ func (w wrapped) Run() int {
 	return code
 }
 
-// Shared returns the one server that all tests of the package have in common. It starts with the first test that asks. Nobody
-// may stop or freeze it, and every test keeps to names of its own: see Prefix.
+// Shared returns the one server that all tests of the package have in common. It starts with the
+// first test that asks. Nobody may stop or freeze it, and every test keeps to names of its own: see
+// Prefix.
 func Shared(t testing.TB) *Cluster {
 	t.Helper()
 	shared.mu.Lock()
@@ -51,7 +52,8 @@ func Shared(t testing.TB) *Cluster {
 	}
 	if shared.cluster == nil && shared.err == nil {
 		if shared.dir, shared.err = os.MkdirTemp("", "realconsul-"); shared.err == nil {
-			// All tests of a package come from one address, and many of them at once: more than the 200 connections that one host may have.
+			// All tests of a package come from one address, and many of them at once: more than the
+			// 200 connections that one host may have.
 			crowd := Options{Config: map[string]any{"limits": map[string]any{"http_max_conns_per_client": 5000}}}
 			shared.cluster, shared.err = launch(crowd, shared.dir)
 		}

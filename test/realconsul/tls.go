@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// TLSFiles are PEM files for CONSUL_CACERT, CONSUL_CLIENT_CERT and CONSUL_CLIENT_KEY. The certificate is good for both sides.
+// TLSFiles are PEM files for CONSUL_CACERT, CONSUL_CLIENT_CERT and CONSUL_CLIENT_KEY. The
+// certificate is good for both sides.
 type TLSFiles struct{ CA, Cert, Key string }
 
 // MakeTLS writes a new authority's certificate, and one for 127.0.0.1 that it signed.

@@ -1,4 +1,5 @@
-// Package realserver is what the harnesses of real servers (realconsul, realzookeeper) share: a server's process and its ports.
+// Package realserver is what the harnesses of real servers (realconsul, realzookeeper) share: a
+// server's process and its ports.
 //
 //   - A process does not outlive the test process, however that ends: the kernel kills it (Linux only), frozen or not.
 //   - Ports stay taken over stops and starts, against other test processes that use this package and, since they lie below the

@@ -13,16 +13,18 @@ import (
 	"syscall"
 )
 
-// Ports are taken in blocks below 32768, where the kernel's own choice for outgoing connections begins by default:
-// a server that is down for a while would otherwise lose its port to somebody's client.
+// Ports are taken in blocks below 32768, where the kernel's own choice for outgoing connections
+// begins by default: a server that is down for a while would otherwise lose its port to somebody's
+// client.
 const (
 	portFirst  = 20000
 	portBlocks = 2000
 	blockSize  = 4
 )
 
-// Ports are four ports in a row, from Base, that belong to this process until they are released. The lock on a file is the
-// ownership: it ends with the process, so a killed test leaves nothing to clean up.
+// Ports are four ports in a row, from Base, that belong to this process until they are released.
+// The lock on a file is the ownership: it ends with the process, so a killed test leaves nothing to
+// clean up.
 type Ports struct {
 	Base int
 	lock *os.File

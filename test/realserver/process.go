@@ -20,8 +20,8 @@ import (
 // machine.
 const stopTimeout = time.Minute
 
-// Process is one server's program, started as often as the test likes on the same directory and ports. Its methods may be
-// used from any goroutine.
+// Process is one server's program, started as often as the test likes on the same directory and
+// ports. Its methods may be used from any goroutine.
 type Process struct {
 	// Command is the program with its arguments.
 	Command []string
@@ -61,7 +61,8 @@ func (p *Process) Start() error {
 	started, exited := make(chan error), make(chan struct{})
 	go func() {
 		defer close(exited)
-		// The kernel's "parent has died" is about the thread that called fork: keep it until the child is gone.
+		// The kernel's "parent has died" is about the thread that called fork: keep it until the
+		// child is gone.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -118,7 +119,8 @@ func (p *Process) End(sig syscall.Signal) error {
 	}
 }
 
-// Freeze halts the program with SIGSTOP and returns when it has come to a halt: its connections stay open, nothing is answered.
+// Freeze halts the program with SIGSTOP and returns when it has come to a halt: its connections
+// stay open, nothing is answered.
 func (p *Process) Freeze() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

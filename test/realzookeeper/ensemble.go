@@ -19,8 +19,8 @@ import (
 	"github.com/coordd/coordd/test/realserver"
 )
 
-// readyTimeout is how long the servers may take to serve. They take half a second, three a second; the rest is for a machine that
-// runs other tests with the race detector.
+// readyTimeout is how long the servers may take to serve. They take half a second, three a second;
+// the rest is for a machine that runs other tests with the race detector.
 const readyTimeout = 90 * time.Second
 
 // logTail is how many lines of each server's log a failed test prints.
@@ -38,12 +38,15 @@ const (
 type Options struct {
 	// Servers is 1 (also when 0) or 3.
 	Servers int
-	// Tick is the server's unit of time, 100 ms when 0: sessions live for two ticks at least and are looked at once a tick.
+	// Tick is the server's unit of time, 100 ms when 0: sessions live for two ticks at least and
+	// are looked at once a tick.
 	Tick time.Duration
-	// Config holds further settings of zoo.cfg by their names there; they win over the harness's own.
+	// Config holds further settings of zoo.cfg by their names there; they win over the harness's
+	// own.
 	Config map[string]string
-	// KeyStore and TrustStore are PEM files, of a key with its certificate and of the authority that signed it and those of the
-	// clients: with them each server takes clients over TLS as well, see SecureAddr, and asks them for a certificate.
+	// KeyStore and TrustStore are PEM files, of a key with its certificate and of the authority
+	// that signed it and those of the clients: with them each server takes clients over TLS as
+	// well, see SecureAddr, and asks them for a certificate.
 	KeyStore, TrustStore string
 }
 
@@ -74,8 +77,9 @@ func Start(t testing.TB, o Options) *Ensemble {
 	return e
 }
 
-// launch starts an ensemble, with other ports when somebody who knows nothing of our locks was faster at one. It returns the
-// ensemble also with an error once there is anything to close or a log to show.
+// launch starts an ensemble, with other ports when somebody who knows nothing of our locks was
+// faster at one. It returns the ensemble also with an error once there is anything to close or a
+// log to show.
 func launch(o Options, dir string) (e *Ensemble, err error) {
 	for attempt := range 3 {
 		sub := filepath.Join(dir, strconv.Itoa(attempt))
@@ -117,9 +121,11 @@ func launchOnce(o Options, dir string) (*Ensemble, error) {
 		s := &Server{ID: i + 1, ensemble: e, ports: ports, dir: filepath.Join(dir, strconv.Itoa(i+1))}
 		s.process = &realserver.Process{
 			Command: []string{java,
-				// For a quick start and a small footprint: the tests' machine has two cores and other work to do.
+				// For a quick start and a small footprint: the tests' machine has two cores and
+				// other work to do.
 				"-Xms32m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
-				// Files of 64 MB are laid out at each start otherwise; and nobody cuts the power of a test.
+				// Files of 64 MB are laid out at each start otherwise; and nobody cuts the power of
+				// a test.
 				"-Dzookeeper.preAllocSize=1024", "-Dzookeeper.forceSync=no",
 				"-Dzookeeper.jmx.log4j.disable=true",
 				"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",

@@ -10,13 +10,14 @@ import (
 	"strings"
 )
 
-// Where Debian's libzookeeper-java and libslf4j-java put what zkServer.sh runs. The first names all that it needs in its
-// manifest, but for what Netty needs for TLS; the second makes it log.
+// Where Debian's libzookeeper-java and libslf4j-java put what zkServer.sh runs. The first names all
+// that it needs in its manifest, but for what Netty needs for TLS; the second makes it log.
 const debianJars = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar"
 
 const install = "install it (Debian, Ubuntu: apt-get install --no-install-recommends libzookeeper-java libslf4j-java default-jre-headless)"
 
-// find returns the Java program and the class path of the server: $COORDD_TEST_ZOOKEEPER, or else Debian's.
+// find returns the Java program and the class path of the server: $COORDD_TEST_ZOOKEEPER, or else
+// Debian's.
 func find() (java, classPath string, err error) {
 	java = "java"
 	if home := os.Getenv("JAVA_HOME"); home != "" {

@@ -23,8 +23,9 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// connect returns a connection that has a session. A short one: a handshake that comes before a starting server is ready is
-// never answered, and the client waits for that for 6.7 times the session.
+// connect returns a connection that has a session. A short one: a handshake that comes before a
+// starting server is ready is never answered, and the client waits for that for 6.7 times the
+// session.
 func connect(t *testing.T, addrs ...string) *zk.Conn {
 	t.Helper()
 	conn, events, err := zk.Connect(addrs, time.Second, zk.WithLogger(quiet{}))

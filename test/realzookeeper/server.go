@@ -16,8 +16,8 @@ import (
 	"github.com/coordd/coordd/test/realserver"
 )
 
-// Server is one ZooKeeper server. Its levers may be used from any goroutine; each reports a failure to the test as well as
-// returning it.
+// Server is one ZooKeeper server. Its levers may be used from any goroutine; each reports a failure
+// to the test as well as returning it.
 type Server struct {
 	// ID is its number in the ensemble, from 1.
 	ID int
@@ -47,10 +47,12 @@ func (s *Server) Stop() error { return s.lever(func() error { return s.process.E
 // Kill ends the server with SIGKILL.
 func (s *Server) Kill() error { return s.lever(func() error { return s.process.End(syscall.SIGKILL) }) }
 
-// Start runs a stopped or killed server again, with its data and its ports. It does not wait: see WaitReady.
+// Start runs a stopped or killed server again, with its data and its ports. It does not wait: see
+// WaitReady.
 func (s *Server) Start() error { return s.lever(s.process.Start) }
 
-// Freeze halts the server with SIGSTOP: its connections stay open, new ones are accepted by the kernel, nothing is answered.
+// Freeze halts the server with SIGSTOP: its connections stay open, new ones are accepted by the
+// kernel, nothing is answered.
 func (s *Server) Freeze() error { return s.lever(s.process.Freeze) }
 
 // Thaw lets a frozen server go on.
@@ -67,7 +69,8 @@ func (s *Server) lever(do func() error) error {
 // WaitReady returns when the server serves: alone, or as a leader or a follower.
 func (s *Server) WaitReady(ctx context.Context) error {
 	for {
-		// A question that came between the opening of the port and the start of the server is never answered.
+		// A question that came between the opening of the port and the start of the server is never
+		// answered.
 		look, cancel := context.WithTimeout(ctx, time.Second)
 		answer, err := s.Ask(look, "srvr")
 		cancel()
@@ -88,7 +91,8 @@ func (s *Server) WaitReady(ctx context.Context) error {
 	}
 }
 
-// Ask sends one of ZooKeeper's commands of four letters, such as srvr, cons, wchp, dump or mntr, and returns the answer.
+// Ask sends one of ZooKeeper's commands of four letters, such as srvr, cons, wchp, dump or mntr,
+// and returns the answer.
 func (s *Server) Ask(ctx context.Context, command string) (string, error) {
 	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", s.Addr())
 	if err != nil {

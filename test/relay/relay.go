@@ -1,4 +1,5 @@
-// Package relay stands between a client and a server of a test, and does to their connections what networks and proxies do.
+// Package relay stands between a client and a server of a test, and does to their connections what
+// networks and proxies do.
 //
 //   - What a relay holds back it delivers when it is mended, as a network does that comes back: a request may arrive long
 //     after its sender has given up on it.
@@ -47,8 +48,8 @@ const (
 	Mute   Mode = "mute"   // requests arrive, answers do not
 )
 
-// New starts a relay for this test. It listens below the ports that the kernel hands out, and above those of package realserver: a
-// port that refuses for a while must not become somebody's.
+// New starts a relay for this test. It listens below the ports that the kernel hands out, and above
+// those of package realserver: a port that refuses for a while must not become somebody's.
 func New(t testing.TB, server string) *Relay {
 	t.Helper()
 	for range 200 {
@@ -111,7 +112,8 @@ func (r *Relay) Set(mode Mode) error {
 	return nil
 }
 
-// Hold lets nothing move, either way, in connections from these hosts, and lets those from all others go on.
+// Hold lets nothing move, either way, in connections from these hosts, and lets those from all
+// others go on.
 func (r *Relay) Hold(hosts ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,7 +181,8 @@ func (r *Relay) drop(c net.Conn) {
 	c.Close()
 }
 
-// open waits until what goes in this direction, in a connection from this host, may pass; false: the relay is gone.
+// open waits until what goes in this direction, in a connection from this host, may pass; false:
+// the relay is gone.
 func (r *Relay) open(host string, toServer bool) bool {
 	for {
 		r.mu.Lock()

@@ -13,10 +13,11 @@ import (
 // secondTry is how long a second delivery may take.
 const secondTry = 30 * time.Second
 
-// Repeat has each request that is to change something (neither GET nor HEAD) delivered a second time from now on: half of
-// them at once, by another connection, so that either copy may be the first, the others at any time up to most
-// later. Whoever sent it hears of the first delivery only. With most 0, which is how a relay begins, nothing is repeated any more;
-// what is under way still arrives. A relay knows requests where it can read them: with TLS it repeats nothing.
+// Repeat has each request that is to change something (neither GET nor HEAD) delivered a second
+// time from now on: half of them at once, by another connection, so that either copy may be the
+// first, the others at any time up to most later. Whoever sent it hears of the first delivery only.
+// With most 0, which is how a relay begins, nothing is repeated any more; what is under way still
+// arrives. A relay knows requests where it can read them: with TLS it repeats nothing.
 func (r *Relay) Repeat(most time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

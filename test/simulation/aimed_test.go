@@ -280,8 +280,9 @@ func (w *world) dismiss() {
 	}
 }
 
-// ghostly tells whether a key is of no interest to the checker, which takes each key by its form: that
-// of an item at a member which never was, for a second key of the item; and what has no id, for an item.
+// ghostly tells whether a key is of no interest to the checker, which takes each key by its form:
+// that of an item at a member which never was, for a second key of the item; and what has no id,
+// for an item.
 func (w *world) ghostly(key string) bool {
 	if id, ok := strings.CutPrefix(key, w.root+"workload/"); ok {
 		return store.CheckID("item id", id) != nil

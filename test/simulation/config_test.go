@@ -30,8 +30,8 @@ const (
 const configKeys = 5
 
 // configDir is where a new process of a member has its log. It goes on with what the last one of
-// its host left on the disk at its end; a twin is on another host. A copy, for a process that was killed here goes
-// on to hold its lock until its goroutines have ended.
+// its host left on the disk at its end; a twin is on another host. A copy, for a process that was
+// killed here goes on to hold its lock until its goroutines have ended.
 func (w *world) configDir(id string, twin bool) string {
 	if w.plan.settings.config != loggedConfig {
 		return ""
@@ -183,8 +183,8 @@ func (w *world) judgeConfig() {
 	}
 }
 
-// replayConfig sends what is left in logs whose host is gone, as an operator does, and takes in what was reported as
-// refused.
+// replayConfig sends what is left in logs whose host is gone, as an operator does, and takes in
+// what was reported as refused.
 func (w *world) replayConfig() {
 	var loose []string
 	for dir := range w.loose {

@@ -37,11 +37,13 @@ var profiles = map[string]map[string]int{
 	"skewed": {"late-lease": 4, "blind": 1, "usurper": 1},
 	// hung is for actors that stand still, while others have things to ask of them.
 	"hung": {"hang": 3, "work": 2, "kill": 1, "leave": 1},
-	// doubled is for second copies: every second write arrives twice, and items move back to where they were.
+	// doubled is for second copies: every second write arrives twice, and items move back to where
+	// they were.
 	"doubled": {"leave": 3, "kill": 3, "work": 3, "boomerang": 2, "takeover": 1, "recall": 1},
 	// gentle ends no session, and so may cost nobody anything (I5).
 	"gentle": {"blip": 4, "drizzle": 4, "election": 2, "restart": 1},
-	// fair leaves the conditions alone under which docs/guarantees.md promises how long an item is without an owner.
+	// fair leaves the conditions alone under which docs/guarantees.md promises how long an item is
+	// without an owner.
 	"fair":   {"kill": 4, "takeover": 2, "leave": 2, "join": 1, "destroy": 2, "work": 2},
 	"waited": {"kill": 1}, // of fair's, and each time something else goes on as well
 	// forgetful is a Consul that loses writes as well.

@@ -13,9 +13,9 @@ type duty struct {
 	froze int // how often its process had stood still by then
 }
 
-// lead is the Lead function: no other process is at its own meanwhile. Not held to that are those that were
-// frozen since they began (what they do when they thaw nobody can foresee), and all of them where Consul has lost writes or a stranger
-// has deleted the leader key.
+// lead is the Lead function: no other process is at its own meanwhile. Not held to that are those
+// that were frozen since they began (what they do when they thaw nobody can foresee), and all of
+// them where Consul has lost writes or a stranger has deleted the leader key.
 func (p *process) lead(ctx context.Context) error {
 	if !p.awake() || ctx.Err() != nil {
 		return ctx.Err()

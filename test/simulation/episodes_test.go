@@ -44,8 +44,9 @@ func (w *world) misfortune() {
 	}
 }
 
-// playUntil plays the actions that are due until then. One that has to wait for Consul plays those of others meanwhile: else
-// a user who tries again would put off the end of the election that keeps him waiting.
+// playUntil plays the actions that are due until then. One that has to wait for Consul plays those
+// of others meanwhile: else a user who tries again would put off the end of the election that keeps
+// him waiting.
 func (w *world) playUntil(end time.Time) {
 	for len(w.actions) > 0 && !w.begin.Add(w.actions[0].at).After(end) {
 		a := w.actions[0]
@@ -191,7 +192,8 @@ func scriptOf(kind string) (script, bool) {
 // alike are kinds that are played as others are.
 var alike = map[string]string{"drizzle": "storm", "denials": "storm", "blip": "cut", "join": "leave"}
 
-// both begins something at the members that an episode is about, and ends it at those that it began at.
+// both begins something at the members that an episode is about, and ends it at those that it began
+// at.
 func (w *world) both(e episode, begin, end func(*process)) []action {
 	var hit []*process // the processes that were hit are those that are mended
 	return []action{

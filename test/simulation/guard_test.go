@@ -15,8 +15,9 @@ import (
 // restartWait is how long a guard waits for a successor of its dead owner.
 const restartWait = 500 * time.Millisecond
 
-// mourn is the guard of a process that was killed: it says the goodbye for it, in a weather of its own, unless it
-// sees a successor. It sees those that a member of that run would know of. The work has ended before.
+// mourn is the guard of a process that was killed: it says the goodbye for it, in a weather of its
+// own, unless it sees a successor. It sees those that a member of that run would know of. The work
+// has ended before.
 func (w *world) mourn(p *process, m messages.Membership) {
 	if !w.plan.settings.guarded || !m.In(m.Session) {
 		return

@@ -50,9 +50,9 @@ func (w *world) delivered(item actors.Item) {
 	}
 }
 
-// transfers is how much longer it may take over thin lines until all is well again: a reading of the
-// workload that has just begun and one of what has changed since, by the leader; and the payloads,
-// all of which one member may have to read.
+// transfers is how much longer it may take over thin lines until all is well again: a reading of
+// the workload that has just begun and one of what has changed since, by the leader; and the
+// payloads, all of which one member may have to read.
 func (w *world) transfers() time.Duration {
 	if w.plan.settings.line == 0 {
 		return 0

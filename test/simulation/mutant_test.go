@@ -14,8 +14,8 @@ import (
 // rule that the actors themselves switch off, in a build with the tag coordd_mutations.
 type mutant struct {
 	name string
-	// change rewrites one operation of a transaction that a member sends. It must leave the number of
-	// operations and of answers as they are.
+	// change rewrites one operation of a transaction that a member sends. It must leave the number
+	// of operations and of answers as they are.
 	change func(w *world, s *sender, op *txnOp)
 	// later tells which operations of a transaction are sent in a second one.
 	later func(w *world, op txnOp) bool

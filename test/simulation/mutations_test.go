@@ -75,7 +75,8 @@ var mutations = []mutation{
 	{name: "uninformed", covered: "the conditions of every write, confirming that a member is gone, and the brake: what is planned on old states is refused"},
 }
 
-// coveredSeeds are played for a breakage that others cover: whoever catches one has found out more than is known here.
+// coveredSeeds are played for a breakage that others cover: whoever catches one has found out more
+// than is known here.
 const coveredSeeds = 10
 
 // uncoveredSeeds are played for the others before one counts as unnoticed; none has taken 200.

@@ -27,10 +27,10 @@ type link struct {
 	// sent counts the requests of one second.
 	sent   int
 	second time.Time
-	// cut is how the link is broken: refused, silent, one-way (what is sent
-	// arrives, no answer does), deaf (only renewals pass, with their confirmation), eyes (only reads of its
-	// own assignments, and of their payloads, pass), no-polls (all but long polls passes),
-	// no-members (all but reads of records passes).
+	// cut is how the link is broken: refused, silent, one-way (what is sent arrives, no answer
+	// does), deaf (only renewals pass, with their confirmation), eyes (only reads of its own
+	// assignments, and of their payloads, pass), no-polls (all but long polls passes), no-members
+	// (all but reads of records passes).
 	cut []string
 	// stray: what this member writes as the leader arrives late.
 	stray bool
@@ -38,8 +38,8 @@ type link struct {
 	strayGoodbye bool
 	// strayRelease: the next release arrives then; zero: as it should.
 	strayRelease time.Time
-	// lateLease counts down to a renewal whose confirmation is answered late; before it is, the session is ended
-	// and the link falls silent.
+	// lateLease counts down to a renewal whose confirmation is answered late; before it is, the
+	// session is ended and the link falls silent.
 	lateLease int
 	// renewed: Consul's answer to the last renewal was 200.
 	renewed bool
@@ -48,9 +48,9 @@ type link struct {
 	storms []weather
 }
 
-// limit is more requests than a member has reason for in a second of virtual time: a
-// leader may have to ask after each of the others, and looks again at each release. When all leave at once it asks after each that
-// has left whenever one more leaves.
+// limit is more requests than a member has reason for in a second of virtual time: a leader may
+// have to ask after each of the others, and looks again at each release. When all leave at once it
+// asks after each that has left whenever one more leaves.
 func (l *link) limit() int {
 	members := len(l.w.plan.ids)
 	return 200 + 10*members + members*members + 6*int(l.w.items.Load())
@@ -322,7 +322,8 @@ func (l *link) broken(r *request) string {
 	return ""
 }
 
-// strays tells how much later r arrives, being a leader's write, a release or a guard's goodbye that goes astray; 0: it does not.
+// strays tells how much later r arrives, being a leader's write, a release or a guard's goodbye
+// that goes astray; 0: it does not.
 func (l *link) strays(r *request) time.Duration {
 	if r.URL.Path != "/v1/txn" {
 		return 0

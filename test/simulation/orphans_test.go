@@ -9,9 +9,9 @@ import (
 	"github.com/coordd/coordd/internal/history"
 )
 
-// die records that p was killed. Where a guard ends its commands they outlive it: each takes its time, at
-// most until the lease is over, and says so itself. Without one, and of a process that stood still, all ends at once.
-// p.mu is held.
+// die records that p was killed. Where a guard ends its commands they outlive it: each takes its
+// time, at most until the lease is over, and says so itself. Without one, and of a process that
+// stood still, all ends at once. p.mu is held.
 func (p *process) die() {
 	w := p.w
 	p.buried = make(chan struct{})

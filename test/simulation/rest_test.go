@@ -13,9 +13,9 @@ import (
 // restFor is how long before the end of the bound that is looked at.
 const restFor = 30 * time.Second
 
-// restMost is the most that a process sends meanwhile: renewals, each with its confirmation, every third of
-// a TTL, and what its polls and the leader's notes come to, with room to spare. Whoever asks for
-// something every half second is above it.
+// restMost is the most that a process sends meanwhile: renewals, each with its confirmation, every
+// third of a TTL, and what its polls and the leader's notes come to, with room to spare. Whoever
+// asks for something every half second is above it.
 const restMost = 75
 
 // resting counts what each process sends from now until the function that it returns is called.

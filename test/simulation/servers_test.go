@@ -24,7 +24,8 @@ var servers = map[string]script{
 		if e.n%4 == 0 {
 			return append(acts, action{e.at + e.dur, w.consul.ElectionEnd})
 		}
-		// Its log is long: until it has applied all of it, it answers from the past. Without a snapshot that begins with nothing at all.
+		// Its log is long: until it has applied all of it, it answers from the past. Without a
+		// snapshot that begins with nothing at all.
 		past := w.empty
 		if e.n%3 > 0 {
 			acts = append(acts, action{max(0, e.at-time.Duration(e.n%40_000)*time.Millisecond), func() { past = w.consul.Moment() }})

@@ -7,7 +7,8 @@ import (
 
 // stories are several troubles in a row, each of which brings one rule into play.
 var stories = map[string]script{
-	// usurper: a second process takes the id over while the first is still inside its lease, and does not know.
+	// usurper: a second process takes the id over while the first is still inside its lease, and
+	// does not know.
 	"usurper": func(w *world, e episode) []action {
 		var twin *process
 		begin := func() {
@@ -65,7 +66,8 @@ var stories = map[string]script{
 			}},
 		}
 	},
-	// lost-again: a member is lost, is back just when the leader dies, and is lost again with its lease valid.
+	// lost-again: a member is lost, is back just when the leader dies, and is lost again with its
+	// lease valid.
 	"lost-again": func(w *world, e episode) []action {
 		id := w.plan.ids[e.who[0]]
 		var back, leader *process
@@ -156,7 +158,8 @@ var stories = map[string]script{
 			}},
 		}
 	},
-	// recall: an item is to be given up, is called back while its work stops, and its member loses sight.
+	// recall: an item is to be given up, is called back while its work stops, and its member loses
+	// sight.
 	"recall": func(w *world, e episode) []action {
 		item := ""
 		var p *process

@@ -158,8 +158,10 @@ func newWorld(p plan, m *mutant, log *slog.Logger) *world {
 		panic(err)
 	}
 	s := p.settings
-	// A poll that is never answered lasts a minute and a sixteenth and the call's timeout. A session lives twice its
-	// TTL; then lock-delay, grace, a successor's wait; what a member that stopped asked for; the brake for vanished members; the quiet times; a rung of the ladder here and there.
+	// A poll that is never answered lasts a minute and a sixteenth and the call's timeout. A
+	// session lives twice its TTL; then lock-delay, grace, a successor's wait; what a member that
+	// stopped asked for; the brake for vanished members; the quiet times; a rung of the ladder here
+	// and there.
 	ttl := s.longest()
 	w.bound = s.keep + s.longer() + 67*time.Second + 2*ttl + time.Second + ttl + ttl + 6*ttl + 2*s.soak + 30*time.Second
 	return w

@@ -13,7 +13,8 @@ import (
 	"github.com/coordd/coordd/actors/election"
 )
 
-// patience is how long anything may take that is to happen at once. Nothing rests on its being short.
+// patience is how long anything may take that is to happen at once. Nothing rests on its being
+// short.
 const patience = 4 * time.Minute
 
 // game is one scenario under way.

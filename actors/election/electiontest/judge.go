@@ -15,14 +15,16 @@ import (
 	"github.com/coordd/coordd/actors/election"
 )
 
-// Judge writes down what happens to the leadership of elections, and finds out afterwards whether one
-// register explains it: the lock of that election. It knows no rule of the product. Its checker is
-// porcupine (github.com/anishathalye/porcupine, whose models of locks and registers this one follows),
-// its notion of right is linearizability (Herlihy and Wing, "Linearizability: A Correctness Condition
-// for Concurrent Objects", ACM TOPLAS 12(3), 1990): each operation has taken effect at one instant
-// between its call and its return, and in that order they make sense to one register.
+// Judge writes down what happens to the leadership of elections, and finds out afterwards whether
+// one register explains it: the lock of that election. It knows no rule of the product. Its checker
+// is porcupine (github.com/anishathalye/porcupine, whose models of locks and registers this one
+// follows), its notion of right is linearizability (Herlihy and Wing, "Linearizability: A
+// Correctness Condition for Concurrent Objects", ACM TOPLAS 12(3), 1990): each operation has taken
+// effect at one instant between its call and its return, and in that order they make sense to one
+// register.
 //
-// The register holds nobody, or one candidate with its token. Besides, it knows the largest token so far.
+// The register holds nobody, or one candidate with its token. Besides, it knows the largest token
+// so far.
 //
 //	take      nobody, and a token above all earlier ones: now it is held. Its holder may take it again:
 //	          the token stays. A take that was refused has no effect.
@@ -32,19 +34,20 @@ import (
 //	look      a bystander has read the store: true only of what the register holds. Where the store says
 //	          that the last leader is lost, and not who may be next, the look says nothing.
 //
-// Take, release and leave are the calls of the backend, so their intervals are the caller's own. One that
-// failed may take effect until the next one of that candidate has succeeded, and for ever if there is
-// none: what arrives later must have none. A candidate that crashed needs no operation of its own: its
-// last work is its last sign of life, and the loss may come at any time after it.
+// Take, release and leave are the calls of the backend, so their intervals are the caller's own.
+// One that failed may take effect until the next one of that candidate has succeeded, and for ever
+// if there is none: what arrives later must have none. A candidate that crashed needs no operation
+// of its own: its last work is its last sign of life, and the loss may come at any time after it.
 //
-// What makes this falsifiable is that work is a read and not a part of take and release. A release that
-// spanned the time from the order to stop until the duty has ended would allow the register to be free
-// while the duty still stops, and a take that spanned the time until the duty begins could hide a second
-// holder. Here the register is the holder's from the first to the last instant of the duty in every order
-// that fits, and a loss that is free to happen at any time explains no work after it. So the judge notices
-// two duties at once, a duty without the lock, a lock given up too early also when nobody else wants it,
-// a token that falls or comes twice, and a take or a release that takes effect after it is settled. It does not
-// notice that nobody leads, nor that a leadership was lost needlessly.
+// What makes this falsifiable is that work is a read and not a part of take and release. A release
+// that spanned the time from the order to stop until the duty has ended would allow the register to
+// be free while the duty still stops, and a take that spanned the time until the duty begins could
+// hide a second holder. Here the register is the holder's from the first to the last instant of the
+// duty in every order that fits, and a loss that is free to happen at any time explains no work
+// after it. So the judge notices two duties at once, a duty without the lock, a lock given up too
+// early also when nobody else wants it, a token that falls or comes twice, and a take or a release
+// that takes effect after it is settled. It does not notice that nobody leads, nor that a
+// leadership was lost needlessly.
 type Judge struct {
 	mu    sync.Mutex
 	clock int64
@@ -66,7 +69,8 @@ const (
 	looking   verb = "look"
 )
 
-// operation is one of the register. The order of call and ret is that of real time; at is for people.
+// operation is one of the register. The order of call and ret is that of real time; at is for
+// people.
 type operation struct {
 	verb
 	id        string // of the candidate; of a look: of whoever holds it, or empty
@@ -113,7 +117,8 @@ func (j *Judge) Work(name, id string, token uint64) {
 	j.end(name, o)
 }
 
-// Look has a bystander read who holds the leadership; without an ID nobody does. Not ok: it cannot be told.
+// Look has a bystander read who holds the leadership; without an ID nobody does. Not ok: it cannot
+// be told.
 func (j *Judge) Look(name string, read func() (id string, token uint64, ok bool)) {
 	o := j.begin(looking, "")
 	var ok bool
@@ -194,8 +199,8 @@ func (j *Judge) Counted() map[string]int {
 }
 
 // Verdict returns nil if every election's history is that of a register, and else says where it is
-// not. Call it when everything has come to rest, and outside of a bubble of testing/synctest: the limit
-// is in real time.
+// not. Call it when everything has come to rest, and outside of a bubble of testing/synctest: the
+// limit is in real time.
 func (j *Judge) Verdict(limit time.Duration) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -214,8 +219,8 @@ func (j *Judge) Verdict(limit time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// complete adds the losses and leaves out what cannot matter, so that the checker has little to try.
-// (With all of it left in, some histories had no verdict within a minute.)
+// complete adds the losses and leaves out what cannot matter, so that the checker has little to
+// try. (With all of it left in, some histories had no verdict within a minute.)
 //
 //   - An operation of unknown outcome ends with the next one of its candidate whose outcome is known.
 //   - A take of unknown outcome whose effect nobody has seen may as well have had none. Of several in a
@@ -291,8 +296,8 @@ func complete(all []*operation) (history []porcupine.Operation) {
 	return history
 }
 
-// seen returns the token by which a look has seen what a take of unknown outcome may have done, and no
-// known take of that candidate has; 0: there is none.
+// seen returns the token by which a look has seen what a take of unknown outcome may have done, and
+// no known take of that candidate has; 0: there is none.
 func seen(all []*operation, o *operation) uint64 {
 	if o.verb != taking {
 		return 0

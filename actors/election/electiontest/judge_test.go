@@ -10,8 +10,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// script is a history by hand. A verb with a "(" begins an operation, with a ")" ends the one that its candidate began; one without
-// happens at once. Behind it: the candidate, "-" for nobody; its token, or "?" for an unknown outcome.
+// script is a history by hand. A verb with a "(" begins an operation, with a ")" ends the one that
+// its candidate began; one without happens at once. Behind it: the candidate, "-" for nobody; its
+// token, or "?" for an unknown outcome.
 func script(t *testing.T, text string) *Judge {
 	t.Helper()
 	j, open := NewJudge(), map[string]*operation{}

@@ -48,7 +48,8 @@ func deleteWhileManyJoin(g *game) {
 		}
 	}
 	group.Wait()
-	// Those that came before it was gone were told the same; those that came later hold a new one, with one leader.
+	// Those that came before it was gone were told the same; those that came later hold a new one,
+	// with one leader.
 	deleted := 0
 	for _, p := range join {
 		s := p.wait("deleted, or a leader", func(s election.Status) bool {
@@ -118,7 +119,8 @@ func handOverToDead(g *game) {
 	}
 }
 
-// handOverWhileStopped: the order may have been carried out or not; one leads in the end, and nobody is left waiting for it.
+// handOverWhileStopped: the order may have been carried out or not; one leads in the end, and
+// nobody is left waiting for it.
 func handOverWhileStopped(g *game) {
 	a := g.nominate("a", slowly(time.Second))
 	a.leads()
@@ -193,7 +195,8 @@ func prioritiesAfterCrash(g *game) {
 			g.t.Errorf("middle led: %v", s)
 		}
 	}
-	// Who would be next has crashed as well: the one after it leads, and is asked to make way by nobody.
+	// Who would be next has crashed as well: the one after it leads, and is asked to make way by
+	// nobody.
 	last := g.nominate("last", priority(7))
 	last.followsSomeone()
 	last.link.Cut()

@@ -270,7 +270,8 @@ func dutyReturns(g *game) {
 	g.nominate("e").leads()
 }
 
-// closedWhilePending: the resignation could not be written, the store is back, and the program ends before the next attempt.
+// closedWhilePending: the resignation could not be written, the store is back, and the program ends
+// before the next attempt.
 func closedWhilePending(g *game) {
 	a := g.nominate("a")
 	a.leads()
@@ -283,13 +284,15 @@ func closedWhilePending(g *game) {
 	begin := time.Now()
 	a.link.Close()
 	b.leads()
-	// Otherwise it is the lock-delay at least: 10 s on Consul, and the session's timeout on ZooKeeper.
+	// Otherwise it is the lock-delay at least: 10 s on Consul, and the session's timeout on
+	// ZooKeeper.
 	if took := time.Since(begin); took > 5*time.Second {
 		g.t.Errorf("b leads %v after the connection of a leader that had resigned was closed", took)
 	}
 }
 
-// restored: Consul keeps lock-delays in memory, and has none after a restore. ZooKeeper has nothing of that kind.
+// restored: Consul keeps lock-delays in memory, and has none after a restore. ZooKeeper has nothing
+// of that kind.
 func restored(g *game) {
 	store, ok := g.store.(Restorer)
 	if !ok {
@@ -312,7 +315,8 @@ func restored(g *game) {
 	}
 }
 
-// deletedUnheard: what stands for a leader that cannot hear of its end must not go with the election.
+// deletedUnheard: what stands for a leader that cannot hear of its end must not go with the
+// election.
 func deletedUnheard(g *game) {
 	a := g.nominate("a")
 	a.leads()

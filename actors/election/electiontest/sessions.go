@@ -25,15 +25,16 @@ func sessionsEnd(g *game) {
 	g.sessionsLost(elections, rounds, Link.End, reason)
 }
 
-// sessionsLost takes leaders' sessions away, in many elections at once because that takes as long as a lease. There are two candidates in
-// each: whoever has lost its session joins again.
+// sessionsLost takes leaders' sessions away, in many elections at once because that takes as long
+// as a lease. There are two candidates in each: whoever has lost its session joins again.
 func (g *game) sessionsLost(elections, rounds int, lose func(Link), reason string) {
 	if g.store.Virtual() || racing {
 		elections = min(elections, 20) // each costs the race detector as much as it does in real time
 	}
 	var notices, byChance atomic.Int64
 	var group sync.WaitGroup
-	// Hundreds of clients that connect in the same instant, on a busy machine, are a fault of their own.
+	// Hundreds of clients that connect in the same instant, on a busy machine, are a fault of their
+	// own.
 	few := make(chan struct{}, 8)
 	for i := range elections {
 		group.Go(func() {
@@ -88,7 +89,8 @@ type pair struct {
 	joined  int // how often
 }
 
-// leader waits until one leads and the other is ready to follow it, and returns the one; nil: not in time.
+// leader waits until one leads and the other is ready to follow it, and returns the one; nil: not
+// in time.
 func (p *pair) leader() *player {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		p.join()

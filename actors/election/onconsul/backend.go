@@ -115,7 +115,8 @@ type seen struct {
 	lane   store.Entry // that of the session's joins
 }
 
-// look reads state/ consistently and, unless they are empty, the record of the candidate and the lane of the session.
+// look reads state/ consistently and, unless they are empty, the record of the candidate and the
+// lane of the session.
 func (b *backend) look(ctx context.Context, id, session string) (s seen, err error) {
 	ops := []store.Op{
 		store.GetOrEmpty(b.keys.anchor()), store.GetOrEmpty(b.keys.leader()),
@@ -138,8 +139,9 @@ func (b *backend) look(ctx context.Context, id, session string) (s seen, err err
 	return s, nil
 }
 
-// once is what a write that makes a candidate's record carries, so that of all copies of it Consul applies one at the most, and none after Leave: the
-// session's lane as it was seen, and its change. Nobody watches that key; it goes with the session.
+// once is what a write that makes a candidate's record carries, so that of all copies of it Consul
+// applies one at the most, and none after Leave: the session's lane as it was seen, and its change.
+// Nobody watches that key; it goes with the session.
 func (b *backend) once(s seen, session string) []store.Op {
 	key := b.keys.lane(session)
 	as := store.CheckNotExists(key)
@@ -149,7 +151,8 @@ func (b *backend) once(s seen, session string) []store.Op {
 	return []store.Op{as, store.Lock(key, []byte(rand.Text()), 0, session)}
 }
 
-// exists returns the election as it is, which is made if need be. A late copy of that makes one that nobody is in.
+// exists returns the election as it is, which is made if need be. A late copy of that makes one
+// that nobody is in.
 func (b *backend) exists(ctx context.Context, id, session string) (s seen, err error) {
 	for range 2 {
 		s, err = b.look(ctx, id, session)
@@ -232,8 +235,9 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 		led.LockDelay = 0
 	}
 	term := encode(led)
-	// Consul looks at the lock-delay before an entry is applied, so that a request that is past it is held up no more: it
-	// could take what a leader of a moment ago has lost with its session. The term lets nobody in who did not know of that leader.
+	// Consul looks at the lock-delay before an entry is applied, so that a request that is past it
+	// is held up no more: it could take what a leader of a moment ago has lost with its session.
+	// The term lets nobody in who did not know of that leader.
 	r, err := b.conn.store.Txn(ctx,
 		orElse("take-unchecked", store.CheckIndex(b.keys.candidate(m.ID), m.record), store.GetOrEmpty(leader)),
 		store.CheckNotExists(b.keys.ended()),
@@ -261,8 +265,8 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 	case s.over() != nil && !m.owns(s.leader):
 		return 0, 0, s.over()
 	case m.owns(s.leader) && m.leaving:
-		// The release that is still on its way would take the leadership from a duty that has begun: it is done now. What a view says
-		// is not older for it, so it is no op.
+		// The release that is still on its way would take the leadership from a duty that has
+		// begun: it is done now. What a view says is not older for it, so it is no op.
 		record, err := b.release(ctx, m)
 		if err != nil {
 			return 0, 0, err
@@ -283,7 +287,8 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 		b.mu.Unlock()
 		return 0, 50 * time.Millisecond, nil
 	case s.leader.CreateIndex != 0 && s.vacant():
-		// A key without a holder is a stranger's. A new one in its place has a token above all earlier ones.
+		// A key without a holder is a stranger's. A new one in its place has a token above all
+		// earlier ones.
 		_, err := b.conn.store.Txn(ctx, store.CheckIndex(leader, s.leader.ModifyIndex), store.Delete(leader))
 		if err != nil && !errors.Is(err, store.ErrRefused) {
 			return 0, 0, b.failed(err)
@@ -293,9 +298,10 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 	return 0, 0, nil
 }
 
-// sawTerm notes, under b.mu, the term that a Take may follow: one whose leader is seen to have gone, so that its lock-delay runs already, and from when on: a
-// leader that did not give the leadership up may not know. With the term of a leader who leads still, a Take that Consul has let past
-// the lock-delay could be applied just after that leader's session was ended.
+// sawTerm notes, under b.mu, the term that a Take may follow: one whose leader is seen to have
+// gone, so that its lock-delay runs already, and from when on: a leader that did not give the
+// leadership up may not know. With the term of a leader who leads still, a Take that Consul has let
+// past the lock-delay could be applied just after that leader's session was ended.
 func (b *backend) sawTerm(s snapshot) {
 	switch {
 	case !s.vacant():
@@ -344,7 +350,8 @@ func (b *backend) gaveUp(record uint64) {
 	b.record, b.token, b.round, b.leaving = record, 0, b.round+1, false
 }
 
-// release gives the leadership up if it is this candidate's, and returns the index of the candidate's record.
+// release gives the leadership up if it is this candidate's, and returns the index of the
+// candidate's record.
 func (b *backend) release(ctx context.Context, m me) (index uint64, _ error) {
 	s, err := b.look(ctx, m.ID, "")
 	if err != nil || !m.owns(s.leader) {
@@ -353,7 +360,8 @@ func (b *backend) release(ctx context.Context, m me) (index uint64, _ error) {
 	b.mu.Lock()
 	b.leaving = true
 	b.mu.Unlock()
-	// The candidate's record becomes another one: no Take that is still on its way can bring the leadership back.
+	// The candidate's record becomes another one: no Take that is still on its way can bring the
+	// leadership back.
 	key := b.keys.candidate(m.ID)
 	r, err := b.conn.store.Txn(ctx,
 		orElse("released-unchecked", store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex), store.GetOrEmpty(b.keys.leader())),
@@ -403,7 +411,8 @@ func (b *backend) leave(ctx context.Context, m me) error {
 	}
 	var ops []store.Op
 	if m.unsure {
-		// With the lane changed, a Join that is still on its way will be refused: nobody would remove what it makes.
+		// With the lane changed, a Join that is still on its way will be refused: nobody would
+		// remove what it makes.
 		ops = append(ops, b.once(s, m.session)...)
 	}
 	if m.owns(s.leader) || mutations.Broken("left-for-another") {

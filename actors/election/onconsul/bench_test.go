@@ -79,8 +79,8 @@ func acquire(l *api.Lock) time.Time {
 	return time.Now()
 }
 
-// BenchmarkHandOver measures the time from a leader's resigning to its successor's leading, against the client's own Lock on the
-// same server at the same settings, in turns.
+// BenchmarkHandOver measures the time from a leader's resigning to its successor's leading, against
+// the client's own Lock on the same server at the same settings, in turns.
 func BenchmarkHandOver(b *testing.B) {
 	c := realconsul.Start(b, realconsul.Options{})
 	prefix := realconsul.Prefix(b)
@@ -123,8 +123,9 @@ func BenchmarkHandOver(b *testing.B) {
 	b.ReportMetric(float64(ours)/float64(theirs), "ours/api.Lock")
 }
 
-// BenchmarkTakeOver measures the time from the moment that nothing of a leader gets through any more to its successor's
-// leading, both sides at once. Consul ends a session after twice its TTL, and then there is the lock-delay: neither can be quicker.
+// BenchmarkTakeOver measures the time from the moment that nothing of a leader gets through any
+// more to its successor's leading, both sides at once. Consul ends a session after twice its TTL,
+// and then there is the lock-delay: neither can be quicker.
 func BenchmarkTakeOver(b *testing.B) {
 	c := realconsul.Start(b, realconsul.Options{})
 	var ours, theirs time.Duration

@@ -21,7 +21,8 @@ import (
 const (
 	DefaultTTL    = 10 * time.Second
 	DefaultPrefix = "election/"
-	// DefaultMaxElections leaves a quarter of the connections that Consul takes to renewals, to orders and to others on the host.
+	// DefaultMaxElections leaves a quarter of the connections that Consul takes to renewals, to
+	// orders and to others on the host.
 	DefaultMaxElections = 150
 )
 
@@ -36,17 +37,21 @@ type Config struct {
 	TTL time.Duration
 	// Renew is the time between two renewals. Default TTL/3.
 	Renew time.Duration
-	// LockDelay is how long Consul keeps the leadership from being taken after a session ended without having given it up. Default: the
-	// TTL, at most 60 s, which is what Consul takes. From the TTL on there are no two leaders even when somebody ends the session of one
-	// who cannot hear of it; a shorter one makes the take-over after a crash that much quicker.
+	// LockDelay is how long Consul keeps the leadership from being taken after a session ended
+	// without having given it up. Default: the TTL, at most 60 s, which is what Consul takes. From
+	// the TTL on there are no two leaders even when somebody ends the session of one who cannot
+	// hear of it; a shorter one makes the take-over after a crash that much quicker.
 	LockDelay time.Duration
 	// Prefix of all keys; it ends in a slash. Default "election/".
 	Prefix string
-	// MaxElections bounds how many elections are taken part in at one time over this connection: candidates and followers. Each costs a long
-	// poll, and Consul takes 200 connections from one address unless its limits.http_max_conns_per_client says otherwise: beyond that
-	// renewals would be refused, too, and all leaderships lost. Default 150. Who is one too many gets election.ErrInvalid.
+	// MaxElections bounds how many elections are taken part in at one time over this connection:
+	// candidates and followers. Each costs a long poll, and Consul takes 200 connections from one
+	// address unless its limits.http_max_conns_per_client says otherwise: beyond that renewals
+	// would be refused, too, and all leaderships lost. Default 150. Who is one too many gets
+	// election.ErrInvalid.
 	MaxElections int
-	// HoldBack is how long others wait for the candidate of a hand-over once the leadership is free. Default 5 s.
+	// HoldBack is how long others wait for the candidate of a hand-over once the leadership is
+	// free. Default 5 s.
 	HoldBack time.Duration
 	// Logger; default slog.Default().
 	Logger *slog.Logger
@@ -103,7 +108,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Conn is one session with Consul, shared by any number of elections. It is safe for concurrent use.
+// Conn is one session with Consul, shared by any number of elections. It is safe for concurrent
+// use.
 type Conn struct {
 	cfg     Config
 	store   *store.Store
@@ -126,7 +132,8 @@ type Conn struct {
 	lanes     map[string]*lane              // of the elections that somebody joins at the moment
 }
 
-// lane lets the candidates of one connection join an election one after the other: each join changes the same key.
+// lane lets the candidates of one connection join an election one after the other: each join
+// changes the same key.
 type lane struct {
 	turn  chan struct{} // cap 1
 	users int
@@ -166,8 +173,8 @@ func (c *Conn) inLane(ctx context.Context, root string) (done func(), err error)
 	}, nil
 }
 
-// Connect returns a connection at once; Consul need not be there yet. It opens a session when the first candidate
-// joins: followers and operators need none. The error is election.ErrInvalid.
+// Connect returns a connection at once; Consul need not be there yet. It opens a session when the
+// first candidate joins: followers and operators need none. The error is election.ErrInvalid.
 func Connect(cfg Config) (*Conn, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -195,15 +202,17 @@ func (c *Conn) Open(name string) (election.Backend, error) {
 	return newBackend(c, name), nil
 }
 
-// LeaderKey returns the key that the leader of an election holds, for guards of one's own transactions.
+// LeaderKey returns the key that the leader of an election holds, for guards of one's own
+// transactions.
 func (c *Conn) LeaderKey(name string) string { return keysOf(c.cfg.Prefix, name).leader() }
 
 // Contact is the session and its lease.
 func (c *Conn) Contact() messages.Reader[election.Contact] { return c.contact.Reader() }
 
-// Close ends the session and with it all elections of this connection: those that are not over fail with
-// election.ErrClosed. End them first: a leader whose duties have not ended leaves the session to
-// expire. It takes at most about two seconds when Consul does not answer. It may be called twice.
+// Close ends the session and with it all elections of this connection: those that are not over fail
+// with election.ErrClosed. End them first: a leader whose duties have not ended leaves the session
+// to expire. It takes at most about two seconds when Consul does not answer. It may be called
+// twice.
 func (c *Conn) Close() {
 	c.stop()
 	c.work.Wait()
@@ -378,7 +387,8 @@ func (c *Conn) admit() (done func(), err error) {
 	}, nil
 }
 
-// lost says how the session ended that Consul does not know any more at that moment: it never expires before its time.
+// lost says how the session ended that Consul does not know any more at that moment: it never
+// expires before its time.
 func lost(c election.Contact, now time.Time) string {
 	how := fmt.Sprintf("expired: its ttl is %v", c.Lease.TTL)
 	if now.Sub(c.Lease.Start) < c.Lease.TTL {
@@ -419,7 +429,8 @@ func (c *Conn) close() {
 	if now.Session == "" {
 		return
 	}
-	// Who has resigned and could not write that yet leads no more, but counts as a leader until it is written.
+	// Who has resigned and could not write that yet leads no more, but counts as a leader until it
+	// is written.
 	c.settle()
 	c.mu.Lock()
 	leading := len(c.leading)

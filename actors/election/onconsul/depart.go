@@ -8,9 +8,10 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// Depart gives up, for a candidate that died, what its session holds: the leadership of the election, so that the next one may
-// have it at once, its record, and then the session itself. All duties must have ended. Prefix is that of Config. It tries until ctx
-// ends, and tells whether that session led.
+// Depart gives up, for a candidate that died, what its session holds: the leadership of the
+// election, so that the next one may have it at once, its record, and then the session itself. All
+// duties must have ended. Prefix is that of Config. It tries until ctx ends, and tells whether that
+// session led.
 func Depart(ctx context.Context, client *api.Client, prefix, name, session string) (led bool, err error) {
 	s, err := store.New(store.Config{Client: client, Service: "election"})
 	if err != nil {

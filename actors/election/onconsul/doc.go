@@ -11,10 +11,11 @@
 //	state/handover     who is to lead next, for how long the others hold back
 //	state/ended        ended for everyone; or, until nobody leads, being deleted
 //
-// Each election that is watched costs one long poll, of state/ only: who joins or leaves wakes nobody. Consul takes 200 connections
-// from one address by default, so a connection takes part in 150 elections at most unless [Config.MaxElections] says otherwise; with Consul's limit
-// raised, 1,000 elections over one session are no trouble. The list of
-// candidates is read once when joining and, when the leadership is free, by those who may be next.
+// Each election that is watched costs one long poll, of state/ only: who joins or leaves wakes
+// nobody. Consul takes 200 connections from one address by default, so a connection takes part in
+// 150 elections at most unless [Config.MaxElections] says otherwise; with Consul's limit raised,
+// 1,000 elections over one session are no trouble. The list of candidates is read once when joining
+// and, when the leadership is free, by those who may be next.
 //
 // # What is guaranteed
 //
@@ -36,7 +37,8 @@
 //
 // # What is not
 //
-// A session that an operator ends while its leader cannot hear of it leaves that leader its lease: up to a TTL. A lock-delay
-// shorter than that does not cover it. Candidates that crash stay in the list until their session has expired; when one of
-// them would be next, the one after it leads half a second later. A Consul that lost its data begins its tokens anew.
+// A session that an operator ends while its leader cannot hear of it leaves that leader its lease:
+// up to a TTL. A lock-delay shorter than that does not cover it. Candidates that crash stay in the
+// list until their session has expired; when one of them would be next, the one after it leads half
+// a second later. A Consul that lost its data begins its tokens anew.
 package onconsul

@@ -35,7 +35,8 @@ func (k keys) holds(key string) bool {
 // record is the value of a candidate and of the leader.
 type record struct {
 	election.Candidate
-	// Round is raised when a leader makes way, so that its record is another one for what arrives late.
+	// Round is raised when a leader makes way, so that its record is another one for what arrives
+	// late.
 	Round int `json:"round,omitempty"`
 }
 
@@ -46,8 +47,9 @@ type order struct {
 	HoldBack time.Duration `json:"hold_back"` // nanoseconds
 }
 
-// tenure is the value of term: who led last, and how long that one's leadership is to be kept from others when it goes without
-// having been given up. Consul keeps a lock-delay in memory only: a server that restores a snapshot has forgotten it.
+// tenure is the value of term: who led last, and how long that one's leadership is to be kept from
+// others when it goes without having been given up. Consul keeps a lock-delay in memory only: a
+// server that restores a snapshot has forgotten it.
 type tenure struct {
 	ID        string        `json:"id"`
 	Name      string        `json:"name,omitempty"`
@@ -141,8 +143,8 @@ func parseRecord(e store.Entry) (record, bool) {
 	return r, true
 }
 
-// line is the order in which candidates lead: by priority, then by their coming. Records that are not locked,
-// or that cannot be read, are nobody's.
+// line is the order in which candidates lead: by priority, then by their coming. Records that are
+// not locked, or that cannot be read, are nobody's.
 func (k keys) line(entries []store.Entry) []election.Candidate {
 	type place struct {
 		election.Candidate

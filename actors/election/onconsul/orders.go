@@ -20,8 +20,8 @@ func (b *backend) Candidates(ctx context.Context) ([]election.Candidate, error) 
 	return b.keys.line(entries), nil
 }
 
-// again calls f until it succeeds, fails for good, or ctx ends. A refusal means that something changed
-// between the reading and the writing of f.
+// again calls f until it succeeds, fails for good, or ctx ends. A refusal means that something
+// changed between the reading and the writing of f.
 func (b *backend) again(ctx context.Context, what string, f func(context.Context) error) error {
 	pause := store.NewLadder()
 	for {
@@ -71,7 +71,8 @@ func (b *backend) HandOver(ctx context.Context, id string) error {
 
 func (b *backend) End(ctx context.Context) error { return b.end(ctx, 0, false) }
 
-// end writes that the election has ended: the one whose anchor was created at that index, or the one that there is.
+// end writes that the election has ended: the one whose anchor was created at that index, or the
+// one that there is.
 func (b *backend) end(ctx context.Context, anchor uint64, deleted bool) error {
 	return b.again(ctx, "end", func(ctx context.Context) error {
 		find := b.exists
@@ -90,7 +91,8 @@ func (b *backend) end(ctx context.Context, anchor uint64, deleted bool) error {
 		case s.ended != nil && (s.ended.Deleted || !deleted):
 			return nil
 		}
-		// The first condition is for a request that arrives late, when there may be a new election of this name.
+		// The first condition is for a request that arrives late, when there may be a new election
+		// of this name.
 		_, err = b.conn.store.Txn(ctx, store.CheckIndex(b.keys.anchor(), s.anchor.ModifyIndex),
 			store.CAS(b.keys.ended(), encode(ending{Deleted: deleted, At: time.Now()}), 0, s.endedAt))
 		return err
@@ -132,8 +134,9 @@ func (b *backend) Delete(ctx context.Context) error {
 		if i < 0 {
 			return nil // another was quicker
 		}
-		// A last leader that did not give the leadership up may not have heard that it has lost it. With the term goes what
-		// would hold up the first leader of the next election of this name: Consul's own lock-delay is in memory only.
+		// A last leader that did not give the leadership up may not have heard that it has lost it.
+		// With the term goes what would hold up the first leader of the next election of this name:
+		// Consul's own lock-delay is in memory only.
 		if free.IsZero() || s.term != term {
 			term, free = s.term, time.Now().Add(min(s.tenure.LockDelay, store.MaxLockDelay))
 		}
@@ -147,7 +150,8 @@ func (b *backend) Delete(ctx context.Context) error {
 		if s.leader.CreateIndex != 0 {
 			nobody = store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex)
 		}
-		// The first condition is for a request that arrives late, when there may be a new election of this name.
+		// The first condition is for a request that arrives late, when there may be a new election
+		// of this name.
 		err = b.conn.store.Retry(ctx, "delete", func(ctx context.Context) error {
 			_, err := b.conn.store.Txn(ctx, store.CheckIndex(b.keys.ended(), view.Entries[i].ModifyIndex), nobody,
 				store.DeleteTree(b.keys.candidates()), store.DeleteTree(b.keys.lanes()), store.DeleteTree(b.keys.state()))

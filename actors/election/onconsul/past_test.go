@@ -9,8 +9,9 @@ import (
 	"github.com/coordd/coordd/actors/election"
 )
 
-// A Consul server that has just begun to lead renews sessions that have ended, until it has replayed its log. A leader whose session somebody ends
-// just before that leads no longer than the lease that it had.
+// A Consul server that has just begun to lead renews sessions that have ended, until it has
+// replayed its log. A leader whose session somebody ends just before that leads no longer than the
+// lease that it had.
 func TestARenewalAnsweredFromThePastIsNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEmbedded(t)

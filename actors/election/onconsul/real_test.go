@@ -20,7 +20,8 @@ import (
 // manyPolls is a server that takes a thousand long polls from one address.
 var manyPolls = realconsul.Options{Config: map[string]any{"limits": map[string]any{"http_max_conns_per_client": 5000}}}
 
-// TestRealConsul plays all scenarios on a real Consul. Those that stop the server have one of their own.
+// TestRealConsul plays all scenarios on a real Consul. Those that stop the server have one of their
+// own.
 func TestRealConsul(t *testing.T) {
 	shared := realconsul.Start(t, manyPolls)
 	electiontest.Run(t, func(t *testing.T, play func(*testing.T, electiontest.Store)) {
@@ -46,7 +47,8 @@ type real struct {
 	ttl     time.Duration // 0: the default
 }
 
-// Consul takes 30 s from the death of a session to the next leader, and 10 s from its end by an operator.
+// Consul takes 30 s from the death of a session to the next leader, and 10 s from its end by an
+// operator.
 func (s *real) Expiries() (elections, rounds int) { return 50, 1 }
 func (s *real) Endings() (elections, rounds int)  { return 200, 5 }
 func (s *real) Virtual() bool                     { return false }

@@ -24,7 +24,8 @@ var (
 	flagFrom  = flag.Uint64("from", 0, "the first seed")
 )
 
-// The longest that a duty takes to stop when its lease ends, which leaves it a tenth of the TTL, and when it is asked to.
+// The longest that a duty takes to stop when its lease ends, which leaves it a tenth of the TTL,
+// and when it is asked to.
 const stopsWithin, drainsWithin = 900 * time.Millisecond, 4 * time.Second
 
 // mostLate is how late a request may be.
@@ -306,8 +307,8 @@ func (p *play) end(c *candidate) {
 	_, _ = p.s.consul.Client().Session().Destroy(c.conn.Contact().Get().Session, nil)
 }
 
-// lose ends the session of one who does not hear of it, often just after it was renewed, when the lease
-// is as good as new.
+// lose ends the session of one who does not hear of it, often just after it was renewed, when the
+// lease is as good as new.
 func (p *play) lose(c *candidate) {
 	if p.r.IntN(2) == 0 {
 		ctx, cancel := context.WithTimeout(p.t.Context(), 4*time.Second)
@@ -319,7 +320,8 @@ func (p *play) lose(c *candidate) {
 	p.end(c)
 }
 
-// beside gives an order as an operator, who does not wait for ever and may be told that it cannot be.
+// beside gives an order as an operator, who does not wait for ever and may be told that it cannot
+// be.
 func (p *play) beside(order func(context.Context, *election.Election) error) {
 	h := p.process()
 	e := p.election(h, election.Config{})
@@ -364,8 +366,8 @@ func (p *play) finish() {
 }
 
 // Candidates join, resign and are handed the leadership. Processes are cut off, frozen, killed and
-// closed, sessions are ended, Consul elects and is restored, the election is deleted, and requests are
-// late, lost and doubled. The lock of the election is a register all the same.
+// closed, sessions are ended, Consul elects and is restored, the election is deleted, and requests
+// are late, lost and doubled. The lock of the election is a register all the same.
 func TestLeadershipIsARegister(t *testing.T) {
 	did, counted := map[string]int{}, map[string]int{}
 	begin := time.Now()

@@ -45,8 +45,9 @@ func (w *withheld) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.next.RoundTrip(r)
 }
 
-// A leader was to make way, and its release is late. It is cut off, its lease ends, the order becomes one for somebody who dies, and it is
-// back. If it led again with its token now, and its duty began, the release would take the leadership away when it arrives.
+// A leader was to make way, and its release is late. It is cut off, its lease ends, the order
+// becomes one for somebody who dies, and it is back. If it led again with its token now, and its
+// duty began, the release would take the leadership away when it arrives.
 func TestAReleaseThatArrivesLateTakesTheLeadershipFromNobody(t *testing.T) {
 	judge := electiontest.NewJudge()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,9 +16,10 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// storm is one process's way to Consul, and the weather there: requests and answers are late or lost, and writes arrive a
-// second time. A request that its sender has given up on arrives all the same. The way can be cut: nothing arrives in
-// either direction. The process can be frozen: what it has just sent, and what it is to be answered, waits until it thaws.
+// storm is one process's way to Consul, and the weather there: requests and answers are late or
+// lost, and writes arrive a second time. A request that its sender has given up on arrives all the
+// same. The way can be cut: nothing arrives in either direction. The process can be frozen: what it
+// has just sent, and what it is to be answered, waits until it thaws.
 type storm struct {
 	consul *devconsul.Server
 
@@ -229,7 +230,8 @@ func (s *storm) freezes() (bool, time.Duration) {
 	return !s.calm && s.r.IntN(8) == 0, time.Duration(s.r.IntN(40)) * time.Second
 }
 
-// chilly is a connection of a process that may be frozen as a duty begins: between its last look at the lease and the first act.
+// chilly is a connection of a process that may be frozen as a duty begins: between its last look at
+// the lease and the first act.
 type chilly struct {
 	election.Connection
 	storm *storm

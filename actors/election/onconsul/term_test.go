@@ -6,8 +6,8 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// Consul lets a Take past the lock-delay before it applies it: one that was sent while somebody leads must not be one that may follow that
-// leader, whose session may be ended in between.
+// Consul lets a Take past the lock-delay before it applies it: one that was sent while somebody
+// leads must not be one that may follow that leader, whose session may be ended in between.
 func TestATakeFollowsOnlyALeaderThatWasSeenToHaveGone(t *testing.T) {
 	b := newBackend(&Conn{}, "demo")
 	l := &lookout{backend: b}

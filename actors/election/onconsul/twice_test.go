@@ -60,8 +60,9 @@ func (c *copier) again(t *testing.T, oldestFirst bool) {
 	}
 }
 
-// Whatever has been written, a second copy of it changes nothing, at any later moment: while the same ones lead, after they have left, after the
-// election has been deleted, and in the next one of its name.
+// Whatever has been written, a second copy of it changes nothing, at any later moment: while the
+// same ones lead, after they have left, after the election has been deleted, and in the next one of
+// its name.
 func TestNoWriteTakesEffectTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEmbedded(t)
@@ -102,7 +103,8 @@ func TestNoWriteTakesEffectTwice(t *testing.T) {
 				}
 			}
 		}
-		// what is in Consul, without the indexes: a key that was deleted and made again counts as changed by what hangs on it
+		// what is in Consul, without the indexes: a key that was deleted and made again counts as
+		// changed by what hangs on it
 		dump := func() map[string]string {
 			all, _, err := s.consul.Client().KV().List("", nil)
 			if err != nil {
@@ -114,7 +116,8 @@ func TestNoWriteTakesEffectTwice(t *testing.T) {
 			}
 			return m
 		}
-		// settled lets everything come to rest, and then everything that was written before arrive once more.
+		// settled lets everything come to rest, and then everything that was written before arrive
+		// once more.
 		settled := func(step string, allowed ...string) {
 			t.Helper()
 			for _, oldestFirst := range []bool{true, false} {

@@ -179,7 +179,8 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// lost is what becomes of a request on a wire that is cut. The client's own Lock sets no deadlines: mending ends it for that one.
+// lost is what becomes of a request on a wire that is cut. The client's own Lock sets no deadlines:
+// mending ends it for that one.
 func lost(ctx context.Context, cut chan struct{}) (*http.Response, error) {
 	select {
 	case <-ctx.Done():
@@ -221,7 +222,8 @@ func (l *link) End() {
 	session := l.Contact().Get().Session
 	_, err := l.operator.Session().Destroy(session, nil)
 	for range 5 {
-		// The server closed an idle connection as it was asked, and Go sends no PUT twice. Destroying a dead session succeeds.
+		// The server closed an idle connection as it was asked, and Go sends no PUT twice.
+		// Destroying a dead session succeeds.
 		if !errors.Is(err, io.EOF) {
 			break
 		}

@@ -12,13 +12,14 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// How candidates line up when the leadership is free. The first in the line goes at once; each other one gives those before it,
-// who may be dead, half a second.
+// How candidates line up when the leadership is free. The first in the line goes at once; each
+// other one gives those before it, who may be dead, half a second.
 const (
 	patience    = 500 * time.Millisecond
 	mostPlaces  = 8 // further back in the line the wait is no longer, and the line is read again only after it
 	unknownRank = -1
-	// emptyPause is how long a follower waits between two polls of an election that does not exist: every write beside it wakes them.
+	// emptyPause is how long a follower waits between two polls of an election that does not exist:
+	// every write beside it wakes them.
 	emptyPause = time.Second
 )
 
@@ -192,8 +193,8 @@ func nextUnless(ctx context.Context, watch *store.Watch, dead <-chan struct{}) (
 	return watch.Next(call)
 }
 
-// take looks at an answer of the poll. One that is older than what was seen already comes from a server that lags, or
-// from a Consul that was restored: a consistent read tells.
+// take looks at an answer of the poll. One that is older than what was seen already comes from a
+// server that lags, or from a Consul that was restored: a consistent read tells.
 func (l *lookout) take(ctx context.Context, p polled) error {
 	switch {
 	case p.err != nil:
@@ -235,8 +236,8 @@ func (l *lookout) accept(s snapshot, known int) {
 	}
 }
 
-// lineUp reads the line of candidates when this one has to know its place: when it has joined, and when the leadership is free and it
-// was among the first, or those have had their time.
+// lineUp reads the line of candidates when this one has to know its place: when it has joined, and
+// when the leadership is free and it was among the first, or those have had their time.
 func (l *lookout) lineUp(ctx context.Context) error {
 	m := l.me()
 	if m.session == "" || !l.seen || l.now.ended != nil {

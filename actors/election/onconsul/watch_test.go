@@ -74,7 +74,8 @@ func TestAFollowerOfAnElectionThatDoesNotExistIsLeftAloneByWritesBesideIt(t *tes
 	})
 }
 
-// An order that names nobody, as a stranger or an older version may leave it, costs the leader nothing.
+// An order that names nobody, as a stranger or an older version may leave it, costs the leader
+// nothing.
 func TestAnOrderToHandOverToNobodyIsPassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEmbedded(t)

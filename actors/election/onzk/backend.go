@@ -11,7 +11,8 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// attempts is how often a transaction is put together anew because what it was based on had changed.
+// attempts is how often a transaction is put together anew because what it was based on had
+// changed.
 const attempts = 8
 
 var errChanged = errors.New("the election changes too fast: try again")
@@ -26,11 +27,13 @@ type backend struct {
 
 	mu sync.Mutex
 	me candidacy
-	// floor is the last reading begun before the latest operation ended: what is older must not be published.
+	// floor is the last reading begun before the latest operation ended: what is older must not be
+	// published.
 	floor   uint64
 	working bool // an operation is under way
 	ops     int  // operations that have succeeded, see election.View
-	// vacant is since when nobody is seen to lead, zero while somebody is; led is the token of whoever was seen to lead last.
+	// vacant is since when nobody is seen to lead, zero while somebody is; led is the token of
+	// whoever was seen to lead last.
 	vacant time.Time
 	led    int64
 }
@@ -80,8 +83,8 @@ func (b *backend) nudge() {
 	}
 }
 
-// operate runs one operation after another. When ctx ends first, the operation goes on by itself and the next one waits for it: so none
-// of them can be overtaken by its successor.
+// operate runs one operation after another. When ctx ends first, the operation goes on by itself
+// and the next one waits for it: so none of them can be overtaken by its successor.
 func (b *backend) operate(ctx context.Context, what string, f func() error) error {
 	select {
 	case b.turn <- struct{}{}:

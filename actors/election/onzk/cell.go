@@ -14,7 +14,8 @@ import (
 
 // reading is what a node was at one moment.
 type reading struct {
-	// number orders the readings of a connection by when they were begun; 0: the node was never read.
+	// number orders the readings of a connection by when they were begun; 0: the node was never
+	// read.
 	number uint64
 	exists bool
 	data   []byte
@@ -24,8 +25,9 @@ type reading struct {
 	failing time.Time
 }
 
-// cell follows one node for all who are interested on this connection: one watch at the server, one reading for each change. The client
-// has no way to take a watch back, so a cell lives on until its node changes, and is used again meanwhile.
+// cell follows one node for all who are interested on this connection: one watch at the server, one
+// reading for each change. The client has no way to take a watch back, so a cell lives on until its
+// node changes, and is used again meanwhile.
 type cell struct {
 	path  string
 	state *messages.State[reading]
@@ -153,7 +155,8 @@ func (c *Conn) read(path string, arm bool) (r reading, watch <-chan zk.Event, er
 			if a.r.exists, _, a.watch, err = c.zk.ExistsW(path); err != nil || !a.r.exists {
 				break
 			}
-			// It came between the two: read it with a watch of the right kind. The other one goes with it.
+			// It came between the two: read it with a watch of the right kind. The other one goes
+			// with it.
 		}
 		if err != nil {
 			return err

@@ -31,29 +31,35 @@ const (
 type Config struct {
 	// Servers are host:port; the port may be left out if it is 2181. Required by Connect.
 	Servers []string
-	// SessionTimeout is what to ask for; ZooKeeper grants what lies in its own bounds (2 to 20 ticks, so 4 s to 40 s by
-	// default). Default 10 s.
+	// SessionTimeout is what to ask for; ZooKeeper grants what lies in its own bounds (2 to 20
+	// ticks, so 4 s to 40 s by default). Default 10 s.
 	SessionTimeout time.Duration
 	// Dial connects to a server; default net.DialTimeout.
 	Dial zk.Dialer
-	// TLS is how to speak TLS with the servers (their secureClientPort); nil: not at all. Without a ServerName each server is to have a certificate of the
-	// host's name, or address, that Servers says.
+	// TLS is how to speak TLS with the servers (their secureClientPort); nil: not at all. Without a
+	// ServerName each server is to have a certificate of the host's name, or address, that Servers
+	// says.
 	TLS *tls.Config
-	// Digest is "user:password" of ZooKeeper's scheme of that name; empty: nobody in particular. All nodes that are made belong to that
-	// user then, and nobody else can read or change them, unless ACL says otherwise. It is sent as it is: use TLS where others listen.
+	// Digest is "user:password" of ZooKeeper's scheme of that name; empty: nobody in particular.
+	// All nodes that are made belong to that user then, and nobody else can read or change them,
+	// unless ACL says otherwise. It is sent as it is: use TLS where others listen.
 	Digest string
 
 	// Root is the node below which elections are. Default /coordd/election.
 	Root string
-	// ACL of all nodes that are made. Default: with a Digest that user may do anything, and nobody else; else the world may.
+	// ACL of all nodes that are made. Default: with a Digest that user may do anything, and nobody
+	// else; else the world may.
 	ACL []zk.ACL
-	// LockDelay is how long the others wait when a leader of this connection went without giving the leadership up. ZooKeeper has no such
-	// thing; the leader leaves it behind with its name. It is for a session that somebody ends early, with its password or by JMX: its
-	// leader may not hear of that for as long as its lease runs. Default: the session's timeout as granted, which covers every such case. Who knows
-	// that nobody does that may set a shorter one, or a negative value for none: a session that expires by itself needs none,
-	// and the take-over after a crash is that much quicker. At most MaxLockDelay.
+	// LockDelay is how long the others wait when a leader of this connection went without giving
+	// the leadership up. ZooKeeper has no such thing; the leader leaves it behind with its name. It
+	// is for a session that somebody ends early, with its password or by JMX: its leader may not
+	// hear of that for as long as its lease runs. Default: the session's timeout as granted, which
+	// covers every such case. Who knows that nobody does that may set a shorter one, or a negative
+	// value for none: a session that expires by itself needs none, and the take-over after a crash
+	// is that much quicker. At most MaxLockDelay.
 	LockDelay time.Duration
-	// HoldBack is how long others wait for the candidate of a hand-over once the leadership is free. Default 5 s.
+	// HoldBack is how long others wait for the candidate of a hand-over once the leadership is
+	// free. Default 5 s.
 	HoldBack time.Duration
 	// Logger; default slog.Default().
 	Logger *slog.Logger
@@ -144,10 +150,12 @@ func unreachable(server string) string {
 // leavePatience is how long Close waits for departures.
 const leavePatience = 2 * time.Second
 
-// closePatience is how long the client may take to end. A second for its farewell, and what is under way.
+// closePatience is how long the client may take to end. A second for its farewell, and what is
+// under way.
 const closePatience = 10 * time.Second
 
-// Conn is one connection and session, shared by any number of elections. It is safe for concurrent use.
+// Conn is one connection and session, shared by any number of elections. It is safe for concurrent
+// use.
 type Conn struct {
 	cfg    Config
 	zk     *zk.Conn
@@ -169,8 +177,8 @@ type Conn struct {
 	cells    map[string]*cell
 }
 
-// Connect opens a connection of its own and returns at once: ZooKeeper need not be there yet. The error is
-// election.ErrInvalid, or says that a server's name cannot be resolved.
+// Connect opens a connection of its own and returns at once: ZooKeeper need not be there yet. The
+// error is election.ErrInvalid, or says that a server's name cannot be resolved.
 func Connect(cfg Config) (*Conn, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -185,8 +193,8 @@ func Connect(cfg Config) (*Conn, error) {
 	}
 	servers := cfg.Servers
 	if len(servers) == 1 {
-		// The client pauses for a second whenever it comes round to the server that it was connected to: with one
-		// server before each reconnection.
+		// The client pauses for a second whenever it comes round to the server that it was
+		// connected to: with one server before each reconnection.
 		servers = []string{servers[0], servers[0]}
 	}
 	provider := zk.HostProvider(&zk.DNSHostProvider{})
@@ -200,10 +208,11 @@ func Connect(cfg Config) (*Conn, error) {
 	return newConn(zc, events, d, cfg, true), nil
 }
 
-// New uses a connection that the caller has made with the dialer, and goes on owning. The events are
-// those that zk.Connect returned; they are read until they end, which says that the connection was closed. They may be nil if the caller reads
-// them: then the caller closes the Conn when closing the connection. One Conn is enough for one zk.Conn: its dialer
-// belongs to it. The error is election.ErrInvalid.
+// New uses a connection that the caller has made with the dialer, and goes on owning. The events
+// are those that zk.Connect returned; they are read until they end, which says that the connection
+// was closed. They may be nil if the caller reads them: then the caller closes the Conn when
+// closing the connection. One Conn is enough for one zk.Conn: its dialer belongs to it. The error
+// is election.ErrInvalid.
 func New(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config) (*Conn, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -256,9 +265,10 @@ func checkName(name string) error {
 	return nil
 }
 
-// Close ends all elections of this connection for their participants here, with election.ErrClosed, and the
-// session too if Connect made it: leaders should resign first, for others may lead at once. It may be called more than once.
-// It waits for two seconds at most until those that have resigned, and could not write that yet, have done so.
+// Close ends all elections of this connection for their participants here, with election.ErrClosed,
+// and the session too if Connect made it: leaders should resign first, for others may lead at once.
+// It may be called more than once. It waits for two seconds at most until those that have resigned,
+// and could not write that yet, have done so.
 func (c *Conn) Close() {
 	soon, cancel := context.WithTimeout(c.ctx, leavePatience)
 	_, _ = c.leaving.Reader().Wait(soon, func(n int) bool { return n == 0 })
@@ -280,8 +290,8 @@ func (c *Conn) Close() {
 	c.work.Wait()
 }
 
-// drain reads the client's events. They say nothing that is not heard elsewhere, and the client throws away what it cannot hand over; only
-// their end counts.
+// drain reads the client's events. They say nothing that is not heard elsewhere, and the client
+// throws away what it cannot hand over; only their end counts.
 func (c *Conn) drain(events <-chan zk.Event) {
 	done := c.ctx.Done()
 	if c.own {
@@ -304,8 +314,8 @@ func (c *Conn) drain(events <-chan zk.Event) {
 	}
 }
 
-// prove keeps the lease going: a transaction that changes nothing, six times in a session's timeout, for
-// as long as there is a session.
+// prove keeps the lease going: a transaction that changes nothing, six times in a session's
+// timeout, for as long as there is a session.
 func (c *Conn) prove() {
 	c.dialer.prove(true)
 	defer c.dialer.prove(false)
@@ -334,8 +344,8 @@ func (c *Conn) prove() {
 	}
 }
 
-// again has every node that is followed read anew on a new connection, now and a little later, so that nothing rests on
-// how the client and the server restore watches.
+// again has every node that is followed read anew on a new connection, now and a little later, so
+// that nothing rests on how the client and the server restore watches.
 func (c *Conn) again() {
 	c.refreshAll()
 	c.spawn(func() {
@@ -364,7 +374,8 @@ func (c *Conn) spawnLocked(f func()) {
 }
 
 // call runs f, which cannot be interrupted: the client's requests know no context and wait for a
-// connection, or for an answer until the connection is given up. When ctx ends first f is left to itself, and its error with it.
+// connection, or for an answer until the connection is given up. When ctx ends first f is left to
+// itself, and its error with it.
 func (c *Conn) call(ctx context.Context, f func() error) error {
 	if c.known != nil {
 		select {

@@ -19,8 +19,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// With credentials an election belongs to whoever has them, and over TLS nobody listens; also after a reconnection, for the departure of
-// a candidate that died, and where others may not even read.
+// With credentials an election belongs to whoever has them, and over TLS nobody listens; also after
+// a reconnection, for the departure of a candidate that died, and where others may not even read.
 func TestAnElectionBelongsToWhoeverHasItsCredentials(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

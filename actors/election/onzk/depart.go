@@ -10,9 +10,11 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Depart gives up, for a candidate that died, the leadership that its session has (as its Contact named it), so that the next one may have
-// it at once, and its place in the queue. All duties must have ended. What else hangs on the session goes when it expires. Cfg is as for
-// Connect. It tries until ctx ends, and tells whether that session led. The error is election.ErrInvalid, or why ZooKeeper could not do it.
+// Depart gives up, for a candidate that died, the leadership that its session has (as its Contact
+// named it), so that the next one may have it at once, and its place in the queue. All duties must
+// have ended. What else hangs on the session goes when it expires. Cfg is as for Connect. It tries
+// until ctx ends, and tells whether that session led. The error is election.ErrInvalid, or why
+// ZooKeeper could not do it.
 func Depart(ctx context.Context, cfg Config, name, session string) (led bool, err error) {
 	c, err := Connect(cfg)
 	if err != nil {

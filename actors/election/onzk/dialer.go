@@ -12,17 +12,20 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Dialer makes the network connections of one zk.Conn and hears the handshakes on them: which session ZooKeeper
-// granted, for how long, and when it says that there is none any more. zk.Conn keeps the first two to itself or forgets them.
+// Dialer makes the network connections of one zk.Conn and hears the handshakes on them: which
+// session ZooKeeper granted, for how long, and when it says that there is none any more. zk.Conn
+// keeps the first two to itself or forgets them.
 //
 //	d := new(onzk.Dialer)
 //	zc, events, err := zk.Connect(servers, 10*time.Second, zk.WithDialer(d.Dial))
 //	conn, err := onzk.New(zc, events, d, onzk.Config{})
 //
-// It also keeps away three weaknesses of github.com/go-zookeeper/zk v1.0.4. By itself zk.Conn waits for 6.7 times the session's timeout
-// for the answer to a handshake, so that one server that accepts and does not answer costs the session although others are there, and for
-// two thirds of the timeout for any other answer, by when the lease is over. After a reconnection it may tell the server
-// a state that is too new and so miss what happened to the nodes that it watches. And it may hang for ever when it is closed while a write fails.
+// It also keeps away three weaknesses of github.com/go-zookeeper/zk v1.0.4. By itself zk.Conn waits
+// for 6.7 times the session's timeout for the answer to a handshake, so that one server that
+// accepts and does not answer costs the session although others are there, and for two thirds of
+// the timeout for any other answer, by when the lease is over. After a reconnection it may tell the
+// server a state that is too new and so miss what happened to the nodes that it watches. And it may
+// hang for ever when it is closed while a write fails.
 type Dialer struct {
 	// Base connects to a server; nil means net.DialTimeout.
 	Base zk.Dialer
@@ -95,8 +98,8 @@ func (d *Dialer) current() (session int64, conn *heard) {
 	return d.session, d.conn
 }
 
-// proved notes a transaction that was committed, if its connection is still the one of now: otherwise it cannot be told which of the
-// two it went over.
+// proved notes a transaction that was committed, if its connection is still the one of now:
+// otherwise it cannot be told which of the two it went over.
 func (d *Dialer) proved(conn *heard, c contact) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -162,7 +165,8 @@ func (d *Dialer) prove(on bool) {
 	d.proving = on
 }
 
-// patience is how long to wait for an answer when the client would wait longer; 0 leaves it to the client.
+// patience is how long to wait for an answer when the client would wait longer; 0 leaves it to the
+// client.
 func (d *Dialer) patience(timeout time.Duration, shaken bool) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -186,8 +190,8 @@ type heard struct {
 	ready   chan struct{} // closed when it has
 }
 
-// The packets, all numbers big-endian. Request: length, version (4), last zxid (8), timeout in ms (4), … Answer: length, version (4),
-// timeout in ms (4), session (8), password (length, bytes), …
+// The packets, all numbers big-endian. Request: length, version (4), last zxid (8), timeout in ms
+// (4), … Answer: length, version (4), timeout in ms (4), session (8), password (length, bytes), …
 const (
 	askedTimeout    = 4 + 4 + 8
 	answeredTimeout = 4 + 4
@@ -219,8 +223,8 @@ func (h *heard) Write(b []byte) (int, error) {
 	}
 	h.mu.Unlock()
 	if _, err := h.Conn.Write(b); err != nil {
-		// The client answers a request whose writing failed twice, and three times if it is being closed: then it blocks for ever.
-		// The reading side tells it once.
+		// The client answers a request whose writing failed twice, and three times if it is being
+		// closed: then it blocks for ever. The reading side tells it once.
 		_ = h.Conn.Close()
 	}
 	return len(b), nil
@@ -238,8 +242,9 @@ func (h *heard) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// await keeps the answers back until the client has sent its watches: it says with them up to which state it has seen everything, and takes that,
-// unguarded, from the newest answer. What happened between the watches and that answer would never be told.
+// await keeps the answers back until the client has sent its watches: it says with them up to which
+// state it has seen everything, and takes that, unguarded, from the newest answer. What happened
+// between the watches and that answer would never be told.
 func (h *heard) await() {
 	h.mu.Lock()
 	resumed, patience := h.resumed, h.timeout/3
@@ -255,7 +260,8 @@ func (h *heard) await() {
 	}
 }
 
-// hear reads the answer once all of it is there. What cannot be one ends the listening: the client will complain.
+// hear reads the answer once all of it is there. What cannot be one ends the listening: the client
+// will complain.
 func (h *heard) hear() {
 	a := h.answer
 	if len(a) < 4 {

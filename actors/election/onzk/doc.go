@@ -5,8 +5,9 @@
 //	defer conn.Close()
 //	e, err := election.New(conn, election.Config{Election: "db-master", Name: "n1"})
 //
-// With Config.Digest all nodes are made for that user alone, and with Config.TLS nobody listens. All candidates, followers and operators of an election need the same
-// credentials then. An election that was made without them stays open to the world.
+// With Config.Digest all nodes are made for that user alone, and with Config.TLS nobody listens.
+// All candidates, followers and operators of an election need the same credentials then. An
+// election that was made without them stays open to the world.
 //
 // A program with a *zk.Conn of its own has it made with a [Dialer] and passes both to [New].
 //
@@ -34,21 +35,24 @@
 //	/coordd/election/<name>/term            who led last, and its lock-delay; empty once that was given up in good order. Its version is the guard
 //	/coordd/election/<name>/yield           whom the leadership is kept free for
 //
-// The leadership is a node of its own and not the first place in the queue, because with priorities and hand-overs
-// the first in the queue is not always the one to lead, and because a candidate's creation zxid is as old as its
-// candidacy: tokens would fall.
+// The leadership is a node of its own and not the first place in the queue, because with priorities
+// and hand-overs the first in the queue is not always the one to lead, and because a candidate's
+// creation zxid is as old as its candidacy: tokens would fall.
 //
 // # What it costs
 //
-// A connection proves its lease with a transaction that changes nothing, every sixth of its session's timeout. A
-// candidate has four watches: on its own node, its predecessor's, "leader" and the election's. The last two are what tells
-// everybody who leads and when it is over; a connection has each of them once for all its candidates. So a change of
-// leader costs each connection two notices and two small reads, and the queue itself costs one listing by the one candidate
-// whose predecessor went.
+// A connection proves its lease with a transaction that changes nothing, every sixth of its
+// session's timeout. A candidate has four watches: on its own node, its predecessor's, "leader" and
+// the election's. The last two are what tells everybody who leads and when it is over; a connection
+// has each of them once for all its candidates. So a change of leader costs each connection two
+// notices and two small reads, and the queue itself costs one listing by the one candidate whose
+// predecessor went.
 //
-// After a leader that did not give the leadership up, the next one, and a Delete, waits for that leader's Config.LockDelay: the session's timeout unless
-// it says otherwise. A session that expires by itself needs no such wait, for the lease is over before. But a session can be ended early, by
-// whoever has its password or by JMX, and nobody can tell the two apart afterwards; its leader, if it cannot hear of that at the moment, goes on until its
-// lease is over. So a crash costs twice the timeout by default; where nobody ends sessions by hand, a
-// LockDelay below the timeout makes it that much quicker, and a negative one leaves it at the timeout and a tick.
+// After a leader that did not give the leadership up, the next one, and a Delete, waits for that
+// leader's Config.LockDelay: the session's timeout unless it says otherwise. A session that expires
+// by itself needs no such wait, for the lease is over before. But a session can be ended early, by
+// whoever has its password or by JMX, and nobody can tell the two apart afterwards; its leader, if
+// it cannot hear of that at the moment, goes on until its lease is over. So a crash costs twice the
+// timeout by default; where nobody ends sessions by hand, a LockDelay below the timeout makes it
+// that much quicker, and a negative one leaves it at the timeout and a tick.
 package onzk

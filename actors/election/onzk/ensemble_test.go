@@ -14,7 +14,8 @@ import (
 	"github.com/coordd/coordd/test/realzookeeper"
 )
 
-// Each server of an ensemble in turn is killed and comes back: its own elections included, that costs nobody the leadership.
+// Each server of an ensemble in turn is killed and comes back: its own elections included, that
+// costs nobody the leadership.
 func TestALeaderRidesThroughTheLossOfEachServer(t *testing.T) {
 	t.Parallel()
 	e := realzookeeper.Start(t, realzookeeper.Options{Servers: 3})

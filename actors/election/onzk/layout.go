@@ -27,8 +27,9 @@ const (
 // fate is what has become of an election: the data of its node. Whatever does not parse means open.
 type fate struct {
 	State string `json:"state,omitempty"`
-	// ID is in the name of a child that is there as long as the election. A request that has waited for a connection may find another election
-	// of the same name, with nodes of the same versions: ZooKeeper has no condition on a zxid. Empty: made by an older version.
+	// ID is in the name of a child that is there as long as the election. A request that has waited
+	// for a connection may find another election of the same name, with nodes of the same versions:
+	// ZooKeeper has no condition on a zxid. Empty: made by an older version.
 	ID string `json:"id,omitempty"`
 }
 
@@ -50,12 +51,14 @@ func become(data []byte, state string) []byte {
 	return encode(f)
 }
 
-// ephemeral tells whether a node goes with a session. Those of the two containers' kinds have owners that are no sessions.
+// ephemeral tells whether a node goes with a session. Those of the two containers' kinds have
+// owners that are no sessions.
 func ephemeral(stat *zk.Stat) bool {
 	return stat.EphemeralOwner != 0 && stat.EphemeralOwner != math.MinInt64
 }
 
-// unfit says what ZooKeeper refuses in a path, of what may be in one; empty: nothing. See PathUtils in its source: it counts in UTF-16.
+// unfit says what ZooKeeper refuses in a path, of what may be in one; empty: nothing. See PathUtils
+// in its source: it counts in UTF-16.
 func unfit(element string) string {
 	for _, r := range element {
 		if r < 0x20 || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 {
@@ -93,8 +96,9 @@ type leaderRecord struct {
 	Yield string `json:"yield,omitempty"` // the id of whom the leader is asked to make way for
 }
 
-// termRecord is the data of the term's node: who led last and, as in Consul, for how long that one's leadership is kept from others if it goes without
-// having been given up. It is the leader's own setting: the others need not know how long its lease may run.
+// termRecord is the data of the term's node: who led last and, as in Consul, for how long that
+// one's leadership is kept from others if it goes without having been given up. It is the leader's
+// own setting: the others need not know how long its lease may run.
 type termRecord struct {
 	ID        string `json:"id"`
 	LockDelay string `json:"lockDelay"`
@@ -103,7 +107,8 @@ type termRecord struct {
 // MaxLockDelay bounds Config.LockDelay.
 const MaxLockDelay = time.Hour
 
-// lockDelayOf returns the delay that the last leader asked for; of a record that is none of ours it is otherwise.
+// lockDelayOf returns the delay that the last leader asked for; of a record that is none of ours it
+// is otherwise.
 func lockDelayOf(term []byte, otherwise time.Duration) time.Duration {
 	var r termRecord
 	if len(term) == 0 {
@@ -123,9 +128,10 @@ type yieldRecord struct {
 	Name string `json:"name,omitempty"`
 }
 
-// guidOf makes of a candidate's id the protection of its node's name, in the form that ZooKeeper's clients use. It is the same for each attempt, so
-// that a create whose reply was lost is found; those of CreateProtectedEphemeralSequential are new each time, and it goes on in
-// another session without a word when the first one is lost.
+// guidOf makes of a candidate's id the protection of its node's name, in the form that ZooKeeper's
+// clients use. It is the same for each attempt, so that a create whose reply was lost is found;
+// those of CreateProtectedEphemeralSequential are new each time, and it goes on in another session
+// without a word when the first one is lost.
 func guidOf(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:16])
@@ -146,7 +152,8 @@ type place struct {
 	sequence int32
 }
 
-// queue returns the candidates among the children, the next one to lead first. What is no candidate's name is passed over.
+// queue returns the candidates among the children, the next one to lead first. What is no
+// candidate's name is passed over.
 func queue(children []string) []place {
 	var all []place
 	for _, name := range children {
@@ -168,7 +175,8 @@ func queue(children []string) []place {
 		if c := cmp.Compare(b.priority, a.priority); c != 0 {
 			return c
 		}
-		// By their difference, not by their size, and not by name: after 2147483647 comes -2147483648.
+		// By their difference, not by their size, and not by name: after 2147483647 comes
+		// -2147483648.
 		return cmp.Compare(a.sequence-b.sequence, 0)
 	})
 	return all

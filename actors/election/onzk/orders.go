@@ -147,8 +147,8 @@ func (b *backend) End(ctx context.Context) error {
 	return b.persist(ctx, "end", b.ender(stateEnded, 0))
 }
 
-// ender returns what writes what is to become of the election that was made at that zxid; 0: of the first one that it finds, or makes. It may be called
-// again. What is being deleted is not ended.
+// ender returns what writes what is to become of the election that was made at that zxid; 0: of the
+// first one that it finds, or makes. It may be called again. What is being deleted is not ended.
 func (b *backend) ender(state string, born int64) func() error {
 	return func() error {
 		for range attempts {
@@ -224,8 +224,9 @@ func (b *backend) Delete(ctx context.Context) error {
 	return b.persist(ctx, "delete", func() error { return b.clear(ctx, born) })
 }
 
-// outlast waits for the lock-delay of a last leader that went without giving the leadership up: it may not have heard of that, and with
-// the node "term" goes what would hold up the first leader of the next election of this name.
+// outlast waits for the lock-delay of a last leader that went without giving the leadership up: it
+// may not have heard of that, and with the node "term" goes what would hold up the first leader of
+// the next election of this name.
 func (b *backend) outlast(ctx context.Context, born int64) error {
 	root := b.conn.follow(b.base)
 	defer b.conn.unfollow(root)
@@ -263,7 +264,8 @@ func (c *Conn) readingsNow(n *cell) uint64 {
 	return number
 }
 
-// clear removes the election that was made at the zxid, with all that is in it. Nobody can join or lead any more.
+// clear removes the election that was made at the zxid, with all that is in it. Nobody can join or
+// lead any more.
 func (b *backend) clear(ctx context.Context, born int64) error {
 	for ctx.Err() == nil {
 		data, stat, err := b.conn.zk.Get(b.base)
@@ -286,7 +288,8 @@ func (b *backend) clear(ctx context.Context, born int64) error {
 				last = append([]any{&zk.DeleteRequest{Path: b.path(child), Version: -1}}, last...)
 				continue
 			}
-			// The conditions are for a request that waits for a connection, while there may be a new election of this name.
+			// The conditions are for a request that waits for a connection, while there may be a
+			// new election of this name.
 			_, err := b.conn.zk.Multi(append(b.this(data), &zk.CheckVersionRequest{Path: b.base, Version: stat.Version}, &zk.DeleteRequest{Path: b.path(child), Version: -1})...)
 			if errors.Is(err, zk.ErrNotEmpty) {
 				err = b.uproot(b.path(child))

@@ -19,15 +19,16 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// sessionTimeout is long enough for a machine that is busy with other tests, and short enough to wait for. Where a thousand candidates share
-// the machine with the server it is longer.
+// sessionTimeout is long enough for a machine that is busy with other tests, and short enough to
+// wait for. Where a thousand candidates share the machine with the server it is longer.
 const (
 	sessionTimeout = 6 * time.Second
 	busyTimeout    = 8 * time.Second
 	crowdTimeout   = 30 * time.Second
 )
 
-// TestReal plays all scenarios on a real ZooKeeper: one server, and for each scenario nodes of its own.
+// TestReal plays all scenarios on a real ZooKeeper: one server, and for each scenario nodes of its
+// own.
 func TestReal(t *testing.T) {
 	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
 	n := 0
@@ -139,7 +140,8 @@ func (l *link) Expire() {
 	l.store.t.Errorf("session %x has not expired", session)
 }
 
-// sessions are those that the server knows, as of the moment asked. All who want to know share one answer every tenth of a second.
+// sessions are those that the server knows, as of the moment asked. All who want to know share one
+// answer every tenth of a second.
 func (s *store) sessions() (known map[string]bool, asked time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

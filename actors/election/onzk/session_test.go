@@ -232,7 +232,8 @@ func TestOnASharedServer(t *testing.T) {
 	})
 }
 
-// What a stranger left where the leader's node belongs, and what nobody's session removes, is in nobody's way.
+// What a stranger left where the leader's node belongs, and what nobody's session removes, is in
+// nobody's way.
 func TestALeadersNodeThatIsNotEphemeralIsInNobodysWay(t *testing.T) {
 	t.Parallel()
 	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
@@ -276,8 +277,8 @@ func TestALeadersNodeThatIsNotEphemeralIsInNobodysWay(t *testing.T) {
 	}
 }
 
-// A request waits in the client for a connection. By the time that it has one, the election that it was meant for may be over, and another of
-// that name under way.
+// A request waits in the client for a connection. By the time that it has one, the election that it
+// was meant for may be over, and another of that name under way.
 func TestAnOrderThatArrivesLateMissesTheNextElection(t *testing.T) {
 	t.Parallel()
 	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]

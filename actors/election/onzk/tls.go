@@ -38,7 +38,8 @@ func overTLS(base zk.Dialer, cfg *tls.Config) zk.Dialer {
 	}
 }
 
-// named is a zk.HostProvider that keeps the servers' names, which their certificates are for. The client's own makes addresses of them.
+// named is a zk.HostProvider that keeps the servers' names, which their certificates are for. The
+// client's own makes addresses of them.
 type named struct {
 	mu         sync.Mutex
 	servers    []string

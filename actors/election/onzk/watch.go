@@ -29,8 +29,8 @@ func (c *Conn) followed(path string) followed {
 
 func (f *followed) is(path string) bool { return f.cell != nil && f.cell.path == path }
 
-// take reads what there is to be read. It is called once before each view and nowhere else: what it has taken wakes nobody again, so a view must
-// have been made of it.
+// take reads what there is to be read. It is called once before each view and nowhere else: what it
+// has taken wakes nobody again, so a view must have been made of it.
 func (f *followed) take() {
 	if f.cell != nil {
 		f.now = f.cursor.Take()
@@ -44,7 +44,8 @@ func (f *followed) changed() <-chan struct{} {
 	return f.cursor.Changed()
 }
 
-// watcher is one Watch: what it follows, and what it knows of the queue. It belongs to one goroutine.
+// watcher is one Watch: what it follows, and what it knows of the queue. It belongs to one
+// goroutine.
 type watcher struct {
 	b            *backend
 	root, leader followed
@@ -174,7 +175,8 @@ func (w *watcher) silence(now time.Time) error {
 	return nil
 }
 
-// look makes a view of what is known; fresh: nothing of it is older than the outcome of the last operation.
+// look makes a view of what is known; fresh: nothing of it is older than the outcome of the last
+// operation.
 func (w *watcher) look(ctx context.Context, now time.Time) (v election.View, fresh bool) {
 	b := w.b
 	b.mu.Lock()
@@ -218,8 +220,8 @@ func (w *watcher) look(ctx context.Context, now time.Time) (v election.View, fre
 	return v, leader.exists || w.line.number != 0 && w.line.node == me.node
 }
 
-// rejoin makes the candidate's node anew when a stranger has removed it. After a pause: it may be that the whole election is being
-// removed, node by node, and then it would be in the way.
+// rejoin makes the candidate's node anew when a stranger has removed it. After a pause: it may be
+// that the whole election is being removed, node by node, and then it would be in the way.
 func (w *watcher) rejoin(ctx context.Context, me candidacy, now time.Time) {
 	pause := w.b.conn.timeout() / 3
 	if w.stray.IsZero() {
@@ -279,8 +281,9 @@ func (w *watcher) waitFor(node string) {
 	}
 }
 
-// place tells whether nobody leads and w.line says what that means for this candidate; if the line is too old
-// for that, it has it listed anew. Only who is the first, chosen, or has lost its predecessor lists.
+// place tells whether nobody leads and w.line says what that means for this candidate; if the line
+// is too old for that, it has it listed anew. Only who is the first, chosen, or has lost its
+// predecessor lists.
 func (w *watcher) place(me candidacy, own, leader reading, now time.Time) bool {
 	if w.busy {
 		return false
@@ -335,8 +338,9 @@ func (b *backend) list(me candidacy, seen int32) line {
 			return zk.ErrNoNode
 		}
 		if j := slices.IndexFunc(places, func(p place) bool { return p.guid == guidOf(me.ID) && p.node != me.node }); j >= 0 {
-			// A create that was given up arrived after all, or it is of an earlier session and about to go.
-			// Nobody else removes it while the session lives, and everyone behind it waits for that.
+			// A create that was given up arrived after all, or it is of an earlier session and
+			// about to go. Nobody else removes it while the session lives, and everyone behind it
+			// waits for that.
 			exists, stat, err := b.conn.zk.Exists(b.path(places[j].node))
 			if err == nil && exists && stat.EphemeralOwner == me.session {
 				err = b.conn.zk.Delete(b.path(places[j].node), -1)

@@ -59,7 +59,8 @@ func (w *wire) Cut() {
 	w.cut = make(chan struct{})
 }
 
-// Lose has the first request that match accepts arrive, and the connection break before its answer does.
+// Lose has the first request that match accepts arrive, and the connection break before its answer
+// does.
 func (w *wire) Lose(match func(request []byte) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,7 +85,8 @@ func (w *wire) Lost() bool {
 	return w.lose == nil
 }
 
-// Hold keeps the first request that match accepts, and all after it, from being sent until Free. The channel is closed when there is one.
+// Hold keeps the first request that match accepts, and all after it, from being sent until Free.
+// The channel is closed when there is one.
 func (w *wire) Hold(match func(request []byte) bool) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,7 +165,8 @@ func (p *piece) Read(b []byte) (int, error) {
 		if err == nil {
 			continue
 		}
-		// The other side has closed the connection, or the deadline has passed: only the latter can be seen.
+		// The other side has closed the connection, or the deadline has passed: only the latter can
+		// be seen.
 		p.mu.Lock()
 		deadline := p.deadline
 		p.mu.Unlock()
@@ -198,9 +201,10 @@ func (p *piece) Close() error {
 	return p.Conn.Close()
 }
 
-// endSession closes a session as somebody who has its password: over another connection. Taking a session over breaks its owner's
-// connection, and the owner may be back, and break ours, before the order to close has been read: so it is asked again until
-// the server says that the session is over.
+// endSession closes a session as somebody who has its password: over another connection. Taking a
+// session over breaks its owner's connection, and the owner may be back, and break ours, before the
+// order to close has been read: so it is asked again until the server says that the session is
+// over.
 func endSession(addr string, session int64, password []byte) error {
 	var err error
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
@@ -235,7 +239,8 @@ func closeSession(addr string, session int64, password []byte) (over bool, err e
 	if _, err := conn.Write(b); err != nil {
 		return false, err
 	}
-	// The answer: length, version, the timeout that was granted, the session. All 0: there is no such session.
+	// The answer: length, version, the timeout that was granted, the session. All 0: there is no
+	// such session.
 	answer := make([]byte, 4+4+4+8)
 	if _, err := io.ReadFull(conn, answer); err != nil {
 		return false, err
@@ -247,7 +252,8 @@ func closeSession(addr string, session int64, password []byte) (over bool, err e
 	default:
 		return false, fmt.Errorf("the server answered for session %x, not %x", got, session)
 	}
-	// What is left of the answer, and that of the order: the connection ends either way, so what came tells.
+	// What is left of the answer, and that of the order: the connection ends either way, so what
+	// came tells.
 	rest, err := io.ReadAll(conn)
 	handshake := int(binary.BigEndian.Uint32(answer[:4])) - 16 // without what has been read of it
 	if len(rest) > handshake {
