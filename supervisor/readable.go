@@ -12,8 +12,9 @@ import (
 // type. Nothing else is kept of it.
 var ErrUnreadable = errors.New("supervisor: the child returned an error that cannot be read")
 
-// mostErrors are in one error at the most. One with more wraps itself.
-const mostErrors = 1000
+// mostErrors are in one error at the most: a job may join one for each of its rows. An error with
+// more wraps itself.
+const mostErrors = 100_000
 
 // readable looks at err where a panic is caught, in the child's own goroutine: afterwards the
 // supervisor, and its host, may read what it returns. asks says that somewhere in it is an
