@@ -98,6 +98,56 @@ func TestAWriteThatWasAppliedWhenItsProcessDiedIsNotAppliedAgain(t *testing.T) {
 	})
 }
 
+// Sealing a denied write may take long. Its caller has left by then, and counts on the log.
+func TestALoggedWriteThatIsDeniedWhenItsCallerLeavesIsTriedUntilItIsGranted(t *testing.T) {
+	type odd = func(*http.Request) (*http.Response, error)
+	for _, c := range []struct {
+		what  string
+		tries func(*network) []odd
+	}{
+		{"lost, then denied", func(*network) []odd { return []odd{unanswered, denied} }},
+		{"late, then denied", func(n *network) []odd { return []odd{n.delay(20 * time.Second), denied} }},
+		{"denied at once", func(*network) []odd { return []odd{denied} }},
+	} {
+		dir := t.TempDir()
+		run(t, func(t *testing.T, r *rig) {
+			s := r.start(logged(dir)).ready()
+			s.put("other", "1")
+			begin := time.Now()
+			tries := c.tries(s.net)
+			for len(tries) < 60 {
+				tries = append(tries, func(req *http.Request) (*http.Response, error) {
+					switch since := time.Since(begin); {
+					case since < 15*time.Second:
+						return unanswered(req)
+					case since < time.Minute:
+						return denied(req)
+					}
+					return s.net.to.RoundTrip(req)
+				})
+			}
+			for i, try := range tries {
+				s.net.next(i+1, try)
+			}
+			if _, err := s.Put(r.ctx(10*time.Second), "k", []byte("1")); !errors.Is(err, configstore.ErrPending) {
+				t.Errorf("%s: the caller leaves after 10 s and hears: %v", c.what, err)
+			}
+			r.await("nothing waits", 5*time.Minute, func() bool { return s.Queue().Get().Waiting == 0 })
+			r.expect(c.what+": k", r.raw("config_data/k"), "1")
+			r.expect(c.what+": writes", r.times("k=1"), 1)
+			r.expect(c.what+": refused", s.Queue().Get().Refused, 0)
+		})
+	}
+}
+
+func unanswered(*http.Request) (*http.Response, error) {
+	return nil, errors.New("connection reset by peer")
+}
+
+func denied(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+}
+
 func TestTwoProcessesUnderOneNameAreRefused(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		one := func(c *configstore.Config) { c.Owner = "one" }

@@ -196,7 +196,11 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 		case errors.Is(err, store.ErrDenied):
 			if j.awaited() || !j.logged {
 				j.unsure = true // a copy of it may arrive when the token is granted more
-				return refuse(err)
+				o, own, told := refuse(err)
+				if !told || o.err == nil || j.awaited() || !j.logged {
+					return o, own, told
+				}
+				// Its caller was told meanwhile that the write is in the log.
 			}
 			a.store.Failed("config write", err, deniedPause)
 			wait = deniedPause
