@@ -50,7 +50,7 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 		id, since := c.member, c.since
 		if errors.Is(c.err, store.ErrInvalid) && !mutations.Broken("invalid-stops-all") {
 			// Of this member's keys and of no others: the rest goes on.
-			a.odd.skip(store.Entry{Key: a.keys.Ack(id)}, c.err.Error())
+			a.odd.Skip(store.Entry{Key: a.keys.Ack(id)}, c.err.Error())
 			again = earliest(again, time.Now().Add(impossiblePause))
 			continue
 		}

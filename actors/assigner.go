@@ -47,7 +47,7 @@ type assigner struct {
 	index      map[string]int32
 	indexOf    uint64 // the workload that index was made of
 	clerk      *clerk
-	odd        strangers
+	odd        store.StrangeKeys
 	ladder     *store.Ladder
 	again      time.Time // not to be drafted before: something was refused
 	quiet      time.Time // the last change of members, workload or orders
@@ -71,7 +71,7 @@ func (a *assigner) run(ctx context.Context) error {
 	a.ledger, a.clerk = newLedger(), newClerk(a.keys)
 	a.readAt, a.absent, a.moves = map[string]uint64{}, map[string]absence{}, map[string]int{}
 	a.invalid = map[string]time.Time{}
-	a.odd = strangers{house: a.house}
+	a.odd = store.StrangeKeys{Log: a.log}
 	a.ladder = store.NewLadder()
 	a.inherited, a.notedKnown = false, false
 	a.epoch, a.resets = a.leadership.Get().Epoch, a.leadership.Get().Resets
@@ -236,7 +236,7 @@ func (a *assigner) newEpoch(ctx context.Context) error {
 		case passing(err), errors.Is(err, messages.ErrAbandoned):
 			wait := a.ladder.NextBackOff()
 			a.store.Failed("leader key", err, wait)
-			if !pause(ctx, wait) {
+			if !store.Pause(ctx, wait) {
 				return ctx.Err()
 			}
 		default:
@@ -447,7 +447,7 @@ func (a *assigner) tell(s *scene, d draft) {
 	}
 	a.meant = d.meant
 	for _, item := range d.doubles {
-		a.odd.skip(store.Entry{Key: a.keys.Assignments() + "*/" + item}, "the item has two keys: the younger is taken back")
+		a.odd.Skip(store.Entry{Key: a.keys.Assignments() + "*/" + item}, "the item has two keys: the younger is taken back")
 	}
 	if d.plan.Settled && !a.settled {
 		a.log.Info("settled", "items", d.plan.Total, "members", d.plan.Shares.Len(), "unplaced", d.plan.Unplaced)
@@ -485,7 +485,7 @@ func (a *assigner) write(ctx context.Context, units []store.Unit) error {
 			// It changed nothing and never will: it concerns nobody but its own item.
 			key, again := what.key(a.keys), time.Now()
 			if len(units) == 1 {
-				a.odd.skip(store.Entry{Key: key}, o.Err.Error())
+				a.odd.Skip(store.Entry{Key: key}, o.Err.Error())
 				again = again.Add(impossiblePause)
 			}
 			a.invalid[key] = again

@@ -9,7 +9,7 @@ import (
 // not the member is registered; the workers tell by the index whether a view
 // counts under their registration.
 func newAssignmentWatcher(h *house, out *messages.State[messages.Assignments]) *watcher {
-	odd := strangers{house: h}
+	odd := store.StrangeKeys{Log: h.log}
 	return &watcher{
 		house: h, what: "my assignments",
 		watch: func() *store.Watch { return h.store.WatchPrefix(h.keys.AssignmentsOf(h.ID)) },
@@ -22,12 +22,12 @@ func newAssignmentWatcher(h *house, out *messages.State[messages.Assignments]) *
 						continue // the sentinel
 					}
 					if !ok {
-						odd.skip(e, "no item id")
+						odd.Skip(e, "no item id")
 						continue
 					}
 					a, err := assignmentOf(e)
 					if err != nil {
-						odd.skip(e, err.Error())
+						odd.Skip(e, err.Error())
 					}
 					if a.Releasing {
 						releasing++

@@ -30,18 +30,14 @@ type house struct {
 	leads atomic.Int32
 	// routes idles until it is asked for the first time.
 	routes *routing.Router
-	// fault makes an actor fail where it has just taken a message: nil but in tests.
-	fault func(context.Context) error
+	fault  store.Fault
 }
 
 // took is called by each actor when it has taken a message and done nothing with
 // it yet; an error is the actor's end. Before it waits for the next one it calls rests.
 func (h *house) took(ctx context.Context) error {
 	h.progress.begins(ctx)
-	if h.fault == nil {
-		return nil
-	}
-	return h.fault(ctx)
+	return h.fault.Inject(ctx)
 }
 
 // rests is called by each actor before it waits for a message.
@@ -74,18 +70,6 @@ func passing(err error) bool {
 // cleanup is the context for what an actor does after its own has ended: it lasts for d.
 func cleanup(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), d)
-}
-
-// pause waits for d or the context's end, and tells whether the context goes on.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // alarm is a timer for a select loop: set it anew in each round.

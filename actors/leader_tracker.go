@@ -46,7 +46,7 @@ type leaderTracker struct {
 	key        messages.Reader[leaderKey]
 	bump       *messages.Mailbox[messages.Bump, messages.Leadership]
 
-	odd  strangers
+	odd  store.StrangeKeys
 	view uint64 // of the leader key when the last lock was sent
 	// behind is the view that is older than the epoch, and since when.
 	behind   uint64
@@ -237,8 +237,7 @@ func (a *leaderTracker) newEpoch(ctx context.Context, b messages.Bump) (messages
 // nameOf is who the leader says it is; a stranger may have written over it.
 func (a *leaderTracker) nameOf(e store.Entry) string {
 	if err := store.CheckID("leader's id", string(e.Value)); err != nil {
-		a.odd.house = a.house
-		a.odd.skip(e, "its value is no member's id")
+		a.odd.Skip(e, "its value is no member's id")
 		return "unreadable"
 	}
 	return string(e.Value)

@@ -19,7 +19,7 @@ type ledger struct {
 func newLedger() *ledger { return &ledger{members: map[string]map[string]messages.Assignment{}} }
 
 // load replaces the whole ledger.
-func (l *ledger) load(keys store.Keys, entries []store.Entry, odd *strangers) {
+func (l *ledger) load(keys store.Keys, entries []store.Entry, odd *store.StrangeKeys) {
 	clear(l.members)
 	for _, e := range entries {
 		l.enter(keys, e, odd)
@@ -27,17 +27,17 @@ func (l *ledger) load(keys store.Keys, entries []store.Entry, odd *strangers) {
 }
 
 // loadMember replaces what is known of one member.
-func (l *ledger) loadMember(keys store.Keys, member string, entries []store.Entry, odd *strangers) {
+func (l *ledger) loadMember(keys store.Keys, member string, entries []store.Entry, odd *store.StrangeKeys) {
 	delete(l.members, member)
 	for _, e := range entries {
 		l.enter(keys, e, odd)
 	}
 }
 
-func (l *ledger) enter(keys store.Keys, e store.Entry, odd *strangers) {
+func (l *ledger) enter(keys store.Keys, e store.Entry, odd *store.StrangeKeys) {
 	member, item, ok := keys.ParseAssignment(e.Key)
 	if !ok {
-		odd.skip(e, "no assignment key")
+		odd.Skip(e, "no assignment key")
 		return
 	}
 	if item == "" {
@@ -47,7 +47,7 @@ func (l *ledger) enter(keys store.Keys, e store.Entry, odd *strangers) {
 	if err != nil {
 		// It has a key, so it may be worked on: it counts as owned, and is given to
 		// nobody else before its owner has released it.
-		odd.skip(e, err.Error()+"; it is taken back from "+member)
+		odd.Skip(e, err.Error()+"; it is taken back from "+member)
 	}
 	l.set(member, item, a)
 }

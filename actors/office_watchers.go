@@ -22,22 +22,22 @@ func (h *house) officeWatcher(what, prefix string, publish func(store.View)) *wa
 }
 
 func newMemberWatcher(h *house, term uint64, out *messages.State[messages.Members]) *watcher {
-	odd := strangers{house: h}
+	odd := store.StrangeKeys{Log: h.log}
 	return h.officeWatcher("members", h.keys.Members(), func(v store.View) {
 		found := map[string]messages.Member{}
 		for _, e := range v.Entries {
 			id, ok := h.keys.ParseMember(e.Key)
 			if !ok {
-				odd.skip(e, "no member id")
+				odd.Skip(e, "no member id")
 				continue
 			}
 			if e.Session == "" {
-				odd.skip(e, "not locked by any session: no living member's record")
+				odd.Skip(e, "not locked by any session: no living member's record")
 				continue
 			}
 			r, err := store.ParseMemberRecord(e.Value)
 			if err != nil {
-				odd.skip(e, err.Error())
+				odd.Skip(e, err.Error())
 			}
 			found[id] = messages.Member{
 				Leaving: r.Status == store.StatusLeaving, Idle: r.Idle, Unreadable: err != nil, Address: r.Address, Session: e.Session,
@@ -54,19 +54,19 @@ func newMemberWatcher(h *house, term uint64, out *messages.State[messages.Member
 }
 
 func newAckWatcher(h *house, term uint64, out *messages.State[messages.Acks]) *watcher {
-	odd := strangers{house: h}
+	odd := store.StrangeKeys{Log: h.log}
 	return h.officeWatcher("acks", h.keys.Acks(), func(v store.View) {
 		found, last := map[string]messages.Ack{}, out.Get()
 		longest := last.Longest
 		for _, e := range v.Entries {
 			id, ok := h.keys.ParseAck(e.Key)
 			if !ok {
-				odd.skip(e, "no member id")
+				odd.Skip(e, "no member id")
 				continue
 			}
 			ack, err := store.ParseAck(e.Value)
 			if err != nil {
-				odd.skip(e, err.Error()) // its index still says "look again"
+				odd.Skip(e, err.Error()) // its index still says "look again"
 			}
 			next := messages.Ack{Session: ack.Session, TTL: ack.TTL, ModifyIndex: e.ModifyIndex}
 			was, _ := last.Items.Get(id)
@@ -84,14 +84,14 @@ func newAckWatcher(h *house, term uint64, out *messages.State[messages.Acks]) *w
 }
 
 func newWorkloadWatcher(h *house, term uint64, out *messages.State[messages.Workload]) *watcher {
-	odd := strangers{house: h}
+	odd := store.StrangeKeys{Log: h.log}
 	return h.officeWatcher("workload", h.keys.Workload(), func(v store.View) {
 		last := out.Get()
 		next := messages.Workload{Term: term, Index: v.Index, Items: messages.TableFrom(func(yield func(string, messages.WorkItem) bool) {
 			for _, e := range v.Entries {
 				id, ok := h.keys.ParseWorkItem(e.Key)
 				if !ok {
-					odd.skip(e, "no item id")
+					odd.Skip(e, "no item id")
 					continue
 				}
 				if !yield(id, messages.WorkItem{Weight: max(1, e.Flags), ModifyIndex: e.ModifyIndex}) {
@@ -114,7 +114,7 @@ const orderLife = 5 * time.Minute
 // newControlWatcher reads the operators' orders: control/freeze, control/obey,
 // control/drain/<member>, control/pins/<item> with the member's id as its value.
 func newControlWatcher(h *house, term uint64, out *messages.State[messages.Control]) *watcher {
-	odd := strangers{house: h}
+	odd := store.StrangeKeys{Log: h.log}
 	return h.officeWatcher("control", h.keys.Control(), func(v store.View) {
 		next := messages.Control{Term: term, Index: v.Index}
 		drain, pins := map[string]struct{}{}, map[string]string{}
@@ -133,7 +133,7 @@ func newControlWatcher(h *house, term uint64, out *messages.State[messages.Contr
 			case kind == "pins" && store.CheckID("item id", id) == nil && store.CheckID("member id", string(e.Value)) == nil:
 				pins[id] = string(e.Value)
 			default:
-				odd.skip(e, "no order that this version knows")
+				odd.Skip(e, "no order that this version knows")
 			}
 		}
 		last := out.Get()

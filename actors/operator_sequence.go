@@ -48,7 +48,7 @@ func (o *Operator) write(ctx context.Context, q *sequence, ops ...store.Op) erro
 		if !errors.Is(err, store.ErrRefused) {
 			return err
 		}
-		if !pause(ctx, ladder.NextBackOff()) {
+		if !store.Pause(ctx, ladder.NextBackOff()) {
 			return fmt.Errorf("other operators write all the time: %w", ctx.Err())
 		}
 	}

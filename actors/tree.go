@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -57,7 +58,7 @@ func tree(h *house, c *cells) supervisor.Tree {
 	}
 	tracker := &leaderTracker{
 		house: h, out: c.leadership, session: c.session.Reader(), membership: c.membership.Reader(),
-		key: c.leaderKey.Reader(), bump: c.bump,
+		key: c.leaderKey.Reader(), bump: c.bump, odd: store.StrangeKeys{Log: h.log},
 	}
 	officer := &officer{house: h, leadership: c.leadership.Reader(), term: func(term uint64) supervisor.Tree { return office(h, c, term) }}
 	workers := &workers{

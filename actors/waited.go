@@ -72,7 +72,7 @@ func (a *assigner) readOffice(ctx context.Context) error {
 	}
 	o, err := store.ParseOffice(e.Value)
 	if err != nil {
-		a.odd.skip(e, err.Error())
+		a.odd.Skip(e, err.Error())
 		return nil
 	}
 	a.noted = o

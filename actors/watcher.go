@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/coordd/coordd/internal/store"
@@ -45,7 +44,7 @@ func (a *watcher) run(ctx context.Context) error {
 			wait := ladder.NextBackOff()
 			a.store.Failed(a.what, err, wait)
 			a.rests(ctx)
-			if !pause(ctx, wait) {
+			if !store.Pause(ctx, wait) {
 				return nil
 			}
 			continue
@@ -61,7 +60,7 @@ func (a *watcher) run(ctx context.Context) error {
 		if a.rest != nil {
 			wait = max(wait, a.rest(view))
 		}
-		if !pause(ctx, wait) {
+		if !store.Pause(ctx, wait) {
 			return nil
 		}
 	}
@@ -87,24 +86,4 @@ func (c *crowding) wait(now time.Time) time.Duration {
 // bySize lets a watch of a growing prefix rest longer: 1 ms for each hundred keys, 1 s at the most.
 func bySize(v store.View) time.Duration {
 	return min(time.Duration(len(v.Entries)/100)*time.Millisecond, time.Second)
-}
-
-// strangers names each odd key once: one that does not parse is skipped and stops nothing.
-type strangers struct {
-	*house
-	told map[string]bool
-}
-
-func (s *strangers) skip(e store.Entry, why string) {
-	if strings.HasSuffix(e.Key, "/") && len(e.Value) == 0 {
-		return // a prefix's own sentinel, or what Consul's page makes of a folder
-	}
-	if s.told == nil || len(s.told) > 10_000 {
-		s.told = map[string]bool{}
-	}
-	if s.told[e.Key] {
-		return
-	}
-	s.told[e.Key] = true
-	s.log.Warn("strange-key-skipped", "key", store.Shorten(e.Key), "why", store.Shorten(why), "do", "delete it, or write it as docs/design.md says")
 }

@@ -115,7 +115,7 @@ func (a *clerk) run(ctx context.Context) error {
 			r.Handle(func(_ context.Context, o outcome) (struct{}, error) {
 				return struct{}{}, a.settle(b, o)
 			})
-			if err := a.took(ctx); err != nil {
+			if err := a.fault.Inject(ctx); err != nil {
 				return err
 			}
 		}
@@ -145,7 +145,7 @@ func (a *clerk) takeIn(ctx context.Context, b *openBook, writes <-chan *request,
 			}
 		}
 	}()
-	if err := a.took(ctx); err != nil {
+	if err := a.fault.Inject(ctx); err != nil {
 		return err
 	}
 	snapshot, inTouch, now := a.data.Get(), a.inTouch(), time.Now()

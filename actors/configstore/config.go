@@ -67,8 +67,8 @@ type Config struct {
 	Process  *store.Process
 	Liveness func(store.Process) store.Liveness
 
-	fault func(context.Context) error // makes an actor fail where it has taken a message: tests
-	sync  func(*os.File) error        // of the log, in the place of fsync: tests
+	fault store.Fault
+	sync  func(*os.File) error // of the log, in the place of fsync: tests
 }
 
 // Validate tells what is wrong with the settings, all of it, as [ErrInvalid]; nil when nothing is.

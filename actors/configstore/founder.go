@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/coordd/coordd/internal/store"
 )
 
 // rootKey says that the configuration was begun. Its value is of no account; it is not empty,
@@ -41,7 +43,7 @@ func (a *founder) run(ctx context.Context) error {
 		if err != nil {
 			return nil
 		}
-		if err := a.took(ctx); err != nil {
+		if err := a.fault.Inject(ctx); err != nil {
 			return err
 		}
 		began := a.birth.Get() == OriginUnknown
@@ -49,7 +51,7 @@ func (a *founder) run(ctx context.Context) error {
 			a.birth.Set(Loaded)
 			continue
 		}
-		if !began && !pause(ctx, refoundPause) {
+		if !began && !store.Pause(ctx, refoundPause) {
 			return nil
 		}
 		_, err = a.submit(ctx, []Op{SetAt(rootKey, []byte(rootValue), 0)})
@@ -71,7 +73,7 @@ func (a *founder) run(ctx context.Context) error {
 		if began {
 			a.birth.Set(origin)
 		}
-		if err != nil && !pause(ctx, refoundPause) {
+		if err != nil && !store.Pause(ctx, refoundPause) {
 			return nil
 		}
 	}

@@ -17,7 +17,7 @@ func (a *keeper) run(ctx context.Context) error {
 			return nil
 		case <-views.Changed():
 			v := views.Take()
-			if err := a.took(ctx); err != nil {
+			if err := a.fault.Inject(ctx); err != nil {
 				return err
 			}
 			if v.serial > merged && v.serial > 0 {
@@ -27,7 +27,7 @@ func (a *keeper) run(ctx context.Context) error {
 			}
 		case r := <-own.Requests():
 			r.Handle(func(ctx context.Context, writes []ownWrite) (struct{}, error) {
-				if err := a.took(ctx); err != nil {
+				if err := a.fault.Inject(ctx); err != nil {
 					panic(err)
 				}
 				a.data.Set(a.data.Get().apply(writes))

@@ -74,7 +74,7 @@ func (a *scribe) claimMarker(ctx context.Context) bool {
 		default:
 			a.store.Failed("config marker", err, wait)
 		}
-		if !pause(ctx, wait) {
+		if !store.Pause(ctx, wait) {
 			return false
 		}
 	}
@@ -249,7 +249,7 @@ func (a *scribe) seal(ctx context.Context, j *job, ladder *store.Ladder) error {
 			err = fmt.Errorf("%w: the marker was refused and has not moved", ErrUnreachable)
 		}
 		wait := a.failed(err, ladder)
-		if !pause(ctx, wait) {
+		if !store.Pause(ctx, wait) {
 			return ctx.Err()
 		}
 	}

@@ -31,14 +31,14 @@ func (a *pulse) run(ctx context.Context) error {
 		if err != nil {
 			wait := min(ladder.NextBackOff(), a.MaxAge/4)
 			a.store.Failed("config pulse", err, wait)
-			if !pause(ctx, wait) {
+			if !store.Pause(ctx, wait) {
 				return nil
 			}
 			continue
 		}
 		ladder.Reset()
 		a.store.Succeeded("config pulse")
-		if err := a.took(ctx); err != nil {
+		if err := a.fault.Inject(ctx); err != nil {
 			return err
 		}
 		if a.matches(ctx, index) {
@@ -46,7 +46,7 @@ func (a *pulse) run(ctx context.Context) error {
 		} else {
 			a.renewWatch()
 		}
-		if !pause(ctx, a.MaxAge/4) {
+		if !store.Pause(ctx, a.MaxAge/4) {
 			return nil
 		}
 	}

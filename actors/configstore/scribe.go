@@ -47,7 +47,7 @@ func (a *scribe) run(ctx context.Context) error {
 		if err != nil {
 			continue // nothing to write any more, or the clerk was restarted
 		}
-		if err := a.took(ctx); err != nil {
+		if err := a.fault.Inject(ctx); err != nil {
 			return err
 		}
 		o, own, told := a.perform(ctx, &j)
@@ -71,7 +71,7 @@ func (a *scribe) tell(ctx context.Context, o outcome, own []ownWrite) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
-		pause(lasting, leaveTimeout)
+		store.Pause(lasting, leaveTimeout)
 		cancel()
 	})
 	defer stop()
@@ -84,7 +84,7 @@ func (a *scribe) tell(ctx context.Context, o outcome, own []ownWrite) {
 			return
 		}
 		if errors.Is(err, errNotNoted) {
-			pause(lasting, time.Second)
+			store.Pause(lasting, time.Second)
 		}
 	}
 }
@@ -231,13 +231,13 @@ func (a *scribe) failed(err error, ladder *store.Ladder) time.Duration {
 // rest waits before the next try; a caller who goes away ends the wait. It tells whether to go on.
 func (a *scribe) rest(ctx context.Context, j *job, d time.Duration) bool {
 	if j.request == nil || j.logged {
-		return pause(ctx, d)
+		return store.Pause(ctx, d)
 	}
 	both, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(j.request.Context(), cancel)
 	defer stop()
-	pause(both, d)
+	store.Pause(both, d)
 	return ctx.Err() == nil
 }
 

@@ -338,7 +338,7 @@ func (s *Store) Update(ctx context.Context, key string, change func(old Entry, f
 		}
 		// The cache may not have what was in the way yet.
 		read = s.house.read
-		if !pause(ctx, ladder.NextBackOff()/5) {
+		if !store.Pause(ctx, ladder.NextBackOff()/5) {
 			return Entry{}, fmt.Errorf("%w: %w", err, ctx.Err())
 		}
 	}

@@ -76,26 +76,12 @@ func newHouse(c Config, s *store.Store, log *slog.Logger) *house {
 	return h
 }
 
-// took is called by each actor when it has taken a message and done nothing with it yet.
-func (h *house) took(ctx context.Context) error {
-	if h.fault == nil {
-		return nil
-	}
-	return h.fault(ctx)
-}
-
 // fresh tells whether the cache may answer: Consul's last word is not too old, and not in doubt.
 func (h *house) fresh() bool { return h.inTouch() && h.heard.Get().After(h.doubt.Get()) }
 
-// inTouch tells whether Consul's last word is not too old, by the clock that says that more
-// time has passed (the monotonic one stands still while the host is suspended).
+// inTouch tells whether Consul's last word is not too old.
 func (h *house) inTouch() bool {
-	at := h.heard.Get()
-	if at.IsZero() {
-		return false
-	}
-	now := time.Now()
-	return max(now.Sub(at), now.Round(0).Sub(at.Round(0))) <= h.MaxAge
+	return messages.Lease{Start: h.heard.Get(), TTL: h.MaxAge}.Valid(time.Now(), 0)
 }
 
 // hears takes in that the cache shows what Consul had at a time.
@@ -144,16 +130,4 @@ const stopTimeout = 2*store.DefaultCallTimeout + 4*time.Second
 
 func actor(name string, run func(context.Context) error) supervisor.Child {
 	return supervisor.Child{Name: name, Run: run, StopTimeout: stopTimeout, HealthyAfter: 10 * time.Second}
-}
-
-// pause waits for d or the context's end, and tells whether the context goes on.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

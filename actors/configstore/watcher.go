@@ -59,14 +59,14 @@ func (a *watcher) run(ctx context.Context) error {
 			w = nil // the next answer is that of a plain read
 			wait := ladder.NextBackOff()
 			a.store.Failed("config data", err, wait)
-			if !pause(ctx, wait) {
+			if !store.Pause(ctx, wait) {
 				return nil
 			}
 			continue
 		}
 		ladder.Reset()
 		a.store.Succeeded("config data")
-		if err := a.took(ctx); err != nil {
+		if err := a.fault.Inject(ctx); err != nil {
 			return err
 		}
 		if whole {
@@ -83,7 +83,7 @@ func (a *watcher) run(ctx context.Context) error {
 		}
 		seen = time.Now()
 		rest := min(time.Duration(len(view.Entries)/100)*time.Millisecond, time.Second)
-		if !pause(ctx, max(rest, time.Duration(min(crowd, 10))*10*time.Millisecond)) {
+		if !store.Pause(ctx, max(rest, time.Duration(min(crowd, 10))*10*time.Millisecond)) {
 			return nil
 		}
 	}

@@ -45,7 +45,7 @@ func (r *Router) beat(ctx context.Context) error {
 				pause = r.maxAge / 4
 			}
 			r.store.Failed(what, err, pause)
-			if !rest(ctx, pause) {
+			if !store.Pause(ctx, pause) {
 				return nil
 			}
 			continue
@@ -80,7 +80,7 @@ func (r *Router) beat(ctx context.Context) error {
 				r.missing.suspect(again)
 			}
 		}
-		if !rest(ctx, r.maxAge/4) {
+		if !store.Pause(ctx, r.maxAge/4) {
 			return nil
 		}
 	}

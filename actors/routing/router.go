@@ -101,9 +101,9 @@ func New(cfg Config) (*Router, error) {
 
 // Over is New for package actors, whose members share one way to Consul.
 func Over(s *store.Store, maxAge time.Duration, log *slog.Logger) *Router {
-	odd := strangers{log: log}
+	odd := store.StrangeKeys{Log: log}
 	return &Router{
-		store: s, keys: s.Keys(), log: log, maxAge: maxAge, table: newTable(s.Keys(), maxAge, odd.skip),
+		store: s, keys: s.Keys(), log: log, maxAge: maxAge, table: newTable(s.Keys(), maxAge, odd.Skip),
 		wanted: messages.NewState(false), missing: newMissing(), lookups: newLookups(),
 	}
 }

@@ -2,7 +2,6 @@ package routing
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -44,7 +43,7 @@ func (r *Router) follow(what, prefix string, wait time.Duration, enter func(stor
 				}
 				pause := ladder.NextBackOff()
 				r.store.Failed(what, err, pause)
-				if !rest(ctx, pause) {
+				if !store.Pause(ctx, pause) {
 					return nil
 				}
 				continue
@@ -53,7 +52,7 @@ func (r *Router) follow(what, prefix string, wait time.Duration, enter func(stor
 			r.store.Succeeded(what)
 			enter(view, gen, time.Now())
 			supervisor.Ready(ctx)
-			if !rest(ctx, crowded(len(view.Entries))) {
+			if !store.Pause(ctx, crowded(len(view.Entries))) {
 				return nil
 			}
 		}
@@ -64,17 +63,6 @@ func (r *Router) follow(what, prefix string, wait time.Duration, enter func(stor
 // change: a burst is seen in a few views, a small share's change at once.
 func crowded(n int) time.Duration {
 	return min(10*time.Millisecond+time.Duration(n/100)*time.Millisecond, time.Second)
-}
-
-func rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // polls lets all long polls of a generation be ended together.
@@ -203,27 +191,5 @@ func end(ctx context.Context, h *supervisor.Handle) bool {
 		return true
 	case <-ctx.Done():
 		return false
-	}
-}
-
-// strangers names each odd key once.
-type strangers struct {
-	log  *slog.Logger
-	mu   sync.Mutex
-	told map[string]bool
-}
-
-func (s *strangers) skip(e store.Entry, why string) {
-	if strings.HasSuffix(e.Key, "/") && len(e.Value) == 0 {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.told == nil || len(s.told) > 10_000 {
-		s.told = map[string]bool{}
-	}
-	if !s.told[e.Key] {
-		s.told[e.Key] = true
-		s.log.Warn("strange-key-skipped", "key", store.Shorten(e.Key), "why", store.Shorten(why), "do", "delete it, or write it as docs/design.md says")
 	}
 }

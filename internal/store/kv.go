@@ -112,7 +112,7 @@ func (kv *KV) replace(ctx context.Context, what, key string, write func(ctx cont
 		if done || err != nil && !errors.Is(err, ErrRefused) {
 			return err
 		}
-		if sleep(ctx, pause.NextBackOff()) != nil {
+		if !Pause(ctx, pause.NextBackOff()) {
 			return ended(what, &callError{kind: ErrRefused, op: what + " " + key, text: "others write to it all the time"}, ctx.Err())
 		}
 	}

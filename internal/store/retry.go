@@ -49,6 +49,18 @@ func (l *Ladder) NextBackOff() time.Duration {
 // Reset goes back to the first rung: after a success.
 func (l *Ladder) Reset() { l.next = 0 }
 
+// Pause waits for d or the end of ctx, and tells whether ctx goes on.
+func Pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // Retry calls f until it succeeds, fails with something that trying again does
 // not help, or ctx ends. [ErrUnreachable] is tried again on the [Ladder],
 // [ErrDenied] every 5 s; everything else is returned. When ctx ends the error
@@ -81,7 +93,7 @@ func (s *Store) Retry(ctx context.Context, what string, f func(context.Context) 
 			pause = deniedPause
 		}
 		s.Failed(what, err, pause)
-		if sleep(ctx, pause) != nil {
+		if !Pause(ctx, pause) {
 			return ended(what, err, ctx.Err())
 		}
 	}

@@ -95,9 +95,9 @@ func (w *Watch) Next(ctx context.Context) (View, error) {
 		// Nothing changed. A server may wake a poll for nothing now and then; one
 		// that always does must not turn this into a hot loop.
 		if time.Since(asked) < w.wait/2 {
-			if err := sleep(ctx, pause.NextBackOff()); err != nil {
+			if !Pause(ctx, pause.NextBackOff()) {
 				w.index = 0
-				c := call{op: "watch", key: w.query.key}
+				c, err := call{op: "watch", key: w.query.key}, ctx.Err()
 				return View{}, &callError{kind: ErrUnreachable, op: c.String(), text: "gave up waiting: " + err.Error(), ended: err}
 			}
 		}
@@ -129,16 +129,4 @@ func (w *Watch) poll(ctx context.Context) ([]Entry, uint64, error) {
 	// call a plain read, which has more time.
 	q.timeout = wait + wait/16 + w.store.callTimeout
 	return w.store.read(ctx, q)
-}
-
-// sleep waits for d or for the end of ctx, whose error it returns.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

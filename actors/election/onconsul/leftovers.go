@@ -70,7 +70,7 @@ func (c *Conn) settle() {
 		c.mu.Lock()
 		left := len(c.leftovers)
 		c.mu.Unlock()
-		if left == 0 || sleep(ctx, 50*time.Millisecond) != nil {
+		if left == 0 || !store.Pause(ctx, 50*time.Millisecond) {
 			return
 		}
 	}

@@ -29,20 +29,9 @@ func (b *backend) again(ctx context.Context, what string, f func(context.Context
 		if !errors.Is(err, store.ErrRefused) {
 			return err
 		}
-		if sleep(ctx, pause.NextBackOff()) != nil {
+		if !store.Pause(ctx, pause.NextBackOff()) {
 			return fmt.Errorf("%s of %s: %w", what, b.name, err)
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
@@ -143,7 +132,7 @@ func (b *backend) Delete(ctx context.Context) error {
 		if mutations.Broken("deleted-at-once") {
 			free = time.Now()
 		}
-		if sleep(ctx, time.Until(free)) != nil {
+		if !store.Pause(ctx, time.Until(free)) {
 			return fmt.Errorf("delete %s: %w: its last leader was lost and may be at it still; the election stays ended, delete it again", b.name, ctx.Err())
 		}
 		nobody := store.CheckNotExists(b.keys.leader())

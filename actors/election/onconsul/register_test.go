@@ -16,6 +16,7 @@ import (
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onconsul"
+	"github.com/coordd/coordd/internal/store"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -73,7 +74,7 @@ func perform(t *testing.T, seed uint64, length time.Duration) (judge *electionte
 		ctx, cancel := context.WithCancel(t.Context())
 		var bystander sync.WaitGroup
 		bystander.Go(func() {
-			for sleep(ctx, time.Second) {
+			for store.Pause(ctx, time.Second) {
 				p.judge.Look(contested, p.look)
 			}
 		})
@@ -89,15 +90,6 @@ func perform(t *testing.T, seed uint64, length time.Duration) (judge *electionte
 		bystander.Wait()
 	})
 	return judge, did
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }
 
 func (p *play) upTo(d time.Duration) time.Duration { return time.Duration(p.r.Int64N(int64(d) + 1)) }
@@ -145,7 +137,7 @@ func (p *play) nominate() {
 func (c *candidate) lead(ctx context.Context, judge *electiontest.Judge, s election.Status) error {
 	work := func() { judge.Work(contested, s.Self.ID, s.Token) }
 	work()
-	for sleep(ctx, 500*time.Millisecond) {
+	for store.Pause(ctx, 500*time.Millisecond) {
 		work()
 	}
 	work()

@@ -13,6 +13,7 @@ import (
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onconsul"
+	"github.com/coordd/coordd/internal/store"
 )
 
 // withheld keeps the first release of the leadership, and nobody hears of it.
@@ -61,7 +62,7 @@ func TestAReleaseThatArrivesLateTakesTheLeadershipFromNobody(t *testing.T) {
 				Election: contested, Name: name, Logger: s.log, Priority: map[string]int{"b": 5}[name], // b is next
 				Lead: func(ctx context.Context, s election.Status) error {
 					work := func() { judge.Work(contested, s.Self.ID, s.Token) }
-					for work(); sleep(ctx, 100*time.Millisecond); work() {
+					for work(); store.Pause(ctx, 100*time.Millisecond); work() {
 					}
 					time.Sleep(100 * time.Millisecond)
 					work()

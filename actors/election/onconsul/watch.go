@@ -157,7 +157,7 @@ func (b *backend) poll(ctx context.Context, answers chan<- polled) {
 		case <-ctx.Done():
 			return
 		}
-		if wait > 0 && sleep(ctx, wait) != nil {
+		if wait > 0 && !store.Pause(ctx, wait) {
 			return
 		}
 		if err == nil && len(v.Entries) == 0 && b.me().session == "" {

@@ -1,0 +1,35 @@
+package store
+
+import (
+	"log/slog"
+	"strings"
+	"sync"
+)
+
+// StrangeKeys logs each key that a reader cannot use, once. Such a key is skipped and stops
+// nothing. Safe for concurrent use.
+type StrangeKeys struct {
+	Log *slog.Logger
+
+	mu   sync.Mutex
+	told map[string]bool
+}
+
+// Skip logs the key of e, unless it is a prefix's own sentinel, or what Consul's page makes of a
+// folder.
+func (s *StrangeKeys) Skip(e Entry, why string) {
+	if strings.HasSuffix(e.Key, "/") && len(e.Value) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.told == nil || len(s.told) > 10_000 {
+		s.told = map[string]bool{}
+	}
+	if s.told[e.Key] {
+		return
+	}
+	s.told[e.Key] = true
+	s.Log.Warn("strange-key-skipped", "key", Shorten(e.Key), "why", Shorten(why),
+		"do", "delete it, or write it as docs/design.md says")
+}
