@@ -79,6 +79,10 @@ type Child struct {
 
 	Restart Restart
 
+	// Significant children count for the AutoShutdown of their tree. They are Transient or
+	// Temporary.
+	Significant bool
+
 	// Gate holds the next sibling back until this child has called [Ready]; a Tree
 	// is ready when all of its children have started and its gated ones are ready.
 	// A gated child that is done (nil, Transient or Temporary) opens its gate; a

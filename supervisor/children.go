@@ -27,6 +27,7 @@ type child struct {
 	policy      backoff.BackOff
 	failures    intensity
 	leftovers   []*run // of a tree that lingers
+	after       State  // when it does not linger any more; "": as its Restart type says
 	waiters     []chan error
 
 	current atomic.Pointer[run] // newest incarnation; read by anyone

@@ -36,6 +36,8 @@
 //     wait for a child, nor make one wait.
 //  9. Every child's goroutine, and those that it starts, carry the pprof label
 //     actor=<path>.
+//  10. A supervisor whose children are all done goes on until it is stopped, unless its
+//     [AutoShutdown] says otherwise. Then it ends by itself, in order.
 //
 // Each of them has a test in virtual time. Package supervisortest asserts in tests
 // of trees that nothing is left behind.
@@ -45,9 +47,8 @@
 // Go cannot end a goroutine: an abandoned child runs on, and is only counted and
 // named. A panic in a goroutine that a child started itself ends the process: start
 // a child instead. Nothing is kept across restarts: state that must survive an
-// incarnation lives outside of it. A supervisor whose children are all done goes on
-// until it is stopped. The backoff policies run inside of the supervisor's own
-// goroutine: they must not block.
+// incarnation lives outside of it. The backoff policies run inside
+// of the supervisor's own goroutine: they must not block.
 //
 // # Compared with others
 //

@@ -126,19 +126,22 @@ func (e *EscalationError) Format(f fmt.State, verb rune) {
 }
 
 // bothErrors is errors.Join with one twist: errors.As must find the StuckError
-// that names all, before one that is among the causes of the escalation.
+// that names all, before one that is among the causes of the first.
 type bothErrors struct {
-	escalated *EscalationError
-	stuck     *StuckError
+	first error
+	stuck *StuckError
 }
 
-func (e *bothErrors) Error() string   { return e.escalated.Error() + "\n" + e.stuck.Error() }
-func (e *bothErrors) Unwrap() []error { return []error{e.stuck, e.escalated} }
+func (e *bothErrors) Error() string   { return e.first.Error() + "\n" + e.stuck.Error() }
+func (e *bothErrors) Unwrap() []error { return []error{e.stuck, e.first} }
 
 // Format prints with %+v the escalation's whole history.
 func (e *bothErrors) Format(f fmt.State, verb rune) {
-	e.escalated.Format(f, verb)
-	fmt.Fprintf(f, "\n%v", e.stuck)
+	format := "%v\n%v"
+	if verb == 'v' && f.Flag('+') {
+		format = "%+v\n%v"
+	}
+	fmt.Fprintf(f, format, e.first, e.stuck)
 }
 
 // PanicError is the cause when a child panicked.

@@ -73,7 +73,7 @@ func (l *loop) noteBadStop(c *child, cause *Cause, canceled bool) {
 // settle ends a static child for good, or until a group restart.
 func (l *loop) settle(c *child, s State) {
 	if c.lingers {
-		s = StateStuck
+		c.after, s = s, StateStuck
 	}
 	l.setState(c, s)
 }
@@ -123,7 +123,8 @@ func (l *loop) retire(c *child, cause Cause) {
 	default:
 		l.settle(c, StateDone)
 	}
-	if blocked {
+	l.endedForGood(c, cause)
+	if blocked && !l.stopping {
 		l.escalate("a gated temporary child failed before it was ready", false, cause)
 	}
 }

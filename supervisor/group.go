@@ -27,6 +27,9 @@ func (g *Group) Start(c Child) (*Handle, error) {
 	if err := c.validate(g.l.path); err != nil {
 		return nil, err
 	}
+	if err := g.l.tree.accepts(g.l.path, &c); err != nil {
+		return nil, err
+	}
 	if c.Tree != nil {
 		c.Tree = c.Tree.clone()
 	}

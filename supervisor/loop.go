@@ -27,6 +27,9 @@ type loop struct {
 	alive     int // goroutines that were not abandoned
 	cooling   int // children in StateBackoff
 
+	open        int // children that run, will run, or linger
+	significant int // those of them that are
+
 	next     *child
 	sweep    *child
 	sweeping bool
@@ -38,6 +41,7 @@ type loop struct {
 	limit     time.Time     // of the stop of the root; zero: none
 	lost      time.Duration // waited, during a sweep, for children that were abandoned
 	escalated *EscalationError
+	failed    error // of the first child that counts for AutoShutdown
 	fatal     bool
 	history   []Cause
 	failures  intensity // of the group, where that is restarted together
@@ -71,21 +75,23 @@ func newLoop(cfg loopConfig) *loop {
 // result is what became of an incarnation of a supervisor.
 type result struct {
 	escalated *EscalationError
+	failed    error
 	fatal     bool
 	leftovers []*run // abandoned, and not seen to end
 }
 
 func (r result) err() error {
-	left := lingering(r.leftovers)
+	left, first := lingering(r.leftovers), r.failed
+	if r.escalated != nil {
+		first = r.escalated
+	}
 	switch {
-	case r.escalated != nil && len(left) > 0:
-		return &bothErrors{r.escalated, stuckError(left)}
-	case r.escalated != nil:
-		return r.escalated
+	case first != nil && len(left) > 0:
+		return &bothErrors{first, stuckError(left)}
 	case len(left) > 0:
 		return stuckError(left)
 	}
-	return nil
+	return first
 }
 
 func (l *loop) run(ctx context.Context) result {
@@ -137,7 +143,7 @@ func (l *loop) due() time.Time {
 func (l *loop) finished() bool { return l.stopping && !l.sweeping && l.alive == 0 }
 
 func (l *loop) finish() result {
-	res := result{escalated: l.escalated, fatal: l.fatal}
+	res := result{escalated: l.escalated, failed: l.failed, fatal: l.fatal}
 	for c := l.children.head; c != nil; c = c.next {
 		switch {
 		case c.lingers && c.leftovers != nil:
@@ -165,8 +171,14 @@ func (l *loop) finish() result {
 // advance does all that can be done now without waiting.
 func (l *loop) advance() {
 	for l.sweepOn() && !l.stopping {
-		if l.rebuilding() || l.startOn() {
+		switch {
+		case l.rebuilding():
 			return
+		case !l.startOn():
+		case !l.allDone():
+			return
+		default:
+			l.stop()
 		}
 	}
 }
@@ -203,7 +215,7 @@ func (l *loop) start(c *child) bool {
 		return false
 	}
 	c.incarnation++
-	c.ready = false
+	c.ready, c.after = false, ""
 	r := &run{c: c, l: l, incarnation: c.incarnation, started: time.Now(), gone: make(chan struct{})}
 	r.id = l.id + "." + newRunID(context.Background())
 	r.ctx, r.cancel = context.WithCancel(context.WithValue(l.base, runKey{}, r))
@@ -275,6 +287,7 @@ func (l *loop) add(def Child, dynamic bool) *child {
 	}
 	l.children.append(c)
 	l.byName[def.Name] = c
+	l.countOpen(c, 1)
 	return c
 }
 
@@ -315,7 +328,13 @@ func (l *loop) setState(c *child, s State) {
 	if s == StateBackoff {
 		l.cooling++
 	}
+	was := c.open()
 	c.state, c.since = s, time.Now()
+	if is := c.open(); is && !was {
+		l.countOpen(c, 1)
+	} else if was && !is {
+		l.countOpen(c, -1)
+	}
 }
 
 func (l *loop) publish(e Event, c *child) {

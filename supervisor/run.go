@@ -118,6 +118,9 @@ func (r *run) supervise(ctx context.Context) end {
 	if res.escalated != nil {
 		e = end{kind: KindError, err: res.escalated, fatal: res.fatal}
 		_, _, e.canceled = readable(res.escalated)
+	} else if res.failed != nil {
+		e = end{kind: KindError, err: res.failed}
+		_, _, e.canceled = readable(res.failed)
 	}
 	if len(res.leftovers) > 0 {
 		r.l.inbox.post(lingersMsg{r, e, res.leftovers})

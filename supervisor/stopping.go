@@ -180,6 +180,9 @@ func (l *loop) endedLate(r *run) {
 	case c.state != StateStuck: // a tree that waits for its restart
 	case c.remove:
 		l.drop(c)
+	case !l.stopping && (c.after == StateDone || c.after == StateFailed):
+		l.setState(c, c.after)
+		l.lastOf(c)
 	case l.stopping, c.def.Restart == Temporary:
 		l.setState(c, StateStopped)
 	default:

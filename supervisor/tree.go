@@ -42,7 +42,7 @@ func (s Strategy) String() string {
 func (s Strategy) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Tree describes a supervisor. It keeps running when all of its children are
-// done: dynamic ones may come.
+// done, unless AutoShutdown says otherwise.
 type Tree struct {
 	Strategy Strategy
 
@@ -61,6 +61,9 @@ type Tree struct {
 	// not outlive one another.
 	StopTogether bool
 
+	// AutoShutdown says when the tree ends by itself. Default Never.
+	AutoShutdown AutoShutdown
+
 	// Children are started in this order and stopped in reverse.
 	Children []Child
 }
@@ -69,6 +72,8 @@ func (t *Tree) validate(path string, above ...*Tree) error {
 	switch {
 	case t.Strategy < OneForOne || t.Strategy > RestForOne:
 		return fmt.Errorf("supervisor: %s: unknown strategy %d: use OneForOne, OneForAll or RestForOne", path, t.Strategy)
+	case t.AutoShutdown < Never || t.AutoShutdown > AllDone:
+		return fmt.Errorf("supervisor: %s: unknown AutoShutdown %d: use Never, AnySignificant, AllSignificant or AllDone", path, t.AutoShutdown)
 	case t.Period < 0:
 		return fmt.Errorf("supervisor: %s: negative Period %v: use 0 for the default", path, t.Period)
 	}
@@ -81,6 +86,9 @@ func (t *Tree) validate(path string, above ...*Tree) error {
 		}
 		if seen[c.Name] {
 			return fmt.Errorf("supervisor: %s/%s: %w: give each sibling a name of its own", path, c.Name, ErrDuplicate)
+		}
+		if err := t.accepts(path, c); err != nil {
+			return err
 		}
 		seen[c.Name] = true
 	}
