@@ -62,9 +62,10 @@ func (a *assigner) sessionAlive(ctx context.Context, member string, ack *store.A
 // whose own record it locks as well: what is given to such a member nobody works on, for as long as
 // the other lives.
 func (a *assigner) clearBorrowed(ctx context.Context) error {
-	by := map[string][]string{}
-	for id, m := range a.members.Get().Items.All() {
-		by[m.Session] = append(by[m.Session], id)
+	by, members := map[string][]string{}, a.members.Get().Items
+	for id, m := range members.All() {
+		session := strings.ToLower(m.Session) // a lock by the same letters in capitals is the same session's
+		by[session] = append(by[session], id)
 	}
 	for session, ids := range by {
 		if len(ids) == 1 {
@@ -78,7 +79,8 @@ func (a *assigner) clearBorrowed(ctx context.Context) error {
 			if !exists || !a.anothers(name, id) {
 				continue
 			}
-			if err := a.clearRecord(ctx, id, session); err != nil {
+			m, _ := members.Get(id)
+			if err := a.clearRecord(ctx, id, m.Session); err != nil {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package actors_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // A stranger's key that names the session of a member that lives concerns nothing but its own item
-// or member.
+// or member. Consul finds a session also by capital letters, and answers with small ones.
 func TestAStrangersKeyThatNamesALivingSessionConcernsNobodyElse(t *testing.T) {
 	record := func(s *siege, key, session string) {
 		s.t.Helper()
@@ -50,6 +51,10 @@ func TestAStrangersKeyThatNamesALivingSessionConcernsNobodyElse(t *testing.T) {
 			}
 			s.aim("assignments/ghost/nothing", assignment(store.StateOwn, session), 0)
 		},
+		"two records": func(s *siege, session string) {
+			record(s, "members/ghost_1", session)
+			record(s, "members/ghost_2", session)
+		},
 		"the ack of one that dies": func(s *siege, session string) {
 			s.start("n0", s.options...)
 			s.await("its share", 60*time.Second, func() bool { return s.loads()["n0"] == 1 })
@@ -59,10 +64,14 @@ func TestAStrangersKeyThatNamesALivingSessionConcernsNobodyElse(t *testing.T) {
 		},
 	}
 	for kind, aim := range kinds {
-		for _, at := range []string{"n1", "n2"} { // the leader's, and another's
+		for _, at := range []string{"n1", "n2", "N1", "N2"} { // the leader's, and another's; in capitals
 			t.Run(fmt.Sprintf("%s/%s", kind, at), func(t *testing.T) {
 				besiege(t, func(s *siege) {
-					aim(s, s.members[at].c.Session().Get().ID)
+					session := s.members[strings.ToLower(at)].c.Session().Get().ID
+					if at == strings.ToUpper(at) {
+						session = strings.ToUpper(session)
+					}
+					aim(s, session)
 					s.put("leader", "somebody else") // the leader reads all anew
 					time.Sleep(time.Second)
 					items := 8

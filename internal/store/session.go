@@ -152,7 +152,8 @@ func (s *Store) DestroySession(ctx context.Context, id string) error {
 	})
 }
 
-// SessionExists asks, consistently, whether a session is alive.
+// SessionExists asks, consistently, whether a session is alive. Consul finds it by capital letters
+// as well, and names it in small ones.
 func (s *Store) SessionExists(ctx context.Context, id string) (bool, error) {
 	return s.sessionExists(ctx, id, s.callTimeout)
 }
@@ -178,7 +179,7 @@ func (s *Store) sessionInfo(ctx context.Context, id string, timeout time.Duratio
 		if err != nil {
 			return err
 		}
-		if entries == nil || len(entries) > 1 || len(entries) == 1 && (entries[0] == nil || entries[0].ID != id) {
+		if entries == nil || len(entries) > 1 || len(entries) == 1 && (entries[0] == nil || !strings.EqualFold(entries[0].ID, id)) {
 			return unreachable(c.String(), "the answer is not about this session")
 		}
 		if exists = len(entries) == 1; exists {

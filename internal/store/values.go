@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/coordd/coordd/internal/mutations"
@@ -133,9 +134,10 @@ func ParseAck(value []byte) (Ack, error) {
 	return a, nil
 }
 
-// couldBeSession refuses what no Consul has ever named a session; empty means none.
+// couldBeSession refuses what no Consul has ever named a session; empty means none. Consul takes
+// capital letters for small ones, but not where it compares a key's session.
 func couldBeSession(what, id string) error {
-	if id != "" && !sessionID(id) && !mutations.Broken("sessions-unchecked") {
+	if id != "" && (!sessionID(id) || id != strings.ToLower(id)) && !mutations.Broken("sessions-unchecked") {
 		return invalid(what, "%q is no session of Consul's", shorten(id))
 	}
 	return nil
