@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -84,5 +85,38 @@ func TestAStrangersKeyThatNamesALivingSessionConcernsNobodyElse(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// Nor does a member that comes back end the session of another one, which a stranger has written
+// into its ack, or locked its record with.
+func TestAMemberThatComesBackEndsNoSessionOfAnothers(t *testing.T) {
+	dead := func(cfg *actors.Config) { cfg.Liveness = func(actors.Process) actors.Liveness { return actors.Dead } }
+	for kind, aim := range map[string]func(s *siege, session string){
+		"an ack of one that has stopped": func(s *siege, session string) {
+			s.aim("acks/n2", store.Ack{Counter: 1, Session: session, Clear: true, Stopped: true, TTL: 10 * time.Second}.Encode(), 0)
+		},
+		"an ack of a dead process": func(s *siege, session string) {
+			s.aim("acks/n2", store.Ack{Counter: 1, Session: session, TTL: 10 * time.Second}.Encode(), 0)
+		},
+		"a record of a dead process": func(s *siege, session string) {
+			value := store.MemberRecord{Status: store.StatusAlive}.Encode()
+			if ok, _, err := s.client.KV().Acquire(&api.KVPair{Key: s.store.Keys().Member("n2"), Value: value, Session: session}, nil); err != nil || !ok {
+				s.t.Fatal(ok, err)
+			}
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			besiege(t, func(s *siege) {
+				before := s.members["n1"].c.Session().Get()
+				s.stop("n2")
+				aim(s, before.ID)
+				s.start("n2", append(s.options, dead)...)
+				s.await("its share", 45*time.Second, s.balanced(4))
+				if now := s.members["n1"].c.Session().Get(); now.ID != before.ID {
+					t.Errorf("n1 has session %s, had %s", now.ID, before.ID)
+				}
+			})
+		})
 	}
 }

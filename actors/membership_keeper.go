@@ -152,7 +152,7 @@ func (a *membershipKeeper) register(ctx context.Context, s messages.Session) (ti
 	if err != nil {
 		return time.Time{}, err
 	}
-	if who, ok, err := a.inTheWay(ctx, s, rec, old); err != nil {
+	if who, ok, err := a.inTheWay(ctx, s, rec, &old); err != nil {
 		return time.Time{}, err
 	} else if ok {
 		return a.predecessor(ctx, who, old)

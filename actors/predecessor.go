@@ -115,6 +115,7 @@ func (a *membershipKeeper) keptAlive(ctx context.Context, old lastAck) (bool, er
 // holder is who is in the way of a registration.
 type holder struct {
 	session string
+	name    string // of the session
 	address string
 	process store.Process
 }
@@ -122,7 +123,8 @@ type holder struct {
 // inTheWay finds the session that holds this member's id: the one that its
 // record is locked by, or, where a stranger deleted the record, the last
 // registrant's, if that session still exists. It may be renewed for ever and its member be at work.
-func (a *membershipKeeper) inTheWay(ctx context.Context, s messages.Session, rec store.Entry, old lastAck) (holder, bool, error) {
+// An ack that names another member's session is a stranger's: nothing is left of it but the TTL.
+func (a *membershipKeeper) inTheWay(ctx context.Context, s messages.Session, rec store.Entry, old *lastAck) (holder, bool, error) {
 	if rec.Session != "" {
 		r, err := store.ParseMemberRecord(rec.Value)
 		if err != nil {
@@ -132,20 +134,39 @@ func (a *membershipKeeper) inTheWay(ctx context.Context, s messages.Session, rec
 		if old.ack.Session == rec.Session && old.ack.By.Instance == process.Instance {
 			process = old.ack.By // it says more: which lock is held for its commands
 		}
-		return holder{rec.Session, r.Address, process}, rec.Session != s.ID, nil
+		if rec.Session == s.ID {
+			return holder{}, false, nil
+		}
+		name, _, err := a.store.SessionName(ctx, rec.Session)
+		return holder{rec.Session, name, r.Address, process}, true, err
 	}
 	if old.ack.Session == "" || old.ack.Session == s.ID {
 		return holder{}, false, nil
 	}
-	exists, err := a.store.SessionExists(ctx, old.ack.Session)
-	return holder{session: old.ack.Session, process: old.ack.By}, exists, err
+	name, exists, err := a.store.SessionName(ctx, old.ack.Session)
+	if exists && a.anothers(name, a.ID) {
+		a.log.Warn("strange-key-overwritten", "key", a.keys.Ack(a.ID), "why", "it names the session of another member")
+		old.ack, old.bad = store.Ack{TTL: old.ack.TTL}, true
+		return holder{}, false, nil
+	}
+	return holder{session: old.ack.Session, name: name, process: old.ack.By}, exists, err
 }
 
 // predecessor deals with who is in the way. A dead process's session is ended
 // at once. A living one keeps the id: this one refuses to start. One on another
 // host cannot be asked: its session expires if it is dead; if it does not expire
 // in all that time it is not.
+//
+// A stranger may have locked the record with the session of another member, which is never ended
+// here: the leader takes such a record away.
 func (a *membershipKeeper) predecessor(ctx context.Context, who holder, old lastAck) (time.Time, error) {
+	if a.anothers(who.name, a.ID) {
+		if a.waiting.session != who.session {
+			a.log.Warn("strange-key-waited-for", "key", a.keys.Member(a.ID), "why", "it is locked by the session of another member", "session", who.session)
+		}
+		a.wait(who.session)
+		return time.Now().Add(time.Second), nil
+	}
 	alive := a.Liveness(who.process)
 	if who.process.Instance == a.Process.Instance && who.process.Instance != "" {
 		alive = store.Dead // an earlier session of this very process, whose work has ended or is ending
@@ -154,15 +175,15 @@ func (a *membershipKeeper) predecessor(ctx context.Context, who holder, old last
 	if old.ack.Stopped && who.session == old.ack.Session {
 		alive = store.Dead // it has only not ended its session
 	}
-	switch alive {
-	case store.Dead:
+	switch {
+	case alive == store.Dead && who.name == a.sessionName(a.ID):
 		a.log.Info("ending-predecessors-session", "predecessor", name)
 		if err := a.store.DestroySession(ctx, who.session); err != nil {
 			return time.Time{}, err
 		}
 		a.wait(who.session)
 		return time.Now().Add(lockPoll(a.LockDelay)), nil
-	case store.Alive:
+	case alive == store.Alive:
 		return time.Time{}, supervisor.Escalate(fmt.Errorf("%w: %q is held by %s, which is alive: stop it or choose another id", ErrIDTaken, a.ID, name))
 	}
 	limit := 2*a.inheritWait(old) + a.LockDelay + expirySlack
