@@ -231,6 +231,31 @@ func TestAGraceIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
 	}
 }
 
+// Nor by a stranger's ack, about which there is nothing to note.
+func TestAGraceIsNotProlongedByAnAckThatNamesNoSession(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.addWork(c.items(30)...)
+		for i := range 4 {
+			c.start(fmt.Sprintf("n%d", i))
+		}
+		c.await("shared out", time.Minute, c.balanced(30))
+		victim := c.follower()
+		its, bound := c.itemsOf(victim), c.members[victim].c.Settings().Bounds().TakeOver
+		c.kill(victim)
+		begin := time.Now()
+		c.await("the record gone with its session", bound, func() bool {
+			_, found, _, err := c.store.Get(c.t.Context(), c.store.Keys().Member(victim), store.Consistent)
+			return err == nil && !found
+		})
+		time.Sleep(time.Second)
+		c.put("acks/ghost", "1")
+		time.Sleep(7 * time.Second)
+		c.stop(c.leader())
+		took := c.await("its items elsewhere", bound-time.Since(begin), c.runs(its))
+		t.Logf("taken over %v later, the bound is %v", took, bound)
+	})
+}
+
 // A quarter of an hour after the last deletion below a prefix Consul forgets it, and the prefix's
 // index goes back. That is no Consul that lost writes: nothing is read anew, and a grace that runs
 // goes on.

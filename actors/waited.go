@@ -97,8 +97,8 @@ func (a *assigner) inherit(ctx context.Context) error {
 func (a *assigner) waited(now time.Time, exact bool) map[string]store.Waited {
 	step, all := a.TTL/noteStep, map[string]store.Waited{}
 	for id, away := range a.absent {
-		if away.since.IsZero() || away.ack == 0 {
-			continue
+		if away.since.IsZero() || away.ack == 0 || away.session == "" {
+			continue // by nothing could a successor tell that it is the same absence
 		}
 		most := a.noteUntil(away)
 		d := min(now.Sub(away.since), most)
