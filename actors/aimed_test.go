@@ -428,10 +428,10 @@ func TestAnAimedLeaderKeyConcernsNobodyElse(t *testing.T) {
 	}
 }
 
-// Ids that are each valid and make no key together: Consul refuses a key that holds a space when
-// escapes are taken out of the whole of it.
+// Ids that are each valid and make no key together: Consul refuses a key that holds a space, or two
+// dots in a row, when escapes are taken out of the whole of it.
 func TestIDsThatMakeNoKeyTogetherAreRefusedWhereTheyEnter(t *testing.T) {
-	for _, id := range []string{"node 1", "node%201", "node%2d1", "100%"} {
+	for _, id := range []string{"node 1", "node%201", "node%2d1", "100%", "node..1"} {
 		_, err := actors.New(actors.Config{Service: "demo", ID: id})
 		if err == nil || !strings.Contains(err.Error(), "space") && !strings.Contains(err.Error(), "percent escape") {
 			t.Errorf("%q: %v", id, err)
@@ -439,18 +439,20 @@ func TestIDsThatMakeNoKeyTogetherAreRefusedWhereTheyEnter(t *testing.T) {
 	}
 	// One that got in otherwise, or runs an older version, is given nothing: the others have it
 	// all.
-	besiege(t, func(s *siege) {
-		id, _, err := s.client.Session().CreateNoChecks(&api.SessionEntry{}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ok, _, err := s.client.KV().Acquire(&api.KVPair{Key: s.store.Keys().Member("node 1"), Value: []byte("alive"), Session: id}, nil); err != nil || !ok {
-			t.Fatal(ok, err)
-		}
-		s.addWork("https%3A%2F%2Fx", "https%3A%2F%2Fy", "https%3A%2F%2Fz")
-		s.await("they run", 15*time.Second, s.all(7))
-		s.holds(7)
-	})
+	for _, member := range []string{"node 1", "node..1"} {
+		besiege(t, func(s *siege) {
+			id, _, err := s.client.Session().CreateNoChecks(&api.SessionEntry{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ok, _, err := s.client.KV().Acquire(&api.KVPair{Key: s.store.Keys().Member(member), Value: []byte("alive"), Session: id}, nil); err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			s.addWork("https%3A%2F%2Fx", "https%3A%2F%2Fy", "https%3A%2F%2Fz")
+			s.await("they run", 15*time.Second, s.all(7))
+			s.holds(7)
+		})
+	}
 }
 
 // owner is who works on an item.

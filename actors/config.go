@@ -58,7 +58,7 @@ type Lead func(ctx context.Context) error
 type Config struct {
 	// Service names the cluster: all its keys are below service/<Service>/. Required.
 	Service string
-	// ID is this member's id, unique in the service, without '/', space or '%'. Required.
+	// ID is this member's id, unique in the service, without '/', space, '%' or "..". Required.
 	ID string
 	// Client talks to Consul. Default: one made from the CONSUL_HTTP_* variables. It speaks
 	// HTTP/1.1, and closes its idle connections when a call had no answer in time.

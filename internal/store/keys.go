@@ -45,15 +45,16 @@ func KeysOf(service string) (Keys, error) {
 	return Keys{service: service, root: "service/" + service + "/"}, nil
 }
 
-// CheckMemberID checks a member's id where it enters: as [CheckID], and without space and percent
-// sign. So every id of an item makes a key with every id of a member: Consul refuses a key that
-// holds a space when percent escapes are taken out of the whole of it.
+// CheckMemberID checks a member's id where it enters: as [CheckID], and without space, percent sign
+// and two dots in a row. So every id of an item makes a key with every id of a member: Consul
+// refuses a key that holds a space or two dots when percent escapes are taken out of the whole of
+// it.
 func CheckMemberID(id string) error {
 	if err := CheckID("member id", id); err != nil {
 		return err
 	}
-	if strings.ContainsAny(id, " %") {
-		return invalid(fmt.Sprintf("member id %q", id), `it holds a space or a percent sign, with which it makes no key together with some items' ids; use "-"`)
+	if strings.ContainsAny(id, " %") || strings.Contains(id, "..") {
+		return invalid(fmt.Sprintf("member id %q", id), `it holds a space, a percent sign or two dots in a row, with which it makes no key together with some items' ids; use "-"`)
 	}
 	return nil
 }
