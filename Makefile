@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build test long check tools consul conformance record chaos storms simulate attack elections failures mutations model fuzz bench clean
+.PHONY: help build test long check vulns tools consul conformance record chaos storms simulate attack elections failures mutations model fuzz bench clean
 
 # The real Consul server, built once from the module proxy (see test/consul).
 # Exported, so that every test process finds it; a test without it fails, it does not skip.
@@ -16,6 +16,10 @@ RUN ?= .
 BENCH ?= .
 BENCHTIME ?= 1s
 FUZZTIME ?= 30s
+# The database of govulncheck, such as https://vuln.go.dev: without it `make check` does not ask.
+VULNDB ?=
+# The pinned tools of `make check`: a module of their own, so that they are none of the product's.
+LINT := go tool -modfile=test/lint/go.mod
 # The tests with storms of faults over real clusters: `make test` leaves them to `make long`.
 STORMS := SurviveStorms
 
@@ -28,17 +32,28 @@ help: ## list the targets
 build: ## build bin/coordd
 	go build -o bin/coordd ./cmd/coordd
 
-test: tools consul check ## vet, gofmt, and all tests with the race detector, a real Consul server included (PKG, RUN, TIMEOUT)
+test: tools consul check ## check, and all tests with the race detector, a real Consul server included (PKG, RUN, TIMEOUT)
 	PKG='$(PKG)' test/race.sh -timeout $(TIMEOUT) '-run=$(RUN)' $(if $(filter ./....,$(PKG)$(RUN)),'-skip=$(STORMS)')
 
 long: failures storms mutations elections ## what takes minutes beside `make test`; .ci/run runs both
 
-check: ## gofmt and go vet only
+check: ## gofmt, go vet, staticcheck, deadcode; with VULNDB govulncheck as well (pinned in test/lint)
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
 	go vet -tags coordd_mutations ./actors/... ./internal/... ./test/simulation
 	go vet -tags coordd_elections ./actors/election/...
+	$(LINT) staticcheck -tags coordd_elections,coordd_mutations ./...
+	@dead=$$($(LINT) deadcode -test -tags coordd_elections,coordd_mutations ./...) || exit 1; \
+		if [ -n "$$dead" ]; then echo "nothing calls this, and no test does:" >&2; echo "$$dead" >&2; exit 1; fi
+ifneq ($(VULNDB),)
+	$(LINT) govulncheck -db '$(VULNDB)' ./...
+else
+	@echo "govulncheck was left out: it needs a database (make check VULNDB=https://vuln.go.dev)"
+endif
+
+vulns: ## govulncheck with the database VULNDB, or https://vuln.go.dev
+	$(LINT) govulncheck -db '$(or $(VULNDB),https://vuln.go.dev)' ./...
 
 tools: ## a C compiler, Java and ZooKeeper for the tests: installed, or named
 	@test/tools.sh

@@ -1,6 +1,6 @@
 module github.com/coordd/coordd
 
-go 1.26.7
+go 1.26.7 // the least that github.com/hashicorp/consul/api takes
 
 require (
 	github.com/anishathalye/porcupine v1.3.1

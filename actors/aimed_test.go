@@ -52,7 +52,6 @@ type siege struct {
 	*cluster
 	out     *written
 	options []option
-	writes  int
 }
 
 func besiege(t *testing.T, f func(s *siege)) {

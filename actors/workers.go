@@ -38,7 +38,7 @@ func (a *workers) run(ctx context.Context) error {
 	a.ladder, a.changed = store.NewLadder(), true
 	var timer alarm
 	defer timer.stop()
-	next := time.Now()
+	var next time.Time
 	for {
 		removed := group.Removed() // before looking, so that none is missed
 		a.collect()

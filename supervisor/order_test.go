@@ -62,7 +62,7 @@ func TestGateHoldsTheNextSiblingBackUntilReady(t *testing.T) {
 		if s := r.Report().State; s != supervisor.StateStarting {
 			t.Errorf("state of the root is %s, want starting", s)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		want(t, j.take(), "+web")
 		if s := r.Report().State; s != supervisor.StateRunning {

@@ -149,7 +149,7 @@ func TestStrategies(t *testing.T) {
 				synctest.Wait()
 				stops := c.want[:len(c.want)/2]
 				want(t, j.take(), stops...)
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				synctest.Wait()
 				want(t, j.take(), c.want[len(c.want)/2:]...)
 				if n := r.find(t, "root/b").Restarts; n != 1 {

@@ -39,7 +39,7 @@ func (b badError) Unwrap() error {
 }
 
 // cycle is an error that wraps itself.
-type cycle struct{ many bool }
+type cycle struct{ _ bool } // of a size: so two have two addresses
 
 func (*cycle) Error() string   { return "round and round" }
 func (c *cycle) Unwrap() error { return c }

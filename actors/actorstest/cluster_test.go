@@ -3,6 +3,7 @@ package actorstest_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -100,6 +101,22 @@ func TestWorkThatOutlivesItsContextIsFoundOut(t *testing.T) {
 		defer r.mu.Unlock()
 		if len(r.errors) != 1 || !strings.Contains(r.errors[0], "b starts w1") || !strings.Contains(r.errors[0], "while a still works on it") {
 			t.Errorf("it was told %q", r.errors)
+		}
+	})
+}
+
+func TestTheClientReachesTheConsulOfTheMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := actorstest.New(t)
+		c.AddWork("w1")
+		c.Start("a", nil)
+		c.Await(10*time.Second, "a to have all", all(c, "a", 1))
+		keys, _, err := c.Client().KV().Keys("service/", "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(keys, func(key string) bool { return strings.HasSuffix(key, "/assignments/a/w1") }) {
+			t.Errorf("a works on w1, and no key says so: %q", keys)
 		}
 	})
 }

@@ -10,9 +10,8 @@ const (
 // outbox holds the messages that nobody has read yet. It never blocks, it is bounded, and what
 // it drops it counts.
 type outbox struct {
-	out    chan Status
-	queue  []Status
-	missed int // changes of role dropped since the last message in the queue, or in the channel, was put there
+	out   chan Status
+	queue []Status
 }
 
 func newOutbox() *outbox { return &outbox{out: make(chan Status, channelSize)} }

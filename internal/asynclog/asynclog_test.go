@@ -63,7 +63,8 @@ func newBlocking(level slog.Level) (*valve, *slog.Logger) {
 	}})})
 }
 
-func (b blocking) wait() { b.mu.Lock(); b.mu.Unlock() } //nolint:staticcheck // it waits for the valve
+//lint:ignore SA2001 it waits for the valve
+func (b blocking) wait() { b.mu.Lock(); b.mu.Unlock() }
 
 func (b blocking) Enabled(ctx context.Context, l slog.Level) bool {
 	b.wait()

@@ -148,9 +148,9 @@ func TestResultsAreInTheOrderOfTheOperations(t *testing.T) {
 }
 
 func TestReadTransactionsAreConsistentAndCannotWrite(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
 		var queries []string
-		s = over(t, tripper(func(r *http.Request) (*http.Response, error) {
+		s := over(t, tripper(func(r *http.Request) (*http.Response, error) {
 			queries = append(queries, r.URL.RawQuery)
 			return consul.RoundTripper().RoundTrip(r)
 		}))

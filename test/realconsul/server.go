@@ -90,9 +90,9 @@ func (s *Server) Thaw() error { return s.lever(s.process.Thaw) }
 // WaitReady returns when the server sees a leader, answers a consistent read and is in the catalog
 // as healthy.
 func (s *Server) WaitReady(ctx context.Context) error {
-	last := errors.New("never asked")
 	for {
-		if last = s.ready(ctx); last == nil {
+		last := s.ready(ctx)
+		if last == nil {
 			return nil
 		}
 		if s.process.Crashed() {

@@ -52,7 +52,6 @@ type player struct {
 	changed chan struct{}
 	slow    time.Duration // that its duty takes to stop
 	until   chan struct{} // nil, or closed when its duty may stop
-	dead    bool          // crashed: nothing it says counts
 }
 
 func (g *game) connect() Link {

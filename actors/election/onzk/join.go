@@ -14,7 +14,7 @@ import (
 func (b *backend) Join(ctx context.Context, c election.Candidate) (session string, err error) {
 	// A moment for a connection that has just been made.
 	soon, cancel := context.WithTimeout(ctx, time.Second)
-	_, err = b.conn.state.Wait(soon, func(c election.Contact) bool { return c.Session != "" || c.Closed })
+	_, _ = b.conn.state.Wait(soon, func(c election.Contact) bool { return c.Session != "" || c.Closed })
 	cancel()
 	id := b.conn.session()
 	if id == 0 {

@@ -1,3 +1,5 @@
+//go:build coordd_elections
+
 package onzk_test
 
 import (
