@@ -38,7 +38,7 @@ func orders(flags *pflag.FlagSet, names ...string) {
 func (a *app) fromEnvironment(flags *pflag.FlagSet) error {
 	var err error
 	flags.VisitAll(func(f *pflag.Flag) {
-		if err != nil || f.Changed || f.Name == "help" {
+		if err != nil || f.Changed || f.Name == "help" || f.Name == "version" {
 			return
 		}
 		name := envName(f.Name)

@@ -117,6 +117,7 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
   coordd run --id $(hostname) --exec './worker.sh'
   coordd work add device-1 device-2
   coordd status`,
+		Version:       built(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -132,6 +133,8 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", inWords(err)) })
 	root.SetUsageTemplate(usageTemplate)
+	root.SetVersionTemplate("{{.Version}}")
+	root.Flags().Bool("version", false, "Print what \"coordd version\" prints.")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddGroup(&cobra.Group{ID: "members", Title: "Members:"}, &cobra.Group{ID: "operators", Title: "Operators:"}, &cobra.Group{ID: "other", Title: "Other:"})
 	root.SetHelpCommandGroupID("other")

@@ -32,19 +32,34 @@ func version() string {
 	return v
 }
 
+// built tells the version, the toolchain and the commit in one line.
+func built() string {
+	toolchain, commit := "unknown Go", "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		toolchain = info.GoVersion
+		changed := ""
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				commit = s.Value
+			case s.Key == "vcs.modified" && s.Value == "true":
+				changed = ", with changes"
+			}
+		}
+		commit += changed
+	}
+	return fmt.Sprintf("coordd %s (%s, commit %s)\n", version(), toolchain, commit)
+}
+
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
-		Long:    "Prints the version of coordd and of the Go toolchain that built it.",
+		Long:    "Prints the version of coordd, the Go toolchain that built it and the commit it was built from.",
 		Example: "  coordd version",
 		Args:    noArguments,
 		RunE: a.does(func(context.Context, []string) error {
-			goVersion := "unknown Go"
-			if info, ok := debug.ReadBuildInfo(); ok {
-				goVersion = info.GoVersion
-			}
-			_, err := fmt.Fprintf(a.out, "coordd %s (%s)\n", version(), goVersion)
+			_, err := fmt.Fprint(a.out, built())
 			return err
 		}),
 	}
