@@ -45,7 +45,7 @@ SIGINT or SIGTERM ends it at once.
 
 With --route it takes HTTP requests for items and sends each to the member that
 owns the item, at the address that this member was given with --address: any
-member, or all of them, can do so. See README.md for what it answers.
+member, or all of them, can do so. See docs/operators.md for what it answers.
 
 With --exec it runs a shell command for each item that it owns, in a process
 group of its own. The command gets the item's payload on standard input, and
