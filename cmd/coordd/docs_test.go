@@ -24,7 +24,11 @@ func documents(t *testing.T) map[string]string {
 		t.Fatalf("no documents below docs/ (%v)", err)
 	}
 	texts := map[string]string{}
-	for _, name := range append(names, "../../README.md") {
+	outside, err := filepath.Glob("../../*.md")
+	if err != nil || len(outside) < 4 {
+		t.Fatalf("the top has %q for documents (%v)", outside, err)
+	}
+	for _, name := range append(names, outside...) {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
