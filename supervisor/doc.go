@@ -38,6 +38,8 @@
 //     actor=<path>.
 //  10. A supervisor whose children are all done goes on until it is stopped, unless its
 //     [AutoShutdown] says otherwise. Then it ends by itself, in order.
+//  11. context.Cause of a child's context tells why it is asked to stop: the cause of Run's context,
+//     [ErrRemoved], [ErrRestarted], [ErrShutdown], or an *EscalationError.
 //
 // Each of them has a test in virtual time. Package supervisortest asserts in tests
 // of trees that nothing is left behind.

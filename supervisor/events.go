@@ -18,7 +18,7 @@ const (
 	EventEnded      EventType = "ended"      // by itself: Kind, Err
 	EventRestarting EventType = "restarting" // will be started again: After, and why: Kind, Err
 	EventEscalated  EventType = "escalated"  // the supervisor at Path gave up: Err is its *EscalationError
-	EventStopping   EventType = "stopping"   // was asked to stop
+	EventStopping   EventType = "stopping"   // was asked to stop: Err is why
 	EventStopped    EventType = "stopped"    // ended after it was asked: Kind, Err
 	EventStuck      EventType = "stuck"      // did not stop in time and was abandoned: Err is a *StuckError
 	EventEndedLate  EventType = "ended-late" // had been abandoned, and has ended after all

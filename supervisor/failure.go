@@ -160,9 +160,9 @@ func (l *loop) fail(r *run, cause Cause) {
 	l.logFailure(cause, "restart_in", wait)
 	switch l.tree.Strategy {
 	case OneForAll:
-		l.beginSweep(0)
+		l.beginSweep(0, restartedWith(cause))
 	case RestForOne:
-		l.beginSweep(c.pos)
+		l.beginSweep(c.pos, restartedWith(cause))
 	}
 }
 
@@ -230,5 +230,5 @@ func (l *loop) giveUp(reason string, fatal bool) {
 	l.fatal = fatal
 	l.hub.publish(Event{Type: EventEscalated, Path: l.path, Incarnation: l.incarnation, Err: l.escalated})
 	l.log.Error("supervisor-escalated", "path", l.path, "reason", reason, "err", l.escalated)
-	l.stop()
+	l.stop(l.escalated)
 }

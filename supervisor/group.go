@@ -170,7 +170,7 @@ func (m stopMsg) apply(l *loop) {
 		return // removed already
 	}
 	c.remove = true
-	l.ask(c)
+	l.ask(c, ErrRemoved)
 	if !c.alive() {
 		l.drop(c)
 	}

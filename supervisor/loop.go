@@ -33,6 +33,7 @@ type loop struct {
 	next     *child
 	sweep    *child
 	sweeping bool
+	why      error  // the sweep, or the stop
 	from     uint64 // the sweep goes down to this position
 	announce bool   // onReady has been called
 
@@ -41,6 +42,7 @@ type loop struct {
 	limit     time.Time     // of the stop of the root; zero: none
 	lost      time.Duration // waited, during a sweep, for children that were abandoned
 	escalated *EscalationError
+	outside   error // why it was stopped, when that came from outside
 	failed    error // of the first child that counts for AutoShutdown
 	fatal     bool
 	history   []Cause
@@ -76,6 +78,7 @@ func newLoop(cfg loopConfig) *loop {
 type result struct {
 	escalated *EscalationError
 	failed    error
+	outside   error
 	fatal     bool
 	leftovers []*run // abandoned, and not seen to end
 }
@@ -101,7 +104,8 @@ func (l *loop) run(ctx context.Context) result {
 	done := ctx.Done()
 	if ctx.Err() != nil {
 		done = nil
-		l.stop()
+		l.outside = context.Cause(ctx)
+		l.stop(l.outside)
 	}
 	l.advance()
 	for !l.finished() {
@@ -113,7 +117,10 @@ func (l *loop) run(ctx context.Context) result {
 		select {
 		case <-done:
 			done = nil
-			l.stop()
+			if !l.stopping {
+				l.outside = context.Cause(ctx)
+			}
+			l.stop(context.Cause(ctx))
 		case <-l.inbox.wake:
 			for _, m := range l.inbox.take() {
 				m.apply(l)
@@ -143,7 +150,7 @@ func (l *loop) due() time.Time {
 func (l *loop) finished() bool { return l.stopping && !l.sweeping && l.alive == 0 }
 
 func (l *loop) finish() result {
-	res := result{escalated: l.escalated, failed: l.failed, fatal: l.fatal}
+	res := result{escalated: l.escalated, failed: l.failed, outside: l.outside, fatal: l.fatal}
 	for c := l.children.head; c != nil; c = c.next {
 		switch {
 		case c.lingers && c.leftovers != nil:
@@ -178,7 +185,7 @@ func (l *loop) advance() {
 		case !l.allDone():
 			return
 		default:
-			l.stop()
+			l.stop(ErrShutdown)
 		}
 	}
 }
@@ -218,7 +225,7 @@ func (l *loop) start(c *child) bool {
 	c.ready, c.after = false, ""
 	r := &run{c: c, l: l, incarnation: c.incarnation, started: time.Now(), gone: make(chan struct{})}
 	r.id = l.id + "." + newRunID(context.Background())
-	r.ctx, r.cancel = context.WithCancel(context.WithValue(l.base, runKey{}, r))
+	r.ctx, r.cancel = context.WithCancelCause(context.WithValue(l.base, runKey{}, r))
 	c.current.Store(r)
 	if c.def.Tree != nil {
 		r.sub = newLoop(loopConfig{

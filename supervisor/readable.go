@@ -51,7 +51,7 @@ func look(err error) (asks, endless bool, why string) {
 		rest = rest[:len(rest)-1]
 		bad := ""
 		switch e := e.(type) {
-		case nil, *EscalationError:
+		case nil, *EscalationError, *StoppedError:
 		case *escalation:
 			asks = true
 			rest = append(rest, e.err)

@@ -37,7 +37,7 @@ type run struct {
 	incarnation int
 	started     time.Time
 	ctx         context.Context
-	cancel      context.CancelFunc
+	cancel      context.CancelCauseFunc
 	ready       atomic.Bool
 	gone        chan struct{} // closed when the goroutine has really ended
 
@@ -94,7 +94,7 @@ func (r *run) spawn() {
 		e := end{kind: KindGoexit, err: ErrGoexit}
 		defer func() {
 			close(r.gone)
-			r.cancel()
+			r.cancel(nil)
 			if m := (endedMsg{r, e}); !r.l.inbox.post(m) {
 				m.refuse(r.l)
 			}

@@ -72,7 +72,7 @@ func (l *loop) endedForGood(c *child, cause Cause) {
 		l.failed = fmt.Errorf("%s: %w", cause.Path, cause.Err)
 	}
 	if how == AnySignificant {
-		l.stop()
+		l.stop(l.shutdownBy(c))
 	}
 	l.lastOf(c)
 }
@@ -80,7 +80,7 @@ func (l *loop) endedForGood(c *child, cause Cause) {
 // lastOf ends the tree when c was the last of those that it waits for.
 func (l *loop) lastOf(c *child) {
 	if l.tree.AutoShutdown == AllSignificant && c.def.Significant && l.significant == 0 {
-		l.stop()
+		l.stop(l.shutdownBy(c))
 	}
 }
 

@@ -1,9 +1,12 @@
 package supervisor
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // stop stops everything for good.
-func (l *loop) stop() {
+func (l *loop) stop(why error) {
 	if l.stopping {
 		return
 	}
@@ -12,22 +15,22 @@ func (l *loop) stop() {
 		if l.stopTimeout > 0 {
 			l.limit = l.since.Add(l.stopTimeout)
 		}
-		l.hub.publish(Event{Type: EventStopping, Path: l.path, Incarnation: l.incarnation})
+		l.hub.publish(Event{Type: EventStopping, Path: l.path, Incarnation: l.incarnation, Err: why})
 	}
-	l.beginSweep(0)
+	l.beginSweep(0, why)
 }
 
 // beginSweep stops all children from position from on, in reverse. A sweep that
 // is under way is widened (failures inside of it do not come here): it starts
 // over at the end, where there is nothing left to do.
-func (l *loop) beginSweep(from uint64) {
-	l.from, l.sweeping = from, true
+func (l *loop) beginSweep(from uint64, why error) {
+	l.from, l.sweeping, l.why = from, true, why
 	l.sweep = l.children.tail
 	if !l.tree.StopTogether {
 		return
 	}
 	for c := l.children.tail; c != nil && c.pos >= l.from; c = c.prev {
-		l.ask(c)
+		l.ask(c, l.why)
 	}
 }
 
@@ -43,7 +46,7 @@ func (l *loop) sweepOn() bool {
 		return true
 	}
 	for c := l.sweep; c != nil && c.pos >= l.from; c = l.sweep {
-		l.ask(c)
+		l.ask(c, l.why)
 		if c.alive() {
 			return false
 		}
@@ -68,7 +71,7 @@ func (l *loop) sweepOn() bool {
 }
 
 // ask ends the context of a running child and gives it until its deadline.
-func (l *loop) ask(c *child) {
+func (l *loop) ask(c *child, why error) {
 	if c.state != StateStarting && c.state != StateRunning {
 		return
 	}
@@ -80,8 +83,8 @@ func (l *loop) ask(c *child) {
 	if t := c.def.stopTimeout(); t > 0 {
 		l.deadlines.set(c, now.Add(t))
 	}
-	l.publish(Event{Type: EventStopping}, c)
-	r.cancel()
+	l.publish(Event{Type: EventStopping, Err: why}, c)
+	r.cancel(why)
 }
 
 // abort is the end of a parent's patience with this supervisor. It makes the
@@ -92,10 +95,10 @@ func (l *loop) abort() {
 		return
 	}
 	l.aborted = true
-	l.stop()
+	l.stop(context.Canceled) // it was asked before
 	limit := time.Now().Add(abortGrace)
 	for c := l.children.tail; c != nil; c = c.prev {
-		l.ask(c)
+		l.ask(c, l.why)
 		switch {
 		case c.state != StateStopping:
 		case c.def.Tree != nil:
@@ -167,7 +170,7 @@ func (l *loop) heldUp(waited time.Duration) {
 	}
 	l.lost += waited
 	for c := l.children.tail; c != nil && c.pos >= l.from && l.lost >= orderLasts; c = c.prev {
-		l.ask(c)
+		l.ask(c, l.why)
 	}
 }
 

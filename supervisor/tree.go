@@ -151,6 +151,7 @@ type Supervisor struct {
 	hub  hub
 
 	stopTimeout time.Duration
+	withCause   bool
 
 	mu        sync.Mutex
 	running   bool
@@ -178,11 +179,12 @@ func New(name string, t Tree, opts ...Option) (*Supervisor, error) {
 
 // Run starts the tree and keeps it running until ctx ends or it escalates. It
 // returns only after every child has stopped or was abandoned: nil when it was
-// asked to stop and all did, an [*EscalationError] when it gave up, a
+// asked to stop and all did (see [WithCause]), an [*EscalationError] when it gave up, a
 // [*StuckError] when children were abandoned and are still running, both joined
 // when both are so.
 //
-// Children see the values of ctx, but not its end: they are stopped in order.
+// Children see the values of ctx, but not its end: they are stopped in order. context.Cause of their
+// contexts is then that of ctx.
 //
 // Run may be called again after it returned, not before; and not while children
 // that the last Run had to abandon are still running, for that would run two of
@@ -201,7 +203,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	s.running = false
 	s.leftovers = res.leftovers
 	s.mu.Unlock()
-	err = res.err()
+	err = s.stopped(res)
 	s.hub.publish(Event{Type: EventStopped, Path: s.name, Incarnation: l.incarnation, Err: err})
 	asynclog.Flush(s.log, time.Second)
 	return err
