@@ -23,13 +23,15 @@ const (
 	othersFirst = 100 * time.Millisecond
 )
 
-// found takes in that an item is missing. It rests for a soak, and for twice as long each time. All
-// of them together cost about one read in each of these rests.
+// found takes in that an item is missing. It rests for a soak at the longest, and for twice as long
+// each time. Items that rest for equally long rest until the same moments, whenever they were found:
+// all of them together cost one read in each of these rests.
 func (m missing) found(id string, now time.Time, soak time.Duration) {
 	r := m[id]
 	m[id] = r
 	wait := max(soak, min(soak<<min(r.times, 8), restMissing))
-	m[id] = rest{now.Add(min(wait*time.Duration(1+len(m)/startBatch), max(wait, restMany))), r.times + 1}
+	wait = min(wait*time.Duration(1+len(m)/startBatch), max(wait, restMany))
+	m[id] = rest{now.Add(wait - time.Duration(now.UnixNano())%wait), r.times + 1}
 }
 
 // later has an item read again at a moment.

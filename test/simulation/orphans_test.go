@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/history"
+	"github.com/coordd/coordd/messages"
 )
 
 // die records that p was killed. Where a guard ends its commands they outlive it: each takes its
@@ -21,7 +22,6 @@ func (p *process) die() {
 		return
 	}
 	w.rec.Add(history.Event{Verb: history.Dead, Proc: p.name()})
-	lease := p.member.Session().Get().Lease.Left(time.Now()) - max(p.margin, 200*time.Millisecond)
 	p.orphans = len(p.running)
 	for _, id := range slices.Sorted(maps.Keys(p.running)) {
 		r := rand.New(rand.NewPCG(w.plan.seed, hash(p.name()+id+" is an orphan")))
@@ -30,6 +30,7 @@ func (p *process) die() {
 			takes = time.Duration(r.IntN(10_000)) * time.Millisecond
 		}
 		stop := history.Event{Verb: history.Stop, Proc: p.name(), Item: id, Token: p.running[id]}
+		lease := p.leaseOf(p.under[id]).Left(time.Now()) - max(p.margin, 200*time.Millisecond)
 		w.later(func() {
 			time.Sleep(min(takes, lease))
 			p.mu.Lock()
@@ -41,4 +42,25 @@ func (p *process) die() {
 			}
 		})
 	}
+}
+
+// attend takes in what has become of the session.
+func (p *process) attend(s messages.Session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.ID != p.session.ID && p.session.ID != "" {
+		p.before = p.session
+	}
+	p.session = s
+}
+
+// leaseOf is the lease by which the guard lets work run that began under a session. Another session
+// that its owner has opened since prolongs nothing. p.mu is held.
+func (p *process) leaseOf(session string) messages.Lease {
+	for _, s := range []messages.Session{p.member.Session().Get(), p.session, p.before} {
+		if s.ID == session {
+			return s.Lease
+		}
+	}
+	return messages.Lease{}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/history"
+	"github.com/coordd/coordd/messages"
 )
 
 // process is one run of a member.
@@ -31,6 +32,9 @@ type process struct {
 	thawed  chan struct{}     // while frozen
 	gone    chan struct{}     // closed when it is killed
 	running map[string]uint64 // its work, with the token
+	under   map[string]string // its work, with the session that it began under
+	session messages.Session  // the one that it has now
+	before  messages.Session  // the one that it had before
 	orphans int               // of that, what goes on when it was killed
 	buried  chan struct{}     // closed when nothing does any more
 	stands  []stand           // actors that stand still
@@ -139,7 +143,7 @@ func (p *process) work(ctx context.Context, item actors.Item) error {
 	}
 	say(history.Start)
 	p.w.delivered(item)
-	session := p.member.Session().Get().ID
+	session := p.begin(item.ID)
 	r := rand.New(rand.NewPCG(p.w.plan.seed, hash(p.name()+item.ID)+item.Token))
 	var crash <-chan time.Time
 	if r.IntN(10) == 0 && p.w.plan.profile != "gentle" {
@@ -199,6 +203,15 @@ func (p *process) work(ctx context.Context, item actors.Item) error {
 	return ctx.Err()
 }
 
+// begin notes under which session an item's work begins, and returns it.
+func (p *process) begin(item string) string {
+	s := p.member.Session().Get()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.under[item] = s.ID
+	return s.ID
+}
+
 func (p *process) temper() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -227,7 +240,7 @@ func (p *process) ignore(session string) {
 // follow writes down when the member leads. While an actor of it stands still, which may be the one
 // that says so, that counts only as long as the lease does.
 func (p *process) follow() {
-	cursor := p.member.Leadership().Subscribe()
+	cursor, sessions := p.member.Leadership().Subscribe(), p.member.Session().Subscribe()
 	leads, session := uint64(0), ""
 	for {
 		var look <-chan time.Time
@@ -239,6 +252,9 @@ func (p *process) follow() {
 		case <-p.done:
 			return
 		case <-p.still:
+			continue
+		case <-sessions.Changed():
+			p.attend(sessions.Take())
 			continue
 		case <-look:
 			if s := p.member.Session().Get(); s.ID != session || !s.Holds(time.Now(), 0) {

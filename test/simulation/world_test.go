@@ -233,7 +233,7 @@ func (w *world) start(id string) *process {
 // newProcess is another run of a member: on its host, or as a twin on another one.
 func (w *world) newProcess(id string, twin bool) *process {
 	w.runs[id]++
-	p := &process{w: w, id: id, n: w.runs[id], twin: twin, running: map[string]uint64{}, still: make(chan struct{}, 1), done: make(chan struct{}), gone: make(chan struct{})}
+	p := &process{w: w, id: id, n: w.runs[id], twin: twin, running: map[string]uint64{}, under: map[string]string{}, still: make(chan struct{}, 1), done: make(chan struct{}), gone: make(chan struct{})}
 	p.link = &link{w: w, p: p}
 	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: p.link}})
 	if err != nil {
