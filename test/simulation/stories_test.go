@@ -18,7 +18,7 @@ var stories = map[string]script{
 		}
 		end := func() {
 			if e.n%2 == 0 {
-				w.stop(twin)
+				w.stopWhile(twin, func() bool { return true })
 			} else {
 				w.kill(twin)
 			}
