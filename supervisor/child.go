@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,15 @@ const (
 	DefaultHealthyAfter = 30 * time.Second
 	DefaultMaxRestarts  = 10
 	DefaultPeriod       = time.Minute
+)
+
+// Stop timeouts that are none.
+const (
+	// Unlimited waits for as long as it takes, unless a tree around it or WithStopTimeout has a
+	// deadline.
+	Unlimited time.Duration = math.MaxInt64
+	// NoWait asks the child to stop and abandons it unless it does so at once.
+	NoWait time.Duration = 1
 )
 
 // abortGrace is what is left to the children of a tree whose own StopTimeout is
@@ -91,7 +101,8 @@ type Child struct {
 	Gate bool
 
 	// StopTimeout is how long the child may take to stop after its context ended;
-	// then it is abandoned and named in a [StuckError]. Default 5 s. A Tree has by
+	// then it is abandoned and named in a [StuckError]. Default 5 s; see [Unlimited]
+	// and [NoWait]. A Tree has by
 	// default no deadline of its own, only those of what is inside; with one, all
 	// that is left inside when it is over is asked to stop at once and
 	// has 100 ms.
@@ -135,9 +146,12 @@ func (c *Child) validate(parent string, above ...*Tree) error {
 	return nil
 }
 
-// stopTimeout is 0 for a tree without a deadline of its own.
+// stopTimeout is 0 where there is no deadline.
 func (c *Child) stopTimeout() time.Duration {
-	if c.StopTimeout == 0 && c.Tree == nil {
+	switch {
+	case c.StopTimeout == Unlimited:
+		return 0
+	case c.StopTimeout == 0 && c.Tree == nil:
 		return DefaultStopTimeout
 	}
 	return c.StopTimeout

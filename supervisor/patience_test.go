@@ -36,9 +36,10 @@ func TestManyChildrenThatHangDoNotAddUpTheirDeadlines(t *testing.T) {
 		limit   time.Duration
 		good    bool // the good one has its whole time
 	}{
-		"by default":            {nil, 40 * time.Second, true},
-		"with a deadline":       {[]supervisor.Option{supervisor.WithStopTimeout(12 * time.Second)}, 12*time.Second + 200*time.Millisecond, false},
-		"with one that is long": {[]supervisor.Option{supervisor.WithStopTimeout(time.Hour)}, 40 * time.Second, true},
+		"by default":               {nil, 40 * time.Second, true},
+		"with a deadline":          {[]supervisor.Option{supervisor.WithStopTimeout(12 * time.Second)}, 12*time.Second + 200*time.Millisecond, false},
+		"with one that has no end": {[]supervisor.Option{supervisor.WithStopTimeout(supervisor.Unlimited)}, 40 * time.Second, true},
+		"with one that is long":    {[]supervisor.Option{supervisor.WithStopTimeout(time.Hour)}, 40 * time.Second, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -169,5 +170,70 @@ func TestAPanicWhileStoppingLeavesItsTraceWhateverItsValue(t *testing.T) {
 		if last := s.Report().Children[0].LastCause; last == nil || last.Kind != supervisor.KindPanic || !strings.Contains(text.String(), "child-failed-while-stopping") {
 			t.Errorf("last cause %v, log %q", last, text.String())
 		}
+	})
+}
+
+// slow takes d to stop.
+func slow(name string, timeout, d time.Duration) supervisor.Child {
+	return supervisor.Child{Name: name, StopTimeout: timeout, Run: func(ctx context.Context) error {
+		<-ctx.Done()
+		time.Sleep(d)
+		return nil
+	}}
+}
+
+func TestAChildWithoutAStopTimeoutIsWaitedForAsLongAsItTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{slow("a", supervisor.Unlimited, 24*time.Hour)}})
+		began := time.Now()
+		r.mustEnd(t)
+		if took := time.Since(began); took != 24*time.Hour {
+			t.Errorf("the stop took %v", took)
+		}
+	})
+}
+
+func TestADeadlineAroundAChildWithoutOneIsKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		tree    time.Duration
+		options []supervisor.Option
+	}{
+		"of its tree":          {time.Second, nil},
+		"of the root":          {0, []supervisor.Option{supervisor.WithStopTimeout(time.Second)}},
+		"of the root, no time": {supervisor.Unlimited, []supervisor.Option{supervisor.WithStopTimeout(supervisor.NoWait)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := supervisor.New("root", supervisor.Tree{Children: []supervisor.Child{{Name: "tree", StopTimeout: c.tree, Tree: &supervisor.Tree{
+					Children: []supervisor.Child{slow("a", supervisor.Unlimited, time.Hour)},
+				}}}}, append(c.options, quiet)...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				err = s.Run(ctx)
+				var stuck *supervisor.StuckError
+				if !errors.As(err, &stuck) || len(stuck.Children) != 1 || time.Since(time.Unix(946684800, 0)) > 3*time.Second {
+					t.Errorf("at %v Run returned %.80v", time.Now(), err)
+				}
+				time.Sleep(2 * time.Hour)
+			})
+		})
+	}
+}
+
+func TestAChildThatIsNotWaitedForIsAbandonedUnlessItStopsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{
+			slow("quick", supervisor.NoWait, 0), slow("slow", supervisor.NoWait, time.Second),
+		}})
+		began := time.Now()
+		err := r.end()
+		var stuck *supervisor.StuckError
+		if !errors.As(err, &stuck) || len(stuck.Children) != 1 || stuck.Children[0].Path != "root/slow" || time.Since(began) > time.Millisecond {
+			t.Errorf("after %v Run returned %.80v", time.Since(began), err)
+		}
+		time.Sleep(2 * time.Second)
 	})
 }

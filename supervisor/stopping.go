@@ -80,6 +80,7 @@ func (l *loop) ask(c *child, why error) {
 	r.asked.Store(now.UnixNano())
 	l.setState(c, StateStopping)
 	l.deadlines.clear(c)
+	c.due = time.Time{}
 	if t := c.def.stopTimeout(); t > 0 {
 		l.deadlines.set(c, now.Add(t))
 	}
@@ -103,7 +104,7 @@ func (l *loop) abort() {
 		case c.state != StateStopping:
 		case c.def.Tree != nil:
 			c.current.Load().sub.inbox.post(abortMsg{})
-		case c.due.After(limit):
+		case c.due.IsZero(), c.due.After(limit):
 			l.deadlines.set(c, limit)
 		}
 	}

@@ -138,9 +138,14 @@ func WithLogger(log *slog.Logger) Option {
 }
 
 // WithStopTimeout bounds the whole stop: when it has lasted for d, all children that are left are
-// asked to stop at once and have 100 ms. Default (0): the deadlines of the children alone.
+// asked to stop at once and have 100 ms. Default (0), and
+// [Unlimited]: the deadlines of the children alone.
 func WithStopTimeout(d time.Duration) Option {
-	return func(s *Supervisor) { s.stopTimeout = max(d, 0) }
+	return func(s *Supervisor) {
+		if s.stopTimeout = max(d, 0); d == Unlimited {
+			s.stopTimeout = 0
+		}
+	}
 }
 
 // Supervisor runs a [Tree]. Make one with [New].
