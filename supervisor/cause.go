@@ -6,7 +6,7 @@ import (
 )
 
 // Why a child is asked to stop: context.Cause of its context is, or wraps, one of these; the
-// [EscalationError] of a supervisor above it; or context.Cause of the context that Run was given.
+// [EscalationError] of a supervisor above it; what said [ErrTerminate]; or context.Cause of the context that Run was given.
 // These match context.Canceled as well.
 var (
 	// ErrRemoved is the cause when Group.Stop or Handle.Stop removes the child.
@@ -28,7 +28,8 @@ func (c canceled) Is(target error) bool { return target == context.Canceled }
 type StoppedError struct {
 	// Path of the root.
 	Path string
-	// Cause is context.Cause of the context that Run was given.
+	// Cause is context.Cause of the context that Run was given, or what a child returned with
+	// ErrTerminate.
 	Cause error
 }
 
@@ -62,8 +63,12 @@ func (l *loop) shutdownBy(c *child) error {
 // stopped is what Run returns at its end.
 func (s *Supervisor) stopped(res result) error {
 	err := res.err()
-	if err == nil && s.withCause && res.outside != nil {
-		return &StoppedError{s.name, res.outside}
+	why := res.outside
+	if res.terminated != nil {
+		why = res.terminated
+	}
+	if err == nil && s.withCause && why != nil {
+		return &StoppedError{s.name, why}
 	}
 	return err
 }

@@ -26,9 +26,11 @@ type child struct {
 	last        *Cause
 	policy      backoff.BackOff
 	failures    intensity
-	leftovers   []*run // of a tree that lingers
-	after       State  // when it does not linger any more; "": as its Restart type says
-	waiters     []chan error
+	leftovers   []*run       // of a tree that lingers
+	after       State        // when it does not linger any more; "": as its Restart type says
+	waiters     []chan error // for its removal
+	restarters  []chan error // for its next start
+	again       bool         // someone asked for its next start
 
 	current atomic.Pointer[run] // newest incarnation; read by anyone
 	done    chan struct{}       // closed once: removed, or its supervisor over, and its goroutine ended

@@ -31,13 +31,14 @@
 //     stacks in a *[StuckError]; it keeps no other from being stopped. When children that hang
 //     have held up the others of their supervisor for 30 s, all of them are asked at once.
 //  7. Children may be started and stopped while running ([Of], [Group]), in constant
-//     time each, and are supervised like the others.
+//     time each, and are supervised like the others. Any may be restarted by hand.
 //  8. [Supervisor.Report] and [Supervisor.Subscribe] show what is going on, and never
 //     wait for a child, nor make one wait.
 //  9. Every child's goroutine, and those that it starts, carry the pprof label
 //     actor=<path>.
 //  10. A supervisor whose children are all done goes on until it is stopped, unless its
 //     [AutoShutdown] says otherwise. Then it ends by itself, in order.
+//     A child may end itself for good by [ErrDoNotRestart], and the whole tree by [ErrTerminate].
 //  11. context.Cause of a child's context tells why it is asked to stop: the cause of Run's context,
 //     [ErrRemoved], [ErrRestarted], [ErrShutdown], or an *EscalationError.
 //

@@ -19,6 +19,14 @@ var (
 	ErrUnknown = errors.New("supervisor: no child of this name")
 	// ErrGoexit is the cause when a child ended its goroutine by runtime.Goexit.
 	ErrGoexit = errors.New("supervisor: the child called runtime.Goexit")
+	// ErrDoNotRestart is returned, plain or wrapped, by a child that has done its
+	// work: whatever its Restart type, it is done, as if it were Transient and had
+	// returned nil, and no group restart starts it again.
+	ErrDoNotRestart = errors.New("supervisor: the child need not be restarted")
+	// ErrTerminate is returned, plain or wrapped, by a child whose end is that of
+	// all: the whole tree is stopped in order, up to the root, and Run returns nil.
+	// With WithCause, it returns this error. Use Escalate for what has failed.
+	ErrTerminate = errors.New("supervisor: the tree is to be stopped")
 	// ErrReturned is the cause when a Permanent child returned nil although
 	// nobody had asked it to stop.
 	ErrReturned = errors.New("supervisor: the child returned nil before it was asked to stop")
@@ -32,8 +40,12 @@ const (
 	KindError  Kind = "error"  // returned an error; for a Tree: escalated
 	KindPanic  Kind = "panic"  // panicked, also with nil; the error is a *PanicError
 	KindGoexit Kind = "goexit" // called runtime.Goexit; the error is ErrGoexit
+	KindDone   Kind = "done"   // returned ErrDoNotRestart or ErrTerminate
 	KindStuck  Kind = "stuck"  // did not stop in time; the error is a *StuckError
 )
+
+// failed tells the endings that are failures; nil, from a Permanent child, is one too.
+func (k Kind) failed() bool { return k != KindNil && k != KindDone }
 
 // Cause is one end of one child: an entry of the history that an
 // [EscalationError] carries.
@@ -175,6 +187,8 @@ func (e *PanicError) Unwrap() error {
 // while it should run is not restarted: the whole tree escalates to the root at
 // once, whatever budgets are left. From a child whose context is done it means
 // nothing, like any error. nil stays nil.
+//
+// It goes before an ErrDoNotRestart and ErrTerminate in the same error.
 //
 // It counts for the tree that the child is in. When the root returned it to its
 // host, and the host is a child of yet another supervisor, that one treats it as

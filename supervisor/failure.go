@@ -30,22 +30,28 @@ func (l *loop) ended(r *run, e end) {
 	}
 	// In a tree that was asked to stop, a child whose turn had not come may have
 	// asked for it: that one's context was not done.
-	fatal := e.fatal && (!asked || c.def.Tree != nil)
+	heard := !asked || c.def.Tree != nil
+	fatal := heard && e.asks == asksToEscalate
+	over := heard && e.asks == asksToTerminate
 	switch {
 	case c.remove:
 		l.drop(c)
 	case l.stopping:
 		l.settle(c, StateStopped)
-		if !asked && e.kind != KindNil {
+		if !asked && e.kind.failed() {
 			l.logFailure(cause, "restart", "none, the supervisor is stopping")
 		}
 	case fatal:
 		l.settle(c, StateFailed)
+	case over:
+		l.settle(c, StateDone)
+	case asked && c.again:
+		l.startAgain(c)
 	case asked:
 		l.rejoin(c, cause)
 	case l.sweeping && c.pos >= l.from:
 		l.joinSweep(c, cause)
-	case c.def.Restart == Permanent, c.def.Restart == Transient && e.kind != KindNil:
+	case c.def.Restart == Permanent && e.kind != KindDone, c.def.Restart == Transient && e.kind.failed():
 		l.fail(r, cause)
 	default:
 		l.retire(c, cause)
@@ -53,13 +59,17 @@ func (l *loop) ended(r *run, e end) {
 	if fatal {
 		l.escalate("a child asked for it", true, cause)
 	}
+	if over && l.terminated == nil {
+		l.terminated = e.err
+		l.stop(e.err)
+	}
 }
 
 // noteBadStop keeps what a child did on its way out. Its context was done: it has
 // stopped, whatever it says. Errors are mostly the noise of things being closed;
 // a panic never is.
 func (l *loop) noteBadStop(c *child, cause *Cause, canceled bool) {
-	if cause.Kind == KindNil || cause.Kind == KindError && canceled {
+	if !cause.Kind.failed() || cause.Kind == KindError && canceled {
 		return
 	}
 	c.last = cause
@@ -98,6 +108,7 @@ func (l *loop) rejoin(c *child, cause Cause) {
 // is not counted as another restart.
 func (l *loop) joinSweep(c *child, cause Cause) {
 	again := c.def.Restart == Permanent || c.def.Restart == Transient && (cause.Kind != KindNil || !c.dynamic)
+	again = again && cause.Kind != KindDone
 	if !again {
 		l.retire(c, cause)
 		return
@@ -110,7 +121,7 @@ func (l *loop) joinSweep(c *child, cause Cause) {
 
 // retire is for a child that is not restarted.
 func (l *loop) retire(c *child, cause Cause) {
-	failed := cause.Kind != KindNil
+	failed := cause.Kind.failed()
 	blocked := failed && c.def.Gate && !c.ready && l.next == c
 	if failed {
 		l.logFailure(cause, "restart", "none")

@@ -57,7 +57,11 @@ func (g *Group) Stop(ctx context.Context, name string) error {
 	if !g.l.inbox.post(m) {
 		return g.stopped("stop", name)
 	}
-	c := <-m.found
+	return answered(ctx, "stop", <-m.found, reply)
+}
+
+// answered waits for the end of what is asked of c, which is nil when it was not found.
+func answered(ctx context.Context, verb string, c *child, reply <-chan error) error {
 	if c == nil {
 		return <-reply
 	}
@@ -75,7 +79,7 @@ func (g *Group) Stop(ctx context.Context, name string) error {
 	if r := c.current.Load(); r != nil {
 		s.Waited, s.Stack = r.waited(time.Now()), stacksOf([]string{r.id})[r.id]
 	}
-	return fmt.Errorf("supervisor: stop %s: %w: %w", c.path, ctx.Err(), &StuckError{Children: []Stuck{s}})
+	return fmt.Errorf("supervisor: %s %s: %w: %w", verb, c.path, ctx.Err(), &StuckError{Children: []Stuck{s}})
 }
 
 // Child finds a child by name: so a manager that was restarted finds the

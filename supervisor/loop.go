@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 )
@@ -45,9 +46,12 @@ type loop struct {
 	outside   error // why it was stopped, when that came from outside
 	failed    error // of the first child that counts for AutoShutdown
 	fatal     bool
-	history   []Cause
-	failures  intensity // of the group, where that is restarted together
-	since     time.Time // of the state
+
+	terminated error // what said ErrTerminate
+
+	history  []Cause
+	failures intensity // of the group, where that is restarted together
+	since    time.Time // of the state
 }
 
 type loopConfig struct {
@@ -80,7 +84,9 @@ type result struct {
 	failed    error
 	outside   error
 	fatal     bool
-	leftovers []*run // abandoned, and not seen to end
+
+	terminated error
+	leftovers  []*run // abandoned, and not seen to end
 }
 
 func (r result) err() error {
@@ -150,7 +156,7 @@ func (l *loop) due() time.Time {
 func (l *loop) finished() bool { return l.stopping && !l.sweeping && l.alive == 0 }
 
 func (l *loop) finish() result {
-	res := result{escalated: l.escalated, failed: l.failed, outside: l.outside, fatal: l.fatal}
+	res := result{escalated: l.escalated, failed: l.failed, outside: l.outside, terminated: l.terminated, fatal: l.fatal}
 	for c := l.children.head; c != nil; c = c.next {
 		switch {
 		case c.lingers && c.leftovers != nil:
@@ -166,6 +172,9 @@ func (l *loop) finish() result {
 	for c := l.children.head; c != nil; c = c.next {
 		if !c.lingers {
 			close(c.done)
+		}
+		if c.restarters != nil {
+			c.answerRestart(l.group.stopped("restart", c.def.Name))
 		}
 	}
 	l.removals.ring()
@@ -222,7 +231,7 @@ func (l *loop) start(c *child) bool {
 		return false
 	}
 	c.incarnation++
-	c.ready, c.after = false, ""
+	c.ready, c.again, c.after = false, false, ""
 	r := &run{c: c, l: l, incarnation: c.incarnation, started: time.Now(), gone: make(chan struct{})}
 	r.id = l.id + "." + newRunID(context.Background())
 	r.ctx, r.cancel = context.WithCancelCause(context.WithValue(l.base, runKey{}, r))
@@ -245,6 +254,7 @@ func (l *loop) start(c *child) bool {
 	}
 	l.publish(Event{Type: EventStarted}, c)
 	r.spawn()
+	c.answerRestart(nil)
 	return true
 }
 
@@ -303,7 +313,9 @@ func (l *loop) drop(c *child) {
 	if c.lingers {
 		c.remove = true
 		l.setState(c, StateStuck)
-		l.answer(c, stuckError(lingering(c.abandoned())))
+		err := stuckError(lingering(c.abandoned()))
+		l.answer(c, err)
+		c.answerRestart(err)
 		return
 	}
 	l.setState(c, StateStopped) // leaves the counters in order
@@ -317,6 +329,9 @@ func (l *loop) drop(c *child) {
 	l.children.unlink(c)
 	delete(l.byName, c.def.Name)
 	l.answer(c, nil)
+	if c.restarters != nil {
+		c.answerRestart(fmt.Errorf("%w: %s was removed", ErrUnknown, c.path))
+	}
 	close(c.done)
 	l.removals.ring()
 }

@@ -23,6 +23,7 @@ type life struct {
 	way   int           // how it ends then
 	stop  time.Duration // how long it takes to stop
 	spawn bool          // starts a dynamic sibling
+	again string        // the sibling that it has restarted
 }
 
 type spec struct {
@@ -77,6 +78,7 @@ func drawLife(t *rapid.T) life {
 		return time.Duration(rapid.IntRange(from, to).Draw(t, name)) * time.Second
 	}
 	l := life{ready: second(0, 2, "ready"), run: second(0, 4, "run"), way: rapid.IntRange(0, 4).Draw(t, "way"), spawn: rapid.Bool().Draw(t, "spawn")}
+	l.again = rapid.SampledFrom([]string{"", "", "", "a", "b", "dyn"}).Draw(t, "again")
 	l.stop = rapid.SampledFrom([]time.Duration{0, 0, time.Second, 2 * time.Second, 8 * time.Second}).Draw(t, "stop")
 	return l
 }
@@ -88,6 +90,29 @@ type witness struct {
 	asked   map[string]time.Time
 	lives   map[string]int
 	faults  []string
+	byHand  map[string]bool // restarted so
+}
+
+// restart has a sibling restarted by hand a second from now, and again at the end.
+func (w *witness) restart(ctx context.Context, name string) (end func()) {
+	w.mu.Lock()
+	w.byHand[name] = true
+	w.mu.Unlock()
+	g := supervisor.Of(ctx)
+	ask := func() {
+		err := g.Restart(context.WithoutCancel(ctx), name)
+		var stuck *supervisor.StuckError
+		if err == nil || errors.Is(err, supervisor.ErrStopped) || errors.Is(err, supervisor.ErrUnknown) || errors.As(err, &stuck) {
+			return
+		}
+		if !strings.Contains(err.Error(), "cannot wait for its own end") {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.faultf("restart of %s: %v", name, err)
+		}
+	}
+	t := time.AfterFunc(time.Second, ask)
+	return func() { t.Stop(); go ask() }
 }
 
 func (w *witness) faultf(format string, args ...any) {
@@ -174,6 +199,9 @@ func (w *witness) actor(path string, lives []life, later []string) func(context.
 				w.faultf("start of a dynamic child: %v", err)
 			}
 		}
+		if l.again != "" {
+			defer w.restart(ctx, l.again)()
+		}
 		ready := time.AfterFunc(l.ready, func() { supervisor.Ready(ctx) })
 		defer ready.Stop()
 		var over <-chan time.Time
@@ -187,6 +215,9 @@ func (w *witness) actor(path string, lives []life, later []string) func(context.
 				func() error { return context.DeadlineExceeded },
 			}[l.way]()
 		case <-ctx.Done():
+			if context.Cause(ctx) == supervisor.ErrRestarted { // by hand, alone
+				later = nil
+			}
 			w.stopping(path, later)
 			time.Sleep(l.stop)
 			return errBoom
@@ -200,7 +231,7 @@ func TestAnyTreeKeepsItsGuarantees(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawSpec(rt, 2)
 		stopAfter := time.Duration(rapid.IntRange(0, 30).Draw(rt, "stop after")) * time.Second
-		w := &witness{running: map[string]int{}, asked: map[string]time.Time{}, lives: map[string]int{}}
+		w := &witness{running: map[string]int{}, asked: map[string]time.Time{}, lives: map[string]int{}, byHand: map[string]bool{}}
 		tree := w.build("root", s)
 		sup, err := supervisor.New("root", tree, quiet)
 		if err != nil {
@@ -276,7 +307,7 @@ func (w *witness) checkReport(r supervisor.Report, never bool) {
 			w.faultf("%s is %s after the end", r.Path, r.State)
 		}
 	}
-	if r.Restart == supervisor.Temporary && r.Incarnation > 1 {
+	if r.Restart == supervisor.Temporary && r.Incarnation > 1 && !w.byHand[r.Name] {
 		w.faultf("%s is temporary and ran %d times", r.Path, r.Incarnation)
 	}
 	for _, c := range r.Children {

@@ -17,9 +17,9 @@ var ErrUnreadable = errors.New("supervisor: the child returned an error that can
 const mostErrors = 100_000
 
 // readable looks at err where a panic is caught, in the child's own goroutine: afterwards the
-// supervisor, and its host, may read what it returns. asks says that somewhere in it is an
-// Escalate, canceled that it is a context's end.
-func readable(err error) (safe error, asks, canceled bool) {
+// supervisor, and its host, may read what it returns. asks says what somewhere in it is asked for,
+// canceled that it is a context's end.
+func readable(err error) (safe error, asks request, canceled bool) {
 	asks, _, why := look(err)
 	if why == "" {
 		why = attempt(err, func() {
@@ -38,10 +38,20 @@ func readable(err error) (safe error, asks, canceled bool) {
 	return err, asks, canceled
 }
 
+// request is what a child asks for by its error. The greatest counts.
+type request int
+
+const (
+	asksForNothing request = iota
+	asksForNoRestart
+	asksToTerminate
+	asksToEscalate
+)
+
 // look goes through wrapped and joined errors, but not into another supervisor's history: that one
-// has been dealt with. It tells whether one of them asks to escalate, whether they have no end, and
-// why they cannot be read.
-func look(err error) (asks, endless bool, why string) {
+// has been dealt with. It tells what they ask for, whether they have no end, and why they cannot be
+// read.
+func look(err error) (asks request, endless bool, why string) {
 	rest := []error{err}
 	for n := 0; len(rest) > 0; n++ {
 		if n == mostErrors {
@@ -50,10 +60,16 @@ func look(err error) (asks, endless bool, why string) {
 		e := rest[len(rest)-1]
 		rest = rest[:len(rest)-1]
 		bad := ""
+		switch e {
+		case ErrTerminate:
+			asks = max(asks, asksToTerminate)
+		case ErrDoNotRestart:
+			asks = max(asks, asksForNoRestart)
+		}
 		switch e := e.(type) {
 		case nil, *EscalationError, *StoppedError:
 		case *escalation:
-			asks = true
+			asks = asksToEscalate
 			rest = append(rest, e.err)
 		case interface{ Unwrap() error }:
 			bad = attempt(e, func() { rest = append(rest, e.Unwrap()) })

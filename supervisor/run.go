@@ -47,9 +47,9 @@ type run struct {
 
 // end is how a run ended.
 type end struct {
-	kind  Kind
-	err   error
-	fatal bool // by Escalate
+	kind Kind
+	err  error
+	asks request
 
 	canceled bool // err is the end of a context
 }
@@ -116,8 +116,13 @@ func (r *run) supervise(ctx context.Context) end {
 	res := r.sub.run(ctx)
 	e := end{kind: KindNil}
 	if res.escalated != nil {
-		e = end{kind: KindError, err: res.escalated, fatal: res.fatal}
+		e = end{kind: KindError, err: res.escalated}
+		if res.fatal {
+			e.asks = asksToEscalate
+		}
 		_, _, e.canceled = readable(res.escalated)
+	} else if res.terminated != nil {
+		e = end{kind: KindDone, err: res.terminated, asks: asksToTerminate}
 	} else if res.failed != nil {
 		e = end{kind: KindError, err: res.failed}
 		_, _, e.canceled = readable(res.failed)
@@ -166,10 +171,14 @@ func protect(ctx context.Context, f func(context.Context) error) (e end) {
 	}
 	if asked, ok := err.(*escalation); ok {
 		safe, _, canceled := readable(asked.err)
-		return end{kind: KindError, err: safe, fatal: true, canceled: canceled}
+		return end{kind: KindError, err: safe, asks: asksToEscalate, canceled: canceled}
 	}
 	safe, asks, canceled := readable(err)
-	return end{kind: KindError, err: safe, fatal: asks, canceled: canceled}
+	kind := KindError
+	if asks == asksForNoRestart || asks == asksToTerminate {
+		kind = KindDone
+	}
+	return end{kind: kind, err: safe, asks: asks, canceled: canceled}
 }
 
 type readyMsg struct{ r *run }

@@ -68,7 +68,7 @@ func (l *loop) endedForGood(c *child, cause Cause) {
 	if how == Never || how != AllDone && !c.def.Significant {
 		return
 	}
-	if cause.Kind != KindNil && l.failed == nil {
+	if cause.Kind.failed() && l.failed == nil {
 		l.failed = fmt.Errorf("%s: %w", cause.Path, cause.Err)
 	}
 	if how == AnySignificant {

@@ -54,7 +54,7 @@ func (l *loop) sweepOn() bool {
 		case l.stopping && (c.state == StateBackoff || c.state == StateWaiting):
 			l.deadlines.clear(c)
 			l.settle(c, StateStopped)
-		case !l.stopping && c.def.Restart == Transient && c.state == StateDone:
+		case !l.stopping && c.def.Restart == Transient && c.state == StateDone && c.last.Kind != KindDone:
 			l.setState(c, StateWaiting) // part of what is built anew
 		}
 		l.sweep = c.prev
@@ -160,6 +160,7 @@ func (l *loop) abandon(r *run, stack string, now time.Time) {
 	l.publish(Event{Type: EventStuck, Kind: KindStuck, Err: err}, c)
 	l.log.Error("child-stuck", "path", c.path, "waited", r.stuck.Waited, "stack", stack)
 	l.answer(c, err)
+	c.answerRestart(err)
 	l.heldUp(r.stuck.Waited)
 }
 
@@ -184,6 +185,8 @@ func (l *loop) endedLate(r *run) {
 	case c.state != StateStuck: // a tree that waits for its restart
 	case c.remove:
 		l.drop(c)
+	case c.again && !l.stopping:
+		l.startAgain(c)
 	case !l.stopping && (c.after == StateDone || c.after == StateFailed):
 		l.setState(c, c.after)
 		l.lastOf(c)

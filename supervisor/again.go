@@ -1,0 +1,112 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Restart stops the child of that name, if it runs, and starts it again: without a backoff, and
+// whatever its Restart type or state, also when it is done or has failed for good. Its siblings go
+// on. It counts as no failure. Where a group is being restarted the child takes part in that.
+//
+// Restart returns nil when the new incarnation has started. When ctx or the child's StopTimeout is
+// over before, the error is a *StuckError; the child is then restarted when it has ended. Others: ErrUnknown, ErrStopped.
+func (g *Group) Restart(ctx context.Context, name string) error {
+	if r := runOf(ctx); r != nil && r.l == g.l && r.c.def.Name == name {
+		return fmt.Errorf("supervisor: %s cannot wait for its own end: return", r.c.path)
+	}
+	reply := make(chan error, 1)
+	m := restartMsg{name: name, reply: reply, found: make(chan *child, 1)}
+	if !g.l.inbox.post(m) {
+		return g.stopped("restart", name)
+	}
+	return answered(ctx, "restart", <-m.found, reply)
+}
+
+// Restart is Group.Restart for the child of that path, such as "root/office/assigner", anywhere in
+// the tree.
+func (s *Supervisor) Restart(ctx context.Context, path string) error {
+	s.mu.Lock()
+	l := s.loop
+	s.mu.Unlock()
+	rest, ok := strings.CutPrefix(path, s.name+"/")
+	if !ok {
+		return fmt.Errorf("%w: %s: the paths of this tree begin with %s/", ErrUnknown, path, s.name)
+	}
+	if l == nil {
+		return fmt.Errorf("%w: restart %s: Run has not been called", ErrStopped, path)
+	}
+	for {
+		name, below, deeper := strings.Cut(rest, "/")
+		if !deeper {
+			return l.group.Restart(ctx, name)
+		}
+		h, ok := l.group.Child(name)
+		if !ok {
+			return fmt.Errorf("%w: %s/%s", ErrUnknown, l.path, name)
+		}
+		r := h.c.current.Load()
+		if r == nil || r.sub == nil {
+			return fmt.Errorf("%w: %s: nothing runs inside of %s", ErrUnknown, path, h.c.path)
+		}
+		l, rest = r.sub, below
+	}
+}
+
+type restartMsg struct {
+	name  string
+	found chan *child
+	reply chan error
+}
+
+func (m restartMsg) apply(l *loop) {
+	c := l.byName[m.name]
+	defer func() { m.found <- c }()
+	switch {
+	case l.stopping:
+		m.reply <- l.group.stopped("restart", m.name)
+		return
+	case c == nil:
+		m.reply <- fmt.Errorf("%w: %s/%s", ErrUnknown, l.path, m.name)
+		return
+	case c.remove:
+		m.reply <- fmt.Errorf("%w: %s is being removed", ErrUnknown, c.path)
+		return
+	case c.lingers:
+		m.reply <- stuckError(lingering(c.abandoned()))
+		return
+	}
+	c.restarters, c.again = append(c.restarters, m.reply), true
+	l.ask(c, ErrRestarted)
+	if !c.alive() && c.state != StateWaiting {
+		l.deadlines.clear(c)
+		l.startAgain(c)
+	}
+}
+
+func (m restartMsg) refuse(l *loop) {
+	m.found <- nil
+	m.reply <- l.group.stopped("restart", m.name)
+}
+
+// startAgain starts a child that does not run because someone asked for it, with its group where
+// that is being restarted.
+func (l *loop) startAgain(c *child) {
+	l.settle(c, StateWaiting)
+	c.policy = nil
+	switch {
+	case c.lingers:
+		c.answerRestart(stuckError(lingering(c.abandoned())))
+	case !l.rebuilding() || c.pos < l.from:
+		l.start(c)
+	}
+}
+
+// answerRestart tells those who wait for the child's next start.
+func (c *child) answerRestart(err error) {
+	for _, w := range c.restarters {
+		w <- err
+	}
+	c.restarters = nil
+}
