@@ -1,6 +1,12 @@
 // Package actors is coordd itself: one member of a cluster that shares a
 // workload out, as a supervised tree of actors.
 //
+//	c, err := actors.New(actors.Config{Service: "demo", ID: "n1", Work: work})
+//	if err != nil {
+//		return err // all that is wrong with the settings
+//	}
+//	return c.Run(ctx) // work(ctx, item) runs for each item that this member owns
+//
 // Guarantees, given a [Work] function that returns when its context ends:
 //
 //  1. No item is worked on by two members at once. A member works on an item only

@@ -6,15 +6,13 @@ import (
 	"log/slog"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/coordd/coordd/internal/devconsul"
 )
 
-// One member on an embedded Consul: it takes the item, works on it, and hands
+// One member: it takes the item, works on it, and hands
 // everything over when its context ends.
 func Example() {
-	consul := devconsul.New(devconsul.Config{Logger: slog.New(slog.DiscardHandler)})
-	defer consul.Close()
-	client := consul.Client()
+	client, closeConsul := consulClient() // a *api.Client of Consul's own library
+	defer closeConsul()
 
 	ctx, stop := context.WithCancel(context.Background())
 	c, err := actors.New(actors.Config{

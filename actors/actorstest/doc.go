@@ -16,13 +16,15 @@
 //
 // What holds:
 //
-//  1. The test fails when two members work on one item at once, or when an item's token falls, or does not rise from one member to
-//     another. So it tests the service's function as well: one that goes on after its context has ended is found out.
-//  2. All that was started is stopped at the end of the test, members before Consul; one that does not stop cleanly
-//     (but for those that were lost or cut off) fails the test. With goleak.VerifyTestMain, or in a bubble, nothing can be left behind.
+//  1. The test fails when two members work on one item at once, or when an item's token falls, or
+//     does not rise from one member to another. So it tests the service's function as well: one
+//     that goes on after its context has ended is found out.
+//  2. All that was started is stopped at the end of the test, members before Consul; one that does
+//     not stop cleanly (but for those that were lost or cut off) fails the test. With
+//     goleak.VerifyTestMain, or in a bubble, nothing can be left behind.
 //  3. Each member is a host of its own: nothing is known of it but what Consul says.
-//  4. Client reaches the embedded Consul without a socket; packages election/onconsul and configstore, and any other user of
-//     Consul's own library, can be given it.
+//  4. Client reaches the embedded Consul without a socket; packages election/onconsul and
+//     configstore, and any other user of Consul's own library, can be given it.
 //
 // What is not here: processes. That is what `coordd devconsul` and `coordd run` are for.
 package actorstest

@@ -3,32 +3,42 @@
 // through which all writes go. It is a supervised tree of its own, to be run beside the host's (see
 // [Store.Child]), or as part of a member (actors.Config.Backend).
 //
+//	s, err := configstore.New(configstore.Config{Service: "demo", Client: client})
+//	go s.Run(ctx)
+//	index, err := s.Put(ctx, "limits/rate", []byte("50"))
+//	entry, err := s.Get(ctx, "limits/rate") // from the cache while that is fresh
+//	index, err = s.CompareAndSet(ctx, "limits/rate", []byte("60"), entry.Index)
+//
 // # What is guaranteed
 //
-//  1. A write that was acknowledged is in Consul, once. A reply that was lost, a request that arrives
-//     late, a crash at any point: none of them makes a write count that was refused, or be applied twice.
-//     Each write changes a marker key in its own transaction, so what became of it can always be told.
+//  1. A write that was acknowledged is in Consul, once. A reply that was lost, a request that
+//     arrives late, a crash at any point: none of them makes a write count that was refused, or be
+//     applied twice. Each write changes a marker key in its own transaction, so what became of it
+//     can always be told.
 //  2. The writes of one store are applied in the order in which they were taken in.
-//  3. A store reads its own writes: once a write was acknowledged no read here shows what was before it.
-//     All keys of one transaction appear together.
+//  3. A store reads its own writes: once a write was acknowledged no read here shows what was
+//     before it. All keys of one transaction appear together.
 //  4. A missing key is [ErrNotFound]; an empty value is a value.
 //  5. Reads answer from the cache while it is fresh (Config.MaxAge) and ask Consul otherwise. What
 //     another writer has changed is seen as soon as the watch brings it.
-//  6. [Store.Put] and [Store.Delete] replace whatever Consul holds when they are applied at once. A write that
-//     had to wait, for Consul or through a crash, is applied only if its keys are still as
-//     they were when it was taken in; else it is a conflict: an error for a caller who waits, and for a
-//     write that nobody waits for any more a log line, [Queue].Conflicts and the file "conflicts"
-//     in the log's directory, with the value, which stays in the log until the file has it. No request of either kind, however late it arrives, replaces what
-//     came meanwhile.
-//  7. With Config.LogDir a write is on the disk before it is sent, and survives a crash and an outage of Consul.
-//     It is replayed in order, once, under rule 6. Without, a crash loses what was not acknowledged. A write that the disk
-//     refused ([ErrLog]) is never applied, unless that is said to be possible ([ErrUncertain]). A directory that is removed
-//     while it runs is made anew with what waits at the next write.
-//  8. Queue and log are bounded: [ErrFull]. No call outlasts its context, or the store ([ErrStopped]). A failing write
-//     holds up none but those behind it, and those only while Consul does not answer, or denies a write that is in the
-//     log and that nobody waits for, or while the log's disk does not take it that a write was refused.
+//  6. [Store.Put] and [Store.Delete] replace whatever Consul holds when they are applied at once. A
+//     write that had to wait, for Consul or through a crash, is applied only if its keys are still
+//     as they were when it was taken in; else it is a conflict: an error for a caller who waits,
+//     and for a write that nobody waits for any more a log line, [Queue].Conflicts and the file
+//     "conflicts" in the log's directory, with the value, which stays in the log until the file has
+//     it. No request of either kind, however late it arrives, replaces what came meanwhile.
+//  7. With Config.LogDir a write is on the disk before it is sent, and survives a crash and an
+//     outage of Consul. It is replayed in order, once, under rule 6. Without, a crash loses what
+//     was not acknowledged. A write that the disk refused ([ErrLog]) is never applied, unless that
+//     is said to be possible ([ErrUncertain]). A directory that is removed while it runs is made
+//     anew with what waits at the next write.
+//  8. Queue and log are bounded: [ErrFull]. No call outlasts its context, or the store
+//     ([ErrStopped]). A failing write holds up none but those behind it, and those only while
+//     Consul does not answer, or denies a write that is in the log and that nobody waits for, or
+//     while the log's disk does not take it that a write was refused.
 //  9. Keys and values have the layout of the system before this one; nothing is added below
-//     config_data/ but the key root, by the first store that ever starts, and again when somebody has deleted it.
+//     config_data/ but the key root, by the first store that ever starts, and again when somebody
+//     has deleted it.
 //
 // # What is not
 //

@@ -1,35 +1,52 @@
 // Package dispatch is an HTTP handler that brings a request for an item to the member that owns it.
 //
 //	/<item>/rest?query   goes to the owner's published address, path and query unchanged
-//	/*/rest?query        goes to every registered member; the answers are gathered in one JSON document
+//	/*/rest?query        goes to all registered members; the answers come as one JSON document
+//
+// It is made of whatever locates items:
+//
+//	d, err := dispatch.New(dispatch.Config{Locator: router}) // a *routing.Router
+//	if err != nil {
+//		return err
+//	}
+//	return http.ListenAndServe(":8080", d)
 //
 // Guarantees:
 //
-//  1. A request is sent to the item's owner as package routing knows it, or to nobody. It carries Coordd-Item (percent-encoded),
-//     Coordd-Token (the fencing token) and Coordd-Member; what a client sends under such names is
-//     taken out, also where it is spelled with underscores, and an upgrade to another HTTP, which would go past the dispatcher, is not
-//     passed on. A service that compares the token with its own knows for sure whether the request is
-//     for it, and answers 421 Misdirected Request when it is not: the item is then located anew.
-//  2. A request is sent a second time only when the first was not carried out, or may be carried out twice: no connection came
-//     about; the service said 421; or the connection was lost before any byte of an answer and the method is GET, HEAD, OPTIONS or
-//     TRACE, or there is an Idempotency-Key (net/http's own rule). In each case only if the body, as far as it was sent, is at hand: its first 64 KiB are.
-//  3. A request for an item that is being moved waits, up to Config.Wait; it is then refused with 503 and Retry-After. So is one for
-//     an item without an owner, at once. An item that is not in the workload is 404. Every refusal of the dispatcher's own
-//     says which in Coordd-Reason, so that it can be told from an answer of the service.
-//  4. Bodies are streamed both ways as they come, an answer also before the body has ended; protocols can be upgraded (WebSocket), with the
-//     Host that the client asked for; and a client that goes away ends its request at the service.
-//  5. A slow member delays nobody else: at most Config.PerMember requests are under way to one member and Config.InFlight in all; one more
-//     is refused at once with 503. Those that wait for a move, or for an answer about an item that nobody has, have an allowance of
-//     their own, and so have upgraded connections and event streams. Nothing lasts for ever: there is a limit for connecting, for the beginning
-//     of an answer, for a member that takes nothing of a body (Config.Timeout), for a client that sends or takes nothing (30 s, or the
-//     Timeout if that is more), and for silence.
-//  6. A broadcast is sent to all at once. Each answer is bounded in time and size; who is missing, and why, is part of the result. Clients
-//     that send or read slowly and members that hang leave room for other broadcasts. What is gathered costs what
-//     the members have answered, and not what JSON makes of it; a client has to read it in time, at 64 KiB a second.
-//  7. A request goes to no loopback, link-local or metadata address that Config.Reach does not allow, however a record spells
-//     it, and never to the addresses of Reach.Never, which are to be Consul's: on this host at none of the host's addresses. A
-//     path that leaves its item by ".." elements is refused. What a client says of itself in X-Forwarded-* arrives only if it is
-//     one of Config.Trusted.
+//  1. A request is sent to the item's owner as package routing knows it, or to nobody. It carries
+//     Coordd-Item (percent-encoded), Coordd-Token (the fencing token) and Coordd-Member; what a
+//     client sends under such names is taken out, also where it is spelled with underscores, and an
+//     upgrade to another HTTP, which would go past the dispatcher, is not passed on. A service that
+//     compares the token with its own knows for sure whether the request is for it, and answers 421
+//     Misdirected Request when it is not: the item is then located anew.
+//  2. A request is sent a second time only when the first was not carried out, or may be carried
+//     out twice: no connection came about; the service said 421; or the connection was lost before
+//     any byte of an answer and the method is GET, HEAD, OPTIONS or TRACE, or there is an
+//     Idempotency-Key (net/http's own rule). In each case only if the body, as far as it was sent,
+//     is at hand: its first 64 KiB are.
+//  3. A request for an item that is being moved waits, up to Config.Wait; it is then refused with
+//     503 and Retry-After. So is one for an item without an owner, at once. An item that is not in
+//     the workload is 404. Every refusal of the dispatcher's own says which in Coordd-Reason, so
+//     that it can be told from an answer of the service.
+//  4. Bodies are streamed both ways as they come, an answer also before the body has ended;
+//     protocols can be upgraded (WebSocket), with the Host that the client asked for; and a client
+//     that goes away ends its request at the service.
+//  5. A slow member delays nobody else: at most Config.PerMember requests are under way to one
+//     member and Config.InFlight in all; one more is refused at once with 503. Those that wait for
+//     a move, or for an answer about an item that nobody has, have an allowance of their own, and
+//     so have upgraded connections and event streams. Nothing lasts for ever: there is a limit for
+//     connecting, for the beginning of an answer, for a member that takes nothing of a body
+//     (Config.Timeout), for a client that sends or takes nothing (30 s, or the Timeout if that is
+//     more), and for silence.
+//  6. A broadcast is sent to all at once. Each answer is bounded in time and size; who is missing,
+//     and why, is part of the result. Clients that send or read slowly and members that hang leave
+//     room for other broadcasts. What is gathered costs what the members have answered, and not
+//     what JSON makes of it; a client has to read it in time, at 64 KiB a second.
+//  7. A request goes to no loopback, link-local or metadata address that Config.Reach does not
+//     allow, however a record spells it, and never to the addresses of Reach.Never, which are to be
+//     Consul's: on this host at none of the host's addresses. A path that leaves its item by ".."
+//     elements is refused. What a client says of itself in X-Forwarded-* arrives only if it is one
+//     of Config.Trusted.
 //
 // Not guaranteed: that the owner still owns the item when the request arrives; the token is there
 // for that. Nor is a request or an upgraded connection ended when its item moves: the service ends

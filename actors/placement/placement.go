@@ -4,40 +4,54 @@
 // needed. It reads no clock, does no I/O, uses no randomness and starts nothing: equal input gives
 // an equal [Plan].
 //
+//	members := []placement.Member{{ID: "n1"}, {ID: "n2"}}
+//	items := []placement.Item{placement.NewItem("a", 1), placement.NewItem("b", 1)}
+//	for _, move := range placement.Compute(members, items).Moves {
+//		fmt.Println(items[move.Item].ID, "goes to", members[move.To].ID)
+//	}
+//
 // Guaranteed, whatever the weights:
 //
-//  1. Hard limits. No member is planned above its capacity, and a drained member is planned to hold nothing.
-//  2. Nothing is lost. Every item stays, or is in Moves once; one that no member can take is in Unplaced, with the
-//     reason, and does not keep the others from being placed.
+//  1. Hard limits. No member is planned above its capacity, and a drained member is planned to hold
+//     nothing.
+//  2. Nothing is lost. Every item stays, or is in Moves once; one that no member can take is in
+//     Unplaced, with the reason, and does not keep the others from being placed.
 //  3. Idempotence. Computing again on the outcome of a plan gives no moves.
-//  4. Sticky. An item moves only if its member is drained, above its capacity or above its share, or if the item is
-//     pinned elsewhere. Every move names which of these it is.
+//  4. Sticky. An item moves only if its member is drained, above its capacity or above its share,
+//     or if the item is pinned elsewhere. Every move names which of these it is.
 //
 // Guaranteed when all weights are equal:
 //
-//  5. Even. Among members whose capacity and pinned items leave the choice, the largest and the smallest number of items
-//     differ by one at most. Members that are full are full, the others share the rest.
+//  5. Even. Among members whose capacity and pinned items leave the choice, the largest and the
+//     smallest number of items differ by one at most. Members that are full are full, the others
+//     share the rest.
 //  6. Fewest moves. No plan with the properties above moves fewer items that already have an owner.
-//  7. Steady while it is carried out. A plan may be carried out in any order and in steps, computing anew between any two
-//     (an item is asked for: Leaving; is released: Owner None; is granted: Owner). As long as members, items and pins
-//     do not change, the items that move in the end are as many as in the first plan.
+//  7. Steady while it is carried out. A plan may be carried out in any order and in steps,
+//     computing anew between any two (an item is asked for: Leaving; is released: Owner None; is
+//     granted: Owner). As long as members, items and pins do not change, the items that move in the
+//     end are as many as in the first plan.
 //
 // Guaranteed when weights differ:
 //
-//  8. Even up to one item. For any two members a and b, where a holds an unpinned item and b has room for
-//     the heaviest of them: load(a) - load(b) is at most the weight of that heaviest item. Without capacities and pins,
-//     the spread between all members is therefore at most the weight of the heaviest item.
-//  9. Every balance move carries less than the difference between its two members at that point, so it shrinks it.
-//     When a member is gone and there are neither capacities nor pins, only its own items move.
+//  8. Even up to one item. For any two members a and b, where a holds an unpinned item and b has
+//     room for the heaviest of them: load(a) - load(b) is at most the weight of that heaviest item.
+//     Without capacities and pins, the spread between all members is therefore at most the weight
+//     of the heaviest item.
+//  9. Every balance move carries less than the difference between its two members at that point, so
+//     it shrinks it. When a member is gone and there are neither capacities nor pins, only its own
+//     items move.
 //
 // Not guaranteed:
 //
-//   - With different weights neither the number of moves nor the number of items placed under tight capacities is optimal: both
-//     are bin packing, and this is a greedy answer. A plan that is carried out in steps may need a few moves more or fewer than
-//     one that is carried out at once; it settles all the same. A member that holds one giant item keeps its small ones.
-//   - Limits hold for the outcome. On the way there a member can be above its capacity for as long as it has an item that was
-//     granted because another is to leave: a pinned one, or with different weights any.
-//   - An item that was asked to leave and no longer has to is simply not in Moves: calling it back is the caller's task.
+//   - With different weights neither the number of moves nor the number of items placed under tight
+//     capacities is optimal: both are bin packing, and this is a greedy answer. A plan that is
+//     carried out in steps may need a few moves more or fewer than one that is carried out at once;
+//     it settles all the same. A member that holds one giant item keeps its small ones.
+//   - Limits hold for the outcome. On the way there a member can be above its capacity for as long
+//     as it has an item that was granted because another is to leave: a pinned one, or with
+//     different weights any.
+//   - An item that was asked to leave and no longer has to is simply not in Moves: calling it back
+//     is the caller's task.
 //
 // Cost: with equal weights O(n + m log n) for n items and m members, with other weights O(n + p log
 // p + p log m) for p items that move, O(p m) at worst where capacities bind. Memory is allocated

@@ -1,23 +1,34 @@
 // Package routing answers who owns an item: which member, at which address, with which fencing
 // token.
 //
+//	router, err := routing.New(routing.Config{Service: "demo", Client: client})
+//	go router.Run(ctx)
+//	at, err := router.Locate(ctx, "device_1")
+//	if routing.Retriable(err) {
+//		at, err = router.Await(ctx, "device_1") // it is being moved
+//	}
+//
 // Guarantees, under the conditions of package actors:
 //
-//  1. Never a wrong owner. A [Location] names the member that Consul's newest assignment key of the item names, and
-//     only if that member may work on it by the protocol's own rules: its record stands and is not leaving, the key
-//     says own, to the very session that the record is locked by, or is inherited and no predecessor's lease can
-//     still be valid. Whatever is not that is one of the errors: [ErrMoving], [ErrNoOwner], [ErrUnknownItem], [ErrNotReady].
-//  2. An answer is as of a moment that is at most [Config].MaxAge ago, however Consul, the way there or single long
-//     polls fail; when that cannot be held the answer is ErrNotReady. While Consul can be reached the answer follows
-//     a change within the time of a notification and the rest between two reads: 1 s at the most, 10 ms as a rule.
-//     ErrNoOwner rests on a look at Consul of the last second.
-//  3. The tokens that are answered are those of the work: max of the CreateIndexes of the assignment key and of the
-//     member's record.
-//  4. Locate of an owned item asks nobody, allocates nothing, and never waits for a change that is being read in.
-//  5. A router that nobody asks costs nothing. One in use holds a long poll for each member and two more, which bring
-//     a member's share when that share has changed and nothing else, and never only because time has passed; and two requests that
-//     bring the members' names every quarter of MaxAge. With 100 members and 10,000 items that is 1.3 requests and 3.6 KB a second,
-//     and 5 requests and 93 KB for an item that moves.
+//  1. Never a wrong owner. A [Location] names the member that Consul's newest assignment key of the
+//     item names, and only if that member may work on it by the protocol's own rules: its record
+//     stands and is not leaving, the key says own, to the very session that the record is locked
+//     by, or is inherited and no predecessor's lease can still be valid. Whatever is not that is
+//     one of the errors: [ErrMoving], [ErrNoOwner], [ErrUnknownItem], [ErrNotReady].
+//  2. An answer is as of a moment that is at most [Config].MaxAge ago, however Consul, the way
+//     there or single long polls fail; when that cannot be held the answer is ErrNotReady. While
+//     Consul can be reached the answer follows a change within the time of a notification and the
+//     rest between two reads: 1 s at the most, 10 ms as a rule. ErrNoOwner rests on a look at
+//     Consul of the last second.
+//  3. The tokens that are answered are those of the work: max of the CreateIndexes of the
+//     assignment key and of the member's record.
+//  4. Locate of an owned item asks nobody, allocates nothing, and never waits for a change that is
+//     being read in.
+//  5. A router that nobody asks costs nothing. One in use holds a long poll for each member and two
+//     more, which bring a member's share when that share has changed and nothing else, and never
+//     only because time has passed; and two requests that bring the members' names every quarter of
+//     MaxAge. With 100 members and 10,000 items that is 1.3 requests and 3.6 KB a second, and 5
+//     requests and 93 KB for an item that moves.
 //
 // Not guaranteed: that the owner is alive and answers. A member that was killed is its items' owner
 // until Consul ends its session, up to twice its TTL; nobody else is. Nor that the owner still is

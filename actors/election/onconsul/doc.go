@@ -1,6 +1,11 @@
 // Package onconsul holds elections on Consul: one session and one lease, renewed by one
 // goroutine, for all elections of a [Conn].
 //
+//	conn, err := onconsul.Connect(onconsul.Config{Client: client})
+//	defer conn.Close()
+//	e, err := election.New(conn, election.Config{Election: "db-master", Name: "n1"})
+//	statuses, err := e.Nominate(ctx)
+//
 // An election has these keys, below election/<name>/ unless Config.Prefix says otherwise:
 //
 //	candidates/<id>    locked by the candidate's session: its name and priority. Whoever has none cannot lead
@@ -19,21 +24,26 @@
 //
 // # What is guaranteed
 //
-//  1. The leader's key is taken only where there is none, in one transaction with a check of the candidate's own record
-//     as it was when it joined and of the term that it has seen: a request that arrives late, after the candidate left or made way
-//     or after somebody else led, is refused by Consul.
-//  2. The fencing token rises with each leader, and stays the same while one leads whatever strangers write to the key: it is the key's
-//     CreateIndex, which is the ModifyIndex with which it was taken as well. A transaction with check-index of the leader's
-//     key at the token (see [Conn.LeaderKey]) is refused once another leads.
-//  3. A leadership that is given up is free at once: keys are deleted, never left to a lock-delay. After a crash it takes
-//     Consul two TTLs to end the session, and the lock-delay: 30 s by default, and the lock-delay alone when somebody ended the session.
-//  4. No write takes effect twice, however late a copy of it arrives: each carries a condition that it makes false itself. The one exception
-//     is the making of an election: a late copy makes one with nobody in it, open to all.
-//  5. A Consul that restores a snapshot forgets its lock-delays. Candidates keep to that of the last leader by themselves if that one did not
-//     give the leadership up and the snapshot knows of it. So a candidate that comes after everybody was lost waits for the lock-delay once more.
+//  1. The leader's key is taken only where there is none, in one transaction with a check of the
+//     candidate's own record as it was when it joined and of the term that it has seen: a request
+//     that arrives late, after the candidate left or made way or after somebody else led, is
+//     refused by Consul.
+//  2. The fencing token rises with each leader, and stays the same while one leads whatever
+//     strangers write to the key: it is the key's CreateIndex, which is the ModifyIndex with which
+//     it was taken as well. A transaction with check-index of the leader's key at the token (see
+//     [Conn.LeaderKey]) is refused once another leads.
+//  3. A leadership that is given up is free at once: keys are deleted, never left to a lock-delay.
+//     After a crash it takes Consul two TTLs to end the session, and the lock-delay: 30 s by
+//     default, and the lock-delay alone when somebody ended the session.
+//  4. No write takes effect twice, however late a copy of it arrives: each carries a condition that
+//     it makes false itself. The one exception is the making of an election: a late copy makes one
+//     with nobody in it, open to all.
+//  5. A Consul that restores a snapshot forgets its lock-delays. Candidates keep to that of the
+//     last leader by themselves if that one did not give the leadership up and the snapshot knows
+//     of it. So a candidate that comes after everybody was lost waits for the lock-delay once more.
 //     A Delete waits for it likewise: it takes the term away.
-//  6. Only Consul's own word that it does not know a session ends it. A Consul that is slow, silent or
-//     without a leader costs nothing while the lease holds.
+//  6. Only Consul's own word that it does not know a session ends it. A Consul that is slow, silent
+//     or without a leader costs nothing while the lease holds.
 //
 // # What is not
 //

@@ -1,0 +1,64 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+
+	"github.com/coordd/coordd/actors/dispatch"
+	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/messages"
+)
+
+// oneMember owns every item. A host passes a *routing.Router instead.
+type oneMember string
+
+func (m oneMember) Locate(context.Context, string) (routing.Location, error) {
+	return routing.Location{Member: "n1", Address: string(m), Token: 7}, nil
+}
+
+func (m oneMember) Await(ctx context.Context, item string) (routing.Location, error) {
+	return m.Locate(ctx, item)
+}
+
+func (m oneMember) Members(context.Context) ([]routing.Member, error) {
+	return []routing.Member{{ID: "n1", Address: string(m)}}, nil
+}
+
+func (m oneMember) Changed() *messages.Cursor[struct{}] {
+	return messages.NewState(struct{}{}).Subscribe()
+}
+
+// A request for an item arrives at its owner, with the item's fencing token.
+func Example() {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%s for %s, token %s", r.URL, r.Header.Get(dispatch.HeaderItem), r.Header.Get(dispatch.HeaderToken))
+	}))
+	defer service.Close()
+
+	d, err := dispatch.New(dispatch.Config{
+		Locator: oneMember(service.Listener.Addr().String()),
+		// All of it is on one host here, so loopback is allowed.
+		Reach: &dispatch.Reach{Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer d.CloseIdleConnections()
+	front := httptest.NewServer(d)
+	defer front.Close()
+
+	answer, err := front.Client().Get(front.URL + "/device_1/readings?last=5")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer answer.Body.Close()
+	body, _ := io.ReadAll(answer.Body)
+	fmt.Println(answer.StatusCode, string(body))
+	// Output: 200 /device_1/readings?last=5 for device_1, token 7
+}
