@@ -86,8 +86,7 @@ func (b *bailiff) run(ctx context.Context) error {
 	}
 }
 
-// look ends what has no lease, and returns when to look again. The lease is looked at once a
-// second, by both clocks.
+// look ends what has no lease, and returns when to look again.
 func (b *bailiff) look() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,7 +100,17 @@ func (b *bailiff) look() time.Time {
 		return time.Time{}
 	}
 	now := time.Now()
-	return now.Add(min(max(b.session.Get().Lease.Left(now)-b.margin, 50*time.Millisecond), time.Second))
+	return now.Add(untilLook(b.session.Get().Lease.Left(now) - b.margin))
+}
+
+// untilLook is how soon to look at a lease again that has so much left beyond the margin: once a
+// second, by both clocks, for a timer stands still while the host is suspended; and never later
+// than the margin begins. What goes on after that is looked at less often.
+func untilLook(left time.Duration) time.Duration {
+	if left <= 0 {
+		return 50 * time.Millisecond
+	}
+	return min(left, time.Second)
 }
 
 // leaseEnded tells whether it was the lease that ended a bound context.

@@ -1,12 +1,15 @@
 package actors_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/coordd/coordd/actors"
 )
 
 // slowWay is a way to a Consul that takes its time for each answer. A long poll takes none on top
@@ -67,5 +70,28 @@ func TestAConsulThatIsSlowWithEachAnswerCostsNothing(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// However small the margin, and whenever the lease was looked at: nobody works beyond its end.
+func TestWorkStopsWithinItsLeaseAlsoWithASmallMargin(t *testing.T) {
+	for takes := 900 * time.Millisecond; takes < time.Second; takes += 4 * time.Millisecond {
+		run(t, func(c *cluster) {
+			way := &slowWay{to: c.consul.RoundTripper()}
+			c.way = way
+			c.addWork(c.items(4)...)
+			m := c.start("n1", func(cfg *actors.Config) { cfg.LeaseMargin = time.Millisecond })
+			c.await("all work", time.Minute, c.balanced(4))
+			half := func() time.Duration { return takes / 2 } // for the renewal, and the read that confirms it
+			way.takes.Store(&half)
+			time.Sleep(10 * time.Second)
+			m.net.cut(errors.New("connection refused"))
+			lease := m.c.Session().Get().Lease
+			time.Sleep(lease.Left(time.Now()))
+			if n := c.loads()["n1"]; n != 0 {
+				t.Errorf("renewals take %v: %d items are worked on at the end of the lease", takes, n)
+			}
+			m.net.cut(nil)
+		})
 	}
 }

@@ -91,10 +91,8 @@ func (a *workers) turn(ctx context.Context, group *supervisor.Group) (time.Time,
 		d.next = earliest(d.next, more)
 	}
 	if a.bench.active() > 0 {
-		// The lease is looked at once a second, by both clocks, for a timer stands
-		// still while the host is suspended.
-		left := s.session.Lease.Left(time.Now()) - a.LeaseMargin
-		d.next = earliest(d.next, time.Now().Add(min(max(left, 50*time.Millisecond), time.Second)))
+		now := time.Now()
+		d.next = earliest(d.next, now.Add(untilLook(s.session.Lease.Left(now)-a.LeaseMargin)))
 	}
 	return d.next, nil
 }
