@@ -6,6 +6,7 @@ import (
 	"runtime/pprof"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,4 +79,46 @@ func TestALargeAnswerOverAThinLineCostsNoSession(t *testing.T) {
 			t.Errorf("%d sessions", s.Count)
 		}
 	})
+}
+
+// silentFor is a way on which the long polls of one actor die in silence: no answer comes, and
+// nothing is closed.
+type silentFor struct {
+	to    http.RoundTripper
+	actor string
+	died  atomic.Bool
+}
+
+func (f *silentFor) RoundTrip(r *http.Request) (*http.Response, error) {
+	if label, _ := pprof.Label(r.Context(), "actor"); r.URL.Query().Has("index") && strings.HasSuffix(label, f.actor) && f.died.CompareAndSwap(false, true) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return f.to.RoundTrip(r)
+}
+
+// What a long poll waits for that dies by itself comes as late as that poll is given up, and no
+// later.
+func TestALongPollThatDiesInSilenceIsGivenUpInTime(t *testing.T) {
+	for _, actor := range []string{"member-watcher", "ack-watcher", "workload-watcher", "assignment-watcher", "leader-watcher"} {
+		t.Run(actor, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				c.addWork(c.items(6)...)
+				for _, id := range []string{"n1", "n2", "n3"} {
+					c.start(id)
+				}
+				c.await("shared out", time.Minute, c.balanced(6))
+				time.Sleep(10 * time.Second)
+				leader, victim := c.members[c.leader()], c.follower()
+				leader.net.via(&silentFor{to: c.consul.RoundTripper(), actor: actor})
+				c.provoke(actor)
+				time.Sleep(time.Second)
+				c.addWork("meanwhile")
+				c.kill(victim)
+				const ladder = 6 * time.Second // its longest step
+				silence := store.DefaultPollWait*17/16 + store.DefaultCallTimeout
+				c.await("all", silence+ladder+leader.c.Settings().Bounds().TakeOver, c.runs(append(c.items(6), "meanwhile")))
+			})
+		})
+	}
 }
