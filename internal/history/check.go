@@ -17,7 +17,7 @@ func Check(events []Event, o Options) Report {
 		keys: map[string]string{}, holders: map[string]map[string]int{}, values: map[string]*written{},
 	}
 	c.configsForgotten()
-	c.leadersForgotten()
+	c.leadersForgotten(time.Time{})
 	for i, e := range events {
 		c.enter(i, e)
 	}
@@ -35,6 +35,7 @@ type checker struct {
 	items   map[string]*item
 	astray  []int // steps outside of any work that was known then
 	amnesty time.Time
+	losses  []window // each time that Consul lost writes, and the amnesty after it
 
 	keys     map[string]string         // what Consul holds
 	holders  map[string]map[string]int // item -> member -> at: its keys
@@ -70,7 +71,7 @@ type process struct {
 	running  map[string]*span
 	leadAt   int            // at + 1; 0: it does not lead
 	epoch    uint64         // with which it leads; 0: of before Consul lost writes
-	excused  bool           // since it leads its lock may have been taken away
+	excused  time.Time      // from when on its lock may have been taken away since it leads; zero: it was not
 	robbed   bool           // the same, since it last said whether it leads
 	leadOver map[string]int // those who have led meanwhile, with a newer epoch -> at
 }
@@ -139,7 +140,8 @@ func (c *checker) enter(i int, e Event) {
 	case Lost:
 		c.lost(i, e, p)
 	case Early:
-		p.excused, p.robbed = true, true
+		p.excuse(e.At)
+		p.robbed = true
 	case Set, Del:
 		c.write(i, e)
 	case Try:
@@ -175,16 +177,24 @@ func (c *checker) value(key string) *written {
 
 func (c *checker) restored(e Event) {
 	c.amnesty = e.At.Add(e.For)
+	c.losses = append(c.losses, window{from: e.At, to: c.amnesty})
 	for _, w := range c.items {
 		clear(w.top)
 	}
-	c.leadersForgotten()
+	c.leadersForgotten(e.At)
 	clear(c.keys)
 	clear(c.holders)
 	clear(c.values)
 	clear(c.work)
 	c.configsForgotten()
 	c.epoch, c.touched = 0, nil
+}
+
+// forgiven tells whether what began at that time may come of writes that Consul had just lost.
+func (c *checker) forgiven(began time.Time) bool {
+	return slices.ContainsFunc(c.losses, func(w window) bool {
+		return !began.Before(w.from.Add(-c.Skew)) && began.Before(w.to)
+	})
 }
 
 // write takes in what Consul accepted.

@@ -160,7 +160,7 @@ func (c *checker) overlaps(id string, w *item) {
 func (c *checker) overlap(id string, a, b *span) bool {
 	fenced := false
 	excused := func(from, to time.Time) bool {
-		if from.Before(c.amnesty) && !c.amnesty.IsZero() {
+		if c.forgiven(from) {
 			return true
 		}
 		if a.proc.justThawed(from, to) && a.token < b.token || b.proc.justThawed(from, to) && b.token < a.token {

@@ -27,7 +27,10 @@ func (c *checker) lead(i int, e Event, p *process) {
 	late := c.epochFalls(i, e, p)
 	if p.leadAt == 0 {
 		c.report.Leaderships++
-		p.leadAt, p.excused, p.leadOver = i+1, late && p.robbed, map[string]int{}
+		p.leadAt, p.excused, p.leadOver = i+1, time.Time{}, map[string]int{}
+		if late && p.robbed {
+			p.excuse(e.At)
+		}
 	} else if e.Epoch == p.epoch {
 		return
 	}
@@ -77,12 +80,22 @@ func (c *checker) unlead(i int, p *process) {
 	p.leadAt, p.leadOver, p.robbed = 0, nil, false
 }
 
+// excuse notes that its lock may have been taken away at that time: it cannot know from then on.
+func (p *process) excuse(at time.Time) {
+	if p.excused.IsZero() {
+		p.excused = at
+	}
+}
+
 // ledUntil holds against a process that it led until a time, at being the line that tells.
 func (c *checker) ledUntil(p *process, until time.Time, at int, says string) {
+	if !p.excused.IsZero() {
+		until = earlier(until, p.excused)
+	}
 	for _, name := range slices.Sorted(maps.Keys(p.leadOver)) {
 		since := p.leadOver[name]
 		e := c.events[since]
-		if !p.excused && p.awake(e.At, until) > c.Skew && !e.At.Before(c.amnesty) {
+		if p.awake(e.At, until) > c.Skew && !c.forgiven(e.At) {
 			c.breach("I2", fmt.Sprintf("%s leads since %s, and %s "+says, name, e.At.UTC().Format("15:04:05.000"), p.name, until.Sub(e.At)), p.leadAt-1, at)
 		}
 	}
@@ -115,9 +128,10 @@ func (c *checker) finishLeaders() {
 }
 
 // leadersForgotten is for a Consul that has lost writes: its epochs begin anew.
-func (c *checker) leadersForgotten() {
+func (c *checker) leadersForgotten(at time.Time) {
 	c.leaders = leaders{epochs: map[uint64]int{}}
 	for _, p := range c.procs {
-		p.excused, p.epoch = true, 0
+		p.excuse(at)
+		p.epoch = 0
 	}
 }

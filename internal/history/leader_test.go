@@ -104,6 +104,20 @@ func TestBrokenHistoriesOfLeadersAreRejected(t *testing.T) {
 			3 thaw a#1
 			30 lead b#1 6
 			32 unlead a#1 5`},
+		"two that lead before Consul loses writes": {"I2", "a#1 has not stopped leading until 2s later", `
+			0 boot a#1
+			0 boot b#1
+			1 lead a#1 5
+			2 lead b#1 6
+			4 restored - 10s
+			5 unlead a#1 5`},
+		"two that lead before the lock of one is taken away": {"I2", "a#1 has not stopped leading until 2s later", `
+			0 boot a#1
+			0 boot b#1
+			1 lead a#1 5
+			2 lead b#1 6
+			4 early a#1
+			5 unlead a#1 5`},
 		"one that leads after its end": {"I2", "a#1 leads after its end", `
 			0 boot a#1
 			1 end a#1

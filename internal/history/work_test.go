@@ -17,6 +17,14 @@ func TestBrokenHistoriesOfWorkAreRejected(t *testing.T) {
 			2 start b#1 w1 6
 			3 stop a#1 w1 5
 			4 stop b#1 w1 6`},
+		"two at work before Consul loses writes": {"I1", "both work on w1 for 1s", `
+			0 boot a#1
+			0 boot b#1
+			1 start a#1 w1 5
+			2 start b#1 w1 6
+			3 stop a#1 w1 5
+			4 stop b#1 w1 6
+			5 restored - 10s`},
 		"two runs of one member": {"I1", "both work on w1", `
 			0 boot a#1
 			0 boot a#2
