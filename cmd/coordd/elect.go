@@ -64,7 +64,7 @@ it says exec. No command outlives its coordd.
 
 A Consul or ZooKeeper that does not answer costs nothing while the lease lasts. A leader that
 resigns is succeeded at once, one that is killed (kill -9) within about a second of its command's
-end; one whose machine is lost after 2 x ttl + lock-delay (on ZooKeeper: ttl + lock-delay).
+end; one whose machine is lost after 2 x ttl + lock-delay (on ZooKeeper: ttl + a tick + lock-delay).
 
 Without a command it follows, asks or gives orders: --status, --follow, --hand-over, --end, --delete.`,
 		Example: `  coordd elect nightly-report -- ./report.sh --all

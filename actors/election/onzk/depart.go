@@ -11,10 +11,10 @@ import (
 )
 
 // Depart gives up, for a candidate that died, the leadership that its session has (as its Contact
-// named it), so that the next one may have it at once, and its place in the queue. All duties must
-// have ended. What else hangs on the session goes when it expires. Cfg is as for Connect. It tries
-// until ctx ends, and tells whether that session led. The error is election.ErrInvalid, or why
-// ZooKeeper could not do it.
+// named it), so that the next one may have it at once, and its place in the queue, also if it only
+// waited there. All duties must have ended. What else hangs on the session goes when it expires.
+// Cfg is as for Connect. It tries until ctx ends, and tells whether that session led. The error is
+// election.ErrInvalid, or why ZooKeeper could not do it.
 func Depart(ctx context.Context, cfg Config, name, session string) (led bool, err error) {
 	c, err := Connect(cfg)
 	if err != nil {
@@ -47,6 +47,36 @@ func Depart(ctx context.Context, cfg Config, name, session string) (led bool, er
 
 // depart makes one attempt; led: it had the leadership to give up.
 func (b *backend) depart(session string) (led bool, err error) {
+	if led, err := b.abdicate(session); led || err != nil {
+		return led, err
+	}
+	// Those behind it would wait until its session has expired.
+	if err := b.vacate(session); err != nil {
+		return false, err
+	}
+	return b.abdicate(session) // a last Take of it may have come in between; no other will
+}
+
+// vacate removes the session's candidates.
+func (b *backend) vacate(session string) error {
+	children, _, err := b.conn.zk.Children(b.base)
+	for _, p := range queue(children) {
+		exists, stat, err := b.conn.zk.Exists(b.path(p.node))
+		if err == nil && exists && sessionName(stat.EphemeralOwner) == session {
+			err = b.conn.zk.Delete(b.path(p.node), -1)
+		}
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	return err
+}
+
+// abdicate gives the leadership up, and the leader's place in the queue.
+func (b *backend) abdicate(session string) (led bool, err error) {
 	data, leader, err := b.conn.zk.Get(b.path(leaderNode))
 	switch {
 	case errors.Is(err, zk.ErrNoNode):

@@ -20,7 +20,7 @@
 //  3. The fencing token is the creation zxid of the node "leader", which each leader creates anew: it rises from leader
 //     to leader over the whole life of the ensemble, also for elections that were deleted and made again.
 //  4. A request that arrives late does nothing: to take and to give up the leadership are transactions that fail once
-//     somebody else has led, or the candidate's node has gone.
+//     somebody else has led, or the candidate's node has gone: so also in another election of the same name.
 //  5. A create whose reply was lost is found again, or removed: a stray node would hold up everyone behind it.
 //  6. Nobody but the next in line does anything when a leader goes. Each candidate knows its place by watching the node before
 //     its own; nobody lists the queue unless its predecessor goes.
@@ -53,6 +53,6 @@
 // by itself needs no such wait, for the lease is over before. But a session can be ended early, by
 // whoever has its password or by JMX, and nobody can tell the two apart afterwards; its leader, if
 // it cannot hear of that at the moment, goes on until its lease is over. So a crash costs twice the
-// timeout by default; where nobody ends sessions by hand, a LockDelay below the timeout makes it
-// that much quicker, and a negative one leaves it at the timeout and a tick.
+// timeout and a tick by default; where nobody ends sessions by hand, a LockDelay below the timeout
+// makes it that much quicker, and a negative one leaves it at the timeout and a tick.
 package onzk

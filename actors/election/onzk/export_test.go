@@ -1,6 +1,10 @@
 package onzk
 
-import "time"
+import (
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+)
 
 // Credentials are the session and its password: whoever has them can end it.
 func (c *Conn) Credentials() (session int64, password []byte) {
@@ -38,6 +42,12 @@ func Queue(children []string) []string {
 // LockDelayOf is how long the others wait after a leader that left this behind.
 func LockDelayOf(term string, otherwise time.Duration) time.Duration {
 	return lockDelayOf([]byte(term), otherwise)
+}
+
+// GivingUp is the transaction by which a participant gives the leadership up.
+func GivingUp(b election.Backend) ([]any, error) {
+	mine := b.(*backend)
+	return mine.removal(mine.candidacy(), false)
 }
 
 // Lost says how a session of that timeout, last heard of at start, has ended.

@@ -88,38 +88,15 @@ func (b *backend) sweep(me candidacy) error {
 }
 
 // remove gives up the leadership if it is this candidate's, and its place in the queue if it is to
-// leave, in one transaction. The term's version makes it fail when somebody else has led since,
-// however late it arrives.
+// leave, in one transaction.
 func (b *backend) remove(me candidacy, place bool) error {
 	for range attempts {
-		_, term, err := b.term()
-		if errors.Is(err, election.ErrDeleted) {
+		ops, err := b.removal(me, place)
+		if errors.Is(err, election.ErrDeleted) || err == nil && len(ops) == 0 {
 			return nil
 		}
 		if err != nil {
 			return err
-		}
-		_, leader, mine, err := b.leads(me)
-		if err != nil {
-			return err
-		}
-		var ops []any
-		if mine {
-			ops = append(ops,
-				&zk.SetDataRequest{Path: b.path(termNode), Data: nil, Version: term.Version},
-				&zk.DeleteRequest{Path: b.path(leaderNode), Version: leader.Version})
-		}
-		if place {
-			exists, _, err := b.conn.zk.Exists(b.path(me.node))
-			if err != nil {
-				return err
-			}
-			if exists {
-				ops = append(ops, &zk.DeleteRequest{Path: b.path(me.node), Version: -1})
-			}
-		}
-		if len(ops) == 0 {
-			return nil
 		}
 		_, err = b.conn.zk.Multi(ops...)
 		if !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNoNode) {
@@ -127,4 +104,36 @@ func (b *backend) remove(me candidacy, place bool) error {
 		}
 	}
 	return errChanged
+}
+
+// removal is that transaction. The term's version makes it fail when somebody else has led since,
+// however late it arrives; the candidate's own node when that was in another election of the name,
+// whose nodes may have the same versions.
+func (b *backend) removal(me candidacy, place bool) (ops []any, err error) {
+	_, term, err := b.term()
+	if err != nil {
+		return nil, err
+	}
+	_, leader, mine, err := b.leads(me)
+	if err != nil {
+		return nil, err
+	}
+	stands := false
+	if place || mine {
+		if stands, _, err = b.conn.zk.Exists(b.path(me.node)); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case stands && place:
+		ops = append(ops, &zk.DeleteRequest{Path: b.path(me.node), Version: -1})
+	case stands:
+		ops = append(ops, &zk.CheckVersionRequest{Path: b.path(me.node), Version: -1})
+	}
+	if mine {
+		ops = append(ops,
+			&zk.SetDataRequest{Path: b.path(termNode), Data: nil, Version: term.Version},
+			&zk.DeleteRequest{Path: b.path(leaderNode), Version: leader.Version})
+	}
+	return ops, nil
 }

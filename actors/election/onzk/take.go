@@ -107,7 +107,7 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 		answers, err := b.conn.zk.Multi(ops...)
 		switch {
 		case errors.Is(err, zk.ErrNodeExists):
-			if err := b.clearWay(term); err != nil {
+			if err := b.clearWay(me, term); err != nil {
 				return 0, 0, err
 			}
 			continue
@@ -142,8 +142,8 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 }
 
 // clearWay removes what a stranger put in the leader's place and no session's end removes. The term
-// makes a late request miss a leader.
-func (b *backend) clearWay(term *zk.Stat) error {
+// makes a late request miss a leader, and the candidate's node one of another election of the name.
+func (b *backend) clearWay(me candidacy, term *zk.Stat) error {
 	_, stat, err := b.conn.zk.Get(b.path(leaderNode))
 	if errors.Is(err, zk.ErrNoNode) || err == nil && ephemeral(stat) {
 		return nil
@@ -152,7 +152,8 @@ func (b *backend) clearWay(term *zk.Stat) error {
 		err = b.uproot(b.path(leaderNode))
 	}
 	if err == nil {
-		_, err = b.conn.zk.Multi(&zk.CheckVersionRequest{Path: b.path(termNode), Version: term.Version}, &zk.DeleteRequest{Path: b.path(leaderNode), Version: stat.Version})
+		_, err = b.conn.zk.Multi(&zk.CheckVersionRequest{Path: b.path(termNode), Version: term.Version}, &zk.CheckVersionRequest{Path: b.path(me.node), Version: -1},
+			&zk.DeleteRequest{Path: b.path(leaderNode), Version: stat.Version})
 	}
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNotEmpty) {
 		return nil

@@ -1,0 +1,99 @@
+//go:build coordd_elections
+
+package onzk_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/onzk"
+	"github.com/coordd/coordd/test/realzookeeper"
+)
+
+// A candidate that died while it waited is in nobody's way once its departure was said.
+func TestADeadCandidateThatHasDepartedIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
+	s := &store{t: t, server: server, timeout: crowdTimeout, root: rootOf(t)}
+	connect := func(w *wire) *onzk.Conn {
+		c, err := onzk.Connect(s.config(w))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	a, _ := nominate(t, connect(&wire{}), "a")
+	wait(t, a, election.Leading)
+	w := &wire{}
+	dead := connect(w)
+	b, _ := nominate(t, dead, "b")
+	wait(t, b, election.Following)
+	c, _ := nominate(t, connect(&wire{}), "c")
+	wait(t, c, election.Following)
+	session, _ := dead.Credentials()
+	w.Cut()
+	t.Cleanup(w.Mend)
+	if led, err := onzk.Depart(t.Context(), s.config(&wire{}), "demo", fmt.Sprintf("0x%x", uint64(session))); led || err != nil {
+		t.Errorf("the departure of one that waited: %v, %v", led, err)
+	}
+	a.Resign()
+	wait(t, c, election.Leading)
+	answer, err := server.Ask(t.Context(), "dump")
+	if err != nil || !strings.Contains(answer, fmt.Sprintf("0x%x", uint64(session))) {
+		t.Errorf("c leads when the dead one's session is over (%v):\n%s", err, answer)
+	}
+}
+
+// The client sends a request that waited for a connection in whatever session comes next.
+func TestAReleaseThatArrivesLateMissesTheNextElection(t *testing.T) {
+	t.Parallel()
+	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
+	s := &store{t: t, server: server, timeout: crowdTimeout, root: rootOf(t), delay: -1}
+	leader := func(id string) (*onzk.Conn, election.Backend, uint64) {
+		c, err := onzk.Connect(s.config(&wire{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		b, err := c.Open("demo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Join(t.Context(), election.Candidate{ID: id, Name: id}); err != nil {
+			t.Fatal(err)
+		}
+		token, _, err := b.Take(t.Context())
+		if token == 0 || err != nil {
+			t.Fatalf("%s does not lead: %v", id, err)
+		}
+		return c, b, token
+	}
+	first, a, _ := leader("a")
+	late, err := onzk.GivingUp(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	c, err := onzk.Connect(s.config(&wire{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	operator, err := c.Open("demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := operator.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, _, token := leader("b")
+	if _, err := c.ZK().Multi(late...); err == nil {
+		t.Error("the release of a leader of the election before is carried out in this one")
+	}
+	if _, stat, err := c.ZK().Get(s.root + "/demo/leader"); err != nil || uint64(stat.Czxid) != token {
+		t.Errorf("b led with token %d, and the leader's node is of %+v (%v)", token, stat, err)
+	}
+}
