@@ -32,7 +32,8 @@ differ: --skew says by how much at the most, and overlaps up to it do not count.
 The rules: I1, one owner of an item at a time; I2, one leader, and tokens and epochs rise; I3, every item has an
 owner again in time; I4, nothing is lost. "not judged" names what these files cannot tell (members do
 not see when the faults are over, nor all of Consul's keys): it is no breach. "incomplete" names a member that could
-not write its history for a while: what it did then is no breach either.
+not write its history for a while: what it did then is no breach either. A member that stood still (SIGSTOP,
+a suspended host) led until then, if it leads no more within a second of waking up.
 
 Exit code 0 means no breach, 1 that there is one, 2 that a file cannot be read or that there is nothing in them.`,
 		Example: `  coordd verify m1.history m2.history m3.history
@@ -152,18 +153,25 @@ func (d *diary) follow(ctx context.Context, c *actors.Coordinator, log *slog.Log
 	leadership, session := c.Leadership().Subscribe(), c.Session().Subscribe()
 	var epoch uint64
 	told := false
+	awake := stand{seen: time.Now()}
+	pulse := time.NewTicker(standPulse)
+	defer pulse.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-pulse.C:
+			awake.look(time.Now())
 		case <-leadership.Changed():
+			now := time.Now()
+			awake.look(now)
 			l := leadership.Take()
 			switch {
 			case l.Role == messages.Leading && l.Epoch != epoch:
 				d.note(history.Event{Verb: history.Lead, Epoch: l.Epoch})
 				epoch = l.Epoch
 			case l.Role != messages.Leading && epoch != 0:
-				d.note(history.Event{Verb: history.Unlead, Epoch: epoch})
+				d.note(history.Event{At: awake.ended(now), Verb: history.Unlead, Epoch: epoch})
 				epoch = 0
 			}
 		case <-session.Changed(): // with each renewal: work that is not seen to end counts up to the last of these
