@@ -110,6 +110,8 @@ func inWords(err error) error {
 	switch bad, number := errors.AsType[*strconv.NumError](invalid); {
 	case invalid.GetFlag().Value.Type() == "duration":
 		what = "give a time with its unit, such as 500ms, 10s or 5m"
+	case invalid.GetFlag().Value.Type() == "bool":
+		what = "give true or false"
 	case !number:
 		return err
 	case errors.Is(bad, strconv.ErrRange):
