@@ -401,19 +401,41 @@ func (b *backend) Leave(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", election.ErrPending, err)
 }
 
-func (b *backend) leave(ctx context.Context, m me) error {
-	if !b.conn.lives(m.session) {
-		return nil // it went with the session
+// leaveTries is how often leaving is tried anew at once because the leadership has changed hands
+// meanwhile.
+const leaveTries = 8
+
+func (b *backend) leave(ctx context.Context, m me) (err error) {
+	for range leaveTries {
+		if !b.conn.lives(m.session) {
+			return nil // it went with the session
+		}
+		var s seen
+		if s, err = b.look(ctx, m.ID, m.session); err != nil {
+			return err
+		}
+		ops := b.departure(m, s)
+		if len(ops) == 0 {
+			return nil
+		}
+		if _, err = b.conn.store.Txn(ctx, ops...); !errors.Is(err, store.ErrRefused) {
+			return err
+		}
 	}
-	s, err := b.look(ctx, m.ID, m.session)
-	if err != nil {
-		return err
-	}
-	var ops []store.Op
+	return err
+}
+
+// departure is what removes all that there is of this candidate.
+func (b *backend) departure(m me, s seen) (ops []store.Op) {
 	if m.unsure {
 		// With the lane changed, a Join that is still on its way will be refused: nobody would
 		// remove what it makes.
 		ops = append(ops, b.once(s, m.session)...)
+	}
+	if s.own.CreateIndex != 0 && !m.owns(s.leader) {
+		// A Take that is late may have won since the look, and nobody else would remove what it
+		// made. Without the candidate's record no other wins.
+		ops = append(ops, b.keys.sameTerm(s.snapshot))
 	}
 	if m.owns(s.leader) || mutations.Broken("left-for-another") {
 		ops = append(ops, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex), store.Delete(b.keys.leader()), b.keys.givenUp(s.snapshot, m.ID))
@@ -421,9 +443,5 @@ func (b *backend) leave(ctx context.Context, m me) error {
 	if s.own.CreateIndex != 0 {
 		ops = append(ops, store.CheckIndex(b.keys.candidate(m.ID), s.own.ModifyIndex), store.Delete(b.keys.candidate(m.ID)))
 	}
-	if len(ops) == 0 {
-		return nil
-	}
-	_, err = b.conn.store.Txn(ctx, ops...)
-	return err
+	return ops
 }

@@ -121,6 +121,14 @@ func (k keys) givenUp(s snapshot, id string) store.Op {
 	return store.CAS(k.term(), encode(tenure{ID: id}), 0, s.term)
 }
 
+// sameTerm is the condition that nobody has taken the leadership, or given it up, since the snapshot.
+func (k keys) sameTerm(s snapshot) store.Op {
+	if s.term == 0 {
+		return store.CheckNotExists(k.term())
+	}
+	return store.CheckIndex(k.term(), s.term)
+}
+
 // vacant tells whether nobody holds the leadership.
 func (s snapshot) vacant() bool { return s.leader.Session == "" }
 

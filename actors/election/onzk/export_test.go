@@ -44,10 +44,11 @@ func LockDelayOf(term string, otherwise time.Duration) time.Duration {
 	return lockDelayOf([]byte(term), otherwise)
 }
 
-// GivingUp is the transaction by which a participant gives the leadership up.
-func GivingUp(b election.Backend) ([]any, error) {
+// GivingUp is the transaction by which a participant gives the leadership up, and its place in the
+// queue if it leaves.
+func GivingUp(b election.Backend, leaves bool) ([]any, error) {
 	mine := b.(*backend)
-	return mine.removal(mine.candidacy(), false)
+	return mine.removal(mine.candidacy(), leaves)
 }
 
 // Lost says how a session of that timeout, last heard of at start, has ended.

@@ -72,7 +72,7 @@ func TestAReleaseThatArrivesLateMissesTheNextElection(t *testing.T) {
 		return c, b, token
 	}
 	first, a, _ := leader("a")
-	late, err := onzk.GivingUp(a)
+	late, err := onzk.GivingUp(a, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,5 +95,40 @@ func TestAReleaseThatArrivesLateMissesTheNextElection(t *testing.T) {
 	}
 	if _, stat, err := c.ZK().Get(s.root + "/demo/leader"); err != nil || uint64(stat.Czxid) != token {
 		t.Errorf("b led with token %d, and the leader's node is of %+v (%v)", token, stat, err)
+	}
+}
+
+// A candidate leaves, and its server does not know yet that its last take has won.
+func TestATakeThatArrivesWhileItsCandidateLeavesIsGivenUp(t *testing.T) {
+	t.Parallel()
+	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
+	s := &store{t: t, server: server, timeout: crowdTimeout, root: rootOf(t)}
+	c, err := onzk.Connect(s.config(&wire{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	b, err := c.Open("demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Join(t.Context(), election.Candidate{ID: "a", Name: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	leaves, err := onzk.GivingUp(b, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token, _, err := b.Take(t.Context()); token == 0 || err != nil {
+		t.Fatalf("it does not lead: %v", err)
+	}
+	if _, err := c.ZK().Multi(leaves...); err == nil {
+		t.Error("it has left, and its session still leads")
+	}
+	if err := b.Leave(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if exists, _, err := c.ZK().Exists(s.root + "/demo/leader"); exists || err != nil {
+		t.Errorf("it has left, and the leader's node is there: %v, %v", exists, err)
 	}
 }

@@ -134,6 +134,10 @@ func (b *backend) removal(me candidacy, place bool) (ops []any, err error) {
 		ops = append(ops,
 			&zk.SetDataRequest{Path: b.path(termNode), Data: nil, Version: term.Version},
 			&zk.DeleteRequest{Path: b.path(leaderNode), Version: leader.Version})
+	} else if stands {
+		// A Take whose answer was lost may have won since, unseen by this server, and nobody else
+		// would remove what it made. Without the candidate's node no other wins.
+		ops = append(ops, &zk.CheckVersionRequest{Path: b.path(termNode), Version: term.Version})
 	}
 	return ops, nil
 }
