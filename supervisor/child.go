@@ -2,14 +2,11 @@ package supervisor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/cenkalti/backoff/v4"
 )
 
 // Defaults for the zero values of [Child] and [Tree].
@@ -109,10 +106,9 @@ type Child struct {
 	StopTimeout time.Duration
 
 	// Backoff returns a new policy for this child; called once, at its first
-	// failure. Default: 100 ms doubling up to 10 s, jitter 0.5, for ever. A policy
-	// that returns backoff.Stop gives the child up: that escalates. Mind that
-	// backoff.NewExponentialBackOff stops after 15 minutes unless told otherwise.
-	Backoff func() backoff.BackOff
+	// failure. Default: Exponential(100 ms, 10 s). It must not block: the supervisor
+	// waits for it.
+	Backoff func() Backoff
 
 	// HealthyAfter is the length of a run that resets the backoff. Default 30 s.
 	HealthyAfter time.Duration
@@ -162,55 +158,4 @@ func (c *Child) healthyAfter() time.Duration {
 		return DefaultHealthyAfter
 	}
 	return c.HealthyAfter
-}
-
-func (c *Child) newBackoff() backoff.BackOff {
-	if c.Backoff != nil {
-		if b := c.Backoff(); b != nil {
-			return b
-		}
-	}
-	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(100*time.Millisecond),
-		backoff.WithMaxInterval(10*time.Second),
-		backoff.WithMultiplier(2),
-		backoff.WithRandomizationFactor(0.5),
-		backoff.WithMaxElapsedTime(0),
-	)
-}
-
-var errGaveUp = errors.New("its backoff policy gave up")
-
-var errLeft = errors.New("its backoff policy ended the goroutine that asked it")
-
-// delay asks the child's policy how long to wait after a run of the given length. The policy is the
-// user's code and asked from the loop, which waits for it: a panic there, or runtime.Goexit, must
-// not take the supervisor down and leave the siblings without one.
-func (c *child) delay(ran time.Duration) (d time.Duration, err error) {
-	err = errLeft
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		d, err = c.askPolicy(ran)
-	}()
-	<-over
-	return d, err
-}
-
-func (c *child) askPolicy(ran time.Duration) (d time.Duration, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("its backoff policy panicked: %s", textOf(v))
-		}
-	}()
-	if c.policy == nil {
-		c.policy = c.def.newBackoff()
-		c.policy.Reset()
-	} else if ran >= c.def.healthyAfter() {
-		c.policy.Reset()
-	}
-	if d = c.policy.NextBackOff(); d < 0 {
-		return 0, errGaveUp
-	}
-	return d, nil
 }

@@ -4,8 +4,6 @@ import (
 	"container/heap"
 	"sync/atomic"
 	"time"
-
-	"github.com/cenkalti/backoff/v4"
 )
 
 // child is what the loop knows of one child. Only the loop touches it, but for
@@ -24,7 +22,7 @@ type child struct {
 	incarnation int
 	restarts    int
 	last        *Cause
-	policy      backoff.BackOff
+	policy      Backoff
 	failures    intensity
 	leftovers   []*run       // of a tree that lingers
 	after       State        // when it does not linger any more; "": as its Restart type says

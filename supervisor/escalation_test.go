@@ -239,9 +239,9 @@ func TestAChildThatEscalatesBeforeItsTurnToStopIsHeard(t *testing.T) {
 }
 
 func TestABackoffPolicyThatGivesUpOrPanicsEscalates(t *testing.T) {
-	for name, policy := range map[string]func() backoff.BackOff{
-		"gives up": func() backoff.BackOff { return &backoff.StopBackOff{} },
-		"panics":   func() backoff.BackOff { panic("no policy") },
+	for name, policy := range map[string]func() supervisor.Backoff{
+		"gives up": func() supervisor.Backoff { return &backoff.StopBackOff{} },
+		"panics":   func() supervisor.Backoff { panic("no policy") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

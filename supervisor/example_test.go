@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/coordd/coordd/supervisor"
 )
 
@@ -87,7 +86,7 @@ func Example_escalation() {
 		Period:      time.Minute,
 		Children: []supervisor.Child{{
 			Name:    "poller",
-			Backoff: func() backoff.BackOff { return backoff.NewConstantBackOff(time.Millisecond) },
+			Backoff: supervisor.Constant(time.Millisecond),
 			Run: func(context.Context) error {
 				attempt++
 				return fmt.Errorf("attempt %d: %w", attempt, errors.ErrUnsupported)

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/coordd/coordd/supervisor"
 )
 
@@ -57,7 +56,7 @@ func failWith(t *testing.T, value any, how string) {
 	if how == "in its backoff policy" {
 		want = 1
 		child.Run = func(context.Context) error { starts++; return errors.New("it fails") }
-		child.Backoff = func() backoff.BackOff { panic(value) }
+		child.Backoff = func() supervisor.Backoff { panic(value) }
 	}
 	s, err := supervisor.New("root", supervisor.Tree{MaxRestarts: 1, Children: []supervisor.Child{child}}, quiet)
 	if err != nil {

@@ -89,7 +89,7 @@ func TestABackoffThatEndsItsGoroutineGivesTheChildUpAndLeavesNoSiblingBehind(t *
 				<-ctx.Done()
 				return nil
 			}},
-			{Name: "fails", Backoff: func() backoff.BackOff { return leaver{} }, Run: func(context.Context) error { return errors.New("it fails") }},
+			{Name: "fails", Backoff: func() supervisor.Backoff { return leaver{} }, Run: func(context.Context) error { return errors.New("it fails") }},
 		}}
 		s, err := supervisor.New("root", supervisor.Tree{MaxRestarts: 3, Children: []supervisor.Child{{Name: "inner", Tree: &inner}}}, quiet)
 		if err != nil {

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/coordd/coordd/supervisor"
 	"go.uber.org/goleak"
 )
@@ -76,8 +75,8 @@ func (a *actor) child() supervisor.Child {
 	return supervisor.Child{Name: a.name, Run: a.run, Backoff: every(time.Second)}
 }
 
-func every(d time.Duration) func() backoff.BackOff {
-	return func() backoff.BackOff { return backoff.NewConstantBackOff(d) }
+func every(d time.Duration) func() supervisor.Backoff {
+	return supervisor.Constant(d)
 }
 
 // running is a supervisor that runs in the bubble.

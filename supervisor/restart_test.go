@@ -222,7 +222,7 @@ func TestBackoffGrowsAndAHealthyRunResetsIt(t *testing.T) {
 		a := newActor(&j, "a")
 		child := a.child()
 		child.HealthyAfter = time.Minute
-		child.Backoff = func() backoff.BackOff {
+		child.Backoff = func() supervisor.Backoff {
 			return backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMultiplier(2),
 				backoff.WithRandomizationFactor(0), backoff.WithMaxInterval(5*time.Second), backoff.WithMaxElapsedTime(0))
 		}
