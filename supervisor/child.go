@@ -17,6 +17,9 @@ const (
 	DefaultPeriod       = time.Minute
 )
 
+// NoRestarts is a MaxRestarts of none: the first failure escalates.
+const NoRestarts = math.MinInt
+
 // Stop timeouts that are none.
 const (
 	// Unlimited waits for as long as it takes, unless a tree around it or WithStopTimeout has a

@@ -52,7 +52,7 @@ type Tree struct {
 	// fails after 7 s never is, whatever its backoff. Children of OneForOne are counted apart from
 	// one another: that many fail once together is no reason to give up. With the other strategies
 	// the group is counted, each restart of it once. Default (0) 10 within 1 minute; a negative
-	// MaxRestarts never escalates.
+	// MaxRestarts never escalates, NoRestarts does at the first failure.
 	MaxRestarts int
 	Period      time.Duration
 
@@ -108,8 +108,11 @@ func (t *Tree) clone() *Tree {
 }
 
 func (t *Tree) maxRestarts() int {
-	if t.MaxRestarts == 0 {
+	switch t.MaxRestarts {
+	case 0:
 		return DefaultMaxRestarts
+	case NoRestarts:
+		return 0
 	}
 	return t.MaxRestarts
 }
