@@ -95,6 +95,8 @@ func (m restartMsg) refuse(l *loop) {
 func (l *loop) startAgain(c *child) {
 	l.settle(c, StateWaiting)
 	c.policy = nil
+	c.restarts++
+	l.count(c, addRestart)
 	switch {
 	case c.lingers:
 		c.answerRestart(stuckError(lingering(c.abandoned())))

@@ -28,6 +28,7 @@ type child struct {
 	after       State        // when it does not linger any more; "": as its Restart type says
 	waiters     []chan error // for its removal
 	restarters  []chan error // for its next start
+	counted     bool         // it has counts of its own
 	again       bool         // someone asked for its next start
 
 	current atomic.Pointer[run] // newest incarnation; read by anyone

@@ -33,7 +33,7 @@
 //  7. Children may be started and stopped while running ([Of], [Group]), in constant
 //     time each, and are supervised like the others. Any may be restarted by hand.
 //  8. [Supervisor.Report] and [Supervisor.Subscribe] show what is going on, and never
-//     wait for a child, nor make one wait.
+//     wait for a child, nor make one wait; so does [Supervisor.Counters].
 //  9. Every child's goroutine, and those that it starts, carry the pprof label
 //     actor=<path>.
 //  10. A supervisor whose children are all done goes on until it is stopped, unless its

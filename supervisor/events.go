@@ -37,10 +37,12 @@ type Event struct {
 	Dropped uint64
 }
 
-// hub hands events to subscribers. Without any, an event costs one load.
+// hub hands events to subscribers. Without any, an event costs one load. It has the tree's counts.
 type hub struct {
 	mu   sync.Mutex
 	subs atomic.Pointer[[]*Subscription]
+
+	tally tally
 }
 
 func (h *hub) publish(e Event) {

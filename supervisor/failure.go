@@ -19,6 +19,9 @@ func (l *loop) ended(r *run, e end) {
 		e.err = ErrReturned
 	}
 	l.alive--
+	if e.kind == KindPanic {
+		l.count(c, addPanic)
+	}
 	l.deadlines.clear(c)
 	cause := Cause{Path: c.path, Incarnation: r.incarnation, When: time.Now(), Kind: e.kind, Err: e.err}
 	if asked {
@@ -165,6 +168,7 @@ func (l *loop) fail(r *run, cause Cause) {
 		return
 	}
 	c.restarts++
+	l.count(c, addRestart)
 	l.setState(c, StateBackoff)
 	l.deadlines.set(c, cause.When.Add(wait))
 	l.publish(Event{Type: EventRestarting, After: wait, Kind: cause.Kind, Err: cause.Err}, c)
@@ -239,6 +243,7 @@ func (l *loop) giveUp(reason string, fatal bool) {
 	}
 	l.escalated = &EscalationError{Path: l.path, Reason: reason, Causes: l.history}
 	l.fatal = fatal
+	l.hub.tally.count(l.path, addEscalation)
 	l.hub.publish(Event{Type: EventEscalated, Path: l.path, Incarnation: l.incarnation, Err: l.escalated})
 	l.log.Error("supervisor-escalated", "path", l.path, "reason", reason, "err", l.escalated)
 	l.stop(l.escalated)

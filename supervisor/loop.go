@@ -173,6 +173,7 @@ func (l *loop) finish() result {
 		if !c.lingers {
 			close(c.done)
 		}
+		l.forget(c)
 		if c.restarters != nil {
 			c.answerRestart(l.group.stopped("restart", c.def.Name))
 		}
@@ -326,6 +327,7 @@ func (l *loop) drop(c *child) {
 	if l.sweep == c {
 		l.sweep = c.prev
 	}
+	l.forget(c)
 	l.children.unlink(c)
 	delete(l.byName, c.def.Name)
 	l.answer(c, nil)

@@ -28,8 +28,9 @@ type Report struct {
 	Since time.Time `json:"since,omitzero"` // of the state
 	// Incarnation counts starts: 1 is the first, 0 means never started.
 	Incarnation int `json:"incarnation"`
-	// Restarts counts those that the child's own end brought about, without those
-	// that it shared because of a sibling.
+	// Restarts counts those that the child's own end brought about, or someone by
+	// hand, in this incarnation of its supervisor, without those that it shared
+	// because of a sibling. See Counters for totals.
 	Restarts int     `json:"restarts"`
 	Restart  Restart `json:"restart"`
 	Ready    bool    `json:"ready"` // has called Ready in this incarnation

@@ -193,6 +193,9 @@ type endedMsg struct {
 
 func (m endedMsg) apply(l *loop) {
 	if m.r.stuck != nil || m.r.c.lingers {
+		if m.e.kind == KindPanic && m.r.stuck != nil {
+			l.count(m.r.c, addPanic)
+		}
 		l.endedLate(m.r)
 		return
 	}

@@ -154,6 +154,7 @@ func (l *loop) abandon(r *run, stack string, now time.Time) {
 	r.stuck = &Stuck{Path: c.path, Waited: r.waited(now), Stack: stack}
 	c.lingers = true
 	l.alive--
+	l.count(c, addAbandoned)
 	l.setState(c, StateStuck)
 	err := stuckError([]*run{r})
 	c.last = &Cause{Path: c.path, Incarnation: c.incarnation, When: now, Kind: KindStuck, Err: err}
