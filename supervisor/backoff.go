@@ -19,19 +19,22 @@ type Backoff interface {
 	Reset()
 }
 
+// own are policies that are known not to panic.
+type own struct{ Backoff }
+
 // Constant waits equally long before each restart.
 func Constant(d time.Duration) func() Backoff {
-	return func() Backoff { return backoff.NewConstantBackOff(d) }
+	return func() Backoff { return own{backoff.NewConstantBackOff(d)} }
 }
 
 // Exponential waits for first, then twice as long each time, up to longest; each wait is drawn from
 // half to one and a half times that. It never gives up.
 func Exponential(first, longest time.Duration) func() Backoff {
 	return func() Backoff {
-		return &backoff.ExponentialBackOff{
+		return own{&backoff.ExponentialBackOff{
 			InitialInterval: first, MaxInterval: longest, Multiplier: 2, RandomizationFactor: 0.5,
 			Stop: backoff.Stop, Clock: backoff.SystemClock,
-		}
+		}}
 	}
 }
 
@@ -54,7 +57,7 @@ var errLeft = errors.New("its backoff policy ended the goroutine that asked it")
 // user's is asked from the loop, which waits for it: a panic there, or runtime.Goexit, must not take
 // the supervisor down and leave the siblings without one.
 func (c *child) delay(ran time.Duration) (d time.Duration, err error) {
-	if c.def.Backoff == nil {
+	if _, ok := c.policy.(own); ok || c.def.Backoff == nil {
 		return c.askPolicy(ran)
 	}
 	err = errLeft

@@ -9,7 +9,7 @@ import (
 // child is what the loop knows of one child. Only the loop touches it, but for
 // the fields that say otherwise.
 type child struct {
-	def     Child
+	def     *Child
 	path    string // immutable
 	pos     uint64 // rises along the list
 	dynamic bool
@@ -32,7 +32,7 @@ type child struct {
 	again       bool         // someone asked for its next start
 
 	current atomic.Pointer[run] // newest incarnation; read by anyone
-	done    chan struct{}       // closed once: removed, or its supervisor over, and its goroutine ended
+	done    latch               // closed once: removed, or its supervisor over, and its goroutine ended
 
 	due   time.Time // of the restart in StateBackoff, of patience in StateStopping
 	index int       // in the heap of deadlines, -1 when not there

@@ -45,11 +45,17 @@ type hub struct {
 	tally tally
 }
 
-func (h *hub) publish(e Event) {
+// silent means that nobody listens.
+func (h *hub) silent() bool {
 	subs := h.subs.Load()
-	if subs == nil || len(*subs) == 0 {
+	return subs == nil || len(*subs) == 0
+}
+
+func (h *hub) publish(e Event) {
+	if h.silent() {
 		return
 	}
+	subs := h.subs.Load()
 	e.At = time.Now()
 	for _, s := range *subs {
 		s.push(e)

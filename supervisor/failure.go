@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -26,9 +27,9 @@ func (l *loop) ended(r *run, e end) {
 	cause := Cause{Path: c.path, Incarnation: r.incarnation, When: time.Now(), Kind: e.kind, Err: e.err}
 	if asked {
 		l.publish(Event{Type: EventStopped, Kind: e.kind, Err: e.err}, c)
-		l.noteBadStop(c, &cause, e.canceled)
+		l.noteBadStop(c, cause, e.canceled)
 	} else {
-		c.last = &cause
+		c.last = cause.kept()
 		l.publish(Event{Type: EventEnded, Kind: e.kind, Err: e.err}, c)
 	}
 	// In a tree that was asked to stop, a child whose turn had not come may have
@@ -71,11 +72,11 @@ func (l *loop) ended(r *run, e end) {
 // noteBadStop keeps what a child did on its way out. Its context was done: it has
 // stopped, whatever it says. Errors are mostly the noise of things being closed;
 // a panic never is.
-func (l *loop) noteBadStop(c *child, cause *Cause, canceled bool) {
+func (l *loop) noteBadStop(c *child, cause Cause, canceled bool) {
 	if !cause.Kind.failed() || cause.Kind == KindError && canceled {
 		return
 	}
-	c.last = cause
+	c.last = cause.kept()
 	level := slog.LevelWarn
 	if cause.Kind == KindError {
 		level = slog.LevelDebug
@@ -182,6 +183,9 @@ func (l *loop) fail(r *run, cause Cause) {
 }
 
 func (l *loop) logFailure(cause Cause, more ...any) {
+	if !l.log.Enabled(context.Background(), slog.LevelWarn) {
+		return
+	}
 	args := append([]any{"path", cause.Path, "incarnation", cause.Incarnation, "kind", string(cause.Kind), "err", cause.Err}, more...)
 	if p, ok := cause.Err.(*PanicError); ok {
 		args = append(args, "stack", string(p.Stack))
@@ -241,7 +245,7 @@ func (l *loop) giveUp(reason string, fatal bool) {
 	if l.escalated != nil {
 		return
 	}
-	l.escalated = &EscalationError{Path: l.path, Reason: reason, Causes: l.history}
+	l.escalated = &EscalationError{Path: l.path, Reason: reason, Causes: slices.Clone(l.history)}
 	l.fatal = fatal
 	l.hub.tally.count(l.path, addEscalation)
 	l.hub.publish(Event{Type: EventEscalated, Path: l.path, Incarnation: l.incarnation, Err: l.escalated})

@@ -116,7 +116,7 @@ func (h *Handle) Stop() { h.l.inbox.post(stopMsg{c: h.c}) }
 
 // Done is closed when the child has been removed, or its supervisor has
 // stopped, and its goroutine has really ended: later, if it was abandoned.
-func (h *Handle) Done() <-chan struct{} { return h.c.done }
+func (h *Handle) Done() <-chan struct{} { return h.c.done.wait() }
 
 type startReply struct {
 	h   *Handle
@@ -141,7 +141,7 @@ func (m startMsg) apply(l *loop) {
 		m.reply <- startReply{err: err}
 		return
 	}
-	c := l.add(m.def, true)
+	c := l.add(new(child), &m.def, true)
 	if !l.rebuilding() {
 		l.start(c)
 	}

@@ -16,6 +16,7 @@ type message interface {
 type inbox struct {
 	mu     sync.Mutex
 	queue  []message
+	spare  []message // what the loop has dealt with
 	closed bool
 	wake   chan struct{}
 }
@@ -35,13 +36,22 @@ func (b *inbox) post(m message) bool {
 	return true
 }
 
+// take gives what has come, until the next call.
 func (b *inbox) take() []message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q := b.queue
-	b.queue = nil
+	if clear(b.spare); cap(b.spare) <= mostSpare {
+		b.queue = b.spare[:0]
+	} else {
+		b.queue = nil
+	}
+	b.spare = q
 	return q
 }
+
+// mostSpare is what an inbox keeps for messages to come.
+const mostSpare = 1024
 
 func (b *inbox) close() []message {
 	b.mu.Lock()

@@ -68,11 +68,12 @@ type loopConfig struct {
 }
 
 func newLoop(cfg loopConfig) *loop {
-	l := &loop{loopConfig: cfg, byName: make(map[string]*child), over: make(chan struct{}), since: time.Now()}
+	l := &loop{loopConfig: cfg, byName: make(map[string]*child, len(cfg.tree.Children)), over: make(chan struct{}), since: time.Now()}
 	l.inbox.wake = make(chan struct{}, 1)
 	l.group.l = l
-	for i := range l.tree.Children {
-		l.add(l.tree.Children[i], false)
+	static := make([]child, len(l.tree.Children))
+	for i := range static {
+		l.add(&static[i], &l.tree.Children[i], false)
 	}
 	l.next = l.children.head
 	return l
@@ -114,10 +115,19 @@ func (l *loop) run(ctx context.Context) result {
 		l.stop(l.outside)
 	}
 	l.advance()
+	var armed time.Time // when the timer fires; it may do so early, and for nothing
 	for !l.finished() {
 		var expired <-chan time.Time
 		if due := l.due(); !due.IsZero() {
-			timer.Reset(time.Until(due))
+			if armed.IsZero() || due.Before(armed) {
+				wait := time.Until(due)
+				if wait <= 0 {
+					l.overdue()
+					continue
+				}
+				timer.Reset(wait)
+				armed = due
+			}
 			expired = timer.C
 		}
 		select {
@@ -127,21 +137,29 @@ func (l *loop) run(ctx context.Context) result {
 				l.outside = context.Cause(ctx)
 			}
 			l.stop(context.Cause(ctx))
+			l.advance()
 		case <-l.inbox.wake:
 			for _, m := range l.inbox.take() {
 				m.apply(l)
 			}
+			l.advance()
 		case <-expired:
-			now := time.Now()
-			if !l.limit.IsZero() && !now.Before(l.limit) {
-				l.limit = time.Time{}
-				l.abort()
-			}
-			l.expire(now)
+			armed = time.Time{}
+			l.overdue()
 		}
-		l.advance()
 	}
 	return l.finish()
+}
+
+// overdue does what time alone calls for.
+func (l *loop) overdue() {
+	now := time.Now()
+	if !l.limit.IsZero() && !now.Before(l.limit) {
+		l.limit = time.Time{}
+		l.abort()
+	}
+	l.expire(now)
+	l.advance()
 }
 
 // due is when time alone calls for something; the zero time: never.
@@ -171,7 +189,7 @@ func (l *loop) finish() result {
 	rest := l.inbox.close()
 	for c := l.children.head; c != nil; c = c.next {
 		if !c.lingers {
-			close(c.done)
+			c.done.set()
 		}
 		l.forget(c)
 		if c.restarters != nil {
@@ -233,22 +251,21 @@ func (l *loop) start(c *child) bool {
 	}
 	c.incarnation++
 	c.ready, c.again, c.after = false, false, ""
-	r := &run{c: c, l: l, incarnation: c.incarnation, started: time.Now(), gone: make(chan struct{})}
-	r.id = l.id + "." + newRunID(context.Background())
-	r.ctx, r.cancel = context.WithCancelCause(context.WithValue(l.base, runKey{}, r))
+	r := &run{c: c, l: l, incarnation: c.incarnation, started: time.Now(), id: runIDIn(l.id)}
+	r.Context, r.cancel = context.WithCancelCause(l.base)
 	c.current.Store(r)
 	if c.def.Tree != nil {
 		r.sub = newLoop(loopConfig{
 			path: c.path, id: r.id, incarnation: c.incarnation, tree: c.def.Tree,
-			hub: l.hub, log: l.log, base: context.WithoutCancel(r.ctx),
-			onReady: func() { Ready(r.ctx) },
+			hub: l.hub, log: l.log, base: context.WithoutCancel(r),
+			onReady: func() { Ready(r) },
 		})
 	}
 	l.alive++
 	if c.def.Gate || c.def.Tree != nil {
-		l.setState(c, StateStarting)
+		l.setStateAt(c, StateStarting, r.started)
 	} else {
-		l.setState(c, StateRunning)
+		l.setStateAt(c, StateRunning, r.started)
 	}
 	if c.def.Gate {
 		l.deadlines.set(c, r.started.Add(gateWord))
@@ -298,10 +315,11 @@ func (l *loop) expire(now time.Time) {
 	l.giveUpOn(late)
 }
 
-func (l *loop) add(def Child, dynamic bool) *child {
-	c := &child{
-		def: def, path: l.path + "/" + def.Name, dynamic: dynamic,
-		state: StateWaiting, since: time.Now(), index: -1, done: make(chan struct{}),
+func (l *loop) add(c *child, def *Child, dynamic bool) *child {
+	c.def, c.path, c.dynamic = def, l.path+"/"+def.Name, dynamic
+	c.state, c.since, c.index = StateWaiting, l.since, -1
+	if dynamic {
+		c.since = time.Now()
 	}
 	l.children.append(c)
 	l.byName[def.Name] = c
@@ -334,7 +352,7 @@ func (l *loop) drop(c *child) {
 	if c.restarters != nil {
 		c.answerRestart(fmt.Errorf("%w: %s was removed", ErrUnknown, c.path))
 	}
-	close(c.done)
+	c.done.set()
 	l.removals.ring()
 }
 
@@ -345,7 +363,9 @@ func (l *loop) answer(c *child, err error) {
 	c.waiters = nil
 }
 
-func (l *loop) setState(c *child, s State) {
+func (l *loop) setState(c *child, s State) { l.setStateAt(c, s, time.Now()) }
+
+func (l *loop) setStateAt(c *child, s State, now time.Time) {
 	if c.state == StateBackoff {
 		l.cooling--
 	}
@@ -353,7 +373,7 @@ func (l *loop) setState(c *child, s State) {
 		l.cooling++
 	}
 	was := c.open()
-	c.state, c.since = s, time.Now()
+	c.state, c.since = s, now
 	if is := c.open(); is && !was {
 		l.countOpen(c, 1)
 	} else if was && !is {
@@ -362,6 +382,9 @@ func (l *loop) setState(c *child, s State) {
 }
 
 func (l *loop) publish(e Event, c *child) {
+	if l.hub.silent() {
+		return
+	}
 	e.Path, e.Incarnation = c.path, c.incarnation
 	l.hub.publish(e)
 }

@@ -21,25 +21,33 @@ var lastRun atomic.Uint64
 // newRunID names an incarnation. Paths do not suffice to find a stuck
 // goroutine: a process may run two trees of the same name.
 func newRunID(ctx context.Context) string {
-	id := strconv.FormatUint(lastRun.Add(1), 36)
 	if r := runOf(ctx); r != nil {
-		return r.id + "." + id
+		return runIDIn(r.id)
 	}
-	return id
+	return strconv.FormatUint(lastRun.Add(1), 36)
 }
 
-// run is one incarnation of a child: its goroutine, and what became of it.
+// runIDIn names a run inside of another.
+func runIDIn(outer string) string {
+	id := append(make([]byte, 0, 64), outer...)
+	id = append(id, '.')
+	return string(strconv.AppendUint(id, lastRun.Add(1), 36))
+}
+
+// run is one incarnation of a child: its goroutine, and what became of it. It is the child's context
+// as well, which so need not be wrapped once more.
 type run struct {
+	context.Context
 	c           *child
 	l           *loop
 	sub         *loop // of a Tree
 	id          string
 	incarnation int
 	started     time.Time
-	ctx         context.Context
 	cancel      context.CancelCauseFunc
 	ready       atomic.Bool
-	gone        chan struct{} // closed when the goroutine has really ended
+	gone        latch // set when the goroutine has really ended
+	end         end   // set by then
 
 	asked atomic.Int64 // when it was asked to stop, Unix nanoseconds; 0: it was not
 	stuck *Stuck       // set by the loop when it abandons the run
@@ -55,6 +63,14 @@ type end struct {
 }
 
 type runKey struct{}
+
+// Value of the context.
+func (r *run) Value(key any) any {
+	if key == (runKey{}) {
+		return r
+	}
+	return r.Context.Value(key)
+}
 
 func runOf(ctx context.Context) *run {
 	r, _ := ctx.Value(runKey{}).(*run)
@@ -90,23 +106,27 @@ func Of(ctx context.Context) *Group {
 // spawn starts the goroutine. It reports its end to the loop, or, when that is
 // over, sees to the rest by itself.
 func (r *run) spawn() {
-	go func() {
-		e := end{kind: KindGoexit, err: ErrGoexit}
-		defer func() {
-			close(r.gone)
-			r.cancel(nil)
-			if m := (endedMsg{r, e}); !r.l.inbox.post(m) {
-				m.refuse(r.l)
-			}
-		}()
-		pprof.Do(r.ctx, pprof.Labels(labelPath, r.c.path, labelRun, r.id), func(ctx context.Context) {
-			if r.sub != nil {
-				e = r.supervise(ctx)
-				return
-			}
-			e = protect(ctx, r.c.def.Run)
-		})
-	}()
+	go r.live()
+}
+
+func (r *run) live() {
+	defer r.over()
+	r.end = end{kind: KindGoexit, err: ErrGoexit}
+	ctx := pprof.WithLabels(r, pprof.Labels(labelPath, r.c.path, labelRun, r.id))
+	pprof.SetGoroutineLabels(ctx)
+	if r.sub != nil {
+		r.end = r.supervise(ctx)
+		return
+	}
+	r.end = protect(ctx, r.c.def.Run)
+}
+
+func (r *run) over() {
+	r.gone.set()
+	r.cancel(nil)
+	if m := (endedMsg{r}); !r.l.inbox.post(m) {
+		m.refuse(r.l)
+	}
 }
 
 // supervise runs a nested tree. When that had to abandon children, this
@@ -130,7 +150,7 @@ func (r *run) supervise(ctx context.Context) end {
 	if len(res.leftovers) > 0 {
 		r.l.inbox.post(lingersMsg{r, e, res.leftovers})
 		for _, left := range res.leftovers {
-			<-left.gone
+			<-left.gone.wait()
 		}
 	}
 	return e
@@ -186,26 +206,23 @@ type readyMsg struct{ r *run }
 func (m readyMsg) apply(l *loop)  { l.becameReady(m.r) }
 func (m readyMsg) refuse(_ *loop) {}
 
-type endedMsg struct {
-	r *run
-	e end
-}
+type endedMsg struct{ r *run }
 
 func (m endedMsg) apply(l *loop) {
 	if m.r.stuck != nil || m.r.c.lingers {
-		if m.e.kind == KindPanic && m.r.stuck != nil {
+		if m.r.end.kind == KindPanic && m.r.stuck != nil {
 			l.count(m.r.c, addPanic)
 		}
 		l.endedLate(m.r)
 		return
 	}
-	l.ended(m.r, m.e)
+	l.ended(m.r, m.r.end)
 }
 
 // refuse runs when the loop is over: only an abandoned run ends so late.
 func (m endedMsg) refuse(l *loop) {
 	l.announceLate(m.r)
-	close(m.r.c.done)
+	m.r.c.done.set()
 	l.removals.ring()
 }
 

@@ -78,7 +78,7 @@ func (l *loop) ask(c *child, why error) {
 	now := time.Now()
 	r := c.current.Load()
 	r.asked.Store(now.UnixNano())
-	l.setState(c, StateStopping)
+	l.setStateAt(c, StateStopping, now)
 	l.deadlines.clear(c)
 	c.due = time.Time{}
 	if t := c.def.stopTimeout(); t > 0 {
@@ -141,9 +141,7 @@ func (m abandonMsg) refuse(*loop) {}
 func (m abandonMsg) apply(l *loop) {
 	now := time.Now()
 	for _, r := range m.late {
-		select {
-		case <-r.gone: // meanwhile: its end is in the inbox, or has been seen
-		default:
+		if !r.gone.isSet() { // else its end is in the inbox, or has been seen
 			l.abandon(r, m.stacks[r.id], now)
 		}
 	}

@@ -52,9 +52,7 @@ func stuckError(runs []*run) *StuckError {
 func lingering(runs []*run) []*run {
 	var left []*run
 	for _, r := range runs {
-		select {
-		case <-r.gone:
-		default:
+		if !r.gone.isSet() {
 			left = append(left, r)
 		}
 	}

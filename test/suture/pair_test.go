@@ -3,7 +3,6 @@ package suture_test
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -83,7 +82,7 @@ var names = func() (names []string) {
 	return names
 }()
 
-var quiet = supervisor.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+var quiet = supervisor.WithLogger(slog.New(slog.DiscardHandler))
 
 // ours starts n children and gives what it costs to start and to stop them.
 func ours(b *testing.B, together bool) (start, stop cost) {
@@ -169,7 +168,7 @@ func BenchmarkRestart(b *testing.B) {
 	mine := func() cost {
 		over := make(chan struct{})
 		s, err := supervisor.New("root", supervisor.Tree{MaxRestarts: -1, Children: []supervisor.Child{
-			{Name: "fails", Run: failing(over), Backoff: none},
+			{Name: "fails", Run: failing(over), Backoff: supervisor.Constant(0)},
 		}}, quiet)
 		if err != nil {
 			b.Fatal(err)
@@ -196,10 +195,3 @@ func restarts(over <-chan struct{}, run func(context.Context) error) cost {
 	<-done
 	return c
 }
-
-type at0 struct{}
-
-func (at0) NextBackOff() time.Duration { return 0 }
-func (at0) Reset()                     {}
-
-func none() supervisor.Backoff { return at0{} }
