@@ -60,6 +60,11 @@ func (c *child) delay(ran time.Duration) (d time.Duration, err error) {
 	if _, ok := c.policy.(own); ok || c.def.Backoff == nil {
 		return c.askPolicy(ran)
 	}
+	return c.askStranger(ran)
+}
+
+// askStranger asks in a goroutine of its own.
+func (c *child) askStranger(ran time.Duration) (d time.Duration, err error) {
 	err = errLeft
 	over := make(chan struct{})
 	go func() {

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"container/heap"
+	"runtime/pprof"
 	"sync/atomic"
 	"time"
 )
@@ -11,6 +12,8 @@ import (
 type child struct {
 	def     *Child
 	path    string // immutable
+	id      string // of all its incarnations, of which no two overlap; immutable
+	labels  pprof.LabelSet
 	pos     uint64 // rises along the list
 	dynamic bool
 
@@ -38,6 +41,14 @@ type child struct {
 	index int       // in the heap of deadlines, -1 when not there
 
 	prev, next *child
+}
+
+// keep replaces the last cause. Most causes are of clean stops, and are not kept.
+func (c *child) keep(cause Cause) {
+	if c.last == nil {
+		c.last = new(Cause)
+	}
+	*c.last = cause
 }
 
 // alive means that a goroutine runs which was not abandoned.

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"maps"
 	"strings"
 	"sync"
 )
@@ -36,27 +35,30 @@ func (s *Supervisor) Counters() Counters { return s.hub.tally.snapshot() }
 type tally struct {
 	mu       sync.Mutex
 	total    Counts
-	children map[string]Counts
+	children map[string]*Counts
 }
 
 func (t *tally) count(path string, add func(*Counts)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.children == nil {
-		t.children = make(map[string]Counts)
+		t.children = make(map[string]*Counts)
 	}
 	c := t.children[path]
-	add(&c)
+	if c == nil {
+		c = new(Counts)
+		t.children[path] = c
+	}
+	add(c)
 	add(&t.total)
-	t.children[path] = c
 }
 
 func (t *tally) snapshot() Counters {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	children := maps.Clone(t.children)
-	if children == nil {
-		children = map[string]Counts{}
+	children := make(map[string]Counts, len(t.children))
+	for path, c := range t.children {
+		children[path] = *c
 	}
 	return Counters{t.total, children}
 }

@@ -44,9 +44,6 @@ const (
 	KindStuck  Kind = "stuck"  // did not stop in time; the error is a *StuckError
 )
 
-// kept is a copy on the heap: most causes are of clean stops, and go nowhere.
-func (c Cause) kept() *Cause { return &c }
-
 // failed tells the endings that are failures; nil, from a Permanent child, is one too.
 func (k Kind) failed() bool { return k != KindNil && k != KindDone }
 

@@ -29,7 +29,7 @@ func (l *loop) ended(r *run, e end) {
 		l.publish(Event{Type: EventStopped, Kind: e.kind, Err: e.err}, c)
 		l.noteBadStop(c, cause, e.canceled)
 	} else {
-		c.last = cause.kept()
+		c.keep(cause)
 		l.publish(Event{Type: EventEnded, Kind: e.kind, Err: e.err}, c)
 	}
 	// In a tree that was asked to stop, a child whose turn had not come may have
@@ -76,7 +76,7 @@ func (l *loop) noteBadStop(c *child, cause Cause, canceled bool) {
 	if !cause.Kind.failed() || cause.Kind == KindError && canceled {
 		return
 	}
-	c.last = cause.kept()
+	c.keep(cause)
 	level := slog.LevelWarn
 	if cause.Kind == KindError {
 		level = slog.LevelDebug
@@ -157,7 +157,7 @@ func (l *loop) fail(r *run, cause Cause) {
 		}
 		if count.add(cause, cause.When.Sub(r.started), period); len(count.failures) > limit {
 			l.settle(c, StateFailed)
-			l.history = count.causes()
+			l.history = record{causes: count.causes()}
 			l.giveUp(fmt.Sprintf("more than %d restarts within %v", limit, period), false)
 			return
 		}
@@ -193,16 +193,25 @@ func (l *loop) logFailure(cause Cause, more ...any) {
 	l.log.Warn("child-failed", args...)
 }
 
+// record is what failed lately. Its space is used again.
+type record struct {
+	causes []Cause
+	from   int // the first that counts
+}
+
 // remember keeps the failures of the last period.
 func (l *loop) remember(cause Cause) {
-	old := 0
-	for old < len(l.history) && cause.When.Sub(l.history[old].When) >= l.tree.period() {
-		old++
+	h := &l.history
+	for h.from < len(h.causes) && cause.When.Sub(h.causes[h.from].When) >= l.tree.period() {
+		h.from++
 	}
-	if len(l.history)-old >= maxHistory {
-		old = len(l.history) - maxHistory + 1
+	h.from = max(h.from, len(h.causes)-maxHistory+1)
+	if len(h.causes) == cap(h.causes) && h.from > len(h.causes)/2 {
+		n := copy(h.causes, h.causes[h.from:])
+		clear(h.causes[n:])
+		h.causes, h.from = h.causes[:n], 0
 	}
-	l.history = append(l.history[old:], cause)
+	h.causes = append(h.causes, cause)
 }
 
 // intensity counts failures by the time for which who failed had run. The time that it waited for
@@ -245,7 +254,7 @@ func (l *loop) giveUp(reason string, fatal bool) {
 	if l.escalated != nil {
 		return
 	}
-	l.escalated = &EscalationError{Path: l.path, Reason: reason, Causes: slices.Clone(l.history)}
+	l.escalated = &EscalationError{Path: l.path, Reason: reason, Causes: slices.Clone(l.history.causes[l.history.from:])}
 	l.fatal = fatal
 	l.hub.tally.count(l.path, addEscalation)
 	l.hub.publish(Event{Type: EventEscalated, Path: l.path, Incarnation: l.incarnation, Err: l.escalated})

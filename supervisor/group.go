@@ -77,7 +77,7 @@ func answered(ctx context.Context, verb string, c *child, reply <-chan error) er
 	}
 	s := Stuck{Path: c.path, Stack: noStack}
 	if r := c.current.Load(); r != nil {
-		s.Waited, s.Stack = r.waited(time.Now()), stacksOf([]string{r.id})[r.id]
+		s.Waited, s.Stack = r.waited(time.Now()), stacksOf([]string{c.id})[c.id]
 	}
 	return fmt.Errorf("supervisor: %s %s: %w: %w", verb, c.path, ctx.Err(), &StuckError{Children: []Stuck{s}})
 }

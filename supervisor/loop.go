@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime/pprof"
 	"time"
 )
 
@@ -49,7 +50,7 @@ type loop struct {
 
 	terminated error // what said ErrTerminate
 
-	history  []Cause
+	history  record
 	failures intensity // of the group, where that is restarted together
 	since    time.Time // of the state
 }
@@ -251,12 +252,16 @@ func (l *loop) start(c *child) bool {
 	}
 	c.incarnation++
 	c.ready, c.again, c.after = false, false, ""
-	r := &run{c: c, l: l, incarnation: c.incarnation, started: time.Now(), id: runIDIn(l.id)}
+	r := &run{c: c, l: l, incarnation: c.incarnation, started: time.Now()}
+	if c.id == "" {
+		c.id = runIDIn(l.id)
+		c.labels = pprof.Labels(labelPath, c.path, labelRun, c.id)
+	}
 	r.Context, r.cancel = context.WithCancelCause(l.base)
 	c.current.Store(r)
 	if c.def.Tree != nil {
 		r.sub = newLoop(loopConfig{
-			path: c.path, id: r.id, incarnation: c.incarnation, tree: c.def.Tree,
+			path: c.path, id: c.id, incarnation: c.incarnation, tree: c.def.Tree,
 			hub: l.hub, log: l.log, base: context.WithoutCancel(r),
 			onReady: func() { Ready(r) },
 		})

@@ -13,21 +13,21 @@ import (
 
 const (
 	labelPath = "actor"     // the path of the child
-	labelRun  = "actor-run" // one incarnation, unique in the process; "3.17" runs inside of "3"
+	labelRun  = "actor-run" // one child, unique in the process; "3.17" runs inside of "3"
 )
 
 var lastRun atomic.Uint64
 
-// newRunID names an incarnation. Paths do not suffice to find a stuck
+// newRunID names a child, or one Run of a root. Paths do not suffice to find a stuck
 // goroutine: a process may run two trees of the same name.
 func newRunID(ctx context.Context) string {
 	if r := runOf(ctx); r != nil {
-		return runIDIn(r.id)
+		return runIDIn(r.c.id)
 	}
 	return strconv.FormatUint(lastRun.Add(1), 36)
 }
 
-// runIDIn names a run inside of another.
+// runIDIn names what runs inside of another.
 func runIDIn(outer string) string {
 	id := append(make([]byte, 0, 64), outer...)
 	id = append(id, '.')
@@ -41,7 +41,6 @@ type run struct {
 	c           *child
 	l           *loop
 	sub         *loop // of a Tree
-	id          string
 	incarnation int
 	started     time.Time
 	cancel      context.CancelCauseFunc
@@ -112,7 +111,7 @@ func (r *run) spawn() {
 func (r *run) live() {
 	defer r.over()
 	r.end = end{kind: KindGoexit, err: ErrGoexit}
-	ctx := pprof.WithLabels(r, pprof.Labels(labelPath, r.c.path, labelRun, r.id))
+	ctx := pprof.WithLabels(r, r.c.labels)
 	pprof.SetGoroutineLabels(ctx)
 	if r.sub != nil {
 		r.end = r.supervise(ctx)

@@ -125,7 +125,7 @@ func (l *loop) giveUpOn(late []*run) {
 	go func() {
 		ids := make([]string, 0, len(late))
 		for _, r := range late {
-			ids = append(ids, r.id)
+			ids = append(ids, r.c.id)
 		}
 		l.inbox.post(abandonMsg{late, stacksOf(ids)})
 	}()
@@ -142,7 +142,7 @@ func (m abandonMsg) apply(l *loop) {
 	now := time.Now()
 	for _, r := range m.late {
 		if !r.gone.isSet() { // else its end is in the inbox, or has been seen
-			l.abandon(r, m.stacks[r.id], now)
+			l.abandon(r, m.stacks[r.c.id], now)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func (l *loop) abandon(r *run, stack string, now time.Time) {
 	l.count(c, addAbandoned)
 	l.setState(c, StateStuck)
 	err := stuckError([]*run{r})
-	c.last = &Cause{Path: c.path, Incarnation: c.incarnation, When: now, Kind: KindStuck, Err: err}
+	c.keep(Cause{Path: c.path, Incarnation: c.incarnation, When: now, Kind: KindStuck, Err: err})
 	l.publish(Event{Type: EventStuck, Kind: KindStuck, Err: err}, c)
 	l.log.Error("child-stuck", "path", c.path, "waited", r.stuck.Waited, "stack", stack)
 	l.answer(c, err)
