@@ -43,7 +43,7 @@ func New(cfg Config) (*Coordinator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
-	h := &house{Config: cfg, store: s, keys: s.Keys(), log: log, acks: &ackCounter{}, fresh: &freshness{}, progress: newProgress()}
+	h := &house{Config: cfg, store: s, keys: s.Keys(), log: log, acks: &ackCounter{}, polls: &store.Polls{}, progress: newProgress()}
 	h.routes = routing.Over(s, max(cfg.Bounds().StopsWithin, routing.MinMaxAge), log)
 	c := &Coordinator{house: h, cells: newCells()}
 	h.bailiff = newBailiff(c.cells.session.Reader(), h.LeaseMargin)

@@ -22,7 +22,7 @@ type house struct {
 	keys  store.Keys
 	log   *slog.Logger
 	acks  *ackCounter
-	fresh *freshness
+	polls *store.Polls
 	// progress tells the session-renewer who hangs; bailiff ends work with the lease.
 	progress *progress
 	bailiff  *bailiff

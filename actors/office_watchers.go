@@ -17,7 +17,6 @@ func (h *house) officeWatcher(what, prefix string, publish func(store.View)) *wa
 		house: h, what: what,
 		watch:   func() *store.Watch { return h.store.WatchPrefix(prefix) },
 		publish: publish,
-		rest:    bySize,
 	}
 }
 

@@ -110,7 +110,7 @@ func (a *sessionRenewer) open(ctx context.Context, s messages.Session) error {
 	a.log.Info("session-opened", "session", id, "ttl", a.TTL.String())
 	a.out.Set(messages.Session{ID: id, Lease: messages.Lease{Start: sent, TTL: a.TTL}, Count: s.Count + 1, Reconnects: s.Reconnects})
 	if s.Count > 0 {
-		a.fresh.renew()
+		a.polls.Renew()
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (a *sessionRenewer) renew(ctx context.Context, s messages.Session, tries in
 	s.Lease.Start = sent
 	a.out.Set(s)
 	if tries > 0 {
-		a.fresh.renew()
+		a.polls.Renew()
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/configstore"
@@ -492,6 +493,7 @@ func TestALongLoadIsSaidToGoOn(t *testing.T) {
 		s.net.to = slowly{s.net.to, 23 * time.Second, func(r *http.Request) bool { return r.URL.Query().Has("recurse") }}
 		s.run()
 		s.ready()
+		synctest.Wait()                                          // the watcher logs after it has published
 		if n := log.count("msg=config-loading keys=3"); n != 3 { // at once, after 10 s, after 20 s
 			t.Errorf("said %d times: %s", n, log.String())
 		}

@@ -21,35 +21,24 @@ func (a *pulse) run(ctx context.Context) error {
 	if _, err := a.data.Reader().Wait(ctx, Snapshot.Loaded); err != nil {
 		return nil
 	}
-	ladder := store.NewLadder()
-	for {
-		sent := time.Now()
-		index, err := a.store.PrefixIndex(ctx, a.keys.ConfigData())
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			wait := min(ladder.NextBackOff(), a.MaxAge/4)
-			a.store.Failed("config pulse", err, wait)
-			if !store.Pause(ctx, wait) {
-				return nil
-			}
-			continue
-		}
-		ladder.Reset()
-		a.store.Succeeded("config pulse")
+	var sent time.Time
+	ask := func(ctx context.Context) (uint64, error) {
+		sent = time.Now()
+		return a.store.PrefixIndex(ctx, a.keys.ConfigData())
+	}
+	pause := func(_ error, wait time.Duration) time.Duration { return min(wait, a.MaxAge/4) }
+	for index := range store.Repeat(ctx, a.store, "config pulse", pause, ask) {
 		if err := a.fault.Inject(ctx); err != nil {
 			return err
 		}
 		if a.matches(ctx, index) {
 			a.hears(sent)
 		} else {
-			a.renewWatch()
+			a.polls.Renew()
 		}
-		if !store.Pause(ctx, a.MaxAge/4) {
-			return nil
-		}
+		store.Pause(ctx, a.MaxAge/4)
 	}
+	return nil
 }
 
 // matches tells whether the cache shows what Consul has, or soon does. An index that went back is

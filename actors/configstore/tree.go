@@ -20,15 +20,15 @@ type house struct {
 	log   *slog.Logger
 
 	// States: each has one writer.
-	data  *messages.State[Snapshot]          // keeper
-	sight *messages.State[sight]             // watcher
-	load  *messages.State[Load]              // watcher, and keeper at its end
-	heard *messages.State[time.Time]         // pulse, and keeper after a whole read: what the cache showed when it was asked
-	doubt *messages.State[time.Time]         // scribe: what was heard before then does not count
-	renew atomic.Pointer[context.CancelFunc] // ends the poll that is under way
-	slow  atomic.Int64                       // nanoseconds that the last whole read took
-	queue *messages.State[Queue]             // clerk
-	claim *messages.State[claim]             // scribe
+	data  *messages.State[Snapshot]  // keeper
+	sight *messages.State[sight]     // watcher
+	load  *messages.State[Load]      // watcher, and keeper at its end
+	heard *messages.State[time.Time] // pulse, and keeper after a whole read: what the cache showed when it was asked
+	doubt *messages.State[time.Time] // scribe: what was heard before then does not count
+	polls store.Polls                // the watcher's
+	slow  atomic.Int64               // nanoseconds that the last whole read took
+	queue *messages.State[Queue]     // clerk
+	claim *messages.State[claim]     // scribe
 	birth *messages.State[Origin]
 
 	// Commands.
@@ -95,13 +95,7 @@ func (h *house) hears(at time.Time) {
 // watch read everything anew: Consul has lost writes, or somebody deletes what is not his.
 func (h *house) doubts() {
 	h.doubt.Set(time.Now())
-	h.renewWatch()
-}
-
-func (h *house) renewWatch() {
-	if renew := h.renew.Load(); renew != nil {
-		(*renew)()
-	}
+	h.polls.Renew()
 }
 
 // tree wires the actors in the order in which they start; they stop in reverse: what is being

@@ -24,48 +24,25 @@ type Load struct {
 }
 
 func (a *watcher) run(ctx context.Context) error {
-	var w *store.Watch
-	ladder := store.NewLadder()
-	sure, last := uint64(0), uint64(0)
-	crowd := 0
-	began, seen := time.Now(), time.Time{}
-	for {
-		whole := w == nil
+	w, crowd := a.store.WatchPrefix(a.keys.ConfigData()), store.Crowd{}
+	began := time.Now()
+	var whole bool      // the poll is a plain read
+	var stamp uint64    // what the cache had taken in when the poll began
+	var asked time.Time // when a plain read began
+	next := func(poll context.Context) (store.View, error) {
+		whole = w.Anew()
 		if !a.data.Get().Loaded() && !a.load.Get().Done {
-			a.announce(ctx)
+			a.announce(poll)
 		}
-		if w == nil {
-			w = a.store.WatchPrefix(a.keys.ConfigData())
-		}
-		stamp, asked := a.data.Get().taken, time.Time{}
+		stamp, asked = a.data.Get().taken, time.Time{}
 		if whole {
 			asked = time.Now()
 		}
-		said := a.announceAgain(began)
-		poll, cancel := context.WithCancel(ctx)
-		a.renew.Store(&cancel)
-		view, err := w.Next(poll)
-		renewed := poll.Err() != nil
-		cancel()
-		said()
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil && renewed {
-			w = nil
-			continue
-		}
-		if err != nil {
-			w = nil // the next answer is that of a plain read
-			wait := ladder.NextBackOff()
-			a.store.Failed("config data", err, wait)
-			if !store.Pause(ctx, wait) {
-				return nil
-			}
-			continue
-		}
-		ladder.Reset()
-		a.store.Succeeded("config data")
+		defer a.announceAgain(began)()
+		return w.Next(poll)
+	}
+	sure, last := uint64(0), uint64(0)
+	for view := range w.Views(ctx, "config data", &a.polls, next) {
 		if err := a.fault.Inject(ctx); err != nil {
 			return err
 		}
@@ -75,18 +52,12 @@ func (a *watcher) run(ctx context.Context) error {
 		}
 		a.publish(view, sure, asked, began)
 		if view.Index < last && !whole {
-			w = nil // Consul was restored: what was read may be older than what this store wrote
+			a.polls.Renew() // Consul was restored: what was read may be older than what this store wrote
 		}
 		last = view.Index
-		if crowd++; time.Since(seen) > 250*time.Millisecond {
-			crowd = 0
-		}
-		seen = time.Now()
-		rest := min(time.Duration(len(view.Entries)/100)*time.Millisecond, time.Second)
-		if !store.Pause(ctx, max(rest, time.Duration(min(crowd, 10))*10*time.Millisecond)) {
-			return nil
-		}
+		store.Pause(ctx, crowd.Rest(view))
 	}
+	return nil
 }
 
 // announce asks for the names alone, which is quick, so that those who wait know for how much.

@@ -100,6 +100,13 @@ func (t *table) begin(began time.Time) int {
 	return t.age.gen
 }
 
+// generation is the newest one.
+func (t *table) generation() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.age.gen
+}
+
 // trusted is what the table says to a pulse.
 type trusted uint8
 

@@ -25,33 +25,22 @@ func (r *Router) beat(ctx context.Context) error {
 			r.table.close()
 		}
 	}()
-	const what = "routing: pulse"
-	ladder := store.NewLadder()
 	failed := false
 	late := map[string]uint64{}  // whose share was behind its ack at the last pulse
 	asked := map[string]uint64{} // for which ack the share was read again
-	for {
-		known := r.table.ackIndex()
-		call, cancel := context.WithTimeout(ctx, r.maxAge/4)
-		answer, err := r.ask(call)
-		cancel()
-		if ctx.Err() != nil {
-			return nil
+	known := uint64(0)           // the table's index of acks/ before the pulse
+	ask := func(ctx context.Context) (pulse, error) {
+		known = r.table.ackIndex()
+		return r.ask(ctx)
+	}
+	pause := func(err error, wait time.Duration) time.Duration {
+		failed = true
+		if errors.Is(err, store.ErrDenied) {
+			return r.maxAge / 4
 		}
-		if err != nil {
-			failed = true
-			pause := min(ladder.NextBackOff(), r.maxAge/8)
-			if errors.Is(err, store.ErrDenied) {
-				pause = r.maxAge / 4
-			}
-			r.store.Failed(what, err, pause)
-			if !store.Pause(ctx, pause) {
-				return nil
-			}
-			continue
-		}
-		ladder.Reset()
-		r.store.Succeeded(what)
+		return min(wait, r.maxAge/8)
+	}
+	for answer := range store.Repeat(ctx, r.store, "routing: pulse", pause, ask) {
 		supervisor.Ready(ctx)
 		// The polls may hang on connections that died with what failed: nothing that they have not
 		// read anew is as of now, whatever the first of them to be answered says.
@@ -80,14 +69,15 @@ func (r *Router) beat(ctx context.Context) error {
 				r.missing.suspect(again)
 			}
 		}
-		if !store.Pause(ctx, r.maxAge/4) {
-			return nil
-		}
+		store.Pause(ctx, r.maxAge/4)
 	}
+	return nil
 }
 
 // ask is one pulse.
 func (r *Router) ask(ctx context.Context) (p pulse, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.maxAge/4)
+	defer cancel()
 	p.sent = time.Now()
 	if p.members, err = r.store.PrefixIndex(ctx, r.keys.Members()); err != nil {
 		return p, err

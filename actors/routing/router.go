@@ -68,7 +68,7 @@ type Router struct {
 	maxAge time.Duration
 
 	table   *table
-	polls   polls
+	polls   store.Polls
 	wanted  *messages.State[bool]
 	open    atomic.Bool
 	stopped atomic.Bool

@@ -3,7 +3,6 @@ package routing
 import (
 	"context"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/coordd/coordd/internal/store"
@@ -14,48 +13,29 @@ import (
 // each asks again on a connection of its own. One that died unnoticed is found out by the pulse.
 const sharePoll = 5 * time.Minute
 
-// follow returns an actor that follows prefix by long polls and enters each view into the table.
+// follow returns an actor that follows prefix by long polls and enters each view into the table,
+// with the generation in which its watch was begun.
 func (r *Router) follow(what, prefix string, wait time.Duration, enter func(store.View, int, time.Time)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if _, err := r.wanted.Reader().Wait(ctx, func(on bool) bool { return on }); err != nil {
 			return nil
 		}
-		var w *store.Watch
-		asked := 0 // the generation that w began in
-		ladder := store.NewLadder()
-		for {
-			poll, gen, done := r.polls.begin(ctx)
-			if w == nil || gen != asked {
-				w, asked = r.store.WatchPrefix(prefix).Quiet(), gen
-				if wait != 0 {
-					w.Wait(wait)
-				}
+		w, gen := r.store.WatchPrefix(prefix).Quiet(), 0
+		if wait != 0 {
+			w.Wait(wait)
+		}
+		next := func(poll context.Context) (store.View, error) {
+			if w.Anew() {
+				gen = r.table.generation()
 			}
-			view, err := w.Next(poll)
-			over := poll.Err() != nil
-			done()
-			if ctx.Err() != nil {
-				return nil
-			}
-			if err != nil {
-				if over {
-					continue
-				}
-				pause := ladder.NextBackOff()
-				r.store.Failed(what, err, pause)
-				if !store.Pause(ctx, pause) {
-					return nil
-				}
-				continue
-			}
-			ladder.Reset()
-			r.store.Succeeded(what)
+			return w.Next(poll)
+		}
+		for view := range w.Views(ctx, what, &r.polls, next) {
 			enter(view, gen, time.Now())
 			supervisor.Ready(ctx)
-			if !store.Pause(ctx, crowded(len(view.Entries))) {
-				return nil
-			}
+			store.Pause(ctx, crowded(len(view.Entries)))
 		}
+		return nil
 	}
 }
 
@@ -65,41 +45,12 @@ func crowded(n int) time.Duration {
 	return min(10*time.Millisecond+time.Duration(n/100)*time.Millisecond, time.Second)
 }
 
-// polls lets all long polls of a generation be ended together.
-type polls struct {
-	mu   sync.Mutex
-	gen  int
-	base context.Context
-	end  context.CancelFunc
-}
-
-// renew ends the polls that are under way; those that begin from now on are of generation gen.
-func (p *polls) renew(gen int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.gen = max(p.gen, gen)
-	if p.end != nil {
-		p.end()
-		p.base, p.end = nil, nil
-	}
-}
-
-// begin returns the context of a poll, which ends with ctx or the next renew, and its generation.
-// The func frees it.
-func (p *polls) begin(ctx context.Context) (context.Context, int, context.CancelFunc) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.base == nil {
-		p.base, p.end = context.WithCancel(context.Background())
-	}
-	poll, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(p.base, cancel)
-	return poll, p.gen, func() { stop(); cancel() }
-}
-
 // renew begins a generation: everything is read anew. Began is a moment from which on Consul is
 // known to have answered.
-func (r *Router) renew(began time.Time) { r.polls.renew(r.table.begin(began)) }
+func (r *Router) renew(began time.Time) {
+	r.table.begin(began)
+	r.polls.Renew()
+}
 
 // registrar keeps one follower for each member's share.
 func (r *Router) registrar(ctx context.Context) error {

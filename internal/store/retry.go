@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"time"
 
@@ -58,6 +59,36 @@ func Pause(ctx context.Context, d time.Duration) bool {
 		return true
 	case <-ctx.Done():
 		return false
+	}
+}
+
+// Repeat calls ask again and again until ctx ends, and yields each answer; who takes it may pause
+// before the next. After a failure it waits as the ladder says, or as pause says, which is told the
+// error and the ladder's wait. Failures and the recovery are reported as what (see [Store.Failed]).
+func Repeat[T any](ctx context.Context, s *Store, what string, pause func(error, time.Duration) time.Duration, ask func(context.Context) (T, error)) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for ladder := NewLadder(); ; {
+			answer, err := ask(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if err == nil {
+				ladder.Reset()
+				s.Succeeded(what)
+				if !yield(answer) || ctx.Err() != nil {
+					return
+				}
+				continue
+			}
+			wait := ladder.NextBackOff()
+			if pause != nil {
+				wait = pause(err, wait)
+			}
+			s.Failed(what, err, wait)
+			if !Pause(ctx, wait) {
+				return
+			}
+		}
 	}
 }
 

@@ -115,9 +115,9 @@ type Conn struct {
 	store   *store.Store
 	log     *slog.Logger
 	contact *messages.State[election.Contact]
-	revived *messages.State[int] // counts renewals that succeeded after a failed one: polls may sit on a dead connection
-	need    chan struct{}        // cap 1: a session is wanted
-	dirty   chan struct{}        // cap 1: Consul answers, so leftovers may be removed
+	polls   store.Polls   // renewed when a renewal has succeeded after a failed one
+	need    chan struct{} // cap 1: a session is wanted
+	dirty   chan struct{} // cap 1: Consul answers, so leftovers may be removed
 	ask     chan chan struct{}
 	stop    context.CancelFunc
 	work    sync.WaitGroup // renew
@@ -187,7 +187,7 @@ func Connect(cfg Config) (*Conn, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Conn{
 		cfg: cfg, store: s, log: cfg.Logger, contact: messages.NewState(election.Contact{}),
-		revived: messages.NewState(0), need: make(chan struct{}, 1), dirty: make(chan struct{}, 1), ask: make(chan chan struct{}),
+		need: make(chan struct{}, 1), dirty: make(chan struct{}, 1), ask: make(chan chan struct{}),
 		stop: cancel, leading: map[*backend]bool{}, lanes: map[string]*lane{},
 	}
 	c.work.Go(func() { c.renew(ctx) })
@@ -255,7 +255,7 @@ func (c *Conn) renew(ctx context.Context) {
 			return
 		case err == nil:
 			if tries > 0 {
-				c.revived.Set(c.revived.Get() + 1)
+				c.polls.Renew()
 			}
 			tries = 0
 			ladder.Reset()

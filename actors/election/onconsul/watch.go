@@ -119,48 +119,28 @@ func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
 
 // poll follows state/ and never ends before ctx.
 func (b *backend) poll(ctx context.Context, answers chan<- polled) {
-	watch := b.conn.store.WatchPrefix(b.keys.state())
-	what := "watch of election " + b.name
-	ladder := store.NewLadder()
-	revived := b.conn.revived.Subscribe()
-	revived.Take()
-	var since time.Time
-	for {
-		v, err := nextUnless(ctx, watch, revived.Changed())
-		if ctx.Err() != nil {
-			return
-		}
-		select {
-		case <-revived.Changed():
-			revived.Take()
-			if err != nil {
-				continue
-			}
-		default:
-		}
-		p := polled{snapshot: b.keys.parse(v.Entries, v.Index), err: err}
-		wait := time.Duration(0)
-		if err == nil {
-			ladder.Reset()
-			b.conn.store.Succeeded(what)
-			since = time.Time{}
-		} else {
-			wait = ladder.NextBackOff()
-			b.conn.store.Failed(what, err, wait)
-			if since.IsZero() {
-				since = time.Now()
-			}
-			p.since = since
-		}
+	tell := func(p polled) {
 		select {
 		case answers <- p:
 		case <-ctx.Done():
-			return
 		}
-		if wait > 0 && !store.Pause(ctx, wait) {
-			return
+	}
+	watch := b.conn.store.WatchPrefix(b.keys.state())
+	var since time.Time
+	next := func(poll context.Context) (store.View, error) {
+		v, err := watch.Next(poll)
+		if err != nil && poll.Err() == nil {
+			if since.IsZero() {
+				since = time.Now()
+			}
+			tell(polled{err: err, since: since})
 		}
-		if err == nil && len(v.Entries) == 0 && b.me().session == "" {
+		return v, err
+	}
+	for v := range watch.Views(ctx, "watch of election "+b.name, &b.conn.polls, next) {
+		since = time.Time{}
+		tell(polled{snapshot: b.keys.parse(v.Entries, v.Index)})
+		if len(v.Entries) == 0 && b.me().session == "" {
 			b.pause(ctx, emptyPause)
 		}
 	}
@@ -175,22 +155,6 @@ func (b *backend) pause(ctx context.Context, d time.Duration) {
 	case <-b.stir:
 	case <-ctx.Done():
 	}
-}
-
-// nextUnless gives a poll up when what it waits on may be a connection that is dead.
-func nextUnless(ctx context.Context, watch *store.Watch, dead <-chan struct{}) (store.View, error) {
-	call, cancel := context.WithCancel(ctx)
-	var group sync.WaitGroup
-	defer group.Wait()
-	defer cancel()
-	group.Go(func() {
-		select {
-		case <-dead:
-			cancel()
-		case <-call.Done():
-		}
-	})
-	return watch.Next(call)
 }
 
 // take looks at an answer of the poll. One that is older than what was seen already comes from a
