@@ -161,17 +161,12 @@ func (c *configSite) get(w http.ResponseWriter, r *http.Request, p params) {
 		}
 		defer leave()
 		for watch := c.store.Watch(key); !p.differs(tag(e.Index), exists); {
-			changes, ended := watch.Next(ctx)
-			if ended != nil {
+			if _, ended := watch.Next(ctx); ended != nil {
 				break
 			}
-			for _, change := range changes {
-				e, err = change.Entry, nil
-				if change.Deleted {
-					_, err = c.store.Get(ctx, key)
-				}
-				exists = err == nil
-			}
+			// What the watch brings is the cache's, which may be behind what was read before.
+			e, err = c.store.Get(ctx, key)
+			exists = err == nil
 		}
 	}
 	if err != nil && !errors.Is(err, configstore.ErrNotFound) {

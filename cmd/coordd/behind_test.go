@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/hashicorp/consul/api"
+)
+
+// severed loses every request for the whole configuration once it is told so.
+type severed struct {
+	http.RoundTripper
+	cut atomic.Bool
+}
+
+func (s *severed) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := s.RoundTripper.RoundTrip(r)
+	if s.cut.Load() && strings.HasSuffix(r.URL.Path, "/config_data/") {
+		if err == nil {
+			resp.Body.Close()
+		}
+		return nil, errors.New("connection reset by peer")
+	}
+	return resp, err
+}
+
+// The cache may be behind what Consul has, and behind what the client has read by way of another
+// member.
+func TestAGetThatWaitsBringsNothingOlderThanConsulHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		consul := devconsul.New(devconsul.Config{NoJitter: true})
+		defer consul.Close()
+		way := &severed{RoundTripper: consul.RoundTripper()}
+		client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: way}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		put := func(value string) string {
+			kv := consul.Client().KV()
+			if _, err := kv.Put(&api.KVPair{Key: "service/demo/config_data/k", Value: []byte(value)}, nil); err != nil {
+				t.Fatal(err)
+			}
+			pair, _, err := kv.Get("service/demo/config_data/k", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return tag(pair.ModifyIndex)
+		}
+		put("old")
+		store, err := configstore.New(configstore.Config{Service: "demo", Client: client, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = store.Run(ctx) })
+		defer running.Wait()
+		defer cancel()
+		if err := store.WaitLoaded(ctx); err != nil {
+			t.Fatal(err)
+		}
+		way.cut.Store(true)
+		newest := put("new")
+		time.Sleep(2 * configstore.DefaultMaxAge)
+		page := newConfigSite(store, 1).handler()
+		get := func(path string) (int, string) {
+			r, w := httptest.NewRequest(http.MethodGet, path, nil), httptest.NewRecorder()
+			r.Header.Set("If-None-Match", newest)
+			page.ServeHTTP(w, r)
+			return w.Code, w.Body.String()
+		}
+		for path, what := range map[string]string{"/config/k": "a read", "/config/k?wait=10s": "one that waits"} {
+			if code, body := get(path); code != http.StatusNotModified {
+				t.Errorf("%s, by a client that has the newest value: %d %q", what, code, body)
+			}
+		}
+		way.cut.Store(false)
+		after := time.AfterFunc(20*time.Second, func() { put("newer") })
+		defer after.Stop()
+		if code, body := get("/config/k?wait=1m"); code != http.StatusOK || body != "newer" {
+			t.Errorf("the next value, waited for: %d %q", code, body)
+		}
+	})
+}
