@@ -57,7 +57,7 @@ that is not text. Import reads it. A file that is there is replaced as a whole, 
 				_, err = a.out.Write(b.Bytes())
 				return err
 			}
-			return writeWhole(args[0], b.Bytes())
+			return writeWhole(ctx, args[0], b.Bytes())
 		}),
 	}
 }

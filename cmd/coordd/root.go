@@ -33,6 +33,7 @@ func (e *usageError) Is(target error) bool { return target == errUsage }
 
 // run carries out one command line and returns its exit code.
 func run(ctx context.Context, s surroundings) int {
+	s.out = &outlet{ctx: ctx, to: s.out}
 	a := &app{surroundings: s, lines: asynclog.NewWriter(s.err)}
 	defer a.lines.Flush(flushLimit)
 	root := a.root()

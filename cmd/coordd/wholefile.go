@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -9,11 +10,13 @@ import (
 )
 
 // writeWhole makes data the contents of a file: all of it, or the file stays as it was. What is no
-// plain file, such as a pipe or /dev/stdout, is written to. A new file is closed to others.
-func writeWhole(name string, data []byte) error {
+// plain file, such as a pipe or /dev/stdout, is written to, until ctx ends: nobody may ever read it.
+// A new file is closed to others.
+func writeWhole(ctx context.Context, name string, data []byte) error {
 	at, was, plain := placeOf(name)
 	if !plain {
-		return os.WriteFile(name, data, 0o600)
+		_, err := reading(ctx, func() (struct{}, error) { return struct{}{}, os.WriteFile(name, data, 0o600) })
+		return unread(err)
 	}
 	f, err := os.CreateTemp(filepath.Dir(at), "."+filepath.Base(at)+".*")
 	if errors.Is(err, fs.ErrPermission) { // a file that may be written in a directory that may not

@@ -24,7 +24,7 @@ func TestAnExportReplacesAFileAsAWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		was, _ := os.ReadFile(name)
-		if err := writeWhole(to, []byte("new, by "+to)); err != nil {
+		if err := writeWhole(t.Context(), to, []byte("new, by "+to)); err != nil {
 			t.Fatal(err)
 		}
 		if got, _ := io.ReadAll(old); string(got) != string(was) {
@@ -41,7 +41,7 @@ func TestAnExportReplacesAFileAsAWhole(t *testing.T) {
 		t.Errorf("the link leads to %q, %v", at, err)
 	}
 	fresh := filepath.Join(dir, "fresh")
-	if err := writeWhole(fresh, []byte("x")); err != nil {
+	if err := writeWhole(t.Context(), fresh, []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(fresh); err != nil || info.Mode().Perm() != 0o600 {
@@ -50,7 +50,7 @@ func TestAnExportReplacesAFileAsAWhole(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
-	if err := writeWhole(filepath.Join(dir, "none", "x"), []byte("x")); err == nil {
+	if err := writeWhole(t.Context(), filepath.Join(dir, "none", "x"), []byte("x")); err == nil {
 		t.Error("a directory that does not exist was written to")
 	}
 }

@@ -4,11 +4,14 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestAnExportGoesIntoAPipe(t *testing.T) {
@@ -25,7 +28,7 @@ func TestAnExportGoesIntoAPipe(t *testing.T) {
 		}
 		got <- all
 	}()
-	if err := writeWhole(pipe, text); err != nil {
+	if err := writeWhole(t.Context(), pipe, text); err != nil {
 		t.Error(err)
 	}
 	if all := <-got; !bytes.Equal(all, text) {
@@ -34,10 +37,35 @@ func TestAnExportGoesIntoAPipe(t *testing.T) {
 	if info, err := os.Stat(pipe); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		t.Errorf("the pipe is no pipe any more: %v %v", info, err)
 	}
-	if err := writeWhole(os.DevNull, text); err != nil {
+	if err := writeWhole(t.Context(), os.DevNull, text); err != nil {
 		t.Error(err)
 	}
 	if info, err := os.Stat(os.DevNull); err != nil || info.Mode()&os.ModeDevice == 0 {
 		t.Errorf("%s is %v, %v", os.DevNull, info, err)
 	}
+}
+
+func TestASignalEndsAnExportToAPipeThatNobodyReads(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- writeWhole(ctx, pipe, []byte("x")) }()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, errUnread) {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(patience):
+		t.Errorf("it waits still, %v after the signal", patience)
+	}
+	r, err := os.Open(pipe) // lets the write go
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	_, _ = io.ReadAll(r)
 }

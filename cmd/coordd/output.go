@@ -1,0 +1,50 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+)
+
+// errUnread is what a command ends with whose output nobody took when it was told to stop.
+var errUnread = errors.New("stopped by a signal while nobody took its output")
+
+// unread says of output what reading says of input.
+func unread(err error) error {
+	if errors.Is(err, errInterrupted) {
+		return errUnread
+	}
+	return err
+}
+
+// outlet is a command's standard output, which nobody may ever read. What is written after ctx has
+// ended has a moment to be taken. A write that is given up goes on with a copy of what it was given,
+// and the process's end is its own.
+type outlet struct {
+	ctx  context.Context
+	to   io.Writer
+	gone atomic.Bool // a write was given up
+}
+
+func (o *outlet) Write(p []byte) (int, error) {
+	if o.gone.Load() {
+		return 0, errUnread
+	}
+	lasting, cancel := context.WithCancel(context.WithoutCancel(o.ctx))
+	defer cancel()
+	stop := context.AfterFunc(o.ctx, func() {
+		last := time.AfterFunc(flushLimit, cancel)
+		<-lasting.Done()
+		last.Stop()
+	})
+	defer stop()
+	text := bytes.Clone(p)
+	n, err := reading(lasting, func() (int, error) { return o.to.Write(text) })
+	if errors.Is(err, errInterrupted) {
+		o.gone.Store(true)
+	}
+	return n, unread(err)
+}
