@@ -66,9 +66,17 @@ func TestAServerHasMostOfItsStopTimeoutAndIsClosedThen(t *testing.T) {
 func TestAServerThatCannotListenIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "http", Backoff: every(time.Second), Run: supervisor.Serve(
-			func() (net.Listener, error) { tries++; return nil, errBoom }, func() supervisor.Server { return newServer() },
-		)}}})
+		r := start(
+			t,
+			supervisor.Tree{
+				Children: []supervisor.Child{
+					{Name: "http", Backoff: every(time.Second), Run: supervisor.Serve(
+						func() (net.Listener, error) { tries++; return nil, errBoom },
+						func() supervisor.Server { return newServer() },
+					)},
+				},
+			},
+		)
 		time.Sleep(3500 * time.Millisecond)
 		r.mustEnd(t)
 		if tries != 4 {
@@ -80,8 +88,19 @@ func TestAServerThatCannotListenIsTriedAgain(t *testing.T) {
 func TestAnActorThatPanicsIsNotInterruptedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		interrupts, starts := 0, 0
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "a", Restart: supervisor.Temporary,
-			Run: supervisor.Actor(func() error { starts++; panic("ouch") }, func(error) { interrupts++ })}}})
+		r := start(
+			t,
+			supervisor.Tree{Children: []supervisor.Child{
+				{
+					Name:    "a",
+					Restart: supervisor.Temporary,
+					Run: supervisor.Actor(
+						func() error { starts++; panic("ouch") },
+						func(error) { interrupts++ },
+					),
+				},
+			}},
+		)
 		r.mustEnd(t)
 		if starts != 1 || interrupts != 0 {
 			t.Errorf("%d starts and %d interrupts", starts, interrupts)
@@ -92,8 +111,15 @@ func TestAnActorThatPanicsIsNotInterruptedLater(t *testing.T) {
 func TestAnInterruptThatPanicsIsTheActorsFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stop := make(chan struct{})
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "a",
-			Run: supervisor.Actor(func() error { <-stop; return nil }, func(error) { close(stop); panic("ouch") })}}})
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{
+			{
+				Name: "a",
+				Run: supervisor.Actor(
+					func() error { <-stop; return nil },
+					func(error) { close(stop); panic("ouch") },
+				),
+			},
+		}})
 		r.mustEnd(t)
 		var p *supervisor.PanicError
 		if c := r.find(t, "root/a").LastCause; c == nil || !errors.As(c.Err, &p) {
@@ -107,7 +133,11 @@ func TestFunctionsTogetherEndWellWhenAllDo(t *testing.T) {
 		wait := func(d time.Duration) func(context.Context) error {
 			return func(context.Context) error { time.Sleep(d); return nil }
 		}
-		s, err := supervisor.New("jobs", supervisor.Together(wait(time.Minute), wait(time.Second)), quiet)
+		s, err := supervisor.New(
+			"jobs",
+			supervisor.Together(wait(time.Minute), wait(time.Second)),
+			quiet,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,17 +13,26 @@ import (
 
 func TestAChildThatSaysSoIsNotRestarted(t *testing.T) {
 	done := func() error { return fmt.Errorf("all rows written: %w", supervisor.ErrDoNotRestart) }
-	for _, restart := range []supervisor.Restart{supervisor.Permanent, supervisor.Transient, supervisor.Temporary} {
+	for _, restart := range []supervisor.Restart{
+		supervisor.Permanent, supervisor.Transient, supervisor.Temporary,
+	} {
 		t.Run(restart.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var j journal
 				a, b := newActor(&j, "a"), newActor(&j, "b")
 				child := a.child()
 				child.Restart = restart
-				r := start(t, supervisor.Tree{Strategy: supervisor.OneForAll, Children: []supervisor.Child{child, b.child()}})
+				r := start(
+					t,
+					supervisor.Tree{
+						Strategy: supervisor.OneForAll,
+						Children: []supervisor.Child{child, b.child()},
+					},
+				)
 				a.now(done)
 				rep := r.find(t, "root/a")
-				if c := rep.LastCause; rep.State != supervisor.StateDone || c == nil || c.Kind != supervisor.KindDone {
+				if c := rep.LastCause; rep.State != supervisor.StateDone || c == nil ||
+					c.Kind != supervisor.KindDone {
 					t.Errorf("report %+v", rep)
 				}
 				j.take()
@@ -37,10 +46,18 @@ func TestAChildThatSaysSoIsNotRestarted(t *testing.T) {
 }
 
 func TestAChildThatIsDoneOpensItsGateAndEndsATreeOfWhichAllIsDone(t *testing.T) {
-	s, err := supervisor.New("root", supervisor.Tree{AutoShutdown: supervisor.AllDone, Children: []supervisor.Child{
-		{Name: "a", Gate: true, Run: func(context.Context) error { return supervisor.ErrDoNotRestart }},
-		{Name: "b", Run: func(context.Context) error { return supervisor.ErrDoNotRestart }},
-	}}, quiet)
+	s, err := supervisor.New(
+		"root",
+		supervisor.Tree{AutoShutdown: supervisor.AllDone, Children: []supervisor.Child{
+			{
+				Name: "a",
+				Gate: true,
+				Run:  func(context.Context) error { return supervisor.ErrDoNotRestart },
+			},
+			{Name: "b", Run: func(context.Context) error { return supervisor.ErrDoNotRestart }},
+		}},
+		quiet,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +67,9 @@ func TestAChildThatIsDoneOpensItsGateAndEndsATreeOfWhichAllIsDone(t *testing.T) 
 }
 
 func TestAChildMayEndTheWholeTreeInOrder(t *testing.T) {
-	for name, opts := range map[string][]supervisor.Option{"as it is": nil, "with its cause": {supervisor.WithCause()}} {
+	for name, opts := range map[string][]supervisor.Option{
+		"as it is": nil, "with its cause": {supervisor.WithCause()},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var j journal
@@ -59,7 +78,11 @@ func TestAChildMayEndTheWholeTreeInOrder(t *testing.T) {
 				s, err := supervisor.New("root", supervisor.Tree{Children: []supervisor.Child{
 					confessor("c", &why),
 					{Name: "outer", Gate: true, Tree: &supervisor.Tree{Children: []supervisor.Child{
-						{Name: "inner", Gate: true, Tree: &supervisor.Tree{Children: []supervisor.Child{a.child()}}},
+						{
+							Name: "inner",
+							Gate: true,
+							Tree: &supervisor.Tree{Children: []supervisor.Child{a.child()}},
+						},
 					}}},
 					b.child(),
 				}}, append(opts, quiet)...)
@@ -67,11 +90,14 @@ func TestAChildMayEndTheWholeTreeInOrder(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.AfterFunc(time.Second, func() {
-					a.fail <- func() error { return fmt.Errorf("%w: %w", errBoom, supervisor.ErrTerminate) }
+					a.fail <- func() error {
+						return fmt.Errorf("%w: %w", errBoom, supervisor.ErrTerminate)
+					}
 				})
 				err = s.Run(t.Context())
 				var stopped *supervisor.StoppedError
-				if opts == nil && err != nil || opts != nil && (!errors.As(err, &stopped) || !errors.Is(err, errBoom)) {
+				if opts == nil && err != nil ||
+					opts != nil && (!errors.As(err, &stopped) || !errors.Is(err, errBoom)) {
 					t.Errorf("Run returned %v", err)
 				}
 				want(t, j.take(), "+a", "+b", "-a", "-b")
@@ -87,9 +113,17 @@ func TestAChildMayEndTheWholeTreeInOrder(t *testing.T) {
 }
 
 func TestAnEscalateGoesBeforeWhatElseAnErrorSays(t *testing.T) {
-	s, err := supervisor.New("root", supervisor.Tree{Children: []supervisor.Child{{Name: "a", Run: func(context.Context) error {
-		return errors.Join(supervisor.ErrTerminate, supervisor.Escalate(errBoom), supervisor.ErrDoNotRestart)
-	}}}}, quiet)
+	s, err := supervisor.New(
+		"root",
+		supervisor.Tree{Children: []supervisor.Child{{Name: "a", Run: func(context.Context) error {
+			return errors.Join(
+				supervisor.ErrTerminate,
+				supervisor.Escalate(errBoom),
+				supervisor.ErrDoNotRestart,
+			)
+		}}}},
+		quiet,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,9 +151,15 @@ func TestARestartByHandStartsAChildAnewWhateverItsState(t *testing.T) {
 				a, b := newActor(&j, "a"), newActor(&j, "b")
 				child := a.child()
 				child.Restart = c.restart
-				r := start(t, supervisor.Tree{Strategy: supervisor.OneForOne, Children: []supervisor.Child{
-					{Name: "tree", Tree: &supervisor.Tree{Children: []supervisor.Child{child, b.child()}}},
-				}})
+				r := start(
+					t,
+					supervisor.Tree{Strategy: supervisor.OneForOne, Children: []supervisor.Child{
+						{
+							Name: "tree",
+							Tree: &supervisor.Tree{Children: []supervisor.Child{child, b.child()}},
+						},
+					}},
+				)
 				if c.before != nil {
 					a.now(c.before)
 				}
@@ -129,7 +169,11 @@ func TestARestartByHandStartsAChildAnewWhateverItsState(t *testing.T) {
 				}
 				synctest.Wait()
 				want(t, j.take(), c.want...)
-				if rep := r.find(t, "root/tree/a"); rep.Incarnation != 2 || rep.State != supervisor.StateRunning {
+				if rep := r.find(
+					t,
+					"root/tree/a",
+				); rep.Incarnation != 2 ||
+					rep.State != supervisor.StateRunning {
 					t.Errorf("report %+v", rep)
 				}
 				time.Sleep(time.Minute)
@@ -143,13 +187,18 @@ func TestARestartByHandStartsAChildAnewWhateverItsState(t *testing.T) {
 func TestARestartByHandOfAChildThatHangsIsMadeUpForWhenItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		starts, letGo := 0, make(chan struct{})
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "a", Run: func(ctx context.Context) error {
-			if starts++; starts == 1 {
-				<-letGo
-			}
-			<-ctx.Done()
-			return nil
-		}}}})
+		r := start(
+			t,
+			supervisor.Tree{
+				Children: []supervisor.Child{{Name: "a", Run: func(ctx context.Context) error {
+					if starts++; starts == 1 {
+						<-letGo
+					}
+					<-ctx.Done()
+					return nil
+				}}},
+			},
+		)
 		var stuck *supervisor.StuckError
 		for range 2 { // as it hangs, and when it was abandoned
 			if err := r.Restart(t.Context(), "root/a"); !errors.As(err, &stuck) || starts != 1 {
@@ -168,16 +217,22 @@ func TestARestartByHandOfAChildThatHangsIsMadeUpForWhenItEnds(t *testing.T) {
 func TestARestartByHandThatCannotBeIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own := make(chan error, 1)
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "a", Run: func(ctx context.Context) error {
-			own <- supervisor.Of(ctx).Restart(ctx, "a")
-			<-ctx.Done()
-			return nil
-		}}}})
+		r := start(
+			t,
+			supervisor.Tree{
+				Children: []supervisor.Child{{Name: "a", Run: func(ctx context.Context) error {
+					own <- supervisor.Of(ctx).Restart(ctx, "a")
+					<-ctx.Done()
+					return nil
+				}}},
+			},
+		)
 		if err := <-own; err == nil {
 			t.Error("a child waited for its own end")
 		}
 		for path, is := range map[string]error{
-			"root/b": supervisor.ErrUnknown, "root/a/b": supervisor.ErrUnknown, "root/b/a": supervisor.ErrUnknown, "other/a": supervisor.ErrUnknown,
+			"root/b": supervisor.ErrUnknown, "root/a/b": supervisor.ErrUnknown,
+			"root/b/a": supervisor.ErrUnknown, "other/a": supervisor.ErrUnknown,
 		} {
 			if err := r.Restart(t.Context(), path); !errors.Is(err, is) {
 				t.Errorf("%s: %v", path, err)

@@ -9,8 +9,8 @@ import (
 )
 
 // Backoff says how long a child waits for its next restart. The policies of
-// github.com/cenkalti/backoff are of this kind. Mind that its NewExponentialBackOff gives up after 15
-// minutes unless told otherwise.
+// github.com/cenkalti/backoff are of this kind. Mind that its NewExponentialBackOff gives up after
+// 15 minutes unless told otherwise.
 type Backoff interface {
 	// NextBackOff is the wait before the restart that is due now. If it is negative, the child is
 	// given up: its supervisor escalates.
@@ -54,8 +54,8 @@ var errGaveUp = errors.New("its backoff policy gave up")
 var errLeft = errors.New("its backoff policy ended the goroutine that asked it")
 
 // delay asks the child's policy how long to wait after a run of the given length. A policy of the
-// user's is asked from the loop, which waits for it: a panic there, or runtime.Goexit, must not take
-// the supervisor down and leave the siblings without one.
+// user's is asked from the loop, which waits for it: a panic there, or runtime.Goexit, must not
+// take the supervisor down and leave the siblings without one.
 func (c *child) delay(ran time.Duration) (d time.Duration, err error) {
 	if _, ok := c.policy.(own); ok || c.def.Backoff == nil {
 		return c.askPolicy(ran)

@@ -6,8 +6,8 @@ import (
 )
 
 // Why a child is asked to stop: context.Cause of its context is, or wraps, one of these; the
-// [EscalationError] of a supervisor above it; what said [ErrTerminate]; or context.Cause of the context that Run was given.
-// These match context.Canceled as well.
+// [EscalationError] of a supervisor above it; what said [ErrTerminate]; or context.Cause of the
+// context that Run was given. These match context.Canceled as well.
 var (
 	// ErrRemoved is the cause when Group.Stop or Handle.Stop removes the child.
 	ErrRemoved error = canceled("supervisor: the child is removed")

@@ -12,11 +12,15 @@ import (
 
 // confessor is a child that keeps why it was stopped.
 func confessor(name string, why *error) supervisor.Child {
-	return supervisor.Child{Name: name, Restart: supervisor.Transient, Run: func(ctx context.Context) error {
-		<-ctx.Done()
-		*why = context.Cause(ctx)
-		return ctx.Err()
-	}}
+	return supervisor.Child{
+		Name:    name,
+		Restart: supervisor.Transient,
+		Run: func(ctx context.Context) error {
+			<-ctx.Done()
+			*why = context.Cause(ctx)
+			return ctx.Err()
+		},
+	}
 }
 
 func TestTheCauseOfRunsContextReachesEveryChildAndComesOut(t *testing.T) {
@@ -24,7 +28,10 @@ func TestTheCauseOfRunsContextReachesEveryChildAndComesOut(t *testing.T) {
 		var outer, inner error
 		s, err := supervisor.New("root", supervisor.Tree{Children: []supervisor.Child{
 			confessor("outer", &outer),
-			{Name: "tree", Tree: &supervisor.Tree{Children: []supervisor.Child{confessor("inner", &inner)}}},
+			{
+				Name: "tree",
+				Tree: &supervisor.Tree{Children: []supervisor.Child{confessor("inner", &inner)}},
+			},
 		}}, quiet, supervisor.WithCause())
 		if err != nil {
 			t.Fatal(err)
@@ -62,13 +69,25 @@ func TestAChildIsToldWhyItIsStopped(t *testing.T) {
 		act  func(a *actor, h *supervisor.Handle)
 		is   []error
 	}{
-		"removed": {supervisor.Tree{}, func(_ *actor, h *supervisor.Handle) { h.Stop() }, []error{supervisor.ErrRemoved, context.Canceled}},
-		"restarted": {supervisor.Tree{Strategy: supervisor.OneForAll}, func(a *actor, _ *supervisor.Handle) { a.now(boom) },
-			[]error{supervisor.ErrRestarted, context.Canceled, errBoom}},
-		"shut down": {supervisor.Tree{AutoShutdown: supervisor.AnySignificant}, func(a *actor, _ *supervisor.Handle) { a.now(nothing) },
-			[]error{supervisor.ErrShutdown, context.Canceled}},
-		"shut down by a failure": {supervisor.Tree{AutoShutdown: supervisor.AnySignificant},
-			func(a *actor, _ *supervisor.Handle) { a.now(func() error { panic(errBoom) }) }, []error{supervisor.ErrShutdown, errBoom}},
+		"removed": {
+			supervisor.Tree{}, func(_ *actor, h *supervisor.Handle) { h.Stop() },
+			[]error{supervisor.ErrRemoved, context.Canceled},
+		},
+		"restarted": {
+			supervisor.Tree{Strategy: supervisor.OneForAll},
+			func(a *actor, _ *supervisor.Handle) { a.now(boom) },
+			[]error{supervisor.ErrRestarted, context.Canceled, errBoom},
+		},
+		"shut down": {
+			supervisor.Tree{AutoShutdown: supervisor.AnySignificant},
+			func(a *actor, _ *supervisor.Handle) { a.now(nothing) },
+			[]error{supervisor.ErrShutdown, context.Canceled},
+		},
+		"shut down by a failure": {
+			supervisor.Tree{AutoShutdown: supervisor.AnySignificant},
+			func(a *actor, _ *supervisor.Handle) { a.now(func() error { panic(errBoom) }) },
+			[]error{supervisor.ErrShutdown, errBoom},
+		},
 		"escalated": {supervisor.Tree{}, func(a *actor, _ *supervisor.Handle) {
 			a.now(func() error { return supervisor.Escalate(errBoom) })
 		}, []error{errBoom}},
@@ -83,11 +102,18 @@ func TestAChildIsToldWhyItIsStopped(t *testing.T) {
 					child = a.ends(true)
 				}
 				handles := make(chan *supervisor.Handle, 1)
-				c.tree.Children = []supervisor.Child{child, {Name: "manager", Restart: supervisor.Temporary, Run: func(ctx context.Context) error {
-					h, err := supervisor.Of(ctx).Start(confessor("b", &why))
-					handles <- h
-					return err
-				}}}
+				c.tree.Children = []supervisor.Child{
+					child,
+					{
+						Name:    "manager",
+						Restart: supervisor.Temporary,
+						Run: func(ctx context.Context) error {
+							h, err := supervisor.Of(ctx).Start(confessor("b", &why))
+							handles <- h
+							return err
+						},
+					},
+				}
 				r := start(t, c.tree)
 				c.act(a, <-handles)
 				synctest.Wait()
@@ -106,19 +132,35 @@ func TestAChildIsToldWhyItIsStopped(t *testing.T) {
 func TestAStoppedErrorAsksNothingOfTheTreeAround(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		starts := 0
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "embedded", Backoff: every(time.Second), Run: func(ctx context.Context) error {
-			if starts++; starts == 2 {
-				<-ctx.Done()
-				return nil
-			}
-			inner, err := supervisor.New("inner", supervisor.Tree{}, quiet, supervisor.WithCause())
-			if err != nil {
-				return err
-			}
-			own, cancel := context.WithCancelCause(ctx)
-			cancel(supervisor.Escalate(errBoom))
-			return inner.Run(own)
-		}}}})
+		r := start(
+			t,
+			supervisor.Tree{
+				Children: []supervisor.Child{
+					{
+						Name:    "embedded",
+						Backoff: every(time.Second),
+						Run: func(ctx context.Context) error {
+							if starts++; starts == 2 {
+								<-ctx.Done()
+								return nil
+							}
+							inner, err := supervisor.New(
+								"inner",
+								supervisor.Tree{},
+								quiet,
+								supervisor.WithCause(),
+							)
+							if err != nil {
+								return err
+							}
+							own, cancel := context.WithCancelCause(ctx)
+							cancel(supervisor.Escalate(errBoom))
+							return inner.Run(own)
+						},
+					},
+				},
+			},
+		)
 		time.Sleep(2 * time.Second)
 		r.mustEnd(t)
 		if starts != 2 {

@@ -124,20 +124,40 @@ func (c *Child) validate(parent string, above ...*Tree) error {
 	case c.Name == "":
 		return fmt.Errorf("supervisor: a child of %s has no name: set Child.Name", parent)
 	case strings.Contains(c.Name, "/"):
-		return fmt.Errorf("supervisor: child %q of %s: a name must not hold '/', it separates the levels of a path", c.Name, parent)
+		return fmt.Errorf(
+			"supervisor: child %q of %s: a name must not hold '/', "+
+				"it separates the levels of a path",
+			c.Name,
+			parent,
+		)
 	case c.Run == nil && c.Tree == nil:
 		return fmt.Errorf("supervisor: %s has nothing to run: set Child.Run or Child.Tree", path())
 	case c.Run != nil && c.Tree != nil:
 		return fmt.Errorf("supervisor: %s has both Run and Tree: set one of them", path())
 	case c.Restart < Permanent || c.Restart > Temporary:
-		return fmt.Errorf("supervisor: %s: unknown restart type %d: use Permanent, Transient or Temporary", path(), c.Restart)
+		return fmt.Errorf(
+			"supervisor: %s: unknown restart type %d: use Permanent, Transient or Temporary",
+			path(),
+			c.Restart,
+		)
 	case c.StopTimeout < 0:
-		return fmt.Errorf("supervisor: %s: negative StopTimeout %v: use 0 for the default", path(), c.StopTimeout)
+		return fmt.Errorf(
+			"supervisor: %s: negative StopTimeout %v: use 0 for the default",
+			path(),
+			c.StopTimeout,
+		)
 	case c.HealthyAfter < 0:
-		return fmt.Errorf("supervisor: %s: negative HealthyAfter %v: use 0 for the default", path(), c.HealthyAfter)
+		return fmt.Errorf(
+			"supervisor: %s: negative HealthyAfter %v: use 0 for the default",
+			path(),
+			c.HealthyAfter,
+		)
 	}
 	if slices.Contains(above, c.Tree) && c.Tree != nil {
-		return fmt.Errorf("supervisor: %s: its Tree is one that it is in itself: make another one", path())
+		return fmt.Errorf(
+			"supervisor: %s: its Tree is one that it is in itself: make another one",
+			path(),
+		)
 	}
 	if c.Tree != nil {
 		return c.Tree.validate(path(), above...)

@@ -35,7 +35,7 @@ type child struct {
 	again       bool         // someone asked for its next start
 
 	current atomic.Pointer[run] // newest incarnation; read by anyone
-	done    latch               // closed once: removed, or its supervisor over, and its goroutine ended
+	done    latch               // set: removed, or its supervisor over, and its goroutine ended
 
 	due   time.Time // of the restart in StateBackoff, of patience in StateStopping
 	index int       // in the heap of deadlines, -1 when not there

@@ -20,7 +20,14 @@ func TestCountersCountAndNeverFall(t *testing.T) {
 		a, b := newActor(&j, "a"), newActor(&j, "b")
 		hung := hanging("hung", letGo)
 		r := start(t, supervisor.Tree{Children: []supervisor.Child{
-			{Name: "tree", Backoff: every(time.Second), Tree: &supervisor.Tree{MaxRestarts: 2, Children: []supervisor.Child{a.child(), b.child(), hung}}},
+			{
+				Name:    "tree",
+				Backoff: every(time.Second),
+				Tree: &supervisor.Tree{
+					MaxRestarts: 2,
+					Children:    []supervisor.Child{a.child(), b.child(), hung},
+				},
+			},
 		}})
 		check := func(when string, total supervisor.Counts, children map[string]supervisor.Counts) {
 			t.Helper()
@@ -42,21 +49,41 @@ func TestCountersCountAndNeverFall(t *testing.T) {
 			t.Error(err)
 		}
 		synctest.Wait()
-		check("after three restarts", supervisor.Counts{Restarts: 3, Panics: 1},
-			map[string]supervisor.Counts{"root/tree/a": {Restarts: 2, Panics: 1}, "root/tree/b": {Restarts: 1}})
+		check(
+			"after three restarts",
+			supervisor.Counts{Restarts: 3, Panics: 1},
+			map[string]supervisor.Counts{
+				"root/tree/a": {Restarts: 2, Panics: 1},
+				"root/tree/b": {Restarts: 1},
+			},
+		)
 		a.now(ouch) // the tree gives up, and leaves one behind
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		now := map[string]supervisor.Counts{
-			"root/tree/a": {Restarts: 2, Panics: 2}, "root/tree/b": {Restarts: 1}, "root/tree/hung": {Abandoned: 1},
-			"root/tree": {Restarts: 1, Escalations: 1}, "root": {Escalations: 1},
+			"root/tree/a": {
+				Restarts: 2,
+				Panics:   2,
+			},
+			"root/tree/b":    {Restarts: 1},
+			"root/tree/hung": {Abandoned: 1},
+			"root/tree":      {Restarts: 1, Escalations: 1},
+			"root":           {Escalations: 1},
 		}
-		check("after the tree gave up", supervisor.Counts{Restarts: 4, Panics: 2, Escalations: 2, Abandoned: 1}, now)
+		check(
+			"after the tree gave up",
+			supervisor.Counts{Restarts: 4, Panics: 2, Escalations: 2, Abandoned: 1},
+			now,
+		)
 		close(letGo)
 		r.stop()
 		<-r.done
 		synctest.Wait()
-		check("at the end", supervisor.Counts{Restarts: 4, Panics: 2, Escalations: 2, Abandoned: 1}, now)
+		check(
+			"at the end",
+			supervisor.Counts{Restarts: 4, Panics: 2, Escalations: 2, Abandoned: 1},
+			now,
+		)
 	})
 }
 
@@ -64,20 +91,29 @@ func TestTheCountsOfADynamicChildThatIsGoneAreInTheTotalOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
 		a := newActor(&j, "a")
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "manager", Run: func(ctx context.Context) error {
-			tree := supervisor.Tree{Children: []supervisor.Child{a.child()}}
-			if _, err := supervisor.Of(ctx).Start(supervisor.Child{Name: "job", Tree: &tree}); err != nil {
-				return err
-			}
-			<-ctx.Done()
-			return nil
-		}}}})
+		r := start(
+			t,
+			supervisor.Tree{
+				Children: []supervisor.Child{
+					{Name: "manager", Run: func(ctx context.Context) error {
+						tree := supervisor.Tree{Children: []supervisor.Child{a.child()}}
+						if _, err := supervisor.Of(ctx).
+							Start(supervisor.Child{Name: "job", Tree: &tree}); err != nil {
+							return err
+						}
+						<-ctx.Done()
+						return nil
+					}},
+				},
+			},
+		)
 		a.now(ouch)
 		if n := len(r.Counters().Children); n != 1 {
 			t.Errorf("%d children have counts", n)
 		}
 		r.mustEnd(t)
-		if c := r.Counters(); c.Total != (supervisor.Counts{Restarts: 1, Panics: 1}) || len(c.Children) != 0 {
+		if c := r.Counters(); c.Total != (supervisor.Counts{Restarts: 1, Panics: 1}) ||
+			len(c.Children) != 0 {
 			t.Errorf("%+v", c)
 		}
 	})

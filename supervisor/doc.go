@@ -1,9 +1,16 @@
-// Package supervisor keeps the goroutines of a service running, and stops them
-// in order. It is a library of its own: a tree of supervisors in the manner of
-// Erlang/OTP, for functions of the form func(context.Context) error.
+// Package supervisor keeps the goroutines of a service running, and stops them in order:
 //
-// A [Child] is a function, or a [Tree] of them. [New] checks the tree,
-// [Supervisor.Run] runs it beside whatever else the host does.
+//	s, err := supervisor.New("host", supervisor.Tree{Children: []supervisor.Child{
+//		supervisor.Signals(),
+//		{Name: "poller", Run: poll}, // func(context.Context) error; restarted when it ends
+//	}})
+//	...
+//	err = s.Run(ctx) // until ctx ends, a signal comes, or poll fails too often
+//
+// It is a library of its own: a tree of supervisors in the manner of Erlang/OTP. A [Child] is a
+// function, or a [Tree] of children. [New] checks the tree, [Supervisor.Run] runs it beside
+// whatever else the host does. [Serve], [Actor] and [Together] take servers, actors of oklog/run
+// and functions of an errgroup.
 //
 // # Guarantees
 //
@@ -16,7 +23,8 @@
 //  3. A child that ended is restarted as its Restart type says (Permanent,
 //     Transient, Temporary), after its own backoff, with those siblings that the
 //     Strategy names (OneForOne, OneForAll, RestForOne). A healthy run resets the
-//     backoff.
+//     backoff. One that returns [ErrDoNotRestart] is not restarted; [ErrTerminate]
+//     stops the whole tree in order.
 //  4. More than MaxRestarts restarts of a child, or of a group that restarts
 //     together, within Period of running escalate: the supervisor stops
 //     its children and fails as a child of its parent, which applies its own rules.
@@ -28,19 +36,21 @@
 //     reads it (a nil pointer in an error, one that wraps itself) is ErrUnreadable.
 //  6. Run returns when every child has stopped or was abandoned. A child that does
 //     not stop in time is abandoned, and named with its path and its goroutines'
-//     stacks in a *[StuckError]; it keeps no other from being stopped. When children that hang
-//     have held up the others of their supervisor for 30 s, all of them are asked at once.
+//     stacks in a *[StuckError]; it keeps no other from being stopped. When children
+//     that hang have held up the others of their supervisor for 30 s, all of them are
+//     asked at once. A child whose StopTimeout is [Unlimited] is waited for.
 //  7. Children may be started and stopped while running ([Of], [Group]), in constant
-//     time each, and are supervised like the others. Any may be restarted by hand.
-//  8. [Supervisor.Report] and [Supervisor.Subscribe] show what is going on, and never
-//     wait for a child, nor make one wait; so does [Supervisor.Counters].
+//     time each, and are supervised like the others. Any child may be restarted by
+//     hand, whatever its state ([Supervisor.Restart]).
+//  8. [Supervisor.Report], [Supervisor.Subscribe] and [Supervisor.Counters] show what
+//     is going on. They never wait for a child, nor make one wait.
 //  9. Every child's goroutine, and those that it starts, carry the pprof label
 //     actor=<path>.
 //  10. A supervisor whose children are all done goes on until it is stopped, unless its
-//     [AutoShutdown] says otherwise. Then it ends by itself, in order.
-//     A child may end itself for good by [ErrDoNotRestart], and the whole tree by [ErrTerminate].
-//  11. context.Cause of a child's context tells why it is asked to stop: the cause of Run's context,
-//     [ErrRemoved], [ErrRestarted], [ErrShutdown], or an *EscalationError.
+//     [AutoShutdown] says otherwise: then it ends by itself, in order.
+//  11. context.Cause of a child's context tells why it is asked to stop: the cause of
+//     Run's context, [ErrRemoved], [ErrRestarted], [ErrShutdown], what said
+//     ErrTerminate, or an *EscalationError. Run returns it [WithCause].
 //
 // Each of them has a test in virtual time. Package supervisortest asserts in tests
 // of trees that nothing is left behind.
@@ -50,8 +60,8 @@
 // Go cannot end a goroutine: an abandoned child runs on, and is only counted and
 // named. A panic in a goroutine that a child started itself ends the process: start
 // a child instead. Nothing is kept across restarts: state that must survive an
-// incarnation lives outside of it. The backoff policies run inside
-// of the supervisor's own goroutine: they must not block.
+// incarnation lives outside of it. The supervisor waits for backoff
+// policies of the host's own: they must not block.
 //
 // # Compared with others
 //

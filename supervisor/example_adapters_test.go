@@ -88,14 +88,29 @@ func ExampleServe() {
 func ExampleActor() {
 	actor := func(name string, execute func() error, interrupt func(error)) supervisor.Child {
 		return supervisor.Child{
-			Name: name, Run: supervisor.Actor(execute, interrupt), Restart: supervisor.Temporary, Significant: true,
+			Name:        name,
+			Run:         supervisor.Actor(execute, interrupt),
+			Restart:     supervisor.Temporary,
+			Significant: true,
 		}
 	}
 	stop := make(chan struct{})
-	s, err := supervisor.New("host", supervisor.Tree{AutoShutdown: supervisor.AnySignificant, Children: []supervisor.Child{
-		actor("ticker", func() error { <-stop; return nil }, func(err error) { fmt.Println("interrupted:", err); close(stop) }),
-		actor("importer", func() error { return errors.New("the file is empty") }, func(error) {}),
-	}}, supervisor.WithLogger(slog.New(slog.DiscardHandler)))
+	s, err := supervisor.New(
+		"host",
+		supervisor.Tree{AutoShutdown: supervisor.AnySignificant, Children: []supervisor.Child{
+			actor(
+				"ticker",
+				func() error { <-stop; return nil },
+				func(err error) { fmt.Println("interrupted:", err); close(stop) },
+			),
+			actor(
+				"importer",
+				func() error { return errors.New("the file is empty") },
+				func(error) {},
+			),
+		}},
+		supervisor.WithLogger(slog.New(slog.DiscardHandler)),
+	)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -24,7 +24,13 @@ func (l *loop) ended(r *run, e end) {
 		l.count(c, addPanic)
 	}
 	l.deadlines.clear(c)
-	cause := Cause{Path: c.path, Incarnation: r.incarnation, When: time.Now(), Kind: e.kind, Err: e.err}
+	cause := Cause{
+		Path:        c.path,
+		Incarnation: r.incarnation,
+		When:        time.Now(),
+		Kind:        e.kind,
+		Err:         e.err,
+	}
 	if asked {
 		l.publish(Event{Type: EventStopped, Kind: e.kind, Err: e.err}, c)
 		l.noteBadStop(c, cause, e.canceled)
@@ -55,7 +61,8 @@ func (l *loop) ended(r *run, e end) {
 		l.rejoin(c, cause)
 	case l.sweeping && c.pos >= l.from:
 		l.joinSweep(c, cause)
-	case c.def.Restart == Permanent && e.kind != KindDone, c.def.Restart == Transient && e.kind.failed():
+	case c.def.Restart == Permanent && e.kind != KindDone,
+		c.def.Restart == Transient && e.kind.failed():
 		l.fail(r, cause)
 	default:
 		l.retire(c, cause)
@@ -81,7 +88,17 @@ func (l *loop) noteBadStop(c *child, cause Cause, canceled bool) {
 	if cause.Kind == KindError {
 		level = slog.LevelDebug
 	}
-	l.log.Log(context.Background(), level, "child-failed-while-stopping", "path", c.path, "kind", string(cause.Kind), "err", cause.Err)
+	l.log.Log(
+		context.Background(),
+		level,
+		"child-failed-while-stopping",
+		"path",
+		c.path,
+		"kind",
+		string(cause.Kind),
+		"err",
+		cause.Err,
+	)
 }
 
 // settle ends a static child for good, or until a group restart.
@@ -111,7 +128,8 @@ func (l *loop) rejoin(c *child, cause Cause) {
 // stopped: its turn had not come yet. The group is started again anyhow, so this
 // is not counted as another restart.
 func (l *loop) joinSweep(c *child, cause Cause) {
-	again := c.def.Restart == Permanent || c.def.Restart == Transient && (cause.Kind != KindNil || !c.dynamic)
+	again := c.def.Restart == Permanent ||
+		c.def.Restart == Transient && (cause.Kind != KindNil || !c.dynamic)
 	again = again && cause.Kind != KindDone
 	if !again {
 		l.retire(c, cause)
@@ -170,7 +188,7 @@ func (l *loop) fail(r *run, cause Cause) {
 	}
 	c.restarts++
 	l.count(c, addRestart)
-	l.setState(c, StateBackoff)
+	l.setStateAt(c, StateBackoff, cause.When)
 	l.deadlines.set(c, cause.When.Add(wait))
 	l.publish(Event{Type: EventRestarting, After: wait, Kind: cause.Kind, Err: cause.Err}, c)
 	l.logFailure(cause, "restart_in", wait)
@@ -186,7 +204,18 @@ func (l *loop) logFailure(cause Cause, more ...any) {
 	if !l.log.Enabled(context.Background(), slog.LevelWarn) {
 		return
 	}
-	args := append([]any{"path", cause.Path, "incarnation", cause.Incarnation, "kind", string(cause.Kind), "err", cause.Err}, more...)
+	args := append(
+		[]any{
+			"path",
+			cause.Path,
+			"incarnation",
+			cause.Incarnation,
+			"kind",
+			string(cause.Kind),
+			"err",
+			cause.Err,
+		},
+		more...)
 	if p, ok := cause.Err.(*PanicError); ok {
 		args = append(args, "stack", string(p.Stack))
 	}
@@ -254,10 +283,16 @@ func (l *loop) giveUp(reason string, fatal bool) {
 	if l.escalated != nil {
 		return
 	}
-	l.escalated = &EscalationError{Path: l.path, Reason: reason, Causes: slices.Clone(l.history.causes[l.history.from:])}
+	l.escalated = &EscalationError{
+		Path:   l.path,
+		Reason: reason,
+		Causes: slices.Clone(l.history.causes[l.history.from:]),
+	}
 	l.fatal = fatal
 	l.hub.tally.count(l.path, addEscalation)
-	l.hub.publish(Event{Type: EventEscalated, Path: l.path, Incarnation: l.incarnation, Err: l.escalated})
+	l.hub.publish(
+		Event{Type: EventEscalated, Path: l.path, Incarnation: l.incarnation, Err: l.escalated},
+	)
 	l.log.Error("supervisor-escalated", "path", l.path, "reason", reason, "err", l.escalated)
 	l.stop(l.escalated)
 }

@@ -50,7 +50,10 @@ func (g *Group) Start(c Child) (*Handle, error) {
 // A child cannot wait for its own end: it calls Handle.Stop, or returns.
 func (g *Group) Stop(ctx context.Context, name string) error {
 	if r := runOf(ctx); r != nil && r.l == g.l && r.c.def.Name == name {
-		return fmt.Errorf("supervisor: %s cannot wait for its own end: return, or call Handle.Stop", r.c.path)
+		return fmt.Errorf(
+			"supervisor: %s cannot wait for its own end: return, or call Handle.Stop",
+			r.c.path,
+		)
 	}
 	reply := make(chan error, 1)
 	m := stopMsg{name: name, reply: reply, found: make(chan *child, 1)}
@@ -79,7 +82,13 @@ func answered(ctx context.Context, verb string, c *child, reply <-chan error) er
 	if r := c.current.Load(); r != nil {
 		s.Waited, s.Stack = r.waited(time.Now()), stacksOf([]string{c.id})[c.id]
 	}
-	return fmt.Errorf("supervisor: %s %s: %w: %w", verb, c.path, ctx.Err(), &StuckError{Children: []Stuck{s}})
+	return fmt.Errorf(
+		"supervisor: %s %s: %w: %w",
+		verb,
+		c.path,
+		ctx.Err(),
+		&StuckError{Children: []Stuck{s}},
+	)
 }
 
 // Child finds a child by name: so a manager that was restarted finds the
@@ -97,7 +106,14 @@ func (g *Group) Child(name string) (*Handle, bool) {
 }
 
 func (g *Group) stopped(verb, name string) error {
-	return fmt.Errorf("%w: %s %s/%s: that incarnation of %s has ended or is ending", ErrStopped, verb, g.l.path, name, g.l.path)
+	return fmt.Errorf(
+		"%w: %s %s/%s: that incarnation of %s has ended or is ending",
+		ErrStopped,
+		verb,
+		g.l.path,
+		name,
+		g.l.path,
+	)
 }
 
 // Handle is one child of a supervisor's incarnation, through all of its own
@@ -134,9 +150,20 @@ func (m startMsg) apply(l *loop) {
 		m.refuse(l)
 		return
 	case l.byName[m.def.Name] != nil:
-		err := fmt.Errorf("%w: %s/%s: stop that one first, or choose another name", ErrDuplicate, l.path, m.def.Name)
+		err := fmt.Errorf(
+			"%w: %s/%s: stop that one first, or choose another name",
+			ErrDuplicate,
+			l.path,
+			m.def.Name,
+		)
 		if l.byName[m.def.Name].lingers {
-			err = fmt.Errorf("%w: %s/%s: an earlier one was abandoned and is still running: wait for its Handle.Done", ErrDuplicate, l.path, m.def.Name)
+			err = fmt.Errorf(
+				"%w: %s/%s: an earlier one was abandoned and is still running: "+
+					"wait for its Handle.Done",
+				ErrDuplicate,
+				l.path,
+				m.def.Name,
+			)
 		}
 		m.reply <- startReply{err: err}
 		return

@@ -69,7 +69,12 @@ type loopConfig struct {
 }
 
 func newLoop(cfg loopConfig) *loop {
-	l := &loop{loopConfig: cfg, byName: make(map[string]*child, len(cfg.tree.Children)), over: make(chan struct{}), since: time.Now()}
+	l := &loop{
+		loopConfig: cfg,
+		byName:     make(map[string]*child, len(cfg.tree.Children)),
+		over:       make(chan struct{}),
+		since:      time.Now(),
+	}
 	l.inbox.wake = make(chan struct{}, 1)
 	l.group.l = l
 	static := make([]child, len(l.tree.Children))
@@ -175,7 +180,13 @@ func (l *loop) due() time.Time {
 func (l *loop) finished() bool { return l.stopping && !l.sweeping && l.alive == 0 }
 
 func (l *loop) finish() result {
-	res := result{escalated: l.escalated, failed: l.failed, outside: l.outside, terminated: l.terminated, fatal: l.fatal}
+	res := result{
+		escalated:  l.escalated,
+		failed:     l.failed,
+		outside:    l.outside,
+		terminated: l.terminated,
+		fatal:      l.fatal,
+	}
 	for c := l.children.head; c != nil; c = c.next {
 		switch {
 		case c.lingers && c.leftovers != nil:
@@ -302,12 +313,20 @@ func (l *loop) expire(now time.Time) {
 		switch {
 		case c.state == StateStarting:
 			waited := now.Sub(c.current.Load().started)
-			l.log.Warn("gate-closed", "path", c.path, "waited", waited.String(), "then", "what comes after it is not started until it is ready")
+			l.log.Warn(
+				"gate-closed",
+				"path",
+				c.path,
+				"waited",
+				waited.String(),
+				"then",
+				"what comes after it is not started until it is ready",
+			)
 			l.deadlines.set(c, now.Add(waited))
 		case c.state == StateBackoff && l.stopping:
 			l.setState(c, StateStopped)
 		case c.state == StateBackoff:
-			l.setState(c, StateWaiting)
+			l.setStateAt(c, StateWaiting, now)
 			if l.tree.Strategy == OneForOne {
 				l.start(c)
 			}

@@ -17,19 +17,23 @@ func TestManyJoinedErrorsAreReadAndAnEscalateAmongThemIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				starts := 0
-				s, err := supervisor.New("root", supervisor.Tree{MaxRestarts: 1, Children: []supervisor.Child{
-					{Name: "job", Run: func(context.Context) error {
-						starts++
-						errs := []error{io.EOF}
-						if ask {
-							errs = []error{supervisor.Escalate(io.EOF)}
-						}
-						for i := range 5000 {
-							errs = append(errs, fmt.Errorf("row %d", i))
-						}
-						return errors.Join(errs...)
+				s, err := supervisor.New(
+					"root",
+					supervisor.Tree{MaxRestarts: 1, Children: []supervisor.Child{
+						{Name: "job", Run: func(context.Context) error {
+							starts++
+							errs := []error{io.EOF}
+							if ask {
+								errs = []error{supervisor.Escalate(io.EOF)}
+							}
+							for i := range 5000 {
+								errs = append(errs, fmt.Errorf("row %d", i))
+							}
+							return errors.Join(errs...)
+						}},
 					}},
-				}}, quiet)
+					quiet,
+				)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -27,15 +27,26 @@ func readable(err error) (safe error, asks request, canceled bool) {
 			if f, ok := err.(fmt.Formatter); ok {
 				f.Format(nowhere{}, 'v')
 			}
-			canceled = errors.Is(err, context.Canceled)
-			var stuck *StuckError
-			_ = errors.As(err, &stuck)
+			if canceled = err == context.Canceled; !plain(err) {
+				canceled = errors.Is(err, context.Canceled)
+				var stuck *StuckError
+				_ = errors.As(err, &stuck)
+			}
 		})
 	}
 	if why != "" {
 		return fmt.Errorf("%w: %s", ErrUnreadable, why), asks, false
 	}
 	return err, asks, canceled
+}
+
+// plain errors have nothing for errors.Is and errors.As to call.
+func plain(err error) bool {
+	switch err.(type) {
+	case interface{ Unwrap() error }, interface{ Unwrap() []error }, interface{ Is(error) bool }, interface{ As(any) bool }:
+		return false
+	}
+	return true
 }
 
 // request is what a child asks for by its error. The greatest counts.

@@ -129,8 +129,15 @@ func (l *loop) snapshot() snapshot {
 	}
 	for c := l.children.head; c != nil; c = c.next {
 		r := Report{
-			Name: c.def.Name, Path: c.path, State: c.state, Since: c.since, Incarnation: c.incarnation,
-			Restarts: c.restarts, Restart: c.def.Restart, Ready: c.ready && c.alive(), Dynamic: c.dynamic,
+			Name:        c.def.Name,
+			Path:        c.path,
+			State:       c.state,
+			Since:       c.since,
+			Incarnation: c.incarnation,
+			Restarts:    c.restarts,
+			Restart:     c.def.Restart,
+			Ready:       c.ready && c.alive(),
+			Dynamic:     c.dynamic,
 		}
 		if c.last != nil {
 			last := *c.last

@@ -34,8 +34,8 @@ func runIDIn(outer string) string {
 	return string(strconv.AppendUint(id, lastRun.Add(1), 36))
 }
 
-// run is one incarnation of a child: its goroutine, and what became of it. It is the child's context
-// as well, which so need not be wrapped once more.
+// run is one incarnation of a child: its goroutine, and what became of it. It is the child's
+// context as well, which so need not be wrapped once more.
 type run struct {
 	context.Context
 	c           *child

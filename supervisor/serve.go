@@ -12,10 +12,10 @@ type Server interface {
 	Close() error
 }
 
-// Serve makes a child's function of a server: each incarnation listens anew and makes its server, as
-// one that was shut down cannot be used again. The child is ready when it listens. When it is asked
-// to stop, Shutdown has four fifths of its StopTimeout for the requests under way; then Close ends
-// them.
+// Serve makes a child's function of a server: each incarnation listens anew and makes its server,
+// as one that was shut down cannot be used again. The child is ready when it listens. When it is
+// asked to stop, Shutdown has four fifths of its StopTimeout for the requests under way; then Close
+// ends them.
 func Serve(listen func() (net.Listener, error), server func() Server) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ln, err := listen()

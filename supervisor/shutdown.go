@@ -42,9 +42,20 @@ func (t *Tree) accepts(path string, c *Child) error {
 	case !c.Significant:
 		return nil
 	case t.AutoShutdown != AnySignificant && t.AutoShutdown != AllSignificant:
-		return fmt.Errorf("supervisor: %s/%s is Significant, which means nothing with AutoShutdown %v: use AnySignificant or AllSignificant", path, c.Name, t.AutoShutdown)
+		return fmt.Errorf(
+			"supervisor: %s/%s is Significant, which means nothing with AutoShutdown %v: "+
+				"use AnySignificant or AllSignificant",
+			path,
+			c.Name,
+			t.AutoShutdown,
+		)
 	case c.Restart == Permanent:
-		return fmt.Errorf("supervisor: %s/%s is Significant and Permanent, and so never ends for good: use Transient or Temporary", path, c.Name)
+		return fmt.Errorf(
+			"supervisor: %s/%s is Significant and Permanent, and so never ends for good: "+
+				"use Transient or Temporary",
+			path,
+			c.Name,
+		)
 	}
 	return nil
 }

@@ -96,7 +96,13 @@ func TestASignificantChildThatIsRestartedEndsNothing(t *testing.T) {
 		a := newActor(&j, "a")
 		child := a.ends(true)
 		child.Restart = supervisor.Transient
-		r := start(t, supervisor.Tree{AutoShutdown: supervisor.AnySignificant, Children: []supervisor.Child{child}})
+		r := start(
+			t,
+			supervisor.Tree{
+				AutoShutdown: supervisor.AnySignificant,
+				Children:     []supervisor.Child{child},
+			},
+		)
 		defer r.stop()
 		a.now(boom)
 		time.Sleep(time.Second)
@@ -125,7 +131,10 @@ func TestANestedTreeThatEndsByItselfIsAChildThatReturned(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var j journal
 				a := newActor(&j, "a")
-				inner := &supervisor.Tree{AutoShutdown: supervisor.AllDone, Children: []supervisor.Child{a.ends(false)}}
+				inner := &supervisor.Tree{
+					AutoShutdown: supervisor.AllDone,
+					Children:     []supervisor.Child{a.ends(false)},
+				}
 				r := start(t, supervisor.Tree{Children: []supervisor.Child{
 					{Name: "inner", Tree: inner, Restart: c.restart, Backoff: every(time.Second)},
 				}})
@@ -144,18 +153,26 @@ func TestAllDoneWaitsForDynamicChildrenAndForThoseThatLinger(t *testing.T) {
 		letGo := make(chan struct{})
 		var j journal
 		job := newActor(&j, "job")
-		r := start(t, supervisor.Tree{AutoShutdown: supervisor.AllDone, Children: []supervisor.Child{
-			{Name: "manager", Restart: supervisor.Temporary, Run: func(ctx context.Context) error {
-				g := supervisor.Of(ctx)
-				for _, c := range []supervisor.Child{job.ends(false), hanging("hung", letGo)} {
-					if _, err := g.Start(c); err != nil {
-						return err
-					}
-				}
-				go func() { _ = g.Stop(context.WithoutCancel(ctx), "hung") }()
-				return nil
+		r := start(
+			t,
+			supervisor.Tree{AutoShutdown: supervisor.AllDone, Children: []supervisor.Child{
+				{
+					Name:    "manager",
+					Restart: supervisor.Temporary,
+					Run: func(ctx context.Context) error {
+						g := supervisor.Of(ctx)
+						jobs := []supervisor.Child{job.ends(false), hanging("hung", letGo)}
+						for _, c := range jobs {
+							if _, err := g.Start(c); err != nil {
+								return err
+							}
+						}
+						go func() { _ = g.Stop(context.WithoutCancel(ctx), "hung") }()
+						return nil
+					},
+				},
 			}},
-		}})
+		)
 		defer r.stop()
 		time.Sleep(time.Minute)
 		job.now(nothing)
@@ -177,10 +194,16 @@ func TestATreeThatEndedByItselfAndLeftOneBehindIsDoneWhenThatHasEnded(t *testing
 		letGo := make(chan struct{})
 		var j journal
 		a := newActor(&j, "a")
-		inner := &supervisor.Tree{AutoShutdown: supervisor.AnySignificant, Children: []supervisor.Child{a.ends(true), hanging("hung", letGo)}}
-		r := start(t, supervisor.Tree{AutoShutdown: supervisor.AllSignificant, Children: []supervisor.Child{
-			{Name: "inner", Tree: inner, Restart: supervisor.Transient, Significant: true},
-		}})
+		inner := &supervisor.Tree{
+			AutoShutdown: supervisor.AnySignificant,
+			Children:     []supervisor.Child{a.ends(true), hanging("hung", letGo)},
+		}
+		r := start(
+			t,
+			supervisor.Tree{AutoShutdown: supervisor.AllSignificant, Children: []supervisor.Child{
+				{Name: "inner", Tree: inner, Restart: supervisor.Transient, Significant: true},
+			}},
+		)
 		defer r.stop()
 		a.now(nothing)
 		time.Sleep(time.Minute)

@@ -15,7 +15,9 @@ func (l *loop) stop(why error) {
 		if l.stopTimeout > 0 {
 			l.limit = l.since.Add(l.stopTimeout)
 		}
-		l.hub.publish(Event{Type: EventStopping, Path: l.path, Incarnation: l.incarnation, Err: why})
+		l.hub.publish(
+			Event{Type: EventStopping, Path: l.path, Incarnation: l.incarnation, Err: why},
+		)
 	}
 	l.beginSweep(0, why)
 }
@@ -54,7 +56,8 @@ func (l *loop) sweepOn() bool {
 		case l.stopping && (c.state == StateBackoff || c.state == StateWaiting):
 			l.deadlines.clear(c)
 			l.settle(c, StateStopped)
-		case !l.stopping && c.def.Restart == Transient && c.state == StateDone && c.last.Kind != KindDone:
+		case !l.stopping && c.def.Restart == Transient && c.state == StateDone &&
+			c.last.Kind != KindDone:
 			l.setState(c, StateWaiting) // part of what is built anew
 		}
 		l.sweep = c.prev
@@ -198,5 +201,13 @@ func (l *loop) endedLate(r *run) {
 
 func (l *loop) announceLate(r *run) {
 	l.hub.publish(Event{Type: EventEndedLate, Path: r.c.path, Incarnation: r.incarnation})
-	l.log.Warn("stuck-child-ended", "path", r.c.path, "incarnation", r.incarnation, "waited", r.waited(time.Now()))
+	l.log.Warn(
+		"stuck-child-ended",
+		"path",
+		r.c.path,
+		"incarnation",
+		r.incarnation,
+		"waited",
+		r.waited(time.Now()),
+	)
 }

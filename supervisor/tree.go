@@ -71,11 +71,24 @@ type Tree struct {
 func (t *Tree) validate(path string, above ...*Tree) error {
 	switch {
 	case t.Strategy < OneForOne || t.Strategy > RestForOne:
-		return fmt.Errorf("supervisor: %s: unknown strategy %d: use OneForOne, OneForAll or RestForOne", path, t.Strategy)
+		return fmt.Errorf(
+			"supervisor: %s: unknown strategy %d: use OneForOne, OneForAll or RestForOne",
+			path,
+			t.Strategy,
+		)
 	case t.AutoShutdown < Never || t.AutoShutdown > AllDone:
-		return fmt.Errorf("supervisor: %s: unknown AutoShutdown %d: use Never, AnySignificant, AllSignificant or AllDone", path, t.AutoShutdown)
+		return fmt.Errorf(
+			"supervisor: %s: unknown AutoShutdown %d: "+
+				"use Never, AnySignificant, AllSignificant or AllDone",
+			path,
+			t.AutoShutdown,
+		)
 	case t.Period < 0:
-		return fmt.Errorf("supervisor: %s: negative Period %v: use 0 for the default", path, t.Period)
+		return fmt.Errorf(
+			"supervisor: %s: negative Period %v: use 0 for the default",
+			path,
+			t.Period,
+		)
 	}
 	above = append(slices.Clip(above), t)
 	seen := make(map[string]bool, len(t.Children))
@@ -85,7 +98,12 @@ func (t *Tree) validate(path string, above ...*Tree) error {
 			return err
 		}
 		if seen[c.Name] {
-			return fmt.Errorf("supervisor: %s/%s: %w: give each sibling a name of its own", path, c.Name, ErrDuplicate)
+			return fmt.Errorf(
+				"supervisor: %s/%s: %w: give each sibling a name of its own",
+				path,
+				c.Name,
+				ErrDuplicate,
+			)
 		}
 		if err := t.accepts(path, c); err != nil {
 			return err
@@ -172,7 +190,10 @@ type Supervisor struct {
 // Errors say which child is wrong and what to do about it.
 func New(name string, t Tree, opts ...Option) (*Supervisor, error) {
 	if name == "" || strings.Contains(name, "/") {
-		return nil, fmt.Errorf("supervisor: root name %q: must not be empty and must not hold '/'", name)
+		return nil, fmt.Errorf(
+			"supervisor: root name %q: must not be empty and must not hold '/'",
+			name,
+		)
 	}
 	if err := t.validate(name); err != nil {
 		return nil, err
@@ -191,8 +212,8 @@ func New(name string, t Tree, opts ...Option) (*Supervisor, error) {
 // [*StuckError] when children were abandoned and are still running, both joined
 // when both are so.
 //
-// Children see the values of ctx, but not its end: they are stopped in order. context.Cause of their
-// contexts is then that of ctx.
+// Children see the values of ctx, but not its end: they are stopped in order. context.Cause of
+// their contexts is then that of ctx.
 //
 // Run may be called again after it returned, not before; and not while children
 // that the last Run had to abandon are still running, for that would run two of
@@ -221,7 +242,10 @@ func (s *Supervisor) begin(ctx context.Context) (*loop, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running {
-		return nil, errors.New("supervisor: " + s.name + " is running already: call Run again after it has returned, or make another with New")
+		return nil, errors.New(
+			"supervisor: " + s.name + " is running already: " +
+				"call Run again after it has returned, or make another with New",
+		)
 	}
 	if s.leftovers = lingering(s.leftovers); len(s.leftovers) > 0 {
 		return nil, stuckError(s.leftovers)
@@ -229,10 +253,19 @@ func (s *Supervisor) begin(ctx context.Context) (*loop, error) {
 	s.running = true
 	s.runs++
 	l := newLoop(loopConfig{
-		path: s.name, id: newRunID(ctx), incarnation: s.runs, tree: s.tree,
-		hub: &s.hub, log: s.log, base: context.WithoutCancel(ctx), root: true, stopTimeout: s.stopTimeout,
+		path:        s.name,
+		id:          newRunID(ctx),
+		incarnation: s.runs,
+		tree:        s.tree,
+		hub:         &s.hub,
+		log:         s.log,
+		base:        context.WithoutCancel(ctx),
+		root:        true,
+		stopTimeout: s.stopTimeout,
 	})
-	l.onReady = func() { s.hub.publish(Event{Type: EventReady, Path: s.name, Incarnation: l.incarnation}) }
+	l.onReady = func() {
+		s.hub.publish(Event{Type: EventReady, Path: s.name, Incarnation: l.incarnation})
+	}
 	s.loop = l
 	return l, nil
 }
