@@ -27,13 +27,15 @@ type sessionRenewer struct {
 
 func (a *sessionRenewer) run(ctx context.Context) error {
 	defer a.close(ctx)
-	ladder := store.NewLadder()
+	renewal := store.Renewal{
+		Store: a.store, Every: a.Renew, Log: a.log,
+		Session: store.SessionOptions{Name: a.sessionName(a.ID), TTL: a.TTL, LockDelay: a.LockDelay},
+	}
 	record := a.record.Subscribe()
 	var timer alarm
 	defer timer.stop()
 	due := time.Now() // a restarted incarnation asks at once whether the session still stands
-	tries := 0
-	held := false // an actor of this member hangs
+	held := false     // an actor of this member hangs
 	for {
 		a.rests(ctx)
 		select {
@@ -41,7 +43,7 @@ func (a *sessionRenewer) run(ctx context.Context) error {
 			return nil
 		case <-record.Changed():
 			s, own := a.out.Get(), record.Take()
-			if s.ID == "" || !own.Known || own.Entry.Session == s.ID || tries > 0 {
+			if s.ID == "" || !own.Known || own.Entry.Session == s.ID || renewal.Failing() {
 				continue
 			}
 			if !own.registered(s.ID) {
@@ -65,70 +67,39 @@ func (a *sessionRenewer) run(ctx context.Context) error {
 			held = false
 			a.log.Info("actor-goes-on", "then", "the session is renewed again")
 		}
-		var err error
-		if s.ID == "" {
-			err = a.open(ctx, s)
-		} else {
-			err = a.renew(ctx, s, tries)
-		}
+		err := a.ask(ctx, &renewal, s)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
-			tries = 0
-			ladder.Reset()
-			a.store.Succeeded("session")
 			supervisor.Ready(ctx)
-			due = a.out.Get().Lease.Start.Add(a.Renew)
 		case errors.Is(err, store.ErrInvalid) && s.Count == 0: // later it is no setting that was refused
 			return supervisor.Escalate(err)
 		case errors.Is(err, store.ErrSessionGone):
 			a.log.Warn("session-lost", "session", s.ID, "why", "Consul no longer knows it", "lease_left", s.Lease.Left(time.Now()).Round(time.Millisecond).String())
 			a.out.Set(messages.Session{Count: s.Count, Reconnects: s.Reconnects})
-			tries = 0
-			due = time.Now()
-		default:
-			tries++
-			wait := ladder.NextBackOff()
-			if s.Lease.Valid(time.Now(), 0) {
-				// While there is a lease to be saved the ladder's long steps would waste it.
-				wait = min(wait, a.TTL/20)
-			}
-			a.store.Failed("session", err, wait)
-			due = time.Now().Add(wait)
 		}
+		due = renewal.Due(err, a.out.Get().Lease)
 	}
 }
 
-func (a *sessionRenewer) open(ctx context.Context, s messages.Session) error {
-	id, sent, err := a.store.CreateSession(ctx, store.SessionOptions{
-		Name: a.sessionName(a.ID), TTL: a.TTL, LockDelay: a.LockDelay,
-	})
+// ask opens or renews the session and publishes it.
+func (a *sessionRenewer) ask(ctx context.Context, renewal *store.Renewal, s messages.Session) error {
+	id, lease, err := renewal.Ask(ctx, s.ID)
 	if err != nil {
 		return err
 	}
-	a.log.Info("session-opened", "session", id, "ttl", a.TTL.String())
-	a.out.Set(messages.Session{ID: id, Lease: messages.Lease{Start: sent, TTL: a.TTL}, Count: s.Count + 1, Reconnects: s.Reconnects})
-	if s.Count > 0 {
-		a.polls.Renew()
-	}
-	return nil
-}
-
-func (a *sessionRenewer) renew(ctx context.Context, s messages.Session, tries int) error {
-	sent, err := a.store.RenewSession(ctx, s.ID, store.RenewalLimit(a.TTL, tries))
-	if err != nil {
-		return err
-	}
-	if tries > 0 {
+	anew := renewal.Failing() // the watches may sit on dead connections
+	switch {
+	case s.ID == "":
+		anew = s.Count > 0
+		s.Count++
+	case anew:
 		s.Reconnects++
 	}
-	if mutations.Broken("lease-from-reply") {
-		sent = time.Now()
-	}
-	s.Lease.Start = sent
+	s.ID, s.Lease = id, lease
 	a.out.Set(s)
-	if tries > 0 {
+	if anew {
 		a.polls.Renew()
 	}
 	return nil

@@ -11,7 +11,6 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/internal/asynclog"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/hashicorp/consul/api"
@@ -224,12 +223,14 @@ func (c *Conn) renew(ctx context.Context) {
 	var cleaner sync.WaitGroup
 	defer cleaner.Wait()
 	cleaner.Go(func() { c.clean(ctx) })
-	ladder := store.NewLadder()
+	renewal := store.Renewal{
+		Store: c.store, Every: c.cfg.Renew, Log: c.log,
+		Session: store.SessionOptions{Name: c.cfg.Name, TTL: c.cfg.TTL, LockDelay: c.cfg.LockDelay},
+	}
 	timer := time.NewTimer(0)
 	timer.Stop()
 	defer timer.Stop()
 	var asked chan struct{}
-	tries := 0
 	for {
 		select {
 		case <-ctx.Done():
@@ -240,11 +241,8 @@ func (c *Conn) renew(ctx context.Context) {
 		}
 		now := c.contact.Get()
 		var err error
-		switch {
-		case now.Session != "":
-			err = c.prolong(ctx, now, tries)
-		case c.wants():
-			err = c.open(ctx, now)
+		if now.Session != "" || c.wants() {
+			err = c.keep(ctx, &renewal, now)
 		}
 		if asked != nil {
 			close(asked)
@@ -254,47 +252,38 @@ func (c *Conn) renew(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			if tries > 0 {
+			if renewal.Failing() {
 				c.polls.Renew()
-			}
-			tries = 0
-			ladder.Reset()
-			c.store.Succeeded("session")
-			if l := c.contact.Get(); l.Session != "" {
-				timer.Reset(time.Until(l.Lease.Start.Add(c.cfg.Renew)))
-				c.cleanUp()
 			}
 		case errors.Is(err, store.ErrSessionGone):
 			c.log.Warn("session-lost", "session", now.Session, "why", err)
 			c.forget()
 			c.contact.Set(election.Contact{Why: lost(now, time.Now())})
-			tries = 0
-			timer.Reset(0)
-		default:
-			tries++
-			wait := ladder.NextBackOff()
-			if now.Session != "" && now.Lease.Valid(time.Now(), 0) {
-				wait = min(wait, c.cfg.TTL/20) // the ladder's long steps would waste the lease
-			}
-			c.store.Failed("session", err, wait)
-			if now.Session == "" {
-				c.cannot(err)
-			}
-			timer.Reset(wait)
+		case now.Session == "":
+			c.cannot(err)
+		}
+		held := c.contact.Get()
+		due := renewal.Due(err, held.Lease)
+		if err != nil || held.Session != "" {
+			timer.Reset(time.Until(due))
+		}
+		if err == nil && held.Session != "" {
+			c.cleanUp()
 		}
 	}
 }
 
-func (c *Conn) open(ctx context.Context, now election.Contact) error {
-	id, sent, err := c.store.CreateSession(ctx, store.SessionOptions{Name: c.cfg.Name, TTL: c.cfg.TTL, LockDelay: c.cfg.LockDelay})
+// keep opens or renews the session and publishes it.
+func (c *Conn) keep(ctx context.Context, renewal *store.Renewal, now election.Contact) error {
+	id, lease, err := renewal.Ask(ctx, now.Session)
 	if err != nil {
 		return err
 	}
-	c.log.Info("session-opened", "session", id, "ttl", c.cfg.TTL.String())
 	c.mu.Lock()
 	c.live, c.trouble = id, ""
 	c.mu.Unlock()
-	c.contact.Set(election.Contact{Session: id, Lease: messages.Lease{Start: sent, TTL: c.cfg.TTL}, Why: now.Why})
+	now.Session, now.Lease = id, lease
+	c.contact.Set(now)
 	return nil
 }
 
@@ -303,19 +292,6 @@ func (c *Conn) cannot(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.trouble = err.Error()
-}
-
-func (c *Conn) prolong(ctx context.Context, now election.Contact, tries int) error {
-	sent, err := c.store.RenewSession(ctx, now.Session, store.RenewalLimit(c.cfg.TTL, tries))
-	if err != nil {
-		return err
-	}
-	if mutations.Broken("lease-from-reply") {
-		sent = time.Now()
-	}
-	now.Lease.Start = sent
-	c.contact.Set(now)
-	return nil
 }
 
 // wants tells whether anybody needs a session.
