@@ -41,7 +41,8 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 			continue
 		}
 		ack, _ := acks.Get(id)
-		if have, ok := a.absent[id]; ok && !have.since.IsZero() && !have.doubt && have.ack == ack.ModifyIndex {
+		if have, ok := a.absent[id]; ok && !have.since.IsZero() && !have.doubt &&
+			have.ack == ack.ModifyIndex {
 			continue
 		}
 		ask = append(ask, id)
@@ -62,7 +63,8 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 		if asked.IsZero() {
 			asked = time.Now()
 		}
-		away := absence{asked: asked, since: since, ack: c.index, session: a.goneSession(id, c.ack), grace: a.graceOf(id, c.ack)}
+		away := absence{asked: asked, since: since, ack: c.index, session: a.goneSession(id, c.ack),
+			grace: a.graceOf(id, c.ack)}
 		if !since.IsZero() {
 			away.since = a.sameAbsence(id, away)
 		}
@@ -73,7 +75,8 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 			continue
 		}
 		if n := len(a.ledger.members[id]); n > 0 && !known {
-			a.log.Info("member-vanished", "vanished", id, "items", n, "taken_over_in", max(0, time.Until(away.since.Add(away.grace))).Round(time.Millisecond).String())
+			a.log.Info("member-vanished", "vanished", id, "items", n, "taken_over_in",
+				max(0, time.Until(away.since.Add(away.grace))).Round(time.Millisecond).String())
 		}
 	}
 	return again, err
@@ -107,7 +110,8 @@ const impossiblePause = 30 * time.Second
 
 // confirm returns the moment from which member is known to be gone, the zero
 // time when it is not; and its ack at that moment, which may be newer than the watch's.
-func (a *assigner) confirm(ctx context.Context, member string) (since time.Time, index uint64, ack store.Ack, err error) {
+func (a *assigner) confirm(ctx context.Context, member string) (since time.Time, index uint64,
+	ack store.Ack, err error) {
 	e, found, _, err := a.store.Get(ctx, a.keys.Ack(member), store.Consistent)
 	if err != nil {
 		return time.Time{}, 0, ack, err
@@ -119,7 +123,8 @@ func (a *assigner) confirm(ctx context.Context, member string) (since time.Time,
 	if found {
 		same = store.CheckIndex(a.keys.Ack(member), e.ModifyIndex)
 	}
-	if _, err := a.store.ReadTxn(ctx, store.CheckNotExists(a.keys.Member(member)), same); err != nil {
+	if _, err := a.store.ReadTxn(ctx, store.CheckNotExists(a.keys.Member(member)),
+		same); err != nil {
 		if errors.Is(err, store.ErrRefused) {
 			// It is there, or it is moving: the watches will tell. Or it is a stranger's, which no
 			// session holds and which would keep its items for ever. A member that lives has its

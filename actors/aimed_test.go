@@ -73,7 +73,8 @@ func besiege(t *testing.T, f func(s *siege)) {
 // aim writes a value where it is aimed at, with a plain PUT.
 func (s *siege) aim(key string, value []byte, flags uint64) {
 	s.t.Helper()
-	if _, err := s.client.KV().Put(&api.KVPair{Key: s.store.Keys().Root() + key, Value: value, Flags: flags}, nil); err != nil {
+	if _, err := s.client.KV().Put(&api.KVPair{Key: s.store.Keys().Root() + key, Value: value,
+		Flags: flags}, nil); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -89,7 +90,9 @@ func (s *siege) holds(items int) {
 	s.kill("n2")
 	s.await("the lost member's items", 45*time.Second, s.all(items+2))
 	s.start("n2", s.options...)
-	s.await("the lost member's return", 60*time.Second, func() bool { return s.loads()["n2"] > 0 && s.all(items+2)() })
+	s.await("the lost member's return", 60*time.Second, func() bool {
+		return s.loads()["n2"] > 0 && s.all(items+2)()
+	})
 	s.await("the rest", 30*time.Second, s.all(items+2))
 	time.Sleep(20 * time.Second)
 	if !s.all(items + 2)() {
@@ -115,7 +118,8 @@ func (s *siege) said(key string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if !strings.Contains(s.out.String(), key) && !strings.Contains(s.out.String(), strings.Trim(string(quoted), `"`)) {
+	if !strings.Contains(s.out.String(), key) && !strings.Contains(s.out.String(),
+		strings.Trim(string(quoted), `"`)) {
 		s.t.Errorf("the log does not name %s", key)
 	}
 }
@@ -147,8 +151,11 @@ func few(f aimed.Fields, call func(aimedValue)) {
 			switch {
 			case field == "whole" && len(x.value) != 1,
 				strings.HasPrefix(x.what, field+".") && value != "9223372036854775807",
-				raceDetector && !(field == "sid" && value == `"a\nb"` || field == "ttl" && value == "9223372036854775807" || x.what == `"{"`), // it makes each ten times as slow
-				field != "whole" && !slices.Contains([]string{`"a b"`, `"a\nb"`, "-1", "9223372036854775807", "wide"}, value):
+				// it makes each ten times as slow
+				raceDetector && !(field == "sid" && value == `"a\nb"` ||
+					field == "ttl" && value == "9223372036854775807" || x.what == `"{"`),
+				field != "whole" && !slices.Contains([]string{`"a b"`, `"a\nb"`, "-1",
+					"9223372036854775807", "wide"}, value):
 				continue
 			}
 			call(x)
@@ -208,7 +215,9 @@ func TestAimedAcksConcernNobodyElse(t *testing.T) {
 				s.kill("n2")
 				s.aim("acks/n2", x.value, 0)
 				s.start("n2", s.options...)
-				s.await("its registration", 75*time.Second, func() bool { return s.members["n2"].c.Membership().Get().Session != "" })
+				s.await("its registration", 75*time.Second, func() bool {
+					return s.members["n2"].c.Membership().Get().Session != ""
+				})
 				s.await("all items", 45*time.Second, s.all(4))
 			})
 		})
@@ -241,7 +250,8 @@ func TestAimedRecordsConcernNobodyElse(t *testing.T) {
 					return
 				}
 				odd = append(odd, fmt.Sprintf("members/ghost_%d", len(odd)))
-				if ok, _, err := s.client.KV().Acquire(&api.KVPair{Key: s.store.Keys().Root() + odd[len(odd)-1], Value: value, Session: session}, nil); err != nil || !ok {
+				if ok, _, err := s.client.KV().Acquire(&api.KVPair{Key: s.store.Keys().Root() +
+					odd[len(odd)-1], Value: value, Session: session}, nil); err != nil || !ok {
 					t.Fatal(ok, err)
 				}
 			})
@@ -272,7 +282,8 @@ func TestAimedAssignmentsConcernNobodyElse(t *testing.T) {
 				besiege(t, func(s *siege) {
 					var odd []string
 					for i, x := range chunk {
-						keys := []string{fmt.Sprintf("assignments/ghost/device_group_000%d", i+1), fmt.Sprintf("assignments/ghost/nothing_%d", i)}
+						keys := []string{fmt.Sprintf("assignments/ghost/device_group_000%d", i+1),
+							fmt.Sprintf("assignments/ghost/nothing_%d", i)}
 						for _, key := range keys { // a second key of an item, and one of none
 							s.aim(key, x.value, 0)
 						}
@@ -292,7 +303,8 @@ func TestAimedAssignmentsConcernNobodyElse(t *testing.T) {
 		t.Run("own/"+x.what, func(t *testing.T) {
 			besiege(t, func(s *siege) {
 				at := s.owner("device_group_0001")
-				keys := []string{"assignments/" + at + "/device_group_0001", "assignments/" + at + "/nothing"}
+				keys := []string{"assignments/" + at + "/device_group_0001", "assignments/" + at +
+					"/nothing"}
 				for _, key := range keys {
 					s.aim(key, x.value, 0)
 				}
@@ -346,13 +358,17 @@ func TestAimedItemsConcernNobodyElse(t *testing.T) {
 	})
 	besiege(t, func(s *siege) {
 		var odd []string
-		for _, id := range []string{"a/b", " x", "x ", "a\nb", "\x1b]52;c;eA==\x07", strings.Repeat("x", 300), strings.Repeat("x", 20_000), "%2e%2e", "a%20b", "a//b", "x/"} {
+		for _, id := range []string{"a/b", " x", "x ", "a\nb", "\x1b]52;c;eA==\x07",
+			strings.Repeat("x", 300), strings.Repeat("x", 20_000), "%2e%2e", "a%20b", "a//b",
+			"x/"} {
 			// A transaction takes keys that a single PUT would change on the way.
-			ok, _, _, err := s.client.Txn().Txn(api.TxnOps{{KV: &api.KVTxnOp{Verb: api.KVSet, Key: s.store.Keys().WorkItem(id), Value: []byte("x")}}}, nil)
+			ok, _, _, err := s.client.Txn().Txn(api.TxnOps{{KV: &api.KVTxnOp{Verb: api.KVSet,
+				Key: s.store.Keys().WorkItem(id), Value: []byte("x")}}}, nil)
 			if err != nil || !ok {
 				continue // Consul does not take it
 			}
-			if len(id) < 1000 && !strings.HasPrefix(id, "\x1b") { // else it is shortened, or quoted in another way
+			// else it is shortened, or quoted in another way
+			if len(id) < 1000 && !strings.HasPrefix(id, "\x1b") {
 				odd = append(odd, "workload/"+id)
 			}
 		}
@@ -370,12 +386,14 @@ func TestAimedItemsConcernNobodyElse(t *testing.T) {
 
 func TestAimedOrdersConcernNobodyElse(t *testing.T) {
 	orders := map[string][]string{
-		"obey":                             {"", "x", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "\xff", strings.Repeat("9", 300_000)},
-		"drain/a b":                        {"", "x"},
-		"drain/a/b":                        {"", "x"},
-		"drain/ghost":                      {"", "\xff"},
-		"pins/nothing":                     {"", "n1", "ghost", "a/b"},
-		"pins/device_group_0001":           {"", "a/b", "\xff", "..", strings.Repeat("x", 300_000), "a\nb"},
+		"obey": {"", "x", "9999-12-31T23:59:59Z",
+			"0001-01-01T00:00:00Z", "\xff", strings.Repeat("9", 300_000)},
+		"drain/a b":    {"", "x"},
+		"drain/a/b":    {"", "x"},
+		"drain/ghost":  {"", "\xff"},
+		"pins/nothing": {"", "n1", "ghost", "a/b"},
+		"pins/device_group_0001": {"", "a/b", "\xff", "..", strings.Repeat("x", 300_000),
+			"a\nb"},
 		"pins/a/b":                         {"n1"},
 		"whatever":                         {"", "x", strings.Repeat("x", 300_000)},
 		"freeze/x":                         {"", "x"},
@@ -389,7 +407,8 @@ func TestAimedOrdersConcernNobodyElse(t *testing.T) {
 					s.aim("control/"+key, []byte(values[i%len(values)]), 0)
 				}
 				time.Sleep(2 * time.Second)
-				s.names([]string{"control/drain/a/b", "control/pins/a/b", "control/whatever", "control/freeze/x"})
+				s.names([]string{"control/drain/a/b", "control/pins/a/b", "control/whatever",
+					"control/freeze/x"})
 				s.holds(4)
 			})
 		})
@@ -405,7 +424,9 @@ func TestAnAimedTermConcernsNobodyElse(t *testing.T) {
 				s.await("its items at the other", 47*time.Second, s.all(4))
 				s.addWork("new_1")
 				s.await("the new item", 10*time.Second, s.all(5))
-				s.await("the duty", 30*time.Second, func() bool { return s.members["n2"].c.Leadership().Get().Role == messages.Leading })
+				s.await("the duty", 30*time.Second, func() bool {
+					return s.members["n2"].c.Leadership().Get().Role == messages.Leading
+				})
 				for line := range strings.Lines(s.out.String()) {
 					if len(line) > 4000 {
 						t.Errorf("a log line of %d bytes: %.200s", len(line), line)
@@ -417,7 +438,8 @@ func TestAnAimedTermConcernsNobodyElse(t *testing.T) {
 }
 
 func TestAnAimedLeaderKeyConcernsNobodyElse(t *testing.T) {
-	for _, value := range []string{"", "a/b", "\x1b]52;c;eA==\x07", "\xff", strings.Repeat("x", 300_000)} {
+	for _, value := range []string{"", "a/b", "\x1b]52;c;eA==\x07", "\xff",
+		strings.Repeat("x", 300_000)} {
 		t.Run(fmt.Sprintf("%.10q", value), func(t *testing.T) {
 			besiege(t, func(s *siege) {
 				s.aim("leader", []byte(value), 1<<64-1)
@@ -432,7 +454,8 @@ func TestAnAimedLeaderKeyConcernsNobodyElse(t *testing.T) {
 func TestIDsThatMakeNoKeyTogetherAreRefusedWhereTheyEnter(t *testing.T) {
 	for _, id := range []string{"node 1", "node%201", "node%2d1", "100%", "node..1"} {
 		_, err := actors.New(actors.Config{Service: "demo", ID: id})
-		if err == nil || !strings.Contains(err.Error(), "space") && !strings.Contains(err.Error(), "percent escape") {
+		if err == nil || !strings.Contains(err.Error(), "space") && !strings.Contains(err.Error(),
+			"percent escape") {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
@@ -444,7 +467,8 @@ func TestIDsThatMakeNoKeyTogetherAreRefusedWhereTheyEnter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if ok, _, err := s.client.KV().Acquire(&api.KVPair{Key: s.store.Keys().Member(member), Value: []byte("alive"), Session: id}, nil); err != nil || !ok {
+			if ok, _, err := s.client.KV().Acquire(&api.KVPair{Key: s.store.Keys().Member(member),
+				Value: []byte("alive"), Session: id}, nil); err != nil || !ok {
 				t.Fatal(ok, err)
 			}
 			s.addWork("https%3A%2F%2Fx", "https%3A%2F%2Fy", "https%3A%2F%2Fz")
@@ -468,7 +492,8 @@ func TestAnItemWhoseWritesAreNeverTakenConcernsNoOther(t *testing.T) {
 			m.net.via(censor{s.consul.RoundTripper(), "poison"})
 		}
 		s.options = append(s.options, func(cfg *actors.Config) {
-			client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: censor{s.consul.RoundTripper(), "poison"}}})
+			client, err := api.NewClient(&api.Config{Address: "consul.test",
+				HttpClient: &http.Client{Transport: censor{s.consul.RoundTripper(), "poison"}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -494,8 +519,10 @@ func (c censor) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		if bytes.Contains(body, []byte("assignments/")) && bytes.Contains(body, []byte("/"+c.item)) {
-			return &http.Response{StatusCode: 400, Status: "400 Bad Request", Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader("blocked by policy"))}, nil
+		if bytes.Contains(body, []byte("assignments/")) &&
+			bytes.Contains(body, []byte("/"+c.item)) {
+			return &http.Response{StatusCode: 400, Status: "400 Bad Request", Header: http.Header{},
+				Request: r, Body: io.NopCloser(strings.NewReader("blocked by policy"))}, nil
 		}
 	}
 	return c.to.RoundTrip(r)

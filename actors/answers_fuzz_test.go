@@ -40,13 +40,17 @@ func (l *liar) next() byte {
 	return b
 }
 
-var lies = [...]string{"", "null", "[]", "{}", "true", "false", "[null]", `"x"`, "<html>log in</html>", `{"Results":null,"Errors":null}`, `{"Results":[],"Errors":[]}`,
-	`{"Results":null,"Errors":[{"OpIndex":0,"What":"index is stale"}]}`, `{"Results":null,"Errors":[{"OpIndex":1,"What":"invalid session"}]}`,
-	`[{"Key":"service/demo/","Value":null}]`, `{"ID":""}`, `{"ID":"00000000-0000-0000-0000-000000000000"}`}
+var lies = [...]string{"", "null", "[]", "{}", "true", "false", "[null]", `"x"`,
+	"<html>log in</html>", `{"Results":null,"Errors":null}`, `{"Results":[],"Errors":[]}`,
+	`{"Results":null,"Errors":[{"OpIndex":0,"What":"index is stale"}]}`,
+	`{"Results":null,"Errors":[{"OpIndex":1,"What":"invalid session"}]}`,
+	`[{"Key":"service/demo/","Value":null}]`, `{"ID":""}`,
+	`{"ID":"00000000-0000-0000-0000-000000000000"}`}
 
 var statuses = [...]int{200, 200, 200, 409, 404, 500, 503, 429, 403, 400, 301, 204, 0, 999}
 
-var indexes = [...]string{"", "0", "1", "2", "x", "-1", "18446744073709551615", "99999999999999999999"}
+var indexes = [...]string{"", "0", "1", "2", "x", "-1", "18446744073709551615",
+	"99999999999999999999"}
 
 func (l *liar) RoundTrip(r *http.Request) (*http.Response, error) {
 	time.Sleep(time.Millisecond) // no answer takes no time: so a member that spins is seen to
@@ -66,7 +70,8 @@ func (l *liar) RoundTrip(r *http.Request) (*http.Response, error) {
 	from := l.at % max(1, len(l.script))
 	last := l.last
 	l.mu.Unlock()
-	header := http.Header{"X-Consul-Knownleader": {"true"}, "X-Consul-Index": {indexes[int(index)%len(indexes)]}, "Content-Type": {"application/json"}}
+	header := http.Header{"X-Consul-Knownleader": {"true"},
+		"X-Consul-Index": {indexes[int(index)%len(indexes)]}, "Content-Type": {"application/json"}}
 	switch how % 6 {
 	case 0: // without asking Consul
 	case 1: // Consul did it, and the answer is another
@@ -97,7 +102,8 @@ func (l *liar) RoundTrip(r *http.Request) (*http.Response, error) {
 		body = l.script[from:]
 	}
 	code := statuses[int(status)%len(statuses)]
-	return &http.Response{StatusCode: code, Status: strconv.Itoa(code), Header: header, Request: r, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body))}, nil
+	return &http.Response{StatusCode: code, Status: strconv.Itoa(code), Header: header, Request: r,
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body))}, nil
 }
 
 func (l *liar) truly(r *http.Request) (*http.Response, error) {
@@ -122,7 +128,8 @@ func FuzzAnswers(f *testing.F) {
 	for i := range 24 { // each way to lie, with each of the bodies and states somewhere
 		script := []byte{}
 		for j := range 60 {
-			script = append(script, byte(i*37+j*61), byte(i+j), byte(j*7+i), byte(i*5+j*3), byte(i+j*11))
+			script = append(script, byte(i*37+j*61), byte(i+j), byte(j*7+i), byte(i*5+j*3),
+				byte(i+j*11))
 		}
 		f.Add(script)
 	}
@@ -132,9 +139,11 @@ func FuzzAnswers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte) {
 		run(t, func(c *cluster) {
 			c.addWork(c.items(4)...)
-			l := &liar{to: c.consul.RoundTripper(), script: script, asked: map[int64]map[string]int{}}
+			l := &liar{to: c.consul.RoundTripper(), script: script,
+				asked: map[int64]map[string]int{}}
 			m := c.start("n1", func(cfg *actors.Config) {
-				client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: l}})
+				client, err := api.NewClient(&api.Config{Address: "consul.test",
+					HttpClient: &http.Client{Transport: l}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -172,12 +181,16 @@ func FuzzAnswers(f *testing.F) {
 			}
 			defer func() {
 				if t.Failed() {
-					t.Logf("session %+v\nmembership %+v\nleadership %+v\nassignments %+v\nholdings %+v\nplan %+v", m.c.Session().Get(), m.c.Membership().Get(), m.c.Leadership().Get(), m.c.Assignments().Get(), m.c.Holdings().Get(), m.c.Plan().Get())
+					t.Logf("session %+v\nmembership %+v\nleadership %+v\nassignments %+v\nholdings %+v\nplan %+v",
+						m.c.Session().Get(), m.c.Membership().Get(), m.c.Leadership().Get(),
+						m.c.Assignments().Get(), m.c.Holdings().Get(), m.c.Plan().Get())
 				}
 			}()
 			// A poll that began before may be answered falsely a minute later still, and an index
 			// that is too high costs another minute: so long Consul lets a poll of it wait.
-			c.await("all items running", 3*time.Minute, func() bool { return fmt.Sprint(c.loads()) == "map[n1:5]" })
+			c.await("all items running", 3*time.Minute, func() bool {
+				return fmt.Sprint(c.loads()) == "map[n1:5]"
+			})
 		})
 	})
 }

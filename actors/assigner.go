@@ -30,12 +30,13 @@ type assigner struct {
 	bump       *messages.Mailbox[messages.Bump, messages.Leadership]
 	out        *messages.State[messages.Plan]
 
-	epoch     uint64
-	writer    *store.Writer // of this epoch
-	ledger    *ledger
-	readAt    map[string]uint64 // the ack with which a member's keys were read last
-	absent    map[string]absence
-	invalid   map[string]time.Time    // keys whose writes were called invalid, and when to try again
+	epoch  uint64
+	writer *store.Writer // of this epoch
+	ledger *ledger
+	readAt map[string]uint64 // the ack with which a member's keys were read last
+	absent map[string]absence
+	// keys whose writes were called invalid, and when to try again
+	invalid   map[string]time.Time
 	resets    int                     // of Consul, that absences were begun anew for
 	inherited bool                    // what the last leader has noted was read
 	handed    map[string]store.Waited // by it
@@ -144,7 +145,8 @@ func (a *assigner) work(ctx context.Context) error {
 			return err
 		}
 		if back {
-			a.log.Warn("consul-lost-writes", "then", "taking a new epoch and reading everything anew")
+			a.log.Warn("consul-lost-writes", "then",
+				"taking a new epoch and reading everything anew")
 			fresh = false
 			a.forgetAbsences()
 			if err := a.newEpoch(ctx); err != nil {
@@ -263,7 +265,8 @@ func (a *assigner) forgetAbsences() {
 // open begins to write in this epoch. A watch of an empty prefix is woken by every neighbour: the
 // two that may be empty get a sentinel. One that is there already changes nothing and wakes nobody.
 func (a *assigner) open(ctx context.Context) (err error) {
-	a.writer, err = a.store.OpenWriter(ctx, store.CheckIndex(a.keys.Leader(), a.epoch), a.keys.Sequence("leader/"), inFlight,
+	a.writer, err = a.store.OpenWriter(ctx, store.CheckIndex(a.keys.Leader(), a.epoch),
+		a.keys.Sequence("leader/"), inFlight,
 		store.Set(a.keys.Workload(), nil, 0), store.Set(a.keys.Control(), nil, 0))
 	if errors.Is(err, store.ErrRefused) {
 		return errStale
@@ -371,7 +374,8 @@ func (a *assigner) round(ctx context.Context) (next time.Time, err error) {
 
 // possible takes out of units those that were called invalid: one that was in a transaction with
 // others is sent alone, one that was alone waits until retry.
-func (a *assigner) possible(units []store.Unit, now time.Time) (rest, alone []store.Unit, retry time.Time) {
+func (a *assigner) possible(units []store.Unit, now time.Time) (rest, alone []store.Unit,
+	retry time.Time) {
 	if len(a.invalid) == 0 {
 		return units, nil, time.Time{}
 	}
@@ -424,8 +428,9 @@ func (a *assigner) scene(now time.Time) *scene {
 		peak = w.Items.Len()
 	}
 	return &scene{
-		now: now, members: a.members.Get().Items, workload: w.Items, index: a.index, control: control,
-		ledger: a.ledger, absent: a.absent, clerk: a.clerk,
+		now: now, members: a.members.Get().Items, workload: w.Items, index: a.index,
+		control: control,
+		ledger:  a.ledger, absent: a.absent, clerk: a.clerk,
 		place:   a.first.IsZero() || !now.Before(a.placeAt()),
 		balance: !now.Before(a.quiet.Add(a.LeaderSoak)),
 		budget:  a.MoveBudget, hold: a.BrakeHold, braked: a.brakeText != "", peak: peak,
@@ -447,10 +452,12 @@ func (a *assigner) tell(s *scene, d draft) {
 	}
 	a.meant = d.meant
 	for _, item := range d.doubles {
-		a.odd.Skip(store.Entry{Key: a.keys.Assignments() + "*/" + item}, "the item has two keys: the younger is taken back")
+		a.odd.Skip(store.Entry{Key: a.keys.Assignments() + "*/" + item},
+			"the item has two keys: the younger is taken back")
 	}
 	if d.plan.Settled && !a.settled {
-		a.log.Info("settled", "items", d.plan.Total, "members", d.plan.Shares.Len(), "unplaced", d.plan.Unplaced)
+		a.log.Info("settled", "items", d.plan.Total, "members", d.plan.Shares.Len(), "unplaced",
+			d.plan.Unplaced)
 	}
 	a.settled = d.plan.Settled
 	d.plan.Term, d.plan.Epoch = a.term, a.epoch
@@ -493,7 +500,8 @@ func (a *assigner) write(ctx context.Context, units []store.Unit) error {
 		}
 		// The guard or a sequence key refused (deposed, or a key was touched), or the outcome is
 		// unknown.
-		a.log.Info("write-in-doubt", "epoch", a.epoch, "err", o.Err, "then", "taking a new epoch and reading everything anew")
+		a.log.Info("write-in-doubt", "epoch", a.epoch, "err", o.Err, "then",
+			"taking a new epoch and reading everything anew")
 		return errStale
 	}
 	for what, n := range done {
@@ -532,7 +540,8 @@ func (a *assigner) enter(o order, r store.Result) {
 		if o.kind == orderReap {
 			a.ledger.drop(o.from, o.item)
 		}
-		a.ledger.set(o.to, o.item, messages.Assignment{Session: o.session, Reason: o.reason, CreateIndex: r.Index, ModifyIndex: r.Index})
+		a.ledger.set(o.to, o.item, messages.Assignment{Session: o.session, Reason: o.reason,
+			CreateIndex: r.Index, ModifyIndex: r.Index})
 	case orderRevoke, orderCancel:
 		x := a.ledger.members[o.from][o.item]
 		x.Releasing, x.Reason, x.ModifyIndex = o.kind == orderRevoke, o.reason, r.Index

@@ -39,7 +39,8 @@ func newAssignmentWatcher(h *house, out *messages.State[messages.Assignments]) *
 					}
 				}
 			})
-			h.log.Debug("my-assignments-changed", "own", own, "releasing", releasing, "index", v.Index)
+			h.log.Debug("my-assignments-changed", "own", own, "releasing", releasing, "index",
+				v.Index)
 			out.Set(messages.Assignments{Index: v.Index, Items: items})
 		},
 	}

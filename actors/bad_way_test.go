@@ -40,7 +40,8 @@ func (w *badWay) RoundTrip(r *http.Request) (*http.Response, error) {
 		often = 0.3
 	}
 	w.mu.Lock()
-	p, delay, good := w.rnd.Float64()/often, time.Duration(w.rnd.IntN(20_000))*time.Millisecond, w.good
+	p, delay, good := w.rnd.Float64()/often, time.Duration(w.rnd.IntN(20_000))*time.Millisecond,
+		w.good
 	w.mu.Unlock()
 	if good || p >= 3 {
 		return w.to.RoundTrip(r)
@@ -92,13 +93,15 @@ func TestLostLateAndDoubledWritesAtEarlyEndsBeginNothingTwice(t *testing.T) {
 				}()
 				start := func(i int) {
 					n := len(all)
-					w := &badWay{to: c.consul.RoundTripper(), late: &late, rnd: rand.New(rand.NewPCG(seed, uint64(n+2)))}
+					w := &badWay{to: c.consul.RoundTripper(), late: &late,
+						rnd: rand.New(rand.NewPCG(seed, uint64(n+2)))}
 					ways, c.way = append(ways, w), w
 					all = append(all, c.start(fmt.Sprintf("n%d", i), func(cfg *actors.Config) {
 						cfg.TTL = []time.Duration{10, 10, 15, 25}[i] * time.Second
 						p := *cfg.Process
 						p.Host = fmt.Sprintf("host-%d", n)
-						cfg.Process, cfg.Lead = &p, c.duty(fmt.Sprintf("%s of process %d", cfg.ID, n))
+						cfg.Process, cfg.Lead = &p, c.duty(fmt.Sprintf("%s of process %d", cfg.ID,
+							n))
 					}))
 				}
 				c.addWork(c.items(8)...)

@@ -31,7 +31,8 @@ type bond struct {
 }
 
 func newBailiff(session messages.Reader[messages.Session], margin time.Duration) *bailiff {
-	return &bailiff{session: session, margin: margin, more: messages.NewState(struct{}{}), bound: map[*bond]struct{}{}}
+	return &bailiff{session: session, margin: margin, more: messages.NewState(struct{}{}),
+		bound: map[*bond]struct{}{}}
 }
 
 // bind returns a context that ends with ctx, and with the lease of that session: at once when it is
@@ -59,7 +60,9 @@ func (b *bailiff) bind(ctx context.Context, session string) (context.Context, co
 
 // await waits until the lease of that session holds.
 func (b *bailiff) await(ctx context.Context, session string) error {
-	_, err := b.session.Wait(ctx, func(s messages.Session) bool { return s.ID == session && s.Holds(time.Now(), b.margin) })
+	_, err := b.session.Wait(ctx, func(s messages.Session) bool {
+		return s.ID == session && s.Holds(time.Now(), b.margin)
+	})
 	return err
 }
 

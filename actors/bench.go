@@ -17,12 +17,14 @@ type bench struct {
 	seen     map[string]time.Time // since when an item could be started
 	missing  missing              // of them, those without a payload
 	told     uint64               // the newest unreadable key that the leader has been told of
-	vanished bool                 // a key went that this member had not released, and the leader has not been told
-	record   uint64               // the registration that released counts for
+	// a key went that this member had not released, and the leader has not been told
+	vanished bool
+	record   uint64 // the registration that released counts for
 }
 
 func newBench() *bench {
-	return &bench{items: map[string]*job{}, released: map[string]release{}, seen: map[string]time.Time{}, missing: missing{}}
+	return &bench{items: map[string]*job{}, released: map[string]release{},
+		seen: map[string]time.Time{}, missing: missing{}}
 }
 
 // job is one item that is worked on here.
@@ -43,7 +45,8 @@ type job struct {
 type release struct {
 	token uint64
 	index uint64
-	after uint64    // refused with the view of this index: not to be tried again before there is another
+	// refused with the view of this index: not to be tried again before there is another
+	after uint64
 	at    time.Time // of the answer
 }
 
@@ -104,7 +107,8 @@ type todo struct {
 func (b *bench) decide(s scope) todo {
 	var d todo
 	if s.current() && b.record != s.member.Index {
-		b.record = s.member.Index // every token from here on is above those of earlier registrations
+		// every token from here on is above those of earlier registrations
+		b.record = s.member.Index
 		clear(b.released)
 	}
 	for id, j := range b.items {
@@ -112,7 +116,9 @@ func (b *bench) decide(s scope) todo {
 		if j.phase == messages.Stopped {
 			switch {
 			case s.registered() && j.session != s.session.ID:
-				delete(b.items, id) // it belonged to an earlier registration: what is to be done with it is decided anew
+				// it belonged to an earlier registration: what is to be done with it is decided
+				// anew
+				delete(b.items, id)
 			case !s.current():
 			case !assigned:
 				// A stranger deleted it, or Consul was restored from before it was
@@ -173,13 +179,15 @@ func (b *bench) open(d *todo, s scope) {
 			continue
 		}
 		done := b.released[id]
-		if done.index == a.ModifyIndex && done.index != 0 && !mutations.Broken("releases-forgotten") {
+		if done.index == a.ModifyIndex && done.index != 0 &&
+			!mutations.Broken("releases-forgotten") {
 			if until, late := done.catchUp(s); late {
 				d.next = earliest(d.next, until)
 				continue
 			}
 		}
-		if a.Releasing || (s.token(a) <= done.token && !mutations.Broken("releases-forgotten")) || s.stop && !s.keep {
+		if a.Releasing || (s.token(a) <= done.token && !mutations.Broken("releases-forgotten")) ||
+			s.stop && !s.keep {
 			b.giveUp(d, s, id, a)
 			continue
 		}

@@ -50,8 +50,12 @@ func (u unread) Handle(ctx context.Context, r slog.Record) error {
 	u.valve.pass()
 	return u.Handler.Handle(ctx, r)
 }
-func (u unread) WithAttrs(a []slog.Attr) slog.Handler { return unread{u.Handler.WithAttrs(a), u.valve} }
-func (u unread) WithGroup(n string) slog.Handler      { return unread{u.Handler.WithGroup(n), u.valve} }
+func (u unread) WithAttrs(a []slog.Attr) slog.Handler {
+	return unread{u.Handler.WithAttrs(a), u.valve}
+}
+func (u unread) WithGroup(n string) slog.Handler {
+	return unread{u.Handler.WithGroup(n), u.valve}
+}
 
 func (c *cluster) unreadLog(v *valve) option {
 	return func(cfg *actors.Config) { cfg.Logger = slog.New(unread{c.log.Handler(), v}) }
@@ -71,7 +75,9 @@ func TestALeaderWhoseLogNobodyReadsTakesOverFromADeadMember(t *testing.T) {
 		c.addWork("more-1", "more-2", "more-3") // of which there is something to be logged
 		time.Sleep(10 * time.Second)
 		c.kill("n3")
-		c.await("n3's items at the others", n1.c.Settings().Bounds().TakeOver, func() bool { return sum(c.loads()) == 9 })
+		c.await("n3's items at the others", n1.c.Settings().Bounds().TakeOver, func() bool {
+			return sum(c.loads()) == 9
+		})
 	})
 }
 

@@ -64,7 +64,8 @@ func (a *assigner) sessionAlive(ctx context.Context, member string, ack *store.A
 func (a *assigner) clearBorrowed(ctx context.Context) error {
 	by, members := map[string][]string{}, a.members.Get().Items
 	for id, m := range members.All() {
-		session := strings.ToLower(m.Session) // a lock by the same letters in capitals is the same session's
+		// a lock by the same letters in capitals is the same session's
+		session := strings.ToLower(m.Session)
 		by[session] = append(by[session], id)
 	}
 	for session, ids := range by {
@@ -94,8 +95,10 @@ func (a *assigner) clearRecord(ctx context.Context, member, session string) erro
 	if err != nil || !found || e.Session != session {
 		return err
 	}
-	a.log.Warn("strange-member-record-deleted", "key", e.Key, "locked_by", e.Session, "value", string(e.Value[:min(len(e.Value), 100)]))
-	_, err = a.store.Txn(ctx, store.CheckIndex(a.keys.Leader(), a.epoch), store.DeleteCAS(e.Key, e.ModifyIndex))
+	a.log.Warn("strange-member-record-deleted", "key", e.Key, "locked_by", e.Session, "value",
+		string(e.Value[:min(len(e.Value), 100)]))
+	_, err = a.store.Txn(ctx, store.CheckIndex(a.keys.Leader(), a.epoch), store.DeleteCAS(e.Key,
+		e.ModifyIndex))
 	if errors.Is(err, store.ErrRefused) {
 		return nil
 	}

@@ -30,7 +30,8 @@ type Bounds struct {
 func (c Config) Bounds() Bounds {
 	c = c.withDefaults()
 	b := Bounds{
-		TakeOver:    2*c.TTL + max(c.Grace, c.TTL) + 4*c.Merge + c.WorkerSoak + absencePoll + time.Second,
+		TakeOver: 2*c.TTL + max(c.Grace, c.TTL) + 4*c.Merge + c.WorkerSoak + absencePoll +
+			time.Second,
 		RideThrough: max(0, c.TTL-c.Renew-c.LeaseMargin-c.TTL/20),
 		StopsWithin: c.TTL - c.LeaseMargin,
 	}

@@ -14,7 +14,8 @@ var boundSettings = []actors.Config{
 	{},
 	{TTL: 30 * time.Second, LockDelay: 5 * time.Second},
 	{Grace: 25 * time.Second, Merge: time.Second, WorkerSoak: 3 * time.Second},
-	{TTL: 20 * time.Second, Renew: 2 * time.Second, LeaseMargin: 4 * time.Second, LockDelay: time.Millisecond},
+	{TTL: 20 * time.Second, Renew: 2 * time.Second, LeaseMargin: 4 * time.Second,
+		LockDelay: time.Millisecond},
 }
 
 func with(s actors.Config) option {
@@ -30,7 +31,9 @@ func startWith(c *cluster, s actors.Config) {
 		c.start(id, with(s))
 	}
 	c.await("shared out", time.Minute, c.balanced(30))
-	c.await("settled", time.Minute, func() bool { return c.members[c.leader()].c.Plan().Get().Settled })
+	c.await("settled", time.Minute, func() bool {
+		return c.members[c.leader()].c.Plan().Get().Settled
+	})
 }
 
 // A member's death at any moment between two renewals.
@@ -38,24 +41,26 @@ func TestATakeOverTakesNoLongerThanItsBound(t *testing.T) {
 	for i, s := range boundSettings {
 		for _, leader := range []bool{false, true} {
 			for phase := range 4 {
-				t.Run(fmt.Sprintf("settings %d leader %v phase %d", i, leader, phase), func(t *testing.T) {
-					run(t, func(c *cluster) {
-						startWith(c, s)
-						cfg := c.members["n1"].c.Settings()
-						b := cfg.Bounds()
-						time.Sleep(time.Duration(phase) * cfg.Renew / 4)
-						victim, bound := c.follower(), b.TakeOver
-						if leader {
-							victim, bound = c.leader(), b.TakeOverLeader
-						}
-						c.kill(victim)
-						took := c.await("its items elsewhere", bound, c.balanced(30))
-						t.Logf("taken over after %v of %v at most", took, bound)
-						if took < bound/2 {
-							t.Errorf("taken over after %v: the bound of %v says little", took, bound)
-						}
+				t.Run(fmt.Sprintf("settings %d leader %v phase %d", i, leader, phase),
+					func(t *testing.T) {
+						run(t, func(c *cluster) {
+							startWith(c, s)
+							cfg := c.members["n1"].c.Settings()
+							b := cfg.Bounds()
+							time.Sleep(time.Duration(phase) * cfg.Renew / 4)
+							victim, bound := c.follower(), b.TakeOver
+							if leader {
+								victim, bound = c.leader(), b.TakeOverLeader
+							}
+							c.kill(victim)
+							took := c.await("its items elsewhere", bound, c.balanced(30))
+							t.Logf("taken over after %v of %v at most", took, bound)
+							if took < bound/2 {
+								t.Errorf("taken over after %v: the bound of %v says little", took,
+									bound)
+							}
+						})
 					})
-				})
 			}
 		}
 	}

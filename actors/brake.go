@@ -27,15 +27,19 @@ func (s *scene) brake(sorted *sorted, d *draft) string {
 	keyed := sorted.keyed - len(d.meant.items)
 	// Once it is on it holds until few are missing and nothing changes any more:
 	// items that are put back one by one must not lose the rest halfway.
-	if n := removed; n > brakeItems && (s.braked || 2*n > keyed) || n > 0 && s.braked && !s.balance {
+	if n := removed; n > brakeItems && (s.braked || 2*n > keyed) ||
+		n > 0 && s.braked && !s.balance {
 		d.waiting = d.waiting || !s.balance
-		return fmt.Sprintf("%d of %d assigned items are gone from the workload: put them back (coordd work import), or say that it is meant (coordd control obey)", n, keyed)
+		return fmt.Sprintf("%d of %d assigned items are gone from the workload: put them back (coordd work import), or say that it is meant (coordd control obey)",
+			n, keyed)
 	}
 	if gone := s.peak - s.workload.Len(); removed > 0 && gone > brakeItems && 2*gone > s.peak {
-		return fmt.Sprintf("%d of %d items have gone from the workload in quick succession: put them back (coordd work import), or say that it is meant (coordd control obey)", gone, s.peak)
+		return fmt.Sprintf("%d of %d items have gone from the workload in quick succession: put them back (coordd work import), or say that it is meant (coordd control obey)",
+			gone, s.peak)
 	}
 	holders := sorted.holders - len(d.meant.members)
-	if n := len(sorted.lost) - len(d.meant.members); n > brakeMembers && (s.braked || 2*n > holders) {
+	if n := len(sorted.lost) - len(d.meant.members); n > brakeMembers && (s.braked ||
+		2*n > holders) {
 		var last time.Time // when the last of them was confirmed
 		for _, id := range sorted.lost {
 			if away := s.absent[id]; !d.meant.members[id] && away.since.After(last) {
@@ -46,7 +50,8 @@ func (s *scene) brake(sorted *sorted, d *draft) string {
 			if !last.IsZero() {
 				d.wake = earliest(d.wake, until)
 			}
-			return fmt.Sprintf("%d of %d members with work have vanished: their items wait for them for %v, or until an operator says that it is meant (coordd control obey)", n, holders, s.hold.Round(time.Second))
+			return fmt.Sprintf("%d of %d members with work have vanished: their items wait for them for %v, or until an operator says that it is meant (coordd control obey)",
+				n, holders, s.hold.Round(time.Second))
 		}
 	}
 	return ""

@@ -74,7 +74,8 @@ func TestAnOrderToObeyIsForgottenByLaterLeaders(t *testing.T) {
 
 // Most of the workload goes, one watch after the other.
 func TestTheBrakeHoldsAWorkloadThatVanishesBitByBit(t *testing.T) {
-	for gap, want := range map[time.Duration]int{45 * time.Millisecond: 30, 600 * time.Millisecond: 22} {
+	for gap, want := range map[time.Duration]int{45 * time.Millisecond: 30,
+		600 * time.Millisecond: 22} {
 		t.Run(gap.String(), func(t *testing.T) {
 			run(t, func(c *cluster) {
 				three(c, 30)
@@ -91,17 +92,21 @@ func TestTheBrakeHoldsAWorkloadThatVanishesBitByBit(t *testing.T) {
 					return n
 				}
 				if n := running(); n != want {
-					t.Errorf("%d of 30 items run on, want %d: 8, and then 10 of them were deleted", n, want)
+					t.Errorf("%d of 30 items run on, want %d: 8, and then 10 of them were deleted",
+						n, want)
 				}
 				o, err := actors.NewOperator(c.client, "demo")
 				if err != nil {
 					t.Fatal(err)
 				}
-				if s, err := o.Status(c.t.Context()); err != nil || !strings.Contains(s.Brake, "18 of 30") {
+				if s, err := o.Status(c.t.Context()); err != nil ||
+					!strings.Contains(s.Brake, "18 of 30") {
 					t.Errorf("the status says of the brake: %q, %v", s.Brake, err)
 				}
 				c.put("control/obey", time.Now().Format(time.RFC3339Nano))
-				c.await("the order to be obeyed", 5*time.Second, func() bool { return running() == 12 })
+				c.await("the order to be obeyed", 5*time.Second, func() bool {
+					return running() == 12
+				})
 				if s, err := o.Status(c.t.Context()); err != nil || s.Brake != "" {
 					t.Errorf("afterwards the status says of the brake: %q, %v", s.Brake, err)
 				}
@@ -110,7 +115,9 @@ func TestTheBrakeHoldsAWorkloadThatVanishesBitByBit(t *testing.T) {
 					c.removeWork(item)
 					time.Sleep(time.Second)
 				}
-				c.await("all but one given up", 5*time.Second, func() bool { return running() == 1 })
+				c.await("all but one given up", 5*time.Second, func() bool {
+					return running() == 1
+				})
 			})
 		})
 	}
@@ -188,7 +195,8 @@ func TestAnOrderToObeyCountsForWhatHadVanishedByThen(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if !c.runs(items[25:])() {
-			t.Errorf("the brake did not hold for what vanished a minute after the order: %v", c.loads())
+			t.Errorf("the brake did not hold for what vanished a minute after the order: %v",
+				c.loads())
 		}
 		c.addWork(items[25:]...)
 		time.Sleep(3 * time.Minute)

@@ -51,11 +51,15 @@ type member struct {
 
 func newCluster(t *testing.T) *cluster {
 	c := &cluster{
-		t: t, consul: devconsul.New(devconsul.Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), NoJitter: true}),
-		members: map[string]*member{}, running: map[string]string{}, tokens: map[string]uint64{}, starts: map[string]int{}, leading: map[string]int{},
+		t: t, consul: devconsul.New(
+			devconsul.Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+				NoJitter: true}),
+		members: map[string]*member{}, running: map[string]string{}, tokens: map[string]uint64{},
+		starts: map[string]int{}, leading: map[string]int{},
 	}
 	c.client = c.consul.Client()
-	c.log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: shortTime}))
+	c.log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo,
+		ReplaceAttr: shortTime}))
 	s, err := store.New(store.Config{Client: c.client, Service: "demo", Logger: c.log})
 	if err != nil {
 		t.Fatal(err)
@@ -113,9 +117,10 @@ func (c *cluster) start(id string, options ...option) *member {
 	}
 	cfg := actors.Config{
 		Service: "demo", ID: id, Client: client, Logger: c.log,
-		Process: &actors.Process{Instance: fmt.Sprintf("%s-%d", id, time.Now().UnixNano()), Host: id + ".test", BootID: id, PIDNamespace: "1", PID: 1, StartTime: 1},
-		Work:    func(ctx context.Context, item actors.Item) error { return c.work(ctx, m, item) },
-		Lead:    c.duty(id),
+		Process: &actors.Process{Instance: fmt.Sprintf("%s-%d", id, time.Now().UnixNano()),
+			Host: id + ".test", BootID: id, PIDNamespace: "1", PID: 1, StartTime: 1},
+		Work: func(ctx context.Context, item actors.Item) error { return c.work(ctx, m, item) },
+		Lead: c.duty(id),
 	}
 	for _, o := range options {
 		o(&cfg)
@@ -140,7 +145,8 @@ func (c *cluster) duty(id string) actors.Lead {
 		c.mu.Lock()
 		for other, n := range c.leading {
 			if n > 0 {
-				c.faults = append(c.faults, fmt.Sprintf("Lead: %s begins while %s is at it", id, other))
+				c.faults = append(c.faults, fmt.Sprintf("Lead: %s begins while %s is at it", id,
+					other))
 			}
 		}
 		c.leading[id]++
@@ -157,10 +163,12 @@ func (c *cluster) duty(id string) actors.Lead {
 func (c *cluster) work(ctx context.Context, m *member, item actors.Item) error {
 	c.mu.Lock()
 	if other, ok := c.running[item.ID]; ok {
-		c.faults = append(c.faults, fmt.Sprintf("I1: %s starts %s while %s works on it", m.id, item.ID, other))
+		c.faults = append(c.faults, fmt.Sprintf("I1: %s starts %s while %s works on it", m.id,
+			item.ID, other))
 	}
 	if item.Token < c.tokens[item.ID] {
-		c.faults = append(c.faults, fmt.Sprintf("I2: token of %s fell from %d to %d at %s", item.ID, c.tokens[item.ID], item.Token, m.id))
+		c.faults = append(c.faults, fmt.Sprintf("I2: token of %s fell from %d to %d at %s", item.ID,
+			c.tokens[item.ID], item.Token, m.id))
 	}
 	c.running[item.ID], c.tokens[item.ID] = m.id, item.Token
 	c.starts[item.ID]++
@@ -212,7 +220,8 @@ func (c *cluster) items(n int) []string {
 func (c *cluster) addWork(ids ...string) {
 	c.t.Helper()
 	for _, id := range ids {
-		if err := c.store.Put(c.t.Context(), c.store.Keys().WorkItem(id), []byte("payload of "+id), 0); err != nil {
+		if err := c.store.Put(c.t.Context(), c.store.Keys().WorkItem(id), []byte("payload of "+id),
+			0); err != nil {
 			c.t.Fatal(err)
 		}
 	}

@@ -236,21 +236,27 @@ func (c Config) Validate() error {
 		bad("ttl %v is outside of Consul's range: give one of %v to %v", d.TTL, MinTTL, MaxTTL)
 	}
 	if d.LockDelay < 0 || d.LockDelay > MaxLockDelay {
-		bad("lock-delay %v is outside of Consul's range: give one of 0s to %v", d.LockDelay, MaxLockDelay)
+		bad("lock-delay %v is outside of Consul's range: give one of 0s to %v", d.LockDelay,
+			MaxLockDelay)
 	}
 	if c.Renew != 0 && d.Renew < minRenew {
-		bad("renew %v: give at least %v, or the renewals themselves are a load on Consul", d.Renew, minRenew)
+		bad("renew %v: give at least %v, or the renewals themselves are a load on Consul", d.Renew,
+			minRenew)
 	}
 	if d.Renew > d.TTL/2 {
-		bad("renew %v: give at most half of the ttl (%v), or one lost renewal ends the lease", d.Renew, d.TTL/2)
+		bad("renew %v: give at most half of the ttl (%v), or one lost renewal ends the lease",
+			d.Renew, d.TTL/2)
 	}
 	if d.LeaseMargin < 0 || d.LeaseMargin > d.TTL/2 {
 		bad("lease-margin %v: give at most half of the ttl (%v)", d.LeaseMargin, d.TTL/2)
 	}
 	if d.Grace < d.TTL {
-		bad("grace %v: give at least the ttl (%v); a member whose session was ended early counts on its lease for that long", d.Grace, d.TTL)
+		bad("grace %v: give at least the ttl (%v); a member whose session was ended early counts on its lease for that long",
+			d.Grace, d.TTL)
 	}
-	for name, v := range map[string]time.Duration{"leader-soak": d.LeaderSoak, "merge": d.Merge, "worker-soak": d.WorkerSoak, "stop-timeout": d.StopTimeout, "keep-items": d.KeepItems, "brake-hold": d.BrakeHold} {
+	for name, v := range map[string]time.Duration{"leader-soak": d.LeaderSoak, "merge": d.Merge,
+		"worker-soak": d.WorkerSoak, "stop-timeout": d.StopTimeout, "keep-items": d.KeepItems,
+		"brake-hold": d.BrakeHold} {
 		if v < 0 {
 			bad("%s %v: give a time of 0s or more", name, v)
 		}

@@ -13,7 +13,9 @@ func TestACleanStopOfAMemberLeavesItsConfigurationAndNoMarker(t *testing.T) {
 	dir := t.TempDir()
 	run(t, func(c *cluster) {
 		for _, log := range []string{"", dir, dir} {
-			m := c.start("n1", func(cfg *actors.Config) { cfg.Backend, cfg.ConfigLog = actors.BackendConsul, log })
+			m := c.start("n1", func(cfg *actors.Config) {
+				cfg.Backend, cfg.ConfigLog = actors.BackendConsul, log
+			})
 			kv := m.c.ConfigStore()
 			if _, err := kv.Put(c.t.Context(), "k", []byte("1"+log)); err != nil {
 				t.Fatal(err)

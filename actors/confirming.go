@@ -33,7 +33,9 @@ func (a *assigner) confirmAll(ctx context.Context, members []string) []confirmed
 	}
 	for i, id := range members {
 		// What stands if the transport ends the goroutine: nothing was found out.
-		all[i] = confirmed{member: id, err: fmt.Errorf("confirming that %s is gone: %w: the transport ended its goroutine", id, store.ErrUnreachable)}
+		all[i] = confirmed{member: id,
+			err: fmt.Errorf("confirming that %s is gone: %w: the transport ended its goroutine", id,
+				store.ErrUnreachable)}
 	}
 	if len(members) == 1 {
 		one(0)

@@ -39,11 +39,13 @@ func New(cfg Config) (*Coordinator, error) {
 		cfg.Client = client
 	}
 	log := cfg.Logger.With(slog.String("service", cfg.Service), slog.String("member", cfg.ID))
-	s, err := store.New(store.Config{Client: cfg.Client, Service: cfg.Service, Address: cfg.Consul, Logger: log})
+	s, err := store.New(store.Config{Client: cfg.Client, Service: cfg.Service, Address: cfg.Consul,
+		Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
-	h := &house{Config: cfg, store: s, keys: s.Keys(), log: log, acks: &ackCounter{}, polls: &store.Polls{}, progress: newProgress()}
+	h := &house{Config: cfg, store: s, keys: s.Keys(), log: log, acks: &ackCounter{},
+		polls: &store.Polls{}, progress: newProgress()}
 	h.routes = routing.Over(s, max(cfg.Bounds().StopsWithin, routing.MinMaxAge), log)
 	c := &Coordinator{house: h, cells: newCells()}
 	h.bailiff = newBailiff(c.cells.session.Reader(), h.LeaseMargin)
@@ -57,7 +59,8 @@ func New(cfg Config) (*Coordinator, error) {
 		child.Gate = true // a log that cannot be opened stops the member before it has begun
 		members.Children = append([]supervisor.Child{child}, members.Children...)
 	}
-	c.root, err = supervisor.New("coordinator", members, supervisor.WithLogger(log), supervisor.WithStopTimeout(cfg.StopTimeout+stopSlack))
+	c.root, err = supervisor.New("coordinator", members, supervisor.WithLogger(log),
+		supervisor.WithStopTimeout(cfg.StopTimeout+stopSlack))
 	if err != nil {
 		return nil, err
 	}
@@ -80,12 +83,14 @@ const stopSlack = 30 * goodbyeTimeout
 // Child returns the coordinator as a child for the host's own supervision tree.
 // It is not restarted: what makes Run fail is for the host to decide upon.
 func (c *Coordinator) Child(name string) supervisor.Child {
-	return supervisor.Child{Name: name, Restart: supervisor.Temporary, StopTimeout: c.house.StopTimeout + stopSlack + goodbyeTimeout, Run: func(ctx context.Context) error {
-		if err := c.Run(ctx); err != nil {
-			return supervisor.Escalate(err)
-		}
-		return nil
-	}}
+	return supervisor.Child{Name: name, Restart: supervisor.Temporary,
+		StopTimeout: c.house.StopTimeout + stopSlack + goodbyeTimeout,
+		Run: func(ctx context.Context) error {
+			if err := c.Run(ctx); err != nil {
+				return supervisor.Escalate(err)
+			}
+			return nil
+		}}
 }
 
 // ID returns this member's id.
@@ -95,7 +100,9 @@ func (c *Coordinator) ID() string { return c.house.ID }
 func (c *Coordinator) Settings() Config { return c.house.Config }
 
 // Session is this member's Consul session and lease.
-func (c *Coordinator) Session() messages.Reader[messages.Session] { return c.cells.session.Reader() }
+func (c *Coordinator) Session() messages.Reader[messages.Session] {
+	return c.cells.session.Reader()
+}
 
 // Membership is how far this member has come with its own record.
 func (c *Coordinator) Membership() messages.Reader[messages.Membership] {
@@ -111,10 +118,14 @@ func (c *Coordinator) Leadership() messages.Reader[messages.Leadership] {
 
 // Members is who is registered. It is kept up to date while this member leads
 // and stands still otherwise: a follower does not watch what it does not need.
-func (c *Coordinator) Members() messages.Reader[messages.Members] { return c.cells.members.Reader() }
+func (c *Coordinator) Members() messages.Reader[messages.Members] {
+	return c.cells.members.Reader()
+}
 
 // Workload is the list of items; kept up to date while this member leads.
-func (c *Coordinator) Workload() messages.Reader[messages.Workload] { return c.cells.workload.Reader() }
+func (c *Coordinator) Workload() messages.Reader[messages.Workload] {
+	return c.cells.workload.Reader()
+}
 
 // Plan is what this member has assigned as the leader; kept up to date while it leads.
 func (c *Coordinator) Plan() messages.Reader[messages.Plan] { return c.cells.plan.Reader() }
@@ -125,7 +136,9 @@ func (c *Coordinator) Assignments() messages.Reader[messages.Assignments] {
 }
 
 // Holdings is what this member runs, or has not released yet.
-func (c *Coordinator) Holdings() messages.Reader[messages.Holdings] { return c.cells.holdings.Reader() }
+func (c *Coordinator) Holdings() messages.Reader[messages.Holdings] {
+	return c.cells.holdings.Reader()
+}
 
 // WaitForLeader returns the id of the leader as soon as there is one, or the
 // context's error.

@@ -106,10 +106,12 @@ type sorted struct {
 	removed []keyRef         // keys of items that are no longer in the workload
 	extra   []keyRef         // second keys of an item
 	grace   bool             // somebody's grace is running
-	waiting int              // items that stay where they are: at a vanished member in its grace, or one with an unreadable record
-	keyed   int              // keys in all
-	holders int              // members with keys
-	lost    []string         // of them, those without a record
+	// items that stay where they are: at a vanished member in its grace, or one with an unreadable
+	// record
+	waiting int
+	keyed   int      // keys in all
+	holders int      // members with keys
+	lost    []string // of them, those without a record
 }
 
 func (s *scene) sort(d *draft) *sorted {
@@ -118,7 +120,9 @@ func (s *scene) sort(d *draft) *sorted {
 	unreadable := map[string]bool{}
 	for i := range s.members.Len() {
 		id, m := s.members.At(i)
-		out.members[i] = placement.Member{ID: id, Capacity: m.Capacity, Drain: m.Leaving || m.Idle || m.Unreadable || store.CheckMemberID(id) != nil && !mutations.Broken("ids-unchecked") || s.control.Drain.Has(id)}
+		out.members[i] = placement.Member{ID: id, Capacity: m.Capacity, Drain: m.Leaving ||
+			m.Idle || m.Unreadable || store.CheckMemberID(id) != nil && !mutations.Broken(
+			"ids-unchecked") || s.control.Drain.Has(id)}
 		place[id] = int32(i)
 		if m.Unreadable {
 			unreadable[id] = true
@@ -180,7 +184,8 @@ func (s *scene) sort(d *draft) *sorted {
 			continue
 		}
 		id, w := s.workload.At(i)
-		item := placement.Item{ID: id, Weight: w.Weight, Owner: owner[i], Pin: placement.None, Leaving: owner[i] != placement.None && refs[i].Releasing}
+		item := placement.Item{ID: id, Weight: w.Weight, Owner: owner[i], Pin: placement.None,
+			Leaving: owner[i] != placement.None && refs[i].Releasing}
 		if to, pinned := s.control.Pins.Get(id); pinned {
 			item.Pin = int32(len(out.members)) // nobody here, unless it is
 			if at, ok := place[to]; ok {
@@ -233,9 +238,11 @@ func (s *scene) write(d *draft, sorted *sorted) {
 		m, present := s.members.Get(ref.member)
 		switch {
 		case present && !ref.Releasing && !m.Leaving:
-			d.units = append(d.units, s.clerk.revoke(ref.item, ref.member, ref.Assignment, "removed"))
+			d.units = append(d.units, s.clerk.revoke(ref.item, ref.member, ref.Assignment,
+				"removed"))
 		case !present && s.absent[ref.member].over(s.now):
-			d.units = append(d.units, s.clerk.erase(ref.item, ref.member, ref.Assignment, s.absent[ref.member].ack))
+			d.units = append(d.units, s.clerk.erase(ref.item, ref.member, ref.Assignment,
+				s.absent[ref.member].ack))
 		}
 	}
 	for id, away := range s.absent {
@@ -250,7 +257,8 @@ func (s *scene) write(d *draft, sorted *sorted) {
 	}
 	for i, ref := range sorted.keys {
 		if ref.Unreadable && sorted.items[i].Owner != placement.None {
-			d.units = append(d.units, s.clerk.revoke(ref.item, ref.member, ref.Assignment, "unreadable"))
+			d.units = append(d.units, s.clerk.revoke(ref.item, ref.member, ref.Assignment,
+				"unreadable"))
 			sorted.items[i].Leaving = true
 		}
 	}
@@ -268,12 +276,15 @@ func (s *scene) write(d *draft, sorted *sorted) {
 		}
 		m, _ := s.members.Get(ref.member)
 		switch {
-		case item.Leaving || m.Leaving: // on its way already; a leaving member releases without being asked
-		case move.Reason == placement.Balance && (!s.balance || sorted.grace || onTheMove >= s.budget):
+		case item.Leaving || m.Leaving:
+			// on its way already; a leaving member releases without being asked
+		case move.Reason == placement.Balance && (!s.balance || sorted.grace ||
+			onTheMove >= s.budget):
 			d.waiting = d.waiting || !s.balance
 		default:
 			onTheMove++
-			d.units = append(d.units, s.clerk.revoke(item.ID, ref.member, ref.Assignment, move.Reason.String()))
+			d.units = append(d.units, s.clerk.revoke(item.ID, ref.member, ref.Assignment,
+				move.Reason.String()))
 		}
 	}
 	for i, item := range sorted.items {
@@ -281,7 +292,8 @@ func (s *scene) write(d *draft, sorted *sorted) {
 			continue
 		}
 		if m, _ := s.members.Get(sorted.keys[i].member); !m.Leaving {
-			d.units = append(d.units, s.clerk.cancel(item.ID, sorted.keys[i].member, sorted.keys[i].Assignment))
+			d.units = append(d.units, s.clerk.cancel(item.ID, sorted.keys[i].member,
+				sorted.keys[i].Assignment))
 		}
 	}
 }
@@ -301,5 +313,6 @@ func (s *scene) give(d *draft, item string, ref keyRef, move placement.Move) {
 		return
 	}
 	away := s.absent[ref.member]
-	d.units = append(d.units, s.clerk.reap(item, ref.member, ref.Assignment, away.ack, to, m.Session, "takeover"))
+	d.units = append(d.units, s.clerk.reap(item, ref.member, ref.Assignment, away.ack, to,
+		m.Session, "takeover"))
 }

@@ -29,7 +29,9 @@ func TestADutyThatFailsIsCalledAgainAndTheAssignerGoesOn(t *testing.T) {
 						return fail()
 					}
 				})
-				c.await("n1 leads", 20*time.Second, func() bool { return n1.c.Leadership().Get().Role == messages.Leading })
+				c.await("n1 leads", 20*time.Second, func() bool {
+					return n1.c.Leadership().Get().Role == messages.Leading
+				})
 				c.await("all at n1", 20*time.Second, c.balanced(4))
 				term := n1.c.Leadership().Get().Term
 				time.Sleep(10 * time.Minute)

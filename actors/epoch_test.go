@@ -18,7 +18,8 @@ type behind struct {
 
 func (b *behind) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := b.to.RoundTrip(r)
-	if err != nil || !strings.HasSuffix(r.URL.Path, "/leader") || !r.URL.Query().Has("index") || b.may.Add(-1) >= 0 {
+	if err != nil || !strings.HasSuffix(r.URL.Path, "/leader") || !r.URL.Query().Has("index") ||
+		b.may.Add(-1) >= 0 {
 		return resp, err
 	}
 	resp.Body.Close()
@@ -42,10 +43,13 @@ func TestANewEpochIsLargerThanTheOldOne(t *testing.T) {
 		epoch := func() uint64 { return m.c.Leadership().Get().Epoch }
 		before := epoch()
 		watch.may.Store(1)
-		if err := c.store.Put(c.t.Context(), c.store.Keys().Leader(), []byte("n1"), math.MaxUint64); err != nil {
+		if err := c.store.Put(c.t.Context(), c.store.Keys().Leader(), []byte("n1"),
+			math.MaxUint64); err != nil {
 			t.Fatal(err)
 		}
-		c.await("an epoch after the stranger's write", 2*time.Second, func() bool { return epoch() > before })
+		c.await("an epoch after the stranger's write", 2*time.Second, func() bool {
+			return epoch() > before
+		})
 		before = epoch()
 		lost.loses("assignments/n1/late")
 		c.addWork("late")

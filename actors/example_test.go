@@ -37,7 +37,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	if err := operator.AddWork(ctx, actors.WorkInput{ID: "device_1", Payload: []byte("every 5 s")}); err != nil {
+	if err := operator.AddWork(ctx, actors.WorkInput{ID: "device_1",
+		Payload: []byte("every 5 s")}); err != nil {
 		fmt.Println(err)
 		return
 	}

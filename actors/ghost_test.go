@@ -18,12 +18,17 @@ func TestAStrangersKeyThatNamesALivingSessionConcernsNobodyElse(t *testing.T) {
 	record := func(s *siege, key, session string) {
 		s.t.Helper()
 		value := store.MemberRecord{Status: store.StatusAlive}.Encode()
-		if ok, _, err := s.client.KV().Acquire(&api.KVPair{Key: s.store.Keys().Root() + key, Value: value, Session: session}, nil); err != nil || !ok {
+		if ok, _, err := s.client.KV().Acquire(&api.KVPair{Key: s.store.Keys().Root() + key,
+			Value: value, Session: session}, nil); err != nil || !ok {
 			s.t.Fatal(ok, err)
 		}
 	}
-	assignment := func(state, session string) []byte { return store.Assignment{State: state, Session: session}.Encode() }
-	ack := func(session string) []byte { return store.Ack{Counter: 1, Session: session, Clear: true}.Encode() }
+	assignment := func(state, session string) []byte {
+		return store.Assignment{State: state, Session: session}.Encode()
+	}
+	ack := func(session string) []byte {
+		return store.Ack{Counter: 1, Session: session, Clear: true}.Encode()
+	}
 	kinds := map[string]func(s *siege, session string){
 		"a second key of an item": func(s *siege, session string) {
 			s.aim("assignments/ghost/device_group_0001", assignment(store.StateOwn, session), 0)
@@ -65,7 +70,8 @@ func TestAStrangersKeyThatNamesALivingSessionConcernsNobodyElse(t *testing.T) {
 		},
 	}
 	for kind, aim := range kinds {
-		for _, at := range []string{"n1", "n2", "N1", "N2"} { // the leader's, and another's; in capitals
+		// the leader's, and another's; in capitals
+		for _, at := range []string{"n1", "n2", "N1", "N2"} {
 			t.Run(fmt.Sprintf("%s/%s", kind, at), func(t *testing.T) {
 				besiege(t, func(s *siege) {
 					session := s.members[strings.ToLower(at)].c.Session().Get().ID
@@ -91,17 +97,24 @@ func TestAStrangersKeyThatNamesALivingSessionConcernsNobodyElse(t *testing.T) {
 // Nor does a member that comes back end the session of another one, which a stranger has written
 // into its ack, or locked its record with.
 func TestAMemberThatComesBackEndsNoSessionOfAnothers(t *testing.T) {
-	dead := func(cfg *actors.Config) { cfg.Liveness = func(actors.Process) actors.Liveness { return actors.Dead } }
+	dead := func(cfg *actors.Config) {
+		cfg.Liveness = func(actors.Process) actors.Liveness {
+			return actors.Dead
+		}
+	}
 	for kind, aim := range map[string]func(s *siege, session string){
 		"an ack of one that has stopped": func(s *siege, session string) {
-			s.aim("acks/n2", store.Ack{Counter: 1, Session: session, Clear: true, Stopped: true, TTL: 10 * time.Second}.Encode(), 0)
+			s.aim("acks/n2", store.Ack{Counter: 1, Session: session, Clear: true, Stopped: true,
+				TTL: 10 * time.Second}.Encode(), 0)
 		},
 		"an ack of a dead process": func(s *siege, session string) {
-			s.aim("acks/n2", store.Ack{Counter: 1, Session: session, TTL: 10 * time.Second}.Encode(), 0)
+			s.aim("acks/n2", store.Ack{Counter: 1, Session: session,
+				TTL: 10 * time.Second}.Encode(), 0)
 		},
 		"a record of a dead process": func(s *siege, session string) {
 			value := store.MemberRecord{Status: store.StatusAlive}.Encode()
-			if ok, _, err := s.client.KV().Acquire(&api.KVPair{Key: s.store.Keys().Member("n2"), Value: value, Session: session}, nil); err != nil || !ok {
+			if ok, _, err := s.client.KV().Acquire(&api.KVPair{Key: s.store.Keys().Member("n2"),
+				Value: value, Session: session}, nil); err != nil || !ok {
 				s.t.Fatal(ok, err)
 			}
 		},

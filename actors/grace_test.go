@@ -36,10 +36,12 @@ func (c *cluster) churn(n int) (stop func()) {
 			case <-time.After(5 * time.Second):
 			}
 			for i := range n {
-				if err := c.store.Put(c.t.Context(), c.store.Keys().WorkItem(name(i, k)), nil, 0); err != nil {
+				if err := c.store.Put(c.t.Context(), c.store.Keys().WorkItem(name(i, k)), nil,
+					0); err != nil {
 					c.t.Error(err)
 				}
-				if err := c.store.Delete(c.t.Context(), c.store.Keys().WorkItem(name(i, k-1))); err != nil {
+				if err := c.store.Delete(c.t.Context(),
+					c.store.Keys().WorkItem(name(i, k-1))); err != nil {
 					c.t.Error(err)
 				}
 			}
@@ -115,7 +117,8 @@ type ambush struct {
 	hit    atomic.Pointer[string]
 }
 
-var receivers = regexp.MustCompile(`"check-session","Key":"service/demo/members/([^"]+)","Session":"([^"]+)"`)
+var receivers = regexp.MustCompile(
+	`"check-session","Key":"service/demo/members/([^"]+)","Session":"([^"]+)"`)
 
 func (a *ambush) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Path != "/v1/txn" || a.hit.Load() != nil {
@@ -126,7 +129,8 @@ func (a *ambush) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if !strings.Contains(string(body), `"delete-cas","Key":"service/demo/assignments/`+a.victim+`/`) {
+	if !strings.Contains(string(body), `"delete-cas","Key":"service/demo/assignments/`+a.victim+
+		`/`) {
 		return a.to.RoundTrip(r)
 	}
 	for _, receiver := range receivers.FindAllStringSubmatch(string(body), -1) {
@@ -153,7 +157,8 @@ func TestAGraceIsNotProlongedByAReceiverThatDies(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		leader := c.members[c.leader()]
 		victim := c.follower()
-		a := &ambush{c: c, victim: victim, others: maps.Clone(c.members), to: c.consul.RoundTripper()}
+		a := &ambush{c: c, victim: victim, others: maps.Clone(c.members),
+			to: c.consul.RoundTripper()}
 		delete(a.others, leader.id)
 		leader.net.via(a)
 		its, bound := c.itemsOf(victim), leader.c.Settings().Bounds().TakeOver
@@ -164,7 +169,9 @@ func TestAGraceIsNotProlongedByAReceiverThatDies(t *testing.T) {
 				return false
 			}
 			// Those that went to the receiver before it died wait for it in their turn.
-			return c.runs(slices.DeleteFunc(slices.Clone(its), func(item string) bool { return c.heldBy(*hit, item) }))()
+			return c.runs(slices.DeleteFunc(slices.Clone(its), func(item string) bool {
+				return c.heldBy(*hit, item)
+			}))()
 		})
 		t.Logf("taken over after %v, the bound is %v", took, bound)
 		leader.net.via(a.to)
@@ -173,7 +180,8 @@ func TestAGraceIsNotProlongedByAReceiverThatDies(t *testing.T) {
 
 // heldBy tells whether an item's key is at a member.
 func (c *cluster) heldBy(member, item string) bool {
-	_, found, _, err := c.store.Get(c.t.Context(), c.store.Keys().Assignment(member, item), store.Consistent)
+	_, found, _, err := c.store.Get(c.t.Context(), c.store.Keys().Assignment(member, item),
+		store.Consistent)
 	if err != nil {
 		c.t.Error(err)
 	}
@@ -206,7 +214,8 @@ func TestAGraceIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
 				cfg := c.members[victim].c.Settings()
 				bound := cfg.Bounds().TakeOver
 				if name == "killed" {
-					bound += 2 * cfg.TTL / 4 // what a leader has waited since its last note is lost with it
+					// what a leader has waited since its last note is lost with it
+					bound += 2 * cfg.TTL / 4
 				}
 				c.kill(victim)
 				begin := time.Now()
@@ -244,7 +253,8 @@ func TestAGraceIsNotProlongedByAnAckThatNamesNoSession(t *testing.T) {
 		c.kill(victim)
 		begin := time.Now()
 		c.await("the record gone with its session", bound, func() bool {
-			_, found, _, err := c.store.Get(c.t.Context(), c.store.Keys().Member(victim), store.Consistent)
+			_, found, _, err := c.store.Get(c.t.Context(), c.store.Keys().Member(victim),
+				store.Consistent)
 			return err == nil && !found
 		})
 		time.Sleep(time.Second)
@@ -264,7 +274,8 @@ func TestAGraceIsNotProlongedByDeletionsThatConsulForgets(t *testing.T) {
 	if raceDetector {
 		step *= 4 // still shorter than a grace: one of them runs while Consul forgets
 	}
-	for after := 15*time.Minute + 5*time.Second; after < 17*time.Minute+5*time.Second; after += step {
+	for after := 15*time.Minute + 5*time.Second; after < 17*time.Minute+
+		5*time.Second; after += step {
 		t.Run(after.String(), func(t *testing.T) {
 			run(t, func(c *cluster) {
 				c.addWork(c.items(10)...)
@@ -281,7 +292,8 @@ func TestAGraceIsNotProlongedByDeletionsThatConsulForgets(t *testing.T) {
 				c.await("its items elsewhere", leader.c.Settings().Bounds().TakeOver, c.runs(its))
 				time.Sleep(2 * time.Minute)
 				if now := leader.c.Plan().Get(); now.Term != plan.Term || now.Epoch != plan.Epoch {
-					t.Errorf("epoch %d of term %d, was %d of %d", now.Epoch, now.Term, plan.Epoch, plan.Term)
+					t.Errorf("epoch %d of term %d, was %d of %d", now.Epoch, now.Term, plan.Epoch,
+						plan.Term)
 				}
 			})
 		})

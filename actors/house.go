@@ -53,7 +53,8 @@ func (h *house) ack(session string, clear bool, inherited time.Duration) store.A
 	}
 	by := *h.Process
 	by.Lock = h.Lock()
-	return store.Ack{Counter: h.acks.next(), Session: session, By: by, Clear: clear, TTL: ttl, Terms: true}
+	return store.Ack{Counter: h.acks.next(), Session: session, By: by, Clear: clear, TTL: ttl,
+		Terms: true}
 }
 
 // holds tells whether s may be counted on now, with the margin that stopping takes.
@@ -64,7 +65,8 @@ func (h *house) holds(s messages.Session) bool { return s.Holds(time.Now(), h.Le
 // values and ids are looked at where they are read, so that is the word of a proxy. It is never
 // taken for an absent Consul: see [store.Store.Failed].
 func passing(err error) bool {
-	return errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid)
+	return errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrDenied) ||
+		errors.Is(err, store.ErrInvalid)
 }
 
 // cleanup is the context for what an actor does after its own has ended: it lasts for d.

@@ -24,7 +24,8 @@ type deafFor struct {
 }
 
 func (f deafFor) RoundTrip(r *http.Request) (*http.Response, error) {
-	if label, _ := pprof.Label(r.Context(), "actor"); r.URL.Query().Has("index") && strings.HasSuffix(label, f.actor) {
+	if label, _ := pprof.Label(r.Context(), "actor"); r.URL.Query().Has("index") &&
+		strings.HasSuffix(label, f.actor) {
 		<-f.heard
 	}
 	return f.to.RoundTrip(r)
@@ -32,7 +33,8 @@ func (f deafFor) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // A watch waits for most of its time, so that it hangs shows later.
 func TestAMemberWhoseWayToConsulSwallowsALongPollGivesUpWhatItHolds(t *testing.T) {
-	for _, actor := range []string{"member-watcher", "ack-watcher", "workload-watcher", "assignment-watcher", "leader-watcher"} {
+	for _, actor := range []string{"member-watcher", "ack-watcher", "workload-watcher",
+		"assignment-watcher", "leader-watcher"} {
 		t.Run(actor, func(t *testing.T) {
 			run(t, func(c *cluster) {
 				c.addWork(c.items(4)...)
@@ -49,7 +51,8 @@ func TestAMemberWhoseWayToConsulSwallowsALongPollGivesUpWhatItHolds(t *testing.T
 				for i := range 4 {
 					c.addWork(fmt.Sprintf("meanwhile-%d", i))
 				}
-				limit := store.DefaultPollWait*17/16 + actors.StuckAfter + 30*time.Second + n1.c.Settings().Renew + n1.c.Settings().Bounds().TakeOverLeader
+				limit := store.DefaultPollWait*17/16 + actors.StuckAfter + 30*time.Second +
+					n1.c.Settings().Renew + n1.c.Settings().Bounds().TakeOverLeader
 				c.await("all at n2", limit, func() bool {
 					loads := c.loads()
 					return loads["n1"] == 0 && loads["n2"] == 8 && c.leader() == "n2"
@@ -68,7 +71,8 @@ func TestALargeAnswerOverAThinLineCostsNoSession(t *testing.T) {
 		c.addLarge()
 		line := &thinLine{c.consul.RoundTripper(), 200 << 10}
 		m := c.start("n1", func(cfg *actors.Config) {
-			client, err := store.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: line}})
+			client, err := store.NewClient(&api.Config{Address: "consul.test",
+				HttpClient: &http.Client{Transport: line}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +94,8 @@ type silentFor struct {
 }
 
 func (f *silentFor) RoundTrip(r *http.Request) (*http.Response, error) {
-	if label, _ := pprof.Label(r.Context(), "actor"); r.URL.Query().Has("index") && strings.HasSuffix(label, f.actor) && f.died.CompareAndSwap(false, true) {
+	if label, _ := pprof.Label(r.Context(), "actor"); r.URL.Query().Has("index") &&
+		strings.HasSuffix(label, f.actor) && f.died.CompareAndSwap(false, true) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}
@@ -100,7 +105,8 @@ func (f *silentFor) RoundTrip(r *http.Request) (*http.Response, error) {
 // What a long poll waits for that dies by itself comes as late as that poll is given up, and no
 // later.
 func TestALongPollThatDiesInSilenceIsGivenUpInTime(t *testing.T) {
-	for _, actor := range []string{"member-watcher", "ack-watcher", "workload-watcher", "assignment-watcher", "leader-watcher"} {
+	for _, actor := range []string{"member-watcher", "ack-watcher", "workload-watcher",
+		"assignment-watcher", "leader-watcher"} {
 		t.Run(actor, func(t *testing.T) {
 			run(t, func(c *cluster) {
 				c.addWork(c.items(6)...)
@@ -117,7 +123,8 @@ func TestALongPollThatDiesInSilenceIsGivenUpInTime(t *testing.T) {
 				c.kill(victim)
 				const ladder = 6 * time.Second // its longest step
 				silence := store.DefaultPollWait*17/16 + store.DefaultCallTimeout
-				c.await("all", silence+ladder+leader.c.Settings().Bounds().TakeOver, c.runs(append(c.items(6), "meanwhile")))
+				c.await("all", silence+ladder+leader.c.Settings().Bounds().TakeOver,
+					c.runs(append(c.items(6), "meanwhile")))
 			})
 		})
 	}

@@ -39,8 +39,10 @@ var whileItHangs = map[string]struct {
 	stops bool // n1's work has stopped
 	waits bool // some of the items that are added meanwhile do not start
 }{
-	"session-renewer": {stops: true}, "record-watcher": {}, "membership-keeper": {}, "leader-watcher": {}, "leader-tracker": {waits: true}, "officer": {},
-	"member-watcher": {}, "ack-watcher": {}, "workload-watcher": {waits: true}, "control-watcher": {}, "assigner": {waits: true},
+	"session-renewer": {stops: true}, "record-watcher": {}, "membership-keeper": {},
+	"leader-watcher": {}, "leader-tracker": {waits: true}, "officer": {},
+	"member-watcher": {}, "ack-watcher": {}, "workload-watcher": {waits: true},
+	"control-watcher": {}, "assigner": {waits: true},
 	"assignment-watcher": {waits: true}, "foreman": {waits: true},
 }
 
@@ -68,7 +70,8 @@ func TestAnActorThatHangsLeavesTheOthersAtWorkAndNothingRunsTwice(t *testing.T) 
 				}
 				time.Sleep(time.Until(lease.Start.Add(lease.TTL)))
 				if stopped := c.loads()["n1"] == 0; stopped != want.stops {
-					t.Errorf("at the end of the lease that it had, n1 runs %d items", c.loads()["n1"])
+					t.Errorf("at the end of the lease that it had, n1 runs %d items",
+						c.loads()["n1"])
 				}
 				time.Sleep(40 * time.Second)
 				total := 8
@@ -116,7 +119,8 @@ func TestAMemberOfWhichAnActorHangsGivesUpWhatItHolds(t *testing.T) {
 				for i := range 4 {
 					c.addWork(fmt.Sprintf("meanwhile-%d", i))
 				}
-				limit := actors.StuckAfter + n1.c.Settings().Renew + n1.c.Settings().Bounds().TakeOverLeader
+				limit := actors.StuckAfter + n1.c.Settings().Renew +
+					n1.c.Settings().Bounds().TakeOverLeader
 				took := c.await("all at n2", limit, func() bool {
 					loads := c.loads()
 					return loads["n1"] == 0 && loads["n2"] == 8 && c.leader() == "n2"
@@ -170,7 +174,9 @@ func TestWhatTheLeaseEndedBehindAnActorThatHangsGoesOn(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				s.free()
 				c.await("all at n1 again", 20*time.Second, c.balanced(5))
-				c.await("n1's duty again", 20*time.Second, func() bool { return c.leader() == "n1" })
+				c.await("n1's duty again", 20*time.Second, func() bool {
+					return c.leader() == "n1"
+				})
 				if now := n1.c.Session().Get(); now.ID != session.ID {
 					t.Errorf("the session was %s and is %s", session.ID, now.ID)
 				}
@@ -209,7 +215,9 @@ func TestAFrozenCallOfTheForemanDoesNotOutlastTheLease(t *testing.T) {
 			frozen := make(chan struct{})
 			m.net.via(frozenFor{c.consul.RoundTripper(), "foreman", frozen})
 			c.addWork("more-1", "more-2")
-			c.await("the foreman's view of them", 5*time.Second, func() bool { return m.c.Assignments().Get().Items.Len() == 6 })
+			c.await("the foreman's view of them", 5*time.Second, func() bool {
+				return m.c.Assignments().Get().Items.Len() == 6
+			})
 			m.net.cut(errors.New("cut off"))
 			m.net.via(frozenFor{c.consul.RoundTripper(), "", frozen})
 			m.net.cut(nil)
@@ -217,7 +225,8 @@ func TestAFrozenCallOfTheForemanDoesNotOutlastTheLease(t *testing.T) {
 			end := lease.Start.Add(lease.TTL)
 			time.Sleep(time.Until(end))
 			if now := m.c.Session().Get().Lease; now == lease && c.loads()["n1"] != 0 {
-				t.Errorf("phase %d: n1 still works on %d items at the end of its lease", phase, c.loads()["n1"])
+				t.Errorf("phase %d: n1 still works on %d items at the end of its lease", phase,
+					c.loads()["n1"])
 			}
 			close(frozen)
 		})

@@ -40,15 +40,19 @@ func comesBack(t *testing.T, s *saboteur) {
 		for name, r := range incarnations(n1.c.Report()) {
 			want := []int{1}
 			if i := slices.Index(officeActors, name); name == s.actor || failed >= 0 && i > failed {
-				want = []int{2} // the office restarts those who plan on what the failed one had read
+				// the office restarts those who plan on what the failed one had read
+				want = []int{2}
 			}
 			if s.actor == "assigner" && s.where != atMessage && name == s.actor && s.how == exits {
-				want = []int{1, 2} // its transactions run in goroutines of their own: one that ends is an unknown outcome
+				// its transactions run in goroutines of their own: one that ends is an unknown
+				// outcome
+				want = []int{1, 2}
 			}
 			if !slices.Contains(want, r.Incarnation) {
 				t.Errorf("%s is in incarnation %d, want one of %d", name, r.Incarnation, want)
 			}
-			if name == s.actor && r.Incarnation > 1 && (r.LastCause == nil || r.LastCause.Kind != s.how.kind()) {
+			if name == s.actor && r.Incarnation > 1 && (r.LastCause == nil ||
+				r.LastCause.Kind != s.how.kind()) {
 				t.Errorf("%s: its last cause is %v, want %s", name, r.LastCause, s.how.kind())
 			}
 		}

@@ -49,7 +49,8 @@ func stopsInTime(t *testing.T, s *saboteur) {
 		case s.how == hangs && !ok:
 			t.Errorf("Run returned %v: want a StuckError that names %s", n1.err, s.actor)
 		case s.how == hangs:
-			if len(stuck.Children) != 1 || path.Base(stuck.Children[0].Path) != s.actor || !strings.Contains(stuck.Children[0].Stack, "saboteur).strike") {
+			if len(stuck.Children) != 1 || path.Base(stuck.Children[0].Path) != s.actor ||
+				!strings.Contains(stuck.Children[0].Stack, "saboteur).strike") {
 				t.Errorf("the StuckError names %v, want %s alone with its stack", stuck, s.actor)
 			}
 		case n1.err != nil:

@@ -35,7 +35,8 @@ const (
 func (f failure) String() string { return [...]string{"panic", "error", "goexit", "hang"}[f] }
 
 func (f failure) kind() supervisor.Kind {
-	return [...]supervisor.Kind{supervisor.KindPanic, supervisor.KindError, supervisor.KindGoexit, supervisor.KindNil}[f]
+	return [...]supervisor.Kind{supervisor.KindPanic, supervisor.KindError, supervisor.KindGoexit,
+		supervisor.KindNil}[f]
 }
 
 var errInjected = errors.New("injected")
@@ -148,9 +149,10 @@ func (c *cluster) sabotaged(s *saboteur) *member {
 	}
 	m.c, err = actors.New(actors.Config{
 		Service: "demo", ID: m.id, Client: client, Logger: c.log,
-		Process: &actors.Process{Instance: "n1-1", Host: "n1.test", BootID: "n1", PIDNamespace: "1", PID: 1, StartTime: 1},
-		Work:    func(ctx context.Context, item actors.Item) error { return c.work(ctx, m, item) },
-		Lead:    c.duty("n1"),
+		Process: &actors.Process{Instance: "n1-1", Host: "n1.test", BootID: "n1", PIDNamespace: "1",
+			PID: 1, StartTime: 1},
+		Work: func(ctx context.Context, item actors.Item) error { return c.work(ctx, m, item) },
+		Lead: c.duty("n1"),
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -169,8 +171,10 @@ func (c *cluster) sabotaged(s *saboteur) *member {
 
 // everyActor names the actors of a member that leads, with the order of the office's.
 var everyActor = []string{
-	"session-renewer", "record-watcher", "membership-keeper", "leader-watcher", "leader-tracker", "officer",
-	"member-watcher", "ack-watcher", "workload-watcher", "control-watcher", "assigner", "assignment-watcher", "foreman",
+	"session-renewer", "record-watcher", "membership-keeper", "leader-watcher", "leader-tracker",
+	"officer",
+	"member-watcher", "ack-watcher", "workload-watcher", "control-watcher", "assigner",
+	"assignment-watcher", "foreman",
 }
 
 var officeActors = everyActor[6:11]
@@ -253,7 +257,8 @@ func (c *cluster) consistent() {
 	for id, m := range c.members {
 		l := m.c.Leadership().Get()
 		if l.Session != leader {
-			c.t.Errorf("%s takes session %q for the leader's, the key is locked by %q", id, l.Session, leader)
+			c.t.Errorf("%s takes session %q for the leader's, the key is locked by %q", id,
+				l.Session, leader)
 		}
 		if l.Role != messages.Leading {
 			continue
@@ -262,7 +267,8 @@ func (c *cluster) consistent() {
 		if got := slices.Collect(m.c.Workload().Get().Items.IDs()); !slices.Equal(got, work) {
 			c.t.Errorf("the leader knows the workload %v, Consul has %v", got, work)
 		}
-		if got := slices.Collect(m.c.Members().Get().Items.IDs()); !slices.Equal(got, slices.Sorted(maps.Keys(records))) {
+		if got := slices.Collect(m.c.Members().Get().Items.IDs()); !slices.Equal(got,
+			slices.Sorted(maps.Keys(records))) {
 			c.t.Errorf("the leader knows the members %v, Consul has %v", got, records)
 		}
 		if m.c.Control().Freeze {
@@ -324,7 +330,8 @@ func (c *cluster) settled() bool {
 
 // eachFailure plays f for each of the first messages, or requests, of each actor
 // and each of the ways to fail.
-func eachFailure(t *testing.T, where place, most int, ways []failure, f func(t *testing.T, s *saboteur)) {
+func eachFailure(t *testing.T, where place, most int, ways []failure,
+	f func(t *testing.T, s *saboteur)) {
 	if raceDetector {
 		most = 1
 	}
@@ -345,8 +352,10 @@ func eachFailure(t *testing.T, where place, most int, ways []failure, f func(t *
 			}
 			// Timers of the same instant come in any order, so one of the last may not come to
 			// pass.
-			if want := min(counts[actor], most) * len(ways); counts[actor] == 0 && where == atMessage || fired < want*3/4 {
-				t.Errorf("%d failures of %d came to pass; it took %d messages undisturbed", fired, want, counts[actor])
+			if want := min(counts[actor], most) * len(ways); counts[actor] == 0 &&
+				where == atMessage || fired < want*3/4 {
+				t.Errorf("%d failures of %d came to pass; it took %d messages undisturbed", fired,
+					want, counts[actor])
 			}
 		})
 	}

@@ -115,7 +115,8 @@ type loser struct {
 
 func (l *loser) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := l.to.RoundTrip(r)
-	if err != nil || r.Method != http.MethodPut || strings.HasPrefix(r.URL.Path, "/v1/session/renew") {
+	if err != nil || r.Method != http.MethodPut || strings.HasPrefix(r.URL.Path,
+		"/v1/session/renew") {
 		return resp, err
 	}
 	l.mu.Lock()

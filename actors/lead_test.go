@@ -191,8 +191,10 @@ func TestLeadWaitsForALeaderOfAVersionThatWritesNoTerm(t *testing.T) {
 			t.Fatal(err)
 		}
 		k := c.store.Keys()
-		if _, err := c.store.Txn(ctx, store.Lock(k.Member("old"), []byte("alive"), 0, old), store.Lock(k.Leader(), []byte("old"), 1, old),
-			store.Create(k.Ack("old"), store.Ack{Counter: 1, Session: old, Clear: true, TTL: 30 * time.Second}.Encode())); err != nil {
+		if _, err := c.store.Txn(ctx, store.Lock(k.Member("old"), []byte("alive"), 0, old),
+			store.Lock(k.Leader(), []byte("old"), 1, old),
+			store.Create(k.Ack("old"), store.Ack{Counter: 1, Session: old, Clear: true,
+				TTL: 30 * time.Second}.Encode())); err != nil {
 			t.Fatal(err)
 		}
 		c.start("n2")
@@ -202,7 +204,8 @@ func TestLeadWaitsForALeaderOfAVersionThatWritesNoTerm(t *testing.T) {
 		}
 		c.awaitTerm(5*time.Second, "")
 		if _, took := c.awaitLead(40*time.Second, ""); took < 29*time.Second {
-			t.Errorf("Lead began %v after the take, inside the lease of 30s of the leader that wrote no term", took)
+			t.Errorf("Lead began %v after the take, inside the lease of 30s of the leader that wrote no term",
+				took)
 		}
 	})
 }
@@ -236,7 +239,8 @@ func (p *keyCopier) RoundTrip(r *http.Request) (*http.Response, error) {
 // again has a transaction arrive a second time; it tells whether it was applied.
 func (p *keyCopier) again(t *testing.T, body []byte) bool {
 	t.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPut, "http://consul.test/v1/txn", bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPut,
+		"http://consul.test/v1/txn", bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,14 +269,16 @@ func TestASecondCopyOfWhatALeaderDoesToItsKeyDoesNothing(t *testing.T) {
 			for verb, bodies := range p.kept {
 				for i, body := range bodies {
 					if p.again(t, body) {
-						t.Errorf("%s: copy %d of a %s of the leader key was applied: %s", when, i, verb, body)
+						t.Errorf("%s: copy %d of a %s of the leader key was applied: %s", when, i,
+							verb, body)
 					}
 				}
 			}
 		}
 		check("while it leads")
 		session, was := m.c.Session().Get().ID, m.c.Leadership().Get().Term
-		client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: p}})
+		client, err := api.NewClient(&api.Config{Address: "consul.test",
+			HttpClient: &http.Client{Transport: p}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -287,12 +293,15 @@ func TestASecondCopyOfWhatALeaderDoesToItsKeyDoesNothing(t *testing.T) {
 		n, d := len(p.kept["lock"]), len(p.kept["delete"])
 		p.mu.Unlock()
 		if n < 3 || d != 1 {
-			t.Fatalf("%d locks and %d resignations were seen, want the take, two epochs and one", n, d)
+			t.Fatalf("%d locks and %d resignations were seen, want the take, two epochs and one", n,
+				d)
 		}
 		m.net.cut(errors.New("connection refused")) // it does not take the leadership again
 		check("after a resignation")
 		m.net.cut(nil)
-		c.await("it leads again", 10*time.Second, func() bool { return m.c.Leadership().Get().Term > was })
+		c.await("it leads again", 10*time.Second, func() bool {
+			return m.c.Leadership().Get().Term > was
+		})
 		time.Sleep(time.Second)
 		is := m.c.Leadership().Get()
 		check("in its next term")

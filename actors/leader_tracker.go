@@ -53,7 +53,8 @@ type leaderTracker struct {
 	behindAt time.Time
 	mixed    mixed     // what was found out about leaders that write no term
 	clearAt  time.Time // until when this process waits, or waited, for leaders before it
-	flags    uint64    // of the last lock sent, or read since: other flags are what makes a lock raise ModifyIndex
+	// of the last lock sent, or read since: other flags are what makes a lock raise ModifyIndex
+	flags uint64
 }
 
 // behindLimit is how long a view of the leader key may be older than the epoch: a
@@ -130,7 +131,8 @@ func (a *leaderTracker) step(ctx context.Context) (again time.Time, err error) {
 			if now.Sub(a.behindAt) < behindLimit {
 				return watchLease, nil
 			}
-			a.log.Warn("consul-forgot-the-epoch", "key", a.keys.Leader(), "index", k.Index, "epoch", l.Epoch, "then", "taking a new epoch and reading everything anew")
+			a.log.Warn("consul-forgot-the-epoch", "key", a.keys.Leader(), "index", k.Index, "epoch",
+				l.Epoch, "then", "taking a new epoch and reading everything anew")
 			l.Resets++
 			return watchLease, a.raise(ctx, s, l)
 		}
@@ -139,7 +141,8 @@ func (a *leaderTracker) step(ctx context.Context) (again time.Time, err error) {
 			again, err := a.clear(ctx, l)
 			return earliest(watchLease, again), err
 		case k.Found && k.Entry.Session == s.ID:
-			a.log.Warn("leader-key-touched", "key", a.keys.Leader(), "index", k.Entry.ModifyIndex, "epoch", l.Epoch, "then", "taking a new epoch")
+			a.log.Warn("leader-key-touched", "key", a.keys.Leader(), "index", k.Entry.ModifyIndex,
+				"epoch", l.Epoch, "then", "taking a new epoch")
 			return watchLease, a.raise(ctx, s, l)
 		}
 		a.set(messages.Leadership{Role: messages.Vacant}, "the leader key was deleted or taken")
@@ -148,7 +151,8 @@ func (a *leaderTracker) step(ctx context.Context) (again time.Time, err error) {
 	case !k.Known:
 		return watchLease, nil
 	case k.Found && k.Entry.Session != "" && k.Entry.Session != s.ID:
-		a.set(messages.Leadership{Role: messages.Following, Leader: a.nameOf(k.Entry), Session: k.Entry.Session}, "")
+		a.set(messages.Leadership{Role: messages.Following, Leader: a.nameOf(k.Entry),
+			Session: k.Entry.Session}, "")
 		return time.Time{}, nil
 	case !a.membership.Get().In(s.ID):
 		a.set(messages.Leadership{Role: messages.Vacant}, "")
@@ -184,13 +188,16 @@ func (a *leaderTracker) sending() {
 // copy of it that arrives late does nothing. A refusal for good means that the term is over. An
 // epoch that is not larger than the one before is none: what was sent in that one would still be
 // accepted.
-func (a *leaderTracker) raise(ctx context.Context, s messages.Session, l messages.Leadership) error {
+func (a *leaderTracker) raise(ctx context.Context, s messages.Session,
+	l messages.Leadership) error {
 	at := l.Epoch
 	for range 5 {
 		a.sending()
-		result, err := a.store.Txn(ctx, store.CheckIndex(a.keys.Leader(), at), store.Lock(a.keys.Leader(), []byte(a.ID), a.flags, s.ID))
+		result, err := a.store.Txn(ctx, store.CheckIndex(a.keys.Leader(), at),
+			store.Lock(a.keys.Leader(), []byte(a.ID), a.flags, s.ID))
 		switch {
-		case err == nil && (result.Index <= at || result.Index == l.Epoch): // it changed nothing; or Consul was restored, and counts anew
+		case err == nil && (result.Index <= at || result.Index == l.Epoch):
+			// it changed nothing; or Consul was restored, and counts anew
 			at = result.Index
 			continue
 		case err == nil:
@@ -212,12 +219,14 @@ func (a *leaderTracker) raise(ctx context.Context, s messages.Session, l message
 		}
 		at, a.flags = e.ModifyIndex, e.Flags
 	}
-	return fmt.Errorf("a new epoch: %w: others write to %s all the time", store.ErrUnreachable, a.keys.Leader())
+	return fmt.Errorf("a new epoch: %w: others write to %s all the time", store.ErrUnreachable,
+		a.keys.Leader())
 }
 
 // newEpoch answers the assigner, for which the outcome of a write is unknown: with
 // the new epoch every earlier write that is still on its way will be refused.
-func (a *leaderTracker) newEpoch(ctx context.Context, b messages.Bump) (messages.Leadership, error) {
+func (a *leaderTracker) newEpoch(ctx context.Context, b messages.Bump) (messages.Leadership,
+	error) {
 	s, l := a.session.Get(), a.out.Get()
 	if l.Role != messages.Leading || !a.holds(s) || l.Session != s.ID {
 		return l, errNotLeading

@@ -27,7 +27,8 @@ func (l *ledger) load(keys store.Keys, entries []store.Entry, odd *store.Strange
 }
 
 // loadMember replaces what is known of one member.
-func (l *ledger) loadMember(keys store.Keys, member string, entries []store.Entry, odd *store.StrangeKeys) {
+func (l *ledger) loadMember(keys store.Keys, member string, entries []store.Entry,
+	odd *store.StrangeKeys) {
 	delete(l.members, member)
 	for _, e := range entries {
 		l.enter(keys, e, odd)
@@ -56,7 +57,8 @@ func (l *ledger) enter(keys store.Keys, e store.Entry, odd *store.StrangeKeys) {
 func assignmentOf(e store.Entry) (messages.Assignment, error) {
 	a, err := store.ParseAssignment(e.Value)
 	return messages.Assignment{
-		Releasing: a.State == store.StateRel, Unreadable: err != nil, Session: a.Session, Reason: a.Reason,
+		Releasing: a.State == store.StateRel, Unreadable: err != nil, Session: a.Session,
+		Reason:      a.Reason,
 		CreateIndex: e.CreateIndex, ModifyIndex: e.ModifyIndex,
 	}, err
 }

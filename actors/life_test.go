@@ -22,7 +22,9 @@ func three(c *cluster, items int) {
 		c.start(id)
 	}
 	c.await("the items shared out", 20*time.Second, c.balanced(items))
-	c.await("settled", 20*time.Second, func() bool { return c.members[c.leader()].c.Plan().Get().Settled })
+	c.await("settled", 20*time.Second, func() bool {
+		return c.members[c.leader()].c.Plan().Get().Settled
+	})
 }
 
 func TestThreeMembersShareTheWorkOut(t *testing.T) {
@@ -159,7 +161,9 @@ func TestTheGraceCoversThePredecessorOfADeadSuccessor(t *testing.T) {
 	run(t, func(c *cluster) {
 		three(c, 99)
 		c.start("n4", func(cfg *actors.Config) { cfg.TTL = time.Minute })
-		c.await("a share for n4", 30*time.Second, func() bool { return c.loads()["n4"] == 24 && c.balanced(99)() })
+		c.await("a share for n4", 30*time.Second, func() bool {
+			return c.loads()["n4"] == 24 && c.balanced(99)()
+		})
 		frozen := c.members["n4"]
 		frozen.net.freeze()
 		if _, err := c.client.Session().Destroy(frozen.c.Session().Get().ID, nil); err != nil {
@@ -167,7 +171,9 @@ func TestTheGraceCoversThePredecessorOfADeadSuccessor(t *testing.T) {
 		}
 		delete(c.members, "n4")
 		successor := c.start("n4")
-		c.await("a successor", 30*time.Second, func() bool { return successor.c.Membership().Get().Phase == messages.Registered })
+		c.await("a successor", 30*time.Second, func() bool {
+			return successor.c.Membership().Get().Phase == messages.Registered
+		})
 		session := successor.c.Session().Get().ID
 		successor.net.cut(errors.New("killed"))
 		successor.cancel()
@@ -176,7 +182,8 @@ func TestTheGraceCoversThePredecessorOfADeadSuccessor(t *testing.T) {
 		if _, err := c.client.Session().Destroy(session, nil); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(30 * time.Second) // the successor's grace and more: the frozen one is still within its lease
+		// the successor's grace and more: the frozen one is still within its lease
+		time.Sleep(30 * time.Second)
 		c.mu.Lock()
 		working := 0
 		for _, id := range c.running {
@@ -204,8 +211,10 @@ func TestASecondProcessWithTheSameIdRefuses(t *testing.T) {
 		})
 		<-second.done
 		c.members["n1"] = first
-		if !errors.Is(second.err, actors.ErrIDTaken) || !strings.Contains(second.err.Error(), "n1.test") {
-			t.Errorf("the second ended with %v, want ErrIDTaken naming the first's host", second.err)
+		if !errors.Is(second.err, actors.ErrIDTaken) || !strings.Contains(second.err.Error(),
+			"n1.test") {
+			t.Errorf("the second ended with %v, want ErrIDTaken naming the first's host",
+				second.err)
 		}
 		if n := c.totalStarts(); n != 9 {
 			t.Errorf("%d starts of 9 items: the second disturbed the first", n)
@@ -246,7 +255,9 @@ func TestASuccessorOnAnotherHostOutwaitsElectionsOfConsuls(t *testing.T) {
 			return
 		default:
 		}
-		c.await("a second n1", time.Minute, func() bool { return second.c.Membership().Get().Phase == messages.Registered })
+		c.await("a second n1", time.Minute, func() bool {
+			return second.c.Membership().Get().Phase == messages.Registered
+		})
 	})
 }
 
@@ -449,7 +460,8 @@ func TestWorkThatIgnoresItsOrderToStopIsNotReleased(t *testing.T) {
 
 func TestPayloadWeightAndTokenReachTheWork(t *testing.T) {
 	run(t, func(c *cluster) {
-		if err := c.store.Put(c.t.Context(), c.store.Keys().WorkItem("w"), []byte("hello"), 7); err != nil {
+		if err := c.store.Put(c.t.Context(), c.store.Keys().WorkItem("w"), []byte("hello"),
+			7); err != nil {
 			t.Fatal(err)
 		}
 		got := make(chan actors.Item, 1)
@@ -462,7 +474,8 @@ func TestPayloadWeightAndTokenReachTheWork(t *testing.T) {
 		})
 		item := <-got
 		m := c.members["n1"].c.Membership().Get()
-		if item.ID != "w" || string(item.Payload) != "hello" || item.Weight != 7 || item.Token <= m.Index {
+		if item.ID != "w" || string(item.Payload) != "hello" || item.Weight != 7 ||
+			item.Token <= m.Index {
 			t.Errorf("the work got %+v; the record's index is %d", item, m.Index)
 		}
 	})
@@ -513,7 +526,9 @@ func TestNothingIsLeftInConsulAfterACleanStop(t *testing.T) {
 		for _, e := range entries {
 			// What the service itself keeps: without the term a late take would be as good as a new
 			// one.
-			service := e.Key == c.store.Keys().Term() || e.Key == c.store.Keys().Office() || e.Key == c.store.Keys().Workload() || e.Key == c.store.Keys().Control() || strings.HasPrefix(e.Key, c.store.Keys().Sequence(""))
+			service := e.Key == c.store.Keys().Term() || e.Key == c.store.Keys().Office() ||
+				e.Key == c.store.Keys().Workload() || e.Key == c.store.Keys().Control() ||
+				strings.HasPrefix(e.Key, c.store.Keys().Sequence(""))
 			if _, ok := c.store.Keys().ParseWorkItem(e.Key); !ok && !service {
 				t.Errorf("left behind: %s = %s", e.Key, e.Value)
 			}

@@ -33,12 +33,14 @@ type onlooker struct {
 // with its option.
 func (c *cluster) onlook() *onlooker {
 	c.t.Helper()
-	o := &onlooker{c: c, net: &network{to: c.consul.RoundTripper()}, began: map[string]map[uint64]time.Time{}, counts: map[string]int{}}
+	o := &onlooker{c: c, net: &network{to: c.consul.RoundTripper()},
+		began: map[string]map[uint64]time.Time{}, counts: map[string]int{}}
 	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: o.net.client()})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	if o.router, err = routing.New(routing.Config{Service: "demo", Client: client, Logger: c.log}); err != nil {
+	if o.router, err = routing.New(routing.Config{Service: "demo", Client: client,
+		Logger: c.log}); err != nil {
 		c.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -94,7 +96,9 @@ func (o *onlooker) look(items []string, limit time.Duration) {
 		o.mu.Lock()
 		for token, since := range o.began[item] {
 			if token > loc.Token && now.Sub(since) > limit {
-				o.c.t.Errorf("%s is said to be at %s with token %d; it was started with token %d %v ago", item, loc.Member, loc.Token, token, now.Sub(since))
+				o.c.t.Errorf(
+					"%s is said to be at %s with token %d; it was started with token %d %v ago",
+					item, loc.Member, loc.Token, token, now.Sub(since))
 			}
 		}
 		o.mu.Unlock()
@@ -108,7 +112,9 @@ func canceled() context.Context {
 }
 
 func kindOf(err error) string {
-	for name, kind := range map[string]error{"moving": actors.ErrMoving, "no owner": actors.ErrNoOwner, "unknown": actors.ErrUnknownItem, "not ready": actors.ErrNotReady} {
+	for name, kind := range map[string]error{"moving": actors.ErrMoving,
+		"no owner": actors.ErrNoOwner, "unknown": actors.ErrUnknownItem,
+		"not ready": actors.ErrNotReady} {
 		if errors.Is(err, kind) {
 			return name
 		}
@@ -159,17 +165,21 @@ func TestLocateNamesTheOwnerItsAddressAndItsToken(t *testing.T) {
 			own, err := c.members["n2"].c.Locate(c.t.Context(), item)
 			other, err2 := o.router.Locate(c.t.Context(), item)
 			if err != nil || err2 != nil || own != other {
-				t.Errorf("%s: a member says %+v (%v), a router %+v (%v)", item, own, err, other, err2)
+				t.Errorf("%s: a member says %+v (%v), a router %+v (%v)", item, own, err, other,
+					err2)
 			}
 		}
-		if _, err := o.router.Locate(c.t.Context(), "nobody-knows-it"); !errors.Is(err, actors.ErrUnknownItem) {
+		if _, err := o.router.Locate(c.t.Context(), "nobody-knows-it"); !errors.Is(err,
+			actors.ErrUnknownItem) {
 			t.Errorf("an item that is not in the workload: %v", err)
 		}
 		if _, err := o.router.Locate(c.t.Context(), "a/b"); !errors.Is(err, actors.ErrUnknownItem) {
 			t.Errorf("an id that cannot be: %v", err)
 		}
 		members, err := o.router.Members(c.t.Context())
-		if want := []routing.Member{{ID: "n1", Address: "n1.test:80"}, {ID: "n2", Address: "n2.test:80"}, {ID: "n3", Address: "n3.test:80"}}; err != nil || !slices.Equal(members, want) {
+		if want := []routing.Member{{ID: "n1", Address: "n1.test:80"},
+			{ID: "n2", Address: "n2.test:80"}, {ID: "n3", Address: "n3.test:80"}}; err != nil ||
+			!slices.Equal(members, want) {
 			t.Errorf("members %v, %v", members, err)
 		}
 	})
@@ -188,11 +198,14 @@ func TestAnOperatorLocatesWithoutARouter(t *testing.T) {
 		}
 		owners := c.owners()
 		for _, item := range items {
-			if loc, err := op.Locate(c.t.Context(), item); err != nil || loc.Member != owners[item] || loc.Token != c.tokens[item] {
-				t.Errorf("%s: %+v, %v; it is at %s with token %d", item, loc, err, owners[item], c.tokens[item])
+			if loc, err := op.Locate(c.t.Context(), item); err != nil ||
+				loc.Member != owners[item] || loc.Token != c.tokens[item] {
+				t.Errorf("%s: %+v, %v; it is at %s with token %d", item, loc, err, owners[item],
+					c.tokens[item])
 			}
 		}
-		if _, err := op.Locate(c.t.Context(), "nobody-knows-it"); !errors.Is(err, actors.ErrUnknownItem) {
+		if _, err := op.Locate(c.t.Context(), "nobody-knows-it"); !errors.Is(err,
+			actors.ErrUnknownItem) {
 			t.Errorf("an item that is not in the workload: %v", err)
 		}
 		c.kill("n1")
@@ -262,8 +275,13 @@ func TestARouterIsNeverWrongForLongerThanItTakesToHearOfAChange(t *testing.T) {
 // all the while.
 func TestARouterWithoutConsulNamesNobodyOnceItsTableIsTooOld(t *testing.T) {
 	for name, fault := range map[string]func(*network) (mend func()){
-		"refused": func(n *network) func() { n.cut(errors.New("refused")); return func() { n.cut(nil) } },
-		"silent":  func(n *network) func() { n.freeze(); return n.thaw },
+		"refused": func(n *network) func() {
+			n.cut(errors.New("refused"))
+			return func() {
+				n.cut(nil)
+			}
+		},
+		"silent": func(n *network) func() { n.freeze(); return n.thaw },
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(c *cluster) {
@@ -337,8 +355,11 @@ func TestARouterThatHearsOfConsulAgainNamesNobodyBeforeAllIsReadAnew(t *testing.
 // A long poll that hangs, alone or with others of its kind, makes no answer older than the greatest
 // age.
 func TestALongPollThatHangsMakesNoAnswerOlderThanTheGreatestAge(t *testing.T) {
-	for _, deaf := range []string{"routing-members", "routing-acks", "share-n1", "share-n2", "share-n3", "share-n1 share-n2 share-n3", "routing-members share-n1 share-n2 share-n3", "routing-members routing-acks share-n1 share-n2 share-n3"} {
-		for name, leave := range map[string]func(*cluster, string){"stopped": (*cluster).stop, "killed": (*cluster).kill} {
+	for _, deaf := range []string{"routing-members", "routing-acks", "share-n1", "share-n2",
+		"share-n3", "share-n1 share-n2 share-n3", "routing-members share-n1 share-n2 share-n3",
+		"routing-members routing-acks share-n1 share-n2 share-n3"} {
+		for name, leave := range map[string]func(*cluster, string){
+			"stopped": (*cluster).stop, "killed": (*cluster).kill} {
 			t.Run(deaf+"-"+name, func(t *testing.T) {
 				run(t, func(c *cluster) {
 					o := c.onlook()

@@ -31,7 +31,8 @@ func (l *replyLoser) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	resp, err := l.to.RoundTrip(r)
-	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), *text) || !l.text.CompareAndSwap(text, nil) {
+	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), *text) ||
+		!l.text.CompareAndSwap(text, nil) {
 		return resp, err
 	}
 	resp.Body.Close()
@@ -103,7 +104,9 @@ func TestInheritedItemsWaitAlsoWhenTheAnswerToTheRegistrationIsLost(t *testing.T
 		p := c.start("n1", second)
 		all = append(all, p)
 		p.net.via(l)
-		c.await("registered", 5*time.Second, func() bool { return p.c.Membership().Get().Session != "" })
+		c.await("registered", 5*time.Second, func() bool {
+			return p.c.Membership().Get().Session != ""
+		})
 		time.Sleep(2 * time.Second)
 		ends(p)
 		// q comes between.

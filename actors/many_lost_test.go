@@ -29,7 +29,9 @@ func TestManyMembersLostAtOnceOnASlowConsulAreWaitedForTogether(t *testing.T) {
 		for i := range lost {
 			c.blind(fmt.Sprintf("m%02d", i))
 		}
-		took := c.await("all work at the one that is left", time.Minute, func() bool { return c.loads()["n1"] == lost+1 })
+		took := c.await("all work at the one that is left", time.Minute, func() bool {
+			return c.loads()["n1"] == lost+1
+		})
 		way.takes.Store(nil)
 		if most := 10*time.Second + lost*600*time.Millisecond/3; took > most {
 			t.Errorf("the last item was taken over after %v; want %v at the most", took, most)

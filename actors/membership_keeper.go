@@ -93,10 +93,13 @@ func (a *membershipKeeper) step(ctx context.Context) (again time.Time, err error
 				return time.Time{}, err
 			}
 		case rec.Entry.Session != s.ID:
-			a.log.Warn("member-record-lost", "key", a.keys.Member(a.ID), "held_by", rec.Entry.Session, "then", "registering again")
+			a.log.Warn("member-record-lost", "key", a.keys.Member(a.ID), "held_by",
+				rec.Entry.Session, "then", "registering again")
 			m = a.absent()
-		case !bytes.Equal(rec.Entry.Value, a.value(m.Phase == messages.Leaving)) && rec.Entry.ModifyIndex > m.Written:
-			a.log.Warn("member-record-overwritten", "key", a.keys.Member(a.ID), "then", "writing it again")
+		case !bytes.Equal(rec.Entry.Value, a.value(m.Phase == messages.Leaving)) &&
+			rec.Entry.ModifyIndex > m.Written:
+			a.log.Warn("member-record-overwritten", "key", a.keys.Member(a.ID), "then",
+				"writing it again")
 			return time.Time{}, a.write(ctx, s.ID, m, rec.Entry.ModifyIndex)
 		}
 	}
@@ -109,12 +112,14 @@ func (a *membershipKeeper) step(ctx context.Context) (again time.Time, err error
 // compare looks whether the record is still the one of the registration. A Consul that was restored
 // from a snapshot may hold an earlier one of this very session: its index is then what views are
 // measured by, for none that comes will be as new as the one that is forgotten.
-func (a *membershipKeeper) compare(ctx context.Context, s messages.Session, m messages.Membership) (messages.Membership, error) {
+func (a *membershipKeeper) compare(ctx context.Context, s messages.Session, m messages.Membership) (
+	messages.Membership, error) {
 	e, found, _, err := a.store.Get(ctx, a.keys.Member(a.ID), store.Consistent)
 	if err != nil || !found || e.Session != s.ID || e.CreateIndex == m.Index {
 		return m, err
 	}
-	a.log.Warn("member-record-went-back", "key", e.Key, "index", e.CreateIndex, "was", m.Index, "then", "going on with the earlier registration")
+	a.log.Warn("member-record-went-back", "key", e.Key, "index", e.CreateIndex, "was", m.Index,
+		"then", "going on with the earlier registration")
 	m.Index, m.Written = e.CreateIndex, e.ModifyIndex
 	a.out.Set(m)
 	return m, nil
@@ -187,7 +192,8 @@ func (a *membershipKeeper) register(ctx context.Context, s messages.Session) (ti
 	// (an identical one would not raise the index): so it is there before the watch of the prefix,
 	// which without it would wake for every neighbour, and the prefix's index is never below the
 	// record's, by which an answer from before the registration is known.
-	ops = append(ops, store.Set(a.keys.AssignmentsOf(a.ID), []byte(fmt.Sprintf("%s %d", s.ID, a.acks.next())), 0))
+	ops = append(ops, store.Set(a.keys.AssignmentsOf(a.ID),
+		[]byte(fmt.Sprintf("%s %d", s.ID, a.acks.next())), 0))
 	if !old.found {
 		e, _, _, err := a.store.Get(ctx, a.joinKey(), store.Consistent)
 		if err != nil {
@@ -221,7 +227,8 @@ func (a *membershipKeeper) register(ctx context.Context, s messages.Session) (ti
 	}
 	created, ok := result.Entry(key)
 	if !ok {
-		return time.Time{}, errors.New("registering: Consul's answer does not hold the record's index")
+		return time.Time{},
+			errors.New("registering: Consul's answer does not hold the record's index")
 	}
 	if !clearAt.IsZero() { // counted from when it is known to be registered
 		clearAt = later(clearAt, time.Now().Add(a.inheritWait(old)))
@@ -230,21 +237,25 @@ func (a *membershipKeeper) register(ctx context.Context, s messages.Session) (ti
 	return time.Now(), nil
 }
 
-func (a *membershipKeeper) registered(s messages.Session, index, written uint64, clearAt time.Time, inherited time.Duration) {
+func (a *membershipKeeper) registered(s messages.Session, index, written uint64, clearAt time.Time,
+	inherited time.Duration) {
 	a.waiting = predecessorWait{}
 	attrs := []any{"session", s.ID, "index", index}
 	if clearAt.IsZero() {
 		inherited = 0
 	} else {
-		attrs = append(attrs, "inherited_items_wait", time.Until(clearAt).Round(time.Millisecond).String())
+		attrs = append(attrs, "inherited_items_wait",
+			time.Until(clearAt).Round(time.Millisecond).String())
 	}
 	a.log.Info("registered", attrs...)
-	a.out.Set(messages.Membership{Phase: messages.Registered, Session: s.ID, Index: index, Written: written, ClearAt: clearAt, Inherited: inherited})
+	a.out.Set(messages.Membership{Phase: messages.Registered, Session: s.ID, Index: index,
+		Written: written, ClearAt: clearAt, Inherited: inherited})
 }
 
 // settle writes down that no earlier lease of this id can be valid any more, once it is so:
 // a successor need not wait for that again.
-func (a *membershipKeeper) settle(ctx context.Context, s messages.Session, m messages.Membership) (time.Time, error) {
+func (a *membershipKeeper) settle(ctx context.Context, s messages.Session, m messages.Membership) (
+	time.Time, error) {
 	if m.ClearAt.IsZero() || time.Now().Before(m.ClearAt) {
 		return m.ClearAt, nil
 	}
@@ -263,10 +274,12 @@ func (a *membershipKeeper) settle(ctx context.Context, s messages.Session, m mes
 // write puts the record's value in place, keeping the lock and so its CreateIndex, where the record
 // has this index: so no copy of the request puts an older value over a newer one. If the index is
 // not the record's any more, it is read, and the value written over what is there.
-func (a *membershipKeeper) write(ctx context.Context, session string, m messages.Membership, index uint64) error {
+func (a *membershipKeeper) write(ctx context.Context, session string, m messages.Membership,
+	index uint64) error {
 	key := a.keys.Member(a.ID)
 	for tries := 3; ; tries-- {
-		result, err := a.store.Txn(ctx, store.CheckSession(key, session), store.CheckIndex(key, index),
+		result, err := a.store.Txn(ctx, store.CheckSession(key, session),
+			store.CheckIndex(key, index),
 			store.Lock(key, a.value(m.Phase == messages.Leaving), 0, session))
 		if err == nil {
 			m.Written = result.Index
@@ -311,7 +324,8 @@ func (a *membershipKeeper) goodbye(ctx context.Context) {
 		return
 	}
 	if n := a.holdings.Get().Active(); n > 0 {
-		a.log.Error("member-record-left", "still_running", n, "then", "its items stay until the session expires and the grace is over")
+		a.log.Error("member-record-left", "still_running", n, "then",
+			"its items stay until the session expires and the grace is over")
 		return
 	}
 	clear := m.ClearAt.IsZero() || !time.Now().Before(m.ClearAt)
@@ -326,7 +340,8 @@ func (a *membershipKeeper) goodbye(ctx context.Context) {
 		err = a.store.Goodbye(call, l)
 	}
 	if err != nil {
-		a.log.Warn("goodbye-failed", "err", err, "then", "its items move when its session is over and the grace has passed")
+		a.log.Warn("goodbye-failed", "err", err, "then",
+			"its items move when its session is over and the grace has passed")
 	}
 	a.out.Set(messages.Membership{})
 }

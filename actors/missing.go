@@ -24,8 +24,8 @@ const (
 )
 
 // found takes in that an item is missing. It rests for a soak at the longest, and for twice as long
-// each time. Items that rest for equally long rest until the same moments, whenever they were found:
-// all of them together cost one read in each of these rests.
+// each time. Items that rest for equally long rest until the same moments, whenever they were
+// found: all of them together cost one read in each of these rests.
 func (m missing) found(id string, now time.Time, soak time.Duration) {
 	r := m[id]
 	m[id] = r

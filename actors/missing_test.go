@@ -18,7 +18,9 @@ func TestOneItemThatIsGoneFromTheWorkloadStartsWhenItIsBack(t *testing.T) {
 		c.start("n1", keeping(time.Minute))
 		c.await("all of it runs", 20*time.Second, c.balanced(len(items)))
 		c.put("control/freeze", "") // as the brake: the leader takes no key back
-		c.await("the order to be heard", 5*time.Second, func() bool { return c.members["n1"].c.Control().Freeze })
+		c.await("the order to be heard", 5*time.Second, func() bool {
+			return c.members["n1"].c.Control().Freeze
+		})
 		c.stop("n1")
 		c.removeWork(items[0])
 		c.start("n1", keeping(time.Minute))
@@ -47,7 +49,8 @@ func TestItemsThatAreGoneFromTheWorkloadKeepNoOthersFromStarting(t *testing.T) {
 			t.Errorf("%d transactions in 20 s for items that are gone", n)
 		}
 		if n := sum(c.loads()); n != rest {
-			t.Errorf("%d items run, want %d: the brake keeps the keys, and nothing is to be done for them", n, rest)
+			t.Errorf("%d items run, want %d: the brake keeps the keys, and nothing is to be done for them",
+				n, rest)
 		}
 		c.addWork(items[:gone]...)
 		c.await("those that are back", 10*time.Second, c.runs(items))
@@ -71,7 +74,8 @@ func (c reader) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		if bytes.Contains(body, []byte("workload/"+c.item)) {
-			return &http.Response{StatusCode: 400, Status: "400 Bad Request", Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader("blocked by policy"))}, nil
+			return &http.Response{StatusCode: 400, Status: "400 Bad Request", Header: http.Header{},
+				Request: r, Body: io.NopCloser(strings.NewReader("blocked by policy"))}, nil
 		}
 	}
 	return c.to.RoundTrip(r)

@@ -35,7 +35,8 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.mu.Lock()
 	err, mute = n.err, n.mute
 	n.mu.Unlock()
-	if frozen := waitFor(mute, r); frozen != nil { // while it was under way: the answer stays where it is
+	// while it was under way: the answer stays where it is
+	if frozen := waitFor(mute, r); frozen != nil {
 		if resp != nil {
 			resp.Body.Close()
 		}

@@ -66,13 +66,15 @@ func (a *officer) run(ctx context.Context) error {
 		if office.handle == nil {
 			tree := a.term(l.Term)
 			office.term = l.Term
-			office.handle, err = group.Start(supervisor.Child{Name: fmt.Sprintf(termName, l.Term), Tree: &tree})
+			office.handle, err = group.Start(supervisor.Child{Name: fmt.Sprintf(termName, l.Term),
+				Tree: &tree})
 		}
 		if err == nil && duty.handle == nil && a.Lead != nil && !cleared(l) {
 			begin = l.ClearAt
 		} else if err == nil && duty.handle == nil && a.Lead != nil {
 			duty.term = l.Term
-			duty.handle, err = group.Start(supervisor.Child{Name: fmt.Sprintf(dutyName, l.Term), Tree: a.duty(l.Session)})
+			duty.handle, err = group.Start(supervisor.Child{Name: fmt.Sprintf(dutyName, l.Term),
+				Tree: a.duty(l.Session)})
 		}
 		if err != nil {
 			return fmt.Errorf("opening the office of term %d: %w", l.Term, err)

@@ -39,7 +39,8 @@ func newMemberWatcher(h *house, term uint64, out *messages.State[messages.Member
 				odd.Skip(e, err.Error())
 			}
 			found[id] = messages.Member{
-				Leaving: r.Status == store.StatusLeaving, Idle: r.Idle, Unreadable: err != nil, Address: r.Address, Session: e.Session,
+				Leaving: r.Status == store.StatusLeaving, Idle: r.Idle, Unreadable: err != nil,
+				Address: r.Address, Session: e.Session,
 				Capacity: r.Capacity, Zone: r.Zone, Version: r.Version, CreateIndex: e.CreateIndex,
 			}
 		}
@@ -78,7 +79,8 @@ func newAckWatcher(h *house, term uint64, out *messages.State[messages.Acks]) *w
 			longest = max(longest, next.TTL)
 			found[id] = next
 		}
-		out.Set(messages.Acks{Term: term, Index: v.Index, Items: messages.TableOf(found), Longest: longest})
+		out.Set(messages.Acks{Term: term, Index: v.Index, Items: messages.TableOf(found),
+			Longest: longest})
 	})
 }
 
@@ -86,18 +88,20 @@ func newWorkloadWatcher(h *house, term uint64, out *messages.State[messages.Work
 	odd := store.StrangeKeys{Log: h.log}
 	return h.officeWatcher("workload", h.keys.Workload(), func(v store.View) {
 		last := out.Get()
-		next := messages.Workload{Term: term, Index: v.Index, Items: messages.TableFrom(func(yield func(string, messages.WorkItem) bool) {
-			for _, e := range v.Entries {
-				id, ok := h.keys.ParseWorkItem(e.Key)
-				if !ok {
-					odd.Skip(e, "no item id")
-					continue
+		next := messages.Workload{Term: term, Index: v.Index,
+			Items: messages.TableFrom(func(yield func(string, messages.WorkItem) bool) {
+				for _, e := range v.Entries {
+					id, ok := h.keys.ParseWorkItem(e.Key)
+					if !ok {
+						odd.Skip(e, "no item id")
+						continue
+					}
+					if !yield(id, messages.WorkItem{Weight: max(1, e.Flags),
+						ModifyIndex: e.ModifyIndex}) {
+						return
+					}
 				}
-				if !yield(id, messages.WorkItem{Weight: max(1, e.Flags), ModifyIndex: e.ModifyIndex}) {
-					return
-				}
-			}
-		})}
+			})}
 		if last.Term == term && last.Items.Len() != next.Items.Len() {
 			h.log.Info("workload-changed", "items", next.Items.Len(), "were", last.Items.Len())
 		}
@@ -129,7 +133,8 @@ func newControlWatcher(h *house, term uint64, out *messages.State[messages.Contr
 				ordered, _ = time.Parse(time.RFC3339Nano, string(e.Value))
 			case kind == "drain" && store.CheckID("member id", id) == nil:
 				drain[id] = struct{}{}
-			case kind == "pins" && store.CheckID("item id", id) == nil && store.CheckID("member id", string(e.Value)) == nil:
+			case kind == "pins" && store.CheckID("item id", id) == nil &&
+				store.CheckID("member id", string(e.Value)) == nil:
 				pins[id] = string(e.Value)
 			default:
 				odd.Skip(e, "no order that this version knows")

@@ -52,12 +52,14 @@ func NewOperator(client *api.Client, service string) (*Operator, error) {
 			return nil, fmt.Errorf("%w: the CONSUL_HTTP_* variables: %v", ErrInvalid, err)
 		}
 	}
-	s, err := store.New(store.Config{Client: client, Service: service, Logger: slog.New(slog.DiscardHandler)})
+	s, err := store.New(store.Config{Client: client, Service: service,
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}
 	k := s.Keys()
-	return &Operator{store: s, keys: k, work: newSequence(k.Sequence("work")), control: newSequence(k.Sequence("control"))}, nil
+	return &Operator{store: s, keys: k, work: newSequence(k.Sequence("work")),
+		control: newSequence(k.Sequence("control"))}, nil
 }
 
 // Reach asks Consul until it answers, fails with something that waiting does
@@ -256,7 +258,8 @@ func (p *picture) describe() (Status, Holders) {
 			r = store.MemberRecord{Status: "unreadable"}
 		}
 		s.Members = append(s.Members, StatusMember{
-			ID: id, Address: r.Address, Status: r.Status, Idle: r.Idle, Capacity: r.Capacity, Zone: r.Zone, Version: r.Version,
+			ID: id, Address: r.Address, Status: r.Status, Idle: r.Idle, Capacity: r.Capacity,
+			Zone: r.Zone, Version: r.Version,
 			Drained: slices.Contains(s.Drained, id),
 		})
 		holders[id] = &Holder{ID: id, Status: r.Status}
@@ -315,13 +318,15 @@ func (p *picture) describe() (Status, Holders) {
 		delete(holders, h.ID)
 	}
 	for _, h := range holders {
-		s.Absent = append(s.Absent, StatusMember{ID: h.ID, Status: h.Status, Items: len(h.Own) + len(h.Releasing), Releasing: len(h.Releasing)})
+		s.Absent = append(s.Absent, StatusMember{ID: h.ID, Status: h.Status, Items: len(h.Own) +
+			len(h.Releasing), Releasing: len(h.Releasing)})
 		all.Members = append(all.Members, *h)
 	}
 	slices.SortFunc(s.Absent, func(a, b StatusMember) int { return strings.Compare(a.ID, b.ID) })
 	slices.SortFunc(all.Members, func(a, b Holder) int { return strings.Compare(a.ID, b.ID) })
 	for i := range all.Members {
-		all.Members[i].Own, all.Members[i].Releasing = orEmpty(all.Members[i].Own), orEmpty(all.Members[i].Releasing)
+		all.Members[i].Own, all.Members[i].Releasing = orEmpty(all.Members[i].Own),
+			orEmpty(all.Members[i].Releasing)
 	}
 	for id, st := range state {
 		if st == 1 {

@@ -21,7 +21,8 @@ const (
 // Freeze orders that nothing is planned: every item stays where it is, and
 // those of members that vanish wait. Thaw takes it back.
 func (o *Operator) Freeze(ctx context.Context) error {
-	return advice("freezing", o.write(ctx, o.control, store.Set(o.keys.ControlKey(orderFreeze), stamp(), 0)))
+	return advice("freezing", o.write(ctx, o.control, store.Set(o.keys.ControlKey(orderFreeze),
+		stamp(), 0)))
 }
 
 // Thaw takes Freeze back; it is no error when nothing is frozen.
@@ -32,7 +33,8 @@ func (o *Operator) Thaw(ctx context.Context) error {
 // Obey tells a leader that holds back, because most of the workload or of the members
 // has vanished at once, that this is meant. It counts for what has vanished by now, once.
 func (o *Operator) Obey(ctx context.Context) error {
-	return advice("ordering to obey", o.write(ctx, o.control, store.Set(o.keys.ControlKey(orderObey), stamp(), 0)))
+	return advice("ordering to obey", o.write(ctx, o.control,
+		store.Set(o.keys.ControlKey(orderObey), stamp(), 0)))
 }
 
 // Drain orders that a member is emptied and gets nothing: it need not be
@@ -41,7 +43,8 @@ func (o *Operator) Drain(ctx context.Context, member string) error {
 	if err := store.CheckID("member id", member); err != nil {
 		return err
 	}
-	return advice("draining "+member, o.write(ctx, o.control, store.Set(o.keys.ControlKey(orderDrain+member), stamp(), 0)))
+	return advice("draining "+member, o.write(ctx, o.control,
+		store.Set(o.keys.ControlKey(orderDrain+member), stamp(), 0)))
 }
 
 // Undrain takes Drain back; it is no error when the member is not drained.
@@ -49,7 +52,8 @@ func (o *Operator) Undrain(ctx context.Context, member string) error {
 	if err := store.CheckID("member id", member); err != nil {
 		return err
 	}
-	return advice("undraining "+member, o.write(ctx, o.control, store.Delete(o.keys.ControlKey(orderDrain+member))))
+	return advice("undraining "+member, o.write(ctx, o.control,
+		store.Delete(o.keys.ControlKey(orderDrain+member))))
 }
 
 // Pin orders that an item is to be run by this member and no other, even while
@@ -61,7 +65,8 @@ func (o *Operator) Pin(ctx context.Context, item, member string) error {
 	if err := store.CheckID("member id", member); err != nil {
 		return err
 	}
-	return advice("pinning "+item, o.write(ctx, o.control, store.Set(o.keys.ControlKey(orderPin+item), []byte(member), 0)))
+	return advice("pinning "+item, o.write(ctx, o.control,
+		store.Set(o.keys.ControlKey(orderPin+item), []byte(member), 0)))
 }
 
 // Unpin takes Pin back; it is no error when the item is not pinned.
@@ -69,7 +74,8 @@ func (o *Operator) Unpin(ctx context.Context, item string) error {
 	if err := store.CheckID("item id", item); err != nil {
 		return err
 	}
-	return advice("unpinning "+item, o.write(ctx, o.control, store.Delete(o.keys.ControlKey(orderPin+item))))
+	return advice("unpinning "+item, o.write(ctx, o.control,
+		store.Delete(o.keys.ControlKey(orderPin+item))))
 }
 
 // Pins lists the pinned items and the member of each. Errors as for Status.
@@ -101,7 +107,8 @@ func readOrders(keys store.Keys, entries []store.Entry) standingOrders {
 		case name == orderObey, name == "": // nothing that stands; a sentinel
 		case drain && store.CheckID("member id", member) == nil:
 			o.drained = append(o.drained, member)
-		case pin && store.CheckID("item id", item) == nil && store.CheckID("member id", string(e.Value)) == nil:
+		case pin && store.CheckID("item id", item) == nil &&
+			store.CheckID("member id", string(e.Value)) == nil:
 			o.pins[item] = string(e.Value)
 		default:
 			o.strange = append(o.strange, e.Key)

@@ -38,7 +38,8 @@ func (o *Operator) write(ctx context.Context, q *sequence, ops ...store.Op) erro
 			}
 			q.index, q.known = e.ModifyIndex, true
 		}
-		result, err := o.store.Txn(ctx, append(ops[:len(ops):len(ops)], store.Advance(q.key, q.index))...)
+		result, err := o.store.Txn(ctx, append(ops[:len(ops):len(ops)],
+			store.Advance(q.key, q.index))...)
 		if err == nil {
 			e, _ := result.Entry(q.key)
 			q.index = e.ModifyIndex

@@ -20,11 +20,16 @@ import (
 func TestAnOperatorsWriteOfUnknownOutcomeEndsWithTheNextOne(t *testing.T) {
 	operate(t, func(t *testing.T, d *desk) {
 		late := &delayer{to: d.consul.RoundTripper()}
-		client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: late}})
+		client, err := api.NewClient(&api.Config{Address: "consul.test",
+			HttpClient: &http.Client{Transport: late}})
 		d.must(err)
 		op, err := actors.NewOperator(client, "demo")
 		d.must(err)
-		hold := func(verb string) { late.match = func(body string) bool { return strings.Contains(body, `"`+verb+`"`) } }
+		hold := func(verb string) {
+			late.match = func(body string) bool {
+				return strings.Contains(body, `"`+verb+`"`)
+			}
+		}
 		has := func() bool {
 			p, _, err := d.kv.Get("service/demo/workload/w", nil)
 			d.must(err)
@@ -40,7 +45,8 @@ func TestAnOperatorsWriteOfUnknownOutcomeEndsWithTheNextOne(t *testing.T) {
 			t.Errorf("the late removal was answered %v; the item is there: %v", codes, has())
 		}
 		hold("set")
-		if err := op.AddWork(t.Context(), actors.WorkInput{ID: "w", Payload: []byte("late")}); !errors.Is(err, actors.ErrUnreachable) {
+		if err := op.AddWork(t.Context(), actors.WorkInput{ID: "w",
+			Payload: []byte("late")}); !errors.Is(err, actors.ErrUnreachable) {
 			t.Fatalf("an addition without an answer: %v", err)
 		}
 		d.must(d.op.RemoveWork(t.Context(), "w"))
@@ -63,7 +69,8 @@ func TestOperatorsThatMeetAllSucceed(t *testing.T) {
 			all.Go(func() {
 				for j := range 10 {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-					if err := op.AddWork(ctx, actors.WorkInput{ID: fmt.Sprintf("w-%d-%d", i, j)}); err != nil {
+					if err := op.AddWork(ctx, actors.WorkInput{ID: fmt.Sprintf("w-%d-%d", i,
+						j)}); err != nil {
 						t.Errorf("operator %d: %v", i, err)
 					}
 					if err := op.Drain(ctx, fmt.Sprintf("m%d", i)); err != nil {

@@ -58,7 +58,8 @@ func (d *desk) lock(key, value string) {
 	d.t.Helper()
 	id, _, err := d.consul.Client().Session().CreateNoChecks(&api.SessionEntry{TTL: "10s"}, nil)
 	d.must(err)
-	ok, _, err := d.kv.Acquire(&api.KVPair{Key: "service/demo/" + key, Value: []byte(value), Session: id}, nil)
+	ok, _, err := d.kv.Acquire(&api.KVPair{Key: "service/demo/" + key, Value: []byte(value),
+		Session: id}, nil)
 	if d.must(err); !ok {
 		d.t.Fatalf("%s is locked already", key)
 	}
@@ -136,7 +137,8 @@ func TestKeysThatCannotBeReadAreNamedAndSkipped(t *testing.T) {
 		if w := status.Work; w.Total != 2 || w.Owned != 1 || w.Free != 1 {
 			t.Errorf("work: %+v", w)
 		}
-		for _, key := range []string{"members/n1", "members/ghost", "assignments/n1/a", "assignments/n2/b", "control/dance", "workload/deep/er"} {
+		for _, key := range []string{"members/n1", "members/ghost", "assignments/n1/a",
+			"assignments/n2/b", "control/dance", "workload/deep/er"} {
 			if !slices.Contains(status.Strange, "service/demo/"+key) {
 				t.Errorf("%s is not named in %q", key, status.Strange)
 			}
@@ -151,8 +153,10 @@ func TestAddWorkChecksEverythingBeforeItWritesAnything(t *testing.T) {
 		for i := range many {
 			many[i].ID = fmt.Sprintf("w%03d", i)
 		}
-		for _, bad := range []actors.WorkInput{{ID: ""}, {ID: "a/b"}, {ID: " a"}, {ID: "w000"}, {ID: "big", Payload: make([]byte, actors.MaxPayload+1)}} {
-			if err := d.op.AddWork(t.Context(), append(slices.Clone(many), bad)...); !errors.Is(err, actors.ErrInvalid) {
+		for _, bad := range []actors.WorkInput{{ID: ""}, {ID: "a/b"}, {ID: " a"}, {ID: "w000"},
+			{ID: "big", Payload: make([]byte, actors.MaxPayload+1)}} {
+			if err := d.op.AddWork(t.Context(), append(slices.Clone(many), bad)...); !errors.Is(err,
+				actors.ErrInvalid) {
 				t.Errorf("%q with %d bytes: %v", bad.ID, len(bad.Payload), err)
 			}
 		}
@@ -167,7 +171,8 @@ func TestAddWorkWritesTransactionsOf127AndWhatIsThereAlreadyStays(t *testing.T) 
 		commits := d.commits()
 		items := make([]actors.WorkInput, 300)
 		for i := range items {
-			items[i] = actors.WorkInput{ID: fmt.Sprintf("w%03d", i), Payload: fmt.Append(nil, i), Weight: uint64(i % 3)}
+			items[i] = actors.WorkInput{ID: fmt.Sprintf("w%03d", i), Payload: fmt.Append(nil, i),
+				Weight: uint64(i % 3)}
 		}
 		var told []int
 		d.must(d.op.ImportWork(t.Context(), items, func(n int) { told = append(told, n) }))
@@ -183,7 +188,8 @@ func TestAddWorkWritesTransactionsOf127AndWhatIsThereAlreadyStays(t *testing.T) 
 		}
 		work, err := d.op.ListWork(t.Context())
 		d.must(err)
-		if len(work) != 300 || work[4].ID != "w004" || string(work[4].Payload) != "4" || work[4].Weight != 1 || work[5].Weight != 2 || work[3].Weight != 1 {
+		if len(work) != 300 || work[4].ID != "w004" || string(work[4].Payload) != "4" ||
+			work[4].Weight != 1 || work[5].Weight != 2 || work[3].Weight != 1 {
 			t.Errorf("%d items, such as %+v", len(work), work[4])
 		}
 	})
@@ -192,8 +198,10 @@ func TestAddWorkWritesTransactionsOf127AndWhatIsThereAlreadyStays(t *testing.T) 
 func TestPayloadsOfEverySizeUpToTheLimitAreWritten(t *testing.T) {
 	operate(t, func(t *testing.T, d *desk) {
 		var items []actors.WorkInput
-		for i, n := range []int{0, 1, 100_000, 290_000, actors.MaxPayload, actors.MaxPayload, 5, 300_000, 300_000} {
-			items = append(items, actors.WorkInput{ID: fmt.Sprintf("w%d-%s", i, strings.Repeat("é", 120)), Payload: bytes.Repeat([]byte{byte(i)}, n)})
+		for i, n := range []int{0, 1, 100_000, 290_000, actors.MaxPayload, actors.MaxPayload, 5,
+			300_000, 300_000} {
+			items = append(items, actors.WorkInput{ID: fmt.Sprintf("w%d-%s", i,
+				strings.Repeat("é", 120)), Payload: bytes.Repeat([]byte{byte(i)}, n)})
 		}
 		d.must(d.op.AddWork(t.Context(), items...))
 		work, err := d.op.ListWork(t.Context())
@@ -225,10 +233,12 @@ func TestAFailedImportSaysHowFarItCame(t *testing.T) {
 		items[i].ID = fmt.Sprint(i)
 	}
 	err = op.AddWork(t.Context(), items...)
-	if !errors.Is(err, actors.ErrDenied) || !strings.Contains(err.Error(), "127 of 300 items are written") {
+	if !errors.Is(err, actors.ErrDenied) || !strings.Contains(err.Error(),
+		"127 of 300 items are written") {
 		t.Errorf("got %v", err)
 	}
-	if err := op.AddWork(t.Context(), items...); err != nil || len(consul.Dump().Entries) != 300+1 { // and the sequence key
+	// and the sequence key
+	if err := op.AddWork(t.Context(), items...); err != nil || len(consul.Dump().Entries) != 300+1 {
 		t.Errorf("again: %v, with %d keys", err, len(consul.Dump().Entries))
 	}
 }
@@ -308,12 +318,16 @@ func TestADrainedMemberIsEmptiedAndAPinnedItemComesToItsMember(t *testing.T) {
 				c.t.Fatal(err)
 			}
 		}
-		must(op.AddWork(ctx, actors.WorkInput{ID: "a"}, actors.WorkInput{ID: "b"}, actors.WorkInput{ID: "c"}, actors.WorkInput{ID: "d"}))
+		must(op.AddWork(ctx, actors.WorkInput{ID: "a"}, actors.WorkInput{ID: "b"},
+			actors.WorkInput{ID: "c"}, actors.WorkInput{ID: "d"}))
 		c.start("n1")
 		c.start("n2")
 		c.await("4 items run", 20*time.Second, c.balanced(4))
 		must(op.Drain(ctx, "n1"))
-		c.await("n1 is empty", 20*time.Second, func() bool { l := c.loads(); return l["n1"] == 0 && l["n2"] == 4 })
+		c.await("n1 is empty", 20*time.Second, func() bool {
+			l := c.loads()
+			return l["n1"] == 0 && l["n2"] == 4
+		})
 		must(op.Undrain(ctx, "n1"))
 		c.await("n1 has its share", 30*time.Second, c.balanced(4))
 		for _, w := range []string{"a", "b", "c", "d"} {
@@ -342,7 +356,8 @@ func TestOrdersRefuseIDsThatCannotBe(t *testing.T) {
 	operate(t, func(t *testing.T, d *desk) {
 		ctx := t.Context()
 		for what, err := range map[string]error{
-			"drain": d.op.Drain(ctx, "a/b"), "undrain": d.op.Undrain(ctx, ""), "pin": d.op.Pin(ctx, "a", "n/1"), "pin item": d.op.Pin(ctx, "a/b", "n1"),
+			"drain": d.op.Drain(ctx, "a/b"), "undrain": d.op.Undrain(ctx, ""),
+			"pin": d.op.Pin(ctx, "a", "n/1"), "pin item": d.op.Pin(ctx, "a/b", "n1"),
 			"unpin": d.op.Unpin(ctx, ".."), "rm": d.op.RemoveWork(ctx, "a/"),
 		} {
 			if !errors.Is(err, actors.ErrInvalid) {
@@ -361,7 +376,8 @@ func TestReachWaitsForConsulAndNoLongerThanItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		begin := time.Now()
-		if err := d.op.Reach(ctx); !errors.Is(err, actors.ErrUnreachable) || time.Since(begin) > 3100*time.Millisecond {
+		if err := d.op.Reach(ctx); !errors.Is(err, actors.ErrUnreachable) ||
+			time.Since(begin) > 3100*time.Millisecond {
 			t.Errorf("got %v after %v", err, time.Since(begin))
 		}
 		time.AfterFunc(time.Second, d.consul.ElectionEnd)

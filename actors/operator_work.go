@@ -26,7 +26,8 @@ func (w WorkInput) Check() error {
 		return err
 	}
 	if len(w.Payload) > MaxPayload {
-		return fmt.Errorf("%w: payload of item %q: %d bytes, and at most %d can be written: store it elsewhere and put its address here", ErrInvalid, w.ID, len(w.Payload), MaxPayload)
+		return fmt.Errorf("%w: payload of item %q: %d bytes, and at most %d can be written: store it elsewhere and put its address here",
+			ErrInvalid, w.ID, len(w.Payload), MaxPayload)
 	}
 	return nil
 }
@@ -60,7 +61,8 @@ func (o *Operator) AddWork(ctx context.Context, items ...WorkInput) error {
 
 // ImportWork is AddWork for many items: progress, unless nil, is told after each
 // transaction how many have been written.
-func (o *Operator) ImportWork(ctx context.Context, items []WorkInput, progress func(done int)) error {
+func (o *Operator) ImportWork(ctx context.Context, items []WorkInput,
+	progress func(done int)) error {
 	if err := CheckWork(items); err != nil {
 		return err
 	}
@@ -71,7 +73,8 @@ func (o *Operator) ImportWork(ctx context.Context, items []WorkInput, progress f
 			ops[i] = store.Set(o.keys.WorkItem(w.ID), w.Payload, w.Weight)
 		}
 		if err := o.write(ctx, o.work, ops...); err != nil {
-			return fmt.Errorf("adding work: %d of %d items are written; do it again to go on: %w", done, len(items), err)
+			return fmt.Errorf("adding work: %d of %d items are written; do it again to go on: %w",
+				done, len(items), err)
 		}
 		done += n
 		if progress != nil {
@@ -127,12 +130,14 @@ func (o *Operator) RemoveWork(ctx context.Context, ids ...string) error {
 			ops = append(ops, store.Delete(o.keys.WorkItem(id)))
 		}
 		if err := o.write(ctx, o.work, ops...); err != nil {
-			return fmt.Errorf("removing work: %d of %d items are removed; do it again to go on: %w", done, len(ids), err)
+			return fmt.Errorf("removing work: %d of %d items are removed; do it again to go on: %w",
+				done, len(ids), err)
 		}
 		done += len(part)
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("removing work: not in the workload: %s: %w", someOf(missing), ErrNotFound)
+		return fmt.Errorf("removing work: not in the workload: %s: %w", someOf(missing),
+			ErrNotFound)
 	}
 	return nil
 }
@@ -173,7 +178,8 @@ func (o *Operator) ListWork(ctx context.Context) ([]WorkStatus, error) {
 	work := make([]WorkStatus, 0, len(entries))
 	for _, e := range entries {
 		if id, ok := o.keys.ParseWorkItem(e.Key); ok {
-			work = append(work, WorkStatus{ID: id, Payload: e.Value, Weight: max(1, e.Flags), Pinned: pins[id]})
+			work = append(work, WorkStatus{ID: id, Payload: e.Value, Weight: max(1, e.Flags),
+				Pinned: pins[id]})
 		}
 	}
 	for _, e := range held {
@@ -182,7 +188,9 @@ func (o *Operator) ListWork(ctx context.Context) ([]WorkStatus, error) {
 		if !ok || w == "" || err != nil {
 			continue
 		}
-		if i, ok := slices.BinarySearchFunc(work, w, func(x WorkStatus, id string) int { return strings.Compare(x.ID, id) }); ok {
+		if i, ok := slices.BinarySearchFunc(work, w, func(x WorkStatus, id string) int {
+			return strings.Compare(x.ID, id)
+		}); ok {
 			work[i].Member, work[i].Releasing = m, a.State == store.StateRel
 		}
 	}

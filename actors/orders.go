@@ -37,7 +37,8 @@ type clerk struct {
 }
 
 func newClerk(keys store.Keys) *clerk {
-	return &clerk{keys: keys, values: map[store.Assignment][]byte{}, locked: map[string][]store.Op{}}
+	return &clerk{keys: keys, values: map[store.Assignment][]byte{},
+		locked: map[string][]store.Op{}}
 }
 
 func (c *clerk) value(state, session, reason string) []byte {
@@ -67,8 +68,9 @@ func (c *clerk) grant(item, to, session, reason string) store.Unit {
 	return store.Unit{
 		Lane:   to,
 		Shared: c.receiver(to, session),
-		Ops:    []store.Op{store.Create(c.keys.Assignment(to, item), c.value(store.StateOwn, session, reason))},
-		Tag:    order{kind: orderGrant, item: item, to: to, reason: reason, session: session},
+		Ops: []store.Op{store.Create(c.keys.Assignment(to, item), c.value(store.StateOwn,
+			session, reason))},
+		Tag: order{kind: orderGrant, item: item, to: to, reason: reason, session: session},
 	}
 }
 
@@ -77,16 +79,18 @@ func (c *clerk) grant(item, to, session, reason string) store.Unit {
 func (c *clerk) revoke(item, from string, a messages.Assignment, reason string) store.Unit {
 	return store.Unit{
 		Lane: from,
-		Ops:  []store.Op{store.CAS(c.keys.Assignment(from, item), c.value(store.StateRel, a.Session, reason), 0, a.ModifyIndex)},
-		Tag:  order{kind: orderRevoke, item: item, from: from, reason: reason},
+		Ops: []store.Op{store.CAS(c.keys.Assignment(from, item), c.value(store.StateRel, a.Session,
+			reason), 0, a.ModifyIndex)},
+		Tag: order{kind: orderRevoke, item: item, from: from, reason: reason},
 	}
 }
 
 func (c *clerk) cancel(item, from string, a messages.Assignment) store.Unit {
 	return store.Unit{
 		Lane: from,
-		Ops:  []store.Op{store.CAS(c.keys.Assignment(from, item), c.value(store.StateOwn, a.Session, "cancelled"), 0, a.ModifyIndex)},
-		Tag:  order{kind: orderCancel, item: item, from: from, reason: "cancelled"},
+		Ops: []store.Op{store.CAS(c.keys.Assignment(from, item), c.value(store.StateOwn, a.Session,
+			"cancelled"), 0, a.ModifyIndex)},
+		Tag: order{kind: orderCancel, item: item, from: from, reason: "cancelled"},
 	}
 }
 
@@ -102,7 +106,8 @@ func (c *clerk) stillGone(member string, ack uint64) []store.Op {
 
 // reap moves a vanished member's item: the old key goes and the new one comes in
 // one transaction, so that at every log entry there is at most one.
-func (c *clerk) reap(item, from string, a messages.Assignment, ack uint64, to, session, reason string) store.Unit {
+func (c *clerk) reap(item, from string, a messages.Assignment, ack uint64, to, session,
+	reason string) store.Unit {
 	return store.Unit{
 		Lane:   to,
 		Shared: append(c.stillGone(from, ack), store.CheckSession(c.keys.Member(to), session)),
@@ -110,7 +115,8 @@ func (c *clerk) reap(item, from string, a messages.Assignment, ack uint64, to, s
 			store.DeleteCAS(c.keys.Assignment(from, item), a.ModifyIndex),
 			store.Create(c.keys.Assignment(to, item), c.value(store.StateOwn, session, reason)),
 		},
-		Tag: order{kind: orderReap, item: item, from: from, to: to, reason: reason, session: session},
+		Tag: order{kind: orderReap, item: item, from: from, to: to, reason: reason,
+			session: session},
 	}
 }
 

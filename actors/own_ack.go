@@ -36,7 +36,8 @@ func (c *ackCounter) seen(n uint64) {
 // earlier outcome is unknown, it is read and value is asked again: value is always asked after the
 // index was taken, so what the ack of that index said is known by then. A refusal counts the
 // operations as they are sent: 0 is the record, those in ops follow.
-func (h *house) raiseAck(ctx context.Context, session string, value func() store.Ack, ops ...store.Op) error {
+func (h *house) raiseAck(ctx context.Context, session string, value func() store.Ack,
+	ops ...store.Op) error {
 	key := h.keys.Ack(h.ID)
 	send := append([]store.Op{store.CheckSession(h.keys.Member(h.ID), session)}, ops...)
 	last := len(send)
@@ -54,7 +55,8 @@ func (h *house) raiseAck(ctx context.Context, session string, value func() store
 		result, err := h.store.Txn(ctx, send...)
 		if err == nil {
 			e, _ := result.Entry(key)
-			h.acks.index.CompareAndSwap(index, e.ModifyIndex) // if the other actor has not written it since
+			// if the other actor has not written it since
+			h.acks.index.CompareAndSwap(index, e.ModifyIndex)
 			return nil
 		}
 		r, refused := errors.AsType[*store.RefusedError](err)

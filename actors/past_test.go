@@ -30,7 +30,8 @@ func TestARenewalAnsweredFromThePastBringsNoWorkBack(t *testing.T) {
 			}
 		},
 	} {
-		for _, behind := range []time.Duration{200 * time.Millisecond, 8 * time.Second, 25 * time.Second} {
+		for _, behind := range []time.Duration{200 * time.Millisecond, 8 * time.Second,
+			25 * time.Second} {
 			t.Run(name+"/"+behind.String(), func(t *testing.T) {
 				run(t, func(c *cluster) {
 					three(c, 9)
@@ -42,9 +43,12 @@ func TestARenewalAnsweredFromThePastBringsNoWorkBack(t *testing.T) {
 					c.consul.ElectionStart()
 					c.consul.ElectionEndBehind(past)
 					m.net.cut(nil)
-					for begin := time.Now(); time.Since(begin) < behind; time.Sleep(50 * time.Millisecond) {
-						if s := m.c.Session().Get(); s.ID == id && s.Holds(time.Now(), 0) && time.Now().After(ends) {
-							c.t.Errorf("%v after Consul's restart the lease holds, of a session that has ended", time.Since(begin))
+					for begin := time.Now(); time.Since(begin) < behind; time.Sleep(
+						50 * time.Millisecond) {
+						if s := m.c.Session().Get(); s.ID == id && s.Holds(time.Now(), 0) &&
+							time.Now().After(ends) {
+							c.t.Errorf("%v after Consul's restart the lease holds, of a session that has ended",
+								time.Since(begin))
 							break
 						}
 					}
@@ -63,7 +67,9 @@ func TestWorkStartsOnlyWhileTheRecordIsThisSessions(t *testing.T) {
 		eyes := &eyes{to: c.consul.RoundTripper()}
 		m := c.start("n1", func(cfg *actors.Config) { cfg.WorkerSoak = 2 * time.Second })
 		m.net.via(eyes)
-		c.await("the order", 20*time.Second, func() bool { return m.c.Assignments().Get().Items.Len() == 4 })
+		c.await("the order", 20*time.Second, func() bool {
+			return m.c.Assignments().Get().Items.Len() == 4
+		})
 		if n := c.totalStarts(); n != 0 {
 			t.Fatalf("%d items run, within the worker's soak", n)
 		}
@@ -92,7 +98,8 @@ type eyes struct {
 
 func (e *eyes) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := e.to.RoundTrip(r)
-	if err == nil && e.shut.Load() && (r.URL.Query().Has("index") || strings.HasPrefix(r.URL.Path, "/v1/session/")) {
+	if err == nil && e.shut.Load() && (r.URL.Query().Has("index") || strings.HasPrefix(r.URL.Path,
+		"/v1/session/")) {
 		resp.Body.Close()
 		<-r.Context().Done()
 		return nil, r.Context().Err()

@@ -69,7 +69,8 @@ func (a *membershipKeeper) clearAt(ctx context.Context, old lastAck) (time.Time,
 			return mine, nil
 		}
 		return full, nil
-	case (old.ack.Clear || mutations.Broken("clear-not-chained")) && a.Liveness(old.ack.By) == store.Dead:
+	case (old.ack.Clear || mutations.Broken("clear-not-chained")) &&
+		a.Liveness(old.ack.By) == store.Dead:
 		return time.Time{}, nil
 	}
 	return full, nil
@@ -99,7 +100,8 @@ func (a *membershipKeeper) keptAlive(ctx context.Context, old lastAck) (bool, er
 	w := &a.waiting
 	switch {
 	case w.probe == "":
-		id, _, err := a.store.CreateSession(ctx, store.SessionOptions{Name: a.Service + "/" + a.ID + "/probe", TTL: a.inheritWait(old), LockDelay: a.LockDelay})
+		id, _, err := a.store.CreateSession(ctx, store.SessionOptions{Name: a.Service + "/" + a.ID +
+			"/probe", TTL: a.inheritWait(old), LockDelay: a.LockDelay})
 		w.probe = id
 		return false, err
 	case w.ended.IsZero():
@@ -124,7 +126,8 @@ type holder struct {
 // record is locked by, or, where a stranger deleted the record, the last
 // registrant's, if that session still exists. It may be renewed for ever and its member be at work.
 // An ack that names another member's session is a stranger's: nothing is left of it but the TTL.
-func (a *membershipKeeper) inTheWay(ctx context.Context, s messages.Session, rec store.Entry, old *lastAck) (holder, bool, error) {
+func (a *membershipKeeper) inTheWay(ctx context.Context, s messages.Session, rec store.Entry,
+	old *lastAck) (holder, bool, error) {
 	if rec.Session != "" {
 		r, err := store.ParseMemberRecord(rec.Value)
 		if err != nil {
@@ -145,7 +148,8 @@ func (a *membershipKeeper) inTheWay(ctx context.Context, s messages.Session, rec
 	}
 	name, exists, err := a.store.SessionName(ctx, old.ack.Session)
 	if exists && a.anothers(name, a.ID) {
-		a.log.Warn("strange-key-overwritten", "key", a.keys.Ack(a.ID), "why", "it names the session of another member")
+		a.log.Warn("strange-key-overwritten", "key", a.keys.Ack(a.ID), "why",
+			"it names the session of another member")
 		old.ack, old.bad = store.Ack{TTL: old.ack.TTL}, true
 		return holder{}, false, nil
 	}
@@ -159,19 +163,23 @@ func (a *membershipKeeper) inTheWay(ctx context.Context, s messages.Session, rec
 //
 // A stranger may have locked the record with the session of another member, which is never ended
 // here: the leader takes such a record away.
-func (a *membershipKeeper) predecessor(ctx context.Context, who holder, old lastAck) (time.Time, error) {
+func (a *membershipKeeper) predecessor(ctx context.Context, who holder, old lastAck) (time.Time,
+	error) {
 	if a.anothers(who.name, a.ID) {
 		if a.waiting.session != who.session {
-			a.log.Warn("strange-key-waited-for", "key", a.keys.Member(a.ID), "why", "it is locked by the session of another member", "session", who.session)
+			a.log.Warn("strange-key-waited-for", "key", a.keys.Member(a.ID), "why",
+				"it is locked by the session of another member", "session", who.session)
 		}
 		a.wait(who.session)
 		return time.Now().Add(time.Second), nil
 	}
 	alive := a.Liveness(who.process)
 	if who.process.Instance == a.Process.Instance && who.process.Instance != "" {
-		alive = store.Dead // an earlier session of this very process, whose work has ended or is ending
+		// an earlier session of this very process, whose work has ended or is ending
+		alive = store.Dead
 	}
-	name := store.Shorten(fmt.Sprintf("process %d on host %q (address %q, session %s)", who.process.PID, who.process.Host, who.address, who.session))
+	name := store.Shorten(fmt.Sprintf("process %d on host %q (address %q, session %s)",
+		who.process.PID, who.process.Host, who.address, who.session))
 	if old.ack.Stopped && who.session == old.ack.Session {
 		alive = store.Dead // it has only not ended its session
 	}
@@ -184,12 +192,16 @@ func (a *membershipKeeper) predecessor(ctx context.Context, who holder, old last
 		a.wait(who.session)
 		return time.Now().Add(lockPoll(a.LockDelay)), nil
 	case alive == store.Alive:
-		return time.Time{}, supervisor.Escalate(fmt.Errorf("%w: %q is held by %s, which is alive: stop it or choose another id", ErrIDTaken, a.ID, name))
+		return time.Time{},
+			supervisor.Escalate(
+				fmt.Errorf("%w: %q is held by %s, which is alive: stop it or choose another id",
+					ErrIDTaken, a.ID, name))
 	}
 	limit := 2*a.inheritWait(old) + a.LockDelay + expirySlack
 	if a.waiting.session != who.session {
 		a.log.Info("waiting-for-predecessor", "predecessor", name, "until", "its session expires",
-			"at_most", (2*limit - a.LockDelay).String(), "longer", "by what elections of Consul's add")
+			"at_most", (2*limit - a.LockDelay).String(), "longer",
+			"by what elections of Consul's add")
 	}
 	a.wait(who.session)
 	waited := time.Since(a.waiting.since)
@@ -199,7 +211,10 @@ func (a *membershipKeeper) predecessor(ctx context.Context, who holder, old last
 	if kept, err := a.keptAlive(ctx, old); err != nil {
 		return time.Time{}, err
 	} else if kept {
-		return time.Time{}, supervisor.Escalate(fmt.Errorf("%w: %q is held by %s, which has kept it alive for %v: stop it or choose another id", ErrIDTaken, a.ID, name, waited.Round(time.Second)))
+		return time.Time{},
+			supervisor.Escalate(
+				fmt.Errorf("%w: %q is held by %s, which has kept it alive for %v: stop it or choose another id",
+					ErrIDTaken, a.ID, name, waited.Round(time.Second)))
 	}
 	return time.Now().Add(time.Second), nil
 }
@@ -210,6 +225,7 @@ func (a *membershipKeeper) wait(session string) {
 		a.waiting = predecessorWait{session: session, since: time.Now()}
 	}
 	if m := a.out.Get(); m.Phase != messages.Waiting {
-		a.out.Set(messages.Membership{Phase: messages.Waiting, ClearAt: m.ClearAt, Inherited: m.Inherited})
+		a.out.Set(messages.Membership{Phase: messages.Waiting, ClearAt: m.ClearAt,
+			Inherited: m.Inherited})
 	}
 }

@@ -12,7 +12,8 @@ func TestItemsThatAreMissingAreReadTogether(t *testing.T) {
 	start := time.Unix(1_000_000, 123_456_789)
 	m := missing{}
 	for group := range 20 { // by 97 ms later each
-		m.found(fmt.Sprint(group), start.Add(time.Duration(group)*97*time.Millisecond), 100*time.Millisecond)
+		m.found(fmt.Sprint(group), start.Add(time.Duration(group)*97*time.Millisecond),
+			100*time.Millisecond)
 	}
 	reads, last := 0, start.Add(time.Minute)
 	for now := start; now.Before(last); {
@@ -29,7 +30,8 @@ func TestItemsThatAreMissingAreReadTogether(t *testing.T) {
 		for id := range m {
 			if _, ok := m.rests(id, now); !ok {
 				m.found(id, now, 100*time.Millisecond)
-				if until, _ := m.rests(id, now); !until.After(now) || until.After(now.Add(restMissing)) {
+				if until, _ := m.rests(id, now); !until.After(now) ||
+					until.After(now.Add(restMissing)) {
 					t.Fatalf("rests until %v, found missing at %v", until, now)
 				}
 			}

@@ -23,7 +23,8 @@ type deafness struct {
 
 func (d *deafness) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := d.to.RoundTrip(r)
-	if err == nil && d.on.Load() && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, d.path) {
+	if err == nil && d.on.Load() && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path,
+		d.path) {
 		resp.Body.Close()
 		return nil, errors.New("the answer is lost")
 	}
@@ -47,7 +48,8 @@ func TestAKeyThatARestoreBringsBackBeforeItsReleaseWasSeenIsReleasedAgain(t *tes
 		c.await("shared out", 40*time.Second, c.balanced(4))
 		from, to := c.follower(), c.leader()
 		item := c.itemsOf(from)[0]
-		way := &deafness{to: c.consul.RoundTripper(), path: "/" + strings.TrimSuffix(c.store.Keys().AssignmentsOf(from), "/") + "/"}
+		way := &deafness{to: c.consul.RoundTripper(),
+			path: "/" + strings.TrimSuffix(c.store.Keys().AssignmentsOf(from), "/") + "/"}
 		c.members[from].net.via(way)
 		c.put("control/pins/"+item, to)
 		time.Sleep(slow / 2) // the work is stopping

@@ -20,7 +20,9 @@ func threeKeeping(c *cluster, items int, d time.Duration) {
 		c.start(id, keeping(d))
 	}
 	c.await("the items shared out", 20*time.Second, c.balanced(items))
-	c.await("settled", 20*time.Second, func() bool { return c.members[c.leader()].c.Plan().Get().Settled })
+	c.await("settled", 20*time.Second, func() bool {
+		return c.members[c.leader()].c.Plan().Get().Settled
+	})
 }
 
 func TestARolloutMovesNoItemWithKeepItems(t *testing.T) {
@@ -28,7 +30,8 @@ func TestARolloutMovesNoItemWithKeepItems(t *testing.T) {
 		threeKeeping(c, 99, time.Minute)
 		owners := c.owners()
 		starts := 99
-		for _, id := range []string{"n1", "n2", "n3"} { // each on another host than before, and one of them leads
+		// each on another host than before, and one of them leads
+		for _, id := range []string{"n1", "n2", "n3"} {
 			c.stop(id)
 			time.Sleep(40 * time.Second) // longer than session and grace would have waited
 			if n := c.totalStarts(); n != starts {
@@ -80,7 +83,8 @@ func TestItemsCalledBackFromAMemberThatStopsAreReleasedAllTheSame(t *testing.T) 
 				break
 			}
 		}
-		time.Sleep(300 * time.Millisecond) // long enough for the order, which the merge delays, to be under way as it stops
+		// long enough for the order, which the merge delays, to be under way as it stops
+		time.Sleep(300 * time.Millisecond)
 		c.stop(victim)
 		time.Sleep(5 * time.Second)
 		c.start(victim, keeping(time.Minute))
@@ -90,7 +94,8 @@ func TestItemsCalledBackFromAMemberThatStopsAreReleasedAllTheSame(t *testing.T) 
 
 // Leaders that die without a word hand on for how long items have waited for a member that stopped.
 func TestAWaitForAMemberThatStoppedIsHandedOnByLeadersThatDie(t *testing.T) {
-	for offset := time.Duration(0); offset < 3*time.Second; offset += 700 * time.Millisecond { // of the death, between two renewals
+	// of the death, between two renewals
+	for offset := time.Duration(0); offset < 3*time.Second; offset += 700 * time.Millisecond {
 		t.Run(offset.String(), func(t *testing.T) {
 			run(t, func(c *cluster) {
 				const keep, deaths = 90 * time.Second, 2
@@ -117,7 +122,8 @@ func TestAWaitForAMemberThatStoppedIsHandedOnByLeadersThatDie(t *testing.T) {
 				took := time.Since(begin)
 				t.Logf("taken over after %v, the bound is %v", took, bound)
 				if took < keep {
-					t.Errorf("taken over after %v: it had asked for %v, and %d leaders died", took, keep, deaths)
+					t.Errorf("taken over after %v: it had asked for %v, and %d leaders died", took,
+						keep, deaths)
 				}
 			})
 		})

@@ -29,7 +29,8 @@ func (a *sessionRenewer) run(ctx context.Context) error {
 	defer a.close(ctx)
 	renewal := store.Renewal{
 		Store: a.store, Every: a.Renew, Log: a.log,
-		Session: store.SessionOptions{Name: a.sessionName(a.ID), TTL: a.TTL, LockDelay: a.LockDelay},
+		Session: store.SessionOptions{Name: a.sessionName(a.ID), TTL: a.TTL,
+			LockDelay: a.LockDelay},
 	}
 	record := a.record.Subscribe()
 	var timer alarm
@@ -55,10 +56,14 @@ func (a *sessionRenewer) run(ctx context.Context) error {
 			return err
 		}
 		s := a.out.Get()
-		if who, since := a.progress.stuck(time.Now()); who != "" && !mutations.Broken("hung-and-renewed") {
+		if who, since := a.progress.stuck(time.Now()); who != "" &&
+			!mutations.Broken("hung-and-renewed") {
 			if !held {
-				a.log.Error("actor-stuck", "actor", who, "for", time.Since(since).Round(time.Second).String(),
-					"then", "the session is not renewed, so that others take over what this member holds", "do", "see what the actor waits for, or start this member anew")
+				a.log.Error("actor-stuck", "actor", who, "for",
+					time.Since(since).Round(time.Second).String(),
+					"then",
+					"the session is not renewed, so that others take over what this member holds",
+					"do", "see what the actor waits for, or start this member anew")
 			}
 			held, due = true, time.Now().Add(a.TTL/20)
 			continue
@@ -73,10 +78,12 @@ func (a *sessionRenewer) run(ctx context.Context) error {
 			return nil
 		case err == nil:
 			supervisor.Ready(ctx)
-		case errors.Is(err, store.ErrInvalid) && s.Count == 0: // later it is no setting that was refused
+		case errors.Is(err, store.ErrInvalid) && s.Count == 0:
+			// later it is no setting that was refused
 			return supervisor.Escalate(err)
 		case errors.Is(err, store.ErrSessionGone):
-			a.log.Warn("session-lost", "session", s.ID, "why", "Consul no longer knows it", "lease_left", s.Lease.Left(time.Now()).Round(time.Millisecond).String())
+			a.log.Warn("session-lost", "session", s.ID, "why", "Consul no longer knows it",
+				"lease_left", s.Lease.Left(time.Now()).Round(time.Millisecond).String())
 			a.out.Set(messages.Session{Count: s.Count, Reconnects: s.Reconnects})
 		}
 		due = renewal.Due(err, a.out.Get().Lease)
@@ -84,7 +91,8 @@ func (a *sessionRenewer) run(ctx context.Context) error {
 }
 
 // ask opens or renews the session and publishes it.
-func (a *sessionRenewer) ask(ctx context.Context, renewal *store.Renewal, s messages.Session) error {
+func (a *sessionRenewer) ask(ctx context.Context, renewal *store.Renewal,
+	s messages.Session) error {
 	id, lease, err := renewal.Ask(ctx, s.ID)
 	if err != nil {
 		return err
@@ -119,7 +127,8 @@ func (a *sessionRenewer) close(ctx context.Context) {
 	call, cancel := cleanup(ctx, goodbyeTimeout)
 	defer cancel()
 	if err := a.store.DestroySession(call, s.ID); err != nil {
-		a.log.Warn("session-not-destroyed", "session", s.ID, "err", err, "then", "it expires by itself within twice its ttl")
+		a.log.Warn("session-not-destroyed", "session", s.ID, "err", err, "then",
+			"it expires by itself within twice its ttl")
 	}
 	a.out.Set(messages.Session{Count: s.Count, Reconnects: s.Reconnects})
 }

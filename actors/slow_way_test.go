@@ -37,37 +37,43 @@ func (w *slowWay) RoundTrip(r *http.Request) (*http.Response, error) {
 // Each answer comes in time for its request, and the renewal, the read that confirms it and another
 // try come in time for the lease.
 func TestAConsulThatIsSlowWithEachAnswerCostsNothing(t *testing.T) {
-	for _, most := range []time.Duration{time.Second, 1500 * time.Millisecond, 1900 * time.Millisecond, 2 * time.Second} {
+	for _, most := range []time.Duration{time.Second, 1500 * time.Millisecond,
+		1900 * time.Millisecond, 2 * time.Second} {
 		for _, varies := range []bool{false, true} {
 			for phase := range 3 {
-				t.Run(fmt.Sprintf("%v varies %v phase %d", most, varies, phase), func(t *testing.T) {
-					run(t, func(c *cluster) {
-						way := &slowWay{to: c.consul.RoundTripper()}
-						c.way = way
-						c.addWork(c.items(6)...)
-						m := c.start("n1")
-						c.await("all work", time.Minute, c.balanced(6))
-						cfg := m.c.Settings()
-						time.Sleep(time.Duration(phase) * cfg.Renew / 3)
-						takes := func() time.Duration {
-							if varies {
-								return rand.N(most)
+				t.Run(fmt.Sprintf("%v varies %v phase %d", most, varies, phase),
+					func(t *testing.T) {
+						run(t, func(c *cluster) {
+							way := &slowWay{to: c.consul.RoundTripper()}
+							c.way = way
+							c.addWork(c.items(6)...)
+							m := c.start("n1")
+							c.await("all work", time.Minute, c.balanced(6))
+							cfg := m.c.Settings()
+							time.Sleep(time.Duration(phase) * cfg.Renew / 3)
+							takes := func() time.Duration {
+								if varies {
+									return rand.N(most)
+								}
+								return most
 							}
-							return most
-						}
-						way.takes.Store(&takes)
-						first := m.c.Session().Get().ID
-						for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(20 * time.Millisecond) {
-							if s := m.c.Session().Get(); s.ID != first || !s.Holds(time.Now(), cfg.LeaseMargin) {
-								t.Fatalf("after %v the lease of session %s (it was %s) has %v left", time.Since(begin), s.ID, first, s.Lease.Left(time.Now()))
+							way.takes.Store(&takes)
+							first := m.c.Session().Get().ID
+							for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(
+								20 * time.Millisecond) {
+								if s := m.c.Session().Get(); s.ID != first ||
+									!s.Holds(time.Now(), cfg.LeaseMargin) {
+									t.Fatalf(
+										"after %v the lease of session %s (it was %s) has %v left",
+										time.Since(begin), s.ID, first, s.Lease.Left(time.Now()))
+								}
 							}
-						}
-						if n := c.totalStarts(); n != 6 {
-							t.Errorf("%d starts of 6 items", n)
-						}
-						way.takes.Store(nil)
+							if n := c.totalStarts(); n != 6 {
+								t.Errorf("%d starts of 6 items", n)
+							}
+							way.takes.Store(nil)
+						})
 					})
-				})
 			}
 		}
 	}
@@ -82,14 +88,16 @@ func TestWorkStopsWithinItsLeaseAlsoWithASmallMargin(t *testing.T) {
 			c.addWork(c.items(4)...)
 			m := c.start("n1", func(cfg *actors.Config) { cfg.LeaseMargin = time.Millisecond })
 			c.await("all work", time.Minute, c.balanced(4))
-			half := func() time.Duration { return takes / 2 } // for the renewal, and the read that confirms it
+			// for the renewal, and the read that confirms it
+			half := func() time.Duration { return takes / 2 }
 			way.takes.Store(&half)
 			time.Sleep(10 * time.Second)
 			m.net.cut(errors.New("connection refused"))
 			lease := m.c.Session().Get().Lease
 			time.Sleep(lease.Left(time.Now()))
 			if n := c.loads()["n1"]; n != 0 {
-				t.Errorf("renewals take %v: %d items are worked on at the end of the lease", takes, n)
+				t.Errorf("renewals take %v: %d items are worked on at the end of the lease", takes,
+					n)
 			}
 			m.net.cut(nil)
 		})

@@ -20,7 +20,8 @@ func TestATouchedLeaderKeyCostsAnEpochAndNothingElse(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		after := leader.c.Leadership().Get()
 		if after.Term != before.Term || after.Epoch <= before.Epoch {
-			t.Errorf("leadership before %+v, after %+v: want a new epoch of the same term", before, after)
+			t.Errorf("leadership before %+v, after %+v: want a new epoch of the same term", before,
+				after)
 		}
 		c.addWork("late")
 		c.await("the new item", 10*time.Second, c.balanced(31))
@@ -47,11 +48,13 @@ func TestADestroyedSessionEndsTheLeadershipAndTheMemberComesBack(t *testing.T) {
 	run(t, func(c *cluster) {
 		three(c, 30)
 		leader := c.leader()
-		if _, err := c.client.Session().Destroy(c.members[leader].c.Session().Get().ID, nil); err != nil {
+		if _, err := c.client.Session().Destroy(c.members[leader].c.Session().Get().ID,
+			nil); err != nil {
 			t.Fatal(err)
 		}
 		c.await("everything again", 60*time.Second, func() bool {
-			return c.leader() != "" && c.balanced(30)() && c.members[leader].c.Membership().Get().Phase == messages.Registered
+			return c.leader() != "" && c.balanced(30)() &&
+				c.members[leader].c.Membership().Get().Phase == messages.Registered
 		})
 	})
 }
@@ -66,7 +69,9 @@ func TestADeletedMemberRecordIsWrittenAgainAndNothingIsTakenOver(t *testing.T) {
 			t.Errorf("loads %v", c.loads())
 		}
 		if n := c.totalStarts(); n > 40 {
-			t.Errorf("%d starts: want 30, and at most 10 again at the member whose record was deleted", n)
+			t.Errorf(
+				"%d starts: want 30, and at most 10 again at the member whose record was deleted",
+				n)
 		}
 		if m := c.members[victim].c.Membership().Get(); m.Phase != messages.Registered {
 			t.Errorf("membership %+v", m)
@@ -93,8 +98,10 @@ func TestAnOverwrittenMemberRecordIsWrittenAgain(t *testing.T) {
 func TestStrangersKeysStallNothing(t *testing.T) {
 	run(t, func(c *cluster) {
 		for _, key := range []string{
-			"members/x/y", "members/", "members/plain", "workload/a/b", "workload/", "assignments/odd", "assignments/", "assignments/nobody/",
-			"assignments/n1/a/b", "acks/", "acks/n9", "acks/a/b", "control/whatever", "control/pins/", "control/drain/a/b", "unknown/key",
+			"members/x/y", "members/", "members/plain", "workload/a/b", "workload/",
+			"assignments/odd", "assignments/", "assignments/nobody/",
+			"assignments/n1/a/b", "acks/", "acks/n9", "acks/a/b", "control/whatever",
+			"control/pins/", "control/drain/a/b", "unknown/key",
 		} {
 			c.put(key, "\x00 not for us {")
 		}
@@ -115,7 +122,8 @@ func TestAnAssignmentThatAStrangerOverwroteIsTakenBackAndGrantedAnew(t *testing.
 		if n := c.totalStarts(); n > 31 || !c.balanced(30)() {
 			t.Errorf("%d starts, loads %v", n, c.loads())
 		}
-		e, _, _, err := c.store.Get(c.t.Context(), c.store.Keys().Assignment(at, "device_group_0007"), 0)
+		e, _, _, err := c.store.Get(c.t.Context(), c.store.Keys().Assignment(at,
+			"device_group_0007"), 0)
 		if err == nil && bytes.Contains(e.Value, []byte("no such order")) {
 			t.Error("the key still holds what the stranger wrote")
 		}
@@ -168,7 +176,10 @@ func TestFreezeDrainAndPins(t *testing.T) {
 		three(c, 30)
 		victim := c.follower()
 		c.put("control/drain/"+victim, "")
-		c.await("drained", 10*time.Second, func() bool { l := c.loads(); return l[victim] == 0 && sum(l) == 30 })
+		c.await("drained", 10*time.Second, func() bool {
+			l := c.loads()
+			return l[victim] == 0 && sum(l) == 30
+		})
 		c.delete("control/drain/" + victim)
 		c.await("back in balance", 20*time.Second, c.balanced(30))
 		pinned := c.items(1)[0]
@@ -205,7 +216,10 @@ func TestAMemberWithoutWorkLeadsAndRunsNothing(t *testing.T) {
 		c.start("n1", func(cfg *actors.Config) { cfg.Work = nil })
 		c.await("n1 leads", 10*time.Second, func() bool { return c.leader() == "n1" })
 		c.start("n2")
-		c.await("all at n2", 20*time.Second, func() bool { l := c.loads(); return l["n2"] == 10 && l["n1"] == 0 })
+		c.await("all at n2", 20*time.Second, func() bool {
+			l := c.loads()
+			return l["n2"] == 10 && l["n1"] == 0
+		})
 	})
 }
 
@@ -221,7 +235,10 @@ func TestCapacityIsAHardLimit(t *testing.T) {
 			t.Errorf("the plan says %+v, want 6 unplaced", p)
 		}
 		c.start("n2")
-		c.await("all placed", 20*time.Second, func() bool { l := c.loads(); return l["n1"] <= 4 && sum(l) == 10 })
+		c.await("all placed", 20*time.Second, func() bool {
+			l := c.loads()
+			return l["n1"] <= 4 && sum(l) == 10
+		})
 	})
 }
 
@@ -253,7 +270,9 @@ func TestAMemberGoesOnWithItsEarlierRegistrationAfterARestore(t *testing.T) {
 
 // The keys that the leaders write for one another are overwritten by a stranger, time and again.
 func TestAStrangeTermOrOfficeStopsNothingAndStartsNothingEarly(t *testing.T) {
-	for _, value := range []string{"", "n1", "{", `{"ttl":9223372036854775807,"clear":true,"resigned":true}`, `{"ttl":-1}`, `{"absent":{"n1":{"ack":7,"sid":"x","for":9223372036854775807}},"brake":"\u001b]52"}`} {
+	for _, value := range []string{"", "n1", "{",
+		`{"ttl":9223372036854775807,"clear":true,"resigned":true}`, `{"ttl":-1}`,
+		`{"absent":{"n1":{"ack":7,"sid":"x","for":9223372036854775807}},"brake":"\u001b]52"}`} {
 		t.Run(value, func(t *testing.T) {
 			run(t, func(c *cluster) {
 				three(c, 30)

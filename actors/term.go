@@ -14,7 +14,9 @@ import (
 // has no such guard: it begins when no leader before can count on its lease any more.
 
 // cleared tells whether the host's duty may begin.
-func cleared(l messages.Leadership) bool { return l.ClearAt.IsZero() || !time.Now().Before(l.ClearAt) }
+func cleared(l messages.Leadership) bool {
+	return l.ClearAt.IsZero() || !time.Now().Before(l.ClearAt)
+}
 
 // take takes the leader key, anew when it is this session's already, and writes the term in the
 // same transaction. [store.ErrRefused]: another was quicker, or a lock-delay runs.
@@ -34,7 +36,8 @@ func (a *leaderTracker) take(ctx context.Context, s messages.Session) (messages.
 	if err != nil {
 		return messages.Leadership{}, err
 	}
-	next := store.Term{Leader: a.ID, Session: s.ID, By: *a.Process, After: term.ModifyIndex, TTL: max(a.TTL, lease), Clear: lease == 0}
+	next := store.Term{Leader: a.ID, Session: s.ID, By: *a.Process, After: term.ModifyIndex,
+		TTL: max(a.TTL, lease), Clear: lease == 0}
 	if mutations.Broken("lead-not-chained") {
 		next.TTL, next.Clear = a.TTL, true
 	}
@@ -43,11 +46,14 @@ func (a *leaderTracker) take(ctx context.Context, s messages.Session) (messages.
 		if clearAt = until; clearAt.IsZero() {
 			clearAt = time.Now().Add(lease)
 		}
-		a.clearAt = clearAt // known before it is sent: should the answer be lost, the next try finds this take in the term
+		// known before it is sent: should the answer be lost, the next try finds this take in the
+		// term
+		a.clearAt = clearAt
 	}
 	a.sending()
 	a.flags = leader.Flags + 1
-	result, err := a.store.Txn(ctx, store.CAS(term.Key, next.Encode(), 0, term.ModifyIndex), free, store.Lock(leader.Key, []byte(a.ID), a.flags, s.ID))
+	result, err := a.store.Txn(ctx, store.CAS(term.Key, next.Encode(), 0, term.ModifyIndex), free,
+		store.Lock(leader.Key, []byte(a.ID), a.flags, s.ID))
 	if err != nil {
 		return messages.Leadership{}, err
 	}
@@ -57,9 +63,11 @@ func (a *leaderTracker) take(ctx context.Context, s messages.Session) (messages.
 		a.clearAt = clearAt
 	}
 	if a.Lead != nil && time.Until(clearAt) > 0 {
-		a.log.Info("waiting-for-predecessors-lease", "term", epoch, "lead_begins_in", time.Until(clearAt).Round(time.Millisecond).String())
+		a.log.Info("waiting-for-predecessors-lease", "term", epoch, "lead_begins_in",
+			time.Until(clearAt).Round(time.Millisecond).String())
 	}
-	return messages.Leadership{Role: messages.Leading, Leader: a.ID, Term: epoch, Epoch: epoch, Session: s.ID, ClearAt: clearAt}, nil
+	return messages.Leadership{Role: messages.Leading, Leader: a.ID, Term: epoch, Epoch: epoch,
+		Session: s.ID, ClearAt: clearAt}, nil
 }
 
 // before tells how long a leader before this one may count on its lease, 0 when none can; and until
@@ -67,7 +75,8 @@ func (a *leaderTracker) take(ctx context.Context, s messages.Session) (messages.
 //
 // None can when the last one was clear of all before it, and has resigned, is known dead, or is
 // this very process: its duty of that term ends before the next one's begins.
-func (a *leaderTracker) before(ctx context.Context, term store.Entry) (lease time.Duration, until time.Time, err error) {
+func (a *leaderTracker) before(ctx context.Context, term store.Entry) (lease time.Duration,
+	until time.Time, err error) {
 	if mutations.Broken("lead-at-once") {
 		return 0, time.Time{}, nil
 	}
@@ -127,7 +136,8 @@ func (a *leaderTracker) unrecorded(ctx context.Context) (lease, longest time.Dur
 
 // clear says in the term, once it is so, that no earlier leader can count on its lease any more; it
 // returns when to look again.
-func (a *leaderTracker) clear(ctx context.Context, l messages.Leadership) (again time.Time, err error) {
+func (a *leaderTracker) clear(ctx context.Context, l messages.Leadership) (again time.Time,
+	err error) {
 	if l.ClearAt.IsZero() {
 		return time.Time{}, nil
 	}
@@ -138,9 +148,11 @@ func (a *leaderTracker) clear(ctx context.Context, l messages.Leadership) (again
 	if err != nil {
 		return time.Time{}, err
 	}
-	if t, err := store.ParseTerm(term.Value); err == nil && t.Session == l.Session && !t.Clear && leader.ModifyIndex == l.Epoch {
+	if t, err := store.ParseTerm(term.Value); err == nil && t.Session == l.Session && !t.Clear &&
+		leader.ModifyIndex == l.Epoch {
 		t.After, t.TTL, t.Clear = term.ModifyIndex, a.TTL, true
-		_, err := a.store.Txn(ctx, store.CheckIndex(leader.Key, l.Epoch), store.CAS(term.Key, t.Encode(), 0, term.ModifyIndex))
+		_, err := a.store.Txn(ctx, store.CheckIndex(leader.Key, l.Epoch),
+			store.CAS(term.Key, t.Encode(), 0, term.ModifyIndex))
 		if err != nil {
 			return time.Now().Add(time.Second), unless(err, store.ErrRefused)
 		}

@@ -51,7 +51,8 @@ func newCells() *cells {
 // reverse, and that order is the hand-over: the workers stop and release, the
 // office closes, the leadership is given up, the record goes, the session is destroyed.
 func tree(h *house, c *cells) supervisor.Tree {
-	renewer := &sessionRenewer{house: h, out: c.session, record: c.record.Reader(), holdings: c.holdings.Reader()}
+	renewer := &sessionRenewer{house: h, out: c.session, record: c.record.Reader(),
+		holdings: c.holdings.Reader()}
 	keeper := &membershipKeeper{
 		house: h, out: c.membership, session: c.session.Reader(), record: c.record.Reader(),
 		holdings: c.holdings.Reader(), leave: c.leave,
@@ -60,7 +61,8 @@ func tree(h *house, c *cells) supervisor.Tree {
 		house: h, out: c.leadership, session: c.session.Reader(), membership: c.membership.Reader(),
 		key: c.leaderKey.Reader(), bump: c.bump, odd: store.StrangeKeys{Log: h.log},
 	}
-	officer := &officer{house: h, leadership: c.leadership.Reader(), term: func(term uint64) supervisor.Tree { return office(h, c, term) }}
+	officer := &officer{house: h, leadership: c.leadership.Reader(),
+		term: func(term uint64) supervisor.Tree { return office(h, c, term) }}
 	workers := &workers{
 		house: h, out: c.holdings, session: c.session.Reader(), membership: c.membership.Reader(),
 		assignments: c.assignments.Reader(), leave: c.leave, bench: newBench(),
@@ -87,7 +89,8 @@ func tree(h *house, c *cells) supervisor.Tree {
 				// down.
 				Strategy: supervisor.OneForOne, MaxRestarts: -1, StopTogether: true,
 				Children: []supervisor.Child{{
-					Name: "foreman", Run: h.watched(workers.run), StopTimeout: h.StopTimeout + 5*goodbyeTimeout,
+					Name: "foreman", Run: h.watched(workers.run), StopTimeout: h.StopTimeout +
+						5*goodbyeTimeout,
 				}},
 			}},
 		},
@@ -99,7 +102,8 @@ func tree(h *house, c *cells) supervisor.Tree {
 // planned on what it had left behind.
 func office(h *house, c *cells, term uint64) supervisor.Tree {
 	a := &assigner{
-		house: h, term: term, leadership: c.leadership.Reader(), members: c.members.Reader(), acks: c.acks.Reader(),
+		house: h, term: term, leadership: c.leadership.Reader(), members: c.members.Reader(),
+		acks:     c.acks.Reader(),
 		workload: c.workload.Reader(), control: c.control.Reader(), bump: c.bump, out: c.plan,
 	}
 	return supervisor.Tree{
@@ -115,5 +119,6 @@ func office(h *house, c *cells, term uint64) supervisor.Tree {
 }
 
 func (h *house) actor(name string, run func(context.Context) error) supervisor.Child {
-	return supervisor.Child{Name: name, Run: h.watched(run), StopTimeout: 5 * goodbyeTimeout, HealthyAfter: 10 * time.Second}
+	return supervisor.Child{Name: name, Run: h.watched(run), StopTimeout: 5 * goodbyeTimeout,
+		HealthyAfter: 10 * time.Second}
 }

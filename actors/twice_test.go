@@ -44,7 +44,9 @@ type copied struct {
 
 // writes tells whether the transaction is about key; others write meanwhile.
 func (x *copied) writes(key string) bool {
-	return bytes.Contains(x.body, []byte(`"`+key+`"`)) || bytes.Contains(x.body, []byte(`"delete-tree","Key":"`+key[:strings.LastIndex(key, "/")+1]+`"`))
+	return bytes.Contains(x.body, []byte(`"`+key+`"`)) ||
+		bytes.Contains(x.body, []byte(`"delete-tree","Key":"`+key[:strings.LastIndex(key, "/")+1]+
+			`"`))
 }
 
 // copiedOp is an operation of a transaction as it goes over the wire.
@@ -57,7 +59,8 @@ type copiedOp struct {
 }
 
 func newCopier(c *cluster, only ...string) *copier {
-	return &copier{only: only, to: c.consul.RoundTripper(), keys: c.store.Keys(), kinds: map[string]int{}, broken: map[string]string{}}
+	return &copier{only: only, to: c.consul.RoundTripper(), keys: c.store.Keys(),
+		kinds: map[string]int{}, broken: map[string]string{}}
 }
 
 func (p *copier) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -78,9 +81,12 @@ func (p *copier) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err := json.Unmarshal(body, &ops); err != nil {
 			return nil, err
 		}
-		if kinds := p.kindsOf(ops); slices.ContainsFunc(kinds, func(kind string) bool { return slices.Contains(p.only, kind) }) {
+		if kinds := p.kindsOf(ops); slices.ContainsFunc(kinds, func(kind string) bool {
+			return slices.Contains(p.only, kind)
+		}) {
 			p.mu.Lock()
-			p.copies = append(p.copies, &copied{kinds: kinds, code: resp.StatusCode, req: r, body: body})
+			p.copies = append(p.copies, &copied{kinds: kinds, code: resp.StatusCode, req: r,
+				body: body})
 			p.mu.Unlock()
 		}
 	}
@@ -108,7 +114,8 @@ func (p *copier) kindsOf(ops []copiedOp) []string {
 		case key == p.keys.Leader():
 			add("leadership")
 		case key == p.keys.Term():
-		case guarded && assignment && verb == "cas" && op.KV.Index == 0 && ops[i-1].KV.Verb == "delete-cas":
+		case guarded && assignment && verb == "cas" && op.KV.Index == 0 &&
+			ops[i-1].KV.Verb == "delete-cas":
 			add("reap")
 		case guarded && assignment && verb == "cas" && op.KV.Index == 0:
 			add("grant")
@@ -116,7 +123,8 @@ func (p *copier) kindsOf(ops []copiedOp) []string {
 			add("revoke")
 		case guarded && assignment && verb == "cas":
 			add("cancel")
-		case guarded && assignment && verb == "delete-cas" && i+1 < len(ops) && ops[i+1].KV.Verb == "cas":
+		case guarded && assignment && verb == "delete-cas" && i+1 < len(ops) &&
+			ops[i+1].KV.Verb == "cas":
 		case guarded && assignment && verb == "delete-cas":
 			add("erase")
 		case guarded && assignment && item == "":
@@ -127,7 +135,9 @@ func (p *copier) kindsOf(ops []copiedOp) []string {
 			add("registration")
 		case member && verb == "lock":
 			add("record")
-		case member && verb == "delete" && slices.ContainsFunc(ops, func(o copiedOp) bool { return o.KV.Verb == "delete-tree" }):
+		case member && verb == "delete" && slices.ContainsFunc(ops, func(o copiedOp) bool {
+			return o.KV.Verb == "delete-tree"
+		}):
 			add("goodbye")
 		case member && verb == "delete":
 			add("pause")
@@ -193,7 +203,9 @@ func (p *copier) again(c *cluster, when string) {
 		}
 		if len(changed) > 0 {
 			slices.Sort(changed)
-			p.broken[name] = fmt.Sprintf("a second copy of a %s that arrived %s was answered %d and changed %v", name, when, resp.StatusCode, changed)
+			p.broken[name] = fmt.Sprintf(
+				"a second copy of a %s that arrived %s was answered %d and changed %v", name, when,
+				resp.StatusCode, changed)
 		}
 	}
 }
@@ -203,7 +215,8 @@ func (p *copier) verify(t *testing.T) {
 	t.Helper()
 	for _, kind := range p.only {
 		if p.kinds[kind+" (200)"] == 0 {
-			t.Errorf("no %s was delivered a second time: %v", kind, slices.Sorted(maps.Keys(p.kinds)))
+			t.Errorf("no %s was delivered a second time: %v", kind,
+				slices.Sorted(maps.Keys(p.kinds)))
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(p.broken)) {
@@ -218,7 +231,8 @@ func (p *copier) verify(t *testing.T) {
 func TestASecondCopyOfAWriteChangesNothing(t *testing.T) {
 	run(t, func(c *cluster) {
 		t, p := c.t, newCopier(c, "grant", "revoke", "cancel", "reap", "erase", "sweep", "opening",
-			"registration", "record", "release", "ack", "goodbye", "pause", "add", "remove", "order", "order taken back", "leadership")
+			"registration", "record", "release", "ack", "goodbye", "pause", "add", "remove",
+			"order", "order taken back", "leadership")
 		defer p.verify(t)
 		c.way = p
 		// Its work takes a while to stop, long enough for an order to be called back.
@@ -235,7 +249,8 @@ func TestASecondCopyOfAWriteChangesNothing(t *testing.T) {
 			time.Sleep(d)
 			p.again(c, "after "+fmt.Sprintf(format, args...))
 		}
-		opClient, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: p}})
+		opClient, err := api.NewClient(&api.Config{Address: "consul.test",
+			HttpClient: &http.Client{Transport: p}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -361,12 +376,16 @@ func TestALateReleaseDoesNotTakeBackThatNothingIsWaitedFor(t *testing.T) {
 		})
 		c.put("control/pins/new", "n2")
 		c.addWork("new")
-		c.await("n2 has an item of its own", 5*time.Second, func() bool { return c.owners()["new"] == "n2" })
+		c.await("n2 has an item of its own", 5*time.Second, func() bool {
+			return c.owners()["new"] == "n2"
+		})
 		d.mu.Lock()
 		d.match = func(body string) bool { return strings.Contains(body, "delete-cas") }
 		d.mu.Unlock()
 		c.put("control/pins/new", "n1")
-		c.await("it was released again by another request", 5*time.Second, func() bool { return c.owners()["new"] == "n1" })
+		c.await("it was released again by another request", 5*time.Second, func() bool {
+			return c.owners()["new"] == "n1"
+		})
 		ack := func() (a store.Ack) {
 			e, _, _, err := c.store.Get(t.Context(), c.store.Keys().Ack("n2"), store.Consistent)
 			if err != nil {
@@ -420,7 +439,8 @@ func TestTheLeadersWritesWakeNobodyElse(t *testing.T) {
 		}
 		c.await("all of it runs", 10*time.Second, func() bool { return sum(c.loads()) == 303 })
 		for call, n := range c.members[idle].net.requests() {
-			if strings.HasPrefix(call, "GET /v1/kv/") && n > 1 { // within half a minute one of a minute may end
+			// within half a minute one of a minute may end
+			if strings.HasPrefix(call, "GET /v1/kv/") && n > 1 {
 				t.Errorf("%s: %d times while others were handed 300 items", call, n)
 			}
 		}

@@ -13,9 +13,11 @@ import (
 func TestAMembersLongerLeaseIsWaitedForThoughItsAckIsUnreadable(t *testing.T) {
 	long := func(cfg *actors.Config) { cfg.TTL = 40 * time.Second }
 	for name, spoil := range map[string]func(c *cluster){
-		"truncated":              func(c *cluster) { c.put("acks/long", "{") },
-		"a number":               func(c *cluster) { c.put("acks/long", "7") },
-		"no ttl":                 func(c *cluster) { c.put("acks/long", `{"n":7,"sid":"`+c.members["long"].c.Session().Get().ID+`"}`) },
+		"truncated": func(c *cluster) { c.put("acks/long", "{") },
+		"a number":  func(c *cluster) { c.put("acks/long", "7") },
+		"no ttl": func(c *cluster) {
+			c.put("acks/long", `{"n":7,"sid":"`+c.members["long"].c.Session().Get().ID+`"}`)
+		},
 		"deleted":                func(c *cluster) { c.delete("acks/long") },
 		"truncated, new leader":  func(c *cluster) { c.put("acks/long", "{"); c.succeed() },
 		"deleted, another leads": func(c *cluster) { c.delete("acks/long"); c.succeed() },
@@ -35,7 +37,10 @@ func TestAMembersLongerLeaseIsWaitedForThoughItsAckIsUnreadable(t *testing.T) {
 				ends := c.members["long"].c.Session().Get().Lease
 				c.blind("long")
 				time.Sleep(ends.Left(time.Now()))
-				c.await("what long had elsewhere", 50*time.Second, func() bool { l := c.loads(); return l["long"] == 0 && sum(l) == 8 })
+				c.await("what long had elsewhere", 50*time.Second, func() bool {
+					l := c.loads()
+					return l["long"] == 0 && sum(l) == 8
+				})
 			})
 		})
 	}

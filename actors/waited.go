@@ -24,14 +24,16 @@ import (
 // sameAbsence is how long the absence that was just confirmed has lasted already.
 func (a *assigner) sameAbsence(member string, now absence) time.Time {
 	since := now.since
-	if have, ok := a.absent[member]; ok && !have.since.IsZero() && have.ack == now.ack && have.session == now.session && !(have.doubt && mutations.Broken("doubt-begins-anew")) {
+	if have, ok := a.absent[member]; ok && !have.since.IsZero() && have.ack == now.ack &&
+		have.session == now.session && !(have.doubt && mutations.Broken("doubt-begins-anew")) {
 		since = have.since
 	}
 	w, ok := a.handed[member]
 	if mutations.Broken("waits-not-handed-on") {
 		ok = false
 	}
-	if ok && (w.Ack == now.ack && w.Session == now.session || mutations.Broken("another-absence")) && now.ack != 0 {
+	if ok && (w.Ack == now.ack && w.Session == now.session ||
+		mutations.Broken("another-absence")) && now.ack != 0 {
 		since = earliest(since, now.since.Add(-min(w.For, max(now.grace, a.BrakeHold))))
 	}
 	delete(a.handed, member)
@@ -129,7 +131,8 @@ const mostNoted = 1000
 // concerns anything else.
 func (a *assigner) note(ctx context.Context, exact bool) (again time.Time) {
 	now := time.Now()
-	next := store.Office{By: a.leadership.Get().Session, At: now.UTC(), Brake: a.brakeText, Absent: a.waited(now, exact)}
+	next := store.Office{By: a.leadership.Get().Session, At: now.UTC(), Brake: a.brakeText,
+		Absent: a.waited(now, exact)}
 	for _, away := range a.absent {
 		most := a.noteUntil(away)
 		if waits := now.Sub(away.since); !away.since.IsZero() && waits < most {
@@ -150,7 +153,8 @@ func (a *assigner) note(ctx context.Context, exact bool) (again time.Time) {
 			return earliest(again, now.Add(time.Second))
 		}
 	}
-	r, err := a.store.Txn(ctx, store.CheckIndex(a.keys.Leader(), a.epoch), store.CAS(a.keys.Office(), next.Encode(), 0, a.notedIndex))
+	r, err := a.store.Txn(ctx, store.CheckIndex(a.keys.Leader(), a.epoch),
+		store.CAS(a.keys.Office(), next.Encode(), 0, a.notedIndex))
 	if err != nil {
 		a.notedKnown = false
 		if !errors.Is(err, store.ErrRefused) {
@@ -165,7 +169,8 @@ func (a *assigner) note(ctx context.Context, exact bool) (again time.Time) {
 // handOn notes the times to the moment, when this member stops while it leads.
 func (a *assigner) handOn(ctx context.Context) {
 	l := a.leadership.Get()
-	if ctx.Err() == nil || l.Role != messages.Leading || l.Term != a.term || len(a.waited(time.Now(), true)) == 0 {
+	if ctx.Err() == nil || l.Role != messages.Leading || l.Term != a.term ||
+		len(a.waited(time.Now(), true)) == 0 {
 		return
 	}
 	call, cancel := cleanup(ctx, goodbyeTimeout)

@@ -34,7 +34,8 @@ type workers struct {
 
 func (a *workers) run(ctx context.Context) error {
 	group := supervisor.Of(ctx)
-	session, membership, assignments := a.session.Subscribe(), a.membership.Subscribe(), a.assignments.Subscribe()
+	session, membership, assignments := a.session.Subscribe(), a.membership.Subscribe(),
+		a.assignments.Subscribe()
 	a.ladder, a.changed = store.NewLadder(), true
 	var timer alarm
 	defer timer.stop()
@@ -70,7 +71,8 @@ func (a *workers) scope(stop bool) scope {
 	s := a.session.Get()
 	return scope{
 		now: time.Now(), session: s, member: a.membership.Get(), view: a.assignments.Get(),
-		lease: a.holds(s) || mutations.Broken("no-lease"), stop: stop, keep: a.KeepItems > 0, idle: a.Work == nil, soak: a.WorkerSoak, late: a.TTL,
+		lease: a.holds(s) || mutations.Broken("no-lease"), stop: stop, keep: a.KeepItems > 0,
+		idle: a.Work == nil, soak: a.WorkerSoak, late: a.TTL,
 	}
 }
 
@@ -114,7 +116,8 @@ const (
 )
 
 // consult does what needs Consul: releases, and the payloads of what is to start.
-func (a *workers) consult(ctx context.Context, group *supervisor.Group, s scope, d todo) (time.Time, error) {
+func (a *workers) consult(ctx context.Context, group *supervisor.Group, s scope, d todo) (time.Time,
+	error) {
 	var again time.Time
 	err := error(nil)
 	a.more = len(d.release) > releaseBatch || len(d.start) > a.startBatch()
@@ -205,7 +208,8 @@ func (a *workers) start(ctx context.Context, group *supervisor.Group, s scope, i
 	if err != nil {
 		return err
 	}
-	if now := a.scope(false); !now.lease || now.session.ID != s.session.ID || now.member.Index != s.member.Index {
+	if now := a.scope(false); !now.lease || now.session.ID != s.session.ID ||
+		now.member.Index != s.member.Index {
 		return nil // too much has changed while it was read: the next turn decides anew
 	}
 	for _, id := range ids {
@@ -216,7 +220,8 @@ func (a *workers) start(ctx context.Context, group *supervisor.Group, s scope, i
 		}
 		key, _ := s.view.Items.Get(id)
 		item := Item{ID: id, Payload: e.Value, Weight: max(1, e.Flags), Token: s.token(key)}
-		h, err := group.Start(supervisor.Child{Name: id, Run: a.keep(item, s.session.ID), Restart: supervisor.Transient, StopTimeout: a.StopTimeout})
+		h, err := group.Start(supervisor.Child{Name: id, Run: a.keep(item, s.session.ID),
+			Restart: supervisor.Transient, StopTimeout: a.StopTimeout})
 		if err != nil {
 			if errors.Is(err, supervisor.ErrStopped) {
 				return nil
@@ -224,7 +229,8 @@ func (a *workers) start(ctx context.Context, group *supervisor.Group, s scope, i
 			return fmt.Errorf("starting the work on %s: %w", id, err)
 		}
 		delete(a.bench.seen, id)
-		a.bench.items[id] = &job{phase: messages.Running, token: item.Token, session: s.session.ID, since: time.Now(), handle: h}
+		a.bench.items[id] = &job{phase: messages.Running, token: item.Token, session: s.session.ID,
+			since: time.Now(), handle: h}
 		a.changed = true
 		a.log.Debug("work-started", "item", id, "token", item.Token)
 	}
@@ -323,7 +329,8 @@ func (a *workers) release(ctx context.Context, s scope, ids []string) error {
 		}
 		for _, id := range ids {
 			key, _ := s.view.Items.Get(id)
-			a.bench.released[id] = release{token: a.bench.released[id].token, index: key.ModifyIndex, at: time.Now()}
+			a.bench.released[id] = release{token: a.bench.released[id].token,
+				index: key.ModifyIndex, at: time.Now()}
 			delete(a.bench.items, id)
 		}
 		a.changed = true
@@ -359,7 +366,8 @@ func (a *workers) tell() {
 	now := a.bench.holdings(a.session.Get().ID)
 	// Many items start in batches: said once, when the last of them has.
 	if running := now.Running(); running != a.said && !a.more {
-		a.log.Info("my-assignments-changed", "running", running, "were", a.said, "stopping", now.Items.Len()-running)
+		a.log.Info("my-assignments-changed", "running", running, "were", a.said, "stopping",
+			now.Items.Len()-running)
 		a.said = running
 	}
 	a.out.Set(now)
@@ -397,7 +405,8 @@ func (a *workers) close(ctx context.Context, group *supervisor.Group) error {
 		select {
 		case <-removed:
 		case <-call.Done():
-			a.log.Error("work-still-running", "items", a.bench.active(), "then", "they are not released")
+			a.log.Error("work-still-running", "items", a.bench.active(), "then",
+				"they are not released")
 			return nil
 		}
 	}

@@ -81,7 +81,9 @@ func TestOnlyTheFirstAnswerCounts(t *testing.T) {
 }
 
 func TestAReceiverThatEndsWithARequestInHandAbandonsIt(t *testing.T) {
-	for name, end := range map[string]func(){"returns": func() {}, "panics": func() { panic("between take and reply") }, "exits": runtime.Goexit} {
+	for name, end := range map[string]func(){"returns": func() {}, "panics": func() {
+		panic("between take and reply")
+	}, "exits": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := messages.NewMailbox[int, int]()
@@ -94,7 +96,8 @@ func TestAReceiverThatEndsWithARequestInHandAbandonsIt(t *testing.T) {
 					end()
 				}()
 				begin := time.Now()
-				if _, err := m.Call(t.Context(), 1); !errors.Is(err, messages.ErrAbandoned) || time.Since(begin) != time.Second {
+				if _, err := m.Call(t.Context(), 1); !errors.Is(err, messages.ErrAbandoned) ||
+					time.Since(begin) != time.Second {
 					t.Errorf("got %v after %v", err, time.Since(begin))
 				}
 			})
@@ -150,7 +153,8 @@ func TestACallBackToWhoWaitsForItIsRefusedAtOnce(t *testing.T) {
 		})
 		begin := time.Now()
 		for n := range 2 {
-			if _, err := a.Call(t.Context(), n); !errors.Is(err, messages.ErrCycle) || time.Since(begin) != 0 {
+			if _, err := a.Call(t.Context(), n); !errors.Is(err, messages.ErrCycle) ||
+				time.Since(begin) != 0 {
 				t.Errorf("%d: got %v after %v", n, err, time.Since(begin))
 			}
 		}
@@ -214,13 +218,18 @@ func TestAnAnswerThatWasGivenIsNotLostToAnEndedContext(t *testing.T) {
 		}
 		<-done
 		state := messages.NewState(1)
-		if got, err := state.Reader().Wait(ended, func(int) bool { return true }); got != 1 || err != nil {
+		if got, err := state.Reader().Wait(ended, func(int) bool {
+			return true
+		}); got != 1 || err != nil {
 			t.Fatalf("Wait for a value that is there: got %d, %v", got, err)
 		}
-		if got, err := state.Reader().Wait(ended, func(int) bool { return false }); got != 0 || !errors.Is(err, context.Canceled) {
+		if got, err := state.Reader().Wait(ended, func(int) bool {
+			return false
+		}); got != 0 || !errors.Is(err, context.Canceled) {
 			t.Fatalf("Wait for a value that is not there: got %d, %v", got, err)
 		}
-		if got, err := state.Subscribe().Next(ended); got != 0 || !errors.Is(err, context.Canceled) {
+		if got, err := state.Subscribe().Next(ended); got != 0 ||
+			!errors.Is(err, context.Canceled) {
 			t.Fatalf("Next: got %d, %v", got, err)
 		}
 	}

@@ -99,8 +99,9 @@ type Leadership struct {
 
 // Assignment is one key that the leader wrote for a member.
 type Assignment struct {
-	Releasing   bool   // asked to give it up
-	Unreadable  bool   // a stranger wrote over it: what runs goes on, until the leader has it written anew
+	Releasing bool // asked to give it up
+	// a stranger wrote over it: what runs goes on, until the leader has it written anew
+	Unreadable  bool
 	Session     string // the session it was granted to
 	Reason      string // the plan's reason
 	CreateIndex uint64

@@ -4,9 +4,11 @@ import "time"
 
 // Member is another member's record, as the leader sees it.
 type Member struct {
-	Leaving     bool // it goes: it gets nothing and gives up what it has
-	Idle        bool // it runs no items: it leads, or watches, and no more
-	Unreadable  bool // a stranger wrote over its record: it keeps what it has, and gets nothing until it has written it again
+	Leaving bool // it goes: it gets nothing and gives up what it has
+	Idle    bool // it runs no items: it leads, or watches, and no more
+	// a stranger wrote over its record: it keeps what it has, and gets nothing until it has written
+	// it again
+	Unreadable  bool
 	Address     string
 	Session     string
 	Capacity    uint64 // the most weight it may hold; 0: no limit
@@ -71,7 +73,8 @@ type Control struct {
 
 // Same tells whether two views show the same orders.
 func (c Control) Same(o Control) bool {
-	return c.Freeze == o.Freeze && c.Obey == o.Obey && Same(c.Drain, o.Drain) && Same(c.Pins, o.Pins)
+	return c.Freeze == o.Freeze && c.Obey == o.Obey && Same(c.Drain, o.Drain) &&
+		Same(c.Pins, o.Pins)
 }
 
 // Share is one member's part of the workload.

@@ -33,7 +33,8 @@ func NewState[T any](initial T) *State[T] {
 }
 
 func first[T any](value T) *version[T] {
-	v := &version[T]{value: value, number: 1, replaced: make(chan struct{}), past: make(chan struct{})}
+	v := &version[T]{value: value, number: 1, replaced: make(chan struct{}),
+		past: make(chan struct{})}
 	close(v.past)
 	return v
 }

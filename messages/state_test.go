@@ -113,7 +113,9 @@ func TestNextEndsWithItsContext(t *testing.T) {
 	if _, err := c.Next(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := s.Reader().Wait(ctx, func(v int) bool { return v == 2 }); !errors.Is(err, context.Canceled) {
+	if _, err := s.Reader().Wait(ctx, func(v int) bool {
+		return v == 2
+	}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

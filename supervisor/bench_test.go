@@ -13,13 +13,14 @@ import (
 func benchGroup(b *testing.B, n int) (*supervisor.Supervisor, *supervisor.Group) {
 	b.Helper()
 	groups := make(chan *supervisor.Group)
-	s, err := supervisor.New("root", supervisor.Tree{StopTogether: true, Children: []supervisor.Child{
-		{Name: "lobby", Run: func(ctx context.Context) error {
-			groups <- supervisor.Of(ctx)
-			<-ctx.Done()
-			return nil
-		}},
-	}}, quiet)
+	s, err := supervisor.New("root", supervisor.Tree{StopTogether: true,
+		Children: []supervisor.Child{
+			{Name: "lobby", Run: func(ctx context.Context) error {
+				groups <- supervisor.Of(ctx)
+				<-ctx.Done()
+				return nil
+			}},
+		}}, quiet)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -28,7 +29,8 @@ func benchGroup(b *testing.B, n int) (*supervisor.Supervisor, *supervisor.Group)
 	go func() { done <- s.Run(ctx) }()
 	g := <-groups
 	for i := range n {
-		if _, err := g.Start(supervisor.Child{Name: "idle-" + strconv.Itoa(i), Run: idle}); err != nil {
+		if _, err := g.Start(supervisor.Child{Name: "idle-" + strconv.Itoa(i),
+			Run: idle}); err != nil {
 			b.Fatal(err)
 		}
 	}

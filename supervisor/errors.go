@@ -132,7 +132,8 @@ func (e *EscalationError) Format(f fmt.State, verb rune) {
 		if inner, ok := c.Err.(*EscalationError); ok {
 			text = "gave up: " + inner.Reason
 		}
-		fmt.Fprintf(f, "\n%s%s %s (incarnation %d): %s: %s", strings.Repeat("  ", strings.Count(c.Path, "/")),
+		fmt.Fprintf(f, "\n%s%s %s (incarnation %d): %s: %s",
+			strings.Repeat("  ", strings.Count(c.Path, "/")),
 			c.When.Format("15:04:05.000"), c.Path, c.Incarnation, c.Kind, text)
 	}
 }

@@ -32,7 +32,8 @@ func TestMoreThanMaxRestartsWithinPeriodEscalate(t *testing.T) {
 				a, b := newActor(&j, "a"), newActor(&j, "b")
 				child := a.child()
 				child.Backoff = every(0)
-				r := start(t, supervisor.Tree{MaxRestarts: 3, Period: time.Minute, Children: []supervisor.Child{child, b.child()}})
+				r := start(t, supervisor.Tree{MaxRestarts: 3, Period: time.Minute,
+					Children: []supervisor.Child{child, b.child()}})
 				for i := range c.fails {
 					if i > 0 {
 						time.Sleep(c.pause)
@@ -64,17 +65,19 @@ func TestMoreThanMaxRestartsWithinPeriodEscalate(t *testing.T) {
 func TestANegativeMaxRestartsNeverEscalatesAndKeepsABoundedHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
-		r := start(t, supervisor.Tree{MaxRestarts: -1, Period: time.Hour, Children: []supervisor.Child{
-			{Name: "a", Backoff: every(time.Millisecond), Run: func(context.Context) error {
-				if n++; n == 5000 {
-					return supervisor.Escalate(errBoom)
-				}
-				return fmt.Errorf("failure %d", n)
-			}},
-		}})
+		r := start(t, supervisor.Tree{MaxRestarts: -1, Period: time.Hour,
+			Children: []supervisor.Child{
+				{Name: "a", Backoff: every(time.Millisecond), Run: func(context.Context) error {
+					if n++; n == 5000 {
+						return supervisor.Escalate(errBoom)
+					}
+					return fmt.Errorf("failure %d", n)
+				}},
+			}})
 		defer r.stop()
 		var esc *supervisor.EscalationError
-		if err := <-r.done; !errors.As(err, &esc) || len(esc.Causes) != 100 || esc.Causes[98].Err.Error() != "failure 4999" {
+		if err := <-r.done; !errors.As(err, &esc) || len(esc.Causes) != 100 ||
+			esc.Causes[98].Err.Error() != "failure 4999" {
 			t.Errorf("%d causes: %v", len(esc.Causes), err)
 		}
 	})
@@ -84,7 +87,8 @@ func TestAGroupThatRestartsTogetherCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
 		a, b := newActor(&j, "a"), newActor(&j, "b")
-		r := start(t, supervisor.Tree{Strategy: supervisor.OneForAll, MaxRestarts: 2, Children: []supervisor.Child{a.child(), b.child()}})
+		r := start(t, supervisor.Tree{Strategy: supervisor.OneForAll, MaxRestarts: 2,
+			Children: []supervisor.Child{a.child(), b.child()}})
 		for range 2 {
 			a.now(boom)
 			time.Sleep(2 * time.Second)
@@ -97,17 +101,23 @@ func TestAGroupThatRestartsTogetherCountsOnce(t *testing.T) {
 // restarts the clerk, each once.
 func threeLevels(clerk func(context.Context) error) supervisor.Tree {
 	nap := every(time.Second)
-	return supervisor.Tree{MaxRestarts: 1, Children: []supervisor.Child{{Name: "office", Backoff: nap, Tree: &supervisor.Tree{
-		MaxRestarts: 1, Children: []supervisor.Child{{Name: "desk", Backoff: nap, Tree: &supervisor.Tree{
-			MaxRestarts: 1, Children: []supervisor.Child{{Name: "clerk", Backoff: nap, Run: clerk}},
-		}}},
-	}}}}
+	return supervisor.Tree{MaxRestarts: 1, Children: []supervisor.Child{{Name: "office",
+		Backoff: nap, Tree: &supervisor.Tree{
+			MaxRestarts: 1, Children: []supervisor.Child{{Name: "desk", Backoff: nap,
+				Tree: &supervisor.Tree{
+					MaxRestarts: 1, Children: []supervisor.Child{{Name: "clerk", Backoff: nap,
+						Run: clerk}},
+				}}},
+		}}}}
 }
 
 func TestEscalationThroughThreeLevelsCarriesTheWholeHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
-		r := start(t, threeLevels(func(context.Context) error { n++; return fmt.Errorf("failure %d: %w", n, errBoom) }))
+		r := start(t, threeLevels(func(context.Context) error {
+			n++
+			return fmt.Errorf("failure %d: %w", n, errBoom)
+		}))
 		defer r.stop()
 		err := <-r.done
 		if n != 8 {
@@ -129,15 +139,21 @@ func TestEscalationThroughThreeLevelsCarriesTheWholeHistory(t *testing.T) {
 			}
 		}
 		want(t, got,
-			"root/office/desk/clerk#1 failure 1: boom", "root/office/desk/clerk#2 failure 2: boom", "root/office/desk#1",
-			"root/office/desk/clerk#1 failure 3: boom", "root/office/desk/clerk#2 failure 4: boom", "root/office/desk#2", "root/office#1",
-			"root/office/desk/clerk#1 failure 5: boom", "root/office/desk/clerk#2 failure 6: boom", "root/office/desk#1",
-			"root/office/desk/clerk#1 failure 7: boom", "root/office/desk/clerk#2 failure 8: boom", "root/office/desk#2", "root/office#2",
+			"root/office/desk/clerk#1 failure 1: boom", "root/office/desk/clerk#2 failure 2: boom",
+			"root/office/desk#1",
+			"root/office/desk/clerk#1 failure 3: boom", "root/office/desk/clerk#2 failure 4: boom",
+			"root/office/desk#2", "root/office#1",
+			"root/office/desk/clerk#1 failure 5: boom", "root/office/desk/clerk#2 failure 6: boom",
+			"root/office/desk#1",
+			"root/office/desk/clerk#1 failure 7: boom", "root/office/desk/clerk#2 failure 8: boom",
+			"root/office/desk#2", "root/office#2",
 		)
-		if text := fmt.Sprintf("%+v", esc); strings.Count(text, "\n") != len(got) || !strings.Contains(text, "failure 1: boom") {
+		if text := fmt.Sprintf("%+v", esc); strings.Count(text, "\n") != len(got) ||
+			!strings.Contains(text, "failure 1: boom") {
 			t.Errorf("%%+v does not print the history:\n%s", text)
 		}
-		if text := err.Error(); strings.Contains(text, "\n") || !strings.HasSuffix(text, "failure 8: boom") {
+		if text := err.Error(); strings.Contains(text, "\n") ||
+			!strings.HasSuffix(text, "failure 8: boom") {
 			t.Errorf("not one line down to the last cause: %s", text)
 		}
 		if s := r.Report().State; s != supervisor.StateFailed {
@@ -171,7 +187,8 @@ func TestEscalateGoesToTheRootAtOnce(t *testing.T) {
 				if !errors.Is(err, errBoom) || !errors.As(err, &esc) {
 					t.Fatalf("Run returned %v", err)
 				}
-				if h := esc.History(); len(h) != 4 || h[0].Err.Error() != "an earlier failure" || h[3].Path != "root/office" {
+				if h := esc.History(); len(h) != 4 || h[0].Err.Error() != "an earlier failure" ||
+					h[3].Path != "root/office" {
 					t.Errorf("history %v", h)
 				}
 			})
@@ -185,19 +202,22 @@ func TestEscalateGoesToTheRootAtOnce(t *testing.T) {
 func TestEscalateEndsWithTheTreeThatItWasMeantFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "embedded", Backoff: every(time.Second), Run: func(ctx context.Context) error {
-			if n++; n == 2 {
-				<-ctx.Done()
-				return nil
-			}
-			inner, err := supervisor.New("inner", supervisor.Tree{Children: []supervisor.Child{
-				{Name: "a", Run: func(context.Context) error { return supervisor.Escalate(errBoom) }},
-			}}, quiet)
-			if err != nil {
-				return err
-			}
-			return inner.Run(ctx)
-		}}}})
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "embedded",
+			Backoff: every(time.Second), Run: func(ctx context.Context) error {
+				if n++; n == 2 {
+					<-ctx.Done()
+					return nil
+				}
+				inner, err := supervisor.New("inner", supervisor.Tree{Children: []supervisor.Child{
+					{Name: "a", Run: func(context.Context) error {
+						return supervisor.Escalate(errBoom)
+					}},
+				}}, quiet)
+				if err != nil {
+					return err
+				}
+				return inner.Run(ctx)
+			}}}})
 		time.Sleep(2 * time.Second)
 		r.mustEnd(t)
 		if n != 2 {
@@ -208,10 +228,11 @@ func TestEscalateEndsWithTheTreeThatItWasMeantFor(t *testing.T) {
 
 func TestAnEscalationWhileStoppingIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "a", Run: func(ctx context.Context) error {
-			<-ctx.Done()
-			return supervisor.Escalate(ctx.Err())
-		}}}})
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "a",
+			Run: func(ctx context.Context) error {
+				<-ctx.Done()
+				return supervisor.Escalate(ctx.Err())
+			}}}})
 		r.mustEnd(t)
 	})
 }
@@ -225,14 +246,16 @@ func TestAChildThatEscalatesBeforeItsTurnToStopIsHeard(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			return nil
 		}}
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "office", Tree: &supervisor.Tree{
-			Children: []supervisor.Child{early.child(), slow},
-		}}}})
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "office",
+			Tree: &supervisor.Tree{
+				Children: []supervisor.Child{early.child(), slow},
+			}}}})
 		r.stop()
 		time.Sleep(time.Second)
 		early.now(func() error { return supervisor.Escalate(errBoom) })
 		var esc *supervisor.EscalationError
-		if err := <-r.done; !errors.As(err, &esc) || !errors.Is(err, errBoom) || time.Since(time.Unix(946684800, 0)) != 2*time.Second {
+		if err := <-r.done; !errors.As(err, &esc) || !errors.Is(err, errBoom) ||
+			time.Since(time.Unix(946684800, 0)) != 2*time.Second {
 			t.Errorf("Run returned %v at %v", err, time.Now())
 		}
 	})
@@ -248,10 +271,13 @@ func TestABackoffPolicyThatGivesUpOrPanicsEscalates(t *testing.T) {
 				var j journal
 				r := start(t, supervisor.Tree{Children: []supervisor.Child{
 					newActor(&j, "a").child(),
-					{Name: "b", Backoff: policy, Run: func(context.Context) error { return errBoom }},
+					{Name: "b", Backoff: policy, Run: func(context.Context) error {
+						return errBoom
+					}},
 				}})
 				defer r.stop()
-				if err := <-r.done; !errors.Is(err, errBoom) || !strings.Contains(err.Error(), "backoff policy") {
+				if err := <-r.done; !errors.Is(err, errBoom) || !strings.Contains(err.Error(),
+					"backoff policy") {
 					t.Errorf("Run returned %v", err)
 				}
 				want(t, j.take(), "+a", "-a")

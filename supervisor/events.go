@@ -17,11 +17,13 @@ const (
 	EventReady      EventType = "ready"
 	EventEnded      EventType = "ended"      // by itself: Kind, Err
 	EventRestarting EventType = "restarting" // will be started again: After, and why: Kind, Err
-	EventEscalated  EventType = "escalated"  // the supervisor at Path gave up: Err is its *EscalationError
-	EventStopping   EventType = "stopping"   // was asked to stop: Err is why
-	EventStopped    EventType = "stopped"    // ended after it was asked: Kind, Err
-	EventStuck      EventType = "stuck"      // did not stop in time and was abandoned: Err is a *StuckError
-	EventEndedLate  EventType = "ended-late" // had been abandoned, and has ended after all
+	// the supervisor at Path gave up: Err is its *EscalationError
+	EventEscalated EventType = "escalated"
+	EventStopping  EventType = "stopping" // was asked to stop: Err is why
+	EventStopped   EventType = "stopped"  // ended after it was asked: Kind, Err
+	// did not stop in time and was abandoned: Err is a *StuckError
+	EventStuck     EventType = "stuck"
+	EventEndedLate EventType = "ended-late" // had been abandoned, and has ended after all
 )
 
 // Event is one step in the life of a child or of the root.

@@ -120,10 +120,11 @@ func ExampleGroup() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s, err := supervisor.New("host", supervisor.Tree{Children: []supervisor.Child{
 		{Name: "manager", Run: func(ctx context.Context) error {
-			h, err := supervisor.Of(ctx).Start(supervisor.Child{Name: "job-1", Restart: supervisor.Transient, Run: func(ctx context.Context) error {
-				fmt.Println("working as", supervisor.Path(ctx))
-				return nil
-			}})
+			h, err := supervisor.Of(ctx).Start(supervisor.Child{Name: "job-1",
+				Restart: supervisor.Transient, Run: func(ctx context.Context) error {
+					fmt.Println("working as", supervisor.Path(ctx))
+					return nil
+				}})
 			if err != nil {
 				return err
 			}

@@ -53,7 +53,8 @@ func isDone(h *supervisor.Handle) bool {
 func TestDynamicChildrenAreSupervisedAndStopFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		r, g := startGroup(t, supervisor.Tree{Children: []supervisor.Child{newActor(&j, "static").child()}})
+		r, g := startGroup(t,
+			supervisor.Tree{Children: []supervisor.Child{newActor(&j, "static").child()}})
 		x, y := newActor(&j, "x"), newActor(&j, "y")
 		mustStart(t, g, x.child())
 		hy := mustStart(t, g, y.child())
@@ -163,8 +164,10 @@ func TestStopOfAChildThatHangsNamesIt(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err := g.Stop(ctx, "x") // the caller's patience ends first
-		if s := stuckOf(t, err); !errors.Is(err, context.DeadlineExceeded) || s.Children[0].Path != "root/x" ||
-			s.Children[0].Waited != time.Second || !strings.Contains(s.Children[0].Stack, "supervisor_test.hang+") {
+		if s := stuckOf(t, err); !errors.Is(err, context.DeadlineExceeded) ||
+			s.Children[0].Path != "root/x" ||
+			s.Children[0].Waited != time.Second || !strings.Contains(s.Children[0].Stack,
+			"supervisor_test.hang+") {
 			t.Errorf("%v", err)
 		}
 		err = g.Stop(t.Context(), "x")
@@ -172,7 +175,8 @@ func TestStopOfAChildThatHangsNamesIt(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		stuckOf(t, g.Stop(t.Context(), "x")) // known to be stuck: at once
-		if _, err := g.Start(hanging("x", letGo)); !errors.Is(err, supervisor.ErrDuplicate) || !strings.Contains(err.Error(), "abandoned") {
+		if _, err := g.Start(hanging("x", letGo)); !errors.Is(err, supervisor.ErrDuplicate) ||
+			!strings.Contains(err.Error(), "abandoned") {
 			t.Errorf("a second one beside it: %v", err)
 		}
 		if isDone(h) {
@@ -189,11 +193,13 @@ func TestStopOfATreeNamesTheStacksInside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		letGo := make(chan struct{})
 		r, g := startGroup(t, supervisor.Tree{})
-		mustStart(t, g, supervisor.Child{Name: "tree", Tree: &supervisor.Tree{Children: []supervisor.Child{hanging("x", letGo)}}})
+		mustStart(t, g, supervisor.Child{Name: "tree",
+			Tree: &supervisor.Tree{Children: []supervisor.Child{hanging("x", letGo)}}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		s := stuckOf(t, g.Stop(ctx, "tree")).Children[0]
-		if s.Path != "root/tree" || !strings.Contains(s.Stack, "supervisor_test.hang+") || !strings.Contains(s.Stack, "root/tree/x") {
+		if s.Path != "root/tree" || !strings.Contains(s.Stack, "supervisor_test.hang+") ||
+			!strings.Contains(s.Stack, "root/tree/x") {
 			t.Errorf("%s:\n%s", s.Path, s.Stack)
 		}
 		close(letGo)
@@ -212,7 +218,8 @@ func TestAFailingDynamicChildDoesNotMakeTheStartSkipAClosedGate(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}}
-		r, g := startGroup(t, supervisor.Tree{Strategy: supervisor.RestForOne, Children: []supervisor.Child{gate, newActor(&j, "after").child()}})
+		r, g := startGroup(t, supervisor.Tree{Strategy: supervisor.RestForOne,
+			Children: []supervisor.Child{gate, newActor(&j, "after").child()}})
 		mustStart(t, g, x.child())
 		x.now(boom)
 		time.Sleep(2 * time.Second)
@@ -230,7 +237,8 @@ func TestDoneIsClosedWhenAnAbandonedChildEndsAfterItsSupervisor(t *testing.T) {
 		letGo := make(chan struct{})
 		r, g := startGroup(t, supervisor.Tree{})
 		h := mustStart(t, g, hanging("x", letGo))
-		tree := mustStart(t, g, supervisor.Child{Name: "tree", Tree: &supervisor.Tree{Children: []supervisor.Child{hanging("y", letGo)}}})
+		tree := mustStart(t, g, supervisor.Child{Name: "tree",
+			Tree: &supervisor.Tree{Children: []supervisor.Child{hanging("y", letGo)}}})
 		if s := stuckOf(t, r.end()); len(s.Children) != 2 {
 			t.Errorf("%v", s)
 		}
@@ -248,11 +256,12 @@ func TestHandleStopDoesNotWaitAndManyStopTogether(t *testing.T) {
 		r, g := startGroup(t, supervisor.Tree{})
 		var handles []*supervisor.Handle
 		for i := range 1000 {
-			h, err := g.Start(supervisor.Child{Name: fmt.Sprint("w", i), Run: func(ctx context.Context) error {
-				<-ctx.Done()
-				time.Sleep(time.Second)
-				return nil
-			}})
+			h, err := g.Start(supervisor.Child{Name: fmt.Sprint("w", i),
+				Run: func(ctx context.Context) error {
+					<-ctx.Done()
+					time.Sleep(time.Second)
+					return nil
+				}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -285,10 +294,11 @@ func TestRemovedWakesForEachChildThatHasGone(t *testing.T) {
 		r, g := startGroup(t, supervisor.Tree{})
 		var handles []*supervisor.Handle
 		for i := range 5 {
-			handles = append(handles, mustStart(t, g, supervisor.Child{Name: fmt.Sprint(i), Restart: supervisor.Transient, Run: func(ctx context.Context) error {
-				time.Sleep(time.Duration(i) * time.Second)
-				return nil
-			}}))
+			handles = append(handles, mustStart(t, g, supervisor.Child{Name: fmt.Sprint(i),
+				Restart: supervisor.Transient, Run: func(ctx context.Context) error {
+					time.Sleep(time.Duration(i) * time.Second)
+					return nil
+				}}))
 		}
 		began := time.Now()
 		for {
@@ -315,7 +325,8 @@ func TestRemovedWakesForEachChildThatHasGone(t *testing.T) {
 
 func TestNamesAreInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, g := startGroup(t, supervisor.Tree{Children: []supervisor.Child{newActor(new(journal), "b").child()}})
+		r, g := startGroup(t, supervisor.Tree{Children: []supervisor.Child{newActor(new(journal),
+			"b").child()}})
 		mustStart(t, g, newActor(new(journal), "a").child())
 		want(t, g.Names(), "lobby", "b", "a")
 		r.mustEnd(t)
@@ -330,15 +341,16 @@ func TestTenThousandDynamicChildren(t *testing.T) {
 		sum := 0
 		for i := range n {
 			failed := false
-			_, err := g.Start(supervisor.Child{Name: fmt.Sprint("w", i), Backoff: every(time.Second), Run: func(ctx context.Context) error {
-				if !failed { // each is restarted once
-					failed = true
-					return errBoom
-				}
-				<-ctx.Done()
-				sum++ // they stop one at a time
-				return nil
-			}})
+			_, err := g.Start(supervisor.Child{Name: fmt.Sprint("w", i),
+				Backoff: every(time.Second), Run: func(ctx context.Context) error {
+					if !failed { // each is restarted once
+						failed = true
+						return errBoom
+					}
+					<-ctx.Done()
+					sum++ // they stop one at a time
+					return nil
+				}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -364,17 +376,18 @@ func TestARestartedManagerFindsTheChildrenOfItsPredecessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
 		worker := newActor(&j, "worker")
-		manager := supervisor.Child{Name: "manager", Backoff: every(time.Second), Run: func(ctx context.Context) error {
-			if h, ok := supervisor.Of(ctx).Child("worker"); ok {
-				j.add("found " + h.Name())
-				<-ctx.Done()
-				return nil
-			}
-			if _, err := supervisor.Of(ctx).Start(worker.child()); err != nil {
-				return err
-			}
-			return errBoom
-		}}
+		manager := supervisor.Child{Name: "manager", Backoff: every(time.Second),
+			Run: func(ctx context.Context) error {
+				if h, ok := supervisor.Of(ctx).Child("worker"); ok {
+					j.add("found " + h.Name())
+					<-ctx.Done()
+					return nil
+				}
+				if _, err := supervisor.Of(ctx).Start(worker.child()); err != nil {
+					return err
+				}
+				return errBoom
+			}}
 		r := start(t, supervisor.Tree{Children: []supervisor.Child{manager}})
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
@@ -386,17 +399,20 @@ func TestARestartedManagerFindsTheChildrenOfItsPredecessor(t *testing.T) {
 func TestAGatedChildMayStartAndAwaitAnotherBeforeItIsReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		manager := supervisor.Child{Name: "manager", Gate: true, Run: func(ctx context.Context) error {
-			h, err := supervisor.Of(ctx).Start(supervisor.Child{Name: "job", Restart: supervisor.Transient, Run: func(context.Context) error { return nil }})
-			if err != nil {
-				return err
-			}
-			<-h.Done()
-			supervisor.Ready(ctx)
-			<-ctx.Done()
-			return nil
-		}}
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{manager, newActor(&j, "web").child()}})
+		manager := supervisor.Child{Name: "manager", Gate: true,
+			Run: func(ctx context.Context) error {
+				h, err := supervisor.Of(ctx).Start(supervisor.Child{Name: "job",
+					Restart: supervisor.Transient, Run: func(context.Context) error { return nil }})
+				if err != nil {
+					return err
+				}
+				<-h.Done()
+				supervisor.Ready(ctx)
+				<-ctx.Done()
+				return nil
+			}}
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{manager,
+			newActor(&j, "web").child()}})
 		want(t, j.take(), "+web")
 		r.mustEnd(t)
 	})
@@ -406,7 +422,8 @@ func TestDynamicChildrenTakePartInAGroupRestartAndNotInTheirTreesNextIncarnation
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
 		a := newActor(&j, "a")
-		r, g := startGroup(t, supervisor.Tree{Strategy: supervisor.RestForOne, MaxRestarts: 1, Children: []supervisor.Child{a.child()}})
+		r, g := startGroup(t, supervisor.Tree{Strategy: supervisor.RestForOne, MaxRestarts: 1,
+			Children: []supervisor.Child{a.child()}})
 		mustStart(t, g, newActor(&j, "x").child())
 		a.now(boom)
 		// Started while the group waits: it takes its turn after the others.
@@ -438,7 +455,8 @@ func TestTemporaryDynamicChildrenAreGoneAfterAGroupRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
 		a, x := newActor(&j, "a"), newActor(&j, "x")
-		r, g := startGroup(t, supervisor.Tree{Strategy: supervisor.OneForAll, Children: []supervisor.Child{a.child()}})
+		r, g := startGroup(t, supervisor.Tree{Strategy: supervisor.OneForAll,
+			Children: []supervisor.Child{a.child()}})
 		child := x.child()
 		child.Restart = supervisor.Temporary
 		h := mustStart(t, g, child)
@@ -456,11 +474,12 @@ func TestTemporaryDynamicChildrenAreGoneAfterAGroupRestart(t *testing.T) {
 func TestAChildCannotWaitForItsOwnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var self error
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "a", Run: func(ctx context.Context) error {
-			self = supervisor.Of(ctx).Stop(ctx, "a")
-			<-ctx.Done()
-			return nil
-		}}}})
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "a",
+			Run: func(ctx context.Context) error {
+				self = supervisor.Of(ctx).Stop(ctx, "a")
+				<-ctx.Done()
+				return nil
+			}}}})
 		if self == nil || errors.As(self, new(*supervisor.StuckError)) {
 			t.Errorf("got %v", self)
 		}
@@ -471,10 +490,13 @@ func TestAChildCannotWaitForItsOwnEnd(t *testing.T) {
 func TestStartRefusesWhatCannotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, g := startGroup(t, supervisor.Tree{})
-		if _, err := g.Start(supervisor.Child{Name: "lobby", Run: func(context.Context) error { return nil }}); !errors.Is(err, supervisor.ErrDuplicate) {
+		if _, err := g.Start(supervisor.Child{Name: "lobby", Run: func(context.Context) error {
+			return nil
+		}}); !errors.Is(err, supervisor.ErrDuplicate) {
 			t.Errorf("a second lobby: %v", err)
 		}
-		if _, err := g.Start(supervisor.Child{Name: "x"}); err == nil || !strings.Contains(err.Error(), "root/x") {
+		if _, err := g.Start(supervisor.Child{Name: "x"}); err == nil ||
+			!strings.Contains(err.Error(), "root/x") {
 			t.Errorf("nothing to run: %v", err)
 		}
 		r.mustEnd(t)
@@ -487,7 +509,8 @@ func TestAStopOfWhatHasEndedSucceedsWhateverTheContext(t *testing.T) {
 		children := []supervisor.Child{lobby(&group)}
 		for i := range 100 {
 			done := func(context.Context) error { return nil }
-			children = append(children, supervisor.Child{Name: fmt.Sprint(i), Restart: supervisor.Temporary, Run: done})
+			children = append(children, supervisor.Child{Name: fmt.Sprint(i),
+				Restart: supervisor.Temporary, Run: done})
 		}
 		r := start(t, supervisor.Tree{Children: children})
 		over, cancel := context.WithCancel(t.Context())

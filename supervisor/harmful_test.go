@@ -32,9 +32,12 @@ func (leavingErr) Error() string                { runtime.Goexit(); return "" }
 
 func TestAMethodThatPanicsWithWhatCannotBeToldIsAFailureLikeAnyOther(t *testing.T) {
 	for name, value := range map[string]any{
-		"a text that panics with itself": selfText{}, "an error that panics with itself": selfError{},
-		"a text that panics with what has no end": endlessText{}, "an error that panics with what has no end": endlessErr{},
-		"a formatter": selfFormat{errors.New("it fails")}, "an error that ends its goroutine": leavingErr{},
+		"a text that panics with itself":            selfText{},
+		"an error that panics with itself":          selfError{},
+		"a text that panics with what has no end":   endlessText{},
+		"an error that panics with what has no end": endlessErr{},
+		"a formatter":                      selfFormat{errors.New("it fails")},
+		"an error that ends its goroutine": leavingErr{},
 	} {
 		for _, how := range []string{"returned", "panicked", "in its backoff policy"} {
 			t.Run(name+" "+how, func(t *testing.T) {
@@ -58,7 +61,8 @@ func failWith(t *testing.T, value any, how string) {
 		child.Run = func(context.Context) error { starts++; return errors.New("it fails") }
 		child.Backoff = func() supervisor.Backoff { panic(value) }
 	}
-	s, err := supervisor.New("root", supervisor.Tree{MaxRestarts: 1, Children: []supervisor.Child{child}}, quiet)
+	s, err := supervisor.New("root", supervisor.Tree{MaxRestarts: 1,
+		Children: []supervisor.Child{child}}, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,10 +33,13 @@ func endless() map[string]any {
 	deep := &within{[]any{nil}}
 	deep.values[0] = deep.values
 	return map[string]any{
-		"an error that wraps itself": &loud{}, "a list": list, "a map": table, "in a struct": *deep, "behind a pointer": deep,
-		"such an error in a struct": holder{&loud{}}, "behind a pointer to one": &holder{&loud{}}, "in what tells itself": teller{&loud{}},
-		"in a list of errors": []error{&loud{}}, "in a list of its type": []*loud{{}}, "in a map of errors": map[string]error{"a": &loud{}},
-		"as a map's key": map[any]int{&loud{}: 1},
+		"an error that wraps itself": &loud{}, "a list": list, "a map": table, "in a struct": *deep,
+		"behind a pointer":          deep,
+		"such an error in a struct": holder{&loud{}}, "behind a pointer to one": &holder{&loud{}},
+		"in what tells itself": teller{&loud{}},
+		"in a list of errors":  []error{&loud{}}, "in a list of its type": []*loud{{}},
+		"in a map of errors": map[string]error{"a": &loud{}},
+		"as a map's key":     map[any]int{&loud{}: 1},
 	}
 }
 
@@ -51,9 +54,13 @@ func TestAPanicWhoseValueHasNoEndIsAFailureLikeAnyOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				starts := 0
-				s, err := supervisor.New("root", supervisor.Tree{MaxRestarts: 1, Children: []supervisor.Child{
-					{Name: "child", Run: func(context.Context) error { starts++; panic(value) }},
-				}}, quiet)
+				s, err := supervisor.New("root", supervisor.Tree{MaxRestarts: 1,
+					Children: []supervisor.Child{
+						{Name: "child", Run: func(context.Context) error {
+							starts++
+							panic(value)
+						}},
+					}}, quiet)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -89,9 +96,12 @@ func TestABackoffThatEndsItsGoroutineGivesTheChildUpAndLeavesNoSiblingBehind(t *
 				<-ctx.Done()
 				return nil
 			}},
-			{Name: "fails", Backoff: func() supervisor.Backoff { return leaver{} }, Run: func(context.Context) error { return errors.New("it fails") }},
+			{Name: "fails", Backoff: func() supervisor.Backoff {
+				return leaver{}
+			}, Run: func(context.Context) error { return errors.New("it fails") }},
 		}}
-		s, err := supervisor.New("root", supervisor.Tree{MaxRestarts: 3, Children: []supervisor.Child{{Name: "inner", Tree: &inner}}}, quiet)
+		s, err := supervisor.New("root", supervisor.Tree{MaxRestarts: 3,
+			Children: []supervisor.Child{{Name: "inner", Tree: &inner}}}, quiet)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,8 @@ func TestWhetherAChildIsGivenUpIsNotLeftToChance(t *testing.T) {
 	}{
 		{0, true},
 		{2 * time.Second, true},
-		{5900 * time.Millisecond, true}, // the tenth of these restarts is within a minute of running
+		// the tenth of these restarts is within a minute of running
+		{5900 * time.Millisecond, true},
 		{6100 * time.Millisecond, false},
 		{20 * time.Second, false},
 	} {
@@ -26,13 +27,15 @@ func TestWhetherAChildIsGivenUpIsNotLeftToChance(t *testing.T) {
 			gave := 0
 			for range 60 {
 				synctest.Test(t, func(t *testing.T) {
-					s, err := supervisor.New("root", supervisor.Tree{Children: []supervisor.Child{{Name: "child", Run: func(ctx context.Context) error {
-						select {
-						case <-ctx.Done():
-						case <-time.After(c.runs):
-						}
-						return errBoom
-					}}}}, quiet)
+					s, err := supervisor.New("root",
+						supervisor.Tree{Children: []supervisor.Child{{Name: "child",
+							Run: func(ctx context.Context) error {
+								select {
+								case <-ctx.Done():
+								case <-time.After(c.runs):
+								}
+								return errBoom
+							}}}}, quiet)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -56,14 +59,15 @@ func TestChildrenThatFailOnceTogetherAreEachRestarted(t *testing.T) {
 		starts := make([]int, many)
 		var children []supervisor.Child
 		for i := range many {
-			children = append(children, supervisor.Child{Name: fmt.Sprint(i), Run: func(ctx context.Context) error {
-				if starts[i]++; starts[i] == 1 {
-					time.Sleep(time.Minute)
-					return errBoom
-				}
-				<-ctx.Done()
-				return nil
-			}})
+			children = append(children, supervisor.Child{Name: fmt.Sprint(i),
+				Run: func(ctx context.Context) error {
+					if starts[i]++; starts[i] == 1 {
+						time.Sleep(time.Minute)
+						return errBoom
+					}
+					<-ctx.Done()
+					return nil
+				}})
 		}
 		r := start(t, supervisor.Tree{StopTogether: true, Children: children})
 		time.Sleep(5 * time.Minute)

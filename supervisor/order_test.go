@@ -16,15 +16,16 @@ func TestStartsInOrderAndStopsInReverse(t *testing.T) {
 		var j journal
 		tree := supervisor.Tree{}
 		for i := range 4 {
-			tree.Children = append(tree.Children, supervisor.Child{Name: fmt.Sprint(i), Gate: true, Run: func(ctx context.Context) error {
-				j.add(fmt.Sprint("+", i))
-				supervisor.Ready(ctx)
-				<-ctx.Done()
-				j.add(fmt.Sprint("asked ", i))
-				time.Sleep(time.Second)
-				j.add(fmt.Sprint("-", i))
-				return errors.New("what it returns now does not matter")
-			}})
+			tree.Children = append(tree.Children, supervisor.Child{Name: fmt.Sprint(i), Gate: true,
+				Run: func(ctx context.Context) error {
+					j.add(fmt.Sprint("+", i))
+					supervisor.Ready(ctx)
+					<-ctx.Done()
+					j.add(fmt.Sprint("asked ", i))
+					time.Sleep(time.Second)
+					j.add(fmt.Sprint("-", i))
+					return errors.New("what it returns now does not matter")
+				}})
 		}
 		r := start(t, tree)
 		want(t, j.take(), "+0", "+1", "+2", "+3")
@@ -41,16 +42,17 @@ func TestGateHoldsTheNextSiblingBackUntilReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
 		tries := 0
-		db := supervisor.Child{Name: "db", Gate: true, Backoff: every(time.Second), Run: func(ctx context.Context) error {
-			if tries++; tries < 3 {
-				return errors.New("not yet") // dies before it is ready
-			}
-			time.Sleep(time.Minute)
-			supervisor.Ready(ctx)
-			supervisor.Ready(ctx)
-			<-ctx.Done()
-			return nil
-		}}
+		db := supervisor.Child{Name: "db", Gate: true, Backoff: every(time.Second),
+			Run: func(ctx context.Context) error {
+				if tries++; tries < 3 {
+					return errors.New("not yet") // dies before it is ready
+				}
+				time.Sleep(time.Minute)
+				supervisor.Ready(ctx)
+				supervisor.Ready(ctx)
+				<-ctx.Done()
+				return nil
+			}}
 		web := newActor(&j, "web")
 		r := start(t, supervisor.Tree{Children: []supervisor.Child{db, web.child()}})
 		time.Sleep(time.Minute + 2*time.Second - 1)
@@ -76,14 +78,16 @@ func TestAnOldIncarnationDoesNotOpenTheGateOfTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
 		var ctxs []context.Context
-		db := supervisor.Child{Name: "db", Gate: true, Backoff: every(time.Second), Run: func(ctx context.Context) error {
-			if ctxs = append(ctxs, ctx); len(ctxs) < 3 {
-				return errBoom
-			}
-			<-ctx.Done()
-			return nil
-		}}
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{db, newActor(&j, "web").child()}})
+		db := supervisor.Child{Name: "db", Gate: true, Backoff: every(time.Second),
+			Run: func(ctx context.Context) error {
+				if ctxs = append(ctxs, ctx); len(ctxs) < 3 {
+					return errBoom
+				}
+				<-ctx.Done()
+				return nil
+			}}
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{db,
+			newActor(&j, "web").child()}})
 		supervisor.Ready(ctxs[0]) // waits for its restart
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
@@ -107,7 +111,8 @@ func TestATreeIsReadyWhenItsChildrenAre(t *testing.T) {
 			return nil
 		}}
 		r := start(t, supervisor.Tree{Children: []supervisor.Child{
-			{Name: "office", Gate: true, Tree: &supervisor.Tree{Children: []supervisor.Child{slow}}},
+			{Name: "office", Gate: true,
+				Tree: &supervisor.Tree{Children: []supervisor.Child{slow}}},
 			newActor(&j, "web").child(),
 		}})
 		time.Sleep(9 * time.Second)
@@ -122,8 +127,10 @@ func TestATreeIsReadyWhenItsChildrenAre(t *testing.T) {
 func TestADoneChildOpensItsGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		migrate := supervisor.Child{Name: "migrate", Gate: true, Restart: supervisor.Transient, Run: func(context.Context) error { return nil }}
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{migrate, newActor(&j, "web").child()}})
+		migrate := supervisor.Child{Name: "migrate", Gate: true, Restart: supervisor.Transient,
+			Run: func(context.Context) error { return nil }}
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{migrate,
+			newActor(&j, "web").child()}})
 		want(t, j.take(), "+web")
 		if s := r.find(t, "root/migrate").State; s != supervisor.StateDone {
 			t.Errorf("state %s, want done", s)
@@ -135,8 +142,10 @@ func TestADoneChildOpensItsGate(t *testing.T) {
 func TestAGateThatNobodyCanOpenEscalates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		once := supervisor.Child{Name: "once", Gate: true, Restart: supervisor.Temporary, Run: func(context.Context) error { return errBoom }}
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{once, newActor(&j, "web").child()}})
+		once := supervisor.Child{Name: "once", Gate: true, Restart: supervisor.Temporary,
+			Run: func(context.Context) error { return errBoom }}
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{once,
+			newActor(&j, "web").child()}})
 		err := <-r.done
 		var esc *supervisor.EscalationError
 		if !errors.As(err, &esc) || !errors.Is(err, errBoom) {
@@ -150,8 +159,12 @@ func TestAGateThatNobodyCanOpenEscalates(t *testing.T) {
 func TestStopDuringStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		never := supervisor.Child{Name: "never", Gate: true, Run: func(ctx context.Context) error { <-ctx.Done(); return nil }}
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{newActor(&j, "a").child(), never, newActor(&j, "b").child()}})
+		never := supervisor.Child{Name: "never", Gate: true, Run: func(ctx context.Context) error {
+			<-ctx.Done()
+			return nil
+		}}
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{newActor(&j, "a").child(), never,
+			newActor(&j, "b").child()}})
 		r.mustEnd(t)
 		want(t, j.take(), "+a", "-a")
 	})
@@ -160,7 +173,8 @@ func TestStopDuringStart(t *testing.T) {
 func TestNothingStartsUnderAContextThatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		s, err := supervisor.New("root", supervisor.Tree{Children: []supervisor.Child{newActor(&j, "a").child()}}, quiet)
+		s, err := supervisor.New("root",
+			supervisor.Tree{Children: []supervisor.Child{newActor(&j, "a").child()}}, quiet)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,11 +191,12 @@ func TestStopTogetherAsksAllAtOnceEachWithItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tree := supervisor.Tree{StopTogether: true}
 		for i := range 100 {
-			tree.Children = append(tree.Children, supervisor.Child{Name: fmt.Sprint(i), StopTimeout: 2 * time.Second, Run: func(ctx context.Context) error {
-				<-ctx.Done()
-				time.Sleep(time.Second)
-				return nil
-			}})
+			tree.Children = append(tree.Children, supervisor.Child{Name: fmt.Sprint(i),
+				StopTimeout: 2 * time.Second, Run: func(ctx context.Context) error {
+					<-ctx.Done()
+					time.Sleep(time.Second)
+					return nil
+				}})
 		}
 		r := start(t, tree)
 		began := time.Now()
@@ -231,9 +246,11 @@ func TestChildrenSeeTheValuesOfTheContextButNotItsEnd(t *testing.T) {
 func TestAGateWhoseChildIsStoppedWithItsGroupBeforeItWasReadyEscalates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		once := supervisor.Child{Name: "once", Gate: true, Restart: supervisor.Temporary, Run: func(ctx context.Context) error { <-ctx.Done(); return nil }}
+		once := supervisor.Child{Name: "once", Gate: true, Restart: supervisor.Temporary,
+			Run: func(ctx context.Context) error { <-ctx.Done(); return nil }}
 		a := newActor(&j, "a")
-		r := start(t, supervisor.Tree{Strategy: supervisor.OneForAll, Children: []supervisor.Child{a.child(), once, newActor(&j, "web").child()}})
+		r := start(t, supervisor.Tree{Strategy: supervisor.OneForAll,
+			Children: []supervisor.Child{a.child(), once, newActor(&j, "web").child()}})
 		a.now(boom)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()

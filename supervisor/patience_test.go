@@ -18,14 +18,16 @@ import (
 // stops well.
 func hundredHung() (children []supervisor.Child, asked *time.Time, free func()) {
 	release, asked := make(chan struct{}), new(time.Time)
-	children = append(children, supervisor.Child{Name: "good", Run: func(ctx context.Context) error {
-		<-ctx.Done()
-		*asked = time.Now()
-		time.Sleep(time.Second)
-		return nil
-	}})
+	children = append(children, supervisor.Child{Name: "good",
+		Run: func(ctx context.Context) error {
+			<-ctx.Done()
+			*asked = time.Now()
+			time.Sleep(time.Second)
+			return nil
+		}})
 	for i := range 100 {
-		children = append(children, supervisor.Child{Name: fmt.Sprint(i), Run: func(context.Context) error { <-release; return nil }})
+		children = append(children, supervisor.Child{Name: fmt.Sprint(i),
+			Run: func(context.Context) error { <-release; return nil }})
 	}
 	return children, asked, func() { close(release) }
 }
@@ -36,15 +38,19 @@ func TestManyChildrenThatHangDoNotAddUpTheirDeadlines(t *testing.T) {
 		limit   time.Duration
 		good    bool // the good one has its whole time
 	}{
-		"by default":               {nil, 40 * time.Second, true},
-		"with a deadline":          {[]supervisor.Option{supervisor.WithStopTimeout(12 * time.Second)}, 12*time.Second + 200*time.Millisecond, false},
-		"with one that has no end": {[]supervisor.Option{supervisor.WithStopTimeout(supervisor.Unlimited)}, 40 * time.Second, true},
-		"with one that is long":    {[]supervisor.Option{supervisor.WithStopTimeout(time.Hour)}, 40 * time.Second, true},
+		"by default": {nil, 40 * time.Second, true},
+		"with a deadline": {[]supervisor.Option{supervisor.WithStopTimeout(
+			12 * time.Second)}, 12*time.Second + 200*time.Millisecond, false},
+		"with one that has no end": {[]supervisor.Option{supervisor.WithStopTimeout(
+			supervisor.Unlimited)}, 40 * time.Second, true},
+		"with one that is long": {[]supervisor.Option{supervisor.WithStopTimeout(time.Hour)},
+			40 * time.Second, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				children, asked, free := hundredHung()
-				s, err := supervisor.New("root", supervisor.Tree{Children: children}, append(c.options, quiet)...)
+				s, err := supervisor.New("root", supervisor.Tree{Children: children},
+					append(c.options, quiet)...)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -76,7 +82,8 @@ func TestManyChildrenThatHangDoNotAddUpTheirDeadlinesWhenTheirGroupIsStartedAgai
 			time.Sleep(time.Second)
 			return errors.New("it fails")
 		}}
-		tree := supervisor.Tree{Strategy: supervisor.OneForAll, Children: append([]supervisor.Child{fails}, children...)}
+		tree := supervisor.Tree{Strategy: supervisor.OneForAll,
+			Children: append([]supervisor.Child{fails}, children...)}
 		s, err := supervisor.New("root", tree, quiet)
 		if err != nil {
 			t.Fatal(err)
@@ -130,7 +137,10 @@ func TestAGateThatStaysClosedIsNamedInTheLog(t *testing.T) {
 		log := slog.New(slog.NewTextHandler(&text, nil))
 		wait := func(ctx context.Context) error { <-ctx.Done(); return nil }
 		s, err := supervisor.New("root", supervisor.Tree{Children: []supervisor.Child{
-			{Name: "quick", Gate: true, Run: func(ctx context.Context) error { supervisor.Ready(ctx); return wait(ctx) }},
+			{Name: "quick", Gate: true, Run: func(ctx context.Context) error {
+				supervisor.Ready(ctx)
+				return wait(ctx)
+			}},
 			{Name: "slow", Gate: true, Run: wait},
 			{Name: "after", Run: wait},
 		}}, supervisor.WithLogger(log))
@@ -157,17 +167,21 @@ func TestAGateThatStaysClosedIsNamedInTheLog(t *testing.T) {
 func TestAPanicWhileStoppingLeavesItsTraceWhateverItsValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
-		s, err := supervisor.New("root", supervisor.Tree{Children: []supervisor.Child{{Name: "child", Run: func(ctx context.Context) error {
-			<-ctx.Done()
-			panic(ctx.Err())
-		}}}}, supervisor.WithLogger(slog.New(slog.NewTextHandler(&text, nil))))
+		s, err := supervisor.New("root",
+			supervisor.Tree{Children: []supervisor.Child{{Name: "child",
+				Run: func(ctx context.Context) error {
+					<-ctx.Done()
+					panic(ctx.Err())
+				}}}}, supervisor.WithLogger(slog.New(slog.NewTextHandler(&text, nil))))
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_ = s.Run(ctx)
-		if last := s.Report().Children[0].LastCause; last == nil || last.Kind != supervisor.KindPanic || !strings.Contains(text.String(), "child-failed-while-stopping") {
+		if last := s.Report().Children[0].LastCause; last == nil ||
+			last.Kind != supervisor.KindPanic || !strings.Contains(text.String(),
+			"child-failed-while-stopping") {
 			t.Errorf("last cause %v, log %q", last, text.String())
 		}
 	})
@@ -184,7 +198,8 @@ func slow(name string, timeout, d time.Duration) supervisor.Child {
 
 func TestAChildWithoutAStopTimeoutIsWaitedForAsLongAsItTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{slow("a", supervisor.Unlimited, 24*time.Hour)}})
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{slow("a", supervisor.Unlimited,
+			24*time.Hour)}})
 		began := time.Now()
 		r.mustEnd(t)
 		if took := time.Since(began); took != 24*time.Hour {
@@ -198,15 +213,19 @@ func TestADeadlineAroundAChildWithoutOneIsKept(t *testing.T) {
 		tree    time.Duration
 		options []supervisor.Option
 	}{
-		"of its tree":          {time.Second, nil},
-		"of the root":          {0, []supervisor.Option{supervisor.WithStopTimeout(time.Second)}},
-		"of the root, no time": {supervisor.Unlimited, []supervisor.Option{supervisor.WithStopTimeout(supervisor.NoWait)}},
+		"of its tree": {time.Second, nil},
+		"of the root": {0, []supervisor.Option{supervisor.WithStopTimeout(time.Second)}},
+		"of the root, no time": {supervisor.Unlimited,
+			[]supervisor.Option{supervisor.WithStopTimeout(supervisor.NoWait)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, err := supervisor.New("root", supervisor.Tree{Children: []supervisor.Child{{Name: "tree", StopTimeout: c.tree, Tree: &supervisor.Tree{
-					Children: []supervisor.Child{slow("a", supervisor.Unlimited, time.Hour)},
-				}}}}, append(c.options, quiet)...)
+				s, err := supervisor.New("root",
+					supervisor.Tree{Children: []supervisor.Child{{Name: "tree", StopTimeout: c.tree,
+						Tree: &supervisor.Tree{
+							Children: []supervisor.Child{slow("a", supervisor.Unlimited,
+								time.Hour)},
+						}}}}, append(c.options, quiet)...)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -214,7 +233,8 @@ func TestADeadlineAroundAChildWithoutOneIsKept(t *testing.T) {
 				defer cancel()
 				err = s.Run(ctx)
 				var stuck *supervisor.StuckError
-				if !errors.As(err, &stuck) || len(stuck.Children) != 1 || time.Since(time.Unix(946684800, 0)) > 3*time.Second {
+				if !errors.As(err, &stuck) || len(stuck.Children) != 1 ||
+					time.Since(time.Unix(946684800, 0)) > 3*time.Second {
 					t.Errorf("at %v Run returned %.80v", time.Now(), err)
 				}
 				time.Sleep(2 * time.Hour)
@@ -231,7 +251,8 @@ func TestAChildThatIsNotWaitedForIsAbandonedUnlessItStopsAtOnce(t *testing.T) {
 		began := time.Now()
 		err := r.end()
 		var stuck *supervisor.StuckError
-		if !errors.As(err, &stuck) || len(stuck.Children) != 1 || stuck.Children[0].Path != "root/slow" || time.Since(began) > time.Millisecond {
+		if !errors.As(err, &stuck) || len(stuck.Children) != 1 ||
+			stuck.Children[0].Path != "root/slow" || time.Since(began) > time.Millisecond {
 			t.Errorf("after %v Run returned %.80v", time.Since(began), err)
 		}
 		time.Sleep(2 * time.Second)

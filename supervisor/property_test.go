@@ -47,20 +47,24 @@ const patience = 3 * time.Second
 
 func drawSpec(t *rapid.T, depth int) *spec {
 	s := &spec{
-		strategy: rapid.SampledFrom([]supervisor.Strategy{supervisor.OneForOne, supervisor.OneForAll, supervisor.RestForOne}).Draw(t, "strategy"),
+		strategy: rapid.SampledFrom([]supervisor.Strategy{supervisor.OneForOne,
+			supervisor.OneForAll, supervisor.RestForOne}).Draw(t, "strategy"),
 		limit:    rapid.SampledFrom([]int{-1, 1, 3}).Draw(t, "limit"),
 		together: rapid.Bool().Draw(t, "together"),
 		auto: rapid.SampledFrom([]supervisor.AutoShutdown{
-			supervisor.Never, supervisor.AnySignificant, supervisor.AllSignificant, supervisor.AllDone,
+			supervisor.Never, supervisor.AnySignificant, supervisor.AllSignificant,
+			supervisor.AllDone,
 		}).Draw(t, "auto shutdown"),
 	}
 	for i := range rapid.IntRange(1, 4).Draw(t, "children") {
 		c := childSpec{
-			name:    string(rune('a' + i)),
-			restart: rapid.SampledFrom([]supervisor.Restart{supervisor.Permanent, supervisor.Transient, supervisor.Temporary}).Draw(t, "restart"),
-			gate:    rapid.Bool().Draw(t, "gate"),
+			name: string(rune('a' + i)),
+			restart: rapid.SampledFrom([]supervisor.Restart{supervisor.Permanent,
+				supervisor.Transient, supervisor.Temporary}).Draw(t, "restart"),
+			gate: rapid.Bool().Draw(t, "gate"),
 		}
-		if c.restart != supervisor.Permanent && (s.auto == supervisor.AnySignificant || s.auto == supervisor.AllSignificant) {
+		if c.restart != supervisor.Permanent && (s.auto == supervisor.AnySignificant ||
+			s.auto == supervisor.AllSignificant) {
 			c.counts = rapid.Bool().Draw(t, "significant")
 		}
 		if depth > 0 && rapid.IntRange(0, 2).Draw(t, "nested") == 0 {
@@ -77,9 +81,11 @@ func drawLife(t *rapid.T) life {
 	second := func(from, to int, name string) time.Duration {
 		return time.Duration(rapid.IntRange(from, to).Draw(t, name)) * time.Second
 	}
-	l := life{ready: second(0, 2, "ready"), run: second(0, 4, "run"), way: rapid.IntRange(0, 4).Draw(t, "way"), spawn: rapid.Bool().Draw(t, "spawn")}
+	l := life{ready: second(0, 2, "ready"), run: second(0, 4, "run"), way: rapid.IntRange(0,
+		4).Draw(t, "way"), spawn: rapid.Bool().Draw(t, "spawn")}
 	l.again = rapid.SampledFrom([]string{"", "", "", "a", "b", "dyn"}).Draw(t, "again")
-	l.stop = rapid.SampledFrom([]time.Duration{0, 0, time.Second, 2 * time.Second, 8 * time.Second}).Draw(t, "stop")
+	l.stop = rapid.SampledFrom([]time.Duration{0, 0, time.Second, 2 * time.Second,
+		8 * time.Second}).Draw(t, "stop")
 	return l
 }
 
@@ -102,7 +108,8 @@ func (w *witness) restart(ctx context.Context, name string) (end func()) {
 	ask := func() {
 		err := g.Restart(context.WithoutCancel(ctx), name)
 		var stuck *supervisor.StuckError
-		if err == nil || errors.Is(err, supervisor.ErrStopped) || errors.Is(err, supervisor.ErrUnknown) || errors.As(err, &stuck) {
+		if err == nil || errors.Is(err, supervisor.ErrStopped) ||
+			errors.Is(err, supervisor.ErrUnknown) || errors.As(err, &stuck) {
 			return
 		}
 		if !strings.Contains(err.Error(), "cannot wait for its own end") {
@@ -161,7 +168,8 @@ func (w *witness) stopping(path string, later []string) {
 }
 
 func (w *witness) build(path string, s *spec) supervisor.Tree {
-	tree := supervisor.Tree{Strategy: s.strategy, MaxRestarts: s.limit, StopTogether: s.together, AutoShutdown: s.auto}
+	tree := supervisor.Tree{Strategy: s.strategy, MaxRestarts: s.limit, StopTogether: s.together,
+		AutoShutdown: s.auto}
 	for i, c := range s.children {
 		var later []string
 		if !s.together {
@@ -171,7 +179,8 @@ func (w *witness) build(path string, s *spec) supervisor.Tree {
 			later = append(later, path+"/dyn") // stopped before all others
 		}
 		p := path + "/" + c.name
-		child := supervisor.Child{Name: c.name, Restart: c.restart, Gate: c.gate, Significant: c.counts, Backoff: every(time.Second)}
+		child := supervisor.Child{Name: c.name, Restart: c.restart, Gate: c.gate,
+			Significant: c.counts, Backoff: every(time.Second)}
 		if c.tree != nil {
 			t := w.build(p, c.tree)
 			child.Tree = &t
@@ -193,9 +202,13 @@ func (w *witness) actor(path string, lives []life, later []string) func(context.
 		}
 		if l.spawn {
 			dyn := strings.TrimSuffix(path, path[strings.LastIndexByte(path, '/'):]) + "/dyn"
-			_, err := supervisor.Of(ctx).Start(supervisor.Child{Name: "dyn", Restart: supervisor.Transient, StopTimeout: patience,
-				Backoff: every(time.Second), Run: w.actor(dyn, []life{{run: 2 * time.Second, way: 1}, {run: time.Second, stop: time.Second}}, nil)})
-			if err != nil && !errors.Is(err, supervisor.ErrDuplicate) && !errors.Is(err, supervisor.ErrStopped) {
+			_, err := supervisor.Of(ctx).Start(supervisor.Child{Name: "dyn",
+				Restart: supervisor.Transient, StopTimeout: patience,
+				Backoff: every(time.Second),
+				Run: w.actor(dyn, []life{{run: 2 * time.Second, way: 1},
+					{run: time.Second, stop: time.Second}}, nil)})
+			if err != nil && !errors.Is(err, supervisor.ErrDuplicate) &&
+				!errors.Is(err, supervisor.ErrStopped) {
 				w.faultf("start of a dynamic child: %v", err)
 			}
 		}
@@ -211,7 +224,10 @@ func (w *witness) actor(path string, lives []life, later []string) func(context.
 		select {
 		case <-over:
 			return []func() error{
-				func() error { return nil }, boom, func() error { panic(nil) }, func() error { runtime.Goexit(); return nil },
+				func() error { return nil }, boom, func() error { panic(nil) }, func() error {
+					runtime.Goexit()
+					return nil
+				},
 				func() error { return context.DeadlineExceeded },
 			}[l.way]()
 		case <-ctx.Done():
@@ -231,7 +247,8 @@ func TestAnyTreeKeepsItsGuarantees(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawSpec(rt, 2)
 		stopAfter := time.Duration(rapid.IntRange(0, 30).Draw(rt, "stop after")) * time.Second
-		w := &witness{running: map[string]int{}, asked: map[string]time.Time{}, lives: map[string]int{}, byHand: map[string]bool{}}
+		w := &witness{running: map[string]int{}, asked: map[string]time.Time{},
+			lives: map[string]int{}, byHand: map[string]bool{}}
 		tree := w.build("root", s)
 		sup, err := supervisor.New("root", tree, quiet)
 		if err != nil {
@@ -284,7 +301,8 @@ func (w *witness) checkEnd(err error, byItself bool) {
 	var esc *supervisor.EscalationError
 	if errors.As(err, &esc) {
 		for _, c := range esc.History() {
-			if c.Path == "" || c.Incarnation == 0 || c.When.IsZero() || c.Err == nil && c.Kind != supervisor.KindNil {
+			if c.Path == "" || c.Incarnation == 0 || c.When.IsZero() ||
+				c.Err == nil && c.Kind != supervisor.KindNil {
 				w.faultf("incomplete cause %+v", c)
 			}
 		}
@@ -301,7 +319,8 @@ func (w *witness) checkEnd(err error, byItself bool) {
 // started waits for ever.
 func (w *witness) checkReport(r supervisor.Report, never bool) {
 	switch r.State {
-	case supervisor.StateStopped, supervisor.StateDone, supervisor.StateFailed, supervisor.StateStuck:
+	case supervisor.StateStopped, supervisor.StateDone, supervisor.StateFailed,
+		supervisor.StateStuck:
 	default:
 		if !never {
 			w.faultf("%s is %s after the end", r.Path, r.State)

@@ -43,7 +43,8 @@ func readable(err error) (safe error, asks request, canceled bool) {
 // plain errors have nothing for errors.Is and errors.As to call.
 func plain(err error) bool {
 	switch err.(type) {
-	case interface{ Unwrap() error }, interface{ Unwrap() []error }, interface{ Is(error) bool }, interface{ As(any) bool }:
+	case interface{ Unwrap() error }, interface{ Unwrap() []error }, interface{ Is(error) bool },
+		interface{ As(any) bool }:
 		return false
 	}
 	return true
@@ -66,7 +67,8 @@ func look(err error) (asks request, endless bool, why string) {
 	rest := []error{err}
 	for n := 0; len(rest) > 0; n++ {
 		if n == mostErrors {
-			return asks, true, fmt.Sprintf("%T wraps itself, or more than %d others", err, mostErrors)
+			return asks, true, fmt.Sprintf("%T wraps itself, or more than %d others", err,
+				mostErrors)
 		}
 		e := rest[len(rest)-1]
 		rest = rest[:len(rest)-1]
@@ -221,7 +223,8 @@ func endless(v reflect.Value, path map[uintptr]bool, top bool) bool {
 
 func inElements(v reflect.Value, path map[uintptr]bool) bool {
 	switch v.Type().Elem().Kind() {
-	case reflect.Interface, reflect.Pointer, reflect.Slice, reflect.Map, reflect.Struct, reflect.Array:
+	case reflect.Interface, reflect.Pointer, reflect.Slice, reflect.Map, reflect.Struct,
+		reflect.Array:
 		for i := range v.Len() {
 			if endless(v.Index(i), path, false) {
 				return true

@@ -21,16 +21,19 @@ func TestReportShowsTheWholeTreeBeforeDuringAndAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
 		a, b := newActor(&j, "a"), newActor(&j, "b")
-		s, err := supervisor.New("root", supervisor.Tree{Strategy: supervisor.RestForOne, Children: []supervisor.Child{
-			a.child(), {Name: "office", Tree: &supervisor.Tree{Children: []supervisor.Child{b.child()}}},
-		}}, quiet)
+		s, err := supervisor.New("root", supervisor.Tree{Strategy: supervisor.RestForOne,
+			Children: []supervisor.Child{
+				a.child(), {Name: "office",
+					Tree: &supervisor.Tree{Children: []supervisor.Child{b.child()}}},
+			}}, quiet)
 		if err != nil {
 			t.Fatal(err)
 		}
 		states := func() (got []string) {
 			var walk func(r supervisor.Report)
 			walk = func(r supervisor.Report) {
-				got = append(got, fmt.Sprintf("%s %s %d/%d", r.Path, r.State, r.Incarnation, r.Restarts))
+				got = append(got, fmt.Sprintf("%s %s %d/%d", r.Path, r.State, r.Incarnation,
+					r.Restarts))
 				for _, c := range r.Children {
 					walk(c)
 				}
@@ -38,23 +41,27 @@ func TestReportShowsTheWholeTreeBeforeDuringAndAfter(t *testing.T) {
 			walk(s.Report())
 			return got
 		}
-		want(t, states(), "root waiting 0/0", "root/a waiting 0/0", "root/office waiting 0/0", "root/office/b waiting 0/0")
+		want(t, states(), "root waiting 0/0", "root/a waiting 0/0", "root/office waiting 0/0",
+			"root/office/b waiting 0/0")
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- s.Run(ctx) }()
 		synctest.Wait()
-		want(t, states(), "root running 1/0", "root/a running 1/0", "root/office running 1/0", "root/office/b running 1/0")
+		want(t, states(), "root running 1/0", "root/a running 1/0", "root/office running 1/0",
+			"root/office/b running 1/0")
 		b.now(boom)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		b.now(func() error { panic("ouch") })
-		want(t, states(), "root running 1/0", "root/a running 1/0", "root/office running 1/0", "root/office/b backoff 2/2")
+		want(t, states(), "root running 1/0", "root/a running 1/0", "root/office running 1/0",
+			"root/office/b backoff 2/2")
 
 		text, err := json.Marshal(s.Report())
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, part := range []string{`"strategy":"rest-for-one"`, `"restart":"permanent"`, `"kind":"panic","err":"panic: ouch"`, `"next_restart":"2000-01-01T00:00:02Z"`} {
+		for _, part := range []string{`"strategy":"rest-for-one"`, `"restart":"permanent"`,
+			`"kind":"panic","err":"panic: ouch"`, `"next_restart":"2000-01-01T00:00:02Z"`} {
 			if !strings.Contains(string(text), part) {
 				t.Errorf("no %s in %s", part, text)
 			}
@@ -63,7 +70,8 @@ func TestReportShowsTheWholeTreeBeforeDuringAndAfter(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		last := []string{"root stopped 1/0", "root/a stopped 1/0", "root/office stopped 1/0", "root/office/b stopped 2/2"}
+		last := []string{"root stopped 1/0", "root/a stopped 1/0", "root/office stopped 1/0",
+			"root/office/b stopped 2/2"}
 		want(t, states(), last...)
 		changed := s.Report()
 		changed.Children[0].State = "changed by its reader"
@@ -75,12 +83,14 @@ func TestReportShowsTheWholeTreeBeforeDuringAndAfter(t *testing.T) {
 func TestReportAndEventsDoNotWaitForAChildThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		letGo := make(chan struct{})
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "office", Tree: &supervisor.Tree{
-			Children: []supervisor.Child{hanging("a", letGo)}}}}})
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "office",
+			Tree: &supervisor.Tree{
+				Children: []supervisor.Child{hanging("a", letGo)}}}}})
 		r.stop()
 		time.Sleep(time.Second)
 		began := time.Now()
-		if s := r.find(t, "root/office/a").State; s != supervisor.StateStopping || time.Since(began) != 0 {
+		if s := r.find(t, "root/office/a").State; s != supervisor.StateStopping ||
+			time.Since(began) != 0 {
 			t.Errorf("state %s after %v", s, time.Since(began))
 		}
 		close(letGo)
@@ -94,7 +104,8 @@ func TestEventsTellTheStory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
 		a := newActor(&j, "a")
-		s, err := supervisor.New("root", supervisor.Tree{MaxRestarts: 1, Children: []supervisor.Child{a.child()}}, quiet)
+		s, err := supervisor.New("root", supervisor.Tree{MaxRestarts: 1,
+			Children: []supervisor.Child{a.child()}}, quiet)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,21 +133,24 @@ func TestEventsTellTheStory(t *testing.T) {
 			got = append(got, line)
 		}
 		slices.Sort(got[1:3]) // the root is ready when a has started, which a does by itself
-		want(t, got, "root started 1", "root ready 1", "root/a started 1", "root/a ready 1", "root/a ended 1", "root/a restarting 1 1s error boom",
-			"root/a started 2", "root/a ready 2", "root/a ended 2", "root escalated 1", "root stopping 1", "root stopped 1")
+		want(t, got, "root started 1", "root ready 1", "root/a started 1", "root/a ready 1",
+			"root/a ended 1", "root/a restarting 1 1s error boom",
+			"root/a started 2", "root/a ready 2", "root/a ended 2", "root escalated 1",
+			"root stopping 1", "root stopped 1")
 	})
 }
 
 func TestTheSecondReadyOfAnIncarnationDoesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		again := make(chan struct{})
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "a", Gate: true, Run: func(ctx context.Context) error {
-			supervisor.Ready(ctx)
-			<-again
-			supervisor.Ready(ctx)
-			<-ctx.Done()
-			return nil
-		}}}})
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "a", Gate: true,
+			Run: func(ctx context.Context) error {
+				supervisor.Ready(ctx)
+				<-again
+				supervisor.Ready(ctx)
+				<-ctx.Done()
+				return nil
+			}}}})
 		sub := r.Subscribe(10)
 		defer sub.Close()
 		close(again)
@@ -151,8 +165,12 @@ func TestTheSecondReadyOfAnIncarnationDoesNothing(t *testing.T) {
 func TestASlowReaderLosesTheOldestAndIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
-		s, err := supervisor.New("root", supervisor.Tree{MaxRestarts: -1, Children: []supervisor.Child{
-			{Name: "a", Backoff: every(time.Second), Run: func(context.Context) error { n++; return errBoom }}}}, quiet)
+		s, err := supervisor.New("root", supervisor.Tree{MaxRestarts: -1,
+			Children: []supervisor.Child{
+				{Name: "a", Backoff: every(time.Second), Run: func(context.Context) error {
+					n++
+					return errBoom
+				}}}}, quiet)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,8 +186,10 @@ func TestASlowReaderLosesTheOldestAndIsTold(t *testing.T) {
 		}
 		events := sub.Pending()
 		total := 2 + 3*100 + 2 // root started and ready, three a run, root stopping and stopped
-		if len(events) != 7 || events[0].Dropped != uint64(total-7) || events[6].Type != supervisor.EventStopped {
-			t.Errorf("%d events, %d dropped, last %s", len(events), events[0].Dropped, events[6].Type)
+		if len(events) != 7 || events[0].Dropped != uint64(total-7) ||
+			events[6].Type != supervisor.EventStopped {
+			t.Errorf("%d events, %d dropped, last %s", len(events), events[0].Dropped,
+				events[6].Type)
 		}
 		for _, e := range events[1:] {
 			if e.Dropped != 0 {
@@ -210,13 +230,14 @@ func TestAllEndsWithItsContextAndWakesForEachEvent(t *testing.T) {
 func TestGoroutinesCarryTheirPath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var path string
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "office", Tree: &supervisor.Tree{Children: []supervisor.Child{
-			{Name: "clerk", Run: func(ctx context.Context) error {
-				path = supervisor.Path(ctx)
-				<-ctx.Done()
-				return nil
-			}},
-		}}}}})
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "office",
+			Tree: &supervisor.Tree{Children: []supervisor.Child{
+				{Name: "clerk", Run: func(ctx context.Context) error {
+					path = supervisor.Path(ctx)
+					<-ctx.Done()
+					return nil
+				}},
+			}}}}})
 		if path != "root/office/clerk" {
 			t.Errorf("Path is %q", path)
 		}
@@ -246,7 +267,8 @@ func TestFailuresAreLoggedAndSuccessIsSilent(t *testing.T) {
 		var out bytes.Buffer
 		var j journal
 		a := newActor(&j, "a")
-		s, err := supervisor.New("root", supervisor.Tree{Children: []supervisor.Child{a.child()}}, supervisor.WithLogger(slog.New(slog.NewTextHandler(&out, nil))))
+		s, err := supervisor.New("root", supervisor.Tree{Children: []supervisor.Child{a.child()}},
+			supervisor.WithLogger(slog.New(slog.NewTextHandler(&out, nil))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +280,8 @@ func TestFailuresAreLoggedAndSuccessIsSilent(t *testing.T) {
 			t.Errorf("logged: %s", &out)
 		}
 		a.now(boom)
-		if got := out.String(); !strings.Contains(got, "msg=child-failed path=root/a incarnation=1 kind=error err=boom restart_in=1s") {
+		if got := out.String(); !strings.Contains(got,
+			"msg=child-failed path=root/a incarnation=1 kind=error err=boom restart_in=1s") {
 			t.Errorf("logged: %s", got)
 		}
 		out.Reset()
@@ -274,8 +297,15 @@ func TestAPanicBeforeItsTurnToStopIsLoggedWithItsStack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		s, err := supervisor.New("root", supervisor.Tree{Children: []supervisor.Child{
-			{Name: "early", Run: func(context.Context) error { time.Sleep(2 * time.Second); panic("ouch") }},
-			{Name: "slow", Run: func(ctx context.Context) error { <-ctx.Done(); time.Sleep(4 * time.Second); return nil }},
+			{Name: "early", Run: func(context.Context) error {
+				time.Sleep(2 * time.Second)
+				panic("ouch")
+			}},
+			{Name: "slow", Run: func(ctx context.Context) error {
+				<-ctx.Done()
+				time.Sleep(4 * time.Second)
+				return nil
+			}},
 		}}, supervisor.WithLogger(slog.New(slog.NewTextHandler(&out, nil))))
 		if err != nil {
 			t.Fatal(err)
@@ -285,7 +315,8 @@ func TestAPanicBeforeItsTurnToStopIsLoggedWithItsStack(t *testing.T) {
 		if err := s.Run(ctx); err != nil {
 			t.Errorf("Run returned %v", err)
 		}
-		if got := out.String(); !strings.Contains(got, "msg=child-failed path=root/early") || !strings.Contains(got, "TestAPanicBefore") {
+		if got := out.String(); !strings.Contains(got, "msg=child-failed path=root/early") ||
+			!strings.Contains(got, "TestAPanicBefore") {
 			t.Errorf("logged: %s", got)
 		}
 	})
@@ -294,7 +325,8 @@ func TestAPanicBeforeItsTurnToStopIsLoggedWithItsStack(t *testing.T) {
 func TestNewSaysWhatIsWrong(t *testing.T) {
 	run := func(context.Context) error { return nil }
 	nest := func(c ...supervisor.Child) supervisor.Tree {
-		return supervisor.Tree{Children: []supervisor.Child{{Name: "office", Tree: &supervisor.Tree{Children: c}}}}
+		return supervisor.Tree{Children: []supervisor.Child{{Name: "office",
+			Tree: &supervisor.Tree{Children: c}}}}
 	}
 	around := &supervisor.Tree{}
 	around.Children = []supervisor.Child{{Name: "again", Tree: around}}
@@ -303,29 +335,41 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 		tree supervisor.Tree
 		says string
 	}{
-		{"root", nest(supervisor.Child{Name: "a", Tree: around}), "root/office/a/again: its Tree is one that it is in itself"},
+		{"root", nest(supervisor.Child{Name: "a", Tree: around}),
+			"root/office/a/again: its Tree is one that it is in itself"},
 		{"", supervisor.Tree{}, "root name"},
 		{"a/b", supervisor.Tree{}, "root name"},
 		{"root", supervisor.Tree{Strategy: 7}, "OneForOne, OneForAll or RestForOne"},
 		{"root", supervisor.Tree{Period: -1}, "negative Period"},
-		{"root", supervisor.Tree{AutoShutdown: 4}, "Never, AnySignificant, AllSignificant or AllDone"},
-		{"root", nest(supervisor.Child{Name: "a", Run: run, Significant: true, Restart: supervisor.Transient}), "root/office/a is Significant, which means nothing with AutoShutdown never"},
-		{"root", supervisor.Tree{AutoShutdown: supervisor.AllSignificant, Children: []supervisor.Child{{Name: "a", Run: run, Significant: true}}}, "root/a is Significant and Permanent"},
+		{"root", supervisor.Tree{AutoShutdown: 4},
+			"Never, AnySignificant, AllSignificant or AllDone"},
+		{"root", nest(supervisor.Child{Name: "a", Run: run, Significant: true,
+			Restart: supervisor.Transient}),
+			"root/office/a is Significant, which means nothing with AutoShutdown never"},
+		{"root", supervisor.Tree{AutoShutdown: supervisor.AllSignificant,
+			Children: []supervisor.Child{{Name: "a", Run: run, Significant: true}}},
+			"root/a is Significant and Permanent"},
 		{"root", nest(supervisor.Child{Run: run}), "root/office has no name"},
 		{"root", nest(supervisor.Child{Name: "a/b", Run: run}), "must not hold '/'"},
 		{"root", nest(supervisor.Child{Name: "a"}), "root/office/a has nothing to run"},
-		{"root", nest(supervisor.Child{Name: "a", Run: run, Tree: &supervisor.Tree{}}), "both Run and Tree"},
-		{"root", nest(supervisor.Child{Name: "a", Run: run, Restart: 9}), "Permanent, Transient or Temporary"},
-		{"root", nest(supervisor.Child{Name: "a", Run: run, StopTimeout: -1}), "negative StopTimeout"},
-		{"root", nest(supervisor.Child{Name: "a", Run: run, HealthyAfter: -1}), "negative HealthyAfter"},
-		{"root", nest(supervisor.Child{Name: "a", Run: run}, supervisor.Child{Name: "a", Run: run}), "root/office/a: supervisor: a child of this name exists"},
+		{"root", nest(supervisor.Child{Name: "a", Run: run, Tree: &supervisor.Tree{}}),
+			"both Run and Tree"},
+		{"root", nest(supervisor.Child{Name: "a", Run: run, Restart: 9}),
+			"Permanent, Transient or Temporary"},
+		{"root", nest(supervisor.Child{Name: "a", Run: run, StopTimeout: -1}),
+			"negative StopTimeout"},
+		{"root", nest(supervisor.Child{Name: "a", Run: run, HealthyAfter: -1}),
+			"negative HealthyAfter"},
+		{"root", nest(supervisor.Child{Name: "a", Run: run}, supervisor.Child{Name: "a", Run: run}),
+			"root/office/a: supervisor: a child of this name exists"},
 	} {
 		_, err := supervisor.New(c.name, c.tree)
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("got %v, want %q", err, c.says)
 		}
 	}
-	_, err := supervisor.New("root", nest(supervisor.Child{Name: "a", Run: run}, supervisor.Child{Name: "a", Run: run}))
+	_, err := supervisor.New("root", nest(supervisor.Child{Name: "a", Run: run},
+		supervisor.Child{Name: "a", Run: run}))
 	if !errors.Is(err, supervisor.ErrDuplicate) {
 		t.Errorf("%v is not ErrDuplicate", err)
 	}
@@ -334,7 +378,8 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 func TestRunTwiceAtATimeIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, supervisor.Tree{})
-		if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "running already") {
+		if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(),
+			"running already") {
 			t.Errorf("got %v", err)
 		}
 		r.mustEnd(t)

@@ -24,19 +24,28 @@ var ways = []struct {
 	kind supervisor.Kind
 	is   func(error) bool
 }{
-	{"nil", func() error { return nil }, supervisor.KindNil, func(err error) bool { return errors.Is(err, supervisor.ErrReturned) }},
+	{"nil", func() error { return nil }, supervisor.KindNil, func(err error) bool {
+		return errors.Is(err, supervisor.ErrReturned)
+	}},
 	{"error", boom, supervisor.KindError, func(err error) bool { return errors.Is(err, errBoom) }},
 	{"panic", func() error { panic("ouch") }, supervisor.KindPanic, func(err error) bool {
 		var p *supervisor.PanicError
 		return errors.As(err, &p) && p.Value == "ouch" && len(p.Stack) > 0
 	}},
-	{"panic with an error", func() error { panic(errBoom) }, supervisor.KindPanic, func(err error) bool { return errors.Is(err, errBoom) }},
+	{"panic with an error", func() error {
+		panic(errBoom)
+	}, supervisor.KindPanic, func(err error) bool { return errors.Is(err, errBoom) }},
 	{"panic(nil)", func() error { panic(nil) }, supervisor.KindPanic, func(err error) bool {
 		var p *runtime.PanicNilError
 		return errors.As(err, &p)
 	}},
-	{"goexit", func() error { runtime.Goexit(); return nil }, supervisor.KindGoexit, func(err error) bool { return errors.Is(err, supervisor.ErrGoexit) }},
-	{"someone else's context error", func() error { return context.Canceled }, supervisor.KindError, func(err error) bool { return errors.Is(err, context.Canceled) }},
+	{"goexit", func() error {
+		runtime.Goexit()
+		return nil
+	}, supervisor.KindGoexit, func(err error) bool { return errors.Is(err, supervisor.ErrGoexit) }},
+	{"someone else's context error", func() error {
+		return context.Canceled
+	}, supervisor.KindError, func(err error) bool { return errors.Is(err, context.Canceled) }},
 }
 
 func TestEndingsAreToldApartAndAPermanentChildIsRestartedAfterEach(t *testing.T) {
@@ -47,10 +56,13 @@ func TestEndingsAreToldApartAndAPermanentChildIsRestartedAfterEach(t *testing.T)
 		for i, w := range ways {
 			a.now(w.f)
 			rep := r.find(t, "root/a")
-			if c := rep.LastCause; c == nil || c.Kind != w.kind || !w.is(c.Err) && w.kind != supervisor.KindNil || c.Path != "root/a" || c.Incarnation != i+1 {
+			if c := rep.LastCause; c == nil || c.Kind != w.kind ||
+				!w.is(c.Err) && w.kind != supervisor.KindNil || c.Path != "root/a" ||
+				c.Incarnation != i+1 {
 				t.Errorf("%s: cause %+v", w.name, c)
 			}
-			if rep.State != supervisor.StateBackoff || !rep.NextRestart.Equal(time.Now().Add(time.Second)) || rep.Restarts != i+1 {
+			if rep.State != supervisor.StateBackoff ||
+				!rep.NextRestart.Equal(time.Now().Add(time.Second)) || rep.Restarts != i+1 {
 				t.Errorf("%s: report %+v", w.name, rep)
 			}
 			time.Sleep(time.Second)
@@ -91,12 +103,19 @@ func TestRestartTypes(t *testing.T) {
 		end     func() error
 		state   supervisor.State
 	}{
-		{"permanent, nil", supervisor.Permanent, func() error { return nil }, supervisor.StateBackoff},
+		{"permanent, nil", supervisor.Permanent, func() error {
+			return nil
+		}, supervisor.StateBackoff},
 		{"permanent, error", supervisor.Permanent, boom, supervisor.StateBackoff},
 		{"transient, nil", supervisor.Transient, func() error { return nil }, supervisor.StateDone},
 		{"transient, error", supervisor.Transient, boom, supervisor.StateBackoff},
-		{"transient, panic", supervisor.Transient, func() error { panic(1) }, supervisor.StateBackoff},
-		{"transient, goexit", supervisor.Transient, func() error { runtime.Goexit(); return nil }, supervisor.StateBackoff},
+		{"transient, panic", supervisor.Transient, func() error {
+			panic(1)
+		}, supervisor.StateBackoff},
+		{"transient, goexit", supervisor.Transient, func() error {
+			runtime.Goexit()
+			return nil
+		}, supervisor.StateBackoff},
 		{"temporary, nil", supervisor.Temporary, func() error { return nil }, supervisor.StateDone},
 		{"temporary, error", supervisor.Temporary, boom, supervisor.StateFailed},
 	} {
@@ -175,7 +194,8 @@ func TestAnotherFailureDuringAGroupRestartIsPartOfIt(t *testing.T) {
 			j.add("-slow")
 			return nil
 		}}
-		r := start(t, supervisor.Tree{Strategy: supervisor.RestForOne, Children: []supervisor.Child{a.child(), b.child(), c.child(), slow}})
+		r := start(t, supervisor.Tree{Strategy: supervisor.RestForOne,
+			Children: []supervisor.Child{a.child(), b.child(), c.child(), slow}})
 		if got := j.take(); len(got) != 4 {
 			t.Fatal(got)
 		}
@@ -201,11 +221,13 @@ func TestATransientChildThatIsDoneRunsAgainWithItsGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
 		once := func(name string, restart supervisor.Restart) supervisor.Child {
-			return supervisor.Child{Name: name, Gate: true, Restart: restart, Run: func(context.Context) error { j.add(name); return nil }}
+			return supervisor.Child{Name: name, Gate: true, Restart: restart,
+				Run: func(context.Context) error { j.add(name); return nil }}
 		}
 		a := newActor(&j, "a")
 		r := start(t, supervisor.Tree{Strategy: supervisor.OneForAll, Children: []supervisor.Child{
-			once("transient", supervisor.Transient), once("temporary", supervisor.Temporary), a.child(),
+			once("transient", supervisor.Transient), once("temporary", supervisor.Temporary),
+			a.child(),
 		}})
 		want(t, j.take(), "transient", "temporary", "+a")
 		a.now(boom)
@@ -223,12 +245,15 @@ func TestBackoffGrowsAndAHealthyRunResetsIt(t *testing.T) {
 		child := a.child()
 		child.HealthyAfter = time.Minute
 		child.Backoff = func() supervisor.Backoff {
-			return backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMultiplier(2),
-				backoff.WithRandomizationFactor(0), backoff.WithMaxInterval(5*time.Second), backoff.WithMaxElapsedTime(0))
+			return backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second),
+				backoff.WithMultiplier(2),
+				backoff.WithRandomizationFactor(0), backoff.WithMaxInterval(5*time.Second),
+				backoff.WithMaxElapsedTime(0))
 		}
 		r := start(t, supervisor.Tree{Children: []supervisor.Child{child}})
 		for i, c := range []struct{ run, wait time.Duration }{
-			{0, time.Second}, {0, 2 * time.Second}, {time.Minute - 1, 4 * time.Second}, {0, 5 * time.Second},
+			{0, time.Second}, {0, 2 * time.Second}, {time.Minute - 1, 4 * time.Second},
+			{0, 5 * time.Second},
 			{time.Minute, time.Second}, {0, 2 * time.Second},
 		} {
 			time.Sleep(c.run)
@@ -246,7 +271,11 @@ func TestBackoffGrowsAndAHealthyRunResetsIt(t *testing.T) {
 func TestTheDefaultBackoffNeverGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
-		r := start(t, supervisor.Tree{MaxRestarts: -1, Children: []supervisor.Child{{Name: "a", Run: func(context.Context) error { n++; return errBoom }}}})
+		r := start(t, supervisor.Tree{MaxRestarts: -1,
+			Children: []supervisor.Child{{Name: "a", Run: func(context.Context) error {
+				n++
+				return errBoom
+			}}}})
 		time.Sleep(24 * time.Hour)
 		r.mustEnd(t)
 		// 10 s with jitter 0.5: between 5 s and 15 s each.
@@ -260,11 +289,12 @@ func TestStopDuringBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
 		a := newActor(&j, "a")
-		slow := supervisor.Child{Name: "slow", StopTimeout: time.Minute, Run: func(ctx context.Context) error {
-			<-ctx.Done()
-			time.Sleep(30 * time.Second) // a's restart falls due meanwhile
-			return nil
-		}}
+		slow := supervisor.Child{Name: "slow", StopTimeout: time.Minute,
+			Run: func(ctx context.Context) error {
+				<-ctx.Done()
+				time.Sleep(30 * time.Second) // a's restart falls due meanwhile
+				return nil
+			}}
 		r := start(t, supervisor.Tree{Children: []supervisor.Child{a.child(), slow}})
 		a.now(boom)
 		r.mustEnd(t)
@@ -276,21 +306,24 @@ func TestStopDuringBackoff(t *testing.T) {
 }
 
 func TestStopDuringAGroupRestart(t *testing.T) {
-	for _, after := range []time.Duration{0, 500 * time.Millisecond, 2500 * time.Millisecond, 3500 * time.Millisecond} {
+	for _, after := range []time.Duration{0, 500 * time.Millisecond, 2500 * time.Millisecond,
+		3500 * time.Millisecond} {
 		t.Run(after.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var j journal
 				a := newActor(&j, "a")
-				slow := supervisor.Child{Name: "slow", Gate: true, Run: func(ctx context.Context) error {
-					j.add("+slow")
-					defer j.add("-slow")
-					time.Sleep(2 * time.Second)
-					supervisor.Ready(ctx)
-					<-ctx.Done()
-					time.Sleep(2 * time.Second)
-					return nil
-				}}
-				r := start(t, supervisor.Tree{Strategy: supervisor.OneForAll, Children: []supervisor.Child{a.child(), slow, newActor(&j, "z").child()}})
+				slow := supervisor.Child{Name: "slow", Gate: true,
+					Run: func(ctx context.Context) error {
+						j.add("+slow")
+						defer j.add("-slow")
+						time.Sleep(2 * time.Second)
+						supervisor.Ready(ctx)
+						<-ctx.Done()
+						time.Sleep(2 * time.Second)
+						return nil
+					}}
+				r := start(t, supervisor.Tree{Strategy: supervisor.OneForAll,
+					Children: []supervisor.Child{a.child(), slow, newActor(&j, "z").child()}})
 				time.Sleep(time.Minute)
 				a.now(boom)
 				time.Sleep(after)

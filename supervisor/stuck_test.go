@@ -27,10 +27,11 @@ func helpToHang(letGo <-chan struct{}, done chan struct{}) {
 }
 
 func hanging(name string, letGo <-chan struct{}) supervisor.Child {
-	return supervisor.Child{Name: name, StopTimeout: 2 * time.Second, Backoff: every(time.Second), Run: func(context.Context) error {
-		hang(letGo)
-		return nil
-	}}
+	return supervisor.Child{Name: name, StopTimeout: 2 * time.Second, Backoff: every(time.Second),
+		Run: func(context.Context) error {
+			hang(letGo)
+			return nil
+		}}
 }
 
 func twinClerk(letGo <-chan struct{}) func(context.Context) error {
@@ -54,14 +55,17 @@ func TestAChildThatWillNotStopIsNamedWithItsStackAndKeepsNobodyElse(t *testing.T
 		var j journal
 		letGo := make(chan struct{})
 		other := make(chan struct{}) // another tree of the same name, whose stack is not to be told
-		twin := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "office", Tree: &supervisor.Tree{Children: []supervisor.Child{
-			{Name: "clerk", Run: twinClerk(other)},
-		}}}}})
+		twin := start(t,
+			supervisor.Tree{Children: []supervisor.Child{{Name: "office",
+				Tree: &supervisor.Tree{Children: []supervisor.Child{
+					{Name: "clerk", Run: twinClerk(other)},
+				}}}}})
 		first := newActor(&j, "first").child()
 		first.Gate = true
 		r := start(t, supervisor.Tree{Children: []supervisor.Child{
 			first,
-			{Name: "office", Tree: &supervisor.Tree{Children: []supervisor.Child{hanging("clerk", letGo)}}},
+			{Name: "office", Tree: &supervisor.Tree{Children: []supervisor.Child{hanging("clerk",
+				letGo)}}},
 			newActor(&j, "last").child(),
 		}})
 		sub := r.Subscribe(100)
@@ -109,7 +113,8 @@ func TestAChildThatWillNotStopIsNamedWithItsStackAndKeepsNobodyElse(t *testing.T
 				types = append(types, e.Type)
 			}
 		}
-		if len(types) != 3 || types[1] != supervisor.EventStuck || types[2] != supervisor.EventEndedLate {
+		if len(types) != 3 || types[1] != supervisor.EventStuck ||
+			types[2] != supervisor.EventEndedLate {
 			t.Errorf("events %v", types)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -129,13 +134,15 @@ func TestAGroupIsNotRestartedBesideAnAbandonedChild(t *testing.T) {
 				var j journal
 				letGo := make(chan struct{})
 				a := newActor(&j, "a")
-				r := start(t, supervisor.Tree{Strategy: strategy, Children: []supervisor.Child{a.child(), hanging("b", letGo)}})
+				r := start(t, supervisor.Tree{Strategy: strategy,
+					Children: []supervisor.Child{a.child(), hanging("b", letGo)}})
 				defer r.stop()
 				a.now(boom)
 				err := <-r.done
 				var esc *supervisor.EscalationError
 				if !errors.As(err, &esc) || !errors.Is(err, errBoom) {
-					t.Errorf("Run returned %v, want an escalation with the failure that began it", err)
+					t.Errorf("Run returned %v, want an escalation with the failure that began it",
+						err)
 				}
 				if s := stuckOf(t, err); s.Children[0].Path != "root/b" {
 					t.Errorf("stuck: %v", s)
@@ -161,7 +168,8 @@ func TestAGroupIsRestartedWhenTheAbandonedChildEndedInTime(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}}
-		r := start(t, supervisor.Tree{Strategy: supervisor.OneForAll, Children: []supervisor.Child{child, b}})
+		r := start(t, supervisor.Tree{Strategy: supervisor.OneForAll,
+			Children: []supervisor.Child{child, b}})
 		a.now(boom)
 		time.Sleep(30 * time.Second)
 		close(letGo)
@@ -181,9 +189,10 @@ func TestATreeThatLeftAChildBehindIsNotRestarted(t *testing.T) {
 		letGo := make(chan struct{})
 		var j journal
 		a := newActor(&j, "a")
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "office", Backoff: every(time.Second), Tree: &supervisor.Tree{
-			MaxRestarts: 1, Children: []supervisor.Child{hanging("b", letGo), a.child()},
-		}}}})
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "office",
+			Backoff: every(time.Second), Tree: &supervisor.Tree{
+				MaxRestarts: 1, Children: []supervisor.Child{hanging("b", letGo), a.child()},
+			}}}})
 		defer r.stop()
 		a.now(boom)
 		time.Sleep(time.Second)
@@ -193,7 +202,8 @@ func TestATreeThatLeftAChildBehindIsNotRestarted(t *testing.T) {
 		if s := stuckOf(t, err); s.Children[0].Path != "root/office/b" || !errors.Is(err, errBoom) {
 			t.Errorf("Run returned %v", err)
 		}
-		if rep := r.find(t, "root/office"); rep.Incarnation != 1 || rep.State != supervisor.StateStuck {
+		if rep := r.find(t, "root/office"); rep.Incarnation != 1 ||
+			rep.State != supervisor.StateStuck {
 			t.Errorf("office is in incarnation %d and %s", rep.Incarnation, rep.State)
 		}
 		close(letGo)
@@ -205,13 +215,15 @@ func TestATreeIsRestartedWhenTheChildItLeftBehindEndedInTime(t *testing.T) {
 		var j journal
 		letGo := make(chan struct{})
 		a := newActor(&j, "a")
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "office", Backoff: every(time.Minute), Tree: &supervisor.Tree{
-			MaxRestarts: 1, Children: []supervisor.Child{a.child(), {Name: "b", StopTimeout: time.Second, Run: func(ctx context.Context) error {
-				<-letGo
-				<-ctx.Done()
-				return nil
-			}}},
-		}}}})
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "office",
+			Backoff: every(time.Minute), Tree: &supervisor.Tree{
+				MaxRestarts: 1, Children: []supervisor.Child{a.child(),
+					{Name: "b", StopTimeout: time.Second, Run: func(ctx context.Context) error {
+						<-letGo
+						<-ctx.Done()
+						return nil
+					}}},
+			}}}})
 		a.now(boom)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -232,9 +244,10 @@ func TestAStopDeadlineAtTheInstantOfARefusedRestartIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		letGo := make(chan struct{})
 		a := newActor(new(journal), "a")
-		r, g := startGroup(t, supervisor.Tree{Children: []supervisor.Child{hanging("x", letGo), {Name: "office", Backoff: every(time.Second), Tree: &supervisor.Tree{
-			Children: []supervisor.Child{a.child(), hanging("left", letGo)},
-		}}}})
+		r, g := startGroup(t, supervisor.Tree{Children: []supervisor.Child{hanging("x", letGo),
+			{Name: "office", Backoff: every(time.Second), Tree: &supervisor.Tree{
+				Children: []supervisor.Child{a.child(), hanging("left", letGo)},
+			}}}})
 		x, _ := g.Child("x")
 		defer r.stop()
 		for range supervisor.DefaultMaxRestarts + 1 {
@@ -258,17 +271,19 @@ func TestATreesOwnDeadlineEndsItWithThoseWhoHangNamed(t *testing.T) {
 		letGo := make(chan struct{})
 		patient := hanging("patient", letGo)
 		patient.StopTimeout = time.Hour
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "outer", StopTimeout: 3 * time.Second, Tree: &supervisor.Tree{
-			Children: []supervisor.Child{{Name: "inner", Tree: &supervisor.Tree{
-				Children: []supervisor.Child{newActor(&j, "willing").child(), patient},
-			}}},
-		}}}})
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "outer",
+			StopTimeout: 3 * time.Second, Tree: &supervisor.Tree{
+				Children: []supervisor.Child{{Name: "inner", Tree: &supervisor.Tree{
+					Children: []supervisor.Child{newActor(&j, "willing").child(), patient},
+				}}},
+			}}}})
 		began := time.Now()
 		err := r.end()
 		if d := time.Since(began); d != 3*time.Second+100*time.Millisecond {
 			t.Errorf("took %v", d)
 		}
-		if s := stuckOf(t, err); len(s.Children) != 1 || s.Children[0].Path != "root/outer/inner/patient" {
+		if s := stuckOf(t, err); len(s.Children) != 1 ||
+			s.Children[0].Path != "root/outer/inner/patient" {
 			t.Errorf("Run returned %v", err)
 		}
 		want(t, j.take(), "+willing", "-willing")

@@ -83,9 +83,13 @@ func TestAnErrorThatCannotBeReadIsAFailureLikeAnyOther(t *testing.T) {
 					}}
 					tree := supervisor.Tree{Children: []supervisor.Child{child}}
 					if how == "from a tree" {
-						tree = supervisor.Tree{Children: []supervisor.Child{{Name: "inner", Tree: &supervisor.Tree{MaxRestarts: 1, Children: []supervisor.Child{
-							{Name: "child", Run: func(context.Context) error { starts++; return bad }},
-						}}}}}
+						tree = supervisor.Tree{Children: []supervisor.Child{{Name: "inner",
+							Tree: &supervisor.Tree{MaxRestarts: 1, Children: []supervisor.Child{
+								{Name: "child", Run: func(context.Context) error {
+									starts++
+									return bad
+								}},
+							}}}}}
 					}
 					s, err := supervisor.New("root", tree, quiet)
 					if err != nil {
@@ -105,10 +109,12 @@ func TestAnErrorThatCannotBeReadIsAFailureLikeAnyOther(t *testing.T) {
 						}
 					case how == "returned", how == "panicked":
 						if err != nil || starts != 2 {
-							t.Errorf("%d starts and %v, want a restart and a clean stop", starts, err)
+							t.Errorf("%d starts and %v, want a restart and a clean stop", starts,
+								err)
 						}
 					}
-					if last := s.Report().Children[0].LastCause; how == "returned" && (last == nil || !errors.Is(last.Err, supervisor.ErrUnreadable)) {
+					if last := s.Report().Children[0].LastCause; how == "returned" &&
+						(last == nil || !errors.Is(last.Err, supervisor.ErrUnreadable)) {
 						t.Errorf("the cause is %v", last)
 					}
 					if how != "while stopping" {

@@ -41,7 +41,8 @@ type grant struct {
 func New(t testing.TB) *Cluster {
 	consul := devconsul.New(devconsul.Config{Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(consul.Close)
-	return &Cluster{t: t, consul: consul, client: consul.Client(), working: map[string]string{}, tokens: map[string]grant{}}
+	return &Cluster{t: t, consul: consul, client: consul.Client(), working: map[string]string{},
+		tokens: map[string]grant{}}
 }
 
 // Client returns a client of the embedded Consul.
@@ -101,11 +102,13 @@ func (c *Cluster) begin(m *Member, item actors.Item) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if other, taken := c.working[item.ID]; taken {
-		c.t.Errorf("%s starts %s with token %d while %s still works on it: does its function return when its context ends?", m.id, item.ID, item.Token, other)
+		c.t.Errorf("%s starts %s with token %d while %s still works on it: does its function return when its context ends?",
+			m.id, item.ID, item.Token, other)
 	}
 	last := c.tokens[item.ID]
 	if item.Token < last.token || (item.Token == last.token && last.member != m) {
-		c.t.Errorf("%s starts %s with token %d after one of %d", m.id, item.ID, item.Token, last.token)
+		c.t.Errorf("%s starts %s with token %d after one of %d", m.id, item.ID, item.Token,
+			last.token)
 	}
 	c.tokens[item.ID] = grant{max(item.Token, last.token), m}
 	c.working[item.ID] = m.id

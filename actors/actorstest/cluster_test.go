@@ -58,7 +58,10 @@ func TestAMemberThatWasCutOffComesBack(t *testing.T) {
 		c.Start("b", nil)
 		c.Await(60*time.Second, "b to have all", all(c, "b", 2))
 		a.Mend()
-		c.Await(60*time.Second, "a to have its share", func() bool { w := c.Workers(); return len(w) == 2 && w["w1"] != w["w2"] })
+		c.Await(60*time.Second, "a to have its share", func() bool {
+			w := c.Workers()
+			return len(w) == 2 && w["w1"] != w["w2"]
+		})
 		a.Stop()
 		c.Await(5*time.Second, "b to have all", all(c, "b", 2))
 		again := c.Start("a", nil, func(cfg *actors.Config) { cfg.TTL = 20 * time.Second })
@@ -66,7 +69,10 @@ func TestAMemberThatWasCutOffComesBack(t *testing.T) {
 			t.Errorf("the TTL is %v", got)
 		}
 		c.ConsulElection(3 * time.Second)
-		c.Await(60*time.Second, "a to have its share", func() bool { w := c.Workers(); return len(w) == 2 && w["w1"] != w["w2"] })
+		c.Await(60*time.Second, "a to have its share", func() bool {
+			w := c.Workers()
+			return len(w) == 2 && w["w1"] != w["w2"]
+		})
 	})
 }
 
@@ -99,7 +105,8 @@ func TestWorkThatOutlivesItsContextIsFoundOut(t *testing.T) {
 		b.Stop()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if len(r.errors) != 1 || !strings.Contains(r.errors[0], "b starts w1") || !strings.Contains(r.errors[0], "while a still works on it") {
+		if len(r.errors) != 1 || !strings.Contains(r.errors[0], "b starts w1") ||
+			!strings.Contains(r.errors[0], "while a still works on it") {
 			t.Errorf("it was told %q", r.errors)
 		}
 	})
@@ -115,7 +122,9 @@ func TestTheClientReachesTheConsulOfTheMembers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(keys, func(key string) bool { return strings.HasSuffix(key, "/assignments/a/w1") }) {
+		if !slices.ContainsFunc(keys, func(key string) bool {
+			return strings.HasSuffix(key, "/assignments/a/w1")
+		}) {
 			t.Errorf("a works on w1, and no key says so: %q", keys)
 		}
 	})

@@ -33,8 +33,10 @@ func (c *Cluster) Start(id string, work actors.Work, configure ...func(*actors.C
 	c.nth++
 	nth := c.nth
 	c.mu.Unlock()
-	m := &Member{id: id, cluster: c, wire: newWire(c.consul.RoundTripper()), done: make(chan struct{})}
-	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: m.wire}})
+	m := &Member{id: id, cluster: c, wire: newWire(c.consul.RoundTripper()),
+		done: make(chan struct{})}
+	client, err := api.NewClient(&api.Config{Address: "consul.test",
+		HttpClient: &http.Client{Transport: m.wire}})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -44,7 +46,8 @@ func (c *Cluster) Start(id string, work actors.Work, configure ...func(*actors.C
 	name := fmt.Sprintf("%s-%d", id, nth) // of its host and its boot: a restart is on another host
 	cfg := actors.Config{
 		Service: Service, ID: id, Client: client, Logger: c.log(), Work: work,
-		Process: &actors.Process{Instance: name, Host: name, BootID: name, PIDNamespace: "1", PID: 1, StartTime: 1},
+		Process: &actors.Process{Instance: name, Host: name, BootID: name, PIDNamespace: "1",
+			PID: 1, StartTime: 1},
 	}
 	for _, f := range configure {
 		f(&cfg)

@@ -25,9 +25,11 @@ func aimedMarkers() map[string]string {
 		"round":         `{"n":1,"claim":1,"r":` + most + `,"by":{"instance":"x","host":"h"}}`,
 		"t":             `{"n":1,"claim":1,"t":9223372036854775807,"by":{"instance":"x","host":"h"}}`,
 		"by, a pid":     `{"n":1,"claim":1,"by":{"instance":"x","pid":9223372036854775807,"start":` + most + `}}`,
-		"by, texts":     `{"n":1,"claim":1,"by":{"instance":"` + strings.Repeat("x", 100_000) + `","host":"\u001b]52;a\n"}}`,
-		"everything":    `{"n":` + most + `,"at":` + most + `,"claim":` + most + `,"r":` + most + `,"t":-9223372036854775808}`,
-		"one's own":     `{"n":` + most + `,"claim":` + most + `,"by":` + mine() + `}`,
+		"by, texts": `{"n":1,"claim":1,"by":{"instance":"` + strings.Repeat("x", 100_000) +
+			`","host":"\u001b]52;a\n"}}`,
+		"everything": `{"n":` + most + `,"at":` + most + `,"claim":` + most + `,"r":` + most +
+			`,"t":-9223372036854775808}`,
+		"one's own": `{"n":` + most + `,"claim":` + most + `,"by":` + mine() + `}`,
 	}
 }
 
@@ -54,20 +56,24 @@ func TestAnAimedMarkerConcernsItsOwnWriterOnly(t *testing.T) {
 					other.ready()
 					begin := time.Now()
 					for i := range 4 {
-						if when == "while it runs" && i == 0 || when == "between its writes" && i > 0 {
+						if when == "while it runs" && i == 0 ||
+							when == "between its writes" && i > 0 {
 							r.stranger("config_log/m1", value)
 						}
-						if _, err := other.Put(r.ctx(time.Second), "other", fmt.Append(nil, i)); err != nil {
+						if _, err := other.Put(r.ctx(time.Second), "other",
+							fmt.Append(nil, i)); err != nil {
 							t.Fatalf("the other writer: %v", err)
 						}
-						if _, err := one.Put(r.ctx(20*time.Second), "one", fmt.Append(nil, i)); err != nil {
+						if _, err := one.Put(r.ctx(20*time.Second), "one",
+							fmt.Append(nil, i)); err != nil {
 							t.Errorf("write %d of its own: %v", i, err)
 						}
 					}
 					r.expect("of one", one.get("one"), 3)
 					r.expect("of the other", other.get("other"), 3)
 					for i := range 4 {
-						r.expect(fmt.Sprintf("one=%d was written", i), r.times(fmt.Sprintf("one=%d", i)), 1)
+						r.expect(fmt.Sprintf("one=%d was written", i),
+							r.times(fmt.Sprintf("one=%d", i)), 1)
 					}
 					if took := time.Since(begin); took > 30*time.Second {
 						t.Errorf("it took %v", took)

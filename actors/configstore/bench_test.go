@@ -13,9 +13,11 @@ import (
 )
 
 // onReal starts a store on a real Consul and waits until it has loaded.
-func onReal(b *testing.B, c *realconsul.Cluster, change func(*configstore.Config)) (*configstore.Store, func()) {
+func onReal(b *testing.B, c *realconsul.Cluster, change func(*configstore.Config)) (
+	*configstore.Store, func()) {
 	b.Helper()
-	config := configstore.Config{Service: "bench", Client: c.Client(), Logger: slog.New(slog.DiscardHandler)}
+	config := configstore.Config{Service: "bench", Client: c.Client(),
+		Logger: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(&config)
 	}
@@ -46,7 +48,8 @@ func BenchmarkLoad(b *testing.B) {
 	for i := 0; i < n; i += 50 {
 		ops := make(api.TxnOps, 50)
 		for k := range ops {
-			ops[k] = &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVSet, Key: fmt.Sprintf("service/bench/config_data/k%05d", i+k), Value: make([]byte, 100)}}
+			ops[k] = &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVSet,
+				Key: fmt.Sprintf("service/bench/config_data/k%05d", i+k), Value: make([]byte, 100)}}
 		}
 		if ok, got, _, err := c.Client().Txn().Txn(ops, nil); err != nil || !ok {
 			b.Fatal(got, err)
@@ -64,7 +67,8 @@ func BenchmarkLoad(b *testing.B) {
 		stop()
 		begin = time.Now()
 		for i := range n {
-			if p, _, err := kv.Get(fmt.Sprintf("service/bench/config_data/k%05d", i), nil); err != nil || p == nil {
+			if p, _, err := kv.Get(fmt.Sprintf("service/bench/config_data/k%05d", i),
+				nil); err != nil || p == nil {
 				b.Fatal(p, err)
 			}
 		}

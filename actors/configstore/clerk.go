@@ -73,7 +73,8 @@ func (a *clerk) run(ctx context.Context) error {
 	}()
 	a.keep(b)
 	a.publish(b)
-	writesIn, nextIn, overIn, retireIn := a.writes.Open(), a.next.Open(), a.over.Open(), a.retire.Open()
+	writesIn, nextIn, overIn, retireIn := a.writes.Open(), a.next.Open(), a.over.Open(),
+		a.retire.Open()
 	defer writesIn.Close()
 	defer nextIn.Close()
 	defer overIn.Close()
@@ -110,7 +111,9 @@ func (a *clerk) run(ctx context.Context) error {
 		case <-a.again:
 			a.keep(b)
 		case r := <-retireIn.Requests():
-			r.Handle(func(context.Context, struct{}) (struct{}, error) { return struct{}{}, a.renew(b) })
+			r.Handle(func(context.Context, struct{}) (struct{}, error) {
+				return struct{}{}, a.renew(b)
+			})
 		case r := <-overIn.Requests():
 			r.Handle(func(_ context.Context, o outcome) (struct{}, error) {
 				return struct{}{}, a.settle(b, o)
@@ -141,7 +144,8 @@ func (a *clerk) takeIn(ctx context.Context, b *openBook, writes <-chan *request,
 	defer func() { // a clerk that fails here has promised nothing
 		for _, r := range batch {
 			if !taken[r] {
-				r.Reply(receipt{}, fmt.Errorf("%w: the write was not taken in", messages.ErrAbandoned))
+				r.Reply(receipt{}, fmt.Errorf("%w: the write was not taken in",
+					messages.ErrAbandoned))
 			}
 		}
 	}()
@@ -233,7 +237,8 @@ func (a *clerk) settle(b *openBook, o outcome) error {
 	if o.err != nil && j.logged {
 		if err := a.refused(b, record{Refused: o.seq, Why: o.err.Error()}); err != nil {
 			if !a.warned {
-				a.log.Error("config-log-failed", "err", err, "do", "see to the disk: writes wait until it takes their outcome")
+				a.log.Error("config-log-failed", "err", err, "do",
+					"see to the disk: writes wait until it takes their outcome")
 			}
 			a.warned = true
 			return errNotNoted
@@ -278,14 +283,17 @@ func (a *clerk) keep(b *openBook) {
 		}
 		u.said = true
 		b.notes.count(u)
-		a.log.Error("config-write-refused", "write", u.job.seq, "key", u.job.ops[0].key, "keys", len(u.job.ops), "taken", u.job.taken, "err", u.why,
-			"do", "compare it with what Consul has, and write it again if it is still wanted", "kept_in", b.notes.file)
+		a.log.Error("config-write-refused", "write", u.job.seq, "key", u.job.ops[0].key, "keys",
+			len(u.job.ops), "taken", u.job.taken, "err", u.why,
+			"do", "compare it with what Consul has, and write it again if it is still wanted",
+			"kept_in", b.notes.file)
 	}
 	for len(b.notes.waiting) > 0 {
 		u := b.notes.waiting[0]
 		if err := b.notes.keep(&u); err != nil {
 			if !a.unkept {
-				a.log.Error("config-write-not-kept", "write", u.job.seq, "err", err, "do", "see to the disk: the write stays in the log until the file takes it")
+				a.log.Error("config-write-not-kept", "write", u.job.seq, "err", err, "do",
+					"see to the disk: the write stays in the log until the file takes it")
 			}
 			a.unkept = true
 			a.again = time.After(keepAgain)
@@ -332,7 +340,9 @@ func (a *clerk) dismiss(b *openBook, why error) {
 }
 
 func (a *clerk) publish(b *openBook) {
-	q := Queue{Waiting: len(b.line.jobs), Bytes: b.line.bytes, Conflicts: slices.Clone(b.notes.recent), Refused: b.notes.total, Ready: a.claimed.known && a.claimed.err == nil, Err: a.claimed.err}
+	q := Queue{Waiting: len(b.line.jobs), Bytes: b.line.bytes,
+		Conflicts: slices.Clone(b.notes.recent), Refused: b.notes.total, Ready: a.claimed.known &&
+			a.claimed.err == nil, Err: a.claimed.err}
 	for _, j := range b.line.jobs {
 		if j.logged {
 			q.Logged++

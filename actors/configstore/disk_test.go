@@ -45,7 +45,8 @@ func TestAWriteThatWasNotTakenInIsNotAppliedAfterTheCrash(t *testing.T) {
 		s.net.cut(errors.New("cut off"))
 		d.fails.Store(true)
 		_, err := s.Put(r.ctx(time.Minute), "k", []byte("first"))
-		if !errors.Is(err, configstore.ErrLog) || errors.Is(err, configstore.ErrPending) || !errors.Is(err, configstore.ErrUncertain) {
+		if !errors.Is(err, configstore.ErrLog) || errors.Is(err, configstore.ErrPending) ||
+			!errors.Is(err, configstore.ErrUncertain) {
 			t.Errorf("the disk may hold it, and the caller hears %v", err)
 		}
 		_, err = s.Put(r.ctx(time.Minute), "k", []byte("second"))
@@ -65,7 +66,10 @@ func TestAWriteThatWasNotTakenInIsNotAppliedAfterTheCrash(t *testing.T) {
 			t.Fatal(err)
 		}
 		after := r.start(logged(other)).ready()
-		r.await("it is sent", time.Minute, func() bool { q := after.Queue().Get(); return q.Ready && q.Waiting == 0 })
+		r.await("it is sent", time.Minute, func() bool {
+			q := after.Queue().Get()
+			return q.Ready && q.Waiting == 0
+		})
 		if r.times("k=second") != 0 {
 			t.Error("what the disk could not hold was applied")
 		}
@@ -78,18 +82,23 @@ func TestADiskThatIsWellAgainTakesWritesAgain(t *testing.T) {
 		var d disk
 		s := r.start(logged(dir), configstore.WithSync(d.sync)).ready()
 		d.fails.Store(true)
-		if _, err := s.Put(r.ctx(time.Minute), "k", []byte("1")); !errors.Is(err, configstore.ErrLog) {
+		if _, err := s.Put(r.ctx(time.Minute), "k", []byte("1")); !errors.Is(err,
+			configstore.ErrLog) {
 			t.Error(err)
 		}
 		d.fails.Store(false)
 		s.put("k", "2")
 		s.net.cut(errors.New("cut off"))
-		if _, err := s.Put(r.ctx(time.Second), "k", []byte("3")); !errors.Is(err, configstore.ErrPending) {
+		if _, err := s.Put(r.ctx(time.Second), "k", []byte("3")); !errors.Is(err,
+			configstore.ErrPending) {
 			t.Error(err)
 		}
 		s.kill()
 		next := r.start(logged(dir)).ready()
-		r.await("it is through", time.Minute, func() bool { q := next.Queue().Get(); return q.Ready && q.Waiting == 0 })
+		r.await("it is through", time.Minute, func() bool {
+			q := next.Queue().Get()
+			return q.Ready && q.Waiting == 0
+		})
 		r.expect("k", r.raw("config_data/k"), "3")
 		r.expect("writes of what was refused", r.times("k=1"), 0)
 	})
@@ -101,18 +110,23 @@ func TestALoggedWriteSurvivesTheRemovalOfTheLogsDirectory(t *testing.T) {
 		s := r.start(logged(dir)).ready()
 		s.put("k1", "0")
 		s.net.cut(errors.New("cut off"))
-		if _, err := s.Put(r.ctx(time.Second), "k1", []byte("1")); !errors.Is(err, configstore.ErrPending) {
+		if _, err := s.Put(r.ctx(time.Second), "k1", []byte("1")); !errors.Is(err,
+			configstore.ErrPending) {
 			t.Fatal(err)
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Put(r.ctx(time.Second), "k2", []byte("2")); !errors.Is(err, configstore.ErrPending) {
+		if _, err := s.Put(r.ctx(time.Second), "k2", []byte("2")); !errors.Is(err,
+			configstore.ErrPending) {
 			t.Fatal(err)
 		}
 		s.kill()
 		next := r.start(logged(dir)).ready()
-		r.await("it is through", time.Minute, func() bool { q := next.Queue().Get(); return q.Ready && q.Waiting == 0 })
+		r.await("it is through", time.Minute, func() bool {
+			q := next.Queue().Get()
+			return q.Ready && q.Waiting == 0
+		})
 		r.expect("k1 and k2", r.raw("config_data/k1")+r.raw("config_data/k2"), "12")
 	})
 }
@@ -137,10 +151,12 @@ func TestAWriteIsNotSaidToBeLoggedWhenItsLogIsGone(t *testing.T) {
 		if err := os.WriteFile(dir, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-done; errors.Is(err, configstore.ErrPending) || !errors.Is(err, configstore.ErrLog) {
+		if err := <-done; errors.Is(err, configstore.ErrPending) ||
+			!errors.Is(err, configstore.ErrLog) {
 			t.Errorf("it was logged before the log was removed, and the caller hears %v", err)
 		}
-		if _, err := s.Put(r.ctx(time.Second), "k", []byte("2")); errors.Is(err, configstore.ErrPending) || !errors.Is(err, configstore.ErrLog) {
+		if _, err := s.Put(r.ctx(time.Second), "k", []byte("2")); errors.Is(err,
+			configstore.ErrPending) || !errors.Is(err, configstore.ErrLog) {
 			t.Errorf("it cannot be logged, and the caller hears %v", err)
 		}
 	})
@@ -150,12 +166,16 @@ func TestAWriteIsNotSaidToBeLoggedWhenItsLogIsGone(t *testing.T) {
 func (r *rig) conflicted(s *host, value string) {
 	r.t.Helper()
 	s.net.cut(errors.New("cut off"))
-	if _, err := s.Put(r.ctx(time.Second), "k", []byte(value)); !errors.Is(err, configstore.ErrPending) {
+	if _, err := s.Put(r.ctx(time.Second), "k", []byte(value)); !errors.Is(err,
+		configstore.ErrPending) {
 		r.t.Fatal(err)
 	}
 	r.stranger("config_data/k", "theirs instead of "+value)
 	s.net.cut(nil)
-	r.await("it is refused", time.Minute, func() bool { q := s.Queue().Get(); return q.Ready && q.Waiting == 0 })
+	r.await("it is refused", time.Minute, func() bool {
+		q := s.Queue().Get()
+		return q.Ready && q.Waiting == 0
+	})
 }
 
 func TestARefusedWriteIsKeptInTheLogUntilItIsInTheFile(t *testing.T) {
@@ -185,12 +205,14 @@ func TestARefusedWriteIsKeptInTheLogUntilItIsInTheFile(t *testing.T) {
 		if err := os.Remove(conflicts); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(conflicts, []byte(`{"torn":`), 0o600); err != nil { // by a machine that died
+		// by a machine that died
+		if err := os.WriteFile(conflicts, []byte(`{"torn":`), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
 		for _, value := range []string{"1", "2"} {
-			if n := strings.Count(kept(), base64.StdEncoding.EncodeToString([]byte(value))); n != 1 {
+			if n := strings.Count(kept(),
+				base64.StdEncoding.EncodeToString([]byte(value))); n != 1 {
 				t.Errorf("value %s is kept %d times: %s", value, n, kept())
 			}
 			r.expect("writes of what was refused", r.times("k="+value), 0)
@@ -219,8 +241,11 @@ func TestARefusalIsOnTheDiskBeforeItIsTold(t *testing.T) {
 			d.fails.Store(true)
 			return s.net.to.RoundTrip(req)
 		})
-		if _, err := s.CompareAndSet(r.ctx(time.Minute), "k", []byte("ours"), 0); !errors.Is(err, configstore.ErrPending) {
-			t.Errorf("the disk does not have it that the write was refused, and the caller hears %v", err)
+		if _, err := s.CompareAndSet(r.ctx(time.Minute), "k", []byte("ours"), 0); !errors.Is(err,
+			configstore.ErrPending) {
+			t.Errorf(
+				"the disk does not have it that the write was refused, and the caller hears %v",
+				err)
 		}
 		d.fails.Store(false)
 		r.await("it is reported", time.Minute, func() bool { return s.Queue().Get().Refused == 1 })

@@ -66,7 +66,9 @@ func (e *ConflictError) Error() string {
 		}
 		return fmt.Sprintf("index %d", index)
 	}
-	text := fmt.Sprintf("%v: config key %q: the write is for %s, Consul has %s: read it and decide anew", ErrConflict, e.Key, state(e.Want), state(e.Have))
+	text := fmt.Sprintf(
+		"%v: config key %q: the write is for %s, Consul has %s: read it and decide anew",
+		ErrConflict, e.Key, state(e.Want), state(e.Have))
 	if e.Why != "" {
 		text += " (" + e.Why + ")"
 	}

@@ -51,7 +51,8 @@ func TestARefusedWriteIsToldToItsCallerOrReportedAlsoWhenTheCallerLeavesAtThatMo
 		s.ready()
 		const n = 300
 		told, left := 0, 0
-		for i := range n { // a refused write takes two requests: the write, and a look at what is in its way
+		// a refused write takes two requests: the write, and a look at what is in its way
+		for i := range n {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			_, err := s.CompareAndSet(ctx, fmt.Sprint("k", i), nil, 4711)
 			cancel()
@@ -137,16 +138,20 @@ func TestAStoreThatWasTakenOverWritesAgainOnceTheOtherHasStopped(t *testing.T) {
 			c.Liveness = func(configProcess) configLiveness { return configUnknown }
 		}).ready()
 		b.put("k", "b")
-		if _, err := a.Put(r.ctx(time.Minute), "k", []byte("a2")); !errors.Is(err, configstore.ErrTaken) {
+		if _, err := a.Put(r.ctx(time.Minute), "k", []byte("a2")); !errors.Is(err,
+			configstore.ErrTaken) {
 			t.Errorf("the one that was taken over: %v", err)
 		}
 		time.Sleep(time.Minute)
 		b.put("k", "b2")
-		if _, err := a.Put(r.ctx(time.Minute), "k", []byte("a3")); !errors.Is(err, configstore.ErrTaken) {
+		if _, err := a.Put(r.ctx(time.Minute), "k", []byte("a3")); !errors.Is(err,
+			configstore.ErrTaken) {
 			t.Errorf("the other one still writes: %v", err)
 		}
 		b.stop()
-		r.await("it may write again", time.Minute, func() bool { return a.Queue().Get().Err == nil })
+		r.await("it may write again", time.Minute, func() bool {
+			return a.Queue().Get().Err == nil
+		})
 		a.put("k", "a4")
 		r.expect("k", r.raw("config_data/k"), "a4")
 	})
@@ -161,16 +166,21 @@ func TestAMarkerThatIsGoneDoesNotMakeAnAppliedWriteAConflict(t *testing.T) {
 			defer s.net.cut(errors.New("killed"))
 			return s.net.loseReply(req)
 		})
-		if _, err := s.Put(r.ctx(time.Second), "k", []byte("2")); !errors.Is(err, configstore.ErrPending) {
+		if _, err := s.Put(r.ctx(time.Second), "k", []byte("2")); !errors.Is(err,
+			configstore.ErrPending) {
 			t.Fatal(err)
 		}
 		s.kill()
 		r.expect("k", r.raw("config_data/k"), "2")
-		if _, err := r.consul.Client().KV().DeleteTree("service/demo/config_log/", nil); err != nil {
+		if _, err := r.consul.Client().KV().DeleteTree("service/demo/config_log/",
+			nil); err != nil {
 			t.Fatal(err)
 		}
 		next := r.start(logged(dir)).ready()
-		r.await("it is through", time.Minute, func() bool { q := next.Queue().Get(); return q.Ready && q.Waiting == 0 })
+		r.await("it is through", time.Minute, func() bool {
+			q := next.Queue().Get()
+			return q.Ready && q.Waiting == 0
+		})
 		r.expect("refused", next.Queue().Get().Refused, 0)
 		next.put("k", "3")
 		r.expect("writes", fmt.Sprint(r.times("k=1"), r.times("k=2"), r.times("k=3")), "1 1 1")
@@ -219,16 +229,20 @@ func TestADeletedRootIsMadeAgainAndAnEmptyPrefixIsNotReadForEveryNeighbour(t *te
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()
 		s.put("k", "v")
-		if _, err := r.consul.Client().KV().DeleteTree("service/demo/config_data/", nil); err != nil {
+		if _, err := r.consul.Client().KV().DeleteTree("service/demo/config_data/",
+			nil); err != nil {
 			t.Fatal(err)
 		}
-		r.await("root is back", 30*time.Second, func() bool { return r.raw("config_data/root") != "-" })
+		r.await("root is back", 30*time.Second, func() bool {
+			return r.raw("config_data/root") != "-"
+		})
 		r.expect("k", s.get("k"), "-")
 		r.expect("origin", s.Origin().Get(), configstore.Initialised)
 		time.Sleep(time.Minute)
 		before := s.net.valueReads()
 		for i := range 100 {
-			if _, err := r.consul.Client().KV().Put(&api.KVPair{Key: fmt.Sprint("neighbour/", i)}, nil); err != nil {
+			if _, err := r.consul.Client().KV().Put(&api.KVPair{Key: fmt.Sprint("neighbour/", i)},
+				nil); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -242,7 +256,9 @@ func TestADeletedRootIsMadeAgainAndAnEmptyPrefixIsNotReadForEveryNeighbour(t *te
 func TestASlowLinkIsReadToTheEnd(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.prepare()
-		s.net.to = slowly{s.net.to, 9 * time.Second, func(r *http.Request) bool { return r.URL.Query().Has("recurse") }}
+		s.net.to = slowly{s.net.to, 9 * time.Second, func(r *http.Request) bool {
+			return r.URL.Query().Has("recurse")
+		}}
 		s.run()
 		s.ready()
 		for i := range 5 {
@@ -262,7 +278,8 @@ func TestACacheIsNotBelievedBeforeItShowsWhatWasRead(t *testing.T) {
 		var s *host
 		var early atomic.Int32
 		s = r.prepare(configstore.WithFault(func(context.Context) error {
-			if e, ok := s.Data().Get().Get("k"); ok && string(e.Value) == "old" && r.raw("config_data/k") == "new" && s.Fresh() {
+			if e, ok := s.Data().Get().Get("k"); ok && string(e.Value) == "old" &&
+				r.raw("config_data/k") == "new" && s.Fresh() {
 				early.Add(1)
 			}
 			return nil
@@ -297,12 +314,15 @@ func TestAFunctionThatPanicsInAnUpdateHoldsNobodyUp(t *testing.T) {
 		s.put("k", "1")
 		func() {
 			defer func() { r.expect("it panics in its caller", recover(), "boom") }()
-			_, _ = s.Update(t.Context(), "k", func(configstore.Entry, bool) ([]byte, error) { panic("boom") })
+			_, _ = s.Update(t.Context(), "k", func(configstore.Entry, bool) ([]byte, error) {
+				panic("boom")
+			})
 		}()
 		var wg sync.WaitGroup
 		wg.Go(func() { // a slow one begins again when others were faster
 			calls := 0
-			e, err := s.Update(t.Context(), "k", func(old configstore.Entry, _ bool) ([]byte, error) {
+			e, err := s.Update(t.Context(), "k", func(old configstore.Entry, _ bool) ([]byte,
+				error) {
 				if calls++; calls == 1 {
 					time.Sleep(time.Minute)
 				}
@@ -322,7 +342,8 @@ func TestAFunctionThatPanicsInAnUpdateHoldsNobodyUp(t *testing.T) {
 func TestOddKeysMeanTheSameToReadersAndWriters(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		a, b := r.start().ready(), r.start().ready()
-		keys := []string{"a b", "größe/ключ/鍵", "100%", "k%41", "A", "a", "dots...in/it", "q?x=1&y#z", `quote"back\slash`, "+", "config_data/nested", "root2"}
+		keys := []string{"a b", "größe/ключ/鍵", "100%", "k%41", "A", "a", "dots...in/it",
+			"q?x=1&y#z", `quote"back\slash`, "+", "config_data/nested", "root2"}
 		for i, key := range keys {
 			a.put(key, fmt.Sprint(i))
 			a.put(key+".empty", "")
@@ -349,7 +370,8 @@ func TestARefusedWriteStaysRefusedWhenAnEarlierTryOfItArrivesLate(t *testing.T) 
 			defer r.stranger("config_data/k", "theirs")
 			return s.net.delay(time.Minute)(req)
 		})
-		if _, err := s.Put(r.ctx(time.Minute), "k", []byte("2")); !errors.Is(err, configstore.ErrConflict) {
+		if _, err := s.Put(r.ctx(time.Minute), "k", []byte("2")); !errors.Is(err,
+			configstore.ErrConflict) {
 			t.Fatalf("it had to wait, and another came first: %v", err)
 		}
 		time.Sleep(2 * time.Minute)
@@ -364,7 +386,8 @@ func TestARefusedWriteStaysRefusedWhenAnEarlierTryOfItArrivesLate(t *testing.T) 
 			return s.net.delay(time.Minute)(req)
 		})
 		s.net.next(4, s.net.loseReply)
-		if _, err := s.Put(r.ctx(time.Minute), "k", []byte("4")); !errors.Is(err, configstore.ErrConflict) {
+		if _, err := s.Put(r.ctx(time.Minute), "k", []byte("4")); !errors.Is(err,
+			configstore.ErrConflict) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Minute)
@@ -380,12 +403,14 @@ func TestADenialAfterATryOfUnknownOutcomeDoesNotSayThatNothingWasWritten(t *test
 		s.put("k", "1")
 		s.net.next(1, s.net.loseReply)
 		denied := func(req *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
+			return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{},
+				Body: http.NoBody, Request: req}, nil
 		}
 		s.net.next(2, denied)
 		s.net.next(3, denied)
 		_, err := s.Put(r.ctx(time.Minute), "k", []byte("2"))
-		if err == nil || errors.Is(err, configstore.ErrDenied) || errors.Is(err, configstore.ErrConflict) || !errors.Is(err, configstore.ErrUnreachable) {
+		if err == nil || errors.Is(err, configstore.ErrDenied) ||
+			errors.Is(err, configstore.ErrConflict) || !errors.Is(err, configstore.ErrUnreachable) {
 			t.Errorf("it was applied, and the caller hears %v", err)
 		}
 		r.expect("k", r.raw("config_data/k"), "2")
@@ -400,7 +425,10 @@ func TestAWriteThatArrivesWhenItsCallerHasLeftReplacesNothingThatCameMeanwhile(t
 		s.put("k", "1")
 		s.put("gone", "1")
 		for i, write := range []func(context.Context) error{
-			func(ctx context.Context) error { _, err := s.Put(ctx, "k", []byte("late")); return err },
+			func(ctx context.Context) error {
+				_, err := s.Put(ctx, "k", []byte("late"))
+				return err
+			},
 			func(ctx context.Context) error { return s.Delete(ctx, "gone") },
 		} {
 			s.net.next(1, s.net.delay(time.Minute))
@@ -413,7 +441,8 @@ func TestAWriteThatArrivesWhenItsCallerHasLeftReplacesNothingThatCameMeanwhile(t
 			r.stranger("config_data/k", theirs)
 			r.stranger("config_data/gone", theirs)
 			time.Sleep(2 * time.Minute)
-			r.expect("k and gone", r.raw("config_data/k")+", "+r.raw("config_data/gone"), theirs+", "+theirs)
+			r.expect("k and gone", r.raw("config_data/k")+", "+r.raw("config_data/gone"),
+				theirs+", "+theirs)
 		}
 	})
 }
@@ -451,7 +480,8 @@ func TestAFullLogRefusesWritesAndTakesThemAgainOnceTheOthersAreThrough(t *testin
 			taken := 0
 			for {
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				_, err := s.Put(ctx, fmt.Sprint("k", taken), bytes.Repeat([]byte{byte('a' + round)}, 500))
+				_, err := s.Put(ctx, fmt.Sprint("k", taken), bytes.Repeat([]byte{byte('a' + round)},
+					500))
 				cancel()
 				if errors.Is(err, configstore.ErrFull) {
 					break
@@ -468,9 +498,12 @@ func TestAFullLogRefusesWritesAndTakesThemAgainOnceTheOthersAreThrough(t *testin
 				t.Errorf("the log has %d bytes", file())
 			}
 			s.net.cut(nil)
-			r.await("all are through", time.Minute, func() bool { return s.Queue().Get().Waiting == 0 })
+			r.await("all are through", time.Minute, func() bool {
+				return s.Queue().Get().Waiting == 0
+			})
 			for i := range taken {
-				r.expect("value", r.raw(fmt.Sprint("config_data/k", i)), strings.Repeat(string(rune('a'+round)), 500))
+				r.expect("value", r.raw(fmt.Sprint("config_data/k", i)),
+					strings.Repeat(string(rune('a'+round)), 500))
 			}
 			s.put("after", fmt.Sprint(round))
 		}
@@ -489,11 +522,16 @@ func TestALongLoadIsSaidToGoOn(t *testing.T) {
 			r.stranger(fmt.Sprint("config_data/k", i), "v")
 		}
 		var log lines
-		s := r.prepare(func(c *configstore.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-		s.net.to = slowly{s.net.to, 23 * time.Second, func(r *http.Request) bool { return r.URL.Query().Has("recurse") }}
+		s := r.prepare(func(c *configstore.Config) {
+			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		})
+		s.net.to = slowly{s.net.to, 23 * time.Second, func(r *http.Request) bool {
+			return r.URL.Query().Has("recurse")
+		}}
 		s.run()
 		s.ready()
-		synctest.Wait()                                          // the watcher logs after it has published
+		// the watcher logs after it has published
+		synctest.Wait()
 		if n := log.count("msg=config-loading keys=3"); n != 3 { // at once, after 10 s, after 20 s
 			t.Errorf("said %d times: %s", n, log.String())
 		}

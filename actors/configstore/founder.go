@@ -63,7 +63,8 @@ func (a *founder) run(ctx context.Context) error {
 			a.log.Info("config-initialised", "key", a.keys.ConfigKey(rootKey))
 			origin = Initialised
 		case err == nil:
-			a.log.Warn("config-root-restored", "key", a.keys.ConfigKey(rootKey), "do", "leave this key where it is: it keeps the watch quiet")
+			a.log.Warn("config-root-restored", "key", a.keys.ConfigKey(rootKey), "do",
+				"leave this key where it is: it keeps the watch quiet")
 		case errors.Is(err, ErrConflict): // another one was first
 		case !warned:
 			// A token that only reads is good for reading.

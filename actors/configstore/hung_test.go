@@ -51,11 +51,13 @@ func TestADiskThatHangsKeepsNobodyBeyondHisContextNorBeyondTheStore(t *testing.T
 		patient, waiting := put(context.Background(), "k2"), put(context.Background(), "k3")
 		time.Sleep(20 * time.Second)
 		if a := <-logged; !errors.Is(a.err, configstore.ErrPending) || a.took > 11*time.Second {
-			t.Errorf("it is in the log, its context ended after 10 s, and it is told after %v: %v", a.took, a.err)
+			t.Errorf("it is in the log, its context ended after 10 s, and it is told after %v: %v",
+				a.took, a.err)
 		}
 		stopped := time.Now()
 		s.cancel()
-		for name, c := range map[string]chan answer{"the one that is being logged": patient, "the next": waiting} {
+		for name, c := range map[string]chan answer{"the one that is being logged": patient,
+			"the next": waiting} {
 			select {
 			case a := <-c:
 				if !errors.Is(a.err, configstore.ErrStopped) {
@@ -73,12 +75,14 @@ func TestADiskThatHangsKeepsNobodyBeyondHisContextNorBeyondTheStore(t *testing.T
 
 // A proxy that calls a request bad may have let a copy of it through.
 func TestAWriteThatWasCalledBadStaysUnwrittenWhenACopyOfItArrivesLate(t *testing.T) {
-	for _, status := range []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusNotFound, http.StatusMethodNotAllowed} {
+	for _, status := range []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge,
+		http.StatusNotFound, http.StatusMethodNotAllowed} {
 		run(t, func(t *testing.T, r *rig) {
 			s := r.start().ready()
 			s.net.next(1, func(req *http.Request) (*http.Response, error) {
 				_, _ = s.net.delay(8 * time.Second)(req)
-				return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
+				return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody,
+					Request: req}, nil
 			})
 			_, err := s.Put(r.ctx(time.Minute), "k", []byte("late"))
 			time.Sleep(time.Minute)

@@ -53,7 +53,8 @@ func (a *librarian) open() (*openBook, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.first, err = readLog(records, a.keys.Service(), b.line, b.notes); err == nil && b.first.ID == "" {
+	if b.first, err = readLog(records, a.keys.Service(), b.line, b.notes); err == nil &&
+		b.first.ID == "" {
 		b.first = firstRecord(a.Owner, a.keys.Service())
 		err = log.Append(encodeRecord(b.first))
 	}

@@ -42,7 +42,11 @@ type job struct {
 func (j *job) sent() bool { return j.unsure || j.request == nil }
 
 // guarded tells whether its caller has asked for a condition.
-func (j *job) guarded() bool { return slices.ContainsFunc(j.ops, func(o Op) bool { return o.guard }) }
+func (j *job) guarded() bool {
+	return slices.ContainsFunc(j.ops, func(o Op) bool {
+		return o.guard
+	})
+}
 
 // creates tells whether its caller has asked that a key must not exist: a condition that holds
 // again once somebody has deleted the key.
@@ -52,7 +56,8 @@ func (j *job) creates() bool {
 
 // awaited tells whether someone still waits for it.
 func (j *job) awaited() bool {
-	return j.request != nil && j.request.Context().Err() == nil && !j.request.Value.ticket.word.Load()
+	return j.request != nil && j.request.Context().Err() == nil &&
+		!j.request.Value.ticket.word.Load()
 }
 
 // claim tells whether its caller is to hear of it. If so the caller cannot go away any more before
@@ -78,11 +83,13 @@ type line struct {
 	bytes    int
 	next     uint64 // the number of the next write
 	latest   map[string]uint64
-	done     map[uint64]map[string]uint64 // of own writes that others here may be based on: the index of each key
+	// of own writes that others here may be based on: the index of each key
+	done map[uint64]map[string]uint64
 }
 
 func newLine(maxJobs, maxBytes int) *line {
-	return &line{maxJobs: maxJobs, maxBytes: maxBytes, next: 1, latest: map[string]uint64{}, done: map[uint64]map[string]uint64{}}
+	return &line{maxJobs: maxJobs, maxBytes: maxBytes, next: 1, latest: map[string]uint64{},
+		done: map[uint64]map[string]uint64{}}
 }
 
 // join takes a write in, with what it is based on: an earlier write of the line, or what the cache
@@ -96,12 +103,15 @@ func (l *line) join(s Snapshot, inTouch bool, now time.Time, r *request) (*job, 
 		l.forsake()
 	}
 	if len(l.jobs) >= l.maxJobs {
-		return nil, fmt.Errorf("%w: %d writes wait for Consul: try again when it answers", ErrFull, len(l.jobs))
+		return nil, fmt.Errorf("%w: %d writes wait for Consul: try again when it answers", ErrFull,
+			len(l.jobs))
 	}
 	if l.bytes+size > l.maxBytes {
-		return nil, fmt.Errorf("%w: %d bytes of writes wait for Consul: try again when it answers", ErrFull, l.bytes)
+		return nil, fmt.Errorf("%w: %d bytes of writes wait for Consul: try again when it answers",
+			ErrFull, l.bytes)
 	}
-	j := &job{seq: l.next, ops: slices.Clone(r.Value.ops), taken: now, held: !inTouch, size: size, request: r}
+	j := &job{seq: l.next, ops: slices.Clone(r.Value.ops), taken: now, held: !inTouch, size: size,
+		request: r}
 	for i := range j.ops {
 		o := &j.ops[i]
 		if e := s.find(o.key); e != nil {

@@ -32,7 +32,8 @@ type chaos struct {
 
 func (c *chaos) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.mu.Lock()
-	way, rest, late := c.r.IntN(20), time.Duration(c.r.IntN(20_000))*time.Microsecond, time.Duration(c.r.IntN(20_000))*time.Millisecond
+	way, rest, late := c.r.IntN(20), time.Duration(c.r.IntN(20_000))*time.Microsecond,
+		time.Duration(c.r.IntN(20_000))*time.Millisecond
 	c.mu.Unlock()
 	time.Sleep(rest)
 	if r.Method == http.MethodGet || r.URL.Path != "/v1/txn" {
@@ -95,9 +96,12 @@ var register = porcupine.Model{
 		case a.ok:
 			return fits, s.value
 		}
-		return s.verb == "put" || !fits, is // a put that had to wait may be refused whatever there is
+		// a put that had to wait may be refused whatever there is
+		return s.verb == "put" || !fits, is
 	},
-	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v: %+v", input, output) },
+	DescribeOperation: func(input, output any) string {
+		return fmt.Sprintf("%+v: %+v", input, output)
+	},
 }
 
 // play has three stores and a stranger work on two keys.
@@ -105,7 +109,8 @@ func play(t *testing.T, seed uint64) (history []porcupine.Operation) {
 	run(t, func(t *testing.T, r *rig) {
 		r.log = slog.New(slog.NewTextHandler(io.Discard, nil))
 		random := func(n int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(n))) }
-		reader, err := configstore.New(configstore.Config{Service: "demo", Client: r.consul.Client(), ReadOnly: true, Logger: r.log})
+		reader, err := configstore.New(configstore.Config{Service: "demo",
+			Client: r.consul.Client(), ReadOnly: true, Logger: r.log})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +125,8 @@ func play(t *testing.T, seed uint64) (history []porcupine.Operation) {
 			if a.unknown {
 				end = math.MaxInt64
 			}
-			history = append(history, porcupine.Operation{ClientId: int(*client), Input: s, Call: call, Output: a, Return: end})
+			history = append(history, porcupine.Operation{ClientId: int(*client), Input: s,
+				Call: call, Output: a, Return: end})
 			if a.unknown { // it may be under way for ever
 				*client = clients.Add(1)
 			}
@@ -151,7 +157,8 @@ func play(t *testing.T, seed uint64) (history []porcupine.Operation) {
 				for range 20 {
 					time.Sleep(time.Duration(rnd.IntN(3000)) * time.Millisecond)
 					key, kind := fmt.Sprint("k", rnd.IntN(2)), rnd.IntN(6)
-					st, index := step{verb: "cas", key: key, value: fmt.Sprint("v", values.Add(1))}, uint64(0)
+					st, index := step{verb: "cas", key: key, value: fmt.Sprint("v", values.Add(1))},
+						uint64(0)
 					if kind%2 == 0 {
 						e := read(&client, key)
 						st.want, index = string(e.Value), e.Index
@@ -168,7 +175,8 @@ func play(t *testing.T, seed uint64) (history []porcupine.Operation) {
 						if s == nil {
 							return strangely(t, r, st, index)
 						}
-						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rnd.IntN(10_000))*time.Millisecond)
+						ctx, cancel := context.WithTimeout(t.Context(),
+							time.Duration(rnd.IntN(10_000))*time.Millisecond)
 						defer cancel()
 						var err error
 						switch {
@@ -181,7 +189,8 @@ func play(t *testing.T, seed uint64) (history []porcupine.Operation) {
 						default:
 							_, err = s.CompareAndSet(ctx, key, []byte(st.value), index)
 						}
-						return answer{ok: err == nil, unknown: err != nil && !errors.Is(err, configstore.ErrConflict)}
+						return answer{ok: err == nil, unknown: err != nil &&
+							!errors.Is(err, configstore.ErrConflict)}
 					})
 				}
 			})
@@ -201,7 +210,8 @@ func play(t *testing.T, seed uint64) (history []porcupine.Operation) {
 
 // strangely does a step as somebody does who is none of us.
 func strangely(t *testing.T, r *rig, s step, index uint64) answer {
-	p, kv := &api.KVPair{Key: "service/demo/config_data/" + s.key, Value: []byte(s.value), ModifyIndex: index}, r.consul.Client().KV()
+	p, kv := &api.KVPair{Key: "service/demo/config_data/" + s.key, Value: []byte(s.value),
+		ModifyIndex: index}, r.consul.Client().KV()
 	ok, err := true, error(nil)
 	switch {
 	case s.verb == "put" && s.value == "":
@@ -228,9 +238,11 @@ func TestWritesAreLinearizableOnANetworkThatRepeatsAndDelaysThem(t *testing.T) {
 	for seed := range *flagSeeds {
 		history := play(t, seed)
 		for _, o := range history {
-			counted[fmt.Sprintf("%s %v", o.Input.(step).verb, o.Output.(answer).ok || o.Output.(answer).unknown)]++
+			counted[fmt.Sprintf("%s %v", o.Input.(step).verb, o.Output.(answer).ok ||
+				o.Output.(answer).unknown)]++
 		}
-		switch result, info := porcupine.CheckOperationsVerbose(register, history, time.Minute); result {
+		switch result, info := porcupine.CheckOperationsVerbose(register, history,
+			time.Minute); result {
 		case porcupine.Ok:
 		default:
 			t.Errorf("seed %d: the judge says %v", seed, result)

@@ -30,7 +30,8 @@ func TestALoggedWriteSurvivesTheOutageAndTheCrash(t *testing.T) {
 		for i, key := range []string{"a", "a", "b", "mine"} {
 			wg.Go(func() {
 				_, err := s.Put(r.ctx(5*time.Second), key, fmt.Append(nil, i+1))
-				if !errors.Is(err, configstore.ErrPending) || !errors.Is(err, context.DeadlineExceeded) {
+				if !errors.Is(err, configstore.ErrPending) ||
+					!errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("put %s: %v", key, err)
 				}
 			})
@@ -44,11 +45,14 @@ func TestALoggedWriteSurvivesTheOutageAndTheCrash(t *testing.T) {
 		r.stranger("config_data/mine", "theirs")
 
 		next := r.start(logged(dir)).ready()
-		r.await("all are written or refused", time.Minute, func() bool { return next.Queue().Get().Waiting == 0 })
+		r.await("all are written or refused", time.Minute, func() bool {
+			return next.Queue().Get().Waiting == 0
+		})
 		r.expect("a", next.get("a"), "2")
 		r.expect("b", next.get("b"), "3")
 		r.expect("what another has written since", next.get("mine"), "theirs")
-		r.expect("writes", fmt.Sprint(r.times("a=1"), r.times("a=2"), r.times("b=3"), r.times("mine=4")), "1 1 1 0")
+		r.expect("writes", fmt.Sprint(r.times("a=1"), r.times("a=2"), r.times("b=3"),
+			r.times("mine=4")), "1 1 1 0")
 		q = next.Queue().Get()
 		if q.Refused != 1 || len(q.Conflicts) != 1 || q.Conflicts[0].Keys[0] != "mine" {
 			t.Errorf("reported: %+v", q)
@@ -70,7 +74,10 @@ func TestAWriteThatWasAppliedWhenItsProcessDiedIsNotAppliedAgain(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		for i := range 6 {
 			s := r.start(logged(dir)).ready()
-			r.await("what the last one left is through", time.Minute, func() bool { q := s.Queue().Get(); return q.Ready && q.Waiting == 0 })
+			r.await("what the last one left is through", time.Minute, func() bool {
+				q := s.Queue().Get()
+				return q.Ready && q.Waiting == 0
+			})
 			value := fmt.Sprint(i)
 			s.net.next(1, func(req *http.Request) (*http.Response, error) {
 				if i%2 == 0 {
@@ -88,7 +95,9 @@ func TestAWriteThatWasAppliedWhenItsProcessDiedIsNotAppliedAgain(t *testing.T) {
 			s.kill()
 		}
 		last := r.start(logged(dir)).ready()
-		r.await("all are through", time.Minute, func() bool { return last.Queue().Get().Waiting == 0 })
+		r.await("all are through", time.Minute, func() bool {
+			return last.Queue().Get().Waiting == 0
+		})
 		time.Sleep(2 * time.Minute)
 		for i := range 6 {
 			r.expect(fmt.Sprintf("writes of %d", i), r.times(fmt.Sprintf("k=%d", i)), 1)
@@ -106,7 +115,9 @@ func TestALoggedWriteThatIsDeniedWhenItsCallerLeavesIsTriedUntilItIsGranted(t *t
 		tries func(*network) []odd
 	}{
 		{"lost, then denied", func(*network) []odd { return []odd{unanswered, denied} }},
-		{"late, then denied", func(n *network) []odd { return []odd{n.delay(20 * time.Second), denied} }},
+		{"late, then denied", func(n *network) []odd {
+			return []odd{n.delay(20 * time.Second), denied}
+		}},
 		{"denied at once", func(*network) []odd { return []odd{denied} }},
 	} {
 		dir := t.TempDir()
@@ -129,10 +140,13 @@ func TestALoggedWriteThatIsDeniedWhenItsCallerLeavesIsTriedUntilItIsGranted(t *t
 			for i, try := range tries {
 				s.net.next(i+1, try)
 			}
-			if _, err := s.Put(r.ctx(10*time.Second), "k", []byte("1")); !errors.Is(err, configstore.ErrPending) {
+			if _, err := s.Put(r.ctx(10*time.Second), "k", []byte("1")); !errors.Is(err,
+				configstore.ErrPending) {
 				t.Errorf("%s: the caller leaves after 10 s and hears: %v", c.what, err)
 			}
-			r.await("nothing waits", 5*time.Minute, func() bool { return s.Queue().Get().Waiting == 0 })
+			r.await("nothing waits", 5*time.Minute, func() bool {
+				return s.Queue().Get().Waiting == 0
+			})
 			r.expect(c.what+": k", r.raw("config_data/k"), "1")
 			r.expect(c.what+": writes", r.times("k=1"), 1)
 			r.expect(c.what+": refused", s.Queue().Get().Refused, 0)
@@ -145,7 +159,8 @@ func unanswered(*http.Request) (*http.Response, error) {
 }
 
 func denied(r *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+	return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{},
+		Body: http.NoBody, Request: r}, nil
 }
 
 func TestTwoProcessesUnderOneNameAreRefused(t *testing.T) {
@@ -154,7 +169,8 @@ func TestTwoProcessesUnderOneNameAreRefused(t *testing.T) {
 		a := r.start(one).ready()
 		a.put("k", "a")
 		b := r.start(one) // it can see that a lives
-		if _, err := b.Put(r.ctx(10*time.Second), "k", []byte("b")); !errors.Is(err, configstore.ErrTaken) {
+		if _, err := b.Put(r.ctx(10*time.Second), "k", []byte("b")); !errors.Is(err,
+			configstore.ErrTaken) {
 			t.Errorf("the second of two: %v", err)
 		}
 		r.expect("reads work", b.get("k"), "a")
@@ -167,7 +183,8 @@ func TestTwoProcessesUnderOneNameAreRefused(t *testing.T) {
 			c.Liveness = func(p configProcess) configLiveness { return configUnknown }
 		}).ready()
 		c.put("k", "c")
-		if _, err := b.Put(r.ctx(10*time.Second), "k", []byte("b2")); !errors.Is(err, configstore.ErrTaken) {
+		if _, err := b.Put(r.ctx(10*time.Second), "k", []byte("b2")); !errors.Is(err,
+			configstore.ErrTaken) {
 			t.Errorf("the one that was taken over: %v", err)
 		}
 		c.put("k", "c2")
@@ -202,7 +219,8 @@ func TestAMarkerThatAStrangerTouchesCostsNothing(t *testing.T) {
 		r.stranger("config_log/m1", "garbage")
 		s.put("k", "3")
 		s.put("k", "4")
-		r.expect("writes", fmt.Sprint(r.times("k=1"), r.times("k=2"), r.times("k=3"), r.times("k=4")), "1 1 1 1")
+		r.expect("writes", fmt.Sprint(r.times("k=1"), r.times("k=2"), r.times("k=3"),
+			r.times("k=4")), "1 1 1 1")
 		s.stop()
 		r.stranger("config_log/m1", "garbage")
 		next := r.start(func(c *configstore.Config) { c.Owner = "m1" }).ready()

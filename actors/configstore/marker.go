@@ -91,8 +91,10 @@ func (a *scribe) tryClaim(ctx context.Context) error {
 		a.marker.held = true
 		return nil
 	}
-	if old.By != (store.Process{}) && old.By.Instance != me.Instance && a.Liveness(old.By) == store.Alive {
-		return fmt.Errorf("%w: process %d on this host, which has not stopped (%s): stop it, or give each its own name and log", ErrTaken, old.By.PID, a.markerKey())
+	if old.By != (store.Process{}) && old.By.Instance != me.Instance &&
+		a.Liveness(old.By) == store.Alive {
+		return fmt.Errorf("%w: process %d on this host, which has not stopped (%s): stop it, or give each its own name and log",
+			ErrTaken, old.By.PID, a.markerKey())
 	}
 	if a.marker.taken && !a.mayTake(old) {
 		return a.takenOver(old)
@@ -107,7 +109,8 @@ func (a *scribe) tryClaim(ctx context.Context) error {
 		}
 	}
 	// An index never comes again, so claims rise also over a marker that was deleted and made anew.
-	next := store.Marker{Seq: old.Seq, At: old.At, Claim: max(old.Claim+1, index), By: me, Since: time.Now().Unix()}
+	next := store.Marker{Seq: old.Seq, At: old.At, Claim: max(old.Claim+1, index), By: me,
+		Since: time.Now().Unix()}
 	if next.At == 0 && next.Seq != 0 {
 		next.At = index
 	}
@@ -127,7 +130,8 @@ func (a *scribe) tryClaim(ctx context.Context) error {
 // arrives. Only this one can be, once the marker was deleted; so what it makes says nothing, stands
 // in nobody's way, and is swept up.
 func (a *scribe) makeMarker(ctx context.Context) (index uint64, err error) {
-	res, err := a.store.Txn(ctx, store.Create(a.markerKey(), store.Marker{Since: time.Now().Unix()}.Encode()))
+	res, err := a.store.Txn(ctx, store.Create(a.markerKey(),
+		store.Marker{Since: time.Now().Unix()}.Encode()))
 	if err != nil {
 		return 0, err
 	}
@@ -161,7 +165,8 @@ func (a *scribe) lookAgain(ctx context.Context) (known bool, err error) {
 		a.marker.now(m, index)
 		return true, nil
 	case index == 0:
-		a.log.Warn("config-marker-restored", "key", a.markerKey(), "do", "leave keys below config_log/ alone")
+		a.log.Warn("config-marker-restored", "key", a.markerKey(), "do",
+			"leave keys below config_log/ alone")
 		a.marker.lost, a.marker.index = true, 0
 		a.doubts()
 		a.marker.index, err = a.makeMarker(ctx)
@@ -169,13 +174,15 @@ func (a *scribe) lookAgain(ctx context.Context) (known bool, err error) {
 	case m.By == store.Process{} || m.By == a.marker.By || m.Claim < a.marker.Claim:
 		// Made anew or overwritten by a stranger, or Consul was restored. What is known here goes
 		// on counting.
-		a.log.Warn("config-marker-restored", "key", a.markerKey(), "do", "leave keys below config_log/ alone")
+		a.log.Warn("config-marker-restored", "key", a.markerKey(), "do",
+			"leave keys below config_log/ alone")
 		a.marker.lost, a.marker.index = true, index
 		a.doubts()
 		return true, nil
 	}
 	a.marker.held, a.marker.taken, a.marker.term, a.marker.seen = false, true, a.Term(), index
-	a.log.Error("config-writer-taken", "marker", a.markerKey(), "by_host", m.By.Host, "by_pid", m.By.PID,
+	a.log.Error("config-writer-taken", "marker", a.markerKey(), "by_host", m.By.Host, "by_pid",
+		m.By.PID,
 		"do", "give each process a name and a log directory of its own")
 	a.claim.Set(claim{known: true, err: a.takenOver(m)})
 	return false, nil
@@ -190,7 +197,8 @@ func (a *scribe) mayTake(m store.Marker) bool {
 }
 
 func (a *scribe) takenOver(by store.Marker) error {
-	return fmt.Errorf("%w: process %d on %s took %s over: give each process a name and a log directory of its own", ErrTaken, by.By.PID, by.By.Host, a.markerKey())
+	return fmt.Errorf("%w: process %d on %s took %s over: give each process a name and a log directory of its own",
+		ErrTaken, by.By.PID, by.By.Host, a.markerKey())
 }
 
 // leaveTimeout is what the marker gets when the store stops.
@@ -208,7 +216,8 @@ func (a *scribe) leave(ctx context.Context) {
 	if a.book.Load().wal != nil {
 		if _, err := a.retire.Call(own, struct{}{}); err != nil {
 			a.log.Debug("config-marker-kept", "err", err)
-			op = store.CAS(a.markerKey(), store.Marker{Seq: a.marker.Seq, At: a.marker.at(), Claim: a.marker.Claim}.Encode(), 0, a.marker.index)
+			op = store.CAS(a.markerKey(), store.Marker{Seq: a.marker.Seq, At: a.marker.at(),
+				Claim: a.marker.Claim}.Encode(), 0, a.marker.index)
 		}
 	}
 	if _, err := a.store.Txn(own, op); err != nil {
@@ -223,10 +232,12 @@ func (a *scribe) leave(ctx context.Context) {
 // the store stops.
 func (a *scribe) seal(ctx context.Context, j *job, ladder *store.Ladder) error {
 	for tried := a.marker.index; ; {
-		next := store.Marker{Seq: a.marker.Seq, At: a.marker.at(), Claim: a.marker.Claim, By: a.marker.By, Round: a.marker.Round + 1, Since: a.marker.Since}
+		next := store.Marker{Seq: a.marker.Seq, At: a.marker.at(), Claim: a.marker.Claim,
+			By: a.marker.By, Round: a.marker.Round + 1, Since: a.marker.Since}
 		res, err := store.Result{}, store.ErrRefused // while there is none
 		if a.marker.index != 0 {
-			res, err = a.store.Txn(context.WithoutCancel(ctx), store.CAS(a.markerKey(), next.Encode(), 0, a.marker.index))
+			res, err = a.store.Txn(context.WithoutCancel(ctx), store.CAS(a.markerKey(),
+				next.Encode(), 0, a.marker.index))
 		}
 		if err == nil {
 			e, _ := res.Entry(a.markerKey())

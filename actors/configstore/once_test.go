@@ -40,7 +40,9 @@ func TestALockThatAnotherHoldsIsRefusedAlsoWhenTheMarkerIsGone(t *testing.T) {
 		if err := r.consul.Restore(snapshot); err != nil {
 			t.Fatal(err)
 		}
-		r.await("a sees that the lock is gone", time.Minute, func() bool { return a.get("lock") == "-" })
+		r.await("a sees that the lock is gone", time.Minute, func() bool {
+			return a.get("lock") == "-"
+		})
 		r.expect("a, anew", a.takes("lock"), "taken")
 		r.expect("b, whose marker is that of the snapshot", b.takes("lock"), "refused")
 		r.expect("locks taken", r.times("lock=held"), 2)
@@ -56,7 +58,8 @@ func TestOfALockThatMayHaveBeenTakenBeforeTheMarkerWasLostNobodySaysWhose(t *tes
 				r.stranger(fmt.Sprint("config_data/lock", 1), "held")
 				return nil, errors.New("connection reset by peer")
 			},
-			func(req *http.Request) (*http.Response, error) { // it was ours, and somebody has taken it since
+			// it was ours, and somebody has taken it since
+			func(req *http.Request) (*http.Response, error) {
 				resp, err := s.net.loseReply(req)
 				r.stranger(fmt.Sprint("config_data/lock", 2), "theirs")
 				return resp, err
@@ -68,7 +71,8 @@ func TestOfALockThatMayHaveBeenTakenBeforeTheMarkerWasLostNobodySaysWhose(t *tes
 				return take(req)
 			})
 			_, err := s.CompareAndSet(r.ctx(time.Minute), fmt.Sprint("lock", i), []byte("held"), 0)
-			if !errors.Is(err, configstore.ErrUnreachable) || errors.Is(err, configstore.ErrConflict) {
+			if !errors.Is(err, configstore.ErrUnreachable) ||
+				errors.Is(err, configstore.ErrConflict) {
 				t.Errorf("lock %d: it is not known whose it is, and the caller hears %v", i, err)
 			}
 		}
@@ -93,9 +97,13 @@ func TestARefusedWriteStaysRefusedWhenACopyOfItArrivesLate(t *testing.T) {
 			write func() error
 			then  func() // makes the condition hold that did not
 		}{
-			{"a create", func() error { _, err := s.CompareAndSet(t.Context(), "k", []byte("late"), 0); return err }, gone},
+			{"a create", func() error {
+				_, err := s.CompareAndSet(t.Context(), "k", []byte("late"), 0)
+				return err
+			}, gone},
 			{"a transaction that wants no key", func() error {
-				_, err := s.Txn(t.Context(), configstore.Expect("k", 0), configstore.Set("m", []byte("late")))
+				_, err := s.Txn(t.Context(), configstore.Expect("k", 0),
+					configstore.Set("m", []byte("late")))
 				return err
 			}, gone},
 			{"an index that is yet to come", func() error {
@@ -126,9 +134,11 @@ func TestADeniedWriteStaysDeniedWhenACopyOfItArrivesLate(t *testing.T) {
 		s := r.start().ready()
 		s.net.next(1, func(req *http.Request) (*http.Response, error) {
 			_, _ = s.net.delay(8 * time.Second)(req)
-			return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
+			return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{},
+				Body: http.NoBody, Request: req}, nil
 		})
-		if _, err := s.Put(t.Context(), "k", []byte("late")); !errors.Is(err, configstore.ErrDenied) {
+		if _, err := s.Put(t.Context(), "k", []byte("late")); !errors.Is(err,
+			configstore.ErrDenied) {
 			t.Error(err)
 		}
 		time.Sleep(time.Minute)
@@ -197,7 +207,8 @@ func TestACleanStopLeavesNoMarkerBehindHoweverItsRequestsFared(t *testing.T) {
 		for _, c := range []struct {
 			what string
 			opts []func(*configstore.Config)
-		}{{"without a log", nil}, {"with a log", []func(*configstore.Config){logged(dir)}}, {"with it again", []func(*configstore.Config){logged(dir)}}} {
+		}{{"without a log", nil}, {"with a log", []func(*configstore.Config){
+			logged(dir)}}, {"with it again", []func(*configstore.Config){logged(dir)}}} {
 			s := r.start(c.opts...).ready()
 			s.net.next(1, s.net.loseReply)
 			s.put("k", "1"+c.what)
@@ -213,12 +224,16 @@ func TestACleanStopLeavesNoMarkerBehindHoweverItsRequestsFared(t *testing.T) {
 		s := r.start(logged(dir)).ready()
 		synctest.Wait() // its marker is written beside the first reading
 		s.net.cut(errors.New("cut off"))
-		if _, err := s.Put(r.ctx(time.Second), "k", []byte("later")); !errors.Is(err, configstore.ErrPending) {
+		if _, err := s.Put(r.ctx(time.Second), "k", []byte("later")); !errors.Is(err,
+			configstore.ErrPending) {
 			t.Fatal(err)
 		}
 		s.stop() // what waits in the log counts on the marker
 		s = r.start(logged(dir)).ready()
-		r.await("it is sent", time.Minute, func() bool { q := s.Queue().Get(); return q.Ready && q.Waiting == 0 })
+		r.await("it is sent", time.Minute, func() bool {
+			q := s.Queue().Get()
+			return q.Ready && q.Waiting == 0
+		})
 		s.stop()
 		left("with a log that is empty again")
 		r.expect("k", r.raw("config_data/k"), "later")
@@ -250,9 +265,11 @@ func TestMarkersOfKilledCommandsAreCollected(t *testing.T) {
 		r.forget(elsewhere)
 		writer("once-killed").kill()
 		r.stranger("config_log/late", `{"n":0,"claim":0,"by":{},"t":1}`) // made by a late request
-		r.stranger("config_log/starts", fmt.Sprintf(`{"n":0,"claim":0,"by":{},"t":%d}`, time.Now().Unix()))
+		r.stranger("config_log/starts", fmt.Sprintf(`{"n":0,"claim":0,"by":{},"t":%d}`,
+			time.Now().Unix()))
 		r.stranger("config_log/strange", "garbage")
-		r.expect("before", markers(), "late m-killed once-elsewhere once-killed once-lives starts strange")
+		r.expect("before", markers(),
+			"late m-killed once-elsewhere once-killed once-lives starts strange")
 		s := writer("once-next")
 		r.expect("after", markers(), "m-killed once-elsewhere once-lives once-next starts strange")
 		s.stop()

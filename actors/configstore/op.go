@@ -81,7 +81,9 @@ func checkOps(ops []Op) error {
 		return fmt.Errorf("%w: there is no operation in the transaction", ErrInvalid)
 	}
 	if len(ops) > MaxTxnKeys {
-		return fmt.Errorf("%w: the transaction is about %d keys, and at most %d go into one: split it", ErrTooLarge, len(ops), MaxTxnKeys)
+		return fmt.Errorf(
+			"%w: the transaction is about %d keys, and at most %d go into one: split it",
+			ErrTooLarge, len(ops), MaxTxnKeys)
 	}
 	seen := make(map[string]bool, len(ops))
 	writes, size := false, 0
@@ -100,7 +102,8 @@ func checkOps(ops []Op) error {
 		return fmt.Errorf("%w: nothing in the transaction writes", ErrInvalid)
 	}
 	if size > store.MaxBodyBytes-markerBytes {
-		return fmt.Errorf("%w: the transaction has %d bytes with its values in base64, and at most %d go into one: split it", ErrTooLarge, size, store.MaxBodyBytes-markerBytes)
+		return fmt.Errorf("%w: the transaction has %d bytes with its values in base64, and at most %d go into one: split it",
+			ErrTooLarge, size, store.MaxBodyBytes-markerBytes)
 	}
 	return nil
 }

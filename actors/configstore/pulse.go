@@ -45,7 +45,8 @@ func (a *pulse) run(ctx context.Context) error {
 // that of a Consul that was restored: the watch may wait for ever for one above what it had.
 func (a *pulse) matches(ctx context.Context, index uint64) bool {
 	if a.data.Get().index > index {
-		again, err := a.store.PrefixIndex(ctx, a.keys.ConfigData()) // the cache may have been faster
+		// the cache may have been faster
+		again, err := a.store.PrefixIndex(ctx, a.keys.ConfigData())
 		return err == nil && a.data.Get().index <= again
 	}
 	own, cancel := context.WithTimeout(ctx, behind+3*time.Duration(a.slow.Load()))

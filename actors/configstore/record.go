@@ -26,8 +26,9 @@ type record struct {
 	Ops []opRecord `json:"ops,omitempty"`
 
 	// A write that is over.
-	Done uint64            `json:"done,omitempty"`
-	Keys map[string]uint64 `json:"keys,omitempty"` // the indexes of what it wrote; none: it was not applied
+	Done uint64 `json:"done,omitempty"`
+	// the indexes of what it wrote; none: it was not applied
+	Keys map[string]uint64 `json:"keys,omitempty"`
 
 	// A write that was refused: it is never sent again, and over when its caller was told or its
 	// value kept elsewhere.
@@ -58,7 +59,8 @@ func encodeRecord(r record) []byte {
 func (j *job) record() []byte {
 	r := record{Seq: j.seq, At: &j.taken}
 	for _, o := range j.ops {
-		w := opRecord{Verb: verbNames[o.verb], Key: o.key, Value: o.value, Flags: o.flags, Base: o.base, After: o.after}
+		w := opRecord{Verb: verbNames[o.verb], Key: o.key, Value: o.value, Flags: o.flags,
+			Base: o.base, After: o.after}
 		if o.guard {
 			w.Index = &o.index
 		}
@@ -81,7 +83,9 @@ func (r record) job() (*job, error) {
 		case "expect":
 			o.verb = verbExpect
 		default:
-			return nil, fmt.Errorf("%w: write %d in it has an operation %q that this version does not know: use the version that wrote it", ErrInvalid, r.Seq, w.Verb)
+			return nil,
+				fmt.Errorf("%w: write %d in it has an operation %q that this version does not know: use the version that wrote it",
+					ErrInvalid, r.Seq, w.Verb)
 		}
 		if w.Index != nil {
 			o.guard, o.index = true, *w.Index
@@ -97,7 +101,8 @@ func (r record) job() (*job, error) {
 
 // firstRecord begins a log. Its name is its own: two logs never speak for one another.
 func firstRecord(owner, service string) record {
-	return record{Version: recordVersion, ID: owner + "-" + newInstance(), Service: service, Next: 1}
+	return record{Version: recordVersion, ID: owner + "-" + newInstance(), Service: service,
+		Next: 1}
 }
 
 // readLog takes the records of a log into an empty line, and what was refused and is not over. Of a
@@ -108,17 +113,24 @@ func readLog(records [][]byte, service string, l *line, r *refusals) (first reco
 		d := json.NewDecoder(bytes.NewReader(data))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&rec); err != nil {
-			return first, fmt.Errorf("%w: record %d does not parse: %v: use the version that wrote it, or move the directory away", ErrInvalid, i+1, err)
+			return first,
+				fmt.Errorf("%w: record %d does not parse: %v: use the version that wrote it, or move the directory away",
+					ErrInvalid, i+1, err)
 		}
 		switch {
 		case i == 0:
 			switch {
 			case rec.Version != recordVersion:
-				return first, fmt.Errorf("%w: it is of version %d, and this one reads version %d: use the version that wrote it, or move the directory away", ErrInvalid, rec.Version, recordVersion)
+				return first,
+					fmt.Errorf("%w: it is of version %d, and this one reads version %d: use the version that wrote it, or move the directory away",
+						ErrInvalid, rec.Version, recordVersion)
 			case rec.ID == "":
-				return first, fmt.Errorf("%w: it names no writer: move the directory away", ErrInvalid)
+				return first, fmt.Errorf("%w: it names no writer: move the directory away",
+					ErrInvalid)
 			case rec.Service != service:
-				return first, fmt.Errorf("%w: it holds the writes of service %q, not of %q: give each service a directory of its own", ErrInvalid, rec.Service, service)
+				return first,
+					fmt.Errorf("%w: it holds the writes of service %q, not of %q: give each service a directory of its own",
+						ErrInvalid, rec.Service, service)
 			}
 			first = rec
 			l.next = max(l.next, rec.Next)
@@ -133,7 +145,9 @@ func readLog(records [][]byte, service string, l *line, r *refusals) (first reco
 				r.waiting = append(r.waiting, unkept{job: j, why: rec.Why})
 			}
 		case rec.Done != 0:
-			r.waiting = slices.DeleteFunc(r.waiting, func(u unkept) bool { return u.job.seq == rec.Done })
+			r.waiting = slices.DeleteFunc(r.waiting, func(u unkept) bool {
+				return u.job.seq == rec.Done
+			})
 			l.next = max(l.next, rec.Done+1)
 			if l.finish(rec.Done, rec.Keys) == nil && rec.Keys != nil {
 				l.done[rec.Done] = rec.Keys // carried over by a rewrite

@@ -58,12 +58,13 @@ func newRig(t *testing.T) *rig {
 	r := &rig{
 		t: t, applied: map[string]int{},
 		consul: devconsul.New(devconsul.Config{NoJitter: true}),
-		log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
-				return slog.String("t", a.Value.Time().Format("04:05.000"))
-			}
-			return a
-		}})),
+		log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug,
+			ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.TimeKey {
+					return slog.String("t", a.Value.Time().Format("04:05.000"))
+				}
+				return a
+			}})),
 	}
 	r.consul.OnCommit(func(c devconsul.Commit) {
 		if !c.Applied {
@@ -114,13 +115,17 @@ func (r *rig) start(options ...func(*configstore.Config)) *host {
 func (r *rig) prepare(options ...func(*configstore.Config)) *host {
 	r.t.Helper()
 	n := len(r.stores) + 1
-	h := &host{rig: r, net: &network{to: r.consul.RoundTripper(), txns: map[int]func(*http.Request) (*http.Response, error){}}, done: make(chan struct{})}
-	h.process = store.Process{Instance: fmt.Sprintf("i%d", n), Host: "host.test", BootID: "b", PIDNamespace: "1", PID: n, StartTime: 1}
-	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: h.net}})
+	h := &host{rig: r, net: &network{to: r.consul.RoundTripper(),
+		txns: map[int]func(*http.Request) (*http.Response, error){}}, done: make(chan struct{})}
+	h.process = store.Process{Instance: fmt.Sprintf("i%d", n), Host: "host.test", BootID: "b",
+		PIDNamespace: "1", PID: n, StartTime: 1}
+	client, err := api.NewClient(&api.Config{Address: "consul.test",
+		HttpClient: &http.Client{Transport: h.net}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	c := configstore.Config{Service: "demo", Client: client, Owner: fmt.Sprintf("m%d", n), Logger: r.log.With("n", n), Process: &h.process, Liveness: r.liveness}
+	c := configstore.Config{Service: "demo", Client: client, Owner: fmt.Sprintf("m%d", n),
+		Logger: r.log.With("n", n), Process: &h.process, Liveness: r.liveness}
 	for _, o := range options {
 		o(&c)
 	}
@@ -229,7 +234,8 @@ func (r *rig) await(what string, limit time.Duration, ok func() bool) {
 // stranger writes past all of this, as `consul kv put` does; raw is what Consul has.
 func (r *rig) stranger(key, value string) {
 	r.t.Helper()
-	if _, err := r.consul.Client().KV().Put(&api.KVPair{Key: "service/demo/" + key, Value: []byte(value)}, nil); err != nil {
+	if _, err := r.consul.Client().KV().Put(&api.KVPair{Key: "service/demo/" + key,
+		Value: []byte(value)}, nil); err != nil {
 		r.t.Fatal(err)
 	}
 }

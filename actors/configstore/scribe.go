@@ -99,7 +99,8 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 	// What is refused must stay so: a try that arrives after the refusal would be applied all the
 	// same.
 	final := func(o outcome, own []ownWrite) (outcome, []ownWrite, bool) {
-		if !j.unsure || o.err == nil || errors.Is(o.err, ErrUnreachable) || mutations.Broken("unsealed") {
+		if !j.unsure || o.err == nil || errors.Is(o.err, ErrUnreachable) ||
+			mutations.Broken("unsealed") {
 			return o, own, true
 		}
 		switch err := a.seal(ctx, j, ladder); {
@@ -107,7 +108,9 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 			// All that can be said: nothing was written, unless a copy arrives once the token is
 			// granted more.
 		case hopeless(err):
-			o.err = fmt.Errorf("%w: an earlier try of the write may have been applied, and then: %v", ErrUnreachable, o.err)
+			o.err = fmt.Errorf(
+				"%w: an earlier try of the write may have been applied, and then: %v",
+				ErrUnreachable, o.err)
 		case err != nil:
 			return outcome{}, nil, false
 		case j.seq <= a.marker.Seq:
@@ -117,7 +120,9 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 		}
 		return o, own, true
 	}
-	refuse := func(err error) (outcome, []ownWrite, bool) { return final(outcome{seq: j.seq, err: err}, nil) }
+	refuse := func(err error) (outcome, []ownWrite, bool) {
+		return final(outcome{seq: j.seq, err: err}, nil)
+	}
 	for {
 		if j.seq <= a.marker.Seq {
 			return a.found(ctx, j)
@@ -158,11 +163,13 @@ func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite
 			a.store.Succeeded("config write")
 			if refused.Op > 0 && refused.Op < len(at) {
 				entries, moved, ok := a.look(ctx, j)
-				j.held = j.held || !j.awaited() || !a.trouble.Before(j.taken) // looking may have taken long
+				// looking may have taken long
+				j.held = j.held || !j.awaited() || !a.trouble.Before(j.taken)
 				switch i := at[refused.Op]; {
 				case !ok:
 					wait = ladder.NextBackOff()
-				case !j.ops[i].guard && (!j.held && !j.unsure || mutations.Broken("replay-unguarded")):
+				case !j.ops[i].guard && (!j.held && !j.unsure ||
+					mutations.Broken("replay-unguarded")):
 					// Another wrote since the cache was looked at. This write is to replace
 					// whatever there is.
 					j.rebase(entries)
@@ -246,7 +253,8 @@ func (a *scribe) rest(ctx context.Context, j *job, d time.Duration) bool {
 func (a *scribe) ops(j *job) (ops []store.Op, at []int, err error) {
 	for _, o := range j.ops {
 		if o.lostTo && !o.guard && j.held {
-			return nil, nil, &ConflictError{Key: o.key, Why: "it was to replace an earlier write of this store, which was refused"}
+			return nil, nil, &ConflictError{Key: o.key,
+				Why: "it was to replace an earlier write of this store, which was refused"}
 		}
 	}
 	ops = append(ops, store.CAS(a.markerKey(), a.marker.after(j.seq).Encode(), 0, a.marker.index))
@@ -303,7 +311,8 @@ func (a *scribe) applied(j *job, res store.Result) (outcome, []ownWrite, bool) {
 			}
 			o.keys[op.key] = got.ModifyIndex
 			own = append(own, ownWrite{index: got.ModifyIndex, key: op.key,
-				entry: &Entry{Key: op.key, Value: value, Index: got.ModifyIndex, CreateIndex: got.CreateIndex, Flags: got.Flags}})
+				entry: &Entry{Key: op.key, Value: value, Index: got.ModifyIndex,
+					CreateIndex: got.CreateIndex, Flags: got.Flags}})
 		}
 	}
 	return o, own, true
@@ -331,7 +340,8 @@ func (a *scribe) found(ctx context.Context, j *job) (outcome, []ownWrite, bool) 
 		switch {
 		case op.verb == verbRemove:
 			o.keys[op.key] = 0
-		case at == 0 && e.CreateIndex != 0 && bytes.Equal(e.Value, op.value), at != 0 && e.CreateIndex != 0 && e.ModifyIndex <= at:
+		case at == 0 && e.CreateIndex != 0 && bytes.Equal(e.Value, op.value), at != 0 &&
+			e.CreateIndex != 0 && e.ModifyIndex <= at:
 			o.keys[op.key] = e.ModifyIndex
 		case at != 0: // another has written since; ours was at the transaction's own index
 			o.keys[op.key] = at
@@ -375,7 +385,8 @@ func (a *scribe) look(ctx context.Context, j *job) (entries []store.Entry, moved
 // not exist may be deleted.
 func (a *scribe) refusedForGood(j *job, entries []store.Entry) bool {
 	for i, o := range j.ops {
-		if want := o.wants(); want != 0 && entries[i].ModifyIndex > want || mutations.Broken("refused-create-unsealed") {
+		if want := o.wants(); want != 0 && entries[i].ModifyIndex > want ||
+			mutations.Broken("refused-create-unsealed") {
 			return true
 		}
 	}

@@ -74,7 +74,9 @@ func (s Snapshot) All(prefix string) iter.Seq[Entry] {
 		if s.tree == nil {
 			return
 		}
-		s.tree.Root().WalkPrefix([]byte(prefix), func(_ []byte, v any) bool { return !yield(*v.(*Entry)) })
+		s.tree.Root().WalkPrefix([]byte(prefix), func(_ []byte, v any) bool {
+			return !yield(*v.(*Entry))
+		})
 	}
 }
 
@@ -83,11 +85,13 @@ func fromStore(keys store.Keys, e store.Entry) (*Entry, bool) {
 	if !ok {
 		return nil, false
 	}
-	return &Entry{Key: name, Value: e.Value, Index: e.ModifyIndex, CreateIndex: e.CreateIndex, Flags: e.Flags}, true
+	return &Entry{Key: name, Value: e.Value, Index: e.ModifyIndex, CreateIndex: e.CreateIndex,
+		Flags: e.Flags}, true
 }
 
 func (e *Entry) same(o *Entry) bool {
-	return e.Index == o.Index && e.CreateIndex == o.CreateIndex && e.Flags == o.Flags && bytes.Equal(e.Value, o.Value)
+	return e.Index == o.Index && e.CreateIndex == o.CreateIndex && e.Flags == o.Flags &&
+		bytes.Equal(e.Value, o.Value)
 }
 
 // sight is what the watcher saw: all keys, in order.

@@ -32,7 +32,8 @@ func New(c Config) (*Store, error) {
 		}
 		c.Client = client
 	}
-	s, err := store.New(store.Config{Client: c.Client, Service: c.Service, Address: c.Consul, Logger: c.Logger})
+	s, err := store.New(store.Config{Client: c.Client, Service: c.Service, Address: c.Consul,
+		Logger: c.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +97,9 @@ func reader[T any](s *Store, of func(*house) *messages.State[T]) messages.Reader
 
 // Fresh tells whether the cache may be believed: it was loaded, and Consul's last word is at most
 // MaxAge old.
-func (s *Store) Fresh() bool { return s.house != nil && s.house.data.Get().loaded && s.house.fresh() }
+func (s *Store) Fresh() bool {
+	return s.house != nil && s.house.data.Get().loaded && s.house.fresh()
+}
 
 // WaitLoaded waits until the configuration has been read, and for what depends on it: the log is
 // open and the key root is there. Errors: [ErrUnreachable] with the context's, [ErrNoBackend].
@@ -108,7 +111,9 @@ func (s *Store) WaitLoaded(ctx context.Context) error {
 		return err
 	}
 	return s.house.sees(ctx, func(ctx context.Context) error {
-		_, err := s.house.birth.Reader().Wait(ctx, func(o Origin) bool { return o != OriginUnknown })
+		_, err := s.house.birth.Reader().Wait(ctx, func(o Origin) bool {
+			return o != OriginUnknown
+		})
 		return err
 	})
 }
@@ -277,7 +282,8 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 
 // CompareAndSet writes a key if its index is the one given (that of an [Entry]; 0: if it does not
 // exist), and returns its new index. Errors as for Put; [ErrConflict] when the index is another.
-func (s *Store) CompareAndSet(ctx context.Context, key string, value []byte, index uint64) (uint64, error) {
+func (s *Store) CompareAndSet(ctx context.Context, key string, value []byte, index uint64) (uint64,
+	error) {
 	return s.one(ctx, SetAt(key, value, index))
 }
 
@@ -309,7 +315,8 @@ func (s *Store) Txn(ctx context.Context, ops ...Op) (uint64, error) {
 // written the key meanwhile; else it begins again. Change gets the entry and whether it exists; it
 // may be called several times. Its error ends the update and is returned. The entry that is
 // returned is the one that was written. Other errors as for Put, but for [ErrConflict].
-func (s *Store) Update(ctx context.Context, key string, change func(old Entry, found bool) ([]byte, error)) (Entry, error) {
+func (s *Store) Update(ctx context.Context, key string, change func(old Entry, found bool) ([]byte,
+	error)) (Entry, error) {
 	if s.house == nil {
 		return Entry{}, ErrNoBackend
 	}
@@ -331,7 +338,8 @@ func (s *Store) Update(ctx context.Context, key string, change func(old Entry, f
 			if !found {
 				created = index
 			}
-			return Entry{Key: key, Value: append([]byte{}, value...), Index: index, CreateIndex: created, Flags: old.Flags}, nil
+			return Entry{Key: key, Value: append([]byte{}, value...), Index: index,
+				CreateIndex: created, Flags: old.Flags}, nil
 		}
 		if !errors.Is(err, ErrConflict) {
 			return Entry{}, err
@@ -378,11 +386,17 @@ func (h *house) submit(ctx context.Context, ops []Op) (receipt, error) {
 	select {
 	case <-t.logged:
 		if gone := h.book.Load().wal.Held(); gone != nil {
-			return r, fmt.Errorf("config key %q: %w: %w: it waits for Consul, and is lost if this process ends before: %w", ops[0].key, ErrLog, gone, err)
+			return r,
+				fmt.Errorf("config key %q: %w: %w: it waits for Consul, and is lost if this process ends before: %w",
+					ops[0].key, ErrLog, gone, err)
 		}
-		return r, fmt.Errorf("config key %q: %w: it will be written when Consul answers, or be reported as a conflict: %w", ops[0].key, ErrPending, err)
+		return r,
+			fmt.Errorf("config key %q: %w: it will be written when Consul answers, or be reported as a conflict: %w",
+				ops[0].key, ErrPending, err)
 	default:
-		return r, fmt.Errorf("config key %q: gave up waiting for Consul, which may or may not have taken the write: %w", ops[0].key, err)
+		return r,
+			fmt.Errorf("config key %q: gave up waiting for Consul, which may or may not have taken the write: %w",
+				ops[0].key, err)
 	}
 }
 
@@ -393,10 +407,12 @@ func (h *house) fits(ops []Op) error {
 		j.ops[i].base = 1
 	}
 	m := store.Marker{By: *h.Process}
-	txn := []store.Op{store.CAS(h.keys.ConfigMarker(strings.Repeat("m", store.MaxIDBytes+20)), append(m.Encode(), make([]byte, 200)...), 0, 1)}
+	txn := []store.Op{store.CAS(h.keys.ConfigMarker(strings.Repeat("m", store.MaxIDBytes+20)),
+		append(m.Encode(), make([]byte, 200)...), 0, 1)}
 	body, _ := h.txn(j)
 	if err := store.CheckTxn(append(txn, body...)...); err != nil {
-		return fmt.Errorf("%w: config key %q (and %d more): %v: split it", ErrTooLarge, ops[0].key, len(ops)-1, err)
+		return fmt.Errorf("%w: config key %q (and %d more): %v: split it", ErrTooLarge, ops[0].key,
+			len(ops)-1, err)
 	}
 	return nil
 }

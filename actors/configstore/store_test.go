@@ -24,7 +24,8 @@ func TestAMissingKeyIsAnErrorAndAnEmptyValueIsAValue(t *testing.T) {
 			t.Errorf("contains a missing key: %v, %v", ok, err)
 		}
 		s.put("empty", "")
-		if e, err := s.Get(t.Context(), "empty"); err != nil || e.Value == nil || len(e.Value) != 0 {
+		if e, err := s.Get(t.Context(), "empty"); err != nil || e.Value == nil ||
+			len(e.Value) != 0 {
 			t.Errorf("an empty value: %v, %v", e, err)
 		}
 		if ok, err := s.Contains(t.Context(), "empty"); !ok || err != nil {
@@ -65,7 +66,8 @@ func TestReadYourWritesHoldsWhateverTheWatchHasSeen(t *testing.T) {
 			index := s.put(key, value)
 			e, err := s.Get(t.Context(), key)
 			if err != nil || string(e.Value) != value || e.Index != index {
-				t.Fatalf("after put %s=%s at %d: %s at %d, %v", key, value, index, e.Value, e.Index, err)
+				t.Fatalf("after put %s=%s at %d: %s at %d, %v", key, value, index, e.Value, e.Index,
+					err)
 			}
 			if i%5 == 0 {
 				if err := s.Delete(t.Context(), key); err != nil {
@@ -86,9 +88,13 @@ func TestAnotherInstancesWriteIsSeenAtOnce(t *testing.T) {
 		b.put("k", "2")
 		r.await("a sees 2", 200*time.Millisecond, func() bool { return a.get("k") == "2" })
 		r.stranger("config_data/k", "3")
-		r.await("both see a stranger's", 200*time.Millisecond, func() bool { return a.get("k") == "3" && b.get("k") == "3" })
+		r.await("both see a stranger's", 200*time.Millisecond, func() bool {
+			return a.get("k") == "3" && b.get("k") == "3"
+		})
 		r.strangerDeletes("config_data/k")
-		r.await("both see it gone", 200*time.Millisecond, func() bool { return a.get("k") == "-" && b.get("k") == "-" })
+		r.await("both see it gone", 200*time.Millisecond, func() bool {
+			return a.get("k") == "-" && b.get("k") == "-"
+		})
 		r.stranger("config_data/folder/", "")
 		r.stranger("config_data_not_ours", "x")
 		time.Sleep(time.Second)
@@ -124,7 +130,8 @@ func TestAStaleCacheIsNotBelieved(t *testing.T) {
 		if s.Fresh() {
 			t.Error("it counts as fresh")
 		}
-		if e, err := s.Get(r.ctx(time.Second), "k"); !errors.Is(err, configstore.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+		if e, err := s.Get(r.ctx(time.Second), "k"); !errors.Is(err, configstore.ErrUnreachable) ||
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %q, %v", e.Value, err)
 		}
 		if e, ok := s.Data().Get().Get("k"); !ok || string(e.Value) != "old" {
@@ -133,7 +140,8 @@ func TestAStaleCacheIsNotBelieved(t *testing.T) {
 		s.net.cut(nil)
 		r.expect("k", s.get("k"), "new")
 		r.await("fresh again", 10*time.Second, s.Fresh)
-		if got, err := s.List(t.Context(), "k"); err != nil || len(got) != 1 || string(got[0].Value) != "new" {
+		if got, err := s.List(t.Context(), "k"); err != nil || len(got) != 1 ||
+			string(got[0].Value) != "new" {
 			t.Errorf("%v, %v", got, err)
 		}
 	})
@@ -146,9 +154,11 @@ func TestCompareAndSetWritesOnlyOverWhatWasRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.CompareAndSet(t.Context(), "k", []byte("other"), 0); !errors.Is(err, configstore.ErrConflict) {
+		if _, err := b.CompareAndSet(t.Context(), "k", []byte("other"), 0); !errors.Is(err,
+			configstore.ErrConflict) {
 			t.Fatalf("created twice: %v", err)
-		} else if c := (*configstore.ConflictError)(nil); !errors.As(err, &c) || c.Key != "k" || c.Have != index {
+		} else if c := (*configstore.ConflictError)(nil); !errors.As(err, &c) || c.Key != "k" ||
+			c.Have != index {
 			t.Errorf("it says %v", err)
 		}
 		r.expect("after the conflict the cache shows what was in the way", b.get("k"), "1")
@@ -156,16 +166,19 @@ func TestCompareAndSetWritesOnlyOverWhatWasRead(t *testing.T) {
 		if err != nil || next <= index {
 			t.Fatal(next, err)
 		}
-		if _, err := a.CompareAndSet(t.Context(), "k", []byte("3"), index); !errors.Is(err, configstore.ErrConflict) {
+		if _, err := a.CompareAndSet(t.Context(), "k", []byte("3"), index); !errors.Is(err,
+			configstore.ErrConflict) {
 			t.Fatalf("an old index: %v", err)
 		}
-		if err := a.CompareAndDelete(t.Context(), "k", index); !errors.Is(err, configstore.ErrConflict) {
+		if err := a.CompareAndDelete(t.Context(), "k", index); !errors.Is(err,
+			configstore.ErrConflict) {
 			t.Fatalf("an old index: %v", err)
 		}
 		if err := a.CompareAndDelete(t.Context(), "k", next); err != nil {
 			t.Fatal(err)
 		}
-		if err := a.CompareAndDelete(t.Context(), "k", next); !errors.Is(err, configstore.ErrConflict) {
+		if err := a.CompareAndDelete(t.Context(), "k", next); !errors.Is(err,
+			configstore.ErrConflict) {
 			t.Fatalf("a key that is gone: %v", err)
 		}
 		r.expect("k", r.raw("config_data/k"), "-")
@@ -180,15 +193,16 @@ func TestUpdatesOfManyInstancesLoseNothing(t *testing.T) {
 			for range 3 {
 				wg.Go(func() {
 					for range 10 {
-						_, err := s.Update(r.ctx(10*time.Minute), "count", func(old configstore.Entry, found bool) ([]byte, error) {
-							n := 0
-							if found {
-								if _, err := fmt.Sscan(string(old.Value), &n); err != nil {
-									return nil, err
+						_, err := s.Update(r.ctx(10*time.Minute), "count",
+							func(old configstore.Entry, found bool) ([]byte, error) {
+								n := 0
+								if found {
+									if _, err := fmt.Sscan(string(old.Value), &n); err != nil {
+										return nil, err
+									}
 								}
-							}
-							return fmt.Append(nil, n+1), nil
-						})
+								return fmt.Append(nil, n+1), nil
+							})
 						if err != nil {
 							t.Error(err)
 						}
@@ -199,7 +213,9 @@ func TestUpdatesOfManyInstancesLoseNothing(t *testing.T) {
 		wg.Wait()
 		r.expect("count", r.raw("config_data/count"), 120)
 		s := r.stores[0]
-		if _, err := s.Update(t.Context(), "count", func(configstore.Entry, bool) ([]byte, error) { return nil, errStop }); !errors.Is(err, errStop) {
+		if _, err := s.Update(t.Context(), "count", func(configstore.Entry, bool) ([]byte, error) {
+			return nil, errStop
+		}); !errors.Is(err, errStop) {
 			t.Errorf("the function's own error: %v", err)
 		}
 	})
@@ -216,19 +232,24 @@ func TestATransactionIsAppliedWholeOrNotAtAll(t *testing.T) {
 		if _, err := w.Next(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Txn(t.Context(), configstore.Set("b", []byte("2")), configstore.Remove("c"), configstore.Expect("a", a+1)); !errors.Is(err, configstore.ErrConflict) {
+		if _, err := s.Txn(t.Context(), configstore.Set("b", []byte("2")), configstore.Remove("c"),
+			configstore.Expect("a", a+1)); !errors.Is(err, configstore.ErrConflict) {
 			t.Fatalf("a condition that does not hold: %v", err)
 		}
 		r.expect("b", s.get("b"), "1")
-		index, err := s.Txn(t.Context(), configstore.Expect("a", a), configstore.Set("b", []byte("2")), configstore.SetAt("c", []byte("2"), 0), configstore.Expect("d", 0))
+		index, err := s.Txn(t.Context(), configstore.Expect("a", a),
+			configstore.Set("b", []byte("2")), configstore.SetAt("c", []byte("2"), 0),
+			configstore.Expect("d", 0))
 		if err != nil || index == 0 {
 			t.Fatal(index, err)
 		}
 		changes, err := w.Next(t.Context())
-		if err != nil || len(changes) != 2 || changes[0].Key != "b" || changes[1].Key != "c" || changes[0].Index != index || changes[1].Index != index {
+		if err != nil || len(changes) != 2 || changes[0].Key != "b" || changes[1].Key != "c" ||
+			changes[0].Index != index || changes[1].Index != index {
 			t.Errorf("seen as %v, %v", changes, err)
 		}
-		if _, err := s.Txn(t.Context(), configstore.RemoveAt("b", index), configstore.Remove("c"), configstore.Remove("none")); err != nil {
+		if _, err := s.Txn(t.Context(), configstore.RemoveAt("b", index), configstore.Remove("c"),
+			configstore.Remove("none")); err != nil {
 			t.Fatal(err)
 		}
 		r.expect("b and c", s.get("b")+s.get("c"), "--")
@@ -244,21 +265,33 @@ func TestWhatCannotBeWrittenIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			want error
 			says string
 		}{
-			"a large value":       {[]configstore.Op{configstore.Set("k", make([]byte, configstore.MaxValue+1))}, configstore.ErrTooLarge, "389121 bytes"},
-			"an empty key":        {[]configstore.Op{configstore.Set("", nil)}, configstore.ErrInvalid, "empty"},
-			"a slash in front":    {[]configstore.Op{configstore.Set("/k", nil)}, configstore.ErrInvalid, "slash"},
-			"a slash at the end":  {[]configstore.Op{configstore.Set("k/", nil)}, configstore.ErrInvalid, "slash"},
-			"dots":                {[]configstore.Op{configstore.Remove("a/../b")}, configstore.ErrInvalid, ".."},
-			"a control character": {[]configstore.Op{configstore.Set("a\nb", nil)}, configstore.ErrInvalid, "control"},
-			"a long key":          {[]configstore.Op{configstore.Set(strings.Repeat("k", 600), nil)}, configstore.ErrInvalid, "600 bytes"},
-			"nothing":             {nil, configstore.ErrInvalid, "no operation"},
-			"only a condition":    {[]configstore.Op{configstore.Expect("k", 0)}, configstore.ErrInvalid, "nothing"},
-			"a key twice":         {[]configstore.Op{configstore.Set("k", nil), configstore.Remove("k")}, configstore.ErrInvalid, "twice"},
-			"too many keys":       {make([]configstore.Op, configstore.MaxTxnKeys+1), configstore.ErrTooLarge, "64 keys"},
-			"too much together":   {[]configstore.Op{configstore.Set("a", make([]byte, 200<<10)), configstore.Set("b", make([]byte, 200<<10))}, configstore.ErrTooLarge, "split"},
+			"a large value": {[]configstore.Op{configstore.Set("k",
+				make([]byte, configstore.MaxValue+1))}, configstore.ErrTooLarge, "389121 bytes"},
+			"an empty key": {[]configstore.Op{configstore.Set("", nil)},
+				configstore.ErrInvalid, "empty"},
+			"a slash in front": {[]configstore.Op{configstore.Set("/k", nil)},
+				configstore.ErrInvalid, "slash"},
+			"a slash at the end": {[]configstore.Op{configstore.Set("k/", nil)},
+				configstore.ErrInvalid, "slash"},
+			"dots": {[]configstore.Op{configstore.Remove("a/../b")},
+				configstore.ErrInvalid, ".."},
+			"a control character": {[]configstore.Op{configstore.Set("a\nb", nil)},
+				configstore.ErrInvalid, "control"},
+			"a long key": {[]configstore.Op{configstore.Set(strings.Repeat("k", 600),
+				nil)}, configstore.ErrInvalid, "600 bytes"},
+			"nothing": {nil, configstore.ErrInvalid, "no operation"},
+			"only a condition": {[]configstore.Op{configstore.Expect("k", 0)},
+				configstore.ErrInvalid, "nothing"},
+			"a key twice": {[]configstore.Op{configstore.Set("k", nil),
+				configstore.Remove("k")}, configstore.ErrInvalid, "twice"},
+			"too many keys": {make([]configstore.Op, configstore.MaxTxnKeys+1),
+				configstore.ErrTooLarge, "64 keys"},
+			"too much together": {[]configstore.Op{configstore.Set("a", make([]byte, 200<<10)),
+				configstore.Set("b", make([]byte, 200<<10))}, configstore.ErrTooLarge, "split"},
 		} {
 			_, err := s.Txn(t.Context(), c.ops...)
-			if !errors.Is(err, c.want) || !errors.Is(err, configstore.ErrInvalid) || !strings.Contains(err.Error(), c.says) {
+			if !errors.Is(err, c.want) || !errors.Is(err, configstore.ErrInvalid) ||
+				!strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -272,7 +305,8 @@ func TestWhatCannotBeWrittenIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		}
 		ops := make([]configstore.Op, configstore.MaxTxnKeys)
 		for i := range ops {
-			ops[i] = configstore.Set(fmt.Sprintf("many/%03d", i), make([]byte, configstore.MaxValue/len(ops)-600))
+			ops[i] = configstore.Set(fmt.Sprintf("many/%03d", i),
+				make([]byte, configstore.MaxValue/len(ops)-600))
 		}
 		if _, err := s.Txn(t.Context(), ops...); err != nil {
 			t.Error(err)
@@ -302,7 +336,10 @@ func TestALostReplyIsFoundOutAndTheWriteIsDoneOnce(t *testing.T) {
 		}
 		s.net.next(1, s.net.loseReply)
 		n := 0
-		if _, err := s.Update(t.Context(), "count", func(configstore.Entry, bool) ([]byte, error) { n++; return fmt.Append(nil, n), nil }); err != nil || n != 1 {
+		if _, err := s.Update(t.Context(), "count", func(configstore.Entry, bool) ([]byte, error) {
+			n++
+			return fmt.Append(nil, n), nil
+		}); err != nil || n != 1 {
 			t.Errorf("an update whose reply was lost was made %d times: %v", n, err)
 		}
 		s.net.next(1, s.net.loseReply)
@@ -345,7 +382,8 @@ func TestWritesAreAppliedInTheOrderInWhichTheyCame(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()
 		for i := range 30 { // every third reply is lost, every fifth request late
-			s.net.next(i+1, map[bool]func(*http.Request) (*http.Response, error){true: s.net.loseReply}[i%3 == 0])
+			s.net.next(i+1, map[bool]func(*http.Request) (*http.Response, error){
+				true: s.net.loseReply}[i%3 == 0])
 			if i%5 == 1 {
 				s.net.next(i+1, s.net.delay(20*time.Second))
 			}
@@ -422,7 +460,8 @@ func TestAFullQueueSaysSoAndCallersWhoLeaveMakeRoom(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 3 {
 			wg.Go(func() {
-				if _, err := s.Put(r.ctx(5*time.Second), fmt.Sprint("k", i), nil); !errors.Is(err, context.DeadlineExceeded) {
+				if _, err := s.Put(r.ctx(5*time.Second), fmt.Sprint("k", i), nil); !errors.Is(err,
+					context.DeadlineExceeded) {
 					t.Error(err)
 				}
 			})
@@ -437,7 +476,8 @@ func TestAFullQueueSaysSoAndCallersWhoLeaveMakeRoom(t *testing.T) {
 		s.put("more", "v")
 		time.Sleep(time.Minute)
 		for i := range 3 {
-			r.expect(fmt.Sprint("k", i, ", which nobody waited for"), r.raw(fmt.Sprint("config_data/k", i)), "-")
+			r.expect(fmt.Sprint("k", i, ", which nobody waited for"),
+				r.raw(fmt.Sprint("config_data/k", i)), "-")
 		}
 	})
 }
@@ -453,7 +493,9 @@ func TestAConsulThatWasRestoredIsReadAnew(t *testing.T) {
 		if err := r.consul.Restore(snapshot); err != nil {
 			t.Fatal(err)
 		}
-		r.await("it shows what Consul has", 30*time.Second, func() bool { return s.get("k") == "1" && s.get("new") == "-" })
+		r.await("it shows what Consul has", 30*time.Second, func() bool {
+			return s.get("k") == "1" && s.get("new") == "-"
+		})
 		s.put("k", "3")
 		r.expect("k", r.raw("config_data/k"), "3")
 		r.consul.Reset()
@@ -472,7 +514,8 @@ func TestADeniedTokenIsSaidAtOnceAndReadsGoOn(t *testing.T) {
 		s.ready()
 		r.expect("k", s.get("k"), "v")
 		begin := time.Now()
-		if _, err := s.Put(r.ctx(time.Minute), "k", []byte("x")); !errors.Is(err, configstore.ErrDenied) {
+		if _, err := s.Put(r.ctx(time.Minute), "k", []byte("x")); !errors.Is(err,
+			configstore.ErrDenied) {
 			t.Error(err)
 		}
 		if d := time.Since(begin); d > time.Second {
@@ -486,7 +529,8 @@ type denying struct{ to http.RoundTripper }
 
 func (d denying) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Path == "/v1/txn" && r.Method == http.MethodPut {
-		return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+		return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{},
+			Body: http.NoBody, Request: r}, nil
 	}
 	return d.to.RoundTrip(r)
 }
@@ -504,7 +548,8 @@ func TestAWatchShowsEverythingFirstAndThenWhatChanges(t *testing.T) {
 			}
 			var out []string
 			for _, c := range c {
-				out = append(out, map[bool]string{false: c.Key + "=" + string(c.Value), true: c.Key + " deleted"}[c.Deleted])
+				out = append(out, map[bool]string{false: c.Key + "=" + string(c.Value),
+					true: c.Key + " deleted"}[c.Deleted])
 			}
 			return strings.Join(out, " ")
 		}
@@ -512,7 +557,8 @@ func TestAWatchShowsEverythingFirstAndThenWhatChanges(t *testing.T) {
 		s.put("b", "y")
 		r.stranger("config_data/a/2", "z")
 		r.expect("changes", show(prefix)+"|"+show(key), "a/2=z|b=y")
-		if _, err := s.Txn(t.Context(), configstore.Remove("a/1"), configstore.Remove("b"), configstore.Set("a/0", nil)); err != nil {
+		if _, err := s.Txn(t.Context(), configstore.Remove("a/1"), configstore.Remove("b"),
+			configstore.Set("a/0", nil)); err != nil {
 			t.Fatal(err)
 		}
 		r.expect("deletes", show(prefix)+"|"+show(key), "a/0= a/1 deleted|b deleted")
@@ -531,8 +577,10 @@ func TestAStoreWithoutABackendSaysWhatToSet(t *testing.T) {
 	_, watch := s.Watch("k").Next(t.Context())
 	_, update := s.Update(t.Context(), "k", nil)
 	_, contains := s.Contains(t.Context(), "k")
-	for _, err := range []error{get, put, list, txn, watch, update, contains, s.Delete(t.Context(), "k"), s.WaitLoaded(t.Context()), s.Run(t.Context())} {
-		if !errors.Is(err, configstore.ErrNoBackend) || !strings.Contains(err.Error(), "--backend consul") {
+	for _, err := range []error{get, put, list, txn, watch, update, contains,
+		s.Delete(t.Context(), "k"), s.WaitLoaded(t.Context()), s.Run(t.Context())} {
+		if !errors.Is(err, configstore.ErrNoBackend) || !strings.Contains(err.Error(),
+			"--backend consul") {
 			t.Errorf("%v", err)
 		}
 	}
@@ -545,7 +593,8 @@ func TestConsulNeedNotBeThereAtTheStart(t *testing.T) {
 		s := r.prepare()
 		s.net.cut(errors.New("not yet"))
 		s.run()
-		if _, err := s.Put(r.ctx(time.Second), "k", nil); !errors.Is(err, configstore.ErrUnreachable) {
+		if _, err := s.Put(r.ctx(time.Second), "k", nil); !errors.Is(err,
+			configstore.ErrUnreachable) {
 			t.Error(err)
 		}
 		time.AfterFunc(10*time.Second, func() { s.net.cut(nil) })

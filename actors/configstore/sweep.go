@@ -39,7 +39,8 @@ func (a *scribe) sweep(ctx context.Context) {
 	a.marker.swept = true
 	for _, e := range entries {
 		m, err := store.ParseMarker(e.Value)
-		if err != nil || e.Key == a.markerKey() || !a.forgotten(strings.TrimPrefix(e.Key, a.keys.ConfigMarker("")), m) {
+		if err != nil || e.Key == a.markerKey() ||
+			!a.forgotten(strings.TrimPrefix(e.Key, a.keys.ConfigMarker("")), m) {
 			continue
 		}
 		if _, err := a.store.Txn(ctx, store.DeleteCAS(e.Key, e.ModifyIndex)); err != nil {

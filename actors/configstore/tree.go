@@ -20,10 +20,11 @@ type house struct {
 	log   *slog.Logger
 
 	// States: each has one writer.
-	data  *messages.State[Snapshot]  // keeper
-	sight *messages.State[sight]     // watcher
-	load  *messages.State[Load]      // watcher, and keeper at its end
-	heard *messages.State[time.Time] // pulse, and keeper after a whole read: what the cache showed when it was asked
+	data  *messages.State[Snapshot] // keeper
+	sight *messages.State[sight]    // watcher
+	load  *messages.State[Load]     // watcher, and keeper at its end
+	// pulse, and keeper after a whole read: what the cache showed when it was asked
+	heard *messages.State[time.Time]
 	doubt *messages.State[time.Time] // scribe: what was heard before then does not count
 	polls store.Polls                // the watcher's
 	slow  atomic.Int64               // nanoseconds that the last whole read took
@@ -36,9 +37,11 @@ type house struct {
 	next   *messages.Mailbox[struct{}, job]        // the scribe asks the clerk
 	over   *messages.Mailbox[outcome, struct{}]    // the scribe tells the clerk
 	own    *messages.Mailbox[[]ownWrite, struct{}] // the scribe tells the keeper
-	retire *messages.Mailbox[struct{}, struct{}]   // the scribe asks the clerk to do without the marker
-	life   atomic.Pointer[life]                    // librarian
-	book   atomic.Pointer[openBook]                // opened by the librarian before the clerk and the scribe start
+	// the scribe asks the clerk to do without the marker
+	retire *messages.Mailbox[struct{}, struct{}]
+	life   atomic.Pointer[life] // librarian
+	// opened by the librarian before the clerk and the scribe start
+	book atomic.Pointer[openBook]
 }
 
 // openBook is the log on disk. Without one it is empty and there is only the writer's name.
@@ -66,10 +69,15 @@ func newLife() *life {
 func newHouse(c Config, s *store.Store, log *slog.Logger) *house {
 	h := &house{
 		Config: c, store: s, keys: s.Keys(), log: log,
-		data: messages.NewState(Snapshot{}), sight: messages.NewState(sight{}), load: messages.NewState(Load{}),
-		heard: messages.NewState(time.Time{}), doubt: messages.NewState(time.Time{}), queue: messages.NewState(Queue{}), claim: messages.NewState(claim{}), birth: messages.NewState(OriginUnknown),
-		writes: messages.NewMailbox[submission, receipt](), next: messages.NewMailbox[struct{}, job](),
-		over: messages.NewMailbox[outcome, struct{}](), own: messages.NewMailbox[[]ownWrite, struct{}](),
+		data: messages.NewState(Snapshot{}), sight: messages.NewState(sight{}),
+		load:  messages.NewState(Load{}),
+		heard: messages.NewState(time.Time{}), doubt: messages.NewState(time.Time{}),
+		queue: messages.NewState(Queue{}), claim: messages.NewState(claim{}),
+		birth:  messages.NewState(OriginUnknown),
+		writes: messages.NewMailbox[submission, receipt](), next: messages.NewMailbox[struct{},
+			job](),
+		over: messages.NewMailbox[outcome, struct{}](), own: messages.NewMailbox[[]ownWrite,
+			struct{}](),
 		retire: messages.NewMailbox[struct{}, struct{}](),
 	}
 	h.life.Store(newLife())
@@ -123,5 +131,6 @@ func tree(h *house) supervisor.Tree {
 const stopTimeout = 2*store.DefaultCallTimeout + 4*time.Second
 
 func actor(name string, run func(context.Context) error) supervisor.Child {
-	return supervisor.Child{Name: name, Run: run, StopTimeout: stopTimeout, HealthyAfter: 10 * time.Second}
+	return supervisor.Child{Name: name, Run: run, StopTimeout: stopTimeout,
+		HealthyAfter: 10 * time.Second}
 }

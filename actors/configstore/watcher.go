@@ -52,7 +52,8 @@ func (a *watcher) run(ctx context.Context) error {
 		}
 		a.publish(view, sure, asked, began)
 		if view.Index < last && !whole {
-			a.polls.Renew() // Consul was restored: what was read may be older than what this store wrote
+			// Consul was restored: what was read may be older than what this store wrote
+			a.polls.Renew()
 		}
 		last = view.Index
 		store.Pause(ctx, crowd.Rest(view))
@@ -88,7 +89,8 @@ func (a *watcher) announceAgain(began time.Time) (off func()) {
 		if t == nil {
 			return
 		}
-		a.log.Info("config-loading", "keys", a.load.Get().Keys, "for", time.Since(began).Round(time.Second).String())
+		a.log.Info("config-loading", "keys", a.load.Get().Keys, "for",
+			time.Since(began).Round(time.Second).String())
 		t.Reset(loadingSaid)
 	})
 	return func() {
@@ -100,7 +102,8 @@ func (a *watcher) announceAgain(began time.Time) (off func()) {
 }
 
 func (a *watcher) publish(view store.View, sure uint64, asked, began time.Time) {
-	s := sight{view: store.View{Index: view.Index}, sure: sure, asked: asked, serial: a.sight.Get().serial + 1, entries: make([]*Entry, 0, len(view.Entries))}
+	s := sight{view: store.View{Index: view.Index}, sure: sure, asked: asked,
+		serial: a.sight.Get().serial + 1, entries: make([]*Entry, 0, len(view.Entries))}
 	bytes := 0
 	for _, e := range view.Entries {
 		if entry, ok := fromStore(a.keys, e); ok {
@@ -110,8 +113,10 @@ func (a *watcher) publish(view store.View, sure uint64, asked, began time.Time) 
 	}
 	a.sight.Set(s)
 	if !a.load.Get().Done {
-		l := Load{Keys: len(s.entries), Loaded: len(s.entries), Bytes: bytes, Took: time.Since(began), Done: true}
+		l := Load{Keys: len(s.entries), Loaded: len(s.entries), Bytes: bytes,
+			Took: time.Since(began), Done: true}
 		a.load.Set(l)
-		a.log.Info("config-loaded", "keys", l.Keys, "bytes", l.Bytes, "took", l.Took.Round(time.Millisecond).String())
+		a.log.Info("config-loaded", "keys", l.Keys, "bytes", l.Bytes, "took",
+			l.Took.Round(time.Millisecond).String())
 	}
 }

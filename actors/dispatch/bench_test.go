@@ -22,7 +22,8 @@ func rounds(b *testing.B, client *http.Client, url string, n int) []time.Duratio
 	took := make([]time.Duration, n)
 	for i := range took {
 		began := time.Now()
-		resp, err := client.Post(url, "text/plain", strings.NewReader("a body of some forty bytes, give or take"))
+		resp, err := client.Post(url, "text/plain",
+			strings.NewReader("a body of some forty bytes, give or take"))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -42,8 +43,10 @@ func sum(all []time.Duration) (total time.Duration) {
 	return total
 }
 
-func newBenched(b *testing.B, locator dispatch.Locator) (front *httptest.Server, client *http.Client) {
-	d, err := dispatch.New(dispatch.Config{Locator: locator, Reach: loopback(), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Timeout: time.Hour})
+func newBenched(b *testing.B, locator dispatch.Locator) (front *httptest.Server,
+	client *http.Client) {
+	d, err := dispatch.New(dispatch.Config{Locator: locator, Reach: loopback(),
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Timeout: time.Hour})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -60,14 +63,18 @@ func newBenched(b *testing.B, locator dispatch.Locator) (front *httptest.Server,
 // BenchmarkDispatch sends small POSTs one after the other to a service directly, through a bare
 // httputil.ReverseProxy and through the dispatcher, in interleaved rounds.
 func BenchmarkDispatch(b *testing.B) {
-	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+	}))
 	b.Cleanup(service.Close)
 	target, _ := url.Parse(service.URL)
 	through := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
-	bare := httptest.NewServer(&httputil.ReverseProxy{Transport: through, Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(target); p.SetXForwarded() }})
+	bare := httptest.NewServer(&httputil.ReverseProxy{Transport: through,
+		Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(target); p.SetXForwarded() }})
 	b.Cleanup(func() { bare.Close(); through.CloseIdleConnections() })
 	table := newTable()
-	table.set("a", routing.Location{Member: "n1", Address: service.Listener.Addr().String(), Token: 1})
+	table.set("a", routing.Location{Member: "n1", Address: service.Listener.Addr().String(),
+		Token: 1})
 	front, client := newBenched(b, table)
 	var straight, proxied, dispatched time.Duration
 	const burst = 200
@@ -88,13 +95,19 @@ func BenchmarkDispatch(b *testing.B) {
 // by requests that it does not answer, and in interleaved rounds without it.
 func BenchmarkBesideASlowMember(b *testing.B) {
 	release := make(chan struct{})
-	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		<-release
+	}))
 	b.Cleanup(hanging.Close)
-	quick := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "here") }))
+	quick := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "here")
+	}))
 	b.Cleanup(quick.Close)
 	table := newTable()
-	table.set("slow", routing.Location{Member: "n1", Address: hanging.Listener.Addr().String(), Token: 1})
-	table.set("quick", routing.Location{Member: "n2", Address: quick.Listener.Addr().String(), Token: 1})
+	table.set("slow", routing.Location{Member: "n1", Address: hanging.Listener.Addr().String(),
+		Token: 1})
+	table.set("quick", routing.Location{Member: "n2", Address: quick.Listener.Addr().String(),
+		Token: 1})
 	alone, clientAlone := newBenched(b, table)
 	beside, clientBeside := newBenched(b, table)
 	ended := make(chan struct{})
@@ -110,7 +123,8 @@ func BenchmarkBesideASlowMember(b *testing.B) {
 	for refused := false; !refused; { // until all its places are taken
 		ctx := b.Context()
 		r, _ := http.NewRequestWithContext(ctx, "GET", beside.URL+"/slow/x", nil)
-		resp, err := (&http.Client{Transport: clientBeside.Transport, Timeout: 100 * time.Millisecond}).Do(r)
+		resp, err := (&http.Client{Transport: clientBeside.Transport,
+			Timeout: 100 * time.Millisecond}).Do(r)
 		if err == nil {
 			refused = resp.Header.Get(dispatch.HeaderReason) == dispatch.ReasonBusy
 			resp.Body.Close()

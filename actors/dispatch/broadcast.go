@@ -21,7 +21,8 @@ import (
 // broadcast sends a request to all members at once and gathers their answers.
 func (d *Dispatcher) broadcast(w *client, r *http.Request) *refusal {
 	if isUpgrade(r.Header) {
-		return refuse(http.StatusBadRequest, ReasonPath, 0, "a broadcast cannot be upgraded: its answers are gathered")
+		return refuse(http.StatusBadRequest, ReasonPath, 0,
+			"a broadcast cannot be upgraded: its answers are gathered")
 	}
 	var body []byte
 	if r.Body != nil { // before it takes a place: whoever sends slowly keeps nobody waiting
@@ -29,14 +30,18 @@ func (d *Dispatcher) broadcast(w *client, r *http.Request) *refusal {
 		defer d.bodies.give(took)
 		switch {
 		case errors.Is(err, errNoRoom):
-			return refuse(http.StatusServiceUnavailable, ReasonBusy, soon, "the bodies of the broadcasts under way have %d bytes, which is the limit", bodiesBytes)
+			return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
+				"the bodies of the broadcasts under way have %d bytes, which is the limit",
+				bodiesBytes)
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return refuse(http.StatusRequestTimeout, ReasonTimeout, 0, "the body of a broadcast must be here within %v", d.cfg.Timeout)
+			return refuse(http.StatusRequestTimeout, ReasonTimeout, 0,
+				"the body of a broadcast must be here within %v", d.cfg.Timeout)
 		case err != nil:
 			return badBody(err, d.cfg.Timeout, "; nobody was asked")
 		}
 		if body = all; len(body) > broadcastBytes {
-			return refuse(http.StatusRequestEntityTooLarge, ReasonTooLarge, 0, "the body of a broadcast may have %d bytes", broadcastBytes)
+			return refuse(http.StatusRequestEntityTooLarge, ReasonTooLarge, 0,
+				"the body of a broadcast may have %d bytes", broadcastBytes)
 		}
 	}
 	g, refused := d.gathered(r, body)
@@ -87,7 +92,8 @@ func (d *Dispatcher) gathered(r *http.Request, body []byte) (*gathering, *refusa
 		return nil, unlocated(err)
 	}
 	if len(members) == 0 {
-		return nil, refuse(http.StatusServiceUnavailable, ReasonNoOwner, later, "no member is registered")
+		return nil, refuse(http.StatusServiceUnavailable, ReasonNoOwner, later,
+			"no member is registered")
 	}
 	return d.gather(r, members, body), nil
 }
@@ -118,9 +124,11 @@ func (d *Dispatcher) gather(r *http.Request, members []routing.Member, body []by
 
 // ask sends the request to one member. Its answer takes so many bytes of room. The errors are for
 // people.
-func (d *Dispatcher) ask(r *http.Request, m routing.Member, header http.Header, body []byte, most int64) (a reply, took int64, err error) {
+func (d *Dispatcher) ask(r *http.Request, m routing.Member, header http.Header, body []byte,
+	most int64) (a reply, took int64, err error) {
 	defer func() {
-		if p := recover(); p != nil { // it would end the process, for this is no handler's goroutine
+		// it would end the process, for this is no handler's goroutine
+		if p := recover(); p != nil {
 			d.log.Error("broadcast-panicked", "member", m.ID, "panic", p)
 			err = errors.New("the dispatcher failed")
 		}
@@ -129,23 +137,27 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, header http.Header, 
 		return reply{}, 0, noService(m)
 	}
 	if !d.gathering.enter(m.ID) {
-		return reply{}, 0, fmt.Errorf("%d broadcasts wait for it, which is the limit", d.gathering.most)
+		return reply{}, 0, fmt.Errorf("%d broadcasts wait for it, which is the limit",
+			d.gathering.most)
 	}
 	defer d.gathering.leave(m.ID)
 	if !d.members.enter(m.ID) {
-		return reply{}, 0, fmt.Errorf("%d requests to it are under way, which is the limit", d.cfg.PerMember)
+		return reply{}, 0, fmt.Errorf("%d requests to it are under way, which is the limit",
+			d.cfg.PerMember)
 	}
 	defer d.members.leave(m.ID)
 	ctx, cancel := context.WithTimeout(r.Context(), d.cfg.Timeout)
 	defer cancel()
 	if d.fanout.Acquire(ctx, 1) != nil {
-		return reply{}, 0, errors.New("too many requests of broadcasts are under way: it was not asked")
+		return reply{}, 0,
+			errors.New("too many requests of broadcasts are under way: it was not asked")
 	}
 	defer d.fanout.Release(1)
 	header.Set(HeaderMember, url.PathEscape(m.ID))
 	out := (&http.Request{
 		Method: r.Method, Header: header, Host: r.Host, ContentLength: int64(len(body)),
-		URL: &url.URL{Scheme: "http", Host: m.Address, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery},
+		URL: &url.URL{Scheme: "http", Host: m.Address, Path: r.URL.Path, RawPath: r.URL.RawPath,
+			RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery},
 	}).WithContext(ctx)
 	if len(body) > 0 {
 		out.Body = io.NopCloser(bytes.NewReader(body))
@@ -159,13 +171,16 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, header http.Header, 
 	case ReasonNoAddress:
 		return reply{}, 0, noService(m)
 	case ReasonLoop:
-		return reply{}, 0, fmt.Errorf("its address %s is that of a dispatcher: start it with --address host:port of the service beside it", m.Address)
+		return reply{}, 0,
+			fmt.Errorf("its address %s is that of a dispatcher: start it with --address host:port of the service beside it",
+				m.Address)
 	}
 	got, took, err := d.answers.readAll(resp.Body, most+1)
 	if err != nil {
 		d.answers.give(took)
 		if errors.Is(err, errNoRoom) {
-			return reply{}, 0, errors.New("it answered, and there is no room for that beside the answers to other broadcasts")
+			return reply{}, 0,
+				errors.New("it answered, and there is no room for that beside the answers to other broadcasts")
 		}
 		return reply{}, 0, missing(m, err)
 	}
@@ -176,20 +191,25 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, header http.Header, 
 }
 
 func noService(m routing.Member) error {
-	return fmt.Errorf("its address %q is that of no service: start it with --address host:port of the service beside it", m.Address)
+	return fmt.Errorf("its address %q is that of no service: start it with --address host:port of the service beside it",
+		m.Address)
 }
 
 func missing(m routing.Member, err error) error {
 	if f, ok := errors.AsType[*forbidden](err); ok {
-		return fmt.Errorf("requests are not sent to it at %s: %w; give it an --address that others reach it by, or allow the network here with --route-allow", m.Address, f)
+		return fmt.Errorf("requests are not sent to it at %s: %w; give it an --address that others reach it by, or allow the network here with --route-allow",
+			m.Address, f)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return fmt.Errorf("it cannot be connected to at %s", m.Address)
 	}
-	if e, ok := errors.AsType[net.Error](err); (ok && e.Timeout()) || errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("it did not answer in time at %s: it may have carried the request out", m.Address)
+	if e, ok := errors.AsType[net.Error](err); (ok && e.Timeout()) ||
+		errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("it did not answer in time at %s: it may have carried the request out",
+			m.Address)
 	}
-	return fmt.Errorf("the connection to it at %s was lost: it may have carried the request out", m.Address)
+	return fmt.Errorf("the connection to it at %s was lost: it may have carried the request out",
+		m.Address)
 }
 
 // outgoing are the headers of a broadcast.
@@ -203,7 +223,8 @@ func (d *Dispatcher) outgoing(r *http.Request) http.Header {
 	// What concerns one connection only (RFC 9110, 7.6.1), and what asks for a form that cannot be
 	// shown in a JSON document.
 	for _, name := range []string{
-		"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+		"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade",
 		"Accept-Encoding", "Content-Length", "Http2-Settings",
 	} {
 		h.Del(name)

@@ -30,16 +30,22 @@ func TestABroadcastGathersEveryAnswerAndSaysWhoIsMissing(t *testing.T) {
 	echo := func(rw http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		rw.Header().Set("Content-Type", "text/x")
-		fmt.Fprintf(rw, "%s %s %s %s %q", r.Method, r.RequestURI, b, r.Header.Get(dispatch.HeaderMember), r.Header.Values(dispatch.HeaderToken))
+		fmt.Fprintf(rw, "%s %s %s %s %q", r.Method, r.RequestURI, b,
+			r.Header.Get(dispatch.HeaderMember), r.Header.Values(dispatch.HeaderToken))
 	}
 	add("n1", w.service(echo))
-	add("n2", w.service(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(500); _, _ = rw.Write([]byte{0xff, 0}) }))
-	a := w.do("POST", "/*/stats?x=1", "hello", "Coordd-Token", "99", "Connection", "X-Secret", "X-Secret", "s")
+	add("n2", w.service(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.WriteHeader(500)
+		_, _ = rw.Write([]byte{0xff, 0})
+	}))
+	a := w.do("POST", "/*/stats?x=1", "hello", "Coordd-Token", "99", "Connection", "X-Secret",
+		"X-Secret", "s")
 	g := gathered(t, a)
 	if a.StatusCode != 200 || len(g.Missing) != 0 || len(g.Answers) != 2 {
 		t.Fatalf("%s %s", a.Status, a.body)
 	}
-	if want := (dispatch.Answer{Status: 200, ContentType: "text/x", Body: "POST /*/stats?x=1 hello n1 []"}); g.Answers["n1"] != want {
+	if want := (dispatch.Answer{Status: 200, ContentType: "text/x",
+		Body: "POST /*/stats?x=1 hello n1 []"}); g.Answers["n1"] != want {
 		t.Errorf("%+v", g.Answers["n1"])
 	}
 	if n2 := g.Answers["n2"]; n2.Status != 500 || !n2.Base64 || n2.Body != "/wA=" {
@@ -50,13 +56,16 @@ func TestABroadcastGathersEveryAnswerAndSaysWhoIsMissing(t *testing.T) {
 	add("n4", "a-host-name")
 	add("n5", w.service(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	add("n6", w.service(lose))
-	add("n7", w.service(func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, strings.Repeat("x", 1<<20+1)) }))
+	add("n7", w.service(func(rw http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(rw, strings.Repeat("x", 1<<20+1))
+	}))
 	a = w.do("GET", "/*/", "")
 	g = gathered(t, a)
 	if a.StatusCode != http.StatusMultiStatus || len(g.Answers) != 3 {
 		t.Errorf("%s, %d answers", a.Status, len(g.Answers))
 	}
-	for id, want := range map[string]string{"n3": "cannot be connected to", "n4": "--address host:port", "n5": "in time", "n6": "was lost"} {
+	for id, want := range map[string]string{"n3": "cannot be connected to",
+		"n4": "--address host:port", "n5": "in time", "n6": "was lost"} {
 		if !strings.Contains(g.Missing[id], want) {
 			t.Errorf("%s is missing because %q, want %q", id, g.Missing[id], want)
 		}
@@ -70,7 +79,8 @@ func TestABroadcastGathersEveryAnswerAndSaysWhoIsMissing(t *testing.T) {
 
 	w.refused(w.do("POST", "/*/", strings.Repeat("x", 1<<20+1)), 413, dispatch.ReasonTooLarge)
 	w.table.members = w.table.members[2:4]
-	if a = w.do("GET", "/*/", ""); a.StatusCode != 503 || a.Header.Get("Retry-After") == "" || len(gathered(t, a).Missing) != 2 {
+	if a = w.do("GET", "/*/", ""); a.StatusCode != 503 || a.Header.Get("Retry-After") == "" ||
+		len(gathered(t, a).Missing) != 2 {
 		t.Errorf("nobody answered: %s %s", a.Status, a.body)
 	}
 	w.table.members = nil

@@ -47,7 +47,8 @@ func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 		case t.body != nil && !t.body.whole():
 			return nil, a.last
 		case a.last.reason == ReasonUnreachable, a.last.reason == ReasonMisdirected:
-		case a.last.reason == ReasonLost && a.lost < mostLost && lostUnanswered(err) && repeatable(r):
+		case a.last.reason == ReasonLost && a.lost < mostLost && lostUnanswered(err) &&
+			repeatable(r):
 			a.lost++
 		default:
 			return nil, a.last
@@ -109,13 +110,16 @@ func (a *attempts) find(ctx context.Context, t *trip) error {
 		return nil
 	}
 	left := time.Until(a.giveUp)
-	reading := errors.Is(err, context.Canceled) // the answer is not at hand: the locator would ask Consul
+	// the answer is not at hand: the locator would ask Consul
+	reading := errors.Is(err, context.Canceled)
 	if !reading && (!routing.Retriable(err) || left <= 0) {
 		return unlocated(err)
 	}
 	d.leave(t)
 	if !d.waiting.enter() {
-		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon, "item %q is not located yet, and too many requests are waiting for that or for moves to end", t.item)
+		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
+			"item %q is not located yet, and too many requests are waiting for that or for moves to end",
+			t.item)
 	}
 	defer d.waiting.leave()
 	if left < readTime {
@@ -153,15 +157,20 @@ func (d *Dispatcher) read(ctx context.Context, item string) (routing.Location, e
 
 // enter takes a place among the requests to the item's owner.
 func (d *Dispatcher) enter(t *trip) error {
-	if host, port, err := net.SplitHostPort(t.loc.Address); err != nil || host == "" || port == "" || port == "0" {
-		return refuse(http.StatusBadGateway, ReasonNoAddress, 0, "item %q is at member %s, whose address is %q: start it with --address host:port of the service beside it", t.item, t.loc.Member, t.loc.Address)
+	if host, port, err := net.SplitHostPort(t.loc.Address); err != nil || host == "" ||
+		port == "" || port == "0" {
+		return refuse(http.StatusBadGateway, ReasonNoAddress, 0,
+			"item %q is at member %s, whose address is %q: start it with --address host:port of the service beside it",
+			t.item, t.loc.Member, t.loc.Address)
 	}
 	if t.at == t.loc.Member {
 		return nil
 	}
 	d.leave(t)
 	if !d.members.enter(t.loc.Member) {
-		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon, "%d requests to member %s are under way, which is the limit for one", d.cfg.PerMember, t.loc.Member)
+		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
+			"%d requests to member %s are under way, which is the limit for one", d.cfg.PerMember,
+			t.loc.Member)
 	}
 	t.at = t.loc.Member
 	return nil
@@ -195,7 +204,8 @@ func address(out *http.Request, t *trip) {
 		return
 	}
 	out.Body = t.body.play()
-	out.GetBody = func() (io.ReadCloser, error) { // for a connection that turns out to be closed before a byte was written
+	// for a connection that turns out to be closed before a byte was written
+	out.GetBody = func() (io.ReadCloser, error) {
 		if !t.body.whole() {
 			return nil, errOverrun
 		}
@@ -211,18 +221,27 @@ func judge(t *trip, resp *http.Response, err error) *refusal {
 		_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 		enough.Stop()
 		resp.Body.Close()
-		return refuse(http.StatusServiceUnavailable, ReasonMisdirected, soon, "item %q: member %s says that it is not its own", t.item, t.loc.Member)
+		return refuse(http.StatusServiceUnavailable, ReasonMisdirected, soon,
+			"item %q: member %s says that it is not its own", t.item, t.loc.Member)
 	}
 	if broke := t.body.broke(); broke != nil {
-		return badBody(broke, t.patience, fmt.Sprintf("; member %s may have got a part of it", t.loc.Member))
+		return badBody(broke, t.patience, fmt.Sprintf("; member %s may have got a part of it",
+			t.loc.Member))
 	}
-	r := refuse(http.StatusBadGateway, ReasonLost, 0, "item %q: the connection to member %s at %s was lost before it answered: the request may have been carried out", t.item, t.loc.Member, t.loc.Address)
+	r := refuse(http.StatusBadGateway, ReasonLost, 0,
+		"item %q: the connection to member %s at %s was lost before it answered: the request may have been carried out",
+		t.item, t.loc.Member, t.loc.Address)
 	if f, ok := errors.AsType[*forbidden](err); ok {
-		r = refuse(http.StatusBadGateway, ReasonForbidden, 0, "item %q: requests are not sent to member %s at %s: %v; give that member an --address that others reach it by, or allow the network here with --route-allow", t.item, t.loc.Member, t.loc.Address, f)
+		r = refuse(http.StatusBadGateway, ReasonForbidden, 0,
+			"item %q: requests are not sent to member %s at %s: %v; give that member an --address that others reach it by, or allow the network here with --route-allow",
+			t.item, t.loc.Member, t.loc.Address, f)
 	} else if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		r = refuse(http.StatusBadGateway, ReasonUnreachable, soon, "item %q: member %s cannot be connected to at %s", t.item, t.loc.Member, t.loc.Address)
+		r = refuse(http.StatusBadGateway, ReasonUnreachable, soon,
+			"item %q: member %s cannot be connected to at %s", t.item, t.loc.Member, t.loc.Address)
 	} else if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
-		r = refuse(http.StatusGatewayTimeout, ReasonTimeout, 0, "item %q: member %s at %s did not answer in time: the request may have been carried out", t.item, t.loc.Member, t.loc.Address)
+		r = refuse(http.StatusGatewayTimeout, ReasonTimeout, 0,
+			"item %q: member %s at %s did not answer in time: the request may have been carried out",
+			t.item, t.loc.Member, t.loc.Address)
 	}
 	r.cause = err
 	return r
@@ -233,7 +252,8 @@ const drainTime = 100 * time.Millisecond
 
 // lostUnanswered tells whether the connection went before any byte of an answer.
 func lostUnanswered(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE)
 }
 
 // repeatable tells whether a request may be carried out twice, by the rule of net/http.

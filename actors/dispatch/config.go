@@ -40,8 +40,9 @@ const (
 	bodiesBytes    = 64 << 20  // of the bodies of all broadcasts under way
 	gatheredBytes  = 256 << 20 // of the answers to all broadcasts under way
 	readingBytes   = 128 << 20 // of those that clients are reading
-	smallBytes     = 64 << 10  // what the answers to a broadcast may have and be read beside any others
-	broadcasts     = 64        // at one time; half of them may wait for one member
+	// what the answers to a broadcast may have and be read beside any others
+	smallBytes = 64 << 10
+	broadcasts = 64 // at one time; half of them may wait for one member
 )
 
 // slowestReader is how many bytes of the answers to a broadcast a client has to take in a second,
@@ -178,7 +179,8 @@ func (c Config) Validate() error {
 		}
 	}
 	if d := c.withDefaults(); c.StreamsPerMember < 0 || d.StreamsPerMember > d.Streams {
-		bad("streams per member %d: give 1 to %d, which is the limit for all", c.StreamsPerMember, d.Streams)
+		bad("streams per member %d: give 1 to %d, which is the limit for all", c.StreamsPerMember,
+			d.Streams)
 	}
 	if d := c.withDefaults(); c.PerMember < 0 || d.PerMember > d.InFlight {
 		bad("per member %d: give 1 to %d, which is the limit for all", c.PerMember, d.InFlight)
@@ -217,7 +219,8 @@ func New(cfg Config) (*Dispatcher, error) {
 		waiting: gate{most: int64(max(1, cfg.InFlight/4))},
 		members: newGates(cfg.PerMember),
 		streams: gate{most: int64(cfg.Streams)}, memberStreams: newGates(cfg.StreamsPerMember),
-		bodies: gate{most: bodiesBytes}, answers: gate{most: gatheredBytes}, reading: gate{most: readingBytes},
+		bodies: gate{most: bodiesBytes}, answers: gate{most: gatheredBytes},
+		reading: gate{most: readingBytes},
 		// A member that hangs holds up those broadcasts that ask it, and not all.
 		gathering: newGates(broadcasts / 2), fanout: semaphore.NewWeighted(int64(cfg.Fanout)),
 	}
@@ -234,15 +237,17 @@ func New(cfg Config) (*Dispatcher, error) {
 		},
 		ResponseHeaderTimeout: cfg.Timeout,
 		ExpectContinueTimeout: time.Second,
-		IdleConnTimeout:       min(90*time.Second, cfg.Idle/2), // before the connection's own limit, which would break a request that has just taken it
-		MaxIdleConns:          cfg.IdleConns,
-		MaxIdleConnsPerHost:   64,
-		DisableCompression:    true, // what the client did not ask for is not added on the way
+		// before the connection's own limit, which would break a request that has just taken it
+		IdleConnTimeout:     min(90*time.Second, cfg.Idle/2),
+		MaxIdleConns:        cfg.IdleConns,
+		MaxIdleConnsPerHost: 64,
+		DisableCompression:  true, // what the client did not ask for is not added on the way
 	}
 	d.proxy = &httputil.ReverseProxy{
 		Rewrite: d.rewrite, Transport: carrier{d}, ModifyResponse: d.sign, ErrorHandler: d.failed,
 		FlushInterval: -1, // an answer whose length is known may come slowly, too
-		BufferPool:    newBuffers(), ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug),
+		BufferPool:    newBuffers(), ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(),
+			slog.LevelDebug),
 	}
 	return d, nil
 }

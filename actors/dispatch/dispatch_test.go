@@ -38,7 +38,9 @@ func TestARequestGoesToTheOwnerWithItsTokenAndItsPathUnchanged(t *testing.T) {
 			fmt.Fprint(rw, "short and stout")
 		})
 		a := w.do("PUT", c.path, "x")
-		if a.StatusCode != http.StatusTeapot || a.body != "short and stout" || a.Header.Get(dispatch.HeaderMember) != "n1" || a.Header.Get(dispatch.HeaderToken) != "42" {
+		if a.StatusCode != http.StatusTeapot || a.body != "short and stout" ||
+			a.Header.Get(dispatch.HeaderMember) != "n1" ||
+			a.Header.Get(dispatch.HeaderToken) != "42" {
 			t.Errorf("%s: %s %v %q", c.path, a.Status, a.Header, a.body)
 			continue
 		}
@@ -46,13 +48,17 @@ func TestARequestGoesToTheOwnerWithItsTokenAndItsPathUnchanged(t *testing.T) {
 		if want := a.Request.URL.RequestURI(); got.RequestURI != want || got.Method != "PUT" {
 			t.Errorf("%s %s arrived, want %s", got.Method, got.RequestURI, want)
 		}
-		if item, _, _ := dispatch.ParsePath("/" + got.Header.Get(dispatch.HeaderItem)); item != c.item && c.item != "*" {
+		if item, _, _ := dispatch.ParsePath("/" +
+			got.Header.Get(dispatch.HeaderItem)); item != c.item && c.item != "*" {
 			t.Errorf("%s: Coordd-Item is %q", c.path, got.Header.Get(dispatch.HeaderItem))
 		}
-		if got.Header.Get(dispatch.HeaderToken) != "42" || got.Header.Get(dispatch.HeaderMember) != "n1" {
+		if got.Header.Get(dispatch.HeaderToken) != "42" ||
+			got.Header.Get(dispatch.HeaderMember) != "n1" {
 			t.Errorf("%s: headers %v", c.path, got.Header)
 		}
-		if got.Header.Get("X-Forwarded-For") != "127.0.0.1" || got.Header.Get("X-Forwarded-Host") != w.front.Listener.Addr().String() || got.Header.Get("X-Forwarded-Proto") != "http" {
+		if got.Header.Get("X-Forwarded-For") != "127.0.0.1" ||
+			got.Header.Get("X-Forwarded-Host") != w.front.Listener.Addr().String() ||
+			got.Header.Get("X-Forwarded-Proto") != "http" {
 			t.Errorf("%s: headers %v", c.path, got.Header)
 		}
 	}
@@ -63,13 +69,17 @@ func TestWhatAClientForgesDoesNotArrive(t *testing.T) {
 	var got http.Header
 	w.owner("a", "n1", 42, func(_ http.ResponseWriter, r *http.Request) { got = r.Header })
 	w.do("GET", "/a/", "",
-		"Coordd-Token", "99", "Coordd_Token", "99", "coordd-token", "99", "COORDD_MEMBER", "me", "Coordd-Item", "b", "Coordd-Whatever", "x",
+		"Coordd-Token", "99", "Coordd_Token", "99", "coordd-token", "99", "COORDD_MEMBER", "me",
+		"Coordd-Item", "b", "Coordd-Whatever", "x",
 		"X-Forwarded-For", "6.6.6.6", "Forwarded", "for=6.6.6.6",
 		// The names that Connection lists are taken out on the way: not the dispatcher's own.
-		"Connection", "Coordd-Token, X-Secret", "X-Secret", "s", "Te", "gzip", "Proxy-Authorization", "p", "X-Kept", "k")
+		"Connection", "Coordd-Token, X-Secret", "X-Secret", "s", "Te", "gzip",
+		"Proxy-Authorization", "p", "X-Kept", "k")
 	for name, want := range map[string]string{
-		dispatch.HeaderToken: "[42]", dispatch.HeaderMember: "[n1]", dispatch.HeaderItem: "[a]", "X-Kept": "[k]", "X-Forwarded-For": "[127.0.0.1]",
-		"Coordd_token": "[]", "Coordd_member": "[]", "Coordd-Whatever": "[]", "X-Secret": "[]", "Connection": "[]", "Te": "[]", "Proxy-Authorization": "[]",
+		dispatch.HeaderToken: "[42]", dispatch.HeaderMember: "[n1]", dispatch.HeaderItem: "[a]",
+		"X-Kept": "[k]", "X-Forwarded-For": "[127.0.0.1]",
+		"Coordd_token": "[]", "Coordd_member": "[]", "Coordd-Whatever": "[]", "X-Secret": "[]",
+		"Connection": "[]", "Te": "[]", "Proxy-Authorization": "[]",
 	} {
 		if fmt.Sprint(got.Values(name)) != want {
 			t.Errorf("%s arrived as %v, want %s", name, got.Values(name), want)
@@ -116,8 +126,11 @@ func TestARequestWaitsForAMoveToEnd(t *testing.T) {
 	answers := make(chan answer)
 	go func() { answers <- w.do("POST", "/a/", "the body") }()
 	eventually(t, "the request waits", func() bool { all, _ := w.d.InFlight(""); return all == 1 })
-	w.owner("a", "n2", 7, func(rw http.ResponseWriter, r *http.Request) { _, _ = io.Copy(rw, r.Body) })
-	if a := <-answers; a.StatusCode != 200 || a.body != "the body" || a.Header.Get(dispatch.HeaderToken) != "7" {
+	w.owner("a", "n2", 7, func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(rw, r.Body)
+	})
+	if a := <-answers; a.StatusCode != 200 || a.body != "the body" ||
+		a.Header.Get(dispatch.HeaderToken) != "7" {
 		t.Errorf("%s %v %q", a.Status, a.Header, a.body)
 	}
 }
@@ -133,15 +146,33 @@ func TestWhatWasNotCarriedOutIsSentToTheNewOwner(t *testing.T) {
 		first        func(w *world) string // an address
 		want         int
 	}{
-		"no connection":                       {"POST", body, func(w *world) string { return nobody(w.t) }, 200},
-		"421, body read":                      {"POST", body, func(w *world) string { return w.service(misdirect(true)) }, 200},
-		"421, body not read":                  {"POST", body, func(w *world) string { return w.service(misdirect(false)) }, 200},
-		"421, no body":                        {"DELETE", "", func(w *world) string { return w.service(misdirect(false)) }, 200},
-		"421, body too large to be kept":      {"POST", body + "x", func(w *world) string { return w.service(misdirect(true)) }, 503},
-		"lost, may be carried out twice":      {"GET", "", func(w *world) string { return w.service(lose) }, 200},
-		"lost, may be carried out once":       {"POST", body, func(w *world) string { return w.service(lose) }, 502},
-		"lost, may not: DELETE":               {"DELETE", "", func(w *world) string { return w.service(lose) }, 502},
-		"a 500 is an answer, and not retried": {"GET", "", func(w *world) string { return w.service(fail) }, 500},
+		"no connection": {"POST", body, func(w *world) string {
+			return nobody(w.t)
+		}, 200},
+		"421, body read": {"POST", body, func(w *world) string {
+			return w.service(misdirect(true))
+		}, 200},
+		"421, body not read": {"POST", body, func(w *world) string {
+			return w.service(misdirect(false))
+		}, 200},
+		"421, no body": {"DELETE", "", func(w *world) string {
+			return w.service(misdirect(false))
+		}, 200},
+		"421, body too large to be kept": {"POST", body + "x", func(w *world) string {
+			return w.service(misdirect(true))
+		}, 503},
+		"lost, may be carried out twice": {"GET", "", func(w *world) string {
+			return w.service(lose)
+		}, 200},
+		"lost, may be carried out once": {"POST", body, func(w *world) string {
+			return w.service(lose)
+		}, 502},
+		"lost, may not: DELETE": {"DELETE", "", func(w *world) string {
+			return w.service(lose)
+		}, 502},
+		"a 500 is an answer, and not retried": {"GET", "", func(w *world) string {
+			return w.service(fail)
+		}, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(c *dispatch.Config) { c.Wait = patience })
@@ -161,7 +192,8 @@ func TestWhatWasNotCarriedOutIsSentToTheNewOwner(t *testing.T) {
 						seen := w.table.asked > 1
 						w.table.mu.Unlock()
 						if seen {
-							w.table.set("a", routing.Location{Member: "n2", Address: second, Token: 2})
+							w.table.set("a", routing.Location{Member: "n2", Address: second,
+								Token: 2})
 							return
 						}
 					}
@@ -170,8 +202,11 @@ func TestWhatWasNotCarriedOutIsSentToTheNewOwner(t *testing.T) {
 			a := w.do(c.method, "/a/", c.body)
 			close(stop)
 			<-done
-			if a.StatusCode != c.want || (c.want == 200 && (a.body != c.body || a.Header.Get(dispatch.HeaderMember) != "n2")) {
-				t.Errorf("%s from %s: %d bytes of body", a.Status, a.Header.Get(dispatch.HeaderMember), len(a.body))
+			if a.StatusCode != c.want ||
+				(c.want == 200 && (a.body != c.body ||
+					a.Header.Get(dispatch.HeaderMember) != "n2")) {
+				t.Errorf("%s from %s: %d bytes of body", a.Status,
+					a.Header.Get(dispatch.HeaderMember), len(a.body))
 			}
 		})
 	}
@@ -269,7 +304,9 @@ func TestAConnectionCanBeUpgraded(t *testing.T) {
 			return
 		}
 		defer conn.Close()
-		fmt.Fprintf(buf, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\ntoken %s\n", r.Header.Get(dispatch.HeaderToken))
+		fmt.Fprintf(buf,
+			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\ntoken %s\n",
+			r.Header.Get(dispatch.HeaderToken))
 		buf.Flush()
 		_, _ = io.Copy(conn, buf)
 	})
@@ -279,7 +316,8 @@ func TestAConnectionCanBeUpgraded(t *testing.T) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	fmt.Fprintf(conn, "GET /a/socket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	fmt.Fprintf(conn,
+		"GET /a/socket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	in := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(in, nil)
 	if err != nil || resp.StatusCode != 101 || resp.Header.Get(dispatch.HeaderMember) != "n1" {
@@ -297,19 +335,29 @@ func TestAConnectionCanBeUpgraded(t *testing.T) {
 		t.Errorf("%d requests under way to n1: an upgraded connection is one", to)
 	}
 	conn.Close()
-	eventually(t, "the upgraded connection's place is free", func() bool { all, to := w.d.InFlight("n1"); return all+to == 0 })
+	eventually(t, "the upgraded connection's place is free", func() bool {
+		all, to := w.d.InFlight("n1")
+		return all+to == 0
+	})
 }
 
 func TestASlowMemberDelaysNobodyElse(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.InFlight, c.PerMember, c.Timeout = 8, 4, 4*patience })
+	w := newWorld(t, func(c *dispatch.Config) {
+		c.InFlight, c.PerMember, c.Timeout = 8, 4, 4*patience
+	})
 	release := make(chan struct{})
 	w.owner("slow", "n1", 1, func(http.ResponseWriter, *http.Request) { <-release })
-	w.owner("quick", "n2", 2, func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "here") })
+	w.owner("quick", "n2", 2, func(rw http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(rw, "here")
+	})
 	answers := make(chan answer)
 	for range 4 {
 		go func() { answers <- w.do("GET", "/slow/", "") }()
 	}
-	eventually(t, "all places of the slow member are taken", func() bool { _, to := w.d.InFlight("n1"); return to == 4 })
+	eventually(t, "all places of the slow member are taken", func() bool {
+		_, to := w.d.InFlight("n1")
+		return to == 4
+	})
 	w.refused(w.do("GET", "/slow/", ""), 503, dispatch.ReasonBusy)
 	for range 20 {
 		if a := w.do("GET", "/quick/", ""); a.body != "here" {
@@ -321,7 +369,10 @@ func TestASlowMemberDelaysNobodyElse(t *testing.T) {
 	for range 4 {
 		go func() { answers <- w.do("GET", "/slow2/", "") }()
 	}
-	eventually(t, "all places are taken", func() bool { all, _ := w.d.InFlight(""); return all == 8 })
+	eventually(t, "all places are taken", func() bool {
+		all, _ := w.d.InFlight("")
+		return all == 8
+	})
 	w.refused(w.do("GET", "/quick/", ""), 503, dispatch.ReasonBusy)
 	close(release)
 	for range 8 {
@@ -329,11 +380,16 @@ func TestASlowMemberDelaysNobodyElse(t *testing.T) {
 			t.Errorf("a slow request: %s", a.Status)
 		}
 	}
-	eventually(t, "every place is free", func() bool { all, to := w.d.InFlight("n1"); return all+to == 0 })
+	eventually(t, "every place is free", func() bool {
+		all, to := w.d.InFlight("n1")
+		return all+to == 0
+	})
 }
 
 func TestThoseThatWaitForAMoveLeaveRoomForOthers(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.InFlight, c.PerMember, c.Wait = 8, 4, 2*patience })
+	w := newWorld(t, func(c *dispatch.Config) {
+		c.InFlight, c.PerMember, c.Wait = 8, 4, 2*patience
+	})
 	w.table.set("moving", routing.ErrMoving)
 	w.owner("a", "n1", 1, func(http.ResponseWriter, *http.Request) {})
 	answers := make(chan answer)
@@ -395,7 +451,9 @@ func TestNothingLastsForEver(t *testing.T) {
 		w.refused(w.do("GET", "/a/", ""), 504, dispatch.ReasonTimeout)
 	})
 	t.Run("an answer goes silent", func(t *testing.T) {
-		w := newWorld(t, func(c *dispatch.Config) { c.Timeout, c.Idle = 3*time.Second, 200*time.Millisecond })
+		w := newWorld(t, func(c *dispatch.Config) {
+			c.Timeout, c.Idle = 3*time.Second, 200*time.Millisecond
+		})
 		w.owner("a", "n1", 1, func(rw http.ResponseWriter, r *http.Request) {
 			rw.(http.Flusher).Flush()
 			hang(rw, r)
@@ -410,8 +468,12 @@ func TestNothingLastsForEver(t *testing.T) {
 		}
 	})
 	t.Run("a client sends half of its body", func(t *testing.T) {
-		w := newWorld(t, func(c *dispatch.Config) { c.Timeout, c.Idle = 3*time.Second, 200*time.Millisecond })
-		w.owner("a", "n1", 1, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+		w := newWorld(t, func(c *dispatch.Config) {
+			c.Timeout, c.Idle = 3*time.Second, 200*time.Millisecond
+		})
+		w.owner("a", "n1", 1, func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+		})
 		conn, err := net.Dial("tcp", w.front.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -426,19 +488,25 @@ func TestNothingLastsForEver(t *testing.T) {
 		if resp.StatusCode != http.StatusRequestTimeout {
 			t.Errorf("it was answered with %s", resp.Status)
 		}
-		eventually(t, "its place is free", func() bool { all, to := w.d.InFlight("n1"); return all+to == 0 })
+		eventually(t, "its place is free", func() bool {
+			all, to := w.d.InFlight("n1")
+			return all+to == 0
+		})
 	})
 }
 
 func TestARequestThatComesBackIsRefused(t *testing.T) {
 	w := newWorld(t)
-	w.table.set("a", routing.Location{Member: "n1", Address: w.front.Listener.Addr().String(), Token: 1})
+	w.table.set("a", routing.Location{Member: "n1", Address: w.front.Listener.Addr().String(),
+		Token: 1})
 	w.refused(w.do("GET", "/a/", ""), 508, dispatch.ReasonLoop)
 }
 
 func TestSettingsThatCannotWorkAreRefusedAllAtOnce(t *testing.T) {
-	_, err := dispatch.New(dispatch.Config{Timeout: -1, Connect: -1, Idle: -1, InFlight: 4, PerMember: 5})
-	for _, want := range []string{"Locator", "timeout", "connect", "idle", "per member 5: give 1 to 4"} {
+	_, err := dispatch.New(dispatch.Config{Timeout: -1, Connect: -1, Idle: -1, InFlight: 4,
+		PerMember: 5})
+	for _, want := range []string{"Locator", "timeout", "connect", "idle",
+		"per member 5: give 1 to 4"} {
 		if !errors.Is(err, dispatch.ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %q", err, want)
 		}

@@ -35,7 +35,8 @@ func (m oneMember) Changed() *messages.Cursor[struct{}] {
 // A request for an item arrives at its owner, with the item's fencing token.
 func Example() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "%s for %s, token %s", r.URL, r.Header.Get(dispatch.HeaderItem), r.Header.Get(dispatch.HeaderToken))
+		fmt.Fprintf(w, "%s for %s, token %s", r.URL, r.Header.Get(dispatch.HeaderItem),
+			r.Header.Get(dispatch.HeaderToken))
 	}))
 	defer service.Close()
 

@@ -27,7 +27,8 @@ type trip struct {
 	loc      routing.Location // where it was last sent
 	at       string           // the member whose gate it is in
 	in       bool             // it is in the gate of all
-	as       string           // the member whose gate of streams it is in, and in that of all of them
+	// the member whose gate of streams it is in, and in that of all of them
+	as string
 }
 
 type tripKey struct{}
@@ -39,30 +40,37 @@ func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := newClient(w, r, d.cfg.Idle, d.cfg.Timeout)
 	defer c.done()
 	if refused := d.serve(c, r); refused != nil {
-		d.log.Debug("request-refused", "method", r.Method, "path", r.URL.EscapedPath(), "status", refused.status, "reason", refused.reason, "why", refused.text)
+		d.log.Debug("request-refused", "method", r.Method, "path", r.URL.EscapedPath(), "status",
+			refused.status, "reason", refused.reason, "why", refused.text)
 		refused.write(c)
 	}
 }
 
 func (d *Dispatcher) serve(c *client, r *http.Request) *refusal {
 	if route := routeOf(r.Header); len(route) > mostHops || slices.Contains(route, d.id) {
-		return refuse(http.StatusLoopDetected, ReasonLoop, 0, "the request has been here before: some member's published address is that of a dispatcher; start the members with --address host:port of the service itself")
+		return refuse(http.StatusLoopDetected, ReasonLoop, 0,
+			"the request has been here before: some member's published address is that of a dispatcher; start the members with --address host:port of the service itself")
 	}
 	if r.ProtoMajor == 2 && r.TLS == nil {
-		return refuse(http.StatusHTTPVersionNotSupported, ReasonVersion, 0, "HTTP/2 without TLS (h2c), which gRPC speaks, is not dispatched: give HTTP/1.1")
+		return refuse(http.StatusHTTPVersionNotSupported, ReasonVersion, 0,
+			"HTTP/2 without TLS (h2c), which gRPC speaks, is not dispatched: give HTTP/1.1")
 	}
 	to := parsePath(r.URL.EscapedPath())
 	if r.Method == http.MethodConnect {
-		return refuse(http.StatusMethodNotAllowed, ReasonPath, 0, "CONNECT opens tunnels, and requests for items go through none: use any other method")
+		return refuse(http.StatusMethodNotAllowed, ReasonPath, 0,
+			"CONNECT opens tunnels, and requests for items go through none: use any other method")
 	}
 	if !to.ok {
-		return refuse(http.StatusNotFound, ReasonPath, 0, "the path names no item: give /<item>/..., or /*/... for all members")
+		return refuse(http.StatusNotFound, ReasonPath, 0,
+			"the path names no item: give /<item>/..., or /*/... for all members")
 	}
 	if to.climbs {
-		return refuse(http.StatusBadRequest, ReasonClimbs, 0, "the path leaves its item by \"..\" elements: give it without them")
+		return refuse(http.StatusBadRequest, ReasonClimbs, 0,
+			"the path leaves its item by \"..\" elements: give it without them")
 	}
 	if !d.all.enter() {
-		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon, "%d requests are under way, which is the limit", d.cfg.InFlight)
+		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
+			"%d requests are under way, which is the limit", d.cfg.InFlight)
 	}
 	if to.all {
 		defer d.all.leave()
@@ -87,7 +95,8 @@ func routeOf(h http.Header) []string {
 	var route []string
 	for _, v := range h.Values(headerRoute) {
 		for id := range strings.SplitSeq(v, ",") {
-			if id = strings.TrimSpace(id); len(id) == 2*idBytes && strings.Trim(id, "0123456789abcdef") == "" {
+			if id = strings.TrimSpace(id); len(id) == 2*idBytes &&
+				strings.Trim(id, "0123456789abcdef") == "" {
 				route = append(route, id)
 			}
 		}
@@ -125,11 +134,14 @@ func isStream(resp *http.Response) bool {
 // stream moves a trip from the places of requests to those of streams.
 func (d *Dispatcher) stream(t *trip) error {
 	if !d.streams.enter() {
-		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon, "%d upgraded connections and event streams are open, which is the limit", d.cfg.Streams)
+		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
+			"%d upgraded connections and event streams are open, which is the limit", d.cfg.Streams)
 	}
 	if !d.memberStreams.enter(t.loc.Member) {
 		d.streams.leave()
-		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon, "%d upgraded connections and event streams to member %s are open, which is the limit for one", d.cfg.StreamsPerMember, t.loc.Member)
+		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
+			"%d upgraded connections and event streams to member %s are open, which is the limit for one",
+			d.cfg.StreamsPerMember, t.loc.Member)
 	}
 	as := t.loc.Member
 	d.quit(t)
@@ -140,8 +152,10 @@ func (d *Dispatcher) stream(t *trip) error {
 // rewrite makes the outgoing request of the client's; where it goes is for the carrier to say.
 func (d *Dispatcher) rewrite(p *httputil.ProxyRequest) {
 	p.Out.URL.Scheme = "http"
-	p.Out.URL.RawQuery = p.In.URL.RawQuery // nothing is decided by it here, so it need not be understood
-	p.Out.Host = p.In.Host                 // a service that takes WebSockets compares it with the page's origin
+	// nothing is decided by it here, so it need not be understood
+	p.Out.URL.RawQuery = p.In.URL.RawQuery
+	// a service that takes WebSockets compares it with the page's origin
+	p.Out.Host = p.In.Host
 	p.Out.Trailer = nil
 	d.strip(p.Out.Header, p.In.Header)
 	dropOtherHTTP(p.Out.Header)
@@ -163,7 +177,8 @@ func (d *Dispatcher) strip(out, in http.Header) {
 // tell from it: where headers become variables, - and _ are the same.
 func isOurs(name string) bool {
 	const prefix = "coordd-"
-	return len(name) >= len(prefix) && strings.EqualFold(strings.ReplaceAll(name[:len(prefix)], "_", "-"), prefix)
+	return len(name) >= len(prefix) && strings.EqualFold(strings.ReplaceAll(name[:len(prefix)], "_",
+		"-"), prefix)
 }
 
 // isForwarded tells it for those that say who the client is.
@@ -248,7 +263,8 @@ func (d *Dispatcher) sign(resp *http.Response) error {
 // coordd's page, which some member publishes in place of a service.
 func oursIn(resp *http.Response) string {
 	switch reason := resp.Header.Get(HeaderReason); {
-	case resp.StatusCode == http.StatusLoopDetected && reason == ReasonLoop, resp.StatusCode == http.StatusBadGateway && reason == ReasonNoAddress:
+	case resp.StatusCode == http.StatusLoopDetected && reason == ReasonLoop,
+		resp.StatusCode == http.StatusBadGateway && reason == ReasonNoAddress:
 		return reason
 	}
 	return ""
@@ -261,19 +277,28 @@ func (d *Dispatcher) failed(w http.ResponseWriter, r *http.Request, err error) {
 	stopping := errors.Is(context.Cause(r.Context()), ErrStopping)
 	switch {
 	case stopping && t.loc.Member == "":
-		refused = refuse(http.StatusServiceUnavailable, ReasonNotReady, soon, "item %q: the dispatcher stops, and the request was not sent to anybody", t.item)
+		refused = refuse(http.StatusServiceUnavailable, ReasonNotReady, soon,
+			"item %q: the dispatcher stops, and the request was not sent to anybody", t.item)
 	case stopping:
-		refused = refuse(http.StatusBadGateway, ReasonLost, 0, "item %q: the dispatcher stops before member %s has answered: the request may have been carried out", t.item, t.loc.Member)
-	case errors.Is(t.body.broke(), os.ErrDeadlineExceeded): // with which the server cancels the request
+		refused = refuse(http.StatusBadGateway, ReasonLost, 0,
+			"item %q: the dispatcher stops before member %s has answered: the request may have been carried out",
+			t.item, t.loc.Member)
+	case errors.Is(t.body.broke(), os.ErrDeadlineExceeded):
+		// with which the server cancels the request
 		refused = badBody(t.body.broke(), t.patience, "")
 	case errors.Is(r.Context().Err(), context.Canceled):
 		d.log.Debug("client-gone", "item", t.item, "member", t.loc.Member)
-		panic(http.ErrAbortHandler) // or the server would say 200: it may be there still, and only have sent nothing for too long
+		// or the server would say 200: it may be there still, and only have sent nothing for too
+		// long
+		panic(http.ErrAbortHandler)
 	case r.Context().Err() != nil:
-		refused = refuse(http.StatusGatewayTimeout, ReasonTimeout, 0, "item %q: the time for the request is over", t.item)
+		refused = refuse(http.StatusGatewayTimeout, ReasonTimeout, 0,
+			"item %q: the time for the request is over", t.item)
 	case !ok: // the proxy's own, such as a failed upgrade
-		refused = refuse(http.StatusBadGateway, ReasonLost, 0, "item %q: its member %s: %v", t.item, t.loc.Member, err)
+		refused = refuse(http.StatusBadGateway, ReasonLost, 0, "item %q: its member %s: %v", t.item,
+			t.loc.Member, err)
 	}
-	d.log.Debug("request-refused", "item", t.item, "member", t.loc.Member, "status", refused.status, "reason", refused.reason, "why", refused.text, "err", refused.cause)
+	d.log.Debug("request-refused", "item", t.item, "member", t.loc.Member, "status", refused.status,
+		"reason", refused.reason, "why", refused.text, "err", refused.cause)
 	refused.write(w)
 }

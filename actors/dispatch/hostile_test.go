@@ -36,7 +36,9 @@ func TestAnUpgradeToAnotherHTTPIsNotPassedOn(t *testing.T) {
 	w.owner("a", "n1", 42, func(_ http.ResponseWriter, r *http.Request) { got = r.Header })
 	for _, protocol := range []string{"h2c", "H2C", "HTTP/2.0", "TLS/1.3", "websocket, h2c"} {
 		conn, in := w.dial()
-		fmt.Fprintf(conn, "GET /a/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: %s\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n", protocol)
+		fmt.Fprintf(conn,
+			"GET /a/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: %s\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",
+			protocol)
 		resp, err := http.ReadResponse(in, nil)
 		if err != nil || resp.StatusCode != 200 {
 			t.Fatalf("%s: %v %v", protocol, resp, err)
@@ -57,8 +59,9 @@ func TestWhatAClientForgesInTrailersAndRoutesDoesNotArrive(t *testing.T) {
 		got = r
 	})
 	conn, in := w.dial()
-	fmt.Fprint(conn, "POST /a/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: Coordd-Token\r\n"+
-		"Coordd-Route: junk, 0123456789abcdef, <x>\r\nX_Forwarded_For: 6.6.6.6\r\nX-Forwarded_Host: h\r\n\r\n1\r\nx\r\n0\r\nCoordd-Token: 99\r\n\r\n")
+	fmt.Fprint(conn,
+		"POST /a/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: Coordd-Token\r\n"+
+			"Coordd-Route: junk, 0123456789abcdef, <x>\r\nX_Forwarded_For: 6.6.6.6\r\nX-Forwarded_Host: h\r\n\r\n1\r\nx\r\n0\r\nCoordd-Token: 99\r\n\r\n")
 	if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 200 {
 		t.Fatalf("%v %v", resp, err)
 	}
@@ -83,7 +86,8 @@ func TestATunnelCannotBeOpened(t *testing.T) {
 		conn, in := w.dial()
 		fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: x\r\n\r\n", target)
 		resp, err := http.ReadResponse(in, nil)
-		if err != nil || resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get(dispatch.HeaderReason) == "" {
+		if err != nil || resp.StatusCode != http.StatusMethodNotAllowed ||
+			resp.Header.Get(dispatch.HeaderReason) == "" {
 			t.Errorf("%s: %v %v", target, resp, err)
 		}
 	}
@@ -106,7 +110,10 @@ func (l slowLocator) Await(ctx context.Context, item string) (routing.Location, 
 
 func TestALocatorThatKeepsSilentIsNotWaitedForForEver(t *testing.T) {
 	for _, wait := range []time.Duration{-1, 50 * time.Millisecond} {
-		w := newWorld(t, func(c *dispatch.Config) { c.Wait = wait; c.Locator = slowLocator{c.Locator.(*table)} })
+		w := newWorld(t, func(c *dispatch.Config) {
+			c.Wait = wait
+			c.Locator = slowLocator{c.Locator.(*table)}
+		})
 		w.refused(w.do("GET", "/a/", ""), 503, dispatch.ReasonNotReady)
 	}
 }
@@ -121,7 +128,8 @@ func TestThoseWhoseItemHasToBeLookedUpLeaveRoomForOthers(t *testing.T) {
 	ended := make(chan int)
 	for i := range 6 {
 		go func() {
-			r, _ := http.NewRequestWithContext(ctx, "GET", fmt.Sprintf("%s/unknown-%d/", w.front.URL, i), nil)
+			r, _ := http.NewRequestWithContext(ctx, "GET", fmt.Sprintf("%s/unknown-%d/",
+				w.front.URL, i), nil)
 			resp, err := w.client.Do(r)
 			if err != nil {
 				ended <- 0
@@ -179,14 +187,17 @@ func TestAnAnswerOfKnownLengthIsStreamedAsItComes(t *testing.T) {
 	half := make([]byte, 5)
 	_, err = io.ReadFull(resp.Body, half)
 	close(more)
-	if rest, bad := io.ReadAll(resp.Body); err != nil || bad != nil || string(half)+string(rest) != "firstagain" {
+	if rest, bad := io.ReadAll(resp.Body); err != nil || bad != nil ||
+		string(half)+string(rest) != "firstagain" {
 		t.Errorf("%q %q, %v %v", half, rest, err, bad)
 	}
 }
 
 // The server takes what is left of a body off the connection, and would wait for it for ever.
 func TestABodyThatNobodyWantsDoesNotHoldItsConnectionForEver(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Timeout, c.Idle = 100*time.Millisecond, 200*time.Millisecond })
+	w := newWorld(t, func(c *dispatch.Config) {
+		c.Timeout, c.Idle = 100*time.Millisecond, 200*time.Millisecond
+	})
 	w.owner("a", "n1", 1, func(http.ResponseWriter, *http.Request) {})
 	for _, path := range []string{"/", "/unknown/", "/a/"} {
 		conn, in := w.dial()
@@ -199,7 +210,9 @@ func TestABodyThatNobodyWantsDoesNotHoldItsConnectionForEver(t *testing.T) {
 }
 
 func TestABroadcastsBodyHasToBeHereInTime(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Timeout, c.Idle = 200*time.Millisecond, time.Hour })
+	w := newWorld(t, func(c *dispatch.Config) {
+		c.Timeout, c.Idle = 200*time.Millisecond, time.Hour
+	})
 	w.table.members = []routing.Member{{ID: "n1", Address: nobody(t)}}
 	conn, in := w.dial()
 	fmt.Fprint(conn, "POST /*/ HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
@@ -221,7 +234,8 @@ func TestABroadcastsBodyHasToBeHereInTime(t *testing.T) {
 	resp, err := http.ReadResponse(in, nil)
 	close(stop)
 	<-fed
-	if err != nil || resp.StatusCode != http.StatusRequestTimeout || resp.Header.Get(dispatch.HeaderReason) != dispatch.ReasonTimeout {
+	if err != nil || resp.StatusCode != http.StatusRequestTimeout ||
+		resp.Header.Get(dispatch.HeaderReason) != dispatch.ReasonTimeout {
 		t.Errorf("%v %v", resp, err)
 	}
 }
@@ -252,7 +266,9 @@ func (r *countingReader) Read(b []byte) (int, error) { r.reads++; return len(b),
 // An upgraded connection whose client takes nothing would keep its place for as long as the client
 // likes.
 func TestAnUpgradedConnectionOfAClientThatTakesNothingEnds(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Idle, c.Timeout = 300*time.Millisecond, 3*time.Second })
+	w := newWorld(t, func(c *dispatch.Config) {
+		c.Idle, c.Timeout = 300*time.Millisecond, 3*time.Second
+	})
 	w.owner("a", "n1", 42, func(rw http.ResponseWriter, _ *http.Request) {
 		conn, buf, err := http.NewResponseController(rw).Hijack()
 		if err != nil {
@@ -260,7 +276,8 @@ func TestAnUpgradedConnectionOfAClientThatTakesNothingEnds(t *testing.T) {
 			return
 		}
 		defer conn.Close()
-		fmt.Fprint(buf, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: flood\r\n\r\n")
+		fmt.Fprint(buf,
+			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: flood\r\n\r\n")
 		buf.Flush()
 		for piece := make([]byte, 64<<10); err == nil; { // until the dispatcher hangs up
 			_, err = conn.Write(piece)
@@ -271,5 +288,8 @@ func TestAnUpgradedConnectionOfAClientThatTakesNothingEnds(t *testing.T) {
 	if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 101 {
 		t.Fatalf("%v %v", resp, err)
 	}
-	eventually(t, "the place of the client that takes nothing is free", func() bool { all, to := w.d.InFlight("n1"); return all+to == 0 })
+	eventually(t, "the place of the client that takes nothing is free", func() bool {
+		all, to := w.d.InFlight("n1")
+		return all+to == 0
+	})
 }

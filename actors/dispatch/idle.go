@@ -16,9 +16,10 @@ type idleConn struct {
 	net.Conn
 	most     time.Duration
 	taking   time.Duration
-	answered atomic.Bool  // the request that is under way, in part at least
-	armed    atomic.Int64 // when the deadline was last set, in nanoseconds since the connection was made
-	made     time.Time
+	answered atomic.Bool // the request that is under way, in part at least
+	// when the deadline was last set, in nanoseconds since the connection was made
+	armed atomic.Int64
+	made  time.Time
 }
 
 func newIdleConn(c net.Conn, most, taking time.Duration) *idleConn {
@@ -87,11 +88,14 @@ const shortest = 30 * time.Second
 const lingerTime = 5 * time.Second
 
 func newClient(w http.ResponseWriter, r *http.Request, most, timeout time.Duration) *client {
-	c := &client{ResponseWriter: w, ctrl: http.NewResponseController(w), most: most, short: min(most, max(timeout, shortest)), body: r.Body}
+	c := &client{ResponseWriter: w, ctrl: http.NewResponseController(w), most: most,
+		short: min(most, max(timeout, shortest)), body: r.Body}
 	if c.hasBody = r.Body != nil && r.ContentLength != 0; c.hasBody {
 		c.continues = r.Header.Get("Expect") != ""
-		_ = c.ctrl.EnableFullDuplex() // an answer that comes before the body has ended is sent at once
-		c.expect(time.Now())          // also of a body that nobody reads: the server takes it off the connection
+		// an answer that comes before the body has ended is sent at once
+		_ = c.ctrl.EnableFullDuplex()
+		// also of a body that nobody reads: the server takes it off the connection
+		c.expect(time.Now())
 	}
 	return c
 }
@@ -202,7 +206,8 @@ func (c *client) read(p []byte) (int, error) {
 	n, err := c.body.Read(p)
 	if err == io.EOF {
 		c.ended.Store(true)
-		_ = c.ctrl.SetReadDeadline(time.Time{}) // from here on the server listens for the client's going
+		// from here on the server listens for the client's going
+		_ = c.ctrl.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }

@@ -40,7 +40,9 @@ func climbs(escaped string) bool {
 		path = escaped
 	}
 	depth := 0
-	for element := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' }) {
+	for element := range strings.FieldsFuncSeq(path, func(r rune) bool {
+		return r == '/' || r == '\\'
+	}) {
 		switch element, _, _ = strings.Cut(element, ";"); element {
 		case "..":
 			if depth--; depth < 0 {

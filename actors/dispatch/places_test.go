@@ -18,7 +18,10 @@ import (
 
 func TestSlowUploadersDoNotStopBroadcasts(t *testing.T) {
 	w := newWorld(t, func(c *dispatch.Config) { c.Timeout = 4 * patience })
-	w.table.members = []routing.Member{{ID: "n1", Address: w.service(func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "here") })}}
+	w.table.members = []routing.Member{{ID: "n1", Address: w.service(func(rw http.ResponseWriter,
+		_ *http.Request) {
+		fmt.Fprint(rw, "here")
+	})}}
 	for range 200 {
 		conn, _ := w.dial()
 		fmt.Fprint(conn, "POST /*/ HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nx")
@@ -43,7 +46,8 @@ func TestAMemberThatHangsDoesNotMakeBroadcastsBusy(t *testing.T) {
 	})
 	const members, broadcasts = 9, 20
 	for i := range members {
-		w.table.members = append(w.table.members, routing.Member{ID: fmt.Sprintf("n%d", i), Address: good})
+		w.table.members = append(w.table.members, routing.Member{ID: fmt.Sprintf("n%d", i),
+			Address: good})
 	}
 	hung := w.service(func(_ http.ResponseWriter, r *http.Request) { <-release })
 	w.table.members = append(w.table.members, routing.Member{ID: "hung", Address: hung})
@@ -51,10 +55,13 @@ func TestAMemberThatHangsDoesNotMakeBroadcastsBusy(t *testing.T) {
 	for range broadcasts {
 		go func() { answers <- w.do("GET", "/*/", "") }()
 	}
-	eventually(t, "all others have been asked", func() bool { return asked.Load() == members*broadcasts })
+	eventually(t, "all others have been asked", func() bool {
+		return asked.Load() == members*broadcasts
+	})
 	end()
 	for range broadcasts {
-		if a := <-answers; a.StatusCode != http.StatusOK || len(gathered(t, a).Answers) != members+1 {
+		if a := <-answers; a.StatusCode != http.StatusOK || len(gathered(t, a).Answers) != members+
+			1 {
 			t.Errorf("%s %s", a.Status, a.body)
 		}
 	}
@@ -63,10 +70,15 @@ func TestAMemberThatHangsDoesNotMakeBroadcastsBusy(t *testing.T) {
 func TestABroadcastDoesNotMindAnOfferOfAnotherHTTP(t *testing.T) {
 	w := newWorld(t)
 	var got http.Header
-	w.table.members = []routing.Member{{ID: "n1", Address: w.service(func(_ http.ResponseWriter, r *http.Request) { got = r.Header })}}
+	w.table.members = []routing.Member{{ID: "n1", Address: w.service(func(_ http.ResponseWriter,
+		r *http.Request) {
+		got = r.Header
+	})}}
 	for upgrade, want := range map[string]int{"h2c": 200, "TLS/1.3": 200, "websocket": 400} {
 		conn, in := w.dial()
-		fmt.Fprintf(conn, "GET /*/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: %s\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n", upgrade)
+		fmt.Fprintf(conn,
+			"GET /*/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: %s\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",
+			upgrade)
 		resp, err := http.ReadResponse(in, nil)
 		if err != nil || resp.StatusCode != want {
 			t.Errorf("%s: %v %v", upgrade, resp, err)
@@ -78,7 +90,9 @@ func TestABroadcastDoesNotMindAnOfferOfAnotherHTTP(t *testing.T) {
 }
 
 func TestAMemberThatTakesNothingOfABodyIsHeldToTheTimeout(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Timeout, c.Idle = 300*time.Millisecond, 20*patience })
+	w := newWorld(t, func(c *dispatch.Config) {
+		c.Timeout, c.Idle = 300*time.Millisecond, 20*patience
+	})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -95,19 +109,25 @@ func TestAMemberThatTakesNothingOfABodyIsHeldToTheTimeout(t *testing.T) {
 		_, _ = io.Copy(conn, strings.NewReader(strings.Repeat("x", size)))
 	}()
 	resp, err := http.ReadResponse(in, nil)
-	if err != nil || resp.StatusCode != http.StatusGatewayTimeout || resp.Header.Get(dispatch.HeaderReason) != dispatch.ReasonTimeout {
+	if err != nil || resp.StatusCode != http.StatusGatewayTimeout ||
+		resp.Header.Get(dispatch.HeaderReason) != dispatch.ReasonTimeout {
 		t.Errorf("%v %v", resp, err)
 	}
 	conn.Close()
 	<-sent
-	eventually(t, "its place is free", func() bool { all, to := w.d.InFlight("n1"); return all+to == 0 })
+	eventually(t, "its place is free", func() bool {
+		all, to := w.d.InFlight("n1")
+		return all+to == 0
+	})
 }
 
 func TestAnAnswerBeforeTheEndOfTheBodyArrivesAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.owner("a", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
-		_ = http.NewResponseController(rw).EnableFullDuplex() // this one does not wait for the body either
-		rw.Header().Set("Connection", "close")                // what is left of the body is not read as the next request
+		// this one does not wait for the body either
+		_ = http.NewResponseController(rw).EnableFullDuplex()
+		// what is left of the body is not read as the next request
+		rw.Header().Set("Connection", "close")
 		rw.WriteHeader(http.StatusUnauthorized)
 		_ = http.NewResponseController(rw).Flush()
 	})
@@ -127,7 +147,10 @@ func TestAnAnswerBeforeTheEndOfTheBodyArrivesAtOnce(t *testing.T) {
 			t.Errorf("%s: what is left of the body could be taken for a request", path)
 		}
 	}
-	eventually(t, "its places are free", func() bool { all, to := w.d.InFlight("n1"); return all+to == 0 })
+	eventually(t, "its places are free", func() bool {
+		all, to := w.d.InFlight("n1")
+		return all+to == 0
+	})
 }
 
 func TestWhatATrustedProxySaysOfTheClientArrives(t *testing.T) {
@@ -136,10 +159,14 @@ func TestWhatATrustedProxySaysOfTheClientArrives(t *testing.T) {
 		want    map[string]string
 	}{
 		"trusted": {[]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, map[string]string{
-			"X-Forwarded-For": "[6.6.6.6, 127.0.0.1]", "X-Forwarded-Proto": "[https]", "X-Forwarded-Host": "[public.example]", "X-Forwarded-Port": "[443]", "X-Real-Ip": "[6.6.6.6]", "Forwarded": "[for=6.6.6.6]",
+			"X-Forwarded-For": "[6.6.6.6, 127.0.0.1]", "X-Forwarded-Proto": "[https]",
+			"X-Forwarded-Host": "[public.example]", "X-Forwarded-Port": "[443]",
+			"X-Real-Ip": "[6.6.6.6]", "Forwarded": "[for=6.6.6.6]",
 		}},
 		"a stranger": {[]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, map[string]string{
-			"X-Forwarded-For": "[127.0.0.1]", "X-Forwarded-Proto": "[http]", "X-Forwarded-Host": "[front]", "X-Forwarded-Port": "[]", "X-Real-Ip": "[]", "Forwarded": "[]",
+			"X-Forwarded-For": "[127.0.0.1]", "X-Forwarded-Proto": "[http]",
+			"X-Forwarded-Host": "[front]", "X-Forwarded-Port": "[]", "X-Real-Ip": "[]",
+			"Forwarded": "[]",
 		}},
 	} {
 		w := newWorld(t, func(cfg *dispatch.Config) { cfg.Trusted = c.trusted })
@@ -149,14 +176,17 @@ func TestWhatATrustedProxySaysOfTheClientArrives(t *testing.T) {
 		w.table.members = []routing.Member{{ID: "n1", Address: w.service(echo)}}
 		for _, path := range []string{"/a/", "/*/"} {
 			conn, in := w.dial()
-			fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: front\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: public.example\r\nX-Forwarded-Port: 443\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded_User: root\r\nForwarded: for=6.6.6.6\r\n\r\n", path)
+			fmt.Fprintf(conn,
+				"GET %s HTTP/1.1\r\nHost: front\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: public.example\r\nX-Forwarded-Port: 443\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded_User: root\r\nForwarded: for=6.6.6.6\r\n\r\n",
+				path)
 			if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 200 {
 				t.Fatalf("%v %v", resp, err)
 			}
 			h := <-got
 			for header, want := range c.want {
 				if fmt.Sprint(h.Values(header)) != want {
-					t.Errorf("%s, %s: %s is %q, want %s", name, path, header, h.Values(header), want)
+					t.Errorf("%s, %s: %s is %q, want %s", name, path, header, h.Values(header),
+						want)
 				}
 			}
 			for header := range h {
@@ -177,7 +207,9 @@ func TestTheHostThatTheClientAskedForArrives(t *testing.T) {
 	w.table.members = []routing.Member{{ID: "n1", Address: w.service(echo)}}
 	for _, path := range []string{"/a/", "/*/"} {
 		conn, in := w.dial()
-		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: app.example:8080\r\nOrigin: http://app.example:8080\r\n\r\n", path)
+		fmt.Fprintf(conn,
+			"GET %s HTTP/1.1\r\nHost: app.example:8080\r\nOrigin: http://app.example:8080\r\n\r\n",
+			path)
 		if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 200 {
 			t.Fatalf("%v %v", resp, err)
 		}
@@ -192,13 +224,16 @@ func TestHTTP2WithoutTLSIsRefusedByItsName(t *testing.T) {
 	conn, in := w.dial()
 	fmt.Fprint(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 	resp, err := http.ReadResponse(in, nil)
-	if err != nil || resp.StatusCode != http.StatusHTTPVersionNotSupported || resp.Header.Get(dispatch.HeaderReason) != dispatch.ReasonVersion {
+	if err != nil || resp.StatusCode != http.StatusHTTPVersionNotSupported ||
+		resp.Header.Get(dispatch.HeaderReason) != dispatch.ReasonVersion {
 		t.Errorf("%v %v", resp, err)
 	}
 }
 
 func TestUpgradedConnectionsAndEventStreamsTakeNoPlacesOfRequests(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.InFlight, c.PerMember, c.Streams, c.StreamsPerMember = 4, 2, 8, 6 })
+	w := newWorld(t, func(c *dispatch.Config) {
+		c.InFlight, c.PerMember, c.Streams, c.StreamsPerMember = 4, 2, 8, 6
+	})
 	w.owner("socket", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
 		conn, buf, err := http.NewResponseController(rw).Hijack()
 		if err != nil {
@@ -206,7 +241,8 @@ func TestUpgradedConnectionsAndEventStreamsTakeNoPlacesOfRequests(t *testing.T) 
 			return
 		}
 		defer conn.Close()
-		fmt.Fprint(buf, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		fmt.Fprint(buf,
+			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 		buf.Flush()
 		_, _ = io.Copy(conn, buf)
 	})
@@ -219,7 +255,8 @@ func TestUpgradedConnectionsAndEventStreamsTakeNoPlacesOfRequests(t *testing.T) 
 	open := func(i int) (int, string) {
 		conn, in := w.dial()
 		if i%2 == 0 {
-			fmt.Fprint(conn, "GET /socket/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+			fmt.Fprint(conn,
+				"GET /socket/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 		} else {
 			fmt.Fprint(conn, "GET /events/ HTTP/1.1\r\nHost: x\r\n\r\n")
 		}
@@ -249,12 +286,19 @@ func TestUpgradedConnectionsAndEventStreamsTakeNoPlacesOfRequests(t *testing.T) 
 
 func TestAPathThatLeavesItsItemIsRefused(t *testing.T) {
 	w := newWorld(t)
-	w.owner("a", "n1", 1, func(rw http.ResponseWriter, r *http.Request) { fmt.Fprint(rw, r.RequestURI) })
-	w.table.members = []routing.Member{{ID: "n1", Address: w.service(func(http.ResponseWriter, *http.Request) {})}}
+	w.owner("a", "n1", 1, func(rw http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(rw, r.RequestURI)
+	})
+	w.table.members = []routing.Member{{ID: "n1", Address: w.service(func(http.ResponseWriter,
+		*http.Request) {
+	})}}
 	for path, want := range map[string]int{
-		"/a/../../x": 400, "/a/../b/x": 400, "/a/..": 400, "/a/x/../../b": 400, "/a/%2e%2e/b": 400, "/a/.%2E/b": 400, "/a/%2e%2e%2fb": 400, "/a/..%5cb": 400,
-		"/a/..;x=y/b": 400, "/a/x/..;/..;/b": 400, "/a/./../b": 400, "/a//../b": 400, "/*/../b": 400, "/../a/x": 400, "/%2e%2e/x": 400,
-		"/a/x/..": 200, "/a/x/../y": 200, "/a/...": 200, "/a/x..y/..z": 200, "/a/.": 200, "/*/x/../y": 200, "/a/?q=/../..": 200,
+		"/a/../../x": 400, "/a/../b/x": 400, "/a/..": 400, "/a/x/../../b": 400, "/a/%2e%2e/b": 400,
+		"/a/.%2E/b": 400, "/a/%2e%2e%2fb": 400, "/a/..%5cb": 400,
+		"/a/..;x=y/b": 400, "/a/x/..;/..;/b": 400, "/a/./../b": 400, "/a//../b": 400,
+		"/*/../b": 400, "/../a/x": 400, "/%2e%2e/x": 400,
+		"/a/x/..": 200, "/a/x/../y": 200, "/a/...": 200, "/a/x..y/..z": 200, "/a/.": 200,
+		"/*/x/../y": 200, "/a/?q=/../..": 200,
 	} {
 		conn, in := w.dial()
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path)
@@ -264,7 +308,8 @@ func TestAPathThatLeavesItsItemIsRefused(t *testing.T) {
 		}
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if resp.StatusCode != want || (want == 400) != (resp.Header.Get(dispatch.HeaderReason) == dispatch.ReasonClimbs) {
+		if resp.StatusCode != want ||
+			(want == 400) != (resp.Header.Get(dispatch.HeaderReason) == dispatch.ReasonClimbs) {
 			t.Errorf("%s: %s %s", path, resp.Status, body)
 		}
 		if want == 200 && path[1] != '*' && string(body) != path {
@@ -282,15 +327,19 @@ func TestAnAddressOfNoServiceIsNoAnswer(t *testing.T) {
 	})
 	w.table.set("a", routing.Location{Member: "n1", Address: page, Token: 1})
 	w.refused(w.do("GET", "/a/", ""), 502, dispatch.ReasonNoAddress)
-	w.table.members = []routing.Member{{ID: "n1", Address: page}, {ID: "n2", Address: w.front.Listener.Addr().String()}}
+	w.table.members = []routing.Member{{ID: "n1", Address: page},
+		{ID: "n2", Address: w.front.Listener.Addr().String()}}
 	a := w.do("GET", "/*/", "")
-	if g := gathered(t, a); a.StatusCode != 503 || !strings.Contains(g.Missing["n1"], "--address host:port") || !strings.Contains(g.Missing["n2"], "dispatcher") {
+	if g := gathered(t, a); a.StatusCode != 503 || !strings.Contains(g.Missing["n1"],
+		"--address host:port") || !strings.Contains(g.Missing["n2"], "dispatcher") {
 		t.Errorf("%s %s", a.Status, a.body)
 	}
 }
 
 func TestAClientThatDoesNotReadGivesItsPlaceBack(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Timeout, c.Idle = 3*time.Second, 300*time.Millisecond })
+	w := newWorld(t, func(c *dispatch.Config) {
+		c.Timeout, c.Idle = 3*time.Second, 300*time.Millisecond
+	})
 	w.owner("a", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
 		piece := make([]byte, 1<<20)
 		for range 256 {
@@ -304,7 +353,10 @@ func TestAClientThatDoesNotReadGivesItsPlaceBack(t *testing.T) {
 	if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 200 {
 		t.Fatalf("%v %v", resp, err)
 	}
-	eventually(t, "its place is free", func() bool { all, to := w.d.InFlight("n1"); return all+to == 0 })
+	eventually(t, "its place is free", func() bool {
+		all, to := w.d.InFlight("n1")
+		return all+to == 0
+	})
 }
 
 // A client whose body cannot be read hears that it is at fault, and not that a connection was lost.
@@ -315,15 +367,19 @@ func TestABodyThatBreaksOffIsTheClientsFault(t *testing.T) {
 			fmt.Fprint(rw, "whole")
 		}
 	})
-	w.table.members = []routing.Member{{ID: "n1", Address: w.service(func(http.ResponseWriter, *http.Request) {})}}
+	w.table.members = []routing.Member{{ID: "n1", Address: w.service(func(http.ResponseWriter,
+		*http.Request) {
+	})}}
 	for _, path := range []string{"/a/", "/*/"} {
 		for what, c := range map[string]struct {
 			body   string
 			status int
 			reason string
 		}{
-			"a bad chunk":    {"Transfer-Encoding: chunked\r\n\r\n4\r\nbodyzz\r\n", 400, dispatch.ReasonBody},
-			"a bad length":   {"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\nzz\r\n", 400, dispatch.ReasonBody},
+			"a bad chunk": {"Transfer-Encoding: chunked\r\n\r\n4\r\nbodyzz\r\n", 400,
+				dispatch.ReasonBody},
+			"a bad length": {"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\nzz\r\n", 400,
+				dispatch.ReasonBody},
 			"it is too slow": {"Content-Length: 100\r\n\r\nbody", 408, dispatch.ReasonTimeout},
 		} {
 			conn, in := w.dial()

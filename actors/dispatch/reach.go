@@ -37,7 +37,8 @@ type forbidden struct{ why string }
 func (f *forbidden) Error() string { return f.why }
 
 // control checks what a connection to target, a host:port, is about to be made to: for net.Dialer.
-func (r *Reach) control(target string) func(context.Context, string, string, syscall.RawConn) error {
+func (r *Reach) control(target string) func(context.Context, string, string,
+	syscall.RawConn) error {
 	return func(ctx context.Context, _, resolved string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(resolved)
 		if err != nil {
@@ -56,7 +57,8 @@ func (r *Reach) check(ctx context.Context, target string, written netip.Addr, po
 	}
 	for _, never := range r.Never {
 		if is(ctx, never, ip, port, target != r.Own) {
-			return &forbidden{fmt.Sprintf("%s is Consul's address, and no service's", netip.AddrPortFrom(ip, port))}
+			return &forbidden{fmt.Sprintf("%s is Consul's address, and no service's",
+				netip.AddrPortFrom(ip, port))}
 		}
 	}
 	why := "is a loopback or link-local address, which only its own host can mean"

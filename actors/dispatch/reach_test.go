@@ -20,19 +20,26 @@ func TestARequestGoesToNoLoopbackAddressButItsOwn(t *testing.T) {
 		reach   func(own, other, consul string) dispatch.Reach
 		refused string // of own, other, consul
 	}{
-		"nothing is said": {func(_, _, _ string) dispatch.Reach { return dispatch.Reach{} }, "own other consul"},
+		"nothing is said": {func(_, _, _ string) dispatch.Reach {
+			return dispatch.Reach{}
+		}, "own other consul"},
 		"the service is elsewhere": {func(_, _, consul string) dispatch.Reach {
 			return dispatch.Reach{Own: "10.0.0.7:9000", Never: []string{consul}}
 		}, "own other consul"},
-		"its own": {func(own, _, consul string) dispatch.Reach { return dispatch.Reach{Own: own, Never: []string{consul}} }, "other consul"},
+		"its own": {func(own, _, consul string) dispatch.Reach {
+			return dispatch.Reach{Own: own, Never: []string{consul}}
+		}, "other consul"},
 		"the network is allowed": {func(_, _, consul string) dispatch.Reach {
-			return dispatch.Reach{Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Never: []string{consul}}
+			return dispatch.Reach{Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+				Never: []string{consul}}
 		}, "consul"},
 		"Consul by its name": {func(own, _, consul string) dispatch.Reach {
 			_, port, _ := net.SplitHostPort(consul)
 			return dispatch.Reach{Own: own, Never: []string{net.JoinHostPort("localhost", port)}}
 		}, "other consul"},
-		"Consul's is the own": {func(own, _, _ string) dispatch.Reach { return dispatch.Reach{Own: own, Never: []string{own}} }, "own other consul"},
+		"Consul's is the own": {func(own, _, _ string) dispatch.Reach {
+			return dispatch.Reach{Own: own, Never: []string{own}}
+		}, "own other consul"},
 		"another network is allowed": {func(_, _, _ string) dispatch.Reach {
 			return dispatch.Reach{Networks: []netip.Prefix{netip.MustParsePrefix("169.254.0.0/16")}}
 		}, "own other consul"},
@@ -58,7 +65,8 @@ func TestARequestGoesToNoLoopbackAddressButItsOwn(t *testing.T) {
 					continue
 				}
 				w.refused(a, 502, dispatch.ReasonForbidden)
-				if !strings.Contains(a.body, "--route-allow") || !strings.Contains(g.Missing[id], "--route-allow") {
+				if !strings.Contains(a.body, "--route-allow") || !strings.Contains(g.Missing[id],
+					"--route-allow") {
 					t.Errorf("%s: it does not say what to do: %s; %v", id, a.body, g.Missing)
 				}
 			}
@@ -69,9 +77,12 @@ func TestARequestGoesToNoLoopbackAddressButItsOwn(t *testing.T) {
 // Whatever way an address is written, what counts is where the connection goes.
 func TestAnAddressIsJudgedByWhatItResolvesTo(t *testing.T) {
 	w := newWorld(t, func(c *dispatch.Config) { c.Reach = &dispatch.Reach{} })
-	for _, host := range []string{"localhost", "127.0.0.1", "127.9.9.9", "0.0.0.0", "[::]", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]"} {
+	for _, host := range []string{"localhost", "127.0.0.1", "127.9.9.9", "0.0.0.0", "[::]", "[::1]",
+		"[::ffff:127.0.0.1]", "169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]"} {
 		w.table.set("a", routing.Location{Member: "n1", Address: host + ":9", Token: 1})
-		if a := w.do("GET", "/a/", ""); a.Header.Get(dispatch.HeaderReason) != dispatch.ReasonForbidden && host != "[fe80::1]" && host != "[::1]" && host != "[::]" {
+		if a := w.do("GET", "/a/",
+			""); a.Header.Get(dispatch.HeaderReason) != dispatch.ReasonForbidden &&
+			host != "[fe80::1]" && host != "[::1]" && host != "[::]" {
 			t.Errorf("%s: %s %s", host, a.Status, a.body)
 		} else if a.StatusCode != 502 {
 			t.Errorf("%s: %s", host, a.Status)
@@ -99,7 +110,10 @@ func TestConsulIsNotReachedByAnotherAddressOfItsHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	consul := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "Consul") }))
+	consul := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter,
+		_ *http.Request) {
+		fmt.Fprint(rw, "Consul")
+	}))
 	consul.Listener.Close()
 	consul.Listener = ln
 	consul.Start()
@@ -108,10 +122,12 @@ func TestConsulIsNotReachedByAnotherAddressOfItsHost(t *testing.T) {
 	at := net.JoinHostPort(outer, port)
 	for _, never := range []string{"127.0.0.1", "localhost", "0.0.0.0"} {
 		w := newWorld(t, func(c *dispatch.Config) {
-			c.Reach = &dispatch.Reach{Own: "10.0.0.7:9000", Never: []string{net.JoinHostPort(never, port)}}
+			c.Reach = &dispatch.Reach{Own: "10.0.0.7:9000",
+				Never: []string{net.JoinHostPort(never, port)}}
 		})
 		w.table.set("a", routing.Location{Member: "n1", Address: at, Token: 1})
-		if a := w.do("GET", "/a/v1/kv/x", ""); a.Header.Get(dispatch.HeaderReason) != dispatch.ReasonForbidden {
+		if a := w.do("GET", "/a/v1/kv/x",
+			""); a.Header.Get(dispatch.HeaderReason) != dispatch.ReasonForbidden {
 			t.Errorf("Consul at %s was asked at %s: %s %s", never, at, a.Status, a.body)
 		}
 	}
@@ -121,7 +137,8 @@ func TestNoAddressOfACloudsMetadataIsReachedHoweverItIsWritten(t *testing.T) {
 	for _, host := range []string{
 		"169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "192.0.0.192",
 		"fd00:ec2::254", "fd20:ce::254", "fd00:c1::a9fe:a9fe", "fe80::a9fe:a9fe%eth0",
-		"::ffff:169.254.169.254", "64:ff9b::169.254.169.254", "64:ff9b::100.100.100.200", "64:ff9b::127.0.0.1",
+		"::ffff:169.254.169.254", "64:ff9b::169.254.169.254", "64:ff9b::100.100.100.200",
+		"64:ff9b::127.0.0.1",
 		"::127.0.0.1", "2002:7f00:1::", "2002:a9fe:a9fe::1",
 	} {
 		at := net.JoinHostPort(host, "80")
@@ -136,7 +153,8 @@ func TestNoAddressOfACloudsMetadataIsReachedHoweverItIsWritten(t *testing.T) {
 		}
 	}
 	for _, host := range []string{
-		"10.0.0.7", "192.168.1.1", "100.64.0.1", "192.0.2.1", "8.8.8.8", "fd00::1", "2001:db8::1", "64:ff9b::8.8.8.8",
+		"10.0.0.7", "192.168.1.1", "100.64.0.1", "192.0.2.1", "8.8.8.8", "fd00::1", "2001:db8::1",
+		"64:ff9b::8.8.8.8",
 	} {
 		at := net.JoinHostPort(host, "80")
 		if err := (&dispatch.Reach{}).Check(t.Context(), "member.example:80", at); err != nil {

@@ -63,7 +63,8 @@ func TestClientsThatDoNotReadTheAnswersToABroadcastStopNoOther(t *testing.T) {
 			})
 		}
 	}
-	if a := w.do("GET", "/*/", ""); a.StatusCode != 200 || gathered(t, a).Answers["n1"].Body != "here" {
+	if a := w.do("GET", "/*/", ""); a.StatusCode != 200 ||
+		gathered(t, a).Answers["n1"].Body != "here" {
 		t.Errorf("another broadcast beside them: %s %s", a.Status, a.body)
 	}
 	if now := held() - before; now > most {
@@ -79,7 +80,8 @@ func TestAnAnswerToABroadcastHasToBeReadInTime(t *testing.T) {
 	c := w.slowly()
 	begin := time.Now()
 	_ = c.SetDeadline(begin.Add(patience))
-	for buf := make([]byte, 1<<10); time.Since(begin) < patience; time.Sleep(100 * time.Millisecond) {
+	for buf := make([]byte, 1<<10); time.Since(begin) < patience; time.Sleep(
+		100 * time.Millisecond) {
 		if _, err := c.Read(buf); err != nil {
 			break
 		}
@@ -111,13 +113,15 @@ func TestTheAnswersToABroadcastAreWrittenAsTheyWouldBeByJSON(t *testing.T) {
 	check := func() {
 		t.Helper()
 		a := w.do("GET", "/*/", "")
-		if want, err := json.MarshalIndent(gathered(t, a), "", "  "); err != nil || a.body != string(want)+"\n" {
+		if want, err := json.MarshalIndent(gathered(t, a), "", "  "); err != nil ||
+			a.body != string(want)+"\n" {
 			t.Errorf("%v: %d bytes, want %d: %.300s", err, len(a.body), len(want)+1, a.body)
 		}
 	}
 	check()
 	w.table.members = append(w.table.members,
-		routing.Member{ID: "none", Address: "a-host-name"}, routing.Member{ID: "<none>", Address: nobody(t)})
+		routing.Member{ID: "none", Address: "a-host-name"}, routing.Member{ID: "<none>",
+			Address: nobody(t)})
 	check()
 	w.table.members = w.table.members[4:]
 	check()

@@ -13,8 +13,9 @@ import (
 
 // The headers of a dispatched request and of its answer.
 const (
-	HeaderItem   = "Coordd-Item"   // percent-encoded; an asterisk in a broadcast
-	HeaderToken  = "Coordd-Token"  // the fencing token; in the answer: the one that it was sent with
+	HeaderItem = "Coordd-Item" // percent-encoded; an asterisk in a broadcast
+	// the fencing token; in the answer: the one that it was sent with
+	HeaderToken  = "Coordd-Token"
 	HeaderMember = "Coordd-Member" // percent-encoded
 	// HeaderReason says why the dispatcher itself refused a request; answers of the service have
 	// none.
@@ -33,14 +34,17 @@ const (
 	ReasonMisdirected = "misdirected"  // 503: the member says that the item is not its own
 	ReasonUnreachable = "unreachable"  // 502: the member takes no connection
 	ReasonNoAddress   = "no-address"   // 502: the member published no address of a service
-	ReasonForbidden   = "address"      // 502: requests are not sent to the address that the member published: see [Reach]
-	ReasonLost        = "lost"         // 502: the connection broke before an answer: the request may have been carried out
-	ReasonTimeout     = "timeout"      // 504: no answer in time; 408: the request's body is not here in time
-	ReasonBody        = "body"         // 400: the request's body broke off
-	ReasonLoop        = "loop"         // 508: a member's address leads back here
-	ReasonTooLarge    = "too-large"    // 413: a broadcast's body
-	ReasonClimbs      = "leaves-item"  // 400: the path leaves the item by ".." elements
-	ReasonVersion     = "http-version" // 505: HTTP/2 without TLS (h2c), as gRPC speaks it
+	// 502: requests are not sent to the address that the member published: see [Reach]
+	ReasonForbidden = "address"
+	// 502: the connection broke before an answer: the request may have been carried out
+	ReasonLost = "lost"
+	// 504: no answer in time; 408: the request's body is not here in time
+	ReasonTimeout  = "timeout"
+	ReasonBody     = "body"         // 400: the request's body broke off
+	ReasonLoop     = "loop"         // 508: a member's address leads back here
+	ReasonTooLarge = "too-large"    // 413: a broadcast's body
+	ReasonClimbs   = "leaves-item"  // 400: the path leaves the item by ".." elements
+	ReasonVersion  = "http-version" // 505: HTTP/2 without TLS (h2c), as gRPC speaks it
 )
 
 // refusal is an answer of the dispatcher's own.
@@ -56,7 +60,8 @@ func (r *refusal) Error() string { return r.text }
 func (r *refusal) Unwrap() error { return r.cause }
 
 func refuse(status int, reason string, after int, format string, args ...any) *refusal {
-	return &refusal{status: status, reason: reason, after: after, text: fmt.Sprintf(format, args...)}
+	return &refusal{status: status, reason: reason, after: after, text: fmt.Sprintf(format,
+		args...)}
 }
 
 func (r *refusal) write(w http.ResponseWriter) {
@@ -75,7 +80,8 @@ func (r *refusal) write(w http.ResponseWriter) {
 // badBody is the refusal for a request whose body could not be read. Sent is who got a part of it;
 // empty: nobody.
 func badBody(err error, within time.Duration, sent string) *refusal {
-	r := refuse(http.StatusBadRequest, ReasonBody, 0, "the request's body broke off (%v)%s: send it again", err, sent)
+	r := refuse(http.StatusBadRequest, ReasonBody, 0,
+		"the request's body broke off (%v)%s: send it again", err, sent)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		r = refuse(http.StatusRequestTimeout, ReasonTimeout, 0,
 			"the request's body was not here in time: nothing of it came within %v%s", within, sent)
@@ -93,7 +99,8 @@ const (
 
 // unlocated is the refusal for a locator's error.
 func unlocated(err error) *refusal {
-	r := &refusal{status: http.StatusServiceUnavailable, reason: ReasonNotReady, after: later, text: err.Error(), cause: err}
+	r := &refusal{status: http.StatusServiceUnavailable, reason: ReasonNotReady, after: later,
+		text: err.Error(), cause: err}
 	switch {
 	case errors.Is(err, routing.ErrUnknownItem):
 		r.status, r.reason, r.after = http.StatusNotFound, ReasonUnknown, 0

@@ -24,11 +24,14 @@ func TestClientsThatReadNoSmallAnswersKeepNoPlaces(t *testing.T) {
 		request string
 		member  http.HandlerFunc
 	}{
-		"a body": {fmt.Sprintf(each, "/a/"), func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "here") }},
+		"a body": {fmt.Sprintf(each, "/a/"), func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "here")
+		}},
 		"headers alone": {fmt.Sprintf(each, "/a/"), func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusNoContent)
 		}},
-		"headers before the body": {fmt.Sprintf(each, "/a/"), func(w http.ResponseWriter, _ *http.Request) {
+		"headers before the body": {fmt.Sprintf(each, "/a/"), func(w http.ResponseWriter,
+			_ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_ = http.NewResponseController(w).Flush()
 			time.Sleep(5 * time.Millisecond)
@@ -39,12 +42,16 @@ func TestClientsThatReadNoSmallAnswersKeepNoPlaces(t *testing.T) {
 			w.WriteHeader(http.StatusEarlyHints)
 			w.Header().Del("Link")
 		}},
-		"a refusal":   {fmt.Sprintf(each, "/unknown/"), nil},
-		"a broadcast": {fmt.Sprintf(each, "/*/"), func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "here") }},
+		"a refusal": {fmt.Sprintf(each, "/unknown/"), nil},
+		"a broadcast": {fmt.Sprintf(each, "/*/"), func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "here")
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, func(c *dispatch.Config) { c.Timeout, c.Idle = time.Second, time.Second })
+			w := newWorld(t, func(c *dispatch.Config) {
+				c.Timeout, c.Idle = time.Second, time.Second
+			})
 			if c.member != nil {
 				w.owner("a", "n1", 1, c.member)
 				loc, _ := w.table.Locate(t.Context(), "a")
@@ -84,8 +91,13 @@ func TestClientsThatReadNoSmallAnswersKeepNoPlaces(t *testing.T) {
 				}()
 			}
 			eventually(t, "they are connected", func() bool { return came.Load() == clients })
-			eventually(t, "the connections that nobody reads from are closed", func() bool { return open.Load() == 0 })
-			eventually(t, "their places are free", func() bool { all, to := w.d.InFlight("n1"); return all+to == 0 })
+			eventually(t, "the connections that nobody reads from are closed", func() bool {
+				return open.Load() == 0
+			})
+			eventually(t, "their places are free", func() bool {
+				all, to := w.d.InFlight("n1")
+				return all+to == 0
+			})
 		})
 	}
 }

@@ -26,18 +26,27 @@ func TestAnAnswerArrivesAsItIs(t *testing.T) {
 	}{
 		"a redirect is the client's": {"GET", "/a/x", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere/y", http.StatusTemporaryRedirect)
-		}, func(a answer) bool { return a.StatusCode == 307 && a.Header.Get("Location") == "/elsewhere/y" }},
+		}, func(a answer) bool {
+			return a.StatusCode == 307 &&
+				a.Header.Get("Location") == "/elsewhere/y"
+		}},
 		"packed stays packed": {"GET", "/a/x", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			fmt.Fprint(w, packed)
-		}, func(a answer) bool { return a.body == packed && a.Header.Get("Content-Encoding") == "gzip" }},
-		"nobody asks for packing but the client": {"GET", "/a/x", func(w http.ResponseWriter, r *http.Request) {
+		}, func(a answer) bool {
+			return a.body == packed &&
+				a.Header.Get("Content-Encoding") == "gzip"
+		}},
+		"nobody asks for packing but the client": {"GET", "/a/x", func(w http.ResponseWriter,
+			r *http.Request) {
 			fmt.Fprint(w, r.Header.Values("Accept-Encoding"))
 		}, func(a answer) bool { return a.body == "[]" }},
-		"HEAD has the length and no body": {"HEAD", "/a/x", func(w http.ResponseWriter, r *http.Request) {
+		"HEAD has the length and no body": {"HEAD", "/a/x", func(w http.ResponseWriter,
+			r *http.Request) {
 			w.Header().Set("Content-Length", "12345")
 		}, func(a answer) bool { return a.ContentLength == 12345 && a.body == "" }},
-		"OPTIONS is the service's": {"OPTIONS", "/a/x", func(w http.ResponseWriter, r *http.Request) {
+		"OPTIONS is the service's": {"OPTIONS", "/a/x", func(w http.ResponseWriter,
+			r *http.Request) {
 			w.Header().Set("Allow", "GET")
 			w.WriteHeader(204)
 		}, func(a answer) bool { return a.StatusCode == 204 && a.Header.Get("Allow") == "GET" }},
@@ -56,7 +65,9 @@ func TestAnAnswerArrivesAsItIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+			w.client.CheckRedirect = func(*http.Request, []*http.Request) error {
+				return http.ErrUseLastResponse
+			}
 			w.owner("a", "n1", 1, c.serve)
 			if a := w.do(c.method, c.path, ""); !c.want(a) {
 				t.Errorf("%s %v %v %q", a.Status, a.Header, a.Trailer, a.body)
@@ -74,7 +85,8 @@ func TestAClientOfTheOldKindIsAnswered(t *testing.T) {
 	conn, in := w.dial()
 	fmt.Fprint(conn, "GET /a/ HTTP/1.0\r\nCoordd-Token: 99\r\n\r\n")
 	all, err := io.ReadAll(in)
-	if err != nil || !strings.HasPrefix(string(all), "HTTP/1.0 200") || !strings.HasSuffix(string(all), "\r\n\r\n42") {
+	if err != nil || !strings.HasPrefix(string(all), "HTTP/1.0 200") ||
+		!strings.HasSuffix(string(all), "\r\n\r\n42") {
 		t.Errorf("%q %v", all, err)
 	}
 }
@@ -83,13 +95,16 @@ func TestAClientOfTheOldKindIsAnswered(t *testing.T) {
 // own the item.
 func TestABodyThatWaitsToBeAskedForGoesToTheOwner(t *testing.T) {
 	w := newWorld(t, func(c *dispatch.Config) { c.Wait = patience })
-	second := w.service(func(rw http.ResponseWriter, r *http.Request) { _, _ = io.Copy(rw, r.Body) })
+	second := w.service(func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(rw, r.Body)
+	})
 	w.owner("a", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
 		w.table.set("a", routing.Location{Member: "n2", Address: second, Token: 2})
 		rw.WriteHeader(http.StatusMisdirectedRequest)
 	})
 	conn, in := w.dial()
-	fmt.Fprint(conn, "PUT /a/ HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+	fmt.Fprint(conn,
+		"PUT /a/ HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
 	line, err := in.ReadString('\n')
 	if err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
 		t.Fatalf("%q %v", line, err)
@@ -105,7 +120,8 @@ func TestABodyThatWaitsToBeAskedForGoesToTheOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "hello" || resp.Header.Get(dispatch.HeaderMember) != "n2" {
+	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "hello" ||
+		resp.Header.Get(dispatch.HeaderMember) != "n2" {
 		t.Errorf("%s %q %v", resp.Status, b, err)
 	}
 }
@@ -114,7 +130,8 @@ func TestAnUpgradeWaitsForAMoveLikeAnyRequest(t *testing.T) {
 	w := newWorld(t, func(c *dispatch.Config) { c.Wait = 2 * patience })
 	w.table.set("a", routing.ErrMoving)
 	conn, in := w.dial()
-	fmt.Fprint(conn, "GET /a/socket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	fmt.Fprint(conn,
+		"GET /a/socket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	eventually(t, "the request waits", func() bool { all, _ := w.d.InFlight(""); return all == 1 })
 	misdirected := w.service(misdirect(false))
 	w.table.set("a", routing.Location{Member: "n1", Address: misdirected, Token: 1})
@@ -125,7 +142,8 @@ func TestAnUpgradeWaitsForAMoveLikeAnyRequest(t *testing.T) {
 			return
 		}
 		defer conn.Close()
-		fmt.Fprint(buf, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		fmt.Fprint(buf,
+			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 		buf.Flush()
 		_, _ = io.Copy(conn, buf)
 	})
@@ -158,7 +176,10 @@ func TestWhatIsUnderWayWhenTheServerStopsIsAnswered(t *testing.T) {
 	go func() { sent <- w.do("POST", "/a/", "x") }()
 	go func() { waiting <- w.do("POST", "/moving/", "x") }()
 	<-began
-	eventually(t, "both are under way", func() bool { all, _ := w.d.InFlight("n1"); return all == 2 })
+	eventually(t, "both are under way", func() bool {
+		all, _ := w.d.InFlight("n1")
+		return all == 2
+	})
 	cancel(dispatch.ErrStopping)
 	w.refused(<-sent, 502, dispatch.ReasonLost)
 	w.refused(<-waiting, 503, dispatch.ReasonNotReady)
@@ -185,14 +206,17 @@ func TestEveryEndOfARequestFreesItsPlaces(t *testing.T) {
 	})
 	w.owner("switches", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
 		if conn, _, err := http.NewResponseController(rw).Hijack(); err == nil {
-			fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: unasked\r\n\r\n")
+			fmt.Fprint(conn,
+				"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: unasked\r\n\r\n")
 			conn.Close()
 		}
 	})
 	for _, path := range []string{"/half/", "/garbage/", "/switches/", "/unknown/", "/"} {
 		for _, method := range []string{"GET", "POST"} {
 			conn, in := w.dial()
-			fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx", method, path)
+			fmt.Fprintf(conn,
+				"%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx",
+				method, path)
 			all, _ := io.ReadAll(bufio.NewReader(in))
 			if path == "/half/" && strings.Count(string(all), "half") != 1 {
 				t.Errorf("%s %s: %q", method, path, all)
@@ -201,7 +225,10 @@ func TestEveryEndOfARequestFreesItsPlaces(t *testing.T) {
 				t.Errorf("%s %s: %q", method, path, all)
 			}
 			conn.Close()
-			eventually(t, "its places are free", func() bool { all, to := w.d.InFlight("n1"); return all+to == 0 })
+			eventually(t, "its places are free", func() bool {
+				all, to := w.d.InFlight("n1")
+				return all+to == 0
+			})
 		}
 	}
 }

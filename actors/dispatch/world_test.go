@@ -85,8 +85,10 @@ func newWorld(t *testing.T, change ...func(*dispatch.Config)) *world {
 	t.Helper()
 	w := &world{t: t, table: newTable()}
 	cfg := dispatch.Config{Locator: w.table, Reach: loopback()}
-	cfg.Logger = asynclog.Wrap(slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})))
-	t.Cleanup(func() { asynclog.Flush(cfg.Logger, patience) }) // last: after the test nothing may be written to it
+	cfg.Logger = asynclog.Wrap(slog.New(slog.NewTextHandler(t.Output(),
+		&slog.HandlerOptions{Level: slog.LevelDebug})))
+	// last: after the test nothing may be written to it
+	t.Cleanup(func() { asynclog.Flush(cfg.Logger, patience) })
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -156,9 +158,11 @@ func (w *world) do(method, path, body string, header ...string) answer {
 func (w *world) refused(a answer, status int, reason string) {
 	w.t.Helper()
 	if a.StatusCode != status || a.Header.Get(dispatch.HeaderReason) != reason {
-		w.t.Errorf("%s with reason %q, want %d with %q: %s", a.Status, a.Header.Get(dispatch.HeaderReason), status, reason, a.body)
+		w.t.Errorf("%s with reason %q, want %d with %q: %s", a.Status,
+			a.Header.Get(dispatch.HeaderReason), status, reason, a.body)
 	}
-	if after := a.Header.Get("Retry-After"); (after != "") != (status == 503 || reason == dispatch.ReasonUnreachable) {
+	if after := a.Header.Get("Retry-After"); (after != "") != (status == 503 ||
+		reason == dispatch.ReasonUnreachable) {
 		w.t.Errorf("%s: Retry-After is %q", reason, after)
 	}
 }

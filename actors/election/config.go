@@ -56,7 +56,9 @@ func (c Config) Validate() error {
 		errs = append(errs, checkText("Address", c.Address))
 	}
 	if c.Margin < 0 {
-		errs = append(errs, invalid("Margin", "it is %v; give a positive duration, or 0 for a tenth of the lease", c.Margin))
+		errs = append(errs,
+			invalid("Margin", "it is %v; give a positive duration, or 0 for a tenth of the lease",
+				c.Margin))
 	}
 	return errors.Join(errs...)
 }
@@ -74,11 +76,14 @@ func CheckName(what, name string) error {
 	case len(name) > MaxNameBytes:
 		return invalid(what, "it has %d bytes; at most %d", len(name), MaxNameBytes)
 	case name == "." || name == "..":
-		return invalid(fmt.Sprintf("%s %q", what, name), "it is a path element of its own; use another name")
+		return invalid(fmt.Sprintf("%s %q", what, name),
+			"it is a path element of its own; use another name")
 	}
 	for _, r := range name {
-		if r == utf8.RuneError || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-~:@+", r) {
-			return invalid(fmt.Sprintf("%s %q", what, name), "it holds %q; use letters, digits and ._-~:@+", r)
+		if r == utf8.RuneError || !unicode.IsLetter(r) && !unicode.IsDigit(r) &&
+			!strings.ContainsRune("._-~:@+", r) {
+			return invalid(fmt.Sprintf("%s %q", what, name),
+				"it holds %q; use letters, digits and ._-~:@+", r)
 		}
 	}
 	return nil

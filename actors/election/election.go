@@ -73,7 +73,8 @@ func (e *Election) start(ctx context.Context, follower bool) (<-chan Status, err
 	}
 	s := &shell{
 		Election: e, machine: newMachine(e.cfg, self, follower), outbox: newOutbox(),
-		view: messages.NewState(numbered{}), outcomes: make(chan outcome, 1), duties: make(chan error, 1),
+		view: messages.NewState(numbered{}), outcomes: make(chan outcome, 1),
+		duties: make(chan error, 1),
 	}
 	go s.run(ctx)
 	return s.outbox.out, nil
@@ -134,11 +135,14 @@ func (e *Election) HandOver(ctx context.Context, to string) error {
 	}
 	switch len(found) {
 	case 0:
-		return fmt.Errorf("hand-over of %s: %w: nobody is called %q; give the name or the id of a candidate", e.cfg.Election, ErrNoCandidate, to)
+		return fmt.Errorf(
+			"hand-over of %s: %w: nobody is called %q; give the name or the id of a candidate",
+			e.cfg.Election, ErrNoCandidate, to)
 	case 1:
 		return e.backend.HandOver(ctx, found[0].ID)
 	}
-	return fmt.Errorf("hand-over of %s: %w: %d are called %q; give the id of one of them", e.cfg.Election, ErrNoCandidate, len(found), to)
+	return fmt.Errorf("hand-over of %s: %w: %d are called %q; give the id of one of them",
+		e.cfg.Election, ErrNoCandidate, len(found), to)
 }
 
 // End ends the election for everyone, now and for all who come later: until it is deleted, every
@@ -301,7 +305,8 @@ func (s *shell) begin(ctx context.Context) {
 			s.duties <- err
 		}()
 		// The process may have been frozen since the loop looked.
-		if c := s.backend.Contact().Get(); (c.Session != session || !c.Lease.Valid(time.Now(), margin)) && !mutations.Broken("begun-unchecked") {
+		if c := s.backend.Contact().Get(); (c.Session != session ||
+			!c.Lease.Valid(time.Now(), margin)) && !mutations.Broken("begun-unchecked") {
 			err = errNotBegun
 			return
 		}
@@ -326,10 +331,13 @@ func (s *shell) tell(was, m Status) {
 	case m.Role == Draining && was.Role != Draining:
 		s.log.Info("stops-leading", append(args, "token", m.Token)...)
 	case m.Role == Out && m.Err != nil:
-		s.log.Warn("election-failed", append(args, "err", m.Err, "led", was.Role == Leading || was.Role == Draining)...)
+		s.log.Warn("election-failed", append(args, "err", m.Err, "led", was.Role == Leading ||
+			was.Role == Draining)...)
 	case m.Role == Out:
-		s.log.Info("election-over", append(args, "resigned", m.Resigned, "ended", m.Ended, "deleted", m.Deleted)...)
-	case was.Role == Leading && m.Role != Leading && m.Role != Draining, was.Role == Draining && m.Role == Uncertain:
+		s.log.Info("election-over", append(args, "resigned", m.Resigned, "ended", m.Ended,
+			"deleted", m.Deleted)...)
+	case was.Role == Leading && m.Role != Leading && m.Role != Draining, was.Role == Draining &&
+		m.Role == Uncertain:
 		s.log.Warn("lost-leadership", args...)
 	case m.Role != was.Role || m.What == Waiting:
 		s.log.Info("role-changed", append(args, "role", m.Role.String())...)

@@ -90,8 +90,10 @@ type machine struct {
 
 func newMachine(c Config, self Candidate, follower bool) *machine {
 	b := backoff.NewExponentialBackOff()
-	b.InitialInterval, b.MaxInterval, b.Multiplier, b.MaxElapsedTime = 50*time.Millisecond, 2*time.Second, 2, 0
-	return &machine{self: self, follower: follower, preempt: c.Preempt, lead: c.Lead != nil, margin: c.Margin, pause: b}
+	b.InitialInterval, b.MaxInterval, b.Multiplier, b.MaxElapsedTime = 50*time.Millisecond,
+		2*time.Second, 2, 0
+	return &machine{self: self, follower: follower, preempt: c.Preempt, lead: c.Lead != nil,
+		margin: c.Margin, pause: b}
 }
 
 // current tells whether the view is not older than what this candidate did itself.
@@ -151,7 +153,8 @@ func (m *machine) done(now time.Time, r outcome) {
 	if r.op == opLeave {
 		m.left = true
 		if r.err != nil {
-			m.why = fmt.Sprintf("its record could not be removed yet (%v); the connection goes on trying", r.err)
+			m.why = fmt.Sprintf(
+				"its record could not be removed yet (%v); the connection goes on trying", r.err)
 		}
 		return
 	}
@@ -176,7 +179,8 @@ func (m *machine) done(now time.Time, r outcome) {
 		}
 		m.token = r.token
 		m.ops++
-		m.leading = m.holds(now) && m.contact.Session == m.session && !m.resigning && !m.ending && !m.over
+		m.leading = m.holds(now) && m.contact.Session == m.session && !m.resigning && !m.ending &&
+			!m.over
 	case opRelease:
 		m.draining, m.token = false, 0
 		m.ops++
@@ -245,7 +249,8 @@ func (m *machine) step(now time.Time) effects {
 	// Otherwise it is waited for: what was given up half done may still be done, after Leave. To
 	// ask for the leadership is tried for as long as it takes: whoever leaves does not want it any
 	// more, and whose turn it is takes it.
-	e.cancel = m.over && m.busy != opNone && m.busy != opLeave || m.busy == opAsk && (m.resigning || m.ending || m.view.Turn)
+	e.cancel = m.over && m.busy != opNone && m.busy != opLeave || m.busy == opAsk && (m.resigning ||
+		m.ending || m.view.Turn)
 	if !m.over {
 		if e.start = m.next(now); e.start != opNone {
 			m.busy = e.start
@@ -276,7 +281,9 @@ func (m *machine) endings() {
 		m.finish(Status{Err: m.view.Err})
 		return
 	case m.contact.Lease.TTL > 0 && m.margin >= m.contact.Lease.TTL/2:
-		m.finish(Status{Err: invalid("Margin", "it is %v and the lease is %v, as the store grants it; give less than half of that", m.margin, m.contact.Lease.TTL)})
+		m.finish(Status{Err: invalid("Margin",
+			"it is %v and the lease is %v, as the store grants it; give less than half of that",
+			m.margin, m.contact.Lease.TTL)})
 		return
 	case m.views > 0 && (m.view.Ended || m.view.Deleted):
 		m.ending, m.deleted = true, m.deleted || m.view.Deleted
@@ -308,7 +315,8 @@ func (m *machine) leadership(now time.Time) {
 	}
 	switch {
 	case !m.holds(now) && !mutations.Broken("no-lease"):
-		m.lose("the lease has run out: the store was last heard of at %s", m.contact.Lease.Start.Format("15:04:05.000"))
+		m.lose("the lease has run out: the store was last heard of at %s",
+			m.contact.Lease.Start.Format("15:04:05.000"))
 	case m.current() && m.view.Err == nil && !m.view.Mine:
 		switch {
 		case m.view.Why != "":
@@ -366,7 +374,8 @@ func (m *machine) next(now time.Time) op {
 	case m.view.Mine, m.view.Turn:
 		m.tried = 0
 		return opTake
-	case m.preempt && m.view.Yield == "" && m.view.Leader.ID != "" && m.view.Leader.Priority < m.self.Priority && m.asked != m.view.Token:
+	case m.preempt && m.view.Yield == "" && m.view.Leader.ID != "" &&
+		m.view.Leader.Priority < m.self.Priority && m.asked != m.view.Token:
 		m.asked = m.view.Token
 		return opAsk
 	}

@@ -17,7 +17,8 @@ type rules struct {
 }
 
 func newRules(t *testing.T, lead bool) *rules {
-	r := &rules{t: t, m: newMachine(Config{}, Candidate{ID: "me", Name: "me"}, false), now: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)}
+	r := &rules{t: t, m: newMachine(Config{}, Candidate{ID: "me", Name: "me"}, false),
+		now: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)}
 	r.m.lead = lead
 	return r
 }
@@ -182,13 +183,15 @@ func TestUnreadMessagesAreBoundedAndCounted(t *testing.T) {
 		last = s
 	}
 	if told != changes || last.What != Over {
-		t.Errorf("%d changes of %d are told or counted; the last message is %v", told, changes, last)
+		t.Errorf("%d changes of %d are told or counted; the last message is %v", told, changes,
+			last)
 	}
 }
 
 // A margin that the lease can never outlast would be waited with in silence.
 func TestAMarginThatTheLeaseCannotKeepIsRefused(t *testing.T) {
-	for margin, refused := range map[time.Duration]bool{4 * time.Second: false, 5 * time.Second: true, 10 * time.Second: true, time.Hour: true} {
+	for margin, refused := range map[time.Duration]bool{4 * time.Second: false,
+		5 * time.Second: true, 10 * time.Second: true, time.Hour: true} {
 		r := newRules(t, true)
 		r.m.margin = margin
 		r.step()
@@ -202,7 +205,8 @@ func TestAMarginThatTheLeaseCannotKeepIsRefused(t *testing.T) {
 			}
 			continue
 		}
-		if len(e.messages) != 1 || !errors.Is(e.messages[0].Err, ErrInvalid) || !strings.Contains(e.messages[0].Err.Error(), "Margin") {
+		if len(e.messages) != 1 || !errors.Is(e.messages[0].Err, ErrInvalid) ||
+			!strings.Contains(e.messages[0].Err.Error(), "Margin") {
 			t.Errorf("with a margin of %v and a lease of 10s it was told %v", margin, e.messages)
 		}
 	}
@@ -237,7 +241,8 @@ func TestADutyThatHasEndedIsNotBegunAgain(t *testing.T) {
 		r.renewed()
 		r.see(View{Ops: 2, Mine: true, Token: 7})
 		if e := r.step(); e.start != opLeave {
-			t.Fatalf("its duty returned %v, its session lives, and it does %v, want to leave", why, e.start)
+			t.Fatalf("its duty returned %v, its session lives, and it does %v, want to leave", why,
+				e.start)
 		}
 		r.m.done(r.now, outcome{op: opLeave})
 		if s := r.want(r.step(), Over, Out); s.Err != why || s.Resigned != (why == nil) {

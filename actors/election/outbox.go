@@ -17,7 +17,9 @@ type outbox struct {
 func newOutbox() *outbox { return &outbox{out: make(chan Status, channelSize)} }
 
 // roleChange tells whether s must not be folded into a newer message.
-func roleChange(s Status) bool { return s.What == Initial || s.What == RoleChanged || s.What == Over }
+func roleChange(s Status) bool {
+	return s.What == Initial || s.What == RoleChanged || s.What == Over
+}
 
 // put appends s. What only tells of the leader or of the lease gives way to a newer message of its
 // kind.

@@ -59,7 +59,8 @@ const (
 )
 
 func (w What) String() string {
-	names := [...]string{"waiting", "initial", "role-changed", "new-leader", "no-leader", "extended", "over"}
+	names := [...]string{"waiting", "initial", "role-changed", "new-leader", "no-leader",
+		"extended", "over"}
 	if int(w) < len(names) {
 		return names[w]
 	}

@@ -22,17 +22,28 @@ func TestALeadWhoseErrorCannotBeReadHasFailedLikeAnyOther(t *testing.T) {
 	list := []any{nil}
 	list[0] = list
 	for name, lead := range map[string]func(context.Context, Status) error{
-		"returns a nil pointer in an error":    func(context.Context, Status) error { return typed },
-		"returns a wrapped nil pointer":        func(context.Context, Status) error { return fmt.Errorf("w: %w", error(typed)) },
-		"panics with an error that has no end": func(context.Context, Status) error { panic(&round{}) },
+		"returns a nil pointer in an error": func(context.Context, Status) error {
+			return typed
+		},
+		"returns a wrapped nil pointer": func(context.Context, Status) error {
+			return fmt.Errorf("w: %w", error(typed))
+		},
+		"panics with an error that has no end": func(context.Context, Status) error {
+			panic(&round{})
+		},
 		"panics with a list that holds itself": func(context.Context, Status) error { panic(list) },
-		"returns an error that wraps itself":   func(context.Context, Status) error { return &round{} },
+		"returns an error that wraps itself": func(context.Context, Status) error {
+			return &round{}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			contact := Contact{Session: "s", Lease: messages.Lease{Start: time.Now(), TTL: 10 * time.Second}}
+			contact := Contact{Session: "s", Lease: messages.Lease{Start: time.Now(),
+				TTL: 10 * time.Second}}
 			cfg := Config{Election: "demo", Name: "n", Lead: lead}
-			e := &Election{cfg: cfg, backend: told{contact: messages.NewState(contact)}, log: slog.New(slog.DiscardHandler), state: messages.NewState(Status{})}
-			s := &shell{Election: e, machine: newMachine(cfg, Candidate{}, false), duties: make(chan error, 1)}
+			e := &Election{cfg: cfg, backend: told{contact: messages.NewState(contact)},
+				log: slog.New(slog.DiscardHandler), state: messages.NewState(Status{})}
+			s := &shell{Election: e, machine: newMachine(cfg, Candidate{}, false),
+				duties: make(chan error, 1)}
 			s.machine.session, s.machine.contact, s.machine.leading = "s", contact, true
 			s.begin(t.Context())
 			err := <-s.duties

@@ -71,7 +71,8 @@ func (c *census) shares(pinned []uint64) (shares []share, grants, leavers int64)
 			if low[j] > level || high[j] <= level || target[j] > level-low[j] {
 				continue
 			}
-			if class == 0 && int64(c.held[j].kept) <= target[j] || class == 1 && c.held[j].all() <= target[j] {
+			if class == 0 && int64(c.held[j].kept) <= target[j] ||
+				class == 1 && c.held[j].all() <= target[j] {
 				continue
 			}
 			target[j]++
@@ -145,7 +146,8 @@ func (c *census) heldEven(pins []pin) []uint64 {
 
 // emitEven turns shares into moves, in one pass over the items. Receivers are filled one after the
 // other, so that the moves of one member are neighbours and can be written together.
-func (c *census) emitEven(plan *Plan, shares []share, pins []pin, grants, leavers, decisions int64) {
+func (c *census) emitEven(plan *Plan, shares []share, pins []pin, grants, leavers,
+	decisions int64) {
 	plan.Moves = make([]Move, grants+leavers)
 	granted, left := plan.Moves[:0:grants], plan.Moves[grants:grants]
 	excess := c.excess(c.heldEven(pins))
@@ -267,7 +269,8 @@ func (c *census) grantRun(out []Move, i, to int) int {
 	return len(out)
 }
 
-func (c *census) emitPinned(plan *Plan, p pin, granted, left []Move, excess []uint64) (_, _ []Move) {
+func (c *census) emitPinned(plan *Plan, p pin, granted, left []Move, excess []uint64) (_,
+	_ []Move) {
 	if p.why != "" {
 		plan.Unplaced = append(plan.Unplaced, Unplaced{Item: p.item, Why: p.why})
 	}

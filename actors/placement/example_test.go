@@ -17,7 +17,8 @@ func ExampleCompute() {
 	}
 	plan := placement.Compute(members, items)
 	for _, move := range plan.Moves {
-		fmt.Printf("%s goes from %s to %s\n", items[move.Item].ID, members[move.From].ID, members[move.To].ID)
+		fmt.Printf("%s goes from %s to %s\n", items[move.Item].ID, members[move.From].ID,
+			members[move.To].ID)
 	}
 	fmt.Println("loads:", plan.Loads)
 	// Output:

@@ -29,11 +29,14 @@ func TestWhatIsLeavingIsTheFirstToGo(t *testing.T) {
 			{Owner: 0, Pin: none}, {Owner: 0, Pin: none}, {Owner: 0, Pin: none, Leaving: true}}, 2},
 		{"even: of two members that both hold one more than their share",
 			[]placement.Member{{ID: "a"}, {ID: "b"}, {ID: "c"}}, []placement.Item{
-				{Owner: 0, Pin: none}, {Owner: 0, Pin: none, Leaving: true}, {Owner: 1, Pin: none}, {Owner: 1, Pin: none}}, 1},
+				{Owner: 0, Pin: none}, {Owner: 0, Pin: none, Leaving: true}, {Owner: 1, Pin: none},
+				{Owner: 1, Pin: none}}, 1},
 		{"weighted: for balance", unlimited, []placement.Item{
-			{Weight: 5, Owner: 0, Pin: none}, {Weight: 3, Owner: 0, Pin: none}, {Weight: 5, Owner: 0, Pin: none, Leaving: true}}, 2},
+			{Weight: 5, Owner: 0, Pin: none}, {Weight: 3, Owner: 0, Pin: none},
+			{Weight: 5, Owner: 0, Pin: none, Leaving: true}}, 2},
 		{"weighted: for a capacity", limited, []placement.Item{
-			{Weight: 9, Owner: 0, Pin: none}, {Weight: 8, Owner: 0, Pin: none, Leaving: true}, {Weight: 9, Owner: 1, Pin: none}}, 1},
+			{Weight: 9, Owner: 0, Pin: none}, {Weight: 8, Owner: 0, Pin: none, Leaving: true},
+			{Weight: 9, Owner: 1, Pin: none}}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := placement.Compute(tt.members, tt.items)
@@ -48,11 +51,13 @@ func TestWhatIsLeavingIsTheFirstToGo(t *testing.T) {
 // one was chosen; that the other, on a drained member, is free sooner must not change this.
 func TestAChosenPinIsNotOvertaken(t *testing.T) {
 	members := []placement.Member{{ID: "a", Capacity: 6}, {ID: "b"}, {ID: "c", Drain: true}}
-	items := []placement.Item{{ID: "x", Weight: 5, Owner: 1, Pin: 0}, {ID: "y", Weight: 3, Owner: 2, Pin: 0}}
+	items := []placement.Item{{ID: "x", Weight: 5, Owner: 1, Pin: 0}, {ID: "y", Weight: 3, Owner: 2,
+		Pin: 0}}
 	for _, owner := range []int32{2, none} {
 		items[1].Owner = owner
 		p := placement.Compute(members, items)
-		if p.Loads[0] != 5 || len(p.Unplaced) != 1 || p.Unplaced[0] != (placement.Unplaced{Item: 1, Why: placement.WhyPinNoRoom}) {
+		if p.Loads[0] != 5 || len(p.Unplaced) != 1 ||
+			p.Unplaced[0] != (placement.Unplaced{Item: 1, Why: placement.WhyPinNoRoom}) {
 			t.Errorf("with y on %d: %+v", owner, p)
 		}
 	}
@@ -60,15 +65,18 @@ func TestAChosenPinIsNotOvertaken(t *testing.T) {
 
 func TestAPinnedItemWaitsWhereItIs(t *testing.T) {
 	members := []placement.Member{{ID: "a", Drain: true}, {ID: "b"}, {ID: "c"}}
-	items := []placement.Item{{ID: "x", Owner: 1, Pin: 0}, {ID: "y", Owner: 1, Pin: 3}, {ID: "z", Owner: 0, Pin: 0}}
+	items := []placement.Item{{ID: "x", Owner: 1, Pin: 0}, {ID: "y", Owner: 1, Pin: 3},
+		{ID: "z", Owner: 0, Pin: 0}}
 	p := placement.Compute(members, items)
-	if len(p.Moves) != 1 || p.Moves[0] != (placement.Move{Item: 2, From: 0, To: none, Reason: placement.Drain}) {
+	if len(p.Moves) != 1 || p.Moves[0] != (placement.Move{Item: 2, From: 0, To: none,
+		Reason: placement.Drain}) {
 		t.Errorf("only z, whose owner may not keep it, has to leave: %+v", p.Moves)
 	}
 	want := []string{placement.WhyPinDrained, placement.WhyPinAbsent, placement.WhyPinDrained}
 	for k, u := range p.Unplaced {
 		if u.Why != want[k] {
-			t.Errorf("%s is in Unplaced because it is %s, want %s", items[u.Item].ID, u.Why, want[k])
+			t.Errorf("%s is in Unplaced because it is %s, want %s", items[u.Item].ID, u.Why,
+				want[k])
 		}
 	}
 	if len(p.Unplaced) != len(want) {

@@ -78,11 +78,13 @@ type Member struct {
 // first member: a free item without a pin is Item{ID: id, Owner: None, Pin: None}, as [NewItem]
 // makes it.
 type Item struct {
-	ID      string
-	Weight  uint64 // 0 counts as 1; more than MaxWeight as MaxWeight
-	Owner   int32  // who holds it now; None, or any index that is no member: it is free
-	Leaving bool   // its owner has been asked to give it up already; it is the first to go, if one has to
-	Pin     int32  // where it must be; None: anywhere; an index beyond the members: at one that is not here now
+	ID     string
+	Weight uint64 // 0 counts as 1; more than MaxWeight as MaxWeight
+	Owner  int32  // who holds it now; None, or any index that is no member: it is free
+	// its owner has been asked to give it up already; it is the first to go, if one has to
+	Leaving bool
+	// where it must be; None: anywhere; an index beyond the members: at one that is not here now
+	Pin int32
 }
 
 // NewItem returns a free item without a pin.
@@ -230,7 +232,8 @@ func takeCensus(members []Member, items []Item) *census {
 			// Neighbours often have the same owner. Adding up runs of them, not each alone, halves
 			// the time of this loop: one addition has to wait for the store of the one before.
 			start := i - 1
-			for i < len(items) && items[i].Owner == o && items[i].Weight == raw && items[i].Pin == None && !items[i].Leaving {
+			for i < len(items) && items[i].Owner == o && items[i].Weight == raw &&
+				items[i].Pin == None && !items[i].Leaving {
 				i++
 			}
 			c.held[o].kept += int32(i - start)
@@ -242,7 +245,8 @@ func takeCensus(members []Member, items []Item) *census {
 		} else if it.Pin == None && uint32(o) >= uint32(len(c.held)) {
 			// Many are free, as before the first plan: add up runs here too.
 			start := i - 1
-			for i < len(items) && uint32(items[i].Owner) >= uint32(len(c.held)) && items[i].Weight == raw && items[i].Pin == None {
+			for i < len(items) && uint32(items[i].Owner) >= uint32(len(c.held)) &&
+				items[i].Weight == raw && items[i].Pin == None {
 				i++
 			}
 			free += i - start

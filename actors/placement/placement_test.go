@@ -55,8 +55,10 @@ func TestNothingIsLost(t *testing.T) {
 			if at == none && !unplaced[int32(i)] {
 				t.Fatalf("item %d is nowhere, and not in Unplaced", i)
 			}
-			if it.Pin == none && at != none && unplaced[int32(i)] || it.Pin != none && (at != it.Pin) != unplaced[int32(i)] {
-				t.Fatalf("item %d (pin %d) ends at %d, in Unplaced: %v", i, it.Pin, at, unplaced[int32(i)])
+			if it.Pin == none && at != none && unplaced[int32(i)] ||
+				it.Pin != none && (at != it.Pin) != unplaced[int32(i)] {
+				t.Fatalf("item %d (pin %d) ends at %d, in Unplaced: %v", i, it.Pin, at,
+					unplaced[int32(i)])
 			}
 		}
 	})
@@ -101,7 +103,8 @@ func TestAnItemThatFitsIsPlaced(t *testing.T) {
 			it := in.items[u.Item]
 			for j := range in.members {
 				if it.Pin == none && in.room(j, p.Loads[j], weight(it)) {
-					t.Fatalf("item %d of weight %d is in Unplaced, but %s holds %d", u.Item, weight(it), in.members[j].ID, p.Loads[j])
+					t.Fatalf("item %d of weight %d is in Unplaced, but %s holds %d", u.Item,
+						weight(it), in.members[j].ID, p.Loads[j])
 				}
 			}
 		}
@@ -153,7 +156,8 @@ func TestFreeItemsComeFirst(t *testing.T) {
 		moves := everything(t).plan().Moves
 		for k := 1; k < len(moves); k++ {
 			a, b := moves[k-1], moves[k]
-			if (a.From == none) == (b.From == none) && a.Item >= b.Item || a.From != none && b.From == none {
+			if (a.From == none) == (b.From == none) && a.Item >= b.Item ||
+				a.From != none && b.From == none {
 				t.Fatalf("%+v before %+v", a, b)
 			}
 		}
@@ -186,7 +190,8 @@ func TestLargeInputs(t *testing.T) {
 		}
 		for i, it := range out.items {
 			if it.Owner == none && !nowhere[int32(i)] {
-				t.Errorf("seed %d: item %d of %d is nowhere, and not in Unplaced", seed, i, len(out.items))
+				t.Errorf("seed %d: item %d of %d is nowhere, and not in Unplaced", seed, i,
+					len(out.items))
 			}
 		}
 		if complaint := out.unfair(); complaint != "" {
@@ -216,7 +221,8 @@ func TestUnchangedInputCostsNothingPerItem(t *testing.T) {
 		}
 		few, many := allocs(100), allocs(10_000)
 		if few != many || many > 30 {
-			t.Errorf("weighted %v: %v allocations for 100 items, %v for 10,000", weighted, few, many)
+			t.Errorf("weighted %v: %v allocations for 100 items, %v for 10,000", weighted, few,
+				many)
 		}
 	}
 }
@@ -231,15 +237,23 @@ func TestOddInput(t *testing.T) {
 	}{
 		{"nothing at all", nil, nil, placement.Plan{Loads: []uint64{}}},
 		{"no members", nil, []placement.Item{placement.NewItem("x", 1)},
-			placement.Plan{Loads: []uint64{}, Unplaced: []placement.Unplaced{{Item: 0, Why: placement.WhyNoMembers}}}},
-		{"no members, weighted", nil, []placement.Item{placement.NewItem("x", 1), placement.NewItem("y", 2)},
-			placement.Plan{Loads: []uint64{}, Unplaced: []placement.Unplaced{{Item: 0, Why: placement.WhyNoMembers}, {Item: 1, Why: placement.WhyNoMembers}}}},
+			placement.Plan{Loads: []uint64{},
+				Unplaced: []placement.Unplaced{{Item: 0, Why: placement.WhyNoMembers}}}},
+		{"no members, weighted", nil, []placement.Item{placement.NewItem("x", 1),
+			placement.NewItem("y", 2)},
+			placement.Plan{Loads: []uint64{},
+				Unplaced: []placement.Unplaced{{Item: 0, Why: placement.WhyNoMembers},
+					{Item: 1, Why: placement.WhyNoMembers}}}},
 		{"no items", one, nil, placement.Plan{Loads: []uint64{0}}},
-		{"an owner that is no member", one, []placement.Item{{ID: "x", Owner: 7, Leaving: true, Pin: none}},
-			placement.Plan{Loads: []uint64{1}, Moves: []placement.Move{{Item: 0, From: none, To: 0, Reason: placement.New}}}},
-		{"weights beyond the largest", one, []placement.Item{placement.NewItem("x", 1<<63), placement.NewItem("y", 1<<63)},
+		{"an owner that is no member", one, []placement.Item{{ID: "x", Owner: 7, Leaving: true,
+			Pin: none}},
+			placement.Plan{Loads: []uint64{1}, Moves: []placement.Move{{Item: 0, From: none, To: 0,
+				Reason: placement.New}}}},
+		{"weights beyond the largest", one, []placement.Item{placement.NewItem("x", 1<<63),
+			placement.NewItem("y", 1<<63)},
 			placement.Plan{Loads: []uint64{2 * placement.MaxWeight}, Moves: []placement.Move{
-				{Item: 0, From: none, To: 0, Reason: placement.New}, {Item: 1, From: none, To: 0, Reason: placement.New}}}},
+				{Item: 0, From: none, To: 0, Reason: placement.New}, {Item: 1, From: none, To: 0,
+					Reason: placement.New}}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := placement.Compute(tt.members, tt.items)

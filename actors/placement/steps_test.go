@@ -89,7 +89,8 @@ func TestEvenPlansAreSteadyWhileTheyAreCarriedOut(t *testing.T) {
 		releases, grants := foreseen(e.plan())
 		e.run(t)
 		if e.releases != releases || e.grants != grants {
-			t.Fatalf("the first plan has %d releases and %d grants; it took %d and %d", releases, grants, e.releases, e.grants)
+			t.Fatalf("the first plan has %d releases and %d grants; it took %d and %d", releases,
+				grants, e.releases, e.grants)
 		}
 	})
 }

@@ -85,7 +85,8 @@ func TestBalanceMakesRoomForWhatFoundNone(t *testing.T) {
 	in := input{
 		[]placement.Member{{ID: "a", Capacity: 20}, {ID: "b", Capacity: 10}},
 		[]placement.Item{
-			{Weight: 6, Owner: 0, Pin: none}, {Weight: 6, Owner: 0, Pin: none}, {Weight: 6, Owner: 0, Pin: none},
+			{Weight: 6, Owner: 0, Pin: none}, {Weight: 6, Owner: 0, Pin: none},
+			{Weight: 6, Owner: 0, Pin: none},
 			{Weight: 4, Owner: 1, Pin: none}, {Weight: 7, Owner: none, Pin: none},
 		},
 	}

@@ -30,7 +30,8 @@ type seenKey struct {
 
 // inWorkload tells whether an item is in the workload.
 func (r *Router) inWorkload(ctx context.Context, item string) (bool, error) {
-	found, err := r.lookups.ask(ctx, "workload/"+item, 1, func(call context.Context) (l lookup, err error) {
+	found, err := r.lookups.ask(ctx, "workload/"+item, 1, func(call context.Context) (l lookup,
+		err error) {
 		_, l.exists, _, err = r.store.Get(call, r.keys.WorkItem(item), store.Consistent)
 		return l, err
 	})
@@ -39,7 +40,8 @@ func (r *Router) inWorkload(ctx context.Context, item string) (bool, error) {
 
 // allMembers asks whether the table has all members. The time is as of when it does.
 func (r *Router) allMembers(ctx context.Context) (time.Time, error) {
-	found, err := r.lookups.ask(ctx, "members", 1, func(call context.Context) (l lookup, err error) {
+	found, err := r.lookups.ask(ctx, "members", 1, func(call context.Context) (l lookup,
+		err error) {
 		l.index, err = r.store.PrefixIndex(call, r.keys.Members())
 		return l, err
 	})
@@ -56,10 +58,11 @@ func (r *Router) keyless(ctx context.Context, item string) error {
 		return err
 	}
 	ids := r.table.registered()
-	found, err := r.lookups.ask(ctx, "keys/"+item, 1+len(ids)/keysPerRead, func(call context.Context) (lookup, error) {
-		key, err := r.keyOf(call, item, ids)
-		return lookup{at: asOf, key: key}, err
-	})
+	found, err := r.lookups.ask(ctx, "keys/"+item, 1+len(ids)/keysPerRead,
+		func(call context.Context) (lookup, error) {
+			key, err := r.keyOf(call, item, ids)
+			return lookup{at: asOf, key: key}, err
+		})
 	if err != nil || found.key.member == "" {
 		return err
 	}
@@ -106,7 +109,8 @@ func (r *Router) stands(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	found, err := r.lookups.ask(ctx, "share/"+id, 1, func(call context.Context) (l lookup, err error) {
+	found, err := r.lookups.ask(ctx, "share/"+id, 1, func(call context.Context) (l lookup,
+		err error) {
 		l.at = asOf
 		l.index, err = r.store.PrefixIndex(call, r.keys.AssignmentsOf(id))
 		return l, err
@@ -144,7 +148,8 @@ type missed struct {
 }
 
 func newMissing() *missing {
-	return &missing{since: map[string]missed{}, again: map[string]uint64{}, told: messages.NewState(struct{}{})}
+	return &missing{since: map[string]missed{}, again: map[string]uint64{},
+		told: messages.NewState(struct{}{})}
 }
 
 // due tells whether a share is to be read again: what is missed now for the first time may be under

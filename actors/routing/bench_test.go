@@ -20,7 +20,8 @@ func BenchmarkLocate(b *testing.B) {
 		consul := devconsul.New(devconsul.Config{Logger: quiet})
 		b.Cleanup(consul.Close)
 		w := populate(b, consul, 100, items)
-		r, err := routing.New(routing.Config{Service: "demo", Client: consul.Client(), Logger: quiet})
+		r, err := routing.New(routing.Config{Service: "demo", Client: consul.Client(),
+			Logger: quiet})
 		if err != nil {
 			b.Fatal(err)
 		}

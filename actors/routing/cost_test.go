@@ -48,7 +48,8 @@ func TestARouterCostsConsulLittle(t *testing.T) {
 	for _, c := range []struct{ members, items int }{{3, 300}, {30, 3000}, {100, 10_000}} {
 		t.Run(fmt.Sprintf("%d members, %d items", c.members, c.items), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				consul := devconsul.New(devconsul.Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+				consul := devconsul.New(
+					devconsul.Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 				defer consul.Close()
 				w := populate(t, consul, c.members, c.items)
 				m := &meter{to: consul.RoundTripper()}
@@ -63,21 +64,24 @@ func TestARouterCostsConsulLittle(t *testing.T) {
 				const idle = 20 * time.Minute
 				time.Sleep(idle)
 				requests, bytes := m.take()
-				perSecond, bytesPerSecond := float64(requests)/idle.Seconds(), float64(bytes)/idle.Seconds()
+				perSecond, bytesPerSecond := float64(requests)/idle.Seconds(),
+					float64(bytes)/idle.Seconds()
 
 				const moves = 10
 				for i := range moves {
 					from := w.owner[i]
 					w.move(i, (from+1)%c.members)
 					time.Sleep(3 * time.Second)
-					if loc, err := r.Locate(t.Context(), w.item(i)); err != nil || loc.Member != w.member((from+1)%c.members) {
+					if loc, err := r.Locate(t.Context(), w.item(i)); err != nil ||
+						loc.Member != w.member((from+1)%c.members) {
 						t.Fatalf("%s: %+v, %v", w.item(i), loc, err)
 					}
 				}
 				moveRequests, moveBytes := m.take()
 				perMove := float64(moveRequests)/moves - 3*perSecond
 				bytesPerMove := float64(moveBytes)/moves - 3*bytesPerSecond
-				t.Logf("first reading %d requests, %d bytes; idle %.2f requests/s, %.1f bytes/s; a move %.1f requests, %.0f bytes", first, firstBytes, perSecond, bytesPerSecond, perMove, bytesPerMove)
+				t.Logf("first reading %d requests, %d bytes; idle %.2f requests/s, %.1f bytes/s; a move %.1f requests, %.0f bytes",
+					first, firstBytes, perSecond, bytesPerSecond, perMove, bytesPerMove)
 				// The pulse's two requests every 2.25 s; each share's poll is asked again every
 				// five minutes, the other two every minute.
 				if most := 2/2.25 + float64(c.members)/280 + 2.0/50; perSecond > most {
@@ -88,7 +92,8 @@ func TestARouterCostsConsulLittle(t *testing.T) {
 					t.Errorf("%.1f bytes/s while nothing happens", bytesPerSecond)
 				}
 				if perMove > 5 || bytesPerMove > float64(firstBytes)*4/float64(c.members)+1000 {
-					t.Errorf("a move costs %.1f requests and %.0f bytes; everything there is are %d bytes", perMove, bytesPerMove, firstBytes)
+					t.Errorf("a move costs %.1f requests and %.0f bytes; everything there is are %d bytes",
+						perMove, bytesPerMove, firstBytes)
 				}
 			})
 		})
@@ -140,8 +145,11 @@ func populate(t testing.TB, consul *devconsul.Server, members, items int) *popul
 	var ops []store.Op
 	for i := range members {
 		id := w.member(i)
-		record := store.MemberRecord{Status: store.StatusAlive, Address: id + ":9000", Version: "1.0", Process: store.Process{Instance: id + "-1763740800000000000", Host: id, BootID: session, PID: 4711, StartTime: 123456789}}
-		ops = append(ops, store.Lock(keys.Member(id), record.Encode(), 0, session), store.Set(keys.AssignmentsOf(id), []byte(session), 0), w.ack(id, 1))
+		record := store.MemberRecord{Status: store.StatusAlive, Address: id + ":9000",
+			Version: "1.0", Process: store.Process{Instance: id + "-1763740800000000000", Host: id,
+				BootID: session, PID: 4711, StartTime: 123456789}}
+		ops = append(ops, store.Lock(keys.Member(id), record.Encode(), 0, session),
+			store.Set(keys.AssignmentsOf(id), []byte(session), 0), w.ack(id, 1))
 	}
 	for i := range items {
 		w.owner[i] = i % members
@@ -152,13 +160,15 @@ func populate(t testing.TB, consul *devconsul.Server, members, items int) *popul
 }
 
 func (w *populated) ack(id string, n uint64) store.Op {
-	return store.Set(w.store.Keys().Ack(id), store.Ack{Session: w.session, Clear: true, Counter: n}.Encode(), 0)
+	return store.Set(w.store.Keys().Ack(id), store.Ack{Session: w.session, Clear: true,
+		Counter: n}.Encode(), 0)
 }
 
 // move has an item change hands as the leader and the members do it.
 func (w *populated) move(i, to int) {
 	from := w.member(w.owner[i])
-	w.write(store.Set(w.key(i), store.Assignment{State: store.StateRel, Session: w.session}.Encode(), 0))
+	w.write(store.Set(w.key(i), store.Assignment{State: store.StateRel,
+		Session: w.session}.Encode(), 0))
 	time.Sleep(100 * time.Millisecond) // the work ends
 	w.write(store.Delete(w.key(i)), w.ack(from, uint64(i)+2))
 	time.Sleep(250 * time.Millisecond) // the leader's merge

@@ -47,7 +47,8 @@ func (f *firewall) RoundTrip(r *http.Request) (*http.Response, error) {
 	var lost []chan struct{}
 	f.mu.Lock()
 	if poll {
-		for _, part := range []string{"/members/", "/acks/", "/assignments/member-000", "/assignments/member-001", "/assignments/member-002"} {
+		for _, part := range []string{"/members/", "/acks/", "/assignments/member-000",
+			"/assignments/member-001", "/assignments/member-002"} {
 			if strings.Contains(r.URL.Path, part) {
 				if f.forgot[part] == nil {
 					f.forgot[part] = make(chan struct{})
@@ -104,7 +105,8 @@ func behind(t *testing.T, f func(t *testing.T, w *populated, r *routing.Router, 
 
 // asks asks for d, every 100 ms, and returns for how long "no owner" was said and whether an owner
 // was at last.
-func asks(t *testing.T, r *routing.Router, item string, d time.Duration) (nobody time.Duration, last routing.Location) {
+func asks(t *testing.T, r *routing.Router, item string, d time.Duration) (nobody time.Duration,
+	last routing.Location) {
 	t.Helper()
 	began := time.Now()
 	for time.Since(began) < d {
@@ -147,7 +149,8 @@ func TestNoOwnerIsNotSaidOfATakeOverThatDeadPollsHaveMissed(t *testing.T) {
 		if _, err := r.Locate(t.Context(), item); !errors.Is(err, routing.ErrNoOwner) {
 			t.Errorf("its member has vanished: %v", err)
 		}
-		w.write(store.Delete(keys.Assignment(w.member(0), item)), store.Create(keys.Assignment(w.member(1), item), w.grant()))
+		w.write(store.Delete(keys.Assignment(w.member(0), item)),
+			store.Create(keys.Assignment(w.member(1), item), w.grant()))
 		nobody, last := asks(t, r, item, 5*time.Second)
 		if nobody > time.Second {
 			t.Errorf("it has had an owner for %v, and the router says that nobody is", nobody)
@@ -164,7 +167,8 @@ func TestNoOwnerIsNotSaidWhileAMemberIsNotKnown(t *testing.T) {
 		wall.forget("/members/", "/acks/")
 		keys, item, id := w.store.Keys(), "a_new_item", "newcomer"
 		w.write(store.Set(keys.WorkItem(item), nil, 0),
-			store.Lock(keys.Member(id), store.MemberRecord{Status: store.StatusAlive, Address: "newcomer:9000"}.Encode(), 0, w.session),
+			store.Lock(keys.Member(id), store.MemberRecord{Status: store.StatusAlive,
+				Address: "newcomer:9000"}.Encode(), 0, w.session),
 			store.Set(keys.AssignmentsOf(id), []byte(w.session), 0), w.ack(id, 1),
 			store.Create(keys.Assignment(id, item), w.grant()))
 		nobody, last := asks(t, r, item, 10*time.Second)
@@ -190,7 +194,8 @@ func TestWhatLooksForOwnersCostsConsulIsBounded(t *testing.T) {
 			for _, item := range []string{"orphan", w.item(0), w.item(3), w.item(6)} {
 				for range 10 {
 					all.Go(func() {
-						if _, err := r.Locate(t.Context(), item); !errors.Is(err, routing.ErrNoOwner) {
+						if _, err := r.Locate(t.Context(), item); !errors.Is(err,
+							routing.ErrNoOwner) {
 							t.Errorf("%s: %v", item, err)
 						}
 					})
@@ -214,11 +219,16 @@ func TestAnIDThatMakesNoKeyHidesNoOtherAnswer(t *testing.T) {
 		keys, orphan, owned := w.store.Keys(), "x%41", "y%41"
 		w.write(store.Set(keys.WorkItem(orphan), nil, 0), store.Set(keys.WorkItem(owned), nil, 0),
 			store.Create(keys.Assignment(w.member(1), owned), w.grant()),
-			store.Lock(keys.Member("a b"), store.MemberRecord{Status: store.StatusAlive, Address: "n:9000"}.Encode(), 0, w.session))
+			store.Lock(keys.Member("a b"), store.MemberRecord{Status: store.StatusAlive,
+				Address: "n:9000"}.Encode(), 0, w.session))
 		time.Sleep(5 * time.Second)
 		for name, find := range map[string]func(string) (routing.Location, error){
-			"the router": func(item string) (routing.Location, error) { return r.Locate(t.Context(), item) },
-			"Find":       func(item string) (routing.Location, error) { return routing.Find(t.Context(), w.store, item) },
+			"the router": func(item string) (routing.Location, error) {
+				return r.Locate(t.Context(), item)
+			},
+			"Find": func(item string) (routing.Location, error) {
+				return routing.Find(t.Context(), w.store, item)
+			},
 		} {
 			if _, err := find(orphan); !errors.Is(err, routing.ErrNoOwner) {
 				t.Errorf("%s: nobody has it: %v", name, err)

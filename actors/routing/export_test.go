@@ -18,10 +18,14 @@ func NewTable(keys store.Keys, maxAge time.Duration) *Table {
 	return t
 }
 
-func (t *Table) Begin(at time.Time) int                                { return t.t.begin(at) }
-func (t *Table) Members(v store.View, gen int, now time.Time)          { t.t.members(v, gen, now) }
-func (t *Table) Acks(v store.View, gen int)                            { t.t.acks(v, gen, time.Time{}) }
-func (t *Table) Share(id string, v store.View, gen int, now time.Time) { t.t.share(id, v, gen, now, 0) }
+func (t *Table) Begin(at time.Time) int                       { return t.t.begin(at) }
+func (t *Table) Members(v store.View, gen int, now time.Time) { t.t.members(v, gen, now) }
+func (t *Table) Acks(v store.View, gen int) {
+	t.t.acks(v, gen, time.Time{})
+}
+func (t *Table) Share(id string, v store.View, gen int, now time.Time) {
+	t.t.share(id, v, gen, now, 0)
+}
 func (t *Table) ShareAfter(id string, v store.View, gen int, now time.Time, ack uint64) {
 	t.t.share(id, v, gen, now, ack)
 }
@@ -37,7 +41,8 @@ func (t *Table) AsOf() time.Time             { return t.t.since() }
 // Look is the location, and the name of the finding.
 func (t *Table) Look(item string, now time.Time) (Location, string) {
 	loc, f := t.t.look(item, now)
-	return loc, [...]string{"owned", "moving", "released", "ownerless", "keyless", "unread", "stale"}[f]
+	return loc, [...]string{"owned", "moving", "released", "ownerless", "keyless", "unread",
+		"stale"}[f]
 }
 
 // Crowded is the rest after a view of n keys.

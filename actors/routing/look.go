@@ -49,7 +49,8 @@ func (c *claim) standing(now time.Time) finding {
 	p := c.peer
 	switch {
 	case !p.registered && !p.left.IsZero() && now.Sub(p.left) < surely:
-		return moving // it may have handed its items over with the record, and that share has not been read yet
+		// it may have handed its items over with the record, and that share has not been read yet
+		return moving
 	case !p.registered && p.ackKeep:
 		return moving // it is being restarted, and resumes them
 	case !p.registered:

@@ -37,11 +37,13 @@ func (c *counted) RoundTrip(r *http.Request) (*http.Response, error) {
 // end.
 func begin(t *testing.T, way http.RoundTripper, log *slog.Logger) (r *routing.Router, stop func()) {
 	t.Helper()
-	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: way}})
+	client, err := api.NewClient(&api.Config{Address: "consul.test",
+		HttpClient: &http.Client{Transport: way}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err = routing.New(routing.Config{Service: "demo", Client: client, Logger: log}); err != nil {
+	if r, err = routing.New(routing.Config{Service: "demo", Client: client,
+		Logger: log}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -79,7 +81,8 @@ func TestAFloodOfUnknownItemsIsNoFloodForConsul(t *testing.T) {
 				all.Go(func() {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 					defer cancel()
-					switch _, err := r.Locate(ctx, fmt.Sprintf("item-%d-%d", time.Now().Unix(), i)); {
+					switch _, err := r.Locate(ctx, fmt.Sprintf("item-%d-%d", time.Now().Unix(),
+						i)); {
 					case errors.Is(err, routing.ErrUnknownItem):
 						unknown.Add(1)
 					case errors.Is(err, routing.ErrNotReady):
@@ -107,7 +110,8 @@ func TestWithAContextThatHasEndedNobodyIsAsked(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 2 { // before all has been read, and after
-			if _, err := r.Locate(ended, "a"); !errors.Is(err, routing.ErrNotReady) || !errors.Is(err, context.Canceled) {
+			if _, err := r.Locate(ended, "a"); !errors.Is(err, routing.ErrNotReady) ||
+				!errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
 			time.Sleep(time.Second)
@@ -118,7 +122,8 @@ func TestWithAContextThatHasEndedNobodyIsAsked(t *testing.T) {
 		if _, err := r.Locate(t.Context(), "a"); !errors.Is(err, routing.ErrUnknownItem) {
 			t.Error(err)
 		}
-		if _, err := r.Locate(ended, "a"); !errors.Is(err, routing.ErrUnknownItem) { // known for a second
+		// known for a second
+		if _, err := r.Locate(ended, "a"); !errors.Is(err, routing.ErrUnknownItem) {
 			t.Error(err)
 		}
 	})
@@ -133,7 +138,8 @@ func TestNobodyWaitsForARouterThatHasStopped(t *testing.T) {
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := r.Await(ctx, "a"); !errors.Is(err, routing.ErrNotReady) || time.Since(began) > 0 {
+		if _, err := r.Await(ctx, "a"); !errors.Is(err, routing.ErrNotReady) ||
+			time.Since(began) > 0 {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		if _, err := r.Members(ctx); !errors.Is(err, routing.ErrNotReady) {

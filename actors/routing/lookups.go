@@ -39,12 +39,14 @@ type lookup struct {
 }
 
 func newLookups() *lookups {
-	return &lookups{slots: make(chan struct{}, lookupsAtOnce), rate: rate.NewLimiter(lookupRate, lookupRate), known: map[string]lookup{}}
+	return &lookups{slots: make(chan struct{}, lookupsAtOnce), rate: rate.NewLimiter(lookupRate,
+		lookupRate), known: map[string]lookup{}}
 }
 
 // ask returns what read says under this name, or has said within the last second. A read counts for
 // cost reads.
-func (l *lookups) ask(ctx context.Context, name string, cost int, read func(context.Context) (lookup, error)) (lookup, error) {
+func (l *lookups) ask(ctx context.Context, name string, cost int,
+	read func(context.Context) (lookup, error)) (lookup, error) {
 	l.mu.Lock()
 	last, ok := l.known[name]
 	l.mu.Unlock()
@@ -58,7 +60,8 @@ func (l *lookups) ask(ctx context.Context, name string, cost int, read func(cont
 	answer := l.reads.DoChan(name, func() (any, error) {
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.DefaultCallTimeout)
 		defer cancel()
-		if err := l.rate.WaitN(call, min(cost, lookupRate)); err != nil { // at once, if its turn would come too late
+		// at once, if its turn would come too late
+		if err := l.rate.WaitN(call, min(cost, lookupRate)); err != nil {
 			return lookup{}, fmt.Errorf("too many items that nobody has are asked for: %w", err)
 		}
 		select {

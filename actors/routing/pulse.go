@@ -51,7 +51,9 @@ func (r *Router) beat(ctx context.Context) error {
 		switch {
 		case state != current:
 			if !failed {
-				r.log.Warn("routing-read-anew", "why", map[trusted]string{behind: "a watch has missed what Consul knew", rewound: "Consul's index went back"}[state])
+				r.log.Warn("routing-read-anew", "why",
+					map[trusted]string{behind: "a watch has missed what Consul knew",
+						rewound: "Consul's index went back"}[state])
 			}
 			failed = false
 			r.renew(answer.sent)

@@ -54,7 +54,8 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("%w: service: %v", ErrConfig, err))
 	}
 	if c.MaxAge != 0 && c.MaxAge < MinMaxAge {
-		errs = append(errs, fmt.Errorf("%w: max age %v: give at least %v", ErrConfig, c.MaxAge, MinMaxAge))
+		errs = append(errs, fmt.Errorf("%w: max age %v: give at least %v", ErrConfig, c.MaxAge,
+			MinMaxAge))
 	}
 	return errors.Join(errs...)
 }
@@ -89,7 +90,8 @@ func New(cfg Config) (*Router, error) {
 		cfg.Client = client
 	}
 	cfg.Logger = asynclog.Wrap(cfg.Logger)
-	s, err := store.New(store.Config{Client: cfg.Client, Service: cfg.Service, Address: cfg.Consul, Logger: cfg.Logger.With(slog.String("service", cfg.Service))})
+	s, err := store.New(store.Config{Client: cfg.Client, Service: cfg.Service, Address: cfg.Consul,
+		Logger: cfg.Logger.With(slog.String("service", cfg.Service))})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
@@ -103,7 +105,8 @@ func New(cfg Config) (*Router, error) {
 func Over(s *store.Store, maxAge time.Duration, log *slog.Logger) *Router {
 	odd := store.StrangeKeys{Log: log}
 	return &Router{
-		store: s, keys: s.Keys(), log: log, maxAge: maxAge, table: newTable(s.Keys(), maxAge, odd.Skip),
+		store: s, keys: s.Keys(), log: log, maxAge: maxAge, table: newTable(s.Keys(), maxAge,
+			odd.Skip),
 		wanted: messages.NewState(false), missing: newMissing(), lookups: newLookups(),
 	}
 }
@@ -127,7 +130,8 @@ func (r *Router) Tree() supervisor.Tree {
 		MaxRestarts: -1,
 		Children: []supervisor.Child{
 			actor("routing-pulse", r.beat),
-			actor("routing-members", r.follow("routing: members", r.keys.Members(), 0, r.table.members)),
+			actor("routing-members", r.follow("routing: members", r.keys.Members(), 0,
+				r.table.members)),
 			actor("routing-acks", r.follow("routing: acks", r.keys.Acks(), 0, r.table.acks)),
 			{Name: "routing-shares", Tree: &supervisor.Tree{
 				MaxRestarts: -1, StopTogether: true,
@@ -164,7 +168,8 @@ func (r *Router) Locate(ctx context.Context, item string) (Location, error) {
 	}
 	for cursor := r.table.changed.Subscribe(); what == stale; {
 		unread := r.table.since().IsZero()
-		if loc, what = r.table.look(item, time.Now()); what != stale || !unread { // it may have been read since the look before
+		// it may have been read since the look before
+		if loc, what = r.table.look(item, time.Now()); what != stale || !unread {
 			break
 		}
 		if err := r.news(ctx, cursor); err != nil {
@@ -187,7 +192,8 @@ func (r *Router) news(ctx context.Context, cursor *messages.Cursor[struct{}]) er
 
 var errStopped = errors.New("the router has stopped")
 
-func (r *Router) answer(ctx context.Context, item string, loc Location, what finding) (Location, error) {
+func (r *Router) answer(ctx context.Context, item string, loc Location, what finding) (Location,
+	error) {
 	switch what {
 	case owned:
 		return loc, nil
@@ -199,14 +205,17 @@ func (r *Router) answer(ctx context.Context, item string, loc Location, what fin
 		}
 		return Location{}, fmt.Errorf("%w: its member has vanished", itemError(item, ErrNoOwner))
 	case unread:
-		return Location{}, fmt.Errorf("%w: a member's items are just being read", itemError(item, ErrNotReady))
+		return Location{}, fmt.Errorf("%w: a member's items are just being read",
+			itemError(item, ErrNotReady))
 	case stale:
-		return Location{}, fmt.Errorf("%w: Consul has not answered for %v", itemError(item, ErrNotReady), time.Since(r.table.since()).Round(time.Second))
+		return Location{}, fmt.Errorf("%w: Consul has not answered for %v",
+			itemError(item, ErrNotReady), time.Since(r.table.since()).Round(time.Second))
 	}
 	exists, err := r.inWorkload(ctx, item)
 	switch {
 	case err != nil:
-		return Location{}, fmt.Errorf("%w: looking it up in the workload: %w", itemError(item, ErrNotReady), err)
+		return Location{}, fmt.Errorf("%w: looking it up in the workload: %w",
+			itemError(item, ErrNotReady), err)
 	case !exists:
 		return Location{}, itemError(item, ErrUnknownItem)
 	}
@@ -258,7 +267,8 @@ func (r *Router) Members(ctx context.Context) ([]Member, error) {
 			return members, nil
 		}
 		if !unread {
-			return nil, fmt.Errorf("the members %w: Consul has not answered for %v", ErrNotReady, time.Since(r.table.since()).Round(time.Second))
+			return nil, fmt.Errorf("the members %w: Consul has not answered for %v", ErrNotReady,
+				time.Since(r.table.since()).Round(time.Second))
 		}
 		if err := r.news(ctx, cursor); err != nil {
 			return nil, fmt.Errorf("the members %w: %w", ErrNotReady, err)

@@ -96,10 +96,12 @@ func (t *table) members(v store.View, gen int, now time.Time) {
 		if err != nil {
 			t.odd(e, err.Error())
 			if p.registered && p.session == e.Session && p.record == e.CreateIndex {
-				continue // a stranger wrote over it, and it is written anew: what it said before holds
+				// a stranger wrote over it, and it is written anew: what it said before holds
+				continue
 			}
 		}
-		p.registered, p.left, p.leaving, p.idle, p.address = true, time.Time{}, r.Status == store.StatusLeaving, r.Idle, r.Address
+		p.registered, p.left, p.leaving, p.idle, p.address = true, time.Time{},
+			r.Status == store.StatusLeaving, r.Idle, r.Address
 		p.session, p.record = e.Session, e.CreateIndex
 	}
 	for id, p := range t.peers {
@@ -134,7 +136,8 @@ func (t *table) acks(v store.View, gen int, _ time.Time) {
 		if err != nil {
 			t.odd(e, err.Error()) // not clear, then
 		}
-		p.ackSession, p.ackClear, p.ackKeep, p.ackIndex = ack.Session, ack.Clear, ack.Stopped && ack.Keep > 0, e.ModifyIndex
+		p.ackSession, p.ackClear, p.ackKeep, p.ackIndex = ack.Session, ack.Clear, ack.Stopped &&
+			ack.Keep > 0, e.ModifyIndex
 	}
 	for id, p := range t.peers {
 		if !seen[id] {
@@ -220,7 +223,8 @@ func (t *table) claims(p *peer, entries []store.Entry) []*claim {
 			}
 		}
 		a, err := store.ParseAssignment(e.Value)
-		c := &claim{item: item, peer: p, create: e.CreateIndex, modify: e.ModifyIndex, session: a.Session, releasing: a.State == store.StateRel, odd: err != nil}
+		c := &claim{item: item, peer: p, create: e.CreateIndex, modify: e.ModifyIndex,
+			session: a.Session, releasing: a.State == store.StateRel, odd: err != nil}
 		if err != nil {
 			t.odd(e, err.Error())
 			if was != nil && was.create == c.create && !was.odd {
@@ -238,7 +242,8 @@ func (t *table) claims(p *peer, entries []store.Entry) []*claim {
 		}
 		next = append(next, c)
 	}
-	if !slices.IsSortedFunc(next, byItem) { // keys sort otherwise than ids only where a prefix is at play
+	// keys sort otherwise than ids only where a prefix is at play
+	if !slices.IsSortedFunc(next, byItem) {
 		slices.SortFunc(next, byItem)
 	}
 	return next

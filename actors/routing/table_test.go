@@ -24,7 +24,8 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{keys: keys, index: 10, entries: map[string]store.Entry{}, changed: map[string]uint64{}}
+	return &world{keys: keys, index: 10, entries: map[string]store.Entry{},
+		changed: map[string]uint64{}}
 }
 
 // write puts keys in place, or with a nil value deletes them, in one transaction.
@@ -73,15 +74,18 @@ func (w *world) view(prefix string) store.View {
 func (w *world) register(m, session string, clear bool) uint64 {
 	w.write("", map[string][]byte{w.keys.Member(m): nil})
 	return w.write(session, map[string][]byte{
-		w.keys.Member(m): store.MemberRecord{Status: store.StatusAlive, Address: m + ":80"}.Encode(),
-		w.keys.Ack(m):    store.Ack{Session: session, Clear: clear, Counter: w.index}.Encode(),
+		w.keys.Member(m): store.MemberRecord{Status: store.StatusAlive,
+			Address: m + ":80"}.Encode(),
+		w.keys.Ack(m): store.Ack{Session: session, Clear: clear, Counter: w.index}.Encode(),
 		// The sentinel is new with each registration.
 		w.keys.AssignmentsOf(m): []byte(session),
 	})
 }
 
 func (w *world) grant(item, m, session string) uint64 {
-	return w.write("", map[string][]byte{w.keys.Assignment(m, item): store.Assignment{State: store.StateOwn, Session: session}.Encode()})
+	return w.write("",
+		map[string][]byte{w.keys.Assignment(m, item): store.Assignment{State: store.StateOwn,
+			Session: session}.Encode()})
 }
 
 // fold gives a table everything as it is now.
@@ -119,10 +123,12 @@ func TestTheTokenIsTheLargerIndexOfTheKeyAndTheRecord(t *testing.T) {
 	w, table, gen := setting(t)
 	created := w.grant("a", "n1", "s1")
 	w.fold(table, gen, start)
-	if loc := expect(t, table, "a", "owned"); loc != (routing.Location{Member: "n1", Address: "n1:80", Token: created}) {
+	if loc := expect(t, table, "a", "owned"); loc != (routing.Location{Member: "n1",
+		Address: "n1:80", Token: created}) {
 		t.Errorf("%+v", loc)
 	}
-	record := w.register("n1", "s1b", true) // restarted: what it has is inherited, with a larger token
+	// restarted: what it has is inherited, with a larger token
+	record := w.register("n1", "s1b", true)
 	w.fold(table, gen, start)
 	if loc := expect(t, table, "a", "owned"); loc.Token != record {
 		t.Errorf("%+v, want token %d", loc, record)
@@ -135,29 +141,41 @@ func TestWhatMayNotBeWorkedOnHasNoOwner(t *testing.T) {
 		want string
 	}{
 		"the key says rel": {func(w *world) {
-			w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): store.Assignment{State: store.StateRel, Session: "s1"}.Encode()})
+			w.write("", map[string][]byte{w.keys.Assignment("n1",
+				"a"): store.Assignment{State: store.StateRel, Session: "s1"}.Encode()})
 		}, "moving"},
 		"its member is leaving": {func(w *world) {
-			w.write("", map[string][]byte{w.keys.Member("n1"): store.MemberRecord{Status: store.StatusLeaving, Address: "n1:80"}.Encode()})
+			w.write("", map[string][]byte{w.keys.Member(
+				"n1"): store.MemberRecord{Status: store.StatusLeaving, Address: "n1:80"}.Encode()})
 		}, "moving"},
 		"its member runs nothing": {func(w *world) {
-			w.write("", map[string][]byte{w.keys.Member("n1"): store.MemberRecord{Status: store.StatusAlive, Idle: true}.Encode()})
+			w.write("", map[string][]byte{w.keys.Member(
+				"n1"): store.MemberRecord{Status: store.StatusAlive, Idle: true}.Encode()})
 		}, "moving"},
-		"its member's record has just gone": {func(w *world) { w.write("", map[string][]byte{w.keys.Member("n1"): nil}) }, "moving"},
+		"its member's record has just gone": {func(w *world) {
+			w.write("", map[string][]byte{w.keys.Member("n1"): nil})
+		}, "moving"},
 		"its member is being restarted, and they wait for it": {func(w *world) {
-			w.write("", map[string][]byte{w.keys.Member("n1"): nil, w.keys.Ack("n1"): store.Ack{Session: "s1", Clear: true, Stopped: true, Keep: time.Minute}.Encode()})
+			w.write("", map[string][]byte{w.keys.Member("n1"): nil,
+				w.keys.Ack("n1"): store.Ack{Session: "s1", Clear: true, Stopped: true,
+					Keep: time.Minute}.Encode()})
 		}, "moving"},
-		"inherited, a predecessor may live": {func(w *world) { w.register("n1", "s1b", false) }, "moving"},
+		"inherited, a predecessor may live": {func(w *world) {
+			w.register("n1", "s1b", false)
+		}, "moving"},
 		"inherited, and clear by another session's word": {func(w *world) {
 			w.register("n1", "s1b", false)
-			w.write("", map[string][]byte{w.keys.Ack("n1"): store.Ack{Session: "s1", Clear: true}.Encode()})
+			w.write("", map[string][]byte{w.keys.Ack("n1"): store.Ack{Session: "s1",
+				Clear: true}.Encode()})
 		}, "moving"},
 		"granted to a session that is over": {func(w *world) {
 			w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil})
 			w.register("n1", "s1b", true)
 			w.grant("a", "n1", "s1")
 		}, "moving"},
-		"released": {func(w *world) { w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil}) }, "moving"},
+		"released": {func(w *world) {
+			w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil})
+		}, "moving"},
 		"a key that does not parse": {func(w *world) {
 			w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil})
 			w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): []byte("?")})
@@ -183,7 +201,8 @@ func TestTheItemsOfAMemberThatHasJustGoneAreBeingMoved(t *testing.T) {
 	w.fold(table, gen, start)
 	w.write("", map[string][]byte{w.keys.Member("n1"): nil, w.keys.Assignment("n1", "a"): nil})
 	table.Members(w.view(w.keys.Members()), gen, start)
-	for after, want := range map[time.Duration]string{0: "moving", 999 * time.Millisecond: "moving", time.Second: "ownerless"} {
+	for after, want := range map[time.Duration]string{0: "moving", 999 * time.Millisecond: "moving",
+		time.Second: "ownerless"} {
 		if _, got := table.Look("a", start.Add(after)); got != want {
 			t.Errorf("after %v it is %s, want %s", after, got, want)
 		}
@@ -198,7 +217,8 @@ func TestWhatAStrangerWroteOverStaysWhereItWas(t *testing.T) {
 	w, table, gen := setting(t)
 	w.grant("a", "n1", "s1")
 	w.fold(table, gen, start)
-	w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): []byte("?"), w.keys.Member("n1"): []byte("?")})
+	w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): []byte("?"),
+		w.keys.Member("n1"): []byte("?")})
 	w.fold(table, gen, start)
 	if loc := expect(t, table, "a", "owned"); loc.Address != "n1:80" || table.Odd != 2 {
 		t.Errorf("%+v; %d keys were skipped", loc, table.Odd)
@@ -233,7 +253,8 @@ func TestAKeyThatHasGoneIsAMoveForAWhileAndThenNoKey(t *testing.T) {
 	w.fold(table, gen, start)
 	expect(t, table, "a", "moving")
 	table.Beat(start.Add(9*time.Second), 0, w.view(w.keys.Acks()).Index, 0)
-	for after, want := range map[time.Duration]string{999 * time.Millisecond: "moving", time.Second: "released", 10 * time.Second: "keyless"} {
+	for after, want := range map[time.Duration]string{999 * time.Millisecond: "moving",
+		time.Second: "released", 10 * time.Second: "keyless"} {
 		if _, got := table.Look("a", start.Add(after)); got != want {
 			t.Errorf("after %v it is %s, want %s", after, got, want)
 		}
@@ -283,7 +304,8 @@ func TestTheTableIsAsOldAsTheLastPulseThatItsWatchKeptUpWith(t *testing.T) {
 	known := acks()
 	raised := store.Ack{Session: "s1", Clear: true, Counter: 99}.Encode()
 	w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil, w.keys.Ack("n1"): raised})
-	if behind, rewound := table.Beat(at(7*time.Second), members(), acks(), known); behind || rewound {
+	if behind, rewound := table.Beat(at(7*time.Second), members(), acks(), known); behind ||
+		rewound {
 		t.Error("one pulse is no proof: the watch may be about to bring it")
 	}
 	if got := table.AsOf(); !got.Equal(at(5 * time.Second)) {
@@ -332,7 +354,8 @@ func TestTheTableIsNoYoungerThanTheViewsThatAPulseSpeaksOf(t *testing.T) {
 	table.Share("n1", w.view(w.keys.AssignmentsOf("n1")), gen, start)
 	expectAsOf(2*time.Second, "all has been seen")
 	// Only the ack is raised: no view of the share is ever as new. One that was asked for later is.
-	w.write("", map[string][]byte{w.keys.Ack("n1"): store.Ack{Session: "s1", Clear: true, Counter: 100}.Encode()})
+	w.write("", map[string][]byte{w.keys.Ack("n1"): store.Ack{Session: "s1", Clear: true,
+		Counter: 100}.Encode()})
 	table.Acks(acks(), gen)
 	table.Beat(at(4*time.Second), members().Index, acks().Index, acks().Index)
 	expectAsOf(2*time.Second, "n1's share may be older than its ack")
@@ -360,7 +383,8 @@ func TestAShareOlderThanItsMembersAckIsASuspect(t *testing.T) {
 	if late := table.Laggards(); len(late) != 0 {
 		t.Errorf("suspects %v", late)
 	}
-	w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil, w.keys.Ack("n1"): store.Ack{Session: "s1", Clear: true, Counter: 99}.Encode()})
+	w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil,
+		w.keys.Ack("n1"): store.Ack{Session: "s1", Clear: true, Counter: 99}.Encode()})
 	table.Acks(w.view(w.keys.Acks()), gen)
 	if late := table.Laggards(); !maps.Equal(late, map[string]uint64{"n1": w.index}) {
 		t.Errorf("suspects %v", late)

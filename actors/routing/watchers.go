@@ -15,7 +15,8 @@ const sharePoll = 5 * time.Minute
 
 // follow returns an actor that follows prefix by long polls and enters each view into the table,
 // with the generation in which its watch was begun.
-func (r *Router) follow(what, prefix string, wait time.Duration, enter func(store.View, int, time.Time)) func(context.Context) error {
+func (r *Router) follow(what, prefix string, wait time.Duration, enter func(store.View, int,
+	time.Time)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if _, err := r.wanted.Reader().Wait(ctx, func(on bool) bool { return on }); err != nil {
 			return nil
@@ -74,7 +75,8 @@ func (r *Router) registrar(ctx context.Context) error {
 			for id, ack := range r.missing.take() {
 				if h := watched[id]; h != nil {
 					after[id] = ack
-					r.log.Debug("routing-share-read-again", "member", id, "why", "its poll has missed a change")
+					r.log.Debug("routing-share-read-again", "member", id, "why",
+						"its poll has missed a change")
 					if !end(ctx, h) {
 						return nil
 					}
@@ -102,8 +104,10 @@ func (r *Router) registrar(ctx context.Context) error {
 			if watched[id] != nil {
 				continue
 			}
-			run := r.follow("routing: items of "+id, r.keys.AssignmentsOf(id), sharePoll, r.enterShare(id, after[id]))
-			h, err := group.Start(supervisor.Child{Name: shareName + id, Run: run, HealthyAfter: 10 * time.Second})
+			run := r.follow("routing: items of "+id, r.keys.AssignmentsOf(id), sharePoll,
+				r.enterShare(id, after[id]))
+			h, err := group.Start(supervisor.Child{Name: shareName + id, Run: run,
+				HealthyAfter: 10 * time.Second})
 			if err != nil {
 				return err
 			}
@@ -112,7 +116,8 @@ func (r *Router) registrar(ctx context.Context) error {
 		if len(ids) > manyMembers && !warned {
 			warned = true
 			r.log.Warn("routing-many-members", "members", len(ids), "long_polls", len(ids)+2,
-				"do", "raise limits.http_max_conns_per_client of Consul's agents above the number of members and what else this host asks of them (200 by default), or route from fewer hosts")
+				"do",
+				"raise limits.http_max_conns_per_client of Consul's agents above the number of members and what else this host asks of them (200 by default), or route from fewer hosts")
 		}
 	}
 }

@@ -42,13 +42,15 @@ func TestAGetThatWaitsBringsNothingOlderThanConsulHas(t *testing.T) {
 		consul := devconsul.New(devconsul.Config{NoJitter: true})
 		defer consul.Close()
 		way := &severed{RoundTripper: consul.RoundTripper()}
-		client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: way}})
+		client, err := api.NewClient(&api.Config{Address: "consul.test",
+			HttpClient: &http.Client{Transport: way}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		put := func(value string) string {
 			kv := consul.Client().KV()
-			if _, err := kv.Put(&api.KVPair{Key: "service/demo/config_data/k", Value: []byte(value)}, nil); err != nil {
+			if _, err := kv.Put(&api.KVPair{Key: "service/demo/config_data/k",
+				Value: []byte(value)}, nil); err != nil {
 				t.Fatal(err)
 			}
 			pair, _, err := kv.Get("service/demo/config_data/k", nil)
@@ -58,7 +60,8 @@ func TestAGetThatWaitsBringsNothingOlderThanConsulHas(t *testing.T) {
 			return tag(pair.ModifyIndex)
 		}
 		put("old")
-		store, err := configstore.New(configstore.Config{Service: "demo", Client: client, Logger: slog.New(slog.DiscardHandler)})
+		store, err := configstore.New(configstore.Config{Service: "demo", Client: client,
+			Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +83,8 @@ func TestAGetThatWaitsBringsNothingOlderThanConsulHas(t *testing.T) {
 			page.ServeHTTP(w, r)
 			return w.Code, w.Body.String()
 		}
-		for path, what := range map[string]string{"/config/k": "a read", "/config/k?wait=10s": "one that waits"} {
+		for path, what := range map[string]string{"/config/k": "a read",
+			"/config/k?wait=10s": "one that waits"} {
 			if code, body := get(path); code != http.StatusNotModified {
 				t.Errorf("%s, by a client that has the newest value: %d %q", what, code, body)
 			}

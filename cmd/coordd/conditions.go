@@ -56,7 +56,8 @@ func tagListOf(h http.Header, name string) (*tagList, error) {
 	if !ok {
 		return nil, nil
 	}
-	bad := fmt.Errorf(`%s: %s: give "*", or the ETag of an earlier answer with its quotes, such as "1234", or several, separated by commas`, name, quote(strings.Join(lines, ", ")))
+	bad := fmt.Errorf(`%s: %s: give "*", or the ETag of an earlier answer with its quotes, such as "1234", or several, separated by commas`,
+		name, quote(strings.Join(lines, ", ")))
 	l := &tagList{}
 	rest := strings.Trim(strings.Join(lines, ","), " \t,")
 	if rest == "*" {
@@ -72,7 +73,9 @@ func tagListOf(h http.Header, name string) (*tagList, error) {
 			return nil, bad
 		}
 		opaque, after, closed := strings.Cut(rest[1:], `"`)
-		if !closed || strings.ContainsFunc(opaque, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		if !closed || strings.ContainsFunc(opaque, func(r rune) bool {
+			return r <= ' ' || r == 0x7f
+		}) {
 			return nil, bad
 		}
 		l.tags = append(l.tags, weak+`"`+opaque+`"`)

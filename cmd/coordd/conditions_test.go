@@ -42,7 +42,8 @@ func TestConditionsOfRequestsMeanWhatTheStandardSays(t *testing.T) {
 		{`If-Match: "47,11" ,, W/"x",K`, true, 200, 204, 204},
 		{`If-Match: "4711", W/K`, true, 412, 412, 412},
 		{"If-Match: \"4711\"\r\nIf-Match: K", true, 200, 204, 204},
-		{"If-Match: K", false, 412, 412, 412}, // the ETag of a key that is not there matches nothing
+		// the ETag of a key that is not there matches nothing
+		{"If-Match: K", false, 412, 412, 412},
 		{`If-Match: "4711", K`, false, 412, 412, 412},
 		{`If-Match: "no index"`, true, 400, 400, 400},
 		{`If-Match: "x-1"`, true, 412, 412, 412},
@@ -56,7 +57,8 @@ func TestConditionsOfRequestsMeanWhatTheStandardSays(t *testing.T) {
 		{`If-None-Match: "4711"`, false, 404, 204, 204},
 		{"If-Match: K\r\nIf-None-Match: \"4711\"", true, 200, 204, 204},
 		{"If-Match: *\r\nIf-None-Match: K", true, 304, 412, 412},
-		{"If-Match: \"4711\"\r\nIf-None-Match: K", true, 412, 412, 412}, // If-Match is looked at first
+		// If-Match is looked at first
+		{"If-Match: \"4711\"\r\nIf-None-Match: K", true, 412, 412, 412},
 		{"If-Match:", true, 400, 400, 400},
 		{"If-None-Match:", true, 400, 400, 400},
 		{"If-None-Match: ,", true, 400, 400, 400},
@@ -65,7 +67,8 @@ func TestConditionsOfRequestsMeanWhatTheStandardSays(t *testing.T) {
 		{`If-Match: *, "4711"`, true, 400, 400, 400},
 		{`If-None-Match: "1" "2"`, true, 400, 400, 400},
 	} {
-		for method, want := range map[string]int{"GET": c.get, "HEAD": c.get, "PUT": c.put, "DELETE": c.delete} {
+		for method, want := range map[string]int{"GET": c.get, "HEAD": c.get, "PUT": c.put,
+			"DELETE": c.delete} {
 			n++
 			key, tag := fmt.Sprintf("k%d", n), `"0"`
 			if c.exists {
@@ -76,7 +79,8 @@ func TestConditionsOfRequestsMeanWhatTheStandardSays(t *testing.T) {
 			}
 			got, _ := p.ask(method, key, "new", strings.ReplaceAll(c.header, "K", tag))
 			if got != want {
-				t.Errorf("%s of a key that exists %v, %q: %d, want %d", method, c.exists, c.header, got, want)
+				t.Errorf("%s of a key that exists %v, %q: %d, want %d", method, c.exists, c.header,
+					got, want)
 			}
 			value, there := p.in(key)
 			switch {
@@ -102,7 +106,8 @@ func TestTheConditionsOfAListMeanWhatTheStandardSays(t *testing.T) {
 	}
 	_, tag := p.ask("GET", "?prefix=a/", "")
 	for header, want := range map[string]int{
-		"If-None-Match: " + tag: 304, "If-None-Match: W/" + tag: 304, `If-None-Match: "x", ` + tag: 304, "If-None-Match: *": 304, `If-None-Match: "x"`: 200,
+		"If-None-Match: " + tag: 304, "If-None-Match: W/" + tag: 304, `If-None-Match: "x", ` +
+			tag: 304, "If-None-Match: *": 304, `If-None-Match: "x"`: 200,
 		"If-Match: " + tag: 200, "If-Match: *": 200, `If-Match: "x"`: 412, "If-None-Match:": 400,
 	} {
 		if status, _ := p.ask("GET", "?prefix=a/", "", header); status != want {
@@ -113,7 +118,8 @@ func TestTheConditionsOfAListMeanWhatTheStandardSays(t *testing.T) {
 
 func TestAPutOfAPartOrInACodingIsRefused(t *testing.T) {
 	p := serveConfigPage(t)
-	for header, want := range map[string]int{"Content-Range: bytes 0-2/6": 400, "Content-Encoding: gzip": 415, "Content-Encoding: identity": 204} {
+	for header, want := range map[string]int{"Content-Range: bytes 0-2/6": 400,
+		"Content-Encoding: gzip": 415, "Content-Encoding: identity": 204} {
 		if status, _ := p.ask("PUT", "k", "new", header); status != want {
 			t.Errorf("%s: %d, want %d", header, status, want)
 		}
@@ -126,12 +132,15 @@ func TestAQueryThatMeansNothingIsRefused(t *testing.T) {
 		t.Fatal(status)
 	}
 	for query, want := range map[string]int{
-		"?wait=1s;x=1": 400, "?wait=%zz": 400, "?wait=1s&wait=2s": 400, "?wiat=1s": 400, "?wait=-1s": 400, "?wait=6m": 400, "?prefix=k": 400, "?wait=1s": 200, "?": 200, "?wait=": 200,
+		"?wait=1s;x=1": 400, "?wait=%zz": 400, "?wait=1s&wait=2s": 400, "?wiat=1s": 400,
+		"?wait=-1s": 400, "?wait=6m": 400, "?prefix=k": 400, "?wait=1s": 200, "?": 200,
+		"?wait=": 200,
 	} {
 		if status, _ := p.ask("GET", "k"+query, ""); status != want {
 			t.Errorf("GET %s: %d, want %d", query, status, want)
 		}
-		if status, _ := p.ask("DELETE", "none"+query, ""); status != map[int]int{200: 204, 400: 400}[want] {
+		if status, _ := p.ask("DELETE", "none"+query, ""); status != map[int]int{200: 204,
+			400: 400}[want] {
 			t.Errorf("DELETE %s: %d", query, status)
 		}
 	}

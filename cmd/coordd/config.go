@@ -30,7 +30,8 @@ is said, and the write is kept in DIR/conflicts.`,
 		Example: `  coordd config put limits/rate 50
   coordd config get limits/rate
   coordd config export > config.jsonl`,
-	}, a.configGet(&s), a.configPut(&s), a.configRemove(&s), a.configList(&s), a.configWatch(&s), a.configExport(&s), a.configImport(&s), a.configReplay(&s))
+	}, a.configGet(&s), a.configPut(&s), a.configRemove(&s), a.configList(&s), a.configWatch(&s),
+		a.configExport(&s), a.configImport(&s), a.configReplay(&s))
 	s.register(cmd.PersistentFlags())
 	return cmd
 }
@@ -42,8 +43,10 @@ type writeFlags struct {
 }
 
 func (w *writeFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&w.log, "config-log", "", "The `directory` of a log of writes: what is in it survives a crash, and is sent by the next command that names it.")
-	cmd.Flags().DurationVar(&w.wait, "wait", 30*time.Second, "How `long` to wait for Consul at the most.")
+	cmd.Flags().StringVar(&w.log, "config-log", "",
+		"The `directory` of a log of writes: what is in it survives a crash, and is sent by the next command that names it.")
+	cmd.Flags().DurationVar(&w.wait, "wait", 30*time.Second,
+		"How `long` to wait for Consul at the most.")
 }
 
 // reading returns the store for commands that ask once: it asks Consul itself, and keeps nothing.
@@ -55,11 +58,13 @@ func (s *serviceFlags) reading(ctx context.Context, log *slog.Logger) (*configst
 	if err != nil {
 		return nil, err
 	}
-	return configstore.New(configstore.Config{Service: s.service, Client: client, Consul: address, Logger: log, ReadOnly: true})
+	return configstore.New(configstore.Config{Service: s.service, Client: client, Consul: address,
+		Logger: log, ReadOnly: true})
 }
 
 // writing runs a store while f lasts, and says what of an earlier command's log was refused.
-func (a *app) writing(ctx context.Context, s *serviceFlags, w writeFlags, f func(context.Context, *configstore.Store) error) error {
+func (a *app) writing(ctx context.Context, s *serviceFlags, w writeFlags, f func(context.Context,
+	*configstore.Store) error) error {
 	if w.wait <= 0 {
 		return usage("--wait %v: give a time above 0s", w.wait)
 	}
@@ -70,7 +75,9 @@ func (a *app) writing(ctx context.Context, s *serviceFlags, w writeFlags, f func
 	if err != nil {
 		return err
 	}
-	c, err := configstore.New(configstore.Config{Service: s.service, Client: client, Consul: address, Owner: configstore.CommandOwner(), LogDir: w.log, Logger: slog.New(slog.DiscardHandler)})
+	c, err := configstore.New(configstore.Config{Service: s.service, Client: client,
+		Consul: address, Owner: configstore.CommandOwner(), LogDir: w.log,
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
@@ -98,7 +105,9 @@ func (a *app) writing(ctx context.Context, s *serviceFlags, w writeFlags, f func
 		err = plain(err)
 	}
 	for _, refused := range c.Queue().Get().Conflicts {
-		fmt.Fprintf(a.err, "coordd config: an earlier write in %s was refused, and is kept in its file conflicts: %s\n", w.log, oneLine(refused.Error))
+		fmt.Fprintf(a.err,
+			"coordd config: an earlier write in %s was refused, and is kept in its file conflicts: %s\n",
+			w.log, oneLine(refused.Error))
 		err = errors.Join(err, errEarlier)
 	}
 	return err
@@ -176,7 +185,8 @@ list), and with --cas 0 only if it does not exist.`,
 			return err
 		})
 	})
-	cmd.Flags().Uint64Var(&cas, "cas", 0, "Write only over this `index`; 0: only if the key does not exist.")
+	cmd.Flags().Uint64Var(&cas, "cas", 0,
+		"Write only over this `index`; 0: only if the key does not exist.")
 	w.register(cmd)
 	return cmd
 }
@@ -221,7 +231,8 @@ is then 1. With --cas INDEX one key is deleted, and only if its index is that.`,
 				}
 			}
 			if len(missing) > 0 {
-				return fmt.Errorf("%w: %s (the others are deleted)", configstore.ErrNotFound, strings.Join(missing, ", "))
+				return fmt.Errorf("%w: %s (the others are deleted)", configstore.ErrNotFound,
+					strings.Join(missing, ", "))
 			}
 			return nil
 		})
@@ -273,7 +284,8 @@ func atMostOne(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-func (a *app) configEntries(ctx context.Context, s *serviceFlags, args []string) ([]configstore.Entry, error) {
+func (a *app) configEntries(ctx context.Context, s *serviceFlags,
+	args []string) ([]configstore.Entry, error) {
 	c, err := s.reading(ctx, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
@@ -361,7 +373,9 @@ meanwhile, are named, and the exit code is 1.`,
 			return usage("--config-log is required: it names the log")
 		}
 		return a.writing(ctx, s, w, func(ctx context.Context, c *configstore.Store) error {
-			q, err := c.Queue().Wait(ctx, func(q configstore.Queue) bool { return q.Ready && q.Waiting == 0 || q.Err != nil })
+			q, err := c.Queue().Wait(ctx, func(q configstore.Queue) bool {
+				return q.Ready && q.Waiting == 0 || q.Err != nil
+			})
 			if err != nil {
 				return fmt.Errorf("%s left in the log: %w", count(q.Waiting, "write"), err)
 			}

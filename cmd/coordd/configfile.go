@@ -103,7 +103,8 @@ Keys that are not in the file stay as they are. The file is written in transacti
 			done := 0
 			for _, txn := range inTransactions(ops, configstore.Check) {
 				if _, err := c.Txn(ctx, txn...); err != nil {
-					return fmt.Errorf("%d of %s are written; import the file again to go on: %w", done, count(len(ops), "key"), err)
+					return fmt.Errorf("%d of %s are written; import the file again to go on: %w",
+						done, count(len(ops), "key"), err)
 				}
 				if done += len(txn); progress != nil {
 					progress(done)
@@ -149,7 +150,8 @@ func parseConfig(name string, in io.Reader) ([]configstore.Op, error) {
 		ops = append(ops, op)
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return nil, usage("%s:%d: the line has more than %d bytes; a value may have %d", name, n+1, 4*maxLine, configstore.MaxValue)
+		return nil, usage("%s:%d: the line has more than %d bytes; a value may have %d", name, n+1,
+			4*maxLine, configstore.MaxValue)
 	} else if err != nil {
 		return nil, usage("%s:%d: %v", name, n+1, err)
 	}
@@ -171,7 +173,8 @@ func parseConfigLine(line []byte) (configstore.Op, error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		return none, fmt.Errorf(`it is not JSON such as {"key": "k", "value": "v"}: %s`, strings.TrimPrefix(err.Error(), "json: "))
+		return none, fmt.Errorf(`it is not JSON such as {"key": "k", "value": "v"}: %s`,
+			strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return none, errors.New("there is more on the line than one key")
@@ -187,8 +190,11 @@ func parseConfigLine(line []byte) (configstore.Op, error) {
 	var value []byte
 	if in.Value != nil {
 		// The decoder makes the replacement character of half a surrogate pair.
-		if strings.ContainsRune(*in.Value, utf8.RuneError) && !bytes.ContainsRune(line, utf8.RuneError) && !bytes.Contains(bytes.ToLower(line), []byte(`\ufffd`)) {
-			return none, errors.New(`its "value" holds half a surrogate pair (\ud800 to \udfff), which is no text; bytes go into "value_base64"`)
+		if strings.ContainsRune(*in.Value, utf8.RuneError) &&
+			!bytes.ContainsRune(line, utf8.RuneError) && !bytes.Contains(bytes.ToLower(line),
+			[]byte(`\ufffd`)) {
+			return none,
+				errors.New(`its "value" holds half a surrogate pair (\ud800 to \udfff), which is no text; bytes go into "value_base64"`)
 		}
 		value = []byte(*in.Value)
 	} else {

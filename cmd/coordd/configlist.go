@@ -61,7 +61,8 @@ func (c *configSite) list(w http.ResponseWriter, r *http.Request, p params) {
 		w.Header().Set("ETag", version)
 		if !p.matches(version, true) {
 			done()
-			c.fail(w, fmt.Errorf("%w: the condition does not hold: the list's ETag is %s", configstore.ErrConflict, version), p)
+			c.fail(w, fmt.Errorf("%w: the condition does not hold: the list's ETag is %s",
+				configstore.ErrConflict, version), p)
 			return
 		}
 		if p.differs(version, true) {

@@ -31,12 +31,14 @@ import (
 type configSite struct {
 	store   *configstore.Store
 	waiting chan struct{} // places for requests that wait for a change
-	reading chan struct{} // places for lists that are not from the cache, and so held in memory by their request
-	turns   turns         // of lists
+	// places for lists that are not from the cache, and so held in memory by their request
+	reading chan struct{}
+	turns   turns // of lists
 }
 
 func newConfigSite(store *configstore.Store, waits int) *configSite {
-	return &configSite{store: store, waiting: make(chan struct{}, max(1, waits)), reading: make(chan struct{}, 4), turns: newTurns()}
+	return &configSite{store: store, waiting: make(chan struct{}, max(1, waits)),
+		reading: make(chan struct{}, 4), turns: newTurns()}
 }
 
 const (
@@ -84,7 +86,8 @@ func (c *configSite) serve(w http.ResponseWriter, r *http.Request) {
 		c.delete(w, r, p)
 	default:
 		w.Header().Set("Allow", "GET, HEAD, PUT, DELETE")
-		http.Error(w, r.Method+": a config value takes GET, PUT and DELETE", http.StatusMethodNotAllowed)
+		http.Error(w, r.Method+": a config value takes GET, PUT and DELETE",
+			http.StatusMethodNotAllowed)
 	}
 }
 
@@ -115,8 +118,10 @@ func paramsOf(r *http.Request, lists bool) (p params, err error) {
 		case name == "wait":
 			p.waits = values[0] != ""
 			if p.waits {
-				if p.wait, err = time.ParseDuration(values[0]); err != nil || p.wait < 0 || p.wait > configLongest {
-					return p, fmt.Errorf("wait=%s: give a time of 0s to %v", quote(values[0]), configLongest)
+				if p.wait, err = time.ParseDuration(values[0]); err != nil || p.wait < 0 ||
+					p.wait > configLongest {
+					return p, fmt.Errorf("wait=%s: give a time of 0s to %v", quote(values[0]),
+						configLongest)
 				}
 			}
 		case lists:
@@ -143,7 +148,9 @@ func (c *configSite) waits(w http.ResponseWriter) (leave func(), ok bool) {
 		return func() { <-c.waiting }, true
 	default:
 		w.Header().Set("Retry-After", "1")
-		http.Error(w, fmt.Sprintf("%d requests wait for changes, which is the limit: ask without wait, or let one of them wait for a prefix", cap(c.waiting)), http.StatusServiceUnavailable)
+		http.Error(w,
+			fmt.Sprintf("%d requests wait for changes, which is the limit: ask without wait, or let one of them wait for a prefix",
+				cap(c.waiting)), http.StatusServiceUnavailable)
 		return nil, false
 	}
 }
@@ -173,7 +180,8 @@ func (c *configSite) get(w http.ResponseWriter, r *http.Request, p params) {
 		c.fail(w, err, p)
 		return
 	}
-	w.Header().Set("ETag", tag(e.Index)) // also of a key that does not exist, so that it can be waited for
+	// also of a key that does not exist, so that it can be waited for
+	w.Header().Set("ETag", tag(e.Index))
 	switch {
 	case !p.matches(tag(e.Index), exists):
 		c.fail(w, unmet(key, e.Index), p)
@@ -193,20 +201,27 @@ func unmet(key string, index uint64) error {
 	if index != 0 {
 		what = "its ETag is " + tag(index)
 	}
-	return fmt.Errorf("%w: config key %q: the condition does not hold: %s", configstore.ErrConflict, key, what)
+	return fmt.Errorf("%w: config key %q: the condition does not hold: %s", configstore.ErrConflict,
+		key, what)
 }
 
 func (c *configSite) put(w http.ResponseWriter, r *http.Request, p params) {
 	if r.Header.Get("Content-Range") != "" {
-		http.Error(w, "Content-Range: a value is written as a whole: send all of it", http.StatusBadRequest)
+		http.Error(w, "Content-Range: a value is written as a whole: send all of it",
+			http.StatusBadRequest)
 		return
 	}
-	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		http.Error(w, fmt.Sprintf("Content-Encoding: %s: a value is kept as it is sent: send it without", quote(coding)), http.StatusUnsupportedMediaType)
+	if coding := r.Header.Get("Content-Encoding"); coding != "" &&
+		!strings.EqualFold(coding, "identity") {
+		http.Error(w, fmt.Sprintf(
+			"Content-Encoding: %s: a value is kept as it is sent: send it without", quote(coding)),
+			http.StatusUnsupportedMediaType)
 		return
 	}
 	if !r.ProtoAtLeast(1, 1) && r.Header.Get("Content-Length") == "" {
-		http.Error(w, "a value of HTTP/1.0 needs its Content-Length: without it nobody knows whether it is here as a whole", http.StatusLengthRequired)
+		http.Error(w,
+			"a value of HTTP/1.0 needs its Content-Length: without it nobody knows whether it is here as a whole",
+			http.StatusLengthRequired)
 		return
 	}
 	value, err := io.ReadAll(http.MaxBytesReader(w, r.Body, configstore.MaxValue))
@@ -217,7 +232,9 @@ func (c *configSite) put(w http.ResponseWriter, r *http.Request, p params) {
 	ctx, key := r.Context(), r.PathValue("key")
 	var index uint64
 	if p.any() {
-		index, err = c.ifAt(ctx, key, p.conditions, func(at uint64) (uint64, error) { return c.store.CompareAndSet(ctx, key, value, at) })
+		index, err = c.ifAt(ctx, key, p.conditions, func(at uint64) (uint64, error) {
+			return c.store.CompareAndSet(ctx, key, value, at)
+		})
 	} else {
 		index, err = c.store.Put(ctx, key, value)
 	}
@@ -242,7 +259,8 @@ func (c *configSite) delete(w http.ResponseWriter, r *http.Request, p params) {
 
 // ifAt writes if conditions hold. They are looked at in what Consul has, and the write is for just
 // that: if the key has changed meanwhile, they are looked at anew.
-func (c *configSite) ifAt(ctx context.Context, key string, p conditions, write func(at uint64) (uint64, error)) (uint64, error) {
+func (c *configSite) ifAt(ctx context.Context, key string, p conditions,
+	write func(at uint64) (uint64, error)) (uint64, error) {
 	if p.match == nil && p.none.star {
 		// Refused at once by what is there, and by nothing else.
 		if index, err := write(0); err != nil || index != 0 {
@@ -250,7 +268,8 @@ func (c *configSite) ifAt(ctx context.Context, key string, p conditions, write f
 		}
 	}
 	if p.none == nil && len(p.match.tags) == 1 {
-		if at, err := strconv.ParseUint(strings.Trim(p.match.tags[0], `"`), 10, 64); err == nil && at != 0 && tag(at) == p.match.tags[0] {
+		if at, err := strconv.ParseUint(strings.Trim(p.match.tags[0], `"`), 10, 64); err == nil &&
+			at != 0 && tag(at) == p.match.tags[0] {
 			return write(at)
 		}
 	}
@@ -273,14 +292,18 @@ func (c *configSite) ifAt(ctx context.Context, key string, p conditions, write f
 // there still.
 func (c *configSite) broken(w http.ResponseWriter, err error, p params) {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		c.fail(w, fmt.Errorf("%w: a value may have %d bytes: store it elsewhere and put its address here", configstore.ErrTooLarge, configstore.MaxValue), p)
+		c.fail(w, fmt.Errorf(
+			"%w: a value may have %d bytes: store it elsewhere and put its address here",
+			configstore.ErrTooLarge, configstore.MaxValue), p)
 		return
 	}
 	status, why := http.StatusBadRequest, "the value broke off"
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		status, why = http.StatusRequestTimeout, fmt.Sprintf("the value was not here within %v", pageBody)
+		status, why = http.StatusRequestTimeout, fmt.Sprintf("the value was not here within %v",
+			pageBody)
 	}
-	http.Error(w, oneLine(fmt.Sprintf("%s (%v): nothing was written; send it again", why, err)), status)
+	http.Error(w, oneLine(fmt.Sprintf("%s (%v): nothing was written; send it again", why, err)),
+		status)
 }
 
 // written answers for a write.

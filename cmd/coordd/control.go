@@ -12,7 +12,8 @@ import (
 
 func (a *app) controlCommand() *cobra.Command {
 	var s serviceFlags
-	order := func(c *cobra.Command, n int, what string, give func(ctx context.Context, o *actors.Operator, args []string) (string, error)) *cobra.Command {
+	order := func(c *cobra.Command, n int, what string, give func(ctx context.Context,
+		o *actors.Operator, args []string) (string, error)) *cobra.Command {
 		c.Args = noArguments
 		if n > 0 {
 			c.Args = exactly(n, what)
@@ -51,7 +52,8 @@ whoever leads; "coordd status" shows them.`,
 member that vanishes wait too, and new items stay free. Take it back with "coordd control thaw".`,
 			Example: "  coordd control freeze",
 		}, 0, "", func(ctx context.Context, o *actors.Operator, _ []string) (string, error) {
-			return "Frozen: nothing is moved or placed until \"coordd control thaw\".", o.Freeze(ctx)
+			return "Frozen: nothing is moved or placed until \"coordd control thaw\".",
+				o.Freeze(ctx)
 		}),
 		order(&cobra.Command{
 			Use:     "thaw",
@@ -76,18 +78,21 @@ holds back and says so in its log. This tells it to go on. Removing items with
 			Short:   "Empty a member",
 			Long:    "Orders that a member gives up its items one after the other and gets no new ones, until \"coordd control undrain\".",
 			Example: "  coordd control drain n2",
-		}, 1, "the id of one member", func(ctx context.Context, o *actors.Operator, args []string) (string, error) {
+		}, 1, "the id of one member", func(ctx context.Context, o *actors.Operator,
+			args []string) (string, error) {
 			if err := o.Drain(ctx, args[0]); err != nil {
 				return "", err
 			}
-			return "Drained: " + args[0] + " gives up its items and gets no new ones." + a.unknownMember(ctx, o, args[0]), nil
+			return "Drained: " + args[0] + " gives up its items and gets no new ones." +
+				a.unknownMember(ctx, o, args[0]), nil
 		}),
 		order(&cobra.Command{
 			Use:     "undrain MEMBER",
 			Short:   "Take back drain",
 			Long:    "Lets a member have items again after \"coordd control drain\".",
 			Example: "  coordd control undrain n2",
-		}, 1, "the id of one member", func(ctx context.Context, o *actors.Operator, args []string) (string, error) {
+		}, 1, "the id of one member", func(ctx context.Context, o *actors.Operator,
+			args []string) (string, error) {
 			return "Undrained: " + args[0] + " may have items again.", o.Undrain(ctx, args[0])
 		}),
 		order(&cobra.Command{
@@ -96,18 +101,21 @@ holds back and says so in its log. This tells it to go on. Removing items with
 			Long: `Orders that an item runs on one member and on no other: while that member is
 away, the item waits. Take it back with "coordd control unpin".`,
 			Example: "  coordd control pin device-1 n2",
-		}, 2, "the ids of one item and one member", func(ctx context.Context, o *actors.Operator, args []string) (string, error) {
+		}, 2, "the ids of one item and one member", func(ctx context.Context, o *actors.Operator,
+			args []string) (string, error) {
 			if err := o.Pin(ctx, args[0], args[1]); err != nil {
 				return "", err
 			}
-			return "Pinned: " + args[0] + " runs on " + args[1] + " only." + a.unknownItem(ctx, o, args[0]) + a.unknownMember(ctx, o, args[1]), nil
+			return "Pinned: " + args[0] + " runs on " + args[1] + " only." + a.unknownItem(ctx, o,
+				args[0]) + a.unknownMember(ctx, o, args[1]), nil
 		}),
 		order(&cobra.Command{
 			Use:     "unpin ITEM",
 			Short:   "Take back pin",
 			Long:    "Lets an item run anywhere again after \"coordd control pin\".",
 			Example: "  coordd control unpin device-1",
-		}, 1, "the id of one item", func(ctx context.Context, o *actors.Operator, args []string) (string, error) {
+		}, 1, "the id of one item", func(ctx context.Context, o *actors.Operator,
+			args []string) (string, error) {
 			return "Unpinned: " + args[0] + " may run anywhere.", o.Unpin(ctx, args[0])
 		}),
 	)
@@ -127,7 +135,9 @@ func (a *app) unknownItem(ctx context.Context, o *actors.Operator, item string) 
 // a slip, and it may be meant for later.
 func (a *app) unknownMember(ctx context.Context, o *actors.Operator, member string) string {
 	status, err := o.Status(ctx)
-	if err != nil || slices.ContainsFunc(status.Members, func(m actors.StatusMember) bool { return m.ID == member }) {
+	if err != nil || slices.ContainsFunc(status.Members, func(m actors.StatusMember) bool {
+		return m.ID == member
+	}) {
 		return ""
 	}
 	return " No member of that id is registered now; the order stands for when it comes."

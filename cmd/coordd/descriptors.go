@@ -46,7 +46,8 @@ type routeLimits struct {
 // share of each.
 func limitsOf(asked routeLimits, descriptors int) (l routeLimits, fit bool) {
 	l = asked
-	l.fanout, l.idle = min(dispatch.DefaultFanout, l.inFlight), min(dispatch.DefaultIdleConns, l.inFlight)
+	l.fanout, l.idle = min(dispatch.DefaultFanout, l.inFlight), min(dispatch.DefaultIdleConns,
+		l.inFlight)
 	l.conns = l.inFlight + l.streams + 256 // an event stream keeps its connection's place
 	// An upgraded connection gives its own back.
 	need := l.conns + l.streams + l.inFlight + l.streams + l.fanout + l.idle

@@ -50,10 +50,13 @@ that it prints. Ctrl-C stops it.`,
 	f.SortFlags = false
 	f.StringVar(&o.service, "service", "coordd", "The `name` of the service.")
 	f.IntVar(&o.members, "members", 3, "The `number` of members, named n1, n2 and so on.")
-	f.IntVar(&o.items, "items", 100, "The `number` of work items, named device_group_0001 and so on.")
-	f.StringVar(&o.http, "http", "127.0.0.1:7070", "The `address` to serve the page on; '' switches it off.")
+	f.IntVar(&o.items, "items", 100,
+		"The `number` of work items, named device_group_0001 and so on.")
+	f.StringVar(&o.http, "http", "127.0.0.1:7070",
+		"The `address` to serve the page on; '' switches it off.")
 	hostsFlag(f, &o.httpHosts, "http-host", "the page or the embedded Consul")
-	f.StringVar(&o.consulAddr, "consul-addr", "127.0.0.1:0", "The `address` for the embedded Consul. Port 0 takes a free one.")
+	f.StringVar(&o.consulAddr, "consul-addr", "127.0.0.1:0",
+		"The `address` for the embedded Consul. Port 0 takes a free one.")
 	o.logFlags.register(cmd)
 	return cmd
 }
@@ -69,7 +72,8 @@ func (a *app) runDev(ctx context.Context, o devFlags) error {
 	if err != nil {
 		return err
 	}
-	consul := devconsul.New(devconsul.Config{Hosts: append(o.httpHosts, o.consulAddr), HostsFlag: "--http-host"})
+	consul := devconsul.New(devconsul.Config{Hosts: append(o.httpHosts, o.consulAddr),
+		HostsFlag: "--http-host"})
 	defer consul.Close()
 	client := consul.Client()
 	op, err := actors.NewOperator(client, o.service)
@@ -108,19 +112,23 @@ func (a *app) runDev(ctx context.Context, o devFlags) error {
 	children := []supervisor.Child{{
 		// Its listener cannot be opened twice: a Consul that fails ends it all.
 		Name: "consul", Gate: true, Run: func(ctx context.Context) error {
-			return supervisor.Escalate(consul.Serve(ctx, consulLn, func(net.Addr) { supervisor.Ready(ctx) }))
+			return supervisor.Escalate(consul.Serve(ctx, consulLn, func(net.Addr) {
+				supervisor.Ready(ctx)
+			}))
 		},
 	}}
 	if web != nil {
 		children = append(children, web.child(newSite(op, consulLn.Addr().String(), members)))
 	}
 	children = append(children, supervisor.Child{Name: "members", Tree: &parts})
-	root, err := supervisor.New("coordd", supervisor.Tree{Children: children}, supervisor.WithLogger(log))
+	root, err := supervisor.New("coordd", supervisor.Tree{Children: children},
+		supervisor.WithLogger(log))
 	if err != nil {
 		return err
 	}
 	web.reportOf(root.Report)
-	if _, err := fmt.Fprint(a.out, devWelcome(o, web.address(), consulLn.Addr().String())); err != nil {
+	if _, err := fmt.Fprint(a.out, devWelcome(o, web.address(),
+		consulLn.Addr().String())); err != nil {
 		return err
 	}
 	if err := root.Run(ctx); err != nil {
@@ -140,7 +148,8 @@ func devItems(n int) []actors.WorkInput {
 
 func devWelcome(o devFlags, page, consul string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s share %s. All of it is in this process, and gone when it ends.\n\n", count(o.members, "member"), count(o.items, "item"))
+	fmt.Fprintf(&b, "\n%s share %s. All of it is in this process, and gone when it ends.\n\n",
+		count(o.members, "member"), count(o.items, "item"))
 	if page != "" {
 		fmt.Fprintf(&b, "  page     http://%s/\n", page)
 	}
@@ -150,7 +159,9 @@ func devWelcome(o devFlags, page, consul string) string {
 		with = " --service " + o.service + with
 	}
 	coordd := command(os.Args[0])
-	fmt.Fprintf(&b, "Try, from another terminal:\n\n  %[1]s status%[2]s\n  %[1]s work add my-item%[2]s\n  %[1]s run --id n%[3]d%[2]s\n\nCtrl-C stops it.\n\n", coordd, with, o.members+1)
+	fmt.Fprintf(&b,
+		"Try, from another terminal:\n\n  %[1]s status%[2]s\n  %[1]s work add my-item%[2]s\n  %[1]s run --id n%[3]d%[2]s\n\nCtrl-C stops it.\n\n",
+		coordd, with, o.members+1)
 	return b.String()
 }
 

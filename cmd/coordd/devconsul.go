@@ -37,10 +37,12 @@ do not let strangers reach it, and do not use it in production.`,
 			if err != nil {
 				return err
 			}
-			server := devconsul.New(devconsul.Config{Logger: log, Hosts: append(hosts, addr), HostsFlag: "--http-host"})
+			server := devconsul.New(devconsul.Config{Logger: log, Hosts: append(hosts, addr),
+				HostsFlag: "--http-host"})
 			defer server.Close()
 			err = server.Serve(ctx, ln, func(at net.Addr) {
-				fmt.Fprintf(a.out, "Consul's API is at http://%s; everything is gone when this ends.\n", at)
+				fmt.Fprintf(a.out,
+					"Consul's API is at http://%s; everything is gone when this ends.\n", at)
 				log.Info("listening", slog.String("addr", at.String()))
 			})
 			if err != nil {

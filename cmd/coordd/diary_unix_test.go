@@ -31,7 +31,8 @@ func TestAHistoryThatNobodyReadsKeepsNoWorkFromEnding(t *testing.T) {
 	over := make(chan error)
 	go func() {
 		for i := range items {
-			_ = work(t.Context(), actors.Item{ID: fmt.Sprintf("a_work_item_with_a_name_%d", i), Token: uint64(i)})
+			_ = work(t.Context(), actors.Item{ID: fmt.Sprintf("a_work_item_with_a_name_%d", i),
+				Token: uint64(i)})
 		}
 		over <- d.end()
 	}()

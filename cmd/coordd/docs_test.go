@@ -50,7 +50,8 @@ func sources(t *testing.T) string {
 		if d.IsDir() && (d.Name() == ".git" || d.Name() == "bin") {
 			return filepath.SkipDir
 		}
-		if name := d.Name(); !d.IsDir() && name != "docs_test.go" && (filepath.Ext(name) == ".go" || name == "Makefile") {
+		if name := d.Name(); !d.IsDir() && name != "docs_test.go" && (filepath.Ext(name) == ".go" ||
+			name == "Makefile") {
 			text, err := os.ReadFile(path)
 			if err != nil {
 				return err
@@ -81,7 +82,8 @@ func code(text string) []string {
 	var lines []string
 	for _, block := range fenced.FindAllString(text, -1) {
 		for line := range strings.Lines(block) {
-			lines = append(lines, strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "$ ")))
+			lines = append(lines, strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line),
+				"$ ")))
 		}
 	}
 	for _, span := range quoted.FindAllString(fenced.ReplaceAllString(text, ""), -1) {
@@ -139,7 +141,8 @@ func TestEveryFlagThatTheDocumentsNameExists(t *testing.T) {
 			for _, m := range aFlag.FindAllStringSubmatch(line, -1) {
 				n++
 				switch flag := m[1]; {
-				case cmd != nil && cmd.Flag(strings.TrimPrefix(flag, "--")) == nil && flag != "--help":
+				case cmd != nil && cmd.Flag(strings.TrimPrefix(flag, "--")) == nil &&
+					flag != "--help":
 					t.Errorf("%s: `%s`: %s takes no %s", doc, line, cmd.CommandPath(), flag)
 				case !known[flag]:
 					t.Errorf("%s: `%s`: no command takes %s", doc, line, flag)
@@ -191,7 +194,8 @@ func TestEveryMakeTargetThatTheDocumentsNameExists(t *testing.T) {
 				t.Errorf("%s: `%s`: there is no target %s", doc, line, m[2])
 			}
 			for _, s := range aSwitch.FindAllStringSubmatch(m[1]+m[3], -1) {
-				if !strings.Contains(makefile, "\n"+s[1]+" ?=") && !strings.Contains(makefile, "${"+s[1]+":") {
+				if !strings.Contains(makefile, "\n"+s[1]+" ?=") &&
+					!strings.Contains(makefile, "${"+s[1]+":") {
 					t.Errorf("%s: `%s`: nothing is switched by %s", doc, line, s[1])
 				}
 			}
@@ -207,7 +211,8 @@ func TestEveryPathThatTheDocumentsNameExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var top []string // what else begins with a name and a slash is a key, a package of others, an address
+	// what else begins with a name and a slash is a key, a package of others, an address
+	var top []string
 	for _, e := range entries {
 		if e.IsDir() && e.Name() != "bin" {
 			top = append(top, e.Name())

@@ -72,10 +72,12 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
   coordd elect db-writer --zookeeper zk1:2181,zk2:2181,zk3:2181 -- ./writer.sh
   coordd elect db-writer --status
   coordd elect db-writer --hand-over n2`,
-		PreRunE: func(cmd *cobra.Command, args []string) error { // Args would not see what the environment says
+		// Args would not see what the environment says
+		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("zookeeper") && len(o.zookeeper.Servers) == 0 {
 				// As of a variable that is not set. On Consul it would be another election.
-				return usage("--zookeeper is empty; name one host:port at least, or leave it out for Consul")
+				return usage(
+					"--zookeeper is empty; name one host:port at least, or leave it out for Consul")
 			}
 			if a.taken.has("json") && !o.status && !o.follow {
 				o.asJSON = false // it is for other commands
@@ -99,26 +101,42 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.id, "id", "", "The `name` of this candidate, for people and for --hand-over. Without it: the host's name and the process id.")
-	f.IntVar(&o.priority, "priority", 0, "Among those who wait, the highest `number` leads next; among equals, who came first.")
+	f.StringVar(&o.id, "id", "",
+		"The `name` of this candidate, for people and for --hand-over. Without it: the host's name and the process id.")
+	f.IntVar(&o.priority, "priority", 0,
+		"Among those who wait, the highest `number` leads next; among equals, who came first.")
 	f.BoolVar(&o.preempt, "preempt", false, "Ask a leader of lower priority to make way.")
-	f.BoolVar(&o.once, "once", false, "End, with exit code 1, when the leadership is lost or handed over.")
-	f.DurationVar(&o.ttl, "ttl", onconsul.DefaultTTL, "The `time` of silence after which a leader stops its command: 10s to 24h. ZooKeeper grants what its own settings allow, 4s to 40s as a rule.")
-	f.DurationVar(&o.lockDelay, "lock-delay", 0, "The `time` for which the leadership of a lost machine is kept from the others. Without it: the ttl, in Consul 60s at most. Shorter, down to 1s, is quicker, and unsafe only if somebody ends sessions early.")
-	f.DurationVar(&o.margin, "lease-margin", 0, "The `time` before the end of the lease at which the command is told to stop. Without it: a tenth of the ttl.")
-	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second, "The `time` from SIGTERM to SIGKILL when the command is stopped.")
+	f.BoolVar(&o.once, "once", false,
+		"End, with exit code 1, when the leadership is lost or handed over.")
+	f.DurationVar(&o.ttl, "ttl", onconsul.DefaultTTL,
+		"The `time` of silence after which a leader stops its command: 10s to 24h. ZooKeeper grants what its own settings allow, 4s to 40s as a rule.")
+	f.DurationVar(&o.lockDelay, "lock-delay", 0,
+		"The `time` for which the leadership of a lost machine is kept from the others. Without it: the ttl, in Consul 60s at most. Shorter, down to 1s, is quicker, and unsafe only if somebody ends sessions early.")
+	f.DurationVar(&o.margin, "lease-margin", 0,
+		"The `time` before the end of the lease at which the command is told to stop. Without it: a tenth of the ttl.")
+	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second,
+		"The `time` from SIGTERM to SIGKILL when the command is stopped.")
 	secretFlags(f, &o.passEnv)
-	f.StringVar(&o.address, "address", "", "An `address` of this candidate. It is published and not used.")
+	f.StringVar(&o.address, "address", "",
+		"An `address` of this candidate. It is published and not used.")
 	f.BoolVar(&o.status, "status", false, "Show who leads and who waits.")
-	f.BoolVar(&o.follow, "follow", false, "Tell who leads, until interrupted, without being a candidate.")
-	f.StringVar(&o.handOver, "hand-over", "", "Ask the leader to make way for this `candidate`, by its id.")
-	f.DurationVar(&o.holdBack, "hold-back", 5*time.Second, "The `time` for which the others wait for that candidate once the leadership is free.")
-	f.BoolVar(&o.end, "end", false, "End the election for everyone, now and later, until it is deleted.")
-	f.BoolVar(&o.remove, "delete", false, "End it, wait until nobody leads, and remove all that there is of it.")
+	f.BoolVar(&o.follow, "follow", false,
+		"Tell who leads, until interrupted, without being a candidate.")
+	f.StringVar(&o.handOver, "hand-over", "",
+		"Ask the leader to make way for this `candidate`, by its id.")
+	f.DurationVar(&o.holdBack, "hold-back", 5*time.Second,
+		"The `time` for which the others wait for that candidate once the leadership is free.")
+	f.BoolVar(&o.end, "end", false,
+		"End the election for everyone, now and later, until it is deleted.")
+	f.BoolVar(&o.remove, "delete", false,
+		"End it, wait until nobody leads, and remove all that there is of it.")
 	f.BoolVar(&o.asJSON, "json", false, "With --status or --follow: print JSON.")
-	f.StringVar(&o.consul, "consul", "", "Consul's `address`: host:port or a URL. Without it: CONSUL_HTTP_ADDR, else 127.0.0.1:8500.")
+	f.StringVar(&o.consul, "consul", "",
+		"Consul's `address`: host:port or a URL. Without it: CONSUL_HTTP_ADDR, else 127.0.0.1:8500.")
 	o.zookeeper.register(f)
-	f.StringVar(&o.prefix, "prefix", "", "The `prefix` of the keys in Consul, or the node in ZooKeeper. Without it: "+onconsul.DefaultPrefix+", "+onzk.DefaultRoot+".")
+	f.StringVar(&o.prefix, "prefix", "",
+		"The `prefix` of the keys in Consul, or the node in ZooKeeper. Without it: "+
+			onconsul.DefaultPrefix+", "+onzk.DefaultRoot+".")
 	o.logFlags.register(cmd)
 	orders(f, "status", "follow", "hand-over", "end", "delete")
 	return cmd
@@ -149,7 +167,8 @@ func (o *electFlags) check(args []string) error {
 	for _, x := range []struct {
 		yes  bool
 		flag string
-	}{{o.status, "--status"}, {o.follow, "--follow"}, {o.handOver != "", "--hand-over"}, {o.end, "--end"}, {o.remove, "--delete"}} {
+	}{{o.status, "--status"}, {o.follow, "--follow"}, {o.handOver != "", "--hand-over"},
+		{o.end, "--end"}, {o.remove, "--delete"}} {
 		if x.yes {
 			asked = append(asked, x.flag)
 		}
@@ -160,7 +179,8 @@ func (o *electFlags) check(args []string) error {
 	case len(asked) == 1 && len(args) > 1:
 		return usage("%s runs no command, and was given %q", asked[0], args[1:])
 	case len(asked) == 0 && len(args) == 1:
-		return usage("give a command to run while %s leads, or one of --status, --follow, --hand-over, --end, --delete", "this candidate")
+		return usage("give a command to run while %s leads, or one of --status, --follow, --hand-over, --end, --delete",
+			"this candidate")
 	case len(asked) == 0 && strings.TrimSpace(strings.Join(args[1:], "")) == "":
 		return usage("the command is empty")
 	case len(o.zookeeper.Servers) > 0 && o.consul != "":
@@ -177,7 +197,8 @@ func (o *electFlags) ranges() error {
 		flag string
 		d    time.Duration
 		zero bool
-	}{{"ttl", o.ttl, false}, {"lock-delay", o.lockDelay, true}, {"lease-margin", o.margin, true}, {"stop-timeout", o.stopTimeout, false}, {"hold-back", o.holdBack, false}} {
+	}{{"ttl", o.ttl, false}, {"lock-delay", o.lockDelay, true}, {"lease-margin", o.margin, true},
+		{"stop-timeout", o.stopTimeout, false}, {"hold-back", o.holdBack, false}} {
 		if x.d < 0 || x.d == 0 && !x.zero {
 			return usage("--%s %v: give a time above 0s", x.flag, x.d)
 		}
@@ -211,7 +232,8 @@ type electConn interface {
 }
 
 // connect opens the way to Consul, or to ZooKeeper. Where is where that is, for people.
-func (o *electFlags) connect(ctx context.Context, a *app) (conn electConn, where string, err error) {
+func (o *electFlags) connect(ctx context.Context, a *app) (conn electConn, where string,
+	err error) {
 	log, err := o.logger(a.lines)
 	if err != nil {
 		return nil, "", err
@@ -238,7 +260,8 @@ func (o *electFlags) connect(ctx context.Context, a *app) (conn electConn, where
 		return nil, "", err
 	}
 	consul, err := onconsul.Connect(onconsul.Config{
-		Client: client, Name: "coordd elect " + o.id, TTL: o.ttl, LockDelay: o.lockDelay, Prefix: o.prefix, HoldBack: o.holdBack, Logger: log,
+		Client: client, Name: "coordd elect " + o.id, TTL: o.ttl, LockDelay: o.lockDelay,
+		Prefix: o.prefix, HoldBack: o.holdBack, Logger: log,
 	})
 	if err != nil {
 		return nil, "", usage("%v", err)
@@ -260,7 +283,8 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 	if err != nil {
 		return err
 	}
-	cfg := election.Config{Election: name, Name: o.id, Priority: o.priority, Preempt: o.preempt, Address: o.address, Margin: o.margin, Logger: log}
+	cfg := election.Config{Election: name, Name: o.id, Priority: o.priority, Preempt: o.preempt,
+		Address: o.address, Margin: o.margin, Logger: log}
 	if err := cfg.Validate(); err != nil {
 		return usage("%v", err)
 	}
@@ -281,7 +305,8 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 	defer group.Wait()
 	defer cancel()
 	work.keep(background, &group)
-	log.Info("starting", "election", name, "candidate", o.id, "store", where, "version", version(), "pid", os.Getpid(), "ttl", o.ttl.String())
+	log.Info("starting", "election", name, "candidate", o.id, "store", where, "version", version(),
+		"pid", os.Getpid(), "ttl", o.ttl.String())
 	for {
 		var e *election.Election
 		cfg.Lead = func(ctx context.Context, s election.Status) error {
@@ -302,7 +327,8 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 		led := false
 		for s := range statuses {
 			if led && o.once && s.Role != election.Leading && s.Role != election.Draining {
-				e.Resign() // it is lost, or may be: work.lead runs no second command if it comes back first
+				// it is lost, or may be: work.lead runs no second command if it comes back first
+				e.Resign()
 			}
 			led = led || s.Role == election.Leading
 		}
@@ -319,7 +345,9 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 			log.Info("stopped", "election", name)
 			return nil
 		case s.Ended:
-			return fmt.Errorf("the election %s was ended for everyone; delete it with --delete to begin anew", name)
+			return fmt.Errorf(
+				"the election %s was ended for everyone; delete it with --delete to begin anew",
+				name)
 		case s.Deleted:
 			return fmt.Errorf("the election %s was deleted", name)
 		case led && o.once:

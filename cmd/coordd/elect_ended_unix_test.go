@@ -45,15 +45,18 @@ func (c lapsed) Err() error {
 func TestACommandIsNotBegunUnderAnotherSessionThanItsLeaders(t *testing.T) {
 	privateRuntimeDir(t)
 	file := filepath.Join(t.TempDir(), "log")
-	conn := leased{contact: messages.NewState(election.Contact{Session: "new", Lease: messages.Lease{Start: time.Now(), TTL: time.Hour}})}
-	c, err := newCandidate(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e", "echo begun >>"+file, slog.New(slog.DiscardHandler))
+	conn := leased{contact: messages.NewState(election.Contact{Session: "new",
+		Lease: messages.Lease{Start: time.Now(), TTL: time.Hour}})}
+	c, err := newCandidate(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e",
+		"echo begun >>"+file, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	c.keep(ctx, &group)
-	if err := c.lead(t.Context(), election.Status{Token: 7, Session: "old"}); !errors.Is(err, errCommandCut) {
+	if err := c.lead(t.Context(), election.Status{Token: 7, Session: "old"}); !errors.Is(err,
+		errCommandCut) {
 		t.Errorf("it ended with %v, want %v", err, errCommandCut)
 	}
 	if text, err := os.ReadFile(file); err == nil {
@@ -67,15 +70,18 @@ func TestACommandThatHasEndedIsNotBegunAgain(t *testing.T) {
 	for command, want := range map[string]int{"true": 0, "exit 7": 7, "kill -KILL $$": 137} {
 		privateRuntimeDir(t)
 		file := filepath.Join(t.TempDir(), "log")
-		conn := leased{contact: messages.NewState(election.Contact{Session: "s", Lease: messages.Lease{Start: time.Now(), TTL: time.Hour}})}
-		c, err := newCandidate(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e", "echo begun >>"+file+"; "+command, slog.New(slog.DiscardHandler))
+		conn := leased{contact: messages.NewState(election.Contact{Session: "s",
+			Lease: messages.Lease{Start: time.Now(), TTL: time.Hour}})}
+		c, err := newCandidate(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e",
+			"echo begun >>"+file+"; "+command, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		c.keep(ctx, &group)
-		if err := c.lead(lapsed{t.Context(), file}, election.Status{Token: 7, Session: "s"}); err != nil {
+		if err := c.lead(lapsed{t.Context(), file}, election.Status{Token: 7,
+			Session: "s"}); err != nil {
 			t.Errorf("%s: %v", command, err)
 		}
 		if code, done := c.exited(); !done || code != want {

@@ -23,7 +23,8 @@ type electView struct {
 }
 
 // asks opens what --status and the orders need, within the time that a person waits.
-func (a *app) asks(ctx context.Context, o electFlags, name string, f func(context.Context, *election.Election) error) error {
+func (a *app) asks(ctx context.Context, o electFlags, name string, f func(context.Context,
+	*election.Election) error) error {
 	o.level = "error" // the answer is what is asked for
 	conn, where, err := o.connect(ctx, a)
 	if err != nil {
@@ -52,9 +53,12 @@ func (o *electFlags) unreachable(where string, err error) error {
 	case len(o.zookeeper.Servers) == 0:
 		return trouble(where, err)
 	case errors.Is(err, zk.ErrNoAuth):
-		return fmt.Errorf("ZooKeeper at %s denies it (%w): give the credentials of the user whom the election belongs to with --zookeeper-auth-file", where, err)
+		return fmt.Errorf("ZooKeeper at %s denies it (%w): give the credentials of the user whom the election belongs to with --zookeeper-auth-file",
+			where, err)
 	}
-	return fmt.Errorf("ZooKeeper at %s does not answer (%w): start it, or give its servers with --zookeeper", where, err)
+	return fmt.Errorf(
+		"ZooKeeper at %s does not answer (%w): start it, or give its servers with --zookeeper",
+		where, err)
 }
 
 func (a *app) electStatus(ctx context.Context, o electFlags, name string) error {
@@ -68,7 +72,9 @@ func (a *app) electStatus(ctx context.Context, o electFlags, name string) error 
 		if _, err := e.Follow(wait); err != nil {
 			return err
 		}
-		s, err := e.State().Wait(wait, func(s election.Status) bool { return s.Role == election.Observing || s.Role == election.Out })
+		s, err := e.State().Wait(wait, func(s election.Status) bool {
+			return s.Role == election.Observing || s.Role == election.Out
+		})
 		if err != nil {
 			return fmt.Errorf("who leads cannot be told: %w", err)
 		}
@@ -115,7 +121,8 @@ func printElection(out io.Writer, v electView) error {
 		if v.Leader != nil && v.Leader.ID == c.ID {
 			role = "leads"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", foreign(c.Name), c.Priority, role, foreign(c.Address), foreign(c.ID))
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", foreign(c.Name), c.Priority, role,
+			foreign(c.Address), foreign(c.ID))
 	}
 	return w.Flush()
 }
@@ -170,7 +177,8 @@ func (a *app) electFollow(ctx context.Context, o electFlags, name string) error 
 
 func (a *app) printFollowed(asJSON bool, s election.Status) error {
 	if asJSON {
-		line := electLine{At: time.Now(), What: s.What, Role: s.Role, Token: s.Token, Reason: s.Reason, Ended: s.Ended, Deleted: s.Deleted}
+		line := electLine{At: time.Now(), What: s.What, Role: s.Role, Token: s.Token,
+			Reason: s.Reason, Ended: s.Ended, Deleted: s.Deleted}
 		if s.Leader.ID != "" {
 			line.Leader = &s.Leader
 		}

@@ -14,7 +14,8 @@ import (
 type candidate struct{}
 
 func newCandidate(electFlags, electConn, string, string, *slog.Logger) (*candidate, error) {
-	return nil, usage("commands can be run on Linux and other Unix systems only; --status, --follow and the orders work")
+	return nil,
+		usage("commands can be run on Linux and other Unix systems only; --status, --follow and the orders work")
 }
 
 func (*candidate) keep(context.Context, *sync.WaitGroup)       {}

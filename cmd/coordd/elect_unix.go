@@ -31,7 +31,8 @@ type candidate struct {
 	guard             *guard.Guard
 	signals           chan os.Signal
 
-	mu   sync.Mutex // held while a lease is passed on, so that an older one never follows a newer one
+	// held while a lease is passed on, so that an older one never follows a newer one
+	mu   sync.Mutex
 	done bool
 	code int
 
@@ -41,12 +42,14 @@ type candidate struct {
 // electLock is how the names of candidates' lock files begin.
 const electLock = "elect-"
 
-func newCandidate(o electFlags, conn electConn, name, command string, log *slog.Logger) (*candidate, error) {
+func newCandidate(o electFlags, conn electConn, name, command string, log *slog.Logger) (*candidate,
+	error) {
 	if err := guard.CheckHost(); err != nil {
 		return nil, err
 	}
 	// Nobody else may use it: it is there because a farewell needs one.
-	lock := filepath.Join(runtimeDir(), fmt.Sprintf("%s%d-%d.lock", electLock, os.Getpid(), time.Now().UnixNano()))
+	lock := filepath.Join(runtimeDir(), fmt.Sprintf("%s%d-%d.lock", electLock, os.Getpid(),
+		time.Now().UnixNano()))
 	if err := makeRuntimeDir(); err != nil {
 		return nil, err
 	}
@@ -59,8 +62,10 @@ func newCandidate(o electFlags, conn electConn, name, command string, log *slog.
 		return nil, err
 	}
 	c := &candidate{
-		name: name, id: o.id, command: command, o: o, conn: conn, log: log, signals: make(chan os.Signal, 16),
-		guard: guard.New(guard.Config{Logger: log, StopTimeout: o.stopTimeout, LockFile: lock, OwnLock: true, Adopt: true, HideEnv: hidden}),
+		name: name, id: o.id, command: command, o: o, conn: conn, log: log,
+		signals: make(chan os.Signal, 16),
+		guard: guard.New(guard.Config{Logger: log, StopTimeout: o.stopTimeout, LockFile: lock,
+			OwnLock: true, Adopt: true, HideEnv: hidden}),
 	}
 	killAtOnce(c.guard)
 	return c, nil
@@ -76,7 +81,8 @@ func (c *candidate) keep(ctx context.Context, group *sync.WaitGroup) {
 			if ctx.Err() != nil {
 				return
 			}
-			c.log.Error("guard-process-died", "err", err, "then", "its command is gone; starting another")
+			c.log.Error("guard-process-died", "err", err, "then",
+				"its command is gone; starting another")
 			select {
 			case <-ctx.Done():
 			case <-time.After(time.Second):
@@ -111,7 +117,8 @@ func (c *candidate) passOn() {
 	c.guard.Lease(s.Session, s.Lease.Start.Add(s.Lease.TTL), margin)
 	words, err := json.Marshal(farewell{
 		Consul: c.o.consul, LogFormat: c.o.format, LogLevel: c.o.level,
-		Candidacy: &candidacy{Election: c.name, Candidate: c.id, Session: s.Session, Prefix: c.o.prefix, ZooKeeper: c.o.zookeeper.rooted()},
+		Candidacy: &candidacy{Election: c.name, Candidate: c.id, Session: s.Session,
+			Prefix: c.o.prefix, ZooKeeper: c.o.zookeeper.rooted()},
 	})
 	if err == nil {
 		c.guard.Farewell(guard.Farewell{Words: words, Limit: 2 * s.Lease.TTL})
@@ -124,7 +131,8 @@ func (c *candidate) lead(ctx context.Context, s election.Status) error {
 		return nil
 	}
 	if c.begun && c.o.once {
-		return fmt.Errorf("%w: its lease had run out, and with --once it is not begun again", errCommandCut)
+		return fmt.Errorf("%w: its lease had run out, and with --once it is not begun again",
+			errCommandCut)
 	}
 	c.begun = true
 	c.passOn() // the feeder may not have come to it
@@ -144,7 +152,8 @@ func (c *candidate) lead(ctx context.Context, s election.Status) error {
 	})
 	exit, ok := errors.AsType[*guard.ExitError](err)
 	switch {
-	case byItself && ok && exit.Signal != 0: // also when its lease has run out since: this process may have stood still
+	case byItself && ok && exit.Signal != 0:
+		// also when its lease has run out since: this process may have stood still
 		c.ended(128 + int(exit.Signal))
 		return nil
 	case byItself && ok:
@@ -157,7 +166,8 @@ func (c *candidate) lead(ctx context.Context, s election.Status) error {
 		return nil
 	case err == nil:
 		return errCommandCut
-	case errors.Is(err, guard.ErrNoLease), errors.Is(err, guard.ErrLost), ok && exit.Reason == guard.LeaseEnded:
+	case errors.Is(err, guard.ErrNoLease), errors.Is(err, guard.ErrLost), ok &&
+		exit.Reason == guard.LeaseEnded:
 		return fmt.Errorf("%w: %w", errCommandCut, err)
 	}
 	return err
@@ -187,13 +197,15 @@ func (c candidacy) resign(ctx context.Context, consul string, log *slog.Logger) 
 	log = log.With("election", c.Election, "candidate", c.Candidate, "session", c.Session)
 	led, err := c.depart(ctx, consul, log)
 	if err != nil {
-		log.Warn("no-goodbye-for-killed-coordd", "err", err, "then", "others lead when its session is over, and its lock-delay")
+		log.Warn("no-goodbye-for-killed-coordd", "err", err, "then",
+			"others lead when its session is over, and its lock-delay")
 		return
 	}
 	log.Info("said-goodbye-for-killed-coordd", "led", led)
 }
 
-func (c candidacy) depart(ctx context.Context, consul string, log *slog.Logger) (led bool, err error) {
+func (c candidacy) depart(ctx context.Context, consul string, log *slog.Logger) (led bool,
+	err error) {
 	if len(c.ZooKeeper.Servers) > 0 {
 		o := electFlags{zookeeper: c.ZooKeeper, prefix: c.Prefix}
 		cfg, err := reading(ctx, func() (onzk.Config, error) { return o.onZooKeeper(log) })

@@ -16,7 +16,8 @@ func TestACandidateRemovesTheLockFilesOfKilledOnes(t *testing.T) {
 	if err := makeRuntimeDir(); err != nil {
 		t.Fatal(err)
 	}
-	left, held := filepath.Join(runtimeDir(), "elect-1-1.lock"), filepath.Join(runtimeDir(), "elect-1-2.lock")
+	left, held := filepath.Join(runtimeDir(), "elect-1-1.lock"), filepath.Join(runtimeDir(),
+		"elect-1-2.lock")
 	members := filepath.Join(runtimeDir(), "0123456789abcdef.lock")
 	for _, path := range []string{left, held, members} {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -31,7 +32,8 @@ func TestACandidateRemovesTheLockFilesOfKilledOnes(t *testing.T) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newCandidate(electFlags{}, nil, "e", "true", slog.New(slog.DiscardHandler)); err != nil {
+	if _, err := newCandidate(electFlags{}, nil, "e", "true",
+		slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(left); !os.IsNotExist(err) {

@@ -25,19 +25,26 @@ type zookeeperFlags struct {
 }
 
 func (z *zookeeperFlags) register(f *pflag.FlagSet) {
-	f.StringSliceVar(&z.Servers, "zookeeper", nil, "Hold the election on ZooKeeper instead; its `servers`: host:port,...")
-	f.StringVar(&z.AuthFile, "zookeeper-auth-file", "", "A `file` with user:password for ZooKeeper's scheme digest, in one line. What is made belongs to that user, and nobody else can read or change it.")
-	f.BoolVar(&z.TLS, "zookeeper-tls", false, "Speak TLS with ZooKeeper (its secureClientPort). The next three imply it.")
-	f.StringVar(&z.CA, "zookeeper-ca-file", "", "The PEM `file` of the authority that signed ZooKeeper's certificates. Without it: the host's own.")
-	f.StringVar(&z.Cert, "zookeeper-cert-file", "", "The PEM `file` of the certificate to show to ZooKeeper.")
+	f.StringSliceVar(&z.Servers, "zookeeper", nil,
+		"Hold the election on ZooKeeper instead; its `servers`: host:port,...")
+	f.StringVar(&z.AuthFile, "zookeeper-auth-file", "",
+		"A `file` with user:password for ZooKeeper's scheme digest, in one line. What is made belongs to that user, and nobody else can read or change it.")
+	f.BoolVar(&z.TLS, "zookeeper-tls", false,
+		"Speak TLS with ZooKeeper (its secureClientPort). The next three imply it.")
+	f.StringVar(&z.CA, "zookeeper-ca-file", "",
+		"The PEM `file` of the authority that signed ZooKeeper's certificates. Without it: the host's own.")
+	f.StringVar(&z.Cert, "zookeeper-cert-file", "",
+		"The PEM `file` of the certificate to show to ZooKeeper.")
 	f.StringVar(&z.Key, "zookeeper-key-file", "", "The PEM `file` of that certificate's key.")
 }
 
 // check looks at the flags together.
 func (z *zookeeperFlags) check() error {
 	switch {
-	case len(z.Servers) == 0 && (z.AuthFile != "" || z.TLS || z.CA != "" || z.Cert != "" || z.Key != ""):
-		return usage("--zookeeper-auth-file, --zookeeper-tls and the files of TLS go with --zookeeper")
+	case len(z.Servers) == 0 && (z.AuthFile != "" || z.TLS || z.CA != "" || z.Cert != "" ||
+		z.Key != ""):
+		return usage(
+			"--zookeeper-auth-file, --zookeeper-tls and the files of TLS go with --zookeeper")
 	case (z.Cert == "") != (z.Key == ""):
 		return usage("--zookeeper-cert-file and --zookeeper-key-file go together")
 	}
@@ -64,7 +71,8 @@ func (z *zookeeperFlags) configure(cfg *onzk.Config) error {
 		}
 		cfg.Digest = strings.TrimRight(string(text), "\r\n")
 		if cfg.Digest == "" {
-			return fmt.Errorf("--zookeeper-auth-file %s is empty; write user:password into it", z.AuthFile)
+			return fmt.Errorf("--zookeeper-auth-file %s is empty; write user:password into it",
+				z.AuthFile)
 		}
 	}
 	if !z.TLS && z.CA == "" && z.Cert == "" {
@@ -93,6 +101,7 @@ func (z *zookeeperFlags) configure(cfg *onzk.Config) error {
 
 // onZooKeeper are the settings of the election there.
 func (o *electFlags) onZooKeeper(log *slog.Logger) (onzk.Config, error) {
-	cfg := onzk.Config{SessionTimeout: o.ttl, LockDelay: o.lockDelay, Root: o.prefix, HoldBack: o.holdBack, Logger: log}
+	cfg := onzk.Config{SessionTimeout: o.ttl, LockDelay: o.lockDelay, Root: o.prefix,
+		HoldBack: o.holdBack, Logger: log}
 	return cfg, o.zookeeper.configure(&cfg)
 }

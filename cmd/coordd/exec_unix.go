@@ -34,7 +34,8 @@ type commands struct {
 	wait, limit              time.Duration // of the farewell
 	guard                    *guard.Guard
 
-	mu         sync.Mutex // held while a lease is passed on, so that an older one never follows a newer one
+	// held while a lease is passed on, so that an older one never follows a newer one
+	mu         sync.Mutex
 	session    messages.Reader[messages.Session]
 	membership messages.Reader[messages.Membership]
 }
@@ -52,14 +53,16 @@ func newCommands(o runFlags, margin time.Duration, log *slog.Logger) (*commands,
 		return nil, err
 	}
 	c := &commands{
-		command: o.exec, service: o.service, member: o.id, margin: margin, stopTimeout: o.stopTimeout,
+		command: o.exec, service: o.service, member: o.id, margin: margin,
+		stopTimeout: o.stopTimeout,
 		farewell: farewell{
 			Service: o.service, Consul: o.consul, LogFormat: o.format, LogLevel: o.level,
 			Leaving: store.Leaving{Member: o.id},
 		},
 		// Beyond twice the ttl Consul has ended the session by itself.
 		wait: o.restartWait, limit: 2 * o.ttl,
-		guard: guard.New(guard.Config{Logger: log, StopTimeout: o.stopTimeout, LockFile: lock, Adopt: true, HideEnv: hidden, Up: supervisor.Ready}),
+		guard: guard.New(guard.Config{Logger: log, StopTimeout: o.stopTimeout, LockFile: lock,
+			Adopt: true, HideEnv: hidden, Up: supervisor.Ready}),
 	}
 	killAtOnce(c.guard)
 	return c, nil
@@ -83,7 +86,8 @@ func attend(service, member string) (leave func(), err error) {
 // idleLiveness is liveness for a member without commands of its own: its predecessor may have had
 // some.
 func idleLiveness(service, member string) func(actors.Process) actors.Liveness {
-	gone := actors.Process{Lock: actors.NoLock} // none of its commands is left, and none will come back
+	// none of its commands is left, and none will come back
+	gone := actors.Process{Lock: actors.NoLock}
 	return func(p actors.Process) actors.Liveness {
 		l := p.Liveness()
 		switch {
@@ -120,7 +124,8 @@ func (c *commands) lock() string { return c.guard.BindLock() }
 
 // follow says whose lease the commands depend on, and whose record the guard takes back. It comes
 // before anything runs.
-func (c *commands) follow(session messages.Reader[messages.Session], membership messages.Reader[messages.Membership]) {
+func (c *commands) follow(session messages.Reader[messages.Session],
+	membership messages.Reader[messages.Membership]) {
 	c.session, c.membership = session, membership
 }
 
@@ -130,7 +135,8 @@ func (c *commands) work(ctx context.Context, item actors.Item) error {
 	// there.
 	session := c.passOn()
 	if !c.membership.Get().In(session) {
-		return fmt.Errorf("%w: the session is another one, and not registered yet", guard.ErrNoLease)
+		return fmt.Errorf("%w: the session is another one, and not registered yet",
+			guard.ErrNoLease)
 	}
 	return c.guard.Exec(ctx, guard.Spec{
 		Session: session,
@@ -186,12 +192,13 @@ func (c *commands) tell(ctx context.Context) error {
 // left is known when the coordinator starts.
 func (c *commands) children() []supervisor.Child {
 	return []supervisor.Child{
-		{Name: "guard", Gate: true, StopTimeout: c.stopTimeout + 10*time.Second, Run: func(ctx context.Context) error {
-			if err := c.guard.Run(ctx); err != nil {
-				return fmt.Errorf("the guard process: %w", err)
-			}
-			return nil
-		}},
+		{Name: "guard", Gate: true, StopTimeout: c.stopTimeout + 10*time.Second,
+			Run: func(ctx context.Context) error {
+				if err := c.guard.Run(ctx); err != nil {
+					return fmt.Errorf("the guard process: %w", err)
+				}
+				return nil
+			}},
 		{Name: "lease-feeder", Run: c.feed},
 		{Name: "farewell-feeder", Run: c.tell},
 	}

@@ -69,11 +69,13 @@ func TestADeadPredecessorsCommandsAreKnownToBeGoneByItsVeryLockAlone(t *testing.
 		t.Errorf("its lock file is not there: %v", got)
 	}
 
-	c, err := newCommands(runFlags{serviceFlags: serviceFlags{service: "svc"}, id: "m1", exec: "true", ttl: 10 * time.Second}, time.Second, slog.New(slog.DiscardHandler))
+	c, err := newCommands(runFlags{serviceFlags: serviceFlags{service: "svc"}, id: "m1",
+		exec: "true", ttl: 10 * time.Second}, time.Second, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for lock, want := range map[string]actors.Liveness{actors.NoLock: actors.Dead, "": actors.Unknown, id: actors.Unknown} {
+	for lock, want := range map[string]actors.Liveness{actors.NoLock: actors.Dead,
+		"": actors.Unknown, id: actors.Unknown} {
 		dead.Lock = lock
 		if got := c.liveness(dead); got != want {
 			t.Errorf("without a lock: lock %q: %v, want %v", lock, got, want)
@@ -99,7 +101,8 @@ func TestADirectoryForLocksThatIsSomebodyElsesIsRefused(t *testing.T) {
 	if err := os.Setenv("TMPDIR", os.DevNull); err != nil { // privateRuntimeDir puts it back
 		t.Fatal(err)
 	}
-	if err := checkLock(lockFile("svc", "m1")); err == nil || !strings.Contains(err.Error(), "choose another") {
+	if err := checkLock(lockFile("svc", "m1")); err == nil || !strings.Contains(err.Error(),
+		"choose another") {
 		t.Errorf("TMPDIR is no directory: %v, want what to do", err)
 	}
 	if err := os.Setenv("TMPDIR", above); err != nil {
@@ -107,7 +110,8 @@ func TestADirectoryForLocksThatIsSomebodyElsesIsRefused(t *testing.T) {
 	}
 	refused := func(what, say string) {
 		t.Helper()
-		if err := checkLock(lockFile("svc", "m1")); err == nil || !strings.Contains(err.Error(), say) || !strings.Contains(err.Error(), "TMPDIR") {
+		if err := checkLock(lockFile("svc", "m1")); err == nil || !strings.Contains(err.Error(),
+			say) || !strings.Contains(err.Error(), "TMPDIR") {
 			t.Errorf("%s: %v, want %q and what to do", what, err, say)
 		}
 		if err := os.RemoveAll(dir); err != nil {

@@ -62,7 +62,8 @@ func sayFarewell(ctx context.Context, words []byte) (forgotten bool) {
 		log.Error("no-goodbye-for-killed-coordd", "err", err)
 		return false
 	}
-	s, err := store.New(store.Config{Client: client, Service: f.Service, Address: address, Logger: log})
+	s, err := store.New(store.Config{Client: client, Service: f.Service, Address: address,
+		Logger: log})
 	if err != nil {
 		log.Error("no-goodbye-for-killed-coordd", "err", err)
 		return false
@@ -73,11 +74,13 @@ func sayFarewell(ctx context.Context, words []byte) (forgotten bool) {
 	case errors.Is(context.Cause(ctx), context.Canceled):
 		log.Info("killed-coordd-has-a-successor", "then", "it takes over what is left")
 	case err != nil:
-		log.Warn("no-goodbye-for-killed-coordd", "err", err, "then", "its items move when its session is over and the grace has passed")
+		log.Warn("no-goodbye-for-killed-coordd", "err", err, "then",
+			"its items move when its session is over and the grace has passed")
 	case !accepted:
 		log.Info("killed-coordd-had-lost-its-record", "then", "nothing was taken back")
 	default:
-		log.Info("said-goodbye-for-killed-coordd", "items_released", f.Leaving.Clear, "took", time.Since(begin).Round(time.Millisecond).String())
+		log.Info("said-goodbye-for-killed-coordd", "items_released", f.Leaving.Clear, "took",
+			time.Since(begin).Round(time.Millisecond).String())
 		return f.Leaving.Clear // else its ack stays
 	}
 	return false

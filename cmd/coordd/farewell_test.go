@@ -22,17 +22,21 @@ func TestTheFarewellIsForARegisteredMemberAndClearOnlyWhenNothingIsWaitedFor(t *
 		m           messages.Membership
 		says, clear bool
 	}{
-		"nobody":     {},
-		"waiting":    {m: messages.Membership{Phase: messages.Waiting}},
-		"registered": {m: messages.Membership{Phase: messages.Registered, Session: "s1"}, says: true, clear: true},
-		"leaving":    {m: messages.Membership{Phase: messages.Leaving, Session: "s1"}, says: true, clear: true},
-		"not clear":  {m: messages.Membership{Phase: messages.Registered, Session: "s1", ClearAt: time.Now().Add(-time.Second)}, says: true},
+		"nobody":  {},
+		"waiting": {m: messages.Membership{Phase: messages.Waiting}},
+		"registered": {m: messages.Membership{Phase: messages.Registered, Session: "s1"},
+			says: true, clear: true},
+		"leaving": {m: messages.Membership{Phase: messages.Leaving, Session: "s1"}, says: true,
+			clear: true},
+		"not clear": {m: messages.Membership{Phase: messages.Registered, Session: "s1",
+			ClearAt: time.Now().Add(-time.Second)}, says: true},
 	} {
 		words := f.words(c.m)
 		if (words != nil) != c.says {
 			t.Errorf("%s: the words are %q", name, words)
 		}
-		if c.says && (!bytes.Contains(words, []byte(`"Session":"s1"`)) || bytes.Contains(words, []byte(`"Clear":true`)) != c.clear) {
+		if c.says && (!bytes.Contains(words, []byte(`"Session":"s1"`)) ||
+			bytes.Contains(words, []byte(`"Clear":true`)) != c.clear) {
 			t.Errorf("%s: the words are %s", name, words)
 		}
 	}
@@ -63,11 +67,14 @@ func TestTheFarewellTakesTheTokenFromTheEnvironmentAndNotFromTheWords(t *testing
 		t.Fatal(err)
 	}
 	k := s.Keys()
-	if _, err := s.Txn(t.Context(), store.Lock(k.Member("m1"), nil, 0, session), store.Lock(k.Leader(), nil, 0, session), store.Create(k.Assignment("m1", "a"), nil)); err != nil {
+	if _, err := s.Txn(t.Context(), store.Lock(k.Member("m1"), nil, 0, session),
+		store.Lock(k.Leader(), nil, 0, session), store.Create(k.Assignment("m1", "a"),
+			nil)); err != nil {
 		t.Fatal(err)
 	}
 
-	f := farewell{Service: "svc", Consul: server.URL, LogFormat: "text", LogLevel: "error", Leaving: store.Leaving{Member: "m1"}}
+	f := farewell{Service: "svc", Consul: server.URL, LogFormat: "text", LogLevel: "error",
+		Leaving: store.Leaving{Member: "m1"}}
 	words := f.words(messages.Membership{Phase: messages.Registered, Session: session})
 	if bytes.Contains(words, []byte(token)) {
 		t.Errorf("the words hold the token: %s", words)
@@ -79,7 +86,8 @@ func TestTheFarewellTakesTheTokenFromTheEnvironmentAndNotFromTheWords(t *testing
 	if without > 0 {
 		t.Errorf("%d requests without the token", without)
 	}
-	if left, _, err := s.List(t.Context(), k.Root(), store.Consistent); err != nil || len(left) > 0 {
+	if left, _, err := s.List(t.Context(), k.Root(), store.Consistent); err != nil ||
+		len(left) > 0 {
 		t.Errorf("left are %v (%v)", left, err)
 	}
 	if exists, err := s.SessionExists(t.Context(), session); err != nil || exists {
@@ -88,7 +96,8 @@ func TestTheFarewellTakesTheTokenFromTheEnvironmentAndNotFromTheWords(t *testing
 }
 
 func TestWordsThatNobodyWroteAreHarmless(t *testing.T) {
-	for _, words := range []string{"", "{", "null", "{}", `{"Service":"a/b"}`, `{"Service":"svc","LogFormat":"text","LogLevel":"error","Consul":"127.0.0.1:1"}`} {
+	for _, words := range []string{"", "{", "null", "{}", `{"Service":"a/b"}`,
+		`{"Service":"svc","LogFormat":"text","LogLevel":"error","Consul":"127.0.0.1:1"}`} {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		sayFarewell(ctx, []byte(words))
 		if ctx.Err() != nil {

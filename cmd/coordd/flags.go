@@ -28,7 +28,8 @@ const commandLineOnly = "coordd_order"
 // given. A variable that is set for a whole host must not do that, so no variable stands for them.
 func orders(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
-		_ = flags.SetAnnotation(name, commandLineOnly, nil) // it fails only for a flag that is not there
+		// it fails only for a flag that is not there
+		_ = flags.SetAnnotation(name, commandLineOnly, nil)
 	}
 }
 
@@ -52,7 +53,8 @@ func (a *app) fromEnvironment(flags *pflag.FlagSet) error {
 		}
 		if _, order := f.Annotations[commandLineOnly]; order {
 			if value != f.DefValue {
-				err = usage("the environment variable %s is %q, and an order is taken from the command line only: unset it, and give --%s to mean it", name, value, f.Name)
+				err = usage("the environment variable %s is %q, and an order is taken from the command line only: unset it, and give --%s to mean it",
+					name, value, f.Name)
 			}
 			return
 		}
@@ -84,7 +86,8 @@ func (t taken) behind(text string) []string {
 	var found []string
 	text = smooth(text)
 	for _, s := range t {
-		if strings.Contains(text, smooth(s.flag)) || strings.Contains(text, smooth(fmt.Sprintf("%q", s.value))) {
+		if strings.Contains(text, smooth(s.flag)) ||
+			strings.Contains(text, smooth(fmt.Sprintf("%q", s.value))) {
 			value, _ := store.SplitAddress(s.value)
 			found = append(found, fmt.Sprintf("%s=%q", s.name, value))
 		}
@@ -99,7 +102,8 @@ func smooth(s string) string {
 
 // inWords says plainly what pflag says of a number or a time in those of Go's library.
 func inWords(err error) error {
-	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() != "" {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok &&
+		unknown.GetSpecifiedShortnames() != "" {
 		return fmt.Errorf("%w: a name that begins with a dash goes behind \"--\"", err)
 	}
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
@@ -121,7 +125,8 @@ func inWords(err error) error {
 	default:
 		what = "it is not a whole number"
 	}
-	return fmt.Errorf("invalid argument %q for \"--%s\" flag: %s", invalid.GetValue(), invalid.GetFlag().Name, what)
+	return fmt.Errorf("invalid argument %q for \"--%s\" flag: %s", invalid.GetValue(),
+		invalid.GetFlag().Name, what)
 }
 
 // reason takes pflag's own beginning off an error, which names a flag that was not given.
@@ -139,8 +144,10 @@ type serviceFlags struct {
 }
 
 func (s *serviceFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&s.service, "service", "coordd", "The `name` of the service. Members of one name share one workload.")
-	f.StringVar(&s.consul, "consul", "", "Consul's `address`: host:port or a URL. Without it: CONSUL_HTTP_ADDR, else 127.0.0.1:8500.")
+	f.StringVar(&s.service, "service", "coordd",
+		"The `name` of the service. Members of one name share one workload.")
+	f.StringVar(&s.consul, "consul", "",
+		"Consul's `address`: host:port or a URL. Without it: CONSUL_HTTP_ADDR, else 127.0.0.1:8500.")
 }
 
 // client returns a client of Consul and the address that it uses. It reads the files that the
@@ -174,8 +181,10 @@ func checkConsul(address string) error {
 		}
 		return nil
 	}
-	if _, err := url.Parse(address); err != nil || rest == "" || (scheme != "http" && scheme != "https" && scheme != "unix") {
-		return usage("--consul %q: give a URL that begins with http://, https:// or unix://", address)
+	if _, err := url.Parse(address); err != nil || rest == "" ||
+		(scheme != "http" && scheme != "https" && scheme != "unix") {
+		return usage("--consul %q: give a URL that begins with http://, https:// or unix://",
+			address)
 	}
 	return nil
 }
@@ -213,7 +222,9 @@ func listen(flag, address string) (net.Listener, error) {
 	}
 	ln, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("--%s: %w: stop what uses it, or give another address (port 0 takes a free one)", flag, err)
+		return nil, fmt.Errorf(
+			"--%s: %w: stop what uses it, or give another address (port 0 takes a free one)", flag,
+			err)
 	}
 	return ln, nil
 }

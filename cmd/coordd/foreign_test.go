@@ -15,7 +15,8 @@ import (
 
 // hostile are texts that a terminal obeys, or that forge a line of a table.
 var hostile = []string{
-	"x\nn9  alive, leads  7", "x\r\x1b[2K", "\x1b]52;c;cm0gLXJmIH4=\x07", "\u009b31m", "\u202egnp.exe", "x\ty", "\x00", "\xff", "\x7f", strings.Repeat("y", 400_000),
+	"x\nn9  alive, leads  7", "x\r\x1b[2K", "\x1b]52;c;cm0gLXJmIH4=\x07", "\u009b31m",
+	"\u202egnp.exe", "x\ty", "\x00", "\xff", "\x7f", strings.Repeat("y", 400_000),
 }
 
 // plainLines makes sure that what was printed is lines, each of which prints as it stands.
@@ -35,8 +36,10 @@ func plainLines(t *testing.T, what string, out []byte, lines int) {
 func TestTablesShowNothingThatATerminalObeys(t *testing.T) {
 	for _, x := range hostile {
 		s := actors.Status{
-			Service: x, Leader: &actors.StatusLeader{ID: x, Epoch: 7}, Drained: []string{x}, Strange: []string{x},
-			Members: []actors.StatusMember{{ID: x, Address: x, Status: x}}, Absent: []actors.StatusMember{{ID: x, Status: "gone"}},
+			Service: x, Leader: &actors.StatusLeader{ID: x, Epoch: 7}, Drained: []string{x},
+			Strange: []string{x},
+			Members: []actors.StatusMember{{ID: x, Address: x, Status: x}},
+			Absent:  []actors.StatusMember{{ID: x, Status: "gone"}},
 		}
 		var b bytes.Buffer
 		if err := printStatus(&b, s); err != nil {
@@ -46,7 +49,8 @@ func TestTablesShowNothingThatATerminalObeys(t *testing.T) {
 
 		b.Reset()
 		who := election.Candidate{ID: x, Name: x, Address: x}
-		if err := printElection(&b, electView{Election: x, Leader: &who, Candidates: []election.Candidate{who}}); err != nil {
+		if err := printElection(&b, electView{Election: x, Leader: &who,
+			Candidates: []election.Candidate{who}}); err != nil {
 			t.Fatal(err)
 		}
 		plainLines(t, "elect --status", b.Bytes(), 5)
@@ -64,7 +68,8 @@ func TestTablesShowNothingThatATerminalObeys(t *testing.T) {
 		}
 		plainLines(t, "JSON", b.Bytes(), 3)
 		var back []string
-		if err := json.Unmarshal(b.Bytes(), &back); err != nil || back[0] != strings.ToValidUTF8(x, "\ufffd") {
+		if err := json.Unmarshal(b.Bytes(), &back); err != nil || back[0] != strings.ToValidUTF8(x,
+			"\ufffd") {
 			t.Errorf("%q came back as %q, %v", x, back, err)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 func TestAPutWhoseLengthIsNotSaidWritesNothing(t *testing.T) {
 	p := serveConfigPage(t)
 	c, in := p.dial()
-	if _, err := io.WriteString(c, "PUT /config/k HTTP/1.0\r\nHost: localhost\r\n\r\nvalue"); err != nil {
+	if _, err := io.WriteString(c,
+		"PUT /config/k HTTP/1.0\r\nHost: localhost\r\n\r\nvalue"); err != nil {
 		t.Fatal(err)
 	}
 	if tcp, ok := c.(*net.TCPConn); ok {

@@ -29,7 +29,9 @@ is safe, but for weights that were set with "coordd work add".`,
   seq -f 'device-%g' 1000 | coordd work import -`,
 		Args: exactly(1, "one file, or - for standard input"),
 		RunE: a.does(func(ctx context.Context, args []string) error {
-			items, err := reading(ctx, func() ([]actors.WorkInput, error) { return a.readItems(args[0]) })
+			items, err := reading(ctx, func() ([]actors.WorkInput, error) {
+				return a.readItems(args[0])
+			})
 			if err != nil {
 				return err
 			}
@@ -96,7 +98,8 @@ func parseItems(name string, in io.Reader) ([]actors.WorkInput, error) {
 		items = append(items, w)
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return nil, usage("%s:%d: the line has more than %d bytes; a payload may have %d", name, n+1, maxLine, actors.MaxPayload)
+		return nil, usage("%s:%d: the line has more than %d bytes; a payload may have %d", name,
+			n+1, maxLine, actors.MaxPayload)
 	} else if err != nil {
 		return nil, usage("%s:%d: %v", name, n+1, err)
 	}

@@ -12,13 +12,16 @@ import (
 // FuzzImport: a file is refused as a whole, naming a line, or gives items that can
 // all be written, each id once.
 func FuzzImport(f *testing.F) {
-	for _, s := range []string{"", "a\n", "a\tpayload\nb\n", "\ufeffa\r\nb\r\n", "# comment\n\n  \n", "a\na\n", "a/b\n", "\t\n", " a\n", "a\t\x00\xff\n", "\xff\n", "..\n", "a\tb\tc", "%2e%2e\n"} {
+	for _, s := range []string{"", "a\n", "a\tpayload\nb\n", "\ufeffa\r\nb\r\n",
+		"# comment\n\n  \n", "a\na\n", "a/b\n", "\t\n", " a\n", "a\t\x00\xff\n", "\xff\n", "..\n",
+		"a\tb\tc", "%2e%2e\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		items, err := parseItems("file", bytes.NewReader(text))
 		if err != nil {
-			if !errors.Is(err, errUsage) || !strings.HasPrefix(err.Error(), "file:") || items != nil {
+			if !errors.Is(err, errUsage) || !strings.HasPrefix(err.Error(), "file:") ||
+				items != nil {
 				t.Errorf("%d items and %q: want bad usage that names the line", len(items), err)
 			}
 			return
@@ -37,9 +40,14 @@ func FuzzImport(f *testing.F) {
 // told to stop: it ends with 0, 1 or 2, and what it has to say against it takes one line.
 func FuzzCommandLine(f *testing.F) {
 	for _, s := range []string{
-		"status", "status\n--json", "work\nadd\na\nb\n--weight\n0", "work\nadd\na/b", "work\nadd\n--payload\nx\n--weight\n-1\na", "work\nrm\n\x00", "work\nlist\n--json=maybe",
-		"control\ndrain\na", "control\npin\na\nb\nc", "control\nobey\n--consul\nhttp://[::1", "work\nls\n--consul\n:", "status\n--service\na/b", "status\n--service\n", "work", "control\n--help",
-		"work\nadd\n--\n-a", "status\n--consul\nunix://", "work\nadd\na\n--weight\n99999999999999999999", "version", "help\nwork\nadd", "status\n--no-such\n\nx",
+		"status", "status\n--json", "work\nadd\na\nb\n--weight\n0", "work\nadd\na/b",
+		"work\nadd\n--payload\nx\n--weight\n-1\na", "work\nrm\n\x00", "work\nlist\n--json=maybe",
+		"control\ndrain\na", "control\npin\na\nb\nc", "control\nobey\n--consul\nhttp://[::1",
+		"work\nls\n--consul\n:", "status\n--service\na/b", "status\n--service\n", "work",
+		"control\n--help",
+		"work\nadd\n--\n-a", "status\n--consul\nunix://",
+		"work\nadd\na\n--weight\n99999999999999999999", "version", "help\nwork\nadd",
+		"status\n--no-such\n\nx",
 	} {
 		f.Add(s)
 	}
@@ -56,7 +64,9 @@ func FuzzCommandLine(f *testing.F) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		var out, err bytes.Buffer
-		code := run(ctx, surroundings{args: args, env: func(string) (string, bool) { return "", false }, in: strings.NewReader(""), out: &out, err: &err})
+		code := run(ctx, surroundings{args: args, env: func(string) (string, bool) {
+			return "", false
+		}, in: strings.NewReader(""), out: &out, err: &err})
 		if code < 0 || code > 2 {
 			t.Errorf("exit code %d", code)
 		}

@@ -25,7 +25,8 @@ func TestInputWithoutAnEndIsNotReadForEver(t *testing.T) {
 		var out bytes.Buffer
 		none := func(string) (string, bool) { return "", false }
 		in := &stream{}
-		if code := run(t.Context(), surroundings{args: args, env: none, in: in, out: &out, err: &out}); code != 2 || in.read > 2*maxStdin {
+		if code := run(t.Context(), surroundings{args: args, env: none, in: in, out: &out,
+			err: &out}); code != 2 || in.read > 2*maxStdin {
 			t.Errorf("%v: code %d after %d bytes: %.200s", args, code, in.read, out.String())
 		}
 	}

@@ -22,12 +22,15 @@ func TestASignalEndsACommandThatWaitsForAFile(t *testing.T) {
 		flag string // that names the file; else it is a variable
 		code int
 	}{
-		"credentials for ZooKeeper":           {append(elect, zk...), "--zookeeper-auth-file", 0},
-		"ZooKeeper's authority":               {append(elect, zk...), "--zookeeper-ca-file", 0},
-		"the same, for who follows":           {append([]string{"elect", "x", "--follow"}, zk...), "--zookeeper-ca-file", 0},
-		"the token, for a candidate":          {elect, "CONSUL_HTTP_TOKEN_FILE", 0},
-		"the token, for an order":             {[]string{"elect", "x", "--end"}, "CONSUL_HTTP_TOKEN_FILE", 1},
-		"the token, for a member":             {[]string{"run", "--id", "n1", "--exec", "true"}, "CONSUL_HTTP_TOKEN_FILE", 1},
+		"credentials for ZooKeeper": {append(elect, zk...), "--zookeeper-auth-file", 0},
+		"ZooKeeper's authority":     {append(elect, zk...), "--zookeeper-ca-file", 0},
+		"the same, for who follows": {append([]string{"elect", "x", "--follow"}, zk...),
+			"--zookeeper-ca-file", 0},
+		"the token, for a candidate": {elect, "CONSUL_HTTP_TOKEN_FILE", 0},
+		"the token, for an order": {[]string{"elect", "x", "--end"},
+			"CONSUL_HTTP_TOKEN_FILE", 1},
+		"the token, for a member": {[]string{"run", "--id", "n1", "--exec", "true"},
+			"CONSUL_HTTP_TOKEN_FILE", 1},
 		"Consul's authority, for an operator": {[]string{"status"}, "CONSUL_CACERT", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +50,8 @@ func TestASignalEndsACommandThatWaitsForAFile(t *testing.T) {
 			var out, text bytes.Buffer
 			ended := make(chan int, 1)
 			go func() {
-				ended <- run(ctx, surroundings{args: args, env: none, in: &out, out: &out, err: &text})
+				ended <- run(ctx, surroundings{args: args, env: none, in: &out, out: &out,
+					err: &text})
 			}()
 			for end := time.Now().Add(patience); !opens() && time.Now().Before(end); {
 				time.Sleep(5 * time.Millisecond)
@@ -70,7 +74,8 @@ func TestASignalEndsACommandThatWaitsForAFile(t *testing.T) {
 			if !ok {
 				<-ended
 			}
-			for end := time.Now().Add(patience); opens() && time.Now().Before(end); { // the next one must not take this one for its own
+			// the next one must not take this one for its own
+			for end := time.Now().Add(patience); opens() && time.Now().Before(end); {
 				time.Sleep(5 * time.Millisecond)
 			}
 		})

@@ -38,7 +38,8 @@ with --route.`,
 			if asJSON {
 				return printJSON(a.out, loc)
 			}
-			_, err = fmt.Fprintf(a.out, "%s\t%s\t%d\n", foreign(loc.Member), foreign(loc.Address), loc.Token)
+			_, err = fmt.Fprintf(a.out, "%s\t%s\t%d\n", foreign(loc.Member), foreign(loc.Address),
+				loc.Token)
 			return err
 		}),
 	}

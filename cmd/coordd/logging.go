@@ -19,8 +19,10 @@ type logFlags struct{ format, level string }
 
 func (l *logFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&l.format, "log-format", "text", "The `form` of the log on standard error: text or json.")
-	f.StringVar(&l.level, "log-level", "info", "The least `level` that is logged: debug, info, warn or error.")
+	f.StringVar(&l.format, "log-format", "text",
+		"The `form` of the log on standard error: text or json.")
+	f.StringVar(&l.level, "log-level", "info",
+		"The least `level` that is logged: debug, info, warn or error.")
 }
 
 // maxAttr is how long the text of one attribute of a log line may be, in bytes: much of it is
@@ -65,9 +67,13 @@ func (l *logFlags) logger(w *asynclog.Writer) (*slog.Logger, error) {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: shortAttr}
 	switch l.format {
 	case "text":
-		return slog.New(w.Handler(func(w io.Writer) slog.Handler { return slog.NewTextHandler(w, options) })), nil
+		return slog.New(w.Handler(func(w io.Writer) slog.Handler {
+			return slog.NewTextHandler(w, options)
+		})), nil
 	case "json":
-		return slog.New(w.Handler(func(w io.Writer) slog.Handler { return slog.NewJSONHandler(jsonLines{w}, options) })), nil
+		return slog.New(w.Handler(func(w io.Writer) slog.Handler {
+			return slog.NewJSONHandler(jsonLines{w}, options)
+		})), nil
 	}
 	return nil, usage("--log-format %q: give text or json", l.format)
 }

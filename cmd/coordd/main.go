@@ -5,14 +5,16 @@
 //
 //  1. Exit code 0 means a clean stop, 1 a failure, 2 bad usage; a failure is one line on
 //     standard error. Bad usage writes nothing anywhere.
-//  2. SIGINT, SIGTERM or SIGHUP (but for coordd elect, which passes SIGHUP on to its command) stops cleanly; a second SIGINT or SIGTERM at once,
-//     with SIGKILL for what commands there are.
-//  3. Every flag can be given as an environment variable, but for those of coordd elect that are orders; the flag wins.
+//  2. SIGINT, SIGTERM or SIGHUP (but for coordd elect, which passes SIGHUP on to its command) stops
+//     cleanly; a second SIGINT or SIGTERM at once, with SIGKILL for what commands there are.
+//  3. Every flag can be given as an environment variable, but for those of coordd elect that are
+//     orders; the flag wins.
 //  4. No command started by `run --exec` outlives its coordd or its lease, as far as
 //     package guard can hold that; the items of a coordd that was killed are handed over.
-//  5. The HTTP side writes nothing but the configuration (below /config/, with --backend consul), and
-//     reads Consul at most once a second, only when someone looks; the configuration comes from the cache. However many
-//     clients there are, and however slow, the session keeps its connections to Consul, and /healthz is answered.
+//  5. The HTTP side writes nothing but the configuration (below /config/, with --backend consul),
+//     and reads Consul at most once a second, only when someone looks; the configuration comes from
+//     the cache. However many clients there are, and however slow, the session keeps its
+//     connections to Consul, and /healthz is answered.
 //
 // Not guaranteed: any protection of the HTTP side. It has no login; bind it to
 // where only those reach it who may see ids and addresses, and with --backend consul those who may

@@ -43,7 +43,8 @@ func TestALogOnATerminalIsObeyedInNothing(t *testing.T) {
 
 func TestTheBrakeInTheStatusIsObeyedInNothing(t *testing.T) {
 	var b bytes.Buffer
-	if err := printStatus(&b, actors.Status{Service: "demo", Brake: "60 of 60\u202edeyebo"}); err != nil {
+	if err := printStatus(&b, actors.Status{Service: "demo",
+		Brake: "60 of 60\u202edeyebo"}); err != nil {
 		t.Fatal(err)
 	}
 	for line := range bytes.Lines(b.Bytes()) {

@@ -21,8 +21,8 @@ func unread(err error) error {
 }
 
 // outlet is a command's standard output, which nobody may ever read. What is written after ctx has
-// ended has a moment to be taken. A write that is given up goes on with a copy of what it was given,
-// and the process's end is its own.
+// ended has a moment to be taken. A write that is given up goes on with a copy of what it was
+// given, and the process's end is its own.
 type outlet struct {
 	ctx  context.Context
 	to   io.Writer

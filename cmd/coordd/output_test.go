@@ -27,7 +27,8 @@ func TestASignalEndsACommandWhoseOutputNobodyReads(t *testing.T) {
 	var text bytes.Buffer
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, surroundings{args: []string{"version"}, env: none, in: strings.NewReader(""), out: out, err: &text})
+		ended <- run(ctx, surroundings{args: []string{"version"}, env: none,
+			in: strings.NewReader(""), out: out, err: &text})
 	}()
 	<-out.begun
 	cancel()

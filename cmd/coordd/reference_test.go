@@ -25,7 +25,8 @@ func TestTheReferenceIsWhatTheCodeSays(t *testing.T) {
 	}
 	got, err := os.ReadFile(name)
 	if err != nil || string(got) != want {
-		t.Errorf("docs/reference.md is not what the code says (%v): run go generate ./cmd/coordd", err)
+		t.Errorf("docs/reference.md is not what the code says (%v): run go generate ./cmd/coordd",
+			err)
 	}
 }
 
@@ -37,7 +38,8 @@ func reference(root *cobra.Command) string {
 		"`coordd help\nCOMMAND` prints the same.\n\n")
 	var index, describe func(c *cobra.Command)
 	index = func(c *cobra.Command) {
-		fmt.Fprintf(&b, "- [%s](#%s): %s\n", c.CommandPath(), strings.ReplaceAll(c.CommandPath(), " ", "-"), c.Short)
+		fmt.Fprintf(&b, "- [%s](#%s): %s\n", c.CommandPath(), strings.ReplaceAll(c.CommandPath(),
+			" ", "-"), c.Short)
 		eachCommand(c, index)
 	}
 	describe = func(c *cobra.Command) {
@@ -45,16 +47,19 @@ func reference(root *cobra.Command) string {
 		if long == "" {
 			long = c.Short + "."
 		}
-		fmt.Fprintf(&b, "\n## %s\n\n```text\n%s\n```\n\nUsage:\n\n```sh\n%s\n```\n", c.CommandPath(), long, c.UseLine())
+		fmt.Fprintf(&b, "\n## %s\n\n```text\n%s\n```\n\nUsage:\n\n```sh\n%s\n```\n",
+			c.CommandPath(), long, c.UseLine())
 		if c.Example != "" {
-			fmt.Fprintf(&b, "\nExamples:\n\n```sh\n%s\n```\n", strings.ReplaceAll(strings.TrimPrefix(c.Example, "  "), "\n  ", "\n"))
+			fmt.Fprintf(&b, "\nExamples:\n\n```sh\n%s\n```\n",
+				strings.ReplaceAll(strings.TrimPrefix(c.Example, "  "), "\n  ", "\n"))
 		}
 		if c.HasAvailableLocalFlags() {
 			b.WriteString("\n| flag | variable | default | |\n|---|---|---|---|\n")
 			c.LocalFlags().VisitAll(func(f *pflag.Flag) { setOut(&b, f) })
 		}
 		if c.HasAvailableInheritedFlags() {
-			fmt.Fprintf(&b, "\nIt takes the flags of [%s](#%s) as well.\n", c.Parent().CommandPath(), strings.ReplaceAll(c.Parent().CommandPath(), " ", "-"))
+			fmt.Fprintf(&b, "\nIt takes the flags of [%s](#%s) as well.\n",
+				c.Parent().CommandPath(), strings.ReplaceAll(c.Parent().CommandPath(), " ", "-"))
 		}
 		eachCommand(c, describe)
 	}
@@ -87,5 +92,6 @@ func setOut(b *strings.Builder, f *pflag.Flag) {
 	if kind != "" {
 		kind = " " + kind
 	}
-	fmt.Fprintf(b, "| `--%s%s` | %s | %s | %s |\n", f.Name, kind, variable, value, strings.ReplaceAll(usage, "|", `\|`))
+	fmt.Fprintf(b, "| `--%s%s` | %s | %s | %s |\n", f.Name, kind, variable, value,
+		strings.ReplaceAll(usage, "|", `\|`))
 }

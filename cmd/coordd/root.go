@@ -50,7 +50,8 @@ func run(ctx context.Context, s surroundings) int {
 	}
 	code := exitFailed
 	// What fails before a command has begun is cobra's: a flag or a command that does not exist.
-	if !a.begun || errors.Is(err, errUsage) || errors.Is(err, actors.ErrConfig) || errors.Is(err, actors.ErrInvalid) {
+	if !a.begun || errors.Is(err, errUsage) || errors.Is(err, actors.ErrConfig) ||
+		errors.Is(err, actors.ErrInvalid) {
 		code = exitUsage
 	}
 	text := oneLine(err.Error())
@@ -71,7 +72,9 @@ func oneLine(text string) string {
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + " …"
 	}
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return r == '\n' || r == '\r'
+	}), "; ")
 	if !strings.ContainsFunc(text, hidden) {
 		return text
 	}
@@ -132,12 +135,15 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", inWords(err)) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return usage("%v", inWords(err))
+	})
 	root.SetUsageTemplate(usageTemplate)
 	root.SetVersionTemplate("{{.Version}}")
 	root.Flags().Bool("version", false, "Print what \"coordd version\" prints.")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddGroup(&cobra.Group{ID: "members", Title: "Members:"}, &cobra.Group{ID: "operators", Title: "Operators:"}, &cobra.Group{ID: "other", Title: "Other:"})
+	root.AddGroup(&cobra.Group{ID: "members", Title: "Members:"}, &cobra.Group{ID: "operators",
+		Title: "Operators:"}, &cobra.Group{ID: "other", Title: "Other:"})
 	root.SetHelpCommandGroupID("other")
 	add := func(group string, cmds ...*cobra.Command) {
 		for _, c := range cmds {
@@ -146,7 +152,8 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 		}
 	}
 	add("members", a.runCommand(), a.electCommand(), a.devCommand())
-	add("operators", a.statusCommand(), a.locateCommand(), a.workCommand(), a.configCommand(), a.controlCommand(), a.verifyCommand())
+	add("operators", a.statusCommand(), a.locateCommand(), a.workCommand(), a.configCommand(),
+		a.controlCommand(), a.verifyCommand())
 	add("other", a.devconsulCommand(), a.versionCommand())
 	return root
 }
@@ -176,7 +183,8 @@ Flags of all these commands:
 
 // does wraps what a command does: from here on an error is a failure, not a
 // wrong command line, unless it says so itself.
-func (a *app) does(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+func (a *app) does(f func(ctx context.Context, args []string) error) func(*cobra.Command,
+	[]string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		a.begun = true
 		return f(cmd.Context(), args)

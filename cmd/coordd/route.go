@@ -28,16 +28,26 @@ type routeFlags struct {
 }
 
 func (o *routeFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&o.route, "route", "", "The `address` to take requests for items on, such as :8080: /<item>/... is sent to the owner's --address, /*/... to all members. Without it there is none.")
-	f.DurationVar(&o.routeWait, "route-wait", dispatch.DefaultWait, "The `time` that a request may wait for an item that is being moved, or for a connection to its owner. 0s: it does not wait.")
-	f.DurationVar(&o.routeTimeout, "route-timeout", dispatch.DefaultTimeout, "The `time` in which an owner has to begin its answer.")
-	f.IntVar(&o.routeInFlight, "route-inflight", dispatch.DefaultInFlight, "The most `requests` under way at one time.")
-	f.IntVar(&o.routeAMember, "route-inflight-member", 0, "The most `requests` under way to one member, so that a slow one delays nobody else. Without it: 256, or --route-inflight if that is less.")
-	f.IntVar(&o.routeStreams, "route-streams", dispatch.DefaultInFlight, "The most upgraded `connections` and event streams at one time: they take no places from requests.")
-	f.IntVar(&o.routeAStream, "route-streams-member", 0, "The most upgraded `connections` and event streams to one member. Without it: 1024, or --route-streams if that is less.")
-	f.StringSliceVar(&o.routeAllow, "route-allow", nil, "The loopback, link-local or metadata `networks`, such as 127.0.0.0/8, that members' addresses may be in. Without it requests go to none but this member's own --address; and to all of loopback where the whole service is on this host: with a loopback --address, or with none and a loopback --route and --http.")
-	f.StringSliceVar(&o.routeTrust, "route-trust", nil, "The `networks` of the proxies before --route, such as a TLS front's: what they say of the client in X-Forwarded-* is passed on.")
-	f.StringSliceVar(&o.routeHosts, "route-host", nil, "The `names`, separated by commas, that --route may be asked for by, beside addresses, names without a dot and this host's own: a web page that rebinds its name to this address is then refused. Without it any, and the services look at Host themselves.")
+	f.StringVar(&o.route, "route", "",
+		"The `address` to take requests for items on, such as :8080: /<item>/... is sent to the owner's --address, /*/... to all members. Without it there is none.")
+	f.DurationVar(&o.routeWait, "route-wait", dispatch.DefaultWait,
+		"The `time` that a request may wait for an item that is being moved, or for a connection to its owner. 0s: it does not wait.")
+	f.DurationVar(&o.routeTimeout, "route-timeout", dispatch.DefaultTimeout,
+		"The `time` in which an owner has to begin its answer.")
+	f.IntVar(&o.routeInFlight, "route-inflight", dispatch.DefaultInFlight,
+		"The most `requests` under way at one time.")
+	f.IntVar(&o.routeAMember, "route-inflight-member", 0,
+		"The most `requests` under way to one member, so that a slow one delays nobody else. Without it: 256, or --route-inflight if that is less.")
+	f.IntVar(&o.routeStreams, "route-streams", dispatch.DefaultInFlight,
+		"The most upgraded `connections` and event streams at one time: they take no places from requests.")
+	f.IntVar(&o.routeAStream, "route-streams-member", 0,
+		"The most upgraded `connections` and event streams to one member. Without it: 1024, or --route-streams if that is less.")
+	f.StringSliceVar(&o.routeAllow, "route-allow", nil,
+		"The loopback, link-local or metadata `networks`, such as 127.0.0.0/8, that members' addresses may be in. Without it requests go to none but this member's own --address; and to all of loopback where the whole service is on this host: with a loopback --address, or with none and a loopback --route and --http.")
+	f.StringSliceVar(&o.routeTrust, "route-trust", nil,
+		"The `networks` of the proxies before --route, such as a TLS front's: what they say of the client in X-Forwarded-* is passed on.")
+	f.StringSliceVar(&o.routeHosts, "route-host", nil,
+		"The `names`, separated by commas, that --route may be asked for by, beside addresses, names without a dot and this host's own: a web page that rebinds its name to this address is then refused. Without it any, and the services look at Host themselves.")
 }
 
 // check refuses what cannot work before anything starts.
@@ -58,15 +68,18 @@ func (o *routeFlags) check(published string) error {
 	case o.routeInFlight < 1:
 		return usage("--route-inflight %d: give 1 or more", o.routeInFlight)
 	case o.routeAMember < 0 || o.routeAMember > o.routeInFlight:
-		return usage("--route-inflight-member %d: give 1 to %d, which is --route-inflight", o.routeAMember, o.routeInFlight)
+		return usage("--route-inflight-member %d: give 1 to %d, which is --route-inflight",
+			o.routeAMember, o.routeInFlight)
 	}
 	switch {
 	case o.routeStreams < 1:
 		return usage("--route-streams %d: give 1 or more", o.routeStreams)
 	case o.routeAStream < 0 || o.routeAStream > o.routeStreams:
-		return usage("--route-streams-member %d: give 1 to %d, which is --route-streams", o.routeAStream, o.routeStreams)
+		return usage("--route-streams-member %d: give 1 to %d, which is --route-streams",
+			o.routeAStream, o.routeStreams)
 	}
-	for flag, list := range map[string][]string{"route-allow": o.routeAllow, "route-trust": o.routeTrust} {
+	for flag, list := range map[string][]string{"route-allow": o.routeAllow,
+		"route-trust": o.routeTrust} {
 		if _, err := networks(flag, list); err != nil {
 			return err
 		}
@@ -86,7 +99,9 @@ func networks(flag string, list []string) ([]netip.Prefix, error) {
 			n, err = netip.PrefixFrom(at.Unmap(), at.Unmap().BitLen()), nil
 		}
 		if err != nil {
-			return nil, usage("--%s %q: give networks such as 127.0.0.0/8, or addresses, separated by commas", flag, text)
+			return nil, usage(
+				"--%s %q: give networks such as 127.0.0.0/8, or addresses, separated by commas",
+				flag, text)
 		}
 		found = append(found, n.Masked())
 	}
@@ -97,7 +112,8 @@ func networks(flag string, list []string) ([]netip.Prefix, error) {
 func hostPort(consul string) string {
 	u, err := url.Parse(consul)
 	if !strings.Contains(consul, "://") || err != nil {
-		if _, _, bad := net.SplitHostPort(consul); bad != nil { // Consul's client asks it as it would a URL
+		// Consul's client asks it as it would a URL
+		if _, _, bad := net.SplitHostPort(consul); bad != nil {
 			return net.JoinHostPort(consul, "80")
 		}
 		return consul
@@ -123,8 +139,10 @@ func checkPublished(address string) error {
 		}
 		return usage("--address %q: give host:port, or only a host", address)
 	}
-	if n, bad := strconv.ParseUint(port, 10, 16); host == "" || bad != nil || n == 0 || strings.ContainsAny(host, "/ ") {
-		return usage("--address %q: give host:port with the name that others know the host by", address)
+	if n, bad := strconv.ParseUint(port, 10, 16); host == "" || bad != nil || n == 0 ||
+		strings.ContainsAny(host, "/ ") {
+		return usage("--address %q: give host:port with the name that others know the host by",
+			address)
 	}
 	return nil
 }
@@ -165,9 +183,11 @@ func (o *routeFlags) reach(w whereabouts) (*dispatch.Reach, error) {
 		return nil, err
 	}
 	if o.onlyHere(w) {
-		allow = append(allow, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
+		allow = append(allow, netip.MustParsePrefix("127.0.0.0/8"),
+			netip.MustParsePrefix("::1/128"))
 	}
-	return &dispatch.Reach{Own: w.published, Networks: allow, Never: []string{hostPort(w.consul)}}, nil
+	return &dispatch.Reach{Own: w.published, Networks: allow, Never: []string{hostPort(w.consul)}},
+		nil
 }
 
 // hosts are the names that requests may be for. Nil: any.
@@ -179,7 +199,8 @@ func (o *routeFlags) hosts() *httpserver.Hosts {
 }
 
 // openRoute listens. Descriptors is how many it may use.
-func openRoute(o routeFlags, router *routing.Router, at whereabouts, descriptors int, log *slog.Logger) (*route, error) {
+func openRoute(o routeFlags, router *routing.Router, at whereabouts, descriptors int,
+	log *slog.Logger) (*route, error) {
 	if o.route == "" {
 		return nil, nil
 	}
@@ -195,10 +216,13 @@ func openRoute(o routeFlags, router *routing.Router, at whereabouts, descriptors
 	if stream == 0 {
 		stream = min(4*dispatch.DefaultPerMember, o.routeStreams)
 	}
-	l, fit := limitsOf(routeLimits{inFlight: o.routeInFlight, member: member, streams: o.routeStreams, stream: stream}, descriptors)
+	l, fit := limitsOf(routeLimits{inFlight: o.routeInFlight, member: member,
+		streams: o.routeStreams, stream: stream}, descriptors)
 	if !fit {
-		log.Warn("route-limited-by-descriptors", "descriptors", descriptors, "requests", l.inFlight, "requests_to_a_member", l.member, "asked_for", o.routeInFlight,
-			"do", "raise the limit of open files (ulimit -n, LimitNOFILE), or give a lower --route-inflight")
+		log.Warn("route-limited-by-descriptors", "descriptors", descriptors, "requests", l.inFlight,
+			"requests_to_a_member", l.member, "asked_for", o.routeInFlight,
+			"do",
+			"raise the limit of open files (ulimit -n, LimitNOFILE), or give a lower --route-inflight")
 	}
 	reach, err := o.reach(at)
 	if err != nil {
@@ -210,7 +234,8 @@ func openRoute(o routeFlags, router *routing.Router, at whereabouts, descriptors
 	}
 	d, err := dispatch.New(dispatch.Config{
 		Locator: router, Wait: wait, Timeout: o.routeTimeout,
-		InFlight: l.inFlight, PerMember: l.member, Streams: l.streams, StreamsPerMember: l.stream, Fanout: l.fanout, IdleConns: l.idle,
+		InFlight: l.inFlight, PerMember: l.member, Streams: l.streams, StreamsPerMember: l.stream,
+		Fanout: l.fanout, IdleConns: l.idle,
 		Reach: reach, Trusted: trust, Logger: log,
 	})
 	if err != nil {
@@ -222,7 +247,8 @@ func openRoute(o routeFlags, router *routing.Router, at whereabouts, descriptors
 	}
 	router.Open()
 	if _, _, err := net.SplitHostPort(at.published); err != nil {
-		log.Warn("route-to-this-member-impossible", "address", at.published, "do", "give --address host:port of the service beside this member; requests for its items are refused until then")
+		log.Warn("route-to-this-member-impossible", "address", at.published, "do",
+			"give --address host:port of the service beside this member; requests for its items are refused until then")
 	}
 	return &route{first: ln, dispatcher: d, hosts: o.hosts(), conns: l.conns, log: log}, nil
 }
@@ -267,7 +293,8 @@ func (r *route) run(ctx context.Context) error {
 
 func (r *route) server() *httpserver.Server {
 	return httpserver.New(httpserver.Config{
-		Handler: r.dispatcher, Hosts: r.hosts, Conns: r.conns, Header: 10 * time.Second, // it paces its clients itself
+		// it paces its clients itself
+		Handler: r.dispatcher, Hosts: r.hosts, Conns: r.conns, Header: 10 * time.Second,
 		ErrorLog: errorLog(r.log),
 	})
 }

@@ -17,7 +17,8 @@ func TestLoopbackIsRoutedToOnlyWhereTheWholeServiceIsOnThisHost(t *testing.T) {
 		{route: ":8080", address: "localhost:9000", want: "[127.0.0.0/8 ::1/128]"},
 		{route: "127.0.0.1:8080", page: "127.0.0.1:7070", want: "[127.0.0.0/8 ::1/128]"},
 		{route: "[::1]:8080", want: "[127.0.0.0/8 ::1/128]"},
-		{route: "127.0.0.1:8080", address: "10.0.0.7:9000", page: "127.0.0.1:7070", want: "[]"}, // behind a front
+		// behind a front
+		{route: "127.0.0.1:8080", address: "10.0.0.7:9000", page: "127.0.0.1:7070", want: "[]"},
 		{route: ":8080", page: "127.0.0.1:7070", want: "[]"},
 		{route: ":8080", want: "[]"},
 		{route: "127.0.0.1:8080", page: ":7070", want: "[]"},
@@ -25,16 +26,19 @@ func TestLoopbackIsRoutedToOnlyWhereTheWholeServiceIsOnThisHost(t *testing.T) {
 		{route: ":8080", address: "10.0.0.7:9000", allow: "127.0.0.1", want: "[127.0.0.1/32]"},
 	} {
 		o := routeFlags{route: c.route}
-		for flag, list := range map[*[]string]string{&o.routeAllow: c.allow, &o.routeTrust: c.trust} {
+		for flag, list := range map[*[]string]string{&o.routeAllow: c.allow,
+			&o.routeTrust: c.trust} {
 			if list != "" {
 				*flag = []string{list}
 			}
 		}
-		reach, err := o.reach(whereabouts{address: c.address, published: "x:1", page: c.page, consul: "https://consul.example"})
+		reach, err := o.reach(whereabouts{address: c.address, published: "x:1", page: c.page,
+			consul: "https://consul.example"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprint(reach.Networks); got != c.want || reach.Own != "x:1" || fmt.Sprint(reach.Never) != "[consul.example:443]" {
+		if got := fmt.Sprint(reach.Networks); got != c.want || reach.Own != "x:1" ||
+			fmt.Sprint(reach.Never) != "[consul.example:443]" {
 			t.Errorf("%+v: %+v", c, reach)
 		}
 	}
@@ -52,11 +56,13 @@ func TestTheLimitsFitIntoTheDescriptors(t *testing.T) {
 			if !routes {
 				continue
 			}
-			l, fit := limitsOf(routeLimits{inFlight: 4096, member: 256, streams: 4096, stream: 1024}, b.route)
+			l, fit := limitsOf(routeLimits{inFlight: 4096, member: 256, streams: 4096,
+				stream: 1024}, b.route)
 			// A request has a connection of its client's and one to its member; so has a stream,
 			// and may have given its place back.
 			used := l.conns + 8 + l.streams + l.inFlight + l.streams + l.fanout + l.idle
-			if used > b.route && n >= 256 || fit != (l.inFlight == 4096) || l.member > l.inFlight || l.stream > l.streams {
+			if used > b.route && n >= 256 || fit != (l.inFlight == 4096) || l.member > l.inFlight ||
+				l.stream > l.streams {
 				t.Errorf("%d descriptors, %d for the route: %+v use %d", n, b.route, l, used)
 			}
 		}
@@ -76,7 +82,8 @@ func TestTheRouteIsAskedOnlyByTheNamesThatItWasGiven(t *testing.T) {
 			o.routeHosts = []string{names}
 		}
 		h := (&route{dispatcher: d, hosts: o.hosts()}).server().Handler
-		for _, host := range []string{"evil.example", "API.example.:443", "10.0.0.7:8080", "[::1]:8080", "localhost", "n1"} {
+		for _, host := range []string{"evil.example", "API.example.:443", "10.0.0.7:8080",
+			"[::1]:8080", "localhost", "n1"} {
 			w, want := httptest.NewRecorder(), 404 // by the dispatcher: the path names no item
 			if host == refused {
 				want = 403
@@ -92,7 +99,8 @@ func TestTheRouteIsAskedOnlyByTheNamesThatItWasGiven(t *testing.T) {
 
 func TestConsulsAddressIsFoundInWhatItsClientTakes(t *testing.T) {
 	for consul, want := range map[string]string{
-		"10.0.0.5:8500": "10.0.0.5:8500", "consul": "consul:80", "http://consul": "consul:80", "https://consul/x": "consul:443",
+		"10.0.0.5:8500": "10.0.0.5:8500", "consul": "consul:80", "http://consul": "consul:80",
+		"https://consul/x":  "consul:443",
 		"http://[::1]:8500": "[::1]:8500", "unix:///run/consul": "",
 	} {
 		if got := hostPort(consul); got != want {

@@ -74,31 +74,52 @@ Consul need not be there at the start: the member waits for it and says so.`,
 	})
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.id, "id", "", "The `id` of this member, unique in the service and without a slash. Required.")
+	f.StringVar(&o.id, "id", "",
+		"The `id` of this member, unique in the service and without a slash. Required.")
 	o.serviceFlags.register(f)
-	f.StringVar(&o.exec, "exec", "", "The shell `command` to run for each item that this member owns.")
-	f.StringVar(&o.http, "http", "", "The `address` to serve the page and /healthz on, such as 127.0.0.1:7070. Without it there is none.")
+	f.StringVar(&o.exec, "exec", "",
+		"The shell `command` to run for each item that this member owns.")
+	f.StringVar(&o.http, "http", "",
+		"The `address` to serve the page and /healthz on, such as 127.0.0.1:7070. Without it there is none.")
 	hostsFlag(f, &o.httpHosts, "http-host", "the page")
-	f.StringVar(&o.history, "history", "", "the `file` to append a history to, for coordd verify (default: none)")
-	f.StringVar(&o.backend, "backend", actors.BackendNone, "Where the service's configuration is `kept`: none, or consul (then --http serves it below /config/). BACKEND in the environment means the same.")
-	f.StringVar(&o.configLog, "config-log", "", "The `directory` of a log of configuration writes, which then survive a crash and an outage of Consul. Without it there is none.")
-	f.StringVar(&o.address, "address", "", "The `address`, host:port, of the service beside this member. It is published: --route sends requests there. Without it: that of --http, else the host's name.")
+	f.StringVar(&o.history, "history", "",
+		"the `file` to append a history to, for coordd verify (default: none)")
+	f.StringVar(&o.backend, "backend", actors.BackendNone,
+		"Where the service's configuration is `kept`: none, or consul (then --http serves it below /config/). BACKEND in the environment means the same.")
+	f.StringVar(&o.configLog, "config-log", "",
+		"The `directory` of a log of configuration writes, which then survive a crash and an outage of Consul. Without it there is none.")
+	f.StringVar(&o.address, "address", "",
+		"The `address`, host:port, of the service beside this member. It is published: --route sends requests there. Without it: that of --http, else the host's name.")
 	f.StringVar(&o.zone, "zone", "", "The `zone` that this member is in. It is published.")
-	f.Uint64Var(&o.capacity, "capacity", 0, "The most `weight` that this member may hold. 0 means no limit.")
-	f.DurationVar(&o.ttl, "ttl", 10*time.Second, "The `time` of silence after which this member stops its work: 10s to 24h. Others take over after twice that and the grace.")
-	f.DurationVar(&o.renew, "renew", 0, "The `time` between two renewals of the session. Without it: a third of the ttl.")
-	f.DurationVar(&o.leaseMargin, "lease-margin", 0, "The `time` before the end of the ttl at which work is told to stop. Without it: a tenth of the ttl.")
-	f.DurationVar(&o.grace, "grace", 0, "The `time` for which a vanished member's items wait for it. Without it, and at least: the ttl.")
-	f.DurationVar(&o.lockDelay, "lock-delay", time.Second, "The `time` for which Consul keeps a lock from being taken after a session ended early, up to 60s.")
-	f.DurationVar(&o.leaderSoak, "leader-soak", 5*time.Second, "The quiet `time` before items are moved only for balance.")
-	f.DurationVar(&o.merge, "merge", 250*time.Millisecond, "The quiet `time` before free items are placed, so that changes are planned together.")
-	f.DurationVar(&o.workerSoak, "worker-soak", 500*time.Millisecond, "The `time` from the assignment of an item to the start of its work.")
-	f.IntVar(&o.moveBudget, "move-budget", 1000, "The most `items` that are on the move for balance at one time.")
-	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second, "The `time` from SIGTERM to SIGKILL when a command is stopped.")
+	f.Uint64Var(&o.capacity, "capacity", 0,
+		"The most `weight` that this member may hold. 0 means no limit.")
+	f.DurationVar(&o.ttl, "ttl", 10*time.Second,
+		"The `time` of silence after which this member stops its work: 10s to 24h. Others take over after twice that and the grace.")
+	f.DurationVar(&o.renew, "renew", 0,
+		"The `time` between two renewals of the session. Without it: a third of the ttl.")
+	f.DurationVar(&o.leaseMargin, "lease-margin", 0,
+		"The `time` before the end of the ttl at which work is told to stop. Without it: a tenth of the ttl.")
+	f.DurationVar(&o.grace, "grace", 0,
+		"The `time` for which a vanished member's items wait for it. Without it, and at least: the ttl.")
+	f.DurationVar(&o.lockDelay, "lock-delay", time.Second,
+		"The `time` for which Consul keeps a lock from being taken after a session ended early, up to 60s.")
+	f.DurationVar(&o.leaderSoak, "leader-soak", 5*time.Second,
+		"The quiet `time` before items are moved only for balance.")
+	f.DurationVar(&o.merge, "merge", 250*time.Millisecond,
+		"The quiet `time` before free items are placed, so that changes are planned together.")
+	f.DurationVar(&o.workerSoak, "worker-soak", 500*time.Millisecond,
+		"The `time` from the assignment of an item to the start of its work.")
+	f.IntVar(&o.moveBudget, "move-budget", 1000,
+		"The most `items` that are on the move for balance at one time.")
+	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second,
+		"The `time` from SIGTERM to SIGKILL when a command is stopped.")
 	secretFlags(f, &o.passEnv)
-	f.DurationVar(&o.restartWait, "restart-wait", 500*time.Millisecond, "The `time` for which the items of a coordd that was killed wait for it to be started again on this host, before its guard hands them over. Only with --exec. Above twice the ttl: for ever, and they wait for the session.")
-	f.DurationVar(&o.keepItems, "keep-items", 0, "The `time` for which this member's items wait for it after a clean stop, so that a rollout moves none of them. Without it they are handed over at once.")
-	f.DurationVar(&o.brakeHold, "brake-hold", 0, "The `time` for which the leader holds back when more than half of the members have vanished. Without it: 6 times the ttl.")
+	f.DurationVar(&o.restartWait, "restart-wait", 500*time.Millisecond,
+		"The `time` for which the items of a coordd that was killed wait for it to be started again on this host, before its guard hands them over. Only with --exec. Above twice the ttl: for ever, and they wait for the session.")
+	f.DurationVar(&o.keepItems, "keep-items", 0,
+		"The `time` for which this member's items wait for it after a clean stop, so that a rollout moves none of them. Without it they are handed over at once.")
+	f.DurationVar(&o.brakeHold, "brake-hold", 0,
+		"The `time` for which the leader holds back when more than half of the members have vanished. Without it: 6 times the ttl.")
 	o.routeFlags.register(f)
 	o.logFlags.register(cmd)
 	return cmd
@@ -107,12 +128,15 @@ Consul need not be there at the start: the member waits for it and says so.`,
 // soften gives a meaning to a time of 0s: for the quiet times it is the shortest that there is,
 // for the others there is none. Without it 0 would mean the default.
 func (o *runFlags) soften(cmd *cobra.Command) error {
-	for name, v := range map[string]*time.Duration{"leader-soak": &o.leaderSoak, "worker-soak": &o.workerSoak, "merge": &o.merge, "brake-hold": &o.brakeHold, "lock-delay": &o.lockDelay, "restart-wait": &o.restartWait} {
+	for name, v := range map[string]*time.Duration{"leader-soak": &o.leaderSoak,
+		"worker-soak": &o.workerSoak, "merge": &o.merge, "brake-hold": &o.brakeHold,
+		"lock-delay": &o.lockDelay, "restart-wait": &o.restartWait} {
 		if cmd.Flags().Changed(name) && *v == 0 {
 			*v = time.Millisecond
 		}
 	}
-	for name, v := range map[string]time.Duration{"ttl": o.ttl, "renew": o.renew, "lease-margin": o.leaseMargin, "grace": o.grace, "stop-timeout": o.stopTimeout} {
+	for name, v := range map[string]time.Duration{"ttl": o.ttl, "renew": o.renew,
+		"lease-margin": o.leaseMargin, "grace": o.grace, "stop-timeout": o.stopTimeout} {
 		if cmd.Flags().Changed(name) && v <= 0 {
 			return usage("--%s %v: give a time above 0s", name, v)
 		}
@@ -132,7 +156,8 @@ const killSlack = 5 * time.Second
 func (a *app) runMember(ctx context.Context, o runFlags) error {
 	outliveReaders()
 	if o.id == "" {
-		return usage("--id is required: give each member an id of its own, such as --id $(hostname)")
+		return usage(
+			"--id is required: give each member an id of its own, such as --id $(hostname)")
 	}
 	log, err := o.logger(a.lines)
 	if err != nil {
@@ -153,10 +178,12 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	cfg := actors.Config{
 		Service: o.service, ID: o.id, Client: client, Consul: address, Logger: log,
 		Address: o.address, Zone: o.zone, Version: version(), Capacity: o.capacity,
-		TTL: o.ttl, Renew: o.renew, LockDelay: o.lockDelay, LeaseMargin: o.leaseMargin, Grace: o.grace,
+		TTL: o.ttl, Renew: o.renew, LockDelay: o.lockDelay, LeaseMargin: o.leaseMargin,
+		Grace:      o.grace,
 		LeaderSoak: o.leaderSoak, WorkerSoak: o.workerSoak, Merge: o.merge,
-		MoveBudget: o.moveBudget, StopTimeout: o.stopTimeout + killSlack, BrakeHold: o.brakeHold, KeepItems: o.keepItems,
-		Backend: o.backend, ConfigLog: o.configLog,
+		MoveBudget: o.moveBudget, StopTimeout: o.stopTimeout + killSlack, BrakeHold: o.brakeHold,
+		KeepItems: o.keepItems,
+		Backend:   o.backend, ConfigLog: o.configLog,
 	}
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -212,11 +239,14 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		site := newSite(op, address, []*actors.Coordinator{member})
 		site.config = member.ConfigStore()
 		if site.config.Enabled() && !loopback(web.address()) {
-			log.Warn("config-open-to-the-network", "http", web.address(), "why", "whoever reaches this address can read and write the configuration", "do", "listen on 127.0.0.1, or keep others away from the address")
+			log.Warn("config-open-to-the-network", "http", web.address(), "why",
+				"whoever reaches this address can read and write the configuration", "do",
+				"listen on 127.0.0.1, or keep others away from the address")
 		}
 		children = append(children, web.child(site))
 	}
-	route, err := openRoute(o.routeFlags, member.Router(), whereabouts{address: o.address, published: cfg.Address, page: web.address(), consul: address}, share.route, log)
+	route, err := openRoute(o.routeFlags, member.Router(), whereabouts{address: o.address,
+		published: cfg.Address, page: web.address(), consul: address}, share.route, log)
 	if err != nil {
 		return err
 	}
@@ -224,19 +254,27 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	children = append(children, route.children()...)
 	children = append(children, diary.begin(member, log)...)
 	children = append(children, member.Child(coordinatorName))
-	root, err := supervisor.New("coordd", supervisor.Tree{Children: children}, supervisor.WithLogger(log))
+	root, err := supervisor.New("coordd", supervisor.Tree{Children: children},
+		supervisor.WithLogger(log))
 	if err != nil {
 		return err
 	}
 	web.reportOf(root.Report)
 	s := member.Settings()
-	log.Info("starting", "service", o.service, "member", o.id, "consul", address, "version", version(), "pid", os.Getpid(),
-		"ttl", s.TTL.String(), "renew", s.Renew.String(), "lease_margin", s.LeaseMargin.String(), "grace", s.Grace.String(),
-		"lock_delay", s.LockDelay.String(), "leader_soak", s.LeaderSoak.String(), "stop_timeout", o.stopTimeout.String(), "restart_wait", o.restartWait.String(), "exec", o.exec, "http", web.address(), "route", route.address(),
+	log.Info("starting", "service", o.service, "member", o.id, "consul", address, "version",
+		version(), "pid", os.Getpid(),
+		"ttl", s.TTL.String(), "renew", s.Renew.String(), "lease_margin", s.LeaseMargin.String(),
+		"grace", s.Grace.String(),
+		"lock_delay", s.LockDelay.String(), "leader_soak", s.LeaderSoak.String(), "stop_timeout",
+		o.stopTimeout.String(), "restart_wait", o.restartWait.String(), "exec", o.exec, "http",
+		web.address(), "route", route.address(),
 		"backend", s.Backend, "config_log", s.ConfigLog)
 	bounds := cfg.Bounds()
-	log.Info("worst-cases", "take_over", bounds.TakeOver.String(), "take_over_of_leader", bounds.TakeOverLeader.String(),
-		"take_over_is", "2 x ttl + grace + 4 x merge + worker_soak + 1.5s", "take_over_after_kill", o.handOver(s), "rides_through_silence_of", bounds.RideThrough.String(), "work_stops_after_last_renewal", bounds.StopsWithin.String())
+	log.Info("worst-cases", "take_over", bounds.TakeOver.String(), "take_over_of_leader",
+		bounds.TakeOverLeader.String(),
+		"take_over_is", "2 x ttl + grace + 4 x merge + worker_soak + 1.5s", "take_over_after_kill",
+		o.handOver(s), "rides_through_silence_of", bounds.RideThrough.String(),
+		"work_stops_after_last_renewal", bounds.StopsWithin.String())
 	err = root.Run(ctx)
 	if bad := diary.end(); bad != nil {
 		log.Error("history-incomplete", "err", bad)
@@ -254,7 +292,8 @@ func (o *runFlags) handOver(s actors.Config) string {
 	if o.exec == "" || o.restartWait > 2*s.TTL {
 		return "the same"
 	}
-	return (o.restartWait + 4*s.Merge + s.WorkerSoak + 1500*time.Millisecond).String() + ", or more by what its commands take to stop beyond restart_wait"
+	return (o.restartWait + 4*s.Merge + s.WorkerSoak + 1500*time.Millisecond).String() +
+		", or more by what its commands take to stop beyond restart_wait"
 }
 
 // leaseMargin is the margin that the member will use.
@@ -277,7 +316,8 @@ func idle(log *slog.Logger) actors.Work {
 
 // plain finds the cause under the escalations that passed it on, where that is all there is to say.
 func plain(err error) error {
-	if !errors.Is(err, actors.ErrIDTaken) && !errors.Is(err, actors.ErrInvalid) && !errors.Is(err, configstore.ErrLog) {
+	if !errors.Is(err, actors.ErrIDTaken) && !errors.Is(err, actors.ErrInvalid) &&
+		!errors.Is(err, configstore.ErrLog) {
 		return fmt.Errorf("gave up: %w", err)
 	}
 	for {

@@ -19,7 +19,8 @@ const runtimeDirFrom = "it comes from RUNTIME_DIRECTORY, XDG_RUNTIME_DIR or else
 // runtimeDir is where lock files lie: a directory of this user alone. In one that is shared,
 // anybody could hold a lock before it is taken.
 func runtimeDir() string {
-	if dir, _, _ := strings.Cut(os.Getenv("RUNTIME_DIRECTORY"), ":"); filepath.IsAbs(dir) { // systemd's RuntimeDirectory=
+	// systemd's RuntimeDirectory=
+	if dir, _, _ := strings.Cut(os.Getenv("RUNTIME_DIRECTORY"), ":"); filepath.IsAbs(dir) {
 		return dir
 	}
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
@@ -32,7 +33,9 @@ func runtimeDir() string {
 func makeRuntimeDir() error {
 	dir := runtimeDir()
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("directory for locks: %w: choose another one, that this user may make or has; %s", err, runtimeDirFrom)
+		return fmt.Errorf(
+			"directory for locks: %w: choose another one, that this user may make or has; %s", err,
+			runtimeDirFrom)
 	}
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -41,11 +44,16 @@ func makeRuntimeDir() error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !info.IsDir():
-		return fmt.Errorf("directory for locks: %s is no directory: remove it, or choose another one; %s", dir, runtimeDirFrom)
+		return fmt.Errorf(
+			"directory for locks: %s is no directory: remove it, or choose another one; %s", dir,
+			runtimeDirFrom)
 	case ok && int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("directory for locks: %s belongs to user %d and not to %d: choose another one; %s", dir, st.Uid, os.Geteuid(), runtimeDirFrom)
+		return fmt.Errorf(
+			"directory for locks: %s belongs to user %d and not to %d: choose another one; %s", dir,
+			st.Uid, os.Geteuid(), runtimeDirFrom)
 	case info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("directory for locks: others may write to %s (mode %04o): chmod go-w it, or choose another one; %s", dir, info.Mode().Perm(), runtimeDirFrom)
+		return fmt.Errorf("directory for locks: others may write to %s (mode %04o): chmod go-w it, or choose another one; %s",
+			dir, info.Mode().Perm(), runtimeDirFrom)
 	}
 	return nil
 }

@@ -64,7 +64,8 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
 	var out string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(
+		20 * time.Millisecond) {
 		out = output(ts, args[1:])
 		if want.MatchString(out) != neg {
 			return
@@ -93,7 +94,9 @@ func output(ts *testscript.TestScript, args []string) string {
 	}
 	cmd := exec.Command(path, args[1:]...)
 	cmd.Dir = ts.MkAbs(".")
-	cmd.Env = []string{"GORACE=" + ts.Getenv("GORACE"), "PATH=" + ts.Getenv("PATH"), "CONSUL_HTTP_ADDR=" + ts.Getenv("CONSUL_HTTP_ADDR"), "COORDD_SERVICE=" + ts.Getenv("COORDD_SERVICE")}
+	cmd.Env = []string{"GORACE=" + ts.Getenv("GORACE"), "PATH=" + ts.Getenv("PATH"),
+		"CONSUL_HTTP_ADDR=" + ts.Getenv("CONSUL_HTTP_ADDR"), "COORDD_SERVICE=" +
+			ts.Getenv("COORDD_SERVICE")}
 	out, _ := cmd.CombinedOutput()
 	return string(out)
 }
@@ -145,7 +148,9 @@ func lines(ts *testscript.TestScript, _ bool, args []string) {
 const marked = "marked"
 
 // mark and within D measure the time between them.
-func mark(ts *testscript.TestScript, _ bool, _ []string) { *ts.Value(marked).(*time.Time) = time.Now() }
+func mark(ts *testscript.TestScript, _ bool, _ []string) {
+	*ts.Value(marked).(*time.Time) = time.Now()
+}
 
 func within(ts *testscript.TestScript, _ bool, args []string) {
 	limit, err := time.ParseDuration(args[0])
@@ -196,7 +201,9 @@ func slowBodies(ts *testscript.TestScript, _ bool, args []string) {
 			for {
 				conn, err := net.DialTimeout("tcp", target.Host, patience)
 				if err == nil {
-					_, _ = fmt.Fprintf(conn, "PUT %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 100000\r\n\r\nx", target.Path, target.Host)
+					_, _ = fmt.Fprintf(conn,
+						"PUT %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 100000\r\n\r\nx",
+						target.Path, target.Host)
 					closed := make(chan struct{})
 					go func() {
 						_, _ = io.Copy(io.Discard, conn)
@@ -237,7 +244,8 @@ func steady(ts *testscript.TestScript, _ bool, args []string) {
 		if last = want.MatchString(out); last {
 			good = time.Now()
 		} else if time.Since(good) > patience {
-			ts.Fatalf("for %v no answer has matched %s; the last one was:\n%s", time.Since(good), args[1], out)
+			ts.Fatalf("for %v no answer has matched %s; the last one was:\n%s", time.Since(good),
+				args[1], out)
 		}
 	}
 }

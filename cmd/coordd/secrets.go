@@ -11,8 +11,10 @@ import (
 
 // harmless are the variables of Consul's that say where it is and not how to be let in.
 var harmless = []string{
-	"CONSUL_HTTP_ADDR", "CONSUL_GRPC_ADDR", "CONSUL_HTTP_SSL", "CONSUL_HTTP_SSL_VERIFY", "CONSUL_CACERT", "CONSUL_CAPATH",
-	"CONSUL_GRPC_CACERT", "CONSUL_GRPC_CAPATH", "CONSUL_TLS_SERVER_NAME", "CONSUL_NAMESPACE", "CONSUL_PARTITION", "CONSUL_DATACENTER",
+	"CONSUL_HTTP_ADDR", "CONSUL_GRPC_ADDR", "CONSUL_HTTP_SSL", "CONSUL_HTTP_SSL_VERIFY",
+	"CONSUL_CACERT", "CONSUL_CAPATH",
+	"CONSUL_GRPC_CACERT", "CONSUL_GRPC_CAPATH", "CONSUL_TLS_SERVER_NAME", "CONSUL_NAMESPACE",
+	"CONSUL_PARTITION", "CONSUL_DATACENTER",
 }
 
 // variableName is what a shell takes for the name of a variable: no pattern is one.
@@ -20,7 +22,8 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // secretFlags names the flag that lets variables through to commands.
 func secretFlags(f *pflag.FlagSet, pass *[]string) {
-	f.StringSliceVar(pass, "pass-env", nil, "Variables that the command gets although they open Consul: `names`, such as CONSUL_HTTP_TOKEN. Without it the command gets neither tokens and passwords nor the path of a key.")
+	f.StringSliceVar(pass, "pass-env", nil,
+		"Variables that the command gets although they open Consul: `names`, such as CONSUL_HTTP_TOKEN. Without it the command gets neither tokens and passwords nor the path of a key.")
 }
 
 // secrets lists the variables of an environment that commands do not get: the command may be
@@ -29,7 +32,9 @@ func secretFlags(f *pflag.FlagSet, pass *[]string) {
 func secrets(environ, pass []string) ([]string, error) {
 	for _, name := range pass {
 		if !variableName.MatchString(name) {
-			return nil, usage("--pass-env %q: give names of variables, such as CONSUL_HTTP_TOKEN, one by one", name)
+			return nil, usage(
+				"--pass-env %q: give names of variables, such as CONSUL_HTTP_TOKEN, one by one",
+				name)
 		}
 	}
 	var names []string
@@ -47,9 +52,11 @@ func secret(name, value string) bool {
 	switch {
 	case strings.HasPrefix(name, "CONSUL_") && !slices.Contains(harmless, name):
 		return true
-	case strings.HasPrefix(name, "COORDD_") && slices.ContainsFunc([]string{"TOKEN", "KEY", "SECRET", "PASSWORD", "AUTH", "CREDENTIAL"}, func(word string) bool {
-		return strings.Contains(name, word)
-	}):
+	case strings.HasPrefix(name, "COORDD_") &&
+		slices.ContainsFunc([]string{"TOKEN", "KEY", "SECRET", "PASSWORD", "AUTH", "CREDENTIAL"},
+			func(word string) bool {
+				return strings.Contains(name, word)
+			}):
 		return true
 	case strings.HasPrefix(name, "CONSUL_"), name == envName("consul"):
 		_, auth := store.SplitAddress(value)

@@ -42,7 +42,9 @@ const (
 )
 
 func newSite(look looker, consul string, members []*actors.Coordinator) *site {
-	return &site{glimpse: newGlimpse(look, consul, members), members: members, config: configstore.None(), waits: pageConns / 2, large: make(chan struct{}, largeDocuments)}
+	return &site{glimpse: newGlimpse(look, consul, members), members: members,
+		config: configstore.None(), waits: pageConns / 2, large: make(chan struct{},
+			largeDocuments)}
 }
 
 func (s *site) handler() http.Handler {
@@ -51,7 +53,8 @@ func (s *site) handler() http.Handler {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		// Everything is in the page: it asks nobody but this address, and nothing else may run in
 		// it.
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; frame-ancestors 'none'")
+		w.Header().Set("Content-Security-Policy",
+			"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; frame-ancestors 'none'")
 		_, _ = w.Write(page)
 	})
 	mux.HandleFunc("GET /status.json", func(w http.ResponseWriter, r *http.Request) {
@@ -81,16 +84,20 @@ func (s *site) handler() http.Handler {
 	})
 	config := newConfigSite(s.config, s.waits).handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get(dispatch.HeaderItem) != "" { // without --address a member publishes this page's
+		// without --address a member publishes this page's
+		if r.Header.Get(dispatch.HeaderItem) != "" {
 			w.Header().Set(dispatch.HeaderReason, dispatch.ReasonNoAddress)
-			http.Error(w, "this is the page of coordd, and no service: start the member with --address host:port of the service beside it", http.StatusBadGateway)
+			http.Error(w,
+				"this is the page of coordd, and no service: start the member with --address host:port of the service beside it",
+				http.StatusBadGateway)
 			return
 		}
 		w.Header().Set("Cache-Control", "no-cache")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		if strings.HasPrefix(r.URL.Path, configPath) {
-			config.ServeHTTP(w, r) // not by the mux, which redirects what it takes for an unclean path
+			// not by the mux, which redirects what it takes for an unclean path
+			config.ServeHTTP(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -106,14 +113,20 @@ func (s *site) health(now time.Time) error {
 	for _, m := range s.members {
 		switch session := m.Session().Get(); {
 		case session.ID == "":
-			errs = append(errs, fmt.Errorf("%s has no session in Consul: Consul does not answer, or has not yet", m.ID()))
+			errs = append(errs,
+				fmt.Errorf("%s has no session in Consul: Consul does not answer, or has not yet",
+					m.ID()))
 		case !session.Holds(now, 0):
 			over := -session.Lease.Left(now)
-			errs = append(errs, fmt.Errorf("the lease of %s has been over for %v: Consul does not answer; its work is stopped", m.ID(), over.Round(time.Second)))
+			errs = append(errs,
+				fmt.Errorf("the lease of %s has been over for %v: Consul does not answer; its work is stopped",
+					m.ID(), over.Round(time.Second)))
 		default:
 			switch ms := m.Membership().Get(); {
 			case !ms.In(session.ID):
-				errs = append(errs, fmt.Errorf("%s is not registered: its record in Consul is not locked by its session (%s): it runs nothing until then", m.ID(), ms.Phase))
+				errs = append(errs,
+					fmt.Errorf("%s is not registered: its record in Consul is not locked by its session (%s): it runs nothing until then",
+						m.ID(), ms.Phase))
 			case ms.Phase == messages.Leaving:
 				errs = append(errs, fmt.Errorf("%s is leaving: it gives its items up", m.ID()))
 			}
@@ -253,7 +266,8 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, v *view, body encode
 			defer func() { <-s.large }()
 		default:
 			w.Header().Set("Retry-After", "1")
-			v = &view{err: fmt.Errorf("%d clients are reading this, which is the limit: ask again soon", largeDocuments)}
+			v = &view{err: fmt.Errorf(
+				"%d clients are reading this, which is the limit: ask again soon", largeDocuments)}
 		}
 	}
 	v.serve(w, r, body)
@@ -289,7 +303,8 @@ func trouble(consul string, err error) error {
 		return err
 	}
 	if errors.Is(err, actors.ErrTooManyConns) {
-		return fmt.Errorf("Consul at %s refuses this connection (%w, 200 by default for all processes of a host): raise limits.http_max_conns_per_client of that Consul agent, or run less on this host", consul, actors.ErrTooManyConns)
+		return fmt.Errorf("Consul at %s refuses this connection (%w, 200 by default for all processes of a host): raise limits.http_max_conns_per_client of that Consul agent, or run less on this host",
+			consul, actors.ErrTooManyConns)
 	}
 	why := err
 	if op, ok := errors.AsType[*net.OpError](err); ok {
@@ -297,5 +312,6 @@ func trouble(consul string, err error) error {
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		why = errNoAnswer
 	}
-	return fmt.Errorf("Consul at %s does not answer (%w): start it, or give its address with --consul or CONSUL_HTTP_ADDR", consul, why)
+	return fmt.Errorf("Consul at %s does not answer (%w): start it, or give its address with --consul or CONSUL_HTTP_ADDR",
+		consul, why)
 }

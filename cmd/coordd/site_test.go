@@ -41,7 +41,8 @@ func (f *fakeLooker) Look(ctx context.Context) (actors.Status, actors.Holders, e
 	case <-ctx.Done():
 		return actors.Status{}, actors.Holders{}, ctx.Err()
 	}
-	return actors.Status{Service: "demo", Members: []actors.StatusMember{}, Work: actors.StatusWork{Total: n}},
+	return actors.Status{Service: "demo", Members: []actors.StatusMember{},
+			Work: actors.StatusWork{Total: n}},
 		actors.Holders{Members: []actors.Holder{}, Free: []string{}}, f.err
 }
 
@@ -149,7 +150,8 @@ func TestWhatTheAskerHasIsNotSentAgain(t *testing.T) {
 
 func TestThePageAsksNobodyElse(t *testing.T) {
 	w := ask(newSite(&fakeLooker{}, "consul.test", nil), "/")
-	if w.Code != http.StatusOK || !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
+	if w.Code != http.StatusOK || !strings.Contains(w.Header().Get("Content-Security-Policy"),
+		"default-src 'none'") {
 		t.Errorf("got %d with policy %q", w.Code, w.Header().Get("Content-Security-Policy"))
 	}
 	for _, outside := range []string{`src="http`, `href="http`, "@import", "url(http", "//cdn"} {
@@ -164,7 +166,8 @@ func TestThePageAsksNobodyElse(t *testing.T) {
 
 func TestNothingCanBeWrittenOverHTTP(t *testing.T) {
 	s := newSite(&fakeLooker{}, "consul.test", nil)
-	for _, path := range []string{"/", "/status.json", "/holders.json", "/report.json", "/healthz"} {
+	for _, path := range []string{"/", "/status.json", "/holders.json", "/report.json",
+		"/healthz"} {
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
 			w := httptest.NewRecorder()
 			s.handler().ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader("{}")))
@@ -193,12 +196,14 @@ func TestHealthFollowsTheLease(t *testing.T) {
 		consul := devconsul.New(devconsul.Config{})
 		defer consul.Close()
 		way := &cuttable{to: consul.RoundTripper()}
-		client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: way}})
+		client, err := api.NewClient(&api.Config{Address: "consul.test",
+			HttpClient: &http.Client{Transport: way}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		log := slog.New(slog.DiscardHandler)
-		m, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: client, Logger: log, Work: idle(log)})
+		m, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: client, Logger: log,
+			Work: idle(log)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,12 +214,15 @@ func TestHealthFollowsTheLease(t *testing.T) {
 		s := newSite(op, "consul.test", []*actors.Coordinator{m})
 		expect := func(when string, code int, text string) {
 			t.Helper()
-			if w := ask(s, "/healthz"); w.Code != code || !strings.Contains(w.Body.String(), text) || strings.Count(w.Body.String(), "\n") != 1 {
+			if w := ask(s, "/healthz"); w.Code != code || !strings.Contains(w.Body.String(),
+				text) || strings.Count(w.Body.String(), "\n") != 1 {
 				t.Errorf("%s: got %d %q, want %d with %q", when, w.Code, w.Body, code, text)
 			}
 		}
 		expect("before it runs", http.StatusServiceUnavailable, "m1 has no session in Consul")
-		root, err := supervisor.New("coordd", supervisor.Tree{Children: []supervisor.Child{m.Child(coordinatorName)}}, supervisor.WithLogger(log))
+		root, err := supervisor.New("coordd",
+			supervisor.Tree{Children: []supervisor.Child{m.Child(coordinatorName)}},
+			supervisor.WithLogger(log))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +234,9 @@ func TestHealthFollowsTheLease(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if _, err := m.Membership().Wait(ctx, func(ms messages.Membership) bool { return ms.Phase == messages.Registered }); err != nil {
+		if _, err := m.Membership().Wait(ctx, func(ms messages.Membership) bool {
+			return ms.Phase == messages.Registered
+		}); err != nil {
 			t.Fatal(err)
 		}
 		expect("registered", http.StatusOK, "ok")
@@ -234,18 +244,22 @@ func TestHealthFollowsTheLease(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		expect("cut off within its lease", http.StatusOK, "ok")
 		time.Sleep(10 * time.Second)
-		expect("cut off beyond it", http.StatusServiceUnavailable, "the lease of m1 has been over for")
+		expect("cut off beyond it", http.StatusServiceUnavailable,
+			"the lease of m1 has been over for")
 		way.cut.Store(false)
 		// Its session was over or is: the record of a new one waits for the lock-delay, 1 s.
 		time.Sleep(6 * time.Second)
 		if m.Membership().Get().Phase != messages.Registered {
-			expect("back, and behind a lock-delay", http.StatusServiceUnavailable, "m1 is not registered")
+			expect("back, and behind a lock-delay", http.StatusServiceUnavailable,
+				"m1 is not registered")
 		}
 		time.Sleep(3 * time.Second)
 		expect("back", http.StatusOK, "ok")
 
 		var report supervisor.Report
-		if w := ask(s, "/report.json"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"coordinator/session-renewer"`) || json.Unmarshal(w.Body.Bytes(), &struct{}{}) != nil {
+		if w := ask(s, "/report.json"); w.Code != http.StatusOK ||
+			!strings.Contains(w.Body.String(), `"coordinator/session-renewer"`) ||
+			json.Unmarshal(w.Body.Bytes(), &struct{}{}) != nil {
 			t.Errorf("report: %d %.300s", w.Code, w.Body)
 		}
 		report = s.wholeReport()
@@ -263,7 +277,8 @@ func TestTheLeadersBrakeIsShown(t *testing.T) {
 		defer consul.Close()
 		client := consul.Client()
 		log := slog.New(slog.DiscardHandler)
-		m, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: client, Logger: log, Work: idle(log)})
+		m, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: client, Logger: log,
+			Work: idle(log)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,16 +294,19 @@ func TestTheLeadersBrakeIsShown(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
-		if w := ask(s, "/status.json"); !strings.Contains(w.Body.String(), `"owned":40,`) || strings.Contains(w.Body.String(), "brake") {
+		if w := ask(s, "/status.json"); !strings.Contains(w.Body.String(), `"owned":40,`) ||
+			strings.Contains(w.Body.String(), "brake") {
 			t.Errorf("before: %s", w.Body)
 		}
-		for _, w := range devItems(40) { // behind the operators' back, so that nothing says it is meant
+		// behind the operators' back, so that nothing says it is meant
+		for _, w := range devItems(40) {
 			if _, err := client.KV().Delete("service/demo/workload/"+w.ID, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(5 * time.Second)
-		if w := ask(s, "/status.json"); !strings.Contains(w.Body.String(), `assigned items are gone from the workload`) {
+		if w := ask(s, "/status.json"); !strings.Contains(w.Body.String(),
+			`assigned items are gone from the workload`) {
 			t.Errorf("after: %s", w.Body)
 		}
 		cancel()
@@ -297,8 +315,10 @@ func TestTheLeadersBrakeIsShown(t *testing.T) {
 }
 
 func TestTooManyConnectionsAreNotCalledAConsulThatIsDown(t *testing.T) {
-	err := trouble("127.0.0.1:8500", fmt.Errorf("reading: %w: %w", actors.ErrUnreachable, actors.ErrTooManyConns))
-	if text := err.Error(); !strings.Contains(text, "too many connections") || !strings.Contains(text, "http_max_conns_per_client") || strings.Contains(text, "start it") {
+	err := trouble("127.0.0.1:8500", fmt.Errorf("reading: %w: %w", actors.ErrUnreachable,
+		actors.ErrTooManyConns))
+	if text := err.Error(); !strings.Contains(text, "too many connections") ||
+		!strings.Contains(text, "http_max_conns_per_client") || strings.Contains(text, "start it") {
 		t.Error(text)
 	}
 }
@@ -314,11 +334,13 @@ func TestHealthMeansThatWorkMayRunHere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		record := &api.KVPair{Key: "service/demo/members/m1", Value: []byte(`{"status":"alive"}`), Session: other}
+		record := &api.KVPair{Key: "service/demo/members/m1", Value: []byte(`{"status":"alive"}`),
+			Session: other}
 		if ok, _, err := client.KV().Acquire(record, nil); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
-		m, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: client, Logger: log, Work: idle(log)})
+		m, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: client, Logger: log,
+			Work: idle(log)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -327,7 +349,8 @@ func TestHealthMeansThatWorkMayRunHere(t *testing.T) {
 		var running sync.WaitGroup
 		running.Go(func() { _ = m.Run(ctx) })
 		time.Sleep(5 * time.Second)
-		if w := ask(s, "/healthz"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "m1 is not registered") {
+		if w := ask(s, "/healthz"); w.Code != http.StatusServiceUnavailable ||
+			!strings.Contains(w.Body.String(), "m1 is not registered") {
 			t.Errorf("its record is another's: %d %q", w.Code, w.Body)
 		}
 		if _, err := client.Session().Destroy(other, nil); err != nil {

@@ -33,8 +33,8 @@ func (s *stand) ended(now time.Time) time.Time {
 	return now
 }
 
-// passed is the time between two looks at the clock. Of the monotonic clock, which stands still while
-// the host is suspended, and the wall clock, the one by which it is more counts.
+// passed is the time between two looks at the clock. Of the monotonic clock, which stands still
+// while the host is suspended, and the wall clock, the one by which it is more counts.
 func passed(from, to time.Time) time.Duration {
 	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }

@@ -85,7 +85,8 @@ func printStatus(w io.Writer, s actors.Status) error {
 	} else {
 		fmt.Fprintf(t, "leader\t%s (epoch %d)\n", foreign(s.Leader.ID), s.Leader.Epoch)
 	}
-	fmt.Fprintf(t, "work\t%s: %d owned, %d releasing, %d free", count(s.Work.Total, "item"), s.Work.Owned, s.Work.Releasing, s.Work.Free)
+	fmt.Fprintf(t, "work\t%s: %d owned, %d releasing, %d free", count(s.Work.Total, "item"),
+		s.Work.Owned, s.Work.Releasing, s.Work.Free)
 	if s.Work.Removed > 0 {
 		fmt.Fprintf(t, "; %d more removed and not given up yet", s.Work.Removed)
 	}
@@ -109,7 +110,9 @@ func printStatus(w io.Writer, s actors.Status) error {
 		return err
 	}
 	if len(s.Members)+len(s.Absent) == 0 {
-		_, err := fmt.Fprintf(w, "\nNo members are registered. Start one: coordd run --service %s --id ID\n", foreign(s.Service))
+		_, err := fmt.Fprintf(w,
+			"\nNo members are registered. Start one: coordd run --service %s --id ID\n",
+			foreign(s.Service))
 		return err
 	}
 	fmt.Fprintln(w)
@@ -126,7 +129,8 @@ func printStatus(w io.Writer, s actors.Status) error {
 		if m.Idle {
 			status += ", runs nothing"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", foreign(m.ID), status, m.Items, m.Releasing, foreign(m.Address))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", foreign(m.ID), status, m.Items, m.Releasing,
+			foreign(m.Address))
 	}
 	return t.Flush()
 }

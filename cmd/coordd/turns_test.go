@@ -20,7 +20,8 @@ func TestACrowdThatAsksForListsLeavesTheProcessorsToTheSession(t *testing.T) {
 	var before []*api.KVPair
 	for i := range 500 {
 		before = append(before, &api.KVPair{
-			Key: fmt.Sprintf("service/demo/config_data/k%d", i), Value: []byte(strings.Repeat("<v>\n", 1<<10)),
+			Key:   fmt.Sprintf("service/demo/config_data/k%d", i),
+			Value: []byte(strings.Repeat("<v>\n", 1<<10)),
 		})
 	}
 	p := serveConfigPage(t, before...)
@@ -49,6 +50,7 @@ func TestACrowdThatAsksForListsLeavesTheProcessorsToTheSession(t *testing.T) {
 	}
 	slices.Sort(runnable)
 	if most := runnable[len(runnable)*9/10]; most > crowd/4 {
-		t.Errorf("for a tenth of the time %d goroutines or more could run, of %d that ask", most, crowd)
+		t.Errorf("for a tenth of the time %d goroutines or more could run, of %d that ask", most,
+			crowd)
 	}
 }

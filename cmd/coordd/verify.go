@@ -41,7 +41,9 @@ Exit code 0 means no breach, 1 that there is one, 2 that a file cannot be read o
 		Args: atLeast(1, "the files to read"),
 	}
 	cmd.Flags().DurationVar(&skew, "skew", 0, "how far the clocks of the hosts may be apart")
-	cmd.RunE = a.does(func(ctx context.Context, args []string) error { return a.verify(ctx, args, skew) })
+	cmd.RunE = a.does(func(ctx context.Context, args []string) error {
+		return a.verify(ctx, args, skew)
+	})
 	return cmd
 }
 
@@ -71,7 +73,8 @@ func (a *app) verify(ctx context.Context, names []string, skew time.Duration) er
 		found = found || len(events) > 0
 	}
 	if !found {
-		return usage("there is no event in %s, so there is nothing to judge: give files that coordd run --history has written", strings.Join(names, ", "))
+		return usage("there is no event in %s, so there is nothing to judge: give files that coordd run --history has written",
+			strings.Join(names, ", "))
 	}
 	report := history.Check(history.Merge(all...), history.Options{Skew: skew})
 	if _, err := fmt.Fprintln(a.out, report); err != nil {
@@ -123,7 +126,10 @@ func (d *diary) work(work actors.Work) actors.Work {
 	return func(ctx context.Context, item actors.Item) error {
 		d.note(history.Event{Verb: history.Start, Item: item.ID, Token: item.Token})
 		var ended time.Time
-		defer func() { d.note(history.Event{At: ended, Verb: history.Stop, Item: item.ID, Token: item.Token}) }()
+		defer func() {
+			d.note(history.Event{At: ended, Verb: history.Stop, Item: item.ID,
+				Token: item.Token})
+		}()
 		return work(context.WithValue(ctx, endKey{}, &ended), item)
 	}
 }
@@ -146,7 +152,9 @@ func (d *diary) begin(c *actors.Coordinator, log *slog.Logger) []supervisor.Chil
 	}
 	d.proc = c.ID() + "#" + c.Settings().Process.Instance
 	d.note(history.Event{Verb: history.Boot})
-	return []supervisor.Child{{Name: "history", Run: func(ctx context.Context) error { return d.follow(ctx, c, log) }}}
+	return []supervisor.Child{{Name: "history", Run: func(ctx context.Context) error {
+		return d.follow(ctx, c, log)
+	}}}
 }
 
 func (d *diary) follow(ctx context.Context, c *actors.Coordinator, log *slog.Logger) error {
@@ -174,14 +182,17 @@ func (d *diary) follow(ctx context.Context, c *actors.Coordinator, log *slog.Log
 				d.note(history.Event{At: awake.ended(now), Verb: history.Unlead, Epoch: epoch})
 				epoch = 0
 			}
-		case <-session.Changed(): // with each renewal: work that is not seen to end counts up to the last of these
+		case <-session.Changed():
+			// with each renewal: work that is not seen to end counts up to the last of these
 			session.Take()
 			d.note(history.Event{Verb: history.Alive})
 			if err := d.rec.Err(); err != nil && !told {
 				told = true
-				then, do := "nothing more is written to it, and the work goes on", "make room, and start this member anew"
+				then, do := "nothing more is written to it, and the work goes on",
+					"make room, and start this member anew"
 				if errors.Is(err, history.ErrLost) {
-					then, do = "it goes on once it is read, and says what is missing", "read it, or give a file on a faster disk"
+					then, do = "it goes on once it is read, and says what is missing",
+						"read it, or give a file on a faster disk"
 				}
 				log.Error("history-broken-off", "err", err, "then", then, "do", do)
 			}

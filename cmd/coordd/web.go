@@ -26,7 +26,8 @@ const (
 
 // web serves a site on an address. A nil web is HTTP switched off.
 type web struct {
-	first net.Listener // opened before anything else, so that a port in use stops coordd from starting
+	// opened before anything else, so that a port in use stops coordd from starting
+	first net.Listener
 	used  bool
 	on    string
 	hosts *httpserver.Hosts
@@ -37,7 +38,8 @@ type web struct {
 
 // hostsFlag registers the names that the page may be asked for by.
 func hostsFlag(f *pflag.FlagSet, names *[]string, flag, what string) {
-	f.StringSliceVar(names, flag, nil, "More `names`, separated by commas, by which "+what+" may be asked for, such as that of a TLS front before it. Addresses, names without a dot and this host's own always may; any other may be a web page's that was rebound, and is refused.")
+	f.StringSliceVar(names, flag, nil, "More `names`, separated by commas, by which "+what+
+		" may be asked for, such as that of a TLS front before it. Addresses, names without a dot and this host's own always may; any other may be a web page's that was rebound, and is refused.")
 }
 
 // checkHosts refuses what cannot be a name.
@@ -62,7 +64,8 @@ func openWeb(address string, names ...string) (*web, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &web{first: ln, on: ln.Addr().String(), hosts: httpserver.NewHosts("--http-host", append(names, address)...), conns: pageConns}, nil
+	return &web{first: ln, on: ln.Addr().String(), hosts: httpserver.NewHosts("--http-host",
+		append(names, address)...), conns: pageConns}, nil
 }
 
 func (w *web) close() {
@@ -134,7 +137,8 @@ const farewellTime = 200 * time.Millisecond
 
 // serve serves until ctx ends; requests under way then have last to end. Those that have not ended
 // by then are canceled, and have a moment to say so.
-func serve(ctx context.Context, ln net.Listener, server *httpserver.Server, last time.Duration) error {
+func serve(ctx context.Context, ln net.Listener, server *httpserver.Server,
+	last time.Duration) error {
 	requests, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(dispatch.ErrStopping) // for upgraded connections, which the server has forgotten
 	server.BaseContext = func(net.Listener) context.Context { return requests }

@@ -38,7 +38,8 @@ func serveConfigPage(t *testing.T, before ...*api.KVPair) *configPage {
 			t.Fatal(err)
 		}
 	}
-	store, err := configstore.New(configstore.Config{Service: "demo", Client: consul.Client(), Logger: slog.New(slog.DiscardHandler)})
+	store, err := configstore.New(configstore.Config{Service: "demo", Client: consul.Client(),
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,24 +132,29 @@ func TestReadersThatDoNotReadCostLittleMemory(t *testing.T) {
 	const values, size, readers = 20, 380 << 10, 16
 	var large []*api.KVPair
 	for i := range values {
-		large = append(large, &api.KVPair{Key: fmt.Sprintf("service/demo/config_data/big/%d", i), Value: bytes.Repeat([]byte("x"), size)})
+		large = append(large, &api.KVPair{Key: fmt.Sprintf("service/demo/config_data/big/%d", i),
+			Value: bytes.Repeat([]byte("x"), size)})
 	}
 	p := serveConfigPage(t, large...)
-	if status, _, body := p.raw("GET /config/?prefix=big/&wait=25s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); len(body) <= values*size {
+	if status, _,
+		body := p.raw("GET /config/?prefix=big/&wait=25s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); len(body) <= values*size {
 		t.Fatalf("the page does not show all: %d, %d bytes: %.200s", status, len(body), body)
 	}
 	before := heap()
 	for range readers {
 		c, in := p.dial()
-		if _, err := io.WriteString(c, "GET /config/?prefix=big/ HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(c,
+			"GET /config/?prefix=big/ HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") && !strings.Contains(line, " 503 ") {
+		if line, err := in.ReadString('\n'); err != nil ||
+			!strings.Contains(line, " 200 ") && !strings.Contains(line, " 503 ") {
 			t.Fatalf("%q %v", line, err) // its answer has begun
 		}
 	}
 	if grown := int64(heap()) - int64(before); grown > 64<<20 {
-		t.Errorf("%d clients that do not read hold %d MiB, of a configuration of %d MiB", readers, grown>>20, values*size>>20)
+		t.Errorf("%d clients that do not read hold %d MiB, of a configuration of %d MiB", readers,
+			grown>>20, values*size>>20)
 	}
 }
 
@@ -160,7 +166,8 @@ func TestAPutWhoseBodyBreaksOffWritesNothingAndSaysSo(t *testing.T) {
 		"bad-end":   "Transfer-Encoding: chunked\r\n\r\n4\r\nhalfXX",
 	} {
 		c, in := p.dial()
-		if _, err := fmt.Fprintf(c, "PUT /config/%s HTTP/1.1\r\nHost: localhost\r\n%s", name, request); err != nil {
+		if _, err := fmt.Fprintf(c, "PUT /config/%s HTTP/1.1\r\nHost: localhost\r\n%s", name,
+			request); err != nil {
 			t.Fatal(err)
 		}
 		if tcp, ok := c.(*net.TCPConn); ok {
@@ -184,7 +191,8 @@ func TestAPutWhoseBodyBreaksOffWritesNothingAndSaysSo(t *testing.T) {
 func TestAPageWhoseNameWasReboundReadsAndWritesNothing(t *testing.T) {
 	p := serveConfigPage(t)
 	put := func(host string) int {
-		status, _, _ := p.raw("PUT /config/k HTTP/1.1\r\nHost: " + host + "\r\nOrigin: http://" + host + "\r\nSec-Fetch-Site: same-origin\r\nContent-Length: 5\r\n\r\nvalue")
+		status, _, _ := p.raw("PUT /config/k HTTP/1.1\r\nHost: " + host + "\r\nOrigin: http://" +
+			host + "\r\nSec-Fetch-Site: same-origin\r\nContent-Length: 5\r\n\r\nvalue")
 		return status
 	}
 	if status := put("evil.example"); status != http.StatusForbidden {
@@ -196,11 +204,14 @@ func TestAPageWhoseNameWasReboundReadsAndWritesNothing(t *testing.T) {
 	if status := put(p.address); status != http.StatusNoContent {
 		t.Errorf("a write for the page's own address: %d", status)
 	}
-	for _, path := range []string{"/config/k", "/config/", "/", "/status.json", "/report.json", "/holders.json"} {
-		if status, _, body := p.raw("GET " + path + " HTTP/1.1\r\nHost: evil.example\r\n\r\n"); status != http.StatusForbidden {
+	for _, path := range []string{"/config/k", "/config/", "/", "/status.json", "/report.json",
+		"/holders.json"} {
+		if status, _, body := p.raw("GET " + path +
+			" HTTP/1.1\r\nHost: evil.example\r\n\r\n"); status != http.StatusForbidden {
 			t.Errorf("%s for evil.example: %d %.40q", path, status, body)
 		}
-		if status, _, _ := p.raw("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n"); status != http.StatusOK {
+		if status, _, _ := p.raw("GET " + path +
+			" HTTP/1.1\r\nHost: localhost\r\n\r\n"); status != http.StatusOK {
 			t.Errorf("%s for localhost: %d", path, status)
 		}
 	}

@@ -27,12 +27,16 @@ func TestARequestThatIsCutOffByTheStopIsToldSo(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, ln, httpserver.New(httpserver.Config{Handler: handler}), time.Millisecond) }()
+	go func() {
+		ended <- serve(ctx, ln, httpserver.New(httpserver.Config{Handler: handler}),
+			time.Millisecond)
+	}()
 	answered := make(chan int, 1)
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	go func() {
-		resp, err := (&http.Client{Transport: transport, Timeout: time.Minute}).Get("http://" + ln.Addr().String())
+		resp, err := (&http.Client{Transport: transport, Timeout: time.Minute}).Get("http://" +
+			ln.Addr().String())
 		if err != nil {
 			t.Error(err)
 			answered <- 0

@@ -10,12 +10,14 @@ import (
 )
 
 // writeWhole makes data the contents of a file: all of it, or the file stays as it was. What is no
-// plain file, such as a pipe or /dev/stdout, is written to, until ctx ends: nobody may ever read it.
-// A new file is closed to others.
+// plain file, such as a pipe or /dev/stdout, is written to, until ctx ends: nobody may ever read
+// it. A new file is closed to others.
 func writeWhole(ctx context.Context, name string, data []byte) error {
 	at, was, plain := placeOf(name)
 	if !plain {
-		_, err := reading(ctx, func() (struct{}, error) { return struct{}{}, os.WriteFile(name, data, 0o600) })
+		_, err := reading(ctx, func() (struct{}, error) {
+			return struct{}{}, os.WriteFile(name, data, 0o600)
+		})
 		return unread(err)
 	}
 	f, err := os.CreateTemp(filepath.Dir(at), "."+filepath.Base(at)+".*")
@@ -47,7 +49,8 @@ func writeWhole(ctx context.Context, name string, data []byte) error {
 // placeOf is where a file is, behind links, and what is there; nil: nothing. Plain: it can be
 // replaced.
 func placeOf(name string) (at string, was fs.FileInfo, plain bool) {
-	for _, system := range []string{"/dev/", "/proc/"} { // /dev/stdout may lead to a plain file, which others write to as well
+	// /dev/stdout may lead to a plain file, which others write to as well
+	for _, system := range []string{"/dev/", "/proc/"} {
 		if strings.HasPrefix(filepath.ToSlash(filepath.Clean(name)), system) {
 			return name, nil, false
 		}

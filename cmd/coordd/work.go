@@ -71,8 +71,10 @@ next started. All ids are checked before anything is written.`,
 	})
 	f := cmd.Flags()
 	f.StringVar(&payload, "payload", "", "The payload, as `text`.")
-	f.StringVar(&payloadFile, "payload-file", "", "The `file` that holds the payload; - means standard input.")
-	f.Uint64Var(&weight, "weight", 1, "The `weight` of each item: how much of a member's share it takes; at least 1.")
+	f.StringVar(&payloadFile, "payload-file", "",
+		"The `file` that holds the payload; - means standard input.")
+	f.Uint64Var(&weight, "weight", 1,
+		"The `weight` of each item: how much of a member's share it takes; at least 1.")
 	return cmd
 }
 
@@ -149,7 +151,8 @@ them, their weight and the size of their payload. With --json the payload itself
 			}
 			items := make([]listed, len(work))
 			for i, w := range work {
-				items[i] = listed{ID: w.ID, Weight: w.Weight, Member: w.Member, State: "free", Pinned: w.Pinned}
+				items[i] = listed{ID: w.ID, Weight: w.Weight, Member: w.Member, State: "free",
+					Pinned: w.Pinned}
 				if utf8.Valid(w.Payload) {
 					items[i].Payload = string(w.Payload)
 				} else {
@@ -168,7 +171,8 @@ them, their weight and the size of their payload. With --json the payload itself
 			t := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(t, "ITEM\tSTATE\tMEMBER\tWEIGHT\tPAYLOAD")
 			for i, w := range items {
-				fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d bytes\n", foreign(w.ID), w.State, dash(foreign(w.Member)), w.Weight, len(work[i].Payload))
+				fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d bytes\n", foreign(w.ID), w.State,
+					dash(foreign(w.Member)), w.Weight, len(work[i].Payload))
 			}
 			return t.Flush()
 		}),

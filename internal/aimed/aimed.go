@@ -14,8 +14,10 @@ import (
 
 // Values are what each field is given. In JSON, as they stand there.
 var Values = []string{
-	`"a b"`, `"a/b"`, `"a\nb"`, `"."`, `".."`, `"%2e%2e"`, `"\u0000"`, `"\u001b]52;c;eA==\u0007"`, `""`,
-	`0`, `-1`, `1`, `9223372036854775807`, `18446744073709551615`, `1e400`, `0.5`, `true`, `null`, `{}`, `[]`, `{"x":`,
+	`"a b"`, `"a/b"`, `"a\nb"`, `"."`, `".."`, `"%2e%2e"`, `"\u0000"`, `"\u001b]52;c;eA==\u0007"`,
+	`""`,
+	`0`, `-1`, `1`, `9223372036854775807`, `18446744073709551615`, `1e400`, `0.5`, `true`, `null`,
+	`{}`, `[]`, `{"x":`,
 }
 
 // Wholes are given to a key in place of all its fields.
@@ -68,7 +70,9 @@ func (f Fields) Each(wide string, call func(what string, value []byte)) {
 	}
 	for _, p := range []string{"by", "process"} {
 		if _, ok := f[p]; ok {
-			Process.Each(wide, func(what string, value []byte) { call(p+"."+what, f.With(p, string(value))) })
+			Process.Each(wide, func(what string, value []byte) {
+				call(p+"."+what, f.With(p, string(value)))
+			})
 		}
 	}
 	for _, value := range append(slices.Clone(Wholes), strings.Repeat("{", 100_000)) {
@@ -80,11 +84,16 @@ const someProcess = `{"instance":"i","host":"h","boot":"b","pidns":"n","pid":7,"
 
 // The kinds of keys. A record's text is for people, and its numbers are the member's own affair.
 var (
-	Ack        = Fields{"n": "7", "sid": `"0d8f3a2e-0000-4000-8000-000000000000"`, "by": someProcess, "clear": "true", "ttl": "10000000000", "stopped": "false", "keep": "0"}
-	Member     = Fields{"status": `"alive"`, "host_address": `"h:1"`, "capacity": "1", "idle": "false", "zone": `"z"`, "version": `"v"`, "process": someProcess}
+	Ack = Fields{"n": "7", "sid": `"0d8f3a2e-0000-4000-8000-000000000000"`,
+		"by": someProcess, "clear": "true", "ttl": "10000000000", "stopped": "false", "keep": "0"}
+	Member = Fields{"status": `"alive"`, "host_address": `"h:1"`, "capacity": "1",
+		"idle": "false", "zone": `"z"`, "version": `"v"`, "process": someProcess}
 	Assignment = Fields{"s": `"own"`, "to": `"0d8f3a2e-0000-4000-8000-000000000000"`, "why": `"r"`}
-	Term       = Fields{"leader": `"n1"`, "sid": `"0d8f3a2e-0000-4000-8000-000000000000"`, "by": someProcess, "after": "7", "ttl": "10000000000", "clear": "true", "resigned": "false"}
-	Office     = Fields{"by": `"0d8f3a2e-0000-4000-8000-000000000000"`, "at": `"2000-01-01T00:00:00Z"`, "absent": `{"m":{"ack":1,"sid":"x","for":1}}`}
-	Waited     = Fields{"ack": "1", "sid": `"x"`, "for": "1"} // of an absence, in Office
-	Process    = Fields{"instance": `"i"`, "host": `"h"`, "boot": `"b"`, "pidns": `"n"`, "pid": "7", "start": "8"}
+	Term       = Fields{"leader": `"n1"`, "sid": `"0d8f3a2e-0000-4000-8000-000000000000"`,
+		"by": someProcess, "after": "7", "ttl": "10000000000", "clear": "true", "resigned": "false"}
+	Office = Fields{"by": `"0d8f3a2e-0000-4000-8000-000000000000"`,
+		"at": `"2000-01-01T00:00:00Z"`, "absent": `{"m":{"ack":1,"sid":"x","for":1}}`}
+	Waited  = Fields{"ack": "1", "sid": `"x"`, "for": "1"} // of an absence, in Office
+	Process = Fields{"instance": `"i"`, "host": `"h"`, "boot": `"b"`, "pidns": `"n"`, "pid": "7",
+		"start": "8"}
 )

@@ -55,12 +55,13 @@ type blocking struct {
 
 func newBlocking(level slog.Level) (*valve, *slog.Logger) {
 	v := &valve{}
-	return v, slog.New(blocking{v, slog.NewTextHandler(v, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey || a.Key == "since" || a.Key == "why" {
-			return slog.Attr{}
-		}
-		return a
-	}})})
+	return v, slog.New(blocking{v, slog.NewTextHandler(v, &slog.HandlerOptions{Level: level,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == "since" || a.Key == "why" {
+				return slog.Attr{}
+			}
+			return a
+		}})})
 }
 
 //lint:ignore SA2001 it waits for the valve
@@ -70,7 +71,9 @@ func (b blocking) Enabled(ctx context.Context, l slog.Level) bool {
 	b.wait()
 	return b.Handler.Enabled(ctx, l)
 }
-func (b blocking) Handle(ctx context.Context, r slog.Record) error { return b.Handler.Handle(ctx, r) }
+func (b blocking) Handle(ctx context.Context, r slog.Record) error {
+	return b.Handler.Handle(ctx, r)
+}
 func (b blocking) WithAttrs(a []slog.Attr) slog.Handler {
 	b.wait()
 	return blocking{b.valve, b.Handler.WithAttrs(a)}
@@ -125,7 +128,8 @@ func TestDropsAreCountedAndSaidAtTheirPlaceInTheOrder(t *testing.T) {
 		}
 	}
 	written := len(lines) - 2
-	if want := fmt.Sprintf("level=WARN msg=log-records-dropped count=%d", all-written); lines[written] != want {
+	if want := fmt.Sprintf("level=WARN msg=log-records-dropped count=%d",
+		all-written); lines[written] != want {
 		t.Errorf("after %d lines there is %q, want %q", written, lines[written], want)
 	}
 	if lines[written+1] != "level=INFO msg=after" {
@@ -188,7 +192,8 @@ func TestAHandlerThatFailsLosesItsRecordAndNothingElse(t *testing.T) {
 	}
 	asynclog.Flush(log, 20*time.Second)
 	got := strings.Join(v.lines(), "\n")
-	for _, want := range []string{"msg=one", "msg=two", "msg=three", "msg=log-records-dropped count="} {
+	for _, want := range []string{"msg=one", "msg=two", "msg=three",
+		"msg=log-records-dropped count="} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in:\n%s", want, got)
 		}
@@ -211,7 +216,8 @@ func TestALevelThatIsOffCostsNoEntryAndIsAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
 		level := &slog.LevelVar{}
-		log := asynclog.Wrap(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: level})))
+		log := asynclog.Wrap(slog.New(slog.NewTextHandler(&text,
+			&slog.HandlerOptions{Level: level})))
 		log.Debug("unknown yet")
 		synctest.Wait()
 		if log.Enabled(t.Context(), slog.LevelDebug) {
@@ -223,7 +229,8 @@ func TestALevelThatIsOffCostsNoEntryAndIsAskedForAgain(t *testing.T) {
 		synctest.Wait()
 		log.Debug("second")
 		synctest.Wait()
-		if got := text.String(); !strings.Contains(got, "first") || !strings.Contains(got, "second") || strings.Contains(got, "unknown") {
+		if got := text.String(); !strings.Contains(got, "first") ||
+			!strings.Contains(got, "second") || strings.Contains(got, "unknown") {
 			t.Errorf("got %q", got)
 		}
 	})
@@ -232,7 +239,8 @@ func TestALevelThatIsOffCostsNoEntryAndIsAskedForAgain(t *testing.T) {
 func TestWhatWasWrappedStaysInItsQueue(t *testing.T) {
 	_, inner := newBlocking(slog.LevelInfo)
 	log := asynclog.Wrap(inner)
-	if again := asynclog.Wrap(log.With("a", 1)); again.Handler() == nil || fmt.Sprintf("%T", again.Handler()) != fmt.Sprintf("%T", log.Handler()) {
+	if again := asynclog.Wrap(log.With("a", 1)); again.Handler() == nil ||
+		fmt.Sprintf("%T", again.Handler()) != fmt.Sprintf("%T", log.Handler()) {
 		t.Error("wrapped twice")
 	}
 	derived := log.With("member", "n1")
@@ -244,7 +252,9 @@ func TestWhatWasWrappedStaysInItsQueue(t *testing.T) {
 func TestLinesAndRecordsOfOneWriterKeepTheirOrder(t *testing.T) {
 	v := &valve{}
 	w := asynclog.NewWriter(v)
-	log := slog.New(w.Handler(func(to io.Writer) slog.Handler { return slog.NewTextHandler(to, nil) }))
+	log := slog.New(w.Handler(func(to io.Writer) slog.Handler {
+		return slog.NewTextHandler(to, nil)
+	}))
 	open := v.shut()
 	for i := range 10 {
 		log.Info("record", "i", i)
@@ -256,7 +266,8 @@ func TestLinesAndRecordsOfOneWriterKeepTheirOrder(t *testing.T) {
 	}
 	lines := v.lines()
 	for i := range 10 {
-		if !strings.HasSuffix(lines[2*i], fmt.Sprintf("i=%d", i)) || lines[2*i+1] != fmt.Sprintf("line %d", i) {
+		if !strings.HasSuffix(lines[2*i], fmt.Sprintf("i=%d", i)) ||
+			lines[2*i+1] != fmt.Sprintf("line %d", i) {
 			t.Fatalf("out of order: %q", lines)
 		}
 	}

@@ -6,12 +6,15 @@
 //
 // Guarantees:
 //
-//  1. Logging never waits: neither for the handler or writer, nor for its Enabled, WithAttrs and WithGroup.
+//  1. Logging never waits: neither for the handler or writer, nor for its Enabled, WithAttrs and
+//     WithGroup.
 //  2. All that one queue takes is written in order, by one goroutine at a time.
-//  3. A queue is bounded, in records and in bytes. What does not fit is dropped, the newest first. The drops are counted,
-//     and the log says how many there were, at their place in the order, once it is written again.
+//  3. A queue is bounded, in records and in bytes. What does not fit is dropped, the newest first.
+//     The drops are counted, and the log says how many there were, at their place in the order,
+//     once it is written again.
 //  4. A handler that panics or ends its goroutine loses that record and nothing else.
-//  5. Nothing has to be closed: the goroutine ends when everything is written. [Flush] waits for that, for a limited time.
+//  5. Nothing has to be closed: the goroutine ends when everything is written. [Flush] waits for
+//     that, for a limited time.
 //
 // Bytes are counted of text, also in groups and lists, and for each record of what With has added;
 // what an error or a value of another type holds is not.

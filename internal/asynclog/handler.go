@@ -85,17 +85,21 @@ func (h *handler) WithGroup(name string) slog.Handler {
 	if name == "" {
 		return h
 	}
-	return h.derive(len(name), func(inner slog.Handler) slog.Handler { return inner.WithGroup(name) })
+	return h.derive(len(name), func(inner slog.Handler) slog.Handler {
+		return inner.WithGroup(name)
+	})
 }
 
 func (h *handler) derive(n int, f func(slog.Handler) slog.Handler) slog.Handler {
-	var made slog.Handler // only the queue's goroutine asks; a handler that fails here is asked again
-	return &handler{queue: h.queue, verdicts: h.verdicts, bytes: h.bytes + n, inner: func() slog.Handler {
-		if made == nil {
-			made = f(h.inner())
-		}
-		return made
-	}}
+	// only the queue's goroutine asks; a handler that fails here is asked again
+	var made slog.Handler
+	return &handler{queue: h.queue, verdicts: h.verdicts, bytes: h.bytes + n,
+		inner: func() slog.Handler {
+			if made == nil {
+				made = f(h.inner())
+			}
+			return made
+		}}
 }
 
 // record is one record on its way.
@@ -148,7 +152,8 @@ func (r *record) refused() bool {
 func (r *record) write() {
 	inner := r.inner()
 	enabled := inner.Enabled(r.ctx, r.rec.Level)
-	if v, known := r.verdicts.Load(r.rec.Level); !known || v.(verdict).enabled != enabled || !enabled {
+	if v, known := r.verdicts.Load(r.rec.Level); !known || v.(verdict).enabled != enabled ||
+		!enabled {
 		r.verdicts.Store(r.rec.Level, verdict{enabled, time.Now()})
 	}
 	if enabled {
@@ -158,7 +163,8 @@ func (r *record) write() {
 
 func (r *record) note(lost int, since time.Time) {
 	note := slog.NewRecord(time.Now(), slog.LevelWarn, "log-records-dropped", 0)
-	note.AddAttrs(slog.Int("count", lost), slog.Time("since", since), slog.String("why", "the log was not written for a while, or its handler failed"))
+	note.AddAttrs(slog.Int("count", lost), slog.Time("since", since),
+		slog.String("why", "the log was not written for a while, or its handler failed"))
 	if inner := r.inner(); inner.Enabled(r.ctx, slog.LevelWarn) {
 		_ = inner.Handle(r.ctx, note)
 	}

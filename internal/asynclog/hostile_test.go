@@ -14,7 +14,8 @@ func TestBytesAreCountedWhereverInARecordTheyAre(t *testing.T) {
 	big := strings.Repeat("x", 1<<20)
 	for name, attr := range map[string]slog.Attr{
 		"text": slog.String("a", big), "bytes": slog.Any("a", []byte(big)),
-		"groups": slog.Group("g", slog.Group("h", slog.String("a", big))), "a list": slog.Any("a", []string{big[:1<<19], big[1<<19:]}),
+		"groups": slog.Group("g", slog.Group("h", slog.String("a", big))), "a list": slog.Any("a",
+			[]string{big[:1<<19], big[1<<19:]}),
 	} {
 		v, inner := newBlocking(slog.LevelInfo)
 		log := asynclog.Wrap(inner)
@@ -64,7 +65,8 @@ func (o once) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 func TestAHandlerThatFailsToTakeAttributesIsAskedAgain(t *testing.T) {
 	var out bytes.Buffer
-	log := asynclog.Wrap(slog.New(once{slog.NewTextHandler(&out, nil), new(bool)})).With("member", "n1")
+	log := asynclog.Wrap(slog.New(once{slog.NewTextHandler(&out, nil), new(bool)})).With("member",
+		"n1")
 	for range 5 {
 		log.Info("hello")
 		asynclog.Flush(log, 20*time.Second)

@@ -26,7 +26,8 @@ func NewLargeWriter(w io.Writer, note func(lost int, since time.Time) string) *W
 }
 
 func dropped(lost int, since time.Time) string {
-	return fmt.Sprintf("%d lines since %s were dropped: they were not read in time\n", lost, since.Format(time.RFC3339))
+	return fmt.Sprintf("%d lines since %s were dropped: they were not read in time\n", lost,
+		since.Format(time.RFC3339))
 }
 
 // Write takes p, and always succeeds.

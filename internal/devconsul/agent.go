@@ -69,19 +69,22 @@ func (s *Server) registerSelfLocked() error {
 		w.ensureNode(node{
 			ID: s.nodeID, Node: s.cfg.NodeName, Address: "127.0.0.1", Datacenter: s.cfg.Datacenter,
 			TaggedAddresses: map[string]string{
-				"lan": "127.0.0.1", "lan_ipv4": "127.0.0.1", "wan": "127.0.0.1", "wan_ipv4": "127.0.0.1",
+				"lan": "127.0.0.1", "lan_ipv4": "127.0.0.1", "wan": "127.0.0.1",
+				"wan_ipv4": "127.0.0.1",
 			},
 			Meta: map[string]string{"consul-network-segment": "", "consul-version": version},
 		})
 		err := w.ensureService(service{
-			Node: s.cfg.NodeName, ID: "consul", Service: "consul", Port: serverPort, Weights: weights{1, 1},
-			Meta: map[string]string{"version": version},
+			Node: s.cfg.NodeName, ID: "consul", Service: "consul", Port: serverPort,
+			Weights: weights{1, 1},
+			Meta:    map[string]string{"version": version},
 		})
 		if err != nil {
 			return err
 		}
 		return w.ensureCheck(check{
-			Node: s.cfg.NodeName, CheckID: serfCheckID, Name: "Serf Health Status", Status: statusPassing,
+			Node: s.cfg.NodeName, CheckID: serfCheckID, Name: "Serf Health Status",
+			Status: statusPassing,
 			Output: "Agent alive and reachable",
 		})
 	})
@@ -183,7 +186,8 @@ func (s *Server) agentCheckRegister(_ http.ResponseWriter, r *http.Request) (any
 	}
 	c := &localCheck{ttl: ct.ttl, check: check{
 		Node: s.cfg.NodeName, CheckID: in.ID, Name: in.Name, Status: in.Status, Notes: in.Notes,
-		ServiceID: in.ServiceID, Type: ct.kind, Interval: ct.interval.String(), Timeout: ct.timeout.String(),
+		ServiceID: in.ServiceID, Type: ct.kind, Interval: ct.interval.String(),
+		Timeout: ct.timeout.String(),
 	}}
 	if c.CheckID == "" {
 		c.CheckID = in.Name
@@ -199,7 +203,8 @@ func (s *Server) agentCheckRegister(_ http.ResponseWriter, r *http.Request) (any
 	if c.ServiceID != "" {
 		svc := s.agent.services[c.ServiceID]
 		if svc == nil {
-			return nil, &httpError{http.StatusNotFound, fmt.Sprintf("ServiceID %q does not exist", c.ServiceID)}
+			return nil, &httpError{http.StatusNotFound, fmt.Sprintf("ServiceID %q does not exist",
+				c.ServiceID)}
 		}
 		c.ServiceName, c.ServiceTags = svc.Service, svc.Tags
 	}
@@ -221,7 +226,8 @@ func (s *Server) addCheckLocked(c *localCheck) {
 // errUnknownCheck is what the agent says about checks it does not know.
 func errUnknownCheck(id string) error {
 	return &httpError{http.StatusNotFound,
-		fmt.Sprintf("Unknown check ID %q. Ensure that the check ID is passed, not the check name.", id)}
+		fmt.Sprintf("Unknown check ID %q. Ensure that the check ID is passed, not the check name.",
+			id)}
 }
 
 func (s *Server) agentCheckDeregister(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -247,7 +253,8 @@ func (s *Server) dropCheckLocked(id string) {
 // agentCheckSet serves pass, warn and fail.
 func (s *Server) agentCheckSet(_ http.ResponseWriter, r *http.Request) (any, error) {
 	verb, id, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/agent/check/"), "/")
-	status := map[string]string{"pass": statusPassing, "warn": statusWarning, "fail": statusCritical}[verb]
+	status := map[string]string{"pass": statusPassing, "warn": statusWarning,
+		"fail": statusCritical}[verb]
 	return s.reportCheck(id, status, r.URL.Query().Get("note"))
 }
 
@@ -259,7 +266,8 @@ func (s *Server) agentCheckUpdate(_ http.ResponseWriter, r *http.Request) (any, 
 	if !validStatus(in.Status) {
 		return nil, badRequest("Invalid check status: '%s'", in.Status)
 	}
-	return s.reportCheck(strings.TrimPrefix(r.URL.Path, "/v1/agent/check/update/"), in.Status, in.Output)
+	return s.reportCheck(strings.TrimPrefix(r.URL.Path, "/v1/agent/check/update/"), in.Status,
+		in.Output)
 }
 
 // maxCheckOutput is how much of a check's output is kept, in bytes (check_output_max_size).
@@ -279,7 +287,8 @@ func (s *Server) reportCheck(id, status, output string) (any, error) {
 		return nil, fmt.Errorf("CheckID %q does not have associated TTL", id)
 	}
 	if n := len(output); n > maxCheckOutput {
-		output = fmt.Sprintf("%s ... (captured %d of %d bytes)", output[:maxCheckOutput], maxCheckOutput, n)
+		output = fmt.Sprintf("%s ... (captured %d of %d bytes)", output[:maxCheckOutput],
+			maxCheckOutput, n)
 	}
 	s.setCheckLocked(c, status, output)
 	s.startTTLLocked(c)

@@ -11,8 +11,10 @@ func (s *Server) member() map[string]any {
 	return map[string]any{
 		"Name": s.cfg.NodeName, "Addr": "127.0.0.1", "Port": 8301,
 		"Tags": map[string]string{
-			"acls": "0", "build": version + ":", "dc": s.cfg.Datacenter, "id": s.nodeID, "port": strconv.Itoa(serverPort),
-			"raft_vsn": "3", "role": "consul", "segment": "", "vsn": "2", "vsn_max": "3", "vsn_min": "2", "wan_join_port": "8302",
+			"acls": "0", "build": version + ":", "dc": s.cfg.Datacenter, "id": s.nodeID,
+			"port":     strconv.Itoa(serverPort),
+			"raft_vsn": "3", "role": "consul", "segment": "", "vsn": "2", "vsn_max": "3",
+			"vsn_min": "2", "wan_join_port": "8302",
 		},
 		"Status": 1, "ProtocolMin": 1, "ProtocolMax": 5, "ProtocolCur": 2,
 		"DelegateMin": 2, "DelegateMax": 5, "DelegateCur": 4,
@@ -42,33 +44,40 @@ func (s *Server) agentSelf(http.ResponseWriter, *http.Request) (any, error) {
 	idx := strconv.FormatUint(s.raftIndex, 10)
 	return map[string]any{
 		"Config": map[string]any{
-			"Datacenter": s.cfg.Datacenter, "PrimaryDatacenter": s.cfg.Datacenter, "NodeName": s.cfg.NodeName,
-			"NodeID": s.nodeID, "Revision": "", "Server": true, "Version": version,
+			"Datacenter": s.cfg.Datacenter, "PrimaryDatacenter": s.cfg.Datacenter,
+			"NodeName": s.cfg.NodeName,
+			"NodeID":   s.nodeID, "Revision": "", "Server": true, "Version": version,
 			"BuildDate": "1970-01-01T00:00:01Z", "BindAddr": "127.0.0.1",
 		},
 		"DebugConfig": map[string]any{
-			"Datacenter": s.cfg.Datacenter, "NodeName": s.cfg.NodeName, "DevMode": true, "ACLsEnabled": false,
+			"Datacenter": s.cfg.Datacenter, "NodeName": s.cfg.NodeName, "DevMode": true,
+			"ACLsEnabled":    false,
 			"KVMaxValueSize": s.cfg.MaxValueSize, "TxnMaxReqLen": s.cfg.MaxValueSize,
-			"SessionTTLMin": s.cfg.SessionTTLMin.String(), "DefaultQueryTime": s.cfg.DefaultWait.String(),
-			"MaxQueryTime": s.cfg.MaxWait.String(),
+			"SessionTTLMin":    s.cfg.SessionTTLMin.String(),
+			"DefaultQueryTime": s.cfg.DefaultWait.String(),
+			"MaxQueryTime":     s.cfg.MaxWait.String(),
 		},
 		"Coord":  nil,
 		"Member": s.member(),
 		"Stats": map[string]any{
 			"agent": map[string]string{
 				"check_monitors": "0", "check_ttls": strconv.Itoa(len(s.agent.checks)),
-				"checks": strconv.Itoa(len(s.agent.checks)), "services": strconv.Itoa(len(s.agent.services)),
+				"checks":   strconv.Itoa(len(s.agent.checks)),
+				"services": strconv.Itoa(len(s.agent.services)),
 			},
-			"build": map[string]string{"prerelease": "", "revision": "", "version": version, "version_metadata": ""},
+			"build": map[string]string{"prerelease": "", "revision": "", "version": version,
+				"version_metadata": ""},
 			"consul": map[string]string{
 				"acl": "disabled", "bootstrap": "false", "known_datacenters": "1",
 				"leader": strconv.FormatBool(led), "leader_addr": leaderAddr, "server": "true",
 			},
 			"raft": map[string]string{
-				"applied_index": idx, "commit_index": idx, "last_log_index": idx, "num_peers": "0", "state": raftState,
+				"applied_index": idx, "commit_index": idx, "last_log_index": idx, "num_peers": "0",
+				"state": raftState,
 			},
 			"runtime": map[string]string{
-				"arch": runtime.GOARCH, "os": runtime.GOOS, "cpu_count": strconv.Itoa(runtime.NumCPU()), "version": runtime.Version(),
+				"arch": runtime.GOARCH, "os": runtime.GOOS,
+				"cpu_count": strconv.Itoa(runtime.NumCPU()), "version": runtime.Version(),
 			},
 		},
 		"Meta": map[string]string{"consul-network-segment": "", "consul-version": version},

@@ -49,7 +49,8 @@ func parseCheckType(c *api.AgentServiceCheck) (ct checkType, err error) {
 	case ct.interval > 0 && ct.ttl > 0:
 		return ct, badRequest("Invalid check: Interval and TTL cannot both be specified")
 	case ct.kind != "" && ct.interval <= 0:
-		return ct, badRequest("Invalid check: Interval must be > 0 for Script, HTTP, H2PING, TCP, UDP or OSService checks")
+		return ct,
+			badRequest("Invalid check: Interval must be > 0 for Script, HTTP, H2PING, TCP, UDP or OSService checks")
 	case c.AliasNode != "" || c.AliasService != "":
 		ct.kind = "alias"
 	case ct.kind == "" && ct.ttl <= 0:
@@ -62,7 +63,8 @@ func parseCheckType(c *api.AgentServiceCheck) (ct checkType, err error) {
 
 // emptyCheck is true of a definition that says nothing, such as one with a TTL of zero.
 func emptyCheck(c api.AgentServiceCheck) bool {
-	for _, text := range []*string{&c.TTL, &c.Interval, &c.Timeout, &c.DeregisterCriticalServiceAfter} {
+	for _, text := range []*string{&c.TTL, &c.Interval, &c.Timeout,
+		&c.DeregisterCriticalServiceAfter} {
 		if d, err := time.ParseDuration(*text); err == nil && d == 0 {
 			*text = ""
 		}
@@ -90,8 +92,9 @@ type agentService struct {
 func (s *Server) localView(svc *service) *agentService {
 	v := &agentService{
 		ID: svc.ID, Service: svc.Service, Tags: orEmpty(svc.Tags), Meta: svc.Meta, Port: svc.Port,
-		Address: svc.Address, TaggedAddresses: svc.TaggedAddresses, Weights: svc.Weights, EnableTagOverride: svc.EnableTagOverride,
-		Datacenter: s.cfg.Datacenter,
+		Address: svc.Address, TaggedAddresses: svc.TaggedAddresses, Weights: svc.Weights,
+		EnableTagOverride: svc.EnableTagOverride,
+		Datacenter:        s.cfg.Datacenter,
 	}
 	if v.Meta == nil {
 		v.Meta = map[string]string{}
@@ -138,7 +141,8 @@ func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (a
 		return nil, badRequest("Invalid service address")
 	}
 	svc := &service{
-		Node: s.cfg.NodeName, ID: in.ID, Service: in.Name, Tags: in.Tags, Address: in.Address, Meta: in.Meta,
+		Node: s.cfg.NodeName, ID: in.ID, Service: in.Name, Tags: in.Tags, Address: in.Address,
+		Meta: in.Meta,
 		Port: in.Port, Weights: weights{1, 1}, EnableTagOverride: in.EnableTagOverride,
 	}
 	if svc.ID == "" {
@@ -153,7 +157,8 @@ func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (a
 			family = "ipv4"
 		}
 		addr := serviceAddress{in.Address, in.Port}
-		svc.TaggedAddresses = map[string]serviceAddress{"lan_" + family: addr, "wan_" + family: addr}
+		svc.TaggedAddresses = map[string]serviceAddress{"lan_" + family: addr,
+			"wan_" + family: addr}
 	}
 	defs := in.Checks
 	// An empty Check is none; an empty one among Checks is an error.
@@ -239,7 +244,8 @@ func (s *Server) agentServiceDeregister(_ http.ResponseWriter, r *http.Request) 
 	}
 	if s.agent.services[id] == nil {
 		return nil, &httpError{http.StatusNotFound,
-			fmt.Sprintf("Unknown service ID %q. Ensure that the service ID is passed, not the service name.", id)}
+			fmt.Sprintf("Unknown service ID %q. Ensure that the service ID is passed, not the service name.",
+				id)}
 	}
 	s.dropChecksLocked(id, nil)
 	delete(s.agent.services, id)

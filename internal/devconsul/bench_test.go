@@ -29,7 +29,8 @@ func BenchmarkWritesBesideWatchers(b *testing.B) {
 					b.Fatal(err)
 				}
 				go func() {
-					kv.List(prefix, &api.QueryOptions{WaitIndex: meta.LastIndex, WaitTime: time.Hour})
+					kv.List(prefix, &api.QueryOptions{WaitIndex: meta.LastIndex,
+						WaitTime: time.Hour})
 					ended <- struct{}{}
 				}()
 			}
@@ -37,7 +38,8 @@ func BenchmarkWritesBesideWatchers(b *testing.B) {
 				time.Sleep(time.Millisecond)
 			}
 			for i := 0; b.Loop(); i++ {
-				if _, err := kv.Put(&api.KVPair{Key: fmt.Sprintf("assignments/other/w%d", i)}, nil); err != nil {
+				if _, err := kv.Put(&api.KVPair{Key: fmt.Sprintf("assignments/other/w%d", i)},
+					nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -59,7 +61,8 @@ func BenchmarkTransaction(b *testing.B) {
 		ops := api.TxnOps{{KV: &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: "none"}}}
 		for j := range 127 {
 			ops = append(ops, &api.TxnOp{KV: &api.KVTxnOp{
-				Verb: api.KVSet, Key: fmt.Sprintf("assignments/m%03d/w%06d", i%300, (i*127+j)%100_000), Value: fmt.Append(nil, i),
+				Verb: api.KVSet, Key: fmt.Sprintf("assignments/m%03d/w%06d", i%300,
+					(i*127+j)%100_000), Value: fmt.Append(nil, i),
 			}})
 		}
 		if ok, _, _, err := txn.Txn(ops, ctx); !ok || err != nil {

@@ -86,7 +86,8 @@ func (s *Server) parseQuery(r *http.Request) (*query, error) {
 		q.minIndex = i
 	}
 	if p.Get("filter") != "" {
-		return nil, badRequest("filter expressions are not supported by this embedded server; ask a real Consul")
+		return nil, badRequest(
+			"filter expressions are not supported by this embedded server; ask a real Consul")
 	}
 	q.datacenter = s.checkDatacenter(p)
 	return q, nil
@@ -122,7 +123,8 @@ func (s *Server) timeout(wait time.Duration) time.Duration {
 // seen, or the wait is over. run looks at one state, adds what would change its answer to ws, and
 // returns the index of its answer and whether there was something to find: a query that found
 // nothing twice waits on, whatever happened to the table's index.
-func (s *Server) read(ctx context.Context, q *query, run func(*state, *watchSet) (index uint64, found bool)) error {
+func (s *Server) read(ctx context.Context, q *query, run func(*state, *watchSet) (index uint64,
+	found bool)) error {
 	if q.datacenter != nil {
 		return q.datacenter
 	}

@@ -45,11 +45,16 @@ func TestBlockingQueriesWakeForWhatWakesThemInConsul(t *testing.T) {
 		{"keys, value written", "p/a", "p/?keys", "p/a=7", wakes, true},
 		{"keys, written below the separator", "p/a/b", "p/?keys&separator=/", "p/a/c", wakes, true},
 		{"empty prefix, far neighbour", "p0/a p1/a z/a", "p/?recurse", "z/b", blocks, false},
-		{"empty prefix, neighbour below the same branch", "a/m1/x a/m10/x", "a/m2/?recurse", "a/m10/y", wakes, true},
-		{"empty prefix, that neighbour's value", "a/m1/x a/m10/x", "a/m2/?recurse", "a/m10/x=n", wakes, true},
-		{"prefix with a sentinel", "a/m1/x a/m2/ a/m10/x", "a/m2/?recurse", "a/m10/y a/m1/x=n a/m3/x", blocks, false},
-		{"emptied prefix, neighbour", "e/m1/x e/m2/x -e/m2/x", "e/m2/?recurse", "e/m1/y", blocks, false},
-		{"prefix emptied from above, neighbour", "f/m1/x f/m2/x -f/?recurse", "f/m2/?recurse", "f/m1/y", wakes, true},
+		{"empty prefix, neighbour below the same branch", "a/m1/x a/m10/x", "a/m2/?recurse",
+			"a/m10/y", wakes, true},
+		{"empty prefix, that neighbour's value", "a/m1/x a/m10/x", "a/m2/?recurse", "a/m10/x=n",
+			wakes, true},
+		{"prefix with a sentinel", "a/m1/x a/m2/ a/m10/x", "a/m2/?recurse",
+			"a/m10/y a/m1/x=n a/m3/x", blocks, false},
+		{"emptied prefix, neighbour", "e/m1/x e/m2/x -e/m2/x", "e/m2/?recurse", "e/m1/y", blocks,
+			false},
+		{"prefix emptied from above, neighbour", "f/m1/x f/m2/x -f/?recurse", "f/m2/?recurse",
+			"f/m1/y", wakes, true},
 		{"whole store", "", "?recurse", "any", wakes, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -101,7 +106,8 @@ func TestWaitIsFiveMinutesUnlessSaidAndTenAtMost(t *testing.T) {
 	bubble(t, func(w world) {
 		w.call("PUT /v1/kv/a")
 		for wait, want := range map[string]time.Duration{
-			"": 5 * time.Minute, "0s": 5 * time.Minute, "7s": 7 * time.Second, "1h": 10 * time.Minute,
+			"": 5 * time.Minute, "0s": 5 * time.Minute, "7s": 7 * time.Second,
+			"1h": 10 * time.Minute,
 		} {
 			p := w.watch(context.Background(), "/v1/kv/a", wait)
 			if <-p.done; p.took != want {
@@ -154,7 +160,8 @@ func TestEndOfTheContextEndsABlockingQueryAtOnce(t *testing.T) {
 		ctx, cancel = context.WithCancel(context.Background())
 		time.AfterFunc(time.Second, cancel)
 		start := time.Now()
-		_, _, err := w.c.KV().Get("a", (&api.QueryOptions{WaitIndex: w.key("a").ModifyIndex}).WithContext(ctx))
+		_, _, err := w.c.KV().Get("a",
+			(&api.QueryOptions{WaitIndex: w.key("a").ModifyIndex}).WithContext(ctx))
 		if !errors.Is(err, context.Canceled) || time.Since(start) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
@@ -170,7 +177,8 @@ func TestCloseEndsBlockingQueriesAndRefusesRequests(t *testing.T) {
 		if p.err == nil || p.took != 0 {
 			t.Errorf("%v after %v", p.err, p.took)
 		}
-		if _, err := w.do(context.Background(), "GET", "/v1/kv/a", ""); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		if _, err := w.do(context.Background(), "GET", "/v1/kv/a", ""); err == nil ||
+			!strings.Contains(err.Error(), "connection refused") {
 			t.Errorf("after Close: %v", err)
 		}
 	})
@@ -210,7 +218,8 @@ func TestTombstonesKeepTheIndexOfAnEmptiedPrefixForAQuarterOfAnHour(t *testing.T
 			t.Errorf("index %d, was %d at the delete", now, gone)
 		}
 		time.Sleep(16 * time.Minute)
-		if now, all := w.call("GET /v1/kv/p/?recurse").index(t), w.call("GET /v1/kv/?recurse").index(t); now != all {
+		if now, all := w.call("GET /v1/kv/p/?recurse").index(t),
+			w.call("GET /v1/kv/?recurse").index(t); now != all {
 			t.Errorf("index %d, want that of all keys, %d", now, all)
 		}
 	})
@@ -248,7 +257,8 @@ func TestWatchersOfOtherKeysCostAWriteNothing(t *testing.T) {
 		}
 		var polls []*poll
 		for m := range members {
-			polls = append(polls, w.watch(context.Background(), fmt.Sprintf("/v1/kv/assignments/m%03d/?recurse", m), "5m"))
+			polls = append(polls, w.watch(context.Background(),
+				fmt.Sprintf("/v1/kv/assignments/m%03d/?recurse", m), "5m"))
 		}
 		for i := range writes {
 			w.edit(fmt.Sprintf("assignments/other/w%d", i))

@@ -36,7 +36,8 @@ func (s *service) view() *serviceView {
 	return &serviceView{
 		ID: s.ID, Service: s.Service, Tags: orEmpty(s.Tags), Address: s.Address,
 		TaggedAddresses: s.TaggedAddresses, Meta: s.Meta, Port: s.Port,
-		Weights: s.Weights, EnableTagOverride: s.EnableTagOverride, Proxy: noProxy, Connect: noConnect,
+		Weights: s.Weights, EnableTagOverride: s.EnableTagOverride, Proxy: noProxy,
+		Connect:     noConnect,
 		CreateIndex: s.CreateIndex, ModifyIndex: s.ModifyIndex,
 	}
 }
@@ -69,12 +70,15 @@ func orEmpty(tags []string) []string {
 }
 
 // readCatalog runs a read of the catalog or of checks.
-func (s *Server) readCatalog(w http.ResponseWriter, r *http.Request, run func(*state, *watchSet) uint64) error {
+func (s *Server) readCatalog(w http.ResponseWriter, r *http.Request,
+	run func(*state, *watchSet) uint64) error {
 	q, err := s.parseQuery(r)
 	if err != nil {
 		return err
 	}
-	err = s.read(r.Context(), q, func(st *state, ws *watchSet) (uint64, bool) { return run(st, ws), true })
+	err = s.read(r.Context(), q, func(st *state, ws *watchSet) (uint64, bool) {
+		return run(st, ws), true
+	})
 	// An error comes with the headers as well, if with empty ones.
 	if err == nil {
 		q.effective()
@@ -96,14 +100,17 @@ func (s *Server) catalogRegister(_ http.ResponseWriter, r *http.Request) (any, e
 	case in.Address == "" && !in.SkipNodeUpdate:
 		return nil, fmt.Errorf("Must provide address if SkipNodeUpdate is not set")
 	case in.Service != nil && in.Service.Service == "" && in.Service.ID == "":
-		return nil, fmt.Errorf("service name (Service.Service) is required; both Service ID (Service.ID) and Service Name cannot be empty")
+		return nil,
+			fmt.Errorf("service name (Service.Service) is required; both Service ID (Service.ID) and Service Name cannot be empty")
 	case in.Service != nil && in.Service.Service == "":
-		return nil, fmt.Errorf("Must provide service name (Service.Service) when service ID is provided")
+		return nil, fmt.Errorf(
+			"Must provide service name (Service.Service) when service ID is provided")
 	}
 	var checks []check
 	if c := in.Check; c != nil {
 		checks = append(checks, check{
-			Node: c.Node, CheckID: c.CheckID, Name: c.Name, Status: c.Status, Notes: c.Notes, Output: c.Output,
+			Node: c.Node, CheckID: c.CheckID, Name: c.Name, Status: c.Status, Notes: c.Notes,
+			Output:    c.Output,
 			ServiceID: c.ServiceID, ServiceName: c.ServiceName, Type: c.Type,
 		})
 	}
@@ -112,7 +119,8 @@ func (s *Server) catalogRegister(_ http.ResponseWriter, r *http.Request) (any, e
 			return nil, badRequest("Checks holds null: leave it out, or name a check")
 		}
 		checks = append(checks, check{
-			Node: c.Node, CheckID: c.CheckID, Name: c.Name, Status: c.Status, Notes: c.Notes, Output: c.Output,
+			Node: c.Node, CheckID: c.CheckID, Name: c.Name, Status: c.Status, Notes: c.Notes,
+			Output:    c.Output,
 			ServiceID: c.ServiceID, ServiceName: c.ServiceName, Type: c.Type,
 		})
 	}
@@ -137,7 +145,8 @@ func (w *writeTxn) register(in *api.CatalogRegistration, checks []check, dc stri
 	if svc := in.Service; svc != nil {
 		s := service{
 			Node: in.Node, ID: svc.ID, Service: svc.Service, Tags: svc.Tags, Address: svc.Address,
-			Meta: svc.Meta, Port: svc.Port, Weights: weights(svc.Weights), EnableTagOverride: svc.EnableTagOverride,
+			Meta: svc.Meta, Port: svc.Port, Weights: weights(svc.Weights),
+			EnableTagOverride: svc.EnableTagOverride,
 		}
 		for name, a := range svc.TaggedAddresses {
 			if s.TaggedAddresses == nil {
@@ -163,7 +172,8 @@ func (w *writeTxn) register(in *api.CatalogRegistration, checks []check, dc stri
 			c.CheckID = c.Name
 		}
 		if c.Node != in.Node {
-			return fmt.Errorf("Node '%s' for check '%s' doesn't match register request node '%s'", c.Node, c.CheckID, in.Node)
+			return fmt.Errorf("Node '%s' for check '%s' doesn't match register request node '%s'",
+				c.Node, c.CheckID, in.Node)
 		}
 		if err := w.ensureCheck(c); err != nil {
 			return err
@@ -269,11 +279,13 @@ func (s *Server) catalogService(w http.ResponseWriter, r *http.Request) (any, er
 			found = append(found, &serviceNodeView{
 				ID: n.ID, Node: n.Node, Address: n.Address, Datacenter: n.Datacenter,
 				TaggedAddresses: n.TaggedAddresses, NodeMeta: n.Meta,
-				ServiceID: svc.ID, ServiceName: svc.Service, ServiceTags: orEmpty(svc.Tags), ServiceAddress: svc.Address,
+				ServiceID: svc.ID, ServiceName: svc.Service, ServiceTags: orEmpty(svc.Tags),
+				ServiceAddress:         svc.Address,
 				ServiceTaggedAddresses: svc.TaggedAddresses,
 				ServiceWeights:         svc.Weights, ServiceMeta: meta, ServicePort: svc.Port,
-				ServiceEnableTagOverride: svc.EnableTagOverride, ServiceProxy: noProxy, ServiceConnect: noConnect,
-				CreateIndex: svc.CreateIndex, ModifyIndex: svc.ModifyIndex,
+				ServiceEnableTagOverride: svc.EnableTagOverride, ServiceProxy: noProxy,
+				ServiceConnect: noConnect,
+				CreateIndex:    svc.CreateIndex, ModifyIndex: svc.ModifyIndex,
 			})
 		}
 		return st.serviceIndex(name, len(all) > 0, false)
@@ -283,7 +295,9 @@ func (s *Server) catalogService(w http.ResponseWriter, r *http.Request) (any, er
 
 func (s *service) hasTags(want []string) bool {
 	for _, t := range want {
-		if t != "" && !slices.ContainsFunc(s.Tags, func(have string) bool { return fold(have) == fold(t) }) {
+		if t != "" && !slices.ContainsFunc(s.Tags, func(have string) bool {
+			return fold(have) == fold(t)
+		}) {
 			return false
 		}
 	}
@@ -306,14 +320,16 @@ func (s *Server) catalogNode(w http.ResponseWriter, r *http.Request) (any, error
 }
 
 func (s *Server) catalogNodeServices(w http.ResponseWriter, r *http.Request) (any, error) {
-	n, svcs, err := s.nodeServices(w, r, strings.TrimPrefix(r.URL.Path, "/v1/catalog/node-services/"))
+	n, svcs, err := s.nodeServices(w, r, strings.TrimPrefix(r.URL.Path,
+		"/v1/catalog/node-services/"))
 	return struct {
 		Node     *node
 		Services []*serviceView
 	}{n, svcs}, err
 }
 
-func (s *Server) nodeServices(w http.ResponseWriter, r *http.Request, name string) (n *node, svcs []*serviceView, err error) {
+func (s *Server) nodeServices(w http.ResponseWriter, r *http.Request, name string) (n *node,
+	svcs []*serviceView, err error) {
 	if name == "" {
 		return nil, nil, badRequest("Missing node name")
 	}

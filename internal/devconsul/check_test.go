@@ -11,11 +11,13 @@ import (
 func TestSessionEndsWhenItsCheckTurnsCritical(t *testing.T) {
 	bubble(t, func(w world) {
 		agent := w.c.Agent()
-		err := agent.CheckRegister(&api.AgentCheckRegistration{Name: "alive", AgentServiceCheck: api.AgentServiceCheck{TTL: "2s"}})
+		err := agent.CheckRegister(&api.AgentCheckRegistration{Name: "alive",
+			AgentServiceCheck: api.AgentServiceCheck{TTL: "2s"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.want(`PUT /v1/session/create {"NodeChecks":["alive"]}`, 500, "apply failed: Check 'alive' is in critical state")
+		w.want(`PUT /v1/session/create {"NodeChecks":["alive"]}`, 500,
+			"apply failed: Check 'alive' is in critical state")
 		if err := agent.UpdateTTL("alive", "fine", api.HealthPassing); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +69,8 @@ func TestSessionEndsWithItsNodeOrCheck(t *testing.T) {
 		if w.alive(onA) || !w.alive(onB) || !w.alive(plain) {
 			t.Error("deregistering a check must end the sessions bound to it, and no others")
 		}
-		w.want(`PUT /v1/catalog/register {"Node":"n","SkipNodeUpdate":true,"Check":{"Name":"b","Status":"critical"}}`, 200, "true")
+		w.want(`PUT /v1/catalog/register {"Node":"n","SkipNodeUpdate":true,"Check":{"Name":"b","Status":"critical"}}`,
+			200, "true")
 		if w.alive(onB) || !w.alive(plain) {
 			t.Error("a critical check must end the sessions bound to it, and no others")
 		}
@@ -80,7 +83,8 @@ func TestSessionEndsWithItsNodeOrCheck(t *testing.T) {
 
 func TestAgentRegistersItsNodeAgainWithinAMinute(t *testing.T) {
 	bubble(t, func(w world) {
-		w.call(`PUT /v1/agent/service/register {"Name":"web","Check":{"TTL":"1h","Status":"passing"}}`)
+		w.call(
+			`PUT /v1/agent/service/register {"Name":"web","Check":{"TTL":"1h","Status":"passing"}}`)
 		s := w.session(`{}`)
 		w.want(`PUT /v1/catalog/deregister {"Node":"coordd-dev"}`, 200, "true")
 		if w.alive(s) {
@@ -99,14 +103,16 @@ func TestServicesAndTheirHealth(t *testing.T) {
 	bubble(t, func(w world) {
 		agent := w.c.Agent()
 		err := agent.ServiceRegister(&api.AgentServiceRegistration{
-			Name: "web", Port: 80, Tags: []string{"t"}, Address: "10.0.0.1", Check: &api.AgentServiceCheck{TTL: "10s"},
+			Name: "web", Port: 80, Tags: []string{"t"}, Address: "10.0.0.1",
+			Check: &api.AgentServiceCheck{TTL: "10s"},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		passing := func(want int) {
 			t.Helper()
-			if h, _, err := w.c.Health().Service("web", "t", true, nil); err != nil || len(h) != want {
+			if h, _, err := w.c.Health().Service("web", "t", true, nil); err != nil ||
+				len(h) != want {
 				t.Errorf("%d instances pass, want %d; %v", len(h), want, err)
 			}
 		}
@@ -118,7 +124,8 @@ func TestServicesAndTheirHealth(t *testing.T) {
 		time.Sleep(10*time.Second + time.Nanosecond)
 		passing(0)
 		svcs, _, err := w.c.Catalog().Service("web", "", nil)
-		if err != nil || len(svcs) != 1 || svcs[0].ServicePort != 80 || svcs[0].ServiceAddress != "10.0.0.1" {
+		if err != nil || len(svcs) != 1 || svcs[0].ServicePort != 80 ||
+			svcs[0].ServiceAddress != "10.0.0.1" {
 			t.Errorf("%+v, %v", svcs, err)
 		}
 		if err := agent.ServiceDeregister("web"); err != nil {
@@ -144,7 +151,8 @@ func TestEmptyCheckOfAServiceIsNone(t *testing.T) {
 			}
 		}
 		const bad = "Invalid check: TTL must be > 0 for TTL checks"
-		w.want(`PUT /v1/agent/service/register {"Name":"bad","Check":{"CheckID":"c","TTL":"0s"}}`, 400, bad)
+		w.want(`PUT /v1/agent/service/register {"Name":"bad","Check":{"CheckID":"c","TTL":"0s"}}`,
+			400, bad)
 		w.want(`PUT /v1/agent/service/register {"Name":"bad","Checks":[{"TTL":"0s"}]}`, 400, bad)
 		w.want(`PUT /v1/agent/check/register {"Name":"bad","TTL":"0s"}`, 400, bad)
 		w.want("GET /v1/agent/checks", 200, "{}")
@@ -202,7 +210,8 @@ func TestClientFindsItsNodeLeaderAndPeers(t *testing.T) {
 		if dcs, err := w.c.Catalog().Datacenters(); err != nil || len(dcs) != 1 || dcs[0] != "dc1" {
 			t.Errorf("datacenters %v, %v", dcs, err)
 		}
-		if checks, _, err := w.c.Health().State("any", nil); err != nil || len(checks) != 1 || checks[0].CheckID != "serfHealth" {
+		if checks, _, err := w.c.Health().State("any", nil); err != nil || len(checks) != 1 ||
+			checks[0].CheckID != "serfHealth" {
 			t.Errorf("checks %v, %v", checks, err)
 		}
 	})

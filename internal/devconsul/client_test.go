@@ -163,7 +163,8 @@ func dial(t *testing.T, addr string) *api.Client {
 	t.Helper()
 	tr := &http.Transport{}
 	t.Cleanup(tr.CloseIdleConnections)
-	c, err := api.NewClient(&api.Config{Address: addr, Scheme: "http", HttpClient: &http.Client{Transport: tr}})
+	c, err := api.NewClient(&api.Config{Address: addr, Scheme: "http",
+		HttpClient: &http.Client{Transport: tr}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +278,8 @@ func TestConnectionAboveTheLimitIsAnswered429(t *testing.T) {
 		}
 		conns = append(conns, c)
 		io.WriteString(c, "GET /v1/status/leader HTTP/1.1\r\nHost: x\r\n\r\n")
-		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || line != "HTTP/1.1 200 OK\r\n" {
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil ||
+			line != "HTTP/1.1 200 OK\r\n" {
 			t.Fatalf("%q, %v", line, err)
 		}
 	}

@@ -35,7 +35,8 @@ func (l *connLimit) hook(c net.Conn, state http.ConnState) {
 			c.SetDeadline(time.Now().Add(time.Second))
 			// Unasked: the client reads it as the answer to what it is about to send.
 			fmt.Fprintf(c, "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\n"+
-				"Content-Length: %d\r\nConnection: close\r\n\r\n%s", len(tooManyConns), tooManyConns)
+				"Content-Length: %d\r\nConnection: close\r\n\r\n%s", len(tooManyConns),
+				tooManyConns)
 			c.Close()
 		}
 	case http.StateClosed, http.StateHijacked:

@@ -14,8 +14,8 @@
 //     its keys, and lock-delay applies to them; a release or a delete of the key by a client starts
 //     no lock-delay.
 //  4. A blocking query of keys or sessions wakes for what wakes it in Consul, and for nothing else:
-//     they are kept in radix trees of the same kind, so a watch of a prefix without keys is woken by
-//     its neighbours. Queries of the catalog may wake more often than Consul's.
+//     they are kept in radix trees of the same kind, so a watch of a prefix without keys is woken
+//     by its neighbours. Queries of the catalog may wake more often than Consul's.
 //  5. The server keeps no goroutine of its own. A request made through RoundTripper runs on the
 //     caller's goroutine and ends when its context does; time is measured with package time only,
 //     so all of it runs in a testing/synctest bubble.

@@ -13,7 +13,8 @@ func Example() {
 	defer consul.Close()
 	client := consul.Client()
 
-	alice, _, _ := client.Session().CreateNoChecks(&api.SessionEntry{Name: "alice", TTL: "10s"}, nil)
+	alice, _, _ := client.Session().CreateNoChecks(&api.SessionEntry{Name: "alice", TTL: "10s"},
+		nil)
 	bob, _, _ := client.Session().CreateNoChecks(&api.SessionEntry{Name: "bob", TTL: "10s"}, nil)
 	acquire := func(session string) bool {
 		ok, _, err := client.KV().Acquire(&api.KVPair{Key: "lock", Session: session}, nil)

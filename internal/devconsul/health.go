@@ -22,7 +22,8 @@ func shown(checks []*check) []*check {
 }
 
 // healthQuery reads all checks that keep accepts; its index is that of the table.
-func (s *Server) healthQuery(w http.ResponseWriter, r *http.Request, keep func(*check) bool) (any, error) {
+func (s *Server) healthQuery(w http.ResponseWriter, r *http.Request, keep func(*check) bool) (any,
+	error) {
 	var found []*check
 	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
 		watchAll(ws, st.checks)
@@ -95,7 +96,9 @@ func (s *Server) healthService(w http.ResponseWriter, r *http.Request) (any, err
 				continue
 			}
 			checks := checksOn(st, svc)
-			if passing && slices.ContainsFunc(checks, func(c *check) bool { return c.Status != statusPassing }) {
+			if passing && slices.ContainsFunc(checks, func(c *check) bool {
+				return c.Status != statusPassing
+			}) {
 				continue
 			}
 			v, _ := st.nodes.Get(treeKey(fold(svc.Node)))

@@ -85,7 +85,8 @@ func (s *Server) routes() {
 // index answers every path that no handler has.
 func index(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/" {
-		fmt.Fprint(w, "Consul Agent: UI disabled. To enable, set ui_config.enabled=true in the agent configuration and restart.")
+		fmt.Fprint(w,
+			"Consul Agent: UI disabled. To enable, set ui_config.enabled=true in the agent configuration and restart.")
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -93,7 +94,8 @@ func index(w http.ResponseWriter, r *http.Request) {
 	if strings.Contains(r.URL.Path, "/v1/") {
 		fmt.Fprintln(w, "Invalid URL path: not a recognized HTTP API endpoint")
 	} else {
-		fmt.Fprintln(w, "Invalid URL path: if attempting to use the HTTP API, ensure the path starts with '/v1/'")
+		fmt.Fprintln(w,
+			"Invalid URL path: if attempting to use the HTTP API, ensure the path starts with '/v1/'")
 	}
 }
 
@@ -130,7 +132,8 @@ func (s *Server) wrap(methods []string, h handler) http.HandlerFunc {
 		switch {
 		case !slices.Contains(methods, r.Method):
 			w.Header().Set("Allow", allow)
-			err = &httpError{http.StatusMethodNotAllowed, fmt.Sprintf("method %s not allowed", r.Method)}
+			err = &httpError{http.StatusMethodNotAllowed, fmt.Sprintf("method %s not allowed",
+				r.Method)}
 		case s.cfg.Deny != nil && s.cfg.Deny(r):
 			err = denied(r)
 		default:
@@ -156,7 +159,8 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if he, ok := errors.AsType[*httpError](err); ok {
 		code = he.code
 	}
-	s.cfg.Logger.Debug("request-refused", "method", r.Method, "url", r.URL.String(), "status", code, "error", err)
+	s.cfg.Logger.Debug("request-refused", "method", r.Method, "url", r.URL.String(), "status", code,
+		"error", err)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
 	io.WriteString(w, err.Error())
@@ -204,6 +208,8 @@ func denied(r *http.Request) error {
 	case "catalog", "health":
 		kind = "node"
 	}
-	return &httpError{http.StatusForbidden, fmt.Sprintf("Permission denied: anonymous token lacks permission '%s:%s' on %q. "+
-		"The anonymous token is used implicitly when a request does not specify a token.", kind, verb, name)}
+	return &httpError{http.StatusForbidden,
+		fmt.Sprintf("Permission denied: anonymous token lacks permission '%s:%s' on %q. "+
+			"The anonymous token is used implicitly when a request does not specify a token.", kind,
+			verb, name)}
 }

@@ -66,7 +66,8 @@ func validKey(key string) error {
 
 var errMissingKey = badRequest("Missing key name")
 
-func (s *Server) kvGet(w http.ResponseWriter, r *http.Request, q *query, params url.Values, key string) (any, error) {
+func (s *Server) kvGet(w http.ResponseWriter, r *http.Request, q *query, params url.Values,
+	key string) (any, error) {
 	recurse := params.Has("recurse")
 	if key == "" && !recurse {
 		return nil, errMissingKey
@@ -105,7 +106,8 @@ func (s *Server) kvGet(w http.ResponseWriter, r *http.Request, q *query, params 
 	return found, nil
 }
 
-func (s *Server) kvKeys(w http.ResponseWriter, r *http.Request, q *query, params url.Values, prefix string) (any, error) {
+func (s *Server) kvKeys(w http.ResponseWriter, r *http.Request, q *query, params url.Values,
+	prefix string) (any, error) {
 	sep := params.Get("seperator") // the spelling that came first, still understood
 	if params.Has("separator") {
 		sep = params.Get("separator")

@@ -12,7 +12,8 @@ func TestKeyKeepsValueFlagsAndIndexes(t *testing.T) {
 	bubble(t, func(w world) {
 		kv := w.c.KV()
 		for _, v := range []string{"1", "2"} {
-			if _, err := kv.Put(&api.KVPair{Key: "a/b", Value: []byte(v), Flags: 1<<64 - 1}, nil); err != nil {
+			if _, err := kv.Put(&api.KVPair{Key: "a/b", Value: []byte(v), Flags: 1<<64 - 1},
+				nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -20,7 +21,8 @@ func TestKeyKeepsValueFlagsAndIndexes(t *testing.T) {
 		if err != nil || p == nil {
 			t.Fatal(p, err)
 		}
-		if string(p.Value) != "2" || p.Flags != 1<<64-1 || p.CreateIndex >= p.ModifyIndex || m.LastIndex != p.ModifyIndex {
+		if string(p.Value) != "2" || p.Flags != 1<<64-1 || p.CreateIndex >= p.ModifyIndex ||
+			m.LastIndex != p.ModifyIndex {
 			t.Errorf("got %+v, index %d", p, m.LastIndex)
 		}
 		if _, err := kv.Delete("a/b", nil); err != nil {
@@ -106,7 +108,8 @@ func TestRawValueCannotRunInABrowser(t *testing.T) {
 		w.call("PUT /v1/kv/a <script>")
 		a := w.call("GET /v1/kv/a?raw")
 		for k, want := range map[string]string{
-			"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox",
+			"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff",
+			"Content-Security-Policy": "sandbox",
 		} {
 			if got := a.header.Get(k); got != want {
 				t.Errorf("%s: %q, want %q", k, got, want)
@@ -130,8 +133,9 @@ func TestEmptyValueReadsBackAsNull(t *testing.T) {
 func TestValueSizeLimit(t *testing.T) {
 	bubble(t, func(w world) {
 		w.want("PUT /v1/kv/a "+strings.Repeat("x", 524288), 200, "true")
-		w.want("PUT /v1/kv/a "+strings.Repeat("x", 524289), 413, "Request body(524289 bytes) too large, max size: 524288 bytes. "+
-			"See https://developer.hashicorp.com/docs/agent/config/config-files#kv_max_value_size.")
+		w.want("PUT /v1/kv/a "+strings.Repeat("x", 524289), 413,
+			"Request body(524289 bytes) too large, max size: 524288 bytes. "+
+				"See https://developer.hashicorp.com/docs/agent/config/config-files#kv_max_value_size.")
 	})
 }
 
@@ -170,7 +174,8 @@ func TestRefusedKVRequestsSayWhy(t *testing.T) {
 
 func TestRefusalsAreMarkedAsPlainText(t *testing.T) {
 	bubble(t, func(w world) {
-		for _, line := range []string{"GET /v1/kv/a?a=%zz", "GET /v1/kv/a?a;b", "GET /v1/nothing", "GET /elsewhere", "POST /v1/kv/a"} {
+		for _, line := range []string{"GET /v1/kv/a?a=%zz", "GET /v1/kv/a?a;b", "GET /v1/nothing",
+			"GET /elsewhere", "POST /v1/kv/a"} {
 			if got := w.call(line).header.Get("Content-Type"); got != "text/plain; charset=utf-8" {
 				t.Errorf("%s: Content-Type %q", line, got)
 			}

@@ -20,23 +20,29 @@ func TestDuringAnElectionOnlyStaleReadsSucceed(t *testing.T) {
 		w.s.ElectionStart()
 		time.Sleep(3 * time.Second)
 		for _, line := range []string{
-			"GET /v1/kv/a", "GET /v1/kv/a?consistent", "GET /v1/kv/?recurse", "PUT /v1/kv/a x", "DELETE /v1/kv/a",
-			"PUT /v1/session/create", "PUT /v1/session/renew/" + s, "PUT /v1/session/destroy/" + s, "GET /v1/session/list",
-			`PUT /v1/txn [{"KV":{"Verb":"set","Key":"a"}}]`, `PUT /v1/txn [{"KV":{"Verb":"get","Key":"a"}}]`,
+			"GET /v1/kv/a", "GET /v1/kv/a?consistent", "GET /v1/kv/?recurse", "PUT /v1/kv/a x",
+			"DELETE /v1/kv/a",
+			"PUT /v1/session/create", "PUT /v1/session/renew/" + s, "PUT /v1/session/destroy/" + s,
+			"GET /v1/session/list",
+			`PUT /v1/txn [{"KV":{"Verb":"set","Key":"a"}}]`,
+			`PUT /v1/txn [{"KV":{"Verb":"get","Key":"a"}}]`,
 			"GET /v1/catalog/nodes", "GET /v1/health/service/web",
 		} {
 			w.want(line, 500, "No cluster leader")
 		}
-		for _, line := range []string{"GET /v1/kv/a?stale", "GET /v1/session/list?stale", `PUT /v1/txn?stale [{"KV":{"Verb":"get","Key":"a"}}]`} {
+		for _, line := range []string{"GET /v1/kv/a?stale", "GET /v1/session/list?stale",
+			`PUT /v1/txn?stale [{"KV":{"Verb":"get","Key":"a"}}]`} {
 			a := w.call(line)
-			if a.code != 200 || a.header.Get("X-Consul-KnownLeader") != "false" || a.header.Get("X-Consul-LastContact") != "3000" {
+			if a.code != 200 || a.header.Get("X-Consul-KnownLeader") != "false" ||
+				a.header.Get("X-Consul-LastContact") != "3000" {
 				t.Errorf("%s: %d %v", line, a.code, a.header)
 			}
 		}
 		w.want("GET /v1/status/leader", 200, `""`)
 		w.s.ElectionEnd()
 		a := w.call("GET /v1/kv/a")
-		if a.code != 200 || a.header.Get("X-Consul-KnownLeader") != "true" || a.header.Get("X-Consul-LastContact") != "0" {
+		if a.code != 200 || a.header.Get("X-Consul-KnownLeader") != "true" ||
+			a.header.Get("X-Consul-LastContact") != "0" {
 			t.Errorf("%d %v", a.code, a.header)
 		}
 		if !w.alive(s) {
@@ -153,7 +159,8 @@ func TestSnapshotMovesToAnotherServer(t *testing.T) {
 		s := w.session(`{"Checks":[]}`)
 		w.edit("a=1 b/c=2 -b/c")
 		w.acquire("lock", s)
-		w.call(`PUT /v1/catalog/register {"Node":"n","Address":"1.2.3.4","Service":{"Service":"db"}}`)
+		w.call(
+			`PUT /v1/catalog/register {"Node":"n","Address":"1.2.3.4","Service":{"Service":"db"}}`)
 		other := devconsul.New(devconsul.Config{NoJitter: true})
 		defer other.Close()
 		if err := other.Restore(w.s.Snapshot()); err != nil {
@@ -161,15 +168,19 @@ func TestSnapshotMovesToAnotherServer(t *testing.T) {
 		}
 		o := world{t, other, other.Client()}
 		got, want := other.Dump(), w.s.Dump()
-		if !reflect.DeepEqual(got.Entries, want.Entries) || !reflect.DeepEqual(got.Sessions, want.Sessions) || got.Index <= want.Index {
+		if !reflect.DeepEqual(got.Entries, want.Entries) || !reflect.DeepEqual(got.Sessions,
+			want.Sessions) || got.Index <= want.Index {
 			t.Errorf("got %+v\nwant %+v", got, want)
 		}
-		for _, path := range []string{"/v1/kv/b/?recurse", "/v1/catalog/service/db", "/v1/session/list"} {
-			if x, y := w.call("GET "+path), o.call("GET "+path); x.body != y.body || x.index(t) != y.index(t) {
+		for _, path := range []string{"/v1/kv/b/?recurse", "/v1/catalog/service/db",
+			"/v1/session/list"} {
+			if x, y := w.call("GET "+path), o.call("GET "+path); x.body != y.body ||
+				x.index(t) != y.index(t) {
 				t.Errorf("%s: %v, then %v", path, x, y)
 			}
 		}
-		if err := other.Restore([]byte("{}")); err == nil || !strings.Contains(err.Error(), "format") {
+		if err := other.Restore([]byte("{}")); err == nil || !strings.Contains(err.Error(),
+			"format") {
 			t.Errorf("restoring anything else: %v", err)
 		}
 	})
@@ -254,11 +265,14 @@ func TestCommitsTellEveryLogEntryInOrder(t *testing.T) {
 
 func TestDeniedRequestsReadAsADeniedTokenWould(t *testing.T) {
 	deny := false
-	bubbleWith(t, devconsul.Config{Deny: func(r *http.Request) bool { return deny && r.Method == "PUT" }}, func(w world) {
+	bubbleWith(t, devconsul.Config{Deny: func(r *http.Request) bool {
+		return deny && r.Method == "PUT"
+	}}, func(w world) {
 		w.edit("a=1")
 		deny = true
-		w.want("PUT /v1/kv/a 2", 403, `Permission denied: anonymous token lacks permission 'key:write' on "a". `+
-			"The anonymous token is used implicitly when a request does not specify a token.")
+		w.want("PUT /v1/kv/a 2", 403,
+			`Permission denied: anonymous token lacks permission 'key:write' on "a". `+
+				"The anonymous token is used implicitly when a request does not specify a token.")
 		if string(w.key("a").Value) != "1" {
 			t.Error("a denied write came through")
 		}
@@ -298,7 +312,8 @@ func TestALeaderThatReplaysItsLogAnswersFromThePast(t *testing.T) {
 		w.want("GET /v1/kv/b?raw", 404, "")
 		w.want("GET /v1/kv/gone?raw", 200, "1")
 		w.want("GET /v1/kv/a?raw&stale", 200, "new")
-		w.want("GET /v1/kv/a?consistent", 500, "rpc error making call: Not ready to serve consistent reads")
+		w.want("GET /v1/kv/a?consistent", 500,
+			"rpc error making call: Not ready to serve consistent reads")
 		w.want("PUT /v1/kv/a x", 500, "No cluster leader")
 		w.want("PUT /v1/session/renew/"+young, 404, "Session id '"+young+"' not found")
 		if a := w.call("PUT /v1/session/renew/" + old); a.code != 200 {

@@ -37,7 +37,9 @@ func TestOnAPortOnlyRequestsForTheServersOwnNamesAreAnswered(t *testing.T) {
 		}
 		defer c.Close()
 		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
-		fmt.Fprintf(c, "%s /v1/kv/a HTTP/1.1\r\nHost: %s\r\n%sContent-Length: 1\r\nConnection: close\r\n\r\nx", method, host, header)
+		fmt.Fprintf(c,
+			"%s /v1/kv/a HTTP/1.1\r\nHost: %s\r\n%sContent-Length: 1\r\nConnection: close\r\n\r\nx",
+			method, host, header)
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -49,15 +51,18 @@ func TestOnAPortOnlyRequestsForTheServersOwnNamesAreAnswered(t *testing.T) {
 		}
 		return resp.StatusCode, string(b)
 	}
-	for host, want := range map[string]int{"evil.example": 403, "consul.example": 200, "localhost": 200, addr: 200} {
-		if status, body := ask("PUT", host, "Sec-Fetch-Site: same-origin\r\nOrigin: http://"+host+"\r\n"); status != want {
+	for host, want := range map[string]int{"evil.example": 403, "consul.example": 200,
+		"localhost": 200, addr: 200} {
+		if status, body := ask("PUT", host, "Sec-Fetch-Site: same-origin\r\nOrigin: http://"+host+
+			"\r\n"); status != want {
 			t.Errorf("PUT for %s: %d %q, want %d", host, status, body, want)
 		}
 		if status, body := ask("GET", host, ""); status != want {
 			t.Errorf("GET for %s: %d %q, want %d", host, status, body, want)
 		}
 	}
-	if status, _ := ask("PUT", addr, "Sec-Fetch-Site: cross-site\r\nOrigin: http://evil.example\r\n"); status != 403 {
+	if status, _ := ask("PUT", addr,
+		"Sec-Fetch-Site: cross-site\r\nOrigin: http://evil.example\r\n"); status != 403 {
 		t.Errorf("PUT by a page of another origin: %d", status)
 	}
 	if status, _ := ask("PUT", addr, ""); status != 200 {

@@ -39,7 +39,8 @@ func (m *model) commit(c devconsul.Commit) {
 	}
 	for _, op := range c.Ops {
 		old, exists := m.keys[op.Key]
-		next := modelKey{value: string(op.Value), session: old.session, create: old.create, modify: c.Index}
+		next := modelKey{value: string(op.Value), session: old.session, create: old.create,
+			modify: c.Index}
 		if !exists {
 			next.create = c.Index
 		}
@@ -52,13 +53,15 @@ func (m *model) commit(c devconsul.Commit) {
 			m.put(op.Key, next)
 		case "lock":
 			if !m.sessions[op.Session] || exists && old.session != "" && old.session != op.Session {
-				m.wrong = append(m.wrong, fmt.Sprintf("index %d: %s locks %s, held by %q", c.Index, op.Session, op.Key, old.session))
+				m.wrong = append(m.wrong, fmt.Sprintf("index %d: %s locks %s, held by %q", c.Index,
+					op.Session, op.Key, old.session))
 			}
 			next.session = op.Session
 			m.put(op.Key, next)
 		case "unlock", "session-release":
 			if old.session != op.Session {
-				m.wrong = append(m.wrong, fmt.Sprintf("index %d: %s frees %s, held by %q", c.Index, op.Session, op.Key, old.session))
+				m.wrong = append(m.wrong, fmt.Sprintf("index %d: %s frees %s, held by %q", c.Index,
+					op.Session, op.Key, old.session))
 			}
 			next.session = ""
 			if op.Verb == "session-release" {
@@ -68,7 +71,9 @@ func (m *model) commit(c devconsul.Commit) {
 		case "delete", "delete-cas", "session-delete":
 			delete(m.keys, op.Key)
 		case "delete-tree":
-			maps.DeleteFunc(m.keys, func(k string, _ modelKey) bool { return strings.HasPrefix(k, op.Key) })
+			maps.DeleteFunc(m.keys, func(k string, _ modelKey) bool {
+				return strings.HasPrefix(k, op.Key)
+			})
 		}
 	}
 }
@@ -86,7 +91,8 @@ func (m *model) compare(d devconsul.Dump) error {
 	}
 	for _, e := range d.Entries {
 		k, ok := m.keys[e.Key]
-		if !ok || k.value != string(e.Value) || k.session != e.Session || k.create != e.CreateIndex ||
+		if !ok || k.value != string(e.Value) || k.session != e.Session ||
+			k.create != e.CreateIndex ||
 			e.ModifyIndex > k.modify || e.ModifyIndex < e.CreateIndex {
 			return fmt.Errorf("%+v, want %+v", e, k)
 		}
@@ -107,7 +113,8 @@ func TestAnyHistoryAgreesWithAPlainMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := devconsul.New(devconsul.Config{})
 		defer s.Close()
-		kv, sess, ctx := s.Client().KV(), s.Client().Session(), (&api.WriteOptions{}).WithContext(context.Background())
+		kv, sess, ctx := s.Client().KV(), s.Client().Session(),
+			(&api.WriteOptions{}).WithContext(context.Background())
 		m := &model{keys: make(map[string]modelKey), sessions: make(map[string]bool)}
 		s.OnCommit(m.commit)
 
@@ -135,13 +142,15 @@ func TestAnyHistoryAgreesWithAPlainMap(t *testing.T) {
 			"delete-tree": func(t *rapid.T) { kv.DeleteTree(key.Draw(t, "prefix"), ctx) },
 			"txn": func(t *rapid.T) {
 				verb := rapid.SampledFrom([]api.KVOp{
-					"set", "cas", "lock", "unlock", "delete", "delete-cas", "delete-tree", "get-or-empty", "check-index", "check-not-exists",
+					"set", "cas", "lock", "unlock", "delete", "delete-cas", "delete-tree",
+					"get-or-empty", "check-index", "check-not-exists",
 				})
 				var ops api.KVTxnOps
 				for range rapid.IntRange(1, 4).Draw(t, "ops") {
 					p := pair(t)
 					ops = append(ops, &api.KVTxnOp{
-						Verb: verb.Draw(t, "verb"), Key: p.Key, Value: p.Value, Session: p.Session, Index: p.ModifyIndex,
+						Verb: verb.Draw(t, "verb"), Key: p.Key, Value: p.Value, Session: p.Session,
+						Index: p.ModifyIndex,
 					})
 				}
 				kv.Txn(ops, nil)
@@ -150,8 +159,10 @@ func TestAnyHistoryAgreesWithAPlainMap(t *testing.T) {
 				behavior := rapid.SampledFrom([]string{"release", "delete"}).Draw(t, "behavior")
 				// Without a lock-delay, so that no outcome depends on the clock.
 				var out struct{ ID string }
-				body := map[string]any{"Behavior": behavior, "LockDelay": "0s", "Checks": []string{}}
-				if _, err := s.Client().Raw().Write("/v1/session/create", body, &out, ctx); err != nil {
+				body := map[string]any{"Behavior": behavior, "LockDelay": "0s",
+					"Checks": []string{}}
+				if _, err := s.Client().Raw().Write("/v1/session/create", body, &out,
+					ctx); err != nil {
 					t.Fatal(err)
 				}
 				ids = append(ids, out.ID)

@@ -25,8 +25,11 @@ func FuzzRestore(f *testing.F) {
 	call(s, "PUT", "/v1/agent/service/register", `{"Name":"web","Check":{"TTL":"10s"}}`)
 	f.Add(s.Snapshot())
 	s.Close()
-	for _, text := range []string{"", "{}", `{"Format":"devconsul/2"}`, `{"Format":"devconsul/1"}`, `{"Format":"devconsul/1","KV":[null]}`, `{"Format":"devconsul/1","Sessions":[{"ID":"x","TTL":"-1s","Node":"?"}]}`,
-		`{"Format":"devconsul/1","Index":18446744073709551615,"KV":[{"Key":"a","Session":"nobody"}]}`, `{"Format":"devconsul/1","Checks":[{"Node":"none"}],"Services":[{"ID":"x"}]}`} {
+	for _, text := range []string{"", "{}", `{"Format":"devconsul/2"}`, `{"Format":"devconsul/1"}`,
+		`{"Format":"devconsul/1","KV":[null]}`,
+		`{"Format":"devconsul/1","Sessions":[{"ID":"x","TTL":"-1s","Node":"?"}]}`,
+		`{"Format":"devconsul/1","Index":18446744073709551615,"KV":[{"Key":"a","Session":"nobody"}]}`,
+		`{"Format":"devconsul/1","Checks":[{"Node":"none"}],"Services":[{"ID":"x"}]}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, snapshot []byte) {
@@ -37,8 +40,10 @@ func FuzzRestore(f *testing.F) {
 		if w := call(s, "GET", "/v1/kv/before", ""); err != nil && w.Code != http.StatusOK {
 			t.Errorf("refused with %v, and the key of before is %d", err, w.Code)
 		}
-		for _, target := range []string{"/v1/kv/?recurse", "/v1/session/list", "/v1/catalog/services", "/v1/health/state/any", "/v1/agent/services"} {
-			if w := call(s, "GET", target, ""); w.Code != http.StatusOK && w.Code != http.StatusNotFound {
+		for _, target := range []string{"/v1/kv/?recurse", "/v1/session/list",
+			"/v1/catalog/services", "/v1/health/state/any", "/v1/agent/services"} {
+			if w := call(s, "GET", target, ""); w.Code != http.StatusOK &&
+				w.Code != http.StatusNotFound {
 				t.Errorf("GET %s: %d %s", target, w.Code, w.Body)
 			}
 		}

@@ -211,7 +211,8 @@ func (s *Server) applyLocked(f func(*writeTxn) error) error {
 		return errNoLeader
 	}
 	s.raftIndex++
-	w := &writeTxn{state: *s.state.Load(), idx: s.raftIndex, now: time.Now(), lockDelays: s.lockDelays}
+	w := &writeTxn{state: *s.state.Load(), idx: s.raftIndex, now: time.Now(),
+		lockDelays: s.lockDelays}
 	err := f(w)
 	if err == nil {
 		s.publishLocked(w)
@@ -274,7 +275,8 @@ func (s *Server) reap() {
 	s.reaper = nil
 	if s.leadership.Load().applies() {
 		s.raftIndex++
-		w := &writeTxn{state: *s.state.Load(), idx: s.raftIndex, now: time.Now(), lockDelays: s.lockDelays}
+		w := &writeTxn{state: *s.state.Load(), idx: s.raftIndex, now: time.Now(),
+			lockDelays: s.lockDelays}
 		w.reapTombstones()
 		s.publishLocked(w)
 	}

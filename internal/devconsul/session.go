@@ -128,7 +128,8 @@ func (s *Server) validSession(sess *Session) error {
 		return fmt.Errorf("Session TTL '%s' invalid: %v", sess.TTL, err)
 	}
 	if ttl != 0 && (ttl < s.cfg.SessionTTLMin || ttl > sessionTTLMax) {
-		return fmt.Errorf("Invalid Session TTL '%d', must be between [%v=%v]", ttl, s.cfg.SessionTTLMin, sessionTTLMax)
+		return fmt.Errorf("Invalid Session TTL '%d', must be between [%v=%v]", ttl,
+			s.cfg.SessionTTLMin, sessionTTLMax)
 	}
 	return nil
 }
@@ -262,7 +263,8 @@ func (s *Server) sessionInfo(w http.ResponseWriter, r *http.Request) (any, error
 }
 
 // readSessions runs a read of the sessions: its index is always the table's.
-func (s *Server) readSessions(w http.ResponseWriter, ctx context.Context, q *query, run func(*state, *watchSet) bool) error {
+func (s *Server) readSessions(w http.ResponseWriter, ctx context.Context, q *query,
+	run func(*state, *watchSet) bool) error {
 	err := s.read(ctx, q, func(st *state, ws *watchSet) (uint64, bool) {
 		found := run(st, ws)
 		return st.idx.Sessions, found

@@ -68,7 +68,8 @@ func TestLockDelayFollowsInvalidationAndDestroy(t *testing.T) {
 	} {
 		for _, behavior := range []string{"release", "delete"} {
 			bubble(t, func(w world) {
-				s := w.session(`{"Checks":[],"TTL":"10s","LockDelay":"5s","Behavior":"` + behavior + `"}`)
+				s := w.session(`{"Checks":[],"TTL":"10s","LockDelay":"5s","Behavior":"` + behavior +
+					`"}`)
 				other := w.session(`{"Checks":[]}`)
 				w.acquire("lock", s)
 				end(w, s)
@@ -82,7 +83,8 @@ func TestLockDelayFollowsInvalidationAndDestroy(t *testing.T) {
 				if w.acquire("lock", other) {
 					t.Errorf("%s, %s: acquired at once", name, behavior)
 				}
-				w.want(`PUT /v1/txn [{"KV":{"Verb":"lock","Key":"lock","Session":"`+other+`"}}]`, 409,
+				w.want(`PUT /v1/txn [{"KV":{"Verb":"lock","Key":"lock","Session":"`+other+`"}}]`,
+					409,
 					`{"Results":null,"Errors":[{"OpIndex":0,"What":"failed to lock key \"lock\" due to lock delay"}]}`)
 				time.Sleep(5*time.Second - 10*time.Nanosecond)
 				if w.acquire("lock", other) {
@@ -213,7 +215,8 @@ func TestRefusedSessionsSayWhy(t *testing.T) {
 			w.want("PUT /v1/session/create "+body, 500, want)
 		}
 		w.call(`PUT /v1/catalog/register {"Node":"far","Address":"1.2.3.4","Check":{"Name":"db","Status":"critical"}}`)
-		w.want(`PUT /v1/session/create {"Node":"far","Checks":["db"]}`, 500, "apply failed: Check 'db' is in critical state")
+		w.want(`PUT /v1/session/create {"Node":"far","Checks":["db"]}`, 500,
+			"apply failed: Check 'db' is in critical state")
 		w.want("PUT /v1/session/create {bad", 400,
 			"Request decode failed: invalid character 'b' looking for beginning of object key string")
 		if n := len(w.s.Dump().Sessions); n != 0 {
@@ -225,8 +228,9 @@ func TestRefusedSessionsSayWhy(t *testing.T) {
 func TestShortLockDelayNumbersAreSeconds(t *testing.T) {
 	bubble(t, func(w world) {
 		for body, want := range map[string]time.Duration{
-			`{}`: 15 * time.Second, `{"LockDelay":5}`: 5 * time.Second, `{"LockDelay":1500000000}`: 1500 * time.Millisecond,
-			`{"LockDelay":"500ms"}`: 500 * time.Millisecond, `{"LockDelay":0}`: 0,
+			`{}`: 15 * time.Second, `{"LockDelay":5}`: 5 * time.Second,
+			`{"LockDelay":1500000000}`: 1500 * time.Millisecond,
+			`{"LockDelay":"500ms"}`:    500 * time.Millisecond, `{"LockDelay":0}`: 0,
 		} {
 			id := w.session(body)
 			e, _, err := w.c.Session().Info(id, nil)

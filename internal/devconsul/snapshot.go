@@ -81,10 +81,14 @@ func (s *Server) Restore(snapshot []byte) error {
 		return fmt.Errorf("devconsul: restore: not a snapshot: %w", err)
 	}
 	if d.Format != snapshotFormat {
-		return fmt.Errorf("devconsul: restore: format %q, want %q: make it with Snapshot of this version", d.Format, snapshotFormat)
+		return fmt.Errorf(
+			"devconsul: restore: format %q, want %q: make it with Snapshot of this version",
+			d.Format, snapshotFormat)
 	}
-	if slices.Contains(d.KV, nil) || slices.Contains(d.Tombstones, nil) || slices.Contains(d.Sessions, nil) ||
-		slices.Contains(d.Nodes, nil) || slices.Contains(d.Services, nil) || slices.Contains(d.Checks, nil) {
+	if slices.Contains(d.KV, nil) || slices.Contains(d.Tombstones, nil) ||
+		slices.Contains(d.Sessions, nil) ||
+		slices.Contains(d.Nodes, nil) || slices.Contains(d.Services, nil) ||
+		slices.Contains(d.Checks, nil) {
 		return fmt.Errorf("devconsul: restore: not a snapshot: an entry is null")
 	}
 	s.mu.Lock()

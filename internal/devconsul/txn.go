@@ -35,7 +35,8 @@ func (op kvOp) isWrite() bool {
 func (w *writeTxn) do(op kvOp) (found []*Entry, ok bool, err error) {
 	defer func() {
 		w.log(CommitOp{
-			Verb: op.verb, Key: op.e.Key, Value: op.e.Value, Flags: op.e.Flags, Session: op.e.Session, Index: op.index,
+			Verb: op.verb, Key: op.e.Key, Value: op.e.Value, Flags: op.e.Flags,
+			Session: op.e.Session, Index: op.index,
 		}, ok, err)
 	}()
 	var e *Entry
@@ -71,14 +72,17 @@ func (w *writeTxn) do(op kvOp) (found []*Entry, ok bool, err error) {
 		case e == nil:
 			ok, err = false, fmt.Errorf("failed to check index, key %q doesn't exist", key)
 		case e.ModifyIndex != op.index:
-			ok, err = false, fmt.Errorf("failed index check for key %q, current modify index %d != %d", key, e.ModifyIndex, op.index)
+			ok, err = false,
+				fmt.Errorf("failed index check for key %q, current modify index %d != %d", key,
+					e.ModifyIndex, op.index)
 		}
 	case "check-session":
 		switch e = w.get(key); {
 		case e == nil:
 			ok, err = false, fmt.Errorf("failed to check session, key %q doesn't exist", key)
 		case e.Session != op.e.Session:
-			ok, err = false, fmt.Errorf("failed session check for key %q, current session %q != %q", key, e.Session, op.e.Session)
+			ok, err = false, fmt.Errorf("failed session check for key %q, current session %q != %q",
+				key, e.Session, op.e.Session)
 		}
 	case "check-not-exists":
 		if w.get(key) != nil {
@@ -99,7 +103,8 @@ func (op kvOp) refusal() error {
 	case "lock":
 		return fmt.Errorf("failed to lock key %q, lock is already held", op.e.Key)
 	case "unlock":
-		return fmt.Errorf("failed to unlock key %q, lock isn't held, or is held by another session", op.e.Key)
+		return fmt.Errorf("failed to unlock key %q, lock isn't held, or is held by another session",
+			op.e.Key)
 	default:
 		return fmt.Errorf("failed to set key %q, index is stale", op.e.Key)
 	}
@@ -227,7 +232,8 @@ func (s *Server) txnPreCheck(ops []kvOp, now time.Time) (errs []txnError) {
 		case !knownVerb(op.verb):
 			errs = append(errs, txnError{i, fmt.Sprintf("unknown KV operation: %s", op.verb)})
 		case op.verb == "lock" && s.delayed(op.e.Key, now):
-			errs = append(errs, txnError{i, fmt.Sprintf("failed to lock key %q due to lock delay", op.e.Key)})
+			errs = append(errs, txnError{i, fmt.Sprintf("failed to lock key %q due to lock delay",
+				op.e.Key)})
 		}
 	}
 	return errs
@@ -279,7 +285,8 @@ func (s *Server) txnOps(w http.ResponseWriter, r *http.Request) ([]kvOp, error) 
 	}
 	limit := s.cfg.MaxValueSize
 	if r.ContentLength > limit {
-		return nil, tooLarge("Request body(%d bytes) too large, max size: %d bytes. See %s.", r.ContentLength, limit, doc)
+		return nil, tooLarge("Request body(%d bytes) too large, max size: %d bytes. See %s.",
+			r.ContentLength, limit, doc)
 	}
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
 	d.DisallowUnknownFields()
@@ -291,7 +298,8 @@ func (s *Server) txnOps(w http.ResponseWriter, r *http.Request) ([]kvOp, error) 
 		return nil, badRequest("Failed to parse body: %v", err)
 	}
 	if len(in) > maxTxnOps {
-		return nil, tooLarge("Transaction contains too many operations (%d > %d)", len(in), maxTxnOps)
+		return nil, tooLarge("Transaction contains too many operations (%d > %d)", len(in),
+			maxTxnOps)
 	}
 	var ops []kvOp
 	for _, op := range in {
@@ -299,15 +307,18 @@ func (s *Server) txnOps(w http.ResponseWriter, r *http.Request) ([]kvOp, error) 
 		case op == nil:
 		case op.KV != nil:
 			if n := len(op.KV.Value); int64(n) > s.cfg.MaxValueSize {
-				return nil, tooLarge("Value for key %q is too large (%d > %d bytes)", op.KV.Key, n, s.cfg.MaxValueSize)
+				return nil, tooLarge("Value for key %q is too large (%d > %d bytes)", op.KV.Key, n,
+					s.cfg.MaxValueSize)
 			}
 			ops = append(ops, kvOp{
-				verb:  string(op.KV.Verb),
-				e:     Entry{Key: op.KV.Key, Value: orNil(op.KV.Value), Flags: op.KV.Flags, Session: op.KV.Session},
+				verb: string(op.KV.Verb),
+				e: Entry{Key: op.KV.Key, Value: orNil(op.KV.Value), Flags: op.KV.Flags,
+					Session: op.KV.Session},
 				index: op.KV.Index,
 			})
 		case op.Node != nil, op.Service != nil, op.Check != nil:
-			return nil, badRequest("transactions of nodes, services and checks are not supported by this embedded server; use the catalog")
+			return nil,
+				badRequest("transactions of nodes, services and checks are not supported by this embedded server; use the catalog")
 		}
 	}
 	return ops, nil

@@ -31,7 +31,8 @@ func TestTransactionIsAppliedWholeOrNotAtAll(t *testing.T) {
 			&api.KVTxnOp{Verb: api.KVCheckNotExists, Key: "a"},
 			&api.KVTxnOp{Verb: api.KVGet, Key: "none"},
 		)
-		if ok || len(resp.Results) != 0 || len(resp.Errors) != 2 || resp.Errors[0].OpIndex != 2 || resp.Errors[1].OpIndex != 3 {
+		if ok || len(resp.Results) != 0 || len(resp.Errors) != 2 || resp.Errors[0].OpIndex != 2 ||
+			resp.Errors[1].OpIndex != 3 {
 			t.Errorf("ok %v, %+v", ok, resp)
 		}
 		if string(w.key("a").Value) != "1" || w.key("b") == nil {
@@ -64,25 +65,34 @@ func TestEveryVerbSaysWhyItWasRefused(t *testing.T) {
 			want string
 		}{
 			{api.KVTxnOp{Verb: "cas", Key: "a"}, `failed to set key "a", index is stale`},
-			{api.KVTxnOp{Verb: "cas", Key: "none", Index: 7}, `failed to set key "none", index is stale`},
-			{api.KVTxnOp{Verb: "delete-cas", Key: "a", Index: 7}, `failed to delete key "a", index is stale`},
-			{api.KVTxnOp{Verb: "lock", Key: "held", Session: b}, `failed to lock key "held", lock is already held`},
+			{api.KVTxnOp{Verb: "cas", Key: "none", Index: 7},
+				`failed to set key "none", index is stale`},
+			{api.KVTxnOp{Verb: "delete-cas", Key: "a", Index: 7},
+				`failed to delete key "a", index is stale`},
+			{api.KVTxnOp{Verb: "lock", Key: "held", Session: b},
+				`failed to lock key "held", lock is already held`},
 			{api.KVTxnOp{Verb: "lock", Key: "a", Session: "none"}, `invalid session "none"`},
 			{api.KVTxnOp{Verb: "lock", Key: "a"}, `missing session`},
-			{api.KVTxnOp{Verb: "unlock", Key: "held", Session: b}, `failed to unlock key "held", lock isn't held, or is held by another session`},
+			{api.KVTxnOp{Verb: "unlock", Key: "held", Session: b},
+				`failed to unlock key "held", lock isn't held, or is held by another session`},
 			{api.KVTxnOp{Verb: "get", Key: "none"}, `key "none" doesn't exist`},
 			{api.KVTxnOp{Verb: "check-not-exists", Key: "a"}, `key "a" exists`},
-			{api.KVTxnOp{Verb: "check-index", Key: "a", Index: 2}, fmt.Sprintf(`failed index check for key "a", current modify index %d != 2`, i)},
-			{api.KVTxnOp{Verb: "check-index", Key: "none", Index: 2}, `failed to check index, key "none" doesn't exist`},
-			{api.KVTxnOp{Verb: "check-session", Key: "held", Session: b}, fmt.Sprintf(`failed session check for key "held", current session %q != %q`, a, b)},
-			{api.KVTxnOp{Verb: "check-session", Key: "none"}, `failed to check session, key "none" doesn't exist`},
+			{api.KVTxnOp{Verb: "check-index", Key: "a", Index: 2},
+				fmt.Sprintf(`failed index check for key "a", current modify index %d != 2`, i)},
+			{api.KVTxnOp{Verb: "check-index", Key: "none", Index: 2},
+				`failed to check index, key "none" doesn't exist`},
+			{api.KVTxnOp{Verb: "check-session", Key: "held", Session: b},
+				fmt.Sprintf(`failed session check for key "held", current session %q != %q`, a, b)},
+			{api.KVTxnOp{Verb: "check-session", Key: "none"},
+				`failed to check session, key "none" doesn't exist`},
 			{api.KVTxnOp{Verb: "frobnicate", Key: "a"}, `unknown KV operation: frobnicate`},
 			{api.KVTxnOp{Verb: "set"}, `Must provide key`},
 			{api.KVTxnOp{Verb: "get-tree"}, `Must provide key`},
 		} {
 			// A write beside it sends the same operation through the log.
 			for _, ops := range [][]*api.KVTxnOp{{&c.op}, {&c.op, {Verb: "set", Key: "x"}}} {
-				if ok, resp := w.txn(ops...); ok || len(resp.Errors) != 1 || resp.Errors[0].What != c.want {
+				if ok, resp := w.txn(ops...); ok || len(resp.Errors) != 1 ||
+					resp.Errors[0].What != c.want {
 					t.Errorf("%+v: ok %v, %v", c.op, ok, resp.Errors)
 				}
 			}
@@ -129,7 +139,8 @@ func TestLockingAgainRaisesModifyIndexOnlyWithOtherContents(t *testing.T) {
 		if first != same || bumped <= same {
 			t.Errorf("epochs %d, %d, %d", first, same, bumped)
 		}
-		ok, _ := w.txn(&api.KVTxnOp{Verb: "check-index", Key: "leader", Index: first}, &api.KVTxnOp{Verb: "set", Key: "late"})
+		ok, _ := w.txn(&api.KVTxnOp{Verb: "check-index", Key: "leader", Index: first},
+			&api.KVTxnOp{Verb: "set", Key: "late"})
 		if ok || w.key("late") != nil {
 			t.Error("a write guarded by the old epoch came through")
 		}
@@ -139,7 +150,8 @@ func TestLockingAgainRaisesModifyIndexOnlyWithOtherContents(t *testing.T) {
 func TestTransactionLimits(t *testing.T) {
 	bubble(t, func(w world) {
 		ops := func(n int) string {
-			return "PUT /v1/txn [" + strings.TrimSuffix(strings.Repeat(`{"KV":{"Verb":"set","Key":"a"}},`, n), ",") + "]"
+			return "PUT /v1/txn [" +
+				strings.TrimSuffix(strings.Repeat(`{"KV":{"Verb":"set","Key":"a"}},`, n), ",") + "]"
 		}
 		if a := w.call(ops(128)); a.code != 200 {
 			t.Errorf("128 operations: %d %s", a.code, a.body)
@@ -170,7 +182,8 @@ func TestBodiesThatAreNoTransaction(t *testing.T) {
 		} {
 			w.want("PUT /v1/txn "+body, 400, want)
 		}
-		w.want("PUT /v1/txn []", 200, `{"Results":[],"Errors":null,"Index":1,"LastContact":0,"KnownLeader":true,`+
-			`"ConsistencyLevel":"","NotModified":false,"Backend":0,"ResultsFilteredByACLs":false}`)
+		w.want("PUT /v1/txn []", 200,
+			`{"Results":[],"Errors":null,"Index":1,"LastContact":0,"KnownLeader":true,`+
+				`"ConsistencyLevel":"","NotModified":false,"Backend":0,"ResultsFilteredByACLs":false}`)
 	})
 }

@@ -48,7 +48,8 @@ func BenchmarkThousand(b *testing.B) {
 		begin := time.Now()
 		for i := range n {
 			go func() {
-				ended <- g.Exec(ctx, guard.Spec{Name: strconv.Itoa(i), Command: "echo; exec sleep 1000"})
+				ended <- g.Exec(ctx, guard.Spec{Name: strconv.Itoa(i),
+					Command: "echo; exec sleep 1000"})
 			}()
 		}
 		if _, err := io.CopyN(io.Discard, out, n); err != nil {

@@ -31,7 +31,8 @@ func newCgroups(token string) (*cgroups, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cgroups{filepath.Join(base, cgroupPrefix+token), strings.TrimSuffix(path, "/") + "/" + cgroupPrefix + token}
+	c := &cgroups{filepath.Join(base, cgroupPrefix+token), strings.TrimSuffix(path, "/") + "/" +
+		cgroupPrefix + token}
 	if err := os.Mkdir(c.dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -52,7 +53,8 @@ func (c *cgroups) probe() error {
 	if _, err := os.Stat(filepath.Join(dir.Name(), "cgroup.kill")); err != nil {
 		return err
 	}
-	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", ":"}, &syscall.ProcAttr{Sys: childAttr(dir)})
+	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", ":"},
+		&syscall.ProcAttr{Sys: childAttr(dir)})
 	if err != nil {
 		return fmt.Errorf("start a process in it: %w", err)
 	}
@@ -207,7 +209,9 @@ func cgroupBase() (dir, path string, err error) {
 		return "", "", err
 	}
 	if !top && !delegated(dir) && !delegated(filepath.Dir(dir)) {
-		return "", "", fmt.Errorf("the cgroup %s is not this process's to divide: see Delegate= in systemd.resource-control(5)", path)
+		return "", "",
+			fmt.Errorf("the cgroup %s is not this process's to divide: see Delegate= in systemd.resource-control(5)",
+				path)
 	}
 	return dir, path, nil
 }

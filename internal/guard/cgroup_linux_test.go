@@ -27,7 +27,8 @@ func TestTheOwnCgroupIsFoundWhereItIsMounted(t *testing.T) {
 	} {
 		dir, top, err := cgroupDir(c.mounts, c.path)
 		if dir != c.dir || top != c.top || (err == nil) != (c.dir != "") {
-			t.Errorf("%s in %q: %q, top %v, error %v; want %q, %v", c.path, c.mounts, dir, top, err, c.dir, c.top)
+			t.Errorf("%s in %q: %q, top %v, error %v; want %q, %v", c.path, c.mounts, dir, top, err,
+				c.dir, c.top)
 		}
 	}
 }

@@ -146,7 +146,9 @@ func TestTheDaemonsOfADeadGuardAndItsDeadOwnerEndWithTheNextGuard(t *testing.T) 
 					t.Fatal(err)
 				}
 				lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-				i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "0::") })
+				i := slices.IndexFunc(lines, func(line string) bool {
+					return strings.HasPrefix(line, "0::")
+				})
 				cgroup = filepath.Base(filepath.Dir(lines[i]))
 			}
 			if err := syscall.Kill(pid, sig); err != nil {

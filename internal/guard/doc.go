@@ -9,8 +9,8 @@
 // What holds, on Linux:
 //
 //  1. Exec returns when nothing of its command is left: not its process, not its process group, and
-//     nothing that left the group and can be traced back: by its cgroup, where cgroup v2 lets the guard process have some (Config.NoCgroups), else by its
-//     parents or by its environment.
+//     nothing that left the group and can be traced back: by its cgroup, where cgroup v2 lets the
+//     guard process have some (Config.NoCgroups), else by its parents or by its environment.
 //  2. When the owner dies, however it dies, every command gets SIGTERM, then SIGKILL after the stop
 //     timeout or shortly before the lease ends, whichever is earlier; then the guard process ends.
 //  3. When the lease is not renewed, every command gets SIGTERM at the margin before its end, and
@@ -18,52 +18,60 @@
 //     end is an absolute time on two clocks, one that also counts while the host is suspended and
 //     the wall clock; the one that says less is left counts.
 //  4. Nothing starts without a lease, and nothing is prolonged by the lease of another session.
-//  5. When the guard process dies, its commands' own processes die with it, by the kernel. The owner
-//     kills the rest, ends every running Exec with ErrLost once that is gone, and Run returns.
-//  6. When the guard process hangs, the owner kills it: after 10 s without an answer (a minute until it has
-//     started), when the lease is about to end with work still running, or when Kill has waited in vain.
+//  5. When the guard process dies, its commands' own processes die with it, by the kernel. The
+//     owner kills the rest, ends every running Exec with ErrLost once that is gone, and Run
+//     returns.
+//  6. When the guard process hangs, the owner kills it: after 10 s without an answer (a minute
+//     until it has started), when the lease is about to end with work still running, or when Kill
+//     has waited in vain.
 //  7. A clean end of Run leaves no guard process, no zombie and no goroutine.
-//  8. What a dead guard and its dead owner left together is killed when the next guard process starts
-//     on the host, in the same process namespace, and has the right to see it; what has dropped its environment, if there were cgroups and
-//     the next one starts in the same.
+//  8. What a dead guard and its dead owner left together is killed when the next guard process
+//     starts on the host, in the same process namespace, and has the right to see it; what has
+//     dropped its environment, if there were cgroups and the next one starts in the same.
 //  9. A command gets one SIGTERM for each order to end, with its group.
-//  10. LockID names a lock only when nothing runs any more that an earlier guard process with the same
-//     file had started, however that one and its owner ended. The guard process holds the lock, and not its
-//     owner: a killed owner's commands keep it from the next one until they are gone. When the lock is free
-//     at the start, LockID names it before Up is called. Once BindLock has returned it, nothing starts under another.
-//     A guard process that is stopped (SIGSTOP) and whose owner is dead does not keep it: the next one
-//     kills it.
-//  11. When the owner died, nothing of its commands is left and no successor attends the LockFile, the guard process says
-//     the owner's Farewell: once, as long as its Limit allows, and never for an owner that lives, frozen or not, or that ended by itself.
+//  10. LockID names a lock only when nothing runs any more that an earlier guard process with the
+//     same file had started, however that one and its owner ended. The guard process holds the
+//     lock, and not its owner: a killed owner's commands keep it from the next one until they are
+//     gone. When the lock is free at the start, LockID names it before Up is called. Once BindLock
+//     has returned it, nothing starts under another. A guard process that is stopped (SIGSTOP) and
+//     whose owner is dead does not keep it: the next one kills it.
+//  11. When the owner died, nothing of its commands is left and no successor attends the LockFile,
+//     the guard process says the owner's Farewell: once, as long as its Limit allows, and never
+//     for an owner that lives, frozen or not, or that ended by itself.
 //
 // What does not hold:
 //
-//   - Guard process and owner killed in the same instant, or the guard process killed while the owner
-//     is frozen: the commands' own processes die at once, but what those had started lives on until 8,
-//     or until the owner thaws. A simple command replaces its shell, so that it is the work itself;
-//     `exec` does so at the end of a longer one. A container's end, and systemd's default KillMode,
-//     take everything from outside.
-//   - Where /proc is not that of the process namespace nothing is guarded: CheckHost and Run say so.
-//   - Guard process frozen, and its owner dead or frozen: the commands run on until it thaws, beyond
-//     the lease too, or until another one wants its lock and its owner is dead.
-//   - Without cgroups: a process that left its group and dropped its environment is found when it has lost its parent,
-//     and is then killed without SIGTERM, even when it belongs to another command that still
-//     runs. When the guard process is killed, it is found by an owner that lives and adopts it (Config.Adopt), and not at all without one.
-//   - With cgroups: a process that has another one put it into a cgroup elsewhere (systemd-run, a container engine), or that may do so itself, as root may, is
-//     no part of the command any more.
-//   - A process that this user may not kill (a set-user-id program) is waited for: Exec does not return
-//     before it ends, and the end of the lease does not stop it.
+//   - Guard process and owner killed in the same instant, or the guard process killed while the
+//     owner is frozen: the commands' own processes die at once, but what those had started lives on
+//     until 8, or until the owner thaws. A simple command replaces its shell, so that it is the
+//     work itself; `exec` does so at the end of a longer one. A container's end, and systemd's
+//     default KillMode, take everything from outside.
+//   - Where /proc is not that of the process namespace nothing is guarded: CheckHost and Run say
+//     so.
+//   - Guard process frozen, and its owner dead or frozen: the commands run on until it thaws,
+//     beyond the lease too, or until another one wants its lock and its owner is dead.
+//   - Without cgroups: a process that left its group and dropped its environment is found when it
+//     has lost its parent, and is then killed without SIGTERM, even when it belongs to another
+//     command that still runs. When the guard process is killed, it is found by an owner that lives
+//     and adopts it (Config.Adopt), and not at all without one.
+//   - With cgroups: a process that has another one put it into a cgroup elsewhere (systemd-run, a
+//     container engine), or that may do so itself, as root may, is no part of the command any more.
+//   - A process that this user may not kill (a set-user-id program) is waited for: Exec does not
+//     return before it ends, and the end of the lease does not stop it.
 //   - A host that was suspended, or guard, owner and commands frozen together, beyond the lease:
 //     the commands run for up to 50 ms after they wake, until the guard has looked at the clocks.
 //     Fencing tokens are for that.
-//   - 10 counts among those who have the same file: not between users, not with another TMPDIR where the path
-//     comes from it, not with a /tmp of one's own as containers and systemd's PrivateTmp give. It is touched
-//     every hour; whoever removes it all the same lets the next guard process lock another one. That it is another shows by its
-//     LockID: compare it with the one that the predecessor wrote down. What 1 cannot trace, 10 does not wait for.
-//   - 11 sees successors that see the same file, as 10 does, and that came before it has begun to speak: what a farewell does must bear one that
-//     comes after. A killed guard process says nothing, and neither does one that never got the lock.
-//   - Without the lock commands run all the same, if the lease allows it: what that lock means is up to the owner.
+//   - 10 counts among those who have the same file: not between users, not with another TMPDIR
+//     where the path comes from it, not with a /tmp of one's own as containers and systemd's
+//     PrivateTmp give. It is touched every hour; whoever removes it all the same lets the next
+//     guard process lock another one. That it is another shows by its LockID: compare it with the
+//     one that the predecessor wrote down. What 1 cannot trace, 10 does not wait for.
+//   - 11 sees successors that see the same file, as 10 does, and that came before it has begun to
+//     speak: what a farewell does must bear one that comes after. A killed guard process says
+//     nothing, and neither does one that never got the lock.
+//   - Without the lock commands run all the same, if the lease allows it: what that lock means is
+//     up to the owner.
 //   - Other systems than Linux know no death signal and no adoption of orphans: there, all of this
-//     is about process groups only, 5 depends on the owner alone, 8 is not there, and both clocks are the
-//     wall clock.
+//     is about process groups only, 5 depends on the owner alone, 8 is not there, and both clocks
+//     are the wall clock.
 package guard

@@ -27,17 +27,19 @@ type Reason string
 
 // The reasons.
 const (
-	Ended      Reason = "ended"       // by itself
-	Stopped    Reason = "stopped"     // asked to: the context of its Exec, or of Run, ended
-	LeaseEnded Reason = "lease-ended" // stopped by the guard because the lease was about to end or was given up
+	Ended   Reason = "ended"   // by itself
+	Stopped Reason = "stopped" // asked to: the context of its Exec, or of Run, ended
+	// stopped by the guard because the lease was about to end or was given up
+	LeaseEnded Reason = "lease-ended"
 	NotStarted Reason = "not-started" // never ran; Err says why
 	Lost       Reason = "guard-lost"  // killed because the guard process died
 )
 
 // ExitError is how a command ended when that was not with exit code 0.
 type ExitError struct {
-	Name   string         // as in Spec
-	Code   int            // exit code; -1 when a signal ended it, when it did not start, or when it is not known
+	Name string // as in Spec
+	// exit code; -1 when a signal ended it, when it did not start, or when it is not known
+	Code   int
 	Signal syscall.Signal // the signal that ended it, else 0
 	Reason Reason         // why it ended
 	Err    error          // the cause, for NotStarted and Lost; else nil

@@ -18,10 +18,12 @@ const (
 // Farewell is what the guard process says for its owner when that has died. The words mean
 // something to Main's caller only. They are said once, and only when
 //
-//   - the owner is dead: its pipe has closed without an end, and the kernel has given this process another parent;
-//   - every command is gone, and the lock is held: nothing is left of an earlier guard process either;
-//   - Wait has passed since the death, and no other process attends the LockFile (see Attend): a successor
-//     has use for what the dead one leaves.
+//   - the owner is dead: its pipe has closed without an end, and the kernel has given this process
+//     another parent;
+//   - every command is gone, and the lock is held: nothing is left of an earlier guard process
+//     either;
+//   - Wait has passed since the death, and no other process attends the LockFile (see Attend): a
+//     successor has use for what the dead one leaves.
 //
 // They are cut short when a successor attends after all, or when Limit has passed since the death;
 // with a Wait above the Limit they are never said. A frozen owner is not dead. When the guard
@@ -52,7 +54,8 @@ type farewell struct {
 }
 
 // say returns when the farewell is said, or not to be said, and what say made of it.
-func (f farewell) say(died time.Time, lock *locker, say func(context.Context, []byte) bool) (forgotten bool) {
+func (f farewell) say(died time.Time, lock *locker, say func(context.Context, []byte) bool) (
+	forgotten bool) {
 	if len(f.Words) == 0 || f.Wait > f.Limit {
 		return false
 	}

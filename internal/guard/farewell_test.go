@@ -63,7 +63,8 @@ func (m *mourned) guardEnds() {
 }
 
 func TestADeadOwnersFarewellIsSaidWhenItsCommandsAreGone(t *testing.T) {
-	for name, trap := range map[string]string{"slow": "trap 'sleep 0.5; exit' TERM;", "deaf": "trap '' TERM;"} {
+	for name, trap := range map[string]string{"slow": "trap 'sleep 0.5; exit' TERM;",
+		"deaf": "trap '' TERM;"} {
 		t.Run(name, func(t *testing.T) {
 			m := startMourned(t, trap, "running", 0)
 			m.die()
@@ -120,7 +121,10 @@ func TestWhatASuccessorWillTakeOverIsNotTakenBack(t *testing.T) {
 func TestAFarewellIsCutShortWhenASuccessorComes(t *testing.T) {
 	m := startMourned(t, "", "hang", 0)
 	m.die()
-	eventually(t, "the beginning", func() bool { _, err := os.Lstat(m.said + ".begun"); return err == nil })
+	eventually(t, "the beginning", func() bool {
+		_, err := os.Lstat(m.said + ".begun")
+		return err == nil
+	})
 	p, err := guard.Attend(m.lock)
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +145,8 @@ func TestAFrozenOwnerHasNoFarewell(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the end of the work", func() bool { return !running(m.all[0]) })
-	time.Sleep(100 * time.Millisecond) // ten looks at its presence: a guard that took it for dead would have said it
+	// ten looks at its presence: a guard that took it for dead would have said it
+	time.Sleep(100 * time.Millisecond)
 	if m.words() != "" || !running(m.guardPID) {
 		t.Fatalf("frozen, and the guard said %q (it runs: %v)", m.words(), running(m.guardPID))
 	}
@@ -169,7 +174,8 @@ func TestACleanEndHasNoFarewell(t *testing.T) {
 
 func TestAKilledGuardSaysNothing(t *testing.T) {
 	m := startMourned(t, "", "", 0)
-	for _, pid := range []int{m.cmd.Process.Pid, m.guardPID} { // frozen first, so that neither sees the other die
+	// frozen first, so that neither sees the other die
+	for _, pid := range []int{m.cmd.Process.Pid, m.guardPID} {
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +244,8 @@ func TestManyMayAttendAndTheLastTakesTheFileAway(t *testing.T) {
 	if err := os.Symlink(lock, lock+".here"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := guard.Attend(lock); err == nil || !strings.Contains(err.Error(), "symbolic link: remove it") {
+	if _, err := guard.Attend(lock); err == nil || !strings.Contains(err.Error(),
+		"symbolic link: remove it") {
 		t.Errorf("a presence file that others could hold: %v, want what to do", err)
 	}
 }
@@ -273,7 +280,8 @@ func TestLeftNothingIsTrueWhenTheCommandsOfADeadOwnerAreGone(t *testing.T) {
 	if err := guard.CheckLockFile(another); err != nil {
 		t.Fatal(err)
 	}
-	for name, other := range map[string][2]string{"another id": {file, id + "0"}, "no id": {file, ""}, "no file": {file + "0", id}, "another file": {another, id}} {
+	for name, other := range map[string][2]string{"another id": {file, id + "0"},
+		"no id": {file, ""}, "no file": {file + "0", id}, "another file": {another, id}} {
 		if guard.LeftNothing(other[0], other[1]) {
 			t.Errorf("%s: taken for the lock", name)
 		}

@@ -104,7 +104,8 @@ func aFrozenOwnersWorkEndsBeforeTheLease(t *testing.T, _ guard.Config) {
 
 func TestADeadGuardsWorkEndsWithIt(t *testing.T) {
 	f, ran := startMortal(t, guard.Config{})
-	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"), "trap \"\" TERM;")})
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"),
+		"trap \"\" TERM;")})
 	all := pids(t, f.path("pids"), 3)
 	guardPID := parent(t, all[0])
 	if err := syscall.Kill(guardPID, syscall.SIGKILL); err != nil {
@@ -152,7 +153,8 @@ func TestAFrozenGuardIsKilledBeforeTheLeaseEnds(t *testing.T) {
 func TestKillEndsTheCommandsOfAGuardThatDoesNotAnswer(t *testing.T) {
 	f, ran := startMortal(t, guard.Config{})
 	g := f.g
-	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: lineage(f.path("pids"), "trap \"\" TERM;")})
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: lineage(f.path("pids"),
+		"trap \"\" TERM;")})
 	all := lineagePIDs(t, f.path("pids"))
 	if err := syscall.Kill(parent(t, all[0]), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -170,7 +172,8 @@ func TestKillEndsTheCommandsOfAGuardThatDoesNotAnswer(t *testing.T) {
 // `pkill -9 -f NAME` and `kill -9 $(pidof NAME)` would kill both at once.
 func TestWhoKillsTheOwnerByItsNameLeavesTheGuard(t *testing.T) {
 	f := start(t, guard.Config{})
-	f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") + "; exec sleep 1000"})
+	f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") +
+		"; exec sleep 1000"})
 	pid := strconv.Itoa(parent(t, pids(t, f.path("pids"), 1)[0]))
 	for _, file := range []string{"comm", "cmdline"} {
 		b, err := os.ReadFile(filepath.Join("/proc", pid, file))
@@ -214,7 +217,8 @@ func TestWhatADeadGuardAndADeadOwnerLeftGoesWithTheNextGuard(t *testing.T) {
 func TestTheGuardIsDeafToTheTerminalsSignals(t *testing.T) {
 	f := start(t, guard.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := f.exec(ctx, guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") + "; exec sleep 1000"})
+	ended := f.exec(ctx, guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") +
+		"; exec sleep 1000"})
 	guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		if err := syscall.Kill(guardPID, sig); err != nil {
@@ -246,7 +250,9 @@ echo $$ >> ` + f.path("pids") + `
 sh -c 'setsid sh -c "echo \$\$ >> ` + f.path("pids") + `; exec sleep 1000" &'
 exec sleep 1001`})
 	all := pids(t, f.path("pids"), 2)
-	eventually(t, "adoption by the guard", func() bool { return parent(t, all[1]) == parent(t, all[0]) })
+	eventually(t, "adoption by the guard", func() bool {
+		return parent(t, all[1]) == parent(t, all[0])
+	})
 	// The end of another command is when strays are looked for.
 	if err := f.Exec(t.Context(), guard.Spec{Name: "other", Command: "true"}); err != nil {
 		t.Fatal(err)
@@ -267,11 +273,13 @@ func TestRunSaysWhatIsWrongWithItsGuard(t *testing.T) {
 		want string
 	}{
 		"no such program": {guard.Config{Argv: []string{"/no/such/program"}}, "no such file"},
-		"another program": {guard.Config{Argv: []string{"/bin/sh", "-c", "exit 2"}}, "exit status 2"},
-		"no argv":         {guard.Config{Argv: []string{}}, "Argv is empty"},
-		"negative":        {guard.Config{StopTimeout: -1}, "negative"},
+		"another program": {guard.Config{Argv: []string{"/bin/sh", "-c", "exit 2"}},
+			"exit status 2"},
+		"no argv":  {guard.Config{Argv: []string{}}, "Argv is empty"},
+		"negative": {guard.Config{StopTimeout: -1}, "negative"},
 	} {
-		if err := guard.New(tt.cfg).Run(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if err := guard.New(tt.cfg).Run(t.Context()); err == nil || !strings.Contains(err.Error(),
+			tt.want) {
 			t.Errorf("%s: got %v, want %q", name, err, tt.want)
 		}
 	}
@@ -282,7 +290,8 @@ func TestRunIsForOneAtATime(t *testing.T) {
 	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.g.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "running already") {
+	if err := f.g.Run(t.Context()); err == nil || !strings.Contains(err.Error(),
+		"running already") {
 		t.Errorf("got %v", err)
 	}
 	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
@@ -297,7 +306,8 @@ func TestTheGuardCommandIsNotForUseByHand(t *testing.T) {
 	}
 	out, err := exec.Command(exe, "guard").CombinedOutput()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(out), "not for use by hand") {
+	if !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(out),
+		"not for use by hand") {
 		t.Errorf("got %v, %q", err, out)
 	}
 }
@@ -305,7 +315,9 @@ func TestTheGuardCommandIsNotForUseByHand(t *testing.T) {
 // An owner that has no descriptor left sees no process: that is no word that none is left.
 func TestWhatADeadGuardLeftIsNotCalledGoneByAnOwnerThatCannotLook(t *testing.T) {
 	f := start(t, guard.Config{NoCgroups: true})
-	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "sleep 1000 & echo $$ $! | tr ' ' '\\n' >> " + f.path("pids") + "; wait"})
+	ended := f.exec(t.Context(),
+		guard.Spec{Name: "w", Command: "sleep 1000 & echo $$ $! | tr ' ' '\\n' >> " +
+			f.path("pids") + "; wait"})
 	all := pids(t, f.path("pids"), 2)
 	guardPID := parent(t, all[0])
 	see := guard.Unseeing(t)

@@ -62,7 +62,8 @@ type Config struct {
 // Validate reports a setting that cannot be.
 func (c Config) Validate() error {
 	if c.StopTimeout < 0 {
-		return fmt.Errorf("guard: stop timeout %v is negative; use 0 for the default of %v", c.StopTimeout, DefaultStopTimeout)
+		return fmt.Errorf("guard: stop timeout %v is negative; use 0 for the default of %v",
+			c.StopTimeout, DefaultStopTimeout)
 	}
 	if c.Argv != nil && len(c.Argv) == 0 {
 		return errors.New("guard: Argv is empty; leave it nil for the running program")
@@ -328,7 +329,8 @@ type job struct {
 func (j *job) over(s Spec) error {
 	if s.Ended != nil && j.exit.Reason != NotStarted {
 		at, why := time.Now(), j.exit.Reason
-		if j.exit.Ended != 0 { // else the guard process died, and its commands have just been seen to be gone
+		// else the guard process died, and its commands have just been seen to be gone
+		if j.exit.Ended != 0 {
 			at = time.Unix(0, j.exit.Ended)
 		}
 		if j.lost != nil {
@@ -348,7 +350,8 @@ func (j *job) result(name string) error {
 		return &ExitError{Name: name, Code: -1, Reason: e.Reason, Err: ErrNoLease}
 	case e.Err != "":
 		return &ExitError{Name: name, Code: -1, Reason: e.Reason, Err: errors.New(e.Err)}
-	case e.Code == 0 && e.Signal == 0 && e.Reason != LeaseEnded: // that it stopped well does not make the lease's end its own
+	case e.Code == 0 && e.Signal == 0 && e.Reason != LeaseEnded:
+		// that it stopped well does not make the lease's end its own
 		return nil
 	}
 	return &ExitError{Name: name, Code: e.Code, Signal: syscall.Signal(e.Signal), Reason: e.Reason}

@@ -39,8 +39,10 @@ func TestExecTellsHowTheCommandEnded(t *testing.T) {
 			continue
 		}
 		e := exitError(t, err)
-		if e.Code != tt.code || e.Signal != tt.signal || e.Reason != guard.Ended || !strings.Contains(err.Error(), tt.text) {
-			t.Errorf("%s: got %#v (%v), want code %d, signal %d, %q", tt.command, e, err, tt.code, tt.signal, tt.text)
+		if e.Code != tt.code || e.Signal != tt.signal || e.Reason != guard.Ended ||
+			!strings.Contains(err.Error(), tt.text) {
+			t.Errorf("%s: got %#v (%v), want code %d, signal %d, %q", tt.command, e, err, tt.code,
+				tt.signal, tt.text)
 		}
 	}
 }
@@ -70,7 +72,8 @@ func TestPayloadIsTheWholeOfStandardInput(t *testing.T) {
 	big := bytes.Repeat([]byte("0123456789abcde\n"), 1<<16) // 1 MB
 	for name, payload := range map[string][]byte{"none": nil, "binary": {0, 255, 10}, "big": big} {
 		out := f.path(name)
-		if err := f.Exec(t.Context(), guard.Spec{Name: name, Command: "cat > " + out, Stdin: payload}); err != nil {
+		if err := f.Exec(t.Context(), guard.Spec{Name: name, Command: "cat > " + out,
+			Stdin: payload}); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(out)
@@ -78,7 +81,8 @@ func TestPayloadIsTheWholeOfStandardInput(t *testing.T) {
 			t.Errorf("%s: %d bytes arrived (%v), want %d", name, len(got), err, len(payload))
 		}
 	}
-	if err := f.Exec(t.Context(), guard.Spec{Name: "unread", Command: "true", Stdin: big}); err != nil {
+	if err := f.Exec(t.Context(), guard.Spec{Name: "unread", Command: "true",
+		Stdin: big}); err != nil {
 		t.Errorf("a command that does not read its payload: %v", err)
 	}
 }
@@ -106,7 +110,8 @@ func TestEveryVariableIsPassedOnce(t *testing.T) {
 	f := start(t, guard.Config{})
 	out := f.path("out")
 	err := f.Exec(t.Context(), guard.Spec{
-		Name: "env", Command: "tr '\\0' '\\n' < /proc/self/environ > " + out, Env: []string{"COORDD_ITEM=1", "COORDD_ITEM=2", "PATH=" + os.Getenv("PATH")},
+		Name: "env", Command: "tr '\\0' '\\n' < /proc/self/environ > " + out,
+		Env: []string{"COORDD_ITEM=1", "COORDD_ITEM=2", "PATH=" + os.Getenv("PATH")},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -118,14 +123,16 @@ func TestEveryVariableIsPassedOnce(t *testing.T) {
 		count[name]++
 	}
 	if count["COORDD_ITEM"] != 1 || count["PATH"] != 1 {
-		t.Errorf("COORDD_ITEM %d times, PATH %d times, want once", count["COORDD_ITEM"], count["PATH"])
+		t.Errorf("COORDD_ITEM %d times, PATH %d times, want once", count["COORDD_ITEM"],
+			count["PATH"])
 	}
 }
 
 func TestACommandIsTheLeaderOfItsGroup(t *testing.T) {
 	f := start(t, guard.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := f.exec(ctx, guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") + "; exec sleep 1000"})
+	ended := f.exec(ctx, guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") +
+		"; exec sleep 1000"})
 	pid := pids(t, f.path("pids"), 1)[0]
 	if pgid, err := syscall.Getpgid(pid); err != nil || pgid != pid {
 		t.Errorf("process %d is in group %d (%v), want its own", pid, pgid, err)
@@ -138,8 +145,9 @@ func TestASuspendedCommandCanStillEndWell(t *testing.T) {
 	f := start(t, guard.Config{StopTimeout: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := f.exec(ctx, guard.Spec{
-		Name:    "w",
-		Command: `trap 'exit 7' TERM; echo $$ >> ` + f.path("pids") + `; while :; do sleep 0.01; done`,
+		Name: "w",
+		Command: `trap 'exit 7' TERM; echo $$ >> ` + f.path("pids") +
+			`; while :; do sleep 0.01; done`,
 	})
 	pid := pids(t, f.path("pids"), 1)[0]
 	if err := syscall.Kill(-pid, syscall.SIGSTOP); err != nil {
@@ -159,7 +167,8 @@ func TestOutputGoesWhereTheOwnersDoes(t *testing.T) {
 	}
 	defer out.Close()
 	f := start(t, guard.Config{Stdout: out, Stderr: out})
-	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "echo one; echo two >&2"}); err != nil {
+	if err := f.Exec(t.Context(),
+		guard.Spec{Name: "w", Command: "echo one; echo two >&2"}); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := os.ReadFile(out.Name()); string(got) != "one\ntwo\n" {
@@ -171,8 +180,9 @@ func TestStopIsTermFirst(t *testing.T) {
 	f := start(t, guard.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := f.exec(ctx, guard.Spec{
-		Name:    "w",
-		Command: `trap 'exit 7' TERM; echo $$ >> ` + f.path("pids") + `; while :; do sleep 0.01; done`,
+		Name: "w",
+		Command: `trap 'exit 7' TERM; echo $$ >> ` + f.path("pids") +
+			`; while :; do sleep 0.01; done`,
 	})
 	pid := pids(t, f.path("pids"), 1)[0]
 	cancel()
@@ -258,7 +268,8 @@ func TestALeaseThatEndsStopsTheWorkBeforeItsEnd(t *testing.T) {
 
 func leaseThatEndsStopsTheWork(t *testing.T, cfg guard.Config, left, margin time.Duration) {
 	f := start(t, cfg)
-	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: lineage(f.path("pids"), "trap \"\" TERM;")})
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: lineage(f.path("pids"),
+		"trap \"\" TERM;")})
 	all := lineagePIDs(t, f.path("pids"))
 	until := time.Now().Add(left)
 	f.g.Lease("s1", until, margin)
@@ -285,10 +296,12 @@ func leaseThatEndsStopsTheWork(t *testing.T, cfg guard.Config, left, margin time
 
 func TestALeaseGivenUpStopsTheWorkAtOnce(t *testing.T) {
 	f := start(t, guard.Config{})
-	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") + "; exec sleep 1000"})
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") +
+		"; exec sleep 1000"})
 	pids(t, f.path("pids"), 1)
 	f.g.Lease("s1", time.Time{}, 0)
-	if e := exitError(t, within(t, "the end", ended)); e.Reason != guard.LeaseEnded || e.Signal != syscall.SIGTERM {
+	if e := exitError(t, within(t, "the end", ended)); e.Reason != guard.LeaseEnded ||
+		e.Signal != syscall.SIGTERM {
 		t.Errorf("got %#v, want lease-ended by SIGTERM", e)
 	}
 }
@@ -296,10 +309,13 @@ func TestALeaseGivenUpStopsTheWorkAtOnce(t *testing.T) {
 // Who only looks at the exit code would take it for a command that was done.
 func TestAnEndWithTheLeaseIsNoEndByItselfWhateverTheExitCode(t *testing.T) {
 	f := start(t, guard.Config{})
-	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "trap \"exit 0\" TERM; echo $$ >> " + f.path("pids") + "; while :; do sleep 0.01; done"})
+	ended := f.exec(t.Context(),
+		guard.Spec{Name: "w", Command: "trap \"exit 0\" TERM; echo $$ >> " + f.path("pids") +
+			"; while :; do sleep 0.01; done"})
 	pids(t, f.path("pids"), 1)
 	f.g.Lease("s1", time.Time{}, 0)
-	if e := exitError(t, within(t, "the end", ended)); e.Reason != guard.LeaseEnded || e.Code != 0 || e.Signal != 0 {
+	if e := exitError(t, within(t, "the end", ended)); e.Reason != guard.LeaseEnded ||
+		e.Code != 0 || e.Signal != 0 {
 		t.Errorf("got %#v, want lease-ended with code 0", e)
 	}
 }
@@ -333,7 +349,8 @@ func TestExecWaitsForTheGuardToBeUp(t *testing.T) {
 	g := guard.New(guard.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := g.Exec(ctx, guard.Spec{Name: "w", Command: "true"}); !errors.Is(err, context.Canceled) {
+	if err := g.Exec(ctx, guard.Spec{Name: "w", Command: "true"}); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
 
@@ -355,9 +372,11 @@ func TestExecWaitsForTheGuardToBeUp(t *testing.T) {
 func TestNoTwoCommandsOfOneNameAtOnce(t *testing.T) {
 	f := start(t, guard.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := f.exec(ctx, guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") + "; exec sleep 1000"})
+	ended := f.exec(ctx, guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") +
+		"; exec sleep 1000"})
 	pids(t, f.path("pids"), 1)
-	if err := f.Exec(ctx, guard.Spec{Name: "w", Command: "true"}); !errors.Is(err, guard.ErrRunning) {
+	if err := f.Exec(ctx, guard.Spec{Name: "w", Command: "true"}); !errors.Is(err,
+		guard.ErrRunning) {
 		t.Errorf("got %v, want ErrRunning", err)
 	}
 	cancel()
@@ -375,7 +394,8 @@ func TestManyAtOnce(t *testing.T) {
 	for i := range n {
 		go func() {
 			ended <- f.Exec(ctx, guard.Spec{
-				Name: strconv.Itoa(i), Command: "echo $$ >> " + f.path("pids") + "; exec sleep 1000", Stdin: make([]byte, 10_000),
+				Name: strconv.Itoa(i), Command: "echo $$ >> " + f.path("pids") +
+					"; exec sleep 1000", Stdin: make([]byte, 10_000),
 			})
 		}()
 	}
@@ -383,7 +403,8 @@ func TestManyAtOnce(t *testing.T) {
 	begin := time.Now()
 	cancel()
 	for range n {
-		if e := exitError(t, within(t, "an end", ended)); e.Signal != syscall.SIGTERM || e.Reason != guard.Stopped {
+		if e := exitError(t, within(t, "an end", ended)); e.Signal != syscall.SIGTERM ||
+			e.Reason != guard.Stopped {
 			t.Errorf("got %#v, want SIGTERM, stopped", e)
 		}
 	}
@@ -399,7 +420,10 @@ func TestANewLeaseDoesNotProlongWhatRanUnderTheOneBefore(t *testing.T) {
 		name string
 		next func(*guard.Guard)
 	}{
-		{"given up and had anew", func(g *guard.Guard) { g.Lease("s1", time.Time{}, 0); g.Lease("s1", hour(), time.Second) }},
+		{"given up and had anew", func(g *guard.Guard) {
+			g.Lease("s1", time.Time{}, 0)
+			g.Lease("s1", hour(), time.Second)
+		}},
 		{"of another session", func(g *guard.Guard) { g.Lease("s2", hour(), time.Second) }},
 	} {
 		t.Run(c.name, func(t *testing.T) { newLeaseDoesNotProlong(t, c.next) })
@@ -408,7 +432,8 @@ func TestANewLeaseDoesNotProlongWhatRanUnderTheOneBefore(t *testing.T) {
 
 func newLeaseDoesNotProlong(t *testing.T, next func(*guard.Guard)) {
 	f := start(t, guard.Config{StopTimeout: time.Hour})
-	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "trap '' TERM; echo $$ >> " + f.path("pids") + "; while :; do sleep 0.01; done"})
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "trap '' TERM; echo $$ >> " +
+		f.path("pids") + "; while :; do sleep 0.01; done"})
 	pid := pids(t, f.path("pids"), 1)[0]
 	until := time.Now().Add(31 * time.Second)
 	f.g.Lease("s1", until, 2*time.Minute) // SIGKILL in a second
@@ -421,14 +446,16 @@ func newLeaseDoesNotProlong(t *testing.T, next func(*guard.Guard)) {
 		t.Errorf("got %#v, want lease-ended", e)
 	}
 	wantGone(t, pid)
-	if err := within(t, "the next", f.exec(t.Context(), guard.Spec{Name: "w", Command: "true"})); err != nil {
+	if err := within(t, "the next",
+		f.exec(t.Context(), guard.Spec{Name: "w", Command: "true"})); err != nil {
 		t.Errorf("under the new lease: %v", err)
 	}
 }
 
 func TestACommandStartsUnderTheLeaseOfItsSessionOnly(t *testing.T) {
 	f := start(t, guard.Config{})
-	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true", Session: "s1"}); err != nil {
+	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true",
+		Session: "s1"}); err != nil {
 		t.Error(err)
 	}
 	f.g.Lease("s2", time.Now().Add(time.Hour), time.Second)

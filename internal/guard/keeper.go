@@ -60,7 +60,8 @@ type run struct {
 }
 
 func newKeeper(token string, emit func(event)) *keeper {
-	return &keeper{token: token, emit: emit, lease: &lease{}, runs: map[uint64]*run{}, leaders: map[int]*run{}, unknown: map[int][]uint64{}, send: syscall.Kill}
+	return &keeper{token: token, emit: emit, lease: &lease{}, runs: map[uint64]*run{},
+		leaders: map[int]*run{}, unknown: map[int][]uint64{}, send: syscall.Kill}
 }
 
 // loop returns when cmds is closed and every command is gone.
@@ -131,7 +132,8 @@ func (k *keeper) do(c command) {
 
 func (k *keeper) start(c command) {
 	refuse := func(err error, noLease bool) {
-		k.emit(event{Kind: evExited, ID: c.ID, Code: -1, Reason: NotStarted, Err: err.Error(), NoLease: noLease})
+		k.emit(event{Kind: evExited, ID: c.ID, Code: -1, Reason: NotStarted, Err: err.Error(),
+			NoLease: noLease})
 	}
 	if !k.lease.held() || c.Epoch != k.lease.Epoch {
 		refuse(ErrNoLease, true)
@@ -150,7 +152,8 @@ func (k *keeper) start(c command) {
 			cgroup = dir
 		}
 	}
-	attr := &syscall.ProcAttr{Env: k.environ(c), Files: []uintptr{in.Fd(), 1, 2}, Sys: childAttr(cgroup)}
+	attr := &syscall.ProcAttr{Env: k.environ(c), Files: []uintptr{in.Fd(), 1, 2},
+		Sys: childAttr(cgroup)}
 	pid, err := syscall.ForkExec(c.Argv[0], c.Argv, attr)
 	if err != nil && cgroup != nil {
 		k.cgroups.remove(c.ID)
@@ -161,7 +164,8 @@ func (k *keeper) start(c command) {
 		refuse(fmt.Errorf("start %s: %w", c.Argv[0], err), false)
 		return
 	}
-	r := &run{id: c.ID, pgid: pid, timeout: c.StopTimeout, lease: k.lease, confined: cgroup != nil, termed: map[int]bool{}}
+	r := &run{id: c.ID, pgid: pid, timeout: c.StopTimeout, lease: k.lease, confined: cgroup != nil,
+		termed: map[int]bool{}}
 	k.runs[c.ID], k.leaders[pid] = r, r
 	k.emit(event{Kind: evStarted, ID: c.ID, PID: pid})
 }
@@ -288,7 +292,8 @@ func (k *keeper) settleEnded() {
 			k.cgroups.remove(id)
 		}
 		delete(k.runs, id)
-		e := event{Kind: evExited, ID: id, Code: r.status.ExitStatus(), Reason: r.reason, Ended: time.Now().UnixNano()}
+		e := event{Kind: evExited, ID: id, Code: r.status.ExitStatus(), Reason: r.reason,
+			Ended: time.Now().UnixNano()}
 		if r.status.Signaled() {
 			e.Signal = int(r.status.Signal())
 		}
@@ -322,7 +327,8 @@ func (k *keeper) confinedLeft(r *run) bool {
 		return true
 	}
 	for _, pid := range pids {
-		if pgid, err := syscall.Getpgid(pid); err != nil || pgid == r.pgid && !r.groupGone || r.termed[pid] {
+		if pgid, err := syscall.Getpgid(pid); err != nil || pgid == r.pgid && !r.groupGone ||
+			r.termed[pid] {
 			continue // dead, or told already
 		}
 		r.termed[pid] = true
@@ -355,7 +361,8 @@ func (k *keeper) chaseStrays() map[uint64]bool {
 			continue // dead, or reached with its group
 		}
 		if id, ok := k.cgroups.command(pid); ok && k.runs[id] != nil {
-			left[id] = left[id] || k.runs[id].leaderGone // dead, perhaps, and to be reaped first; the living ones are confinedLeft's
+			// dead, perhaps, and to be reaped first; the living ones are confinedLeft's
+			left[id] = left[id] || k.runs[id].leaderGone
 			continue
 		}
 		mark, err := marker(pid)

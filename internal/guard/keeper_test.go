@@ -36,7 +36,8 @@ func stopped(t *testing.T, attr *syscall.SysProcAttr) (leader int, terms []int) 
 	k.stop(r, Stopped)
 	k.stop(r, LeaseEnded) // one end is enough
 	k.enforce()
-	if err := cmd.Wait(); err == nil || cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+	if err := cmd.Wait(); err == nil ||
+		cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
 		t.Errorf("the command's end: %v, want SIGTERM", err)
 	}
 	return r.pgid, terms
@@ -72,13 +73,15 @@ func TestACommandThatHasEndedByItselfIsNotStopped(t *testing.T) {
 		}
 	})
 	*k.lease = makeLease(time.Now().Add(time.Hour), time.Second)
-	k.do(command{Kind: cmdStart, ID: 1, Argv: []string{"/bin/sh", "-c", "exit 3"}, Epoch: k.lease.Epoch})
+	k.do(command{Kind: cmdStart, ID: 1, Argv: []string{"/bin/sh", "-c", "exit 3"},
+		Epoch: k.lease.Epoch})
 	r := k.runs[1]
 	if r == nil {
 		t.Fatalf("it was not started: %+v", exit)
 	}
 	for { // until it waits to be reaped
-		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.pgid)); err != nil || strings.Contains(string(stat), ") Z ") {
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.pgid)); err != nil ||
+			strings.Contains(string(stat), ") Z ") {
 			break
 		}
 		time.Sleep(time.Millisecond)

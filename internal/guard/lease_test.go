@@ -16,12 +16,14 @@ func TestTheClockThatSaysLessIsLeftCounts(t *testing.T) {
 		l    lease
 		held bool
 	}{
-		"both":                       {lease{Boot: boot + hour, Wall: wall + hour}, true},
-		"wall clock set forward":     {lease{Boot: boot + hour, Wall: wall - 1}, false},
-		"wall clock set back":        {lease{Boot: boot - 1, Wall: wall + hour}, false},
-		"given up":                   {lease{Boot: boot + hour, Wall: wall + hour, Gone: true}, false},
-		"none yet":                   {lease{}, false},
-		"within the margin":          {lease{Boot: boot + hour, Wall: wall + hour, Margin: 2 * time.Hour}, false},
+		"both":                   {lease{Boot: boot + hour, Wall: wall + hour}, true},
+		"wall clock set forward": {lease{Boot: boot + hour, Wall: wall - 1}, false},
+		"wall clock set back":    {lease{Boot: boot - 1, Wall: wall + hour}, false},
+		"given up": {lease{Boot: boot + hour, Wall: wall + hour, Gone: true},
+			false},
+		"none yet": {lease{}, false},
+		"within the margin": {lease{Boot: boot + hour, Wall: wall + hour,
+			Margin: 2 * time.Hour}, false},
 		"given up, as the first one": {lease{Gone: true}, false},
 	} {
 		if got := tt.l.held(); got != tt.held {
@@ -36,7 +38,8 @@ func TestALeaseIsAnAbsoluteTime(t *testing.T) {
 	if l.Wall != until.UnixNano() {
 		t.Errorf("wall clock: %d, want %d", l.Wall, until.UnixNano())
 	}
-	if left, want := l.left(), time.Until(until); left > want+time.Millisecond || left < want-time.Second {
+	if left, want := l.left(), time.Until(until); left > want+time.Millisecond ||
+		left < want-time.Second {
 		t.Errorf("left %v, want %v", left, want)
 	}
 	if l.Margin != minMargin {
@@ -48,7 +51,8 @@ func TestKillComesAQuarterOfTheMarginBeforeTheEnd(t *testing.T) {
 	for margin, want := range map[time.Duration]time.Duration{
 		400 * time.Millisecond: 100 * time.Millisecond,
 		2 * time.Second:        500 * time.Millisecond,
-		time.Minute:            15 * time.Second, // of a ttl of ten minutes, in which clocks drift apart by more than half a second
+		// of a ttl of ten minutes, in which clocks drift apart by more than half a second
+		time.Minute: 15 * time.Second,
 	} {
 		if got := (lease{Margin: margin}).killLead(); got != want {
 			t.Errorf("margin %v: %v, want %v", margin, got, want)

@@ -38,8 +38,9 @@ type link struct {
 
 func newLink(in, events *os.File, destroy func()) *link {
 	return &link{
-		in: in, events: events, destroy: destroy, jobs: map[uint64]*job{}, locked: make(chan struct{}),
-		wake: make(chan struct{}, 1), news: make(chan event, 2), unlinked: make(chan struct{}),
+		in: in, events: events, destroy: destroy, jobs: map[uint64]*job{},
+		locked: make(chan struct{}),
+		wake:   make(chan struct{}, 1), news: make(chan event, 2), unlinked: make(chan struct{}),
 	}
 }
 

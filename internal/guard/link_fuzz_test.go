@@ -17,8 +17,10 @@ func FuzzEvents(f *testing.F) {
 	var said bytes.Buffer
 	enc := gob.NewEncoder(&said)
 	for _, e := range []event{
-		{Kind: evHello, PID: 7, Protocol: protocol, Token: "1.2.3.4"}, {Kind: evStarted, ID: 1, PID: 99}, {Kind: evExited, ID: 1, Code: 1},
-		{Kind: evExited, ID: 1}, {Kind: evLocked, Locked: true}, {Kind: evHello}, {Kind: evHello}, {Kind: evPong}, {Kind: 200, ID: 1 << 63},
+		{Kind: evHello, PID: 7, Protocol: protocol, Token: "1.2.3.4"}, {Kind: evStarted, ID: 1,
+			PID: 99}, {Kind: evExited, ID: 1, Code: 1},
+		{Kind: evExited, ID: 1}, {Kind: evLocked, Locked: true}, {Kind: evHello}, {Kind: evHello},
+		{Kind: evPong}, {Kind: 200, ID: 1 << 63},
 	} {
 		if err := enc.Encode(e); err != nil {
 			f.Fatal(err)
@@ -56,7 +58,8 @@ func FuzzEvents(f *testing.F) {
 // FuzzToken: a marker that a stranger has put into its environment kills nothing by being taken for
 // a dead guard's, unless it has the form of one and names a process that does not exist.
 func FuzzToken(f *testing.F) {
-	for _, s := range []string{"", "1.2.3.4", "....", "-1.0.0.0", "99999999999999999999.1.1.1", "1.-1.x.y", newToken()} {
+	for _, s := range []string{"", "1.2.3.4", "....", "-1.0.0.0", "99999999999999999999.1.1.1",
+		"1.-1.x.y", newToken()} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, token string) {

@@ -58,16 +58,21 @@ func openLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	switch {
 	case errors.Is(err, syscall.ELOOP):
-		return nil, fmt.Errorf("%s is a symbolic link: remove it, or choose another directory", path)
+		return nil, fmt.Errorf("%s is a symbolic link: remove it, or choose another directory",
+			path)
 	case err != nil:
-		return nil, fmt.Errorf("%w: choose a directory that this user may write to, and remove what is there under that name", err)
+		return nil,
+			fmt.Errorf("%w: choose a directory that this user may write to, and remove what is there under that name",
+				err)
 	}
 	var st syscall.Stat_t
 	if err := syscall.Fstat(int(f.Fd()), &st); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
 	if st.Mode&syscall.S_IFMT != syscall.S_IFREG || int(st.Uid) != os.Geteuid() {
-		return nil, errors.Join(fmt.Errorf("%s is not a plain file of user %d: remove it, or choose another directory", path, os.Geteuid()), f.Close())
+		return nil, errors.Join(
+			fmt.Errorf("%s is not a plain file of user %d: remove it, or choose another directory",
+				path, os.Geteuid()), f.Close())
 	}
 	return f, nil
 }
@@ -76,18 +81,23 @@ func openLock(path string) (*os.File, error) {
 // end of the process: commands do not inherit the descriptor, and a killed guard cannot forget it.
 type locker struct {
 	path, token string
-	open        *os.File                // the file to lock, whatever has its name by now; nil: the one that has the name
-	own         bool                    // nobody else is to find the file
-	file        atomic.Pointer[os.File] // not nil when the lock is held
-	clean       atomic.Bool             // and nothing is left of what former holders had started
-	previous    string                  // token of the guard that held it before and did not end well; "" if none
-	owner       string                  // of this guard process, named as by a token; "" if not known
-	evicted     int                     // process id of a holder that was killed for the lock; 0: none
+	// the file to lock, whatever has its name by now; nil: the one that has the name
+	open  *os.File
+	own   bool                    // nobody else is to find the file
+	file  atomic.Pointer[os.File] // not nil when the lock is held
+	clean atomic.Bool             // and nothing is left of what former holders had started
+	// token of the guard that held it before and did not end well; "" if none
+	previous string
+	// of this guard process, named as by a token; "" if not known
+	owner string
+	// process id of a holder that was killed for the lock; 0: none
+	evicted int
 }
 
 // newLocker takes from the environment what spawn has put there.
 func newLocker() *locker {
-	l := &locker{path: os.Getenv(lockEnv), token: newToken(), own: os.Getenv(lockOwnEnv) != "", owner: nameOf(os.Getppid(), "owner")}
+	l := &locker{path: os.Getenv(lockEnv), token: newToken(), own: os.Getenv(lockOwnEnv) != "",
+		owner: nameOf(os.Getppid(), "owner")}
 	if os.Getenv(lockOpenEnv) != "" {
 		syscall.CloseOnExec(lockFD)
 		l.open = os.NewFile(lockFD, l.path)
@@ -123,7 +133,9 @@ func (l *locker) try() (swept int, _ error) {
 		l.file.Store(f)
 	}
 	// The former holder is dead, or it would hold the lock: its token need not be looked into.
-	swept, err := killMarked(func(token string) bool { return token == l.previous || tokenDead(token) }, sweepLimit)
+	swept, err := killMarked(func(token string) bool {
+		return token == l.previous || tokenDead(token)
+	}, sweepLimit)
 	if err != nil {
 		return swept, err
 	}
@@ -192,7 +204,8 @@ func (l *locker) keep(locked bool, emit func(event)) {
 		switch {
 		case err == nil:
 			locked = true
-			emit(event{Kind: evLocked, Locked: true, LockID: fileID(l.file.Load()), Swept: swept, Evicted: l.evicted})
+			emit(event{Kind: evLocked, Locked: true, LockID: fileID(l.file.Load()), Swept: swept,
+				Evicted: l.evicted})
 		case errors.Is(err, errLockHeld):
 			pause = lockRetry
 		default:

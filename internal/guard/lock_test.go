@@ -24,7 +24,10 @@ func locking(t *testing.T, file string) (f *fixture, up <-chan bool) {
 	locked := make(chan bool, 10)
 	var g *guard.Guard
 	ready := make(chan struct{})
-	f = start(t, guard.Config{LockFile: file, Up: func(context.Context) { <-ready; locked <- g.LockID() != "" }})
+	f = start(t, guard.Config{LockFile: file, Up: func(context.Context) {
+		<-ready
+		locked <- g.LockID() != ""
+	}})
 	g = f.g
 	close(ready)
 	return f, locked
@@ -99,7 +102,8 @@ func TestABoundGuardStartsNothingUnderAnotherLock(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "lock")
 			f, ran := startMortal(t, guard.Config{LockFile: file})
 			g := f.g
-			ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") + "; exec sleep 1000"})
+			ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " +
+				f.path("pids") + "; exec sleep 1000"})
 			guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
 			var id string
 			eventually(t, "the lock", func() bool { id = g.BindLock(); return id != "" })
@@ -138,7 +142,9 @@ func TestABoundGuardStartsNothingUnderAnotherLock(t *testing.T) {
 			case <-time.After(300 * time.Millisecond):
 			}
 			if got := g.BindLock(); got != id || g.LockID() != "" {
-				t.Errorf("while another has the lock it is bound to %q and holds %q, want %q and none", got, g.LockID(), id)
+				t.Errorf(
+					"while another has the lock it is bound to %q and holds %q, want %q and none",
+					got, g.LockID(), id)
 			}
 			if err := syscall.Flock(int(other.Fd()), syscall.LOCK_UN); err != nil {
 				t.Fatal(err)
@@ -172,7 +178,8 @@ func TestWithoutALockFileNothingIsLocked(t *testing.T) {
 func TestTheLockIsHadWhenTheCommandsOfADeadOwnerAreGone(t *testing.T) {
 	file, out := filepath.Join(t.TempDir(), "lock"), filepath.Join(t.TempDir(), "pids")
 	// It cleans up for most of its stop timeout.
-	o := lockOwner(t, file, `trap 'sleep 0.7; exit' TERM; echo $$ >> `+out+`; while :; do sleep 0.01; done`)
+	o := lockOwner(t, file, `trap 'sleep 0.7; exit' TERM; echo $$ >> `+out+
+		`; while :; do sleep 0.01; done`)
 	pid := pids(t, out, 1)[0]
 	f, up := locking(t, file)
 	if within(t, "up", up) {
@@ -213,7 +220,8 @@ func TestAFrozenGuardOfADeadOwnerDoesNotKeepTheLock(t *testing.T) {
 	file, out := filepath.Join(t.TempDir(), "lock"), filepath.Join(t.TempDir(), "pids")
 	o := lockOwner(t, file, family(out, "trap \"\" TERM;"))
 	all := pids(t, out, 3)
-	for _, pid := range []int{o.cmd.Process.Pid, parent(t, all[0])} { // the owner would end a frozen guard process itself
+	// the owner would end a frozen guard process itself
+	for _, pid := range []int{o.cmd.Process.Pid, parent(t, all[0])} {
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +277,8 @@ func TestAKilledGuardLosesTheLock(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lock")
 	f, ran := startMortal(t, guard.Config{LockFile: file})
 	g := f.g
-	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") + "; exec sleep 1000"})
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") +
+		"; exec sleep 1000"})
 	guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
 	eventually(t, "the lock", func() bool { return g.LockID() != "" })
 	if err := syscall.Kill(guardPID, syscall.SIGKILL); err != nil {
@@ -290,7 +299,8 @@ func TestCommandsDoNotInheritTheLock(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lock")
 	f, _ := locking(t, file)
 	out := f.path("out")
-	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "ls -l /proc/self/fd > " + out + "; env >> " + out}); err != nil {
+	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "ls -l /proc/self/fd > " + out +
+		"; env >> " + out}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(out)
@@ -339,7 +349,8 @@ func TestALockFileThatOthersCouldHoldIsRefused(t *testing.T) {
 
 func TestAnUnusableLockFileIsNotLockedAndWorkRuns(t *testing.T) {
 	up := make(chan bool, 1)
-	f := start(t, guard.Config{LockFile: filepath.Join(t.TempDir(), "none", "lock"), Up: func(context.Context) { up <- true }})
+	f := start(t, guard.Config{LockFile: filepath.Join(t.TempDir(), "none", "lock"),
+		Up: func(context.Context) { up <- true }})
 	within(t, "up", up)
 	if f.g.LockID() != "" {
 		t.Error("locked")

@@ -136,7 +136,8 @@ func Unseeing(t *testing.T) (see func()) {
 		}
 	}
 	t.Cleanup(see)
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: old.Max}); err != nil {
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3,
+		Max: old.Max}); err != nil {
 		t.Fatal(err)
 	}
 	return see
@@ -162,7 +163,8 @@ func TestALockIsNotHadByWhoCannotLookForLeftovers(t *testing.T) {
 	_, err = l.try()
 	see()
 	if !errors.Is(err, syscall.EMFILE) || l.clean.Load() {
-		t.Errorf("without a look: %v, clean %v, want %v and not clean", err, l.clean.Load(), syscall.EMFILE)
+		t.Errorf("without a look: %v, clean %v, want %v and not clean", err, l.clean.Load(),
+			syscall.EMFILE)
 	}
 	if swept, err := trySoLong(l); swept < 1 || err != nil {
 		_ = left.Process.Kill()
@@ -175,7 +177,8 @@ func TestALockIsNotHadByWhoCannotLookForLeftovers(t *testing.T) {
 
 func TestACommandHasNotEndedWhileNobodyCanLookForItsStrays(t *testing.T) {
 	k := newKeeper(newToken(), func(e event) { t.Errorf("said %+v", e) })
-	k.runs[1] = &run{id: 1, leaderGone: true, groupGone: true, reason: Ended, lease: k.lease, termed: map[int]bool{}}
+	k.runs[1] = &run{id: 1, leaderGone: true, groupGone: true, reason: Ended, lease: k.lease,
+		termed: map[int]bool{}}
 	defer Unseeing(t)()
 	k.settleEnded()
 	if k.runs[1] == nil {

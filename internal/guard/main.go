@@ -37,8 +37,10 @@ const noCgroupsEnv = "COORDD_GUARD_NO_CGROUPS"
 // It ignores SIGINT, SIGTERM and SIGHUP: it ends when its owner does.
 func Main(say func(ctx context.Context, words []byte) (forgotten bool)) int {
 	var st syscall.Stat_t
-	if err := syscall.Fstat(eventsFD, &st); err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFIFO {
-		fmt.Fprintln(os.Stderr, "coordd guard: not for use by hand: coordd run starts it, with the pipes it needs")
+	if err := syscall.Fstat(eventsFD, &st); err != nil ||
+		st.Mode&syscall.S_IFMT != syscall.S_IFIFO {
+		fmt.Fprintln(os.Stderr,
+			"coordd guard: not for use by hand: coordd run starts it, with the pipes it needs")
 		return 2
 	}
 	// Commands must not inherit it: the owner learns of this process's death by its end.

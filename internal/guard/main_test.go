@@ -73,11 +73,13 @@ func TestMain(m *testing.M) {
 // and prints how it ended.
 func ownerMain() {
 	g := guard.New(guard.Config{
-		StopTimeout: time.Second, LockFile: os.Getenv(lockEnv), NoCgroups: os.Getenv(noCgroupsEnv) != "", Adopt: os.Getenv(adoptEnv) != "",
+		StopTimeout: time.Second, LockFile: os.Getenv(lockEnv),
+		NoCgroups: os.Getenv(noCgroupsEnv) != "", Adopt: os.Getenv(adoptEnv) != "",
 	})
 	ctx := context.Background()
 	if file := os.Getenv(foreignEnv); file != "" {
-		if err := exec.Command("sh", "-c", "echo $$ >> "+file+"; exec sleep 1000").Start(); err != nil {
+		if err := exec.Command("sh", "-c", "echo $$ >> "+file+
+			"; exec sleep 1000").Start(); err != nil {
 			panic(err)
 		}
 	}
@@ -237,7 +239,8 @@ func pids(t *testing.T, file string, n int) []int {
 		b, _ := os.ReadFile(file)
 		got = got[:0]
 		for line := range strings.Lines(string(b)) {
-			if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && strings.HasSuffix(line, "\n") {
+			if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil &&
+				strings.HasSuffix(line, "\n") {
 				got = append(got, pid)
 			}
 		}

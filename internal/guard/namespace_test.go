@@ -25,7 +25,8 @@ func TestNothingIsGuardedByTheProcOfAnotherNamespace(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
-			if got := strings.TrimSpace(string(out)); (got == "<nil>") != (flags == 0) || flags != 0 && !strings.Contains(got, "mount") {
+			if got := strings.TrimSpace(string(out)); (got == "<nil>") != (flags == 0) ||
+				flags != 0 && !strings.Contains(got, "mount") {
 				t.Errorf("%s", got)
 			}
 		})

@@ -44,11 +44,14 @@ func Attend(lockFile string) (*Presence, error) {
 		}
 		f.Close()
 		if err != nil && !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("guard: presence file: %s: %w: choose another directory", path, err)
+			return nil, fmt.Errorf("guard: presence file: %s: %w: choose another directory", path,
+				err)
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return nil, fmt.Errorf("guard: presence file: %s is locked by a process that does not let go: end it, or choose another directory", path)
+	return nil,
+		fmt.Errorf("guard: presence file: %s is locked by a process that does not let go: end it, or choose another directory",
+			path)
 }
 
 // Leave ends the presence. The file goes with the last one.
@@ -81,7 +84,8 @@ func RemoveFree(dir, prefix string) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		if f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0); err == nil {
+		if f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK,
+			0); err == nil {
 			(&Presence{path, f}).Leave()
 		}
 	}
@@ -89,7 +93,8 @@ func RemoveFree(dir, prefix string) {
 
 // attended reports whether a process is there. What cannot be found out counts as yes.
 func attended(lockFile string) bool {
-	f, err := os.OpenFile(presenceFile(lockFile), os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := os.OpenFile(presenceFile(lockFile), os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK,
+		0)
 	if err != nil {
 		return !errors.Is(err, os.ErrNotExist)
 	}

@@ -62,7 +62,8 @@ type event struct {
 	Protocol int    // evHello
 	Token    string // evHello: value of markerEnv, without the id
 	Swept    int    // evHello, evLocked: leftovers of dead guards that were killed
-	Evicted  int    // evLocked: process id of a frozen guard of a dead owner that was killed for the lock
+	// evLocked: process id of a frozen guard of a dead owner that was killed for the lock
+	Evicted  int
 	Locked   bool   // evHello, evLocked: the guard holds its lock file
 	Cgroup   string // evHello: directory of the guard's cgroup; empty: none
 	NoCgroup string // evHello: why there is none

@@ -222,15 +222,18 @@ func (w *watch) until(ctx context.Context) error {
 				log.Warn("leftovers-killed", "processes", e.Swept)
 			}
 			if e.Evicted != 0 {
-				log.Warn("frozen-guard-killed", "pid", e.Evicted, "why", "its coordd is dead, and it stopped nothing")
+				log.Warn("frozen-guard-killed", "pid", e.Evicted, "why",
+					"its coordd is dead, and it stopped nothing")
 			}
 			if e.Kind == evLocked {
-				log.Info("commands-of-predecessor-gone", "waited", time.Since(waiting).Round(time.Millisecond).String())
+				log.Info("commands-of-predecessor-gone", "waited",
+					time.Since(waiting).Round(time.Millisecond).String())
 				continue
 			}
 			w.hello(e)
 			if e.Protocol != protocol {
-				cause = fmt.Errorf("it speaks version %d and this is version %d: restart coordd", e.Protocol, protocol)
+				cause = fmt.Errorf("it speaks version %d and this is version %d: restart coordd",
+					e.Protocol, protocol)
 				w.kill()
 				continue
 			}
@@ -339,7 +342,8 @@ func (w *watch) clearAway() {
 		if !warned && time.Since(begin) > stopSlack {
 			warned = true
 			if blind != nil {
-				w.g.cfg.Logger.Error("processes-cannot-be-seen", "err", blind, "then", "what the guard process left counts as running until it can be looked for")
+				w.g.cfg.Logger.Error("processes-cannot-be-seen", "err", blind, "then",
+					"what the guard process left counts as running until it can be looked for")
 			} else {
 				w.g.cfg.Logger.Error("processes-will-not-die", "pids", live)
 			}

@@ -38,7 +38,8 @@ func seesItself() error {
 	case err == nil:
 		err = fmt.Errorf("it calls this process %s and not %d", self, os.Getpid())
 	}
-	return fmt.Errorf("/proc is not that of this process namespace (%w): mount it anew, as with mount -t proc proc /proc or unshare --mount-proc", err)
+	return fmt.Errorf("/proc is not that of this process namespace (%w): mount it anew, as with mount -t proc proc /proc or unshare --mount-proc",
+		err)
 }
 
 // settle makes this process fit to be a guard.
@@ -76,7 +77,8 @@ func killAdopted() (live []int, _ error) {
 	all, err := children()
 	for _, pid := range all {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // the number is its own until it is reaped here
-		if reaped, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped != pid && !errors.Is(err, syscall.ECHILD) {
+		if reaped, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped != pid &&
+			!errors.Is(err, syscall.ECHILD) {
 			live = append(live, pid)
 		}
 	}
@@ -110,7 +112,8 @@ func payloadFile(data []byte) (*os.File, error) {
 // nothing left to look with, now. What was to be seen may be there. Any other says that it is not
 // there, or not to be seen by this user at all.
 func cannotLook(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) ||
+		errors.Is(err, syscall.ENOMEM)
 }
 
 // children lists the children of this process, zombies included. The kernel's list may skip entries
@@ -142,7 +145,8 @@ func children() (pids []int, _ error) {
 // There is an error when cannotLook is true of it.
 func marker(pid int) (string, error) {
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	if errors.Is(err, syscall.ESRCH) || err == nil && len(env) == 0 { // its first thread has ended, and others run, perhaps
+	// its first thread has ended, and others run, perhaps
+	if errors.Is(err, syscall.ESRCH) || err == nil && len(env) == 0 {
 		env, err = environOfThreads(pid)
 	}
 	if cannotLook(err) {
@@ -340,7 +344,8 @@ func killMarked(match func(token string) bool, limit time.Duration) (total int, 
 			return len(found), nil
 		case time.Now().Before(deadline):
 		case live == 0:
-			return len(found), fmt.Errorf("whether dead guards left processes cannot be looked up: %w", blind)
+			return len(found),
+				fmt.Errorf("whether dead guards left processes cannot be looked up: %w", blind)
 		default:
 			return len(found), fmt.Errorf("%d processes that dead guards left do not die", live)
 		}

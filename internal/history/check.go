@@ -14,7 +14,8 @@ func Check(events []Event, o Options) Report {
 	c := &checker{
 		Options: o, events: events, report: Report{Events: len(events), Settled: -1},
 		procs: map[string]*process{}, items: map[string]*item{}, work: map[string]int{},
-		keys: map[string]string{}, holders: map[string]map[string]int{}, values: map[string]*written{},
+		keys: map[string]string{}, holders: map[string]map[string]int{},
+		values: map[string]*written{},
 	}
 	c.configsForgotten()
 	c.leadersForgotten(time.Time{})
@@ -58,29 +59,32 @@ type checker struct {
 
 // process is one run of a member.
 type process struct {
-	name     string
-	first    int
-	last     time.Time
-	lastAt   int
-	over     bool
-	broken   bool      // some of its lines were not written
-	dead     bool      // its commands may go on
-	died     time.Time // when that, or its end, was first said
-	frozen   bool
-	stands   []window // when it was frozen
-	running  map[string]*span
-	leadAt   int            // at + 1; 0: it does not lead
-	epoch    uint64         // with which it leads; 0: of before Consul lost writes
-	excused  time.Time      // from when on its lock may have been taken away since it leads; zero: it was not
+	name    string
+	first   int
+	last    time.Time
+	lastAt  int
+	over    bool
+	broken  bool      // some of its lines were not written
+	dead    bool      // its commands may go on
+	died    time.Time // when that, or its end, was first said
+	frozen  bool
+	stands  []window // when it was frozen
+	running map[string]*span
+	leadAt  int    // at + 1; 0: it does not lead
+	epoch   uint64 // with which it leads; 0: of before Consul lost writes
+	// from when on its lock may have been taken away since it leads; zero: it was not
+	excused  time.Time
 	robbed   bool           // the same, since it last said whether it leads
 	leadOver map[string]int // those who have led meanwhile, with a newer epoch -> at
 }
 
 // anonymous are the verbs that need no process.
-var anonymous = map[Verb]bool{Set: true, Del: true, Acked: true, Try: true, Restored: true, Calm: true, Close: true}
+var anonymous = map[Verb]bool{Set: true, Del: true, Acked: true, Try: true, Restored: true,
+	Calm: true, Close: true}
 
 // hearsay are the verbs that are somebody else's word about a process.
-var hearsay = map[Verb]bool{Lost: true, Thaw: true, End: true, Dead: true, Freeze: true, Set: true, Del: true, Early: true}
+var hearsay = map[Verb]bool{Lost: true, Thaw: true, End: true, Dead: true, Freeze: true, Set: true,
+	Del: true, Early: true}
 
 // window is when a process stood still.
 type window struct {
@@ -97,7 +101,8 @@ type written struct {
 
 func (c *checker) enter(i int, e Event) {
 	c.judge(e.At)
-	if c.touched != nil && (e.Verb != Set && e.Verb != Del || e.Index != c.events[c.writeAt].Index || e.Proc != c.events[c.writeAt].Proc) {
+	if c.touched != nil && (e.Verb != Set && e.Verb != Del ||
+		e.Index != c.events[c.writeAt].Index || e.Proc != c.events[c.writeAt].Proc) {
 		c.oneKey()
 	}
 	p := c.procs[e.Proc]
@@ -202,7 +207,9 @@ func (c *checker) write(i int, e Event) {
 	c.hasWrite = true
 	c.report.Writes++
 	if e.Epoch != 0 && e.Epoch != c.epoch && !e.At.Before(c.amnesty) {
-		c.breach("I2", fmt.Sprintf("Consul accepted a write of epoch %d at index %d, when the leader key was at %d: %s was deposed", e.Epoch, e.Index, c.epoch, e.Proc), c.epochAt, i)
+		c.breach("I2",
+			fmt.Sprintf("Consul accepted a write of epoch %d at index %d, when the leader key was at %d: %s was deposed",
+				e.Epoch, e.Index, c.epoch, e.Proc), c.epochAt, i)
 	}
 	if e.Verb == Set {
 		c.keys[e.Key] = e.Value
@@ -257,7 +264,9 @@ func (c *checker) oneKey() {
 	for _, id := range slices.Sorted(maps.Keys(c.touched)) {
 		if holders := c.holders[id]; len(holders) > 1 && !at.At.Before(c.amnesty) {
 			first := slices.Min(slices.Collect(maps.Values(holders)))
-			c.breach("I2", fmt.Sprintf("%s has %d keys at index %d: at %s", id, len(holders), at.Index, strings.Join(slices.Sorted(maps.Keys(holders)), " and ")), first, c.writeAt)
+			c.breach("I2", fmt.Sprintf("%s has %d keys at index %d: at %s", id, len(holders),
+				at.Index, strings.Join(slices.Sorted(maps.Keys(holders)), " and ")), first,
+				c.writeAt)
 		}
 	}
 	c.touched = nil

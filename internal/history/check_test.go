@@ -89,7 +89,8 @@ const whole = `
 
 func TestAWholeHistoryHasNoBreach(t *testing.T) {
 	r := check(t, whole)
-	if len(r.Breaches) != 0 || len(r.Unjudged) != 0 || r.Starts != 2 || r.Leaderships != 2 || r.Settled != 0 {
+	if len(r.Breaches) != 0 || len(r.Unjudged) != 0 || r.Starts != 2 || r.Leaderships != 2 ||
+		r.Settled != 0 {
 		t.Errorf("%+v\n%v", r, r)
 	}
 }
@@ -98,7 +99,8 @@ func TestWhatCannotBeJudgedIsSaid(t *testing.T) {
 	r := check(t, `
 		0 boot a#1
 		1 start a#1 w1 5`)
-	if s := r.String(); !strings.Contains(s, "not judged: I3: no calm line") || !strings.Contains(s, "not judged: I2 and I4 of Consul's keys") {
+	if s := r.String(); !strings.Contains(s, "not judged: I3: no calm line") ||
+		!strings.Contains(s, "not judged: I2 and I4 of Consul's keys") {
 		t.Error(s)
 	}
 	r = check(t, strings.Split(whole, "20 close")[0])
@@ -133,15 +135,24 @@ func TestTheStretchHoldsWhatMattersAndNothingElse(t *testing.T) {
 // Histories from anywhere are judged, not crashed on.
 func TestCheckJudgesAnyHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		verbs := []history.Verb{history.Boot, history.Alive, history.End, history.Dead, history.Start, history.Stop, history.Step, history.Lead, history.Unlead, history.Freeze, history.Thaw, history.Early, history.Set, history.Del, history.Acked, history.Try, history.Ask, history.Told, history.Logged, history.Refused, history.Saw, history.Restored, history.Calm, history.Close}
+		verbs := []history.Verb{history.Boot, history.Alive, history.End, history.Dead,
+			history.Start, history.Stop, history.Step, history.Lead, history.Unlead, history.Freeze,
+			history.Thaw, history.Early, history.Set, history.Del, history.Acked, history.Try,
+			history.Ask, history.Told, history.Logged, history.Refused, history.Saw,
+			history.Restored, history.Calm, history.Close}
 		var events []history.Event
 		at := time.Unix(0, 0)
 		for range rapid.IntRange(0, 40).Draw(t, "n") {
 			at = at.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "dt")) * time.Second)
 			events = append(events, history.Event{
-				At: at, Verb: rapid.SampledFrom(verbs).Draw(t, "verb"), Proc: rapid.SampledFrom([]string{"", "a#1", "b#1"}).Draw(t, "proc"),
-				Item: rapid.SampledFrom([]string{"w1", "w2"}).Draw(t, "item"), Token: rapid.Uint64Range(0, 3).Draw(t, "token"), Epoch: rapid.Uint64Range(0, 3).Draw(t, "epoch"),
-				Index: rapid.Uint64Range(0, 3).Draw(t, "index"), Key: rapid.SampledFrom([]string{"leader", "workload/w1", "assignments/a/w1", "assignments/b/w1", "assignments/", "config_data/k", ""}).Draw(t, "key"),
+				At: at, Verb: rapid.SampledFrom(verbs).Draw(t, "verb"),
+				Proc:  rapid.SampledFrom([]string{"", "a#1", "b#1"}).Draw(t, "proc"),
+				Item:  rapid.SampledFrom([]string{"w1", "w2"}).Draw(t, "item"),
+				Token: rapid.Uint64Range(0, 3).Draw(t, "token"), Epoch: rapid.Uint64Range(0,
+					3).Draw(t, "epoch"),
+				Index: rapid.Uint64Range(0, 3).Draw(t, "index"),
+				Key: rapid.SampledFrom([]string{"leader", "workload/w1", "assignments/a/w1",
+					"assignments/b/w1", "assignments/", "config_data/k", ""}).Draw(t, "key"),
 				Value: "x", For: 2 * time.Second, Spread: 1,
 			})
 		}

@@ -53,7 +53,9 @@ func (c *checker) config(i int, e Event) {
 	switch e.Verb {
 	case Ask:
 		if w != nil {
-			c.breach("I4", fmt.Sprintf("%s is written with the value %q a second time: a history names each write by its value", e.Key, e.Value), w.askedAt, i)
+			c.breach("I4",
+				fmt.Sprintf("%s is written with the value %q a second time: a history names each write by its value",
+					e.Key, e.Value), w.askedAt, i)
 			return
 		}
 		k := c.configs.key(e.Key)
@@ -69,9 +71,12 @@ func (c *checker) config(i int, e Event) {
 		switch {
 		case !c.hasWrite: // nothing is known of what Consul took
 		case w.applied == 0:
-			c.breach("I4", fmt.Sprintf("%s is told that Consul has %q as the value of %s, and Consul never took it", e.Proc, e.Value, e.Key), w.askedAt, i)
+			c.breach("I4", fmt.Sprintf(
+				"%s is told that Consul has %q as the value of %s, and Consul never took it",
+				e.Proc, e.Value, e.Key), w.askedAt, i)
 		case w.refused != 0:
-			c.breach("I4", fmt.Sprintf("the write of %q to %s is acknowledged and refused", e.Value, e.Key), w.askedAt, i)
+			c.breach("I4", fmt.Sprintf("the write of %q to %s is acknowledged and refused", e.Value,
+				e.Key), w.askedAt, i)
 		default:
 			k := c.configs.key(e.Key)
 			if index := c.events[w.applied-1].Index; index > k.own[e.Proc] {
@@ -88,7 +93,8 @@ func (c *checker) config(i int, e Event) {
 		}
 		w.refused = i + 1
 		if w.applied != 0 {
-			c.breach("I4", fmt.Sprintf("the write of %q to %s is refused, and Consul had taken it", e.Value, e.Key), w.askedAt, i)
+			c.breach("I4", fmt.Sprintf("the write of %q to %s is refused, and Consul had taken it",
+				e.Value, e.Key), w.askedAt, i)
 		}
 	case Saw:
 		k := c.configs.key(e.Key)
@@ -96,13 +102,17 @@ func (c *checker) config(i int, e Event) {
 			k.absent[e.Proc] = i
 		}
 		if own := k.own[e.Proc]; e.Index < own && (e.Index != 0 || !k.deletedSince(c, own)) {
-			c.breach("I4", fmt.Sprintf("%s reads %s at index %d, after its own write at %d was acknowledged", e.Proc, e.Key, e.Index, own), k.ownAt[e.Proc], i)
+			c.breach("I4", fmt.Sprintf(
+				"%s reads %s at index %d, after its own write at %d was acknowledged", e.Proc,
+				e.Key, e.Index, own), k.ownAt[e.Proc], i)
 		}
 	}
 }
 
 func (k *configKey) deletedSince(c *checker, index uint64) bool {
-	return slices.ContainsFunc(k.changes, func(i int) bool { return c.events[i].Verb == Del && c.events[i].Index > index })
+	return slices.ContainsFunc(k.changes, func(i int) bool {
+		return c.events[i].Verb == Del && c.events[i].Index > index
+	})
 }
 
 // configWritten takes in a write of a config value that Consul accepted.
@@ -121,16 +131,20 @@ func (c *checker) configWritten(i int, e Event) {
 	w.times++
 	switch {
 	case w.times > 1:
-		c.breach("I4", fmt.Sprintf("Consul takes the write of %q to %s a second time", e.Value, e.Key), w.applied-1, i)
+		c.breach("I4", fmt.Sprintf("Consul takes the write of %q to %s a second time", e.Value,
+			e.Key), w.applied-1, i)
 		return
 	case w.refused != 0:
-		c.breach("I4", fmt.Sprintf("the write of %q to %s is applied after it was refused", e.Value, e.Key), w.refused-1, i)
+		c.breach("I4", fmt.Sprintf("the write of %q to %s is applied after it was refused", e.Value,
+			e.Key), w.refused-1, i)
 	}
 	w.applied = i + 1
 	member := Event{Proc: w.proc}.Member()
 	for _, later := range k.writes[w.order+1:] {
 		if later.proc == w.proc && later.applied != 0 {
-			c.breach("I4", fmt.Sprintf("the write of %q to %s is applied after %q, which its process asked for later", w.value, w.key, later.value), w.askedAt, i)
+			c.breach("I4", fmt.Sprintf(
+				"the write of %q to %s is applied after %q, which its process asked for later",
+				w.value, w.key, later.value), w.askedAt, i)
 			break
 		}
 	}
@@ -138,7 +152,8 @@ func (c *checker) configWritten(i int, e Event) {
 		return
 	}
 	if at, ok := k.absent[w.proc]; deleted && ok && at >= w.logged {
-		return // its store had seen no value, and there is none: what came meanwhile others have deleted
+		// its store had seen no value, and there is none: what came meanwhile others have deleted
+		return
 	}
 	// Its caller does not wait any more. What others have written since then it must not replace
 	// unseen.
@@ -149,7 +164,9 @@ func (c *checker) configWritten(i int, e Event) {
 		if c.events[at].Member() == member {
 			continue
 		}
-		c.breach("I4", fmt.Sprintf("the write of %q to %s had to wait, and replaces what came meanwhile without a word", w.value, w.key), w.logged-1, i)
+		c.breach("I4", fmt.Sprintf(
+			"the write of %q to %s had to wait, and replaces what came meanwhile without a word",
+			w.value, w.key), w.logged-1, i)
 		break
 	}
 }
@@ -163,13 +180,16 @@ func (c *checker) configsForgotten() {
 // finishConfigs looks for writes that were lost.
 func (c *checker) finishConfigs() {
 	if c.configs.asked > 0 && !c.hasWrite {
-		c.report.Unjudged = append(c.report.Unjudged, "I4 of config values: no line tells of a write that Consul took")
+		c.report.Unjudged = append(c.report.Unjudged,
+			"I4 of config values: no line tells of a write that Consul took")
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.configs.keys)) {
 		for _, w := range c.configs.keys[name].writes {
 			if c.closing && w.logged != 0 && w.applied == 0 && w.refused == 0 {
-				c.breach("I4", fmt.Sprintf("the write of %q to %s was in the log, and is neither applied nor reported as refused", w.value, w.key), w.askedAt, w.logged-1)
+				c.breach("I4",
+					fmt.Sprintf("the write of %q to %s was in the log, and is neither applied nor reported as refused",
+						w.value, w.key), w.askedAt, w.logged-1)
 			}
 		}
 	}

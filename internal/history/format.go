@@ -20,37 +20,51 @@ type Verb string
 // The verbs, with the arguments that follow the time and the verb. PROC names one run of a
 // member's process: member#instance; "-" is nobody's in particular. DURATION is as in Go: 1m30s.
 const (
-	Boot     Verb = "boot"     // PROC: it began
-	Alive    Verb = "alive"    // PROC: it runs
-	End      Verb = "end"      // PROC: it is over, and so is all its work
-	Dead     Verb = "dead"     // PROC: it was killed; its commands may go on, each as long as lines of its own say
-	Start    Verb = "start"    // PROC ITEM TOKEN: work began
-	Stop     Verb = "stop"     // PROC ITEM TOKEN: work has really ended
-	Step     Verb = "step"     // PROC ITEM TOKEN: the work did something at this moment
-	Lead     Verb = "lead"     // PROC EPOCH: it leads, or goes on leading with a new epoch
-	Unlead   Verb = "unlead"   // PROC EPOCH: it leads no more
-	Freeze   Verb = "freeze"   // PROC: it stands still
-	Thaw     Verb = "thaw"     // PROC: it goes on
-	Early    Verb = "early"    // PROC: its session or its lock was taken away before the lease was over
-	Lost     Verb = "lost"     // PROC DURATION: its lines of the duration before were not written, some or all
-	Set      Verb = "set"      // PROC INDEX EPOCH KEY VALUE: Consul accepted a write; EPOCH 0: no leader's
-	Del      Verb = "del"      // PROC INDEX EPOCH KEY: Consul accepted a delete
-	Acked    Verb = "acked"    // PROC KEY VALUE: a write was acknowledged to its one writer
-	Try      Verb = "try"      // PROC KEY VALUE: a write was begun by its one writer
-	Ask      Verb = "ask"      // PROC KEY VALUE: a config value is to be written, KEY being config_data/…; no two writes have the same value
-	Told     Verb = "told"     // PROC KEY VALUE: its caller hears that Consul has it
-	Logged   Verb = "logged"   // PROC KEY VALUE: its caller hears that it is in the log, and waits no longer
-	Refused  Verb = "refused"  // PROC KEY VALUE: its caller, or whoever reads the reports, hears that it is not applied and will not be
-	Saw      Verb = "saw"      // PROC INDEX KEY VALUE: a read of a config value; INDEX 0: there is no such key
+	Boot  Verb = "boot"  // PROC: it began
+	Alive Verb = "alive" // PROC: it runs
+	End   Verb = "end"   // PROC: it is over, and so is all its work
+	// PROC: it was killed; its commands may go on, each as long as lines of its own say
+	Dead   Verb = "dead"
+	Start  Verb = "start"  // PROC ITEM TOKEN: work began
+	Stop   Verb = "stop"   // PROC ITEM TOKEN: work has really ended
+	Step   Verb = "step"   // PROC ITEM TOKEN: the work did something at this moment
+	Lead   Verb = "lead"   // PROC EPOCH: it leads, or goes on leading with a new epoch
+	Unlead Verb = "unlead" // PROC EPOCH: it leads no more
+	Freeze Verb = "freeze" // PROC: it stands still
+	Thaw   Verb = "thaw"   // PROC: it goes on
+	// PROC: its session or its lock was taken away before the lease was over
+	Early Verb = "early"
+	// PROC DURATION: its lines of the duration before were not written, some or all
+	Lost Verb = "lost"
+	// PROC INDEX EPOCH KEY VALUE: Consul accepted a write; EPOCH 0: no leader's
+	Set   Verb = "set"
+	Del   Verb = "del"   // PROC INDEX EPOCH KEY: Consul accepted a delete
+	Acked Verb = "acked" // PROC KEY VALUE: a write was acknowledged to its one writer
+	Try   Verb = "try"   // PROC KEY VALUE: a write was begun by its one writer
+	// PROC KEY VALUE: a config value is to be written, KEY being config_data/…; no two writes have
+	// the same value
+	Ask  Verb = "ask"
+	Told Verb = "told" // PROC KEY VALUE: its caller hears that Consul has it
+	// PROC KEY VALUE: its caller hears that it is in the log, and waits no longer
+	Logged Verb = "logged"
+	// PROC KEY VALUE: its caller, or whoever reads the reports, hears that it is not applied and
+	// will not be
+	Refused Verb = "refused"
+	// PROC INDEX KEY VALUE: a read of a config value; INDEX 0: there is no such key
+	Saw      Verb = "saw"
 	Restored Verb = "restored" // - DURATION: Consul lost writes; the duration is the amnesty
-	Calm     Verb = "calm"     // - DURATION SPREAD: the faults are over; all is well within the duration, with a spread of at most SPREAD items (negative: any)
-	Close    Verb = "close"    // - : from here on everything is stopped on purpose
+	// - DURATION SPREAD: the faults are over; all is well within the duration, with a spread of at
+	//   most SPREAD items (negative: any)
+	Calm  Verb = "calm"
+	Close Verb = "close" // - : from here on everything is stopped on purpose
 )
 
 // fields says which fields of an Event a verb has, in order.
 var fields = map[Verb]string{
-	Boot: "p", Alive: "p", End: "p", Dead: "p", Start: "pit", Stop: "pit", Step: "pit", Lead: "pe", Unlead: "pe", Freeze: "p", Thaw: "p", Early: "p", Lost: "pd",
-	Set: "pxekv", Del: "pxek", Acked: "pkv", Try: "pkv", Ask: "pkv", Told: "pkv", Logged: "pkv", Refused: "pkv", Saw: "pxkv", Restored: "pd", Calm: "pds", Close: "p",
+	Boot: "p", Alive: "p", End: "p", Dead: "p", Start: "pit", Stop: "pit", Step: "pit", Lead: "pe",
+	Unlead: "pe", Freeze: "p", Thaw: "p", Early: "p", Lost: "pd",
+	Set: "pxekv", Del: "pxek", Acked: "pkv", Try: "pkv", Ask: "pkv", Told: "pkv", Logged: "pkv",
+	Refused: "pkv", Saw: "pxkv", Restored: "pd", Calm: "pds", Close: "p",
 }
 
 // Event is one line: TIME VERB and the verb's arguments, separated by spaces. TIME is RFC 3339 with
@@ -142,7 +156,8 @@ func ParseEvent(line string) (Event, error) {
 		return Event{}, fmt.Errorf("%w: %q: there is no verb %q", ErrFormat, line, words[1])
 	}
 	if len(words)-2 != len(want) {
-		return Event{}, fmt.Errorf("%w: %q: %s takes %d arguments", ErrFormat, line, e.Verb, len(want))
+		return Event{}, fmt.Errorf("%w: %q: %s takes %d arguments", ErrFormat, line, e.Verb,
+			len(want))
 	}
 	var err error
 	if e.At, err = time.Parse(time.RFC3339Nano, words[0]); err != nil {
@@ -216,7 +231,8 @@ func Read(r io.Reader) ([]Event, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
-		if line = strings.TrimSpace(line); line == "" || line[0] == '#' || strings.HasSuffix(line, torn) {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' ||
+			strings.HasSuffix(line, torn) {
 			continue
 		}
 		e, err := ParseEvent(line)
@@ -245,6 +261,8 @@ func readLine(lines *bufio.Reader) (string, error) {
 // same moment keep the order they were given in.
 func Merge(histories ...[]Event) []Event {
 	all := slices.Concat(histories...)
-	slices.SortStableFunc(all, func(a, b Event) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) })
+	slices.SortStableFunc(all, func(a, b Event) int {
+		return cmp.Compare(a.At.UnixNano(), b.At.UnixNano())
+	})
 	return all
 }

@@ -17,8 +17,13 @@ import (
 func TestEveryLineReadsBackAsItWasWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[-a-z %#/äö\n"]{0,6}`)
-		verbs := []history.Verb{history.Boot, history.Dead, history.Start, history.Stop, history.Step, history.Lead, history.Set, history.Del, history.Try, history.Ask, history.Told, history.Logged, history.Refused, history.Saw, history.Restored, history.Calm, history.Close}
-		e := history.Event{At: time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "s"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC(), Verb: rapid.SampledFrom(verbs).Draw(t, "verb")}
+		verbs := []history.Verb{history.Boot, history.Dead, history.Start, history.Stop,
+			history.Step, history.Lead, history.Set, history.Del, history.Try, history.Ask,
+			history.Told, history.Logged, history.Refused, history.Saw, history.Restored,
+			history.Calm, history.Close}
+		e := history.Event{At: time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "s"),
+			rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC(),
+			Verb: rapid.SampledFrom(verbs).Draw(t, "verb")}
 		e.Proc = "p" + text.Draw(t, "proc")
 		switch e.Verb {
 		case history.Start, history.Stop, history.Step:
@@ -26,13 +31,16 @@ func TestEveryLineReadsBackAsItWasWritten(t *testing.T) {
 		case history.Lead:
 			e.Epoch = rapid.Uint64().Draw(t, "epoch")
 		case history.Set:
-			e.Index, e.Epoch, e.Key, e.Value = rapid.Uint64().Draw(t, "index"), 3, text.Draw(t, "key"), text.Draw(t, "value")
+			e.Index, e.Epoch, e.Key, e.Value = rapid.Uint64().Draw(t, "index"), 3,
+				text.Draw(t, "key"), text.Draw(t, "value")
 		case history.Saw:
-			e.Index, e.Key, e.Value = rapid.Uint64().Draw(t, "index"), text.Draw(t, "key"), text.Draw(t, "value")
+			e.Index, e.Key, e.Value = rapid.Uint64().Draw(t, "index"), text.Draw(t, "key"),
+				text.Draw(t, "value")
 		case history.Try, history.Ask, history.Told, history.Logged, history.Refused:
 			e.Key, e.Value = text.Draw(t, "key"), text.Draw(t, "value")
 		case history.Calm:
-			e.For, e.Spread = time.Duration(rapid.Int64Range(0, 1<<40).Draw(t, "for")), rapid.IntRange(-1, 9).Draw(t, "spread")
+			e.For, e.Spread = time.Duration(rapid.Int64Range(0, 1<<40).Draw(t, "for")),
+				rapid.IntRange(-1, 9).Draw(t, "spread")
 		}
 		var b bytes.Buffer
 		history.NewRecorder(&b).Add(e)
@@ -45,7 +53,10 @@ func TestEveryLineReadsBackAsItWasWritten(t *testing.T) {
 
 func TestLinesThatAreNoEventsAreRefusedWithTheirNumber(t *testing.T) {
 	good := "2000-01-01T00:00:00Z boot a#1\n"
-	for _, bad := range []string{"x\n", "2000-01-01T00:00:00Z dance a#1\n", "2000-01-01T00:00:00Z start a#1 w1\n", "2000-01-01T00:00:00Z start a#1 w1 five\n", "yesterday boot a#1\n", "2000-01-01T00:00:00Z boot -\n", "2000-01-01T00:00:00Z boot %zz\n"} {
+	for _, bad := range []string{"x\n", "2000-01-01T00:00:00Z dance a#1\n",
+		"2000-01-01T00:00:00Z start a#1 w1\n", "2000-01-01T00:00:00Z start a#1 w1 five\n",
+		"yesterday boot a#1\n", "2000-01-01T00:00:00Z boot -\n",
+		"2000-01-01T00:00:00Z boot %zz\n"} {
 		_, err := history.Read(strings.NewReader("# a comment\n" + good + bad))
 		if !errors.Is(err, history.ErrFormat) || !strings.Contains(err.Error(), "line 3") {
 			t.Errorf("%q: %v", bad, err)
@@ -54,7 +65,8 @@ func TestLinesThatAreNoEventsAreRefusedWithTheirNumber(t *testing.T) {
 }
 
 func TestALineThatWasCutShortAtTheEndIsLeftOut(t *testing.T) {
-	events, err := history.Read(strings.NewReader("2000-01-01T00:00:00Z boot a#1\n2000-01-01T00:00:01Z start a#1 w"))
+	events, err := history.Read(
+		strings.NewReader("2000-01-01T00:00:00Z boot a#1\n2000-01-01T00:00:01Z start a#1 w"))
 	if err != nil || len(events) != 1 {
 		t.Errorf("%v, %v", events, err)
 	}

@@ -95,7 +95,8 @@ func (c *checker) judge(now time.Time) {
 func (c *checker) unreached(line string) {
 	if c.calm != 0 && !c.judged {
 		c.judged = true
-		c.report.Unjudged = append(c.report.Unjudged, "I3: "+line+" comes before the bound after a calm line")
+		c.report.Unjudged = append(c.report.Unjudged,
+			"I3: "+line+" comes before the bound after a calm line")
 	}
 }
 
@@ -107,14 +108,17 @@ func (c *checker) finish() {
 	if n := len(c.events); n > 0 {
 		c.judge(c.events[n-1].At)
 		if c.calm != 0 && !c.judged {
-			c.report.Unjudged = append(c.report.Unjudged, "I3: the history ends before the bound after its calm line")
+			c.report.Unjudged = append(c.report.Unjudged,
+				"I3: the history ends before the bound after its calm line")
 		}
 	}
 	if c.calm == 0 {
-		c.report.Unjudged = append(c.report.Unjudged, "I3: no calm line says when the faults were over")
+		c.report.Unjudged = append(c.report.Unjudged,
+			"I3: no calm line says when the faults were over")
 	}
 	if !c.hasWrite {
-		c.report.Unjudged = append(c.report.Unjudged, "I2 and I4 of Consul's keys: no line tells of a write")
+		c.report.Unjudged = append(c.report.Unjudged,
+			"I2 and I4 of Consul's keys: no line tells of a write")
 	}
 	c.finishLeaders()
 	c.finishWork()
@@ -133,7 +137,9 @@ func (c *checker) finish() {
 			continue
 		}
 		if now, ok := c.keys[key]; !ok || slices.Index(v.tries, now) < v.acked-1 {
-			c.breach("I4", fmt.Sprintf("%q was acknowledged as the value of %s, which is %q at the end", v.tries[v.acked-1], key, now), v.at, v.at)
+			c.breach("I4", fmt.Sprintf(
+				"%q was acknowledged as the value of %s, which is %q at the end",
+				v.tries[v.acked-1], key, now), v.at, v.at)
 		}
 	}
 	c.finishConfigs()
@@ -163,7 +169,8 @@ func (c *checker) overlap(id string, a, b *span) bool {
 		if c.forgiven(from) {
 			return true
 		}
-		if a.proc.justThawed(from, to) && a.token < b.token || b.proc.justThawed(from, to) && b.token < a.token {
+		if a.proc.justThawed(from, to) && a.token < b.token ||
+			b.proc.justThawed(from, to) && b.token < a.token {
 			fenced = true
 			return true
 		}
@@ -171,7 +178,8 @@ func (c *checker) overlap(id string, a, b *span) bool {
 	}
 	tell := func(from, to time.Time) bool {
 		last := max(a.at, b.at, a.stop-1)
-		c.breach("I1", fmt.Sprintf("%s (token %d) and %s (token %d) both work on %s for %v", a.proc.name, a.token, b.proc.name, b.token, id, to.Sub(from)), a.at, last)
+		c.breach("I1", fmt.Sprintf("%s (token %d) and %s (token %d) both work on %s for %v",
+			a.proc.name, a.token, b.proc.name, b.token, id, to.Sub(from)), a.at, last)
 		return false
 	}
 	forgiven := false
@@ -269,7 +277,8 @@ func (c *checker) breach(rule, text string, first, last int) {
 		_, id, isKey := keyItem(e.Key)
 		whole := e.Item == "" && e.Key == "" && e.Verb != Alive
 		switch {
-		case i == first, i == last, items[e.Item] && e.Item != "", isKey && items[id], whole && (procs[e.Proc] || e.Proc == ""), e.Key == "leader":
+		case i == first, i == last, items[e.Item] && e.Item != "", isKey && items[id],
+			whole && (procs[e.Proc] || e.Proc == ""), e.Key == "leader":
 			b.Stretch = append(b.Stretch, e)
 		}
 	}

@@ -21,7 +21,8 @@ func (c *checker) lead(i int, e Event, p *process) {
 		c.breach("I2", fmt.Sprintf("%s leads after its end", e.Proc), p.first, i)
 	}
 	if old, ok := c.leaders.epochs[e.Epoch]; ok && c.events[old].Proc != e.Proc {
-		c.breach("I2", fmt.Sprintf("%s and %s lead with the same epoch %d", c.events[old].Proc, e.Proc, e.Epoch), old, i)
+		c.breach("I2", fmt.Sprintf("%s and %s lead with the same epoch %d", c.events[old].Proc,
+			e.Proc, e.Epoch), old, i)
 	}
 	c.leaders.epochs[e.Epoch] = i
 	late := c.epochFalls(i, e, p)
@@ -67,10 +68,12 @@ func (c *checker) epochFalls(i int, e Event, p *process) (late bool) {
 		return false
 	}
 	top := c.events[c.leaders.topAt]
-	if top.Proc != e.Proc && (p.frozen || p.robbed || p.justThawed(e.At, e.At) || e.At.Sub(top.At) <= c.Skew) {
+	if top.Proc != e.Proc && (p.frozen || p.robbed || p.justThawed(e.At, e.At) ||
+		e.At.Sub(top.At) <= c.Skew) {
 		return true
 	}
-	c.breach("I2", fmt.Sprintf("%s leads with epoch %d, after %s had led with %d", e.Proc, e.Epoch, top.Proc, top.Epoch), c.leaders.topAt, i)
+	c.breach("I2", fmt.Sprintf("%s leads with epoch %d, after %s had led with %d", e.Proc, e.Epoch,
+		top.Proc, top.Epoch), c.leaders.topAt, i)
 	return false
 }
 
@@ -96,7 +99,8 @@ func (c *checker) ledUntil(p *process, until time.Time, at int, says string) {
 		since := p.leadOver[name]
 		e := c.events[since]
 		if p.awake(e.At, until) > c.Skew && !c.forgiven(e.At) {
-			c.breach("I2", fmt.Sprintf("%s leads since %s, and %s "+says, name, e.At.UTC().Format("15:04:05.000"), p.name, until.Sub(e.At)), p.leadAt-1, at)
+			c.breach("I2", fmt.Sprintf("%s leads since %s, and %s "+says, name,
+				e.At.UTC().Format("15:04:05.000"), p.name, until.Sub(e.At)), p.leadAt-1, at)
 		}
 	}
 }

@@ -240,8 +240,10 @@ func TestSkewForgivesLeadersWhatTheClocksMayHaveMadeUp(t *testing.T) {
 			2 lead b#1 6
 			2.04 alive a#1`,
 	} {
-		for skew, want := range map[time.Duration]bool{0: true, 39 * time.Millisecond: true, 40 * time.Millisecond: false} {
-			if r := history.Check(read(t, text), history.Options{Skew: skew}); len(r.Breaches) > 0 != want {
+		for skew, want := range map[time.Duration]bool{0: true, 39 * time.Millisecond: true,
+			40 * time.Millisecond: false} {
+			if r := history.Check(read(t, text), history.Options{Skew: skew}); len(
+				r.Breaches) > 0 != want {
 				t.Errorf("%s, skew %v: %v", name, skew, r)
 			}
 		}

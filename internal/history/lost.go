@@ -13,7 +13,8 @@ type Gap struct {
 }
 
 func (g Gap) String() string {
-	return fmt.Sprintf("incomplete: %s has no lines from %s to %s: what it did then is not judged", g.Proc, g.From.UTC().Format(time.RFC3339Nano), g.To.UTC().Format(time.RFC3339Nano))
+	return fmt.Sprintf("incomplete: %s has no lines from %s to %s: what it did then is not judged",
+		g.Proc, g.From.UTC().Format(time.RFC3339Nano), g.To.UTC().Format(time.RFC3339Nano))
 }
 
 // breaksFirst puts each line "lost" where the lines that it speaks of began to be missing: it is

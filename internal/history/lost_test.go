@@ -60,7 +60,8 @@ func TestWhatWasLostIsNotHeldAgainstAnybody(t *testing.T) {
 			t.Errorf("%s: without its line nothing is judged: %v", name, r)
 		}
 		r := check(t, strings.Join(with, "\n"))
-		if len(r.Breaches) > 0 || len(r.Lost) != 1 || !strings.Contains(r.String(), "incomplete: m1#1 has no lines") {
+		if len(r.Breaches) > 0 || len(r.Lost) != 1 || !strings.Contains(r.String(),
+			"incomplete: m1#1 has no lines") {
 			t.Errorf("%s: %v", name, r)
 		}
 	}

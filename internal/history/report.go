@@ -69,7 +69,8 @@ func (r Report) String() string {
 	for _, b := range r.Breaches {
 		fmt.Fprintln(&s, b)
 	}
-	fmt.Fprintf(&s, "%d events: %d processes, %d items, %d starts, %d leaderships, %d writes", r.Events, r.Processes, r.Items, r.Starts, r.Leaderships, r.Writes)
+	fmt.Fprintf(&s, "%d events: %d processes, %d items, %d starts, %d leaderships, %d writes",
+		r.Events, r.Processes, r.Items, r.Starts, r.Leaderships, r.Writes)
 	if r.Fenced > 0 {
 		fmt.Fprintf(&s, "; %d overlaps after a thaw, fenced by their tokens", r.Fenced)
 	}

@@ -73,7 +73,9 @@ func TestABoundThatIsNotReachedIsNotJudged(t *testing.T) {
 			10 alive a#1`,
 	} {
 		r := check(t, text)
-		if len(r.Breaches) != 0 || !slices.ContainsFunc(r.Unjudged, func(why string) bool { return strings.HasPrefix(why, "I3: ") }) {
+		if len(r.Breaches) != 0 || !slices.ContainsFunc(r.Unjudged, func(why string) bool {
+			return strings.HasPrefix(why, "I3: ")
+		}) {
 			t.Errorf("%s: %v\nwant no breach, and that it is not judged", name, r)
 		}
 	}

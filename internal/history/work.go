@@ -43,10 +43,13 @@ func (c *checker) start(i int, e Event, p *process) {
 	s := &span{proc: p, token: e.Token, at: i, from: e.At, to: e.At}
 	if e.At.After(c.amnesty) || c.amnesty.IsZero() {
 		for name, old := range w.top {
-			if name == e.Proc && e.Token >= old.token || name != e.Proc && (e.Token > old.token || e.At.Sub(old.from) <= c.Skew && c.Skew > 0) {
+			if name == e.Proc && e.Token >= old.token || name != e.Proc && (e.Token > old.token ||
+				e.At.Sub(old.from) <= c.Skew && c.Skew > 0) {
 				continue
 			}
-			c.breach("I2", fmt.Sprintf("%s starts %s with token %d, after %s had started it with %d", e.Proc, e.Item, e.Token, name, old.token), old.at, i)
+			c.breach("I2", fmt.Sprintf(
+				"%s starts %s with token %d, after %s had started it with %d", e.Proc, e.Item,
+				e.Token, name, old.token), old.at, i)
 		}
 		if old := w.top[e.Proc]; old == nil || old.token < e.Token {
 			w.top[e.Proc] = s
@@ -67,7 +70,8 @@ func (c *checker) stop(i int, e Event, p *process) {
 		return
 	}
 	if s.token != e.Token {
-		c.breach("I1", fmt.Sprintf("%s stops %s (token %d), which it had started with token %d", e.Proc, e.Item, e.Token, s.token), s.at, i)
+		c.breach("I1", fmt.Sprintf("%s stops %s (token %d), which it had started with token %d",
+			e.Proc, e.Item, e.Token, s.token), s.at, i)
 	}
 	s.to, s.stop = e.At, i+1
 	delete(p.running, e.Item)
@@ -151,8 +155,10 @@ func (c *checker) strays(i int) {
 		}
 	}
 	if before == nil {
-		c.breach("I1", fmt.Sprintf("%s works on %s (token %d), which it has not started", e.Proc, e.Item, e.Token), i, i)
+		c.breach("I1", fmt.Sprintf("%s works on %s (token %d), which it has not started", e.Proc,
+			e.Item, e.Token), i, i)
 		return
 	}
-	c.breach("I1", fmt.Sprintf("%s works on %s (token %d) after it had stopped", e.Proc, e.Item, e.Token), before.at, i)
+	c.breach("I1", fmt.Sprintf("%s works on %s (token %d) after it had stopped", e.Proc, e.Item,
+		e.Token), before.at, i)
 }

@@ -187,7 +187,8 @@ func TestOverlapsThatOnlyATokenFencesAreCounted(t *testing.T) {
 		8 step a#1 w1 5
 		8.5 stop a#1 w1 5
 		9 stop b#1 w1 6`)
-	if r.Fenced != 1 || len(r.Breaches) != 0 || !strings.Contains(r.String(), "1 overlaps after a thaw") {
+	if r.Fenced != 1 || len(r.Breaches) != 0 || !strings.Contains(r.String(),
+		"1 overlaps after a thaw") {
 		t.Errorf("%v", r)
 	}
 }
@@ -222,7 +223,8 @@ func TestSkewForgivesWhatTheClocksMayHaveMadeUp(t *testing.T) {
 		1 start a#1 w1 5
 		2 start b#1 w1 6
 		2.05 stop a#1 w1 5`)
-	for skew, want := range map[time.Duration]int{0: 1, 49 * time.Millisecond: 1, 50 * time.Millisecond: 0} {
+	for skew, want := range map[time.Duration]int{0: 1, 49 * time.Millisecond: 1,
+		50 * time.Millisecond: 0} {
 		if r := history.Check(events, history.Options{Skew: skew}); len(r.Breaches) != want {
 			t.Errorf("skew %v: %v", skew, r)
 		}
@@ -242,8 +244,10 @@ func TestSkewForgivesStepsJustOutsideOfTheirWork(t *testing.T) {
 			1.95 step a#1 w1 5
 			2 start a#1 w1 5`,
 	} {
-		for skew, want := range map[time.Duration]int{0: 1, 49 * time.Millisecond: 1, 50 * time.Millisecond: 0} {
-			if r := history.Check(read(t, text), history.Options{Skew: skew}); len(r.Breaches) != want {
+		for skew, want := range map[time.Duration]int{0: 1, 49 * time.Millisecond: 1,
+			50 * time.Millisecond: 0} {
+			if r := history.Check(read(t, text), history.Options{Skew: skew}); len(
+				r.Breaches) != want {
 				t.Errorf("%s, skew %v: %v", name, skew, r)
 			}
 		}
@@ -257,7 +261,8 @@ func TestManyStartsOfOneItemAreJudgedInTime(t *testing.T) {
 	for range 100_000 {
 		events = append(events,
 			history.Event{At: at, Verb: history.Start, Proc: "a#1", Item: "w1", Token: 5},
-			history.Event{At: at.Add(time.Second), Verb: history.Stop, Proc: "a#1", Item: "w1", Token: 5})
+			history.Event{At: at.Add(time.Second), Verb: history.Stop, Proc: "a#1", Item: "w1",
+				Token: 5})
 		at = at.Add(10 * time.Second)
 	}
 	begin := time.Now()

@@ -18,7 +18,8 @@ const HeadLines = 256
 // What heads take in memory. A head of many short lines takes 25 times as much as its text, so
 // lines are counted too.
 const ( // bytes
-	headLine = 128      // that a line takes beside its text: its place in a map, a slice, two strings
+	// that a line takes beside its text: its place in a map, a slice, two strings
+	headLine = 128
 	ownHead  = 8 << 10  // that each connection has for itself
 	allHeads = 32 << 20 // for what is beyond that, of all connections together
 )

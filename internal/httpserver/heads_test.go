@@ -26,8 +26,10 @@ func manyLines(n, length int) string {
 func TestHeadersCostLittleMemoryWhateverTheyAre(t *testing.T) {
 	const clients, most = 300, 96 << 20
 	address := start(t, httpserver.Config{
-		Header:  patience,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "here") }),
+		Header: patience,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "here")
+		}),
 	})
 	used := func() int64 {
 		var m runtime.MemStats
@@ -90,7 +92,8 @@ func TestOnlyLinesOfAHeadAreCounted(t *testing.T) {
 	const head = "PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3000\r\n\r\n"
 	put, part := head+lines, len(head)-2
 	c := dial(t, address)
-	c.send(put + put + put[:part]) // the third with its body and the end of its head in another piece
+	// the third with its body and the end of its head in another piece
+	c.send(put + put + put[:part])
 	for i := range 3 {
 		if status, body := c.answer(); status != http.StatusOK || body != "3000 1" {
 			t.Fatalf("request %d: %d %q", i+1, status, body)

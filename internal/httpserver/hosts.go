@@ -66,7 +66,9 @@ func (h *Hosts) only(next http.Handler) http.Handler {
 		if len(name) > 100 {
 			name = name[:100]
 		}
-		refuse(w, r, http.StatusForbidden, fmt.Sprintf("this server is not called %s: ask for it by its address, "+
-			"or, if that is one of its names, start it with %s NAME", strconv.Quote(name), h.flag))
+		refuse(w, r, http.StatusForbidden,
+			fmt.Sprintf("this server is not called %s: ask for it by its address, "+
+				"or, if that is one of its names, start it with %s NAME", strconv.Quote(name),
+				h.flag))
 	})
 }

@@ -17,7 +17,9 @@ func paced(next http.Handler, pace, body time.Duration) http.Handler {
 		if r.Body != nil && r.ContentLength != 0 {
 			// A refusal is sent at once, and not when the body that nobody wants has come.
 			_ = c.ctrl.EnableFullDuplex()
-			if body > 0 { // also of a body that nobody reads: the server takes it off the connection after the answer
+			// also of a body that nobody reads: the server takes it off the connection after the
+			// answer
+			if body > 0 {
 				_ = c.ctrl.SetReadDeadline(time.Now().Add(body))
 			}
 			c.body = &upload{ReadCloser: r.Body, ctrl: c.ctrl}
@@ -70,7 +72,8 @@ func (c *client) begin() {
 // answer at its end.
 func (c *client) extend() {
 	if c.pace > 0 {
-		_ = c.ctrl.SetWriteDeadline(time.Now().Add(c.pace)) // the server takes it away after the request
+		// the server takes it away after the request
+		_ = c.ctrl.SetWriteDeadline(time.Now().Add(c.pace))
 	}
 }
 
@@ -106,7 +109,8 @@ func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
 	if err == io.EOF {
 		u.ended.Store(true)
-		_ = u.ctrl.SetReadDeadline(time.Time{}) // from here on the server listens for the client's going
+		// from here on the server listens for the client's going
+		_ = u.ctrl.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }

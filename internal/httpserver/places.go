@@ -42,7 +42,8 @@ func newPlaces(most int, next func(net.Conn, http.ConnState)) *places {
 	if next == nil {
 		next = func(net.Conn, http.ConnState) {}
 	}
-	return &places{most: most, next: next, conns: map[net.Conn]*place{}, idle: list.New(), fresh: list.New(), ended: list.New()}
+	return &places{most: most, next: next, conns: map[net.Conn]*place{}, idle: list.New(),
+		fresh: list.New(), ended: list.New()}
 }
 
 // hook follows the connections of an http.Server, as its ConnState. The server calls it for a new
@@ -189,7 +190,8 @@ func (p *places) only(next http.Handler, always func(*http.Request) bool) http.H
 			return
 		}
 		w.Header().Set("Connection", "close")
-		if always != nil && r.ContentLength == 0 && always(r) { // with a body the connection would last until that has come
+		// with a body the connection would last until that has come
+		if always != nil && r.ContentLength == 0 && always(r) {
 			next.ServeHTTP(w, r)
 			return
 		}

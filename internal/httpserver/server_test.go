@@ -85,10 +85,11 @@ func (c *conn) ended() bool {
 
 func TestAnAnswerThatNobodyReadsIsNotHeldForEver(t *testing.T) {
 	over := make(chan error, 1)
-	address := start(t, httpserver.Config{Pace: 200 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, err := w.Write(make([]byte, 64<<20))
-		over <- err
-	})})
+	address := start(t, httpserver.Config{Pace: 200 * time.Millisecond,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, err := w.Write(make([]byte, 64<<20))
+			over <- err
+		})})
 	c := dial(t, address)
 	c.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	select {
@@ -107,9 +108,10 @@ func TestAnAnswerThatNobodyReadsIsNotHeldForEver(t *testing.T) {
 // A client that reads, however slowly against the whole, is not cut off.
 func TestAnAnswerMayTakeLongerThanItsPaceWhenItIsRead(t *testing.T) {
 	const size = 200 * httpserver.Piece // more than the sockets hold
-	address := start(t, httpserver.Config{Pace: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write(bytes.Repeat([]byte("x"), size))
-	})})
+	address := start(t, httpserver.Config{Pace: time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(bytes.Repeat([]byte("x"), size))
+		})})
 	c := dial(t, address)
 	c.send("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 	begin, read := time.Now(), 0
@@ -126,10 +128,11 @@ func TestAnAnswerMayTakeLongerThanItsPaceWhenItIsRead(t *testing.T) {
 
 func TestABodyThatDoesNotComeHoldsNothingForEver(t *testing.T) {
 	over := make(chan error, 1)
-	address := start(t, httpserver.Config{Body: 200 * time.Millisecond, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, err := io.ReadAll(r.Body)
-		over <- err
-	})})
+	address := start(t, httpserver.Config{Body: 200 * time.Millisecond,
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, err := io.ReadAll(r.Body)
+			over <- err
+		})})
 	c := dial(t, address)
 	c.send("PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf")
 	if err := <-over; err == nil {
@@ -143,11 +146,12 @@ func TestABodyThatDoesNotComeHoldsNothingForEver(t *testing.T) {
 // What is left of a body that broke off is no request.
 func TestTheRestOfABrokenBodyIsNotTakenForARequest(t *testing.T) {
 	paths := make(chan string, 4)
-	address := start(t, httpserver.Config{Body: 300 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		paths <- r.URL.Path
-		_, _ = io.Copy(io.Discard, r.Body)
-		w.WriteHeader(http.StatusBadRequest)
-	})})
+	address := start(t, httpserver.Config{Body: 300 * time.Millisecond,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			paths <- r.URL.Path
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.WriteHeader(http.StatusBadRequest)
+		})})
 	for name, body := range map[string]string{
 		"a bad chunk":       "Transfer-Encoding: chunked\r\n\r\nzz\r\nGET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"it comes too late": "Content-Length: 60\r\n\r\n",
@@ -168,9 +172,10 @@ func TestTheRestOfABrokenBodyIsNotTakenForARequest(t *testing.T) {
 }
 
 func TestARefusalDoesNotWaitForTheBodyThatItRefuses(t *testing.T) {
-	address := start(t, httpserver.Config{Body: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "no", http.StatusForbidden)
-	})})
+	address := start(t, httpserver.Config{Body: patience,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "no", http.StatusForbidden)
+		})})
 	c := dial(t, address)
 	_ = c.SetDeadline(time.Now().Add(patience / 2))
 	c.send("PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf")
@@ -181,15 +186,17 @@ func TestARefusalDoesNotWaitForTheBodyThatItRefuses(t *testing.T) {
 
 // A long poll after a body outlasts the time that the body had.
 func TestAHandlerMayTakeLongerThanItsBody(t *testing.T) {
-	address := start(t, httpserver.Config{Body: 100 * time.Millisecond, Pace: 100 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		select {
-		case <-r.Context().Done():
-			t.Error("the request's context ended")
-		case <-time.After(400 * time.Millisecond):
-		}
-		fmt.Fprint(w, "here")
-	})})
+	address := start(t, httpserver.Config{Body: 100 * time.Millisecond,
+		Pace: 100 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter,
+			r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			select {
+			case <-r.Context().Done():
+				t.Error("the request's context ended")
+			case <-time.After(400 * time.Millisecond):
+			}
+			fmt.Fprint(w, "here")
+		})})
 	c := dial(t, address)
 	for range 2 {
 		c.send("PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody")
@@ -213,7 +220,9 @@ func TestWithAllConnectionsTakenTheHealthIsStillAnswered(t *testing.T) {
 			fmt.Fprint(w, "here")
 		}),
 	})
-	get := func(c *conn, path string) { c.send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n") }
+	get := func(c *conn, path string) {
+		c.send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	}
 	var taken []*conn
 	for range 4 {
 		c := dial(t, address)
@@ -232,7 +241,8 @@ func TestWithAllConnectionsTakenTheHealthIsStillAnswered(t *testing.T) {
 		}
 		c = dial(t, address)
 		get(c, "/other")
-		if status, body := c.answer(); status != 503 || !strings.Contains(body, "all connections of this server are taken") {
+		if status, body := c.answer(); status != 503 ||
+			!strings.Contains(body, "all connections of this server are taken") {
 			t.Errorf("another: status %d %q", status, body)
 		}
 		if !c.ended() {
@@ -302,12 +312,16 @@ func TestTheHealthIsAnsweredBesideThoseWhoKeepABodyBack(t *testing.T) {
 }
 
 func TestConnectionsThatAskForNothingMakeRoom(t *testing.T) {
-	address := start(t, httpserver.Config{Conns: 4, Header: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "here") })})
+	address := start(t, httpserver.Config{Conns: 4, Header: patience,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "here")
+		})})
 	for range 60 {
 		dial(t, address).send("GET / HT")
 	}
 	status := 0
-	for end := time.Now().Add(patience / 2); status != 200 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience / 2); status != 200 &&
+		time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
@@ -329,8 +343,10 @@ func TestConnectionsThatAskForNothingMakeRoom(t *testing.T) {
 func TestACrowdThatConnectsAndAsksForNothingDoesNotHideTheHealth(t *testing.T) {
 	address := start(t, httpserver.Config{
 		Conns: 4, Header: patience,
-		Always:  func(r *http.Request) bool { return r.URL.Path == "/healthz" },
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "here") }),
+		Always: func(r *http.Request) bool { return r.URL.Path == "/healthz" },
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "here")
+		}),
 	})
 	for i := range 20 {
 		c := dial(t, address)
@@ -350,18 +366,25 @@ func TestACrowdThatConnectsAndAsksForNothingDoesNotHideTheHealth(t *testing.T) {
 
 func TestARequestForANameThatIsNotTheServersIsRefused(t *testing.T) {
 	address := start(t, httpserver.Config{
-		Hosts:   httpserver.NewHosts("--http-host", "n1.example:7070"),
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "secret") }),
+		Hosts: httpserver.NewHosts("--http-host", "n1.example:7070"),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "secret")
+		}),
 	})
 	for host, want := range map[string]int{
-		"evil.example": 403, "evil.example:7070": 403, "EVIL.example.": 403, "127.0.0.1.evil.example": 403, "localhost.evil.example": 403, "xn1.example": 403, "0x7f.1": 403,
-		"localhost": 200, "n1": 200, "devconsul:8500": 200, "LOCALHOST:7070": 200, "x.localhost": 200, "127.0.0.1": 200, "127.0.0.1:1": 200, "10.0.0.7:7070": 200, "[::1]": 200, "[::1]:7070": 200, "[fe80::1%25eth0]:1": 200,
+		"evil.example": 403, "evil.example:7070": 403, "EVIL.example.": 403,
+		"127.0.0.1.evil.example": 403, "localhost.evil.example": 403, "xn1.example": 403,
+		"0x7f.1":    403,
+		"localhost": 200, "n1": 200, "devconsul:8500": 200, "LOCALHOST:7070": 200,
+		"x.localhost": 200, "127.0.0.1": 200, "127.0.0.1:1": 200, "10.0.0.7:7070": 200,
+		"[::1]": 200, "[::1]:7070": 200, "[fe80::1%25eth0]:1": 200,
 		"n1.example": 200, "N1.Example:1": 200, "n1.example.": 200,
 	} {
 		c := dial(t, address)
 		c.send("GET / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n")
 		status, body := c.answer()
-		if status != want || (status == 403) != strings.Contains(body, "--http-host") || strings.Contains(body, "secret") != (want == 200) {
+		if status != want || (status == 403) != strings.Contains(body, "--http-host") ||
+			strings.Contains(body, "secret") != (want == 200) {
 			t.Errorf("Host %s: %d %q, want %d", host, status, body, want)
 		}
 	}

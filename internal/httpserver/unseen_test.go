@@ -16,7 +16,9 @@ func TestNoRequestGoesPastTheLimits(t *testing.T) {
 	const each = 300 * time.Millisecond
 	address := start(t, httpserver.Config{
 		Conns: 2, Body: each, Pace: each, Hosts: httpserver.NewHosts("--http-host"),
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "here") }),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "here")
+		}),
 	})
 	c := dial(t, address)
 	c.send("OPTIONS * HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
@@ -25,7 +27,8 @@ func TestNoRequestGoesPastTheLimits(t *testing.T) {
 	}
 	// More than there are places and spare ones.
 	for range 2 + httpserver.SpareConns {
-		dial(t, address).send("OPTIONS * HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n")
+		dial(t, address).send(
+			"OPTIONS * HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n")
 	}
 	for end := time.Now().Add(patience / 2); ; time.Sleep(each / 10) {
 		c := dial(t, address)
@@ -43,7 +46,9 @@ func TestNoRequestGoesPastTheLimits(t *testing.T) {
 func TestARefusalForItsNameHoldsNoConnection(t *testing.T) {
 	address := start(t, httpserver.Config{
 		Conns: 3, Hosts: httpserver.NewHosts("--route-host"),
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "here") }),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "here")
+		}),
 	})
 	const half = "PUT / HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 100\r\n\r\nhalf"
 	var held []*conn
@@ -90,7 +95,8 @@ func TestAnExpectationThatIsNotMetHoldsNoConnection(t *testing.T) {
 	})
 	c := dial(t, address)
 	_ = c.SetDeadline(time.Now().Add(patience / 2))
-	c.send("PUT / HTTP/1.1\r\nHost: localhost\r\nExpect: nonsense\r\nContent-Length: 100\r\n\r\nhalf")
+	c.send(
+		"PUT / HTTP/1.1\r\nHost: localhost\r\nExpect: nonsense\r\nContent-Length: 100\r\n\r\nhalf")
 	if status, _ := c.answer(); status != http.StatusExpectationFailed {
 		t.Errorf("status %d", status)
 	}

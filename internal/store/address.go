@@ -33,7 +33,8 @@ func SplitAddress(full string) (address string, auth *api.HttpBasicAuth) {
 		return full, nil
 	}
 	user, password, _ := strings.Cut(rest[:at], ":")
-	return scheme + rest[at+1:], &api.HttpBasicAuth{Username: unescaped(user), Password: unescaped(password)}
+	return scheme + rest[at+1:], &api.HttpBasicAuth{Username: unescaped(user),
+		Password: unescaped(password)}
 }
 
 func authorityOf(rest string) string {
@@ -52,7 +53,8 @@ func hasPort(authority string) bool {
 
 // noPort tells whether an authority ends in what is no port where one belongs.
 func noPort(authority string) bool {
-	return strings.Contains(authority, ":") && !strings.HasSuffix(authority, "]") && !hasPort(authority)
+	return strings.Contains(authority, ":") && !strings.HasSuffix(authority, "]") &&
+		!hasPort(authority)
 }
 
 // unescaped is text without its %-escapes, or as it is where that is no escaping.

@@ -46,7 +46,8 @@ func TestAUserAndAPasswordInTheAddressAreUsedAndNotPartOfIt(t *testing.T) {
 		_, _ = w.Write([]byte(`"leader"`))
 	}))
 	defer server.Close()
-	client, err := store.NewClient(&api.Config{Address: strings.Replace(server.URL, "://", "://me:s%40cret@", 1)})
+	client, err := store.NewClient(&api.Config{Address: strings.Replace(server.URL, "://",
+		"://me:s%40cret@", 1)})
 	if err != nil {
 		t.Fatal(err)
 	}

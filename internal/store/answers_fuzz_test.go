@@ -24,14 +24,17 @@ func FuzzAnyAnswer(f *testing.F) {
 		kind   string
 		body   string
 	}{
-		{200, "7", "true", "application/json", `[{"Key":"service/svc/leader","Value":"eA==","Session":"s","CreateIndex":1,"ModifyIndex":2}]`},
+		{200, "7", "true", "application/json",
+			`[{"Key":"service/svc/leader","Value":"eA==","Session":"s","CreateIndex":1,"ModifyIndex":2}]`},
 		{200, "7", "true", "application/json", `[null]`},
 		{200, "7", "true", "application/json", `[]`},
 		{200, "7", "true", "application/json", `null`},
 		{200, "7", "true", "application/json", `true`},
-		{200, "7", "true", "application/json", `{"Results":[{"KV":{"Key":"service/svc/leader","ModifyIndex":9}}],"Errors":null}`},
+		{200, "7", "true", "application/json",
+			`{"Results":[{"KV":{"Key":"service/svc/leader","ModifyIndex":9}}],"Errors":null}`},
 		{200, "7", "true", "application/json", `{"Results":[{"KV":null}],"Errors":[null]}`},
-		{409, "", "", "application/json", `{"Results":null,"Errors":[{"OpIndex":-5,"What":"x"},{"OpIndex":1000}]}`},
+		{409, "", "", "application/json",
+			`{"Results":null,"Errors":[{"OpIndex":-5,"What":"x"},{"OpIndex":1000}]}`},
 		{200, "7", "true", "application/json", `{"ID":"a/b"}`},
 		{200, "7", "true", "application/json", `[{"ID":"other","TTL":"10s"}]`},
 		{200, "", "", "text/html", "<html>log in</html>"},
@@ -55,7 +58,8 @@ func FuzzAnyAnswer(f *testing.F) {
 			var asked atomic.Int32
 			s := over(t, tripper(func(r *http.Request) (*http.Response, error) {
 				asked.Add(1)
-				return answer(r, int(status), string(body), "X-Consul-Index", index, "X-Consul-KnownLeader", leader, "Content-Type", kind), nil
+				return answer(r, int(status), string(body), "X-Consul-Index", index,
+					"X-Consul-KnownLeader", leader, "Content-Type", kind), nil
 			}))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
@@ -101,13 +105,15 @@ func everyCall(t *testing.T, ctx context.Context, s *store.Store) {
 			t.Errorf("a transaction counts as applied without an answer about its write: %+v", res)
 		}
 	}
-	res, err = s.ReadTxn(ctx, store.GetOrEmpty(k.WorkItem("a")), store.CheckNotExists(k.Member("m")))
+	res, err = s.ReadTxn(ctx, store.GetOrEmpty(k.WorkItem("a")),
+		store.CheckNotExists(k.Member("m")))
 	if oneKind(t, err); err == nil {
 		if _, ok := res.Entry(k.WorkItem("a")); !ok {
 			t.Errorf("a read counts as answered without what was read: %+v", res)
 		}
 	}
-	if id, _, err := s.CreateSession(ctx, store.SessionOptions{Name: "x", TTL: store.MinTTL}); err == nil && id == "" {
+	if id, _, err := s.CreateSession(ctx, store.SessionOptions{Name: "x",
+		TTL: store.MinTTL}); err == nil && id == "" {
 		t.Error("a session without an id")
 	} else {
 		oneKind(t, err)
@@ -119,7 +125,8 @@ func everyCall(t *testing.T, ctx context.Context, s *store.Store) {
 	oneKind(t, s.DestroySession(ctx, "s"))
 	short, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := s.KV().Put(short, "a", []byte("b")); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	if err := s.KV().Put(short, "a", []byte("b")); err != nil &&
+		!errors.Is(err, context.DeadlineExceeded) {
 		oneKind(t, err)
 	}
 }
@@ -144,7 +151,10 @@ func oneKind(t *testing.T, err error) {
 // A transport that ends its goroutine has answered nothing: what it was to write may
 // have been written or not.
 func TestATransportThatEndsItsGoroutineLeavesTheOutcomeUnknown(t *testing.T) {
-	w := writerOver(t, func(*http.Request) (*http.Response, error) { runtime.Goexit(); return nil, nil })
+	w := writerOver(t, func(*http.Request) (*http.Response, error) {
+		runtime.Goexit()
+		return nil, nil
+	})
 	out := w.Write(t.Context(), []store.Unit{{Lane: "m", Ops: []store.Op{store.Delete("acks/m")}}})
 	if len(out) != 1 || !store.OutcomeUnknown(out[0].Err) {
 		t.Errorf("outcomes %+v: want one that is unknown", out)

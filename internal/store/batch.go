@@ -64,7 +64,8 @@ type slot struct {
 // in also. So nothing that an earlier writer with these keys has under way is applied any more, nor
 // is a copy of what opened this one. [ErrRefused]: the guard does not hold, or another one has
 // moved the keys meanwhile.
-func (s *Store) OpenWriter(ctx context.Context, guard Op, prefix string, inFlight int, also ...Op) (*Writer, error) {
+func (s *Store) OpenWriter(ctx context.Context, guard Op, prefix string, inFlight int,
+	also ...Op) (*Writer, error) {
 	if inFlight <= 0 {
 		inFlight = DefaultInFlight
 	}
@@ -126,7 +127,8 @@ func (w *Writer) Write(ctx context.Context, units []Unit) []Outcome {
 		out[i] = Outcome{Unit: u, Err: ErrNotSent}
 	}
 	sequence := longest(w.slots[len(w.slots)-1].key) // of all keys the longest
-	b := batch{Writer: w, out: out, txns: pack([]Op{w.guard, sequence}, units, func(i int, err error) { out[i].Err = err })}
+	b := batch{Writer: w, out: out, txns: pack([]Op{w.guard, sequence}, units,
+		func(i int, err error) { out[i].Err = err })}
 	if b.run(ctx) {
 		b.seal(ctx)
 	}
@@ -215,9 +217,11 @@ func (b *batch) seal(ctx context.Context) {
 	for _, t := range refused {
 		for _, p := range t.units {
 			if guard {
-				b.out[p.unit].Err = fmt.Errorf("guarded txn: %w", &RefusedError{Op: -1, Key: r.Key, What: r.What, Guard: true})
+				b.out[p.unit].Err = fmt.Errorf("guarded txn: %w", &RefusedError{Op: -1, Key: r.Key,
+					What: r.What, Guard: true})
 			} else {
-				b.out[p.unit].Err = unreachable("guarded txn", "it was refused, but a copy of it may still be applied: %v", err)
+				b.out[p.unit].Err = unreachable("guarded txn",
+					"it was refused, but a copy of it may still be applied: %v", err)
 			}
 		}
 	}
@@ -240,7 +244,8 @@ func next(pending []*packed) int {
 func (b *batch) fly(ctx context.Context, t *packed, l *slot, answers chan<- answer) {
 	// What stands if the transport ends the goroutine, for which recover returns
 	// nothing: an outcome that is not known, not a success.
-	a := answer{txn: t, slot: l, err: unreachable("guarded txn", "the transport ended its goroutine")}
+	a := answer{txn: t, slot: l, err: unreachable("guarded txn",
+		"the transport ended its goroutine")}
 	defer func() {
 		a.panic = recover()
 		answers <- a

@@ -27,12 +27,15 @@ const perTxn = store.MaxOps - 2
 // guarded makes a leader key and returns its guard.
 func guarded(t *testing.T, s *store.Store) store.Op {
 	t.Helper()
-	return store.CheckIndex("leader", txn(t, s, store.Lock("leader", []byte("me"), 0, session(t, s))).Index)
+	return store.CheckIndex("leader", txn(t, s, store.Lock("leader", []byte("me"), 0,
+		session(t, s))).Index)
 }
 
 // unit creates a key of a member.
 func unit(member string, item int) store.Unit {
-	return store.Unit{Lane: member, Ops: []store.Op{store.Create(fmt.Sprintf("a/%s/%05d", member, item), []byte("own"))}, Tag: item}
+	return store.Unit{Lane: member,
+		Ops: []store.Op{store.Create(fmt.Sprintf("a/%s/%05d", member, item), []byte("own"))},
+		Tag: item}
 }
 
 // spy notes the transactions that pass by.
@@ -122,7 +125,8 @@ func TestTheGuardIsFirstInEveryTransactionAndTheLimitHolds(t *testing.T) {
 			units = append(units, unit("m1", i))
 		}
 		for i, o := range p.writer(t, s, guard, 0).Write(t.Context(), units) {
-			if o.Err != nil || o.Unit.Tag != i || o.Result.Index == 0 || len(o.Result.Entries) != 1 || o.Result.Entries[0].Key != units[i].Ops[0].Key() {
+			if o.Err != nil || o.Unit.Tag != i || o.Result.Index == 0 ||
+				len(o.Result.Entries) != 1 || o.Result.Entries[0].Key != units[i].Ops[0].Key() {
 				t.Fatalf("unit %d: %+v", i, o)
 			}
 		}
@@ -137,7 +141,8 @@ func TestTheGuardIsFirstInEveryTransactionAndTheLimitHolds(t *testing.T) {
 		if p.most != 1 {
 			t.Errorf("%d transactions of one lane at once", p.most)
 		}
-		if entries, _, err := s.List(t.Context(), "a/m1/", store.Default); err != nil || len(entries) != 1000 {
+		if entries, _, err := s.List(t.Context(), "a/m1/", store.Default); err != nil ||
+			len(entries) != 1000 {
 			t.Errorf("%d keys, error %v", len(entries), err)
 		}
 	})
@@ -204,11 +209,13 @@ func TestSharedConditionsAreOnceInATransactionAndBeforeAllOperations(t *testing.
 		}
 		p.txns = nil
 		for i, o := range p.writer(t, s, guard, 4).Write(t.Context(), units) {
-			if o.Err != nil || len(o.Result.Entries) != 1 || o.Result.Entries[0].Key != units[i].Ops[0].Key() {
+			if o.Err != nil || len(o.Result.Entries) != 1 ||
+				o.Result.Entries[0].Key != units[i].Ops[0].Key() {
 				t.Fatalf("unit %d: %+v", i, o)
 			}
 		}
-		if len(p.txns) != 1 || len(p.txns[0]) != 2+2+40 || p.txns[0][2].Verb != "check-session" || p.txns[0][3].Verb != "check-session" {
+		if len(p.txns) != 1 || len(p.txns[0]) != 2+2+40 || p.txns[0][2].Verb != "check-session" ||
+			p.txns[0][3].Verb != "check-session" {
 			t.Errorf("transactions %+v", p.txns)
 		}
 	})
@@ -258,7 +265,9 @@ func TestLargeValuesKeepTheBodyWithinItsLimit(t *testing.T) {
 	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
 		var units []store.Unit
 		for i := range 10 {
-			units = append(units, store.Unit{Lane: "m", Ops: []store.Op{store.Set(fmt.Sprint("v", i), make([]byte, 150_000), 0)}})
+			units = append(units,
+				store.Unit{Lane: "m", Ops: []store.Op{store.Set(fmt.Sprint("v", i),
+					make([]byte, 150_000), 0)}})
 		}
 		for _, o := range p.writer(t, s, guard, 4).Write(t.Context(), units) {
 			must(t, o.Err)
@@ -339,13 +348,24 @@ func TestAfterAnUnknownOutcomeNothingMoreIsSent(t *testing.T) {
 		kind    error
 		unknown bool
 	}{
-		"cut":     {func() (*http.Response, error) { return nil, io.ErrUnexpectedEOF }, store.ErrUnreachable, true},
-		"500":     {func() (*http.Response, error) { return answer(nil, 500, "rpc error: leadership lost"), nil }, store.ErrUnreachable, true},
-		"garbage": {func() (*http.Response, error) { return answer(nil, 200, "{}"), nil }, store.ErrUnreachable, true},
-		"429":     {func() (*http.Response, error) { return answer(nil, 429, ""), nil }, store.ErrUnreachable, false},
-		"403":     {func() (*http.Response, error) { return answer(nil, 403, "Permission denied"), nil }, store.ErrDenied, false},
+		"cut": {func() (*http.Response, error) {
+			return nil, io.ErrUnexpectedEOF
+		}, store.ErrUnreachable, true},
+		"500": {func() (*http.Response, error) {
+			return answer(nil, 500, "rpc error: leadership lost"), nil
+		}, store.ErrUnreachable, true},
+		"garbage": {func() (*http.Response, error) {
+			return answer(nil, 200, "{}"), nil
+		}, store.ErrUnreachable, true},
+		"429": {func() (*http.Response, error) {
+			return answer(nil, 429, ""), nil
+		}, store.ErrUnreachable, false},
+		"403": {func() (*http.Response, error) {
+			return answer(nil, 403, "Permission denied"), nil
+		}, store.ErrDenied, false},
 		"session": {func() (*http.Response, error) {
-			return answer(nil, 409, `{"Results":null,"Errors":[{"OpIndex":3,"What":"invalid session \"x\""}]}`), nil
+			return answer(nil, 409,
+				`{"Results":null,"Errors":[{"OpIndex":3,"What":"invalid session \"x\""}]}`), nil
 		}, store.ErrSessionGone, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -417,14 +437,17 @@ func TestAnInvalidUnitIsLeftOutAndTheOthersGo(t *testing.T) {
 		}
 		shared := unit("m", 9)
 		shared.Shared = []store.Op{store.Set("x", nil, 0)}
-		units := []store.Unit{unit("m", 1), huge, {Lane: "m"}, {Lane: "m", Ops: []store.Op{store.CheckNotExists("x")}}, {Lane: "m", Ops: []store.Op{store.Set("/x", nil, 0)}}, shared, unit("m", 2)}
+		units := []store.Unit{unit("m", 1), huge, {Lane: "m"},
+			{Lane: "m", Ops: []store.Op{store.CheckNotExists("x")}},
+			{Lane: "m", Ops: []store.Op{store.Set("/x", nil, 0)}}, shared, unit("m", 2)}
 		out := p.writer(t, s, guard, 4).Write(t.Context(), units)
 		must(t, out[0].Err)
 		must(t, out[6].Err)
 		for _, o := range out[1:6] {
 			wantKind(t, o.Err, store.ErrInvalid, false)
 		}
-		if _, err := s.OpenWriter(t.Context(), store.Op{}, "sequence/", 4); !errors.Is(err, store.ErrInvalid) {
+		if _, err := s.OpenWriter(t.Context(), store.Op{}, "sequence/", 4); !errors.Is(err,
+			store.ErrInvalid) {
 			t.Errorf("without a guard: %v", err)
 		}
 		if out := p.writer(t, s, guard, 4).Write(t.Context(), nil); len(out) != 0 {
@@ -450,7 +473,9 @@ func TestAnyBatchIsAppliedWholeAndInOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		type plan struct{ lane, ops, size, shared int }
 		plans := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) plan {
-			return plan{rapid.IntRange(0, 5).Draw(rt, "lane"), rapid.IntRange(1, 40).Draw(rt, "ops"), rapid.SampledFrom([]int{0, 0, 0, 0, 0, 6000}).Draw(rt, "size"), rapid.IntRange(0, 3).Draw(rt, "shared")}
+			return plan{rapid.IntRange(0, 5).Draw(rt, "lane"), rapid.IntRange(1, 40).Draw(rt,
+				"ops"), rapid.SampledFrom([]int{0, 0, 0, 0, 0, 6000}).Draw(rt, "size"),
+				rapid.IntRange(0, 3).Draw(rt, "shared")}
 		}), 0, 15).Draw(rt, "units")
 		inFlight := rapid.IntRange(1, 5).Draw(rt, "in flight")
 		var problem string
@@ -467,16 +492,19 @@ func TestAnyBatchIsAppliedWholeAndInOrder(t *testing.T) {
 			for i, pl := range plans {
 				u := store.Unit{Lane: fmt.Sprint("m", pl.lane)}
 				for j := range pl.shared {
-					u.Shared = append(u.Shared, store.CheckNotExists(fmt.Sprintf("never/%s/%d", u.Lane, j)))
+					u.Shared = append(u.Shared, store.CheckNotExists(fmt.Sprintf("never/%s/%d",
+						u.Lane, j)))
 				}
 				for j := range pl.ops {
-					u.Ops = append(u.Ops, store.Create(fmt.Sprintf("%s/%03d/%02d", u.Lane, i, j), make([]byte, pl.size)))
+					u.Ops = append(u.Ops, store.Create(fmt.Sprintf("%s/%03d/%02d", u.Lane, i, j),
+						make([]byte, pl.size)))
 				}
 				units = append(units, u)
 			}
 			for i, o := range p.writer(t, over(t, p), guard, inFlight).Write(t.Context(), units) {
 				if o.Err != nil || len(o.Result.Entries) != len(units[i].Ops) {
-					problem = fmt.Sprintf("unit %d: %d entries, error %v", i, len(o.Result.Entries), o.Err)
+					problem = fmt.Sprintf("unit %d: %d entries, error %v", i, len(o.Result.Entries),
+						o.Err)
 					return
 				}
 			}
@@ -491,7 +519,8 @@ func TestAnyBatchIsAppliedWholeAndInOrder(t *testing.T) {
 						problem = fmt.Sprintf("%s twice in a transaction", op.Key)
 					}
 					seen[op.Key] = true
-					if lane, _, ok := strings.Cut(op.Key, "/"); ok && op.Verb == "cas" && lane != "sequence" {
+					if lane, _, ok := strings.Cut(op.Key, "/"); ok && op.Verb == "cas" &&
+						lane != "sequence" {
 						lanes[lane] = append(lanes[lane], op.Key)
 					}
 				}

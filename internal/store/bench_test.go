@@ -14,8 +14,11 @@ func BenchmarkWriter(b *testing.B) {
 	var units []store.Unit
 	for m := range 10 {
 		for i := range 1000 {
-			a := store.Assignment{State: store.StateOwn, Session: "c0ffee00-0000-0000-0000-000000000000", Reason: "orphan"}
-			units = append(units, store.Unit{Lane: fmt.Sprint("m", m), Ops: []store.Op{store.Set(fmt.Sprintf("service/svc/assignments/m%d/item-%05d", m, i), a.Encode(), 0)}})
+			a := store.Assignment{State: store.StateOwn,
+				Session: "c0ffee00-0000-0000-0000-000000000000", Reason: "orphan"}
+			units = append(units, store.Unit{Lane: fmt.Sprint("m", m),
+				Ops: []store.Op{store.Set(fmt.Sprintf("service/svc/assignments/m%d/item-%05d", m,
+					i), a.Encode(), 0)}})
 		}
 	}
 	b.ReportAllocs()
@@ -29,7 +32,8 @@ func BenchmarkWriter(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		w, err := s.OpenWriter(b.Context(), store.CheckIndex("leader", res.Index), "service/svc/sequence/leader/", 4)
+		w, err := s.OpenWriter(b.Context(), store.CheckIndex("leader", res.Index),
+			"service/svc/sequence/leader/", 4)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -46,7 +46,8 @@ func (c call) do(ctx context.Context, f func(context.Context) error) error {
 	}
 	if err := ctx.Err(); err != nil {
 		// Consul's client would fail as well, but could not say that nothing was sent.
-		return &callError{kind: ErrUnreachable, op: c.String(), text: "not sent: " + err.Error(), ended: err}
+		return &callError{kind: ErrUnreachable, op: c.String(), text: "not sent: " + err.Error(),
+			ended: err}
 	}
 	own, cancel := paced(ctx, c.timeout)
 	defer cancel()
@@ -77,14 +78,16 @@ func (c call) classify(ctx, own context.Context, err error) error {
 			text: "gave up waiting for the answer: " + ctxErr.Error()}
 	}
 	if own.Err() != nil {
-		return &callError{kind: ErrUnreachable, op: c.String(), unknown: true, cause: hideContext(err),
-			text: fmt.Sprintf("no answer within %v", c.timeout)}
+		return &callError{kind: ErrUnreachable, op: c.String(), unknown: true,
+			cause: hideContext(err),
+			text:  fmt.Sprintf("no answer within %v", c.timeout)}
 	}
 	// The client's transactions report a bad status as text without the code.
 	if body, ok := strings.CutPrefix(err.Error(), "Failed request: "); ok {
 		return c.status(codeOfText(body), body)
 	}
-	return &callError{kind: ErrUnreachable, op: c.String(), text: err.Error(), cause: hideContext(err), unknown: !neverSent(err)}
+	return &callError{kind: ErrUnreachable, op: c.String(), text: err.Error(),
+		cause: hideContext(err), unknown: !neverSent(err)}
 }
 
 // endOf is ctx.Err(), but also right in the moment when the deadline of ctx
@@ -112,7 +115,9 @@ func (c call) status(code int, body string) error {
 	case code == http.StatusForbidden, code == http.StatusUnauthorized:
 		return fail(ErrDenied, false, fmt.Sprintf("%s; the token needs %s", said, c.need))
 	case code == http.StatusRequestEntityTooLarge:
-		return fail(ErrInvalid, false, said+"; send less at once: at most 128 operations, 512 KB of body, 524288 bytes a value")
+		return fail(ErrInvalid, false,
+			said+
+				"; send less at once: at most 128 operations, 512 KB of body, 524288 bytes a value")
 	case code == http.StatusTooManyRequests && strings.Contains(body, tooManyConns):
 		return c.crowded()
 	case code == http.StatusTooManyRequests:
@@ -123,7 +128,8 @@ func (c call) status(code int, body string) error {
 	case code == http.StatusInternalServerError && strings.Contains(body, "invalid session"):
 		return fail(ErrSessionGone, false, said+"; open a new session")
 	case code == http.StatusInternalServerError && strings.Contains(body, "Invalid Session TTL"):
-		return fail(ErrInvalid, false, said+"; choose a TTL in the range the server names (its floor is session_ttl_min)")
+		return fail(ErrInvalid, false,
+			said+"; choose a TTL in the range the server names (its floor is session_ttl_min)")
 	case code == http.StatusInternalServerError && strings.Contains(body, "invalid key name"):
 		return fail(ErrInvalid, false, said)
 	}

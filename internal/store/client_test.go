@@ -24,7 +24,8 @@ func TestAConnectionThatConsulRefusesIsCalledByItsName(t *testing.T) {
 	was := log.Writer()
 	log.SetOutput(&said) // net/http's own
 	defer log.SetOutput(was)
-	consul := devconsul.New(devconsul.Config{MaxConnsPerClient: 1, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	consul := devconsul.New(devconsul.Config{MaxConnsPerClient: 1,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	defer consul.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	addrs, ended := make(chan string, 1), make(chan error, 1)
@@ -43,10 +44,12 @@ func TestAConnectionThatConsulRefusesIsCalledByItsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if _, err := io.WriteString(other, "GET /v1/status/leader HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(other,
+		"GET /v1/status/leader HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	if line, err := bufio.NewReader(other).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+	if line, err := bufio.NewReader(other).ReadString('\n'); err != nil ||
+		!strings.Contains(line, "200") {
 		t.Fatalf("%q, %v", line, err)
 	}
 
@@ -65,7 +68,9 @@ func TestAConnectionThatConsulRefusesIsCalledByItsName(t *testing.T) {
 		put := s.Put(t.Context(), s.Keys().WorkItem("a"), nil, 0)
 		_, txn := s.Txn(t.Context(), store.Set(s.Keys().WorkItem("a"), nil, 0))
 		for what, err := range map[string]error{"get": err, "put": put, "txn": txn} {
-			if !errors.Is(err, store.ErrTooManyConns) || !errors.Is(err, store.ErrUnreachable) || store.OutcomeUnknown(err) || !strings.Contains(err.Error(), "http_max_conns_per_client") {
+			if !errors.Is(err, store.ErrTooManyConns) || !errors.Is(err, store.ErrUnreachable) ||
+				store.OutcomeUnknown(err) || !strings.Contains(err.Error(),
+				"http_max_conns_per_client") {
 				t.Fatalf("%s: %v", what, err)
 			}
 		}

@@ -70,7 +70,8 @@ func ParseMarker(value []byte) (Marker, error) {
 		return Marker{}, err
 	}
 	if most := max(m.Seq, m.At, m.Claim, m.Round); most > mostCounted {
-		return Marker{}, invalid("config marker", "one of its numbers is %d, which nothing has been counted to", most)
+		return Marker{}, invalid("config marker",
+			"one of its numbers is %d, which nothing has been counted to", most)
 	}
 	return m, nil
 }
@@ -89,7 +90,8 @@ func CheckTxn(ops ...Op) error {
 		size += op.most()
 	}
 	if size > MaxBodyBytes {
-		return invalid("txn", "its body has up to %d bytes with values in base64; Consul takes %d", size, MaxBodyBytes)
+		return invalid("txn", "its body has up to %d bytes with values in base64; Consul takes %d",
+			size, MaxBodyBytes)
 	}
 	return nil
 }

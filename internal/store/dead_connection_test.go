@@ -76,7 +76,8 @@ func TestConnectionsThatDieInSilenceCostOneCallOnly(t *testing.T) {
 			defer server.Close()
 			cfg.Address, cfg.Scheme = server.Listener.Addr().String(), scheme
 			cut := make(chan struct{})
-			cfg.Transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			cfg.Transport.DialContext = func(ctx context.Context, network,
+				address string) (net.Conn, error) {
 				conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 				if err != nil {
 					return nil, err
@@ -91,7 +92,8 @@ func TestConnectionsThatDieInSilenceCostOneCallOnly(t *testing.T) {
 			must(t, err)
 			defer cfg.Transport.CloseIdleConnections()
 			of := func(timeout time.Duration) *store.Store {
-				s, err := store.New(store.Config{Client: client, Service: "svc", CallTimeout: timeout, Logger: slog.New(slog.DiscardHandler)})
+				s, err := store.New(store.Config{Client: client, Service: "svc",
+					CallTimeout: timeout, Logger: slog.New(slog.DiscardHandler)})
 				must(t, err)
 				return s
 			}
@@ -126,7 +128,8 @@ func TestConnectionsThatDieInSilenceCostOneCallOnly(t *testing.T) {
 			}
 
 			close(cut)
-			if _, _, _, err := of(500*time.Millisecond).Get(t.Context(), key, store.Consistent); err == nil {
+			if _, _, _, err := of(500*time.Millisecond).Get(t.Context(), key,
+				store.Consistent); err == nil {
 				t.Fatal("a call on a dead connection was answered")
 			}
 			if _, _, _, err := patient.Get(t.Context(), key, store.Consistent); err != nil {

@@ -12,7 +12,8 @@ import (
 func TestAnOperationIsWrittenAsItsJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := api.KVTxnOp{
-			Verb:    api.KVOp(rapid.SampledFrom([]string{"set", "cas", "lock", "check-index"}).Draw(t, "verb")),
+			Verb: api.KVOp(rapid.SampledFrom([]string{"set", "cas", "lock", "check-index"}).Draw(
+				t, "verb")),
 			Key:     rapid.String().Draw(t, "key"),
 			Value:   rapid.SliceOf(rapid.Byte()).Draw(t, "value"),
 			Flags:   rapid.Uint64().Draw(t, "flags"),

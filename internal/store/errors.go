@@ -116,7 +116,8 @@ func invalid(op, format string, args ...any) error {
 // unreachable builds an [ErrUnreachable] about an answer that cannot be used.
 // The request did arrive, so a write may have been applied.
 func unreachable(op, format string, args ...any) error {
-	return &callError{kind: ErrUnreachable, op: op, text: fmt.Sprintf(format, args...), unknown: true}
+	return &callError{kind: ErrUnreachable, op: op, text: fmt.Sprintf(format, args...),
+		unknown: true}
 }
 
 // OutcomeUnknown reports whether a write that returned err may have been
@@ -133,7 +134,8 @@ func OutcomeUnknown(err error) bool {
 	if e, ok := errors.AsType[*callError](err); ok {
 		return e.unknown
 	}
-	for _, sure := range []error{ErrRefused, ErrNotSent, ErrNotFound, ErrDenied, ErrInvalid, ErrSessionGone} {
+	for _, sure := range []error{ErrRefused, ErrNotSent, ErrNotFound, ErrDenied, ErrInvalid,
+		ErrSessionGone} {
 		if errors.Is(err, sure) {
 			return false
 		}
@@ -143,7 +145,8 @@ func OutcomeUnknown(err error) bool {
 
 // kindOf names the kind of err for logs and decisions; nil for foreign errors.
 func kindOf(err error) error {
-	for _, kind := range []error{ErrSessionGone, ErrRefused, ErrDenied, ErrUnreachable, ErrInvalid, ErrNotFound, ErrNotSent} {
+	for _, kind := range []error{ErrSessionGone, ErrRefused, ErrDenied, ErrUnreachable, ErrInvalid,
+		ErrNotFound, ErrNotSent} {
 		if errors.Is(err, kind) {
 			return kind
 		}

@@ -21,28 +21,50 @@ import (
 // are of the same kinds.
 func calls(s *store.Store) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
-		"get":       func(ctx context.Context) error { _, _, _, err := s.Get(ctx, "k", store.Default); return err },
-		"list":      func(ctx context.Context) error { _, _, err := s.List(ctx, "k/", store.Default); return err },
-		"list keys": func(ctx context.Context) error { _, err := s.ListKeys(ctx, "k/", "/"); return err },
-		"put":       func(ctx context.Context) error { return s.Put(ctx, "k", []byte("v"), 0) },
-		"delete":    func(ctx context.Context) error { return s.Delete(ctx, "k") },
+		"get": func(ctx context.Context) error {
+			_, _, _, err := s.Get(ctx, "k", store.Default)
+			return err
+		},
+		"list": func(ctx context.Context) error {
+			_, _, err := s.List(ctx, "k/", store.Default)
+			return err
+		},
+		"list keys": func(ctx context.Context) error {
+			_, err := s.ListKeys(ctx, "k/", "/")
+			return err
+		},
+		"put":    func(ctx context.Context) error { return s.Put(ctx, "k", []byte("v"), 0) },
+		"delete": func(ctx context.Context) error { return s.Delete(ctx, "k") },
 		"txn": func(ctx context.Context) error {
 			_, err := s.Txn(ctx, store.Set("k", nil, 0), store.Delete("l"))
 			return err
 		},
-		"read txn": func(ctx context.Context) error { _, err := s.ReadTxn(ctx, store.Get("k")); return err },
+		"read txn": func(ctx context.Context) error {
+			_, err := s.ReadTxn(ctx, store.Get("k"))
+			return err
+		},
 		"session create": func(ctx context.Context) error {
 			_, _, err := s.CreateSession(ctx, store.SessionOptions{TTL: store.MinTTL})
 			return err
 		},
-		"session renew":   func(ctx context.Context) error { _, err := s.RenewSession(ctx, "id", 0); return err },
+		"session renew": func(ctx context.Context) error {
+			_, err := s.RenewSession(ctx, "id", 0)
+			return err
+		},
 		"session destroy": func(ctx context.Context) error { return s.DestroySession(ctx, "id") },
-		"session info":    func(ctx context.Context) error { _, err := s.SessionExists(ctx, "id"); return err },
-		"watch":           func(ctx context.Context) error { _, err := s.Watch("k").Next(ctx); return err },
+		"session info": func(ctx context.Context) error {
+			_, err := s.SessionExists(ctx, "id")
+			return err
+		},
+		"watch": func(ctx context.Context) error {
+			_, err := s.Watch("k").Next(ctx)
+			return err
+		},
 	}
 }
 
-func eachCall(t *testing.T, rt http.RoundTripper, check func(t *testing.T, err error), except ...string) {
+func eachCall(t *testing.T, rt http.RoundTripper, check func(t *testing.T, err error),
+	except ...string) {
 	t.Helper()
 	s := over(t, rt)
 	for name, f := range calls(s) {
@@ -63,10 +85,11 @@ func eachCall(t *testing.T, rt http.RoundTripper, check func(t *testing.T, err e
 }
 
 func TestPermissionDeniedIsItsOwnKindAndNamesWhatIsNeeded(t *testing.T) {
-	eachCall(t, always(403, "Permission denied: token with AccessorID '00' lacks permission"), func(t *testing.T, err error) {
-		wantKind(t, err, store.ErrDenied, false)
-		wantText(t, err, "the token needs ")
-	})
+	eachCall(t, always(403, "Permission denied: token with AccessorID '00' lacks permission"),
+		func(t *testing.T, err error) {
+			wantKind(t, err, store.ErrDenied, false)
+			wantText(t, err, "the token needs ")
+		})
 }
 
 func TestATransactionDeniedByOneKeyIsDeniedNotRefused(t *testing.T) {
@@ -77,18 +100,22 @@ func TestATransactionDeniedByOneKeyIsDeniedNotRefused(t *testing.T) {
 }
 
 func TestServerErrorsAreUnreachableAndTheirOutcomeIsUnknown(t *testing.T) {
-	for status, body := range map[int]string{500: "No cluster leader", 503: "overloaded", 502: "<html>bad gateway</html>", 504: ""} {
+	for status, body := range map[int]string{500: "No cluster leader", 503: "overloaded",
+		502: "<html>bad gateway</html>", 504: ""} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			eachCall(t, always(status, body), func(t *testing.T, err error) { wantKind(t, err, store.ErrUnreachable, true) })
+			eachCall(t, always(status, body), func(t *testing.T, err error) {
+				wantKind(t, err, store.ErrUnreachable, true)
+			})
 		})
 	}
 }
 
 func TestTooManyRequestsIsUnreachableButCertainlyNotApplied(t *testing.T) {
-	eachCall(t, always(429, "Your IP is issuing too many concurrent connections"), func(t *testing.T, err error) {
-		wantKind(t, err, store.ErrUnreachable, false)
-		wantText(t, err, "http_max_conns_per_client")
-	}, "read txn") // it changes nothing: the client hides its status, and nobody needs it
+	eachCall(t, always(429, "Your IP is issuing too many concurrent connections"),
+		func(t *testing.T, err error) {
+			wantKind(t, err, store.ErrUnreachable, false)
+			wantText(t, err, "http_max_conns_per_client")
+		}, "read txn") // it changes nothing: the client hides its status, and nobody needs it
 }
 
 func TestTooLargeIsInvalid(t *testing.T) {
@@ -105,23 +132,28 @@ func TestGarbageIsNeverData(t *testing.T) {
 		// Consul's own headers around such a body to be mistaken for one.
 		"[null]": {"get", "watch"},
 	}
-	for _, body := range []string{"", "garbage", "<html>true</html>", "{", "[", `{"Results":[{"KV":`, "{}", "true", "[null]", `[{"Key":"other","Value":""}]`, `"x"`} {
+	for _, body := range []string{"", "garbage", "<html>true</html>", "{", "[",
+		`{"Results":[{"KV":`, "{}", "true", "[null]", `[{"Key":"other","Value":""}]`, `"x"`} {
 		t.Run(body, func(t *testing.T) {
-			eachCall(t, always(200, body, "X-Consul-Index", "7", "X-Consul-KnownLeader", "true"), func(t *testing.T, err error) {
-				wantKind(t, err, store.ErrUnreachable, true)
-			}, except[body]...)
+			eachCall(t, always(200, body, "X-Consul-Index", "7", "X-Consul-KnownLeader", "true"),
+				func(t *testing.T, err error) {
+					wantKind(t, err, store.ErrUnreachable, true)
+				}, except[body]...)
 		})
 	}
 }
 
 func TestAPageOfAProxyIsNotAnEmptyPrefix(t *testing.T) {
-	eachCall(t, always(404, "<html>not found</html>"), func(t *testing.T, err error) { wantKind(t, err, store.ErrUnreachable, true) })
+	eachCall(t, always(404, "<html>not found</html>"), func(t *testing.T, err error) {
+		wantKind(t, err, store.ErrUnreachable, true)
+	})
 }
 
 func TestATruncatedBodyIsUnreachable(t *testing.T) {
 	cut := tripper(func(r *http.Request) (*http.Response, error) {
 		resp := answer(r, 200, "", "X-Consul-Index", "7")
-		resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(`[{"Key":"k","Val`), failing{io.ErrUnexpectedEOF}))
+		resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(`[{"Key":"k","Val`),
+			failing{io.ErrUnexpectedEOF}))
 		return resp, nil
 	})
 	eachCall(t, cut, func(t *testing.T, err error) { wantKind(t, err, store.ErrUnreachable, true) })
@@ -151,13 +183,16 @@ func TestEveryCallHasItsOwnDeadline(t *testing.T) {
 	for name := range calls(nil) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := over(t, tripper(hang), func(c *store.Config) { c.CallTimeout = 2 * time.Second })
+				s := over(t, tripper(hang), func(c *store.Config) {
+					c.CallTimeout = 2 * time.Second
+				})
 				start := time.Now()
 				err := calls(s)[name](t.Context())
 				wantKind(t, err, store.ErrUnreachable, true)
 				wantText(t, err, "no answer within ")
 				if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-					t.Errorf("error %q matches a context error, but the caller's context lives", err)
+					t.Errorf("error %q matches a context error, but the caller's context lives",
+						err)
 				}
 				want := 2 * time.Second
 				if strings.HasPrefix(name, "list") {
@@ -196,7 +231,10 @@ func TestTheEndOfTheCallersContextIsSaid(t *testing.T) {
 }
 
 func TestWithAContextThatHasEndedNothingIsSent(t *testing.T) {
-	s := over(t, tripper(func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, io.EOF }))
+	s := over(t, tripper(func(*http.Request) (*http.Response, error) {
+		t.Error("sent")
+		return nil, io.EOF
+	}))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, f := range calls(s) {

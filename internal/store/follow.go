@@ -47,7 +47,8 @@ func (p *Polls) begin(ctx context.Context) (context.Context, int, context.Cancel
 // a failure, and asks at once when polls are renewed. Next makes one poll: it calls [Watch.Next]
 // with the poll's context and may look at what comes of it. Rest before the next view is asked for:
 // a prefix is read whole at each change.
-func (w *Watch) Views(ctx context.Context, what string, polls *Polls, next func(context.Context) (View, error)) iter.Seq[View] {
+func (w *Watch) Views(ctx context.Context, what string, polls *Polls,
+	next func(context.Context) (View, error)) iter.Seq[View] {
 	renewals := 0
 	return Repeat(ctx, w.store, what, nil, func(ctx context.Context) (View, error) {
 		for {

@@ -36,7 +36,8 @@ func TestAWatchReadsAnewWhenItsPollsAreRenewedAndAfterErrors(t *testing.T) {
 		want := func(what string, at time.Duration, kinds ...string) {
 			t.Helper()
 			took := time.Since(start)
-			if !slices.Equal(asked, kinds) || took < at*8/10 || took > at*12/10 { // the ladder varies
+			// the ladder varies
+			if !slices.Equal(asked, kinds) || took < at*8/10 || took > at*12/10 {
 				t.Errorf("%s: asked %q after %v; want %q after %v", what, asked, took, kinds, at)
 			}
 			asked, start = nil, time.Now()
@@ -51,8 +52,11 @@ func TestAWatchReadsAnewWhenItsPollsAreRenewedAndAfterErrors(t *testing.T) {
 				polls.Renew()
 				broken = 2
 			case 3:
-				want("renewed between polls, two failures", 150*time.Millisecond, "read", "read", "read")
-				time.AfterFunc(time.Second, func() { s.Put(context.Background(), "p/a", []byte("v"), 0) })
+				want("renewed between polls, two failures", 150*time.Millisecond, "read", "read",
+					"read")
+				time.AfterFunc(time.Second, func() {
+					s.Put(context.Background(), "p/a", []byte("v"), 0)
+				})
 			case 4:
 				want("changed", time.Second, "poll")
 				time.AfterFunc(time.Second, cancel)
@@ -77,7 +81,8 @@ func TestACrowdOfViewsRestsLongerAndALargeViewTheMore(t *testing.T) {
 		}
 		time.Sleep(300 * time.Millisecond)
 		for _, keys := range []int{5_000, 1_000_000} {
-			if d := c.Rest(store.View{Entries: make([]store.Entry, keys)}); d != min(50*time.Millisecond*time.Duration(keys/5000), time.Second) {
+			if d := c.Rest(store.View{Entries: make([]store.Entry, keys)}); d != min(
+				50*time.Millisecond*time.Duration(keys/5000), time.Second) {
 				t.Errorf("%d keys: %v", keys, d)
 			}
 		}

@@ -52,7 +52,8 @@ func (s *Store) Pause(ctx context.Context, l Leaving, ack Ack) error {
 		return err
 	}
 	key := s.keys.Member(l.Member)
-	_, err := s.txn(ctx, "goodbye for a while", []Op{CheckSession(key, l.Session), Set(s.keys.Ack(l.Member), ack.Encode(), 0), Delete(key)})
+	_, err := s.txn(ctx, "goodbye for a while", []Op{CheckSession(key, l.Session),
+		Set(s.keys.Ack(l.Member), ack.Encode(), 0), Delete(key)})
 	return err
 }
 
@@ -66,11 +67,15 @@ func (s *Store) Depart(ctx context.Context, l Leaving) (accepted bool, err error
 	if err != nil && !errors.Is(err, ErrRefused) {
 		return false, err
 	}
-	err = s.Retry(ctx, "leader key", func(ctx context.Context) error { return s.Resign(ctx, l.Session, false, true) })
+	err = s.Retry(ctx, "leader key", func(ctx context.Context) error {
+		return s.Resign(ctx, l.Session, false, true)
+	})
 	if err == nil {
 		s.log.Info("resigned", slog.String("for", l.Member))
 	} else if !errors.Is(err, ErrRefused) {
 		return accepted, err
 	}
-	return accepted, s.Retry(ctx, "session", func(ctx context.Context) error { return s.DestroySession(ctx, l.Session) })
+	return accepted, s.Retry(ctx, "session", func(ctx context.Context) error {
+		return s.DestroySession(ctx, l.Session)
+	})
 }

@@ -16,9 +16,11 @@ import (
 func member(t *testing.T, s *store.Store, leads bool) store.Leaving {
 	t.Helper()
 	k, id := s.Keys(), session(t, s)
-	ops := []store.Op{store.Lock(k.Member("m1"), []byte("alive"), 0, id), store.Create(k.Ack("m1"), []byte("1"))}
+	ops := []store.Op{store.Lock(k.Member("m1"), []byte("alive"), 0, id), store.Create(k.Ack("m1"),
+		[]byte("1"))}
 	for _, m := range []string{"m1", "m10"} {
-		ops = append(ops, store.Create(k.AssignmentsOf(m), nil), store.Create(k.Assignment(m, m+"-a"), nil), store.Create(k.Assignment(m, m+"-b"), nil))
+		ops = append(ops, store.Create(k.AssignmentsOf(m), nil),
+			store.Create(k.Assignment(m, m+"-a"), nil), store.Create(k.Assignment(m, m+"-b"), nil))
 	}
 	if leads {
 		ops = append(ops, store.Lock(k.Leader(), []byte("m1"), 0, id))
@@ -86,7 +88,8 @@ func TestAGoodbyeForAFormerSessionChangesNothing(t *testing.T) {
 		must(t, s.DestroySession(t.Context(), l.Session))
 		time.Sleep(2 * time.Second) // the lock-delay
 		heir := session(t, s)
-		txn(t, s, store.Lock(s.Keys().Member("m1"), []byte("alive"), 0, heir), store.Lock(s.Keys().Leader(), []byte("m1"), 0, heir))
+		txn(t, s, store.Lock(s.Keys().Member("m1"), []byte("alive"), 0, heir),
+			store.Lock(s.Keys().Leader(), []byte("m1"), 0, heir))
 		accepted, err := s.Depart(t.Context(), l)
 		if accepted || err != nil {
 			t.Errorf("accepted %v, %v", accepted, err)
@@ -102,10 +105,13 @@ func TestAGoodbyeForAFormerSessionChangesNothing(t *testing.T) {
 // A record without a holder is a stranger's: no session matches nothing.
 func TestAGoodbyeNamesItsSession(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
-		txn(t, s, store.Create(s.Keys().Member("m1"), []byte("alive")), store.Create(s.Keys().Leader(), nil))
-		wantKind(t, s.Goodbye(t.Context(), store.Leaving{Member: "m1", Clear: true}), store.ErrInvalid, false)
+		txn(t, s, store.Create(s.Keys().Member("m1"), []byte("alive")),
+			store.Create(s.Keys().Leader(), nil))
+		wantKind(t, s.Goodbye(t.Context(), store.Leaving{Member: "m1", Clear: true}),
+			store.ErrInvalid, false)
 		wantKind(t, s.Resign(t.Context(), "", true, true), store.ErrInvalid, false)
-		wantKind(t, s.Goodbye(t.Context(), store.Leaving{Member: "m1/x", Session: "s"}), store.ErrInvalid, false)
+		wantKind(t, s.Goodbye(t.Context(), store.Leaving{Member: "m1/x", Session: "s"}),
+			store.ErrInvalid, false)
 		wantKeys(t, s, "leader", "members/m1")
 	})
 }
@@ -122,7 +128,8 @@ func TestADepartureIsTriedUntilConsulAnswersOrTheTimeIsOver(t *testing.T) {
 		}))
 		short, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		if accepted, err := flaky.Depart(short, l); accepted || !errors.Is(err, context.DeadlineExceeded) {
+		if accepted, err := flaky.Depart(short, l); accepted ||
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("accepted %v, %v", accepted, err)
 		}
 		accepted, err := flaky.Depart(t.Context(), l)

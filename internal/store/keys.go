@@ -29,13 +29,16 @@ func KeysOf(service string) (Keys, error) {
 	case service == "":
 		return Keys{}, invalid("service", "the name is empty; give the service a name")
 	case len(service) > MaxIDBytes:
-		return Keys{}, invalid("service", "the name has %d bytes; at most %d", len(service), MaxIDBytes)
+		return Keys{}, invalid("service", "the name has %d bytes; at most %d", len(service),
+			MaxIDBytes)
 	case strings.Contains(service, "/"):
 		// Service x/workload would have its leader key where x has an item named leader.
-		return Keys{}, invalid(op, `it holds a slash, so that one service could lie inside another; use "-" or "."`)
+		return Keys{}, invalid(op,
+			`it holds a slash, so that one service could lie inside another; use "-" or "."`)
 	}
 	for _, r := range service {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-~:@+", r) || r == utf8.RuneError {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-~:@+", r) ||
+			r == utf8.RuneError {
 			return Keys{}, invalid(op, "it holds %q; use letters, digits and ._-~:@+", r)
 		}
 	}
@@ -54,7 +57,8 @@ func CheckMemberID(id string) error {
 		return err
 	}
 	if strings.ContainsAny(id, " %") || strings.Contains(id, "..") {
-		return invalid(fmt.Sprintf("member id %q", id), `it holds a space, a percent sign or two dots in a row, with which it makes no key together with some items' ids; use "-"`)
+		return invalid(fmt.Sprintf("member id %q", id),
+			`it holds a space, a percent sign or two dots in a row, with which it makes no key together with some items' ids; use "-"`)
 	}
 	return nil
 }
@@ -97,7 +101,8 @@ func checkKey(op, key string) error {
 	}
 	for part := range strings.SplitSeq(strings.TrimSuffix(key, "/"), "/") {
 		if part == "" || part == "." || part == ".." {
-			return invalid(op, "it holds the path element %q, which Consul cleans away or refuses", part)
+			return invalid(op, "it holds the path element %q, which Consul cleans away or refuses",
+				part)
 		}
 	}
 	if plain, err := url.PathUnescape(key); err == nil && plain != key {
@@ -111,7 +116,9 @@ func checkKey(op, key string) error {
 // checkPrefix is checkKey for prefixes, which must end in "/".
 func checkPrefix(op, prefix string) error {
 	if !strings.HasSuffix(prefix, "/") {
-		return invalid(op, `the prefix %q does not end in "/": it would meet its neighbours as well (m1 and m10)`, prefix)
+		return invalid(op,
+			`the prefix %q does not end in "/": it would meet its neighbours as well (m1 and m10)`,
+			prefix)
 	}
 	return checkKey(op, prefix)
 }

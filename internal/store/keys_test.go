@@ -63,7 +63,9 @@ func TestPrefixesEndInASlashSoThatM1NeverMeetsM10(t *testing.T) {
 }
 
 func TestServiceNamesAreChecked(t *testing.T) {
-	for _, bad := range []string{"", "/", "/a", "a/", "a/b", "coordd/workload", "a//b", "a/../b", "..", ".", "a b", "a%20b", "a?b", "a\x00b", "a\nb", "a\xffb", "a#b", strings.Repeat("a", 257)} {
+	for _, bad := range []string{"", "/", "/a", "a/", "a/b", "coordd/workload", "a//b", "a/../b",
+		"..", ".", "a b", "a%20b", "a?b", "a\x00b", "a\nb", "a\xffb", "a#b",
+		strings.Repeat("a", 257)} {
 		_, err := store.KeysOf(bad)
 		wantKind(t, err, store.ErrInvalid, false)
 	}
@@ -93,7 +95,8 @@ func TestIDsAreCheckedAndTheMessageSaysWhatIsWrong(t *testing.T) {
 		wantKind(t, err, store.ErrInvalid, false)
 		wantText(t, err, "item id", says)
 	}
-	for _, id := range []string{"m1", "10.0.0.1:8080", "a b", "100%", "%41", "ünï", "a.b", "...", strings.Repeat("x", 256)} {
+	for _, id := range []string{"m1", "10.0.0.1:8080", "a b", "100%", "%41", "ünï", "a.b", "...",
+		strings.Repeat("x", 256)} {
 		if err := store.CheckID("item id", id); err != nil {
 			t.Errorf("CheckID(%q): %v", id, err)
 		}
@@ -104,7 +107,8 @@ func TestIDsAreCheckedAndTheMessageSaysWhatIsWrong(t *testing.T) {
 // single GET of a key is cleaned and checked by Consul, transactions are not.
 func TestEveryCheckedIDIsTheSameKeyToReadsAndTransactions(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
-		for _, id := range []string{"m1", "10.0.0.1:8080", "a b", "100%", "%41", "ünï", "a.b", "...", "a+b", "a?b=c", "a#b", `a"b\c`, "a&b;c"} {
+		for _, id := range []string{"m1", "10.0.0.1:8080", "a b", "100%", "%41", "ünï", "a.b",
+			"...", "a+b", "a?b=c", "a#b", `a"b\c`, "a&b;c"} {
 			must(t, store.CheckID("item id", id))
 			key := s.Keys().WorkItem(id)
 			must(t, s.Put(t.Context(), key, []byte(id), 0))
@@ -121,12 +125,15 @@ func TestEveryCheckedIDIsTheSameKeyToReadsAndTransactions(t *testing.T) {
 
 func TestForeignKeysDoNotParse(t *testing.T) {
 	k := keysOf(t, "svc")
-	for _, key := range []string{"", "service/svc/members/", "service/svc/members/a/b", "service/svc/members", "service/svcx/members/a", "other", "service/svc/members/ "} {
+	for _, key := range []string{"", "service/svc/members/", "service/svc/members/a/b",
+		"service/svc/members", "service/svcx/members/a", "other", "service/svc/members/ "} {
 		if m, ok := k.ParseMember(key); ok {
 			t.Errorf("ParseMember(%q) = %q", key, m)
 		}
 	}
-	for _, key := range []string{"service/svc/assignments/", "service/svc/assignments/m", "service/svc/assignments//", "service/svc/assignments//w", "service/svc/assignments/m/w/x", "service/svc/assignments/m/w/"} {
+	for _, key := range []string{"service/svc/assignments/", "service/svc/assignments/m",
+		"service/svc/assignments//", "service/svc/assignments//w", "service/svc/assignments/m/w/x",
+		"service/svc/assignments/m/w/"} {
 		if m, w, ok := k.ParseAssignment(key); ok {
 			t.Errorf("ParseAssignment(%q) = %q, %q", key, m, w)
 		}
@@ -141,8 +148,10 @@ func TestForeignKeysDoNotParse(t *testing.T) {
 
 func FuzzKeysParse(f *testing.F) {
 	k := keysOf(f, "svc")
-	for _, seed := range []string{"", "service/svc/assignments/m1/w1", "service/svc/assignments/m1/", "service/svc/members/m1", "service/svc/workload/a b",
-		"service/svc/acks/ü", "service/svc/assignments/../w", "service/svc/workload/%2e%2e", "service/svc/members/\xff"} {
+	for _, seed := range []string{"", "service/svc/assignments/m1/w1",
+		"service/svc/assignments/m1/", "service/svc/members/m1", "service/svc/workload/a b",
+		"service/svc/acks/ü", "service/svc/assignments/../w", "service/svc/workload/%2e%2e",
+		"service/svc/members/\xff"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
@@ -151,8 +160,10 @@ func FuzzKeysParse(f *testing.F) {
 				t.Errorf("%q parses as %q, %q, which is the key %q", key, m, w, got)
 			}
 		}
-		for name, parse := range map[string]func(string) (string, bool){"member": k.ParseMember, "item": k.ParseWorkItem, "ack": k.ParseAck} {
-			build := map[string]func(string) string{"member": k.Member, "item": k.WorkItem, "ack": k.Ack}[name]
+		for name, parse := range map[string]func(string) (string, bool){
+			"member": k.ParseMember, "item": k.ParseWorkItem, "ack": k.ParseAck} {
+			build := map[string]func(string) string{
+				"member": k.Member, "item": k.WorkItem, "ack": k.Ack}[name]
 			if id, ok := parse(key); ok && (build(id) != key || store.CheckID("id", id) != nil) {
 				t.Errorf("%q parses as the %s %q", key, name, id)
 			}

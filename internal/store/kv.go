@@ -25,7 +25,8 @@ func (kv *KV) Get(ctx context.Context, key string) ([]byte, error) {
 	err := kv.store.Retry(ctx, "kv get", func(ctx context.Context) error {
 		e, found, _, err := kv.store.Get(ctx, key, Default)
 		if err == nil && !found {
-			return &callError{kind: ErrNotFound, op: "get " + key, text: "nobody wrote it, or it was deleted"}
+			return &callError{kind: ErrNotFound, op: "get " + key,
+				text: "nobody wrote it, or it was deleted"}
 		}
 		value = e.Value
 		return err
@@ -45,9 +46,11 @@ func (kv *KV) Get(ctx context.Context, key string) ([]byte, error) {
 // arrives after a Delete.
 func (kv *KV) Put(ctx context.Context, key string, value []byte) error {
 	if len(value) > MaxValueBytes {
-		return invalid("put "+key, "the value has %d bytes; Consul takes %d", len(value), MaxValueBytes)
+		return invalid("put "+key, "the value has %d bytes; Consul takes %d", len(value),
+			MaxValueBytes)
 	}
-	return kv.replace(ctx, "kv put", key, func(ctx context.Context, old Entry, found bool) (bool, error) {
+	return kv.replace(ctx, "kv put", key, func(ctx context.Context, old Entry, found bool) (bool,
+		error) {
 		if found && old.Flags == 0 && bytes.Equal(old.Value, value) {
 			return true, nil
 		}
@@ -74,8 +77,10 @@ func (kv *KV) counter(key string) string { return kv.store.keys.SequenceOf("kv",
 
 // putLarge writes a value that would not fit into a transaction in base64. It
 // is the exception because of its answer, the bare word true or false.
-func (kv *KV) putLarge(ctx context.Context, key string, value []byte, index uint64) (done bool, err error) {
-	c := call{op: "put", key: key, timeout: kv.store.callTimeout, need: fmt.Sprintf("key:write on %q", key)}
+func (kv *KV) putLarge(ctx context.Context, key string, value []byte, index uint64) (done bool,
+	err error) {
+	c := call{op: "put", key: key, timeout: kv.store.callTimeout,
+		need: fmt.Sprintf("key:write on %q", key)}
 	err = c.do(ctx, func(ctx context.Context) error {
 		pair := &api.KVPair{Key: key, Value: value, ModifyIndex: index}
 		done, _, err = kv.store.client.KV().CAS(pair, (&api.WriteOptions{}).WithContext(ctx))
@@ -87,7 +92,8 @@ func (kv *KV) putLarge(ctx context.Context, key string, value []byte, index uint
 // Delete removes key. A missing key is no error. As with Put, a late copy of
 // the request cannot delete what was written afterwards.
 func (kv *KV) Delete(ctx context.Context, key string) error {
-	return kv.replace(ctx, "kv delete", key, func(ctx context.Context, old Entry, found bool) (bool, error) {
+	return kv.replace(ctx, "kv delete", key, func(ctx context.Context, old Entry, found bool) (bool,
+		error) {
 		if !found {
 			return true, nil
 		}
@@ -98,7 +104,8 @@ func (kv *KV) Delete(ctx context.Context, key string) error {
 
 // replace reads key and lets write replace exactly what was read. It tries
 // again, after a pause, while others write in between.
-func (kv *KV) replace(ctx context.Context, what, key string, write func(ctx context.Context, old Entry, found bool) (bool, error)) error {
+func (kv *KV) replace(ctx context.Context, what, key string, write func(ctx context.Context,
+	old Entry, found bool) (bool, error)) error {
 	for pause := NewLadder(); ; {
 		done := false
 		err := kv.store.Retry(ctx, what, func(ctx context.Context) error {
@@ -113,7 +120,8 @@ func (kv *KV) replace(ctx context.Context, what, key string, write func(ctx cont
 			return err
 		}
 		if !Pause(ctx, pause.NextBackOff()) {
-			return ended(what, &callError{kind: ErrRefused, op: what + " " + key, text: "others write to it all the time"}, ctx.Err())
+			return ended(what, &callError{kind: ErrRefused, op: what + " " + key,
+				text: "others write to it all the time"}, ctx.Err())
 		}
 	}
 }

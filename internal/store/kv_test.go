@@ -44,7 +44,8 @@ func TestValuesUpToConsulsLimitAreWritten(t *testing.T) {
 				t.Errorf("%d bytes: got %d, error %v", n, len(got), err)
 			}
 		}
-		wantKind(t, kv.Put(t.Context(), "k", make([]byte, store.MaxValueBytes+1)), store.ErrInvalid, false)
+		wantKind(t, kv.Put(t.Context(), "k", make([]byte, store.MaxValueBytes+1)), store.ErrInvalid,
+			false)
 		wantKind(t, kv.Put(t.Context(), "a//b", nil), store.ErrInvalid, false)
 	})
 }
@@ -160,7 +161,8 @@ func TestConcurrentWritersAllFinishAndOneValueIsWhole(t *testing.T) {
 		for i := range 8 {
 			wg.Go(func() {
 				for j := range 5 {
-					if err := s.KV().Put(context.Background(), "k", []byte(fmt.Sprint(i, " ", j))); err != nil {
+					if err := s.KV().Put(context.Background(), "k",
+						[]byte(fmt.Sprint(i, " ", j))); err != nil {
 						t.Error(err)
 					}
 				}
@@ -183,7 +185,9 @@ func TestAWriteThatIsAlwaysRefusedEndsWithItsContextAndDoesNotSpin(t *testing.T)
 		s := over(t, tripper(func(r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodPut {
 				writes++
-				return answer(r, 409, `{"Results":null,"Errors":[{"OpIndex":0,"What":"failed to set key, index is stale"}]}`), nil
+				return answer(r, 409,
+						`{"Results":null,"Errors":[{"OpIndex":0,"What":"failed to set key, index is stale"}]}`),
+					nil
 			}
 			return consul.RoundTripper().RoundTrip(r)
 		}))
@@ -206,7 +210,8 @@ func TestASecondCopyOfAPutDoesNotUndoADelete(t *testing.T) {
 		must(t, kv.Put(t.Context(), "cfg/k", []byte("new")))
 		must(t, kv.Delete(t.Context(), "cfg/k"))
 		for _, body := range r.bodies {
-			if code := r.again(t, body); code != http.StatusConflict && strings.Contains(body, `"cas"`) {
+			if code := r.again(t, body); code != http.StatusConflict &&
+				strings.Contains(body, `"cas"`) {
 				t.Errorf("a second copy was answered %d: %s", code, body)
 			}
 		}

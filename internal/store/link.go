@@ -80,7 +80,8 @@ func (l *link) failed(what string, err error, retryIn time.Duration) {
 		return
 	}
 	l.lastLine, l.announced = now, true
-	l.log.Warn("consul-unreachable", "addr", l.addr, "what", what, "err", err, "tries", l.tries, "retry_in", seconds(retryIn))
+	l.log.Warn("consul-unreachable", "addr", l.addr, "what", what, "err", err, "tries", l.tries,
+		"retry_in", seconds(retryIn))
 }
 
 func (l *link) succeeded(what string) {
@@ -97,7 +98,8 @@ func (l *link) succeeded(what string) {
 	}
 	l.down.Store(false)
 	if outage := time.Since(l.since); l.announced || outage >= worthMentioning {
-		l.log.Info("reconnected-to-consul", "addr", l.addr, "tries", l.tries, "outage", seconds(outage))
+		l.log.Info("reconnected-to-consul", "addr", l.addr, "tries", l.tries, "outage",
+			seconds(outage))
 	}
 }
 
@@ -133,7 +135,8 @@ func (l *link) denied(what string, err error, retryIn time.Duration) {
 		return
 	}
 	l.lastDenied = now
-	l.log.Error("consul-denied", "addr", l.addr, "what", what, "err", err, "retry_in", seconds(retryIn))
+	l.log.Error("consul-denied", "addr", l.addr, "what", what, "err", err, "retry_in",
+		seconds(retryIn))
 }
 
 // impossible says that a request can never succeed as it is: one of ours that no key or value
@@ -147,7 +150,8 @@ func (l *link) impossible(what string, err error, retryIn time.Duration) {
 		return
 	}
 	l.lastBad = now
-	l.log.Error("request-cannot-succeed", "addr", l.addr, "what", what, "err", err, "retry_in", seconds(retryIn))
+	l.log.Error("request-cannot-succeed", "addr", l.addr, "what", what, "err", err, "retry_in",
+		seconds(retryIn))
 }
 
 // seconds prints a duration as 0.05s, 0.2s or 12.3s.

@@ -43,14 +43,17 @@ func over(t *testing.T, rt http.RoundTripper, change ...func(*store.Config)) *st
 
 func config(t *testing.T, rt http.RoundTripper) store.Config {
 	t.Helper()
-	client, err := api.NewClient(&api.Config{Address: "consul.test:8500", HttpClient: &http.Client{Transport: rt}})
+	client, err := api.NewClient(&api.Config{Address: "consul.test:8500",
+		HttpClient: &http.Client{Transport: rt}})
 	must(t, err)
 	return store.Config{Client: client, Service: "svc", Logger: slog.New(slog.DiscardHandler)}
 }
 
 // always answers every request alike.
 func always(status int, body string, headers ...string) tripper {
-	return func(r *http.Request) (*http.Response, error) { return answer(r, status, body, headers...), nil }
+	return func(r *http.Request) (*http.Response, error) {
+		return answer(r, status, body, headers...), nil
+	}
 }
 
 func answer(r *http.Request, status int, body string, headers ...string) *http.Response {
@@ -81,7 +84,8 @@ func bubble(t *testing.T, f func(t *testing.T, consul *devconsul.Server, s *stor
 // session opens a session or fails the test.
 func session(t *testing.T, s *store.Store) string {
 	t.Helper()
-	id, _, err := s.CreateSession(t.Context(), store.SessionOptions{Name: "test", TTL: store.MinTTL})
+	id, _, err := s.CreateSession(t.Context(), store.SessionOptions{Name: "test",
+		TTL: store.MinTTL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +109,8 @@ func txn(t *testing.T, s *store.Store, ops ...store.Op) store.Result {
 }
 
 // kinds are all sentinel errors; an error matches exactly one.
-var kinds = []error{store.ErrSessionGone, store.ErrRefused, store.ErrDenied, store.ErrUnreachable, store.ErrInvalid, store.ErrNotFound, store.ErrNotSent}
+var kinds = []error{store.ErrSessionGone, store.ErrRefused, store.ErrDenied, store.ErrUnreachable,
+	store.ErrInvalid, store.ErrNotFound, store.ErrNotSent}
 
 // wantKind checks that err is of one kind alone, and whether a write would
 // have had an unknown outcome.

@@ -43,7 +43,8 @@ func ParseOffice(value []byte) (Office, error) {
 	}
 	for member, w := range o.Absent {
 		if w.For < 0 || w.Ack == 0 || w.Session == "" {
-			return Office{}, invalid("office", "member %q: %+v is no time waited for an absence", shorten(member), w)
+			return Office{}, invalid("office", "member %q: %+v is no time waited for an absence",
+				shorten(member), w)
 		}
 	}
 	return o, nil

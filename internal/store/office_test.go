@@ -9,12 +9,17 @@ import (
 )
 
 func TestAnOfficeIsReadAsItWasWrittenAndOneThatCannotBeIsRefused(t *testing.T) {
-	o := store.Office{By: "s", At: time.Unix(1, 0).UTC(), Brake: "60 of 60", Absent: map[string]store.Waited{"m1": {Ack: 7, Session: "s1", For: time.Second}}}
-	if got, err := store.ParseOffice(o.Encode()); err != nil || got.By != o.By || !got.At.Equal(o.At) || got.Brake != o.Brake || !maps.Equal(got.Absent, o.Absent) {
+	o := store.Office{By: "s", At: time.Unix(1, 0).UTC(), Brake: "60 of 60",
+		Absent: map[string]store.Waited{"m1": {Ack: 7, Session: "s1", For: time.Second}}}
+	if got, err := store.ParseOffice(o.Encode()); err != nil || got.By != o.By ||
+		!got.At.Equal(o.At) || got.Brake != o.Brake || !maps.Equal(got.Absent, o.Absent) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, bad := range []string{"", "n1", `{"absent":7}`, `{"absent":{"m1":{"ack":0,"sid":"s","for":1}}}`, `{"absent":{"m1":{"ack":1,"for":1}}}`,
-		`{"absent":{"m1":{"ack":1,"sid":"s","for":-1}}}`, `{"absent":{"m1":{"ack":1,"sid":"s","for":9223372036854775808}}}`, `{"at":"yesterday"}`, `{"brake":`, `{"brake":"a\u001b]52;c;x"}`} {
+	for _, bad := range []string{"", "n1", `{"absent":7}`,
+		`{"absent":{"m1":{"ack":0,"sid":"s","for":1}}}`, `{"absent":{"m1":{"ack":1,"for":1}}}`,
+		`{"absent":{"m1":{"ack":1,"sid":"s","for":-1}}}`,
+		`{"absent":{"m1":{"ack":1,"sid":"s","for":9223372036854775808}}}`, `{"at":"yesterday"}`,
+		`{"brake":`, `{"brake":"a\u001b]52;c;x"}`} {
 		_, err := store.ParseOffice([]byte(bad))
 		wantKind(t, err, store.ErrInvalid, false)
 	}

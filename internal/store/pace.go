@@ -78,7 +78,8 @@ func (p *pace) arrived(n int) {
 
 // silent tells whether the call under ctx has ended because its answer did not come in time.
 func (p *pace) silent(ctx context.Context) bool {
-	return p.expired.Load() || errors.Is(ctx.Err(), context.DeadlineExceeded) && !errors.Is(context.Cause(ctx), errQuiet)
+	return p.expired.Load() || errors.Is(ctx.Err(), context.DeadlineExceeded) &&
+		!errors.Is(context.Cause(ctx), errQuiet)
 }
 
 // listener tells the call behind a request what arrives. After a call without an answer it closes
@@ -128,7 +129,8 @@ func listening(cfg *api.Config) (*api.Client, error) {
 		own := *given
 		cfg.HttpClient = &own
 	}
-	client, err := api.NewClient(cfg) // which makes the HTTP client where none was given, and keeps a pointer to it
+	// which makes the HTTP client where none was given, and keeps a pointer to it
+	client, err := api.NewClient(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,9 @@ type thinLine struct {
 	stalls int
 }
 
-func (l *thinLine) wait(n int) { time.Sleep(time.Duration(n) * time.Second / time.Duration(l.pace)) }
+func (l *thinLine) wait(n int) {
+	time.Sleep(time.Duration(n) * time.Second / time.Duration(l.pace))
+}
 
 func (l *thinLine) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
@@ -73,7 +75,8 @@ func TestWhatIsLargeIsReadAndWrittenOverAThinLineAndAStalledOneIsGivenUp(t *test
 			keys, reads = append(keys, key), append(reads, store.Get(key))
 		}
 		line := &thinLine{to: consul.RoundTripper(), pace: 140 << 10}
-		client, err := store.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: line}})
+		client, err := store.NewClient(&api.Config{Address: "consul.test",
+			HttpClient: &http.Client{Transport: line}})
 		must(t, err)
 		s, err := store.New(store.Config{Client: client, Service: "svc"})
 		must(t, err)
@@ -106,20 +109,25 @@ func TestWhatIsLargeIsReadAndWrittenOverAThinLineAndAStalledOneIsGivenUp(t *test
 
 		line.stalls = 1 << 20
 		for what, f := range map[string]func() error{
-			"a transaction": func() error { _, err := s.ReadTxn(t.Context(), reads...); return err },
-			"a list":        list,
+			"a transaction": func() error {
+				_, err := s.ReadTxn(t.Context(), reads...)
+				return err
+			},
+			"a list": list,
 		} {
 			begin := time.Now()
 			err := f()
 			wantKind(t, err, store.ErrUnreachable, true)
 			least := (1 << 20) * time.Second / time.Duration(line.pace)
-			if d := time.Since(begin); d < least || d > least+31*time.Second || what == "a transaction" && d > least+4*time.Second {
+			if d := time.Since(begin); d < least || d > least+31*time.Second ||
+				what == "a transaction" && d > least+4*time.Second {
 				t.Errorf("%s that stalled was given up after %v", what, d)
 			}
 		}
 		line.stalls, line.pace = 0, 1<<10 // slower than anything that is waited for
 		begin := time.Now()
-		if _, err := s.ReadTxn(t.Context(), reads...); err == nil || time.Since(begin) > 40*time.Second {
+		if _, err := s.ReadTxn(t.Context(), reads...); err == nil ||
+			time.Since(begin) > 40*time.Second {
 			t.Errorf("a line of 1 KB/s: %v after %v", err, time.Since(begin))
 		}
 	})

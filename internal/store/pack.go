@@ -45,7 +45,8 @@ type measured struct {
 // Of the plans that fill transactions better some would chain all lanes
 // together and leave nothing to have in flight.
 func pack(head []Op, units []Unit, bad func(unit int, err error)) []*packed {
-	p := packer{empty: packed{ops: head, head: len(head), size: len("[]\n")}, last: map[string]*packed{}}
+	p := packer{empty: packed{ops: head, head: len(head), size: len("[]\n")},
+		last: map[string]*packed{}}
 	for _, op := range head {
 		p.empty.size += op.most()
 	}
@@ -56,7 +57,8 @@ func pack(head []Op, units []Unit, bad func(unit int, err error)) []*packed {
 			e, err := measure(i, units[i])
 			if err == nil && !p.empty.fits(e) {
 				_, size, _ := p.empty.cost(e, map[condition]Op{})
-				err = invalid("guarded txn", "a unit of %d operations and %d bytes does not fit into one transaction (%d operations and %d bytes with the guard, the sequence key and values in base64); make it smaller",
+				err = invalid("guarded txn",
+					"a unit of %d operations and %d bytes does not fit into one transaction (%d operations and %d bytes with the guard, the sequence key and values in base64); make it smaller",
 					len(e.ops), size, MaxOps, MaxBodyBytes)
 			}
 			if err != nil {
@@ -129,7 +131,8 @@ func (p *packer) place(lane string, run []measured) {
 			t = p.open()
 			t.partial = true
 		}
-		if before := p.last[lane]; before != nil && before != t && !slices.Contains(t.after, before) {
+		if before := p.last[lane]; before != nil && before != t &&
+			!slices.Contains(t.after, before) {
 			t.after = append(t.after, before)
 		}
 		p.last[lane] = t

@@ -70,7 +70,8 @@ func Self(instance string) Process {
 // on the strength of it.
 func (p Process) Liveness() Liveness {
 	self := Self("")
-	if p.PID <= 0 || p.StartTime == 0 || p.BootID == "" || p.PIDNamespace == "" || self.StartTime == 0 ||
+	if p.PID <= 0 || p.StartTime == 0 || p.BootID == "" || p.PIDNamespace == "" ||
+		self.StartTime == 0 ||
 		p.Host != self.Host || p.BootID != self.BootID || p.PIDNamespace != self.PIDNamespace {
 		return Unknown
 	}

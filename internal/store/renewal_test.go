@@ -37,7 +37,8 @@ func TestARenewalIsDueSoonerWhileThereIsALeaseToBeSaved(t *testing.T) {
 			return time.Until(r.Due(err, lease)), err
 		}
 		for _, what := range []string{"open", "renew"} {
-			if wait, err := ask(); err != nil || wait != r.Every || r.Failing() || lease.Start != time.Now() {
+			if wait, err := ask(); err != nil || wait != r.Every || r.Failing() ||
+				lease.Start != time.Now() {
 				t.Fatalf("%s: due in %v, lease %v, error %v", what, wait, lease, err)
 			}
 			time.Sleep(r.Every)

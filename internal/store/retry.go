@@ -65,7 +65,9 @@ func Pause(ctx context.Context, d time.Duration) bool {
 // Repeat calls ask again and again until ctx ends, and yields each answer; who takes it may pause
 // before the next. After a failure it waits as the ladder says, or as pause says, which is told the
 // error and the ladder's wait. Failures and the recovery are reported as what (see [Store.Failed]).
-func Repeat[T any](ctx context.Context, s *Store, what string, pause func(error, time.Duration) time.Duration, ask func(context.Context) (T, error)) iter.Seq[T] {
+func Repeat[T any](ctx context.Context, s *Store, what string,
+	pause func(error, time.Duration) time.Duration, ask func(context.Context) (T,
+		error)) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for ladder := NewLadder(); ; {
 			answer, err := ask(ctx)

@@ -75,7 +75,9 @@ func TestRetryGoesOnUntilSuccess(t *testing.T) {
 			switch {
 			case strings.Contains(line, "msg=consul-unreachable"):
 				unreachable++
-			case strings.Contains(line, "msg=reconnected-to-consul") && strings.Contains(line, fmt.Sprintf("tries=%d ", tries-1)) && strings.Contains(line, "outage=1"):
+			case strings.Contains(line, "msg=reconnected-to-consul") &&
+				strings.Contains(line, fmt.Sprintf("tries=%d ", tries-1)) &&
+				strings.Contains(line, "outage=1"):
 				reconnected++
 			default:
 				t.Errorf("line %s", line)
@@ -89,9 +91,13 @@ func TestRetryGoesOnUntilSuccess(t *testing.T) {
 
 func TestRetryReturnsWhatTryingAgainDoesNotHelp(t *testing.T) {
 	s := over(t, tripper(hang))
-	for _, want := range []error{store.ErrRefused, store.ErrSessionGone, store.ErrInvalid, store.ErrNotFound, io.EOF} {
+	for _, want := range []error{store.ErrRefused, store.ErrSessionGone, store.ErrInvalid,
+		store.ErrNotFound, io.EOF} {
 		tries := 0
-		err := s.Retry(t.Context(), "x", func(context.Context) error { tries++; return fmt.Errorf("x: %w", want) })
+		err := s.Retry(t.Context(), "x", func(context.Context) error {
+			tries++
+			return fmt.Errorf("x: %w", want)
+		})
 		if !errors.Is(err, want) || tries != 1 {
 			t.Errorf("%d tries, error %v, want %v", tries, err, want)
 		}
@@ -107,12 +113,15 @@ func TestADeniedCallIsTriedSlowlyAndSaidSeldom(t *testing.T) {
 			}
 			return consul.RoundTripper().RoundTrip(r)
 		}))
-		must(t, s.Retry(t.Context(), "write", func(ctx context.Context) error { return s.Put(ctx, "k", nil, 0) }))
+		must(t, s.Retry(t.Context(), "write", func(ctx context.Context) error {
+			return s.Put(ctx, "k", nil, 0)
+		}))
 		if tries != 16 { // one at once, then one every 5 s, the last at 75 s
 			t.Errorf("%d tries", tries)
 		}
 		got := log.take()
-		if len(got) != 3 || !strings.Contains(got[0], "msg=consul-denied") || !strings.Contains(got[0], "key:write") {
+		if len(got) != 3 || !strings.Contains(got[0], "msg=consul-denied") ||
+			!strings.Contains(got[0], "key:write") {
 			t.Errorf("log:\n%s", strings.Join(got, "\n"))
 		}
 	})
@@ -128,7 +137,10 @@ func TestRetryEndsWithItsContextAndSaysBoth(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
-		err = s.Retry(ctx, "reading", func(ctx context.Context) error { _, _, _, err := s.Get(ctx, "k", store.Default); return err })
+		err = s.Retry(ctx, "reading", func(ctx context.Context) error {
+			_, _, _, err := s.Get(ctx, "k", store.Default)
+			return err
+		})
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, store.ErrUnreachable) {
 			t.Errorf("error %v", err)
 		}
@@ -145,7 +157,8 @@ func TestAnOutageOfManyCallersIsOneLine(t *testing.T) {
 			time.Sleep(200 * time.Millisecond)
 		}
 		got := log.take()
-		if len(got) != 1 || !strings.Contains(got[0], "msg=consul-unreachable") || !strings.Contains(got[0], "retry_in=0.2s") || !strings.Contains(got[0], "addr=") {
+		if len(got) != 1 || !strings.Contains(got[0], "msg=consul-unreachable") ||
+			!strings.Contains(got[0], "retry_in=0.2s") || !strings.Contains(got[0], "addr=") {
 			t.Errorf("log:\n%s", strings.Join(got, "\n"))
 		}
 		s.Succeeded("someone else") // says nothing about those who fail
@@ -158,7 +171,8 @@ func TestAnOutageOfManyCallersIsOneLine(t *testing.T) {
 		s.Succeeded("actor 9")
 		s.Succeeded("actor 9")
 		got = log.take()
-		if len(got) != 1 || !strings.Contains(got[0], "msg=reconnected-to-consul") || !strings.Contains(got[0], "tries=30") || !strings.Contains(got[0], "outage=0.6s") {
+		if len(got) != 1 || !strings.Contains(got[0], "msg=reconnected-to-consul") ||
+			!strings.Contains(got[0], "tries=30") || !strings.Contains(got[0], "outage=0.6s") {
 			t.Errorf("log:\n%s", strings.Join(got, "\n"))
 		}
 	})
@@ -174,7 +188,8 @@ func TestACallerThatVanishedDoesNotKeepTheOutageOpen(t *testing.T) {
 		s.Succeeded("alive")
 		time.Sleep(31 * time.Second)
 		s.Succeeded("alive")
-		if got := log.take(); len(got) != 1 || !strings.Contains(got[0], "msg=reconnected-to-consul") {
+		if got := log.take(); len(got) != 1 ||
+			!strings.Contains(got[0], "msg=reconnected-to-consul") {
 			t.Errorf("log:\n%s", strings.Join(got, "\n"))
 		}
 	})
@@ -182,7 +197,9 @@ func TestACallerThatVanishedDoesNotKeepTheOutageOpen(t *testing.T) {
 
 func TestTheAddressIsThatOfTheFailedRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, log := reporting(t, tripper(func(*http.Request) (*http.Response, error) { return nil, io.EOF }))
+		s, log := reporting(t, tripper(func(*http.Request) (*http.Response, error) {
+			return nil, io.EOF
+		}))
 		_, _, _, err := s.Get(t.Context(), "k", store.Default)
 		s.Failed("get", err, time.Second)
 		if got := log.take(); len(got) != 1 || !strings.Contains(got[0], "addr=consul.test:8500") {
@@ -206,7 +223,8 @@ func TestALinkThatFlapsDoesNotFillTheLog(t *testing.T) {
 		s.Failed("get", errUnreachable, time.Second)
 		time.Sleep(time.Second)
 		s.Succeeded("get")
-		if got := log.take(); len(got) == 0 || !strings.Contains(got[len(got)-1], "msg=reconnected-to-consul") {
+		if got := log.take(); len(got) == 0 || !strings.Contains(got[len(got)-1],
+			"msg=reconnected-to-consul") {
 			t.Errorf("an outage of a second is not told: %q", got)
 		}
 	})

@@ -31,7 +31,8 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 // again delivers a body once more and returns the status.
 func (r *recorder) again(t *testing.T, body string) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://consul.test/v1/txn", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://consul.test/v1/txn",
+		strings.NewReader(body))
 	must(t, err)
 	resp, err := r.next.RoundTrip(req)
 	must(t, err)
@@ -107,7 +108,8 @@ func TestAnAnswerThatCallsAWritersTransactionInvalidIsFinal(t *testing.T) {
 			r.next = plain
 			return answer(req, http.StatusBadRequest, "Failed to parse body"), nil
 		})
-		wantKind(t, w.Write(t.Context(), []store.Unit{unit("m", 1)})[0].Err, store.ErrInvalid, false)
+		wantKind(t, w.Write(t.Context(), []store.Unit{unit("m", 1)})[0].Err, store.ErrInvalid,
+			false)
 		if code := r.again(t, r.bodies[before]); code != http.StatusConflict {
 			t.Errorf("a copy of what was called invalid was answered %d", code)
 		}
@@ -122,10 +124,13 @@ func TestARefusalThatCannotBeMadeFinalIsInDoubt(t *testing.T) {
 		must(t, s.Put(t.Context(), "a/m/00001", nil, 0))
 		plain := r.next
 		r.next = tripper(func(req *http.Request) (*http.Response, error) {
-			r.next = tripper(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })
+			r.next = tripper(func(*http.Request) (*http.Response, error) {
+				return nil, io.ErrUnexpectedEOF
+			})
 			return plain.RoundTrip(req)
 		})
-		wantKind(t, w.Write(t.Context(), []store.Unit{unit("m", 1)})[0].Err, store.ErrUnreachable, true)
+		wantKind(t, w.Write(t.Context(), []store.Unit{unit("m", 1)})[0].Err, store.ErrUnreachable,
+			true)
 	})
 	recorded(t, func(t *testing.T, r *recorder, s *store.Store, guard store.Op) {
 		w := opened(t, s, guard)
@@ -135,7 +140,8 @@ func TestARefusalThatCannotBeMadeFinalIsInDoubt(t *testing.T) {
 			resp, err := plain.RoundTrip(req)
 			if err == nil && resp.StatusCode == http.StatusConflict {
 				r.next = plain
-				must(t, over(t, plain).Put(t.Context(), "leader", []byte("stranger"), 0)) // the guard holds no more
+				// the guard holds no more
+				must(t, over(t, plain).Put(t.Context(), "leader", []byte("stranger"), 0))
 			}
 			return resp, err
 		})
@@ -156,7 +162,8 @@ func TestAnotherWriterEndsTheOneBeforeIt(t *testing.T) {
 			t.Errorf("%v: want the writer to be of no use any more", out[0].Err)
 		}
 		must(t, second.Write(t.Context(), []store.Unit{unit("m", 1)})[0].Err)
-		if _, err := s.OpenWriter(t.Context(), store.CheckIndex("leader", 1), "sequence/", 2); err == nil {
+		if _, err := s.OpenWriter(t.Context(), store.CheckIndex("leader", 1), "sequence/",
+			2); err == nil {
 			t.Error("opened behind a guard that does not hold")
 		}
 	})

@@ -32,9 +32,12 @@ type SessionOptions struct {
 func (o SessionOptions) Validate() error {
 	switch {
 	case o.TTL < MinTTL, o.TTL > MaxTTL:
-		return invalid("session create", "TTL is %v; Consul takes %v to %v (10s to 86400s)", o.TTL, MinTTL, MaxTTL)
+		return invalid("session create", "TTL is %v; Consul takes %v to %v (10s to 86400s)", o.TTL,
+			MinTTL, MaxTTL)
 	case o.LockDelay < 0, o.LockDelay > MaxLockDelay:
-		return invalid("session create", "lock-delay is %v; Consul takes 0s to %v, and would cap more silently", o.LockDelay, MaxLockDelay)
+		return invalid("session create",
+			"lock-delay is %v; Consul takes 0s to %v, and would cap more silently", o.LockDelay,
+			MaxLockDelay)
 	}
 	return nil
 }
@@ -44,18 +47,22 @@ func (o SessionOptions) Validate() error {
 // locks goes with it. Consul never ends it before sent + TTL by itself. When
 // the outcome is unknown a session may be left over, holding nothing; it
 // expires after twice its TTL.
-func (s *Store) CreateSession(ctx context.Context, o SessionOptions) (id string, sent time.Time, err error) {
+func (s *Store) CreateSession(ctx context.Context, o SessionOptions) (id string, sent time.Time,
+	err error) {
 	if err := o.Validate(); err != nil {
 		return "", time.Time{}, err
 	}
 	if o.LockDelay == 0 {
 		o.LockDelay = DefaultLockDelay
 	}
-	c := call{op: "session create", timeout: s.timeoutOf(ctx), need: "session:write on the name of the agent's node"}
+	c := call{op: "session create", timeout: s.timeoutOf(ctx),
+		need: "session:write on the name of the agent's node"}
 	sent = time.Now()
 	err = c.do(ctx, func(ctx context.Context) error {
-		entry := &api.SessionEntry{Name: o.Name, TTL: o.TTL.String(), LockDelay: o.LockDelay, Behavior: api.SessionBehaviorDelete}
-		id, _, err = s.client.Session().CreateNoChecks(entry, (&api.WriteOptions{}).WithContext(ctx))
+		entry := &api.SessionEntry{Name: o.Name, TTL: o.TTL.String(), LockDelay: o.LockDelay,
+			Behavior: api.SessionBehaviorDelete}
+		id, _, err = s.client.Session().CreateNoChecks(entry,
+			(&api.WriteOptions{}).WithContext(ctx))
 		if err == nil && id == "" {
 			return unreachable(c.String(), "the answer names no session")
 		}
@@ -91,11 +98,13 @@ func RenewalLimit(ttl time.Duration, tries int) time.Duration {
 // one that lives is unknown. A consistent read that was sent after the renewal's answer confirms
 // either: it is answered from a state that is no older than the read. [ErrSessionGone] says that
 // everything held by the session is over; no other error does.
-func (s *Store) RenewSession(ctx context.Context, id string, limit time.Duration) (sent time.Time, err error) {
+func (s *Store) RenewSession(ctx context.Context, id string, limit time.Duration) (sent time.Time,
+	err error) {
 	if limit == 0 {
 		limit = s.timeoutOf(ctx)
 	}
-	c := call{op: "session renew", key: id, timeout: limit, need: "session:write on the node of the session"}
+	c := call{op: "session renew", key: id, timeout: limit,
+		need: "session:write on the node of the session"}
 	if err := checkSession(c, id); err != nil {
 		return time.Time{}, err
 	}
@@ -108,9 +117,11 @@ func (s *Store) RenewSession(ctx context.Context, id string, limit time.Duration
 	case err != nil:
 		return sent, err
 	case !exists:
-		return sent, &callError{kind: ErrSessionGone, op: c.String(), text: "no such session, by a consistent read; open a new session"}
+		return sent, &callError{kind: ErrSessionGone, op: c.String(),
+			text: "no such session, by a consistent read; open a new session"}
 	case !known:
-		return sent, unreachable(c.String(), "404 for a session that exists: this Consul server has just begun to lead and still replays its log")
+		return sent, unreachable(c.String(),
+			"404 for a session that exists: this Consul server has just begun to lead and still replays its log")
 	}
 	return sent, nil
 }
@@ -121,8 +132,10 @@ func (s *Store) renew(ctx context.Context, c call) (known bool, err error) {
 		// Not the client's Renew: it takes an empty answer for the end of the
 		// session and hides the status of all others.
 		var entries []*api.SessionEntry
-		_, err := s.client.Raw().Write("/v1/session/renew/"+c.key, nil, &entries, (&api.WriteOptions{}).WithContext(ctx))
-		if status, ok := errors.AsType[api.StatusError](err); ok && status.Code == http.StatusNotFound && !page(status.Body) {
+		_, err := s.client.Raw().Write("/v1/session/renew/"+c.key, nil, &entries,
+			(&api.WriteOptions{}).WithContext(ctx))
+		if status, ok := errors.AsType[api.StatusError](err); ok &&
+			status.Code == http.StatusNotFound && !page(status.Body) {
 			return nil
 		}
 		if err == nil && (len(entries) != 1 || entries[0] == nil || entries[0].ID != c.key) {
@@ -138,13 +151,15 @@ func (s *Store) renew(ctx context.Context, c call) (known bool, err error) {
 // lock-delay. Give up locks before, by deleting their keys: that has no delay.
 // A session that is gone already is no error.
 func (s *Store) DestroySession(ctx context.Context, id string) error {
-	c := call{op: "session destroy", key: id, timeout: s.callTimeout, need: "session:write on the node of the session"}
+	c := call{op: "session destroy", key: id, timeout: s.callTimeout,
+		need: "session:write on the node of the session"}
 	if err := checkSession(c, id); err != nil {
 		return err
 	}
 	return c.do(ctx, func(ctx context.Context) error {
 		var done bool
-		_, err := s.client.Raw().Write("/v1/session/destroy/"+id, nil, &done, (&api.WriteOptions{}).WithContext(ctx))
+		_, err := s.client.Raw().Write("/v1/session/destroy/"+id, nil, &done,
+			(&api.WriteOptions{}).WithContext(ctx))
 		if err == nil && !done {
 			return unreachable(c.String(), "the answer is not true")
 		}
@@ -168,18 +183,22 @@ func (s *Store) SessionName(ctx context.Context, id string) (name string, exists
 	return s.sessionInfo(ctx, id, s.callTimeout)
 }
 
-func (s *Store) sessionInfo(ctx context.Context, id string, timeout time.Duration) (name string, exists bool, err error) {
-	c := call{op: "session info", key: id, timeout: timeout, need: "session:read on the node of the session"}
+func (s *Store) sessionInfo(ctx context.Context, id string, timeout time.Duration) (name string,
+	exists bool, err error) {
+	c := call{op: "session info", key: id, timeout: timeout,
+		need: "session:read on the node of the session"}
 	if err := checkSession(c, id); err != nil {
 		return "", false, err
 	}
 	err = c.do(ctx, func(ctx context.Context) error {
 		var entries []*api.SessionEntry
-		meta, err := s.client.Raw().Query("/v1/session/info/"+id, &entries, Consistent.options().WithContext(ctx))
+		meta, err := s.client.Raw().Query("/v1/session/info/"+id, &entries,
+			Consistent.options().WithContext(ctx))
 		if err != nil {
 			return err
 		}
-		if entries == nil || len(entries) > 1 || len(entries) == 1 && (entries[0] == nil || !strings.EqualFold(entries[0].ID, id)) {
+		if entries == nil || len(entries) > 1 || len(entries) == 1 && (entries[0] == nil ||
+			!strings.EqualFold(entries[0].ID, id)) {
 			return unreachable(c.String(), "the answer is not about this session")
 		}
 		if exists = len(entries) == 1; exists {

@@ -15,14 +15,18 @@ import (
 )
 
 func TestATTLOutOfRangeIsRefusedBeforeSendingWithTheRange(t *testing.T) {
-	s := over(t, tripper(func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, io.EOF }))
+	s := over(t, tripper(func(*http.Request) (*http.Response, error) {
+		t.Error("sent")
+		return nil, io.EOF
+	}))
 	for _, ttl := range []time.Duration{0, -1, 9999 * time.Millisecond, 86401 * time.Second} {
 		_, _, err := s.CreateSession(t.Context(), store.SessionOptions{TTL: ttl})
 		wantKind(t, err, store.ErrInvalid, false)
 		wantText(t, err, "10s", "86400s")
 	}
 	for _, delay := range []time.Duration{-1, 61 * time.Second} {
-		_, _, err := s.CreateSession(t.Context(), store.SessionOptions{TTL: store.MinTTL, LockDelay: delay})
+		_, _, err := s.CreateSession(t.Context(), store.SessionOptions{TTL: store.MinTTL,
+			LockDelay: delay})
 		wantKind(t, err, store.ErrInvalid, false)
 		wantText(t, err, "1m0s")
 	}
@@ -46,9 +50,11 @@ func TestASessionHasNoChecksDeletesItsKeysAndKeepsItsLockDelay(t *testing.T) {
 		body = string(data)
 		return answer(r, 200, `{"ID":"id"}`), nil
 	}))
-	_, _, err := s.CreateSession(t.Context(), store.SessionOptions{Name: "m1", TTL: 15 * time.Second})
+	_, _, err := s.CreateSession(t.Context(), store.SessionOptions{Name: "m1",
+		TTL: 15 * time.Second})
 	must(t, err)
-	for _, part := range []string{`"NodeChecks":[]`, `"Behavior":"delete"`, `"TTL":"15s"`, `"LockDelay":"1000ms"`, `"Name":"m1"`} {
+	for _, part := range []string{`"NodeChecks":[]`, `"Behavior":"delete"`, `"TTL":"15s"`,
+		`"LockDelay":"1000ms"`, `"Name":"m1"`} {
 		if !strings.Contains(body, part) {
 			t.Errorf("the request %s lacks %s", body, part)
 		}
@@ -124,7 +130,8 @@ func TestA404FromAServerThatStillReplaysItsLogEndsNoSession(t *testing.T) {
 		must(t, err)
 	})
 	// It may have caught up between the two questions.
-	answers := []tripper{always(404, "Session id 'id' not found"), always(200, `[{"ID":"id"}]`, "X-Consul-Index", "3")}
+	answers := []tripper{always(404, "Session id 'id' not found"), always(200, `[{"ID":"id"}]`,
+		"X-Consul-Index", "3")}
 	_, err := over(t, tripper(func(r *http.Request) (*http.Response, error) {
 		answer := answers[0]
 		answers = answers[1:]
@@ -172,7 +179,8 @@ func TestOnlyConsulCanSayThatASessionIsGone(t *testing.T) {
 	}
 	_, err := over(t, always(403, "Permission denied")).RenewSession(t.Context(), "id", 0)
 	wantKind(t, err, store.ErrDenied, false)
-	exists, err := over(t, always(200, "null", "X-Consul-Index", "3")).SessionExists(t.Context(), "id")
+	exists, err := over(t, always(200, "null", "X-Consul-Index", "3")).SessionExists(t.Context(),
+		"id")
 	wantKind(t, err, store.ErrUnreachable, true)
 	if exists {
 		t.Error("exists with an error")
@@ -200,12 +208,16 @@ func TestLockingWithADeadSessionSaysThatItIsGone(t *testing.T) {
 		_, err := s.Txn(t.Context(), store.Lock("k", nil, 0, id))
 		wantKind(t, err, store.ErrSessionGone, false)
 	})
-	_, err := over(t, always(500, `invalid session "x"`)).Txn(t.Context(), store.Lock("k", nil, 0, "x"))
+	_, err := over(t, always(500, `invalid session "x"`)).Txn(t.Context(), store.Lock("k", nil, 0,
+		"x"))
 	wantKind(t, err, store.ErrSessionGone, false)
 }
 
 func TestSessionIDsAreChecked(t *testing.T) {
-	s := over(t, tripper(func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, io.EOF }))
+	s := over(t, tripper(func(*http.Request) (*http.Response, error) {
+		t.Error("sent")
+		return nil, io.EOF
+	}))
 	for _, id := range []string{"", "../x", "a b", "a?b"} {
 		_, err := s.RenewSession(t.Context(), id, 0)
 		wantKind(t, err, store.ErrInvalid, false)

@@ -24,12 +24,14 @@ const (
 
 // Config is what a [Store] is made of.
 type Config struct {
-	Client      *api.Client   // required
-	Service     string        // required; see KeysOf
-	Logger      *slog.Logger  // default: slog.Default()
-	Address     string        // of Consul, only for logs; default: as in the failed request, or CONSUL_HTTP_ADDR
+	Client  *api.Client  // required
+	Service string       // required; see KeysOf
+	Logger  *slog.Logger // default: slog.Default()
+	// of Consul, only for logs; default: as in the failed request, or CONSUL_HTTP_ADDR
+	Address     string
 	CallTimeout time.Duration // the deadline of each plain call; default 3 s
-	PollWait    time.Duration // how long a long poll waits at the server; default 1 min, at most 10 min
+	// how long a long poll waits at the server; default 1 min, at most 10 min
+	PollWait time.Duration
 }
 
 // Validate reports the first setting that is missing or out of range, as
@@ -68,7 +70,8 @@ func New(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{client: cfg.Client, keys: keys, log: cfg.Logger, callTimeout: cfg.CallTimeout, pollWait: cfg.PollWait}
+	s := &Store{client: cfg.Client, keys: keys, log: cfg.Logger, callTimeout: cfg.CallTimeout,
+		pollWait: cfg.PollWait}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -78,7 +81,8 @@ func New(cfg Config) (*Store, error) {
 	if s.pollWait == 0 {
 		s.pollWait = DefaultPollWait
 	}
-	s.link = link{log: s.log, addr: cfg.Address, fixedAddr: cfg.Address != "", stale: largeRead * s.callTimeout}
+	s.link = link{log: s.log, addr: cfg.Address, fixedAddr: cfg.Address != "",
+		stale: largeRead * s.callTimeout}
 	if s.link.addr == "" {
 		s.link.addr = api.DefaultConfig().Address
 	}
@@ -103,9 +107,11 @@ type Entry struct {
 type Consistency int
 
 const (
-	Default    Consistency = iota // the leader answers; from the past while it replays its log after an election
-	Consistent                    // the leader asks a quorum first: for anything that ownership rests on
-	Stale                         // any server answers, also without a leader
+	// the leader answers; from the past while it replays its log after an election
+	Default Consistency = iota
+	// the leader asks a quorum first: for anything that ownership rests on
+	Consistent
+	Stale // any server answers, also without a leader
 )
 
 func (c Consistency) options() *api.QueryOptions {
@@ -114,7 +120,8 @@ func (c Consistency) options() *api.QueryOptions {
 
 // Get reads one key. The index is the answer's X-Consul-Index, at least 1; it
 // comes with a missing key as well.
-func (s *Store) Get(ctx context.Context, key string, c Consistency) (e Entry, found bool, index uint64, err error) {
+func (s *Store) Get(ctx context.Context, key string, c Consistency) (e Entry, found bool,
+	index uint64, err error) {
 	entries, index, err := s.read(ctx, query{key: key, opts: c.options(), timeout: s.callTimeout})
 	if err != nil || len(entries) == 0 {
 		return Entry{}, false, index, err
@@ -126,27 +133,32 @@ func (s *Store) Get(ctx context.Context, key string, c Consistency) (e Entry, fo
 // own deadline is ten call timeouts, because such an answer can be large. An
 // answer that an access rule made shorter is [ErrDenied]: nobody may plan on a
 // part of it.
-func (s *Store) List(ctx context.Context, prefix string, c Consistency) (entries []Entry, index uint64, err error) {
-	return s.read(ctx, query{key: prefix, recurse: true, opts: c.options(), timeout: largeRead * s.callTimeout})
+func (s *Store) List(ctx context.Context, prefix string, c Consistency) (entries []Entry,
+	index uint64, err error) {
+	return s.read(ctx, query{key: prefix, recurse: true, opts: c.options(),
+		timeout: largeRead * s.callTimeout})
 }
 
 // ListKeys reads the names of the keys under prefix, which must end in "/",
 // sorted, consistently. With a separator it returns each name up to and with the first
 // separator after the prefix, once.
 func (s *Store) ListKeys(ctx context.Context, prefix, separator string) ([]string, error) {
-	c := call{op: "list keys", key: prefix, timeout: largeRead * s.callTimeout, need: fmt.Sprintf("key_prefix:list and read on %q", prefix)}
+	c := call{op: "list keys", key: prefix, timeout: largeRead * s.callTimeout,
+		need: fmt.Sprintf("key_prefix:list and read on %q", prefix)}
 	if err := checkPrefix(c.op, prefix); err != nil {
 		return nil, err
 	}
 	var names []string
 	err := c.do(ctx, func(ctx context.Context) error {
-		got, meta, err := s.client.KV().Keys(prefix, separator, Consistent.options().WithContext(ctx))
+		got, meta, err := s.client.KV().Keys(prefix, separator,
+			Consistent.options().WithContext(ctx))
 		if err != nil {
 			return err
 		}
 		for _, name := range got {
 			if !strings.HasPrefix(name, prefix) {
-				return unreachable(c.String(), "the answer holds the key %q, which was not asked for", name)
+				return unreachable(c.String(),
+					"the answer holds the key %q, which was not asked for", name)
 			}
 		}
 		names = got
@@ -164,7 +176,8 @@ func (s *Store) ListKeys(ctx context.Context, prefix, separator string) ([]strin
 // away. It is the index that a watch of the prefix has or will have; the read is
 // consistent, so an answer also says that a leader with a quorum is there.
 func (s *Store) PrefixIndex(ctx context.Context, prefix string) (uint64, error) {
-	c := call{op: "index", key: prefix, timeout: s.callTimeout, need: fmt.Sprintf("key_prefix:list and read on %q", prefix)}
+	c := call{op: "index", key: prefix, timeout: s.callTimeout,
+		need: fmt.Sprintf("key_prefix:list and read on %q", prefix)}
 	if err := checkPrefix(c.op, prefix); err != nil {
 		return 0, err
 	}
@@ -192,7 +205,8 @@ func (s *Store) read(ctx context.Context, q query) (entries []Entry, index uint6
 	c := call{op: "get", key: q.key, timeout: q.timeout, need: fmt.Sprintf("key:read on %q", q.key)}
 	check := checkKey
 	if q.recurse {
-		c.op, c.need, check = "list", fmt.Sprintf("key_prefix:read (and list) on %q", q.key), checkPrefix
+		c.op, c.need, check = "list", fmt.Sprintf("key_prefix:read (and list) on %q", q.key),
+			checkPrefix
 	}
 	if err := check(c.op, q.key); err != nil {
 		return nil, 0, err
@@ -229,12 +243,14 @@ func (s *Store) fetch(ctx context.Context, c call, q query) ([]Entry, *api.Query
 		return nil, nil, err
 	}
 	if pairs != nil && len(pairs) == 0 {
-		return nil, nil, unreachable(c.String(), "the answer is an empty list, where Consul answers 404")
+		return nil, nil, unreachable(c.String(),
+			"the answer is an empty list, where Consul answers 404")
 	}
 	entries := make([]Entry, 0, len(pairs))
 	for _, pair := range pairs {
 		if pair == nil || !strings.HasPrefix(pair.Key, q.key) {
-			return nil, nil, unreachable(c.String(), "the answer holds a key that was not asked for")
+			return nil, nil, unreachable(c.String(),
+				"the answer holds a key that was not asked for")
 		}
 		entries = append(entries, entryOf(pair))
 	}
@@ -247,10 +263,12 @@ func (s *Store) fetch(ctx context.Context, c call, q query) ([]Entry, *api.Query
 // taken for an empty workload.
 func checkMeta(c call, meta *api.QueryMeta) error {
 	if meta.LastIndex == 0 && !meta.KnownLeader {
-		return unreachable(c.String(), "the answer has no X-Consul-Index; is this address Consul's?")
+		return unreachable(c.String(),
+			"the answer has no X-Consul-Index; is this address Consul's?")
 	}
 	if meta.ResultsFilteredByACLs {
-		return &callError{kind: ErrDenied, op: c.String(), text: "access rules left keys out of the answer; the token needs " + c.need}
+		return &callError{kind: ErrDenied, op: c.String(),
+			text: "access rules left keys out of the answer; the token needs " + c.need}
 	}
 	return nil
 }

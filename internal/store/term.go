@@ -38,7 +38,8 @@ func ParseTerm(value []byte) (Term, error) {
 		return Term{}, err
 	}
 	if (t.TTL < MinTTL || t.TTL > MaxTTL) && !mutations.Broken("times-unchecked") {
-		return Term{}, invalid("term", "its ttl is %v; a session has %v to %v", t.TTL, MinTTL, MaxTTL)
+		return Term{}, invalid("term", "its ttl is %v; a session has %v to %v", t.TTL, MinTTL,
+			MaxTTL)
 	}
 	return t, nil
 }
@@ -71,7 +72,8 @@ func (s *Store) Resign(ctx context.Context, session string, clear, over bool) er
 		return err
 	}
 	if leader.Session != session {
-		return fmt.Errorf("resign: %w", &RefusedError{Op: -1, Key: leader.Key, What: "the session does not lead"})
+		return fmt.Errorf("resign: %w", &RefusedError{Op: -1, Key: leader.Key,
+			What: "the session does not lead"})
 	}
 	ops := []Op{CheckIndex(leader.Key, leader.ModifyIndex), Delete(leader.Key)}
 	if t, err := ParseTerm(term.Value); err == nil && t.Session == session {

@@ -9,11 +9,13 @@ import (
 )
 
 func TestATermIsReadAsItWasWrittenAndOneThatCannotBeIsRefused(t *testing.T) {
-	term := store.Term{Leader: "n1", Session: "s", By: store.Process{Instance: "i"}, After: 7, TTL: 10 * time.Second, Clear: true, Resigned: true}
+	term := store.Term{Leader: "n1", Session: "s", By: store.Process{Instance: "i"}, After: 7,
+		TTL: 10 * time.Second, Clear: true, Resigned: true}
 	if got, err := store.ParseTerm(term.Encode()); err != nil || got != term {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, bad := range []string{"", "n1", "{}", `{"ttl":-1}`, `{"ttl":9223372036854775807}`, `{"ttl":"10s"}`, `{"leader":7,"ttl":10000000000}`, `{"ttl":10000000000`} {
+	for _, bad := range []string{"", "n1", "{}", `{"ttl":-1}`, `{"ttl":9223372036854775807}`,
+		`{"ttl":"10s"}`, `{"leader":7,"ttl":10000000000}`, `{"ttl":10000000000`} {
 		_, err := store.ParseTerm([]byte(bad))
 		wantKind(t, err, store.ErrInvalid, false)
 	}
@@ -25,7 +27,8 @@ func TestADepartedLeadersTermSaysThatItHasResigned(t *testing.T) {
 	for _, clear := range []bool{true, false} {
 		bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
 			l := member(t, s, true)
-			term := store.Term{Leader: "m1", Session: l.Session, TTL: 20 * time.Second, Clear: clear}
+			term := store.Term{Leader: "m1", Session: l.Session, TTL: 20 * time.Second,
+				Clear: clear}
 			txn(t, s, store.Create(s.Keys().Term(), term.Encode()))
 			_, err := s.Depart(t.Context(), l)
 			must(t, err)

@@ -106,14 +106,16 @@ func (o Op) writes() bool {
 }
 
 func (o Op) deletes() bool {
-	return o.kv.Verb == api.KVDelete || o.kv.Verb == api.KVDeleteCAS || o.kv.Verb == api.KVDeleteTree
+	return o.kv.Verb == api.KVDelete || o.kv.Verb == api.KVDeleteCAS ||
+		o.kv.Verb == api.KVDeleteTree
 }
 
 // answers reports whether a transaction that succeeds has a result for o.
 func (o Op) answers() bool { return !o.deletes() && o.kv.Verb != api.KVCheckNotExists }
 
 func (o Op) check() error {
-	if o.kv.Verb != api.KVDeleteTree && len(o.kv.Value) <= MaxValueBytes && ordinary(o.kv.Key) && (o.kv.Verb != api.KVLock || o.kv.Session != "") && o.kv.Verb != "" {
+	if o.kv.Verb != api.KVDeleteTree && len(o.kv.Value) <= MaxValueBytes && ordinary(o.kv.Key) &&
+		(o.kv.Verb != api.KVLock || o.kv.Session != "") && o.kv.Verb != "" {
 		return nil
 	}
 	name := o.String()
@@ -123,7 +125,8 @@ func (o Op) check() error {
 	case o.kv.Verb == api.KVLock && o.kv.Session == "":
 		return invalid(name, "the session is empty; open one first")
 	case len(o.kv.Value) > MaxValueBytes:
-		return invalid(name, "the value has %d bytes; Consul takes %d", len(o.kv.Value), MaxValueBytes)
+		return invalid(name, "the value has %d bytes; Consul takes %d", len(o.kv.Value),
+			MaxValueBytes)
 	case o.kv.Verb == api.KVDeleteTree:
 		return checkPrefix(name, o.kv.Key)
 	}
@@ -177,7 +180,9 @@ func (o Op) appendTo(b []byte) []byte {
 // most is the most bytes that an operation takes in a body: what it is packed
 // by, before it is encoded. It is exact but for numbers, which count as their longest.
 func (o Op) most() int {
-	n := len(`{"KV":{"Verb":"","Key":,"Flags":18446744073709551615,"Index":18446744073709551615}},`) + len(o.kv.Verb) + stringLen(o.kv.Key)
+	n := len(
+		`{"KV":{"Verb":"","Key":,"Flags":18446744073709551615,"Index":18446744073709551615}},`) +
+		len(o.kv.Verb) + stringLen(o.kv.Key)
 	if len(o.kv.Value) > 0 {
 		n += len(`,"Value":""`) + base64.StdEncoding.EncodedLen(len(o.kv.Value))
 	}
@@ -297,7 +302,9 @@ func (s *Store) send(ctx context.Context, what string, ops []Op, body []byte) (R
 		c.key += fmt.Sprintf(" (and %d more)", len(ops)-1)
 	}
 	if len(body)+1 > MaxBodyBytes { // the client ends the body with a newline
-		return Result{}, invalid(c.String(), "the body has %d bytes with values in base64; Consul takes %d", len(body)+1, MaxBodyBytes)
+		return Result{},
+			invalid(c.String(), "the body has %d bytes with values in base64; Consul takes %d",
+				len(body)+1, MaxBodyBytes)
 	}
 	var res Result
 	err := c.do(ctx, func(ctx context.Context) error {
@@ -342,13 +349,16 @@ type txnResult struct{ KV *api.KVPair }
 func (s *Store) exchange(ctx context.Context, c call, ops []Op, body []byte) (txnReply, error) {
 	var reply txnReply
 	if slices.ContainsFunc(ops, Op.writes) {
-		_, err := s.client.Raw().Write("/v1/txn", json.RawMessage(body), &reply, (&api.WriteOptions{}).WithContext(ctx))
+		_, err := s.client.Raw().Write("/v1/txn", json.RawMessage(body), &reply,
+			(&api.WriteOptions{}).WithContext(ctx))
 		status, ok := errors.AsType[api.StatusError](err)
 		if !ok || status.Code != http.StatusConflict {
 			return reply, err
 		}
-		if err := json.Unmarshal([]byte(status.Body), &reply); err != nil || len(reply.Errors) == 0 {
-			return reply, unreachable(c.String(), "409 with a body that is not a transaction's: %s", shorten(status.Body))
+		if err := json.Unmarshal([]byte(status.Body), &reply); err != nil ||
+			len(reply.Errors) == 0 {
+			return reply, unreachable(c.String(), "409 with a body that is not a transaction's: %s",
+				shorten(status.Body))
 		}
 		return reply, nil
 	}
@@ -370,7 +380,9 @@ func (s *Store) exchange(ctx context.Context, c call, ops []Op, body []byte) (tx
 		return reply, unreachable(c.String(), "409 with a body that is not a transaction's")
 	}
 	if ok && got.Results == nil {
-		return reply, unreachable(c.String(), "the answer is not a transaction's, or access rules left out all of it: see that the token has %s", c.need)
+		return reply, unreachable(c.String(),
+			"the answer is not a transaction's, or access rules left out all of it: see that the token has %s",
+			c.need)
 	}
 	results := make([]txnResult, len(got.Results))
 	for i, r := range got.Results {
@@ -400,9 +412,11 @@ func (r txnReply) result(c call, ops []Op) (Result, error) {
 			if op.reads() {
 				// Access rules leave unreadable keys out of the answer, silently.
 				return Result{}, &callError{kind: ErrDenied, op: c.String(),
-					text: fmt.Sprintf("the answer leaves out %q; the token needs key:read on it", op.Key())}
+					text: fmt.Sprintf("the answer leaves out %q; the token needs key:read on it",
+						op.Key())}
 			}
-			return Result{}, unreachable(c.String(), "the answer does not match the operations at %v", op)
+			return Result{}, unreachable(c.String(),
+				"the answer does not match the operations at %v", op)
 		}
 		e := entryOf(left[0].KV)
 		left = left[1:]
@@ -431,14 +445,17 @@ func (r txnReply) refusal(c call, ops []Op) error {
 	slices.SortStableFunc(all, func(a, b *RefusedError) int { return a.Op - b.Op })
 	first := all[0]
 	switch {
-	case strings.HasPrefix(first.What, "Permission denied"), strings.HasPrefix(first.What, "ACL not found"):
+	case strings.HasPrefix(first.What, "Permission denied"), strings.HasPrefix(first.What,
+		"ACL not found"):
 		need := c.need
 		if first.Op >= 0 {
 			need = needOf(ops[first.Op : first.Op+1])
 		}
-		return &callError{kind: ErrDenied, op: c.String(), text: fmt.Sprintf("%s; the token needs %s", first.What, need)}
+		return &callError{kind: ErrDenied, op: c.String(),
+			text: fmt.Sprintf("%s; the token needs %s", first.What, need)}
 	case strings.HasPrefix(first.What, "invalid session"):
-		return &callError{kind: ErrSessionGone, op: c.String(), text: first.What + "; open a new session"}
+		return &callError{kind: ErrSessionGone, op: c.String(), text: first.What +
+			"; open a new session"}
 	}
 	return &refusals{RefusedError: first, all: all}
 }

@@ -30,7 +30,8 @@ func refusal(t *testing.T, err error, op int, key string) *store.RefusedError {
 
 func TestATransactionIsAppliedWholeOrNotAtAll(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
-		_, err := s.Txn(t.Context(), store.Set("a", nil, 0), store.CheckIndex("missing", 7), store.Set("b", nil, 0))
+		_, err := s.Txn(t.Context(), store.Set("a", nil, 0), store.CheckIndex("missing", 7),
+			store.Set("b", nil, 0))
 		refusal(t, err, 1, "missing")
 		if _, found, _, err := s.Get(t.Context(), "a", store.Default); err != nil || found {
 			t.Errorf("a: found %v, error %v", found, err)
@@ -59,7 +60,8 @@ func TestEveryConditionHoldsOrRefusesByItsIndex(t *testing.T) {
 			if name == "delete-cas" {
 				c.holds = store.DeleteCAS("never", at) // a missing key is as good as deleted
 			}
-			if _, err := s.Txn(t.Context(), store.Set("other", []byte(name), 0), c.holds); err != nil {
+			if _, err := s.Txn(t.Context(), store.Set("other", []byte(name), 0),
+				c.holds); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 			_, err := s.Txn(t.Context(), store.Set("other", nil, 0), c.refuses)
@@ -71,7 +73,9 @@ func TestEveryConditionHoldsOrRefusesByItsIndex(t *testing.T) {
 func TestTheIndexOfALockIsAnEpoch(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
 		id := session(t, s)
-		epoch := func(flags uint64) uint64 { return txn(t, s, store.Lock("leader", []byte("me"), flags, id)).Index }
+		epoch := func(flags uint64) uint64 {
+			return txn(t, s, store.Lock("leader", []byte("me"), flags, id)).Index
+		}
 		first := epoch(1)
 		if again := epoch(1); again != first {
 			t.Errorf("the same value and flags: %d after %d", again, first)
@@ -124,12 +128,14 @@ func TestResultsAreInTheOrderOfTheOperations(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
 		txn(t, s, store.Set("gone", nil, 0))
 		id := session(t, s)
-		res := txn(t, s, store.Lock("l", []byte("x"), 5, id), store.Delete("gone"), store.CheckNotExists("gone"), store.Create("new", []byte("y")),
+		res := txn(t, s, store.Lock("l", []byte("x"), 5, id), store.Delete("gone"),
+			store.CheckNotExists("gone"), store.Create("new", []byte("y")),
 			store.Get("new"), store.GetOrEmpty("gone"))
 		if len(res.Entries) != 4 {
 			t.Fatalf("%d entries: %+v", len(res.Entries), res.Entries)
 		}
-		if l := res.Entries[0]; l.Key != "l" || l.Session != id || l.Flags != 5 || l.ModifyIndex != res.Index || l.CreateIndex != res.Index {
+		if l := res.Entries[0]; l.Key != "l" || l.Session != id || l.Flags != 5 ||
+			l.ModifyIndex != res.Index || l.CreateIndex != res.Index {
 			t.Errorf("lock: %+v at %d", l, res.Index)
 		}
 		if e, ok := res.Entry("new"); !ok || string(e.Value) != "y" || e.CreateIndex != res.Index {
@@ -141,7 +147,8 @@ func TestResultsAreInTheOrderOfTheOperations(t *testing.T) {
 		if _, ok := res.Entry("other"); ok {
 			t.Error("an entry nobody asked for")
 		}
-		if res := txn(t, s, store.Set("new", []byte("y"), 0)); res.Index != res.Entries[0].CreateIndex {
+		if res := txn(t, s, store.Set("new", []byte("y"),
+			0)); res.Index != res.Entries[0].CreateIndex {
 			t.Errorf("an identical set got the index %d", res.Index)
 		}
 	})
@@ -156,7 +163,8 @@ func TestReadTransactionsAreConsistentAndCannotWrite(t *testing.T) {
 		}))
 		_, err := s.ReadTxn(t.Context(), store.Set("k", nil, 0))
 		wantKind(t, err, store.ErrInvalid, false)
-		for _, ops := range [][]store.Op{{store.GetOrEmpty("k")}, {store.CheckNotExists("k")}, {store.CheckNotExists("a"), store.CheckNotExists("b")}} {
+		for _, ops := range [][]store.Op{{store.GetOrEmpty("k")}, {store.CheckNotExists("k")},
+			{store.CheckNotExists("a"), store.CheckNotExists("b")}} {
 			if _, err := s.ReadTxn(t.Context(), ops...); err != nil {
 				t.Error(err)
 			}
@@ -177,12 +185,16 @@ func TestReadTransactionsAreConsistentAndCannotWrite(t *testing.T) {
 
 func TestLimitsOfATransactionAreCheckedBeforeSending(t *testing.T) {
 	sent := 0
-	s := over(t, tripper(func(r *http.Request) (*http.Response, error) { sent++; return nil, io.EOF }))
+	s := over(t, tripper(func(r *http.Request) (*http.Response, error) {
+		sent++
+		return nil, io.EOF
+	}))
 	for name, ops := range map[string][]store.Op{
-		"nothing":          {},
-		"129 operations":   make129(),
-		"a large body":     {store.Set("k", make([]byte, 400_000), 0)},
-		"many values":      {store.Set("a", make([]byte, 200_000), 0), store.Set("b", make([]byte, 200_000), 0)},
+		"nothing":        {},
+		"129 operations": make129(),
+		"a large body":   {store.Set("k", make([]byte, 400_000), 0)},
+		"many values": {store.Set("a", make([]byte, 200_000), 0),
+			store.Set("b", make([]byte, 200_000), 0)},
 		"a huge value":     {store.Set("k", make([]byte, store.MaxValueBytes+1), 0)},
 		"the zero op":      {{}},
 		"no key":           {store.Set("", nil, 0)},
@@ -229,16 +241,19 @@ func TestPutAndDeleteReportWhatConsulAnswered(t *testing.T) {
 			t.Errorf("%+v, found %v, index %d, error %v", e, found, index, err)
 		}
 		must(t, s.Put(t.Context(), "k", nil, 0))
-		if e, found, _, err = s.Get(t.Context(), "k", store.Default); err != nil || !found || e.Value == nil || len(e.Value) > 0 {
+		if e, found, _, err = s.Get(t.Context(), "k", store.Default); err != nil || !found ||
+			e.Value == nil || len(e.Value) > 0 {
 			t.Errorf("an empty value: %+v, found %v, error %v", e, found, err)
 		}
 		must(t, s.Delete(t.Context(), "k"))
 		must(t, s.Delete(t.Context(), "k"))
-		if _, found, index, err = s.Get(t.Context(), "k", store.Default); err != nil || found || index == 0 {
+		if _, found, index, err = s.Get(t.Context(), "k", store.Default); err != nil || found ||
+			index == 0 {
 			t.Errorf("after delete: found %v, index %d, error %v", found, index, err)
 		}
 	})
-	wantKind(t, over(t, always(200, "false")).Put(t.Context(), "k", nil, 0), store.ErrUnreachable, true)
+	wantKind(t, over(t, always(200, "false")).Put(t.Context(), "k", nil, 0), store.ErrUnreachable,
+		true)
 	wantKind(t, over(t, always(200, "false")).Delete(t.Context(), "k"), store.ErrUnreachable, true)
 }
 
@@ -263,7 +278,8 @@ func TestListsAreSortedAndWhole(t *testing.T) {
 		if want := "p/ p/a p/a/ p/b"; err != nil || strings.Join(names, " ") != want {
 			t.Errorf("names %q, want %s; error %v", names, want, err)
 		}
-		if entries, index, err = s.List(t.Context(), "none/", store.Default); err != nil || len(entries) != 0 || index == 0 {
+		if entries, index, err = s.List(t.Context(), "none/", store.Default); err != nil ||
+			len(entries) != 0 || index == 0 {
 			t.Errorf("an empty prefix: %v, index %d, error %v", entries, index, err)
 		}
 		if names, err = s.ListKeys(t.Context(), "none/", ""); err != nil || len(names) != 0 {
@@ -274,7 +290,8 @@ func TestListsAreSortedAndWhole(t *testing.T) {
 
 func TestAnAnswerMadeShorterByAccessRulesIsDenied(t *testing.T) {
 	filtered := always(200, `[{"Key":"p/a","Value":null,"CreateIndex":1,"ModifyIndex":1}]`,
-		"X-Consul-Index", "7", "X-Consul-KnownLeader", "true", "X-Consul-LastContact", "0", "X-Consul-Results-Filtered-By-ACLs", "true")
+		"X-Consul-Index", "7", "X-Consul-KnownLeader", "true", "X-Consul-LastContact", "0",
+		"X-Consul-Results-Filtered-By-ACLs", "true")
 	entries, _, err := over(t, filtered).List(t.Context(), "p/", store.Default)
 	wantKind(t, err, store.ErrDenied, false)
 	if entries != nil {
@@ -287,17 +304,21 @@ func TestAnAnswerMadeShorterByAccessRulesIsDenied(t *testing.T) {
 }
 
 func TestAnAnswerThatDoesNotMatchTheOperationsHasAnUnknownOutcome(t *testing.T) {
-	for _, results := range []string{`[{"KV":{"Key":"k","ModifyIndex":5}},{"KV":{"Key":"x"}}]`, `[{"KV":{"Key":"x"}}]`, `[]`, `null`, `[{}]`, `[null]`, `{}`, `7`} {
+	for _, results := range []string{`[{"KV":{"Key":"k","ModifyIndex":5}},{"KV":{"Key":"x"}}]`,
+		`[{"KV":{"Key":"x"}}]`, `[]`, `null`, `[{}]`, `[null]`, `{}`, `7`} {
 		s := over(t, always(200, `{"Results":`+results+`,"Errors":null}`))
-		_, err := s.Txn(t.Context(), store.CheckNotExists("c"), store.Set("k", nil, 0), store.Delete("l"))
+		_, err := s.Txn(t.Context(), store.CheckNotExists("c"), store.Set("k", nil, 0),
+			store.Delete("l"))
 		wantKind(t, err, store.ErrUnreachable, true)
 	}
 	for _, errs := range []string{`[]`, `null`, `7`} {
-		_, err := over(t, always(409, `{"Results":null,"Errors":`+errs+`}`)).Txn(t.Context(), store.Set("k", nil, 0))
+		_, err := over(t, always(409, `{"Results":null,"Errors":`+errs+`}`)).Txn(t.Context(),
+			store.Set("k", nil, 0))
 		wantKind(t, err, store.ErrUnreachable, true)
 	}
 	// A refusal that does not say of what is one all the same.
-	_, err := over(t, always(409, `{"Results":null,"Errors":[{"OpIndex":9,"What":"x"}]}`)).Txn(t.Context(), store.Set("k", nil, 0))
+	_, err := over(t, always(409, `{"Results":null,"Errors":[{"OpIndex":9,"What":"x"}]}`)).Txn(
+		t.Context(), store.Set("k", nil, 0))
 	refusal(t, err, -1, "")
 }
 

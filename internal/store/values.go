@@ -26,8 +26,9 @@ const (
 
 // MemberRecord is the value of members/<m>.
 type MemberRecord struct {
-	Status   string  `json:"status"`             // StatusAlive or StatusLeaving
-	Address  string  `json:"host_address"`       // where the member's host can be reached; may be empty
+	Status string `json:"status"` // StatusAlive or StatusLeaving
+	// where the member's host can be reached; may be empty
+	Address  string  `json:"host_address"`
 	Capacity uint64  `json:"capacity,omitempty"` // the most weight it may hold; 0: no limit
 	Idle     bool    `json:"idle,omitempty"`     // it runs no items
 	Zone     string  `json:"zone,omitempty"`
@@ -49,7 +50,8 @@ func ParseMemberRecord(value []byte) (MemberRecord, error) {
 		return MemberRecord{}, err
 	}
 	if r.Status != StatusAlive && r.Status != StatusLeaving {
-		return MemberRecord{}, invalid("member record", `its status is %q; known are "alive" and "leaving"`, shorten(r.Status))
+		return MemberRecord{}, invalid("member record",
+			`its status is %q; known are "alive" and "leaving"`, shorten(r.Status))
 	}
 	return r, nil
 }
@@ -62,8 +64,9 @@ const (
 
 // Assignment is the value of assignments/<m>/<w>.
 type Assignment struct {
-	State   string `json:"s"`             // StateOwn or StateRel
-	Session string `json:"to,omitempty"`  // the session it is granted to: a predecessor with the same id must not take it
+	State string `json:"s"` // StateOwn or StateRel
+	// the session it is granted to: a predecessor with the same id must not take it
+	Session string `json:"to,omitempty"`
 	Reason  string `json:"why,omitempty"` // the plan's reason, for people
 }
 
@@ -82,7 +85,8 @@ func ParseAssignment(value []byte) (Assignment, error) {
 		return Assignment{}, err
 	}
 	if a.State != StateOwn && a.State != StateRel {
-		return Assignment{}, invalid("assignment", `its state is %q; known are "own" and "rel"`, shorten(a.State))
+		return Assignment{}, invalid("assignment", `its state is %q; known are "own" and "rel"`,
+			shorten(a.State))
 	}
 	if err := couldBeSession("assignment", a.Session); err != nil {
 		return Assignment{}, err
@@ -97,7 +101,8 @@ type Ack struct {
 	Counter uint64  `json:"n"`
 	Session string  `json:"sid,omitempty"` // the session that wrote it
 	By      Process `json:"by,omitzero"`
-	Clear   bool    `json:"clear,omitempty"` // inherited items may be started: no predecessor can still run them
+	// inherited items may be started: no predecessor can still run them
+	Clear bool `json:"clear,omitempty"`
 	// TTL is how long anybody may count on a lease under this id: that session's, or as long as it
 	// is not Clear a predecessor's if that is longer. Nanoseconds.
 	TTL time.Duration `json:"ttl,omitempty"`
@@ -129,7 +134,8 @@ func ParseAck(value []byte) (Ack, error) {
 	case (a.TTL < 0 || a.TTL > MaxTTL) && !mutations.Broken("times-unchecked"):
 		return Ack{}, invalid("ack", "its ttl is %v; a session's is %v at the most", a.TTL, MaxTTL)
 	case a.Keep < 0, a.Keep > MaxKeep:
-		return Ack{}, invalid("ack", "its items are to be kept for %v; the most is %v", a.Keep, MaxKeep)
+		return Ack{}, invalid("ack", "its items are to be kept for %v; the most is %v", a.Keep,
+			MaxKeep)
 	}
 	return a, nil
 }
@@ -137,7 +143,8 @@ func ParseAck(value []byte) (Ack, error) {
 // couldBeSession refuses what no Consul has ever named a session; empty means none. Consul takes
 // capital letters for small ones, but not where it compares a key's session.
 func couldBeSession(what, id string) error {
-	if id != "" && (!sessionID(id) || id != strings.ToLower(id)) && !mutations.Broken("sessions-unchecked") {
+	if id != "" && (!sessionID(id) || id != strings.ToLower(id)) && !mutations.Broken(
+		"sessions-unchecked") {
 		return invalid(what, "%q is no session of Consul's", shorten(id))
 	}
 	return nil
@@ -156,7 +163,8 @@ func decode(what string, value []byte, into any) error {
 		return invalid(what, "the value %q is not a JSON object", shorten(string(value)))
 	}
 	if err := json.Unmarshal(value, into); err != nil {
-		return invalid(what, "the value %q does not parse: %s", shorten(string(value)), shorten(err.Error()))
+		return invalid(what, "the value %q does not parse: %s", shorten(string(value)),
+			shorten(err.Error()))
 	}
 	return nil
 }

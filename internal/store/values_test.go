@@ -13,8 +13,10 @@ import (
 )
 
 func TestValuesComeBackAsTheyWere(t *testing.T) {
-	p := store.Process{Instance: "i", Host: "h", BootID: "b", PIDNamespace: "pid:[1]", PID: 7, StartTime: 1 << 60}
-	record := store.MemberRecord{Status: store.StatusLeaving, Address: "h:1", Capacity: 1<<64 - 1, Zone: "z", Version: "v", Process: p}
+	p := store.Process{Instance: "i", Host: "h", BootID: "b", PIDNamespace: "pid:[1]", PID: 7,
+		StartTime: 1 << 60}
+	record := store.MemberRecord{Status: store.StatusLeaving, Address: "h:1", Capacity: 1<<64 - 1,
+		Zone: "z", Version: "v", Process: p}
 	if got, err := store.ParseMemberRecord(record.Encode()); err != nil || got != record {
 		t.Errorf("record %+v, error %v", got, err)
 	}
@@ -30,9 +32,12 @@ func TestValuesComeBackAsTheyWere(t *testing.T) {
 
 func TestTheNamesOfFieldsAreTheContract(t *testing.T) {
 	for got, want := range map[string]string{
-		string(store.Assignment{State: "own", Session: "s", Reason: "r"}.Encode()): `{"s":"own","to":"s","why":"r"}`,
-		string(store.Ack{Counter: 3}.Encode()):                                     `{"n":3}`,
-		string(store.MemberRecord{Status: "alive", Address: "h:1", Process: store.Process{Instance: "i", Host: "h", BootID: "b", PIDNamespace: "n", PID: 1, StartTime: 2}}.Encode()): `{"status":"alive","host_address":"h:1","process":{"instance":"i","host":"h","boot":"b","pidns":"n","pid":1,"start":2}}`,
+		string(store.Assignment{State: "own", Session: "s",
+			Reason: "r"}.Encode()): `{"s":"own","to":"s","why":"r"}`,
+		string(store.Ack{Counter: 3}.Encode()): `{"n":3}`,
+		string(store.MemberRecord{Status: "alive", Address: "h:1",
+			Process: store.Process{Instance: "i", Host: "h", BootID: "b", PIDNamespace: "n", PID: 1,
+				StartTime: 2}}.Encode()): `{"status":"alive","host_address":"h:1","process":{"instance":"i","host":"h","boot":"b","pidns":"n","pid":1,"start":2}}`,
 	} {
 		if got != want {
 			t.Errorf("encoded %s, want %s", got, want)
@@ -41,10 +46,12 @@ func TestTheNamesOfFieldsAreTheContract(t *testing.T) {
 }
 
 func TestBareWordsAreAccepted(t *testing.T) {
-	if r, err := store.ParseMemberRecord([]byte(" alive\n")); err != nil || r.Status != store.StatusAlive {
+	if r, err := store.ParseMemberRecord([]byte(" alive\n")); err != nil ||
+		r.Status != store.StatusAlive {
 		t.Errorf("alive: %+v, %v", r, err)
 	}
-	if a, err := store.ParseAssignment([]byte("own")); err != nil || a != (store.Assignment{State: "own"}) {
+	if a, err := store.ParseAssignment([]byte("own")); err != nil ||
+		a != (store.Assignment{State: "own"}) {
 		t.Errorf("own: %+v, %v", a, err)
 	}
 	if a, err := store.ParseAck([]byte("12\n")); err != nil || a != (store.Ack{Counter: 12}) {
@@ -53,11 +60,14 @@ func TestBareWordsAreAccepted(t *testing.T) {
 }
 
 func TestUnknownFieldsAreIgnoredAndBadValuesAreNamed(t *testing.T) {
-	if a, err := store.ParseAssignment([]byte(`{"s":"own","new":{"x":[1]}}`)); err != nil || a.State != "own" {
+	if a, err := store.ParseAssignment([]byte(`{"s":"own","new":{"x":[1]}}`)); err != nil ||
+		a.State != "own" {
 		t.Errorf("with an unknown field: %+v, %v", a, err)
 	}
-	for value, says := range map[string]string{"": "not a JSON object", "dead": `"dead"`, "null": "not a JSON object", "[]": "not a JSON object",
-		`{"s":`: "does not parse", `{"s":"lost"}`: `state is "lost"`, `{"s":1}`: "does not parse", "{}": `state is ""`} {
+	for value, says := range map[string]string{"": "not a JSON object", "dead": `"dead"`,
+		"null": "not a JSON object", "[]": "not a JSON object",
+		`{"s":`: "does not parse", `{"s":"lost"}`: `state is "lost"`, `{"s":1}`: "does not parse",
+		"{}": `state is ""`} {
 		_, err := store.ParseAssignment([]byte(value))
 		wantKind(t, err, store.ErrInvalid, false)
 		wantText(t, err, "assignment", says)
@@ -70,7 +80,9 @@ func TestUnknownFieldsAreIgnoredAndBadValuesAreNamed(t *testing.T) {
 }
 
 func FuzzValuesParse(f *testing.F) {
-	for _, seed := range []string{"", "alive", "own", "7", `{"s":"own"}`, `{"status":"alive","process":{"pid":1}}`, `{"n":1,"by":{}}`, "{", "null", `{"status":"alive","capacity":-1}`, "\xff"} {
+	for _, seed := range []string{"", "alive", "own", "7", `{"s":"own"}`,
+		`{"status":"alive","process":{"pid":1}}`, `{"n":1,"by":{}}`, "{", "null",
+		`{"status":"alive","capacity":-1}`, "\xff"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
@@ -95,7 +107,8 @@ func again[T any](t *testing.T, want T, encoded []byte, parse func([]byte) (T, e
 
 func TestAProcessOfThisHostIsAliveOrDead(t *testing.T) {
 	self := store.Self("me")
-	if self.Instance != "me" || self.PID != os.Getpid() || self.StartTime == 0 || self.BootID == "" || self.PIDNamespace == "" || self.Host == "" {
+	if self.Instance != "me" || self.PID != os.Getpid() || self.StartTime == 0 ||
+		self.BootID == "" || self.PIDNamespace == "" || self.Host == "" {
 		t.Fatalf("Self is incomplete: %+v", self)
 	}
 	if got := self.Liveness(); got != store.Alive {
@@ -133,7 +146,8 @@ func child(t *testing.T) (p store.Process, reap func() error) {
 	}
 	// The end of its output comes a moment before the end of the process.
 	io.Copy(io.Discard, out)
-	for end := time.Now().Add(10 * time.Second); p.Liveness() != store.Dead && time.Now().Before(end); {
+	for end := time.Now().Add(10 * time.Second); p.Liveness() != store.Dead &&
+		time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	if p.PID == os.Getpid() || p.StartTime == 0 {

@@ -36,7 +36,8 @@ func (s *Store) Watch(key string) *Watch {
 // key in it at all times: an empty prefix is woken by every write to a
 // neighbour (25,977 times for 100 writes elsewhere, against none).
 func (s *Store) WatchPrefix(prefix string) *Watch {
-	return &Watch{store: s, query: query{key: prefix, recurse: true, timeout: largeRead * s.callTimeout}, wait: s.pollWait}
+	return &Watch{store: s, query: query{key: prefix, recurse: true,
+		timeout: largeRead * s.callTimeout}, wait: s.pollWait}
 }
 
 // Wait sets how long one poll waits at the server, [MaxPollWait] at most: a poll
@@ -98,7 +99,8 @@ func (w *Watch) Next(ctx context.Context) (View, error) {
 			if !Pause(ctx, pause.NextBackOff()) {
 				w.index = 0
 				c, err := call{op: "watch", key: w.query.key}, ctx.Err()
-				return View{}, &callError{kind: ErrUnreachable, op: c.String(), text: "gave up waiting: " + err.Error(), ended: err}
+				return View{}, &callError{kind: ErrUnreachable, op: c.String(),
+					text: "gave up waiting: " + err.Error(), ended: err}
 			}
 		}
 	}

@@ -42,7 +42,8 @@ func TestTheFirstNextAnswersAtOnceAndTheOthersOnChange(t *testing.T) {
 		}
 		time.AfterFunc(7*time.Minute, func() { s.Put(context.Background(), "k", []byte("v"), 0) })
 		v := next(t, w)
-		if len(v.Entries) != 1 || string(v.Entries[0].Value) != "v" || v.Index < v.Entries[0].ModifyIndex {
+		if len(v.Entries) != 1 || string(v.Entries[0].Value) != "v" ||
+			v.Index < v.Entries[0].ModifyIndex {
 			t.Errorf("changed: %+v", v)
 		}
 		if took := time.Since(start); took != 7*time.Minute {
@@ -72,11 +73,15 @@ func TestAQuietWatchBringsNothingUntilSomethingChanges(t *testing.T) {
 		next(t, w) // the caller gave up: read anew
 		start := time.Now()
 		// In the very moment when a poll is given up, and at any other.
-		for _, after := range []time.Duration{295 * time.Second, 590 * time.Second, 17 * time.Minute} {
+		for _, after := range []time.Duration{295 * time.Second, 590 * time.Second,
+			17 * time.Minute} {
 			answered = 0
-			time.AfterFunc(time.Until(start.Add(after)), func() { s.Put(context.Background(), "p/b", []byte(after.String()), 0) })
+			time.AfterFunc(time.Until(start.Add(after)), func() {
+				s.Put(context.Background(), "p/b", []byte(after.String()), 0)
+			})
 			v := next(t, w)
-			if len(v.Entries) != 2 || string(v.Entries[1].Value) != after.String() || time.Since(start) != after {
+			if len(v.Entries) != 2 || string(v.Entries[1].Value) != after.String() ||
+				time.Since(start) != after {
 				t.Errorf("after %v: %d entries", time.Since(start), len(v.Entries))
 			}
 			if answered != 1 {
@@ -88,7 +93,8 @@ func TestAQuietWatchBringsNothingUntilSomethingChanges(t *testing.T) {
 
 func TestAPrefixIsWatchedWhole(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
-		txn(t, s, store.Set("p/", nil, 0), store.Set("p/b", nil, 0), store.Set("p/a", nil, 0), store.Set("q/x", nil, 0))
+		txn(t, s, store.Set("p/", nil, 0), store.Set("p/b", nil, 0), store.Set("p/a", nil, 0),
+			store.Set("q/x", nil, 0))
 		w := s.WatchPrefix("p/")
 		keys := func(v store.View) (list []string) {
 			for _, e := range v.Entries {
@@ -188,7 +194,8 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func at(index string) func(*http.Request) (*http.Response, error) {
-	return always(404, "", "X-Consul-Index", index, "X-Consul-KnownLeader", "true", "X-Consul-LastContact", "0")
+	return always(404, "", "X-Consul-Index", index, "X-Consul-KnownLeader", "true",
+		"X-Consul-LastContact", "0")
 }
 
 func TestTheRulesForTheIndex(t *testing.T) {
@@ -205,7 +212,8 @@ func TestTheRulesForTheIndex(t *testing.T) {
 		if want := "[1 9 12 4 5]"; fmt.Sprint(got) != want {
 			t.Errorf("answered at %v, want %s", got, want)
 		}
-		want := []string{"consistent=", "index=1&wait=60000ms", "index=9&wait=60000ms", "index=9&wait=60000ms", "index=9&wait=60000ms",
+		want := []string{"consistent=", "index=1&wait=60000ms", "index=9&wait=60000ms",
+			"index=9&wait=60000ms", "index=9&wait=60000ms",
 			"index=12&wait=60000ms", "consistent=", "index=4&wait=60000ms"}
 		if strings.Join(sc.asked, "\n") != strings.Join(want, "\n") {
 			t.Errorf("asked %q, want %q", sc.asked, want)
@@ -215,7 +223,9 @@ func TestTheRulesForTheIndex(t *testing.T) {
 
 func TestAfterAnErrorTheWatchReadsAnewAndConsistently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sc := &script{answers: []func(*http.Request) (*http.Response, error){at("9"), always(500, "No cluster leader"), always(500, "No cluster leader"), at("9"), at("10")}}
+		sc := &script{answers: []func(*http.Request) (*http.Response, error){
+			at("9"), always(500, "No cluster leader"), always(500, "No cluster leader"), at("9"),
+			at("10")}}
 		w := over(t, sc).Watch("k")
 		next(t, w)
 		for range 2 {
@@ -236,7 +246,10 @@ func TestAfterAnErrorTheWatchReadsAnewAndConsistently(t *testing.T) {
 func TestAServerThatAlwaysWakesForNothingIsNotAHotLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		polls := 0
-		w := over(t, tripper(func(r *http.Request) (*http.Response, error) { polls++; return at("9")(r) })).Watch("k")
+		w := over(t, tripper(func(r *http.Request) (*http.Response, error) {
+			polls++
+			return at("9")(r)
+		})).Watch("k")
 		next(t, w)
 		quiet(t, w, time.Minute)
 		if polls < 5 || polls > 30 {
@@ -277,7 +290,9 @@ func TestAnEmptyPrefixIsWokenByItsNeighbours(t *testing.T) {
 		next(t, w)
 		woken := 0
 		for i := range 20 {
-			time.AfterFunc(time.Second, func() { s.Put(context.Background(), fmt.Sprint("a/3/", i), nil, 0) })
+			time.AfterFunc(time.Second, func() {
+				s.Put(context.Background(), fmt.Sprint("a/3/", i), nil, 0)
+			})
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			if v, err := w.Next(ctx); err == nil && len(v.Entries) == 0 {
 				woken++

@@ -4,12 +4,12 @@
 // # What is guaranteed
 //
 //  1. When [Log.Append] returns nil its records are on the disk (fsync), all of them; when it
-//     returns an error none of them is found later, unless the error is [ErrUncertain]. They are in the
-//     directory where the next Open looks: a log that was removed or replaced is [ErrGone].
+//     returns an error none of them is found later, unless the error is [ErrUncertain]. They are in
+//     the directory where the next Open looks: a log that was removed or replaced is [ErrGone].
 //  2. [Open] returns every record of every Append that returned nil, in order, each as it was
 //     (checked by CRC-32C), or it fails. It never returns a part, nor what was not appended.
-//  3. What a crash cut off in the middle of an Append is removed by the next Open. Damage anywhere else
-//     is [ErrDamaged], and nothing is changed.
+//  3. What a crash cut off in the middle of an Append is removed by the next Open. Damage anywhere
+//     else is [ErrDamaged], and nothing is changed.
 //  4. [Log.Rewrite] replaces all records by others, whole or not at all, whenever it is
 //     interrupted.
 //  5. One process has a directory open at a time; another one gets [ErrInUse].

@@ -65,7 +65,8 @@ func Parse(file []byte) (records [][]byte, good int, err error) {
 		return nil, 0, fmt.Errorf("%w: it does not begin as a log does", ErrDamaged)
 	}
 	if string(file[:len(head)]) != head {
-		return nil, 0, fmt.Errorf("%w: it does not begin with %q: it is none, or another version's", ErrDamaged, head)
+		return nil, 0, fmt.Errorf("%w: it does not begin with %q: it is none, or another version's",
+			ErrDamaged, head)
 	}
 	good = len(head)
 	for good < len(file) {
@@ -83,7 +84,9 @@ func Parse(file []byte) (records [][]byte, good int, err error) {
 		}
 		rest += next
 		if _, synced, n := frameAt(file[rest:]); n > 0 && synced > good {
-			return nil, 0, fmt.Errorf("%w: the record at byte %d does not read, and was on the disk when the one at byte %d was written", ErrDamaged, good, rest)
+			return nil, 0,
+				fmt.Errorf("%w: the record at byte %d does not read, and was on the disk when the one at byte %d was written",
+					ErrDamaged, good, rest)
 		}
 	}
 	return records, good, nil

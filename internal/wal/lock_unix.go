@@ -22,7 +22,8 @@ func lockFile(path string) (*os.File, error) {
 		holder, _ := io.ReadAll(io.LimitReader(f, 64))
 		f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%w (pid %s): give each process a directory of its own", ErrInUse, strings.TrimSpace(string(holder)))
+			return nil, fmt.Errorf("%w (pid %s): give each process a directory of its own",
+				ErrInUse, strings.TrimSpace(string(holder)))
 		}
 		return nil, err
 	}

@@ -35,7 +35,8 @@ func TestTheDirectoriesOfANewLogAreOnTheDiskBeforeItIsWrittenTo(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, want := range []string{top, filepath.Join(top, "a"), filepath.Join(top, "a", "b"), dir} {
+		for _, want := range []string{top, filepath.Join(top, "a"), filepath.Join(top, "a", "b"),
+			dir} {
 			if !slices.Contains(synced, want) {
 				t.Errorf("%s: %s was not synced: %q", when, want, synced)
 			}

@@ -18,7 +18,8 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 		if err == nil {
 			l.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), say) || !strings.Contains(err.Error(), dir) {
+		if err == nil || !strings.Contains(err.Error(), say) || !strings.Contains(err.Error(),
+			dir) {
 			t.Errorf("%s: %v, want %q", what, err, say)
 		}
 	}
@@ -48,7 +49,8 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 	for _, name := range []string{"log", "lock"} {
 		link := filepath.Join(dir, name)
 		_ = os.Remove(link)
-		for _, err := range []error{os.WriteFile(target, []byte("theirs"), 0o600), os.Symlink(target, link)} {
+		for _, err := range []error{os.WriteFile(target, []byte("theirs"), 0o600),
+			os.Symlink(target, link)} {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +67,8 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := wal.OpenFile(link(t, filepath.Join(dir, "conflicts"), target), os.O_CREATE|os.O_RDWR); err == nil || !strings.Contains(err.Error(), "symbolic link") {
+	if _, err := wal.OpenFile(link(t, filepath.Join(dir, "conflicts"), target),
+		os.O_CREATE|os.O_RDWR); err == nil || !strings.Contains(err.Error(), "symbolic link") {
 		t.Errorf("a file beside it through a link: %v", err)
 	}
 }

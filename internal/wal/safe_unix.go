@@ -26,9 +26,11 @@ func checkDir(dir string) error {
 	case !info.IsDir():
 		return fmt.Errorf("it is no directory: move it away, or give another one")
 	case ok && st.Uid != 0 && int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("it belongs to user %d, and this process is user %d: give one of its own", st.Uid, os.Geteuid())
+		return fmt.Errorf("it belongs to user %d, and this process is user %d: give one of its own",
+			st.Uid, os.Geteuid())
 	case info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("others may write to it (mode %04o): chmod go-w it, or give another one", info.Mode().Perm())
+		return fmt.Errorf("others may write to it (mode %04o): chmod go-w it, or give another one",
+			info.Mode().Perm())
 	}
 	return nil
 }

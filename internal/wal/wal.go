@@ -137,7 +137,9 @@ func (l *Log) load() ([][]byte, error) {
 	}
 	records, good, err := Parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("%w: move %s away to begin anew, and see in it what was not written to Consul", err, l.path(fileName))
+		return nil, fmt.Errorf(
+			"%w: move %s away to begin anew, and see in it what was not written to Consul", err,
+			l.path(fileName))
 	}
 	if good == 0 {
 		return nil, l.Rewrite()
@@ -235,7 +237,8 @@ func (l *Log) add(durable, bounded bool, records [][]byte) error {
 func frames(b []byte, records [][]byte, synced int64) ([]byte, error) {
 	for _, r := range records {
 		if len(r) > MaxRecord {
-			return nil, fmt.Errorf("%w: a record of %d bytes; at most %d", ErrFull, len(r), MaxRecord)
+			return nil, fmt.Errorf("%w: a record of %d bytes; at most %d", ErrFull, len(r),
+				MaxRecord)
 		}
 		b = appendFrame(b, r, synced)
 	}
@@ -302,7 +305,8 @@ func (l *Log) takePlace() error {
 	}
 	info, err := l.file.Stat()
 	if err == nil && info.Size() != l.size {
-		err = fmt.Errorf("%w: %s: another process has written to it: move it away", ErrGone, l.path(fileName))
+		err = fmt.Errorf("%w: %s: another process has written to it: move it away", ErrGone,
+			l.path(fileName))
 	}
 	return err
 }

@@ -95,7 +95,8 @@ func TestATailThatWasCutOffIsRemovedAndNothingElse(t *testing.T) {
 			t.Fatal(err)
 		}
 		l, got := open(t, dir, wal.Options{})
-		if n := len(got); n < last || n > 2 || !slices.Equal(got, []string{"record 0", "record 1", "record 2"}[:n]) {
+		if n := len(got); n < last || n > 2 || !slices.Equal(got, []string{"record 0", "record 1",
+			"record 2"}[:n]) {
 			t.Fatalf("cut at %d: %q", cut, got)
 		}
 		last = len(got)
@@ -205,7 +206,9 @@ func TestABrokenLogIsGoodAgainOnceItIsRewritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	wal.Break(l)
-	for _, add := range []func([]byte) error{l.Note, l.NoteSynced, func(b []byte) error { return l.Append(b) }} {
+	for _, add := range []func([]byte) error{l.Note, l.NoteSynced, func(b []byte) error {
+		return l.Append(b)
+	}} {
 		if err := add([]byte("lost")); !errors.Is(err, wal.ErrBroken) {
 			t.Fatal(err)
 		}
@@ -246,8 +249,10 @@ func FuzzParseNeverReturnsWhatWasNotAppended(f *testing.F) {
 			t.Fatalf("%d of %d bytes are good", good, len(data))
 		}
 		again, all, err := wal.Parse(wal.Encode(records...))
-		if err != nil || all != max(good, len("coordd-log-1\n")) || !slices.EqualFunc(again, records, bytes.Equal) {
-			t.Fatalf("%q was read as %q, written again as %q (%d bytes, not %d): %v", data, records, again, all, good, err)
+		if err != nil || all != max(good, len("coordd-log-1\n")) ||
+			!slices.EqualFunc(again, records, bytes.Equal) {
+			t.Fatalf("%q was read as %q, written again as %q (%d bytes, not %d): %v", data, records,
+				again, all, good, err)
 		}
 	})
 }
@@ -274,10 +279,12 @@ func TestWhatAFailedFsyncLeftIsNotFoundByTheNextOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	disk.on = true
-	if err := l.Append([]byte("two")); !errors.Is(err, wal.ErrBroken) || !errors.Is(err, wal.ErrUncertain) {
+	if err := l.Append([]byte("two")); !errors.Is(err, wal.ErrBroken) ||
+		!errors.Is(err, wal.ErrUncertain) {
 		t.Errorf("%v: the disk may hold it", err)
 	}
-	if err := l.Append([]byte("three")); !errors.Is(err, wal.ErrBroken) || errors.Is(err, wal.ErrUncertain) {
+	if err := l.Append([]byte("three")); !errors.Is(err, wal.ErrBroken) ||
+		errors.Is(err, wal.ErrUncertain) {
 		t.Errorf("%v: the disk cannot hold what was not written", err)
 	}
 	if err := l.Rewrite([]byte("one")); err == nil {
@@ -297,8 +304,12 @@ func TestALogThatWasRemovedOrReplacedTakesNothingUntilItIsMadeAnew(t *testing.T)
 	for what, remove := range map[string]func(dir string) error{
 		"the directory removed": os.RemoveAll,
 		"the directory moved":   func(dir string) error { return os.Rename(dir, dir+".old") },
-		"the file removed":      func(dir string) error { return os.Remove(filepath.Join(dir, "log")) },
-		"the lock removed":      func(dir string) error { return os.Remove(filepath.Join(dir, "lock")) },
+		"the file removed": func(dir string) error {
+			return os.Remove(filepath.Join(dir, "log"))
+		},
+		"the lock removed": func(dir string) error {
+			return os.Remove(filepath.Join(dir, "lock"))
+		},
 	} {
 		dir := filepath.Join(t.TempDir(), "log.d")
 		l, _ := open(t, dir, wal.Options{})
@@ -314,8 +325,10 @@ func TestALogThatWasRemovedOrReplacedTakesNothingUntilItIsMadeAnew(t *testing.T)
 		if err := l.Held(); !errors.Is(err, wal.ErrGone) {
 			t.Errorf("%s: it is said to be there: %v", what, err)
 		}
-		for _, add := range []func([]byte) error{func(b []byte) error { return l.Append(b) }, l.NoteSynced} {
-			if err := add([]byte("two")); !errors.Is(err, wal.ErrBroken) || !errors.Is(err, wal.ErrGone) || errors.Is(err, wal.ErrUncertain) {
+		for _, add := range []func([]byte) error{
+			func(b []byte) error { return l.Append(b) }, l.NoteSynced} {
+			if err := add([]byte("two")); !errors.Is(err, wal.ErrBroken) ||
+				!errors.Is(err, wal.ErrGone) || errors.Is(err, wal.ErrUncertain) {
 				t.Errorf("%s: appended to it: %v", what, err)
 			}
 		}
@@ -380,7 +393,8 @@ func TestALogWhoseLockAnotherHasTakenIsLeftAlone(t *testing.T) {
 		"noted":    l.Note,
 		"appended": func(b []byte) error { return l.Append(b) },
 	} {
-		if err := add([]byte("ours")); !errors.Is(err, wal.ErrGone) || errors.Is(err, wal.ErrUncertain) {
+		if err := add([]byte("ours")); !errors.Is(err, wal.ErrGone) ||
+			errors.Is(err, wal.ErrUncertain) {
 			t.Errorf("%s beside another process: %v", what, err)
 		}
 	}

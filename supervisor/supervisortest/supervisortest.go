@@ -15,7 +15,8 @@ import (
 // unless that was clean: when the tree had escalated, with the whole history; when
 // children did not stop, with their paths and stacks. Logs are discarded
 // unless opts say otherwise.
-func Start(t testing.TB, name string, tree supervisor.Tree, opts ...supervisor.Option) *supervisor.Supervisor {
+func Start(t testing.TB, name string, tree supervisor.Tree,
+	opts ...supervisor.Option) *supervisor.Supervisor {
 	t.Helper()
 	quiet := supervisor.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	s, err := supervisor.New(name, tree, append([]supervisor.Option{quiet}, opts...)...)

@@ -31,7 +31,8 @@ func (r *recorder) Errorf(format string, args ...any) {
 // of runs the tree for a second as a test of its own and gives its failures.
 func of(t *testing.T, run func(context.Context) error) string {
 	rec := &recorder{TB: t}
-	supervisortest.Start(rec, "root", supervisor.Tree{Children: []supervisor.Child{{Name: "a", Run: run}}})
+	supervisortest.Start(rec, "root",
+		supervisor.Tree{Children: []supervisor.Child{{Name: "a", Run: run}}})
 	time.Sleep(time.Second)
 	for _, f := range rec.cleanup {
 		f()
@@ -49,7 +50,9 @@ func TestACleanStopPasses(t *testing.T) {
 
 func TestAnEscalationFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if got := of(t, func(context.Context) error { return supervisor.Escalate(context.Canceled) }); !strings.Contains(got, "root gave up") {
+		if got := of(t, func(context.Context) error {
+			return supervisor.Escalate(context.Canceled)
+		}); !strings.Contains(got, "root gave up") {
 			t.Errorf("got %q", got)
 		}
 	})
@@ -59,17 +62,20 @@ func TestAChildThatIsLeftBehindFailsByItsPathWithTheHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		letGo := make(chan struct{})
 		got := of(t, func(context.Context) error { <-letGo; return nil })
-		if !strings.Contains(got, "root/a") || !strings.Contains(got, "TestAChildThatIsLeftBehind") {
+		if !strings.Contains(got, "root/a") ||
+			!strings.Contains(got, "TestAChildThatIsLeftBehind") {
 			t.Errorf("got %q", got)
 		}
 		got = of(t, func(ctx context.Context) error {
-			_, err := supervisor.Of(ctx).Start(supervisor.Child{Name: "b", Run: func(context.Context) error { <-letGo; return nil }})
+			_, err := supervisor.Of(ctx).Start(supervisor.Child{Name: "b",
+				Run: func(context.Context) error { <-letGo; return nil }})
 			if err != nil {
 				return err
 			}
 			return supervisor.Escalate(context.Canceled)
 		})
-		if !strings.Contains(got, "root/a (incarnation 1)") || !strings.Contains(got, "root/b (for 5s)") {
+		if !strings.Contains(got, "root/a (incarnation 1)") ||
+			!strings.Contains(got, "root/b (for 5s)") {
 			t.Errorf("got %q", got)
 		}
 		close(letGo)

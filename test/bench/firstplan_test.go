@@ -42,7 +42,8 @@ func BenchmarkFirstPlan(b *testing.B) {
 		p.check(b)
 		p.end(b)
 		for _, service := range []string{"plan", "one", "four"} {
-			if _, err := client.KV().DeleteTree(fmt.Sprintf("service/%s-%d/", service, round), nil); err != nil {
+			if _, err := client.KV().DeleteTree(fmt.Sprintf("service/%s-%d/", service, round),
+				nil); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -99,14 +100,16 @@ func newPlanRound(b *testing.B, client *api.Client, service string, items, membe
 	if err != nil {
 		b.Fatal(err)
 	}
-	p := &planRound{client: client, store: s, items: items, done: make(chan error, 1), written: make(chan time.Time, 100)}
+	p := &planRound{client: client, store: s, items: items, done: make(chan error, 1),
+		written: make(chan time.Time, 100)}
 	ctx := context.Background()
 	if err := s.Put(ctx, s.Keys().ControlKey("freeze"), nil, 0); err != nil {
 		b.Fatal(err)
 	}
 	for i := range members {
 		id := fmt.Sprintf("member-%02d", i)
-		session, _, err := s.CreateSession(ctx, store.SessionOptions{Name: id, TTL: 10 * time.Minute})
+		session, _, err := s.CreateSession(ctx, store.SessionOptions{Name: id,
+			TTL: 10 * time.Minute})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -132,7 +135,9 @@ func newPlanRound(b *testing.B, client *api.Client, service string, items, membe
 	run, stop := context.WithCancel(ctx)
 	p.stop = stop
 	go func() { p.done <- leader.Run(run) }()
-	p.wait(b, "frozen with all the work read", func(plan messages.Plan) bool { return plan.Total == items && plan.Brake != "" })
+	p.wait(b, "frozen with all the work read", func(plan messages.Plan) bool {
+		return plan.Total == items && plan.Brake != ""
+	})
 	return p
 }
 
@@ -149,7 +154,8 @@ func (p *planRound) wait(b *testing.B, what string, ok func(messages.Plan) bool)
 func (p *planRound) lead(b *testing.B) time.Duration {
 	b.Helper()
 	start := time.Now()
-	if err := p.store.Delete(context.Background(), p.store.Keys().ControlKey("freeze")); err != nil {
+	if err := p.store.Delete(context.Background(),
+		p.store.Keys().ControlKey("freeze")); err != nil {
 		b.Fatal(err)
 	}
 	took := (<-p.written).Sub(start)
@@ -181,7 +187,8 @@ func (p *planRound) bare(b *testing.B, service string, members, inFlight int) ti
 	b.Helper()
 	keys := make([]string, p.items)
 	for i := range keys {
-		keys[i] = fmt.Sprintf("service/%s/assignments/member-%02d/device_group_%06d", service, i*members/p.items, i)
+		keys[i] = fmt.Sprintf("service/%s/assignments/member-%02d/device_group_%06d", service,
+			i*members/p.items, i)
 	}
 	value := store.Assignment{State: store.StateOwn, Session: p.sessions[0], Reason: "new"}.Encode()
 	start := time.Now()
@@ -212,7 +219,8 @@ func sets(b *testing.B, client *api.Client, keys []string, value string, inFligh
 			for chunk := range chunks {
 				ops := make(api.TxnOps, len(chunk))
 				for i, key := range chunk {
-					ops[i] = &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVSet, Key: key, Value: []byte(value)}}
+					ops[i] = &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVSet, Key: key,
+						Value: []byte(value)}}
 				}
 				if ok, _, _, err := client.Txn().Txn(ops, nil); err != nil || !ok {
 					b.Errorf("bare transaction: %v, %v", ok, err)

@@ -180,7 +180,9 @@ func contests(m, n int) []contest {
 	// ring's are where the ring puts them.
 	scattered := slices.Clone(planned)
 	r := rand.New(rand.NewPCG(1, 2))
-	r.Shuffle(n, func(a, b int) { scattered[a].Owner, scattered[b].Owner = scattered[b].Owner, scattered[a].Owner })
+	r.Shuffle(n, func(a, b int) {
+		scattered[a].Owner, scattered[b].Owner = scattered[b].Owner, scattered[a].Owner
+	})
 	scatteredLeft, scatteredOrphans := orphaned(scattered, leaver)
 	without := func() *ring { return base.without(leaver) }
 	with := func() *ring { return base.with("member-joiner", m) }
@@ -237,7 +239,8 @@ func BenchmarkPlanner(b *testing.B) {
 			}
 			planned, rung := moved(c.planned, plan.Moves), moved(c.rung, ringMoves)
 			if got := spread(c.members, planned, c.gone); got > 1 || len(plan.Moves) != c.minimum {
-				b.Errorf("%d moves where %d are the minimum, spread %d", len(plan.Moves), c.minimum, got)
+				b.Errorf("%d moves where %d are the minimum, spread %d", len(plan.Moves), c.minimum,
+					got)
 			}
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(median(ratios), "ring/planner")
@@ -292,7 +295,8 @@ func BenchmarkPlannerWeighted(b *testing.B) {
 	for _, c := range []contest{
 		{name: "first", members: members, planned: items},
 		{name: "leave", members: left, planned: plannedLeft},
-		{name: "join", members: append(slices.Clone(members), placement.Member{ID: "member-joiner"}), planned: placed},
+		{name: "join", members: append(slices.Clone(members),
+			placement.Member{ID: "member-joiner"}), planned: placed},
 		{name: "unchanged", members: members, planned: placed},
 	} {
 		b.Run(c.name, func(b *testing.B) {

@@ -33,7 +33,9 @@ func BenchmarkPublish(b *testing.B) {
 		single += wakeOne()
 		rounds++
 	}
-	per := func(d time.Duration, n int) float64 { return float64(d.Nanoseconds()) / float64(n*rounds) }
+	per := func(d time.Duration, n int) float64 {
+		return float64(d.Nanoseconds()) / float64(n*rounds)
+	}
 	b.ReportMetric(per(plainTime, burst), "ns/publish")
 	b.ReportMetric(float64(slowTime)/float64(plainTime), "slow/plain")
 	b.ReportMetric(per(plainParked, 1), "ns/parked-publish")

@@ -53,15 +53,19 @@ func TestFiveMembersOnThreeServersSurviveStormsOfFaults(t *testing.T) {
 		options realconsul.Options
 		first   []string
 	}{
-		{"plain", realconsul.Options{}, []string{"SIGSTOP of coordd beyond the TTL", "suspend all until taken over", "cut off and session destroyed"}},
-		{"secured", realconsul.Options{ACL: true, TLS: true}, []string{"kill -9 of the guard alone", "kill -9 of coordd and guard until taken over", "tokens revoked"}},
+		{"plain", realconsul.Options{}, []string{"SIGSTOP of coordd beyond the TTL",
+			"suspend all until taken over", "cut off and session destroyed"}},
+		{"secured", realconsul.Options{ACL: true, TLS: true}, []string{"kill -9 of the guard alone",
+			"kill -9 of coordd and guard until taken over", "tokens revoked"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			end := time.Now().Add(length)
 			var first []kind
 			for _, name := range c.first {
-				if k := named(name); slices.ContainsFunc(wanted, func(o kind) bool { return o.name == name }) {
+				if k := named(name); slices.ContainsFunc(wanted, func(o kind) bool {
+					return o.name == name
+				}) {
 					first = append(first, k)
 				}
 			}

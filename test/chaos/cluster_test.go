@@ -70,13 +70,16 @@ func (w *world) partLeader(f fault) {
 	defer cancel()
 	leader := -1
 	w.insist(call, "asking who leads", func(c *api.Client, o *api.WriteOptions) error {
-		raft, err := c.Operator().RaftGetConfiguration((&api.QueryOptions{}).WithContext(o.Context()))
+		raft, err := c.Operator().RaftGetConfiguration((&api.QueryOptions{}).WithContext(
+			o.Context()))
 		if err != nil {
 			return err
 		}
 		for _, s := range raft.Servers {
 			if s.Leader {
-				leader = slices.IndexFunc(w.consul.Servers, func(o *realconsul.Server) bool { return o.Node == s.Node })
+				leader = slices.IndexFunc(w.consul.Servers, func(o *realconsul.Server) bool {
+					return o.Node == s.Node
+				})
 			}
 		}
 		if leader < 0 {
@@ -141,7 +144,8 @@ func (w *world) revoke(f fault) {
 	for _, i := range f.victims {
 		token := w.member[i].token
 		w.insist(call, "giving a token back", func(c *api.Client, o *api.WriteOptions) error {
-			if now, _, err := c.ACL().TokenRead(token.AccessorID, (&api.QueryOptions{}).WithContext(o.Context())); err == nil && now != nil {
+			if now, _, err := c.ACL().TokenRead(token.AccessorID,
+				(&api.QueryOptions{}).WithContext(o.Context())); err == nil && now != nil {
 				return nil // an attempt whose answer was lost
 			}
 			_, _, err := c.ACL().TokenCreate(token, o)

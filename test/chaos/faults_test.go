@@ -40,7 +40,8 @@ func (w *world) killBoth(f fault) {
 		p.wanted.Store(true)
 		pids = append(pids, append(p.guards(), p.pid)...)
 	}
-	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // stopped first, so that none sees another die
+	// stopped first, so that none sees another die
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
 		for _, pid := range pids {
 			_ = syscall.Kill(pid, sig)
 		}
@@ -67,7 +68,8 @@ func (w *world) killGuard(f fault) {
 				break
 			}
 			if time.Since(begin) > patience {
-				w.t.Errorf("%s has the guards %v, %v after %v was killed", p.proc, now, time.Since(begin)+f.lasts, old)
+				w.t.Errorf("%s has the guards %v, %v after %v was killed", p.proc, now,
+					time.Since(begin)+f.lasts, old)
 				break
 			}
 		}
@@ -83,7 +85,8 @@ func (w *world) halt(f fault) {
 	had := len(w.ledger.children(p.proc))
 	time.Sleep(ttl)
 	if left := w.ledger.children(p.proc); len(left) > 0 {
-		w.t.Errorf("%s was stopped by SIGSTOP %v ago, longer than its lease, and %d of its %d children run", p.proc, time.Since(begin), len(left), had)
+		w.t.Errorf("%s was stopped by SIGSTOP %v ago, longer than its lease, and %d of its %d children run",
+			p.proc, time.Since(begin), len(left), had)
 	}
 	time.Sleep(f.lasts - time.Since(begin))
 	p.stood = append(p.stood, [2]time.Time{begin, time.Now()})

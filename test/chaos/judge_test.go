@@ -28,7 +28,8 @@ func (w *world) settle(what string) {
 		why = w.ledger.unlike(w.workload(), procs)
 		took := time.Since(calm)
 		if why == "" {
-			w.t.Logf("%s: whole %v after %s (bound %v)", w.name, took.Round(time.Millisecond), what, healed)
+			w.t.Logf("%s: whole %v after %s (bound %v)", w.name, took.Round(time.Millisecond), what,
+				healed)
 			w.tell("whole %v after %s", took.Round(time.Millisecond), what)
 			break
 		}

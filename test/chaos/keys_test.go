@@ -22,7 +22,9 @@ func (w *world) watchKeys(ctx context.Context) {
 	var last, index uint64
 	for server := 0; ctx.Err() == nil; {
 		call, cancel := context.WithTimeout(ctx, 8*time.Second)
-		pairs, meta, err := w.consul.Servers[server%3].Client().KV().List(w.root, (&api.QueryOptions{AllowStale: true, WaitIndex: index, WaitTime: 3 * time.Second}).WithContext(call))
+		pairs, meta, err := w.consul.Servers[server%3].Client().KV().List(w.root,
+			(&api.QueryOptions{AllowStale: true, WaitIndex: index,
+				WaitTime: 3 * time.Second}).WithContext(call))
 		cancel()
 		if err != nil {
 			server++ // it is down, frozen, or starting
@@ -63,7 +65,8 @@ func (l *ledger) view(index uint64, old, now map[string]*api.KVPair) {
 		if o := old[key]; o != nil && o.ModifyIndex == p.ModifyIndex {
 			continue
 		}
-		e := history.Event{At: at, Verb: history.Set, Index: index, Key: key, Value: string(p.Value)}
+		e := history.Event{At: at, Verb: history.Set, Index: index, Key: key,
+			Value: string(p.Value)}
 		if key == "leader" {
 			e.Index = p.ModifyIndex // the epoch
 		}
@@ -73,7 +76,8 @@ func (l *ledger) view(index uint64, old, now map[string]*api.KVPair) {
 
 // lost says which items of the workload are missing from the keys, or are there and should not be.
 func (w *world) lost() error {
-	pairs, _, err := w.consul.Client().KV().Keys(w.root+"workload/", "", &api.QueryOptions{RequireConsistent: true})
+	pairs, _, err := w.consul.Client().KV().Keys(w.root+"workload/", "",
+		&api.QueryOptions{RequireConsistent: true})
 	if err != nil {
 		return err
 	}
@@ -84,7 +88,8 @@ func (w *world) lost() error {
 		}
 	}
 	if !maps.Equal(have, want) {
-		return fmt.Errorf("the workload has %d items and not the %d that were added", len(have), len(want))
+		return fmt.Errorf("the workload has %d items and not the %d that were added", len(have),
+			len(want))
 	}
 	return nil
 }

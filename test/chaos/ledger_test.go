@@ -21,17 +21,20 @@ const locked = 99
 
 // ledger turns what the children say into a history, and knows which of them run.
 type ledger struct {
-	born  func(pid int) uint64 // when the process of that number began, by the kernel; 0: there is none
-	clock func() uint64        // the present, by the same clock
+	// when the process of that number began, by the kernel; 0: there is none
+	born  func(pid int) uint64
+	clock func() uint64 // the present, by the same clock
 
 	mu      sync.Mutex
 	history *history.Recorder
-	running map[string][]child // by item; more than one only when something is wrong, or stood still
-	since   map[child]uint64   // when those of running began, by the kernel
-	waiting map[child]bool     // those of running that do not have the item's lock
-	buried  map[child]bool     // those that were found gone before a word of their end: it may come yet
-	frozen  map[string]bool    // processes that stand still, and their work with them
-	stood   map[string]stand   // the last time that a process did
+	// by item; more than one only when something is wrong, or stood still
+	running map[string][]child
+	since   map[child]uint64 // when those of running began, by the kernel
+	waiting map[child]bool   // those of running that do not have the item's lock
+	// those that were found gone before a word of their end: it may come yet
+	buried  map[child]bool
+	frozen  map[string]bool  // processes that stand still, and their work with them
+	stood   map[string]stand // the last time that a process did
 	woken   map[string]time.Time
 	unheard map[child]bool // those that were told to stop before they said that they had started
 	faults  []string
@@ -55,8 +58,10 @@ func (c child) String() string {
 
 func newLedger() *ledger {
 	return &ledger{
-		born: birthOf, clock: bootTicks, history: history.NewMemory(), running: map[string][]child{}, since: map[child]uint64{}, waiting: map[child]bool{},
-		buried: map[child]bool{}, frozen: map[string]bool{}, stood: map[string]stand{}, woken: map[string]time.Time{}, unheard: map[child]bool{},
+		born: birthOf, clock: bootTicks, history: history.NewMemory(),
+		running: map[string][]child{}, since: map[child]uint64{}, waiting: map[child]bool{},
+		buried: map[child]bool{}, frozen: map[string]bool{}, stood: map[string]stand{},
+		woken: map[string]time.Time{}, unheard: map[child]bool{},
 	}
 }
 
@@ -103,7 +108,8 @@ func (l *ledger) line(text string) {
 		token, err = strconv.ParseUint(f[2], 10, 64)
 		pid, bad = strconv.Atoi(f[3])
 	}
-	if err != nil || bad != nil || token == 0 || !(f[0] == "start" && len(f) == 6 || (f[0] == "stop" || f[0] == "lock") && len(f) == 5) {
+	if err != nil || bad != nil || token == 0 || !(f[0] == "start" && len(f) == 6 ||
+		(f[0] == "stop" || f[0] == "lock") && len(f) == 5) {
 		l.fault("a line that no work writes: %q", text)
 		return
 	}
@@ -148,7 +154,8 @@ func (l *ledger) start(item string, c child, got bool) {
 		}
 	}
 	l.running[item] = append(l.running[item], c)
-	l.history.Add(history.Event{At: began, Verb: history.Start, Proc: c.proc, Item: item, Token: c.token})
+	l.history.Add(history.Event{At: began, Verb: history.Start, Proc: c.proc, Item: item,
+		Token: c.token})
 }
 
 // began is when a child began whose process has stood still since: it may have had the lock, and
@@ -156,7 +163,8 @@ func (l *ledger) start(item string, c child, got bool) {
 // to have begun earlier but for a moment after its process was woken.
 func (l *ledger) began(c child) time.Time {
 	s, ok := l.stood[c.proc]
-	if !ok || l.since[c] > s.ticks || l.since[c] == 0 && time.Since(l.woken[c.proc]) > history.Notice {
+	if !ok || l.since[c] > s.ticks ||
+		l.since[c] == 0 && time.Since(l.woken[c.proc]) > history.Notice {
 		return time.Time{}
 	}
 	return s.at.Add(-time.Microsecond)
@@ -274,13 +282,15 @@ func (l *ledger) unlike(items map[string]bool, procs []string) string {
 // judge has the history checked as far as it goes; calm is when the last faults were over, zero if
 // some are not.
 func (l *ledger) judge(calm time.Time, spread int) history.Report {
-	events := history.Merge(l.history.Events()) // what was begun before its process stood still is heard of later
+	// what was begun before its process stood still is heard of later
+	events := history.Merge(l.history.Events())
 	now := time.Now()
 	if !calm.IsZero() {
 		mark := history.Event{At: calm, Verb: history.Calm, For: now.Sub(calm), Spread: spread}
 		// The checker judges at the first event after the bound, and there is none to come that
 		// says anything new.
-		events = history.Merge(append(events, mark, history.Event{At: now.Add(time.Microsecond), Verb: history.Close}))
+		events = history.Merge(append(events, mark, history.Event{At: now.Add(time.Microsecond),
+			Verb: history.Close}))
 	}
 	return history.Check(events, history.Options{})
 }
@@ -309,31 +319,65 @@ func TestTheLedgerSeesTwoAtOnceAndTellsTheKilledFromTheLiving(t *testing.T) {
 		breach      string // of the history
 	}{
 		{name: "handed over", lines: "start a 5 100 m1#1 0|stop a 5 100 m1#1|start a 6 101 m2#1 0"},
-		{name: "killed, so it said nothing", lines: "start a 5 100 m1#1 0|dies 100|start a 6 101 m2#1 0|stop a 6 101 m2#1"},
-		{name: "its coordd was killed, and it stops", lines: "start a 5 100 m1#1 0|dead m1#1|stop a 5 100 m1#1|start a 6 101 m2#1 0|end m1#1"},
-		{name: "its coordd was killed, and so was it, unheard", lines: "start a 5 100 m1#1 0|dead m1#1|dies 100|start a 6 101 m2#1 0|end m1#1"},
-		{name: "it outlives its coordd", lines: "start a 5 100 m1#1 0|dead m1#1|start a 6 101 m2#1 99|stop a 5 100 m1#1|lock a 6 101 m2#1", fault: "is at work", breach: "I1"},
-		{name: "told to stop before it had started", lines: "stop a 5 100 m1#1|start a 6 101 m2#1 0"},
-		{name: "killed on waking, so it said nothing", lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|dies 100|lock a 6 101 m2#1|stop a 6 101 m2#1"},
-		{name: "locked", lines: "start a 5 100 m1#1 0|start a 6 101 m2#1 99|stop a 5 100 m1#1|stop a 6 101 m2#1", fault: "is at work", breach: "I1"},
-		{name: "waited for the lock, and alive", lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|start a 7 102 m3#1 0|stop a 6 101 m2#1|stop a 7 102 m3#1", fault: "is at work", breach: "I1"},
+		{name: "killed, so it said nothing",
+			lines: "start a 5 100 m1#1 0|dies 100|start a 6 101 m2#1 0|stop a 6 101 m2#1"},
+		{name: "its coordd was killed, and it stops",
+			lines: "start a 5 100 m1#1 0|dead m1#1|stop a 5 100 m1#1|start a 6 101 m2#1 0|end m1#1"},
+		{name: "its coordd was killed, and so was it, unheard",
+			lines: "start a 5 100 m1#1 0|dead m1#1|dies 100|start a 6 101 m2#1 0|end m1#1"},
+		{name: "it outlives its coordd",
+			lines: "start a 5 100 m1#1 0|dead m1#1|start a 6 101 m2#1 99|stop a 5 100 m1#1|lock a 6 101 m2#1",
+			fault: "is at work", breach: "I1"},
+		{name: "told to stop before it had started",
+			lines: "stop a 5 100 m1#1|start a 6 101 m2#1 0"},
+		{name: "killed on waking, so it said nothing",
+			lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|dies 100|lock a 6 101 m2#1|stop a 6 101 m2#1"},
+		{name: "locked",
+			lines: "start a 5 100 m1#1 0|start a 6 101 m2#1 99|stop a 5 100 m1#1|stop a 6 101 m2#1",
+			fault: "is at work", breach: "I1"},
+		{name: "waited for the lock, and alive",
+			lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|start a 7 102 m3#1 0|stop a 6 101 m2#1|stop a 7 102 m3#1",
+			fault: "is at work", breach: "I1"},
 		{name: "locked by nobody known", lines: "start a 5 100 m1#1 99", fault: "nobody is known"},
-		{name: "the owner stands still", lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|stop a 5 100 m1#1|stop a 6 101 m2#1"},
-		{name: "it stood still and has the higher token", lines: "start a 7 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|stop a 7 100 m1#1|stop a 6 101 m2#1", breach: "I2"},
-		{name: "it has just been woken", lines: "start a 5 100 m1#1 0|freeze m1#1|thaw m1#1|start a 6 101 m2#1 99|dies 100|lock a 6 101 m2#1|stop a 6 101 m2#1"},
-		{name: "it was woken long ago", lines: "start a 5 100 m1#1 0|freeze m1#1|thaw m1#1|a second|start a 6 101 m2#1 99|stop a 5 100 m1#1|stop a 6 101 m2#1", fault: "is at work", breach: "I1"},
-		{name: "it has just been woken and has the higher token", lines: "start a 7 100 m1#1 0|freeze m1#1|thaw m1#1|start a 6 101 m2#1 99|stop a 7 100 m1#1|stop a 6 101 m2#1", fault: "is at work", breach: "I2"},
-		{name: "killed on waking, and who waited for it as well", lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|dies 100|bury|a second|dies 101|bury|start a 7 102 m3#1 0|stop a 7 102 m3#1"},
-		{name: "the same, and their numbers are others' by then", lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|again 100|bury|a second|again 101|bury|start a 7 102 m3#1 0|stop a 7 102 m3#1"},
-		{name: "killed, and found locked by one that has not said so yet", lines: "start a 5 100 m1#1 0|dies 100|start a 6 101 m2#1 99|start a 7 102 m3#1 0|stop a 7 102 m3#1|stop a 6 101 m2#1", fault: "nobody is known", breach: "I1"},
-		{name: "buried before its last word was read", lines: "start a 5 100 m1#1 0|dies 100|bury|stop a 5 100 m1#1|start a 6 100 m2#1 0|stop a 6 100 m2#1"},
-		{name: "dead before its first word was read", lines: "dies 100|start a 5 100 m1#1 0|start a 6 101 m2#1 0|stop a 6 101 m2#1"},
-		{name: "two at once, and one is killed", lines: "start a 5 100 m1#1 0|start a 6 101 m2#1 99|a second|dies 100|bury|lock a 6 101 m2#1|stop a 6 101 m2#1", fault: "is at work", breach: "I1"},
-		{name: "it stood still between the lock and its word", lines: "born 100 5|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|start a 5 100 m1#1 0|dies 100|bury|lock a 6 101 m2#1|stop a 6 101 m2#1"},
-		{name: "the same, and it is dead when its word is read", lines: "born 100 5|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|dies 100|start a 5 100 m1#1 0|lock a 6 101 m2#1|stop a 6 101 m2#1"},
-		{name: "the same, and it goes on", lines: "born 100 5|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|start a 5 100 m1#1 0|a second|stop a 5 100 m1#1|lock a 6 101 m2#1|stop a 6 101 m2#1", breach: "I1"},
-		{name: "begun once it was woken", lines: "born 100 15|freeze m1#1|start a 6 101 m2#1 0|thaw m1#1|start a 5 100 m1#1 99|stop a 5 100 m1#1|stop a 6 101 m2#1", fault: "is at work", breach: "I2"},
-		{name: "the token falls", lines: "start a 6 100 m1#1 0|stop a 6 100 m1#1|start a 5 101 m2#1 0", breach: "I2"},
+		{name: "the owner stands still",
+			lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|stop a 5 100 m1#1|stop a 6 101 m2#1"},
+		{name: "it stood still and has the higher token",
+			lines:  "start a 7 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|stop a 7 100 m1#1|stop a 6 101 m2#1",
+			breach: "I2"},
+		{name: "it has just been woken",
+			lines: "start a 5 100 m1#1 0|freeze m1#1|thaw m1#1|start a 6 101 m2#1 99|dies 100|lock a 6 101 m2#1|stop a 6 101 m2#1"},
+		{name: "it was woken long ago",
+			lines: "start a 5 100 m1#1 0|freeze m1#1|thaw m1#1|a second|start a 6 101 m2#1 99|stop a 5 100 m1#1|stop a 6 101 m2#1",
+			fault: "is at work", breach: "I1"},
+		{name: "it has just been woken and has the higher token",
+			lines: "start a 7 100 m1#1 0|freeze m1#1|thaw m1#1|start a 6 101 m2#1 99|stop a 7 100 m1#1|stop a 6 101 m2#1",
+			fault: "is at work", breach: "I2"},
+		{name: "killed on waking, and who waited for it as well",
+			lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|dies 100|bury|a second|dies 101|bury|start a 7 102 m3#1 0|stop a 7 102 m3#1"},
+		{name: "the same, and their numbers are others' by then",
+			lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|again 100|bury|a second|again 101|bury|start a 7 102 m3#1 0|stop a 7 102 m3#1"},
+		{name: "killed, and found locked by one that has not said so yet",
+			lines: "start a 5 100 m1#1 0|dies 100|start a 6 101 m2#1 99|start a 7 102 m3#1 0|stop a 7 102 m3#1|stop a 6 101 m2#1",
+			fault: "nobody is known", breach: "I1"},
+		{name: "buried before its last word was read",
+			lines: "start a 5 100 m1#1 0|dies 100|bury|stop a 5 100 m1#1|start a 6 100 m2#1 0|stop a 6 100 m2#1"},
+		{name: "dead before its first word was read",
+			lines: "dies 100|start a 5 100 m1#1 0|start a 6 101 m2#1 0|stop a 6 101 m2#1"},
+		{name: "two at once, and one is killed",
+			lines: "start a 5 100 m1#1 0|start a 6 101 m2#1 99|a second|dies 100|bury|lock a 6 101 m2#1|stop a 6 101 m2#1",
+			fault: "is at work", breach: "I1"},
+		{name: "it stood still between the lock and its word",
+			lines: "born 100 5|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|start a 5 100 m1#1 0|dies 100|bury|lock a 6 101 m2#1|stop a 6 101 m2#1"},
+		{name: "the same, and it is dead when its word is read",
+			lines: "born 100 5|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|dies 100|start a 5 100 m1#1 0|lock a 6 101 m2#1|stop a 6 101 m2#1"},
+		{name: "the same, and it goes on",
+			lines:  "born 100 5|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|start a 5 100 m1#1 0|a second|stop a 5 100 m1#1|lock a 6 101 m2#1|stop a 6 101 m2#1",
+			breach: "I1"},
+		{name: "begun once it was woken",
+			lines: "born 100 15|freeze m1#1|start a 6 101 m2#1 0|thaw m1#1|start a 5 100 m1#1 99|stop a 5 100 m1#1|stop a 6 101 m2#1",
+			fault: "is at work", breach: "I2"},
+		{name: "the token falls",
+			lines: "start a 6 100 m1#1 0|stop a 6 100 m1#1|start a 5 101 m2#1 0", breach: "I2"},
 		{name: "nonsense", lines: "begin a 5 100 m1#1", fault: "no work writes"},
 		{name: "half a line", lines: "start a 5 100", fault: "no work writes"},
 		{name: "no token", lines: "start a 0 100 m1#1 0", fault: "no work writes"},
@@ -358,7 +402,9 @@ func TestTheLedgerSeesTwoAtOnceAndTellsTheKilledFromTheLiving(t *testing.T) {
 					l.add(history.Verb(verb), proc)
 				case "a":
 					time.Sleep(time.Second)
-				case "dies", "again", "born": // it is gone; another process has its number; it begins at a time (a freeze is at 10)
+				case "dies", "again", "born":
+					// it is gone; another process has its number; it begins at a time (a freeze is
+					// at 10)
 					pid, at, _ := strings.Cut(proc, " ")
 					number, _ := strconv.Atoi(pid)
 					began, _ := strconv.ParseUint(at, 10, 64)
@@ -370,7 +416,8 @@ func TestTheLedgerSeesTwoAtOnceAndTellsTheKilledFromTheLiving(t *testing.T) {
 				}
 			}
 		})
-		if got := strings.Join(l.faults, "; "); c.fault == "" && got != "" || !strings.Contains(got, c.fault) {
+		if got := strings.Join(l.faults, "; "); c.fault == "" && got != "" ||
+			!strings.Contains(got, c.fault) {
 			t.Errorf("%s: the ledger says %q, not %q", c.name, got, c.fault)
 		}
 		report := l.judge(time.Time{}, 0)

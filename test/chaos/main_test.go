@@ -7,16 +7,19 @@
 //
 // What is held against every run:
 //
-//   - I1: each child takes a lock that only the kernel can give up for it, and writes its start and its stop into one pipe. One that
-//     ends without a word is missed by its process id.
-//     Neither a clock nor coordd's own word is needed to know that two of them worked on one item at once.
-//   - I2: the tokens in those lines rise with each change of hands, and no view of Consul's keys shows an item with two.
-//   - I3: after each storm every item has one living child, no member more than one item above another.
+//   - I1: each child takes a lock that only the kernel can give up for it, and writes its start and
+//     its stop into one pipe. One that ends without a word is missed by its process id. Neither a
+//     clock nor coordd's own word is needed to know that two of them worked on one item at once.
+//   - I2: the tokens in those lines rise with each change of hands, and no view of Consul's keys
+//     shows an item with two.
+//   - I3: after each storm every item has one living child, no member more than one item above
+//     another.
 //   - I4: every item that was added is there at the end, and none that was removed.
-//   - The members' own histories (coordd run --history) agree: no two of them led at once, but for one whose session an
-//     operator had destroyed, and epochs rose.
-//   - The children of a member that was stopped by SIGSTOP are gone when its lease is over, and those of one that was
-//     killed soon; at the end every member stops cleanly, and no process is left.
+//   - The members' own histories (coordd run --history) agree: no two of them led at once, but for
+//     one whose session an operator had destroyed, and epochs rose.
+//   - The children of a member that was stopped by SIGSTOP are gone when its lease is over, and
+//     those of one that was killed soon; at the end every member stops cleanly, and no process is
+//     left.
 //
 // The judge of I1 to I4 is internal/history, which gets the lines of the children, the views of the
 // keys and the deaths and halts of the members.
@@ -87,7 +90,8 @@ func build(dir string) error {
 		binaries[i] = filepath.Join(dir, "coordd-"+release)
 		if other := os.Getenv("COORDD_CHAOS_OTHER"); i == 1 && other != "" {
 			binaries[i] = other
-		} else if out, err := exec.Command("go", "build", "-ldflags", "-X main.release="+release, "-o", binaries[i], "github.com/coordd/coordd/cmd/coordd").CombinedOutput(); err != nil {
+		} else if out, err := exec.Command("go", "build", "-ldflags", "-X main.release="+release,
+			"-o", binaries[i], "github.com/coordd/coordd/cmd/coordd").CombinedOutput(); err != nil {
 			return fmt.Errorf("building coordd: %w\n%s", err, out)
 		}
 		version, err := exec.Command(binaries[i], "version").Output()

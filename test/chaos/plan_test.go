@@ -118,7 +118,8 @@ func (x *weather) next(length time.Duration) storm {
 			f.victims = x.rand.Perm(k.of)[:x.victims(k)]
 			if k.starts {
 				for range f.victims {
-					f.births = append(f.births, birth{version: x.rand.IntN(3) == 0 || k.version, elsewhere: x.rand.IntN(4) == 0 || k.elsewhere})
+					f.births = append(f.births, birth{version: x.rand.IntN(3) == 0 || k.version,
+						elsewhere: x.rand.IntN(4) == 0 || k.elsewhere})
 				}
 			}
 			f.lasts = min(f.lasts, length-at)
@@ -146,7 +147,8 @@ func (x *weather) between(least, most time.Duration) time.Duration {
 func TestASeedDrawsTheSameStormsAndEveryKindComesUp(t *testing.T) {
 	t.Parallel()
 	draw := func(seed uint64) (storms []string) {
-		var extra []kind // with tokens and with a relay that can read, so that every kind can come up
+		// with tokens and with a relay that can read, so that every kind can come up
+		var extra []kind
 		for _, k := range kinds {
 			k.clear = false
 			extra = append(extra, k)
@@ -158,7 +160,9 @@ func TestASeedDrawsTheSameStormsAndEveryKindComesUp(t *testing.T) {
 				at := time.Duration(0)
 				for _, f := range s[lane] {
 					at += f.pause + f.lasts
-					if f.kind.lane != lane || len(f.victims) < min(f.kind.of, 1) || len(f.victims) > f.kind.atMost || f.lasts < f.kind.least || f.lasts > f.kind.most {
+					if f.kind.lane != lane || len(f.victims) < min(f.kind.of, 1) ||
+						len(f.victims) > f.kind.atMost || f.lasts < f.kind.least ||
+						f.lasts > f.kind.most {
 						t.Errorf("seed %d: lane %d has %v", seed, lane, f)
 					}
 					storms = append(storms, f.String())
@@ -176,17 +180,24 @@ func TestASeedDrawsTheSameStormsAndEveryKindComesUp(t *testing.T) {
 			t.Fatalf("seed %d draws one thing and then another", seed)
 		}
 		for _, k := range kinds {
-			if !slices.ContainsFunc(one, func(f string) bool { return strings.HasPrefix(f, k.name) }) {
+			if !slices.ContainsFunc(one, func(f string) bool {
+				return strings.HasPrefix(f, k.name)
+			}) {
 				t.Errorf("seed %d: no %q in 16 storms", seed, k.name)
 			}
 		}
-		if first := newWeather(seed, 1, true, named("tokens revoked")).next(stormLength)[cluster]; first[0].kind.name != "tokens revoked" {
+		if first := newWeather(seed, 1, true, named("tokens revoked")).next(
+			stormLength)[cluster]; first[0].kind.name != "tokens revoked" {
 			t.Errorf("seed %d does not begin with what it is told to: %v", seed, first[0])
 		}
-		if slices.ContainsFunc(newWeather(seed, 1, false).decks[cluster].all, func(k kind) bool { return k.acl }) {
+		if slices.ContainsFunc(newWeather(seed, 1, false).decks[cluster].all, func(k kind) bool {
+			return k.acl
+		}) {
 			t.Fatal("tokens are revoked where there are none")
 		}
-		if slices.ContainsFunc(newWeather(seed, 1, true).decks[cluster].all, func(k kind) bool { return k.clear }) {
+		if slices.ContainsFunc(newWeather(seed, 1, true).decks[cluster].all, func(k kind) bool {
+			return k.clear
+		}) {
 			t.Fatal("encrypted requests are read")
 		}
 	}

@@ -51,8 +51,10 @@ func run(binary, proc, dir string, env []string, args ...string) (*program, erro
 	cmd.Stdout, cmd.Stderr = f, f
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		// What would lead to a directory for locks before TMPDIR does goes too.
-		return strings.HasPrefix(kv, "XDG_RUNTIME_DIR=") || strings.HasPrefix(kv, "RUNTIME_DIRECTORY=") || strings.HasPrefix(kv, "COORDD_") ||
-			strings.HasPrefix(kv, "CONSUL_") || strings.HasPrefix(kv, "GO") || strings.HasPrefix(kv, "CHAOS_")
+		return strings.HasPrefix(kv, "XDG_RUNTIME_DIR=") ||
+			strings.HasPrefix(kv, "RUNTIME_DIRECTORY=") || strings.HasPrefix(kv, "COORDD_") ||
+			strings.HasPrefix(kv, "CONSUL_") || strings.HasPrefix(kv, "GO") ||
+			strings.HasPrefix(kv, "CHAOS_")
 	}), append(env, "CHAOS_DIR="+dir, "CHAOS_PROC="+proc, p.mark)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
@@ -112,7 +114,8 @@ func (p *program) family() []int {
 			continue
 		}
 		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
-		if err == nil && len(env) > 0 && bytes.Contains(append([]byte{0}, env...), mark) { // neither gone nor a zombie
+		// neither gone nor a zombie
+		if err == nil && len(env) > 0 && bytes.Contains(append([]byte{0}, env...), mark) {
 			pids = append(pids, pid)
 		}
 	}
@@ -144,7 +147,8 @@ func birthOf(pid int) uint64 {
 	if err != nil {
 		return 0
 	}
-	after := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third field of proc_pid_stat(5) on
+	// from the third field of proc_pid_stat(5) on
+	after := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(after) < 20 || after[0] == "Z" || after[0] == "X" {
 		return 0
 	}
@@ -187,7 +191,8 @@ func (p *program) told() ([]history.Event, error) {
 		events = append(events, history.Event{At: at, Verb: history.Early, Proc: events[0].Proc})
 	}
 	for _, w := range p.stood {
-		events = append(events, history.Event{At: w[0], Verb: history.Freeze, Proc: events[0].Proc}, history.Event{At: w[1], Verb: history.Thaw, Proc: events[0].Proc})
+		events = append(events, history.Event{At: w[0], Verb: history.Freeze, Proc: events[0].Proc},
+			history.Event{At: w[1], Verb: history.Thaw, Proc: events[0].Proc})
 	}
 	return events, nil
 }
@@ -217,7 +222,9 @@ func endWithStand(events []history.Event, stood [][2]time.Time) {
 
 func TestWorkEndsWhereItsProcessStoodStillForLongerThanItsLease(t *testing.T) {
 	t.Parallel()
-	at := func(s float64) time.Time { return time.Unix(1000, 0).Add(time.Duration(s * float64(time.Second))) }
+	at := func(s float64) time.Time {
+		return time.Unix(1000, 0).Add(time.Duration(s * float64(time.Second)))
+	}
 	line := func(s float64, verb history.Verb, item string) history.Event {
 		return history.Event{At: at(s), Verb: verb, Proc: "m1", Item: item, Token: 5}
 	}

@@ -73,7 +73,8 @@ func TestCommandsEndAsTheirTempersSay(t *testing.T) {
 			}
 			cmd := exec.CommandContext(t.Context(), "sh", "-c", work)
 			cmd.Stdin = strings.NewReader(temper)
-			cmd.Env = append(os.Environ(), "CHAOS_DIR="+dir, "CHAOS_PROC=m1#1", "COORDD_ITEM=a", "COORDD_TOKEN=5")
+			cmd.Env = append(os.Environ(), "CHAOS_DIR="+dir, "CHAOS_PROC=m1#1", "COORDD_ITEM=a",
+				"COORDD_TOKEN=5")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 			begin := time.Now()
 			if err := cmd.Start(); err != nil {

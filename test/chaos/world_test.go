@@ -42,7 +42,8 @@ const (
 // its lock for a lock-delay more, and the grace of its items follows; whoever then has to move them
 // may just have begun its longest pause; and the last moves for balance wait for the leader's soak,
 // and twice for commands that do not stop. The rest is for a machine that runs other tests too.
-const healed = 2*ttl + lockDelay + grace + longestTry + merge + leaderSoak + workerSoak + 2*stopTimeout + 20*time.Second
+const healed = 2*ttl + lockDelay + grace + longestTry + merge + leaderSoak + workerSoak +
+	2*stopTimeout + 20*time.Second
 
 const (
 	service = "chaos"
@@ -158,7 +159,8 @@ func newWorld(t *testing.T, name string, o realconsul.Options, seed uint64) *wor
 func (w *world) tell(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.told = append(w.told, fmt.Sprintf("%s %7.2fs  %s", w.name, time.Since(w.begin).Seconds(), fmt.Sprintf(format, args...)))
+	w.told = append(w.told, fmt.Sprintf("%s %7.2fs  %s", w.name, time.Since(w.begin).Seconds(),
+		fmt.Sprintf(format, args...)))
 }
 
 // await waits, or less if ctx ends.
@@ -179,13 +181,15 @@ func (w *world) newToken(i int) *api.ACLToken {
 	w.t.Helper()
 	acl := w.consul.Client().ACL()
 	if i == 0 {
-		if _, _, err := acl.PolicyCreate(&api.ACLPolicy{Name: "coordd", Rules: rules}, nil); err != nil {
+		if _, _, err := acl.PolicyCreate(&api.ACLPolicy{Name: "coordd", Rules: rules},
+			nil); err != nil {
 			w.t.Fatal(err)
 		}
 	}
 	token := &api.ACLToken{
-		AccessorID: fmt.Sprintf("00000000-0000-4000-8000-00000000a%03d", i), SecretID: fmt.Sprintf("00000000-0000-4000-8000-00000000b%03d", i),
-		Policies: []*api.ACLTokenPolicyLink{{Name: "coordd"}},
+		AccessorID: fmt.Sprintf("00000000-0000-4000-8000-00000000a%03d", i),
+		SecretID:   fmt.Sprintf("00000000-0000-4000-8000-00000000b%03d", i),
+		Policies:   []*api.ACLTokenPolicyLink{{Name: "coordd"}},
 	}
 	if _, _, err := acl.TokenCreate(token, nil); err != nil {
 		w.t.Fatal(err)
@@ -217,13 +221,15 @@ func (w *world) start(m *member, b birth) {
 	scheme := "http://"
 	if f := w.consul.TLS; f != nil {
 		scheme = "https://"
-		env = append(env, "CONSUL_CACERT="+f.CA, "CONSUL_CLIENT_CERT="+f.Cert, "CONSUL_CLIENT_KEY="+f.Key)
+		env = append(env, "CONSUL_CACERT="+f.CA, "CONSUL_CLIENT_CERT="+f.Cert, "CONSUL_CLIENT_KEY="+
+			f.Key)
 	}
 	if m.token != nil {
 		env = append(env, "CONSUL_HTTP_TOKEN="+m.token.SecretID)
 	}
 	w.ledger.add(history.Boot, proc)
-	p, err := run(binaries[m.version], proc, w.dir, env, "run", "--service", service, "--id", m.id, "--consul", scheme+m.relay.Addr,
+	p, err := run(binaries[m.version], proc, w.dir, env, "run", "--service", service, "--id", m.id,
+		"--consul", scheme+m.relay.Addr,
 		"--stop-timeout", stopTimeout.String(), "--exec", work)
 	if err != nil {
 		w.t.Errorf("starting %s: %v", proc, err)
@@ -306,7 +312,8 @@ func (w *world) removeItem(ctx context.Context, id string) {
 }
 
 // insist does something at one server after the other until it works.
-func (w *world) insist(ctx context.Context, what string, do func(*api.Client, *api.WriteOptions) error) bool {
+func (w *world) insist(ctx context.Context, what string,
+	do func(*api.Client, *api.WriteOptions) error) bool {
 	var err error
 	for server := 0; ctx.Err() == nil; server++ {
 		call, cancel := context.WithTimeout(ctx, 5*time.Second)

@@ -38,7 +38,8 @@ func (e env) session(entry api.SessionEntry) string {
 
 func (e env) acquire(key, session string) bool {
 	e.Helper()
-	ok, _, err := e.client.KV().Acquire(&api.KVPair{Key: key, Value: []byte(session), Session: session}, nil)
+	ok, _, err := e.client.KV().Acquire(&api.KVPair{Key: key, Value: []byte(session),
+		Session: session}, nil)
 	e.must(err)
 	return ok
 }
@@ -95,7 +96,8 @@ var cases = map[string]func(env){
 func clientReadsBack(e env) {
 	kv := e.client.KV()
 	for i := range 5 {
-		_, err := kv.Put(&api.KVPair{Key: fmt.Sprintf("%sk%d", e.prefix, i), Value: []byte{byte(i), 0, 255}, Flags: uint64(i)}, nil)
+		_, err := kv.Put(&api.KVPair{Key: fmt.Sprintf("%sk%d", e.prefix, i), Value: []byte{byte(i),
+			0, 255}, Flags: uint64(i)}, nil)
 		e.must(err)
 	}
 	pairs, meta, err := kv.List(e.prefix, &api.QueryOptions{RequireConsistent: true})
@@ -104,12 +106,14 @@ func clientReadsBack(e env) {
 		e.Fatalf("%d pairs, meta %+v", len(pairs), meta)
 	}
 	for i, p := range pairs {
-		if p.Flags != uint64(i) || string(p.Value) != string([]byte{byte(i), 0, 255}) || p.ModifyIndex != p.CreateIndex {
+		if p.Flags != uint64(i) || string(p.Value) != string([]byte{byte(i), 0, 255}) ||
+			p.ModifyIndex != p.CreateIndex {
 			e.Errorf("pair %d: %+v", i, p)
 		}
 	}
 	if meta.LastIndex != pairs[4].ModifyIndex {
-		e.Errorf("the list's index is %d, the newest key's %d", meta.LastIndex, pairs[4].ModifyIndex)
+		e.Errorf("the list's index is %d, the newest key's %d", meta.LastIndex,
+			pairs[4].ModifyIndex)
 	}
 	keys, _, err := kv.Keys(e.prefix, "/", nil)
 	e.must(err)
@@ -165,7 +169,8 @@ func oneHolder(e env) {
 	var wg sync.WaitGroup
 	for range 6 {
 		wg.Go(func() {
-			id, _, err := e.client.Session().CreateNoChecks(&api.SessionEntry{LockDelay: time.Millisecond}, nil)
+			id, _, err := e.client.Session().CreateNoChecks(
+				&api.SessionEntry{LockDelay: time.Millisecond}, nil)
 			if err != nil {
 				e.Error(err)
 				return
@@ -189,7 +194,8 @@ func oneHolder(e env) {
 				holders--
 				mu.Unlock()
 				mine++
-				if ok, _, err := e.client.KV().Release(&api.KVPair{Key: key, Session: id}, nil); err != nil || !ok {
+				if ok, _, err := e.client.KV().Release(&api.KVPair{Key: key, Session: id},
+					nil); err != nil || !ok {
 					e.Errorf("release: %v, %v", ok, err)
 					return
 				}
@@ -204,7 +210,8 @@ func oneHolder(e env) {
 
 func officialLock(e env) {
 	opts := func() *api.LockOptions {
-		return &api.LockOptions{Key: e.prefix + "lock", SessionTTL: "10s", LockWaitTime: 200 * time.Millisecond, LockTryOnce: true, LockDelay: time.Millisecond}
+		return &api.LockOptions{Key: e.prefix + "lock", SessionTTL: "10s",
+			LockWaitTime: 200 * time.Millisecond, LockTryOnce: true, LockDelay: time.Millisecond}
 	}
 	first, err := e.client.LockOpts(opts())
 	e.must(err)
@@ -224,7 +231,8 @@ func officialLock(e env) {
 	}
 	e.must(second.Unlock())
 
-	sem, err := e.client.SemaphoreOpts(&api.SemaphoreOptions{Prefix: e.prefix + "sem", Limit: 1, SessionTTL: "10s", SemaphoreWaitTime: 200 * time.Millisecond, SemaphoreTryOnce: true})
+	sem, err := e.client.SemaphoreOpts(&api.SemaphoreOptions{Prefix: e.prefix + "sem", Limit: 1,
+		SessionTTL: "10s", SemaphoreWaitTime: 200 * time.Millisecond, SemaphoreTryOnce: true})
 	e.must(err)
 	held, err := sem.Acquire(nil)
 	e.must(err)
@@ -242,7 +250,8 @@ func txnNamesOperations(e env) {
 	}
 	ok, resp, _, err := e.client.Txn().Txn(ops, nil)
 	e.must(err)
-	if ok || len(resp.Errors) != 2 || resp.Errors[0].OpIndex != 1 || resp.Errors[1].OpIndex != 2 || len(resp.Results) != 0 {
+	if ok || len(resp.Errors) != 2 || resp.Errors[0].OpIndex != 1 || resp.Errors[1].OpIndex != 2 ||
+		len(resp.Results) != 0 {
 		e.Errorf("ok %v, %+v", ok, resp)
 	}
 	if e.get(e.prefix+"a") != nil {
@@ -250,7 +259,8 @@ func txnNamesOperations(e env) {
 	}
 	ok, resp, _, err = e.client.Txn().Txn(ops[:1], nil)
 	e.must(err)
-	if !ok || len(resp.Results) != 1 || resp.Results[0].KV.ModifyIndex != e.get(e.prefix+"a").ModifyIndex {
+	if !ok || len(resp.Results) != 1 || resp.Results[0].KV.ModifyIndex != e.get(e.prefix+
+		"a").ModifyIndex {
 		e.Errorf("ok %v, %+v", ok, resp)
 	}
 }
@@ -262,7 +272,8 @@ func blockingEndsWithContext(e env) {
 	ctx, cancel := context.WithCancel(e.Context())
 	time.AfterFunc(settle, cancel)
 	begin := time.Now()
-	_, _, err = e.client.KV().Get(e.prefix+"a", (&api.QueryOptions{WaitIndex: index, WaitTime: 2 * patience}).WithContext(ctx))
+	_, _, err = e.client.KV().Get(e.prefix+"a",
+		(&api.QueryOptions{WaitIndex: index, WaitTime: 2 * patience}).WithContext(ctx))
 	if !errors.Is(err, context.Canceled) || time.Since(begin) > patience {
 		e.Errorf("after %v: %v", time.Since(begin), err)
 	}
@@ -274,7 +285,8 @@ func waitLastsAsAsked(e env) {
 	index := e.get(e.prefix + "a").ModifyIndex
 	const wait = 1600 * time.Millisecond
 	begin := time.Now()
-	pair, meta, err := e.client.KV().Get(e.prefix+"a", &api.QueryOptions{WaitIndex: index, WaitTime: wait})
+	pair, meta, err := e.client.KV().Get(e.prefix+"a", &api.QueryOptions{WaitIndex: index,
+		WaitTime: wait})
 	e.must(err)
 	// A wait that is not asked for lasts for 5 minutes.
 	if took := time.Since(begin); took < wait || took > patience {
@@ -296,7 +308,8 @@ func watchSeesEveryWrite(e env) {
 	go func() {
 		defer close(done)
 		for {
-			pair, meta, err := e.client.KV().Get(key, (&api.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
+			pair, meta, err := e.client.KV().Get(key,
+				(&api.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
 			if err != nil {
 				return
 			}
@@ -355,7 +368,8 @@ func silentCheckEndsSession(e env) {
 	var id string
 	for deadline := time.Now().Add(patience); id == ""; {
 		e.must(e.client.Agent().PassTTL(name, ""))
-		created, _, err := e.client.Session().Create(&api.SessionEntry{LockDelay: time.Millisecond, ServiceChecks: []api.ServiceCheck{{ID: name}}, NodeChecks: []string{}}, nil)
+		created, _, err := e.client.Session().Create(&api.SessionEntry{LockDelay: time.Millisecond,
+			ServiceChecks: []api.ServiceCheck{{ID: name}}, NodeChecks: []string{}}, nil)
 		switch {
 		case err == nil:
 			id = created
@@ -383,7 +397,8 @@ func silentCheckEndsSession(e env) {
 
 func nodeTakesSessions(e env) {
 	node := "node-" + randomName()
-	_, err := e.client.Catalog().Register(&api.CatalogRegistration{Node: node, Address: "127.0.0.9"}, nil)
+	_, err := e.client.Catalog().Register(&api.CatalogRegistration{Node: node,
+		Address: "127.0.0.9"}, nil)
 	e.must(err)
 	id := e.session(api.SessionEntry{Node: node, LockDelay: time.Millisecond})
 	if !e.acquire(e.prefix+"lock", id) {

@@ -71,7 +71,9 @@ func TestTheConsulCommandPrintsTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		environment := append(slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "CONSUL_") }),
+		environment := append(slices.DeleteFunc(os.Environ(), func(kv string) bool {
+			return strings.HasPrefix(kv, "CONSUL_")
+		}),
 			"CONSUL_HTTP_ADDR="+tg.base)
 		var answers []string
 		for _, args := range commands {
@@ -86,10 +88,12 @@ func TestTheConsulCommandPrintsTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := strings.ReplaceAll(string(out), id, "<session>")
-			text = portPattern.ReplaceAllString(strings.ReplaceAll(text, tg.base, "http://<server>"), "127.0.0.1:<port>")
+			text = portPattern.ReplaceAllString(strings.ReplaceAll(text, tg.base,
+				"http://<server>"), "127.0.0.1:<port>")
 			text = indexes.ReplaceAllString(spaces.ReplaceAllString(text, " "), "$1 #")
 			text = nodeIDs.ReplaceAllString(uuidPattern.ReplaceAllString(text, "<uuid>"), "$1<id> ")
-			answers = append(answers, fmt.Sprintf("exit code %d\n%s", cmd.ProcessState.ExitCode(), text))
+			answers = append(answers, fmt.Sprintf("exit code %d\n%s", cmd.ProcessState.ExitCode(),
+				text))
 		}
 		return answers
 	}
@@ -97,7 +101,8 @@ func TestTheConsulCommandPrintsTheSame(t *testing.T) {
 	embedded := play(embeddedOnPort(t))
 	for i, args := range commands {
 		if real[i] != embedded[i] {
-			t.Errorf("consul %s\nreal server:\n%s\nembedded:\n%s", strings.Join(args, " "), indent(real[i]), indent(embedded[i]))
+			t.Errorf("consul %s\nreal server:\n%s\nembedded:\n%s", strings.Join(args, " "),
+				indent(real[i]), indent(embedded[i]))
 		} else {
 			t.Logf("consul %s\n%s", strings.Join(args, " "), indent(real[i]))
 		}

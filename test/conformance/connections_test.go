@@ -22,7 +22,9 @@ func TestOneConnectionTooManyIsRefused(t *testing.T) {
 	t.Parallel()
 	answers := map[string]string{}
 	for name, start := range map[string]func(*testing.T) target{
-		"real": func(t *testing.T) target { return targetOf(t, realconsul.Start(t, realconsul.Options{})) }, "port": embeddedOnPort,
+		"real": func(t *testing.T) target {
+			return targetOf(t, realconsul.Start(t, realconsul.Options{}))
+		}, "port": embeddedOnPort,
 	} {
 		tg := start(t)
 		// The client that started the server may have connections open.
@@ -43,7 +45,8 @@ func TestOneConnectionTooManyIsRefused(t *testing.T) {
 		// busy machine it may be closed without a word.
 		var held []net.Conn
 		refused := ""
-		for deadline := time.Now().Add(patience); refused == "" && len(held) <= maxConns && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(patience); refused == "" && len(held) <= maxConns &&
+			time.Now().Before(deadline); {
 			c := dial()
 			defer c.Close()
 			if len(held) >= maxConns-10 { // the harness may still have some open itself
@@ -54,10 +57,12 @@ func TestOneConnectionTooManyIsRefused(t *testing.T) {
 				}
 				_ = c.SetReadDeadline(time.Now().Add(patience))
 			}
-			if _, err := io.WriteString(c, "GET /v1/agent/version HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			if _, err := io.WriteString(c,
+				"GET /v1/agent/version HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 				continue
 			}
-			if line, err := bufio.NewReader(c).ReadString('\n'); err == nil && strings.Contains(line, " 200 ") {
+			if line, err := bufio.NewReader(c).ReadString('\n'); err == nil &&
+				strings.Contains(line, " 200 ") {
 				held = append(held, c)
 			}
 		}
@@ -69,7 +74,8 @@ func TestOneConnectionTooManyIsRefused(t *testing.T) {
 			c.Close()
 		}
 		again := tg.do(t.Context(), http.MethodGet, "/v1/agent/version", nil, "")
-		for deadline := time.Now().Add(patience); again.status != http.StatusOK; again = tg.do(t.Context(), http.MethodGet, "/v1/agent/version", nil, "") {
+		for deadline := time.Now().Add(patience); again.status != http.StatusOK; again = tg.do(
+			t.Context(), http.MethodGet, "/v1/agent/version", nil, "") {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: no place is free again: %+v", name, again)
 			}

@@ -20,7 +20,8 @@ const lostLeader = "on a leader that only steps down, queries go on waiting; on 
 // Not in any script, and different too: the embedded server has no cache, so an answer to ?cached
 // is always fresh and has no Age and no X-Cache.
 var differences = []difference{
-	{script: "election", command: "pending blocked still", recorded: "pending", answered: "answered", reason: lostLeader},
+	{script: "election", command: "pending blocked still", recorded: "pending",
+		answered: "answered", reason: lostLeader},
 	{
 		script: "election", command: "wait blocked 0s..60s",
 		recorded: `200 application/json
@@ -39,7 +40,8 @@ No cluster leader`,
 		recorded: "*structs.Alias", answered: "*devconsul.Alias", reason: ownTypes,
 	},
 	{
-		script: "agent_services", command: "PUT /v1/agent/service/register", body: `{"Name": "bad", "Port": "eighty"}`,
+		script: "agent_services", command: "PUT /v1/agent/service/register",
+		body:     `{"Name": "bad", "Port": "eighty"}`,
 		recorded: ".Alias.Port", answered: "AgentServiceRegistration.Port", reason: ownTypes,
 	},
 	{

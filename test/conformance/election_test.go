@@ -20,7 +20,8 @@ import (
 func threeServers(t *testing.T) target {
 	c := realconsul.Start(t, realconsul.Options{Servers: 3})
 	leader := c.Leader()
-	tg := target{name: "real", base: "http://" + leader.Addr(), transport: leader.HTTPClient().Transport}
+	tg := target{name: "real", base: "http://" + leader.Addr(),
+		transport: leader.HTTPClient().Transport}
 	tg.election = func(start bool) error {
 		for _, s := range c.Servers {
 			lever := s.Start

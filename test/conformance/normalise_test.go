@@ -149,7 +149,8 @@ func quote(v any) string {
 		return err.Error()
 	}
 	// The markers of indexes are control characters, which JSON escapes.
-	return strings.NewReplacer(`\u0001`, "\x01", `\u0002`, "\x02").Replace(strings.TrimSuffix(b.String(), "\n"))
+	return strings.NewReplacer(`\u0001`, "\x01", `\u0002`,
+		"\x02").Replace(strings.TrimSuffix(b.String(), "\n"))
 }
 
 // headers writes the headers that matter to clients, or all that the server chooses when the script

@@ -53,7 +53,8 @@ type requestOptions struct {
 func play(t *testing.T, tg target, s script) []string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	r := &runner{target: tg, vars: map[string]string{"p": "c/" + randomName()}, names: newNames(), background: map[string]*pendingAnswer{}}
+	r := &runner{target: tg, vars: map[string]string{"p": "c/" + randomName()}, names: newNames(),
+		background: map[string]*pendingAnswer{}}
 	r.names.call(r.vars["p"], "${p}")
 	defer func() {
 		cancel()
@@ -164,14 +165,16 @@ func (r *runner) step(ctx context.Context, st step) (string, error) {
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		answer := r.target.do(ctx, word[0], word[1], header, body)
 		out, err := r.show(answer, opts)
-		if err != nil || !opts.repeat || *update || time.Now().After(deadline) || r.names.finish(out) == st.recorded {
+		if err != nil || !opts.repeat || *update || time.Now().After(deadline) ||
+			r.names.finish(out) == st.recorded {
 			return out, err
 		}
 	}
 }
 
 // do sends one request with nothing added: no redirects, no compression.
-func (tg target) do(ctx context.Context, method, path string, header http.Header, body string) answer {
+func (tg target) do(ctx context.Context, method, path string, header http.Header,
+	body string) answer {
 	var content io.Reader
 	if body != "" {
 		content = strings.NewReader(body)
@@ -195,7 +198,8 @@ func (tg target) do(ctx context.Context, method, path string, header http.Header
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	return answer{status: resp.StatusCode, header: resp.Header, body: raw, err: err, took: time.Since(begin)}
+	return answer{status: resp.StatusCode, header: resp.Header, body: raw, err: err,
+		took: time.Since(begin)}
 }
 
 // show renders an answer, and keeps what the step wants kept.

@@ -35,18 +35,21 @@ const (
 func sessionEndsAtTwiceTTL(e env) {
 	begin := time.Now() // before the server's own: the time seen is never shorter
 	keep := e.session(api.SessionEntry{TTL: "10s", LockDelay: time.Second})
-	remove := e.session(api.SessionEntry{TTL: "10s", LockDelay: time.Minute, Behavior: api.SessionBehaviorDelete})
+	remove := e.session(api.SessionEntry{TTL: "10s", LockDelay: time.Minute,
+		Behavior: api.SessionBehaviorDelete})
 	if !e.acquire(e.prefix+"kept", keep) || !e.acquire(e.prefix+"removed", remove) {
 		e.Fatal("not acquired")
 	}
 	index := e.get(e.prefix + "kept").ModifyIndex
 	// The end of the session is what wakes the watch of its key.
-	pair, _, err := e.client.KV().Get(e.prefix+"kept", &api.QueryOptions{WaitIndex: index, WaitTime: patience})
+	pair, _, err := e.client.KV().Get(e.prefix+"kept", &api.QueryOptions{WaitIndex: index,
+		WaitTime: patience})
 	e.must(err)
 	if took := time.Since(begin); took < expiredFrom || took > expiredTo {
 		e.Errorf("ended after %v, want 20 s", took)
 	}
-	if pair == nil || pair.Session != "" || pair.ModifyIndex <= index || string(pair.Value) != keep {
+	if pair == nil || pair.Session != "" || pair.ModifyIndex <= index ||
+		string(pair.Value) != keep {
 		e.Errorf("the key after the end: %+v", pair)
 	}
 	if e.alive(keep) {

@@ -27,7 +27,8 @@ type target struct {
 // client is the official one, over the target's own transport.
 func (tg target) client(t *testing.T) *api.Client {
 	t.Helper()
-	c, err := api.NewClient(&api.Config{Address: tg.base, HttpClient: &http.Client{Transport: tg.transport}})
+	c, err := api.NewClient(&api.Config{Address: tg.base,
+		HttpClient: &http.Client{Transport: tg.transport}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,8 @@ func (tg target) wipe(t *testing.T) {
 func embeddedInProcess(t *testing.T) target {
 	s := devconsul.New(devconsul.Config{NodeName: nodeName})
 	t.Cleanup(s.Close)
-	return target{name: "in-process", base: "http://embedded.invalid", transport: s.RoundTripper(), election: electionOf(s)}
+	return target{name: "in-process", base: "http://embedded.invalid", transport: s.RoundTripper(),
+		election: electionOf(s)}
 }
 
 // embeddedOnPort is a fresh embedded server behind a socket.
@@ -100,7 +102,8 @@ func embeddedOnPort(t *testing.T) target {
 	})
 	select {
 	case a := <-addr:
-		return target{name: "port", base: "http://" + a.String(), transport: transport, election: electionOf(s)}
+		return target{name: "port", base: "http://" + a.String(), transport: transport,
+			election: electionOf(s)}
 	case err := <-ended:
 		ended <- nil
 		t.Fatalf("listen: %v", err)

@@ -48,7 +48,8 @@ func TestTranscripts(t *testing.T) {
 	if *update {
 		return
 	}
-	for name, start := range map[string]func(*testing.T) target{"port": embeddedOnPort, "in-process": embeddedInProcess} {
+	for name, start := range map[string]func(*testing.T) target{
+		"port": embeddedOnPort, "in-process": embeddedInProcess} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, s := range all {
@@ -77,7 +78,8 @@ func compare(t *testing.T, s script, answers []string, different []difference) {
 			}
 		}
 		if answers[i] != want {
-			t.Errorf("%s: step %d\n  %s\n  %s\nwant:\n%s\nanswered:\n%s", s.name, i+1, st.command, clip(st.body), indent(want), indent(answers[i]))
+			t.Errorf("%s: step %d\n  %s\n  %s\nwant:\n%s\nanswered:\n%s", s.name, i+1, st.command,
+				clip(st.body), indent(want), indent(answers[i]))
 		}
 	}
 	for k, d := range different {

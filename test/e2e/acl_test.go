@@ -23,7 +23,8 @@ func roleRules(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	rules := map[string]string{}
-	for _, m := range regexp.MustCompile("(?s)```hcl (\\w+)\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile("(?s)```hcl (\\w+)\n(.*?)```").FindAllStringSubmatch(
+		string(text), -1) {
 		rules[m[1]] = m[2]
 	}
 	return rules
@@ -41,7 +42,8 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 		if err != nil {
 			t.Fatalf("the rules of a %s: %v", role, err)
 		}
-		token, _, err := acl.TokenCreate(&api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{ID: policy.ID}}}, nil)
+		token, _, err := acl.TokenCreate(
+			&api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{ID: policy.ID}}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +56,8 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	}
 	start := func(role string, args ...string) *program {
 		args = append(args[:1:1], append([]string{"--consul", cluster.Addr()}, args[1:]...)...)
-		return launch(t, []string{"CONSUL_HTTP_TOKEN=" + tokens[role], "E2E_DIR=" + scratch}, args...)
+		return launch(t, []string{"CONSUL_HTTP_TOKEN=" + tokens[role], "E2E_DIR=" + scratch},
+			args...)
 	}
 	do := func(role string, args ...string) (string, string, int) {
 		p := start(role, args...)
@@ -71,14 +74,17 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	}
 	mayNot := func(role string, args ...string) {
 		t.Helper()
-		if _, errs, code := do(role, args...); code != 1 || !strings.Contains(strings.ToLower(errs), "denied") {
-			t.Errorf("%s may do this: coordd %s: exit code %d: %s", role, strings.Join(args, " "), code, errs)
+		if _, errs, code := do(role, args...); code != 1 || !strings.Contains(strings.ToLower(errs),
+			"denied") {
+			t.Errorf("%s may do this: coordd %s: exit code %d: %s", role, strings.Join(args, " "),
+				code, errs)
 		}
 	}
 
 	members := []*program{}
 	for _, id := range []string{"n1", "n2"} {
-		members = append(members, start("member", "run", "--service", "jobs", "--id", id, "--exec", "exec sleep 1000"))
+		members = append(members, start("member", "run", "--service", "jobs", "--id", id, "--exec",
+			"exec sleep 1000"))
 	}
 	may("operator", "work", "add", "--service", "jobs", "a", "b", "c", "d")
 	owned := func() string {
@@ -92,10 +98,12 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	may("viewer", "locate", "--service", "jobs", "a")
 	may("viewer", "work", "list", "--service", "jobs")
 	may("operator", "config", "put", "--service", "jobs", "key", "value")
-	if out := may("viewer", "config", "get", "--service", "jobs", "key"); strings.TrimSpace(out) != "value" {
+	if out := may("viewer", "config", "get", "--service", "jobs", "key"); strings.TrimSpace(
+		out) != "value" {
 		t.Errorf("the viewer reads %q", out)
 	}
-	for _, args := range [][]string{{"freeze"}, {"thaw"}, {"pin", "a", "n1"}, {"unpin", "a"}, {"drain", "n1"}} {
+	for _, args := range [][]string{{"freeze"}, {"thaw"}, {"pin", "a", "n1"}, {"unpin", "a"},
+		{"drain", "n1"}} {
 		may("operator", append([]string{"control", args[0], "--service", "jobs"}, args[1:]...)...)
 	}
 	eventually(t, workLimit, "n1 is empty, and n2 has its items", func() string {
@@ -137,8 +145,10 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 			t.Errorf("something was denied to n%d: %s", i+1, tail(p.stderr(), 30))
 		}
 	}
-	for _, prefix := range []string{"service/jobs/members/", "service/jobs/assignments/", "service/jobs/acks/"} {
-		if left, _, err := cluster.Client().KV().Keys(prefix, "", nil); err != nil || len(left) > 0 {
+	for _, prefix := range []string{"service/jobs/members/", "service/jobs/assignments/",
+		"service/jobs/acks/"} {
+		if left, _, err := cluster.Client().KV().Keys(prefix, "", nil); err != nil ||
+			len(left) > 0 {
 			t.Errorf("after a clean stop %s", fmt.Sprint(left, err))
 		}
 	}

@@ -52,12 +52,15 @@ func serveBackend(t *testing.T) *backend {
 }
 
 // orders are the bodies of the POSTs that it carried out, one for each time.
-func (b *backend) orders() []string { return strings.Fields(contents(filepath.Join(b.dir, "orders"))) }
+func (b *backend) orders() []string {
+	return strings.Fields(contents(filepath.Join(b.dir, "orders")))
+}
 
 // serveItems answers for the items whose token in dir is that of the request, and 421 for all
 // others. What a POST brings is written down before it is answered.
 func serveItems(dir string) {
-	orders, err := os.OpenFile(filepath.Join(dir, "orders"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	orders, err := os.OpenFile(filepath.Join(dir, "orders"), os.O_CREATE|os.O_APPEND|os.O_WRONLY,
+		0o600)
 	if err != nil {
 		panic(err)
 	}
@@ -75,7 +78,8 @@ func serveItems(dir string) {
 		body, err := io.ReadAll(r.Body)
 		id, bad := url.PathUnescape(item)
 		owned, gone := os.ReadFile(filepath.Join(dir, filepath.Base(id)))
-		if err != nil || bad != nil || gone != nil || strings.TrimSpace(string(owned)) != token || token == "" {
+		if err != nil || bad != nil || gone != nil || strings.TrimSpace(string(owned)) != token ||
+			token == "" {
 			w.WriteHeader(http.StatusMisdirectedRequest)
 			return
 		}

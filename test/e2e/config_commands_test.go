@@ -27,7 +27,8 @@ func TestConfigValuesOfAnyKindAreTheSameOnARealConsul(t *testing.T) {
 	dir := t.TempDir()
 	command := func(args ...string) string {
 		t.Helper()
-		stdout, stderr, code := once(t, append([]string{"config"}, append(args, "--consul", consul.Addr())...)...)
+		stdout, stderr, code := once(t, append([]string{"config"}, append(args, "--consul",
+			consul.Addr())...)...)
 		if code != 0 {
 			t.Fatalf("config %q: exit code %d: %s", args, code, stderr)
 		}
@@ -38,8 +39,11 @@ func TestConfigValuesOfAnyKindAreTheSameOnARealConsul(t *testing.T) {
 		bytesOf256[i] = byte(i)
 	}
 	values := map[string][]byte{
-		"empty": {}, "bytes": bytesOf256, "large": bytes.Repeat([]byte{0xff, 0}, 190<<10), "a b": []byte("x"), "größe/ключ": []byte("ü"), "100%": []byte("%"), "A": []byte("upper"), "a": []byte("lower"),
-		"q?x=1&y#z": []byte("?"), `quote"back\slash`: []byte("\n"), "+": []byte("+"), "dots...in/it": []byte("."),
+		"empty": {}, "bytes": bytesOf256, "large": bytes.Repeat([]byte{0xff, 0}, 190<<10),
+		"a b": []byte("x"), "größe/ключ": []byte("ü"), "100%": []byte("%"), "A": []byte("upper"),
+		"a":         []byte("lower"),
+		"q?x=1&y#z": []byte("?"), `quote"back\slash`: []byte("\n"), "+": []byte("+"),
+		"dots...in/it": []byte("."),
 	}
 	kv := consul.Client().KV()
 	var lines bytes.Buffer
@@ -59,24 +63,33 @@ func TestConfigValuesOfAnyKindAreTheSameOnARealConsul(t *testing.T) {
 			if got := command("get", key, "--service", s); got != string(want) {
 				t.Errorf("%s: config get %q: %d bytes, want %d", s, key, len(got), len(want))
 			}
-			pair, _, err := kv.Get("service/"+s+"/config_data/"+key, &api.QueryOptions{RequireConsistent: true})
+			pair, _, err := kv.Get("service/"+s+"/config_data/"+key,
+				&api.QueryOptions{RequireConsistent: true})
 			if err != nil || pair == nil || !bytes.Equal(pair.Value, want) {
 				t.Errorf("%s: Consul has %v of %q, %v", s, pair, key, err)
 			}
 		}
 	}
 	// What the system before this one has written is read, and a member's cache follows it.
-	if _, err := kv.Put(&api.KVPair{Key: "service/" + service + "/config_data/theirs"}, nil); err != nil {
+	if _, err := kv.Put(&api.KVPair{Key: "service/" + service + "/config_data/theirs"},
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	w := launch(t, nil, "config", "watch", "--service", service, "--consul", consul.Addr())
-	eventually(t, time.Minute, "the watch shows an empty value of a stranger", func() string { return holds(w.stdout(), `"key":"theirs"`) })
-	if _, err := kv.Put(&api.KVPair{Key: "service/" + service + "/config_data/theirs", Value: []byte("new")}, nil); err != nil {
+	eventually(t, time.Minute, "the watch shows an empty value of a stranger", func() string {
+		return holds(w.stdout(), `"key":"theirs"`)
+	})
+	if _, err := kv.Put(&api.KVPair{Key: "service/" + service + "/config_data/theirs",
+		Value: []byte("new")}, nil); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, time.Minute, "the watch shows the change", func() string { return holds(w.stdout(), `"value":"new"`) })
+	eventually(t, time.Minute, "the watch shows the change", func() string {
+		return holds(w.stdout(), `"value":"new"`)
+	})
 	command("rm", "theirs", "empty", "--service", service)
-	eventually(t, time.Minute, "the watch shows the deletes", func() string { return holds(w.stdout(), `"key":"empty","index":0,"deleted":true`) })
+	eventually(t, time.Minute, "the watch shows the deletes", func() string {
+		return holds(w.stdout(), `"key":"empty","index":0,"deleted":true`)
+	})
 	w.kill()
 }
 

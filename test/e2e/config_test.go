@@ -54,7 +54,8 @@ func newScrutiny(t *testing.T, consul string) *scrutiny {
 		if err != nil {
 			return // killed while it was sending: Consul would not take half a request either
 		}
-		req, err := http.NewRequest(r.Method, "http://"+consul+r.URL.String(), bytes.NewReader(body))
+		req, err := http.NewRequest(r.Method, "http://"+consul+r.URL.String(),
+			bytes.NewReader(body))
 		if err != nil {
 			return
 		}
@@ -97,7 +98,8 @@ func (s *scrutiny) note(body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, op := range ops {
-		if _, key, ok := strings.Cut(op.KV.Key, "/config_data/"); ok && (op.KV.Verb == "set" || op.KV.Verb == "cas") {
+		if _, key, ok := strings.Cut(op.KV.Key, "/config_data/"); ok && (op.KV.Verb == "set" ||
+			op.KV.Verb == "cas") {
 			s.accepted[key+"="+string(op.KV.Value)]++
 		}
 	}
@@ -182,7 +184,8 @@ func TestConfigWritesSurviveKillsAtAnyPointEachOnce(t *testing.T) {
 		}
 	}
 	p.kill()
-	stdout, stderr, code := once(t, "config", "replay", "--service", service, "--consul", proxy.addr, "--config-log", dir, "--wait", "50s")
+	stdout, stderr, code := once(t, "config", "replay", "--service", service, "--consul",
+		proxy.addr, "--config-log", dir, "--wait", "50s")
 	if code != 0 {
 		t.Fatalf("replay: exit code %d: %s%s", code, stdout, stderr)
 	}
@@ -209,13 +212,17 @@ func TestConfigWritesSurviveKillsAtAnyPointEachOnce(t *testing.T) {
 				newest = i
 			}
 		}
-		pair, _, err := consul.Client().KV().Get(fmt.Sprintf("service/%s/config_data/k%d", service, k), &api.QueryOptions{RequireConsistent: true})
+		pair, _, err := consul.Client().KV().Get(fmt.Sprintf("service/%s/config_data/k%d", service,
+			k), &api.QueryOptions{RequireConsistent: true})
 		if err != nil || pair == nil || string(pair.Value) != fmt.Sprint(newest) {
-			t.Errorf("k%d: Consul holds %v (%v), the newest write that was applied is %d", k, pair, err, newest)
+			t.Errorf("k%d: Consul holds %v (%v), the newest write that was applied is %d", k, pair,
+				err, newest)
 		}
 	}
 	if total < writes/2 || kills < 5 {
-		t.Errorf("only %d writes were acknowledged, and %d kills: the test proves little", total, kills)
+		t.Errorf("only %d writes were acknowledged, and %d kills: the test proves little", total,
+			kills)
 	}
-	t.Logf("%d of %d writes acknowledged, %d more applied after their process was killed, %d kills", total, writes, left, kills)
+	t.Logf("%d of %d writes acknowledged, %d more applied after their process was killed, %d kills",
+		total, writes, left, kills)
 }

@@ -72,18 +72,24 @@ func TestAKilledMembersItemsRunElsewhereSoonAndNothingElseMoves(t *testing.T) {
 			starts := moved.starts()
 			first, last := starts[0].at.Sub(begin), starts[len(starts)-1].at.Sub(begin)
 			if last > soon {
-				t.Errorf("the last item was taken over after %v: nobody handed it over\n%s", last, tail(s.members[id].stderr(), 5))
+				t.Errorf("the last item was taken over after %v: nobody handed it over\n%s", last,
+					tail(s.members[id].stderr(), 5))
 			}
-			eventually(t, workLimit, "two members with their shares", func() string { return s.now().unlike(2, len(items)) })
+			eventually(t, workLimit, "two members with their shares", func() string {
+				return s.now().unlike(2, len(items))
+			})
 			s.runs(items)
-			if all := s.since(mark); !slices.Equal(all.starts().items(), its) || !slices.Equal(all.stops().items(), its) {
-				t.Errorf("%s had %d items; %d stopped and %d were started", id, len(its), len(all.stops()), len(all.starts()))
+			if all := s.since(mark); !slices.Equal(all.starts().items(), its) ||
+				!slices.Equal(all.stops().items(), its) {
+				t.Errorf("%s had %d items; %d stopped and %d were started", id, len(its),
+					len(all.stops()), len(all.starts()))
 			}
 			if pids := s.left(id); len(pids) > 0 {
 				t.Errorf("%d processes of %s are left", len(pids), id)
 			}
 			s.verify()
-			t.Logf("kill -9: its %d items run elsewhere %v to %v after", len(its), first.Round(time.Millisecond), last.Round(time.Millisecond))
+			t.Logf("kill -9: its %d items run elsewhere %v to %v after", len(its),
+				first.Round(time.Millisecond), last.Round(time.Millisecond))
 		})
 	}
 }
@@ -117,13 +123,17 @@ func TestAKilledMembersItemsAreHandedOverWhenConsulIsBack(t *testing.T) {
 		return ""
 	})
 	if took := time.Since(begin); took > ttl+ttl/2 {
-		t.Errorf("they ran elsewhere after %v: nobody handed them over\n%s", took, tail(s.members[id].stderr(), 5))
+		t.Errorf("they ran elsewhere after %v: nobody handed them over\n%s", took,
+			tail(s.members[id].stderr(), 5))
 	}
 	s.runs(items)
-	if all := s.since(mark); !slices.Equal(all.starts().items(), its) || !slices.Equal(all.stops().items(), its) {
-		t.Errorf("%s had %d items; %d stopped and %d were started", id, len(its), len(all.stops()), len(all.starts()))
+	if all := s.since(mark); !slices.Equal(all.starts().items(), its) ||
+		!slices.Equal(all.stops().items(), its) {
+		t.Errorf("%s had %d items; %d stopped and %d were started", id, len(its), len(all.stops()),
+			len(all.starts()))
 	}
-	t.Logf("kill -9 while Consul was away for 4 s: its items run elsewhere %v after", time.Since(begin).Round(time.Millisecond))
+	t.Logf("kill -9 while Consul was away for 4 s: its items run elsewhere %v after",
+		time.Since(begin).Round(time.Millisecond))
 }
 
 // Nobody can hand over what a lost machine had: what is left of a member without a guard is all
@@ -135,16 +145,23 @@ func TestTheItemsOfAKilledMemberWithoutCommandsWaitForItsSessionAndTheGrace(t *t
 	for _, id := range []string{"n1", "n2"} {
 		s.start(id)
 	}
-	eventually(t, startLimit, "two members and a leader", func() string { return s.now().unlike(2, 0) })
+	eventually(t, startLimit, "two members and a leader", func() string {
+		return s.now().unlike(2, 0)
+	})
 	s.importItems(10)
-	eventually(t, workLimit, "every member has its share", func() string { return s.now().unlike(2, 10) })
+	eventually(t, workLimit, "every member has its share", func() string {
+		return s.now().unlike(2, 10)
+	})
 	s.members[s.follower()].kill()
 	begin := time.Now()
-	took := eventually(t, takeover+workLimit, "the other one has all items", func() string { return s.now().unlike(1, 10) })
+	took := eventually(t, takeover+workLimit, "the other one has all items", func() string {
+		return s.now().unlike(1, 10)
+	})
 	if took < ttl+grace-renew {
 		t.Errorf("taken over after %v: the killed member might have come back until then", took)
 	}
-	t.Logf("kill -9 without a guard: taken over %v after", time.Since(begin).Round(time.Millisecond))
+	t.Logf("kill -9 without a guard: taken over %v after",
+		time.Since(begin).Round(time.Millisecond))
 }
 
 func TestTheLeadersDeathElectsAnotherMovesItsItemsOnlyAndLeavesNoChild(t *testing.T) {
@@ -156,7 +173,8 @@ func TestTheLeadersDeathElectsAnotherMovesItsItemsOnlyAndLeavesNoChild(t *testin
 	leader := s.now().Leader.ID
 	its, mark := s.of(leader), s.mark()
 	if n := len(s.childrenOf(leader)); n != 33 {
-		t.Fatalf("the leader has %d children, not 33: a test that looks for none would find none", n)
+		t.Fatalf("the leader has %d children, not 33: a test that looks for none would find none",
+			n)
 	}
 	begin := time.Now()
 	s.members[leader].kill()
@@ -178,19 +196,24 @@ func TestTheLeadersDeathElectsAnotherMovesItsItemsOnlyAndLeavesNoChild(t *testin
 	s.runs(items)
 	moved := s.since(mark)
 	if !slices.Equal(moved.starts().items(), its) || !slices.Equal(moved.stops().items(), its) {
-		t.Errorf("the leader had %d items; %d stopped and %d were started", len(its), len(moved.stops()), len(moved.starts()))
+		t.Errorf("the leader had %d items; %d stopped and %d were started", len(its),
+			len(moved.stops()), len(moved.starts()))
 	}
 	starts := moved.starts()
 	first, last := starts[0].at.Sub(begin), starts[len(starts)-1].at.Sub(begin)
 	if first < ttl+grace-renew {
-		t.Errorf("the first item was taken over after %v: the killed leader might have come back until then", first)
+		t.Errorf("the first item was taken over after %v: the killed leader might have come back until then",
+			first)
 	}
 	if last > takeover {
 		t.Errorf("the last item was taken over after %v, later than %v", last, takeover)
 	}
-	eventually(t, workLimit, "two members with their shares", func() string { return s.now().unlike(2, len(items)) })
+	eventually(t, workLimit, "two members with their shares", func() string {
+		return s.now().unlike(2, len(items))
+	})
 	t.Logf("kill -9 of the leader: no child left after %v, another leader after %v, its %d items taken over %v to %v after",
-		childless.Round(time.Millisecond), elected.Round(time.Millisecond), len(its), first.Round(time.Millisecond), last.Round(time.Millisecond))
+		childless.Round(time.Millisecond), elected.Round(time.Millisecond), len(its),
+		first.Round(time.Millisecond), last.Round(time.Millisecond))
 }
 
 func TestAKilledMemberStartedAgainUnderItsIDResumesWithoutAMove(t *testing.T) {
@@ -213,15 +236,20 @@ func TestAKilledMemberStartedAgainUnderItsIDResumesWithoutAMove(t *testing.T) {
 	})
 	took := time.Since(begin)
 	s.runs(items)
-	eventually(t, workLimit, "every member has its share", func() string { return s.now().unlike(3, len(items)) })
+	eventually(t, workLimit, "every member has its share", func() string {
+		return s.now().unlike(3, len(items))
+	})
 	all := s.since(mark)
-	if !slices.Equal(all.starts().items(), its) || !slices.Equal(all.starts().members(), []string{id}) || !slices.Equal(all.stops().items(), its) {
-		t.Errorf("%s had %d items; then there were %d stops, and %d starts at %v", id, len(its), len(all.stops()), len(all.starts()), all.starts().members())
+	if !slices.Equal(all.starts().items(), its) || !slices.Equal(all.starts().members(),
+		[]string{id}) || !slices.Equal(all.stops().items(), its) {
+		t.Errorf("%s had %d items; then there were %d stops, and %d starts at %v", id, len(its),
+			len(all.stops()), len(all.starts()), all.starts().members())
 	}
 	if took > soon {
 		t.Errorf("it took %v, although the predecessor is known to be dead", took)
 	}
-	t.Logf("kill -9 and start again: %d items run again %v after the start", len(its), took.Round(time.Millisecond))
+	t.Logf("kill -9 and start again: %d items run again %v after the start", len(its),
+		took.Round(time.Millisecond))
 }
 
 // The predecessor's commands outlive it by as long as they take to stop: the successor must wait
@@ -262,8 +290,10 @@ func TestASecondProcessWithTheSameIDRefusesAndNamesTheFirst(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(second.stderr()), "\n")
 	last := lines[len(lines)-1]
-	if !strings.Contains(last, fmt.Sprintf("process %d ", first.pid)) || !strings.Contains(last, `"n1"`) || !strings.Contains(last, "stop it or choose another id") {
-		t.Errorf("its last line does not name the id, process %d and what to do: %q", first.pid, last)
+	if !strings.Contains(last, fmt.Sprintf("process %d ", first.pid)) ||
+		!strings.Contains(last, `"n1"`) || !strings.Contains(last, "stop it or choose another id") {
+		t.Errorf("its last line does not name the id, process %d and what to do: %q", first.pid,
+			last)
 	}
 	if story := s.since(mark); len(story) > 0 {
 		t.Errorf("the first was disturbed: %+v", story)
@@ -302,15 +332,22 @@ func TestAFrozenMembersWorkEndsWithItsLeaseAndMovesOnce(t *testing.T) {
 		return ""
 	})
 	moved := s.since(mark)
-	if !slices.Equal(moved.starts().items(), its) || !slices.Equal(moved.stops().items(), its) || slices.Contains(moved.starts().members(), id) {
-		t.Errorf("%s had %d items; %d stopped and %d were started, at %v", id, len(its), len(moved.stops()), len(moved.starts()), moved.starts().members())
+	if !slices.Equal(moved.starts().items(), its) || !slices.Equal(moved.stops().items(), its) ||
+		slices.Contains(moved.starts().members(), id) {
+		t.Errorf("%s had %d items; %d stopped and %d were started, at %v", id, len(its),
+			len(moved.stops()), len(moved.starts()), moved.starts().members())
 	}
 	if first := moved.starts()[0].at.Sub(begin); first < ttl+grace-renew {
-		t.Errorf("the first item was taken over after %v: a frozen member is not dead, and its guard hands nothing over", first)
+		t.Errorf("the first item was taken over after %v: a frozen member is not dead, and its guard hands nothing over",
+			first)
 	}
-	t.Logf("frozen: the work ended after %v, ran elsewhere after %v", stops[len(stops)-1].at.Sub(begin).Round(time.Millisecond), moved[len(moved)-1].at.Sub(begin).Round(time.Millisecond))
+	t.Logf("frozen: the work ended after %v, ran elsewhere after %v",
+		stops[len(stops)-1].at.Sub(begin).Round(time.Millisecond),
+		moved[len(moved)-1].at.Sub(begin).Round(time.Millisecond))
 	s.members[id].signal(syscall.SIGCONT)
-	eventually(t, workLimit, "three members with their shares", func() string { return s.now().unlike(3, len(items)) })
+	eventually(t, workLimit, "three members with their shares", func() string {
+		return s.now().unlike(3, len(items))
+	})
 	s.runs(items)
 }
 
@@ -337,10 +374,13 @@ func TestAServiceWhoseMembersAreAllKilledResumesWithoutAMove(t *testing.T) {
 		return ""
 	})
 	took := time.Since(begin)
-	eventually(t, workLimit, "every member has its share", func() string { return s.now().unlike(3, len(items)) })
+	eventually(t, workLimit, "every member has its share", func() string {
+		return s.now().unlike(3, len(items))
+	})
 	s.runs(items)
 	if !maps.Equal(owners, s.ownerOf()) || len(s.since(mark).starts()) != len(items) {
 		t.Errorf("items moved: %d starts for %d items", len(s.since(mark).starts()), len(items))
 	}
-	t.Logf("all killed and started again: all work runs %v after the start", took.Round(time.Millisecond))
+	t.Logf("all killed and started again: all work runs %v after the start",
+		took.Round(time.Millisecond))
 }

@@ -30,7 +30,8 @@ func TestDevSharesAHundredItemsAmongThreeMembersWithinSecondsAndStopsWithinTwo(t
 		}
 		return ""
 	})
-	page, consul := pageLine.FindStringSubmatch(p.stdout())[1], consulLine.FindStringSubmatch(p.stdout())[1]
+	page, consul := pageLine.FindStringSubmatch(p.stdout())[1],
+		consulLine.FindStringSubmatch(p.stdout())[1]
 
 	client := &http.Client{Transport: &http.Transport{}, Timeout: workLimit}
 	defer client.CloseIdleConnections()
@@ -75,7 +76,8 @@ func TestDevSharesAHundredItemsAmongThreeMembersWithinSecondsAndStopsWithinTwo(t
 	// Other commands take part, as the text says.
 	stdout, stderr, code := once(t, "status", "--json", "--consul", consul)
 	var other status
-	if err := json.Unmarshal([]byte(stdout), &other); code != 0 || err != nil || other.unlike(3, 100) != "" {
+	if err := json.Unmarshal([]byte(stdout), &other); code != 0 || err != nil ||
+		other.unlike(3, 100) != "" {
 		t.Errorf("coordd status against it: exit code %d, %v: %s%s", code, err, stderr, stdout)
 	}
 

@@ -51,12 +51,15 @@ func TestAnElectedCommandRunsOnOneMachineAtATime(t *testing.T) {
 	for _, store := range []string{"consul", "zookeeper", "zookeeper-with-credentials"} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
-			e := &contest{t: t, dir: t.TempDir(), name: "report:" + store, candidates: map[string]*program{}}
+			e := &contest{t: t, dir: t.TempDir(), name: "report:" + store,
+				candidates: map[string]*program{}}
 			switch store {
 			case "consul":
-				e.flags = []string{"--consul", realconsul.Shared(t).Addr(), "--prefix", realconsul.Prefix(t)}
+				e.flags = []string{"--consul", realconsul.Shared(t).Addr(), "--prefix",
+					realconsul.Prefix(t)}
 			case "zookeeper":
-				e.flags = []string{"--zookeeper", realzookeeper.Start(t, realzookeeper.Options{}).Servers[0].Addr()}
+				e.flags = []string{"--zookeeper", realzookeeper.Start(t,
+					realzookeeper.Options{}).Servers[0].Addr()}
 			default:
 				e.flags = secured(t)
 			}
@@ -90,12 +93,14 @@ func TestAnElectedCommandRunsOnOneMachineAtATime(t *testing.T) {
 
 			e.candidates["n4"].signal(syscall.SIGTERM)
 			if code, _ := e.candidates["n4"].ends(workLimit); code != 0 {
-				t.Errorf("n4 was told to stop and ended with %d%s", code, tail(e.candidates["n4"].stderr(), 5))
+				t.Errorf("n4 was told to stop and ended with %d%s", code,
+					tail(e.candidates["n4"].stderr(), 5))
 			}
 			e.leads("n3")
 			e.say("ended "+e.name, "--end")
 			if code, _ := e.candidates["n3"].ends(workLimit); code != 1 {
-				t.Errorf("n3, whose election was ended, ended with %d%s", code, tail(e.candidates["n3"].stderr(), 5))
+				t.Errorf("n3, whose election was ended, ended with %d%s", code,
+					tail(e.candidates["n3"].stderr(), 5))
 			}
 			if store == "zookeeper-with-credentials" {
 				e.deniedWithoutCredentials()
@@ -116,19 +121,23 @@ func secured(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	both, auth := filepath.Join(dir, "both.pem"), filepath.Join(dir, "auth")
-	for path, text := range map[string]string{both: contents(files.Key) + contents(files.Cert), auth: "coordd:secret\n"} {
+	for path, text := range map[string]string{both: contents(files.Key) + contents(files.Cert),
+		auth: "coordd:secret\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	server := realzookeeper.Start(t, realzookeeper.Options{KeyStore: both, TrustStore: files.CA}).Servers[0]
+	server := realzookeeper.Start(t, realzookeeper.Options{KeyStore: both,
+		TrustStore: files.CA}).Servers[0]
 	return []string{"--zookeeper", server.SecureAddr(), "--zookeeper-ca-file", files.CA,
-		"--zookeeper-cert-file", files.Cert, "--zookeeper-key-file", files.Key, "--zookeeper-auth-file", auth}
+		"--zookeeper-cert-file", files.Cert, "--zookeeper-key-file", files.Key,
+		"--zookeeper-auth-file", auth}
 }
 
 func (e *contest) deniedWithoutCredentials() {
 	e.t.Helper()
-	_, errs, code := once(e.t, append([]string{"elect", e.name, "--delete"}, e.flags[:len(e.flags)-2]...)...)
+	_, errs, code := once(e.t, append([]string{"elect", e.name, "--delete"},
+		e.flags[:len(e.flags)-2]...)...)
 	if code != 1 || !strings.Contains(errs, "--zookeeper-auth-file") {
 		e.t.Errorf("without credentials the election is deleted: exit code %d, %q", code, errs)
 	}
@@ -145,8 +154,10 @@ type contest struct {
 
 func (e *contest) run(id string, flags ...string) {
 	e.t.Helper()
-	args := append([]string{"elect", e.name, "--id", id, "--ttl", ttl.String(), "--lock-delay", "1s"}, e.flags...)
-	e.candidates[id] = launch(e.t, []string{"E2E_DIR=" + e.dir, "E2E_HOLD=" + hold, "E2E_MEMBER=" + id}, append(append(args, flags...), duty)...)
+	args := append([]string{"elect", e.name, "--id", id, "--ttl", ttl.String(), "--lock-delay",
+		"1s"}, e.flags...)
+	e.candidates[id] = launch(e.t, []string{"E2E_DIR=" + e.dir, "E2E_HOLD=" + hold, "E2E_MEMBER=" +
+		id}, append(append(args, flags...), duty)...)
 	eventually(e.t, workLimit, id+" is a candidate", func() string {
 		if e.unlike(id, "waits") == "" {
 			return ""
@@ -207,7 +218,8 @@ func (e *contest) leads(id string) {
 		e.t.FailNow()
 	}
 	if begun := e.begun(); begun[e.terms-1] != id {
-		e.t.Fatalf("the commands began at %v; want %s last%s", begun, id, tail(contents(filepath.Join(e.dir, "log")), 20))
+		e.t.Fatalf("the commands began at %v; want %s last%s", begun, id,
+			tail(contents(filepath.Join(e.dir, "log")), 20))
 	}
 }
 
@@ -238,9 +250,12 @@ func (e *contest) judge(want ...string) {
 	token := 0
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
-		if len(f) != 3 || f[0] == "overlap" || f[0] == "no-witness" || f[0] == "begin" && atoi(f[2]) < token {
-			holders, _ := os.ReadFile(filepath.Join(e.dir, "holders")) // there is one only after an overlap
-			e.t.Errorf("two at once, or a token that fell: %q in%s\nthe lock was held by (process, state, parent, group):%s", line, tail(text, 40), tail(string(holders), 20))
+		if len(f) != 3 || f[0] == "overlap" || f[0] == "no-witness" ||
+			f[0] == "begin" && atoi(f[2]) < token {
+			// there is one only after an overlap
+			holders, _ := os.ReadFile(filepath.Join(e.dir, "holders"))
+			e.t.Errorf("two at once, or a token that fell: %q in%s\nthe lock was held by (process, state, parent, group):%s",
+				line, tail(text, 40), tail(string(holders), 20))
 			break
 		}
 		token = max(token, atoi(f[2]))
@@ -252,7 +267,8 @@ func (e *contest) judge(want ...string) {
 func TestOnceRunsTheCommandOnce(t *testing.T) {
 	t.Parallel()
 	cluster := realconsul.Start(t, realconsul.Options{})
-	e := &contest{t: t, dir: t.TempDir(), name: "once", candidates: map[string]*program{}, flags: []string{"--consul", cluster.Addr()}}
+	e := &contest{t: t, dir: t.TempDir(), name: "once", candidates: map[string]*program{},
+		flags: []string{"--consul", cluster.Addr()}}
 	e.run("n1", "--once")
 	e.leads("n1")
 	if err := cluster.Servers[0].Freeze(); err != nil {
@@ -268,7 +284,8 @@ func TestOnceRunsTheCommandOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, _ := e.candidates["n1"].ends(electLimit); code != 1 {
-		t.Errorf("n1, whose lease was lost, ended with %d%s", code, tail(e.candidates["n1"].stderr(), 5))
+		t.Errorf("n1, whose lease was lost, ended with %d%s", code,
+			tail(e.candidates["n1"].stderr(), 5))
 	}
 	if text := contents(filepath.Join(e.dir, "log")); strings.Count(text, "begin") != 1 {
 		t.Errorf("with --once the command ran again:%s", tail(text, 20))
@@ -289,7 +306,8 @@ func TestACommandThatEndsWhileItsCoorddIsFrozenHasEnded(t *testing.T) {
 			return ""
 		}
 	}
-	p := launch(t, []string{"E2E_DIR=" + dir}, "elect", "frozen", "--id", "n1", "--ttl", ttl.String(), "--lock-delay", "1s",
+	p := launch(t, []string{"E2E_DIR=" + dir}, "elect", "frozen", "--id", "n1", "--ttl",
+		ttl.String(), "--lock-delay", "1s",
 		"--consul", realconsul.Shared(t).Addr(), "--prefix", realconsul.Prefix(t),
 		`echo begin >>"$E2E_DIR/log"; while [ ! -e "$E2E_DIR/go" ]; do sleep 0.1; done; echo over >>"$E2E_DIR/log"; exit 7`)
 	eventually(t, electLimit, "the command begins", has("begin"))
@@ -299,7 +317,8 @@ func TestACommandThatEndsWhileItsCoorddIsFrozenHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, workLimit, "the command ends", has("over"))
-	time.Sleep(time.Until(frozen.Add(ttl))) // the lease is over, and the session lives for as long again
+	// the lease is over, and the session lives for as long again
+	time.Sleep(time.Until(frozen.Add(ttl)))
 	p.signal(syscall.SIGCONT)
 	if code, _ := p.ends(electLimit); code != 7 {
 		t.Errorf("it ended with %d, want the command's 7%s", code, tail(p.stderr(), 5))

@@ -24,7 +24,9 @@ func TestAnIdleMemberHoldsThreeLongPollsAndSendsOnlyItsRenewal(t *testing.T) {
 	for _, id := range []string{"n1", "n2"} {
 		proxies[id] = newProxy(t, consul.Addr())
 		s.start(id, "--consul", proxies[id].addr)
-		eventually(t, startLimit, "it is there", func() string { return s.now().unlike(len(proxies), 0) })
+		eventually(t, startLimit, "it is there", func() string {
+			return s.now().unlike(len(proxies), 0)
+		})
 	}
 	s.share(10)
 	if leader := s.now().Leader.ID; leader != "n1" {
@@ -46,7 +48,8 @@ func TestAnIdleMemberHoldsThreeLongPollsAndSendsOnlyItsRenewal(t *testing.T) {
 	begin := time.Now()
 	for i := range 100 {
 		await(t, begin.Add(time.Duration(i)*3*renew/100))
-		if _, err := kv.Put(&api.KVPair{Key: fmt.Sprintf("service/another/%d", i), Value: []byte("x")}, nil); err != nil {
+		if _, err := kv.Put(&api.KVPair{Key: fmt.Sprintf("service/another/%d", i),
+			Value: []byte("x")}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -64,7 +67,8 @@ func TestAnIdleMemberHoldsThreeLongPollsAndSendsOnlyItsRenewal(t *testing.T) {
 			t.Errorf("%s holds %d long polls, %d at most, not %d", id, polls, highest, want[id])
 		}
 		if n, most := renewals(seen), int(elapsed/renew)+1; n > most {
-			t.Errorf("%s renewed %d times in %v; one in %v makes %d at most", id, n, elapsed, renew, most)
+			t.Errorf("%s renewed %d times in %v; one in %v makes %d at most", id, n, elapsed, renew,
+				most)
 		}
 		others, confirmed := map[string]int{}, 0
 		for _, r := range seen {
@@ -80,7 +84,8 @@ func TestAnIdleMemberHoldsThreeLongPollsAndSendsOnlyItsRenewal(t *testing.T) {
 			t.Errorf("%s renewed %d times and confirmed %d", id, n, confirmed)
 		}
 		if len(others) > 0 {
-			t.Errorf("%s asked for more than its renewal, while nothing changed for it: %v", id, others)
+			t.Errorf("%s asked for more than its renewal, while nothing changed for it: %v", id,
+				others)
 		}
 	}
 }

@@ -33,7 +33,8 @@ func parseEntry(line string, at time.Time) (entry, error) {
 	if err != nil || token == 0 {
 		return entry{}, fmt.Errorf("a token that is none: %q", line)
 	}
-	e := entry{at: at, start: f[0] == "start", item: f[1], token: token, pid: atoi(f[3]), member: f[4]}
+	e := entry{at: at, start: f[0] == "start", item: f[1], token: token, pid: atoi(f[3]),
+		member: f[4]}
 	if len(f) == 6 {
 		e.payload = f[5]
 	}
@@ -50,12 +51,14 @@ type ledger struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{running: map[string]entry{}, last: map[string]entry{}, payloads: map[string]string{}}
+	return &ledger{running: map[string]entry{}, last: map[string]entry{},
+		payloads: map[string]string{}}
 }
 
 func (l *ledger) enter(e entry) {
 	fault := func(format string, args ...any) {
-		l.faults = append(l.faults, fmt.Sprintf(format, args...)+fmt.Sprintf(" (line %d)", len(l.entries)+1))
+		l.faults = append(l.faults, fmt.Sprintf(format, args...)+fmt.Sprintf(" (line %d)",
+			len(l.entries)+1))
 	}
 	was, runs := l.running[e.item]
 	if !e.start {
@@ -63,7 +66,8 @@ func (l *ledger) enter(e entry) {
 		case runs && was.pid == e.pid:
 			delete(l.running, e.item)
 		case runs:
-			fault("item %s: process %d of %s stops, and %d of %s runs", e.item, e.pid, e.member, was.pid, was.member)
+			fault("item %s: process %d of %s stops, and %d of %s runs", e.item, e.pid, e.member,
+				was.pid, was.member)
 		default:
 			fault("item %s: process %d of %s stops twice", e.item, e.pid, e.member)
 		}
@@ -71,12 +75,15 @@ func (l *ledger) enter(e entry) {
 		return
 	}
 	if runs {
-		fault("item %s runs twice: at %s (token %d, process %d) and at %s (token %d, process %d)", e.item, was.member, was.token, was.pid, e.member, e.token, e.pid)
+		fault("item %s runs twice: at %s (token %d, process %d) and at %s (token %d, process %d)",
+			e.item, was.member, was.token, was.pid, e.member, e.token, e.pid)
 	}
 	// Work that is stopped with the lease and goes on when the session turns out to have lived has
 	// the same grant.
-	if before, ok := l.last[e.item]; ok && (e.token < before.token || (e.token == before.token && e.member != before.member)) {
-		fault("item %s: token %d of %s after token %d of %s", e.item, e.token, e.member, before.token, before.member)
+	if before, ok := l.last[e.item]; ok && (e.token < before.token ||
+		(e.token == before.token && e.member != before.member)) {
+		fault("item %s: token %d of %s after token %d of %s", e.item, e.token, e.member,
+			before.token, before.member)
 	}
 	if want, known := l.payloads[e.item]; known && e.payload != want {
 		fault("item %s has payload %q, not %q", e.item, e.payload, want)
@@ -143,12 +150,17 @@ func (s story) gaps() []time.Duration {
 func TestTheCheckerFindsWhatItIsThereFor(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, lines, fault string }{
-		{"nothing wrong", "start a 5 100 n1 pa|stop a 5 100 n1|start a 6 101 n2 pa|start b 5 102 n1", ""},
-		{"the lease ended and the session lived", "start a 5 100 n1 pa|stop a 5 100 n1|start a 5 101 n1 pa", ""},
+		{"nothing wrong",
+			"start a 5 100 n1 pa|stop a 5 100 n1|start a 6 101 n2 pa|start b 5 102 n1", ""},
+		{"the lease ended and the session lived",
+			"start a 5 100 n1 pa|stop a 5 100 n1|start a 5 101 n1 pa", ""},
 		{"two members", "start a 5 100 n1 pa|start a 6 101 n2 pa|stop a 5 100 n1", "runs twice"},
 		{"one member twice", "start a 5 100 n1 pa|start a 5 101 n1 pa", "runs twice"},
-		{"token falls", "start a 5 100 n1 pa|stop a 5 100 n1|start a 4 101 n2 pa", "token 4 of n2 after token 5"},
-		{"token stays with another member", "start a 5 100 n1 pa|stop a 5 100 n1|start a 5 101 n2 pa", "token 5 of n2 after token 5"},
+		{"token falls", "start a 5 100 n1 pa|stop a 5 100 n1|start a 4 101 n2 pa",
+			"token 4 of n2 after token 5"},
+		{"token stays with another member",
+			"start a 5 100 n1 pa|stop a 5 100 n1|start a 5 101 n2 pa",
+			"token 5 of n2 after token 5"},
 		{"another's stop", "start a 5 100 n1 pa|stop a 5 101 n1", "stops, and 100 of n1 runs"},
 		{"a second stop", "start a 5 100 n1 pa|stop a 5 100 n1|stop a 5 100 n1", "stops twice"},
 		{"wrong payload", "start a 5 100 n1 pb", "payload"},
@@ -162,11 +174,13 @@ func TestTheCheckerFindsWhatItIsThereFor(t *testing.T) {
 			}
 			l.enter(e)
 		}
-		if got := strings.Join(l.faults, "\n"); (c.fault == "") != (got == "") || !strings.Contains(got, c.fault) {
+		if got := strings.Join(l.faults, "\n"); (c.fault == "") != (got == "") ||
+			!strings.Contains(got, c.fault) {
 			t.Errorf("%s: the checker says %q, not %q", c.name, got, c.fault)
 		}
 	}
-	for _, line := range []string{"", "start a 5 100", "begin a 5 100 n1", "start a x 100 n1", "start a 0 100 n1"} {
+	for _, line := range []string{"", "start a 5 100", "begin a 5 100 n1", "start a x 100 n1",
+		"start a 0 100 n1"} {
 		if e, err := parseEntry(line, time.Time{}); err == nil {
 			t.Errorf("%q is taken for %+v", line, e)
 		}

@@ -18,7 +18,8 @@ import (
 // does not block; the one that others hold does.
 func fill(t *testing.T, w *os.File) {
 	t.Helper()
-	fd, err := syscall.Open(fmt.Sprintf("/proc/self/fd/%d", w.Fd()), syscall.O_WRONLY|syscall.O_NONBLOCK, 0)
+	fd, err := syscall.Open(fmt.Sprintf("/proc/self/fd/%d", w.Fd()),
+		syscall.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,12 +73,13 @@ func TestAMemberWhoseLogNobodyReadsLeadsAndStops(t *testing.T) {
 	its, mark := s.of("n3"), s.mark()
 	s.members["n3"].kill()
 	delete(s.members, "n3")
-	eventually(t, takeover+workLimit, "the items of the killed member run elsewhere", func() string {
-		if n := len(s.since(mark).starts()); n < len(its) {
-			return fmt.Sprintf("%d of %d", n, len(its))
-		}
-		return ""
-	})
+	eventually(t, takeover+workLimit, "the items of the killed member run elsewhere",
+		func() string {
+			if n := len(s.since(mark).starts()); n < len(its) {
+				return fmt.Sprintf("%d of %d", n, len(its))
+			}
+			return ""
+		})
 	s.runs(items)
 	stopsCleanly(t, s, "n1")
 	s.runs(items)
@@ -109,7 +111,8 @@ func TestASecondSignalEndsAMemberWhoseLogNobodyReads(t *testing.T) {
 	s.stderr = w
 	begun := filepath.Join(t.TempDir(), "begun")
 	s.exec = "trap '' TERM; : >" + begun + "; while :; do sleep 1; done"
-	s.members["n1"] = s.launch("n1", "--stop-timeout", "4m", "--ttl", "10m") // neither has an end while it is waited for
+	// neither has an end while it is waited for
+	s.members["n1"] = s.launch("n1", "--stop-timeout", "4m", "--ttl", "10m")
 	s.do("work", "add", "stubborn")
 	eventually(t, startLimit, "its command runs", func() string {
 		if _, err := os.Stat(begun); err != nil {
@@ -119,8 +122,10 @@ func TestASecondSignalEndsAMemberWhoseLogNobodyReads(t *testing.T) {
 	})
 	p := s.members["n1"]
 	delete(s.members, "n1")
-	for begin := time.Now(); p.running() && time.Since(begin) < workLimit; time.Sleep(500 * time.Millisecond) {
-		_ = syscall.Kill(p.pid, syscall.SIGTERM) // one that comes before the first was taken in is no second one
+	for begin := time.Now(); p.running() &&
+		time.Since(begin) < workLimit; time.Sleep(500 * time.Millisecond) {
+		// one that comes before the first was taken in is no second one
+		_ = syscall.Kill(p.pid, syscall.SIGTERM)
 	}
 	if code, took := p.ends(workLimit); code != 1 {
 		t.Errorf("exit code %d after %v", code, took)

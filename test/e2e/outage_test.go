@@ -83,13 +83,17 @@ func TestNobodyLosesWorkOrLeadershipWhileConsulIsAwayForFiveSeconds(t *testing.T
 			}
 			for id, p := range s.members {
 				log := p.stderr()
-				if strings.Contains(log, "lost-leadership") || strings.Contains(log, "session-lost") {
+				if strings.Contains(log, "lost-leadership") ||
+					strings.Contains(log, "session-lost") {
 					t.Errorf("%s lost its session or its leadership", id)
 				}
 				// One that is frozen for less than a renewal may take is only slow: nothing has
 				// failed.
-				if away, back := strings.Contains(log, "msg=consul-unreachable"), strings.Contains(log, "msg=reconnected-to-consul"); away != back || (o.name == "stopped" && !back) {
-					t.Errorf("%s says that Consul is away: %v, and that it is back: %v", id, away, back)
+				if away, back := strings.Contains(log, "msg=consul-unreachable"),
+					strings.Contains(log, "msg=reconnected-to-consul"); away != back ||
+					(o.name == "stopped" && !back) {
+					t.Errorf("%s says that Consul is away: %v, and that it is back: %v", id, away,
+						back)
 				}
 			}
 		})
@@ -128,7 +132,8 @@ func TestAllWorkStopsBeforeItsLeaseEndsWhenConsulIsAwayForLongAndComesBackByItse
 			if last.After(end) {
 				t.Errorf("the last work stopped %v after the latest end of a lease", last.Sub(end))
 			}
-			t.Logf("work stopped %v to %v after Consul went away", first.Sub(begin).Round(time.Millisecond), last.Sub(begin).Round(time.Millisecond))
+			t.Logf("work stopped %v to %v after Consul went away",
+				first.Sub(begin).Round(time.Millisecond), last.Sub(begin).Round(time.Millisecond))
 			await(t, begin.Add(outage))
 			if n := len(s.since(mark).starts()); n > 0 {
 				t.Errorf("%d items were started without Consul", n)
@@ -139,8 +144,11 @@ func TestAllWorkStopsBeforeItsLeaseEndsWhenConsulIsAwayForLongAndComesBackByItse
 			ready(t, consul)
 			back := time.Now()
 			s.runs(items)
-			t.Logf("all work runs again %v after Consul was back", time.Since(back).Round(time.Millisecond))
-			eventually(t, workLimit, "every member has its share", func() string { return s.now().unlike(3, len(items)) })
+			t.Logf("all work runs again %v after Consul was back",
+				time.Since(back).Round(time.Millisecond))
+			eventually(t, workLimit, "every member has its share", func() string {
+				return s.now().unlike(3, len(items))
+			})
 			// A Consul that stood still finds that the sessions are over; one that started again
 			// does not.
 			if o.name == "stopped" {
@@ -164,7 +172,8 @@ func TestAMemberWaitsForAConsulThatIsNotThereSaysWhenItTriesAgainAndJoins(t *tes
 	}
 	s := newService(t, consul.Addr())
 	p := s.start("n1", "--http", "127.0.0.1:0")
-	line := regexp.MustCompile(`msg=consul-unreachable .*addr=\S*` + regexp.QuoteMeta(consul.Addr()) + `.* retry_in=[0-9.]+s`)
+	line := regexp.MustCompile(`msg=consul-unreachable .*addr=\S*` +
+		regexp.QuoteMeta(consul.Addr()) + `.* retry_in=[0-9.]+s`)
 	eventually(t, startLimit, "the log says that Consul does not answer", func() string {
 		if !line.MatchString(p.stderr()) {
 			return "no line like " + line.String()
@@ -177,7 +186,8 @@ func TestAMemberWaitsForAConsulThatIsNotThereSaysWhenItTriesAgainAndJoins(t *tes
 	if code != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, consul.Addr()) {
 		t.Errorf("status without Consul: exit code %d, %q", code, stderr)
 	}
-	t.Logf("status gives up after %v: %s", time.Since(begin).Round(time.Millisecond), strings.TrimSpace(stderr))
+	t.Logf("status gives up after %v: %s", time.Since(begin).Round(time.Millisecond),
+		strings.TrimSpace(stderr))
 	// At most one line in 5 s; and the next one comes with the try after that, which is up to 5 s
 	// later and some more.
 	eventually(t, workLimit, "it says again that it tries", func() string {

@@ -72,7 +72,8 @@ func TestARealServerThatReplaysItsLogRenewsNoSessionThatHasEnded(t *testing.T) {
 	go func() {
 		defer close(raw)
 		for ctx.Err() == nil {
-			r, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://"+server.Addr()+"/v1/session/renew/"+id, nil)
+			r, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://"+server.Addr()+
+				"/v1/session/renew/"+id, nil)
 			if err != nil {
 				return
 			}
@@ -90,7 +91,8 @@ func TestARealServerThatReplaysItsLogRenewsNoSessionThatHasEnded(t *testing.T) {
 		tries++
 		_, err := s.RenewSession(t.Context(), id, time.Second)
 		if err == nil {
-			t.Errorf("%v after its restart the server renewed a session that had ended", time.Since(begin))
+			t.Errorf("%v after its restart the server renewed a session that had ended",
+				time.Since(begin))
 			break
 		}
 		if errors.Is(err, store.ErrSessionGone) {
@@ -98,7 +100,8 @@ func TestARealServerThatReplaysItsLogRenewsNoSessionThatHasEnded(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	t.Logf("%d tries until the session was known to be gone, %v after the start; %d bare renewals were answered 200", tries, time.Since(begin).Round(time.Millisecond), fromThePast.Load())
+	t.Logf("%d tries until the session was known to be gone, %v after the start; %d bare renewals were answered 200",
+		tries, time.Since(begin).Round(time.Millisecond), fromThePast.Load())
 	cancel()
 	<-raw
 	ready(t, consul)

@@ -43,7 +43,8 @@ func launchOther(t *testing.T, path string, env []string, args ...string) *progr
 // launchTo writes standard error to stderr, unless that is nil. Nothing of it is shown then.
 func launchTo(t *testing.T, stderr *os.File, path string, env []string, args ...string) *program {
 	t.Helper()
-	p := &program{t: t, what: filepath.Base(path) + " " + strings.Join(brief(args), " "), exited: make(chan struct{})}
+	p := &program{t: t, what: filepath.Base(path) + " " + strings.Join(brief(args), " "),
+		exited: make(chan struct{})}
 	n := programs.Add(1)
 	files := make([]*os.File, 2)
 	for i, kind := range []string{"out", "err"} {
@@ -62,7 +63,8 @@ func launchTo(t *testing.T, stderr *os.File, path string, env []string, args ...
 	}
 	// What is set for the test, or for its machine, is not for the program under test.
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(kv string) bool {
-		return strings.HasPrefix(kv, "COORDD_") || strings.HasPrefix(kv, "CONSUL_") || strings.HasPrefix(kv, "GO")
+		return strings.HasPrefix(kv, "COORDD_") || strings.HasPrefix(kv, "CONSUL_") ||
+			strings.HasPrefix(kv, "GO")
 	}), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
@@ -86,7 +88,8 @@ func launchTo(t *testing.T, stderr *os.File, path string, env []string, args ...
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
-			t.Logf("--- %s (pid %d, exit code %d)\nstandard output: %s\nstandard error: %s", p.what, p.pid, p.code, tail(p.stdout(), 20), tail(p.stderr(), 50))
+			t.Logf("--- %s (pid %d, exit code %d)\nstandard output: %s\nstandard error: %s", p.what,
+				p.pid, p.code, tail(p.stdout(), 20), tail(p.stderr(), 50))
 		}
 	})
 	return p
@@ -189,7 +192,9 @@ func marked(t *testing.T, kvs ...string) []int {
 			continue
 		}
 		env = append([]byte{0}, env...)
-		if !slices.ContainsFunc(kvs, func(kv string) bool { return !bytes.Contains(env, []byte("\x00"+kv+"\x00")) }) {
+		if !slices.ContainsFunc(kvs, func(kv string) bool {
+			return !bytes.Contains(env, []byte("\x00"+kv+"\x00"))
+		}) {
 			pids = append(pids, pid)
 		}
 	}
@@ -199,7 +204,8 @@ func marked(t *testing.T, kvs ...string) []int {
 // eventually looks until there is nothing to complain about any more, and returns how long that
 // took. Most looks run a command, and dozens of tests look at once: each pauses for five times as
 // long as its look took, so the looks leave the machine to what they look at.
-func eventually(t *testing.T, limit time.Duration, what string, complaint func() string) time.Duration {
+func eventually(t *testing.T, limit time.Duration, what string,
+	complaint func() string) time.Duration {
 	t.Helper()
 	begin := time.Now()
 	for {

@@ -43,7 +43,8 @@ type result struct {
 }
 
 func newRouted(t *testing.T) *routed {
-	r := &routed{service: newService(t, realconsul.Shared(t).Addr()), at: map[string]*backend{}, routes: map[string]string{}, transport: &http.Transport{MaxIdleConnsPerHost: 32}}
+	r := &routed{service: newService(t, realconsul.Shared(t).Addr()), at: map[string]*backend{},
+		routes: map[string]string{}, transport: &http.Transport{MaxIdleConnsPerHost: 32}}
 	r.exec = routedWork
 	if strings.Count(r.exec, "E2E_OWNED") != 2 {
 		t.Fatal("the work does not say what it owns")
@@ -60,7 +61,8 @@ func (r *routed) join(id string) {
 	b := serveBackend(r.t)
 	r.backends, r.at[id] = append(r.backends, b), b
 	p := launch(r.t, []string{"E2E_JOURNAL=" + r.journal, "E2E_HOLD=" + hold, "E2E_OWNED=" + b.dir},
-		"run", "--service", r.name, "--consul", r.consul, "--id", id, "--exec", r.exec, "--address", b.address, "--route", "127.0.0.1:0", "--route-wait", "20s")
+		"run", "--service", r.name, "--consul", r.consul, "--id", id, "--exec", r.exec, "--address",
+		b.address, "--route", "127.0.0.1:0", "--route-wait", "20s")
 	r.members[id] = p
 	eventually(r.t, startLimit, "it says where it routes", func() string {
 		m := routesAt.FindStringSubmatch(p.stderr())
@@ -102,7 +104,8 @@ func (r *routed) ask(client *http.Client, item, order string, rng *rand.Rand) {
 		var b []byte
 		b, err = io.ReadAll(resp.Body)
 		resp.Body.Close()
-		res.status, res.reason, res.body = resp.StatusCode, resp.Header.Get("Coordd-Reason"), string(b)
+		res.status, res.reason, res.body = resp.StatusCode, resp.Header.Get("Coordd-Reason"),
+			string(b)
 	}
 	res.ended, res.err = time.Now(), err
 	r.mu.Lock()
@@ -187,12 +190,16 @@ func (r *routed) judge() map[string]int {
 			tally[fmt.Sprint(res.status, " ", res.reason)]++
 			continue
 		default:
-			r.t.Errorf("a request for %s by way of %s: %d %q %s", res.item, res.via, res.status, res.reason, res.body)
+			r.t.Errorf("a request for %s by way of %s: %d %q %s", res.item, res.via, res.status,
+				res.reason, res.body)
 			continue
 		}
 		at := times[res.body]
-		if !strings.HasPrefix(res.body, res.item+" ") || len(at) == 0 || at[0].After(res.ended.Add(slack)) || (len(at) == 2 && at[1].Before(res.began.Add(-slack))) {
-			r.t.Errorf("a request for %s from %v to %v was served by %q, which worked on it at %v", res.item, res.began, res.ended, res.body, at)
+		if !strings.HasPrefix(res.body, res.item+" ") || len(at) == 0 ||
+			at[0].After(res.ended.Add(slack)) ||
+			(len(at) == 2 && at[1].Before(res.began.Add(-slack))) {
+			r.t.Errorf("a request for %s from %v to %v was served by %q, which worked on it at %v",
+				res.item, res.began, res.ended, res.body, at)
 		}
 		if res.order != "" && done[res.order] != 1 {
 			r.t.Errorf("%s was answered for and carried out %d times", res.order, done[res.order])
@@ -229,8 +236,10 @@ func TestEveryRequestIsServedByTheItemsOwnerOrRefused(t *testing.T) {
 	r.served(items)
 	r.mu.Lock()
 	for _, res := range r.results[began:] {
-		if res.via != "n2" && res.status != http.StatusOK && res.status != http.StatusServiceUnavailable {
-			t.Errorf("while n2 stopped, a request for %s by way of %s: %d %s %v", res.item, res.via, res.status, res.body, res.err)
+		if res.via != "n2" && res.status != http.StatusOK &&
+			res.status != http.StatusServiceUnavailable {
+			t.Errorf("while n2 stopped, a request for %s by way of %s: %d %s %v", res.item, res.via,
+				res.status, res.body, res.err)
 		}
 	}
 	r.mu.Unlock()
@@ -245,12 +254,15 @@ func TestEveryRequestIsServedByTheItemsOwnerOrRefused(t *testing.T) {
 	r.served(items)
 	r.join("n1")
 	r.served(items)
-	eventually(t, workLimit, "every member has its share", func() string { return r.now().unlike(3, len(items)) })
+	eventually(t, workLimit, "every member has its share", func() string {
+		return r.now().unlike(3, len(items))
+	})
 	r.served(items)
 
 	// All are asked at once, one of them without its service.
 	r.at["n4"].kill()
-	resp, err := (&http.Client{Transport: r.transport, Timeout: workLimit}).Get("http://" + r.routes["n1"] + "/*/")
+	resp, err := (&http.Client{Transport: r.transport, Timeout: workLimit}).Get("http://" +
+		r.routes["n1"] + "/*/")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,8 +271,10 @@ func TestEveryRequestIsServedByTheItemsOwnerOrRefused(t *testing.T) {
 		Answers map[string]struct{ Body string }
 		Missing map[string]string
 	}
-	if err := json.NewDecoder(resp.Body).Decode(&all); err != nil || resp.StatusCode != http.StatusMultiStatus ||
-		all.Answers["n1"].Body != "n1" || all.Answers["n3"].Body != "n3" || len(all.Answers) != 2 || !strings.Contains(all.Missing["n4"], "cannot be connected") {
+	if err := json.NewDecoder(resp.Body).Decode(&all); err != nil ||
+		resp.StatusCode != http.StatusMultiStatus ||
+		all.Answers["n1"].Body != "n1" || all.Answers["n3"].Body != "n3" || len(all.Answers) != 2 ||
+		!strings.Contains(all.Missing["n4"], "cannot be connected") {
 		t.Errorf("%s: %+v, %v", resp.Status, all, err)
 	}
 	stop()
@@ -273,7 +287,8 @@ func TestEveryRequestIsServedByTheItemsOwnerOrRefused(t *testing.T) {
 	r.service.mu.Lock()
 	own := r.ledger.running[items[0]]
 	r.service.mu.Unlock()
-	if want := fmt.Sprintf("%s\t%s\t%d\n", own.member, r.at[own.member].address, own.token); code != 0 || stdout != want {
+	if want := fmt.Sprintf("%s\t%s\t%d\n", own.member, r.at[own.member].address,
+		own.token); code != 0 || stdout != want {
 		t.Errorf("locate: %q %q (%d), want %q", stdout, stderr, code, want)
 	}
 }

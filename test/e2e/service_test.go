@@ -70,7 +70,8 @@ func newService(t *testing.T, consul string) *service {
 		f.Close()
 		reader.Wait()
 		if len(s.ledger.faults) > 0 {
-			t.Errorf("%d faults, the first ones:\n%s", len(s.ledger.faults), strings.Join(s.ledger.faults[:min(10, len(s.ledger.faults))], "\n"))
+			t.Errorf("%d faults, the first ones:\n%s", len(s.ledger.faults),
+				strings.Join(s.ledger.faults[:min(10, len(s.ledger.faults))], "\n"))
 		}
 	})
 	return s
@@ -108,7 +109,9 @@ func (s *service) launch(id string, flags ...string) *program {
 	if s.diaries {
 		args = append(args, "--history", s.diary(id))
 	}
-	p := launchTo(s.t, s.stderr, binary, append([]string{"E2E_JOURNAL=" + s.journal, "E2E_HOLD=" + hold, "E2E_MEMBER=" + id}, s.env...), args...)
+	p := launchTo(s.t, s.stderr, binary,
+		append([]string{"E2E_JOURNAL=" + s.journal, "E2E_HOLD=" + hold, "E2E_MEMBER=" + id},
+			s.env...), args...)
 	s.t.Cleanup(s.end) // before the cleanup of launch, which kills
 	return p
 }
@@ -180,8 +183,10 @@ func (st status) unlike(members, items int) string {
 	leads := false
 	for _, m := range st.Members {
 		leads = leads || m.ID == st.Leader.ID
-		if m.Status != "alive" || m.Address == "" || m.Items < items/members || m.Items > (items+members-1)/members {
-			return fmt.Sprintf("member %+v is not alive with its share of %d items: %+v", m, items, st)
+		if m.Status != "alive" || m.Address == "" || m.Items < items/members ||
+			m.Items > (items+members-1)/members {
+			return fmt.Sprintf("member %+v is not alive with its share of %d items: %+v", m, items,
+				st)
 		}
 	}
 	if !leads {
@@ -196,7 +201,9 @@ func (st status) unlike(members, items int) string {
 // others are the ids of the members that run, but for those given.
 func (s *service) others(not ...string) []string {
 	ids := slices.Sorted(maps.Keys(s.members))
-	return slices.DeleteFunc(ids, func(id string) bool { return slices.Contains(not, id) || !s.members[id].running() })
+	return slices.DeleteFunc(ids, func(id string) bool {
+		return slices.Contains(not, id) || !s.members[id].running()
+	})
 }
 
 // follower is the id of a member that does not lead.
@@ -208,7 +215,9 @@ func (s *service) share(n int) []string {
 	s.t.Helper()
 	items := s.importItems(n)
 	s.runs(items)
-	eventually(s.t, workLimit, "every member has its share", func() string { return s.now().unlike(len(s.others()), n) })
+	eventually(s.t, workLimit, "every member has its share", func() string {
+		return s.now().unlike(len(s.others()), n)
+	})
 	return items
 }
 
@@ -330,7 +339,8 @@ func (s *service) end() {
 			return
 		}
 		if time.Now().After(deadline) {
-			s.t.Errorf("%d processes are left, such as %s", len(left), strings.ReplaceAll(contents(fmt.Sprintf("/proc/%d/cmdline", left[0])), "\x00", " "))
+			s.t.Errorf("%d processes are left, such as %s", len(left),
+				strings.ReplaceAll(contents(fmt.Sprintf("/proc/%d/cmdline", left[0])), "\x00", " "))
 			for _, pid := range left {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}

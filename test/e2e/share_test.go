@@ -26,10 +26,12 @@ func TestAThousandImportedItemsRunOnceEachAndMoveAtOnceWhenAMemberStops(t *testi
 	begin := time.Now()
 	items := s.share(1000)
 	if got := s.since(0); !slices.Equal(got.starts().items(), items) || len(got.stops()) > 0 {
-		t.Fatalf("%d starts and %d stops, not one start for each of %d items", len(got.starts()), len(got.stops()), len(items))
+		t.Fatalf("%d starts and %d stops, not one start for each of %d items", len(got.starts()),
+			len(got.stops()), len(items))
 	}
 	all := s.since(0)
-	t.Logf("1000 items run %v after the import began", all[len(all)-1].at.Sub(begin).Round(time.Millisecond))
+	t.Logf("1000 items run %v after the import began",
+		all[len(all)-1].at.Sub(begin).Round(time.Millisecond))
 
 	for _, who := range []string{"follower", "leader"} {
 		id := s.now().Leader.ID
@@ -46,7 +48,8 @@ func TestAThousandImportedItemsRunOnceEachAndMoveAtOnceWhenAMemberStops(t *testi
 		s.runs(items)
 		moved := s.since(mark)
 		if !slices.Equal(moved.starts().items(), its) || !slices.Equal(moved.stops().items(), its) {
-			t.Errorf("the %s had %d items; %d stopped and %d were started", who, len(its), len(moved.stops()), len(moved.starts()))
+			t.Errorf("the %s had %d items; %d stopped and %d were started", who, len(its),
+				len(moved.stops()), len(moved.starts()))
 		}
 		if slices.Contains(moved.starts().members(), id) {
 			t.Errorf("the %s starts work after SIGTERM", who)
@@ -54,12 +57,15 @@ func TestAThousandImportedItemsRunOnceEachAndMoveAtOnceWhenAMemberStops(t *testi
 		gaps := moved.gaps()
 		all := moved[len(moved)-1].at.Sub(begin)
 		t.Logf("SIGTERM to the %s: %d items, all run elsewhere after %v; each stood still for %v (median) to %v; exit after %v",
-			who, len(its), all.Round(time.Millisecond), gaps[len(gaps)/2].Round(time.Millisecond), gaps[len(gaps)-1].Round(time.Millisecond), took.Round(time.Millisecond))
+			who, len(its), all.Round(time.Millisecond), gaps[len(gaps)/2].Round(time.Millisecond),
+			gaps[len(gaps)-1].Round(time.Millisecond), took.Round(time.Millisecond))
 		// At once: nobody waits for a session to end, or a grace.
 		if all > soon {
 			t.Errorf("the hand-over took %v, more than %v", all, soon)
 		}
-		eventually(t, workLimit, "every member has its share", func() string { return s.now().unlike(len(s.others()), len(items)) })
+		eventually(t, workLimit, "every member has its share", func() string {
+			return s.now().unlike(len(s.others()), len(items))
+		})
 	}
 	if n := len(s.since(0).starts()); n != 1000+len(s.since(0).stops()) {
 		t.Errorf("%d starts, %d stops", n, len(s.since(0).stops()))
@@ -74,14 +80,20 @@ func TestAMemberThatJoinsGetsItsShareAndNothingElseMoves(t *testing.T) {
 
 	mark, begin := s.mark(), time.Now()
 	s.start("n4")
-	eventually(t, workLimit, "four members with their shares", func() string { return s.now().unlike(4, 100) })
+	eventually(t, workLimit, "four members with their shares", func() string {
+		return s.now().unlike(4, 100)
+	})
 	s.runs(items)
 	moved := s.since(mark)
-	if n := len(s.of("n4")); n != 25 || len(moved.starts()) != 25 || !slices.Equal(moved.starts().items(), moved.stops().items()) {
-		t.Errorf("n4 has %d items; %d stopped and %d were started", n, len(moved.stops()), len(moved.starts()))
+	if n := len(s.of("n4")); n != 25 || len(moved.starts()) != 25 ||
+		!slices.Equal(moved.starts().items(), moved.stops().items()) {
+		t.Errorf("n4 has %d items; %d stopped and %d were started", n, len(moved.stops()),
+			len(moved.starts()))
 	}
 	gaps := moved.gaps()
-	t.Logf("join: 25 items moved %v after the start of the process; each stood still for %v (median) to %v", moved[len(moved)-1].at.Sub(begin).Round(time.Millisecond), gaps[len(gaps)/2].Round(time.Millisecond), gaps[len(gaps)-1].Round(time.Millisecond))
+	t.Logf("join: 25 items moved %v after the start of the process; each stood still for %v (median) to %v",
+		moved[len(moved)-1].at.Sub(begin).Round(time.Millisecond),
+		gaps[len(gaps)/2].Round(time.Millisecond), gaps[len(gaps)-1].Round(time.Millisecond))
 }
 
 func TestAddedWorkStartsAndRemovedWorkStopsAndTheRestStaysWhereItIs(t *testing.T) {
@@ -95,7 +107,8 @@ func TestAddedWorkStartsAndRemovedWorkStopsAndTheRestStaysWhereItIs(t *testing.T
 	items = append(items, "new-1", "new-2", "new-3")
 	took := s.runs(items)
 	added := s.since(mark)
-	if !slices.Equal(added.starts().items(), []string{"new-1", "new-2", "new-3"}) || len(added.stops()) > 0 {
+	if !slices.Equal(added.starts().items(), []string{"new-1", "new-2", "new-3"}) ||
+		len(added.stops()) > 0 {
 		t.Errorf("adding three: %+v", added)
 	}
 	for _, e := range added {
@@ -110,7 +123,9 @@ func TestAddedWorkStartsAndRemovedWorkStopsAndTheRestStaysWhereItIs(t *testing.T
 
 	mark = s.mark()
 	s.do("work", "rm", "item-0000", "new-2")
-	items = slices.DeleteFunc(items, func(id string) bool { return id == "item-0000" || id == "new-2" })
+	items = slices.DeleteFunc(items, func(id string) bool {
+		return id == "item-0000" || id == "new-2"
+	})
 	took = s.runs(items)
 	t.Logf("removed items are stopped after %v", took.Round(time.Millisecond))
 	eventually(t, workLimit, "the rest is owned", func() string {
@@ -120,7 +135,8 @@ func TestAddedWorkStartsAndRemovedWorkStopsAndTheRestStaysWhereItIs(t *testing.T
 		return ""
 	})
 	removed := s.since(mark)
-	if !slices.Equal(removed.stops().items(), []string{"item-0000", "new-2"}) || len(removed.starts()) > 0 {
+	if !slices.Equal(removed.stops().items(), []string{"item-0000", "new-2"}) ||
+		len(removed.starts()) > 0 {
 		t.Errorf("removing two: %+v", removed)
 	}
 	if n := len(s.do("work", "list")); n == 0 {

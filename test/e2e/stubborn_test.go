@@ -31,13 +31,15 @@ func TestASuccessorInAnotherDirectoryWaitsForTheLeaseOfItsPredecessorsCommands(t
 	for _, c := range []struct {
 		name  string
 		other bool
-		ttl   time.Duration // of the same: long, so that a slow start is told from a lease that was waited for
+		// of the same: long, so that a slow start is told from a lease that was waited for
+		ttl time.Duration
 	}{{"another", true, ttl}, {"the same", false, 6 * ttl}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := newService(t, realconsul.Shared(t).Addr())
 			dir := t.TempDir()
-			s.exec, s.env = stubborn, []string{"E2E_DIR=" + dir, "RUNTIME_DIRECTORY=", "XDG_RUNTIME_DIR=", "TMPDIR=" + t.TempDir()}
+			s.exec, s.env = stubborn, []string{"E2E_DIR=" + dir, "RUNTIME_DIRECTORY=",
+				"XDG_RUNTIME_DIR=", "TMPDIR=" + t.TempDir()}
 			log := func(word string) int {
 				return strings.Count("\n"+contents(filepath.Join(dir, "log")), "\n"+word+" ")
 			}
@@ -61,18 +63,22 @@ func TestASuccessorInAnotherDirectoryWaitsForTheLeaseOfItsPredecessorsCommands(t
 			s.members["n1"].kill()
 			begin := time.Now()
 			if c.other {
-				s.env = []string{"E2E_DIR=" + dir, "RUNTIME_DIRECTORY=", "XDG_RUNTIME_DIR=", "TMPDIR=" + t.TempDir()}
+				s.env = []string{"E2E_DIR=" + dir, "RUNTIME_DIRECTORY=", "XDG_RUNTIME_DIR=",
+					"TMPDIR=" + t.TempDir()}
 			}
 			s.start("n1", flags...)
 			began(10)
 			took := time.Since(begin)
 			if n := log("overlap"); n > 0 {
-				t.Errorf("%d of 5 items ran twice at once, %v after the kill\n%s", n, took, tail(s.members["n1"].stderr(), 10))
+				t.Errorf("%d of 5 items ran twice at once, %v after the kill\n%s", n, took,
+					tail(s.members["n1"].stderr(), 10))
 			}
 			if !c.other && took > c.ttl {
-				t.Errorf("they ran again after %v, although the end of the predecessor's commands was seen", took)
+				t.Errorf("they ran again after %v, although the end of the predecessor's commands was seen",
+					took)
 			}
-			t.Logf("kill -9 and start again: the items ran again after %v", took.Round(time.Millisecond))
+			t.Logf("kill -9 and start again: the items ran again after %v",
+				took.Round(time.Millisecond))
 		})
 	}
 }

@@ -21,7 +21,8 @@ func TestBadUsageIsOneClearLineAndExitCode2AndReachesNobody(t *testing.T) {
 		}
 		return name
 	}
-	twice, slash := file("twice.txt", "a\nb\n\n# c\na\n"), file("slash.txt", "fine\nnot/fine\tpayload\n")
+	twice, slash := file("twice.txt", "a\nb\n\n# c\na\n"),
+		file("slash.txt", "fine\nnot/fine\tpayload\n")
 	for _, c := range []struct {
 		args string
 		says []string // each of these, in its one line

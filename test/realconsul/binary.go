@@ -31,7 +31,8 @@ func binary() (string, error) {
 		if cache == "" {
 			home, err := os.UserHomeDir()
 			if err != nil {
-				return "", fmt.Errorf("realconsul: where is the Consul server? set COORDD_TEST_CONSUL: %w", err)
+				return "", fmt.Errorf(
+					"realconsul: where is the Consul server? set COORDD_TEST_CONSUL: %w", err)
 			}
 			cache = filepath.Join(home, ".cache")
 		}
@@ -39,10 +40,13 @@ func binary() (string, error) {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", fmt.Errorf("realconsul: no Consul server (%w): run `make consul`, or set COORDD_TEST_CONSUL to a consul %s", err, Version)
+		return "",
+			fmt.Errorf("realconsul: no Consul server (%w): run `make consul`, or set COORDD_TEST_CONSUL to a consul %s",
+				err, Version)
 	}
 	if info.IsDir() || info.Mode()&0o111 == 0 {
-		return "", fmt.Errorf("realconsul: %s is not a program: remove it and run `make consul`", path)
+		return "", fmt.Errorf("realconsul: %s is not a program: remove it and run `make consul`",
+			path)
 	}
 	return path, nil
 }

@@ -100,7 +100,8 @@ func launch(o Options, dir string) (c *Cluster, err error) {
 				return c, err
 			}
 		}
-		if c, err = launchOnce(o, sub); err == nil || c == nil || !strings.Contains(c.Log(), "address already in use") {
+		if c, err = launchOnce(o, sub); err == nil || c == nil ||
+			!strings.Contains(c.Log(), "address already in use") {
 			break
 		}
 	}
@@ -132,10 +133,11 @@ func launchOnce(o Options, dir string) (*Cluster, error) {
 		if err != nil {
 			return c, err
 		}
-		s := &Server{Node: "coordd-" + strconv.Itoa(i+1), cluster: c, ports: ports, transport: &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-			MaxIdleConnsPerHost: 64,
-		}}
+		s := &Server{Node: "coordd-" + strconv.Itoa(i+1), cluster: c, ports: ports,
+			transport: &http.Transport{
+				DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+				MaxIdleConnsPerHost: 64,
+			}}
 		s.config = filepath.Join(dir, s.Node+".json")
 		s.process = &realserver.Process{
 			Command: []string{bin, "agent", "-config-file", s.config},
@@ -161,7 +163,8 @@ func launchOnce(o Options, dir string) (*Cluster, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 	defer cancel()
-	if err := c.waitReady(ctx); err != nil || o.Servers == 1 { // one server is always its own leader
+	// one server is always its own leader
+	if err := c.waitReady(ctx); err != nil || o.Servers == 1 {
 		return c, err
 	}
 	return c, c.settle(ctx, 2*time.Second)
@@ -182,7 +185,8 @@ func (c *Cluster) settle(ctx context.Context, calm time.Duration) error {
 			leader, since = now, time.Now()
 		}
 		if !pause(ctx) {
-			return fmt.Errorf("realconsul: no leader stays: %w: last seen: %q for %v, %w", context.Cause(ctx), leader, time.Since(since), err)
+			return fmt.Errorf("realconsul: no leader stays: %w: last seen: %q for %v, %w",
+				context.Cause(ctx), leader, time.Since(since), err)
 		}
 	}
 }
@@ -213,7 +217,8 @@ func (c *Cluster) oneLeader(ctx context.Context) (leader string, _ error) {
 func (s *Server) writeConfig(o Options) error {
 	var join []string
 	for _, peer := range s.cluster.Servers {
-		join = append(join, net.JoinHostPort(peer.advertised(), strconv.Itoa(peer.ports.Base+portSerf)))
+		join = append(join, net.JoinHostPort(peer.advertised(),
+			strconv.Itoa(peer.ports.Base+portSerf)))
 	}
 	config := map[string]any{
 		"server":           true,
@@ -228,8 +233,9 @@ func (s *Server) writeConfig(o Options) error {
 		"retry_join":       join,
 		"retry_interval":   "1s",
 		"ports": map[string]int{
-			"http": s.ports.Base + portHTTP, "server": s.ports.Base + portRPC, "serf_lan": s.ports.Base + portSerf,
-			"https": -1, "serf_wan": -1, "dns": -1, "grpc": -1, "grpc_tls": -1,
+			"http": s.ports.Base + portHTTP, "server": s.ports.Base + portRPC,
+			"serf_lan": s.ports.Base + portSerf,
+			"https":    -1, "serf_wan": -1, "dns": -1, "grpc": -1, "grpc_tls": -1,
 		},
 		"performance":          map[string]any{"raft_multiplier": 1},
 		"leave_on_terminate":   false,
@@ -242,13 +248,15 @@ func (s *Server) writeConfig(o Options) error {
 	if o.ACL {
 		config["acl"] = map[string]any{
 			"enabled": true, "default_policy": "deny",
-			"tokens": map[string]any{"initial_management": s.cluster.Token, "agent": s.cluster.Token},
+			"tokens": map[string]any{"initial_management": s.cluster.Token,
+				"agent": s.cluster.Token},
 		}
 	}
 	if o.TLS {
 		config["ports"].(map[string]int)["https"] = s.ports.Base + portHTTPS
 		config["tls"] = map[string]any{"https": map[string]any{
-			"ca_file": s.cluster.TLS.CA, "cert_file": s.cluster.TLS.Cert, "key_file": s.cluster.TLS.Key, "verify_incoming": true,
+			"ca_file": s.cluster.TLS.CA, "cert_file": s.cluster.TLS.Cert,
+			"key_file": s.cluster.TLS.Key, "verify_incoming": true,
 		}}
 	}
 	maps.Copy(config, o.Config)

@@ -2,12 +2,14 @@
 //
 // What holds:
 //
-//   - A test gets a server that has a leader, answers consistent reads and knows its own node, so that sessions
-//     can be created, or it fails. It never skips: when the binary is missing it says how to build it.
-//   - A server keeps its data directory and its ports when it is stopped, killed or frozen and comes back.
-//     Nobody else gets the ports meanwhile: neither another test process that uses this package nor, since they lie
-//     below the range the kernel hands out, an outgoing connection.
-//   - No server outlives the test process, however that ends: the kernel kills it (Linux only), frozen or not.
+//   - A test gets a server that has a leader, answers consistent reads and knows its own node, so
+//     that sessions can be created, or it fails. It never skips: when the binary is missing it says
+//     how to build it.
+//   - A server keeps its data directory and its ports when it is stopped, killed or frozen and
+//     comes back. Nobody else gets the ports meanwhile: neither another test process that uses this
+//     package nor, since they lie below the range the kernel hands out, an outgoing connection.
+//   - No server outlives the test process, however that ends: the kernel kills it (Linux only),
+//     frozen or not.
 //   - When a test fails, the end of every server's log is in the test's log.
 //   - After clean-up no connection, goroutine or file is left.
 //

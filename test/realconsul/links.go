@@ -35,7 +35,8 @@ func (c *Cluster) link() error {
 	for i, s := range c.Servers {
 		s.linked = i + 1
 		port := strconv.Itoa(s.ports.Base + portRPC)
-		l, err := relay.Listen(net.JoinHostPort(s.advertised(), port), net.JoinHostPort(s.bound(), port))
+		l, err := relay.Listen(net.JoinHostPort(s.advertised(), port), net.JoinHostPort(s.bound(),
+			port))
 		if err != nil {
 			return err
 		}
@@ -57,7 +58,9 @@ func (c *Cluster) Part(groups ...[]*Server) error {
 	for i, s := range c.Servers {
 		var away []string
 		for _, other := range c.Servers {
-			together := slices.ContainsFunc(groups, func(g []*Server) bool { return slices.Contains(g, s) && slices.Contains(g, other) })
+			together := slices.ContainsFunc(groups, func(g []*Server) bool {
+				return slices.Contains(g, s) && slices.Contains(g, other)
+			})
 			if other != s && !together {
 				away = append(away, other.bound())
 			}

@@ -24,7 +24,8 @@ func TestAPartedLeaderLosesItsOfficeAndTheOthersElectOne(t *testing.T) {
 	consistent := func(s *realconsul.Server, wait time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), wait)
 		defer cancel()
-		_, _, err := s.Client().KV().Get("a", (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
+		_, _, err := s.Client().KV().Get("a",
+			(&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
 		return err
 	}
 	begin := time.Now()
@@ -51,7 +52,9 @@ func TestAPartedLeaderLosesItsOfficeAndTheOthersElectOne(t *testing.T) {
 	}
 	ready(t, c)
 	t.Logf("mended after %v", time.Since(begin).Round(time.Millisecond))
-	if pair, _, err := old.Client().KV().Get("a", &api.QueryOptions{RequireConsistent: true}); err != nil || pair == nil || string(pair.Value) != "2" {
+	if pair, _, err := old.Client().KV().Get("a",
+		&api.QueryOptions{RequireConsistent: true}); err != nil || pair == nil ||
+		string(pair.Value) != "2" {
 		t.Errorf("mended, and the old leader has not heard: %v, %v", pair, err)
 	}
 }

@@ -140,11 +140,13 @@ func TestWithACLOnlyTheTokenMayWrite(t *testing.T) {
 	t.Parallel()
 	c := realconsul.Start(t, realconsul.Options{ACL: true})
 	put(t, c.Client(), "a", "1")
-	anonymous, err := api.NewClient(&api.Config{Address: c.Addr(), HttpClient: c.Servers[0].HTTPClient()})
+	anonymous, err := api.NewClient(&api.Config{Address: c.Addr(),
+		HttpClient: c.Servers[0].HTTPClient()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := anonymous.KV().Put(&api.KVPair{Key: "a"}, nil); err == nil || !strings.Contains(err.Error(), "403") {
+	if _, err := anonymous.KV().Put(&api.KVPair{Key: "a"}, nil); err == nil ||
+		!strings.Contains(err.Error(), "403") {
 		t.Fatalf("a write without a token: %v, want 403", err)
 	}
 }
@@ -155,14 +157,16 @@ func TestWithTLSOnlyACertificateGetsIn(t *testing.T) {
 	dial := func(tls api.TLSConfig) error {
 		transport := &http.Transport{}
 		t.Cleanup(transport.CloseIdleConnections)
-		client, err := api.NewClient(&api.Config{Address: c.Servers[0].HTTPSAddr(), Scheme: "https", Transport: transport, TLSConfig: tls})
+		client, err := api.NewClient(&api.Config{Address: c.Servers[0].HTTPSAddr(), Scheme: "https",
+			Transport: transport, TLSConfig: tls})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = client.Status().Leader()
 		return err
 	}
-	if err := dial(api.TLSConfig{CAFile: c.TLS.CA, CertFile: c.TLS.Cert, KeyFile: c.TLS.Key}); err != nil {
+	if err := dial(api.TLSConfig{CAFile: c.TLS.CA, CertFile: c.TLS.Cert,
+		KeyFile: c.TLS.Key}); err != nil {
 		t.Errorf("with a certificate: %v", err)
 	}
 	if err := dial(api.TLSConfig{CAFile: c.TLS.CA}); err == nil {
@@ -189,7 +193,8 @@ func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	ports := map[string]int{"http": taken.Addr().(*net.TCPAddr).Port, "dns": -1, "grpc": -1, "grpc_tls": -1, "serf_wan": -1}
+	ports := map[string]int{"http": taken.Addr().(*net.TCPAddr).Port, "dns": -1, "grpc": -1,
+		"grpc_tls": -1, "serf_wan": -1}
 	for name, c := range map[string]struct {
 		config map[string]any
 		want   string
@@ -232,7 +237,8 @@ func TestTheModuleThatBuildsTheServerPinsTheSameVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "github.com/hashicorp/consul v" + realconsul.Version + " "; !strings.Contains(string(text), want) {
+	if want := "github.com/hashicorp/consul v" + realconsul.Version +
+		" "; !strings.Contains(string(text), want) {
 		t.Errorf("test/consul/go.mod does not require %q", want)
 	}
 }

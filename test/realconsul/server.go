@@ -58,7 +58,8 @@ func (s *Server) Client() *api.Client {
 		HttpClient: &http.Client{Transport: s.transport},
 	})
 	if err != nil {
-		panic(fmt.Sprintf("realconsul: api.NewClient: %v", err)) // of a config without TLS: only by a bug
+		// of a config without TLS: only by a bug
+		panic(fmt.Sprintf("realconsul: api.NewClient: %v", err))
 	}
 	return client
 }
@@ -71,10 +72,14 @@ func (s *Server) HTTPClient() *http.Client { return &http.Client{Transport: s.tr
 func (s *Server) PID() int { return s.process.PID() }
 
 // Stop ends the server with SIGTERM: it does not leave the cluster, as after an operator's restart.
-func (s *Server) Stop() error { return s.lever(func() error { return s.process.End(syscall.SIGTERM) }) }
+func (s *Server) Stop() error {
+	return s.lever(func() error { return s.process.End(syscall.SIGTERM) })
+}
 
 // Kill ends the server with SIGKILL.
-func (s *Server) Kill() error { return s.lever(func() error { return s.process.End(syscall.SIGKILL) }) }
+func (s *Server) Kill() error {
+	return s.lever(func() error { return s.process.End(syscall.SIGKILL) })
+}
 
 // Start runs a stopped or killed server again, with its data and its ports. It does not wait: see
 // WaitReady.
@@ -96,10 +101,12 @@ func (s *Server) WaitReady(ctx context.Context) error {
 			return nil
 		}
 		if s.process.Crashed() {
-			return fmt.Errorf("realconsul: %s ended by itself while starting:\n%s", s.Node, s.process.Tail(logTail))
+			return fmt.Errorf("realconsul: %s ended by itself while starting:\n%s", s.Node,
+				s.process.Tail(logTail))
 		}
 		if !pause(ctx) {
-			return fmt.Errorf("realconsul: %s not ready: %w: last seen: %w", s.Node, context.Cause(ctx), last)
+			return fmt.Errorf("realconsul: %s not ready: %w: last seen: %w", s.Node,
+				context.Cause(ctx), last)
 		}
 	}
 }
@@ -153,7 +160,8 @@ func (s *Server) ask(ctx context.Context, method, path string) ([]byte, error) {
 	return body, nil
 }
 
-var errShared = errors.New("realconsul: the shared server stays up: take one of your own with Start")
+var errShared = errors.New(
+	"realconsul: the shared server stays up: take one of your own with Start")
 
 func (s *Server) lever(do func() error) error {
 	err := errShared

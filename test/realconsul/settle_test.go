@@ -43,7 +43,8 @@ func (r *raft) RoundTrip(req *http.Request) (*http.Response, error) {
 	default:
 		r.left = 0
 	}
-	return &http.Response{StatusCode: status, Status: http.StatusText(status), Body: io.NopCloser(strings.NewReader(body)), Request: req}, nil
+	return &http.Response{StatusCode: status, Status: http.StatusText(status),
+		Body: io.NopCloser(strings.NewReader(body)), Request: req}, nil
 }
 
 // Elections come one after the other on a busy machine: what a test begins with the first leader it
@@ -56,7 +57,9 @@ func TestASetUpIsOverWhenALeaderStaysAndWritesSucceed(t *testing.T) {
 		last int
 	}{
 		{"at once", func(int, int) (string, bool) { return "a", true }, 1},
-		{"one leader after the other", func(n, _ int) (string, bool) { return []string{"", "a", "", "b", "a", "c"}[min(n, 5)], true }, 5},
+		{"one leader after the other", func(n, _ int) (string, bool) {
+			return []string{"", "a", "", "b", "a", "c"}[min(n, 5)], true
+		}, 5},
 		{"servers that do not agree", func(n, server int) (string, bool) {
 			if server == 2 && n < 5 {
 				return "b", true
@@ -69,7 +72,9 @@ func TestASetUpIsOverWhenALeaderStaysAndWritesSucceed(t *testing.T) {
 			}
 			return "", true
 		}, 31},
-		{"writes fail", func(n, server int) (string, bool) { return "a", server != 1 || n < 2 || n > 4 }, 5},
+		{"writes fail", func(n, server int) (string, bool) {
+			return "a", server != 1 || n < 2 || n > 4
+		}, 5},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -78,7 +83,8 @@ func TestASetUpIsOverWhenALeaderStaysAndWritesSucceed(t *testing.T) {
 			for _, base := range []int{10000, 20000, 30000} {
 				transport := &http.Transport{}
 				transport.RegisterProtocol("http", r)
-				cluster.Servers = append(cluster.Servers, &Server{cluster: cluster, ports: &realserver.Ports{Base: base}, transport: transport})
+				cluster.Servers = append(cluster.Servers, &Server{cluster: cluster,
+					ports: &realserver.Ports{Base: base}, transport: transport})
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), readyTimeout)
 			defer cancel()

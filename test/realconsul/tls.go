@@ -44,7 +44,8 @@ func MakeTLS(dir string) (*TLSFiles, error) {
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "server.dc1.consul"},
 		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost", "server.dc1.consul"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost",
+			"server.dc1.consul"},
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
@@ -56,7 +57,8 @@ func MakeTLS(dir string) (*TLSFiles, error) {
 	if err != nil {
 		return nil, fmt.Errorf("realconsul: tls: %w", err)
 	}
-	files := &TLSFiles{CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	files := &TLSFiles{CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "cert.pem"),
+		Key: filepath.Join(dir, "key.pem")}
 	for path, block := range map[string]*pem.Block{
 		files.CA:   {Type: "CERTIFICATE", Bytes: caDER},
 		files.Cert: {Type: "CERTIFICATE", Bytes: leafDER},

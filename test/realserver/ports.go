@@ -39,7 +39,8 @@ func TakePorts() (*Ports, error) {
 	start := rand.IntN(portBlocks)
 	for i := range portBlocks {
 		base := portFirst + (start+i)%portBlocks*blockSize
-		lock, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(base)), os.O_CREATE|os.O_RDWR, 0o600)
+		lock, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(base)), os.O_CREATE|os.O_RDWR,
+			0o600)
 		if err != nil {
 			return nil, fmt.Errorf("realserver: ports: %w", err)
 		}

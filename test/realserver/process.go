@@ -52,7 +52,9 @@ func (p *Process) Start() error {
 	cmd := exec.Command(p.Command[0], p.Command[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool {
-		return slices.ContainsFunc(p.HideEnv, func(prefix string) bool { return strings.HasPrefix(kv, prefix) })
+		return slices.ContainsFunc(p.HideEnv, func(prefix string) bool {
+			return strings.HasPrefix(kv, prefix)
+		})
 	})
 	// A group of its own: a Ctrl-C in the terminal is for the test, which then ends the server.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -113,7 +115,8 @@ func (p *Process) End(sig syscall.Signal) error {
 	_ = syscall.Kill(p.pid, syscall.SIGKILL)
 	select {
 	case <-p.exited:
-		return fmt.Errorf("realserver: the server did not stop within %v of %v, so it was killed", stopTimeout, sig)
+		return fmt.Errorf("realserver: the server did not stop within %v of %v, so it was killed",
+			stopTimeout, sig)
 	case <-time.After(stopTimeout):
 		return fmt.Errorf("realserver: process %d survived SIGKILL", p.pid)
 	}

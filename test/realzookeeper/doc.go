@@ -3,10 +3,12 @@
 //
 // What holds:
 //
-//   - A test gets a server that serves, or it fails. It never skips: when ZooKeeper or Java is missing it says what to install.
-//   - A server keeps its data directory and its ports when it is stopped, killed or frozen and comes back, and nobody else
-//     gets the ports meanwhile (see package realserver).
-//   - No server outlives the test process, however that ends: the kernel kills it (Linux only), frozen or not.
+//   - A test gets a server that serves, or it fails. It never skips: when ZooKeeper or Java is
+//     missing it says what to install.
+//   - A server keeps its data directory and its ports when it is stopped, killed or frozen and
+//     comes back, and nobody else gets the ports meanwhile (see package realserver).
+//   - No server outlives the test process, however that ends: the kernel kills it (Linux only),
+//     frozen or not.
 //   - When a test fails, the end of every server's log is in the test's log.
 //
 // The server is Debian's: the class path of its own zkServer.sh, which the package

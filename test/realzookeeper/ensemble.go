@@ -91,7 +91,8 @@ func launch(o Options, dir string) (e *Ensemble, err error) {
 				return e, err
 			}
 		}
-		if e, err = launchOnce(o, sub); err == nil || e == nil || !strings.Contains(e.Log(), "Address already in use") {
+		if e, err = launchOnce(o, sub); err == nil || e == nil ||
+			!strings.Contains(e.Log(), "Address already in use") {
 			break
 		}
 	}
@@ -118,18 +119,22 @@ func launchOnce(o Options, dir string) (*Ensemble, error) {
 		if err != nil {
 			return e, err
 		}
-		s := &Server{ID: i + 1, ensemble: e, ports: ports, dir: filepath.Join(dir, strconv.Itoa(i+1))}
+		s := &Server{ID: i + 1, ensemble: e, ports: ports, dir: filepath.Join(dir,
+			strconv.Itoa(i+1))}
 		s.process = &realserver.Process{
 			Command: []string{java,
 				// For a quick start and a small footprint: the tests' machine has two cores and
 				// other work to do.
-				"-Xms32m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
+				"-Xms32m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+				"-Xshare:auto",
 				// Files of 64 MB are laid out at each start otherwise; and nobody cuts the power of
 				// a test.
 				"-Dzookeeper.preAllocSize=1024", "-Dzookeeper.forceSync=no",
 				"-Dzookeeper.jmx.log4j.disable=true",
-				"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
-				"-cp", classPath, "org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(s.dir, "zoo.cfg")},
+				"-Dorg.slf4j.simpleLogger.showDateTime=true",
+				"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+				"-cp", classPath, "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+				filepath.Join(s.dir, "zoo.cfg")},
 			LogFile: filepath.Join(dir, strconv.Itoa(i+1)+".log"),
 			HideEnv: []string{"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH"},
 		}
@@ -164,14 +169,16 @@ func (s *Server) writeConfig(o Options) error {
 	}
 	if o.Servers > 1 {
 		for _, peer := range s.ensemble.Servers {
-			config["server."+strconv.Itoa(peer.ID)] = fmt.Sprintf("127.0.0.1:%d:%d", peer.ports.Base+portQuorum, peer.ports.Base+portElection)
+			config["server."+strconv.Itoa(peer.ID)] = fmt.Sprintf("127.0.0.1:%d:%d",
+				peer.ports.Base+portQuorum, peer.ports.Base+portElection)
 		}
 	}
 	if o.KeyStore != "" {
 		maps.Copy(config, map[string]string{
-			"secureClientPort": strconv.Itoa(s.ports.Base + portSecure), "secureClientPortAddress": "127.0.0.1",
-			"serverCnxnFactory":     "org.apache.zookeeper.server.NettyServerCnxnFactory",
-			"ssl.keyStore.location": o.KeyStore, "ssl.keyStore.type": "PEM",
+			"secureClientPort":        strconv.Itoa(s.ports.Base + portSecure),
+			"secureClientPortAddress": "127.0.0.1",
+			"serverCnxnFactory":       "org.apache.zookeeper.server.NettyServerCnxnFactory",
+			"ssl.keyStore.location":   o.KeyStore, "ssl.keyStore.type": "PEM",
 			"ssl.trustStore.location": o.TrustStore, "ssl.trustStore.type": "PEM",
 			"ssl.clientAuth": "need",
 		})
@@ -184,7 +191,8 @@ func (s *Server) writeConfig(o Options) error {
 	if err := os.Mkdir(s.dir, 0o700); err != nil {
 		return fmt.Errorf("realzookeeper: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, "myid"), []byte(strconv.Itoa(s.ID)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.dir, "myid"), []byte(strconv.Itoa(s.ID)),
+		0o600); err != nil {
 		return fmt.Errorf("realzookeeper: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(s.dir, "zoo.cfg"), text.Bytes(), 0o600); err != nil {
@@ -216,7 +224,8 @@ func (e *Ensemble) WaitReady(ctx context.Context) error {
 func (e *Ensemble) Log() string {
 	var b bytes.Buffer
 	for _, s := range e.Servers {
-		fmt.Fprintf(&b, "--- log of ZooKeeper server %d (%s):\n%s\n", s.ID, s.Addr(), s.process.Tail(logTail))
+		fmt.Fprintf(&b, "--- log of ZooKeeper server %d (%s):\n%s\n", s.ID, s.Addr(),
+			s.process.Tail(logTail))
 	}
 	return b.String()
 }

@@ -35,7 +35,9 @@ func find() (java, classPath string, err error) {
 			continue // Java's own wildcard
 		}
 		if _, err := os.Stat(jar); err != nil {
-			return "", "", fmt.Errorf("realzookeeper: no ZooKeeper server (%w): %s, or set COORDD_TEST_ZOOKEEPER to the class path of another", err, install)
+			return "", "",
+				fmt.Errorf("realzookeeper: no ZooKeeper server (%w): %s, or set COORDD_TEST_ZOOKEEPER to the class path of another",
+					err, install)
 		}
 	}
 	return java, classPath, nil

@@ -65,7 +65,8 @@ func TestDataAndAddressSurviveStopAndKill(t *testing.T) {
 	e := realzookeeper.Start(t, realzookeeper.Options{})
 	t.Logf("ready after %v", time.Since(begin).Round(time.Millisecond))
 	s, addr := e.Servers[0], e.Servers[0].Addr()
-	if _, err := connect(t, addr).Create("/kept", []byte("1"), 0, zk.WorldACL(zk.PermAll)); err != nil {
+	if _, err := connect(t, addr).Create("/kept", []byte("1"), 0,
+		zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
 	}
 	for name, end := range map[string]func() error{"stop": s.Stop, "kill": s.Kill} {
@@ -113,12 +114,14 @@ func TestThreeServersSurviveTheLossOfTheirLeader(t *testing.T) {
 	begin := time.Now()
 	e := realzookeeper.Start(t, realzookeeper.Options{Servers: 3})
 	t.Logf("three ready after %v", time.Since(begin).Round(time.Millisecond))
-	if _, err := connect(t, e.Addrs()...).Create("/kept", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+	if _, err := connect(t, e.Addrs()...).Create("/kept", nil, 0,
+		zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
 	}
 	var leader *realzookeeper.Server
 	for _, s := range e.Servers {
-		if answer, err := s.Ask(t.Context(), "srvr"); err == nil && strings.Contains(answer, "Mode: leader") {
+		if answer, err := s.Ask(t.Context(), "srvr"); err == nil &&
+			strings.Contains(answer, "Mode: leader") {
 			leader = s
 		}
 	}
@@ -149,10 +152,12 @@ func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 		config           map[string]string
 		want             string
 	}{
-		{name: "port", config: map[string]string{"clientPort": port}, want: "Address already in use"},
+		{name: "port", config: map[string]string{"clientPort": port},
+			want: "Address already in use"},
 		{name: "setting", config: map[string]string{"tickTime": "soon"}, want: "soon"},
 		{name: "no Java", env: "JAVA_HOME", value: "/nowhere", want: "default-jre-headless"},
-		{name: "no ZooKeeper", env: "COORDD_TEST_ZOOKEEPER", value: "/nowhere/zookeeper.jar", want: "libzookeeper-java"},
+		{name: "no ZooKeeper", env: "COORDD_TEST_ZOOKEEPER", value: "/nowhere/zookeeper.jar",
+			want: "libzookeeper-java"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.env != "" {

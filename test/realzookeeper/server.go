@@ -42,10 +42,14 @@ func (s *Server) SecureAddr() string {
 func (s *Server) PID() int { return s.process.PID() }
 
 // Stop ends the server with SIGTERM.
-func (s *Server) Stop() error { return s.lever(func() error { return s.process.End(syscall.SIGTERM) }) }
+func (s *Server) Stop() error {
+	return s.lever(func() error { return s.process.End(syscall.SIGTERM) })
+}
 
 // Kill ends the server with SIGKILL.
-func (s *Server) Kill() error { return s.lever(func() error { return s.process.End(syscall.SIGKILL) }) }
+func (s *Server) Kill() error {
+	return s.lever(func() error { return s.process.End(syscall.SIGKILL) })
+}
 
 // Start runs a stopped or killed server again, with its data and its ports. It does not wait: see
 // WaitReady.
@@ -81,11 +85,13 @@ func (s *Server) WaitReady(ctx context.Context) error {
 			err = errors.New(strings.TrimSpace(answer))
 		}
 		if s.process.Crashed() {
-			return fmt.Errorf("realzookeeper: server %d ended by itself while starting:\n%s", s.ID, s.process.Tail(logTail))
+			return fmt.Errorf("realzookeeper: server %d ended by itself while starting:\n%s", s.ID,
+				s.process.Tail(logTail))
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("realzookeeper: server %d not ready: %w: last seen: %w", s.ID, context.Cause(ctx), err)
+			return fmt.Errorf("realzookeeper: server %d not ready: %w: last seen: %w", s.ID,
+				context.Cause(ctx), err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -1,10 +1,12 @@
 // Package relay stands between a client and a server of a test, and does to their connections what
 // networks and proxies do.
 //
-//   - What a relay holds back it delivers when it is mended, as a network does that comes back: a request may arrive long
-//     after its sender has given up on it.
-//   - It may deliver HTTP requests a second time, at once or later, as a proxy does that tries again: see [Relay.Repeat].
-//   - After Close nothing of it is left: no connection, no goroutine, no request that waits for its second delivery.
+//   - What a relay holds back it delivers when it is mended, as a network does that comes back: a
+//     request may arrive long after its sender has given up on it.
+//   - It may deliver HTTP requests a second time, at once or later, as a proxy does that tries
+//     again: see [Relay.Repeat].
+//   - After Close nothing of it is left: no connection, no goroutine, no request that waits for its
+//     second delivery.
 package relay
 
 import (
@@ -53,7 +55,8 @@ const (
 func New(t testing.TB, server string) *Relay {
 	t.Helper()
 	for range 200 {
-		if r, err := Listen(fmt.Sprintf("127.0.0.1:%d", 28100+rand.IntN(4500)), server); err == nil {
+		if r, err := Listen(fmt.Sprintf("127.0.0.1:%d", 28100+rand.IntN(4500)),
+			server); err == nil {
 			t.Cleanup(r.Close)
 			return r
 		}
@@ -64,7 +67,8 @@ func New(t testing.TB, server string) *Relay {
 
 // Listen starts a relay at an address. Close ends it.
 func Listen(addr, server string) (*Relay, error) {
-	r := &Relay{Addr: addr, server: server, mode: Pass, changed: make(chan struct{}), closed: make(chan struct{}), conns: map[net.Conn]bool{}}
+	r := &Relay{Addr: addr, server: server, mode: Pass, changed: make(chan struct{}),
+		closed: make(chan struct{}), conns: map[net.Conn]bool{}}
 	if err := r.listen(); err != nil {
 		return nil, err
 	}

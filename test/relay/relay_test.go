@@ -135,7 +135,8 @@ func TestTheRelayRefusesFreezesAndCutsOneWay(t *testing.T) {
 
 	// One host's connections are held, and those of another go on.
 	r.Hold("127.0.0.1")
-	other, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).Dial("tcp", r.Addr)
+	other, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).Dial("tcp",
+		r.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -132,7 +132,8 @@ func (r *Relay) deliver(req *http.Request, body []byte) error {
 	}
 	defer r.drop(c)
 	_ = c.SetDeadline(time.Now().Add(secondTry))
-	req.Body, req.ContentLength, req.TransferEncoding, req.Close = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil, true
+	req.Body, req.ContentLength, req.TransferEncoding,
+		req.Close = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil, true
 	if err := req.Write(c); err != nil {
 		return err
 	}

@@ -20,7 +20,8 @@ func TestTheRelayDeliversEachWriteASecondTime(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		heard <- req.Method + " " + req.RequestURI + " " + req.Header.Get("X-Consul-Token") + " " + string(body)
+		heard <- req.Method + " " + req.RequestURI + " " + req.Header.Get("X-Consul-Token") + " " +
+			string(body)
 	}))
 	defer server.Close()
 	r := relay.New(t, server.Listener.Addr().String())
@@ -28,7 +29,8 @@ func TestTheRelayDeliversEachWriteASecondTime(t *testing.T) {
 	defer client.CloseIdleConnections()
 	send := func(method, body string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+r.Addr+"/v1/txn?a=%2F", strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+r.Addr+
+			"/v1/txn?a=%2F", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}

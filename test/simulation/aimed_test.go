@@ -60,7 +60,8 @@ func aim(r *rand.Rand, f aimed.Fields) []byte {
 	value := aimed.Values[r.IntN(len(aimed.Values))]
 	switch x := r.IntN(12); {
 	case x < 6 && strings.Trim(f[name], "0123456789") == "": // a number
-		value = []string{"9223372036854775807", "9223372036854775807", "-1", "18446744073709551615"}[x%4]
+		value = []string{"9223372036854775807", "9223372036854775807", "-1",
+			"18446744073709551615"}[x%4]
 	case x == 0:
 		value = `"` + strings.Repeat("x", 20_000) + `"`
 	case x < 4 && (name == "by" || name == "process"):
@@ -132,19 +133,25 @@ func (w *world) aimed(e episode) []action {
 	case "no-item":
 		return once(e, func() {
 			if w.proc(id) == nil {
-				return // nobody reads the share of one who left: that is a ghost's key, without the word to look again
+				// nobody reads the share of one who left: that is a ghost's key, without the word
+				// to look again
+				return
 			}
 			write(fmt.Sprintf("assignments/%s/nothing%d", id, e.n), aim(r, aimed.Assignment))
 		})
 	case "odd-item":
-		ids := []string{"a/b", " x", "x ", "a\nb", "\x1b]52;c;eA==\x07", strings.Repeat("x", 300), "%2e%2e", "a%20b", "a//b", "x/"}
+		ids := []string{"a/b", " x", "x ", "a\nb", "\x1b]52;c;eA==\x07", strings.Repeat("x", 300),
+			"%2e%2e", "a%20b", "a//b", "x/"}
 		return once(e, func() { write("workload/"+ids[r.IntN(len(ids))], []byte("x")) })
 	case "heavy-item":
 		return w.heavy(e, r)
 	case "order":
-		keys := []string{"drain/a b", "drain/a/b", "drain/ghost", "pins/nothing", "pins/a/b", "whatever", "freeze/x", strings.Repeat("y", 10_000), "pins/" + strings.Repeat("z", 300)}
+		keys := []string{"drain/a b", "drain/a/b", "drain/ghost", "pins/nothing", "pins/a/b",
+			"whatever", "freeze/x", strings.Repeat("y", 10_000), "pins/" + strings.Repeat("z", 300)}
 		values := []string{"", "x", "\xff", "a/b", "..", "a\nb", strings.Repeat("x", 30_000)}
-		return once(e, func() { write("control/"+keys[r.IntN(len(keys))], []byte(values[r.IntN(len(values))])) })
+		return once(e, func() {
+			write("control/"+keys[r.IntN(len(keys))], []byte(values[r.IntN(len(values))]))
+		})
 	case "term":
 		return w.aimedOffice(e, func() { w.twist(r, "term", liesOfTerm) })
 	case "office":
@@ -154,7 +161,8 @@ func (w *world) aimed(e episode) []action {
 			w.strangerSets("leader", aim(r, nil), []uint64{0, 1 << 63, 1<<64 - 1}[r.IntN(3)])
 		})
 	case "sequence":
-		keys := []string{"leader/0", "leader/1", "leader/3", "leader/x", fmt.Sprintf("join/%d", e.n%16)}
+		keys := []string{"leader/0", "leader/1", "leader/3", "leader/x", fmt.Sprintf("join/%d",
+			e.n%16)}
 		return once(e, func() { write("sequence/"+keys[r.IntN(len(keys))], aim(r, nil)) })
 	case "ids": // of a version that lets such an id in
 		return once(e, func() {
@@ -198,7 +206,11 @@ func (w *world) heavy(e episode, r *rand.Rand) []action {
 		w.strangerSets("workload/"+id, w.payload(id), flags)
 	}
 	return []action{
-		{e.at, func() { id = w.anyItem(r); set([]uint64{1 << 31, 1 << 32, 1<<63 - 1, 1 << 63, 1<<64 - 1}[r.IntN(5)]) }},
+		{e.at, func() {
+			id = w.anyItem(r)
+			set([]uint64{1 << 31, 1 << 32, 1<<63 - 1, 1 << 63,
+				1<<64 - 1}[r.IntN(5)])
+		}},
 		{e.at + e.dur, func() {
 			for range 200 { // a Consul without a leader refuses it
 				set(0)
@@ -225,7 +237,8 @@ func (w *world) anyItem(r *rand.Rand) string {
 func (w *world) entry(key string) (x api.KVPair, ok bool) {
 	for _, e := range w.consul.Dump().Entries {
 		if e.Key == w.root+key {
-			return api.KVPair{Key: e.Key, Value: e.Value, Flags: e.Flags, ModifyIndex: e.ModifyIndex}, true
+			return api.KVPair{Key: e.Key, Value: e.Value, Flags: e.Flags,
+				ModifyIndex: e.ModifyIndex}, true
 		}
 	}
 	return x, false
@@ -250,17 +263,20 @@ func (w *world) twist(r *rand.Rand, key string, lies func(was, now []byte) bool)
 func liesOfAck(was, now []byte) bool {
 	x, err := store.ParseAck(was)
 	y, err2 := store.ParseAck(now)
-	return err == nil && err2 == nil && (y.Clear && !x.Clear || y.Stopped && !x.Stopped || y.TTL < x.TTL || y.Keep < x.Keep)
+	return err == nil && err2 == nil && (y.Clear && !x.Clear || y.Stopped && !x.Stopped ||
+		y.TTL < x.TTL || y.Keep < x.Keep)
 }
 
 func liesOfTerm(was, now []byte) bool {
 	x, err := store.ParseTerm(was)
 	y, err2 := store.ParseTerm(now)
-	return err == nil && err2 == nil && (y.Clear && !x.Clear || y.Resigned && !x.Resigned || y.TTL < x.TTL)
+	return err == nil && err2 == nil && (y.Clear && !x.Clear || y.Resigned && !x.Resigned ||
+		y.TTL < x.TTL)
 }
 
 func (w *world) strangerSets(key string, value []byte, flags uint64) {
-	w.stranger(&api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVSet, Key: w.root + key, Value: value, Flags: flags}})
+	w.stranger(&api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVSet, Key: w.root + key, Value: value,
+		Flags: flags}})
 }
 
 // strangerLocks has a session of the stranger's hold a key, until all members have stopped.
@@ -270,7 +286,8 @@ func (w *world) strangerLocks(key string, value []byte) {
 		return // there is no leader
 	}
 	w.guests = append(w.guests, id)
-	w.stranger(&api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVLock, Key: w.root + key, Value: value, Session: id}})
+	w.stranger(&api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVLock, Key: w.root + key, Value: value,
+		Session: id}})
 }
 
 // dismiss ends the sessions of strangers.

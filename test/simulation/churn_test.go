@@ -127,7 +127,9 @@ func (w *world) replace(old, new string) {
 func (w *world) touch(flags uint64) {
 	for _, x := range w.consul.Dump().Entries {
 		if x.Key == w.root+"leader" {
-			if flags == x.Flags { // the leader's own next epoch may have come to the same, and what changes nothing moves no index
+			// the leader's own next epoch may have come to the same, and what changes nothing moves
+			// no index
+			if flags == x.Flags {
 				flags += 1 << 32
 			}
 			op := api.KVTxnOp{Verb: api.KVCAS, Key: x.Key, Value: x.Value, Flags: flags}

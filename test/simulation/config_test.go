@@ -96,7 +96,9 @@ func (p *process) configure() {
 		first := r.IntN(configKeys)
 		keys := []string{fmt.Sprint("c", first)}
 		kind, patience := r.IntN(10), time.Duration(100+r.IntN(8000))*time.Millisecond
-		lock := kind == 6 // of keys of their own, for the condition says what such a write may replace, however late it is: nothing
+		// of keys of their own, for the condition says what such a write may replace, however late
+		// it is: nothing
+		lock := kind == 6
 		if lock {
 			keys = []string{fmt.Sprint("lock", first)}
 		}
@@ -104,7 +106,8 @@ func (p *process) configure() {
 			keys = append(keys, fmt.Sprint("c", (first+1)%configKeys))
 		}
 		if p.w.plan.profile != "gentle" && r.IntN(8) == 0 { // somebody who is none of us
-			op := &api.KVTxnOp{Verb: api.KVSet, Key: p.w.root + "config_data/" + keys[0], Value: fmt.Appendf(nil, "stranger of %s %d", p.name(), n)}
+			op := &api.KVTxnOp{Verb: api.KVSet, Key: p.w.root + "config_data/" + keys[0],
+				Value: fmt.Appendf(nil, "stranger of %s %d", p.name(), n)}
 			if r.IntN(3) == 0 || lock {
 				op.Verb, op.Value = api.KVDelete, nil
 			}
@@ -143,9 +146,11 @@ func (p *process) configure() {
 		case errors.Is(err, configstore.ErrPending) && lock:
 		case errors.Is(err, configstore.ErrPending):
 			say(history.Logged)
-		case errors.Is(err, configstore.ErrConflict), errors.Is(err, configstore.ErrDenied), errors.Is(err, configstore.ErrFull):
+		case errors.Is(err, configstore.ErrConflict), errors.Is(err, configstore.ErrDenied),
+			errors.Is(err, configstore.ErrFull):
 			say(history.Refused)
-		case errors.Is(err, configstore.ErrUnreachable), errors.Is(err, configstore.ErrTaken), errors.Is(err, configstore.ErrStopped), errors.Is(err, context.DeadlineExceeded):
+		case errors.Is(err, configstore.ErrUnreachable), errors.Is(err, configstore.ErrTaken),
+			errors.Is(err, configstore.ErrStopped), errors.Is(err, context.DeadlineExceeded):
 		default:
 			p.w.fail("CONFIG: %s writes %s: %v", p.name(), value, err)
 		}
@@ -156,7 +161,8 @@ func (p *process) configure() {
 			return
 		}
 		if err == nil || errors.Is(err, configstore.ErrNotFound) {
-			p.note(history.Event{Verb: history.Saw, Index: e.Index, Key: "config_data/" + keys[0], Value: string(e.Value)})
+			p.note(history.Event{Verb: history.Saw, Index: e.Index, Key: "config_data/" + keys[0],
+				Value: string(e.Value)})
 		}
 	}
 }
@@ -192,7 +198,10 @@ func (w *world) replayConfig() {
 	}
 	slices.Sort(loose)
 	for _, dir := range loose {
-		s, err := configstore.New(configstore.Config{Service: "sim", Client: w.client, LogDir: dir, Logger: slog.New(slog.DiscardHandler), Liveness: func(actors.Process) actors.Liveness { return actors.Dead }})
+		s, err := configstore.New(configstore.Config{Service: "sim", Client: w.client, LogDir: dir,
+			Logger: slog.New(slog.DiscardHandler), Liveness: func(actors.Process) actors.Liveness {
+				return actors.Dead
+			}})
 		if err != nil {
 			panic(err)
 		}
@@ -200,7 +209,9 @@ func (w *world) replayConfig() {
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()
 		waiting, stop := context.WithTimeout(ctx, 2*time.Minute)
-		if q, err := s.Queue().Wait(waiting, func(q configstore.Queue) bool { return q.Ready && q.Waiting == 0 }); err != nil {
+		if q, err := s.Queue().Wait(waiting, func(q configstore.Queue) bool {
+			return q.Ready && q.Waiting == 0
+		}); err != nil {
 			w.fail("I4: the log of %s is not sent: %+v, %v", filepath.Base(dir), q, err)
 		}
 		stop()
@@ -235,8 +246,10 @@ func (w *world) replayConfig() {
 					continue
 				}
 				// What may have been applied was reported as that: no refusal if it was.
-				if !strings.Contains(c.Error, "may have been applied") || !w.configTaken("config_data/"+op.Key, string(op.Value)) {
-					w.rec.Add(history.Event{Verb: history.Refused, Proc: filepath.Base(dir), Key: "config_data/" + op.Key, Value: string(op.Value)})
+				if !strings.Contains(c.Error, "may have been applied") ||
+					!w.configTaken("config_data/"+op.Key, string(op.Value)) {
+					w.rec.Add(history.Event{Verb: history.Refused, Proc: filepath.Base(dir),
+						Key: "config_data/" + op.Key, Value: string(op.Value)})
 				}
 			}
 		}

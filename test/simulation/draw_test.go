@@ -11,9 +11,12 @@ import (
 var profiles = map[string]map[string]int{
 	// hard is everything that leaves Consul's data alone.
 	"hard": {
-		"storm": 4, "cut": 4, "freeze": 3, "kill": 4, "leave": 2, "join": 1, "destroy": 3, "strange": 3,
-		"election": 2, "restart": 2, "work": 3, "twin": 1, "hang": 4, "suspend": 2, "blind": 3, "deaf": 2, "orphan": 2, "takeover": 3,
-		"stray": 3, "late-lease": 2, "usurper": 3, "unseen": 2, "boomerang": 2, "recall": 1, "changeling": 1,
+		"storm": 4, "cut": 4, "freeze": 3, "kill": 4, "leave": 2, "join": 1, "destroy": 3,
+		"strange":  3,
+		"election": 2, "restart": 2, "work": 3, "twin": 1, "hang": 4, "suspend": 2, "blind": 3,
+		"deaf": 2, "orphan": 2, "takeover": 3,
+		"stray": 3, "late-lease": 2, "usurper": 3, "unseen": 2, "boomerang": 2, "recall": 1,
+		"changeling": 1,
 	},
 	// These are of hard's kinds, for breakages that only they bring to light.
 	"usurped":   {"usurper": 4, "work": 1, "join": 1},
@@ -27,12 +30,14 @@ var profiles = map[string]map[string]int{
 	"stray":     {"stray": 3, "kill": 1, "work": 1},
 	"mourned":   {"kill": 4, "usurper": 3, "unseen": 1, "storm": 2, "takeover": 1},
 	// config is for the writers of config values, of which each run of it has some.
-	"config": {"storm": 5, "cut": 5, "kill": 5, "freeze": 2, "leave": 2, "election": 2, "restart": 1, "takeover": 2, "twin": 1, "usurper": 1},
+	"config": {"storm": 5, "cut": 5, "kill": 5, "freeze": 2, "leave": 2, "election": 2,
+		"restart": 1, "takeover": 2, "twin": 1, "usurper": 1},
 	"denied": {"denials": 1},
 	// aimed is for strangers who know the fields of each kind of key.
 	"aimed": {"aimed": 8, "kill": 2, "leave": 1, "destroy": 1, "work": 1},
 	// laden is for large payloads and thin lines.
-	"laden": {"work": 3, "kill": 2, "leave": 1, "join": 1, "takeover": 1, "cut": 1, "storm": 1, "destroy": 1},
+	"laden": {"work": 3, "kill": 2, "leave": 1, "join": 1, "takeover": 1, "cut": 1, "storm": 1,
+		"destroy": 1},
 	// skewed is for clocks that run at different rates.
 	"skewed": {"late-lease": 4, "blind": 1, "usurper": 1},
 	// hung is for actors that stand still, while others have things to ask of them.
@@ -47,7 +52,8 @@ var profiles = map[string]map[string]int{
 	"fair":   {"kill": 4, "takeover": 2, "leave": 2, "join": 1, "destroy": 2, "work": 2},
 	"waited": {"kill": 1}, // of fair's, and each time something else goes on as well
 	// forgetful is a Consul that loses writes as well.
-	"forgetful": {"storm": 2, "cut": 3, "freeze": 1, "kill": 2, "destroy": 1, "work": 1, "restore": 3, "reset": 2},
+	"forgetful": {"storm": 2, "cut": 3, "freeze": 1, "kill": 2, "destroy": 1, "work": 1,
+		"restore": 3, "reset": 2},
 }
 
 // crowd is how many members a large cluster has at least. One in five is such a one, with up to 30.
@@ -62,7 +68,8 @@ func drawFor(profile string, seed uint64, size int) plan {
 	}
 	r := rand.New(rand.NewPCG(seed, 1))
 	seconds := func(from, to float64) time.Duration {
-		return time.Duration((from + (to-from)*r.Float64()) * float64(time.Second)).Round(time.Millisecond)
+		return time.Duration((from + (to-from)*r.Float64()) * float64(time.Second)).Round(
+			time.Millisecond)
 	}
 	p := plan{seed: seed, profile: profile, span: seconds(60, 150), items: 4 + r.IntN(24)}
 	members := 3 + r.IntN(3)
@@ -71,7 +78,8 @@ func drawFor(profile string, seed uint64, size int) plan {
 	}
 	// By dice of its own: the others fall as they did where the cluster is as it was.
 	if dice := rand.New(rand.NewPCG(seed, 9)); dice.IntN(5) == 0 && profile != "laden" {
-		members = crowd + min(dice.IntN(18), dice.IntN(18)) // small ones more often: the cost grows with the members
+		// small ones more often: the cost grows with the members
+		members = crowd + min(dice.IntN(18), dice.IntN(18))
 		p.items += members
 	}
 	if size > 0 {
@@ -80,19 +88,23 @@ func drawFor(profile string, seed uint64, size int) plan {
 	p.ids = memberIDs(members)
 	ttl := 10 * time.Second
 	p.settings = settings{
-		ttl: ttl, margin: ttl / 10, lag: seconds(0, 0.8), soak: seconds(1, 5), merge: seconds(0.05, 0.5), workerSoak: seconds(0.01, 0.6),
+		ttl: ttl, margin: ttl / 10, lag: seconds(0, 0.8), soak: seconds(1, 5),
+		merge: seconds(0.05, 0.5), workerSoak: seconds(0.01, 0.6),
 		budget: []int{2, 5, 1000}[r.IntN(3)], knows: r.IntN(2) == 0,
 	}
 	if seed%3 == 0 {
 		p.settings.keep = time.Duration(2+seed/3%40) * time.Second
 	}
 	// By dice of its own: the others fall as they did before there were guards.
-	p.settings.guarded = profile == "mourned" || profile == "mixed" || rand.New(rand.NewPCG(seed, 2)).IntN(2) == 0
+	p.settings.guarded = profile == "mourned" || profile == "mixed" ||
+		rand.New(rand.NewPCG(seed, 2)).IntN(2) == 0
 	// Gentle runs have a bound for what silence costs nobody, which is that of the shortest.
-	if dice := rand.New(rand.NewPCG(seed, 3)); profile == "mixed" || profile != "gentle" && dice.IntN(3) == 0 {
+	if dice := rand.New(rand.NewPCG(seed, 3)); profile == "mixed" ||
+		profile != "gentle" && dice.IntN(3) == 0 {
 		p.settings.long = time.Duration(20+dice.IntN(40)) * time.Second
 	}
-	switch dice, writes := rand.New(rand.NewPCG(seed, 4)).IntN(8), profile == "config" || profile == "denied"; {
+	switch dice, writes := rand.New(rand.NewPCG(seed, 4)).IntN(8), profile == "config" ||
+		profile == "denied"; {
 	case writes && dice%2 == 0, dice == 0:
 		p.settings.config = plainConfig
 	case writes, dice == 1:
@@ -107,7 +119,8 @@ func drawFor(profile string, seed uint64, size int) plan {
 	}
 	p.weather = weather{[]float64{0, 0, 0.005, 0.02, 0.05}[r.IntN(5)], pick()}
 	if profile == "gentle" {
-		p.weather = weather{[]float64{0, 0.01, 0.03}[r.IntN(3)], []string{busy, failed, spurious, replyReset, backward, noIndex, away}}
+		p.weather = weather{[]float64{0, 0.01, 0.03}[r.IntN(3)], []string{busy, failed, spurious,
+			replyReset, backward, noIndex, away}}
 	}
 	if profile == "aimed" && seed%2 == 0 {
 		p.weather = weather{}
@@ -119,8 +132,10 @@ func drawFor(profile string, seed uint64, size int) plan {
 	hard := rand.New(rand.NewPCG(seed, 5)) // dice of its own, as above
 	relapse := func(r *rand.Rand) episode {
 		return episode{
-			kind: "relapse", at: time.Duration(r.IntN(int(p.span))), dur: 32*time.Second + time.Duration(r.IntN(int(30*time.Second))),
-			who: r.Perm(members)[:1+r.IntN(members-1)], how: []string{"refused", "silent", "destroyed"}[r.IntN(3)], n: r.IntN(1 << 20),
+			kind: "relapse", at: time.Duration(r.IntN(int(p.span))), dur: 32*time.Second +
+				time.Duration(r.IntN(int(30*time.Second))),
+			who: r.Perm(members)[:1+r.IntN(members-1)], how: []string{"refused", "silent",
+				"destroyed"}[r.IntN(3)], n: r.IntN(1 << 20),
 		}
 	}
 	if profile == "hard" && hard.IntN(3) == 0 {
@@ -136,14 +151,18 @@ func drawFor(profile string, seed uint64, size int) plan {
 	one := func() []int { return []int{r.IntN(members)} }
 	some := func() []int { return r.Perm(members)[:1+r.IntN(members)] }
 	for range 3 + r.IntN(8) {
-		e := episode{kind: kinds[r.IntN(len(kinds))], at: seconds(0, p.span.Seconds()), n: r.IntN(1 << 20)}
+		e := episode{kind: kinds[r.IntN(len(kinds))], at: seconds(0, p.span.Seconds()),
+			n: r.IntN(1 << 20)}
 		switch e.kind {
 		case "storm":
-			e.who, e.dur, e.weather = some(), seconds(1, 30), weather{0.05 + 0.5*r.Float64(), pick()}
+			e.who, e.dur, e.weather = some(), seconds(1, 30), weather{0.05 + 0.5*r.Float64(),
+				pick()}
 		case "denials": // a try that arrives late, and the next one is refused
-			e.who, e.dur, e.weather = some(), seconds(10, 60), weather{0.6, []string{sentLate, denied}}
+			e.who, e.dur, e.weather = some(), seconds(10, 60),
+				weather{0.6, []string{sentLate, denied}}
 		case "cut":
-			e.who, e.dur, e.how = some(), seconds(1, 45), []string{"refused", "silent", "one-way"}[r.IntN(3)]
+			e.who, e.dur, e.how = some(), seconds(1, 45), []string{"refused", "silent",
+				"one-way"}[r.IntN(3)]
 		case "deaf":
 			e.who, e.dur = one(), seconds(5, 45)
 		case "freeze", "suspend":
@@ -152,9 +171,11 @@ func drawFor(profile string, seed uint64, size int) plan {
 			e.who = one()
 			drawHang(&e, r)
 		case "kill":
-			e.who, e.dur, e.how = one(), seconds(0.1, 45), []string{"before-write", "after-write", "write-in-flight", "now"}[r.IntN(4)]
+			e.who, e.dur, e.how = one(), seconds(0.1, 45), []string{"before-write", "after-write",
+				"write-in-flight", "now"}[r.IntN(4)]
 		case "takeover": // the leader is killed around a write of a move that is under way
-			e.dur, e.how = seconds(0.1, 30), []string{"before-write", "after-write", "write-in-flight"}[r.IntN(3)]
+			e.dur, e.how = seconds(0.1, 30), []string{"before-write", "after-write",
+				"write-in-flight"}[r.IntN(3)]
 			e.n = r.IntN(8)
 		case "leave", "join":
 			e.who, e.dur = one(), seconds(1, 40)
@@ -184,7 +205,8 @@ func drawFor(profile string, seed uint64, size int) plan {
 		case "lost-again":
 			e.who, e.dur = one(), seconds(20, 40)
 		case "strange":
-			e.who, e.how = one(), []string{"member-delete", "member-write", "leader-delete", "leader-write", "leader-cas", "ack-delete", "ack-write", "odd-keys"}[r.IntN(8)]
+			e.who, e.how = one(), []string{"member-delete", "member-write", "leader-delete",
+				"leader-write", "leader-cas", "ack-delete", "ack-write", "odd-keys"}[r.IntN(8)]
 		case "election":
 			e.dur = seconds(0.2, 15)
 			if profile == "gentle" {
@@ -202,8 +224,12 @@ func drawFor(profile string, seed uint64, size int) plan {
 		case "blip":
 			e.who, e.dur, e.how = some(), seconds(0.1, 4), []string{"refused", "silent"}[r.IntN(2)]
 		case "drizzle":
-			e.who, e.dur, e.weather = some(), seconds(0.5, 4), weather{0.5, []string{refused, busy, failed, away, replyReset, garbage, failedDone, denied}}
-		case "relapse": // members are away until their items have moved, or lose their sessions; then Consul restarts, and renews those that are over
+			e.who, e.dur, e.weather = some(), seconds(0.5, 4),
+				weather{0.5, []string{refused, busy, failed, away, replyReset, garbage, failedDone,
+					denied}}
+		case "relapse":
+			// members are away until their items have moved, or lose their sessions; then Consul
+			// restarts, and renews those that are over
 			e = relapse(r)
 		case "restore":
 			e.dur = seconds(1, 40) // how old the snapshot is

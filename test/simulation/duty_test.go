@@ -31,7 +31,8 @@ func (p *process) lead(ctx context.Context) error {
 	w.mu.Unlock()
 	for _, o := range others {
 		if !lawless && o.counts() {
-			w.fail("Lead: %s begins while %s is at it since %v", p.name(), o.p.name(), time.Since(o.began))
+			w.fail("Lead: %s begins while %s is at it since %v", p.name(), o.p.name(),
+				time.Since(o.began))
 		}
 	}
 	defer func() {
@@ -50,7 +51,8 @@ func (p *process) lead(ctx context.Context) error {
 	case <-p.gone:
 		return nil
 	}
-	lag := time.Duration(rand.New(rand.NewPCG(w.plan.seed, hash(p.name()))).Float64() * float64(w.plan.settings.lag))
+	lag := time.Duration(rand.New(rand.NewPCG(w.plan.seed, hash(p.name()))).Float64() * float64(
+		w.plan.settings.lag))
 	select {
 	case <-time.After(lag):
 	case <-p.gone:

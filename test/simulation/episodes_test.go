@@ -25,7 +25,8 @@ func (w *world) misfortune() {
 		actions = append(actions, acts...)
 		if !fair[e.kind] {
 			at := func(a, b action) int { return cmp.Compare(a.at, b.at) }
-			w.unfair(begin.Add(slices.MinFunc(acts, at).at), begin.Add(slices.MaxFunc(acts, at).at), fmt.Sprintf("episode %d, %s,", i, e.kind))
+			w.unfair(begin.Add(slices.MinFunc(acts, at).at), begin.Add(slices.MaxFunc(acts, at).at),
+				fmt.Sprintf("episode %d, %s,", i, e.kind))
 		}
 	}
 	if w.plan.settings.line > 0 {
@@ -181,7 +182,8 @@ func scriptOf(kind string) (script, bool) {
 	if same, ok := alike[kind]; ok {
 		kind = same
 	}
-	for _, scripts := range []map[string]script{lines, troubles, still, servers, stories, strangers, churn} {
+	for _, scripts := range []map[string]script{lines, troubles, still, servers, stories, strangers,
+		churn} {
 		if play, ok := scripts[kind]; ok {
 			return play, true
 		}
@@ -190,7 +192,8 @@ func scriptOf(kind string) (script, bool) {
 }
 
 // alike are kinds that are played as others are.
-var alike = map[string]string{"drizzle": "storm", "denials": "storm", "blip": "cut", "join": "leave"}
+var alike = map[string]string{"drizzle": "storm", "denials": "storm", "blip": "cut",
+	"join": "leave"}
 
 // both begins something at the members that an episode is about, and ends it at those that it began
 // at.

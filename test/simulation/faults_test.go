@@ -38,7 +38,8 @@ func (h *hand) add(e episode) {
 }
 
 func (h *hand) seconds(from, to float64) time.Duration {
-	return time.Duration((from + (to-from)*h.Float64()) * float64(time.Second)).Round(time.Millisecond)
+	return time.Duration((from + (to-from)*h.Float64()) * float64(time.Second)).Round(
+		time.Millisecond)
 }
 
 // leases is a time as long as so many leases.
@@ -79,7 +80,8 @@ func (h *hand) kill(most float64) {
 }
 
 func (h *hand) usurper() {
-	h.add(episode{kind: "usurper", who: h.one(), dur: h.seconds(8, 40), how: h.of("silent", "eyes")})
+	h.add(episode{kind: "usurper", who: h.one(), dur: h.seconds(8, 40),
+		how: h.of("silent", "eyes")})
 }
 
 func (h *hand) takeover(most float64) {
@@ -111,13 +113,15 @@ var faults = map[int]fault{
 	}},
 	4: {"destroyed sessions", func(h *hand) {
 		for n, i := 1+h.IntN(3), 0; i < n; i++ {
-			h.add(episode{kind: "destroy", who: h.leader(), at: time.Duration(i) * h.seconds(0.02, 3)})
+			h.add(episode{kind: "destroy", who: h.leader(), at: time.Duration(i) * h.seconds(0.02,
+				3)})
 		}
 	}},
 	5: {"a stranger at the leader key", func(h *hand) {
 		h.either(func() {
 			h.add(episode{
-				kind: "strange", who: h.one(), how: h.of("leader-delete", "leader-write", "leader-cas"),
+				kind: "strange", who: h.one(), how: h.of("leader-delete", "leader-write",
+					"leader-cas"),
 			})
 		}, func() {
 			h.add(episode{kind: "touch", dur: h.seconds(2, 20)})
@@ -204,13 +208,15 @@ var faults = map[int]fault{
 	}},
 	20: {"work that does not obey, fails, panics", func(h *hand) {
 		h.add(episode{
-			kind: "stubborn", who: h.some(), dur: h.seconds(5, 60), how: h.of("ignores", "fails", "panics"),
+			kind: "stubborn", who: h.some(), dur: h.seconds(5, 60), how: h.of("ignores", "fails",
+				"panics"),
 		})
 	}},
 	21: {"members and items that come and go", func(h *hand) {
 		for range 1 + h.IntN(3) {
 			h.add(episode{
-				kind: h.of("leave", "join"), who: h.one(), at: h.seconds(0, 5), dur: h.seconds(1, 30),
+				kind: h.of("leave", "join"), who: h.one(), at: h.seconds(0, 5),
+				dur: h.seconds(1, 30),
 			})
 		}
 		h.either(h.work, func() { h.add(episode{kind: "churn", dur: h.seconds(5, 30)}) })

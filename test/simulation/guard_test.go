@@ -27,11 +27,13 @@ func (w *world) mourn(p *process, m messages.Membership) {
 	p.link.mu.Lock()
 	ghost.link.storms = slices.Clone(p.link.storms)
 	p.link.mu.Unlock()
-	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: ghost.link}})
+	client, err := api.NewClient(&api.Config{Address: "consul.test",
+		HttpClient: &http.Client{Transport: ghost.link}})
 	if err != nil {
 		panic(err)
 	}
-	s, err := store.New(store.Config{Client: client, Service: "sim", Logger: slog.New(slog.DiscardHandler)})
+	s, err := store.New(store.Config{Client: client, Service: "sim",
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		panic(err)
 	}

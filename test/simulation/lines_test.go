@@ -13,7 +13,9 @@ var lines = map[string]script{
 			p.link.mu.Unlock()
 		}, func(p *process) {
 			p.link.mu.Lock()
-			p.link.storms = slices.DeleteFunc(slices.Clone(p.link.storms), func(x weather) bool { return x.rate == e.weather.rate })
+			p.link.storms = slices.DeleteFunc(slices.Clone(p.link.storms), func(x weather) bool {
+				return x.rate == e.weather.rate
+			})
 			p.link.mu.Unlock()
 		})
 	},
@@ -24,7 +26,9 @@ var lines = map[string]script{
 		return w.cut(e, "deaf")
 	},
 	"blind": func(w *world, e episode) []action {
-		return w.both(e, func(p *process) { w.destroy(p); p.link.set(e.how) }, func(p *process) { p.link.unset(e.how) })
+		return w.both(e, func(p *process) { w.destroy(p); p.link.set(e.how) }, func(p *process) {
+			p.link.unset(e.how)
+		})
 	},
 	"late-lease": func(w *world, e episode) []action {
 		return w.both(e, func(p *process) {

@@ -47,12 +47,14 @@ var wireMutants = []mutant{
 	}},
 	{name: "refusal-not-final", change: func(w *world, s *sender, op *txnOp) {
 		other := func(o txnOp) bool { return !strings.HasPrefix(o.KV.Key, w.root+"sequence/") }
-		if s.epoch != 0 && op.KV.Verb == "cas" && !other(*op) && !slices.ContainsFunc(s.ops[1:], other) {
+		if s.epoch != 0 && op.KV.Verb == "cas" && !other(*op) && !slices.ContainsFunc(s.ops[1:],
+			other) {
 			op.KV.Verb, op.KV.Value, op.KV.Index = "get-or-empty", nil, 0
 		}
 	}},
 	{name: "acks-unconditional", change: func(w *world, s *sender, op *txnOp) {
-		if s.epoch == 0 && op.KV.Verb == "cas" && strings.HasPrefix(op.KV.Key, w.root+"acks/") && s.ops[0].KV.Verb == "check-session" {
+		if s.epoch == 0 && op.KV.Verb == "cas" && strings.HasPrefix(op.KV.Key, w.root+"acks/") &&
+			s.ops[0].KV.Verb == "check-session" {
 			op.KV.Verb, op.KV.Index = "set", 0
 		}
 	}},
@@ -60,7 +62,8 @@ var wireMutants = []mutant{
 		return op.KV.Verb == "delete-cas" && strings.HasPrefix(op.KV.Key, w.root+"assignments/")
 	}},
 	{name: "no-create-only", change: func(w *world, s *sender, op *txnOp) {
-		if s.epoch != 0 && op.KV.Verb == "cas" && op.KV.Index == 0 && strings.HasPrefix(op.KV.Key, w.root+"assignments/") {
+		if s.epoch != 0 && op.KV.Verb == "cas" && op.KV.Index == 0 && strings.HasPrefix(op.KV.Key,
+			w.root+"assignments/") {
 			op.KV.Verb = "set"
 		}
 	}},
@@ -75,12 +78,14 @@ var wireMutants = []mutant{
 		}
 	}},
 	{name: "reap-without-record-check", change: func(w *world, s *sender, op *txnOp) {
-		if s.epoch != 0 && op.KV.Verb == "check-not-exists" && strings.HasPrefix(op.KV.Key, w.root+"members/") {
+		if s.epoch != 0 && op.KV.Verb == "check-not-exists" && strings.HasPrefix(op.KV.Key,
+			w.root+"members/") {
 			without(op)
 		}
 	}},
 	{name: "reap-without-either-check", change: func(w *world, s *sender, op *txnOp) {
-		if s.epoch != 0 && (op.KV.Verb == "check-not-exists" && strings.HasPrefix(op.KV.Key, w.root+"members/") || strings.HasPrefix(op.KV.Key, w.root+"acks/")) {
+		if s.epoch != 0 && (op.KV.Verb == "check-not-exists" && strings.HasPrefix(op.KV.Key,
+			w.root+"members/") || strings.HasPrefix(op.KV.Key, w.root+"acks/")) {
 			without(op)
 		}
 	}},
@@ -96,12 +101,14 @@ var wireMutants = []mutant{
 			op.KV.Verb, op.KV.Index = "delete", 0
 		case op.KV.Verb == "check-session" && strings.HasPrefix(op.KV.Key, w.root+"members/"):
 			without(op)
-		case op.KV.Verb == "cas" && strings.HasPrefix(op.KV.Key, w.root+"acks/") && s.ops[0].KV.Verb == "check-session":
+		case op.KV.Verb == "cas" && strings.HasPrefix(op.KV.Key, w.root+"acks/") &&
+			s.ops[0].KV.Verb == "check-session":
 			op.KV.Verb, op.KV.Index = "set", 0
 		}
 	}},
 	{name: "goodbye-unchecked", change: func(w *world, s *sender, op *txnOp) {
-		if s.epoch == 0 && len(s.ops) > 2 && s.ops[1].KV.Verb == "delete-tree" && op.KV.Verb == "check-session" {
+		if s.epoch == 0 && len(s.ops) > 2 && s.ops[1].KV.Verb == "delete-tree" &&
+			op.KV.Verb == "check-session" {
 			without(op)
 		}
 	}},
@@ -131,7 +138,8 @@ var wireMutants = []mutant{
 		return resp
 	}},
 	{name: "revoke-without-index", change: func(w *world, s *sender, op *txnOp) {
-		if s.epoch != 0 && op.KV.Verb == "cas" && op.KV.Index != 0 && strings.HasPrefix(op.KV.Key, w.root+"assignments/") {
+		if s.epoch != 0 && op.KV.Verb == "cas" && op.KV.Index != 0 && strings.HasPrefix(op.KV.Key,
+			w.root+"assignments/") {
 			op.KV.Verb = "set"
 		}
 	}},

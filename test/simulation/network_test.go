@@ -74,9 +74,12 @@ type request struct {
 }
 
 func (r *request) renewal() bool {
-	return strings.HasPrefix(r.URL.Path, "/v1/session/renew/") || strings.HasPrefix(r.URL.Path, "/v1/session/create")
+	return strings.HasPrefix(r.URL.Path, "/v1/session/renew/") || strings.HasPrefix(r.URL.Path,
+		"/v1/session/create")
 }
-func (r *request) poll() bool { return r.Method == http.MethodGet && r.URL.Query().Get("index") != "" }
+func (r *request) poll() bool {
+	return r.Method == http.MethodGet && r.URL.Query().Get("index") != ""
+}
 
 type reply struct {
 	resp *http.Response
@@ -131,7 +134,8 @@ func (l *link) fate(r *request) {
 		l.second, l.sent = second, 0
 	}
 	if l.sent++; l.sent == l.limit() {
-		l.w.fail("HOT: %s sent %d requests within a second, the last one %s %s", l.p.name(), l.sent, r.Method, r.URL.Path)
+		l.w.fail("HOT: %s sent %d requests within a second, the last one %s %s", l.p.name(), l.sent,
+			r.Method, r.URL.Path)
 	}
 	over := append([]weather(nil), l.storms...)
 	hot := l.n > 20*uint64(l.limit()) && l.sent > l.limit()/2
@@ -160,7 +164,8 @@ func (l *link) fate(r *request) {
 			most = 60
 		}
 		// Short ones are as likely as long ones.
-		r.delay = time.Duration(float64(time.Second) * most * rnd.Float64() * rnd.Float64() * rnd.Float64())
+		r.delay = time.Duration(
+			float64(time.Second) * most * rnd.Float64() * rnd.Float64() * rnd.Float64())
 		return
 	}
 }
@@ -212,7 +217,9 @@ func (l *link) carry(r *request) (*http.Response, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	case busy:
-		return canned(r, 429, "Your IP is issuing too many concurrent connections, please rate limit your calls\n"), nil
+		return canned(r, 429,
+				"Your IP is issuing too many concurrent connections, please rate limit your calls\n"),
+			nil
 	case failed:
 		return canned(r, 500, "No cluster leader"), nil
 	case away:
@@ -263,7 +270,8 @@ func (l *link) carry(r *request) (*http.Response, error) {
 		return canned(r, 500, "rpc error making call: EOF"), nil
 	case garbage:
 		discard(resp, nil)
-		bodies := []string{"<html>hello</html>", "{}", "[]", "null", "true", "", "{\"Results\":null,\"Errors\":null}", "[{\"Key\":\"x\"}]"}
+		bodies := []string{"<html>hello</html>", "{}", "[]", "null", "true", "",
+			"{\"Results\":null,\"Errors\":null}", "[{\"Key\":\"x\"}]"}
 		return canned(r, 200, bodies[r.number%uint64(len(bodies))]), nil
 	case cutShort:
 		resp.Body = &shortBody{resp.Body, max(1, int(r.number%100))}
@@ -304,8 +312,10 @@ func (l *link) broken(r *request) string {
 		case "deaf":
 			passes = r.renewal() || l.confirmation(r)
 		case "eyes":
-			passes = strings.HasPrefix(r.URL.Path, "/v1/kv/"+l.w.root+"assignments/") && r.Method == http.MethodGet ||
-				bytes.Contains(r.body, []byte(`"Key":"`+l.w.root+"workload/")) // only ever read by a member
+			passes = strings.HasPrefix(r.URL.Path, "/v1/kv/"+l.w.root+"assignments/") &&
+				r.Method == http.MethodGet ||
+				// only ever read by a member
+				bytes.Contains(r.body, []byte(`"Key":"`+l.w.root+"workload/"))
 		case "no-members":
 			passes = !strings.HasPrefix(r.URL.Path, "/v1/kv/"+l.w.root+"members/")
 		case "no-polls":
@@ -333,7 +343,8 @@ func (l *link) strays(r *request) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case !l.strayRelease.IsZero() && !guarded && has(`"delete-cas","Key":"`+l.w.root+`assignments/`):
+	case !l.strayRelease.IsZero() && !guarded &&
+		has(`"delete-cas","Key":"`+l.w.root+`assignments/`):
 		d := time.Until(l.strayRelease)
 		l.strayRelease = time.Time{}
 		return d
@@ -354,7 +365,8 @@ func (l *link) confirmation(r *request) bool {
 func (l *link) lastRenewal(r *request) (*http.Response, error, bool) {
 	l.mu.Lock()
 	n := l.lateLease
-	now := n == 2 && strings.HasPrefix(r.URL.Path, "/v1/session/renew/") || n == 1 && l.confirmation(r)
+	now := n == 2 && strings.HasPrefix(r.URL.Path, "/v1/session/renew/") ||
+		n == 1 && l.confirmation(r)
 	if now {
 		l.lateLease--
 	}
@@ -393,8 +405,11 @@ func (l *link) unset(how string) {
 
 func canned(r *request, code int, body string) *http.Response {
 	return &http.Response{
-		Status: strconv.Itoa(code) + " " + http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"text/plain"}}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: r.Request,
+		Status: strconv.Itoa(code) + " " + http.StatusText(code), StatusCode: code,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"text/plain"}},
+		Body:   io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
+		Request: r.Request,
 	}
 }
 
@@ -462,7 +477,8 @@ type txnOp struct {
 }
 
 func (s *sender) read(body []byte, root string) {
-	if json.Unmarshal(body, &s.ops) == nil && len(s.ops) > 0 && s.ops[0].KV.Verb == "check-index" && s.ops[0].KV.Key == root+"leader" {
+	if json.Unmarshal(body, &s.ops) == nil && len(s.ops) > 0 && s.ops[0].KV.Verb == "check-index" &&
+		s.ops[0].KV.Key == root+"leader" {
 		s.epoch = s.ops[0].KV.Index
 	}
 }

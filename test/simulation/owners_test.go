@@ -68,7 +68,8 @@ func (w *world) promised() promise {
 		Grace: time.Duration(s.grace * float64(ttl)), LockDelay: s.lockDelay,
 	}
 	b := c.Bounds()
-	p := promise{ttl: ttl, plan: b.TakeOver - 2*ttl - max(ttl, c.Grace), member: b.TakeOver, leader: b.TakeOverLeader}
+	p := promise{ttl: ttl, plan: b.TakeOver - 2*ttl - max(ttl, c.Grace), member: b.TakeOver,
+		leader: b.TakeOverLeader}
 	// Whoever failed until now asks again within the ladder's longest step; a session that was lost
 	// meanwhile is opened anew, and its member's items wait for a lease, after a leader's grace.
 	p.settle = 7*time.Second + p.leader + p.ttl
@@ -111,9 +112,11 @@ func (w *world) judgeOwners(events []history.Event) {
 	o := &owners{
 		promise: w.promised(), w: w, spans: slices.Clone(w.spans),
 		work: map[string]bool{}, records: map[string]bool{}, leads: map[string]bool{},
-		alive: map[string]bool{}, pinned: map[string]bool{}, told: map[string]bool{}, ended: map[string]bool{},
-		at: map[string]map[string]bool{}, running: map[string]map[string]bool{},
-		registered: map[string]time.Time{}, stopped: map[string]gap{}, free: map[string]*gap{}, members: map[string]gap{},
+		alive: map[string]bool{}, pinned: map[string]bool{}, told: map[string]bool{},
+		ended: map[string]bool{},
+		at:    map[string]map[string]bool{}, running: map[string]map[string]bool{},
+		registered: map[string]time.Time{}, stopped: map[string]gap{}, free: map[string]*gap{},
+		members: map[string]gap{},
 	}
 	slices.SortFunc(o.spans, func(a, b span) int { return a.from.Compare(b.from) })
 	marks := w.marks

@@ -32,7 +32,9 @@ func drawPair(seed uint64) plan {
 			numbers = append(numbers, n)
 		}
 	}
-	all := slices.DeleteFunc(slices.Sorted(maps.Keys(faults)), func(n int) bool { return faults[n].draw == nil })
+	all := slices.DeleteFunc(slices.Sorted(maps.Keys(faults)), func(n int) bool {
+		return faults[n].draw == nil
+	})
 	for len(numbers) == 0 || len(numbers) < 2 && *flagFaults == "" {
 		if n := all[r.IntN(len(all))]; !slices.Contains(numbers, n) {
 			numbers = append(numbers, n)
@@ -45,7 +47,8 @@ func drawPair(seed uint64) plan {
 func drawPairOf(seed uint64, numbers ...int) plan {
 	r := rand.New(rand.NewPCG(seed, 31))
 	h := &hand{Rand: r}
-	p := plan{seed: seed, profile: "pairs", span: h.seconds(50, 120), items: 1 + r.IntN(30), faults: numbers}
+	p := plan{seed: seed, profile: "pairs", span: h.seconds(50, 120), items: 1 + r.IntN(30),
+		faults: numbers}
 	h.p = &p
 	members := 2 + r.IntN(4)
 	if r.IntN(6) == 0 {
@@ -57,7 +60,8 @@ func drawPairOf(seed uint64, numbers ...int) plan {
 	p.ids = memberIDs(members)
 	ttl := []time.Duration{10, 10, 15, 30}[r.IntN(4)] * time.Second
 	p.settings = settings{
-		ttl: ttl, margin: ttl / 10, lag: h.seconds(0, 0.8), soak: h.seconds(0.2, 6), merge: h.seconds(0.05, 1),
+		ttl: ttl, margin: ttl / 10, lag: h.seconds(0, 0.8), soak: h.seconds(0.2, 6),
+		merge:      h.seconds(0.05, 1),
 		workerSoak: h.seconds(0.01, 1), budget: []int{1, 3, 1000}[r.IntN(3)],
 		knows: r.IntN(2) == 0, guarded: r.IntN(2) == 0,
 		grace:     []float64{0, 0, 1.3, 2}[r.IntN(4)],

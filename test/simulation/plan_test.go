@@ -18,25 +18,36 @@ type plan struct {
 	episodes []episode
 	span     time.Duration // of the faults
 	keep     map[int]bool  // the episodes that are played; nil: all. -1 stands for the weather
-	faults   []int         // of docs/faults.md, of which the episodes are; nil: of none in particular
+	// of docs/faults.md, of which the episodes are; nil: of none in particular
+	faults []int
 }
 
 type settings struct {
 	ttl, soak, merge, workerSoak, margin time.Duration
 	budget                               int
 	lag                                  time.Duration // how long work takes to stop, at the most
-	knows                                bool          // members know whether a predecessor's process lives
-	keep                                 time.Duration // how long items wait for a member that stopped cleanly
-	guarded                              bool          // each has a guard, which says goodbye for it when it was killed
-	long                                 time.Duration // the TTL of every other process of a member; 0: all have the same
-	twice                                float64       // how many of the requests arrive a second time
-	past                                 float64       // how many of the renewals are answered from the past
-	slow                                 float64       // the rate of slow clocks; 0: there are none
-	config                               string        // its host writes config values: see plainConfig
-	payload                              int           // the size of large payloads, in bytes; 0: there are none
-	line                                 int           // what a member's line carries, in bytes a second; 0: all
-	grace, brake                         float64       // Grace and BrakeHold, in TTLs; 0: their defaults
-	lockDelay                            time.Duration // 0: the default
+	// members know whether a predecessor's process lives
+	knows bool
+	// how long items wait for a member that stopped cleanly
+	keep time.Duration
+	// each has a guard, which says goodbye for it when it was killed
+	guarded bool
+	// the TTL of every other process of a member; 0: all have the same
+	long time.Duration
+	// how many of the requests arrive a second time
+	twice float64
+	// how many of the renewals are answered from the past
+	past float64
+	slow float64 // the rate of slow clocks; 0: there are none
+	// its host writes config values: see plainConfig
+	config string
+	// the size of large payloads, in bytes; 0: there are none
+	payload int
+	// what a member's line carries, in bytes a second; 0: all
+	line int
+	// Grace and BrakeHold, in TTLs; 0: their defaults
+	grace, brake float64
+	lockDelay    time.Duration // 0: the default
 }
 
 // longest is the longest lease, by a slow clock if there are any.
@@ -80,7 +91,8 @@ const (
 	cutShort   = "cut-short" // done, and the answer breaks off; no weather of a profile has it
 )
 
-var allFates = []string{refused, silent, replyLost, replyReset, replyLate, sentLate, busy, failed, failedDone, away, denied, garbage, backward, noIndex, spurious, stale}
+var allFates = []string{refused, silent, replyLost, replyReset, replyLate, sentLate, busy, failed,
+	failedDone, away, denied, garbage, backward, noIndex, spurious, stale}
 
 // episode is one trouble, from at for dur.
 type episode struct {
@@ -130,7 +142,8 @@ func (p plan) losesWrites() bool {
 
 func (p plan) String() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "seed %d, profile %s: members %v, %d items, %+v, faults for %v", p.seed, p.profile, p.ids, p.items, p.settings, p.span)
+	fmt.Fprintf(&s, "seed %d, profile %s: members %v, %d items, %+v, faults for %v", p.seed,
+		p.profile, p.ids, p.items, p.settings, p.span)
 	if p.faults != nil {
 		fmt.Fprintf(&s, "\n  faults %s", p.named())
 	}
@@ -147,7 +160,9 @@ func (p plan) String() string {
 
 // replay is the command that plays this plan again.
 func (p plan) replay() string {
-	s := fmt.Sprintf("go test ./test/simulation -run 'TestSeeds$' -v -timeout 120s -sim.seed=%d -sim.profile=%s", p.seed, p.profile)
+	s := fmt.Sprintf(
+		"go test ./test/simulation -run 'TestSeeds$' -v -timeout 120s -sim.seed=%d -sim.profile=%s",
+		p.seed, p.profile)
 	if *flagMutation != "" {
 		s += " -tags coordd_mutations -sim.mutation=" + *flagMutation
 	}

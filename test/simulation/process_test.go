@@ -187,7 +187,8 @@ func (p *process) work(ctx context.Context, item actors.Item) error {
 			say(history.Step)
 		}
 	}
-	if hash(fmt.Sprint(p.w.plan.seed, p.name(), item.ID, item.Token))%16 == 0 || !crashed && p.temper() == "ignores" {
+	if hash(fmt.Sprint(p.w.plan.seed, p.name(), item.ID, item.Token))%16 == 0 ||
+		!crashed && p.temper() == "ignores" {
 		p.ignore(session)
 	}
 	if crashed {
@@ -226,7 +227,8 @@ func (p *process) ignore(session string) {
 	}
 	until := time.Now().Add(25 * time.Second)
 	for time.Now().Before(until) && !p.w.calm.Load() && !p.isLeaving() && !p.frozen() {
-		if s := p.member.Session().Get(); s.ID != session || s.Lease.Left(time.Now()) < max(p.margin, 200*time.Millisecond) {
+		if s := p.member.Session().Get(); s.ID != session ||
+			s.Lease.Left(time.Now()) < max(p.margin, 200*time.Millisecond) {
 			return
 		}
 		select {

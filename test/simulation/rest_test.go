@@ -26,8 +26,10 @@ func (w *world) resting() (judge func()) {
 		after := w.sent()
 		for _, name := range slices.Sorted(maps.Keys(before)) {
 			n := after[name] - before[name]
-			if n > restMost && after[name] != 0 && w.plan.settings.config == "" && w.hanging == nil {
-				w.fail("HOT: %s has sent %d requests in %v while nothing happened", name, n, restFor)
+			if n > restMost && after[name] != 0 && w.plan.settings.config == "" &&
+				w.hanging == nil {
+				w.fail("HOT: %s has sent %d requests in %v while nothing happened", name, n,
+					restFor)
 			}
 		}
 	}
@@ -56,12 +58,14 @@ func (w *world) judgeDuty() {
 	w.mu.Unlock()
 	var names []string
 	for _, d := range duties {
-		if d.p.mu.Lock(); !d.p.dead { // one that stood still in the middle of its duty, and kept its lease, is at it
+		// one that stood still in the middle of its duty, and kept its lease, is at it
+		if d.p.mu.Lock(); !d.p.dead {
 			names = append(names, d.p.name())
 		}
 		d.p.mu.Unlock()
 	}
 	if len(names) != 1 {
-		w.fail("Lead: %d members are at their duty %v after the faults: %s", len(names), w.bound, strings.Join(names, " and "))
+		w.fail("Lead: %d members are at their duty %v after the faults: %s", len(names), w.bound,
+			strings.Join(names, " and "))
 	}
 }

@@ -28,7 +28,8 @@ var servers = map[string]script{
 		// snapshot that begins with nothing at all.
 		past := w.empty
 		if e.n%3 > 0 {
-			acts = append(acts, action{max(0, e.at-time.Duration(e.n%40_000)*time.Millisecond), func() { past = w.consul.Moment() }})
+			acts = append(acts, action{max(0, e.at-time.Duration(e.n%40_000)*time.Millisecond),
+				func() { past = w.consul.Moment() }})
 		}
 		behind := 300 + e.n%700
 		if w.plan.profile != "gentle" && e.n%5 == 0 {
@@ -40,16 +41,26 @@ var servers = map[string]script{
 	},
 	"relapse": func(w *world, e episode) []action {
 		var past devconsul.Moment
-		begin, end := func(p *process) { p.link.set(e.how) }, func(p *process) { p.link.unset(e.how) }
-		if e.how == "destroyed" { // just before the restart: the leader has heard of it, and they have not
-			e.dur = time.Duration(50+e.n%3000) * time.Millisecond
-			begin, end = func(p *process) { p.link.set("no-polls"); w.destroy(p) }, func(p *process) { p.link.unset("no-polls") }
+		begin, end := func(p *process) { p.link.set(e.how) }, func(p *process) {
+			p.link.unset(e.how)
 		}
-		acts := append([]action{{e.at, func() { past = w.consul.Moment() }}}, w.both(e, begin, end)...)
+		// just before the restart: the leader has heard of it, and they have not
+		if e.how == "destroyed" {
+			e.dur = time.Duration(50+e.n%3000) * time.Millisecond
+			begin, end = func(p *process) {
+				p.link.set("no-polls")
+				w.destroy(p)
+			}, func(p *process) { p.link.unset("no-polls") }
+		}
+		acts := append([]action{{e.at, func() { past = w.consul.Moment() }}},
+			w.both(e, begin, end)...)
 		return append(acts,
 			action{e.at + e.dur, w.consul.ElectionStart},
-			action{e.at + e.dur + time.Duration(e.n%3)*100*time.Millisecond, func() { w.consul.ElectionEndBehind(past) }},
-			action{e.at + e.dur + time.Duration(300+e.n%20_000)*time.Millisecond, w.consul.ElectionEnd})
+			action{e.at + e.dur + time.Duration(e.n%3)*100*time.Millisecond, func() {
+				w.consul.ElectionEndBehind(past)
+			}},
+			action{e.at + e.dur + time.Duration(300+e.n%20_000)*time.Millisecond,
+				w.consul.ElectionEnd})
 	},
 	"restore": func(w *world, e episode) []action {
 		return once(e, func() { w.restore(e.dur) })
@@ -108,6 +119,7 @@ func (w *world) forgot() {
 		if w.ghostly(e.Key) {
 			continue
 		}
-		w.rec.Add(history.Event{Verb: history.Set, Index: e.ModifyIndex, Key: w.short(e.Key), Value: string(e.Value)})
+		w.rec.Add(history.Event{Verb: history.Set, Index: e.ModifyIndex, Key: w.short(e.Key),
+			Value: string(e.Value)})
 	}
 }

@@ -15,16 +15,19 @@ import (
 )
 
 var (
-	flagSeed     = flag.Uint64("sim.seed", 0, "play this seed only")
-	flagFrom     = flag.Uint64("sim.from", 1, "the first seed")
-	flagSeeds    = flag.Int("sim.seeds", fewSeeds, "how many seeds of each profile")
-	flagMinutes  = flag.Float64("sim.minutes", 0, "play seeds for so many minutes instead")
-	flagProfile  = flag.String("sim.profile", "", "hard, gentle, fair, forgetful, config, aimed, laden or pairs; empty: all but pairs")
-	flagKeep     = flag.String("sim.keep", "", "with -sim.seed: the episodes to play, by number; -1 is the weather, none is none")
+	flagSeed    = flag.Uint64("sim.seed", 0, "play this seed only")
+	flagFrom    = flag.Uint64("sim.from", 1, "the first seed")
+	flagSeeds   = flag.Int("sim.seeds", fewSeeds, "how many seeds of each profile")
+	flagMinutes = flag.Float64("sim.minutes", 0, "play seeds for so many minutes instead")
+	flagProfile = flag.String("sim.profile", "",
+		"hard, gentle, fair, forgetful, config, aimed, laden or pairs; empty: all but pairs")
+	flagKeep = flag.String("sim.keep", "",
+		"with -sim.seed: the episodes to play, by number; -1 is the weather, none is none")
 	flagTimes    = flag.Int("sim.times", 1, "with -sim.seed: how often")
 	flagMembers  = flag.Int("sim.members", 0, "this many members in each run")
-	flagMutation = flag.String("sim.mutation", "", "with -sim.seed: a breakage of the protocol, see TestMutations")
-	flagLog      = flag.Bool("sim.log", false, "with -sim.seed: print what the members log")
+	flagMutation = flag.String("sim.mutation", "",
+		"with -sim.seed: a breakage of the protocol, see TestMutations")
+	flagLog = flag.Bool("sim.log", false, "with -sim.seed: print what the members log")
 )
 
 // tally is what a whole test run came to.
@@ -50,7 +53,8 @@ func (y *tally) add(o outcome) {
 
 func (y *tally) String() string {
 	return fmt.Sprintf("%d runs, %.1f virtual hours, %d starts of work, %d leaderships, %d writes, %d overlaps fenced, %d forgiven, slowest to settle %v",
-		y.seeds, y.virtual.Hours(), y.starts, y.leaders, y.writes, y.fenced, y.overlooked, y.slowest.Round(time.Millisecond))
+		y.seeds, y.virtual.Hours(), y.starts, y.leaders, y.writes, y.fenced, y.overlooked,
+		y.slowest.Round(time.Millisecond))
 }
 
 // profilesOf are the profiles of which a run is played as the i-th: hard ones more often, and in
@@ -105,7 +109,8 @@ func playSeeds(t *testing.T, profilesOf func(int) []string) {
 		}
 	}
 	took := time.Since(begin)
-	t.Logf("%v; %v of real time: a minute buys %.1f virtual hours", &sum, took.Round(time.Second), sum.virtual.Hours()/took.Minutes())
+	t.Logf("%v; %v of real time: a minute buys %.1f virtual hours", &sum, took.Round(time.Second),
+		sum.virtual.Hours()/took.Minutes())
 }
 
 // TestAHundredMembers plays one large cluster.
@@ -116,7 +121,8 @@ func TestAHundredMembers(t *testing.T) {
 	p := drawFor("hard", *flagFrom, large)
 	begin := time.Now()
 	o := play(t, p, nil, nil)
-	t.Logf("%v of virtual time in %v: %v", o.virtual.Round(time.Second), time.Since(begin).Round(time.Millisecond), o.report)
+	t.Logf("%v of virtual time in %v: %v", o.virtual.Round(time.Second),
+		time.Since(begin).Round(time.Millisecond), o.report)
 	if o.failed() {
 		t.Errorf("%v\n%v\n%s", p, o, keepHistory(t, o))
 	}
@@ -139,12 +145,13 @@ func one(t *testing.T) {
 	}
 	var log *slog.Logger
 	if *flagLog {
-		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
-				return slog.String("t", a.Value.Time().Format("04:05.000"))
-			}
-			return a
-		}}))
+		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug,
+			ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.TimeKey {
+					return slog.String("t", a.Value.Time().Format("04:05.000"))
+				}
+				return a
+			}}))
 	}
 	wire := wireMutant(*flagMutation)
 	if wire == nil && !breakRule(*flagMutation) {
@@ -155,7 +162,8 @@ func one(t *testing.T) {
 	for range *flagTimes {
 		begin := time.Now()
 		o := play(t, p, wire, log)
-		t.Logf("%v of virtual time in %v", o.virtual.Round(time.Second), time.Since(begin).Round(time.Millisecond))
+		t.Logf("%v of virtual time in %v", o.virtual.Round(time.Second),
+			time.Since(begin).Round(time.Millisecond))
 		if o.failed() {
 			t.Errorf("%v\n%s", o, keepHistory(t, o))
 		} else {
@@ -176,7 +184,8 @@ func report(t *testing.T, o outcome) string {
 
 // keepHistory writes the run's history to a file for coordd verify.
 func keepHistory(t *testing.T, o outcome) string {
-	name := filepath.Join(os.TempDir(), fmt.Sprintf("coordd-%s-%d.history", o.plan.profile, o.plan.seed))
+	name := filepath.Join(os.TempDir(), fmt.Sprintf("coordd-%s-%d.history", o.plan.profile,
+		o.plan.seed))
 	var b strings.Builder
 	for _, e := range o.events {
 		fmt.Fprintln(&b, e)
@@ -197,7 +206,9 @@ func shrink(t *testing.T, o outcome) (plan, outcome) {
 	}
 	same := func(p plan) (outcome, bool) {
 		for range 3 {
-			if try := play(t, p, nil, nil); slices.ContainsFunc(try.rules(), func(r string) bool { return slices.Contains(o.rules(), r) }) {
+			if try := play(t, p, nil, nil); slices.ContainsFunc(try.rules(), func(r string) bool {
+				return slices.Contains(o.rules(), r)
+			}) {
 				return try, true
 			}
 		}

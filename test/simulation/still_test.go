@@ -27,7 +27,8 @@ var (
 		"assigner", "member-watcher", "ack-watcher", "workload-watcher", "control-watcher",
 	}
 	everyActor = append([]string{
-		"session-renewer", "record-watcher", "membership-keeper", "leader-watcher", "leader-tracker",
+		"session-renewer", "record-watcher", "membership-keeper", "leader-watcher",
+		"leader-tracker",
 		"assignment-watcher", "foreman",
 	}, leadersActors...)
 	// Calls out of an actor by other ways than a request
@@ -82,11 +83,12 @@ var still = map[string]script{
 						p.stand(everything)
 					}
 				}
-			}}, action{at + time.Duration(20+hash(fmt.Sprint(e.n, i))%900)*time.Millisecond, func() {
-				for _, p := range hit {
-					p.goOn(everything)
-				}
-			}})
+			}}, action{at + time.Duration(20+hash(fmt.Sprint(e.n, i))%900)*time.Millisecond,
+				func() {
+					for _, p := range hit {
+						p.goOn(everything)
+					}
+				}})
 		}
 		return acts
 	},

@@ -23,8 +23,11 @@ var stories = map[string]script{
 				w.kill(twin)
 			}
 		}
-		acts := w.both(e, func(p *process) { w.destroy(p); p.link.set(e.how) }, func(p *process) { p.link.unset(e.how) })
-		acts = append(acts, action{e.at + 200*time.Millisecond, begin}, action{e.at + 2500*time.Millisecond, func() { w.addWork(2 * len(w.plan.ids)) }},
+		acts := w.both(e, func(p *process) { w.destroy(p); p.link.set(e.how) }, func(p *process) {
+			p.link.unset(e.how)
+		})
+		acts = append(acts, action{e.at + 200*time.Millisecond, begin},
+			action{e.at + 2500*time.Millisecond, func() { w.addWork(2 * len(w.plan.ids)) }},
 			action{e.at + time.Duration(2000+e.n%4000)*time.Millisecond, func() {
 				if e.n%3 == 0 { // and a third right after it
 					end()
@@ -214,7 +217,9 @@ var stories = map[string]script{
 				}
 				w.addWork(2 + e.n%6)
 			}},
-			{e.at + 8*time.Second + time.Duration(300+e.n%3000)*time.Millisecond, func() { w.start(id) }},
+			{e.at + 8*time.Second + time.Duration(300+e.n%3000)*time.Millisecond, func() {
+				w.start(id)
+			}},
 			{e.at + 12*time.Second, func() {
 				if leader == nil {
 					return

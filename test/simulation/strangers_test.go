@@ -23,7 +23,8 @@ func (w *world) stranger(ops ...*api.TxnOp) {
 func (w *world) strange(e episode) {
 	id := w.plan.ids[e.who[0]]
 	op := func(verb api.KVOp, key string) *api.TxnOp {
-		return &api.TxnOp{KV: &api.KVTxnOp{Verb: verb, Key: w.root + key, Value: fmt.Appendf(nil, "{strange %d", e.n)}}
+		return &api.TxnOp{KV: &api.KVTxnOp{Verb: verb, Key: w.root + key, Value: fmt.Appendf(nil,
+			"{strange %d", e.n)}}
 	}
 	switch e.how {
 	case "member-delete", "leader-delete":
@@ -56,7 +57,9 @@ func (w *world) strange(e episode) {
 	case "ack-write":
 		w.stranger(op(api.KVSet, "acks/"+id))
 	case "odd-keys":
-		for _, key := range []string{"members/x/y", "members/", "members/plain", "workload/a/b", "workload/", "assignments/odd", "assignments/", "assignments/nobody/", "acks/", "acks/a/b", "control/whatever", "unknown/key"} {
+		for _, key := range []string{"members/x/y", "members/", "members/plain", "workload/a/b",
+			"workload/", "assignments/odd", "assignments/", "assignments/nobody/", "acks/",
+			"acks/a/b", "control/whatever", "unknown/key"} {
 			w.stranger(op(api.KVSet, key))
 		}
 	}

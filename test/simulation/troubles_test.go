@@ -60,7 +60,8 @@ var troubles = map[string]script{
 		return w.both(e, func(p *process) {
 			p.link.set("deaf")
 			w.early(p)
-			w.stranger(&api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVDelete, Key: w.root + "members/" + p.id}})
+			w.stranger(&api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVDelete, Key: w.root + "members/" +
+				p.id}})
 		}, func(p *process) { p.link.unset("deaf") })
 	},
 	"work": func(w *world, e episode) []action {

@@ -133,8 +133,11 @@ func newWorld(p plan, m *mutant, log *slog.Logger) *world {
 	ids := 0
 	w := &world{
 		plan: p, mutant: m, log: log, rec: history.NewMemory(), root: "service/sim/",
-		procs: map[string]*process{}, runs: map[string]int{}, keys: map[string]bool{}, calmed: make(chan struct{}), answers: map[string][]kept{}, work: map[string]bool{}, left: map[string]bool{},
-		logs: map[string]string{}, loose: map[string]bool{}, pins: map[string]int{}, sessions: map[string]lifetime{},
+		procs: map[string]*process{}, runs: map[string]int{}, keys: map[string]bool{},
+		calmed: make(chan struct{}), answers: map[string][]kept{}, work: map[string]bool{},
+		left: map[string]bool{},
+		logs: map[string]string{}, loose: map[string]bool{}, pins: map[string]int{},
+		sessions: map[string]lifetime{},
 	}
 	if p.settings.config == loggedConfig {
 		disk, err := os.MkdirTemp("", "coordd-sim-")
@@ -151,7 +154,8 @@ func newWorld(p plan, m *mutant, log *slog.Logger) *world {
 	w.consul.OnCommit(w.committed)
 	w.client = w.consul.Client()
 	var err error
-	if w.user, err = store.New(store.Config{Client: w.client, Service: "sim", Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	if w.user, err = store.New(store.Config{Client: w.client, Service: "sim",
+		Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		panic(err)
 	}
 	if w.operator, err = actors.NewOperator(w.client, "sim"); err != nil {
@@ -163,7 +167,8 @@ func newWorld(p plan, m *mutant, log *slog.Logger) *world {
 	// stopped asked for; the brake for vanished members; the quiet times; a rung of the ladder here
 	// and there.
 	ttl := s.longest()
-	w.bound = s.keep + s.longer() + 67*time.Second + 2*ttl + time.Second + ttl + ttl + 6*ttl + 2*s.soak + 30*time.Second
+	w.bound = s.keep + s.longer() + 67*time.Second + 2*ttl + time.Second + ttl + ttl + 6*ttl +
+		2*s.soak + 30*time.Second
 	return w
 }
 
@@ -233,9 +238,12 @@ func (w *world) start(id string) *process {
 // newProcess is another run of a member: on its host, or as a twin on another one.
 func (w *world) newProcess(id string, twin bool) *process {
 	w.runs[id]++
-	p := &process{w: w, id: id, n: w.runs[id], twin: twin, running: map[string]uint64{}, under: map[string]string{}, still: make(chan struct{}, 1), done: make(chan struct{}), gone: make(chan struct{})}
+	p := &process{w: w, id: id, n: w.runs[id], twin: twin, running: map[string]uint64{},
+		under: map[string]string{}, still: make(chan struct{}, 1), done: make(chan struct{}),
+		gone: make(chan struct{})}
 	p.link = &link{w: w, p: p}
-	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: p.link}})
+	client, err := api.NewClient(&api.Config{Address: "consul.test",
+		HttpClient: &http.Client{Transport: p.link}})
 	if err != nil {
 		panic(err)
 	}
@@ -246,16 +254,23 @@ func (w *world) newProcess(id string, twin bool) *process {
 	}
 	c := actors.Config{
 		Service: "sim", ID: id, Client: client, Logger: w.log.With("n", p.n),
-		TTL: ttl, LeaseMargin: s.margin, LeaderSoak: s.soak, Merge: s.merge, WorkerSoak: s.workerSoak, MoveBudget: s.budget, StopTimeout: 5 * time.Second, KeepItems: s.keep, LockDelay: s.lockDelay,
-		Process:  &actors.Process{Instance: p.name(), Host: id + ".test", BootID: id, PIDNamespace: "1", PID: p.n, StartTime: 1},
-		Liveness: func(q actors.Process) actors.Liveness { p.hold("liveness"); return w.liveness(q) },
-		Lock:     func() string { p.hold("lock"); return actors.NoLock },
-		Work:     p.work,
-		Lead:     p.lead,
+		TTL: ttl, LeaseMargin: s.margin, LeaderSoak: s.soak, Merge: s.merge,
+		WorkerSoak: s.workerSoak, MoveBudget: s.budget, StopTimeout: 5 * time.Second,
+		KeepItems: s.keep, LockDelay: s.lockDelay,
+		Process: &actors.Process{Instance: p.name(), Host: id + ".test", BootID: id,
+			PIDNamespace: "1", PID: p.n, StartTime: 1},
+		Liveness: func(q actors.Process) actors.Liveness {
+			p.hold("liveness")
+			return w.liveness(q)
+		},
+		Lock: func() string { p.hold("lock"); return actors.NoLock },
+		Work: p.work,
+		Lead: p.lead,
 	}
 	w.configured(&c, twin)
 	p.slowDown(&c)
-	c.Grace, c.BrakeHold = time.Duration(s.grace*float64(c.TTL)), time.Duration(s.brake*float64(c.TTL))
+	c.Grace, c.BrakeHold = time.Duration(s.grace*float64(c.TTL)),
+		time.Duration(s.brake*float64(c.TTL))
 	p.member, err = actors.New(c)
 	if err != nil {
 		panic(err)
@@ -388,7 +403,8 @@ func (w *world) committed(c devconsul.Commit) {
 		return
 	}
 	proc, epoch := "", uint64(0)
-	if s := w.sender.Load(); s != nil && (len(s.ops) == 0 || len(s.ops) == len(c.Ops) && s.ops[0].KV.Key == c.Ops[0].Key) {
+	if s := w.sender.Load(); s != nil && (len(s.ops) == 0 ||
+		len(s.ops) == len(c.Ops) && s.ops[0].KV.Key == c.Ops[0].Key) {
 		proc, epoch = s.proc, s.epoch
 	}
 	if len(c.Ops) > 0 && strings.HasPrefix(c.Ops[0].Verb, "session-") {
@@ -405,7 +421,8 @@ func (w *world) committed(c devconsul.Commit) {
 			if w.ghostly(op.Key) {
 				continue
 			}
-			w.rec.Add(history.Event{Verb: history.Set, Proc: proc, Index: c.Index, Epoch: epoch, Key: w.short(op.Key), Value: w.told(op)})
+			w.rec.Add(history.Event{Verb: history.Set, Proc: proc, Index: c.Index, Epoch: epoch,
+				Key: w.short(op.Key), Value: w.told(op)})
 		case "delete", "delete-cas", "session-delete":
 			w.deleted(op.Key, proc, c.Index, epoch)
 		case "delete-tree":
@@ -424,7 +441,8 @@ func (w *world) deleted(key, proc string, index, epoch uint64) {
 		if w.ghostly(key) {
 			return
 		}
-		w.rec.Add(history.Event{Verb: history.Del, Proc: proc, Index: index, Epoch: epoch, Key: w.short(key)})
+		w.rec.Add(history.Event{Verb: history.Del, Proc: proc, Index: index, Epoch: epoch,
+			Key: w.short(key)})
 	}
 }
 
@@ -502,10 +520,14 @@ func (w *world) leftovers() {
 	for _, e := range d.Entries {
 		kind, rest, _ := strings.Cut(w.short(e.Key), "/")
 		known := slices.Contains(w.plan.ids, strings.SplitN(rest, "/", 2)[0])
-		if kind == "members" && w.left[rest] && e.Session == "" && bytes.HasPrefix(e.Value, []byte("{strange")) {
-			continue // a stranger's, written where there is no member any more: it is the stranger's to delete
+		if kind == "members" && w.left[rest] && e.Session == "" &&
+			bytes.HasPrefix(e.Value, []byte("{strange")) {
+			// a stranger's, written where there is no member any more: it is the stranger's to
+			// delete
+			continue
 		}
-		if kind == "leader" || known && (kind == "members" || kind == "assignments" && w.plan.settings.keep == 0 && !strings.HasSuffix(e.Key, "/")) {
+		if kind == "leader" || known && (kind == "members" ||
+			kind == "assignments" && w.plan.settings.keep == 0 && !strings.HasSuffix(e.Key, "/")) {
 			w.fail("I6: the key %s is left over: %s", e.Key, bytes.TrimSpace(e.Value))
 		}
 	}

@@ -147,10 +147,13 @@ func (p *player) begin(token uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if other := g.duty[name]; other != nil {
-		g.faults = append(g.faults, fmt.Sprintf("two leaders of %s: %s begins with token %d while %s is at it", name, p.name, token, other.name))
+		g.faults = append(g.faults,
+			fmt.Sprintf("two leaders of %s: %s begins with token %d while %s is at it", name,
+				p.name, token, other.name))
 	}
 	if token == 0 || token < g.tokens[name] {
-		g.faults = append(g.faults, fmt.Sprintf("the token of %s fell from %d to %d at %s", name, g.tokens[name], token, p.name))
+		g.faults = append(g.faults, fmt.Sprintf("the token of %s fell from %d to %d at %s", name,
+			g.tokens[name], token, p.name))
 	}
 	g.duty[name], g.tokens[name] = p, token
 }
@@ -193,7 +196,8 @@ func (p *player) waitFrom(n int, what string, ok func(election.Status) bool) ele
 		select {
 		case <-changed:
 		case <-deadline.C:
-			p.g.t.Fatalf("%s: no message within %v that says: %s; there were %v", p.name, patience, what, log)
+			p.g.t.Fatalf("%s: no message within %v that says: %s; there were %v", p.name, patience,
+				what, log)
 		}
 	}
 }
@@ -208,7 +212,9 @@ func (p *player) leads() election.Status {
 
 func (p *player) followsSomeone() {
 	p.g.t.Helper()
-	p.wait("following", func(s election.Status) bool { return s.Role == election.Following && s.Leader.ID != "" })
+	p.wait("following", func(s election.Status) bool {
+		return s.Role == election.Following && s.Leader.ID != ""
+	})
 }
 
 // ends waits for the last message and the closed channel.
@@ -245,7 +251,8 @@ func (g *game) finish() {
 		select {
 		case <-p.done:
 		case <-time.After(patience):
-			g.t.Errorf("%s: the channel is still open at the end; it was told %v", p.name, p.messages())
+			g.t.Errorf("%s: the channel is still open at the end; it was told %v", p.name,
+				p.messages())
 			continue
 		}
 		<-p.e.Done()
@@ -263,10 +270,12 @@ func (p *player) judge() {
 	for i, s := range log {
 		last := i == len(log)-1
 		if (s.What == election.Over) != last || (s.Role == election.Out) != last {
-			t.Errorf("%s: message %d of %d is %v; exactly the last one says that it is over", p.name, i+1, len(log), s)
+			t.Errorf("%s: message %d of %d is %v; exactly the last one says that it is over",
+				p.name, i+1, len(log), s)
 		}
 		if s.What != election.Waiting && !last && (s.What == election.Initial) == said {
-			t.Errorf("%s: message %d is %v; the first role, and no other, is initial", p.name, i+1, s)
+			t.Errorf("%s: message %d is %v; the first role, and no other, is initial", p.name, i+1,
+				s)
 		}
 		said = said || s.What == election.Initial
 		if i == 0 {
@@ -274,10 +283,13 @@ func (p *player) judge() {
 		}
 		was := log[i-1]
 		if s.What == election.RoleChanged && s.Role == was.Role && s.Missed == 0 {
-			t.Errorf("%s: message %d says that the role has changed, from %v to %v", p.name, i+1, was, s)
+			t.Errorf("%s: message %d says that the role has changed, from %v to %v", p.name, i+1,
+				was, s)
 		}
-		if s.What != election.RoleChanged && s.What != election.Initial && s.What != election.Over && s.Role != was.Role {
-			t.Errorf("%s: message %d changes the role without saying so: %v, then %v", p.name, i+1, was, s)
+		if s.What != election.RoleChanged && s.What != election.Initial &&
+			s.What != election.Over && s.Role != was.Role {
+			t.Errorf("%s: message %d changes the role without saying so: %v, then %v", p.name, i+1,
+				was, s)
 		}
 	}
 	if len(log) == 0 {

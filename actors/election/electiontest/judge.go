@@ -211,9 +211,11 @@ func (j *Judge) Verdict(limit time.Duration) error {
 		switch result := porcupine.CheckOperationsTimeout(register, history, limit); result {
 		case porcupine.Ok:
 		case porcupine.Unknown:
-			errs = append(errs, fmt.Errorf("election %s: no verdict on %d operations within %v", name, len(history), limit))
+			errs = append(errs, fmt.Errorf("election %s: no verdict on %d operations within %v",
+				name, len(history), limit))
 		default:
-			errs = append(errs, fmt.Errorf("election %s: no register does this: %s", name, explain(history, limit)))
+			errs = append(errs, fmt.Errorf("election %s: no register does this: %s", name,
+				explain(history, limit)))
 		}
 	}
 	return errors.Join(errs...)
@@ -222,13 +224,14 @@ func (j *Judge) Verdict(limit time.Duration) error {
 // complete adds the losses and leaves out what cannot matter, so that the checker has little to
 // try. (With all of it left in, some histories had no verdict within a minute.)
 //
-//   - An operation of unknown outcome ends with the next one of its candidate whose outcome is known.
-//   - A take of unknown outcome whose effect nobody has seen may as well have had none. Of several in a
-//     row whose effect was seen, any one may be that: they are one that takes longer.
+//   - An operation of unknown outcome ends with the next one of its candidate whose outcome is
+//     known.
+//   - A take of unknown outcome whose effect nobody has seen may as well have had none. Of several
+//     in a row whose effect was seen, any one may be that: they are one that takes longer.
 //   - A release of unknown outcome is no more than the loss that comes with each token.
 //   - Who never took the lock has nothing to give up.
-//   - A loss comes once for each token, after the last that was seen of it, and before the first sign of a
-//     larger one.
+//   - A loss comes once for each token, after the last that was seen of it, and before the first
+//     sign of a larger one.
 func complete(all []*operation) (history []porcupine.Operation) {
 	type row struct {
 		id    string
@@ -248,7 +251,8 @@ func complete(all []*operation) (history []porcupine.Operation) {
 			}
 			k.ret = math.MaxInt64
 			for _, next := range all[i+1:] {
-				if next.id == o.id && !next.unknown && next.verb != working && next.verb != looking {
+				if next.id == o.id && !next.unknown && next.verb != working &&
+					next.verb != looking {
 					k.ret = next.ret
 					break
 				}
@@ -264,7 +268,8 @@ func complete(all []*operation) (history []porcupine.Operation) {
 	}
 	losses := map[row]*operation{}
 	for _, o := range all {
-		if (o.verb == releasing || o.verb == leaving) && took[o.id] && !o.unknown || o.verb == working || o.verb == looking {
+		if (o.verb == releasing || o.verb == leaving) && took[o.id] && !o.unknown ||
+			o.verb == working || o.verb == looking {
 			kept = append(kept, o)
 		}
 	}
@@ -331,7 +336,8 @@ var register = porcupine.Model{
 			if is.id == "" && o.token > is.top {
 				return true, held{o.id, o.token, o.token}
 			}
-			return o.unknown || is == held{o.id, o.token, is.top}, is // it never was, or it took what it has
+			// it never was, or it took what it has
+			return o.unknown || is == held{o.id, o.token, is.top}, is
 		case releasing, leaving, losing:
 			if is.id == o.id {
 				is.id, is.token = "", 0
@@ -370,8 +376,10 @@ func explain(history []porcupine.Operation, limit time.Duration) string {
 	var story []string
 	for i, o := range longest {
 		o := o.Input.(operation)
-		if i+1 < len(longest) { // of work that goes on, and of looks that find the same, the last one will do
-			if next := longest[i+1].Input.(operation); next.verb == o.verb && next.id == o.id && next.token == o.token {
+		// of work that goes on, and of looks that find the same, the last one will do
+		if i+1 < len(longest) {
+			if next := longest[i+1].Input.(operation); next.verb == o.verb && next.id == o.id &&
+				next.token == o.token {
 				continue
 			}
 		}
@@ -381,5 +389,6 @@ func explain(history []porcupine.Operation, limit time.Duration) string {
 	if bad != nil {
 		story = append(story, bad.String()+"   <- fits nowhere")
 	}
-	return fmt.Sprintf("%d of %d operations fit; the last of them:\n%s", len(longest), len(history), strings.Join(story, "\n"))
+	return fmt.Sprintf("%d of %d operations fit; the last of them:\n%s", len(longest), len(history),
+		strings.Join(story, "\n"))
 }

@@ -94,11 +94,13 @@ func TestTheJudgeNoticesWhatNoLockDoes(t *testing.T) {
 // A candidate that is cut off tries for long, and it is seen that one of its tries has succeeded.
 func TestTheJudgeIsQuickHoweverOftenACandidateTries(t *testing.T) {
 	tries := strings.Repeat("take a ?; leave b ?; ", 50)
-	text := tries + "look a 3; look -; take b 5; work b 5; take c 7; " + strings.Repeat("take c 7; work c 7; ", 50)
+	text := tries + "look a 3; look -; take b 5; work b 5; take c 7; " +
+		strings.Repeat("take c 7; work c 7; ", 50)
 	if err := script(t, text+"work c 7").Verdict(time.Minute); err != nil {
 		t.Error(err)
 	}
-	if err := script(t, text+"work b 5").Verdict(time.Minute); err == nil || !strings.Contains(err.Error(), "fits nowhere") {
+	if err := script(t, text+"work b 5").Verdict(time.Minute); err == nil ||
+		!strings.Contains(err.Error(), "fits nowhere") {
 		t.Errorf("the judge says %v", err)
 	}
 }

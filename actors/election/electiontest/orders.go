@@ -53,7 +53,8 @@ func deleteWhileManyJoin(g *game) {
 	deleted := 0
 	for _, p := range join {
 		s := p.wait("deleted, or a leader", func(s election.Status) bool {
-			return s.Role == election.Out || s.Role == election.Leading || s.Role == election.Following && s.Leader.ID != ""
+			return s.Role == election.Out || s.Role == election.Leading ||
+				s.Role == election.Following && s.Leader.ID != ""
 		})
 		if s.Role == election.Out {
 			if deleted++; !s.Deleted || s.Err != nil {
@@ -87,8 +88,12 @@ func handOver(g *game) {
 	}
 	c.leads()
 	a.wait("draining", func(s election.Status) bool { return s.Role == election.Draining })
-	a.wait("following c", func(s election.Status) bool { return s.Role == election.Following && s.Leader.Name == "c" })
-	b.wait("following c", func(s election.Status) bool { return s.Role == election.Following && s.Leader.Name == "c" })
+	a.wait("following c", func(s election.Status) bool {
+		return s.Role == election.Following && s.Leader.Name == "c"
+	})
+	b.wait("following c", func(s election.Status) bool {
+		return s.Role == election.Following && s.Leader.Name == "c"
+	})
 	for _, s := range b.messages() {
 		if s.Role == election.Leading {
 			g.t.Errorf("b led: %v", s)
@@ -96,7 +101,9 @@ func handOver(g *game) {
 	}
 	// The order is spent: the next one is again who is first in the line.
 	c.resigns()
-	a.waitFrom(a.seen()-1, "leading", func(s election.Status) bool { return s.Role == election.Leading })
+	a.waitFrom(a.seen()-1, "leading", func(s election.Status) bool {
+		return s.Role == election.Leading
+	})
 }
 
 func handOverToDead(g *game) {
@@ -112,7 +119,9 @@ func handOverToDead(g *game) {
 	}
 	begin := time.Now()
 	a.wait("draining", func(s election.Status) bool { return s.Role == election.Draining })
-	a.wait("following, or leading again", func(s election.Status) bool { return s.Role == election.Following })
+	a.wait("following, or leading again", func(s election.Status) bool {
+		return s.Role == election.Following
+	})
 	n := g.someoneLeads(b, a)
 	if took := time.Since(begin); g.store.Virtual() && took > 15*time.Second {
 		g.t.Errorf("%s leads %v after the hand-over to a dead candidate", n.name, took)
@@ -235,7 +244,9 @@ func preempts(g *game) {
 	middle.followsSomeone()
 	high := g.nominate("high", priority(10), preempting())
 	high.leads()
-	low.wait("following high", func(s election.Status) bool { return s.Role == election.Following && s.Leader.Name == "high" })
+	low.wait("following high", func(s election.Status) bool {
+		return s.Role == election.Following && s.Leader.Name == "high"
+	})
 	equal := g.nominate("equal", priority(10), preempting())
 	equal.followsSomeone()
 	time.Sleep(time.Second)
@@ -252,10 +263,13 @@ func follows(g *game) {
 	a := g.nominate("a", func(p *player) { p.cfg.Address = "a.example:1" })
 	token := a.leads().Token
 	f.wait("a leads", func(s election.Status) bool {
-		return s.What == election.NewLeader && s.Leader.Name == "a" && s.Leader.Address == "a.example:1" && s.Token == token
+		return s.What == election.NewLeader && s.Leader.Name == "a" &&
+			s.Leader.Address == "a.example:1" && s.Token == token
 	})
 	a.resigns()
-	f.wait("nobody leads any more", func(s election.Status) bool { return s.What == election.NoLeader && s.Leader.ID == "" })
+	f.wait("nobody leads any more", func(s election.Status) bool {
+		return s.What == election.NoLeader && s.Leader.ID == ""
+	})
 	g.nominate("b").leads()
 	f.wait("b leads", func(s election.Status) bool { return s.Leader.Name == "b" })
 	f.resigns()

@@ -14,11 +14,15 @@ import (
 func oneCandidate(g *game) {
 	p := g.nominate("n1")
 	s := p.leads()
-	if s.What != election.Initial || s.Leader.Name != "n1" || s.Token == 0 || s.Until.Before(time.Now()) {
-		g.t.Errorf("it leads as %+v; want its first role, its own name, a token, and a lease that runs", s)
+	if s.What != election.Initial || s.Leader.Name != "n1" || s.Token == 0 ||
+		s.Until.Before(time.Now()) {
+		g.t.Errorf(
+			"it leads as %+v; want its first role, its own name, a token, and a lease that runs", s)
 	}
 	n := p.seen()
-	p.waitFrom(n, "the lease is extended", func(s election.Status) bool { return s.What == election.Extended && s.Role == election.Leading })
+	p.waitFrom(n, "the lease is extended", func(s election.Status) bool {
+		return s.What == election.Extended && s.Role == election.Leading
+	})
 	p.resigns()
 	if q := g.nominate("n2").leads(); q.Token <= s.Token {
 		g.t.Errorf("the next leader has token %d, not above %d", q.Token, s.Token)
@@ -64,7 +68,9 @@ func leaderCrashes(g *game) {
 	if s.Token <= a.leads().Token {
 		g.t.Errorf("b has token %d, a had %d", s.Token, a.leads().Token)
 	}
-	a.wait("no longer leading", func(s election.Status) bool { return s.Role == election.Uncertain })
+	a.wait("no longer leading", func(s election.Status) bool {
+		return s.Role == election.Uncertain
+	})
 	a.link.Mend()
 	if s := a.ends(); !errors.Is(s.Err, election.ErrSessionLost) {
 		g.t.Errorf("a came back and was told %v", s)
@@ -76,11 +82,15 @@ func absentAtStart(g *game) {
 	a, b := g.nominate("a"), g.nominate("b")
 	f := g.follow("f")
 	for _, p := range []*player{a, b, f} {
-		p.wait("waiting, and why", func(s election.Status) bool { return s.What == election.Waiting && s.Reason != "" })
+		p.wait("waiting, and why", func(s election.Status) bool {
+			return s.What == election.Waiting && s.Reason != ""
+		})
 	}
 	g.store.Start()
 	g.oneLeads(a, b)
-	f.wait("who leads", func(s election.Status) bool { return s.Role == election.Observing && s.Leader.ID != "" })
+	f.wait("who leads", func(s election.Status) bool {
+		return s.Role == election.Observing && s.Leader.ID != ""
+	})
 }
 
 // oneLeads waits until one of them leads and all others know it, and returns it.
@@ -119,8 +129,12 @@ func storeStops(g *game) {
 	b := g.nominate("b")
 	b.followsSomeone()
 	g.store.Stop()
-	a.wait("its lease is over", func(s election.Status) bool { return s.Role == election.Uncertain })
-	b.wait("its lease is over", func(s election.Status) bool { return s.Role == election.Uncertain })
+	a.wait("its lease is over", func(s election.Status) bool {
+		return s.Role == election.Uncertain
+	})
+	b.wait("its lease is over", func(s election.Status) bool {
+		return s.Role == election.Uncertain
+	})
 	g.store.Start()
 	// Their sessions may have been kept or not: those that were lost are told so, and come anew.
 	c := g.nominate("c")
@@ -259,11 +273,16 @@ func dutyReturns(g *game) {
 	if s := b.ends(); !s.Resigned || s.Err != nil {
 		g.t.Errorf("b's duty was done, and it was told %v", s)
 	}
-	c := g.nominate("c", quiet(), duty(func(context.Context, election.Status) error { panic("oh") }))
+	c := g.nominate("c", quiet(), duty(func(context.Context, election.Status) error {
+		panic("oh")
+	}))
 	if s := c.ends(); s.Err == nil {
 		g.t.Errorf("c's duty panicked, and it was told %v", s)
 	}
-	d := g.nominate("d", quiet(), duty(func(context.Context, election.Status) error { runtime.Goexit(); return nil }))
+	d := g.nominate("d", quiet(), duty(func(context.Context, election.Status) error {
+		runtime.Goexit()
+		return nil
+	}))
 	if s := d.ends(); s.Err == nil || !strings.Contains(s.Err.Error(), "Goexit") {
 		g.t.Errorf("d's duty left by runtime.Goexit, and it was told %v", s)
 	}
@@ -308,7 +327,9 @@ func restored(g *game) {
 	c := g.nominate("c") // who has never seen a
 	// The referee sees to it that a has stopped when the next one begins.
 	g.someoneLeads(b, c)
-	a.wait("no longer leading", func(s election.Status) bool { return s.Role == election.Uncertain })
+	a.wait("no longer leading", func(s election.Status) bool {
+		return s.Role == election.Uncertain
+	})
 	a.link.Mend()
 	if s := a.ends(); !errors.Is(s.Err, election.ErrSessionLost) {
 		g.t.Errorf("a came back and was told %v", s)
@@ -338,7 +359,9 @@ func deletedUnheard(g *game) {
 	}
 	// The referee sees to it that a has stopped when the next one begins.
 	g.nominate("c").leads()
-	a.wait("no longer leading", func(s election.Status) bool { return s.Role == election.Uncertain })
+	a.wait("no longer leading", func(s election.Status) bool {
+		return s.Role == election.Uncertain
+	})
 	a.link.Mend()
 	// Both are so, and a hears one of them first.
 	if s := a.ends(); !errors.Is(s.Err, election.ErrSessionLost) && !s.Deleted {
@@ -372,7 +395,8 @@ func manyElections(g *game) {
 
 func nobodyReads(g *game) {
 	link := g.connect()
-	e, err := election.New(link, election.Config{Election: theElection, Name: "deaf", Logger: g.log})
+	e, err := election.New(link, election.Config{Election: theElection, Name: "deaf",
+		Logger: g.log})
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -384,7 +408,9 @@ func nobodyReads(g *game) {
 		g.t.Helper()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if _, err := e.State().Wait(ctx, func(s election.Status) bool { return s.Role == role }); err != nil {
+		if _, err := e.State().Wait(ctx, func(s election.Status) bool {
+			return s.Role == role
+		}); err != nil {
 			g.t.Fatalf("not %v: %v", role, e.Status())
 		}
 	}
@@ -405,7 +431,9 @@ func nobodyReads(g *game) {
 		if err := e.HandOver(g.t.Context(), "deaf"); err != nil {
 			g.t.Fatal(err)
 		}
-		b.waitFrom(n, "following", func(s election.Status) bool { return s.Role == election.Following })
+		b.waitFrom(n, "following", func(s election.Status) bool {
+			return s.Role == election.Following
+		})
 		wait(election.Leading)
 		changes += 3
 	}
@@ -423,8 +451,10 @@ func nobodyReads(g *game) {
 		}
 		last = s
 	}
-	if changes++; told != changes && told != changes+1 || last.Role != election.Out { // the way out may be told as Draining first
-		g.t.Errorf("the role changed %d times, and the messages, with what was missed, tell of %d; the last one is %v", changes, told, last)
+	// the way out may be told as Draining first
+	if changes++; told != changes && told != changes+1 || last.Role != election.Out {
+		g.t.Errorf("the role changed %d times, and the messages, with what was missed, tell of %d; the last one is %v",
+			changes, told, last)
 	}
 }
 

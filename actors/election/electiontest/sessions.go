@@ -29,7 +29,8 @@ func sessionsEnd(g *game) {
 // as a lease. There are two candidates in each: whoever has lost its session joins again.
 func (g *game) sessionsLost(elections, rounds int, lose func(Link), reason string) {
 	if g.store.Virtual() || racing {
-		elections = min(elections, 20) // each costs the race detector as much as it does in real time
+		// each costs the race detector as much as it does in real time
+		elections = min(elections, 20)
 	}
 	var notices, byChance atomic.Int64
 	var group sync.WaitGroup
@@ -39,7 +40,8 @@ func (g *game) sessionsLost(elections, rounds int, lose func(Link), reason strin
 	for i := range elections {
 		group.Go(func() {
 			few <- struct{}{}
-			p := &pair{g: g, name: fmt.Sprintf("resource-%d", i), links: [2]Link{g.connect(), g.connect()}}
+			p := &pair{g: g, name: fmt.Sprintf("resource-%d", i), links: [2]Link{g.connect(),
+				g.connect()}}
 			p.leader()
 			<-few
 			for range rounds {
@@ -51,7 +53,8 @@ func (g *game) sessionsLost(elections, rounds int, lose func(Link), reason strin
 				select {
 				case <-leader.done:
 				case <-time.After(patience):
-					g.t.Errorf("%s of %s was not told that its session was lost: %v", leader.name, p.name, leader.messages())
+					g.t.Errorf("%s of %s was not told that its session was lost: %v", leader.name,
+						p.name, leader.messages())
 					return
 				}
 				notices.Add(leader.lost(reason))
@@ -63,7 +66,8 @@ func (g *game) sessionsLost(elections, rounds int, lose func(Link), reason strin
 	if want := int64(elections * rounds); notices.Load() != want {
 		g.t.Errorf("%d notices of %d sessions that leaders lost", notices.Load(), want)
 	}
-	g.t.Logf("%d leaders lost their session and were told so once each; %d more sessions were lost without our doing, on a busy machine", notices.Load(), byChance.Load())
+	g.t.Logf("%d leaders lost their session and were told so once each; %d more sessions were lost without our doing, on a busy machine",
+		notices.Load(), byChance.Load())
 }
 
 // lost counts the notices of a lost session that a participant got, and holds them to the reason.
@@ -73,8 +77,10 @@ func (p *player) lost(reason string) (n int64) {
 			continue
 		}
 		n++
-		if !errors.Is(s.Err, election.ErrSessionLost) || !strings.Contains(s.Reason, reason) || !strings.Contains(s.Err.Error(), s.Reason) || s.Reason == "" {
-			p.g.t.Errorf("%s of %s, whose session was lost, was told %v (%q); want the reason %q", p.name, p.cfg.Election, s, s.Reason, reason)
+		if !errors.Is(s.Err, election.ErrSessionLost) || !strings.Contains(s.Reason, reason) ||
+			!strings.Contains(s.Err.Error(), s.Reason) || s.Reason == "" {
+			p.g.t.Errorf("%s of %s, whose session was lost, was told %v (%q); want the reason %q",
+				p.name, p.cfg.Election, s, s.Reason, reason)
 		}
 	}
 	return n
@@ -92,15 +98,18 @@ type pair struct {
 // leader waits until one leads and the other is ready to follow it, and returns the one; nil: not
 // in time.
 func (p *pair) leader() *player {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(
+		10 * time.Millisecond) {
 		p.join()
 		for i, leader := range p.players {
-			if leader.e.Status().Role == election.Leading && p.players[1-i].e.Status().Role == election.Following && p.g.at(p.name) == leader {
+			if leader.e.Status().Role == election.Leading &&
+				p.players[1-i].e.Status().Role == election.Following && p.g.at(p.name) == leader {
 				return leader
 			}
 		}
 	}
-	p.g.t.Errorf("nobody leads %s, with a follower, within %v: %v, %v", p.name, patience, p.players[0].messages(), p.players[1].messages())
+	p.g.t.Errorf("nobody leads %s, with a follower, within %v: %v, %v", p.name, patience,
+		p.players[0].messages(), p.players[1].messages())
 	return nil
 }
 
@@ -118,7 +127,8 @@ func (p *pair) join() {
 			}
 		}
 		p.joined++
-		p.players[i] = p.g.nominate(fmt.Sprintf("%c%d", 'a'+i, p.joined), over(p.links[i]), quiet(), func(n *player) { n.cfg.Election = p.name })
+		p.players[i] = p.g.nominate(fmt.Sprintf("%c%d", 'a'+i, p.joined), over(p.links[i]), quiet(),
+			func(n *player) { n.cfg.Election = p.name })
 	}
 }
 
@@ -139,7 +149,9 @@ func endedUnheard(g *game) {
 	a.link.End()
 	// The referee sees to it that a has stopped when b begins.
 	b.leads()
-	a.wait("no longer leading", func(s election.Status) bool { return s.Role == election.Uncertain })
+	a.wait("no longer leading", func(s election.Status) bool {
+		return s.Role == election.Uncertain
+	})
 	a.link.Mend()
 	if s := a.ends(); !errors.Is(s.Err, election.ErrSessionLost) {
 		g.t.Errorf("a came back and was told %v", s)

@@ -25,7 +25,8 @@ func (u *unheard) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if bytes.Contains(body, []byte(`state/handover"`)) && bytes.Contains(body, []byte(`"cas"`)) && !bytes.Contains(body, []byte(`"lock"`)) {
+	if bytes.Contains(body, []byte(`state/handover"`)) && bytes.Contains(body, []byte(`"cas"`)) &&
+		!bytes.Contains(body, []byte(`"lock"`)) {
 		select {
 		case <-u.asked:
 		default:
@@ -44,9 +45,11 @@ func TestACandidateResignsAlsoWhileItAsksForTheLeadership(t *testing.T) {
 		s := newEmbedded(t)
 		defer s.consul.Close()
 		way := &unheard{next: s.consul.RoundTripper(), asked: make(chan struct{})}
-		nominate := func(name string, priority int, next http.RoundTripper) (*election.Election, *onconsul.Conn) {
+		nominate := func(name string, priority int, next http.RoundTripper) (*election.Election,
+			*onconsul.Conn) {
 			conn := s.over(&wire{next: next, server: s})
-			e := nominated(t, conn, election.Config{Election: "demo", Name: name, Priority: priority, Preempt: true, Logger: s.log,
+			e := nominated(t, conn, election.Config{Election: "demo", Name: name,
+				Priority: priority, Preempt: true, Logger: s.log,
 				Lead: untilTold})
 			time.Sleep(time.Second)
 			return e, conn

@@ -27,9 +27,10 @@ type backend struct {
 	session string // that it joined under
 	record  uint64 // ModifyIndex of its own record: what a late Take is refused by
 	round   int
-	anchor  uint64    // CreateIndex, when it joined
-	token   uint64    // of its leadership
-	term    uint64    // ModifyIndex of the term that was last seen with nobody leading any more, see sawTerm
+	anchor  uint64 // CreateIndex, when it joined
+	token   uint64 // of its leadership
+	// ModifyIndex of the term that was last seen with nobody leading any more, see sawTerm
+	term    uint64
 	free    time.Time // not before then may that term be followed
 	ops     int       // see election.View
 	maybe   string    // the session under which it may have joined
@@ -38,7 +39,8 @@ type backend struct {
 }
 
 func newBackend(c *Conn, name string) *backend {
-	return &backend{conn: c, name: name, keys: keysOf(c.cfg.Prefix, name), kick: make(chan struct{}, 1), stir: make(chan struct{}, 1)}
+	return &backend{conn: c, name: name, keys: keysOf(c.cfg.Prefix, name), kick: make(chan struct{},
+		1), stir: make(chan struct{}, 1)}
 }
 
 func (b *backend) Contact() messages.Reader[election.Contact] { return b.conn.Contact() }
@@ -59,7 +61,8 @@ type me struct {
 func (b *backend) me() me {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return me{b.self, b.session, b.record, b.anchor, b.round, b.token, b.term, b.free, b.ops, b.unsure, b.leaving}
+	return me{b.self, b.session, b.record, b.anchor, b.round, b.token, b.term, b.free, b.ops,
+		b.unsure, b.leaving}
 }
 
 // did notes the outcome of an op and has the watch look at it.
@@ -120,7 +123,8 @@ type seen struct {
 func (b *backend) look(ctx context.Context, id, session string) (s seen, err error) {
 	ops := []store.Op{
 		store.GetOrEmpty(b.keys.anchor()), store.GetOrEmpty(b.keys.leader()),
-		store.GetOrEmpty(b.keys.handover()), store.GetOrEmpty(b.keys.ended()), store.GetOrEmpty(b.keys.term()),
+		store.GetOrEmpty(b.keys.handover()), store.GetOrEmpty(b.keys.ended()),
+		store.GetOrEmpty(b.keys.term()),
 	}
 	if id != "" {
 		ops = append(ops, store.GetOrEmpty(b.keys.candidate(id)))
@@ -198,8 +202,10 @@ func (b *backend) Join(ctx context.Context, c election.Candidate) (string, error
 	}
 	// All candidates join the one election that they saw.
 	key := b.keys.candidate(c.ID)
-	r, err := b.conn.store.Txn(ctx, append(b.once(s, session), store.CheckIndex(b.keys.anchor(), s.anchor.ModifyIndex),
-		store.CheckNotExists(b.keys.ended()), store.Lock(key, encode(record{Candidate: c}), 0, session))...)
+	r, err := b.conn.store.Txn(ctx, append(b.once(s, session), store.CheckIndex(b.keys.anchor(),
+		s.anchor.ModifyIndex),
+		store.CheckNotExists(b.keys.ended()), store.Lock(key, encode(record{Candidate: c}), 0,
+			session))...)
 	if err != nil {
 		b.doubt(c, session, err)
 		return "", b.failed(err)
@@ -239,10 +245,12 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 	// is held up no more: it could take what a leader of a moment ago has lost with its session.
 	// The term lets nobody in who did not know of that leader.
 	r, err := b.conn.store.Txn(ctx,
-		orElse("take-unchecked", store.CheckIndex(b.keys.candidate(m.ID), m.record), store.GetOrEmpty(leader)),
+		orElse("take-unchecked", store.CheckIndex(b.keys.candidate(m.ID), m.record),
+			store.GetOrEmpty(leader)),
 		store.CheckNotExists(b.keys.ended()),
 		orElse("taken-while-held", store.CheckNotExists(leader), store.GetOrEmpty(leader)),
-		orElse("term-unchecked", store.CAS(b.keys.term(), term, 0, m.term), store.Set(b.keys.term(), term, 0)),
+		orElse("term-unchecked", store.CAS(b.keys.term(), term, 0, m.term), store.Set(b.keys.term(),
+			term, 0)),
 		store.Lock(leader, value, 0, m.session), store.Delete(b.keys.handover()))
 	if err == nil {
 		e, _ := r.Entry(leader)
@@ -280,7 +288,8 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 		return s.leader.CreateIndex, 0, nil
 	case s.own.CreateIndex == 0 || s.own.Session != m.session:
 		return 0, 0, b.repair(ctx, m, s)
-	case s.own.ModifyIndex != m.record, s.vacant() && s.term != m.term: // a stranger wrote to it; or somebody has led and is gone
+	case s.own.ModifyIndex != m.record, s.vacant() && s.term != m.term:
+		// a stranger wrote to it; or somebody has led and is gone
 		b.mu.Lock()
 		b.record = s.own.ModifyIndex
 		b.sawTerm(s.snapshot)
@@ -289,7 +298,8 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 	case s.leader.CreateIndex != 0 && s.vacant():
 		// A key without a holder is a stranger's. A new one in its place has a token above all
 		// earlier ones.
-		_, err := b.conn.store.Txn(ctx, store.CheckIndex(leader, s.leader.ModifyIndex), store.Delete(leader))
+		_, err := b.conn.store.Txn(ctx, store.CheckIndex(leader, s.leader.ModifyIndex),
+			store.Delete(leader))
 		if err != nil && !errors.Is(err, store.ErrRefused) {
 			return 0, 0, b.failed(err)
 		}
@@ -317,8 +327,10 @@ func (b *backend) sawTerm(s snapshot) {
 // repair makes a candidate's record anew that a stranger deleted.
 func (b *backend) repair(ctx context.Context, m me, s seen) error {
 	key := b.keys.candidate(m.ID)
-	r, err := b.conn.store.Txn(ctx, append(b.once(s, m.session), store.CheckIndex(b.keys.anchor(), s.anchor.ModifyIndex),
-		store.CheckNotExists(b.keys.ended()), store.Lock(key, encode(record{m.Candidate, m.round}), 0, m.session))...)
+	r, err := b.conn.store.Txn(ctx, append(b.once(s, m.session), store.CheckIndex(b.keys.anchor(),
+		s.anchor.ModifyIndex),
+		store.CheckNotExists(b.keys.ended()), store.Lock(key, encode(record{m.Candidate, m.round}),
+			0, m.session))...)
 	if err != nil {
 		b.doubt(m.Candidate, m.session, err)
 		return b.failed(err)
@@ -364,9 +376,11 @@ func (b *backend) release(ctx context.Context, m me) (index uint64, _ error) {
 	// leadership back.
 	key := b.keys.candidate(m.ID)
 	r, err := b.conn.store.Txn(ctx,
-		orElse("released-unchecked", store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex), store.GetOrEmpty(b.keys.leader())),
+		orElse("released-unchecked", store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex),
+			store.GetOrEmpty(b.keys.leader())),
 		store.Delete(b.keys.leader()),
-		orElse("released-in-any-term", b.keys.givenUp(s.snapshot, m.ID), store.Set(b.keys.term(), encode(tenure{ID: m.ID}), 0)),
+		orElse("released-in-any-term", b.keys.givenUp(s.snapshot, m.ID), store.Set(b.keys.term(),
+			encode(tenure{ID: m.ID}), 0)),
 		store.Lock(key, encode(record{m.Candidate, m.round + 1}), 0, m.session))
 	if err != nil {
 		return 0, b.failed(err)
@@ -438,10 +452,12 @@ func (b *backend) departure(m me, s seen) (ops []store.Op) {
 		ops = append(ops, b.keys.sameTerm(s.snapshot))
 	}
 	if m.owns(s.leader) || mutations.Broken("left-for-another") {
-		ops = append(ops, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex), store.Delete(b.keys.leader()), b.keys.givenUp(s.snapshot, m.ID))
+		ops = append(ops, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex),
+			store.Delete(b.keys.leader()), b.keys.givenUp(s.snapshot, m.ID))
 	}
 	if s.own.CreateIndex != 0 {
-		ops = append(ops, store.CheckIndex(b.keys.candidate(m.ID), s.own.ModifyIndex), store.Delete(b.keys.candidate(m.ID)))
+		ops = append(ops, store.CheckIndex(b.keys.candidate(m.ID), s.own.ModifyIndex),
+			store.Delete(b.keys.candidate(m.ID)))
 	}
 	return ops
 }

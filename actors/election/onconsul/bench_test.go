@@ -21,7 +21,8 @@ const benchTTL, benchLockDelay = 10 * time.Second, time.Second
 func wired(b *testing.B, c *realconsul.Cluster) (*api.Client, *wire) {
 	transport := &http.Transport{}
 	w := &wire{next: transport}
-	client, err := api.NewClient(&api.Config{Address: c.Addr(), HttpClient: &http.Client{Transport: w}})
+	client, err := api.NewClient(&api.Config{Address: c.Addr(),
+		HttpClient: &http.Client{Transport: w}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -30,8 +31,10 @@ func wired(b *testing.B, c *realconsul.Cluster) (*api.Client, *wire) {
 }
 
 // nominee is a candidate of ours; the time at which it leads comes through led.
-func nominee(b *testing.B, conn *onconsul.Conn, name string) (e *election.Election, led chan time.Time) {
-	e, err := election.New(conn, election.Config{Election: "bench", Name: name, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+func nominee(b *testing.B, conn *onconsul.Conn, name string) (e *election.Election,
+	led chan time.Time) {
+	e, err := election.New(conn, election.Config{Election: "bench", Name: name,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -55,7 +58,9 @@ func nominee(b *testing.B, conn *onconsul.Conn, name string) (e *election.Electi
 }
 
 func connection(b *testing.B, client *api.Client, prefix string) *onconsul.Conn {
-	c, err := onconsul.Connect(onconsul.Config{Client: client, TTL: benchTTL, LockDelay: benchLockDelay, Prefix: prefix, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	c, err := onconsul.Connect(onconsul.Config{Client: client, TTL: benchTTL,
+		LockDelay: benchLockDelay, Prefix: prefix, Logger: slog.New(slog.NewTextHandler(io.Discard,
+			nil))})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -64,7 +69,8 @@ func connection(b *testing.B, client *api.Client, prefix string) *onconsul.Conn 
 }
 
 func lock(b *testing.B, client *api.Client, key string) *api.Lock {
-	l, err := client.LockOpts(&api.LockOptions{Key: key, SessionTTL: benchTTL.String(), LockDelay: benchLockDelay})
+	l, err := client.LockOpts(&api.LockOptions{Key: key, SessionTTL: benchTTL.String(),
+		LockDelay: benchLockDelay})
 	if err != nil {
 		b.Fatal(err)
 	}

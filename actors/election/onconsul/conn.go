@@ -84,7 +84,8 @@ func (c Config) Validate() error {
 	c = c.withDefaults()
 	var errs []error
 	wrong := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{election.ErrInvalid}, args...)...))
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{election.ErrInvalid},
+			args...)...))
 	}
 	if c.Client == nil {
 		wrong("Client is nil; pass a Consul API client")
@@ -96,12 +97,14 @@ func (c Config) Validate() error {
 		wrong("Renew is %v; it must be positive and at most half the TTL of %v", c.Renew, c.TTL)
 	}
 	if c.MaxElections < 0 {
-		wrong("MaxElections is %d; give a positive number, or 0 for %d", c.MaxElections, DefaultMaxElections)
+		wrong("MaxElections is %d; give a positive number, or 0 for %d", c.MaxElections,
+			DefaultMaxElections)
 	}
 	if c.HoldBack < 0 {
 		wrong("HoldBack is %v; give a positive duration", c.HoldBack)
 	}
-	if !strings.HasSuffix(c.Prefix, "/") || strings.HasPrefix(c.Prefix, "/") || strings.Contains(c.Prefix, "//") {
+	if !strings.HasSuffix(c.Prefix, "/") || strings.HasPrefix(c.Prefix, "/") ||
+		strings.Contains(c.Prefix, "//") {
 		wrong("Prefix is %q; it must end in a slash and not begin with one", c.Prefix)
 	}
 	return errors.Join(errs...)
@@ -121,9 +124,10 @@ type Conn struct {
 	stop    context.CancelFunc
 	work    sync.WaitGroup // renew
 
-	mu        sync.Mutex
-	wanted    bool
-	live      string                        // the session, until it is known to have ended: after Close as well
+	mu     sync.Mutex
+	wanted bool
+	// the session, until it is known to have ended: after Close as well
+	live      string
 	watching  int                           // elections that are taken part in
 	leading   map[*backend]bool             // took the leadership and did not give it up
 	trouble   string                        // why no session can be opened; empty: none was refused
@@ -179,7 +183,8 @@ func Connect(cfg Config) (*Conn, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	s, err := store.New(store.Config{Client: cfg.Client, Service: "election", Logger: cfg.Logger, PollWait: min(2*cfg.TTL, time.Minute)})
+	s, err := store.New(store.Config{Client: cfg.Client, Service: "election", Logger: cfg.Logger,
+		PollWait: min(2*cfg.TTL, time.Minute)})
 	if err != nil {
 		return nil, err
 	}
@@ -315,7 +320,9 @@ func (c *Conn) session(ctx context.Context) (string, error) {
 	}
 	wait, cancel := context.WithTimeout(ctx, store.DefaultCallTimeout)
 	defer cancel()
-	s, err := c.contact.Reader().Wait(wait, func(s election.Contact) bool { return s.Session != "" || s.Closed })
+	s, err := c.contact.Reader().Wait(wait, func(s election.Contact) bool {
+		return s.Session != "" || s.Closed
+	})
 	switch {
 	case s.Closed:
 		return "", election.ErrClosed
@@ -352,8 +359,10 @@ func (c *Conn) admit() (done func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.watching >= c.cfg.MaxElections {
-		return nil, fmt.Errorf("%w: this connection takes part in %d elections already, each with a long poll, and Consul takes 200 connections from one address: "+
-			"raise Consul's limits.http_max_conns_per_client and then Config.MaxElections, or share them out over several hosts", election.ErrInvalid, c.watching)
+		return nil,
+			fmt.Errorf("%w: this connection takes part in %d elections already, each with a long poll, and Consul takes 200 connections from one address: "+
+				"raise Consul's limits.http_max_conns_per_client and then Config.MaxElections, or share them out over several hosts",
+				election.ErrInvalid, c.watching)
 	}
 	c.watching++
 	return func() {
@@ -370,7 +379,8 @@ func lost(c election.Contact, now time.Time) string {
 	if now.Sub(c.Lease.Start) < c.Lease.TTL {
 		how = "was ended before its time: an operator destroyed it, its node has gone, or Consul has lost it"
 	}
-	return fmt.Sprintf("session %s %s; Consul last heard of it at %s", c.Session, how, c.Lease.Start.Format("15:04:05.000"))
+	return fmt.Sprintf("session %s %s; Consul last heard of it at %s", c.Session, how,
+		c.Lease.Start.Format("15:04:05.000"))
 }
 
 // forget drops what went with the session.
@@ -418,7 +428,8 @@ func (c *Conn) close() {
 	call, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	if err := c.store.DestroySession(call, now.Session); err != nil {
-		c.log.Warn("session-not-destroyed", "session", now.Session, "err", err, "then", "it expires by itself within twice its ttl")
+		c.log.Warn("session-not-destroyed", "session", now.Session, "err", err, "then",
+			"it expires by itself within twice its ttl")
 		return
 	}
 	c.forget()

@@ -12,7 +12,8 @@ import (
 // election, so that the next one may have it at once, its record, and then the session itself. All
 // duties must have ended. Prefix is that of Config. It tries until ctx ends, and tells whether that
 // session led.
-func Depart(ctx context.Context, client *api.Client, prefix, name, session string) (led bool, err error) {
+func Depart(ctx context.Context, client *api.Client, prefix, name, session string) (led bool,
+	err error) {
 	s, err := store.New(store.Config{Client: client, Service: "election"})
 	if err != nil {
 		return false, err
@@ -31,9 +32,11 @@ func Depart(ctx context.Context, client *api.Client, prefix, name, session strin
 			return nil
 		}
 		r, ok := parseRecord(now.leader)
-		ops := []store.Op{store.CheckIndex(now.leader.Key, now.leader.ModifyIndex), store.Delete(now.leader.Key), k.givenUp(now, r.ID)}
+		ops := []store.Op{store.CheckIndex(now.leader.Key, now.leader.ModifyIndex),
+			store.Delete(now.leader.Key), k.givenUp(now, r.ID)}
 		if ok {
-			ops = append(ops, store.Delete(k.candidate(r.ID))) // or the next one would wait for it to lead again
+			// or the next one would wait for it to lead again
+			ops = append(ops, store.Delete(k.candidate(r.ID)))
 		}
 		if _, err = s.Txn(ctx, ops...); errors.Is(err, store.ErrRefused) {
 			return nil
@@ -44,5 +47,7 @@ func Depart(ctx context.Context, client *api.Client, prefix, name, session strin
 	if err != nil {
 		return led, err
 	}
-	return led, s.Retry(ctx, "farewell", func(ctx context.Context) error { return s.DestroySession(ctx, session) })
+	return led, s.Retry(ctx, "farewell", func(ctx context.Context) error {
+		return s.DestroySession(ctx, session)
+	})
 }

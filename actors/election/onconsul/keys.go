@@ -29,7 +29,8 @@ func (k keys) ended() string              { return k.state() + "ended" }
 
 // holds tells whether a key below the root is the election's own.
 func (k keys) holds(key string) bool {
-	return strings.HasPrefix(key, k.candidates()) || strings.HasPrefix(key, k.lanes()) || strings.HasPrefix(key, k.state())
+	return strings.HasPrefix(key, k.candidates()) || strings.HasPrefix(key, k.lanes()) ||
+		strings.HasPrefix(key, k.state())
 }
 
 // record is the value of a candidate and of the leader.
@@ -121,7 +122,8 @@ func (k keys) givenUp(s snapshot, id string) store.Op {
 	return store.CAS(k.term(), encode(tenure{ID: id}), 0, s.term)
 }
 
-// sameTerm is the condition that nobody has taken the leadership, or given it up, since the snapshot.
+// sameTerm is the condition that nobody has taken the leadership, or given it up, since the
+// snapshot.
 func (k keys) sameTerm(s snapshot) store.Op {
 	if s.term == 0 {
 		return store.CheckNotExists(k.term())
@@ -140,7 +142,8 @@ func (s snapshot) leads() election.Candidate {
 	if r, ok := parseRecord(s.leader); ok {
 		return r.Candidate
 	}
-	return election.Candidate{ID: "session " + s.leader.Session, Name: "(its record cannot be read)"}
+	return election.Candidate{ID: "session " + s.leader.Session,
+		Name: "(its record cannot be read)"}
 }
 
 func parseRecord(e store.Entry) (record, bool) {
@@ -161,7 +164,8 @@ func (k keys) line(entries []store.Entry) []election.Candidate {
 	var all []place
 	for _, e := range entries {
 		r, ok := parseRecord(e)
-		if id, under := strings.CutPrefix(e.Key, k.candidates()); !ok || !under || id != r.ID || e.Session == "" {
+		if id, under := strings.CutPrefix(e.Key, k.candidates()); !ok || !under || id != r.ID ||
+			e.Session == "" {
 			continue
 		}
 		all = append(all, place{r.Candidate, e.CreateIndex})

@@ -37,7 +37,8 @@ func (w *overtaken) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer w.mu.Unlock()
 	text := string(body)
 	switch {
-	case w.kept == nil && strings.Contains(text, `state/leader"`) && strings.Contains(text, `"lock"`):
+	case w.kept == nil && strings.Contains(text, `state/leader"`) &&
+		strings.Contains(text, `"lock"`):
 		w.kept = body
 		w.broken()
 		return nil, syscall.ECONNRESET
@@ -69,13 +70,15 @@ func TestATakeThatArrivesWhileItsCandidateLeavesIsGivenUp(t *testing.T) {
 		var a *election.Election
 		ready := make(chan struct{})
 		way.broken = func() { <-ready; a.Resign() }
-		a = nominated(t, one, election.Config{Election: contested, Name: "a", Lead: untilTold, Logger: s.log})
+		a = nominated(t, one, election.Config{Election: contested, Name: "a", Lead: untilTold,
+			Logger: s.log})
 		close(ready)
 		<-a.Done()
 		if !way.arrived {
 			t.Fatal("the late take was not carried out: this shows nothing")
 		}
-		b := nominated(t, two, election.Config{Election: contested, Name: "b", Lead: untilTold, Logger: s.log})
+		b := nominated(t, two, election.Config{Election: contested, Name: "b", Lead: untilTold,
+			Logger: s.log})
 		time.Sleep(time.Minute)
 		if s := b.Status(); s.Role != election.Leading {
 			t.Errorf("a has left, and a minute later b is told %v, of the leader %v", s, s.Leader)

@@ -30,7 +30,8 @@ func TestWhatManyLeaveBehindHoldsNoRenewalUp(t *testing.T) {
 		conn := s.over(w)
 		defer conn.Close()
 		nominate := func(name string) *election.Election {
-			e := nominated(t, conn, election.Config{Election: name, Name: "n", Logger: s.log, Lead: untilTold})
+			e := nominated(t, conn, election.Config{Election: name, Name: "n", Logger: s.log,
+				Lead: untilTold})
 			return e
 		}
 		stays := nominate("stays")

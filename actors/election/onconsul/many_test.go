@@ -17,7 +17,8 @@ func TestOneElectionTooManyIsRefusedAndTheOthersGoOn(t *testing.T) {
 		s := newEmbedded(t)
 		defer s.consul.Close()
 		client := s.client(s.consul.RoundTripper())
-		conn, err := onconsul.Connect(onconsul.Config{Client: client, MaxElections: 5, Logger: s.log})
+		conn, err := onconsul.Connect(onconsul.Config{Client: client, MaxElections: 5,
+			Logger: s.log})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +45,8 @@ func TestOneElectionTooManyIsRefusedAndTheOthersGoOn(t *testing.T) {
 		for _, follow := range []bool{false, true} {
 			e := begin("one-more", follow)
 			<-e.Done()
-			if err := e.Err(); !errors.Is(err, election.ErrInvalid) || !strings.Contains(err.Error(), "http_max_conns_per_client") {
+			if err := e.Err(); !errors.Is(err, election.ErrInvalid) ||
+				!strings.Contains(err.Error(), "http_max_conns_per_client") {
 				t.Errorf("one too many (a follower: %v) was told %v", follow, err)
 			}
 		}

@@ -37,12 +37,14 @@ var breakages = []struct {
 	{name: "taken-while-held", covered: "the term, which nobody has seen free who sees a leader"},
 	{name: "released-unchecked", covered: "the term, which the next leader has changed"},
 	{name: "released-in-any-term", covered: "the check of the leader's key, which is another one"},
-	{name: "deleted-while-led", covered: "the wait for the lock-delay: by then the leader has heard of the end, or its lease is over"},
+	{name: "deleted-while-led",
+		covered: "the wait for the lock-delay: by then the leader has heard of the end, or its lease is over"},
 }
 
 const (
 	uncoveredSeeds = 1500 // are played before a breakage counts as unnoticed
-	coveredSeeds   = 5    // and for one that other rules cover: whoever finds one knows more than is known here
+	// and for one that other rules cover: whoever finds one knows more than is known here
+	coveredSeeds = 5
 )
 
 func TestTheJudgeNoticesBrokenRules(t *testing.T) {

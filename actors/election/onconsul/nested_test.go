@@ -17,11 +17,13 @@ func TestDeleteRemovesNoElectionBelowItsName(t *testing.T) {
 		defer s.consul.Close()
 		open := func(prefix, name string) (*election.Election, *onconsul.Conn) {
 			client := s.client(&wire{next: s.consul.RoundTripper(), server: s})
-			conn, err := onconsul.Connect(onconsul.Config{Client: client, Logger: s.log, Prefix: prefix})
+			conn, err := onconsul.Connect(onconsul.Config{Client: client, Logger: s.log,
+				Prefix: prefix})
 			if err != nil {
 				t.Fatal(err)
 			}
-			e, err := election.New(conn, election.Config{Election: name, Name: "n", Logger: s.log, Lead: untilTold})
+			e, err := election.New(conn, election.Config{Election: name, Name: "n", Logger: s.log,
+				Lead: untilTold})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +54,8 @@ func TestDeleteRemovesNoElectionBelowItsName(t *testing.T) {
 		if s := inner.Status(); s.Role != election.Leading || s.Token != before.Token {
 			t.Errorf("it led by %v, and now says: %v", before, s)
 		}
-		if keys, _, err := s.consul.Client().KV().Keys("team/db/state/", "", nil); err != nil || len(keys) > 0 {
+		if keys, _, err := s.consul.Client().KV().Keys("team/db/state/", "", nil); err != nil ||
+			len(keys) > 0 {
 			t.Errorf("left of the deleted election: %q (%v)", keys, err)
 		}
 		inner.Resign()

@@ -45,15 +45,19 @@ func (b *backend) HandOver(ctx context.Context, id string) error {
 		case s.over() != nil:
 			return s.over()
 		case s.vacant():
-			return fmt.Errorf("hand-over of %s: %w: nothing is to be handed over", b.name, election.ErrNoLeader)
+			return fmt.Errorf("hand-over of %s: %w: nothing is to be handed over", b.name,
+				election.ErrNoLeader)
 		case to.CreateIndex == 0 || to.Session == "":
-			return fmt.Errorf("hand-over of %s: %w: nobody has the id %s", b.name, election.ErrNoCandidate, id)
+			return fmt.Errorf("hand-over of %s: %w: nobody has the id %s", b.name,
+				election.ErrNoCandidate, id)
 		case s.leads().ID == id:
 			return nil
 		}
 		r, _ := parseRecord(to)
-		_, err = b.conn.store.Txn(ctx, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex), store.CheckIndex(to.Key, to.ModifyIndex),
-			store.CAS(b.keys.handover(), encode(order{To: id, Name: r.Name, HoldBack: b.conn.cfg.HoldBack}), 0, s.orders))
+		_, err = b.conn.store.Txn(ctx, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex),
+			store.CheckIndex(to.Key, to.ModifyIndex),
+			store.CAS(b.keys.handover(),
+				encode(order{To: id, Name: r.Name, HoldBack: b.conn.cfg.HoldBack}), 0, s.orders))
 		return err
 	})
 }
@@ -76,14 +80,17 @@ func (b *backend) end(ctx context.Context, anchor uint64, deleted bool) error {
 		case err != nil:
 			return err
 		case s.anchor.CreateIndex != anchor:
-			return fmt.Errorf("end of %s: %w meanwhile; if there is another one of that name, it goes on", b.name, election.ErrDeleted)
+			return fmt.Errorf(
+				"end of %s: %w meanwhile; if there is another one of that name, it goes on", b.name,
+				election.ErrDeleted)
 		case s.ended != nil && (s.ended.Deleted || !deleted):
 			return nil
 		}
 		// The first condition is for a request that arrives late, when there may be a new election
 		// of this name.
 		_, err = b.conn.store.Txn(ctx, store.CheckIndex(b.keys.anchor(), s.anchor.ModifyIndex),
-			store.CAS(b.keys.ended(), encode(ending{Deleted: deleted, At: time.Now()}), 0, s.endedAt))
+			store.CAS(b.keys.ended(), encode(ending{Deleted: deleted, At: time.Now()}), 0,
+				s.endedAt))
 		return err
 	})
 }
@@ -95,7 +102,8 @@ func (b *backend) Delete(ctx context.Context) error {
 	if err != nil || len(entries) == 0 {
 		return err
 	}
-	if err := b.end(ctx, b.keys.parse(entries, 0).anchor, true); errors.Is(err, election.ErrDeleted) {
+	if err := b.end(ctx, b.keys.parse(entries, 0).anchor, true); errors.Is(err,
+		election.ErrDeleted) {
 		return nil // another was quicker
 	} else if err != nil {
 		return err
@@ -110,7 +118,8 @@ func (b *backend) Delete(ctx context.Context) error {
 		})
 		if err != nil {
 			if leader != "" {
-				err = fmt.Errorf("%w: %s still leads; the election stays ended, delete it again when it has stopped", err, leader)
+				err = fmt.Errorf("%w: %s still leads; the election stays ended, delete it again when it has stopped",
+					err, leader)
 			}
 			return fmt.Errorf("delete %s: %w", b.name, err)
 		}
@@ -119,7 +128,9 @@ func (b *backend) Delete(ctx context.Context) error {
 			leader, free = s.leads().Name, time.Time{}
 			continue
 		}
-		i := slices.IndexFunc(view.Entries, func(e store.Entry) bool { return e.Key == b.keys.ended() })
+		i := slices.IndexFunc(view.Entries, func(e store.Entry) bool {
+			return e.Key == b.keys.ended()
+		})
 		if i < 0 {
 			return nil // another was quicker
 		}
@@ -133,7 +144,8 @@ func (b *backend) Delete(ctx context.Context) error {
 			free = time.Now()
 		}
 		if !store.Pause(ctx, time.Until(free)) {
-			return fmt.Errorf("delete %s: %w: its last leader was lost and may be at it still; the election stays ended, delete it again", b.name, ctx.Err())
+			return fmt.Errorf("delete %s: %w: its last leader was lost and may be at it still; the election stays ended, delete it again",
+				b.name, ctx.Err())
 		}
 		nobody := store.CheckNotExists(b.keys.leader())
 		if s.leader.CreateIndex != 0 {
@@ -142,14 +154,17 @@ func (b *backend) Delete(ctx context.Context) error {
 		// The first condition is for a request that arrives late, when there may be a new election
 		// of this name.
 		err = b.conn.store.Retry(ctx, "delete", func(ctx context.Context) error {
-			_, err := b.conn.store.Txn(ctx, store.CheckIndex(b.keys.ended(), view.Entries[i].ModifyIndex), nobody,
-				store.DeleteTree(b.keys.candidates()), store.DeleteTree(b.keys.lanes()), store.DeleteTree(b.keys.state()))
+			_, err := b.conn.store.Txn(ctx, store.CheckIndex(b.keys.ended(),
+				view.Entries[i].ModifyIndex), nobody,
+				store.DeleteTree(b.keys.candidates()), store.DeleteTree(b.keys.lanes()),
+				store.DeleteTree(b.keys.state()))
 			return err
 		})
 		if !errors.Is(err, store.ErrRefused) {
 			return err
 		}
-		watch = b.conn.store.WatchPrefix(b.keys.state()) // something has changed: look again at once
+		// something has changed: look again at once
+		watch = b.conn.store.WatchPrefix(b.keys.state())
 	}
 }
 

@@ -19,16 +19,17 @@ func TestARenewalAnsweredFromThePastIsNoLease(t *testing.T) {
 		at := make(chan string, 1) // who is at it
 		nominate := func(name string) (*election.Election, *link) {
 			l := s.Connect().(*link)
-			e := nominated(t, l, election.Config{Election: "demo", Name: name, Logger: s.log, Lead: func(ctx context.Context, _ election.Status) error {
-				select {
-				case at <- name:
-				default:
-					t.Errorf("%s begins while another is at it", name)
-				}
-				<-ctx.Done()
-				<-at
-				return nil
-			}})
+			e := nominated(t, l, election.Config{Election: "demo", Name: name, Logger: s.log,
+				Lead: func(ctx context.Context, _ election.Status) error {
+					select {
+					case at <- name:
+					default:
+						t.Errorf("%s begins while another is at it", name)
+					}
+					<-ctx.Done()
+					<-at
+					return nil
+				}})
 			time.Sleep(time.Second)
 			return e, l
 		}
@@ -41,7 +42,8 @@ func TestARenewalAnsweredFromThePastIsNoLease(t *testing.T) {
 		restarted := time.Now()
 		time.Sleep(15 * time.Second)
 		if c := link.Contact().Get(); c.Lease.Start.After(restarted) {
-			t.Errorf("the lease of a session that has ended begins %v after Consul's restart", c.Lease.Start.Sub(restarted))
+			t.Errorf("the lease of a session that has ended begins %v after Consul's restart",
+				c.Lease.Start.Sub(restarted))
 		}
 		if s := a.Status(); s.Role == election.Leading {
 			t.Errorf("15s after its session was ended a says: %v", s)

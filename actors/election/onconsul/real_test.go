@@ -26,12 +26,15 @@ func TestRealConsul(t *testing.T) {
 	shared := realconsul.Start(t, manyPolls)
 	electiontest.Run(t, func(t *testing.T, play func(*testing.T, electiontest.Store)) {
 		// Two of them use the whole machine: leases would run out if others did so as well.
-		if !strings.Contains(t.Name(), "/DeletedWhileMany") && !strings.Contains(t.Name(), "/EverySessionThatIsEnded") {
+		if !strings.Contains(t.Name(), "/DeletedWhileMany") &&
+			!strings.Contains(t.Name(), "/EverySessionThatIsEnded") {
 			t.Parallel()
 		}
 		s := &real{t: t, cluster: shared, prefix: realconsul.Prefix(t)}
 		if strings.Contains(t.Name(), "/DeletedWhileMany") {
-			s.ttl = time.Minute // a thousand candidates and the server share the machine, and what they lose their sessions to is not the point
+			// a thousand candidates and the server share the machine, and what they lose their
+			// sessions to is not the point
+			s.ttl = time.Minute
 		}
 		if strings.Contains(t.Name(), "/AStore") {
 			s.cluster = realconsul.Start(t, manyPolls)
@@ -92,11 +95,13 @@ func (s *real) DeleteAsStranger(name string) {
 func (s *real) Connect() electiontest.Link {
 	transport := &http.Transport{MaxIdleConnsPerHost: 1000}
 	w := &wire{next: transport}
-	client, err := api.NewClient(&api.Config{Address: s.cluster.Addr(), HttpClient: &http.Client{Transport: w}})
+	client, err := api.NewClient(&api.Config{Address: s.cluster.Addr(),
+		HttpClient: &http.Client{Transport: w}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(transport.CloseIdleConnections)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	return connect(s.t, onconsul.Config{Client: client, Logger: log, Prefix: s.prefix, TTL: s.ttl}, w, s.cluster.Client())
+	return connect(s.t, onconsul.Config{Client: client, Logger: log, Prefix: s.prefix, TTL: s.ttl},
+		w, s.cluster.Client())
 }

@@ -42,7 +42,8 @@ func (w *tardy) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	text := string(body)
 	switch {
-	case strings.Contains(text, `state/leader"`) && strings.Contains(text, `"lock"`) && w.held.CompareAndSwap(false, true):
+	case strings.Contains(text, `state/leader"`) && strings.Contains(text, `"lock"`) &&
+		w.held.CompareAndSwap(false, true):
 		<-w.leads
 		return w.next.RoundTrip(r)
 	case w.held.Load() && !w.over.Load() && !strings.Contains(text, `"lock"`):
@@ -63,19 +64,23 @@ func TestATakeThatWasRefusedIsTriedAgainAlthoughNothingIsSeenToChange(t *testing
 	synctest.Test(t, func(t *testing.T) {
 		s := newEmbedded(t)
 		defer s.consul.Close()
-		way := &tardy{next: s.consul.RoundTripper(), leads: make(chan struct{}), seen: make(chan struct{})}
-		nominate := func(name string, next http.RoundTripper, lead func(context.Context, election.Status) error) (*election.Election, *onconsul.Conn) {
+		way := &tardy{next: s.consul.RoundTripper(), leads: make(chan struct{}),
+			seen: make(chan struct{})}
+		nominate := func(name string, next http.RoundTripper, lead func(context.Context,
+			election.Status) error) (*election.Election, *onconsul.Conn) {
 			conn := s.over(&wire{next: next, server: s})
-			e := nominated(t, conn, election.Config{Election: "demo", Name: name, Logger: s.log, Lead: lead})
+			e := nominated(t, conn, election.Config{Election: "demo", Name: name, Logger: s.log,
+				Lead: lead})
 			return e, conn
 		}
 		a, one := nominate("a", way, untilTold)
 		time.Sleep(100 * time.Millisecond)
-		b, two := nominate("b", s.consul.RoundTripper(), func(context.Context, election.Status) error {
-			close(way.leads)
-			<-way.seen
-			return nil
-		})
+		b, two := nominate("b", s.consul.RoundTripper(),
+			func(context.Context, election.Status) error {
+				close(way.leads)
+				<-way.seen
+				return nil
+			})
 		<-b.Done()
 		way.over.Store(true)
 		if s := b.Status(); !s.Resigned {

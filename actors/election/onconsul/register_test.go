@@ -63,7 +63,8 @@ type candidate struct {
 const contested = "demo"
 
 // perform plays the history of a seed.
-func perform(t *testing.T, seed uint64, length time.Duration) (judge *electiontest.Judge, did map[string]int) {
+func perform(t *testing.T, seed uint64, length time.Duration) (judge *electiontest.Judge,
+	did map[string]int) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &play{
 			t: t, r: rand.New(rand.NewPCG(seed, 0)), s: newEmbedded(t), n: seed << 16,
@@ -92,7 +93,9 @@ func perform(t *testing.T, seed uint64, length time.Duration) (judge *electionte
 	return judge, did
 }
 
-func (p *play) upTo(d time.Duration) time.Duration { return time.Duration(p.r.Int64N(int64(d) + 1)) }
+func (p *play) upTo(d time.Duration) time.Duration {
+	return time.Duration(p.r.Int64N(int64(d) + 1))
+}
 
 func (p *play) seed() *rand.Rand { p.n++; return rand.New(rand.NewPCG(p.n, 1)) }
 
@@ -117,7 +120,8 @@ func (p *play) election(h *process, cfg election.Config) *election.Election {
 
 func (p *play) nominate() {
 	p.n++
-	c := &candidate{process: p.hosts[p.r.IntN(len(p.hosts))], name: fmt.Sprint("c", p.n&0xffff), slow: min(p.upTo(2000), 1000)}
+	c := &candidate{process: p.hosts[p.r.IntN(len(p.hosts))], name: fmt.Sprint("c", p.n&0xffff),
+		slow: min(p.upTo(2000), 1000)}
 	lead := func(ctx context.Context, s election.Status) error { return c.lead(ctx, p.judge, s) }
 	c.e = p.election(c.process, election.Config{
 		Name: c.name, Priority: p.r.IntN(3), Preempt: p.r.IntN(4) == 0, Lead: lead,
@@ -154,7 +158,8 @@ func (c *candidate) lead(ctx context.Context, judge *electiontest.Judge, s elect
 
 // look reads who leads. When a leader has not given the leadership up, nobody can tell.
 func (p *play) look() (id string, token uint64, ok bool) {
-	all, _, err := p.s.consul.Client().KV().List(onconsul.DefaultPrefix+contested+"/state/", &api.QueryOptions{RequireConsistent: true})
+	all, _, err := p.s.consul.Client().KV().List(onconsul.DefaultPrefix+contested+"/state/",
+		&api.QueryOptions{RequireConsistent: true})
 	if err != nil {
 		return "", 0, false // Consul holds an election of its own
 	}
@@ -270,7 +275,9 @@ func (p *play) act() {
 
 // leader is the candidate that leads; nil: none.
 func (p *play) leader() *candidate {
-	i := slices.IndexFunc(p.stands, func(c *candidate) bool { return c.e.Status().Role == election.Leading })
+	i := slices.IndexFunc(p.stands, func(c *candidate) bool {
+		return c.e.Status().Role == election.Leading
+	})
 	if i < 0 {
 		return nil
 	}
@@ -306,7 +313,9 @@ func (p *play) lose(c *candidate) {
 		ctx, cancel := context.WithTimeout(p.t.Context(), 4*time.Second)
 		defer cancel()
 		was := c.conn.Contact().Get()
-		_, _ = c.conn.Contact().Wait(ctx, func(now election.Contact) bool { return now.Lease.Start != was.Lease.Start })
+		_, _ = c.conn.Contact().Wait(ctx, func(now election.Contact) bool {
+			return now.Lease.Start != was.Lease.Start
+		})
 	}
 	c.storm.sever()
 	p.end(c)
@@ -331,7 +340,9 @@ func (p *play) handOver() {
 		to.storm.sever()
 		time.AfterFunc(p.upTo(30*time.Second), to.storm.mend)
 	}
-	p.beside(func(ctx context.Context, e *election.Election) error { return e.HandOver(ctx, to.name) })
+	p.beside(func(ctx context.Context, e *election.Election) error {
+		return e.HandOver(ctx, to.name)
+	})
 }
 
 func (p *play) delete() {
@@ -377,7 +388,8 @@ func TestLeadershipIsARegister(t *testing.T) {
 	}
 	t.Logf("%v for %d histories: %v", time.Since(begin), *flagSeeds, counted)
 	t.Log(did)
-	for _, what := range []string{"take", "take of unknown outcome", "release", "leave", "leave of unknown outcome", "work", "look"} {
+	for _, what := range []string{"take", "take of unknown outcome", "release", "leave",
+		"leave of unknown outcome", "work", "look"} {
 		if counted[what] == 0 && *flagSeeds >= 10 {
 			t.Errorf("there was no %s", what)
 		}

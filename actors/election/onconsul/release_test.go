@@ -59,7 +59,9 @@ func TestAReleaseThatArrivesLateTakesTheLeadershipFromNobody(t *testing.T) {
 			w := &wire{next: way, server: s}
 			conn := s.over(w)
 			e, err := election.New(judge.Over(conn), election.Config{
-				Election: contested, Name: name, Logger: s.log, Priority: map[string]int{"b": 5}[name], // b is next
+				// b is next
+				Election: contested, Name: name, Logger: s.log,
+				Priority: map[string]int{"b": 5}[name],
 				Lead: func(ctx context.Context, s election.Status) error {
 					work := func() { judge.Work(contested, s.Self.ID, s.Token) }
 					for work(); store.Pause(ctx, 100*time.Millisecond); work() {
@@ -104,14 +106,16 @@ func TestAReleaseThatArrivesLateTakesTheLeadershipFromNobody(t *testing.T) {
 			t.Fatal("nothing was kept")
 		}
 		leads := a
-		if a.Status().Role != election.Leading { // it has made way, as it was told before it was cut off
+		// it has made way, as it was told before it was cut off
+		if a.Status().Role != election.Leading {
 			leads = b
 		}
 		before := leads.Status()
 		if before.Role != election.Leading {
 			t.Fatalf("a is back, and was told %v; b was told %v", a.Status(), before)
 		}
-		r, err := http.NewRequest(http.MethodPut, "http://consul.test/v1/txn", bytes.NewReader(release.kept))
+		r, err := http.NewRequest(http.MethodPut, "http://consul.test/v1/txn",
+			bytes.NewReader(release.kept))
 		if err != nil {
 			t.Fatal(err)
 		}

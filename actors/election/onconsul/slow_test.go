@@ -43,9 +43,12 @@ func TestAConsulThatIsSlowWithEachAnswerCostsNoLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		way.takes.Store(int64(2 * time.Second))
-		for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(20 * time.Millisecond) {
-			if got := c.Contact().Get(); !got.Lease.Valid(time.Now(), time.Second) || !leads(e.Status()) {
-				t.Errorf("after %v: %v, and the lease has %v left", time.Since(begin), e.Status(), got.Lease.Left(time.Now()))
+		for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(
+			20 * time.Millisecond) {
+			if got := c.Contact().Get(); !got.Lease.Valid(time.Now(), time.Second) ||
+				!leads(e.Status()) {
+				t.Errorf("after %v: %v, and the lease has %v left", time.Since(begin), e.Status(),
+					got.Lease.Left(time.Now()))
 				break
 			}
 		}

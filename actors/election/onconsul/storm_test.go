@@ -23,14 +23,16 @@ import (
 type storm struct {
 	consul *devconsul.Server
 
-	mu    sync.Mutex
-	r     *rand.Rand
-	slow  time.Duration // what a request and an answer may take, each
-	late  time.Duration // by how much a copy may be late
-	calm  bool
-	cut   chan struct{} // not nil: cut; closed when it is mended
-	ice   chan struct{} // not nil: frozen; closed when it thaws
-	snare func()        // not nil: called once, when the way is cut behind an answer that confirms a renewal and is slow
+	mu   sync.Mutex
+	r    *rand.Rand
+	slow time.Duration // what a request and an answer may take, each
+	late time.Duration // by how much a copy may be late
+	calm bool
+	cut  chan struct{} // not nil: cut; closed when it is mended
+	ice  chan struct{} // not nil: frozen; closed when it thaws
+	// not nil: called once, when the way is cut behind an answer that confirms a renewal and is
+	// slow
+	snare func()
 }
 
 // fate is what becomes of one request.
@@ -48,7 +50,8 @@ func (s *storm) draw(write bool) (f fate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	within := func(d time.Duration) time.Duration { return time.Duration(s.r.Int64N(int64(d) + 1)) }
-	f = fate{there: 100*time.Microsecond + within(2*time.Millisecond), back: within(2 * time.Millisecond), stuck: s.r.IntN(2) == 0}
+	f = fate{there: 100*time.Microsecond + within(2*time.Millisecond),
+		back: within(2 * time.Millisecond), stuck: s.r.IntN(2) == 0}
 	if s.calm {
 		return f
 	}

@@ -22,7 +22,8 @@ func TestATakeFollowsOnlyALeaderThatWasSeenToHaveGone(t *testing.T) {
 		{snapshot{term: 7}, 7, "that one has gone"},
 	} {
 		if l.accept(step.snapshot, 0); b.me().term != step.want {
-			t.Errorf("%s, and a Take would follow term %d, want %d", step.why, b.me().term, step.want)
+			t.Errorf("%s, and a Take would follow term %d, want %d", step.why, b.me().term,
+				step.want)
 		}
 	}
 }

@@ -48,7 +48,8 @@ func (c *copier) again(t *testing.T, oldestFirst bool) {
 		slices.Reverse(copies)
 	}
 	for _, body := range copies {
-		r, err := http.NewRequest(http.MethodPut, "http://consul.test/v1/txn", bytes.NewReader(body))
+		r, err := http.NewRequest(http.MethodPut, "http://consul.test/v1/txn",
+			bytes.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,13 +77,14 @@ func TestNoWriteTakesEffectTwice(t *testing.T) {
 		defer one.Close()
 		defer two.Close()
 		participant := func(c *onconsul.Conn, name string, hold chan struct{}) *election.Election {
-			e, err := election.New(c, election.Config{Election: "demo", Name: name, Logger: s.log, Lead: func(ctx context.Context, _ election.Status) error {
-				<-ctx.Done()
-				if hold != nil {
-					<-hold
-				}
-				return nil
-			}})
+			e, err := election.New(c, election.Config{Election: "demo", Name: name, Logger: s.log,
+				Lead: func(ctx context.Context, _ election.Status) error {
+					<-ctx.Done()
+					if hold != nil {
+						<-hold
+					}
+					return nil
+				}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +114,8 @@ func TestNoWriteTakesEffectTwice(t *testing.T) {
 			}
 			m := map[string]string{}
 			for _, p := range all {
-				m[p.Key] = fmt.Sprintf("%s (made at %d, changed at %d, %s)", p.Value, p.CreateIndex, p.ModifyIndex, p.Session)
+				m[p.Key] = fmt.Sprintf("%s (made at %d, changed at %d, %s)", p.Value, p.CreateIndex,
+					p.ModifyIndex, p.Session)
 			}
 			return m
 		}
@@ -127,7 +130,8 @@ func TestNoWriteTakesEffectTwice(t *testing.T) {
 				after := dump()
 				for _, key := range slices.Sorted(maps.Keys(after)) {
 					if before[key] != after[key] && !slices.Contains(allowed, key) {
-						t.Errorf("%s: a second copy made %s = %s of %q", step, key, after[key], before[key])
+						t.Errorf("%s: a second copy made %s = %s of %q", step, key, after[key],
+							before[key])
 					}
 				}
 				for key := range before {
@@ -151,7 +155,8 @@ func TestNoWriteTakesEffectTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		settled("handed over")
-		roles("handed over", map[*election.Election]election.Role{a: election.Following, b: election.Leading})
+		roles("handed over", map[*election.Election]election.Role{a: election.Following,
+			b: election.Leading})
 		a.Resign()
 		<-a.Done()
 		settled("a has left")
@@ -163,10 +168,12 @@ func TestNoWriteTakesEffectTwice(t *testing.T) {
 		b.Resign()
 		<-b.Done()
 		settled("b has left")
-		roles("b has left", map[*election.Election]election.Role{c: election.Leading, d: election.Following})
+		roles("b has left", map[*election.Election]election.Role{c: election.Leading,
+			d: election.Following})
 		e := nominate(two, "e", nil)
 		settled("e waits")
-		for _, to := range []string{"e", "d"} { // the leader takes its time, and the operator has a second thought
+		// the leader takes its time, and the operator has a second thought
+		for _, to := range []string{"e", "d"} {
 			if err := operator.HandOver(t.Context(), to); err != nil {
 				t.Fatal(err)
 			}
@@ -174,7 +181,8 @@ func TestNoWriteTakesEffectTwice(t *testing.T) {
 		settled("the order was changed")
 		close(hold)
 		settled("handed over again")
-		roles("handed over again", map[*election.Election]election.Role{c: election.Following, d: election.Leading, e: election.Following})
+		roles("handed over again", map[*election.Election]election.Role{c: election.Following,
+			d: election.Leading, e: election.Following})
 		if err := operator.End(t.Context()); err != nil {
 			t.Fatal(err)
 		}

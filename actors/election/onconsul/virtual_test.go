@@ -45,7 +45,8 @@ type embedded struct {
 
 func newEmbedded(t *testing.T) *embedded {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	return &embedded{t: t, consul: devconsul.New(devconsul.Config{Logger: quiet, NoJitter: true}), log: quiet}
+	return &embedded{t: t, consul: devconsul.New(devconsul.Config{Logger: quiet, NoJitter: true}),
+		log: quiet}
 }
 
 func (s *embedded) Expiries() (elections, rounds int) { return 20, 5 }
@@ -72,7 +73,8 @@ func (s *embedded) Restore() {
 }
 
 func (s *embedded) DeleteAsStranger(name string) {
-	if _, err := s.consul.Client().KV().DeleteTree(onconsul.DefaultPrefix+name+"/", nil); err != nil {
+	if _, err := s.consul.Client().KV().DeleteTree(onconsul.DefaultPrefix+name+"/",
+		nil); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -85,7 +87,8 @@ func (s *embedded) Connect() electiontest.Link {
 // client is a client of this Consul by way of next.
 func (s *embedded) client(next http.RoundTripper) *api.Client {
 	s.t.Helper()
-	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{Transport: next}})
+	client, err := api.NewClient(&api.Config{Address: "consul.test",
+		HttpClient: &http.Client{Transport: next}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -210,7 +213,8 @@ func (l *link) Expire() {
 	l.Cut()
 	defer l.Mend()
 	session := l.Contact().Get().Session
-	for deadline := time.Now().Add(4 * time.Minute); time.Now().Before(deadline); time.Sleep(time.Second) {
+	for deadline := time.Now().Add(4 * time.Minute); time.Now().Before(deadline); time.Sleep(
+		time.Second) {
 		if info, _, err := l.operator.Session().Info(session, nil); err == nil && info == nil {
 			return
 		}

@@ -15,8 +15,9 @@ import (
 // How candidates line up when the leadership is free. The first in the line goes at once; each
 // other one gives those before it, who may be dead, half a second.
 const (
-	patience    = 500 * time.Millisecond
-	mostPlaces  = 8 // further back in the line the wait is no longer, and the line is read again only after it
+	patience = 500 * time.Millisecond
+	// further back in the line the wait is no longer, and the line is read again only after it
+	mostPlaces  = 8
 	unknownRank = -1
 	// emptyPause is how long a follower waits between two polls of an election that does not exist:
 	// every write beside it wakes them.
@@ -208,7 +209,8 @@ func (l *lookout) lineUp(ctx context.Context) error {
 		return nil
 	}
 	free := !l.since.IsZero() && !l.fresh
-	if l.rank != unknownRank && !(free && (l.rank < mostPlaces || time.Since(l.since) >= patience)) {
+	if l.rank != unknownRank && !(free && (l.rank < mostPlaces ||
+		time.Since(l.since) >= patience)) {
 		return nil
 	}
 	entries, _, err := l.conn.store.List(ctx, l.keys.candidates(), store.Consistent)
@@ -243,14 +245,16 @@ func (l *lookout) judge(ctx context.Context) error {
 // view publishes what is to be seen now, and returns when that may change by itself.
 func (l *lookout) view(ctx context.Context) (next time.Time) {
 	if !l.seen {
-		if v := (election.View{Ops: -1, Err: l.err}); l.err != nil && (!l.told || !same(v, l.last)) {
+		if v := (election.View{Ops: -1, Err: l.err}); l.err != nil && (!l.told ||
+			!same(v, l.last)) {
 			l.publish(v)
 			l.told, l.last = true, v
 		}
 		return time.Time{}
 	}
 	m, s := l.me(), l.now
-	v := election.View{Ops: l.known, Leader: s.leads(), Token: s.leader.CreateIndex, Mine: m.owns(s.leader), Err: l.err}
+	v := election.View{Ops: l.known, Leader: s.leads(), Token: s.leader.CreateIndex,
+		Mine: m.owns(s.leader), Err: l.err}
 	if s.vacant() {
 		v.Token = 0
 	}
@@ -298,7 +302,9 @@ func (l *lookout) turn(m me) time.Time {
 		if o.To == m.ID {
 			return start
 		}
-		stands := slices.ContainsFunc(l.line, func(c election.Candidate) bool { return c.ID == o.To })
+		stands := slices.ContainsFunc(l.line, func(c election.Candidate) bool {
+			return c.ID == o.To
+		})
 		if !l.fresh || stands {
 			start = start.Add(min(max(o.HoldBack, 0), time.Minute))
 		}
@@ -313,5 +319,6 @@ func (l *lookout) turn(m me) time.Time {
 func same(a, b election.View) bool {
 	errA, errB := a.Err, b.Err
 	a.Err, b.Err = nil, nil
-	return a == b && (errA == nil) == (errB == nil) && (errA == nil || errors.Is(errA, errB) || fmt.Sprint(errA) == fmt.Sprint(errB))
+	return a == b && (errA == nil) == (errB == nil) && (errA == nil || errors.Is(errA, errB) ||
+		fmt.Sprint(errA) == fmt.Sprint(errB))
 }

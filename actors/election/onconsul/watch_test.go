@@ -34,7 +34,8 @@ func TestAFollowerOfAnElectionThatDoesNotExistIsLeftAloneByWritesBesideIt(t *tes
 		conn := s.over(count)
 		defer conn.Close()
 		open := func(name string) *election.Election {
-			e, err := election.New(conn, election.Config{Election: "demo", Name: name, Logger: s.log})
+			e, err := election.New(conn, election.Config{Election: "demo", Name: name,
+				Logger: s.log})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -46,7 +47,8 @@ func TestAFollowerOfAnElectionThatDoesNotExistIsLeftAloneByWritesBesideIt(t *tes
 		}
 		const seconds, writes = 10, 200
 		for i := range writes {
-			if _, err := s.consul.Client().KV().Put(&api.KVPair{Key: fmt.Sprintf("election/other-%d", i)}, nil); err != nil {
+			if _, err := s.consul.Client().KV().Put(
+				&api.KVPair{Key: fmt.Sprintf("election/other-%d", i)}, nil); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(seconds * time.Second / writes)
@@ -92,8 +94,10 @@ func TestAnOrderToHandOverToNobodyIsPassedOver(t *testing.T) {
 		time.Sleep(time.Second)
 		kv := s.consul.Client().KV()
 		// Its record is locked by nobody.
-		for key, value := range map[string]string{"candidates/gone": `{"id":"gone","name":"gone"}`, "state/handover": `{"to":"gone","hold_back":5000000000}`} {
-			if _, err := kv.Put(&api.KVPair{Key: "election/demo/" + key, Value: []byte(value)}, nil); err != nil {
+		for key, value := range map[string]string{"candidates/gone": `{"id":"gone","name":"gone"}`,
+			"state/handover": `{"to":"gone","hold_back":5000000000}`} {
+			if _, err := kv.Put(&api.KVPair{Key: "election/demo/" + key, Value: []byte(value)},
+				nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -103,7 +107,8 @@ func TestAnOrderToHandOverToNobodyIsPassedOver(t *testing.T) {
 		}
 		e.Resign()
 		for s := range statuses {
-			if s.Role == election.Draining && s.Reason == "another is to lead" || s.Role == election.Following {
+			if s.Role == election.Draining && s.Reason == "another is to lead" ||
+				s.Role == election.Following {
 				t.Errorf("the leader was told %v", s)
 			}
 		}

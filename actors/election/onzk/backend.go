@@ -22,7 +22,8 @@ type backend struct {
 	name string
 	base string // path of the election's node
 
-	turn chan struct{} // holds a token while Join, Take, Release or Leave is at work, even if the caller has gone
+	// holds a token while Join, Take, Release or Leave is at work, even if the caller has gone
+	turn chan struct{}
 	kick chan struct{} // cap 1: something of the below has changed
 
 	mu sync.Mutex
@@ -49,7 +50,8 @@ type candidacy struct {
 }
 
 func newBackend(c *Conn, name string) *backend {
-	return &backend{conn: c, name: name, base: c.cfg.Root + "/" + name, turn: make(chan struct{}, 1), kick: make(chan struct{}, 1)}
+	return &backend{conn: c, name: name, base: c.cfg.Root + "/" + name, turn: make(chan struct{},
+		1), kick: make(chan struct{}, 1)}
 }
 
 func (b *backend) Contact() messages.Reader[election.Contact] { return b.conn.state }

@@ -92,7 +92,8 @@ func (c *Conn) refreshAll() {
 
 func (c *Conn) run(n *cell) {
 	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval, pause.MaxInterval, pause.MaxElapsedTime = 50*time.Millisecond, time.Second, 0
+	pause.InitialInterval, pause.MaxInterval, pause.MaxElapsedTime = 50*time.Millisecond,
+		time.Second, 0
 	var armed <-chan zk.Event
 	for c.ctx.Err() == nil {
 		r, watch, err := c.read(n.path, armed == nil)
@@ -179,5 +180,7 @@ func (c *Conn) read(path string, arm bool) (r reading, watch <-chan zk.Event, er
 
 // settled waits until the cell holds a reading begun after number.
 func (n *cell) settled(ctx context.Context, number uint64) (reading, error) {
-	return n.state.Reader().Wait(ctx, func(r reading) bool { return r.number > number && r.err == nil })
+	return n.state.Reader().Wait(ctx, func(r reading) bool {
+		return r.number > number && r.err == nil
+	})
 }

@@ -91,10 +91,12 @@ func (c Config) Validate() error {
 	c = c.withDefaults()
 	var errs []error
 	wrong := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{election.ErrInvalid}, args...)...))
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{election.ErrInvalid},
+			args...)...))
 	}
 	if c.SessionTimeout < time.Millisecond {
-		wrong("SessionTimeout is %v; give a positive duration, 4 s to 40 s with ZooKeeper's own settings", c.SessionTimeout)
+		wrong("SessionTimeout is %v; give a positive duration, 4 s to 40 s with ZooKeeper's own settings",
+			c.SessionTimeout)
 	}
 	if c.LockDelay > MaxLockDelay {
 		wrong("LockDelay is %v; give %v at most", c.LockDelay, MaxLockDelay)
@@ -102,7 +104,8 @@ func (c Config) Validate() error {
 	if c.HoldBack < 0 {
 		wrong("HoldBack is %v; give a positive duration", c.HoldBack)
 	}
-	if user, password, ok := strings.Cut(c.Digest, ":"); c.Digest != "" && (!ok || user == "" || password == "" || strings.ContainsFunc(c.Digest, unicode.IsControl)) {
+	if user, password, ok := strings.Cut(c.Digest, ":"); c.Digest != "" && (!ok || user == "" ||
+		password == "" || strings.ContainsFunc(c.Digest, unicode.IsControl)) {
 		wrong("Digest is not user:password in one line") // what it is stays a secret
 	}
 	for _, s := range c.Servers {
@@ -170,9 +173,11 @@ type Conn struct {
 	down chan struct{}  // the client's event channel is closed: it has ended
 	hung chan struct{}  // it was given up
 
-	known    chan struct{}        // closed when ZooKeeper knows who this is; nil: nobody in particular
-	leaving  *messages.State[int] // departures that are tried again; changed under mu
-	readings atomic.Uint64        // numbers each reading, so that a later one can be told from an earlier one
+	// closed when ZooKeeper knows who this is; nil: nobody in particular
+	known   chan struct{}
+	leaving *messages.State[int] // departures that are tried again; changed under mu
+	// numbers each reading, so that a later one can be told from an earlier one
+	readings atomic.Uint64
 	mu       sync.Mutex
 	cells    map[string]*cell
 }
@@ -185,7 +190,8 @@ func Connect(cfg Config) (*Conn, error) {
 	}
 	cfg = cfg.withDefaults()
 	if len(cfg.Servers) == 0 {
-		return nil, fmt.Errorf("%w: Servers is empty; name one host:port at least", election.ErrInvalid)
+		return nil, fmt.Errorf("%w: Servers is empty; name one host:port at least",
+			election.ErrInvalid)
 	}
 	d := &Dialer{Base: cfg.Dial}
 	if cfg.TLS != nil {
@@ -201,7 +207,8 @@ func Connect(cfg Config) (*Conn, error) {
 	if cfg.TLS != nil {
 		provider = &named{}
 	}
-	zc, events, err := zk.Connect(servers, cfg.SessionTimeout, zk.WithDialer(d.Dial), zk.WithHostProvider(provider), zk.WithLogger(logger{cfg.Logger}))
+	zc, events, err := zk.Connect(servers, cfg.SessionTimeout, zk.WithDialer(d.Dial),
+		zk.WithHostProvider(provider), zk.WithLogger(logger{cfg.Logger}))
 	if err != nil {
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
@@ -219,17 +226,23 @@ func New(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config) (*Conn, err
 	}
 	switch {
 	case zc == nil || d == nil:
-		return nil, fmt.Errorf("%w: no connection or no dialer; pass what zk.Connect returned, and the Dialer it was given", election.ErrInvalid)
+		return nil,
+			fmt.Errorf("%w: no connection or no dialer; pass what zk.Connect returned, and the Dialer it was given",
+				election.ErrInvalid)
 	case zc.State() == zk.StateHasSession && d.contact().Get().Session == "":
-		return nil, fmt.Errorf("%w: the connection was made without the dialer; pass zk.WithDialer(dialer.Dial) to zk.Connect", election.ErrInvalid)
+		return nil,
+			fmt.Errorf("%w: the connection was made without the dialer; pass zk.WithDialer(dialer.Dial) to zk.Connect",
+				election.ErrInvalid)
 	}
 	return newConn(zc, events, d, cfg.withDefaults(), false), nil
 }
 
 func newConn(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config, own bool) *Conn {
 	ctx, stop := context.WithCancel(context.Background())
-	c := &Conn{cfg: cfg, zk: zc, dialer: d, own: own, log: cfg.Logger, state: d.contact().Reader(), ctx: ctx, stop: stop,
-		down: make(chan struct{}), hung: make(chan struct{}), leaving: messages.NewState(0), cells: map[string]*cell{}}
+	c := &Conn{cfg: cfg, zk: zc, dialer: d, own: own, log: cfg.Logger, state: d.contact().Reader(),
+		ctx: ctx, stop: stop,
+		down: make(chan struct{}), hung: make(chan struct{}), leaving: messages.NewState(0),
+		cells: map[string]*cell{}}
 	if own && cfg.Digest != "" {
 		c.known = make(chan struct{})
 		c.work.Go(func() { c.introduce([]byte(cfg.Digest)) })
@@ -260,7 +273,8 @@ func checkName(name string) error {
 		return err
 	}
 	if what := unfit(name); what != "" {
-		return fmt.Errorf("Election %q: %w: it holds %s, which ZooKeeper takes in no node's name; use another name", name, election.ErrInvalid, what)
+		return fmt.Errorf("Election %q: %w: it holds %s, which ZooKeeper takes in no node's name; use another name",
+			name, election.ErrInvalid, what)
 	}
 	return nil
 }
@@ -283,7 +297,8 @@ func (c *Conn) Close() {
 		select {
 		case <-c.down:
 		case <-time.After(closePatience):
-			c.log.Error("zookeeper-client-hangs", "do", "nothing: the session ends by itself; its goroutines stay")
+			c.log.Error("zookeeper-client-hangs", "do",
+				"nothing: the session ends by itself; its goroutines stay")
 			close(c.hung)
 		}
 	}

@@ -40,7 +40,8 @@ func TestAnElectionBelongsToWhoeverHasItsCredentials(t *testing.T) {
 	if err := os.WriteFile(both, append(read(files.Key), read(files.Cert)...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	server := realzookeeper.Start(t, realzookeeper.Options{KeyStore: both, TrustStore: files.CA}).Servers[0]
+	server := realzookeeper.Start(t, realzookeeper.Options{KeyStore: both,
+		TrustStore: files.CA}).Servers[0]
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(read(files.CA))
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
@@ -49,7 +50,8 @@ func TestAnElectionBelongsToWhoeverHasItsCredentials(t *testing.T) {
 	}
 	config := func(w *wire, digest string) onzk.Config {
 		cfg := (&store{t: t, server: server, timeout: sessionTimeout}).config(w)
-		cfg.Servers, cfg.Digest, cfg.Root = []string{server.SecureAddr()}, digest, "/theirs/elections"
+		cfg.Servers, cfg.Digest, cfg.Root = []string{server.SecureAddr()}, digest,
+			"/theirs/elections"
 		cfg.TLS = &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}}
 		return cfg
 	}
@@ -69,7 +71,8 @@ func TestAnElectionBelongsToWhoeverHasItsCredentials(t *testing.T) {
 	b, _ := nominate(t, ours, "b")
 	wait(t, b, election.Following)
 
-	for _, path := range []string{"/theirs", "/theirs/elections", "/theirs/elections/demo", "/theirs/elections/demo/leader", "/theirs/elections/demo/term"} {
+	for _, path := range []string{"/theirs", "/theirs/elections", "/theirs/elections/demo",
+		"/theirs/elections/demo/leader", "/theirs/elections/demo/term"} {
 		acl, _, err := ours.ZK().GetACL(path)
 		if err != nil || len(acl) != 1 || acl[0].Scheme != "digest" || acl[0].Perms != zk.PermAll {
 			t.Errorf("%s may be used by %v (%v)", path, acl, err)
@@ -85,7 +88,9 @@ func TestAnElectionBelongsToWhoeverHasItsCredentials(t *testing.T) {
 			t.Errorf("with the digest %q the election is ended: %v", digest, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if s, err := e.State().Wait(ctx, func(s election.Status) bool { return s.What == election.Waiting && s.Reason != "" }); err != nil {
+		if s, err := e.State().Wait(ctx, func(s election.Status) bool {
+			return s.What == election.Waiting && s.Reason != ""
+		}); err != nil {
 			t.Errorf("with the digest %q a candidate is told %v", digest, s)
 		}
 		cancel()
@@ -98,10 +103,12 @@ func TestAnElectionBelongsToWhoeverHasItsCredentials(t *testing.T) {
 	a.Resign()
 	wait(t, b, election.Leading)
 	session := ours.Contact().Get().Session
-	if led, err := onzk.Depart(t.Context(), config(&wire{}, ""), "demo", session); !errors.Is(err, zk.ErrNoAuth) {
+	if led, err := onzk.Depart(t.Context(), config(&wire{}, ""), "demo", session); !errors.Is(err,
+		zk.ErrNoAuth) {
 		t.Errorf("a departure without credentials: %v, %v", led, err)
 	}
-	if led, err := onzk.Depart(t.Context(), config(&wire{}, "coordd:secret"), "demo", session); !led || err != nil {
+	if led, err := onzk.Depart(t.Context(), config(&wire{}, "coordd:secret"), "demo",
+		session); !led || err != nil {
 		t.Errorf("a departure: %v, %v", led, err)
 	}
 
@@ -111,7 +118,9 @@ func TestAnElectionBelongsToWhoeverHasItsCredentials(t *testing.T) {
 		c.TLS = cfg
 		stranger := connect(c)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		if _, err := stranger.Contact().Wait(ctx, func(c election.Contact) bool { return c.Session != "" }); err == nil {
+		if _, err := stranger.Contact().Wait(ctx, func(c election.Contact) bool {
+			return c.Session != ""
+		}); err == nil {
 			t.Errorf("with %s there is a session", name)
 		}
 		cancel()

@@ -35,7 +35,8 @@ func Depart(ctx context.Context, cfg Config, name, session string) (led bool, er
 			return led || tried, nil
 		}
 		if ctx.Err() != nil {
-			return led, fmt.Errorf("departure from %s: %w", name, ctx.Err()) // tried is not to be read: it may be on its way
+			// tried is not to be read: it may be on its way
+			return led, fmt.Errorf("departure from %s: %w", name, ctx.Err())
 		}
 		led = led || tried
 		if !passing(err) {
@@ -103,7 +104,8 @@ func (b *backend) abdicate(session string) (led bool, err error) {
 	}
 	for _, p := range queue(children) {
 		if p.guid == guidOf(parseLeader(data, leader).ID) {
-			ops = append(ops, &zk.DeleteRequest{Path: b.path(p.node), Version: -1}) // or the others would wait for it to lead again
+			// or the others would wait for it to lead again
+			ops = append(ops, &zk.DeleteRequest{Path: b.path(p.node), Version: -1})
 		}
 	}
 	_, err = b.conn.zk.Multi(ops...)

@@ -110,7 +110,8 @@ func (d *Dialer) proved(conn *heard, c contact) {
 }
 
 // shook takes the answer to a handshake.
-func (d *Dialer) shook(conn *heard, session int64, timeout time.Duration, password []byte, c contact) {
+func (d *Dialer) shook(conn *heard, session int64, timeout time.Duration, password []byte,
+	c contact) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -119,7 +120,9 @@ func (d *Dialer) shook(conn *heard, session int64, timeout time.Duration, passwo
 	switch {
 	case session == 0:
 		if d.session != 0 {
-			d.why = fmt.Sprintf("session %s %s; ZooKeeper last heard of it at %s", sessionName(d.session), d.lease.lost(c.answered), d.lease.start.Format("15:04:05.000"))
+			d.why = fmt.Sprintf("session %s %s; ZooKeeper last heard of it at %s",
+				sessionName(d.session), d.lease.lost(c.answered),
+				d.lease.start.Format("15:04:05.000"))
 		}
 		d.session, d.conn, d.watching = 0, nil, false
 		_ = conn.Conn.Close() // the client forgets to
@@ -186,7 +189,8 @@ type heard struct {
 	timeout time.Duration // as asked for, then as granted
 	answer  []byte        // what came of it; nil once it is complete
 	shaken  bool
-	resumed bool          // a session with watches: the client will send them before anything else matters
+	// a session with watches: the client will send them before anything else matters
+	resumed bool
 	ready   chan struct{} // closed when it has
 }
 
@@ -216,7 +220,8 @@ func (h *heard) Write(b []byte) (int, error) {
 			h.timeout = time.Duration(binary.BigEndian.Uint32(b[askedTimeout:])) * time.Millisecond
 		}
 	case h.resumed && len(b) >= kindAt+4:
-		if kind := binary.BigEndian.Uint32(b[kindAt:]); kind == kindSetWatches || kind == kindSetAuth {
+		if kind := binary.BigEndian.Uint32(b[kindAt:]); kind == kindSetWatches ||
+			kind == kindSetAuth {
 			h.resumed = false
 			close(h.ready)
 		}

@@ -13,17 +13,22 @@
 //
 // # What holds beside the guarantees of package election
 //
-//  1. A leader steps down before ZooKeeper can expire its session, whatever server it is connected to: the lease counts only contact
-//     that the ensemble's leader is known to have heard of, and from its sending (see lease).
-//  2. A disconnect is no loss. The session is lost when ZooKeeper says so, and candidates are told within a round trip
-//     of the next connection. Nothing of an old session is ever taken for a new one's: every node's owner is compared.
-//  3. The fencing token is the creation zxid of the node "leader", which each leader creates anew: it rises from leader
-//     to leader over the whole life of the ensemble, also for elections that were deleted and made again.
-//  4. A request that arrives late does nothing: to take and to give up the leadership are transactions that fail once
-//     somebody else has led, or the candidate's node has gone: so also in another election of the same name.
-//  5. A create whose reply was lost is found again, or removed: a stray node would hold up everyone behind it.
-//  6. Nobody but the next in line does anything when a leader goes. Each candidate knows its place by watching the node before
-//     its own; nobody lists the queue unless its predecessor goes.
+//  1. A leader steps down before ZooKeeper can expire its session, whatever server it is connected
+//     to: the lease counts only contact that the ensemble's leader is known to have heard of, and
+//     from its sending (see lease).
+//  2. A disconnect is no loss. The session is lost when ZooKeeper says so, and candidates are told
+//     within a round trip of the next connection. Nothing of an old session is ever taken for a new
+//     one's: every node's owner is compared.
+//  3. The fencing token is the creation zxid of the node "leader", which each leader creates anew:
+//     it rises from leader to leader over the whole life of the ensemble, also for elections that
+//     were deleted and made again.
+//  4. A request that arrives late does nothing: to take and to give up the leadership are
+//     transactions that fail once somebody else has led, or the candidate's node has gone: so also
+//     in another election of the same name.
+//  5. A create whose reply was lost is found again, or removed: a stray node would hold up everyone
+//     behind it.
+//  6. Nobody but the next in line does anything when a leader goes. Each candidate knows its place
+//     by watching the node before its own; nobody lists the queue unless its predecessor goes.
 //
 // # Nodes
 //

@@ -20,7 +20,8 @@ func TestALeaderRidesThroughTheLossOfEachServer(t *testing.T) {
 	t.Parallel()
 	e := realzookeeper.Start(t, realzookeeper.Options{Servers: 3})
 	connect := func() *onzk.Conn {
-		c, err := onzk.Connect(onzk.Config{Servers: e.Addrs(), SessionTimeout: time.Minute, // longer than any election takes
+		// longer than any election takes
+		c, err := onzk.Connect(onzk.Config{Servers: e.Addrs(), SessionTimeout: time.Minute,
 			Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		if err != nil {
 			t.Fatal(err)
@@ -47,7 +48,8 @@ func TestALeaderRidesThroughTheLossOfEachServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s, now := leader.Status(), conn.Contact().Get(); s.Role != election.Leading || s.Token != token || now.Session != before.Session {
+	if s, now := leader.Status(), conn.Contact().Get(); s.Role != election.Leading ||
+		s.Token != token || now.Session != before.Session {
 		t.Fatalf("the leader was told %v; its contact was %+v, is %+v", s, before, now)
 	}
 	leader.Resign()

@@ -36,7 +36,8 @@ func TestADeadCandidateThatHasDepartedIsNotWaitedFor(t *testing.T) {
 	session, _ := dead.Credentials()
 	w.Cut()
 	t.Cleanup(w.Mend)
-	if led, err := onzk.Depart(t.Context(), s.config(&wire{}), "demo", fmt.Sprintf("0x%x", uint64(session))); led || err != nil {
+	if led, err := onzk.Depart(t.Context(), s.config(&wire{}), "demo",
+		fmt.Sprintf("0x%x", uint64(session))); led || err != nil {
 		t.Errorf("the departure of one that waited: %v, %v", led, err)
 	}
 	a.Resign()
@@ -93,7 +94,8 @@ func TestAReleaseThatArrivesLateMissesTheNextElection(t *testing.T) {
 	if _, err := c.ZK().Multi(late...); err == nil {
 		t.Error("the release of a leader of the election before is carried out in this one")
 	}
-	if _, stat, err := c.ZK().Get(s.root + "/demo/leader"); err != nil || uint64(stat.Czxid) != token {
+	if _, stat, err := c.ZK().Get(s.root + "/demo/leader"); err != nil ||
+		uint64(stat.Czxid) != token {
 		t.Errorf("b led with token %d, and the leader's node is of %+v (%v)", token, stat, err)
 	}
 }

@@ -14,11 +14,14 @@ import (
 func (b *backend) Join(ctx context.Context, c election.Candidate) (session string, err error) {
 	// A moment for a connection that has just been made.
 	soon, cancel := context.WithTimeout(ctx, time.Second)
-	_, _ = b.conn.state.Wait(soon, func(c election.Contact) bool { return c.Session != "" || c.Closed })
+	_, _ = b.conn.state.Wait(soon, func(c election.Contact) bool {
+		return c.Session != "" || c.Closed
+	})
 	cancel()
 	id := b.conn.session()
 	if id == 0 {
-		return "", errors.New("no session with ZooKeeper: no server has answered yet, or none does any more")
+		return "", errors.New(
+			"no session with ZooKeeper: no server has answered yet, or none does any more")
 	}
 	if err := b.operate(ctx, "join", func() error { return b.join(c, id) }); err != nil {
 		return "", err
@@ -59,8 +62,10 @@ func (b *backend) join(c election.Candidate, session int64) error {
 		if node == "" {
 			var before bool
 			b.update(func(me *candidacy) { before, me.unsure = me.unsure, true })
-			ops := append(b.this(data), &zk.CheckVersionRequest{Path: b.base, Version: stat.Version},
-				&zk.CreateRequest{Path: b.path(candidateName(c.ID, c.Priority)), Data: encode(c), Acl: b.conn.cfg.ACL, Flags: zk.FlagEphemeral | zk.FlagSequence})
+			ops := append(b.this(data), &zk.CheckVersionRequest{Path: b.base,
+				Version: stat.Version},
+				&zk.CreateRequest{Path: b.path(candidateName(c.ID, c.Priority)), Data: encode(c),
+					Acl: b.conn.cfg.ACL, Flags: zk.FlagEphemeral | zk.FlagSequence})
 			answers, err := b.conn.zk.Multi(ops...)
 			switch {
 			case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
@@ -126,8 +131,10 @@ func (b *backend) identify(data []byte, stat *zk.Stat) error {
 	if there, _, err := b.conn.zk.Exists(b.path(node)); there || err != nil {
 		return err
 	}
-	_, err := b.conn.zk.Multi(&zk.CheckVersionRequest{Path: b.base, Version: stat.Version}, &zk.CreateRequest{Path: b.path(node), Acl: b.conn.cfg.ACL})
-	if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) {
+	_, err := b.conn.zk.Multi(&zk.CheckVersionRequest{Path: b.base, Version: stat.Version},
+		&zk.CreateRequest{Path: b.path(node), Acl: b.conn.cfg.ACL})
+	if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) ||
+		errors.Is(err, zk.ErrNodeExists) {
 		return nil
 	}
 	return err
@@ -137,7 +144,8 @@ func (b *backend) identify(data []byte, stat *zk.Stat) error {
 func (b *backend) create() error {
 	acl, data := b.conn.cfg.ACL, encode(fate{ID: rand.Text()})
 	make := func() error {
-		_, err := b.conn.zk.Multi(&zk.CreateRequest{Path: b.base, Data: data, Acl: acl}, &zk.CreateRequest{Path: b.path(termNode), Acl: acl},
+		_, err := b.conn.zk.Multi(&zk.CreateRequest{Path: b.base, Data: data, Acl: acl},
+			&zk.CreateRequest{Path: b.path(termNode), Acl: acl},
 			&zk.CreateRequest{Path: b.path(identity(data)), Acl: acl})
 		return err
 	}
@@ -147,7 +155,8 @@ func (b *backend) create() error {
 			if r != '/' || i == 0 {
 				continue
 			}
-			if _, err := b.conn.zk.Create(b.base[:i], nil, 0, acl); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			if _, err := b.conn.zk.Create(b.base[:i], nil, 0, acl); err != nil &&
+				!errors.Is(err, zk.ErrNodeExists) {
 				return err
 			}
 		}
@@ -181,7 +190,8 @@ func (b *backend) find(session int64, guid string) (node string, err error) {
 		case node == "":
 			node = p.node
 		default:
-			if err := b.conn.zk.Delete(b.path(p.node), -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			if err := b.conn.zk.Delete(b.path(p.node), -1); err != nil &&
+				!errors.Is(err, zk.ErrNoNode) {
 				return "", err
 			}
 		}

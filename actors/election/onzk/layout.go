@@ -169,7 +169,8 @@ func queue(children []string) []place {
 		if err != nil {
 			continue
 		}
-		all = append(all, place{node: name, guid: m[1], priority: priority, sequence: int32(sequence)})
+		all = append(all, place{node: name, guid: m[1], priority: priority,
+			sequence: int32(sequence)})
 	}
 	slices.SortFunc(all, func(a, b place) int {
 		if c := cmp.Compare(b.priority, a.priority); c != 0 {

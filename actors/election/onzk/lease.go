@@ -43,7 +43,8 @@ func (l *lease) again(timeout time.Duration, c contact) {
 // committed notes a transaction of this connection that succeeded.
 func (l *lease) committed(c contact) {
 	counts := func(earlier contact, distance time.Duration) {
-		if !earlier.sent.IsZero() && c.sent.Sub(earlier.answered) >= distance && earlier.sent.After(l.start) {
+		if !earlier.sent.IsZero() && c.sent.Sub(earlier.answered) >= distance &&
+			earlier.sent.After(l.start) {
 			l.start = earlier.sent
 		}
 	}

@@ -10,7 +10,9 @@ import (
 )
 
 func (b *backend) Release(ctx context.Context) error {
-	err := b.operate(ctx, "give the leadership up", func() error { return b.remove(b.candidacy(), false) })
+	err := b.operate(ctx, "give the leadership up", func() error {
+		return b.remove(b.candidacy(), false)
+	})
 	if err == nil {
 		b.succeeded()
 	}
@@ -80,7 +82,8 @@ func (b *backend) sweep(me candidacy) error {
 		if p.guid != guidOf(me.ID) {
 			continue
 		}
-		if err := b.conn.zk.Delete(b.path(p.node), -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		if err := b.conn.zk.Delete(b.path(p.node), -1); err != nil &&
+			!errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
 	}

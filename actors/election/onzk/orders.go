@@ -57,7 +57,9 @@ func (b *backend) candidates(ctx context.Context) ([]election.Candidate, error) 
 		})
 	}
 	work.Wait()
-	return slices.DeleteFunc(found, func(c election.Candidate) bool { return c.ID == "" }), errors.Join(failed...)
+	return slices.DeleteFunc(found, func(c election.Candidate) bool {
+		return c.ID == ""
+	}), errors.Join(failed...)
 }
 
 func (b *backend) HandOver(ctx context.Context, id string) error {
@@ -104,17 +106,20 @@ func (b *backend) handOver(id string) error {
 		leader.Yield = id
 		order := encode(yieldRecord{To: id, Name: c.Name})
 		ops := []any{
-			&zk.SetDataRequest{Path: b.path(leaderNode), Data: encode(leader), Version: stat.Version},
+			&zk.SetDataRequest{Path: b.path(leaderNode), Data: encode(leader),
+				Version: stat.Version},
 			// As it was: to wake it, for it is not the one that looks when the leader goes.
 			&zk.SetDataRequest{Path: chosen, Data: data, Version: at.Version},
 		}
 		if slices.Contains(children, yieldNode) {
 			ops = append(ops, &zk.SetDataRequest{Path: b.path(yieldNode), Data: order, Version: -1})
 		} else {
-			ops = append(ops, &zk.CreateRequest{Path: b.path(yieldNode), Data: order, Acl: b.conn.cfg.ACL})
+			ops = append(ops, &zk.CreateRequest{Path: b.path(yieldNode), Data: order,
+				Acl: b.conn.cfg.ACL})
 		}
 		_, err = b.conn.zk.Multi(ops...)
-		if !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNodeExists) {
+		if !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNoNode) &&
+			!errors.Is(err, zk.ErrNodeExists) {
 			return err
 		}
 	}
@@ -123,7 +128,8 @@ func (b *backend) handOver(id string) error {
 
 // passing tells whether an error may be gone the next time.
 func passing(err error) bool {
-	return errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrSessionExpired) ||
+	return errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrConnectionClosed) ||
+		errors.Is(err, zk.ErrSessionExpired) ||
 		errors.Is(err, zk.ErrSessionMoved) || errors.Is(err, errChanged)
 }
 
@@ -160,7 +166,8 @@ func (b *backend) ender(state string, born int64) func() error {
 				continue
 			}
 			if errors.Is(err, zk.ErrNoNode) || err == nil && born != 0 && stat.Czxid != born {
-				return fmt.Errorf("%w meanwhile; if there is another one of that name, it goes on", election.ErrDeleted)
+				return fmt.Errorf("%w meanwhile; if there is another one of that name, it goes on",
+					election.ErrDeleted)
 			}
 			if err != nil {
 				return err
@@ -169,7 +176,8 @@ func (b *backend) ender(state string, born int64) func() error {
 			if ended, deleted := parseFate(data); deleted || ended && state == stateEnded {
 				return nil
 			}
-			_, err = b.conn.zk.Multi(append(b.this(data), &zk.SetDataRequest{Path: b.base, Data: become(data, state), Version: stat.Version})...)
+			_, err = b.conn.zk.Multi(append(b.this(data), &zk.SetDataRequest{Path: b.base,
+				Data: become(data, state), Version: stat.Version})...)
 			if !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNoNode) {
 				return err
 			}
@@ -195,7 +203,8 @@ func (b *backend) Delete(ctx context.Context) error {
 		born = stat.Czxid
 		err = b.ender(stateDeleted, born)()
 		if errors.Is(err, election.ErrDeleted) {
-			return nil // another was quicker; what there is now is not to be deleted, and clear will see that
+			// another was quicker; what there is now is not to be deleted, and clear will see that
+			return nil
 		}
 		return err
 	})
@@ -207,13 +216,16 @@ func (b *backend) Delete(ctx context.Context) error {
 	for {
 		now, err := leader.settled(ctx, b.conn.readingsNow(leader))
 		if err != nil {
-			return fmt.Errorf("delete %s: %w: it cannot be told whether somebody leads; the election stays ended, delete it again", b.name, err)
+			return fmt.Errorf("delete %s: %w: it cannot be told whether somebody leads; the election stays ended, delete it again",
+				b.name, err)
 		}
 		leads := func(r reading) bool { return r.exists && ephemeral(&r.stat) }
 		if !leads(now) {
 			break
 		}
-		if _, err := leader.state.Reader().Wait(ctx, func(r reading) bool { return !leads(r) }); err != nil {
+		if _, err := leader.state.Reader().Wait(ctx, func(r reading) bool {
+			return !leads(r)
+		}); err != nil {
 			return fmt.Errorf("delete %s: %w: %s still leads; the election stays ended, delete it again when it has stopped",
 				b.name, err, parseLeader(now.data, &now.stat).Name)
 		}
@@ -246,13 +258,16 @@ func (b *backend) outlast(ctx context.Context, born int64) error {
 			return err
 		}
 		wait, cancel := context.WithTimeout(ctx, left)
-		_, err = root.state.Reader().Wait(wait, func(r reading) bool { return r.number > 0 && (!r.exists || r.stat.Czxid != born) })
+		_, err = root.state.Reader().Wait(wait, func(r reading) bool {
+			return r.number > 0 && (!r.exists || r.stat.Czxid != born)
+		})
 		cancel()
 		switch {
 		case err == nil:
 			return nil // another was quicker
 		case ctx.Err() != nil:
-			return fmt.Errorf("delete %s: %w: its last leader was lost and may be at it still; the election stays ended, delete it again", b.name, ctx.Err())
+			return fmt.Errorf("delete %s: %w: its last leader was lost and may be at it still; the election stays ended, delete it again",
+				b.name, ctx.Err())
 		}
 	}
 }
@@ -290,7 +305,8 @@ func (b *backend) clear(ctx context.Context, born int64) error {
 			}
 			// The conditions are for a request that waits for a connection, while there may be a
 			// new election of this name.
-			_, err := b.conn.zk.Multi(append(b.this(data), &zk.CheckVersionRequest{Path: b.base, Version: stat.Version}, &zk.DeleteRequest{Path: b.path(child), Version: -1})...)
+			_, err := b.conn.zk.Multi(append(b.this(data), &zk.CheckVersionRequest{Path: b.base,
+				Version: stat.Version}, &zk.DeleteRequest{Path: b.path(child), Version: -1})...)
 			if errors.Is(err, zk.ErrNotEmpty) {
 				err = b.uproot(b.path(child))
 			}
@@ -298,7 +314,8 @@ func (b *backend) clear(ctx context.Context, born int64) error {
 				return err
 			}
 		}
-		if _, err := b.conn.zk.Multi(last...); err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNotEmpty) && !errors.Is(err, zk.ErrBadVersion) {
+		if _, err := b.conn.zk.Multi(last...); err != nil && !errors.Is(err, zk.ErrNoNode) &&
+			!errors.Is(err, zk.ErrNotEmpty) && !errors.Is(err, zk.ErrBadVersion) {
 			return err
 		}
 	}

@@ -36,7 +36,8 @@ func TestReal(t *testing.T) {
 		n++
 		root := fmt.Sprintf("/test-%d/elections", n)
 		// The others would lose their leases to those that use the whole machine, or the server.
-		if !strings.Contains(t.Name(), "Many") && !strings.Contains(t.Name(), "/EverySession") && !strings.Contains(t.Name(), "/AStore") {
+		if !strings.Contains(t.Name(), "Many") && !strings.Contains(t.Name(), "/EverySession") &&
+			!strings.Contains(t.Name(), "/AStore") {
 			t.Parallel()
 		}
 		timeout := sessionTimeout
@@ -91,8 +92,9 @@ func (s *store) Connect() electiontest.Link {
 
 func (s *store) config(w *wire) onzk.Config {
 	return onzk.Config{
-		Servers: []string{s.server.Addr()}, SessionTimeout: s.timeout, Root: s.root, Dial: w.Dial, LockDelay: s.delay,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Servers: []string{s.server.Addr()}, SessionTimeout: s.timeout, Root: s.root, Dial: w.Dial,
+		LockDelay: s.delay,
+		Logger:    slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 }
 
@@ -132,8 +134,10 @@ func (l *link) Expire() {
 	l.Cut()
 	defer l.Mend()
 	begin := time.Now()
-	for deadline := begin.Add(4 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if known, asked := l.store.sessions(); asked.After(begin) && !known[fmt.Sprintf("0x%x", uint64(session))] {
+	for deadline := begin.Add(4 * time.Minute); time.Now().Before(deadline); time.Sleep(
+		50 * time.Millisecond) {
+		if known, asked := l.store.sessions(); asked.After(begin) &&
+			!known[fmt.Sprintf("0x%x", uint64(session))] {
 			return
 		}
 	}

@@ -51,7 +51,8 @@ func TestTheQueueIsByPriorityThenBySequenceAcrossItsOverflow(t *testing.T) {
 		guid("b") + "-p0-n-2147483647",
 		guid("c") + "-p-3-n0000000001",
 	}
-	children := append([]string{"leader", "term", "yield", "_c_short-p0-n0000000001", guid("d") + "-p0-n99999999999"}, want...)
+	children := append([]string{"leader", "term", "yield", "_c_short-p0-n0000000001",
+		guid("d") + "-p0-n99999999999"}, want...)
 	slices.Sort(children)
 	if got := onzk.Queue(children); !slices.Equal(got, want) {
 		t.Errorf("the order is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -59,16 +60,19 @@ func TestTheQueueIsByPriorityThenBySequenceAcrossItsOverflow(t *testing.T) {
 }
 
 func TestSettingsThatCannotBeAreAllNamedAtOnce(t *testing.T) {
-	_, err := onzk.Connect(onzk.Config{Servers: []string{"zk1", ""}, SessionTimeout: -1, HoldBack: -1, Root: "here", LockDelay: 2 * time.Hour, Digest: "nobody"})
+	_, err := onzk.Connect(onzk.Config{Servers: []string{"zk1", ""}, SessionTimeout: -1,
+		HoldBack: -1, Root: "here", LockDelay: 2 * time.Hour, Digest: "nobody"})
 	if !errors.Is(err, election.ErrInvalid) {
 		t.Fatalf("error %v", err)
 	}
-	for _, want := range []string{"Servers", "SessionTimeout", "HoldBack", "Root", "LockDelay", "Digest"} {
+	for _, want := range []string{"Servers", "SessionTimeout", "HoldBack", "Root", "LockDelay",
+		"Digest"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not named in: %v", want, err)
 		}
 	}
-	if _, err := onzk.Connect(onzk.Config{}); !errors.Is(err, election.ErrInvalid) || !strings.Contains(err.Error(), "Servers") {
+	if _, err := onzk.Connect(onzk.Config{}); !errors.Is(err, election.ErrInvalid) ||
+		!strings.Contains(err.Error(), "Servers") {
 		t.Errorf("without servers: %v", err)
 	}
 }
@@ -95,15 +99,18 @@ func TestANameThatZooKeeperRefusesIsRefusedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for name, fits := range map[string]bool{"a.b_c-~:@+9": true, "état-日本": true, "\U0001d4b3": false, "x\uffdc": true} {
+	for name, fits := range map[string]bool{"a.b_c-~:@+9": true, "état-日本": true,
+		"\U0001d4b3": false, "x\uffdc": true} {
 		if err := election.CheckName("name", name); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Open(name); fits != (err == nil) || !fits && !errors.Is(err, election.ErrInvalid) {
+		if _, err := c.Open(name); fits != (err == nil) ||
+			!fits && !errors.Is(err, election.ErrInvalid) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if err := (onzk.Config{Root: "/a/\U0001d4b3"}).Validate(); !errors.Is(err, election.ErrInvalid) {
+	if err := (onzk.Config{Root: "/a/\U0001d4b3"}).Validate(); !errors.Is(err,
+		election.ErrInvalid) {
 		t.Errorf("a root that ZooKeeper refuses: %v", err)
 	}
 }
@@ -131,10 +138,12 @@ func TestTheLockDelayIsThatOfTheLeaderThatWent(t *testing.T) {
 
 func TestAnEndBeforeItsTimeIsToldFromAnExpiry(t *testing.T) {
 	begin := time.Now()
-	if got := onzk.Lost(10*time.Second, begin, begin.Add(9*time.Second)); !strings.Contains(got, "before its time") {
+	if got := onzk.Lost(10*time.Second, begin, begin.Add(9*time.Second)); !strings.Contains(got,
+		"before its time") {
 		t.Errorf("after 9 s of 10 s: %s", got)
 	}
-	if got := onzk.Lost(10*time.Second, begin, begin.Add(10*time.Second)); !strings.Contains(got, "expired") {
+	if got := onzk.Lost(10*time.Second, begin, begin.Add(10*time.Second)); !strings.Contains(got,
+		"expired") {
 		t.Errorf("after 10 s of 10 s: %s", got)
 	}
 }

@@ -31,9 +31,11 @@ func wait(t *testing.T, e *election.Election, role election.Role) election.Statu
 	return s
 }
 
-func nominate(t *testing.T, c election.Connection, name string) (*election.Election, <-chan election.Status) {
+func nominate(t *testing.T, c election.Connection, name string) (*election.Election,
+	<-chan election.Status) {
 	t.Helper()
-	e, err := election.New(c, election.Config{Election: "demo", Name: name, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	e, err := election.New(c, election.Config{Election: "demo", Name: name,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,13 +83,17 @@ func TestOnASharedServer(t *testing.T) {
 		mended := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
-		now, err := c.Contact().Wait(ctx, func(c election.Contact) bool { return c.Lease.Start.After(mended) })
-		if s := e.Status(); err != nil || s.Role != election.Leading || s.Token != token || now.Why != "" {
+		now, err := c.Contact().Wait(ctx, func(c election.Contact) bool {
+			return c.Lease.Start.After(mended)
+		})
+		if s := e.Status(); err != nil || s.Role != election.Leading || s.Token != token ||
+			now.Why != "" {
 			t.Fatalf("after a disconnect: %v, %v, %+v", s, err, now)
 		}
 		e.Resign()
 		for s := range statuses {
-			if s.What == election.RoleChanged && s.Role != election.Leading && s.Role != election.Draining {
+			if s.What == election.RoleChanged && s.Role != election.Leading &&
+				s.Role != election.Draining {
 				t.Errorf("it was told %v", s)
 			}
 		}
@@ -108,7 +114,8 @@ func TestOnASharedServer(t *testing.T) {
 		// The answer names each watched path, and below it, indented, the sessions that watch it.
 		var worst int
 		var answer string
-		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(
+			50 * time.Millisecond) {
 			text, err := server.Ask(t.Context(), "wchp")
 			if err != nil {
 				t.Fatal(err)
@@ -134,7 +141,8 @@ func TestOnASharedServer(t *testing.T) {
 				return // itself and its successor; the last one has none
 			}
 		}
-		t.Errorf("a candidate's node has up to %d watchers, want its owner and its successor:\n%s", worst, answer)
+		t.Errorf("a candidate's node has up to %d watchers, want its owner and its successor:\n%s",
+			worst, answer)
 	})
 
 	t.Run("ACreateWhoseReplyWasLostIsFoundAgain", func(t *testing.T) {
@@ -165,13 +173,15 @@ func TestOnASharedServer(t *testing.T) {
 		w := &wire{}
 		c := connect(t, w)
 		w.Lose(func(request []byte) bool {
-			return bytes.Contains(request, []byte("/demo/leader")) && bytes.Contains(request, []byte("/demo/term"))
+			return bytes.Contains(request, []byte("/demo/leader")) &&
+				bytes.Contains(request, []byte("/demo/term"))
 		})
 		e, _ := nominate(t, c, "n1")
 		s := wait(t, e, election.Leading)
 		_, stat, err := c.ZK().Get(rootOf(t) + "/demo/leader")
 		if err != nil || !w.Lost() || uint64(stat.Czxid) != s.Token {
-			t.Errorf("a reply was lost: %v; it leads with token %d; the node is of %+v (%v)", w.Lost(), s.Token, stat, err)
+			t.Errorf("a reply was lost: %v; it leads with token %d; the node is of %+v (%v)",
+				w.Lost(), s.Token, stat, err)
 		}
 	})
 
@@ -191,7 +201,8 @@ func TestOnASharedServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		var now []string
-		for deadline := time.Now().Add(2 * time.Minute); len(now) != 3 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); len(now) != 3 &&
+			time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 			now = candidates(t, conn)
 		}
 		if len(now) != 3 || now[0] != before[0] || now[1] != before[2] {
@@ -209,7 +220,8 @@ func TestOnASharedServer(t *testing.T) {
 	t.Run("ACallersOwnConnection", func(t *testing.T) {
 		cfg := onzk.Config{Root: "/own", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 		d := new(onzk.Dialer)
-		zc, events, err := zk.Connect([]string{server.Addr(), server.Addr()}, crowdTimeout, zk.WithDialer(d.Dial), zk.WithLogInfo(false))
+		zc, events, err := zk.Connect([]string{server.Addr(), server.Addr()}, crowdTimeout,
+			zk.WithDialer(d.Dial), zk.WithLogInfo(false))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +232,8 @@ func TestOnASharedServer(t *testing.T) {
 		defer c.Close()
 		e, statuses := nominate(t, c, "n1")
 		wait(t, e, election.Leading)
-		if _, err := onzk.New(zc, nil, new(onzk.Dialer), cfg); !errors.Is(err, election.ErrInvalid) {
+		if _, err := onzk.New(zc, nil, new(onzk.Dialer), cfg); !errors.Is(err,
+			election.ErrInvalid) {
 			t.Errorf("a connection that was not made with the dialer: %v", err)
 		}
 		zc.Close()
@@ -250,13 +263,18 @@ func TestALeadersNodeThatIsNotEphemeralIsInNobodysWay(t *testing.T) {
 	leader := "/stray/demo/leader"
 	stray := func(before ...any) {
 		t.Helper()
-		if _, err := c.ZK().Multi(append(before, &zk.CreateRequest{Path: leader, Acl: zk.WorldACL(zk.PermAll)},
-			&zk.CreateRequest{Path: leader + "/child", Acl: zk.WorldACL(zk.PermAll)})...); err != nil {
+		if _, err := c.ZK().Multi(append(before, &zk.CreateRequest{Path: leader,
+			Acl: zk.WorldACL(zk.PermAll)},
+			&zk.CreateRequest{Path: leader + "/child",
+				Acl: zk.WorldACL(zk.PermAll)})...); err != nil {
 			t.Fatal(err)
 		}
 	}
 	stray(&zk.DeleteRequest{Path: leader, Version: -1})
-	leads := func(e *election.Election) bool { s := e.Status(); return s.Role == election.Leading && s.Token > token }
+	leads := func(e *election.Election) bool {
+		s := e.Status()
+		return s.Role == election.Leading && s.Token > token
+	}
 	for begin := time.Now(); !leads(first) && !leads(next); time.Sleep(50 * time.Millisecond) {
 		if time.Since(begin) > 20*sessionTimeout {
 			t.Fatalf("nobody leads beside a stray node: %v, %v", first.Status(), next.Status())
@@ -303,7 +321,9 @@ func TestAnOrderThatArrivesLateMissesTheNextElection(t *testing.T) {
 	first, _ := nominate(t, quick, "n1")
 	wait(t, first, election.Leading)
 	// The order is read up to its last request, which is held back.
-	held := w.Hold(func(request []byte) bool { return bytes.Contains(request, []byte(`"state":"ended"`)) })
+	held := w.Hold(func(request []byte) bool {
+		return bytes.Contains(request, []byte(`"state":"ended"`))
+	})
 	late := make(chan error, 1)
 	go func() { late <- order(slow).End(t.Context()) }()
 	select {

@@ -35,7 +35,8 @@ func (me candidacy) isLeader(r leaderRecord, stat *zk.Stat) bool {
 
 func parseLeader(data []byte, stat *zk.Stat) (r leaderRecord) {
 	if json.Unmarshal(data, &r) != nil || r.ID == "" {
-		r = leaderRecord{Candidate: election.Candidate{ID: fmt.Sprintf("zxid-%x", stat.Czxid), Name: "(a record that is none of ours)"}}
+		r = leaderRecord{Candidate: election.Candidate{ID: fmt.Sprintf("zxid-%x", stat.Czxid),
+			Name: "(a record that is none of ours)"}}
 	}
 	return r
 }
@@ -96,8 +97,11 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 			&zk.CheckVersionRequest{Path: b.base, Version: root.Version},
 			// It goes with its session, and with Leave: a late request fails here.
 			&zk.CheckVersionRequest{Path: b.path(me.node), Version: -1},
-			&zk.CreateRequest{Path: b.path(leaderNode), Data: encode(leaderRecord{Candidate: me.Candidate}), Acl: b.conn.cfg.ACL, Flags: zk.FlagEphemeral},
-			&zk.SetDataRequest{Path: b.path(termNode), Data: b.conn.term(me.ID), Version: term.Version},
+			&zk.CreateRequest{Path: b.path(leaderNode),
+				Data: encode(leaderRecord{Candidate: me.Candidate}), Acl: b.conn.cfg.ACL,
+				Flags: zk.FlagEphemeral},
+			&zk.SetDataRequest{Path: b.path(termNode), Data: b.conn.term(me.ID),
+				Version: term.Version},
 		}
 		if kept, _, err := b.conn.zk.Exists(b.path(yieldNode)); err != nil {
 			return 0, 0, err
@@ -152,10 +156,12 @@ func (b *backend) clearWay(me candidacy, term *zk.Stat) error {
 		err = b.uproot(b.path(leaderNode))
 	}
 	if err == nil {
-		_, err = b.conn.zk.Multi(&zk.CheckVersionRequest{Path: b.path(termNode), Version: term.Version}, &zk.CheckVersionRequest{Path: b.path(me.node), Version: -1},
+		_, err = b.conn.zk.Multi(&zk.CheckVersionRequest{Path: b.path(termNode),
+			Version: term.Version}, &zk.CheckVersionRequest{Path: b.path(me.node), Version: -1},
 			&zk.DeleteRequest{Path: b.path(leaderNode), Version: stat.Version})
 	}
-	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNotEmpty) {
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) ||
+		errors.Is(err, zk.ErrNotEmpty) {
 		return nil
 	}
 	return err
@@ -168,7 +174,8 @@ func (b *backend) uproot(path string) error {
 		if err := b.uproot(path + "/" + child); err != nil {
 			return err
 		}
-		if err := b.conn.zk.Delete(path+"/"+child, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		if err := b.conn.zk.Delete(path+"/"+child, -1); err != nil &&
+			!errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
 	}

@@ -50,7 +50,9 @@ func (n *named) Init(servers []string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.servers, n.curr, n.last = slices.Clone(servers), -1, -1
-	rand.Shuffle(len(n.servers), func(i, j int) { n.servers[i], n.servers[j] = n.servers[j], n.servers[i] })
+	rand.Shuffle(len(n.servers), func(i, j int) {
+		n.servers[i], n.servers[j] = n.servers[j], n.servers[i]
+	})
 	return nil
 }
 

@@ -67,13 +67,15 @@ type line struct {
 	node   string // whose place it is
 	seen   int32  // version of that node: it changes when the candidate is to look
 	before string // the node to wait for; empty: it is the first
-	keptTo string // id that the leadership is kept free for, if that one is a candidate; empty: nobody's
+	// id that the leadership is kept free for, if that one is a candidate; empty: nobody's
+	keptTo string
 	keeper string // its node
 	err    error
 }
 
 func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
-	w := &watcher{b: b, root: b.conn.followed(b.base), leader: b.conn.followed(b.path(leaderNode)), lists: make(chan line, 1)}
+	w := &watcher{b: b, root: b.conn.followed(b.base), leader: b.conn.followed(b.path(leaderNode)),
+		lists: make(chan line, 1)}
 	defer func() {
 		for _, f := range []followed{w.root, w.leader, w.own, w.before} {
 			b.conn.unfollow(f.cell)
@@ -185,7 +187,8 @@ func (w *watcher) look(ctx context.Context, now time.Time) (v election.View, fre
 	b.mu.Unlock()
 	w.track(me)
 	root, leader, own := w.root.now, w.leader.now, w.own.now
-	leader.exists = leader.exists && ephemeral(&leader.stat) // or it is a stranger's, and in nobody's way
+	// or it is a stranger's, and in nobody's way
+	leader.exists = leader.exists && ephemeral(&leader.stat)
 	if root.number <= floor || leader.number <= floor || w.own.cell != nil && own.number <= floor {
 		return v, false
 	}
@@ -201,7 +204,8 @@ func (w *watcher) look(ctx context.Context, now time.Time) (v election.View, fre
 	v.Ended, v.Deleted = parseFate(root.data)
 	if leader.exists {
 		r := parseLeader(leader.data, &leader.stat)
-		v.Leader, v.Token, v.Yield, v.Mine = r.Candidate, uint64(leader.stat.Czxid), r.Yield, me.isLeader(r, &leader.stat)
+		v.Leader, v.Token, v.Yield, v.Mine = r.Candidate, uint64(leader.stat.Czxid), r.Yield,
+			me.isLeader(r, &leader.stat)
 	}
 	if v.Mine && working && !w.mine {
 		return v, false // Take will tell, with the token
@@ -290,9 +294,12 @@ func (w *watcher) place(me candidacy, own, leader reading, now time.Time) bool {
 	}
 	before := w.before.now
 	l := w.line
-	current := l.number != 0 && l.err == nil && l.node == me.node && l.seen == own.stat.Version && !(before.number != 0 && !before.exists)
-	if current && !leader.exists && (l.before == "" || l.keptTo == me.ID) && l.number < leader.number {
-		current = false // somebody of a higher priority may have come, and the order to hand over may be another
+	current := l.number != 0 && l.err == nil && l.node == me.node && l.seen == own.stat.Version &&
+		!(before.number != 0 && !before.exists)
+	if current && !leader.exists && (l.before == "" || l.keptTo == me.ID) &&
+		l.number < leader.number {
+		// somebody of a higher priority may have come, and the order to hand over may be another
+		current = false
 	}
 	if current {
 		return !leader.exists
@@ -302,7 +309,8 @@ func (w *watcher) place(me candidacy, own, leader reading, now time.Time) bool {
 		return false
 	}
 	w.busy = true
-	w.b.conn.spawn(func() { w.lists <- w.b.list(me, own.stat.Version) }) // it has room: there is one at a time
+	// it has room: there is one at a time
+	w.b.conn.spawn(func() { w.lists <- w.b.list(me, own.stat.Version) })
 	return false
 }
 
@@ -337,7 +345,9 @@ func (b *backend) list(me candidacy, seen int32) line {
 		if i < 0 {
 			return zk.ErrNoNode
 		}
-		if j := slices.IndexFunc(places, func(p place) bool { return p.guid == guidOf(me.ID) && p.node != me.node }); j >= 0 {
+		if j := slices.IndexFunc(places, func(p place) bool {
+			return p.guid == guidOf(me.ID) && p.node != me.node
+		}); j >= 0 {
 			// A create that was given up arrived after all, or it is of an earlier session and
 			// about to go. Nobody else removes it while the session lives, and everyone behind it
 			// waits for that.
@@ -365,7 +375,9 @@ func (b *backend) list(me candidacy, seen int32) line {
 			}
 			var y yieldRecord
 			_ = json.Unmarshal(data, &y)
-			if j := slices.IndexFunc(places, func(p place) bool { return y.To != "" && p.guid == guidOf(y.To) }); j >= 0 {
+			if j := slices.IndexFunc(places, func(p place) bool {
+				return y.To != "" && p.guid == guidOf(y.To)
+			}); j >= 0 {
 				stands, err := b.stands(places[j].node)
 				if err != nil {
 					return err

@@ -261,5 +261,6 @@ func closeSession(addr string, session int64, password []byte) (over bool, err e
 	if len(rest) > handshake {
 		return true, nil
 	}
-	return false, fmt.Errorf("the connection ended before the answer to the order: %w", errors.Join(err, io.ErrUnexpectedEOF))
+	return false, fmt.Errorf("the connection ended before the answer to the order: %w",
+		errors.Join(err, io.ErrUnexpectedEOF))
 }

@@ -13,7 +13,8 @@ func (m *Model) holds(s *state, r *message) bool {
 			(sameAck || m.broken[registerAnyAck]) &&
 			(r.ack != 0 || s.join[id] == r.join || m.broken[joinWithoutSequence])
 	case release:
-		return (locked || m.broken[releaseUnregistered]) && (sameAck || m.broken[acksUnconditional]) &&
+		return (locked || m.broken[releaseUnregistered]) && (sameAck ||
+			m.broken[acksUnconditional]) &&
 			(sameKey || m.broken[releaseAnyIndex])
 	case settle:
 		return locked && (sameAck || m.broken[acksUnconditional])

@@ -118,7 +118,10 @@ func (m *Model) world(s *state, do func(verb, uint8, func(*state))) {
 		do(strangerDeletes, 0, func(t *state) { t.left.Deletes--; t.record[0] = record{} })
 	}
 	if s.left.Past > 0 {
-		do(fallsBehind, 0, func(t *state) { t.left.Past--; t.past, t.pastAt = t.key[0], t.next()-1 })
+		do(fallsBehind, 0, func(t *state) {
+			t.left.Past--
+			t.past, t.pastAt = t.key[0], t.next()-1
+		})
 	}
 	if s.holder != 0 && s.left.Takes > 0 {
 		do(loses, s.holder-1|leaderBit, func(t *state) { t.holder = 0 })

@@ -133,7 +133,8 @@ var omissions = []model.Omission{
 	{Rules: "goodbye-for-frozen+start-unchecked", Bound: "one process, an early end",
 		Because: theRecord},
 	{Rules: "stopped-before-the-work", Bound: "a successor, goodbyes"},
-	{Rules: "no-guard", Bound: "two leaders, a late write", Breach: []string{breaches[deposedWrote]}},
+	{Rules: "no-guard", Bound: "two leaders, a late write",
+		Breach: []string{breaches[deposedWrote]}},
 	{Rules: "no-guard+leader-without-sequence", Bound: "two late writes",
 		Because: "the sequence keys, which the next leader moves before it reads"},
 	{Rules: "no-new-epoch+leader-without-sequence", Bound: "two late writes",
@@ -211,7 +212,8 @@ func TestWhatStatesDoNotSayMakesNoDifference(t *testing.T) {
 			t.Parallel()
 			tidy, plain := brokenBy(all[at], o, false), brokenBy(all[at], o, true)
 			if plain.Breach == "" || len(plain.Story) < len(tidy.Story) {
-				t.Errorf("%d steps to a breach, with nothing forgotten%s", len(tidy.Story), plain.Lines())
+				t.Errorf("%d steps to a breach, with nothing forgotten%s", len(tidy.Story),
+					plain.Lines())
 			}
 		})
 	}
@@ -219,7 +221,8 @@ func TestWhatStatesDoNotSayMakesNoDifference(t *testing.T) {
 
 // brokenBy explores without all rules of o.
 func brokenBy(b Bound, o model.Omission, plain bool) model.Result {
-	return model.Explore(without(b, plain, strings.Split(o.Rules, "+")).System().Only(wanted(o)...), 0)
+	return model.Explore(without(b, plain, strings.Split(o.Rules, "+")).System().Only(wanted(o)...),
+		0)
 }
 
 func without(b Bound, plain bool, rules []string) *Model {

@@ -65,8 +65,9 @@ type proc struct {
 	registered index
 	// wait is until when inherited items wait: ticks + 1; 1: that is over; 0: there was nothing to
 	// wait for.
-	wait     uint8
-	inherit  uint8 // the longest lease that a predecessor may hold, ticks; 0: none longer than its own
+	wait uint8
+	// the longest lease that a predecessor may hold, ticks; 0: none longer than its own
+	inherit  uint8
 	view     key   // of its assignment
 	work     index // token of the work that runs; 0: none does
 	final    index // token of the work that was stopped to be given up

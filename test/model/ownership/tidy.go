@@ -29,7 +29,8 @@ func (m *Model) drop(s *state) {
 		for p := range m.bound.A {
 			x := &s.proc[p]
 			used = used || x.life == up && (x.registered != 0 && x.registered <= s.pastAt ||
-				x.session != 0 && s.record[0].session == x.session && s.record[0].created <= s.pastAt)
+				x.session != 0 && s.record[0].session == x.session &&
+					s.record[0].created <= s.pastAt)
 		}
 		if !used {
 			s.past, s.pastAt = key{}, 0
