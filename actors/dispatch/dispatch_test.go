@@ -14,6 +14,7 @@ import (
 
 	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 func TestARequestGoesToTheOwnerWithItsTokenAndItsPathUnchanged(t *testing.T) {
@@ -121,11 +122,14 @@ func TestWhatHasNoOwnerIsRefusedWithItsReason(t *testing.T) {
 }
 
 func TestARequestWaitsForAMoveToEnd(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Wait = 2 * patience })
+	w := newWorld(t, func(c *dispatch.Config) { c.Wait = 2 * testkit.Patience })
 	w.table.set("a", routing.ErrMoving)
 	answers := make(chan answer)
 	go func() { answers <- w.do("POST", "/a/", "the body") }()
-	eventually(t, "the request waits", func() bool { all, _ := w.d.InFlight(""); return all == 1 })
+	testkit.Eventually(t, "the request waits", func() bool {
+		all, _ := w.d.InFlight("")
+		return all == 1
+	})
 	w.owner("a", "n2", 7, func(rw http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(rw, r.Body)
 	})
@@ -175,7 +179,7 @@ func TestWhatWasNotCarriedOutIsSentToTheNewOwner(t *testing.T) {
 		}, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(c *dispatch.Config) { c.Wait = patience })
+			w := newWorld(t, func(c *dispatch.Config) { c.Wait = testkit.Patience })
 			first := c.first(w)
 			second := w.service(echo)
 			w.table.set("a", routing.Location{Member: "n1", Address: first, Token: 1})
@@ -229,7 +233,7 @@ func lose(w http.ResponseWriter, r *http.Request) {
 func fail(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
 
 func TestARequestThatMakesItsServiceCrashIsNotSentForEver(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Wait = patience })
+	w := newWorld(t, func(c *dispatch.Config) { c.Wait = testkit.Patience })
 	var n atomic.Int32
 	w.owner("a", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) { n.Add(1); hangUp(rw) })
 	w.refused(w.do("GET", "/a/", ""), 502, dispatch.ReasonLost)
@@ -315,7 +319,7 @@ func TestAConnectionCanBeUpgraded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(testkit.Patience))
 	fmt.Fprintf(conn,
 		"GET /a/socket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	in := bufio.NewReader(conn)
@@ -335,7 +339,7 @@ func TestAConnectionCanBeUpgraded(t *testing.T) {
 		t.Errorf("%d requests under way to n1: an upgraded connection is one", to)
 	}
 	conn.Close()
-	eventually(t, "the upgraded connection's place is free", func() bool {
+	testkit.Eventually(t, "the upgraded connection's place is free", func() bool {
 		all, to := w.d.InFlight("n1")
 		return all+to == 0
 	})
@@ -343,7 +347,7 @@ func TestAConnectionCanBeUpgraded(t *testing.T) {
 
 func TestASlowMemberDelaysNobodyElse(t *testing.T) {
 	w := newWorld(t, func(c *dispatch.Config) {
-		c.InFlight, c.PerMember, c.Timeout = 8, 4, 4*patience
+		c.InFlight, c.PerMember, c.Timeout = 8, 4, 4*testkit.Patience
 	})
 	release := make(chan struct{})
 	w.owner("slow", "n1", 1, func(http.ResponseWriter, *http.Request) { <-release })
@@ -354,7 +358,7 @@ func TestASlowMemberDelaysNobodyElse(t *testing.T) {
 	for range 4 {
 		go func() { answers <- w.do("GET", "/slow/", "") }()
 	}
-	eventually(t, "all places of the slow member are taken", func() bool {
+	testkit.Eventually(t, "all places of the slow member are taken", func() bool {
 		_, to := w.d.InFlight("n1")
 		return to == 4
 	})
@@ -369,7 +373,7 @@ func TestASlowMemberDelaysNobodyElse(t *testing.T) {
 	for range 4 {
 		go func() { answers <- w.do("GET", "/slow2/", "") }()
 	}
-	eventually(t, "all places are taken", func() bool {
+	testkit.Eventually(t, "all places are taken", func() bool {
 		all, _ := w.d.InFlight("")
 		return all == 8
 	})
@@ -380,7 +384,7 @@ func TestASlowMemberDelaysNobodyElse(t *testing.T) {
 			t.Errorf("a slow request: %s", a.Status)
 		}
 	}
-	eventually(t, "every place is free", func() bool {
+	testkit.Eventually(t, "every place is free", func() bool {
 		all, to := w.d.InFlight("n1")
 		return all+to == 0
 	})
@@ -388,7 +392,7 @@ func TestASlowMemberDelaysNobodyElse(t *testing.T) {
 
 func TestThoseThatWaitForAMoveLeaveRoomForOthers(t *testing.T) {
 	w := newWorld(t, func(c *dispatch.Config) {
-		c.InFlight, c.PerMember, c.Wait = 8, 4, 2*patience
+		c.InFlight, c.PerMember, c.Wait = 8, 4, 2*testkit.Patience
 	})
 	w.table.set("moving", routing.ErrMoving)
 	w.owner("a", "n1", 1, func(http.ResponseWriter, *http.Request) {})
@@ -428,7 +432,7 @@ func TestAClientThatGoesEndsItsRequestAtTheService(t *testing.T) {
 	conn.Close()
 	select {
 	case <-over:
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the service still works on it")
 	}
 	// And one that waits for a move stops waiting.
@@ -438,9 +442,12 @@ func TestAClientThatGoesEndsItsRequestAtTheService(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(conn, "GET /moving/ HTTP/1.1\r\nHost: x\r\n\r\n")
-	eventually(t, "it waits", func() bool { all, _ := w.d.InFlight(""); return all == 1 })
+	testkit.Eventually(t, "it waits", func() bool { all, _ := w.d.InFlight(""); return all == 1 })
 	conn.Close()
-	eventually(t, "it waits no more", func() bool { all, _ := w.d.InFlight(""); return all == 0 })
+	testkit.Eventually(t, "it waits no more", func() bool {
+		all, _ := w.d.InFlight("")
+		return all == 0
+	})
 }
 
 func TestNothingLastsForEver(t *testing.T) {
@@ -480,7 +487,7 @@ func TestNothingLastsForEver(t *testing.T) {
 		}
 		defer conn.Close()
 		fmt.Fprintf(conn, "POST /a/ HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf")
-		_ = conn.SetDeadline(time.Now().Add(patience))
+		_ = conn.SetDeadline(time.Now().Add(testkit.Patience))
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
 			t.Fatalf("it was not answered: %v", err)
@@ -488,7 +495,7 @@ func TestNothingLastsForEver(t *testing.T) {
 		if resp.StatusCode != http.StatusRequestTimeout {
 			t.Errorf("it was answered with %s", resp.Status)
 		}
-		eventually(t, "its place is free", func() bool {
+		testkit.Eventually(t, "its place is free", func() bool {
 			all, to := w.d.InFlight("n1")
 			return all+to == 0
 		})

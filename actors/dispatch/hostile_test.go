@@ -14,6 +14,7 @@ import (
 
 	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // dial opens a connection to the dispatcher that speaks what the test writes.
@@ -24,7 +25,7 @@ func (w *world) dial() (net.Conn, *bufio.Reader) {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(testkit.Patience))
 	return conn, bufio.NewReader(conn)
 }
 
@@ -121,7 +122,7 @@ func TestALocatorThatKeepsSilentIsNotWaitedForForEver(t *testing.T) {
 func TestThoseWhoseItemHasToBeLookedUpLeaveRoomForOthers(t *testing.T) {
 	w := newWorld(t, func(c *dispatch.Config) {
 		c.Locator = slowLocator{c.Locator.(*table)}
-		c.InFlight, c.PerMember, c.Wait = 8, 4, 2*patience
+		c.InFlight, c.PerMember, c.Wait = 8, 4, 2*testkit.Patience
 	})
 	w.owner("a", "n1", 1, func(http.ResponseWriter, *http.Request) {})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -154,7 +155,7 @@ func TestThoseWhoseItemHasToBeLookedUpLeaveRoomForOthers(t *testing.T) {
 }
 
 func TestAMisdirectedAnswerThatDoesNotEndKeepsNobodyWaiting(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Wait = patience })
+	w := newWorld(t, func(c *dispatch.Config) { c.Wait = testkit.Patience })
 	second := w.service(func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "here") })
 	w.owner("a", "n1", 1, func(rw http.ResponseWriter, r *http.Request) {
 		w.table.set("a", routing.Location{Member: "n2", Address: second, Token: 2})
@@ -288,7 +289,7 @@ func TestAnUpgradedConnectionOfAClientThatTakesNothingEnds(t *testing.T) {
 	if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 101 {
 		t.Fatalf("%v %v", resp, err)
 	}
-	eventually(t, "the place of the client that takes nothing is free", func() bool {
+	testkit.Eventually(t, "the place of the client that takes nothing is free", func() bool {
 		all, to := w.d.InFlight("n1")
 		return all+to == 0
 	})

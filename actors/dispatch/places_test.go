@@ -14,10 +14,11 @@ import (
 
 	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 func TestSlowUploadersDoNotStopBroadcasts(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Timeout = 4 * patience })
+	w := newWorld(t, func(c *dispatch.Config) { c.Timeout = 4 * testkit.Patience })
 	w.table.members = []routing.Member{{ID: "n1", Address: w.service(func(rw http.ResponseWriter,
 		_ *http.Request) {
 		fmt.Fprint(rw, "here")
@@ -26,7 +27,10 @@ func TestSlowUploadersDoNotStopBroadcasts(t *testing.T) {
 		conn, _ := w.dial()
 		fmt.Fprint(conn, "POST /*/ HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nx")
 	}
-	eventually(t, "they have begun", func() bool { all, _ := w.d.InFlight(""); return all == 200 })
+	testkit.Eventually(t, "they have begun", func() bool {
+		all, _ := w.d.InFlight("")
+		return all == 200
+	})
 	for range 3 {
 		if a := w.do("POST", "/*/", "body"); a.StatusCode != 200 {
 			t.Errorf("%s %s", a.Status, a.body)
@@ -35,7 +39,7 @@ func TestSlowUploadersDoNotStopBroadcasts(t *testing.T) {
 }
 
 func TestAMemberThatHangsDoesNotMakeBroadcastsBusy(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Timeout = 4 * patience })
+	w := newWorld(t, func(c *dispatch.Config) { c.Timeout = 4 * testkit.Patience })
 	release := make(chan struct{})
 	end := sync.OnceFunc(func() { close(release) })
 	defer end()
@@ -55,7 +59,7 @@ func TestAMemberThatHangsDoesNotMakeBroadcastsBusy(t *testing.T) {
 	for range broadcasts {
 		go func() { answers <- w.do("GET", "/*/", "") }()
 	}
-	eventually(t, "all others have been asked", func() bool {
+	testkit.Eventually(t, "all others have been asked", func() bool {
 		return asked.Load() == members*broadcasts
 	})
 	end()
@@ -91,7 +95,7 @@ func TestABroadcastDoesNotMindAnOfferOfAnotherHTTP(t *testing.T) {
 
 func TestAMemberThatTakesNothingOfABodyIsHeldToTheTimeout(t *testing.T) {
 	w := newWorld(t, func(c *dispatch.Config) {
-		c.Timeout, c.Idle = 300*time.Millisecond, 20*patience
+		c.Timeout, c.Idle = 300*time.Millisecond, 20*testkit.Patience
 	})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -115,7 +119,7 @@ func TestAMemberThatTakesNothingOfABodyIsHeldToTheTimeout(t *testing.T) {
 	}
 	conn.Close()
 	<-sent
-	eventually(t, "its place is free", func() bool {
+	testkit.Eventually(t, "its place is free", func() bool {
 		all, to := w.d.InFlight("n1")
 		return all+to == 0
 	})
@@ -133,7 +137,7 @@ func TestAnAnswerBeforeTheEndOfTheBodyArrivesAtOnce(t *testing.T) {
 	})
 	for _, path := range []string{"/a/", "/unknown/", "/"} {
 		conn, in := w.dial()
-		_ = conn.SetDeadline(time.Now().Add(patience / 3))
+		_ = conn.SetDeadline(time.Now().Add(testkit.Patience / 3))
 		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nhalf", path)
 		resp, err := http.ReadResponse(in, nil)
 		if err != nil {
@@ -147,7 +151,7 @@ func TestAnAnswerBeforeTheEndOfTheBodyArrivesAtOnce(t *testing.T) {
 			t.Errorf("%s: what is left of the body could be taken for a request", path)
 		}
 	}
-	eventually(t, "its places are free", func() bool {
+	testkit.Eventually(t, "its places are free", func() bool {
 		all, to := w.d.InFlight("n1")
 		return all+to == 0
 	})
@@ -353,7 +357,7 @@ func TestAClientThatDoesNotReadGivesItsPlaceBack(t *testing.T) {
 	if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 200 {
 		t.Fatalf("%v %v", resp, err)
 	}
-	eventually(t, "its place is free", func() bool {
+	testkit.Eventually(t, "its place is free", func() bool {
 		all, to := w.d.InFlight("n1")
 		return all+to == 0
 	})

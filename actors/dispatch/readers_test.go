@@ -12,6 +12,7 @@ import (
 
 	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // angles has one member whose answers to a path below /*/large are a text that JSON makes six times
@@ -44,7 +45,7 @@ func (w *world) slowly() net.Conn {
 func TestClientsThatDoNotReadTheAnswersToABroadcastStopNoOther(t *testing.T) {
 	const clients, most = 72, 160 << 20 // of 72 MiB that the members have answered
 	// None of them is cut off while the test lasts.
-	w := newWorld(t, func(c *dispatch.Config) { c.Timeout = 4 * patience })
+	w := newWorld(t, func(c *dispatch.Config) { c.Timeout = 4 * testkit.Patience })
 	angles(w, 1<<20)
 	// What is held, and not what the collector has left behind: on a busy machine that is as much
 	// again.
@@ -58,7 +59,7 @@ func TestClientsThatDoNotReadTheAnswersToABroadcastStopNoOther(t *testing.T) {
 	for i := range clients {
 		w.slowly()
 		if i%8 == 7 { // not so many at a time that the members are what is slow
-			eventually(t, "their answers are here", func() bool {
+			testkit.Eventually(t, "their answers are here", func() bool {
 				return w.d.Reading() == i+1 || used()-before > most && held()-before > most
 			})
 		}
@@ -79,8 +80,8 @@ func TestAnAnswerToABroadcastHasToBeReadInTime(t *testing.T) {
 	angles(w, 256<<10)
 	c := w.slowly()
 	begin := time.Now()
-	_ = c.SetDeadline(begin.Add(patience))
-	for buf := make([]byte, 1<<10); time.Since(begin) < patience; time.Sleep(
+	_ = c.SetDeadline(begin.Add(testkit.Patience))
+	for buf := make([]byte, 1<<10); time.Since(begin) < testkit.Patience; time.Sleep(
 		100 * time.Millisecond) {
 		if _, err := c.Read(buf); err != nil {
 			break

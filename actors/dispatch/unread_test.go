@@ -13,6 +13,7 @@ import (
 
 	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // Answers may be small: a client asks for many of them on one connection and reads none, until its
@@ -90,11 +91,13 @@ func TestClientsThatReadNoSmallAnswersKeepNoPlaces(t *testing.T) {
 					}
 				}()
 			}
-			eventually(t, "they are connected", func() bool { return came.Load() == clients })
-			eventually(t, "the connections that nobody reads from are closed", func() bool {
+			testkit.Eventually(t, "they are connected", func() bool {
+				return came.Load() == clients
+			})
+			testkit.Eventually(t, "the connections that nobody reads from are closed", func() bool {
 				return open.Load() == 0
 			})
-			eventually(t, "their places are free", func() bool {
+			testkit.Eventually(t, "their places are free", func() bool {
 				all, to := w.d.InFlight("n1")
 				return all+to == 0
 			})

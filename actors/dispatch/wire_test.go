@@ -13,6 +13,7 @@ import (
 
 	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // What a service answers arrives as it is: nothing is followed, unpacked, or answered on its
@@ -94,7 +95,7 @@ func TestAClientOfTheOldKindIsAnswered(t *testing.T) {
 // A body that waits to be asked for is asked for by whoever takes it, and not by one who does not
 // own the item.
 func TestABodyThatWaitsToBeAskedForGoesToTheOwner(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Wait = patience })
+	w := newWorld(t, func(c *dispatch.Config) { c.Wait = testkit.Patience })
 	second := w.service(func(rw http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(rw, r.Body)
 	})
@@ -127,12 +128,15 @@ func TestABodyThatWaitsToBeAskedForGoesToTheOwner(t *testing.T) {
 }
 
 func TestAnUpgradeWaitsForAMoveLikeAnyRequest(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Wait = 2 * patience })
+	w := newWorld(t, func(c *dispatch.Config) { c.Wait = 2 * testkit.Patience })
 	w.table.set("a", routing.ErrMoving)
 	conn, in := w.dial()
 	fmt.Fprint(conn,
 		"GET /a/socket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-	eventually(t, "the request waits", func() bool { all, _ := w.d.InFlight(""); return all == 1 })
+	testkit.Eventually(t, "the request waits", func() bool {
+		all, _ := w.d.InFlight("")
+		return all == 1
+	})
 	misdirected := w.service(misdirect(false))
 	w.table.set("a", routing.Location{Member: "n1", Address: misdirected, Token: 1})
 	w.owner("a", "n2", 2, func(rw http.ResponseWriter, _ *http.Request) {
@@ -176,7 +180,7 @@ func TestWhatIsUnderWayWhenTheServerStopsIsAnswered(t *testing.T) {
 	go func() { sent <- w.do("POST", "/a/", "x") }()
 	go func() { waiting <- w.do("POST", "/moving/", "x") }()
 	<-began
-	eventually(t, "both are under way", func() bool {
+	testkit.Eventually(t, "both are under way", func() bool {
 		all, _ := w.d.InFlight("n1")
 		return all == 2
 	})
@@ -225,7 +229,7 @@ func TestEveryEndOfARequestFreesItsPlaces(t *testing.T) {
 				t.Errorf("%s %s: %q", method, path, all)
 			}
 			conn.Close()
-			eventually(t, "its places are free", func() bool {
+			testkit.Eventually(t, "its places are free", func() bool {
 				all, to := w.d.InFlight("n1")
 				return all+to == 0
 			})

@@ -12,16 +12,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/messages"
 )
-
-// patience is for what has to happen, on a machine that does other things too.
-const patience = 2 * time.Minute
 
 // table is a locator that says what it is told to say.
 type table struct {
@@ -88,7 +85,7 @@ func newWorld(t *testing.T, change ...func(*dispatch.Config)) *world {
 	cfg.Logger = asynclog.Wrap(slog.New(slog.NewTextHandler(t.Output(),
 		&slog.HandlerOptions{Level: slog.LevelDebug})))
 	// last: after the test nothing may be written to it
-	t.Cleanup(func() { asynclog.Flush(cfg.Logger, patience) })
+	t.Cleanup(func() { asynclog.Flush(cfg.Logger, testkit.Patience) })
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -98,7 +95,7 @@ func newWorld(t *testing.T, change ...func(*dispatch.Config)) *world {
 	}
 	w.front = httptest.NewServer(w.d)
 	transport := &http.Transport{DisableCompression: true}
-	w.client = &http.Client{Transport: transport, Timeout: 2 * patience}
+	w.client = &http.Client{Transport: transport, Timeout: 2 * testkit.Patience}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		w.front.Close()
@@ -176,15 +173,6 @@ func nobody(t *testing.T) string {
 	}
 	defer ln.Close()
 	return ln.Addr().String()
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
 }
 
 // hangUp ends a request's connection without an answer.

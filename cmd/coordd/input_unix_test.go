@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // A file that a flag or a variable names may be a pipe that nobody writes to.
@@ -53,9 +55,12 @@ func TestASignalEndsACommandThatWaitsForAFile(t *testing.T) {
 				ended <- run(ctx, surroundings{args: args, env: none, in: &out, out: &out,
 					err: &text})
 			}()
-			for end := time.Now().Add(patience); !opens() && time.Now().Before(end); {
-				time.Sleep(5 * time.Millisecond)
-			}
+			testkit.Look(testkit.Patience, func() string {
+				if opens() {
+					return ""
+				}
+				return "nobody opens it"
+			})
 			cancel()
 			var ok bool
 			select {
@@ -63,8 +68,8 @@ func TestASignalEndsACommandThatWaitsForAFile(t *testing.T) {
 				if ok = true; code != c.code {
 					t.Errorf("exit code %d, want %d: %s", code, c.code, text.String())
 				}
-			case <-time.After(patience):
-				t.Errorf("it waits still, %v after the signal", patience)
+			case <-time.After(testkit.Patience):
+				t.Errorf("it waits still, %v after the signal", testkit.Patience)
 			}
 			w, err := os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 			if err != nil {
@@ -75,9 +80,7 @@ func TestASignalEndsACommandThatWaitsForAFile(t *testing.T) {
 				<-ended
 			}
 			// the next one must not take this one for its own
-			for end := time.Now().Add(patience); opens() && time.Now().Before(end); {
-				time.Sleep(5 * time.Millisecond)
-			}
+			testkit.Eventually(t, "nobody waits for the file", func() bool { return !opens() })
 		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // unreadPipe takes nothing until it is closed, as a pipe that is full.
@@ -38,8 +40,8 @@ func TestASignalEndsACommandWhoseOutputNobodyReads(t *testing.T) {
 			t.Errorf("exit code %d: %s", code, text.String())
 		}
 		close(out.closed)
-	case <-time.After(patience):
-		t.Errorf("it waits still, %v after the signal", patience)
+	case <-time.After(testkit.Patience):
+		t.Errorf("it waits still, %v after the signal", testkit.Patience)
 		close(out.closed)
 		<-ended
 	}

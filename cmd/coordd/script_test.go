@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // TestScripts plays each session under testdata/script with the binary itself.
@@ -51,9 +53,6 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// patience is how long eventually tries; it is for machines under load.
-const patience = 2 * time.Minute
-
 // eventually [!] REGEXP PROGRAM ARGS... runs a program until its output matches;
 // "http:" as the program is a GET of the argument, with the status line first,
 // and "file:" reads a file.
@@ -63,15 +62,15 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	want, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	var out string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(
-		20 * time.Millisecond) {
-		out = output(ts, args[1:])
-		if want.MatchString(out) != neg {
-			return
+	_, out := testkit.Look(testkit.Patience, func() string {
+		if out := output(ts, args[1:]); want.MatchString(out) == neg {
+			return "the last output was:\n" + out
 		}
+		return ""
+	})
+	if out != "" {
+		ts.Fatalf("not within %v: %v %s; %s", testkit.Patience, !neg, args[0], out)
 	}
-	ts.Fatalf("not within %v: %v %s; the last output was:\n%s", patience, !neg, args[0], out)
 }
 
 func output(ts *testscript.TestScript, args []string) string {
@@ -102,7 +101,8 @@ func output(ts *testscript.TestScript, args []string) string {
 }
 
 func fetch(url string) string {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
+		Timeout: testkit.Patience}
 	r, err := client.Get(url)
 	if err != nil {
 		return err.Error()
@@ -167,20 +167,20 @@ func gone(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	for _, file := range args {
 		for pid := range strings.FieldsSeq(ts.ReadFile(file)) {
-			for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-				id, err := strconv.Atoi(pid)
-				ts.Check(err)
+			id, err := strconv.Atoi(pid)
+			ts.Check(err)
+			if _, why := testkit.Look(testkit.Patience, func() string {
 				if errors.Is(syscall.Kill(id, 0), syscall.ESRCH) {
-					break
+					return ""
 				}
 				// A zombie has ended: only its parent has not looked yet.
 				stat, err := os.ReadFile("/proc/" + pid + "/stat")
 				if err == nil && strings.Contains(string(stat), ") Z ") {
-					break
+					return ""
 				}
-				if time.Now().After(deadline) {
-					ts.Fatalf("process %s still runs: %s", pid, stat)
-				}
+				return "it still runs: " + string(stat)
+			}); why != "" {
+				ts.Fatalf("process %s: %s", pid, why)
 			}
 		}
 	}
@@ -199,7 +199,7 @@ func slowBodies(ts *testscript.TestScript, _ bool, args []string) {
 	for range n {
 		all.Go(func() {
 			for {
-				conn, err := net.DialTimeout("tcp", target.Host, patience)
+				conn, err := net.DialTimeout("tcp", target.Host, testkit.Patience)
 				if err == nil {
 					_, _ = fmt.Fprintf(conn,
 						"PUT %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 100000\r\n\r\nx",
@@ -243,7 +243,7 @@ func steady(ts *testscript.TestScript, _ bool, args []string) {
 		out := fetch(args[2])
 		if last = want.MatchString(out); last {
 			good = time.Now()
-		} else if time.Since(good) > patience {
+		} else if time.Since(good) > testkit.Patience {
 			ts.Fatalf("for %v no answer has matched %s; the last one was:\n%s", time.Since(good),
 				args[1], out)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -69,7 +70,7 @@ func serveConfigPage(t *testing.T, before ...*api.KVPair) *configPage {
 		running.Wait()
 		consul.Close()
 	})
-	wait, done := context.WithTimeout(ctx, 4*patience)
+	wait, done := context.WithTimeout(ctx, 4*testkit.Patience)
 	defer done()
 	if err := store.WaitLoaded(wait); err != nil {
 		t.Fatal(err)
@@ -85,7 +86,7 @@ func (p *configPage) dial() (net.Conn, *bufio.Reader) {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 	return c, bufio.NewReader(c)
 }
 

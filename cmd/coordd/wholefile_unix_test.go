@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 func TestAnExportGoesIntoAPipe(t *testing.T) {
@@ -59,8 +61,8 @@ func TestASignalEndsAnExportToAPipeThatNobodyReads(t *testing.T) {
 		if !errors.Is(err, errUnread) {
 			t.Errorf("it ended with %v", err)
 		}
-	case <-time.After(patience):
-		t.Errorf("it waits still, %v after the signal", patience)
+	case <-time.After(testkit.Patience):
+		t.Errorf("it waits still, %v after the signal", testkit.Patience)
 	}
 	r, err := os.Open(pipe) // lets the write go
 	if err != nil {

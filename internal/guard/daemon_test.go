@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/guard"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // daemon is a command that goes on after it has started a daemon: one with a session of its own,
@@ -158,7 +159,7 @@ func TestTheDaemonsOfADeadGuardAndItsDeadOwnerEndWithTheNextGuard(t *testing.T) 
 	}
 	f, up := locking(t, lock)
 	if !within(t, "up", up) {
-		eventually(t, "the lock", func() bool { return f.g.LockID() != "" })
+		testkit.Eventually(t, "the lock", func() bool { return f.g.LockID() != "" })
 	}
 	wantGone(t, all...)
 	if _, err := os.Lstat(filepath.Join(filepath.Dir(f.g.Cgroup()), cgroup)); !os.IsNotExist(err) {

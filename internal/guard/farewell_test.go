@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/guard"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // mourned is an owner whose command runs and who is to have words said for it.
@@ -59,7 +60,9 @@ func (m *mourned) words() string {
 // guardEnds waits until the guard process is gone, so that nothing more can be said.
 func (m *mourned) guardEnds() {
 	m.t.Helper()
-	eventually(m.t, "the end of the guard process", func() bool { return !running(m.guardPID) })
+	testkit.Eventually(m.t, "the end of the guard process", func() bool {
+		return !running(m.guardPID)
+	})
 }
 
 func TestADeadOwnersFarewellIsSaidWhenItsCommandsAreGone(t *testing.T) {
@@ -68,7 +71,7 @@ func TestADeadOwnersFarewellIsSaidWhenItsCommandsAreGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := startMourned(t, trap, "running", 0)
 			m.die()
-			eventually(t, "the farewell", func() bool { return m.words() != "" })
+			testkit.Eventually(t, "the farewell", func() bool { return m.words() != "" })
 			m.guardEnds()
 			if m.words() != "said" {
 				t.Errorf("said %q", m.words())
@@ -87,7 +90,7 @@ func TestAFarewellWaitsForASuccessorFirst(t *testing.T) {
 	m := startMourned(t, "", "", wait)
 	begin := time.Now()
 	m.die()
-	eventually(t, "the farewell", func() bool { return m.words() != "" })
+	testkit.Eventually(t, "the farewell", func() bool { return m.words() != "" })
 	if took := time.Since(begin); took < wait {
 		t.Errorf("said after %v, before the %v that a successor has", took, wait)
 	}
@@ -121,7 +124,7 @@ func TestWhatASuccessorWillTakeOverIsNotTakenBack(t *testing.T) {
 func TestAFarewellIsCutShortWhenASuccessorComes(t *testing.T) {
 	m := startMourned(t, "", "hang", 0)
 	m.die()
-	eventually(t, "the beginning", func() bool {
+	testkit.Eventually(t, "the beginning", func() bool {
 		_, err := os.Lstat(m.said + ".begun")
 		return err == nil
 	})
@@ -144,14 +147,14 @@ func TestAFrozenOwnerHasNoFarewell(t *testing.T) {
 	if err := m.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the end of the work", func() bool { return !running(m.all[0]) })
+	testkit.Eventually(t, "the end of the work", func() bool { return !running(m.all[0]) })
 	// ten looks at its presence: a guard that took it for dead would have said it
 	time.Sleep(100 * time.Millisecond)
 	if m.words() != "" || !running(m.guardPID) {
 		t.Fatalf("frozen, and the guard said %q (it runs: %v)", m.words(), running(m.guardPID))
 	}
 	m.die() // now it is dead
-	eventually(t, "the farewell", func() bool { return m.words() != "" })
+	testkit.Eventually(t, "the farewell", func() bool { return m.words() != "" })
 }
 
 func TestACleanEndHasNoFarewell(t *testing.T) {
@@ -204,7 +207,7 @@ func TestNothingIsSaidBeforeTheGuardBeforeIsGone(t *testing.T) {
 	if err := o.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the end of the work", func() bool { return !running(pid) })
+	testkit.Eventually(t, "the end of the work", func() bool { return !running(pid) })
 	time.Sleep(100 * time.Millisecond)
 	if _, err := os.Lstat(said); err == nil || !running(guardPID) {
 		t.Fatalf("said while the lock is another's (%v), or it did not wait", err)
@@ -212,7 +215,10 @@ func TestNothingIsSaidBeforeTheGuardBeforeIsGone(t *testing.T) {
 	if err := before.stop(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the farewell", func() bool { _, err := os.Lstat(said); return err == nil })
+	testkit.Eventually(t, "the farewell", func() bool {
+		_, err := os.Lstat(said)
+		return err == nil
+	})
 }
 
 func TestManyMayAttendAndTheLastTakesTheFileAway(t *testing.T) {
@@ -286,7 +292,7 @@ func TestLeftNothingIsTrueWhenTheCommandsOfADeadOwnerAreGone(t *testing.T) {
 			t.Errorf("%s: taken for the lock", name)
 		}
 	}
-	eventually(t, "nothing left", func() bool { return guard.LeftNothing(file, id) })
+	testkit.Eventually(t, "nothing left", func() bool { return guard.LeftNothing(file, id) })
 	wantGone(t, all...)
 	if _, err := os.Lstat(file); !os.IsNotExist(err) {
 		t.Errorf("the lock file is left: %v", err)
@@ -311,7 +317,7 @@ func TestTheLockFileOfADeadOwnerStaysUntilNobodyWillLookForIt(t *testing.T) {
 			// The kernel may release the lock of a process of many threads a moment after its first
 			// thread is gone.
 			f, _ := locking(t, m.lock)
-			eventually(t, "the lock "+id, func() bool { return f.g.LockID() != "" })
+			testkit.Eventually(t, "the lock "+id, func() bool { return f.g.LockID() != "" })
 			if got := f.g.LockID(); got != id {
 				t.Errorf("the successor holds %q, want %s", got, id)
 			}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/guard"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // owner is a process of its own that owns a guard.
@@ -62,7 +63,7 @@ func aDeadOwnersWorkIsStoppedInTime(t *testing.T, _ guard.Config) {
 	if err := o.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the end of all", func() bool {
+	testkit.Eventually(t, "the end of all", func() bool {
 		return !slices.ContainsFunc(append(all, guardPID), running)
 	})
 	// The stop timeout is 1 s.
@@ -84,7 +85,7 @@ func aFrozenOwnersWorkEndsBeforeTheLease(t *testing.T, _ guard.Config) {
 		t.Fatal(err)
 	}
 	frozen := time.Now()
-	eventually(t, "the end of the work", func() bool {
+	testkit.Eventually(t, "the end of the work", func() bool {
 		return !slices.ContainsFunc(all, running)
 	})
 	if took := time.Since(frozen); took > ownerLease {
@@ -199,7 +200,9 @@ func TestWhatADeadGuardAndADeadOwnerLeftGoesWithTheNextGuard(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the end of the command's own process", func() bool { return !running(all[0]) })
+	testkit.Eventually(t, "the end of the command's own process", func() bool {
+		return !running(all[0])
+	})
 	for _, pid := range all[1:] {
 		if !running(pid) {
 			t.Errorf("process %d is gone already: this test shows nothing", pid)
@@ -211,7 +214,9 @@ func TestWhatADeadGuardAndADeadOwnerLeftGoesWithTheNextGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Without a lock its start does not wait for their end for longer than sweepLimit.
-	eventually(t, "the end of all", func() bool { return !slices.ContainsFunc(all, running) })
+	testkit.Eventually(t, "the end of all", func() bool {
+		return !slices.ContainsFunc(all, running)
+	})
 }
 
 func TestTheGuardIsDeafToTheTerminalsSignals(t *testing.T) {
@@ -250,7 +255,7 @@ echo $$ >> ` + f.path("pids") + `
 sh -c 'setsid sh -c "echo \$\$ >> ` + f.path("pids") + `; exec sleep 1000" &'
 exec sleep 1001`})
 	all := pids(t, f.path("pids"), 2)
-	eventually(t, "adoption by the guard", func() bool {
+	testkit.Eventually(t, "adoption by the guard", func() bool {
 		return parent(t, all[1]) == parent(t, all[0])
 	})
 	// The end of another command is when strays are looked for.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/guard"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 func TestExecTellsHowTheCommandEnded(t *testing.T) {
@@ -57,7 +58,9 @@ func TestSignalsArePassedOnToTheFirstProcessAlone(t *testing.T) {
 			trap 'echo first >>` + log + `; kill $!; wait $!; exit 4' USR2; echo ready >>` + log + `; wait`})
 	}()
 	text := func() string { b, _ := os.ReadFile(log); return string(b) }
-	eventually(t, "two that wait", func() bool { return strings.Count(text(), "ready") == 2 })
+	testkit.Eventually(t, "two that wait", func() bool {
+		return strings.Count(text(), "ready") == 2
+	})
 	signals <- syscall.SIGUSR2
 	if e := exitError(t, <-done); e.Code != 4 || e.Reason != guard.Ended {
 		t.Errorf("it ended with %v", e)

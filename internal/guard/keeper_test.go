@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // In the package: two signals in a row mostly look like one to who gets them.
@@ -79,18 +81,16 @@ func TestACommandThatHasEndedByItselfIsNotStopped(t *testing.T) {
 	if r == nil {
 		t.Fatalf("it was not started: %+v", exit)
 	}
-	for { // until it waits to be reaped
-		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.pgid)); err != nil ||
-			strings.Contains(string(stat), ") Z ") {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Eventually(t, "it waits to be reaped", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.pgid))
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
 	k.do(command{Kind: cmdStop, ID: 1})
-	for ; exit == nil; time.Sleep(time.Millisecond) {
+	testkit.Eventually(t, "it is reaped", func() bool {
 		k.reap()
 		k.settleEnded()
-	}
+		return exit != nil
+	})
 	if exit.Reason != Ended || exit.Code != 3 {
 		t.Errorf("it %s with code %d, want %s with 3", exit.Reason, exit.Code, Ended)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/guard"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // locking is a guard with a lock file; up says whether it was locked when it came up.
@@ -106,7 +107,7 @@ func TestABoundGuardStartsNothingUnderAnotherLock(t *testing.T) {
 				f.path("pids") + "; exec sleep 1000"})
 			guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
 			var id string
-			eventually(t, "the lock", func() bool { id = g.BindLock(); return id != "" })
+			testkit.Eventually(t, "the lock", func() bool { id = g.BindLock(); return id != "" })
 			other, err := os.OpenFile(file, os.O_RDWR, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -188,7 +189,7 @@ func TestTheLockIsHadWhenTheCommandsOfADeadOwnerAreGone(t *testing.T) {
 	if err := o.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the lock", func() bool { return f.g.LockID() != "" })
+	testkit.Eventually(t, "the lock", func() bool { return f.g.LockID() != "" })
 	wantGone(t, pid)
 }
 
@@ -211,7 +212,7 @@ func TestALockThatIsHadLateIsAfterTheLeftoversAreGone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the lock", func() bool { return f.g.LockID() != "" })
+	testkit.Eventually(t, "the lock", func() bool { return f.g.LockID() != "" })
 	wantGone(t, all...)
 }
 
@@ -237,7 +238,7 @@ func TestAFrozenGuardOfADeadOwnerDoesNotKeepTheLock(t *testing.T) {
 	if err := o.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the lock", func() bool { return f.g.LockID() != "" })
+	testkit.Eventually(t, "the lock", func() bool { return f.g.LockID() != "" })
 	wantGone(t, all...)
 }
 
@@ -270,7 +271,7 @@ func TestTheLockStaysWithTheFirstAndPassesOnAtItsEnd(t *testing.T) {
 	if err := first.stop(); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the lock", func() bool { return second.g.LockID() != "" })
+	testkit.Eventually(t, "the lock", func() bool { return second.g.LockID() != "" })
 }
 
 func TestAKilledGuardLosesTheLock(t *testing.T) {
@@ -280,7 +281,7 @@ func TestAKilledGuardLosesTheLock(t *testing.T) {
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") +
 		"; exec sleep 1000"})
 	guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
-	eventually(t, "the lock", func() bool { return g.LockID() != "" })
+	testkit.Eventually(t, "the lock", func() bool { return g.LockID() != "" })
 	if err := syscall.Kill(guardPID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

@@ -12,17 +12,16 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // In the package: from outside these are races that few runs would see.
 
-// patience is how long a test waits for what must happen; only a failing one uses it up.
-const patience = 2 * time.Minute
-
 // trySoLong tries as keep does: what was killed may take longer than one round to be gone on a busy
 // machine. It counts once for each round.
 func trySoLong(l *locker) (swept int, err error) {
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(testkit.Patience); ; {
 		var more int
 		more, err = l.try()
 		swept += more
@@ -73,15 +72,11 @@ func TestAProcessWithoutItsFirstThreadIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	stat := filepath.Join("/proc", strconv.Itoa(left.Process.Pid), "stat")
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if b, err := os.ReadFile(stat); err == nil && strings.Contains(string(b), ") Z ") {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("its first thread does not end")
-		}
-	}
-	killed, err := killMarked(func(found string) bool { return found == token }, patience)
+	testkit.Eventually(t, "its first thread ends", func() bool {
+		b, err := os.ReadFile(stat)
+		return err == nil && strings.Contains(string(b), ") Z ")
+	})
+	killed, err := killMarked(func(found string) bool { return found == token }, testkit.Patience)
 	if killed != 1 || err != nil {
 		_ = left.Process.Kill()
 		t.Errorf("%d killed (%v), want 1", killed, err)

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/coordd/coordd/internal/guard"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // modeEnv makes this test binary be something else: a guard process, or an owner to be killed.
@@ -37,9 +38,6 @@ const (
 
 // farewellEnv is what an owner to be killed wants said: FILE, and what is asked of say.
 const farewellEnv = "GUARD_TEST_FAREWELL"
-
-// patience is how long a test waits for what must happen; only a failing one uses it up.
-const patience = 2 * time.Minute
 
 // init is where the main goroutine has the process's first thread: "headless" ends that one, and
 // lives on without it.
@@ -215,18 +213,9 @@ func within[T any](t *testing.T, what string, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(patience):
-		t.Fatalf("%s: not within %v", what, patience)
+	case <-time.After(testkit.Patience):
+		t.Fatalf("%s: not within %v", what, testkit.Patience)
 		panic("unreachable")
-	}
-}
-
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !cond(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within %v", what, patience)
-		}
 	}
 }
 
@@ -235,7 +224,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 func pids(t *testing.T, file string, n int) []int {
 	t.Helper()
 	var got []int
-	eventually(t, fmt.Sprintf("%d process ids in %s", n, filepath.Base(file)), func() bool {
+	testkit.Eventually(t, fmt.Sprintf("%d process ids in %s", n, filepath.Base(file)), func() bool {
 		b, _ := os.ReadFile(file)
 		got = got[:0]
 		for line := range strings.Lines(string(b)) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 func TestValuesComeBackAsTheyWere(t *testing.T) {
@@ -146,10 +147,7 @@ func child(t *testing.T) (p store.Process, reap func() error) {
 	}
 	// The end of its output comes a moment before the end of the process.
 	io.Copy(io.Discard, out)
-	for end := time.Now().Add(10 * time.Second); p.Liveness() != store.Dead &&
-		time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Eventually(t, "it is dead", func() bool { return p.Liveness() == store.Dead })
 	if p.PID == os.Getpid() || p.StartTime == 0 {
 		t.Fatalf("the child says %+v", p)
 	}

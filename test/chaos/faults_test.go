@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/history"
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/relay"
 	"github.com/hashicorp/consul/api"
 )
@@ -62,16 +63,14 @@ func (w *world) killGuard(f fault) {
 	time.Sleep(f.lasts)
 	for i, old := range killed {
 		p := w.member[i].now
-		for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-			now := p.guards()
-			if len(now) == 1 && !slices.Contains(old, now[0]) {
-				break
+		took, why := testkit.Look(patience, func() string {
+			if now := p.guards(); len(now) != 1 || slices.Contains(old, now[0]) {
+				return fmt.Sprintf("%s has the guards %v", p.proc, now)
 			}
-			if time.Since(begin) > patience {
-				w.t.Errorf("%s has the guards %v, %v after %v was killed", p.proc, now,
-					time.Since(begin)+f.lasts, old)
-				break
-			}
+			return ""
+		})
+		if why != "" {
+			w.t.Errorf("%s, %v after %v was killed", why, took+f.lasts, old)
 		}
 	}
 }

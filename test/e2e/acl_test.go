@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/realconsul"
 	"github.com/hashicorp/consul/api"
 )
@@ -94,7 +95,7 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 		}
 		return ""
 	}
-	eventually(t, startLimit, "every item has an owner", owned)
+	testkit.Await(t, startLimit, "every item has an owner", owned)
 	may("viewer", "locate", "--service", "jobs", "a")
 	may("viewer", "work", "list", "--service", "jobs")
 	may("operator", "config", "put", "--service", "jobs", "key", "value")
@@ -106,7 +107,7 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 		{"drain", "n1"}} {
 		may("operator", append([]string{"control", args[0], "--service", "jobs"}, args[1:]...)...)
 	}
-	eventually(t, workLimit, "n1 is empty, and n2 has its items", func() string {
+	testkit.Await(t, workLimit, "n1 is empty, and n2 has its items", func() string {
 		out, errs, _ := do("viewer", "locate", "--service", "jobs", "a")
 		if !strings.Contains(out, "n2") {
 			return out + errs
@@ -117,7 +118,7 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	may("operator", "work", "rm", "--service", "jobs", "d")
 
 	e := start("elector", "elect", "report", "--id", "e1", "exec sleep 1000")
-	eventually(t, workLimit, "e1 leads", func() string {
+	testkit.Await(t, workLimit, "e1 leads", func() string {
 		out, errs, _ := do("elector", "elect", "report", "--status")
 		if !strings.Contains(out, "leader    e1") {
 			return out + errs

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // routedWork is the work of an item that a service beside the member serves: it tells the service
@@ -41,7 +43,7 @@ func serveBackend(t *testing.T) *backend {
 		t.Fatal(err)
 	}
 	b := &backend{program: launchOther(t, self, []string{"E2E_SERVE=" + dir}), dir: dir}
-	eventually(t, startLimit, "the service listens", func() string {
+	testkit.Await(t, startLimit, "the service listens", func() string {
 		b.address = strings.TrimSpace(b.stdout())
 		if _, _, err := net.SplitHostPort(b.address); err != nil {
 			return "not yet: " + b.stdout() + b.stderr()

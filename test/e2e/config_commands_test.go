@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/realconsul"
 )
 
@@ -76,18 +77,18 @@ func TestConfigValuesOfAnyKindAreTheSameOnARealConsul(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := launch(t, nil, "config", "watch", "--service", service, "--consul", consul.Addr())
-	eventually(t, time.Minute, "the watch shows an empty value of a stranger", func() string {
+	testkit.Await(t, time.Minute, "the watch shows an empty value of a stranger", func() string {
 		return holds(w.stdout(), `"key":"theirs"`)
 	})
 	if _, err := kv.Put(&api.KVPair{Key: "service/" + service + "/config_data/theirs",
 		Value: []byte("new")}, nil); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, time.Minute, "the watch shows the change", func() string {
+	testkit.Await(t, time.Minute, "the watch shows the change", func() string {
 		return holds(w.stdout(), `"value":"new"`)
 	})
 	command("rm", "theirs", "empty", "--service", service)
-	eventually(t, time.Minute, "the watch shows the deletes", func() string {
+	testkit.Await(t, time.Minute, "the watch shows the deletes", func() string {
 		return holds(w.stdout(), `"key":"empty","index":0,"deleted":true`)
 	})
 	w.kill()
@@ -95,7 +96,7 @@ func TestConfigValuesOfAnyKindAreTheSameOnARealConsul(t *testing.T) {
 
 func encoded(value []byte) string { return base64.StdEncoding.EncodeToString(value) }
 
-// holds is what eventually wants: empty once text holds what.
+// holds is what testkit.Await wants: empty once text holds what.
 func holds(text, what string) string {
 	if strings.Contains(text, what) {
 		return ""

@@ -22,6 +22,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/realconsul"
 )
 
@@ -128,7 +129,7 @@ func TestConfigWritesSurviveKillsAtAnyPointEachOnce(t *testing.T) {
 		t.Helper()
 		p = launch(t, nil, "run", "--service", service, "--id", "c1", "--consul", proxy.addr,
 			"--backend", "consul", "--config-log", dir, "--http", "127.0.0.1:0")
-		eventually(t, 2*time.Minute, "it listens and has loaded", func() string {
+		testkit.Await(t, 2*time.Minute, "it listens and has loaded", func() string {
 			m := listening.FindStringSubmatch(p.stderr())
 			if m == nil {
 				return "no address yet: " + p.stderr()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/realconsul"
 )
 
@@ -62,7 +63,7 @@ func TestAKilledMembersItemsRunElsewhereSoonAndNothingElseMoves(t *testing.T) {
 			its, mark := s.of(id), s.mark()
 			begin := time.Now()
 			s.members[id].kill()
-			eventually(t, workLimit, "its items run elsewhere", func() string {
+			testkit.Await(t, workLimit, "its items run elsewhere", func() string {
 				if n := len(s.since(mark).starts()); n < len(its) {
 					return fmt.Sprintf("%d of %d do", n, len(its))
 				}
@@ -75,7 +76,7 @@ func TestAKilledMembersItemsRunElsewhereSoonAndNothingElseMoves(t *testing.T) {
 				t.Errorf("the last item was taken over after %v: nobody handed it over\n%s", last,
 					tail(s.members[id].stderr(), 5))
 			}
-			eventually(t, workLimit, "two members with their shares", func() string {
+			testkit.Await(t, workLimit, "two members with their shares", func() string {
 				return s.now().unlike(2, len(items))
 			})
 			s.runs(items)
@@ -116,7 +117,7 @@ func TestAKilledMembersItemsAreHandedOverWhenConsulIsBack(t *testing.T) {
 		return
 	}
 	ready(t, consul)
-	eventually(t, takeover+workLimit, "its items run elsewhere", func() string {
+	testkit.Await(t, takeover+workLimit, "its items run elsewhere", func() string {
 		if n := len(s.since(mark).starts()); n < len(its) {
 			return fmt.Sprintf("%d of %d do", n, len(its))
 		}
@@ -145,16 +146,16 @@ func TestTheItemsOfAKilledMemberWithoutCommandsWaitForItsSessionAndTheGrace(t *t
 	for _, id := range []string{"n1", "n2"} {
 		s.start(id)
 	}
-	eventually(t, startLimit, "two members and a leader", func() string {
+	testkit.Await(t, startLimit, "two members and a leader", func() string {
 		return s.now().unlike(2, 0)
 	})
 	s.importItems(10)
-	eventually(t, workLimit, "every member has its share", func() string {
+	testkit.Await(t, workLimit, "every member has its share", func() string {
 		return s.now().unlike(2, 10)
 	})
 	s.members[s.follower()].kill()
 	begin := time.Now()
-	took := eventually(t, takeover+workLimit, "the other one has all items", func() string {
+	took := testkit.Await(t, takeover+workLimit, "the other one has all items", func() string {
 		return s.now().unlike(1, 10)
 	})
 	if took < ttl+grace-renew {
@@ -178,7 +179,7 @@ func TestTheLeadersDeathElectsAnotherMovesItsItemsOnlyAndLeavesNoChild(t *testin
 	}
 	begin := time.Now()
 	s.members[leader].kill()
-	eventually(t, workLimit, "none of the killed leader's children runs", func() string {
+	testkit.Await(t, workLimit, "none of the killed leader's children runs", func() string {
 		if pids := s.childrenOf(leader); len(pids) > 0 {
 			return fmt.Sprintf("%d do", len(pids))
 		}
@@ -186,7 +187,7 @@ func TestTheLeadersDeathElectsAnotherMovesItsItemsOnlyAndLeavesNoChild(t *testin
 	})
 	childless := time.Since(begin)
 
-	eventually(t, takeover+workLimit, "another leader", func() string {
+	testkit.Await(t, takeover+workLimit, "another leader", func() string {
 		if st := s.now(); st.Leader == nil || st.Leader.ID == leader {
 			return "none yet"
 		}
@@ -208,7 +209,7 @@ func TestTheLeadersDeathElectsAnotherMovesItsItemsOnlyAndLeavesNoChild(t *testin
 	if last > takeover {
 		t.Errorf("the last item was taken over after %v, later than %v", last, takeover)
 	}
-	eventually(t, workLimit, "two members with their shares", func() string {
+	testkit.Await(t, workLimit, "two members with their shares", func() string {
 		return s.now().unlike(2, len(items))
 	})
 	t.Logf("kill -9 of the leader: no child left after %v, another leader after %v, its %d items taken over %v to %v after",
@@ -228,7 +229,7 @@ func TestAKilledMemberStartedAgainUnderItsIDResumesWithoutAMove(t *testing.T) {
 	s.members[id].kill()
 	begin := time.Now()
 	s.start(id, flags...)
-	eventually(t, workLimit, "what stopped has started again", func() string {
+	testkit.Await(t, workLimit, "what stopped has started again", func() string {
 		if all := s.since(mark); len(all.starts()) < len(its) {
 			return fmt.Sprintf("%d stops, %d starts", len(all.stops()), len(all.starts()))
 		}
@@ -236,7 +237,7 @@ func TestAKilledMemberStartedAgainUnderItsIDResumesWithoutAMove(t *testing.T) {
 	})
 	took := time.Since(begin)
 	s.runs(items)
-	eventually(t, workLimit, "every member has its share", func() string {
+	testkit.Await(t, workLimit, "every member has its share", func() string {
 		return s.now().unlike(3, len(items))
 	})
 	all := s.since(mark)
@@ -267,7 +268,7 @@ func TestASuccessorWaitsForTheCommandsOfItsKilledPredecessor(t *testing.T) {
 	mark := s.mark()
 	s.members["n1"].kill()
 	s.start("n1")
-	eventually(t, workLimit, "every item stops and starts again", func() string {
+	testkit.Await(t, workLimit, "every item stops and starts again", func() string {
 		if n := len(s.since(mark)); n < 10 {
 			return fmt.Sprintf("%d lines", n)
 		}
@@ -315,7 +316,7 @@ func TestAFrozenMembersWorkEndsWithItsLeaseAndMovesOnce(t *testing.T) {
 	its, mark := s.of(id), s.mark()
 	begin := time.Now()
 	s.members[id].signal(syscall.SIGSTOP)
-	eventually(t, workLimit, "the frozen member's work ends with its lease", func() string {
+	testkit.Await(t, workLimit, "the frozen member's work ends with its lease", func() string {
 		if n := len(s.of(id)); n > 0 {
 			return fmt.Sprintf("%d items run", n)
 		}
@@ -325,7 +326,7 @@ func TestAFrozenMembersWorkEndsWithItsLeaseAndMovesOnce(t *testing.T) {
 	if took := stops[len(stops)-1].at.Sub(begin); took > ttl {
 		t.Errorf("the last work ended %v after the freeze, later than any lease", took)
 	}
-	eventually(t, 2*takeover+workLimit, "the items run elsewhere", func() string {
+	testkit.Await(t, 2*takeover+workLimit, "the items run elsewhere", func() string {
 		if n := len(s.running()); n < len(items) {
 			return fmt.Sprintf("%d run", n)
 		}
@@ -345,7 +346,7 @@ func TestAFrozenMembersWorkEndsWithItsLeaseAndMovesOnce(t *testing.T) {
 		stops[len(stops)-1].at.Sub(begin).Round(time.Millisecond),
 		moved[len(moved)-1].at.Sub(begin).Round(time.Millisecond))
 	s.members[id].signal(syscall.SIGCONT)
-	eventually(t, workLimit, "three members with their shares", func() string {
+	testkit.Await(t, workLimit, "three members with their shares", func() string {
 		return s.now().unlike(3, len(items))
 	})
 	s.runs(items)
@@ -367,14 +368,14 @@ func TestAServiceWhoseMembersAreAllKilledResumesWithoutAMove(t *testing.T) {
 	for _, id := range []string{"n3", "n1", "n2"} {
 		s.start(id, patient...)
 	}
-	eventually(t, workLimit, "what stopped has started again", func() string {
+	testkit.Await(t, workLimit, "what stopped has started again", func() string {
 		if all := s.since(mark); len(all.starts()) < len(items) {
 			return fmt.Sprintf("%d stops, %d starts", len(all.stops()), len(all.starts()))
 		}
 		return ""
 	})
 	took := time.Since(begin)
-	eventually(t, workLimit, "every member has its share", func() string {
+	testkit.Await(t, workLimit, "every member has its share", func() string {
 		return s.now().unlike(3, len(items))
 	})
 	s.runs(items)

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 var (
@@ -24,7 +26,7 @@ func TestDevSharesAHundredItemsAmongThreeMembersWithinSecondsAndStopsWithinTwo(t
 	t.Parallel()
 	p := launch(t, nil, "dev", "--http", "127.0.0.1:0")
 	began := time.Now()
-	eventually(t, workLimit, "it prints its addresses", func() string {
+	testkit.Await(t, workLimit, "it prints its addresses", func() string {
 		if !pageLine.MatchString(p.stdout()) || !consulLine.MatchString(p.stdout()) {
 			return "printed so far: " + p.stdout()
 		}
@@ -48,7 +50,7 @@ func TestDevSharesAHundredItemsAmongThreeMembersWithinSecondsAndStopsWithinTwo(t
 		return string(body), err
 	}
 	var st status
-	eventually(t, workLimit, "three members share 100 items", func() string {
+	testkit.Await(t, workLimit, "three members share 100 items", func() string {
 		body, err := get("status.json")
 		if err != nil {
 			return err.Error()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/realconsul"
 	"github.com/coordd/coordd/test/realzookeeper"
 )
@@ -89,7 +90,9 @@ func TestAnElectedCommandRunsOnOneMachineAtATime(t *testing.T) {
 			e.candidates["n3"].signal(syscall.SIGSTOP)
 			e.leads("n4")
 			e.candidates["n3"].signal(syscall.SIGCONT)
-			eventually(t, electLimit, "n3 waits", func() string { return e.unlike("n3", "waits") })
+			testkit.Await(t, electLimit, "n3 waits", func() string {
+				return e.unlike("n3", "waits")
+			})
 
 			e.candidates["n4"].signal(syscall.SIGTERM)
 			if code, _ := e.candidates["n4"].ends(workLimit); code != 0 {
@@ -158,7 +161,7 @@ func (e *contest) run(id string, flags ...string) {
 		"1s"}, e.flags...)
 	e.candidates[id] = launch(e.t, []string{"E2E_DIR=" + e.dir, "E2E_HOLD=" + hold, "E2E_MEMBER=" +
 		id}, append(append(args, flags...), duty)...)
-	eventually(e.t, workLimit, id+" is a candidate", func() string {
+	testkit.Await(e.t, workLimit, id+" is a candidate", func() string {
 		if e.unlike(id, "waits") == "" {
 			return ""
 		}
@@ -207,7 +210,7 @@ func (e *contest) say(want string, order ...string) {
 func (e *contest) leads(id string) {
 	e.t.Helper()
 	e.terms++
-	eventually(e.t, electLimit, id+" leads", func() string {
+	testkit.Await(e.t, electLimit, id+" leads", func() string {
 		if begun := e.begun(); len(begun) < e.terms {
 			return fmt.Sprint(begun)
 		}
@@ -274,7 +277,7 @@ func TestOnceRunsTheCommandOnce(t *testing.T) {
 	if err := cluster.Servers[0].Freeze(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, electLimit, "the command ends with the lease", func() string {
+	testkit.Await(t, electLimit, "the command ends with the lease", func() string {
 		if text := contents(filepath.Join(e.dir, "log")); !strings.Contains(text, "end n1") {
 			return text
 		}
@@ -310,13 +313,13 @@ func TestACommandThatEndsWhileItsCoorddIsFrozenHasEnded(t *testing.T) {
 		ttl.String(), "--lock-delay", "1s",
 		"--consul", realconsul.Shared(t).Addr(), "--prefix", realconsul.Prefix(t),
 		`echo begin >>"$E2E_DIR/log"; while [ ! -e "$E2E_DIR/go" ]; do sleep 0.1; done; echo over >>"$E2E_DIR/log"; exit 7`)
-	eventually(t, electLimit, "the command begins", has("begin"))
+	testkit.Await(t, electLimit, "the command begins", has("begin"))
 	p.signal(syscall.SIGSTOP)
 	frozen := time.Now()
 	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, workLimit, "the command ends", has("over"))
+	testkit.Await(t, workLimit, "the command ends", has("over"))
 	// the lease is over, and the session lives for as long again
 	time.Sleep(time.Until(frozen.Add(ttl)))
 	p.signal(syscall.SIGCONT)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/realconsul"
 )
 
@@ -24,7 +25,7 @@ func TestAnIdleMemberHoldsThreeLongPollsAndSendsOnlyItsRenewal(t *testing.T) {
 	for _, id := range []string{"n1", "n2"} {
 		proxies[id] = newProxy(t, consul.Addr())
 		s.start(id, "--consul", proxies[id].addr)
-		eventually(t, startLimit, "it is there", func() string {
+		testkit.Await(t, startLimit, "it is there", func() string {
 			return s.now().unlike(len(proxies), 0)
 		})
 	}
@@ -35,7 +36,7 @@ func TestAnIdleMemberHoldsThreeLongPollsAndSendsOnlyItsRenewal(t *testing.T) {
 
 	want := map[string]int{"n1": 7, "n2": 3}
 	for id, p := range proxies {
-		eventually(t, startLimit, "the long polls of "+id, func() string {
+		testkit.Await(t, startLimit, "the long polls of "+id, func() string {
 			if _, polls, _ := p.count(); polls != want[id] {
 				return fmt.Sprintf("%d, not %d", polls, want[id])
 			}
@@ -55,7 +56,7 @@ func TestAnIdleMemberHoldsThreeLongPollsAndSendsOnlyItsRenewal(t *testing.T) {
 	}
 	await(t, begin.Add(3*renew))
 	for id, p := range proxies {
-		eventually(t, startLimit, "three renewals of "+id, func() string {
+		testkit.Await(t, startLimit, "three renewals of "+id, func() string {
 			if seen, _, _ := p.count(); renewals(seen) < 3 {
 				return fmt.Sprintf("%d", renewals(seen))
 			}

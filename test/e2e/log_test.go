@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/realconsul"
 )
 
@@ -63,17 +64,17 @@ func TestAMemberWhoseLogNobodyReadsLeadsAndStops(t *testing.T) {
 	s := newService(t, realconsul.Shared(t).Addr())
 	s.stderr = w
 	s.start("n1", "--log-level", "debug")
-	eventually(t, startLimit, "n1 leads", func() string { return s.now().unlike(1, 0) })
+	testkit.Await(t, startLimit, "n1 leads", func() string { return s.now().unlike(1, 0) })
 	s.stderr = nil
 	s.start("n2")
 	s.start("n3")
-	eventually(t, startLimit, "three members", func() string { return s.now().unlike(3, 0) })
+	testkit.Await(t, startLimit, "three members", func() string { return s.now().unlike(3, 0) })
 	fill(t, w)
 	items := s.share(60)
 	its, mark := s.of("n3"), s.mark()
 	s.members["n3"].kill()
 	delete(s.members, "n3")
-	eventually(t, takeover+workLimit, "the items of the killed member run elsewhere",
+	testkit.Await(t, takeover+workLimit, "the items of the killed member run elsewhere",
 		func() string {
 			if n := len(s.since(mark).starts()); n < len(its) {
 				return fmt.Sprintf("%d of %d", n, len(its))
@@ -94,7 +95,7 @@ func TestAMemberWhoseLogsReaderIsGoneGoesOn(t *testing.T) {
 	s := newService(t, realconsul.Shared(t).Addr())
 	s.stderr = w
 	s.start("n1", "--log-level", "debug")
-	eventually(t, startLimit, "n1 leads", func() string { return s.now().unlike(1, 0) })
+	testkit.Await(t, startLimit, "n1 leads", func() string { return s.now().unlike(1, 0) })
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func TestASecondSignalEndsAMemberWhoseLogNobodyReads(t *testing.T) {
 	// neither has an end while it is waited for
 	s.members["n1"] = s.launch("n1", "--stop-timeout", "4m", "--ttl", "10m")
 	s.do("work", "add", "stubborn")
-	eventually(t, startLimit, "its command runs", func() string {
+	testkit.Await(t, startLimit, "its command runs", func() string {
 		if _, err := os.Stat(begun); err != nil {
 			return err.Error()
 		}

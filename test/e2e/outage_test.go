@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/realconsul"
 )
 
@@ -121,7 +122,7 @@ func TestAllWorkStopsBeforeItsLeaseEndsWhenConsulIsAwayForLongAndComesBackByItse
 			}
 			// No renewal has been answered since, so no lease is longer than this.
 			end := time.Now().Add(ttl)
-			eventually(t, workLimit, "all work has stopped", func() string {
+			testkit.Await(t, workLimit, "all work has stopped", func() string {
 				if n := len(s.running()); n > 0 {
 					return fmt.Sprintf("%d items run", n)
 				}
@@ -146,7 +147,7 @@ func TestAllWorkStopsBeforeItsLeaseEndsWhenConsulIsAwayForLongAndComesBackByItse
 			s.runs(items)
 			t.Logf("all work runs again %v after Consul was back",
 				time.Since(back).Round(time.Millisecond))
-			eventually(t, workLimit, "every member has its share", func() string {
+			testkit.Await(t, workLimit, "every member has its share", func() string {
 				return s.now().unlike(3, len(items))
 			})
 			// A Consul that stood still finds that the sessions are over; one that started again
@@ -174,7 +175,7 @@ func TestAMemberWaitsForAConsulThatIsNotThereSaysWhenItTriesAgainAndJoins(t *tes
 	p := s.start("n1", "--http", "127.0.0.1:0")
 	line := regexp.MustCompile(`msg=consul-unreachable .*addr=\S*` +
 		regexp.QuoteMeta(consul.Addr()) + `.* retry_in=[0-9.]+s`)
-	eventually(t, startLimit, "the log says that Consul does not answer", func() string {
+	testkit.Await(t, startLimit, "the log says that Consul does not answer", func() string {
 		if !line.MatchString(p.stderr()) {
 			return "no line like " + line.String()
 		}
@@ -190,7 +191,7 @@ func TestAMemberWaitsForAConsulThatIsNotThereSaysWhenItTriesAgainAndJoins(t *tes
 		strings.TrimSpace(stderr))
 	// At most one line in 5 s; and the next one comes with the try after that, which is up to 5 s
 	// later and some more.
-	eventually(t, workLimit, "it says again that it tries", func() string {
+	testkit.Await(t, workLimit, "it says again that it tries", func() string {
 		if n := strings.Count(p.stderr(), "consul-unreachable"); n < 2 {
 			return fmt.Sprintf("%d lines", n)
 		}
@@ -204,7 +205,7 @@ func TestAMemberWaitsForAConsulThatIsNotThereSaysWhenItTriesAgainAndJoins(t *tes
 	}
 	ready(t, consul)
 	back := time.Now()
-	eventually(t, workLimit, "it joins", func() string { return s.now().unlike(1, 0) })
+	testkit.Await(t, workLimit, "it joins", func() string { return s.now().unlike(1, 0) })
 	t.Logf("joined %v after Consul was there", time.Since(back).Round(time.Millisecond))
 	s.share(5)
 	if !strings.Contains(p.stderr(), "msg=reconnected-to-consul") {
@@ -245,7 +246,7 @@ func TestAMemberStopsCleanlyWhileConsulIsAwayAndLeavesNoChild(t *testing.T) {
 			if pids := s.left(); len(pids) > 0 {
 				t.Errorf("%d processes are left", len(pids))
 			}
-			eventually(t, workLimit, "every stop is read", func() string {
+			testkit.Await(t, workLimit, "every stop is read", func() string {
 				if got := s.since(mark); !slices.Equal(got.stops().items(), items) {
 					return fmt.Sprintf("%d stops", len(got.stops()))
 				}

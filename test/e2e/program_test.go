@@ -200,24 +200,3 @@ func marked(t *testing.T, kvs ...string) []int {
 	}
 	return pids
 }
-
-// eventually looks until there is nothing to complain about any more, and returns how long that
-// took. Most looks run a command, and dozens of tests look at once: each pauses for five times as
-// long as its look took, so the looks leave the machine to what they look at.
-func eventually(t *testing.T, limit time.Duration, what string,
-	complaint func() string) time.Duration {
-	t.Helper()
-	begin := time.Now()
-	for {
-		look := time.Now()
-		why := complaint()
-		took := time.Since(begin)
-		if why == "" {
-			return took
-		}
-		if took > limit {
-			t.Fatalf("not within %v: %s: %s", limit, what, why)
-		}
-		time.Sleep(min(max(20*time.Millisecond, 5*time.Since(look)), time.Second))
-	}
-}

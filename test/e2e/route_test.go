@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/realconsul"
 )
 
@@ -64,7 +65,7 @@ func (r *routed) join(id string) {
 		"run", "--service", r.name, "--consul", r.consul, "--id", id, "--exec", r.exec, "--address",
 		b.address, "--route", "127.0.0.1:0", "--route-wait", "20s")
 	r.members[id] = p
-	eventually(r.t, startLimit, "it says where it routes", func() string {
+	testkit.Await(r.t, startLimit, "it says where it routes", func() string {
 		m := routesAt.FindStringSubmatch(p.stderr())
 		if m == nil {
 			return "not yet: " + p.stderr()
@@ -145,7 +146,7 @@ func (r *routed) clients(n int, items []string) (stop func()) {
 func (r *routed) served(items []string) {
 	r.t.Helper()
 	from := time.Now()
-	eventually(r.t, takeover+workLimit, "each item is served", func() string {
+	testkit.Await(r.t, takeover+workLimit, "each item is served", func() string {
 		left := map[string]bool{}
 		for _, item := range items {
 			left[item] = true
@@ -254,7 +255,7 @@ func TestEveryRequestIsServedByTheItemsOwnerOrRefused(t *testing.T) {
 	r.served(items)
 	r.join("n1")
 	r.served(items)
-	eventually(t, workLimit, "every member has its share", func() string {
+	testkit.Await(t, workLimit, "every member has its share", func() string {
 		return r.now().unlike(3, len(items))
 	})
 	r.served(items)

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // work is what a user gives to --exec: one shell for each item and, since all in it is built in, no
@@ -122,7 +124,7 @@ func (s *service) startThree(flags ...string) {
 	for _, id := range []string{"n1", "n2", "n3"} {
 		s.start(id, flags...)
 	}
-	eventually(s.t, startLimit, "three members and a leader", func() string {
+	testkit.Await(s.t, startLimit, "three members and a leader", func() string {
 		return s.now().unlike(3, 0)
 	})
 }
@@ -215,7 +217,7 @@ func (s *service) share(n int) []string {
 	s.t.Helper()
 	items := s.importItems(n)
 	s.runs(items)
-	eventually(s.t, workLimit, "every member has its share", func() string {
+	testkit.Await(s.t, workLimit, "every member has its share", func() string {
 		return s.now().unlike(len(s.others()), n)
 	})
 	return items
@@ -245,7 +247,7 @@ func (s *service) importItems(n int) []string {
 // runs waits until these items run, and no others.
 func (s *service) runs(items []string) time.Duration {
 	s.t.Helper()
-	return eventually(s.t, workLimit, "every item runs", func() string {
+	return testkit.Await(s.t, workLimit, "every item runs", func() string {
 		got := s.running()
 		if slices.Equal(got, items) {
 			return ""
@@ -333,18 +335,18 @@ func (s *service) end() {
 			p.kill()
 		}
 	}
-	for deadline := time.Now().Add(workLimit); ; time.Sleep(20 * time.Millisecond) {
-		left := s.left()
-		if len(left) == 0 {
-			return
+	var left []int
+	_, why := testkit.Look(workLimit, func() string {
+		if left = s.left(); len(left) == 0 {
+			return ""
 		}
-		if time.Now().After(deadline) {
-			s.t.Errorf("%d processes are left, such as %s", len(left),
-				strings.ReplaceAll(contents(fmt.Sprintf("/proc/%d/cmdline", left[0])), "\x00", " "))
-			for _, pid := range left {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
-			return
+		return fmt.Sprintf("%d processes are left, such as %s", len(left),
+			strings.ReplaceAll(contents(fmt.Sprintf("/proc/%d/cmdline", left[0])), "\x00", " "))
+	})
+	if why != "" {
+		s.t.Error(why)
+		for _, pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
 }

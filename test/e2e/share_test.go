@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/realconsul"
 )
 
@@ -63,7 +64,7 @@ func TestAThousandImportedItemsRunOnceEachAndMoveAtOnceWhenAMemberStops(t *testi
 		if all > soon {
 			t.Errorf("the hand-over took %v, more than %v", all, soon)
 		}
-		eventually(t, workLimit, "every member has its share", func() string {
+		testkit.Await(t, workLimit, "every member has its share", func() string {
 			return s.now().unlike(len(s.others()), len(items))
 		})
 	}
@@ -80,7 +81,7 @@ func TestAMemberThatJoinsGetsItsShareAndNothingElseMoves(t *testing.T) {
 
 	mark, begin := s.mark(), time.Now()
 	s.start("n4")
-	eventually(t, workLimit, "four members with their shares", func() string {
+	testkit.Await(t, workLimit, "four members with their shares", func() string {
 		return s.now().unlike(4, 100)
 	})
 	s.runs(items)
@@ -128,7 +129,7 @@ func TestAddedWorkStartsAndRemovedWorkStopsAndTheRestStaysWhereItIs(t *testing.T
 	})
 	took = s.runs(items)
 	t.Logf("removed items are stopped after %v", took.Round(time.Millisecond))
-	eventually(t, workLimit, "the rest is owned", func() string {
+	testkit.Await(t, workLimit, "the rest is owned", func() string {
 		if w := s.now().Work; w.Total != 31 || w.Owned != 31 || w.Releasing+w.Free > 0 {
 			return "not yet"
 		}

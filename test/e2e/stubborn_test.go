@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/realconsul"
 )
 
@@ -45,19 +46,20 @@ func TestASuccessorInAnotherDirectoryWaitsForTheLeaseOfItsPredecessorsCommands(t
 			}
 			began := func(n int) {
 				t.Helper()
-				eventually(t, workLimit, fmt.Sprintf("%d commands have begun", n), func() string {
-					if m := log("begin"); m < n {
-						return fmt.Sprintf("%d", m)
-					}
-					return ""
-				})
+				testkit.Await(t, workLimit, fmt.Sprintf("%d commands have begun", n),
+					func() string {
+						if m := log("begin"); m < n {
+							return fmt.Sprintf("%d", m)
+						}
+						return ""
+					})
 			}
 			if err := os.WriteFile(filepath.Join(dir, "log"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			flags := append(slices.Clone(patient), "--stop-timeout", "5s", "--ttl", c.ttl.String())
 			s.start("n1", flags...)
-			eventually(t, startLimit, "a leader", func() string { return s.now().unlike(1, 0) })
+			testkit.Await(t, startLimit, "a leader", func() string { return s.now().unlike(1, 0) })
 			s.importItems(5)
 			began(5)
 			s.members["n1"].kill()

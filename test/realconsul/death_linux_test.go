@@ -7,8 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/realconsul"
 )
 
@@ -35,11 +35,8 @@ func TestNoServerOutlivesAKilledTest(t *testing.T) {
 		t.Fatalf("the victim had no server:\n%s", out)
 	}
 	pid, _, _ := strings.Cut(after, "\n")
-	for range 500 {
-		if _, err := os.Stat("/proc/" + pid); os.IsNotExist(err) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("server %s is still there, five seconds after the test that started it", pid)
+	testkit.Eventually(t, "server "+pid+" ends after the test that started it", func() bool {
+		_, err := os.Stat("/proc/" + pid)
+		return os.IsNotExist(err)
+	})
 }

@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/relay"
 )
 
@@ -66,11 +68,12 @@ func TestTheRelayDeliversEachWriteASecondTime(t *testing.T) {
 	r.Repeat(0)
 	send("PUT", "once more")
 	hears("PUT /v1/txn?a=%2F t once more")
-	for begin := time.Now(); r.Repeated() != 10; time.Sleep(time.Millisecond) {
-		if time.Since(begin) > soon {
-			t.Fatalf("%d of 10 requests were answered a second time", r.Repeated())
+	testkit.Await(t, soon, "10 requests are answered a second time", func() string {
+		if n := r.Repeated(); n != 10 {
+			return fmt.Sprintf("%d were", n)
 		}
-	}
+		return ""
+	})
 	if len(heard) > 0 {
 		t.Fatalf("the server hears %q", <-heard)
 	}

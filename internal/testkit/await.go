@@ -1,0 +1,66 @@
+package testkit
+
+import (
+	"testing"
+	"time"
+)
+
+// Patience is how long a test waits for what takes milliseconds on an idle machine. It is for
+// machines under load: a test that fails may be slow, a test that passes never needs it.
+const Patience = 2 * time.Minute
+
+// Pauses between two looks. A pause grows with the time that has passed, up to restMost.
+const (
+	restLeast = 2 * time.Millisecond
+	restMost  = 20 * time.Millisecond
+	// A look may run a command, and dozens of tests look at once. Each pauses for restShare times
+	// as long as its look took, so the looks leave the machine to what they look at.
+	restShare = 5
+	restLimit = time.Second
+)
+
+// Look calls complaint until it has nothing to complain about, or limit has passed. It returns how
+// long that took and the last complaint, which is empty if the wait was not in vain.
+func Look(limit time.Duration, complaint func() string) (took time.Duration, last string) {
+	begin := time.Now()
+	for {
+		look := time.Now()
+		last = complaint()
+		took = time.Since(begin)
+		if last == "" || took > limit {
+			return took, last
+		}
+		time.Sleep(min(max(restLeast, min(took/50, restMost), restShare*time.Since(look)),
+			restLimit))
+	}
+}
+
+// Await waits until there is no complaint about what is awaited, and returns how long that took.
+// After limit it ends the test with the last complaint.
+func Await(t testing.TB, limit time.Duration, what string,
+	complaint func() string) time.Duration {
+	t.Helper()
+	took, last := Look(limit, complaint)
+	if last != "" {
+		t.Fatalf("not within %v: %s: %s", limit, what, last)
+	}
+	return took
+}
+
+// Eventually is Await for a condition that is either so or not so. It waits for Patience.
+func Eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	if _, last := Look(Patience, unless(ok)); last != "" {
+		t.Fatalf("not within %v: %s", Patience, what)
+	}
+}
+
+// unless complains as long as ok does not hold.
+func unless(ok func() bool) func() string {
+	return func() string {
+		if ok() {
+			return ""
+		}
+		return "not so"
+	}
+}
