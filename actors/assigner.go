@@ -20,7 +20,7 @@ import (
 // does not, it takes a new epoch and reads everything anew: the write may still
 // arrive, and only the new epoch makes Consul refuse it.
 type assigner struct {
-	*house
+	*base
 	term       uint64
 	leadership messages.Reader[messages.Leadership]
 	members    messages.Reader[messages.Members]

@@ -8,10 +8,10 @@ import (
 // newAssignmentWatcher follows this member's own assignments. It runs whether or
 // not the member is registered; the workers tell by the index whether a view
 // counts under their registration.
-func newAssignmentWatcher(h *house, out *messages.State[messages.Assignments]) *watcher {
+func newAssignmentWatcher(h *base, out *messages.State[messages.Assignments]) *watcher {
 	odd := store.StrangeKeys{Log: h.log}
 	return &watcher{
-		house: h, what: "my assignments",
+		base: h, what: "my assignments",
 		watch: func() *store.Watch { return h.store.WatchPrefix(h.keys.AssignmentsOf(h.ID)) },
 		publish: func(v store.View) {
 			own, releasing := 0, 0

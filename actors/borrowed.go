@@ -14,11 +14,11 @@ import (
 // when it is made and never changes. A session that is another member's says nothing of this one.
 
 // sessionName is the name of a member's session.
-func (h *house) sessionName(member string) string { return h.Service + "/" + member }
+func (h *base) sessionName(member string) string { return h.Service + "/" + member }
 
 // anothers tells whether a session of this name is that of a member other than member. A session
 // whose name is of another form may be anybody's.
-func (h *house) anothers(name, member string) bool {
+func (h *base) anothers(name, member string) bool {
 	id, ok := strings.CutPrefix(name, h.sessionName(""))
 	return ok && id != member && store.CheckMemberID(id) == nil
 }

@@ -10,7 +10,7 @@ import (
 // newConfigStore is this member's config store. It writes under the member's id, so it lets nothing
 // be written before the member is registered: of two processes with one id it is the registered
 // one's.
-func newConfigStore(h *house, c *cells) (*configstore.Store, error) {
+func newConfigStore(h *base, c *cells) (*configstore.Store, error) {
 	if h.Backend != BackendConsul {
 		return configstore.None(), nil
 	}

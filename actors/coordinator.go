@@ -17,7 +17,7 @@ import (
 // Coordinator is one member: a supervised tree of actors, to be run beside the
 // host's own. Its states may be read and followed at any time, before, during and after Run.
 type Coordinator struct {
-	house *house
+	base  *base
 	cells *cells
 	root  *supervisor.Supervisor
 	conf  *configstore.Store
@@ -44,10 +44,10 @@ func New(cfg Config) (*Coordinator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
-	h := &house{Config: cfg, store: s, keys: s.Keys(), log: log, acks: &ackCounter{},
+	h := &base{Config: cfg, store: s, keys: s.Keys(), log: log, acks: &ackCounter{},
 		polls: &store.Polls{}, progress: newProgress()}
 	h.routes = routing.Over(s, max(cfg.Bounds().StopsWithin, routing.MinMaxAge), log)
-	c := &Coordinator{house: h, cells: newCells()}
+	c := &Coordinator{base: h, cells: newCells()}
 	h.bailiff = newBailiff(c.cells.session.Reader(), h.LeaseMargin)
 	members := tree(h, c.cells)
 	if c.conf, err = newConfigStore(h, c.cells); err != nil {
@@ -84,7 +84,7 @@ const stopSlack = 30 * goodbyeTimeout
 // It is not restarted: what makes Run fail is for the host to decide upon.
 func (c *Coordinator) Child(name string) supervisor.Child {
 	return supervisor.Child{Name: name, Restart: supervisor.Temporary,
-		StopTimeout: c.house.StopTimeout + stopSlack + goodbyeTimeout,
+		StopTimeout: c.base.StopTimeout + stopSlack + goodbyeTimeout,
 		Run: func(ctx context.Context) error {
 			if err := c.Run(ctx); err != nil {
 				return supervisor.Escalate(err)
@@ -94,10 +94,10 @@ func (c *Coordinator) Child(name string) supervisor.Child {
 }
 
 // ID returns this member's id.
-func (c *Coordinator) ID() string { return c.house.ID }
+func (c *Coordinator) ID() string { return c.base.ID }
 
 // Settings returns the configuration with its defaults filled in.
-func (c *Coordinator) Settings() Config { return c.house.Config }
+func (c *Coordinator) Settings() Config { return c.base.Config }
 
 // Session is this member's Consul session and lease.
 func (c *Coordinator) Session() messages.Reader[messages.Session] {
@@ -145,14 +145,14 @@ func (c *Coordinator) Holdings() messages.Reader[messages.Holdings] {
 func (c *Coordinator) WaitForLeader(ctx context.Context) (string, error) {
 	l, err := c.Leadership().Wait(ctx, func(l messages.Leadership) bool { return l.Leader != "" })
 	if err != nil {
-		return "", fmt.Errorf("waiting for a leader of service %q: %w", c.house.Service, err)
+		return "", fmt.Errorf("waiting for a leader of service %q: %w", c.base.Service, err)
 	}
 	return l.Leader, nil
 }
 
 // KV returns Consul's key-value store, retried on the ladder while Consul does
 // not answer. Keys are used as given, from Consul's root.
-func (c *Coordinator) KV() KV { return KV{c.house.store.KV()} }
+func (c *Coordinator) KV() KV { return KV{c.base.store.KV()} }
 
 // ConfigStore is the service's configuration, in Consul below config_data/. With the backend none
 // every call of it is [configstore.ErrNoBackend].

@@ -30,5 +30,5 @@
 // one actor or one of its decisions: session_renewer, membership_keeper with
 // predecessor, leader_tracker, office with its watchers, assigner with ledger,
 // draft, orders, absence and brake, assignment_watcher, workers with bench. tree.go
-// wires them; coordinator.go is the host's front door.
+// wires them; coordinator.go is the host's entry.
 package actors

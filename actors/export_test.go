@@ -11,7 +11,7 @@ const StuckAfter = stuckAfter
 
 // SetFault makes every actor of c call f where it has just taken a message. The
 // context is the actor's own. Called before Run.
-func SetFault(c *Coordinator, f func(context.Context) error) { c.house.fault = f }
+func SetFault(c *Coordinator, f func(context.Context) error) { c.base.fault = f }
 
 // Control is what the leader knows of the operators' orders.
 func (c *Coordinator) Control() messages.Control { return c.cells.control.Get() }

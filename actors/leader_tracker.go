@@ -21,9 +21,9 @@ type leaderKey struct {
 	View uint64
 }
 
-func newLeaderWatcher(h *house, out *messages.State[leaderKey]) *watcher {
+func newLeaderWatcher(h *base, out *messages.State[leaderKey]) *watcher {
 	return &watcher{
-		house: h, what: "leader key",
+		base: h, what: "leader key",
 		watch: func() *store.Watch { return h.store.Watch(h.keys.Leader()) },
 		publish: func(v store.View) {
 			next := leaderKey{Known: true, Index: v.Index, View: out.Get().View + 1}
@@ -39,7 +39,7 @@ func newLeaderWatcher(h *house, out *messages.State[leaderKey]) *watcher {
 // the leader key is locked by its session and its lease holds; a failed poll, a
 // slow or an absent Consul costs nobody the leadership.
 type leaderTracker struct {
-	*house
+	*base
 	out        *messages.State[messages.Leadership]
 	session    messages.Reader[messages.Session]
 	membership messages.Reader[messages.Membership]

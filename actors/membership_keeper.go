@@ -15,7 +15,7 @@ import (
 // registers, registers again when the record or the session is lost, and takes
 // the record away at the end. What is done about a predecessor stands in predecessor.go.
 type membershipKeeper struct {
-	*house
+	*base
 	out      *messages.State[messages.Membership]
 	session  messages.Reader[messages.Session]
 	record   messages.Reader[ownRecord]

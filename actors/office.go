@@ -16,7 +16,7 @@ import (
 // The two are separate children: a host's function that does not stop with its
 // leadership keeps only the next one from starting, never the assigner.
 type officer struct {
-	*house
+	*base
 	leadership messages.Reader[messages.Leadership]
 	term       func(term uint64) supervisor.Tree
 }

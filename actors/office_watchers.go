@@ -12,15 +12,15 @@ import (
 // plans from. Each stamps its state with the term in which it was read: what an
 // earlier leadership had read is out of date.
 
-func (h *house) officeWatcher(what, prefix string, publish func(store.View)) *watcher {
+func (h *base) officeWatcher(what, prefix string, publish func(store.View)) *watcher {
 	return &watcher{
-		house: h, what: what,
+		base: h, what: what,
 		watch:   func() *store.Watch { return h.store.WatchPrefix(prefix) },
 		publish: publish,
 	}
 }
 
-func newMemberWatcher(h *house, term uint64, out *messages.State[messages.Members]) *watcher {
+func newMemberWatcher(h *base, term uint64, out *messages.State[messages.Members]) *watcher {
 	odd := store.StrangeKeys{Log: h.log}
 	return h.officeWatcher("members", h.keys.Members(), func(v store.View) {
 		found := map[string]messages.Member{}
@@ -53,7 +53,7 @@ func newMemberWatcher(h *house, term uint64, out *messages.State[messages.Member
 	})
 }
 
-func newAckWatcher(h *house, term uint64, out *messages.State[messages.Acks]) *watcher {
+func newAckWatcher(h *base, term uint64, out *messages.State[messages.Acks]) *watcher {
 	odd := store.StrangeKeys{Log: h.log}
 	return h.officeWatcher("acks", h.keys.Acks(), func(v store.View) {
 		found, last := map[string]messages.Ack{}, out.Get()
@@ -84,7 +84,7 @@ func newAckWatcher(h *house, term uint64, out *messages.State[messages.Acks]) *w
 	})
 }
 
-func newWorkloadWatcher(h *house, term uint64, out *messages.State[messages.Workload]) *watcher {
+func newWorkloadWatcher(h *base, term uint64, out *messages.State[messages.Workload]) *watcher {
 	odd := store.StrangeKeys{Log: h.log}
 	return h.officeWatcher("workload", h.keys.Workload(), func(v store.View) {
 		last := out.Get()
@@ -116,7 +116,7 @@ const orderLife = 5 * time.Minute
 
 // newControlWatcher reads the operators' orders: control/freeze, control/obey,
 // control/drain/<member>, control/pins/<item> with the member's id as its value.
-func newControlWatcher(h *house, term uint64, out *messages.State[messages.Control]) *watcher {
+func newControlWatcher(h *base, term uint64, out *messages.State[messages.Control]) *watcher {
 	odd := store.StrangeKeys{Log: h.log}
 	return h.officeWatcher("control", h.keys.Control(), func(v store.View) {
 		next := messages.Control{Term: term, Index: v.Index}

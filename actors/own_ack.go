@@ -36,7 +36,7 @@ func (c *ackCounter) seen(n uint64) {
 // earlier outcome is unknown, it is read and value is asked again: value is always asked after the
 // index was taken, so what the ack of that index said is known by then. A refusal counts the
 // operations as they are sent: 0 is the record, those in ops follow.
-func (h *house) raiseAck(ctx context.Context, session string, value func() store.Ack,
+func (h *base) raiseAck(ctx context.Context, session string, value func() store.Ack,
 	ops ...store.Op) error {
 	key := h.keys.Ack(h.ID)
 	send := append([]store.Op{store.CheckSession(h.keys.Member(h.ID), session)}, ops...)
@@ -71,7 +71,7 @@ func (h *house) raiseAck(ctx context.Context, session string, value func() store
 }
 
 // readAck reads the ack; it is found if its index is not 0.
-func (h *house) readAck(ctx context.Context) (store.Entry, error) {
+func (h *base) readAck(ctx context.Context) (store.Entry, error) {
 	e, _, _, err := h.store.Get(ctx, h.keys.Ack(h.ID), store.Consistent)
 	if err == nil {
 		h.acks.index.Store(e.ModifyIndex)
@@ -84,4 +84,4 @@ func (h *house) readAck(ctx context.Context) (store.Entry, error) {
 
 // joinKey is the sequence key of this member's registrations. Without it a copy of one that found
 // no ack could be applied once more after the goodbye, which takes the ack away.
-func (h *house) joinKey() string { return h.keys.SequenceOf("join", h.ID) }
+func (h *base) joinKey() string { return h.keys.SequenceOf("join", h.ID) }

@@ -21,9 +21,9 @@ type ownRecord struct {
 // registered tells whether the record had been session's before what it is now.
 func (r ownRecord) registered(session string) bool { return r.Was == session }
 
-func newRecordWatcher(h *house, out *messages.State[ownRecord]) *watcher {
+func newRecordWatcher(h *base, out *messages.State[ownRecord]) *watcher {
 	return &watcher{
-		house: h, what: "member record",
+		base: h, what: "member record",
 		watch: func() *store.Watch { return h.store.Watch(h.keys.Member(h.ID)) },
 		publish: func(v store.View) {
 			last := out.Get()

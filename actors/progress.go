@@ -78,7 +78,7 @@ func (p *progress) stuck(now time.Time) (actor string, since time.Time) {
 }
 
 // watched makes the progress of an actor known while it runs.
-func (h *house) watched(run func(context.Context) error) func(context.Context) error {
+func (h *base) watched(run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		h.progress.begins(ctx)
 		defer h.progress.rests(ctx)

@@ -15,7 +15,7 @@ import (
 // lease. It takes nothing but a consistent answer that there is no such session for the session's
 // end: a Consul that is slow, silent or without a leader ends no session.
 type sessionRenewer struct {
-	*house
+	*base
 	out *messages.State[messages.Session]
 	// record tells that the member's own record has changed: when it is gone the
 	// session may be, and a renewal at once tells sooner than the next one due.

@@ -50,21 +50,21 @@ func newCells() *cells {
 // tree wires the member's actors, in the order in which they start. They stop in
 // reverse, and that order is the hand-over: the workers stop and release, the
 // office closes, the leadership is given up, the record goes, the session is destroyed.
-func tree(h *house, c *cells) supervisor.Tree {
-	renewer := &sessionRenewer{house: h, out: c.session, record: c.record.Reader(),
+func tree(h *base, c *cells) supervisor.Tree {
+	renewer := &sessionRenewer{base: h, out: c.session, record: c.record.Reader(),
 		holdings: c.holdings.Reader()}
 	keeper := &membershipKeeper{
-		house: h, out: c.membership, session: c.session.Reader(), record: c.record.Reader(),
+		base: h, out: c.membership, session: c.session.Reader(), record: c.record.Reader(),
 		holdings: c.holdings.Reader(), leave: c.leave,
 	}
 	tracker := &leaderTracker{
-		house: h, out: c.leadership, session: c.session.Reader(), membership: c.membership.Reader(),
+		base: h, out: c.leadership, session: c.session.Reader(), membership: c.membership.Reader(),
 		key: c.leaderKey.Reader(), bump: c.bump, odd: store.StrangeKeys{Log: h.log},
 	}
-	officer := &officer{house: h, leadership: c.leadership.Reader(),
+	officer := &officer{base: h, leadership: c.leadership.Reader(),
 		term: func(term uint64) supervisor.Tree { return office(h, c, term) }}
 	workers := &workers{
-		house: h, out: c.holdings, session: c.session.Reader(), membership: c.membership.Reader(),
+		base: h, out: c.holdings, session: c.session.Reader(), membership: c.membership.Reader(),
 		assignments: c.assignments.Reader(), leave: c.leave, bench: newBench(),
 	}
 	routes := h.routes.Tree()
@@ -100,9 +100,9 @@ func tree(h *house, c *cells) supervisor.Tree {
 // office is the leader's tree for one term. The assigner starts when its watchers
 // have read; a watcher that fails takes those after it along, so that nothing is
 // planned on what it had left behind.
-func office(h *house, c *cells, term uint64) supervisor.Tree {
+func office(h *base, c *cells, term uint64) supervisor.Tree {
 	a := &assigner{
-		house: h, term: term, leadership: c.leadership.Reader(), members: c.members.Reader(),
+		base: h, term: term, leadership: c.leadership.Reader(), members: c.members.Reader(),
 		acks:     c.acks.Reader(),
 		workload: c.workload.Reader(), control: c.control.Reader(), bump: c.bump, out: c.plan,
 	}
@@ -118,7 +118,7 @@ func office(h *house, c *cells, term uint64) supervisor.Tree {
 	}
 }
 
-func (h *house) actor(name string, run func(context.Context) error) supervisor.Child {
+func (h *base) actor(name string, run func(context.Context) error) supervisor.Child {
 	return supervisor.Child{Name: name, Run: h.watched(run), StopTimeout: 5 * goodbyeTimeout,
 		HealthyAfter: 10 * time.Second}
 }

@@ -11,7 +11,7 @@ import (
 // hands each view to publish. It holds one long poll and nothing else; what the
 // view means is for those who read the state.
 type watcher struct {
-	*house
+	*base
 	what    string
 	watch   func() *store.Watch
 	publish func(store.View)

@@ -16,7 +16,7 @@ import (
 // workers keeps one supervised child per item that this member owns, stops those
 // that are to be given up, and releases what has really ended. The rules stand in bench.go.
 type workers struct {
-	*house
+	*base
 	out         *messages.State[messages.Holdings]
 	session     messages.Reader[messages.Session]
 	membership  messages.Reader[messages.Membership]

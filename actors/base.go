@@ -13,10 +13,9 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// house is what every actor of one member is given: its settings and its way to
-// Consul. Nothing in it changes while the actors run, but for the ack counter,
-// the watchers' call to ask anew, and what tells how the actors and the host's functions get on.
-type house struct {
+// base is embedded in every actor of one member: the settings and the access to Consul. The settings
+// do not change while the actors run.
+type base struct {
 	Config
 	store *store.Store
 	keys  store.Keys
@@ -35,18 +34,18 @@ type house struct {
 
 // took is called by each actor when it has taken a message and done nothing with
 // it yet; an error is the actor's end. Before it waits for the next one it calls rests.
-func (h *house) took(ctx context.Context) error {
+func (h *base) took(ctx context.Context) error {
 	h.progress.begins(ctx)
 	return h.fault.Inject(ctx)
 }
 
 // rests is called by each actor before it waits for a message.
-func (h *house) rests(ctx context.Context) { h.progress.rests(ctx) }
+func (h *base) rests(ctx context.Context) { h.progress.rests(ctx) }
 
 // ack is the value that this member writes to its acks key. While it is not clear, inherited is the
 // longest TTL that a predecessor may still count on: should this one die before it is clear, that
 // is what must be waited for.
-func (h *house) ack(session string, clear bool, inherited time.Duration) store.Ack {
+func (h *base) ack(session string, clear bool, inherited time.Duration) store.Ack {
 	ttl := h.TTL
 	if !clear && !mutations.Broken("own-ttl-only") {
 		ttl = max(ttl, inherited)
@@ -58,7 +57,7 @@ func (h *house) ack(session string, clear bool, inherited time.Duration) store.A
 }
 
 // holds tells whether s may be counted on now, with the margin that stopping takes.
-func (h *house) holds(s messages.Session) bool { return s.Holds(time.Now(), h.LeaseMargin) }
+func (h *base) holds(s messages.Session) bool { return s.Holds(time.Now(), h.LeaseMargin) }
 
 // passing tells whether err is no reason to give a whole member up, so that the actor asks again on
 // its ladder. A request that is called bad is among them: what actors send is well formed, for
