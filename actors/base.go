@@ -13,8 +13,8 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// base is embedded in every actor of one member: the settings and the access to Consul. The settings
-// do not change while the actors run.
+// base is embedded in every actor of one member: the settings and the access to Consul. The
+// settings do not change while the actors run.
 type base struct {
 	Config
 	store *store.Store
@@ -22,9 +22,9 @@ type base struct {
 	log   *slog.Logger
 	acks  *ackCounter
 	polls *store.Polls
-	// progress tells the session-renewer who hangs; bailiff ends work with the lease.
-	progress *progress
-	bailiff  *bailiff
+	// progress tells the session-renewer which actor hangs.
+	progress      *progress
+	leaseEnforcer *leaseEnforcer
 	// leads is how many of the host's lead functions run: one, but for those that were abandoned.
 	leads atomic.Int32
 	// routes idles until it is asked for the first time.

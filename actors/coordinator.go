@@ -48,7 +48,7 @@ func New(cfg Config) (*Coordinator, error) {
 		polls: &store.Polls{}, progress: newProgress()}
 	h.routes = routing.Over(s, max(cfg.Bounds().StopsWithin, routing.MinMaxAge), log)
 	c := &Coordinator{base: h, cells: newCells()}
-	h.bailiff = newBailiff(c.cells.session.Reader(), h.LeaseMargin)
+	h.leaseEnforcer = newLeaseEnforcer(c.cells.session.Reader(), h.LeaseMargin)
 	members := tree(h, c.cells)
 	if c.conf, err = newConfigStore(h, c.cells); err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)

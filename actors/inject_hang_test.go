@@ -31,7 +31,7 @@ import (
 //	control-watcher     orders are not heard
 //	assigner            nothing is assigned
 //	assignment-watcher  this member starts and stops nothing; what it runs, it owns
-//	foreman             the same; if the lease ends as well, the bailiff ends the work's contexts
+//	foreman             the same; if the lease ends as well, the lease-enforcer ends the work
 //
 // That lasts until the session-renewer finds that an actor hangs: see
 // TestAMemberOfWhichAnActorHangsGivesUpWhatItHolds.

@@ -95,10 +95,10 @@ func (a *officer) duty(session string) *supervisor.Tree {
 // neither: it is called again.
 func (a *officer) lead(session string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if a.bailiff.await(ctx, session) != nil {
+		if a.leaseEnforcer.await(ctx, session) != nil {
 			return nil // its context has ended
 		}
-		bound, free := a.bailiff.bind(ctx, session)
+		bound, free := a.leaseEnforcer.bind(ctx, session)
 		defer free()
 		if leaseEnded(bound) {
 			return errLeaseOver

@@ -74,7 +74,7 @@ func tree(h *base, c *cells) supervisor.Tree {
 			// First, so that it stops last: who asks where the items are sees them leave.
 			{Name: "routing", Tree: &routes},
 			h.actor("session-renewer", renewer.run),
-			{Name: "bailiff", Run: h.bailiff.run},
+			{Name: "lease-enforcer", Run: h.leaseEnforcer.run},
 			h.actor("record-watcher", newRecordWatcher(h, c.record).run),
 			h.actor("membership-keeper", keeper.run),
 			h.actor("leader-watcher", newLeaderWatcher(h, c.leaderKey).run),

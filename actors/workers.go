@@ -276,7 +276,7 @@ var errEnded = errors.New("the work returned although the item is still owned")
 // then it is not started again, unless this actor finds that it may be.
 func (a *workers) keep(item Item, session string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		bound, free := a.bailiff.bind(ctx, session)
+		bound, free := a.leaseEnforcer.bind(ctx, session)
 		defer free()
 		if leaseEnded(bound) {
 			return nil

@@ -48,7 +48,7 @@ var mutations = []mutation{
 	{name: "lead-not-chained", profile: "usurped"},
 	{name: "another-absence", profile: "again"},
 	{name: "hung-and-renewed", profile: "hung"},
-	{name: "no-bailiff", profile: "hung"},
+	{name: "no-lease-enforcer", profile: "hung"},
 	{name: "absences-cleared", profile: "waited"},
 	{name: "waits-not-handed-on", profile: "waited"},
 	{name: "doubt-begins-anew", profile: "waited"},

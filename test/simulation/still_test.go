@@ -232,7 +232,7 @@ func (w *world) judgeHung() {
 			continue
 		}
 		if p == w.hanging && !p.member.Session().Get().Holds(time.Now(), 0) {
-			continue // what it says of its work is old: the bailiff has ended it
+			continue // what it says of its work is old: the lease-enforcer has ended it
 		}
 		n := p.member.Holdings().Get().Running()
 		loads[p.name()] = n

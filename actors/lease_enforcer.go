@@ -13,70 +13,73 @@ import (
 // errLeaseOver ends what was bound to a lease.
 var errLeaseOver = errors.New("the lease is over")
 
-// bailiff ends the contexts of all work, and of the host's duty, when the lease is about to end,
-// whatever becomes of the actors that stop them in order: one of these may hang. It asks nobody,
-// waits for nothing and logs nothing.
-type bailiff struct {
+// leaseEnforcer ends the contexts of all work, and of the host's lead function, shortly before the
+// lease ends. It does so even if the actors that stop them in order hang. It calls nobody, waits
+// for nothing and logs nothing.
+type leaseEnforcer struct {
 	session messages.Reader[messages.Session]
 	margin  time.Duration
 	more    *messages.State[struct{}] // something was bound while nothing was
 
 	mu    sync.Mutex
-	bound map[*bond]struct{}
+	bound map[*leaseBinding]struct{}
 }
 
-type bond struct {
+// leaseBinding is a context that ends with the lease of a session.
+type leaseBinding struct {
 	session string
 	cancel  context.CancelCauseFunc
 }
 
-func newBailiff(session messages.Reader[messages.Session], margin time.Duration) *bailiff {
-	return &bailiff{session: session, margin: margin, more: messages.NewState(struct{}{}),
-		bound: map[*bond]struct{}{}}
+func newLeaseEnforcer(session messages.Reader[messages.Session],
+	margin time.Duration) *leaseEnforcer {
+	return &leaseEnforcer{session: session, margin: margin, more: messages.NewState(struct{}{}),
+		bound: map[*leaseBinding]struct{}{}}
 }
 
 // bind returns a context that ends with ctx, and with the lease of that session: at once when it is
 // over already. The func frees it.
-func (b *bailiff) bind(ctx context.Context, session string) (context.Context, context.CancelFunc) {
+func (e *leaseEnforcer) bind(ctx context.Context, session string) (context.Context,
+	context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	x := &bond{session, cancel}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.holds(session) {
+	x := &leaseBinding{session, cancel}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.holds(session) {
 		cancel(errLeaseOver)
 		return ctx, func() {}
 	}
-	b.bound[x] = struct{}{}
-	if len(b.bound) == 1 {
-		b.more.Set(struct{}{})
+	e.bound[x] = struct{}{}
+	if len(e.bound) == 1 {
+		e.more.Set(struct{}{})
 	}
 	return ctx, func() {
-		b.mu.Lock()
-		delete(b.bound, x)
-		b.mu.Unlock()
+		e.mu.Lock()
+		delete(e.bound, x)
+		e.mu.Unlock()
 		cancel(nil)
 	}
 }
 
 // await waits until the lease of that session holds.
-func (b *bailiff) await(ctx context.Context, session string) error {
-	_, err := b.session.Wait(ctx, func(s messages.Session) bool {
-		return s.ID == session && s.Holds(time.Now(), b.margin)
+func (e *leaseEnforcer) await(ctx context.Context, session string) error {
+	_, err := e.session.Wait(ctx, func(s messages.Session) bool {
+		return s.ID == session && s.Holds(time.Now(), e.margin)
 	})
 	return err
 }
 
-func (b *bailiff) holds(session string) bool {
-	s := b.session.Get()
-	return s.ID == session && s.Holds(time.Now(), b.margin) || mutations.Broken("no-lease")
+func (e *leaseEnforcer) holds(session string) bool {
+	s := e.session.Get()
+	return s.ID == session && s.Holds(time.Now(), e.margin) || mutations.Broken("no-lease")
 }
 
-func (b *bailiff) run(ctx context.Context) error {
-	session, more := b.session.Subscribe(), b.more.Subscribe()
+func (e *leaseEnforcer) run(ctx context.Context) error {
+	session, more := e.session.Subscribe(), e.more.Subscribe()
 	var timer alarm
 	defer timer.stop()
 	for {
-		next := b.look()
+		next := e.look()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -90,20 +93,20 @@ func (b *bailiff) run(ctx context.Context) error {
 }
 
 // look ends what has no lease, and returns when to look again.
-func (b *bailiff) look() time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for x := range b.bound {
-		if !b.holds(x.session) && !mutations.Broken("no-bailiff") {
+func (e *leaseEnforcer) look() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for x := range e.bound {
+		if !e.holds(x.session) && !mutations.Broken("no-lease-enforcer") {
 			x.cancel(errLeaseOver)
-			delete(b.bound, x)
+			delete(e.bound, x)
 		}
 	}
-	if len(b.bound) == 0 {
+	if len(e.bound) == 0 {
 		return time.Time{}
 	}
 	now := time.Now()
-	return now.Add(untilLook(b.session.Get().Lease.Left(now) - b.margin))
+	return now.Add(untilLook(e.session.Get().Lease.Left(now) - e.margin))
 }
 
 // untilLook is how soon to look at a lease again that has so much left beyond the margin: once a
