@@ -65,7 +65,7 @@ func tree(h *base, c *cells) supervisor.Tree {
 		term: func(term uint64) supervisor.Tree { return office(h, c, term) }}
 	workers := &workers{
 		base: h, out: c.holdings, session: c.session.Reader(), membership: c.membership.Reader(),
-		assignments: c.assignments.Reader(), leave: c.leave, bench: newBench(),
+		assignments: c.assignments.Reader(), leave: c.leave, table: newWorkTable(),
 	}
 	routes := h.routes.Tree()
 	return supervisor.Tree{

@@ -14,7 +14,7 @@ import (
 )
 
 // workers keeps one supervised child per item that this member owns, stops those
-// that are to be given up, and releases what has really ended. The rules stand in bench.go.
+// that are to be given up, and releases what has really ended. The rules stand in work_table.go.
 type workers struct {
 	*base
 	out         *messages.State[messages.Holdings]
@@ -22,7 +22,7 @@ type workers struct {
 	membership  messages.Reader[messages.Membership]
 	assignments messages.Reader[messages.Assignments]
 	leave       *messages.Mailbox[leaveOrder, struct{}]
-	bench       *bench
+	table       *workTable
 
 	ladder  *store.Ladder
 	again   time.Time // releases and payloads are not asked for before
@@ -79,7 +79,7 @@ func (a *workers) scope(stop bool) scope {
 // turn decides and carries out; it returns when to look again.
 func (a *workers) turn(ctx context.Context, group *supervisor.Group) (time.Time, error) {
 	s := a.scope(false)
-	d := a.bench.decide(s)
+	d := a.table.decide(s)
 	a.stop(d.stop)
 	if s.now.Before(a.again) {
 		d.next = earliest(d.next, a.again)
@@ -92,7 +92,7 @@ func (a *workers) turn(ctx context.Context, group *supervisor.Group) (time.Time,
 		}
 		d.next = earliest(d.next, more)
 	}
-	if a.bench.active() > 0 {
+	if a.table.active() > 0 {
 		now := time.Now()
 		d.next = earliest(d.next, now.Add(untilLook(s.session.Lease.Left(now)-a.LeaseMargin)))
 	}
@@ -102,7 +102,7 @@ func (a *workers) turn(ctx context.Context, group *supervisor.Group) (time.Time,
 // withinLease bounds calls by the moment in which work must be told to stop: a Consul
 // that does not answer must not keep this actor from doing so.
 func (a *workers) withinLease(ctx context.Context, s scope) (context.Context, context.CancelFunc) {
-	if !s.lease || a.bench.active() == 0 {
+	if !s.lease || a.table.active() == 0 {
 		return ctx, func() {} // what is still active has been told
 	}
 	return context.WithTimeout(ctx, s.session.Lease.Left(time.Now())-a.LeaseMargin)
@@ -121,7 +121,7 @@ func (a *workers) consult(ctx context.Context, group *supervisor.Group, s scope,
 	var again time.Time
 	err := error(nil)
 	a.more = len(d.release) > releaseBatch || len(d.start) > a.startBatch()
-	if d.odd != 0 || a.bench.vanished && s.registered() {
+	if d.odd != 0 || a.table.vanished && s.registered() {
 		err = a.complain(ctx, s, d.odd)
 	}
 	if err == nil && len(d.release) > 0 {
@@ -136,7 +136,7 @@ func (a *workers) consult(ctx context.Context, group *supervisor.Group, s scope,
 			again = s.now
 		}
 		for _, id := range batch {
-			if until, rests := a.bench.missing.rests(id, s.now); rests {
+			if until, rests := a.table.missing.rests(id, s.now); rests {
 				again = earliest(again, until)
 			}
 		}
@@ -145,7 +145,7 @@ func (a *workers) consult(ctx context.Context, group *supervisor.Group, s scope,
 	case ctx.Err() != nil:
 		return again, nil
 	case err == nil:
-		if len(d.release)+len(d.start) > 0 || d.odd != 0 || a.bench.vanished {
+		if len(d.release)+len(d.start) > 0 || d.odd != 0 || a.table.vanished {
 			a.store.Succeeded("my work")
 			a.ladder.Reset()
 		}
@@ -157,7 +157,7 @@ func (a *workers) consult(ctx context.Context, group *supervisor.Group, s scope,
 		a.store.Failed("my work", err, wait)
 		a.again = time.Now().Add(wait)
 		if a.startBatch() == 1 && len(d.start) > 1 {
-			a.bench.missing.later(d.start[0], a.again.Add(othersFirst))
+			a.table.missing.later(d.start[0], a.again.Add(othersFirst))
 		}
 		return a.again, nil
 	default:
@@ -168,7 +168,7 @@ func (a *workers) consult(ctx context.Context, group *supervisor.Group, s scope,
 
 func (a *workers) stop(ids []string) {
 	for _, id := range ids {
-		j := a.bench.items[id]
+		j := a.table.items[id]
 		j.phase = messages.Stopping
 		j.handle.Stop()
 		a.log.Debug("work-stopping", "item", id, "token", j.token)
@@ -178,7 +178,7 @@ func (a *workers) stop(ids []string) {
 
 // collect takes in the jobs whose work has really ended.
 func (a *workers) collect() {
-	for _, j := range a.bench.items {
+	for _, j := range a.table.items {
 		if j.phase == messages.Stopped {
 			continue
 		}
@@ -215,7 +215,7 @@ func (a *workers) start(ctx context.Context, group *supervisor.Group, s scope, i
 	for _, id := range ids {
 		e, _ := result.Entry(a.keys.WorkItem(id))
 		if e.CreateIndex == 0 {
-			a.bench.missing.found(id, time.Now(), a.WorkerSoak)
+			a.table.missing.found(id, time.Now(), a.WorkerSoak)
 			continue
 		}
 		key, _ := s.view.Items.Get(id)
@@ -228,8 +228,8 @@ func (a *workers) start(ctx context.Context, group *supervisor.Group, s scope, i
 			}
 			return fmt.Errorf("starting the work on %s: %w", id, err)
 		}
-		delete(a.bench.seen, id)
-		a.bench.items[id] = &job{phase: messages.Running, token: item.Token, session: s.session.ID,
+		delete(a.table.seen, id)
+		a.table.items[id] = &job{phase: messages.Running, token: item.Token, session: s.session.ID,
 			since: time.Now(), handle: h}
 		a.changed = true
 		a.log.Debug("work-started", "item", id, "token", item.Token)
@@ -299,12 +299,12 @@ func (a *workers) keep(item Item, session string) func(context.Context) error {
 func (a *workers) release(ctx context.Context, s scope, ids []string) error {
 	for _, id := range ids {
 		key, _ := s.view.Items.Get(id)
-		r := a.bench.released[id]
+		r := a.table.released[id]
 		r.token = max(r.token, s.token(key))
-		if j := a.bench.items[id]; j != nil {
+		if j := a.table.items[id]; j != nil {
 			r.token = max(r.token, j.token)
 		}
-		a.bench.released[id] = r
+		a.table.released[id] = r
 	}
 	refused := error(nil)
 	for len(ids) > 0 {
@@ -317,9 +317,9 @@ func (a *workers) release(ctx context.Context, s scope, ids []string) error {
 		if r, ok := errors.AsType[*store.RefusedError](err); ok && r.Op >= 1 && r.Op <= len(ids) {
 			// The leader has written that key since: its new version is on the way.
 			id := ids[r.Op-1]
-			x := a.bench.released[id]
+			x := a.table.released[id]
 			x.after, x.at = s.view.Index, time.Now()
-			a.bench.released[id] = x
+			a.table.released[id] = x
 			ids = slices.Delete(slices.Clone(ids), r.Op-1, r.Op)
 			refused = err
 			continue
@@ -329,9 +329,9 @@ func (a *workers) release(ctx context.Context, s scope, ids []string) error {
 		}
 		for _, id := range ids {
 			key, _ := s.view.Items.Get(id)
-			a.bench.released[id] = release{token: a.bench.released[id].token,
+			a.table.released[id] = release{token: a.table.released[id].token,
 				index: key.ModifyIndex, at: time.Now()}
-			delete(a.bench.items, id)
+			delete(a.table.items, id)
 		}
 		a.changed = true
 		a.log.Debug("released", "items", len(ids))
@@ -353,7 +353,7 @@ func (a *workers) look(s scope) func() store.Ack {
 func (a *workers) complain(ctx context.Context, s scope, index uint64) error {
 	err := a.raiseAck(ctx, s.session.ID, a.look(s))
 	if err == nil {
-		a.bench.told, a.bench.vanished = max(a.bench.told, index), false
+		a.table.told, a.table.vanished = max(a.table.told, index), false
 	}
 	return err
 }
@@ -363,7 +363,7 @@ func (a *workers) tell() {
 		return
 	}
 	a.changed = false
-	now := a.bench.holdings(a.session.Get().ID)
+	now := a.table.holdings(a.session.Get().ID)
 	// Many items start in batches: said once, when the last of them has.
 	if running := now.Running(); running != a.said && !a.more {
 		a.log.Info("my-assignments-changed", "running", running, "were", a.said, "stopping",
@@ -385,7 +385,7 @@ func (a *workers) close(ctx context.Context, group *supervisor.Group) error {
 		removed := group.Removed()
 		a.collect()
 		s := a.scope(true)
-		d := a.bench.decide(s)
+		d := a.table.decide(s)
 		a.stop(d.stop)
 		progress := false
 		if reachable && len(d.release) > 0 {
@@ -399,13 +399,13 @@ func (a *workers) close(ctx context.Context, group *supervisor.Group) error {
 		if progress {
 			continue
 		}
-		if a.bench.active() == 0 {
+		if a.table.active() == 0 {
 			return nil
 		}
 		select {
 		case <-removed:
 		case <-call.Done():
-			a.log.Error("work-still-running", "items", a.bench.active(), "then",
+			a.log.Error("work-still-running", "items", a.table.active(), "then",
 				"they are not released")
 			return nil
 		}

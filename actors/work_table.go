@@ -9,9 +9,9 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// bench is what the workers know of their work. It outlives the actor's
+// workTable is what a member knows of the items that it works on. It outlives the actor's
 // incarnations, which never overlap: the work goes on while the actor is restarted.
-type bench struct {
+type workTable struct {
 	items    map[string]*job
 	released map[string]release
 	seen     map[string]time.Time // since when an item could be started
@@ -22,8 +22,8 @@ type bench struct {
 	record   uint64 // the registration that released counts for
 }
 
-func newBench() *bench {
-	return &bench{items: map[string]*job{}, released: map[string]release{},
+func newWorkTable() *workTable {
+	return &workTable{items: map[string]*job{}, released: map[string]release{},
 		seen: map[string]time.Time{}, missing: missing{}}
 }
 
@@ -58,7 +58,7 @@ func (r release) catchUp(s scope) (until time.Time, late bool) {
 	return until, until.After(s.now)
 }
 
-// scope is what the decisions on the bench depend on.
+// scope is the input of decide.
 type scope struct {
 	now     time.Time
 	session messages.Session
@@ -93,7 +93,7 @@ func (s scope) token(a messages.Assignment) uint64 {
 
 func (s scope) inherited(a messages.Assignment) bool { return a.CreateIndex < s.member.Index }
 
-// todo is what follows: pure, for the actor to carry out.
+// todo is the output of decide, which the actor carries out.
 type todo struct {
 	stop    []string
 	start   []string
@@ -104,38 +104,38 @@ type todo struct {
 
 // decide goes through the protocol's rules for a member. It drops jobs that are
 // over and marks those to be stopped as final where they are to be given up.
-func (b *bench) decide(s scope) todo {
+func (t *workTable) decide(s scope) todo {
 	var d todo
-	if s.current() && b.record != s.member.Index {
+	if s.current() && t.record != s.member.Index {
 		// every token from here on is above those of earlier registrations
-		b.record = s.member.Index
-		clear(b.released)
+		t.record = s.member.Index
+		clear(t.released)
 	}
-	for id, j := range b.items {
+	for id, j := range t.items {
 		a, assigned := s.view.Items.Get(id)
 		if j.phase == messages.Stopped {
 			switch {
 			case s.registered() && j.session != s.session.ID:
 				// it belonged to an earlier registration: what is to be done with it is decided
 				// anew
-				delete(b.items, id)
+				delete(t.items, id)
 			case !s.current():
 			case !assigned:
 				// A stranger deleted it, or Consul was restored from before it was
 				// written: the leader, which does not watch the keys, takes the item for owned.
-				b.vanished = true
-				delete(b.items, id)
+				t.vanished = true
+				delete(t.items, id)
 			case a.Releasing || j.final:
-				b.giveUp(&d, s, id, a)
+				t.giveUp(&d, s, id, a)
 			default: // stopped because the lease had ended: it may resume
-				delete(b.items, id)
+				delete(t.items, id)
 			}
 			continue
 		}
 		if j.phase == messages.Stopping {
 			j.final = j.final || s.stop && !s.keep || (s.current() && assigned && a.Releasing)
 			if mutations.Broken("release-before-stop") && j.final && assigned && s.current() {
-				b.giveUp(&d, s, id, a)
+				t.giveUp(&d, s, id, a)
 			}
 			continue
 		}
@@ -153,32 +153,32 @@ func (b *bench) decide(s scope) todo {
 		}
 		d.stop = append(d.stop, id)
 	}
-	b.open(&d, s)
+	t.open(&d, s)
 	return d
 }
 
 // open looks at the keys that nobody works on.
-func (b *bench) open(d *todo, s scope) {
+func (t *workTable) open(d *todo, s scope) {
 	if !s.current() {
 		return
 	}
-	for id, r := range b.released {
+	for id, r := range t.released {
 		// Seen to be gone. A key that is there again after that, as it was, is one that a
 		// Consul restored from a snapshot brought back: it is released again.
 		if r.index != 0 && !s.view.Items.Has(id) {
 			r.index = 0
-			b.released[id] = r
+			t.released[id] = r
 		}
 	}
 	waiting := map[string]time.Time{}
 	for id, a := range s.view.Items.All() {
-		if a.Unreadable && a.ModifyIndex > b.told {
+		if a.Unreadable && a.ModifyIndex > t.told {
 			d.odd = max(d.odd, a.ModifyIndex)
 		}
-		if b.items[id] != nil {
+		if t.items[id] != nil {
 			continue
 		}
-		done := b.released[id]
+		done := t.released[id]
 		if done.index == a.ModifyIndex && done.index != 0 &&
 			!mutations.Broken("releases-forgotten") {
 			if until, late := done.catchUp(s); late {
@@ -188,7 +188,7 @@ func (b *bench) open(d *todo, s scope) {
 		}
 		if a.Releasing || (s.token(a) <= done.token && !mutations.Broken("releases-forgotten")) ||
 			s.stop && !s.keep {
-			b.giveUp(d, s, id, a)
+			t.giveUp(d, s, id, a)
 			continue
 		}
 		if s.stop {
@@ -203,7 +203,7 @@ func (b *bench) open(d *todo, s scope) {
 		case !s.inherited(a) && a.Session != s.session.ID && !mutations.Broken("not-addressed"):
 			continue // granted to somebody with this id who is not this session
 		}
-		since, known := b.seen[id]
+		since, known := t.seen[id]
 		if !known {
 			since = s.now
 		}
@@ -212,29 +212,29 @@ func (b *bench) open(d *todo, s scope) {
 			d.next = earliest(d.next, due)
 			continue
 		}
-		if until, rests := b.missing.rests(id, s.now); rests {
+		if until, rests := t.missing.rests(id, s.now); rests {
 			d.next = earliest(d.next, until)
 			continue
 		}
 		d.start = append(d.start, id)
 	}
-	for id := range b.seen {
-		if _, assigned := s.view.Items.Get(id); !assigned && b.items[id] == nil {
-			b.vanished = true // before its work had begun
+	for id := range t.seen {
+		if _, assigned := s.view.Items.Get(id); !assigned && t.items[id] == nil {
+			t.vanished = true // before its work had begun
 		}
 	}
-	maps.DeleteFunc(b.missing, func(id string, _ rest) bool { return waiting[id].IsZero() })
-	b.seen = waiting
+	maps.DeleteFunc(t.missing, func(id string, _ rest) bool { return waiting[id].IsZero() })
+	t.seen = waiting
 }
 
 // giveUp lists an item for release, unless a predecessor may still work on it or
 // its key has to be seen anew first.
-func (b *bench) giveUp(d *todo, s scope, id string, a messages.Assignment) {
+func (t *workTable) giveUp(d *todo, s scope, id string, a messages.Assignment) {
 	if s.inherited(a) && !s.clear() && !mutations.Broken("inherited-released-early") {
 		d.next = earliest(d.next, s.member.ClearAt)
 		return
 	}
-	if r := b.released[id]; r.after != 0 && s.view.Index == r.after {
+	if r := t.released[id]; r.after != 0 && s.view.Index == r.after {
 		// Not "not above": the index of a Consul that was restored goes on from a lower one.
 		if until, late := r.catchUp(s); late {
 			d.next = earliest(d.next, until)
@@ -245,9 +245,9 @@ func (b *bench) giveUp(d *todo, s scope, id string, a messages.Assignment) {
 }
 
 // active counts the jobs whose work has not ended.
-func (b *bench) active() int {
+func (t *workTable) active() int {
 	n := 0
-	for _, j := range b.items {
+	for _, j := range t.items {
 		if j.phase != messages.Stopped {
 			n++
 		}
@@ -255,10 +255,10 @@ func (b *bench) active() int {
 	return n
 }
 
-// holdings is the bench as others may see it.
-func (b *bench) holdings(session string) messages.Holdings {
-	m := make(map[string]messages.Holding, len(b.items))
-	for id, j := range b.items {
+// holdings is the part of the table that other actors may see.
+func (t *workTable) holdings(session string) messages.Holdings {
+	m := make(map[string]messages.Holding, len(t.items))
+	for id, j := range t.items {
 		m[id] = messages.Holding{Phase: j.phase, Token: j.token, Since: j.since}
 	}
 	return messages.Holdings{Session: session, Items: messages.TableOf(m)}
