@@ -24,7 +24,7 @@ import (
 func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err error) {
 	members, acks := a.members.Get().Items, a.acks.Get().Items
 	missing := map[string]bool{}
-	for id := range a.ledger.members {
+	for id := range a.assigned.members {
 		missing[id] = !members.Has(id)
 	}
 	for id := range acks.IDs() {
@@ -74,7 +74,7 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 			again = earliest(again, time.Now().Add(absencePoll))
 			continue
 		}
-		if n := len(a.ledger.members[id]); n > 0 && !known {
+		if n := len(a.assigned.members[id]); n > 0 && !known {
 			a.log.Info("member-vanished", "vanished", id, "items", n, "taken_over_in",
 				max(0, time.Until(away.since.Add(away.grace))).Round(time.Millisecond).String())
 		}

@@ -14,7 +14,7 @@ import (
 
 // assigner shares the workload out for one term: it reads the assignments once,
 // drafts what is to be done from the office's states, writes it behind the
-// guard, takes the outcome into its ledger and waits for the next change.
+// guard, takes the outcome into its cache and waits for the next change.
 //
 // It writes one draft at a time and knows each outcome before the next. Where it
 // does not, it takes a new epoch and reads everything anew: the write may still
@@ -30,11 +30,11 @@ type assigner struct {
 	bump       *messages.Mailbox[messages.Bump, messages.Leadership]
 	out        *messages.State[messages.Plan]
 
-	epoch  uint64
-	writer *store.Writer // of this epoch
-	ledger *ledger
-	readAt map[string]uint64 // the ack with which a member's keys were read last
-	absent map[string]absence
+	epoch    uint64
+	writer   *store.Writer // of this epoch
+	assigned *assignmentCache
+	readAt   map[string]uint64 // the ack with which a member's keys were read last
+	absent   map[string]absence
 	// keys whose writes were called invalid, and when to try again
 	invalid   map[string]time.Time
 	resets    int                     // of Consul, that absences were begun anew for
@@ -69,7 +69,7 @@ const obeyWindow = 10 * time.Second
 var errTermOver = errors.New("the term is over")
 
 func (a *assigner) run(ctx context.Context) error {
-	a.ledger, a.clerk = newLedger(), newClerk(a.keys)
+	a.assigned, a.clerk = newAssignmentCache(), newClerk(a.keys)
 	a.readAt, a.absent, a.moves = map[string]uint64{}, map[string]absence{}, map[string]int{}
 	a.invalid = map[string]time.Time{}
 	a.odd = store.StrangeKeys{Log: a.log}
@@ -94,7 +94,7 @@ func (a *assigner) work(ctx context.Context) error {
 	workload, control := a.workload.Subscribe(), a.control.Subscribe()
 	var timer alarm
 	defer timer.stop()
-	fresh := false // the ledger is of this epoch
+	fresh := false // the cache is of this epoch
 	a.changed()
 	// What an earlier incarnation had under way may still arrive.
 	if err := a.newEpoch(ctx); err != nil {
@@ -201,7 +201,7 @@ func (a *assigner) work(ctx context.Context) error {
 	}
 }
 
-// errStale: the ledger may not be what Consul has.
+// errStale: the cache may differ from Consul.
 var errStale = errors.New("the outcome of a write is not known")
 
 func (a *assigner) changed() {
@@ -284,7 +284,7 @@ func (a *assigner) readAll(ctx context.Context) error {
 	if mutations.Broken("partial-read") {
 		entries = entries[:len(entries)/2]
 	}
-	a.ledger.load(a.keys, entries, &a.odd)
+	a.assigned.load(a.keys, entries, &a.odd)
 	clear(a.readAt)
 	for id, ack := range acks.All() {
 		a.readAt[id] = ack.ModifyIndex
@@ -320,7 +320,7 @@ func (a *assigner) readRaised(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		a.ledger.loadMember(a.keys, id, entries, &a.odd)
+		a.assigned.loadMember(a.keys, id, entries, &a.odd)
 		if index == 0 {
 			delete(a.readAt, id)
 		} else {
@@ -429,8 +429,8 @@ func (a *assigner) scene(now time.Time) *scene {
 	}
 	return &scene{
 		now: now, members: a.members.Get().Items, workload: w.Items, index: a.index,
-		control: control,
-		ledger:  a.ledger, absent: a.absent, clerk: a.clerk,
+		control:  control,
+		assigned: a.assigned, absent: a.absent, clerk: a.clerk,
 		place:   a.first.IsZero() || !now.Before(a.placeAt()),
 		balance: !now.Before(a.quiet.Add(a.LeaderSoak)),
 		budget:  a.MoveBudget, hold: a.BrakeHold, braked: a.brakeText != "", peak: peak,
@@ -465,7 +465,7 @@ func (a *assigner) tell(s *scene, d draft) {
 	a.out.Set(d.plan)
 }
 
-// write sends the units and takes their outcomes into the ledger.
+// write sends the units and takes their outcomes into the cache.
 func (a *assigner) write(ctx context.Context, units []store.Unit) error {
 	outcomes := a.writer.Write(ctx, units)
 	var failed error
@@ -523,7 +523,7 @@ func (a *assigner) write(ctx context.Context, units []store.Unit) error {
 			if err != nil {
 				return errStale
 			}
-			a.ledger.loadMember(a.keys, id, entries, &a.odd)
+			a.assigned.loadMember(a.keys, id, entries, &a.odd)
 		}
 	}
 	return fmt.Errorf("%w: replanning", store.ErrRefused)
@@ -533,22 +533,22 @@ func (a *assigner) write(ctx context.Context, units []store.Unit) error {
 // 3.9 s one by one and 3.0 s with four; more gain nothing.
 const inFlight = 4
 
-// enter takes one applied order into the ledger.
+// enter takes one applied order into the cache.
 func (a *assigner) enter(o order, r store.Result) {
 	switch o.kind {
 	case orderGrant, orderReap:
 		if o.kind == orderReap {
-			a.ledger.drop(o.from, o.item)
+			a.assigned.drop(o.from, o.item)
 		}
-		a.ledger.set(o.to, o.item, messages.Assignment{Session: o.session, Reason: o.reason,
+		a.assigned.set(o.to, o.item, messages.Assignment{Session: o.session, Reason: o.reason,
 			CreateIndex: r.Index, ModifyIndex: r.Index})
 	case orderRevoke, orderCancel:
-		x := a.ledger.members[o.from][o.item]
+		x := a.assigned.members[o.from][o.item]
 		x.Releasing, x.Reason, x.ModifyIndex = o.kind == orderRevoke, o.reason, r.Index
 		x.Unreadable = false // it holds what this leader wrote
-		a.ledger.set(o.from, o.item, x)
+		a.assigned.set(o.from, o.item, x)
 	case orderErase:
-		a.ledger.drop(o.from, o.item)
+		a.assigned.drop(o.from, o.item)
 	case orderSweep:
 		delete(a.absent, o.from)
 		delete(a.readAt, o.from)

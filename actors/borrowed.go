@@ -44,7 +44,7 @@ func (a *assigner) sessionAlive(ctx context.Context, member string, ack *store.A
 	if known, _ := a.acks.Get().Items.Get(member); known.Session != "" {
 		sessions[known.Session] = true
 	}
-	for _, key := range a.ledger.members[member] {
+	for _, key := range a.assigned.members[member] {
 		if key.Session != "" {
 			sessions[key.Session] = true
 		}

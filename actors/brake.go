@@ -9,7 +9,7 @@ import (
 // The brake: when most of the workload, or most of the members, vanish in one
 // step, that is more often a Consul that came back empty, a deleted prefix or a
 // split than somebody's wish. The leader then writes nothing and says so. What
-// "most" is measured against is the ledger, which is there for every new leader too.
+// "most" is measured against is the assignment cache, which is there for every new leader too.
 //
 // In one step is within 4 x Merge: so a loop that deletes one item after the other is one. For that
 // the leader remembers how large the workload was; what vanishes more slowly is taken for

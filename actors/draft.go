@@ -19,7 +19,7 @@ type scene struct {
 	workload messages.Table[messages.WorkItem]
 	index    map[string]int32 // place of an item in the workload
 	control  messages.Control
-	ledger   *ledger
+	assigned *assignmentCache
 	absent   map[string]absence
 	clerk    *clerk
 	place    bool // changes have come to rest for a moment: free items may be placed
@@ -63,7 +63,7 @@ type draft struct {
 	doubles []string // items with more than one key: a stranger's work
 }
 
-// key is one assignment key of the ledger.
+// key is one assignment key of the cache.
 type keyRef struct {
 	member string
 	item   string
@@ -98,7 +98,7 @@ func byMemberThenItem(x, y store.Unit) int {
 	return strings.Compare(x.Tag.(order).item, y.Tag.(order).item)
 }
 
-// sorted is the ledger held against the members and the workload.
+// sorted is the assignment cache held against the members and the workload.
 type sorted struct {
 	members []placement.Member
 	items   []placement.Item // those that may be planned now
@@ -135,7 +135,7 @@ func (s *scene) sort(d *draft) *sorted {
 	for i := range owner {
 		owner[i] = placement.None
 	}
-	for _, member := range s.ledger.holders() {
+	for _, member := range s.assigned.holders() {
 		at, present := place[member]
 		away := s.absent[member]
 		out.holders++
@@ -148,7 +148,7 @@ func (s *scene) sort(d *draft) *sorted {
 				}
 			}
 		}
-		for item, a := range s.ledger.members[member] {
+		for item, a := range s.assigned.members[member] {
 			out.keyed++
 			ref := keyRef{member, item, a}
 			i, wanted := s.index[item]
@@ -246,7 +246,7 @@ func (s *scene) write(d *draft, sorted *sorted) {
 		}
 	}
 	for id, away := range s.absent {
-		if _, holds := s.ledger.members[id]; holds || away.since.IsZero() {
+		if _, holds := s.assigned.members[id]; holds || away.since.IsZero() {
 			continue
 		}
 		if away.over(s.now) {

@@ -9,7 +9,7 @@ import (
 // Every one is sent behind the guard (check-index of the leader key at the
 // epoch), so a deposed leader's is refused by Consul, however late it arrives.
 
-// order is what one unit of a batch does, for taking its outcome into the ledger.
+// order is what one unit of a batch does, for taking its outcome into the cache.
 type order struct {
 	kind     orderKind
 	item     string

@@ -47,7 +47,7 @@ func (a *assigner) goneSession(member string, ack store.Ack) string {
 		return ack.Session
 	}
 	sessions := map[string]bool{}
-	for _, key := range a.ledger.members[member] {
+	for _, key := range a.assigned.members[member] {
 		sessions[key.Session] = true
 	}
 	return strings.Join(slices.Sorted(maps.Keys(sessions)), " ")
