@@ -47,7 +47,7 @@ type assigner struct {
 	notedAt    time.Time
 	index      map[string]int32
 	indexOf    uint64 // the workload that index was made of
-	clerk      *clerk
+	build      *unitBuilder
 	odd        store.StrangeKeys
 	ladder     *store.Ladder
 	again      time.Time // not to be drafted before: something was refused
@@ -69,7 +69,7 @@ const obeyWindow = 10 * time.Second
 var errTermOver = errors.New("the term is over")
 
 func (a *assigner) run(ctx context.Context) error {
-	a.assigned, a.clerk = newAssignmentCache(), newClerk(a.keys)
+	a.assigned, a.build = newAssignmentCache(), newUnitBuilder(a.keys)
 	a.readAt, a.absent, a.moves = map[string]uint64{}, map[string]absence{}, map[string]int{}
 	a.invalid = map[string]time.Time{}
 	a.odd = store.StrangeKeys{Log: a.log}
@@ -342,7 +342,7 @@ func (a *assigner) round(ctx context.Context) (next time.Time, err error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	s := a.scene(time.Now())
+	s := a.snapshot(time.Now())
 	d := s.draft()
 	a.tell(s, d)
 	units, alone, retry := a.possible(d.units, s.now)
@@ -407,7 +407,7 @@ func (a *assigner) placeAt() time.Time {
 	return earliest(a.quiet.Add(a.Merge), a.first.Add(4*a.Merge))
 }
 
-func (a *assigner) scene(now time.Time) *scene {
+func (a *assigner) snapshot(now time.Time) *snapshot {
 	w := a.workload.Get()
 	if a.index == nil || a.indexOf != w.Index {
 		a.index = make(map[string]int32, w.Items.Len())
@@ -427,10 +427,10 @@ func (a *assigner) scene(now time.Time) *scene {
 		a.sizes.forget()
 		peak = w.Items.Len()
 	}
-	return &scene{
+	return &snapshot{
 		now: now, members: a.members.Get().Items, workload: w.Items, index: a.index,
 		control:  control,
-		assigned: a.assigned, absent: a.absent, clerk: a.clerk,
+		assigned: a.assigned, absent: a.absent, build: a.build,
 		place:   a.first.IsZero() || !now.Before(a.placeAt()),
 		balance: !now.Before(a.quiet.Add(a.LeaderSoak)),
 		budget:  a.MoveBudget, hold: a.BrakeHold, braked: a.brakeText != "", peak: peak,
@@ -439,7 +439,7 @@ func (a *assigner) scene(now time.Time) *scene {
 }
 
 // tell publishes the plan and logs what is new about it.
-func (a *assigner) tell(s *scene, d draft) {
+func (a *assigner) tell(s *snapshot, d draft) {
 	if d.brake != a.brakeText {
 		if d.brake != "" {
 			a.log.Error("brake-on", "why", d.brake)

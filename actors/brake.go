@@ -19,10 +19,10 @@ const (
 	brakeMembers = 3  // and this many members
 )
 
-// brake says what speaks against obeying this scene; nothing: the empty string.
+// brake returns the reason to write nothing, or the empty string if there is none.
 // A workload's brake holds until the items are back or an operator says obey.
 // The members' also lets go by itself after the hold: their items have no owner meanwhile.
-func (s *scene) brake(sorted *sorted, d *draft) string {
+func (s *snapshot) brake(sorted *sorted, d *draft) string {
 	removed := len(sorted.removed) - len(d.meant.items)
 	keyed := sorted.keyed - len(d.meant.items)
 	// Once it is on it holds until few are missing and nothing changes any more:

@@ -11,9 +11,9 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// scene is everything that the leader's next orders follow from. Drafting is
-// pure: no clock, no I/O.
-type scene struct {
+// snapshot is the input of a draft: all that the leader knows at one moment. Drafting is pure: it
+// uses no clock and no I/O.
+type snapshot struct {
 	now      time.Time
 	members  messages.Table[messages.Member]
 	workload messages.Table[messages.WorkItem]
@@ -21,7 +21,7 @@ type scene struct {
 	control  messages.Control
 	assigned *assignmentCache
 	absent   map[string]absence
-	clerk    *clerk
+	build    *unitBuilder
 	place    bool // changes have come to rest for a moment: free items may be placed
 	balance  bool // and for the whole soak: items may be moved for balance
 	budget   int  // the most items on the move for balance at one time
@@ -48,16 +48,16 @@ func (a absence) over(now time.Time) bool {
 
 // lasting tells whether an absence could not be confirmed for so long that nothing but its own
 // items waits for it: keys that a stranger wrote, and that name a session which lives.
-func (s *scene) lasting(a absence) bool {
+func (s *snapshot) lasting(a absence) bool {
 	return a.since.IsZero() && !a.asked.IsZero() && !s.now.Before(a.asked.Add(s.hold))
 }
 
-// draft is what follows from a scene.
+// draft is what the leader is to write, given a snapshot.
 type draft struct {
 	units   []store.Unit // ordered by member, then item
 	plan    messages.Plan
 	waiting bool      // there is something to place or to move once it has been quiet long enough
-	wake    time.Time // when time alone changes the scene; zero: never
+	wake    time.Time // when time alone changes the draft; zero: never
 	brake   string
 	meant   meant    // what is gone, and an operator has said so
 	doubles []string // items with more than one key: a stranger's work
@@ -70,7 +70,7 @@ type keyRef struct {
 	messages.Assignment
 }
 
-func (s *scene) draft() draft {
+func (s *snapshot) draft() draft {
 	var d draft
 	sorted := s.sort(&d)
 	s.count(&d, sorted)
@@ -114,7 +114,7 @@ type sorted struct {
 	lost    []string // of them, those without a record
 }
 
-func (s *scene) sort(d *draft) *sorted {
+func (s *snapshot) sort(d *draft) *sorted {
 	out := &sorted{members: make([]placement.Member, s.members.Len())}
 	place := make(map[string]int32, s.members.Len())
 	unreadable := map[string]bool{}
@@ -199,7 +199,7 @@ func (s *scene) sort(d *draft) *sorted {
 }
 
 // count fills in what the plan says of the present.
-func (s *scene) count(d *draft, sorted *sorted) {
+func (s *snapshot) count(d *draft, sorted *sorted) {
 	shares := map[string]messages.Share{}
 	for id := range s.members.IDs() {
 		shares[id] = messages.Share{}
@@ -228,7 +228,7 @@ func (s *scene) count(d *draft, sorted *sorted) {
 }
 
 // write turns the placement into orders.
-func (s *scene) write(d *draft, sorted *sorted) {
+func (s *snapshot) write(d *draft, sorted *sorted) {
 	gone := sorted.removed
 	if !s.place { // more may follow, until it is most of the workload
 		d.waiting = d.waiting || len(gone) > 0
@@ -238,10 +238,10 @@ func (s *scene) write(d *draft, sorted *sorted) {
 		m, present := s.members.Get(ref.member)
 		switch {
 		case present && !ref.Releasing && !m.Leaving:
-			d.units = append(d.units, s.clerk.revoke(ref.item, ref.member, ref.Assignment,
+			d.units = append(d.units, s.build.revoke(ref.item, ref.member, ref.Assignment,
 				"removed"))
 		case !present && s.absent[ref.member].over(s.now):
-			d.units = append(d.units, s.clerk.erase(ref.item, ref.member, ref.Assignment,
+			d.units = append(d.units, s.build.erase(ref.item, ref.member, ref.Assignment,
 				s.absent[ref.member].ack))
 		}
 	}
@@ -250,14 +250,14 @@ func (s *scene) write(d *draft, sorted *sorted) {
 			continue
 		}
 		if away.over(s.now) {
-			d.units = append(d.units, s.clerk.sweep(id, away.ack))
+			d.units = append(d.units, s.build.sweep(id, away.ack))
 		} else {
 			d.wake = earliest(d.wake, away.since.Add(away.grace))
 		}
 	}
 	for i, ref := range sorted.keys {
 		if ref.Unreadable && sorted.items[i].Owner != placement.None {
-			d.units = append(d.units, s.clerk.revoke(ref.item, ref.member, ref.Assignment,
+			d.units = append(d.units, s.build.revoke(ref.item, ref.member, ref.Assignment,
 				"unreadable"))
 			sorted.items[i].Leaving = true
 		}
@@ -283,7 +283,7 @@ func (s *scene) write(d *draft, sorted *sorted) {
 			d.waiting = d.waiting || !s.balance
 		default:
 			onTheMove++
-			d.units = append(d.units, s.clerk.revoke(item.ID, ref.member, ref.Assignment,
+			d.units = append(d.units, s.build.revoke(item.ID, ref.member, ref.Assignment,
 				move.Reason.String()))
 		}
 	}
@@ -292,14 +292,14 @@ func (s *scene) write(d *draft, sorted *sorted) {
 			continue
 		}
 		if m, _ := s.members.Get(sorted.keys[i].member); !m.Leaving {
-			d.units = append(d.units, s.clerk.cancel(item.ID, sorted.keys[i].member,
+			d.units = append(d.units, s.build.cancel(item.ID, sorted.keys[i].member,
 				sorted.keys[i].Assignment))
 		}
 	}
 }
 
 // give hands an item without a living owner to where it was placed.
-func (s *scene) give(d *draft, item string, ref keyRef, move placement.Move) {
+func (s *snapshot) give(d *draft, item string, ref keyRef, move placement.Move) {
 	if move.To == placement.None {
 		return
 	}
@@ -309,10 +309,10 @@ func (s *scene) give(d *draft, item string, ref keyRef, move placement.Move) {
 	}
 	to, m := s.members.At(int(move.To))
 	if ref.member == "" {
-		d.units = append(d.units, s.clerk.grant(item, to, m.Session, move.Reason.String()))
+		d.units = append(d.units, s.build.grant(item, to, m.Session, move.Reason.String()))
 		return
 	}
 	away := s.absent[ref.member]
-	d.units = append(d.units, s.clerk.reap(item, ref.member, ref.Assignment, away.ack, to,
+	d.units = append(d.units, s.build.reap(item, ref.member, ref.Assignment, away.ack, to,
 		m.Session, "takeover"))
 }
