@@ -168,6 +168,9 @@ var ErrConfig = errors.New("bad setting")
 // member's id; the text names it.
 var ErrIDTaken = errors.New("member id is taken")
 
+// ErrStarted is returned by [Coordinator.Run] when it was called before.
+var ErrStarted = errors.New("was run before")
+
 func (c Config) withDefaults() Config {
 	orDuration := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {

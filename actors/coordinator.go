@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/actors/routing"
@@ -21,6 +22,7 @@ type Coordinator struct {
 	cells *cells
 	root  *supervisor.Supervisor
 	conf  *configstore.Store
+	begun atomic.Bool
 }
 
 // New checks the settings and wires the tree; it starts nothing and asks
@@ -74,8 +76,14 @@ func New(cfg Config) (*Coordinator, error) {
 // It returns early with an error when it cannot go on: [ErrIDTaken], a setting that Consul refuses,
 // or an actor that failed again and again ([supervisor.EscalationError], with the whole history of
 // causes). What did not stop in time is in a [supervisor.StuckError]; after the StopTimeout and 30
-// s it waits for nothing more. Run is called once.
-func (c *Coordinator) Run(ctx context.Context) error { return c.root.Run(ctx) }
+// s it waits for nothing more. Run is called once: [ErrStarted].
+func (c *Coordinator) Run(ctx context.Context) error {
+	if !c.begun.CompareAndSwap(false, true) {
+		return fmt.Errorf("member %q %w: make another with New", c.base.ID, ErrStarted)
+	}
+	defer c.base.routes.Close() // the tree may have ended before it started them
+	return c.root.Run(ctx)
+}
 
 // stopSlack is how much longer than its work a member may take to stop, all in all.
 const stopSlack = 30 * goodbyeTimeout

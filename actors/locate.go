@@ -22,6 +22,8 @@ var (
 	// ErrNotReady is returned while what is known of the members and their items may be out of
 	// date.
 	ErrNotReady = routing.ErrNotReady
+	// ErrStopped is returned, along with ErrNotReady, once [Coordinator.Run] has ended.
+	ErrStopped = routing.ErrStopped
 )
 
 // Locate tells where an item is worked on: on any member, this one included. The first call makes
@@ -29,7 +31,7 @@ var (
 // costs a look into a table. See package routing for what an answer is worth. The oldest table that
 // is answered from is TTL - lease margin ([Bounds.StopsWithin]) old: in an outage of Consul members
 // work on for that long, and no longer. Errors: [ErrMoving], [ErrNoOwner], [ErrUnknownItem],
-// [ErrNotReady].
+// [ErrNotReady], [ErrStopped].
 func (c *Coordinator) Locate(ctx context.Context, item string) (Location, error) {
 	return c.base.routes.Locate(ctx, item)
 }

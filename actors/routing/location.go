@@ -28,11 +28,16 @@ var (
 	// ErrNotReady is returned while the table is not known to be current: not all has been read
 	// yet, or Consul has not answered for longer than [Config].MaxAge.
 	ErrNotReady = errors.New("cannot be located now")
+	// ErrStopped is returned, along with ErrNotReady, when [Router.Run] has ended: nobody will read
+	// the table any more.
+	ErrStopped = errors.New("the router has stopped")
 )
 
 // Retriable tells whether an item that got err may have an owner a little later without anybody
-// adding it.
-func Retriable(err error) bool { return errors.Is(err, ErrMoving) || errors.Is(err, ErrNotReady) }
+// adding it. After [ErrStopped] it has none.
+func Retriable(err error) bool {
+	return errors.Is(err, ErrMoving) || errors.Is(err, ErrNotReady) && !errors.Is(err, ErrStopped)
+}
 
 func itemError(item string, err error) error { return fmt.Errorf("item %q %w", item, err) }
 

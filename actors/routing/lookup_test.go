@@ -139,10 +139,26 @@ func TestNobodyWaitsForARouterThatHasStopped(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := r.Await(ctx, "a"); !errors.Is(err, routing.ErrNotReady) ||
-			time.Since(began) > 0 {
+			!errors.Is(err, routing.ErrStopped) || time.Since(began) > 0 {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-		if _, err := r.Members(ctx); !errors.Is(err, routing.ErrNotReady) {
+		if _, err := r.Members(ctx); !errors.Is(err, routing.ErrStopped) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestNobodyWaitsForARouterThatHasStoppedBeforeItWasAsked(t *testing.T) {
+	running(t, func(t *testing.T, r *routing.Router, _ *counted, stop func()) {
+		synctest.Wait()
+		stop()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := r.Locate(ctx, "a"); !errors.Is(err, routing.ErrStopped) ||
+			routing.Retriable(err) {
+			t.Error(err)
+		}
+		if _, err := r.Members(ctx); !errors.Is(err, routing.ErrStopped) {
 			t.Error(err)
 		}
 	})

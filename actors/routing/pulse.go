@@ -14,17 +14,15 @@ import (
 // Its answers are what the table's age counts from; see the package's documentation for what they
 // find out.
 func (r *Router) beat(ctx context.Context) error {
-	if _, err := r.wanted.Reader().Wait(ctx, func(on bool) bool { return on }); err != nil {
-		return nil
-	}
 	r.stopped.Store(false)
 	defer func() {
 		if ctx.Err() != nil { // nobody keeps the table from here on
-			r.stopped.Store(true)
-			r.renew(time.Now())
-			r.table.close()
+			r.Close()
 		}
 	}()
+	if _, err := r.wanted.Reader().Wait(ctx, func(on bool) bool { return on }); err != nil {
+		return nil
+	}
 	failed := false
 	late := map[string]uint64{}  // whose share was behind its ack at the last pulse
 	asked := map[string]uint64{} // for which ack the share was read again

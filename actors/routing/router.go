@@ -111,13 +111,23 @@ func Over(s *store.Store, maxAge time.Duration, log *slog.Logger) *Router {
 	}
 }
 
-// Run keeps the table until ctx ends, from the first question on. Run is called once.
+// Run keeps the table until ctx ends, from the first question on. When it has ended all questions are
+// answered with [ErrStopped]. Run is called once.
 func (r *Router) Run(ctx context.Context) error {
 	root, err := supervisor.New("router", r.Tree(), supervisor.WithLogger(r.log))
 	if err != nil {
 		return err
 	}
 	return root.Run(ctx)
+}
+
+// Close says that nobody keeps the table any more: whoever asks is told [ErrStopped] at once. Run
+// and the actors of [Router.Tree] call it when they end. It is for a host whose tree ends before it
+// has started them.
+func (r *Router) Close() {
+	r.stopped.Store(true)
+	r.renew(time.Now())
+	r.table.close()
 }
 
 // Tree returns the router's actors, for a supervision tree of the host's own, instead of Run. They
@@ -156,7 +166,7 @@ func (r *Router) Open() {
 // one read for all who ask, whose answer counts for a second. 200 such reads are made in a second:
 // those who would have to wait for theirs longer than ctx or a call lasts are told [ErrNotReady].
 // With a ctx that has ended it asks nobody. Errors: [ErrMoving], [ErrNoOwner], [ErrUnknownItem],
-// [ErrNotReady].
+// [ErrNotReady], [ErrStopped].
 func (r *Router) Locate(ctx context.Context, item string) (Location, error) {
 	r.Open()
 	loc, what := r.table.look(item, time.Now())
@@ -182,15 +192,13 @@ func (r *Router) Locate(ctx context.Context, item string) (Location, error) {
 // news waits for a change of a table that has never been read.
 func (r *Router) news(ctx context.Context, cursor *messages.Cursor[struct{}]) error {
 	if r.stopped.Load() {
-		return errStopped
+		return ErrStopped
 	}
 	if _, err := cursor.Next(ctx); err != nil {
 		return fmt.Errorf("the members and their items have not been read yet: %w", err)
 	}
 	return nil
 }
-
-var errStopped = errors.New("the router has stopped")
 
 func (r *Router) answer(ctx context.Context, item string, loc Location, what finding) (Location,
 	error) {
@@ -236,7 +244,7 @@ func (r *Router) Await(ctx context.Context, item string) (Location, error) {
 	for {
 		cursor.Take()
 		loc, err := r.Locate(ctx, item)
-		if err == nil || !Retriable(err) || errors.Is(err, errStopped) {
+		if err == nil || !Retriable(err) {
 			return loc, err
 		}
 		// What changes by time alone is looked at by time.
@@ -257,7 +265,7 @@ func (r *Router) Await(ctx context.Context, item string) (Location, error) {
 }
 
 // Members returns the registered members, by id. Before everything has been read for the first time
-// it waits for that, until ctx ends. Errors: [ErrNotReady].
+// it waits for that, until ctx ends. Errors: [ErrNotReady], [ErrStopped].
 func (r *Router) Members(ctx context.Context) ([]Member, error) {
 	r.Open()
 	for cursor := r.table.changed.Subscribe(); ; {

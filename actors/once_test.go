@@ -1,0 +1,63 @@
+package actors_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+)
+
+func TestAfterTheEndOfRunLocateWaitsForNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		cfg   option
+		fails bool
+	}{
+		"stopped": {func(*actors.Config) {}, false},
+		"ended before it began": {func(cfg *actors.Config) {
+			cfg.Backend, cfg.ConfigLog = actors.BackendConsul, filepath.Join("/dev/null", "log")
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(cl *cluster) {
+				m := cl.start("n1", c.cfg)
+				if !c.fails {
+					if _, err := m.c.WaitForLeader(cl.t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					m.cancel()
+				}
+				<-m.done
+				if (m.err != nil) != c.fails {
+					t.Fatal(m.err)
+				}
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+				defer cancel()
+				if _, err := m.c.Locate(ctx, "a"); !errors.Is(err, actors.ErrStopped) {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestASecondRunIsRefused(t *testing.T) {
+	run(t, func(c *cluster) {
+		m := c.start("n1")
+		if _, err := m.c.WaitForLeader(c.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		again := func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			if err := m.c.Run(ctx); !errors.Is(err, actors.ErrStarted) {
+				t.Errorf("the second Run ended with %v", err)
+			}
+		}
+		again() // beside the first
+		c.stop("n1")
+		again()
+	})
+}
