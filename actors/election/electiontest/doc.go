@@ -60,9 +60,9 @@ func Run(t *testing.T, with func(t *testing.T, play func(*testing.T, Store))) {
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			with(t, func(t *testing.T, store Store) {
-				g := newGame(t, store)
-				defer g.finish()
-				s.play(g)
+				sc := newScenario(t, store)
+				defer sc.finish()
+				s.play(sc)
 			})
 		})
 	}
@@ -70,7 +70,7 @@ func Run(t *testing.T, with func(t *testing.T, play func(*testing.T, Store))) {
 
 var scenarios = []struct {
 	name string
-	play func(*game)
+	play func(*scenario)
 }{
 	{"OneCandidateLeadsAndResigns", oneCandidate},
 	{"TheNextOneLeadsWhenTheLeaderResigns", leaderResigns},

@@ -31,7 +31,7 @@ import (
 //	release   of its holder: now it is nobody's. Leave is the same. Of anybody else: no effect.
 //	loss      the same, done by nobody: the holder's session has ended. It may come after each take.
 //	work      at this instant the duty is under way: true only of the holder, with its token.
-//	look      a bystander has read the store: true only of what the register holds. Where the store says
+//	look      somebody has read the store: true only of what the register holds. Where the store says
 //	          that the last leader is lost, and not who may be next, the look says nothing.
 //
 // Take, release and leave are the calls of the backend, so their intervals are the caller's own.
@@ -117,8 +117,8 @@ func (j *Judge) Work(name, id string, token uint64) {
 	j.end(name, o)
 }
 
-// Look has a bystander read who holds the leadership; without an ID nobody does. Not ok: it cannot
-// be told.
+// Look records a reading of the store: who holds the leadership. Without an ID nobody does. If ok
+// is false the reading says nothing and is not recorded.
 func (j *Judge) Look(name string, read func() (id string, token uint64, ok bool)) {
 	o := j.begin(looking, "")
 	var ok bool
@@ -127,36 +127,39 @@ func (j *Judge) Look(name string, read func() (id string, token uint64, ok bool)
 	}
 }
 
-// Over is conn, with the judge listening.
-func (j *Judge) Over(conn election.Connection) election.Connection { return heard{conn, j} }
+// Record returns conn with every call of its backends recorded by the judge.
+func (j *Judge) Record(conn election.Connection) election.Connection {
+	return recordedConnection{conn, j}
+}
 
-type heard struct {
+// recordedConnection is a connection whose backends the judge records.
+type recordedConnection struct {
 	election.Connection
 	judge *Judge
 }
 
-func (h heard) Open(name string) (election.Backend, error) {
+func (h recordedConnection) Open(name string) (election.Backend, error) {
 	b, err := h.Connection.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	return &witness{Backend: b, judge: h.judge, name: name}, nil
+	return &recordedBackend{Backend: b, judge: h.judge, name: name}, nil
 }
 
-// witness is a backend that tells the judge what is done, one call at a time.
-type witness struct {
+// recordedBackend is a backend whose calls the judge records.
+type recordedBackend struct {
 	election.Backend
 	judge *Judge
 	name  string
 	id    string
 }
 
-func (w *witness) Join(ctx context.Context, c election.Candidate) (string, error) {
+func (w *recordedBackend) Join(ctx context.Context, c election.Candidate) (string, error) {
 	w.id = c.ID
 	return w.Backend.Join(ctx, c)
 }
 
-func (w *witness) Take(ctx context.Context) (token uint64, retry time.Duration, err error) {
+func (w *recordedBackend) Take(ctx context.Context) (token uint64, retry time.Duration, err error) {
 	o := w.judge.begin(taking, w.id)
 	token, retry, err = w.Backend.Take(ctx)
 	if o.token, o.unknown = token, err != nil; token != 0 || err != nil {
@@ -165,7 +168,7 @@ func (w *witness) Take(ctx context.Context) (token uint64, retry time.Duration, 
 	return token, retry, err
 }
 
-func (w *witness) Release(ctx context.Context) error {
+func (w *recordedBackend) Release(ctx context.Context) error {
 	o := w.judge.begin(releasing, w.id)
 	err := w.Backend.Release(ctx)
 	o.unknown = err != nil
@@ -173,7 +176,7 @@ func (w *witness) Release(ctx context.Context) error {
 	return err
 }
 
-func (w *witness) Leave(ctx context.Context) error {
+func (w *recordedBackend) Leave(ctx context.Context) error {
 	o := w.judge.begin(leaving, w.id)
 	err := w.Backend.Leave(ctx)
 	o.unknown = err != nil

@@ -10,41 +10,41 @@ import (
 	"github.com/coordd/coordd/actors/election"
 )
 
-func deleteWhileManyJoin(g *game) {
+func deleteWhileManyJoin(sc *scenario) {
 	running, joining, connections := 500, 500, 10
-	if g.store.Virtual() || racing {
+	if sc.store.Virtual() || racing {
 		running, joining = 50, 50
 	}
 	links := make([]Link, connections)
 	for i := range links {
-		links[i] = g.connect()
+		links[i] = sc.connect()
 	}
-	first := g.nominate("first", quiet())
+	first := sc.nominate("first", quiet())
 	first.leads()
-	run := make([]*player, running)
+	run := make([]*participant, running)
 	for i := range run {
-		run[i] = g.nominate(fmt.Sprintf("run%d", i), over(links[i%connections]), quiet())
+		run[i] = sc.nominate(fmt.Sprintf("run%d", i), over(links[i%connections]), quiet())
 	}
 	for _, p := range run {
 		p.followsSomeone()
 	}
-	list, err := first.e.Candidates(g.t.Context())
+	list, err := first.e.Candidates(sc.t.Context())
 	if err != nil || len(list) != running+1 {
-		g.t.Errorf("there are %d candidates (%v), want %d", len(list), err, running+1)
+		sc.t.Errorf("there are %d candidates (%v), want %d", len(list), err, running+1)
 	}
 	var group sync.WaitGroup
 	group.Go(func() {
-		if err := g.player("operator").e.Delete(g.t.Context()); err != nil {
-			g.t.Errorf("delete: %v", err)
+		if err := sc.newParticipant("operator").e.Delete(sc.t.Context()); err != nil {
+			sc.t.Errorf("delete: %v", err)
 		}
 	})
-	join := make([]*player, joining)
+	join := make([]*participant, joining)
 	for i := range join {
-		join[i] = g.nominate(fmt.Sprintf("join%d", i), over(links[i%connections]), quiet())
+		join[i] = sc.nominate(fmt.Sprintf("join%d", i), over(links[i%connections]), quiet())
 	}
 	for _, p := range append(run, first) {
 		if s := p.ends(); !s.Deleted || s.Err != nil {
-			g.t.Errorf("%s was told %v", p.name, s)
+			sc.t.Errorf("%s was told %v", p.name, s)
 		}
 	}
 	group.Wait()
@@ -58,33 +58,33 @@ func deleteWhileManyJoin(g *game) {
 		})
 		if s.Role == election.Out {
 			if deleted++; !s.Deleted || s.Err != nil {
-				g.t.Errorf("%s was told %v", p.name, s)
+				sc.t.Errorf("%s was told %v", p.name, s)
 			}
 		}
 	}
-	g.t.Logf("of %d who joined meanwhile %d were told that it was deleted", joining, deleted)
-	if err := g.player("operator").e.Delete(g.t.Context()); err != nil {
-		g.t.Errorf("delete again: %v", err)
+	sc.t.Logf("of %d who joined meanwhile %d were told that it was deleted", joining, deleted)
+	if err := sc.newParticipant("operator").e.Delete(sc.t.Context()); err != nil {
+		sc.t.Errorf("delete again: %v", err)
 	}
 	for _, p := range join {
 		if s := p.ends(); !s.Deleted || s.Err != nil {
-			g.t.Errorf("%s was told %v", p.name, s)
+			sc.t.Errorf("%s was told %v", p.name, s)
 		}
 	}
 }
 
-func handOver(g *game) {
-	a := g.nominate("a")
+func handOver(sc *scenario) {
+	a := sc.nominate("a")
 	a.leads()
-	b := g.nominate("b")
+	b := sc.nominate("b")
 	b.followsSomeone()
-	c := g.nominate("c")
+	c := sc.nominate("c")
 	c.followsSomeone()
-	if err := b.e.HandOver(g.t.Context(), "nobody"); !errors.Is(err, election.ErrNoCandidate) {
-		g.t.Errorf("handed over to nobody: %v", err)
+	if err := b.e.HandOver(sc.t.Context(), "nobody"); !errors.Is(err, election.ErrNoCandidate) {
+		sc.t.Errorf("handed over to nobody: %v", err)
 	}
-	if err := a.e.HandOver(g.t.Context(), "c"); err != nil {
-		g.t.Fatal(err)
+	if err := a.e.HandOver(sc.t.Context(), "c"); err != nil {
+		sc.t.Fatal(err)
 	}
 	c.leads()
 	a.wait("draining", func(s election.Status) bool { return s.Role == election.Draining })
@@ -96,138 +96,138 @@ func handOver(g *game) {
 	})
 	for _, s := range b.messages() {
 		if s.Role == election.Leading {
-			g.t.Errorf("b led: %v", s)
+			sc.t.Errorf("b led: %v", s)
 		}
 	}
 	// The order is spent: the next one is again who is first in the line.
 	c.resigns()
-	a.waitFrom(a.seen()-1, "leading", func(s election.Status) bool {
+	a.waitFrom(a.messageCount()-1, "leading", func(s election.Status) bool {
 		return s.Role == election.Leading
 	})
 }
 
-func handOverToDead(g *game) {
-	a := g.nominate("a")
+func handOverToDead(sc *scenario) {
+	a := sc.nominate("a")
 	a.leads()
-	b := g.nominate("b")
+	b := sc.nominate("b")
 	b.followsSomeone()
-	c := g.nominate("c")
+	c := sc.nominate("c")
 	c.followsSomeone()
 	c.link.Cut()
-	if err := a.e.HandOver(g.t.Context(), "c"); err != nil {
-		g.t.Fatal(err)
+	if err := a.e.HandOver(sc.t.Context(), "c"); err != nil {
+		sc.t.Fatal(err)
 	}
 	begin := time.Now()
 	a.wait("draining", func(s election.Status) bool { return s.Role == election.Draining })
 	a.wait("following, or leading again", func(s election.Status) bool {
 		return s.Role == election.Following
 	})
-	n := g.someoneLeads(b, a)
-	if took := time.Since(begin); g.store.Virtual() && took > 15*time.Second {
-		g.t.Errorf("%s leads %v after the hand-over to a dead candidate", n.name, took)
+	n := sc.someoneLeads(b, a)
+	if took := time.Since(begin); sc.store.Virtual() && took > 15*time.Second {
+		sc.t.Errorf("%s leads %v after the hand-over to a dead candidate", n.name, took)
 	}
 }
 
 // handOverWhileStopped: the order may have been carried out or not; one leads in the end, and
 // nobody is left waiting for it.
-func handOverWhileStopped(g *game) {
-	a := g.nominate("a", slowly(time.Second))
+func handOverWhileStopped(sc *scenario) {
+	a := sc.nominate("a", slowly(time.Second))
 	a.leads()
-	b := g.nominate("b")
+	b := sc.nominate("b")
 	b.followsSomeone()
-	c := g.nominate("c")
+	c := sc.nominate("c")
 	c.followsSomeone()
-	if err := b.e.HandOver(g.t.Context(), "c"); err != nil {
-		g.t.Fatal(err)
+	if err := b.e.HandOver(sc.t.Context(), "c"); err != nil {
+		sc.t.Fatal(err)
 	}
 	a.wait("draining", func(s election.Status) bool { return s.Role == election.Draining })
-	g.store.Stop()
-	if g.store.Virtual() {
+	sc.store.Stop()
+	if sc.store.Virtual() {
 		time.Sleep(3 * time.Second)
 	}
-	g.store.Start()
-	d := g.nominate("d") // the sessions of all others may be lost, and they are told so
-	g.someoneLeads(a, b, c, d)
-	for _, p := range []*player{a, b, c} {
+	sc.store.Start()
+	d := sc.nominate("d") // the sessions of all others may be lost, and they are told so
+	sc.someoneLeads(a, b, c, d)
+	for _, p := range []*participant{a, b, c} {
 		if s := p.e.Status(); s.Role == election.Out && !errors.Is(s.Err, election.ErrSessionLost) {
-			g.t.Errorf("%s was told %v", p.name, s)
+			sc.t.Errorf("%s was told %v", p.name, s)
 		}
 	}
 }
 
 // handOverToTheSlow: the order waits for whom it names.
-func handOverToTheSlow(g *game) {
+func handOverToTheSlow(sc *scenario) {
 	back := make(chan struct{})
-	a := g.nominate("a", func(p *player) { p.until = back })
+	a := sc.nominate("a", func(p *participant) { p.mayStop = back })
 	a.leads()
-	b := g.nominate("b")
+	b := sc.nominate("b")
 	b.followsSomeone()
-	c := g.nominate("c")
+	c := sc.nominate("c")
 	c.followsSomeone()
 	c.link.Cut()
-	if err := a.e.HandOver(g.t.Context(), "c"); err != nil {
-		g.t.Fatal(err)
+	if err := a.e.HandOver(sc.t.Context(), "c"); err != nil {
+		sc.t.Fatal(err)
 	}
 	a.wait("draining", func(s election.Status) bool { return s.Role == election.Draining })
 	c.link.Mend()
 	for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		ctx, cancel := context.WithTimeout(g.t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(sc.t.Context(), time.Second)
 		_, err := c.e.Candidates(ctx)
 		cancel()
 		if err == nil {
 			break
 		}
 		if time.Since(begin) > patience {
-			g.t.Fatalf("c is cut off still: %v", err)
+			sc.t.Fatalf("c is cut off still: %v", err)
 		}
 	}
 	close(back)
 	c.leads()
 	for _, s := range b.messages() {
 		if s.Role == election.Leading {
-			g.t.Errorf("b led: %v", s)
+			sc.t.Errorf("b led: %v", s)
 		}
 	}
 }
 
-func prioritiesAfterCrash(g *game) {
-	low := g.nominate("low")
+func prioritiesAfterCrash(sc *scenario) {
+	low := sc.nominate("low")
 	low.leads()
-	middle := g.nominate("middle", priority(5))
+	middle := sc.nominate("middle", priority(5))
 	middle.followsSomeone()
-	high := g.nominate("high", priority(10))
+	high := sc.nominate("high", priority(10))
 	high.followsSomeone()
 	low.link.Cut()
 	high.leads()
 	for _, s := range middle.messages() {
 		if s.Role == election.Leading {
-			g.t.Errorf("middle led: %v", s)
+			sc.t.Errorf("middle led: %v", s)
 		}
 	}
 	// Who would be next has crashed as well: the one after it leads, and is asked to make way by
 	// nobody.
-	last := g.nominate("last", priority(7))
+	last := sc.nominate("last", priority(7))
 	last.followsSomeone()
 	last.link.Cut()
 	high.resigns()
 	middle.leads()
 }
 
-func priorities(g *game) {
-	low := g.nominate("low")
+func priorities(sc *scenario) {
+	low := sc.nominate("low")
 	low.leads()
-	middle := g.nominate("middle", priority(5))
+	middle := sc.nominate("middle", priority(5))
 	middle.followsSomeone()
-	high := g.nominate("high", priority(10))
+	high := sc.nominate("high", priority(10))
 	high.followsSomeone()
-	equal := g.nominate("equal", priority(10))
+	equal := sc.nominate("equal", priority(10))
 	equal.followsSomeone()
 	if s := low.e.Status(); s.Role != election.Leading {
-		g.t.Errorf("a higher priority took the leadership: %v", s)
+		sc.t.Errorf("a higher priority took the leadership: %v", s)
 	}
-	list, err := low.e.Candidates(g.t.Context())
+	list, err := low.e.Candidates(sc.t.Context())
 	if err != nil || len(list) != 4 {
-		g.t.Fatalf("candidates: %v, %v", list, err)
+		sc.t.Fatalf("candidates: %v, %v", list, err)
 	}
 	low.resigns()
 	high.leads()
@@ -237,30 +237,30 @@ func priorities(g *game) {
 	middle.leads()
 }
 
-func preempts(g *game) {
-	low := g.nominate("low", slowly(time.Second))
+func preempts(sc *scenario) {
+	low := sc.nominate("low", slowly(time.Second))
 	low.leads()
-	middle := g.nominate("middle", priority(5))
+	middle := sc.nominate("middle", priority(5))
 	middle.followsSomeone()
-	high := g.nominate("high", priority(10), preempting())
+	high := sc.nominate("high", priority(10), preempting())
 	high.leads()
 	low.wait("following high", func(s election.Status) bool {
 		return s.Role == election.Following && s.Leader.Name == "high"
 	})
-	equal := g.nominate("equal", priority(10), preempting())
+	equal := sc.nominate("equal", priority(10), preempting())
 	equal.followsSomeone()
 	time.Sleep(time.Second)
 	if s := high.e.Status(); s.Role != election.Leading {
-		g.t.Errorf("an equal priority took the leadership: %v", s)
+		sc.t.Errorf("an equal priority took the leadership: %v", s)
 	}
 }
 
-func follows(g *game) {
-	f := g.follow("f")
+func follows(sc *scenario) {
+	f := sc.follow("f")
 	f.wait("nobody leads", func(s election.Status) bool {
 		return s.What == election.Initial && s.Role == election.Observing && s.Leader.ID == ""
 	})
-	a := g.nominate("a", func(p *player) { p.cfg.Address = "a.example:1" })
+	a := sc.nominate("a", func(p *participant) { p.cfg.Address = "a.example:1" })
 	token := a.leads().Token
 	f.wait("a leads", func(s election.Status) bool {
 		return s.What == election.NewLeader && s.Leader.Name == "a" &&
@@ -270,7 +270,7 @@ func follows(g *game) {
 	f.wait("nobody leads any more", func(s election.Status) bool {
 		return s.What == election.NoLeader && s.Leader.ID == ""
 	})
-	g.nominate("b").leads()
+	sc.nominate("b").leads()
 	f.wait("b leads", func(s election.Status) bool { return s.Leader.Name == "b" })
 	f.resigns()
 }

@@ -11,24 +11,24 @@ import (
 	"github.com/coordd/coordd/actors/election"
 )
 
-func sessionsExpire(g *game) {
-	elections, rounds := g.store.Expiries()
-	g.sessionsLost(elections, rounds, Link.Expire, "expired")
+func sessionsExpire(sc *scenario) {
+	elections, rounds := sc.store.Expiries()
+	sc.sessionsLost(elections, rounds, Link.Expire, "expired")
 }
 
-func sessionsEnd(g *game) {
-	elections, rounds := g.store.Endings()
+func sessionsEnd(sc *scenario) {
+	elections, rounds := sc.store.Endings()
 	reason := "before its time"
-	if !g.store.Virtual() {
+	if !sc.store.Virtual() {
 		reason = "" // on a busy machine the leader may hear of it later than it could have expired
 	}
-	g.sessionsLost(elections, rounds, Link.End, reason)
+	sc.sessionsLost(elections, rounds, Link.End, reason)
 }
 
 // sessionsLost takes leaders' sessions away, in many elections at once because that takes as long
 // as a lease. There are two candidates in each: whoever has lost its session joins again.
-func (g *game) sessionsLost(elections, rounds int, lose func(Link), reason string) {
-	if g.store.Virtual() || racing {
+func (sc *scenario) sessionsLost(elections, rounds int, lose func(Link), reason string) {
+	if sc.store.Virtual() || racing {
 		// each costs the race detector as much as it does in real time
 		elections = min(elections, 20)
 	}
@@ -40,8 +40,8 @@ func (g *game) sessionsLost(elections, rounds int, lose func(Link), reason strin
 	for i := range elections {
 		group.Go(func() {
 			few <- struct{}{}
-			p := &pair{g: g, name: fmt.Sprintf("resource-%d", i), links: [2]Link{g.connect(),
-				g.connect()}}
+			p := &pair{sc: sc, name: fmt.Sprintf("resource-%d", i), links: [2]Link{sc.connect(),
+				sc.connect()}}
 			p.leader()
 			<-few
 			for range rounds {
@@ -53,25 +53,25 @@ func (g *game) sessionsLost(elections, rounds int, lose func(Link), reason strin
 				select {
 				case <-leader.done:
 				case <-time.After(patience):
-					g.t.Errorf("%s of %s was not told that its session was lost: %v", leader.name,
+					sc.t.Errorf("%s of %s was not told that its session was lost: %v", leader.name,
 						p.name, leader.messages())
 					return
 				}
 				notices.Add(leader.lost(reason))
 			}
-			byChance.Add(int64(p.joined - len(p.players) - (rounds - 1)))
+			byChance.Add(int64(p.joined - len(p.participants) - (rounds - 1)))
 		})
 	}
 	group.Wait()
 	if want := int64(elections * rounds); notices.Load() != want {
-		g.t.Errorf("%d notices of %d sessions that leaders lost", notices.Load(), want)
+		sc.t.Errorf("%d notices of %d sessions that leaders lost", notices.Load(), want)
 	}
-	g.t.Logf("%d leaders lost their session and were told so once each; %d more sessions were lost without our doing, on a busy machine",
+	sc.t.Logf("%d leaders lost their session and were told so once each; %d more sessions were lost without our doing, on a busy machine",
 		notices.Load(), byChance.Load())
 }
 
 // lost counts the notices of a lost session that a participant got, and holds them to the reason.
-func (p *player) lost(reason string) (n int64) {
+func (p *participant) lost(reason string) (n int64) {
 	for _, s := range p.messages() {
 		if s.Role != election.Out {
 			continue
@@ -79,7 +79,7 @@ func (p *player) lost(reason string) (n int64) {
 		n++
 		if !errors.Is(s.Err, election.ErrSessionLost) || !strings.Contains(s.Reason, reason) ||
 			!strings.Contains(s.Err.Error(), s.Reason) || s.Reason == "" {
-			p.g.t.Errorf("%s of %s, whose session was lost, was told %v (%q); want the reason %q",
+			p.sc.t.Errorf("%s of %s, whose session was lost, was told %v (%q); want the reason %q",
 				p.name, p.cfg.Election, s, s.Reason, reason)
 		}
 	}
@@ -88,34 +88,35 @@ func (p *player) lost(reason string) (n int64) {
 
 // pair is the two candidates of one election.
 type pair struct {
-	g       *game
-	name    string
-	links   [2]Link
-	players [2]*player
-	joined  int // how often
+	sc           *scenario
+	name         string
+	links        [2]Link
+	participants [2]*participant
+	joined       int // how often
 }
 
 // leader waits until one leads and the other is ready to follow it, and returns the one; nil: not
 // in time.
-func (p *pair) leader() *player {
+func (p *pair) leader() *participant {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(
 		10 * time.Millisecond) {
 		p.join()
-		for i, leader := range p.players {
+		for i, leader := range p.participants {
 			if leader.e.Status().Role == election.Leading &&
-				p.players[1-i].e.Status().Role == election.Following && p.g.at(p.name) == leader {
+				p.participants[1-i].e.Status().Role == election.Following &&
+				p.sc.whoWorks(p.name) == leader {
 				return leader
 			}
 		}
 	}
-	p.g.t.Errorf("nobody leads %s, with a follower, within %v: %v, %v", p.name, patience,
-		p.players[0].messages(), p.players[1].messages())
+	p.sc.t.Errorf("nobody leads %s, with a follower, within %v: %v, %v", p.name, patience,
+		p.participants[0].messages(), p.participants[1].messages())
 	return nil
 }
 
 // join has both take part who do not.
 func (p *pair) join() {
-	for i, was := range p.players {
+	for i, was := range p.participants {
 		if was != nil {
 			select {
 			case <-was.done:
@@ -123,37 +124,38 @@ func (p *pair) join() {
 				continue
 			}
 			if s := was.e.Status(); !errors.Is(s.Err, election.ErrSessionLost) {
-				p.g.t.Errorf("%s of %s was told %v", was.name, p.name, s)
+				p.sc.t.Errorf("%s of %s was told %v", was.name, p.name, s)
 			}
 		}
 		p.joined++
-		p.players[i] = p.g.nominate(fmt.Sprintf("%c%d", 'a'+i, p.joined), over(p.links[i]), quiet(),
-			func(n *player) { n.cfg.Election = p.name })
+		p.participants[i] = p.sc.nominate(fmt.Sprintf("%c%d", 'a'+i, p.joined), over(p.links[i]),
+			quiet(),
+			func(n *participant) { n.cfg.Election = p.name })
 	}
 }
 
-// at is who is at its duty.
-func (g *game) at(name string) *player {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.duty[name]
+// whoWorks returns the participant whose duty is under way.
+func (sc *scenario) whoWorks(name string) *participant {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	return sc.working[name]
 }
 
 // endedUnheard needs a lock-delay as long as the lease: the leader goes on until that is over.
-func endedUnheard(g *game) {
-	a := g.nominate("a")
+func endedUnheard(sc *scenario) {
+	a := sc.nominate("a")
 	a.leads()
-	b := g.nominate("b")
+	b := sc.nominate("b")
 	b.followsSomeone()
 	a.link.Cut()
 	a.link.End()
-	// The referee sees to it that a has stopped when b begins.
+	// participant.begin fails the test if a has not stopped when b begins.
 	b.leads()
 	a.wait("no longer leading", func(s election.Status) bool {
 		return s.Role == election.Uncertain
 	})
 	a.link.Mend()
 	if s := a.ends(); !errors.Is(s.Err, election.ErrSessionLost) {
-		g.t.Errorf("a came back and was told %v", s)
+		sc.t.Errorf("a came back and was told %v", s)
 	}
 }

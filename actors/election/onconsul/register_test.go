@@ -35,7 +35,7 @@ const mostLate = time.Minute
 // process is one connection, and the way that it has to Consul.
 type process struct {
 	conn  *onconsul.Conn
-	to    election.Connection // the same, heard by the judge
+	to    election.Connection // conn, recorded by the judge
 	storm *storm
 }
 
@@ -106,7 +106,7 @@ func (p *play) process() *process {
 		late: p.upTo(mostLate) / time.Duration(1+9*p.r.IntN(2)),
 	}
 	conn := p.s.over(w)
-	return &process{conn: conn, to: p.judge.Over(chilly{conn, w}), storm: w}
+	return &process{conn: conn, to: p.judge.Record(chilly{conn, w}), storm: w}
 }
 
 func (p *play) election(h *process, cfg election.Config) *election.Election {

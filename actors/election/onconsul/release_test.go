@@ -58,7 +58,7 @@ func TestAReleaseThatArrivesLateTakesTheLeadershipFromNobody(t *testing.T) {
 			way := &withheld{next: s.consul.RoundTripper()}
 			w := &wire{next: way, server: s}
 			conn := s.over(w)
-			e, err := election.New(judge.Over(conn), election.Config{
+			e, err := election.New(judge.Record(conn), election.Config{
 				// b is next
 				Election: contested, Name: name, Logger: s.log,
 				Priority: map[string]int{"b": 5}[name],

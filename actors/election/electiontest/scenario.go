@@ -1,0 +1,115 @@
+package electiontest
+
+import (
+	"io"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+)
+
+// patience bounds every wait for something that should happen at once. No test depends on its
+// being short.
+const patience = 4 * time.Minute
+
+// scenario is one run of a scenario: its store, its participants, and who works at each moment.
+type scenario struct {
+	t     *testing.T
+	store Store
+	log   *slog.Logger
+
+	mu           sync.Mutex
+	participants []*participant
+	links        []Link
+	working      map[string]*participant // election -> whose duty is under way
+	lastTokens   map[string]uint64
+	faults       []string
+}
+
+func newScenario(t *testing.T, s Store) *scenario {
+	return &scenario{
+		t: t, store: s, working: map[string]*participant{}, lastTokens: map[string]uint64{},
+		log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})),
+	}
+}
+
+func (sc *scenario) connect() Link {
+	l := sc.store.Connect()
+	sc.mu.Lock()
+	sc.links = append(sc.links, l)
+	sc.mu.Unlock()
+	return l
+}
+
+type option func(*participant)
+
+func priority(n int) option { return func(p *participant) { p.cfg.Priority = n } }
+func preempting() option    { return func(p *participant) { p.cfg.Preempt = true } }
+func over(l Link) option    { return func(p *participant) { p.link = l } }
+func quiet() option {
+	return func(p *participant) { p.cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil)) }
+}
+func slowly(d time.Duration) option { return func(p *participant) { p.stopTakes = d } }
+func duty(f election.Lead) option   { return func(p *participant) { p.cfg.Lead = f } }
+
+const defaultElection = "demo"
+
+// newParticipant makes a participant. It takes part once run is called.
+func (sc *scenario) newParticipant(name string, options ...option) *participant {
+	sc.t.Helper()
+	p := &participant{sc: sc, name: name, done: make(chan struct{}), changed: make(chan struct{})}
+	p.cfg = election.Config{Election: defaultElection, Name: name, Logger: sc.log, Lead: p.lead}
+	for _, o := range options {
+		o(p)
+	}
+	if p.link == nil {
+		p.link = sc.connect()
+	}
+	e, err := election.New(p.link, p.cfg)
+	if err != nil {
+		sc.t.Fatal(err)
+	}
+	p.e = e
+	return p
+}
+
+// nominate makes a candidate.
+func (sc *scenario) nominate(name string, options ...option) *participant {
+	sc.t.Helper()
+	p := sc.newParticipant(name, options...)
+	p.run(p.e.Nominate)
+	return p
+}
+
+func (sc *scenario) follow(name string, options ...option) *participant {
+	sc.t.Helper()
+	p := sc.newParticipant(name, options...)
+	p.run(p.e.Follow)
+	return p
+}
+
+// finish ends all participants and connections, and checks what they were told.
+func (sc *scenario) finish() {
+	for _, p := range sc.participants {
+		p.e.Resign()
+	}
+	for _, l := range sc.links {
+		l.Close()
+	}
+	for _, p := range sc.participants {
+		select {
+		case <-p.done:
+		case <-time.After(patience):
+			sc.t.Errorf("%s: the channel is still open at the end; it was told %v", p.name,
+				p.messages())
+			continue
+		}
+		<-p.e.Done()
+		p.judge()
+	}
+	for _, f := range sc.faults {
+		sc.t.Error(f)
+	}
+}
