@@ -14,64 +14,64 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// backend is one participation in one election.
+// backend is one participant of one election.
 type backend struct {
-	conn *Conn
-	name string
-	keys keys
-	kick chan struct{} // cap 1: what this participant did has to be seen
-	stir chan struct{} // cap 1: the poll need not pause any more
+	conn      *Conn
+	name      string
+	keys      keys
+	wakeWatch chan struct{} // cap 1: the watch has to read state/ now
+	wakePoll  chan struct{} // cap 1: the poll has to go on now
 
-	mu      sync.Mutex
-	self    election.Candidate
-	session string // that it joined under
-	record  uint64 // ModifyIndex of its own record: what a late Take is refused by
-	round   int
-	anchor  uint64 // CreateIndex, when it joined
-	token   uint64 // of its leadership
-	// ModifyIndex of the term that was last seen with nobody leading any more, see sawTerm
-	term    uint64
-	free    time.Time // not before then may that term be followed
-	ops     int       // see election.View
-	maybe   string    // the session under which it may have joined
-	unsure  bool      // a request that makes its record may still be under way
-	leaving bool      // a request that gives its leadership up may still be under way
+	mu          sync.Mutex
+	self        election.Candidate
+	session     string // of its candidacy; empty: not joined
+	record      uint64 // ModifyIndex of its candidate record; a late Take is refused by it
+	round       int    // how often it has released; see record.Round
+	incarnation uint64 // CreateIndex of the election that it joined
+	token       uint64 // of its leadership; 0: it does not lead
+	// term is the ModifyIndex of the term that a Take may follow; see noteTerm.
+	term               uint64
+	takeFrom           time.Time // a Take may not follow that term earlier
+	ops                int       // see election.View
+	unknownJoinSession string    // the session of a Join of unknown outcome
+	joinUnknown        bool      // a request that creates its record may still be under way
+	releasing          bool      // a request that gives its leadership up may still be under way
 }
 
 func newBackend(c *Conn, name string) *backend {
-	return &backend{conn: c, name: name, keys: keysOf(c.cfg.Prefix, name), kick: make(chan struct{},
-		1), stir: make(chan struct{}, 1)}
+	return &backend{conn: c, name: name, keys: keysOf(c.cfg.Prefix, name),
+		wakeWatch: make(chan struct{}, 1), wakePoll: make(chan struct{}, 1)}
 }
 
 func (b *backend) Contact() messages.Reader[election.Contact] { return b.conn.Contact() }
 
-// me is what the backend knows of its own participation.
-type me struct {
+// candidacy is a copy of what the backend knows of its own candidacy.
+type candidacy struct {
 	election.Candidate
-	session        string
-	record, anchor uint64
-	round          int
-	token, term    uint64
-	free           time.Time
-	ops            int
-	unsure         bool
-	leaving        bool
+	session             string
+	record, incarnation uint64
+	round               int
+	token, term         uint64
+	takeFrom            time.Time
+	ops                 int
+	joinUnknown         bool
+	releasing           bool
 }
 
-func (b *backend) me() me {
+func (b *backend) candidacy() candidacy {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return me{b.self, b.session, b.record, b.anchor, b.round, b.token, b.term, b.free, b.ops,
-		b.unsure, b.leaving}
+	return candidacy{b.self, b.session, b.record, b.incarnation, b.round, b.token, b.term,
+		b.takeFrom, b.ops, b.joinUnknown, b.releasing}
 }
 
-// did notes the outcome of an op and has the watch look at it.
-func (b *backend) did(f func()) {
+// succeeded records the outcome of an operation by f, counts it, and wakes the watch.
+func (b *backend) succeeded(f func()) {
 	b.mu.Lock()
 	f()
 	b.ops++
 	b.mu.Unlock()
-	for _, c := range []chan struct{}{b.kick, b.stir} {
+	for _, c := range []chan struct{}{b.wakeWatch, b.wakePoll} {
 		select {
 		case c <- struct{}{}:
 		default:
@@ -79,7 +79,7 @@ func (b *backend) did(f func()) {
 	}
 }
 
-// orElse returns what the rule says, or the other when that rule is switched off.
+// orElse returns op, or other if the rule is switched off.
 func orElse(rule string, op, other store.Op) store.Op {
 	if mutations.Broken(rule) {
 		return other
@@ -87,20 +87,20 @@ func orElse(rule string, op, other store.Op) store.Op {
 	return op
 }
 
-// owns tells whether the leader's key is this candidate's.
-func (m me) owns(leader store.Entry) bool {
+// owns tells whether the leader's key belongs to this candidate.
+func (m candidacy) owns(leader store.Entry) bool {
 	if m.session == "" || leader.Session != m.session {
 		return false
 	}
 	if m.token != 0 && leader.CreateIndex == m.token {
-		return true // whatever a stranger wrote there
+		return true // a stranger may have written to it since
 	}
 	r, ok := parseRecord(leader)
 	return ok && r.ID == m.ID
 }
 
-// over says that the election is, as an error; nil when it is not.
-func (s snapshot) over() error {
+// endedError returns ErrEnded or ErrDeleted if the election has ended, else nil.
+func (s snapshot) endedError() error {
 	switch {
 	case s.ended == nil:
 		return nil
@@ -110,19 +110,20 @@ func (s snapshot) over() error {
 	return election.ErrEnded
 }
 
-// seen is an election at one point of Consul's log, with what there is of one candidate.
-type seen struct {
+// candidateSnapshot is state/ and one candidate's own keys at one index of Consul.
+type candidateSnapshot struct {
 	snapshot
-	anchor store.Entry
-	own    store.Entry // its record
-	lane   store.Entry // that of the session's joins
+	identity store.Entry
+	own      store.Entry // the candidate's record
+	joins    store.Entry // joins/<session>
 }
 
-// look reads state/ consistently and, unless they are empty, the record of the candidate and the
-// lane of the session.
-func (b *backend) look(ctx context.Context, id, session string) (s seen, err error) {
+// readCandidate reads state/ consistently. It also reads the candidate's record unless id is empty,
+// and the session's key below joins/ unless session is empty.
+func (b *backend) readCandidate(ctx context.Context, id, session string) (s candidateSnapshot,
+	err error) {
 	ops := []store.Op{
-		store.GetOrEmpty(b.keys.anchor()), store.GetOrEmpty(b.keys.leader()),
+		store.GetOrEmpty(b.keys.identity()), store.GetOrEmpty(b.keys.leader()),
 		store.GetOrEmpty(b.keys.handover()), store.GetOrEmpty(b.keys.ended()),
 		store.GetOrEmpty(b.keys.term()),
 	}
@@ -130,40 +131,42 @@ func (b *backend) look(ctx context.Context, id, session string) (s seen, err err
 		ops = append(ops, store.GetOrEmpty(b.keys.candidate(id)))
 	}
 	if session != "" {
-		ops = append(ops, store.GetOrEmpty(b.keys.lane(session)))
+		ops = append(ops, store.GetOrEmpty(b.keys.joinsOf(session)))
 	}
 	r, err := b.conn.store.ReadTxn(ctx, ops...)
 	if err != nil {
 		return s, b.failed(err)
 	}
 	s.snapshot = b.keys.parse(r.Entries, 0)
-	s.anchor, _ = r.Entry(b.keys.anchor())
+	s.identity, _ = r.Entry(b.keys.identity())
 	s.own, _ = r.Entry(b.keys.candidate(id))
-	s.lane, _ = r.Entry(b.keys.lane(session))
+	s.joins, _ = r.Entry(b.keys.joinsOf(session))
 	return s, nil
 }
 
-// once is what a write that makes a candidate's record carries, so that of all copies of it Consul
-// applies one at the most, and none after Leave: the session's lane as it was seen, and its change.
-// Nobody watches that key; it goes with the session.
-func (b *backend) once(s seen, session string) []store.Op {
-	key := b.keys.lane(session)
+// joinOnce returns the condition and the write that make a write of a candidate's record take
+// effect at most once. The condition is that the session's key below joins/ is as it was read. The
+// write changes that key. So Consul refuses every later copy, and every copy after Leave. Nobody
+// watches the key, and it is deleted with the session.
+func (b *backend) joinOnce(s candidateSnapshot, session string) []store.Op {
+	key := b.keys.joinsOf(session)
 	as := store.CheckNotExists(key)
-	if s.lane.CreateIndex != 0 {
-		as = store.CheckIndex(key, s.lane.ModifyIndex)
+	if s.joins.CreateIndex != 0 {
+		as = store.CheckIndex(key, s.joins.ModifyIndex)
 	}
 	return []store.Op{as, store.Lock(key, []byte(rand.Text()), 0, session)}
 }
 
-// exists returns the election as it is, which is made if need be. A late copy of that makes one
-// that nobody is in.
-func (b *backend) exists(ctx context.Context, id, session string) (s seen, err error) {
+// ensureElection reads the election and creates it if it does not exist. A late copy of the
+// creation makes an election without candidates.
+func (b *backend) ensureElection(ctx context.Context, id, session string) (s candidateSnapshot,
+	err error) {
 	for range 2 {
-		s, err = b.look(ctx, id, session)
-		if err != nil || s.anchor.CreateIndex != 0 {
+		s, err = b.readCandidate(ctx, id, session)
+		if err != nil || s.identity.CreateIndex != 0 {
 			return s, err
 		}
-		_, err = b.conn.store.Txn(ctx, store.Create(b.keys.anchor(), encode(time.Now())))
+		_, err = b.conn.store.Txn(ctx, store.Create(b.keys.identity(), encode(time.Now())))
 		if err != nil && !errors.Is(err, store.ErrRefused) {
 			return s, b.failed(err)
 		}
@@ -171,7 +174,7 @@ func (b *backend) exists(ctx context.Context, id, session string) (s seen, err e
 	return s, fmt.Errorf("%s changes too fast: try again", b.name)
 }
 
-// failed turns a store's error into one that the core knows.
+// failed adds ErrSessionLost to an error of the store that says that the session is gone.
 func (b *backend) failed(err error) error {
 	if errors.Is(err, store.ErrSessionGone) {
 		return fmt.Errorf("%w: %w", election.ErrSessionLost, err)
@@ -184,66 +187,69 @@ func (b *backend) Join(ctx context.Context, c election.Candidate) (string, error
 	if err != nil {
 		return "", err
 	}
-	done, err := b.conn.inLane(ctx, b.keys.root)
+	done, err := b.conn.lockJoin(ctx, b.keys.root)
 	if err != nil {
 		return "", err
 	}
 	defer done()
-	s, err := b.exists(ctx, c.ID, session)
+	s, err := b.ensureElection(ctx, c.ID, session)
 	if err != nil {
 		return "", err
 	}
-	if err := s.over(); err != nil {
+	if err := s.endedError(); err != nil {
 		return "", err
 	}
 	if s.own.CreateIndex != 0 && s.own.Session == session { // the reply to an earlier try was lost
-		b.joined(c, session, s.own.ModifyIndex, s.anchor.CreateIndex)
+		b.noteJoined(c, session, s.own.ModifyIndex, s.identity.CreateIndex)
 		return session, nil
 	}
-	// All candidates join the one election that they saw.
+	// The join is refused if this election has been deleted meanwhile.
 	key := b.keys.candidate(c.ID)
-	r, err := b.conn.store.Txn(ctx, append(b.once(s, session), store.CheckIndex(b.keys.anchor(),
-		s.anchor.ModifyIndex),
+	r, err := b.conn.store.Txn(ctx, append(b.joinOnce(s, session),
+		store.CheckIndex(b.keys.identity(),
+			s.identity.ModifyIndex),
 		store.CheckNotExists(b.keys.ended()), store.Lock(key, encode(record{Candidate: c}), 0,
 			session))...)
 	if err != nil {
-		b.doubt(c, session, err)
+		b.noteUnknownJoin(c, session, err)
 		return "", b.failed(err)
 	}
 	e, _ := r.Entry(key)
-	b.joined(c, session, e.ModifyIndex, s.anchor.CreateIndex)
+	b.noteJoined(c, session, e.ModifyIndex, s.identity.CreateIndex)
 	return session, nil
 }
 
-func (b *backend) joined(c election.Candidate, session string, record, anchor uint64) {
-	b.did(func() { b.self, b.session, b.record, b.anchor = c, session, record, anchor })
+func (b *backend) noteJoined(c election.Candidate, session string, record, incarnation uint64) {
+	b.succeeded(func() {
+		b.self, b.session, b.record, b.incarnation = c, session, record, incarnation
+	})
 }
 
-// doubt notes that the record of c may yet be made, by a request whose outcome is unknown.
-func (b *backend) doubt(c election.Candidate, session string, err error) {
+// noteUnknownJoin records that a request of unknown outcome may still create the record of c.
+func (b *backend) noteUnknownJoin(c election.Candidate, session string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.self, b.unsure = c, b.unsure || store.OutcomeUnknown(err)
+	b.self, b.joinUnknown = c, b.joinUnknown || store.OutcomeUnknown(err)
 	if b.session == "" {
-		b.maybe = session
+		b.unknownJoinSession = session
 	}
 }
 
 func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
-	m := b.me()
-	if left := time.Until(m.free); left > 0 {
+	m := b.candidacy()
+	if left := time.Until(m.takeFrom); left > 0 {
 		return 0, left, nil
 	}
 	leader := b.keys.leader()
 	value := encode(record{Candidate: m.Candidate})
-	led := tenure{ID: m.ID, Name: m.Name, LockDelay: b.conn.cfg.LockDelay}
+	led := termRecord{ID: m.ID, Name: m.Name, LockDelay: b.conn.cfg.LockDelay}
 	if mutations.Broken("lock-delay-not-in-term") {
 		led.LockDelay = 0
 	}
 	term := encode(led)
-	// Consul looks at the lock-delay before an entry is applied, so that a request that is past it
-	// is held up no more: it could take what a leader of a moment ago has lost with its session.
-	// The term lets nobody in who did not know of that leader.
+	// Consul checks the lock-delay before it applies an entry. A request that has passed this check
+	// can take the leadership just after another leader's session was ended, inside that leader's
+	// lease. The condition on the term refuses it: the request does not know of that leader.
 	r, err := b.conn.store.Txn(ctx,
 		orElse("take-unchecked", store.CheckIndex(b.keys.candidate(m.ID), m.record),
 			store.GetOrEmpty(leader)),
@@ -254,7 +260,7 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 		store.Lock(leader, value, 0, m.session), store.Delete(b.keys.handover()))
 	if err == nil {
 		e, _ := r.Entry(leader)
-		b.took(e.ModifyIndex)
+		b.noteTaken(e.ModifyIndex)
 		return e.ModifyIndex, 0, nil
 	}
 	refused, ok := errors.AsType[*store.RefusedError](err)
@@ -264,40 +270,41 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 	if refused.LockDelayed() {
 		return 0, min(max(b.conn.cfg.LockDelay/4, 50*time.Millisecond), time.Second), nil
 	}
-	// Why it was refused, and what can be done about it.
-	s, err := b.look(ctx, m.ID, m.session)
+	// Consul refused the transaction. Find out which condition failed.
+	s, err := b.readCandidate(ctx, m.ID, m.session)
 	if err != nil {
 		return 0, 0, err
 	}
 	switch {
-	case s.over() != nil && !m.owns(s.leader):
-		return 0, 0, s.over()
-	case m.owns(s.leader) && m.leaving:
-		// The release that is still on its way would take the leadership from a duty that has
-		// begun: it is done now. What a view says is not older for it, so it is no op.
+	case s.endedError() != nil && !m.owns(s.leader):
+		return 0, 0, s.endedError()
+	case m.owns(s.leader) && m.releasing:
+		// A release of unknown outcome may still arrive, and it would end a leadership whose duty
+		// has begun. So release now. This is not counted in ops: no view becomes outdated by it.
 		record, err := b.release(ctx, m)
 		if err != nil {
 			return 0, 0, err
 		}
 		b.mu.Lock()
-		b.gaveUp(record)
+		b.noteReleased(record)
 		b.mu.Unlock()
 		return 0, 50 * time.Millisecond, nil
 	case m.owns(s.leader):
-		b.took(s.leader.CreateIndex)
+		b.noteTaken(s.leader.CreateIndex)
 		return s.leader.CreateIndex, 0, nil
 	case s.own.CreateIndex == 0 || s.own.Session != m.session:
 		return 0, 0, b.repair(ctx, m, s)
 	case s.own.ModifyIndex != m.record, s.vacant() && s.term != m.term:
-		// a stranger wrote to it; or somebody has led and is gone
+		// A stranger wrote to the record, or another leader came and went. Try again with the new
+		// indexes.
 		b.mu.Lock()
 		b.record = s.own.ModifyIndex
-		b.sawTerm(s.snapshot)
+		b.noteTerm(s.snapshot)
 		b.mu.Unlock()
 		return 0, 50 * time.Millisecond, nil
 	case s.leader.CreateIndex != 0 && s.vacant():
-		// A key without a holder is a stranger's. A new one in its place has a token above all
-		// earlier ones.
+		// A leader key that no session holds was written by a stranger. Delete it: the next leader
+		// creates the key anew, and so gets a token above all earlier ones.
 		_, err := b.conn.store.Txn(ctx, store.CheckIndex(leader, s.leader.ModifyIndex),
 			store.Delete(leader))
 		if err != nil && !errors.Is(err, store.ErrRefused) {
@@ -308,31 +315,35 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 	return 0, 0, nil
 }
 
-// sawTerm notes, under b.mu, the term that a Take may follow: one whose leader is seen to have
-// gone, so that its lock-delay runs already, and from when on: a leader that did not give the
-// leadership up may not know. With the term of a leader who leads still, a Take that Consul has let
-// past the lock-delay could be applied just after that leader's session was ended.
-func (b *backend) sawTerm(s snapshot) {
+// noteTerm records which term a Take may follow, and from when on. b.mu must be held.
+// A Take may follow a term only if the leadership has been seen free in it: the lock-delay of the
+// term's leader has begun by then. With the term of a leader that still leads, a Take that has
+// passed Consul's check of the lock-delay could be applied just after that leader's session was
+// ended.
+// If the leader did not release, it may not know that it lost the leadership. So the Take waits for
+// the leader's lock-delay, counted from the moment at which the leadership was first seen free.
+func (b *backend) noteTerm(s snapshot) {
 	switch {
 	case !s.vacant():
-		b.free = time.Time{}
-	case s.term != b.term || b.free.IsZero():
-		b.term, b.free = s.term, time.Now().Add(min(s.tenure.LockDelay, store.MaxLockDelay))
+		b.takeFrom = time.Time{}
+	case s.term != b.term || b.takeFrom.IsZero():
+		b.term, b.takeFrom = s.term, time.Now().Add(min(s.lastTerm.LockDelay, store.MaxLockDelay))
 		if mutations.Broken("lock-delay-not-waited-for") {
-			b.free = time.Now()
+			b.takeFrom = time.Now()
 		}
 	}
 }
 
-// repair makes a candidate's record anew that a stranger deleted.
-func (b *backend) repair(ctx context.Context, m me, s seen) error {
+// repair creates this candidate's record again after a stranger deleted it.
+func (b *backend) repair(ctx context.Context, m candidacy, s candidateSnapshot) error {
 	key := b.keys.candidate(m.ID)
-	r, err := b.conn.store.Txn(ctx, append(b.once(s, m.session), store.CheckIndex(b.keys.anchor(),
-		s.anchor.ModifyIndex),
+	r, err := b.conn.store.Txn(ctx, append(b.joinOnce(s, m.session),
+		store.CheckIndex(b.keys.identity(),
+			s.identity.ModifyIndex),
 		store.CheckNotExists(b.keys.ended()), store.Lock(key, encode(record{m.Candidate, m.round}),
 			0, m.session))...)
 	if err != nil {
-		b.doubt(m.Candidate, m.session, err)
+		b.noteUnknownJoin(m.Candidate, m.session, err)
 		return b.failed(err)
 	}
 	e, _ := r.Entry(key)
@@ -342,45 +353,47 @@ func (b *backend) repair(ctx context.Context, m me, s seen) error {
 	return errors.New("this candidate's record was gone; it was made anew")
 }
 
-func (b *backend) took(token uint64) {
-	b.conn.leads(b, true)
-	b.did(func() { b.token = token })
+func (b *backend) noteTaken(token uint64) {
+	b.conn.setLeading(b, true)
+	b.succeeded(func() { b.token = token })
 }
 
 func (b *backend) Release(ctx context.Context) error {
-	record, err := b.release(ctx, b.me())
+	record, err := b.release(ctx, b.candidacy())
 	if err != nil {
 		return err
 	}
-	b.conn.leads(b, false)
-	b.did(func() { b.gaveUp(record) })
+	b.conn.setLeading(b, false)
+	b.succeeded(func() { b.noteReleased(record) })
 	return nil
 }
 
-// gaveUp notes, under b.mu, what release has done.
-func (b *backend) gaveUp(record uint64) {
-	b.record, b.token, b.round, b.leaving = record, 0, b.round+1, false
+// noteReleased records a release. record is the new ModifyIndex of the candidate record. b.mu must
+// be held.
+func (b *backend) noteReleased(record uint64) {
+	b.record, b.token, b.round, b.releasing = record, 0, b.round+1, false
 }
 
-// release gives the leadership up if it is this candidate's, and returns the index of the
+// release gives the leadership up if this candidate has it. It returns the ModifyIndex of the
 // candidate's record.
-func (b *backend) release(ctx context.Context, m me) (index uint64, _ error) {
-	s, err := b.look(ctx, m.ID, "")
+func (b *backend) release(ctx context.Context, m candidacy) (index uint64, _ error) {
+	s, err := b.readCandidate(ctx, m.ID, "")
 	if err != nil || !m.owns(s.leader) {
 		return m.record, err
 	}
 	b.mu.Lock()
-	b.leaving = true
+	b.releasing = true
 	b.mu.Unlock()
-	// The candidate's record becomes another one: no Take that is still on its way can bring the
-	// leadership back.
+	// The write changes the index of the candidate's record. So a Take that is still under way is
+	// refused and cannot bring the leadership back.
 	key := b.keys.candidate(m.ID)
 	r, err := b.conn.store.Txn(ctx,
 		orElse("released-unchecked", store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex),
 			store.GetOrEmpty(b.keys.leader())),
 		store.Delete(b.keys.leader()),
-		orElse("released-in-any-term", b.keys.givenUp(s.snapshot, m.ID), store.Set(b.keys.term(),
-			encode(tenure{ID: m.ID}), 0)),
+		orElse("released-in-any-term", b.keys.releaseTerm(s.snapshot, m.ID),
+			store.Set(b.keys.term(),
+				encode(termRecord{ID: m.ID}), 0)),
 		store.Lock(key, encode(record{m.Candidate, m.round + 1}), 0, m.session))
 	if err != nil {
 		return 0, b.failed(err)
@@ -390,9 +403,9 @@ func (b *backend) release(ctx context.Context, m me) (index uint64, _ error) {
 }
 
 func (b *backend) Leave(ctx context.Context) error {
-	m := b.me()
+	m := b.candidacy()
 	if m.session == "" {
-		m.session = b.maybe
+		m.session = b.unknownJoinSession
 	}
 	call, cancel := context.WithTimeout(ctx, b.conn.cfg.TTL/3)
 	defer cancel()
@@ -401,34 +414,35 @@ func (b *backend) Leave(ctx context.Context) error {
 	b.token = 0
 	b.mu.Unlock()
 	if err == nil {
-		b.conn.leads(b, false)
+		b.conn.setLeading(b, false)
 		return nil
 	}
-	// Its session is shared and lives on: nobody else would remove the record.
+	// The connection tries again in the background. The session is shared and stays alive, so
+	// nothing else would remove the record.
 	b.conn.later(func(ctx context.Context) error {
 		if err := b.leave(ctx, m); err != nil {
 			return err
 		}
-		b.conn.leads(b, false)
+		b.conn.setLeading(b, false)
 		return nil
 	})
 	return fmt.Errorf("%w: %w", election.ErrPending, err)
 }
 
-// leaveTries is how often leaving is tried anew at once because the leadership has changed hands
-// meanwhile.
+// leaveTries is how often Leave repeats at once a transaction that was refused because the
+// leadership changed hands.
 const leaveTries = 8
 
-func (b *backend) leave(ctx context.Context, m me) (err error) {
+func (b *backend) leave(ctx context.Context, m candidacy) (err error) {
 	for range leaveTries {
-		if !b.conn.lives(m.session) {
-			return nil // it went with the session
+		if !b.conn.sessionLives(m.session) {
+			return nil // the session has ended and its keys with it
 		}
-		var s seen
-		if s, err = b.look(ctx, m.ID, m.session); err != nil {
+		var s candidateSnapshot
+		if s, err = b.readCandidate(ctx, m.ID, m.session); err != nil {
 			return err
 		}
-		ops := b.departure(m, s)
+		ops := b.leaveOps(m, s)
 		if len(ops) == 0 {
 			return nil
 		}
@@ -439,21 +453,22 @@ func (b *backend) leave(ctx context.Context, m me) (err error) {
 	return err
 }
 
-// departure is what removes all that there is of this candidate.
-func (b *backend) departure(m me, s seen) (ops []store.Op) {
-	if m.unsure {
-		// With the lane changed, a Join that is still on its way will be refused: nobody would
-		// remove what it makes.
-		ops = append(ops, b.once(s, m.session)...)
+// leaveOps returns the operations that remove all keys of this candidate.
+func (b *backend) leaveOps(m candidacy, s candidateSnapshot) (ops []store.Op) {
+	if m.joinUnknown {
+		// Nobody would remove the record that a late Join creates. The changed key below joins/ has
+		// Consul refuse that Join.
+		ops = append(ops, b.joinOnce(s, m.session)...)
 	}
 	if s.own.CreateIndex != 0 && !m.owns(s.leader) {
-		// A Take that is late may have won since the look, and nobody else would remove what it
-		// made. Without the candidate's record no other wins.
+		// A late Take of this candidate may have won since the read, and nobody else would remove
+		// its leader key. The condition finds that. Once the candidate's record is deleted, no
+		// further Take can win.
 		ops = append(ops, b.keys.sameTerm(s.snapshot))
 	}
 	if m.owns(s.leader) || mutations.Broken("left-for-another") {
 		ops = append(ops, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex),
-			store.Delete(b.keys.leader()), b.keys.givenUp(s.snapshot, m.ID))
+			store.Delete(b.keys.leader()), b.keys.releaseTerm(s.snapshot, m.ID))
 	}
 	if s.own.CreateIndex != 0 {
 		ops = append(ops, store.CheckIndex(b.keys.candidate(m.ID), s.own.ModifyIndex),

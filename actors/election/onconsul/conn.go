@@ -113,43 +113,45 @@ func (c Config) Validate() error {
 // Conn is one session with Consul, shared by any number of elections. It is safe for concurrent
 // use.
 type Conn struct {
-	cfg     Config
-	store   *store.Store
-	log     *slog.Logger
-	contact *messages.State[election.Contact]
-	polls   store.Polls   // renewed when a renewal has succeeded after a failed one
-	need    chan struct{} // cap 1: a session is wanted
-	dirty   chan struct{} // cap 1: Consul answers, so leftovers may be removed
-	ask     chan chan struct{}
-	stop    context.CancelFunc
-	work    sync.WaitGroup // renew
+	cfg           Config
+	store         *store.Store
+	log           *slog.Logger
+	contact       *messages.State[election.Contact]
+	polls         store.Polls        // renewed when a renewal has succeeded after a failed one
+	sessionWanted chan struct{}      // cap 1: somebody waits for a session
+	leftoversDue  chan struct{}      // cap 1: Consul answers, so the leftovers can be removed
+	verifyNow     chan chan struct{} // ask Consul for the session now, then close the channel
+	stop          context.CancelFunc
+	work          sync.WaitGroup // renew
 
 	mu     sync.Mutex
-	wanted bool
-	// the session, until it is known to have ended: after Close as well
-	live      string
-	watching  int                           // elections that are taken part in
-	leading   map[*backend]bool             // took the leadership and did not give it up
-	trouble   string                        // why no session can be opened; empty: none was refused
-	leftovers []func(context.Context) error // what could not be removed yet; see leftovers.go
-	lanes     map[string]*lane              // of the elections that somebody joins at the moment
+	wanted bool // somebody needs a session
+	// liveSession is the session until it is known to have ended, also after Close.
+	liveSession string
+	watching    int               // elections that are taken part in
+	leading     map[*backend]bool // took the leadership and did not give it up
+	// why no session can be opened; empty: none was refused
+	trouble   string                        // why no session can be opened; empty: Consul has not refused one
+	leftovers []func(context.Context) error // what has yet to be removed; see leftovers.go
+	// of the elections that somebody joins at the moment
+	joinLocks map[string]*joinLock // by root of the election
 }
 
-// lane lets the candidates of one connection join an election one after the other: each join
-// changes the same key.
-type lane struct {
-	turn  chan struct{} // cap 1
+// joinLock lets the candidates of one connection join an election one after the other. All of them
+// change the same key below joins/.
+type joinLock struct {
+	turn  chan struct{} // cap 1: full while somebody joins
 	users int
 }
 
-// inLane waits for the turn to join the election; done gives it on.
-func (c *Conn) inLane(ctx context.Context, root string) (done func(), err error) {
+// lockJoin waits for the turn to join the election. done passes the turn on.
+func (c *Conn) lockJoin(ctx context.Context, root string) (done func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.lanes[root]
+	l := c.joinLocks[root]
 	if l == nil {
-		l = &lane{turn: make(chan struct{}, 1)}
-		c.lanes[root] = l
+		l = &joinLock{turn: make(chan struct{}, 1)}
+		c.joinLocks[root] = l
 	}
 	l.users++
 	c.mu.Unlock()
@@ -161,7 +163,7 @@ func (c *Conn) inLane(ctx context.Context, root string) (done func(), err error)
 	c.mu.Lock()
 	leave := func() {
 		if l.users--; l.users == 0 {
-			delete(c.lanes, root)
+			delete(c.joinLocks, root)
 		}
 	}
 	if err != nil {
@@ -191,8 +193,9 @@ func Connect(cfg Config) (*Conn, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Conn{
 		cfg: cfg, store: s, log: cfg.Logger, contact: messages.NewState(election.Contact{}),
-		need: make(chan struct{}, 1), dirty: make(chan struct{}, 1), ask: make(chan chan struct{}),
-		stop: cancel, leading: map[*backend]bool{}, lanes: map[string]*lane{},
+		sessionWanted: make(chan struct{}, 1), leftoversDue: make(chan struct{}, 1),
+		verifyNow: make(chan chan struct{}),
+		stop:      cancel, leading: map[*backend]bool{}, joinLocks: map[string]*joinLock{},
 	}
 	c.work.Go(func() { c.renew(ctx) })
 	return c, nil
@@ -240,13 +243,13 @@ func (c *Conn) renew(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.need:
-		case asked = <-c.ask:
+		case <-c.sessionWanted:
+		case asked = <-c.verifyNow:
 		case <-timer.C:
 		}
 		now := c.contact.Get()
 		var err error
-		if now.Session != "" || c.wants() {
+		if now.Session != "" || c.wantsSession() {
 			err = c.keep(ctx, &renewal, now)
 		}
 		if asked != nil {
@@ -262,10 +265,10 @@ func (c *Conn) renew(ctx context.Context) {
 			}
 		case errors.Is(err, store.ErrSessionGone):
 			c.log.Warn("session-lost", "session", now.Session, "why", err)
-			c.forget()
+			c.forgetSession()
 			c.contact.Set(election.Contact{Why: lost(now, time.Now())})
 		case now.Session == "":
-			c.cannot(err)
+			c.noteTrouble(err)
 		}
 		held := c.contact.Get()
 		due := renewal.Due(err, held.Lease)
@@ -285,22 +288,22 @@ func (c *Conn) keep(ctx context.Context, renewal *store.Renewal, now election.Co
 		return err
 	}
 	c.mu.Lock()
-	c.live, c.trouble = id, ""
+	c.liveSession, c.trouble = id, ""
 	c.mu.Unlock()
 	now.Session, now.Lease = id, lease
 	c.contact.Set(now)
 	return nil
 }
 
-// cannot notes why no session can be opened. It is not why the last one ended.
-func (c *Conn) cannot(err error) {
+// noteTrouble records why no session can be opened.
+func (c *Conn) noteTrouble(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.trouble = err.Error()
 }
 
-// wants tells whether anybody needs a session.
-func (c *Conn) wants() bool {
+// wantsSession tells whether anybody needs a session.
+func (c *Conn) wantsSession() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.wanted
@@ -315,7 +318,7 @@ func (c *Conn) session(ctx context.Context) (string, error) {
 	c.wanted = true
 	c.mu.Unlock()
 	select {
-	case c.need <- struct{}{}:
+	case c.sessionWanted <- struct{}{}:
 	default:
 	}
 	wait, cancel := context.WithTimeout(ctx, store.DefaultCallTimeout)
@@ -344,7 +347,7 @@ func (c *Conn) verify(ctx context.Context) {
 	defer cancel()
 	answer := make(chan struct{})
 	select {
-	case c.ask <- answer:
+	case c.verifyNow <- answer:
 	case <-wait.Done():
 		return
 	}
@@ -354,8 +357,8 @@ func (c *Conn) verify(ctx context.Context) {
 	}
 }
 
-// admit counts one more election; done takes it back.
-func (c *Conn) admit() (done func(), err error) {
+// countElection counts one more Watch, and refuses it above MaxElections. done takes it back.
+func (c *Conn) countElection() (done func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.watching >= c.cfg.MaxElections {
@@ -372,8 +375,8 @@ func (c *Conn) admit() (done func(), err error) {
 	}, nil
 }
 
-// lost says how the session ended that Consul does not know any more at that moment: it never
-// expires before its time.
+// lost says how the session has ended that Consul no longer knows at the time now. Consul never
+// expires a session before its TTL.
 func lost(c election.Contact, now time.Time) string {
 	how := fmt.Sprintf("expired: its ttl is %v", c.Lease.TTL)
 	if now.Sub(c.Lease.Start) < c.Lease.TTL {
@@ -383,22 +386,23 @@ func lost(c election.Contact, now time.Time) string {
 		c.Lease.Start.Format("15:04:05.000"))
 }
 
-// forget drops what went with the session.
-func (c *Conn) forget() {
+// forgetSession drops what has gone with the session.
+func (c *Conn) forgetSession() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.live, c.leftovers = "", nil
+	c.liveSession, c.leftovers = "", nil
 	clear(c.leading)
 }
 
-// lives tells whether what hangs on the session has to be removed.
-func (c *Conn) lives(session string) bool {
+// sessionLives tells whether the keys of the session still have to be removed.
+func (c *Conn) sessionLives(session string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return session != "" && c.live == session
+	return session != "" && c.liveSession == session
 }
 
-func (c *Conn) leads(b *backend, yes bool) {
+// setLeading records whether b has the leadership of its election.
+func (c *Conn) setLeading(b *backend, yes bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if yes {
@@ -408,15 +412,14 @@ func (c *Conn) leads(b *backend, yes bool) {
 	}
 }
 
-// close is the end of the connection.
+// close ends the session, unless one of its leaders has not released.
 func (c *Conn) close() {
 	now := c.contact.Get()
 	c.contact.Set(election.Contact{Closed: true})
 	if now.Session == "" {
 		return
 	}
-	// Who has resigned and could not write that yet leads no more, but counts as a leader until it
-	// is written.
+	// A candidate that has resigned counts as a leader until its release is written.
 	c.settle()
 	c.mu.Lock()
 	leading := len(c.leading)
@@ -432,8 +435,8 @@ func (c *Conn) close() {
 			"it expires by itself within twice its ttl")
 		return
 	}
-	c.forget()
+	c.forgetSession()
 }
 
-// closePatience is how long Close waits for Consul, twice.
+// closePatience bounds each of the two waits of Close for Consul.
 const closePatience = time.Second

@@ -8,10 +8,10 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// Depart gives up, for a candidate that died, what its session holds: the leadership of the
-// election, so that the next one may have it at once, its record, and then the session itself. All
-// duties must have ended. Prefix is that of Config. It tries until ctx ends, and tells whether that
-// session led.
+// Depart resigns for a candidate whose process has died. It deletes the leadership of the election
+// if session has it, and the record of that leader, and then destroys the session. So the next
+// candidate leads at once. All duties must have ended. prefix is Config.Prefix. Depart tries until
+// ctx ends. It tells whether the session led.
 func Depart(ctx context.Context, client *api.Client, prefix, name, session string) (led bool,
 	err error) {
 	s, err := store.New(store.Config{Client: client, Service: "election"})
@@ -22,7 +22,7 @@ func Depart(ctx context.Context, client *api.Client, prefix, name, session strin
 		prefix = DefaultPrefix
 	}
 	k := keysOf(prefix, name)
-	err = s.Retry(ctx, "farewell", func(ctx context.Context) error {
+	err = s.Retry(ctx, "departure", func(ctx context.Context) error {
 		read, err := s.ReadTxn(ctx, store.GetOrEmpty(k.leader()), store.GetOrEmpty(k.term()))
 		if err != nil {
 			return err
@@ -33,9 +33,9 @@ func Depart(ctx context.Context, client *api.Client, prefix, name, session strin
 		}
 		r, ok := parseRecord(now.leader)
 		ops := []store.Op{store.CheckIndex(now.leader.Key, now.leader.ModifyIndex),
-			store.Delete(now.leader.Key), k.givenUp(now, r.ID)}
+			store.Delete(now.leader.Key), k.releaseTerm(now, r.ID)}
 		if ok {
-			// or the next one would wait for it to lead again
+			// Without this the next candidate would wait for the dead one, which is before it.
 			ops = append(ops, store.Delete(k.candidate(r.ID)))
 		}
 		if _, err = s.Txn(ctx, ops...); errors.Is(err, store.ErrRefused) {
@@ -47,7 +47,7 @@ func Depart(ctx context.Context, client *api.Client, prefix, name, session strin
 	if err != nil {
 		return led, err
 	}
-	return led, s.Retry(ctx, "farewell", func(ctx context.Context) error {
+	return led, s.Retry(ctx, "departure", func(ctx context.Context) error {
 		return s.DestroySession(ctx, session)
 	})
 }

@@ -11,53 +11,52 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// keys are those of one election.
+// keys are the keys of one election.
 type keys struct{ root string }
 
 func keysOf(prefix, name string) keys { return keys{prefix + name + "/"} }
 
-func (k keys) candidates() string         { return k.root + "candidates/" }
-func (k keys) candidate(id string) string { return k.candidates() + id }
-func (k keys) lanes() string              { return k.root + "joins/" }
-func (k keys) lane(session string) string { return k.lanes() + session }
-func (k keys) state() string              { return k.root + "state/" }
-func (k keys) anchor() string             { return k.state() + "election" }
-func (k keys) leader() string             { return k.state() + "leader" }
-func (k keys) term() string               { return k.state() + "term" }
-func (k keys) handover() string           { return k.state() + "handover" }
-func (k keys) ended() string              { return k.state() + "ended" }
+func (k keys) candidates() string            { return k.root + "candidates/" }
+func (k keys) candidate(id string) string    { return k.candidates() + id }
+func (k keys) joins() string                 { return k.root + "joins/" }
+func (k keys) joinsOf(session string) string { return k.joins() + session }
+func (k keys) state() string                 { return k.root + "state/" }
+func (k keys) identity() string              { return k.state() + "election" }
+func (k keys) leader() string                { return k.state() + "leader" }
+func (k keys) term() string                  { return k.state() + "term" }
+func (k keys) handover() string              { return k.state() + "handover" }
+func (k keys) ended() string                 { return k.state() + "ended" }
 
-// holds tells whether a key below the root is the election's own.
+// holds tells whether a key below the root belongs to this election.
 func (k keys) holds(key string) bool {
-	return strings.HasPrefix(key, k.candidates()) || strings.HasPrefix(key, k.lanes()) ||
+	return strings.HasPrefix(key, k.candidates()) || strings.HasPrefix(key, k.joins()) ||
 		strings.HasPrefix(key, k.state())
 }
 
-// record is the value of a candidate and of the leader.
+// record is the value of a candidate's key and of the leader's key.
 type record struct {
 	election.Candidate
-	// Round is raised when a leader makes way, so that its record is another one for what arrives
-	// late.
+	// Round rises with each release. So the record changes, and a late Take is refused.
 	Round int `json:"round,omitempty"`
 }
 
-// order is the value of handover.
-type order struct {
+// handOverOrder is the value of the key handover.
+type handOverOrder struct {
 	To       string        `json:"to"`
 	Name     string        `json:"name"`
 	HoldBack time.Duration `json:"hold_back"` // nanoseconds
 }
 
-// tenure is the value of term: who led last, and how long that one's leadership is to be kept from
-// others when it goes without having been given up. Consul keeps a lock-delay in memory only: a
-// server that restores a snapshot has forgotten it.
-type tenure struct {
+// termRecord is the value of the key term. It says who led last, and for how long others wait if
+// that leader did not release. Consul keeps a lock-delay in memory only, so a server that restores
+// a snapshot has forgotten it.
+type termRecord struct {
 	ID        string        `json:"id"`
 	Name      string        `json:"name,omitempty"`
 	LockDelay time.Duration `json:"lock_delay,omitempty"` // nanoseconds; 0: it was given up
 }
 
-// ending is the value of ended.
+// ending is the value of the key ended.
 type ending struct {
 	Deleted bool      `json:"deleted,omitempty"`
 	At      time.Time `json:"at"`
@@ -71,21 +70,21 @@ func encode(v any) []byte {
 	return data
 }
 
-// snapshot is state/ at one moment.
+// snapshot is state/ at one index of Consul.
 type snapshot struct {
-	index  uint64
-	anchor uint64      // CreateIndex; 0: there is none
-	leader store.Entry // without a Key: none
-	term   uint64      // ModifyIndex; 0: there is none
-	tenure tenure
-	order  *order
-	orders uint64 // ModifyIndex of handover; 0: there is none
-	ended  *ending
+	index         uint64      // of the read
+	incarnation   uint64      // CreateIndex of the identity key; 0: there is no election
+	leader        store.Entry // without a Key: there is none
+	term          uint64      // ModifyIndex of the term; 0: there is none
+	lastTerm      termRecord
+	handOver      *handOverOrder
+	handOverIndex uint64 // ModifyIndex of handover; 0: there is none
+	ended         *ending
 	// endedAt is the ModifyIndex of ended; 0: there is none.
 	endedAt uint64
 }
 
-// parse reads the keys below state/. What a stranger wrote is taken for what it can only be.
+// parse reads the keys below state/. It accepts whatever a stranger wrote there.
 func (k keys) parse(entries []store.Entry, index uint64) snapshot {
 	s := snapshot{index: index}
 	for _, e := range entries {
@@ -93,20 +92,20 @@ func (k keys) parse(entries []store.Entry, index uint64) snapshot {
 			continue // a read of a missing key
 		}
 		switch e.Key {
-		case k.anchor():
-			s.anchor = e.CreateIndex
+		case k.identity():
+			s.incarnation = e.CreateIndex
 		case k.leader():
 			s.leader = e
 		case k.term():
 			s.term = e.ModifyIndex
-			if json.Unmarshal(e.Value, &s.tenure) != nil {
-				s.tenure = tenure{}
+			if json.Unmarshal(e.Value, &s.lastTerm) != nil {
+				s.lastTerm = termRecord{}
 			}
 		case k.handover():
-			s.orders = e.ModifyIndex
-			var o order
+			s.handOverIndex = e.ModifyIndex
+			var o handOverOrder
 			if json.Unmarshal(e.Value, &o) == nil && o.To != "" {
-				s.order = &o
+				s.handOver = &o
 			}
 		case k.ended():
 			var end ending
@@ -117,13 +116,12 @@ func (k keys) parse(entries []store.Entry, index uint64) snapshot {
 	return s
 }
 
-// givenUp writes that the leadership of that term is given up: whoever is next need not wait.
-func (k keys) givenUp(s snapshot, id string) store.Op {
-	return store.CAS(k.term(), encode(tenure{ID: id}), 0, s.term)
+// releaseTerm writes into the term that its leader has released: the next leader need not wait.
+func (k keys) releaseTerm(s snapshot, id string) store.Op {
+	return store.CAS(k.term(), encode(termRecord{ID: id}), 0, s.term)
 }
 
-// sameTerm is the condition that nobody has taken the leadership, or given it up, since the
-// snapshot.
+// sameTerm is the condition that nobody has taken or released the leadership since the snapshot.
 func (k keys) sameTerm(s snapshot) store.Op {
 	if s.term == 0 {
 		return store.CheckNotExists(k.term())
@@ -134,8 +132,9 @@ func (k keys) sameTerm(s snapshot) store.Op {
 // vacant tells whether nobody holds the leadership.
 func (s snapshot) vacant() bool { return s.leader.Session == "" }
 
-// leads returns who does; a record that a stranger wrote over has no name but an ID of its own.
-func (s snapshot) leads() election.Candidate {
+// currentLeader returns the leader, or an empty Candidate. A leader whose record a stranger
+// overwrote has an ID made of its session.
+func (s snapshot) currentLeader() election.Candidate {
 	if s.vacant() {
 		return election.Candidate{}
 	}
@@ -154,9 +153,9 @@ func parseRecord(e store.Entry) (record, bool) {
 	return r, true
 }
 
-// line is the order in which candidates lead: by priority, then by their coming. Records that are
-// not locked, or that cannot be read, are nobody's.
-func (k keys) line(entries []store.Entry) []election.Candidate {
+// queue returns the candidates in the order in which they lead: by priority, then by creation. It
+// leaves out records that no session holds and records that cannot be read.
+func (k keys) queue(entries []store.Entry) []election.Candidate {
 	type place struct {
 		election.Candidate
 		came uint64
@@ -173,9 +172,9 @@ func (k keys) line(entries []store.Entry) []election.Candidate {
 	slices.SortFunc(all, func(a, b place) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.came, b.came))
 	})
-	line := make([]election.Candidate, len(all))
+	candidates := make([]election.Candidate, len(all))
 	for i, p := range all {
-		line[i] = p.Candidate
+		candidates[i] = p.Candidate
 	}
-	return line
+	return candidates
 }

@@ -8,38 +8,37 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// What those who left could not remove is removed by a goroutine of its own: it may be much, Consul
-// may be slow, and the session is to be renewed meanwhile.
+// Leftovers are the keys of candidates whose Leave failed. A goroutine of its own removes them:
+// there may be many, Consul may be slow, and the session must be renewed meanwhile.
 
-// later has something removed as soon as Consul can be asked.
+// later adds a leftover: do removes it, and runs when Consul answers again.
 func (c *Conn) later(do func(context.Context) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.leftovers = append(c.leftovers, do)
 }
 
-// cleanUp has the leftovers removed now: Consul has just answered.
+// cleanUp wakes the goroutine that removes the leftovers.
 func (c *Conn) cleanUp() {
 	select {
-	case c.dirty <- struct{}{}:
+	case c.leftoversDue <- struct{}{}:
 	default:
 	}
 }
 
-// clean is the goroutine that removes them, until ctx ends.
+// clean removes leftovers whenever cleanUp asks for it, until ctx ends.
 func (c *Conn) clean(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.dirty:
+		case <-c.leftoversDue:
 			c.sweep(ctx)
 		}
 	}
 }
 
-// sweep removes what was left over, one try each. One that is refused or denied holds nobody else's
-// up.
+// sweep tries once to remove each leftover. One that Consul refuses does not hold up the others.
 func (c *Conn) sweep(ctx context.Context) {
 	c.mu.Lock()
 	left := c.leftovers
@@ -61,7 +60,7 @@ func (c *Conn) sweep(ctx context.Context) {
 	c.leftovers = append(failed, c.leftovers...)
 }
 
-// settle tries to remove what is left over.
+// settle removes the leftovers, or gives up after closePatience.
 func (c *Conn) settle() {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()

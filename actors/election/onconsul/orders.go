@@ -17,11 +17,11 @@ func (b *backend) Candidates(ctx context.Context) ([]election.Candidate, error) 
 	if err != nil {
 		return nil, err
 	}
-	return b.keys.line(entries), nil
+	return b.keys.queue(entries), nil
 }
 
-// again calls f until it succeeds, fails for good, or ctx ends. A refusal means that something
-// changed between the reading and the writing of f.
+// again calls f until it succeeds, fails for good, or ctx ends. A refused transaction means that
+// the keys changed after f had read them.
 func (b *backend) again(ctx context.Context, what string, f func(context.Context) error) error {
 	pause := store.NewLadder()
 	for {
@@ -37,58 +37,58 @@ func (b *backend) again(ctx context.Context, what string, f func(context.Context
 
 func (b *backend) HandOver(ctx context.Context, id string) error {
 	return b.again(ctx, "hand-over", func(ctx context.Context) error {
-		s, err := b.look(ctx, id, "")
+		s, err := b.readCandidate(ctx, id, "")
 		to := s.own
 		switch {
 		case err != nil:
 			return err
-		case s.over() != nil:
-			return s.over()
+		case s.endedError() != nil:
+			return s.endedError()
 		case s.vacant():
 			return fmt.Errorf("hand-over of %s: %w: nothing is to be handed over", b.name,
 				election.ErrNoLeader)
 		case to.CreateIndex == 0 || to.Session == "":
 			return fmt.Errorf("hand-over of %s: %w: nobody has the id %s", b.name,
 				election.ErrNoCandidate, id)
-		case s.leads().ID == id:
+		case s.currentLeader().ID == id:
 			return nil
 		}
 		r, _ := parseRecord(to)
 		_, err = b.conn.store.Txn(ctx, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex),
 			store.CheckIndex(to.Key, to.ModifyIndex),
 			store.CAS(b.keys.handover(),
-				encode(order{To: id, Name: r.Name, HoldBack: b.conn.cfg.HoldBack}), 0, s.orders))
+				encode(handOverOrder{To: id, Name: r.Name, HoldBack: b.conn.cfg.HoldBack}), 0,
+				s.handOverIndex))
 		return err
 	})
 }
 
 func (b *backend) End(ctx context.Context) error { return b.end(ctx, 0, false) }
 
-// end writes that the election has ended: the one whose anchor was created at that index, or the
-// one that there is.
-func (b *backend) end(ctx context.Context, anchor uint64, deleted bool) error {
+// end writes the key ended. incarnation names the election; 0 stands for the one that exists, which
+// is created if need be.
+func (b *backend) end(ctx context.Context, incarnation uint64, deleted bool) error {
 	return b.again(ctx, "end", func(ctx context.Context) error {
-		find := b.exists
-		if anchor != 0 {
-			find = b.look
+		find := b.ensureElection
+		if incarnation != 0 {
+			find = b.readCandidate
 		}
 		s, err := find(ctx, "", "")
-		if anchor == 0 {
-			anchor = s.anchor.CreateIndex
+		if incarnation == 0 {
+			incarnation = s.identity.CreateIndex
 		}
 		switch {
 		case err != nil:
 			return err
-		case s.anchor.CreateIndex != anchor:
+		case s.identity.CreateIndex != incarnation:
 			return fmt.Errorf(
 				"end of %s: %w meanwhile; if there is another one of that name, it goes on", b.name,
 				election.ErrDeleted)
 		case s.ended != nil && (s.ended.Deleted || !deleted):
 			return nil
 		}
-		// The first condition is for a request that arrives late, when there may be a new election
-		// of this name.
-		_, err = b.conn.store.Txn(ctx, store.CheckIndex(b.keys.anchor(), s.anchor.ModifyIndex),
+		// The first condition refuses a late request, which would hit a new election of this name.
+		_, err = b.conn.store.Txn(ctx, store.CheckIndex(b.keys.identity(), s.identity.ModifyIndex),
 			store.CAS(b.keys.ended(), encode(ending{Deleted: deleted, At: time.Now()}), 0,
 				s.endedAt))
 		return err
@@ -97,12 +97,12 @@ func (b *backend) end(ctx context.Context, anchor uint64, deleted bool) error {
 
 func (b *backend) Delete(ctx context.Context) error {
 	entries, _, err := b.list(ctx)
-	// An election of another connection may be below this one's name.
+	// A connection with another prefix may have an election below this one's name.
 	entries = slices.DeleteFunc(entries, func(e store.Entry) bool { return !b.keys.holds(e.Key) })
 	if err != nil || len(entries) == 0 {
 		return err
 	}
-	if err := b.end(ctx, b.keys.parse(entries, 0).anchor, true); errors.Is(err,
+	if err := b.end(ctx, b.keys.parse(entries, 0).incarnation, true); errors.Is(err,
 		election.ErrDeleted) {
 		return nil // another was quicker
 	} else if err != nil {
@@ -125,7 +125,7 @@ func (b *backend) Delete(ctx context.Context) error {
 		}
 		s := b.keys.parse(view.Entries, view.Index)
 		if !s.vacant() && !mutations.Broken("deleted-while-led") {
-			leader, free = s.leads().Name, time.Time{}
+			leader, free = s.currentLeader().Name, time.Time{}
 			continue
 		}
 		i := slices.IndexFunc(view.Entries, func(e store.Entry) bool {
@@ -134,11 +134,11 @@ func (b *backend) Delete(ctx context.Context) error {
 		if i < 0 {
 			return nil // another was quicker
 		}
-		// A last leader that did not give the leadership up may not have heard that it has lost it.
-		// With the term goes what would hold up the first leader of the next election of this name:
-		// Consul's own lock-delay is in memory only.
+		// A leader that did not release may not know yet that it has lost the leadership. So Delete
+		// waits for its lock-delay: without the term, nothing would hold back the first leader of
+		// the next election of this name. Consul's own lock-delay is in memory only.
 		if free.IsZero() || s.term != term {
-			term, free = s.term, time.Now().Add(min(s.tenure.LockDelay, store.MaxLockDelay))
+			term, free = s.term, time.Now().Add(min(s.lastTerm.LockDelay, store.MaxLockDelay))
 		}
 		if mutations.Broken("deleted-at-once") {
 			free = time.Now()
@@ -151,24 +151,23 @@ func (b *backend) Delete(ctx context.Context) error {
 		if s.leader.CreateIndex != 0 {
 			nobody = store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex)
 		}
-		// The first condition is for a request that arrives late, when there may be a new election
-		// of this name.
+		// The first condition refuses a late request, which would hit a new election of this name.
 		err = b.conn.store.Retry(ctx, "delete", func(ctx context.Context) error {
 			_, err := b.conn.store.Txn(ctx, store.CheckIndex(b.keys.ended(),
 				view.Entries[i].ModifyIndex), nobody,
-				store.DeleteTree(b.keys.candidates()), store.DeleteTree(b.keys.lanes()),
+				store.DeleteTree(b.keys.candidates()), store.DeleteTree(b.keys.joins()),
 				store.DeleteTree(b.keys.state()))
 			return err
 		})
 		if !errors.Is(err, store.ErrRefused) {
 			return err
 		}
-		// something has changed: look again at once
+		// The keys have changed. Read them again.
 		watch = b.conn.store.WatchPrefix(b.keys.state())
 	}
 }
 
-// list reads all that there is of the election.
+// list reads all keys of the election.
 func (b *backend) list(ctx context.Context) (entries []store.Entry, index uint64, err error) {
 	err = b.conn.store.Retry(ctx, "read the election", func(ctx context.Context) error {
 		entries, index, err = b.conn.store.List(ctx, b.keys.root, store.Consistent)

@@ -10,7 +10,7 @@ import (
 // leads must not be one that may follow that leader, whose session may be ended in between.
 func TestATakeFollowsOnlyALeaderThatWasSeenToHaveGone(t *testing.T) {
 	b := newBackend(&Conn{}, "demo")
-	l := &lookout{backend: b}
+	w := &watcher{backend: b}
 	leads := store.Entry{Key: "leader", CreateIndex: 7, ModifyIndex: 7, Session: "s"}
 	for _, step := range []struct {
 		snapshot
@@ -21,8 +21,8 @@ func TestATakeFollowsOnlyALeaderThatWasSeenToHaveGone(t *testing.T) {
 		{snapshot{term: 7, leader: leads}, 5, "somebody leads under term 7"},
 		{snapshot{term: 7}, 7, "that one has gone"},
 	} {
-		if l.accept(step.snapshot, 0); b.me().term != step.want {
-			t.Errorf("%s, and a Take would follow term %d, want %d", step.why, b.me().term,
+		if w.accept(step.snapshot, 0); b.candidacy().term != step.want {
+			t.Errorf("%s, and a Take would follow term %d, want %d", step.why, b.candidacy().term,
 				step.want)
 		}
 	}

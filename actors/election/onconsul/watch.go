@@ -12,42 +12,43 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// How candidates line up when the leadership is free. The first in the line goes at once; each
-// other one gives those before it, who may be dead, half a second.
+// When the leadership is free, the first candidate of the queue takes it at once. Each other
+// candidate waits half a second for every candidate before it, because those may be dead.
 const (
-	patience = 500 * time.Millisecond
-	// further back in the line the wait is no longer, and the line is read again only after it
-	mostPlaces  = 8
-	unknownRank = -1
-	// emptyPause is how long a follower waits between two polls of an election that does not exist:
-	// every write beside it wakes them.
+	turnDelay = 500 * time.Millisecond
+	// No candidate waits for more than maxTurnDelays others. A candidate behind them reads the
+	// queue again only after turnDelay.
+	maxTurnDelays = 8
+	unknownPlace  = -1
+	// emptyPause is how long a follower waits between two polls of an election that does not exist.
+	// Every write elsewhere in the store ends such a poll.
 	emptyPause = time.Second
 )
 
-// lookout is the one goroutine that makes views of what the poll and the reads bring.
-type lookout struct {
+// watcher makes views of the answers of the poll and of its own reads. It belongs to one goroutine.
+type watcher struct {
 	*backend
 	publish func(election.View)
 
-	seen   bool
-	now    snapshot
-	known  int // ops that now takes into account
-	err    error
-	anchor uint64 // of the election that is watched, when this is no candidate
-	was    bool   // this candidate's leadership was in the last view
+	ready       bool     // state/ was read at least once
+	now         snapshot // the newest
+	knownOps    int      // how many of the candidate's ops now takes into account
+	err         error    // why nothing newer could be read; nil: it could
+	incarnation uint64   // of the first election seen; used while this is no candidate
+	wasLeader   bool     // the last view said that this candidate leads
 
-	since  time.Time // the leadership is free; zero: it is not
-	rank   int       // in the line, when it was read last
-	line   []election.Candidate
-	fresh  bool   // the line was read since the leadership is free
-	judged uint64 // the version of the order to hand over that was looked at
-	void   bool   // it names nobody who could lead
+	vacantSince     time.Time // since when nobody leads; zero: somebody leads
+	place           int       // in the queue as it was last read
+	queue           []election.Candidate
+	queueFresh      bool   // the queue was read after the leadership became free
+	checkedHandOver uint64 // index of the hand-over order that was checked last
+	handOverVoid    bool   // that order names nobody who could lead
 
-	last election.View
-	told bool
+	last      election.View
+	published bool // last was published
 }
 
-// polled is an answer of the poll, or why there is none.
+// polled is an answer of the poll, or its error.
 type polled struct {
 	snapshot
 	err   error
@@ -55,14 +56,14 @@ type polled struct {
 }
 
 func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
-	done, err := b.conn.admit()
+	done, err := b.conn.countElection()
 	if err != nil {
 		publish(election.View{Err: err})
 		<-ctx.Done()
 		return
 	}
 	defer done()
-	l := &lookout{backend: b, publish: publish, rank: unknownRank}
+	w := &watcher{backend: b, publish: publish, place: unknownPlace}
 	answers := make(chan polled)
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -73,27 +74,27 @@ func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
 	timer := time.NewTimer(0)
 	timer.Stop()
 	defer timer.Stop()
-	var again time.Time // a read that failed
+	var again time.Time // when to repeat a read that failed; zero: none failed
 	for {
 		err := error(nil)
 		select {
 		case <-ctx.Done():
 			return
-		case <-b.kick:
-			err = l.read(ctx)
+		case <-b.wakeWatch:
+			err = w.read(ctx)
 		case p := <-answers:
-			err = l.take(ctx, p)
+			err = w.takePoll(ctx, p)
 		case <-timer.C:
 			if !again.IsZero() && !time.Now().Before(again) {
 				again = time.Time{}
-				err = l.read(ctx)
+				err = w.read(ctx)
 			}
 		}
 		if err == nil {
-			err = l.lineUp(ctx)
+			err = w.findPlace(ctx)
 		}
 		if err == nil {
-			err = l.judge(ctx)
+			err = w.checkHandOver(ctx)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -106,7 +107,7 @@ func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
 			b.conn.store.Failed("election "+b.name, err, wait)
 			again = time.Now().Add(wait)
 		}
-		next := l.view(ctx)
+		next := w.view(ctx)
 		if !again.IsZero() && (next.IsZero() || again.Before(next)) {
 			next = again
 		}
@@ -118,7 +119,7 @@ func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
 	}
 }
 
-// poll follows state/ and never ends before ctx.
+// poll sends every change of state/ to answers until ctx ends.
 func (b *backend) poll(ctx context.Context, answers chan<- polled) {
 	tell := func(p polled) {
 		select {
@@ -141,181 +142,186 @@ func (b *backend) poll(ctx context.Context, answers chan<- polled) {
 	for v := range watch.Views(ctx, "watch of election "+b.name, &b.conn.polls, next) {
 		since = time.Time{}
 		tell(polled{snapshot: b.keys.parse(v.Entries, v.Index)})
-		if len(v.Entries) == 0 && b.me().session == "" {
+		if len(v.Entries) == 0 && b.candidacy().session == "" {
 			b.pause(ctx, emptyPause)
 		}
 	}
 }
 
-// pause waits until this participant has done something, for d at most.
+// pause waits for d, or until this participant has done something.
 func (b *backend) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-b.stir:
+	case <-b.wakePoll:
 	case <-ctx.Done():
 	}
 }
 
-// take looks at an answer of the poll. One that is older than what was seen already comes from a
-// server that lags, or from a Consul that was restored: a consistent read tells.
-func (l *lookout) take(ctx context.Context, p polled) error {
+// takePoll takes an answer of the poll. An answer older than the newest snapshot comes from a
+// server that lags, or from a Consul that was restored. A consistent read tells which.
+func (w *watcher) takePoll(ctx context.Context, p polled) error {
 	switch {
 	case p.err != nil:
-		if !l.seen || time.Since(p.since) >= l.conn.cfg.TTL {
-			l.err = p.err
+		if !w.ready || time.Since(p.since) >= w.conn.cfg.TTL {
+			w.err = p.err
 		}
 		return nil
-	case l.seen && p.index < l.now.index:
-		return l.read(ctx)
+	case w.ready && p.index < w.now.index:
+		return w.read(ctx)
 	}
-	l.accept(p.snapshot, l.known)
+	w.accept(p.snapshot, w.knownOps)
 	return nil
 }
 
-// read reads state/ consistently: what this participant has done before is in the answer.
-func (l *lookout) read(ctx context.Context) error {
-	ops := l.me().ops
-	entries, index, err := l.conn.store.List(ctx, l.keys.state(), store.Consistent)
+// read reads state/ consistently. The answer takes into account all that this participant has done
+// before.
+func (w *watcher) read(ctx context.Context) error {
+	ops := w.candidacy().ops
+	entries, index, err := w.conn.store.List(ctx, w.keys.state(), store.Consistent)
 	if err != nil {
 		return err
 	}
-	l.accept(l.keys.parse(entries, index), ops)
+	w.accept(w.keys.parse(entries, index), ops)
 	return nil
 }
 
-func (l *lookout) accept(s snapshot, known int) {
-	l.seen, l.now, l.known, l.err = true, s, known, nil
-	l.mu.Lock()
-	l.sawTerm(s)
-	l.mu.Unlock()
-	if l.anchor == 0 {
-		l.anchor = s.anchor
+func (w *watcher) accept(s snapshot, known int) {
+	w.ready, w.now, w.knownOps, w.err = true, s, known, nil
+	w.mu.Lock()
+	w.noteTerm(s)
+	w.mu.Unlock()
+	if w.incarnation == 0 {
+		w.incarnation = s.incarnation
 	}
 	switch {
 	case !s.vacant():
-		l.since, l.fresh = time.Time{}, false
-	case l.since.IsZero():
-		l.since = time.Now()
+		w.vacantSince, w.queueFresh = time.Time{}, false
+	case w.vacantSince.IsZero():
+		w.vacantSince = time.Now()
 	}
 }
 
-// lineUp reads the line of candidates when this one has to know its place: when it has joined, and
-// when the leadership is free and it was among the first, or those have had their time.
-func (l *lookout) lineUp(ctx context.Context) error {
-	m := l.me()
-	if m.session == "" || !l.seen || l.now.ended != nil {
+// findPlace reads the queue if this candidate has to know its place: once after joining, and again
+// when the leadership is free. Only candidates near the front read at once; the others wait
+// turnDelay.
+func (w *watcher) findPlace(ctx context.Context) error {
+	m := w.candidacy()
+	if m.session == "" || !w.ready || w.now.ended != nil {
 		return nil
 	}
-	free := !l.since.IsZero() && !l.fresh
-	if l.rank != unknownRank && !(free && (l.rank < mostPlaces ||
-		time.Since(l.since) >= patience)) {
+	free := !w.vacantSince.IsZero() && !w.queueFresh
+	if w.place != unknownPlace && !(free && (w.place < maxTurnDelays ||
+		time.Since(w.vacantSince) >= turnDelay)) {
 		return nil
 	}
-	entries, _, err := l.conn.store.List(ctx, l.keys.candidates(), store.Consistent)
+	entries, _, err := w.conn.store.List(ctx, w.keys.candidates(), store.Consistent)
 	if err != nil {
 		return err
 	}
-	l.line = l.keys.line(entries)
-	l.fresh = !l.since.IsZero()
-	l.rank = slices.IndexFunc(l.line, func(c election.Candidate) bool { return c.ID == m.ID })
-	if l.rank < 0 {
-		l.rank = len(l.line) // its record is gone: Take makes it anew
+	w.queue = w.keys.queue(entries)
+	w.queueFresh = !w.vacantSince.IsZero()
+	w.place = slices.IndexFunc(w.queue, func(c election.Candidate) bool { return c.ID == m.ID })
+	if w.place < 0 {
+		w.place = len(w.queue) // its record is gone; Take creates it again
 	}
 	return nil
 }
 
-// judge looks, when this candidate leads and is to make way, whether the other one can lead.
-func (l *lookout) judge(ctx context.Context) error {
-	o := l.now.order
-	if o == nil || l.now.orders == l.judged || !l.me().owns(l.now.leader) {
+// checkHandOver finds out whether the candidate of a hand-over order can lead. Only the leader
+// asks.
+func (w *watcher) checkHandOver(ctx context.Context) error {
+	o := w.now.handOver
+	if o == nil || w.now.handOverIndex == w.checkedHandOver || !w.candidacy().owns(w.now.leader) {
 		return nil
 	}
-	e, found, _, err := l.conn.store.Get(ctx, l.keys.candidate(o.To), store.Consistent)
+	e, found, _, err := w.conn.store.Get(ctx, w.keys.candidate(o.To), store.Consistent)
 	if errors.Is(err, store.ErrInvalid) {
-		found, err = false, nil // a stranger's order, of an id that cannot be
+		found, err = false, nil // a stranger's order with an impossible id
 	}
 	if err == nil {
-		l.judged, l.void = l.now.orders, !found || e.Session == ""
+		w.checkedHandOver, w.handOverVoid = w.now.handOverIndex, !found || e.Session == ""
 	}
 	return err
 }
 
-// view publishes what is to be seen now, and returns when that may change by itself.
-func (l *lookout) view(ctx context.Context) (next time.Time) {
-	if !l.seen {
-		if v := (election.View{Ops: -1, Err: l.err}); l.err != nil && (!l.told ||
-			!same(v, l.last)) {
-			l.publish(v)
-			l.told, l.last = true, v
+// view publishes the view if it is new. It returns when the view may change by itself; zero: never.
+func (w *watcher) view(ctx context.Context) (next time.Time) {
+	if !w.ready {
+		if v := (election.View{Ops: -1, Err: w.err}); w.err != nil && (!w.published ||
+			!same(v, w.last)) {
+			w.publish(v)
+			w.published, w.last = true, v
 		}
 		return time.Time{}
 	}
-	m, s := l.me(), l.now
-	v := election.View{Ops: l.known, Leader: s.leads(), Token: s.leader.CreateIndex,
-		Mine: m.owns(s.leader), Err: l.err}
+	m, s := w.candidacy(), w.now
+	v := election.View{Ops: w.knownOps, Leader: s.currentLeader(), Token: s.leader.CreateIndex,
+		Mine: m.owns(s.leader), Err: w.err}
 	if s.vacant() {
 		v.Token = 0
 	}
-	if s.order != nil && !s.vacant() && !(v.Mine && (s.orders != l.judged || l.void)) {
-		v.Yield = s.order.To
+	if s.handOver != nil && !s.vacant() && !(v.Mine && (s.handOverIndex != w.checkedHandOver ||
+		w.handOverVoid)) {
+		v.Yield = s.handOver.To
 	}
-	anchor := l.anchor
+	incarnation := w.incarnation
 	if m.session != "" {
-		anchor = m.anchor
+		incarnation = m.incarnation
 	}
 	switch {
 	case s.ended != nil && s.ended.Deleted:
 		v.Deleted, v.Why = true, "it is being deleted"
 	case s.ended != nil:
 		v.Ended, v.Why = true, "it was ended for everyone at "+s.ended.At.Format(time.RFC3339)
-	case anchor != 0 && s.anchor != anchor && l.known >= m.ops:
+	case incarnation != 0 && s.incarnation != incarnation && w.knownOps >= m.ops:
 		v.Deleted, v.Why = true, "its keys are gone"
 	case m.session != "" && s.vacant():
 		var at time.Time
-		if at = l.turn(m); !at.After(time.Now()) {
+		if at = w.turnAt(m); !at.After(time.Now()) {
 			v.Turn = true
 		} else {
 			next = at
 		}
 	}
-	if !v.Mine && l.was && m.token != 0 {
-		// Lost, and most likely with its session: then that is the reason to be told.
-		l.conn.verify(ctx)
+	if !v.Mine && w.wasLeader && m.token != 0 {
+		// The leadership is lost, most likely with the session. Then the lost session is the reason
+		// to report.
+		w.conn.verify(ctx)
 	}
-	l.was = v.Mine
-	if !l.told || !same(v, l.last) {
-		l.publish(v)
-		l.told, l.last = true, v
+	w.wasLeader = v.Mine
+	if !w.published || !same(v, w.last) {
+		w.publish(v)
+		w.published, w.last = true, v
 	}
 	return next
 }
 
-// turn is when this candidate may take the leadership that is free.
-func (l *lookout) turn(m me) time.Time {
-	start := l.since
-	if m.free.After(start) {
-		start = m.free // after a leader that did not give the leadership up
+// turnAt returns when this candidate may take the free leadership.
+func (w *watcher) turnAt(m candidacy) time.Time {
+	start := w.vacantSince
+	if m.takeFrom.After(start) {
+		start = m.takeFrom // the last leader did not release
 	}
-	if o := l.now.order; o != nil && o.To != "" {
+	if o := w.now.handOver; o != nil && o.To != "" {
 		if o.To == m.ID {
 			return start
 		}
-		stands := slices.ContainsFunc(l.line, func(c election.Candidate) bool {
+		stands := slices.ContainsFunc(w.queue, func(c election.Candidate) bool {
 			return c.ID == o.To
 		})
-		if !l.fresh || stands {
+		if !w.queueFresh || stands {
 			start = start.Add(min(max(o.HoldBack, 0), time.Minute))
 		}
 	}
-	if !l.fresh { // far back in the line: those in front have their time first
-		return start.Add(patience)
+	if !w.queueFresh { // this candidate is far back: those in front go first
+		return start.Add(turnDelay)
 	}
-	return start.Add(time.Duration(min(l.rank, mostPlaces)) * patience)
+	return start.Add(time.Duration(min(w.place, maxTurnDelays)) * turnDelay)
 }
 
-// same tells whether a view says nothing new.
+// same tells whether two views say the same.
 func same(a, b election.View) bool {
 	errA, errB := a.Err, b.Err
 	a.Err, b.Err = nil, nil
