@@ -11,7 +11,7 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// attempts is how often a transaction is put together anew because what it was based on had
+// attempts bounds how often a transaction is built again because a node that it depends on has
 // changed.
 const attempts = 8
 
@@ -22,36 +22,37 @@ type backend struct {
 	name string
 	base string // path of the election's node
 
-	// holds a token while Join, Take, Release or Leave is at work, even if the caller has gone
-	turn chan struct{}
-	kick chan struct{} // cap 1: something of the below has changed
+	// operating is full while Join, Take, Release or Leave is at work, even if the caller has gone.
+	operating chan struct{}
+	wakeWatch chan struct{} // cap 1: a field below has changed
 
 	mu sync.Mutex
 	me candidacy
-	// floor is the last reading begun before the latest operation ended: what is older must not be
-	// published.
-	floor   uint64
-	working bool // an operation is under way
-	ops     int  // operations that have succeeded, see election.View
-	// vacant is since when nobody is seen to lead, zero while somebody is; led is the token of
-	// whoever was seen to lead last.
-	vacant time.Time
-	led    int64
+	// minReading is the number of the newest reading when the last operation ended. Readings up to
+	// that number must not be published.
+	minReading uint64
+	working    bool // an operation is under way
+	ops        int  // operations that have succeeded, see election.View
+	// vacantSince is when the leadership was first seen free; zero: somebody leads. lastToken is
+	// the token of the leader that was seen last.
+	vacantSince time.Time
+	lastToken   int64
 }
 
 // candidacy is what a backend knows of its own candidate.
 type candidacy struct {
 	election.Candidate
-	session int64
-	node    string // name of its node; empty: not joined, or left
-	born    int64  // creation zxid of the election's node that it joined
-	unsure  bool   // a create's outcome is not known
-	left    bool
+	session       int64
+	node          string // name of its node; empty: not joined, or left
+	incarnation   int64  // creation zxid of the election's node that it joined
+	createUnknown bool   // a create's outcome is not known
+	left          bool
 }
 
 func newBackend(c *Conn, name string) *backend {
-	return &backend{conn: c, name: name, base: c.cfg.Root + "/" + name, turn: make(chan struct{},
-		1), kick: make(chan struct{}, 1)}
+	return &backend{conn: c, name: name, base: c.cfg.Root + "/" + name,
+		operating: make(chan struct{},
+			1), wakeWatch: make(chan struct{}, 1)}
 }
 
 func (b *backend) Contact() messages.Reader[election.Contact] { return b.conn.state }
@@ -70,42 +71,42 @@ func (b *backend) update(f func(*candidacy)) {
 	f(&b.me)
 }
 
-// succeeded counts an operation for Watch; the floor is that operation's already.
+// succeeded counts an operation for Watch. operate has set minReading already.
 func (b *backend) succeeded() {
 	b.mu.Lock()
 	b.ops++
 	b.mu.Unlock()
-	b.nudge()
+	b.wake()
 }
 
-func (b *backend) nudge() {
+func (b *backend) wake() {
 	select {
-	case b.kick <- struct{}{}:
+	case b.wakeWatch <- struct{}{}:
 	default:
 	}
 }
 
-// operate runs one operation after another. When ctx ends first, the operation goes on by itself
-// and the next one waits for it: so none of them can be overtaken by its successor.
+// operate runs one operation at a time. If ctx ends first, the operation goes on in the background,
+// and the next one waits for it. So no operation overtakes another.
 func (b *backend) operate(ctx context.Context, what string, f func() error) error {
 	select {
-	case b.turn <- struct{}{}:
+	case b.operating <- struct{}{}:
 	case <-ctx.Done():
 		return fmt.Errorf("%s in %s: the last request is not done yet: %w", what, b.name, ctx.Err())
 	}
 	err := b.conn.call(ctx, func() error {
-		defer func() { <-b.turn }()
+		defer func() { <-b.operating }()
 		b.mu.Lock()
 		b.working = true
 		b.mu.Unlock()
 		err := f()
 		b.mu.Lock()
 		b.working = false
-		b.floor = b.conn.readings.Load()
+		b.minReading = b.conn.readings.Load()
 		own := b.me.node
 		b.mu.Unlock()
 		b.conn.refresh(b.base, b.path(leaderNode), b.path(own))
-		b.nudge()
+		b.wake()
 		return err
 	})
 	if err != nil {

@@ -150,12 +150,12 @@ func unreachable(server string) string {
 	return ""
 }
 
-// leavePatience is how long Close waits for departures.
-const leavePatience = 2 * time.Second
+// leaveTimeout bounds how long Close waits for pending leaves.
+const leaveTimeout = 2 * time.Second
 
-// closePatience is how long the client may take to end. A second for its farewell, and what is
-// under way.
-const closePatience = 10 * time.Second
+// closeTimeout bounds how long Close waits for the client to end. The client takes a second to
+// close its session, and longer if requests are under way.
+const closeTimeout = 10 * time.Second
 
 // Conn is one connection and session, shared by any number of elections. It is safe for concurrent
 // use.
@@ -163,23 +163,23 @@ type Conn struct {
 	cfg    Config
 	zk     *zk.Conn
 	dialer *Dialer
-	own    bool // the connection was made here
+	own    bool // Connect made the connection
 	log    *slog.Logger
 	state  messages.Reader[election.Contact]
 
-	ctx  context.Context
-	stop context.CancelFunc
-	work sync.WaitGroup // goroutines that end soon after ctx
-	down chan struct{}  // the client's event channel is closed: it has ended
-	hung chan struct{}  // it was given up
+	ctx          context.Context
+	stop         context.CancelFunc
+	work         sync.WaitGroup // goroutines that end soon after ctx
+	clientClosed chan struct{}  // closed when the client has ended: its event channel is closed
+	abandoned    chan struct{}  // closed when Close has stopped waiting for the client
 
-	// closed when ZooKeeper knows who this is; nil: nobody in particular
-	known   chan struct{}
-	leaving *messages.State[int] // departures that are tried again; changed under mu
-	// numbers each reading, so that a later one can be told from an earlier one
-	readings atomic.Uint64
-	mu       sync.Mutex
-	cells    map[string]*cell
+	// authenticated is closed when ZooKeeper has taken the Digest; nil: there is no Digest.
+	authenticated chan struct{}
+	pendingLeaves *messages.State[int] // how many leaves are tried again; changed under mu
+	// readings counts the readings, so that each has a number.
+	readings      atomic.Uint64
+	mu            sync.Mutex
+	sharedWatches map[string]*sharedWatch
 }
 
 // Connect opens a connection of its own and returns at once: ZooKeeper need not be there yet. The
@@ -195,17 +195,17 @@ func Connect(cfg Config) (*Conn, error) {
 	}
 	d := &Dialer{Base: cfg.Dial}
 	if cfg.TLS != nil {
-		d.Base = overTLS(cfg.Dial, cfg.TLS)
+		d.Base = tlsDialer(cfg.Dial, cfg.TLS)
 	}
 	servers := cfg.Servers
 	if len(servers) == 1 {
-		// The client pauses for a second whenever it comes round to the server that it was
-		// connected to: with one server before each reconnection.
+		// The client pauses for a second when its list of servers comes round to the last one that
+		// it was connected to. With one server it would pause before each reconnection.
 		servers = []string{servers[0], servers[0]}
 	}
 	provider := zk.HostProvider(&zk.DNSHostProvider{})
 	if cfg.TLS != nil {
-		provider = &named{}
+		provider = &namedServers{}
 	}
 	zc, events, err := zk.Connect(servers, cfg.SessionTimeout, zk.WithDialer(d.Dial),
 		zk.WithHostProvider(provider), zk.WithLogger(logger{cfg.Logger}))
@@ -241,13 +241,14 @@ func newConn(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config, own boo
 	ctx, stop := context.WithCancel(context.Background())
 	c := &Conn{cfg: cfg, zk: zc, dialer: d, own: own, log: cfg.Logger, state: d.contact().Reader(),
 		ctx: ctx, stop: stop,
-		down: make(chan struct{}), hung: make(chan struct{}), leaving: messages.NewState(0),
-		cells: map[string]*cell{}}
+		clientClosed: make(chan struct{}), abandoned: make(chan struct{}),
+		pendingLeaves: messages.NewState(0),
+		sharedWatches: map[string]*sharedWatch{}}
 	if own && cfg.Digest != "" {
-		c.known = make(chan struct{})
-		c.work.Go(func() { c.introduce([]byte(cfg.Digest)) })
+		c.authenticated = make(chan struct{})
+		c.work.Go(func() { c.authenticate([]byte(cfg.Digest)) })
 	}
-	c.work.Go(c.prove)
+	c.work.Go(c.renewLease)
 	if events != nil {
 		c.work.Go(func() { c.drain(events) })
 	}
@@ -279,13 +280,13 @@ func checkName(name string) error {
 	return nil
 }
 
-// Close ends all elections of this connection for their participants here, with election.ErrClosed,
-// and the session too if Connect made it: leaders should resign first, for others may lead at once.
-// It may be called more than once. It waits for two seconds at most until those that have resigned,
-// and could not write that yet, have done so.
+// Close ends all elections of this connection for their participants here, with election.ErrClosed.
+// If Connect made the connection, it ends the session too. Leaders should resign before, so that
+// others may lead at once. Close waits for two seconds at most until those that have resigned have
+// written that. It may be called more than once.
 func (c *Conn) Close() {
-	soon, cancel := context.WithTimeout(c.ctx, leavePatience)
-	_, _ = c.leaving.Reader().Wait(soon, func(n int) bool { return n == 0 })
+	soon, cancel := context.WithTimeout(c.ctx, leaveTimeout)
+	_, _ = c.pendingLeaves.Reader().Wait(soon, func(n int) bool { return n == 0 })
 	cancel()
 	c.dialer.close()
 	c.mu.Lock()
@@ -293,30 +294,30 @@ func (c *Conn) Close() {
 	c.mu.Unlock()
 	if c.own {
 		c.zk.Close()
-		c.dialer.abort()
+		c.dialer.closeNewest()
 		select {
-		case <-c.down:
-		case <-time.After(closePatience):
+		case <-c.clientClosed:
+		case <-time.After(closeTimeout):
 			c.log.Error("zookeeper-client-hangs", "do",
 				"nothing: the session ends by itself; its goroutines stay")
-			close(c.hung)
+			close(c.abandoned)
 		}
 	}
 	c.work.Wait()
 }
 
-// drain reads the client's events. They say nothing that is not heard elsewhere, and the client
-// throws away what it cannot hand over; only their end counts.
+// drain reads the client's events until the client ends. The events themselves say nothing new, and
+// the client drops those that nobody reads.
 func (c *Conn) drain(events <-chan zk.Event) {
 	done := c.ctx.Done()
 	if c.own {
-		done = c.hung // the client is being closed: wait for its end
+		done = c.abandoned // the client is being closed: wait for its end
 	}
 	for {
 		select {
 		case _, ok := <-events:
 			if !ok {
-				close(c.down)
+				close(c.clientClosed)
 				c.dialer.close()
 				c.mu.Lock()
 				c.stop()
@@ -329,13 +330,13 @@ func (c *Conn) drain(events <-chan zk.Event) {
 	}
 }
 
-// prove keeps the lease going: a transaction that changes nothing, six times in a session's
-// timeout, for as long as there is a session.
-func (c *Conn) prove() {
-	c.dialer.prove(true)
-	defer c.dialer.prove(false)
+// renewLease commits a transaction that changes nothing, six times in a session's timeout, as long
+// as there is a session.
+func (c *Conn) renewLease() {
+	c.dialer.setProving(true)
+	defer c.dialer.setProving(false)
 	changes := c.state.Subscribe()
-	var last *heard
+	var last *handshakeConn
 	for c.ctx.Err() == nil {
 		session, conn := c.dialer.current()
 		if session == 0 {
@@ -346,11 +347,11 @@ func (c *Conn) prove() {
 		}
 		if conn != last {
 			last = conn
-			c.again()
+			c.rereadAfterReconnect()
 		}
 		pause := c.state.Get().Lease.TTL / 6
 		sent := time.Now()
-		if err := c.call(c.ctx, c.nothing); err == nil {
+		if err := c.call(c.ctx, c.commitNothing); err == nil {
 			c.dialer.proved(conn, contact{sent: sent, answered: time.Now()})
 		} else {
 			pause /= 4
@@ -359,9 +360,9 @@ func (c *Conn) prove() {
 	}
 }
 
-// again has every node that is followed read anew on a new connection, now and a little later, so
-// that nothing rests on how the client and the server restore watches.
-func (c *Conn) again() {
+// rereadAfterReconnect reads every followed node on a new connection, at once and a little later.
+// So nothing depends on how the client and the server restore watches.
+func (c *Conn) rereadAfterReconnect() {
 	c.refreshAll()
 	c.spawn(func() {
 		c.sleep(c.ctx, c.timeout()/3)
@@ -369,13 +370,13 @@ func (c *Conn) again() {
 	})
 }
 
-// nothing is a transaction that a majority of the ensemble commits and that changes nothing.
-func (c *Conn) nothing() error {
+// commitNothing is a transaction that a majority of the ensemble commits and that changes nothing.
+func (c *Conn) commitNothing() error {
 	_, err := c.zk.Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
 	return err
 }
 
-// spawn runs f beside everything else unless the connection is closed; Close waits for it.
+// spawn runs f in a goroutine unless the connection is closed. Close waits for it.
 func (c *Conn) spawn(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -388,13 +389,13 @@ func (c *Conn) spawnLocked(f func()) {
 	}
 }
 
-// call runs f, which cannot be interrupted: the client's requests know no context and wait for a
-// connection, or for an answer until the connection is given up. When ctx ends first f is left to
-// itself, and its error with it.
+// call runs f, which cannot be interrupted: the client's requests take no context. They wait for a
+// connection, or for an answer until the connection fails. If ctx ends first, f goes on in the
+// background and its error is dropped.
 func (c *Conn) call(ctx context.Context, f func() error) error {
-	if c.known != nil {
+	if c.authenticated != nil {
 		select {
-		case <-c.known:
+		case <-c.authenticated:
 		case <-ctx.Done():
 			return fmt.Errorf("ZooKeeper has not taken the credentials yet: %w", ctx.Err())
 		}
@@ -402,12 +403,13 @@ func (c *Conn) call(ctx context.Context, f func() error) error {
 	return c.callAnyway(ctx, f)
 }
 
-// introduce tells ZooKeeper who this is. The client does so by itself on each later connection.
-func (c *Conn) introduce(digest []byte) {
+// authenticate sends the Digest until ZooKeeper takes it. The client sends it by itself on each
+// later connection.
+func (c *Conn) authenticate(digest []byte) {
 	for c.ctx.Err() == nil {
 		err := c.callAnyway(c.ctx, func() error { return c.zk.AddAuth("digest", digest) })
 		if err == nil {
-			close(c.known)
+			close(c.authenticated)
 			return
 		}
 		if errors.Is(err, zk.ErrAuthFailed) {
@@ -428,11 +430,11 @@ func (c *Conn) callAnyway(ctx context.Context, f func() error) error {
 	}
 }
 
-// left counts one departure more, or less, that is tried again.
-func (c *Conn) left(n int) {
+// countPendingLeave adds n to the number of leaves that are tried again.
+func (c *Conn) countPendingLeave(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.leaving.Set(c.leaving.Get() + n)
+	c.pendingLeaves.Set(c.pendingLeaves.Get() + n)
 }
 
 func (c *Conn) sleep(ctx context.Context, d time.Duration) {
@@ -444,7 +446,7 @@ func (c *Conn) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// timeout is that of the session, or what was asked for while there is none.
+// timeout returns the session's timeout, or the one asked for while there is no session.
 func (c *Conn) timeout() time.Duration {
 	if ttl := c.state.Get().Lease.TTL; ttl > 0 {
 		return ttl
@@ -452,7 +454,7 @@ func (c *Conn) timeout() time.Duration {
 	return c.cfg.SessionTimeout
 }
 
-// logger has the client log at debug level: what matters of it, the status messages tell.
+// logger logs what the client says at debug level. The status messages say what matters of it.
 type logger struct{ log *slog.Logger }
 
 func (l logger) Printf(format string, args ...any) {

@@ -10,11 +10,11 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Depart gives up, for a candidate that died, the leadership that its session has (as its Contact
-// named it), so that the next one may have it at once, and its place in the queue, also if it only
-// waited there. All duties must have ended. What else hangs on the session goes when it expires.
-// Cfg is as for Connect. It tries until ctx ends, and tells whether that session led. The error is
-// election.ErrInvalid, or why ZooKeeper could not do it.
+// Depart resigns for a candidate whose process has died. session is the one of its Contact. Depart
+// deletes the leader's node if that session has it, and the session's candidates. So the next
+// candidate leads at once. All duties must have ended. What else belongs to the session is deleted
+// when it expires. cfg is as for Connect. Depart tries until ctx ends. It tells whether the session
+// led. The error is election.ErrInvalid, or why ZooKeeper could not do it.
 func Depart(ctx context.Context, cfg Config, name, session string) (led bool, err error) {
 	c, err := Connect(cfg)
 	if err != nil {
@@ -26,7 +26,7 @@ func Depart(ctx context.Context, cfg Config, name, session string) (led bool, er
 	}
 	b := newBackend(c, name)
 	for {
-		var tried bool // gave it up, though the answer may have been lost
+		var tried bool // the leadership was given up, though the answer may be lost
 		err := c.call(ctx, func() (err error) {
 			tried, err = b.depart(session)
 			return err
@@ -35,31 +35,32 @@ func Depart(ctx context.Context, cfg Config, name, session string) (led bool, er
 			return led || tried, nil
 		}
 		if ctx.Err() != nil {
-			// tried is not to be read: it may be on its way
+			// tried must not be read: the attempt may still be running.
 			return led, fmt.Errorf("departure from %s: %w", name, ctx.Err())
 		}
 		led = led || tried
-		if !passing(err) {
+		if !isPassing(err) {
 			return led, fmt.Errorf("departure from %s: %w", name, err)
 		}
 		c.sleep(ctx, 100*time.Millisecond)
 	}
 }
 
-// depart makes one attempt; led: it had the leadership to give up.
+// depart makes one attempt. led: the session had the leadership.
 func (b *backend) depart(session string) (led bool, err error) {
-	if led, err := b.abdicate(session); led || err != nil {
+	if led, err := b.resignLeader(session); led || err != nil {
 		return led, err
 	}
-	// Those behind it would wait until its session has expired.
-	if err := b.vacate(session); err != nil {
+	// Without this the candidates behind it would wait until its session has expired.
+	if err := b.removeCandidates(session); err != nil {
 		return false, err
 	}
-	return b.abdicate(session) // a last Take of it may have come in between; no other will
+	// A late Take of the session may have won in between. No further one can.
+	return b.resignLeader(session)
 }
 
-// vacate removes the session's candidates.
-func (b *backend) vacate(session string) error {
+// removeCandidates removes the session's candidates.
+func (b *backend) removeCandidates(session string) error {
 	children, _, err := b.conn.zk.Children(b.base)
 	for _, p := range queue(children) {
 		exists, stat, err := b.conn.zk.Exists(b.path(p.node))
@@ -76,8 +77,8 @@ func (b *backend) vacate(session string) error {
 	return err
 }
 
-// abdicate gives the leadership up, and the leader's place in the queue.
-func (b *backend) abdicate(session string) (led bool, err error) {
+// resignLeader gives the leadership up if the session has it, and removes the leader's candidate.
+func (b *backend) resignLeader(session string) (led bool, err error) {
 	data, leader, err := b.conn.zk.Get(b.path(leaderNode))
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -104,7 +105,7 @@ func (b *backend) abdicate(session string) (led bool, err error) {
 	}
 	for _, p := range queue(children) {
 		if p.guid == guidOf(parseLeader(data, leader).ID) {
-			// or the others would wait for it to lead again
+			// Without this the others would wait for it to lead again.
 			ops = append(ops, &zk.DeleteRequest{Path: b.path(p.node), Version: -1})
 		}
 	}

@@ -12,38 +12,40 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Dialer makes the network connections of one zk.Conn and hears the handshakes on them: which
-// session ZooKeeper granted, for how long, and when it says that there is none any more. zk.Conn
-// keeps the first two to itself or forgets them.
+// Dialer makes the network connections of one zk.Conn and reads the handshakes on them. So it knows
+// which session ZooKeeper granted, for how long, and when ZooKeeper says that the session is gone.
+// zk.Conn does not tell the first two.
 //
 //	d := new(onzk.Dialer)
 //	zc, events, err := zk.Connect(servers, 10*time.Second, zk.WithDialer(d.Dial))
 //	conn, err := onzk.New(zc, events, d, onzk.Config{})
 //
-// It also keeps away three weaknesses of github.com/go-zookeeper/zk v1.0.4. By itself zk.Conn waits
-// for 6.7 times the session's timeout for the answer to a handshake, so that one server that
-// accepts and does not answer costs the session although others are there, and for two thirds of
-// the timeout for any other answer, by when the lease is over. After a reconnection it may tell the
-// server a state that is too new and so miss what happened to the nodes that it watches. And it may
-// hang for ever when it is closed while a write fails.
+// It also works around three weaknesses of github.com/go-zookeeper/zk v1.0.4:
+//
+//   - zk.Conn waits too long for answers: 6.7 times the session's timeout for a handshake, two
+//     thirds of the timeout for others. One server that accepts and does not answer would cost the
+//     session although other servers work.
+//   - After a reconnection it may send the server a zxid that is too new. Then it misses changes of
+//     the nodes that it watches.
+//   - It may hang for ever if it is closed while a write fails.
 type Dialer struct {
 	// Base connects to a server; nil means net.DialTimeout.
 	Base zk.Dialer
 
 	mu       sync.Mutex
 	state    *messages.State[election.Contact]
-	why      string
-	newest   *heard // of all
-	conn     *heard // the newest one with a handshake
-	session  int64
+	why      string         // the last session ended
+	newest   *handshakeConn // the newest connection
+	conn     *handshakeConn // the newest connection with a finished handshake
+	session  int64          // 0: there is none
 	password []byte
 	lease    lease
-	proving  bool // requests are sent often enough for silence to mean something
-	watching bool // something is watched in this session
+	proving  bool // requests are sent so often that silence means a dead server
+	watching bool // the session has watches
 	closed   bool
 }
 
-// Dial is for zk.WithDialer.
+// Dial is the argument of zk.WithDialer.
 func (d *Dialer) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	d.mu.Lock()
 	closed := d.closed
@@ -59,14 +61,14 @@ func (d *Dialer) Dial(network, address string, timeout time.Duration) (net.Conn,
 	if err != nil {
 		return nil, err
 	}
-	h := &heard{Conn: conn, dialer: d, ready: make(chan struct{})}
+	h := &handshakeConn{Conn: conn, dialer: d, watchesSent: make(chan struct{})}
 	d.mu.Lock()
 	d.newest = h
 	d.mu.Unlock()
 	return h, nil
 }
 
-// contact is the cell that everything heard goes to.
+// contact returns the state that all news of the session goes to.
 func (d *Dialer) contact() *messages.State[election.Contact] {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,16 +93,16 @@ func (d *Dialer) publishLocked() {
 
 func sessionName(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }
 
-// current returns the session and its connection, to tell later whether both are the same still.
-func (d *Dialer) current() (session int64, conn *heard) {
+// current returns the session and its connection.
+func (d *Dialer) current() (session int64, conn *handshakeConn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.session, d.conn
 }
 
-// proved notes a transaction that was committed, if its connection is still the one of now:
-// otherwise it cannot be told which of the two it went over.
-func (d *Dialer) proved(conn *heard, c contact) {
+// proved records a committed transaction that was sent while conn was the current connection. It is
+// ignored if the connection has changed since: the transaction may have used either one.
+func (d *Dialer) proved(conn *handshakeConn, c contact) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if conn != nil && conn == d.conn && d.session != 0 && !d.closed {
@@ -109,8 +111,9 @@ func (d *Dialer) proved(conn *heard, c contact) {
 	}
 }
 
-// shook takes the answer to a handshake.
-func (d *Dialer) shook(conn *heard, session int64, timeout time.Duration, password []byte,
+// handshakeAnswered records the answer to a handshake. Session 0 means that the session is gone.
+func (d *Dialer) handshakeAnswered(conn *handshakeConn, session int64, timeout time.Duration,
+	password []byte,
 	c contact) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,7 +131,7 @@ func (d *Dialer) shook(conn *heard, session int64, timeout time.Duration, passwo
 		_ = conn.Conn.Close() // the client forgets to
 	case session == d.session:
 		d.conn, conn.resumed = conn, d.watching
-		d.lease.again(timeout, c)
+		d.lease.reconnected(timeout, c)
 	default:
 		d.session, d.conn, d.watching = session, conn, false
 		d.lease.opened(timeout, c)
@@ -137,7 +140,7 @@ func (d *Dialer) shook(conn *heard, session int64, timeout time.Duration, passwo
 	d.publishLocked()
 }
 
-// close says so to everybody and ends what is there.
+// close publishes that the connection is closed.
 func (d *Dialer) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -145,15 +148,15 @@ func (d *Dialer) close() {
 	d.publishLocked()
 }
 
-// watch notes that something is watched in the session, if it is still that one.
+// watch records that the session has watches, if it is still the current one.
 func (d *Dialer) watch(session int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.watching = d.watching || session != 0 && session == d.session
 }
 
-// abort ends the newest connection, whatever it waits for.
-func (d *Dialer) abort() {
+// closeNewest closes the newest connection. Whatever waits for an answer on it fails.
+func (d *Dialer) closeNewest() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.newest != nil {
@@ -161,16 +164,16 @@ func (d *Dialer) abort() {
 	}
 }
 
-// prove tells whether requests are sent every sixth of the timeout from now on.
-func (d *Dialer) prove(on bool) {
+// setProving says whether requests are sent every sixth of the timeout from now on.
+func (d *Dialer) setProving(on bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.proving = on
 }
 
-// patience is how long to wait for an answer when the client would wait longer; 0 leaves it to the
-// client.
-func (d *Dialer) patience(timeout time.Duration, shaken bool) time.Duration {
+// answerTimeout bounds the wait for an answer where the client's own bound is too long; 0: the
+// client's own holds.
+func (d *Dialer) answerTimeout(timeout time.Duration, shaken bool) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if shaken && !d.proving {
@@ -179,19 +182,20 @@ func (d *Dialer) patience(timeout time.Duration, shaken bool) time.Duration {
 	return max(timeout/3, 500*time.Millisecond)
 }
 
-// heard is a network connection whose first packet each way, the handshake, is read along.
-type heard struct {
+// handshakeConn is a network connection that reads the handshake as it passes: the first packet of
+// each direction.
+type handshakeConn struct {
 	net.Conn
 	dialer *Dialer
 
-	mu      sync.Mutex
-	sent    time.Time
-	timeout time.Duration // as asked for, then as granted
-	answer  []byte        // what came of it; nil once it is complete
-	shaken  bool
-	// a session with watches: the client will send them before anything else matters
-	resumed bool
-	ready   chan struct{} // closed when it has
+	mu            sync.Mutex
+	askedAt       time.Time     // when the handshake was sent; zero: not yet
+	timeout       time.Duration // as asked for, then as granted
+	answer        []byte        // to the handshake, as far as it has come; nil once complete
+	handshakeDone bool
+	// resumed: the session has watches, and the client has not yet sent them on this connection.
+	resumed     bool
+	watchesSent chan struct{} // closed when the client has sent them
 }
 
 // The packets, all numbers big-endian. Request: length, version (4), last zxid (8), timeout in ms
@@ -211,11 +215,11 @@ const (
 	kindSetWatches = 101
 )
 
-func (h *heard) Write(b []byte) (int, error) {
+func (h *handshakeConn) Write(b []byte) (int, error) {
 	h.mu.Lock()
 	switch {
-	case h.sent.IsZero():
-		h.sent = time.Now()
+	case h.askedAt.IsZero():
+		h.askedAt = time.Now()
 		if len(b) >= askedTimeout+4 {
 			h.timeout = time.Duration(binary.BigEndian.Uint32(b[askedTimeout:])) * time.Millisecond
 		}
@@ -223,34 +227,36 @@ func (h *heard) Write(b []byte) (int, error) {
 		if kind := binary.BigEndian.Uint32(b[kindAt:]); kind == kindSetWatches ||
 			kind == kindSetAuth {
 			h.resumed = false
-			close(h.ready)
+			close(h.watchesSent)
 		}
 	}
 	h.mu.Unlock()
 	if _, err := h.Conn.Write(b); err != nil {
-		// The client answers a request whose writing failed twice, and three times if it is being
-		// closed: then it blocks for ever. The reading side tells it once.
+		// A failed write makes the client answer the request twice, and three times while it is
+		// being closed. The third answer blocks it for ever. So report success and close the
+		// connection: then the reading side fails, and the request is answered once.
 		_ = h.Conn.Close()
 	}
 	return len(b), nil
 }
 
-func (h *heard) Read(b []byte) (int, error) {
-	h.await()
+func (h *handshakeConn) Read(b []byte) (int, error) {
+	h.awaitWatches()
 	n, err := h.Conn.Read(b)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.shaken && n > 0 {
+	if !h.handshakeDone && n > 0 {
 		h.answer = append(h.answer, b[:n]...)
-		h.hear()
+		h.parseAnswer()
 	}
 	return n, err
 }
 
-// await keeps the answers back until the client has sent its watches: it says with them up to which
-// state it has seen everything, and takes that, unguarded, from the newest answer. What happened
-// between the watches and that answer would never be told.
-func (h *heard) await() {
+// awaitWatches holds back answers until the client has sent its watches. With the watches the
+// client sends the zxid up to which it has seen all changes, and it takes that zxid, unguarded,
+// from the newest answer. An answer read before the watches are sent would raise the zxid: the
+// server would never report the changes in between.
+func (h *handshakeConn) awaitWatches() {
 	h.mu.Lock()
 	resumed, patience := h.resumed, h.timeout/3
 	h.mu.Unlock()
@@ -260,42 +266,44 @@ func (h *heard) await() {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
-	case <-h.ready:
+	case <-h.watchesSent:
 	case <-timer.C:
 	}
 }
 
-// hear reads the answer once all of it is there. What cannot be one ends the listening: the client
-// will complain.
-func (h *heard) hear() {
+// parseAnswer reads the answer to the handshake once it is complete. It ignores an answer of
+// impossible size: the client will complain about it.
+func (h *handshakeConn) parseAnswer() {
 	a := h.answer
 	if len(a) < 4 {
 		return
 	}
 	size := int(binary.BigEndian.Uint32(a)) + 4
 	if size < answeredKey+4 || size > maxAnswer {
-		h.shaken, h.answer = true, nil
+		h.handshakeDone, h.answer = true, nil
 		return
 	}
 	if len(a) < size {
 		return
 	}
-	h.shaken, h.answer = true, nil
+	h.handshakeDone, h.answer = true, nil
 	h.timeout = time.Duration(binary.BigEndian.Uint32(a[answeredTimeout:])) * time.Millisecond
 	session := int64(binary.BigEndian.Uint64(a[answeredSession:]))
 	password := a[answeredKey+4 : size]
 	if n := int(binary.BigEndian.Uint32(a[answeredKey:])); n >= 0 && n < len(password) {
 		password = password[:n]
 	}
-	h.dialer.shook(h, session, h.timeout, password, contact{sent: h.sent, answered: time.Now()})
+	h.dialer.handshakeAnswered(h, session, h.timeout, password, contact{sent: h.askedAt,
+		answered: time.Now()})
 }
 
-// SetReadDeadline is what the client calls before each answer that it waits for.
-func (h *heard) SetReadDeadline(t time.Time) error {
+// SetReadDeadline is called by the client before each answer that it waits for. It shortens the
+// wait to answerTimeout.
+func (h *handshakeConn) SetReadDeadline(t time.Time) error {
 	h.mu.Lock()
-	timeout, shaken := h.timeout, h.shaken
+	timeout, shaken := h.timeout, h.handshakeDone
 	h.mu.Unlock()
-	if patience := h.dialer.patience(timeout, shaken); !t.IsZero() && patience > 0 {
+	if patience := h.dialer.answerTimeout(timeout, shaken); !t.IsZero() && patience > 0 {
 		if sooner := time.Now().Add(patience); sooner.Before(t) {
 			t = sooner
 		}

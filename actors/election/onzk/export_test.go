@@ -21,7 +21,7 @@ func (l *Lease) Opened(timeout time.Duration, sent time.Time) {
 }
 
 func (l *Lease) Resumed(sent, answered time.Time) {
-	l.l.again(l.l.timeout, contact{sent: sent, answered: answered})
+	l.l.reconnected(l.l.timeout, contact{sent: sent, answered: answered})
 }
 
 func (l *Lease) Committed(sent, answered time.Time) {
@@ -48,7 +48,7 @@ func LockDelayOf(term string, otherwise time.Duration) time.Duration {
 // queue if it leaves.
 func GivingUp(b election.Backend, leaves bool) ([]any, error) {
 	mine := b.(*backend)
-	return mine.removal(mine.candidacy(), leaves)
+	return mine.leaveOps(mine.candidacy(), leaves)
 }
 
 // Lost says how a session of that timeout, last heard of at start, has ended.

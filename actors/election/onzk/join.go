@@ -12,7 +12,7 @@ import (
 )
 
 func (b *backend) Join(ctx context.Context, c election.Candidate) (session string, err error) {
-	// A moment for a connection that has just been made.
+	// A connection that has just been made gets a moment to open its session.
 	soon, cancel := context.WithTimeout(ctx, time.Second)
 	_, _ = b.conn.state.Wait(soon, func(c election.Contact) bool {
 		return c.Session != "" || c.Closed
@@ -45,32 +45,33 @@ func (b *backend) join(c election.Candidate, session int64) error {
 		me.Candidate, me.left = c, false
 	})
 	for range attempts {
-		data, stat, err := b.ensure()
+		data, stat, err := b.ensureElection()
 		if err != nil {
 			return err
 		}
-		if err := over(data); err != nil {
+		if err := endedError(data); err != nil {
 			return err
 		}
-		// Listing costs as much as there are candidates, so only who has tried before looks.
+		// The cost of a listing rises with the number of candidates. So only a candidate with a
+		// create of unknown outcome lists.
 		node := ""
-		if b.candidacy().unsure {
-			if node, err = b.find(session, guidOf(c.ID)); err != nil {
+		if b.candidacy().createUnknown {
+			if node, err = b.findNode(session, guidOf(c.ID)); err != nil {
 				return err
 			}
 		}
 		if node == "" {
 			var before bool
-			b.update(func(me *candidacy) { before, me.unsure = me.unsure, true })
-			ops := append(b.this(data), &zk.CheckVersionRequest{Path: b.base,
+			b.update(func(me *candidacy) { before, me.createUnknown = me.createUnknown, true })
+			ops := append(b.checkIdentity(data), &zk.CheckVersionRequest{Path: b.base,
 				Version: stat.Version},
 				&zk.CreateRequest{Path: b.path(candidateName(c.ID, c.Priority)), Data: encode(c),
 					Acl: b.conn.cfg.ACL, Flags: zk.FlagEphemeral | zk.FlagSequence})
 			answers, err := b.conn.zk.Multi(ops...)
 			switch {
 			case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
-				b.update(func(me *candidacy) { me.unsure = before })
-				if err := b.identify(data, stat); err != nil {
+				b.update(func(me *candidacy) { me.createUnknown = before })
+				if err := b.ensureIdentity(data, stat); err != nil {
 					return err
 				}
 				continue // ended or deleted in between
@@ -83,47 +84,49 @@ func (b *backend) join(c election.Candidate, session int64) error {
 			case err != nil:
 				return err
 			case !exists || at.EphemeralOwner != session:
-				// It waited for a connection, and the session that it was meant for is over.
+				// The create waited for a connection, and was applied in another session.
 				if exists {
 					_ = b.conn.zk.Delete(b.path(node), -1)
 				}
 				return election.ErrSessionLost
 			}
-			// Only now: on every way out before, there may be a node that the next attempt has to
-			// find.
-			b.update(func(me *candidacy) { me.unsure = before })
+			// Reset createUnknown only here. On every earlier return there may be a node that the
+			// next attempt has to find.
+			b.update(func(me *candidacy) { me.createUnknown = before })
 		}
-		b.update(func(me *candidacy) { me.session, me.node, me.born = session, node, stat.Czxid })
+		b.update(func(me *candidacy) {
+			me.session, me.node, me.incarnation = session, node, stat.Czxid
+		})
 		return nil
 	}
 	return errChanged
 }
 
-// ensure returns the election's node, which is made if need be.
-func (b *backend) ensure() ([]byte, *zk.Stat, error) {
+// ensureElection reads the election's node and creates it if it does not exist.
+func (b *backend) ensureElection() ([]byte, *zk.Stat, error) {
 	for range attempts {
 		data, stat, err := b.conn.zk.Get(b.base)
 		if !errors.Is(err, zk.ErrNoNode) {
 			return data, stat, err
 		}
-		if err := b.create(); err != nil {
+		if err := b.createElection(); err != nil {
 			return nil, nil, err
 		}
 	}
 	return nil, nil, errChanged
 }
 
-// this is the condition that the election is the one whose data that was.
-func (b *backend) this(data []byte) []any {
+// checkIdentity is the condition that the election is the one whose data that was.
+func (b *backend) checkIdentity(data []byte) []any {
 	if node := identity(data); node != "" {
 		return []any{&zk.CheckVersionRequest{Path: b.path(node), Version: -1}}
 	}
 	return nil
 }
 
-// identify makes the election's identity again if a stranger removed it: nothing could be ordered
-// without it.
-func (b *backend) identify(data []byte, stat *zk.Stat) error {
+// ensureIdentity creates the election's identity node again if a stranger has removed it. Without
+// it every order would fail.
+func (b *backend) ensureIdentity(data []byte, stat *zk.Stat) error {
 	node := identity(data)
 	if node == "" {
 		return nil
@@ -140,9 +143,9 @@ func (b *backend) identify(data []byte, stat *zk.Stat) error {
 	return err
 }
 
-// create makes the election's node, open to all; that it is there already is no error.
-func (b *backend) create() error {
-	acl, data := b.conn.cfg.ACL, encode(fate{ID: rand.Text()})
+// createElection creates the election's node. It is no error if the node exists.
+func (b *backend) createElection() error {
+	acl, data := b.conn.cfg.ACL, encode(electionRecord{ID: rand.Text()})
 	make := func() error {
 		_, err := b.conn.zk.Multi(&zk.CreateRequest{Path: b.base, Data: data, Acl: acl},
 			&zk.CreateRequest{Path: b.path(termNode), Acl: acl},
@@ -168,9 +171,9 @@ func (b *backend) create() error {
 	return err
 }
 
-// find returns the candidate's node that belongs to the session, and removes all but one of them.
-// Nodes of an earlier session may still be seen: ZooKeeper removes them by itself.
-func (b *backend) find(session int64, guid string) (node string, err error) {
+// findNode returns the candidate's node of the session, and removes further ones. Nodes of an
+// earlier session may still be there: ZooKeeper removes them by itself.
+func (b *backend) findNode(session int64, guid string) (node string, err error) {
 	children, _, err := b.conn.zk.Children(b.base)
 	if errors.Is(err, zk.ErrNoNode) {
 		return "", nil

@@ -24,18 +24,19 @@ const (
 	yieldNode  = "yield"
 )
 
-// fate is what has become of an election: the data of its node. Whatever does not parse means open.
-type fate struct {
+// electionRecord is the data of the election's node. Data that cannot be parsed means open.
+type electionRecord struct {
 	State string `json:"state,omitempty"`
-	// ID is in the name of a child that is there as long as the election. A request that has waited
-	// for a connection may find another election of the same name, with nodes of the same versions:
-	// ZooKeeper has no condition on a zxid. Empty: made by an older version.
+	// ID is part of the name of a child that lives as long as the election. ZooKeeper has no
+	// condition on a zxid. So a request that has waited for a connection could hit another election
+	// of the same name, whose nodes have the same versions; the child's name prevents that. Empty:
+	// made by an older version.
 	ID string `json:"id,omitempty"`
 }
 
-// identity is the name of that child; empty: there is none.
+// identity returns the name of that child; empty: there is none.
 func identity(data []byte) string {
-	var f fate
+	var f electionRecord
 	if json.Unmarshal(data, &f) != nil || f.ID == "" ||
 		strings.Contains(f.ID, "/") || unfit(f.ID) != "" {
 		return ""
@@ -43,22 +44,22 @@ func identity(data []byte) string {
 	return "_e_" + f.ID
 }
 
-// become is the data with another state.
-func become(data []byte, state string) []byte {
-	var f fate
+// withState returns the data with another state.
+func withState(data []byte, state string) []byte {
+	var f electionRecord
 	_ = json.Unmarshal(data, &f)
 	f.State = state
 	return encode(f)
 }
 
-// ephemeral tells whether a node goes with a session. Those of the two containers' kinds have
-// owners that are no sessions.
+// ephemeral tells whether a node is deleted with a session. The owner of a container node is no
+// session.
 func ephemeral(stat *zk.Stat) bool {
 	return stat.EphemeralOwner != 0 && stat.EphemeralOwner != math.MinInt64
 }
 
-// unfit says what ZooKeeper refuses in a path, of what may be in one; empty: nothing. See PathUtils
-// in its source: it counts in UTF-16.
+// unfit returns the first character that ZooKeeper refuses in a path; empty: there is none. See
+// PathUtils in ZooKeeper's source, which counts in UTF-16.
 func unfit(element string) string {
 	for _, r := range element {
 		if r < 0x20 || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 {
@@ -73,15 +74,15 @@ const (
 	stateDeleted = "deleted" // being deleted
 )
 
-func parseFate(data []byte) (ended, deleted bool) {
-	var f fate
+func parseEnded(data []byte) (ended, deleted bool) {
+	var f electionRecord
 	_ = json.Unmarshal(data, &f)
 	return f.State == stateEnded || f.State == stateDeleted, f.State == stateDeleted
 }
 
-// over is the error for an election that nobody can join any more.
-func over(data []byte) error {
-	switch ended, deleted := parseFate(data); {
+// endedError returns ErrEnded or ErrDeleted if the election has ended, else nil.
+func endedError(data []byte) error {
+	switch ended, deleted := parseEnded(data); {
 	case deleted:
 		return election.ErrDeleted
 	case ended:
@@ -96,9 +97,9 @@ type leaderRecord struct {
 	Yield string `json:"yield,omitempty"` // the id of whom the leader is asked to make way for
 }
 
-// termRecord is the data of the term's node: who led last and, as in Consul, for how long that
-// one's leadership is kept from others if it goes without having been given up. It is the leader's
-// own setting: the others need not know how long its lease may run.
+// termRecord is the data of the term's node. It says who led last, and for how long others wait if
+// that leader did not release. The leader sets this lock-delay itself: the others need not know how
+// long its lease may run.
 type termRecord struct {
 	ID        string `json:"id"`
 	LockDelay string `json:"lockDelay"`
@@ -107,8 +108,7 @@ type termRecord struct {
 // MaxLockDelay bounds Config.LockDelay.
 const MaxLockDelay = time.Hour
 
-// lockDelayOf returns the delay that the last leader asked for; of a record that is none of ours it
-// is otherwise.
+// lockDelayOf returns the lock-delay of the last leader, or otherwise if the record cannot be read.
 func lockDelayOf(term []byte, otherwise time.Duration) time.Duration {
 	var r termRecord
 	if len(term) == 0 {
@@ -122,16 +122,16 @@ func lockDelayOf(term []byte, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// yieldRecord is the data of the node that keeps the leadership free for somebody.
+// yieldRecord is the data of the node yield: the candidate of a hand-over.
 type yieldRecord struct {
 	To   string `json:"to"`
 	Name string `json:"name,omitempty"`
 }
 
-// guidOf makes of a candidate's id the protection of its node's name, in the form that ZooKeeper's
-// clients use. It is the same for each attempt, so that a create whose reply was lost is found;
-// those of CreateProtectedEphemeralSequential are new each time, and it goes on in another session
-// without a word when the first one is lost.
+// guidOf makes the guid in the name of a candidate's node from the candidate's id, in the form that
+// ZooKeeper's clients use. It is the same for each attempt, so a create whose reply was lost is
+// found. CreateProtectedEphemeralSequential does not serve: its guids are new each time, and after
+// a lost session it silently goes on in another one.
 func guidOf(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:16])
@@ -144,18 +144,18 @@ func candidateName(id string, priority int) string {
 // A sequence has ten digits; it is a signed 32-bit number that goes on with the negative ones.
 var candidatePattern = regexp.MustCompile(`^_c_([0-9a-f]{32})-p(-?[0-9]+)-n(-?[0-9]{10})$`)
 
-// place is a candidate's node by its name.
-type place struct {
+// queueEntry is what the name of a candidate's node says.
+type queueEntry struct {
 	node     string
 	guid     string
 	priority int
 	sequence int32
 }
 
-// queue returns the candidates among the children, the next one to lead first. What is no
-// candidate's name is passed over.
-func queue(children []string) []place {
-	var all []place
+// queue returns the candidates among the children in the order in which they lead. It ignores other
+// names.
+func queue(children []string) []queueEntry {
+	var all []queueEntry
 	for _, name := range children {
 		m := candidatePattern.FindStringSubmatch(name)
 		if m == nil {
@@ -169,10 +169,10 @@ func queue(children []string) []place {
 		if err != nil {
 			continue
 		}
-		all = append(all, place{node: name, guid: m[1], priority: priority,
+		all = append(all, queueEntry{node: name, guid: m[1], priority: priority,
 			sequence: int32(sequence)})
 	}
-	slices.SortFunc(all, func(a, b place) int {
+	slices.SortFunc(all, func(a, b queueEntry) int {
 		if c := cmp.Compare(b.priority, a.priority); c != 0 {
 			return c
 		}

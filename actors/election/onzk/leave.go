@@ -24,10 +24,10 @@ func (b *backend) Leave(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	// It holds up those behind it until it is gone.
-	b.conn.left(1)
+	// The candidate's node holds up those behind it until it is gone. So go on in the background.
+	b.conn.countPendingLeave(1)
 	b.conn.spawn(func() {
-		defer b.conn.left(-1)
+		defer b.conn.countPendingLeave(-1)
 		for b.conn.ctx.Err() == nil {
 			b.conn.sleep(b.conn.ctx, b.conn.timeout()/20)
 			if b.operate(b.conn.ctx, "leave", b.leave) == nil {
@@ -49,25 +49,26 @@ func (b *backend) leave() error {
 			return err
 		}
 	}
-	if me.unsure && b.conn.session() != 0 {
-		if err := b.sweep(me); err != nil {
+	if me.createUnknown && b.conn.session() != 0 {
+		if err := b.removeStrayNodes(me); err != nil {
 			return err
 		}
-		// A create that was on its way over an earlier connection may still arrive, in theory: the
-		// server reads what it has got, and then that the connection is closed.
+		// A create sent over an earlier connection may still arrive, in theory: the server reads
+		// what it has received before it notices that the connection is closed.
 		b.conn.spawn(func() {
 			b.conn.sleep(b.conn.ctx, b.conn.timeout())
 			if b.conn.ctx.Err() == nil {
-				_ = b.conn.call(b.conn.ctx, func() error { return b.sweep(me) })
+				_ = b.conn.call(b.conn.ctx, func() error { return b.removeStrayNodes(me) })
 			}
 		})
 	}
-	b.update(func(now *candidacy) { now.node, now.unsure = "", false })
+	b.update(func(now *candidacy) { now.node, now.createUnknown = "", false })
 	return nil
 }
 
-// sweep removes whatever is there of a candidate that has left, in whatever session of ours.
-func (b *backend) sweep(me candidacy) error {
+// removeStrayNodes removes all nodes of a candidate that has left, in all sessions of this
+// connection.
+func (b *backend) removeStrayNodes(me candidacy) error {
 	if _, err := b.conn.zk.Sync(b.base); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
@@ -90,11 +91,11 @@ func (b *backend) sweep(me candidacy) error {
 	return nil
 }
 
-// remove gives up the leadership if it is this candidate's, and its place in the queue if it is to
-// leave, in one transaction.
+// remove gives the leadership up if this candidate has it. If place is true it also removes its
+// place in the queue, in the same transaction.
 func (b *backend) remove(me candidacy, place bool) error {
 	for range attempts {
-		ops, err := b.removal(me, place)
+		ops, err := b.leaveOps(me, place)
 		if errors.Is(err, election.ErrDeleted) || err == nil && len(ops) == 0 {
 			return nil
 		}
@@ -109,15 +110,15 @@ func (b *backend) remove(me candidacy, place bool) error {
 	return errChanged
 }
 
-// removal is that transaction. The term's version makes it fail when somebody else has led since,
-// however late it arrives; the candidate's own node when that was in another election of the name,
-// whose nodes may have the same versions.
-func (b *backend) removal(me candidacy, place bool) (ops []any, err error) {
+// leaveOps returns that transaction. The condition on the term refuses it if somebody else has led
+// since, however late it arrives. The condition on the candidate's node refuses it in another
+// election of the name, whose nodes may have the same versions.
+func (b *backend) leaveOps(me candidacy, place bool) (ops []any, err error) {
 	_, term, err := b.term()
 	if err != nil {
 		return nil, err
 	}
-	_, leader, mine, err := b.leads(me)
+	_, leader, mine, err := b.readLeader(me)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +140,8 @@ func (b *backend) removal(me candidacy, place bool) (ops []any, err error) {
 			&zk.DeleteRequest{Path: b.path(leaderNode), Version: leader.Version})
 	} else if stands {
 		// A Take whose answer was lost may have won since, unseen by this server, and nobody else
-		// would remove what it made. Without the candidate's node no other wins.
+		// would remove its leader node. The condition finds that. Once the candidate's node is
+		// deleted, no further Take can win.
 		ops = append(ops, &zk.CheckVersionRequest{Path: b.path(termNode), Version: term.Version})
 	}
 	return ops, nil

@@ -72,7 +72,7 @@ func (b *backend) HandOver(ctx context.Context, id string) error {
 
 func (b *backend) handOver(id string) error {
 	for range attempts {
-		leader, stat, _, err := b.leads(candidacy{})
+		leader, stat, _, err := b.readLeader(candidacy{})
 		switch {
 		case err != nil:
 			return err
@@ -86,7 +86,7 @@ func (b *backend) handOver(id string) error {
 			return err
 		}
 		places := queue(children)
-		i := slices.IndexFunc(places, func(p place) bool { return p.guid == guidOf(id) })
+		i := slices.IndexFunc(places, func(p queueEntry) bool { return p.guid == guidOf(id) })
 		if i < 0 {
 			return fmt.Errorf("%w: nobody has the id %s", election.ErrNoCandidate, id)
 		}
@@ -108,7 +108,8 @@ func (b *backend) handOver(id string) error {
 		ops := []any{
 			&zk.SetDataRequest{Path: b.path(leaderNode), Data: encode(leader),
 				Version: stat.Version},
-			// As it was: to wake it, for it is not the one that looks when the leader goes.
+			// Write the same data to wake the candidate. Otherwise only the first of the queue
+			// looks when the leader goes.
 			&zk.SetDataRequest{Path: chosen, Data: data, Version: at.Version},
 		}
 		if slices.Contains(children, yieldNode) {
@@ -126,15 +127,15 @@ func (b *backend) handOver(id string) error {
 	return errChanged
 }
 
-// passing tells whether an error may be gone the next time.
-func passing(err error) bool {
+// isPassing tells whether the same request may succeed later.
+func isPassing(err error) bool {
 	return errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrConnectionClosed) ||
 		errors.Is(err, zk.ErrSessionExpired) ||
 		errors.Is(err, zk.ErrSessionMoved) || errors.Is(err, errChanged)
 }
 
-// persist repeats f over passing errors until ctx ends.
-func (b *backend) persist(ctx context.Context, what string, f func() error) error {
+// retry calls f until it succeeds, fails for good, or ctx ends.
+func (b *backend) retry(ctx context.Context, what string, f func() error) error {
 	for {
 		err := b.conn.call(ctx, f)
 		switch {
@@ -142,7 +143,7 @@ func (b *backend) persist(ctx context.Context, what string, f func() error) erro
 			return nil
 		case b.conn.ctx.Err() != nil:
 			return fmt.Errorf("%s %s: %w", what, b.name, election.ErrClosed)
-		case ctx.Err() != nil || !passing(err):
+		case ctx.Err() != nil || !isPassing(err):
 			return fmt.Errorf("%s %s: %w", what, b.name, err)
 		}
 		b.conn.sleep(ctx, 100*time.Millisecond)
@@ -150,38 +151,40 @@ func (b *backend) persist(ctx context.Context, what string, f func() error) erro
 }
 
 func (b *backend) End(ctx context.Context) error {
-	return b.persist(ctx, "end", b.ender(stateEnded, 0))
+	return b.retry(ctx, "end", b.stateWriter(stateEnded, 0))
 }
 
-// ender returns what writes what is to become of the election that was made at that zxid; 0: of the
-// first one that it finds, or makes. It may be called again. What is being deleted is not ended.
-func (b *backend) ender(state string, born int64) func() error {
+// stateWriter returns a function that writes state to the election made at the zxid incarnation. 0
+// stands for the first election that it finds or makes. The function may be called again. It does
+// not end an election that is being deleted.
+func (b *backend) stateWriter(state string, incarnation int64) func() error {
 	return func() error {
 		for range attempts {
 			data, stat, err := b.conn.zk.Get(b.base)
-			if errors.Is(err, zk.ErrNoNode) && born == 0 {
-				if err := b.create(); err != nil {
+			if errors.Is(err, zk.ErrNoNode) && incarnation == 0 {
+				if err := b.createElection(); err != nil {
 					return err
 				}
 				continue
 			}
-			if errors.Is(err, zk.ErrNoNode) || err == nil && born != 0 && stat.Czxid != born {
+			if errors.Is(err, zk.ErrNoNode) ||
+				err == nil && incarnation != 0 && stat.Czxid != incarnation {
 				return fmt.Errorf("%w meanwhile; if there is another one of that name, it goes on",
 					election.ErrDeleted)
 			}
 			if err != nil {
 				return err
 			}
-			born = stat.Czxid
-			if ended, deleted := parseFate(data); deleted || ended && state == stateEnded {
+			incarnation = stat.Czxid
+			if ended, deleted := parseEnded(data); deleted || ended && state == stateEnded {
 				return nil
 			}
-			_, err = b.conn.zk.Multi(append(b.this(data), &zk.SetDataRequest{Path: b.base,
-				Data: become(data, state), Version: stat.Version})...)
+			_, err = b.conn.zk.Multi(append(b.checkIdentity(data), &zk.SetDataRequest{Path: b.base,
+				Data: withState(data, state), Version: stat.Version})...)
 			if !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNoNode) {
 				return err
 			}
-			if err := b.identify(data, stat); err != nil {
+			if err := b.ensureIdentity(data, stat); err != nil {
 				return err
 			}
 		}
@@ -190,31 +193,31 @@ func (b *backend) ender(state string, born int64) func() error {
 }
 
 func (b *backend) Delete(ctx context.Context) error {
-	born := int64(0)
-	err := b.persist(ctx, "delete", func() error {
+	incarnation := int64(0)
+	err := b.retry(ctx, "delete", func() error {
 		_, stat, err := b.conn.zk.Get(b.base)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			born = 0
+			incarnation = 0
 			return nil
 		case err != nil:
 			return err
 		}
-		born = stat.Czxid
-		err = b.ender(stateDeleted, born)()
+		incarnation = stat.Czxid
+		err = b.stateWriter(stateDeleted, incarnation)()
 		if errors.Is(err, election.ErrDeleted) {
-			// another was quicker; what there is now is not to be deleted, and clear will see that
+			// Another Delete was faster. deleteAll leaves an election alone that was made since.
 			return nil
 		}
 		return err
 	})
-	if err != nil || born == 0 {
+	if err != nil || incarnation == 0 {
 		return err
 	}
 	leader := b.conn.follow(b.path(leaderNode))
 	defer b.conn.unfollow(leader)
 	for {
-		now, err := leader.settled(ctx, b.conn.readingsNow(leader))
+		now, err := leader.readAfter(ctx, b.conn.rereadNow(leader))
 		if err != nil {
 			return fmt.Errorf("delete %s: %w: it cannot be told whether somebody leads; the election stays ended, delete it again",
 				b.name, err)
@@ -230,21 +233,21 @@ func (b *backend) Delete(ctx context.Context) error {
 				b.name, err, parseLeader(now.data, &now.stat).Name)
 		}
 	}
-	if err := b.outlast(ctx, born); err != nil {
+	if err := b.waitLockDelay(ctx, incarnation); err != nil {
 		return err
 	}
-	return b.persist(ctx, "delete", func() error { return b.clear(ctx, born) })
+	return b.retry(ctx, "delete", func() error { return b.deleteAll(ctx, incarnation) })
 }
 
-// outlast waits for the lock-delay of a last leader that went without giving the leadership up: it
-// may not have heard of that, and with the node "term" goes what would hold up the first leader of
-// the next election of this name.
-func (b *backend) outlast(ctx context.Context, born int64) error {
+// waitLockDelay waits for the lock-delay of a last leader that did not release: it may not know yet
+// that it has lost the leadership. Delete removes the term node, and without it nothing would hold
+// back the first leader of the next election of this name.
+func (b *backend) waitLockDelay(ctx context.Context, incarnation int64) error {
 	root := b.conn.follow(b.base)
 	defer b.conn.unfollow(root)
 	for {
 		var left time.Duration
-		err := b.persist(ctx, "delete", func() error {
+		err := b.retry(ctx, "delete", func() error {
 			data, stat, err := b.conn.zk.Get(b.path(termNode))
 			if errors.Is(err, zk.ErrNoNode) { // a stranger removed it, or another Delete is at work
 				data, stat, err = []byte("?"), &zk.Stat{}, nil
@@ -259,7 +262,7 @@ func (b *backend) outlast(ctx context.Context, born int64) error {
 		}
 		wait, cancel := context.WithTimeout(ctx, left)
 		_, err = root.state.Reader().Wait(wait, func(r reading) bool {
-			return r.number > 0 && (!r.exists || r.stat.Czxid != born)
+			return r.number > 0 && (!r.exists || r.stat.Czxid != incarnation)
 		})
 		cancel()
 		switch {
@@ -272,25 +275,25 @@ func (b *backend) outlast(ctx context.Context, born int64) error {
 	}
 }
 
-// readingsNow has the cell read anew and returns the number that the new reading will be above.
-func (c *Conn) readingsNow(n *cell) uint64 {
+// rereadNow reads the node again. It returns a number: the new reading has a larger one.
+func (c *Conn) rereadNow(n *sharedWatch) uint64 {
 	number := c.readings.Load()
 	c.refresh(n.path)
 	return number
 }
 
-// clear removes the election that was made at the zxid, with all that is in it. Nobody can join or
-// lead any more.
-func (b *backend) clear(ctx context.Context, born int64) error {
+// deleteAll removes the election made at the zxid incarnation with all its nodes. Nobody can join
+// or lead any more.
+func (b *backend) deleteAll(ctx context.Context, incarnation int64) error {
 	for ctx.Err() == nil {
 		data, stat, err := b.conn.zk.Get(b.base)
-		if errors.Is(err, zk.ErrNoNode) || err == nil && stat.Czxid != born {
+		if errors.Is(err, zk.ErrNoNode) || err == nil && stat.Czxid != incarnation {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if err := b.identify(data, stat); err != nil {
+		if err := b.ensureIdentity(data, stat); err != nil {
 			return err
 		}
 		children, _, err := b.conn.zk.Children(b.base)
@@ -303,12 +306,12 @@ func (b *backend) clear(ctx context.Context, born int64) error {
 				last = append([]any{&zk.DeleteRequest{Path: b.path(child), Version: -1}}, last...)
 				continue
 			}
-			// The conditions are for a request that waits for a connection, while there may be a
-			// new election of this name.
-			_, err := b.conn.zk.Multi(append(b.this(data), &zk.CheckVersionRequest{Path: b.base,
-				Version: stat.Version}, &zk.DeleteRequest{Path: b.path(child), Version: -1})...)
+			// The conditions refuse a late request, which would hit a new election of this name.
+			_, err := b.conn.zk.Multi(append(b.checkIdentity(data),
+				&zk.CheckVersionRequest{Path: b.base,
+					Version: stat.Version}, &zk.DeleteRequest{Path: b.path(child), Version: -1})...)
 			if errors.Is(err, zk.ErrNotEmpty) {
-				err = b.uproot(b.path(child))
+				err = b.deleteChildren(b.path(child))
 			}
 			if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) {
 				return err

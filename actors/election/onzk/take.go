@@ -11,9 +11,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// leads reads the leader's node, without a stat if there is none or it is none of a session. mine:
-// it is this candidate's, in the session that it joined with.
-func (b *backend) leads(me candidacy) (r leaderRecord, stat *zk.Stat, mine bool, err error) {
+// readLeader reads the leader's node. stat is nil if there is none, or if it is not ephemeral.
+// mine: it belongs to this candidate, in the session that it joined with.
+func (b *backend) readLeader(me candidacy) (r leaderRecord, stat *zk.Stat, mine bool, err error) {
 	data, stat, err := b.conn.zk.Get(b.path(leaderNode))
 	if errors.Is(err, zk.ErrNoNode) {
 		return r, nil, false, nil
@@ -28,7 +28,8 @@ func (b *backend) leads(me candidacy) (r leaderRecord, stat *zk.Stat, mine bool,
 	return r, stat, me.isLeader(r, stat), nil
 }
 
-// isLeader: several candidates may share a session, and an id may have had several sessions.
+// isLeader tells whether the record is this candidacy's. Several candidates may share a session,
+// and an id may have had several sessions, so both are compared.
 func (me candidacy) isLeader(r leaderRecord, stat *zk.Stat) bool {
 	return me.session != 0 && stat.EphemeralOwner == me.session && r.ID == me.ID
 }
@@ -44,7 +45,7 @@ func parseLeader(data []byte, stat *zk.Stat) (r leaderRecord) {
 func (b *backend) Take(ctx context.Context) (token uint64, retry time.Duration, err error) {
 	var t uint64
 	var r time.Duration
-	// What a caller that has gone would not see must not be written to its variables.
+	// The operation may outlive this call. So it must not write to the results of the call.
 	done := make(chan struct{})
 	err = b.operate(ctx, "take the leadership", func() (err error) {
 		defer close(done)
@@ -70,18 +71,18 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 	for range attempts {
 		data, root, err := b.conn.zk.Get(b.base)
 		switch {
-		case errors.Is(err, zk.ErrNoNode), err == nil && root.Czxid != me.born:
+		case errors.Is(err, zk.ErrNoNode), err == nil && root.Czxid != me.incarnation:
 			return 0, 0, election.ErrDeleted
 		case err != nil:
 			return 0, 0, err
-		case over(data) != nil:
-			return 0, 0, over(data)
+		case endedError(data) != nil:
+			return 0, 0, endedError(data)
 		}
 		holder, term, err := b.term()
 		if err != nil {
 			return 0, 0, err
 		}
-		_, leader, mine, err := b.leads(me)
+		_, leader, mine, err := b.readLeader(me)
 		switch {
 		case err != nil:
 			return 0, 0, err
@@ -95,7 +96,8 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 		}
 		ops := []any{
 			&zk.CheckVersionRequest{Path: b.base, Version: root.Version},
-			// It goes with its session, and with Leave: a late request fails here.
+			// The candidate's node is deleted with its session, and by Leave. So a late request
+			// fails here.
 			&zk.CheckVersionRequest{Path: b.path(me.node), Version: -1},
 			&zk.CreateRequest{Path: b.path(leaderNode),
 				Data: encode(leaderRecord{Candidate: me.Candidate}), Acl: b.conn.cfg.ACL,
@@ -111,29 +113,30 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 		answers, err := b.conn.zk.Multi(ops...)
 		switch {
 		case errors.Is(err, zk.ErrNodeExists):
-			if err := b.clearWay(me, term); err != nil {
+			if err := b.removeStrangersLeader(me, term); err != nil {
 				return 0, 0, err
 			}
 			continue
 		case errors.Is(err, zk.ErrBadVersion):
 			continue
 		case errors.Is(err, zk.ErrNotEmpty): // the order, by a stranger
-			if err := b.uproot(b.path(yieldNode)); err != nil {
+			if err := b.deleteChildren(b.path(yieldNode)); err != nil {
 				return 0, 0, err
 			}
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			if len(answers) > 1 && answers[1].Error != nil {
-				// Its node is gone: with its session, or a stranger took it, and then there will be
-				// another.
+				// The candidate's node is gone. Either its session has ended, or a stranger removed
+				// it and rejoin creates another.
 				return 0, b.conn.timeout() / 3, nil
 			}
 			continue
 		case err != nil:
 			return 0, 0, err
 		}
-		// The token is the node's, so it has to be read; mine, or the session has ended since.
-		_, leader, mine, err = b.leads(me)
+		// The token is the node's creation zxid, so read it. If the node is not this candidate's,
+		// the session has ended since.
+		_, leader, mine, err = b.readLeader(me)
 		switch {
 		case err != nil:
 			return 0, 0, err
@@ -145,15 +148,16 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 	return 0, 0, errChanged
 }
 
-// clearWay removes what a stranger put in the leader's place and no session's end removes. The term
-// makes a late request miss a leader, and the candidate's node one of another election of the name.
-func (b *backend) clearWay(me candidacy, term *zk.Stat) error {
+// removeStrangersLeader removes a leader node that a stranger created and that no session's end
+// removes. The condition on the term refuses a late request after somebody has led. The condition
+// on the candidate's node refuses it in another election of the name.
+func (b *backend) removeStrangersLeader(me candidacy, term *zk.Stat) error {
 	_, stat, err := b.conn.zk.Get(b.path(leaderNode))
 	if errors.Is(err, zk.ErrNoNode) || err == nil && ephemeral(stat) {
 		return nil
 	}
 	if err == nil {
-		err = b.uproot(b.path(leaderNode))
+		err = b.deleteChildren(b.path(leaderNode))
 	}
 	if err == nil {
 		_, err = b.conn.zk.Multi(&zk.CheckVersionRequest{Path: b.path(termNode),
@@ -167,11 +171,11 @@ func (b *backend) clearWay(me candidacy, term *zk.Stat) error {
 	return err
 }
 
-// uproot removes what is below a node that has no business to have children.
-func (b *backend) uproot(path string) error {
+// deleteChildren removes the children of a node that should have none.
+func (b *backend) deleteChildren(path string) error {
 	children, _, err := b.conn.zk.Children(path)
 	for _, child := range children {
-		if err := b.uproot(path + "/" + child); err != nil {
+		if err := b.deleteChildren(path + "/" + child); err != nil {
 			return err
 		}
 		if err := b.conn.zk.Delete(path+"/"+child, -1); err != nil &&
@@ -204,9 +208,9 @@ func (b *backend) term() (holder []byte, stat *zk.Stat, err error) {
 	return nil, nil, errChanged
 }
 
-// lockDelay is how long to wait yet for a leader that did not give the leadership up. The wait
-// begins when that very leader, whose token is the zxid of the term's last change, is seen to have
-// gone.
+// lockDelay returns how long to wait yet for a leader that did not release. The wait begins when
+// that leader is first seen to have gone. The term's last change has the zxid that is that leader's
+// token.
 func (b *backend) lockDelay(holder []byte, term *zk.Stat) time.Duration {
 	delay := lockDelayOf(holder, b.conn.lockDelay())
 	if delay <= 0 {
@@ -214,10 +218,10 @@ func (b *backend) lockDelay(holder []byte, term *zk.Stat) time.Duration {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.vacant.IsZero() || b.led != term.Mzxid {
-		b.vacant, b.led = time.Now(), term.Mzxid
+	if b.vacantSince.IsZero() || b.lastToken != term.Mzxid {
+		b.vacantSince, b.lastToken = time.Now(), term.Mzxid
 	}
-	return delay - time.Since(b.vacant)
+	return delay - time.Since(b.vacantSince)
 }
 
 // lockDelay is that of this connection's own leaders.

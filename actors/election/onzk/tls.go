@@ -13,8 +13,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// overTLS dials and shakes hands.
-func overTLS(base zk.Dialer, cfg *tls.Config) zk.Dialer {
+// tlsDialer returns a dialer that speaks TLS over connections of base.
+func tlsDialer(base zk.Dialer, cfg *tls.Config) zk.Dialer {
 	if base == nil {
 		base = net.DialTimeout
 	}
@@ -38,15 +38,15 @@ func overTLS(base zk.Dialer, cfg *tls.Config) zk.Dialer {
 	}
 }
 
-// named is a zk.HostProvider that keeps the servers' names, which their certificates are for. The
-// client's own makes addresses of them.
-type named struct {
+// namedServers is a zk.HostProvider that keeps the servers' names: certificates are issued for
+// names. The client's own provider replaces names by addresses.
+type namedServers struct {
 	mu         sync.Mutex
 	servers    []string
 	curr, last int
 }
 
-func (n *named) Init(servers []string) error {
+func (n *namedServers) Init(servers []string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.servers, n.curr, n.last = slices.Clone(servers), -1, -1
@@ -56,10 +56,11 @@ func (n *named) Init(servers []string) error {
 	return nil
 }
 
-func (n *named) Len() int { return len(n.servers) }
+func (n *namedServers) Len() int { return len(n.servers) }
 
-// Next returns a server; retryStart: all were tried since the last one that answered, so pause.
-func (n *named) Next() (server string, retryStart bool) {
+// Next returns the next server. retryStart: all servers were tried since the last one that
+// answered, so the client should pause.
+func (n *namedServers) Next() (server string, retryStart bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.curr = (n.curr + 1) % len(n.servers)
@@ -70,7 +71,7 @@ func (n *named) Next() (server string, retryStart bool) {
 	return n.servers[n.curr], retryStart
 }
 
-func (n *named) Connected() {
+func (n *namedServers) Connected() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.last = n.curr

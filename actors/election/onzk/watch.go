@@ -12,88 +12,89 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// pauseList is how long to wait after a listing that failed.
+// pauseList is the pause after a listing that failed.
 const pauseList = 200 * time.Millisecond
 
-// followed is a cell with this watcher's place in it. The zero one follows nothing.
-type followed struct {
-	cell   *cell
+// subscription is one watcher's use of a shared watch. The zero value follows nothing.
+type subscription struct {
+	node   *sharedWatch
 	cursor *messages.Cursor[reading]
-	now    reading // as of the last take; the zero one was never read
+	now    reading // as of the last take; zero: never read
 }
 
-func (c *Conn) followed(path string) followed {
+func (c *Conn) subscribe(path string) subscription {
 	n := c.follow(path)
-	return followed{cell: n, cursor: n.state.Subscribe()}
+	return subscription{node: n, cursor: n.state.Subscribe()}
 }
 
-func (f *followed) is(path string) bool { return f.cell != nil && f.cell.path == path }
+func (f *subscription) is(path string) bool { return f.node != nil && f.node.path == path }
 
-// take reads what there is to be read. It is called once before each view and nowhere else: what it
-// has taken wakes nobody again, so a view must have been made of it.
-func (f *followed) take() {
-	if f.cell != nil {
+// take updates now. It is called once before each view and nowhere else: a change that it has taken
+// wakes nobody again, so a view must be made of it.
+func (f *subscription) take() {
+	if f.node != nil {
 		f.now = f.cursor.Take()
 	}
 }
 
-func (f *followed) changed() <-chan struct{} {
-	if f.cell == nil {
+func (f *subscription) changed() <-chan struct{} {
+	if f.node == nil {
 		return nil
 	}
 	return f.cursor.Changed()
 }
 
-// watcher is one Watch: what it follows, and what it knows of the queue. It belongs to one
+// watcher is one Watch: the nodes that it follows and its place in the queue. It belongs to one
 // goroutine.
 type watcher struct {
-	b            *backend
-	root, leader followed
-	own, before  followed // this candidate's node and the one that it waits for
+	b                *backend
+	root, leader     subscription
+	own, predecessor subscription // this candidate's node, and the one before it in the queue
 
-	mine  bool      // was told that this candidate leads
-	born  int64     // creation zxid of the election's node; 0: there was none yet
-	line  line      // this candidate's place
-	lists chan line // the outcome of the listing under way
-	busy  bool      // there is one
-	again time.Time // not before then after a listing that failed
-	stray time.Time // since when this candidate's node is missing
-	wake  time.Time // when to look again though nothing changes
+	mine             bool               // the last view said that this candidate leads
+	incarnation      int64              // creation zxid of the election's node; 0: not seen yet
+	position         queuePosition      // as of the last listing
+	listed           chan queuePosition // the result of the listing under way
+	listing          bool               // a listing is under way
+	listAgainAt      time.Time          // no listing before then, after one that failed
+	nodeMissingSince time.Time          // zero: this candidate's node is there
+	wake             time.Time          // when to look again though nothing changes; zero: never
 }
 
-// line is a candidate's place in the queue as of one listing.
-type line struct {
-	number uint64 // of the reading; 0: there was none
-	node   string // whose place it is
-	seen   int32  // version of that node: it changes when the candidate is to look
-	before string // the node to wait for; empty: it is the first
-	// id that the leadership is kept free for, if that one is a candidate; empty: nobody's
-	keptTo string
-	keeper string // its node
-	err    error
+// queuePosition is a candidate's place in the queue as of one listing.
+type queuePosition struct {
+	number      uint64 // of the reading; 0: none
+	node        string // of this candidate
+	nodeVersion int32  // of that node; a hand-over changes it so that the candidate lists again
+	predecessor string // the node before it; empty: it is the first
+	// handOverTo is the id of the candidate of a hand-over; empty: there is none.
+	handOverTo   string
+	handOverNode string // that candidate's node
+	err          error
 }
 
 func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
-	w := &watcher{b: b, root: b.conn.followed(b.base), leader: b.conn.followed(b.path(leaderNode)),
-		lists: make(chan line, 1)}
+	w := &watcher{b: b, root: b.conn.subscribe(b.base),
+		leader: b.conn.subscribe(b.path(leaderNode)),
+		listed: make(chan queuePosition, 1)}
 	defer func() {
-		for _, f := range []followed{w.root, w.leader, w.own, w.before} {
-			b.conn.unfollow(f.cell)
+		for _, f := range []subscription{w.root, w.leader, w.own, w.predecessor} {
+			b.conn.unfollow(f.node)
 		}
 	}()
 	var last election.View
 	var seen, complained bool
 	for {
 		w.wake = time.Time{}
-		for _, f := range []*followed{&w.root, &w.leader, &w.own, &w.before} {
+		for _, f := range []*subscription{&w.root, &w.leader, &w.own, &w.predecessor} {
 			f.take()
 		}
-		view, fresh := w.look(ctx, time.Now())
-		if err := w.silence(time.Now()); err != nil {
+		view, fresh := w.view(ctx, time.Now())
+		if err := w.outage(time.Now()); err != nil {
 			view, fresh = last, seen
 			view.Err, view.Turn = err, false
 		}
-		if err := w.trouble(); !seen && !complained && err != nil {
+		if err := w.readError(); !seen && !complained && err != nil {
 			publish(election.View{Ops: -1, Err: err})
 			complained = true
 		}
@@ -115,7 +116,7 @@ func same(a, b election.View) bool {
 	return a == b
 }
 
-// wait returns when there may be something new, or false when ctx has ended.
+// wait returns true when there may be something new, and false when ctx has ended.
 func (w *watcher) wait(ctx context.Context) bool {
 	var alarm <-chan time.Time
 	if !w.wake.IsZero() {
@@ -133,37 +134,38 @@ func (w *watcher) wait(ctx context.Context) bool {
 	case <-w.root.changed():
 	case <-w.leader.changed():
 	case <-w.own.changed():
-	case <-w.before.changed():
-	case <-w.b.kick:
-	case w.line = <-w.lists:
-		w.busy = false
-		if w.line.err == nil {
-			w.waitFor(w.line.before)
+	case <-w.predecessor.changed():
+	case <-w.b.wakeWatch:
+	case w.position = <-w.listed:
+		w.listing = false
+		if w.position.err == nil {
+			w.followPredecessor(w.position.predecessor)
 		} else {
-			w.again = time.Now().Add(pauseList)
+			w.listAgainAt = time.Now().Add(pauseList)
 		}
 	case <-alarm:
 	}
 	return true
 }
 
-// wakeAt has wait return at that time at the latest.
+// wakeAt makes wait return at t at the latest.
 func (w *watcher) wakeAt(t time.Time) {
 	if w.wake.IsZero() || t.Before(w.wake) {
 		w.wake = t
 	}
 }
 
-// trouble is why a node cannot be read; nil when all can.
-func (w *watcher) trouble() error {
+// readError returns why a node cannot be read; nil: all can.
+func (w *watcher) readError() error {
 	if w.root.now.err != nil {
 		return w.root.now.err
 	}
 	return w.leader.now.err
 }
 
-// silence is the error that has kept it from seeing anything for the time of a session.
-func (w *watcher) silence(now time.Time) error {
+// outage returns the error of a node that could not be read for as long as a session lives; nil:
+// there is none.
+func (w *watcher) outage(now time.Time) error {
 	for _, r := range []reading{w.root.now, w.leader.now} {
 		if r.err == nil {
 			continue
@@ -177,31 +179,30 @@ func (w *watcher) silence(now time.Time) error {
 	return nil
 }
 
-// look makes a view of what is known; fresh: nothing of it is older than the outcome of the last
-// operation.
-func (w *watcher) look(ctx context.Context, now time.Time) (v election.View, fresh bool) {
+// view makes a view of the readings. fresh: none of them is older than the last operation.
+func (w *watcher) view(ctx context.Context, now time.Time) (v election.View, fresh bool) {
 	b := w.b
 	b.mu.Lock()
-	me, floor, working := b.me, b.floor, b.working
+	me, floor, working := b.me, b.minReading, b.working
 	v.Ops = b.ops
 	b.mu.Unlock()
 	w.track(me)
 	root, leader, own := w.root.now, w.leader.now, w.own.now
-	// or it is a stranger's, and in nobody's way
+	// A leader node that is not ephemeral was created by a stranger and counts for nothing.
 	leader.exists = leader.exists && ephemeral(&leader.stat)
-	if root.number <= floor || leader.number <= floor || w.own.cell != nil && own.number <= floor {
+	if root.number <= floor || leader.number <= floor || w.own.node != nil && own.number <= floor {
 		return v, false
 	}
-	if me.born != 0 {
-		w.born = me.born
+	if me.incarnation != 0 {
+		w.incarnation = me.incarnation
 	}
-	if !root.exists || w.born != 0 && root.stat.Czxid != w.born {
-		v.Deleted = w.born != 0
+	if !root.exists || w.incarnation != 0 && root.stat.Czxid != w.incarnation {
+		v.Deleted = w.incarnation != 0
 		v.Ended = v.Deleted
 		return v, true
 	}
-	w.born = root.stat.Czxid
-	v.Ended, v.Deleted = parseFate(root.data)
+	w.incarnation = root.stat.Czxid
+	v.Ended, v.Deleted = parseEnded(root.data)
 	if leader.exists {
 		r := parseLeader(leader.data, &leader.stat)
 		v.Leader, v.Token, v.Yield, v.Mine = r.Candidate, uint64(leader.stat.Czxid), r.Yield,
@@ -218,24 +219,24 @@ func (w *watcher) look(ctx context.Context, now time.Time) (v election.View, fre
 		w.rejoin(ctx, me, now)
 		return v, true
 	}
-	w.stray = time.Time{}
-	v.Turn = w.place(me, own, leader, now) && w.turn(me, vacant, now)
-	// Whether it leads at once or follows nobody is not told before it is known.
-	return v, leader.exists || w.line.number != 0 && w.line.node == me.node
+	w.nodeMissingSince = time.Time{}
+	v.Turn = w.positionKnown(me, own, leader, now) && w.turn(me, vacant, now)
+	// Without a leader, the view waits for the first listing: it says whether this candidate leads.
+	return v, leader.exists || w.position.number != 0 && w.position.node == me.node
 }
 
-// rejoin makes the candidate's node anew when a stranger has removed it. After a pause: it may be
-// that the whole election is being removed, node by node, and then it would be in the way.
+// rejoin creates the candidate's node again if a stranger has removed it. It pauses before: if the
+// whole election is being removed, node by node, a new node would be in the way.
 func (w *watcher) rejoin(ctx context.Context, me candidacy, now time.Time) {
 	pause := w.b.conn.timeout() / 3
-	if w.stray.IsZero() {
-		w.stray = now
+	if w.nodeMissingSince.IsZero() {
+		w.nodeMissingSince = now
 	}
-	if now.Before(w.stray.Add(pause)) || w.b.conn.session() != me.session {
-		w.wakeAt(w.stray.Add(pause))
+	if now.Before(w.nodeMissingSince.Add(pause)) || w.b.conn.session() != me.session {
+		w.wakeAt(w.nodeMissingSince.Add(pause))
 		return
 	}
-	w.stray = now
+	w.nodeMissingSince = now
 	w.wakeAt(now.Add(pause))
 	w.b.conn.spawn(func() {
 		_ = w.b.operate(ctx, "join again", func() error {
@@ -247,110 +248,111 @@ func (w *watcher) rejoin(ctx context.Context, me candidacy, now time.Time) {
 	})
 }
 
-// vacancy notes since when nobody is seen to lead, and returns that.
+// vacancy records whether somebody leads. It returns since when nobody does.
 func (b *backend) vacancy(leader reading, now time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case leader.exists:
-		b.vacant, b.led = time.Time{}, leader.stat.Czxid
-	case b.vacant.IsZero():
-		b.vacant = now
+		b.vacantSince, b.lastToken = time.Time{}, leader.stat.Czxid
+	case b.vacantSince.IsZero():
+		b.vacantSince = now
 	}
-	return b.vacant
+	return b.vacantSince
 }
 
-// track follows this candidate's node, if it has one.
+// track follows this candidate's node if it has one.
 func (w *watcher) track(me candidacy) {
 	if me.node == "" {
-		w.b.conn.unfollow(w.own.cell)
-		w.own = followed{}
+		w.b.conn.unfollow(w.own.node)
+		w.own = subscription{}
 		return
 	}
 	if path := w.b.path(me.node); !w.own.is(path) {
-		w.b.conn.unfollow(w.own.cell)
-		w.own = w.b.conn.followed(path)
+		w.b.conn.unfollow(w.own.node)
+		w.own = w.b.conn.subscribe(path)
 	}
 }
 
-// waitFor follows the node, a child, to learn when it goes; empty: none.
-func (w *watcher) waitFor(node string) {
-	if node != "" && w.before.is(w.b.path(node)) {
+// followPredecessor follows the node before this one to learn when it goes; empty: there is none.
+func (w *watcher) followPredecessor(node string) {
+	if node != "" && w.predecessor.is(w.b.path(node)) {
 		return
 	}
-	w.b.conn.unfollow(w.before.cell)
-	w.before = followed{}
+	w.b.conn.unfollow(w.predecessor.node)
+	w.predecessor = subscription{}
 	if node != "" {
-		w.before = w.b.conn.followed(w.b.path(node))
+		w.predecessor = w.b.conn.subscribe(w.b.path(node))
 	}
 }
 
-// place tells whether nobody leads and w.line says what that means for this candidate; if the line
-// is too old for that, it has it listed anew. Only who is the first, chosen, or has lost its
-// predecessor lists.
-func (w *watcher) place(me candidacy, own, leader reading, now time.Time) bool {
-	if w.busy {
+// positionKnown tells whether nobody leads and w.position is new enough to decide whose turn it is.
+// If it is too old, it starts a listing. Only a candidate that is the first, is the candidate of a
+// hand-over, or has lost its predecessor lists.
+func (w *watcher) positionKnown(me candidacy, own, leader reading, now time.Time) bool {
+	if w.listing {
 		return false
 	}
-	before := w.before.now
-	l := w.line
-	current := l.number != 0 && l.err == nil && l.node == me.node && l.seen == own.stat.Version &&
+	before := w.predecessor.now
+	l := w.position
+	current := l.number != 0 && l.err == nil && l.node == me.node &&
+		l.nodeVersion == own.stat.Version &&
 		!(before.number != 0 && !before.exists)
-	if current && !leader.exists && (l.before == "" || l.keptTo == me.ID) &&
+	if current && !leader.exists && (l.predecessor == "" || l.handOverTo == me.ID) &&
 		l.number < leader.number {
-		// somebody of a higher priority may have come, and the order to hand over may be another
+		// A candidate of higher priority may have come, and the hand-over may have changed.
 		current = false
 	}
 	if current {
 		return !leader.exists
 	}
-	if l.err != nil && now.Before(w.again) {
-		w.wakeAt(w.again)
+	if l.err != nil && now.Before(w.listAgainAt) {
+		w.wakeAt(w.listAgainAt)
 		return false
 	}
-	w.busy = true
-	// it has room: there is one at a time
-	w.b.conn.spawn(func() { w.lists <- w.b.list(me, own.stat.Version) })
+	w.listing = true
+	// The channel has room: one listing at a time is under way.
+	w.b.conn.spawn(func() { w.listed <- w.b.list(me, own.stat.Version) })
 	return false
 }
 
-// turn tells whether it is this candidate's turn, given that nobody leads since vacant.
+// turn tells whether it is this candidate's turn. Nobody has led since vacant.
 func (w *watcher) turn(me candidacy, vacant, now time.Time) bool {
-	l := w.line
-	if l.keptTo == me.ID && l.keptTo != "" {
+	l := w.position
+	if l.handOverTo == me.ID && l.handOverTo != "" {
 		return true
 	}
-	if l.before != "" {
+	if l.predecessor != "" {
 		return false
 	}
-	if until := vacant.Add(w.b.conn.cfg.HoldBack); l.keptTo != "" && now.Before(until) {
-		w.waitFor(l.keeper) // it may go, too
+	if until := vacant.Add(w.b.conn.cfg.HoldBack); l.handOverTo != "" && now.Before(until) {
+		w.followPredecessor(l.handOverNode) // that candidate may leave
 		w.wakeAt(until)
 		return false
 	}
 	return true
 }
 
-// list finds this candidate's place.
-func (b *backend) list(me candidacy, seen int32) line {
-	got := make(chan line, 1)
+// list finds this candidate's position in the queue.
+func (b *backend) list(me candidacy, seen int32) queuePosition {
+	got := make(chan queuePosition, 1)
 	err := b.conn.call(b.conn.ctx, func() error {
-		l := line{number: b.conn.readings.Add(1), node: me.node, seen: seen}
+		l := queuePosition{number: b.conn.readings.Add(1), node: me.node, nodeVersion: seen}
 		children, _, err := b.conn.zk.Children(b.base)
 		if err != nil {
 			return err
 		}
 		places := queue(children)
-		i := slices.IndexFunc(places, func(p place) bool { return p.node == me.node })
+		i := slices.IndexFunc(places, func(p queueEntry) bool { return p.node == me.node })
 		if i < 0 {
 			return zk.ErrNoNode
 		}
-		if j := slices.IndexFunc(places, func(p place) bool {
+		if j := slices.IndexFunc(places, func(p queueEntry) bool {
 			return p.guid == guidOf(me.ID) && p.node != me.node
 		}); j >= 0 {
-			// A create that was given up arrived after all, or it is of an earlier session and
-			// about to go. Nobody else removes it while the session lives, and everyone behind it
-			// waits for that.
+			// This is a second node of the candidate. A create that was given up has arrived
+			// after all, or the node belongs to an earlier session and will go with it. In this
+			// session nobody else would remove it, and everyone behind it would wait.
 			exists, stat, err := b.conn.zk.Exists(b.path(places[j].node))
 			if err == nil && exists && stat.EphemeralOwner == me.session {
 				err = b.conn.zk.Delete(b.path(places[j].node), -1)
@@ -359,13 +361,13 @@ func (b *backend) list(me candidacy, seen int32) line {
 				return err
 			}
 		}
-		for j := i - 1; j >= 0 && l.before == ""; j-- {
-			stands, err := b.stands(places[j].node)
+		for j := i - 1; j >= 0 && l.predecessor == ""; j-- {
+			stands, err := b.isEphemeral(places[j].node)
 			if err != nil {
 				return err
 			}
 			if stands {
-				l.before = places[j].node
+				l.predecessor = places[j].node
 			}
 		}
 		if slices.Contains(children, yieldNode) {
@@ -375,15 +377,15 @@ func (b *backend) list(me candidacy, seen int32) line {
 			}
 			var y yieldRecord
 			_ = json.Unmarshal(data, &y)
-			if j := slices.IndexFunc(places, func(p place) bool {
+			if j := slices.IndexFunc(places, func(p queueEntry) bool {
 				return y.To != "" && p.guid == guidOf(y.To)
 			}); j >= 0 {
-				stands, err := b.stands(places[j].node)
+				stands, err := b.isEphemeral(places[j].node)
 				if err != nil {
 					return err
 				}
 				if stands {
-					l.keptTo, l.keeper = y.To, places[j].node
+					l.handOverTo, l.handOverNode = y.To, places[j].node
 				}
 			}
 		}
@@ -391,14 +393,14 @@ func (b *backend) list(me candidacy, seen int32) line {
 		return nil
 	})
 	if err != nil {
-		return line{err: err, node: me.node}
+		return queuePosition{err: err, node: me.node}
 	}
 	return <-got
 }
 
-// stands tells whether a candidate's node goes with a session. One that does not is a stranger's,
-// or a copy: nobody would remove it, and all behind it would wait for that.
-func (b *backend) stands(node string) (bool, error) {
+// isEphemeral tells whether a candidate's node is deleted with a session. One that is not was made
+// by a stranger. Nobody would remove it, so nobody waits for it.
+func (b *backend) isEphemeral(node string) (bool, error) {
 	exists, stat, err := b.conn.zk.Exists(b.path(node))
 	return exists && err == nil && ephemeral(stat), err
 }

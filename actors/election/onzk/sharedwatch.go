@@ -12,44 +12,44 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// reading is what a node was at one moment.
+// reading is the state of a node at one moment.
 type reading struct {
-	// number orders the readings of a connection by when they were begun; 0: the node was never
-	// read.
+	// number orders the readings of a connection by their beginning; 0: the node was never read.
 	number uint64
 	exists bool
 	data   []byte
 	stat   zk.Stat
-	// err is why it cannot be read since failing; the rest is as it was.
+	// err is why the node cannot be read, since failing. The other fields keep their old values.
 	err     error
 	failing time.Time
 }
 
-// cell follows one node for all who are interested on this connection: one watch at the server, one
-// reading for each change. The client has no way to take a watch back, so a cell lives on until its
-// node changes, and is used again meanwhile.
-type cell struct {
-	path  string
-	state *messages.State[reading]
-	look  chan struct{} // cap 1: read it now, whether it has changed or not
-	users int           // under Conn.mu
+// sharedWatch follows one node for all who are interested on this connection. It costs one watch at
+// the server, and one reading for each change. The client cannot remove a watch. So a sharedWatch
+// without users stays until its node changes, and serves whoever follows the node before that.
+type sharedWatch struct {
+	path   string
+	state  *messages.State[reading]
+	reread chan struct{} // cap 1: read it now, whether it has changed or not
+	users  int           // under Conn.mu
 }
 
-// follow returns the cell of the node; unfollow gives it back.
-func (c *Conn) follow(path string) *cell {
+// follow returns the shared watch of the node. unfollow gives it back.
+func (c *Conn) follow(path string) *sharedWatch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := c.cells[path]
+	n := c.sharedWatches[path]
 	if n == nil {
-		n = &cell{path: path, state: messages.NewState(reading{}), look: make(chan struct{}, 1)}
-		c.cells[path] = n
+		n = &sharedWatch{path: path, state: messages.NewState(reading{}),
+			reread: make(chan struct{}, 1)}
+		c.sharedWatches[path] = n
 		c.spawnLocked(func() { c.run(n) })
 	}
 	n.users++
 	return n
 }
 
-func (c *Conn) unfollow(n *cell) {
+func (c *Conn) unfollow(n *sharedWatch) {
 	if n == nil {
 		return
 	}
@@ -58,25 +58,25 @@ func (c *Conn) unfollow(n *cell) {
 	n.users--
 }
 
-// unused takes the cell out of use when nobody is interested any more.
-func (c *Conn) unused(n *cell) bool {
+// unused removes the shared watch and returns true if it has no users.
+func (c *Conn) unused(n *sharedWatch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n.users > 0 {
 		return false
 	}
-	delete(c.cells, n.path)
+	delete(c.sharedWatches, n.path)
 	return true
 }
 
-// refresh has the node read anew, if somebody follows it.
+// refresh reads the nodes again, those that somebody follows.
 func (c *Conn) refresh(paths ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, path := range paths {
-		if n := c.cells[path]; n != nil {
+		if n := c.sharedWatches[path]; n != nil {
 			select {
-			case n.look <- struct{}{}:
+			case n.reread <- struct{}{}:
 			default:
 			}
 		}
@@ -85,12 +85,12 @@ func (c *Conn) refresh(paths ...string) {
 
 func (c *Conn) refreshAll() {
 	c.mu.Lock()
-	paths := slices.Collect(maps.Keys(c.cells))
+	paths := slices.Collect(maps.Keys(c.sharedWatches))
 	c.mu.Unlock()
 	c.refresh(paths...)
 }
 
-func (c *Conn) run(n *cell) {
+func (c *Conn) run(n *sharedWatch) {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval, pause.MaxElapsedTime = 50*time.Millisecond,
 		time.Second, 0
@@ -121,13 +121,13 @@ func (c *Conn) run(n *cell) {
 			if c.unused(n) {
 				return
 			}
-		case <-n.look:
+		case <-n.reread:
 		case <-c.ctx.Done():
 		}
 	}
 }
 
-// read returns the node as it is, and a channel that says when it changes if arm asks for that.
+// read returns the node as it is. If arm is true it also sets a watch and returns its channel.
 func (c *Conn) read(path string, arm bool) (r reading, watch <-chan zk.Event, err error) {
 	type answer struct {
 		r     reading
@@ -156,8 +156,8 @@ func (c *Conn) read(path string, arm bool) (r reading, watch <-chan zk.Event, er
 			if a.r.exists, _, a.watch, err = c.zk.ExistsW(path); err != nil || !a.r.exists {
 				break
 			}
-			// It came between the two: read it with a watch of the right kind. The other one goes
-			// with it.
+			// The node was created between the two calls. Read it with a watch on its data, which
+			// replaces the one on its existence.
 		}
 		if err != nil {
 			return err
@@ -178,8 +178,8 @@ func (c *Conn) read(path string, arm bool) (r reading, watch <-chan zk.Event, er
 	return a.r, a.watch, nil
 }
 
-// settled waits until the cell holds a reading begun after number.
-func (n *cell) settled(ctx context.Context, number uint64) (reading, error) {
+// readAfter waits for a reading begun after number.
+func (n *sharedWatch) readAfter(ctx context.Context, number uint64) (reading, error) {
 	return n.state.Reader().Wait(ctx, func(r reading) bool {
 		return r.number > number && r.err == nil
 	})
