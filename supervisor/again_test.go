@@ -90,6 +90,9 @@ func TestAChildMayEndTheWholeTreeInOrder(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.AfterFunc(time.Second, func() {
+					if got := j.take(); len(got) != 2 {
+						t.Errorf("started: %q", got)
+					}
 					a.fail <- func() error {
 						return fmt.Errorf("%w: %w", errBoom, supervisor.ErrTerminate)
 					}
@@ -100,7 +103,7 @@ func TestAChildMayEndTheWholeTreeInOrder(t *testing.T) {
 					opts != nil && (!errors.As(err, &stopped) || !errors.Is(err, errBoom)) {
 					t.Errorf("Run returned %v", err)
 				}
-				want(t, j.take(), "+a", "+b", "-a", "-b")
+				want(t, j.take(), "-a", "-b")
 				if !errors.Is(why, supervisor.ErrTerminate) {
 					t.Errorf("c was told %v", why)
 				}
