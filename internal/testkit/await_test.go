@@ -42,7 +42,8 @@ func TestAWaitInVainSaysWhatWasAwaitedAndWhatItLastSaw(t *testing.T) {
 			looks++
 			return fmt.Sprintf("look %d saw none", looks)
 		})
-		if want := fmt.Sprintf("not within 1m0s: a leader: look %d saw none", looks); f.said != want {
+		want := fmt.Sprintf("not within 1m0s: a leader: look %d saw none", looks)
+		if f.said != want {
 			t.Errorf("it says %q, not %q", f.said, want)
 		}
 		f.said = ""

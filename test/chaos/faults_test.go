@@ -25,7 +25,7 @@ func (w *world) kill(f fault) {
 		w.member[i].now.end(syscall.SIGKILL)
 	}
 	for _, i := range f.victims {
-		<-w.member[i].now.exited
+		<-w.member[i].now.Exited
 	}
 	time.Sleep(f.lasts)
 	for n, i := range f.victims {
@@ -39,7 +39,7 @@ func (w *world) killBoth(f fault) {
 	for _, i := range f.victims {
 		p := w.member[i].now
 		p.wanted.Store(true)
-		pids = append(pids, append(p.guards(), p.pid)...)
+		pids = append(pids, append(p.guards(), p.PID)...)
 	}
 	// stopped first, so that none sees another die
 	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
@@ -79,7 +79,7 @@ func (w *world) killGuard(f fault) {
 // halt.
 func (w *world) halt(f fault) {
 	p := w.member[f.victims[0]].now
-	_ = syscall.Kill(p.pid, syscall.SIGSTOP)
+	_ = syscall.Kill(p.PID, syscall.SIGSTOP)
 	begin := time.Now()
 	had := len(w.ledger.children(p.proc))
 	time.Sleep(ttl)
@@ -89,7 +89,7 @@ func (w *world) halt(f fault) {
 	}
 	time.Sleep(f.lasts - time.Since(begin))
 	p.stood = append(p.stood, [2]time.Time{begin, time.Now()})
-	_ = syscall.Kill(p.pid, syscall.SIGCONT)
+	_ = syscall.Kill(p.PID, syscall.SIGCONT)
 }
 
 // sleep is a host that is suspended: nothing of the member runs, so nothing of it can end in time.
@@ -116,11 +116,11 @@ func (w *world) restart(f fault) {
 		m := w.member[i]
 		m.now.end(syscall.SIGTERM)
 		select {
-		case <-m.now.exited:
+		case <-m.now.Exited:
 		case <-time.After(patience):
 			w.t.Errorf("%s did not stop within %v of SIGTERM", m.now.proc, patience)
 			m.now.end(syscall.SIGKILL)
-			<-m.now.exited
+			<-m.now.Exited
 		}
 		w.start(m, f.births[n])
 		time.Sleep(time.Second)
@@ -169,7 +169,7 @@ func (w *world) rob(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.runs {
-		if strings.HasPrefix(p.proc, id+"#") && p.running() {
+		if strings.HasPrefix(p.proc, id+"#") && p.Running() {
 			p.robbed = append(p.robbed, time.Now())
 		}
 	}

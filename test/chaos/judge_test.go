@@ -20,7 +20,7 @@ func (w *world) settle(what string) {
 		why := ""
 		var procs []string
 		for _, m := range w.member {
-			if !m.now.running() {
+			if !m.now.Running() {
 				w.t.Fatalf("%s does not run", m.now.proc)
 			}
 			procs = append(procs, m.now.proc)

@@ -47,6 +47,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // The binaries under test, of two versions, and a directory that outlives every test: processes on
@@ -90,9 +92,9 @@ func build(dir string) error {
 		binaries[i] = filepath.Join(dir, "coordd-"+release)
 		if other := os.Getenv("COORDD_CHAOS_OTHER"); i == 1 && other != "" {
 			binaries[i] = other
-		} else if out, err := exec.Command("go", "build", "-ldflags", "-X main.release="+release,
-			"-o", binaries[i], "github.com/coordd/coordd/cmd/coordd").CombinedOutput(); err != nil {
-			return fmt.Errorf("building coordd: %w\n%s", err, out)
+		} else if err := testkit.Build(binaries[i], "-ldflags",
+			"-X main.release="+release); err != nil {
+			return err
 		}
 		version, err := exec.Command(binaries[i], "version").Output()
 		if err != nil {

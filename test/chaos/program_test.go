@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,11 +17,13 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/history"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // program is one run of a member's process. It dies with the test process, however that ends, and
 // its children with it.
 type program struct {
+	*testkit.Child
 	proc   string         // member#run, as in a history
 	mark   string         // what everything that it starts has in its environment
 	log    string         // a file
@@ -30,9 +31,6 @@ type program struct {
 	stood  [][2]time.Time // when it, or all of its family, stood still
 	robbed []time.Time    // when its session was destroyed; under world.mu
 	killed time.Time      // when it still lived, just before it got SIGKILL
-	pid    int
-	exited chan struct{}
-	code   int // valid once exited is closed; -1: by a signal
 	// wanted says that the test has asked for the end: any other is a failure.
 	wanted atomic.Bool
 }
@@ -40,7 +38,7 @@ type program struct {
 // run starts the binary. What is set for the test, or for its machine, is not for the program under
 // test.
 func run(binary, proc, dir string, env []string, args ...string) (*program, error) {
-	p := &program{proc: proc, mark: "CHAOS_MARK=" + dir + "/" + proc, exited: make(chan struct{})}
+	p := &program{proc: proc, mark: "CHAOS_MARK=" + dir + "/" + proc}
 	f, err := os.CreateTemp(scratch, "log-")
 	if err != nil {
 		return nil, err
@@ -49,84 +47,35 @@ func run(binary, proc, dir string, env []string, args ...string) (*program, erro
 	p.log, p.diary = f.Name(), f.Name()+".history"
 	cmd := exec.Command(binary, append(args, "--history", p.diary)...)
 	cmd.Stdout, cmd.Stderr = f, f
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(kv string) bool {
-		// What would lead to a directory for locks before TMPDIR does goes too.
-		return strings.HasPrefix(kv, "XDG_RUNTIME_DIR=") ||
-			strings.HasPrefix(kv, "RUNTIME_DIRECTORY=") || strings.HasPrefix(kv, "COORDD_") ||
-			strings.HasPrefix(kv, "CONSUL_") || strings.HasPrefix(kv, "GO") ||
-			strings.HasPrefix(kv, "CHAOS_")
-	}), append(env, "CHAOS_DIR="+dir, "CHAOS_PROC="+proc, p.mark)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	started := make(chan error)
-	go func() {
-		defer close(p.exited)
-		// "The parent has died" is about the thread that called fork: keep it until the child is
-		// gone.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait()
-			p.code = cmd.ProcessState.ExitCode()
-		}
-	}()
-	if err := <-started; err != nil {
-		<-p.exited
+	// What would lead to a directory for locks before TMPDIR does goes too.
+	cmd.Env = append(testkit.Environ("COORDD_", "CONSUL_", "GO", "CHAOS_", "XDG_RUNTIME_DIR=",
+		"RUNTIME_DIRECTORY="), append(env, "CHAOS_DIR="+dir, "CHAOS_PROC="+proc, p.mark)...)
+	if p.Child, err = testkit.StartChild(cmd); err != nil {
 		return nil, err
 	}
-	p.pid = cmd.Process.Pid
 	return p, nil
-}
-
-func (p *program) running() bool {
-	select {
-	case <-p.exited:
-		return false
-	default:
-		return true
-	}
 }
 
 // end sends a signal that is to end the process.
 func (p *program) end(s syscall.Signal) {
 	p.wanted.Store(true)
-	if p.running() {
+	if p.Running() {
 		if s == syscall.SIGKILL {
 			p.killed = time.Now()
 		}
-		_ = syscall.Kill(p.pid, s)
+		_ = syscall.Kill(p.PID, s)
 	}
 }
 
 // family lists the process, its guard and all the work: whoever has the mark of this run in the
 // environment.
 func (p *program) family() []int {
-	dir, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	mark := []byte("\x00" + p.mark + "\x00")
-	var pids []int
-	for _, e := range dir {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
-		// neither gone nor a zombie
-		if err == nil && len(env) > 0 && bytes.Contains(append([]byte{0}, env...), mark) {
-			pids = append(pids, pid)
-		}
-	}
+	pids, _ := testkit.Marked(p.mark)
 	return pids
 }
 
 // works tells whether a process is of an item's command, and not a guard.
-func works(pid int) bool {
-	env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	return bytes.Contains(append([]byte{0}, env...), []byte("\x00COORDD_ITEM="))
-}
+func works(pid int) bool { return testkit.HasVariables(pid, "COORDD_ITEM=") }
 
 // guards lists the process's guard; there is none while it is being replaced.
 func (p *program) guards() []int {
@@ -136,7 +85,7 @@ func (p *program) guards() []int {
 			return true
 		}
 		after := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-		return len(after) < 2 || after[1] != strconv.Itoa(p.pid)
+		return len(after) < 2 || after[1] != strconv.Itoa(p.PID)
 	})
 }
 
@@ -242,18 +191,14 @@ func TestWorkEndsWhereItsProcessStoodStillForLongerThanItsLease(t *testing.T) {
 
 func (p *program) tail(n int) string {
 	end := "still running"
-	if !p.running() {
-		end = fmt.Sprintf("exit code %d", p.code)
+	if !p.Running() {
+		end = fmt.Sprintf("exit code %d", p.Code)
 	}
 	b, err := os.ReadFile(p.log)
 	if err != nil {
 		return err.Error()
 	}
-	lines := strings.Split(strings.TrimRight(string(b), "\n"), "\n")
-	if len(lines) > n {
-		lines = append([]string{"..."}, lines[len(lines)-n:]...)
-	}
-	return p.proc + ", " + end + ":\n" + strings.Join(lines, "\n")
+	return p.proc + ", " + end + ":\n" + testkit.Tail(string(b), n)
 }
 
 // suspended are processes that stand still. Their thaw is in the hands of a process of its own,

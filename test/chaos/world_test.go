@@ -250,12 +250,12 @@ func (w *world) start(m *member, b birth) {
 // bury waits for the end of a process and for that of all its children, which must follow soon,
 // however it ended.
 func (w *world) bury(p *program) {
-	<-p.exited
+	<-p.Exited
 	if !p.wanted.Load() {
-		w.t.Errorf("%s ended by itself, with code %d", p.proc, p.code)
-	} else if p.code > 0 {
-		w.t.Errorf("%s was to stop, and ended with code %d", p.proc, p.code)
-	} else if p.code < 0 {
+		w.t.Errorf("%s ended by itself, with code %d", p.proc, p.Code)
+	} else if p.Code > 0 {
+		w.t.Errorf("%s was to stop, and ended with code %d", p.proc, p.Code)
+	} else if p.Code < 0 {
 		w.ledger.add(history.Dead, p.proc) // its children speak for themselves
 	}
 	for begin := time.Now(); ; time.Sleep(200 * time.Millisecond) {
@@ -337,7 +337,7 @@ func (w *world) stop() {
 	}
 	for _, m := range w.member {
 		select {
-		case <-m.now.exited:
+		case <-m.now.Exited:
 		case <-time.After(patience):
 			w.t.Errorf("%s did not stop within %v of SIGTERM", m.now.proc, patience)
 			m.now.end(syscall.SIGKILL)

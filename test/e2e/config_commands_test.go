@@ -91,7 +91,7 @@ func TestConfigValuesOfAnyKindAreTheSameOnARealConsul(t *testing.T) {
 	testkit.Await(t, time.Minute, "the watch shows the deletes", func() string {
 		return holds(w.stdout(), `"key":"empty","index":0,"deleted":true`)
 	})
-	w.kill()
+	w.Kill()
 }
 
 func encoded(value []byte) string { return base64.StdEncoding.EncodeToString(value) }

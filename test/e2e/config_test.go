@@ -173,7 +173,7 @@ func TestConfigWritesSurviveKillsAtAnyPointEachOnce(t *testing.T) {
 			go func() {
 				defer close(killed)
 				time.Sleep(after)
-				victim.kill()
+				victim.Kill()
 			}()
 		}
 		acked[i] = put(fmt.Sprintf("k%d", i%keys), fmt.Sprint(i))
@@ -184,7 +184,7 @@ func TestConfigWritesSurviveKillsAtAnyPointEachOnce(t *testing.T) {
 			start()
 		}
 	}
-	p.kill()
+	p.Kill()
 	stdout, stderr, code := once(t, "config", "replay", "--service", service, "--consul",
 		proxy.addr, "--config-log", dir, "--wait", "50s")
 	if code != 0 {

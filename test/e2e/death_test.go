@@ -62,7 +62,7 @@ func TestAKilledMembersItemsRunElsewhereSoonAndNothingElseMoves(t *testing.T) {
 			}
 			its, mark := s.of(id), s.mark()
 			begin := time.Now()
-			s.members[id].kill()
+			s.members[id].Kill()
 			testkit.Await(t, workLimit, "its items run elsewhere", func() string {
 				if n := len(s.since(mark).starts()); n < len(its) {
 					return fmt.Sprintf("%d of %d do", n, len(its))
@@ -111,7 +111,7 @@ func TestAKilledMembersItemsAreHandedOverWhenConsulIsBack(t *testing.T) {
 	if consul.Servers[0].Freeze() != nil {
 		return
 	}
-	s.members[id].kill()
+	s.members[id].Kill()
 	await(t, begin.Add(4*time.Second))
 	if consul.Servers[0].Thaw() != nil {
 		return
@@ -153,7 +153,7 @@ func TestTheItemsOfAKilledMemberWithoutCommandsWaitForItsSessionAndTheGrace(t *t
 	testkit.Await(t, workLimit, "every member has its share", func() string {
 		return s.now().unlike(2, 10)
 	})
-	s.members[s.follower()].kill()
+	s.members[s.follower()].Kill()
 	begin := time.Now()
 	took := testkit.Await(t, takeover+workLimit, "the other one has all items", func() string {
 		return s.now().unlike(1, 10)
@@ -178,7 +178,7 @@ func TestTheLeadersDeathElectsAnotherMovesItsItemsOnlyAndLeavesNoChild(t *testin
 			n)
 	}
 	begin := time.Now()
-	s.members[leader].kill()
+	s.members[leader].Kill()
 	testkit.Await(t, workLimit, "none of the killed leader's children runs", func() string {
 		if pids := s.childrenOf(leader); len(pids) > 0 {
 			return fmt.Sprintf("%d do", len(pids))
@@ -226,7 +226,7 @@ func TestAKilledMemberStartedAgainUnderItsIDResumesWithoutAMove(t *testing.T) {
 
 	id := s.follower()
 	its, mark := s.of(id), s.mark()
-	s.members[id].kill()
+	s.members[id].Kill()
 	begin := time.Now()
 	s.start(id, flags...)
 	testkit.Await(t, workLimit, "what stopped has started again", func() string {
@@ -266,7 +266,7 @@ func TestASuccessorWaitsForTheCommandsOfItsKilledPredecessor(t *testing.T) {
 	s.start("n1")
 	items := s.share(5)
 	mark := s.mark()
-	s.members["n1"].kill()
+	s.members["n1"].Kill()
 	s.start("n1")
 	testkit.Await(t, workLimit, "every item stops and starts again", func() string {
 		if n := len(s.since(mark)); n < 10 {
@@ -291,9 +291,9 @@ func TestASecondProcessWithTheSameIDRefusesAndNamesTheFirst(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(second.stderr()), "\n")
 	last := lines[len(lines)-1]
-	if !strings.Contains(last, fmt.Sprintf("process %d ", first.pid)) ||
+	if !strings.Contains(last, fmt.Sprintf("process %d ", first.PID)) ||
 		!strings.Contains(last, `"n1"`) || !strings.Contains(last, "stop it or choose another id") {
-		t.Errorf("its last line does not name the id, process %d and what to do: %q", first.pid,
+		t.Errorf("its last line does not name the id, process %d and what to do: %q", first.PID,
 			last)
 	}
 	if story := s.since(mark); len(story) > 0 {
@@ -362,7 +362,7 @@ func TestAServiceWhoseMembersAreAllKilledResumesWithoutAMove(t *testing.T) {
 
 	mark, owners := s.mark(), s.ownerOf()
 	for _, p := range s.members {
-		p.kill()
+		p.Kill()
 	}
 	begin := time.Now()
 	for _, id := range []string{"n3", "n1", "n2"} {

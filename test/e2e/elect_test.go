@@ -71,7 +71,7 @@ func TestAnElectedCommandRunsOnOneMachineAtATime(t *testing.T) {
 
 			// kill -9 of coordd: its guard ends the command and gives the leadership up.
 			begin := time.Now()
-			e.candidates["n1"].kill()
+			e.candidates["n1"].Kill()
 			e.leads("n3")
 			if took := time.Since(begin); took > ttl {
 				t.Errorf("n3 leads %v after n1 was killed: nobody gave the leadership up", took)
@@ -184,7 +184,7 @@ func (e *contest) lose(id string) {
 			}
 		}
 	}
-	e.candidates[id].kill()
+	e.candidates[id].Kill()
 }
 
 // unlike complains while a candidate's role is another one.

@@ -72,7 +72,7 @@ func TestAMemberWhoseLogNobodyReadsLeadsAndStops(t *testing.T) {
 	fill(t, w)
 	items := s.share(60)
 	its, mark := s.of("n3"), s.mark()
-	s.members["n3"].kill()
+	s.members["n3"].Kill()
 	delete(s.members, "n3")
 	testkit.Await(t, takeover+workLimit, "the items of the killed member run elsewhere",
 		func() string {
@@ -123,10 +123,10 @@ func TestASecondSignalEndsAMemberWhoseLogNobodyReads(t *testing.T) {
 	})
 	p := s.members["n1"]
 	delete(s.members, "n1")
-	for begin := time.Now(); p.running() &&
+	for begin := time.Now(); p.Running() &&
 		time.Since(begin) < workLimit; time.Sleep(500 * time.Millisecond) {
 		// one that comes before the first was taken in is no second one
-		_ = syscall.Kill(p.pid, syscall.SIGTERM)
+		_ = syscall.Kill(p.PID, syscall.SIGTERM)
 	}
 	if code, took := p.ends(workLimit); code != 1 {
 		t.Errorf("exit code %d after %v", code, took)

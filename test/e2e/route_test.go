@@ -250,8 +250,8 @@ func TestEveryRequestIsServedByTheItemsOwnerOrRefused(t *testing.T) {
 
 	// A machine dies, the service with it.
 	r.leaveOut("n1")
-	r.at["n1"].kill()
-	r.members["n1"].kill()
+	r.at["n1"].Kill()
+	r.members["n1"].Kill()
 	r.served(items)
 	r.join("n1")
 	r.served(items)
@@ -261,7 +261,7 @@ func TestEveryRequestIsServedByTheItemsOwnerOrRefused(t *testing.T) {
 	r.served(items)
 
 	// All are asked at once, one of them without its service.
-	r.at["n4"].kill()
+	r.at["n4"].Kill()
 	resp, err := (&http.Client{Transport: r.transport, Timeout: workLimit}).Get("http://" +
 		r.routes["n1"] + "/*/")
 	if err != nil {

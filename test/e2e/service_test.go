@@ -204,7 +204,7 @@ func (st status) unlike(members, items int) string {
 func (s *service) others(not ...string) []string {
 	ids := slices.Sorted(maps.Keys(s.members))
 	return slices.DeleteFunc(ids, func(id string) bool {
-		return slices.Contains(not, id) || !s.members[id].running()
+		return slices.Contains(not, id) || !s.members[id].Running()
 	})
 }
 
@@ -319,20 +319,20 @@ func (s *service) end() {
 	}
 	s.ended = true
 	for _, p := range s.members {
-		if p.running() {
-			_ = syscall.Kill(p.pid, syscall.SIGCONT)
-			_ = syscall.Kill(p.pid, syscall.SIGTERM)
+		if p.Running() {
+			_ = syscall.Kill(p.PID, syscall.SIGCONT)
+			_ = syscall.Kill(p.PID, syscall.SIGTERM)
 		}
 	}
 	for id, p := range s.members {
 		select {
-		case <-p.exited:
-			if p.code > 0 { // those that the test killed have -1
-				s.t.Errorf("%s stopped with exit code %d", id, p.code)
+		case <-p.Exited:
+			if p.Code > 0 { // those that the test killed have -1
+				s.t.Errorf("%s stopped with exit code %d", id, p.Code)
 			}
 		case <-time.After(workLimit):
 			s.t.Errorf("%s did not stop within %v of SIGTERM", id, workLimit)
-			p.kill()
+			p.Kill()
 		}
 	}
 	var left []int

@@ -62,7 +62,7 @@ func TestASuccessorInAnotherDirectoryWaitsForTheLeaseOfItsPredecessorsCommands(t
 			testkit.Await(t, startLimit, "a leader", func() string { return s.now().unlike(1, 0) })
 			s.importItems(5)
 			began(5)
-			s.members["n1"].kill()
+			s.members["n1"].Kill()
 			begin := time.Now()
 			if c.other {
 				s.env = []string{"E2E_DIR=" + dir, "RUNTIME_DIRECTORY=", "XDG_RUNTIME_DIR=",

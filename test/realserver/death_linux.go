@@ -4,12 +4,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 )
-
-// dieWithParent has the kernel kill the child when the thread that started it is gone: the starter
-// must stay on that thread (runtime.LockOSThread) for as long as the child lives.
-func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
 // stopped tells whether the process has really come to a halt: SIGSTOP is delivered, not obeyed at
 // once.

@@ -2,8 +2,4 @@
 
 package realserver
 
-import "syscall"
-
-func dieWithParent(*syscall.SysProcAttr) {}
-
 func stopped(int) bool { return true }

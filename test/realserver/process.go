@@ -3,17 +3,15 @@
 package realserver
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // stopTimeout is how long a server gets to obey SIGTERM; it takes well under a second on a quiet
@@ -31,9 +29,8 @@ type Process struct {
 	HideEnv []string
 
 	mu     sync.Mutex
-	pid    int
-	exited chan struct{} // closed when the current program is gone; nil before the first start
-	ending bool          // we asked for the end: anything else is a crash
+	child  *testkit.Child // the current or last start; nil before the first one
+	ending bool           // we asked for the end: anything else is a crash
 	frozen bool
 }
 
@@ -51,47 +48,16 @@ func (p *Process) Start() error {
 	defer log.Close()
 	cmd := exec.Command(p.Command[0], p.Command[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool {
-		return slices.ContainsFunc(p.HideEnv, func(prefix string) bool {
-			return strings.HasPrefix(kv, prefix)
-		})
-	})
-	// A group of its own: a Ctrl-C in the terminal is for the test, which then ends the server.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	dieWithParent(cmd.SysProcAttr)
-
-	started, exited := make(chan error), make(chan struct{})
-	go func() {
-		defer close(exited)
-		// The kernel's "parent has died" is about the thread that called fork: keep it until the
-		// child is gone.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // how it ended is in its log; that it ended is what we need
-		}
-	}()
-	if err := <-started; err != nil {
-		<-exited
+	cmd.Env = testkit.Environ(p.HideEnv...)
+	child, err := testkit.StartChild(cmd)
+	if err != nil {
 		return fmt.Errorf("realserver: %w", err)
 	}
-	p.pid, p.exited, p.ending, p.frozen = cmd.Process.Pid, exited, false, false
+	p.child, p.ending, p.frozen = child, false, false
 	return nil
 }
 
-func (p *Process) runningLocked() bool {
-	if p.exited == nil {
-		return false
-	}
-	select {
-	case <-p.exited:
-		return false
-	default:
-		return true
-	}
-}
+func (p *Process) runningLocked() bool { return p.child != nil && p.child.Running() }
 
 // End sends the signal, and SIGKILL when that does not help, and returns when the program is gone.
 // Ending one that is gone already is fine.
@@ -103,22 +69,22 @@ func (p *Process) End(sig syscall.Signal) error {
 	}
 	p.ending = true
 	if p.frozen && sig != syscall.SIGKILL {
-		_ = syscall.Kill(p.pid, syscall.SIGCONT)
+		_ = syscall.Kill(p.child.PID, syscall.SIGCONT)
 		p.frozen = false
 	}
-	_ = syscall.Kill(p.pid, sig)
+	_ = syscall.Kill(p.child.PID, sig)
 	select {
-	case <-p.exited:
+	case <-p.child.Exited:
 		return nil
 	case <-time.After(stopTimeout):
 	}
-	_ = syscall.Kill(p.pid, syscall.SIGKILL)
+	_ = syscall.Kill(p.child.PID, syscall.SIGKILL)
 	select {
-	case <-p.exited:
+	case <-p.child.Exited:
 		return fmt.Errorf("realserver: the server did not stop within %v of %v, so it was killed",
 			stopTimeout, sig)
 	case <-time.After(stopTimeout):
-		return fmt.Errorf("realserver: process %d survived SIGKILL", p.pid)
+		return fmt.Errorf("realserver: process %d survived SIGKILL", p.child.PID)
 	}
 }
 
@@ -130,14 +96,17 @@ func (p *Process) Freeze() error {
 	if !p.runningLocked() {
 		return errors.New("realserver: cannot freeze: the server is not running")
 	}
-	if err := syscall.Kill(p.pid, syscall.SIGSTOP); err != nil {
+	if err := syscall.Kill(p.child.PID, syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("realserver: freeze: %w", err)
 	}
 	p.frozen = true
-	for deadline := time.Now().Add(stopTimeout); !stopped(p.pid); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			return fmt.Errorf("realserver: process %d ignores SIGSTOP", p.pid)
+	if _, why := testkit.Look(stopTimeout, func() string {
+		if stopped(p.child.PID) {
+			return ""
 		}
+		return "ignores SIGSTOP"
+	}); why != "" {
+		return fmt.Errorf("realserver: process %d %s", p.child.PID, why)
 	}
 	return nil
 }
@@ -149,7 +118,7 @@ func (p *Process) Thaw() error {
 	if !p.runningLocked() {
 		return errors.New("realserver: cannot thaw: the server is not running")
 	}
-	if err := syscall.Kill(p.pid, syscall.SIGCONT); err != nil {
+	if err := syscall.Kill(p.child.PID, syscall.SIGCONT); err != nil {
 		return fmt.Errorf("realserver: thaw: %w", err)
 	}
 	p.frozen = false
@@ -160,14 +129,17 @@ func (p *Process) Thaw() error {
 func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.pid
+	if p.child == nil {
+		return 0
+	}
+	return p.child.PID
 }
 
 // Crashed tells whether the program ended without being asked to.
 func (p *Process) Crashed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.exited != nil && !p.ending && !p.runningLocked()
+	return p.child != nil && !p.ending && !p.runningLocked()
 }
 
 // Tail returns the last n lines of the log; all its starts write to the same file.
@@ -176,9 +148,5 @@ func (p *Process) Tail(n int) string {
 	if err != nil {
 		return err.Error()
 	}
-	lines := bytes.Split(bytes.TrimRight(text, "\n"), []byte("\n"))
-	if len(lines) > n {
-		lines = lines[len(lines)-n:]
-	}
-	return string(bytes.Join(lines, []byte("\n")))
+	return testkit.Tail(string(text), n)
 }
