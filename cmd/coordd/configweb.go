@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/internal/printable"
 )
 
 // configSite is the configuration over HTTP, for services in any language:
@@ -302,7 +303,8 @@ func (c *configSite) broken(w http.ResponseWriter, err error, p params) {
 		status, why = http.StatusRequestTimeout, fmt.Sprintf("the value was not here within %v",
 			pageBody)
 	}
-	http.Error(w, oneLine(fmt.Sprintf("%s (%v): nothing was written; send it again", why, err)),
+	http.Error(w, printable.Line(fmt.Sprintf("%s (%v): nothing was written; send it again", why,
+		err)),
 		status)
 }
 
@@ -342,7 +344,7 @@ func (c *configSite) fail(w http.ResponseWriter, err error, p params) {
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
-	http.Error(w, oneLine(err.Error()), status)
+	http.Error(w, printable.Line(err.Error()), status)
 }
 
 // loopback tells whether only this host can reach an address.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/internal/printable"
 	"github.com/go-zookeeper/zk"
 )
 
@@ -205,7 +206,8 @@ func (a *app) printFollowed(asJSON bool, s election.Status) error {
 	case s.Leader.ID != "":
 		text = fmt.Sprintf("%s leads (token %d)", foreign(s.Leader.Name), s.Token)
 	}
-	_, err := fmt.Fprintf(a.out, "%s  %s\n", time.Now().Format("15:04:05.000"), oneLine(text))
+	_, err := fmt.Fprintf(a.out, "%s  %s\n", time.Now().Format("15:04:05.000"),
+		printable.Line(text))
 	return err
 }
 

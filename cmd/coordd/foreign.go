@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf16"
+
+	"github.com/coordd/coordd/internal/printable"
 )
 
 // maxCell is how much of a text from outside a line of a table shows, in bytes: more than any id
@@ -21,7 +22,7 @@ func foreign(text string) string {
 	if len(text) > maxCell {
 		text, cut = strings.ToValidUTF8(text[:maxCell], ""), " …"
 	}
-	if strings.ContainsFunc(text, hidden) {
+	if strings.ContainsFunc(text, printable.Hidden) {
 		text = strconv.Quote(text)
 	}
 	return text + cut
@@ -36,20 +37,16 @@ func foreigners(texts []string) string {
 	return strings.Join(shown, ", ")
 }
 
-// hidden: r does not print, or moves what does. The replacement character stands for bytes that are
-// no UTF-8.
-func hidden(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
-
 // plainJSON escapes what encoding/json leaves in strings and a terminal obeys: the control
 // characters above ASCII, and those that change the direction of writing. It is the same JSON.
 func plainJSON(text []byte) []byte {
-	if !bytes.ContainsFunc(text, func(r rune) bool { return hidden(r) && r != '\n' }) {
+	if !bytes.ContainsFunc(text, func(r rune) bool { return printable.Hidden(r) && r != '\n' }) {
 		return text
 	}
 	var b bytes.Buffer
 	for _, r := range string(text) {
 		switch {
-		case r == '\n' || !hidden(r):
+		case r == '\n' || !printable.Hidden(r):
 			b.WriteRune(r)
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)

@@ -11,6 +11,7 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/printable"
 )
 
 // hostile are texts that a terminal obeys, or that forge a line of a table.
@@ -25,7 +26,9 @@ func plainLines(t *testing.T, what string, out []byte, lines int) {
 	if n := bytes.Count(out, []byte("\n")); n != lines {
 		t.Errorf("%s: %d lines, not %d: %.300q", what, n, lines, out)
 	}
-	if i := bytes.IndexFunc(out, func(r rune) bool { return hidden(r) && r != '\n' }); i >= 0 {
+	if i := bytes.IndexFunc(out, func(r rune) bool {
+		return printable.Hidden(r) && r != '\n'
+	}); i >= 0 {
 		t.Errorf("%s: it holds %q", what, out[max(0, i-5):min(len(out), i+10)])
 	}
 	if len(out) > 20_000 {
@@ -55,7 +58,7 @@ func TestTablesShowNothingThatATerminalObeys(t *testing.T) {
 		}
 		plainLines(t, "elect --status", b.Bytes(), 5)
 
-		if line := oneLine("error: " + x); strings.ContainsFunc(line, hidden) {
+		if line := printable.Line("error: " + x); strings.ContainsFunc(line, printable.Hidden) {
 			t.Errorf("an error: %.100q", line)
 		}
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/printable"
 )
 
 // obeyed is what a terminal does: a line break, CSI as one character, an OSC, an override of the
@@ -28,7 +29,7 @@ func TestALogOnATerminalIsObeyedInNothing(t *testing.T) {
 			t.Fatal("not flushed")
 		}
 		line := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-		if i := bytes.IndexFunc(line, hidden); i >= 0 {
+		if i := bytes.IndexFunc(line, printable.Hidden); i >= 0 {
 			t.Errorf("%s: from %q on it is obeyed: %q", format, line[i:], line)
 		}
 		var said struct{ Key string }
@@ -48,7 +49,7 @@ func TestTheBrakeInTheStatusIsObeyedInNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range bytes.Lines(b.Bytes()) {
-		if line = bytes.TrimSuffix(line, []byte("\n")); bytes.ContainsFunc(line, hidden) {
+		if line = bytes.TrimSuffix(line, []byte("\n")); bytes.ContainsFunc(line, printable.Hidden) {
 			t.Errorf("%q", line)
 		}
 	}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/printable"
 	"github.com/spf13/cobra"
 )
 
@@ -54,7 +54,7 @@ func run(ctx context.Context, s surroundings) int {
 		errors.Is(err, actors.ErrInvalid) {
 		code = exitUsage
 	}
-	text := oneLine(err.Error())
+	text := printable.Line(err.Error())
 	if from := a.taken.behind(text); code == exitUsage && len(from) > 0 {
 		text += " (from the environment: " + strings.Join(from, ", ") + ")"
 	}
@@ -63,30 +63,6 @@ func run(ctx context.Context, s surroundings) int {
 	}
 	fmt.Fprintf(a.lines, "%s: %s\n", cmd.CommandPath(), text)
 	return code
-}
-
-// oneLine makes an error's text one line that a terminal prints and obeys in nothing: parts of it
-// may be somebody else's.
-func oneLine(text string) string {
-	const most = 4000
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + " …"
-	}
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
-		return r == '\n' || r == '\r'
-	}), "; ")
-	if !strings.ContainsFunc(text, hidden) {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		if quoted := strconv.QuoteRuneToASCII(r); hidden(r) {
-			b.WriteString(strings.Trim(quoted, "'"))
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
 }
 
 // app is one command line being carried out.

@@ -17,6 +17,7 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/actors/dispatch"
+	"github.com/coordd/coordd/internal/printable"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -77,7 +78,7 @@ func (s *site) handler() http.Handler {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		if err := s.health(time.Now()); err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
-			fmt.Fprintln(w, oneLine(err.Error()))
+			fmt.Fprintln(w, printable.Line(err.Error()))
 			return
 		}
 		fmt.Fprintln(w, "ok")
@@ -278,7 +279,7 @@ func (v *view) serve(w http.ResponseWriter, r *http.Request, body encoded) {
 	if v.err != nil {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		_ = json.NewEncoder(w).Encode(map[string]string{"error": oneLine(v.err.Error())})
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": printable.Line(v.err.Error())})
 		return
 	}
 	body.serve(w, r)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/internal/printable"
 	"github.com/spf13/cobra"
 )
 
@@ -107,7 +108,7 @@ func (a *app) writing(ctx context.Context, s *serviceFlags, w writeFlags, f func
 	for _, refused := range c.Queue().Get().Conflicts {
 		fmt.Fprintf(a.err,
 			"coordd config: an earlier write in %s was refused, and is kept in its file conflicts: %s\n",
-			w.log, oneLine(refused.Error))
+			w.log, printable.Line(refused.Error))
 		err = errors.Join(err, errEarlier)
 	}
 	return err
