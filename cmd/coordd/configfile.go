@@ -16,6 +16,26 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// listedConfig is one key in the JSON of a list.
+type listedConfig struct {
+	Key   string `json:"key"`
+	Index uint64 `json:"index"`
+	// One of the two: JSON holds text only.
+	Value       *string `json:"value,omitempty"`
+	ValueBase64 []byte  `json:"value_base64,omitempty"`
+}
+
+func listedOf(e configstore.Entry) listedConfig {
+	l := listedConfig{Key: e.Key, Index: e.Index}
+	if utf8.Valid(e.Value) {
+		text := string(e.Value)
+		l.Value = &text
+	} else {
+		l.ValueBase64 = e.Value
+	}
+	return l
+}
+
 // exported is one line of an export and of a watch. An import reads key and one of the two values.
 type exported struct {
 	listedConfig

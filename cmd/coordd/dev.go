@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/web"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/supervisor"
 	"github.com/spf13/cobra"
@@ -85,21 +86,21 @@ func (a *app) runDev(ctx context.Context, o devFlags) error {
 		return err
 	}
 	defer consulLn.Close()
-	web, err := openWeb(o.http, o.httpHosts...)
+	page, err := openPage(o.http, o.httpHosts...)
 	if err != nil {
 		return err
 	}
-	if web != nil {
-		web.log = log
+	if page != nil {
+		page.log = log
 	}
-	defer web.close()
+	defer page.close()
 
 	members := make([]*actors.Coordinator, o.members)
 	parts := supervisor.Tree{StopTogether: true}
 	for i := range members {
 		members[i], err = actors.New(actors.Config{
 			Service: o.service, ID: fmt.Sprintf("n%d", i+1), Client: client, Logger: log,
-			Address: web.published(), Version: version(), LeaderSoak: time.Second, Work: idle(log),
+			Address: page.published(), Version: version(), LeaderSoak: time.Second, Work: idle(log),
 		})
 		if err != nil {
 			return err
@@ -117,17 +118,18 @@ func (a *app) runDev(ctx context.Context, o devFlags) error {
 			}))
 		},
 	}}
-	if web != nil {
-		children = append(children, web.child(newSite(op, consulLn.Addr().String(), members)))
+	var root *supervisor.Supervisor
+	if page != nil {
+		children = append(children, page.child(members[0], consulLn.Addr().String(), web.Options{
+			Members: members[1:], Report: func() supervisor.Report { return root.Report() }}))
 	}
 	children = append(children, supervisor.Child{Name: "members", Tree: &parts})
-	root, err := supervisor.New("coordd", supervisor.Tree{Children: children},
+	root, err = supervisor.New("coordd", supervisor.Tree{Children: children},
 		supervisor.WithLogger(log))
 	if err != nil {
 		return err
 	}
-	web.reportOf(root.Report)
-	if _, err := fmt.Fprint(a.out, devWelcome(o, web.address(),
+	if _, err := fmt.Fprint(a.out, devWelcome(o, page.address(),
 		consulLn.Addr().String())); err != nil {
 		return err
 	}

@@ -129,6 +129,16 @@ func hostPort(consul string) string {
 	return net.JoinHostPort(u.Hostname(), "80")
 }
 
+// loopback tells whether only this host can reach an address.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
 // checkPublished refuses an address that cannot be one. A bare host is allowed: requests cannot be
 // sent there.
 func checkPublished(address string) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/actors/web"
 	"github.com/coordd/coordd/supervisor"
 	"github.com/spf13/cobra"
 )
@@ -188,17 +189,17 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	web, err := openWeb(o.http, o.httpHosts...)
+	page, err := openPage(o.http, o.httpHosts...)
 	if err != nil {
 		return err
 	}
-	defer web.close()
+	defer page.close()
 	share := budgetOf(descriptors(), o.route != "")
-	if web != nil {
-		web.conns, web.log = share.page, log
+	if page != nil {
+		page.conns, page.log = share.page, log
 	}
 	if cfg.Address == "" {
-		cfg.Address = web.published()
+		cfg.Address = page.published()
 	}
 
 	// A killed predecessor's guard looks for its successor, and does not wait long.
@@ -231,35 +232,30 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	if work != nil {
 		work.follow(member.Session(), member.Membership())
 	}
-	if web != nil {
-		op, err := actors.NewOperator(client, o.service)
-		if err != nil {
-			return err
-		}
-		site := newSite(op, address, []*actors.Coordinator{member})
-		site.config = member.ConfigStore()
-		if site.config.Enabled() && !loopback(web.address()) {
-			log.Warn("config-open-to-the-network", "http", web.address(), "why",
+	var root *supervisor.Supervisor
+	if page != nil {
+		if member.ConfigStore().Enabled() && !loopback(page.address()) {
+			log.Warn("config-open-to-the-network", "http", page.address(), "why",
 				"whoever reaches this address can read and write the configuration", "do",
 				"listen on 127.0.0.1, or keep others away from the address")
 		}
-		children = append(children, web.child(site))
+		children = append(children, page.child(member, address, web.Options{
+			Report: func() supervisor.Report { return root.Report() }}))
 	}
 	route, err := openRoute(o.routeFlags, member.Router(), whereabouts{address: o.address,
-		published: cfg.Address, page: web.address(), consul: address}, share.route, log)
+		published: cfg.Address, page: page.address(), consul: address}, share.route, log)
 	if err != nil {
 		return err
 	}
 	defer route.close()
 	children = append(children, route.children()...)
 	children = append(children, diary.begin(member, log)...)
-	children = append(children, member.Child(coordinatorName))
-	root, err := supervisor.New("coordd", supervisor.Tree{Children: children},
+	children = append(children, member.Child("coordinator"))
+	root, err = supervisor.New("coordd", supervisor.Tree{Children: children},
 		supervisor.WithLogger(log))
 	if err != nil {
 		return err
 	}
-	web.reportOf(root.Report)
 	s := member.Settings()
 	log.Info("starting", "service", o.service, "member", o.id, "consul", address, "version",
 		version(), "pid", os.Getpid(),
@@ -267,7 +263,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		"grace", s.Grace.String(),
 		"lock_delay", s.LockDelay.String(), "leader_soak", s.LeaderSoak.String(), "stop_timeout",
 		o.stopTimeout.String(), "restart_wait", o.restartWait.String(), "exec", o.exec, "http",
-		web.address(), "route", route.address(),
+		page.address(), "route", route.address(),
 		"backend", s.Backend, "config_log", s.ConfigLog)
 	bounds := cfg.Bounds()
 	log.Info("worst-cases", "take_over", bounds.TakeOver.String(), "take_over_of_leader",

@@ -56,7 +56,8 @@ func (h *Hosts) Allow(hostport string) bool {
 	return err == nil
 }
 
-func (h *Hosts) only(next http.Handler) http.Handler {
+// Only returns a handler that answers requests for the server and refuses others with 403.
+func (h *Hosts) Only(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.Allow(r.Host) {
 			next.ServeHTTP(w, r)

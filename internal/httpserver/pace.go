@@ -10,9 +10,14 @@ import (
 // Piece is how much of an answer is sent under one deadline.
 const Piece = 64 << 10
 
-// paced gives each request's client the deadlines of the server.
-func paced(next http.Handler, pace, body time.Duration) http.Handler {
+// Paced returns a handler that gives each request's client these deadlines, see Config. It does
+// nothing below another one.
+func Paced(next http.Handler, pace, body time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, ok := w.(*client); ok {
+			next.ServeHTTP(w, r)
+			return
+		}
 		c := &client{ResponseWriter: w, ctrl: http.NewResponseController(w), pace: pace}
 		if r.Body != nil && r.ContentLength != 0 {
 			// A refusal is sent at once, and not when the body that nobody wants has come.

@@ -44,7 +44,7 @@ func New(c Config) *Server {
 	}
 	h := c.Handler
 	if c.Hosts != nil {
-		h = c.Hosts.only(h)
+		h = c.Hosts.Only(h)
 	}
 	s := &Server{Server: &http.Server{
 		ReadHeaderTimeout: c.Header, IdleTimeout: c.Idle, MaxHeaderBytes: HeaderBytes,
@@ -59,7 +59,7 @@ func New(c Config) *Server {
 		s.ConnState, s.ConnContext = p.hook, withConn
 	}
 	if c.Pace > 0 || c.Body > 0 {
-		h = paced(h, c.Pace, c.Body)
+		h = Paced(h, c.Pace, c.Body)
 	}
 	s.Handler, s.ConnState = seen(h), s.heads.hook(s.ConnState)
 	return s

@@ -1,11 +1,10 @@
-package main
+package web
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -20,8 +19,9 @@ import (
 // configSite is the configuration over HTTP, for services in any language:
 //
 //	GET    /config/KEY    the value; ETag is its index; 404: there is no such key
-//	PUT    /config/KEY    writes the body; If-Match: "INDEX" only over that index, If-None-Match: * only a new key;
-//	                      all other conditions of RFC 9110 as well
+//	PUT    /config/KEY    writes the body; If-Match: "INDEX" only over that index,
+//	                      If-None-Match: * only a new key; all other conditions of
+//	                      RFC 9110 as well
 //	DELETE /config/KEY    deletes; If-Match as for PUT
 //	GET    /config/       JSON of all keys, of those that begin with ?prefix=
 //
@@ -301,7 +301,7 @@ func (c *configSite) broken(w http.ResponseWriter, err error, p params) {
 	status, why := http.StatusBadRequest, "the value broke off"
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		status, why = http.StatusRequestTimeout, fmt.Sprintf("the value was not here within %v",
-			pageBody)
+			BodyTimeout)
 	}
 	http.Error(w, printable.Line(fmt.Sprintf("%s (%v): nothing was written; send it again", why,
 		err)),
@@ -345,14 +345,4 @@ func (c *configSite) fail(w http.ResponseWriter, err error, p params) {
 		w.Header().Set("Retry-After", "1")
 	}
 	http.Error(w, printable.Line(err.Error()), status)
-}
-
-// loopback tells whether only this host can reach an address.
-func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

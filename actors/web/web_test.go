@@ -1,4 +1,4 @@
-package main
+package web
 
 import (
 	"context"
@@ -46,6 +46,25 @@ func (f *fakeLooker) Look(ctx context.Context) (actors.Status, actors.Holders, e
 		actors.Holders{Members: []actors.Holder{}, Free: []string{}}, f.err
 }
 
+// wait is the work of a member that only holds items.
+func wait(ctx context.Context, _ actors.Item) error {
+	<-ctx.Done()
+	return nil
+}
+
+func items(n int) []actors.WorkInput {
+	all := make([]actors.WorkInput, n)
+	for i := range all {
+		all[i].ID = fmt.Sprintf("item_%d", i)
+	}
+	return all
+}
+
+// showing is a site of members that reads Consul by l.
+func showing(l looker, members ...*actors.Coordinator) *site {
+	return newSite(newStatusCache(l, members, nil), members)
+}
+
 func ask(s *site, path string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	for i := 0; i+1 < len(headers); i += 2 {
@@ -59,7 +78,7 @@ func ask(s *site, path string, headers ...string) *httptest.ResponseRecorder {
 func TestConsulIsReadAtMostOnceASecondHoweverManyLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeLooker{takes: 20 * time.Millisecond}
-		s := newSite(f, "consul.test", nil)
+		s := showing(f)
 		var viewers sync.WaitGroup
 		for i := range 50 {
 			viewers.Go(func() {
@@ -93,7 +112,7 @@ func TestConsulIsReadAtMostOnceASecondHoweverManyLook(t *testing.T) {
 func TestALargeServiceIsReadLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeLooker{takes: 2 * time.Second}
-		s := newSite(f, "consul.test", nil)
+		s := showing(f)
 		for range 40 {
 			ask(s, "/status.json")
 			time.Sleep(500 * time.Millisecond)
@@ -108,11 +127,11 @@ func TestALargeServiceIsReadLessOften(t *testing.T) {
 
 func TestAViewerWhoLeavesTakesNobodysAnswerAlong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(&fakeLooker{takes: time.Second}, "consul.test", nil)
+		s := showing(&fakeLooker{takes: time.Second})
 		ctx, cancel := context.WithCancel(t.Context())
 		var first *view
 		var both sync.WaitGroup
-		both.Go(func() { first = s.glimpse.look(ctx) })
+		both.Go(func() { first = s.status.look(ctx) })
 		synctest.Wait()
 		var second *httptest.ResponseRecorder
 		both.Go(func() { second = ask(s, "/status.json") })
@@ -126,21 +145,21 @@ func TestAViewerWhoLeavesTakesNobodysAnswerAlong(t *testing.T) {
 }
 
 func TestAConsulThatDoesNotAnswerIsSaidInOneLine(t *testing.T) {
-	cause := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connect: connection refused")}
-	f := &fakeLooker{err: fmt.Errorf("looking: %w: %w", actors.ErrUnreachable, cause)}
-	w := ask(newSite(f, "consul.test:8500", nil), "/status.json")
+	f := &fakeLooker{err: actors.ErrUnreachable}
+	explain := func(err error) error { return fmt.Errorf("%w:\nstart it", err) }
+	w := ask(newSite(newStatusCache(f, nil, explain), nil), "/status.json")
 	var body struct{ Error string }
 	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
 		t.Fatal(err)
 	}
-	want := "Consul at consul.test:8500 does not answer (connect: connection refused): start it, or give its address with --consul or CONSUL_HTTP_ADDR"
+	want := actors.ErrUnreachable.Error() + ":; start it"
 	if w.Code != http.StatusServiceUnavailable || body.Error != want {
-		t.Errorf("got %d %q", w.Code, body.Error)
+		t.Errorf("got %d %q, want %q", w.Code, body.Error, want)
 	}
 }
 
 func TestWhatTheAskerHasIsNotSentAgain(t *testing.T) {
-	s := newSite(&fakeLooker{}, "consul.test", nil)
+	s := showing(&fakeLooker{})
 	first := ask(s, "/status.json")
 	second := ask(s, "/status.json", "If-None-Match", first.Header().Get("ETag"))
 	if second.Code != http.StatusNotModified || second.Body.Len() != 0 {
@@ -149,7 +168,7 @@ func TestWhatTheAskerHasIsNotSentAgain(t *testing.T) {
 }
 
 func TestThePageAsksNobodyElse(t *testing.T) {
-	w := ask(newSite(&fakeLooker{}, "consul.test", nil), "/")
+	w := ask(showing(&fakeLooker{}), "/")
 	if w.Code != http.StatusOK || !strings.Contains(w.Header().Get("Content-Security-Policy"),
 		"default-src 'none'") {
 		t.Errorf("got %d with policy %q", w.Code, w.Header().Get("Content-Security-Policy"))
@@ -165,7 +184,7 @@ func TestThePageAsksNobodyElse(t *testing.T) {
 }
 
 func TestNothingCanBeWrittenOverHTTP(t *testing.T) {
-	s := newSite(&fakeLooker{}, "consul.test", nil)
+	s := showing(&fakeLooker{})
 	for _, path := range []string{"/", "/status.json", "/holders.json", "/report.json",
 		"/healthz"} {
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
@@ -203,7 +222,7 @@ func TestHealthFollowsTheLease(t *testing.T) {
 		}
 		log := slog.New(slog.DiscardHandler)
 		m, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: client, Logger: log,
-			Work: idle(log)})
+			Work: wait})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +230,7 @@ func TestHealthFollowsTheLease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := newSite(op, "consul.test", []*actors.Coordinator{m})
+		s := showing(op, m)
 		expect := func(when string, code int, text string) {
 			t.Helper()
 			if w := ask(s, "/healthz"); w.Code != code || !strings.Contains(w.Body.String(),
@@ -221,7 +240,7 @@ func TestHealthFollowsTheLease(t *testing.T) {
 		}
 		expect("before it runs", http.StatusServiceUnavailable, "m1 has no session in Consul")
 		root, err := supervisor.New("coordd",
-			supervisor.Tree{Children: []supervisor.Child{m.Child(coordinatorName)}},
+			supervisor.Tree{Children: []supervisor.Child{m.Child(soleMember)}},
 			supervisor.WithLogger(log))
 		if err != nil {
 			t.Fatal(err)
@@ -278,7 +297,7 @@ func TestTheLeadersBrakeIsShown(t *testing.T) {
 		client := consul.Client()
 		log := slog.New(slog.DiscardHandler)
 		m, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: client, Logger: log,
-			Work: idle(log)})
+			Work: wait})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,11 +305,11 @@ func TestTheLeadersBrakeIsShown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := newSite(op, "consul.test", []*actors.Coordinator{m})
+		s := showing(op, m)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { _ = m.Run(ctx) })
-		if err := op.AddWork(ctx, devItems(40)...); err != nil {
+		if err := op.AddWork(ctx, items(40)...); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
@@ -299,7 +318,7 @@ func TestTheLeadersBrakeIsShown(t *testing.T) {
 			t.Errorf("before: %s", w.Body)
 		}
 		// behind the operators' back, so that nothing says it is meant
-		for _, w := range devItems(40) {
+		for _, w := range items(40) {
 			if _, err := client.KV().Delete("service/demo/workload/"+w.ID, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -312,15 +331,6 @@ func TestTheLeadersBrakeIsShown(t *testing.T) {
 		cancel()
 		running.Wait()
 	})
-}
-
-func TestTooManyConnectionsAreNotCalledAConsulThatIsDown(t *testing.T) {
-	err := trouble("127.0.0.1:8500", fmt.Errorf("reading: %w: %w", actors.ErrUnreachable,
-		actors.ErrTooManyConns))
-	if text := err.Error(); !strings.Contains(text, "too many connections") ||
-		!strings.Contains(text, "http_max_conns_per_client") || strings.Contains(text, "start it") {
-		t.Error(text)
-	}
 }
 
 // A session alone does not let a member work: its record has to be locked by it.
@@ -340,11 +350,11 @@ func TestHealthMeansThatWorkMayRunHere(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 		m, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: client, Logger: log,
-			Work: idle(log)})
+			Work: wait})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := newSite(&fakeLooker{}, "consul.test", []*actors.Coordinator{m})
+		s := showing(&fakeLooker{}, m)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { _ = m.Run(ctx) })
@@ -390,7 +400,7 @@ func (s stuckWriter) Write(p []byte) (int, error) {
 
 func TestClientsThatReadSlowlyHoldFewLargeDocuments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(&hugeLooker{}, "consul.test", nil)
+		s := showing(&hugeLooker{})
 		h := s.handler()
 		until := make(chan struct{})
 		var all sync.WaitGroup

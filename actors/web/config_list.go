@@ -1,4 +1,4 @@
-package main
+package web
 
 import (
 	"bufio"
@@ -13,26 +13,6 @@ import (
 
 	"github.com/coordd/coordd/actors/configstore"
 )
-
-// listedConfig is one key in the JSON of a list.
-type listedConfig struct {
-	Key   string `json:"key"`
-	Index uint64 `json:"index"`
-	// One of the two: JSON holds text only.
-	Value       *string `json:"value,omitempty"`
-	ValueBase64 []byte  `json:"value_base64,omitempty"`
-}
-
-func listedOf(e configstore.Entry) listedConfig {
-	l := listedConfig{Key: e.Key, Index: e.Index}
-	if utf8.Valid(e.Value) {
-		text := string(e.Value)
-		l.Value = &text
-	} else {
-		l.ValueBase64 = e.Value
-	}
-	return l
-}
 
 // list answers with all keys of a prefix, or waits until there is another version of them.
 func (c *configSite) list(w http.ResponseWriter, r *http.Request, p params) {
@@ -122,7 +102,8 @@ func (c *configSite) send(w io.Writer, s configstore.Snapshot, prefix string) {
 	writeList(between{w, c.turns}, s, prefix)
 }
 
-// writeList writes the entries as json.Encoder would write a slice of listedConfig.
+// writeList writes the entries as json.Encoder would: as an array of what
+// `coordd config list --json` prints of each key.
 func writeList(to io.Writer, s configstore.Snapshot, prefix string) {
 	w := bufio.NewWriterSize(to, listPiece)
 	first := true

@@ -1,4 +1,4 @@
-package main
+package web
 
 import (
 	"bufio"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/httpserver"
 	"github.com/coordd/coordd/internal/testkit"
 	"github.com/hashicorp/consul/api"
 )
@@ -44,17 +45,19 @@ func serveConfigPage(t *testing.T, before ...*api.KVPair) *configPage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web, err := openWeb("127.0.0.1:0")
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	web.site = newSite(&fakeLooker{}, "consul.test", nil)
-	web.site.config = store
+	site := showing(&fakeLooker{})
+	site.config = store
+	server := httpserver.New(httpserver.Config{Handler: site.limited(Options{}), Conns: 256,
+		Pace: Pace, Body: BodyTimeout})
 	ctx, cancel := context.WithCancel(t.Context())
 	storing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var page, running sync.WaitGroup
 	page.Go(func() {
-		if err := web.run(ctx); err != nil {
+		if err := server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}
 	})
@@ -65,6 +68,7 @@ func serveConfigPage(t *testing.T, before ...*api.KVPair) *configPage {
 	})
 	t.Cleanup(func() {
 		cancel()
+		_ = server.Close()
 		page.Wait()
 		stop()
 		running.Wait()
@@ -75,7 +79,7 @@ func serveConfigPage(t *testing.T, before ...*api.KVPair) *configPage {
 	if err := store.WaitLoaded(wait); err != nil {
 		t.Fatal(err)
 	}
-	return &configPage{t, web.address(), consul.Client()}
+	return &configPage{t, ln.Addr().String(), consul.Client()}
 }
 
 // dial opens a connection on which the test writes what it likes.

@@ -11,29 +11,27 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/dispatch"
+	"github.com/coordd/coordd/actors/web"
 	"github.com/coordd/coordd/internal/httpserver"
 	"github.com/coordd/coordd/supervisor"
 	"github.com/spf13/pflag"
 )
 
-// The limits of the page's server.
-const (
-	pageConns = 256              // less where descriptors are few
-	pagePace  = 10 * time.Second // for each piece of an answer
-	pageBody  = 15 * time.Second // for a body, which has at most configstore.MaxValue bytes
-)
+// pageConns is the most connections to the page; less where descriptors are few.
+const pageConns = 256
 
-// web serves a site on an address. A nil web is HTTP switched off.
-type web struct {
+// pageServer serves the page on an address. A nil one is HTTP switched off.
+type pageServer struct {
 	// opened before anything else, so that a port in use stops coordd from starting
 	first net.Listener
 	used  bool
 	on    string
-	hosts *httpserver.Hosts
+	names []string // that the page may be asked for by
 	conns int
 	log   *slog.Logger // nil: none
-	site  *site
+	page  http.Handler
 }
 
 // hostsFlag registers the names that the page may be asked for by.
@@ -52,8 +50,8 @@ func checkHosts(flag string, names []string) error {
 	return nil
 }
 
-// openWeb listens on address; names are those of --http-host.
-func openWeb(address string, names ...string) (*web, error) {
+// openPage listens on address; names are those of --http-host.
+func openPage(address string, names ...string) (*pageServer, error) {
 	if err := checkHosts("http-host", names); err != nil {
 		return nil, err
 	}
@@ -64,28 +62,28 @@ func openWeb(address string, names ...string) (*web, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &web{first: ln, on: ln.Addr().String(), hosts: httpserver.NewHosts("--http-host",
-		append(names, address)...), conns: pageConns}, nil
+	return &pageServer{first: ln, on: ln.Addr().String(), names: append(names, address),
+		conns: pageConns}, nil
 }
 
-func (w *web) close() {
-	if w != nil {
-		_ = w.first.Close()
+func (s *pageServer) close() {
+	if s != nil {
+		_ = s.first.Close()
 	}
 }
 
 // address is the one listened on; empty when HTTP is off.
-func (w *web) address() string {
-	if w == nil {
+func (s *pageServer) address() string {
+	if s == nil {
 		return ""
 	}
-	return w.on
+	return s.on
 }
 
 // published is what a member tells others of where it is.
-func (w *web) published() string {
+func (s *pageServer) published() string {
 	name, _ := os.Hostname()
-	host, port, err := net.SplitHostPort(w.address())
+	host, port, err := net.SplitHostPort(s.address())
 	if err != nil {
 		return name
 	}
@@ -95,32 +93,28 @@ func (w *web) published() string {
 	return net.JoinHostPort(host, port)
 }
 
-func (w *web) reportOf(report func() supervisor.Report) {
-	if w != nil {
-		w.site.report = report
-	}
-}
-
-func (w *web) child(s *site) supervisor.Child {
-	w.site = s
-	return supervisor.Child{Name: "http", Run: w.run}
+// child serves the page of a member and of what else o names.
+func (s *pageServer) child(m *actors.Coordinator, consul string, o web.Options) supervisor.Child {
+	o.Hosts, o.HostsFlag, o.ConfigWaits = s.names, "--http-host", max(1, s.conns/2)
+	o.Explain = func(err error) error { return trouble(consul, err) }
+	s.page = web.New(m, o)
+	return supervisor.Child{Name: "http", Run: s.run}
 }
 
 // run serves until ctx ends. A later incarnation opens the address anew.
-func (w *web) run(ctx context.Context) error {
-	ln := w.first
-	if w.used {
+func (s *pageServer) run(ctx context.Context) error {
+	ln := s.first
+	if s.used {
 		var err error
-		if ln, err = net.Listen("tcp", w.on); err != nil {
+		if ln, err = net.Listen("tcp", s.on); err != nil {
 			return err
 		}
 	}
-	w.used = true
-	w.site.waits = w.conns / 2
+	s.used = true
 	return serve(ctx, ln, httpserver.New(httpserver.Config{
-		Handler: w.site.handler(), Hosts: w.hosts, Conns: w.conns, Pace: pagePace, Body: pageBody,
+		Handler: s.page, Conns: s.conns, Pace: web.Pace, Body: web.BodyTimeout,
 		Always:   func(r *http.Request) bool { return r.URL.Path == "/healthz" },
-		ErrorLog: errorLog(w.log),
+		ErrorLog: errorLog(s.log),
 	}), 300*time.Millisecond)
 }
 

@@ -1,0 +1,40 @@
+// Package web is the HTTP page of coordd as a handler that a Go service mounts in its own server:
+//
+//	// c is an *actors.Coordinator
+//	handler := web.New(c, web.Options{Hosts: []string{"jobs.example.org"}})
+//	mux.Handle("/coordd/", http.StripPrefix("/coordd", handler))
+//	mux.Handle("/healthz", handler)
+//
+// `coordd run --http` and `coordd dev` serve the same handler:
+//
+//	GET  /               the page: members, their items, the leader
+//	GET  /status.json    [actors.Status], as `coordd status --json` prints it
+//	GET  /holders.json   [actors.Holders]: who has which item
+//	GET  /report.json    [supervisor.Report]: every actor with its restarts and their causes
+//	GET  /healthz        200 when every member of this process may work, else 503 and why
+//	     /config/KEY     the configuration (GET, PUT, DELETE), if the member has a backend for it
+//
+// Guarantees:
+//
+//  1. Hosts. A request is answered only if its Host header is an address, localhost, a name without
+//     a dot, this host's name, or one of Options.Hosts. Others get 403. So a web page that rebinds
+//     its name to this address reads and writes nothing.
+//  2. CSRF. Nothing can be written but the configuration. A browser's write from a page of another
+//     origin gets 403.
+//  3. The page asks nobody but the handler: its content security policy forbids everything else.
+//  4. Consul is read when somebody looks, and once a second at most, however many look.
+//  5. Limits. Each 64 KiB of an answer must be taken within [Pace], and a body must be here within
+//     [BodyTimeout]. 16 clients at most read a document above 256 KiB at one time, and
+//     Options.ConfigWaits requests wait for a change of the configuration. Others get 503.
+//  6. It answers while Consul does not: /healthz and /report.json without Consul, the others with
+//     503 and one line that says why.
+//
+// Not guaranteed:
+//
+//   - Who may read and write. The handler asks for no password: whoever reaches it reads all of the
+//     above, and writes the configuration.
+//   - A limit of connections and of headers. These are the server's: set http.Server's
+//     ReadHeaderTimeout and IdleTimeout.
+//   - Config keys with two slashes in a row, or with dots for a path's element, below an
+//     http.ServeMux: it redirects these before the handler sees them.
+package web

@@ -1,0 +1,135 @@
+package web
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/printable"
+	"github.com/coordd/coordd/messages"
+)
+
+// looker is what the site reads Consul with.
+type looker interface {
+	Look(ctx context.Context) (actors.Status, actors.Holders, error)
+}
+
+// statusCache reads Consul when someone looks, and at most once a second however
+// many do; less often when the answers are so large that reading them takes long.
+type statusCache struct {
+	looker  looker
+	members []*actors.Coordinator
+	explain func(error) error // nil: as it is
+	turn    chan struct{}     // held by the one who reads
+
+	mu   sync.Mutex
+	last *view
+}
+
+func newStatusCache(l looker, members []*actors.Coordinator,
+	explain func(error) error) *statusCache {
+	return &statusCache{looker: l, members: members, explain: explain, turn: make(chan struct{}, 1)}
+}
+
+const (
+	lookEvery   = time.Second
+	lookTimeout = 5 * time.Second
+	restFactor  = 4 // a read that took long is followed by a pause of that many times as long
+)
+
+// view is one reading, ready to be sent.
+type view struct {
+	fresh   time.Time // until when it is good
+	err     error
+	status  encoded
+	holders encoded
+}
+
+func (c *statusCache) current() *view {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last != nil && time.Now().Before(c.last.fresh) {
+		return c.last
+	}
+	return nil
+}
+
+func (c *statusCache) look(ctx context.Context) *view {
+	if v := c.current(); v != nil {
+		return v
+	}
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return &view{err: ctx.Err()}
+	}
+	if v := c.current(); v != nil {
+		return v
+	}
+	// Not the asker's context: others wait for the same answer.
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+	defer cancel()
+	begin := time.Now()
+	v := c.read(own)
+	v.fresh = begin.Add(lookEvery)
+	if v.err == nil { // a failure is asked about again soon, however long it took
+		v.fresh = begin.Add(max(lookEvery, restFactor*time.Since(begin)))
+	}
+	c.mu.Lock()
+	c.last = v
+	c.mu.Unlock()
+	return v
+}
+
+func (c *statusCache) read(ctx context.Context) *view {
+	status, holders, err := c.looker.Look(ctx)
+	if err != nil {
+		if c.explain != nil {
+			err = c.explain(err)
+		}
+		return &view{err: err}
+	}
+	for _, m := range c.members {
+		if m.Leadership().Get().Role == messages.Leading {
+			status.Brake = m.Plan().Get().Brake // it knows before Consul does
+		}
+	}
+	v := &view{}
+	if v.status, err = json.Marshal(status); err == nil {
+		v.holders, err = json.Marshal(holders)
+	}
+	v.err = err
+	return v
+}
+
+// show sends a body of v.
+func (s *site) show(w http.ResponseWriter, r *http.Request, v *view, body encoded) {
+	if len(body) > largeDocument {
+		select {
+		case s.large <- struct{}{}:
+			defer func() { <-s.large }()
+		default:
+			w.Header().Set("Retry-After", "1")
+			v = &view{err: fmt.Errorf(
+				"%d clients are reading this, which is the limit: ask again soon", largeDocuments)}
+		}
+	}
+	v.serve(w, r, body)
+}
+
+// serve sends a body of v, or why there is none.
+func (v *view) serve(w http.ResponseWriter, r *http.Request, body encoded) {
+	if v.err != nil {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": printable.Line(v.err.Error())})
+		return
+	}
+	body.serve(w, r)
+}

@@ -1,0 +1,153 @@
+package web
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/actors/dispatch"
+	"github.com/coordd/coordd/internal/httpserver"
+	"github.com/coordd/coordd/internal/printable"
+	"github.com/coordd/coordd/supervisor"
+)
+
+//go:embed page.html
+var page []byte
+
+// The times that a client has, see [New].
+const (
+	// Pace is how long a client may take for each 64 KiB of an answer.
+	Pace = 10 * time.Second
+	// BodyTimeout is how long a request's body may take to arrive.
+	BodyTimeout = 15 * time.Second
+)
+
+// Options are settings of [New]. The zero value is usable.
+type Options struct {
+	// Members are further members of this process. Their health and actors are shown as well.
+	Members []*actors.Coordinator
+	// Report is the supervision tree of the process. A child that is named after a member, or
+	// "coordinator" if there is only one, is shown with the member's tree below it. Default:
+	// the members' alone.
+	Report func() supervisor.Report
+	// Hosts are more names, NAME or NAME:PORT, that the handler may be asked for by.
+	Hosts []string
+	// HostsFlag is what a refusal names as the setting that allows another name. Default:
+	// web.Options.Hosts.
+	HostsFlag string
+	// ConfigWaits is the most requests that may wait for a change of the configuration at one time.
+	// Default: 128.
+	ConfigWaits int
+	// Explain turns an error of a read of Consul into the one that is shown. Default: as it is.
+	Explain func(error) error
+}
+
+// New returns the handler for a member, which need not run yet. One handler serves any number of
+// paths and servers, and its limits hold for all of them together.
+func New(c *actors.Coordinator, o Options) http.Handler {
+	s := c.Settings()
+	op, err := actors.NewOperator(s.Client, s.Service)
+	if err != nil {
+		panic("web: the settings of a member are refused: " + err.Error()) // actors.New took them
+	}
+	members := append([]*actors.Coordinator{c}, o.Members...)
+	site := newSite(newStatusCache(op, members, o.Explain), members)
+	site.config, site.report = c.ConfigStore(), o.Report
+	if o.ConfigWaits > 0 {
+		site.waits = o.ConfigWaits
+	}
+	return site.limited(o)
+}
+
+// site is what is shown over HTTP. It only reads, but for the configuration.
+type site struct {
+	status  *statusCache
+	members []*actors.Coordinator // those of this process
+	report  func() supervisor.Report
+	config  *configstore.Store
+	waits   int // requests that may wait for a change of the configuration at one time
+	large   chan struct{}
+}
+
+// Each client that reads slowly holds the document that it reads, which is not the one of a second
+// later: there are places for so many that read one of more than so many bytes.
+const (
+	largeDocument  = 256 << 10
+	largeDocuments = 16
+)
+
+func newSite(status *statusCache, members []*actors.Coordinator) *site {
+	return &site{status: status, members: members, config: configstore.None(), waits: 128,
+		large: make(chan struct{}, largeDocuments)}
+}
+
+// limited answers only for the names of o, and only clients that keep up.
+func (s *site) limited(o Options) http.Handler {
+	if o.HostsFlag == "" {
+		o.HostsFlag = "web.Options.Hosts"
+	}
+	hosts := httpserver.NewHosts(o.HostsFlag, o.Hosts...)
+	return httpserver.Paced(hosts.Only(s.handler()), Pace, BodyTimeout)
+}
+
+func (s *site) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		// Everything is in the page: it asks nobody but this address, and nothing else may run in
+		// it.
+		w.Header().Set("Content-Security-Policy",
+			"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; frame-ancestors 'none'")
+		_, _ = w.Write(page)
+	})
+	mux.HandleFunc("GET /status.json", func(w http.ResponseWriter, r *http.Request) {
+		v := s.status.look(r.Context())
+		s.show(w, r, v, v.status)
+	})
+	mux.HandleFunc("GET /holders.json", func(w http.ResponseWriter, r *http.Request) {
+		v := s.status.look(r.Context())
+		s.show(w, r, v, v.holders)
+	})
+	mux.HandleFunc("GET /report.json", func(w http.ResponseWriter, r *http.Request) {
+		body, err := json.MarshalIndent(s.wholeReport(), "", "  ")
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		encoded(body).serve(w, r)
+	})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if err := s.health(time.Now()); err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprintln(w, printable.Line(err.Error()))
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	config := newConfigSite(s.config, s.waits).handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// without --address a member publishes this page's
+		if r.Header.Get(dispatch.HeaderItem) != "" {
+			w.Header().Set(dispatch.HeaderReason, dispatch.ReasonNoAddress)
+			http.Error(w,
+				"this is the page of coordd, and no service: start the member with --address host:port of the service beside it",
+				http.StatusBadGateway)
+			return
+		}
+		w.Header().Set("Cache-Control", "no-cache")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Referrer-Policy", "no-referrer")
+		if strings.HasPrefix(r.URL.Path, configPath) {
+			// not by the mux, which redirects what it takes for an unclean path
+			config.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
