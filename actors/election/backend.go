@@ -8,28 +8,28 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// Connection is a way to the store, brought by the caller and shared by as many elections
-// as it likes: one session and one lease for all of them. Packages onconsul and onzk have one each.
-// It is safe for concurrent use. Elections do not close it.
+// Connection is a connection to the store. The caller opens and closes it. Any number of elections
+// share it, with one session and one lease for all of them. Packages onconsul and onzk have one
+// each. It is safe for concurrent use.
 type Connection interface {
-	// Open returns the way to one election for one candidate, follower or operator. It does not
-	// talk to the store. The error says what is wrong with the name.
+	// Open returns the backend of one election for one participant: candidate, follower or
+	// operator. It does not talk to the store. The error says what is wrong with the name.
 	Open(election string) (Backend, error)
 }
 
-// Backend is one participant's way to one election. It says what it sees and does what it is told;
-// who leads when, what is told to whom and when a leader steps down is decided by the core
-// (machine.go) and is the same for all of them.
+// Backend is one participant's access to one election in the store. It reports what it sees and
+// does what it is told. The core (machine.go) decides who leads when, what is reported to whom, and when
+// a leader steps down. The core is the same for all backends.
 //
 // The core runs Watch once, beside everything else, and calls Join, Take, Release and Leave one at
 // a time and never two at once. Contact, Candidates, HandOver, End and Delete may be called by
 // anybody at any time, also without a Join.
 //
-// Every call returns soon after its context ends. An error that is none of this package's sentinels
-// is passing: the store could not be asked. The core tries again, on a ladder, for as long as it
-// takes; it never takes such an error for a loss.
+// Every call returns soon after its context ends. An error that matches none of this package's
+// sentinels is passing: the store could not be asked. The core tries again with growing pauses for
+// as long as it takes. It never takes such an error for a lost leadership.
 type Backend interface {
-	// Contact is the state of the connection: its session and until when that can be counted on.
+	// Contact is the state of the connection: its session and the session's lease.
 	Contact() messages.Reader[Contact]
 
 	// Watch publishes what it sees until ctx ends, and then returns; errors are its own business
@@ -57,48 +57,48 @@ type Backend interface {
 	// ErrEnded, ErrDeleted as in Join.
 	Take(ctx context.Context) (token uint64, retry time.Duration, err error)
 
-	// Release gives the leadership up, so that the next one may have it at once; the candidate
-	// stays. The core calls it when the leader's duties have really ended. Not to have it is no
-	// error.
+	// Release gives the leadership up, so that the next candidate may lead at once. The candidate
+	// stays a candidate. The core calls it after the leader's duties have really ended. It is no
+	// error if this candidate does not lead.
 	Release(ctx context.Context) error
 
-	// Leave ends the candidacy, and the leadership if this candidate has it (its duties have
-	// ended). It is called once, last, also after a Join that failed. ErrPending: it could not be
-	// done now, but the backend goes on trying by itself for as long as the session lives. The core
-	// takes every error for that.
+	// Leave ends the candidacy, and the leadership if this candidate has it; its duties have ended.
+	// It is called once, as the last call, also after a Join that failed. ErrPending: it could not
+	// be done now, and the backend goes on trying by itself for as long as the session lives. The
+	// core takes every error for ErrPending.
 	Leave(ctx context.Context) error
 
-	// Candidates lists who is a candidate, the next leader first as far as the order is known.
+	// Candidates returns the candidates, the next leader first as far as the order is known.
 	Candidates(ctx context.Context) ([]Candidate, error)
 
-	// HandOver asks the leader of now to make way for the candidate with this ID. All others hold
-	// back until that one leads, is no candidate any more, or a bounded time has passed since the
-	// leadership became free. ErrNoCandidate, ErrNoLeader.
+	// HandOver asks the present leader to make way for the candidate with this ID. All others hold
+	// back until that candidate leads, until it is no candidate any more, or until a bounded time
+	// has passed since the leadership became free. ErrNoCandidate, ErrNoLeader.
 	HandOver(ctx context.Context, id string) error
 
-	// End ends the election for everyone, now and for all who come later, until it is deleted. It
-	// returns when the store has it, not when the leader has stopped. An election that does not
-	// exist is created as an ended one.
+	// End ends the election for everyone, now and later, until it is deleted. It returns when the
+	// store has the order, not when the leader has stopped. An election that does not exist is
+	// created as an ended one.
 	End(ctx context.Context) error
 
-	// Delete ends the election, waits until nobody leads or can still think so, and removes all
-	// that there is of it. When ctx ends first it stays ended, and another Delete goes on. An
-	// election that does not exist is no error.
+	// Delete ends the election, waits until nobody leads and no lease of a leader can hold any
+	// more, and then removes all its keys. If ctx ends first, the election stays ended, and another
+	// Delete goes on. It is no error if the election does not exist.
 	Delete(ctx context.Context) error
 }
 
-// Contact is what a connection says of itself.
+// Contact is the state of a connection.
 type Contact struct {
-	// Session is the session that everything of this connection hangs on; empty: there is none at
-	// the moment, because none could be opened yet or the last one was lost. A candidate that
-	// joined under another one has lost its own.
+	// Session is the session that all candidacies of this connection belong to. It is empty while
+	// there is none: none could be opened yet, or the last one was lost. A candidate that joined
+	// under another session has lost its own.
 	Session string
-	// Lease says until when Session can be counted on without asking: its Start is the *sending* of
-	// the last request that proved it, its TTL is never more than what the store lets pass before
-	// it ends a session. When it has run out the session may live or not, and only the next contact
-	// will tell.
+	// Lease says until when Session can be counted on without asking. Its Start is the *sending* of
+	// the last request that proved the session. Its TTL is never longer than the time after which
+	// the store ends a silent session. After the end of the lease, only the next contact tells
+	// whether the session still lives.
 	Lease messages.Lease
-	// Why says why the session before this one ended; empty when there was none.
+	// Why says why the previous session ended; empty: there was none.
 	Why string
 	// Closed: the caller has closed the connection. It will not come back.
 	Closed bool
@@ -106,41 +106,41 @@ type Contact struct {
 
 // View is what a backend sees of an election at one moment.
 type View struct {
-	// Ops counts the calls of Join, Take and Release of this backend that had succeeded (a Take
-	// that returned no token did not) and that what is seen here takes into account: from it the
-	// core tells a view from before its own Take from one that says that the leadership is lost.
-	// Once a call has succeeded, a view with its number has to come, also when nothing else
-	// changes.
+	// Ops counts the calls of Join, Take and Release of this backend that have succeeded and that
+	// this view takes into account. A Take that returned no token did not succeed. From Ops the
+	// core tells a view older than its own Take from one that says that the leadership is lost.
+	// After a call has succeeded, a view with its number must come, also if nothing else changes.
 	Ops int
-	// Leader is who leads; without an ID nobody does. Token is that leadership's fencing token, 0
-	// when it is not known.
+	// Leader is who leads; without an ID nobody leads. Token is the leader's fencing token, 0 if it
+	// is not known.
 	Leader Candidate
 	Token  uint64
-	// Mine: it is this very candidate, under the session it joined with.
+	// Mine: the leader is this very candidate, under the session that it joined with.
 	Mine bool
-	// Turn: nobody leads and it is this candidate's turn, by priority, order of joining and
-	// hand-over. Two candidates may each see their turn: Take decides.
+	// Turn: nobody leads and it is this candidate's turn, by priority, order of joining and hand-
+	// over. Two candidates may see their turn at once: Take decides.
 	Turn bool
-	// Yield is the ID of the candidate that the leader is asked to make way for; empty without such
-	// an order.
+	// Yield is the ID of the candidate that the leader is asked to make way for; empty: there is no
+	// such order.
 	Yield string
 	// Ended and Deleted: the election was ended, is being deleted, or is gone.
 	Ended, Deleted bool
-	// Why tells more about what is told here, for people: who ended it, what was found in the way.
+	// Why explains the other fields to people: who ended the election, what was in the way.
 	Why string
-	// Err is set when nothing could be seen for about the time of a session: what the rest says is
-	// old. Candidates have their lease to tell them that; followers have this. One that matches
-	// ErrInvalid will not pass: it ends the participation.
+	// Err is set if nothing could be read for about the time of a session. The other fields are
+	// then old. Candidates learn this from their lease too; followers have only Err. An error that
+	// matches ErrInvalid will not pass: it ends the participation.
 	Err error
 }
 
-// Candidate is one who would lead.
+// Candidate is one candidate of an election.
 type Candidate struct {
-	// ID tells candidates apart. It is new with each nomination.
+	// ID tells candidates apart. Each nomination makes a new one.
 	ID string `json:"id"`
 	// Name is for people and for hand-over. It need not be unique.
 	Name string `json:"name"`
-	// Priority: among those who wait, the highest leads next; among equals, whoever came first.
+	// Priority: among those who wait, the highest leads next; among equals, the one who joined
+	// first.
 	Priority int `json:"priority,omitempty"`
 	// Address is published and not used.
 	Address string `json:"address,omitempty"`

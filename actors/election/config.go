@@ -14,16 +14,17 @@ import (
 // MaxNameBytes bounds the names of elections and candidates.
 const MaxNameBytes = 256
 
-// Lead is a leader's duty. It runs while its candidate leads; s is the status of that moment, with
-// its token. When ctx ends it must stop what it does and return: its return is what lets the next
-// one lead, so what it does must really have ended by then. If it returns before that, the
-// candidate resigns, also when the leadership was lost before that was heard of: a duty that has
-// ended by itself is not begun again. Its error is then that of the election.
+// Lead is a leader's duty. It runs while its candidate leads. s is the status of that moment, with
+// the fencing token. When ctx ends, Lead must stop its work and return. The next candidate leads
+// only after it has returned, so all its work must have ended by then. If Lead returns before ctx
+// ends, the candidate resigns, and Lead's error becomes that of the Election. The same holds if the
+// leadership had been lost before, but the loss was not known yet: a duty that has ended by itself
+// is not started again.
 type Lead func(ctx context.Context, s Status) error
 
-// Config is how to take part in one election.
+// Config says how to take part in one election.
 type Config struct {
-	// Election is the name of what is led: letters, digits and ._-~:@+, no slash. Required.
+	// Election is the name of the election: letters, digits and ._-~:@+, no slash. Required.
 	Election string
 	// Name of this candidate, for people and for hand-over. Required to nominate.
 	Name string
@@ -34,12 +35,11 @@ type Config struct {
 	Preempt bool
 	// Address is published with the name and not used.
 	Address string
-	// Lead is the duty. Without one, what the leader does is the business of who reads the
-	// messages: on Draining it must stop, and then call Drained or Resign; on every other role than
-	// Leading it must have stopped already.
+	// Lead is the duty. If it is nil, whoever reads the messages does the work: on Draining it must
+	// stop and then call Drained or Resign; on every role but Leading it must have stopped already.
 	Lead Lead
-	// Margin is how long before the end of the lease the leader steps down: the time that its
-	// duties have for stopping. It is less than half of the lease that the store grants, or the
+	// Margin is how long before the end of the lease the leader steps down. Its duties have this
+	// time to stop. Margin must be less than half of the lease that the store grants, or the
 	// candidacy ends with ErrInvalid. Default: a tenth of the lease.
 	Margin time.Duration
 	// Logger; default slog.Default().
@@ -67,8 +67,7 @@ func invalid(what, format string, args ...any) error {
 	return fmt.Errorf("%s: %w: %s", what, ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// CheckName checks the name of an election where it enters; what begins the message of its
-// ErrInvalid.
+// CheckName checks the name of an election. what begins the message of its ErrInvalid.
 func CheckName(what, name string) error {
 	switch {
 	case name == "":
@@ -89,7 +88,7 @@ func CheckName(what, name string) error {
 	return nil
 }
 
-// checkText allows what can be shown in one line.
+// checkText accepts text that can be shown in one line.
 func checkText(what, text string) error {
 	switch {
 	case len(text) > MaxNameBytes:

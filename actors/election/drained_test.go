@@ -13,7 +13,7 @@ import (
 
 // scripted is a backend on which the candidate leads at once, and that shows what it is told to.
 type scripted struct {
-	told
+	contactBackend
 	publish  func(View)
 	released int
 }
@@ -46,7 +46,7 @@ func TestDrainedBeforeItIsAskedForGivesNothingUp(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			lease := messages.Lease{Start: time.Now(), TTL: time.Hour}
 			contact := messages.NewState(Contact{Session: "s", Lease: lease})
-			b := &scripted{told: told{contact: contact}}
+			b := &scripted{contactBackend: contactBackend{contact: contact}}
 			log := slog.New(slog.NewTextHandler(io.Discard, nil))
 			e, err := New(b, Config{Election: "demo", Name: "n", Logger: log})
 			if err != nil {

@@ -16,22 +16,22 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// Election is one participation in an election: as a candidate, as a follower, or neither, to ask
-// and to give orders. Its methods may be called from any goroutine.
+// Election is one participation in an election, as a candidate or as a follower. It also gives
+// orders, without taking part. Its methods may be called from any goroutine.
 type Election struct {
 	cfg     Config
 	backend Backend
 	log     *slog.Logger
 	state   *messages.State[Status]
 
-	begun   atomic.Bool
+	used    atomic.Bool
 	resign  chan struct{} // closed by Resign
 	once    sync.Once
 	drained chan struct{}
 	done    chan struct{}
 }
 
-// New returns an Election over conn; it does nothing yet. The error is ErrInvalid and tells all
+// New returns an Election over conn. It does nothing yet. The error is ErrInvalid and names all
 // that is wrong.
 func New(conn Connection, cfg Config) (*Election, error) {
 	if err := cfg.Validate(); err != nil {
@@ -49,9 +49,9 @@ func New(conn Connection, cfg Config) (*Election, error) {
 	}, nil
 }
 
-// Nominate makes this a candidate and returns at once; all else comes through the channel. When ctx
-// ends the candidate resigns, as with Resign, but without a Lead function a leader has yet to say
-// that it is Drained. An Election is nominated once: ErrStarted.
+// Nominate makes this a candidate and returns at once. All news comes through the channel. When ctx
+// ends the candidate resigns, as with Resign; but a leader without a Lead function must still call
+// Drained. An Election is nominated once: ErrStarted.
 func (e *Election) Nominate(ctx context.Context) (<-chan Status, error) {
 	if e.cfg.Name == "" {
 		return nil, invalid("Name", "it is empty; give the candidate a name")
@@ -59,12 +59,13 @@ func (e *Election) Nominate(ctx context.Context) (<-chan Status, error) {
 	return e.start(ctx, false)
 }
 
-// Follow tells of the election through the channel without being a candidate, until ctx ends,
-// Resign is called or the election is over. An Election follows or is nominated once: ErrStarted.
+// Follow reports the election through the channel without being a candidate. It ends when ctx ends,
+// when Resign is called, or when the election is over. An Election follows or is nominated once:
+// ErrStarted.
 func (e *Election) Follow(ctx context.Context) (<-chan Status, error) { return e.start(ctx, true) }
 
 func (e *Election) start(ctx context.Context, follower bool) (<-chan Status, error) {
-	if !e.begun.CompareAndSwap(false, true) {
+	if !e.used.CompareAndSwap(false, true) {
 		return nil, ErrStarted
 	}
 	self := Candidate{Name: e.cfg.Name, Priority: e.cfg.Priority, Address: e.cfg.Address}
@@ -73,26 +74,27 @@ func (e *Election) start(ctx context.Context, follower bool) (<-chan Status, err
 	}
 	s := &shell{
 		Election: e, machine: newMachine(e.cfg, self, follower), outbox: newOutbox(),
-		view: messages.NewState(numbered{}), outcomes: make(chan outcome, 1),
+		view: messages.NewState(numberedView{}), outcomes: make(chan outcome, 1),
 		duties: make(chan error, 1),
 	}
 	go s.run(ctx)
 	return s.outbox.out, nil
 }
 
-// Status returns the newest status. Its channel may be behind, never ahead.
+// Status returns the newest status. The channel may be behind it, never ahead.
 func (e *Election) Status() Status { return e.state.Get() }
 
-// State returns the newest status as a state to wait for and to subscribe to.
+// State returns the newest status as a state that can be waited for and subscribed to.
 func (e *Election) State() messages.Reader[Status] { return e.state.Reader() }
 
-// Resign ends this participation: a leader's duties are stopped, then its record is removed, then
-// the channel is closed. It returns at once and may be called at any moment, before Nominate and
-// twice. Without a Lead function it says as well that the duties have stopped: stop them before.
+// Resign ends this participation. A leader's duties are stopped, then its record is removed, then
+// the channel is closed. Resign returns at once. It may be called at any moment, before Nominate
+// too, and more than once. Without a Lead function the call also says that the duties have stopped:
+// stop them before.
 func (e *Election) Resign() { e.once.Do(func() { close(e.resign) }) }
 
-// Drained says that a leader without a Lead function has stopped its duties, after it was told to
-// by the role Draining. At any other time it says nothing. It returns at once.
+// Drained says that a leader without a Lead function has stopped its duties, after the role
+// Draining told it to. At any other time it has no effect. It returns at once.
 func (e *Election) Drained() {
 	if e.state.Get().Role != Draining { // which is set before anybody is told
 		return
@@ -103,22 +105,22 @@ func (e *Election) Drained() {
 	}
 }
 
-// Done returns a channel that is closed when the participation is over: just after that of Nominate
-// or Follow.
+// Done returns a channel that is closed when the participation is over, just after the channel of
+// Nominate or Follow.
 func (e *Election) Done() <-chan struct{} { return e.done }
 
-// Err returns why the participation failed; nil while it goes on, and when it came to its end in
-// good order.
+// Err returns why the participation failed. It is nil while the participation goes on, and if it
+// ended without a failure.
 func (e *Election) Err() error { return e.state.Get().Err }
 
-// Candidates asks who is a candidate, the next leader first as far as the order is known.
+// Candidates returns the candidates, the next leader first as far as the order is known.
 func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 	return e.backend.Candidates(ctx)
 }
 
 // HandOver asks the leader to make way for a candidate, given by its ID, or by its name if only one
-// has it. The others hold back for a bounded time. It returns when the order is given; who leads
-// then is told by the statuses. ErrNoCandidate, ErrNoLeader.
+// candidate has it. The others hold back for a bounded time. HandOver returns when the order is
+// written. The statuses say who leads then. ErrNoCandidate, ErrNoLeader.
 func (e *Election) HandOver(ctx context.Context, to string) error {
 	all, err := e.backend.Candidates(ctx)
 	if err != nil {
@@ -145,27 +147,26 @@ func (e *Election) HandOver(ctx context.Context, to string) error {
 		e.cfg.Election, ErrNoCandidate, len(found), to)
 }
 
-// End ends the election for everyone, now and for all who come later: until it is deleted, every
-// Nominate and Follow ends at once. The leader stops its duties first. It returns when the store
-// has it.
+// End ends the election for everyone, now and later: until it is deleted, every Nominate and Follow
+// ends at once. The leader stops its duties first. End returns when the store has the order.
 func (e *Election) End(ctx context.Context) error { return e.backend.End(ctx) }
 
-// Delete ends the election, waits until nobody leads, and removes all that the store has of it.
-// When ctx ends first it stays ended, and another Delete goes on.
+// Delete ends the election, waits until nobody leads, and removes all that the store has of it. If
+// ctx ends first, the election stays ended, and another Delete goes on.
 func (e *Election) Delete(ctx context.Context) error { return e.backend.Delete(ctx) }
 
 // errNotBegun says that the lease was over when the duty was to begin.
 var errNotBegun = errors.New("the lease is over")
 
-// errTold says that the duty ended when it was told to.
-var errTold = errors.New("told to stop")
+// errToldToStop says that the duty ended when it was told to.
+var errToldToStop = errors.New("told to stop")
 
 // shell is the goroutine around the machine.
 type shell struct {
 	*Election
 	machine  *machine
 	outbox   *outbox
-	view     *messages.State[numbered]
+	view     *messages.State[numberedView]
 	outcomes chan outcome
 	duties   chan error
 
@@ -173,20 +174,20 @@ type shell struct {
 	group            sync.WaitGroup
 }
 
-// numbered is a view, and how many there were before it.
-type numbered struct {
+// numberedView is a view and its number.
+type numberedView struct {
 	n uint64
 	View
 }
 
 func (s *shell) run(parent context.Context) {
-	// What has to be done after the end of parent is bounded by the backend.
+	// Resigning goes on after the end of parent. The backend bounds it.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	s.group.Go(func() {
 		var n uint64
 		s.backend.Watch(ctx, func(v View) {
 			n++
-			s.view.Set(numbered{n, v})
+			s.view.Set(numberedView{n, v})
 		})
 	})
 	contact, view := s.backend.Contact().Subscribe(), s.view.Subscribe()
@@ -219,7 +220,7 @@ func (s *shell) run(parent context.Context) {
 		if v := view.Take(); v.n > 0 {
 			s.machine.view, s.machine.views = v.View, v.n
 		}
-		finished = s.carryOut(ctx, timer)
+		finished = s.apply(ctx, timer)
 	}
 	timer.Stop()
 	cancel()
@@ -228,11 +229,11 @@ func (s *shell) run(parent context.Context) {
 	close(s.done)
 }
 
-// carryOut does what the machine says.
-func (s *shell) carryOut(ctx context.Context, timer *time.Timer) (finished bool) {
+// apply steps the machine and does what it says.
+func (s *shell) apply(ctx context.Context, timer *time.Timer) (finished bool) {
 	now := time.Now()
 	e := s.machine.step(now)
-	if e.end { // before anything else
+	if e.stopDuty { // before anything else
 		s.stopDuty()
 	}
 	if e.cancel {
@@ -243,8 +244,8 @@ func (s *shell) carryOut(ctx context.Context, timer *time.Timer) (finished bool)
 		s.state.Set(m)
 		s.outbox.put(m)
 	}
-	if e.begin {
-		s.begin(ctx)
+	if e.startDuty {
+		s.startDuty(ctx)
 	}
 	if e.start != opNone {
 		s.perform(ctx, e.start)
@@ -255,13 +256,13 @@ func (s *shell) carryOut(ctx context.Context, timer *time.Timer) (finished bool)
 		timer.Reset(max(0, e.wake.Sub(now)))
 	}
 	for _, m := range e.messages {
-		s.tell(was, m)
+		s.logStatus(was, m)
 		was = m
 	}
 	return e.finished
 }
 
-// perform carries one op out, beside the loop: what is seen meanwhile must not wait for it.
+// perform runs one operation in a goroutine of its own, so that the loop goes on meanwhile.
 func (s *shell) perform(ctx context.Context, what op) {
 	call, cancel := context.WithCancel(ctx)
 	s.stopOp = cancel
@@ -275,7 +276,7 @@ func (s *shell) perform(ctx context.Context, what op) {
 			r.token, r.retry, r.err = s.backend.Take(call)
 		case opRelease:
 			r.err = s.backend.Release(call)
-		case opAsk:
+		case opHandOver:
 			r.err = s.backend.HandOver(call, self.ID)
 		case opLeave:
 			r.err = s.backend.Leave(call)
@@ -284,8 +285,8 @@ func (s *shell) perform(ctx context.Context, what op) {
 	})
 }
 
-// begin runs the duty.
-func (s *shell) begin(ctx context.Context) {
+// startDuty runs the duty.
+func (s *shell) startDuty(ctx context.Context) {
 	duty, cancel := context.WithCancel(ctx)
 	s.stopDuty = cancel
 	if s.cfg.Lead == nil {
@@ -295,12 +296,12 @@ func (s *shell) begin(ctx context.Context) {
 		}
 		return
 	}
-	status, session, margin := s.machine.last, s.machine.session, s.machine.marginOf()
+	status, session, margin := s.machine.newest, s.machine.session, s.machine.marginOf()
 	s.group.Go(func() {
 		err := errors.New("the Lead function ended its goroutine (runtime.Goexit)")
 		defer func() {
 			if duty.Err() != nil {
-				err = errTold // whatever it says, it has stopped
+				err = errToldToStop // whatever it says, it has stopped
 			}
 			s.duties <- err
 		}()
@@ -310,7 +311,7 @@ func (s *shell) begin(ctx context.Context) {
 			err = errNotBegun
 			return
 		}
-		// Whatever it does, its record has yet to be given up.
+		// Catch a panic: the leader's record must still be released.
 		err = supervisor.Protect(func() error { return s.cfg.Lead(duty, status) })
 		if p, ok := err.(*supervisor.PanicError); ok { //nolint:errorlint // its own, and not one that it returns wrapped
 			err = fmt.Errorf("the Lead function: %w", p)
@@ -319,8 +320,8 @@ func (s *shell) begin(ctx context.Context) {
 	})
 }
 
-// tell logs a message, and what it changes.
-func (s *shell) tell(was, m Status) {
+// logStatus logs a message and what it changes.
+func (s *shell) logStatus(was, m Status) {
 	args := []any{"candidate", m.Self.Name}
 	if m.Reason != "" {
 		args = append(args, "why", m.Reason)

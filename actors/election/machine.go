@@ -17,15 +17,15 @@ const (
 	opJoin
 	opTake
 	opRelease
-	opAsk // to make way for this candidate
+	opHandOver // ask the leader to make way for this candidate
 	opLeave
 )
 
-// refusedPause is how long after a Take that was refused the next one comes when no view says more:
-// whoever was in the way may have come and gone between two views, and then there is no new one.
+// refusedPause is the pause after a refused Take if no new view comes. Whoever was in the way may
+// have come and gone between two views, and then no new view comes.
 const refusedPause = time.Second
 
-// outcome is what became of an op.
+// outcome is the result of an op.
 type outcome struct {
 	op      op
 	session string        // of opJoin
@@ -36,16 +36,16 @@ type outcome struct {
 
 // effects is what the shell has to do after a step.
 type effects struct {
-	start    op
-	cancel   bool // the op under way
-	messages []Status
-	begin    bool // the duty, with the last of messages
-	end      bool // the duty
-	wake     time.Time
-	finished bool // nothing will follow
+	start     op
+	cancel    bool // the op under way
+	messages  []Status
+	startDuty bool // the duty, with the last of messages
+	stopDuty  bool // the duty
+	wake      time.Time
+	finished  bool // nothing will follow
 }
 
-// machine is the rules: what is seen and what came of what was done go in, effects come out. It has
+// machine holds the rules. Observations and results of operations go in, effects come out. It has
 // no goroutine, no clock and no I/O. The shell sets contact and view, reports outcomes, and calls
 // step after each.
 type machine struct {
@@ -57,24 +57,24 @@ type machine struct {
 
 	contact Contact
 	view    View
-	views   uint64 // how many there were; 0: nothing was seen yet
+	views   uint64 // how many views there were; 0: none yet
 
-	session  string // that it joined under; empty: it did not
-	ops      int    // how many calls have succeeded that a view must know of
-	attempts bool   // a Join was started at some time
-	left     bool
-	busy     op
-	pause    *backoff.ExponentialBackOff
-	retryAt  time.Time
-	trouble  string // why the last op failed
-	tried    uint64 // views when the last Take was refused
-	asked    uint64 // token of the leader that was asked to make way
+	session        string // that it joined under; empty: it did not
+	ops            int    // how many calls have succeeded that a view must know of
+	joinAttempted  bool   // a Join was started at some time
+	left           bool
+	busy           op
+	pause          *backoff.ExponentialBackOff
+	retryAt        time.Time
+	lastFailure    string // why the last op failed
+	viewsAtRefusal uint64 // views at the last refused Take; 0: none
+	handOverAsked  uint64 // token of the leader that was asked to make way
 
-	leading  bool
-	draining bool
-	token    uint64
-	begun    bool // the shell was told to begin the duty, and not yet to end it
-	duty     bool // may still be going on
+	leading     bool
+	draining    bool
+	token       uint64
+	dutyStarted bool // the shell was told to start the duty, and not yet to stop it
+	dutyRunning bool // the duty may still be going on
 
 	resigning bool
 	dutyErr   error // what the Lead function returned by itself
@@ -82,10 +82,10 @@ type machine struct {
 	ending, deleted bool
 	over            bool
 
-	why  string // of what changed
-	last Status // that was told
-	end  Status // the last one, when over
-	told bool   // a role
+	reason    string // of the last change
+	newest    Status // the last message so far
+	final     Status // the message that ends the participation, once over
+	roleKnown bool   // a role was reported
 }
 
 func newMachine(c Config, self Candidate, follower bool) *machine {
@@ -96,10 +96,10 @@ func newMachine(c Config, self Candidate, follower bool) *machine {
 		margin: c.Margin, pause: b}
 }
 
-// current tells whether the view is not older than what this candidate did itself.
+// current tells whether the view takes into account all that this candidate has done.
 func (m *machine) current() bool { return m.views > 0 && m.view.Ops >= m.ops }
 
-// marginOf is how long before the end of the lease a leader steps down.
+// marginOf returns how long before the end of the lease a leader steps down.
 func (m *machine) marginOf() time.Duration {
 	if mutations.Broken("no-margin") {
 		return 0
@@ -110,13 +110,13 @@ func (m *machine) marginOf() time.Duration {
 	return m.contact.Lease.TTL / 10
 }
 
-// holds tells whether the session can be counted on.
-func (m *machine) holds(now time.Time) bool {
+// leaseHolds tells whether the session can be counted on.
+func (m *machine) leaseHolds(now time.Time) bool {
 	return m.contact.Session != "" && m.contact.Lease.Valid(now, m.marginOf())
 }
 
-// resign begins the end of the candidacy. Without a Lead function it says that the duties have
-// ended, too.
+// resign begins the end of the candidacy. drained: without a Lead function, the duties have stopped
+// too.
 func (m *machine) resign(drained bool) {
 	m.resigning = true
 	if drained {
@@ -124,23 +124,24 @@ func (m *machine) resign(drained bool) {
 	}
 }
 
-// drained: whoever reads the messages has stopped the duties. While it leads nobody has asked for
-// that.
+// drained says that the host has stopped the duties. It counts only after the host was asked to
+// stop.
 func (m *machine) drained() {
 	if !m.lead && (m.draining || m.resigning) {
-		m.duty = false
+		m.dutyRunning = false
 	}
 }
 
-// dutyEnded: the Lead function has returned; errTold when it was told to. A duty that has ended by
-// itself is over for this candidate, also when the leadership was lost before that was heard of.
+// dutyEnded says that the Lead function has returned. err is errToldToStop if it was told to. A
+// duty that ended by itself ends the candidacy, also if the leadership was lost before the machine
+// learned of the end.
 func (m *machine) dutyEnded(err error) {
-	m.duty = false
+	m.dutyRunning = false
 	switch {
-	case m.over, errors.Is(err, errTold):
+	case m.over, errors.Is(err, errToldToStop):
 	case errors.Is(err, errNotBegun):
 		if m.leading {
-			m.lose("the lease was over before the duty began")
+			m.loseLeadership("the lease was over before the duty began")
 		}
 	default:
 		m.resigning, m.dutyErr = true, err
@@ -153,7 +154,7 @@ func (m *machine) done(now time.Time, r outcome) {
 	if r.op == opLeave {
 		m.left = true
 		if r.err != nil {
-			m.why = fmt.Sprintf(
+			m.reason = fmt.Sprintf(
 				"its record could not be removed yet (%v); the connection goes on trying", r.err)
 		}
 		return
@@ -163,14 +164,14 @@ func (m *machine) done(now time.Time, r outcome) {
 		return
 	}
 	m.pause.Reset()
-	m.retryAt, m.trouble = time.Time{}, ""
+	m.retryAt, m.lastFailure = time.Time{}, ""
 	switch r.op {
 	case opJoin:
 		m.session = r.session
 		m.ops++
 	case opTake:
 		if r.token == 0 {
-			m.tried = m.views
+			m.viewsAtRefusal = m.views
 			if r.retry <= 0 {
 				r.retry = refusedPause
 			}
@@ -179,7 +180,8 @@ func (m *machine) done(now time.Time, r outcome) {
 		}
 		m.token = r.token
 		m.ops++
-		m.leading = m.holds(now) && m.contact.Session == m.session && !m.resigning && !m.ending &&
+		m.leading = m.leaseHolds(now) && m.contact.Session == m.session && !m.resigning &&
+			!m.ending &&
 			!m.over
 	case opRelease:
 		m.draining, m.token = false, 0
@@ -195,13 +197,14 @@ func (m *machine) failed(now time.Time, r outcome) {
 		m.ending, m.deleted = true, true
 	case errors.Is(r.err, ErrInvalid), errors.Is(r.err, ErrSessionLost) && m.session != "":
 		m.finish(Status{Err: r.err})
-	case r.op == opAsk && (errors.Is(r.err, ErrNoLeader) || errors.Is(r.err, ErrNoCandidate)):
+	case r.op == opHandOver && (errors.Is(r.err, ErrNoLeader) || errors.Is(r.err, ErrNoCandidate)):
 		// The view will tell.
 	default:
-		if r.op == opAsk {
-			m.asked = 0
+		if r.op == opHandOver {
+			m.handOverAsked = 0
 		}
-		m.retryAt, m.tried, m.trouble = now.Add(m.pause.NextBackOff()), 0, r.err.Error()
+		m.retryAt, m.viewsAtRefusal, m.lastFailure = now.Add(m.pause.NextBackOff()), 0,
+			r.err.Error()
 	}
 }
 
@@ -212,60 +215,61 @@ func (m *machine) finish(s Status) {
 	}
 	m.over, m.leading, m.draining = true, false, false
 	if !m.lead {
-		m.duty = false
+		m.dutyRunning = false
 	}
 	s.What, s.Role, s.Self = Over, Out, m.self
 	if s.Reason == "" {
-		s.Reason = m.why
+		s.Reason = m.reason
 	}
-	m.end = s
+	m.final = s
 }
 
-// lose ends a leadership that is over already.
-func (m *machine) lose(format string, args ...any) {
+// loseLeadership ends a leadership that is over already.
+func (m *machine) loseLeadership(format string, args ...any) {
 	m.leading, m.draining, m.token = false, false, 0
 	if !m.lead {
-		m.duty = false
+		m.dutyRunning = false
 	}
-	m.why = fmt.Sprintf(format, args...)
+	m.reason = fmt.Sprintf(format, args...)
 }
 
-// step brings everything up to date.
+// step decides what to do now.
 func (m *machine) step(now time.Time) effects {
 	e := effects{}
-	if m.last.What == Over {
-		return m.tail(e)
+	if m.newest.What == Over {
+		return m.cleanUp(e)
 	}
-	m.endings()
+	m.checkEnd()
 	if !m.over {
-		m.leadership(now)
+		m.checkLeadership(now)
 	}
-	if m.leading && !m.begun {
-		m.begun, m.duty, e.begin = true, true, true
+	if m.leading && !m.dutyStarted {
+		m.dutyStarted, m.dutyRunning, e.startDuty = true, true, true
 	}
-	if !m.leading && m.begun {
-		m.begun, e.end = false, true
+	if !m.leading && m.dutyStarted {
+		m.dutyStarted, e.stopDuty = false, true
 	}
-	// Otherwise it is waited for: what was given up half done may still be done, after Leave. To
-	// ask for the leadership is tried for as long as it takes: whoever leaves does not want it any
-	// more, and whose turn it is takes it.
-	e.cancel = m.over && m.busy != opNone && m.busy != opLeave || m.busy == opAsk && (m.resigning ||
-		m.ending || m.view.Turn)
+	// A canceled operation may still take effect, even after Leave. So all others are waited for.
+	// A hand-over is tried without a limit. It is canceled when the candidate leaves, and when its
+	// turn has come.
+	e.cancel = m.over && m.busy != opNone && m.busy != opLeave ||
+		m.busy == opHandOver && (m.resigning ||
+			m.ending || m.view.Turn)
 	if !m.over {
 		if e.start = m.next(now); e.start != opNone {
 			m.busy = e.start
 		}
 	}
 	if s, ok := m.status(now); ok {
-		m.last = s
+		m.newest = s
 		e.messages = append(e.messages, s)
 	}
 	e.wake = m.wake(now)
-	return m.tail(e)
+	return m.cleanUp(e)
 }
 
-// endings finds what ends the participation.
-func (m *machine) endings() {
+// checkEnd finds what ends the participation.
+func (m *machine) checkEnd() {
 	switch {
 	case m.contact.Closed:
 		m.finish(Status{Err: ErrClosed})
@@ -291,99 +295,100 @@ func (m *machine) endings() {
 	if !m.ending {
 		return
 	}
-	if m.why = m.view.Why; m.why == "" {
-		m.why = "the election was ended"
+	if m.reason = m.view.Why; m.reason == "" {
+		m.reason = "the election was ended"
 		if m.deleted {
-			m.why = "the election was deleted"
+			m.reason = "the election was deleted"
 		}
 	}
 	if m.leading || m.draining {
 		if m.view.Mine || !m.current() {
-			return // it stops first, and then leaves
+			return // it stops its duties first, and then leaves
 		}
-		m.lose("%s", m.why)
+		m.loseLeadership("%s", m.reason)
 	}
-	if m.busy != opTake && (!m.duty || !m.view.Mine) {
+	if m.busy != opTake && (!m.dutyRunning || !m.view.Mine) {
 		m.finish(Status{Ended: !m.deleted, Deleted: m.deleted})
 	}
 }
 
-// leadership finds out whether this candidate still leads, and may go on.
-func (m *machine) leadership(now time.Time) {
+// checkLeadership finds out whether this candidate still leads, and whether it may go on.
+func (m *machine) checkLeadership(now time.Time) {
 	if !m.leading && !m.draining || m.busy == opRelease || m.busy == opLeave {
-		return // in the latter cases nothing is left to be lost
+		return // a leadership that is being released cannot be lost
 	}
 	switch {
-	case !m.holds(now) && !mutations.Broken("no-lease"):
-		m.lose("the lease has run out: the store was last heard of at %s",
+	case !m.leaseHolds(now) && !mutations.Broken("no-lease"):
+		m.loseLeadership("the lease has run out: the store was last heard of at %s",
 			m.contact.Lease.Start.Format("15:04:05.000"))
 	case m.current() && m.view.Err == nil && !m.view.Mine:
 		switch {
 		case m.view.Why != "":
-			m.lose("%s", m.view.Why)
+			m.loseLeadership("%s", m.view.Why)
 		case m.view.Leader.ID != "":
-			m.lose("%s has the leader's record", m.view.Leader.Name)
+			m.loseLeadership("%s has the leader's record", m.view.Leader.Name)
 		default:
-			m.lose("the leader's record is gone")
+			m.loseLeadership("the leader's record is gone")
 		}
 	case m.current() && m.view.Mine && m.view.Token != 0 && m.view.Token != m.token:
-		m.lose("the leader's record is another one")
+		m.loseLeadership("the leader's record is another one")
 	case m.leading && m.resigning, m.leading && m.ending:
 		m.leading, m.draining = false, true
 	case m.leading && m.view.Yield != "" && m.view.Yield != m.self.ID:
 		m.leading, m.draining = false, true
-		m.why = "another is to lead"
+		m.reason = "another is to lead"
 	}
 }
 
-// next chooses what to do next.
+// next chooses the next operation.
 func (m *machine) next(now time.Time) op {
 	if m.busy != opNone {
 		return opNone
 	}
 	if m.resigning || m.ending {
 		switch {
-		case m.duty && !mutations.Broken("leave-before-stop"):
+		case m.dutyRunning && !mutations.Broken("leave-before-stop"):
 			return opNone
-		case m.left, !m.attempts:
-			m.ended()
+		case m.left, !m.joinAttempted:
+			m.finishInOrder()
 			return opNone
 		}
 		return opLeave
 	}
-	if m.follower || now.Before(m.retryAt) && !(m.views > m.tried && m.tried > 0) {
+	if m.follower ||
+		now.Before(m.retryAt) && !(m.views > m.viewsAtRefusal && m.viewsAtRefusal > 0) {
 		return opNone
 	}
 	if m.session == "" && m.contact.Session == "" { // Join makes the connection open one
-		m.attempts = true
+		m.joinAttempted = true
 		return opJoin
 	}
-	if !m.holds(now) {
+	if !m.leaseHolds(now) {
 		return opNone
 	}
 	switch {
 	case m.session == "":
-		m.attempts = true
+		m.joinAttempted = true
 		return opJoin
-	case m.draining && (!m.duty || mutations.Broken("release-before-stop")):
+	case m.draining && (!m.dutyRunning || mutations.Broken("release-before-stop")):
 		return opRelease
-	case m.leading, m.draining, m.duty, !m.current():
+	case m.leading, m.draining, m.dutyRunning, !m.current():
 		return opNone
 	case m.view.Mine && m.view.Yield != "" && m.view.Yield != m.self.ID:
 		return opRelease
 	case m.view.Mine, m.view.Turn:
-		m.tried = 0
+		m.viewsAtRefusal = 0
 		return opTake
 	case m.preempt && m.view.Yield == "" && m.view.Leader.ID != "" &&
-		m.view.Leader.Priority < m.self.Priority && m.asked != m.view.Token:
-		m.asked = m.view.Token
-		return opAsk
+		m.view.Leader.Priority < m.self.Priority && m.handOverAsked != m.view.Token:
+		m.handOverAsked = m.view.Token
+		return opHandOver
 	}
 	return opNone
 }
 
-// ended makes the last message of a participation that came to its end in good order.
-func (m *machine) ended() {
+// finishInOrder makes the last message of a participation that has ended without a loss.
+func (m *machine) finishInOrder() {
 	switch {
 	case m.ending:
 		m.finish(Status{Ended: !m.deleted, Deleted: m.deleted})
@@ -394,7 +399,7 @@ func (m *machine) ended() {
 	}
 }
 
-// role is what this participant is at the moment.
+// role returns the role of this participant at the moment.
 func (m *machine) role(now time.Time) Role {
 	switch {
 	case m.over:
@@ -405,41 +410,41 @@ func (m *machine) role(now time.Time) Role {
 		return Leading
 	case m.draining:
 		return Draining
-	case m.session == "", !m.holds(now), !m.told && !m.current():
+	case m.session == "", !m.leaseHolds(now), !m.roleKnown && !m.current():
 		return Uncertain
-	case m.busy == opTake && (!m.told || m.view.Mine && m.last.Role == Uncertain):
+	case m.busy == opTake && (!m.roleKnown || m.view.Mine && m.newest.Role == Uncertain):
 		return Uncertain // the answer will tell
 	}
 	return Following
 }
 
-// status is the newest status, and whether it says anything new.
+// status returns the newest status, and whether it says anything new.
 func (m *machine) status(now time.Time) (Status, bool) {
-	was := m.last
+	was := m.newest
 	if m.over {
-		return m.end, true
+		return m.final, true
 	}
-	s := Status{Role: m.role(now), Self: m.self, Reason: m.why}
+	s := Status{Role: m.role(now), Self: m.self, Reason: m.reason}
 	switch {
 	case s.Role == Leading, s.Role == Draining:
 		s.Leader, s.Token, s.Session = m.self, m.token, m.session
 		s.Until = m.contact.Lease.Start.Add(m.contact.Lease.TTL - m.marginOf())
 	case s.Role == Uncertain, m.view.Mine, m.view.Err != nil:
-		// Its own record, which it does not lead by, is nobody's leadership.
+		// A leader record of its own that it does not lead by counts as nobody's.
 	default:
 		s.Leader, s.Token = m.view.Leader, m.view.Token
 	}
 	switch {
-	case !m.told && s.Role == Uncertain:
-		if s.Reason = m.trouble; s.Reason == "" && m.view.Err != nil {
+	case !m.roleKnown && s.Role == Uncertain:
+		if s.Reason = m.lastFailure; s.Reason == "" && m.view.Err != nil {
 			s.Reason = m.view.Err.Error() // of a follower, who does nothing that could fail
 		}
 		if s.What = Waiting; s.Reason == "" || was.Reason != "" {
 			return s, false // an outage is told once
 		}
 		return s, true
-	case !m.told:
-		s.What, m.told = Initial, true
+	case !m.roleKnown:
+		s.What, m.roleKnown = Initial, true
 	case s.Role != was.Role:
 		s.What = RoleChanged
 	case s.Leader.ID == "" && was.Leader.ID != "":
@@ -451,12 +456,12 @@ func (m *machine) status(now time.Time) (Status, bool) {
 	default:
 		return s, false
 	}
-	m.why = ""
+	m.reason = ""
 	return s, true
 }
 
-// wake is when to step again though nothing happens. The lease is looked at once a second, by both
-// clocks, because a timer stands still while the host is suspended.
+// wake returns when to step again though nothing happens. The lease is checked once a second, by
+// both clocks, because a timer stands still while the host is suspended.
 func (m *machine) wake(now time.Time) time.Time {
 	var at time.Time
 	if left := m.contact.Lease.Left(now) - m.marginOf(); m.session != "" && left > 0 {
@@ -468,14 +473,14 @@ func (m *machine) wake(now time.Time) time.Time {
 	return at
 }
 
-// tail is how it goes on after the last message: the duty ends, the records are removed.
-func (m *machine) tail(e effects) effects {
-	if !m.over || m.duty {
+// cleanUp goes on after the last message: the duty ends, then the records are removed.
+func (m *machine) cleanUp(e effects) effects {
+	if !m.over || m.dutyRunning {
 		return e
 	}
 	switch {
 	case m.busy != opNone || e.start != opNone:
-	case m.attempts && !m.left:
+	case m.joinAttempted && !m.left:
 		e.start, m.busy = opLeave, opLeave
 	default:
 		e.finished = true

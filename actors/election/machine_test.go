@@ -53,7 +53,7 @@ func (r *rules) leads() {
 	}
 	r.m.done(r.now, outcome{op: opTake, token: 7})
 	e := r.step()
-	if s := r.want(e, Initial, Leading); !e.begin || s.Token != 7 || s.Session != "s" {
+	if s := r.want(e, Initial, Leading); !e.startDuty || s.Token != 7 || s.Session != "s" {
 		r.t.Fatalf("it leads by %+v, %v", e, s)
 	}
 }
@@ -62,11 +62,11 @@ func TestALeaderStepsDownAMarginBeforeItsLeaseEnds(t *testing.T) {
 	r := newRules(t, true)
 	r.leads()
 	r.now = r.now.Add(9*time.Second - time.Millisecond)
-	if e := r.step(); len(e.messages) > 0 || e.end {
+	if e := r.step(); len(e.messages) > 0 || e.stopDuty {
 		t.Fatalf("too early: %v", e)
 	}
 	r.now = r.now.Add(time.Millisecond)
-	if e := r.step(); !e.end {
+	if e := r.step(); !e.stopDuty {
 		t.Error("its duty is not ended")
 	} else {
 		r.want(e, RoleChanged, Uncertain)
@@ -77,7 +77,7 @@ func TestALeaderStepsDownAMarginBeforeItsLeaseEnds(t *testing.T) {
 	if e := r.step(); e.start != opNone {
 		t.Errorf("it does %v while its duty goes on", e.start)
 	}
-	r.m.dutyEnded(errTold)
+	r.m.dutyEnded(errToldToStop)
 	if e := r.step(); e.start != opTake {
 		t.Errorf("it does %v, want to lead again", e.start)
 	}
@@ -87,11 +87,11 @@ func TestAViewFromBeforeItsOwnTakeIsNoLoss(t *testing.T) {
 	r := newRules(t, true)
 	r.leads()
 	r.see(View{Ops: 1, Turn: true})
-	if e := r.step(); len(e.messages) > 0 || e.end {
+	if e := r.step(); len(e.messages) > 0 || e.stopDuty {
 		t.Errorf("told %v", e.messages)
 	}
 	r.see(View{Ops: 2})
-	if e := r.step(); !e.end {
+	if e := r.step(); !e.stopDuty {
 		t.Errorf("a view that knows of it and shows no leader is a loss: %v", e)
 	}
 }
@@ -102,10 +102,10 @@ func TestNothingIsGivenUpBeforeTheDutyHasEnded(t *testing.T) {
 	r.see(View{Ops: 2, Mine: true, Token: 7, Yield: "other"})
 	e := r.step()
 	r.want(e, RoleChanged, Draining)
-	if !e.end || e.start != opNone {
+	if !e.stopDuty || e.start != opNone {
 		t.Fatalf("asked to make way it does %+v", e)
 	}
-	r.m.dutyEnded(errTold)
+	r.m.dutyEnded(errToldToStop)
 	if e := r.step(); e.start != opRelease {
 		t.Fatalf("with its duty ended it does %v", e.start)
 	}
@@ -130,14 +130,14 @@ func TestOfWhatEndsACandidacyOneIsToldOnce(t *testing.T) {
 	r.see(View{Ops: 2, Deleted: true})
 	r.m.resign(true)
 	e := r.step()
-	if s := r.want(e, Over, Out); !errors.Is(s.Err, ErrSessionLost) || !e.end || e.finished {
+	if s := r.want(e, Over, Out); !errors.Is(s.Err, ErrSessionLost) || !e.stopDuty || e.finished {
 		t.Fatalf("told %v, %+v", s, e)
 	}
 	r.m.contact = Contact{Closed: true}
 	if e := r.step(); len(e.messages) > 0 {
 		t.Errorf("told more: %v", e.messages)
 	}
-	r.m.dutyEnded(errTold)
+	r.m.dutyEnded(errToldToStop)
 	if e := r.step(); e.start != opLeave {
 		t.Errorf("it does %v, want to leave", e.start)
 	}
@@ -156,7 +156,7 @@ func TestATokenThatCameTooLateIsNotLedBy(t *testing.T) {
 	r.step()
 	r.now = r.now.Add(9 * time.Second)
 	r.m.done(r.now, outcome{op: opTake, token: 7})
-	if e := r.step(); e.begin {
+	if e := r.step(); e.startDuty {
 		t.Error("it leads with a lease that is over")
 	}
 }
@@ -220,7 +220,7 @@ func TestADutyThatCouldNotBeginWithinItsLeaseIsNoResignation(t *testing.T) {
 	r.see(View{Ops: 2, Mine: true, Token: 7})
 	e := r.step()
 	r.want(e, RoleChanged, Following)
-	if !e.end || e.start != opTake {
+	if !e.stopDuty || e.start != opTake {
 		t.Errorf("it does %+v, want to lead again", e)
 	}
 }
@@ -234,7 +234,7 @@ func TestADutyThatHasEndedIsNotBegunAgain(t *testing.T) {
 		r.leads()
 		r.now = r.now.Add(9 * time.Second)
 		e := r.step()
-		if r.want(e, RoleChanged, Uncertain); !e.end {
+		if r.want(e, RoleChanged, Uncertain); !e.stopDuty {
 			t.Fatalf("its lease is over, and it does %+v", e)
 		}
 		r.m.dutyEnded(why)

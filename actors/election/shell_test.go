@@ -10,13 +10,13 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// told is a backend that knows nothing but its contact.
-type told struct {
+// contactBackend is a backend that knows nothing but its contact.
+type contactBackend struct {
 	Backend
 	contact *messages.State[Contact]
 }
 
-func (b told) Contact() messages.Reader[Contact] { return b.contact.Reader() }
+func (b contactBackend) Contact() messages.Reader[Contact] { return b.contact.Reader() }
 
 // The process may have been frozen between the last look at the lease and the beginning of the
 // duty.
@@ -37,13 +37,13 @@ func TestTheLeaseIsLookedAtOnceMoreBeforeTheDutyBegins(t *testing.T) {
 			return nil
 		}}
 		log := slog.New(slog.NewTextHandler(io.Discard, nil))
-		e := &Election{cfg: cfg, backend: told{contact: messages.NewState(c)}, log: log,
+		e := &Election{cfg: cfg, backend: contactBackend{contact: messages.NewState(c)}, log: log,
 			state: messages.NewState(Status{})}
 		s := &shell{Election: e, machine: newMachine(cfg, Candidate{}, false),
 			duties: make(chan error, 1)}
 		s.machine.session, s.machine.contact = "s",
 			Contact{Session: "s", Lease: messages.Lease{Start: time.Now(), TTL: 10 * time.Second}}
-		s.begin(t.Context())
+		s.startDuty(t.Context())
 		if err := <-s.duties; err != errNotBegun || begun {
 			t.Errorf("with %s the duty has begun: %v (%v)", name, begun, err)
 		}
@@ -63,13 +63,13 @@ func TestADutyEndsByItselfOnlyBeforeItIsToldToStop(t *testing.T) {
 			}
 			return io.EOF
 		}}
-		e := &Election{cfg: cfg, backend: told{contact: messages.NewState(contact)},
+		e := &Election{cfg: cfg, backend: contactBackend{contact: messages.NewState(contact)},
 			log: slog.New(slog.DiscardHandler), state: messages.NewState(Status{})}
 		s := &shell{Election: e, machine: newMachine(cfg, Candidate{}, false),
 			duties: make(chan error, 1)}
 		s.machine.session, s.machine.contact = "s", contact
-		s.begin(t.Context())
-		want := error(errTold)
+		s.startDuty(t.Context())
+		want := error(errToldToStop)
 		if !obeys {
 			want = io.EOF
 			s.group.Wait() // it has returned

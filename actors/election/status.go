@@ -9,16 +9,16 @@ import (
 type Role uint8
 
 const (
-	// Uncertain: it cannot be told who leads: the store has not been asked yet, or its answers
-	// ceased for so long that this participant's lease is over.
+	// Uncertain: it is not known who leads. Either the store has not answered yet, or it has not
+	// answered for so long that this participant's lease is over.
 	Uncertain Role = iota
 	// Following: a candidate that does not lead.
 	Following
 	// Leading: this candidate leads, until Status.Until at least.
 	Leading
-	// Draining: this candidate still has the leadership and must stop its duties now: it resigned,
-	// the election was ended, or another is to lead. The leadership is given up when they have
-	// stopped (see Election.Drained).
+	// Draining: this candidate still has the leadership and must stop its duties now. It has
+	// resigned, the election was ended, or another candidate is to lead. The leadership is released
+	// when the duties have stopped (see Election.Drained).
 	Draining
 	// Observing: not a candidate.
 	Observing
@@ -37,7 +37,7 @@ func (r Role) String() string {
 // MarshalText writes the role's name.
 func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// What is what is new in a Status.
+// What says what is new in a Status.
 type What uint8
 
 const (
@@ -50,7 +50,7 @@ const (
 	RoleChanged
 	// NewLeader: another candidate leads now.
 	NewLeader
-	// NoLeader: nobody leads, or it cannot be told any more.
+	// NoLeader: nobody leads, or it is no longer known who does.
 	NoLeader
 	// Extended: the leader's lease now runs until Until.
 	Extended
@@ -78,31 +78,31 @@ type Status struct {
 	Role Role
 	// Self is this participant; its ID is empty for followers.
 	Self Candidate
-	// Leader is who leads: this candidate itself while Leading or Draining. Without an ID: nobody,
-	// or it cannot be told (Uncertain).
+	// Leader is who leads. While Leading or Draining it is this candidate. Without an ID nobody
+	// leads, or it is not known who does (Uncertain).
 	Leader Candidate
-	// Token is the fencing token of the leadership of Leader; 0 when there is none or it is not
-	// known.
+	// Token is the fencing token of the leadership of Leader; 0: there is none, or it is not known.
 	Token uint64
-	// Session is the session, in the store, that the leadership goes with. Set while Leading and
+	// Session is the session in the store that the leadership belongs to. Set while Leading and
 	// Draining.
 	Session string
-	// Until is when the leader's duties end at the latest unless the lease is extended before: the
+	// Until is when the leader's duties end at the latest, unless the lease is extended before: the
 	// end of the lease less the margin. Set while Leading and Draining.
 	Until time.Time
 	// Reason says why, for people. It may be empty.
 	Reason string
-	// Resigned, Ended and Deleted tell how it ended, when Out without an Err.
+	// Resigned, Ended and Deleted say how the participation ended, if the role is Out and Err is
+	// nil.
 	Resigned, Ended, Deleted bool
-	// Err is why this participation failed, when Out: it matches ErrSessionLost, ErrClosed or
-	// ErrInvalid, or is what the Lead function returned.
+	// Err is why this participation failed, if the role is Out. It matches ErrSessionLost,
+	// ErrClosed or ErrInvalid, or is the error that the Lead function returned.
 	Err error
-	// Missed counts the changes of role between the message before and this one that were dropped
+	// Missed counts the changes of role between the previous message and this one that were dropped
 	// because nobody read them.
 	Missed int
 }
 
-// String tells the status in one line, for logs.
+// String returns the status in one line, for logs.
 func (s Status) String() string {
 	text := fmt.Sprintf("%v: %v", s.What, s.Role)
 	switch {

@@ -11,11 +11,11 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// round is an error that wraps itself, and says so without end.
-type round struct{}
+// endlessError is an error that wraps itself, and says so without end.
+type endlessError struct{}
 
-func (r *round) Error() string { return "again: " + r.Unwrap().Error() }
-func (r *round) Unwrap() error { return r }
+func (r *endlessError) Error() string { return "again: " + r.Unwrap().Error() }
+func (r *endlessError) Unwrap() error { return r }
 
 func TestALeadWhoseErrorCannotBeReadHasFailedLikeAnyOther(t *testing.T) {
 	var typed *fs.PathError
@@ -29,23 +29,23 @@ func TestALeadWhoseErrorCannotBeReadHasFailedLikeAnyOther(t *testing.T) {
 			return fmt.Errorf("w: %w", error(typed))
 		},
 		"panics with an error that has no end": func(context.Context, Status) error {
-			panic(&round{})
+			panic(&endlessError{})
 		},
 		"panics with a list that holds itself": func(context.Context, Status) error { panic(list) },
 		"returns an error that wraps itself": func(context.Context, Status) error {
-			return &round{}
+			return &endlessError{}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			contact := Contact{Session: "s", Lease: messages.Lease{Start: time.Now(),
 				TTL: 10 * time.Second}}
 			cfg := Config{Election: "demo", Name: "n", Lead: lead}
-			e := &Election{cfg: cfg, backend: told{contact: messages.NewState(contact)},
+			e := &Election{cfg: cfg, backend: contactBackend{contact: messages.NewState(contact)},
 				log: slog.New(slog.DiscardHandler), state: messages.NewState(Status{})}
 			s := &shell{Election: e, machine: newMachine(cfg, Candidate{}, false),
 				duties: make(chan error, 1)}
 			s.machine.session, s.machine.contact, s.machine.leading = "s", contact, true
-			s.begin(t.Context())
+			s.startDuty(t.Context())
 			err := <-s.duties
 			if err == nil {
 				t.Fatal("it has not failed")
