@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// electFlags are the settings of one candidate, and the orders that need none.
+// electFlags are the settings of one candidate and of the orders.
 type electFlags struct {
 	passEnv []string
 	logFlags
@@ -142,7 +142,7 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 	return cmd
 }
 
-// order is the one order that is given; empty: none.
+// order returns the order that is given; empty: none.
 func (o *electFlags) order() string {
 	switch {
 	case o.handOver != "":
@@ -155,7 +155,7 @@ func (o *electFlags) order() string {
 	return ""
 }
 
-// check looks at the arguments together.
+// check checks the arguments together.
 func (o *electFlags) check(args []string) error {
 	if len(args) == 0 {
 		return usage("give the name of the election")
@@ -191,7 +191,7 @@ func (o *electFlags) check(args []string) error {
 	return o.zookeeper.check()
 }
 
-// ranges refuses times that are no times.
+// ranges refuses impossible times.
 func (o *electFlags) ranges() error {
 	for _, x := range []struct {
 		flag string
@@ -212,7 +212,7 @@ func (o *electFlags) ranges() error {
 	return nil
 }
 
-// shellCommand is what the guard process runs. One argument alone is a shell command.
+// shellCommand returns what the guard process runs. One argument alone is a shell command.
 func shellCommand(args []string) string {
 	if len(args) == 1 {
 		return args[0]
@@ -224,14 +224,14 @@ func shellCommand(args []string) string {
 	return "exec " + strings.Join(quoted, " ")
 }
 
-// electConn is the way to a store of elections.
+// electConn is a connection to a store of elections.
 type electConn interface {
 	election.Connection
 	Contact() messages.Reader[election.Contact]
 	Close()
 }
 
-// connect opens the way to Consul, or to ZooKeeper. Where is where that is, for people.
+// connect opens the connection to Consul or to ZooKeeper. where is its address, for people.
 func (o *electFlags) connect(ctx context.Context, a *app) (conn electConn, where string,
 	err error) {
 	log, err := o.logger(a.lines)
@@ -239,7 +239,7 @@ func (o *electFlags) connect(ctx context.Context, a *app) (conn electConn, where
 		return nil, "", err
 	}
 	if len(o.zookeeper.Servers) > 0 {
-		cfg, err := reading(ctx, func() (onzk.Config, error) { return o.onZooKeeper(log) })
+		cfg, err := reading(ctx, func() (onzk.Config, error) { return o.zooKeeperConfig(log) })
 		switch {
 		case errors.Is(err, errInterrupted):
 			return nil, "", err
@@ -269,7 +269,8 @@ func (o *electFlags) connect(ctx context.Context, a *app) (conn electConn, where
 	return consul, address, nil
 }
 
-// elect is one candidate, until its command has ended, it is told to stop, or the election is over.
+// elect is one candidate. It ends when its command has ended, when it is told to stop, or when the
+// election is over.
 func (a *app) elect(ctx context.Context, o electFlags, name, command string) error {
 	outliveReaders()
 	if o.id == "" {
@@ -296,7 +297,7 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 		return err
 	}
 	defer conn.Close()
-	work, err := newCandidate(o, conn, name, command, log)
+	runner, err := newCommandRunner(o, conn, name, command, log)
 	if err != nil {
 		return err
 	}
@@ -304,14 +305,14 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer cancel()
-	work.keep(background, &group)
+	runner.runGuard(background, &group)
 	log.Info("starting", "election", name, "candidate", o.id, "store", where, "version", version(),
 		"pid", os.Getpid(), "ttl", o.ttl.String())
 	for {
 		var e *election.Election
 		cfg.Lead = func(ctx context.Context, s election.Status) error {
-			err := work.lead(ctx, s)
-			if _, ended := work.exited(); ended {
+			err := runner.runCommand(ctx, s)
+			if _, ended := runner.exited(); ended {
 				e.Resign() // the election may have taken it for stopped, not for ended
 			}
 			return err
@@ -333,7 +334,7 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 			led = led || s.Role == election.Leading
 		}
 		s, code, ended := e.Status(), 0, false
-		if code, ended = work.exited(); ended {
+		if code, ended = runner.exited(); ended {
 			log.Info("command-ended", "election", name, "code", code)
 			if code == 0 {
 				return nil
@@ -352,7 +353,7 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 			return fmt.Errorf("the election %s was deleted", name)
 		case led && o.once:
 			return fmt.Errorf("the leadership of %s was lost", name)
-		case errors.Is(s.Err, election.ErrSessionLost), errors.Is(s.Err, errCommandCut):
+		case errors.Is(s.Err, election.ErrSessionLost), errors.Is(s.Err, errCommandStopped):
 			// A new session, and its next turn.
 		case s.Err != nil:
 			return s.Err
@@ -364,5 +365,6 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 	}
 }
 
-// errCommandCut says that the command was stopped, or not started, by no wish of the election's.
-var errCommandCut = errors.New("the command was cut short")
+// errCommandStopped says that the command was stopped or not started, but not because the election
+// told it to.
+var errCommandStopped = errors.New("the command was cut short")

@@ -47,17 +47,17 @@ func TestACommandIsNotBegunUnderAnotherSessionThanItsLeaders(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
 	conn := leased{contact: messages.NewState(election.Contact{Session: "new",
 		Lease: messages.Lease{Start: time.Now(), TTL: time.Hour}})}
-	c, err := newCandidate(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e",
+	r, err := newCommandRunner(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e",
 		"echo begun >>"+file, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
-	c.keep(ctx, &group)
-	if err := c.lead(t.Context(), election.Status{Token: 7, Session: "old"}); !errors.Is(err,
-		errCommandCut) {
-		t.Errorf("it ended with %v, want %v", err, errCommandCut)
+	r.runGuard(ctx, &group)
+	if err := r.runCommand(t.Context(), election.Status{Token: 7, Session: "old"}); !errors.Is(err,
+		errCommandStopped) {
+		t.Errorf("it ended with %v, want %v", err, errCommandStopped)
 	}
 	if text, err := os.ReadFile(file); err == nil {
 		t.Errorf("the log says %q", text)
@@ -72,22 +72,22 @@ func TestACommandThatHasEndedIsNotBegunAgain(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "log")
 		conn := leased{contact: messages.NewState(election.Contact{Session: "s",
 			Lease: messages.Lease{Start: time.Now(), TTL: time.Hour}})}
-		c, err := newCandidate(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e",
+		r, err := newCommandRunner(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e",
 			"echo begun >>"+file+"; "+command, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
-		c.keep(ctx, &group)
-		if err := c.lead(lapsed{t.Context(), file}, election.Status{Token: 7,
+		r.runGuard(ctx, &group)
+		if err := r.runCommand(lapsed{t.Context(), file}, election.Status{Token: 7,
 			Session: "s"}); err != nil {
 			t.Errorf("%s: %v", command, err)
 		}
-		if code, done := c.exited(); !done || code != want {
+		if code, done := r.exited(); !done || code != want {
 			t.Errorf("%s: it ended (%v) with %d, want %d", command, done, code, want)
 		}
-		if err := c.lead(t.Context(), election.Status{Token: 7, Session: "s"}); err != nil {
+		if err := r.runCommand(t.Context(), election.Status{Token: 7, Session: "s"}); err != nil {
 			t.Errorf("%s, again: %v", command, err)
 		}
 		if text, err := os.ReadFile(file); strings.Count(string(text), "begun") != 1 {

@@ -23,7 +23,7 @@ type electView struct {
 	Candidates []election.Candidate `json:"candidates"`
 }
 
-// asks opens what --status and the orders need, within the time that a person waits.
+// asks connects for --status and the orders, within the time that a person waits, and calls f.
 func (a *app) asks(ctx context.Context, o electFlags, name string, f func(context.Context,
 	*election.Election) error) error {
 	o.level = "error" // the answer is what is asked for
@@ -48,7 +48,7 @@ func (a *app) asks(ctx context.Context, o electFlags, name string, f func(contex
 	return f(ctx, e)
 }
 
-// unreachable says what to do when the store cannot be asked.
+// unreachable says what to do if the store cannot be asked.
 func (o *electFlags) unreachable(where string, err error) error {
 	switch {
 	case len(o.zookeeper.Servers) == 0:

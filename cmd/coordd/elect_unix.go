@@ -22,8 +22,8 @@ import (
 	"github.com/coordd/coordd/internal/guard"
 )
 
-// candidate runs the command of one candidate through a guard process of its own.
-type candidate struct {
+// commandRunner runs the candidate's command through a guard process of its own.
+type commandRunner struct {
 	name, id, command string
 	o                 electFlags
 	conn              electConn
@@ -31,23 +31,25 @@ type candidate struct {
 	guard             *guard.Guard
 	signals           chan os.Signal
 
-	// held while a lease is passed on, so that an older one never follows a newer one
+	// mu is held while a lease is forwarded, so that an older one never follows a newer one.
 	mu   sync.Mutex
 	done bool
 	code int
 
-	begun bool // a command was; the duties come one after the other
+	started bool // the command was started; the duties come one after the other
 }
 
-// electLock is how the names of candidates' lock files begin.
+// electLock is the prefix of the names of candidates' lock files.
 const electLock = "elect-"
 
-func newCandidate(o electFlags, conn electConn, name, command string, log *slog.Logger) (*candidate,
+func newCommandRunner(o electFlags, conn electConn, name, command string,
+	log *slog.Logger) (*commandRunner,
 	error) {
 	if err := guard.CheckHost(); err != nil {
 		return nil, err
 	}
-	// Nobody else may use it: it is there because a farewell needs one.
+	// The guard needs a lock to resign for this process should it be killed. Nobody else may use
+	// it.
 	lock := filepath.Join(runtimeDir(), fmt.Sprintf("%s%d-%d.lock", electLock, os.Getpid(),
 		time.Now().UnixNano()))
 	if err := makeRuntimeDir(); err != nil {
@@ -61,27 +63,27 @@ func newCandidate(o electFlags, conn electConn, name, command string, log *slog.
 	if err != nil {
 		return nil, err
 	}
-	c := &candidate{
+	r := &commandRunner{
 		name: name, id: o.id, command: command, o: o, conn: conn, log: log,
 		signals: make(chan os.Signal, 16),
 		guard: guard.New(guard.Config{Logger: log, StopTimeout: o.stopTimeout, LockFile: lock,
 			OwnLock: true, Adopt: true, HideEnv: hidden}),
 	}
-	killAtOnce(c.guard)
-	return c, nil
+	killAtOnce(r.guard)
+	return r, nil
 }
 
-// keep keeps the guard process up and told, until ctx ends.
-func (c *candidate) keep(ctx context.Context, group *sync.WaitGroup) {
-	signal.Notify(c.signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+// runGuard keeps the guard process running, and forwards every lease to it, until ctx ends.
+func (r *commandRunner) runGuard(ctx context.Context, group *sync.WaitGroup) {
+	signal.Notify(r.signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	group.Go(func() {
-		defer signal.Stop(c.signals)
+		defer signal.Stop(r.signals)
 		for {
-			err := c.guard.Run(ctx)
+			err := r.guard.Run(ctx)
 			if ctx.Err() != nil {
 				return
 			}
-			c.log.Error("guard-process-died", "err", err, "then",
+			r.log.Error("guard-process-died", "err", err, "then",
 				"its command is gone; starting another")
 			select {
 			case <-ctx.Done():
@@ -90,110 +92,110 @@ func (c *candidate) keep(ctx context.Context, group *sync.WaitGroup) {
 		}
 	})
 	group.Go(func() {
-		for contact := c.conn.Contact().Subscribe(); ; {
+		for contact := r.conn.Contact().Subscribe(); ; {
 			if _, err := contact.Next(ctx); err != nil {
 				return
 			}
-			c.passOn()
+			r.forwardLease()
 		}
 	})
 }
 
-// passOn tells the guard process until when the command may run, and what to give up should this
-// process die.
-func (c *candidate) passOn() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.conn.Contact().Get()
+// forwardLease tells the guard process until when the command may run, and how to resign should
+// this process die.
+func (r *commandRunner) forwardLease() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.conn.Contact().Get()
 	if s.Session == "" {
-		c.guard.Lease("", time.Time{}, 0)
-		c.guard.Farewell(guard.Farewell{})
+		r.guard.Lease("", time.Time{}, 0)
+		r.guard.Farewell(guard.Farewell{})
 		return
 	}
-	margin := c.o.margin
+	margin := r.o.margin
 	if margin == 0 {
 		margin = s.Lease.TTL / 10
 	}
-	c.guard.Lease(s.Session, s.Lease.Start.Add(s.Lease.TTL), margin)
+	r.guard.Lease(s.Session, s.Lease.Start.Add(s.Lease.TTL), margin)
 	words, err := json.Marshal(farewell{
-		Consul: c.o.consul, LogFormat: c.o.format, LogLevel: c.o.level,
-		Candidacy: &candidacy{Election: c.name, Candidate: c.id, Session: s.Session,
-			Prefix: c.o.prefix, ZooKeeper: c.o.zookeeper.rooted()},
+		Consul: r.o.consul, LogFormat: r.o.format, LogLevel: r.o.level,
+		Candidacy: &deadCandidacy{Election: r.name, Candidate: r.id, Session: s.Session,
+			Prefix: r.o.prefix, ZooKeeper: r.o.zookeeper.withAbsolutePaths()},
 	})
 	if err == nil {
-		c.guard.Farewell(guard.Farewell{Words: words, Limit: 2 * s.Lease.TTL})
+		r.guard.Farewell(guard.Farewell{Words: words, Limit: 2 * s.Lease.TTL})
 	}
 }
 
-// lead is the duty: the command. One that has ended by itself is not begun again.
-func (c *candidate) lead(ctx context.Context, s election.Status) error {
-	if _, done := c.exited(); done {
+// runCommand is the candidate's duty. A command that has ended by itself is not started again.
+func (r *commandRunner) runCommand(ctx context.Context, s election.Status) error {
+	if _, done := r.exited(); done {
 		return nil
 	}
-	if c.begun && c.o.once {
+	if r.started && r.o.once {
 		return fmt.Errorf("%w: its lease had run out, and with --once it is not begun again",
-			errCommandCut)
+			errCommandStopped)
 	}
-	c.begun = true
-	c.passOn() // the feeder may not have come to it
-	for len(c.signals) > 0 {
-		<-c.signals // they were for nobody
+	r.started = true
+	r.forwardLease() // the goroutine of runGuard may be late
+	for len(r.signals) > 0 {
+		<-r.signals // they were for nobody
 	}
 	byItself := false
-	err := c.guard.Exec(ctx, guard.Spec{
+	err := r.guard.Exec(ctx, guard.Spec{
 		Session: s.Session, // there may be another one since
-		Name:    c.name, Command: c.command, Signals: c.signals,
+		Name:    r.name, Command: r.command, Signals: r.signals,
 		Ended: func(_ time.Time, why guard.Reason) { byItself = why == guard.Ended },
 		Env: []string{
-			"COORDD_ELECTION=" + c.name,
+			"COORDD_ELECTION=" + r.name,
 			"COORDD_TOKEN=" + strconv.FormatUint(s.Token, 10),
-			"COORDD_MEMBER=" + c.id,
+			"COORDD_MEMBER=" + r.id,
 		},
 	})
 	exit, ok := errors.AsType[*guard.ExitError](err)
 	switch {
 	case byItself && ok && exit.Signal != 0:
 		// also when its lease has run out since: this process may have stood still
-		c.ended(128 + int(exit.Signal))
+		r.commandEnded(128 + int(exit.Signal))
 		return nil
 	case byItself && ok:
-		c.ended(exit.Code)
+		r.commandEnded(exit.Code)
 		return nil
 	case byItself:
-		c.ended(0)
+		r.commandEnded(0)
 		return nil
 	case ctx.Err() != nil: // it was told to stop
 		return nil
 	case err == nil:
-		return errCommandCut
+		return errCommandStopped
 	case errors.Is(err, guard.ErrNoLease), errors.Is(err, guard.ErrLost), ok &&
 		exit.Reason == guard.LeaseEnded:
-		return fmt.Errorf("%w: %w", errCommandCut, err)
+		return fmt.Errorf("%w: %w", errCommandStopped, err)
 	}
 	return err
 }
 
-func (c *candidate) ended(code int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.done, c.code = true, code
+func (r *commandRunner) commandEnded(code int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done, r.code = true, code
 }
 
-// exited tells whether the command has ended by itself, and how.
-func (c *candidate) exited() (code int, done bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.code, c.done
+// exited tells whether the command has ended by itself, and with which exit code.
+func (r *commandRunner) exited() (code int, done bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.code, r.done
 }
 
-// candidacy is the farewell of a candidate that was killed.
-type candidacy struct {
+// deadCandidacy is what the guard process needs to resign for a candidate that was killed.
+type deadCandidacy struct {
 	Prefix, Election, Candidate, Session string
 	ZooKeeper                            zookeeperFlags // no servers: Consul
 }
 
-// resign is the guard process's part.
-func (c candidacy) resign(ctx context.Context, consul string, log *slog.Logger) {
+// resign runs in the guard process.
+func (c deadCandidacy) resign(ctx context.Context, consul string, log *slog.Logger) {
 	log = log.With("election", c.Election, "candidate", c.Candidate, "session", c.Session)
 	led, err := c.depart(ctx, consul, log)
 	if err != nil {
@@ -204,11 +206,11 @@ func (c candidacy) resign(ctx context.Context, consul string, log *slog.Logger) 
 	log.Info("said-goodbye-for-killed-coordd", "led", led)
 }
 
-func (c candidacy) depart(ctx context.Context, consul string, log *slog.Logger) (led bool,
+func (c deadCandidacy) depart(ctx context.Context, consul string, log *slog.Logger) (led bool,
 	err error) {
 	if len(c.ZooKeeper.Servers) > 0 {
 		o := electFlags{zookeeper: c.ZooKeeper, prefix: c.Prefix}
-		cfg, err := reading(ctx, func() (onzk.Config, error) { return o.onZooKeeper(log) })
+		cfg, err := reading(ctx, func() (onzk.Config, error) { return o.zooKeeperConfig(log) })
 		if err != nil {
 			return false, err
 		}

@@ -32,7 +32,7 @@ func TestACandidateRemovesTheLockFilesOfKilledOnes(t *testing.T) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newCandidate(electFlags{}, nil, "e", "true",
+	if _, err := newCommandRunner(electFlags{}, nil, "e", "true",
 		slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// zookeeperFlags say where ZooKeeper is and who asks. The guard process is told them as well:
-// files, no secrets.
+// zookeeperFlags say where ZooKeeper is, and with which credentials it is asked. The guard process
+// gets them too: names of files, no secrets.
 type zookeeperFlags struct {
 	Servers  []string
 	AuthFile string `json:",omitempty"`
@@ -51,8 +51,8 @@ func (z *zookeeperFlags) check() error {
 	return nil
 }
 
-// rooted has the files named in a way that does not depend on a process's directory.
-func (z zookeeperFlags) rooted() zookeeperFlags {
+// withAbsolutePaths returns z with paths that do not depend on a process's directory.
+func (z zookeeperFlags) withAbsolutePaths() zookeeperFlags {
 	for _, file := range []*string{&z.AuthFile, &z.CA, &z.Cert, &z.Key} {
 		if abs, err := filepath.Abs(*file); err == nil && *file != "" {
 			*file = abs
@@ -99,8 +99,8 @@ func (z *zookeeperFlags) configure(cfg *onzk.Config) error {
 	return nil
 }
 
-// onZooKeeper are the settings of the election there.
-func (o *electFlags) onZooKeeper(log *slog.Logger) (onzk.Config, error) {
+// zooKeeperConfig returns the settings of the connection to ZooKeeper.
+func (o *electFlags) zooKeeperConfig(log *slog.Logger) (onzk.Config, error) {
 	cfg := onzk.Config{SessionTimeout: o.ttl, LockDelay: o.lockDelay, Root: o.prefix,
 		HoldBack: o.holdBack, Logger: log}
 	return cfg, o.zookeeper.configure(&cfg)

@@ -23,7 +23,7 @@ type farewell struct {
 	LogFormat, LogLevel string
 	Leaving             store.Leaving
 	// Candidacy is that of coordd elect, which has no member; nil for a member.
-	Candidacy *candidacy `json:",omitempty"`
+	Candidacy *deadCandidacy `json:",omitempty"`
 }
 
 // words are nil while there is nothing to take back.
