@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coordd/coordd/internal/proc"
 	"golang.org/x/sys/unix"
 )
 
@@ -180,40 +181,11 @@ func environOfThreads(pid int) ([]byte, error) {
 	return nil, err
 }
 
-// stat is what /proc/PID/stat tells of a process.
-type stat struct {
-	pid, ppid, pgrp, session int
-	zombie                   bool   // no thread of it runs any more
-	stopped                  bool   // by a signal
-	start                    uint64 // clock ticks after boot
-}
-
-func readStat(pid int) (stat, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return stat{}, err
-	}
-	// The name, in parentheses, may hold anything, parentheses and spaces too.
-	i := bytes.LastIndexByte(b, ')')
-	if i < 0 {
-		return stat{}, fmt.Errorf("/proc/%d/stat: no name", pid)
-	}
-	f := strings.Fields(string(b[i+1:]))
-	if len(f) < 20 {
-		return stat{}, fmt.Errorf("/proc/%d/stat: %d fields", pid, len(f))
-	}
-	threads, _ := strconv.Atoi(f[17])
-	s := stat{pid: pid, zombie: (f[0] == "Z" || f[0] == "X") && threads <= 1, stopped: f[0] == "T"}
-	s.ppid, _ = strconv.Atoi(f[1])
-	s.pgrp, _ = strconv.Atoi(f[2])
-	s.session, _ = strconv.Atoi(f[3])
-	s.start, _ = strconv.ParseUint(f[19], 10, 64)
-	return s, nil
-}
+func readStat(pid int) (proc.Stat, error) { return proc.Read(strconv.Itoa(pid)) }
 
 // processes lists all processes to be seen, without zombies. It does not leave out one for an error
 // of which cannotLook is true.
-func processes() ([]stat, error) {
+func processes() ([]proc.Stat, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil, err
@@ -223,7 +195,7 @@ func processes() ([]stat, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []stat
+	var all []proc.Stat
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
 		if err != nil {
@@ -233,7 +205,7 @@ func processes() ([]stat, error) {
 		if cannotLook(err) {
 			return nil, err
 		}
-		if err == nil && !s.zombie {
+		if err == nil && !s.Gone {
 			all = append(all, s)
 		}
 	}
@@ -248,7 +220,7 @@ func newToken() string { return nameOf(os.Getpid(), rand.Text()) }
 func nameOf(pid int, more string) string {
 	s, _ := readStat(pid)
 	ns, _ := os.Readlink("/proc/self/ns/pid")
-	return fmt.Sprintf("%d.%d.%s.%s", s.pid, s.start, strings.Trim(ns, "pid:[]"), more)
+	return fmt.Sprintf("%d.%d.%s.%s", s.PID, s.Start, strings.Trim(ns, "pid:[]"), more)
 }
 
 // tokenDead reports whether the process that has that token is known to be dead.
@@ -259,33 +231,33 @@ func tokenDead(token string) bool {
 
 // frozen returns the id of the process that has that token if it was stopped by a signal, else 0.
 func frozen(token string) (pid int) {
-	if s, dead := lookUp(token); !dead && s.stopped {
-		return s.pid
+	if s, dead := lookUp(token); !dead && s.Stopped {
+		return s.PID
 	}
 	return 0
 }
 
-// lookUp finds the process that has that token. It is the zero stat when nothing is known of it, or
+// lookUp finds the process that has that token. It is the zero Stat when nothing is known of it, or
 // it is dead.
-func lookUp(token string) (_ stat, dead bool) {
+func lookUp(token string) (_ proc.Stat, dead bool) {
 	f := strings.Split(token, ".")
 	if len(f) != 4 {
-		return stat{}, false
+		return proc.Stat{}, false
 	}
 	pid, err1 := strconv.Atoi(f[0])
 	start, err2 := strconv.ParseUint(f[1], 10, 64)
 	ns, err3 := os.Readlink("/proc/self/ns/pid")
 	if err1 != nil || err2 != nil || err3 != nil || f[2] != strings.Trim(ns, "pid:[]") {
-		return stat{}, false
+		return proc.Stat{}, false
 	}
 	s, err := readStat(pid)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return stat{}, true
+		return proc.Stat{}, true
 	case err != nil:
-		return stat{}, false
-	case s.zombie || s.start != start:
-		return stat{}, true
+		return proc.Stat{}, false
+	case s.Gone || s.Start != start:
+		return proc.Stat{}, true
 	}
 	return s, false
 }
@@ -321,10 +293,10 @@ func killMarked(match func(token string) bool, limit time.Duration) (total int, 
 			removeCgroup(dir)
 		}
 		for _, s := range all {
-			if s.pid == os.Getpid() || s.pid == os.Getppid() {
+			if s.PID == os.Getpid() || s.PID == os.Getppid() {
 				continue
 			}
-			mark, err := marker(s.pid)
+			mark, err := marker(s.PID)
 			if err != nil {
 				blind = err
 			}
@@ -333,10 +305,10 @@ func killMarked(match func(token string) bool, limit time.Duration) (total int, 
 				continue
 			}
 			live++
-			found[s.pid] = true
-			signalExactly(s.pid, syscall.SIGKILL, func() bool {
-				now, err := readStat(s.pid)
-				return err == nil && now.start == s.start
+			found[s.PID] = true
+			signalExactly(s.PID, syscall.SIGKILL, func() bool {
+				now, err := readStat(s.PID)
+				return err == nil && now.Start == s.Start
 			})
 		}
 		switch {
@@ -376,12 +348,12 @@ func killLeftovers(guardPID int, token string, _ []int) (live []int, blind error
 		blind = err
 	}
 	for _, s := range all {
-		if s.pid == guardPID || s.pid == os.Getpid() {
+		if s.PID == guardPID || s.PID == os.Getpid() {
 			continue
 		}
-		ours := s.session == guardPID
+		ours := s.Session == guardPID
 		if !ours && token != "" {
-			mark, err := marker(s.pid)
+			mark, err := marker(s.PID)
 			if err != nil {
 				blind = err
 			}
@@ -391,10 +363,10 @@ func killLeftovers(guardPID int, token string, _ []int) (live []int, blind error
 		if !ours {
 			continue
 		}
-		live = append(live, s.pid)
-		signalExactly(s.pid, syscall.SIGKILL, func() bool {
-			now, err := readStat(s.pid)
-			return err == nil && now.start == s.start
+		live = append(live, s.PID)
+		signalExactly(s.PID, syscall.SIGKILL, func() bool {
+			now, err := readStat(s.PID)
+			return err == nil && now.Start == s.Start
 		})
 	}
 	return live, blind

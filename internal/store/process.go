@@ -3,11 +3,11 @@ package store
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
+
+	"github.com/coordd/coordd/internal/proc"
 )
 
 // Process identifies one run of a member's process, well enough for another
@@ -58,8 +58,8 @@ func Self(instance string) Process {
 	p.PIDNamespace, _ = os.Readlink("/proc/self/ns/pid")
 	// A /proc of another namespace shows another number: then nothing in it may
 	// be believed.
-	if stat, err := readStat("self"); err == nil && stat.pid == p.PID {
-		p.StartTime = stat.start
+	if stat, err := proc.Read("self"); err == nil && stat.PID == p.PID {
+		p.StartTime = stat.Start
 	}
 	return p
 }
@@ -75,11 +75,11 @@ func (p Process) Liveness() Liveness {
 		p.Host != self.Host || p.BootID != self.BootID || p.PIDNamespace != self.PIDNamespace {
 		return Unknown
 	}
-	stat, err := readStat(strconv.Itoa(p.PID))
+	stat, err := proc.Read(strconv.Itoa(p.PID))
 	switch {
-	case err == nil && stat.start != p.StartTime:
+	case err == nil && stat.Start != p.StartTime:
 		return Dead
-	case err == nil && stat.gone:
+	case err == nil && stat.Gone:
 		return Dead
 	case err == nil:
 		return Alive
@@ -89,46 +89,4 @@ func (p Process) Liveness() Liveness {
 		return Dead
 	}
 	return Unknown
-}
-
-// procStat is what we need of /proc/PID/stat.
-type procStat struct {
-	pid   int
-	gone  bool   // only waits to be reaped: no thread of it runs any more
-	start uint64 // clock ticks since boot
-}
-
-func readStat(pid string) (procStat, error) {
-	data, err := os.ReadFile("/proc/" + pid + "/stat")
-	if err != nil {
-		return procStat{}, err
-	}
-	return parseStat(string(data))
-}
-
-// parseStat reads a line of proc(5): "pid (comm) state ppid …", where comm may
-// hold spaces and parentheses.
-func parseStat(line string) (procStat, error) {
-	open, end := strings.IndexByte(line, '('), strings.LastIndexByte(line, ')')
-	if open < 1 || end < open {
-		return procStat{}, fmt.Errorf("stat: no command name in %q", shorten(line))
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(line[:open]))
-	if err != nil {
-		return procStat{}, fmt.Errorf("stat: %w", err)
-	}
-	rest := strings.Fields(line[end+1:]) // rest[0] is field 3
-	if len(rest) < 20 {
-		return procStat{}, fmt.Errorf("stat: %d fields after the command name, want 20", len(rest))
-	}
-	start, err := strconv.ParseUint(rest[22-3], 10, 64)
-	if err != nil {
-		return procStat{}, fmt.Errorf("stat: start time: %w", err)
-	}
-	threads, err := strconv.Atoi(rest[20-3])
-	if err != nil {
-		return procStat{}, fmt.Errorf("stat: threads: %w", err)
-	}
-	dead := rest[0] == "Z" || rest[0] == "X"
-	return procStat{pid: pid, gone: dead && threads <= 1, start: start}, nil
 }
