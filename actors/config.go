@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/hashicorp/consul/api"
@@ -161,8 +162,8 @@ const (
 )
 
 // ErrConfig is returned by [New] for a setting that cannot work; the text says which, and its
-// range.
-var ErrConfig = errors.New("bad setting")
+// range. It is the ErrConfig of packages routing and dispatch, too.
+var ErrConfig = routing.ErrConfig
 
 // ErrIDTaken is returned by [Coordinator.Run] when another living process has this
 // member's id; the text names it.

@@ -104,8 +104,9 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// ErrConfig is returned by [New] for a setting that cannot work; the text says which.
-var ErrConfig = errors.New("bad setting")
+// ErrConfig is returned by [New] for a setting that cannot work; the text says which. It is the
+// ErrConfig of packages actors and routing, too.
+var ErrConfig = routing.ErrConfig
 
 // ErrStopping is for the server that serves the dispatcher: requests whose context it cancels with
 // this cause, as from a BaseContext of its own, are answered with 502, or with 503 when they were

@@ -44,7 +44,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// ErrConfig is returned by [New] for a setting that cannot work; the text says which.
+// ErrConfig is returned by [New] for a setting that cannot work; the text says which. It is the
+// ErrConfig of packages actors and dispatch, too.
 var ErrConfig = errors.New("bad setting")
 
 // Validate tells what is wrong with the settings; nil when nothing is.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/dispatch"
+	"github.com/coordd/coordd/actors/routing"
 )
 
 func TestAfterTheEndOfRunLocateWaitsForNothing(t *testing.T) {
@@ -60,4 +62,16 @@ func TestASecondRunIsRefused(t *testing.T) {
 		c.stop("n1")
 		again()
 	})
+}
+
+func TestABadSettingIsOneErrorInAllPackages(t *testing.T) {
+	_, member := actors.New(actors.Config{})
+	_, router := routing.New(routing.Config{})
+	_, handler := dispatch.New(dispatch.Config{})
+	for name, err := range map[string]error{"actors": member, "routing": router,
+		"dispatch": handler} {
+		if !errors.Is(err, actors.ErrConfig) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
