@@ -64,12 +64,26 @@ type Config struct {
 	Logger *slog.Logger
 	// Process is who this is among processes, and Liveness tells whether another one still runs.
 	// Defaults: read from the system. For tests that play several hosts in one process.
-	Process  *store.Process
-	Liveness func(store.Process) store.Liveness
+	Process  *Process
+	Liveness func(Process) Liveness
 
 	fault store.Fault
 	sync  func(*os.File) error // of the log, in the place of fsync: tests
 }
+
+// Process is who a store is among the processes of all hosts; [Liveness] is what can be known of
+// one.
+type (
+	Process  = store.Process
+	Liveness = store.Liveness
+)
+
+// What can be known of a process.
+const (
+	Unknown = store.Unknown
+	Alive   = store.Alive
+	Dead    = store.Dead
+)
 
 // Validate tells what is wrong with the settings, all of it, as [ErrInvalid]; nil when nothing is.
 func (c Config) Validate() error {

@@ -57,9 +57,12 @@ func (s *Store) Run(ctx context.Context) error {
 	return root.Run(ctx)
 }
 
-// Child returns the store as a child for a supervision tree, in the place of Run. It is not for
-// [None].
+// Child returns the store as a child for a supervision tree, in the place of Run. That of [None]
+// fails once with [ErrNoBackend], and its tree goes on.
 func (s *Store) Child(name string) supervisor.Child {
+	if s.house == nil {
+		return supervisor.Child{Name: name, Run: s.Run, Restart: supervisor.Temporary}
+	}
 	t := tree(s.house)
 	return supervisor.Child{Name: name, Tree: &t}
 }

@@ -586,6 +586,9 @@ func TestAStoreWithoutABackendSaysWhatToSet(t *testing.T) {
 	}
 	s.Queue().Get()
 	s.Data().Get()
+	if err := s.Child("config").Run(t.Context()); !errors.Is(err, configstore.ErrNoBackend) {
+		t.Errorf("as a child: %v", err)
+	}
 }
 
 func TestConsulNeedNotBeThereAtTheStart(t *testing.T) {
