@@ -13,7 +13,7 @@ import (
 )
 
 // assigner shares the workload out for one term: it reads the assignments once,
-// drafts what is to be done from the office's states, writes it behind the
+// drafts what is to be done from the watchers' states, writes it behind the
 // guard, takes the outcome into its cache and waits for the next change.
 //
 // It writes one draft at a time and knows each outcome before the next. Where it
@@ -65,7 +65,7 @@ type assigner struct {
 // work rm says both, and the two watches may tell in either order.
 const obeyWindow = 10 * time.Second
 
-// errTermOver ends the assigner's loop; the office closes with the leadership.
+// errTermOver ends the assigner's loop; its tree stops with the leadership.
 var errTermOver = errors.New("the term is over")
 
 func (a *assigner) run(ctx context.Context) error {

@@ -28,7 +28,7 @@
 //
 // The protocol that holds this stands in docs/design.md, section 5. Each file is
 // one actor or one of its decisions: session_renewer, membership_keeper with
-// predecessor, leader_tracker, office with its watchers, assigner with assignment_cache,
+// predecessor, leader_tracker, term_runner, term_watchers, assigner with assignment_cache,
 // draft, orders, absence and brake, assignment_watcher, workers with work_table. tree.go
 // wires them; coordinator.go is the host's entry.
 package actors

@@ -20,11 +20,11 @@ import (
 //	session-renewer     the work stops with the lease; others take everything over, the leadership too
 //	record-watcher      nothing, until the record is lost: then nobody notices before the session ends
 //	membership-keeper   nothing, until the record is lost: then it is not written again
-//	leader-watcher      nothing, until the leadership is lost: the leader then keeps its office, and Consul refuses its writes
+//	leader-watcher      nothing, until the leadership is lost: its assigner then runs on, and Consul refuses its writes
 //	leader-tracker      nothing, until an epoch is needed, as when a stranger touched the key: then nothing
 //	                    is assigned
-//	officer             nothing, until the leadership changes hands: its office is then not opened or not closed,
-//	                    and an office that is not closed finds its writes refused
+//	term-runner         nothing, until the leadership changes hands: then the term's actors do not start,
+//	                    or they do not stop and find their writes refused
 //	member-watcher      members that come get nothing, those that vanish are not taken over
 //	ack-watcher         what members give up is not noticed: such items wait
 //	workload-watcher    new items wait, removed ones go on
@@ -40,7 +40,7 @@ var whileItHangs = map[string]struct {
 	waits bool // some of the items that are added meanwhile do not start
 }{
 	"session-renewer": {stops: true}, "record-watcher": {}, "membership-keeper": {},
-	"leader-watcher": {}, "leader-tracker": {waits: true}, "officer": {},
+	"leader-watcher": {}, "leader-tracker": {waits: true}, "term-runner": {},
 	"member-watcher": {}, "ack-watcher": {}, "workload-watcher": {waits: true},
 	"control-watcher": {}, "assigner": {waits: true},
 	"assignment-watcher": {waits: true}, "foreman": {waits: true},
@@ -146,7 +146,7 @@ func TestAMemberOfWhichAnActorHangsGivesUpWhatItHolds(t *testing.T) {
 // Work that the lease ended while the foreman hung, and a duty that it ended while the
 // leader-tracker hung, go on when the lease has come back.
 func TestWhatTheLeaseEndedBehindAnActorThatHangsGoesOn(t *testing.T) {
-	for _, actor := range []string{"foreman", "leader-tracker", "officer"} {
+	for _, actor := range []string{"foreman", "leader-tracker", "term-runner"} {
 		t.Run(actor, func(t *testing.T) {
 			run(t, func(c *cluster) {
 				c.addWork(c.items(4)...)
@@ -190,7 +190,7 @@ func (c *cluster) provoke(actor string) {
 	switch actor {
 	case "record-watcher", "membership-keeper", "member-watcher":
 		c.put("members/n1", "a stranger")
-	case "leader-watcher", "leader-tracker", "officer":
+	case "leader-watcher", "leader-tracker", "term-runner":
 		c.put("leader", "a stranger")
 	case "workload-watcher", "assigner", "assignment-watcher":
 		c.addWork("meanwhile-0", "meanwhile-1", "meanwhile-2", "meanwhile-3")

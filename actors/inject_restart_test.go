@@ -36,11 +36,11 @@ func comesBack(t *testing.T, s *saboteur) {
 		if l := n1.c.Leadership().Get(); l.Role != messages.Leading {
 			t.Errorf("n1 has lost the leadership: %+v", l)
 		}
-		failed := slices.Index(officeActors, s.actor)
+		failed := slices.Index(termActors, s.actor)
 		for name, r := range incarnations(n1.c.Report()) {
 			want := []int{1}
-			if i := slices.Index(officeActors, name); name == s.actor || failed >= 0 && i > failed {
-				// the office restarts those who plan on what the failed one had read
+			if i := slices.Index(termActors, name); name == s.actor || failed >= 0 && i > failed {
+				// the term's tree restarts those who plan on what the failed one had read
 				want = []int{2}
 			}
 			if s.actor == "assigner" && s.where != atMessage && name == s.actor && s.how == exits {

@@ -169,15 +169,15 @@ func (c *cluster) sabotaged(s *saboteur) *member {
 	return m
 }
 
-// everyActor names the actors of a member that leads, with the order of the office's.
+// everyActor names the actors of a member that leads, in the order of the term's.
 var everyActor = []string{
 	"session-renewer", "record-watcher", "membership-keeper", "leader-watcher", "leader-tracker",
-	"officer",
+	"term-runner",
 	"member-watcher", "ack-watcher", "workload-watcher", "control-watcher", "assigner",
 	"assignment-watcher", "foreman",
 }
 
-var officeActors = everyActor[6:11]
+var termActors = everyActor[6:11]
 
 // episode is a short life of a cluster in which n1 leads and each of its actors
 // has something to do. It returns how many items there are in the end.

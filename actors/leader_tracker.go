@@ -272,10 +272,10 @@ func (a *leaderTracker) set(l messages.Leadership, why string) {
 	a.out.Set(l)
 }
 
-// resign gives the leadership up when the member stops: by then the office is closed. A deleted key
-// has no lock-delay, so a successor need not wait. Where the host's lead function was abandoned and
-// still runs, the term does not say so: the next one waits for a lease, or until this process is
-// known to be dead.
+// resign gives the leadership up when the member stops: by then the term's actors have stopped. A
+// deleted key has no lock-delay, so a successor need not wait. Where the host's lead function was
+// abandoned and still runs, the term key does not say so: the next leader waits for a lease, or
+// until this process is known to be dead.
 func (a *leaderTracker) resign(ctx context.Context) {
 	l := a.out.Get()
 	if ctx.Err() == nil || l.Role != messages.Leading {

@@ -48,8 +48,8 @@ func newCells() *cells {
 }
 
 // tree wires the member's actors, in the order in which they start. They stop in
-// reverse, and that order is the hand-over: the workers stop and release, the
-// office closes, the leadership is given up, the record goes, the session is destroyed.
+// reverse, and that order is the hand-over: the workers stop and release, the term's
+// actors stop, the leadership is given up, the record goes, the session is destroyed.
 func tree(h *base, c *cells) supervisor.Tree {
 	renewer := &sessionRenewer{base: h, out: c.session, record: c.record.Reader(),
 		holdings: c.holdings.Reader()}
@@ -61,8 +61,8 @@ func tree(h *base, c *cells) supervisor.Tree {
 		base: h, out: c.leadership, session: c.session.Reader(), membership: c.membership.Reader(),
 		key: c.leaderKey.Reader(), bump: c.bump, odd: store.StrangeKeys{Log: h.log},
 	}
-	officer := &officer{base: h, leadership: c.leadership.Reader(),
-		term: func(term uint64) supervisor.Tree { return office(h, c, term) }}
+	terms := &termRunner{base: h, leadership: c.leadership.Reader(),
+		term: func(term uint64) supervisor.Tree { return termTree(h, c, term) }}
 	workers := &workers{
 		base: h, out: c.holdings, session: c.session.Reader(), membership: c.membership.Reader(),
 		assignments: c.assignments.Reader(), leave: c.leave, table: newWorkTable(),
@@ -79,9 +79,9 @@ func tree(h *base, c *cells) supervisor.Tree {
 			h.actor("membership-keeper", keeper.run),
 			h.actor("leader-watcher", newLeaderWatcher(h, c.leaderKey).run),
 			h.actor("leader-tracker", tracker.run),
-			{Name: "leader-office", Tree: &supervisor.Tree{
+			{Name: "leader-terms", Tree: &supervisor.Tree{
 				Strategy: supervisor.OneForOne,
-				Children: []supervisor.Child{h.actor("officer", officer.run)},
+				Children: []supervisor.Child{h.actor("term-runner", terms.run)},
 			}},
 			h.actor("assignment-watcher", newAssignmentWatcher(h, c.assignments).run),
 			{Name: "workers", Tree: &supervisor.Tree{
@@ -97,10 +97,10 @@ func tree(h *base, c *cells) supervisor.Tree {
 	}
 }
 
-// office is the leader's tree for one term. The assigner starts when its watchers
+// termTree has the leader's actors for one term. The assigner starts when its watchers
 // have read; a watcher that fails takes those after it along, so that nothing is
 // planned on what it had left behind.
-func office(h *base, c *cells, term uint64) supervisor.Tree {
+func termTree(h *base, c *cells, term uint64) supervisor.Tree {
 	a := &assigner{
 		base: h, term: term, leadership: c.leadership.Reader(), members: c.members.Reader(),
 		acks:     c.acks.Reader(),

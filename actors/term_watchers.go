@@ -8,11 +8,11 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// The office's watchers turn Consul's prefixes into the states that the assigner
-// plans from. Each stamps its state with the term in which it was read: what an
-// earlier leadership had read is out of date.
+// The watchers of a term turn Consul's prefixes into the states that the assigner plans from. Each
+// stamps its state with the term in which it was read: what an earlier leadership had read is out
+// of date.
 
-func (h *base) officeWatcher(what, prefix string, publish func(store.View)) *watcher {
+func (h *base) termWatcher(what, prefix string, publish func(store.View)) *watcher {
 	return &watcher{
 		base: h, what: what,
 		watch:   func() *store.Watch { return h.store.WatchPrefix(prefix) },
@@ -22,7 +22,7 @@ func (h *base) officeWatcher(what, prefix string, publish func(store.View)) *wat
 
 func newMemberWatcher(h *base, term uint64, out *messages.State[messages.Members]) *watcher {
 	odd := store.StrangeKeys{Log: h.log}
-	return h.officeWatcher("members", h.keys.Members(), func(v store.View) {
+	return h.termWatcher("members", h.keys.Members(), func(v store.View) {
 		found := map[string]messages.Member{}
 		for _, e := range v.Entries {
 			id, ok := h.keys.ParseMember(e.Key)
@@ -55,7 +55,7 @@ func newMemberWatcher(h *base, term uint64, out *messages.State[messages.Members
 
 func newAckWatcher(h *base, term uint64, out *messages.State[messages.Acks]) *watcher {
 	odd := store.StrangeKeys{Log: h.log}
-	return h.officeWatcher("acks", h.keys.Acks(), func(v store.View) {
+	return h.termWatcher("acks", h.keys.Acks(), func(v store.View) {
 		found, last := map[string]messages.Ack{}, out.Get()
 		longest := last.Longest
 		for _, e := range v.Entries {
@@ -86,7 +86,7 @@ func newAckWatcher(h *base, term uint64, out *messages.State[messages.Acks]) *wa
 
 func newWorkloadWatcher(h *base, term uint64, out *messages.State[messages.Workload]) *watcher {
 	odd := store.StrangeKeys{Log: h.log}
-	return h.officeWatcher("workload", h.keys.Workload(), func(v store.View) {
+	return h.termWatcher("workload", h.keys.Workload(), func(v store.View) {
 		last := out.Get()
 		next := messages.Workload{Term: term, Index: v.Index,
 			Items: messages.TableFrom(func(yield func(string, messages.WorkItem) bool) {
@@ -118,7 +118,7 @@ const orderLife = 5 * time.Minute
 // control/drain/<member>, control/pins/<item> with the member's id as its value.
 func newControlWatcher(h *base, term uint64, out *messages.State[messages.Control]) *watcher {
 	odd := store.StrangeKeys{Log: h.log}
-	return h.officeWatcher("control", h.keys.Control(), func(v store.View) {
+	return h.termWatcher("control", h.keys.Control(), func(v store.View) {
 		next := messages.Control{Term: term, Index: v.Index}
 		drain, pins := map[string]struct{}{}, map[string]string{}
 		var ordered time.Time
