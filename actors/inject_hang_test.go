@@ -31,7 +31,7 @@ import (
 //	control-watcher     orders are not heard
 //	assigner            nothing is assigned
 //	assignment-watcher  this member starts and stops nothing; what it runs, it owns
-//	foreman             the same; if the lease ends as well, the lease-enforcer ends the work
+//	worker-manager      the same; if the lease ends as well, the lease-enforcer ends the work
 //
 // That lasts until the session-renewer finds that an actor hangs: see
 // TestAMemberOfWhichAnActorHangsGivesUpWhatItHolds.
@@ -43,7 +43,7 @@ var whileItHangs = map[string]struct {
 	"leader-watcher": {}, "leader-tracker": {waits: true}, "term-runner": {},
 	"member-watcher": {}, "ack-watcher": {}, "workload-watcher": {waits: true},
 	"control-watcher": {}, "assigner": {waits: true},
-	"assignment-watcher": {waits: true}, "foreman": {waits: true},
+	"assignment-watcher": {waits: true}, "worker-manager": {waits: true},
 }
 
 func TestAnActorThatHangsLeavesTheOthersAtWorkAndNothingRunsTwice(t *testing.T) {
@@ -143,10 +143,10 @@ func TestAMemberOfWhichAnActorHangsGivesUpWhatItHolds(t *testing.T) {
 	}
 }
 
-// Work that the lease ended while the foreman hung, and a duty that it ended while the
+// Work that the lease ended while the worker manager hung, and a duty that it ended while the
 // leader-tracker hung, go on when the lease has come back.
 func TestWhatTheLeaseEndedBehindAnActorThatHangsGoesOn(t *testing.T) {
-	for _, actor := range []string{"foreman", "leader-tracker", "term-runner"} {
+	for _, actor := range []string{"worker-manager", "leader-tracker", "term-runner"} {
 		t.Run(actor, func(t *testing.T) {
 			run(t, func(c *cluster) {
 				c.addWork(c.items(4)...)
@@ -201,10 +201,10 @@ func (c *cluster) provoke(actor string) {
 	}
 }
 
-// A call that Consul does not answer keeps the foreman from looking at the lease,
+// A call that Consul does not answer keeps the worker manager from looking at the lease,
 // so it must not last longer than the lease allows: whose session was ended early
 // has a successor one TTL later.
-func TestAFrozenCallOfTheForemanDoesNotOutlastTheLease(t *testing.T) {
+func TestAFrozenCallOfTheWorkerManagerDoesNotOutlastTheLease(t *testing.T) {
 	for phase := range 20 {
 		run(t, func(c *cluster) {
 			c.addWork(c.items(4)...)
@@ -213,9 +213,9 @@ func TestAFrozenCallOfTheForemanDoesNotOutlastTheLease(t *testing.T) {
 			time.Sleep(time.Duration(phase) * 171 * time.Millisecond)
 			// From now on nothing of n1 is answered, and what it has to start waits for Consul.
 			frozen := make(chan struct{})
-			m.net.via(frozenFor{c.consul.RoundTripper(), "foreman", frozen})
+			m.net.via(frozenFor{c.consul.RoundTripper(), "worker-manager", frozen})
 			c.addWork("more-1", "more-2")
-			c.await("the foreman's view of them", 5*time.Second, func() bool {
+			c.await("the worker manager's view of them", 5*time.Second, func() bool {
 				return m.c.Assignments().Get().Items.Len() == 6
 			})
 			m.net.cut(errors.New("cut off"))

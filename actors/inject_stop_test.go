@@ -31,12 +31,12 @@ func stopsInTime(t *testing.T, s *saboteur) {
 		if !s.didFire() {
 			return
 		}
-		// Every other actor needs a second at most; one that hangs has the foreman's
+		// Every other actor needs a second at most; one that hangs has the worker manager's
 		// stop timeout and five more, or five.
 		bound := 8 * time.Second
 		if s.how == hangs {
 			bound += 5 * time.Second
-			if s.actor == "foreman" {
+			if s.actor == "worker-manager" {
 				bound += 10 * time.Second
 			}
 		}

@@ -174,7 +174,7 @@ var everyActor = []string{
 	"session-renewer", "record-watcher", "membership-keeper", "leader-watcher", "leader-tracker",
 	"term-runner",
 	"member-watcher", "ack-watcher", "workload-watcher", "control-watcher", "assigner",
-	"assignment-watcher", "foreman",
+	"assignment-watcher", "worker-manager",
 }
 
 var termActors = everyActor[6:11]

@@ -278,7 +278,7 @@ var faults = map[int]fault{
 	33: {"an actor that waits for a disk or a log", func(h *hand) {
 		h.add(episode{
 			kind: "hang", who: h.leader(), dur: h.seconds(1, 90),
-			how: h.of("lock", "assigner", "foreman", "membership-keeper", "leader-tracker"),
+			how: h.of("lock", "assigner", "worker-manager", "membership-keeper", "leader-tracker"),
 		})
 	}},
 	34: {"what goes on while somebody is waited for", func(h *hand) {
