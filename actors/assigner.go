@@ -40,8 +40,9 @@ type assigner struct {
 	resets    int                     // of Consul, that absences were begun anew for
 	inherited bool                    // what the last leader has noted was read
 	handed    map[string]store.Waited // by it
-	// noted is the office key as it was read or written last, by its index; notedKnown: that is so.
-	noted      store.Office
+	// noted is the leader state as it was read or written last, by its index; notedKnown: that is
+	// so.
+	noted      store.LeaderState
 	notedIndex uint64
 	notedKnown bool
 	notedAt    time.Time

@@ -526,7 +526,7 @@ func TestNothingIsLeftInConsulAfterACleanStop(t *testing.T) {
 		for _, e := range entries {
 			// What the service itself keeps: without the term a late take would be as good as a new
 			// one.
-			service := e.Key == c.store.Keys().Term() || e.Key == c.store.Keys().Office() ||
+			service := e.Key == c.store.Keys().Term() || e.Key == c.store.Keys().LeaderState() ||
 				e.Key == c.store.Keys().Workload() || e.Key == c.store.Keys().Control() ||
 				strings.HasPrefix(e.Key, c.store.Keys().Sequence(""))
 			if _, ok := c.store.Keys().ParseWorkItem(e.Key); !ok && !service {

@@ -173,7 +173,7 @@ type picture struct {
 	keys        store.Keys
 	leader      store.Entry
 	led         bool
-	office      store.Entry
+	leaderState store.Entry
 	members     []store.Entry
 	assignments []store.Entry
 	acks        []store.Entry
@@ -191,7 +191,7 @@ func (p *picture) read(ctx context.Context, s *store.Store) error {
 	if p.leader, p.led, _, err = s.Get(ctx, p.keys.Leader(), store.Consistent); err != nil {
 		return err
 	}
-	if p.office, _, _, err = s.Get(ctx, p.keys.Office(), store.Consistent); err != nil {
+	if p.leaderState, _, _, err = s.Get(ctx, p.keys.LeaderState(), store.Consistent); err != nil {
 		return err
 	}
 	if err = list(p.keys.Members(), &p.members); err != nil {
@@ -239,10 +239,11 @@ func (p *picture) describe() (Status, Holders) {
 			p.odd(e.Key)
 		}
 	}
-	if office, err := store.ParseOffice(p.office.Value); err != nil && p.office.CreateIndex != 0 {
-		p.odd(p.office.Key)
-	} else if s.Leader != nil && !s.Frozen && office.By == p.leader.Session {
-		s.Brake = office.Brake
+	if l, err := store.ParseLeaderState(p.leaderState.Value); err != nil &&
+		p.leaderState.CreateIndex != 0 {
+		p.odd(p.leaderState.Key)
+	} else if s.Leader != nil && !s.Frozen && l.By == p.leader.Session {
+		s.Brake = l.Brake
 	}
 
 	holders := map[string]*Holder{}

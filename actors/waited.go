@@ -14,7 +14,7 @@ import (
 )
 
 // A grace is waited for once. An absence outlives full reads and new epochs of its leader, and
-// leaders that come and go: each notes in the office key how long a member has been waited for, as
+// leaders that come and go: each notes in the leader state how long a member has been waited for, as
 // a duration, which is never too long. Whoever finds the note goes on from there, if it is the same
 // absence: no record, the same ack, the same session, which is gone.
 //
@@ -62,17 +62,17 @@ const noteStep = 4
 // a snapshot of Consul, and say nothing of what came after.
 const handedFor = 6
 
-// readOffice reads what the last leader, or an earlier incarnation of this assigner, has noted.
-func (a *assigner) readOffice(ctx context.Context) error {
-	e, found, _, err := a.store.Get(ctx, a.keys.Office(), store.Consistent)
+// readLeaderState reads what the last leader, or an earlier incarnation of this assigner, has noted.
+func (a *assigner) readLeaderState(ctx context.Context) error {
+	e, found, _, err := a.store.Get(ctx, a.keys.LeaderState(), store.Consistent)
 	if err != nil {
 		return err
 	}
-	a.noted, a.notedIndex, a.notedKnown = store.Office{}, e.ModifyIndex, true
+	a.noted, a.notedIndex, a.notedKnown = store.LeaderState{}, e.ModifyIndex, true
 	if !found {
 		return nil
 	}
-	o, err := store.ParseOffice(e.Value)
+	o, err := store.ParseLeaderState(e.Value)
 	if err != nil {
 		a.odd.Skip(e, err.Error())
 		return nil
@@ -83,7 +83,7 @@ func (a *assigner) readOffice(ctx context.Context) error {
 
 // inherit takes over what was noted before this assigner began.
 func (a *assigner) inherit(ctx context.Context) error {
-	if err := a.readOffice(ctx); err != nil {
+	if err := a.readLeaderState(ctx); err != nil {
 		return err
 	}
 	a.handed = map[string]store.Waited{}
@@ -126,12 +126,12 @@ func (a *assigner) noteUntil(away absence) time.Duration {
 // mostNoted keeps the key within what Consul takes.
 const mostNoted = 1000
 
-// note writes the office key when there is something new to it; it returns when there will be. It
+// note writes the leader state when there is something new to it; it returns when there will be. It
 // is not needed for anything this leader does, so nothing waits for it and no failure of it
 // concerns anything else.
 func (a *assigner) note(ctx context.Context, exact bool) (again time.Time) {
 	now := time.Now()
-	next := store.Office{By: a.leadership.Get().Session, At: now.UTC(), Brake: a.brakeText,
+	next := store.LeaderState{By: a.leadership.Get().Session, At: now.UTC(), Brake: a.brakeText,
 		Absent: a.waited(now, exact)}
 	for _, away := range a.absent {
 		most := a.noteUntil(away)
@@ -149,16 +149,16 @@ func (a *assigner) note(ctx context.Context, exact bool) (again time.Time) {
 	}
 	a.notedAt = now
 	if !a.notedKnown {
-		if err := a.readOffice(ctx); err != nil {
+		if err := a.readLeaderState(ctx); err != nil {
 			return earliest(again, now.Add(time.Second))
 		}
 	}
 	r, err := a.store.Txn(ctx, store.CheckIndex(a.keys.Leader(), a.epoch),
-		store.CAS(a.keys.Office(), next.Encode(), 0, a.notedIndex))
+		store.CAS(a.keys.LeaderState(), next.Encode(), 0, a.notedIndex))
 	if err != nil {
 		a.notedKnown = false
 		if !errors.Is(err, store.ErrRefused) {
-			a.log.Debug("office-not-noted", "err", err)
+			a.log.Debug("leader-state-not-noted", "err", err)
 		}
 		return earliest(again, now.Add(time.Second))
 	}

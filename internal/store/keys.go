@@ -135,8 +135,8 @@ func (k Keys) Leader() string { return k.root + "leader" }
 // Term returns the key that says who took the leadership last: see [Term].
 func (k Keys) Term() string { return k.root + "term" }
 
-// Office returns the key of what the leader notes: see [Office].
-func (k Keys) Office() string { return k.root + "office" }
+// LeaderState returns the key of a [LeaderState]. It is called `office` since the first version.
+func (k Keys) LeaderState() string { return k.root + "office" }
 
 // Members returns the prefix of the member records.
 func (k Keys) Members() string { return k.root + "members/" }

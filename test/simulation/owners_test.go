@@ -353,7 +353,7 @@ func (o *owners) write(e history.Event, due func(time.Duration, string, ...any) 
 		}
 		o.all = later(o.all, due(o.plan, "the leader key changed"))
 	case "office":
-		var now store.Office
+		var now store.LeaderState
 		if set && json.Unmarshal([]byte(e.Value), &now) != nil {
 			return
 		}

@@ -9,10 +9,10 @@ import (
 // maxBrake is the longest text of a brake that is believed, in bytes.
 const maxBrake = 1000
 
-// Office is the value of the office key: what a leader notes for those who look, and for its
-// successor. Nothing of the protocol's safety hangs on it but Absent, which is believed only as far
-// as [Waited] says.
-type Office struct {
+// LeaderState is the value of the key `office`: why the leader writes nothing, for those who look,
+// and the waits that its successor goes on with. Only Absent matters for safety, and it is believed
+// only as far as [Waited] says.
+type LeaderState struct {
 	By string    `json:"by"` // the leader's session
 	At time.Time `json:"at"` // by its clock
 	// Brake says why nothing is planned although there is something to do; empty when it is not so.
@@ -30,22 +30,22 @@ type Waited struct {
 }
 
 // Encode returns the JSON form.
-func (o Office) Encode() []byte { return encode(o) }
+func (s LeaderState) Encode() []byte { return encode(s) }
 
-// ParseOffice reads the office key.
-func ParseOffice(value []byte) (Office, error) {
-	var o Office
-	if err := decode("office", value, &o); err != nil {
-		return Office{}, err
+// ParseLeaderState reads the value of the key `office`.
+func ParseLeaderState(value []byte) (LeaderState, error) {
+	var s LeaderState
+	if err := decode("office", value, &s); err != nil {
+		return LeaderState{}, err
 	}
-	if len(o.Brake) > maxBrake || strings.ContainsFunc(o.Brake, unicode.IsControl) {
-		return Office{}, invalid("office", "its brake is no line of text: %q", shorten(o.Brake))
+	if len(s.Brake) > maxBrake || strings.ContainsFunc(s.Brake, unicode.IsControl) {
+		return LeaderState{}, invalid("office", "its brake is no line of text: %q", shorten(s.Brake))
 	}
-	for member, w := range o.Absent {
+	for member, w := range s.Absent {
 		if w.For < 0 || w.Ack == 0 || w.Session == "" {
-			return Office{}, invalid("office", "member %q: %+v is no time waited for an absence",
+			return LeaderState{}, invalid("office", "member %q: %+v is no time waited for an absence",
 				shorten(member), w)
 		}
 	}
-	return o, nil
+	return s, nil
 }
