@@ -159,7 +159,7 @@ func (o *Operator) Holders(ctx context.Context) (Holders, error) {
 
 // Look reads Status and Holders from the same answers. Errors as for Status.
 func (o *Operator) Look(ctx context.Context) (Status, Holders, error) {
-	p := picture{keys: o.keys}
+	p := serviceState{keys: o.keys}
 	err := p.read(ctx, o.store)
 	if err != nil {
 		return Status{}, Holders{}, fmt.Errorf("looking at service %q: %w", o.keys.Service(), err)
@@ -168,8 +168,8 @@ func (o *Operator) Look(ctx context.Context) (Status, Holders, error) {
 	return status, holders, nil
 }
 
-// picture is what Consul holds of a service.
-type picture struct {
+// serviceState is what Consul holds of a service: the entries of its keys, unparsed.
+type serviceState struct {
 	keys        store.Keys
 	leader      store.Entry
 	led         bool
@@ -182,7 +182,7 @@ type picture struct {
 	strange     []string
 }
 
-func (p *picture) read(ctx context.Context, s *store.Store) error {
+func (p *serviceState) read(ctx context.Context, s *store.Store) error {
 	list := func(prefix string, into *[]store.Entry) (err error) {
 		*into, _, err = s.List(ctx, prefix, store.Consistent)
 		return err
@@ -209,7 +209,7 @@ func (p *picture) read(ctx context.Context, s *store.Store) error {
 	return list(p.keys.Assignments(), &p.assignments)
 }
 
-func (p *picture) odd(key string) {
+func (p *serviceState) odd(key string) {
 	if strings.HasSuffix(key, "/") {
 		return // a sentinel
 	}
@@ -218,7 +218,7 @@ func (p *picture) odd(key string) {
 	}
 }
 
-func (p *picture) describe() (Status, Holders) {
+func (p *serviceState) describe() (Status, Holders) {
 	s := Status{Service: p.keys.Service(), Members: []StatusMember{}}
 	if p.led && p.leader.Session != "" {
 		s.Leader = &StatusLeader{ID: string(p.leader.Value), Epoch: p.leader.ModifyIndex}
