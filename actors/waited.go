@@ -14,9 +14,9 @@ import (
 )
 
 // A grace is waited for once. An absence outlives full reads and new epochs of its leader, and
-// leaders that come and go: each notes in the leader state how long a member has been waited for, as
-// a duration, which is never too long. Whoever finds the note goes on from there, if it is the same
-// absence: no record, the same ack, the same session, which is gone.
+// leaders that come and go. Each leader notes in the leader state how long a member has been waited
+// for, as a duration, which is never too long. Whoever finds the note goes on from there, if it is
+// the same absence: no record, the same ack, the same session, which is gone.
 //
 // Only a Consul that went back makes an absence begin anew: the member may have been back in what
 // it has forgotten.
@@ -62,7 +62,8 @@ const noteStep = 4
 // a snapshot of Consul, and say nothing of what came after.
 const handedFor = 6
 
-// readLeaderState reads what the last leader, or an earlier incarnation of this assigner, has noted.
+// readLeaderState reads what the last leader, or an earlier incarnation of this assigner, has
+// noted.
 func (a *assigner) readLeaderState(ctx context.Context) error {
 	e, found, _, err := a.store.Get(ctx, a.keys.LeaderState(), store.Consistent)
 	if err != nil {
@@ -126,9 +127,9 @@ func (a *assigner) noteUntil(away absence) time.Duration {
 // mostNoted keeps the key within what Consul takes.
 const mostNoted = 1000
 
-// note writes the leader state when there is something new to it; it returns when there will be. It
-// is not needed for anything this leader does, so nothing waits for it and no failure of it
-// concerns anything else.
+// note writes the leader state when there is something new to it; it returns when there will be.
+// This leader does not need it for anything, so nothing waits for it and no failure of it concerns
+// anything else.
 func (a *assigner) note(ctx context.Context, exact bool) (again time.Time) {
 	now := time.Now()
 	next := store.LeaderState{By: a.leadership.Get().Session, At: now.UTC(), Brake: a.brakeText,

@@ -46,7 +46,7 @@ func NewClient(cfg *api.Config) (*api.Client, error) {
 		heed(cfg.Transport)
 		oneByOne(cfg.Transport)
 	}
-	return listening(cfg)
+	return pacedClient(cfg)
 }
 
 // oneByOne gives each request that is under way a connection of its own, over TLS too. HTTP/2 would

@@ -39,12 +39,13 @@ func ParseLeaderState(value []byte) (LeaderState, error) {
 		return LeaderState{}, err
 	}
 	if len(s.Brake) > maxBrake || strings.ContainsFunc(s.Brake, unicode.IsControl) {
-		return LeaderState{}, invalid("office", "its brake is no line of text: %q", shorten(s.Brake))
+		return LeaderState{}, invalid("office", "its brake is no line of text: %q",
+			shorten(s.Brake))
 	}
 	for member, w := range s.Absent {
 		if w.For < 0 || w.Ack == 0 || w.Session == "" {
-			return LeaderState{}, invalid("office", "member %q: %+v is no time waited for an absence",
-				shorten(member), w)
+			return LeaderState{}, invalid("office",
+				"member %q: %+v is no time waited for an absence", shorten(member), w)
 		}
 	}
 	return s, nil

@@ -82,49 +82,50 @@ func (p *pace) silent(ctx context.Context) bool {
 		!errors.Is(context.Cause(ctx), errQuiet)
 }
 
-// listener tells the call behind a request what arrives. After a call without an answer it closes
-// the idle connections: they may be as dead as that call's own, which net/http closes.
-type listener struct{ http.RoundTripper }
+// pacedTransport tells the call behind a request what arrives. After a call without an answer it
+// closes the idle connections: they may be as dead as that call's own, which net/http closes.
+type pacedTransport struct{ http.RoundTripper }
 
-func (l listener) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := l.RoundTripper.RoundTrip(r)
+func (t pacedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.RoundTripper.RoundTrip(r)
 	p, ok := r.Context().Value(paceKey{}).(*pace)
 	switch {
 	case !ok:
 	case err != nil && p.silent(r.Context()):
-		l.CloseIdleConnections()
+		t.CloseIdleConnections()
 	case err == nil && resp.Body != nil:
 		p.arrived(1)
-		resp.Body = &heard{resp.Body, p, r.Context(), l}
+		resp.Body = &answerBody{resp.Body, p, r.Context(), t}
 	}
 	return resp, err
 }
 
 // CloseIdleConnections lets those of the transport behind it be closed.
-func (l listener) CloseIdleConnections() {
-	if t, ok := l.RoundTripper.(interface{ CloseIdleConnections() }); ok {
-		t.CloseIdleConnections()
+func (t pacedTransport) CloseIdleConnections() {
+	if c, ok := t.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
 	}
 }
 
-type heard struct {
+// answerBody tells the call behind it what is read of its answer.
+type answerBody struct {
 	io.ReadCloser
 	pace *pace
 	ctx  context.Context
-	by   listener
+	by   pacedTransport
 }
 
-func (h *heard) Read(b []byte) (int, error) {
-	n, err := h.ReadCloser.Read(b)
-	h.pace.arrived(n)
-	if err != nil && err != io.EOF && h.pace.silent(h.ctx) {
-		h.by.CloseIdleConnections()
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.pace.arrived(n)
+	if err != nil && err != io.EOF && b.pace.silent(b.ctx) {
+		b.by.CloseIdleConnections()
 	}
 	return n, err
 }
 
-// listening makes a client whose calls hear what arrives.
-func listening(cfg *api.Config) (*api.Client, error) {
+// pacedClient makes a client whose calls are told what arrives of their answers.
+func pacedClient(cfg *api.Config) (*api.Client, error) {
 	if given := cfg.HttpClient; given != nil {
 		own := *given
 		cfg.HttpClient = &own
@@ -137,6 +138,6 @@ func listening(cfg *api.Config) (*api.Client, error) {
 	if cfg.HttpClient.Transport == nil {
 		cfg.HttpClient.Transport = http.DefaultTransport
 	}
-	cfg.HttpClient.Transport = listener{cfg.HttpClient.Transport}
+	cfg.HttpClient.Transport = pacedTransport{cfg.HttpClient.Transport}
 	return client, nil
 }
