@@ -171,12 +171,12 @@ func TestALockIsNotHadByWhoCannotLookForLeftovers(t *testing.T) {
 }
 
 func TestACommandHasNotEndedWhileNobodyCanLookForItsStrays(t *testing.T) {
-	k := newKeeper(newToken(), func(e event) { t.Errorf("said %+v", e) })
-	k.runs[1] = &run{id: 1, leaderGone: true, groupGone: true, reason: Ended, lease: k.lease,
+	cr := newCommandRunner(newToken(), func(e event) { t.Errorf("said %+v", e) })
+	cr.runs[1] = &run{id: 1, leaderGone: true, groupGone: true, reason: Ended, lease: cr.lease,
 		termed: map[int]bool{}}
 	defer Unseeing(t)()
-	k.settleEnded()
-	if k.runs[1] == nil {
+	cr.settleEnded()
+	if cr.runs[1] == nil {
 		t.Error("it counts as ended")
 	}
 }

@@ -59,12 +59,12 @@ func Main(say func(ctx context.Context, words []byte) (forgotten bool)) int {
 
 	lock := newLocker()
 	events := newOutbox(os.NewFile(eventsFD, "events"))
-	k := newKeeper(lock.token, events.put)
-	hello := event{Kind: evHello, PID: os.Getpid(), Protocol: protocol, Token: k.token}
+	cr := newCommandRunner(lock.token, events.put)
+	hello := event{Kind: evHello, PID: os.Getpid(), Protocol: protocol, Token: cr.token}
 	if groups, err := confine(lock.token); err != nil {
 		hello.NoCgroup = err.Error()
 	} else {
-		k.cgroups, hello.Cgroup = groups, groups.dir
+		cr.cgroups, hello.Cgroup = groups, groups.dir
 	}
 	if lock.path == "" {
 		hello.Swept, _ = killMarked(tokenDead, sweepLimit)
@@ -78,16 +78,16 @@ func Main(say func(ctx context.Context, words []byte) (forgotten bool)) int {
 		go lock.keep(hello.Locked, events.put)
 	}
 	events.put(hello)
-	k.loop(readCommands(os.Stdin))
-	forgotten := k.died.IsZero() || lock.own
-	if !k.died.IsZero() && lock.path != "" {
-		if say != nil && k.last.say(k.died, lock, say) {
+	cr.loop(readCommands(os.Stdin))
+	forgotten := cr.died.IsZero() || lock.own
+	if !cr.died.IsZero() && lock.path != "" {
+		if say != nil && cr.last.say(cr.died, lock, say) {
 			forgotten = true
 		}
 		forget(lock.path)
 	}
-	if k.cgroups != nil {
-		k.cgroups.close()
+	if cr.cgroups != nil {
+		cr.cgroups.close()
 	}
 	if forgotten {
 		lock.tidy()

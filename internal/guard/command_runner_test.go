@@ -25,19 +25,19 @@ func stopped(t *testing.T, attr *syscall.SysProcAttr) (leader int, terms []int) 
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	k := newKeeper("test", func(event) {})
-	*k.lease = makeLease(time.Now().Add(time.Hour), time.Second)
-	k.send = func(pid int, sig syscall.Signal) error {
+	cr := newCommandRunner("test", func(event) {})
+	*cr.lease = makeLease(time.Now().Add(time.Hour), time.Second)
+	cr.send = func(pid int, sig syscall.Signal) error {
 		if sig == syscall.SIGTERM {
 			terms = append(terms, pid)
 		}
 		return syscall.Kill(pid, sig)
 	}
-	r := &run{id: 1, pgid: cmd.Process.Pid, timeout: time.Hour, lease: k.lease}
-	k.runs[r.id] = r
-	k.stop(r, Stopped)
-	k.stop(r, LeaseEnded) // one end is enough
-	k.enforce()
+	r := &run{id: 1, pgid: cmd.Process.Pid, timeout: time.Hour, lease: cr.lease}
+	cr.runs[r.id] = r
+	cr.stop(r, Stopped)
+	cr.stop(r, LeaseEnded) // one end is enough
+	cr.enforce()
 	if err := cmd.Wait(); err == nil ||
 		cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
 		t.Errorf("the command's end: %v, want SIGTERM", err)
@@ -69,15 +69,15 @@ func TestALeaderThatLeftItsGroupIsAskedToEndToo(t *testing.T) {
 // to stop.
 func TestACommandThatHasEndedByItselfIsNotStopped(t *testing.T) {
 	var exit *event
-	k := newKeeper(newToken(), func(e event) {
+	cr := newCommandRunner(newToken(), func(e event) {
 		if e.Kind == evExited {
 			exit = &e
 		}
 	})
-	*k.lease = makeLease(time.Now().Add(time.Hour), time.Second)
-	k.do(command{Kind: cmdStart, ID: 1, Argv: []string{"/bin/sh", "-c", "exit 3"},
-		Epoch: k.lease.Epoch})
-	r := k.runs[1]
+	*cr.lease = makeLease(time.Now().Add(time.Hour), time.Second)
+	cr.do(command{Kind: cmdStart, ID: 1, Argv: []string{"/bin/sh", "-c", "exit 3"},
+		Epoch: cr.lease.Epoch})
+	r := cr.runs[1]
 	if r == nil {
 		t.Fatalf("it was not started: %+v", exit)
 	}
@@ -85,10 +85,10 @@ func TestACommandThatHasEndedByItselfIsNotStopped(t *testing.T) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.pgid))
 		return err != nil || strings.Contains(string(stat), ") Z ")
 	})
-	k.do(command{Kind: cmdStop, ID: 1})
+	cr.do(command{Kind: cmdStop, ID: 1})
 	testkit.Eventually(t, "it is reaped", func() bool {
-		k.reap()
-		k.settleEnded()
+		cr.reap()
+		cr.settleEnded()
 		return exit != nil
 	})
 	if exit.Reason != Ended || exit.Code != 3 {

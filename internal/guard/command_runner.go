@@ -25,9 +25,9 @@ const (
 	forever = time.Hour
 )
 
-// keeper holds what the guard process knows. All of it belongs to one goroutine, on one thread:
-// it starts, signals and reaps, so that no process id passes to another between these.
-type keeper struct {
+// commandRunner runs the commands in the guard process. All of it belongs to one goroutine, on one
+// thread: it starts, signals and reaps, so that no process id passes to another between these.
+type commandRunner struct {
 	token   string
 	emit    func(event)
 	lease   *lease // the newest
@@ -59,83 +59,83 @@ type run struct {
 	termed     map[int]bool // processes outside the group that were asked to stop
 }
 
-func newKeeper(token string, emit func(event)) *keeper {
-	return &keeper{token: token, emit: emit, lease: &lease{}, runs: map[uint64]*run{},
+func newCommandRunner(token string, emit func(event)) *commandRunner {
+	return &commandRunner{token: token, emit: emit, lease: &lease{}, runs: map[uint64]*run{},
 		leaders: map[int]*run{}, unknown: map[int][]uint64{}, send: syscall.Kill}
 }
 
 // loop returns when cmds is closed and every command is gone.
-func (k *keeper) loop(cmds <-chan command) {
+func (cr *commandRunner) loop(cmds <-chan command) {
 	died := make(chan os.Signal, 1)
 	signal.Notify(died, syscall.SIGCHLD)
 	timer := time.NewTimer(forever)
 	for {
-		k.reap()
-		k.enforce()
-		k.settleEnded()
-		if k.closing && len(k.runs) == 0 {
+		cr.reap()
+		cr.enforce()
+		cr.settleEnded()
+		if cr.closing && len(cr.runs) == 0 {
 			return
 		}
-		timer.Reset(k.nextLook())
+		timer.Reset(cr.nextLook())
 		select {
 		case c, ok := <-cmds:
 			if !ok || c.Kind == cmdEnd {
 				cmds = nil
-				k.closing = true
+				cr.closing = true
 				if !ok {
-					k.died = time.Now()
+					cr.died = time.Now()
 				}
 				continue
 			}
-			k.do(c)
+			cr.do(c)
 		case <-died:
 		case <-timer.C:
 		}
 	}
 }
 
-func (k *keeper) do(c command) {
+func (cr *commandRunner) do(c command) {
 	switch c.Kind {
 	case cmdStart:
-		k.start(c)
+		cr.start(c)
 	case cmdStop:
-		k.reap() // what has ended by itself is not stopped
-		if r := k.runs[c.ID]; r != nil {
-			k.stop(r, Stopped)
+		cr.reap() // what has ended by itself is not stopped
+		if r := cr.runs[c.ID]; r != nil {
+			cr.stop(r, Stopped)
 		}
 	case cmdSignal:
-		if r := k.runs[c.ID]; r != nil && r.reason == "" && !r.leaderGone {
-			_ = k.send(r.pgid, syscall.Signal(c.Signal))
+		if r := cr.runs[c.ID]; r != nil && r.reason == "" && !r.leaderGone {
+			_ = cr.send(r.pgid, syscall.Signal(c.Signal))
 		}
 	case cmdLease:
-		if c.Lease.Epoch == k.lease.Epoch {
-			*k.lease = c.Lease // given up or not: its end binds what is being stopped
+		if c.Lease.Epoch == cr.lease.Epoch {
+			*cr.lease = c.Lease // given up or not: its end binds what is being stopped
 			return
 		}
-		k.lease.Gone = true
-		k.lease = &c.Lease
+		cr.lease.Gone = true
+		cr.lease = &c.Lease
 	case cmdKill:
-		k.reap()
-		k.lease.Gone = true
-		for _, r := range k.runs {
+		cr.reap()
+		cr.lease.Gone = true
+		for _, r := range cr.runs {
 			if r.reason == "" {
 				r.reason = Stopped
 			}
-			k.kill(r)
+			cr.kill(r)
 		}
 	case cmdFarewell:
-		k.last = farewell{c.Farewell, c.Owner}
+		cr.last = farewell{c.Farewell, c.Owner}
 	case cmdPing:
-		k.emit(event{Kind: evPong})
+		cr.emit(event{Kind: evPong})
 	}
 }
 
-func (k *keeper) start(c command) {
+func (cr *commandRunner) start(c command) {
 	refuse := func(err error, noLease bool) {
-		k.emit(event{Kind: evExited, ID: c.ID, Code: -1, Reason: NotStarted, Err: err.Error(),
+		cr.emit(event{Kind: evExited, ID: c.ID, Code: -1, Reason: NotStarted, Err: err.Error(),
 			NoLease: noLease})
 	}
-	if !k.lease.held() || c.Epoch != k.lease.Epoch {
+	if !cr.lease.held() || c.Epoch != cr.lease.Epoch {
 		refuse(ErrNoLease, true)
 		return
 	}
@@ -146,17 +146,17 @@ func (k *keeper) start(c command) {
 	}
 	defer in.Close()
 	var cgroup *os.File // none: then it is traced by other means
-	if k.cgroups != nil {
-		if dir, err := k.cgroups.make(c.ID); err == nil {
+	if cr.cgroups != nil {
+		if dir, err := cr.cgroups.make(c.ID); err == nil {
 			defer dir.Close()
 			cgroup = dir
 		}
 	}
-	attr := &syscall.ProcAttr{Env: k.environ(c), Files: []uintptr{in.Fd(), 1, 2},
+	attr := &syscall.ProcAttr{Env: cr.environ(c), Files: []uintptr{in.Fd(), 1, 2},
 		Sys: childAttr(cgroup)}
 	pid, err := syscall.ForkExec(c.Argv[0], c.Argv, attr)
 	if err != nil && cgroup != nil {
-		k.cgroups.remove(c.ID)
+		cr.cgroups.remove(c.ID)
 		cgroup, attr.Sys = nil, childAttr(nil)
 		pid, err = syscall.ForkExec(c.Argv[0], c.Argv, attr)
 	}
@@ -164,21 +164,21 @@ func (k *keeper) start(c command) {
 		refuse(fmt.Errorf("start %s: %w", c.Argv[0], err), false)
 		return
 	}
-	r := &run{id: c.ID, pgid: pid, timeout: c.StopTimeout, lease: k.lease, confined: cgroup != nil,
+	r := &run{id: c.ID, pgid: pid, timeout: c.StopTimeout, lease: cr.lease, confined: cgroup != nil,
 		termed: map[int]bool{}}
-	k.runs[c.ID], k.leaders[pid] = r, r
-	k.emit(event{Kind: evStarted, ID: c.ID, PID: pid})
+	cr.runs[c.ID], cr.leaders[pid] = r, r
+	cr.emit(event{Kind: evStarted, ID: c.ID, PID: pid})
 }
 
 // environ is this process's environment, which is the owner's, without what is to be hidden and
 // with the command's own entries over it: of two entries of one name only the last stays, since
 // shells disagree which one counts.
-func (k *keeper) environ(c command) []string {
+func (cr *commandRunner) environ(c command) []string {
 	own := slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		return slices.Contains(c.HideEnv, name)
 	})
-	all := slices.Concat(own, c.Env, []string{fmt.Sprintf("%s=%s/%d", markerEnv, k.token, c.ID)})
+	all := slices.Concat(own, c.Env, []string{fmt.Sprintf("%s=%s/%d", markerEnv, cr.token, c.ID)})
 	seen := make(map[string]bool, len(all))
 	env := make([]string, 0, len(all))
 	for _, kv := range slices.Backward(all) {
@@ -193,28 +193,28 @@ func (k *keeper) environ(c command) []string {
 }
 
 // stop asks r to end, once. It never has longer than the lease.
-func (k *keeper) stop(r *run, why Reason) {
+func (cr *commandRunner) stop(r *run, why Reason) {
 	if r.reason != "" {
 		return
 	}
 	r.reason = why
 	r.killAt = time.Now().Add(min(r.timeout, r.lease.untilKill()))
-	k.signal(r, syscall.SIGTERM)
-	k.signal(r, syscall.SIGCONT) // what is suspended cannot end
+	cr.signal(r, syscall.SIGTERM)
+	cr.signal(r, syscall.SIGCONT) // what is suspended cannot end
 }
 
-func (k *keeper) kill(r *run) {
+func (cr *commandRunner) kill(r *run) {
 	r.killed = true
 	if r.confined {
-		k.cgroups.kill(r.id)
+		cr.cgroups.kill(r.id)
 	}
-	k.signal(r, syscall.SIGKILL)
+	cr.signal(r, syscall.SIGKILL)
 }
 
 // signal reaches the whole group at once: none escapes by forking meanwhile.
-func (k *keeper) signal(r *run, sig syscall.Signal) {
+func (cr *commandRunner) signal(r *run, sig syscall.Signal) {
 	if !r.groupGone {
-		_ = k.send(-r.pgid, sig) // it may have just gone: the next look finds out
+		_ = cr.send(-r.pgid, sig) // it may have just gone: the next look finds out
 	}
 	if r.leaderGone {
 		return
@@ -222,13 +222,13 @@ func (k *keeper) signal(r *run, sig syscall.Signal) {
 	// A leader that is in its group has the signal already. Many programs take a second SIGTERM for
 	// an order to end at once.
 	if pgid, err := syscall.Getpgid(r.pgid); err == nil && pgid != r.pgid {
-		_ = k.send(r.pgid, sig)
+		_ = cr.send(r.pgid, sig)
 	}
 }
 
 // reap takes what has ended, orphans included. What a leader leaves behind in its group is stopped
 // too.
-func (k *keeper) reap() {
+func (cr *commandRunner) reap() {
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
@@ -238,46 +238,46 @@ func (k *keeper) reap() {
 		if err != nil || pid <= 0 {
 			return
 		}
-		delete(k.unknown, pid)
-		r := k.leaders[pid]
+		delete(cr.unknown, pid)
+		r := cr.leaders[pid]
 		if r == nil {
 			continue
 		}
-		delete(k.leaders, pid)
+		delete(cr.leaders, pid)
 		r.leaderGone, r.status = true, status
-		k.stop(r, Ended)
+		cr.stop(r, Ended)
 	}
 }
 
 // enforce stops what may run no longer and kills what was asked long enough.
-func (k *keeper) enforce() {
-	if len(k.runs) == 0 {
+func (cr *commandRunner) enforce() {
+	if len(cr.runs) == 0 {
 		return
 	}
 	now, leases := time.Now(), leaseStates()
-	for _, r := range k.runs {
+	for _, r := range cr.runs {
 		lease := leases(r.lease)
 		switch {
 		case !lease.held:
-			k.stop(r, LeaseEnded)
-		case k.closing:
-			k.stop(r, Stopped)
+			cr.stop(r, LeaseEnded)
+		case cr.closing:
+			cr.stop(r, Stopped)
 		}
 		if r.reason != "" && !r.killed && (lease.untilKill <= 0 || !now.Before(r.killAt)) {
-			k.kill(r)
+			cr.kill(r)
 		}
 	}
 }
 
 // settleEnded reports the commands of which nothing is left.
-func (k *keeper) settleEnded() {
-	ending := k.ending()
+func (cr *commandRunner) settleEnded() {
+	ending := cr.ending()
 	if len(ending) == 0 {
 		return
 	}
-	left := k.chaseStrays()
+	left := cr.chaseStrays()
 	for _, id := range ending {
-		r := k.runs[id]
+		r := cr.runs[id]
 		if !r.groupGone {
 			probe := syscall.Signal(0)
 			if r.killed {
@@ -285,26 +285,26 @@ func (k *keeper) settleEnded() {
 			}
 			r.groupGone = errors.Is(syscall.Kill(-r.pgid, probe), syscall.ESRCH)
 		}
-		if k.confinedLeft(r) || !r.groupGone || left[id] {
+		if cr.confinedLeft(r) || !r.groupGone || left[id] {
 			continue
 		}
 		if r.confined {
-			k.cgroups.remove(id)
+			cr.cgroups.remove(id)
 		}
-		delete(k.runs, id)
+		delete(cr.runs, id)
 		e := event{Kind: evExited, ID: id, Code: r.status.ExitStatus(), Reason: r.reason,
 			Ended: time.Now().UnixNano()}
 		if r.status.Signaled() {
 			e.Signal = int(r.status.Signal())
 		}
-		k.emit(e)
+		cr.emit(e)
 	}
 }
 
 // ending lists the commands that ended themselves, with something of them perhaps left.
-func (k *keeper) ending() []uint64 {
+func (cr *commandRunner) ending() []uint64 {
 	var ids []uint64
-	for id, r := range k.runs {
+	for id, r := range cr.runs {
 		if r.leaderGone {
 			ids = append(ids, id)
 		}
@@ -314,16 +314,16 @@ func (k *keeper) ending() []uint64 {
 
 // confinedLeft stops what is left in the cgroup of a run whose leader is gone, and tells whether
 // anything was.
-func (k *keeper) confinedLeft(r *run) bool {
+func (cr *commandRunner) confinedLeft(r *run) bool {
 	if !r.confined {
 		return false
 	}
-	pids, any := k.cgroups.members(r.id)
+	pids, any := cr.cgroups.members(r.id)
 	if !any {
 		return false
 	}
 	if r.killed {
-		k.cgroups.kill(r.id) // again: someone may have come in from outside since
+		cr.cgroups.kill(r.id) // again: someone may have come in from outside since
 		return true
 	}
 	for _, pid := range pids {
@@ -333,7 +333,7 @@ func (k *keeper) confinedLeft(r *run) bool {
 		}
 		r.termed[pid] = true
 		signalExactly(pid, syscall.SIGTERM, func() bool {
-			id, ok := k.cgroups.command(pid)
+			id, ok := cr.cgroups.command(pid)
 			return ok && id == r.id
 		})
 	}
@@ -343,10 +343,10 @@ func (k *keeper) confinedLeft(r *run) bool {
 // chaseStrays stops the processes that left their group and then lost their parent, so that they
 // became ours, and returns the runs that still have some. One that cannot be told to belong to a
 // running command is killed: nobody else would.
-func (k *keeper) chaseStrays() map[uint64]bool {
+func (cr *commandRunner) chaseStrays() map[uint64]bool {
 	left := map[uint64]bool{}
 	groups := map[int]bool{}
-	for _, r := range k.runs {
+	for _, r := range cr.runs {
 		if !r.groupGone {
 			groups[r.pgid] = true
 		}
@@ -354,15 +354,15 @@ func (k *keeper) chaseStrays() map[uint64]bool {
 	all, err := children()
 	blind := err != nil
 	for _, pid := range all {
-		if k.leaders[pid] != nil {
+		if cr.leaders[pid] != nil {
 			continue
 		}
 		if pgid, err := syscall.Getpgid(pid); err != nil || groups[pgid] {
 			continue // dead, or reached with its group
 		}
-		if id, ok := k.cgroups.command(pid); ok && k.runs[id] != nil {
+		if id, ok := cr.cgroups.command(pid); ok && cr.runs[id] != nil {
 			// dead, perhaps, and to be reaped first; the living ones are confinedLeft's
-			left[id] = left[id] || k.runs[id].leaderGone
+			left[id] = left[id] || cr.runs[id].leaderGone
 			continue
 		}
 		mark, err := marker(pid)
@@ -372,13 +372,13 @@ func (k *keeper) chaseStrays() map[uint64]bool {
 		}
 		token, idText, _ := strings.Cut(mark, "/")
 		id, _ := strconv.ParseUint(idText, 10, 64)
-		r := k.runs[id]
+		r := cr.runs[id]
 		switch {
-		case token != k.token || r == nil:
-			if _, seen := k.unknown[pid]; !seen {
-				k.unknown[pid] = k.ending()
+		case token != cr.token || r == nil:
+			if _, seen := cr.unknown[pid]; !seen {
+				cr.unknown[pid] = cr.ending()
 			}
-			for _, id := range k.unknown[pid] {
+			for _, id := range cr.unknown[pid] {
 				left[id] = true
 			}
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -396,7 +396,7 @@ func (k *keeper) chaseStrays() map[uint64]bool {
 		}
 	}
 	if blind { // what could not be looked at may be anybody's
-		for _, id := range k.ending() {
+		for _, id := range cr.ending() {
 			left[id] = true
 		}
 	}
@@ -404,13 +404,13 @@ func (k *keeper) chaseStrays() map[uint64]bool {
 }
 
 // nextLook is when the clocks and the groups have to be looked at again.
-func (k *keeper) nextLook() time.Duration {
-	if len(k.runs) == 0 {
+func (cr *commandRunner) nextLook() time.Duration {
+	if len(cr.runs) == 0 {
 		return forever
 	}
 	next := leaseCheck
 	now, leases := time.Now(), leaseStates()
-	for _, r := range k.runs {
+	for _, r := range cr.runs {
 		if lease := leases(r.lease); lease.held {
 			next = min(next, lease.untilStop)
 		} else {
