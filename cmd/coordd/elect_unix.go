@@ -109,7 +109,7 @@ func (r *commandRunner) forwardLease() {
 	s := r.conn.Contact().Get()
 	if s.Session == "" {
 		r.guard.Lease("", time.Time{}, 0)
-		r.guard.Farewell(guard.Farewell{})
+		r.guard.Goodbye(guard.Goodbye{})
 		return
 	}
 	margin := r.o.margin
@@ -123,7 +123,7 @@ func (r *commandRunner) forwardLease() {
 			Prefix: r.o.prefix, ZooKeeper: r.o.zookeeper.withAbsolutePaths()},
 	})
 	if err == nil {
-		r.guard.Farewell(guard.Farewell{Words: words, Limit: 2 * s.Lease.TTL})
+		r.guard.Goodbye(guard.Goodbye{Words: words, Limit: 2 * s.Lease.TTL})
 	}
 }
 

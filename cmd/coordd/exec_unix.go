@@ -183,7 +183,7 @@ func (c *commands) tell(ctx context.Context) error {
 		if err != nil {
 			return nil
 		}
-		c.guard.Farewell(guard.Farewell{Words: c.farewell.words(m), Wait: c.wait, Limit: c.limit})
+		c.guard.Goodbye(guard.Goodbye{Words: c.farewell.words(m), Wait: c.wait, Limit: c.limit})
 	}
 }
 

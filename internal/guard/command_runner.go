@@ -35,7 +35,7 @@ type commandRunner struct {
 	leaders map[int]*run // by process id, until reaped
 	closing bool         // the owner is gone, or about to go
 	died    time.Time    // when the owner did; zero: it lives, or has said that it stops
-	last    farewell     // the newest
+	last    goodbye      // the newest
 	// unknown holds strays that carry no mark, and the commands that were ending when they turned
 	// up: one of those had them.
 	unknown map[int][]uint64
@@ -123,8 +123,8 @@ func (cr *commandRunner) do(c command) {
 			}
 			cr.kill(r)
 		}
-	case cmdFarewell:
-		cr.last = farewell{c.Farewell, c.Owner}
+	case cmdGoodbye:
+		cr.last = goodbye{c.Goodbye, c.Owner}
 	case cmdPing:
 		cr.emit(event{Kind: evPong})
 	}

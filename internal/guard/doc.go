@@ -36,7 +36,7 @@
 //     has returned it, nothing starts under another. A guard process that is stopped (SIGSTOP) and
 //     whose owner is dead does not keep it: the next one kills it.
 //  11. When the owner died, nothing of its commands is left and no successor attends the LockFile,
-//     the guard process says the owner's Farewell: once, as long as its Limit allows, and never
+//     the guard process says the owner's Goodbye: once, as long as its Limit allows, and never
 //     for an owner that lives, frozen or not, or that ended by itself.
 //
 // What does not hold:
@@ -67,7 +67,7 @@
 //     guard process lock another one. That it is another shows by its LockID: compare it with the
 //     one that the predecessor wrote down. What 1 cannot trace, 10 does not wait for.
 //   - 11 sees successors that see the same file, as 10 does, and that came before it has begun to
-//     speak: what a farewell does must bear one that comes after. A killed guard process says
+//     speak: what a goodbye does must bear one that comes after. A killed guard process says
 //     nothing, and neither does one that never got the lock.
 //   - Without the lock commands run all the same, if the lease allows it: what that lock means is
 //     up to the owner.

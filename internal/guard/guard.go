@@ -35,7 +35,7 @@ type Config struct {
 	// LockFile is locked by the guard process, with flock(2), from its start until it and its
 	// commands are gone. Give the same file to all that must not run at the same time, and see
 	// LockID. The file holds a line for the next guard process, and is removed when this one ends
-	// well. It stays when the owner died and the farewell has not made an end of everything: a
+	// well. It stays when the owner died and the goodbye has not made an end of everything: a
 	// successor is to see that it is the same file. CheckLockFile tells whether it can be used.
 	// Default: none.
 	LockFile string
@@ -92,18 +92,18 @@ type Spec struct {
 type Guard struct {
 	cfg Config
 
-	mu       sync.Mutex
-	link     *link           // nil while no guard process is up
-	up       chan struct{}   // closed when link is set
-	names    map[string]bool // in use by an Exec
-	lease    lease
-	session  string // whose it is
-	before   lease  // of the session before; what has not ended yet may have run under it
-	farewell Farewell
-	running  bool     // Run is
-	bound    *os.File // see BindLock; nil: not bound
-	boundID  string   // which file that is
-	cgroup   string   // of the guard process that is up
+	mu      sync.Mutex
+	link    *link           // nil while no guard process is up
+	up      chan struct{}   // closed when link is set
+	names   map[string]bool // in use by an Exec
+	lease   lease
+	session string // whose it is
+	before  lease  // of the session before; what has not ended yet may have run under it
+	goodbye Goodbye
+	running bool     // Run is
+	bound   *os.File // see BindLock; nil: not bound
+	boundID string   // which file that is
+	cgroup  string   // of the guard process that is up
 }
 
 // New returns a Guard that runs nothing until Run is called.

@@ -22,7 +22,7 @@ type link struct {
 	nextID   uint64
 	queue    []command
 	leases   []lease // to be sent before the queue; the newest of each epoch only
-	farewell *Farewell
+	goodbye  *Goodbye
 	kill     bool          // all commands, before all else
 	killed   bool          // kill was said: no lease is passed on any more
 	closed   bool          // takes no more jobs
@@ -92,11 +92,11 @@ func (l *link) setLease(v lease) {
 	l.poke()
 }
 
-func (l *link) setFarewell(f Farewell) {
+func (l *link) setGoodbye(b Goodbye) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.ending {
-		l.farewell = &f
+		l.goodbye = &b
 		l.poke()
 	}
 }
@@ -105,7 +105,7 @@ func (l *link) setFarewell(f Farewell) {
 func (l *link) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queue, l.leases, l.farewell = nil, nil, nil
+	l.queue, l.leases, l.goodbye = nil, nil, nil
 	l.push(command{Kind: cmdEnd})
 	l.closed, l.ending = true, true
 }
@@ -140,9 +140,9 @@ func (l *link) write(stop <-chan struct{}) {
 		case len(l.leases) > 0:
 			c = command{Kind: cmdLease, Lease: l.leases[0]}
 			l.leases = l.leases[1:]
-		case l.farewell != nil:
-			c = command{Kind: cmdFarewell, Farewell: *l.farewell, Owner: os.Getpid()}
-			l.farewell = nil
+		case l.goodbye != nil:
+			c = command{Kind: cmdGoodbye, Goodbye: *l.goodbye, Owner: os.Getpid()}
+			l.goodbye = nil
 		case len(l.queue) > 0:
 			c = l.queue[0]
 			l.queue[0] = command{} // lets its payload go

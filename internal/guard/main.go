@@ -27,9 +27,9 @@ const noCgroupsEnv = "COORDD_GUARD_NO_CGROUPS"
 // have stalled. It returns the exit code: 0 when its owner has closed the pipe, or died, and every
 // command is gone; 2 when it was not started by coordd.
 //
-// When its owner died it says the owner's farewell before it ends, by way of say, which gets the
-// words of Guard.Farewell and returns when they are said, or when its context ends: see Farewell
-// for when that is. No say, no farewell. It may write to standard error, but the guard's end does
+// When its owner died it says the owner's goodbye before it ends, by way of say, which gets the
+// words of Guard.Goodbye and returns when they are said, or when its context ends: see Goodbye
+// for when that is. No say, no goodbye. It may write to standard error, but the guard's end does
 // not wait for it longer than a second after its context has ended. It returns true when nobody
 // will look for the owner's lock any more: else the lock file stays, for a successor to see that it
 // is the same and free.

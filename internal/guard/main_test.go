@@ -36,8 +36,8 @@ const (
 	foreignEnv   = "GUARD_TEST_FOREIGN" // a file for the process id of a child that it has already
 )
 
-// farewellEnv is what an owner to be killed wants said: FILE, and what is asked of say.
-const farewellEnv = "GUARD_TEST_FAREWELL"
+// goodbyeEnv is what an owner to be killed wants said: FILE, and what is asked of say.
+const goodbyeEnv = "GUARD_TEST_GOODBYE"
 
 // init is where the main goroutine has the process's first thread: "headless" ends that one, and
 // lives on without it.
@@ -82,10 +82,10 @@ func ownerMain() {
 		}
 	}
 	go func() { _ = g.Run(ctx) }()
-	if words := os.Getenv(farewellEnv); words != "" {
-		wait, _ := time.ParseDuration(os.Getenv(farewellEnv + "_WAIT"))
-		g.Farewell(guard.Farewell{Words: []byte("another's"), Wait: time.Hour, Limit: time.Hour})
-		g.Farewell(guard.Farewell{Words: []byte(words), Wait: wait, Limit: 30 * time.Minute})
+	if words := os.Getenv(goodbyeEnv); words != "" {
+		wait, _ := time.ParseDuration(os.Getenv(goodbyeEnv + "_WAIT"))
+		g.Goodbye(guard.Goodbye{Words: []byte("another's"), Wait: time.Hour, Limit: time.Hour})
+		g.Goodbye(guard.Goodbye{Words: []byte(words), Wait: wait, Limit: 30 * time.Minute})
 	}
 	renew := func() { g.Lease("s1", time.Now().Add(ownerLease), ownerMargin) }
 	renew()
@@ -104,7 +104,7 @@ func ownerMain() {
 // margin has begun: the rest of it is what a busy machine has to end them and to notice it.
 const ownerLease, ownerMargin = 50 * time.Second, 45 * time.Second
 
-// say is the guard process's part of a farewell. The words are a file to write to, and then, for
+// say is the guard process's part of a goodbye. The words are a file to write to, and then, for
 // "running", one with process ids: it says which of those run. For "hang" it says that it has
 // begun, and returns when it has to. For "unheard" it is in vain.
 func say(ctx context.Context, words []byte) (forgotten bool) {

@@ -9,7 +9,7 @@ import "time"
 
 // protocol is raised with every change of the messages below; the two sides compare it, because
 // Config.Argv may name another build.
-const protocol = 11
+const protocol = 12
 
 type commandKind uint8
 
@@ -19,7 +19,7 @@ const (
 	cmdSignal
 	cmdLease
 	cmdPing
-	cmdFarewell
+	cmdGoodbye
 	cmdKill // everything, at once, and start nothing more
 	cmdEnd  // the owner ends by itself: what has no words to it is its death
 )
@@ -36,8 +36,8 @@ type command struct {
 	Signal      int
 	Epoch       uint64 // cmdStart: of the lease that it relies on
 	Lease       lease
-	Farewell    Farewell
-	Owner       int // process id of who sends the farewell
+	Goodbye     Goodbye
+	Owner       int // process id of who sends the goodbye
 }
 
 type eventKind uint8

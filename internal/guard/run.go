@@ -155,8 +155,8 @@ func (g *Guard) publish(l *link, cgroup string) {
 	if g.lease.Boot != 0 {
 		l.setLease(g.lease)
 	}
-	if g.farewell.Words != nil {
-		l.setFarewell(g.farewell)
+	if g.goodbye.Words != nil {
+		l.setGoodbye(g.goodbye)
 	}
 	g.link, g.cgroup = l, cgroup
 	close(g.up)

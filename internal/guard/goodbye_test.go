@@ -33,12 +33,12 @@ func startMourned(t *testing.T, trap, how string, wait time.Duration) *mourned {
 	if how == "running" {
 		how += " " + pidFile
 	}
-	t.Setenv(farewellEnv, m.said+" "+how)
-	t.Setenv(farewellEnv+"_WAIT", wait.String())
+	t.Setenv(goodbyeEnv, m.said+" "+how)
+	t.Setenv(goodbyeEnv+"_WAIT", wait.String())
 	m.owner = lockOwner(t, m.lock, trap+` echo $$ >> `+pidFile+`; while :; do sleep 0.01; done`)
 	m.all = pids(t, pidFile, 1)
 	m.guardPID = parent(t, m.all[0])
-	// The farewell comes before the first command; the lock, on a machine with nothing to sweep,
+	// The goodbye comes before the first command; the lock, on a machine with nothing to sweep,
 	// with the hello.
 	return m
 }
@@ -65,13 +65,13 @@ func (m *mourned) guardEnds() {
 	})
 }
 
-func TestADeadOwnersFarewellIsSaidWhenItsCommandsAreGone(t *testing.T) {
+func TestADeadOwnersGoodbyeIsSaidWhenItsCommandsAreGone(t *testing.T) {
 	for name, trap := range map[string]string{"slow": "trap 'sleep 0.5; exit' TERM;",
 		"deaf": "trap '' TERM;"} {
 		t.Run(name, func(t *testing.T) {
 			m := startMourned(t, trap, "running", 0)
 			m.die()
-			testkit.Eventually(t, "the farewell", func() bool { return m.words() != "" })
+			testkit.Eventually(t, "the goodbye", func() bool { return m.words() != "" })
 			m.guardEnds()
 			if m.words() != "said" {
 				t.Errorf("said %q", m.words())
@@ -85,18 +85,18 @@ func TestADeadOwnersFarewellIsSaidWhenItsCommandsAreGone(t *testing.T) {
 	}
 }
 
-func TestAFarewellWaitsForASuccessorFirst(t *testing.T) {
+func TestAGoodbyeWaitsForASuccessorFirst(t *testing.T) {
 	const wait = 700 * time.Millisecond
 	m := startMourned(t, "", "", wait)
 	begin := time.Now()
 	m.die()
-	testkit.Eventually(t, "the farewell", func() bool { return m.words() != "" })
+	testkit.Eventually(t, "the goodbye", func() bool { return m.words() != "" })
 	if took := time.Since(begin); took < wait {
 		t.Errorf("said after %v, before the %v that a successor has", took, wait)
 	}
 }
 
-func TestAWaitAboveTheLimitMeansNoFarewell(t *testing.T) {
+func TestAWaitAboveTheLimitMeansNoGoodbye(t *testing.T) {
 	m := startMourned(t, "", "", time.Hour)
 	m.die()
 	m.guardEnds()
@@ -121,7 +121,7 @@ func TestWhatASuccessorWillTakeOverIsNotTakenBack(t *testing.T) {
 	}
 }
 
-func TestAFarewellIsCutShortWhenASuccessorComes(t *testing.T) {
+func TestAGoodbyeIsCutShortWhenASuccessorComes(t *testing.T) {
 	m := startMourned(t, "", "hang", 0)
 	m.die()
 	testkit.Eventually(t, "the beginning", func() bool {
@@ -142,7 +142,7 @@ func TestAFarewellIsCutShortWhenASuccessorComes(t *testing.T) {
 	}
 }
 
-func TestAFrozenOwnerHasNoFarewell(t *testing.T) {
+func TestAFrozenOwnerHasNoGoodbye(t *testing.T) {
 	m := startMourned(t, "", "", 0)
 	if err := m.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -154,13 +154,13 @@ func TestAFrozenOwnerHasNoFarewell(t *testing.T) {
 		t.Fatalf("frozen, and the guard said %q (it runs: %v)", m.words(), running(m.guardPID))
 	}
 	m.die() // now it is dead
-	testkit.Eventually(t, "the farewell", func() bool { return m.words() != "" })
+	testkit.Eventually(t, "the goodbye", func() bool { return m.words() != "" })
 }
 
-func TestACleanEndHasNoFarewell(t *testing.T) {
+func TestACleanEndHasNoGoodbye(t *testing.T) {
 	file, said := filepath.Join(t.TempDir(), "lock"), filepath.Join(t.TempDir(), "said")
 	f, up := locking(t, file)
-	f.g.Farewell(guard.Farewell{Words: []byte(said), Limit: time.Minute})
+	f.g.Goodbye(guard.Goodbye{Words: []byte(said), Limit: time.Minute})
 	if !within(t, "up", up) {
 		t.Fatal("not locked")
 	}
@@ -200,7 +200,7 @@ func TestNothingIsSaidBeforeTheGuardBeforeIsGone(t *testing.T) {
 		t.Fatal("not locked")
 	}
 	said, pidFile := filepath.Join(t.TempDir(), "said"), filepath.Join(t.TempDir(), "pids")
-	t.Setenv(farewellEnv, said)
+	t.Setenv(goodbyeEnv, said)
 	o := lockOwner(t, file, "echo $$ >> "+pidFile+"; exec sleep 1000")
 	pid := pids(t, pidFile, 1)[0]
 	guardPID := parent(t, pid)
@@ -215,7 +215,7 @@ func TestNothingIsSaidBeforeTheGuardBeforeIsGone(t *testing.T) {
 	if err := before.stop(); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, "the farewell", func() bool {
+	testkit.Eventually(t, "the goodbye", func() bool {
 		_, err := os.Lstat(said)
 		return err == nil
 	})
