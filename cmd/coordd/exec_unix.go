@@ -76,7 +76,7 @@ func killAtOnce(g *guard.Guard) {
 
 // attend shows this process to the guard process of a killed predecessor with the same id.
 func attend(service, member string) (leave func(), err error) {
-	p, err := guard.Attend(lockFile(service, member))
+	p, err := guard.Announce(lockFile(service, member))
 	if err != nil {
 		return func() {}, fmt.Errorf("%w; %s", err, runtimeDirFrom)
 	}

@@ -35,9 +35,9 @@
 //     gone. When the lock is free at the start, LockID names it before Up is called. Once BindLock
 //     has returned it, nothing starts under another. A guard process that is stopped (SIGSTOP) and
 //     whose owner is dead does not keep it: the next one kills it.
-//  11. When the owner died, nothing of its commands is left and no successor attends the LockFile,
-//     the guard process says the owner's Goodbye: once, as long as its Limit allows, and never
-//     for an owner that lives, frozen or not, or that ended by itself.
+//  11. When the owner died, nothing of its commands is left and no successor is present at the
+//     LockFile, the guard process says the owner's Goodbye: once, as long as its Limit allows, and
+//     never for an owner that lives, frozen or not, or that ended by itself.
 //
 // What does not hold:
 //

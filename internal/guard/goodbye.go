@@ -24,7 +24,7 @@ const (
 //   - every command is gone, and the lock is held: nothing is left of an earlier guard process
 //     either;
 //   - Wait has passed since the death, and no other process is present at the LockFile (see
-//     Attend): a successor has use for what the dead owner leaves.
+//     Announce): a successor has use for what the dead owner leaves.
 //
 // The guard process stops trying when a successor appears, or when Limit has passed since the
 // death. If Wait is above Limit it never tries. A frozen owner is not dead. When the guard process
@@ -66,9 +66,9 @@ func (b goodbye) say(died time.Time, lock *locker, say func(context.Context, []b
 			return false
 		}
 	}
-	// From here on the owner attends no more: the kernel has closed its files before.
+	// From here on the owner is not present: the kernel has closed its files before.
 	for due := died.Add(b.Wait); ; time.Sleep(successorCheck) {
-		if attended(lock.path) || time.Now().After(limit) {
+		if successorPresent(lock.path) || time.Now().After(limit) {
 			return false
 		}
 		if !time.Now().Before(due) && lock.clean.Load() {
@@ -85,7 +85,7 @@ func (b goodbye) say(died time.Time, lock *locker, say func(context.Context, []b
 			return forgotten
 		case <-time.After(successorCheck):
 		}
-		if ctx.Err() == nil && !attended(lock.path) {
+		if ctx.Err() == nil && !successorPresent(lock.path) {
 			continue
 		}
 		cancel()

@@ -108,7 +108,7 @@ func TestAWaitAboveTheLimitMeansNoGoodbye(t *testing.T) {
 func TestWhatASuccessorWillTakeOverIsNotTakenBack(t *testing.T) {
 	m := startMourned(t, "trap 'sleep 0.3; exit' TERM;", "", 30*time.Second)
 	// It is there before the death: nothing depends on who is quicker.
-	p, err := guard.Attend(m.lock)
+	p, err := guard.Announce(m.lock)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestAGoodbyeIsCutShortWhenASuccessorComes(t *testing.T) {
 		_, err := os.Lstat(m.said + ".begun")
 		return err == nil
 	})
-	p, err := guard.Attend(m.lock)
+	p, err := guard.Announce(m.lock)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,21 +221,21 @@ func TestNothingIsSaidBeforeTheGuardBeforeIsGone(t *testing.T) {
 	})
 }
 
-func TestManyMayAttendAndTheLastTakesTheFileAway(t *testing.T) {
+func TestManyMayBePresentAndTheLastTakesTheFileAway(t *testing.T) {
 	lock := filepath.Join(t.TempDir(), "lock")
-	if nobody, err := guard.Attend(lock); err != nil {
+	if nobody, err := guard.Announce(lock); err != nil {
 		t.Fatal(err)
 	} else if nobody.Leave(); len(files(t, lock)) > 0 {
-		t.Error("attended where there is no guard process to see it")
+		t.Error("present where there is no guard process to see it")
 	}
 	if err := guard.CheckLockFile(lock); err != nil {
 		t.Fatal(err)
 	}
-	one, err := guard.Attend(lock)
+	one, err := guard.Announce(lock)
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := guard.Attend(lock)
+	two, err := guard.Announce(lock)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestManyMayAttendAndTheLastTakesTheFileAway(t *testing.T) {
 	if err := os.Symlink(lock, lock+".here"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := guard.Attend(lock); err == nil || !strings.Contains(err.Error(),
+	if _, err := guard.Announce(lock); err == nil || !strings.Contains(err.Error(),
 		"symbolic link: remove it") {
 		t.Errorf("a presence file that others could hold: %v, want what to do", err)
 	}

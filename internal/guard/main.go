@@ -84,7 +84,7 @@ func Main(say func(ctx context.Context, words []byte) (forgotten bool)) int {
 		if say != nil && cr.last.say(cr.died, lock, say) {
 			forgotten = true
 		}
-		forget(lock.path)
+		removePresence(lock.path)
 	}
 	if cr.cgroups != nil {
 		cr.cgroups.close()

@@ -12,23 +12,22 @@ import (
 	"time"
 )
 
-// Presence shows, to the guard process of a predecessor that died, that a process is there which
-// will take over what that one had. It lasts until Leave, or the end of the process, however that
-// comes.
+// Presence tells the guard process of a predecessor that died: a successor is here and takes over
+// what the dead process had. It lasts until Leave, or until this process ends in any way.
 type Presence struct {
 	path string
 	file *os.File
 }
 
-// presenceFile stands beside the lock file. Whoever is there holds a shared flock(2) on it; a guard
-// process that wants to know tries an exclusive one, for a moment.
+// presenceFile is the path of a file beside the lock file. A process that is present holds a shared
+// flock(2) on it. A guard process that wants to know tries an exclusive one, for a moment.
 func presenceFile(lockFile string) string { return lockFile + ".here" }
 
-// Attend makes this process visible at a lock file, where it will, or may, start a guard process.
-// Call it before anything that takes time, CheckLockFile too: where there is no lock file there is
-// no guard process to be seen by, and nothing is done. Any number of processes may attend. The
-// error says what to do.
-func Attend(lockFile string) (*Presence, error) {
+// Announce makes this process present at a lock file, where it will, or may, start a guard process.
+// Call it before anything that takes time, CheckLockFile too. If there is no lock file, there is no
+// guard process to tell, and nothing is done. Any number of processes may be present. The error
+// says what to do.
+func Announce(lockFile string) (*Presence, error) {
 	if _, err := os.Lstat(lockFile); errors.Is(err, os.ErrNotExist) {
 		return &Presence{}, nil
 	}
@@ -65,8 +64,8 @@ func (p *Presence) Leave() {
 	p.file.Close()
 }
 
-// forget removes the file that a killed process left, if nobody attends.
-func forget(lockFile string) {
+// removePresence removes the file that a killed process left, if nobody is present.
+func removePresence(lockFile string) {
 	path := presenceFile(lockFile)
 	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err == nil {
@@ -91,8 +90,8 @@ func RemoveFree(dir, prefix string) {
 	}
 }
 
-// attended reports whether a process is there. What cannot be found out counts as yes.
-func attended(lockFile string) bool {
+// successorPresent reports whether a process is present. What cannot be found out counts as yes.
+func successorPresent(lockFile string) bool {
 	f, err := os.OpenFile(presenceFile(lockFile), os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK,
 		0)
 	if err != nil {
