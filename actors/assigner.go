@@ -56,15 +56,15 @@ type assigner struct {
 	first      time.Time // the first change that has not been drafted with placing yet
 	brakeText  string
 	brakeAt    time.Time
-	meant      meant
+	overridden overridden
 	sizes      sizes // of the workload
 	moves      map[string]int
 	settled    bool
 }
 
-// obeyWindow is how long before a brake an operator's word counts for it: coordd
-// work rm says both, and the two watches may tell in either order.
-const obeyWindow = 10 * time.Second
+// overrideWindow: an override that arrives up to this long before the brake still releases it.
+// coordd work rm writes both keys, and the two watches may report them in either order.
+const overrideWindow = 10 * time.Second
 
 // errTermOver ends the assigner's loop; its tree stops with the leadership.
 var errTermOver = errors.New("the term is over")
@@ -420,11 +420,11 @@ func (a *assigner) snapshot(now time.Time) *snapshot {
 		a.indexOf = w.Index
 	}
 	control := a.control.Get()
-	obey := !control.ObeyAt.IsZero() && (now.Sub(control.ObeyAt) < obeyWindow ||
-		!a.brakeAt.IsZero() && control.ObeyAt.After(a.brakeAt.Add(-obeyWindow)))
+	override := !control.ObeyAt.IsZero() && (now.Sub(control.ObeyAt) < overrideWindow ||
+		!a.brakeAt.IsZero() && control.ObeyAt.After(a.brakeAt.Add(-overrideWindow)))
 	keep := a.brakeText != "" && !control.Freeze
 	peak := a.sizes.see(now, now.Add(-4*a.Merge), w.Items.Len(), keep)
-	if obey {
+	if override {
 		a.sizes.forget()
 		peak = w.Items.Len()
 	}
@@ -435,7 +435,7 @@ func (a *assigner) snapshot(now time.Time) *snapshot {
 		place:   a.first.IsZero() || !now.Before(a.placeAt()),
 		balance: !now.Before(a.quiet.Add(a.LeaderSoak)),
 		budget:  a.MoveBudget, hold: a.BrakeHold, braked: a.brakeText != "", peak: peak,
-		obey: obey, meant: a.meant,
+		override: override, overridden: a.overridden,
 	}
 }
 
@@ -451,7 +451,7 @@ func (a *assigner) tell(s *snapshot, d draft) {
 		}
 		a.brakeText = d.brake
 	}
-	a.meant = d.meant
+	a.overridden = d.overridden
 	for _, item := range d.doubles {
 		a.odd.Skip(store.Entry{Key: a.keys.Assignments() + "*/" + item},
 			"the item has two keys: the younger is taken back")

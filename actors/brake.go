@@ -23,8 +23,8 @@ const (
 // A workload's brake holds until the items are back or an operator says obey.
 // The members' also lets go by itself after the hold: their items have no owner meanwhile.
 func (s *snapshot) brake(sorted *sorted, d *draft) string {
-	removed := len(sorted.removed) - len(d.meant.items)
-	keyed := sorted.keyed - len(d.meant.items)
+	removed := len(sorted.removed) - len(d.overridden.items)
+	keyed := sorted.keyed - len(d.overridden.items)
 	// Once it is on it holds until few are missing and nothing changes any more:
 	// items that are put back one by one must not lose the rest halfway.
 	if n := removed; n > brakeItems && (s.braked || 2*n > keyed) ||
@@ -37,12 +37,12 @@ func (s *snapshot) brake(sorted *sorted, d *draft) string {
 		return fmt.Sprintf("%d of %d items have gone from the workload in quick succession: put them back (coordd work import), or say that it is meant (coordd control obey)",
 			gone, s.peak)
 	}
-	holders := sorted.holders - len(d.meant.members)
-	if n := len(sorted.lost) - len(d.meant.members); n > brakeMembers && (s.braked ||
+	holders := sorted.holders - len(d.overridden.members)
+	if n := len(sorted.lost) - len(d.overridden.members); n > brakeMembers && (s.braked ||
 		2*n > holders) {
 		var last time.Time // when the last of them was confirmed
 		for _, id := range sorted.lost {
-			if away := s.absent[id]; !d.meant.members[id] && away.since.After(last) {
+			if away := s.absent[id]; !d.overridden.members[id] && away.since.After(last) {
 				last = away.since
 			}
 		}
@@ -57,24 +57,25 @@ func (s *snapshot) brake(sorted *sorted, d *draft) string {
 	return ""
 }
 
-// meant is what has gone from the workload, by place of the key, and who has vanished, of which an
-// operator has said that it is meant. It takes its time until all of it has been done; what goes
-// meanwhile was not meant.
-type meant struct {
+// overridden is what an operator has released from the brake: items that are gone from the
+// workload, by place of the key, and members that have vanished. It stays until all of it has been
+// done. What goes meanwhile is not part of it.
+type overridden struct {
 	items   map[string]bool
 	members map[string]bool
 }
 
-// still is what of m is still gone; with all that is gone, if it was said now.
-func (m meant) still(sorted *sorted, all bool) meant {
-	next := meant{map[string]bool{}, map[string]bool{}}
+// still keeps what is still gone. If all is set, an override is there now: it takes in all that is
+// gone.
+func (o overridden) still(sorted *sorted, all bool) overridden {
+	next := overridden{map[string]bool{}, map[string]bool{}}
 	for _, ref := range sorted.removed {
-		if key := ref.member + "/" + ref.item; all || m.items[key] {
+		if key := ref.member + "/" + ref.item; all || o.items[key] {
 			next.items[key] = true
 		}
 	}
 	for _, id := range sorted.lost {
-		if all || m.members[id] {
+		if all || o.members[id] {
 			next.members[id] = true
 		}
 	}

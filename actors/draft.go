@@ -14,22 +14,22 @@ import (
 // snapshot is the input of a draft: all that the leader knows at one moment. Drafting is pure: it
 // uses no clock and no I/O.
 type snapshot struct {
-	now      time.Time
-	members  messages.Table[messages.Member]
-	workload messages.Table[messages.WorkItem]
-	index    map[string]int32 // place of an item in the workload
-	control  messages.Control
-	assigned *assignmentCache
-	absent   map[string]absence
-	build    *unitBuilder
-	place    bool // changes have come to rest for a moment: free items may be placed
-	balance  bool // and for the whole soak: items may be moved for balance
-	budget   int  // the most items on the move for balance at one time
-	obey     bool // an operator says that what is gone now is meant
-	meant    meant
-	braked   bool // the last draft was
-	peak     int  // the largest that the workload was within the last 4 x Merge
-	hold     time.Duration
+	now        time.Time
+	members    messages.Table[messages.Member]
+	workload   messages.Table[messages.WorkItem]
+	index      map[string]int32 // place of an item in the workload
+	control    messages.Control
+	assigned   *assignmentCache
+	absent     map[string]absence
+	build      *unitBuilder
+	place      bool // changes have come to rest for a moment: free items may be placed
+	balance    bool // and for the whole soak: items may be moved for balance
+	budget     int  // the most items on the move for balance at one time
+	override   bool // an operator says that what is gone now is meant
+	overridden overridden
+	braked     bool // the last draft was
+	peak       int  // the largest that the workload was within the last 4 x Merge
+	hold       time.Duration
 }
 
 // absence is a member that has keys or an ack and no record.
@@ -54,13 +54,14 @@ func (s *snapshot) lasting(a absence) bool {
 
 // draft is what the leader is to write, given a snapshot.
 type draft struct {
-	units   []store.Unit // ordered by member, then item
-	plan    messages.Plan
-	waiting bool      // there is something to place or to move once it has been quiet long enough
-	wake    time.Time // when time alone changes the draft; zero: never
-	brake   string
-	meant   meant    // what is gone, and an operator has said so
-	doubles []string // items with more than one key: a stranger's work
+	units []store.Unit // ordered by member, then item
+	plan  messages.Plan
+	// there is something to place or to move once it has been quiet long enough
+	waiting    bool
+	wake       time.Time // when time alone changes the draft; zero: never
+	brake      string
+	overridden overridden // what is gone, and an operator has said so
+	doubles    []string   // items with more than one key: a stranger's work
 }
 
 // key is one assignment key of the cache.
@@ -74,7 +75,7 @@ func (s *snapshot) draft() draft {
 	var d draft
 	sorted := s.sort(&d)
 	s.count(&d, sorted)
-	d.meant = s.meant.still(sorted, s.obey)
+	d.overridden = s.overridden.still(sorted, s.override)
 	if d.brake = s.brake(sorted, &d); d.brake != "" || s.control.Freeze {
 		if d.brake == "" {
 			d.brake = "an operator froze the assignments (control/freeze)"
