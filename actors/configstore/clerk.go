@@ -16,7 +16,7 @@ import (
 // clerk takes writes in, logs them, hands them to the scribe one after the other, and answers
 // their callers.
 type clerk struct {
-	*house
+	*shared
 	claimed claim
 	again   <-chan time.Time // when what could not be kept is tried again; nil: there is none
 	unkept  bool             // that it could not be kept was said

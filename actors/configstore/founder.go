@@ -28,7 +28,7 @@ func (o Origin) String() string { return [...]string{"unknown", "initialised", "
 
 // founder begins the configuration when there is none, and begins it again when somebody has
 // deleted all of it: a watch of an empty prefix is woken by every write to a neighbour.
-type founder struct{ *house }
+type founder struct{ *shared }
 
 // refoundPause is how long the founder waits after a failure, and before it makes again what was
 // deleted.

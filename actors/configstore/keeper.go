@@ -4,7 +4,7 @@ import "context"
 
 // keeper keeps the cache: it puts what the watcher sees and what this store has written into one
 // snapshot. It asks nobody anything, so it is never busy for long.
-type keeper struct{ *house }
+type keeper struct{ *shared }
 
 func (a *keeper) run(ctx context.Context) error {
 	own := a.own.Open()
@@ -39,9 +39,9 @@ func (a *keeper) run(ctx context.Context) error {
 
 // recall tells the keeper of a write, and does not come back before the cache shows it: a keeper
 // that failed over it is asked again.
-func (h *house) recall(ctx context.Context, writes []ownWrite) error {
+func (sh *shared) recall(ctx context.Context, writes []ownWrite) error {
 	for {
-		_, err := h.own.Call(ctx, writes)
+		_, err := sh.own.Call(ctx, writes)
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
 		}

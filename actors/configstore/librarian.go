@@ -12,7 +12,7 @@ import (
 
 // librarian opens the log before anything is written and closes it after everything. What is in
 // the log outlives the other actors, so it is here that it lives.
-type librarian struct{ *house }
+type librarian struct{ *shared }
 
 func (a *librarian) run(ctx context.Context) error {
 	book, err := a.open()
@@ -20,7 +20,7 @@ func (a *librarian) run(ctx context.Context) error {
 		return supervisor.Escalate(fmt.Errorf("%w: %w", ErrLog, err))
 	}
 	a.book.Store(book)
-	(&clerk{house: a.house}).publish(book) // what the log holds waits from now on
+	(&clerk{shared: a.shared}).publish(book) // what the log holds waits from now on
 	if a.life.Load().ctx.Err() != nil {
 		a.life.Store(newLife())
 	}

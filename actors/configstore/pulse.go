@@ -11,7 +11,7 @@ import (
 // nothing else. The watch alone cannot say it often, because a poll that ends without a change
 // brings all values again. A watch that is behind and stays so sits on a dead connection: it is
 // made to ask anew.
-type pulse struct{ *house }
+type pulse struct{ *shared }
 
 // behind is how long the watch may take to bring what the pulse knows of: and three times what
 // the last reading took, for one that is slow would else be broken off again and again.

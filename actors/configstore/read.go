@@ -9,11 +9,11 @@ import (
 // Read returns the entry of a key as Consul has it now, whatever the cache says: for a decision
 // that must not rest on what somebody else has changed meanwhile. Errors as for [Store.Get].
 func (s *Store) Read(ctx context.Context, key string) (Entry, error) {
-	if s.house == nil {
+	if s.shared == nil {
 		return Entry{}, ErrNoBackend
 	}
 	if err := store.CheckConfigKey(key); err != nil {
 		return Entry{}, err
 	}
-	return s.house.read(ctx, key)
+	return s.shared.read(ctx, key)
 }

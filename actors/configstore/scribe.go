@@ -16,7 +16,7 @@ import (
 // of a write that are under way, late ones included, Consul applies one at the most; and what the
 // marker says tells whether it was applied.
 type scribe struct {
-	*house
+	*shared
 	marker  marker
 	trouble time.Time // of the last try that Consul did not answer
 }
@@ -263,7 +263,7 @@ func (a *scribe) ops(j *job) (ops []store.Op, at []int, err error) {
 }
 
 // txn are the operations of a write, and for each which of the job's it belongs to.
-func (h *house) txn(j *job) (ops []store.Op, at []int) {
+func (sh *shared) txn(j *job) (ops []store.Op, at []int) {
 	add := func(i int, more ...store.Op) {
 		for _, op := range more {
 			ops, at = append(ops, op), append(at, i)
@@ -273,7 +273,7 @@ func (h *house) txn(j *job) (ops []store.Op, at []int) {
 		// Each has a condition, also one that is to replace whatever there is: a request that
 		// arrives when its sender has given up on it must not replace what others have written
 		// meanwhile.
-		key, index := h.keys.ConfigKey(o.key), o.wants()
+		key, index := sh.keys.ConfigKey(o.key), o.wants()
 		switch {
 		case o.verb == verbSet:
 			add(i, store.CAS(key, o.value, o.flags, index))

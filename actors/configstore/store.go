@@ -17,7 +17,7 @@ import (
 // Store is the configuration of one service as this process sees it. Its methods may be called by
 // any number of goroutines, from before it runs until after it has stopped; they wait for what they
 // need as long as their context lasts, and no longer than the store runs ([ErrStopped]).
-type Store struct{ house *house }
+type Store struct{ shared *shared }
 
 // New checks the settings; it starts nothing and asks Consul nothing. Errors: [ErrInvalid].
 func New(c Config) (*Store, error) {
@@ -37,7 +37,7 @@ func New(c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{newHouse(c, s, c.Logger)}, nil
+	return &Store{newShared(c, s, c.Logger)}, nil
 }
 
 // None is a store without a backend: every call returns [ErrNoBackend] at once.
@@ -47,10 +47,10 @@ func None() *Store { return &Store{} }
 // and returns nil. Errors: that the log cannot be opened, or an actor that failed again and again
 // ([supervisor.EscalationError]). Run is called once.
 func (s *Store) Run(ctx context.Context) error {
-	if s.house == nil {
+	if s.shared == nil {
 		return ErrNoBackend
 	}
-	root, err := supervisor.New("config-store", tree(s.house), supervisor.WithLogger(s.house.log))
+	root, err := supervisor.New("config-store", tree(s.shared), supervisor.WithLogger(s.shared.log))
 	if err != nil {
 		return err
 	}
@@ -60,80 +60,80 @@ func (s *Store) Run(ctx context.Context) error {
 // Child returns the store as a child for a supervision tree, in the place of Run. That of [None]
 // fails once with [ErrNoBackend], and its tree goes on.
 func (s *Store) Child(name string) supervisor.Child {
-	if s.house == nil {
+	if s.shared == nil {
 		return supervisor.Child{Name: name, Run: s.Run, Restart: supervisor.Temporary}
 	}
-	t := tree(s.house)
+	t := tree(s.shared)
 	return supervisor.Child{Name: name, Tree: &t}
 }
 
 // Enabled tells whether there is a backend.
-func (s *Store) Enabled() bool { return s.house != nil }
+func (s *Store) Enabled() bool { return s.shared != nil }
 
 // Data is the cache. It holds what was read last also while Consul is away.
 func (s *Store) Data() messages.Reader[Snapshot] {
-	return reader(s, func(h *house) *messages.State[Snapshot] { return h.data })
+	return reader(s, func(sh *shared) *messages.State[Snapshot] { return sh.data })
 }
 
 // Load is how far the first reading has come.
 func (s *Store) Load() messages.Reader[Load] {
-	return reader(s, func(h *house) *messages.State[Load] { return h.load })
+	return reader(s, func(sh *shared) *messages.State[Load] { return sh.load })
 }
 
 // Queue is what waits to be written, and what was refused.
 func (s *Store) Queue() messages.Reader[Queue] {
-	return reader(s, func(h *house) *messages.State[Queue] { return h.queue })
+	return reader(s, func(sh *shared) *messages.State[Queue] { return sh.queue })
 }
 
 // Origin is how this store began: unknown until it has loaded.
 func (s *Store) Origin() messages.Reader[Origin] {
-	return reader(s, func(h *house) *messages.State[Origin] { return h.birth })
+	return reader(s, func(sh *shared) *messages.State[Origin] { return sh.birth })
 }
 
-func reader[T any](s *Store, of func(*house) *messages.State[T]) messages.Reader[T] {
-	if s.house == nil {
+func reader[T any](s *Store, of func(*shared) *messages.State[T]) messages.Reader[T] {
+	if s.shared == nil {
 		var none T
 		return messages.NewState(none).Reader()
 	}
-	return of(s.house).Reader()
+	return of(s.shared).Reader()
 }
 
 // Fresh tells whether the cache may be believed: it was loaded, and Consul's last word is at most
 // MaxAge old.
 func (s *Store) Fresh() bool {
-	return s.house != nil && s.house.data.Get().loaded && s.house.fresh()
+	return s.shared != nil && s.shared.data.Get().loaded && s.shared.fresh()
 }
 
 // WaitLoaded waits until the configuration has been read, and for what depends on it: the log is
 // open and the key root is there. Errors: [ErrUnreachable] with the context's, [ErrNoBackend].
 func (s *Store) WaitLoaded(ctx context.Context) error {
-	if s.house == nil {
+	if s.shared == nil {
 		return ErrNoBackend
 	}
-	if err := s.house.loaded(ctx); err != nil || s.house.ReadOnly {
+	if err := s.shared.loaded(ctx); err != nil || s.shared.ReadOnly {
 		return err
 	}
-	return s.house.sees(ctx, func(ctx context.Context) error {
-		_, err := s.house.birth.Reader().Wait(ctx, func(o Origin) bool {
+	return s.shared.sees(ctx, func(ctx context.Context) error {
+		_, err := s.shared.birth.Reader().Wait(ctx, func(o Origin) bool {
 			return o != OriginUnknown
 		})
 		return err
 	})
 }
 
-func (h *house) loaded(ctx context.Context) error {
-	if h.data.Get().loaded && h.life.Load().ctx.Err() == nil {
+func (sh *shared) loaded(ctx context.Context) error {
+	if sh.data.Get().loaded && sh.life.Load().ctx.Err() == nil {
 		return nil
 	}
-	return h.sees(ctx, func(ctx context.Context) error {
-		_, err := h.data.Reader().Wait(ctx, Snapshot.Loaded)
+	return sh.sees(ctx, func(ctx context.Context) error {
+		_, err := sh.data.Reader().Wait(ctx, Snapshot.Loaded)
 		return err
 	})
 }
 
 // sees runs f, which waits for the first reading, as long as the caller and the store last.
-func (h *house) sees(ctx context.Context, f func(context.Context) error) error {
-	own, done := h.whileItRuns(ctx)
+func (sh *shared) sees(ctx context.Context, f func(context.Context) error) error {
+	own, done := sh.whileItRuns(ctx)
 	defer done()
 	if f(own) == nil {
 		return nil
@@ -147,9 +147,9 @@ func (h *house) sees(ctx context.Context, f func(context.Context) error) error {
 
 // whileItRuns is ctx, and ends with [ErrStopped] when the store does: what nobody will do any more
 // is not waited for.
-func (h *house) whileItRuns(ctx context.Context) (context.Context, func()) {
+func (sh *shared) whileItRuns(ctx context.Context) (context.Context, func()) {
 	own, cancel := context.WithCancelCause(ctx)
-	life := h.life.Load()
+	life := sh.life.Load()
 	stop := context.AfterFunc(life.ctx, func() { cancel(ErrStopped) })
 	return own, func() { stop(); cancel(nil) }
 }
@@ -157,19 +157,19 @@ func (h *house) whileItRuns(ctx context.Context) (context.Context, func()) {
 // Get returns the entry of a key: from the cache while that is fresh, else from Consul. Errors:
 // [ErrNotFound], [ErrInvalid], [ErrDenied], and [ErrUnreachable] with the context's.
 func (s *Store) Get(ctx context.Context, key string) (Entry, error) {
-	if s.house == nil {
+	if s.shared == nil {
 		return Entry{}, ErrNoBackend
 	}
 	if err := store.CheckConfigKey(key); err != nil {
 		return Entry{}, err
 	}
 	if s.Fresh() {
-		if e := s.house.data.Get().find(key); e != nil {
+		if e := s.shared.data.Get().find(key); e != nil {
 			return e.clone(), nil
 		}
 		return Entry{}, missing(key)
 	}
-	return s.house.read(ctx, key)
+	return s.shared.read(ctx, key)
 }
 
 func missing(key string) error {
@@ -183,12 +183,12 @@ func (e *Entry) clone() Entry {
 }
 
 // read asks Consul for one key, until it answers.
-func (h *house) read(ctx context.Context, key string) (Entry, error) {
+func (sh *shared) read(ctx context.Context, key string) (Entry, error) {
 	var out *Entry
-	err := h.retry(ctx, "config get", func(ctx context.Context) error {
-		e, found, _, err := h.store.Get(ctx, h.keys.ConfigKey(key), store.Consistent)
+	err := sh.retry(ctx, "config get", func(ctx context.Context) error {
+		e, found, _, err := sh.store.Get(ctx, sh.keys.ConfigKey(key), store.Consistent)
 		if out = nil; found {
-			out, _ = fromStore(h.keys, e)
+			out, _ = fromStore(sh.keys, e)
 		}
 		return err
 	})
@@ -202,9 +202,9 @@ func (h *house) read(ctx context.Context, key string) (Entry, error) {
 }
 
 // retry asks until Consul answers; a denial is an answer.
-func (h *house) retry(ctx context.Context, what string, f func(context.Context) error) error {
+func (sh *shared) retry(ctx context.Context, what string, f func(context.Context) error) error {
 	var denied error
-	err := h.store.Retry(ctx, what, func(ctx context.Context) error {
+	err := sh.store.Retry(ctx, what, func(ctx context.Context) error {
 		err := f(ctx)
 		if denied = nil; errors.Is(err, store.ErrDenied) {
 			denied, err = err, nil
@@ -240,16 +240,16 @@ func (s *Store) List(ctx context.Context, prefix string) ([]Entry, error) {
 // Snapshot returns all of the configuration at one moment: the cache while that is fresh, else what
 // Consul says. Errors as for Get, but for [ErrNotFound].
 func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
-	if s.house == nil {
+	if s.shared == nil {
 		return Snapshot{}, ErrNoBackend
 	}
 	if s.Fresh() {
-		return s.house.data.Get(), nil
+		return s.shared.data.Get(), nil
 	}
-	h := s.house
+	sh := s.shared
 	var view store.View
-	err := h.retry(ctx, "config list", func(ctx context.Context) (err error) {
-		view.Entries, view.Index, err = h.store.List(ctx, h.keys.ConfigData(), store.Consistent)
+	err := sh.retry(ctx, "config list", func(ctx context.Context) (err error) {
+		view.Entries, view.Index, err = sh.store.List(ctx, sh.keys.ConfigData(), store.Consistent)
 		return err
 	})
 	if err != nil {
@@ -257,7 +257,7 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 	}
 	v := sight{view: view}
 	for _, e := range view.Entries {
-		if entry, ok := fromStore(h.keys, e); ok {
+		if entry, ok := fromStore(sh.keys, e); ok {
 			v.entries = append(v.entries, entry)
 		}
 	}
@@ -297,20 +297,20 @@ func (s *Store) CompareAndDelete(ctx context.Context, key string, index uint64) 
 }
 
 func (s *Store) one(ctx context.Context, op Op) (uint64, error) {
-	if s.house == nil {
+	if s.shared == nil {
 		return 0, ErrNoBackend
 	}
-	r, err := s.house.submit(ctx, []Op{op})
+	r, err := s.shared.submit(ctx, []Op{op})
 	return r.keys[op.key], err
 }
 
 // Txn applies operations on several keys, each of them once, all or none, and returns the
 // transaction's index. Errors as for CompareAndSet.
 func (s *Store) Txn(ctx context.Context, ops ...Op) (uint64, error) {
-	if s.house == nil {
+	if s.shared == nil {
 		return 0, ErrNoBackend
 	}
-	r, err := s.house.submit(ctx, ops)
+	r, err := s.shared.submit(ctx, ops)
 	return r.index, err
 }
 
@@ -320,7 +320,7 @@ func (s *Store) Txn(ctx context.Context, ops ...Op) (uint64, error) {
 // returned is the one that was written. Other errors as for Put, but for [ErrConflict].
 func (s *Store) Update(ctx context.Context, key string, change func(old Entry, found bool) ([]byte,
 	error)) (Entry, error) {
-	if s.house == nil {
+	if s.shared == nil {
 		return Entry{}, ErrNoBackend
 	}
 	read := s.Get
@@ -348,7 +348,7 @@ func (s *Store) Update(ctx context.Context, key string, change func(old Entry, f
 			return Entry{}, err
 		}
 		// The cache may not have what was in the way yet.
-		read = s.house.read
+		read = s.shared.read
 		if !store.Pause(ctx, ladder.NextBackOff()/5) {
 			return Entry{}, fmt.Errorf("%w: %w", err, ctx.Err())
 		}
@@ -356,14 +356,14 @@ func (s *Store) Update(ctx context.Context, key string, change func(old Entry, f
 }
 
 // submit checks a write, has the clerk take it in and waits for what becomes of it.
-func (h *house) submit(ctx context.Context, ops []Op) (receipt, error) {
-	if h.ReadOnly {
+func (sh *shared) submit(ctx context.Context, ops []Op) (receipt, error) {
+	if sh.ReadOnly {
 		return receipt{}, ErrReadOnly
 	}
 	if err := checkOps(ops); err != nil {
 		return receipt{}, err
 	}
-	if err := h.fits(ops); err != nil {
+	if err := sh.fits(ops); err != nil {
 		return receipt{}, err
 	}
 	own := slices.Clone(ops)
@@ -371,13 +371,13 @@ func (h *house) submit(ctx context.Context, ops []Op) (receipt, error) {
 		own[i].value = bytes.Clone(own[i].value)
 	}
 	// What the write is based on is not known before.
-	if err := h.loaded(ctx); err != nil {
+	if err := sh.loaded(ctx); err != nil {
 		return receipt{}, err
 	}
 	t := newTicket()
-	calling, done := h.whileItRuns(ctx)
+	calling, done := sh.whileItRuns(ctx)
 	defer done()
-	r, err := h.writes.Call(calling, submission{ops: own, ticket: t})
+	r, err := sh.writes.Call(calling, submission{ops: own, ticket: t})
 	if err == nil || calling.Err() == nil || !errors.Is(err, calling.Err()) {
 		return r, err
 	}
@@ -388,7 +388,7 @@ func (h *house) submit(ctx context.Context, ops []Op) (receipt, error) {
 	err = context.Cause(calling)
 	select {
 	case <-t.logged:
-		if gone := h.book.Load().wal.Held(); gone != nil {
+		if gone := sh.book.Load().wal.Held(); gone != nil {
 			return r,
 				fmt.Errorf("config key %q: %w: %w: it waits for Consul, and is lost if this process ends before: %w",
 					ops[0].key, ErrLog, gone, err)
@@ -404,15 +404,15 @@ func (h *house) submit(ctx context.Context, ops []Op) (receipt, error) {
 }
 
 // fits refuses a transaction that is larger than Consul takes, whatever it holds.
-func (h *house) fits(ops []Op) error {
+func (sh *shared) fits(ops []Op) error {
 	j := &job{ops: slices.Clone(ops), held: true}
 	for i := range j.ops {
 		j.ops[i].base = 1
 	}
-	m := store.Marker{By: *h.Process}
-	txn := []store.Op{store.CAS(h.keys.ConfigMarker(strings.Repeat("m", store.MaxIDBytes+20)),
+	m := store.Marker{By: *sh.Process}
+	txn := []store.Op{store.CAS(sh.keys.ConfigMarker(strings.Repeat("m", store.MaxIDBytes+20)),
 		append(m.Encode(), make([]byte, 200)...), 0, 1)}
-	body, _ := h.txn(j)
+	body, _ := sh.txn(j)
 	if err := store.CheckTxn(append(txn, body...)...); err != nil {
 		return fmt.Errorf("%w: config key %q (and %d more): %v: split it", ErrTooLarge, ops[0].key,
 			len(ops)-1, err)

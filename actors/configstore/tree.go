@@ -12,8 +12,8 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// house is what every actor of one store is given.
-type house struct {
+// shared holds the settings, the states and the mailboxes that the actors of one store share.
+type shared struct {
 	Config
 	store *store.Store
 	keys  store.Keys
@@ -66,8 +66,8 @@ func newLife() *life {
 	return &life{ctx, cancel}
 }
 
-func newHouse(c Config, s *store.Store, log *slog.Logger) *house {
-	h := &house{
+func newShared(c Config, s *store.Store, log *slog.Logger) *shared {
+	sh := &shared{
 		Config: c, store: s, keys: s.Keys(), log: log,
 		data: messages.NewState(Snapshot{}), sight: messages.NewState(sight{}),
 		load:  messages.NewState(Load{}),
@@ -80,48 +80,48 @@ func newHouse(c Config, s *store.Store, log *slog.Logger) *house {
 			struct{}](),
 		retire: messages.NewMailbox[struct{}, struct{}](),
 	}
-	h.life.Store(newLife())
-	return h
+	sh.life.Store(newLife())
+	return sh
 }
 
 // fresh tells whether the cache may answer: Consul's last word is not too old, and not in doubt.
-func (h *house) fresh() bool { return h.inTouch() && h.heard.Get().After(h.doubt.Get()) }
+func (sh *shared) fresh() bool { return sh.inTouch() && sh.heard.Get().After(sh.doubt.Get()) }
 
 // inTouch tells whether Consul's last word is not too old.
-func (h *house) inTouch() bool {
-	return messages.Lease{Start: h.heard.Get(), TTL: h.MaxAge}.Valid(time.Now(), 0)
+func (sh *shared) inTouch() bool {
+	return messages.Lease{Start: sh.heard.Get(), TTL: sh.MaxAge}.Valid(time.Now(), 0)
 }
 
 // hears takes in that the cache shows what Consul had at a time.
-func (h *house) hears(at time.Time) {
-	if at.After(h.heard.Get()) {
-		h.heard.Set(at)
+func (sh *shared) hears(at time.Time) {
+	if at.After(sh.heard.Get()) {
+		sh.heard.Set(at)
 	}
 }
 
 // doubts stops the cache from being believed until it was compared with Consul again, and has the
 // watch read everything anew: Consul has lost writes, or somebody deletes what is not his.
-func (h *house) doubts() {
-	h.doubt.Set(time.Now())
-	h.polls.Renew()
+func (sh *shared) doubts() {
+	sh.doubt.Set(time.Now())
+	sh.polls.Renew()
 }
 
 // tree wires the actors in the order in which they start; they stop in reverse: what is being
 // written ends, callers are told, the log is closed last.
-func tree(h *house) supervisor.Tree {
-	librarian := actor("librarian", (&librarian{house: h}).run)
+func tree(sh *shared) supervisor.Tree {
+	librarian := actor("librarian", (&librarian{shared: sh}).run)
 	librarian.Gate = true
 	children := []supervisor.Child{
 		librarian,
-		actor("watcher", (&watcher{house: h}).run),
-		actor("keeper", (&keeper{house: h}).run),
-		actor("pulse", (&pulse{house: h}).run),
+		actor("watcher", (&watcher{shared: sh}).run),
+		actor("keeper", (&keeper{shared: sh}).run),
+		actor("pulse", (&pulse{shared: sh}).run),
 	}
-	if !h.ReadOnly {
+	if !sh.ReadOnly {
 		children = append(children,
-			actor("clerk", (&clerk{house: h}).run),
-			actor("scribe", (&scribe{house: h}).run),
-			actor("founder", (&founder{house: h}).run),
+			actor("clerk", (&clerk{shared: sh}).run),
+			actor("scribe", (&scribe{shared: sh}).run),
+			actor("founder", (&founder{shared: sh}).run),
 		)
 	}
 	return supervisor.Tree{Strategy: supervisor.OneForOne, Children: children}

@@ -28,7 +28,7 @@ func (s *Store) WatchPrefix(prefix string) *Watch { return &Watch{store: s, what
 // shows the last. What was written by one transaction comes together. Errors: the context's,
 // [ErrNoBackend], [ErrStopped], and [ErrInvalid] for a key that cannot be.
 func (w *Watch) Next(ctx context.Context) ([]Change, error) {
-	if w.store.house == nil {
+	if w.store.shared == nil {
 		return nil, ErrNoBackend
 	}
 	if w.exact {
@@ -36,9 +36,9 @@ func (w *Watch) Next(ctx context.Context) ([]Change, error) {
 			return nil, err
 		}
 	}
-	own, done := w.store.house.whileItRuns(ctx)
+	own, done := w.store.shared.whileItRuns(ctx)
 	defer done()
-	data := w.store.house.data.Subscribe()
+	data := w.store.shared.data.Subscribe()
 	for {
 		now, err := data.Next(own)
 		if err != nil {

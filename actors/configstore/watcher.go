@@ -12,7 +12,7 @@ import (
 //
 // A prefix is read whole at each change: that is what Consul has. So it rests between two reads,
 // the longer the more there is.
-type watcher struct{ *house }
+type watcher struct{ *shared }
 
 // Load says how far reading the configuration has come.
 type Load struct {
