@@ -52,6 +52,7 @@
 // A write that was denied stays so, unless the token may not write the marker either and is granted
 // both while a copy of it is under way.
 //
-// Each file is one actor or one of its decisions: watcher, keeper with snapshot, clerk with line
-// and record, scribe with marker, librarian. tree.go wires them, store.go is the front door.
+// Each file is one actor or one of its decisions: watcher; cache_updater with snapshot; write_queue
+// with job_queue, record and refusals; consul_writer with marker and sweep; log_opener; pulse;
+// initialiser. tree.go wires the actors, store.go has the calls.
 package configstore

@@ -9,12 +9,12 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// marker is what the scribe knows of its marker key: see [store.Marker].
+// marker is what the writer knows of its marker key: see [store.Marker].
 type marker struct {
 	store.Marker
 	index uint64 // its ModifyIndex; 0: there is none
 	held  bool   // it is this process's
-	taken bool   // another process took it from this one: see [scribe.mayTake]
+	taken bool   // another process took it from this one: see [consulWriter.mayTake]
 	term  uint64 // Config.Term when that was seen
 	seen  uint64 // the index of the marker then
 	swept bool   // what killed commands have left was looked for
@@ -28,7 +28,7 @@ type claim struct {
 	err   error
 }
 
-func (a *scribe) markerKey() string { return a.keys.ConfigMarker(a.book.Load().id) }
+func (a *consulWriter) markerKey() string { return a.keys.ConfigMarker(a.openLog.Load().id) }
 
 func (m *marker) now(v store.Marker, index uint64) { m.Marker, m.index = v, index }
 
@@ -47,7 +47,7 @@ func (m *marker) at() uint64 {
 
 // claimMarker makes the marker this process's: from then on what its predecessors have under way is
 // refused. It tries until it can; false: the store stops.
-func (a *scribe) claimMarker(ctx context.Context) bool {
+func (a *consulWriter) claimMarker(ctx context.Context) bool {
 	ladder, warned := store.NewLadder(), false
 	for {
 		err := a.tryClaim(ctx)
@@ -80,7 +80,7 @@ func (a *scribe) claimMarker(ctx context.Context) bool {
 	}
 }
 
-func (a *scribe) tryClaim(ctx context.Context) error {
+func (a *consulWriter) tryClaim(ctx context.Context) error {
 	old, index, err := a.readMarker(ctx)
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (a *scribe) tryClaim(ctx context.Context) error {
 		return a.takenOver(old)
 	}
 	if index == 0 {
-		if a.book.Load().used {
+		if a.openLog.Load().used {
 			a.marker.lost = true
 			a.doubts()
 		}
@@ -129,7 +129,7 @@ func (a *scribe) tryClaim(ctx context.Context) error {
 // certain index, which it changes: so none of them is applied twice, however late a copy of it
 // arrives. Only this one can be, once the marker was deleted; so what it makes says nothing, stands
 // in nobody's way, and is swept up.
-func (a *scribe) makeMarker(ctx context.Context) (index uint64, err error) {
+func (a *consulWriter) makeMarker(ctx context.Context) (index uint64, err error) {
 	res, err := a.store.Txn(ctx, store.Create(a.markerKey(),
 		store.Marker{Since: time.Now().Unix()}.Encode()))
 	if err != nil {
@@ -141,7 +141,7 @@ func (a *scribe) makeMarker(ctx context.Context) (index uint64, err error) {
 
 // readMarker reads the marker; index 0: there is none. One that does not parse is a
 // stranger's work, and as good as none but for its index.
-func (a *scribe) readMarker(ctx context.Context) (m store.Marker, index uint64, err error) {
+func (a *consulWriter) readMarker(ctx context.Context) (m store.Marker, index uint64, err error) {
 	e, found, _, err := a.store.Get(ctx, a.markerKey(), store.Consistent)
 	if err != nil || !found {
 		return store.Marker{}, 0, err
@@ -156,7 +156,7 @@ func (a *scribe) readMarker(ctx context.Context) (m store.Marker, index uint64, 
 }
 
 // lookAgain finds out why the marker is not as it was; not known: another process has taken it.
-func (a *scribe) lookAgain(ctx context.Context) (known bool, err error) {
+func (a *consulWriter) lookAgain(ctx context.Context) (known bool, err error) {
 	m, index, err := a.readMarker(ctx)
 	switch {
 	case err != nil:
@@ -190,13 +190,13 @@ func (a *scribe) lookAgain(ctx context.Context) (known bool, err error) {
 
 // mayTake tells whether a marker that another process took may be taken back: that one has given it
 // up or is dead, or this one was admitted anew since, and so is the rightful one.
-func (a *scribe) mayTake(m store.Marker) bool {
+func (a *consulWriter) mayTake(m store.Marker) bool {
 	term := a.Term()
 	return m.By == store.Process{} || m.By == *a.Process || a.Liveness(m.By) == store.Dead ||
 		term != 0 && (term > a.marker.seen || term != a.marker.term)
 }
 
-func (a *scribe) takenOver(by store.Marker) error {
+func (a *consulWriter) takenOver(by store.Marker) error {
 	return fmt.Errorf("%w: process %d on %s took %s over: give each process a name and a log directory of its own",
 		ErrTaken, by.By.PID, by.By.Host, a.markerKey())
 }
@@ -206,14 +206,14 @@ const leaveTimeout = time.Second
 
 // leave gives the marker up. It goes, and what is under way finds none of its index; but it stays
 // where a log has writes that count on it.
-func (a *scribe) leave(ctx context.Context) {
+func (a *consulWriter) leave(ctx context.Context) {
 	if !a.marker.held || a.marker.index == 0 {
 		return
 	}
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	op := store.DeleteCAS(a.markerKey(), a.marker.index)
-	if a.book.Load().wal != nil {
+	if a.openLog.Load().wal != nil {
 		if _, err := a.retire.Call(own, struct{}{}); err != nil {
 			a.log.Debug("config-marker-kept", "err", err)
 			op = store.CAS(a.markerKey(), store.Marker{Seq: a.marker.Seq, At: a.marker.at(),
@@ -230,7 +230,7 @@ func (a *scribe) leave(ctx context.Context) {
 // the marker tells whether one was. It tries until it can. Errors: [store.ErrDenied],
 // [store.ErrInvalid]; and what keeps the outcome from being known: another process has the marker,
 // the store stops.
-func (a *scribe) seal(ctx context.Context, j *job, ladder *store.Ladder) error {
+func (a *consulWriter) seal(ctx context.Context, j *job, ladder *store.Ladder) error {
 	for tried := a.marker.index; ; {
 		next := store.Marker{Seq: a.marker.Seq, At: a.marker.at(), Claim: a.marker.Claim,
 			By: a.marker.By, Round: a.marker.Round + 1, Since: a.marker.Since}

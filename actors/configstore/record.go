@@ -105,9 +105,10 @@ func firstRecord(owner, service string) record {
 		Next: 1}
 }
 
-// readLog takes the records of a log into an empty line, and what was refused and is not over. Of a
-// new log there are none.
-func readLog(records [][]byte, service string, l *line, r *refusals) (first record, err error) {
+// replayLog reads the records of a log into an empty queue, and the refused writes that are not
+// over into r. A new log has no records.
+func replayLog(records [][]byte, service string, l *jobQueue, r *refusals) (first record,
+	err error) {
 	for i, data := range records {
 		var rec record
 		d := json.NewDecoder(bytes.NewReader(data))
@@ -157,8 +158,8 @@ func readLog(records [][]byte, service string, l *line, r *refusals) (first reco
 	return first, nil
 }
 
-// writeLog is the shortest log that says what the line holds, and what was refused and is not over.
-func writeLog(first record, l *line, r *refusals) [][]byte {
+// compactLog returns the shortest log that replays to the same queue and refusals.
+func compactLog(first record, l *jobQueue, r *refusals) [][]byte {
 	first.Next = l.next
 	out := [][]byte{encodeRecord(first)}
 	needed := map[uint64]bool{}

@@ -94,8 +94,8 @@ func (e *Entry) same(o *Entry) bool {
 		bytes.Equal(e.Value, o.Value)
 }
 
-// sight is what the watcher saw: all keys, in order.
-type sight struct {
+// watchedView is a view that the watcher has read: all keys, in order.
+type watchedView struct {
 	view store.View
 	// sure is the number of own writes that had been acknowledged before the last whole and
 	// consistent read began: a view from then on shows them, or they are lost.
@@ -108,7 +108,7 @@ type sight struct {
 // merge returns the snapshot after a view. Own writes that the view is too old to show stay in it:
 // the index tells. After Consul was restored the indexes say nothing any more; but whatever was
 // acknowledged before a whole and consistent read began is in it, or is lost.
-func (s Snapshot) merge(v sight) Snapshot {
+func (s Snapshot) merge(v watchedView) Snapshot {
 	next := Snapshot{loaded: true, index: v.view.Index, taken: s.taken}
 	for _, o := range s.own {
 		if o.index > v.view.Index && o.no > v.sure {

@@ -87,7 +87,7 @@ func (s *Store) Queue() messages.Reader[Queue] {
 
 // Origin is how this store began: unknown until it has loaded.
 func (s *Store) Origin() messages.Reader[Origin] {
-	return reader(s, func(sh *shared) *messages.State[Origin] { return sh.birth })
+	return reader(s, func(sh *shared) *messages.State[Origin] { return sh.origin })
 }
 
 func reader[T any](s *Store, of func(*shared) *messages.State[T]) messages.Reader[T] {
@@ -114,7 +114,7 @@ func (s *Store) WaitLoaded(ctx context.Context) error {
 		return err
 	}
 	return s.shared.sees(ctx, func(ctx context.Context) error {
-		_, err := s.shared.birth.Reader().Wait(ctx, func(o Origin) bool {
+		_, err := s.shared.origin.Reader().Wait(ctx, func(o Origin) bool {
 			return o != OriginUnknown
 		})
 		return err
@@ -255,7 +255,7 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	v := sight{view: view}
+	v := watchedView{view: view}
 	for _, e := range view.Entries {
 		if entry, ok := fromStore(sh.keys, e); ok {
 			v.entries = append(v.entries, entry)
@@ -355,7 +355,7 @@ func (s *Store) Update(ctx context.Context, key string, change func(old Entry, f
 	}
 }
 
-// submit checks a write, has the clerk take it in and waits for what becomes of it.
+// submit checks a write, puts it into the write queue and waits for its outcome.
 func (sh *shared) submit(ctx context.Context, ops []Op) (receipt, error) {
 	if sh.ReadOnly {
 		return receipt{}, ErrReadOnly
@@ -388,7 +388,7 @@ func (sh *shared) submit(ctx context.Context, ops []Op) (receipt, error) {
 	err = context.Cause(calling)
 	select {
 	case <-t.logged:
-		if gone := sh.book.Load().wal.Held(); gone != nil {
+		if gone := sh.openLog.Load().wal.Held(); gone != nil {
 			return r,
 				fmt.Errorf("config key %q: %w: %w: it waits for Consul, and is lost if this process ends before: %w",
 					ops[0].key, ErrLog, gone, err)

@@ -26,8 +26,8 @@ const (
 
 // sweep deletes markers that nobody needs, once in a process: those of writers without a name of
 // their own that were killed on this host, those of commands of a day ago, and those that a late
-// request has made. A live writer whose marker is deleted goes on: see [scribe.lookAgain].
-func (a *scribe) sweep(ctx context.Context) {
+// request has made. A live writer whose marker is deleted goes on: see [consulWriter.lookAgain].
+func (a *consulWriter) sweep(ctx context.Context) {
 	if a.marker.swept {
 		return
 	}
@@ -53,7 +53,7 @@ func (a *scribe) sweep(ctx context.Context) {
 
 // forgotten tells whether nobody needs a marker any more. That of a writer with a name is for its
 // next process, or its log.
-func (a *scribe) forgotten(writer string, m store.Marker) bool {
+func (a *consulWriter) forgotten(writer string, m store.Marker) bool {
 	command, age := strings.HasPrefix(writer, commandPrefix), time.Since(time.Unix(m.Since, 0))
 	switch {
 	case m == store.Marker{Since: m.Since}:

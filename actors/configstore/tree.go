@@ -20,38 +20,40 @@ type shared struct {
 	log   *slog.Logger
 
 	// States: each has one writer.
-	data  *messages.State[Snapshot] // keeper
-	sight *messages.State[sight]    // watcher
-	load  *messages.State[Load]     // watcher, and keeper at its end
-	// pulse, and keeper after a whole read: what the cache showed when it was asked
-	heard *messages.State[time.Time]
-	doubt *messages.State[time.Time] // scribe: what was heard before then does not count
-	polls store.Polls                // the watcher's
-	slow  atomic.Int64               // nanoseconds that the last whole read took
-	queue *messages.State[Queue]     // clerk
-	claim *messages.State[claim]     // scribe
-	birth *messages.State[Origin]
+	data    *messages.State[Snapshot]    // cache updater
+	watched *messages.State[watchedView] // watcher
+	load    *messages.State[Load]        // watcher
+	// pulse, and cache updater after a whole read: when the cache was last known to show what
+	// Consul has
+	heard  *messages.State[time.Time]
+	doubt  *messages.State[time.Time] // writer: what was heard before then does not count
+	polls  store.Polls                // the watcher's
+	slow   atomic.Int64               // nanoseconds that the last whole read took
+	queue  *messages.State[Queue]     // write queue
+	claim  *messages.State[claim]     // writer
+	origin *messages.State[Origin]
 
 	// Commands.
-	writes *messages.Mailbox[submission, receipt]  // callers to the clerk
-	next   *messages.Mailbox[struct{}, job]        // the scribe asks the clerk
-	over   *messages.Mailbox[outcome, struct{}]    // the scribe tells the clerk
-	own    *messages.Mailbox[[]ownWrite, struct{}] // the scribe tells the keeper
-	// the scribe asks the clerk to do without the marker
+	writes *messages.Mailbox[submission, receipt]  // callers to the write queue
+	next   *messages.Mailbox[struct{}, job]        // the writer asks the write queue
+	over   *messages.Mailbox[outcome, struct{}]    // the writer tells the write queue
+	own    *messages.Mailbox[[]ownWrite, struct{}] // the writer tells the cache updater
+	// the writer asks the write queue to begin the log anew, so that the marker can go
 	retire *messages.Mailbox[struct{}, struct{}]
-	life   atomic.Pointer[life] // librarian
-	// opened by the librarian before the clerk and the scribe start
-	book atomic.Pointer[openBook]
+	life   atomic.Pointer[life] // log opener
+	// opened by the log opener before the write queue and the writer start
+	openLog atomic.Pointer[openLog]
 }
 
-// openBook is the log on disk. Without one it is empty and there is only the writer's name.
-type openBook struct {
-	id    string // the marker's name
-	wal   *wal.Log
-	first record
-	used  bool // writes were logged before it was opened
-	line  *line
-	notes *refusals
+// openLog is the open log, and what it was replayed to. If there is no log on disk, wal is nil and
+// the queue begins empty.
+type openLog struct {
+	id       string // the marker's name
+	wal      *wal.Log
+	first    record
+	used     bool // writes were logged before it was opened
+	queue    *jobQueue
+	refusals *refusals
 }
 
 // life ends when the store stops. There is one for each time that it runs, the first from before it
@@ -69,11 +71,11 @@ func newLife() *life {
 func newShared(c Config, s *store.Store, log *slog.Logger) *shared {
 	sh := &shared{
 		Config: c, store: s, keys: s.Keys(), log: log,
-		data: messages.NewState(Snapshot{}), sight: messages.NewState(sight{}),
+		data: messages.NewState(Snapshot{}), watched: messages.NewState(watchedView{}),
 		load:  messages.NewState(Load{}),
 		heard: messages.NewState(time.Time{}), doubt: messages.NewState(time.Time{}),
 		queue: messages.NewState(Queue{}), claim: messages.NewState(claim{}),
-		birth:  messages.NewState(OriginUnknown),
+		origin: messages.NewState(OriginUnknown),
 		writes: messages.NewMailbox[submission, receipt](), next: messages.NewMailbox[struct{},
 			job](),
 		over: messages.NewMailbox[outcome, struct{}](), own: messages.NewMailbox[[]ownWrite,
@@ -109,19 +111,19 @@ func (sh *shared) doubts() {
 // tree wires the actors in the order in which they start; they stop in reverse: what is being
 // written ends, callers are told, the log is closed last.
 func tree(sh *shared) supervisor.Tree {
-	librarian := actor("librarian", (&librarian{shared: sh}).run)
-	librarian.Gate = true
+	opener := actor("log-opener", (&logOpener{shared: sh}).run)
+	opener.Gate = true
 	children := []supervisor.Child{
-		librarian,
+		opener,
 		actor("watcher", (&watcher{shared: sh}).run),
-		actor("keeper", (&keeper{shared: sh}).run),
+		actor("cache-updater", (&cacheUpdater{shared: sh}).run),
 		actor("pulse", (&pulse{shared: sh}).run),
 	}
 	if !sh.ReadOnly {
 		children = append(children,
-			actor("clerk", (&clerk{shared: sh}).run),
-			actor("scribe", (&scribe{shared: sh}).run),
-			actor("founder", (&founder{shared: sh}).run),
+			actor("write-queue", (&writeQueue{shared: sh}).run),
+			actor("consul-writer", (&consulWriter{shared: sh}).run),
+			actor("initialiser", (&initialiser{shared: sh}).run),
 		)
 	}
 	return supervisor.Tree{Strategy: supervisor.OneForOne, Children: children}

@@ -8,7 +8,8 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// watcher holds the one long poll that keeps the cache coherent. What it sees is for the keeper.
+// watcher holds the one long poll that keeps the cache coherent. It passes views to the cache
+// updater.
 //
 // A prefix is read whole at each change: that is what Consul has. So it rests between two reads,
 // the longer the more there is.
@@ -102,8 +103,8 @@ func (a *watcher) announceAgain(began time.Time) (off func()) {
 }
 
 func (a *watcher) publish(view store.View, sure uint64, asked, began time.Time) {
-	s := sight{view: store.View{Index: view.Index}, sure: sure, asked: asked,
-		serial: a.sight.Get().serial + 1, entries: make([]*Entry, 0, len(view.Entries))}
+	s := watchedView{view: store.View{Index: view.Index}, sure: sure, asked: asked,
+		serial: a.watched.Get().serial + 1, entries: make([]*Entry, 0, len(view.Entries))}
 	bytes := 0
 	for _, e := range view.Entries {
 		if entry, ok := fromStore(a.keys, e); ok {
@@ -111,7 +112,7 @@ func (a *watcher) publish(view store.View, sure uint64, asked, began time.Time) 
 			bytes += len(e.Value)
 		}
 	}
-	a.sight.Set(s)
+	a.watched.Set(s)
 	if !a.load.Get().Done {
 		l := Load{Keys: len(s.entries), Loaded: len(s.entries), Bytes: bytes,
 			Took: time.Since(began), Done: true}

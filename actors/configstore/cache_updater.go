@@ -2,14 +2,14 @@ package configstore
 
 import "context"
 
-// keeper keeps the cache: it puts what the watcher sees and what this store has written into one
-// snapshot. It asks nobody anything, so it is never busy for long.
-type keeper struct{ *shared }
+// cacheUpdater merges the watcher's views and this store's own writes into one snapshot, which is
+// the cache. It makes no calls, so it is never busy for long.
+type cacheUpdater struct{ *shared }
 
-func (a *keeper) run(ctx context.Context) error {
+func (a *cacheUpdater) run(ctx context.Context) error {
 	own := a.own.Open()
 	defer own.Close()
-	views := a.sight.Subscribe()
+	views := a.watched.Subscribe()
 	merged := uint64(0)
 	for {
 		select {
@@ -37,9 +37,9 @@ func (a *keeper) run(ctx context.Context) error {
 	}
 }
 
-// recall tells the keeper of a write, and does not come back before the cache shows it: a keeper
-// that failed over it is asked again.
-func (sh *shared) recall(ctx context.Context, writes []ownWrite) error {
+// updateCache returns when the cache shows the writes. If the cache updater fails, it is asked
+// again.
+func (sh *shared) updateCache(ctx context.Context, writes []ownWrite) error {
 	for {
 		_, err := sh.own.Call(ctx, writes)
 		if err == nil || ctx.Err() != nil {

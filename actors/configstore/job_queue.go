@@ -8,7 +8,7 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// submission is a write on its way to the clerk.
+// submission is a write that the write queue is asked to take in.
 type submission struct {
 	ops    []Op
 	ticket *ticket
@@ -32,7 +32,7 @@ type job struct {
 	held    bool
 	unsure  bool // a request with it may be under way, or have been applied
 	tried   bool // one has had no answer
-	tries   int  // how often it was handed to a scribe
+	tries   int  // how often it was handed to the writer
 	size    int
 	request *request // nil: it comes from the log
 }
@@ -74,9 +74,9 @@ func (j *job) answer(r receipt, err error) {
 	j.request.Reply(r, err)
 }
 
-// line is the queue of writes, without I/O and clock: who may join, what each write is based on,
-// what is next.
-type line struct {
+// jobQueue is the queue of writes, without I/O and clock. It decides whether a write is taken in,
+// what it is based on, and which write is next.
+type jobQueue struct {
 	maxJobs  int
 	maxBytes int
 	jobs     []*job
@@ -87,14 +87,14 @@ type line struct {
 	done map[uint64]map[string]uint64
 }
 
-func newLine(maxJobs, maxBytes int) *line {
-	return &line{maxJobs: maxJobs, maxBytes: maxBytes, next: 1, latest: map[string]uint64{},
+func newJobQueue(maxJobs, maxBytes int) *jobQueue {
+	return &jobQueue{maxJobs: maxJobs, maxBytes: maxBytes, next: 1, latest: map[string]uint64{},
 		done: map[uint64]map[string]uint64{}}
 }
 
-// join takes a write in, with what it is based on: an earlier write of the line, or what the cache
-// shows.
-func (l *line) join(s Snapshot, inTouch bool, now time.Time, r *request) (*job, error) {
+// join takes a write in. A write is based on an earlier write of the queue to the same key, or on
+// what the cache shows.
+func (l *jobQueue) join(s Snapshot, inTouch bool, now time.Time, r *request) (*job, error) {
 	size := 0
 	for _, o := range r.Value.ops {
 		size += o.cost()
@@ -124,7 +124,7 @@ func (l *line) join(s Snapshot, inTouch bool, now time.Time, r *request) (*job, 
 }
 
 // push puts a job at the end, as it is: also one from the log.
-func (l *line) push(j *job) {
+func (l *jobQueue) push(j *job) {
 	l.jobs = append(l.jobs, j)
 	l.bytes += j.size
 	l.next = max(l.next, j.seq+1)
@@ -137,7 +137,7 @@ func (l *line) push(j *job) {
 
 // forsake drops writes that nobody waits for and that nobody was promised: those of callers who
 // went away before anything was sent.
-func (l *line) forsake() {
+func (l *jobQueue) forsake() {
 	for _, j := range slices.Clone(l.jobs) {
 		if j.request != nil && !j.logged && j.tries == 0 && !j.awaited() {
 			l.finish(j.seq, nil)
@@ -146,7 +146,7 @@ func (l *line) forsake() {
 }
 
 // head returns the first write, ready to be sent; nil: there is none.
-func (l *line) head() *job {
+func (l *jobQueue) head() *job {
 	for len(l.jobs) > 0 {
 		j := l.jobs[0]
 		if j.request != nil && !j.logged && j.tries == 0 && !j.awaited() {
@@ -171,7 +171,7 @@ func (l *line) head() *job {
 }
 
 // find returns a write that waits; nil: it does not.
-func (l *line) find(seq uint64) *job {
+func (l *jobQueue) find(seq uint64) *job {
 	if i := slices.IndexFunc(l.jobs, func(j *job) bool { return j.seq == seq }); i >= 0 {
 		return l.jobs[i]
 	}
@@ -179,7 +179,7 @@ func (l *line) find(seq uint64) *job {
 }
 
 // finish takes a write out; keys are the indexes of what it wrote, nil if it was not applied.
-func (l *line) finish(seq uint64, keys map[string]uint64) *job {
+func (l *jobQueue) finish(seq uint64, keys map[string]uint64) *job {
 	i := slices.IndexFunc(l.jobs, func(j *job) bool { return j.seq == seq })
 	if i < 0 {
 		return nil
@@ -199,8 +199,8 @@ func (l *line) finish(seq uint64, keys map[string]uint64) *job {
 	return j
 }
 
-// tidy forgets what no write of the line is based on.
-func (l *line) tidy() {
+// tidy forgets what no write of the queue is based on.
+func (l *jobQueue) tidy() {
 	if len(l.jobs) == 0 {
 		clear(l.done)
 		return
@@ -222,6 +222,6 @@ func (l *line) tidy() {
 }
 
 // drop takes out a write that could not be logged: it is as if it had never joined.
-func (l *line) drop(j *job) {
+func (l *jobQueue) drop(j *job) {
 	l.finish(j.seq, nil)
 }

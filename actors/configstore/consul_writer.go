@@ -11,11 +11,11 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// scribe writes to Consul, one write after the other. Each goes in one transaction with a change of
-// this store's marker, on the condition that the marker is as the scribe knows it. So of all copies
-// of a write that are under way, late ones included, Consul applies one at the most; and what the
-// marker says tells whether it was applied.
-type scribe struct {
+// consulWriter sends the writes to Consul, one after the other. The transaction of a write also
+// changes this store's marker, on the condition that the marker is as the writer knows it. So
+// Consul applies a write once at most, even if a copy of the request arrives late, and the marker
+// tells whether it was applied.
+type consulWriter struct {
 	*shared
 	marker  marker
 	trouble time.Time // of the last try that Consul did not answer
@@ -24,7 +24,7 @@ type scribe struct {
 // deniedPause is how often a denied write that is in the log is tried again: someone has to act.
 const deniedPause = 5 * time.Second
 
-func (a *scribe) run(ctx context.Context) error {
+func (a *consulWriter) run(ctx context.Context) error {
 	if !a.marker.held {
 		if err := a.Admit(ctx); err != nil {
 			if ctx.Err() != nil {
@@ -45,7 +45,7 @@ func (a *scribe) run(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			continue // nothing to write any more, or the clerk was restarted
+			continue // nothing to write any more, or the write queue was restarted
 		}
 		if err := a.fault.Inject(ctx); err != nil {
 			return err
@@ -66,8 +66,8 @@ func (a *scribe) run(ctx context.Context) error {
 }
 
 // tell puts a write into the cache and has its caller told. When the store stops meanwhile they get
-// a moment for it: both stop after the scribe.
-func (a *scribe) tell(ctx context.Context, o outcome, own []ownWrite) {
+// a moment for it: the cache updater and the write queue stop after the writer.
+func (a *consulWriter) tell(ctx context.Context, o outcome, own []ownWrite) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
@@ -75,7 +75,7 @@ func (a *scribe) tell(ctx context.Context, o outcome, own []ownWrite) {
 		cancel()
 	})
 	defer stop()
-	if len(own) > 0 && a.recall(lasting, own) != nil {
+	if len(own) > 0 && a.updateCache(lasting, own) != nil {
 		return
 	}
 	for lasting.Err() == nil {
@@ -91,7 +91,7 @@ func (a *scribe) tell(ctx context.Context, o outcome, own []ownWrite) {
 
 // perform tries until it is known what becomes of the write; told is false when that cannot be
 // found out by this process: it stops, or another has taken the marker.
-func (a *scribe) perform(ctx context.Context, j *job) (o outcome, own []ownWrite, told bool) {
+func (a *consulWriter) perform(ctx context.Context, j *job) (o outcome, own []ownWrite, told bool) {
 	ladder := store.NewLadder()
 	if !j.sent() {
 		a.marker.lost = false // what it told before is of no account for this write
@@ -228,7 +228,7 @@ func hopeless(err error) bool {
 	return errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid)
 }
 
-func (a *scribe) failed(err error, ladder *store.Ladder) time.Duration {
+func (a *consulWriter) failed(err error, ladder *store.Ladder) time.Duration {
 	a.trouble = time.Now()
 	wait := ladder.NextBackOff()
 	a.store.Failed("config write", err, wait)
@@ -236,7 +236,7 @@ func (a *scribe) failed(err error, ladder *store.Ladder) time.Duration {
 }
 
 // rest waits before the next try; a caller who goes away ends the wait. It tells whether to go on.
-func (a *scribe) rest(ctx context.Context, j *job, d time.Duration) bool {
+func (a *consulWriter) rest(ctx context.Context, j *job, d time.Duration) bool {
 	if j.request == nil || j.logged {
 		return store.Pause(ctx, d)
 	}
@@ -250,7 +250,7 @@ func (a *scribe) rest(ctx context.Context, j *job, d time.Duration) bool {
 
 // ops are the operations of the transaction, and for each which of the job's it belongs to. The
 // error is a conflict that is known before anything is sent.
-func (a *scribe) ops(j *job) (ops []store.Op, at []int, err error) {
+func (a *consulWriter) ops(j *job) (ops []store.Op, at []int, err error) {
 	for _, o := range j.ops {
 		if o.lostTo && !o.guard && j.held {
 			return nil, nil, &ConflictError{Key: o.key,
@@ -289,7 +289,7 @@ func (sh *shared) txn(j *job) (ops []store.Op, at []int) {
 }
 
 // applied takes in the answer to a write that Consul has accepted.
-func (a *scribe) applied(j *job, res store.Result) (outcome, []ownWrite, bool) {
+func (a *consulWriter) applied(j *job, res store.Result) (outcome, []ownWrite, bool) {
 	e, _ := res.Entry(a.markerKey())
 	if e.ModifyIndex < a.marker.index || a.marker.lost {
 		a.doubts()
@@ -320,7 +320,7 @@ func (a *scribe) applied(j *job, res store.Result) (outcome, []ownWrite, bool) {
 
 // found is for a write that turns out to have been applied: by a try whose answer was lost, or
 // before a crash. What became of its keys is read; they may have been changed again since.
-func (a *scribe) found(ctx context.Context, j *job) (outcome, []ownWrite, bool) {
+func (a *consulWriter) found(ctx context.Context, j *job) (outcome, []ownWrite, bool) {
 	at := uint64(0) // known of the newest write only
 	if j.seq == a.marker.Seq {
 		at = a.marker.at()
@@ -361,7 +361,7 @@ func ownOf(keys store.Keys, key string, e store.Entry, at uint64) ownWrite {
 
 // look reads the keys of a write until Consul answers, and tells whether the marker has moved; not
 // ok: the store stops.
-func (a *scribe) look(ctx context.Context, j *job) (entries []store.Entry, moved, ok bool) {
+func (a *consulWriter) look(ctx context.Context, j *job) (entries []store.Entry, moved, ok bool) {
 	ops := make([]store.Op, len(j.ops), len(j.ops)+1)
 	for i, o := range j.ops {
 		ops[i] = store.GetOrEmpty(a.keys.ConfigKey(o.key))
@@ -383,7 +383,7 @@ func (a *scribe) look(ctx context.Context, j *job) (entries []store.Entry, moved
 // refusedForGood tells whether a write that was refused would be refused at any later time: indexes
 // only rise, so a key that is past the one that was asked for never has it again. A key that must
 // not exist may be deleted.
-func (a *scribe) refusedForGood(j *job, entries []store.Entry) bool {
+func (a *consulWriter) refusedForGood(j *job, entries []store.Entry) bool {
 	for i, o := range j.ops {
 		if want := o.wants(); want != 0 && entries[i].ModifyIndex > want ||
 			mutations.Broken("refused-create-unsealed") {
@@ -401,7 +401,7 @@ func (j *job) rebase(entries []store.Entry) {
 }
 
 // conflict says what stands in the way of a write, by what was read of its keys.
-func (a *scribe) conflict(j *job, i int, entries []store.Entry) (o outcome, own []ownWrite) {
+func (a *consulWriter) conflict(j *job, i int, entries []store.Entry) (o outcome, own []ownWrite) {
 	if doubtful := a.marker.lost && j.sent(); doubtful && !j.guarded() && stands(j, entries) {
 		// Nobody can say any more whether it was this write, but what it was to do is done. For a
 		// write with a condition that is not enough: it asks who was first.
@@ -431,7 +431,7 @@ func (a *scribe) conflict(j *job, i int, entries []store.Entry) (o outcome, own 
 }
 
 // untold is the error for a write of which nobody can say any more whether it was applied.
-func (a *scribe) untold(j *job) error {
+func (a *consulWriter) untold(j *job) error {
 	return fmt.Errorf("%w: config key %q: an earlier try of the write may have been applied, and %s, which would tell, was deleted or overwritten, or Consul was restored: read the key and decide anew",
 		ErrUnreachable, j.ops[0].key, a.markerKey())
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// clerk takes writes in, logs them, hands them to the scribe one after the other, and answers
-// their callers.
-type clerk struct {
+// writeQueue takes writes in, logs them, hands them to the writer one after the other, and answers
+// the callers.
+type writeQueue struct {
 	*shared
 	claimed claim
 	again   <-chan time.Time // when what could not be kept is tried again; nil: there is none
@@ -48,8 +48,8 @@ type outcome struct {
 }
 
 // ticket is what a caller whose context ends before the answer looks at. Either the caller leaves
-// or the clerk tells it what became of the write: the word is with one of them, and a write whose
-// caller has left is reported elsewhere.
+// or the write queue tells it what became of the write: the word is with one of them, and a write
+// whose caller has left is reported elsewhere.
 type ticket struct {
 	logged  chan struct{} // closed when the write is in the log
 	word    atomic.Bool   // somebody has it
@@ -63,8 +63,8 @@ func newTicket() *ticket { return &ticket{logged: make(chan struct{}), told: mak
 // group is how many writes are logged by one fsync.
 const group = 64
 
-func (a *clerk) run(ctx context.Context) error {
-	b := a.book.Load()
+func (a *writeQueue) run(ctx context.Context) error {
+	b := a.openLog.Load()
 	claims := a.claim.Subscribe()
 	defer func() {
 		if ctx.Err() != nil {
@@ -84,7 +84,7 @@ func (a *clerk) run(ctx context.Context) error {
 		if !a.claimed.known {
 			writes = nil
 		}
-		if len(b.line.jobs) == 0 {
+		if len(b.queue.jobs) == 0 {
 			next = nil
 		}
 		select {
@@ -92,7 +92,7 @@ func (a *clerk) run(ctx context.Context) error {
 			return nil
 		case <-claims.Changed():
 			a.claimed = claims.Take()
-			b.line.next = max(b.line.next, a.claimed.seq+1)
+			b.queue.next = max(b.queue.next, a.claimed.seq+1)
 			if errors.Is(a.claimed.err, ErrTaken) {
 				a.dismiss(b, a.claimed.err)
 			}
@@ -102,7 +102,7 @@ func (a *clerk) run(ctx context.Context) error {
 			}
 		case r := <-next:
 			r.Handle(func(context.Context, struct{}) (job, error) {
-				j := b.line.head()
+				j := b.queue.head()
 				if j == nil {
 					return job{}, errNothing
 				}
@@ -126,11 +126,12 @@ func (a *clerk) run(ctx context.Context) error {
 	}
 }
 
-// errNothing: those who were in the line have gone away.
+// errNothing: the callers of all writes in the queue have gone away.
 var errNothing = errors.New("nothing waits to be written")
 
 // takeIn takes a write in, and others that wait as well: one fsync is good for all of them.
-func (a *clerk) takeIn(ctx context.Context, b *openBook, writes <-chan *request, r *request) error {
+func (a *writeQueue) takeIn(ctx context.Context, b *openLog, writes <-chan *request,
+	r *request) error {
 	batch := []*request{r}
 	for more := true; more && len(batch) < group; {
 		select {
@@ -141,7 +142,7 @@ func (a *clerk) takeIn(ctx context.Context, b *openBook, writes <-chan *request,
 		}
 	}
 	taken := map[*request]bool{}
-	defer func() { // a clerk that fails here has promised nothing
+	defer func() { // an actor that fails here has promised nothing
 		for _, r := range batch {
 			if !taken[r] {
 				r.Reply(receipt{}, fmt.Errorf("%w: the write was not taken in",
@@ -161,13 +162,13 @@ func (a *clerk) takeIn(ctx context.Context, b *openBook, writes <-chan *request,
 			r.Reply(receipt{}, a.claimed.err)
 			continue
 		}
-		j, err := b.line.join(snapshot, inTouch, now, r)
+		j, err := b.queue.join(snapshot, inTouch, now, r)
 		taken[r] = true
 		if err != nil {
 			r.Reply(receipt{}, err)
 			continue
 		}
-		r.Keep() // it is in the book, which outlives this clerk
+		r.Keep() // it is in the queue, which outlives this actor
 		jobs = append(jobs, j)
 		if b.wal != nil {
 			records = append(records, j.record())
@@ -178,7 +179,7 @@ func (a *clerk) takeIn(ctx context.Context, b *openBook, writes <-chan *request,
 	}
 	if err := a.append(b, jobs, records); err != nil {
 		for _, j := range slices.Backward(jobs) {
-			b.line.drop(j)
+			b.queue.drop(j)
 			what := "the write was not taken in"
 			if errors.Is(err, ErrUncertain) {
 				what = "if it does, the write is sent when the log is opened again"
@@ -199,12 +200,12 @@ func (a *clerk) takeIn(ctx context.Context, b *openBook, writes <-chan *request,
 
 // append logs writes. When the file is full of what is over, or nobody knows any more what the disk
 // holds of it, it is made anew.
-func (a *clerk) append(b *openBook, jobs []*job, records [][]byte) error {
+func (a *writeQueue) append(b *openLog, jobs []*job, records [][]byte) error {
 	err := b.wal.Append(records...)
 	if !errors.Is(err, wal.ErrFull) && !errors.Is(err, wal.ErrBroken) {
 		return err
 	}
-	if anew := b.wal.Rewrite(writeLog(b.first, b.line, b.notes)...); anew != nil {
+	if anew := b.wal.Rewrite(compactLog(b.first, b.queue, b.refusals)...); anew != nil {
 		return fmt.Errorf("%w; and it cannot be made anew: %w", err, anew)
 	}
 	return b.wal.Append(records...)
@@ -215,24 +216,24 @@ var errNeeded = errors.New("the log counts on it")
 
 // renew begins the log anew, under another name, when nothing is in it: then the marker of its old
 // name can go. Nothing is taken in afterwards, for the store stops.
-func (a *clerk) renew(b *openBook) error {
-	if len(b.line.jobs) > 0 || len(b.notes.waiting) > 0 {
+func (a *writeQueue) renew(b *openLog) error {
+	if len(b.queue.jobs) > 0 || len(b.refusals.waiting) > 0 {
 		return errNeeded
 	}
 	a.claimed = claim{known: true, err: ErrStopped}
 	return b.wal.Rewrite(encodeRecord(firstRecord(a.Owner, b.first.Service)))
 }
 
-// errNotNoted: the disk does not take it that a write was refused. The scribe tells it again.
+// errNotNoted: the disk does not take it that a write was refused. The writer tells it again.
 var errNotNoted = errors.New("the log does not take it that a write was refused")
 
-// settle takes a write out of the line and tells its caller, or whoever reads the log, what became
+// settle takes a write out of the queue and tells its caller, or whoever reads the log, what became
 // of it. Before anybody is told that nothing was written the disk has it: a crash must not send the
 // write after all.
-func (a *clerk) settle(b *openBook, o outcome) error {
-	j := b.line.find(o.seq)
+func (a *writeQueue) settle(b *openLog, o outcome) error {
+	j := b.queue.find(o.seq)
 	if j == nil {
-		return nil // a scribe that was restarted tells it twice
+		return nil // a writer that was restarted tells it twice
 	}
 	if o.err != nil && j.logged {
 		if err := a.refused(b, record{Refused: o.seq, Why: o.err.Error()}); err != nil {
@@ -245,10 +246,10 @@ func (a *clerk) settle(b *openBook, o outcome) error {
 		}
 		a.warned = false
 	}
-	b.line.finish(o.seq, o.keys)
+	b.queue.finish(o.seq, o.keys)
 	told := j.claim()
 	if !told && o.err != nil && j.logged {
-		b.notes.waiting = append(b.notes.waiting, unkept{job: j, why: o.err.Error()})
+		b.refusals.waiting = append(b.refusals.waiting, unkept{job: j, why: o.err.Error()})
 		a.keep(b)
 	} else if b.wal != nil {
 		a.note(b, record{Done: o.seq, Keys: o.keys})
@@ -261,10 +262,10 @@ func (a *clerk) settle(b *openBook, o outcome) error {
 
 // refused marks a write as refused, on the disk. The marker in Consul does not say it, once a later
 // write was applied.
-func (a *clerk) refused(b *openBook, r record) error {
+func (a *writeQueue) refused(b *openLog, r record) error {
 	err := b.wal.NoteSynced(encodeRecord(r))
 	if errors.Is(err, wal.ErrBroken) {
-		err = b.wal.Rewrite(append(writeLog(b.first, b.line, b.notes), encodeRecord(r))...)
+		err = b.wal.Rewrite(append(compactLog(b.first, b.queue, b.refusals), encodeRecord(r))...)
 	}
 	return err
 }
@@ -274,23 +275,23 @@ const keepAgain = 5 * time.Second
 
 // keep reports writes that were refused when their callers had gone. Each stays in the log until
 // its value is in the file.
-func (a *clerk) keep(b *openBook) {
+func (a *writeQueue) keep(b *openLog) {
 	a.again = nil
-	for i := range b.notes.waiting {
-		u := &b.notes.waiting[i]
+	for i := range b.refusals.waiting {
+		u := &b.refusals.waiting[i]
 		if u.said {
 			continue
 		}
 		u.said = true
-		b.notes.count(u)
+		b.refusals.count(u)
 		a.log.Error("config-write-refused", "write", u.job.seq, "key", u.job.ops[0].key, "keys",
 			len(u.job.ops), "taken", u.job.taken, "err", u.why,
 			"do", "compare it with what Consul has, and write it again if it is still wanted",
-			"kept_in", b.notes.file)
+			"kept_in", b.refusals.file)
 	}
-	for len(b.notes.waiting) > 0 {
-		u := b.notes.waiting[0]
-		if err := b.notes.keep(&u); err != nil {
+	for len(b.refusals.waiting) > 0 {
+		u := b.refusals.waiting[0]
+		if err := b.refusals.keep(&u); err != nil {
 			if !a.unkept {
 				a.log.Error("config-write-not-kept", "write", u.job.seq, "err", err, "do",
 					"see to the disk: the write stays in the log until the file takes it")
@@ -300,7 +301,7 @@ func (a *clerk) keep(b *openBook) {
 			return
 		}
 		a.unkept = false
-		b.notes.waiting = b.notes.waiting[1:]
+		b.refusals.waiting = b.refusals.waiting[1:]
 		a.note(b, record{Done: u.job.seq})
 	}
 }
@@ -310,15 +311,15 @@ const compactAt = 1 << 20
 
 // note marks a write as over. The mark need not be on the disk: that a write was applied the marker
 // in Consul says too, and that it was refused the log.
-func (a *clerk) note(b *openBook, over record) {
+func (a *writeQueue) note(b *openLog, over record) {
 	var err error
-	if len(b.line.jobs) == 0 && b.wal.Size() > compactAt {
-		err = b.wal.Rewrite(writeLog(b.first, b.line, b.notes)...)
+	if len(b.queue.jobs) == 0 && b.wal.Size() > compactAt {
+		err = b.wal.Rewrite(compactLog(b.first, b.queue, b.refusals)...)
 	} else {
 		err = b.wal.Note(encodeRecord(over))
 	}
 	if errors.Is(err, wal.ErrBroken) {
-		err = b.wal.Rewrite(writeLog(b.first, b.line, b.notes)...)
+		err = b.wal.Rewrite(compactLog(b.first, b.queue, b.refusals)...)
 	}
 	if err != nil {
 		a.log.Error("config-log-failed", "err", err)
@@ -326,30 +327,31 @@ func (a *clerk) note(b *openBook, over record) {
 }
 
 // dismiss answers everyone who waits. What is logged stays in the log.
-func (a *clerk) dismiss(b *openBook, why error) {
-	for _, j := range slices.Clone(b.line.jobs) {
+func (a *writeQueue) dismiss(b *openLog, why error) {
+	for _, j := range slices.Clone(b.queue.jobs) {
 		if j.logged {
 			if j.claim() { // what becomes of it later is reported elsewhere
 				j.answer(receipt{}, fmt.Errorf("%w: %w", why, ErrPending))
 			}
 			continue
 		}
-		b.line.finish(j.seq, nil)
+		b.queue.finish(j.seq, nil)
 		j.request.Reply(receipt{}, why)
 	}
 }
 
-func (a *clerk) publish(b *openBook) {
-	q := Queue{Waiting: len(b.line.jobs), Bytes: b.line.bytes,
-		Conflicts: slices.Clone(b.notes.recent), Refused: b.notes.total, Ready: a.claimed.known &&
+func (a *writeQueue) publish(b *openLog) {
+	q := Queue{Waiting: len(b.queue.jobs), Bytes: b.queue.bytes,
+		Conflicts: slices.Clone(b.refusals.recent), Refused: b.refusals.total,
+		Ready: a.claimed.known &&
 			a.claimed.err == nil, Err: a.claimed.err}
-	for _, j := range b.line.jobs {
+	for _, j := range b.queue.jobs {
 		if j.logged {
 			q.Logged++
 		}
 	}
 	if q.Waiting > 0 {
-		q.Oldest = b.line.jobs[0].taken
+		q.Oldest = b.queue.jobs[0].taken
 	}
 	a.queue.Set(q)
 }

@@ -26,19 +26,19 @@ const (
 
 func (o Origin) String() string { return [...]string{"unknown", "initialised", "loaded"}[o] }
 
-// founder begins the configuration when there is none, and begins it again when somebody has
-// deleted all of it: a watch of an empty prefix is woken by every write to a neighbour.
-type founder struct{ *shared }
+// initialiser creates the key root when there is none, and creates it again when somebody has
+// deleted it: a watch of an empty prefix is woken by every write to a neighbour.
+type initialiser struct{ *shared }
 
-// refoundPause is how long the founder waits after a failure, and before it makes again what was
-// deleted.
-const refoundPause = 5 * time.Second
+// recreatePause is how long the initialiser waits after a failure, and before it creates again
+// what was deleted.
+const recreatePause = 5 * time.Second
 
-func (a *founder) run(ctx context.Context) error {
+func (a *initialiser) run(ctx context.Context) error {
 	warned := false
 	for {
 		s, err := a.data.Reader().Wait(ctx, func(s Snapshot) bool {
-			return s.loaded && (s.find(rootKey) == nil || a.birth.Get() == OriginUnknown)
+			return s.loaded && (s.find(rootKey) == nil || a.origin.Get() == OriginUnknown)
 		})
 		if err != nil {
 			return nil
@@ -46,12 +46,12 @@ func (a *founder) run(ctx context.Context) error {
 		if err := a.fault.Inject(ctx); err != nil {
 			return err
 		}
-		began := a.birth.Get() == OriginUnknown
+		began := a.origin.Get() == OriginUnknown
 		if s.find(rootKey) != nil {
-			a.birth.Set(Loaded)
+			a.origin.Set(Loaded)
 			continue
 		}
-		if !began && !store.Pause(ctx, refoundPause) {
+		if !began && !store.Pause(ctx, recreatePause) {
 			return nil
 		}
 		_, err = a.submit(ctx, []Op{SetAt(rootKey, []byte(rootValue), 0)})
@@ -72,9 +72,9 @@ func (a *founder) run(ctx context.Context) error {
 			a.log.Warn("config-not-initialised", "key", a.keys.ConfigKey(rootKey), "err", err)
 		}
 		if began {
-			a.birth.Set(origin)
+			a.origin.Set(origin)
 		}
-		if err != nil && !store.Pause(ctx, refoundPause) {
+		if err != nil && !store.Pause(ctx, recreatePause) {
 			return nil
 		}
 	}

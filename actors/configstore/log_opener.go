@@ -10,23 +10,23 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// librarian opens the log before anything is written and closes it after everything. What is in
-// the log outlives the other actors, so it is here that it lives.
-type librarian struct{ *shared }
+// logOpener opens and replays the log before the other actors start and closes it after they have
+// stopped. The queue outlives their restarts.
+type logOpener struct{ *shared }
 
-func (a *librarian) run(ctx context.Context) error {
-	book, err := a.open()
+func (a *logOpener) run(ctx context.Context) error {
+	opened, err := a.open()
 	if err != nil {
 		return supervisor.Escalate(fmt.Errorf("%w: %w", ErrLog, err))
 	}
-	a.book.Store(book)
-	(&clerk{shared: a.shared}).publish(book) // what the log holds waits from now on
+	a.openLog.Store(opened)
+	(&writeQueue{shared: a.shared}).publish(opened) // what the log holds waits from now on
 	if a.life.Load().ctx.Err() != nil {
 		a.life.Store(newLife())
 	}
 	defer func() {
-		if book.wal != nil {
-			_ = book.wal.Close() // nothing is buffered
+		if opened.wal != nil {
+			_ = opened.wal.Close() // nothing is buffered
 		}
 	}()
 	defer func() { // before the disk is waited for
@@ -39,13 +39,13 @@ func (a *librarian) run(ctx context.Context) error {
 	return nil
 }
 
-func (a *librarian) open() (*openBook, error) {
+func (a *logOpener) open() (*openLog, error) {
 	max := a.MaxLogBytes
 	if max == 0 {
 		max = wal.DefaultMaxBytes
 	}
-	// In memory a write takes less than in the log: what is in the line fits into it.
-	b := &openBook{id: a.Owner, line: newLine(a.MaxPending, int(max/2)), notes: &refusals{}}
+	// In memory a write takes less than in the log: what is in the queue fits into it.
+	b := &openLog{id: a.Owner, queue: newJobQueue(a.MaxPending, int(max/2)), refusals: &refusals{}}
 	if a.LogDir == "" {
 		return b, nil
 	}
@@ -53,7 +53,7 @@ func (a *librarian) open() (*openBook, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.first, err = readLog(records, a.keys.Service(), b.line, b.notes); err == nil &&
+	if b.first, err = replayLog(records, a.keys.Service(), b.queue, b.refusals); err == nil &&
 		b.first.ID == "" {
 		b.first = firstRecord(a.Owner, a.keys.Service())
 		err = log.Append(encodeRecord(b.first))
@@ -61,9 +61,9 @@ func (a *librarian) open() (*openBook, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", a.LogDir, err), log.Close())
 	}
-	b.wal, b.id, b.used = log, b.first.ID, b.line.next > 1
-	b.notes.file = filepath.Join(a.LogDir, "conflicts")
-	if n := len(b.line.jobs); n > 0 {
+	b.wal, b.id, b.used = log, b.first.ID, b.queue.next > 1
+	b.refusals.file = filepath.Join(a.LogDir, "conflicts")
+	if n := len(b.queue.jobs); n > 0 {
 		a.log.Info("config-log-replayed", "writes", n, "dir", a.LogDir)
 	}
 	return b, nil
