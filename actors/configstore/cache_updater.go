@@ -7,7 +7,7 @@ import "context"
 type cacheUpdater struct{ *shared }
 
 func (a *cacheUpdater) run(ctx context.Context) error {
-	own := a.own.Open()
+	own := a.ownWrites.Open()
 	defer own.Close()
 	views := a.watched.Subscribe()
 	merged := uint64(0)
@@ -23,7 +23,7 @@ func (a *cacheUpdater) run(ctx context.Context) error {
 			if v.serial > merged && v.serial > 0 {
 				a.data.Set(a.data.Get().merge(v))
 				merged = v.serial
-				a.hears(v.asked) // not before the cache shows it
+				a.confirm(v.readBegan) // not before the cache shows it
 			}
 		case r := <-own.Requests():
 			r.Handle(func(ctx context.Context, writes []ownWrite) (struct{}, error) {
@@ -41,7 +41,7 @@ func (a *cacheUpdater) run(ctx context.Context) error {
 // again.
 func (sh *shared) updateCache(ctx context.Context, writes []ownWrite) error {
 	for {
-		_, err := sh.own.Call(ctx, writes)
+		_, err := sh.ownWrites.Call(ctx, writes)
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
 		}

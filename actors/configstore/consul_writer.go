@@ -39,7 +39,7 @@ func (a *consulWriter) run(ctx context.Context) error {
 				return nil
 			}
 		}
-		j, err := a.next.Call(ctx, struct{}{})
+		j, err := a.nextWrite.Call(ctx, struct{}{})
 		if ctx.Err() != nil {
 			a.leave(ctx)
 			return nil
@@ -79,7 +79,7 @@ func (a *consulWriter) tell(ctx context.Context, o outcome, own []ownWrite) {
 		return
 	}
 	for lasting.Err() == nil {
-		_, err := a.over.Call(lasting, o)
+		_, err := a.outcomes.Call(lasting, o)
 		if err == nil {
 			return
 		}
@@ -292,7 +292,7 @@ func (sh *shared) txn(j *job) (ops []store.Op, at []int) {
 func (a *consulWriter) applied(j *job, res store.Result) (outcome, []ownWrite, bool) {
 	e, _ := res.Entry(a.markerKey())
 	if e.ModifyIndex < a.marker.index || a.marker.lost {
-		a.doubts()
+		a.invalidate()
 	}
 	a.marker.now(a.marker.after(j.seq), e.ModifyIndex)
 	a.marker.lost = false

@@ -94,7 +94,7 @@ func newJobQueue(maxJobs, maxBytes int) *jobQueue {
 
 // join takes a write in. A write is based on an earlier write of the queue to the same key, or on
 // what the cache shows.
-func (l *jobQueue) join(s Snapshot, inTouch bool, now time.Time, r *request) (*job, error) {
+func (l *jobQueue) join(s Snapshot, connected bool, now time.Time, r *request) (*job, error) {
 	size := 0
 	for _, o := range r.Value.ops {
 		size += o.cost()
@@ -110,7 +110,7 @@ func (l *jobQueue) join(s Snapshot, inTouch bool, now time.Time, r *request) (*j
 		return nil, fmt.Errorf("%w: %d bytes of writes wait for Consul: try again when it answers",
 			ErrFull, l.bytes)
 	}
-	j := &job{seq: l.next, ops: slices.Clone(r.Value.ops), taken: now, held: !inTouch, size: size,
+	j := &job{seq: l.next, ops: slices.Clone(r.Value.ops), taken: now, held: !connected, size: size,
 		request: r}
 	for i := range j.ops {
 		o := &j.ops[i]

@@ -21,8 +21,8 @@ func (a *logOpener) run(ctx context.Context) error {
 	}
 	a.openLog.Store(opened)
 	(&writeQueue{shared: a.shared}).publish(opened) // what the log holds waits from now on
-	if a.life.Load().ctx.Err() != nil {
-		a.life.Store(newLife())
+	if a.lifetime.Load().ctx.Err() != nil {
+		a.lifetime.Store(newLifetime())
 	}
 	defer func() {
 		if opened.wal != nil {
@@ -31,7 +31,7 @@ func (a *logOpener) run(ctx context.Context) error {
 	}()
 	defer func() { // before the disk is waited for
 		if ctx.Err() != nil {
-			a.life.Load().end()
+			a.lifetime.Load().end()
 		}
 	}()
 	supervisor.Ready(ctx)

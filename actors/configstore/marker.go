@@ -102,7 +102,7 @@ func (a *consulWriter) tryClaim(ctx context.Context) error {
 	if index == 0 {
 		if a.openLog.Load().used {
 			a.marker.lost = true
-			a.doubts()
+			a.invalidate()
 		}
 		if index, err = a.makeMarker(ctx); err != nil {
 			return err
@@ -168,7 +168,7 @@ func (a *consulWriter) lookAgain(ctx context.Context) (known bool, err error) {
 		a.log.Warn("config-marker-restored", "key", a.markerKey(), "do",
 			"leave keys below config_log/ alone")
 		a.marker.lost, a.marker.index = true, 0
-		a.doubts()
+		a.invalidate()
 		a.marker.index, err = a.makeMarker(ctx)
 		return true, err
 	case m.By == store.Process{} || m.By == a.marker.By || m.Claim < a.marker.Claim:
@@ -177,7 +177,7 @@ func (a *consulWriter) lookAgain(ctx context.Context) (known bool, err error) {
 		a.log.Warn("config-marker-restored", "key", a.markerKey(), "do",
 			"leave keys below config_log/ alone")
 		a.marker.lost, a.marker.index = true, index
-		a.doubts()
+		a.invalidate()
 		return true, nil
 	}
 	a.marker.held, a.marker.taken, a.marker.term, a.marker.seen = false, true, a.Term(), index
@@ -214,7 +214,7 @@ func (a *consulWriter) leave(ctx context.Context) {
 	defer cancel()
 	op := store.DeleteCAS(a.markerKey(), a.marker.index)
 	if a.openLog.Load().wal != nil {
-		if _, err := a.retire.Call(own, struct{}{}); err != nil {
+		if _, err := a.logResets.Call(own, struct{}{}); err != nil {
 			a.log.Debug("config-marker-kept", "err", err)
 			op = store.CAS(a.markerKey(), store.Marker{Seq: a.marker.Seq, At: a.marker.at(),
 				Claim: a.marker.Claim}.Encode(), 0, a.marker.index)

@@ -32,7 +32,7 @@ func (a *pulse) run(ctx context.Context) error {
 			return err
 		}
 		if a.matches(ctx, index) {
-			a.hears(sent)
+			a.confirm(sent)
 		} else {
 			a.polls.Renew()
 		}
@@ -49,7 +49,7 @@ func (a *pulse) matches(ctx context.Context, index uint64) bool {
 		again, err := a.store.PrefixIndex(ctx, a.keys.ConfigData())
 		return err == nil && a.data.Get().index <= again
 	}
-	own, cancel := context.WithTimeout(ctx, behind+3*time.Duration(a.slow.Load()))
+	own, cancel := context.WithTimeout(ctx, behind+3*time.Duration(a.readTime.Load()))
 	defer cancel()
 	_, err := a.data.Reader().Wait(own, func(s Snapshot) bool { return s.index >= index })
 	return err == nil

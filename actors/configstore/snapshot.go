@@ -24,19 +24,19 @@ type Entry struct {
 // Snapshot is all of the configuration at one moment. It never changes; its values must not be
 // written to. The zero Snapshot is empty and not loaded.
 type Snapshot struct {
-	loaded bool
-	index  uint64       // of the newest view
-	tree   *iradix.Tree // of *Entry
-	own    []ownWrite   // writes of this store that the newest view does not show yet
-	taken  uint64       // number of the newest write of this store
+	loaded   bool
+	index    uint64       // of the newest view
+	tree     *iradix.Tree // of *Entry
+	own      []ownWrite   // writes of this store that the newest view does not show yet
+	ownCount uint64       // number of the newest write of this store
 }
 
 // ownWrite is a write of this store's that was acknowledged.
 type ownWrite struct {
-	no    uint64
-	index uint64 // of the log entry; what a view must have reached to show it
-	key   string
-	entry *Entry // nil: deleted
+	number uint64
+	index  uint64 // of the log entry; what a view must have reached to show it
+	key    string
+	entry  *Entry // nil: deleted
 }
 
 // Loaded tells whether it was ever read from Consul.
@@ -97,21 +97,21 @@ func (e *Entry) same(o *Entry) bool {
 // watchedView is a view that the watcher has read: all keys, in order.
 type watchedView struct {
 	view store.View
-	// sure is the number of own writes that had been acknowledged before the last whole and
+	// ownBefore is the number of own writes that had been acknowledged before the last whole and
 	// consistent read began: a view from then on shows them, or they are lost.
-	sure    uint64
-	asked   time.Time // of a whole read: when it began; else zero
-	serial  uint64
-	entries []*Entry
+	ownBefore uint64
+	readBegan time.Time // of a whole read: when it began; else zero
+	serial    uint64
+	entries   []*Entry
 }
 
 // merge returns the snapshot after a view. Own writes that the view is too old to show stay in it:
 // the index tells. After Consul was restored the indexes say nothing any more; but whatever was
 // acknowledged before a whole and consistent read began is in it, or is lost.
 func (s Snapshot) merge(v watchedView) Snapshot {
-	next := Snapshot{loaded: true, index: v.view.Index, taken: s.taken}
+	next := Snapshot{loaded: true, index: v.view.Index, ownCount: s.ownCount}
 	for _, o := range s.own {
-		if o.index > v.view.Index && o.no > v.sure {
+		if o.index > v.view.Index && o.number > v.ownBefore {
 			next.own = append(next.own, o)
 		}
 	}
@@ -163,7 +163,7 @@ func (o ownWrite) put(txn *iradix.Txn) {
 func (s Snapshot) apply(writes []ownWrite) Snapshot {
 	next := s
 	next.own = slices.Clone(s.own)
-	next.taken++
+	next.ownCount++
 	if !s.loaded {
 		return next // the read that loads it shows them
 	}
@@ -172,7 +172,7 @@ func (s Snapshot) apply(writes []ownWrite) Snapshot {
 		if o.index <= s.index {
 			continue // the view has it already, or what came after it
 		}
-		o.no = next.taken
+		o.number = next.ownCount
 		next.own = append(next.own, o)
 		o.put(txn)
 	}

@@ -122,7 +122,7 @@ func (s *Store) WaitLoaded(ctx context.Context) error {
 }
 
 func (sh *shared) loaded(ctx context.Context) error {
-	if sh.data.Get().loaded && sh.life.Load().ctx.Err() == nil {
+	if sh.data.Get().loaded && sh.lifetime.Load().ctx.Err() == nil {
 		return nil
 	}
 	return sh.sees(ctx, func(ctx context.Context) error {
@@ -133,7 +133,7 @@ func (sh *shared) loaded(ctx context.Context) error {
 
 // sees runs f, which waits for the first reading, as long as the caller and the store last.
 func (sh *shared) sees(ctx context.Context, f func(context.Context) error) error {
-	own, done := sh.whileItRuns(ctx)
+	own, done := sh.untilStopped(ctx)
 	defer done()
 	if f(own) == nil {
 		return nil
@@ -145,12 +145,12 @@ func (sh *shared) sees(ctx context.Context, f func(context.Context) error) error
 	return fmt.Errorf("%w: the configuration has not been read yet: %w", ErrUnreachable, err)
 }
 
-// whileItRuns is ctx, and ends with [ErrStopped] when the store does: what nobody will do any more
-// is not waited for.
-func (sh *shared) whileItRuns(ctx context.Context) (context.Context, func()) {
+// untilStopped is ctx, and ends with [ErrStopped] when the store stops: nothing is waited for that
+// will not happen any more.
+func (sh *shared) untilStopped(ctx context.Context) (context.Context, func()) {
 	own, cancel := context.WithCancelCause(ctx)
-	life := sh.life.Load()
-	stop := context.AfterFunc(life.ctx, func() { cancel(ErrStopped) })
+	running := sh.lifetime.Load()
+	stop := context.AfterFunc(running.ctx, func() { cancel(ErrStopped) })
 	return own, func() { stop(); cancel(nil) }
 }
 
@@ -375,7 +375,7 @@ func (sh *shared) submit(ctx context.Context, ops []Op) (receipt, error) {
 		return receipt{}, err
 	}
 	t := newTicket()
-	calling, done := sh.whileItRuns(ctx)
+	calling, done := sh.untilStopped(ctx)
 	defer done()
 	r, err := sh.writes.Call(calling, submission{ops: own, ticket: t})
 	if err == nil || calling.Err() == nil || !errors.Is(err, calling.Err()) {

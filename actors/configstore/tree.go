@@ -25,22 +25,23 @@ type shared struct {
 	load    *messages.State[Load]        // watcher
 	// pulse, and cache updater after a whole read: when the cache was last known to show what
 	// Consul has
-	heard  *messages.State[time.Time]
-	doubt  *messages.State[time.Time] // writer: what was heard before then does not count
-	polls  store.Polls                // the watcher's
-	slow   atomic.Int64               // nanoseconds that the last whole read took
-	queue  *messages.State[Queue]     // write queue
-	claim  *messages.State[claim]     // writer
-	origin *messages.State[Origin]
+	confirmedAt *messages.State[time.Time]
+	// writer: what was confirmed before then does not count
+	invalidatedAt *messages.State[time.Time]
+	polls         store.Polls            // the watcher's
+	readTime      atomic.Int64           // nanoseconds that the last whole read took
+	queue         *messages.State[Queue] // write queue
+	claim         *messages.State[claim] // writer
+	origin        *messages.State[Origin]
 
 	// Commands.
-	writes *messages.Mailbox[submission, receipt]  // callers to the write queue
-	next   *messages.Mailbox[struct{}, job]        // the writer asks the write queue
-	over   *messages.Mailbox[outcome, struct{}]    // the writer tells the write queue
-	own    *messages.Mailbox[[]ownWrite, struct{}] // the writer tells the cache updater
+	writes    *messages.Mailbox[submission, receipt]  // callers to the write queue
+	nextWrite *messages.Mailbox[struct{}, job]        // the writer asks the write queue
+	outcomes  *messages.Mailbox[outcome, struct{}]    // the writer tells the write queue
+	ownWrites *messages.Mailbox[[]ownWrite, struct{}] // the writer tells the cache updater
 	// the writer asks the write queue to begin the log anew, so that the marker can go
-	retire *messages.Mailbox[struct{}, struct{}]
-	life   atomic.Pointer[life] // log opener
+	logResets *messages.Mailbox[struct{}, struct{}]
+	lifetime  atomic.Pointer[lifetime] // log opener
 	// opened by the log opener before the write queue and the writer start
 	openLog atomic.Pointer[openLog]
 }
@@ -56,55 +57,59 @@ type openLog struct {
 	refusals *refusals
 }
 
-// life ends when the store stops. There is one for each time that it runs, the first from before it
-// does.
-type life struct {
+// lifetime ends when the store stops. There is one for each run of the store; the first begins
+// before the run does.
+type lifetime struct {
 	ctx context.Context
 	end context.CancelFunc
 }
 
-func newLife() *life {
+func newLifetime() *lifetime {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &life{ctx, cancel}
+	return &lifetime{ctx, cancel}
 }
 
 func newShared(c Config, s *store.Store, log *slog.Logger) *shared {
 	sh := &shared{
 		Config: c, store: s, keys: s.Keys(), log: log,
 		data: messages.NewState(Snapshot{}), watched: messages.NewState(watchedView{}),
-		load:  messages.NewState(Load{}),
-		heard: messages.NewState(time.Time{}), doubt: messages.NewState(time.Time{}),
+		load:        messages.NewState(Load{}),
+		confirmedAt: messages.NewState(time.Time{}), invalidatedAt: messages.NewState(time.Time{}),
 		queue: messages.NewState(Queue{}), claim: messages.NewState(claim{}),
 		origin: messages.NewState(OriginUnknown),
-		writes: messages.NewMailbox[submission, receipt](), next: messages.NewMailbox[struct{},
+		writes: messages.NewMailbox[submission, receipt](), nextWrite: messages.NewMailbox[struct{},
 			job](),
-		over: messages.NewMailbox[outcome, struct{}](), own: messages.NewMailbox[[]ownWrite,
+		outcomes: messages.NewMailbox[outcome, struct{}](),
+		ownWrites: messages.NewMailbox[[]ownWrite,
 			struct{}](),
-		retire: messages.NewMailbox[struct{}, struct{}](),
+		logResets: messages.NewMailbox[struct{}, struct{}](),
 	}
-	sh.life.Store(newLife())
+	sh.lifetime.Store(newLifetime())
 	return sh
 }
 
-// fresh tells whether the cache may answer: Consul's last word is not too old, and not in doubt.
-func (sh *shared) fresh() bool { return sh.inTouch() && sh.heard.Get().After(sh.doubt.Get()) }
-
-// inTouch tells whether Consul's last word is not too old.
-func (sh *shared) inTouch() bool {
-	return messages.Lease{Start: sh.heard.Get(), TTL: sh.MaxAge}.Valid(time.Now(), 0)
+// fresh tells whether the cache may answer: it was confirmed within MaxAge, and not invalidated
+// since.
+func (sh *shared) fresh() bool {
+	return sh.connected() && sh.confirmedAt.Get().After(sh.invalidatedAt.Get())
 }
 
-// hears takes in that the cache shows what Consul had at a time.
-func (sh *shared) hears(at time.Time) {
-	if at.After(sh.heard.Get()) {
-		sh.heard.Set(at)
+// connected tells whether Consul has confirmed the cache within MaxAge.
+func (sh *shared) connected() bool {
+	return messages.Lease{Start: sh.confirmedAt.Get(), TTL: sh.MaxAge}.Valid(time.Now(), 0)
+}
+
+// confirm notes that the cache shows what Consul had at a time.
+func (sh *shared) confirm(at time.Time) {
+	if at.After(sh.confirmedAt.Get()) {
+		sh.confirmedAt.Set(at)
 	}
 }
 
-// doubts stops the cache from being believed until it was compared with Consul again, and has the
+// invalidate stops the cache from answering until it was compared with Consul again, and has the
 // watch read everything anew: Consul has lost writes, or somebody deletes what is not his.
-func (sh *shared) doubts() {
-	sh.doubt.Set(time.Now())
+func (sh *shared) invalidate() {
+	sh.invalidatedAt.Set(time.Now())
 	sh.polls.Renew()
 }
 

@@ -36,7 +36,7 @@ func (w *Watch) Next(ctx context.Context) ([]Change, error) {
 			return nil, err
 		}
 	}
-	own, done := w.store.shared.whileItRuns(ctx)
+	own, done := w.store.shared.untilStopped(ctx)
 	defer done()
 	data := w.store.shared.data.Subscribe()
 	for {

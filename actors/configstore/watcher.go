@@ -17,7 +17,7 @@ type watcher struct{ *shared }
 
 // Load says how far reading the configuration has come.
 type Load struct {
-	Keys   int           // that Consul names; 0 before it has been asked
+	Keys   int           // that Consul names; 0 before Consul was asked
 	Loaded int           // that have been read; all at once, for it is one pass
 	Bytes  int           // of their values
 	Took   time.Duration // since the store was started or lost Consul
@@ -27,31 +27,31 @@ type Load struct {
 func (a *watcher) run(ctx context.Context) error {
 	w, crowd := a.store.WatchPrefix(a.keys.ConfigData()), store.Crowd{}
 	began := time.Now()
-	var whole bool      // the poll is a plain read
-	var stamp uint64    // what the cache had taken in when the poll began
-	var asked time.Time // when a plain read began
+	var whole bool          // the poll is a plain read
+	var ownNow uint64       // what the cache had taken in when the poll began
+	var readBegan time.Time // when a plain read began
 	next := func(poll context.Context) (store.View, error) {
 		whole = w.Anew()
 		if !a.data.Get().Loaded() && !a.load.Get().Done {
-			a.announce(poll)
+			a.logKeyCount(poll)
 		}
-		stamp, asked = a.data.Get().taken, time.Time{}
+		ownNow, readBegan = a.data.Get().ownCount, time.Time{}
 		if whole {
-			asked = time.Now()
+			readBegan = time.Now()
 		}
-		defer a.announceAgain(began)()
+		defer a.logProgress(began)()
 		return w.Next(poll)
 	}
-	sure, last := uint64(0), uint64(0)
+	ownBefore, last := uint64(0), uint64(0)
 	for view := range w.Views(ctx, "config data", &a.polls, next) {
 		if err := a.fault.Inject(ctx); err != nil {
 			return err
 		}
 		if whole {
-			sure = stamp
-			a.slow.Store(int64(time.Since(asked)))
+			ownBefore = ownNow
+			a.readTime.Store(int64(time.Since(readBegan)))
 		}
-		a.publish(view, sure, asked, began)
+		a.publish(view, ownBefore, readBegan, began)
 		if view.Index < last && !whole {
 			// Consul was restored: what was read may be older than what this store wrote
 			a.polls.Renew()
@@ -62,8 +62,8 @@ func (a *watcher) run(ctx context.Context) error {
 	return nil
 }
 
-// announce asks for the names alone, which is quick, so that those who wait know for how much.
-func (a *watcher) announce(ctx context.Context) {
+// logKeyCount asks for the names alone, which is quick, so that the log says how much is loaded.
+func (a *watcher) logKeyCount(ctx context.Context) {
 	names, err := a.store.ListKeys(ctx, a.keys.ConfigData(), "")
 	if err != nil {
 		return // the read after it says so
@@ -72,11 +72,11 @@ func (a *watcher) announce(ctx context.Context) {
 	a.log.Info("config-loading", "keys", len(names))
 }
 
-// loadingSaid is how often a first reading that takes long is said to go on.
-const loadingSaid = 10 * time.Second
+// progressInterval is how often the log says that a first reading still goes on.
+const progressInterval = 10 * time.Second
 
-// announceAgain says that the first reading goes on, until it is called off.
-func (a *watcher) announceAgain(began time.Time) (off func()) {
+// logProgress logs that the first reading goes on, until off is called.
+func (a *watcher) logProgress(began time.Time) (off func()) {
 	if a.load.Get().Done {
 		return func() {}
 	}
@@ -84,7 +84,7 @@ func (a *watcher) announceAgain(began time.Time) (off func()) {
 	var mu sync.Mutex
 	mu.Lock()
 	defer mu.Unlock()
-	t = time.AfterFunc(loadingSaid, func() {
+	t = time.AfterFunc(progressInterval, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if t == nil {
@@ -92,7 +92,7 @@ func (a *watcher) announceAgain(began time.Time) (off func()) {
 		}
 		a.log.Info("config-loading", "keys", a.load.Get().Keys, "for",
 			time.Since(began).Round(time.Second).String())
-		t.Reset(loadingSaid)
+		t.Reset(progressInterval)
 	})
 	return func() {
 		mu.Lock()
@@ -102,9 +102,10 @@ func (a *watcher) announceAgain(began time.Time) (off func()) {
 	}
 }
 
-func (a *watcher) publish(view store.View, sure uint64, asked, began time.Time) {
-	s := watchedView{view: store.View{Index: view.Index}, sure: sure, asked: asked,
-		serial: a.watched.Get().serial + 1, entries: make([]*Entry, 0, len(view.Entries))}
+func (a *watcher) publish(view store.View, ownBefore uint64, readBegan, began time.Time) {
+	s := watchedView{view: store.View{Index: view.Index}, ownBefore: ownBefore,
+		readBegan: readBegan,
+		serial:    a.watched.Get().serial + 1, entries: make([]*Entry, 0, len(view.Entries))}
 	bytes := 0
 	for _, e := range view.Entries {
 		if entry, ok := fromStore(a.keys, e); ok {

@@ -73,12 +73,13 @@ func (a *writeQueue) run(ctx context.Context) error {
 	}()
 	a.keep(b)
 	a.publish(b)
-	writesIn, nextIn, overIn, retireIn := a.writes.Open(), a.next.Open(), a.over.Open(),
-		a.retire.Open()
+	writesIn, nextIn, outcomesIn, resetsIn := a.writes.Open(), a.nextWrite.Open(),
+		a.outcomes.Open(),
+		a.logResets.Open()
 	defer writesIn.Close()
 	defer nextIn.Close()
-	defer overIn.Close()
-	defer retireIn.Close()
+	defer outcomesIn.Close()
+	defer resetsIn.Close()
 	for {
 		writes, next := writesIn.Requests(), nextIn.Requests()
 		if !a.claimed.known {
@@ -110,11 +111,11 @@ func (a *writeQueue) run(ctx context.Context) error {
 			})
 		case <-a.again:
 			a.keep(b)
-		case r := <-retireIn.Requests():
+		case r := <-resetsIn.Requests():
 			r.Handle(func(context.Context, struct{}) (struct{}, error) {
 				return struct{}{}, a.renew(b)
 			})
-		case r := <-overIn.Requests():
+		case r := <-outcomesIn.Requests():
 			r.Handle(func(_ context.Context, o outcome) (struct{}, error) {
 				return struct{}{}, a.settle(b, o)
 			})
@@ -153,7 +154,7 @@ func (a *writeQueue) takeIn(ctx context.Context, b *openLog, writes <-chan *requ
 	if err := a.fault.Inject(ctx); err != nil {
 		return err
 	}
-	snapshot, inTouch, now := a.data.Get(), a.inTouch(), time.Now()
+	snapshot, connected, now := a.data.Get(), a.connected(), time.Now()
 	var jobs []*job
 	var records [][]byte
 	for _, r := range batch {
@@ -162,7 +163,7 @@ func (a *writeQueue) takeIn(ctx context.Context, b *openLog, writes <-chan *requ
 			r.Reply(receipt{}, a.claimed.err)
 			continue
 		}
-		j, err := b.queue.join(snapshot, inTouch, now, r)
+		j, err := b.queue.join(snapshot, connected, now, r)
 		taken[r] = true
 		if err != nil {
 			r.Reply(receipt{}, err)
