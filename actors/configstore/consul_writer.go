@@ -17,8 +17,8 @@ import (
 // tells whether it was applied.
 type consulWriter struct {
 	*shared
-	marker  marker
-	trouble time.Time // of the last try that Consul did not answer
+	marker   marker
+	failedAt time.Time // of the last try that Consul did not answer
 }
 
 // deniedPause is how often a denied write that is in the log is tried again: someone has to act.
@@ -41,7 +41,7 @@ func (a *consulWriter) run(ctx context.Context) error {
 		}
 		j, err := a.nextWrite.Call(ctx, struct{}{})
 		if ctx.Err() != nil {
-			a.leave(ctx)
+			a.releaseMarker(ctx)
 			return nil
 		}
 		if err != nil {
@@ -50,10 +50,10 @@ func (a *consulWriter) run(ctx context.Context) error {
 		if err := a.fault.Inject(ctx); err != nil {
 			return err
 		}
-		o, own, told := a.perform(ctx, &j)
+		o, own, told := a.execute(ctx, &j)
 		if !told {
 			if ctx.Err() != nil {
-				a.leave(ctx)
+				a.releaseMarker(ctx)
 				return nil
 			}
 			// Another process has the marker. To take it back would be to fight over it: it is
@@ -61,13 +61,13 @@ func (a *consulWriter) run(ctx context.Context) error {
 			a.marker.held = false
 			continue
 		}
-		a.tell(ctx, o, own)
+		a.report(ctx, o, own)
 	}
 }
 
-// tell puts a write into the cache and has its caller told. When the store stops meanwhile they get
-// a moment for it: the cache updater and the write queue stop after the writer.
-func (a *consulWriter) tell(ctx context.Context, o outcome, own []ownWrite) {
+// report puts a write into the cache and has its caller told. When the store stops meanwhile they
+// get a moment for it: the cache updater and the write queue stop after the writer.
+func (a *consulWriter) report(ctx context.Context, o outcome, own []ownWrite) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
@@ -83,15 +83,15 @@ func (a *consulWriter) tell(ctx context.Context, o outcome, own []ownWrite) {
 		if err == nil {
 			return
 		}
-		if errors.Is(err, errNotNoted) {
+		if errors.Is(err, errNotLogged) {
 			store.Pause(lasting, time.Second)
 		}
 	}
 }
 
-// perform tries until it is known what becomes of the write; told is false when that cannot be
+// execute tries until it is known what becomes of the write; told is false when that cannot be
 // found out by this process: it stops, or another has taken the marker.
-func (a *consulWriter) perform(ctx context.Context, j *job) (o outcome, own []ownWrite, told bool) {
+func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ownWrite, told bool) {
 	ladder := store.NewLadder()
 	if !j.sent() {
 		a.marker.lost = false // what it told before is of no account for this write
@@ -99,24 +99,24 @@ func (a *consulWriter) perform(ctx context.Context, j *job) (o outcome, own []ow
 	// What is refused must stay so: a try that arrives after the refusal would be applied all the
 	// same.
 	final := func(o outcome, own []ownWrite) (outcome, []ownWrite, bool) {
-		if !j.unsure || o.err == nil || errors.Is(o.err, ErrUnreachable) ||
+		if !j.maybeApplied || o.err == nil || errors.Is(o.err, ErrUnreachable) ||
 			mutations.Broken("unsealed") {
 			return o, own, true
 		}
-		switch err := a.seal(ctx, j, ladder); {
-		case hopeless(err) && hopeless(o.err) && !j.tried:
+		switch err := a.fence(ctx, j, ladder); {
+		case permanent(err) && permanent(o.err) && !j.unanswered:
 			// All that can be said: nothing was written, unless a copy arrives once the token is
 			// granted more.
-		case hopeless(err):
+		case permanent(err):
 			o.err = fmt.Errorf(
 				"%w: an earlier try of the write may have been applied, and then: %v",
 				ErrUnreachable, o.err)
 		case err != nil:
 			return outcome{}, nil, false
 		case j.seq <= a.marker.Seq:
-			return a.found(ctx, j)
+			return a.alreadyApplied(ctx, j)
 		case a.marker.lost:
-			o.err = a.untold(j)
+			o.err = a.unknownOutcome(j)
 		}
 		return o, own, true
 	}
@@ -125,24 +125,24 @@ func (a *consulWriter) perform(ctx context.Context, j *job) (o outcome, own []ow
 	}
 	for {
 		if j.seq <= a.marker.Seq {
-			return a.found(ctx, j)
+			return a.alreadyApplied(ctx, j)
 		}
 		if a.marker.lost && j.sent() && j.creates() {
-			return refuse(a.untold(j))
+			return refuse(a.unknownOutcome(j))
 		}
 		if !j.awaited() {
 			if !j.logged { // nobody is told, so it may be applied yet
 				return outcome{seq: j.seq, err: context.Cause(j.request.Context())}, nil, true
 			}
-			j.held = true
+			j.waited = true
 		}
-		j.held = j.held || !a.trouble.Before(j.taken)
+		j.waited = j.waited || !a.failedAt.Before(j.taken)
 		if a.marker.index == 0 { // it was deleted, and could not be made anew
-			known, err := a.lookAgain(ctx)
+			known, err := a.rereadMarker(ctx)
 			if !known {
 				return outcome{}, nil, false
 			}
-			if err != nil && !a.rest(ctx, j, a.failed(err, ladder)) {
+			if err != nil && !a.waitRetry(ctx, j, a.failed(err, ladder)) {
 				return outcome{}, nil, false
 			}
 			continue
@@ -162,13 +162,13 @@ func (a *consulWriter) perform(ctx context.Context, j *job) (o outcome, own []ow
 		case errors.As(err, &refused):
 			a.store.Succeeded("config write")
 			if refused.Op > 0 && refused.Op < len(at) {
-				entries, moved, ok := a.look(ctx, j)
+				entries, moved, ok := a.readKeys(ctx, j)
 				// looking may have taken long
-				j.held = j.held || !j.awaited() || !a.trouble.Before(j.taken)
+				j.waited = j.waited || !j.awaited() || !a.failedAt.Before(j.taken)
 				switch i := at[refused.Op]; {
 				case !ok:
 					wait = ladder.NextBackOff()
-				case !j.ops[i].guard && (!j.held && !j.unsure ||
+				case !j.ops[i].guard && (!j.waited && !j.maybeApplied ||
 					mutations.Broken("replay-unguarded")):
 					// Another wrote since the cache was looked at. This write is to replace
 					// whatever there is.
@@ -176,14 +176,14 @@ func (a *consulWriter) perform(ctx context.Context, j *job) (o outcome, own []ow
 					wait = ladder.NextBackOff() / 20
 				default:
 					o, own := a.conflict(j, i, entries)
-					j.unsure = j.unsure || moved || !a.refusedForGood(j, entries)
+					j.maybeApplied = j.maybeApplied || moved || !a.refusedForGood(j, entries)
 					return final(o, own)
 				}
 				break
 			}
 			// The marker is not as it was: this very write was applied, or another process came, or
 			// a stranger.
-			switch known, err := a.lookAgain(ctx); {
+			switch known, err := a.rereadMarker(ctx); {
 			case err != nil:
 				wait = a.failed(err, ladder)
 			case !known:
@@ -198,11 +198,11 @@ func (a *consulWriter) perform(ctx context.Context, j *job) (o outcome, own []ow
 				a.marker.lost = false // this answer says that nothing was applied
 			}
 		case errors.Is(err, store.ErrInvalid):
-			j.unsure = true // it may be a proxy's word, and a copy have been let through
+			j.maybeApplied = true // it may be a proxy's word, and a copy have been let through
 			return refuse(err)
 		case errors.Is(err, store.ErrDenied):
 			if j.awaited() || !j.logged {
-				j.unsure = true // a copy of it may arrive when the token is granted more
+				j.maybeApplied = true // a copy of it may arrive when the token is granted more
 				o, own, told := refuse(err)
 				if !told || o.err == nil || j.awaited() || !j.logged {
 					return o, own, told
@@ -213,30 +213,31 @@ func (a *consulWriter) perform(ctx context.Context, j *job) (o outcome, own []ow
 			wait = deniedPause
 		default:
 			if store.OutcomeUnknown(err) {
-				j.unsure, j.tried = true, true
+				j.maybeApplied, j.unanswered = true, true
 			}
 			wait = a.failed(err, ladder)
 		}
-		if !a.rest(ctx, j, wait) {
+		if !a.waitRetry(ctx, j, wait) {
 			return outcome{}, nil, false
 		}
 	}
 }
 
-// hopeless tells whether a request was refused for what it is: the same would be said of it again.
-func hopeless(err error) bool {
+// permanent tells whether a request was refused for what it is: another try would fail as well.
+func permanent(err error) bool {
 	return errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid)
 }
 
 func (a *consulWriter) failed(err error, ladder *store.Ladder) time.Duration {
-	a.trouble = time.Now()
+	a.failedAt = time.Now()
 	wait := ladder.NextBackOff()
 	a.store.Failed("config write", err, wait)
 	return wait
 }
 
-// rest waits before the next try; a caller who goes away ends the wait. It tells whether to go on.
-func (a *consulWriter) rest(ctx context.Context, j *job, d time.Duration) bool {
+// waitRetry waits before the next try; a caller who goes away ends the wait. It tells whether to go
+// on.
+func (a *consulWriter) waitRetry(ctx context.Context, j *job, d time.Duration) bool {
 	if j.request == nil || j.logged {
 		return store.Pause(ctx, d)
 	}
@@ -252,12 +253,13 @@ func (a *consulWriter) rest(ctx context.Context, j *job, d time.Duration) bool {
 // error is a conflict that is known before anything is sent.
 func (a *consulWriter) ops(j *job) (ops []store.Op, at []int, err error) {
 	for _, o := range j.ops {
-		if o.lostTo && !o.guard && j.held {
+		if o.baseRefused && !o.guard && j.waited {
 			return nil, nil, &ConflictError{Key: o.key,
 				Why: "it was to replace an earlier write of this store, which was refused"}
 		}
 	}
-	ops = append(ops, store.CAS(a.markerKey(), a.marker.after(j.seq).Encode(), 0, a.marker.index))
+	ops = append(ops, store.CAS(a.markerKey(), a.marker.afterWrite(j.seq).Encode(), 0,
+		a.marker.index))
 	more, at := a.txn(j)
 	return append(ops, more...), append([]int{-1}, at...), nil
 }
@@ -294,7 +296,7 @@ func (a *consulWriter) applied(j *job, res store.Result) (outcome, []ownWrite, b
 	if e.ModifyIndex < a.marker.index || a.marker.lost {
 		a.invalidate()
 	}
-	a.marker.now(a.marker.after(j.seq), e.ModifyIndex)
+	a.marker.set(a.marker.afterWrite(j.seq), e.ModifyIndex)
 	a.marker.lost = false
 	o := outcome{seq: j.seq, at: e.ModifyIndex, keys: map[string]uint64{}}
 	var own []ownWrite
@@ -318,14 +320,14 @@ func (a *consulWriter) applied(j *job, res store.Result) (outcome, []ownWrite, b
 	return o, own, true
 }
 
-// found is for a write that turns out to have been applied: by a try whose answer was lost, or
-// before a crash. What became of its keys is read; they may have been changed again since.
-func (a *consulWriter) found(ctx context.Context, j *job) (outcome, []ownWrite, bool) {
+// alreadyApplied is for a write that turns out to have been applied: by a try whose answer was
+// lost, or before a crash. What became of its keys is read; they may have been changed again since.
+func (a *consulWriter) alreadyApplied(ctx context.Context, j *job) (outcome, []ownWrite, bool) {
 	at := uint64(0) // known of the newest write only
 	if j.seq == a.marker.Seq {
-		at = a.marker.at()
+		at = a.marker.lastWriteIndex()
 	}
-	entries, _, ok := a.look(ctx, j)
+	entries, _, ok := a.readKeys(ctx, j)
 	if !ok {
 		return outcome{}, nil, false
 	}
@@ -359,9 +361,10 @@ func ownOf(keys store.Keys, key string, e store.Entry, at uint64) ownWrite {
 	return ownWrite{index: e.ModifyIndex, key: key, entry: entry}
 }
 
-// look reads the keys of a write until Consul answers, and tells whether the marker has moved; not
-// ok: the store stops.
-func (a *consulWriter) look(ctx context.Context, j *job) (entries []store.Entry, moved, ok bool) {
+// readKeys reads the keys of a write until Consul answers, and tells whether the marker has moved;
+// not ok: the store stops.
+func (a *consulWriter) readKeys(ctx context.Context, j *job) (entries []store.Entry, moved,
+	ok bool) {
 	ops := make([]store.Op, len(j.ops), len(j.ops)+1)
 	for i, o := range j.ops {
 		ops[i] = store.GetOrEmpty(a.keys.ConfigKey(o.key))
@@ -370,7 +373,7 @@ func (a *consulWriter) look(ctx context.Context, j *job) (entries []store.Entry,
 	err := a.store.Retry(ctx, "config write", func(ctx context.Context) error {
 		res, err := a.store.ReadTxn(ctx, ops...)
 		if entries = res.Entries; err != nil {
-			a.trouble = time.Now()
+			a.failedAt = time.Now()
 		}
 		return err
 	})
@@ -402,7 +405,7 @@ func (j *job) rebase(entries []store.Entry) {
 
 // conflict says what stands in the way of a write, by what was read of its keys.
 func (a *consulWriter) conflict(j *job, i int, entries []store.Entry) (o outcome, own []ownWrite) {
-	if doubtful := a.marker.lost && j.sent(); doubtful && !j.guarded() && stands(j, entries) {
+	if doubtful := a.marker.lost && j.sent(); doubtful && !j.guarded() && alreadyDone(j, entries) {
 		// Nobody can say any more whether it was this write, but what it was to do is done. For a
 		// write with a condition that is not enough: it asks who was first.
 		o.keys = map[string]uint64{}
@@ -412,7 +415,7 @@ func (a *consulWriter) conflict(j *job, i int, entries []store.Entry) (o outcome
 			}
 		}
 	} else if doubtful {
-		o.err = a.untold(j)
+		o.err = a.unknownOutcome(j)
 	} else {
 		e := &ConflictError{Key: j.ops[i].key, Want: j.ops[i].wants(), Have: entries[i].ModifyIndex}
 		if !j.ops[i].guard {
@@ -430,14 +433,14 @@ func (a *consulWriter) conflict(j *job, i int, entries []store.Entry) (o outcome
 	return o, own
 }
 
-// untold is the error for a write of which nobody can say any more whether it was applied.
-func (a *consulWriter) untold(j *job) error {
+// unknownOutcome is the error for a write of which nobody can tell any more whether it was applied.
+func (a *consulWriter) unknownOutcome(j *job) error {
 	return fmt.Errorf("%w: config key %q: an earlier try of the write may have been applied, and %s, which would tell, was deleted or overwritten, or Consul was restored: read the key and decide anew",
 		ErrUnreachable, j.ops[0].key, a.markerKey())
 }
 
-// stands tells whether Consul holds what the write was to make of it.
-func stands(j *job, entries []store.Entry) bool {
+// alreadyDone tells whether the keys already are as the write was to make them.
+func alreadyDone(j *job, entries []store.Entry) bool {
 	for i, op := range j.ops {
 		there := entries[i].CreateIndex != 0
 		switch {

@@ -10,8 +10,8 @@ import (
 
 // submission is a write that the write queue is asked to take in.
 type submission struct {
-	ops    []Op
-	ticket *ticket
+	ops  []Op
+	call *pendingCall
 }
 
 // receipt says what an acknowledged write did.
@@ -28,18 +28,18 @@ type job struct {
 	ops    []Op
 	taken  time.Time
 	logged bool
-	// held: it had to wait, so it is applied only over what it was based on.
-	held    bool
-	unsure  bool // a request with it may be under way, or have been applied
-	tried   bool // one has had no answer
-	tries   int  // how often it was handed to the writer
-	size    int
-	request *request // nil: it comes from the log
+	// waited: it had to wait, so it is applied only over what it was based on.
+	waited       bool
+	maybeApplied bool // a request with it may be under way, or have been applied
+	unanswered   bool // one has had no answer
+	attempts     int  // how often it was handed to the writer
+	size         int
+	request      *request // nil: it comes from the log
 }
 
 // sent tells whether an earlier try of the write may have been applied: by this process, or by the
 // one that logged it.
-func (j *job) sent() bool { return j.unsure || j.request == nil }
+func (j *job) sent() bool { return j.maybeApplied || j.request == nil }
 
 // guarded tells whether its caller has asked for a condition.
 func (j *job) guarded() bool {
@@ -57,20 +57,20 @@ func (j *job) creates() bool {
 // awaited tells whether someone still waits for it.
 func (j *job) awaited() bool {
 	return j.request != nil && j.request.Context().Err() == nil &&
-		!j.request.Value.ticket.word.Load()
+		!j.request.Value.call.settled.Load()
 }
 
-// claim tells whether its caller is to hear of it. If so the caller cannot go away any more before
-// [job.answer]; if not it has gone, and counts on the log.
-func (j *job) claim() bool {
-	return j.request != nil && j.request.Value.ticket.word.CompareAndSwap(false, true)
+// takeReply tells whether its caller is to be answered. If so the caller cannot go away any more
+// before [job.answer]; if not it has gone, and counts on the log.
+func (j *job) takeReply() bool {
+	return j.request != nil && j.request.Value.call.settled.CompareAndSwap(false, true)
 }
 
 // answer tells the caller of a claimed job.
 func (j *job) answer(r receipt, err error) {
-	t := j.request.Value.ticket
+	t := j.request.Value.call
 	t.receipt, t.err = r, err
-	close(t.told)
+	close(t.answered)
 	j.request.Reply(r, err)
 }
 
@@ -100,7 +100,7 @@ func (l *jobQueue) join(s Snapshot, connected bool, now time.Time, r *request) (
 		size += o.cost()
 	}
 	if len(l.jobs) >= l.maxJobs || l.bytes+size > l.maxBytes {
-		l.forsake()
+		l.dropAbandoned()
 	}
 	if len(l.jobs) >= l.maxJobs {
 		return nil, fmt.Errorf("%w: %d writes wait for Consul: try again when it answers", ErrFull,
@@ -110,7 +110,8 @@ func (l *jobQueue) join(s Snapshot, connected bool, now time.Time, r *request) (
 		return nil, fmt.Errorf("%w: %d bytes of writes wait for Consul: try again when it answers",
 			ErrFull, l.bytes)
 	}
-	j := &job{seq: l.next, ops: slices.Clone(r.Value.ops), taken: now, held: !connected, size: size,
+	j := &job{seq: l.next, ops: slices.Clone(r.Value.ops), taken: now, waited: !connected,
+		size:    size,
 		request: r}
 	for i := range j.ops {
 		o := &j.ops[i]
@@ -135,11 +136,11 @@ func (l *jobQueue) push(j *job) {
 	}
 }
 
-// forsake drops writes that nobody waits for and that nobody was promised: those of callers who
-// went away before anything was sent.
-func (l *jobQueue) forsake() {
+// dropAbandoned drops writes that nobody waits for and that nobody was promised: those of callers
+// who went away before anything was sent.
+func (l *jobQueue) dropAbandoned() {
 	for _, j := range slices.Clone(l.jobs) {
-		if j.request != nil && !j.logged && j.tries == 0 && !j.awaited() {
+		if j.request != nil && !j.logged && j.attempts == 0 && !j.awaited() {
 			l.finish(j.seq, nil)
 		}
 	}
@@ -149,7 +150,7 @@ func (l *jobQueue) forsake() {
 func (l *jobQueue) head() *job {
 	for len(l.jobs) > 0 {
 		j := l.jobs[0]
-		if j.request != nil && !j.logged && j.tries == 0 && !j.awaited() {
+		if j.request != nil && !j.logged && j.attempts == 0 && !j.awaited() {
 			l.finish(j.seq, nil)
 			continue
 		}
@@ -161,10 +162,10 @@ func (l *jobQueue) head() *job {
 				continue
 			}
 			index, ok := l.done[o.after][o.key]
-			o.base, o.lostTo = index, !ok
+			o.base, o.baseRefused = index, !ok
 		}
-		out.held, out.unsure = out.held || j.tries > 0, j.tries > 0
-		j.tries++
+		out.waited, out.maybeApplied = out.waited || j.attempts > 0, j.attempts > 0
+		j.attempts++
 		return &out
 	}
 	return nil
@@ -195,12 +196,12 @@ func (l *jobQueue) finish(seq uint64, keys map[string]uint64) *job {
 			delete(l.latest, o.key)
 		}
 	}
-	l.tidy()
+	l.prune()
 	return j
 }
 
-// tidy forgets what no write of the queue is based on.
-func (l *jobQueue) tidy() {
+// prune forgets what no write of the queue is based on.
+func (l *jobQueue) prune() {
 	if len(l.jobs) == 0 {
 		clear(l.done)
 		return

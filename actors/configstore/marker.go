@@ -30,15 +30,15 @@ type claim struct {
 
 func (a *consulWriter) markerKey() string { return a.keys.ConfigMarker(a.openLog.Load().id) }
 
-func (m *marker) now(v store.Marker, index uint64) { m.Marker, m.index = v, index }
+func (m *marker) set(v store.Marker, index uint64) { m.Marker, m.index = v, index }
 
-// after is the marker's value once write seq has been applied.
-func (m *marker) after(seq uint64) store.Marker {
+// afterWrite is the marker's value once write seq has been applied.
+func (m *marker) afterWrite(seq uint64) store.Marker {
 	return store.Marker{Seq: seq, Claim: m.Claim, By: m.By, Since: m.Since}
 }
 
-// at is the index of the last write that was applied.
-func (m *marker) at() uint64 {
+// lastWriteIndex is the index of the last write that was applied.
+func (m *marker) lastWriteIndex() uint64 {
 	if m.At != 0 {
 		return m.At
 	}
@@ -87,7 +87,7 @@ func (a *consulWriter) tryClaim(ctx context.Context) error {
 	}
 	me := *a.Process
 	if index != 0 && old.By == me && a.marker.Claim == old.Claim && a.marker.Claim != 0 {
-		a.marker.now(old, index) // the answer to an earlier claim was lost
+		a.marker.set(old, index) // the answer to an earlier claim was lost
 		a.marker.held = true
 		return nil
 	}
@@ -120,7 +120,7 @@ func (a *consulWriter) tryClaim(ctx context.Context) error {
 		return err
 	}
 	e, _ := res.Entry(a.markerKey())
-	a.marker.now(next, e.ModifyIndex)
+	a.marker.set(next, e.ModifyIndex)
 	a.marker.held, a.marker.taken = true, false
 	return nil
 }
@@ -155,14 +155,15 @@ func (a *consulWriter) readMarker(ctx context.Context) (m store.Marker, index ui
 	return m, e.ModifyIndex, nil
 }
 
-// lookAgain finds out why the marker is not as it was; not known: another process has taken it.
-func (a *consulWriter) lookAgain(ctx context.Context) (known bool, err error) {
+// rereadMarker finds out why the marker is not as it was; known is false when another process has
+// taken it.
+func (a *consulWriter) rereadMarker(ctx context.Context) (known bool, err error) {
 	m, index, err := a.readMarker(ctx)
 	switch {
 	case err != nil:
 		return true, err
 	case index != 0 && m.By == a.marker.By && m.Claim == a.marker.Claim && m.Seq >= a.marker.Seq:
-		a.marker.now(m, index)
+		a.marker.set(m, index)
 		return true, nil
 	case index == 0:
 		a.log.Warn("config-marker-restored", "key", a.markerKey(), "do",
@@ -204,9 +205,9 @@ func (a *consulWriter) takenOver(by store.Marker) error {
 // leaveTimeout is what the marker gets when the store stops.
 const leaveTimeout = time.Second
 
-// leave gives the marker up. It goes, and what is under way finds none of its index; but it stays
-// where a log has writes that count on it.
-func (a *consulWriter) leave(ctx context.Context) {
+// releaseMarker gives the marker up. It goes, and what is under way finds none of its index; but it
+// stays where a log has writes that count on it.
+func (a *consulWriter) releaseMarker(ctx context.Context) {
 	if !a.marker.held || a.marker.index == 0 {
 		return
 	}
@@ -216,7 +217,8 @@ func (a *consulWriter) leave(ctx context.Context) {
 	if a.openLog.Load().wal != nil {
 		if _, err := a.logResets.Call(own, struct{}{}); err != nil {
 			a.log.Debug("config-marker-kept", "err", err)
-			op = store.CAS(a.markerKey(), store.Marker{Seq: a.marker.Seq, At: a.marker.at(),
+			op = store.CAS(a.markerKey(), store.Marker{Seq: a.marker.Seq,
+				At:    a.marker.lastWriteIndex(),
 				Claim: a.marker.Claim}.Encode(), 0, a.marker.index)
 		}
 	}
@@ -226,14 +228,15 @@ func (a *consulWriter) leave(ctx context.Context) {
 	a.marker.held = false
 }
 
-// seal outdates every earlier try of a write: once it returns nil none can be applied any more, and
-// the marker tells whether one was. It tries until it can. Errors: [store.ErrDenied],
-// [store.ErrInvalid]; and what keeps the outcome from being known: another process has the marker,
-// the store stops.
-func (a *consulWriter) seal(ctx context.Context, j *job, ladder *store.Ladder) error {
+// fence moves the marker, which outdates every earlier try of a write: once it returns nil none can
+// be applied any more, and the marker tells whether one was. It tries until it can. Errors:
+// [store.ErrDenied], [store.ErrInvalid]; and what keeps the outcome from being known: another
+// process has the marker, the store stops.
+func (a *consulWriter) fence(ctx context.Context, j *job, ladder *store.Ladder) error {
 	for tried := a.marker.index; ; {
-		next := store.Marker{Seq: a.marker.Seq, At: a.marker.at(), Claim: a.marker.Claim,
-			By: a.marker.By, Round: a.marker.Round + 1, Since: a.marker.Since}
+		next := store.Marker{Seq: a.marker.Seq, At: a.marker.lastWriteIndex(),
+			Claim: a.marker.Claim,
+			By:    a.marker.By, Round: a.marker.Round + 1, Since: a.marker.Since}
 		res, err := store.Result{}, store.ErrRefused // while there is none
 		if a.marker.index != 0 {
 			res, err = a.store.Txn(context.WithoutCancel(ctx), store.CAS(a.markerKey(),
@@ -241,20 +244,20 @@ func (a *consulWriter) seal(ctx context.Context, j *job, ladder *store.Ladder) e
 		}
 		if err == nil {
 			e, _ := res.Entry(a.markerKey())
-			a.marker.now(next, e.ModifyIndex)
+			a.marker.set(next, e.ModifyIndex)
 			return nil
 		}
 		if errors.Is(err, store.ErrRefused) {
 			var known bool
-			switch known, err = a.lookAgain(ctx); {
+			switch known, err = a.rereadMarker(ctx); {
 			case !known:
 				return ErrTaken
 			case err == nil && a.marker.index != tried:
-				return nil // it has moved, by this write or an earlier seal
+				return nil // it has moved, by this write or an earlier fence
 			}
 		}
 		switch {
-		case hopeless(err):
+		case permanent(err):
 			return err
 		case err == nil:
 			err = fmt.Errorf("%w: the marker was refused and has not moved", ErrUnreachable)

@@ -8,15 +8,15 @@ import (
 
 // Op is one part of a transaction: see [Set], [SetAt], [Remove], [RemoveAt] and [Expect].
 type Op struct {
-	key    string
-	value  []byte
-	verb   verb
-	guard  bool   // the key must be at index
-	index  uint64 // 0: it must not exist
-	flags  uint64 // of a set: kept as they are in Consul
-	base   uint64 // what the key was at when the write was taken in
-	after  uint64 // the earlier write of this store that it is based on instead; 0: none
-	lostTo bool   // that earlier write was refused, so this one is as well
+	key         string
+	value       []byte
+	verb        verb
+	guard       bool   // the key must be at index
+	index       uint64 // 0: it must not exist
+	flags       uint64 // of a set: kept as they are in Consul
+	base        uint64 // what the key was at when the write was taken in
+	after       uint64 // the earlier write of this store that it is based on instead; 0: none
+	baseRefused bool   // that earlier write was refused, so this one is as well
 }
 
 type verb uint8

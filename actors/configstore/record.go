@@ -70,7 +70,7 @@ func (j *job) record() []byte {
 }
 
 func (r record) job() (*job, error) {
-	j := &job{seq: r.Seq, logged: true, held: true}
+	j := &job{seq: r.Seq, logged: true, waited: true}
 	if r.At != nil {
 		j.taken = *r.At
 	}
@@ -143,10 +143,10 @@ func replayLog(records [][]byte, service string, l *jobQueue, r *refusals) (firs
 			l.push(j)
 		case rec.Refused != 0:
 			if j := l.finish(rec.Refused, nil); j != nil {
-				r.waiting = append(r.waiting, unkept{job: j, why: rec.Why})
+				r.unsaved = append(r.unsaved, unsavedRefusal{job: j, why: rec.Why})
 			}
 		case rec.Done != 0:
-			r.waiting = slices.DeleteFunc(r.waiting, func(u unkept) bool {
+			r.unsaved = slices.DeleteFunc(r.unsaved, func(u unsavedRefusal) bool {
 				return u.job.seq == rec.Done
 			})
 			l.next = max(l.next, rec.Done+1)
@@ -173,7 +173,7 @@ func compactLog(first record, l *jobQueue, r *refusals) [][]byte {
 			out = append(out, encodeRecord(record{Done: seq, Keys: keys}))
 		}
 	}
-	for _, u := range r.waiting {
+	for _, u := range r.unsaved {
 		out = append(out, u.job.record(), encodeRecord(record{Refused: u.job.seq, Why: u.why}))
 	}
 	for _, j := range l.jobs {

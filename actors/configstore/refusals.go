@@ -13,16 +13,16 @@ import (
 // the log until its value is in the file: a full disk loses none.
 type refusals struct {
 	file    string // empty: there is no log, and so nothing was promised
-	waiting []unkept
+	unsaved []unsavedRefusal
 	recent  []Conflict
 	total   int
 }
 
-// unkept is a refused write that is not in the file yet.
-type unkept struct {
-	job  *job
-	why  string
-	said bool
+// unsavedRefusal is a refused write that is not in the file yet.
+type unsavedRefusal struct {
+	job      *job
+	why      string
+	reported bool
 }
 
 // Conflict is a write that was not applied, and that nobody was waiting for.
@@ -35,7 +35,7 @@ type Conflict struct {
 
 const recentConflicts = 20
 
-func (u *unkept) conflict() Conflict {
+func (u *unsavedRefusal) conflict() Conflict {
 	c := Conflict{Write: u.job.seq, Taken: u.job.taken, Error: u.why}
 	for _, o := range u.job.ops {
 		c.Keys = append(c.Keys, o.key)
@@ -44,7 +44,7 @@ func (u *unkept) conflict() Conflict {
 }
 
 // count takes a write into what [Queue] says.
-func (r *refusals) count(u *unkept) {
+func (r *refusals) count(u *unsavedRefusal) {
 	r.total++
 	r.recent = append(r.recent, u.conflict())
 	if n := len(r.recent); n > recentConflicts {
@@ -52,9 +52,9 @@ func (r *refusals) count(u *unkept) {
 	}
 }
 
-// keep puts a write into the file, with its values, for someone to look at: one line of JSON, whole
-// or not at all.
-func (r *refusals) keep(u *unkept) (err error) {
+// save appends a write to the file, with its values, for someone to look at: one line of JSON,
+// whole or not at all.
+func (r *refusals) save(u *unsavedRefusal) (err error) {
 	if r.file == "" {
 		return nil
 	}

@@ -374,15 +374,15 @@ func (sh *shared) submit(ctx context.Context, ops []Op) (receipt, error) {
 	if err := sh.loaded(ctx); err != nil {
 		return receipt{}, err
 	}
-	t := newTicket()
+	t := newPendingCall()
 	calling, done := sh.untilStopped(ctx)
 	defer done()
-	r, err := sh.writes.Call(calling, submission{ops: own, ticket: t})
+	r, err := sh.writes.Call(calling, submission{ops: own, call: t})
 	if err == nil || calling.Err() == nil || !errors.Is(err, calling.Err()) {
 		return r, err
 	}
-	if !t.word.CompareAndSwap(false, true) {
-		<-t.told // it came at the same moment
+	if !t.settled.CompareAndSwap(false, true) {
+		<-t.answered // it came at the same moment
 		return t.receipt, t.err
 	}
 	err = context.Cause(calling)
@@ -405,7 +405,7 @@ func (sh *shared) submit(ctx context.Context, ops []Op) (receipt, error) {
 
 // fits refuses a transaction that is larger than Consul takes, whatever it holds.
 func (sh *shared) fits(ops []Op) error {
-	j := &job{ops: slices.Clone(ops), held: true}
+	j := &job{ops: slices.Clone(ops), waited: true}
 	for i := range j.ops {
 		j.ops[i].base = 1
 	}

@@ -20,13 +20,13 @@ func CommandOwner() string { return commandPrefix + newInstance() }
 
 // By the clocks of two hosts: longer than a command runs, and than it takes to begin to write.
 const (
-	commandLasts = 24 * time.Hour
-	startLasts   = time.Minute
+	commandLifetime = 24 * time.Hour
+	startupTime     = time.Minute
 )
 
 // sweep deletes markers that nobody needs, once in a process: those of writers without a name of
 // their own that were killed on this host, those of commands of a day ago, and those that a late
-// request has made. A live writer whose marker is deleted goes on: see [consulWriter.lookAgain].
+// request has made. A live writer whose marker is deleted goes on: see [consulWriter.rereadMarker].
 func (a *consulWriter) sweep(ctx context.Context) {
 	if a.marker.swept {
 		return
@@ -40,7 +40,7 @@ func (a *consulWriter) sweep(ctx context.Context) {
 	for _, e := range entries {
 		m, err := store.ParseMarker(e.Value)
 		if err != nil || e.Key == a.markerKey() ||
-			!a.forgotten(strings.TrimPrefix(e.Key, a.keys.ConfigMarker("")), m) {
+			!a.unneeded(strings.TrimPrefix(e.Key, a.keys.ConfigMarker("")), m) {
 			continue
 		}
 		if _, err := a.store.Txn(ctx, store.DeleteCAS(e.Key, e.ModifyIndex)); err != nil {
@@ -51,13 +51,13 @@ func (a *consulWriter) sweep(ctx context.Context) {
 	}
 }
 
-// forgotten tells whether nobody needs a marker any more. That of a writer with a name is for its
+// unneeded tells whether nobody needs a marker any more. That of a writer with a name is for its
 // next process, or its log.
-func (a *consulWriter) forgotten(writer string, m store.Marker) bool {
+func (a *consulWriter) unneeded(writer string, m store.Marker) bool {
 	command, age := strings.HasPrefix(writer, commandPrefix), time.Since(time.Unix(m.Since, 0))
 	switch {
 	case m == store.Marker{Since: m.Since}:
-		return age > startLasts
+		return age > startupTime
 	case !command && !strings.HasPrefix(writer, namelessOwner):
 		return false
 	case strings.Count(writer, "-") > 1: // of a log
@@ -69,5 +69,5 @@ func (a *consulWriter) forgotten(writer string, m store.Marker) bool {
 	case store.Alive:
 		return false
 	}
-	return command && m.Since != 0 && age > commandLasts
+	return command && m.Since != 0 && age > commandLifetime
 }

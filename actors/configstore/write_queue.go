@@ -17,10 +17,10 @@ import (
 // the callers.
 type writeQueue struct {
 	*shared
-	claimed claim
-	again   <-chan time.Time // when what could not be kept is tried again; nil: there is none
-	unkept  bool             // that it could not be kept was said
-	warned  bool             // that it cannot be noted was said
+	claimed    claim
+	retry      <-chan time.Time // when what could not be kept is tried again; nil: there is none
+	saveFailed bool             // that it could not be kept was said
+	logFailed  bool             // that it cannot be noted was said
 }
 
 // Queue says what waits to be written.
@@ -47,31 +47,33 @@ type outcome struct {
 	at   uint64
 }
 
-// ticket is what a caller whose context ends before the answer looks at. Either the caller leaves
-// or the write queue tells it what became of the write: the word is with one of them, and a write
-// whose caller has left is reported elsewhere.
-type ticket struct {
-	logged  chan struct{} // closed when the write is in the log
-	word    atomic.Bool   // somebody has it
-	told    chan struct{} // closed once the two below are there
-	receipt receipt
-	err     error
+// pendingCall is a call that waits for its answer. Either its caller leaves, when the context ends,
+// or the write queue answers: whoever sets settled first decides. A write whose caller has left is
+// reported elsewhere.
+type pendingCall struct {
+	logged   chan struct{} // closed when the write is in the log
+	settled  atomic.Bool   // the caller has left, or is answered
+	answered chan struct{} // closed once the two below are there
+	receipt  receipt
+	err      error
 }
 
-func newTicket() *ticket { return &ticket{logged: make(chan struct{}), told: make(chan struct{})} }
+func newPendingCall() *pendingCall {
+	return &pendingCall{logged: make(chan struct{}), answered: make(chan struct{})}
+}
 
-// group is how many writes are logged by one fsync.
-const group = 64
+// batchSize is how many writes are logged by one fsync.
+const batchSize = 64
 
 func (a *writeQueue) run(ctx context.Context) error {
 	b := a.openLog.Load()
 	claims := a.claim.Subscribe()
 	defer func() {
 		if ctx.Err() != nil {
-			a.dismiss(b, ErrStopped)
+			a.answerAll(b, ErrStopped)
 		}
 	}()
-	a.keep(b)
+	a.saveRefusals(b)
 	a.publish(b)
 	writesIn, nextIn, outcomesIn, resetsIn := a.writes.Open(), a.nextWrite.Open(),
 		a.outcomes.Open(),
@@ -95,29 +97,29 @@ func (a *writeQueue) run(ctx context.Context) error {
 			a.claimed = claims.Take()
 			b.queue.next = max(b.queue.next, a.claimed.seq+1)
 			if errors.Is(a.claimed.err, ErrTaken) {
-				a.dismiss(b, a.claimed.err)
+				a.answerAll(b, a.claimed.err)
 			}
 		case r := <-writes:
-			if err := a.takeIn(ctx, b, writesIn.Requests(), r); err != nil {
+			if err := a.accept(ctx, b, writesIn.Requests(), r); err != nil {
 				return err
 			}
 		case r := <-next:
 			r.Handle(func(context.Context, struct{}) (job, error) {
 				j := b.queue.head()
 				if j == nil {
-					return job{}, errNothing
+					return job{}, errNoWrites
 				}
 				return *j, nil
 			})
-		case <-a.again:
-			a.keep(b)
+		case <-a.retry:
+			a.saveRefusals(b)
 		case r := <-resetsIn.Requests():
 			r.Handle(func(context.Context, struct{}) (struct{}, error) {
-				return struct{}{}, a.renew(b)
+				return struct{}{}, a.resetLog(b)
 			})
 		case r := <-outcomesIn.Requests():
 			r.Handle(func(_ context.Context, o outcome) (struct{}, error) {
-				return struct{}{}, a.settle(b, o)
+				return struct{}{}, a.finish(b, o)
 			})
 			if err := a.fault.Inject(ctx); err != nil {
 				return err
@@ -127,14 +129,14 @@ func (a *writeQueue) run(ctx context.Context) error {
 	}
 }
 
-// errNothing: the callers of all writes in the queue have gone away.
-var errNothing = errors.New("nothing waits to be written")
+// errNoWrites: the callers of all writes in the queue have gone away.
+var errNoWrites = errors.New("nothing waits to be written")
 
-// takeIn takes a write in, and others that wait as well: one fsync is good for all of them.
-func (a *writeQueue) takeIn(ctx context.Context, b *openLog, writes <-chan *request,
+// accept takes a write in, and others that wait as well: one fsync is good for all of them.
+func (a *writeQueue) accept(ctx context.Context, b *openLog, writes <-chan *request,
 	r *request) error {
 	batch := []*request{r}
-	for more := true; more && len(batch) < group; {
+	for more := true; more && len(batch) < batchSize; {
 		select {
 		case r := <-writes:
 			batch = append(batch, r)
@@ -191,8 +193,8 @@ func (a *writeQueue) takeIn(ctx context.Context, b *openLog, writes <-chan *requ
 	}
 	for _, j := range jobs {
 		j.logged = true
-		close(j.request.Value.ticket.logged)
-		if mutations.Broken("acked-when-logged") && j.claim() {
+		close(j.request.Value.call.logged)
+		if mutations.Broken("acked-when-logged") && j.takeReply() {
 			j.answer(receipt{index: 1}, nil)
 		}
 	}
@@ -212,48 +214,48 @@ func (a *writeQueue) append(b *openLog, jobs []*job, records [][]byte) error {
 	return b.wal.Append(records...)
 }
 
-// errNeeded: there are writes in the log.
-var errNeeded = errors.New("the log counts on it")
+// errLogNeeded: there are writes in the log.
+var errLogNeeded = errors.New("the log counts on it")
 
-// renew begins the log anew, under another name, when nothing is in it: then the marker of its old
-// name can go. Nothing is taken in afterwards, for the store stops.
-func (a *writeQueue) renew(b *openLog) error {
-	if len(b.queue.jobs) > 0 || len(b.refusals.waiting) > 0 {
-		return errNeeded
+// resetLog begins the log anew, under another name, when nothing is in it: then the marker of its
+// old name can go. Nothing is taken in afterwards, for the store stops.
+func (a *writeQueue) resetLog(b *openLog) error {
+	if len(b.queue.jobs) > 0 || len(b.refusals.unsaved) > 0 {
+		return errLogNeeded
 	}
 	a.claimed = claim{known: true, err: ErrStopped}
 	return b.wal.Rewrite(encodeRecord(firstRecord(a.Owner, b.first.Service)))
 }
 
-// errNotNoted: the disk does not take it that a write was refused. The writer tells it again.
-var errNotNoted = errors.New("the log does not take it that a write was refused")
+// errNotLogged: the disk does not take it that a write was refused. The writer reports it again.
+var errNotLogged = errors.New("the log does not take it that a write was refused")
 
-// settle takes a write out of the queue and tells its caller, or whoever reads the log, what became
+// finish takes a write out of the queue and tells its caller, or whoever reads the log, what became
 // of it. Before anybody is told that nothing was written the disk has it: a crash must not send the
 // write after all.
-func (a *writeQueue) settle(b *openLog, o outcome) error {
+func (a *writeQueue) finish(b *openLog, o outcome) error {
 	j := b.queue.find(o.seq)
 	if j == nil {
 		return nil // a writer that was restarted tells it twice
 	}
 	if o.err != nil && j.logged {
-		if err := a.refused(b, record{Refused: o.seq, Why: o.err.Error()}); err != nil {
-			if !a.warned {
+		if err := a.logRefusal(b, record{Refused: o.seq, Why: o.err.Error()}); err != nil {
+			if !a.logFailed {
 				a.log.Error("config-log-failed", "err", err, "do",
 					"see to the disk: writes wait until it takes their outcome")
 			}
-			a.warned = true
-			return errNotNoted
+			a.logFailed = true
+			return errNotLogged
 		}
-		a.warned = false
+		a.logFailed = false
 	}
 	b.queue.finish(o.seq, o.keys)
-	told := j.claim()
+	told := j.takeReply()
 	if !told && o.err != nil && j.logged {
-		b.refusals.waiting = append(b.refusals.waiting, unkept{job: j, why: o.err.Error()})
-		a.keep(b)
+		b.refusals.unsaved = append(b.refusals.unsaved, unsavedRefusal{job: j, why: o.err.Error()})
+		a.saveRefusals(b)
 	} else if b.wal != nil {
-		a.note(b, record{Done: o.seq, Keys: o.keys})
+		a.logDone(b, record{Done: o.seq, Keys: o.keys})
 	}
 	if told {
 		j.answer(receipt{index: o.at, keys: o.keys}, o.err)
@@ -261,9 +263,9 @@ func (a *writeQueue) settle(b *openLog, o outcome) error {
 	return nil
 }
 
-// refused marks a write as refused, on the disk. The marker in Consul does not say it, once a later
-// write was applied.
-func (a *writeQueue) refused(b *openLog, r record) error {
+// logRefusal marks a write as refused, on the disk. The marker in Consul does not say it, once a
+// later write was applied.
+func (a *writeQueue) logRefusal(b *openLog, r record) error {
 	err := b.wal.NoteSynced(encodeRecord(r))
 	if errors.Is(err, wal.ErrBroken) {
 		err = b.wal.Rewrite(append(compactLog(b.first, b.queue, b.refusals), encodeRecord(r))...)
@@ -271,48 +273,48 @@ func (a *writeQueue) refused(b *openLog, r record) error {
 	return err
 }
 
-// keepAgain is how often a refused write is tried to be kept.
-const keepAgain = 5 * time.Second
+// saveRetry is how long to wait before refused writes are saved again after a failure.
+const saveRetry = 5 * time.Second
 
-// keep reports writes that were refused when their callers had gone. Each stays in the log until
-// its value is in the file.
-func (a *writeQueue) keep(b *openLog) {
-	a.again = nil
-	for i := range b.refusals.waiting {
-		u := &b.refusals.waiting[i]
-		if u.said {
+// saveRefusals reports writes that were refused when their callers had gone. Each stays in the log
+// until its value is in the file.
+func (a *writeQueue) saveRefusals(b *openLog) {
+	a.retry = nil
+	for i := range b.refusals.unsaved {
+		u := &b.refusals.unsaved[i]
+		if u.reported {
 			continue
 		}
-		u.said = true
+		u.reported = true
 		b.refusals.count(u)
 		a.log.Error("config-write-refused", "write", u.job.seq, "key", u.job.ops[0].key, "keys",
 			len(u.job.ops), "taken", u.job.taken, "err", u.why,
 			"do", "compare it with what Consul has, and write it again if it is still wanted",
 			"kept_in", b.refusals.file)
 	}
-	for len(b.refusals.waiting) > 0 {
-		u := b.refusals.waiting[0]
-		if err := b.refusals.keep(&u); err != nil {
-			if !a.unkept {
+	for len(b.refusals.unsaved) > 0 {
+		u := b.refusals.unsaved[0]
+		if err := b.refusals.save(&u); err != nil {
+			if !a.saveFailed {
 				a.log.Error("config-write-not-kept", "write", u.job.seq, "err", err, "do",
 					"see to the disk: the write stays in the log until the file takes it")
 			}
-			a.unkept = true
-			a.again = time.After(keepAgain)
+			a.saveFailed = true
+			a.retry = time.After(saveRetry)
 			return
 		}
-		a.unkept = false
-		b.refusals.waiting = b.refusals.waiting[1:]
-		a.note(b, record{Done: u.job.seq})
+		a.saveFailed = false
+		b.refusals.unsaved = b.refusals.unsaved[1:]
+		a.logDone(b, record{Done: u.job.seq})
 	}
 }
 
 // compactAt is the size from which the log is made anew once nothing waits.
 const compactAt = 1 << 20
 
-// note marks a write as over. The mark need not be on the disk: that a write was applied the marker
-// in Consul says too, and that it was refused the log.
-func (a *writeQueue) note(b *openLog, over record) {
+// logDone marks a write as over. The mark need not be on the disk: that a write was applied the
+// marker in Consul says too, and that it was refused the log.
+func (a *writeQueue) logDone(b *openLog, over record) {
 	var err error
 	if len(b.queue.jobs) == 0 && b.wal.Size() > compactAt {
 		err = b.wal.Rewrite(compactLog(b.first, b.queue, b.refusals)...)
@@ -327,11 +329,11 @@ func (a *writeQueue) note(b *openLog, over record) {
 	}
 }
 
-// dismiss answers everyone who waits. What is logged stays in the log.
-func (a *writeQueue) dismiss(b *openLog, why error) {
+// answerAll answers everyone who waits. What is logged stays in the log.
+func (a *writeQueue) answerAll(b *openLog, why error) {
 	for _, j := range slices.Clone(b.queue.jobs) {
 		if j.logged {
-			if j.claim() { // what becomes of it later is reported elsewhere
+			if j.takeReply() { // what becomes of it later is reported elsewhere
 				j.answer(receipt{}, fmt.Errorf("%w: %w", why, ErrPending))
 			}
 			continue
