@@ -162,7 +162,7 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, header http.Header, 
 	if len(body) > 0 {
 		out.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	resp, err := d.transport.RoundTrip(begins(out))
+	resp, err := d.transport.RoundTrip(withBeginTrace(out))
 	if err != nil {
 		return reply{}, 0, missing(m, err)
 	}

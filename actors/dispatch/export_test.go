@@ -26,12 +26,12 @@ func (d *Dispatcher) Broadcasts() int { return int(d.broadcasting.n.Load()) }
 // ReplayBytes is how much of a body can be sent again.
 const ReplayBytes = replayBytes
 
-// Tape is a request's body.
-type Tape struct{ *tape }
+// ReplayBody is a request's body.
+type ReplayBody struct{ *replayBody }
 
-func NewTape(src io.Reader) Tape   { return Tape{newTape(src)} }
-func (t Tape) Play() io.ReadCloser { return t.play() }
-func (t Tape) Close()              { t.close() }
+func NewReplayBody(src io.Reader) ReplayBody { return ReplayBody{newReplayBody(src)} }
+func (t ReplayBody) Reader() io.ReadCloser   { return t.reader() }
+func (t ReplayBody) Close()                  { t.close() }
 
 // Check tells whether a connection to target may be made to what it resolved to.
 func (r *Reach) Check(ctx context.Context, target, resolved string) error {

@@ -18,22 +18,24 @@ import (
 	"github.com/coordd/coordd/actors/routing"
 )
 
-// trip is one request on its way.
-type trip struct {
+// routedRequest is one request that is being dispatched.
+type routedRequest struct {
 	item string
-	body *tape // nil: there is none
+	body *replayBody // nil: there is none
 	// patience is how long the client may send nothing of it.
-	patience time.Duration
-	loc      routing.Location // where it was last sent
-	at       string           // the member whose gate it is in
-	in       bool             // it is in the gate of all
-	// the member whose gate of streams it is in, and in that of all of them
-	as string
+	patience  time.Duration
+	loc       routing.Location // where it was last sent
+	countedAt string           // the member whose limit of requests it counts in
+	counted   bool             // it counts in the limit of all requests
+	// the member whose limit of streams it counts in, and in that of all streams
+	streamAt string
 }
 
-type tripKey struct{}
+type routedRequestKey struct{}
 
-func tripOf(ctx context.Context) *trip { return ctx.Value(tripKey{}).(*trip) }
+func routedRequestOf(ctx context.Context) *routedRequest {
+	return ctx.Value(routedRequestKey{}).(*routedRequest)
+}
 
 // ServeHTTP dispatches one request.
 func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -64,7 +66,7 @@ func (d *Dispatcher) serve(c *client, r *http.Request) *refusal {
 		return refuse(http.StatusNotFound, ReasonPath, 0,
 			"the path names no item: give /<item>/..., or /*/... for all members")
 	}
-	if to.climbs {
+	if to.leavesItem {
 		return refuse(http.StatusBadRequest, ReasonClimbs, 0,
 			"the path leaves its item by \"..\" elements: give it without them")
 	}
@@ -76,13 +78,13 @@ func (d *Dispatcher) serve(c *client, r *http.Request) *refusal {
 		defer d.all.leave()
 		return d.broadcast(c, r)
 	}
-	t := &trip{item: to.item, in: true, patience: c.short}
-	defer d.quit(t)
+	t := &routedRequest{item: to.item, counted: true, patience: c.short}
+	defer d.releaseAll(t)
 	if r.Body != nil && r.ContentLength != 0 {
-		t.body = newTape(c)
+		t.body = newReplayBody(c)
 		defer t.body.close()
 	}
-	d.proxy.ServeHTTP(c, r.WithContext(context.WithValue(r.Context(), tripKey{}, t)))
+	d.proxy.ServeHTTP(c, r.WithContext(context.WithValue(r.Context(), routedRequestKey{}, t)))
 	return nil
 }
 
@@ -104,24 +106,24 @@ func routeOf(h http.Header) []string {
 	return route
 }
 
-func (d *Dispatcher) leave(t *trip) {
-	if t.at != "" {
-		d.members.leave(t.at)
-		t.at = ""
+func (d *Dispatcher) releaseMember(t *routedRequest) {
+	if t.countedAt != "" {
+		d.members.leave(t.countedAt)
+		t.countedAt = ""
 	}
 }
 
-// quit gives all places back.
-func (d *Dispatcher) quit(t *trip) {
-	d.leave(t)
-	if t.in {
-		t.in = false
+// releaseAll gives back all the limits that the request counts in.
+func (d *Dispatcher) releaseAll(t *routedRequest) {
+	d.releaseMember(t)
+	if t.counted {
+		t.counted = false
 		d.all.leave()
 	}
-	if t.as != "" {
-		d.memberStreams.leave(t.as)
+	if t.streamAt != "" {
+		d.memberStreams.leave(t.streamAt)
 		d.streams.leave()
-		t.as = ""
+		t.streamAt = ""
 	}
 }
 
@@ -131,8 +133,8 @@ func isStream(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusSwitchingProtocols || kind == "text/event-stream"
 }
 
-// stream moves a trip from the places of requests to those of streams.
-func (d *Dispatcher) stream(t *trip) error {
+// stream moves a request from the places of requests to those of streams.
+func (d *Dispatcher) stream(t *routedRequest) error {
 	if !d.streams.enter() {
 		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
 			"%d upgraded connections and event streams are open, which is the limit", d.cfg.Streams)
@@ -144,12 +146,12 @@ func (d *Dispatcher) stream(t *trip) error {
 			d.cfg.StreamsPerMember, t.loc.Member)
 	}
 	as := t.loc.Member
-	d.quit(t)
-	t.as = as
+	d.releaseAll(t)
+	t.streamAt = as
 	return nil
 }
 
-// rewrite makes the outgoing request of the client's; where it goes is for the carrier to say.
+// rewrite makes the outgoing request of the client's; where it goes is for ownerTransport to say.
 func (d *Dispatcher) rewrite(p *httputil.ProxyRequest) {
 	p.Out.URL.Scheme = "http"
 	// nothing is decided by it here, so it need not be understood
@@ -160,7 +162,7 @@ func (d *Dispatcher) rewrite(p *httputil.ProxyRequest) {
 	d.strip(p.Out.Header, p.In.Header)
 	dropOtherHTTP(p.Out.Header)
 	d.forwarded(p.Out.Header, p.In)
-	p.Out.Header.Set(HeaderItem, url.PathEscape(tripOf(p.Out.Context()).item))
+	p.Out.Header.Set(HeaderItem, url.PathEscape(routedRequestOf(p.Out.Context()).item))
 }
 
 // strip takes out what must not come from a client.
@@ -236,15 +238,15 @@ func dropOtherHTTP(h http.Header) {
 	h.Del("Http2-Settings")
 }
 
-// sign says in the answer whose it is.
-func (d *Dispatcher) sign(resp *http.Response) error {
+// setAnswerHeaders says in the answer which member gave it.
+func (d *Dispatcher) setAnswerHeaders(resp *http.Response) error {
 	ours := oursIn(resp)
 	for name := range resp.Header {
 		if isOurs(name) {
 			delete(resp.Header, name)
 		}
 	}
-	t := tripOf(resp.Request.Context())
+	t := routedRequestOf(resp.Request.Context())
 	if isStream(resp) {
 		if err := d.stream(t); err != nil {
 			return err
@@ -272,7 +274,7 @@ func oursIn(resp *http.Response) string {
 
 // failed answers for what did not come to an answer.
 func (d *Dispatcher) failed(w http.ResponseWriter, r *http.Request, err error) {
-	t := tripOf(r.Context())
+	t := routedRequestOf(r.Context())
 	refused, ok := errors.AsType[*refusal](err)
 	stopping := errors.Is(context.Cause(r.Context()), ErrStopping)
 	switch {
@@ -283,9 +285,9 @@ func (d *Dispatcher) failed(w http.ResponseWriter, r *http.Request, err error) {
 		refused = refuse(http.StatusBadGateway, ReasonLost, 0,
 			"item %q: the dispatcher stops before member %s has answered: the request may have been carried out",
 			t.item, t.loc.Member)
-	case errors.Is(t.body.broke(), os.ErrDeadlineExceeded):
+	case errors.Is(t.body.sourceError(), os.ErrDeadlineExceeded):
 		// with which the server cancels the request
-		refused = badBody(t.body.broke(), t.patience, "")
+		refused = badBody(t.body.sourceError(), t.patience, "")
 	case errors.Is(r.Context().Err(), context.Canceled):
 		d.log.Debug("client-gone", "item", t.item, "member", t.loc.Member)
 		// or the server would say 200: it may be there still, and only have sent nothing for too

@@ -244,13 +244,13 @@ func TestABroadcastsBodyHasToBeHereInTime(t *testing.T) {
 // After the end of a handler the server uses the body's buffer for the next connection.
 func TestNothingIsReadFromAClientWhoseRequestIsOver(t *testing.T) {
 	src := &countingReader{}
-	tape := dispatch.NewTape(src)
-	p := tape.Play()
+	body := dispatch.NewReplayBody(src)
+	p := body.Reader()
 	if _, err := p.Read(make([]byte, 10)); err != nil {
 		t.Fatal(err)
 	}
-	tape.Close()
-	for _, p := range []io.Reader{p, tape.Play()} {
+	body.Close()
+	for _, p := range []io.Reader{p, body.Reader()} {
 		if n, err := p.Read(make([]byte, 100)); n != 0 || err == nil {
 			t.Errorf("read %d bytes, %v", n, err)
 		}

@@ -7,10 +7,10 @@ import (
 
 // target is what a path asks for.
 type target struct {
-	item   string
-	all    bool // a broadcast
-	ok     bool
-	climbs bool // it leaves the item by ".." elements
+	item       string
+	all        bool // a broadcast
+	ok         bool
+	leavesItem bool // it leaves the item by ".." elements
 }
 
 // parsePath finds the item in an escaped path: its first element, unescaped. An element that is a
@@ -22,19 +22,19 @@ func parsePath(escaped string) target {
 	}
 	first, below, _ := strings.Cut(rest, "/")
 	if first == "*" {
-		return target{all: true, ok: true, climbs: climbs(below)}
+		return target{all: true, ok: true, leavesItem: leavesItem(below)}
 	}
 	item, err := url.PathUnescape(first)
 	if err != nil || item == "" {
 		return target{}
 	}
-	return target{item: item, ok: true, climbs: item == ".." || climbs(below)}
+	return target{item: item, ok: true, leavesItem: item == ".." || leavesItem(below)}
 }
 
-// climbs tells whether a path below an item leaves it: the service, which gets the path as it is,
-// may resolve "/a/../b/x" to what belongs to another item. It may read %2F and a backslash as
+// leavesItem tells whether a path below an item leaves it: the service, which gets the path as it
+// is, may resolve "/a/../b/x" to what belongs to another item. It may read %2F and a backslash as
 // slashes, and cut off what follows a semicolon, too.
-func climbs(escaped string) bool {
+func leavesItem(escaped string) bool {
 	path, err := url.PathUnescape(escaped)
 	if err != nil {
 		path = escaped

@@ -49,20 +49,20 @@ func (r *Reach) control(target string) func(context.Context, string, string,
 }
 
 func (r *Reach) check(ctx context.Context, target string, written netip.Addr, port uint16) error {
-	ip := within(written)
+	ip := embeddedIPv4(written)
 	if ip == netip.IPv4Unspecified() { // which is this host, to connect to
 		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	} else if ip == netip.IPv6Unspecified() {
 		ip = netip.IPv6Loopback()
 	}
 	for _, never := range r.Never {
-		if is(ctx, never, ip, port, target != r.Own) {
+		if mayBe(ctx, never, ip, port, target != r.Own) {
 			return &forbidden{fmt.Sprintf("%s is Consul's address, and no service's",
 				netip.AddrPortFrom(ip, port))}
 		}
 	}
 	why := "is a loopback or link-local address, which only its own host can mean"
-	if slices.Contains(metadata, ip) {
+	if slices.Contains(metadataAddresses, ip) {
 		why = "is the address of a cloud's metadata, and no service's"
 	} else if !ip.IsLoopback() && !ip.IsLinkLocalUnicast() && !ip.IsMulticast() {
 		return nil
@@ -78,9 +78,9 @@ func (r *Reach) check(ctx context.Context, target string, written netip.Addr, po
 	return &forbidden{fmt.Sprintf("%s %s", netip.AddrPortFrom(ip, port), why)}
 }
 
-// metadata are the addresses at which clouds give a host its credentials, other than link-local
-// ones.
-var metadata = []netip.Addr{
+// metadataAddresses are the addresses at which clouds give a host its credentials, other than
+// link-local ones.
+var metadataAddresses = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"),      // AWS
 	netip.MustParseAddr("fd20:ce::254"),       // Google
 	netip.MustParseAddr("fd00:c1::a9fe:a9fe"), // Oracle
@@ -89,9 +89,9 @@ var metadata = []netip.Addr{
 	netip.MustParseAddr("168.63.129.16"),      // Azure
 }
 
-// within is the IPv4 address that an IPv6 one leads to: by NAT64 (RFC 6052), 6to4 (RFC 3056), or as
-// "IPv4-compatible" (RFC 4291, 2.5.5.1). Any other address is itself.
-func within(ip netip.Addr) netip.Addr {
+// embeddedIPv4 is the IPv4 address that an IPv6 one leads to: by NAT64 (RFC 6052), 6to4 (RFC 3056),
+// or as "IPv4-compatible" (RFC 4291, 2.5.5.1). Any other address is itself.
+func embeddedIPv4(ip netip.Addr) netip.Addr {
 	b := ip.As16()
 	switch {
 	case !ip.Is6() || ip.IsUnspecified() || ip.IsLoopback():
@@ -110,10 +110,10 @@ var (
 	sixToFour  = netip.MustParsePrefix("2002::/16")
 )
 
-// is tells whether an address may be that of name, a host:port; of name's whole host, if that is
+// mayBe tells whether an address may be that of name, a host:port; of name's whole host, if that is
 // this one and wide is set: an agent may listen on all of its addresses. One that cannot be found
 // out is taken for it.
-func is(ctx context.Context, name string, ip netip.Addr, port uint16, wide bool) bool {
+func mayBe(ctx context.Context, name string, ip netip.Addr, port uint16, wide bool) bool {
 	host, p, err := net.SplitHostPort(name)
 	if n, bad := strconv.ParseUint(p, 10, 16); err != nil || bad != nil || uint16(n) != port {
 		return false
@@ -126,15 +126,15 @@ func is(ctx context.Context, name string, ip netip.Addr, port uint16, wide bool)
 		return true
 	}
 	for _, k := range known {
-		if k = k.Unmap().WithZone(""); k == ip || wide && ours(k) && ours(ip) {
+		if k = k.Unmap().WithZone(""); k == ip || wide && isThisHost(k) && isThisHost(ip) {
 			return true
 		}
 	}
 	return false
 }
 
-// ours tells whether an address is one of this host's.
-func ours(ip netip.Addr) bool {
+// isThisHost tells whether an address is one of this host's.
+func isThisHost(ip netip.Addr) bool {
 	if ip.IsLoopback() || ip.IsUnspecified() {
 		return true
 	}

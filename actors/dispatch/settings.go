@@ -245,7 +245,8 @@ func New(cfg Config) (*Dispatcher, error) {
 		DisableCompression:  true, // what the client did not ask for is not added on the way
 	}
 	d.proxy = &httputil.ReverseProxy{
-		Rewrite: d.rewrite, Transport: carrier{d}, ModifyResponse: d.sign, ErrorHandler: d.failed,
+		Rewrite: d.rewrite, Transport: ownerTransport{d}, ModifyResponse: d.setAnswerHeaders,
+		ErrorHandler:  d.failed,
 		FlushInterval: -1, // an answer whose length is known may come slowly, too
 		BufferPool:    newBuffers(), ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(),
 			slog.LevelDebug),

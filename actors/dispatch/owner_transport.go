@@ -18,33 +18,34 @@ import (
 	"github.com/coordd/coordd/actors/routing"
 )
 
-// carrier brings a request to the owner of its item, again if need be and if it may be.
-type carrier struct{ d *Dispatcher }
+// ownerTransport sends a request to the owner of its item, and again where that is needed and
+// allowed.
+type ownerTransport struct{ d *Dispatcher }
 
 // mostLost is how often a request is sent again after a connection was lost: one that makes its
 // service crash must not be sent for ever.
 const mostLost = 2
 
-func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
-	t := tripOf(r.Context())
+func (c ownerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	t := routedRequestOf(r.Context())
 	a := attempts{d: c.d, giveUp: time.Now().Add(c.d.cfg.Wait)}
 	for out := r; ; out = r.Clone(r.Context()) { // the attempt before may still be reading its own
 		if err := a.locate(r.Context(), t); err != nil {
 			return nil, err
 		}
-		if err := c.d.enter(t); err != nil {
+		if err := c.d.acquireMember(t); err != nil {
 			return nil, err
 		}
-		address(out, t)
-		resp, err := c.d.transport.RoundTrip(begins(out))
+		setTarget(out, t)
+		resp, err := c.d.transport.RoundTrip(withBeginTrace(out))
 		if err == nil && resp.StatusCode != http.StatusMisdirectedRequest {
 			return resp, nil
 		}
-		a.last = judge(t, resp, err)
+		a.last = refusalFor(t, resp, err)
 		switch {
 		case r.Context().Err() != nil:
 			return nil, r.Context().Err()
-		case t.body != nil && !t.body.whole():
+		case t.body != nil && !t.body.replayable():
 			return nil, a.last
 		case a.last.reason == ReasonUnreachable, a.last.reason == ReasonMisdirected:
 		case a.last.reason == ReasonLost && a.lost < mostLost && lostUnanswered(err) &&
@@ -68,7 +69,7 @@ type attempts struct {
 // locate finds out where the next attempt goes. It waits for a move to end; and, when the answer is
 // the owner that the attempt before came to nothing with, for another answer or for a while that
 // grows.
-func (a *attempts) locate(ctx context.Context, t *trip) error {
+func (a *attempts) locate(ctx context.Context, t *routedRequest) error {
 	before := t.loc
 	if err := a.find(ctx, t); err != nil || a.last == nil || t.loc != before {
 		return err
@@ -78,7 +79,7 @@ func (a *attempts) locate(ctx context.Context, t *trip) error {
 	if time.Until(a.giveUp) < pause {
 		return a.last
 	}
-	a.d.leave(t)
+	a.d.releaseMember(t)
 	if !a.d.waiting.enter() {
 		return a.last
 	}
@@ -87,7 +88,7 @@ func (a *attempts) locate(ctx context.Context, t *trip) error {
 	defer timer.Stop()
 	for cursor := a.d.cfg.Locator.Changed(); ; {
 		cursor.Take()
-		if loc, err := a.d.cfg.Locator.Locate(over, t.item); err != nil || loc != before {
+		if loc, err := a.d.cfg.Locator.Locate(endedContext, t.item); err != nil || loc != before {
 			break
 		}
 		select {
@@ -103,10 +104,10 @@ func (a *attempts) locate(ctx context.Context, t *trip) error {
 }
 
 // find locates the item, and waits for a move to end.
-func (a *attempts) find(ctx context.Context, t *trip) error {
+func (a *attempts) find(ctx context.Context, t *routedRequest) error {
 	d := a.d
 	var err error
-	if t.loc, err = d.cfg.Locator.Locate(over, t.item); err == nil {
+	if t.loc, err = d.cfg.Locator.Locate(endedContext, t.item); err == nil {
 		return nil
 	}
 	left := time.Until(a.giveUp)
@@ -115,7 +116,7 @@ func (a *attempts) find(ctx context.Context, t *trip) error {
 	if !reading && (!routing.Retriable(err) || left <= 0) {
 		return unlocated(err)
 	}
-	d.leave(t)
+	d.releaseMember(t)
 	if !d.waiting.enter() {
 		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
 			"item %q is not located yet, and too many requests are waiting for that or for moves to end",
@@ -139,8 +140,8 @@ func (a *attempts) find(ctx context.Context, t *trip) error {
 	return unlocated(err)
 }
 
-// over is a context that has ended.
-var over = func() context.Context {
+// endedContext is a context that has ended.
+var endedContext = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
@@ -156,29 +157,29 @@ func (d *Dispatcher) read(ctx context.Context, item string) (routing.Location, e
 }
 
 // enter takes a place among the requests to the item's owner.
-func (d *Dispatcher) enter(t *trip) error {
+func (d *Dispatcher) acquireMember(t *routedRequest) error {
 	if host, port, err := net.SplitHostPort(t.loc.Address); err != nil || host == "" ||
 		port == "" || port == "0" {
 		return refuse(http.StatusBadGateway, ReasonNoAddress, 0,
 			"item %q is at member %s, whose address is %q: start it with --address host:port of the service beside it",
 			t.item, t.loc.Member, t.loc.Address)
 	}
-	if t.at == t.loc.Member {
+	if t.countedAt == t.loc.Member {
 		return nil
 	}
-	d.leave(t)
+	d.releaseMember(t)
 	if !d.members.enter(t.loc.Member) {
 		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
 			"%d requests to member %s are under way, which is the limit for one", d.cfg.PerMember,
 			t.loc.Member)
 	}
-	t.at = t.loc.Member
+	t.countedAt = t.loc.Member
 	return nil
 }
 
-// begins has the connection told that a request begins on it, and goes on after an answer that is
-// none yet (100 Continue).
-func begins(r *http.Request) *http.Request {
+// withBeginTrace tells the connection when a request begins on it, and again after an interim
+// answer (100 Continue).
+func withBeginTrace(r *http.Request) *http.Request {
 	var conn atomic.Pointer[idleConn]
 	begin := func() {
 		if c := conn.Load(); c != nil {
@@ -195,26 +196,26 @@ func begins(r *http.Request) *http.Request {
 	}))
 }
 
-// address turns the request towards the owner.
-func address(out *http.Request, t *trip) {
+// setTarget directs the request to the owner.
+func setTarget(out *http.Request, t *routedRequest) {
 	out.URL.Host = t.loc.Address
 	out.Header.Set(HeaderToken, strconv.FormatUint(t.loc.Token, 10))
 	out.Header.Set(HeaderMember, url.PathEscape(t.loc.Member))
 	if t.body == nil {
 		return
 	}
-	out.Body = t.body.play()
+	out.Body = t.body.reader()
 	// for a connection that turns out to be closed before a byte was written
 	out.GetBody = func() (io.ReadCloser, error) {
-		if !t.body.whole() {
+		if !t.body.replayable() {
 			return nil, errOverrun
 		}
-		return t.body.play(), nil
+		return t.body.reader(), nil
 	}
 }
 
-// judge says what an attempt without a usable answer means.
-func judge(t *trip, resp *http.Response, err error) *refusal {
+// refusalFor is the refusal that an attempt without a usable answer amounts to.
+func refusalFor(t *routedRequest, resp *http.Response, err error) *refusal {
 	if err == nil {
 		// Read, so that the connection can be used again; but not for long.
 		enough := time.AfterFunc(drainTime, func() { resp.Body.Close() })
@@ -224,7 +225,7 @@ func judge(t *trip, resp *http.Response, err error) *refusal {
 		return refuse(http.StatusServiceUnavailable, ReasonMisdirected, soon,
 			"item %q: member %s says that it is not its own", t.item, t.loc.Member)
 	}
-	if broke := t.body.broke(); broke != nil {
+	if broke := t.body.sourceError(); broke != nil {
 		return badBody(broke, t.patience, fmt.Sprintf("; member %s may have got a part of it",
 			t.loc.Member))
 	}
