@@ -26,8 +26,8 @@ func (d *Dispatcher) broadcast(w *client, r *http.Request) *refusal {
 	}
 	var body []byte
 	if r.Body != nil { // before it takes a place: whoever sends slowly keeps nobody waiting
-		all, took, err := w.all(broadcastBytes+1, &d.bodies, d.cfg.Timeout)
-		defer d.bodies.give(took)
+		all, took, err := w.readAll(broadcastBytes+1, &d.bodies, d.cfg.Timeout)
+		defer d.bodies.releaseN(took)
 		switch {
 		case errors.Is(err, errNoRoom):
 			return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
@@ -48,17 +48,17 @@ func (d *Dispatcher) broadcast(w *client, r *http.Request) *refusal {
 	if refused != nil {
 		return refused
 	}
-	defer d.answers.give(g.room)
+	defer d.answers.releaseN(g.room)
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // there is nobody to answer
 	}
 	if g.room > smallBytes { // clients that read slowly leave room for the answers to others
-		if !d.reading.take(g.room) {
+		if !d.reading.acquireN(g.room) {
 			return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
 				"the members have answered, and the answers that clients are reading take %d bytes, which is the limit: "+
 					"the request was carried out", readingBytes)
 		}
-		defer d.reading.give(g.room)
+		defer d.reading.releaseN(g.room)
 	}
 	status := http.StatusOK
 	switch {
@@ -71,7 +71,7 @@ func (d *Dispatcher) broadcast(w *client, r *http.Request) *refusal {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	w.within(time.Duration(g.room/slowestReader) * time.Second)
+	w.limitAnswer(time.Duration(g.room/slowestReader) * time.Second)
 	w.WriteHeader(status)
 	g.write(w)
 	return nil
@@ -80,11 +80,11 @@ func (d *Dispatcher) broadcast(w *client, r *http.Request) *refusal {
 // gathered asks all members. Its place is for the asking: a client may take its time to read the
 // answers.
 func (d *Dispatcher) gathered(r *http.Request, body []byte) (*gathering, *refusal) {
-	if !d.broadcasting.enter() {
+	if !d.broadcasting.acquire() {
 		return nil, refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
 			"%d broadcasts are under way, which is the limit", broadcasts)
 	}
-	defer d.broadcasting.leave()
+	defer d.broadcasting.release()
 	wait, cancel := context.WithTimeout(r.Context(), max(0, d.cfg.Wait))
 	members, err := d.cfg.Locator.Members(wait)
 	cancel()
@@ -136,16 +136,16 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, header http.Header, 
 	if _, port, err := net.SplitHostPort(m.Address); err != nil || port == "" || port == "0" {
 		return reply{}, 0, noService(m)
 	}
-	if !d.gathering.enter(m.ID) {
+	if !d.gathering.acquire(m.ID) {
 		return reply{}, 0, fmt.Errorf("%d broadcasts wait for it, which is the limit",
-			d.gathering.most)
+			d.gathering.max)
 	}
-	defer d.gathering.leave(m.ID)
-	if !d.members.enter(m.ID) {
+	defer d.gathering.release(m.ID)
+	if !d.members.acquire(m.ID) {
 		return reply{}, 0, fmt.Errorf("%d requests to it are under way, which is the limit",
 			d.cfg.PerMember)
 	}
-	defer d.members.leave(m.ID)
+	defer d.members.release(m.ID)
 	ctx, cancel := context.WithTimeout(r.Context(), d.cfg.Timeout)
 	defer cancel()
 	if d.fanout.Acquire(ctx, 1) != nil {
@@ -177,7 +177,7 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, header http.Header, 
 	}
 	got, took, err := d.answers.readAll(resp.Body, most+1)
 	if err != nil {
-		d.answers.give(took)
+		d.answers.releaseN(took)
 		if errors.Is(err, errNoRoom) {
 			return reply{}, 0,
 				errors.New("it answered, and there is no room for that beside the answers to other broadcasts")

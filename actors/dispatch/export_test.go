@@ -17,11 +17,12 @@ func (d *Dispatcher) InFlight(member string) (all, to int) {
 	defer d.members.mu.Unlock()
 	d.memberStreams.mu.Lock()
 	defer d.memberStreams.mu.Unlock()
-	return int(d.all.n.Load() + d.streams.n.Load()), d.members.n[member] + d.memberStreams.n[member]
+	return int(d.all.used.Load() + d.streams.used.Load()), d.members.used[member] +
+		d.memberStreams.used[member]
 }
 
 // Broadcasts is how many are under way.
-func (d *Dispatcher) Broadcasts() int { return int(d.broadcasting.n.Load()) }
+func (d *Dispatcher) Broadcasts() int { return int(d.broadcasting.used.Load()) }
 
 // ReplayBytes is how much of a body can be sent again.
 const ReplayBytes = replayBytes
@@ -39,4 +40,4 @@ func (r *Reach) Check(ctx context.Context, target, resolved string) error {
 }
 
 // Reading is how many broadcasts were answered by the members and are being read by their clients.
-func (d *Dispatcher) Reading() int { return int(d.reading.n.Load() >> 20) }
+func (d *Dispatcher) Reading() int { return int(d.reading.used.Load() >> 20) }

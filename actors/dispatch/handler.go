@@ -70,15 +70,15 @@ func (d *Dispatcher) serve(c *client, r *http.Request) *refusal {
 		return refuse(http.StatusBadRequest, ReasonClimbs, 0,
 			"the path leaves its item by \"..\" elements: give it without them")
 	}
-	if !d.all.enter() {
+	if !d.all.acquire() {
 		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
 			"%d requests are under way, which is the limit", d.cfg.InFlight)
 	}
 	if to.all {
-		defer d.all.leave()
+		defer d.all.release()
 		return d.broadcast(c, r)
 	}
-	t := &routedRequest{item: to.item, counted: true, patience: c.short}
+	t := &routedRequest{item: to.item, counted: true, patience: c.ioTimeout}
 	defer d.releaseAll(t)
 	if r.Body != nil && r.ContentLength != 0 {
 		t.body = newReplayBody(c)
@@ -108,7 +108,7 @@ func routeOf(h http.Header) []string {
 
 func (d *Dispatcher) releaseMember(t *routedRequest) {
 	if t.countedAt != "" {
-		d.members.leave(t.countedAt)
+		d.members.release(t.countedAt)
 		t.countedAt = ""
 	}
 }
@@ -118,11 +118,11 @@ func (d *Dispatcher) releaseAll(t *routedRequest) {
 	d.releaseMember(t)
 	if t.counted {
 		t.counted = false
-		d.all.leave()
+		d.all.release()
 	}
 	if t.streamAt != "" {
-		d.memberStreams.leave(t.streamAt)
-		d.streams.leave()
+		d.memberStreams.release(t.streamAt)
+		d.streams.release()
 		t.streamAt = ""
 	}
 }
@@ -135,12 +135,12 @@ func isStream(resp *http.Response) bool {
 
 // stream moves a request from the places of requests to those of streams.
 func (d *Dispatcher) stream(t *routedRequest) error {
-	if !d.streams.enter() {
+	if !d.streams.acquire() {
 		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
 			"%d upgraded connections and event streams are open, which is the limit", d.cfg.Streams)
 	}
-	if !d.memberStreams.enter(t.loc.Member) {
-		d.streams.leave()
+	if !d.memberStreams.acquire(t.loc.Member) {
+		d.streams.release()
 		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
 			"%d upgraded connections and event streams to member %s are open, which is the limit for one",
 			d.cfg.StreamsPerMember, t.loc.Member)

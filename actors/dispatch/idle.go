@@ -14,98 +14,102 @@ import (
 // begins to answer.
 type idleConn struct {
 	net.Conn
-	most     time.Duration
-	taking   time.Duration
-	answered atomic.Bool // the request that is under way, in part at least
+	idleTimeout  time.Duration
+	writeTimeout time.Duration
+	answered     atomic.Bool // the request that is under way, in part at least
 	// when the deadline was last set, in nanoseconds since the connection was made
-	armed atomic.Int64
-	made  time.Time
+	deadlineSet atomic.Int64
+	made        time.Time
 }
 
 func newIdleConn(c net.Conn, most, taking time.Duration) *idleConn {
-	i := &idleConn{Conn: c, most: most, taking: taking, made: time.Now()}
+	i := &idleConn{Conn: c, idleTimeout: most, writeTimeout: taking, made: time.Now()}
 	i.answered.Store(true)
 	_ = c.SetDeadline(i.made.Add(most))
 	return i
 }
 
-// begin is for a request that is about to be written.
-func (c *idleConn) begin() { c.answered.Store(false) }
+// beginRequest is for a request that is about to be written.
+func (c *idleConn) beginRequest() { c.answered.Store(false) }
 
-// touch sets the deadline anew, but not for every byte: an eighth of the time is not worth a call.
-func (c *idleConn) touch() {
+// extendDeadline moves the deadline, but not for every byte: an eighth of the time is not worth a
+// call.
+func (c *idleConn) extendDeadline() {
 	now := time.Since(c.made)
-	if last := c.armed.Load(); now-time.Duration(last) < c.most/8 {
+	if last := c.deadlineSet.Load(); now-time.Duration(last) < c.idleTimeout/8 {
 		return
 	}
-	c.armed.Store(int64(now))
-	_ = c.Conn.SetDeadline(c.made.Add(now + c.most))
+	c.deadlineSet.Store(int64(now))
+	_ = c.Conn.SetDeadline(c.made.Add(now + c.idleTimeout))
 }
 
 func (c *idleConn) Read(p []byte) (int, error) {
-	c.touch()
+	c.extendDeadline()
 	n, err := c.Conn.Read(p)
 	if n > 0 {
 		if !c.answered.Swap(true) {
-			c.armed.Store(int64(time.Since(c.made)))
-			_ = c.Conn.SetDeadline(time.Now().Add(c.most)) // also for the write that is under way
+			c.deadlineSet.Store(int64(time.Since(c.made)))
+			// also for the write that is under way
+			_ = c.Conn.SetDeadline(time.Now().Add(c.idleTimeout))
 		}
-		c.touch()
+		c.extendDeadline()
 	}
 	return n, err
 }
 
 func (c *idleConn) Write(p []byte) (int, error) {
-	c.touch()
+	c.extendDeadline()
 	if !c.answered.Load() {
-		_ = c.Conn.SetWriteDeadline(time.Now().Add(c.taking))
+		_ = c.Conn.SetWriteDeadline(time.Now().Add(c.writeTimeout))
 		if c.answered.Load() { // meanwhile
-			_ = c.Conn.SetWriteDeadline(time.Now().Add(c.most))
+			_ = c.Conn.SetWriteDeadline(time.Now().Add(c.idleTimeout))
 		}
 	}
 	return c.Conn.Write(p)
 }
 
-// client is the connection to the client, held to the same: it has to send and to take something
-// now and then. Until the answer begins, and for taking it, the time is shorter.
+// client is the connection to the client, with the same limits: it has to send and to take
+// something now and then. Until the answer begins, and for taking it, the time is shorter.
 type client struct {
 	http.ResponseWriter
-	ctrl          *http.ResponseController
-	most, short   time.Duration
-	wrote, readAt time.Time
-	until         time.Time // when all of the answer has to be taken; zero: there is no such time
-	body          io.Reader
-	hasBody       bool
-	continues     bool        // the server sends 100 Continue when the body is read first
-	ended         atomic.Bool // the body has
-	began         atomic.Bool // the answer has
+	ctrl                              *http.ResponseController
+	idleTimeout, ioTimeout            time.Duration
+	writeDeadlineSet, readDeadlineSet time.Time
+	// when all of the answer has to be taken; zero: there is no such time
+	answerDeadline time.Time
+	body           io.Reader
+	hasBody        bool
+	// the server sends 100 Continue when the body is read first
+	continues bool
+	bodyEnded atomic.Bool
+	answering atomic.Bool
 }
 
-// shortest is the least time that a client may be silent in the middle of a body, or not read.
-const shortest = 30 * time.Second
+// minTimeout is the least time that a client may be silent in the middle of a body, or not read.
+const minTimeout = 30 * time.Second
 
 // lingerTime is what the rest of a body that nobody wants gets to arrive, behind the answer.
 const lingerTime = 5 * time.Second
 
 func newClient(w http.ResponseWriter, r *http.Request, most, timeout time.Duration) *client {
-	c := &client{ResponseWriter: w, ctrl: http.NewResponseController(w), most: most,
-		short: min(most, max(timeout, shortest)), body: r.Body}
+	c := &client{ResponseWriter: w, ctrl: http.NewResponseController(w), idleTimeout: most,
+		ioTimeout: min(most, max(timeout, minTimeout)), body: r.Body}
 	if c.hasBody = r.Body != nil && r.ContentLength != 0; c.hasBody {
 		c.continues = r.Header.Get("Expect") != ""
 		// an answer that comes before the body has ended is sent at once
 		_ = c.ctrl.EnableFullDuplex()
 		// also of a body that nobody reads: the server takes it off the connection
-		c.expect(time.Now())
+		c.extendReadDeadline(time.Now())
 	}
 	return c
 }
 
-// expect gives the client the time to send something. Not every connection can.
-func (c *client) expect(now time.Time) {
-	c.readAt = now
-	most := c.short
-	if c.began.Load() {
-		most = c.most
+// extendReadDeadline gives the client the time to send something. Not every connection can.
+func (c *client) extendReadDeadline(now time.Time) {
+	c.readDeadlineSet = now
+	most := c.ioTimeout
+	if c.answering.Load() {
+		most = c.idleTimeout
 	}
 	_ = c.ctrl.SetReadDeadline(now.Add(most))
 }
@@ -116,23 +120,23 @@ func (c *client) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	taker := &takingConn{Conn: conn, most: c.short}
+	taker := &writeTimeoutConn{Conn: conn, timeout: c.ioTimeout}
 	return taker, bufio.NewReadWriter(buf.Reader, bufio.NewWriter(taker)), nil
 }
 
-// takingConn is a connection whose other end has to take what is written.
-type takingConn struct {
+// writeTimeoutConn is a connection whose other end has to take what is written.
+type writeTimeoutConn struct {
 	net.Conn
-	most time.Duration
+	timeout time.Duration
 }
 
-func (c *takingConn) Write(p []byte) (int, error) {
-	_ = c.SetWriteDeadline(time.Now().Add(c.most))
+func (c *writeTimeoutConn) Write(p []byte) (int, error) {
+	_ = c.SetWriteDeadline(time.Now().Add(c.timeout))
 	return c.Conn.Write(p)
 }
 
 // CloseWrite tells the other end that nothing more comes, and lets it go on.
-func (c *takingConn) CloseWrite() error {
+func (c *writeTimeoutConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
@@ -143,20 +147,20 @@ func (c *takingConn) CloseWrite() error {
 func (c *client) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 func (c *client) Write(p []byte) (int, error) {
-	c.begin()
-	if now := time.Now(); now.Sub(c.wrote) > c.short/8 {
-		c.take(now)
+	c.beginAnswer()
+	if now := time.Now(); now.Sub(c.writeDeadlineSet) > c.ioTimeout/8 {
+		c.extendWriteDeadline(now)
 	}
 	return c.ResponseWriter.Write(p)
 }
 
-// take gives the client the time to take what is sent next. However little that is: the buffers may
-// be full of earlier answers.
-func (c *client) take(now time.Time) {
-	c.wrote = now
-	end := now.Add(c.short)
-	if !c.until.IsZero() && c.until.Before(end) {
-		end = c.until
+// extendWriteDeadline gives the client the time to take what is sent next. However little that is:
+// the buffers may be full of earlier answers.
+func (c *client) extendWriteDeadline(now time.Time) {
+	c.writeDeadlineSet = now
+	end := now.Add(c.ioTimeout)
+	if !c.answerDeadline.IsZero() && c.answerDeadline.Before(end) {
+		end = c.answerDeadline
 	}
 	_ = c.ctrl.SetWriteDeadline(end)
 }
@@ -164,36 +168,39 @@ func (c *client) take(now time.Time) {
 // FlushError is for the proxy, by way of http.ResponseController: it flushes the headers before
 // there is a body.
 func (c *client) FlushError() error {
-	c.take(time.Now())
+	c.extendWriteDeadline(time.Now())
 	return c.ctrl.Flush()
 }
 
-// within gives the client so much time for the answer as a whole, beside what its last piece has.
-func (c *client) within(d time.Duration) { c.until = time.Now().Add(d + c.short) }
+// limitAnswer gives the client so much time for the answer as a whole, beside what its last piece
+// has.
+func (c *client) limitAnswer(d time.Duration) { c.answerDeadline = time.Now().Add(d + c.ioTimeout) }
 
 func (c *client) WriteHeader(status int) {
 	if status >= 200 {
-		c.begin()
+		c.beginAnswer()
 	}
-	c.take(time.Now()) // what is none yet (100 Continue, 103 Early Hints) is sent at once
+	// what is none yet (100 Continue, 103 Early Hints) is sent at once
+	c.extendWriteDeadline(time.Now())
 	c.ResponseWriter.WriteHeader(status)
 }
 
-// begin is for the beginning of the answer. One that begins before the body has ended is the
+// beginAnswer is for the beginning of the answer. One that begins before the body has ended is the
 // connection's last: in full duplex the server takes whatever is left of a body that broke off for
 // the next request.
-func (c *client) begin() {
-	if c.began.Swap(true) || !c.hasBody || c.ended.Load() {
+func (c *client) beginAnswer() {
+	if c.answering.Swap(true) || !c.hasBody || c.bodyEnded.Load() {
 		return
 	}
 	c.Header().Set("Connection", "close")
-	_ = c.ctrl.SetReadDeadline(time.Now().Add(c.most)) // the body may go on beside the answer
+	// the body may go on beside the answer
+	_ = c.ctrl.SetReadDeadline(time.Now().Add(c.idleTimeout))
 }
 
 // Read reads the request's body.
 func (c *client) Read(p []byte) (int, error) {
-	if now := time.Now(); now.Sub(c.readAt) > c.short/8 {
-		c.expect(now)
+	if now := time.Now(); now.Sub(c.readDeadlineSet) > c.ioTimeout/8 {
+		c.extendReadDeadline(now)
 	}
 	return c.read(p)
 }
@@ -201,22 +208,22 @@ func (c *client) Read(p []byte) (int, error) {
 func (c *client) read(p []byte) (int, error) {
 	if c.continues {
 		c.continues = false
-		_ = c.ctrl.SetWriteDeadline(time.Now().Add(c.short))
+		_ = c.ctrl.SetWriteDeadline(time.Now().Add(c.ioTimeout))
 	}
 	n, err := c.body.Read(p)
 	if err == io.EOF {
-		c.ended.Store(true)
+		c.bodyEnded.Store(true)
 		// from here on the server listens for the client's going
 		_ = c.ctrl.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }
 
-// all reads a body of at most so many bytes, which take their room from a gate and have to be here
+// readAll reads a body of at most so many bytes, which count in a limit and have to be here
 // within a time, however busily they are sent.
-func (c *client) all(most int64, room *gate, within time.Duration) ([]byte, int64, error) {
-	c.readAt = time.Now()
-	_ = c.ctrl.SetReadDeadline(c.readAt.Add(within))
+func (c *client) readAll(most int64, room *limit, within time.Duration) ([]byte, int64, error) {
+	c.readDeadlineSet = time.Now()
+	_ = c.ctrl.SetReadDeadline(c.readDeadlineSet.Add(within))
 	return room.readAll(readerFunc(c.read), most)
 }
 
@@ -227,9 +234,9 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 // done gives the client the time for what the server still holds of the answer, and sends behind
 // the handler. Of a body that was not read to its end the server reads what is left.
 func (c *client) done() {
-	if c.hasBody && !c.ended.Load() {
-		c.begin()
-		_ = c.ctrl.SetReadDeadline(time.Now().Add(min(c.most, lingerTime)))
+	if c.hasBody && !c.bodyEnded.Load() {
+		c.beginAnswer()
+		_ = c.ctrl.SetReadDeadline(time.Now().Add(min(c.idleTimeout, lingerTime)))
 	}
-	c.take(time.Now()) // the server takes it away with the request
+	c.extendWriteDeadline(time.Now()) // the server takes it away with the request
 }

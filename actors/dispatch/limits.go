@@ -7,37 +7,37 @@ import (
 	"sync/atomic"
 )
 
-// gate lets so many in at one time and nobody wait.
-type gate struct {
-	n    atomic.Int64
-	most int64
+// limit is a counter with a maximum. Nobody waits for it.
+type limit struct {
+	used atomic.Int64
+	max  int64
 }
 
-func (g *gate) enter() bool { return g.take(1) }
-func (g *gate) leave()      { g.give(1) }
+func (g *limit) acquire() bool { return g.acquireN(1) }
+func (g *limit) release()      { g.releaseN(1) }
 
-// take is enter for n at once.
-func (g *gate) take(n int64) bool {
-	if g.n.Add(n) > g.most {
-		g.n.Add(-n)
+// acquireN is acquire for n at once.
+func (g *limit) acquireN(n int64) bool {
+	if g.used.Add(n) > g.max {
+		g.used.Add(-n)
 		return false
 	}
 	return true
 }
 
-func (g *gate) give(n int64) { g.n.Add(-n) }
+func (g *limit) releaseN(n int64) { g.used.Add(-n) }
 
 // errNoRoom is returned for what does not fit into memory beside all else that is under way.
 var errNoRoom = errors.New("no room")
 
-// readAll reads at most so many bytes, all of which take their room from the gate as they come: one
+// readAll reads at most so many bytes, all of which count in the limit as they come: one
 // who sends slowly takes little. The room is to be given back, also after an error.
-func (g *gate) readAll(r io.Reader, most int64) (all []byte, took int64, err error) {
+func (g *limit) readAll(r io.Reader, most int64) (all []byte, took int64, err error) {
 	piece := make([]byte, 16<<10)
 	for int64(len(all)) < most {
 		n, err := r.Read(piece[:min(int64(len(piece)), most-int64(len(all)))])
 		if n > 0 {
-			if !g.take(int64(n)) {
+			if !g.acquireN(int64(n)) {
 				return nil, took, errNoRoom
 			}
 			took += int64(n)
@@ -53,30 +53,32 @@ func (g *gate) readAll(r io.Reader, most int64) (all []byte, took int64, err err
 	return all, took, nil
 }
 
-// gates has a gate for each member.
-type gates struct {
-	most int
+// memberLimits has a limit for each member.
+type memberLimits struct {
+	max  int
 	mu   sync.Mutex
-	n    map[string]int
+	used map[string]int
 }
 
-func newGates(most int) gates { return gates{most: most, n: map[string]int{}} }
+func newMemberLimits(most int) memberLimits {
+	return memberLimits{max: most, used: map[string]int{}}
+}
 
-func (g *gates) enter(id string) bool {
+func (g *memberLimits) acquire(id string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.n[id] >= g.most {
+	if g.used[id] >= g.max {
 		return false
 	}
-	g.n[id]++
+	g.used[id]++
 	return true
 }
 
-func (g *gates) leave(id string) {
+func (g *memberLimits) release(id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.n[id]--; g.n[id] <= 0 {
-		delete(g.n, id)
+	if g.used[id]--; g.used[id] <= 0 {
+		delete(g.used, id)
 	}
 }
 

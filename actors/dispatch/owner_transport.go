@@ -80,10 +80,10 @@ func (a *attempts) locate(ctx context.Context, t *routedRequest) error {
 		return a.last
 	}
 	a.d.releaseMember(t)
-	if !a.d.waiting.enter() {
+	if !a.d.waiting.acquire() {
 		return a.last
 	}
-	defer a.d.waiting.leave()
+	defer a.d.waiting.release()
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for cursor := a.d.cfg.Locator.Changed(); ; {
@@ -117,12 +117,12 @@ func (a *attempts) find(ctx context.Context, t *routedRequest) error {
 		return unlocated(err)
 	}
 	d.releaseMember(t)
-	if !d.waiting.enter() {
+	if !d.waiting.acquire() {
 		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
 			"item %q is not located yet, and too many requests are waiting for that or for moves to end",
 			t.item)
 	}
-	defer d.waiting.leave()
+	defer d.waiting.release()
 	if left < readTime {
 		t.loc, err = d.read(ctx, t.item)
 	}
@@ -168,7 +168,7 @@ func (d *Dispatcher) acquireMember(t *routedRequest) error {
 		return nil
 	}
 	d.releaseMember(t)
-	if !d.members.enter(t.loc.Member) {
+	if !d.members.acquire(t.loc.Member) {
 		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
 			"%d requests to member %s are under way, which is the limit for one", d.cfg.PerMember,
 			t.loc.Member)
@@ -183,7 +183,7 @@ func withBeginTrace(r *http.Request) *http.Request {
 	var conn atomic.Pointer[idleConn]
 	begin := func() {
 		if c := conn.Load(); c != nil {
-			c.begin()
+			c.beginRequest()
 		}
 	}
 	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{

@@ -198,9 +198,9 @@ type Dispatcher struct {
 	transport *http.Transport
 	proxy     *httputil.ReverseProxy
 
-	all, waiting, broadcasting, streams gate
-	bodies, answers, reading            gate // in bytes
-	members, gathering, memberStreams   gates
+	all, waiting, broadcasting, streams limit
+	bodies, answers, reading            limit // in bytes
+	members, gathering, memberStreams   memberLimits
 	fanout                              *semaphore.Weighted
 }
 
@@ -214,16 +214,18 @@ func New(cfg Config) (*Dispatcher, error) {
 	rand.Read(id[:])
 	d := &Dispatcher{
 		cfg: cfg, id: hex.EncodeToString(id[:]), log: cfg.Logger,
-		all: gate{most: int64(cfg.InFlight)}, broadcasting: gate{most: broadcasts},
+		all: limit{max: int64(cfg.InFlight)}, broadcasting: limit{max: broadcasts},
 		// Those that wait cost little but their place: three quarters of all are left to those that
 		// do not.
-		waiting: gate{most: int64(max(1, cfg.InFlight/4))},
-		members: newGates(cfg.PerMember),
-		streams: gate{most: int64(cfg.Streams)}, memberStreams: newGates(cfg.StreamsPerMember),
-		bodies: gate{most: bodiesBytes}, answers: gate{most: gatheredBytes},
-		reading: gate{most: readingBytes},
+		waiting:       limit{max: int64(max(1, cfg.InFlight/4))},
+		members:       newMemberLimits(cfg.PerMember),
+		streams:       limit{max: int64(cfg.Streams)},
+		memberStreams: newMemberLimits(cfg.StreamsPerMember),
+		bodies:        limit{max: bodiesBytes}, answers: limit{max: gatheredBytes},
+		reading: limit{max: readingBytes},
 		// A member that hangs holds up those broadcasts that ask it, and not all.
-		gathering: newGates(broadcasts / 2), fanout: semaphore.NewWeighted(int64(cfg.Fanout)),
+		gathering: newMemberLimits(broadcasts / 2),
+		fanout:    semaphore.NewWeighted(int64(cfg.Fanout)),
 	}
 	dialer := &net.Dialer{Timeout: cfg.Connect}
 	d.transport = &http.Transport{
