@@ -10,17 +10,17 @@ import (
 
 // Check judges a history. The events have to be in order: see [Merge].
 func Check(events []Event, o Options) Report {
-	events = breaksFirst(events)
+	events = moveLostLines(events)
 	c := &checker{
 		Options: o, events: events, report: Report{Events: len(events), Settled: -1},
 		procs: map[string]*process{}, items: map[string]*item{}, work: map[string]int{},
-		keys: map[string]string{}, holders: map[string]map[string]int{},
-		values: map[string]*written{},
+		keys: map[string]string{}, keysOf: map[string]map[string]int{},
+		values: map[string]*ackedKey{},
 	}
-	c.configsForgotten()
-	c.leadersForgotten(time.Time{})
+	c.resetConfigs()
+	c.resetLeaders(time.Time{})
 	for i, e := range events {
-		c.enter(i, e)
+		c.apply(i, e)
 	}
 	c.finish()
 	return c.report
@@ -34,23 +34,23 @@ type checker struct {
 	report  Report
 	procs   map[string]*process
 	items   map[string]*item
-	astray  []int // steps outside of any work that was known then
+	strays  []int // steps outside of any work that was known then
 	amnesty time.Time
 	losses  []window // each time that Consul lost writes, and the amnesty after it
 
-	keys     map[string]string         // what Consul holds
-	holders  map[string]map[string]int // item -> member -> at: its keys
-	touched  map[string]bool           // items whose keys the current write has changed
-	writeAt  int
-	epoch    uint64 // the leader key's ModifyIndex, 0: there is none
-	epochAt  int
-	leaders  leaders
-	values   map[string]*written
-	hasWrite bool
-	configs  configs
+	keys         map[string]string         // what Consul holds
+	keysOf       map[string]map[string]int // item -> member -> at: its keys
+	changedItems map[string]bool           // items whose keys the current write has changed
+	writeAt      int
+	epoch        uint64 // the leader key's ModifyIndex, 0: there is none
+	epochAt      int
+	leaders      leaders
+	values       map[string]*ackedKey
+	hasWrite     bool
+	configs      configs
 
 	work    map[string]int // items of the workload -> at
-	calm    int            // at + 1; 0: not yet
+	calmAt  int            // at + 1; 0: not yet
 	wellAt  time.Time
 	well    bool
 	judged  bool
@@ -59,31 +59,32 @@ type checker struct {
 
 // process is one run of a member.
 type process struct {
-	name    string
-	first   int
-	last    time.Time
-	lastAt  int
-	over    bool
-	broken  bool      // some of its lines were not written
-	dead    bool      // its commands may go on
-	died    time.Time // when that, or its end, was first said
-	frozen  bool
-	stands  []window // when it was frozen
-	running map[string]*span
-	leadAt  int    // at + 1; 0: it does not lead
-	epoch   uint64 // with which it leads; 0: of before Consul lost writes
+	name         string
+	first        int
+	last         time.Time
+	lastAt       int
+	ended        bool
+	linesMissing bool      // some of its lines were not written
+	dead         bool      // its commands may go on
+	died         time.Time // when that, or its end, was first said
+	frozen       bool
+	frozenTimes  []window // when it was frozen
+	running      map[string]*span
+	leadAt       int    // at + 1; 0: it does not lead
+	epoch        uint64 // with which it leads; 0: of before Consul lost writes
 	// from when on its lock may have been taken away since it leads; zero: it was not
-	excused  time.Time
-	robbed   bool           // the same, since it last said whether it leads
-	leadOver map[string]int // those who have led meanwhile, with a newer epoch -> at
+	lockLostAt   time.Time
+	lockLost     bool           // the same, since it last said whether it leads
+	newerLeaders map[string]int // those who have led meanwhile, with a newer epoch -> at
 }
 
-// anonymous are the verbs that need no process.
-var anonymous = map[Verb]bool{Set: true, Del: true, Acked: true, Try: true, Restored: true,
+// withoutProcess are the verbs that need no process.
+var withoutProcess = map[Verb]bool{Set: true, Del: true, Acked: true, Try: true, Restored: true,
 	Calm: true, Close: true}
 
-// hearsay are the verbs that are somebody else's word about a process.
-var hearsay = map[Verb]bool{Lost: true, Thaw: true, End: true, Dead: true, Freeze: true, Set: true,
+// aboutOthers are the verbs that another process may write about this one.
+var aboutOthers = map[Verb]bool{Lost: true, Thaw: true, End: true, Dead: true, Freeze: true,
+	Set: true,
 	Del: true, Early: true}
 
 // window is when a process stood still.
@@ -92,36 +93,36 @@ type window struct {
 	killed   bool // at its end
 }
 
-// written is a key with one writer that waits for acknowledgements.
-type written struct {
+// ackedKey is a key with one writer that waits for acknowledgements.
+type ackedKey struct {
 	tries []string
 	acked int // how many of tries were begun up to the last one acknowledged
 	at    int
 }
 
-func (c *checker) enter(i int, e Event) {
-	c.judge(e.At)
-	if c.touched != nil && (e.Verb != Set && e.Verb != Del ||
+func (c *checker) apply(i int, e Event) {
+	c.judgeSettled(e.At)
+	if c.changedItems != nil && (e.Verb != Set && e.Verb != Del ||
 		e.Index != c.events[c.writeAt].Index || e.Proc != c.events[c.writeAt].Proc) {
-		c.oneKey()
+		c.checkOneKeyPerItem()
 	}
 	p := c.procs[e.Proc]
 	if p == nil && e.Proc != "" {
 		p = &process{name: e.Proc, first: i, running: map[string]*span{}}
 		c.procs[e.Proc] = p
 	}
-	if p == nil && strings.Contains(fields[e.Verb], "p") && !anonymous[e.Verb] {
+	if p == nil && strings.Contains(fields[e.Verb], "p") && !withoutProcess[e.Verb] {
 		return // about nobody
 	}
-	if p != nil && !hearsay[e.Verb] {
+	if p != nil && !aboutOthers[e.Verb] {
 		p.last, p.lastAt = e.At, i
 	}
 	switch e.Verb {
 	case End:
 		c.stopAll(i, p)
 		c.unlead(i, p)
-		p.over = true
-		p.diedAt(e.At)
+		p.ended = true
+		p.setDied(e.At)
 	case Dead:
 		c.dead(i, p)
 	case Start:
@@ -136,17 +137,17 @@ func (c *checker) enter(i int, e Event) {
 		c.unlead(i, p)
 	case Freeze:
 		p.frozen = true
-		p.stands = append(p.stands, window{from: e.At})
+		p.frozenTimes = append(p.frozenTimes, window{from: e.At})
 	case Thaw:
-		if n := len(p.stands); p.frozen && n > 0 {
-			p.stands[n-1].to = e.At
+		if n := len(p.frozenTimes); p.frozen && n > 0 {
+			p.frozenTimes[n-1].to = e.At
 		}
 		p.frozen = false
 	case Lost:
 		c.lost(i, e, p)
 	case Early:
-		p.excuse(e.At)
-		p.robbed = true
+		p.noteLockLost(e.At)
+		p.lockLost = true
 	case Set, Del:
 		c.write(i, e)
 	case Try:
@@ -162,19 +163,19 @@ func (c *checker) enter(i int, e Event) {
 	case Restored:
 		c.restored(e)
 	case Calm:
-		c.unreached("another calm line")
-		c.calm, c.judged, c.well = i+1, false, false
+		c.boundNotReached("another calm line")
+		c.calmAt, c.judged, c.well = i+1, false, false
 	case Close:
-		c.unreached("the close line")
+		c.boundNotReached("the close line")
 		c.closing = true
 	}
-	c.settle(e)
+	c.trackSettled(e)
 }
 
-func (c *checker) value(key string) *written {
+func (c *checker) value(key string) *ackedKey {
 	v := c.values[key]
 	if v == nil {
-		v = &written{}
+		v = &ackedKey{}
 		c.values[key] = v
 	}
 	return v
@@ -184,15 +185,15 @@ func (c *checker) restored(e Event) {
 	c.amnesty = e.At.Add(e.For)
 	c.losses = append(c.losses, window{from: e.At, to: c.amnesty})
 	for _, w := range c.items {
-		clear(w.top)
+		clear(w.highest)
 	}
-	c.leadersForgotten(e.At)
+	c.resetLeaders(e.At)
 	clear(c.keys)
-	clear(c.holders)
+	clear(c.keysOf)
 	clear(c.values)
 	clear(c.work)
-	c.configsForgotten()
-	c.epoch, c.touched = 0, nil
+	c.resetConfigs()
+	c.epoch, c.changedItems = 0, nil
 }
 
 // forgiven tells whether what began at that time may come of writes that Consul had just lost.
@@ -243,31 +244,31 @@ func (c *checker) write(i int, e Event) {
 		if id == "" || strings.Contains(id, "/") {
 			break
 		}
-		if c.touched == nil {
-			c.touched = map[string]bool{}
+		if c.changedItems == nil {
+			c.changedItems = map[string]bool{}
 		}
-		c.touched[id], c.writeAt = true, i
+		c.changedItems[id], c.writeAt = true, i
 		if e.Verb == Del {
-			delete(c.holders[id], member)
+			delete(c.keysOf[id], member)
 			break
 		}
-		if c.holders[id] == nil {
-			c.holders[id] = map[string]int{}
+		if c.keysOf[id] == nil {
+			c.keysOf[id] = map[string]int{}
 		}
-		c.holders[id][member] = i
+		c.keysOf[id][member] = i
 	}
 }
 
-// oneKey checks, between two writes, that each item has one key at the most.
-func (c *checker) oneKey() {
+// checkOneKeyPerItem checks, between two writes, that each item has one key at the most.
+func (c *checker) checkOneKeyPerItem() {
 	at := c.events[c.writeAt]
-	for _, id := range slices.Sorted(maps.Keys(c.touched)) {
-		if holders := c.holders[id]; len(holders) > 1 && !at.At.Before(c.amnesty) {
+	for _, id := range slices.Sorted(maps.Keys(c.changedItems)) {
+		if holders := c.keysOf[id]; len(holders) > 1 && !at.At.Before(c.amnesty) {
 			first := slices.Min(slices.Collect(maps.Values(holders)))
 			c.breach("I2", fmt.Sprintf("%s has %d keys at index %d: at %s", id, len(holders),
 				at.Index, strings.Join(slices.Sorted(maps.Keys(holders)), " and ")), first,
 				c.writeAt)
 		}
 	}
-	c.touched = nil
+	c.changedItems = nil
 }

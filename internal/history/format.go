@@ -189,7 +189,7 @@ func ParseEvent(line string) (Event, error) {
 			return Event{}, fmt.Errorf("%w: %q: argument %d: %v", ErrFormat, line, i+1, err)
 		}
 	}
-	if e.Proc == "" && !anonymous[e.Verb] {
+	if e.Proc == "" && !withoutProcess[e.Verb] {
 		return Event{}, fmt.Errorf("%w: %q: %s needs a process", ErrFormat, line, e.Verb)
 	}
 	return e, nil

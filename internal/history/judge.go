@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// settle keeps track of whether all is well: each item of the workload has one
+// trackSettled keeps track of whether all is well: each item of the workload has one
 // owner, and the loads are even.
-func (c *checker) settle(e Event) {
-	if c.calm == 0 || c.judged || c.closing {
+func (c *checker) trackSettled(e Event) {
+	if c.calmAt == 0 || c.judged || c.closing {
 		return
 	}
-	ok := c.trouble() == ""
+	ok := c.unsettledReason() == ""
 	if ok && !c.well {
 		c.wellAt = e.At
 	}
 	c.well = ok
 }
 
-// trouble says what keeps all from being well at this moment; empty: nothing.
-func (c *checker) trouble() string {
+// unsettledReason says why not all is well at this moment; empty: all is well.
+func (c *checker) unsettledReason() string {
 	owners := map[string][]string{}
 	loads := map[string]int{}
 	for _, p := range c.procs {
-		if p.over || p.dead || p.frozen || p.name == "" || !c.runs(p) {
+		if p.ended || p.dead || p.frozen || p.name == "" || !c.isMember(p) {
 			continue
 		}
 		loads[p.name] = len(p.running)
@@ -48,7 +48,7 @@ func (c *checker) trouble() string {
 			return fmt.Sprintf("%s is worked on and not in the workload", id)
 		}
 	}
-	if spread := c.events[c.calm-1].Spread; spread >= 0 && len(loads) > 0 {
+	if spread := c.events[c.calmAt-1].Spread; spread >= 0 && len(loads) > 0 {
 		all := slices.Collect(maps.Values(loads))
 		if slices.Max(all)-slices.Min(all) > spread {
 			return fmt.Sprintf("the loads are uneven: %v", loads)
@@ -57,16 +57,16 @@ func (c *checker) trouble() string {
 	return ""
 }
 
-// runs tells whether p is a process, and not merely somebody who wrote a key.
-func (c *checker) runs(p *process) bool { return c.events[p.first].Verb == Boot }
+// isMember tells whether p is a process, and not merely somebody who wrote a key.
+func (c *checker) isMember(p *process) bool { return c.events[p.first].Verb == Boot }
 
-// judge holds I3 against the history when its bound is reached: just before the first
+// judgeSettled checks I3 when its bound is reached: just before the first
 // event after it.
-func (c *checker) judge(now time.Time) {
-	if c.calm == 0 || c.judged {
+func (c *checker) judgeSettled(now time.Time) {
+	if c.calmAt == 0 || c.judged {
 		return
 	}
-	calm := c.events[c.calm-1]
+	calm := c.events[c.calmAt-1]
 	if !now.After(calm.At.Add(calm.For)) {
 		return
 	}
@@ -79,21 +79,21 @@ func (c *checker) judge(now time.Time) {
 		c.report.Unjudged = append(c.report.Unjudged, "I3: lines are missing")
 		return
 	}
-	if why := c.trouble(); why != "" {
+	if why := c.unsettledReason(); why != "" {
 		item, _, _ := strings.Cut(why, " ")
-		at := c.calm - 1
+		at := c.calmAt - 1
 		if w := c.items[item]; w != nil && len(w.spans) > 0 {
 			at = min(at, w.spans[len(w.spans)-1].at)
 		}
-		c.breach("I3", fmt.Sprintf("%v after the faults %s", calm.For, why), at, c.calm-1)
+		c.breach("I3", fmt.Sprintf("%v after the faults %s", calm.For, why), at, c.calmAt-1)
 		return
 	}
 	c.report.Settled = c.wellAt.Sub(calm.At)
 }
 
-// unreached gives up a bound that a line comes before.
-func (c *checker) unreached(line string) {
-	if c.calm != 0 && !c.judged {
+// boundNotReached leaves I3 unjudged: the named line comes before the bound.
+func (c *checker) boundNotReached(line string) {
+	if c.calmAt != 0 && !c.judged {
 		c.judged = true
 		c.report.Unjudged = append(c.report.Unjudged,
 			"I3: "+line+" comes before the bound after a calm line")
@@ -102,17 +102,17 @@ func (c *checker) unreached(line string) {
 
 // finish judges what can be judged only at the end.
 func (c *checker) finish() {
-	if c.touched != nil {
-		c.oneKey()
+	if c.changedItems != nil {
+		c.checkOneKeyPerItem()
 	}
 	if n := len(c.events); n > 0 {
-		c.judge(c.events[n-1].At)
-		if c.calm != 0 && !c.judged {
+		c.judgeSettled(c.events[n-1].At)
+		if c.calmAt != 0 && !c.judged {
 			c.report.Unjudged = append(c.report.Unjudged,
 				"I3: the history ends before the bound after its calm line")
 		}
 	}
-	if c.calm == 0 {
+	if c.calmAt == 0 {
 		c.report.Unjudged = append(c.report.Unjudged,
 			"I3: no calm line says when the faults were over")
 	}
@@ -123,13 +123,13 @@ func (c *checker) finish() {
 	c.finishLeaders()
 	c.finishWork()
 	for _, p := range c.procs {
-		if c.runs(p) {
+		if c.isMember(p) {
 			c.report.Processes++
 		}
 	}
 	c.report.Items = len(c.items)
 	for _, id := range slices.Sorted(maps.Keys(c.items)) {
-		c.overlaps(id, c.items[id])
+		c.checkOverlaps(id, c.items[id])
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.values)) {
 		v := c.values[key]
@@ -145,8 +145,8 @@ func (c *checker) finish() {
 	c.finishConfigs()
 }
 
-// overlaps holds I1 against the work on one item.
-func (c *checker) overlaps(id string, w *item) {
+// checkOverlaps checks I1 for the work on one item.
+func (c *checker) checkOverlaps(id string, w *item) {
 	for i, a := range w.spans {
 		for _, b := range w.spans[i+1:] {
 			if b.from.After(a.to) {
@@ -155,15 +155,15 @@ func (c *checker) overlaps(id string, w *item) {
 			if b.proc == a.proc {
 				continue
 			}
-			if !c.overlap(id, a, b) {
+			if !c.checkOverlap(id, a, b) {
 				return // one breach of an item tells it all
 			}
 		}
 	}
 }
 
-// overlap judges two spans of different processes, a begun before b; false: a breach.
-func (c *checker) overlap(id string, a, b *span) bool {
+// checkOverlap judges two spans of different processes, a begun before b; false: a breach.
+func (c *checker) checkOverlap(id string, a, b *span) bool {
 	fenced := false
 	excused := func(from, to time.Time) bool {
 		if c.forgiven(from) {
@@ -183,8 +183,8 @@ func (c *checker) overlap(id string, a, b *span) bool {
 		return false
 	}
 	forgiven := false
-	for _, x := range a.moving() {
-		for _, y := range b.moving() {
+	for _, x := range a.runningTimes() {
+		for _, y := range b.runningTimes() {
 			from, to := later(x.from, y.from), earlier(x.to, y.to)
 			if to.Sub(from) <= c.Skew {
 				continue
@@ -197,7 +197,7 @@ func (c *checker) overlap(id string, a, b *span) bool {
 	}
 	for _, pair := range [2][2]*span{{a, b}, {b, a}} {
 		for _, i := range append([]int{pair[0].at}, pair[0].steps...) {
-			if now := c.events[i].At; i > pair[1].at && pair[1].works(now, c.Skew) {
+			if now := c.events[i].At; i > pair[1].at && pair[1].goesOnAt(now, c.Skew) {
 				if !excused(now, now) {
 					return tell(now, earlier(pair[0].to, pair[1].to))
 				}
@@ -214,9 +214,9 @@ func (c *checker) overlap(id string, a, b *span) bool {
 	return true
 }
 
-// works tells whether the span goes on at now, by more than skew.
-func (s *span) works(now time.Time, skew time.Duration) bool {
-	for _, w := range s.moving() {
+// goesOnAt tells whether the span goes on at now, by more than skew.
+func (s *span) goesOnAt(now time.Time, skew time.Duration) bool {
+	for _, w := range s.runningTimes() {
 		if !now.Before(w.from) && w.to.Sub(now) > skew {
 			return true
 		}
@@ -224,11 +224,11 @@ func (s *span) works(now time.Time, skew time.Duration) bool {
 	return false
 }
 
-// moving is the time in which the span's process did not stand still.
-func (s *span) moving() []window {
+// runningTimes is the time in which the span's process did not stand still.
+func (s *span) runningTimes() []window {
 	out := []window{}
 	from := s.from
-	for _, w := range s.proc.stands {
+	for _, w := range s.proc.frozenTimes {
 		if !w.to.IsZero() && w.to.Before(from) {
 			continue
 		}
@@ -251,7 +251,7 @@ func (s *span) moving() []window {
 // justThawed tells whether all from one time to another is so soon after a thaw
 // that the process cannot be expected to know better.
 func (p *process) justThawed(from, to time.Time) bool {
-	for _, w := range p.stands {
+	for _, w := range p.frozenTimes {
 		if !w.killed && !w.to.IsZero() && !from.Before(w.to) && !to.After(w.to.Add(Notice)) {
 			return true
 		}

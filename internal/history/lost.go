@@ -17,9 +17,9 @@ func (g Gap) String() string {
 		g.Proc, g.From.UTC().Format(time.RFC3339Nano), g.To.UTC().Format(time.RFC3339Nano))
 }
 
-// breaksFirst puts each line "lost" where the lines that it speaks of began to be missing: it is
+// moveLostLines puts each line "lost" where the lines that it speaks of began to be missing: it is
 // written behind them.
-func breaksFirst(events []Event) []Event {
+func moveLostLines(events []Event) []Event {
 	if !slices.ContainsFunc(events, func(e Event) bool { return e.Verb == Lost }) {
 		return events
 	}
@@ -41,5 +41,5 @@ func (c *checker) lost(i int, e Event, p *process) {
 	}
 	c.stopAll(i, p)
 	c.unlead(i, p)
-	p.broken = true
+	p.linesMissing = true
 }

@@ -68,12 +68,12 @@ func (r *Recorder) Events() []Event {
 // dropped a line of proc tells. It keeps the file's first error, and writes nothing after it.
 type Queued struct {
 	*asynclog.Writer
-	file *kept
+	out *firstErrorWriter
 }
 
 // NewQueued returns a writer to w. Proc is asked when lines were dropped.
 func NewQueued(w io.Writer, proc func() string) *Queued {
-	file := &kept{to: w}
+	file := &firstErrorWriter{to: w}
 	return &Queued{asynclog.NewLargeWriter(file, func(_ int, since time.Time) string {
 		now := time.Now()
 		return Event{At: now, Verb: Lost, Proc: proc(), For: now.Sub(since)}.String() + "\n"
@@ -82,7 +82,7 @@ func NewQueued(w io.Writer, proc func() string) *Queued {
 
 // Write fails when the file has failed.
 func (q *Queued) Write(p []byte) (int, error) {
-	if err := q.file.failed(); err != nil {
+	if err := q.out.failed(); err != nil {
 		return 0, err
 	}
 	return q.Writer.Write(p)
@@ -90,7 +90,7 @@ func (q *Queued) Write(p []byte) (int, error) {
 
 // Err is what kept lines from being written so far: the file's error, or ErrLost.
 func (q *Queued) Err() error {
-	if err := q.file.failed(); err != nil {
+	if err := q.out.failed(); err != nil {
 		return err
 	}
 	if n := q.Dropped(); n > 0 {
@@ -99,20 +99,20 @@ func (q *Queued) Err() error {
 	return nil
 }
 
-// kept keeps the first error of a writer.
-type kept struct {
+// firstErrorWriter writes until the first error, and keeps that.
+type firstErrorWriter struct {
 	to  io.Writer
 	mu  sync.Mutex
 	err error
 }
 
-func (k *kept) failed() error {
+func (k *firstErrorWriter) failed() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.err
 }
 
-func (k *kept) Write(p []byte) (int, error) {
+func (k *firstErrorWriter) Write(p []byte) (int, error) {
 	if err := k.failed(); err != nil {
 		return 0, err
 	}

@@ -7,8 +7,8 @@ import (
 
 // item is what is known of the work on one item.
 type item struct {
-	spans []*span
-	top   map[string]*span // process -> its start with the highest token
+	spans   []*span
+	highest map[string]*span // process -> its start with the highest token
 }
 
 // span is one start and what followed.
@@ -23,7 +23,7 @@ type span struct {
 func (c *checker) item(id string) *item {
 	w := c.items[id]
 	if w == nil {
-		w = &item{top: map[string]*span{}}
+		w = &item{highest: map[string]*span{}}
 		c.items[id] = w
 	}
 	return w
@@ -33,7 +33,7 @@ func (c *checker) item(id string) *item {
 func (c *checker) start(i int, e Event, p *process) {
 	c.report.Starts++
 	w := c.item(e.Item)
-	if p.over {
+	if p.ended {
 		c.breach("I1", fmt.Sprintf("%s starts %s after its end", e.Proc, e.Item), p.first, i)
 	}
 	if s := p.running[e.Item]; s != nil {
@@ -42,7 +42,7 @@ func (c *checker) start(i int, e Event, p *process) {
 	}
 	s := &span{proc: p, token: e.Token, at: i, from: e.At, to: e.At}
 	if e.At.After(c.amnesty) || c.amnesty.IsZero() {
-		for name, old := range w.top {
+		for name, old := range w.highest {
 			if name == e.Proc && e.Token >= old.token || name != e.Proc && (e.Token > old.token ||
 				e.At.Sub(old.from) <= c.Skew && c.Skew > 0) {
 				continue
@@ -51,8 +51,8 @@ func (c *checker) start(i int, e Event, p *process) {
 				"%s starts %s with token %d, after %s had started it with %d", e.Proc, e.Item,
 				e.Token, name, old.token), old.at, i)
 		}
-		if old := w.top[e.Proc]; old == nil || old.token < e.Token {
-			w.top[e.Proc] = s
+		if old := w.highest[e.Proc]; old == nil || old.token < e.Token {
+			w.highest[e.Proc] = s
 		}
 	}
 	w.spans = append(w.spans, s)
@@ -62,7 +62,7 @@ func (c *checker) start(i int, e Event, p *process) {
 // stop ends work that was begun with the same token.
 func (c *checker) stop(i int, e Event, p *process) {
 	s := p.running[e.Item]
-	if s == nil && p.broken {
+	if s == nil && p.linesMissing {
 		return
 	}
 	if s == nil {
@@ -87,7 +87,7 @@ func (c *checker) step(i int, e Event, p *process) {
 		}
 		return
 	}
-	c.astray = append(c.astray, i)
+	c.strays = append(c.strays, i)
 }
 
 // stopAll ends all work of a process. That of a dead one was over with its last word, whenever that
@@ -106,17 +106,17 @@ func (c *checker) stopAll(i int, p *process) {
 func (c *checker) dead(i int, p *process) {
 	at := c.events[i].At
 	c.unlead(i, p)
-	if n := len(p.stands); p.frozen && n > 0 {
-		p.stands[n-1].to, p.stands[n-1].killed = at, true
+	if n := len(p.frozenTimes); p.frozen && n > 0 {
+		p.frozenTimes[n-1].to, p.frozenTimes[n-1].killed = at, true
 	}
 	p.dead, p.frozen = true, false
-	p.diedAt(at)
+	p.setDied(at)
 	for _, s := range p.running {
 		s.to = at
 	}
 }
 
-func (p *process) diedAt(at time.Time) {
+func (p *process) setDied(at time.Time) {
 	if p.died.IsZero() {
 		p.died = at
 	}
@@ -132,14 +132,14 @@ func (c *checker) finishWork() {
 			}
 		}
 	}
-	for _, i := range c.astray {
-		c.strays(i)
+	for _, i := range c.strays {
+		c.judgeStray(i)
 	}
 }
 
-func (c *checker) strays(i int) {
+func (c *checker) judgeStray(i int) {
 	e := c.events[i]
-	if c.procs[e.Proc].broken {
+	if c.procs[e.Proc].linesMissing {
 		return
 	}
 	var before *span

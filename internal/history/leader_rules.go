@@ -9,15 +9,15 @@ import (
 
 // leaders is what is known of leaderships.
 type leaders struct {
-	epochs map[uint64]int // where each was last said since Consul last lost writes
-	top    uint64         // the highest epoch that was said outside of an amnesty
-	topAt  int
+	epochs    map[uint64]int // where each was last said since Consul last lost writes
+	highest   uint64         // the highest epoch that was said outside of an amnesty
+	highestAt int
 }
 
 // lead checks that epochs rise, and that no two processes lead at once, unless the lock of the
 // one with the older epoch was taken away under it or it stood still.
 func (c *checker) lead(i int, e Event, p *process) {
-	if (p.over || p.dead) && e.At.Sub(p.died) > c.Skew {
+	if (p.ended || p.dead) && e.At.Sub(p.died) > c.Skew {
 		c.breach("I2", fmt.Sprintf("%s leads after its end", e.Proc), p.first, i)
 	}
 	if old, ok := c.leaders.epochs[e.Epoch]; ok && c.events[old].Proc != e.Proc {
@@ -28,31 +28,31 @@ func (c *checker) lead(i int, e Event, p *process) {
 	late := c.epochFalls(i, e, p)
 	if p.leadAt == 0 {
 		c.report.Leaderships++
-		p.leadAt, p.excused, p.leadOver = i+1, time.Time{}, map[string]int{}
-		if late && p.robbed {
-			p.excuse(e.At)
+		p.leadAt, p.lockLostAt, p.newerLeaders = i+1, time.Time{}, map[string]int{}
+		if late && p.lockLost {
+			p.noteLockLost(e.At)
 		}
 	} else if e.Epoch == p.epoch {
 		return
 	}
-	p.epoch, p.robbed = e.Epoch, false
+	p.epoch, p.lockLost = e.Epoch, false
 	for _, name := range slices.Sorted(maps.Keys(c.procs)) {
 		other := c.procs[name]
 		if other == p || other.leadAt == 0 {
 			continue
 		}
 		if other.epoch > p.epoch {
-			p.outlived(other, i)
+			p.noteNewerLeader(other, i)
 		} else {
-			other.outlived(p, i)
+			other.noteNewerLeader(p, i)
 		}
 	}
 }
 
-// outlived notes that p leads although a process with a newer epoch says so too.
-func (p *process) outlived(newer *process, i int) {
-	if _, known := p.leadOver[newer.name]; !known {
-		p.leadOver[newer.name] = i
+// noteNewerLeader notes that p leads although a process with a newer epoch says so too.
+func (p *process) noteNewerLeader(newer *process, i int) {
+	if _, known := p.newerLeaders[newer.name]; !known {
+		p.newerLeaders[newer.name] = i
 	}
 }
 
@@ -63,53 +63,54 @@ func (c *checker) epochFalls(i int, e Event, p *process) (late bool) {
 	if e.At.Before(c.amnesty) {
 		return false
 	}
-	if top := &c.leaders; e.Epoch >= top.top {
-		top.top, top.topAt = e.Epoch, i
+	if top := &c.leaders; e.Epoch >= top.highest {
+		top.highest, top.highestAt = e.Epoch, i
 		return false
 	}
-	top := c.events[c.leaders.topAt]
-	if top.Proc != e.Proc && (p.frozen || p.robbed || p.justThawed(e.At, e.At) ||
+	top := c.events[c.leaders.highestAt]
+	if top.Proc != e.Proc && (p.frozen || p.lockLost || p.justThawed(e.At, e.At) ||
 		e.At.Sub(top.At) <= c.Skew) {
 		return true
 	}
 	c.breach("I2", fmt.Sprintf("%s leads with epoch %d, after %s had led with %d", e.Proc, e.Epoch,
-		top.Proc, top.Epoch), c.leaders.topAt, i)
+		top.Proc, top.Epoch), c.leaders.highestAt, i)
 	return false
 }
 
 // unlead takes in that a process leads no more.
 func (c *checker) unlead(i int, p *process) {
 	c.ledUntil(p, c.events[i].At, i, "has not stopped leading until %v later")
-	p.leadAt, p.leadOver, p.robbed = 0, nil, false
+	p.leadAt, p.newerLeaders, p.lockLost = 0, nil, false
 }
 
-// excuse notes that its lock may have been taken away at that time: it cannot know from then on.
-func (p *process) excuse(at time.Time) {
-	if p.excused.IsZero() {
-		p.excused = at
+// noteLockLost notes that its lock may have been taken away at that time: it cannot know from then
+// on.
+func (p *process) noteLockLost(at time.Time) {
+	if p.lockLostAt.IsZero() {
+		p.lockLostAt = at
 	}
 }
 
 // ledUntil holds against a process that it led until a time, at being the line that tells.
 func (c *checker) ledUntil(p *process, until time.Time, at int, says string) {
-	if !p.excused.IsZero() {
-		until = earlier(until, p.excused)
+	if !p.lockLostAt.IsZero() {
+		until = earlier(until, p.lockLostAt)
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.leadOver)) {
-		since := p.leadOver[name]
+	for _, name := range slices.Sorted(maps.Keys(p.newerLeaders)) {
+		since := p.newerLeaders[name]
 		e := c.events[since]
-		if p.awake(e.At, until) > c.Skew && !c.forgiven(e.At) {
+		if p.awakeTime(e.At, until) > c.Skew && !c.forgiven(e.At) {
 			c.breach("I2", fmt.Sprintf("%s leads since %s, and %s "+says, name,
 				e.At.UTC().Format("15:04:05.000"), p.name, until.Sub(e.At)), p.leadAt-1, at)
 		}
 	}
 }
 
-// awake is how much of the time between from and to the process did not stand still, and could know
-// what time it was.
-func (p *process) awake(from, to time.Time) time.Duration {
+// awakeTime is how much of the time between from and to the process did not stand still, and could
+// know what time it was.
+func (p *process) awakeTime(from, to time.Time) time.Duration {
 	d := to.Sub(from)
-	for _, w := range p.stands {
+	for _, w := range p.frozenTimes {
 		till := to
 		if !w.to.IsZero() {
 			till = earlier(to, w.to.Add(Notice))
@@ -132,10 +133,10 @@ func (c *checker) finishLeaders() {
 }
 
 // leadersForgotten is for a Consul that has lost writes: its epochs begin anew.
-func (c *checker) leadersForgotten(at time.Time) {
+func (c *checker) resetLeaders(at time.Time) {
 	c.leaders = leaders{epochs: map[uint64]int{}}
 	for _, p := range c.procs {
-		p.excuse(at)
+		p.noteLockLost(at)
 		p.epoch = 0
 	}
 }

@@ -173,7 +173,7 @@ func (c *checker) configWritten(i int, e Event) {
 
 // configsForgotten is for a Consul that has lost writes: what was asked for until then is not
 // judged any more.
-func (c *checker) configsForgotten() {
+func (c *checker) resetConfigs() {
 	c.configs.keys, c.configs.writes = map[string]*configKey{}, map[string]*configWrite{}
 }
 
