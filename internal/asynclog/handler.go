@@ -34,18 +34,18 @@ func Flush(log *slog.Logger, limit time.Duration) bool {
 
 // Handler returns a handler whose records go to h by way of the queue.
 func (q *Queue) Handler(h slog.Handler) slog.Handler {
-	return &handler{queue: q, inner: func() slog.Handler { return h }, verdicts: &sync.Map{}}
+	return &handler{queue: q, inner: func() slog.Handler { return h }, levels: &sync.Map{}}
 }
 
 type handler struct {
 	queue *Queue
 	// inner is asked for by the queue's goroutine only: With may block as well.
-	inner    func() slog.Handler
-	verdicts *sync.Map // slog.Level -> verdict
-	bytes    int       // of the attributes that it adds
+	inner  func() slog.Handler
+	levels *sync.Map // slog.Level -> levelState
+	bytes  int       // of the attributes that it adds
 }
 
-type verdict struct {
+type levelState struct {
 	enabled bool
 	asked   time.Time
 }
@@ -53,16 +53,16 @@ type verdict struct {
 // Enabled answers from what the handler said last of that level, at most a second ago. A level that
 // nothing is known of counts as enabled: the queue's goroutine asks before it writes.
 func (h *handler) Enabled(_ context.Context, level slog.Level) bool {
-	v, known := h.verdicts.Load(level)
+	v, known := h.levels.Load(level)
 	if !known {
 		return true
 	}
-	last := v.(verdict)
+	last := v.(levelState)
 	if last.enabled || time.Since(last.asked).Abs() < enabledFor {
 		return last.enabled
 	}
 	// One record goes to ask; if it is dropped, or waits, others do not.
-	return h.verdicts.CompareAndSwap(level, last, verdict{false, time.Now()})
+	return h.levels.CompareAndSwap(level, last, levelState{false, time.Now()})
 }
 
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
@@ -93,7 +93,7 @@ func (h *handler) WithGroup(name string) slog.Handler {
 func (h *handler) derive(n int, f func(slog.Handler) slog.Handler) slog.Handler {
 	// only the queue's goroutine asks; a handler that fails here is asked again
 	var made slog.Handler
-	return &handler{queue: h.queue, verdicts: h.verdicts, bytes: h.bytes + n,
+	return &handler{queue: h.queue, levels: h.levels, bytes: h.bytes + n,
 		inner: func() slog.Handler {
 			if made == nil {
 				made = f(h.inner())
@@ -143,18 +143,18 @@ func sizeOf(a slog.Attr) int {
 	return n
 }
 
-// refused tells whether the handler said last that it does not want records of this level.
-func (r *record) refused() bool {
-	v, known := r.verdicts.Load(r.rec.Level)
-	return known && !v.(verdict).enabled
+// levelDisabled tells whether the handler said last that it does not want records of this level.
+func (r *record) levelDisabled() bool {
+	v, known := r.levels.Load(r.rec.Level)
+	return known && !v.(levelState).enabled
 }
 
 func (r *record) write() {
 	inner := r.inner()
 	enabled := inner.Enabled(r.ctx, r.rec.Level)
-	if v, known := r.verdicts.Load(r.rec.Level); !known || v.(verdict).enabled != enabled ||
+	if v, known := r.levels.Load(r.rec.Level); !known || v.(levelState).enabled != enabled ||
 		!enabled {
-		r.verdicts.Store(r.rec.Level, verdict{enabled, time.Now()})
+		r.levels.Store(r.rec.Level, levelState{enabled, time.Now()})
 	}
 	if enabled {
 		_ = inner.Handle(r.ctx, r.rec)

@@ -21,11 +21,11 @@ type entry interface {
 	note(lost int, since time.Time)
 }
 
-// gap counts what was dropped in one stretch.
-type gap struct {
-	lost  int
+// drops counts what was dropped in one stretch.
+type drops struct {
+	count int
 	since time.Time
-	by    entry // the first that was dropped: it tells when nothing comes after it
+	first entry // the first that was dropped: it tells when nothing comes after it
 }
 
 // Queue is the bounded way of records and lines to where they are written. Make one with
@@ -34,24 +34,24 @@ type Queue struct {
 	maxEntries uint64
 	maxBytes   int
 
-	mu      sync.Mutex
-	waiting []placed
-	bytes   int
-	writing bool   // a goroutine is at work
-	gap     gap    // what was dropped after the last one waiting
-	dropped int    // in all
-	put     uint64 // entries taken so far
-	written uint64
-	flushes []flush
+	mu       sync.Mutex
+	waiting  []queuedEntry
+	bytes    int
+	writing  bool   // a goroutine is at work
+	drops    drops  // what was dropped after the last one waiting
+	dropped  int    // in all
+	accepted uint64 // entries taken so far
+	written  uint64
+	flushes  []flush
 	// stalled is what had been written when a flush was given up last: until there is more, others
 	// do not wait.
 	stalled   uint64
 	isStalled bool
 }
 
-type placed struct {
+type queuedEntry struct {
 	entry
-	before gap
+	dropsBefore drops
 }
 
 type flush struct {
@@ -66,39 +66,39 @@ func (q *Queue) add(e entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	size := e.size()
-	if n := q.put - q.written; n >= q.maxEntries || n > 0 && q.bytes+size > q.maxBytes {
-		q.lose(e)
+	if n := q.accepted - q.written; n >= q.maxEntries || n > 0 && q.bytes+size > q.maxBytes {
+		q.drop(e)
 		return
 	}
-	q.waiting = append(q.waiting, placed{e, q.gap})
-	q.gap = gap{}
-	q.put++
+	q.waiting = append(q.waiting, queuedEntry{e, q.drops})
+	q.drops = drops{}
+	q.accepted++
 	q.bytes += size
 	if !q.writing {
 		q.writing = true
-		go q.work()
+		go q.writeAll()
 	}
 }
 
-func (q *Queue) lose(e entry) {
-	if r, ok := e.(*record); ok && r.refused() {
+func (q *Queue) drop(e entry) {
+	if r, ok := e.(*record); ok && r.levelDisabled() {
 		return // it would not have been written
 	}
-	if q.gap.lost == 0 {
-		q.gap.since, q.gap.by = e.at(), e
+	if q.drops.count == 0 {
+		q.drops.since, q.drops.first = e.at(), e
 	}
-	q.gap.lost++
+	q.drops.count++
 	q.dropped++
 }
 
-// work writes until there is nothing left. Where a handler panics or ends the goroutine, another
-// one goes on.
-func (q *Queue) work() {
+// writeAll writes until there is nothing left. Where a handler panics or ends the goroutine,
+// another one goes on.
+func (q *Queue) writeAll() {
 	over := false
 	defer func() {
 		if !over {
 			_ = recover()
-			go q.work()
+			go q.writeAll()
 		}
 	}()
 	for {
@@ -112,33 +112,33 @@ func (q *Queue) work() {
 }
 
 // next takes what is to be written; when nothing is, it ends the work.
-func (q *Queue) next() (placed, bool) {
+func (q *Queue) next() (queuedEntry, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.waiting) == 0 {
-		if q.gap.lost == 0 {
+		if q.drops.count == 0 {
 			q.waiting, q.writing = nil, false
-			return placed{}, false
+			return queuedEntry{}, false
 		}
 		// Nothing came after what was dropped: it is said all the same.
-		g := q.gap
-		q.gap = gap{}
-		q.put++
-		return placed{silent{g.by}, g}, true
+		g := q.drops
+		q.drops = drops{}
+		q.accepted++
+		return queuedEntry{noteOnly{g.first}, g}, true
 	}
 	e := q.waiting[0]
-	q.waiting[0] = placed{}
+	q.waiting[0] = queuedEntry{}
 	q.waiting = q.waiting[1:]
 	return e, true
 }
 
-func (q *Queue) writeOne(e placed) {
+func (q *Queue) writeOne(e queuedEntry) {
 	ok := false
 	defer func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		if _, told := e.entry.(silent); !ok && !told {
-			q.lose(e.entry)
+		if _, told := e.entry.(noteOnly); !ok && !told {
+			q.drop(e.entry)
 		}
 		q.bytes -= e.size()
 		q.written++
@@ -152,25 +152,25 @@ func (q *Queue) writeOne(e placed) {
 		}
 		q.flushes = rest
 	}()
-	if e.before.lost > 0 {
-		e.note(e.before.lost, e.before.since)
+	if e.dropsBefore.count > 0 {
+		e.note(e.dropsBefore.count, e.dropsBefore.since)
 	}
 	e.write()
 	ok = true
 }
 
-// silent is the place of a note without an entry of its own.
-type silent struct{ entry }
+// noteOnly is the place of a note about drops without an entry of its own.
+type noteOnly struct{ entry }
 
-func (silent) size() int { return 0 }
-func (silent) write()    {}
+func (noteOnly) size() int { return 0 }
+func (noteOnly) write()    {}
 
 // Flush waits until all that was logged before the call is written, for limit at the most, and
 // reports whether it is. While nothing at all has been written since a flush was given up, it does
 // not wait again.
 func (q *Queue) Flush(limit time.Duration) bool {
 	q.mu.Lock()
-	if q.put == q.written && !q.writing {
+	if q.accepted == q.written && !q.writing {
 		q.mu.Unlock()
 		return true
 	}
@@ -178,8 +178,8 @@ func (q *Queue) Flush(limit time.Duration) bool {
 		q.mu.Unlock()
 		return false
 	}
-	upTo := q.put
-	if q.gap.lost > 0 {
+	upTo := q.accepted
+	if q.drops.count > 0 {
 		upTo++ // the note about them
 	}
 	if upTo <= q.written {

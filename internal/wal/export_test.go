@@ -2,7 +2,7 @@ package wal
 
 // Encode is the file of a log to which records were appended at once.
 func Encode(records ...[]byte) []byte {
-	b, err := frames([]byte(head), records, int64(len(head)))
+	b, err := encodeRecords([]byte(fileHeader), records, int64(len(fileHeader)))
 	if err != nil {
 		panic(err)
 	}

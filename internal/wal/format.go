@@ -9,25 +9,25 @@ import (
 
 // A record on disk: mark, length of the payload, how much of the file was known to be on the
 // disk when it was written, CRC-32C of these two and the payload, payload. Numbers are
-// little endian. The file begins with head.
+// little endian. The file begins with fileHeader.
 //
 // The second number tells damage from a crash: bytes that do not read were cut off, unless a later
 // record says that they had been on the disk already.
 const (
-	head      = "coordd-log-1\n"
-	frameSize = 16
+	fileHeader = "coordd-log-1\n"
+	frameSize  = 16
 	// MaxRecord bounds one record: four values of Consul's largest size in base64.
 	MaxRecord = 4 << 20
 )
 
 var (
-	mark  = []byte{0xC7, 'l', 'o', 'g'}
-	table = crc32.MakeTable(crc32.Castagnoli)
+	recordMark = []byte{0xC7, 'l', 'o', 'g'}
+	crcTable   = crc32.MakeTable(crc32.Castagnoli)
 )
 
 func appendFrame(b, payload []byte, synced int64) []byte {
 	at := len(b)
-	b = append(b, mark...)
+	b = append(b, recordMark...)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(synced))
 	b = binary.LittleEndian.AppendUint32(b, checksum(b[at+4:at+12], payload))
@@ -35,12 +35,12 @@ func appendFrame(b, payload []byte, synced int64) []byte {
 }
 
 func checksum(numbers, payload []byte) uint32 {
-	return crc32.Update(crc32.Checksum(numbers, table), table, payload)
+	return crc32.Update(crc32.Checksum(numbers, crcTable), crcTable, payload)
 }
 
 // frameAt reads the record at the beginning of b; n is its size on disk, 0 when there is none.
 func frameAt(b []byte) (payload []byte, synced, n int) {
-	if len(b) < frameSize || !bytes.Equal(b[:4], mark) {
+	if len(b) < frameSize || !bytes.Equal(b[:4], recordMark) {
 		return nil, 0, 0
 	}
 	length := binary.LittleEndian.Uint32(b[4:8])
@@ -58,17 +58,17 @@ func frameAt(b []byte) (payload []byte, synced, n int) {
 // behind them was cut off by a crash. Errors: [ErrDamaged], when they
 // had been on the disk already, or when it is not a log at all.
 func Parse(file []byte) (records [][]byte, good int, err error) {
-	if len(file) < len(head) {
-		if head[:len(file)] == string(file) {
+	if len(file) < len(fileHeader) {
+		if fileHeader[:len(file)] == string(file) {
 			return nil, 0, nil // cut off while it was made
 		}
 		return nil, 0, fmt.Errorf("%w: it does not begin as a log does", ErrDamaged)
 	}
-	if string(file[:len(head)]) != head {
+	if string(file[:len(fileHeader)]) != fileHeader {
 		return nil, 0, fmt.Errorf("%w: it does not begin with %q: it is none, or another version's",
-			ErrDamaged, head)
+			ErrDamaged, fileHeader)
 	}
-	good = len(head)
+	good = len(fileHeader)
 	for good < len(file) {
 		payload, _, n := frameAt(file[good:])
 		if n == 0 {
@@ -78,7 +78,7 @@ func Parse(file []byte) (records [][]byte, good int, err error) {
 		good += n
 	}
 	for rest := good + 1; rest < len(file); rest++ {
-		next := bytes.Index(file[rest:], mark)
+		next := bytes.Index(file[rest:], recordMark)
 		if next < 0 {
 			break
 		}

@@ -54,27 +54,27 @@ type Log struct {
 	max  int64
 	sync func(*os.File) error
 
-	mu     latch
+	mu     chanMutex
 	lock   *os.File
 	file   *os.File
-	place  atomic.Pointer[place] // the two, for those who do not wait for the disk
+	files  atomic.Pointer[openFiles] // the two, for those who do not wait for the disk
 	size   int64
 	synced int64 // of it
 	broken error
 	closed bool
 }
 
-// place is what the log has open.
-type place struct{ lock, file *os.File }
+// openFiles are the files that the log has open.
+type openFiles struct{ lock, file *os.File }
 
-func (l *Log) opened() { l.place.Store(&place{l.lock, l.file}) }
+func (l *Log) publishFiles() { l.files.Store(&openFiles{l.lock, l.file}) }
 
-// latch is a lock. Unlike a sync.Mutex it is one that synctest knows to be waited for: it is held
+// chanMutex is a mutex that synctest knows a goroutine to wait for, unlike a sync.Mutex: it is held
 // while the disk is busy.
-type latch chan struct{}
+type chanMutex chan struct{}
 
-func (m latch) Lock()   { m <- struct{}{} }
-func (m latch) Unlock() { <-m }
+func (m chanMutex) Lock()   { m <- struct{}{} }
+func (m chanMutex) Unlock() { <-m }
 
 // Open opens the log in dir, which is made when it does not exist, and returns its
 // records. Errors: [ErrInUse], [ErrDamaged], and those of the file system.
@@ -96,7 +96,7 @@ func Open(dir string, o Options) (*Log, [][]byte, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("log directory %s: %w", dir, err)
 	}
-	l := &Log{dir: dir, max: o.MaxBytes, sync: o.Sync, lock: lock, mu: make(latch, 1)}
+	l := &Log{dir: dir, max: o.MaxBytes, sync: o.Sync, lock: lock, mu: make(chanMutex, 1)}
 	records, err := l.load()
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("log directory %s: %w", dir, err), l.Close())
@@ -147,7 +147,7 @@ func (l *Log) load() ([][]byte, error) {
 	if l.file, err = OpenFile(l.path(fileName), os.O_RDWR); err != nil {
 		return nil, err
 	}
-	l.opened()
+	l.publishFiles()
 	if err := l.cutTo(int64(good)); err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func (l *Log) NoteSynced(record []byte) error {
 func (l *Log) add(durable, bounded bool, records [][]byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b, err := frames(nil, records, l.synced)
+	b, err := encodeRecords(nil, records, l.synced)
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (l *Log) add(durable, bounded bool, records [][]byte) error {
 	}
 	// Before anything is written: where only the lock was removed, another process writes to this
 	// very file.
-	if err := l.held(); err != nil {
+	if err := l.checkHeld(); err != nil {
 		l.broken = fmt.Errorf("%w: %w", ErrBroken, err)
 		return fmt.Errorf("nothing was logged: %w", l.broken)
 	}
@@ -218,7 +218,7 @@ func (l *Log) add(durable, bounded bool, records [][]byte) error {
 			_ = l.file.Truncate(l.size) // so that it is not found when only the process ends
 			return fmt.Errorf("%w: %w", ErrUncertain, l.broken)
 		}
-		if err := l.held(); err != nil {
+		if err := l.checkHeld(); err != nil {
 			l.broken = fmt.Errorf("%w: %w", ErrBroken, err)
 			// It may have been moved, and be read again elsewhere.
 			if undo := errors.Join(l.file.Truncate(l.size), l.sync(l.file)); undo != nil {
@@ -234,7 +234,7 @@ func (l *Log) add(durable, bounded bool, records [][]byte) error {
 	return nil
 }
 
-func frames(b []byte, records [][]byte, synced int64) ([]byte, error) {
+func encodeRecords(b []byte, records [][]byte, synced int64) ([]byte, error) {
 	for _, r := range records {
 		if len(r) > MaxRecord {
 			return nil, fmt.Errorf("%w: a record of %d bytes; at most %d", ErrFull, len(r),
@@ -249,25 +249,25 @@ func frames(b []byte, records [][]byte, synced int64) ([]byte, error) {
 // it itself. It waits for no Append that the disk keeps.
 func (l *Log) Held() error {
 	for {
-		p := l.place.Load()
+		p := l.files.Load()
 		if p == nil {
 			return nil // what it held it held when it was closed
 		}
-		if err := l.finds(p); err == nil || l.place.Load() == p {
+		if err := l.checkFiles(p); err == nil || l.files.Load() == p {
 			return err
 		}
 	}
 }
 
-func (l *Log) held() error { return l.finds(&place{l.lock, l.file}) }
+func (l *Log) checkHeld() error { return l.checkFiles(&openFiles{l.lock, l.file}) }
 
-func (l *Log) finds(p *place) error {
-	return errors.Join(l.inPlace(p.file, fileName), l.inPlace(p.lock, lockName))
+func (l *Log) checkFiles(p *openFiles) error {
+	return errors.Join(l.checkInPlace(p.file, fileName), l.checkInPlace(p.lock, lockName))
 }
 
-// inPlace compares an open file with what its path leads to now. Records in a file without a name
-// are on the disk, and nobody finds them.
-func (l *Log) inPlace(f *os.File, name string) error {
+// checkInPlace compares an open file with what its path leads to now. Records in a file without a
+// name are on the disk, and nobody finds them.
+func (l *Log) checkInPlace(f *os.File, name string) error {
 	there, err := os.Lstat(l.path(name))
 	if err == nil {
 		var own fs.FileInfo
@@ -281,10 +281,10 @@ func (l *Log) inPlace(f *os.File, name string) error {
 	return nil
 }
 
-// takePlace makes the directory this log's again where it was removed. What another one has put
+// reclaimDir makes the directory this log's again where it was removed. What another one has put
 // there is left alone.
-func (l *Log) takePlace() error {
-	unlocked := l.inPlace(l.lock, lockName) != nil
+func (l *Log) reclaimDir() error {
+	unlocked := l.checkInPlace(l.lock, lockName) != nil
 	if unlocked {
 		if err := makeDir(l.dir, l.sync); err != nil {
 			return err
@@ -295,10 +295,10 @@ func (l *Log) takePlace() error {
 		}
 		old := l.lock
 		l.lock = lock
-		l.opened()
+		l.publishFiles()
 		_ = old.Close() // of a file that is no more
 	}
-	if err := l.inPlace(l.file, fileName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := l.checkInPlace(l.file, fileName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: move it away", err)
 	} else if err != nil || !unlocked {
 		return nil
@@ -315,7 +315,7 @@ func (l *Log) takePlace() error {
 // for Append; the log is then as it was. After it a broken log is a good one: what the disk holds
 // is known again.
 func (l *Log) Rewrite(records ...[]byte) error {
-	b, err := frames([]byte(head), records, 0)
+	b, err := encodeRecords([]byte(fileHeader), records, 0)
 	if err != nil {
 		return err
 	}
@@ -325,7 +325,7 @@ func (l *Log) Rewrite(records ...[]byte) error {
 		return l.broken
 	}
 	if l.file != nil {
-		if err := l.takePlace(); err != nil {
+		if err := l.reclaimDir(); err != nil {
 			return err
 		}
 	}
@@ -345,7 +345,7 @@ func (l *Log) Rewrite(records ...[]byte) error {
 	}
 	old := l.file
 	l.file, l.size, l.synced, l.broken = f, int64(len(b)), int64(len(b)), nil
-	l.opened()
+	l.publishFiles()
 	if old != nil {
 		_ = old.Close() // of the file that is no more
 	}
@@ -367,7 +367,7 @@ func (l *Log) Size() int64 {
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.place.Store(nil)
+	l.files.Store(nil)
 	var err error
 	if l.file != nil {
 		err = l.file.Close()
