@@ -482,7 +482,7 @@ func TestIDsThatMakeNoKeyTogetherAreRefusedWhereTheyEnter(t *testing.T) {
 func (s *siege) owner(item string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.running[item]
+	return s.judge.Working[item]
 }
 
 // Something on the way, or Consul itself, calls one item's writes bad, for ever.

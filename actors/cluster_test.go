@@ -17,6 +17,7 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -33,8 +34,7 @@ type cluster struct {
 	way     http.RoundTripper // of members that are started from now on; nil: straight to Consul
 
 	mu      sync.Mutex
-	running map[string]string // item -> member
-	tokens  map[string]uint64
+	judge   testkit.Judge
 	starts  map[string]int
 	leading map[string]int
 	faults  []string
@@ -54,7 +54,7 @@ func newCluster(t *testing.T) *cluster {
 		t: t, consul: devconsul.New(
 			devconsul.Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 				NoJitter: true}),
-		members: map[string]*member{}, running: map[string]string{}, tokens: map[string]uint64{},
+		members: map[string]*member{}, judge: testkit.NewJudge(),
 		starts: map[string]int{}, leading: map[string]int{},
 	}
 	c.client = c.consul.Client()
@@ -162,20 +162,12 @@ func (c *cluster) duty(id string) actors.Lead {
 // work is the work function of every test: it notes who runs what.
 func (c *cluster) work(ctx context.Context, m *member, item actors.Item) error {
 	c.mu.Lock()
-	if other, ok := c.running[item.ID]; ok {
-		c.faults = append(c.faults, fmt.Sprintf("I1: %s starts %s while %s works on it", m.id,
-			item.ID, other))
-	}
-	if item.Token < c.tokens[item.ID] {
-		c.faults = append(c.faults, fmt.Sprintf("I2: token of %s fell from %d to %d at %s", item.ID,
-			c.tokens[item.ID], item.Token, m.id))
-	}
-	c.running[item.ID], c.tokens[item.ID] = m.id, item.Token
+	c.faults = append(c.faults, c.judge.Begin(m.id, m, item.ID, item.Token)...)
 	c.starts[item.ID]++
 	c.mu.Unlock()
 	<-ctx.Done()
 	c.mu.Lock()
-	delete(c.running, item.ID)
+	c.judge.End(m.id, item.ID)
 	c.mu.Unlock()
 	return ctx.Err()
 }
@@ -197,9 +189,9 @@ func (c *cluster) kill(id string) {
 	m := c.members[id]
 	m.net.cut(errors.New("killed"))
 	c.mu.Lock()
-	for item, at := range c.running {
+	for item, at := range c.judge.Working {
 		if at == id {
-			delete(c.running, item) // its work died with it
+			delete(c.judge.Working, item) // its work died with it
 		}
 	}
 	c.mu.Unlock()
@@ -244,7 +236,7 @@ func (c *cluster) loads() map[string]int {
 	for id := range c.members {
 		loads[id] = 0
 	}
-	for _, m := range c.running {
+	for _, m := range c.judge.Working {
 		loads[m]++
 	}
 	return loads

@@ -55,7 +55,7 @@ func (c *cluster) itemsOf(id string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var items []string
-	for item, at := range c.running {
+	for item, at := range c.judge.Working {
 		if at == id {
 			items = append(items, item)
 		}
@@ -70,7 +70,7 @@ func (c *cluster) runs(items []string) func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for _, item := range items {
-			if _, ok := c.running[item]; !ok {
+			if _, ok := c.judge.Working[item]; !ok {
 				return false
 			}
 		}

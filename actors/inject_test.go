@@ -316,7 +316,7 @@ func messagesOf(t *testing.T, where place) map[string]int {
 func (c *cluster) owners() map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return maps.Clone(c.running)
+	return maps.Clone(c.judge.Working)
 }
 
 func (c *cluster) settled() bool {

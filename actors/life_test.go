@@ -186,7 +186,7 @@ func TestTheGraceCoversThePredecessorOfADeadSuccessor(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		c.mu.Lock()
 		working := 0
-		for _, id := range c.running {
+		for _, id := range c.judge.Working {
 			if id == "n4" {
 				working++
 			}
@@ -437,11 +437,11 @@ func TestWorkThatIgnoresItsOrderToStopIsNotReleased(t *testing.T) {
 		c.start("n1", func(cfg *actors.Config) {
 			cfg.Work = func(ctx context.Context, item actors.Item) error {
 				c.mu.Lock()
-				c.running[item.ID] = "n1"
+				c.judge.Working[item.ID] = "n1"
 				c.mu.Unlock()
 				<-release
 				c.mu.Lock()
-				delete(c.running, item.ID)
+				delete(c.judge.Working, item.ID)
 				c.mu.Unlock()
 				return nil
 			}

@@ -140,7 +140,7 @@ func (o *onlooker) agrees(items []string) func() bool {
 		for _, item := range items {
 			loc, err := o.router.Locate(o.c.t.Context(), item)
 			o.c.mu.Lock()
-			token := o.c.tokens[item]
+			token := o.c.judge.Granted[item].Token
 			o.c.mu.Unlock()
 			if err != nil || loc.Member != owners[item] || loc.Token != token {
 				return false
@@ -199,9 +199,9 @@ func TestAnOperatorLocatesWithoutARouter(t *testing.T) {
 		owners := c.owners()
 		for _, item := range items {
 			if loc, err := op.Locate(c.t.Context(), item); err != nil ||
-				loc.Member != owners[item] || loc.Token != c.tokens[item] {
+				loc.Member != owners[item] || loc.Token != c.judge.Granted[item].Token {
 				t.Errorf("%s: %+v, %v; it is at %s with token %d", item, loc, err, owners[item],
-					c.tokens[item])
+					c.judge.Granted[item].Token)
 			}
 		}
 		if _, err := op.Locate(c.t.Context(), "nobody-knows-it"); !errors.Is(err,

@@ -65,7 +65,7 @@ func TestAKeyThatARestoreBringsBackBeforeItsReleaseWasSeenIsReleasedAgain(t *tes
 		}
 		way.on.Store(false)
 		c.mu.Lock()
-		clear(c.tokens) // a Consul that forgets what it had promised may hand out lower ones
+		clear(c.judge.Granted) // a Consul that forgets what it had promised may hand out lower ones
 		c.mu.Unlock()
 		// A poll that waits for an index that will not come again lasts for its whole minute.
 		c.await("the release of what is back", 100*time.Second, gone)

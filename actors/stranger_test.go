@@ -115,7 +115,7 @@ func TestAnAssignmentThatAStrangerOverwroteIsTakenBackAndGrantedAnew(t *testing.
 	run(t, func(c *cluster) {
 		three(c, 30)
 		c.mu.Lock()
-		at := c.running["device_group_0007"]
+		at := c.judge.Working["device_group_0007"]
 		c.mu.Unlock()
 		c.put("assignments/"+at+"/device_group_0007", "no such order")
 		time.Sleep(30 * time.Second)
@@ -134,7 +134,7 @@ func TestAnAssignmentThatAStrangerDeletedIsGrantedAnew(t *testing.T) {
 	run(t, func(c *cluster) {
 		three(c, 30)
 		c.mu.Lock()
-		at := c.running["device_group_0007"]
+		at := c.judge.Working["device_group_0007"]
 		c.mu.Unlock()
 		c.delete("assignments/" + at + "/device_group_0007")
 		c.await("stopped", 5*time.Second, func() bool { return sum(c.loads()) == 29 })
@@ -187,7 +187,7 @@ func TestFreezeDrainAndPins(t *testing.T) {
 		c.await("pinned", 20*time.Second, func() bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			return c.running[pinned] == victim
+			return c.judge.Working[pinned] == victim
 		})
 		c.await("in balance", 20*time.Second, c.balanced(30))
 		c.put("control/freeze", "")
@@ -256,7 +256,7 @@ func TestAMemberGoesOnWithItsEarlierRegistrationAfterARestore(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		c.mu.Lock()
-		clear(c.tokens) // a Consul that forgets what it had promised may hand out lower ones
+		clear(c.judge.Granted) // a Consul that forgets what it had promised may hand out lower ones
 		c.mu.Unlock()
 		c.removeWork(c.items(3)...)
 		c.addWork("new-1", "new-2", "new-3", "new-4", "new-5", "new-6")

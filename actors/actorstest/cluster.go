@@ -11,6 +11,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -24,16 +25,9 @@ type Cluster struct {
 	consul *devconsul.Server
 	client *api.Client
 
-	mu      sync.Mutex
-	nth     int
-	working map[string]string // item -> member
-	tokens  map[string]grant
-}
-
-// grant is the largest token that an item was worked on with, and by whom.
-type grant struct {
-	token  uint64
-	member *Member
+	mu    sync.Mutex
+	nth   int
+	judge testkit.Judge
 }
 
 // New starts the embedded Consul; the end of the test stops it. In a bubble, call it with the
@@ -41,8 +35,7 @@ type grant struct {
 func New(t testing.TB) *Cluster {
 	consul := devconsul.New(devconsul.Config{Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(consul.Close)
-	return &Cluster{t: t, consul: consul, client: consul.Client(), working: map[string]string{},
-		tokens: map[string]grant{}}
+	return &Cluster{t: t, consul: consul, client: consul.Client(), judge: testkit.NewJudge()}
 }
 
 // Client returns a client of the embedded Consul.
@@ -75,7 +68,7 @@ func (c *Cluster) AddWork(ids ...string) {
 func (c *Cluster) Workers() map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return maps.Clone(c.working)
+	return maps.Clone(c.judge.Working)
 }
 
 // Await waits until what is so, and ends the test when it is not within that time (virtual time, in
@@ -101,23 +94,13 @@ func (c *Cluster) ConsulElection(d time.Duration) {
 func (c *Cluster) begin(m *Member, item actors.Item) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if other, taken := c.working[item.ID]; taken {
-		c.t.Errorf("%s starts %s with token %d while %s still works on it: does its function return when its context ends?",
-			m.id, item.ID, item.Token, other)
+	for _, breach := range c.judge.Begin(m.id, m, item.ID, item.Token) {
+		c.t.Errorf("%s", breach)
 	}
-	last := c.tokens[item.ID]
-	if item.Token < last.token || (item.Token == last.token && last.member != m) {
-		c.t.Errorf("%s starts %s with token %d after one of %d", m.id, item.ID, item.Token,
-			last.token)
-	}
-	c.tokens[item.ID] = grant{max(item.Token, last.token), m}
-	c.working[item.ID] = m.id
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.working[item.ID] == m.id {
-			delete(c.working, item.ID)
-		}
+		c.judge.End(m.id, item.ID)
 	}
 }
 
