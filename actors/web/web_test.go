@@ -220,16 +220,7 @@ func TestHealthFollowsTheLease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		log := slog.New(slog.DiscardHandler)
-		m, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: client, Logger: log,
-			Work: wait})
-		if err != nil {
-			t.Fatal(err)
-		}
-		op, err := actors.NewOperator(client, "demo")
-		if err != nil {
-			t.Fatal(err)
-		}
+		m, op := soleMemberOf(t, client)
 		s := showing(op, m)
 		expect := func(when string, code int, text string) {
 			t.Helper()
@@ -241,7 +232,7 @@ func TestHealthFollowsTheLease(t *testing.T) {
 		expect("before it runs", http.StatusServiceUnavailable, "m1 has no session in Consul")
 		root, err := supervisor.New("coordd",
 			supervisor.Tree{Children: []supervisor.Child{m.Child(soleMember)}},
-			supervisor.WithLogger(log))
+			supervisor.WithLogger(slog.New(slog.DiscardHandler)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -290,21 +281,27 @@ func TestHealthFollowsTheLease(t *testing.T) {
 	})
 }
 
+// soleMemberOf is a member, and the operator of its service.
+func soleMemberOf(t *testing.T, client *api.Client) (*actors.Coordinator, *actors.Operator) {
+	t.Helper()
+	m, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: client,
+		Logger: slog.New(slog.DiscardHandler), Work: wait})
+	if err != nil {
+		t.Fatal(err)
+	}
+	op, err := actors.NewOperator(client, "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, op
+}
+
 func TestTheLeadersBrakeIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		consul := devconsul.New(devconsul.Config{})
 		defer consul.Close()
 		client := consul.Client()
-		log := slog.New(slog.DiscardHandler)
-		m, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: client, Logger: log,
-			Work: wait})
-		if err != nil {
-			t.Fatal(err)
-		}
-		op, err := actors.NewOperator(client, "demo")
-		if err != nil {
-			t.Fatal(err)
-		}
+		m, op := soleMemberOf(t, client)
 		s := showing(op, m)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup

@@ -106,6 +106,23 @@ func TestASessionLivesAtLeastItsTTLAndEndsAtTwiceItsTTL(t *testing.T) {
 	})
 }
 
+// Consul finds a session by its id in capital letters too, and answers in small ones.
+func TestASessionIsFoundInCapitalLetters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		consul := devconsul.New(devconsul.Config{})
+		defer consul.Close()
+		s := over(t, consul.RoundTripper())
+		id, _, err := s.CreateSession(t.Context(), store.SessionOptions{Name: "m1",
+			TTL: 15 * time.Second})
+		must(t, err)
+		name, exists, err := s.SessionName(t.Context(), strings.ToUpper(id))
+		must(t, err)
+		if name != "m1" || !exists {
+			t.Errorf("got %q, %v", name, exists)
+		}
+	})
+}
+
 func TestRenewingASessionThatIsGoneSaysSo(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
 		id := session(t, s)
