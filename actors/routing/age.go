@@ -25,7 +25,7 @@ type pulse struct {
 	members, acks uint64    // the indexes of members/ and acks/
 	// Whose shares were older than their acks when the watch of acks/ had caught up, and those
 	// acks' indexes: an item may have gone from them since. Nil until then.
-	owing map[string]uint64
+	awaited map[string]uint64
 }
 
 // caughtUp tells whether the watches of members/ and acks/ have seen what the pulse saw.
@@ -33,13 +33,13 @@ func (a *age) caughtUp() bool {
 	return a.acksIndex >= a.pulse.acks && a.membersIndex >= a.pulse.members
 }
 
-// holds counts the age by the monotonic and the wall clock, whichever says more, as leases do.
-func (a *age) holds(now time.Time, limit time.Duration) bool {
+// fresh counts the age by the monotonic and the wall clock, whichever says more, as leases do.
+func (a *age) fresh(now time.Time, limit time.Duration) bool {
 	return messages.Lease{Start: a.asOf, TTL: limit}.Valid(now, 0)
 }
 
-// settle works out what a new view means for the age of the whole. With the lock held.
-func (t *table) settle() {
+// updateAge works out how a new view changes the age of the table. With the lock held.
+func (t *table) updateAge() {
 	a := &t.age
 	t.unread = 0
 	whole := a.gen > 0 && a.membersGen == a.gen && a.acksGen == a.gen
@@ -62,24 +62,24 @@ func (t *table) settle() {
 	if a.asOf.Before(a.began) {
 		a.asOf = a.began
 	}
-	t.heed(&a.pulse)
+	t.agePulse(&a.pulse)
 }
 
-// heed counts the age from the pulse once the members, their acks and the shares that these speak
-// of have been seen as they were then, or newer. With the lock held.
-func (t *table) heed(p *pulse) {
+// agePulse counts the age from the pulse once the members, their acks and the shares that these
+// speak of have been seen as they were then, or newer. With the lock held.
+func (t *table) agePulse(p *pulse) {
 	if p.sent.IsZero() || !t.age.caughtUp() {
 		return
 	}
-	if p.owing == nil {
-		p.owing = t.late()
+	if p.awaited == nil {
+		p.awaited = t.lateSharesLocked()
 	}
-	for id, ack := range p.owing {
-		if peer := t.peers[id]; peer == nil || !peer.registered || peer.seen() >= ack {
-			delete(p.owing, id)
+	for id, ack := range p.awaited {
+		if peer := t.peers[id]; peer == nil || !peer.registered || peer.seenUpTo() >= ack {
+			delete(p.awaited, id)
 		}
 	}
-	if len(p.owing) > 0 {
+	if len(p.awaited) > 0 {
 		return
 	}
 	if t.age.asOf.Before(p.sent) {
@@ -96,7 +96,7 @@ func (t *table) begin(began time.Time) int {
 	defer t.mu.Unlock()
 	t.age.gen++
 	t.age.began, t.age.pulse = began, pulse{}
-	t.settle()
+	t.updateAge()
 	return t.age.gen
 }
 
@@ -107,17 +107,17 @@ func (t *table) generation() int {
 	return t.age.gen
 }
 
-// trusted is what the table says to a pulse.
-type trusted uint8
+// pulseVerdict is what a pulse says of the table.
+type pulseVerdict uint8
 
 const (
-	current trusted = iota
-	behind          // a watch has missed something that an earlier pulse saw
-	rewound         // Consul's index has gone back
+	current pulseVerdict = iota
+	behind               // a watch has missed something that an earlier pulse saw
+	rewound              // Consul's index has gone back
 )
 
-// beat takes the answer to a pulse, when the newest view of acks/ had been of index known.
-func (t *table) beat(p pulse, known uint64) trusted {
+// takePulse takes the answer to a pulse, when the newest view of acks/ had been of index known.
+func (t *table) takePulse(p pulse, known uint64) pulseVerdict {
 	t.writing.Lock()
 	defer t.writing.Unlock()
 	t.mu.Lock()
@@ -131,9 +131,9 @@ func (t *table) beat(p pulse, known uint64) trusted {
 		return behind
 	}
 	a.pulse = p
-	t.settle()
+	t.updateAge()
 	t.mu.Unlock()
-	t.tell()
+	t.publish()
 	return current
 }
 
@@ -144,19 +144,19 @@ func (t *table) ackIndex() uint64 {
 	return t.age.acksIndex
 }
 
-// laggards are the members whose ack is newer than the view of their share: as a rule the same
+// lateShares are the members whose ack is newer than the view of their share: as a rule the same
 // transaction wrote to both. The value is the ack's index.
-func (t *table) laggards() map[string]uint64 {
+func (t *table) lateShares() map[string]uint64 {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.late()
+	return t.lateSharesLocked()
 }
 
-// late is laggards with the lock held.
-func (t *table) late() map[string]uint64 {
+// lateSharesLocked is lateShares with the lock held.
+func (t *table) lateSharesLocked() map[string]uint64 {
 	late := map[string]uint64{}
 	for id, p := range t.peers {
-		if p.registered && p.gen == t.age.gen && p.ackIndex > p.seen() {
+		if p.registered && p.gen == t.age.gen && p.ackIndex > p.seenUpTo() {
 			late[id] = p.ackIndex
 		}
 	}

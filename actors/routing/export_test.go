@@ -31,11 +31,11 @@ func (t *Table) ShareAfter(id string, v store.View, gen int, now time.Time, ack 
 }
 func (t *Table) Forget(id string, now time.Time) { t.t.forget(id, now) }
 func (t *Table) Beat(sent time.Time, members, acks, known uint64) (behind, rewound bool) {
-	s := t.t.beat(pulse{sent: sent, members: members, acks: acks}, known)
+	s := t.t.takePulse(pulse{sent: sent, members: members, acks: acks}, known)
 	return s == 1, s == 2
 }
 func (t *Table) Roster() []string            { return t.t.roster.Get() }
-func (t *Table) Laggards() map[string]uint64 { return t.t.laggards() }
+func (t *Table) Laggards() map[string]uint64 { return t.t.lateShares() }
 func (t *Table) AsOf() time.Time             { return t.t.since() }
 
 // Look is the location, and the name of the finding.
@@ -45,5 +45,5 @@ func (t *Table) Look(item string, now time.Time) (Location, string) {
 		"stale"}[f]
 }
 
-// Crowded is the rest after a view of n keys.
-var Crowded = crowded
+// RestAfter is the rest after a view of n keys.
+var RestAfter = restAfter

@@ -55,7 +55,7 @@ func find(ctx context.Context, s *store.Store, item string) (Location, finding, 
 	for _, id := range t.roster.Get() {
 		// Read after the record, so not older than it, whatever the index of a single key says.
 		v := store.View{Index: t.peers[id].record}
-		if key := keys.Assignment(id, item); possible(keys, key) {
+		if key := keys.Assignment(id, item); validKey(keys, key) {
 			e, found, index, err := s.Get(ctx, key, store.Consistent)
 			if err != nil {
 				return Location{}, 0, err

@@ -7,14 +7,14 @@ import "time"
 func (t *table) look(item string, now time.Time) (Location, finding) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if !t.age.holds(now, t.maxAge) {
+	if !t.age.fresh(now, t.maxAge) {
 		return Location{}, stale
 	}
 	// Of several keys the one that was created last exists: it could be created only when the
 	// others were gone.
 	newest := t.items[item]
 	if newest == nil {
-		return Location{}, t.without(item, now)
+		return Location{}, t.keylessFinding(item, now)
 	}
 	for c := newest.next; c != nil; c = c.next {
 		if c.create > newest.create {
@@ -22,7 +22,7 @@ func (t *table) look(item string, now time.Time) (Location, finding) {
 		}
 	}
 	p := newest.peer
-	switch f := newest.standing(now); f {
+	switch f := newest.ownership(now); f {
 	case owned:
 	case ownerless:
 		return Location{Member: p.id}, f
@@ -32,9 +32,9 @@ func (t *table) look(item string, now time.Time) (Location, finding) {
 	return Location{Member: p.id, Address: p.address, Token: max(newest.create, p.record)}, owned
 }
 
-// without says what an item is that has no key.
-func (t *table) without(item string, now time.Time) finding {
-	if f, ok := t.gone.has(item, now); ok {
+// keylessFinding is the finding for an item without a key.
+func (t *table) keylessFinding(item string, now time.Time) finding {
+	if f, ok := t.released.has(item, now); ok {
 		return f
 	}
 	if t.unread > 0 {
@@ -43,19 +43,19 @@ func (t *table) without(item string, now time.Time) finding {
 	return keyless
 }
 
-// standing tells whether the key's member may work on the item: the protocol's
+// ownership tells whether the key's member may work on the item: the protocol's
 // rules for the start of work, as seen from outside.
-func (c *claim) standing(now time.Time) finding {
+func (c *assignmentKey) ownership(now time.Time) finding {
 	p := c.peer
 	switch {
-	case !p.registered && !p.left.IsZero() && now.Sub(p.left) < surely:
+	case !p.registered && !p.goneAt.IsZero() && now.Sub(p.goneAt) < assumedMoving:
 		// it may have handed its items over with the record, and that share has not been read yet
 		return moving
 	case !p.registered && p.ackKeep:
 		return moving // it is being restarted, and resumes them
 	case !p.registered:
 		return ownerless
-	case p.leaving, p.idle, c.releasing, c.odd:
+	case p.leaving, p.idle, c.releasing, c.malformed:
 		return moving // its work is being stopped, or is not started
 	case p.index < p.record:
 		return moving // the share was read before the member registered: the key may be gone

@@ -13,10 +13,10 @@ import (
 
 // What looking items up may cost Consul, however many ask for items that do not exist.
 const (
-	lookupLasts   = time.Second // an answer counts for this long
+	lookupTTL     = time.Second // an answer counts for this long
 	lookupsAtOnce = 8           // reads under way at one time
 	lookupRate    = 200         // reads a second, and so many at once after a rest
-	lookedUp      = 4096        // answers kept
+	maxLookups    = 4096        // answers kept
 )
 
 // lookups are reads of Consul, each shared by all who ask for the same thing, whose answers count
@@ -26,8 +26,8 @@ type lookups struct {
 	slots chan struct{}
 	rate  *rate.Limiter
 
-	mu    sync.Mutex
-	known map[string]lookup
+	mu     sync.Mutex
+	cached map[string]lookup
 }
 
 // lookup is an answer of Consul's. Its kind says which fields it has.
@@ -35,12 +35,12 @@ type lookup struct {
 	at     time.Time // from when on it is true: before it was asked for
 	exists bool
 	index  uint64
-	key    seenKey
+	key    foundKey
 }
 
 func newLookups() *lookups {
 	return &lookups{slots: make(chan struct{}, lookupsAtOnce), rate: rate.NewLimiter(lookupRate,
-		lookupRate), known: map[string]lookup{}}
+		lookupRate), cached: map[string]lookup{}}
 }
 
 // ask returns what read says under this name, or has said within the last second. A read counts for
@@ -48,9 +48,9 @@ func newLookups() *lookups {
 func (l *lookups) ask(ctx context.Context, name string, cost int,
 	read func(context.Context) (lookup, error)) (lookup, error) {
 	l.mu.Lock()
-	last, ok := l.known[name]
+	last, ok := l.cached[name]
 	l.mu.Unlock()
-	if ok && time.Since(last.at) < lookupLasts {
+	if ok && time.Since(last.at) < lookupTTL {
 		return last, nil
 	}
 	if ctx.Err() != nil { // nobody waits for the answer
@@ -78,7 +78,7 @@ func (l *lookups) ask(ctx context.Context, name string, cost int,
 		if found.at.IsZero() {
 			found.at = sent
 		}
-		l.keep(name, found)
+		l.cache(name, found)
 		return found, nil
 	})
 	select {
@@ -92,11 +92,11 @@ func (l *lookups) ask(ctx context.Context, name string, cost int,
 	}
 }
 
-func (l *lookups) keep(name string, found lookup) {
+func (l *lookups) cache(name string, found lookup) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.known) >= lookedUp {
-		clear(l.known)
+	if len(l.cached) >= maxLookups {
+		clear(l.cached)
 	}
-	l.known[name] = found
+	l.cached[name] = found
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// beat asks Consul for the indexes of members/ and acks/ every quarter of the table's greatest age.
-// Its answers are what the table's age counts from; see the package's documentation for what they
-// find out.
-func (r *Router) beat(ctx context.Context) error {
+// runPulse asks Consul for the indexes of members/ and acks/ every quarter of the table's greatest
+// age. Its answers are what the table's age counts from; see the package's documentation for what
+// they find out.
+func (r *Router) runPulse(ctx context.Context) error {
 	r.stopped.Store(false)
 	defer func() {
 		if ctx.Err() != nil { // nobody keeps the table from here on
@@ -29,7 +29,7 @@ func (r *Router) beat(ctx context.Context) error {
 	known := uint64(0)           // the table's index of acks/ before the pulse
 	ask := func(ctx context.Context) (pulse, error) {
 		known = r.table.ackIndex()
-		return r.ask(ctx)
+		return r.readIndexes(ctx)
 	}
 	pause := func(err error, wait time.Duration) time.Duration {
 		failed = true
@@ -44,20 +44,20 @@ func (r *Router) beat(ctx context.Context) error {
 		// read anew is as of now, whatever the first of them to be answered says.
 		state := behind
 		if !failed {
-			state = r.table.beat(answer, known)
+			state = r.table.takePulse(answer, known)
 		}
 		switch {
 		case state != current:
 			if !failed {
 				r.log.Warn("routing-read-anew", "why",
-					map[trusted]string{behind: "a watch has missed what Consul knew",
+					map[pulseVerdict]string{behind: "a watch has missed what Consul knew",
 						rewound: "Consul's index went back"}[state])
 			}
 			failed = false
-			r.renew(answer.sent)
+			r.rereadAll(answer.sent)
 		default:
 			again := map[string]uint64{}
-			now := r.table.laggards()
+			now := r.table.lateShares()
 			for id, ack := range now {
 				if late[id] != 0 && asked[id] != ack {
 					again[id], asked[id] = ack, ack
@@ -66,7 +66,7 @@ func (r *Router) beat(ctx context.Context) error {
 			late = now
 			maps.DeleteFunc(asked, func(id string, _ uint64) bool { return now[id] == 0 })
 			if len(again) > 0 {
-				r.missing.suspect(again)
+				r.staleShares.reread(again)
 			}
 		}
 		store.Pause(ctx, r.maxAge/4)
@@ -74,8 +74,8 @@ func (r *Router) beat(ctx context.Context) error {
 	return nil
 }
 
-// ask is one pulse.
-func (r *Router) ask(ctx context.Context) (p pulse, err error) {
+// readIndexes is one pulse.
+func (r *Router) readIndexes(ctx context.Context) (p pulse, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.maxAge/4)
 	defer cancel()
 	p.sent = time.Now()

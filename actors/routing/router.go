@@ -69,13 +69,13 @@ type Router struct {
 	log    *slog.Logger
 	maxAge time.Duration
 
-	table   *table
-	polls   store.Polls
-	wanted  *messages.State[bool]
-	open    atomic.Bool
-	stopped atomic.Bool
-	missing *missing
-	lookups *lookups
+	table       *table
+	polls       store.Polls
+	wanted      *messages.State[bool]
+	open        atomic.Bool
+	stopped     atomic.Bool
+	staleShares *staleShares
+	lookups     *lookups
 }
 
 // New checks the settings; it starts nothing and asks Consul nothing. Errors: [ErrConfig].
@@ -108,7 +108,7 @@ func Over(s *store.Store, maxAge time.Duration, log *slog.Logger) *Router {
 	return &Router{
 		store: s, keys: s.Keys(), log: log, maxAge: maxAge, table: newTable(s.Keys(), maxAge,
 			odd.Skip),
-		wanted: messages.NewState(false), missing: newMissing(), lookups: newLookups(),
+		wanted: messages.NewState(false), staleShares: newStaleShares(), lookups: newLookups(),
 	}
 }
 
@@ -127,7 +127,7 @@ func (r *Router) Run(ctx context.Context) error {
 // has started them.
 func (r *Router) Close() {
 	r.stopped.Store(true)
-	r.renew(time.Now())
+	r.rereadAll(time.Now())
 	r.table.close()
 }
 
@@ -140,13 +140,13 @@ func (r *Router) Tree() supervisor.Tree {
 	return supervisor.Tree{
 		MaxRestarts: -1,
 		Children: []supervisor.Child{
-			actor("routing-pulse", r.beat),
+			actor("routing-pulse", r.runPulse),
 			actor("routing-members", r.follow("routing: members", r.keys.Members(), 0,
 				r.table.members)),
 			actor("routing-acks", r.follow("routing: acks", r.keys.Acks(), 0, r.table.acks)),
 			{Name: "routing-shares", Tree: &supervisor.Tree{
 				MaxRestarts: -1, StopTogether: true,
-				Children: []supervisor.Child{actor("registrar", r.registrar)},
+				Children: []supervisor.Child{actor("watch-manager", r.manageShares)},
 			}},
 		},
 	}
@@ -156,7 +156,7 @@ func (r *Router) Tree() supervisor.Tree {
 // question.
 func (r *Router) Open() {
 	if !r.open.Load() && r.open.CompareAndSwap(false, true) {
-		r.renew(time.Now())
+		r.rereadAll(time.Now())
 		r.wanted.Set(true)
 	}
 }
@@ -183,15 +183,15 @@ func (r *Router) Locate(ctx context.Context, item string) (Location, error) {
 		if loc, what = r.table.look(item, time.Now()); what != stale || !unread {
 			break
 		}
-		if err := r.news(ctx, cursor); err != nil {
+		if err := r.waitChanged(ctx, cursor); err != nil {
 			return Location{}, fmt.Errorf("%w: %w", itemError(item, ErrNotReady), err)
 		}
 	}
 	return r.answer(ctx, item, loc, what)
 }
 
-// news waits for a change of a table that has never been read.
-func (r *Router) news(ctx context.Context, cursor *messages.Cursor[struct{}]) error {
+// waitChanged waits for a change of a table that has never been read.
+func (r *Router) waitChanged(ctx context.Context, cursor *messages.Cursor[struct{}]) error {
 	if r.stopped.Load() {
 		return ErrStopped
 	}
@@ -209,7 +209,7 @@ func (r *Router) answer(ctx context.Context, item string, loc Location, what fin
 	case moving:
 		return Location{}, itemError(item, ErrMoving)
 	case ownerless:
-		if err := r.stands(ctx, loc.Member); err != nil {
+		if err := r.confirmVanished(ctx, loc.Member); err != nil {
 			return Location{}, fmt.Errorf("%w: %w", itemError(item, ErrNotReady), err)
 		}
 		return Location{}, fmt.Errorf("%w: its member has vanished", itemError(item, ErrNoOwner))
@@ -228,7 +228,7 @@ func (r *Router) answer(ctx context.Context, item string, loc Location, what fin
 	case !exists:
 		return Location{}, itemError(item, ErrUnknownItem)
 	}
-	switch err := r.keyless(ctx, item); {
+	switch err := r.confirmNoKey(ctx, item); {
 	case err != nil:
 		return Location{}, fmt.Errorf("%w: %w", itemError(item, ErrNotReady), err)
 	case what == released:
@@ -279,7 +279,7 @@ func (r *Router) Members(ctx context.Context) ([]Member, error) {
 			return nil, fmt.Errorf("the members %w: Consul has not answered for %v", ErrNotReady,
 				time.Since(r.table.since()).Round(time.Second))
 		}
-		if err := r.news(ctx, cursor); err != nil {
+		if err := r.waitChanged(ctx, cursor); err != nil {
 			return nil, fmt.Errorf("the members %w: %w", ErrNotReady, err)
 		}
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// claim is one assignment key as it was seen. It does not change, but for its
+// assignmentKey is one assignment key as it was seen. It does not change, but for its
 // place in the index.
-type claim struct {
-	item           string
-	peer           *peer
-	session        string
-	create, modify uint64
-	releasing, odd bool
-	next           *claim // another one's key of the same item, in the index
+type assignmentKey struct {
+	item                 string
+	peer                 *peer
+	session              string
+	create, modify       uint64
+	releasing, malformed bool
+	next                 *assignmentKey // another one's key of the same item, in the index
 }
 
 // peer is what is known of one member.
@@ -30,7 +30,7 @@ type peer struct {
 	idle       bool
 	address    string
 	session    string    // that the record is locked by
-	left       time.Time // when the record was seen to be gone; zero: not since it was registered
+	goneAt     time.Time // when the record was seen to be gone; zero: not since it was registered
 	record     uint64    // CreateIndex of the record
 
 	ackSession string // who registered last
@@ -38,14 +38,14 @@ type peer struct {
 	ackKeep    bool   // it has stopped for a while, and its items wait for it
 	ackIndex   uint64
 
-	share []*claim // by item; changed by writers only
-	index uint64   // of the view that share is from
-	after uint64   // acks up to this index were there before that view was asked for
-	gen   int      // in which it was read; 0: never
+	share []*assignmentKey // by item; changed by writers only
+	index uint64           // of the view that share is from
+	after uint64           // acks up to this index were there before that view was asked for
+	gen   int              // in which it was read; 0: never
 }
 
-// seen is the index up to which the member's acks are older than what is known of its share.
-func (p *peer) seen() uint64 { return max(p.index, p.after) }
+// seenUpTo is the index up to which the member's acks are older than what is known of its share.
+func (p *peer) seenUpTo() uint64 { return max(p.index, p.after) }
 
 // table folds the views of Consul's prefixes into an answer per item. It has no
 // clock and does no I/O. Writers are serialised; readers wait for none of them for longer
@@ -59,19 +59,20 @@ type table struct {
 
 	writing sync.Mutex // held by the one writer
 
-	mu     sync.RWMutex // guards what is below, and the fields of peers but for share
-	items  map[string]*claim
-	peers  map[string]*peer
-	unread int // registered peers whose share has not been read in this generation
-	gone   recently
-	age    age
+	mu       sync.RWMutex // guards what is below, and the fields of peers but for share
+	items    map[string]*assignmentKey
+	peers    map[string]*peer
+	unread   int // registered peers whose share has not been read in this generation
+	released recentlyReleased
+	age      age
 }
 
 func newTable(keys store.Keys, maxAge time.Duration, odd func(store.Entry, string)) *table {
 	return &table{
 		keys: keys, maxAge: maxAge, odd: odd,
 		changed: messages.NewState(struct{}{}), roster: messages.NewState[[]string](nil),
-		items: map[string]*claim{}, peers: map[string]*peer{}, gone: newRecently(),
+		items: map[string]*assignmentKey{}, peers: map[string]*peer{},
+		released: newRecentlyReleased(),
 	}
 }
 
@@ -100,19 +101,19 @@ func (t *table) members(v store.View, gen int, now time.Time) {
 				continue
 			}
 		}
-		p.registered, p.left, p.leaving, p.idle, p.address = true, time.Time{},
+		p.registered, p.goneAt, p.leaving, p.idle, p.address = true, time.Time{},
 			r.Status == store.StatusLeaving, r.Idle, r.Address
 		p.session, p.record = e.Session, e.CreateIndex
 	}
 	for id, p := range t.peers {
 		if !seen[id] && p.registered {
-			p.registered, p.left = false, now
+			p.registered, p.goneAt = false, now
 		}
 	}
 	t.age.membersGen, t.age.membersIndex = gen, v.Index
-	t.settle()
+	t.updateAge()
 	t.mu.Unlock()
-	t.tell()
+	t.publish()
 }
 
 // acks takes a view of acks/.
@@ -148,13 +149,13 @@ func (t *table) acks(v store.View, gen int, _ time.Time) {
 		}
 	}
 	t.age.acksGen, t.age.acksIndex = gen, v.Index
-	t.settle()
+	t.updateAge()
 	t.mu.Unlock()
-	t.tell()
+	t.publish()
 }
 
-// chunk is how many items are entered before readers get their turn.
-const chunk = 512
+// keysPerLock is how many items are entered before readers get their turn.
+const keysPerLock = 512
 
 // share takes a view of assignments/<id>/ by a follower that was started when the member's newest
 // ack was of index after.
@@ -164,7 +165,7 @@ func (t *table) share(id string, v store.View, gen int, now time.Time, after uin
 	t.mu.Lock()
 	p := t.peer(id)
 	t.mu.Unlock()
-	next := t.claims(p, v.Entries)
+	next := t.parseShare(p, v.Entries)
 	// Both are in the order of their items. Reading them side by side finds what came, went and
 	// changed without a look at those that did not, but for a comparison.
 	old := p.share
@@ -173,34 +174,34 @@ func (t *table) share(id string, v store.View, gen int, now time.Time, after uin
 	for i, j := 0, 0; i < len(old) || j < len(next); {
 		switch {
 		case j == len(next) || (i < len(old) && old[i].item < next[j].item):
-			t.remove(old[i], now)
+			t.removeKey(old[i], now)
 			i++
 		case i == len(old) || next[j].item < old[i].item:
-			t.enter(next[j])
+			t.addKey(next[j])
 			j++
 		default:
 			if old[i] != next[j] {
-				t.enter(next[j]) // first, so that the item is never seen without a key
-				t.remove(old[i], now)
+				t.addKey(next[j]) // first, so that the item is never seen without a key
+				t.removeKey(old[i], now)
 			}
 			i, j = i+1, j+1
 			continue
 		}
-		if pending++; pending%chunk == 0 {
+		if pending++; pending%keysPerLock == 0 {
 			t.mu.Unlock()
 			t.mu.Lock()
 		}
 	}
 	p.share, p.index, p.gen, p.after = next, v.Index, gen, after
-	t.settle()
+	t.updateAge()
 	t.mu.Unlock()
-	t.tell()
+	t.publish()
 }
 
-// claims reads a share's keys, in the order of their items. A key that has not
-// changed stays the claim that it was and is not parsed again.
-func (t *table) claims(p *peer, entries []store.Entry) []*claim {
-	next := make([]*claim, 0, len(entries))
+// parseShare reads a share's keys, in the order of their items. A key that has not
+// changed stays the assignmentKey that it was and is not parsed again.
+func (t *table) parseShare(p *peer, entries []store.Entry) []*assignmentKey {
+	next := make([]*assignmentKey, 0, len(entries))
 	i, session := 0, ""
 	for _, e := range entries {
 		_, item, ok := t.keys.ParseAssignment(e.Key)
@@ -214,7 +215,7 @@ func (t *table) claims(p *peer, entries []store.Entry) []*claim {
 		for i < len(p.share) && p.share[i].item < item {
 			i++
 		}
-		var was *claim
+		var was *assignmentKey
 		if i < len(p.share) && p.share[i].item == item {
 			was = p.share[i]
 			if was.modify == e.ModifyIndex && was.create == e.CreateIndex {
@@ -223,13 +224,13 @@ func (t *table) claims(p *peer, entries []store.Entry) []*claim {
 			}
 		}
 		a, err := store.ParseAssignment(e.Value)
-		c := &claim{item: item, peer: p, create: e.CreateIndex, modify: e.ModifyIndex,
-			session: a.Session, releasing: a.State == store.StateRel, odd: err != nil}
+		c := &assignmentKey{item: item, peer: p, create: e.CreateIndex, modify: e.ModifyIndex,
+			session: a.Session, releasing: a.State == store.StateRel, malformed: err != nil}
 		if err != nil {
 			t.odd(e, err.Error())
-			if was != nil && was.create == c.create && !was.odd {
+			if was != nil && was.create == c.create && !was.malformed {
 				// What runs goes on, until the leader has it written anew.
-				c.session, c.releasing, c.odd = was.session, was.releasing, false
+				c.session, c.releasing, c.malformed = was.session, was.releasing, false
 			}
 		}
 		if was != nil {
@@ -249,20 +250,20 @@ func (t *table) claims(p *peer, entries []store.Entry) []*claim {
 	return next
 }
 
-func byItem(a, b *claim) int { return cmp.Compare(a.item, b.item) }
+func byItem(a, b *assignmentKey) int { return cmp.Compare(a.item, b.item) }
 
-func (t *table) enter(c *claim) {
+func (t *table) addKey(c *assignmentKey) {
 	c.next = t.items[c.item]
 	t.items[c.item] = c
-	t.gone.drop(c.item)
+	t.released.drop(c.item)
 }
 
-func (t *table) remove(c *claim, now time.Time) {
+func (t *table) removeKey(c *assignmentKey, now time.Time) {
 	first := t.items[c.item]
 	if first == c {
 		if c.next == nil {
 			delete(t.items, c.item)
-			t.gone.add(c.item, now)
+			t.released.add(c.item, now)
 		} else {
 			t.items[c.item] = c.next
 		}
@@ -283,13 +284,13 @@ func (t *table) forget(id string, now time.Time) {
 	t.mu.Lock()
 	if p := t.peers[id]; p != nil && !p.registered {
 		for _, c := range p.share {
-			t.remove(c, now)
+			t.removeKey(c, now)
 		}
 		delete(t.peers, id)
 	}
-	t.settle()
+	t.updateAge()
 	t.mu.Unlock()
-	t.tell()
+	t.publish()
 }
 
 // peer returns what is known of a member; nothing, at first.
@@ -302,8 +303,8 @@ func (t *table) peer(id string) *peer {
 	return p
 }
 
-// tell publishes that there is something new. Called by the writer, without the lock.
-func (t *table) tell() {
+// publish tells that there is something new. Called by the writer, without the lock.
+func (t *table) publish() {
 	t.mu.RLock()
 	ids := make([]string, 0, len(t.peers))
 	for id, p := range t.peers {
@@ -323,7 +324,7 @@ func (t *table) tell() {
 func (t *table) list(now time.Time) ([]Member, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if !t.age.holds(now, t.maxAge) {
+	if !t.age.fresh(now, t.maxAge) {
 		return nil, false
 	}
 	members := make([]Member, 0, len(t.peers))

@@ -34,29 +34,29 @@ func (r *Router) follow(what, prefix string, wait time.Duration, enter func(stor
 		for view := range w.Views(ctx, what, &r.polls, next) {
 			enter(view, gen, time.Now())
 			supervisor.Ready(ctx)
-			store.Pause(ctx, crowded(len(view.Entries)))
+			store.Pause(ctx, restAfter(len(view.Entries)))
 		}
 		return nil
 	}
 }
 
-// crowded is the least time between two views of a prefix of n keys, which is read whole at each
+// restAfter is the least time between two views of a prefix of n keys, which is read whole at each
 // change: a burst is seen in a few views, a small share's change at once.
-func crowded(n int) time.Duration {
+func restAfter(n int) time.Duration {
 	return min(10*time.Millisecond+time.Duration(n/100)*time.Millisecond, time.Second)
 }
 
-// renew begins a generation: everything is read anew. Began is a moment from which on Consul is
+// rereadAll begins a generation: everything is read anew. Began is a moment from which on Consul is
 // known to have answered.
-func (r *Router) renew(began time.Time) {
+func (r *Router) rereadAll(began time.Time) {
 	r.table.begin(began)
 	r.polls.Renew()
 }
 
-// registrar keeps one follower for each member's share.
-func (r *Router) registrar(ctx context.Context) error {
+// manageShares starts and stops one follower for each member's share.
+func (r *Router) manageShares(ctx context.Context) error {
 	group := supervisor.Of(ctx)
-	roster, suspects := r.table.roster.Subscribe(), r.missing.told.Subscribe()
+	roster, suspects := r.table.roster.Subscribe(), r.staleShares.changed.Subscribe()
 	watched := map[string]*supervisor.Handle{}
 	after := map[string]uint64{}         // the ack for which the share is read again
 	for _, name := range group.Names() { // those of an incarnation before
@@ -72,12 +72,12 @@ func (r *Router) registrar(ctx context.Context) error {
 		case <-roster.Changed():
 		case <-suspects.Changed():
 			suspects.Take()
-			for id, ack := range r.missing.take() {
+			for id, ack := range r.staleShares.take() {
 				if h := watched[id]; h != nil {
 					after[id] = ack
 					r.log.Debug("routing-share-read-again", "member", id, "why",
 						"its poll has missed a change")
-					if !end(ctx, h) {
+					if !stopAndWait(ctx, h) {
 						return nil
 					}
 					delete(watched, id)
@@ -93,7 +93,7 @@ func (r *Router) registrar(ctx context.Context) error {
 			if on[id] {
 				continue
 			}
-			if !end(ctx, h) {
+			if !stopAndWait(ctx, h) {
 				return nil
 			}
 			delete(watched, id)
@@ -139,8 +139,8 @@ func (r *Router) enterShare(id string, ack uint64) func(store.View, int, time.Ti
 
 const shareName = "share-"
 
-// end stops a follower and waits until it has ended, so that no two write to one share.
-func end(ctx context.Context, h *supervisor.Handle) bool {
+// stopAndWait stops a follower and waits until it has ended, so that no two write to one share.
+func stopAndWait(ctx context.Context, h *supervisor.Handle) bool {
 	h.Stop()
 	select {
 	case <-h.Done():

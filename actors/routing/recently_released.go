@@ -7,19 +7,19 @@ import "time"
 // when the leader itself has left, once there is another.
 const moveWindow = 10 * time.Second
 
-// surely is for how long it is not even asked whether the item is still in the workload: moves are
-// many and removals few.
-const surely = time.Second
+// assumedMoving is for how long it is not even asked whether the item is still in the workload:
+// moves are many and removals few.
+const assumedMoving = time.Second
 
-// recently remembers which items have lost their key within the window.
-type recently struct {
+// recentlyReleased remembers which items have lost their key within the window.
+type recentlyReleased struct {
 	at    map[string]time.Time
 	queue []string // in the order of their times, with some that are not in at any more
 }
 
-func newRecently() recently { return recently{at: map[string]time.Time{}} }
+func newRecentlyReleased() recentlyReleased { return recentlyReleased{at: map[string]time.Time{}} }
 
-func (r *recently) add(item string, now time.Time) {
+func (r *recentlyReleased) add(item string, now time.Time) {
 	for len(r.queue) > 0 {
 		first := r.queue[0]
 		if at, ok := r.at[first]; ok && now.Sub(at) < moveWindow {
@@ -32,19 +32,19 @@ func (r *recently) add(item string, now time.Time) {
 	r.queue = append(r.queue, item)
 }
 
-func (r *recently) drop(item string) {
+func (r *recentlyReleased) drop(item string) {
 	if len(r.at) > 0 {
 		delete(r.at, item)
 	}
 }
 
 // has says what an item without a key is.
-func (r *recently) has(item string, now time.Time) (finding, bool) {
+func (r *recentlyReleased) has(item string, now time.Time) (finding, bool) {
 	at, ok := r.at[item]
 	switch past := now.Sub(at); {
 	case !ok, past >= moveWindow:
 		return 0, false
-	case past < surely:
+	case past < assumedMoving:
 		return moving, true
 	}
 	return released, true

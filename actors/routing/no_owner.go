@@ -22,8 +22,8 @@ var (
 	errShareBehind   = errors.New("a change of a member's items is just being read")
 )
 
-// seenKey is an assignment key that Consul has; without a member there is none.
-type seenKey struct {
+// foundKey is an assignment key that Consul has; without a member there is none.
+type foundKey struct {
 	member string
 	modify uint64
 }
@@ -51,8 +51,8 @@ func (r *Router) allMembers(ctx context.Context) (time.Time, error) {
 	return found.at, err
 }
 
-// keyless returns nil if no registered member has a key of the item.
-func (r *Router) keyless(ctx context.Context, item string) error {
+// confirmNoKey returns nil if no registered member has a key of the item.
+func (r *Router) confirmNoKey(ctx context.Context, item string) error {
 	asOf, err := r.allMembers(ctx)
 	if err != nil {
 		return err
@@ -66,16 +66,16 @@ func (r *Router) keyless(ctx context.Context, item string) error {
 	if err != nil || found.key.member == "" {
 		return err
 	}
-	r.miss(found.key.member, found.key.modify)
+	r.noteStale(found.key.member, found.key.modify)
 	return errShareBehind
 }
 
 // keyOf reads an item's key at each of the members.
-func (r *Router) keyOf(ctx context.Context, item string, ids []string) (seenKey, error) {
+func (r *Router) keyOf(ctx context.Context, item string, ids []string) (foundKey, error) {
 	var ops []store.Op
 	var at []string
 	for i, id := range ids {
-		if key := r.keys.Assignment(id, item); possible(r.keys, key) {
+		if key := r.keys.Assignment(id, item); validKey(r.keys, key) {
 			ops, at = append(ops, store.GetOrEmpty(key)), append(at, id)
 		}
 		if len(ops) == 0 || len(ops) < store.MaxOps && i < len(ids)-1 {
@@ -83,28 +83,28 @@ func (r *Router) keyOf(ctx context.Context, item string, ids []string) (seenKey,
 		}
 		res, err := r.store.ReadTxn(ctx, ops...)
 		if err != nil {
-			return seenKey{}, err
+			return foundKey{}, err
 		}
 		for j, e := range res.Entries {
 			if e.CreateIndex > 0 {
-				return seenKey{at[j], e.ModifyIndex}, nil
+				return foundKey{at[j], e.ModifyIndex}, nil
 			}
 		}
 		ops, at = ops[:0], at[:0]
 	}
-	return seenKey{}, nil
+	return foundKey{}, nil
 }
 
-// possible tells whether a key of an item at a member can be: a stranger's record may have an id
-// that makes none with some items'.
-func possible(keys store.Keys, key string) bool {
+// validKey tells whether there can be a key of an item at a member: a stranger's record may have an
+// id that makes none with some items'.
+func validKey(keys store.Keys, key string) bool {
 	_, _, ok := keys.ParseAssignment(key)
 	return ok
 }
 
-// stands returns nil if the keys of a vanished member stand as the table has them, and it is still
-// gone.
-func (r *Router) stands(ctx context.Context, id string) error {
+// confirmVanished returns nil if the keys of a vanished member are as the table has them, and it is
+// still gone.
+func (r *Router) confirmVanished(ctx context.Context, id string) error {
 	asOf, err := r.allMembers(ctx)
 	if err != nil {
 		return err
@@ -119,68 +119,69 @@ func (r *Router) stands(ctx context.Context, id string) error {
 		return err
 	}
 	if have, _ := r.table.seen(id); have < found.index {
-		r.miss(id, found.index)
+		r.noteStale(id, found.index)
 		return errShareBehind
 	}
 	return nil
 }
 
-// miss tells that the view of a member's share does not go up to index.
-func (r *Router) miss(id string, index uint64) {
+// noteStale notes that the view of a member's share does not go up to index.
+func (r *Router) noteStale(id string, index uint64) {
 	have, ack := r.table.seen(id)
-	if r.missing.due(id, index, have, time.Now()) {
-		r.missing.suspect(map[string]uint64{id: ack})
+	if r.staleShares.dueForReread(id, index, have, time.Now()) {
+		r.staleShares.reread(map[string]uint64{id: ack})
 	}
 }
 
-// missing are the members whose shares are not seen as they are.
-type missing struct {
-	mu    sync.Mutex
-	since map[string]missed
-	again map[string]uint64 // the shares that are to be read again -> the ack that was known then
-	told  *messages.State[struct{}]
+// staleShares are the members whose shares the table does not show as they are.
+type staleShares struct {
+	mu     sync.Mutex
+	seenAt map[string]staleIndex
+	// the shares that are to be read again -> the ack that was known then
+	toReread map[string]uint64
+	changed  *messages.State[struct{}]
 }
 
-// missed is the index that a poll had not brought at a moment.
-type missed struct {
+// staleIndex is the index that a poll had not brought at a moment.
+type staleIndex struct {
 	index uint64
 	at    time.Time
 }
 
-func newMissing() *missing {
-	return &missing{since: map[string]missed{}, again: map[string]uint64{},
-		told: messages.NewState(struct{}{})}
+func newStaleShares() *staleShares {
+	return &staleShares{seenAt: map[string]staleIndex{}, toReread: map[string]uint64{},
+		changed: messages.NewState(struct{}{})}
 }
 
-// due tells whether a share is to be read again: what is missed now for the first time may be under
-// way.
-func (m *missing) due(id string, index, have uint64, now time.Time) bool {
+// dueForReread tells whether a share is to be read again: what is missed now for the first time may
+// be under way.
+func (m *staleShares) dueForReread(id string, index, have uint64, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	first, known := m.since[id]
+	first, known := m.seenAt[id]
 	again := known && have < first.index
-	if again && now.Sub(first.at) < lookupLasts {
+	if again && now.Sub(first.at) < lookupTTL {
 		return false
 	}
-	m.since[id] = missed{index, now}
+	m.seenAt[id] = staleIndex{index, now}
 	return again
 }
 
-// suspect has shares read again.
-func (m *missing) suspect(shares map[string]uint64) {
+// reread has shares read again.
+func (m *staleShares) reread(shares map[string]uint64) {
 	m.mu.Lock()
 	for id, ack := range shares {
-		m.again[id] = max(ack, m.again[id])
+		m.toReread[id] = max(ack, m.toReread[id])
 	}
 	m.mu.Unlock()
-	m.told.Set(struct{}{})
+	m.changed.Set(struct{}{})
 }
 
 // take returns the shares to be read again.
-func (m *missing) take() map[string]uint64 {
+func (m *staleShares) take() map[string]uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	shares := m.again
-	m.again = map[string]uint64{}
+	shares := m.toReread
+	m.toReread = map[string]uint64{}
 	return shares
 }
