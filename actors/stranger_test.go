@@ -312,3 +312,22 @@ func TestAStrangeTermOrOfficeStopsNothingAndStartsNothingEarly(t *testing.T) {
 		})
 	}
 }
+
+func TestItemsThatAreCalledAsActorsRunAndStopNoOther(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 30)
+		c.addWork(everyActor...)
+		n := 30 + len(everyActor)
+		c.await("the items", 10*time.Second, c.balanced(n))
+		c.addWork("late_1", "late_2", "late_3", "late_4", "late_5")
+		c.await("those after them", 10*time.Second, c.balanced(n+5))
+		c.removeWork(everyActor...)
+		c.await("their end", 10*time.Second, func() bool {
+			total := 0
+			for _, load := range c.loads() {
+				total += load
+			}
+			return total == 35
+		})
+	})
+}

@@ -89,7 +89,7 @@ func tree(h *base, c *cells) supervisor.Tree {
 				// down.
 				Strategy: supervisor.OneForOne, MaxRestarts: -1, StopTogether: true,
 				Children: []supervisor.Child{{
-					Name: "worker-manager", Run: h.watched(workers.run),
+					Name: workerManager, Run: h.watched(workers.run),
 					StopTimeout: h.StopTimeout + 5*goodbyeTimeout,
 				}},
 			}},

@@ -220,7 +220,8 @@ func (a *workers) start(ctx context.Context, group *supervisor.Group, s scope, i
 		}
 		key, _ := s.view.Items.Get(id)
 		item := Item{ID: id, Payload: e.Value, Weight: max(1, e.Flags), Token: s.token(key)}
-		h, err := group.Start(supervisor.Child{Name: id, Run: a.keep(item, s.session.ID),
+		h, err := group.Start(supervisor.Child{Name: childName(id),
+			Run:     a.keep(item, s.session.ID),
 			Restart: supervisor.Transient, StopTimeout: a.StopTimeout})
 		if err != nil {
 			if errors.Is(err, supervisor.ErrStopped) {
@@ -235,6 +236,18 @@ func (a *workers) start(ctx context.Context, group *supervisor.Group, s scope, i
 		a.log.Debug("work-started", "item", id, "token", item.Token)
 	}
 	return nil
+}
+
+// workerManager is the name of the child that runs [workers.run]. The items are its siblings.
+const workerManager = "worker-manager"
+
+// childName is the name of an item's child: its id. The one item that is called as the manager gets
+// a name that no id can have, for none ends in a space.
+func childName(id string) string {
+	if id == workerManager {
+		return id + " "
+	}
+	return id
 }
 
 func (a *workers) startBatch() int {
