@@ -117,7 +117,7 @@ func (r *commandRunner) forwardLease() {
 		margin = s.Lease.TTL / 10
 	}
 	r.guard.Lease(s.Session, s.Lease.Start.Add(s.Lease.TTL), margin)
-	words, err := json.Marshal(farewell{
+	words, err := json.Marshal(goodbye{
 		Consul: r.o.consul, LogFormat: r.o.format, LogLevel: r.o.level,
 		Candidacy: &deadCandidacy{Election: r.name, Candidate: r.id, Session: s.Session,
 			Prefix: r.o.prefix, ZooKeeper: r.o.zookeeper.withAbsolutePaths()},

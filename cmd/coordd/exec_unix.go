@@ -15,13 +15,12 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/guard"
-	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
 
 // guardMain is the hidden command that package guard starts this binary with.
-func guardMain() int { return guard.Main(sayFarewell) }
+func guardMain() int { return guard.Main(sayGoodbye) }
 
 // commands runs one shell command for each owned item, through a guard process that stops them when
 // the lease is over, whatever becomes of this process, and hands the items over when this process
@@ -30,8 +29,8 @@ type commands struct {
 	command, service, member string
 	margin                   time.Duration
 	stopTimeout              time.Duration
-	farewell                 farewell
-	wait, limit              time.Duration // of the farewell
+	goodbye                  goodbye
+	wait, limit              time.Duration // of the goodbye
 	guard                    *guard.Guard
 
 	// held while a lease is passed on, so that an older one never follows a newer one
@@ -55,9 +54,9 @@ func newCommands(o runFlags, margin time.Duration, log *slog.Logger) (*commands,
 	c := &commands{
 		command: o.exec, service: o.service, member: o.id, margin: margin,
 		stopTimeout: o.stopTimeout,
-		farewell: farewell{
+		goodbye: goodbye{
 			Service: o.service, Consul: o.consul, LogFormat: o.format, LogLevel: o.level,
-			Leaving: store.Leaving{Member: o.id},
+			Leaving: leavingMember{Member: o.id},
 		},
 		// Beyond twice the ttl Consul has ended the session by itself.
 		wait: o.restartWait, limit: 2 * o.ttl,
@@ -175,7 +174,7 @@ func (c *commands) feed(ctx context.Context) error {
 	}
 }
 
-// tell is the actor that keeps the farewell up to date.
+// tell is the actor that keeps the goodbye up to date.
 func (c *commands) tell(ctx context.Context) error {
 	cursor := c.membership.Subscribe()
 	for {
@@ -183,7 +182,7 @@ func (c *commands) tell(ctx context.Context) error {
 		if err != nil {
 			return nil
 		}
-		c.guard.Goodbye(guard.Goodbye{Words: c.farewell.words(m), Wait: c.wait, Limit: c.limit})
+		c.guard.Goodbye(guard.Goodbye{Words: c.goodbye.words(m), Wait: c.wait, Limit: c.limit})
 	}
 }
 
@@ -200,6 +199,6 @@ func (c *commands) children() []supervisor.Child {
 				return nil
 			}},
 		{Name: "lease-feeder", Run: c.feed},
-		{Name: "farewell-feeder", Run: c.tell},
+		{Name: "goodbye-feeder", Run: c.tell},
 	}
 }

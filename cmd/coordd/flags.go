@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/coordd/coordd/internal/store"
 	"github.com/hashicorp/consul/api"
 	"github.com/spf13/pflag"
 )
@@ -88,7 +87,7 @@ func (t taken) behind(text string) []string {
 	for _, s := range t {
 		if strings.Contains(text, smooth(s.flag)) ||
 			strings.Contains(text, smooth(fmt.Sprintf("%q", s.value))) {
-			value, _ := store.SplitAddress(s.value)
+			value, _ := actors.SplitAddress(s.value)
 			found = append(found, fmt.Sprintf("%s=%q", s.name, value))
 		}
 	}
@@ -156,13 +155,13 @@ func (s *serviceFlags) client(ctx context.Context) (*api.Client, string, error) 
 	cfg := api.DefaultConfig()
 	if s.consul != "" {
 		cfg.Address = s.consul
-		shown, _ := store.SplitAddress(s.consul)
+		shown, _ := actors.SplitAddress(s.consul)
 		if err := checkConsul(shown); err != nil {
 			return nil, "", err
 		}
 	}
-	address, _ := store.SplitAddress(cfg.Address) // what is logged
-	client, err := reading(ctx, func() (*api.Client, error) { return store.NewClient(cfg) })
+	address, _ := actors.SplitAddress(cfg.Address) // what is logged
+	client, err := reading(ctx, func() (*api.Client, error) { return actors.NewClient(cfg) })
 	switch {
 	case errors.Is(err, errInterrupted):
 		return nil, "", err

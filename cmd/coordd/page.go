@@ -126,8 +126,8 @@ func errorLog(l *slog.Logger) *log.Logger {
 	return slog.NewLogLogger(l.Handler(), slog.LevelDebug)
 }
 
-// farewellTime is what a request that is cut off gets to be told so.
-const farewellTime = 200 * time.Millisecond
+// cutOffTime is what a request that is cut off gets to be told so.
+const cutOffTime = 200 * time.Millisecond
 
 // serve serves until ctx ends; requests under way then have last to end. Those that have not ended
 // by then are canceled, and have a moment to say so.
@@ -145,7 +145,7 @@ func serve(ctx context.Context, ln net.Listener, server *httpserver.Server,
 			return
 		}
 		end(dispatch.ErrStopping)
-		moment, over := context.WithTimeout(context.WithoutCancel(ctx), farewellTime)
+		moment, over := context.WithTimeout(context.WithoutCancel(ctx), cutOffTime)
 		defer over()
 		if server.Shutdown(moment) != nil {
 			_ = server.Close()

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/actors"
 	"github.com/spf13/pflag"
 )
 
@@ -59,7 +59,7 @@ func secret(name, value string) bool {
 			}):
 		return true
 	case strings.HasPrefix(name, "CONSUL_"), name == envName("consul"):
-		_, auth := store.SplitAddress(value)
+		_, auth := actors.SplitAddress(value)
 		return auth != nil
 	}
 	return false

@@ -263,7 +263,7 @@ func (w *world) bury(p *program) {
 		if len(left) == 0 {
 			break
 		}
-		// A guard without commands has its farewell to say, and tries for two TTLs while Consul is
+		// A guard without commands has its goodbye to say, and tries for two TTLs while Consul is
 		// away.
 		limit := 3*ttl + 5*time.Second
 		if slices.ContainsFunc(left, works) {

@@ -16,8 +16,8 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-func TestTheFarewellIsForARegisteredMemberAndClearOnlyWhenNothingIsWaitedFor(t *testing.T) {
-	f := farewell{Service: "svc", Leaving: store.Leaving{Member: "m1"}}
+func TestTheGoodbyeIsForARegisteredMemberAndClearOnlyWhenNothingIsWaitedFor(t *testing.T) {
+	g := goodbye{Service: "svc", Leaving: leavingMember{Member: "m1"}}
 	for name, c := range map[string]struct {
 		m           messages.Membership
 		says, clear bool
@@ -31,7 +31,7 @@ func TestTheFarewellIsForARegisteredMemberAndClearOnlyWhenNothingIsWaitedFor(t *
 		"not clear": {m: messages.Membership{Phase: messages.Registered, Session: "s1",
 			ClearAt: time.Now().Add(-time.Second)}, says: true},
 	} {
-		words := f.words(c.m)
+		words := g.words(c.m)
 		if (words != nil) != c.says {
 			t.Errorf("%s: the words are %q", name, words)
 		}
@@ -43,7 +43,7 @@ func TestTheFarewellIsForARegisteredMemberAndClearOnlyWhenNothingIsWaitedFor(t *
 }
 
 // As the guard process would: all that it has are the words and its environment.
-func TestTheFarewellTakesTheTokenFromTheEnvironmentAndNotFromTheWords(t *testing.T) {
+func TestTheGoodbyeTakesTheTokenFromTheEnvironmentAndNotFromTheWords(t *testing.T) {
 	consul := devconsul.New(devconsul.Config{})
 	defer consul.Close()
 	const token = "a-secret"
@@ -73,15 +73,15 @@ func TestTheFarewellTakesTheTokenFromTheEnvironmentAndNotFromTheWords(t *testing
 		t.Fatal(err)
 	}
 
-	f := farewell{Service: "svc", Consul: server.URL, LogFormat: "text", LogLevel: "error",
-		Leaving: store.Leaving{Member: "m1"}}
-	words := f.words(messages.Membership{Phase: messages.Registered, Session: session})
+	g := goodbye{Service: "svc", Consul: server.URL, LogFormat: "text", LogLevel: "error",
+		Leaving: leavingMember{Member: "m1"}}
+	words := g.words(messages.Membership{Phase: messages.Registered, Session: session})
 	if bytes.Contains(words, []byte(token)) {
 		t.Errorf("the words hold the token: %s", words)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	sayFarewell(ctx, words)
+	sayGoodbye(ctx, words)
 
 	if without > 0 {
 		t.Errorf("%d requests without the token", without)
@@ -99,7 +99,7 @@ func TestWordsThatNobodyWroteAreHarmless(t *testing.T) {
 	for _, words := range []string{"", "{", "null", "{}", `{"Service":"a/b"}`,
 		`{"Service":"svc","LogFormat":"text","LogLevel":"error","Consul":"127.0.0.1:1"}`} {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		sayFarewell(ctx, []byte(words))
+		sayGoodbye(ctx, []byte(words))
 		if ctx.Err() != nil {
 			t.Errorf("%q: it was tried until the end", words)
 		}

@@ -1,0 +1,38 @@
+package actors
+
+import (
+	"context"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/hashicorp/consul/api"
+)
+
+// NewClient is api.NewClient for a configuration as from api.DefaultConfig. Its client is the one
+// that [Config.Client] describes. It says when Consul refuses a connection because there are too
+// many, and the deadlines of calls grow with what arrives. A user:password@ in the address is used
+// for HTTP's basic authentication.
+func NewClient(cfg *api.Config) (*api.Client, error) { return store.NewClient(cfg) }
+
+// SplitAddress takes the user:password@ out of an address of Consul, host:port or a URL. The
+// address that it returns may be logged. Auth is nil when there is no password.
+func SplitAddress(full string) (address string, auth *api.HttpBasicAuth) {
+	return store.SplitAddress(full)
+}
+
+// Depart does for a dead member all that its own clean stop would have done: it releases the items,
+// resigns the leadership and ends the session. It uses Service, ID, Client, Consul and Logger of
+// cfg. The session is that of the member's last [messages.Membership], and clear says that its
+// ClearAt was zero; if it was not, the items and the ack stay.
+//
+// Call it only when nothing of the member's work is left and none will start. It tries until Consul
+// has answered or ctx ends; then the session expires by itself. It reports whether the goodbye was
+// accepted: if not, the record was not the session's any more, and nothing was released.
+func Depart(ctx context.Context, cfg Config, session string, clear bool) (accepted bool,
+	err error) {
+	s, err := store.New(store.Config{Client: cfg.Client, Service: cfg.Service, Address: cfg.Consul,
+		Logger: cfg.Logger})
+	if err != nil {
+		return false, err
+	}
+	return s.Depart(ctx, store.Leaving{Member: cfg.ID, Session: session, Clear: clear})
+}

@@ -1,0 +1,86 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/messages"
+)
+
+// goodbye is what the guard process says in Consul if this process dies: the same as a clean stop
+// would say. The guard process finds Consul as this process does, by the flag in here and by the
+// variables of its environment. So no token goes over the pipe or into a command line.
+type goodbye struct {
+	Service, Consul     string
+	LogFormat, LogLevel string
+	Leaving             leavingMember
+	// Candidacy is that of coordd elect, which has no member; nil for a member.
+	Candidacy *deadCandidacy `json:",omitempty"`
+}
+
+// leavingMember is the member that a goodbye is for.
+type leavingMember struct {
+	Member, Session string
+	Clear           bool // see [actors.Depart]
+}
+
+// words encodes the goodbye for the session of m. It returns nil while that session holds no record.
+func (g goodbye) words(m messages.Membership) []byte {
+	if !m.In(m.Session) {
+		return nil
+	}
+	g.Leaving.Session, g.Leaving.Clear = m.Session, m.ClearAt.IsZero()
+	b, err := json.Marshal(g)
+	if err != nil {
+		return nil // strings and a bool: it cannot be
+	}
+	return b
+}
+
+// sayGoodbye runs in the guard process. It returns true when nothing is left in Consul that names
+// the guard's lock.
+func sayGoodbye(ctx context.Context, words []byte) (forgotten bool) {
+	late := asynclog.NewWriter(os.Stderr) // the guard's end is what a successor waits for
+	defer late.Flush(flushLimit / 2)
+	var g goodbye
+	if json.Unmarshal(words, &g) != nil {
+		return false
+	}
+	log, err := (&logFlags{format: g.LogFormat, level: g.LogLevel}).logger(late)
+	if err != nil {
+		return false
+	}
+	if g.Candidacy != nil {
+		g.Candidacy.resign(ctx, g.Consul, log)
+		return true
+	}
+	l := g.Leaving
+	log = log.With("service", g.Service, "member", l.Member, "session", l.Session)
+	begin, accepted := time.Now(), false
+	client, address, err := (&serviceFlags{service: g.Service, consul: g.Consul}).client(ctx)
+	if err == nil {
+		accepted, err = actors.Depart(ctx, actors.Config{Service: g.Service, ID: l.Member,
+			Client: client, Consul: address, Logger: log}, l.Session, l.Clear)
+	}
+	switch {
+	case errors.Is(context.Cause(ctx), context.Canceled):
+		log.Info("killed-coordd-has-a-successor", "then", "it takes over what is left")
+	case err != nil:
+		log.Warn("no-goodbye-for-killed-coordd", "err", err, "then",
+			"its items move when its session is over and the grace has passed")
+	case !accepted:
+		log.Info("killed-coordd-had-lost-its-record", "then", "nothing was taken back")
+	default:
+		log.Info("said-goodbye-for-killed-coordd", "items_released", l.Clear, "took",
+			time.Since(begin).Round(time.Millisecond).String())
+		return l.Clear // else its ack stays
+	}
+	return false
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// layers says which packages of this module a package may not import. All three are patterns of
+// paths from the top of the module. An empty but means no exception. Tests may import anything.
+var layers = []struct{ who, never, but string }{
+	{who: `messages`, never: `.`},
+	{who: `supervisor(/.*)?`, never: `.`, but: `supervisor|internal/asynclog`},
+	{who: `actors/placement`, never: `.`},
+	{who: `internal/(asynclog|wal|printable|proc|httpserver|mutations)`, never: `.`},
+	{who: `internal/.*`, never: `^(actors|cmd|supervisor)`},
+	{who: `actors(/.*)?`, never: `^cmd`},
+	{who: `actors/(routing|dispatch|configstore|election)(/.*)?`, never: `^actors$`},
+	{who: `cmd/.*`, never: `^internal/(store|protocol)$`},
+	{who: `(messages|supervisor|actors|cmd)(/.*)?`, never: `^internal/(testkit|aimed)`},
+}
+
+func TestPackagesImportOneWay(t *testing.T) {
+	const module = "github.com/coordd/coordd/"
+	seen := 0
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "bin" || d.Name() == "test"):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		from, err := filepath.Rel("../..", filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		for _, spec := range file.Imports {
+			whole, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			to, ours := strings.CutPrefix(whole, module)
+			if !ours {
+				continue
+			}
+			seen++
+			for _, l := range layers {
+				if regexp.MustCompile(`^(`+l.who+`)$`).MatchString(from) &&
+					regexp.MustCompile(l.never).MatchString(to) &&
+					(l.but == "" || !regexp.MustCompile(`^(`+l.but+`)$`).MatchString(to)) {
+					t.Errorf("%s imports %s: %s may not", path, to, from)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || seen < 100 {
+		t.Errorf("%d imports were looked at (%v)", seen, err)
+	}
+}
