@@ -42,7 +42,7 @@ func TestAWriteThatWasNotTakenInIsNotAppliedAfterTheCrash(t *testing.T) {
 		var d disk
 		s := r.start(logged(dir), configstore.WithSync(d.sync)).ready()
 		s.put("other", "1")
-		s.net.cut(errors.New("cut off"))
+		s.net.Cut(errors.New("cut off"))
 		d.fails.Store(true)
 		_, err := s.Put(r.ctx(time.Minute), "k", []byte("first"))
 		if !errors.Is(err, configstore.ErrLog) || errors.Is(err, configstore.ErrPending) ||
@@ -88,7 +88,7 @@ func TestADiskThatIsWellAgainTakesWritesAgain(t *testing.T) {
 		}
 		d.fails.Store(false)
 		s.put("k", "2")
-		s.net.cut(errors.New("cut off"))
+		s.net.Cut(errors.New("cut off"))
 		if _, err := s.Put(r.ctx(time.Second), "k", []byte("3")); !errors.Is(err,
 			configstore.ErrPending) {
 			t.Error(err)
@@ -109,7 +109,7 @@ func TestALoggedWriteSurvivesTheRemovalOfTheLogsDirectory(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start(logged(dir)).ready()
 		s.put("k1", "0")
-		s.net.cut(errors.New("cut off"))
+		s.net.Cut(errors.New("cut off"))
 		if _, err := s.Put(r.ctx(time.Second), "k1", []byte("1")); !errors.Is(err,
 			configstore.ErrPending) {
 			t.Fatal(err)
@@ -135,7 +135,7 @@ func TestAWriteIsNotSaidToBeLoggedWhenItsLogIsGone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start(logged(dir)).ready()
-		s.net.cut(errors.New("cut off"))
+		s.net.Cut(errors.New("cut off"))
 		ctx := r.ctx(10 * time.Second)
 		done := make(chan error, 1)
 		go func() {
@@ -165,13 +165,13 @@ func TestAWriteIsNotSaidToBeLoggedWhenItsLogIsGone(t *testing.T) {
 // conflicted has a write that is in the log refused when nobody waits for it any more.
 func (r *rig) conflicted(s *host, value string) {
 	r.t.Helper()
-	s.net.cut(errors.New("cut off"))
+	s.net.Cut(errors.New("cut off"))
 	if _, err := s.Put(r.ctx(time.Second), "k", []byte(value)); !errors.Is(err,
 		configstore.ErrPending) {
 		r.t.Fatal(err)
 	}
 	r.stranger("config_data/k", "theirs instead of "+value)
-	s.net.cut(nil)
+	s.net.Cut(nil)
 	r.await("it is refused", time.Minute, func() bool {
 		q := s.Queue().Get()
 		return q.Ready && q.Waiting == 0
@@ -237,9 +237,9 @@ func TestARefusalIsOnTheDiskBeforeItIsTold(t *testing.T) {
 		var d disk
 		s := r.start(logged(dir), configstore.WithSync(d.sync)).ready()
 		r.stranger("config_data/k", "theirs")
-		s.net.next(1, func(req *http.Request) (*http.Response, error) {
+		s.net.Next(1, func(req *http.Request) (*http.Response, error) {
 			d.fails.Store(true)
-			return s.net.to.RoundTrip(req)
+			return s.net.To().RoundTrip(req)
 		})
 		if _, err := s.CompareAndSet(r.ctx(time.Minute), "k", []byte("ours"), 0); !errors.Is(err,
 			configstore.ErrPending) {

@@ -17,36 +17,35 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
 
-// slowly carries requests that pick names with a delay.
-type slowly struct {
-	to    http.RoundTripper
-	delay time.Duration
-	pick  func(*http.Request) bool
-}
-
-func (s slowly) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := s.to.RoundTrip(r)
-	if err == nil && s.pick(r) {
-		select {
-		case <-time.After(s.delay):
-		case <-r.Context().Done():
-			resp.Body.Close()
-			return nil, r.Context().Err()
+// slowly carries the answers to requests that pick names with a delay.
+func slowly(w *transport.Wire, delay time.Duration, pick func(*http.Request) bool) {
+	to := w.To()
+	w.Via(transport.Func(func(r *http.Request) (*http.Response, error) {
+		resp, err := to.RoundTrip(r)
+		if err != nil || !pick(r) {
+			return resp, err
 		}
-	}
-	return resp, err
+		if err := transport.Wait(r, delay); err != nil {
+			resp.Body.Close()
+			return nil, err
+		}
+		return resp, nil
+	}))
 }
 
 func isTxn(r *http.Request) bool { return r.URL.Path == "/v1/txn" }
+
+func isRead(r *http.Request) bool { return r.URL.Query().Has("recurse") }
 
 func TestARefusedWriteIsToldToItsCallerOrReportedAlsoWhenTheCallerLeavesAtThatMoment(t *testing.T) {
 	dir := t.TempDir()
 	run(t, func(t *testing.T, r *rig) {
 		s := r.prepare(logged(dir))
-		s.net.to = slowly{s.net.to, 5 * time.Millisecond, isTxn}
+		slowly(s.net, 5*time.Millisecond, isTxn)
 		s.run()
 		s.ready()
 		const n = 300
@@ -78,7 +77,7 @@ func TestARefusedWriteIsToldToItsCallerOrReportedAlsoWhenTheCallerLeavesAtThatMo
 func TestAWriteThatIsUnderWayWhenTheStoreStopsIsToldAndLeavesNothingBehind(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.prepare()
-		s.net.to = slowly{s.net.to, time.Second, isTxn}
+		slowly(s.net, time.Second, isTxn)
 		s.run()
 		s.ready()
 		var wg sync.WaitGroup
@@ -116,7 +115,7 @@ func TestNobodyWaitsForAStoreThatHasStopped(t *testing.T) {
 			t.Errorf("a write: %v", err)
 		}
 		never := r.prepare()
-		never.net.cut(errors.New("cut off"))
+		never.net.Cut(errors.New("cut off"))
 		never.run()
 		wg.Go(func() {
 			if err := never.WaitLoaded(t.Context()); !errors.Is(err, configstore.ErrStopped) {
@@ -162,9 +161,9 @@ func TestAMarkerThatIsGoneDoesNotMakeAnAppliedWriteAConflict(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start(logged(dir)).ready()
 		s.put("k", "1")
-		s.net.next(1, func(req *http.Request) (*http.Response, error) {
-			defer s.net.cut(errors.New("killed"))
-			return s.net.loseReply(req)
+		s.net.Next(1, func(req *http.Request) (*http.Response, error) {
+			defer s.net.Cut(errors.New("killed"))
+			return s.net.Lose(req)
 		})
 		if _, err := s.Put(r.ctx(time.Second), "k", []byte("2")); !errors.Is(err,
 			configstore.ErrPending) {
@@ -190,9 +189,9 @@ func TestAMarkerThatIsGoneDoesNotMakeAnAppliedWriteAConflict(t *testing.T) {
 func TestAWriteThatSomebodyDeletedBeforeItsReplyWasFoundOutHasItsIndex(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()
-		s.net.next(1, func(req *http.Request) (*http.Response, error) {
+		s.net.Next(1, func(req *http.Request) (*http.Response, error) {
 			defer r.strangerDeletes("config_data/k")
-			return s.net.loseReply(req)
+			return s.net.Lose(req)
 		})
 		if index := s.put("k", "v"); index == 0 {
 			t.Error("the index of what was written is 0, which means a key that does not exist")
@@ -239,7 +238,7 @@ func TestADeletedRootIsMadeAgainAndAnEmptyPrefixIsNotReadForEveryNeighbour(t *te
 		r.expect("k", s.get("k"), "-")
 		r.expect("origin", s.Origin().Get(), configstore.Initialised)
 		time.Sleep(time.Minute)
-		before := s.net.valueReads()
+		s.net.Requests()
 		for i := range 100 {
 			if _, err := r.consul.Client().KV().Put(&api.KVPair{Key: fmt.Sprint("neighbour/", i)},
 				nil); err != nil {
@@ -247,7 +246,7 @@ func TestADeletedRootIsMadeAgainAndAnEmptyPrefixIsNotReadForEveryNeighbour(t *te
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		if n := s.net.valueReads() - before; n > 2 {
+		if n := s.net.Requests()[readAll]; n > 2 {
 			t.Errorf("a hundred writes of a neighbour made it read everything %d times", n)
 		}
 	})
@@ -256,9 +255,7 @@ func TestADeletedRootIsMadeAgainAndAnEmptyPrefixIsNotReadForEveryNeighbour(t *te
 func TestASlowLinkIsReadToTheEnd(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.prepare()
-		s.net.to = slowly{s.net.to, 9 * time.Second, func(r *http.Request) bool {
-			return r.URL.Query().Has("recurse")
-		}}
+		slowly(s.net, 9*time.Second, isRead)
 		s.run()
 		s.ready()
 		for i := range 5 {
@@ -287,10 +284,10 @@ func TestACacheIsNotBelievedBeforeItShowsWhatWasRead(t *testing.T) {
 		s.run()
 		s.ready()
 		s.put("k", "old")
-		s.net.cut(errors.New("cut off"))
+		s.net.Cut(errors.New("cut off"))
 		time.Sleep(time.Minute)
 		r.stranger("config_data/k", "new")
-		s.net.cut(nil)
+		s.net.Cut(nil)
 		r.await("it is fresh again", time.Minute, s.Fresh)
 		r.expect("k", s.get("k"), "new")
 		r.expect("how often the old value was believed", early.Load(), 0)
@@ -366,9 +363,9 @@ func TestARefusedWriteStaysRefusedWhenAnEarlierTryOfItArrivesLate(t *testing.T) 
 		s := r.start(logged(dir)).ready()
 		s.put("k", "1")
 		// The first try arrives a minute late; before the second one somebody else writes the key.
-		s.net.next(1, func(req *http.Request) (*http.Response, error) {
+		s.net.Next(1, func(req *http.Request) (*http.Response, error) {
 			defer r.stranger("config_data/k", "theirs")
-			return s.net.delay(time.Minute)(req)
+			return s.net.Late(time.Minute)(req)
 		})
 		if _, err := s.Put(r.ctx(time.Minute), "k", []byte("2")); !errors.Is(err,
 			configstore.ErrConflict) {
@@ -381,11 +378,11 @@ func TestARefusedWriteStaysRefusedWhenAnEarlierTryOfItArrivesLate(t *testing.T) 
 		r.expect("k", s.get("k"), "3")
 
 		// The same, and the answer to what outdates the late try is lost as well.
-		s.net.next(1, func(req *http.Request) (*http.Response, error) {
+		s.net.Next(1, func(req *http.Request) (*http.Response, error) {
 			defer r.stranger("config_data/k", "theirs")
-			return s.net.delay(time.Minute)(req)
+			return s.net.Late(time.Minute)(req)
 		})
-		s.net.next(4, s.net.loseReply)
+		s.net.Next(4, s.net.Lose)
 		if _, err := s.Put(r.ctx(time.Minute), "k", []byte("4")); !errors.Is(err,
 			configstore.ErrConflict) {
 			t.Fatal(err)
@@ -401,13 +398,9 @@ func TestADenialAfterATryOfUnknownOutcomeDoesNotSayThatNothingWasWritten(t *test
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()
 		s.put("k", "1")
-		s.net.next(1, s.net.loseReply)
-		denied := func(req *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{},
-				Body: http.NoBody, Request: req}, nil
-		}
-		s.net.next(2, denied)
-		s.net.next(3, denied)
+		s.net.Next(1, s.net.Lose)
+		s.net.Next(2, denied)
+		s.net.Next(3, denied)
 		_, err := s.Put(r.ctx(time.Minute), "k", []byte("2"))
 		if err == nil || errors.Is(err, configstore.ErrDenied) ||
 			errors.Is(err, configstore.ErrConflict) || !errors.Is(err, configstore.ErrUnreachable) {
@@ -431,7 +424,7 @@ func TestAWriteThatArrivesWhenItsCallerHasLeftReplacesNothingThatCameMeanwhile(t
 			},
 			func(ctx context.Context) error { return s.Delete(ctx, "gone") },
 		} {
-			s.net.next(1, s.net.delay(time.Minute))
+			s.net.Next(1, s.net.Late(time.Minute))
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			if err := write(ctx); !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatal(i, err)
@@ -476,7 +469,7 @@ func TestAFullLogRefusesWritesAndTakesThemAgainOnceTheOthersAreThrough(t *testin
 			return info.Size()
 		}
 		for round := range 3 {
-			s.net.cut(errors.New("cut off"))
+			s.net.Cut(errors.New("cut off"))
 			taken := 0
 			for {
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -497,7 +490,7 @@ func TestAFullLogRefusesWritesAndTakesThemAgainOnceTheOthersAreThrough(t *testin
 			if file() > most {
 				t.Errorf("the log has %d bytes", file())
 			}
-			s.net.cut(nil)
+			s.net.Cut(nil)
 			r.await("all are through", time.Minute, func() bool {
 				return s.Queue().Get().Waiting == 0
 			})
@@ -525,9 +518,7 @@ func TestALongLoadIsSaidToGoOn(t *testing.T) {
 		s := r.prepare(func(c *configstore.Config) {
 			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		})
-		s.net.to = slowly{s.net.to, 23 * time.Second, func(r *http.Request) bool {
-			return r.URL.Query().Has("recurse")
-		}}
+		slowly(s.net, 23*time.Second, isRead)
 		s.run()
 		s.ready()
 		// the watcher logs after it has published

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // hung is a disk on which an fsync does not come back while it is told so.
@@ -31,7 +32,7 @@ func TestADiskThatHangsKeepsNobodyBeyondHisContextNorBeyondTheStore(t *testing.T
 		d := hung{free: make(chan struct{})}
 		s := r.start(logged(dir), configstore.WithSync(d.sync)).ready()
 		s.put("k", "0")
-		s.net.cut(errors.New("cut off"))
+		s.net.Cut(errors.New("cut off"))
 		begin := time.Now()
 		type answer struct {
 			err  error
@@ -79,10 +80,9 @@ func TestAWriteThatWasCalledBadStaysUnwrittenWhenACopyOfItArrivesLate(t *testing
 		http.StatusNotFound, http.StatusMethodNotAllowed} {
 		run(t, func(t *testing.T, r *rig) {
 			s := r.start().ready()
-			s.net.next(1, func(req *http.Request) (*http.Response, error) {
-				_, _ = s.net.delay(8 * time.Second)(req)
-				return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody,
-					Request: req}, nil
+			s.net.Next(1, func(req *http.Request) (*http.Response, error) {
+				_, _ = s.net.Late(8 * time.Second)(req)
+				return transport.Answer(req, status, ""), nil
 			})
 			_, err := s.Put(r.ctx(time.Minute), "k", []byte("late"))
 			time.Sleep(time.Minute)

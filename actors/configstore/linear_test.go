@@ -17,39 +17,36 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
 
 var flagSeeds = flag.Uint64("seeds", 60, "how many histories the judge is given")
 
 // chaos is a way to Consul on which requests and answers are late, lost and delivered twice.
-type chaos struct {
-	net *network // the way as it should be
-
-	mu sync.Mutex
-	r  *rand.Rand
-}
-
-func (c *chaos) RoundTrip(r *http.Request) (*http.Response, error) {
-	c.mu.Lock()
-	way, rest, late := c.r.IntN(20), time.Duration(c.r.IntN(20_000))*time.Microsecond,
-		time.Duration(c.r.IntN(20_000))*time.Millisecond
-	c.mu.Unlock()
-	time.Sleep(rest)
-	if r.Method == http.MethodGet || r.URL.Path != "/v1/txn" {
-		return c.net.to.RoundTrip(r)
+func chaos(to http.RoundTripper, rnd *rand.Rand) transport.Func {
+	var mu sync.Mutex
+	return func(r *http.Request) (*http.Response, error) {
+		mu.Lock()
+		way, rest, late := rnd.IntN(20), time.Duration(rnd.IntN(20_000))*time.Microsecond,
+			time.Duration(rnd.IntN(20_000))*time.Millisecond
+		mu.Unlock()
+		time.Sleep(rest)
+		if !isTxn(r) {
+			return to.RoundTrip(r)
+		}
+		switch way {
+		case 0, 1:
+			return transport.Lose(to)(r)
+		case 2, 3:
+			return transport.Late(to, late)(r)
+		case 4, 5, 6:
+			return transport.Twice(to, late)(r)
+		case 7:
+			return nil, transport.ErrReset
+		}
+		return to.RoundTrip(r)
 	}
-	switch way {
-	case 0, 1:
-		return c.net.loseReply(r)
-	case 2, 3:
-		return c.net.delay(late)(r)
-	case 4, 5, 6:
-		return c.net.twice(late)(r)
-	case 7:
-		return nil, errors.New("connection reset by peer")
-	}
-	return c.net.to.RoundTrip(r)
 }
 
 // step is one operation on one key, as its caller sees it. Each value is written once, so that a
@@ -147,7 +144,7 @@ func play(t *testing.T, seed uint64) (history []porcupine.Operation) {
 			var s *host
 			if n < 3 {
 				s = r.prepare()
-				s.net.to = &chaos{net: &network{to: r.consul.RoundTripper()}, r: random(10 + n)}
+				s.net.Via(chaos(s.net.To(), random(10+n)))
 				s.run()
 			}
 			wg.Go(func() {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 func logged(dir string) func(*configstore.Config) {
@@ -25,7 +26,7 @@ func TestALoggedWriteSurvivesTheOutageAndTheCrash(t *testing.T) {
 		s := r.start(logged(dir)).ready()
 		s.put("a", "0")
 		s.put("mine", "0")
-		s.net.cut(errors.New("cut off"))
+		s.net.Cut(errors.New("cut off"))
 		var wg sync.WaitGroup
 		for i, key := range []string{"a", "a", "b", "mine"} {
 			wg.Go(func() {
@@ -79,13 +80,13 @@ func TestAWriteThatWasAppliedWhenItsProcessDiedIsNotAppliedAgain(t *testing.T) {
 				return q.Ready && q.Waiting == 0
 			})
 			value := fmt.Sprint(i)
-			s.net.next(1, func(req *http.Request) (*http.Response, error) {
+			s.net.Next(1, func(req *http.Request) (*http.Response, error) {
 				if i%2 == 0 {
-					defer s.net.cut(errors.New("killed"))
-					return s.net.loseReply(req)
+					defer s.net.Cut(errors.New("killed"))
+					return s.net.Lose(req)
 				}
-				s.net.cut(errors.New("killed"))
-				return s.net.delay(time.Minute)(req)
+				s.net.Cut(errors.New("killed"))
+				return s.net.Late(time.Minute)(req)
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			if _, err := s.Put(ctx, "k", []byte(value)); !errors.Is(err, configstore.ErrPending) {
@@ -109,16 +110,16 @@ func TestAWriteThatWasAppliedWhenItsProcessDiedIsNotAppliedAgain(t *testing.T) {
 
 // Sealing a denied write may take long. Its caller has left by then, and counts on the log.
 func TestALoggedWriteThatIsDeniedWhenItsCallerLeavesIsTriedUntilItIsGranted(t *testing.T) {
-	type odd = func(*http.Request) (*http.Response, error)
+	type odd = transport.Func
 	for _, c := range []struct {
 		what  string
-		tries func(*network) []odd
+		tries func(*transport.Wire) []odd
 	}{
-		{"lost, then denied", func(*network) []odd { return []odd{unanswered, denied} }},
-		{"late, then denied", func(n *network) []odd {
-			return []odd{n.delay(20 * time.Second), denied}
+		{"lost, then denied", func(*transport.Wire) []odd { return []odd{unanswered, denied} }},
+		{"late, then denied", func(n *transport.Wire) []odd {
+			return []odd{n.Late(20 * time.Second), denied}
 		}},
-		{"denied at once", func(*network) []odd { return []odd{denied} }},
+		{"denied at once", func(*transport.Wire) []odd { return []odd{denied} }},
 	} {
 		dir := t.TempDir()
 		run(t, func(t *testing.T, r *rig) {
@@ -134,11 +135,11 @@ func TestALoggedWriteThatIsDeniedWhenItsCallerLeavesIsTriedUntilItIsGranted(t *t
 					case since < time.Minute:
 						return denied(req)
 					}
-					return s.net.to.RoundTrip(req)
+					return s.net.To().RoundTrip(req)
 				})
 			}
 			for i, try := range tries {
-				s.net.next(i+1, try)
+				s.net.Next(i+1, try)
 			}
 			if _, err := s.Put(r.ctx(10*time.Second), "k", []byte("1")); !errors.Is(err,
 				configstore.ErrPending) {
@@ -154,14 +155,10 @@ func TestALoggedWriteThatIsDeniedWhenItsCallerLeavesIsTriedUntilItIsGranted(t *t
 	}
 }
 
-func unanswered(*http.Request) (*http.Response, error) {
-	return nil, errors.New("connection reset by peer")
-}
-
-func denied(r *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{},
-		Body: http.NoBody, Request: r}, nil
-}
+var (
+	unanswered = transport.Fail(transport.ErrReset)
+	denied     = transport.Always(http.StatusForbidden, "")
+)
 
 func TestTwoProcessesUnderOneNameAreRefused(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {

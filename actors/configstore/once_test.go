@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // takes tells what became of an attempt to take a lock: a key that must not exist.
@@ -52,21 +53,21 @@ func TestALockThatAnotherHoldsIsRefusedAlsoWhenTheMarkerIsGone(t *testing.T) {
 func TestOfALockThatMayHaveBeenTakenBeforeTheMarkerWasLostNobodySaysWhose(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()
-		for i, take := range []func(*http.Request) (*http.Response, error){
-			s.net.loseReply, // it is ours
+		for i, take := range []transport.Func{
+			s.net.Lose, // it is ours
 			func(req *http.Request) (*http.Response, error) { // it is another's
 				r.stranger(fmt.Sprint("config_data/lock", 1), "held")
-				return nil, errors.New("connection reset by peer")
+				return nil, transport.ErrReset
 			},
 			// it was ours, and somebody has taken it since
 			func(req *http.Request) (*http.Response, error) {
-				resp, err := s.net.loseReply(req)
+				resp, err := s.net.Lose(req)
 				r.stranger(fmt.Sprint("config_data/lock", 2), "theirs")
 				return resp, err
 			},
 		} {
 			s.put("k", fmt.Sprint(i))
-			s.net.next(1, func(req *http.Request) (*http.Response, error) {
+			s.net.Next(1, func(req *http.Request) (*http.Response, error) {
 				defer r.strangerDeletes("config_log/m1")
 				return take(req)
 			})
@@ -116,7 +117,7 @@ func TestARefusedWriteStaysRefusedWhenACopyOfItArrivesLate(t *testing.T) {
 			}},
 		} {
 			r.stranger("config_data/k", c.what)
-			s.net.next(1, s.net.twice(8*time.Second))
+			s.net.Next(1, s.net.Twice(8*time.Second))
 			if err := c.write(); !errors.Is(err, configstore.ErrConflict) {
 				t.Errorf("%s: %v", c.what, err)
 			}
@@ -132,10 +133,9 @@ func TestARefusedWriteStaysRefusedWhenACopyOfItArrivesLate(t *testing.T) {
 func TestADeniedWriteStaysDeniedWhenACopyOfItArrivesLate(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()
-		s.net.next(1, func(req *http.Request) (*http.Response, error) {
-			_, _ = s.net.delay(8 * time.Second)(req)
-			return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{},
-				Body: http.NoBody, Request: req}, nil
+		s.net.Next(1, func(req *http.Request) (*http.Response, error) {
+			_, _ = s.net.Late(8 * time.Second)(req)
+			return denied(req)
 		})
 		if _, err := s.Put(t.Context(), "k", []byte("late")); !errors.Is(err,
 			configstore.ErrDenied) {
@@ -157,7 +157,7 @@ func TestACopyOfTheMarkersCreationThatArrivesLateBlocksNobody(t *testing.T) {
 		one := func(c *configstore.Config) { c.Owner = "one" }
 		s := r.prepare(one)
 		for i := range 4 { // all that the store sends until it can write, and its first writes
-			s.net.next(i+1, s.net.twice(time.Minute))
+			s.net.Next(i+1, s.net.Twice(time.Minute))
 		}
 		s.run()
 		s.ready().put("k", "1")
@@ -181,7 +181,7 @@ func TestACopyOfAWriteThatMadeTheMarkerAnewDoesNothing(t *testing.T) {
 		s.put("other", "1")
 		r.strangerDeletes("config_log/m1")
 		for i := range 3 { // the first is refused, and shows that the marker is gone
-			s.net.next(i+1, s.net.twice(8*time.Second))
+			s.net.Next(i+1, s.net.Twice(8*time.Second))
 		}
 		if _, err := s.CompareAndSet(t.Context(), "k", []byte("v"), 0); err != nil {
 			t.Fatal(err)
@@ -210,9 +210,9 @@ func TestACleanStopLeavesNoMarkerBehindHoweverItsRequestsFared(t *testing.T) {
 		}{{"without a log", nil}, {"with a log", []func(*configstore.Config){
 			logged(dir)}}, {"with it again", []func(*configstore.Config){logged(dir)}}} {
 			s := r.start(c.opts...).ready()
-			s.net.next(1, s.net.loseReply)
+			s.net.Next(1, s.net.Lose)
 			s.put("k", "1"+c.what)
-			s.net.next(1, s.net.delay(time.Minute))
+			s.net.Next(1, s.net.Late(time.Minute))
 			s.put("k", "2"+c.what)
 			s.stop()
 			left(c.what)
@@ -223,7 +223,7 @@ func TestACleanStopLeavesNoMarkerBehindHoweverItsRequestsFared(t *testing.T) {
 		}
 		s := r.start(logged(dir)).ready()
 		synctest.Wait() // its marker is written beside the first reading
-		s.net.cut(errors.New("cut off"))
+		s.net.Cut(errors.New("cut off"))
 		if _, err := s.Put(r.ctx(time.Second), "k", []byte("later")); !errors.Is(err,
 			configstore.ErrPending) {
 			t.Fatal(err)
@@ -257,7 +257,7 @@ func TestMarkersOfKilledCommandsAreCollected(t *testing.T) {
 		}
 		writer("m-killed").kill() // a member's may come back
 		lives := writer("once-lives")
-		lives.net.cut(errors.New("suspended"))
+		lives.net.Cut(errors.New("suspended"))
 		lives.cancel()
 		<-lives.done
 		elsewhere := writer("once-elsewhere")

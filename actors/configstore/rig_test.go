@@ -1,11 +1,9 @@
 package configstore_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -37,7 +36,7 @@ type rig struct {
 type host struct {
 	*configstore.Store
 	rig     *rig
-	net     *network
+	net     *transport.Wire
 	process store.Process
 	cancel  context.CancelFunc
 	done    chan struct{}
@@ -115,8 +114,8 @@ func (r *rig) start(options ...func(*configstore.Config)) *host {
 func (r *rig) prepare(options ...func(*configstore.Config)) *host {
 	r.t.Helper()
 	n := len(r.stores) + 1
-	h := &host{rig: r, net: &network{to: r.consul.RoundTripper(),
-		txns: map[int]func(*http.Request) (*http.Response, error){}}, done: make(chan struct{})}
+	h := &host{rig: r, net: transport.NewWire(r.consul.RoundTripper()),
+		done: make(chan struct{})}
 	h.process = store.Process{Instance: fmt.Sprintf("i%d", n), Host: "host.test", BootID: "b",
 		PIDNamespace: "1", PID: n, StartTime: 1}
 	client, err := api.NewClient(&api.Config{Address: "consul.test",
@@ -172,7 +171,7 @@ func (h *host) stop() {
 
 // kill ends it as kill -9 does: nothing that it sends arrives any more.
 func (h *host) kill() {
-	h.net.cut(errors.New("killed"))
+	h.net.Cut(errors.New("killed"))
 	h.stop()
 }
 
@@ -259,127 +258,6 @@ func (r *rig) raw(key string) string {
 	return string(p.Value)
 }
 
-// network is a store's way to Consul, and where it is broken.
-type network struct {
-	to http.RoundTripper
-
-	mu    sync.Mutex
-	err   error
-	n     int // transactions that write, so far
-	txns  map[int]func(*http.Request) (*http.Response, error)
-	gets  int
-	reads int // of values
-}
-
-func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
-	n.mu.Lock()
-	err := n.err
-	var odd func(*http.Request) (*http.Response, error)
-	if r.URL.Path == "/v1/txn" {
-		n.n++
-		odd = n.txns[n.n]
-	} else {
-		n.gets++
-		if r.URL.Query().Has("recurse") {
-			n.reads++
-		}
-	}
-	n.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	if odd != nil {
-		return odd(r)
-	}
-	resp, answer := n.to.RoundTrip(r)
-	n.mu.Lock()
-	err = n.err
-	n.mu.Unlock()
-	if err != nil {
-		if resp != nil {
-			resp.Body.Close()
-		}
-		return nil, err
-	}
-	return resp, answer
-}
-
-// cut refuses everything from now on; nil mends it.
-func (n *network) cut(err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.err = err
-}
-
-// next makes the i-th transaction from now on (1: the next) an odd one.
-func (n *network) next(i int, odd func(*http.Request) (*http.Response, error)) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.txns[n.n+i] = odd
-}
-
-func (n *network) requests() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.n + n.gets
-}
-
-func (n *network) transactions() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.n
-}
-
-func (n *network) valueReads() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.reads
-}
-
-// loseReply lets the request through, and its answer not.
-func (n *network) loseReply(r *http.Request) (*http.Response, error) {
-	resp, err := n.to.RoundTrip(r)
-	if err == nil {
-		resp.Body.Close()
-	}
-	return nil, errors.New("connection reset by peer")
-}
-
-// delay answers with an error at once, and has the request arrive after d all the same.
-func (n *network) delay(d time.Duration) func(r *http.Request) (*http.Response, error) {
-	return func(r *http.Request) (*http.Response, error) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		late := r.Clone(context.Background())
-		late.Body = io.NopCloser(bytes.NewReader(body))
-		go func() {
-			time.Sleep(d)
-			if resp, err := n.to.RoundTrip(late); err == nil {
-				resp.Body.Close()
-			}
-		}()
-		return nil, errors.New("connection reset by peer")
-	}
-}
-
-// twice lets the request through, and a second copy of it after d.
-func (n *network) twice(d time.Duration) func(r *http.Request) (*http.Response, error) {
-	return func(r *http.Request) (*http.Response, error) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		late := r.Clone(context.Background())
-		late.Body = io.NopCloser(bytes.NewReader(body))
-		_, _ = n.delay(d)(late)
-		now := r.Clone(r.Context())
-		now.Body = io.NopCloser(bytes.NewReader(body))
-		return n.to.RoundTrip(now)
-	}
-}
-
 type (
 	configProcess  = store.Process
 	configLiveness = store.Liveness
@@ -396,3 +274,6 @@ func (r *rig) forget(h *host) {
 	defer r.mu.Unlock()
 	h.process.Instance = "another"
 }
+
+// readAll is the call that reads all values.
+const readAll = "GET /v1/kv/service/demo/config_data/"

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 func TestAMissingKeyIsAnErrorAndAnEmptyValueIsAValue(t *testing.T) {
@@ -110,11 +111,15 @@ func TestReadsFromTheCacheAskNobody(t *testing.T) {
 		s := r.start().ready()
 		s.put("k", "v")
 		time.Sleep(time.Second)
-		before := s.net.requests()
+		s.net.Requests()
 		for range 1000 {
 			r.expect("k", s.get("k"), "v")
 		}
-		if n := s.net.requests() - before; n > 1 {
+		n := 0
+		for _, calls := range s.net.Requests() {
+			n += calls
+		}
+		if n > 1 {
 			t.Errorf("a thousand reads took %d requests", n)
 		}
 	})
@@ -124,7 +129,7 @@ func TestAStaleCacheIsNotBelieved(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()
 		s.put("k", "old")
-		s.net.cut(errors.New("cut off"))
+		s.net.Cut(errors.New("cut off"))
 		r.stranger("config_data/k", "new")
 		time.Sleep(configstore.DefaultMaxAge + 15*time.Second)
 		if s.Fresh() {
@@ -137,7 +142,7 @@ func TestAStaleCacheIsNotBelieved(t *testing.T) {
 		if e, ok := s.Data().Get().Get("k"); !ok || string(e.Value) != "old" {
 			t.Errorf("the cache itself: %q", e.Value)
 		}
-		s.net.cut(nil)
+		s.net.Cut(nil)
 		r.expect("k", s.get("k"), "new")
 		r.await("fresh again", 10*time.Second, s.Fresh)
 		if got, err := s.List(t.Context(), "k"); err != nil || len(got) != 1 ||
@@ -259,7 +264,7 @@ func TestATransactionIsAppliedWholeOrNotAtAll(t *testing.T) {
 func TestWhatCannotBeWrittenIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()
-		before := s.net.transactions()
+		s.net.Requests()
 		for name, c := range map[string]struct {
 			ops  []configstore.Op
 			want error
@@ -295,7 +300,7 @@ func TestWhatCannotBeWrittenIsRefusedBeforeAnythingIsSent(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if n := s.net.transactions() - before; n != 0 {
+		if n := s.net.Requests()["PUT /v1/txn"]; n != 0 {
 			t.Errorf("%d requests were sent", n)
 		}
 		// The largest of everything is taken.
@@ -327,14 +332,14 @@ func TestWhatCannotBeWrittenIsRefusedBeforeAnythingIsSent(t *testing.T) {
 func TestALostReplyIsFoundOutAndTheWriteIsDoneOnce(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()
-		s.net.next(1, s.net.loseReply)
+		s.net.Next(1, s.net.Lose)
 		index := s.put("k", "v")
 		r.expect("written", r.times("k=v"), 1)
 		e, err := s.Get(t.Context(), "k")
 		if err != nil || e.Index != index || string(e.Value) != "v" {
 			t.Errorf("%v, %v; put said %d", e, err, index)
 		}
-		s.net.next(1, s.net.loseReply)
+		s.net.Next(1, s.net.Lose)
 		n := 0
 		if _, err := s.Update(t.Context(), "count", func(configstore.Entry, bool) ([]byte, error) {
 			n++
@@ -342,7 +347,7 @@ func TestALostReplyIsFoundOutAndTheWriteIsDoneOnce(t *testing.T) {
 		}); err != nil || n != 1 {
 			t.Errorf("an update whose reply was lost was made %d times: %v", n, err)
 		}
-		s.net.next(1, s.net.loseReply)
+		s.net.Next(1, s.net.Lose)
 		if err := s.Delete(t.Context(), "k"); err != nil {
 			t.Fatal(err)
 		}
@@ -354,7 +359,7 @@ func TestALostReplyIsFoundOutAndTheWriteIsDoneOnce(t *testing.T) {
 func TestARequestThatArrivesLateIsRefused(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()
-		s.net.next(1, s.net.delay(time.Minute))
+		s.net.Next(1, s.net.Late(time.Minute))
 		s.put("k", "first") // the second try is the one that counts
 		if err := s.Delete(t.Context(), "k"); err != nil {
 			t.Fatal(err)
@@ -364,7 +369,7 @@ func TestARequestThatArrivesLateIsRefused(t *testing.T) {
 		r.expect("k, created by a late request after it was deleted", r.raw("config_data/k"), "-")
 
 		// A late request of a process that is no more.
-		s.net.next(1, s.net.delay(time.Minute))
+		s.net.Next(1, s.net.Late(time.Minute))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		if _, err := s.Put(ctx, "late", []byte("v")); !errors.Is(err, context.DeadlineExceeded) {
@@ -382,10 +387,9 @@ func TestWritesAreAppliedInTheOrderInWhichTheyCame(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()
 		for i := range 30 { // every third reply is lost, every fifth request late
-			s.net.next(i+1, map[bool]func(*http.Request) (*http.Response, error){
-				true: s.net.loseReply}[i%3 == 0])
+			s.net.Next(i+1, map[bool]transport.Func{true: s.net.Lose}[i%3 == 0])
 			if i%5 == 1 {
-				s.net.next(i+1, s.net.delay(20*time.Second))
+				s.net.Next(i+1, s.net.Late(20*time.Second))
 			}
 		}
 		var order []string
@@ -429,14 +433,14 @@ func TestAPutThatHadToWaitDoesNotOverwriteWhatCameMeanwhile(t *testing.T) {
 		s := r.start().ready()
 		s.put("k", "1")
 		s.put("free", "1")
-		s.net.cut(errors.New("cut off"))
+		s.net.Cut(errors.New("cut off"))
 		errs := make(chan error, 2)
 		go func() { _, err := s.Put(t.Context(), "k", []byte("2")); errs <- err }()
 		go func() { _, err := s.Put(t.Context(), "free", []byte("2")); errs <- err }()
 		time.Sleep(time.Second)
 		r.stranger("config_data/k", "theirs")
 		time.Sleep(time.Second)
-		s.net.cut(nil)
+		s.net.Cut(nil)
 		refused := 0
 		for range 2 {
 			if err := <-errs; errors.Is(err, configstore.ErrConflict) {
@@ -456,7 +460,7 @@ func TestAPutThatHadToWaitDoesNotOverwriteWhatCameMeanwhile(t *testing.T) {
 func TestAFullQueueSaysSoAndCallersWhoLeaveMakeRoom(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start(func(c *configstore.Config) { c.MaxPending = 3 }).ready()
-		s.net.cut(errors.New("cut off"))
+		s.net.Cut(errors.New("cut off"))
 		var wg sync.WaitGroup
 		for i := range 3 {
 			wg.Go(func() {
@@ -472,7 +476,7 @@ func TestAFullQueueSaysSoAndCallersWhoLeaveMakeRoom(t *testing.T) {
 		}
 		wg.Wait()
 		time.Sleep(time.Second)
-		s.net.cut(nil)
+		s.net.Cut(nil)
 		s.put("more", "v")
 		time.Sleep(time.Minute)
 		for i := range 3 {
@@ -509,7 +513,13 @@ func TestADeniedTokenIsSaidAtOnceAndReadsGoOn(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		r.stranger("config_data/k", "v")
 		s := r.prepare()
-		s.net.to = denying{s.net.to}
+		to := s.net.To()
+		s.net.Via(transport.Func(func(r *http.Request) (*http.Response, error) {
+			if isTxn(r) {
+				return denied(r)
+			}
+			return to.RoundTrip(r)
+		}))
 		s.run()
 		s.ready()
 		r.expect("k", s.get("k"), "v")
@@ -523,16 +533,6 @@ func TestADeniedTokenIsSaidAtOnceAndReadsGoOn(t *testing.T) {
 		}
 		r.expect("said in the state", errors.Is(s.Queue().Get().Err, configstore.ErrDenied), true)
 	})
-}
-
-type denying struct{ to http.RoundTripper }
-
-func (d denying) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Path == "/v1/txn" && r.Method == http.MethodPut {
-		return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{},
-			Body: http.NoBody, Request: r}, nil
-	}
-	return d.to.RoundTrip(r)
 }
 
 func TestAWatchShowsEverythingFirstAndThenWhatChanges(t *testing.T) {
@@ -594,13 +594,13 @@ func TestAStoreWithoutABackendSaysWhatToSet(t *testing.T) {
 func TestConsulNeedNotBeThereAtTheStart(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.prepare()
-		s.net.cut(errors.New("not yet"))
+		s.net.Cut(errors.New("not yet"))
 		s.run()
 		if _, err := s.Put(r.ctx(time.Second), "k", nil); !errors.Is(err,
 			configstore.ErrUnreachable) {
 			t.Error(err)
 		}
-		time.AfterFunc(10*time.Second, func() { s.net.cut(nil) })
+		time.AfterFunc(10*time.Second, func() { s.net.Cut(nil) })
 		s.ready()
 		s.put("k", "v")
 	})
@@ -628,7 +628,7 @@ func TestTenThousandKeysLoadInOnePass(t *testing.T) {
 		if l := seen[len(seen)-1]; l.Loaded != n || l.Keys != n {
 			t.Errorf("loaded %+v", l)
 		}
-		if n := s.net.valueReads(); n != 1 && n != 2 {
+		if n := s.net.Requests()[readAll]; n != 1 && n != 2 {
 			t.Errorf("it took %d requests for the values, the next poll included", n)
 		}
 		s.ready()
