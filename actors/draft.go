@@ -117,25 +117,22 @@ type sorted struct {
 
 func (s *snapshot) sort(d *draft) *sorted {
 	out := &sorted{members: make([]placement.Member, s.members.Len())}
-	place := make(map[string]int32, s.members.Len())
+	place := make(map[string]placement.Place, s.members.Len())
 	unreadable := map[string]bool{}
 	for i := range s.members.Len() {
 		id, m := s.members.At(i)
 		out.members[i] = placement.Member{ID: id, Capacity: m.Capacity, Drain: m.Leaving ||
 			m.Idle || m.Unreadable || store.CheckMemberID(id) != nil && !mutations.Broken(
 			"ids-unchecked") || s.control.Drain.Has(id)}
-		place[id] = int32(i)
+		place[id] = placement.At(i)
 		if m.Unreadable {
 			unreadable[id] = true
 		}
 	}
 	n := s.workload.Len()
 	refs := make([]keyRef, n)
-	owner := make([]int32, n)
+	owner := make([]placement.Place, n)
 	held := make([]bool, n)
-	for i := range owner {
-		owner[i] = placement.None
-	}
 	for _, member := range s.assigned.holders() {
 		at, present := place[member]
 		away := s.absent[member]
@@ -185,10 +182,10 @@ func (s *snapshot) sort(d *draft) *sorted {
 			continue
 		}
 		id, w := s.workload.At(i)
-		item := placement.Item{ID: id, Weight: w.Weight, Owner: owner[i], Pin: placement.None,
+		item := placement.Item{ID: id, Weight: w.Weight, Owner: owner[i],
 			Leaving: owner[i] != placement.None && refs[i].Releasing}
 		if to, pinned := s.control.Pins.Get(id); pinned {
-			item.Pin = int32(len(out.members)) // nobody here, unless it is
+			item.Pin = placement.At(len(out.members)) // nobody here, unless it is
 			if at, ok := place[to]; ok {
 				item.Pin = at
 			}
@@ -308,7 +305,7 @@ func (s *snapshot) give(d *draft, item string, ref keyRef, move placement.Move) 
 		d.waiting = true
 		return
 	}
-	to, m := s.members.At(int(move.To))
+	to, m := s.members.At(move.To.Member())
 	if ref.member == "" {
 		d.units = append(d.units, s.build.grant(item, to, m.Session, move.Reason.String()))
 		return

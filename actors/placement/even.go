@@ -33,7 +33,7 @@ func (c *census) even() Plan {
 	for _, p := range pins {
 		switch o := c.owner(&c.items[p.item]); {
 		case o == p.to:
-		case o == None:
+		case o == none:
 			grants++
 		default:
 			leavers++
@@ -137,7 +137,7 @@ func (c *census) heldEven(pins []pin) []uint64 {
 		now[j] = uint64(h.all()) * c.unit
 	}
 	for _, p := range pins {
-		if o := c.owner(&c.items[p.item]); o != None {
+		if o := c.owner(&c.items[p.item]); o != none {
 			now[o] += c.unit
 		}
 	}
@@ -169,7 +169,7 @@ func (c *census) emitEven(plan *Plan, shares []share, pins []pin, grants, leaver
 			i = int(few[0])
 		}
 		it := &items[i]
-		o := it.Owner
+		o := it.Owner.index()
 		if it.Pin != None {
 			granted, left = c.emitPinned(plan, pins[0], granted, left, excess)
 			pins = pins[1:]
@@ -209,14 +209,15 @@ func (c *census) emitEven(plan *Plan, shares []share, pins []pin, grants, leaver
 		for toTake < len(shares) && shares[toTake].take == 0 {
 			toTake++
 		}
-		to := None
+		to := none
 		if toTake < len(shares) {
 			to = int32(toTake)
 			shares[to].take--
 		} else {
 			plan.Unplaced = append(plan.Unplaced, Unplaced{Item: int32(i), Why: why})
 		}
-		left = append(left, Move{Item: int32(i), From: o, To: to, Reason: c.reason(it, excess)})
+		left = append(left, Move{Item: int32(i), From: it.Owner, To: Place(to + 1),
+			Reason: c.reason(it, excess)})
 	}
 }
 
@@ -246,7 +247,8 @@ func (c *census) fewDecisions(shares []share) []int32 {
 func nextDecision(items []Item, busy []bool) int {
 	for i := range items {
 		it := &items[i]
-		if it.Pin != None || uint(it.Owner) >= uint(len(busy)) || busy[it.Owner] {
+		if it.Pin != None || uint(it.Owner.index()) >= uint(len(busy)) ||
+			busy[it.Owner.index()] {
 			return i
 		}
 	}
@@ -261,10 +263,10 @@ func (c *census) grantRun(out []Move, i, to int) int {
 	members := uint(len(c.members))
 	all := c.free == int64(len(c.items)) // no need to look
 	for k := range out {
-		if !all && (uint(run[k].Owner) < members || run[k].Pin != None) {
+		if !all && (uint(run[k].Owner.index()) < members || run[k].Pin != None) {
 			return k
 		}
-		out[k] = Move{Item: int32(i + k), From: None, To: int32(to), Reason: New}
+		out[k] = Move{Item: int32(i + k), To: At(to), Reason: New}
 	}
 	return len(out)
 }
@@ -277,10 +279,11 @@ func (c *census) emitPinned(plan *Plan, p pin, granted, left []Move, excess []ui
 	it := &c.items[p.item]
 	switch o := c.owner(it); {
 	case p.to == o:
-	case o == None:
-		granted = append(granted, Move{Item: p.item, From: None, To: p.to, Reason: New})
+	case o == none:
+		granted = append(granted, Move{Item: p.item, To: Place(p.to + 1), Reason: New})
 	default:
-		left = append(left, Move{Item: p.item, From: o, To: p.to, Reason: c.reason(it, excess)})
+		left = append(left, Move{Item: p.item, From: it.Owner, To: Place(p.to + 1),
+			Reason: c.reason(it, excess)})
 	}
 	return granted, left
 }

@@ -17,7 +17,7 @@ func fresh(m, n int) input {
 		in.members = append(in.members, placement.Member{ID: fmt.Sprintf("m%06d", j)})
 	}
 	for i := range n {
-		in.items = append(in.items, placement.NewItem(fmt.Sprintf("w%09d", i), 1))
+		in.items = append(in.items, placement.Item{ID: fmt.Sprintf("w%09d", i), Weight: 1})
 	}
 	return in
 }
@@ -29,9 +29,9 @@ func (in input) without(j int) input {
 	out.members = slices.Delete(out.members, j, j+1)
 	for i := range out.items {
 		switch o := &out.items[i].Owner; {
-		case int(*o) == j:
+		case o.Member() == j:
 			*o = none
-		case int(*o) > j:
+		case o.Member() > j:
 			*o--
 		}
 	}
@@ -43,7 +43,7 @@ func (in input) joinedBy(j int) input {
 	out := in.clone()
 	out.members = slices.Insert(out.members, j, placement.Member{ID: "joiner"})
 	for i := range out.items {
-		if o := &out.items[i].Owner; int(*o) >= j {
+		if o := &out.items[i].Owner; o.Member() >= j {
 			*o++
 		}
 	}
@@ -109,7 +109,7 @@ func TestNoPlanMovesFewer(t *testing.T) {
 		held, have := make([]int, len(in.members)), make([]int, len(in.members))
 		for _, it := range in.items {
 			if it.Owner != none {
-				held[it.Owner]++
+				held[it.Owner.Member()]++
 			}
 		}
 		total, fits := len(in.items), 0
@@ -161,13 +161,13 @@ func TestFreeItemsGoToTheEmptiestFirst(t *testing.T) {
 	// Two orphans, a joiner, and an old member with one hole. The joiner is the emptier one, so
 	// both orphans go there: what the others give it may take long to arrive.
 	in := fresh(3, 12)
-	owners := []int32{0, 0, 0, 0, 0, 0, 0, 1, 1, 1, none, none}
+	owners := []int{0, 0, 0, 0, 0, 0, 0, 1, 1, 1, -1, -1}
 	for i, o := range owners {
-		in.items[i].Owner = o
+		in.items[i].Owner = at(o)
 	}
 	for _, mv := range in.plan().Moves {
-		if mv.From == none && mv.To != 2 {
-			t.Errorf("free item %d goes to member %d", mv.Item, mv.To)
+		if mv.From == none && mv.To.Member() != 2 {
+			t.Errorf("free item %d goes to member %d", mv.Item, mv.To.Member())
 		}
 	}
 }

@@ -11,14 +11,14 @@ func ExampleCompute() {
 	members := []placement.Member{{ID: "n1"}, {ID: "n2"}}
 	var items []placement.Item
 	for _, id := range []string{"a", "b", "c", "d"} {
-		item := placement.NewItem(id, 1)
-		item.Owner = 0 // n1 holds all
+		item := placement.Item{ID: id, Weight: 1}
+		item.Owner = placement.At(0) // n1 holds all
 		items = append(items, item)
 	}
 	plan := placement.Compute(members, items)
 	for _, move := range plan.Moves {
-		fmt.Printf("%s goes from %s to %s\n", items[move.Item].ID, members[move.From].ID,
-			members[move.To].ID)
+		fmt.Printf("%s goes from %s to %s\n", items[move.Item].ID, members[move.From.Member()].ID,
+			members[move.To.Member()].ID)
 	}
 	fmt.Println("loads:", plan.Loads)
 	// Output:

@@ -12,6 +12,8 @@ import (
 
 const none = placement.None
 
+func at(member int) placement.Place { return placement.At(member) }
+
 // input is what a plan is made from.
 type input struct {
 	members []placement.Member
@@ -39,8 +41,8 @@ func weight(it placement.Item) uint64 {
 func (in input) held() []uint64 {
 	sums := make([]uint64, len(in.members))
 	for _, it := range in.items {
-		if it.Owner >= 0 && int(it.Owner) < len(sums) {
-			sums[it.Owner] += weight(it)
+		if at := it.Owner.Member(); at >= 0 && at < len(sums) {
+			sums[at] += weight(it)
 		}
 	}
 	return sums
@@ -101,16 +103,16 @@ func (s shape) generator() *rapid.Generator[input] {
 		heavy := 1 + r.IntN(len(weights))
 		free, leaving, pinned := r.IntN(100), r.IntN(60), r.IntN(60)
 		for i := range n {
-			it := placement.NewItem(fmt.Sprintf("w%04d", i), unit)
+			it := placement.Item{ID: fmt.Sprintf("w%04d", i), Weight: unit}
 			if s.weighted {
 				it.Weight = weights[r.IntN(heavy)]
 			}
 			if !s.transit || r.IntN(100) >= free {
-				it.Owner = int32(r.IntN(owners))
+				it.Owner = at(r.IntN(owners))
 				it.Leaving = s.transit && r.IntN(100) < leaving
 			}
 			if s.pins && r.IntN(100) < pinned {
-				it.Pin = int32(r.IntN(m + 1)) // m: absent
+				it.Pin = at(r.IntN(m + 1)) // m: absent
 			}
 			in.items = append(in.items, it)
 		}
@@ -134,7 +136,7 @@ func (in input) unfair() string {
 	for a := range in.members {
 		var heaviest uint64
 		for _, it := range in.items {
-			if int(it.Owner) == a && it.Pin == none {
+			if it.Owner.Member() == a && it.Pin == none {
 				heaviest = max(heaviest, weight(it))
 			}
 		}

@@ -26,17 +26,17 @@ func TestWhatIsLeavingIsTheFirstToGo(t *testing.T) {
 		want    int32
 	}{
 		{"even: of one member", unlimited, []placement.Item{
-			{Owner: 0, Pin: none}, {Owner: 0, Pin: none}, {Owner: 0, Pin: none, Leaving: true}}, 2},
+			{Owner: at(0)}, {Owner: at(0)}, {Owner: at(0), Leaving: true}}, 2},
 		{"even: of two members that both hold one more than their share",
 			[]placement.Member{{ID: "a"}, {ID: "b"}, {ID: "c"}}, []placement.Item{
-				{Owner: 0, Pin: none}, {Owner: 0, Pin: none, Leaving: true}, {Owner: 1, Pin: none},
-				{Owner: 1, Pin: none}}, 1},
+				{Owner: at(0)}, {Owner: at(0), Leaving: true}, {Owner: at(1)},
+				{Owner: at(1)}}, 1},
 		{"weighted: for balance", unlimited, []placement.Item{
-			{Weight: 5, Owner: 0, Pin: none}, {Weight: 3, Owner: 0, Pin: none},
-			{Weight: 5, Owner: 0, Pin: none, Leaving: true}}, 2},
+			{Weight: 5, Owner: at(0)}, {Weight: 3, Owner: at(0)},
+			{Weight: 5, Owner: at(0), Leaving: true}}, 2},
 		{"weighted: for a capacity", limited, []placement.Item{
-			{Weight: 9, Owner: 0, Pin: none}, {Weight: 8, Owner: 0, Pin: none, Leaving: true},
-			{Weight: 9, Owner: 1, Pin: none}}, 1},
+			{Weight: 9, Owner: at(0)}, {Weight: 8, Owner: at(0), Leaving: true},
+			{Weight: 9, Owner: at(1)}}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := placement.Compute(tt.members, tt.items)
@@ -51,9 +51,9 @@ func TestWhatIsLeavingIsTheFirstToGo(t *testing.T) {
 // one was chosen; that the other, on a drained member, is free sooner must not change this.
 func TestAChosenPinIsNotOvertaken(t *testing.T) {
 	members := []placement.Member{{ID: "a", Capacity: 6}, {ID: "b"}, {ID: "c", Drain: true}}
-	items := []placement.Item{{ID: "x", Weight: 5, Owner: 1, Pin: 0}, {ID: "y", Weight: 3, Owner: 2,
-		Pin: 0}}
-	for _, owner := range []int32{2, none} {
+	items := []placement.Item{{ID: "x", Weight: 5, Owner: at(1), Pin: at(0)},
+		{ID: "y", Weight: 3, Owner: at(2), Pin: at(0)}}
+	for _, owner := range []placement.Place{at(2), none} {
 		items[1].Owner = owner
 		p := placement.Compute(members, items)
 		if p.Loads[0] != 5 || len(p.Unplaced) != 1 ||
@@ -65,10 +65,10 @@ func TestAChosenPinIsNotOvertaken(t *testing.T) {
 
 func TestAPinnedItemWaitsWhereItIs(t *testing.T) {
 	members := []placement.Member{{ID: "a", Drain: true}, {ID: "b"}, {ID: "c"}}
-	items := []placement.Item{{ID: "x", Owner: 1, Pin: 0}, {ID: "y", Owner: 1, Pin: 3},
-		{ID: "z", Owner: 0, Pin: 0}}
+	items := []placement.Item{{ID: "x", Owner: at(1), Pin: at(0)},
+		{ID: "y", Owner: at(1), Pin: at(3)}, {ID: "z", Owner: at(0), Pin: at(0)}}
 	p := placement.Compute(members, items)
-	if len(p.Moves) != 1 || p.Moves[0] != (placement.Move{Item: 2, From: 0, To: none,
+	if len(p.Moves) != 1 || p.Moves[0] != (placement.Move{Item: 2, From: at(0),
 		Reason: placement.Drain}) {
 		t.Errorf("only z, whose owner may not keep it, has to leave: %+v", p.Moves)
 	}

@@ -8,7 +8,7 @@ import (
 // pin is what becomes of one pinned item.
 type pin struct {
 	item int32
-	to   int32  // where it will be: its pin; its owner, if it has to wait there; None
+	to   int32  // where it will be: its pin; its owner, if it has to wait there; none
 	why  string // why it is not at its pin
 }
 
@@ -26,7 +26,7 @@ func (c *census) settlePins(load []uint64) []pin {
 	pins := make([]pin, 0, c.pinned)
 	for i := range c.items {
 		if c.items[i].Pin != None {
-			pins = append(pins, pin{item: int32(i), to: None})
+			pins = append(pins, pin{item: int32(i), to: none})
 		}
 	}
 	order := make([]int32, len(pins))
@@ -49,15 +49,15 @@ func (c *census) settlePins(load []uint64) []pin {
 	for _, k := range order {
 		p, it := &pins[k], &c.items[pins[k].item]
 		switch {
-		case uint32(it.Pin) >= uint32(len(c.members)):
+		case uint32(it.Pin.index()) >= uint32(len(c.members)):
 			p.why = WhyPinAbsent
-		case c.members[it.Pin].Drain:
+		case c.members[it.Pin.index()].Drain:
 			p.why = WhyPinDrained
-		case !c.fits(load, it.Pin, it.weight()):
+		case !c.fits(load, it.Pin.index(), it.weight()):
 			p.why = WhyPinNoRoom
 		default:
-			p.to = it.Pin
-			load[it.Pin] += it.weight()
+			p.to = it.Pin.index()
+			load[p.to] += it.weight()
 		}
 	}
 	// The others wait where they are, as far as their owner may keep them.
@@ -65,7 +65,7 @@ func (c *census) settlePins(load []uint64) []pin {
 		for k := range pins {
 			p, it := &pins[k], &c.items[pins[k].item]
 			o := c.owner(it)
-			if p.to != None || o == None || o == it.Pin || it.Leaving != leaving {
+			if p.to != none || o == none || o == it.Pin.index() || it.Leaving != leaving {
 				continue
 			}
 			if c.fits(load, o, it.weight()) {

@@ -5,9 +5,9 @@
 // an equal [Plan].
 //
 //	members := []placement.Member{{ID: "n1"}, {ID: "n2"}}
-//	items := []placement.Item{placement.NewItem("a", 1), placement.NewItem("b", 1)}
+//	items := []placement.Item{{ID: "a"}, {ID: "b"}}
 //	for _, move := range placement.Compute(members, items).Moves {
-//		fmt.Println(items[move.Item].ID, "goes to", members[move.To].ID)
+//		fmt.Println(items[move.Item].ID, "goes to", members[move.To.Member()].ID)
 //	}
 //
 // Guaranteed, whatever the weights:
@@ -60,8 +60,24 @@ package placement
 
 import "math"
 
-// None stands for "no member" wherever the index of a member is expected.
-const None int32 = -1
+// Place is where an item is, or goes: at a member, named by its index, or nowhere. The zero value is
+// nowhere, so a free item without a pin is Item{ID: id}.
+type Place int32
+
+// None is the Place that is nowhere.
+const None Place = 0
+
+// none stands for "no member" wherever the index of a member is expected.
+const none int32 = -1
+
+// At returns the Place at the member of that index.
+func At(member int) Place { return Place(member + 1) }
+
+// Member returns the index of the member, -1 if the Place is nowhere.
+func (p Place) Member() int { return int(p) - 1 }
+
+// index is Member as this package keeps it.
+func (p Place) index() int32 { return int32(p) - 1 }
 
 // MaxWeight is the most that one item can weigh; a heavier one counts as this. It keeps the sum of
 // 16 million items within a uint64, as weights are free for users to write.
@@ -74,22 +90,15 @@ type Member struct {
 	Drain    bool   // keeps nothing and gets nothing: it is leaving, or an operator drained it
 }
 
-// Item is one piece of work. Owner and Pin are indices into the members, so their zero value is the
-// first member: a free item without a pin is Item{ID: id, Owner: None, Pin: None}, as [NewItem]
-// makes it.
+// Item is one piece of work.
 type Item struct {
 	ID     string
 	Weight uint64 // 0 counts as 1; more than MaxWeight as MaxWeight
-	Owner  int32  // who holds it now; None, or any index that is no member: it is free
+	Owner  Place  // who holds it now; None, or any index that is no member: it is free
 	// its owner has been asked to give it up already; it is the first to go, if one has to
 	Leaving bool
 	// where it must be; None: anywhere; an index beyond the members: at one that is not here now
-	Pin int32
-}
-
-// NewItem returns a free item without a pin.
-func NewItem(id string, weight uint64) Item {
-	return Item{ID: id, Weight: weight, Owner: None, Pin: None}
+	Pin Place
 }
 
 // Reason says why an item moves.
@@ -121,11 +130,11 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
-// Move takes an item from one member to another. All three are indices into what Compute was given.
+// Move takes an item from one member to another.
 type Move struct {
-	Item int32
-	From int32 // None: the item is free
-	To   int32 // None: the item has to leave and fits nowhere; it is in Unplaced too
+	Item int32 // its index in what Compute was given
+	From Place // None: the item is free
+	To   Place // None: the item has to leave and fits nowhere; it is in Unplaced too
 
 	Reason Reason
 }
@@ -227,12 +236,12 @@ func takeCensus(members []Member, items []Item) *census {
 		if it.Weight != raw && it.weight() != c.unit {
 			uniform = false
 		}
-		o := it.Owner
+		owner, o := it.Owner, it.Owner.index()
 		if it.Pin == None && uint32(o) < uint32(len(c.held)) && !it.Leaving {
 			// Neighbours often have the same owner. Adding up runs of them, not each alone, halves
 			// the time of this loop: one addition has to wait for the store of the one before.
 			start := i - 1
-			for i < len(items) && items[i].Owner == o && items[i].Weight == raw &&
+			for i < len(items) && items[i].Owner == owner && items[i].Weight == raw &&
 				items[i].Pin == None && !items[i].Leaving {
 				i++
 			}
@@ -245,7 +254,7 @@ func takeCensus(members []Member, items []Item) *census {
 		} else if it.Pin == None && uint32(o) >= uint32(len(c.held)) {
 			// Many are free, as before the first plan: add up runs here too.
 			start := i - 1
-			for i < len(items) && uint32(items[i].Owner) >= uint32(len(c.held)) &&
+			for i < len(items) && uint32(items[i].Owner.index()) >= uint32(len(c.held)) &&
 				items[i].Weight == raw && items[i].Pin == None {
 				i++
 			}
@@ -267,12 +276,13 @@ func takeCensus(members []Member, items []Item) *census {
 
 func (it *Item) weight() uint64 { return min(max(it.Weight, 1), MaxWeight) }
 
-// owner is the item's owner, with every index that is no member turned into None.
+// owner is the index of the item's owner, with every index that is no member turned into none.
 func (c *census) owner(it *Item) int32 {
-	if uint32(it.Owner) >= uint32(len(c.members)) {
-		return None
+	o := it.Owner.index()
+	if uint32(o) >= uint32(len(c.members)) {
+		return none
 	}
-	return it.Owner
+	return o
 }
 
 // whyUnplaced says why an unpinned item found no place.
@@ -300,11 +310,11 @@ func (c *census) excess(now []uint64) []uint64 {
 // reason says why an item leaves its owner, and takes it off the owner's excess: as many items
 // leave for the sake of a capacity as it takes to get below it, the rest for balance.
 func (c *census) reason(it *Item, excess []uint64) Reason {
-	o := it.Owner
+	o := it.Owner.index()
 	over := excess[o] > 0
 	excess[o] -= min(excess[o], it.weight())
 	switch {
-	case it.Pin != None && it.Pin != o:
+	case it.Pin != None && it.Pin != it.Owner:
 		return Pinned
 	case c.members[o].Drain:
 		return Drain

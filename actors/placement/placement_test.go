@@ -48,16 +48,17 @@ func TestNothingIsLost(t *testing.T) {
 		}
 		for i, it := range in.items {
 			mv, moved := moves[int32(i)]
-			at := it.Owner
+			end := it.Owner
 			if moved {
-				at = mv.To
+				end = mv.To
 			}
-			if at == none && !unplaced[int32(i)] {
+			if end == none && !unplaced[int32(i)] {
 				t.Fatalf("item %d is nowhere, and not in Unplaced", i)
 			}
-			if it.Pin == none && at != none && unplaced[int32(i)] ||
-				it.Pin != none && (at != it.Pin) != unplaced[int32(i)] {
-				t.Fatalf("item %d (pin %d) ends at %d, in Unplaced: %v", i, it.Pin, at,
+			if it.Pin == none && end != none && unplaced[int32(i)] ||
+				it.Pin != none && (end != it.Pin) != unplaced[int32(i)] {
+				t.Fatalf("item %d (pin %d) ends at %d, in Unplaced: %v", i, it.Pin.Member(),
+					end.Member(),
 					unplaced[int32(i)])
 			}
 		}
@@ -121,12 +122,13 @@ func TestEveryMoveNamesItsReason(t *testing.T) {
 		left := make([]uint64, len(held)) // what a member has given up, by any reason
 		for _, mv := range in.plan().Moves {
 			it := in.items[mv.Item]
+			from := mv.From.Member()
 			var over uint64 // above the capacity when this item's turn came
 			if mv.From != none {
-				if c := in.members[mv.From].Capacity; c > 0 && held[mv.From] > c+left[mv.From] {
-					over = held[mv.From] - c - left[mv.From]
+				if c := in.members[from].Capacity; c > 0 && held[from] > c+left[from] {
+					over = held[from] - c - left[from]
 				}
-				left[mv.From] += weight(it)
+				left[from] += weight(it)
 			}
 			var want placement.Reason
 			switch {
@@ -134,7 +136,7 @@ func TestEveryMoveNamesItsReason(t *testing.T) {
 				want = placement.New
 			case it.Pin != none && it.Pin != mv.From:
 				want = placement.Pinned
-			case in.members[mv.From].Drain:
+			case in.members[from].Drain:
 				want = placement.Drain
 			case over > 0:
 				want = placement.Capacity
@@ -236,23 +238,23 @@ func TestOddInput(t *testing.T) {
 		want    placement.Plan
 	}{
 		{"nothing at all", nil, nil, placement.Plan{Loads: []uint64{}}},
-		{"no members", nil, []placement.Item{placement.NewItem("x", 1)},
+		{"no members", nil, []placement.Item{{ID: "x", Weight: 1}},
 			placement.Plan{Loads: []uint64{},
 				Unplaced: []placement.Unplaced{{Item: 0, Why: placement.WhyNoMembers}}}},
-		{"no members, weighted", nil, []placement.Item{placement.NewItem("x", 1),
-			placement.NewItem("y", 2)},
+		{"no members, weighted", nil, []placement.Item{{ID: "x", Weight: 1},
+			{ID: "y", Weight: 2}},
 			placement.Plan{Loads: []uint64{},
 				Unplaced: []placement.Unplaced{{Item: 0, Why: placement.WhyNoMembers},
 					{Item: 1, Why: placement.WhyNoMembers}}}},
 		{"no items", one, nil, placement.Plan{Loads: []uint64{0}}},
-		{"an owner that is no member", one, []placement.Item{{ID: "x", Owner: 7, Leaving: true,
-			Pin: none}},
-			placement.Plan{Loads: []uint64{1}, Moves: []placement.Move{{Item: 0, From: none, To: 0,
+		{"an owner that is no member", one,
+			[]placement.Item{{ID: "x", Owner: at(7), Leaving: true}},
+			placement.Plan{Loads: []uint64{1}, Moves: []placement.Move{{Item: 0, To: at(0),
 				Reason: placement.New}}}},
-		{"weights beyond the largest", one, []placement.Item{placement.NewItem("x", 1<<63),
-			placement.NewItem("y", 1<<63)},
+		{"weights beyond the largest", one, []placement.Item{{ID: "x", Weight: 1 << 63},
+			{ID: "y", Weight: 1 << 63}},
 			placement.Plan{Loads: []uint64{2 * placement.MaxWeight}, Moves: []placement.Move{
-				{Item: 0, From: none, To: 0, Reason: placement.New}, {Item: 1, From: none, To: 0,
+				{Item: 0, To: at(0), Reason: placement.New}, {Item: 1, To: at(0),
 					Reason: placement.New}}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -7,7 +7,7 @@ import "math/bits"
 // member with room for a weight is found without asking them all.
 type tournament struct {
 	leaves int
-	best   []int32 // by node; the root is 1; None where nobody takes part
+	best   []int32 // by node; the root is 1; none where nobody takes part
 	room   []uint64
 	before func(a, b int32) bool // a is better; ties go to the left, the smaller index
 }
@@ -16,7 +16,7 @@ func newTournament(members int, before func(a, b int32) bool) *tournament {
 	n := 1 << bits.Len(uint(max(members, 1)-1))
 	t := &tournament{leaves: n, best: make([]int32, 2*n), room: make([]uint64, 2*n), before: before}
 	for k := range t.best {
-		t.best[k] = None
+		t.best[k] = none
 	}
 	return t
 }
@@ -39,7 +39,7 @@ func (t *tournament) update(j int32, room uint64) {
 }
 
 func (t *tournament) remove(j int32) {
-	t.best[t.leaves+int(j)], t.room[t.leaves+int(j)] = None, 0
+	t.best[t.leaves+int(j)], t.room[t.leaves+int(j)] = none, 0
 	t.replay(j)
 }
 
@@ -51,7 +51,7 @@ func (t *tournament) replay(j int32) {
 
 func (t *tournament) match(k int) {
 	left, right := t.best[2*k], t.best[2*k+1]
-	if left == None || right != None && t.before(right, left) {
+	if left == none || right != none && t.before(right, left) {
 		left = right
 	}
 	t.best[k] = left
@@ -60,12 +60,12 @@ func (t *tournament) match(k int) {
 
 func (t *tournament) winner() int32 { return t.best[1] }
 
-// winnerWith returns the best member that has room for w, or None.
-func (t *tournament) winnerWith(w uint64) int32 { return t.search(1, w, None) }
+// winnerWith returns the best member that has room for w, or none.
+func (t *tournament) winnerWith(w uint64) int32 { return t.search(1, w, none) }
 
 func (t *tournament) search(k int, w uint64, found int32) int32 {
 	j := t.best[k]
-	if j == None || t.room[k] < w || found != None && !t.before(j, found) {
+	if j == none || t.room[k] < w || found != none && !t.before(j, found) {
 		return found
 	}
 	if t.room[t.leaves+int(j)] >= w {

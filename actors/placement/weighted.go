@@ -41,7 +41,7 @@ func (c *census) weighted() Plan {
 	for i := range c.items {
 		it := &c.items[i]
 		o := c.owner(it)
-		if o == None {
+		if o == none {
 			continue
 		}
 		now[o] += it.weight()
@@ -91,7 +91,7 @@ func (s *scales) homeless() []int32 {
 			continue
 		}
 		o := s.owner(it)
-		if o == None || s.members[o].Drain {
+		if o == none || s.members[o].Drain {
 			list = append(list, int32(i))
 		} else if len(over) > 0 && s.load[o] > s.limits[o] {
 			over[o] = append(over[o], int32(i))
@@ -129,7 +129,7 @@ func (s *scales) homeless() []int32 {
 	if len(list) > 0 {
 		s.track()
 		for _, i := range list {
-			s.at[i] = None
+			s.at[i] = none
 		}
 	}
 	return list
@@ -168,7 +168,7 @@ func (s *scales) settle(homeless []int32) {
 func (s *scales) place(i int32) bool {
 	w := s.items[i].weight()
 	j := s.takers.winnerWith(w)
-	if j == None {
+	if j == none {
 		return false
 	}
 	s.at[i] = j
@@ -196,11 +196,11 @@ func (s *scales) balance() (moved bool) {
 		again, blocked := false, false
 		for {
 			a, lowest := s.givers.winner(), s.takers.winner()
-			if a == None || lowest == None || s.floor(a) <= s.load[lowest] {
+			if a == none || lowest == none || s.floor(a) <= s.load[lowest] {
 				break
 			}
 			b := s.takers.winnerWith(s.heaviest[a])
-			if b == None || s.floor(a) <= s.load[b] {
+			if b == none || s.floor(a) <= s.load[b] {
 				s.givers.remove(a) // those below it have no room for what it holds
 				blocked = true
 				continue
@@ -225,7 +225,7 @@ func (s *scales) openGivers() bool {
 		}
 	}
 	s.givers.play()
-	return s.givers.winner() != None
+	return s.givers.winner() != none
 }
 
 // give moves one item from a to b: the heaviest that does not make b the heavier of the two, else
@@ -276,7 +276,7 @@ func (s *scales) fill() {
 	s.track()
 	s.stock = make([]stock, len(s.members))
 	for i := range s.items {
-		if j := s.at[i]; j != None && s.items[i].Pin == None {
+		if j := s.at[i]; j != none && s.items[i].Pin == None {
 			s.add(int32(i), j)
 		}
 	}
@@ -285,7 +285,7 @@ func (s *scales) fill() {
 func (s *scales) add(i, j int32) {
 	st := &s.stock[j]
 	list := &st.kept
-	if s.items[i].Leaving || s.items[i].Owner != j {
+	if s.items[i].Leaving || s.items[i].Owner.index() != j {
 		list = &st.moving
 	}
 	if !st.sorted {
@@ -327,15 +327,16 @@ func (s *scales) emit(plan *Plan, pins []pin, now []uint64) {
 			because = pins[0].why
 			pins = pins[1:]
 		}
-		if because != "" && (to == None || it.Pin != None) {
+		if because != "" && (to == none || it.Pin != None) {
 			plan.Unplaced = append(plan.Unplaced, Unplaced{Item: int32(i), Why: because})
 		}
 		switch {
 		case o == to:
-		case o == None:
-			plan.Moves = append(plan.Moves, Move{Item: int32(i), From: None, To: to, Reason: New})
+		case o == none:
+			plan.Moves = append(plan.Moves, Move{Item: int32(i), To: Place(to + 1), Reason: New})
 		default:
-			left = append(left, Move{Item: int32(i), From: o, To: to, Reason: s.reason(it, excess)})
+			left = append(left, Move{Item: int32(i), From: it.Owner, To: Place(to + 1),
+				Reason: s.reason(it, excess)})
 		}
 	}
 	plan.Moves = append(plan.Moves, left...)

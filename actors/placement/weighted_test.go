@@ -49,7 +49,7 @@ func TestWeightedJoinMovesOnlyToTheJoiner(t *testing.T) {
 		in := settled(t)
 		j := rapid.IntRange(0, len(in.members)).Draw(t, "joiner")
 		for _, mv := range in.joinedBy(j).plan().Moves {
-			if int(mv.To) != j {
+			if mv.To != at(j) {
 				t.Fatalf("%+v, the joiner is %d", mv, j)
 			}
 		}
@@ -85,9 +85,9 @@ func TestBalanceMakesRoomForWhatFoundNone(t *testing.T) {
 	in := input{
 		[]placement.Member{{ID: "a", Capacity: 20}, {ID: "b", Capacity: 10}},
 		[]placement.Item{
-			{Weight: 6, Owner: 0, Pin: none}, {Weight: 6, Owner: 0, Pin: none},
-			{Weight: 6, Owner: 0, Pin: none},
-			{Weight: 4, Owner: 1, Pin: none}, {Weight: 7, Owner: none, Pin: none},
+			{Weight: 6, Owner: at(0)}, {Weight: 6, Owner: at(0)},
+			{Weight: 6, Owner: at(0)},
+			{Weight: 4, Owner: at(1)}, {Weight: 7},
 		},
 	}
 	p := in.plan()
@@ -100,7 +100,7 @@ func TestOneGiantDoesNotStopTheOthersFromBeingShared(t *testing.T) {
 	in := fresh(4, 301)
 	for i := range in.items {
 		in.items[i].Weight = uint64(1 + i%3)
-		in.items[i].Owner = int32(i % 3)
+		in.items[i].Owner = at(i % 3)
 	}
 	in.items[0].Weight = 1_000_000
 	p := in.plan()

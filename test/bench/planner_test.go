@@ -98,7 +98,7 @@ func (r *ring) plan(items []placement.Item, expected int) []placement.Move {
 		if lo == len(points) {
 			lo = 0
 		}
-		if j := int32(points[lo] & (1<<memberBits - 1)); j != items[i].Owner {
+		if j := placement.At(int(points[lo] & (1<<memberBits - 1))); j != items[i].Owner {
 			moves = append(moves, placement.Move{Item: int32(i), From: items[i].Owner, To: j})
 		}
 	}
@@ -112,7 +112,7 @@ func cluster(m, n int) ([]placement.Member, []placement.Item) {
 	}
 	items := make([]placement.Item, n)
 	for i := range items {
-		items[i] = placement.NewItem(fmt.Sprintf("item-%09d", i), 1)
+		items[i] = placement.Item{ID: fmt.Sprintf("item-%09d", i), Weight: 1}
 	}
 	return members, items
 }
@@ -127,10 +127,10 @@ func moved(items []placement.Item, moves []placement.Move) []placement.Item {
 }
 
 // orphaned returns the items with those of member j free.
-func orphaned(items []placement.Item, j int32) (out []placement.Item, orphans int) {
+func orphaned(items []placement.Item, j int) (out []placement.Item, orphans int) {
 	out = slices.Clone(items)
 	for i := range out {
-		if out[i].Owner == j {
+		if out[i].Owner == placement.At(j) {
 			out[i].Owner = placement.None
 			orphans++
 		}
@@ -141,7 +141,7 @@ func orphaned(items []placement.Item, j int32) (out []placement.Item, orphans in
 func spread(members []placement.Member, items []placement.Item, but int) uint64 {
 	loads := make([]uint64, len(members))
 	for i := range items {
-		loads[items[i].Owner]++
+		loads[items[i].Owner.Member()]++
 	}
 	if but >= 0 {
 		loads = slices.Delete(loads, but, but+1)
