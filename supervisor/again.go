@@ -80,7 +80,13 @@ func (m restartMsg) apply(l *loop) {
 	}
 	c.restarters, c.again = append(c.restarters, m.reply), true
 	l.ask(c, ErrRestarted)
-	if !c.alive() && c.state != StateWaiting {
+	switch {
+	case c.alive() || c.state == StateWaiting:
+	case c.state == StateBackoff && l.tree.Strategy != OneForOne,
+		!c.dynamic && l.next != nil && c.pos >= l.next.pos:
+		l.deadlines.clear(c)
+		l.makeReadyAgain(c) // its turn comes: those before it are started first
+	default:
 		l.deadlines.clear(c)
 		l.startAgain(c)
 	}
@@ -94,16 +100,21 @@ func (m restartMsg) refuse(l *loop) {
 // startAgain starts a child that does not run because someone asked for it, with its group where
 // that is being restarted.
 func (l *loop) startAgain(c *child) {
-	l.settle(c, StateWaiting)
-	c.policy = nil
-	c.restarts++
-	l.count(c, addRestart)
+	l.makeReadyAgain(c)
 	switch {
 	case c.lingers:
 		c.answerRestart(stuckError(lingering(c.abandoned())))
 	case !l.rebuilding() || c.pos < l.from:
 		l.start(c)
 	}
+}
+
+// makeReadyAgain readies a child for the start that someone asked for.
+func (l *loop) makeReadyAgain(c *child) {
+	l.settle(c, StateWaiting)
+	c.policy = nil
+	c.restarts++
+	l.count(c, addRestart)
 }
 
 // answerRestart tells those who wait for the child's next start.
