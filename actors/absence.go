@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -85,7 +86,7 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 // graceOf is how long a vanished member's items wait for it: for the lease that it may hold, unless
 // it said that all its work has ended; and for as long as it asked for when it stopped. Where its
 // ack does not say its TTL it is the one that it has said before, or the longest that is known.
-func (a *assigner) graceOf(member string, ack store.Ack) time.Duration {
+func (a *assigner) graceOf(member string, ack protocol.Ack) time.Duration {
 	if ack.Stopped && ack.Clear {
 		return ack.Keep
 	}
@@ -111,13 +112,13 @@ const impossiblePause = 30 * time.Second
 // confirm returns the moment from which member is known to be gone, the zero
 // time when it is not; and its ack at that moment, which may be newer than the watch's.
 func (a *assigner) confirm(ctx context.Context, member string) (since time.Time, index uint64,
-	ack store.Ack, err error) {
+	ack protocol.Ack, err error) {
 	e, found, _, err := a.store.Get(ctx, a.keys.Ack(member), store.Consistent)
 	if err != nil {
 		return time.Time{}, 0, ack, err
 	}
-	if ack, err = store.ParseAck(e.Value); err != nil {
-		ack = store.Ack{}
+	if ack, err = protocol.ParseAck(e.Value); err != nil {
+		ack = protocol.Ack{}
 	}
 	same := store.CheckNotExists(a.keys.Ack(member))
 	if found {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/aimed"
-	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -193,7 +193,7 @@ func TestAimedAcksConcernNobodyElse(t *testing.T) {
 				for i, x := range values {
 					key := fmt.Sprintf("acks/ghost_%d", i)
 					s.aim(key, x.value, 0)
-					if _, err := store.ParseAck(x.value); err != nil {
+					if _, err := protocol.ParseAck(x.value); err != nil {
 						odd = append(odd, key)
 					}
 				}
@@ -246,7 +246,7 @@ func TestAimedRecordsConcernNobodyElse(t *testing.T) {
 			}
 			var odd []string
 			aimed.Member.Each(wide, func(_ string, value []byte) {
-				if _, err := store.ParseMemberRecord(value); err == nil {
+				if _, err := protocol.ParseMemberRecord(value); err == nil {
 					return
 				}
 				odd = append(odd, fmt.Sprintf("members/ghost_%d", len(odd)))
@@ -287,7 +287,7 @@ func TestAimedAssignmentsConcernNobodyElse(t *testing.T) {
 						for _, key := range keys { // a second key of an item, and one of none
 							s.aim(key, x.value, 0)
 						}
-						if _, err := store.ParseAssignment(x.value); err != nil {
+						if _, err := protocol.ParseAssignment(x.value); err != nil {
 							odd = append(odd, keys...)
 						}
 					}
@@ -309,7 +309,7 @@ func TestAimedAssignmentsConcernNobodyElse(t *testing.T) {
 					s.aim(key, x.value, 0)
 				}
 				time.Sleep(100 * time.Millisecond)
-				if _, err := store.ParseAssignment(x.value); err != nil {
+				if _, err := protocol.ParseAssignment(x.value); err != nil {
 					s.said(keys[0]) // the status shows it until it is written anew
 					s.said(keys[1])
 				}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -37,19 +38,19 @@ type assigner struct {
 	absent   map[string]absence
 	// keys whose writes were called invalid, and when to try again
 	invalid   map[string]time.Time
-	resets    int                     // of Consul, that absences were begun anew for
-	inherited bool                    // what the last leader has noted was read
-	handed    map[string]store.Waited // by it
+	resets    int                        // of Consul, that absences were begun anew for
+	inherited bool                       // what the last leader has noted was read
+	handed    map[string]protocol.Waited // by it
 	// noted is the leader state as it was read or written last, by its index; notedKnown: that is
 	// so.
-	noted      store.LeaderState
+	noted      protocol.LeaderState
 	notedIndex uint64
 	notedKnown bool
 	notedAt    time.Time
 	index      map[string]int32
 	indexOf    uint64 // the workload that index was made of
 	build      *unitBuilder
-	odd        store.StrangeKeys
+	odd        protocol.StrangeKeys
 	ladder     *store.Ladder
 	again      time.Time // not to be drafted before: something was refused
 	quiet      time.Time // the last change of members, workload or orders
@@ -73,7 +74,7 @@ func (a *assigner) run(ctx context.Context) error {
 	a.assigned, a.build = newAssignmentCache(), newUnitBuilder(a.keys)
 	a.readAt, a.absent, a.moves = map[string]uint64{}, map[string]absence{}, map[string]int{}
 	a.invalid = map[string]time.Time{}
-	a.odd = store.StrangeKeys{Log: a.log}
+	a.odd = protocol.StrangeKeys{Log: a.log}
 	a.ladder = store.NewLadder()
 	a.inherited, a.notedKnown = false, false
 	a.epoch, a.resets = a.leadership.Get().Epoch, a.leadership.Get().Resets
@@ -394,7 +395,7 @@ func (a *assigner) possible(units []store.Unit, now time.Time) (rest, alone []st
 }
 
 // key is the assignment key that an order is about.
-func (o order) key(keys store.Keys) string {
+func (o order) key(keys protocol.Keys) string {
 	if o.to != "" {
 		return keys.Assignment(o.to, o.item)
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -21,7 +22,8 @@ func newAssignmentCache() *assignmentCache {
 }
 
 // load replaces the whole cache.
-func (c *assignmentCache) load(keys store.Keys, entries []store.Entry, odd *store.StrangeKeys) {
+func (c *assignmentCache) load(keys protocol.Keys, entries []store.Entry,
+	odd *protocol.StrangeKeys) {
 	clear(c.members)
 	for _, e := range entries {
 		c.enter(keys, e, odd)
@@ -29,15 +31,15 @@ func (c *assignmentCache) load(keys store.Keys, entries []store.Entry, odd *stor
 }
 
 // loadMember replaces what is known of one member.
-func (c *assignmentCache) loadMember(keys store.Keys, member string, entries []store.Entry,
-	odd *store.StrangeKeys) {
+func (c *assignmentCache) loadMember(keys protocol.Keys, member string, entries []store.Entry,
+	odd *protocol.StrangeKeys) {
 	delete(c.members, member)
 	for _, e := range entries {
 		c.enter(keys, e, odd)
 	}
 }
 
-func (c *assignmentCache) enter(keys store.Keys, e store.Entry, odd *store.StrangeKeys) {
+func (c *assignmentCache) enter(keys protocol.Keys, e store.Entry, odd *protocol.StrangeKeys) {
 	member, item, ok := keys.ParseAssignment(e.Key)
 	if !ok {
 		odd.Skip(e, "no assignment key")
@@ -57,9 +59,9 @@ func (c *assignmentCache) enter(keys store.Keys, e store.Entry, odd *store.Stran
 
 // assignmentOf reads an entry of the assignments tree.
 func assignmentOf(e store.Entry) (messages.Assignment, error) {
-	a, err := store.ParseAssignment(e.Value)
+	a, err := protocol.ParseAssignment(e.Value)
 	return messages.Assignment{
-		Releasing: a.State == store.StateRel, Unreadable: err != nil, Session: a.Session,
+		Releasing: a.State == protocol.StateRel, Unreadable: err != nil, Session: a.Session,
 		Reason:      a.Reason,
 		CreateIndex: e.CreateIndex, ModifyIndex: e.ModifyIndex,
 	}, err

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -9,7 +10,7 @@ import (
 // not the member is registered; the workers tell by the index whether a view
 // counts under their registration.
 func newAssignmentWatcher(h *base, out *messages.State[messages.Assignments]) *watcher {
-	odd := store.StrangeKeys{Log: h.log}
+	odd := protocol.StrangeKeys{Log: h.log}
 	return &watcher{
 		base: h, what: "my assignments",
 		watch: func() *store.Watch { return h.store.WatchPrefix(h.keys.AssignmentsOf(h.ID)) },

@@ -9,6 +9,7 @@ import (
 
 	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -17,8 +18,8 @@ import (
 // settings do not change while the actors run.
 type base struct {
 	Config
-	store *store.Store
-	keys  store.Keys
+	store *protocol.Store
+	keys  protocol.Keys
 	log   *slog.Logger
 	acks  *ackCounter
 	polls *store.Polls
@@ -45,14 +46,14 @@ func (h *base) rests(ctx context.Context) { h.progress.rests(ctx) }
 // ack is the value that this member writes to its acks key. While it is not clear, inherited is the
 // longest TTL that a predecessor may still count on: should this one die before it is clear, that
 // is what must be waited for.
-func (h *base) ack(session string, clear bool, inherited time.Duration) store.Ack {
+func (h *base) ack(session string, clear bool, inherited time.Duration) protocol.Ack {
 	ttl := h.TTL
 	if !clear && !mutations.Broken("own-ttl-only") {
 		ttl = max(ttl, inherited)
 	}
 	by := *h.Process
 	by.Lock = h.Lock()
-	return store.Ack{Counter: h.acks.next(), Session: session, By: by, Clear: clear, TTL: ttl,
+	return protocol.Ack{Counter: h.acks.next(), Session: session, By: by, Clear: clear, TTL: ttl,
 		Terms: true}
 }
 
@@ -62,7 +63,7 @@ func (h *base) holds(s messages.Session) bool { return s.Holds(time.Now(), h.Lea
 // passing tells whether err is no reason to give a whole member up, so that the actor asks again on
 // its ladder. A request that is called bad is among them: what actors send is well formed, for
 // values and ids are looked at where they are read, so that is the word of a proxy. It is never
-// taken for an absent Consul: see [store.Store.Failed].
+// taken for an absent Consul: see [protocol.Store.Failed].
 func passing(err error) bool {
 	return errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrDenied) ||
 		errors.Is(err, store.ErrInvalid)

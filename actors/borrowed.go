@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -20,14 +21,15 @@ func (h *base) sessionName(member string) string { return h.Service + "/" + memb
 // whose name is of another form may be anybody's.
 func (h *base) anothers(name, member string) bool {
 	id, ok := strings.CutPrefix(name, h.sessionName(""))
-	return ok && id != member && store.CheckMemberID(id) == nil
+	return ok && id != member && protocol.CheckMemberID(id) == nil
 }
 
 // sessionAlive tells whether a session that member may work under still exists: that of its ack,
 // or, where the ack says nothing or names another member's, that which it has named before, or one
 // that its keys were granted to. Then what else the ack says is not member's either, and nothing is
 // left of it but the TTL, which can only make the wait longer.
-func (a *assigner) sessionAlive(ctx context.Context, member string, ack *store.Ack) (bool, error) {
+func (a *assigner) sessionAlive(ctx context.Context, member string, ack *protocol.Ack) (bool,
+	error) {
 	if mutations.Broken("gone-by-record-alone") {
 		return false, nil
 	}
@@ -36,7 +38,7 @@ func (a *assigner) sessionAlive(ctx context.Context, member string, ack *store.A
 		if err != nil || !exists || !a.anothers(name, member) {
 			return exists, err
 		}
-		*ack = store.Ack{Session: ack.Session, TTL: ack.TTL}
+		*ack = protocol.Ack{Session: ack.Session, TTL: ack.TTL}
 	}
 	sessions := map[string]bool{}
 	// The keys that it has inherited name its predecessor's session; what its ack has said before

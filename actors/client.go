@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -29,10 +30,10 @@ func SplitAddress(full string) (address string, auth *api.HttpBasicAuth) {
 // accepted: if not, the record was not the session's any more, and nothing was released.
 func Depart(ctx context.Context, cfg Config, session string, clear bool) (accepted bool,
 	err error) {
-	s, err := store.New(store.Config{Client: cfg.Client, Service: cfg.Service, Address: cfg.Consul,
+	s, err := protocol.New(cfg.Service, store.Config{Client: cfg.Client, Address: cfg.Consul,
 		Logger: cfg.Logger})
 	if err != nil {
 		return false, err
 	}
-	return s.Depart(ctx, store.Leaving{Member: cfg.ID, Session: session, Clear: clear})
+	return s.Depart(ctx, protocol.Leaving{Member: cfg.ID, Session: session, Clear: clear})
 }

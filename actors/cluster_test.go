@@ -16,6 +16,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/testkit"
 	"github.com/hashicorp/consul/api"
@@ -28,7 +29,7 @@ type cluster struct {
 	t       *testing.T
 	consul  *devconsul.Server
 	client  *api.Client
-	store   *store.Store
+	store   *protocol.Store
 	log     *slog.Logger
 	members map[string]*member
 	way     http.RoundTripper // of members that are started from now on; nil: straight to Consul
@@ -60,7 +61,7 @@ func newCluster(t *testing.T) *cluster {
 	c.client = c.consul.Client()
 	c.log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo,
 		ReplaceAttr: shortTime}))
-	s, err := store.New(store.Config{Client: c.client, Service: "demo", Logger: c.log})
+	s, err := protocol.New("demo", store.Config{Client: c.client, Logger: c.log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/mutations"
-	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -146,19 +146,19 @@ const (
 
 // Process says which process holds a member's record: instance, host, boot, pid and the pid's start
 // time.
-type Process = store.Process
+type Process = protocol.Process
 
 // NoLock is the Process.Lock of a process whose work ends with it.
-const NoLock = store.NoLock
+const NoLock = protocol.NoLock
 
 // Liveness is what is known of a process.
-type Liveness = store.Liveness
+type Liveness = protocol.Liveness
 
 // What can be known of a process.
 const (
-	Unknown = store.Unknown
-	Alive   = store.Alive
-	Dead    = store.Dead
+	Unknown = protocol.Unknown
+	Alive   = protocol.Alive
+	Dead    = protocol.Dead
 )
 
 // ErrConfig is returned by [New] for a setting that cannot work; the text says which, and its
@@ -201,7 +201,7 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.Default()
 	}
 	if c.Process == nil {
-		self := store.Self(newInstance())
+		self := protocol.Self(newInstance())
 		c.Process = &self
 	}
 	if c.Liveness == nil {
@@ -229,10 +229,10 @@ func (c Config) Validate() error {
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...)))
 	}
-	if _, err := store.KeysOf(c.Service); err != nil {
+	if _, err := protocol.KeysOf(c.Service); err != nil {
 		bad("service: %v", err)
 	}
-	if err := store.CheckMemberID(c.ID); err != nil {
+	if err := protocol.CheckMemberID(c.ID); err != nil {
 		bad("%v", err)
 	}
 	d := c.withDefaults()
@@ -265,8 +265,8 @@ func (c Config) Validate() error {
 			bad("%s %v: give a time of 0s or more", name, v)
 		}
 	}
-	if d.KeepItems > store.MaxKeep {
-		bad("keep-items %v: give at most %v", d.KeepItems, store.MaxKeep)
+	if d.KeepItems > protocol.MaxKeep {
+		bad("keep-items %v: give at most %v", d.KeepItems, protocol.MaxKeep)
 	}
 	if d.Backend != BackendNone && d.Backend != BackendConsul {
 		bad("backend %q: give none or consul", d.Backend)

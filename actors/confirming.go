@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -19,7 +20,7 @@ type confirmed struct {
 	member string
 	since  time.Time
 	index  uint64
-	ack    store.Ack
+	ack    protocol.Ack
 	err    error
 }
 

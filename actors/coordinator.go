@@ -9,6 +9,7 @@ import (
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -41,7 +42,7 @@ func New(cfg Config) (*Coordinator, error) {
 		cfg.Client = client
 	}
 	log := cfg.Logger.With(slog.String("service", cfg.Service), slog.String("member", cfg.ID))
-	s, err := store.New(store.Config{Client: cfg.Client, Service: cfg.Service, Address: cfg.Consul,
+	s, err := protocol.New(cfg.Service, store.Config{Client: cfg.Client, Address: cfg.Consul,
 		Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/coordd/coordd/actors/placement"
 	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -122,7 +123,7 @@ func (s *snapshot) sort(d *draft) *sorted {
 	for i := range s.members.Len() {
 		id, m := s.members.At(i)
 		out.members[i] = placement.Member{ID: id, Capacity: m.Capacity, Drain: m.Leaving ||
-			m.Idle || m.Unreadable || store.CheckMemberID(id) != nil && !mutations.Broken(
+			m.Idle || m.Unreadable || protocol.CheckMemberID(id) != nil && !mutations.Broken(
 			"ids-unchecked") || s.control.Drain.Has(id)}
 		place[id] = placement.At(i)
 		if m.Unreadable {

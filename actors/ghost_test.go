@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/protocol"
 )
 
 // A stranger's key that names the session of a member that lives concerns nothing but its own item
@@ -17,31 +17,31 @@ import (
 func TestAStrangersKeyThatNamesALivingSessionConcernsNobodyElse(t *testing.T) {
 	record := func(s *siege, key, session string) {
 		s.t.Helper()
-		value := store.MemberRecord{Status: store.StatusAlive}.Encode()
+		value := protocol.MemberRecord{Status: protocol.StatusAlive}.Encode()
 		if ok, _, err := s.client.KV().Acquire(&api.KVPair{Key: s.store.Keys().Root() + key,
 			Value: value, Session: session}, nil); err != nil || !ok {
 			s.t.Fatal(ok, err)
 		}
 	}
 	assignment := func(state, session string) []byte {
-		return store.Assignment{State: state, Session: session}.Encode()
+		return protocol.Assignment{State: state, Session: session}.Encode()
 	}
 	ack := func(session string) []byte {
-		return store.Ack{Counter: 1, Session: session, Clear: true}.Encode()
+		return protocol.Ack{Counter: 1, Session: session, Clear: true}.Encode()
 	}
 	kinds := map[string]func(s *siege, session string){
 		"a second key of an item": func(s *siege, session string) {
-			s.aim("assignments/ghost/device_group_0001", assignment(store.StateOwn, session), 0)
+			s.aim("assignments/ghost/device_group_0001", assignment(protocol.StateOwn, session), 0)
 		},
 		"a key of no item": func(s *siege, session string) {
-			s.aim("assignments/ghost/nothing", assignment(store.StateRel, session), 0)
+			s.aim("assignments/ghost/nothing", assignment(protocol.StateRel, session), 0)
 		},
 		"a key and its item": func(s *siege, session string) {
-			s.aim("assignments/ghost/device_group_0005", assignment(store.StateOwn, session), 0)
+			s.aim("assignments/ghost/device_group_0005", assignment(protocol.StateOwn, session), 0)
 			s.addWork("device_group_0005")
 		},
 		"a key and an ack": func(s *siege, session string) {
-			s.aim("assignments/ghost/nothing", assignment(store.StateOwn, session), 0)
+			s.aim("assignments/ghost/nothing", assignment(protocol.StateOwn, session), 0)
 			s.aim("acks/ghost", ack(session), 0)
 		},
 		"an ack":   func(s *siege, session string) { s.aim("acks/ghost", ack(session), 0) },
@@ -55,7 +55,7 @@ func TestAStrangersKeyThatNamesALivingSessionConcernsNobodyElse(t *testing.T) {
 			if err != nil {
 				s.t.Fatal(err)
 			}
-			s.aim("assignments/ghost/nothing", assignment(store.StateOwn, session), 0)
+			s.aim("assignments/ghost/nothing", assignment(protocol.StateOwn, session), 0)
 		},
 		"two records": func(s *siege, session string) {
 			record(s, "members/ghost_1", session)
@@ -104,15 +104,15 @@ func TestAMemberThatComesBackEndsNoSessionOfAnothers(t *testing.T) {
 	}
 	for kind, aim := range map[string]func(s *siege, session string){
 		"an ack of one that has stopped": func(s *siege, session string) {
-			s.aim("acks/n2", store.Ack{Counter: 1, Session: session, Clear: true, Stopped: true,
+			s.aim("acks/n2", protocol.Ack{Counter: 1, Session: session, Clear: true, Stopped: true,
 				TTL: 10 * time.Second}.Encode(), 0)
 		},
 		"an ack of a dead process": func(s *siege, session string) {
-			s.aim("acks/n2", store.Ack{Counter: 1, Session: session,
+			s.aim("acks/n2", protocol.Ack{Counter: 1, Session: session,
 				TTL: 10 * time.Second}.Encode(), 0)
 		},
 		"a record of a dead process": func(s *siege, session string) {
-			value := store.MemberRecord{Status: store.StatusAlive}.Encode()
+			value := protocol.MemberRecord{Status: protocol.StatusAlive}.Encode()
 			if ok, _, err := s.client.KV().Acquire(&api.KVPair{Key: s.store.Keys().Member("n2"),
 				Value: value, Session: session}, nil); err != nil || !ok {
 				s.t.Fatal(ok, err)

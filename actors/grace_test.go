@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -194,7 +195,8 @@ func TestAGraceIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
 	for name, goes := range map[string]func(c *cluster, id string){
 		"resigned": (*cluster).stop,
 		"killed": func(c *cluster, id string) {
-			l := store.Leaving{Member: id, Session: c.members[id].c.Session().Get().ID, Clear: true}
+			l := protocol.Leaving{Member: id, Session: c.members[id].c.Session().Get().ID,
+				Clear: true}
 			c.kill(id)
 			if _, err := c.store.Depart(c.t.Context(), l); err != nil {
 				c.t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -59,13 +60,13 @@ func (c *cluster) awaitTerm(limit time.Duration, not string) (leads string) {
 	return leads
 }
 
-func (c *cluster) term() store.Term {
+func (c *cluster) term() protocol.Term {
 	c.t.Helper()
 	e, _, _, err := c.store.Get(c.t.Context(), c.store.Keys().Term(), store.Consistent)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	t, err := store.ParseTerm(e.Value)
+	t, err := protocol.ParseTerm(e.Value)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -193,7 +194,7 @@ func TestLeadWaitsForALeaderOfAVersionThatWritesNoTerm(t *testing.T) {
 		k := c.store.Keys()
 		if _, err := c.store.Txn(ctx, store.Lock(k.Member("old"), []byte("alive"), 0, old),
 			store.Lock(k.Leader(), []byte("old"), 1, old),
-			store.Create(k.Ack("old"), store.Ack{Counter: 1, Session: old, Clear: true,
+			store.Create(k.Ack("old"), protocol.Ack{Counter: 1, Session: old, Clear: true,
 				TTL: 30 * time.Second}.Encode())); err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +283,7 @@ func TestASecondCopyOfWhatALeaderDoesToItsKeyDoesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		guard, err := store.New(store.Config{Client: client, Service: "demo", Logger: c.log})
+		guard, err := protocol.New("demo", store.Config{Client: client, Logger: c.log})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -46,7 +47,7 @@ type leaderTracker struct {
 	key        messages.Reader[leaderKey]
 	bump       *messages.Mailbox[messages.Bump, messages.Leadership]
 
-	odd  store.StrangeKeys
+	odd  protocol.StrangeKeys
 	view uint64 // of the leader key when the last lock was sent
 	// behind is the view that is older than the epoch, and since when.
 	behind   uint64
@@ -245,7 +246,7 @@ func (a *leaderTracker) newEpoch(ctx context.Context, b messages.Bump) (messages
 
 // nameOf is who the leader says it is; a stranger may have written over it.
 func (a *leaderTracker) nameOf(e store.Entry) string {
-	if err := store.CheckID("leader's id", string(e.Value)); err != nil {
+	if err := protocol.CheckID("leader's id", string(e.Value)); err != nil {
 		a.odd.Skip(e, "its value is no member's id")
 		return "unreadable"
 	}

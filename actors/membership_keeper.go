@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -135,11 +136,11 @@ func (a *membershipKeeper) absent() messages.Membership {
 }
 
 func (a *membershipKeeper) value(leaving bool) []byte {
-	status := store.StatusAlive
+	status := protocol.StatusAlive
 	if leaving {
-		status = store.StatusLeaving
+		status = protocol.StatusLeaving
 	}
-	return store.MemberRecord{
+	return protocol.MemberRecord{
 		Status: status, Address: a.Address, Capacity: a.Capacity, Idle: a.Work == nil,
 		Zone: a.Zone, Version: a.Version, Process: *a.Process,
 	}.Encode()
@@ -259,7 +260,7 @@ func (a *membershipKeeper) settle(ctx context.Context, s messages.Session, m mes
 	if m.ClearAt.IsZero() || time.Now().Before(m.ClearAt) {
 		return m.ClearAt, nil
 	}
-	err := a.raiseAck(ctx, s.ID, func() store.Ack { return a.ack(s.ID, true, 0) })
+	err := a.raiseAck(ctx, s.ID, func() protocol.Ack { return a.ack(s.ID, true, 0) })
 	if errors.Is(err, store.ErrRefused) {
 		return time.Now().Add(a.Renew), nil // the watch will say what became of the record
 	}
@@ -331,7 +332,7 @@ func (a *membershipKeeper) goodbye(ctx context.Context) {
 	clear := m.ClearAt.IsZero() || !time.Now().Before(m.ClearAt)
 	call, cancel := cleanup(ctx, goodbyeTimeout)
 	defer cancel()
-	err, l := error(nil), store.Leaving{Member: a.ID, Session: s.ID, Clear: clear}
+	err, l := error(nil), protocol.Leaving{Member: a.ID, Session: s.ID, Clear: clear}
 	if a.KeepItems > 0 {
 		ack := a.ack(s.ID, clear, m.Inherited)
 		ack.Stopped, ack.Keep = true, a.KeepItems

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -37,8 +38,8 @@ var (
 // also when a second copy of its request arrives at any later moment; and one whose outcome was not
 // known has no effect any more once a later one, of any operator, has succeeded.
 type Operator struct {
-	store   *store.Store
-	keys    store.Keys
+	store   *protocol.Store
+	keys    protocol.Keys
 	work    *sequence
 	control *sequence
 }
@@ -52,7 +53,7 @@ func NewOperator(client *api.Client, service string) (*Operator, error) {
 			return nil, fmt.Errorf("%w: the CONSUL_HTTP_* variables: %v", ErrInvalid, err)
 		}
 	}
-	s, err := store.New(store.Config{Client: client, Service: service,
+	s, err := protocol.New(service, store.Config{Client: client,
 		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
@@ -170,7 +171,7 @@ func (o *Operator) Look(ctx context.Context) (Status, Holders, error) {
 
 // serviceState is what Consul holds of a service: the entries of its keys, unparsed.
 type serviceState struct {
-	keys        store.Keys
+	keys        protocol.Keys
 	leader      store.Entry
 	led         bool
 	leaderState store.Entry
@@ -182,7 +183,7 @@ type serviceState struct {
 	strange     []string
 }
 
-func (p *serviceState) read(ctx context.Context, s *store.Store) error {
+func (p *serviceState) read(ctx context.Context, s *protocol.Store) error {
 	list := func(prefix string, into *[]store.Entry) (err error) {
 		*into, _, err = s.List(ctx, prefix, store.Consistent)
 		return err
@@ -222,7 +223,7 @@ func (p *serviceState) describe() (Status, Holders) {
 	s := Status{Service: p.keys.Service(), Members: []StatusMember{}}
 	if p.led && p.leader.Session != "" {
 		s.Leader = &StatusLeader{ID: string(p.leader.Value), Epoch: p.leader.ModifyIndex}
-		if store.CheckID("member id", s.Leader.ID) != nil {
+		if protocol.CheckID("member id", s.Leader.ID) != nil {
 			p.odd(p.leader.Key)
 			s.Leader.ID = "unreadable"
 		}
@@ -235,11 +236,11 @@ func (p *serviceState) describe() (Status, Holders) {
 	for _, e := range p.acks {
 		if _, ok := p.keys.ParseAck(e.Key); !ok {
 			p.odd(e.Key)
-		} else if _, err := store.ParseAck(e.Value); err != nil {
+		} else if _, err := protocol.ParseAck(e.Value); err != nil {
 			p.odd(e.Key)
 		}
 	}
-	if l, err := store.ParseLeaderState(p.leaderState.Value); err != nil &&
+	if l, err := protocol.ParseLeaderState(p.leaderState.Value); err != nil &&
 		p.leaderState.CreateIndex != 0 {
 		p.odd(p.leaderState.Key)
 	} else if s.Leader != nil && !s.Frozen && l.By == p.leader.Session {
@@ -249,14 +250,14 @@ func (p *serviceState) describe() (Status, Holders) {
 	holders := map[string]*Holder{}
 	for _, e := range p.members {
 		id, ok := p.keys.ParseMember(e.Key)
-		r, err := store.ParseMemberRecord(e.Value)
+		r, err := protocol.ParseMemberRecord(e.Value)
 		if !ok || e.Session == "" {
 			p.odd(e.Key)
 			continue
 		}
 		if err != nil { // locked, so it lives
 			p.odd(e.Key)
-			r = store.MemberRecord{Status: "unreadable"}
+			r = protocol.MemberRecord{Status: "unreadable"}
 		}
 		s.Members = append(s.Members, StatusMember{
 			ID: id, Address: r.Address, Status: r.Status, Idle: r.Idle, Capacity: r.Capacity,
@@ -281,7 +282,7 @@ func (p *serviceState) describe() (Status, Holders) {
 		if ok && w == "" {
 			continue // the sentinel
 		}
-		a, err := store.ParseAssignment(e.Value)
+		a, err := protocol.ParseAssignment(e.Value)
 		if !ok || err != nil {
 			p.odd(e.Key)
 			continue
@@ -291,7 +292,7 @@ func (p *serviceState) describe() (Status, Holders) {
 			h = &Holder{ID: m, Status: StatusGone}
 			holders[m] = h
 		}
-		if a.State == store.StateRel {
+		if a.State == protocol.StateRel {
 			h.Releasing = append(h.Releasing, w)
 		} else {
 			h.Own = append(h.Own, w)
@@ -301,7 +302,7 @@ func (p *serviceState) describe() (Status, Holders) {
 			s.Work.Removed++
 		case state[w] == 2:
 			p.odd(e.Key) // a second owner: the protocol does not do that
-		case a.State == store.StateRel:
+		case a.State == protocol.StateRel:
 			s.Work.Releasing++
 			state[w] = 2
 		default:
@@ -361,4 +362,4 @@ func advice(doing string, err error) error {
 
 // CheckID tells what is wrong with the id of a member or an item; nil: nothing.
 // An id is not empty, holds no '/', no control character, and is at most 256 bytes long.
-func CheckID(id string) error { return store.CheckID("id", id) }
+func CheckID(id string) error { return protocol.CheckID("id", id) }

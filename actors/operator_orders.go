@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -40,7 +41,7 @@ func (o *Operator) Obey(ctx context.Context) error {
 // Drain orders that a member is emptied and gets nothing: it need not be
 // registered yet. Undrain takes it back.
 func (o *Operator) Drain(ctx context.Context, member string) error {
-	if err := store.CheckID("member id", member); err != nil {
+	if err := protocol.CheckID("member id", member); err != nil {
 		return err
 	}
 	return advice("draining "+member, o.write(ctx, o.control,
@@ -49,7 +50,7 @@ func (o *Operator) Drain(ctx context.Context, member string) error {
 
 // Undrain takes Drain back; it is no error when the member is not drained.
 func (o *Operator) Undrain(ctx context.Context, member string) error {
-	if err := store.CheckID("member id", member); err != nil {
+	if err := protocol.CheckID("member id", member); err != nil {
 		return err
 	}
 	return advice("undraining "+member, o.write(ctx, o.control,
@@ -59,10 +60,10 @@ func (o *Operator) Undrain(ctx context.Context, member string) error {
 // Pin orders that an item is to be run by this member and no other, even while
 // that one is away. Unpin takes it back.
 func (o *Operator) Pin(ctx context.Context, item, member string) error {
-	if err := store.CheckID("item id", item); err != nil {
+	if err := protocol.CheckID("item id", item); err != nil {
 		return err
 	}
-	if err := store.CheckID("member id", member); err != nil {
+	if err := protocol.CheckID("member id", member); err != nil {
 		return err
 	}
 	return advice("pinning "+item, o.write(ctx, o.control,
@@ -71,7 +72,7 @@ func (o *Operator) Pin(ctx context.Context, item, member string) error {
 
 // Unpin takes Pin back; it is no error when the item is not pinned.
 func (o *Operator) Unpin(ctx context.Context, item string) error {
-	if err := store.CheckID("item id", item); err != nil {
+	if err := protocol.CheckID("item id", item); err != nil {
 		return err
 	}
 	return advice("unpinning "+item, o.write(ctx, o.control,
@@ -95,7 +96,7 @@ type standingOrders struct {
 	strange []string
 }
 
-func readOrders(keys store.Keys, entries []store.Entry) standingOrders {
+func readOrders(keys protocol.Keys, entries []store.Entry) standingOrders {
 	o := standingOrders{pins: map[string]string{}}
 	for _, e := range entries {
 		name := strings.TrimPrefix(e.Key, keys.Control())
@@ -105,10 +106,10 @@ func readOrders(keys store.Keys, entries []store.Entry) standingOrders {
 		case name == orderFreeze:
 			o.frozen = true
 		case name == orderObey, name == "": // nothing that stands; a sentinel
-		case drain && store.CheckID("member id", member) == nil:
+		case drain && protocol.CheckID("member id", member) == nil:
 			o.drained = append(o.drained, member)
-		case pin && store.CheckID("item id", item) == nil &&
-			store.CheckID("member id", string(e.Value)) == nil:
+		case pin && protocol.CheckID("item id", item) == nil &&
+			protocol.CheckID("member id", string(e.Value)) == nil:
 			o.pins[item] = string(e.Value)
 		default:
 			o.strange = append(o.strange, e.Key)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -22,7 +23,7 @@ type WorkInput struct {
 
 // Check reports what is wrong with an item, as [ErrInvalid].
 func (w WorkInput) Check() error {
-	if err := store.CheckID("item id", w.ID); err != nil {
+	if err := protocol.CheckID("item id", w.ID); err != nil {
 		return err
 	}
 	if len(w.Payload) > MaxPayload {
@@ -85,7 +86,7 @@ func (o *Operator) ImportWork(ctx context.Context, items []WorkInput,
 }
 
 // workBatch tells how many of items fit into one transaction: one always does.
-func workBatch(items []WorkInput, keys store.Keys) int {
+func workBatch(items []WorkInput, keys protocol.Keys) int {
 	const around = 100       // of JSON around the key and the value of an operation
 	most := store.MaxOps - 1 // beside the sequence key
 	size := 2 + around + 6*len(keys.Sequence("work")) + 20*4/3
@@ -107,7 +108,7 @@ func workBatch(items []WorkInput, keys store.Keys) int {
 // in an error that matches [ErrNotFound]. Other errors as for AddWork.
 func (o *Operator) RemoveWork(ctx context.Context, ids ...string) error {
 	for _, id := range ids {
-		if err := store.CheckID("item id", id); err != nil {
+		if err := protocol.CheckID("item id", id); err != nil {
 			return err
 		}
 	}
@@ -184,14 +185,14 @@ func (o *Operator) ListWork(ctx context.Context) ([]WorkStatus, error) {
 	}
 	for _, e := range held {
 		m, w, ok := o.keys.ParseAssignment(e.Key)
-		a, err := store.ParseAssignment(e.Value)
+		a, err := protocol.ParseAssignment(e.Value)
 		if !ok || w == "" || err != nil {
 			continue
 		}
 		if i, ok := slices.BinarySearchFunc(work, w, func(x WorkStatus, id string) int {
 			return strings.Compare(x.ID, id)
 		}); ok {
-			work[i].Member, work[i].Releasing = m, a.State == store.StateRel
+			work[i].Member, work[i].Releasing = m, a.State == protocol.StateRel
 		}
 	}
 	return work, nil

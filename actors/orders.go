@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -31,18 +32,18 @@ const (
 
 // unitBuilder makes the unit of each order. It caches what many of them have in common.
 type unitBuilder struct {
-	keys   store.Keys
-	values map[store.Assignment][]byte
+	keys   protocol.Keys
+	values map[protocol.Assignment][]byte
 	locked map[string][]store.Op // by the session that a member's record must be locked by
 }
 
-func newUnitBuilder(keys store.Keys) *unitBuilder {
-	return &unitBuilder{keys: keys, values: map[store.Assignment][]byte{},
+func newUnitBuilder(keys protocol.Keys) *unitBuilder {
+	return &unitBuilder{keys: keys, values: map[protocol.Assignment][]byte{},
 		locked: map[string][]store.Op{}}
 }
 
 func (b *unitBuilder) value(state, session, reason string) []byte {
-	a := store.Assignment{State: state, Session: session, Reason: reason}
+	a := protocol.Assignment{State: state, Session: session, Reason: reason}
 	v, ok := b.values[a]
 	if !ok {
 		v = a.Encode()
@@ -68,7 +69,7 @@ func (b *unitBuilder) grant(item, to, session, reason string) store.Unit {
 	return store.Unit{
 		Lane:   to,
 		Shared: b.receiver(to, session),
-		Ops: []store.Op{store.Create(b.keys.Assignment(to, item), b.value(store.StateOwn,
+		Ops: []store.Op{store.Create(b.keys.Assignment(to, item), b.value(protocol.StateOwn,
 			session, reason))},
 		Tag: order{kind: orderGrant, item: item, to: to, reason: reason, session: session},
 	}
@@ -79,7 +80,8 @@ func (b *unitBuilder) grant(item, to, session, reason string) store.Unit {
 func (b *unitBuilder) revoke(item, from string, a messages.Assignment, reason string) store.Unit {
 	return store.Unit{
 		Lane: from,
-		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(store.StateRel, a.Session,
+		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(protocol.StateRel,
+			a.Session,
 			reason), 0, a.ModifyIndex)},
 		Tag: order{kind: orderRevoke, item: item, from: from, reason: reason},
 	}
@@ -88,7 +90,8 @@ func (b *unitBuilder) revoke(item, from string, a messages.Assignment, reason st
 func (b *unitBuilder) cancel(item, from string, a messages.Assignment) store.Unit {
 	return store.Unit{
 		Lane: from,
-		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(store.StateOwn, a.Session,
+		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(protocol.StateOwn,
+			a.Session,
 			"cancelled"), 0, a.ModifyIndex)},
 		Tag: order{kind: orderCancel, item: item, from: from, reason: "cancelled"},
 	}
@@ -113,7 +116,7 @@ func (b *unitBuilder) reap(item, from string, a messages.Assignment, ack uint64,
 		Shared: append(b.stillGone(from, ack), store.CheckSession(b.keys.Member(to), session)),
 		Ops: []store.Op{
 			store.DeleteCAS(b.keys.Assignment(from, item), a.ModifyIndex),
-			store.Create(b.keys.Assignment(to, item), b.value(store.StateOwn, session, reason)),
+			store.Create(b.keys.Assignment(to, item), b.value(protocol.StateOwn, session, reason)),
 		},
 		Tag: order{kind: orderReap, item: item, from: from, to: to, reason: reason,
 			session: session},

@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -36,7 +37,7 @@ func (c *ackCounter) seen(n uint64) {
 // earlier outcome is unknown, it is read and value is asked again: value is always asked after the
 // index was taken, so what the ack of that index said is known by then. A refusal counts the
 // operations as they are sent: 0 is the record, those in ops follow.
-func (h *base) raiseAck(ctx context.Context, session string, value func() store.Ack,
+func (h *base) raiseAck(ctx context.Context, session string, value func() protocol.Ack,
 	ops ...store.Op) error {
 	key := h.keys.Ack(h.ID)
 	send := append([]store.Op{store.CheckSession(h.keys.Member(h.ID), session)}, ops...)
@@ -75,7 +76,7 @@ func (h *base) readAck(ctx context.Context) (store.Entry, error) {
 	e, _, _, err := h.store.Get(ctx, h.keys.Ack(h.ID), store.Consistent)
 	if err == nil {
 		h.acks.index.Store(e.ModifyIndex)
-		if ack, err := store.ParseAck(e.Value); err == nil {
+		if ack, err := protocol.ParseAck(e.Value); err == nil {
 			h.acks.seen(ack.Counter)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -16,7 +17,7 @@ import (
 type lastAck struct {
 	found bool
 	index uint64
-	ack   store.Ack
+	ack   protocol.Ack
 	bad   bool // found, and not readable
 }
 
@@ -25,7 +26,7 @@ func (a *membershipKeeper) lastAck(ctx context.Context) (lastAck, error) {
 	if err != nil || e.ModifyIndex == 0 {
 		return lastAck{}, err
 	}
-	ack, err := store.ParseAck(e.Value)
+	ack, err := protocol.ParseAck(e.Value)
 	if err != nil {
 		a.log.Warn("strange-key-overwritten", "key", e.Key, "err", err)
 	}
@@ -70,7 +71,7 @@ func (a *membershipKeeper) clearAt(ctx context.Context, old lastAck) (time.Time,
 		}
 		return full, nil
 	case (old.ack.Clear || mutations.Broken("clear-not-chained")) &&
-		a.Liveness(old.ack.By) == store.Dead:
+		a.Liveness(old.ack.By) == protocol.Dead:
 		return time.Time{}, nil
 	}
 	return full, nil
@@ -119,7 +120,7 @@ type holder struct {
 	session string
 	name    string // of the session
 	address string
-	process store.Process
+	process protocol.Process
 }
 
 // inTheWay finds the session that holds this member's id: the one that its
@@ -129,7 +130,7 @@ type holder struct {
 func (a *membershipKeeper) inTheWay(ctx context.Context, s messages.Session, rec store.Entry,
 	old *lastAck) (holder, bool, error) {
 	if rec.Session != "" {
-		r, err := store.ParseMemberRecord(rec.Value)
+		r, err := protocol.ParseMemberRecord(rec.Value)
 		if err != nil {
 			a.log.Warn("strange-key-waited-for", "key", rec.Key, "err", err)
 		}
@@ -150,7 +151,7 @@ func (a *membershipKeeper) inTheWay(ctx context.Context, s messages.Session, rec
 	if exists && a.anothers(name, a.ID) {
 		a.log.Warn("strange-key-overwritten", "key", a.keys.Ack(a.ID), "why",
 			"it names the session of another member")
-		old.ack, old.bad = store.Ack{TTL: old.ack.TTL}, true
+		old.ack, old.bad = protocol.Ack{TTL: old.ack.TTL}, true
 		return holder{}, false, nil
 	}
 	return holder{session: old.ack.Session, name: name, process: old.ack.By}, exists, err
@@ -176,22 +177,22 @@ func (a *membershipKeeper) predecessor(ctx context.Context, who holder, old last
 	alive := a.Liveness(who.process)
 	if who.process.Instance == a.Process.Instance && who.process.Instance != "" {
 		// an earlier session of this very process, whose work has ended or is ending
-		alive = store.Dead
+		alive = protocol.Dead
 	}
 	name := store.Shorten(fmt.Sprintf("process %d on host %q (address %q, session %s)",
 		who.process.PID, who.process.Host, who.address, who.session))
 	if old.ack.Stopped && who.session == old.ack.Session {
-		alive = store.Dead // it has only not ended its session
+		alive = protocol.Dead // it has only not ended its session
 	}
 	switch {
-	case alive == store.Dead && who.name == a.sessionName(a.ID):
+	case alive == protocol.Dead && who.name == a.sessionName(a.ID):
 		a.log.Info("ending-predecessors-session", "predecessor", name)
 		if err := a.store.DestroySession(ctx, who.session); err != nil {
 			return time.Time{}, err
 		}
 		a.wait(who.session)
 		return time.Now().Add(lockPoll(a.LockDelay)), nil
-	case alive == store.Alive:
+	case alive == protocol.Alive:
 		return time.Time{},
 			supervisor.Escalate(
 				fmt.Errorf("%w: %q is held by %s, which is alive: stop it or choose another id",

@@ -28,7 +28,7 @@ type sessionRenewer struct {
 func (a *sessionRenewer) run(ctx context.Context) error {
 	defer a.close(ctx)
 	renewal := store.Renewal{
-		Store: a.store, Every: a.Renew, Log: a.log,
+		Store: a.store.Store, Every: a.Renew, Log: a.log,
 		Session: store.SessionOptions{Name: a.sessionName(a.ID), TTL: a.TTL,
 			LockDelay: a.LockDelay},
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -36,7 +37,7 @@ func (a *leaderTracker) take(ctx context.Context, s messages.Session) (messages.
 	if err != nil {
 		return messages.Leadership{}, err
 	}
-	next := store.Term{Leader: a.ID, Session: s.ID, By: *a.Process, After: term.ModifyIndex,
+	next := protocol.Term{Leader: a.ID, Session: s.ID, By: *a.Process, After: term.ModifyIndex,
 		TTL: max(a.TTL, lease), Clear: lease == 0}
 	if mutations.Broken("lead-not-chained") {
 		next.TTL, next.Clear = a.TTL, true
@@ -84,13 +85,13 @@ func (a *leaderTracker) before(ctx context.Context, term store.Entry) (lease tim
 	if err != nil || term.CreateIndex == 0 {
 		return lease, time.Time{}, err
 	}
-	t, err := store.ParseTerm(term.Value)
+	t, err := protocol.ParseTerm(term.Value)
 	mine := err == nil && t.By.Instance == a.Process.Instance && t.By.Instance != ""
 	switch {
 	case err != nil:
 		a.log.Warn("strange-key-overwritten", "key", term.Key, "err", err)
 		lease = max(lease, longest, a.TTL)
-	case t.Clear && (t.Resigned || mine || a.Liveness(t.By) == store.Dead):
+	case t.Clear && (t.Resigned || mine || a.Liveness(t.By) == protocol.Dead):
 	case mine && !a.clearAt.IsZero() && !time.Now().Before(a.clearAt):
 	case mine && !a.clearAt.IsZero() && lease == 0:
 		return t.TTL, a.clearAt, nil
@@ -121,7 +122,7 @@ func (a *leaderTracker) unrecorded(ctx context.Context) (lease, longest time.Dur
 	}
 	m := mixed{view: view}
 	for _, e := range entries {
-		ack, err := store.ParseAck(e.Value)
+		ack, err := protocol.ParseAck(e.Value)
 		if err != nil || ack.Session == "" || ack.TTL > store.MaxTTL {
 			continue
 		}
@@ -148,7 +149,7 @@ func (a *leaderTracker) clear(ctx context.Context, l messages.Leadership) (again
 	if err != nil {
 		return time.Time{}, err
 	}
-	if t, err := store.ParseTerm(term.Value); err == nil && t.Session == l.Session && !t.Clear &&
+	if t, err := protocol.ParseTerm(term.Value); err == nil && t.Session == l.Session && !t.Clear &&
 		leader.ModifyIndex == l.Epoch {
 		t.After, t.TTL, t.Clear = term.ModifyIndex, a.TTL, true
 		_, err := a.store.Txn(ctx, store.CheckIndex(leader.Key, l.Epoch),

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -21,7 +22,7 @@ func (h *base) termWatcher(what, prefix string, publish func(store.View)) *watch
 }
 
 func newMemberWatcher(h *base, term uint64, out *messages.State[messages.Members]) *watcher {
-	odd := store.StrangeKeys{Log: h.log}
+	odd := protocol.StrangeKeys{Log: h.log}
 	return h.termWatcher("members", h.keys.Members(), func(v store.View) {
 		found := map[string]messages.Member{}
 		for _, e := range v.Entries {
@@ -34,12 +35,12 @@ func newMemberWatcher(h *base, term uint64, out *messages.State[messages.Members
 				odd.Skip(e, "not locked by any session: no living member's record")
 				continue
 			}
-			r, err := store.ParseMemberRecord(e.Value)
+			r, err := protocol.ParseMemberRecord(e.Value)
 			if err != nil {
 				odd.Skip(e, err.Error())
 			}
 			found[id] = messages.Member{
-				Leaving: r.Status == store.StatusLeaving, Idle: r.Idle, Unreadable: err != nil,
+				Leaving: r.Status == protocol.StatusLeaving, Idle: r.Idle, Unreadable: err != nil,
 				Address: r.Address, Session: e.Session,
 				Capacity: r.Capacity, Zone: r.Zone, Version: r.Version, CreateIndex: e.CreateIndex,
 			}
@@ -54,7 +55,7 @@ func newMemberWatcher(h *base, term uint64, out *messages.State[messages.Members
 }
 
 func newAckWatcher(h *base, term uint64, out *messages.State[messages.Acks]) *watcher {
-	odd := store.StrangeKeys{Log: h.log}
+	odd := protocol.StrangeKeys{Log: h.log}
 	return h.termWatcher("acks", h.keys.Acks(), func(v store.View) {
 		found, last := map[string]messages.Ack{}, out.Get()
 		longest := last.Longest
@@ -64,7 +65,7 @@ func newAckWatcher(h *base, term uint64, out *messages.State[messages.Acks]) *wa
 				odd.Skip(e, "no member id")
 				continue
 			}
-			ack, err := store.ParseAck(e.Value)
+			ack, err := protocol.ParseAck(e.Value)
 			if err != nil {
 				odd.Skip(e, err.Error()) // its index still says "look again"
 			}
@@ -85,7 +86,7 @@ func newAckWatcher(h *base, term uint64, out *messages.State[messages.Acks]) *wa
 }
 
 func newWorkloadWatcher(h *base, term uint64, out *messages.State[messages.Workload]) *watcher {
-	odd := store.StrangeKeys{Log: h.log}
+	odd := protocol.StrangeKeys{Log: h.log}
 	return h.termWatcher("workload", h.keys.Workload(), func(v store.View) {
 		last := out.Get()
 		next := messages.Workload{Term: term, Index: v.Index,
@@ -117,7 +118,7 @@ const orderLife = 5 * time.Minute
 // newControlWatcher reads the operators' orders: control/freeze, control/obey,
 // control/drain/<member>, control/pins/<item> with the member's id as its value.
 func newControlWatcher(h *base, term uint64, out *messages.State[messages.Control]) *watcher {
-	odd := store.StrangeKeys{Log: h.log}
+	odd := protocol.StrangeKeys{Log: h.log}
 	return h.termWatcher("control", h.keys.Control(), func(v store.View) {
 		next := messages.Control{Term: term, Index: v.Index}
 		drain, pins := map[string]struct{}{}, map[string]string{}
@@ -131,10 +132,10 @@ func newControlWatcher(h *base, term uint64, out *messages.State[messages.Contro
 			case name == "obey":
 				next.Obey = e.ModifyIndex
 				ordered, _ = time.Parse(time.RFC3339Nano, string(e.Value))
-			case kind == "drain" && store.CheckID("member id", id) == nil:
+			case kind == "drain" && protocol.CheckID("member id", id) == nil:
 				drain[id] = struct{}{}
-			case kind == "pins" && store.CheckID("item id", id) == nil &&
-				store.CheckID("member id", string(e.Value)) == nil:
+			case kind == "pins" && protocol.CheckID("item id", id) == nil &&
+				protocol.CheckID("member id", string(e.Value)) == nil:
 				pins[id] = string(e.Value)
 			default:
 				odd.Skip(e, "no order that this version knows")

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -59,7 +59,7 @@ func tree(h *base, c *cells) supervisor.Tree {
 	}
 	tracker := &leaderTracker{
 		base: h, out: c.leadership, session: c.session.Reader(), membership: c.membership.Reader(),
-		key: c.leaderKey.Reader(), bump: c.bump, odd: store.StrangeKeys{Log: h.log},
+		key: c.leaderKey.Reader(), bump: c.bump, odd: protocol.StrangeKeys{Log: h.log},
 	}
 	terms := &termRunner{base: h, leadership: c.leadership.Reader(),
 		term: func(term uint64) supervisor.Tree { return termTree(h, c, term) }}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/hashicorp/consul/api"
@@ -24,7 +25,7 @@ import (
 // told to.
 type copier struct {
 	to   http.RoundTripper
-	keys store.Keys
+	keys protocol.Keys
 	only []string // the kinds to deliver again
 	// atDestroy is called before a session is ended.
 	atDestroy func()
@@ -386,12 +387,12 @@ func TestALateReleaseDoesNotTakeBackThatNothingIsWaitedFor(t *testing.T) {
 		c.await("it was released again by another request", 5*time.Second, func() bool {
 			return c.owners()["new"] == "n1"
 		})
-		ack := func() (a store.Ack) {
+		ack := func() (a protocol.Ack) {
 			e, _, _, err := c.store.Get(t.Context(), c.store.Keys().Ack("n2"), store.Consistent)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if a, err = store.ParseAck(e.Value); err != nil {
+			if a, err = protocol.ParseAck(e.Value); err != nil {
 				t.Fatal(err)
 			}
 			return a

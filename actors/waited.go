@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -42,7 +43,7 @@ func (a *assigner) sameAbsence(member string, now absence) time.Time {
 
 // goneSession names the sessions that an absence is about: that of the last registration, or,
 // without a readable ack, those that the member's keys were granted to.
-func (a *assigner) goneSession(member string, ack store.Ack) string {
+func (a *assigner) goneSession(member string, ack protocol.Ack) string {
 	if ack.Session != "" {
 		return ack.Session
 	}
@@ -69,11 +70,11 @@ func (a *assigner) readLeaderState(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.noted, a.notedIndex, a.notedKnown = store.LeaderState{}, e.ModifyIndex, true
+	a.noted, a.notedIndex, a.notedKnown = protocol.LeaderState{}, e.ModifyIndex, true
 	if !found {
 		return nil
 	}
-	o, err := store.ParseLeaderState(e.Value)
+	o, err := protocol.ParseLeaderState(e.Value)
 	if err != nil {
 		a.odd.Skip(e, err.Error())
 		return nil
@@ -87,7 +88,7 @@ func (a *assigner) inherit(ctx context.Context) error {
 	if err := a.readLeaderState(ctx); err != nil {
 		return err
 	}
-	a.handed = map[string]store.Waited{}
+	a.handed = map[string]protocol.Waited{}
 	if time.Since(a.noted.At).Abs() < handedFor*a.TTL+2*a.LockDelay {
 		maps.Copy(a.handed, a.noted.Absent)
 	}
@@ -97,8 +98,8 @@ func (a *assigner) inherit(ctx context.Context) error {
 
 // waited is what there is to note: of each absence the time waited so far in whole steps, or to the
 // moment.
-func (a *assigner) waited(now time.Time, exact bool) map[string]store.Waited {
-	step, all := a.TTL/noteStep, map[string]store.Waited{}
+func (a *assigner) waited(now time.Time, exact bool) map[string]protocol.Waited {
+	step, all := a.TTL/noteStep, map[string]protocol.Waited{}
 	for id, away := range a.absent {
 		if away.since.IsZero() || away.ack == 0 || away.session == "" {
 			continue // by nothing could a successor tell that it is the same absence
@@ -109,7 +110,7 @@ func (a *assigner) waited(now time.Time, exact bool) map[string]store.Waited {
 			d -= d % step
 		}
 		if d > 0 && len(all) < mostNoted {
-			all[id] = store.Waited{Ack: away.ack, Session: away.session, For: d}
+			all[id] = protocol.Waited{Ack: away.ack, Session: away.session, For: d}
 		}
 	}
 	return all
@@ -132,7 +133,7 @@ const mostNoted = 1000
 // anything else.
 func (a *assigner) note(ctx context.Context, exact bool) (again time.Time) {
 	now := time.Now()
-	next := store.LeaderState{By: a.leadership.Get().Session, At: now.UTC(), Brake: a.brakeText,
+	next := protocol.LeaderState{By: a.leadership.Get().Session, At: now.UTC(), Brake: a.brakeText,
 		Absent: a.waited(now, exact)}
 	for _, away := range a.absent {
 		most := a.noteUntil(away)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -355,8 +356,8 @@ func (a *workers) release(ctx context.Context, s scope, ids []string) error {
 
 // look is the ack that says no more than that the leader is to look again. Whether it is clear is
 // asked when it is written: the keeper may have said so meanwhile.
-func (a *workers) look(s scope) func() store.Ack {
-	return func() store.Ack {
+func (a *workers) look(s scope) func() protocol.Ack {
+	return func() protocol.Ack {
 		return a.ack(s.session.ID, a.scope(false).clear(), a.membership.Get().Inherited)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/protocol"
 )
 
 // aimedMarkers are values of a marker, each aimed at one of its fields.
@@ -35,7 +35,7 @@ func aimedMarkers() map[string]string {
 
 // mine is the process of the first host of a rig.
 func mine() string {
-	m := string(store.Marker{By: store.Process{
+	m := string(protocol.Marker{By: protocol.Process{
 		Instance: "i1", Host: "host.test", BootID: "b", PIDNamespace: "1", PID: 1, StartTime: 1,
 	}}.Encode())
 	return m[strings.Index(m, `"by":`)+5 : len(m)-1]

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -353,7 +354,7 @@ func (a *consulWriter) alreadyApplied(ctx context.Context, j *job) (outcome, []o
 	return o, own, true
 }
 
-func ownOf(keys store.Keys, key string, e store.Entry, at uint64) ownWrite {
+func ownOf(keys protocol.Keys, key string, e store.Entry, at uint64) ownWrite {
 	if e.CreateIndex == 0 {
 		return ownWrite{index: at, key: key}
 	}

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
-// marker is what the writer knows of its marker key: see [store.Marker].
+// marker is what the writer knows of its marker key: see [protocol.Marker].
 type marker struct {
-	store.Marker
+	protocol.Marker
 	index uint64 // its ModifyIndex; 0: there is none
 	held  bool   // it is this process's
 	taken bool   // another process took it from this one: see [consulWriter.mayTake]
@@ -30,11 +31,11 @@ type claim struct {
 
 func (a *consulWriter) markerKey() string { return a.keys.ConfigMarker(a.openLog.Load().id) }
 
-func (m *marker) set(v store.Marker, index uint64) { m.Marker, m.index = v, index }
+func (m *marker) set(v protocol.Marker, index uint64) { m.Marker, m.index = v, index }
 
 // afterWrite is the marker's value once write seq has been applied.
-func (m *marker) afterWrite(seq uint64) store.Marker {
-	return store.Marker{Seq: seq, Claim: m.Claim, By: m.By, Since: m.Since}
+func (m *marker) afterWrite(seq uint64) protocol.Marker {
+	return protocol.Marker{Seq: seq, Claim: m.Claim, By: m.By, Since: m.Since}
 }
 
 // lastWriteIndex is the index of the last write that was applied.
@@ -91,8 +92,8 @@ func (a *consulWriter) tryClaim(ctx context.Context) error {
 		a.marker.held = true
 		return nil
 	}
-	if old.By != (store.Process{}) && old.By.Instance != me.Instance &&
-		a.Liveness(old.By) == store.Alive {
+	if old.By != (protocol.Process{}) && old.By.Instance != me.Instance &&
+		a.Liveness(old.By) == protocol.Alive {
 		return fmt.Errorf("%w: process %d on this host, which has not stopped (%s): stop it, or give each its own name and log",
 			ErrTaken, old.By.PID, a.markerKey())
 	}
@@ -109,7 +110,7 @@ func (a *consulWriter) tryClaim(ctx context.Context) error {
 		}
 	}
 	// An index never comes again, so claims rise also over a marker that was deleted and made anew.
-	next := store.Marker{Seq: old.Seq, At: old.At, Claim: max(old.Claim+1, index), By: me,
+	next := protocol.Marker{Seq: old.Seq, At: old.At, Claim: max(old.Claim+1, index), By: me,
 		Since: time.Now().Unix()}
 	if next.At == 0 && next.Seq != 0 {
 		next.At = index
@@ -131,7 +132,7 @@ func (a *consulWriter) tryClaim(ctx context.Context) error {
 // in nobody's way, and is swept up.
 func (a *consulWriter) makeMarker(ctx context.Context) (index uint64, err error) {
 	res, err := a.store.Txn(ctx, store.Create(a.markerKey(),
-		store.Marker{Since: time.Now().Unix()}.Encode()))
+		protocol.Marker{Since: time.Now().Unix()}.Encode()))
 	if err != nil {
 		return 0, err
 	}
@@ -141,16 +142,17 @@ func (a *consulWriter) makeMarker(ctx context.Context) (index uint64, err error)
 
 // readMarker reads the marker; index 0: there is none. One that does not parse is a
 // stranger's work, and as good as none but for its index.
-func (a *consulWriter) readMarker(ctx context.Context) (m store.Marker, index uint64, err error) {
+func (a *consulWriter) readMarker(ctx context.Context) (m protocol.Marker, index uint64,
+	err error) {
 	e, found, _, err := a.store.Get(ctx, a.markerKey(), store.Consistent)
 	if err != nil || !found {
-		return store.Marker{}, 0, err
+		return protocol.Marker{}, 0, err
 	}
-	m, err = store.ParseMarker(e.Value)
+	m, err = protocol.ParseMarker(e.Value)
 	if err != nil {
 		a.log.Warn("strange-key-replaced", "key", e.Key, "err", err)
 		a.marker.lost = true
-		m = store.Marker{}
+		m = protocol.Marker{}
 	}
 	return m, e.ModifyIndex, nil
 }
@@ -172,7 +174,7 @@ func (a *consulWriter) rereadMarker(ctx context.Context) (known bool, err error)
 		a.invalidate()
 		a.marker.index, err = a.makeMarker(ctx)
 		return true, err
-	case m.By == store.Process{} || m.By == a.marker.By || m.Claim < a.marker.Claim:
+	case m.By == protocol.Process{} || m.By == a.marker.By || m.Claim < a.marker.Claim:
 		// Made anew or overwritten by a stranger, or Consul was restored. What is known here goes
 		// on counting.
 		a.log.Warn("config-marker-restored", "key", a.markerKey(), "do",
@@ -191,13 +193,13 @@ func (a *consulWriter) rereadMarker(ctx context.Context) (known bool, err error)
 
 // mayTake tells whether a marker that another process took may be taken back: that one has given it
 // up or is dead, or this one was admitted anew since, and so is the rightful one.
-func (a *consulWriter) mayTake(m store.Marker) bool {
+func (a *consulWriter) mayTake(m protocol.Marker) bool {
 	term := a.Term()
-	return m.By == store.Process{} || m.By == *a.Process || a.Liveness(m.By) == store.Dead ||
+	return m.By == protocol.Process{} || m.By == *a.Process || a.Liveness(m.By) == protocol.Dead ||
 		term != 0 && (term > a.marker.seen || term != a.marker.term)
 }
 
-func (a *consulWriter) takenOver(by store.Marker) error {
+func (a *consulWriter) takenOver(by protocol.Marker) error {
 	return fmt.Errorf("%w: process %d on %s took %s over: give each process a name and a log directory of its own",
 		ErrTaken, by.By.PID, by.By.Host, a.markerKey())
 }
@@ -217,7 +219,7 @@ func (a *consulWriter) releaseMarker(ctx context.Context) {
 	if a.openLog.Load().wal != nil {
 		if _, err := a.logResets.Call(own, struct{}{}); err != nil {
 			a.log.Debug("config-marker-kept", "err", err)
-			op = store.CAS(a.markerKey(), store.Marker{Seq: a.marker.Seq,
+			op = store.CAS(a.markerKey(), protocol.Marker{Seq: a.marker.Seq,
 				At:    a.marker.lastWriteIndex(),
 				Claim: a.marker.Claim}.Encode(), 0, a.marker.index)
 		}
@@ -234,7 +236,7 @@ func (a *consulWriter) releaseMarker(ctx context.Context) {
 // process has the marker, the store stops.
 func (a *consulWriter) fence(ctx context.Context, j *job, ladder *store.Ladder) error {
 	for tried := a.marker.index; ; {
-		next := store.Marker{Seq: a.marker.Seq, At: a.marker.lastWriteIndex(),
+		next := protocol.Marker{Seq: a.marker.Seq, At: a.marker.lastWriteIndex(),
 			Claim: a.marker.Claim,
 			By:    a.marker.By, Round: a.marker.Round + 1, Since: a.marker.Since}
 		res, err := store.Result{}, store.ErrRefused // while there is none

@@ -3,6 +3,7 @@ package configstore
 import (
 	"fmt"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -61,7 +62,7 @@ func (o Op) wants() uint64 {
 }
 
 func (o Op) check() error {
-	if err := store.CheckConfigKey(o.key); err != nil {
+	if err := protocol.CheckConfigKey(o.key); err != nil {
 		return err
 	}
 	if len(o.value) > MaxValue {
@@ -114,7 +115,7 @@ const markerBytes = 1500
 // sent is the most that an operation takes in a transaction: the service's name is not known here.
 func (o Op) sent() int {
 	const around = 120
-	n := around + store.MaxIDBytes + 32 + 6*len(o.key)
+	n := around + protocol.MaxIDBytes + 32 + 6*len(o.key)
 	if o.verb == verbRemove {
 		n *= 2
 	}

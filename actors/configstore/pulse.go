@@ -27,7 +27,7 @@ func (a *pulse) run(ctx context.Context) error {
 		return a.store.PrefixIndex(ctx, a.keys.ConfigData())
 	}
 	pause := func(_ error, wait time.Duration) time.Duration { return min(wait, a.MaxAge/4) }
-	for index := range store.Repeat(ctx, a.store, "config pulse", pause, ask) {
+	for index := range store.Repeat(ctx, a.store.Store, "config pulse", pause, ask) {
 		if err := a.fault.Inject(ctx); err != nil {
 			return err
 		}

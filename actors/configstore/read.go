@@ -3,7 +3,7 @@ package configstore
 import (
 	"context"
 
-	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/protocol"
 )
 
 // Read returns the entry of a key as Consul has it now, whatever the cache says: for a decision
@@ -12,7 +12,7 @@ func (s *Store) Read(ctx context.Context, key string) (Entry, error) {
 	if s.shared == nil {
 		return Entry{}, ErrNoBackend
 	}
-	if err := store.CheckConfigKey(key); err != nil {
+	if err := protocol.CheckConfigKey(key); err != nil {
 		return Entry{}, err
 	}
 	return s.shared.read(ctx, key)

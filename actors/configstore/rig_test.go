@@ -14,7 +14,7 @@ import (
 
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/internal/devconsul"
-	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
@@ -37,7 +37,7 @@ type host struct {
 	*configstore.Store
 	rig     *rig
 	net     *transport.Wire
-	process store.Process
+	process protocol.Process
 	cancel  context.CancelFunc
 	done    chan struct{}
 	err     error
@@ -116,7 +116,7 @@ func (r *rig) prepare(options ...func(*configstore.Config)) *host {
 	n := len(r.stores) + 1
 	h := &host{rig: r, net: transport.NewWire(r.consul.RoundTripper()),
 		done: make(chan struct{})}
-	h.process = store.Process{Instance: fmt.Sprintf("i%d", n), Host: "host.test", BootID: "b",
+	h.process = protocol.Process{Instance: fmt.Sprintf("i%d", n), Host: "host.test", BootID: "b",
 		PIDNamespace: "1", PID: n, StartTime: 1}
 	client, err := api.NewClient(&api.Config{Address: "consul.test",
 		HttpClient: &http.Client{Transport: h.net}})
@@ -146,18 +146,18 @@ func (h *host) run() {
 	}()
 }
 
-func (r *rig) liveness(p store.Process) store.Liveness {
+func (r *rig) liveness(p protocol.Process) protocol.Liveness {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, h := range r.stores {
 		if h.process == p {
 			if h.dead {
-				return store.Dead
+				return protocol.Dead
 			}
-			return store.Alive
+			return protocol.Alive
 		}
 	}
-	return store.Unknown
+	return protocol.Unknown
 }
 
 // stop ends a store cleanly.
@@ -259,13 +259,13 @@ func (r *rig) raw(key string) string {
 }
 
 type (
-	configProcess  = store.Process
-	configLiveness = store.Liveness
+	configProcess  = protocol.Process
+	configLiveness = protocol.Liveness
 )
 
 const (
-	configUnknown = store.Unknown
-	configAlive   = store.Alive
+	configUnknown = protocol.Unknown
+	configAlive   = protocol.Alive
 )
 
 // forget has the other hosts know nothing of a process any more.

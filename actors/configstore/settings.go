@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/wal"
 	"github.com/hashicorp/consul/api"
@@ -74,15 +75,15 @@ type Config struct {
 // Process is who a store is among the processes of all hosts; [Liveness] is what can be known of
 // one.
 type (
-	Process  = store.Process
-	Liveness = store.Liveness
+	Process  = protocol.Process
+	Liveness = protocol.Liveness
 )
 
 // What can be known of a process.
 const (
-	Unknown = store.Unknown
-	Alive   = store.Alive
-	Dead    = store.Dead
+	Unknown = protocol.Unknown
+	Alive   = protocol.Alive
+	Dead    = protocol.Dead
 )
 
 // Validate tells what is wrong with the settings, all of it, as [ErrInvalid]; nil when nothing is.
@@ -91,11 +92,11 @@ func (c Config) Validate() error {
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...)))
 	}
-	if _, err := store.KeysOf(c.Service); err != nil {
+	if _, err := protocol.KeysOf(c.Service); err != nil {
 		errs = append(errs, err)
 	}
 	if c.Owner != "" {
-		if err := store.CheckID("config store's owner", c.Owner); err != nil {
+		if err := protocol.CheckID("config store's owner", c.Owner); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -132,11 +133,11 @@ func (c Config) withDefaults() Config {
 	}
 	c.Logger = asynclog.Wrap(c.Logger)
 	if c.Process == nil {
-		self := store.Self(newInstance())
+		self := protocol.Self(newInstance())
 		c.Process = &self
 	}
 	if c.Liveness == nil {
-		c.Liveness = store.Process.Liveness
+		c.Liveness = protocol.Process.Liveness
 	}
 	return c
 }

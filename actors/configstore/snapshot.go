@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	iradix "github.com/hashicorp/go-immutable-radix"
 )
@@ -80,7 +81,7 @@ func (s Snapshot) All(prefix string) iter.Seq[Entry] {
 	}
 }
 
-func fromStore(keys store.Keys, e store.Entry) (*Entry, bool) {
+func fromStore(keys protocol.Keys, e store.Entry) (*Entry, bool) {
 	name, ok := keys.ParseConfigKey(e.Key)
 	if !ok {
 		return nil, false

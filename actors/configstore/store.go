@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -32,7 +33,7 @@ func New(c Config) (*Store, error) {
 		}
 		c.Client = client
 	}
-	s, err := store.New(store.Config{Client: c.Client, Service: c.Service, Address: c.Consul,
+	s, err := protocol.New(c.Service, store.Config{Client: c.Client, Address: c.Consul,
 		Logger: c.Logger})
 	if err != nil {
 		return nil, err
@@ -160,7 +161,7 @@ func (s *Store) Get(ctx context.Context, key string) (Entry, error) {
 	if s.shared == nil {
 		return Entry{}, ErrNoBackend
 	}
-	if err := store.CheckConfigKey(key); err != nil {
+	if err := protocol.CheckConfigKey(key); err != nil {
 		return Entry{}, err
 	}
 	if s.Fresh() {
@@ -409,8 +410,8 @@ func (sh *shared) fits(ops []Op) error {
 	for i := range j.ops {
 		j.ops[i].base = 1
 	}
-	m := store.Marker{By: *sh.Process}
-	txn := []store.Op{store.CAS(sh.keys.ConfigMarker(strings.Repeat("m", store.MaxIDBytes+20)),
+	m := protocol.Marker{By: *sh.Process}
+	txn := []store.Op{store.CAS(sh.keys.ConfigMarker(strings.Repeat("m", protocol.MaxIDBytes+20)),
 		append(m.Encode(), make([]byte, 200)...), 0, 1)}
 	body, _ := sh.txn(j)
 	if err := store.CheckTxn(append(txn, body...)...); err != nil {

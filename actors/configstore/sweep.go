@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -38,7 +39,7 @@ func (a *consulWriter) sweep(ctx context.Context) {
 	}
 	a.marker.swept = true
 	for _, e := range entries {
-		m, err := store.ParseMarker(e.Value)
+		m, err := protocol.ParseMarker(e.Value)
 		if err != nil || e.Key == a.markerKey() ||
 			!a.unneeded(strings.TrimPrefix(e.Key, a.keys.ConfigMarker("")), m) {
 			continue
@@ -53,10 +54,10 @@ func (a *consulWriter) sweep(ctx context.Context) {
 
 // unneeded tells whether nobody needs a marker any more. That of a writer with a name is for its
 // next process, or its log.
-func (a *consulWriter) unneeded(writer string, m store.Marker) bool {
+func (a *consulWriter) unneeded(writer string, m protocol.Marker) bool {
 	command, age := strings.HasPrefix(writer, commandPrefix), time.Since(time.Unix(m.Since, 0))
 	switch {
-	case m == store.Marker{Since: m.Since}:
+	case m == protocol.Marker{Since: m.Since}:
 		return age > startupTime
 	case !command && !strings.HasPrefix(writer, namelessOwner):
 		return false
@@ -64,9 +65,9 @@ func (a *consulWriter) unneeded(writer string, m store.Marker) bool {
 		return false
 	}
 	switch a.Liveness(m.By) {
-	case store.Dead:
+	case protocol.Dead:
 		return true
-	case store.Alive:
+	case protocol.Alive:
 		return false
 	}
 	return command && m.Since != 0 && age > commandLifetime

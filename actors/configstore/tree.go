@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/wal"
 	"github.com/coordd/coordd/messages"
@@ -15,8 +16,8 @@ import (
 // shared holds the settings, the states and the mailboxes that the actors of one store share.
 type shared struct {
 	Config
-	store *store.Store
-	keys  store.Keys
+	store *protocol.Store
+	keys  protocol.Keys
 	log   *slog.Logger
 
 	// States: each has one writer.
@@ -69,7 +70,7 @@ func newLifetime() *lifetime {
 	return &lifetime{ctx, cancel}
 }
 
-func newShared(c Config, s *store.Store, log *slog.Logger) *shared {
+func newShared(c Config, s *protocol.Store, log *slog.Logger) *shared {
 	sh := &shared{
 		Config: c, store: s, keys: s.Keys(), log: log,
 		data: messages.NewState(Snapshot{}), watched: messages.NewState(watchedView{}),

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/protocol"
 )
 
 // Watch follows a key or a prefix. It is pulled and belongs to one goroutine; one that is not asked
@@ -32,7 +32,7 @@ func (w *Watch) Next(ctx context.Context) ([]Change, error) {
 		return nil, ErrNoBackend
 	}
 	if w.exact {
-		if err := store.CheckConfigKey(w.what); err != nil {
+		if err := protocol.CheckConfigKey(w.what); err != nil {
 			return nil, err
 		}
 	}

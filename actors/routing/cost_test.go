@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -103,7 +104,7 @@ func TestARouterCostsConsulLittle(t *testing.T) {
 // populated is a cluster as it is in Consul, without its members.
 type populated struct {
 	t       testing.TB
-	store   *store.Store
+	store   *protocol.Store
 	session string
 	owner   []int
 }
@@ -116,7 +117,8 @@ func (w *populated) key(i int) string {
 }
 
 func (w *populated) grant() []byte {
-	return store.Assignment{State: store.StateOwn, Session: w.session, Reason: "spread"}.Encode()
+	return protocol.Assignment{State: protocol.StateOwn, Session: w.session,
+		Reason: "spread"}.Encode()
 }
 
 func (w *populated) write(ops ...store.Op) {
@@ -132,7 +134,7 @@ func (w *populated) write(ops ...store.Op) {
 
 func populate(t testing.TB, consul *devconsul.Server, members, items int) *populated {
 	client := consul.Client()
-	s, err := store.New(store.Config{Client: client, Service: "demo"})
+	s, err := protocol.New("demo", store.Config{Client: client})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,8 +147,9 @@ func populate(t testing.TB, consul *devconsul.Server, members, items int) *popul
 	var ops []store.Op
 	for i := range members {
 		id := w.member(i)
-		record := store.MemberRecord{Status: store.StatusAlive, Address: id + ":9000",
-			Version: "1.0", Process: store.Process{Instance: id + "-1763740800000000000", Host: id,
+		record := protocol.MemberRecord{Status: protocol.StatusAlive, Address: id + ":9000",
+			Version: "1.0", Process: protocol.Process{Instance: id + "-1763740800000000000",
+				Host:   id,
 				BootID: session, PID: 4711, StartTime: 123456789}}
 		ops = append(ops, store.Lock(keys.Member(id), record.Encode(), 0, session),
 			store.Set(keys.AssignmentsOf(id), []byte(session), 0), w.ack(id, 1))
@@ -160,14 +163,14 @@ func populate(t testing.TB, consul *devconsul.Server, members, items int) *popul
 }
 
 func (w *populated) ack(id string, n uint64) store.Op {
-	return store.Set(w.store.Keys().Ack(id), store.Ack{Session: w.session, Clear: true,
+	return store.Set(w.store.Keys().Ack(id), protocol.Ack{Session: w.session, Clear: true,
 		Counter: n}.Encode(), 0)
 }
 
 // move has an item change hands as the leader and the members do it.
 func (w *populated) move(i, to int) {
 	from := w.member(w.owner[i])
-	w.write(store.Set(w.key(i), store.Assignment{State: store.StateRel,
+	w.write(store.Set(w.key(i), protocol.Assignment{State: protocol.StateRel,
 		Session: w.session}.Encode(), 0))
 	time.Sleep(100 * time.Millisecond) // the work ends
 	w.write(store.Delete(w.key(i)), w.ack(from, uint64(i)+2))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -167,7 +168,7 @@ func TestNoOwnerIsNotSaidWhileAMemberIsNotKnown(t *testing.T) {
 		wall.forget("/members/", "/acks/")
 		keys, item, id := w.store.Keys(), "a_new_item", "newcomer"
 		w.write(store.Set(keys.WorkItem(item), nil, 0),
-			store.Lock(keys.Member(id), store.MemberRecord{Status: store.StatusAlive,
+			store.Lock(keys.Member(id), protocol.MemberRecord{Status: protocol.StatusAlive,
 				Address: "newcomer:9000"}.Encode(), 0, w.session),
 			store.Set(keys.AssignmentsOf(id), []byte(w.session), 0), w.ack(id, 1),
 			store.Create(keys.Assignment(id, item), w.grant()))
@@ -219,7 +220,7 @@ func TestAnIDThatMakesNoKeyHidesNoOtherAnswer(t *testing.T) {
 		keys, orphan, owned := w.store.Keys(), "x%41", "y%41"
 		w.write(store.Set(keys.WorkItem(orphan), nil, 0), store.Set(keys.WorkItem(owned), nil, 0),
 			store.Create(keys.Assignment(w.member(1), owned), w.grant()),
-			store.Lock(keys.Member("a b"), store.MemberRecord{Status: store.StatusAlive,
+			store.Lock(keys.Member("a b"), protocol.MemberRecord{Status: protocol.StatusAlive,
 				Address: "n:9000"}.Encode(), 0, w.session))
 		time.Sleep(5 * time.Second)
 		for name, find := range map[string]func(string) (routing.Location, error){

@@ -3,6 +3,7 @@ package routing
 import (
 	"time"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -12,7 +13,7 @@ type Table struct {
 	Odd int // keys that were skipped
 }
 
-func NewTable(keys store.Keys, maxAge time.Duration) *Table {
+func NewTable(keys protocol.Keys, maxAge time.Duration) *Table {
 	t := &Table{}
 	t.t = newTable(keys, maxAge, func(store.Entry, string) { t.Odd++ })
 	return t

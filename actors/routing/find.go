@@ -4,14 +4,15 @@ import (
 	"context"
 	"time"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
 // Find locates one item once, without a router: it reads the records and then the item's key at
 // each member, consistently, and the workload if there is none. Errors: those of [Router.Locate]
 // but [ErrNotReady], and the store's.
-func Find(ctx context.Context, s *store.Store, item string) (Location, error) {
-	if err := store.CheckID("item id", item); err != nil {
+func Find(ctx context.Context, s *protocol.Store, item string) (Location, error) {
+	if err := protocol.CheckID("item id", item); err != nil {
 		return Location{}, err
 	}
 	const tries = 3
@@ -38,7 +39,7 @@ func Find(ctx context.Context, s *store.Store, item string) (Location, error) {
 	}
 }
 
-func find(ctx context.Context, s *store.Store, item string) (Location, finding, error) {
+func find(ctx context.Context, s *protocol.Store, item string) (Location, finding, error) {
 	now, keys := time.Now(), s.Keys()
 	t := newTable(keys, time.Hour, func(store.Entry, string) {})
 	gen := t.begin(now)

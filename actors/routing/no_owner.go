@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -97,7 +98,7 @@ func (r *Router) keyOf(ctx context.Context, item string, ids []string) (foundKey
 
 // validKey tells whether there can be a key of an item at a member: a stranger's record may have an
 // id that makes none with some items'.
-func validKey(keys store.Keys, key string) bool {
+func validKey(keys protocol.Keys, key string) bool {
 	_, _, ok := keys.ParseAssignment(key)
 	return ok
 }

@@ -38,7 +38,7 @@ func (r *Router) runPulse(ctx context.Context) error {
 		}
 		return min(wait, r.maxAge/8)
 	}
-	for answer := range store.Repeat(ctx, r.store, "routing: pulse", pause, ask) {
+	for answer := range store.Repeat(ctx, r.store.Store, "routing: pulse", pause, ask) {
 		supervisor.Ready(ctx)
 		// The polls may hang on connections that died with what failed: nothing that they have not
 		// read anew is as of now, whatever the first of them to be answered says.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -51,7 +52,7 @@ var ErrConfig = errors.New("bad setting")
 // Validate tells what is wrong with the settings; nil when nothing is.
 func (c Config) Validate() error {
 	var errs []error
-	if _, err := store.KeysOf(c.Service); err != nil {
+	if _, err := protocol.KeysOf(c.Service); err != nil {
 		errs = append(errs, fmt.Errorf("%w: service: %v", ErrConfig, err))
 	}
 	if c.MaxAge != 0 && c.MaxAge < MinMaxAge {
@@ -64,8 +65,8 @@ func (c Config) Validate() error {
 // Router answers where items are. It is safe for concurrent use, also before, during and after Run;
 // its answers are [ErrNotReady] while it does not run.
 type Router struct {
-	store  *store.Store
-	keys   store.Keys
+	store  *protocol.Store
+	keys   protocol.Keys
 	log    *slog.Logger
 	maxAge time.Duration
 
@@ -91,7 +92,7 @@ func New(cfg Config) (*Router, error) {
 		cfg.Client = client
 	}
 	cfg.Logger = asynclog.Wrap(cfg.Logger)
-	s, err := store.New(store.Config{Client: cfg.Client, Service: cfg.Service, Address: cfg.Consul,
+	s, err := protocol.New(cfg.Service, store.Config{Client: cfg.Client, Address: cfg.Consul,
 		Logger: cfg.Logger.With(slog.String("service", cfg.Service))})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
@@ -103,8 +104,8 @@ func New(cfg Config) (*Router, error) {
 }
 
 // Over is New for package actors, whose members share one way to Consul.
-func Over(s *store.Store, maxAge time.Duration, log *slog.Logger) *Router {
-	odd := store.StrangeKeys{Log: log}
+func Over(s *protocol.Store, maxAge time.Duration, log *slog.Logger) *Router {
+	odd := protocol.StrangeKeys{Log: log}
 	return &Router{
 		store: s, keys: s.Keys(), log: log, maxAge: maxAge, table: newTable(s.Keys(), maxAge,
 			odd.Skip),
@@ -174,7 +175,7 @@ func (r *Router) Locate(ctx context.Context, item string) (Location, error) {
 	if what == owned {
 		return loc, nil
 	}
-	if err := store.CheckID("item id", item); err != nil {
+	if err := protocol.CheckID("item id", item); err != nil {
 		return Location{}, fmt.Errorf("%w: %v", itemError(item, ErrUnknownItem), err)
 	}
 	for cursor := r.table.changed.Subscribe(); what == stale; {

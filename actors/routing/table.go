@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -51,7 +52,7 @@ func (p *peer) seenUpTo() uint64 { return max(p.index, p.after) }
 // clock and does no I/O. Writers are serialised; readers wait for none of them for longer
 // than it takes to enter a few hundred items.
 type table struct {
-	keys    store.Keys
+	keys    protocol.Keys
 	maxAge  time.Duration
 	odd     func(e store.Entry, why string)
 	changed *messages.State[struct{}] // set after each change
@@ -67,7 +68,7 @@ type table struct {
 	age      age
 }
 
-func newTable(keys store.Keys, maxAge time.Duration, odd func(store.Entry, string)) *table {
+func newTable(keys protocol.Keys, maxAge time.Duration, odd func(store.Entry, string)) *table {
 	return &table{
 		keys: keys, maxAge: maxAge, odd: odd,
 		changed: messages.NewState(struct{}{}), roster: messages.NewState[[]string](nil),
@@ -93,7 +94,7 @@ func (t *table) members(v store.View, gen int, now time.Time) {
 		}
 		seen[id] = true
 		p := t.peer(id)
-		r, err := store.ParseMemberRecord(e.Value)
+		r, err := protocol.ParseMemberRecord(e.Value)
 		if err != nil {
 			t.odd(e, err.Error())
 			if p.registered && p.session == e.Session && p.record == e.CreateIndex {
@@ -102,7 +103,7 @@ func (t *table) members(v store.View, gen int, now time.Time) {
 			}
 		}
 		p.registered, p.goneAt, p.leaving, p.idle, p.address = true, time.Time{},
-			r.Status == store.StatusLeaving, r.Idle, r.Address
+			r.Status == protocol.StatusLeaving, r.Idle, r.Address
 		p.session, p.record = e.Session, e.CreateIndex
 	}
 	for id, p := range t.peers {
@@ -133,7 +134,7 @@ func (t *table) acks(v store.View, gen int, _ time.Time) {
 		if p.ackIndex == e.ModifyIndex {
 			continue
 		}
-		ack, err := store.ParseAck(e.Value)
+		ack, err := protocol.ParseAck(e.Value)
 		if err != nil {
 			t.odd(e, err.Error()) // not clear, then
 		}
@@ -223,9 +224,9 @@ func (t *table) parseShare(p *peer, entries []store.Entry) []*assignmentKey {
 				continue
 			}
 		}
-		a, err := store.ParseAssignment(e.Value)
+		a, err := protocol.ParseAssignment(e.Value)
 		c := &assignmentKey{item: item, peer: p, create: e.CreateIndex, modify: e.ModifyIndex,
-			session: a.Session, releasing: a.State == store.StateRel, malformed: err != nil}
+			session: a.Session, releasing: a.State == protocol.StateRel, malformed: err != nil}
 		if err != nil {
 			t.odd(e, err.Error())
 			if was != nil && was.create == c.create && !was.malformed {

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
 // world is Consul's keys as a test writes them, at an index that rises with each write.
 type world struct {
-	keys    store.Keys
+	keys    protocol.Keys
 	index   uint64
 	entries map[string]store.Entry
 	changed map[string]uint64 // prefix -> the index of its last change, deletes included
@@ -20,7 +21,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	keys, err := store.KeysOf("demo")
+	keys, err := protocol.KeysOf("demo")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,9 +75,9 @@ func (w *world) view(prefix string) store.View {
 func (w *world) register(m, session string, clear bool) uint64 {
 	w.write("", map[string][]byte{w.keys.Member(m): nil})
 	return w.write(session, map[string][]byte{
-		w.keys.Member(m): store.MemberRecord{Status: store.StatusAlive,
+		w.keys.Member(m): protocol.MemberRecord{Status: protocol.StatusAlive,
 			Address: m + ":80"}.Encode(),
-		w.keys.Ack(m): store.Ack{Session: session, Clear: clear, Counter: w.index}.Encode(),
+		w.keys.Ack(m): protocol.Ack{Session: session, Clear: clear, Counter: w.index}.Encode(),
 		// The sentinel is new with each registration.
 		w.keys.AssignmentsOf(m): []byte(session),
 	})
@@ -84,7 +85,7 @@ func (w *world) register(m, session string, clear bool) uint64 {
 
 func (w *world) grant(item, m, session string) uint64 {
 	return w.write("",
-		map[string][]byte{w.keys.Assignment(m, item): store.Assignment{State: store.StateOwn,
+		map[string][]byte{w.keys.Assignment(m, item): protocol.Assignment{State: protocol.StateOwn,
 			Session: session}.Encode()})
 }
 
@@ -142,22 +143,23 @@ func TestWhatMayNotBeWorkedOnHasNoOwner(t *testing.T) {
 	}{
 		"the key says rel": {func(w *world) {
 			w.write("", map[string][]byte{w.keys.Assignment("n1",
-				"a"): store.Assignment{State: store.StateRel, Session: "s1"}.Encode()})
+				"a"): protocol.Assignment{State: protocol.StateRel, Session: "s1"}.Encode()})
 		}, "moving"},
 		"its member is leaving": {func(w *world) {
 			w.write("", map[string][]byte{w.keys.Member(
-				"n1"): store.MemberRecord{Status: store.StatusLeaving, Address: "n1:80"}.Encode()})
+				"n1"): protocol.MemberRecord{Status: protocol.StatusLeaving,
+				Address: "n1:80"}.Encode()})
 		}, "moving"},
 		"its member runs nothing": {func(w *world) {
 			w.write("", map[string][]byte{w.keys.Member(
-				"n1"): store.MemberRecord{Status: store.StatusAlive, Idle: true}.Encode()})
+				"n1"): protocol.MemberRecord{Status: protocol.StatusAlive, Idle: true}.Encode()})
 		}, "moving"},
 		"its member's record has just gone": {func(w *world) {
 			w.write("", map[string][]byte{w.keys.Member("n1"): nil})
 		}, "moving"},
 		"its member is being restarted, and they wait for it": {func(w *world) {
 			w.write("", map[string][]byte{w.keys.Member("n1"): nil,
-				w.keys.Ack("n1"): store.Ack{Session: "s1", Clear: true, Stopped: true,
+				w.keys.Ack("n1"): protocol.Ack{Session: "s1", Clear: true, Stopped: true,
 					Keep: time.Minute}.Encode()})
 		}, "moving"},
 		"inherited, a predecessor may live": {func(w *world) {
@@ -165,7 +167,7 @@ func TestWhatMayNotBeWorkedOnHasNoOwner(t *testing.T) {
 		}, "moving"},
 		"inherited, and clear by another session's word": {func(w *world) {
 			w.register("n1", "s1b", false)
-			w.write("", map[string][]byte{w.keys.Ack("n1"): store.Ack{Session: "s1",
+			w.write("", map[string][]byte{w.keys.Ack("n1"): protocol.Ack{Session: "s1",
 				Clear: true}.Encode()})
 		}, "moving"},
 		"granted to a session that is over": {func(w *world) {
@@ -302,7 +304,7 @@ func TestTheTableIsAsOldAsTheLastPulseThatItsWatchKeptUpWith(t *testing.T) {
 	}
 	// A pulse sees a release that the watch has not brought.
 	known := acks()
-	raised := store.Ack{Session: "s1", Clear: true, Counter: 99}.Encode()
+	raised := protocol.Ack{Session: "s1", Clear: true, Counter: 99}.Encode()
 	w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil, w.keys.Ack("n1"): raised})
 	if behind, rewound := table.Beat(at(7*time.Second), members(), acks(), known); behind ||
 		rewound {
@@ -344,7 +346,7 @@ func TestTheTableIsNoYoungerThanTheViewsThatAPulseSpeaksOf(t *testing.T) {
 		}
 	}
 	// n1 releases a; the watch of acks/ brings it, that of n1's share does not.
-	raised := store.Ack{Session: "s1", Clear: true, Counter: 99}.Encode()
+	raised := protocol.Ack{Session: "s1", Clear: true, Counter: 99}.Encode()
 	w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil, w.keys.Ack("n1"): raised})
 	table.Acks(acks(), gen)
 	table.Beat(at(2*time.Second), members().Index, acks().Index, acks().Index)
@@ -354,7 +356,7 @@ func TestTheTableIsNoYoungerThanTheViewsThatAPulseSpeaksOf(t *testing.T) {
 	table.Share("n1", w.view(w.keys.AssignmentsOf("n1")), gen, start)
 	expectAsOf(2*time.Second, "all has been seen")
 	// Only the ack is raised: no view of the share is ever as new. One that was asked for later is.
-	w.write("", map[string][]byte{w.keys.Ack("n1"): store.Ack{Session: "s1", Clear: true,
+	w.write("", map[string][]byte{w.keys.Ack("n1"): protocol.Ack{Session: "s1", Clear: true,
 		Counter: 100}.Encode()})
 	table.Acks(acks(), gen)
 	table.Beat(at(4*time.Second), members().Index, acks().Index, acks().Index)
@@ -384,7 +386,7 @@ func TestAShareOlderThanItsMembersAckIsASuspect(t *testing.T) {
 		t.Errorf("suspects %v", late)
 	}
 	w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil,
-		w.keys.Ack("n1"): store.Ack{Session: "s1", Clear: true, Counter: 99}.Encode()})
+		w.keys.Ack("n1"): protocol.Ack{Session: "s1", Clear: true, Counter: 99}.Encode()})
 	table.Acks(w.view(w.keys.Acks()), gen)
 	if late := table.Laggards(); !maps.Equal(late, map[string]uint64{"n1": w.index}) {
 		t.Errorf("suspects %v", late)

@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/protocol"
 )
 
 // The dead process is this one as it would be had it started earlier. Its lock is a file, which
 // another one replaces or another directory hides: then it may run commands that hold the first.
 func TestADeadPredecessorsCommandsAreKnownToBeGoneByItsVeryLockAlone(t *testing.T) {
-	dead := store.Self("before")
+	dead := protocol.Self("before")
 	dead.StartTime--
-	if dead.Liveness() != store.Dead {
+	if dead.Liveness() != protocol.Dead {
 		t.Fatalf("it is %v", dead.Liveness())
 	}
 	privateRuntimeDir(t)

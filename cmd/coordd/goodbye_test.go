@@ -12,6 +12,7 @@ import (
 
 	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -58,7 +59,7 @@ func TestTheGoodbyeTakesTheTokenFromTheEnvironmentAndNotFromTheWords(t *testing.
 	t.Setenv("CONSUL_HTTP_TOKEN", token)
 	t.Setenv("CONSUL_HTTP_ADDR", "127.0.0.1:1") // the flag wins
 
-	s, err := store.New(store.Config{Client: consul.Client(), Service: "svc"})
+	s, err := protocol.New("svc", store.Config{Client: consul.Client()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,8 @@ var layers = []struct{ who, never, but string }{
 	{who: `supervisor(/.*)?`, never: `.`, but: `supervisor|internal/asynclog`},
 	{who: `actors/placement`, never: `.`},
 	{who: `internal/(asynclog|wal|printable|proc|httpserver|mutations)`, never: `.`},
+	{who: `internal/store`, never: `.`, but: `messages|internal/mutations`},
+	{who: `internal/protocol`, never: `.`, but: `internal/(store|mutations|proc)`},
 	{who: `internal/.*`, never: `^(actors|cmd|supervisor)`},
 	{who: `actors(/.*)?`, never: `^cmd`},
 	{who: `actors/(routing|dispatch|configstore|election)(/.*)?`, never: `^actors$`},

@@ -96,7 +96,7 @@ func (w *Writer) advance(ctx context.Context, slots []*slot, also ...Op) error {
 	for _, l := range slots {
 		ops = append(ops, Advance(l.key, l.index))
 	}
-	res, err := w.store.txn(ctx, "sequence", append(ops, also...))
+	res, err := w.store.NamedTxn(ctx, "sequence", append(ops, also...)...)
 	if err != nil {
 		return err
 	}

@@ -11,20 +11,19 @@ import (
 // BenchmarkWriter writes 10,000 assignments of ten members, as a new
 // leader does, to the embedded server in the same process.
 func BenchmarkWriter(b *testing.B) {
+	assignment := []byte(`{"s":"own","to":"c0ffee00-0000-0000-0000-000000000000","why":"orphan"}`)
 	var units []store.Unit
 	for m := range 10 {
 		for i := range 1000 {
-			a := store.Assignment{State: store.StateOwn,
-				Session: "c0ffee00-0000-0000-0000-000000000000", Reason: "orphan"}
 			units = append(units, store.Unit{Lane: fmt.Sprint("m", m),
 				Ops: []store.Op{store.Set(fmt.Sprintf("service/svc/assignments/m%d/item-%05d", m,
-					i), a.Encode(), 0)}})
+					i), assignment, 0)}})
 		}
 	}
 	b.ReportAllocs()
 	for range b.N {
 		consul := devconsul.New(devconsul.Config{})
-		s, err := store.New(store.Config{Client: consul.Client(), Service: "svc"})
+		s, err := store.New(store.Config{Client: consul.Client()})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -106,7 +106,7 @@ func (c call) status(code int, body string) error {
 		said = "a refusal"
 	}
 	if text := strings.TrimSpace(body); text != "" {
-		said += fmt.Sprintf(" (%s)", shorten(text))
+		said += fmt.Sprintf(" (%s)", ShortenPart(text))
 	}
 	fail := func(kind error, unknown bool, text string) error {
 		return &callError{kind: kind, op: c.String(), text: text, unknown: unknown}
@@ -191,8 +191,8 @@ func addressOf(err error) string {
 // Shorten keeps what comes from outside from filling the log: it cuts text to 600 bytes.
 func Shorten(text string) string { return cut(text, 600) }
 
-// shorten is for a part of what Shorten is for.
-func shorten(text string) string { return cut(text, 300) }
+// ShortenPart is for a part of what Shorten is for.
+func ShortenPart(text string) string { return cut(text, 300) }
 
 func cut(text string, most int) string {
 	if len(text) > most {

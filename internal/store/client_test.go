@@ -60,13 +60,13 @@ func TestAConnectionThatConsulRefusesIsCalledByItsName(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := store.New(store.Config{Client: client, Service: "demo"})
+		s, err := store.New(store.Config{Client: client})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, _, err = s.Get(t.Context(), s.Keys().WorkItem("a"), store.Consistent)
-		put := s.Put(t.Context(), s.Keys().WorkItem("a"), nil, 0)
-		_, txn := s.Txn(t.Context(), store.Set(s.Keys().WorkItem("a"), nil, 0))
+		_, _, _, err = s.Get(t.Context(), "work/a", store.Consistent)
+		put := s.Put(t.Context(), "work/a", nil, 0)
+		_, txn := s.Txn(t.Context(), store.Set("work/a", nil, 0))
 		for what, err := range map[string]error{"get": err, "put": put, "txn": txn} {
 			if !errors.Is(err, store.ErrTooManyConns) || !errors.Is(err, store.ErrUnreachable) ||
 				store.OutcomeUnknown(err) || !strings.Contains(err.Error(),

@@ -92,13 +92,13 @@ func TestConnectionsThatDieInSilenceCostOneCallOnly(t *testing.T) {
 			must(t, err)
 			defer cfg.Transport.CloseIdleConnections()
 			of := func(timeout time.Duration) *store.Store {
-				s, err := store.New(store.Config{Client: client, Service: "svc",
+				s, err := store.New(store.Config{Client: client,
 					CallTimeout: timeout, Logger: slog.New(slog.DiscardHandler)})
 				must(t, err)
 				return s
 			}
 			patient := of(30 * time.Second)
-			key := patient.Keys().WorkItem("a")
+			key := "work/a"
 			var polls sync.WaitGroup
 			for range 3 {
 				polls.Go(func() {

@@ -1,6 +1,7 @@
-// Package store holds everything the coordinator knows about Consul: keys and
-// values, sessions, watches, guarded transactions, and what each kind of
-// failure means. Nothing above it speaks HTTP or looks at a status code.
+// Package store holds everything the coordinator knows about Consul: reads, watches, sessions,
+// guarded transactions, what makes a key that Consul takes, and what each kind of failure means.
+// Nothing above it speaks HTTP or looks at a status code. What coordd itself writes to Consul is in
+// package protocol: this package knows none of those keys and values.
 //
 // # What is guaranteed
 //

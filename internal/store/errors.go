@@ -108,8 +108,8 @@ func (e *callError) Unwrap() []error {
 	return errs
 }
 
-// invalid builds an [ErrInvalid] that begins with the operation.
-func invalid(op, format string, args ...any) error {
+// Invalid builds an [ErrInvalid] that begins with the operation.
+func Invalid(op, format string, args ...any) error {
 	return &callError{kind: ErrInvalid, op: op, text: fmt.Sprintf(format, args...)}
 }
 

@@ -260,7 +260,6 @@ func TestOutcomeUnknownOfOthersErrorsIsTrue(t *testing.T) {
 func TestConfigIsValidated(t *testing.T) {
 	for _, change := range []func(*store.Config){
 		func(c *store.Config) { c.Client = nil },
-		func(c *store.Config) { c.Service = "" },
 		func(c *store.Config) { c.CallTimeout = -1 },
 		func(c *store.Config) { c.PollWait = -1 },
 		func(c *store.Config) { c.PollWait = 11 * time.Minute },

@@ -12,11 +12,16 @@ import (
 
 // KV is a small key-value store for hosts, on the retry ladder: a call lasts
 // until it succeeds, cannot succeed, or its context ends. Keys are used as
-// given, without the service's prefix. Nothing is cached.
-type KV struct{ store *Store }
+// given. Nothing is cached.
+type KV struct {
+	store *Store
+	// counter names the sequence key that goes with the creation of a key.
+	counter func(key string) string
+}
 
-// KV returns the key-value store.
-func (s *Store) KV() *KV { return &KV{s} }
+// KV returns the key-value store. Counter names the sequence key that goes with the creation of a
+// key: always the same for a key; several keys may share one.
+func (s *Store) KV(counter func(key string) string) *KV { return &KV{s, counter} }
 
 // Get returns the value of key; a key with an empty value gives an empty
 // value, a missing one [ErrNotFound].
@@ -40,13 +45,13 @@ func (kv *KV) Get(ctx context.Context, key string) ([]byte, error) {
 // Put writes value, of at most 524288 bytes, over whatever key holds; flags become 0. When it
 // returns nil the value was written, and no late or second copy of the request can write it again
 // over a newer one, nor after a Delete: each try replaces only what was read just before, and one
-// that creates the key moves a counter below service/<service>/sequence/kv/ as well. A try whose
+// that creates the key moves its counter as well. A try whose
 // outcome was unknown counts as done when the value is found in place. A value of more than 380 KiB
 // has no such counter: a second copy of the request that created its key creates it once more if it
 // arrives after a Delete.
 func (kv *KV) Put(ctx context.Context, key string, value []byte) error {
 	if len(value) > MaxValueBytes {
-		return invalid("put "+key, "the value has %d bytes; Consul takes %d", len(value),
+		return Invalid("put "+key, "the value has %d bytes; Consul takes %d", len(value),
 			MaxValueBytes)
 	}
 	return kv.replace(ctx, "kv put", key, func(ctx context.Context, old Entry, found bool) (bool,
@@ -66,14 +71,10 @@ func (kv *KV) Put(ctx context.Context, key string, value []byte) error {
 			}
 			ops = append(ops, Advance(counter, e.ModifyIndex))
 		}
-		_, err := kv.store.txn(ctx, "put", ops)
+		_, err := kv.store.NamedTxn(ctx, "put", ops...)
 		return err == nil, err
 	})
 }
-
-// counter is the sequence key for the creation of key: of 16, so that those who create different
-// keys at once seldom meet.
-func (kv *KV) counter(key string) string { return kv.store.keys.SequenceOf("kv", key) }
 
 // putLarge writes a value that would not fit into a transaction in base64. It
 // is the exception because of its answer, the bare word true or false.
@@ -97,7 +98,7 @@ func (kv *KV) Delete(ctx context.Context, key string) error {
 		if !found {
 			return true, nil
 		}
-		_, err := kv.store.txn(ctx, "delete", []Op{DeleteCAS(key, old.ModifyIndex)})
+		_, err := kv.store.NamedTxn(ctx, "delete", DeleteCAS(key, old.ModifyIndex))
 		return err == nil, err
 	})
 }

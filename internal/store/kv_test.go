@@ -19,7 +19,7 @@ import (
 
 func TestAnEmptyValueIsAValueAndAMissingKeyIsNotFound(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
-		kv := s.KV()
+		kv := s.KV(counter)
 		_, err := kv.Get(t.Context(), "cfg/k")
 		wantKind(t, err, store.ErrNotFound, false)
 		must(t, kv.Put(t.Context(), "cfg/k", nil))
@@ -36,7 +36,7 @@ func TestAnEmptyValueIsAValueAndAMissingKeyIsNotFound(t *testing.T) {
 
 func TestValuesUpToConsulsLimitAreWritten(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
-		kv := s.KV()
+		kv := s.KV(counter)
 		for _, n := range []int{1, 392_000, 393_000, 400_000, store.MaxValueBytes} {
 			value := bytes.Repeat([]byte{byte(n)}, n)
 			must(t, kv.Put(t.Context(), "k", value))
@@ -56,7 +56,7 @@ func TestCallsLastThroughAnOutage(t *testing.T) {
 		consul.ElectionStart()
 		time.AfterFunc(20*time.Second, consul.ElectionEnd)
 		start := time.Now()
-		v, err := s.KV().Get(t.Context(), "k")
+		v, err := s.KV(counter).Get(t.Context(), "k")
 		if err != nil || string(v) != "v" {
 			t.Errorf("value %q, error %v", v, err)
 		}
@@ -66,7 +66,7 @@ func TestCallsLastThroughAnOutage(t *testing.T) {
 		consul.ElectionStart()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		err = s.KV().Put(ctx, "k", []byte("w"))
+		err = s.KV(counter).Put(ctx, "k", []byte("w"))
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, store.ErrUnreachable) {
 			t.Errorf("error %v", err)
 		}
@@ -115,7 +115,7 @@ func (l *lossy) arrive(t *testing.T) {
 func TestALostAnswerCountsWhenTheValueIsInPlace(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
 		l := &lossy{consul: consul.RoundTripper(), lose: 1}
-		kv := over(t, l).KV()
+		kv := over(t, l).KV(counter)
 		must(t, kv.Put(t.Context(), "k", []byte("v")))
 		if v, err := kv.Get(t.Context(), "k"); err != nil || string(v) != "v" {
 			t.Errorf("value %q, error %v", v, err)
@@ -130,7 +130,7 @@ func TestALostAnswerCountsWhenTheValueIsInPlace(t *testing.T) {
 func TestALateCopyOfAPutOrDeleteChangesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
 		l := &lossy{consul: consul.RoundTripper()}
-		kv := over(t, l).KV()
+		kv := over(t, l).KV(counter)
 		for _, large := range []int{0, 400_000} {
 			pad := bytes.Repeat([]byte{'.'}, large)
 			must(t, kv.Put(t.Context(), "k", append([]byte("0"), pad...)))
@@ -161,7 +161,7 @@ func TestConcurrentWritersAllFinishAndOneValueIsWhole(t *testing.T) {
 		for i := range 8 {
 			wg.Go(func() {
 				for j := range 5 {
-					if err := s.KV().Put(context.Background(), "k",
+					if err := s.KV(counter).Put(context.Background(), "k",
 						[]byte(fmt.Sprint(i, " ", j))); err != nil {
 						t.Error(err)
 					}
@@ -169,7 +169,7 @@ func TestConcurrentWritersAllFinishAndOneValueIsWhole(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		v, err := s.KV().Get(t.Context(), "k")
+		v, err := s.KV(counter).Get(t.Context(), "k")
 		var i, j int
 		if n, _ := fmt.Sscanf(string(v), "%d %d", &i, &j); err != nil || n != 2 {
 			t.Errorf("value %q, error %v", v, err)
@@ -193,7 +193,7 @@ func TestAWriteThatIsAlwaysRefusedEndsWithItsContextAndDoesNotSpin(t *testing.T)
 		}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		err := s.KV().Put(ctx, "k", []byte("v"))
+		err := s.KV(counter).Put(ctx, "k", []byte("v"))
 		wantKind(t, err, store.ErrRefused, false)
 		if !errors.Is(err, context.DeadlineExceeded) || writes < 5 || writes > 30 {
 			t.Errorf("%d writes, error %v", writes, err)
@@ -205,7 +205,7 @@ func TestAWriteThatIsAlwaysRefusedEndsWithItsContextAndDoesNotSpin(t *testing.T)
 // back.
 func TestASecondCopyOfAPutDoesNotUndoADelete(t *testing.T) {
 	recorded(t, func(t *testing.T, r *recorder, s *store.Store, _ store.Op) {
-		kv := s.KV()
+		kv := s.KV(counter)
 		must(t, kv.Put(t.Context(), "cfg/k", []byte("old")))
 		must(t, kv.Put(t.Context(), "cfg/k", []byte("new")))
 		must(t, kv.Delete(t.Context(), "cfg/k"))

@@ -46,7 +46,7 @@ func config(t *testing.T, rt http.RoundTripper) store.Config {
 	client, err := api.NewClient(&api.Config{Address: "consul.test:8500",
 		HttpClient: &http.Client{Transport: rt}})
 	must(t, err)
-	return store.Config{Client: client, Service: "svc", Logger: slog.New(slog.DiscardHandler)}
+	return store.Config{Client: client, Logger: slog.New(slog.DiscardHandler)}
 }
 
 // always answers every request alike.
@@ -70,6 +70,9 @@ func hang(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
+
+// counter is the one sequence key for all creations by [store.KV].
+func counter(string) string { return "sequence/kv" }
 
 // bubble runs f in virtual time with an embedded Consul.
 func bubble(t *testing.T, f func(t *testing.T, consul *devconsul.Server, s *store.Store)) {

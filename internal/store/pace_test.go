@@ -70,7 +70,7 @@ func TestWhatIsLargeIsReadAndWrittenOverAThinLineAndAStalledOneIsGivenUp(t *test
 		var keys []string
 		var reads []store.Op
 		for i := range 10 {
-			key := fmt.Sprint(full.Keys().ConfigData(), "k", i)
+			key := fmt.Sprint("data/k", i)
 			must(t, full.Put(t.Context(), key, bytes.Repeat([]byte{byte(i)}, 380<<10), 0))
 			keys, reads = append(keys, key), append(reads, store.Get(key))
 		}
@@ -78,7 +78,7 @@ func TestWhatIsLargeIsReadAndWrittenOverAThinLineAndAStalledOneIsGivenUp(t *test
 		client, err := store.NewClient(&api.Config{Address: "consul.test",
 			HttpClient: &http.Client{Transport: line}})
 		must(t, err)
-		s, err := store.New(store.Config{Client: client, Service: "svc"})
+		s, err := store.New(store.Config{Client: client})
 		must(t, err)
 		took := func(what string, least, most time.Duration, f func() error) {
 			begin := time.Now()
@@ -88,7 +88,7 @@ func TestWhatIsLargeIsReadAndWrittenOverAThinLineAndAStalledOneIsGivenUp(t *test
 			}
 		}
 		list := func() error {
-			got, _, err := s.List(t.Context(), s.Keys().ConfigData(), store.Consistent)
+			got, _, err := s.List(t.Context(), "data/", store.Consistent)
 			if err == nil && len(got) != len(keys) {
 				err = fmt.Errorf("%d of %d keys", len(got), len(keys))
 			}
@@ -100,7 +100,7 @@ func TestWhatIsLargeIsReadAndWrittenOverAThinLineAndAStalledOneIsGivenUp(t *test
 			return err
 		})
 		took("a watch of 5 MB", 30*time.Second, time.Minute, func() error {
-			_, err := s.WatchPrefix(s.Keys().ConfigData()).Next(t.Context())
+			_, err := s.WatchPrefix("data/").Next(t.Context())
 			return err
 		})
 		took("a write of 500 KB", 3500*time.Millisecond, 5*time.Second, func() error {

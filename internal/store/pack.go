@@ -57,7 +57,7 @@ func pack(head []Op, units []Unit, bad func(unit int, err error)) []*packed {
 			e, err := measure(i, units[i])
 			if err == nil && !p.empty.fits(e) {
 				_, size, _ := p.empty.cost(e, map[condition]Op{})
-				err = invalid("guarded txn",
+				err = Invalid("guarded txn",
 					"a unit of %d operations and %d bytes does not fit into one transaction (%d operations and %d bytes with the guard, the sequence key and values in base64); make it smaller",
 					len(e.ops), size, MaxOps, MaxBodyBytes)
 			}
@@ -80,14 +80,14 @@ func pack(head []Op, units []Unit, bad func(unit int, err error)) []*packed {
 func measure(i int, u Unit) (measured, error) {
 	e := measured{unit: i, shared: u.Shared, ops: u.Ops}
 	if !slices.ContainsFunc(u.Ops, Op.writes) {
-		return e, invalid("guarded txn", "a unit has no operation that writes")
+		return e, Invalid("guarded txn", "a unit has no operation that writes")
 	}
 	for _, op := range u.Shared {
 		if err := op.check(); err != nil {
 			return e, err
 		}
 		if op.writes() || op.reads() {
-			return e, invalid("guarded txn", "%v is no condition and cannot be shared", op)
+			return e, Invalid("guarded txn", "%v is no condition and cannot be shared", op)
 		}
 	}
 	for _, op := range u.Ops {

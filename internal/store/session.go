@@ -32,10 +32,10 @@ type SessionOptions struct {
 func (o SessionOptions) Validate() error {
 	switch {
 	case o.TTL < MinTTL, o.TTL > MaxTTL:
-		return invalid("session create", "TTL is %v; Consul takes %v to %v (10s to 86400s)", o.TTL,
+		return Invalid("session create", "TTL is %v; Consul takes %v to %v (10s to 86400s)", o.TTL,
 			MinTTL, MaxTTL)
 	case o.LockDelay < 0, o.LockDelay > MaxLockDelay:
-		return invalid("session create",
+		return Invalid("session create",
 			"lock-delay is %v; Consul takes 0s to %v, and would cap more silently", o.LockDelay,
 			MaxLockDelay)
 	}
@@ -105,7 +105,7 @@ func (s *Store) RenewSession(ctx context.Context, id string, limit time.Duration
 	}
 	c := call{op: "session renew", key: id, timeout: limit,
 		need: "session:write on the node of the session"}
-	if err := checkSession(c, id); err != nil {
+	if err := CheckSessionID(c.op, id); err != nil {
 		return time.Time{}, err
 	}
 	sent = time.Now()
@@ -153,7 +153,7 @@ func (s *Store) renew(ctx context.Context, c call) (known bool, err error) {
 func (s *Store) DestroySession(ctx context.Context, id string) error {
 	c := call{op: "session destroy", key: id, timeout: s.callTimeout,
 		need: "session:write on the node of the session"}
-	if err := checkSession(c, id); err != nil {
+	if err := CheckSessionID(c.op, id); err != nil {
 		return err
 	}
 	return c.do(ctx, func(ctx context.Context) error {
@@ -187,7 +187,7 @@ func (s *Store) sessionInfo(ctx context.Context, id string, timeout time.Duratio
 	exists bool, err error) {
 	c := call{op: "session info", key: id, timeout: timeout,
 		need: "session:read on the node of the session"}
-	if err := checkSession(c, id); err != nil {
+	if err := CheckSessionID(c.op, id); err != nil {
 		return "", false, err
 	}
 	err = c.do(ctx, func(ctx context.Context) error {
@@ -217,9 +217,10 @@ func (s *Store) timeoutOf(ctx context.Context) time.Duration {
 	return s.callTimeout
 }
 
-func checkSession(c call, id string) error {
+// CheckSessionID reports, as [ErrInvalid], an id that could be no session's. Op begins the message.
+func CheckSessionID(op, id string) error {
 	if !sessionID(id) {
-		return invalid(c.op, "%q is not a session id", shorten(id))
+		return Invalid(op, "%q is not a session id", ShortenPart(id))
 	}
 	return nil
 }

@@ -24,9 +24,8 @@ const (
 
 // Config is what a [Store] is made of.
 type Config struct {
-	Client  *api.Client  // required
-	Service string       // required; see KeysOf
-	Logger  *slog.Logger // default: slog.Default()
+	Client *api.Client  // required
+	Logger *slog.Logger // default: slog.Default()
 	// of Consul, only for logs; default: as in the failed request, or CONSUL_HTTP_ADDR
 	Address     string
 	CallTimeout time.Duration // the deadline of each plain call; default 3 s
@@ -39,21 +38,19 @@ type Config struct {
 func (c Config) Validate() error {
 	switch {
 	case c.Client == nil:
-		return invalid("store", "Client is nil; pass a Consul API client")
+		return Invalid("store", "Client is nil; pass a Consul API client")
 	case c.CallTimeout < 0:
-		return invalid("store", "CallTimeout is %v; give a positive duration", c.CallTimeout)
+		return Invalid("store", "CallTimeout is %v; give a positive duration", c.CallTimeout)
 	case c.PollWait < 0, c.PollWait > MaxPollWait:
-		return invalid("store", "PollWait is %v; Consul waits at most %v", c.PollWait, MaxPollWait)
+		return Invalid("store", "PollWait is %v; Consul waits at most %v", c.PollWait, MaxPollWait)
 	}
-	_, err := KeysOf(c.Service)
-	return err
+	return nil
 }
 
-// Store is the way to Consul for one service. It is safe for concurrent use
-// and starts no goroutine that outlives a call.
+// Store is the way to Consul. It is safe for concurrent use and starts no goroutine that outlives a
+// call.
 type Store struct {
 	client      *api.Client
-	keys        Keys
 	log         *slog.Logger
 	callTimeout time.Duration
 	pollWait    time.Duration
@@ -66,11 +63,7 @@ func New(cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	keys, err := KeysOf(cfg.Service)
-	if err != nil {
-		return nil, err
-	}
-	s := &Store{client: cfg.Client, keys: keys, log: cfg.Logger, callTimeout: cfg.CallTimeout,
+	s := &Store{client: cfg.Client, log: cfg.Logger, callTimeout: cfg.CallTimeout,
 		pollWait: cfg.PollWait}
 	if s.log == nil {
 		s.log = slog.Default()
@@ -88,9 +81,6 @@ func New(cfg Config) (*Store, error) {
 	}
 	return s, nil
 }
-
-// Keys returns the keys of the service.
-func (s *Store) Keys() Keys { return s.keys }
 
 // Entry is one key with its value and its indexes.
 type Entry struct {
@@ -203,7 +193,7 @@ type query struct {
 
 func (s *Store) read(ctx context.Context, q query) (entries []Entry, index uint64, err error) {
 	c := call{op: "get", key: q.key, timeout: q.timeout, need: fmt.Sprintf("key:read on %q", q.key)}
-	check := checkKey
+	check := CheckKey
 	if q.recurse {
 		c.op, c.need, check = "list", fmt.Sprintf("key_prefix:read (and list) on %q", q.key),
 			checkPrefix
@@ -298,6 +288,6 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 // throw the server's answer away, so that "false" or a foreign page with status
 // 200 would count as written.
 func (s *Store) single(ctx context.Context, what string, op Op) error {
-	_, err := s.txn(ctx, what, []Op{op})
+	_, err := s.NamedTxn(ctx, what, op)
 	return err
 }

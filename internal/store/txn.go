@@ -121,19 +121,19 @@ func (o Op) check() error {
 	name := o.String()
 	switch {
 	case o.kv.Verb == "":
-		return invalid("txn", "an operation is the zero Op; build it with one of the functions")
+		return Invalid("txn", "an operation is the zero Op; build it with one of the functions")
 	case o.kv.Verb == api.KVLock && o.kv.Session == "":
-		return invalid(name, "the session is empty; open one first")
+		return Invalid(name, "the session is empty; open one first")
 	case len(o.kv.Value) > MaxValueBytes:
-		return invalid(name, "the value has %d bytes; Consul takes %d", len(o.kv.Value),
+		return Invalid(name, "the value has %d bytes; Consul takes %d", len(o.kv.Value),
 			MaxValueBytes)
 	case o.kv.Verb == api.KVDeleteTree:
 		return checkPrefix(name, o.kv.Key)
 	}
-	return checkKey(name, o.kv.Key)
+	return CheckKey(name, o.kv.Key)
 }
 
-// ordinary reports whether key cannot be anything that checkKey refuses: letters,
+// ordinary reports whether key cannot be anything that CheckKey refuses: letters,
 // digits, '-', '_' and single dots and slashes, as nearly all keys are. It
 // spares 100,000 keys the full look.
 func ordinary(key string) bool {
@@ -218,17 +218,26 @@ func plain(s string) bool {
 	return true
 }
 
+// quoted returns s as a JSON string, whatever it holds.
+func quoted(s string) []byte {
+	data, err := json.Marshal(s)
+	if err != nil {
+		panic(fmt.Sprintf("store: a string cannot fail to encode: %v", err))
+	}
+	return data
+}
+
 func stringLen(s string) int {
 	if plain(s) {
 		return len(s) + 2
 	}
-	return len(encode(s))
+	return len(quoted(s))
 }
 
 // appendString appends s as a JSON string.
 func appendString(b []byte, s string) []byte {
 	if !plain(s) {
-		return append(b, encode(s)...)
+		return append(b, quoted(s)...)
 	}
 	b = append(b, '"')
 	b = append(b, s...)
@@ -262,24 +271,25 @@ func (r Result) Entry(key string) (Entry, bool) {
 // anything is sent. Operations without a write among them go the read path,
 // with consistent reads.
 func (s *Store) Txn(ctx context.Context, ops ...Op) (Result, error) {
-	return s.txn(ctx, "txn", ops)
+	return s.NamedTxn(ctx, "txn", ops...)
 }
 
 // ReadTxn reads and checks at one point in the log, consistently: a moment of
 // many keys, for at most [MaxOps] of them. A write among ops is [ErrInvalid].
 func (s *Store) ReadTxn(ctx context.Context, ops ...Op) (Result, error) {
 	if i := slices.IndexFunc(ops, Op.writes); i >= 0 {
-		return Result{}, invalid("read txn", "operation %d writes (%v); use Txn", i, ops[i])
+		return Result{}, Invalid("read txn", "operation %d writes (%v); use Txn", i, ops[i])
 	}
-	return s.txn(ctx, "read txn", ops)
+	return s.NamedTxn(ctx, "read txn", ops...)
 }
 
-func (s *Store) txn(ctx context.Context, what string, ops []Op) (Result, error) {
+// NamedTxn is Txn, with what in the place of "txn" in errors.
+func (s *Store) NamedTxn(ctx context.Context, what string, ops ...Op) (Result, error) {
 	if len(ops) == 0 {
-		return Result{}, invalid(what, "there is no operation in it")
+		return Result{}, Invalid(what, "there is no operation in it")
 	}
 	if len(ops) > MaxOps {
-		return Result{}, invalid(what, "it has %d operations; Consul takes %d", len(ops), MaxOps)
+		return Result{}, Invalid(what, "it has %d operations; Consul takes %d", len(ops), MaxOps)
 	}
 	for _, op := range ops {
 		if err := op.check(); err != nil {
@@ -295,6 +305,26 @@ func (s *Store) txn(ctx context.Context, what string, ops []Op) (Result, error) 
 	return Result{}, err
 }
 
+// CheckTxn reports, as [ErrInvalid], what would make Consul refuse ops as one transaction
+// whatever it holds: too many of them, or too large.
+func CheckTxn(ops ...Op) error {
+	if len(ops) > MaxOps {
+		return Invalid("txn", "it has %d operations; Consul takes %d", len(ops), MaxOps)
+	}
+	size := 3
+	for _, op := range ops {
+		if err := op.check(); err != nil {
+			return err
+		}
+		size += op.most()
+	}
+	if size > MaxBodyBytes {
+		return Invalid("txn", "its body has up to %d bytes with values in base64; Consul takes %d",
+			size, MaxBodyBytes)
+	}
+	return nil
+}
+
 // send sends checked operations, whose encoding is body.
 func (s *Store) send(ctx context.Context, what string, ops []Op, body []byte) (Result, error) {
 	c := call{op: what, timeout: s.callTimeout + atThinnest(len(body)), need: needOf(ops)}
@@ -303,7 +333,7 @@ func (s *Store) send(ctx context.Context, what string, ops []Op, body []byte) (R
 	}
 	if len(body)+1 > MaxBodyBytes { // the client ends the body with a newline
 		return Result{},
-			invalid(c.String(), "the body has %d bytes with values in base64; Consul takes %d",
+			Invalid(c.String(), "the body has %d bytes with values in base64; Consul takes %d",
 				len(body)+1, MaxBodyBytes)
 	}
 	var res Result
@@ -358,7 +388,7 @@ func (s *Store) exchange(ctx context.Context, c call, ops []Op, body []byte) (tx
 		if err := json.Unmarshal([]byte(status.Body), &reply); err != nil ||
 			len(reply.Errors) == 0 {
 			return reply, unreachable(c.String(), "409 with a body that is not a transaction's: %s",
-				shorten(status.Body))
+				ShortenPart(status.Body))
 		}
 		return reply, nil
 	}

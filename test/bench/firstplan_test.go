@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/test/realconsul"
@@ -82,7 +83,7 @@ func (w written) WithGroup(string) slog.Handler            { return w }
 
 type planRound struct {
 	client   *api.Client
-	store    *store.Store
+	store    *protocol.Store
 	sessions []string
 	items    int
 	leader   *actors.Coordinator
@@ -96,7 +97,7 @@ type planRound struct {
 func newPlanRound(b *testing.B, client *api.Client, service string, items, members int) *planRound {
 	b.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	s, err := store.New(store.Config{Client: client, Service: service, Logger: quiet})
+	s, err := protocol.New(service, store.Config{Client: client, Logger: quiet})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -190,7 +191,8 @@ func (p *planRound) bare(b *testing.B, service string, members, inFlight int) ti
 		keys[i] = fmt.Sprintf("service/%s/assignments/member-%02d/device_group_%06d", service,
 			i*members/p.items, i)
 	}
-	value := store.Assignment{State: store.StateOwn, Session: p.sessions[0], Reason: "new"}.Encode()
+	value := protocol.Assignment{State: protocol.StateOwn, Session: p.sessions[0],
+		Reason: "new"}.Encode()
 	start := time.Now()
 	sets(b, p.client, keys, string(value), inFlight)
 	return time.Since(start)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/test/realconsul"
 )
@@ -24,7 +25,7 @@ func TestARealServerThatReplaysItsLogRenewsNoSessionThatHasEnded(t *testing.T) {
 	// wait.
 	consul := realconsul.Start(t, realconsul.Options{})
 	server := consul.Servers[0]
-	s, err := store.New(store.Config{Client: server.Client(), Service: "past"})
+	s, err := protocol.New("past", store.Config{Client: server.Client()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/coordd/coordd/internal/aimed"
-	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/protocol"
 )
 
 // Values that a stranger aims: in each field of each kind of key an impossible session, a huge
@@ -97,7 +97,7 @@ func (w *world) aimed(e episode) []action {
 		return once(e, func() {
 			value := aim(r, aimed.Member)
 			for range 20 {
-				if _, err := store.ParseMemberRecord(value); err != nil {
+				if _, err := protocol.ParseMemberRecord(value); err != nil {
 					w.strangerLocks("members/"+name, value)
 					return
 				}
@@ -261,15 +261,15 @@ func (w *world) twist(r *rand.Rand, key string, lies func(was, now []byte) bool)
 
 // liesOfAck: that work has ended, that a lease is shorter, another number, or who wrote it.
 func liesOfAck(was, now []byte) bool {
-	x, err := store.ParseAck(was)
-	y, err2 := store.ParseAck(now)
+	x, err := protocol.ParseAck(was)
+	y, err2 := protocol.ParseAck(now)
 	return err == nil && err2 == nil && (y.Clear && !x.Clear || y.Stopped && !x.Stopped ||
 		y.TTL < x.TTL || y.Keep < x.Keep)
 }
 
 func liesOfTerm(was, now []byte) bool {
-	x, err := store.ParseTerm(was)
-	y, err2 := store.ParseTerm(now)
+	x, err := protocol.ParseTerm(was)
+	y, err2 := protocol.ParseTerm(now)
 	return err == nil && err2 == nil && (y.Clear && !x.Clear || y.Resigned && !x.Resigned ||
 		y.TTL < x.TTL)
 }
@@ -302,7 +302,7 @@ func (w *world) dismiss() {
 // for an item.
 func (w *world) ghostly(key string) bool {
 	if id, ok := strings.CutPrefix(key, w.root+"workload/"); ok {
-		return store.CheckID("item id", id) != nil
+		return protocol.CheckID("item id", id) != nil
 	}
 	return strings.HasPrefix(key, w.root+"assignments/ghost")
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/hashicorp/consul/api"
@@ -32,12 +33,12 @@ func (w *world) mourn(p *process, m messages.Membership) {
 	if err != nil {
 		panic(err)
 	}
-	s, err := store.New(store.Config{Client: client, Service: "sim",
+	s, err := protocol.New("sim", store.Config{Client: client,
 		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		panic(err)
 	}
-	l := store.Leaving{Member: p.id, Session: m.Session, Clear: m.ClearAt.IsZero()}
+	l := protocol.Leaving{Member: p.id, Session: m.Session, Clear: m.ClearAt.IsZero()}
 	if w.mutant != nil && w.mutant.name == "goodbye-not-clear" {
 		l.Clear = true
 	}

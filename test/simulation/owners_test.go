@@ -10,7 +10,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/history"
-	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/protocol"
 )
 
 // Each item's time without an owner is held to what docs/guarantees.md promises for what happened
@@ -308,7 +308,7 @@ func (o *owners) write(e history.Event, due func(time.Duration, string, ...any) 
 	set := e.Verb == history.Set
 	switch kind {
 	case "workload":
-		if store.CheckID("item id", rest) != nil {
+		if protocol.CheckID("item id", rest) != nil {
 			return
 		}
 		if !set {
@@ -339,8 +339,8 @@ func (o *owners) write(e history.Event, due func(time.Duration, string, ...any) 
 			o.members[rest] = later(o.members[rest], due(o.ttl+o.plan, "%s registered", rest))
 		}
 		o.records[rest] = set
-		r, err := store.ParseMemberRecord([]byte(e.Value))
-		if err == nil && r.Status == store.StatusLeaving {
+		r, err := protocol.ParseMemberRecord([]byte(e.Value))
+		if err == nil && r.Status == protocol.StatusLeaving {
 			maps.DeleteFunc(o.alive, func(proc string, _ bool) bool {
 				return history.Event{Proc: proc}.Member() == rest
 			})
@@ -353,7 +353,7 @@ func (o *owners) write(e history.Event, due func(time.Duration, string, ...any) 
 		}
 		o.all = later(o.all, due(o.plan, "the leader key changed"))
 	case "office":
-		var now store.LeaderState
+		var now protocol.LeaderState
 		if set && json.Unmarshal([]byte(e.Value), &now) != nil {
 			return
 		}

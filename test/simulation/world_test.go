@@ -20,6 +20,7 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/history"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/supervisor"
 	"github.com/hashicorp/consul/api"
@@ -31,7 +32,7 @@ type world struct {
 	consul   *devconsul.Server
 	empty    devconsul.Moment // before anything was written
 	client   *api.Client
-	user     *store.Store
+	user     *protocol.Store
 	operator *actors.Operator // the user too, by his own command
 	root     string
 	rec      *history.Recorder
@@ -154,7 +155,7 @@ func newWorld(p plan, m *mutant, log *slog.Logger) *world {
 	w.consul.OnCommit(w.committed)
 	w.client = w.consul.Client()
 	var err error
-	if w.user, err = store.New(store.Config{Client: w.client, Service: "sim",
+	if w.user, err = protocol.New("sim", store.Config{Client: w.client,
 		Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		panic(err)
 	}

@@ -131,7 +131,8 @@ type Conn struct {
 	watching    int               // elections that are taken part in
 	leading     map[*backend]bool // took the leadership and did not give it up
 	// why no session can be opened; empty: none was refused
-	trouble   string                        // why no session can be opened; empty: Consul has not refused one
+	// why no session can be opened; empty: Consul has not refused one
+	trouble   string
 	leftovers []func(context.Context) error // what has yet to be removed; see leftovers.go
 	// of the elections that somebody joins at the moment
 	joinLocks map[string]*joinLock // by root of the election
@@ -185,7 +186,7 @@ func Connect(cfg Config) (*Conn, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	s, err := store.New(store.Config{Client: cfg.Client, Service: "election", Logger: cfg.Logger,
+	s, err := store.New(store.Config{Client: cfg.Client, Logger: cfg.Logger,
 		PollWait: min(2*cfg.TTL, time.Minute)})
 	if err != nil {
 		return nil, err

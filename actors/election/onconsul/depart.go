@@ -14,7 +14,7 @@ import (
 // ctx ends. It tells whether the session led.
 func Depart(ctx context.Context, client *api.Client, prefix, name, session string) (led bool,
 	err error) {
-	s, err := store.New(store.Config{Client: client, Service: "election"})
+	s, err := store.New(store.Config{Client: client})
 	if err != nil {
 		return false, err
 	}

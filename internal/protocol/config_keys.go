@@ -1,8 +1,10 @@
-package store
+package protocol
 
 import (
 	"fmt"
 	"strings"
+
+	"github.com/coordd/coordd/internal/store"
 )
 
 // The config store's keys: the values lie where the system before this one had
@@ -30,18 +32,19 @@ func (k Keys) ParseConfigKey(key string) (name string, ok bool) {
 func (k Keys) ConfigMarker(writer string) string { return k.root + "config_log/" + writer }
 
 // CheckConfigKey checks a config key where it enters, as [CheckID] does an id;
-// slashes inside are allowed. Errors: [ErrInvalid].
+// slashes inside are allowed. Errors: [store.ErrInvalid].
 func CheckConfigKey(key string) error {
 	op := fmt.Sprintf("config key %q", key)
 	switch {
 	case key == "":
-		return invalid("config key", "it is empty")
+		return store.Invalid("config key", "it is empty")
 	case len(key) > MaxConfigKeyBytes:
-		return invalid("config key", "it has %d bytes; at most %d", len(key), MaxConfigKeyBytes)
+		return store.Invalid("config key", "it has %d bytes; at most %d", len(key),
+			MaxConfigKeyBytes)
 	case strings.HasSuffix(key, "/"):
-		return invalid(op, "it ends in a slash, as only prefixes do")
+		return store.Invalid(op, "it ends in a slash, as only prefixes do")
 	}
-	return checkKey(op, key)
+	return store.CheckKey(op, key)
 }
 
 // Marker is the value of config_log/<writer>: how far a writer has come. Every
@@ -70,28 +73,8 @@ func ParseMarker(value []byte) (Marker, error) {
 		return Marker{}, err
 	}
 	if most := max(m.Seq, m.At, m.Claim, m.Round); most > mostCounted {
-		return Marker{}, invalid("config marker",
+		return Marker{}, store.Invalid("config marker",
 			"one of its numbers is %d, which nothing has been counted to", most)
 	}
 	return m, nil
-}
-
-// CheckTxn reports, as [ErrInvalid], what would make Consul refuse ops as one transaction
-// whatever it holds: too many of them, or too large.
-func CheckTxn(ops ...Op) error {
-	if len(ops) > MaxOps {
-		return invalid("txn", "it has %d operations; Consul takes %d", len(ops), MaxOps)
-	}
-	size := 3
-	for _, op := range ops {
-		if err := op.check(); err != nil {
-			return err
-		}
-		size += op.most()
-	}
-	if size > MaxBodyBytes {
-		return invalid("txn", "its body has up to %d bytes with values in base64; Consul takes %d",
-			size, MaxBodyBytes)
-	}
-	return nil
 }

@@ -1,17 +1,17 @@
-package store_test
+package protocol_test
 
 import (
 	"maps"
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/protocol"
 )
 
 func TestALeaderStateIsReadAsItWasWrittenAndOneThatCannotBeIsRefused(t *testing.T) {
-	o := store.LeaderState{By: "s", At: time.Unix(1, 0).UTC(), Brake: "60 of 60",
-		Absent: map[string]store.Waited{"m1": {Ack: 7, Session: "s1", For: time.Second}}}
-	if got, err := store.ParseLeaderState(o.Encode()); err != nil || got.By != o.By ||
+	o := protocol.LeaderState{By: "s", At: time.Unix(1, 0).UTC(), Brake: "60 of 60",
+		Absent: map[string]protocol.Waited{"m1": {Ack: 7, Session: "s1", For: time.Second}}}
+	if got, err := protocol.ParseLeaderState(o.Encode()); err != nil || got.By != o.By ||
 		!got.At.Equal(o.At) || got.Brake != o.Brake || !maps.Equal(got.Absent, o.Absent) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -20,7 +20,7 @@ func TestALeaderStateIsReadAsItWasWrittenAndOneThatCannotBeIsRefused(t *testing.
 		`{"absent":{"m1":{"ack":1,"sid":"s","for":-1}}}`,
 		`{"absent":{"m1":{"ack":1,"sid":"s","for":9223372036854775808}}}`, `{"at":"yesterday"}`,
 		`{"brake":`, `{"brake":"a\u001b]52;c;x"}`} {
-		_, err := store.ParseLeaderState([]byte(bad))
-		wantKind(t, err, store.ErrInvalid, false)
+		_, err := protocol.ParseLeaderState([]byte(bad))
+		wantInvalid(t, err)
 	}
 }

@@ -1,4 +1,4 @@
-package store
+package protocol
 
 import (
 	"bytes"
@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/store"
 )
 
-// Values are JSON. Unknown fields are ignored, so that an older reader gets
-// along with a newer writer; what does not parse, or cannot be, is an error that names what
-// is wrong, for the reader to log once and skip. What has parsed can be used in requests and sums.
+// Values are JSON. Unknown fields are ignored, so that an older reader gets along with a newer
+// writer.
 
 // MaxKeep is the longest time that a stopped member's items can be kept for it.
 const MaxKeep = 7 * 24 * time.Hour
@@ -50,8 +50,8 @@ func ParseMemberRecord(value []byte) (MemberRecord, error) {
 		return MemberRecord{}, err
 	}
 	if r.Status != StatusAlive && r.Status != StatusLeaving {
-		return MemberRecord{}, invalid("member record",
-			`its status is %q; known are "alive" and "leaving"`, shorten(r.Status))
+		return MemberRecord{}, store.Invalid("member record",
+			`its status is %q; known are "alive" and "leaving"`, store.ShortenPart(r.Status))
 	}
 	return r, nil
 }
@@ -85,8 +85,9 @@ func ParseAssignment(value []byte) (Assignment, error) {
 		return Assignment{}, err
 	}
 	if a.State != StateOwn && a.State != StateRel {
-		return Assignment{}, invalid("assignment", `its state is %q; known are "own" and "rel"`,
-			shorten(a.State))
+		return Assignment{}, store.Invalid("assignment",
+			`its state is %q; known are "own" and "rel"`,
+			store.ShortenPart(a.State))
 	}
 	if err := couldBeSession("assignment", a.Session); err != nil {
 		return Assignment{}, err
@@ -131,10 +132,12 @@ func ParseAck(value []byte) (Ack, error) {
 		return Ack{}, err
 	}
 	switch {
-	case (a.TTL < 0 || a.TTL > MaxTTL) && !mutations.Broken("times-unchecked"):
-		return Ack{}, invalid("ack", "its ttl is %v; a session's is %v at the most", a.TTL, MaxTTL)
+	case (a.TTL < 0 || a.TTL > store.MaxTTL) && !mutations.Broken("times-unchecked"):
+		return Ack{}, store.Invalid("ack", "its ttl is %v; a session's is %v at the most", a.TTL,
+			store.MaxTTL)
 	case a.Keep < 0, a.Keep > MaxKeep:
-		return Ack{}, invalid("ack", "its items are to be kept for %v; the most is %v", a.Keep,
+		return Ack{}, store.Invalid("ack", "its items are to be kept for %v; the most is %v",
+			a.Keep,
 			MaxKeep)
 	}
 	return a, nil
@@ -143,9 +146,10 @@ func ParseAck(value []byte) (Ack, error) {
 // couldBeSession refuses what no Consul has ever named a session; empty means none. Consul takes
 // capital letters for small ones, but not where it compares a key's session.
 func couldBeSession(what, id string) error {
-	if id != "" && (!sessionID(id) || id != strings.ToLower(id)) && !mutations.Broken(
-		"sessions-unchecked") {
-		return invalid(what, "%q is no session of Consul's", shorten(id))
+	if id != "" && (store.CheckSessionID(what, id) != nil || id != strings.ToLower(id)) &&
+		!mutations.Broken(
+			"sessions-unchecked") {
+		return store.Invalid(what, "%q is no session of Consul's", store.ShortenPart(id))
 	}
 	return nil
 }
@@ -153,18 +157,20 @@ func couldBeSession(what, id string) error {
 func encode(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("store: %T cannot fail to encode: %v", v, err))
+		panic(fmt.Sprintf("protocol: %T cannot fail to encode: %v", v, err))
 	}
 	return data
 }
 
 func decode(what string, value []byte, into any) error {
 	if trimmed := bytes.TrimSpace(value); len(trimmed) == 0 || trimmed[0] != '{' {
-		return invalid(what, "the value %q is not a JSON object", shorten(string(value)))
+		return store.Invalid(what, "the value %q is not a JSON object",
+			store.ShortenPart(string(value)))
 	}
 	if err := json.Unmarshal(value, into); err != nil {
-		return invalid(what, "the value %q does not parse: %s", shorten(string(value)),
-			shorten(err.Error()))
+		return store.Invalid(what, "the value %q does not parse: %s",
+			store.ShortenPart(string(value)),
+			store.ShortenPart(err.Error()))
 	}
 	return nil
 }

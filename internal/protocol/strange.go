@@ -1,9 +1,11 @@
-package store
+package protocol
 
 import (
 	"log/slog"
 	"strings"
 	"sync"
+
+	"github.com/coordd/coordd/internal/store"
 )
 
 // StrangeKeys logs each key that a reader cannot use, once. Such a key is skipped and stops
@@ -17,7 +19,7 @@ type StrangeKeys struct {
 
 // Skip logs the key of e, unless it is a prefix's own sentinel, or what Consul's page makes of a
 // folder.
-func (s *StrangeKeys) Skip(e Entry, why string) {
+func (s *StrangeKeys) Skip(e store.Entry, why string) {
 	if strings.HasSuffix(e.Key, "/") && len(e.Value) == 0 {
 		return
 	}
@@ -30,6 +32,6 @@ func (s *StrangeKeys) Skip(e Entry, why string) {
 		return
 	}
 	s.told[e.Key] = true
-	s.Log.Warn("strange-key-skipped", "key", Shorten(e.Key), "why", Shorten(why),
+	s.Log.Warn("strange-key-skipped", "key", store.Shorten(e.Key), "why", store.Shorten(why),
 		"do", "delete it, or write it as docs/design.md says")
 }

@@ -1,4 +1,4 @@
-package store_test
+package protocol_test
 
 import (
 	"context"
@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
 // member registers m with two items, as the leader if it is to lead, beside a neighbour whose id
 // begins alike.
-func member(t *testing.T, s *store.Store, leads bool) store.Leaving {
+func member(t *testing.T, s *protocol.Store, leads bool) protocol.Leaving {
 	t.Helper()
 	k, id := s.Keys(), session(t, s)
 	ops := []store.Op{store.Lock(k.Member("m1"), []byte("alive"), 0, id), store.Create(k.Ack("m1"),
@@ -26,11 +27,11 @@ func member(t *testing.T, s *store.Store, leads bool) store.Leaving {
 		ops = append(ops, store.Lock(k.Leader(), []byte("m1"), 0, id))
 	}
 	txn(t, s, ops...)
-	return store.Leaving{Member: "m1", Session: id, Clear: true}
+	return protocol.Leaving{Member: "m1", Session: id, Clear: true}
 }
 
 // wantKeys checks what is left below the service's root.
-func wantKeys(t *testing.T, s *store.Store, want ...string) {
+func wantKeys(t *testing.T, s *protocol.Store, want ...string) {
 	t.Helper()
 	entries, _, err := s.List(t.Context(), s.Keys().Root(), store.Consistent)
 	must(t, err)
@@ -54,7 +55,7 @@ var (
 )
 
 func TestADepartedLeaderLeavesNothingAndNoLockDelay(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s *protocol.Store) {
 		l := member(t, s, true)
 		accepted, err := s.Depart(t.Context(), l)
 		if err != nil || !accepted {
@@ -71,7 +72,7 @@ func TestADepartedLeaderLeavesNothingAndNoLockDelay(t *testing.T) {
 }
 
 func TestTheKeysOfAMemberThatIsNotClearStayForTheGrace(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s *protocol.Store) {
 		l := member(t, s, false)
 		l.Clear = false
 		_, err := s.Depart(t.Context(), l)
@@ -83,7 +84,7 @@ func TestTheKeysOfAMemberThatIsNotClearStayForTheGrace(t *testing.T) {
 // A successor has registered: neither its record nor what it inherited is the dead one's to take
 // back, at once or late.
 func TestAGoodbyeForAFormerSessionChangesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s *protocol.Store) {
 		l := member(t, s, true)
 		must(t, s.DestroySession(t.Context(), l.Session))
 		time.Sleep(2 * time.Second) // the lock-delay
@@ -104,20 +105,18 @@ func TestAGoodbyeForAFormerSessionChangesNothing(t *testing.T) {
 
 // A record without a holder is a stranger's: no session matches nothing.
 func TestAGoodbyeNamesItsSession(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s *protocol.Store) {
 		txn(t, s, store.Create(s.Keys().Member("m1"), []byte("alive")),
 			store.Create(s.Keys().Leader(), nil))
-		wantKind(t, s.Goodbye(t.Context(), store.Leaving{Member: "m1", Clear: true}),
-			store.ErrInvalid, false)
-		wantKind(t, s.Resign(t.Context(), "", true, true), store.ErrInvalid, false)
-		wantKind(t, s.Goodbye(t.Context(), store.Leaving{Member: "m1/x", Session: "s"}),
-			store.ErrInvalid, false)
+		wantInvalid(t, s.Goodbye(t.Context(), protocol.Leaving{Member: "m1", Clear: true}))
+		wantInvalid(t, s.Resign(t.Context(), "", true, true))
+		wantInvalid(t, s.Goodbye(t.Context(), protocol.Leaving{Member: "m1/x", Session: "s"}))
 		wantKeys(t, s, "leader", "members/m1")
 	})
 }
 
 func TestADepartureIsTriedUntilConsulAnswersOrTheTimeIsOver(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s *protocol.Store) {
 		l := member(t, s, true)
 		away := time.Now().Add(7 * time.Second)
 		flaky := over(t, tripper(func(r *http.Request) (*http.Response, error) {
@@ -142,7 +141,7 @@ func TestADepartureIsTriedUntilConsulAnswersOrTheTimeIsOver(t *testing.T) {
 
 // The answer was lost: the second try is refused, since the first one did it all.
 func TestADepartureWhoseAnswerWasLostIsFinished(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s *protocol.Store) {
 		l, lost := member(t, s, true), 0
 		mute := over(t, tripper(func(r *http.Request) (*http.Response, error) {
 			resp, err := consul.RoundTripper().RoundTrip(r)

@@ -1,4 +1,4 @@
-package store
+package protocol
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/store"
 )
 
 // Term is the value of the term key: who took the leadership last. Whoever takes it writes the key
@@ -37,19 +38,20 @@ func ParseTerm(value []byte) (Term, error) {
 	if err := decode("term", value, &t); err != nil {
 		return Term{}, err
 	}
-	if (t.TTL < MinTTL || t.TTL > MaxTTL) && !mutations.Broken("times-unchecked") {
-		return Term{}, invalid("term", "its ttl is %v; a session has %v to %v", t.TTL, MinTTL,
-			MaxTTL)
+	if (t.TTL < store.MinTTL || t.TTL > store.MaxTTL) && !mutations.Broken("times-unchecked") {
+		return Term{}, store.Invalid("term", "its ttl is %v; a session has %v to %v", t.TTL,
+			store.MinTTL, store.MaxTTL)
 	}
 	return t, nil
 }
 
 // ReadTerm reads the leader key and the term key at one point of the log, consistently. A key that
 // is missing has CreateIndex 0.
-func (s *Store) ReadTerm(ctx context.Context) (leader, term Entry, err error) {
-	r, err := s.ReadTxn(ctx, GetOrEmpty(s.keys.Leader()), GetOrEmpty(s.keys.Term()))
+func (s *Store) ReadTerm(ctx context.Context) (leader, term store.Entry, err error) {
+	r, err := s.ReadTxn(ctx, store.GetOrEmpty(s.keys.Leader()),
+		store.GetOrEmpty(s.keys.Term()))
 	if err != nil {
-		return Entry{}, Entry{}, err
+		return store.Entry{}, store.Entry{}, err
 	}
 	leader, _ = r.Entry(s.keys.Leader())
 	term, _ = r.Entry(s.keys.Term())
@@ -59,12 +61,12 @@ func (s *Store) ReadTerm(ctx context.Context) (leader, term Entry, err error) {
 // Resign deletes the leader key if the session holds it, in one try, and has the term say so if the
 // leader's duty is over; clear: and that nobody who led before can count on it any more (if not,
 // that stays as the term says it). A deleted key has no lock-delay, so a successor need not wait.
-// [ErrRefused]: the session does not lead.
+// [store.ErrRefused]: the session does not lead.
 //
 // The leader key's index is its condition: a copy
 // that arrives late does nothing, not even to another term of the same session.
 func (s *Store) Resign(ctx context.Context, session string, clear, over bool) error {
-	if err := checkSession(call{op: "resign"}, session); err != nil {
+	if err := store.CheckSessionID("resign", session); err != nil {
 		return err
 	}
 	leader, term, err := s.ReadTerm(ctx)
@@ -72,14 +74,14 @@ func (s *Store) Resign(ctx context.Context, session string, clear, over bool) er
 		return err
 	}
 	if leader.Session != session {
-		return fmt.Errorf("resign: %w", &RefusedError{Op: -1, Key: leader.Key,
+		return fmt.Errorf("resign: %w", &store.RefusedError{Op: -1, Key: leader.Key,
 			What: "the session does not lead"})
 	}
-	ops := []Op{CheckIndex(leader.Key, leader.ModifyIndex), Delete(leader.Key)}
+	ops := []store.Op{store.CheckIndex(leader.Key, leader.ModifyIndex), store.Delete(leader.Key)}
 	if t, err := ParseTerm(term.Value); err == nil && t.Session == session {
 		t.After, t.Clear, t.Resigned = term.ModifyIndex, t.Clear || clear, over
-		ops = append([]Op{CAS(term.Key, t.Encode(), 0, term.ModifyIndex)}, ops...)
+		ops = append([]store.Op{store.CAS(term.Key, t.Encode(), 0, term.ModifyIndex)}, ops...)
 	}
-	_, err = s.txn(ctx, "resign", ops)
+	_, err = s.NamedTxn(ctx, "resign", ops...)
 	return err
 }

@@ -1,23 +1,24 @@
-package store_test
+package protocol_test
 
 import (
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
 func TestATermIsReadAsItWasWrittenAndOneThatCannotBeIsRefused(t *testing.T) {
-	term := store.Term{Leader: "n1", Session: "s", By: store.Process{Instance: "i"}, After: 7,
+	term := protocol.Term{Leader: "n1", Session: "s", By: protocol.Process{Instance: "i"}, After: 7,
 		TTL: 10 * time.Second, Clear: true, Resigned: true}
-	if got, err := store.ParseTerm(term.Encode()); err != nil || got != term {
+	if got, err := protocol.ParseTerm(term.Encode()); err != nil || got != term {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, bad := range []string{"", "n1", "{}", `{"ttl":-1}`, `{"ttl":9223372036854775807}`,
 		`{"ttl":"10s"}`, `{"leader":7,"ttl":10000000000}`, `{"ttl":10000000000`} {
-		_, err := store.ParseTerm([]byte(bad))
-		wantKind(t, err, store.ErrInvalid, false)
+		_, err := protocol.ParseTerm([]byte(bad))
+		wantInvalid(t, err)
 	}
 }
 
@@ -25,16 +26,16 @@ func TestATermIsReadAsItWasWrittenAndOneThatCannotBeIsRefused(t *testing.T) {
 // reads it; what the term says of leaders before stays as it is.
 func TestADepartedLeadersTermSaysThatItHasResigned(t *testing.T) {
 	for _, clear := range []bool{true, false} {
-		bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+		bubble(t, func(t *testing.T, consul *devconsul.Server, s *protocol.Store) {
 			l := member(t, s, true)
-			term := store.Term{Leader: "m1", Session: l.Session, TTL: 20 * time.Second,
+			term := protocol.Term{Leader: "m1", Session: l.Session, TTL: 20 * time.Second,
 				Clear: clear}
 			txn(t, s, store.Create(s.Keys().Term(), term.Encode()))
 			_, err := s.Depart(t.Context(), l)
 			must(t, err)
 			_, e, err := s.ReadTerm(t.Context())
 			must(t, err)
-			got, err := store.ParseTerm(e.Value)
+			got, err := protocol.ParseTerm(e.Value)
 			must(t, err)
 			if !got.Resigned || got.Clear != clear || got.TTL != term.TTL {
 				t.Errorf("the term says %+v", got)

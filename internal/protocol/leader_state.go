@@ -1,9 +1,11 @@
-package store
+package protocol
 
 import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/coordd/coordd/internal/store"
 )
 
 // maxBrake is the longest text of a brake that is believed, in bytes.
@@ -39,13 +41,13 @@ func ParseLeaderState(value []byte) (LeaderState, error) {
 		return LeaderState{}, err
 	}
 	if len(s.Brake) > maxBrake || strings.ContainsFunc(s.Brake, unicode.IsControl) {
-		return LeaderState{}, invalid("office", "its brake is no line of text: %q",
-			shorten(s.Brake))
+		return LeaderState{}, store.Invalid("office", "its brake is no line of text: %q",
+			store.ShortenPart(s.Brake))
 	}
 	for member, w := range s.Absent {
 		if w.For < 0 || w.Ack == 0 || w.Session == "" {
-			return LeaderState{}, invalid("office",
-				"member %q: %+v is no time waited for an absence", shorten(member), w)
+			return LeaderState{}, store.Invalid("office",
+				"member %q: %+v is no time waited for an absence", store.ShortenPart(member), w)
 		}
 	}
 	return s, nil

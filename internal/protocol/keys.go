@@ -1,13 +1,14 @@
-package store
+package protocol
 
 import (
 	"fmt"
 	"hash/fnv"
-	"net/url"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/coordd/coordd/internal/store"
 )
 
 // MaxIDBytes bounds member and item ids.
@@ -22,27 +23,27 @@ type Keys struct {
 }
 
 // KeysOf returns the keys under service/<service>/. The name may hold letters,
-// digits, ". _ - ~ : @ +" and inner slashes; anything else is [ErrInvalid].
+// digits, ". _ - ~ : @ +" and inner slashes; anything else is [store.ErrInvalid].
 func KeysOf(service string) (Keys, error) {
 	op := fmt.Sprintf("service %q", service)
 	switch {
 	case service == "":
-		return Keys{}, invalid("service", "the name is empty; give the service a name")
+		return Keys{}, store.Invalid("service", "the name is empty; give the service a name")
 	case len(service) > MaxIDBytes:
-		return Keys{}, invalid("service", "the name has %d bytes; at most %d", len(service),
+		return Keys{}, store.Invalid("service", "the name has %d bytes; at most %d", len(service),
 			MaxIDBytes)
 	case strings.Contains(service, "/"):
 		// Service x/workload would have its leader key where x has an item named leader.
-		return Keys{}, invalid(op,
+		return Keys{}, store.Invalid(op,
 			`it holds a slash, so that one service could lie inside another; use "-" or "."`)
 	}
 	for _, r := range service {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-~:@+", r) ||
 			r == utf8.RuneError {
-			return Keys{}, invalid(op, "it holds %q; use letters, digits and ._-~:@+", r)
+			return Keys{}, store.Invalid(op, "it holds %q; use letters, digits and ._-~:@+", r)
 		}
 	}
-	if err := checkKey(op, service); err != nil {
+	if err := store.CheckKey(op, service); err != nil {
 		return Keys{}, err
 	}
 	return Keys{service: service, root: "service/" + service + "/"}, nil
@@ -57,7 +58,7 @@ func CheckMemberID(id string) error {
 		return err
 	}
 	if strings.ContainsAny(id, " %") || strings.Contains(id, "..") {
-		return invalid(fmt.Sprintf("member id %q", id),
+		return store.Invalid(fmt.Sprintf("member id %q", id),
 			`it holds a space, a percent sign or two dots in a row, with which it makes no key together with some items' ids; use "-"`)
 	}
 	return nil
@@ -67,60 +68,20 @@ func CheckMemberID(id string) error {
 // UTF-8 without control characters, no space at either end, not "." or "..",
 // at most [MaxIDBytes] bytes, and nothing that Consul's own check of key names
 // would refuse later (percent escapes of a space or of ".."). Kind, such as
-// "item id", begins the message of the [ErrInvalid].
+// "item id", begins the message of the [store.ErrInvalid].
 func CheckID(kind, id string) error {
 	op := fmt.Sprintf("%s %q", kind, id)
 	switch {
 	case id == "":
-		return invalid(kind, "it is empty")
+		return store.Invalid(kind, "it is empty")
 	case len(id) > MaxIDBytes:
-		return invalid(kind, "it has %d bytes; at most %d", len(id), MaxIDBytes)
+		return store.Invalid(kind, "it has %d bytes; at most %d", len(id), MaxIDBytes)
 	case strings.Contains(id, "/"):
-		return invalid(op, "it holds a slash, which separates keys")
+		return store.Invalid(op, "it holds a slash, which separates keys")
 	case strings.TrimSpace(id) != id:
-		return invalid(op, "remove the space at its beginning or end")
+		return store.Invalid(op, "remove the space at its beginning or end")
 	}
-	return checkKey(op, id)
-}
-
-// checkKey refuses what Consul would refuse or, worse, silently change: it
-// cleans the path of a single GET, PUT or DELETE (so "a//b" means "a/b") but
-// takes the keys of a transaction as they are. A key must mean the same to both.
-func checkKey(op, key string) error {
-	switch {
-	case key == "":
-		return invalid(op, "the key is empty")
-	case !utf8.ValidString(key):
-		return invalid(op, "it is not valid UTF-8")
-	case strings.ContainsFunc(key, unicode.IsControl):
-		return invalid(op, "it holds a control character")
-	case strings.HasPrefix(key, "/"):
-		return invalid(op, "a key does not begin with a slash")
-	case strings.HasPrefix(key, " "), strings.HasSuffix(key, " "):
-		return invalid(op, "Consul refuses keys that begin or end with a space")
-	}
-	for part := range strings.SplitSeq(strings.TrimSuffix(key, "/"), "/") {
-		if part == "" || part == "." || part == ".." {
-			return invalid(op, "it holds the path element %q, which Consul cleans away or refuses",
-				part)
-		}
-	}
-	if plain, err := url.PathUnescape(key); err == nil && plain != key {
-		if strings.Contains(plain, "..") || strings.Contains(plain, " ") {
-			return invalid(op, "it holds a percent escape that Consul refuses")
-		}
-	}
-	return nil
-}
-
-// checkPrefix is checkKey for prefixes, which must end in "/".
-func checkPrefix(op, prefix string) error {
-	if !strings.HasSuffix(prefix, "/") {
-		return invalid(op,
-			`the prefix %q does not end in "/": it would meet its neighbours as well (m1 and m10)`,
-			prefix)
-	}
-	return checkKey(op, prefix)
+	return store.CheckKey(op, id)
 }
 
 // Service returns the name the keys were made of.
@@ -206,7 +167,7 @@ func (k Keys) ParseAssignment(key string) (m, w string, ok bool) {
 	if !ok || CheckID("member id", m) != nil {
 		return "", "", false
 	}
-	if w != "" && (CheckID("item id", w) != nil || checkKey("", key) != nil) {
+	if w != "" && (CheckID("item id", w) != nil || store.CheckKey("", key) != nil) {
 		return "", "", false
 	}
 	return m, w, true

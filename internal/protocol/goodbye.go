@@ -1,9 +1,11 @@
-package store
+package protocol
 
 import (
 	"context"
 	"errors"
 	"log/slog"
+
+	"github.com/coordd/coordd/internal/store"
 )
 
 // Leaving is what a member that is gone, or on its way, leaves behind in Consul.
@@ -20,12 +22,12 @@ func (l Leaving) check() error {
 	if err := CheckID("member id", l.Member); err != nil {
 		return err
 	}
-	return checkSession(call{op: "goodbye"}, l.Session)
+	return store.CheckSessionID("goodbye", l.Session)
 }
 
 // Goodbye takes the member's record away, and if l is clear its keys and its
 // ack with it, in one transaction: its items are free at once, and nobody waits for a grace.
-// It is one try. [ErrRefused]: the record is not the session's (any more), and nothing was done.
+// It is one try. [store.ErrRefused]: the record is not the session's (any more), and nothing was done.
 //
 // It may only be said when none of the work that was started under the session is left, and none
 // will be started: of a living member by itself, of a dead one by whoever saw all of its work end.
@@ -36,11 +38,12 @@ func (s *Store) Goodbye(ctx context.Context, l Leaving) error {
 		return err
 	}
 	key := s.keys.Member(l.Member)
-	ops := []Op{CheckSession(key, l.Session)}
+	ops := []store.Op{store.CheckSession(key, l.Session)}
 	if l.Clear {
-		ops = append(ops, DeleteTree(s.keys.AssignmentsOf(l.Member)), Delete(s.keys.Ack(l.Member)))
+		ops = append(ops, store.DeleteTree(s.keys.AssignmentsOf(l.Member)),
+			store.Delete(s.keys.Ack(l.Member)))
 	}
-	_, err := s.txn(ctx, "goodbye", append(ops, Delete(key)))
+	_, err := s.NamedTxn(ctx, "goodbye", append(ops, store.Delete(key))...)
 	return err
 }
 
@@ -52,8 +55,8 @@ func (s *Store) Pause(ctx context.Context, l Leaving, ack Ack) error {
 		return err
 	}
 	key := s.keys.Member(l.Member)
-	_, err := s.txn(ctx, "goodbye for a while", []Op{CheckSession(key, l.Session),
-		Set(s.keys.Ack(l.Member), ack.Encode(), 0), Delete(key)})
+	_, err := s.NamedTxn(ctx, "goodbye for a while", store.CheckSession(key, l.Session),
+		store.Set(s.keys.Ack(l.Member), ack.Encode(), 0), store.Delete(key))
 	return err
 }
 
@@ -64,7 +67,7 @@ func (s *Store) Pause(ctx context.Context, l Leaving, ack Ack) error {
 func (s *Store) Depart(ctx context.Context, l Leaving) (accepted bool, err error) {
 	err = s.Retry(ctx, "goodbye", func(ctx context.Context) error { return s.Goodbye(ctx, l) })
 	accepted = err == nil
-	if err != nil && !errors.Is(err, ErrRefused) {
+	if err != nil && !errors.Is(err, store.ErrRefused) {
 		return false, err
 	}
 	err = s.Retry(ctx, "leader key", func(ctx context.Context) error {
@@ -72,7 +75,7 @@ func (s *Store) Depart(ctx context.Context, l Leaving) (accepted bool, err error
 	})
 	if err == nil {
 		s.log.Info("resigned", slog.String("for", l.Member))
-	} else if !errors.Is(err, ErrRefused) {
+	} else if !errors.Is(err, store.ErrRefused) {
 		return accepted, err
 	}
 	return accepted, s.Retry(ctx, "session", func(ctx context.Context) error {

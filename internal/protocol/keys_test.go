@@ -1,16 +1,17 @@
-package store_test
+package protocol_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
-func keysOf(t testing.TB, service string) store.Keys {
+func keysOf(t testing.TB, service string) protocol.Keys {
 	t.Helper()
-	k, err := store.KeysOf(service)
+	k, err := protocol.KeysOf(service)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,29 +49,17 @@ func TestPrefixesEndInASlashSoThatM1NeverMeetsM10(t *testing.T) {
 	if strings.HasPrefix(k.Assignment("m10", "w"), k.AssignmentsOf("m1")) {
 		t.Errorf("%q is under %q", k.Assignment("m10", "w"), k.AssignmentsOf("m1"))
 	}
-	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
-		ctx := t.Context()
-		_, _, err := s.List(ctx, "service/svc/assignments/m1", store.Default)
-		wantKind(t, err, store.ErrInvalid, false)
-		wantText(t, err, "m1 and m10")
-		_, err = s.ListKeys(ctx, "service/svc/assignments/m1", "")
-		wantKind(t, err, store.ErrInvalid, false)
-		_, err = s.WatchPrefix("service/svc/assignments/m1").Next(ctx)
-		wantKind(t, err, store.ErrInvalid, false)
-		_, err = s.Txn(ctx, store.DeleteTree("service/svc/assignments/m1"))
-		wantKind(t, err, store.ErrInvalid, false)
-	})
 }
 
 func TestServiceNamesAreChecked(t *testing.T) {
 	for _, bad := range []string{"", "/", "/a", "a/", "a/b", "coordd/workload", "a//b", "a/../b",
 		"..", ".", "a b", "a%20b", "a?b", "a\x00b", "a\nb", "a\xffb", "a#b",
 		strings.Repeat("a", 257)} {
-		_, err := store.KeysOf(bad)
-		wantKind(t, err, store.ErrInvalid, false)
+		_, err := protocol.KeysOf(bad)
+		wantInvalid(t, err)
 	}
 	for _, good := range []string{"coordd", "größe", "a.b-c_d~e:f@g+h", "..a"} {
-		if _, err := store.KeysOf(good); err != nil {
+		if _, err := protocol.KeysOf(good); err != nil {
 			t.Errorf("KeysOf(%q): %v", good, err)
 		}
 	}
@@ -91,13 +80,12 @@ func TestIDsAreCheckedAndTheMessageSaysWhatIsWrong(t *testing.T) {
 		"%2e%2e":                 "percent escape",
 		strings.Repeat("x", 257): "257 bytes",
 	} {
-		err := store.CheckID("item id", id)
-		wantKind(t, err, store.ErrInvalid, false)
-		wantText(t, err, "item id", says)
+		err := protocol.CheckID("item id", id)
+		wantInvalid(t, err, "item id", says)
 	}
 	for _, id := range []string{"m1", "10.0.0.1:8080", "a b", "100%", "%41", "ünï", "a.b", "...",
 		strings.Repeat("x", 256)} {
-		if err := store.CheckID("item id", id); err != nil {
+		if err := protocol.CheckID("item id", id); err != nil {
 			t.Errorf("CheckID(%q): %v", id, err)
 		}
 	}
@@ -106,10 +94,10 @@ func TestIDsAreCheckedAndTheMessageSaysWhatIsWrong(t *testing.T) {
 // What CheckID lets through must work as a key with every way of access: the
 // single GET of a key is cleaned and checked by Consul, transactions are not.
 func TestEveryCheckedIDIsTheSameKeyToReadsAndTransactions(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s *protocol.Store) {
 		for _, id := range []string{"m1", "10.0.0.1:8080", "a b", "100%", "%41", "ünï", "a.b",
 			"...", "a+b", "a?b=c", "a#b", `a"b\c`, "a&b;c"} {
-			must(t, store.CheckID("item id", id))
+			must(t, protocol.CheckID("item id", id))
 			key := s.Keys().WorkItem(id)
 			must(t, s.Put(t.Context(), key, []byte(id), 0))
 			e, found, _, err := s.Get(t.Context(), key, store.Consistent)
@@ -164,7 +152,7 @@ func FuzzKeysParse(f *testing.F) {
 			"member": k.ParseMember, "item": k.ParseWorkItem, "ack": k.ParseAck} {
 			build := map[string]func(string) string{
 				"member": k.Member, "item": k.WorkItem, "ack": k.Ack}[name]
-			if id, ok := parse(key); ok && (build(id) != key || store.CheckID("id", id) != nil) {
+			if id, ok := parse(key); ok && (build(id) != key || protocol.CheckID("id", id) != nil) {
 				t.Errorf("%q parses as the %s %q", key, name, id)
 			}
 		}

@@ -1,0 +1,102 @@
+package protocol_test
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/internal/protocol"
+)
+
+func TestValuesComeBackAsTheyWere(t *testing.T) {
+	p := protocol.Process{Instance: "i", Host: "h", BootID: "b", PIDNamespace: "pid:[1]", PID: 7,
+		StartTime: 1 << 60}
+	record := protocol.MemberRecord{Status: protocol.StatusLeaving, Address: "h:1",
+		Capacity: 1<<64 - 1,
+		Zone:     "z", Version: "v", Process: p}
+	if got, err := protocol.ParseMemberRecord(record.Encode()); err != nil || got != record {
+		t.Errorf("record %+v, error %v", got, err)
+	}
+	a := protocol.Assignment{State: protocol.StateRel, Session: "s", Reason: "<balance> & \"more\""}
+	if got, err := protocol.ParseAssignment(a.Encode()); err != nil || got != a {
+		t.Errorf("assignment %+v, error %v", got, err)
+	}
+	ack := protocol.Ack{Counter: 9, Session: "s", By: p, Clear: true, TTL: 10 * time.Second}
+	if got, err := protocol.ParseAck(ack.Encode()); err != nil || got != ack {
+		t.Errorf("ack %+v, error %v", got, err)
+	}
+}
+
+func TestTheNamesOfFieldsAreTheContract(t *testing.T) {
+	for got, want := range map[string]string{
+		string(protocol.Assignment{State: "own", Session: "s",
+			Reason: "r"}.Encode()): `{"s":"own","to":"s","why":"r"}`,
+		string(protocol.Ack{Counter: 3}.Encode()): `{"n":3}`,
+		string(protocol.MemberRecord{Status: "alive", Address: "h:1",
+			Process: protocol.Process{Instance: "i", Host: "h", BootID: "b", PIDNamespace: "n",
+				PID:       1,
+				StartTime: 2}}.Encode()): `{"status":"alive","host_address":"h:1","process":{"instance":"i","host":"h","boot":"b","pidns":"n","pid":1,"start":2}}`,
+	} {
+		if got != want {
+			t.Errorf("encoded %s, want %s", got, want)
+		}
+	}
+}
+
+func TestBareWordsAreAccepted(t *testing.T) {
+	if r, err := protocol.ParseMemberRecord([]byte(" alive\n")); err != nil ||
+		r.Status != protocol.StatusAlive {
+		t.Errorf("alive: %+v, %v", r, err)
+	}
+	if a, err := protocol.ParseAssignment([]byte("own")); err != nil ||
+		a != (protocol.Assignment{State: "own"}) {
+		t.Errorf("own: %+v, %v", a, err)
+	}
+	if a, err := protocol.ParseAck([]byte("12\n")); err != nil || a != (protocol.Ack{Counter: 12}) {
+		t.Errorf("12: %+v, %v", a, err)
+	}
+}
+
+func TestUnknownFieldsAreIgnoredAndBadValuesAreNamed(t *testing.T) {
+	if a, err := protocol.ParseAssignment([]byte(`{"s":"own","new":{"x":[1]}}`)); err != nil ||
+		a.State != "own" {
+		t.Errorf("with an unknown field: %+v, %v", a, err)
+	}
+	for value, says := range map[string]string{"": "not a JSON object", "dead": `"dead"`,
+		"null": "not a JSON object", "[]": "not a JSON object",
+		`{"s":`: "does not parse", `{"s":"lost"}`: `state is "lost"`, `{"s":1}`: "does not parse",
+		"{}": `state is ""`} {
+		_, err := protocol.ParseAssignment([]byte(value))
+		wantInvalid(t, err, "assignment", says)
+	}
+	_, err := protocol.ParseMemberRecord([]byte(`{"status":"zombie"}`))
+	wantInvalid(t, err, "zombie")
+	_, err = protocol.ParseAck([]byte(`-1`))
+	wantInvalid(t, err)
+}
+
+func FuzzValuesParse(f *testing.F) {
+	for _, seed := range []string{"", "alive", "own", "7", `{"s":"own"}`,
+		`{"status":"alive","process":{"pid":1}}`, `{"n":1,"by":{}}`, "{", "null",
+		`{"status":"alive","capacity":-1}`, "\xff"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		if r, err := protocol.ParseMemberRecord(value); err == nil {
+			again(t, r, r.Encode(), protocol.ParseMemberRecord)
+		}
+		if a, err := protocol.ParseAssignment(value); err == nil {
+			again(t, a, a.Encode(), protocol.ParseAssignment)
+		}
+		if a, err := protocol.ParseAck(value); err == nil {
+			again(t, a, a.Encode(), protocol.ParseAck)
+		}
+	})
+}
+
+func again[T any](t *testing.T, want T, encoded []byte, parse func([]byte) (T, error)) {
+	t.Helper()
+	if got, err := parse(encoded); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%s parses as %+v (error %v), want %+v", encoded, got, err, want)
+	}
+}
