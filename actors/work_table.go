@@ -50,6 +50,10 @@ type release struct {
 	at    time.Time // of the answer
 }
 
+// releasedFor is for how long a release is remembered whose key is gone. No server is as far behind,
+// and items that come and go must not fill the memory.
+const releasedFor = 10 * time.Minute
+
 // catchUp is how long a view may show what a release has changed. A view that shows it for longer
 // may be of a Consul that was restored from before the release, with the same index as then: the
 // item is released again. Where it was only the view that was late, this deletes nothing.
@@ -163,12 +167,21 @@ func (t *workTable) open(d *todo, s scope) {
 		return
 	}
 	for id, r := range t.released {
+		forget := !r.at.IsZero() && s.now.Sub(r.at) > releasedFor
+		if r.index == 0 && !r.at.IsZero() && !forget || s.view.Items.Has(id) {
+			continue
+		}
+		if forget {
+			delete(t.released, id)
+			continue
+		}
 		// Seen to be gone. A key that is there again after that, as it was, is one that a
 		// Consul restored from a snapshot brought back: it is released again.
-		if r.index != 0 && !s.view.Items.Has(id) {
-			r.index = 0
-			t.released[id] = r
+		r.index = 0
+		if r.at.IsZero() {
+			r.at = s.now
 		}
+		t.released[id] = r
 	}
 	waiting := map[string]time.Time{}
 	for id, a := range s.view.Items.All() {
