@@ -23,6 +23,9 @@ LINT := go tool -modfile=test/lint/go.mod
 # The tests with storms of faults over real clusters: `make test` leaves them to `make long`.
 STORMS := SurviveStorms
 
+# Not $(MAKE) in a recipe that tests: `make -n` would run it.
+SELF := $(MAKE) --no-print-directory
+
 # How long the targets that go on and on begin new rounds.
 MINUTES ?= 15
 
@@ -32,18 +35,19 @@ help: ## list the targets
 build: ## build bin/coordd
 	go build -o bin/coordd ./cmd/coordd
 
-test: tools consul check ## check, and all tests with the race detector, a real Consul server included (PKG, RUN, TIMEOUT)
-	PKG='$(PKG)' test/race.sh -timeout $(TIMEOUT) '-run=$(RUN)' $(if $(filter ./....,$(PKG)$(RUN)),'-skip=$(STORMS)')
+test: tools consul ## check beside all tests with the race detector, a real Consul server included (PKG, RUN, TIMEOUT)
+	CHECK='$(SELF) check' PKG='$(PKG)' test/race.sh -timeout $(TIMEOUT) '-run=$(RUN)' $(if $(filter ./....,$(PKG)$(RUN)),'-skip=$(STORMS)')
 
-long: failures storms mutations elections ## what takes minutes beside `make test`; .ci/run runs both
+# Two lanes, as in test/race.sh: what works, and what waits for real servers.
+long: consul ## failures and mutations beside storms and elections, which take minutes; .ci/run runs this after `make test`
+	printf '%s\n' '$(SELF) failures mutations' '$(SELF) storms elections' | xargs -P 2 -I '{}' sh -c '{}'
 
 check: ## gofmt, go vet (for macOS too), staticcheck, deadcode; with VULNDB govulncheck as well (pinned in test/lint)
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
 	GOOS=darwin go vet ./...
-	go vet -tags coordd_mutations ./actors/... ./internal/... ./test/simulation
-	go vet -tags coordd_elections ./actors/election/...
+	go vet -tags coordd_elections,coordd_mutations ./actors/... ./internal/... ./test/simulation
 	$(LINT) staticcheck -tags coordd_elections,coordd_mutations ./...
 	@dead=$$($(LINT) deadcode -test -tags coordd_elections,coordd_mutations ./...) || exit 1; \
 		if [ -n "$$dead" ]; then echo "nothing calls this, and no test does:" >&2; echo "$$dead" >&2; exit 1; fi

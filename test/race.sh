@@ -1,31 +1,50 @@
 #!/bin/sh
-# go test -race -count=1 with the given flags, on the packages of $PKG (default: all).
+# go test -race -count=1 with the given flags, on the packages of $PKG (default: all). $CHECK, where it is set, is a command that runs
+# beside the tests and has to succeed.
+#
+# Two lanes run side by side. One works: $CHECK, and then the packages with tests in virtual time, one after the other. The other waits
+# more than it works: the packages that start real servers, and then all others. So it takes the processor that the first leaves.
 #
 # Packages with tests in virtual time run on one processor each. In a bubble of testing/synctest every timer channel that is looked at
 # before its timer is in the heap is served under the bubble's one race context (runtime.maybeRunChan, Go 1.25 and 1.26), and two goroutines on two processors
 # that do so at once corrupt it: the race detector dies with "ThreadSanitizer: CHECK failed" or a segmentation violation, no test having failed. What
 # races the detector finds does not depend on the number of processors: it goes by what happens before what.
 #
-# Packages without servers and without virtual time wait more than they work, and so they run beside those.
-#
-# Packages that start real servers run one after the other, and last: beside a hundred processes of another package a Consul server does not
+# Packages that start real servers run one after the other: beside a hundred processes of another package a Consul server does not
 # answer in time.
+#
+# The states of test/model/ownership are counted without the race detector, which makes that six times as slow and has nothing to look
+# at: the same explorer runs with it in test/model and test/model/leading.
+#
+# go test does not vet (-vet=off): `make check` has vetted more.
 set -eu
-case ${LANE:-} in
-bubbles | others | servers)
-	list=$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ${PKG:-./...})
-	case $LANE in
-	bubbles) how='-cpu 1' packages=$(echo "$list" | awk '/testing\/synctest/ { print $1 }') ;;
-	others) how='' packages=$(echo "$list" | awk '!/testing\/synctest/ && !/\/test\/real/ { print $1 }') ;;
-	servers) how='-p 1' packages=$(echo "$list" | awk '!/testing\/synctest/ && /\/test\/real/ { print $1 }') ;;
-	esac
-	[ -n "$packages" ] || exit 0
+code=0
+run() { # run "PACKAGES" FLAGS...
+	packages=$1
+	shift
 	# shellcheck disable=SC2086 # words on purpose: no package's path holds a space
-	exec go test -race -count=1 $how "$@" $packages
+	[ -z "$packages" ] || go test -count=1 -vet=off "$@" $packages || code=1
+}
+of() { # the packages of which a condition of awk is true: $1 is the path, the rest is what the tests import
+	echo "$list" | awk "function virtual() { return /testing\/synctest/ } function servers() { return /\/test\/real/ }
+		function counts() { return \$1 ~ /\/test\/model\/ownership\$/ } $1 { print \$1 }"
+}
+case ${LANE:-} in
+works | waits) list=$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ${PKG:-./...}) ;;
+esac
+case ${LANE:-} in
+works)
+	sh -c "${CHECK:-:}"
+	run "$(of 'virtual()')" -race -p 1 -cpu 1 "$@"
+	run "$(of 'counts()')" "$@"
+	;;
+waits)
+	run "$(of '!virtual() && servers()')" -race -p 1 "$@"
+	run "$(of '!virtual() && !servers() && !counts()')" -race "$@"
+	;;
+*)
+	# Not with &: what a shell runs in the background ignores SIGINT, and so would all that the tests start.
+	printf '%s\n' works waits | xargs -P 2 -I '{}' env LANE='{}' "$0" "$@" || code=1
 	;;
 esac
-code=0
-# Not with &: what a shell runs in the background ignores SIGINT, and so would all that the tests start.
-printf '%s\n' bubbles others | xargs -P 2 -I '{}' env LANE='{}' "$0" "$@" || code=1
-LANE=servers "$0" "$@" || code=1
 exit "$code"
