@@ -56,6 +56,16 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 			again = earliest(again, time.Now().Add(impossiblePause))
 			continue
 		}
+		if errors.Is(c.err, store.ErrDenied) {
+			// A token may allow sessions of some nodes only, and the key be a stranger's: the member
+			// is not known to be gone, and the rest goes on.
+			a.store.Failed("whether "+id+" is gone", c.err, impossiblePause)
+			if have := a.absent[id]; have.asked.IsZero() {
+				a.absent[id] = absence{asked: time.Now()}
+			}
+			again = earliest(again, time.Now().Add(impossiblePause))
+			continue
+		}
 		if c.err != nil { // what was found out about others stands
 			err = c.err
 			continue

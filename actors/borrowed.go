@@ -75,6 +75,10 @@ func (a *assigner) clearBorrowed(ctx context.Context) error {
 			continue
 		}
 		name, exists, err := a.store.SessionName(ctx, session)
+		if errors.Is(err, store.ErrDenied) {
+			a.store.Failed("the session of "+ids[0], err, impossiblePause)
+			continue
+		}
 		if err != nil {
 			return err
 		}

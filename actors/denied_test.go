@@ -1,0 +1,89 @@
+package actors_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// hiddenSession is a way to Consul with a token that may not read one session, as one is that is
+// allowed the sessions of some nodes.
+type hiddenSession struct {
+	http.RoundTripper
+	mu sync.Mutex
+	id string
+}
+
+func (h *hiddenSession) hide(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.id = id
+}
+
+func (h *hiddenSession) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := h.RoundTripper.RoundTrip(r)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil && h.id != "" && r.URL.Path == "/v1/session/info/"+h.id {
+		resp.Body.Close()
+		resp.Body, resp.ContentLength = io.NopCloser(strings.NewReader("[]")), 2
+		resp.Header.Set("X-Consul-Results-Filtered-By-Acls", "true")
+	}
+	return resp, err
+}
+
+func TestASessionThatMayNotBeReadConcernsNobodyElse(t *testing.T) {
+	foreign := func(c *cluster) string {
+		id, _, err := c.client.Session().Create(&api.SessionEntry{Name: "of another node",
+			TTL: "1h"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	for name, aim := range map[string]func(c *cluster, way *hiddenSession){
+		"an ack of nobody's": func(c *cluster, way *hiddenSession) {
+			id := foreign(c)
+			way.hide(id)
+			c.put("acks/ghost", fmt.Sprintf(`{"n":1,"sid":%q,"ttl":10000000000}`, id))
+		},
+		"two records": func(c *cluster, way *hiddenSession) {
+			id := foreign(c)
+			way.hide(id)
+			for _, ghost := range []string{"ghost_1", "ghost_2"} {
+				key := c.store.Keys().Member(ghost)
+				ok, _, err := c.client.KV().Acquire(&api.KVPair{Key: key, Session: id,
+					Value: []byte("leaving")}, nil)
+				if err != nil || !ok {
+					t.Fatal(ok, err)
+				}
+			}
+		},
+		"a lost member": func(c *cluster, way *hiddenSession) {
+			lost := c.follower()
+			way.hide(c.members[lost].c.Session().Get().ID)
+			c.kill(lost)
+			time.Sleep(40 * time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				way := &hiddenSession{RoundTripper: c.consul.RoundTripper()}
+				c.way = way
+				three(c, 30)
+				aim(c, way)
+				before := c.totalStarts()
+				c.addWork("late_1", "late_2", "late_3")
+				c.await("the new items", 10*time.Second, func() bool {
+					return c.totalStarts() == before+3
+				})
+			})
+		})
+	}
+}
