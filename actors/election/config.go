@@ -14,6 +14,9 @@ import (
 // MaxNameBytes bounds the names of elections and candidates.
 const MaxNameBytes = 256
 
+// DefaultDrainTimeout is the default of [Config].DrainTimeout.
+const DefaultDrainTimeout = time.Minute
+
 // Lead is a leader's duty. It runs while its candidate leads. s is the status of that moment, with
 // the fencing token. When ctx ends, Lead must stop its work and return. The next candidate leads
 // only after it has returned, so all its work must have ended by then. If Lead returns before ctx
@@ -42,6 +45,10 @@ type Config struct {
 	// time to stop. Margin must be less than half of the lease that the store grants, or the
 	// candidacy ends with ErrInvalid. Default: a tenth of the lease.
 	Margin time.Duration
+	// DrainTimeout is for a leader without a Lead function whose context has ended: if it does not
+	// call Drained or Resign for so long, its duties are taken to have stopped, and the log warns.
+	// A leader that is to make way for another one has no such bound. Default: 1 min.
+	DrainTimeout time.Duration
 	// Logger; default slog.Default().
 	Logger *slog.Logger
 }
@@ -59,6 +66,10 @@ func (c Config) Validate() error {
 		errs = append(errs,
 			invalid("Margin", "it is %v; give a positive duration, or 0 for a tenth of the lease",
 				c.Margin))
+	}
+	if c.DrainTimeout < 0 {
+		errs = append(errs, invalid("DrainTimeout",
+			"it is %v; give a positive duration, or 0 for %v", c.DrainTimeout, DefaultDrainTimeout))
 	}
 	return errors.Join(errs...)
 }

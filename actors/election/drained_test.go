@@ -1,9 +1,12 @@
 package election
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log/slog"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,10 +19,15 @@ type scripted struct {
 	contactBackend
 	publish  func(View)
 	released int
+	left     atomic.Bool
 }
 
 func (b *scripted) Join(context.Context, Candidate) (string, error) { return "s", nil }
-func (b *scripted) Leave(context.Context) error                     { return nil }
+
+func (b *scripted) Leave(context.Context) error {
+	b.left.Store(true)
+	return nil
+}
 
 func (b *scripted) Take(context.Context) (uint64, time.Duration, error) {
 	b.publish(View{Ops: 9, Mine: true, Token: 7})
@@ -40,29 +48,82 @@ func (b *scripted) Watch(ctx context.Context, publish func(View)) {
 
 func (b *scripted) Open(string) (Backend, error) { return b, nil }
 
+// lead nominates a candidate without a Lead function that leads at once.
+func (b *scripted) lead(ctx context.Context, t *testing.T, logs io.Writer) *Election {
+	t.Helper()
+	lease := messages.Lease{Start: time.Now(), TTL: time.Hour}
+	b.contactBackend = contactBackend{contact: messages.NewState(Contact{Session: "s",
+		Lease: lease})}
+	e, err := New(b, Config{Election: "demo", Name: "n",
+		Logger: slog.New(slog.NewTextHandler(logs, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Nominate(ctx); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	if s := e.State().Get(); s.Role != Leading {
+		t.Fatalf("it is told %v", s)
+	}
+	return e
+}
+
+// A host that ends its context and says nothing more must not hold the leadership for ever.
+func TestALeaderThatForgetsToSayDrainedIsWaitedForWithABound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var b scripted
+		var logs bytes.Buffer
+		e := b.lead(ctx, t, &logs)
+		cancel()
+		time.Sleep(DefaultDrainTimeout - time.Millisecond)
+		synctest.Wait()
+		if s := e.State().Get(); s.Role != Draining || b.left.Load() {
+			t.Errorf("%v: given up before the time is over: %v", DefaultDrainTimeout, s)
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		select {
+		case <-e.Done():
+		default:
+			t.Fatalf("it holds the leadership for ever: %v", e.State().Get())
+		}
+		if s := e.State().Get(); s.Role != Out || !s.Resigned || !b.left.Load() {
+			t.Errorf("it ends with %v", s)
+		}
+		if !strings.Contains(logs.String(), "msg=drained-not-called") {
+			t.Errorf("nobody is told: %s", &logs)
+		}
+	})
+}
+
+// A leader that is asked to make way for another one may take as long as it needs.
+func TestAHandOverWaitsForDrainedWithoutABound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b scripted
+		e := b.lead(t.Context(), t, io.Discard)
+		b.publish(View{Ops: 9, Mine: true, Token: 7, Yield: "another"})
+		time.Sleep(10 * DefaultDrainTimeout)
+		synctest.Wait()
+		if s := e.State().Get(); s.Role != Draining || b.released != 0 {
+			t.Errorf("given up %d times, though nobody said so: %v", b.released, s)
+		}
+		e.Resign()
+		<-e.Done()
+	})
+}
+
 // What was said before the leader was told to stop says nothing, in whatever order the two arrive.
 func TestDrainedBeforeItIsAskedForGivesNothingUp(t *testing.T) {
 	for range 100 {
 		synctest.Test(t, func(t *testing.T) {
-			lease := messages.Lease{Start: time.Now(), TTL: time.Hour}
-			contact := messages.NewState(Contact{Session: "s", Lease: lease})
-			b := &scripted{contactBackend: contactBackend{contact: contact}}
-			log := slog.New(slog.NewTextHandler(io.Discard, nil))
-			e, err := New(b, Config{Election: "demo", Name: "n", Logger: log})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := e.Nominate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
-			if s := e.Status(); s.Role != Leading {
-				t.Fatalf("it is told %v", s)
-			}
-			b.publish(View{Ops: 9, Mine: true, Token: 7, Yield: "another"})
+			var b scripted
+			e := b.lead(t.Context(), t, io.Discard)
 			e.Drained()
+			b.publish(View{Ops: 9, Mine: true, Token: 7, Yield: "another"})
 			synctest.Wait()
-			if s := e.Status(); s.Role != Draining || b.released != 0 {
+			if s := e.State().Get(); s.Role != Draining || b.released != 0 {
 				t.Errorf("given up %d times, though nothing has ended: %v", b.released, s)
 			}
 			e.Drained()

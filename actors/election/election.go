@@ -51,7 +51,7 @@ func New(conn Connection, cfg Config) (*Election, error) {
 
 // Nominate makes this a candidate and returns at once. All news comes through the channel. When ctx
 // ends the candidate resigns, as with Resign; but a leader without a Lead function must still call
-// Drained. An Election is nominated once: ErrStarted.
+// Drained, within Config.DrainTimeout. An Election is nominated once: ErrStarted.
 func (e *Election) Nominate(ctx context.Context) (<-chan Status, error) {
 	if e.cfg.Name == "" {
 		return nil, invalid("Name", "it is empty; give the candidate a name")
@@ -81,10 +81,8 @@ func (e *Election) start(ctx context.Context, follower bool) (<-chan Status, err
 	return s.outbox.out, nil
 }
 
-// Status returns the newest status. The channel may be behind it, never ahead.
-func (e *Election) Status() Status { return e.state.Get() }
-
-// State returns the newest status as a state that can be waited for and subscribed to.
+// State returns the newest status, as a state that can be read, waited for and subscribed to. The
+// channel of Nominate may be behind it, never ahead.
 func (e *Election) State() messages.Reader[Status] { return e.state.Reader() }
 
 // Resign ends this participation. A leader's duties are stopped, then its record is removed, then
@@ -249,6 +247,11 @@ func (s *shell) apply(ctx context.Context, timer *time.Timer) (finished bool) {
 	}
 	if e.start != opNone {
 		s.perform(ctx, e.start)
+	}
+	if e.overdue {
+		s.log.Warn("drained-not-called", "candidate", s.machine.self.Name, "waited",
+			s.machine.drainTimeout.String(), "do",
+			"call Drained when the duties have stopped, or set Lead")
 	}
 	if e.wake.IsZero() {
 		timer.Stop()

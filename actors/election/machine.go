@@ -1,6 +1,7 @@
 package election
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -43,6 +44,8 @@ type effects struct {
 	stopDuty  bool // the duty
 	wake      time.Time
 	finished  bool // nothing will follow
+	// the host has not said that its duty has stopped, and is not waited for any longer
+	overdue bool
 }
 
 // machine holds the rules. Observations and results of operations go in, effects come out. It has
@@ -54,6 +57,8 @@ type machine struct {
 	preempt  bool
 	lead     bool // duties end by returning, not by Drained
 	margin   time.Duration
+	// how long a host without Lead that is gone may take to say Drained
+	drainTimeout time.Duration
 
 	contact Contact
 	view    View
@@ -75,6 +80,7 @@ type machine struct {
 	token       uint64
 	dutyStarted bool // the shell was told to start the duty, and not yet to stop it
 	dutyRunning bool // the duty may still be going on
+	drainBy     time.Time
 
 	resigning bool
 	dutyErr   error // what the Lead function returned by itself
@@ -93,7 +99,7 @@ func newMachine(c Config, self Candidate, follower bool) *machine {
 	b.InitialInterval, b.MaxInterval, b.Multiplier, b.MaxElapsedTime = 50*time.Millisecond,
 		2*time.Second, 2, 0
 	return &machine{self: self, follower: follower, preempt: c.Preempt, lead: c.Lead != nil,
-		margin: c.Margin, pause: b}
+		margin: c.Margin, drainTimeout: cmp.Or(c.DrainTimeout, DefaultDrainTimeout), pause: b}
 }
 
 // current tells whether the view takes into account all that this candidate has done.
@@ -243,6 +249,7 @@ func (m *machine) step(now time.Time) effects {
 	if !m.over {
 		m.checkLeadership(now)
 	}
+	e.overdue = m.checkDrained(now)
 	if m.leading && !m.dutyStarted {
 		m.dutyStarted, m.dutyRunning, e.startDuty = true, true, true
 	}
@@ -338,6 +345,21 @@ func (m *machine) checkLeadership(now time.Time) {
 		m.leading, m.draining = false, true
 		m.reason = "another is to lead"
 	}
+}
+
+// checkDrained tells whether the host has had all the time that it may take to stop its duties.
+func (m *machine) checkDrained(now time.Time) (overdue bool) {
+	switch {
+	case m.lead, !m.resigning, !m.draining, !m.dutyRunning:
+		return false
+	case m.drainBy.IsZero():
+		m.drainBy = now.Add(m.drainTimeout)
+	}
+	if now.Before(m.drainBy) {
+		return false
+	}
+	m.drained()
+	return true
 }
 
 // next chooses the next operation.
@@ -469,6 +491,9 @@ func (m *machine) wake(now time.Time) time.Time {
 	}
 	if m.retryAt.After(now) && (at.IsZero() || m.retryAt.Before(at)) {
 		at = m.retryAt
+	}
+	if m.drainBy.After(now) && (at.IsZero() || m.drainBy.Before(at)) {
+		at = m.drainBy
 	}
 	return at
 }

@@ -333,7 +333,7 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 			}
 			led = led || s.Role == election.Leading
 		}
-		s, code, ended := e.Status(), 0, false
+		s, code, ended := e.State().Get(), 0, false
 		if code, ended = runner.exited(); ended {
 			log.Info("command-ended", "election", name, "code", code)
 			if code == 0 {

@@ -30,7 +30,7 @@ func loggerBlocks(sc *scenario) {
 		b.followsSomeone()
 		a.link.Cut()
 		b.leads() // participant.begin fails the test if a still works
-		if s := a.e.Status(); s.Role == election.Leading {
+		if s := a.e.State().Get(); s.Role == election.Leading {
 			sc.t.Errorf("b leads, and a says that it is %v", s)
 		}
 		a.link.Mend()

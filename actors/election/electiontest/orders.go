@@ -149,7 +149,8 @@ func handOverWhileStopped(sc *scenario) {
 	d := sc.nominate("d") // the sessions of all others may be lost, and they are told so
 	sc.someoneLeads(a, b, c, d)
 	for _, p := range []*participant{a, b, c} {
-		if s := p.e.Status(); s.Role == election.Out && !errors.Is(s.Err, election.ErrSessionLost) {
+		if s := p.e.State().Get(); s.Role == election.Out &&
+			!errors.Is(s.Err, election.ErrSessionLost) {
 			sc.t.Errorf("%s was told %v", p.name, s)
 		}
 	}
@@ -222,7 +223,7 @@ func priorities(sc *scenario) {
 	high.followsSomeone()
 	equal := sc.nominate("equal", priority(10))
 	equal.followsSomeone()
-	if s := low.e.Status(); s.Role != election.Leading {
+	if s := low.e.State().Get(); s.Role != election.Leading {
 		sc.t.Errorf("a higher priority took the leadership: %v", s)
 	}
 	list, err := low.e.Candidates(sc.t.Context())
@@ -250,7 +251,7 @@ func preempts(sc *scenario) {
 	equal := sc.nominate("equal", priority(10), preempting())
 	equal.followsSomeone()
 	time.Sleep(time.Second)
-	if s := high.e.Status(); s.Role != election.Leading {
+	if s := high.e.State().Get(); s.Role != election.Leading {
 		sc.t.Errorf("an equal priority took the leadership: %v", s)
 	}
 }

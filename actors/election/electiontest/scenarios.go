@@ -101,13 +101,13 @@ func (sc *scenario) oneLeads(participants ...*participant) *participant {
 		var leader *participant
 		agree := true
 		for _, p := range participants {
-			s := p.e.Status()
+			s := p.e.State().Get()
 			if s.Role == election.Leading {
 				leader = p
 			}
 		}
 		for _, p := range participants {
-			s := p.e.Status()
+			s := p.e.State().Get()
 			agree = agree && leader != nil && s.Leader.Name == leader.name
 		}
 		if agree {
@@ -140,7 +140,8 @@ func storeStops(sc *scenario) {
 	c := sc.nominate("c")
 	sc.someoneLeads(a, b, c)
 	for _, p := range []*participant{a, b} {
-		if s := p.e.Status(); s.Role == election.Out && !errors.Is(s.Err, election.ErrSessionLost) {
+		if s := p.e.State().Get(); s.Role == election.Out &&
+			!errors.Is(s.Err, election.ErrSessionLost) {
 			sc.t.Errorf("%s was told %v", p.name, s)
 		}
 	}
@@ -152,7 +153,7 @@ func (sc *scenario) someoneLeads(participants ...*participant) *participant {
 	deadline := time.Now().Add(patience)
 	for time.Now().Before(deadline) {
 		for _, p := range participants {
-			if p.e.Status().Role == election.Leading {
+			if p.e.State().Get().Role == election.Leading {
 				return p
 			}
 		}
@@ -190,7 +191,7 @@ func drainByHand(sc *scenario) {
 	}
 	a.wait("draining", func(s election.Status) bool { return s.Role == election.Draining })
 	time.Sleep(time.Second)
-	if s := b.e.Status(); s.Role == election.Leading {
+	if s := b.e.State().Get(); s.Role == election.Leading {
 		sc.t.Errorf("b leads before a said that it has stopped: %v", s)
 	}
 	a.e.Drained()
@@ -352,7 +353,7 @@ func deletedUnheard(sc *scenario) {
 	if s := b.ends(); !s.Deleted || s.Err != nil {
 		sc.t.Errorf("b was told %v", s)
 	}
-	if s := a.e.Status(); s.Role == election.Leading {
+	if s := a.e.State().Get(); s.Role == election.Leading {
 		sc.t.Error("the election is deleted, and a is at it")
 	}
 	if store, ok := sc.store.(Restorer); ok {
@@ -388,7 +389,7 @@ func manyElections(sc *scenario) {
 	for i := range 30 {
 		if i%3 == 0 {
 			all[2*i+1].leads()
-		} else if s := all[2*i].e.Status(); s.Role != election.Leading {
+		} else if s := all[2*i].e.State().Get(); s.Role != election.Leading {
 			sc.t.Errorf("the other elections are touched: %v", s)
 		}
 	}
@@ -412,7 +413,7 @@ func nobodyReads(sc *scenario) {
 		if _, err := e.State().Wait(ctx, func(s election.Status) bool {
 			return s.Role == role
 		}); err != nil {
-			sc.t.Fatalf("not %v: %v", role, e.Status())
+			sc.t.Fatalf("not %v: %v", role, e.State().Get())
 		}
 	}
 	wait(election.Leading)
@@ -442,7 +443,7 @@ func nobodyReads(sc *scenario) {
 	select {
 	case <-e.Done():
 	case <-time.After(patience):
-		sc.t.Fatalf("it does not end without a reader: %v", e.Status())
+		sc.t.Fatalf("it does not end without a reader: %v", e.State().Get())
 	}
 	told, last := 0, election.Status{}
 	for s := range statuses {

@@ -102,8 +102,8 @@ func (p *pair) leader() *participant {
 		10 * time.Millisecond) {
 		p.join()
 		for i, leader := range p.participants {
-			if leader.e.Status().Role == election.Leading &&
-				p.participants[1-i].e.Status().Role == election.Following &&
+			if leader.e.State().Get().Role == election.Leading &&
+				p.participants[1-i].e.State().Get().Role == election.Following &&
 				p.sc.whoWorks(p.name) == leader {
 				return leader
 			}
@@ -123,7 +123,7 @@ func (p *pair) join() {
 			default:
 				continue
 			}
-			if s := was.e.Status(); !errors.Is(s.Err, election.ErrSessionLost) {
+			if s := was.e.State().Get(); !errors.Is(s.Err, election.ErrSessionLost) {
 				p.sc.t.Errorf("%s of %s was told %v", was.name, p.name, s)
 			}
 		}

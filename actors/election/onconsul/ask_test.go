@@ -61,7 +61,7 @@ func TestACandidateResignsAlsoWhileItAsksForTheLeadership(t *testing.T) {
 		select {
 		case <-a.Done():
 		case <-time.After(10 * time.Second):
-			t.Errorf("10s after it resigned a says: %v", a.Status())
+			t.Errorf("10s after it resigned a says: %v", a.State().Get())
 			one.Close()
 			<-a.Done()
 		}

@@ -80,7 +80,7 @@ func TestATakeThatArrivesWhileItsCandidateLeavesIsGivenUp(t *testing.T) {
 		b := nominated(t, two, election.Config{Election: contested, Name: "b", Lead: untilTold,
 			Logger: s.log})
 		time.Sleep(time.Minute)
-		if s := b.Status(); s.Role != election.Leading {
+		if s := b.State().Get(); s.Role != election.Leading {
 			t.Errorf("a has left, and a minute later b is told %v, of the leader %v", s, s.Leader)
 		}
 		b.Resign()

@@ -40,7 +40,7 @@ func TestWhatManyLeaveBehindHoldsNoRenewalUp(t *testing.T) {
 			leave = append(leave, nominate(fmt.Sprint("left-", i)))
 		}
 		time.Sleep(3 * time.Second)
-		before := stays.Status()
+		before := stays.State().Get()
 		if before.Role != election.Leading {
 			t.Fatalf("it says: %v", before)
 		}

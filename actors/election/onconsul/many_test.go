@@ -52,7 +52,7 @@ func TestOneElectionTooManyIsRefusedAndTheOthersGoOn(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		for _, e := range all {
-			if s := e.Status(); s.Role != election.Leading {
+			if s := e.State().Get(); s.Role != election.Leading {
 				t.Errorf("one of the others was told %v", s)
 			}
 		}
@@ -60,7 +60,7 @@ func TestOneElectionTooManyIsRefusedAndTheOthersGoOn(t *testing.T) {
 		<-all[0].Done()
 		e := begin("one-more", false) // there is room again
 		time.Sleep(time.Second)
-		if s := e.Status(); s.Role != election.Leading {
+		if s := e.State().Get(); s.Role != election.Leading {
 			t.Errorf("after one has ended the next one was told %v", s)
 		}
 		for _, e := range append(all, e) {

@@ -34,7 +34,7 @@ func TestDeleteRemovesNoElectionBelowItsName(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		before := inner.Status()
+		before := inner.State().Get()
 		for range 2 {
 			outer, two := open("team/", "db")
 			if err := outer.Delete(t.Context()); err != nil {
@@ -51,7 +51,7 @@ func TestDeleteRemovesNoElectionBelowItsName(t *testing.T) {
 		}
 		two.Close()
 		time.Sleep(time.Second)
-		if s := inner.Status(); s.Role != election.Leading || s.Token != before.Token {
+		if s := inner.State().Get(); s.Role != election.Leading || s.Token != before.Token {
 			t.Errorf("it led by %v, and now says: %v", before, s)
 		}
 		if keys, _, err := s.consul.Client().KV().Keys("team/db/state/", "", nil); err != nil ||

@@ -45,13 +45,13 @@ func TestARenewalAnsweredFromThePastIsNoLease(t *testing.T) {
 			t.Errorf("the lease of a session that has ended begins %v after Consul's restart",
 				c.Lease.Start.Sub(restarted))
 		}
-		if s := a.Status(); s.Role == election.Leading {
+		if s := a.State().Get(); s.Role == election.Leading {
 			t.Errorf("15s after its session was ended a says: %v", s)
 		}
 		link.Cut()
 		s.consul.ElectionEnd()
 		time.Sleep(12 * time.Second) // b has just seen that the leadership is free
-		if s := b.Status(); s.Role != election.Leading {
+		if s := b.State().Get(); s.Role != election.Leading {
 			t.Errorf("12s after Consul is back b says: %v", s)
 		}
 		link.Mend()

@@ -44,7 +44,7 @@ func TestWhyASessionWasLostIsToldThoughNoneCanBeOpenedAnew(t *testing.T) {
 		}
 		<-e.Done()
 		time.Sleep(time.Second)
-		for _, got := range []string{e.Status().String(), c.Contact().Get().Why} {
+		for _, got := range []string{e.State().Get().String(), c.Contact().Get().Why} {
 			if !strings.Contains(got, "was ended before its time") {
 				t.Errorf("it was told %q", got)
 			}

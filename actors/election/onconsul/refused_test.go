@@ -83,11 +83,11 @@ func TestATakeThatWasRefusedIsTriedAgainAlthoughNothingIsSeenToChange(t *testing
 			})
 		<-b.Done()
 		way.over.Store(true)
-		if s := b.Status(); !s.Resigned {
+		if s := b.State().Get(); !s.Resigned {
 			t.Fatalf("b came to %v", s)
 		}
 		time.Sleep(5 * time.Second)
-		if s := a.Status(); s.Role != election.Leading {
+		if s := a.State().Get(); s.Role != election.Leading {
 			t.Errorf("5s after nobody leads any more a says: %v", s)
 		}
 		a.Resign()

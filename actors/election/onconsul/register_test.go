@@ -276,7 +276,7 @@ func (p *play) act() {
 // leader is the candidate that leads; nil: none.
 func (p *play) leader() *candidate {
 	i := slices.IndexFunc(p.stands, func(c *candidate) bool {
-		return c.e.Status().Role == election.Leading
+		return c.e.State().Get().Role == election.Leading
 	})
 	if i < 0 {
 		return nil

@@ -101,18 +101,18 @@ func TestAReleaseThatArrivesLateTakesTheLeadershipFromNobody(t *testing.T) {
 		time.Sleep(12 * time.Second) // the lease of a is over, and its session is not
 		cut.mend()
 		time.Sleep(5 * time.Second)
-		t.Logf("a: %v, b: %v", a.Status(), b.Status())
+		t.Logf("a: %v, b: %v", a.State().Get(), b.State().Get())
 		if release.kept == nil {
 			t.Fatal("nothing was kept")
 		}
 		leads := a
 		// it has made way, as it was told before it was cut off
-		if a.Status().Role != election.Leading {
+		if a.State().Get().Role != election.Leading {
 			leads = b
 		}
-		before := leads.Status()
+		before := leads.State().Get()
 		if before.Role != election.Leading {
-			t.Fatalf("a is back, and was told %v; b was told %v", a.Status(), before)
+			t.Fatalf("a is back, and was told %v; b was told %v", a.State().Get(), before)
 		}
 		r, err := http.NewRequest(http.MethodPut, "http://consul.test/v1/txn",
 			bytes.NewReader(release.kept))
@@ -126,7 +126,7 @@ func TestAReleaseThatArrivesLateTakesTheLeadershipFromNobody(t *testing.T) {
 		resp.Body.Close()
 		t.Logf("late: %v", resp.Status)
 		time.Sleep(time.Second)
-		if s := leads.Status(); s.Role != election.Leading || s.Token != before.Token {
+		if s := leads.State().Get(); s.Role != election.Leading || s.Token != before.Token {
 			t.Errorf("the late release made %v of %v", s, before)
 		}
 		for _, e := range []*election.Election{a, b} {

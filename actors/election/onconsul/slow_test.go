@@ -46,8 +46,9 @@ func TestAConsulThatIsSlowWithEachAnswerCostsNoLease(t *testing.T) {
 		for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(
 			20 * time.Millisecond) {
 			if got := c.Contact().Get(); !got.Lease.Valid(time.Now(), time.Second) ||
-				!leads(e.Status()) {
-				t.Errorf("after %v: %v, and the lease has %v left", time.Since(begin), e.Status(),
+				!leads(e.State().Get()) {
+				t.Errorf("after %v: %v, and the lease has %v left", time.Since(begin),
+					e.State().Get(),
 					got.Lease.Left(time.Now()))
 				break
 			}

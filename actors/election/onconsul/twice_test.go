@@ -100,7 +100,7 @@ func TestNoWriteTakesEffectTwice(t *testing.T) {
 		roles := func(step string, want map[*election.Election]election.Role) {
 			t.Helper()
 			for e, role := range want {
-				if s := e.Status(); s.Role != role {
+				if s := e.State().Get(); s.Role != role {
 					t.Errorf("%s: one is %v, want %v", step, s, role)
 				}
 			}

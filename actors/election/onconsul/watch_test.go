@@ -62,11 +62,11 @@ func TestAFollowerOfAnElectionThatDoesNotExistIsLeftAloneByWritesBesideIt(t *tes
 			t.Fatal(err)
 		}
 		time.Sleep(100 * time.Millisecond)
-		if s := a.Status(); s.Role != election.Leading {
+		if s := a.State().Get(); s.Role != election.Leading {
 			t.Errorf("a tenth of a second after joining, alone, a is %v", s)
 		}
 		time.Sleep(time.Second)
-		if s := f.Status(); s.Leader.Name != "a" {
+		if s := f.State().Get(); s.Leader.Name != "a" {
 			t.Errorf("a second later the follower says %v", s)
 		}
 		a.Resign()

@@ -48,7 +48,7 @@ func TestALeaderRidesThroughTheLossOfEachServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s, now := leader.Status(), conn.Contact().Get(); s.Role != election.Leading ||
+	if s, now := leader.State().Get(), conn.Contact().Get(); s.Role != election.Leading ||
 		s.Token != token || now.Session != before.Session {
 		t.Fatalf("the leader was told %v; its contact was %+v, is %+v", s, before, now)
 	}

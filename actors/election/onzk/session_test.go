@@ -26,7 +26,7 @@ func wait(t *testing.T, e *election.Election, role election.Role) election.Statu
 	defer cancel()
 	s, err := e.State().Wait(ctx, func(s election.Status) bool { return s.Role == role })
 	if err != nil {
-		t.Fatalf("it is never %v, but %v", role, e.Status())
+		t.Fatalf("it is never %v, but %v", role, e.State().Get())
 	}
 	return s
 }
@@ -86,7 +86,7 @@ func TestOnASharedServer(t *testing.T) {
 		now, err := c.Contact().Wait(ctx, func(c election.Contact) bool {
 			return c.Lease.Start.After(mended)
 		})
-		if s := e.Status(); err != nil || s.Role != election.Leading || s.Token != token ||
+		if s := e.State().Get(); err != nil || s.Role != election.Leading || s.Token != token ||
 			now.Why != "" {
 			t.Fatalf("after a disconnect: %v, %v, %+v", s, err, now)
 		}
@@ -208,7 +208,7 @@ func TestOnASharedServer(t *testing.T) {
 		if len(now) != 3 || now[0] != before[0] || now[1] != before[2] {
 			t.Fatalf("the nodes were %v, and are %v; want b's behind the others", before, now)
 		}
-		if s := all[0].Status(); s.Role != election.Leading {
+		if s := all[0].State().Get(); s.Role != election.Leading {
 			t.Errorf("a was told %v", s)
 		}
 		all[0].Resign()
@@ -239,7 +239,7 @@ func TestOnASharedServer(t *testing.T) {
 		zc.Close()
 		for range statuses {
 		}
-		if err := e.Status().Err; !errors.Is(err, election.ErrClosed) {
+		if err := e.State().Get().Err; !errors.Is(err, election.ErrClosed) {
 			t.Errorf("the caller has closed the connection, and it was told %v", err)
 		}
 	})
@@ -272,12 +272,13 @@ func TestALeadersNodeThatIsNotEphemeralIsInNobodysWay(t *testing.T) {
 	}
 	stray(&zk.DeleteRequest{Path: leader, Version: -1})
 	leads := func(e *election.Election) bool {
-		s := e.Status()
+		s := e.State().Get()
 		return s.Role == election.Leading && s.Token > token
 	}
 	for begin := time.Now(); !leads(first) && !leads(next); time.Sleep(50 * time.Millisecond) {
 		if time.Since(begin) > 20*sessionTimeout {
-			t.Fatalf("nobody leads beside a stray node: %v, %v", first.Status(), next.Status())
+			t.Fatalf("nobody leads beside a stray node: %v, %v", first.State().Get(),
+				next.State().Get())
 		}
 	}
 	for _, e := range []*election.Election{first, next} {
@@ -343,7 +344,7 @@ func TestAnOrderThatArrivesLateMissesTheNextElection(t *testing.T) {
 		t.Errorf("the late order says %v", err)
 	}
 	time.Sleep(time.Second)
-	if s := next.Status(); s.Role != election.Leading {
+	if s := next.State().Get(); s.Role != election.Leading {
 		t.Errorf("an order to the election before has ended this one: %v", s)
 	}
 	next.Resign()

@@ -52,10 +52,12 @@ func TestWhatStrangersLeaveIsInNobodysWay(t *testing.T) {
 			}
 			e, _ := nominate(t, c, "n1")
 			next, _ := nominate(t, c, "n2")
-			leads := func(e *election.Election) bool { return e.Status().Role == election.Leading }
+			leads := func(e *election.Election) bool {
+				return e.State().Get().Role == election.Leading
+			}
 			for begin := time.Now(); !leads(e) && !leads(next); time.Sleep(50 * time.Millisecond) {
 				if time.Since(begin) > 20*sessionTimeout {
-					t.Fatalf("nobody leads: %v, %v", e.Status(), next.Status())
+					t.Fatalf("nobody leads: %v, %v", e.State().Get(), next.State().Get())
 				}
 			}
 			list, err := e.Candidates(t.Context())
