@@ -11,7 +11,7 @@ import (
 	"github.com/coordd/coordd/actors"
 )
 
-func TestTheBrakeHoldsAVanishedWorkloadUntilAnOperatorSaysObey(t *testing.T) {
+func TestTheBrakeHoldsAVanishedWorkloadUntilAnOperatorOverridesIt(t *testing.T) {
 	run(t, func(c *cluster) {
 		three(c, 60)
 		if _, err := c.client.KV().DeleteTree(c.store.Keys().Workload(), nil); err != nil {
@@ -47,14 +47,14 @@ func TestARemovalWhileNobodyLeadsIsObeyed(t *testing.T) {
 }
 
 // An order of the past is about something else: the next leader's brake holds.
-func TestAnOrderToObeyIsForgottenByLaterLeaders(t *testing.T) {
+func TestAnOverrideIsForgottenByLaterLeaders(t *testing.T) {
 	run(t, func(c *cluster) {
 		three(c, 60)
 		op, err := actors.NewOperator(c.client, "demo")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := op.Obey(c.t.Context()); err != nil {
+		if err := op.Override(c.t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(6 * time.Minute)
@@ -104,7 +104,7 @@ func TestTheBrakeHoldsAWorkloadThatVanishesBitByBit(t *testing.T) {
 					t.Errorf("the status says of the brake: %q, %v", s.Brake, err)
 				}
 				c.put("control/obey", time.Now().Format(time.RFC3339Nano))
-				c.await("the order to be obeyed", 5*time.Second, func() bool {
+				c.await("the override to count", 5*time.Second, func() bool {
 					return running() == 12
 				})
 				if s, err := o.Status(c.t.Context()); err != nil || s.Brake != "" {
@@ -159,8 +159,8 @@ func TestMostMembersVanishingAtOnceIsBrakedForAWhileOnly(t *testing.T) {
 	})
 }
 
-// What was meant with an order to obey takes its time; what vanishes meanwhile was not meant.
-func TestAnOrderToObeyCountsForWhatHadVanishedByThen(t *testing.T) {
+// What was meant with an override takes its time; what vanishes meanwhile was not meant.
+func TestAnOverrideCountsForWhatHadVanishedByThen(t *testing.T) {
 	run(t, func(c *cluster) {
 		items := c.items(40)
 		c.addWork(items...)

@@ -13,10 +13,10 @@ import (
 // Orders to the leader are keys under control/: they stand until they are taken
 // back, whoever leads. Their form is that which the control watcher reads.
 const (
-	orderFreeze = "freeze"
-	orderObey   = "obey"
-	orderDrain  = "drain/"
-	orderPin    = "pins/"
+	orderFreeze   = "freeze"
+	orderOverride = "obey" // the word of the first versions
+	orderDrain    = "drain/"
+	orderPin      = "pins/"
 )
 
 // Freeze orders that nothing is planned: every item stays where it is, and
@@ -31,11 +31,11 @@ func (o *Operator) Thaw(ctx context.Context) error {
 	return advice("thawing", o.write(ctx, o.control, store.Delete(o.keys.ControlKey(orderFreeze))))
 }
 
-// Obey tells a leader that holds back, because most of the workload or of the members
-// has vanished at once, that this is meant. It counts for what has vanished by now, once.
-func (o *Operator) Obey(ctx context.Context) error {
-	return advice("ordering to obey", o.write(ctx, o.control,
-		store.Set(o.keys.ControlKey(orderObey), stamp(), 0)))
+// Override releases the brake of a leader that writes nothing because most of the workload or of
+// the members vanished at once. It counts for what has vanished by now, once.
+func (o *Operator) Override(ctx context.Context) error {
+	return advice("overriding the brake", o.write(ctx, o.control,
+		store.Set(o.keys.ControlKey(orderOverride), stamp(), 0)))
 }
 
 // Drain orders that a member is emptied and gets nothing: it need not be
@@ -105,7 +105,7 @@ func readOrders(keys protocol.Keys, entries []store.Entry) standingOrders {
 		switch {
 		case name == orderFreeze:
 			o.frozen = true
-		case name == orderObey, name == "": // nothing that stands; a sentinel
+		case name == orderOverride, name == "": // nothing that stands; a sentinel
 		case drain && protocol.CheckID("member id", member) == nil:
 			o.drained = append(o.drained, member)
 		case pin && protocol.CheckID("item id", item) == nil &&

@@ -295,7 +295,7 @@ func TestASecondCopyOfAWriteChangesNothing(t *testing.T) {
 		must(op.Drain(t.Context(), "n3"))
 		c.await("n3 is empty", 10*time.Second, func() bool { return c.loads()["n3"] == 0 })
 		must(op.Undrain(t.Context(), "n3"))
-		must(op.Obey(t.Context()))
+		must(op.Override(t.Context()))
 		step(20*time.Second, "a drain that was taken back")
 
 		// A stranger's work: the record, an assignment and the ack.

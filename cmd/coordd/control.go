@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// overridden is what an operator is told of an override.
+const overridden = "Told the leader to go on with what is there now."
+
 func (a *app) controlCommand() *cobra.Command {
 	var s serviceFlags
 	order := func(c *cobra.Command, n int, what string, give func(ctx context.Context,
@@ -64,14 +67,19 @@ member that vanishes wait too, and new items stay free. Take it back with "coord
 			return "Thawed: the leader plans again.", o.Thaw(ctx)
 		}),
 		order(&cobra.Command{
-			Use:   "obey",
-			Short: "Say that what has vanished is meant to be gone",
+			Use:   "override",
+			Short: "Release the brake: what has vanished is meant to be gone",
 			Long: `A leader that sees most of the workload or most of the members vanish at once
-holds back and says so in its log. This tells it to go on. Removing items with
-"coordd work rm" says it already.`,
-			Example: "  coordd control obey",
+puts its brake on: it changes no assignment and says so in its log. This tells it to
+go on. Removing items with "coordd work rm" says it already.`,
+			Example: "  coordd control override",
 		}, 0, "", func(ctx context.Context, o *actors.Operator, _ []string) (string, error) {
-			return "Told the leader to go on with what is there now.", o.Obey(ctx)
+			return overridden, o.Override(ctx)
+		}),
+		order(&cobra.Command{Use: "obey", Hidden: true}, 0, "", func(ctx context.Context,
+			o *actors.Operator, _ []string) (string, error) {
+			return overridden + " This order is called \"coordd control override\" now.",
+				o.Override(ctx)
 		}),
 		order(&cobra.Command{
 			Use:     "drain MEMBER",
