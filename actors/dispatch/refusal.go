@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/printable"
 )
 
 // The headers of a dispatched request and of its answer.
@@ -74,7 +75,8 @@ func (r *refusal) write(w http.ResponseWriter) {
 		h.Set("Retry-After", strconv.Itoa(r.after))
 	}
 	w.WriteHeader(r.status)
-	fmt.Fprintln(w, r.text)
+	// an address in it is as a record says
+	fmt.Fprintln(w, printable.Line(r.text))
 }
 
 // badBody is the refusal for a request whose body could not be read. Sent is who got a part of it;
