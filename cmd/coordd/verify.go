@@ -35,7 +35,8 @@ not see when the faults are over, nor all of Consul's keys): it is no breach. "i
 not write its history for a while: what it did then is no breach either. A member that stood still (SIGSTOP,
 a suspended host) led until then, if it leads no more within a second of waking up.
 
-Exit code 0 means no breach, 1 that there is one, 2 that a file cannot be read or that there is nothing in them.`,
+Exit code 0 means no breach, 1 that there is one, 2 that a file cannot be judged: it cannot be read, is given
+twice, or was written while its host's clock was set back; or that there is nothing in them.`,
 		Example: `  coordd verify m1.history m2.history m3.history
   coordd verify --skew 50ms /var/log/coordd/*.history`,
 		Args: atLeast(1, "the files to read"),
@@ -53,6 +54,7 @@ func (a *app) verify(ctx context.Context, names []string, skew time.Duration) er
 	}
 	var all [][]history.Event
 	found := false
+	boots := map[string]string{} // process -> the file that tells of its beginning
 	for _, name := range names {
 		events, err := reading(ctx, func() ([]history.Event, error) {
 			f, err := os.Open(name)
@@ -68,6 +70,20 @@ func (a *app) verify(ctx context.Context, names []string, skew time.Duration) er
 		})
 		if err != nil {
 			return err
+		}
+		if line, by := history.SetBack(events); by > 0 {
+			return usage("%s: the clock of its host was set back by %v before %s: cut the file there, and judge each part by itself",
+				name, by, line)
+		}
+		for _, e := range events {
+			if e.Verb != history.Boot {
+				continue
+			}
+			if before, twice := boots[e.Proc]; twice {
+				return usage("%s tells of %s, and so does %s: give each history once", name, e.Proc,
+					before)
+			}
+			boots[e.Proc] = name
 		}
 		all = append(all, events)
 		found = found || len(events) > 0

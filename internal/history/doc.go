@@ -52,5 +52,6 @@
 // and goes on behind; [Report] names the gap, and nothing that is missing counts as a breach.
 //
 // Not proven: anything about clocks. Histories of several hosts are merged by
-// their stamps; Options.Skew says how far these may be apart.
+// their stamps; Options.Skew says how far these may be apart. A history in which a clock was set back
+// ([SetBack]) is not in the order in which things happened, and `coordd verify` refuses it.
 package history

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// verified judges histories, each given as its text.
+func verified(t *testing.T, histories ...string) (code int, text string) {
+	t.Helper()
+	args := []string{"verify"}
+	for _, h := range histories {
+		name := filepath.Join(t.TempDir(), "history")
+		if err := os.WriteFile(name, []byte(h), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, name)
+	}
+	var out bytes.Buffer
+	none := func(string) (string, bool) { return "", false }
+	code = run(t.Context(), surroundings{args: args, env: none, in: strings.NewReader(""),
+		out: &out, err: &out})
+	return code, out.String()
+}
+
+const legal = `2000-01-01T00:00:00Z boot a%231
+2000-01-01T00:00:05Z start a%231 w1 5
+2000-01-01T00:00:06Z stop a%231 w1 5
+2000-01-01T00:00:07Z end a%231
+`
+
+func TestAHistoryThatIsGivenTwiceIsNoBreach(t *testing.T) {
+	if code, text := verified(t, legal); code != 0 {
+		t.Fatalf("exit code %d: %s", code, text)
+	}
+	if code, text := verified(t, legal, legal); code != exitUsage ||
+		!strings.Contains(text, "give each history once") {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+}
+
+func TestAClockThatWasSetBackIsNoBreach(t *testing.T) {
+	code, text := verified(t, `2000-01-01T00:00:00Z boot a%231
+2000-01-01T00:00:05Z start a%231 w1 5
+2000-01-01T00:00:02Z stop a%231 w1 5
+2000-01-01T00:00:03Z alive a%231
+2000-01-01T00:00:04Z end a%231
+`)
+	if code != exitUsage || !strings.Contains(text, "set back by 2s before 2000-01-01T00:00:03Z") {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+}
