@@ -141,7 +141,7 @@ func (l *jobQueue) push(j *job) {
 func (l *jobQueue) dropAbandoned() {
 	for _, j := range slices.Clone(l.jobs) {
 		if j.request != nil && !j.logged && j.attempts == 0 && !j.awaited() {
-			l.finish(j.seq, nil)
+			l.drop(j)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func (l *jobQueue) head() *job {
 	for len(l.jobs) > 0 {
 		j := l.jobs[0]
 		if j.request != nil && !j.logged && j.attempts == 0 && !j.awaited() {
-			l.finish(j.seq, nil)
+			l.drop(j)
 			continue
 		}
 		out := *j
@@ -162,6 +162,9 @@ func (l *jobQueue) head() *job {
 				continue
 			}
 			index, ok := l.done[o.after][o.key]
+			if index != 0 { // others may have written since, before this one was taken in
+				index = max(index, o.base)
+			}
 			o.base, o.baseRefused = index, !ok
 		}
 		out.waited, out.maybeApplied = out.waited || j.attempts > 0, j.attempts > 0
@@ -222,7 +225,22 @@ func (l *jobQueue) prune() {
 	}
 }
 
-// drop takes out a write that could not be logged: it is as if it had never joined.
+// drop takes out a write that was never sent: it is as if it had never joined. What is based on it
+// is based on what it was based on itself.
 func (l *jobQueue) drop(j *job) {
+	for _, later := range l.jobs {
+		for i := range later.ops {
+			if o := &later.ops[i]; o.after == j.seq {
+				o.after = j.ops[slices.IndexFunc(j.ops, func(own Op) bool {
+					return own.key == o.key
+				})].after
+			}
+		}
+	}
+	for _, o := range j.ops {
+		if l.latest[o.key] == j.seq && l.find(o.after) != nil {
+			l.latest[o.key] = o.after
+		}
+	}
 	l.finish(j.seq, nil)
 }
