@@ -74,7 +74,7 @@ type Config struct {
 	// failed request.
 	Consul string
 	// Work runs an item. Nil: this member is registered and can lead, and runs nothing:
-	// it is registered with no room for any item.
+	// it is registered with no room for any item. So one that only routes, watches or leads has none.
 	Work Work
 	// Lead runs while this member leads. Nil: nothing does.
 	Lead Lead

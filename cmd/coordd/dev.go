@@ -100,7 +100,7 @@ func (a *app) runDev(ctx context.Context, o devFlags) error {
 	for i := range members {
 		members[i], err = actors.New(actors.Config{
 			Service: o.service, ID: fmt.Sprintf("n%d", i+1), Client: client, Logger: log,
-			Address: page.published(), Version: version(), LeaderSoak: time.Second, Work: idle(log),
+			Address: page.published(), Version: version(), LeaderSoak: time.Second, Work: hold(log),
 		})
 		if err != nil {
 			return err

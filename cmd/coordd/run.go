@@ -33,6 +33,7 @@ type runFlags struct {
 	passEnv     []string
 	keepItems   time.Duration
 	restartWait time.Duration
+	holdItems   bool
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -58,12 +59,14 @@ timeout. A command that ends while the item is still owned is started again, aft
 pause that grows. No command outlives its coordd, and when coordd was killed, what
 is left of it hands the items over, unless it is started again within --restart-wait.
 
-Without --exec the member owns items and does nothing with them: good for trying out.
+Without --exec the member takes no items: it is registered, can lead, and locates and
+routes. With --hold-items it takes them all the same: for a service beside it that works
+on what is routed to it, or for trying out.
 
 Consul need not be there at the start: the member waits for it and says so.`,
 		Example: `  coordd run --id m1 --exec './poll-device.sh "$COORDD_ITEM"'
   coordd run --service billing --id m2 --consul 10.0.0.5:8500 --http 127.0.0.1:7070
-  coordd run --id m3 --address 10.0.0.7:9000 --route :8080
+  coordd run --id m3 --address 10.0.0.7:9000 --route :8080 --hold-items
   COORDD_ID=m4 COORDD_TTL=20s coordd run`,
 		Args: noArguments,
 	}
@@ -80,6 +83,8 @@ Consul need not be there at the start: the member waits for it and says so.`,
 	o.serviceFlags.register(f)
 	f.StringVar(&o.exec, "exec", "",
 		"The shell `command` to run for each item that this member owns.")
+	f.BoolVar(&o.holdItems, "hold-items", false,
+		"Take items though no command runs for them: the service at --address works on what is routed to it.")
 	f.StringVar(&o.http, "http", "",
 		"The `address` to serve the page and /healthz on, such as 127.0.0.1:7070. Without it there is none.")
 	hostsFlag(f, &o.httpHosts, "http-host", "the page")
@@ -141,6 +146,9 @@ func (o *runFlags) soften(cmd *cobra.Command) error {
 		if cmd.Flags().Changed(name) && v <= 0 {
 			return usage("--%s %v: give a time above 0s", name, v)
 		}
+	}
+	if o.holdItems && o.exec != "" {
+		return usage("--hold-items is for a member without --exec: give one of the two")
 	}
 	if o.restartWait < 0 {
 		return usage("--restart-wait %v: give a time of 0s or more", o.restartWait)
@@ -212,7 +220,10 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	// Started in this order and stopped in reverse.
 	var children []supervisor.Child
 	var work *commands
-	cfg.Work, cfg.Liveness = idle(log), idleLiveness(o.service, o.id)
+	cfg.Liveness = idleLiveness(o.service, o.id)
+	if o.holdItems {
+		cfg.Work = hold(log)
+	}
 	if o.exec != "" {
 		if work, err = newCommands(o, leaseMargin(cfg), log); err != nil {
 			return err
@@ -262,7 +273,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		"ttl", s.TTL.String(), "renew", s.Renew.String(), "lease_margin", s.LeaseMargin.String(),
 		"grace", s.Grace.String(),
 		"lock_delay", s.LockDelay.String(), "leader_soak", s.LeaderSoak.String(), "stop_timeout",
-		o.stopTimeout.String(), "restart_wait", o.restartWait.String(), "exec", o.exec, "http",
+		o.stopTimeout.String(), "restart_wait", o.restartWait.String(), "exec", o.exec, "takes_items", cfg.Work != nil, "http",
 		page.address(), "route", route.address(),
 		"backend", s.Backend, "config_log", s.ConfigLog)
 	bounds := cfg.Bounds()
@@ -300,8 +311,8 @@ func leaseMargin(cfg actors.Config) time.Duration {
 	return cfg.TTL / 10
 }
 
-// idle is the work of a member without a command.
-func idle(log *slog.Logger) actors.Work {
+// hold is the work of a member that holds items without a command.
+func hold(log *slog.Logger) actors.Work {
 	return func(ctx context.Context, item actors.Item) error {
 		log.Debug("item-owned", "item", item.ID, "token", item.Token)
 		<-ctx.Done()

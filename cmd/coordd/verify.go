@@ -136,7 +136,7 @@ func (d *diary) note(e history.Event) {
 
 // work notes each start of work and its real end.
 func (d *diary) work(work actors.Work) actors.Work {
-	if d == nil {
+	if d == nil || work == nil {
 		return work
 	}
 	return func(ctx context.Context, item actors.Item) error {

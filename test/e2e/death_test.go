@@ -137,6 +137,26 @@ func TestAKilledMembersItemsAreHandedOverWhenConsulIsBack(t *testing.T) {
 		time.Since(begin).Round(time.Millisecond))
 }
 
+// A member runs what it is told to, and takes nothing that it would not run: unless it is told to.
+func TestAMemberWithoutACommandTakesNoItems(t *testing.T) {
+	t.Parallel()
+	s := newService(t, realconsul.Shared(t).Addr())
+	launch(t, nil, "run", "--service", s.name, "--consul", s.consul, "--id", "n0")
+	s.exec = ""
+	s.start("n1")
+	s.importItems(10)
+	testkit.Await(t, startLimit+workLimit, "n1 holds all items", func() string {
+		st, has := s.now(), map[string]int{}
+		for _, m := range st.Members {
+			has[m.ID] = m.Items
+		}
+		if none, ok := has["n0"]; !ok || none != 0 || has["n1"] != 10 {
+			return fmt.Sprintf("%+v", st)
+		}
+		return ""
+	})
+}
+
 // Nobody can hand over what a lost machine had: what is left of a member without a guard is all
 // that Consul has.
 func TestTheItemsOfAKilledMemberWithoutCommandsWaitForItsSessionAndTheGrace(t *testing.T) {

@@ -107,6 +107,8 @@ func (s *service) launch(id string, flags ...string) *program {
 	args := append([]string{"run", "--service", s.name, "--consul", s.consul, "--id", id}, flags...)
 	if s.exec != "" {
 		args = append(args, "--exec", s.exec)
+	} else {
+		args = append(args, "--hold-items")
 	}
 	if s.diaries {
 		args = append(args, "--history", s.diary(id))

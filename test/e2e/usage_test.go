@@ -38,6 +38,7 @@ func TestBadUsageIsOneClearLineAndExitCode2AndReachesNobody(t *testing.T) {
 		{"run --id n1 --lock-delay 2m", []string{"lock-delay 2m", "0s", "1m"}},
 		{"run --id n1 --grace 1s", []string{"grace 1s", "10s"}},
 		{"run --id n1 --renew 9s", []string{"renew 9s", "5s"}},
+		{"run --id n1 --exec true --hold-items", []string{"--hold-items", "--exec"}},
 		{"run --id n1 --http 7070", []string{"--http", "7070", "host:port"}},
 		{"run --id n1 --log-level loud", []string{"--log-level", "loud", "debug"}},
 		{"status --jsn", []string{"--jsn"}},
