@@ -57,13 +57,18 @@ func (a *assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 			continue
 		}
 		if errors.Is(c.err, store.ErrDenied) {
-			// A token may allow sessions of some nodes only, and the key be a stranger's: the member
-			// is not known to be gone, and the rest goes on.
-			a.store.Failed("whether "+id+" is gone", c.err, impossiblePause)
-			if have := a.absent[id]; have.asked.IsZero() {
-				a.absent[id] = absence{asked: time.Now()}
+			// A token may allow sessions of some nodes only, and the key may be a stranger's: it
+			// is not known whether the member is gone, and the rest goes on.
+			a.store.Failed("whether "+id+" is gone", c.err, deniedPause)
+			have := a.absent[id]
+			if have.asked.IsZero() {
+				have.asked = time.Now()
 			}
-			again = earliest(again, time.Now().Add(impossiblePause))
+			if ack, _ := acks.Get(id); have.ack != ack.ModifyIndex {
+				have = absence{asked: have.asked} // what was confirmed was of another ack
+			}
+			a.absent[id] = have
+			again = earliest(again, time.Now().Add(deniedPause))
 			continue
 		}
 		if c.err != nil { // what was found out about others stands
@@ -115,6 +120,9 @@ func (a *assigner) graceOf(member string, ack protocol.Ack) time.Duration {
 // absencePoll is how soon a member is looked at again whose record is gone and whose session is
 // not.
 const absencePoll = 500 * time.Millisecond
+
+// deniedPause is how soon something is tried again that the token does not allow.
+const deniedPause = 5 * time.Second
 
 // impossiblePause is how soon something is tried again that can never succeed as it is.
 const impossiblePause = 30 * time.Second

@@ -76,7 +76,7 @@ func (a *assigner) clearBorrowed(ctx context.Context) error {
 		}
 		name, exists, err := a.store.SessionName(ctx, session)
 		if errors.Is(err, store.ErrDenied) {
-			a.store.Failed("the session of "+ids[0], err, impossiblePause)
+			a.store.Failed("the session of "+ids[0], err, deniedPause)
 			continue
 		}
 		if err != nil {

@@ -87,3 +87,30 @@ func TestASessionThatMayNotBeReadConcernsNobodyElse(t *testing.T) {
 		})
 	}
 }
+
+// An absence that was confirmed says nothing any more once the ack is another, though what that one
+// names may not be read: nothing is written upon it, again and again, that Consul refuses.
+func TestAnAckThatMayNotBeLookedIntoDelaysNobodyElse(t *testing.T) {
+	run(t, func(c *cluster) {
+		way := &hiddenSession{RoundTripper: c.consul.RoundTripper()}
+		c.way = way
+		three(c, 30)
+		lost := c.follower()
+		c.kill(lost)
+		time.Sleep(25 * time.Second) // its grace runs
+		id, _, err := c.client.Session().Create(&api.SessionEntry{Name: "of another node",
+			TTL: "1h"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		way.hide(id)
+		c.put("acks/"+lost, fmt.Sprintf(`{"n":1,"sid":%q,"ttl":10000000000}`, id))
+		time.Sleep(time.Minute)
+		for i := range 8 {
+			item := fmt.Sprint("late_", i)
+			c.addWork(item)
+			c.await(item, 2*time.Second, func() bool { return c.startsOf(item) > 0 })
+			time.Sleep(7 * time.Second)
+		}
+	})
+}

@@ -50,8 +50,8 @@ type release struct {
 	at    time.Time // of the answer
 }
 
-// releasedFor is for how long a release is remembered whose key is gone. No server is as far behind,
-// and items that come and go must not fill the memory.
+// releasedFor is for how long a release is remembered whose key is gone. No server is as far
+// behind, and items that come and go must not fill the memory.
 const releasedFor = 10 * time.Minute
 
 // catchUp is how long a view may show what a release has changed. A view that shows it for longer

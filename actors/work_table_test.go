@@ -37,7 +37,7 @@ func TestItemsThatComeAndGoAreForgotten(t *testing.T) {
 		most = max(most, len(table.released))
 	}
 	if want := int(releasedFor/(10*time.Second)) + 2; most > want {
-		t.Errorf("%d releases are remembered, of %d items that came and went; want at most %d", most,
-			items, want)
+		t.Errorf("%d releases are remembered, of %d items that came and went; want at most %d",
+			most, items, want)
 	}
 }
