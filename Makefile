@@ -84,8 +84,8 @@ storms: consul ## one storm of faults over two real clusters, the same each time
 attack: ## pairs of faults of docs/faults.md in the simulation for MINUTES, under random settings; SEED=N is the first; FAULTS=5,22 are the only ones
 	go test -count=1 -timeout $$(( $(MINUTES) + 10 ))m -v -run 'TestPairs$$' ./test/simulation -sim.minutes=$(MINUTES) -sim.from=$${SEED:-$$(date +%s)} -sim.faults=$${FAULTS:-}
 
-failures: ## what the race detector sees only in part: each actor made to fail at each of its first messages and requests, aimed values, large payloads, a router's changes
-	go test -count=1 -timeout $(TIMEOUT) -run 'ThatFails|InTheMiddle|Aimed|ThinLine|Router|Forgets|LostLate' ./actors
+failures: ## what the race detector sees only in part: each actor made to fail at each of its first messages and requests, aimed values, large payloads, a router's changes, bounds at each phase
+	go test -count=1 -timeout $(TIMEOUT) -run 'ThatFails|InTheMiddle|Aimed|ThinLine|Router|Forgets|LostLate|ItsBound|LongPollThatHangs|SlowWith|StrangersKey|FuzzAnswers' ./actors
 
 mutations: ## the simulation's usual seeds, and each rule of the protocol and of elections broken on purpose, to be noticed
 	go test -count=1 -timeout $(TIMEOUT) -tags coordd_mutations -v ./test/simulation

@@ -126,6 +126,9 @@ func (l *liar) truly(r *http.Request) (*http.Response, error) {
 func FuzzAnswers(f *testing.F) {
 	f.Add([]byte{})
 	for i := range 24 { // each way to lie, with each of the bodies and states somewhere
+		if raceDetector && i%4 != 0 {
+			continue
+		}
 		script := []byte{}
 		for j := range 60 {
 			script = append(script, byte(i*37+j*61), byte(i+j), byte(j*7+i), byte(i*5+j*3),

@@ -76,7 +76,7 @@ func (w *badWay) send(r *http.Request) {
 func TestLostLateAndDoubledWritesAtEarlyEndsBeginNothingTwice(t *testing.T) {
 	seeds := 30
 	if raceDetector {
-		seeds = 6
+		seeds = 2
 	}
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {

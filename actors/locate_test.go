@@ -227,7 +227,7 @@ func TestAnOperatorLocatesWithoutARouter(t *testing.T) {
 func TestARouterIsNeverWrongForLongerThanItTakesToHearOfAChange(t *testing.T) {
 	seeds := uint64(6)
 	if raceDetector {
-		seeds = 2
+		seeds = 1
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -318,7 +318,7 @@ func TestARouterThatHearsOfConsulAgainNamesNobodyBeforeAllIsReadAnew(t *testing.
 	// Who of them asks first after the outage is a matter of their backoffs.
 	phases := 36
 	if raceDetector {
-		phases = 6
+		phases = 3
 	}
 	for phase := range phases {
 		deaf := []string{"routing-members", "share-n1", "share-n2"}[phase%3]
@@ -355,11 +355,14 @@ func TestARouterThatHearsOfConsulAgainNamesNobodyBeforeAllIsReadAnew(t *testing.
 // A long poll that hangs, alone or with others of its kind, makes no answer older than the greatest
 // age.
 func TestALongPollThatHangsMakesNoAnswerOlderThanTheGreatestAge(t *testing.T) {
-	for _, deaf := range []string{"routing-members", "routing-acks", "share-n1", "share-n2",
+	for i, deaf := range []string{"routing-members", "routing-acks", "share-n1", "share-n2",
 		"share-n3", "share-n1 share-n2 share-n3", "routing-members share-n1 share-n2 share-n3",
 		"routing-members routing-acks share-n1 share-n2 share-n3"} {
 		for name, leave := range map[string]func(*cluster, string){
 			"stopped": (*cluster).stop, "killed": (*cluster).kill} {
+			if raceDetector && (name == "killed") != (i%2 == 0) {
+				continue
+			}
 			t.Run(deaf+"-"+name, func(t *testing.T) {
 				run(t, func(c *cluster) {
 					o := c.onlook()
