@@ -1,6 +1,8 @@
 package main
 
 import (
+	"syscall"
+
 	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/internal/httpserver"
 )
@@ -61,4 +63,14 @@ func limitsOf(asked routeLimits, descriptors int) (l routeLimits, fit bool) {
 	l.member = min(l.member, max(1, l.inFlight/2))
 	l.stream = min(l.stream, max(1, l.streams/2))
 	return l, false
+}
+
+// descriptors is how many files and connections this process may have open.
+func descriptors() int {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil ||
+		uint64(l.Cur) > unlimited {
+		return unlimited
+	}
+	return int(l.Cur)
 }

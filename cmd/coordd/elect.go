@@ -305,7 +305,9 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer cancel()
-	runner.runGuard(background, &group)
+	if err := runner.runGuard(background, &group); err != nil {
+		return err
+	}
 	log.Info("starting", "election", name, "candidate", o.id, "store", where, "version", version(),
 		"pid", os.Getpid(), "ttl", o.ttl.String())
 	for {

@@ -54,7 +54,9 @@ func TestACommandIsNotBegunUnderAnotherSessionThanItsLeaders(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
-	r.runGuard(ctx, &group)
+	if err := r.runGuard(ctx, &group); err != nil {
+		t.Fatal(err)
+	}
 	if err := r.runCommand(t.Context(), election.Status{Token: 7, Session: "old"}); !errors.Is(err,
 		errCommandStopped) {
 		t.Errorf("it ended with %v, want %v", err, errCommandStopped)
@@ -79,7 +81,9 @@ func TestACommandThatHasEndedIsNotBegunAgain(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
-		r.runGuard(ctx, &group)
+		if err := r.runGuard(ctx, &group); err != nil {
+			t.Fatal(err)
+		}
 		if err := r.runCommand(lapsed{t.Context(), file}, election.Status{Token: 7,
 			Session: "s"}); err != nil {
 			t.Errorf("%s: %v", command, err)

@@ -211,7 +211,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	}
 
 	// A killed predecessor's guard looks for its successor, and does not wait long.
-	leave, err := attend(o.service, o.id)
+	leave, err := announce(o.service, o.id)
 	if err != nil && o.exec != "" {
 		return err
 	}
@@ -228,20 +228,19 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		if work, err = newCommands(o, leaseMargin(cfg), log); err != nil {
 			return err
 		}
-		cfg.Work, cfg.Liveness, cfg.Lock = work.work, work.liveness, work.lock
-		children = append(children, work.children()...)
+		cfg.Work, cfg.Liveness, cfg.Lock = work.work, work.liveness, work.guard.BindLock
 	}
-	diary, err := openDiary(o.history)
+	hist, err := openHistory(o.history)
 	if err != nil {
 		return err
 	}
-	cfg.Work = diary.work(cfg.Work)
+	cfg.Work = hist.wrap(cfg.Work)
 	member, err := actors.New(cfg)
 	if err != nil {
 		return err
 	}
 	if work != nil {
-		work.follow(member.Session(), member.Membership())
+		children = work.children(member.Session(), member.Membership())
 	}
 	var root *supervisor.Supervisor
 	if page != nil {
@@ -260,7 +259,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	}
 	defer route.close()
 	children = append(children, route.children()...)
-	children = append(children, diary.begin(member, log)...)
+	children = append(children, hist.begin(member, log)...)
 	children = append(children, member.Child("coordinator"))
 	root, err = supervisor.New("coordd", supervisor.Tree{Children: children},
 		supervisor.WithLogger(log))
@@ -283,7 +282,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		o.handOver(s), "rides_through_silence_of", bounds.RideThrough.String(),
 		"work_stops_after_last_renewal", bounds.StopsWithin.String())
 	err = root.Run(ctx)
-	if bad := diary.end(); bad != nil {
+	if bad := hist.close(); bad != nil {
 		log.Error("history-incomplete", "err", bad)
 	}
 	if err != nil {

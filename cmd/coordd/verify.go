@@ -2,17 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
 
-	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/history"
-	"github.com/coordd/coordd/messages"
-	"github.com/coordd/coordd/supervisor"
 	"github.com/spf13/cobra"
 )
 
@@ -98,136 +93,6 @@ func (a *app) verify(ctx context.Context, names []string, skew time.Duration) er
 	}
 	if n := len(report.Breaches); n > 0 {
 		return fmt.Errorf("the history breaks the rules %d times: see above", n)
-	}
-	return nil
-}
-
-// diary writes down what one member does, for verify. A nil diary writes nothing.
-type diary struct {
-	file  *os.File
-	lines *history.Queued // nobody waits for the file
-	rec   *history.Recorder
-	proc  string
-}
-
-// openDiary opens the file for appending: histories of earlier runs stay in it.
-func openDiary(name string) (*diary, error) {
-	if name == "" {
-		return nil, nil
-	}
-	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, usage("--history: %v", err)
-	}
-	if err := history.Mend(f); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("--history: %w", err)
-	}
-	d := &diary{file: f}
-	d.lines = history.NewQueued(f, func() string { return d.proc })
-	d.rec = history.NewRecorder(d.lines)
-	return d, nil
-}
-
-func (d *diary) note(e history.Event) {
-	e.Proc = d.proc
-	d.rec.Add(e)
-}
-
-// work notes each start of work and its real end.
-func (d *diary) work(work actors.Work) actors.Work {
-	if d == nil || work == nil {
-		return work
-	}
-	return func(ctx context.Context, item actors.Item) error {
-		d.note(history.Event{Verb: history.Start, Item: item.ID, Token: item.Token})
-		var ended time.Time
-		defer func() {
-			d.note(history.Event{At: ended, Verb: history.Stop, Item: item.ID,
-				Token: item.Token})
-		}()
-		return work(context.WithValue(ctx, endKey{}, &ended), item)
-	}
-}
-
-type endKey struct{}
-
-// ended notes when work really ended, if that was before its function could return: the commands of
-// a coordd that was frozen were ended by its guard.
-func ended(ctx context.Context, at time.Time) {
-	if end, ok := ctx.Value(endKey{}).(*time.Time); ok && at.Before(time.Now()) {
-		*end = at
-	}
-}
-
-// begin notes that the process runs, and returns the child that follows its leadership and its
-// lease.
-func (d *diary) begin(c *actors.Coordinator, log *slog.Logger) []supervisor.Child {
-	if d == nil {
-		return nil
-	}
-	d.proc = c.ID() + "#" + c.Settings().Process.Instance
-	d.note(history.Event{Verb: history.Boot})
-	return []supervisor.Child{{Name: "history", Run: func(ctx context.Context) error {
-		return d.follow(ctx, c, log)
-	}}}
-}
-
-func (d *diary) follow(ctx context.Context, c *actors.Coordinator, log *slog.Logger) error {
-	leadership, session := c.Leadership().Subscribe(), c.Session().Subscribe()
-	var epoch uint64
-	told := false
-	awake := stand{seen: time.Now()}
-	pulse := time.NewTicker(standPulse)
-	defer pulse.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-pulse.C:
-			awake.look(time.Now())
-		case <-leadership.Changed():
-			now := time.Now()
-			awake.look(now)
-			l := leadership.Take()
-			switch {
-			case l.Role == messages.Leading && l.Epoch != epoch:
-				d.note(history.Event{Verb: history.Lead, Epoch: l.Epoch})
-				epoch = l.Epoch
-			case l.Role != messages.Leading && epoch != 0:
-				d.note(history.Event{At: awake.ended(now), Verb: history.Unlead, Epoch: epoch})
-				epoch = 0
-			}
-		case <-session.Changed():
-			// with each renewal: work that is not seen to end counts up to the last of these
-			session.Take()
-			d.note(history.Event{Verb: history.Alive})
-			if err := d.rec.Err(); err != nil && !told {
-				told = true
-				then, do := "nothing more is written to it, and the work goes on",
-					"make room, and start this member anew"
-				if errors.Is(err, history.ErrLost) {
-					then, do = "it goes on once it is read, and says what is missing",
-						"read it, or give a file on a faster disk"
-				}
-				log.Error("history-broken-off", "err", err, "then", then, "do", do)
-			}
-		}
-	}
-}
-
-// end notes that all is over, and returns what kept the history from being written.
-func (d *diary) end() error {
-	if d == nil {
-		return nil
-	}
-	d.note(history.Event{Verb: history.End})
-	err := d.rec.Err()
-	if !d.lines.Flush(flushLimit) && err == nil {
-		err = fmt.Errorf("%w: it takes nothing", history.ErrLost)
-	}
-	if err = errors.Join(err, d.file.Close()); err != nil {
-		return fmt.Errorf("--history: %w: not all is in it", err)
 	}
 	return nil
 }

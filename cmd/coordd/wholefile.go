@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // writeWhole makes data the contents of a file: all of it, or the file stays as it was. What is no
@@ -28,7 +29,9 @@ func writeWhole(ctx context.Context, name string, data []byte) error {
 		return err
 	}
 	if was != nil {
-		keepOwner(f, was)
+		if st, ok := was.Sys().(*syscall.Stat_t); ok {
+			_ = f.Chown(int(st.Uid), int(st.Gid)) // where this process may
+		}
 		err = f.Chmod(was.Mode().Perm())
 	}
 	if err == nil {

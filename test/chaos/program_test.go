@@ -24,13 +24,13 @@ import (
 // its children with it.
 type program struct {
 	*testkit.Child
-	proc   string         // member#run, as in a history
-	mark   string         // what everything that it starts has in its environment
-	log    string         // a file
-	diary  string         // what it writes with --history
-	stood  [][2]time.Time // when it, or all of its family, stood still
-	robbed []time.Time    // when its session was destroyed; under world.mu
-	killed time.Time      // when it still lived, just before it got SIGKILL
+	proc    string         // member#run, as in a history
+	mark    string         // what everything that it starts has in its environment
+	log     string         // a file
+	history string         // what it writes with --history
+	stood   [][2]time.Time // when it, or all of its family, stood still
+	robbed  []time.Time    // when its session was destroyed; under world.mu
+	killed  time.Time      // when it still lived, just before it got SIGKILL
 	// wanted says that the test has asked for the end: any other is a failure.
 	wanted atomic.Bool
 }
@@ -44,8 +44,8 @@ func run(binary, proc, dir string, env []string, args ...string) (*program, erro
 		return nil, err
 	}
 	defer f.Close()
-	p.log, p.diary = f.Name(), f.Name()+".history"
-	cmd := exec.Command(binary, append(args, "--history", p.diary)...)
+	p.log, p.history = f.Name(), f.Name()+".history"
+	cmd := exec.Command(binary, append(args, "--history", p.history)...)
 	cmd.Stdout, cmd.Stderr = f, f
 	// What would lead to a directory for locks before TMPDIR does goes too.
 	cmd.Env = append(testkit.Environ("COORDD_", "CONSUL_", "GO", "CHAOS_", "XDG_RUNTIME_DIR=",
@@ -116,7 +116,7 @@ func bootTicks() uint64 {
 // told returns what the process wrote down itself, with what it cannot know: when it stood still,
 // when its session was ended under it, and that it was killed.
 func (p *program) told() ([]history.Event, error) {
-	f, err := os.Open(p.diary)
+	f, err := os.Open(p.history)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil // it has just begun
 	}

@@ -111,7 +111,7 @@ func (s *service) launch(id string, flags ...string) *program {
 		args = append(args, "--hold-items")
 	}
 	if s.diaries {
-		args = append(args, "--history", s.diary(id))
+		args = append(args, "--history", s.history(id))
 	}
 	p := launchTo(s.t, s.stderr, binary,
 		append([]string{"E2E_JOURNAL=" + s.journal, "E2E_HOLD=" + hold, "E2E_MEMBER=" + id},
@@ -283,7 +283,7 @@ func (s *service) since(mark int) story {
 	return slices.Clone(s.ledger.entries[mark:])
 }
 
-func (s *service) diary(id string) string {
+func (s *service) history(id string) string {
 	return filepath.Join(filepath.Dir(s.journal), id+".history")
 }
 
@@ -292,7 +292,7 @@ func (s *service) verify() {
 	s.t.Helper()
 	args := []string{"verify"}
 	for id := range s.members {
-		args = append(args, s.diary(id))
+		args = append(args, s.history(id))
 	}
 	if out, stderr, code := once(s.t, args...); code != 0 {
 		s.t.Errorf("coordd verify: exit code %d: %s%s", code, out, stderr)

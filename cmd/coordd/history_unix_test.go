@@ -21,12 +21,12 @@ func TestAHistoryThatNobodyReadsKeepsNoWorkFromEnding(t *testing.T) {
 	if err := syscall.Mkfifo(name, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d, err := openDiary(name)
+	h, err := openHistory(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.proc = "m1#1"
-	work := d.work(func(context.Context, actors.Item) error { return nil })
+	h.proc = "m1#1"
+	work := h.wrap(func(context.Context, actors.Item) error { return nil })
 	const items = 5000
 	over := make(chan error)
 	go func() {
@@ -34,7 +34,7 @@ func TestAHistoryThatNobodyReadsKeepsNoWorkFromEnding(t *testing.T) {
 			_ = work(t.Context(), actors.Item{ID: fmt.Sprintf("a_work_item_with_a_name_%d", i),
 				Token: uint64(i)})
 		}
-		over <- d.end()
+		over <- h.close()
 	}()
 	select {
 	case err := <-over:
@@ -52,18 +52,18 @@ func TestAHistoryThatIsReadLateSaysThatItBrokeOff(t *testing.T) {
 	if err := syscall.Mkfifo(name, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d, err := openDiary(name)
+	h, err := openHistory(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.proc = "m1#1"
-	d.note(history.Event{Verb: history.Boot})
-	work := d.work(func(context.Context, actors.Item) error { return nil })
+	h.proc = "m1#1"
+	h.record(history.Event{Verb: history.Boot})
+	work := h.wrap(func(context.Context, actors.Item) error { return nil })
 	const items = 100_000
 	for i := range items {
 		_ = work(t.Context(), actors.Item{ID: fmt.Sprint(i), Token: uint64(i)})
 	}
-	if d.rec.Err() == nil {
+	if h.rec.Err() == nil {
 		t.Errorf("all of %d lines are taken to be written", 2*items)
 	}
 	reader, err := os.Open(name)
@@ -79,13 +79,13 @@ func TestAHistoryThatIsReadLateSaysThatItBrokeOff(t *testing.T) {
 		}
 		read <- events
 	}()
-	for end := time.Now().Add(time.Minute); !d.lines.Flush(time.Minute); { // it was given up before
+	for end := time.Now().Add(time.Minute); !h.lines.Flush(time.Minute); { // it was given up before
 		if time.Now().After(end) {
 			t.Fatal("the pipe is read, and nothing is written to it")
 		}
 	}
 	_ = work(t.Context(), actors.Item{ID: "last", Token: items})
-	_ = d.end()
+	_ = h.close()
 	events := <-read
 	r := history.Check(events, history.Options{})
 	if len(r.Breaches) > 0 || len(r.Lost) == 0 {

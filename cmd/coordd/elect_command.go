@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -20,6 +18,7 @@ import (
 	"github.com/coordd/coordd/actors/election/onconsul"
 	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/internal/guard"
+	"github.com/coordd/coordd/supervisor"
 )
 
 // commandRunner runs the candidate's command through a guard process of its own.
@@ -43,62 +42,40 @@ type commandRunner struct {
 const electLock = "elect-"
 
 func newCommandRunner(o electFlags, conn electConn, name, command string,
-	log *slog.Logger) (*commandRunner,
-	error) {
-	if err := guard.CheckHost(); err != nil {
-		return nil, err
-	}
+	log *slog.Logger) (*commandRunner, error) {
 	// The guard needs a lock to resign for this process should it be killed. Nobody else may use
 	// it.
 	lock := filepath.Join(runtimeDir(), fmt.Sprintf("%s%d-%d.lock", electLock, os.Getpid(),
 		time.Now().UnixNano()))
-	if err := makeRuntimeDir(); err != nil {
-		return nil, err
-	}
-	guard.RemoveFree(runtimeDir(), electLock)
-	if err := checkLock(lock); err != nil {
-		return nil, err
-	}
-	hidden, err := secrets(os.Environ(), o.passEnv)
+	g, err := newGuard(guard.Config{StopTimeout: o.stopTimeout, LockFile: lock, OwnLock: true},
+		o.passEnv, log)
 	if err != nil {
 		return nil, err
 	}
-	r := &commandRunner{
-		name: name, id: o.id, command: command, o: o, conn: conn, log: log,
-		signals: make(chan os.Signal, 16),
-		guard: guard.New(guard.Config{Logger: log, StopTimeout: o.stopTimeout, LockFile: lock,
-			OwnLock: true, Adopt: true, HideEnv: hidden}),
-	}
-	killAtOnce(r.guard)
-	return r, nil
+	guard.RemoveFree(runtimeDir(), electLock)
+	return &commandRunner{name: name, id: o.id, command: command, o: o, conn: conn, log: log,
+		signals: make(chan os.Signal, 16), guard: g}, nil
 }
 
-// runGuard keeps the guard process running, and forwards every lease to it, until ctx ends.
-func (r *commandRunner) runGuard(ctx context.Context, group *sync.WaitGroup) {
+// runGuard keeps the guard process running, and forwards every lease to it, until ctx ends. It
+// never gives up: without a guard process no command runs.
+func (r *commandRunner) runGuard(ctx context.Context, group *sync.WaitGroup) error {
+	tree, err := supervisor.New("coordd", supervisor.Tree{MaxRestarts: -1,
+		Children: []supervisor.Child{
+			guardChild(r.guard, r.o.stopTimeout),
+			forwarder("lease-forwarder", r.conn.Contact(), func(election.Contact) {
+				r.forwardLease()
+			}),
+		}}, supervisor.WithLogger(r.log))
+	if err != nil {
+		return err
+	}
 	signal.Notify(r.signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	group.Go(func() {
 		defer signal.Stop(r.signals)
-		for {
-			err := r.guard.Run(ctx)
-			if ctx.Err() != nil {
-				return
-			}
-			r.log.Error("guard-process-died", "err", err, "then",
-				"its command is gone; starting another")
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-			}
-		}
+		_ = tree.Run(ctx) // the tree logs what did not stop
 	})
-	group.Go(func() {
-		for contact := r.conn.Contact().Subscribe(); ; {
-			if _, err := contact.Next(ctx); err != nil {
-				return
-			}
-			r.forwardLease()
-		}
-	})
+	return nil
 }
 
 // forwardLease tells the guard process until when the command may run, and how to resign should
@@ -137,7 +114,7 @@ func (r *commandRunner) runCommand(ctx context.Context, s election.Status) error
 			errCommandStopped)
 	}
 	r.started = true
-	r.forwardLease() // the goroutine of runGuard may be late
+	r.forwardLease() // the forwarder may be late
 	for len(r.signals) > 0 {
 		<-r.signals // they were for nobody
 	}

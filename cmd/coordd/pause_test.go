@@ -24,18 +24,18 @@ func TestALeaderThatStoodStillLedUntilThen(t *testing.T) {
 		"it stood still long before":         {[]float64{8, 10, 15, 20, 25, 30}, 35, 35, 1},
 		"it waited for its turn on the host": {[]float64{5, 10, 15, 20, 25, 30}, 35, 35, 1},
 	} {
-		awake := stand{seen: begin}
+		paused := pauseDetector{checked: begin}
 		for _, s := range x.looks {
-			awake.look(at(s))
+			paused.check(at(s))
 		}
-		awake.look(at(x.hears))
-		if got := awake.ended(at(x.hears)); !got.Equal(at(x.ended)) {
+		paused.check(at(x.hears))
+		if got := paused.ended(at(x.hears)); !got.Equal(at(x.ended)) {
 			t.Errorf("%s: it led until %v, want %v", name, got.Sub(begin), at(x.ended).Sub(begin))
 		}
 		r := history.Check(history.Merge([]history.Event{
 			{At: at(0), Verb: history.Boot, Proc: "a#1"},
 			{At: at(1), Verb: history.Lead, Proc: "a#1", Epoch: 5},
-			{At: awake.ended(at(x.hears)), Verb: history.Unlead, Proc: "a#1", Epoch: 5},
+			{At: paused.ended(at(x.hears)), Verb: history.Unlead, Proc: "a#1", Epoch: 5},
 			{At: at(70), Verb: history.Alive, Proc: "a#1"},
 		}, []history.Event{
 			{At: at(0), Verb: history.Boot, Proc: "b#1"},

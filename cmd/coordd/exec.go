@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/guard"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+)
+
+// commands runs one shell command for each owned item, through a guard process that stops them when
+// the lease is over, whatever becomes of this process, and hands the items over when this process
+// dies.
+type commands struct {
+	o       runFlags
+	margin  time.Duration
+	goodbye goodbye
+	guard   *guard.Guard
+
+	session    messages.Reader[messages.Session]
+	membership messages.Reader[messages.Membership]
+	mu         sync.Mutex // held while a lease is forwarded: an older one never follows a newer one
+}
+
+func newCommands(o runFlags, margin time.Duration, log *slog.Logger) (*commands, error) {
+	g, err := newGuard(guard.Config{StopTimeout: o.stopTimeout, LockFile: lockFile(o.service,
+		o.id)}, o.passEnv, log)
+	if err != nil {
+		return nil, err
+	}
+	return &commands{o: o, margin: margin, guard: g, goodbye: goodbye{
+		Service: o.service, Consul: o.consul, LogFormat: o.format, LogLevel: o.level,
+		Leaving: leavingMember{Member: o.id},
+	}}, nil
+}
+
+// announce shows this process to the guard process of a killed predecessor with the same id.
+func announce(service, member string) (leave func(), err error) {
+	p, err := guard.Announce(lockFile(service, member))
+	if err != nil {
+		return func() {}, fmt.Errorf("%w; %s", err, runtimeDirFrom)
+	}
+	return p.Leave, nil
+}
+
+// idleLiveness is liveness for a member without commands of its own: its predecessor may have had
+// some.
+func idleLiveness(service, member string) func(actors.Process) actors.Liveness {
+	// none of its commands is left, and none will come back
+	gone := actors.Process{Lock: actors.NoLock}
+	return func(p actors.Process) actors.Liveness {
+		l := p.Liveness()
+		switch {
+		case l != actors.Dead || p.Lock == actors.NoLock || p == gone:
+			return l
+		case !guard.LeftNothing(lockFile(service, member), p.Lock):
+			return actors.Unknown
+		}
+		gone = p
+		return l
+	}
+}
+
+// lockFile is what the guard processes of one member lock, one after the other. Call makeRuntimeDir
+// before it is used.
+func lockFile(service, member string) string {
+	name := sha256.Sum256([]byte(service + "/" + member)) // a member's id holds no slash
+	return filepath.Join(runtimeDir(), fmt.Sprintf("%x.lock", name[:8]))
+}
+
+// liveness tells whether a predecessor and its commands still run. These outlive a killed coordd by
+// as long as they take to stop. The lock of another file, under another TMPDIR or another user,
+// says nothing of them.
+func (c *commands) liveness(p actors.Process) actors.Liveness {
+	l := p.Liveness()
+	if l == actors.Dead && p.Lock != actors.NoLock && (p.Lock == "" || p.Lock != c.guard.LockID()) {
+		return actors.Unknown
+	}
+	return l
+}
+
+// work is the member's work function.
+func (c *commands) work(ctx context.Context, item actors.Item) error {
+	session := c.forwardLease() // the forwarder may be late
+	if !c.membership.Get().In(session) {
+		return fmt.Errorf("%w: the session is another one, and not registered yet",
+			guard.ErrNoLease)
+	}
+	return c.guard.Exec(ctx, guard.Spec{
+		Session: session,
+		Name:    item.ID, Command: c.o.exec, Stdin: item.Payload,
+		Env: []string{
+			"COORDD_ITEM=" + item.ID,
+			"COORDD_TOKEN=" + strconv.FormatUint(item.Token, 10),
+			"COORDD_MEMBER=" + c.o.id,
+			"COORDD_SERVICE=" + c.o.service,
+		},
+		Ended: func(at time.Time, _ guard.Reason) { ended(ctx, at) },
+	})
+}
+
+// forwardLease tells the guard until when work may run, and returns under which session.
+func (c *commands) forwardLease() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.session.Get()
+	if s.ID == "" {
+		c.guard.Lease("", time.Time{}, 0)
+	} else {
+		c.guard.Lease(s.ID, s.Lease.Start.Add(s.Lease.TTL), c.margin)
+	}
+	return s.ID
+}
+
+// children are the guard and what it is told: whose lease the commands depend on, and whose record
+// the guard takes back.
+func (c *commands) children(session messages.Reader[messages.Session],
+	membership messages.Reader[messages.Membership]) []supervisor.Child {
+	c.session, c.membership = session, membership
+	return []supervisor.Child{
+		guardChild(c.guard, c.o.stopTimeout),
+		forwarder("lease-forwarder", session, func(messages.Session) { c.forwardLease() }),
+		forwarder("goodbye-forwarder", membership, func(m messages.Membership) {
+			// Beyond twice the TTL Consul has ended the session by itself.
+			c.guard.Goodbye(guard.Goodbye{Words: c.goodbye.words(m), Wait: c.o.restartWait,
+				Limit: 2 * c.o.ttl})
+		}),
+	}
+}

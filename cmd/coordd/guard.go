@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/coordd/coordd/internal/guard"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+)
+
+// guardMain is the hidden command that package guard starts this binary with.
+func guardMain() int { return guard.Main(sayGoodbye) }
+
+// newGuard returns a guard for the commands of this process. The second signal kills them all.
+func newGuard(cfg guard.Config, passEnv []string, log *slog.Logger) (*guard.Guard, error) {
+	if err := guard.CheckHost(); err != nil {
+		return nil, err
+	}
+	if err := checkLock(cfg.LockFile); err != nil {
+		return nil, err
+	}
+	hidden, err := secrets(os.Environ(), passEnv)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Logger, cfg.Adopt, cfg.HideEnv, cfg.Up = log, true, hidden, supervisor.Ready
+	g := guard.New(cfg)
+	// The time is for a process that cannot be killed just now.
+	kill := func() { g.Kill(2 * time.Second) }
+	atOnce.Store(&kill)
+	return g, nil
+}
+
+// guardChild is the actor that keeps the guard process up. Put it before all that runs commands, so
+// that it is stopped when they have ended. Its gate opens when the guard process is ready: then it
+// is known whether commands of a predecessor are left.
+func guardChild(g *guard.Guard, stopTimeout time.Duration) supervisor.Child {
+	return supervisor.Child{Name: "guard", Gate: true, StopTimeout: stopTimeout + 10*time.Second,
+		Run: func(ctx context.Context) error {
+			if err := g.Run(ctx); err != nil {
+				return fmt.Errorf("the guard process: %w", err)
+			}
+			return nil
+		}}
+}
+
+// forwarder is the actor that calls forward with the newest value of a cell, now and after each
+// change.
+func forwarder[T any](name string, cell messages.Reader[T], forward func(T)) supervisor.Child {
+	return supervisor.Child{Name: name, Run: func(ctx context.Context) error {
+		for cursor := cell.Subscribe(); ; {
+			value, err := cursor.Next(ctx)
+			if err != nil {
+				return nil
+			}
+			forward(value)
+		}
+	}}
+}
