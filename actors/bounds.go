@@ -1,6 +1,11 @@
 package actors
 
-import "time"
+import (
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/leader"
+	"github.com/coordd/coordd/actors/internal/member"
+)
 
 // Bounds are the worst cases that follow from the settings, for a Consul that
 // answers within a second and keeps its own leader meanwhile: an election of
@@ -30,12 +35,12 @@ type Bounds struct {
 func (c Config) Bounds() Bounds {
 	c = c.withDefaults()
 	b := Bounds{
-		TakeOver: 2*c.TTL + max(c.Grace, c.TTL) + 4*c.Merge + c.WorkerSoak + absencePoll +
+		TakeOver: 2*c.TTL + max(c.Grace, c.TTL) + 4*c.Merge + c.WorkerSoak + leader.AbsencePoll +
 			time.Second,
 		RideThrough: max(0, c.TTL-c.Renew-c.LeaseMargin-c.TTL/20),
 		StopsWithin: c.TTL - c.LeaseMargin,
 	}
-	b.TakeOverLeader = b.TakeOver + c.LockDelay + lockPoll(c.LockDelay)
-	b.TakeOverLead = 3*c.TTL + c.LockDelay + lockPoll(c.LockDelay) + time.Second
+	b.TakeOverLeader = b.TakeOver + c.LockDelay + member.LockPoll(c.LockDelay)
+	b.TakeOverLead = 3*c.TTL + c.LockDelay + member.LockPoll(c.LockDelay) + time.Second
 	return b
 }

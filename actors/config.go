@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/coordd/coordd/actors/internal/member"
 	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/protocol"
@@ -167,7 +168,7 @@ var ErrConfig = routing.ErrConfig
 
 // ErrIDTaken is returned by [Coordinator.Run] when another living process has this
 // member's id; the text names it.
-var ErrIDTaken = errors.New("member id is taken")
+var ErrIDTaken = member.ErrIDTaken
 
 // ErrStarted is returned by [Coordinator.Run] when it was called before.
 var ErrStarted = errors.New("was run before")

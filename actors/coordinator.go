@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/protocol"
@@ -19,11 +20,13 @@ import (
 // Coordinator is one member: a supervised tree of actors, to be run beside the
 // host's own. Its states may be read and followed at any time, before, during and after Run.
 type Coordinator struct {
-	base  *base
-	cells *cells
-	root  *supervisor.Supervisor
-	conf  *configstore.Store
-	begun atomic.Bool
+	cfg    Config
+	base   *actor.Base
+	cells  *cells
+	routes *routing.Router
+	root   *supervisor.Supervisor
+	conf   *configstore.Store
+	begun  atomic.Bool
 }
 
 // New checks the settings and wires the tree; it starts nothing and asks
@@ -47,13 +50,10 @@ func New(cfg Config) (*Coordinator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
-	h := &base{Config: cfg, store: s, keys: s.Keys(), log: log, acks: &ackCounter{},
-		polls: &store.Polls{}, progress: newProgress()}
-	h.routes = routing.Over(s, max(cfg.Bounds().StopsWithin, routing.MinMaxAge), log)
-	c := &Coordinator{base: h, cells: newCells()}
-	h.leaseEnforcer = newLeaseEnforcer(c.cells.session.Reader(), h.LeaseMargin)
-	members := tree(h, c.cells)
-	if c.conf, err = newConfigStore(h, c.cells); err != nil {
+	c := &Coordinator{cfg: cfg, base: actor.NewBase(cfg.settings(), s, log), cells: newCells(),
+		routes: routing.Over(s, max(cfg.Bounds().StopsWithin, routing.MinMaxAge), log)}
+	members := tree(c.base, c.cells, c.routes.Tree())
+	if c.conf, err = newConfigStore(cfg, log, c.cells.membership.Reader()); err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
 	if c.conf.Enabled() {
@@ -70,6 +70,25 @@ func New(cfg Config) (*Coordinator, error) {
 	return c, nil
 }
 
+// settings are what of the configuration the actors see.
+func (c Config) settings() actor.Settings {
+	set := actor.Settings{
+		Service: c.Service, ID: c.ID, Lead: c.Lead,
+		Address: c.Address, Zone: c.Zone, Version: c.Version, Capacity: c.Capacity,
+		TTL: c.TTL, Renew: c.Renew, LockDelay: c.LockDelay, LeaseMargin: c.LeaseMargin,
+		Grace: c.Grace, LeaderSoak: c.LeaderSoak, Merge: c.Merge,
+		WorkerSoak: c.WorkerSoak, StopTimeout: c.StopTimeout, KeepItems: c.KeepItems,
+		BrakeHold: c.BrakeHold, MoveBudget: c.MoveBudget,
+		Process: *c.Process, Liveness: c.Liveness, Lock: c.Lock,
+	}
+	if c.Work != nil {
+		set.Work = func(ctx context.Context, item actor.Item) error {
+			return c.Work(ctx, Item(item))
+		}
+	}
+	return set
+}
+
 // Run joins the cluster and keeps this member going until ctx ends; then it hands
 // everything over and returns nil. Consul need not be there at the start, nor
 // all the time.
@@ -80,20 +99,20 @@ func New(cfg Config) (*Coordinator, error) {
 // s it waits for nothing more. Run is called once: [ErrStarted].
 func (c *Coordinator) Run(ctx context.Context) error {
 	if !c.begun.CompareAndSwap(false, true) {
-		return fmt.Errorf("member %q %w: make another with New", c.base.ID, ErrStarted)
+		return fmt.Errorf("member %q %w: make another with New", c.cfg.ID, ErrStarted)
 	}
-	defer c.base.routes.Close() // the tree may have ended before it started them
+	defer c.routes.Close() // the tree may have ended before it started them
 	return c.root.Run(ctx)
 }
 
 // stopSlack is how much longer than its work a member may take to stop, all in all.
-const stopSlack = 30 * goodbyeTimeout
+const stopSlack = 30 * actor.GoodbyeTimeout
 
 // Child returns the coordinator as a child for the host's own supervision tree.
 // It is not restarted: what makes Run fail is for the host to decide upon.
 func (c *Coordinator) Child(name string) supervisor.Child {
 	return supervisor.Child{Name: name, Restart: supervisor.Temporary,
-		StopTimeout: c.base.StopTimeout + stopSlack + goodbyeTimeout,
+		StopTimeout: c.cfg.StopTimeout + stopSlack + actor.GoodbyeTimeout,
 		Run: func(ctx context.Context) error {
 			if err := c.Run(ctx); err != nil {
 				return supervisor.Escalate(err)
@@ -103,10 +122,10 @@ func (c *Coordinator) Child(name string) supervisor.Child {
 }
 
 // ID returns this member's id.
-func (c *Coordinator) ID() string { return c.base.ID }
+func (c *Coordinator) ID() string { return c.cfg.ID }
 
 // Settings returns the configuration with its defaults filled in.
-func (c *Coordinator) Settings() Config { return c.base.Config }
+func (c *Coordinator) Settings() Config { return c.cfg }
 
 // Session is this member's Consul session and lease.
 func (c *Coordinator) Session() messages.Reader[messages.Session] {
@@ -154,14 +173,14 @@ func (c *Coordinator) Holdings() messages.Reader[messages.Holdings] {
 func (c *Coordinator) WaitForLeader(ctx context.Context) (string, error) {
 	l, err := c.Leadership().Wait(ctx, func(l messages.Leadership) bool { return l.Leader != "" })
 	if err != nil {
-		return "", fmt.Errorf("waiting for a leader of service %q: %w", c.base.Service, err)
+		return "", fmt.Errorf("waiting for a leader of service %q: %w", c.cfg.Service, err)
 	}
 	return l.Leader, nil
 }
 
 // KV returns Consul's key-value store, retried on the ladder while Consul does
 // not answer. Keys are used as given, from Consul's root.
-func (c *Coordinator) KV() KV { return KV{c.base.store.KV()} }
+func (c *Coordinator) KV() KV { return KV{c.base.Store.KV()} }
 
 // ConfigStore is the service's configuration, in Consul below config_data/. With the backend none
 // every call of it is [configstore.ErrNoBackend].

@@ -26,9 +26,7 @@
 // rates that differ by more than the lease margin allows (a tenth of the TTL);
 // items whose assignment keys strangers delete or write.
 //
-// The protocol that holds this stands in docs/design.md, section 5. Each file is
-// one actor or one of its decisions: session_renewer, membership_keeper with
-// predecessor, leader_tracker, term_runner, term_watchers, assigner with assignment_cache,
-// draft, orders, absence and brake, assignment_watcher, workers with work_table. tree.go
-// wires them; coordinator.go is the host's entry.
+// The protocol that holds this stands in docs/design.md, section 5. The actors stand in
+// internal/member, those of the leader in internal/leader, what they share in internal/actor.
+// tree.go wires them; coordinator.go is the host's entry.
 package actors

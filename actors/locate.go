@@ -33,11 +33,11 @@ var (
 // work on for that long, and no longer. Errors: [ErrMoving], [ErrNoOwner], [ErrUnknownItem],
 // [ErrNotReady], [ErrStopped].
 func (c *Coordinator) Locate(ctx context.Context, item string) (Location, error) {
-	return c.base.routes.Locate(ctx, item)
+	return c.routes.Locate(ctx, item)
 }
 
 // Router is what Locate asks: for those who want to wait for a move, or for all members' addresses.
-func (c *Coordinator) Router() *routing.Router { return c.base.routes }
+func (c *Coordinator) Router() *routing.Router { return c.routes }
 
 // Locate tells where an item is worked on, by reading Consul: two reads, and one for each member.
 // Errors: [ErrMoving], [ErrNoOwner], [ErrUnknownItem], [ErrInvalid], [ErrUnreachable], [ErrDenied].

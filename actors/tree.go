@@ -2,9 +2,12 @@ package actors
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
-	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/actors/internal/leader"
+	"github.com/coordd/coordd/actors/internal/member"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -13,9 +16,9 @@ import (
 // They outlive every incarnation of every actor.
 type cells struct {
 	session     *messages.State[messages.Session]
-	record      *messages.State[ownRecord]
+	record      *messages.State[member.OwnRecord]
 	membership  *messages.State[messages.Membership]
-	leaderKey   *messages.State[leaderKey]
+	leaderKey   *messages.State[member.LeaderKey]
 	leadership  *messages.State[messages.Leadership]
 	members     *messages.State[messages.Members]
 	acks        *messages.State[messages.Acks]
@@ -24,16 +27,16 @@ type cells struct {
 	plan        *messages.State[messages.Plan]
 	assignments *messages.State[messages.Assignments]
 	holdings    *messages.State[messages.Holdings]
-	leave       *messages.Mailbox[leaveOrder, struct{}]
+	leave       *messages.Mailbox[member.LeaveOrder, struct{}]
 	bump        *messages.Mailbox[messages.Bump, messages.Leadership]
 }
 
 func newCells() *cells {
 	return &cells{
 		session:     messages.NewState(messages.Session{}),
-		record:      messages.NewState(ownRecord{}),
+		record:      messages.NewState(member.OwnRecord{}),
 		membership:  messages.NewState(messages.Membership{}),
-		leaderKey:   messages.NewState(leaderKey{}),
+		leaderKey:   messages.NewState(member.LeaderKey{}),
 		leadership:  messages.NewState(messages.Leadership{}),
 		members:     messages.NewState(messages.Members{}),
 		acks:        messages.NewState(messages.Acks{}),
@@ -42,7 +45,7 @@ func newCells() *cells {
 		plan:        messages.NewState(messages.Plan{}),
 		assignments: messages.NewState(messages.Assignments{}),
 		holdings:    messages.NewState(messages.Holdings{}),
-		leave:       messages.NewMailbox[leaveOrder, struct{}](),
+		leave:       messages.NewMailbox[member.LeaveOrder, struct{}](),
 		bump:        messages.NewMailbox[messages.Bump, messages.Leadership](),
 	}
 }
@@ -50,47 +53,44 @@ func newCells() *cells {
 // tree wires the member's actors, in the order in which they start. They stop in
 // reverse, and that order is the hand-over: the workers stop and release, the term's
 // actors stop, the leadership is given up, the record goes, the session is destroyed.
-func tree(h *base, c *cells) supervisor.Tree {
-	renewer := &sessionRenewer{base: h, out: c.session, record: c.record.Reader(),
-		holdings: c.holdings.Reader()}
-	keeper := &membershipKeeper{
-		base: h, out: c.membership, session: c.session.Reader(), record: c.record.Reader(),
-		holdings: c.holdings.Reader(), leave: c.leave,
-	}
-	tracker := &leaderTracker{
-		base: h, out: c.leadership, session: c.session.Reader(), membership: c.membership.Reader(),
-		key: c.leaderKey.Reader(), bump: c.bump, odd: protocol.StrangeKeys{Log: h.log},
-	}
-	terms := &termRunner{base: h, leadership: c.leadership.Reader(),
-		term: func(term uint64) supervisor.Tree { return termTree(h, c, term) }}
-	workers := &workers{
-		base: h, out: c.holdings, session: c.session.Reader(), membership: c.membership.Reader(),
-		assignments: c.assignments.Reader(), leave: c.leave, table: newWorkTable(),
-	}
-	routes := h.routes.Tree()
+func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
+	session, membership := c.session.Reader(), c.membership.Reader()
+	record, leadership := c.record.Reader(), c.leadership.Reader()
+	holdings := c.holdings.Reader()
+	lease := member.NewLeaseEnforcer(session, b.LeaseMargin)
+	ack, leads := member.NewOwnAck(b), &atomic.Int32{}
+
+	renewer := member.NewSessionRenewer(b, c.session, record, holdings)
+	keeper := member.NewMembershipKeeper(b, c.membership, session, record, holdings, c.leave, ack)
+	tracker := member.NewLeaderTracker(b, c.leadership, session, membership, c.leaderKey.Reader(),
+		c.bump, leads)
+	terms := member.NewTermRunner(b, leadership,
+		func(term uint64) supervisor.Tree { return termTree(b, c, term) }, lease, leads)
+	workers := member.NewWorkerManager(b, c.holdings, session, membership, c.assignments.Reader(),
+		c.leave, ack, lease)
 	return supervisor.Tree{
 		Strategy: supervisor.OneForOne,
 		Children: []supervisor.Child{
 			// First, so that it stops last: who asks where the items are sees them leave.
 			{Name: "routing", Tree: &routes},
-			h.actor("session-renewer", renewer.run),
-			{Name: "lease-enforcer", Run: h.leaseEnforcer.run},
-			h.actor("record-watcher", newRecordWatcher(h, c.record).run),
-			h.actor("membership-keeper", keeper.run),
-			h.actor("leader-watcher", newLeaderWatcher(h, c.leaderKey).run),
-			h.actor("leader-tracker", tracker.run),
+			child(b, "session-renewer", renewer.Run),
+			{Name: "lease-enforcer", Run: lease.Run},
+			child(b, "record-watcher", member.NewRecordWatcher(b, c.record).Run),
+			child(b, "membership-keeper", keeper.Run),
+			child(b, "leader-watcher", member.NewLeaderWatcher(b, c.leaderKey).Run),
+			child(b, "leader-tracker", tracker.Run),
 			{Name: "leader-terms", Tree: &supervisor.Tree{
 				Strategy: supervisor.OneForOne,
-				Children: []supervisor.Child{h.actor("term-runner", terms.run)},
+				Children: []supervisor.Child{child(b, "term-runner", terms.Run)},
 			}},
-			h.actor("assignment-watcher", newAssignmentWatcher(h, c.assignments).run),
+			child(b, "assignment-watcher", member.NewAssignmentWatcher(b, c.assignments).Run),
 			{Name: "workers", Tree: &supervisor.Tree{
 				// Items start and fail on their own account: none of them may bring the member
 				// down.
 				Strategy: supervisor.OneForOne, MaxRestarts: -1, StopTogether: true,
 				Children: []supervisor.Child{{
-					Name: workerManager, Run: h.watched(workers.run),
-					StopTimeout: h.StopTimeout + 5*goodbyeTimeout,
+					Name: member.ManagerName, Run: b.Tracked(workers.Run),
+					StopTimeout: b.StopTimeout + 5*actor.GoodbyeTimeout,
 				}},
 			}},
 		},
@@ -100,25 +100,22 @@ func tree(h *base, c *cells) supervisor.Tree {
 // termTree has the leader's actors for one term. The assigner starts when its watchers
 // have read; a watcher that fails takes those after it along, so that nothing is
 // planned on what it had left behind.
-func termTree(h *base, c *cells, term uint64) supervisor.Tree {
-	a := &assigner{
-		base: h, term: term, leadership: c.leadership.Reader(), members: c.members.Reader(),
-		acks:     c.acks.Reader(),
-		workload: c.workload.Reader(), control: c.control.Reader(), bump: c.bump, out: c.plan,
-	}
+func termTree(b *actor.Base, c *cells, term uint64) supervisor.Tree {
+	assigner := leader.NewAssigner(b, term, c.leadership.Reader(), c.members.Reader(),
+		c.acks.Reader(), c.workload.Reader(), c.control.Reader(), c.bump, c.plan)
 	return supervisor.Tree{
 		Strategy: supervisor.RestForOne,
 		Children: []supervisor.Child{
-			h.actor("member-watcher", newMemberWatcher(h, term, c.members).run),
-			h.actor("ack-watcher", newAckWatcher(h, term, c.acks).run),
-			h.actor("workload-watcher", newWorkloadWatcher(h, term, c.workload).run),
-			h.actor("control-watcher", newControlWatcher(h, term, c.control).run),
-			h.actor("assigner", a.run),
+			child(b, "member-watcher", leader.NewMemberWatcher(b, term, c.members).Run),
+			child(b, "ack-watcher", leader.NewAckWatcher(b, term, c.acks).Run),
+			child(b, "workload-watcher", leader.NewWorkloadWatcher(b, term, c.workload).Run),
+			child(b, "control-watcher", leader.NewControlWatcher(b, term, c.control).Run),
+			child(b, "assigner", assigner.Run),
 		},
 	}
 }
 
-func (h *base) actor(name string, run func(context.Context) error) supervisor.Child {
-	return supervisor.Child{Name: name, Run: h.watched(run), StopTimeout: 5 * goodbyeTimeout,
+func child(b *actor.Base, name string, run func(context.Context) error) supervisor.Child {
+	return supervisor.Child{Name: name, Run: b.Tracked(run), StopTimeout: 5 * actor.GoodbyeTimeout,
 		HealthyAfter: 10 * time.Second}
 }

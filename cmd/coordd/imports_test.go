@@ -23,6 +23,9 @@ var layers = []struct{ who, never, but string }{
 	{who: `internal/.*`, never: `^(actors|cmd|supervisor)`},
 	{who: `actors(/.*)?`, never: `^cmd`},
 	{who: `actors/(routing|dispatch|configstore|election)(/.*)?`, never: `^actors$`},
+	{who: `actors/internal/actor`, never: `^actors`},
+	{who: `actors/internal/member`, never: `^actors`, but: `actors/internal/actor`},
+	{who: `actors/internal/leader`, never: `^actors`, but: `actors/(internal/actor|placement)`},
 	{who: `cmd/.*`, never: `^internal/(store|protocol)$`},
 	{who: `.*`, never: `^internal/aimed`},
 	{who: `actors|actors/.*[^t]|cmd/.*`, never: `^internal/testkit`}, // actorstest may

@@ -1,0 +1,37 @@
+package actor
+
+import (
+	"context"
+	"time"
+
+	"github.com/coordd/coordd/internal/protocol"
+)
+
+// Settings are what a member's actors are set to: those of actors.Config that they use, with the
+// defaults filled in. They do not change while the actors run.
+type Settings struct {
+	Service, ID string
+	Work        func(context.Context, Item) error // nil: this member gets no items
+	Lead        func(context.Context) error       // nil: there is no such function
+
+	Address, Zone, Version string
+	Capacity               uint64
+
+	TTL, Renew, LockDelay, LeaseMargin time.Duration
+	Grace, LeaderSoak, Merge           time.Duration
+	WorkerSoak, StopTimeout, KeepItems time.Duration
+	BrakeHold                          time.Duration
+	MoveBudget                         int
+
+	Process  protocol.Process
+	Liveness func(protocol.Process) protocol.Liveness
+	Lock     func() string
+}
+
+// Item is an item as the host's function gets it: actors.Item.
+type Item struct {
+	ID      string
+	Payload []byte
+	Weight  uint64
+	Token   uint64
+}

@@ -1,0 +1,163 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+)
+
+// confirmAbsent finds the members that have keys or an ack and no record, and
+// makes sure that each is really gone before its grace begins:
+//
+//   - Its record is absent and its ack is what it is known to be, at one point of
+//     the log, read consistently. From there on the ack says whether it was back.
+//   - The session of its last registration no longer exists. A record that a
+//     stranger deleted leaves the session alive and its member at work, for longer than any
+//     grace: such a member registers again by itself within moments.
+//
+// The grace is counted from the answer, which is later than the session's end.
+// It covers the lease that the member may have held then: its own TTL, which may be
+// longer than this leader's. It returns when to ask again.
+func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err error) {
+	members, acks := a.members.Get().Items, a.acks.Get().Items
+	missing := map[string]bool{}
+	for id := range a.assigned.members {
+		missing[id] = !members.Has(id)
+	}
+	for id := range acks.IDs() {
+		missing[id] = !members.Has(id)
+	}
+	for id := range a.absent {
+		if !missing[id] {
+			delete(a.absent, id)
+		}
+	}
+	var ask []string
+	for id, gone := range missing {
+		if !gone {
+			continue
+		}
+		ack, _ := acks.Get(id)
+		if have, ok := a.absent[id]; ok && !have.since.IsZero() && !have.doubt &&
+			have.ack == ack.ModifyIndex {
+			continue
+		}
+		ask = append(ask, id)
+	}
+	for _, c := range a.confirmAll(ctx, ask) {
+		id, since := c.member, c.since
+		if errors.Is(c.err, store.ErrInvalid) && !mutations.Broken("invalid-stops-all") {
+			// Of this member's keys and of no others: the rest goes on.
+			a.odd.Skip(store.Entry{Key: a.Keys.Ack(id)}, c.err.Error())
+			again = actor.Earliest(again, time.Now().Add(impossiblePause))
+			continue
+		}
+		if errors.Is(c.err, store.ErrDenied) {
+			// A token may allow sessions of some nodes only, and the key may be a stranger's: it
+			// is not known whether the member is gone, and the rest goes on.
+			a.Store.Failed("whether "+id+" is gone", c.err, deniedPause)
+			have := a.absent[id]
+			if have.asked.IsZero() {
+				have.asked = time.Now()
+			}
+			if ack, _ := acks.Get(id); have.ack != ack.ModifyIndex {
+				have = absence{asked: have.asked} // what was confirmed was of another ack
+			}
+			a.absent[id] = have
+			again = actor.Earliest(again, time.Now().Add(deniedPause))
+			continue
+		}
+		if c.err != nil { // what was found out about others stands
+			err = c.err
+			continue
+		}
+		asked := a.absent[id].asked
+		if asked.IsZero() {
+			asked = time.Now()
+		}
+		away := absence{asked: asked, since: since, ack: c.index, session: a.goneSession(id, c.ack),
+			grace: a.graceOf(id, c.ack)}
+		if !since.IsZero() {
+			away.since = a.sameAbsence(id, away)
+		}
+		known := !a.absent[id].since.IsZero() && away.since.Equal(a.absent[id].since)
+		a.absent[id] = away
+		if since.IsZero() {
+			again = actor.Earliest(again, time.Now().Add(AbsencePoll))
+			continue
+		}
+		if n := len(a.assigned.members[id]); n > 0 && !known {
+			a.Log.Info("member-vanished", "vanished", id, "items", n, "taken_over_in",
+				max(0, time.Until(away.since.Add(away.grace))).Round(time.Millisecond).String())
+		}
+	}
+	return again, err
+}
+
+// graceOf is how long a vanished member's items wait for it: for the lease that it may hold, unless
+// it said that all its work has ended; and for as long as it asked for when it stopped. Where its
+// ack does not say its TTL it is the one that it has said before, or the longest that is known.
+func (a *Assigner) graceOf(member string, ack protocol.Ack) time.Duration {
+	if ack.Stopped && ack.Clear {
+		return ack.Keep
+	}
+	ttl := ack.TTL
+	if ack.Session == "" || ttl == 0 {
+		acks := a.acks.Get()
+		if known, _ := acks.Items.Get(member); known.TTL > 0 {
+			ttl = known.TTL
+		} else {
+			ttl = acks.Longest
+		}
+	}
+	return max(a.Grace, ttl, ack.Keep)
+}
+
+// AbsencePoll is how soon a member is looked at again whose record is gone and whose session is
+// not.
+const AbsencePoll = 500 * time.Millisecond
+
+// deniedPause is how soon something is tried again that the token does not allow.
+const deniedPause = 5 * time.Second
+
+// impossiblePause is how soon something is tried again that can never succeed as it is.
+const impossiblePause = 30 * time.Second
+
+// confirm returns the moment from which member is known to be gone, the zero
+// time when it is not; and its ack at that moment, which may be newer than the watch's.
+func (a *Assigner) confirm(ctx context.Context, member string) (since time.Time, index uint64,
+	ack protocol.Ack, err error) {
+	e, found, _, err := a.Store.Get(ctx, a.Keys.Ack(member), store.Consistent)
+	if err != nil {
+		return time.Time{}, 0, ack, err
+	}
+	if ack, err = protocol.ParseAck(e.Value); err != nil {
+		ack = protocol.Ack{}
+	}
+	same := store.CheckNotExists(a.Keys.Ack(member))
+	if found {
+		same = store.CheckIndex(a.Keys.Ack(member), e.ModifyIndex)
+	}
+	if _, err := a.Store.ReadTxn(ctx, store.CheckNotExists(a.Keys.Member(member)),
+		same); err != nil {
+		if errors.Is(err, store.ErrRefused) {
+			// It is there, or it is moving: the watches will tell. Or it is a stranger's, which no
+			// session holds and which would keep its items for ever. A member that lives has its
+			// record locked, or writes it again.
+			return time.Time{}, 0, ack, a.deleteRecord(ctx, member, "")
+		}
+		return time.Time{}, 0, ack, err
+	}
+	if alive, err := a.sessionAlive(ctx, member, &ack); err != nil || alive {
+		return time.Time{}, 0, ack, err
+	}
+	if found {
+		index = e.ModifyIndex
+	}
+	return time.Now(), index, ack, nil
+}

@@ -1,0 +1,574 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+)
+
+// Assigner shares the workload out for one term: it reads the assignments once,
+// drafts what is to be done from the watchers' states, writes it behind the
+// guard, takes the outcome into its cache and waits for the next change.
+//
+// It writes one draft at a time and knows each outcome before the next. Where it
+// does not, it takes a new epoch and reads everything anew: the write may still
+// arrive, and only the new epoch makes Consul refuse it.
+type Assigner struct {
+	*actor.Base
+	term       uint64
+	leadership messages.Reader[messages.Leadership]
+	members    messages.Reader[messages.Members]
+	acks       messages.Reader[messages.Acks]
+	workload   messages.Reader[messages.Workload]
+	control    messages.Reader[messages.Control]
+	bump       *messages.Mailbox[messages.Bump, messages.Leadership]
+	out        *messages.State[messages.Plan]
+
+	epoch    uint64
+	writer   *store.Writer // of this epoch
+	assigned *assignmentCache
+	readAt   map[string]uint64 // the ack with which a member's keys were read last
+	absent   map[string]absence
+	// keys whose writes were called invalid, and when to try again
+	invalid   map[string]time.Time
+	resets    int                        // of Consul, that absences were begun anew for
+	inherited bool                       // what the last leader has noted was read
+	handed    map[string]protocol.Waited // by it
+	// noted is the leader state as it was read or written last, by its index; notedKnown: that is
+	// so.
+	noted      protocol.LeaderState
+	notedIndex uint64
+	notedKnown bool
+	notedAt    time.Time
+	index      map[string]int32
+	indexOf    uint64 // the workload that index was made of
+	build      *unitBuilder
+	odd        protocol.StrangeKeys
+	ladder     *store.Ladder
+	again      time.Time // not to be drafted before: something was refused
+	quiet      time.Time // the last change of members, workload or orders
+	first      time.Time // the first change that has not been drafted with placing yet
+	brakeText  string
+	brakeAt    time.Time
+	overridden overridden
+	sizes      sizes // of the workload
+	moves      map[string]int
+	settled    bool
+}
+
+// NewAssigner wires the actor for one term.
+func NewAssigner(b *actor.Base, term uint64, leadership messages.Reader[messages.Leadership],
+	members messages.Reader[messages.Members], acks messages.Reader[messages.Acks],
+	workload messages.Reader[messages.Workload], control messages.Reader[messages.Control],
+	bump *messages.Mailbox[messages.Bump, messages.Leadership],
+	out *messages.State[messages.Plan]) *Assigner {
+	return &Assigner{Base: b, term: term, leadership: leadership, members: members, acks: acks,
+		workload: workload, control: control, bump: bump, out: out}
+}
+
+// overrideWindow: an override that arrives up to this long before the brake still releases it.
+// coordd work rm writes both keys, and the two watches may report them in either order.
+const overrideWindow = 10 * time.Second
+
+// errTermOver ends the assigner's loop; its tree stops with the leadership.
+var errTermOver = errors.New("the term is over")
+
+// Run is the actor: see [supervisor.Child].
+func (a *Assigner) Run(ctx context.Context) error {
+	a.assigned, a.build = newAssignmentCache(), newUnitBuilder(a.Keys)
+	a.readAt, a.absent, a.moves = map[string]uint64{}, map[string]absence{}, map[string]int{}
+	a.invalid = map[string]time.Time{}
+	a.odd = protocol.StrangeKeys{Log: a.Log}
+	a.ladder = store.NewLadder()
+	a.inherited, a.notedKnown = false, false
+	a.epoch, a.resets = a.leadership.Get().Epoch, a.leadership.Get().Resets
+	defer a.handOn(ctx)
+	err := a.work(ctx)
+	if errors.Is(err, errTermOver) {
+		a.Idle(ctx)
+		<-ctx.Done()
+		return nil
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (a *Assigner) work(ctx context.Context) error {
+	leadership, members, acks := a.leadership.Subscribe(), a.members.Subscribe(), a.acks.Subscribe()
+	workload, control := a.workload.Subscribe(), a.control.Subscribe()
+	var timer actor.Timer
+	defer timer.Stop()
+	fresh := false // the cache is of this epoch
+	a.changed()
+	// What an earlier incarnation had under way may still arrive.
+	if err := a.newEpoch(ctx); err != nil {
+		return err
+	}
+	var next time.Time
+	var seen struct {
+		members  lastView[messages.Table[messages.Member]]
+		workload lastView[messages.Table[messages.WorkItem]]
+		control  lastView[messages.Control]
+		acks     lastView[messages.Table[messages.Ack]]
+	}
+	for {
+		back := false
+		a.Idle(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-leadership.Changed():
+			if l := leadership.Take(); l.Term != a.term {
+				return errTermOver
+			} else {
+				fresh = fresh && l.Epoch == a.epoch
+				a.enterEpoch(l)
+			}
+		case <-members.Changed():
+			if m := members.Take(); m.Term == a.term {
+				back = seen.members.wentBack(m.Index, m.Items, messages.Same)
+			}
+			a.changed()
+		case <-workload.Changed():
+			if w := workload.Take(); w.Term == a.term {
+				back = seen.workload.wentBack(w.Index, w.Items, messages.Same)
+			}
+			a.changed()
+		case <-control.Changed():
+			if c := control.Take(); c.Term == a.term {
+				back = seen.control.wentBack(c.Index, c, messages.Control.Same)
+			}
+			a.changed()
+		case <-acks.Changed():
+			if k := acks.Take(); k.Term == a.term {
+				back = seen.acks.wentBack(k.Index, k.Items, messages.Same)
+			}
+		case <-timer.At(next):
+		}
+		if err := a.Busy(ctx); err != nil {
+			return err
+		}
+		if back {
+			a.Log.Warn("consul-lost-writes", "then",
+				"taking a new epoch and reading everything anew")
+			fresh = false
+			a.forgetAbsences()
+			if err := a.newEpoch(ctx); err != nil {
+				return err
+			}
+		}
+		if !a.informed() {
+			next = time.Time{}
+			continue
+		}
+		if wait := time.Until(a.again); wait > 0 {
+			next = a.again
+			continue
+		}
+		var err error
+		if !fresh {
+			if err = a.open(ctx); err == nil {
+				err = a.readAll(ctx)
+			}
+			if err == nil {
+				fresh = true
+				supervisor.Ready(ctx)
+			}
+		}
+		if err == nil {
+			next, err = a.round(ctx)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			a.ladder.Reset()
+			a.Store.Succeeded("assignments")
+		case errors.Is(err, errStale):
+			fresh = false
+			if err := a.newEpoch(ctx); err != nil {
+				return err
+			}
+			a.again = time.Now().Add(a.ladder.NextBackOff()) // it may be in doubt again, and again
+			next = a.again
+		case errors.Is(err, store.ErrRefused):
+			a.again = time.Now().Add(a.ladder.NextBackOff())
+			next = a.again
+		case actor.Transient(err):
+			wait := a.ladder.NextBackOff()
+			a.Store.Failed("assignments", err, wait)
+			a.again = time.Now().Add(wait)
+			next = a.again
+		default:
+			return err
+		}
+	}
+}
+
+// errStale: the cache may differ from Consul.
+var errStale = errors.New("the outcome of a write is not known")
+
+func (a *Assigner) changed() {
+	a.quiet = time.Now()
+	if a.first.IsZero() {
+		a.first = a.quiet
+	}
+}
+
+// informed tells whether every state is of this term: never plan on an incomplete read.
+func (a *Assigner) informed() bool {
+	if mutations.Broken("uninformed") {
+		return true
+	}
+	return a.members.Get().Term == a.term && a.acks.Get().Term == a.term &&
+		a.workload.Get().Term == a.term && a.control.Get().Term == a.term
+}
+
+// newEpoch makes every earlier write of this leader void.
+func (a *Assigner) newEpoch(ctx context.Context) error {
+	if mutations.Broken("no-new-epoch") {
+		return nil
+	}
+	for {
+		l, err := a.bump.Call(ctx, messages.Bump{Epoch: a.epoch})
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && l.Term == a.term:
+			a.enterEpoch(l)
+			return nil
+		case err == nil, errors.Is(err, actor.ErrNotLeading):
+			return errTermOver
+		case actor.Transient(err), errors.Is(err, messages.ErrAbandoned):
+			wait := a.ladder.NextBackOff()
+			a.Store.Failed("leader key", err, wait)
+			if !store.Pause(ctx, wait) {
+				return ctx.Err()
+			}
+		default:
+			return err
+		}
+	}
+}
+
+func (a *Assigner) enterEpoch(l messages.Leadership) {
+	a.epoch = l.Epoch
+	if l.Resets != a.resets {
+		a.resets = l.Resets
+		a.forgetAbsences()
+	}
+}
+
+// forgetAbsences makes every grace begin anew: a Consul that went back has forgotten who was back
+// meanwhile.
+func (a *Assigner) forgetAbsences() {
+	clear(a.absent)
+	clear(a.handed)
+}
+
+// open begins to write in this epoch. A watch of an empty prefix is woken by every neighbour: the
+// two that may be empty get a sentinel. One that is there already changes nothing and wakes nobody.
+func (a *Assigner) open(ctx context.Context) (err error) {
+	a.writer, err = a.Store.OpenWriter(ctx, store.CheckIndex(a.Keys.Leader(), a.epoch),
+		a.Keys.Sequence("leader/"), inFlight,
+		store.Set(a.Keys.Workload(), nil, 0), store.Set(a.Keys.Control(), nil, 0))
+	if errors.Is(err, store.ErrRefused) {
+		return errStale
+	}
+	return err
+}
+
+// readAll reads the whole assignments tree: once per epoch, never watched.
+func (a *Assigner) readAll(ctx context.Context) error {
+	acks := a.acks.Get().Items // as they were before the read
+	entries, _, err := a.Store.List(ctx, a.Keys.Assignments(), store.Consistent)
+	if err != nil {
+		return err
+	}
+	if mutations.Broken("partial-read") {
+		entries = entries[:len(entries)/2]
+	}
+	a.assigned.load(a.Keys, entries, &a.odd)
+	clear(a.readAt)
+	for id, ack := range acks.All() {
+		a.readAt[id] = ack.ModifyIndex
+	}
+	if mutations.Broken("absences-cleared") {
+		clear(a.absent)
+	}
+	if a.inherited {
+		return nil
+	}
+	return a.inherit(ctx)
+}
+
+// readRaised reads the keys of each member that has raised its ack since.
+func (a *Assigner) readRaised(ctx context.Context) error {
+	acks := a.acks.Get().Items
+	raised := map[string]uint64{}
+	for id, ack := range acks.All() {
+		if ack.ModifyIndex != a.readAt[id] {
+			raised[id] = ack.ModifyIndex
+		}
+	}
+	for id := range a.readAt {
+		if !acks.Has(id) { // it said goodbye, and took its keys along
+			raised[id] = 0
+		}
+	}
+	if len(raised) > 32 {
+		return a.readAll(ctx)
+	}
+	for id, index := range raised {
+		entries, _, err := a.Store.List(ctx, a.Keys.AssignmentsOf(id), store.Consistent)
+		if err != nil {
+			return err
+		}
+		a.assigned.loadMember(a.Keys, id, entries, &a.odd)
+		if index == 0 {
+			delete(a.readAt, id)
+		} else {
+			a.readAt[id] = index
+		}
+	}
+	return nil
+}
+
+// round drafts and writes once; it returns when time alone calls for the next.
+func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
+	if err := a.readRaised(ctx); err != nil {
+		return time.Time{}, err
+	}
+	if err := a.deleteForeignRecords(ctx); err != nil {
+		return time.Time{}, err
+	}
+	ask, err := a.confirmAbsent(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	s := a.snapshot(time.Now())
+	d := s.draft()
+	a.tell(s, d)
+	units, alone, retry := a.possible(d.units, s.now)
+	if len(units) > 0 {
+		err = a.write(ctx, units)
+	}
+	for i := 0; i < len(alone) && err == nil; i++ {
+		err = a.write(ctx, alone[i:i+1])
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	if len(units)+len(alone) > 0 {
+		return time.Now(), nil // what was written is drafted upon at once
+	}
+	next = actor.Earliest(actor.Earliest(actor.Earliest(ask, d.wake), retry), a.note(ctx, false))
+	if s.place {
+		a.first = time.Time{}
+	}
+	if d.waiting {
+		if !s.place {
+			next = actor.Earliest(next, a.placeAt())
+		} else if !s.balance {
+			next = actor.Earliest(next, a.quiet.Add(a.LeaderSoak))
+		}
+	}
+	return next, nil
+}
+
+// possible takes out of units those that were called invalid: one that was in a transaction with
+// others is sent alone, one that was alone waits until retry.
+func (a *Assigner) possible(units []store.Unit, now time.Time) (rest, alone []store.Unit,
+	retry time.Time) {
+	if len(a.invalid) == 0 {
+		return units, nil, time.Time{}
+	}
+	for _, u := range units {
+		switch due, bad := a.invalid[u.Tag.(order).key(a.Keys)]; {
+		case !bad:
+			rest = append(rest, u)
+		case due.After(now):
+			retry = actor.Earliest(retry, due)
+		default:
+			alone = append(alone, u)
+		}
+	}
+	return rest, alone, retry
+}
+
+// key is the assignment key that an order is about.
+func (o order) key(keys protocol.Keys) string {
+	if o.to != "" {
+		return keys.Assignment(o.to, o.item)
+	}
+	return keys.Assignment(o.from, o.item)
+}
+
+func (a *Assigner) placeAt() time.Time {
+	if a.first.IsZero() {
+		return time.Time{}
+	}
+	return actor.Earliest(a.quiet.Add(a.Merge), a.first.Add(4*a.Merge))
+}
+
+func (a *Assigner) snapshot(now time.Time) *snapshot {
+	w := a.workload.Get()
+	if a.index == nil || a.indexOf != w.Index {
+		a.index = make(map[string]int32, w.Items.Len())
+		i := int32(0)
+		for id := range w.Items.IDs() {
+			a.index[id] = i
+			i++
+		}
+		a.indexOf = w.Index
+	}
+	control := a.control.Get()
+	override := !control.ObeyAt.IsZero() && (now.Sub(control.ObeyAt) < overrideWindow ||
+		!a.brakeAt.IsZero() && control.ObeyAt.After(a.brakeAt.Add(-overrideWindow)))
+	keep := a.brakeText != "" && !control.Freeze
+	peak := a.sizes.see(now, now.Add(-4*a.Merge), w.Items.Len(), keep)
+	if override {
+		a.sizes.forget()
+		peak = w.Items.Len()
+	}
+	return &snapshot{
+		now: now, members: a.members.Get().Items, workload: w.Items, index: a.index,
+		control:  control,
+		assigned: a.assigned, absent: a.absent, build: a.build,
+		place:   a.first.IsZero() || !now.Before(a.placeAt()),
+		balance: !now.Before(a.quiet.Add(a.LeaderSoak)),
+		budget:  a.MoveBudget, hold: a.BrakeHold, braked: a.brakeText != "", peak: peak,
+		override: override, overridden: a.overridden,
+	}
+}
+
+// tell publishes the plan and logs what is new about it.
+func (a *Assigner) tell(s *snapshot, d draft) {
+	if d.brake != a.brakeText {
+		if d.brake != "" {
+			a.Log.Error("brake-on", "why", d.brake)
+			a.brakeAt = s.now
+		} else {
+			a.Log.Info("brake-off")
+			a.brakeAt = time.Time{}
+		}
+		a.brakeText = d.brake
+	}
+	a.overridden = d.overridden
+	for _, item := range d.doubles {
+		a.odd.Skip(store.Entry{Key: a.Keys.Assignments() + "*/" + item},
+			"the item has two keys: the younger is taken back")
+	}
+	if d.plan.Settled && !a.settled {
+		a.Log.Info("settled", "items", d.plan.Total, "members", d.plan.Shares.Len(), "unplaced",
+			d.plan.Unplaced)
+	}
+	a.settled = d.plan.Settled
+	d.plan.Term, d.plan.Epoch = a.term, a.epoch
+	d.plan.Moves = messages.TableOf(a.moves)
+	a.out.Set(d.plan)
+}
+
+// write sends the units and takes their outcomes into the cache.
+func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
+	outcomes := a.writer.Write(ctx, units)
+	var failed error
+	done := map[string]int{}
+	doubt := map[string]bool{}
+	for _, o := range outcomes {
+		what := o.Unit.Tag.(order)
+		if o.Err == nil {
+			a.enter(what, o.Result)
+			delete(a.invalid, what.key(a.Keys))
+			a.moves[what.reason]++
+			done[what.verb()]++
+			continue
+		}
+		if refused, ok := errors.AsType[*store.RefusedError](o.Err); ok && !refused.Guard {
+			doubt[what.from], doubt[what.to] = true, true
+			failed = errors.Join(failed, fmt.Errorf("%s %s: %w", what.verb(), what.item, o.Err))
+			continue
+		}
+		if errors.Is(o.Err, store.ErrNotSent) {
+			continue
+		}
+		if errors.Is(o.Err, store.ErrInvalid) {
+			// It changed nothing and never will: it concerns nobody but its own item.
+			key, again := what.key(a.Keys), time.Now()
+			if len(units) == 1 {
+				a.odd.Skip(store.Entry{Key: key}, o.Err.Error())
+				again = again.Add(impossiblePause)
+			}
+			a.invalid[key] = again
+			continue
+		}
+		// The guard or a sequence key refused (deposed, or a key was touched), or the outcome is
+		// unknown.
+		a.Log.Info("write-in-doubt", "epoch", a.epoch, "err", o.Err, "then",
+			"taking a new epoch and reading everything anew")
+		return errStale
+	}
+	for what, n := range done {
+		a.Log.Info("assignments-written", "what", what, "items", n)
+	}
+	if failed == nil {
+		return nil
+	}
+	a.Log.Debug("assignments-refused", "err", failed)
+	// Something had changed in between. The keys of all who were concerned are read again.
+	for id := range doubt {
+		if id != "" {
+			delete(a.readAt, id)
+			if away, ok := a.absent[id]; ok {
+				away.doubt = true
+				a.absent[id] = away
+			}
+			entries, _, err := a.Store.List(ctx, a.Keys.AssignmentsOf(id), store.Consistent)
+			if err != nil {
+				return errStale
+			}
+			a.assigned.loadMember(a.Keys, id, entries, &a.odd)
+		}
+	}
+	return fmt.Errorf("%w: replanning", store.ErrRefused)
+}
+
+// inFlight is how many transactions are under way at once: 100,000 keys take
+// 3.9 s one by one and 3.0 s with four; more gain nothing.
+const inFlight = 4
+
+// enter takes one applied order into the cache.
+func (a *Assigner) enter(o order, r store.Result) {
+	switch o.kind {
+	case orderGrant, orderReap:
+		if o.kind == orderReap {
+			a.assigned.drop(o.from, o.item)
+		}
+		a.assigned.set(o.to, o.item, messages.Assignment{Session: o.session, Reason: o.reason,
+			CreateIndex: r.Index, ModifyIndex: r.Index})
+	case orderRevoke, orderCancel:
+		x := a.assigned.members[o.from][o.item]
+		x.Releasing, x.Reason, x.ModifyIndex = o.kind == orderRevoke, o.reason, r.Index
+		x.Unreadable = false // it holds what this leader wrote
+		a.assigned.set(o.from, o.item, x)
+	case orderErase:
+		a.assigned.drop(o.from, o.item)
+	case orderSweep:
+		delete(a.absent, o.from)
+		delete(a.readAt, o.from)
+	}
+}
+
+func (o order) verb() string {
+	return [...]string{"granted", "revoked", "cancelled", "taken-over", "erased", "swept"}[o.kind]
+}

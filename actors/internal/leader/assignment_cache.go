@@ -1,0 +1,80 @@
+package leader
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// assignmentCache is the leader's copy of the assignment keys. The leader reads all of them when
+// its leadership begins. Afterwards the answers to its own transactions keep the cache up to date,
+// and a member that has raised its ack has its keys read again. Nobody else creates keys, so an
+// item without a key here stays without one until this leader acts.
+type assignmentCache struct {
+	members map[string]map[string]messages.Assignment
+}
+
+func newAssignmentCache() *assignmentCache {
+	return &assignmentCache{members: map[string]map[string]messages.Assignment{}}
+}
+
+// load replaces the whole cache.
+func (c *assignmentCache) load(keys protocol.Keys, entries []store.Entry,
+	odd *protocol.StrangeKeys) {
+	clear(c.members)
+	for _, e := range entries {
+		c.enter(keys, e, odd)
+	}
+}
+
+// loadMember replaces what is known of one member.
+func (c *assignmentCache) loadMember(keys protocol.Keys, member string, entries []store.Entry,
+	odd *protocol.StrangeKeys) {
+	delete(c.members, member)
+	for _, e := range entries {
+		c.enter(keys, e, odd)
+	}
+}
+
+func (c *assignmentCache) enter(keys protocol.Keys, e store.Entry, odd *protocol.StrangeKeys) {
+	member, item, ok := keys.ParseAssignment(e.Key)
+	if !ok {
+		odd.Skip(e, "no assignment key")
+		return
+	}
+	if item == "" {
+		return // the sentinel
+	}
+	a, err := actor.AssignmentOf(e)
+	if err != nil {
+		// It has a key, so it may be worked on: it counts as owned, and is given to
+		// nobody else before its owner has released it.
+		odd.Skip(e, err.Error()+"; it is taken back from "+member)
+	}
+	c.set(member, item, a)
+}
+
+func (c *assignmentCache) set(member, item string, a messages.Assignment) {
+	items := c.members[member]
+	if items == nil {
+		items = map[string]messages.Assignment{}
+		c.members[member] = items
+	}
+	items[item] = a
+}
+
+func (c *assignmentCache) drop(member, item string) {
+	if items := c.members[member]; items != nil {
+		delete(items, item)
+		if len(items) == 0 {
+			delete(c.members, member)
+		}
+	}
+}
+
+// holders names the members that have keys, in order.
+func (c *assignmentCache) holders() []string { return slices.Sorted(maps.Keys(c.members)) }

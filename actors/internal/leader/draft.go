@@ -1,0 +1,318 @@
+package leader
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// snapshot is the input of a draft: all that the leader knows at one moment. Drafting is pure: it
+// uses no clock and no I/O.
+type snapshot struct {
+	now        time.Time
+	members    messages.Table[messages.Member]
+	workload   messages.Table[messages.WorkItem]
+	index      map[string]int32 // place of an item in the workload
+	control    messages.Control
+	assigned   *assignmentCache
+	absent     map[string]absence
+	build      *unitBuilder
+	place      bool // changes have come to rest for a moment: free items may be placed
+	balance    bool // and for the whole soak: items may be moved for balance
+	budget     int  // the most items on the move for balance at one time
+	override   bool // an operator says that what is gone now is meant
+	overridden overridden
+	braked     bool // the last draft was
+	peak       int  // the largest that the workload was within the last 4 x Merge
+	hold       time.Duration
+}
+
+// absence is a member that has keys or an ack and no record.
+type absence struct {
+	asked   time.Time     // when it was looked at first
+	since   time.Time     // when it was confirmed; zero: not yet
+	ack     uint64        // its acks key's ModifyIndex then; 0: there was none
+	session string        // of its last registration, which is gone
+	grace   time.Duration // how long its items wait for it
+	doubt   bool          // a write about it was refused: it is to be confirmed again
+}
+
+func (a absence) over(now time.Time) bool {
+	return !a.since.IsZero() && (!now.Before(a.since.Add(a.grace)) || mutations.Broken("no-grace"))
+}
+
+// lasting tells whether an absence could not be confirmed for so long that nothing but its own
+// items waits for it: keys that a stranger wrote, and that name a session which lives.
+func (s *snapshot) lasting(a absence) bool {
+	return a.since.IsZero() && !a.asked.IsZero() && !s.now.Before(a.asked.Add(s.hold))
+}
+
+// draft is what the leader is to write, given a snapshot.
+type draft struct {
+	units []store.Unit // ordered by member, then item
+	plan  messages.Plan
+	// there is something to place or to move once it has been quiet long enough
+	waiting    bool
+	wake       time.Time // when time alone changes the draft; zero: never
+	brake      string
+	overridden overridden // what is gone, and an operator has said so
+	doubles    []string   // items with more than one key: a stranger's work
+}
+
+// key is one assignment key of the cache.
+type keyRef struct {
+	member string
+	item   string
+	messages.Assignment
+}
+
+func (s *snapshot) draft() draft {
+	var d draft
+	sorted := s.sort(&d)
+	s.count(&d, sorted)
+	d.overridden = s.overridden.still(sorted, s.override)
+	if d.brake = s.brake(sorted, &d); d.brake != "" || s.control.Freeze {
+		if d.brake == "" {
+			d.brake = "an operator froze the assignments (control/freeze)"
+		}
+		d.plan.Brake = d.brake
+		return d
+	}
+	s.write(&d, sorted)
+	// The planner's moves often come in this order already.
+	if !slices.IsSortedFunc(d.units, byMemberThenItem) {
+		slices.SortStableFunc(d.units, byMemberThenItem)
+	}
+	d.plan.Settled = len(d.units) == 0 && !d.waiting && d.plan.Releasing == 0 && d.wake.IsZero()
+	return d
+}
+
+func byMemberThenItem(x, y store.Unit) int {
+	if c := strings.Compare(x.Lane, y.Lane); c != 0 {
+		return c
+	}
+	return strings.Compare(x.Tag.(order).item, y.Tag.(order).item)
+}
+
+// sorted is the assignment cache held against the members and the workload.
+type sorted struct {
+	members []placement.Member
+	items   []placement.Item // those that may be planned now
+	keys    []keyRef         // of items, the key that each has, if any
+	removed []keyRef         // keys of items that are no longer in the workload
+	extra   []keyRef         // second keys of an item
+	grace   bool             // somebody's grace is running
+	// items that stay where they are: at a vanished member in its grace, or one with an unreadable
+	// record
+	waiting int
+	keyed   int      // keys in all
+	holders int      // members with keys
+	lost    []string // of them, those without a record
+}
+
+func (s *snapshot) sort(d *draft) *sorted {
+	out := &sorted{members: make([]placement.Member, s.members.Len())}
+	place := make(map[string]placement.Place, s.members.Len())
+	unreadable := map[string]bool{}
+	for i := range s.members.Len() {
+		id, m := s.members.At(i)
+		out.members[i] = placement.Member{ID: id, Capacity: m.Capacity, Drain: m.Leaving ||
+			m.Idle || m.Unreadable || protocol.CheckMemberID(id) != nil && !mutations.Broken(
+			"ids-unchecked") || s.control.Drain.Has(id)}
+		place[id] = placement.At(i)
+		if m.Unreadable {
+			unreadable[id] = true
+		}
+	}
+	n := s.workload.Len()
+	refs := make([]keyRef, n)
+	owner := make([]placement.Place, n)
+	held := make([]bool, n)
+	for _, member := range s.assigned.holders() {
+		at, present := place[member]
+		away := s.absent[member]
+		out.holders++
+		if !present {
+			out.lost = append(out.lost, member)
+			if !away.over(s.now) {
+				out.grace = out.grace || !s.lasting(away)
+				if !away.since.IsZero() {
+					d.wake = actor.Earliest(d.wake, away.since.Add(away.grace))
+				}
+			}
+		}
+		for item, a := range s.assigned.members[member] {
+			out.keyed++
+			ref := keyRef{member, item, a}
+			i, wanted := s.index[item]
+			if !wanted {
+				out.removed = append(out.removed, ref)
+				continue
+			}
+			if refs[i].member != "" {
+				d.doubles = append(d.doubles, item)
+				if refs[i].CreateIndex <= a.CreateIndex { // the elder key stays
+					out.extra = append(out.extra, ref)
+					continue
+				}
+				out.extra = append(out.extra, refs[i])
+			}
+			refs[i] = ref
+			owner[i], held[i] = placement.None, false
+			switch {
+			case unreadable[member]:
+				held[i] = true
+			case present:
+				owner[i] = at
+			case !away.over(s.now):
+				held[i] = true
+			}
+		}
+	}
+	out.items = make([]placement.Item, 0, n)
+	out.keys = make([]keyRef, 0, n)
+	for i := range n {
+		if held[i] {
+			out.waiting++
+			continue
+		}
+		id, w := s.workload.At(i)
+		item := placement.Item{ID: id, Weight: w.Weight, Owner: owner[i],
+			Leaving: owner[i] != placement.None && refs[i].Releasing}
+		if to, pinned := s.control.Pins.Get(id); pinned {
+			item.Pin = placement.At(len(out.members)) // nobody here, unless it is
+			if at, ok := place[to]; ok {
+				item.Pin = at
+			}
+		}
+		out.items = append(out.items, item)
+		out.keys = append(out.keys, refs[i])
+	}
+	return out
+}
+
+// count fills in what the plan says of the present.
+func (s *snapshot) count(d *draft, sorted *sorted) {
+	shares := map[string]messages.Share{}
+	for id := range s.members.IDs() {
+		shares[id] = messages.Share{}
+	}
+	d.plan.Total = s.workload.Len()
+	for i, item := range sorted.items {
+		if item.Owner == placement.None {
+			d.plan.Free++ // a vanished member's, whose grace is over, too
+			continue
+		}
+		ref := sorted.keys[i]
+		share := shares[ref.member]
+		share.Items++
+		share.Weight += item.Weight
+		if ref.Releasing {
+			share.Releasing++
+			d.plan.Releasing++
+		} else {
+			d.plan.Owned++
+		}
+		shares[ref.member] = share
+	}
+	d.plan.Owned += sorted.waiting
+	d.plan.Shares = messages.TableOf(shares)
+	d.plan.At = s.now
+}
+
+// write turns the placement into orders.
+func (s *snapshot) write(d *draft, sorted *sorted) {
+	gone := sorted.removed
+	if !s.place { // more may follow, until it is most of the workload
+		d.waiting = d.waiting || len(gone) > 0
+		gone = nil
+	}
+	for _, ref := range append(sorted.extra, gone...) {
+		m, present := s.members.Get(ref.member)
+		switch {
+		case present && !ref.Releasing && !m.Leaving:
+			d.units = append(d.units, s.build.revoke(ref.item, ref.member, ref.Assignment,
+				"removed"))
+		case !present && s.absent[ref.member].over(s.now):
+			d.units = append(d.units, s.build.erase(ref.item, ref.member, ref.Assignment,
+				s.absent[ref.member].ack))
+		}
+	}
+	for id, away := range s.absent {
+		if _, holds := s.assigned.members[id]; holds || away.since.IsZero() {
+			continue
+		}
+		if away.over(s.now) {
+			d.units = append(d.units, s.build.sweep(id, away.ack))
+		} else {
+			d.wake = actor.Earliest(d.wake, away.since.Add(away.grace))
+		}
+	}
+	for i, ref := range sorted.keys {
+		if ref.Unreadable && sorted.items[i].Owner != placement.None {
+			d.units = append(d.units, s.build.revoke(ref.item, ref.member, ref.Assignment,
+				"unreadable"))
+			sorted.items[i].Leaving = true
+		}
+	}
+	p := placement.Compute(sorted.members, sorted.items)
+	d.plan.Unplaced = len(p.Unplaced)
+	d.units = slices.Grow(d.units, len(p.Moves))
+	onTheMove := d.plan.Releasing
+	moving := make([]bool, len(sorted.items))
+	for _, move := range p.Moves {
+		item, ref := sorted.items[move.Item], sorted.keys[move.Item]
+		moving[move.Item] = true
+		if move.From == placement.None {
+			s.give(d, item.ID, ref, move)
+			continue
+		}
+		m, _ := s.members.Get(ref.member)
+		switch {
+		case item.Leaving || m.Leaving:
+			// on its way already; a leaving member releases without being asked
+		case move.Reason == placement.Balance && (!s.balance || sorted.grace ||
+			onTheMove >= s.budget):
+			d.waiting = d.waiting || !s.balance
+		default:
+			onTheMove++
+			d.units = append(d.units, s.build.revoke(item.ID, ref.member, ref.Assignment,
+				move.Reason.String()))
+		}
+	}
+	for i, item := range sorted.items {
+		if !item.Leaving || moving[i] || sorted.keys[i].Unreadable {
+			continue
+		}
+		if m, _ := s.members.Get(sorted.keys[i].member); !m.Leaving {
+			d.units = append(d.units, s.build.cancel(item.ID, sorted.keys[i].member,
+				sorted.keys[i].Assignment))
+		}
+	}
+}
+
+// give hands an item without a living owner to where it was placed.
+func (s *snapshot) give(d *draft, item string, ref keyRef, move placement.Move) {
+	if move.To == placement.None {
+		return
+	}
+	if !s.place {
+		d.waiting = true
+		return
+	}
+	to, m := s.members.At(move.To.Member())
+	if ref.member == "" {
+		d.units = append(d.units, s.build.grant(item, to, m.Session, move.Reason.String()))
+		return
+	}
+	away := s.absent[ref.member]
+	d.units = append(d.units, s.build.reap(item, ref.member, ref.Assignment, away.ack, to,
+		m.Session, "takeover"))
+}

@@ -1,0 +1,182 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// A grace is waited for once. An absence outlives full reads and new epochs of its leader, and
+// leaders that come and go. Each leader notes in the leader state how long a member has been waited
+// for, as a duration, which is never too long. Whoever finds the note goes on from there, if it is
+// the same absence: no record, the same ack, the same session, which is gone.
+//
+// Only a Consul that went back makes an absence begin anew: the member may have been back in what
+// it has forgotten.
+
+// sameAbsence is how long the absence that was just confirmed has lasted already.
+func (a *Assigner) sameAbsence(member string, now absence) time.Time {
+	since := now.since
+	if have, ok := a.absent[member]; ok && !have.since.IsZero() && have.ack == now.ack &&
+		have.session == now.session && !(have.doubt && mutations.Broken("doubt-begins-anew")) {
+		since = have.since
+	}
+	w, ok := a.handed[member]
+	if mutations.Broken("waits-not-handed-on") {
+		ok = false
+	}
+	if ok && (w.Ack == now.ack && w.Session == now.session ||
+		mutations.Broken("another-absence")) && now.ack != 0 {
+		since = actor.Earliest(since, now.since.Add(-min(w.For, max(now.grace, a.BrakeHold))))
+	}
+	delete(a.handed, member)
+	return since
+}
+
+// goneSession names the sessions that an absence is about: that of the last registration, or,
+// without a readable ack, those that the member's keys were granted to.
+func (a *Assigner) goneSession(member string, ack protocol.Ack) string {
+	if ack.Session != "" {
+		return ack.Session
+	}
+	sessions := map[string]bool{}
+	for _, key := range a.assigned.members[member] {
+		sessions[key.Session] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(sessions)), " ")
+}
+
+// noteStep is how often the time waited is noted, in parts of the TTL.
+const noteStep = 4
+
+// handedFor is for how long a note is believed, in TTLs by the clocks of who wrote and who reads
+// it, and two lock-delays: a leader that dies is followed 2 TTLs and a lock-delay later, an
+// election of Consul's own or a copy of a renewal makes it 4 TTLs. A note that is older may be from
+// a snapshot of Consul, and say nothing of what came after.
+const handedFor = 6
+
+// readLeaderState reads what the last leader, or an earlier incarnation of this assigner, has
+// noted.
+func (a *Assigner) readLeaderState(ctx context.Context) error {
+	e, found, _, err := a.Store.Get(ctx, a.Keys.LeaderState(), store.Consistent)
+	if err != nil {
+		return err
+	}
+	a.noted, a.notedIndex, a.notedKnown = protocol.LeaderState{}, e.ModifyIndex, true
+	if !found {
+		return nil
+	}
+	o, err := protocol.ParseLeaderState(e.Value)
+	if err != nil {
+		a.odd.Skip(e, err.Error())
+		return nil
+	}
+	a.noted = o
+	return nil
+}
+
+// inherit takes over what was noted before this assigner began.
+func (a *Assigner) inherit(ctx context.Context) error {
+	if err := a.readLeaderState(ctx); err != nil {
+		return err
+	}
+	a.handed = map[string]protocol.Waited{}
+	if time.Since(a.noted.At).Abs() < handedFor*a.TTL+2*a.LockDelay {
+		maps.Copy(a.handed, a.noted.Absent)
+	}
+	a.inherited = true
+	return nil
+}
+
+// waited is what there is to note: of each absence the time waited so far in whole steps, or to the
+// moment.
+func (a *Assigner) waited(now time.Time, exact bool) map[string]protocol.Waited {
+	step, all := a.TTL/noteStep, map[string]protocol.Waited{}
+	for id, away := range a.absent {
+		if away.since.IsZero() || away.ack == 0 || away.session == "" {
+			continue // by nothing could a successor tell that it is the same absence
+		}
+		most := a.noteUntil(away)
+		d := min(now.Sub(away.since), most)
+		if !exact && d < most {
+			d -= d % step
+		}
+		if d > 0 && len(all) < mostNoted {
+			all[id] = protocol.Waited{Ack: away.ack, Session: away.session, For: d}
+		}
+	}
+	return all
+}
+
+// noteUntil is how long an absence is waited for: for its grace, and under the brake until that
+// lets go.
+func (a *Assigner) noteUntil(away absence) time.Duration {
+	if a.brakeText != "" {
+		return max(away.grace, a.BrakeHold)
+	}
+	return away.grace
+}
+
+// mostNoted keeps the key within what Consul takes.
+const mostNoted = 1000
+
+// note writes the leader state when there is something new to it; it returns when there will be.
+// This leader does not need it for anything, so nothing waits for it and no failure of it concerns
+// anything else.
+func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time) {
+	now := time.Now()
+	next := protocol.LeaderState{By: a.leadership.Get().Session, At: now.UTC(), Brake: a.brakeText,
+		Absent: a.waited(now, exact)}
+	for _, away := range a.absent {
+		most := a.noteUntil(away)
+		if waits := now.Sub(away.since); !away.since.IsZero() && waits < most {
+			step := a.TTL / noteStep
+			again = actor.Earliest(again, away.since.Add(min(most, waits-waits%step+step)))
+		}
+	}
+	same := next.Brake == a.noted.Brake && (next.Brake == "" || next.By == a.noted.By)
+	if same && maps.Equal(next.Absent, a.noted.Absent) {
+		return again
+	}
+	if pause := a.notedAt.Add(a.TTL / noteStep / 4); same && !exact && now.Before(pause) {
+		return actor.Earliest(again, pause) // many absences have their steps at different times
+	}
+	a.notedAt = now
+	if !a.notedKnown {
+		if err := a.readLeaderState(ctx); err != nil {
+			return actor.Earliest(again, now.Add(time.Second))
+		}
+	}
+	r, err := a.Store.Txn(ctx, store.CheckIndex(a.Keys.Leader(), a.epoch),
+		store.CAS(a.Keys.LeaderState(), next.Encode(), 0, a.notedIndex))
+	if err != nil {
+		a.notedKnown = false
+		if !errors.Is(err, store.ErrRefused) {
+			a.Log.Debug("leader-state-not-noted", "err", err)
+		}
+		return actor.Earliest(again, now.Add(time.Second))
+	}
+	a.noted, a.notedIndex = next, r.Index
+	return again
+}
+
+// handOn notes the times to the moment, when this member stops while it leads.
+func (a *Assigner) handOn(ctx context.Context) {
+	l := a.leadership.Get()
+	if ctx.Err() == nil || l.Role != messages.Leading || l.Term != a.term ||
+		len(a.waited(time.Now(), true)) == 0 {
+		return
+	}
+	call, cancel := actor.Cleanup(ctx, actor.GoodbyeTimeout)
+	defer cancel()
+	a.note(call, true)
+}

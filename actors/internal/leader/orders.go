@@ -1,0 +1,148 @@
+package leader
+
+import (
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// The transactions of the leader, one function for each step of the protocol.
+// Every one is sent behind the guard (check-index of the leader key at the
+// epoch), so a deposed leader's is refused by Consul, however late it arrives.
+
+// order is what one unit of a batch does, for taking its outcome into the cache.
+type order struct {
+	kind     orderKind
+	item     string
+	from, to string // members; empty where there is none
+	reason   string
+	session  string // granted to
+}
+
+type orderKind uint8
+
+const (
+	orderGrant orderKind = iota
+	orderRevoke
+	orderCancel
+	orderReap  // from a vanished member, to another
+	orderErase // a vanished member's key of an item that is no more
+	orderSweep // what a vanished member leaves when it holds nothing
+)
+
+// unitBuilder makes the unit of each order. It caches what many of them have in common.
+type unitBuilder struct {
+	keys   protocol.Keys
+	values map[protocol.Assignment][]byte
+	locked map[string][]store.Op // by the session that a member's record must be locked by
+}
+
+func newUnitBuilder(keys protocol.Keys) *unitBuilder {
+	return &unitBuilder{keys: keys, values: map[protocol.Assignment][]byte{},
+		locked: map[string][]store.Op{}}
+}
+
+func (b *unitBuilder) value(state, session, reason string) []byte {
+	a := protocol.Assignment{State: state, Session: session, Reason: reason}
+	v, ok := b.values[a]
+	if !ok {
+		v = a.Encode()
+		b.values[a] = v
+	}
+	return v
+}
+
+// receiver is the condition that a member's record is locked by session. Units
+// that share it are given the very same slice.
+func (b *unitBuilder) receiver(member, session string) []store.Op {
+	ops, ok := b.locked[session]
+	if !ok || ops[0].Key() != b.keys.Member(member) {
+		ops = []store.Op{store.CheckSession(b.keys.Member(member), session)}
+		b.locked[session] = ops
+	}
+	return ops
+}
+
+// grant gives a free item to a member: its record must be locked by the session
+// that the value names, and the key must not exist.
+func (b *unitBuilder) grant(item, to, session, reason string) store.Unit {
+	return store.Unit{
+		Lane:   to,
+		Shared: b.receiver(to, session),
+		Ops: []store.Op{store.Create(b.keys.Assignment(to, item), b.value(protocol.StateOwn,
+			session, reason))},
+		Tag: order{kind: orderGrant, item: item, to: to, reason: reason, session: session},
+	}
+}
+
+// revoke asks the owner to give an item up; cancel calls it back. Consul decides
+// the race with the owner's release, by the index.
+func (b *unitBuilder) revoke(item, from string, a messages.Assignment, reason string) store.Unit {
+	return store.Unit{
+		Lane: from,
+		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(protocol.StateRel,
+			a.Session,
+			reason), 0, a.ModifyIndex)},
+		Tag: order{kind: orderRevoke, item: item, from: from, reason: reason},
+	}
+}
+
+func (b *unitBuilder) cancel(item, from string, a messages.Assignment) store.Unit {
+	return store.Unit{
+		Lane: from,
+		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(protocol.StateOwn,
+			a.Session,
+			"cancelled"), 0, a.ModifyIndex)},
+		Tag: order{kind: orderCancel, item: item, from: from, reason: "cancelled"},
+	}
+}
+
+// stillGone are the conditions of everything that is done to a vanished
+// member's keys: it has no record, and it was not back since the grace began.
+func (b *unitBuilder) stillGone(member string, ack uint64) []store.Op {
+	check := store.CheckNotExists(b.keys.Ack(member))
+	if ack != 0 {
+		check = store.CheckIndex(b.keys.Ack(member), ack)
+	}
+	return []store.Op{store.CheckNotExists(b.keys.Member(member)), check}
+}
+
+// reap moves a vanished member's item: the old key goes and the new one comes in
+// one transaction, so that at every log entry there is at most one.
+func (b *unitBuilder) reap(item, from string, a messages.Assignment, ack uint64, to, session,
+	reason string) store.Unit {
+	return store.Unit{
+		Lane:   to,
+		Shared: append(b.stillGone(from, ack), store.CheckSession(b.keys.Member(to), session)),
+		Ops: []store.Op{
+			store.DeleteCAS(b.keys.Assignment(from, item), a.ModifyIndex),
+			store.Create(b.keys.Assignment(to, item), b.value(protocol.StateOwn, session, reason)),
+		},
+		Tag: order{kind: orderReap, item: item, from: from, to: to, reason: reason,
+			session: session},
+	}
+}
+
+// erase deletes a vanished member's key of an item that is no longer in the workload.
+func (b *unitBuilder) erase(item, from string, a messages.Assignment, ack uint64) store.Unit {
+	return store.Unit{
+		Lane:   from,
+		Shared: b.stillGone(from, ack),
+		Ops:    []store.Op{store.DeleteCAS(b.keys.Assignment(from, item), a.ModifyIndex)},
+		Tag:    order{kind: orderErase, item: item, from: from, reason: "removed"},
+	}
+}
+
+// sweep deletes what a vanished member leaves when it holds nothing any more.
+// Without an acks key a successor knows that there is nobody to wait for; that is
+// true, for the grace is over.
+func (b *unitBuilder) sweep(member string, ack uint64) store.Unit {
+	ops := []store.Op{store.Delete(b.keys.AssignmentsOf(member))}
+	if ack != 0 {
+		ops = append(ops, store.Delete(b.keys.Ack(member)))
+	}
+	return store.Unit{
+		Lane: member, Shared: b.stillGone(member, ack), Ops: ops,
+		Tag: order{kind: orderSweep, from: member},
+	}
+}

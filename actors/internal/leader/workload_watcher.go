@@ -1,0 +1,34 @@
+package leader
+
+import (
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+func NewWorkloadWatcher(b *actor.Base, term uint64,
+	out *messages.State[messages.Workload]) *actor.Watcher {
+	odd := protocol.StrangeKeys{Log: b.Log}
+	return actor.NewPrefixWatcher(b, "workload", b.Keys.Workload(), func(v store.View) {
+		last := out.Get()
+		next := messages.Workload{Term: term, Index: v.Index,
+			Items: messages.TableFrom(func(yield func(string, messages.WorkItem) bool) {
+				for _, e := range v.Entries {
+					id, ok := b.Keys.ParseWorkItem(e.Key)
+					if !ok {
+						odd.Skip(e, "no item id")
+						continue
+					}
+					if !yield(id, messages.WorkItem{Weight: max(1, e.Flags),
+						ModifyIndex: e.ModifyIndex}) {
+						return
+					}
+				}
+			})}
+		if last.Term == term && last.Items.Len() != next.Items.Len() {
+			b.Log.Info("workload-changed", "items", next.Items.Len(), "were", last.Items.Len())
+		}
+		out.Set(next)
+	})
+}

@@ -1,0 +1,279 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// LeaderTracker campaigns for the leadership and says who has it. It leads while
+// the leader key is locked by its session and its lease holds; a failed poll, a
+// slow or an absent Consul costs nobody the leadership.
+type LeaderTracker struct {
+	*actor.Base
+	out        *messages.State[messages.Leadership]
+	session    messages.Reader[messages.Session]
+	membership messages.Reader[messages.Membership]
+	key        messages.Reader[LeaderKey]
+	bump       *messages.Mailbox[messages.Bump, messages.Leadership]
+	leads      *atomic.Int32 // how many of the host's lead functions run
+
+	odd  protocol.StrangeKeys
+	view uint64 // of the leader key when the last lock was sent
+	// behind is the view that is older than the epoch, and since when.
+	behind   uint64
+	behindAt time.Time
+	leases   unrecordedLeases // what was found out about leaders that write no term
+	clearAt  time.Time        // until when this process waits, or waited, for leaders before it
+	// of the last lock sent, or read since: other flags are what makes a lock raise ModifyIndex
+	flags uint64
+}
+
+// NewLeaderTracker wires the actor.
+func NewLeaderTracker(b *actor.Base, out *messages.State[messages.Leadership],
+	session messages.Reader[messages.Session], membership messages.Reader[messages.Membership],
+	key messages.Reader[LeaderKey], bump *messages.Mailbox[messages.Bump, messages.Leadership],
+	leads *atomic.Int32) *LeaderTracker {
+	return &LeaderTracker{Base: b, out: out, session: session, membership: membership, key: key,
+		bump: bump, leads: leads, odd: protocol.StrangeKeys{Log: b.Log}}
+}
+
+// behindLimit is how long a view of the leader key may be older than the epoch: a
+// lagging server catches up. A Consul that was restored from a snapshot does not,
+// and has forgotten assignments of this leader with it.
+const behindLimit = 2 * time.Second
+
+// Run is the actor: see [supervisor.Child].
+func (a *LeaderTracker) Run(ctx context.Context) error {
+	defer a.resign(ctx)
+	bumps := a.bump.Open()
+	defer bumps.Close()
+	session, membership, key := a.session.Subscribe(), a.membership.Subscribe(), a.key.Subscribe()
+	ladder := store.NewLadder()
+	var timer actor.Timer
+	defer timer.Stop()
+	var next time.Time
+	for {
+		a.Idle(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-session.Changed():
+			session.Take()
+		case <-membership.Changed():
+			membership.Take()
+		case <-key.Changed():
+			key.Take()
+		case <-timer.At(next):
+		case r := <-bumps.Requests():
+			r.Handle(a.newEpoch)
+		}
+		if err := a.Busy(ctx); err != nil {
+			return err
+		}
+		var err error
+		next, err = a.step(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			ladder.Reset()
+		case actor.Transient(err):
+			wait := ladder.NextBackOff()
+			a.Store.Failed("leader key", err, wait)
+			next = actor.Earliest(next, time.Now().Add(wait))
+		default:
+			return err
+		}
+	}
+}
+
+// step follows what the watch and the lease say; it returns when to look again.
+func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
+	s, k, l := a.session.Get(), a.key.Get(), a.out.Get()
+	now := time.Now()
+	if !a.Holds(s) || (l.Role == messages.Leading && l.Session != s.ID) {
+		// Without a lease nothing is certain: not even that another does not lead by now.
+		a.set(messages.Leadership{Role: messages.Uncertain}, "the lease is over")
+		return time.Time{}, nil
+	}
+	// The lease is looked at once a second, by both clocks, for a timer stands still
+	// while the host is suspended.
+	watchLease := now.Add(min(s.Lease.Left(now)-a.LeaseMargin, time.Second))
+	if l.Role == messages.Leading {
+		if !k.Known || k.View <= a.view {
+			return watchLease, nil // the watch has not caught up with the lock
+		}
+		if k.Index < l.Epoch {
+			if a.behind != k.View {
+				a.behind, a.behindAt = k.View, now
+			}
+			if now.Sub(a.behindAt) < behindLimit {
+				return watchLease, nil
+			}
+			a.Log.Warn("consul-forgot-the-epoch", "key", a.Keys.Leader(), "index", k.Index, "epoch",
+				l.Epoch, "then", "taking a new epoch and reading everything anew")
+			l.Resets++
+			return watchLease, a.raise(ctx, s, l)
+		}
+		switch {
+		case k.Found && k.Entry.Session == s.ID && k.Entry.ModifyIndex == l.Epoch:
+			again, err := a.clear(ctx, l)
+			return actor.Earliest(watchLease, again), err
+		case k.Found && k.Entry.Session == s.ID:
+			a.Log.Warn("leader-key-touched", "key", a.Keys.Leader(), "index", k.Entry.ModifyIndex,
+				"epoch", l.Epoch, "then", "taking a new epoch")
+			return watchLease, a.raise(ctx, s, l)
+		}
+		a.set(messages.Leadership{Role: messages.Vacant}, "the leader key was deleted or taken")
+	}
+	switch {
+	case !k.Known:
+		return watchLease, nil
+	case k.Found && k.Entry.Session != "" && k.Entry.Session != s.ID:
+		a.set(messages.Leadership{Role: messages.Following, Leader: a.nameOf(k.Entry),
+			Session: k.Entry.Session}, "")
+		return time.Time{}, nil
+	case !a.membership.Get().In(s.ID):
+		a.set(messages.Leadership{Role: messages.Vacant}, "")
+		return time.Time{}, nil // a member whose id may be another's does not campaign
+	}
+	return a.campaign(ctx, s)
+}
+
+// campaign tries to take the leadership. Consul wakes no watch at the end of a lock-delay, so
+// a refused candidate asks again by the clock.
+func (a *LeaderTracker) campaign(ctx context.Context, s messages.Session) (time.Time, error) {
+	l, err := a.take(ctx, s)
+	if errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrSessionGone) {
+		a.set(messages.Leadership{Role: messages.Vacant}, "")
+		return time.Now().Add(LockPoll(a.LockDelay)), nil
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	a.Store.Succeeded("leader key")
+	a.set(l, "")
+	return time.Now(), nil
+}
+
+// sending notes what is known of the key when a lock is sent: what was seen by then
+// says nothing against the lock's outcome.
+func (a *LeaderTracker) sending() {
+	a.view = a.key.Get().View
+	a.flags++
+}
+
+// raise takes a new epoch within the term. Its condition is the index of the leader key, so that a
+// copy of it that arrives late does nothing. A refusal for good means that the term is over. An
+// epoch that is not larger than the one before is none: what was sent in that one would still be
+// accepted.
+func (a *LeaderTracker) raise(ctx context.Context, s messages.Session,
+	l messages.Leadership) error {
+	at := l.Epoch
+	for range 5 {
+		a.sending()
+		result, err := a.Store.Txn(ctx, store.CheckIndex(a.Keys.Leader(), at),
+			store.Lock(a.Keys.Leader(), []byte(a.ID), a.flags, s.ID))
+		switch {
+		case err == nil && (result.Index <= at || result.Index == l.Epoch):
+			// it changed nothing; or Consul was restored, and counts anew
+			at = result.Index
+			continue
+		case err == nil:
+			a.Store.Succeeded("leader key")
+			l.Epoch = result.Index
+			a.set(l, "")
+			return nil
+		case !errors.Is(err, store.ErrRefused) && !errors.Is(err, store.ErrSessionGone):
+			return err
+		}
+		// An earlier try was applied after all, a stranger has touched the key, or it is another's.
+		e, found, _, err := a.Store.Get(ctx, a.Keys.Leader(), store.Consistent)
+		if err != nil {
+			return err
+		}
+		if !found || e.Session != s.ID || e.ModifyIndex == at {
+			a.set(messages.Leadership{Role: messages.Vacant}, "the leader key was lost")
+			return nil
+		}
+		at, a.flags = e.ModifyIndex, e.Flags
+	}
+	return fmt.Errorf("a new epoch: %w: others write to %s all the time", store.ErrUnreachable,
+		a.Keys.Leader())
+}
+
+// newEpoch answers the assigner, for which the outcome of a write is unknown: with
+// the new epoch every earlier write that is still on its way will be refused.
+func (a *LeaderTracker) newEpoch(ctx context.Context, b messages.Bump) (messages.Leadership,
+	error) {
+	s, l := a.session.Get(), a.out.Get()
+	if l.Role != messages.Leading || !a.Holds(s) || l.Session != s.ID {
+		return l, actor.ErrNotLeading
+	}
+	if l.Epoch > b.Epoch {
+		return l, nil // raised since
+	}
+	if err := a.raise(ctx, s, l); err != nil {
+		return l, err
+	}
+	if l = a.out.Get(); l.Role != messages.Leading {
+		return l, actor.ErrNotLeading
+	}
+	return l, nil
+}
+
+// nameOf is who the leader says it is; a stranger may have written over it.
+func (a *LeaderTracker) nameOf(e store.Entry) string {
+	if err := protocol.CheckID("leader's id", string(e.Value)); err != nil {
+		a.odd.Skip(e, "its value is no member's id")
+		return "unreadable"
+	}
+	return string(e.Value)
+}
+
+// set publishes l if it says anything new, and tells the log what that means.
+func (a *LeaderTracker) set(l messages.Leadership, why string) {
+	old := a.out.Get()
+	if l == old {
+		return
+	}
+	if old.Role == messages.Leading && l.Role != messages.Leading {
+		a.Log.Warn("lost-leadership", "term", old.Term, "why", why)
+	}
+	switch {
+	case l.Role == messages.Leading && old.Term != l.Term:
+		a.Log.Info("became-leader", "term", l.Term)
+	case l.Role == messages.Leading:
+		a.Log.Info("new-epoch", "term", l.Term, "epoch", l.Epoch)
+	case l.Role == messages.Following && old.Leader != l.Leader:
+		a.Log.Info("new-leader", "leader", l.Leader)
+	}
+	a.out.Set(l)
+}
+
+// resign gives the leadership up when the member stops: by then the term's actors have stopped. A
+// deleted key has no lock-delay, so a successor need not wait. Where the host's lead function was
+// abandoned and still runs, the term key does not say so: the next leader waits for a lease, or
+// until this process is known to be dead.
+func (a *LeaderTracker) resign(ctx context.Context) {
+	l := a.out.Get()
+	if ctx.Err() == nil || l.Role != messages.Leading {
+		return
+	}
+	a.out.Set(messages.Leadership{Role: messages.Uncertain})
+	call, cancel := actor.Cleanup(ctx, actor.GoodbyeTimeout)
+	defer cancel()
+	if err := a.Store.Resign(call, l.Session, cleared(l), a.leads.Load() == 0); err != nil {
+		a.Log.Warn("not-resigned", "err", err, "then", "the leader key goes with the session")
+		return
+	}
+	a.Log.Info("resigned", "term", l.Term)
+}

@@ -1,0 +1,372 @@
+package member
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// MembershipKeeper keeps members/<me> locked by this member's session:
+// registers, registers again when the record or the session is lost, and takes
+// the record away at the end. What is done about a predecessor stands in predecessor.go.
+type MembershipKeeper struct {
+	*actor.Base
+	out      *messages.State[messages.Membership]
+	session  messages.Reader[messages.Session]
+	record   messages.Reader[OwnRecord]
+	holdings messages.Reader[messages.Holdings]
+	leave    *messages.Mailbox[LeaveOrder, struct{}]
+	ack      *OwnAck
+
+	view    uint64 // of the record when the last registration began
+	waiting predecessorWait
+}
+
+// NewMembershipKeeper wires the actor.
+func NewMembershipKeeper(b *actor.Base, out *messages.State[messages.Membership],
+	session messages.Reader[messages.Session], record messages.Reader[OwnRecord],
+	holdings messages.Reader[messages.Holdings],
+	leave *messages.Mailbox[LeaveOrder, struct{}], ack *OwnAck) *MembershipKeeper {
+	return &MembershipKeeper{Base: b, out: out, session: session, record: record,
+		holdings: holdings, leave: leave, ack: ack}
+}
+
+// LeaveOrder marks the record, so that the leader hands this member nothing more.
+type LeaveOrder struct{}
+
+// Run is the actor: see [supervisor.Child].
+func (a *MembershipKeeper) Run(ctx context.Context) error {
+	leaves := a.leave.Open()
+	defer leaves.Close()
+	defer a.goodbye(ctx)
+	session, record := a.session.Subscribe(), a.record.Subscribe()
+	ladder := store.NewLadder()
+	var timer actor.Timer
+	defer timer.Stop()
+	var next time.Time
+	for {
+		a.Idle(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-session.Changed():
+			session.Take()
+		case <-record.Changed():
+			record.Take()
+		case <-timer.At(next):
+		case r := <-leaves.Requests():
+			r.Handle(a.markLeaving)
+			continue
+		}
+		if err := a.Busy(ctx); err != nil {
+			return err
+		}
+		var err error
+		next, err = a.step(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			ladder.Reset()
+			a.Store.Succeeded("member record")
+		case actor.Transient(err):
+			wait := ladder.NextBackOff()
+			a.Store.Failed("member record", err, wait)
+			next = time.Now().Add(wait)
+		default:
+			return err
+		}
+	}
+}
+
+// step brings the record into line with the session; it returns when to look again.
+func (a *MembershipKeeper) step(ctx context.Context) (again time.Time, err error) {
+	s, m := a.session.Get(), a.out.Get()
+	if s.ID == "" || (m.Session != "" && m.Session != s.ID) {
+		m = a.absent()
+	}
+	if !s.Holds(time.Now(), 0) {
+		return time.Time{}, nil
+	}
+	if m.In(s.ID) {
+		rec := a.record.Get()
+		switch {
+		case !rec.Known || rec.View <= a.view:
+			// The watch has not caught up with the registration yet.
+		case rec.Index < m.Index:
+			// Nor has it here, or Consul was restored from before it.
+			if m, err = a.compare(ctx, s, m); err != nil {
+				return time.Time{}, err
+			}
+		case rec.Entry.Session != s.ID:
+			a.Log.Warn("member-record-lost", "key", a.Keys.Member(a.ID), "held_by",
+				rec.Entry.Session, "then", "registering again")
+			m = a.absent()
+		case !bytes.Equal(rec.Entry.Value, a.value(m.Phase == messages.Leaving)) &&
+			rec.Entry.ModifyIndex > m.Written:
+			a.Log.Warn("member-record-overwritten", "key", a.Keys.Member(a.ID), "then",
+				"writing it again")
+			return time.Time{}, a.write(ctx, s.ID, m, rec.Entry.ModifyIndex)
+		}
+	}
+	if m.In(s.ID) {
+		return a.settle(ctx, s, m)
+	}
+	return a.register(ctx, s)
+}
+
+// compare looks whether the record is still the one of the registration. A Consul that was restored
+// from a snapshot may hold an earlier one of this very session: its index is then what views are
+// measured by, for none that comes will be as new as the one that is forgotten.
+func (a *MembershipKeeper) compare(ctx context.Context, s messages.Session, m messages.Membership) (
+	messages.Membership, error) {
+	e, found, _, err := a.Store.Get(ctx, a.Keys.Member(a.ID), store.Consistent)
+	if err != nil || !found || e.Session != s.ID || e.CreateIndex == m.Index {
+		return m, err
+	}
+	a.Log.Warn("member-record-went-back", "key", e.Key, "index", e.CreateIndex, "was", m.Index,
+		"then", "going on with the earlier registration")
+	m.Index, m.Written = e.CreateIndex, e.ModifyIndex
+	a.out.Set(m)
+	return m, nil
+}
+
+func (a *MembershipKeeper) absent() messages.Membership {
+	m := a.out.Get()
+	if m.Phase != messages.Absent || m.Session != "" {
+		m = messages.Membership{ClearAt: m.ClearAt, Inherited: m.Inherited}
+		a.out.Set(m)
+	}
+	return m
+}
+
+func (a *MembershipKeeper) value(leaving bool) []byte {
+	status := protocol.StatusAlive
+	if leaving {
+		status = protocol.StatusLeaving
+	}
+	return protocol.MemberRecord{
+		Status: status, Address: a.Address, Capacity: a.Capacity, Idle: a.Work == nil,
+		Zone: a.Zone, Version: a.Version, Process: a.Process,
+	}.Encode()
+}
+
+// register takes the record, unless somebody is in the way.
+func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (time.Time, error) {
+	key, ackKey := a.Keys.Member(a.ID), a.Keys.Ack(a.ID)
+	a.view = a.record.Get().View
+	rec, taken, _, err := a.Store.Get(ctx, key, store.Consistent)
+	if err != nil {
+		return time.Time{}, err
+	}
+	old, err := a.lastAck(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if who, ok, err := a.inTheWay(ctx, s, rec, &old); err != nil {
+		return time.Time{}, err
+	} else if ok {
+		return a.predecessor(ctx, who, old)
+	}
+	clearAt, err := a.clearAt(ctx, old)
+	if err != nil {
+		return time.Time{}, err
+	}
+	inherited := max(old.ack.TTL, a.out.Get().Inherited)
+	if taken && rec.Session == s.ID {
+		// An attempt whose reply was lost, or whose incarnation crashed, had succeeded.
+		if old.ack.Clear {
+			clearAt = time.Time{}
+		}
+		a.registered(s, rec.CreateIndex, rec.ModifyIndex, clearAt, inherited)
+		return time.Now(), nil
+	}
+	var ops []store.Op
+	if taken { // by nobody: a new key has a CreateIndex of its own, which fencing tokens need
+		ops = append(ops, store.DeleteCAS(key, rec.ModifyIndex))
+	} else {
+		ops = append(ops, store.CheckNotExists(key))
+	}
+	ops = append(ops, store.Lock(key, a.value(false), 0, s.ID))
+	value := a.ack.value(s.ID, clearAt.IsZero(), inherited).Encode()
+	if old.found {
+		ops = append(ops, store.CAS(ackKey, value, 0, old.index))
+	} else {
+		ops = append(ops, store.Create(ackKey, value))
+	}
+	// The sentinel is written here and not by the leader, with a value that was never there before
+	// (an identical one would not raise the index): so it is there before the watch of the prefix,
+	// which without it would wake for every neighbour, and the prefix's index is never below the
+	// record's, by which an answer from before the registration is known.
+	ops = append(ops, store.Set(a.Keys.AssignmentsOf(a.ID),
+		[]byte(fmt.Sprintf("%s %d", s.ID, a.ack.next())), 0))
+	if !old.found {
+		e, _, _, err := a.Store.Get(ctx, a.ack.joinKey(), store.Consistent)
+		if err != nil {
+			return time.Time{}, err
+		}
+		ops = append(ops, store.Advance(a.ack.joinKey(), e.ModifyIndex))
+	}
+	if !clearAt.IsZero() {
+		// Known before it is sent: should the answer be lost, the next try finds this registration
+		// in the ack. What this process has waited for under an earlier one says nothing of who was
+		// registered since.
+		m := a.out.Get()
+		m.ClearAt, m.Inherited = clearAt, inherited
+		a.out.Set(m)
+	}
+	result, err := a.Store.Txn(ctx, ops...)
+	if r, ok := errors.AsType[*store.RefusedError](err); ok && r.Key == a.ack.joinKey() {
+		return time.Now(), nil // another member came between
+	}
+	if errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrSessionGone) {
+		// Lock-delay, or somebody was quicker. Consul wakes no watch at the end of
+		// a lock-delay, so this is asked again by the clock.
+		a.wait("lock-delay")
+		return time.Now().Add(LockPoll(a.LockDelay)), nil
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	if e, ok := result.Entry(ackKey); ok {
+		a.ack.index.Store(e.ModifyIndex)
+	}
+	created, ok := result.Entry(key)
+	if !ok {
+		return time.Time{},
+			errors.New("registering: Consul's answer does not hold the record's index")
+	}
+	if !clearAt.IsZero() { // counted from when it is known to be registered
+		clearAt = later(clearAt, time.Now().Add(a.inheritWait(old)))
+	}
+	a.registered(s, created.CreateIndex, created.ModifyIndex, clearAt, inherited)
+	return time.Now(), nil
+}
+
+func (a *MembershipKeeper) registered(s messages.Session, index, written uint64, clearAt time.Time,
+	inherited time.Duration) {
+	a.waiting = predecessorWait{}
+	attrs := []any{"session", s.ID, "index", index}
+	if clearAt.IsZero() {
+		inherited = 0
+	} else {
+		attrs = append(attrs, "inherited_items_wait",
+			time.Until(clearAt).Round(time.Millisecond).String())
+	}
+	a.Log.Info("registered", attrs...)
+	a.out.Set(messages.Membership{Phase: messages.Registered, Session: s.ID, Index: index,
+		Written: written, ClearAt: clearAt, Inherited: inherited})
+}
+
+// settle writes down that no earlier lease of this id can be valid any more, once it is so:
+// a successor need not wait for that again.
+func (a *MembershipKeeper) settle(ctx context.Context, s messages.Session, m messages.Membership) (
+	time.Time, error) {
+	if m.ClearAt.IsZero() || time.Now().Before(m.ClearAt) {
+		return m.ClearAt, nil
+	}
+	err := a.ack.raise(ctx, s.ID, func() protocol.Ack { return a.ack.value(s.ID, true, 0) })
+	if errors.Is(err, store.ErrRefused) {
+		return time.Now().Add(a.Renew), nil // the watch will say what became of the record
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	m.ClearAt, m.Inherited = time.Time{}, 0
+	a.out.Set(m)
+	return time.Time{}, nil
+}
+
+// write puts the record's value in place, keeping the lock and so its CreateIndex, where the record
+// has this index: so no copy of the request puts an older value over a newer one. If the index is
+// not the record's any more, it is read, and the value written over what is there.
+func (a *MembershipKeeper) write(ctx context.Context, session string, m messages.Membership,
+	index uint64) error {
+	key := a.Keys.Member(a.ID)
+	for tries := 3; ; tries-- {
+		result, err := a.Store.Txn(ctx, store.CheckSession(key, session),
+			store.CheckIndex(key, index),
+			store.Lock(key, a.value(m.Phase == messages.Leaving), 0, session))
+		if err == nil {
+			m.Written = result.Index
+			a.out.Set(m)
+			return nil
+		}
+		r, refused := errors.AsType[*store.RefusedError](err)
+		if !refused {
+			return err
+		}
+		if r.Op != 1 || tries == 1 {
+			return nil // the watch will say what became of the record
+		}
+		e, _, _, err := a.Store.Get(ctx, key, store.Consistent)
+		if err != nil {
+			return err
+		}
+		index = e.ModifyIndex
+	}
+}
+
+func (a *MembershipKeeper) markLeaving(ctx context.Context, _ LeaveOrder) (struct{}, error) {
+	m := a.out.Get()
+	if m.Phase != messages.Registered {
+		return struct{}{}, nil
+	}
+	m.Phase = messages.Leaving
+	a.out.Set(m)
+	return struct{}{}, a.write(ctx, m.Session, m, m.Written)
+}
+
+// goodbye takes the record away, with the keys of this member that are left (or
+// with KeepItems leaves them and says for how long), in
+// one transaction: nobody waits for a grace. It is the keeper's last act, after
+// the workers have stopped and the leadership is given up.
+//
+// While a predecessor may still be inside its lease the inherited keys stay:
+// then the leader's grace covers them. So they do while work is still running.
+func (a *MembershipKeeper) goodbye(ctx context.Context) {
+	m, s := a.out.Get(), a.session.Get()
+	if ctx.Err() == nil || !m.In(s.ID) {
+		return
+	}
+	if n := a.holdings.Get().Active(); n > 0 {
+		a.Log.Error("member-record-left", "still_running", n, "then",
+			"its items stay until the session expires and the grace is over")
+		return
+	}
+	clear := m.ClearAt.IsZero() || !time.Now().Before(m.ClearAt)
+	call, cancel := actor.Cleanup(ctx, actor.GoodbyeTimeout)
+	defer cancel()
+	err, l := error(nil), protocol.Leaving{Member: a.ID, Session: s.ID, Clear: clear}
+	if a.KeepItems > 0 {
+		ack := a.ack.value(s.ID, clear, m.Inherited)
+		ack.Stopped, ack.Keep = true, a.KeepItems
+		err = a.Store.Pause(call, l, ack)
+	} else {
+		err = a.Store.Goodbye(call, l)
+	}
+	if err != nil {
+		a.Log.Warn("goodbye-failed", "err", err, "then",
+			"its items move when its session is over and the grace has passed")
+	}
+	a.out.Set(messages.Membership{})
+}
+
+// LockPoll is how often a lock is tried while it may be in its delay.
+func LockPoll(delay time.Duration) time.Duration {
+	return min(max(delay/4, 50*time.Millisecond), time.Second)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,143 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+)
+
+// SessionRenewer opens this member's Consul session, renews it every Renew, and publishes the
+// lease. It takes nothing but a consistent answer that there is no such session for the session's
+// end: a Consul that is slow, silent or without a leader ends no session.
+type SessionRenewer struct {
+	*actor.Base
+	out *messages.State[messages.Session]
+	// record tells that the member's own record has changed: when it is gone the
+	// session may be, and a renewal at once tells sooner than the next one due.
+	record messages.Reader[OwnRecord]
+	// holdings tells at the end whether work is still running: then the session is
+	// left to expire, for its lock is what keeps that work's items from others.
+	holdings messages.Reader[messages.Holdings]
+}
+
+// NewSessionRenewer wires the actor.
+func NewSessionRenewer(b *actor.Base, out *messages.State[messages.Session],
+	record messages.Reader[OwnRecord],
+	holdings messages.Reader[messages.Holdings]) *SessionRenewer {
+	return &SessionRenewer{Base: b, out: out, record: record, holdings: holdings}
+}
+
+// Run is the actor: see [supervisor.Child].
+func (a *SessionRenewer) Run(ctx context.Context) error {
+	defer a.close(ctx)
+	renewal := store.Renewal{
+		Store: a.Store.Store, Every: a.Renew, Log: a.Log,
+		Session: store.SessionOptions{Name: a.SessionName(a.ID), TTL: a.TTL,
+			LockDelay: a.LockDelay},
+	}
+	record := a.record.Subscribe()
+	var timer actor.Timer
+	defer timer.Stop()
+	due := time.Now() // a restarted incarnation asks at once whether the session still stands
+	held := false     // an actor of this member hangs
+	for {
+		a.Idle(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-record.Changed():
+			s, own := a.out.Get(), record.Take()
+			if s.ID == "" || !own.Known || own.Entry.Session == s.ID || renewal.Failing() {
+				continue
+			}
+			if !own.registered(s.ID) {
+				continue // not yet registered under it: the record says nothing about this session
+			}
+		case <-timer.At(due):
+		}
+		if err := a.Busy(ctx); err != nil {
+			return err
+		}
+		s := a.out.Get()
+		if who, since := a.Stuck(time.Now()); who != "" &&
+			!mutations.Broken("hung-and-renewed") {
+			if !held {
+				a.Log.Error("actor-stuck", "actor", who, "for",
+					time.Since(since).Round(time.Second).String(),
+					"then",
+					"the session is not renewed, so that others take over what this member holds",
+					"do", "see what the actor waits for, or start this member anew")
+			}
+			held, due = true, time.Now().Add(a.TTL/20)
+			continue
+		}
+		if held {
+			held = false
+			a.Log.Info("actor-goes-on", "then", "the session is renewed again")
+		}
+		err := a.ask(ctx, &renewal, s)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			supervisor.Ready(ctx)
+		case errors.Is(err, store.ErrInvalid) && s.Count == 0:
+			// later it is no setting that was refused
+			return supervisor.Escalate(err)
+		case errors.Is(err, store.ErrSessionGone):
+			a.Log.Warn("session-lost", "session", s.ID, "why", "Consul no longer knows it",
+				"lease_left", s.Lease.Left(time.Now()).Round(time.Millisecond).String())
+			a.out.Set(messages.Session{Count: s.Count, Reconnects: s.Reconnects})
+		}
+		due = renewal.Due(err, a.out.Get().Lease)
+	}
+}
+
+// ask opens or renews the session and publishes it.
+func (a *SessionRenewer) ask(ctx context.Context, renewal *store.Renewal,
+	s messages.Session) error {
+	id, lease, err := renewal.Ask(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	anew := renewal.Failing() // the watches may sit on dead connections
+	switch {
+	case s.ID == "":
+		anew = s.Count > 0
+		s.Count++
+	case anew:
+		s.Reconnects++
+	}
+	s.ID, s.Lease = id, lease
+	a.out.Set(s)
+	if anew {
+		a.Polls.Renew()
+	}
+	return nil
+}
+
+// close destroys the session: the last step of a clean stop, when nothing is
+// locked by it any more.
+func (a *SessionRenewer) close(ctx context.Context) {
+	s := a.out.Get()
+	if ctx.Err() == nil || s.ID == "" {
+		return // a crash: the next incarnation goes on with the session
+	}
+	if n := a.holdings.Get().Active(); n > 0 {
+		a.Log.Error("session-left-to-expire", "session", s.ID, "still_running", n)
+		return
+	}
+	call, cancel := actor.Cleanup(ctx, actor.GoodbyeTimeout)
+	defer cancel()
+	if err := a.Store.DestroySession(call, s.ID); err != nil {
+		a.Log.Warn("session-not-destroyed", "session", s.ID, "err", err, "then",
+			"it expires by itself within twice its ttl")
+	}
+	a.out.Set(messages.Session{Count: s.Count, Reconnects: s.Reconnects})
+}

@@ -1,0 +1,281 @@
+package member
+
+import (
+	"maps"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+)
+
+// workTable is what a member knows of the items that it works on. It outlives the actor's
+// incarnations, which never overlap: the work goes on while the actor is restarted.
+type workTable struct {
+	items    map[string]*job
+	released map[string]release
+	seen     map[string]time.Time // since when an item could be started
+	missing  missing              // of them, those without a payload
+	told     uint64               // the newest unreadable key that the leader has been told of
+	// a key went that this member had not released, and the leader has not been told
+	vanished bool
+	record   uint64 // the registration that released counts for
+}
+
+func newWorkTable() *workTable {
+	return &workTable{items: map[string]*job{}, released: map[string]release{},
+		seen: map[string]time.Time{}, missing: missing{}}
+}
+
+// job is one item that is worked on here.
+type job struct {
+	phase   messages.WorkPhase
+	token   uint64
+	session string // under whose registration it was started
+	since   time.Time
+	handle  *supervisor.Handle
+	// final: the work was stopped to be given up. It is released, even when the
+	// leader calls it back meanwhile, and never resumed with the same token.
+	final bool
+}
+
+// release remembers that an item was given up: with which token, so that nothing
+// at or below it is started again, and which version of the key, so that a view
+// that still shows it is not taken for a new order. index 0: the outcome is unknown.
+type release struct {
+	token uint64
+	index uint64
+	// refused with the view of this index: not to be tried again before there is another
+	after uint64
+	at    time.Time // of the answer
+}
+
+// releasedFor is for how long a release is remembered whose key is gone. No server is as far
+// behind, and items that come and go must not fill the memory.
+const releasedFor = 10 * time.Minute
+
+// catchUp is how long a view may show what a release has changed. A view that shows it for longer
+// may be of a Consul that was restored from before the release, with the same index as then: the
+// item is released again. Where it was only the view that was late, this deletes nothing.
+func (r release) catchUp(s snapshot) (until time.Time, late bool) {
+	until = r.at.Add(s.late)
+	return until, until.After(s.now)
+}
+
+// snapshot is the input of decide.
+type snapshot struct {
+	now     time.Time
+	session messages.Session
+	member  messages.Membership
+	view    messages.Assignments
+	lease   bool // the lease holds, with the margin that stopping takes
+	stop    bool // this member is going
+	keep    bool // and its items wait for it: their work is stopped and they are not released
+	idle    bool // it runs nothing
+	soak    time.Duration
+	late    time.Duration // how long a view may be behind a release
+}
+
+// registered: the record is locked by this session.
+func (s snapshot) registered() bool { return s.member.In(s.session.ID) }
+
+// current: the view was read under this registration.
+func (s snapshot) current() bool {
+	return s.registered() && (s.view.Index >= s.member.Index || mutations.Broken("stale-view"))
+}
+
+// clear: inherited items may be touched.
+func (s snapshot) clear() bool {
+	return s.member.ClearAt.IsZero() || !s.now.Before(s.member.ClearAt)
+}
+
+// token is an item's fencing token under this registration.
+func (s snapshot) token(a messages.Assignment) uint64 {
+	if mutations.Broken("token-of-key-alone") {
+		return a.CreateIndex
+	}
+	return max(a.CreateIndex, s.member.Index)
+}
+
+func (s snapshot) inherited(a messages.Assignment) bool { return a.CreateIndex < s.member.Index }
+
+// decision is the output of decide, which the actor carries out.
+type decision struct {
+	stop    []string
+	start   []string
+	release []string // in the view, not worked on any more
+	odd     uint64   // the index of an unreadable key that the leader has not been told of
+	next    time.Time
+}
+
+// decide goes through the protocol's rules for a member. It drops jobs that are
+// over and marks those to be stopped as final where they are to be given up.
+func (t *workTable) decide(s snapshot) decision {
+	var d decision
+	if s.current() && t.record != s.member.Index {
+		// every token from here on is above those of earlier registrations
+		t.record = s.member.Index
+		clear(t.released)
+	}
+	for id, j := range t.items {
+		a, assigned := s.view.Items.Get(id)
+		if j.phase == messages.Stopped {
+			switch {
+			case s.registered() && j.session != s.session.ID:
+				// it belonged to an earlier registration: what is to be done with it is decided
+				// anew
+				delete(t.items, id)
+			case !s.current():
+			case !assigned:
+				// A stranger deleted it, or Consul was restored from before it was
+				// written: the leader, which does not watch the keys, takes the item for owned.
+				t.vanished = true
+				delete(t.items, id)
+			case a.Releasing || j.final:
+				t.giveUp(&d, s, id, a)
+			default: // stopped because the lease had ended: it may resume
+				delete(t.items, id)
+			}
+			continue
+		}
+		if j.phase == messages.Stopping {
+			j.final = j.final || s.stop && !s.keep || (s.current() && assigned && a.Releasing)
+			if mutations.Broken("release-before-stop") && j.final && assigned && s.current() {
+				t.giveUp(&d, s, id, a)
+			}
+			continue
+		}
+		switch {
+		case s.stop:
+			j.final = !s.keep || s.current() && assigned && a.Releasing
+		case !s.lease || !s.registered() || j.session != s.session.ID:
+		case !s.current():
+			continue
+		case !assigned || a.CreateIndex > j.token:
+		case a.Releasing:
+			j.final = true
+		default:
+			continue
+		}
+		d.stop = append(d.stop, id)
+	}
+	t.open(&d, s)
+	return d
+}
+
+// open looks at the keys that nobody works on.
+func (t *workTable) open(d *decision, s snapshot) {
+	if !s.current() {
+		return
+	}
+	for id, r := range t.released {
+		forget := !r.at.IsZero() && s.now.Sub(r.at) > releasedFor
+		if r.index == 0 && !r.at.IsZero() && !forget || s.view.Items.Has(id) {
+			continue
+		}
+		if forget {
+			delete(t.released, id)
+			continue
+		}
+		// Seen to be gone. A key that is there again after that, as it was, is one that a
+		// Consul restored from a snapshot brought back: it is released again.
+		r.index = 0
+		if r.at.IsZero() {
+			r.at = s.now
+		}
+		t.released[id] = r
+	}
+	waiting := map[string]time.Time{}
+	for id, a := range s.view.Items.All() {
+		if a.Unreadable && a.ModifyIndex > t.told {
+			d.odd = max(d.odd, a.ModifyIndex)
+		}
+		if t.items[id] != nil {
+			continue
+		}
+		done := t.released[id]
+		if done.index == a.ModifyIndex && done.index != 0 &&
+			!mutations.Broken("releases-forgotten") {
+			if until, late := done.catchUp(s); late {
+				d.next = actor.Earliest(d.next, until)
+				continue
+			}
+		}
+		if a.Releasing || (s.token(a) <= done.token && !mutations.Broken("releases-forgotten")) ||
+			s.stop && !s.keep {
+			t.giveUp(d, s, id, a)
+			continue
+		}
+		if s.stop {
+			continue
+		}
+		switch {
+		case a.Unreadable || s.idle || !s.lease || s.member.Phase != messages.Registered:
+			continue
+		case s.inherited(a) && !s.clear() && !mutations.Broken("inherited-started-early"):
+			d.next = actor.Earliest(d.next, s.member.ClearAt)
+			continue
+		case !s.inherited(a) && a.Session != s.session.ID && !mutations.Broken("not-addressed"):
+			continue // granted to somebody with this id who is not this session
+		}
+		since, known := t.seen[id]
+		if !known {
+			since = s.now
+		}
+		waiting[id] = since
+		if due := since.Add(s.soak); due.After(s.now) {
+			d.next = actor.Earliest(d.next, due)
+			continue
+		}
+		if until, rests := t.missing.rests(id, s.now); rests {
+			d.next = actor.Earliest(d.next, until)
+			continue
+		}
+		d.start = append(d.start, id)
+	}
+	for id := range t.seen {
+		if _, assigned := s.view.Items.Get(id); !assigned && t.items[id] == nil {
+			t.vanished = true // before its work had begun
+		}
+	}
+	maps.DeleteFunc(t.missing, func(id string, _ rest) bool { return waiting[id].IsZero() })
+	t.seen = waiting
+}
+
+// giveUp lists an item for release, unless a predecessor may still work on it or
+// its key has to be seen anew first.
+func (t *workTable) giveUp(d *decision, s snapshot, id string, a messages.Assignment) {
+	if s.inherited(a) && !s.clear() && !mutations.Broken("inherited-released-early") {
+		d.next = actor.Earliest(d.next, s.member.ClearAt)
+		return
+	}
+	if r := t.released[id]; r.after != 0 && s.view.Index == r.after {
+		// Not "not above": the index of a Consul that was restored goes on from a lower one.
+		if until, late := r.catchUp(s); late {
+			d.next = actor.Earliest(d.next, until)
+			return
+		}
+	}
+	d.release = append(d.release, id)
+}
+
+// active counts the jobs whose work has not ended.
+func (t *workTable) active() int {
+	n := 0
+	for _, j := range t.items {
+		if j.phase != messages.Stopped {
+			n++
+		}
+	}
+	return n
+}
+
+// holdings is the part of the table that other actors may see.
+func (t *workTable) holdings(session string) messages.Holdings {
+	m := make(map[string]messages.Holding, len(t.items))
+	for id, j := range t.items {
+		m[id] = messages.Holding{Phase: j.phase, Token: j.token, Since: j.since}
+	}
+	return messages.Holdings{Session: session, Items: messages.TableOf(m)}
+}

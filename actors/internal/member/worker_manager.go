@@ -1,0 +1,461 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+)
+
+// WorkerManager keeps one supervised child per item that this member owns, stops those
+// that are to be given up, and releases what has really ended. The rules stand in work_table.go.
+type WorkerManager struct {
+	*actor.Base
+	out         *messages.State[messages.Holdings]
+	session     messages.Reader[messages.Session]
+	membership  messages.Reader[messages.Membership]
+	assignments messages.Reader[messages.Assignments]
+	leave       *messages.Mailbox[LeaveOrder, struct{}]
+	ack         *OwnAck
+	lease       *LeaseEnforcer
+	table       *workTable
+
+	ladder  *store.Ladder
+	again   time.Time // releases and payloads are not asked for before
+	changed bool      // since the holdings were published
+	more    bool      // items are still to be started or released
+	fewer   int       // payloads are read at once: see readPace; 0: startBatch
+	said    int       // items running, by the log
+}
+
+// NewWorkerManager wires the actor.
+func NewWorkerManager(b *actor.Base, out *messages.State[messages.Holdings],
+	session messages.Reader[messages.Session], membership messages.Reader[messages.Membership],
+	assignments messages.Reader[messages.Assignments],
+	leave *messages.Mailbox[LeaveOrder, struct{}], ack *OwnAck,
+	lease *LeaseEnforcer) *WorkerManager {
+	return &WorkerManager{Base: b, out: out, session: session, membership: membership,
+		assignments: assignments, leave: leave, ack: ack, lease: lease, table: newWorkTable()}
+}
+
+// Run is the actor: see [supervisor.Child].
+func (a *WorkerManager) Run(ctx context.Context) error {
+	group := supervisor.Of(ctx)
+	session, membership, assignments := a.session.Subscribe(), a.membership.Subscribe(),
+		a.assignments.Subscribe()
+	a.ladder, a.changed = store.NewLadder(), true
+	var timer actor.Timer
+	defer timer.Stop()
+	var next time.Time
+	for {
+		removed := group.Removed() // before looking, so that none is missed
+		a.collect()
+		var err error
+		if next, err = a.turn(ctx, group); err != nil {
+			return err
+		}
+		a.tell()
+		a.Idle(ctx)
+		select {
+		case <-ctx.Done():
+			return a.close(ctx, group)
+		case <-removed:
+		case <-session.Changed():
+			session.Take()
+		case <-membership.Changed():
+			membership.Take()
+		case <-assignments.Changed():
+			assignments.Take()
+		case <-timer.At(next):
+		}
+		if err := a.Busy(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (a *WorkerManager) snapshot(stop bool) snapshot {
+	s := a.session.Get()
+	return snapshot{
+		now: time.Now(), session: s, member: a.membership.Get(), view: a.assignments.Get(),
+		lease: a.Holds(s) || mutations.Broken("no-lease"), stop: stop, keep: a.KeepItems > 0,
+		idle: a.Work == nil, soak: a.WorkerSoak, late: a.TTL,
+	}
+}
+
+// turn decides and carries out; it returns when to look again.
+func (a *WorkerManager) turn(ctx context.Context, group *supervisor.Group) (time.Time, error) {
+	s := a.snapshot(false)
+	d := a.table.decide(s)
+	a.stop(d.stop)
+	if s.now.Before(a.again) {
+		d.next = actor.Earliest(d.next, a.again)
+	} else {
+		call, cancel := a.withinLease(ctx, s)
+		more, err := a.consult(call, group, s, d)
+		cancel()
+		if err != nil {
+			return time.Time{}, err
+		}
+		d.next = actor.Earliest(d.next, more)
+	}
+	if a.table.active() > 0 {
+		now := time.Now()
+		d.next = actor.Earliest(d.next, now.Add(untilLook(s.session.Lease.Left(now)-a.LeaseMargin)))
+	}
+	return d.next, nil
+}
+
+// withinLease bounds calls by the moment in which work must be told to stop: a Consul
+// that does not answer must not keep this actor from doing so.
+func (a *WorkerManager) withinLease(ctx context.Context, s snapshot) (context.Context,
+	context.CancelFunc) {
+	if !s.lease || a.table.active() == 0 {
+		return ctx, func() {} // what is still active has been told
+	}
+	return context.WithTimeout(ctx, s.session.Lease.Left(time.Now())-a.LeaseMargin)
+}
+
+// batch is how many items are started or released between two looks at the
+// lease and the states: one transaction's worth.
+const (
+	startBatch   = 64
+	releaseBatch = store.MaxOps - 2
+)
+
+// consult does what needs Consul: releases, and the payloads of what is to start.
+func (a *WorkerManager) consult(ctx context.Context, group *supervisor.Group, s snapshot,
+	d decision) (time.Time,
+	error) {
+	var again time.Time
+	err := error(nil)
+	a.more = len(d.release) > releaseBatch || len(d.start) > a.startBatch()
+	if d.odd != 0 || a.table.vanished && s.registered() {
+		err = a.complain(ctx, s, d.odd)
+	}
+	if err == nil && len(d.release) > 0 {
+		batch := d.release[:min(len(d.release), releaseBatch)]
+		if err = a.release(ctx, s, batch); err == nil && len(batch) < len(d.release) {
+			again = s.now
+		}
+	}
+	if err == nil && len(d.start) > 0 {
+		batch := d.start[:min(len(d.start), a.startBatch())]
+		if err = a.start(ctx, group, s, batch); err == nil && len(batch) < len(d.start) {
+			again = s.now
+		}
+		for _, id := range batch {
+			if until, rests := a.table.missing.rests(id, s.now); rests {
+				again = actor.Earliest(again, until)
+			}
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return again, nil
+	case err == nil:
+		if len(d.release)+len(d.start) > 0 || d.odd != 0 || a.table.vanished {
+			a.Store.Succeeded("my work")
+			a.ladder.Reset()
+		}
+	case errors.Is(err, store.ErrRefused):
+		a.again = time.Now().Add(a.ladder.NextBackOff())
+		return a.again, nil
+	case actor.Transient(err), errors.Is(err, store.ErrSessionGone):
+		wait := a.ladder.NextBackOff()
+		a.Store.Failed("my work", err, wait)
+		a.again = time.Now().Add(wait)
+		if a.startBatch() == 1 && len(d.start) > 1 {
+			a.table.missing.later(d.start[0], a.again.Add(othersFirst))
+		}
+		return a.again, nil
+	default:
+		return again, err
+	}
+	return again, nil
+}
+
+func (a *WorkerManager) stop(ids []string) {
+	for _, id := range ids {
+		j := a.table.items[id]
+		j.phase = messages.Stopping
+		j.handle.Stop()
+		a.Log.Debug("work-stopping", "item", id, "token", j.token)
+	}
+	a.changed = a.changed || len(ids) > 0
+}
+
+// collect takes in the jobs whose work has really ended.
+func (a *WorkerManager) collect() {
+	for _, j := range a.table.items {
+		if j.phase == messages.Stopped {
+			continue
+		}
+		select {
+		case <-j.handle.Done():
+			j.phase = messages.Stopped
+			a.changed = true
+		default:
+		}
+	}
+}
+
+// start reads the payloads of a batch and starts its items. The read is consistent and checks that
+// the record is still this session's: views and states may be old, and what they say may have been
+// reaped.
+func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s snapshot,
+	ids []string) error {
+	ops := make([]store.Op, 0, len(ids)+1)
+	if !mutations.Broken("start-unchecked") {
+		ops = append(ops, store.CheckSession(a.Keys.Member(a.ID), s.session.ID))
+	}
+	for _, id := range ids {
+		ops = append(ops, store.GetOrEmpty(a.Keys.WorkItem(id)))
+	}
+	begin := time.Now()
+	result, err := a.Store.ReadTxn(ctx, ops...)
+	a.readPace(len(ids), result, time.Since(begin), err)
+	if err != nil {
+		return err
+	}
+	if now := a.snapshot(false); !now.lease || now.session.ID != s.session.ID ||
+		now.member.Index != s.member.Index {
+		return nil // too much has changed while it was read: the next turn decides anew
+	}
+	for _, id := range ids {
+		e, _ := result.Entry(a.Keys.WorkItem(id))
+		if e.CreateIndex == 0 {
+			a.table.missing.found(id, time.Now(), a.WorkerSoak)
+			continue
+		}
+		key, _ := s.view.Items.Get(id)
+		item := actor.Item{ID: id, Payload: e.Value, Weight: max(1, e.Flags),
+			Token: s.token(key)}
+		h, err := group.Start(supervisor.Child{Name: childName(id),
+			Run:     a.keep(item, s.session.ID),
+			Restart: supervisor.Transient, StopTimeout: a.StopTimeout})
+		if err != nil {
+			if errors.Is(err, supervisor.ErrStopped) {
+				return nil
+			}
+			return fmt.Errorf("starting the work on %s: %w", id, err)
+		}
+		delete(a.table.seen, id)
+		a.table.items[id] = &job{phase: messages.Running, token: item.Token, session: s.session.ID,
+			since: time.Now(), handle: h}
+		a.changed = true
+		a.Log.Debug("work-started", "item", id, "token", item.Token)
+	}
+	return nil
+}
+
+// ManagerName is the name of the child that runs [WorkerManager.Run]. The items are its siblings.
+const ManagerName = "worker-manager"
+
+// childName is the name of an item's child: its id. The one item that is called as the manager gets
+// a name that no id can have, for none ends in a space.
+func childName(id string) string {
+	if id == ManagerName {
+		return id + " "
+	}
+	return id
+}
+
+func (a *WorkerManager) startBatch() int {
+	if a.fewer == 0 {
+		return startBatch
+	}
+	return a.fewer
+}
+
+// readPace chooses how many payloads are read at once, by how long the last ones took. Nobody can
+// ask Consul how large they are, and 64 of 380 KiB take longer than a call has on a line of 80
+// Mbit/s; nor is anything stopped or released while they are read.
+func (a *WorkerManager) readPace(n int, read store.Result, took time.Duration, err error) {
+	const slow, brisk, large = time.Second, 300 * time.Millisecond, 128 << 10
+	if mutations.Broken("payloads-by-count") {
+		return
+	}
+	size := 0
+	for _, e := range read.Entries {
+		size += len(e.Value)
+	}
+	switch {
+	case errors.Is(err, store.ErrInvalid):
+		a.fewer = max(1, n/2) // one of them is, the others may not be
+	case err != nil && !errors.Is(err, store.ErrUnreachable):
+	case err != nil && store.OutcomeUnknown(err), took > slow && size > large:
+		a.fewer = max(1, n/2)
+	case err == nil && took < brisk && a.fewer != 0:
+		if a.fewer *= 2; a.fewer >= startBatch {
+			a.fewer = 0
+		}
+	}
+}
+
+// errEnded makes the supervisor's log say why work is started again.
+var errEnded = errors.New("the work returned although the item is still owned")
+
+// keep runs the work, with the lease at the most. It returns nil when the lease has ended the work:
+// then it is not started again, unless this actor finds that it may be.
+func (a *WorkerManager) keep(item actor.Item, session string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		bound, free := a.lease.bind(ctx, session)
+		defer free()
+		if leaseEnded(bound) {
+			return nil
+		}
+		err := a.Work(bound, item)
+		switch {
+		case leaseEnded(bound):
+			return nil
+		case err != nil || ctx.Err() != nil:
+			return err
+		}
+		return errEnded
+	}
+}
+
+// release gives items up whose work has ended: the keys go and the ack rises in
+// one transaction, under the condition that the record is still this session's.
+// One whose outcome is unknown is sent again: deleting a deleted key succeeds,
+// and a key that was made anew has another index.
+func (a *WorkerManager) release(ctx context.Context, s snapshot, ids []string) error {
+	for _, id := range ids {
+		key, _ := s.view.Items.Get(id)
+		r := a.table.released[id]
+		r.token = max(r.token, s.token(key))
+		if j := a.table.items[id]; j != nil {
+			r.token = max(r.token, j.token)
+		}
+		a.table.released[id] = r
+	}
+	refused := error(nil)
+	for len(ids) > 0 {
+		var ops []store.Op
+		for _, id := range ids {
+			key, _ := s.view.Items.Get(id)
+			ops = append(ops, store.DeleteCAS(a.Keys.Assignment(a.ID, id), key.ModifyIndex))
+		}
+		err := a.ack.raise(ctx, s.session.ID, a.look(s), ops...)
+		if r, ok := errors.AsType[*store.RefusedError](err); ok && r.Op >= 1 && r.Op <= len(ids) {
+			// The leader has written that key since: its new version is on the way.
+			id := ids[r.Op-1]
+			x := a.table.released[id]
+			x.after, x.at = s.view.Index, time.Now()
+			a.table.released[id] = x
+			ids = slices.Delete(slices.Clone(ids), r.Op-1, r.Op)
+			refused = err
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			key, _ := s.view.Items.Get(id)
+			a.table.released[id] = release{token: a.table.released[id].token,
+				index: key.ModifyIndex, at: time.Now()}
+			delete(a.table.items, id)
+		}
+		a.changed = true
+		a.Log.Debug("released", "items", len(ids))
+		return refused
+	}
+	return refused
+}
+
+// look is the ack that says no more than that the leader is to look again. Whether it is clear is
+// asked when it is written: the keeper may have said so meanwhile.
+func (a *WorkerManager) look(s snapshot) func() protocol.Ack {
+	return func() protocol.Ack {
+		return a.ack.value(s.session.ID, a.snapshot(false).clear(), a.membership.Get().Inherited)
+	}
+}
+
+// complain raises the ack because of a key that a stranger wrote over or took
+// away: the leader, which does not watch the assignments, reads them again and writes it anew.
+func (a *WorkerManager) complain(ctx context.Context, s snapshot, index uint64) error {
+	err := a.ack.raise(ctx, s.session.ID, a.look(s))
+	if err == nil {
+		a.table.told, a.table.vanished = max(a.table.told, index), false
+	}
+	return err
+}
+
+func (a *WorkerManager) tell() {
+	if !a.changed {
+		return
+	}
+	a.changed = false
+	now := a.table.holdings(a.session.Get().ID)
+	// Many items start in batches: said once, when the last of them has.
+	if running := now.Running(); running != a.said && !a.more {
+		a.Log.Info("my-assignments-changed", "running", running, "were", a.said, "stopping",
+			now.Items.Len()-running)
+		a.said = running
+	}
+	a.out.Set(now)
+}
+
+// close is the member's hand-over: the supervisor has told every child to stop; the record is
+// marked so that the leader hands nothing more, and each item is released as its work ends (with
+// KeepItems only those that the leader has called back). What does not end in time is not released.
+func (a *WorkerManager) close(ctx context.Context, group *supervisor.Group) error {
+	call, cancel := actor.Cleanup(ctx, a.StopTimeout+2*actor.GoodbyeTimeout)
+	defer cancel()
+	reachable := a.mark(call)
+	a.more = false
+	for {
+		removed := group.Removed()
+		a.collect()
+		s := a.snapshot(true)
+		d := a.table.decide(s)
+		a.stop(d.stop)
+		progress := false
+		if reachable && len(d.release) > 0 {
+			try, done := context.WithTimeout(call, actor.GoodbyeTimeout)
+			err := a.release(try, s, d.release[:min(len(d.release), releaseBatch)])
+			done()
+			progress = err == nil
+			reachable = err == nil || errors.Is(err, store.ErrRefused)
+		}
+		a.tell()
+		if progress {
+			continue
+		}
+		if a.table.active() == 0 {
+			return nil
+		}
+		select {
+		case <-removed:
+		case <-call.Done():
+			a.Log.Error("work-still-running", "items", a.table.active(), "then",
+				"they are not released")
+			return nil
+		}
+	}
+}
+
+func (a *WorkerManager) mark(ctx context.Context) bool {
+	if !a.membership.Get().In(a.session.Get().ID) || !a.Holds(a.session.Get()) {
+		return false
+	}
+	if a.KeepItems > 0 {
+		return true // what it is handed meanwhile waits for it as well
+	}
+	try, cancel := context.WithTimeout(ctx, actor.GoodbyeTimeout)
+	defer cancel()
+	if _, err := a.leave.Call(try, LeaveOrder{}); err != nil {
+		a.Log.Warn("not-marked-as-leaving", "err", err)
+		return false
+	}
+	return true
+}
