@@ -16,9 +16,9 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// commands runs one shell command for each owned item, through a guard process that stops them when
-// the lease is over, whatever becomes of this process, and hands the items over when this process
-// dies.
+// commands runs one shell command for each owned item, through a guard process. The guard process
+// stops the commands when the lease is over, also when this process is frozen, and hands the items
+// over when this process dies.
 type commands struct {
 	o       runFlags
 	margin  time.Duration
@@ -51,10 +51,9 @@ func announce(service, member string) (leave func(), err error) {
 	return p.Leave, nil
 }
 
-// idleLiveness is liveness for a member without commands of its own: its predecessor may have had
-// some.
+// idleLiveness is liveness for a member that runs no commands. Its predecessor may have run some.
 func idleLiveness(service, member string) func(actors.Process) actors.Liveness {
-	// none of its commands is left, and none will come back
+	// the last dead process that is known to have left no command
 	gone := actors.Process{Lock: actors.NoLock}
 	return func(p actors.Process) actors.Liveness {
 		l := p.Liveness()
@@ -76,9 +75,9 @@ func lockFile(service, member string) string {
 	return filepath.Join(runtimeDir(), fmt.Sprintf("%x.lock", name[:8]))
 }
 
-// liveness tells whether a predecessor and its commands still run. These outlive a killed coordd by
-// as long as they take to stop. The lock of another file, under another TMPDIR or another user,
-// says nothing of them.
+// liveness tells whether a predecessor or a command of it still runs. Commands outlive a killed
+// coordd by the time that they take to stop. Only the very lock that the predecessor's guard held
+// shows that they are gone: under another TMPDIR or another user it is another file.
 func (c *commands) liveness(p actors.Process) actors.Liveness {
 	l := p.Liveness()
 	if l == actors.Dead && p.Lock != actors.NoLock && (p.Lock == "" || p.Lock != c.guard.LockID()) {

@@ -91,9 +91,9 @@ var (
 	Assignment = Fields{"s": `"own"`, "to": `"0d8f3a2e-0000-4000-8000-000000000000"`, "why": `"r"`}
 	Term       = Fields{"leader": `"n1"`, "sid": `"0d8f3a2e-0000-4000-8000-000000000000"`,
 		"by": someProcess, "after": "7", "ttl": "10000000000", "clear": "true", "resigned": "false"}
-	Office = Fields{"by": `"0d8f3a2e-0000-4000-8000-000000000000"`,
+	LeaderState = Fields{"by": `"0d8f3a2e-0000-4000-8000-000000000000"`,
 		"at": `"2000-01-01T00:00:00Z"`, "absent": `{"m":{"ack":1,"sid":"x","for":1}}`}
-	Waited  = Fields{"ack": "1", "sid": `"x"`, "for": "1"} // of an absence, in Office
+	Waited  = Fields{"ack": "1", "sid": `"x"`, "for": "1"} // of an absence, in LeaderState
 	Process = Fields{"instance": `"i"`, "host": `"h"`, "boot": `"b"`, "pidns": `"n"`, "pid": "7",
 		"start": "8"}
 )

@@ -25,8 +25,8 @@ const (
 	forever = time.Hour
 )
 
-// commandRunner runs the commands in the guard process. All of it belongs to one goroutine, on one
-// thread: it starts, signals and reaps, so that no process id passes to another between these.
+// commandRunner runs the commands in the guard process. One goroutine, on one thread, starts,
+// signals and reaps. So no process id passes to another process between two of these.
 type commandRunner struct {
 	token   string
 	emit    func(event)
@@ -36,8 +36,8 @@ type commandRunner struct {
 	closing bool         // the owner is gone, or about to go
 	died    time.Time    // when the owner did; zero: it lives, or has said that it stops
 	last    goodbye      // the newest
-	// unknown holds strays that carry no mark, and the commands that were ending when they turned
-	// up: one of those had them.
+	// unknown holds the strays that carry no mark, each with the commands that were ending when it
+	// turned up: it belonged to one of them.
 	unknown map[int][]uint64
 	send    func(pid int, sig syscall.Signal) error // kill(2)
 	cgroups *cgroups                                // nil: none
@@ -192,7 +192,7 @@ func (cr *commandRunner) environ(c command) []string {
 	return env
 }
 
-// stop asks r to end, once. It never has longer than the lease.
+// stop asks r to end, once. SIGKILL follows after the timeout, and before the lease ends.
 func (cr *commandRunner) stop(r *run, why Reason) {
 	if r.reason != "" {
 		return
@@ -226,8 +226,8 @@ func (cr *commandRunner) signal(r *run, sig syscall.Signal) {
 	}
 }
 
-// reap takes what has ended, orphans included. What a leader leaves behind in its group is stopped
-// too.
+// reap reaps the processes that have ended, orphans included. When the leader of a group has ended,
+// the rest of the group is stopped.
 func (cr *commandRunner) reap() {
 	for {
 		var status syscall.WaitStatus
@@ -249,7 +249,8 @@ func (cr *commandRunner) reap() {
 	}
 }
 
-// enforce stops what may run no longer and kills what was asked long enough.
+// enforce stops commands whose lease has ended, and kills those that have used up their time to
+// stop.
 func (cr *commandRunner) enforce() {
 	if len(cr.runs) == 0 {
 		return
@@ -269,7 +270,7 @@ func (cr *commandRunner) enforce() {
 	}
 }
 
-// settleEnded reports the commands of which nothing is left.
+// settleEnded reports the commands that have ended with all their processes.
 func (cr *commandRunner) settleEnded() {
 	ending := cr.ending()
 	if len(ending) == 0 {
@@ -301,7 +302,7 @@ func (cr *commandRunner) settleEnded() {
 	}
 }
 
-// ending lists the commands that ended themselves, with something of them perhaps left.
+// ending lists the commands whose leader has ended. Other processes of them may still run.
 func (cr *commandRunner) ending() []uint64 {
 	var ids []uint64
 	for id, r := range cr.runs {

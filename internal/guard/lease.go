@@ -4,13 +4,12 @@ package guard
 
 import "time"
 
-// minMargin is what it takes to stop a group of processes on a busy machine.
+// minMargin is the time that it takes to stop a group of processes on a busy machine.
 const minMargin = 200 * time.Millisecond
 
-// lease is a deadline on two clocks that both processes read: one that no one can set and that
-// also counts while the host is suspended, and the wall clock. Absolute times, not what remains: a
-// message may lie in the pipe while its sender is frozen, and what remained then is not what
-// remains now.
+// lease is a deadline on two clocks that both processes read. Nobody can set the boot clock, and it
+// also counts while the host is suspended. The other one is the wall clock. The times are absolute,
+// because a message may lie in the pipe while its sender is frozen.
 type lease struct {
 	Boot   int64 // ns, by bootNanos
 	Wall   int64 // ns since 1970
@@ -30,11 +29,11 @@ func makeLease(until time.Time, margin time.Duration) lease {
 	}
 }
 
-// killLead is how long before the end SIGKILL is sent: enough for the kernel to carry it out, and
-// what this host's clock may be slow by. So it is a share of the margin however long that is.
+// killLead is how long before the end SIGKILL is sent. The kernel needs some of that time, and this
+// host's clock may be slow by the rest: so it is a share of the margin.
 func (l lease) killLead() time.Duration { return l.Margin / 4 }
 
-// late tells whether work that should be gone by now is not.
+// late tells whether the time by which all work should be gone has passed.
 func (l lease) late() bool { return l.Boot != 0 && l.untilKill() < -l.killLead()/4 }
 
 // left is the time until the lease ends, by the clock that says less. Not defined for no lease.
@@ -48,7 +47,7 @@ func (l lease) held() bool { return l.Boot != 0 && !l.Gone && l.left() > l.Margi
 // untilStop is the time until work must begin to stop.
 func (l lease) untilStop() time.Duration { return l.left() - l.Margin }
 
-// untilKill is the time until nothing may be left to chance.
+// untilKill is the time until SIGKILL is sent.
 func (l lease) untilKill() time.Duration { return l.left() - l.killLead() }
 
 // leaseState is what the clocks say of a lease.
@@ -57,8 +56,8 @@ type leaseState struct {
 	untilStop, untilKill time.Duration
 }
 
-// leaseStates reads the clocks once for each lease that it is asked for: a thousand commands share
-// one, and the clocks cost more than all else of a look at them.
+// leaseStates reads the clocks once for each lease that it is asked for. A thousand commands share
+// one lease, and reading the clocks costs more than the rest of a look at the commands.
 func leaseStates() func(*lease) leaseState {
 	known := map[*lease]leaseState{}
 	return func(l *lease) leaseState {

@@ -77,8 +77,8 @@ func openLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// locker holds the lock for as long as its process lives. Nothing unlocks it but the kernel, at the
-// end of the process: commands do not inherit the descriptor, and a killed guard cannot forget it.
+// locker holds the lock for as long as its process lives. Only the kernel unlocks it, at the end of
+// the process. Commands do not inherit the descriptor.
 type locker struct {
 	path, token string
 	// the file to lock, whatever has its name by now; nil: the one that has the name
@@ -156,8 +156,8 @@ func (l *locker) take() (*os.File, error) {
 }
 
 // evict kills the guard process that holds the lock if it is stopped (SIGSTOP) and its owner is
-// dead: what it had started would run beyond every lease, and nobody is left who could end it. The
-// lock is free when it is gone.
+// dead. Its commands would run beyond every lease, and nobody else could end them. The lock is free
+// when that process is gone.
 func (l *locker) evict() {
 	f := l.open
 	if f == nil {
@@ -245,8 +245,8 @@ func named(f *os.File, path string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(mine, there)
 }
 
-// tidy removes the file: call it when every command is gone, at the end of the process. Who waits
-// for this very file finds that it has lost its name, and takes the next.
+// tidy removes the file. Call it when every command is gone, at the end of the process. A process
+// that waits for this file finds that it has lost its name, and takes the next one.
 func (l *locker) tidy() {
 	if f := l.file.Load(); f != nil && named(f, l.path) {
 		_ = os.Remove(l.path)

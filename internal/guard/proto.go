@@ -21,7 +21,7 @@ const (
 	cmdPing
 	cmdGoodbye
 	cmdKill // everything, at once, and start nothing more
-	cmdEnd  // the owner ends by itself: what has no words to it is its death
+	cmdEnd  // the owner ends by itself; a pipe that closes without it means that the owner died
 )
 
 // command goes from the owner to the guard.
@@ -37,7 +37,7 @@ type command struct {
 	Epoch       uint64 // cmdStart: of the lease that it relies on
 	Lease       lease
 	Goodbye     Goodbye
-	Owner       int // process id of who sends the goodbye
+	Owner       int // process id of the sender of the goodbye
 }
 
 type eventKind uint8
@@ -72,6 +72,6 @@ type event struct {
 	Err      string // evExited: why it did not start; evHello: why it does not hold the lock file
 }
 
-// markerEnv is set for every command, to "<token>/<id>". It is how processes that left their group
-// and lost their parent are still known for what they are.
+// markerEnv is set for every command, to "<token>/<id>". The guard recognizes by it the processes
+// that left their group and lost their parent.
 const markerEnv = "COORDD_GUARD"

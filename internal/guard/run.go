@@ -13,19 +13,19 @@ import (
 	"time"
 )
 
-// processName is another one than the owner's, so that `pkill -9 coordd`, `pkill -9 -f coordd` and
-// `kill -9 $(pidof coordd)` leave someone to clean up.
+// processName differs from the owner's name, so that `pkill -9 coordd`, `pkill -9 -f coordd` and
+// `kill -9 $(pidof coordd)` leave the guard process alive to clean up.
 const processName = "coord-guard"
 
 const (
 	// watchEvery is the period at which the owner looks after its guard.
 	watchEvery = 50 * time.Millisecond
 	// pingEvery, silentAfter and startWithin count these periods and not time: an owner that was
-	// frozen itself must not hold that against its guard.
+	// frozen itself must not take its guard for silent.
 	pingEvery   = 20
 	silentAfter = 200
-	// startWithin is for a guard process that has not said hello: it runs nothing yet, and on a
-	// host so busy that it takes longer than silentAfter to start, the next one would too.
+	// startWithin is for a guard process that has not said hello. It runs nothing yet. On a host so
+	// busy that it takes longer than silentAfter to start, the next one would take as long.
 	startWithin = 1200
 	// stopSlack is what the guard gets beyond the stop timeout to end when told to.
 	stopSlack = 3 * time.Second

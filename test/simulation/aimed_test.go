@@ -153,9 +153,9 @@ func (w *world) aimed(e episode) []action {
 			write("control/"+keys[r.IntN(len(keys))], []byte(values[r.IntN(len(values))]))
 		})
 	case "term":
-		return w.aimedOffice(e, func() { w.twist(r, "term", liesOfTerm) })
+		return w.aimedLeaderState(e, func() { w.twist(r, "term", liesOfTerm) })
 	case "office":
-		return w.aimedOffice(e, func() { write("office", aim(r, aimed.Office)) })
+		return w.aimedLeaderState(e, func() { write("office", aim(r, aimed.LeaderState)) })
 	case "leader": // its lock stays
 		return once(e, func() {
 			w.strangerSets("leader", aim(r, nil), []uint64{0, 1 << 63, 1<<64 - 1}[r.IntN(3)])
@@ -174,8 +174,8 @@ func (w *world) aimed(e episode) []action {
 	panic("no such aim: " + e.how)
 }
 
-// aimedOffice does something to what one leader leaves to the next, and has the next come soon.
-func (w *world) aimedOffice(e episode, do func()) []action {
+// aimedLeaderState changes what one leader leaves to the next, and has the next one come soon.
+func (w *world) aimedLeaderState(e episode, do func()) []action {
 	acts := once(e, do)
 	if e.n%3 == 0 {
 		return acts
