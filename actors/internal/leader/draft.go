@@ -256,11 +256,21 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 		}
 	}
 	for i, ref := range sorted.keys {
-		if ref.Unreadable && sorted.items[i].Owner != placement.None {
+		if sorted.items[i].Owner == placement.None || ref.Releasing {
+			continue
+		}
+		m, _ := s.members.Get(ref.member)
+		switch {
+		case ref.Unreadable:
 			d.units = append(d.units, s.build.revoke(ref.item, ref.member, ref.Assignment,
 				"unreadable"))
-			sorted.items[i].Leaving = true
+		case addressedToNobody(ref.Assignment, m):
+			d.units = append(d.units, s.build.revoke(ref.item, ref.member, ref.Assignment,
+				"not-addressed"))
+		default:
+			continue
 		}
+		sorted.items[i].Leaving = true
 	}
 	p := placement.Compute(sorted.members, sorted.items)
 	d.plan.Unplaced = len(p.Unplaced)
@@ -288,14 +298,22 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 		}
 	}
 	for i, item := range sorted.items {
-		if !item.Leaving || moving[i] || sorted.keys[i].Unreadable {
-			continue
+		ref := sorted.keys[i]
+		m, _ := s.members.Get(ref.member)
+		if !item.Leaving || moving[i] || !ref.Releasing || m.Leaving ||
+			addressedToNobody(ref.Assignment, m) {
+			continue // what nobody could start again is released, and granted anew
 		}
-		if m, _ := s.members.Get(sorted.keys[i].member); !m.Leaving {
-			d.units = append(d.units, s.build.cancel(item.ID, sorted.keys[i].member,
-				sorted.keys[i].Assignment))
-		}
+		d.units = append(d.units, s.build.cancel(item.ID, ref.member, ref.Assignment))
 	}
+}
+
+// addressedToNobody tells whether a key is a stranger's, under which its member starts nothing: it
+// names another session than that of the member's record, and was created after that record. A
+// grant names the session that the record is locked by, and what was granted to an earlier
+// session is older than the record.
+func addressedToNobody(a messages.Assignment, m messages.Member) bool {
+	return a.Session != m.Session && a.CreateIndex > m.CreateIndex && !m.Unreadable
 }
 
 // give hands an item without a living owner to where it was placed.

@@ -217,7 +217,12 @@ func (t *workTable) open(d *decision, s snapshot) {
 			d.next = actor.Earliest(d.next, s.member.ClearAt)
 			continue
 		case !s.inherited(a) && a.Session != s.session.ID && !mutations.Broken("not-addressed"):
-			continue // granted to somebody with this id who is not this session
+			// Granted to somebody with this id who is not this session; or a stranger's, and then
+			// the leader is to look at it.
+			if a.ModifyIndex > t.told {
+				d.odd = max(d.odd, a.ModifyIndex)
+			}
+			continue
 		}
 		since, known := t.seen[id]
 		if !known {
