@@ -3,12 +3,14 @@ package actors_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 func TestTheBrakeHoldsAVanishedWorkloadUntilAnOperatorOverridesIt(t *testing.T) {
@@ -43,6 +45,32 @@ func TestARemovalWhileNobodyLeadsIsObeyed(t *testing.T) {
 		}
 		c.addWork("extra_1")
 		c.await("the rest and the new one", time.Minute, c.balanced(11))
+	})
+}
+
+// The next leader has the order at once, and takes its time to read what is assigned.
+func TestARemovalIsObeyedByALeaderThatReadsSlowly(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 60)
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.kill(c.leader())
+		for _, m := range c.members {
+			to := m.net.to
+			m.net.via(transport.Func(func(r *http.Request) (*http.Response, error) {
+				if strings.HasSuffix(r.URL.Path, "/assignments/") {
+					time.Sleep(20 * time.Second)
+				}
+				return to.RoundTrip(r)
+			}))
+		}
+		if err := op.RemoveWork(c.t.Context(), c.items(50)...); err != nil {
+			t.Fatal(err)
+		}
+		c.addWork("extra_1")
+		c.await("the rest and the new one", 2*time.Minute, c.balanced(11))
 	})
 }
 

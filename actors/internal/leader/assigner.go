@@ -59,9 +59,11 @@ type Assigner struct {
 	brakeText  string
 	brakeAt    time.Time
 	overridden overridden
-	sizes      sizes // of the workload
-	moves      map[string]int
-	settled    bool
+	// when the override was given that the last draft has taken in
+	overrideSeen time.Time
+	sizes        sizes // of the workload
+	moves        map[string]int
+	settled      bool
 }
 
 // NewAssigner wires the actor for one term.
@@ -74,7 +76,8 @@ func NewAssigner(b *actor.Base, term uint64, leadership messages.Reader[messages
 		workload: workload, control: control, bump: bump, out: out}
 }
 
-// overrideWindow: an override that arrives up to this long before the brake still releases it.
+// overrideWindow: an override counts for the first draft after it, however long what that is made of
+// takes to read. Beyond that, an override that arrives up to this long before the brake still releases it.
 // coordd work rm writes both keys, and the two watches may report them in either order.
 const overrideWindow = 10 * time.Second
 
@@ -433,7 +436,8 @@ func (a *Assigner) snapshot(now time.Time) *snapshot {
 		a.indexOf = w.Index
 	}
 	control := a.control.Get()
-	override := !control.ObeyAt.IsZero() && (now.Sub(control.ObeyAt) < overrideWindow ||
+	override := !control.ObeyAt.IsZero() && (!control.ObeyAt.Equal(a.overrideSeen) ||
+		now.Sub(control.ObeyAt) < overrideWindow ||
 		!a.brakeAt.IsZero() && control.ObeyAt.After(a.brakeAt.Add(-overrideWindow)))
 	keep := a.brakeText != "" && !control.Freeze
 	peak := a.sizes.see(now, now.Add(-4*a.Merge), w.Items.Len(), keep)
@@ -464,7 +468,7 @@ func (a *Assigner) tell(s *snapshot, d draft) {
 		}
 		a.brakeText = d.brake
 	}
-	a.overridden = d.overridden
+	a.overridden, a.overrideSeen = d.overridden, s.control.ObeyAt
 	for _, item := range d.doubles {
 		a.odd.Skip(store.Entry{Key: a.Keys.Assignments() + "*/" + item},
 			"the item has two keys: the younger is taken back")
