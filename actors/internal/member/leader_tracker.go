@@ -99,53 +99,47 @@ func (a *LeaderTracker) Run(ctx context.Context) error {
 func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 	s, k, l := a.session.Get(), a.key.Get(), a.out.Get()
 	now := time.Now()
-	if !a.Holds(s) || (l.Role == messages.Leading && l.Session != s.ID) {
-		// Without a lease nothing is certain: not even that another does not lead by now.
-		a.set(messages.Leadership{Role: messages.Uncertain}, "the lease is over")
-		return time.Time{}, nil
+	do, lost := leaderFacts{now: now, session: s.ID, lease: a.Holds(s),
+		member: a.membership.Get().In(s.ID), key: k, was: l, sent: a.view, behind: a.behind,
+		behindAt: a.behindAt}.next()
+	if lost {
+		a.set(messages.Leadership{Role: messages.Vacant}, "the leader key was deleted or taken")
 	}
 	// The lease is looked at once a second, by both clocks, for a timer stands still
 	// while the host is suspended.
 	watchLease := now.Add(min(s.Lease.Left(now)-a.LeaseMargin, time.Second))
-	if l.Role == messages.Leading {
-		if !k.Known || k.View <= a.view {
-			return watchLease, nil // the watch has not caught up with the lock
+	switch do {
+	case stepUncertain:
+		// Not even that another does not lead by now is known.
+		a.set(messages.Leadership{Role: messages.Uncertain}, "the lease is over")
+		return time.Time{}, nil
+	case stepBehind:
+		if a.behind != k.View {
+			a.behind, a.behindAt = k.View, now
 		}
-		if k.Index < l.Epoch {
-			if a.behind != k.View {
-				a.behind, a.behindAt = k.View, now
-			}
-			if now.Sub(a.behindAt) < behindLimit {
-				return watchLease, nil
-			}
-			a.Log.Warn("consul-forgot-the-epoch", "key", a.Keys.Leader(), "index", k.Index, "epoch",
-				l.Epoch, "then", "taking a new epoch and reading everything anew")
-			l.Resets++
-			return watchLease, a.raise(ctx, s, l)
-		}
-		switch {
-		case k.Found && k.Entry.Session == s.ID && k.Entry.ModifyIndex == l.Epoch:
-			again, err := a.clear(ctx, l)
-			return actor.Earliest(watchLease, again), err
-		case k.Found && k.Entry.Session == s.ID:
-			a.Log.Warn("leader-key-touched", "key", a.Keys.Leader(), "index", k.Entry.ModifyIndex,
-				"epoch", l.Epoch, "then", "taking a new epoch")
-			return watchLease, a.raise(ctx, s, l)
-		}
-		a.set(messages.Leadership{Role: messages.Vacant}, "the leader key was deleted or taken")
-	}
-	switch {
-	case !k.Known:
-		return watchLease, nil
-	case k.Found && k.Entry.Session != "" && k.Entry.Session != s.ID:
+	case stepForgotten:
+		a.Log.Warn("consul-forgot-the-epoch", "key", a.Keys.Leader(), "index", k.Index, "epoch",
+			l.Epoch, "then", "taking a new epoch and reading everything anew")
+		l.Resets++
+		return watchLease, a.raise(ctx, s, l)
+	case stepTouched:
+		a.Log.Warn("leader-key-touched", "key", a.Keys.Leader(), "index", k.Entry.ModifyIndex,
+			"epoch", l.Epoch, "then", "taking a new epoch")
+		return watchLease, a.raise(ctx, s, l)
+	case stepLead:
+		again, err := a.clear(ctx, l)
+		return actor.Earliest(watchLease, again), err
+	case stepFollow:
 		a.set(messages.Leadership{Role: messages.Following, Leader: a.nameOf(k.Entry),
 			Session: k.Entry.Session}, "")
 		return time.Time{}, nil
-	case !a.membership.Get().In(s.ID):
+	case stepVacant:
 		a.set(messages.Leadership{Role: messages.Vacant}, "")
-		return time.Time{}, nil // a member whose id may be another's does not campaign
+		return time.Time{}, nil
+	case stepCampaign:
+		return a.campaign(ctx, s)
 	}
-	return a.campaign(ctx, s)
+	return watchLease, nil
 }
 
 // campaign tries to take the leadership. Consul wakes no watch at the end of a lock-delay, so
