@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -173,12 +174,11 @@ func (o *Operator) Look(ctx context.Context) (Status, Holders, error) {
 type serviceState struct {
 	keys        protocol.Keys
 	leader      store.Entry
-	led         bool
 	leaderState store.Entry
 	members     []store.Entry
 	assignments []store.Entry
 	acks        []store.Entry
-	work        []string
+	work        []store.Entry // without values
 	control     []store.Entry
 	strange     []string
 }
@@ -189,7 +189,7 @@ func (p *serviceState) read(ctx context.Context, s *protocol.Store) error {
 		return err
 	}
 	var err error
-	if p.leader, p.led, _, err = s.Get(ctx, p.keys.Leader(), store.Consistent); err != nil {
+	if p.leader, _, _, err = s.Get(ctx, p.keys.Leader(), store.Consistent); err != nil {
 		return err
 	}
 	if p.leaderState, _, _, err = s.Get(ctx, p.keys.LeaderState(), store.Consistent); err != nil {
@@ -204,89 +204,65 @@ func (p *serviceState) read(ctx context.Context, s *protocol.Store) error {
 	if err = list(p.keys.Acks(), &p.acks); err != nil {
 		return err
 	}
-	if p.work, err = s.ListKeys(ctx, p.keys.Workload(), ""); err != nil {
+	names, err := s.ListKeys(ctx, p.keys.Workload(), "")
+	if err != nil {
 		return err
+	}
+	for _, name := range names {
+		p.work = append(p.work, store.Entry{Key: name})
 	}
 	return list(p.keys.Assignments(), &p.assignments)
 }
 
-func (p *serviceState) odd(key string) {
-	if strings.HasSuffix(key, "/") {
-		return // a sentinel
-	}
+func (p *serviceState) odd(e store.Entry, _ string) {
 	if len(p.strange) < 10 {
-		p.strange = append(p.strange, store.Shorten(key))
+		p.strange = append(p.strange, store.Shorten(e.Key))
 	}
 }
 
 func (p *serviceState) describe() (Status, Holders) {
 	s := Status{Service: p.keys.Service(), Members: []StatusMember{}}
-	if p.led && p.leader.Session != "" {
-		s.Leader = &StatusLeader{ID: string(p.leader.Value), Epoch: p.leader.ModifyIndex}
-		if protocol.CheckID("member id", s.Leader.ID) != nil {
-			p.odd(p.leader.Key)
-			s.Leader.ID = "unreadable"
+	if id, led, err := p.keys.ReadLeader(p.leader); led {
+		s.Leader = &StatusLeader{ID: id, Epoch: p.leader.ModifyIndex}
+		if err != nil {
+			p.odd(p.leader, "")
 		}
 	}
-	orders := readOrders(p.keys, p.control)
-	s.Frozen, s.Drained, s.Pins = orders.frozen, orders.drained, len(orders.pins)
-	for _, key := range orders.strange {
-		p.odd(key)
+	orders := p.keys.ReadOrders(p.control, p.odd)
+	s.Frozen, s.Drained, s.Pins = orders.Frozen, slices.Sorted(maps.Keys(orders.Drained)),
+		len(orders.Pins)
+	for range protocol.Read(p.acks, p.keys.ReadAck, p.odd) { // only to name what is strange
 	}
-	for _, e := range p.acks {
-		if _, ok := p.keys.ParseAck(e.Key); !ok {
-			p.odd(e.Key)
-		} else if _, err := protocol.ParseAck(e.Value); err != nil {
-			p.odd(e.Key)
-		}
-	}
-	if l, err := protocol.ParseLeaderState(p.leaderState.Value); err != nil &&
-		p.leaderState.CreateIndex != 0 {
-		p.odd(p.leaderState.Key)
+	if l, err := p.keys.ReadLeaderState(p.leaderState); err != nil {
+		p.odd(p.leaderState, "")
 	} else if s.Leader != nil && !s.Frozen && l.By == p.leader.Session {
 		s.Brake = l.Brake
 	}
 
 	holders := map[string]*Holder{}
-	for _, e := range p.members {
-		id, ok := p.keys.ParseMember(e.Key)
-		r, err := protocol.ParseMemberRecord(e.Value)
-		if !ok || e.Session == "" {
-			p.odd(e.Key)
-			continue
-		}
-		if err != nil { // locked, so it lives
-			p.odd(e.Key)
-			r = protocol.MemberRecord{Status: "unreadable"}
+	for _, m := range protocol.Read(p.members, p.keys.ReadMember, p.odd) {
+		if m.Unreadable {
+			m.Status = "unreadable"
 		}
 		s.Members = append(s.Members, StatusMember{
-			ID: id, Address: r.Address, Status: r.Status, Idle: r.Idle, Capacity: r.Capacity,
-			Zone: r.Zone, Version: r.Version,
-			Drained: slices.Contains(s.Drained, id),
+			ID: m.ID, Address: m.Address, Status: m.Status, Idle: m.Idle, Capacity: m.Capacity,
+			Zone: m.Zone, Version: m.Version,
+			Drained: slices.Contains(s.Drained, m.ID),
 		})
-		holders[id] = &Holder{ID: id, Status: r.Status}
+		holders[m.ID] = &Holder{ID: m.ID, Status: m.Status}
 	}
 
 	// Of a key's item: 0 not in the workload, 1 free, 2 has an owner.
 	state := make(map[string]int8, len(p.work))
-	for _, key := range p.work {
-		if id, ok := p.keys.ParseWorkItem(key); ok {
-			state[id] = 1
-		} else {
-			p.odd(key)
-		}
+	for _, w := range protocol.Read(p.work, p.keys.ReadWorkItem, p.odd) {
+		state[w.ID] = 1
 	}
 	s.Work.Total = len(state)
-	for _, e := range p.assignments {
-		m, w, ok := p.keys.ParseAssignment(e.Key)
-		if ok && w == "" {
-			continue // the sentinel
+	for e, a := range protocol.Read(p.assignments, p.keys.ReadAssignment, p.odd) {
+		if a.Unreadable {
+			continue // its member gives it up: the item is shown as free
 		}
-		a, err := protocol.ParseAssignment(e.Value)
-		if !ok || err != nil {
-			p.odd(e.Key)
-			continue
-		}
+		m, w := a.Member, a.Item
 		h := holders[m]
 		if h == nil {
 			h = &Holder{ID: m, Status: StatusGone}
@@ -301,7 +277,7 @@ func (p *serviceState) describe() (Status, Holders) {
 		case state[w] == 0:
 			s.Work.Removed++
 		case state[w] == 2:
-			p.odd(e.Key) // a second owner: the protocol does not do that
+			p.odd(e, "") // a second owner: the protocol does not do that
 		case a.State == protocol.StateRel:
 			s.Work.Releasing++
 			state[w] = 2

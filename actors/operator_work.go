@@ -126,7 +126,7 @@ func (o *Operator) RemoveWork(ctx context.Context, ids ...string) error {
 	}
 	done := 0
 	for part := range slices.Chunk(found, store.MaxOps-2) {
-		ops := []store.Op{store.Set(o.keys.ControlKey(orderOverride), stamp(), 0)}
+		ops := []store.Op{store.Set(o.keys.Override(), stamp(), 0)}
 		for _, id := range part {
 			ops = append(ops, store.Delete(o.keys.WorkItem(id)))
 		}
@@ -177,22 +177,15 @@ func (o *Operator) ListWork(ctx context.Context) ([]WorkStatus, error) {
 		return nil, fmt.Errorf("listing work: %w", err)
 	}
 	work := make([]WorkStatus, 0, len(entries))
-	for _, e := range entries {
-		if id, ok := o.keys.ParseWorkItem(e.Key); ok {
-			work = append(work, WorkStatus{ID: id, Payload: e.Value, Weight: max(1, e.Flags),
-				Pinned: pins[id]})
-		}
+	for e, w := range protocol.Read(entries, o.keys.ReadWorkItem, skip) {
+		work = append(work, WorkStatus{ID: w.ID, Payload: e.Value, Weight: w.Weight,
+			Pinned: pins[w.ID]})
 	}
-	for _, e := range held {
-		m, w, ok := o.keys.ParseAssignment(e.Key)
-		a, err := protocol.ParseAssignment(e.Value)
-		if !ok || w == "" || err != nil {
-			continue
-		}
-		if i, ok := slices.BinarySearchFunc(work, w, func(x WorkStatus, id string) int {
+	for _, a := range protocol.Read(held, o.keys.ReadAssignment, skip) {
+		if i, ok := slices.BinarySearchFunc(work, a.Item, func(x WorkStatus, id string) int {
 			return strings.Compare(x.ID, id)
-		}); ok {
-			work[i].Member, work[i].Releasing = m, a.State == protocol.StateRel
+		}); ok && !a.Unreadable {
+			work[i].Member, work[i].Releasing = a.Member, a.State == protocol.StateRel
 		}
 	}
 	return work, nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -83,27 +84,15 @@ func (t *table) members(v store.View, gen int, now time.Time) {
 	defer t.writing.Unlock()
 	t.mu.Lock()
 	seen := make(map[string]bool, len(v.Entries))
-	for _, e := range v.Entries {
-		id, ok := t.keys.ParseMember(e.Key)
-		switch {
-		case !ok:
-			t.odd(e, "no member id")
+	for e, m := range protocol.Read(v.Entries, t.keys.ReadMember, t.odd) {
+		seen[m.ID] = true
+		p := t.peer(m.ID)
+		if m.Unreadable && p.registered && p.session == e.Session && p.record == e.CreateIndex {
+			// a stranger wrote over it, and it is written anew: what it said before holds
 			continue
-		case e.Session == "":
-			continue // no living member's record
-		}
-		seen[id] = true
-		p := t.peer(id)
-		r, err := protocol.ParseMemberRecord(e.Value)
-		if err != nil {
-			t.odd(e, err.Error())
-			if p.registered && p.session == e.Session && p.record == e.CreateIndex {
-				// a stranger wrote over it, and it is written anew: what it said before holds
-				continue
-			}
 		}
 		p.registered, p.goneAt, p.leaving, p.idle, p.address = true, time.Time{},
-			r.Status == protocol.StatusLeaving, r.Idle, r.Address
+			m.Status == protocol.StatusLeaving, m.Idle, m.Address
 		p.session, p.record = e.Session, e.CreateIndex
 	}
 	for id, p := range t.peers {
@@ -123,20 +112,11 @@ func (t *table) acks(v store.View, gen int, _ time.Time) {
 	defer t.writing.Unlock()
 	t.mu.Lock()
 	seen := make(map[string]bool, len(v.Entries))
-	for _, e := range v.Entries {
-		id, ok := t.keys.ParseAck(e.Key)
-		if !ok {
-			t.odd(e, "no member id")
-			continue
-		}
-		seen[id] = true
-		p := t.peer(id)
+	for e, ack := range protocol.Read(v.Entries, t.keys.ReadAck, t.odd) {
+		seen[ack.Member] = true
+		p := t.peer(ack.Member)
 		if p.ackIndex == e.ModifyIndex {
 			continue
-		}
-		ack, err := protocol.ParseAck(e.Value)
-		if err != nil {
-			t.odd(e, err.Error()) // not clear, then
 		}
 		p.ackSession, p.ackClear, p.ackKeep, p.ackIndex = ack.Session, ack.Clear, ack.Stopped &&
 			ack.Keep > 0, e.ModifyIndex
@@ -204,15 +184,9 @@ func (t *table) share(id string, v store.View, gen int, now time.Time, after uin
 func (t *table) parseShare(p *peer, entries []store.Entry) []*assignmentKey {
 	next := make([]*assignmentKey, 0, len(entries))
 	i, session := 0, ""
+	prefix := t.keys.AssignmentsOf(p.id)
 	for _, e := range entries {
-		_, item, ok := t.keys.ParseAssignment(e.Key)
-		if !ok {
-			t.odd(e, "no item id")
-			continue
-		}
-		if item == "" {
-			continue // the sentinel
-		}
+		item := strings.TrimPrefix(e.Key, prefix)
 		for i < len(p.share) && p.share[i].item < item {
 			i++
 		}
@@ -224,15 +198,18 @@ func (t *table) parseShare(p *peer, entries []store.Entry) []*assignmentKey {
 				continue
 			}
 		}
-		a, err := protocol.ParseAssignment(e.Value)
-		c := &assignmentKey{item: item, peer: p, create: e.CreateIndex, modify: e.ModifyIndex,
-			session: a.Session, releasing: a.State == protocol.StateRel, malformed: err != nil}
+		a, ok, err := t.keys.ReadAssignment(e)
 		if err != nil {
 			t.odd(e, err.Error())
-			if was != nil && was.create == c.create && !was.malformed {
-				// What runs goes on, until the leader has it written anew.
-				c.session, c.releasing, c.malformed = was.session, was.releasing, false
-			}
+		}
+		if !ok {
+			continue
+		}
+		c := &assignmentKey{item: a.Item, peer: p, create: e.CreateIndex, modify: e.ModifyIndex,
+			session: a.Session, releasing: a.State == protocol.StateRel, malformed: a.Unreadable}
+		if c.malformed && was != nil && was.create == c.create && !was.malformed {
+			// What runs goes on, until the leader has it written anew.
+			c.session, c.releasing, c.malformed = was.session, was.releasing, false
 		}
 		if was != nil {
 			c.item = was.item // one string for each item, however often its key changes

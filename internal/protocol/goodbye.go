@@ -27,7 +27,8 @@ func (l Leaving) check() error {
 
 // Goodbye takes the member's record away, and if l is clear its keys and its
 // ack with it, in one transaction: its items are free at once, and nobody waits for a grace.
-// It is one try. [store.ErrRefused]: the record is not the session's (any more), and nothing was done.
+// It is one try. [store.ErrRefused]: the record is not the session's (any more), and nothing was
+// done.
 //
 // It may only be said when none of the work that was started under the session is left, and none
 // will be started: of a living member by itself, of a dead one by whoever saw all of its work end.

@@ -128,12 +128,6 @@ func (k Keys) Acks() string { return k.root + "acks/" }
 // Ack returns the key of the counter of member m.
 func (k Keys) Ack(m string) string { return k.Acks() + m }
 
-// Control returns the prefix of what operators write.
-func (k Keys) Control() string { return k.root + "control/" }
-
-// ControlKey returns a key under Control: "freeze", "drain/m1", "pins/w1".
-func (k Keys) ControlKey(name string) string { return k.Control() + name }
-
 // Sequence returns the key of a writer's counter, which makes its transactions take effect once at
 // most. Nobody watches them.
 func (k Keys) Sequence(name string) string { return k.root + "sequence/" + name }

@@ -21,19 +21,22 @@ func keysOf(t testing.TB, service string) protocol.Keys {
 func TestKeysAreThoseOfTheDesign(t *testing.T) {
 	k := keysOf(t, "svc")
 	for got, want := range map[string]string{
-		k.Root():                 "service/svc/",
-		k.Leader():               "service/svc/leader",
-		k.Members():              "service/svc/members/",
-		k.Member("m1"):           "service/svc/members/m1",
-		k.Workload():             "service/svc/workload/",
-		k.WorkItem("w"):          "service/svc/workload/w",
-		k.Assignments():          "service/svc/assignments/",
-		k.AssignmentsOf("m1"):    "service/svc/assignments/m1/",
-		k.Assignment("m1", "w"):  "service/svc/assignments/m1/w",
-		k.Acks():                 "service/svc/acks/",
-		k.Ack("m1"):              "service/svc/acks/m1",
-		k.Control():              "service/svc/control/",
-		k.ControlKey("drain/m1"): "service/svc/control/drain/m1",
+		k.Root():                "service/svc/",
+		k.Leader():              "service/svc/leader",
+		k.Members():             "service/svc/members/",
+		k.Member("m1"):          "service/svc/members/m1",
+		k.Workload():            "service/svc/workload/",
+		k.WorkItem("w"):         "service/svc/workload/w",
+		k.Assignments():         "service/svc/assignments/",
+		k.AssignmentsOf("m1"):   "service/svc/assignments/m1/",
+		k.Assignment("m1", "w"): "service/svc/assignments/m1/w",
+		k.Acks():                "service/svc/acks/",
+		k.Ack("m1"):             "service/svc/acks/m1",
+		k.Control():             "service/svc/control/",
+		k.Freeze():              "service/svc/control/freeze",
+		k.Override():            "service/svc/control/obey",
+		k.Drain("m1"):           "service/svc/control/drain/m1",
+		k.Pin("w"):              "service/svc/control/pins/w",
 	} {
 		if got != want {
 			t.Errorf("key %q, want %q", got, want)

@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"log/slog"
-	"strings"
 	"sync"
 
 	"github.com/coordd/coordd/internal/store"
@@ -17,12 +16,8 @@ type StrangeKeys struct {
 	told map[string]bool
 }
 
-// Skip logs the key of e, unless it is a prefix's own sentinel, or what Consul's page makes of a
-// folder.
+// Skip logs the key of e.
 func (s *StrangeKeys) Skip(e store.Entry, why string) {
-	if strings.HasSuffix(e.Key, "/") && len(e.Value) == 0 {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.told == nil || len(s.told) > 10_000 {

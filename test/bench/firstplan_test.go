@@ -104,7 +104,7 @@ func newPlanRound(b *testing.B, client *api.Client, service string, items, membe
 	p := &planRound{client: client, store: s, items: items, done: make(chan error, 1),
 		written: make(chan time.Time, 100)}
 	ctx := context.Background()
-	if err := s.Put(ctx, s.Keys().ControlKey("freeze"), nil, 0); err != nil {
+	if err := s.Put(ctx, s.Keys().Freeze(), nil, 0); err != nil {
 		b.Fatal(err)
 	}
 	for i := range members {
@@ -156,7 +156,7 @@ func (p *planRound) lead(b *testing.B) time.Duration {
 	b.Helper()
 	start := time.Now()
 	if err := p.store.Delete(context.Background(),
-		p.store.Keys().ControlKey("freeze")); err != nil {
+		p.store.Keys().Freeze()); err != nil {
 		b.Fatal(err)
 	}
 	took := (<-p.written).Sub(start)

@@ -246,7 +246,7 @@ func (w *world) order(item, member string) {
 	w.orders++
 	mine := w.orders
 	w.pins[item] = mine
-	key := w.user.Keys().ControlKey("pins/" + item)
+	key := w.user.Keys().Pin(item)
 	w.retry(func(ctx context.Context) error {
 		switch {
 		case w.pins[item] != mine:

@@ -6,12 +6,10 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// AssignmentOf reads an entry of the assignments tree.
-func AssignmentOf(e store.Entry) (messages.Assignment, error) {
-	a, err := protocol.ParseAssignment(e.Value)
+// AssignmentOf is an assignment as the actors have it.
+func AssignmentOf(e store.Entry, a protocol.ItemAssignment) messages.Assignment {
 	return messages.Assignment{
-		Releasing: a.State == protocol.StateRel, Unreadable: err != nil, Session: a.Session,
-		Reason:      a.Reason,
-		CreateIndex: e.CreateIndex, ModifyIndex: e.ModifyIndex,
-	}, err
+		Releasing: a.State == protocol.StateRel, Unreadable: a.Unreadable, Session: a.Session,
+		Reason: a.Reason, CreateIndex: e.CreateIndex, ModifyIndex: e.ModifyIndex,
+	}
 }

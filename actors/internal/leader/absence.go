@@ -136,9 +136,8 @@ func (a *Assigner) confirm(ctx context.Context, member string) (since time.Time,
 	if err != nil {
 		return time.Time{}, 0, ack, err
 	}
-	if ack, err = protocol.ParseAck(e.Value); err != nil {
-		ack = protocol.Ack{}
-	}
+	read, _, _ := a.Keys.ReadAck(e)
+	ack = read.Ack
 	same := store.CheckNotExists(a.Keys.Ack(member))
 	if found {
 		same = store.CheckIndex(a.Keys.Ack(member), e.ModifyIndex)

@@ -12,18 +12,9 @@ func NewAckWatcher(b *actor.Base, term uint64, out *messages.State[messages.Acks
 	return actor.NewPrefixWatcher(b, "acks", b.Keys.Acks(), func(v store.View) {
 		found, last := map[string]messages.Ack{}, out.Get()
 		longest := last.Longest
-		for _, e := range v.Entries {
-			id, ok := b.Keys.ParseAck(e.Key)
-			if !ok {
-				odd.Skip(e, "no member id")
-				continue
-			}
-			ack, err := protocol.ParseAck(e.Value)
-			if err != nil {
-				odd.Skip(e, err.Error()) // its index still says "look again"
-			}
+		for e, ack := range protocol.Read(v.Entries, b.Keys.ReadAck, odd.Skip) {
 			next := messages.Ack{Session: ack.Session, TTL: ack.TTL, ModifyIndex: e.ModifyIndex}
-			was, _ := last.Items.Get(id)
+			was, _ := last.Items.Get(ack.Member)
 			if next.Session == "" {
 				next.Session, next.TTL = was.Session, 0
 			}
@@ -31,7 +22,7 @@ func NewAckWatcher(b *actor.Base, term uint64, out *messages.State[messages.Acks
 				next.TTL = was.TTL
 			}
 			longest = max(longest, next.TTL)
-			found[id] = next
+			found[ack.Member] = next
 		}
 		out.Set(messages.Acks{Term: term, Index: v.Index, Items: messages.TableOf(found),
 			Longest: longest})

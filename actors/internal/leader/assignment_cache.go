@@ -26,36 +26,21 @@ func newAssignmentCache() *assignmentCache {
 func (c *assignmentCache) load(keys protocol.Keys, entries []store.Entry,
 	odd *protocol.StrangeKeys) {
 	clear(c.members)
-	for _, e := range entries {
-		c.enter(keys, e, odd)
-	}
+	c.enter(keys, entries, odd)
 }
 
 // loadMember replaces what is known of one member.
 func (c *assignmentCache) loadMember(keys protocol.Keys, member string, entries []store.Entry,
 	odd *protocol.StrangeKeys) {
 	delete(c.members, member)
-	for _, e := range entries {
-		c.enter(keys, e, odd)
-	}
+	c.enter(keys, entries, odd)
 }
 
-func (c *assignmentCache) enter(keys protocol.Keys, e store.Entry, odd *protocol.StrangeKeys) {
-	member, item, ok := keys.ParseAssignment(e.Key)
-	if !ok {
-		odd.Skip(e, "no assignment key")
-		return
+func (c *assignmentCache) enter(keys protocol.Keys, entries []store.Entry,
+	odd *protocol.StrangeKeys) {
+	for e, a := range protocol.Read(entries, keys.ReadAssignment, odd.Skip) {
+		c.set(a.Member, a.Item, actor.AssignmentOf(e, a))
 	}
-	if item == "" {
-		return // the sentinel
-	}
-	a, err := actor.AssignmentOf(e)
-	if err != nil {
-		// It has a key, so it may be worked on: it counts as owned, and is given to
-		// nobody else before its owner has released it.
-		odd.Skip(e, err.Error()+"; it is taken back from "+member)
-	}
-	c.set(member, item, a)
 }
 
 func (c *assignmentCache) set(member, item string, a messages.Assignment) {

@@ -1,7 +1,6 @@
 package leader
 
 import (
-	"strings"
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
@@ -15,39 +14,20 @@ import (
 // something else, and was carried out, if by anybody, by a leader before.
 const orderLife = 5 * time.Minute
 
-// NewControlWatcher reads the operators' orders: control/freeze, control/obey,
-// control/drain/<member>, control/pins/<item> with the member's id as its value.
+// NewControlWatcher follows the operators' orders.
 func NewControlWatcher(b *actor.Base, term uint64,
 	out *messages.State[messages.Control]) *actor.Watcher {
 	odd := protocol.StrangeKeys{Log: b.Log}
 	return actor.NewPrefixWatcher(b, "control", b.Keys.Control(), func(v store.View) {
-		next := messages.Control{Term: term, Index: v.Index}
-		drain, pins := map[string]struct{}{}, map[string]string{}
-		var ordered time.Time
-		for _, e := range v.Entries {
-			name := strings.TrimPrefix(e.Key, b.Keys.Control())
-			kind, id, _ := strings.Cut(name, "/")
-			switch {
-			case name == "freeze":
-				next.Freeze = true
-			case name == "obey":
-				next.Obey = e.ModifyIndex
-				ordered, _ = time.Parse(time.RFC3339Nano, string(e.Value))
-			case kind == "drain" && protocol.CheckID("member id", id) == nil:
-				drain[id] = struct{}{}
-			case kind == "pins" && protocol.CheckID("item id", id) == nil &&
-				protocol.CheckID("member id", string(e.Value)) == nil:
-				pins[id] = string(e.Value)
-			default:
-				odd.Skip(e, "no order that this version knows")
-			}
-		}
+		orders := b.Keys.ReadOrders(v.Entries, odd.Skip)
+		next := messages.Control{Term: term, Index: v.Index, Freeze: orders.Frozen,
+			Obey: orders.Override, Drain: messages.TableOf(orders.Drained),
+			Pins: messages.TableOf(orders.Pins)}
 		last := out.Get()
-		next.Drain, next.Pins = messages.TableOf(drain), messages.TableOf(pins)
 		next.ObeyAt = last.ObeyAt
 		switch {
 		case last.Term == term && next.Obey > last.Obey,
-			last.Term != term && next.Obey > 0 && time.Since(ordered).Abs() < orderLife:
+			last.Term != term && next.Obey > 0 && time.Since(orders.OverrideAt).Abs() < orderLife:
 			next.ObeyAt = time.Now()
 		case last.Term != term:
 			next.ObeyAt = time.Time{}

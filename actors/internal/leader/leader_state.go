@@ -67,20 +67,14 @@ const handedFor = 6
 // readLeaderState reads what the last leader, or an earlier incarnation of this assigner, has
 // noted.
 func (a *Assigner) readLeaderState(ctx context.Context) error {
-	e, found, _, err := a.Store.Get(ctx, a.Keys.LeaderState(), store.Consistent)
+	e, _, _, err := a.Store.Get(ctx, a.Keys.LeaderState(), store.Consistent)
 	if err != nil {
 		return err
 	}
-	a.noted, a.notedIndex, a.notedKnown = protocol.LeaderState{}, e.ModifyIndex, true
-	if !found {
-		return nil
-	}
-	o, err := protocol.ParseLeaderState(e.Value)
-	if err != nil {
+	a.notedIndex, a.notedKnown = e.ModifyIndex, true
+	if a.noted, err = a.Keys.ReadLeaderState(e); err != nil {
 		a.odd.Skip(e, err.Error())
-		return nil
 	}
-	a.noted = o
 	return nil
 }
 

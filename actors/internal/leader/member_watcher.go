@@ -12,24 +12,11 @@ func NewMemberWatcher(b *actor.Base, term uint64,
 	odd := protocol.StrangeKeys{Log: b.Log}
 	return actor.NewPrefixWatcher(b, "members", b.Keys.Members(), func(v store.View) {
 		found := map[string]messages.Member{}
-		for _, e := range v.Entries {
-			id, ok := b.Keys.ParseMember(e.Key)
-			if !ok {
-				odd.Skip(e, "no member id")
-				continue
-			}
-			if e.Session == "" {
-				odd.Skip(e, "not locked by any session: no living member's record")
-				continue
-			}
-			r, err := protocol.ParseMemberRecord(e.Value)
-			if err != nil {
-				odd.Skip(e, err.Error())
-			}
-			found[id] = messages.Member{
-				Leaving: r.Status == protocol.StatusLeaving, Idle: r.Idle, Unreadable: err != nil,
-				Address: r.Address, Session: e.Session,
-				Capacity: r.Capacity, Zone: r.Zone, Version: r.Version, CreateIndex: e.CreateIndex,
+		for e, m := range protocol.Read(v.Entries, b.Keys.ReadMember, odd.Skip) {
+			found[m.ID] = messages.Member{
+				Leaving: m.Status == protocol.StatusLeaving, Idle: m.Idle, Unreadable: m.Unreadable,
+				Address: m.Address, Session: e.Session,
+				Capacity: m.Capacity, Zone: m.Zone, Version: m.Version, CreateIndex: e.CreateIndex,
 			}
 		}
 		last := out.Get()

@@ -14,13 +14,8 @@ func NewWorkloadWatcher(b *actor.Base, term uint64,
 		last := out.Get()
 		next := messages.Workload{Term: term, Index: v.Index,
 			Items: messages.TableFrom(func(yield func(string, messages.WorkItem) bool) {
-				for _, e := range v.Entries {
-					id, ok := b.Keys.ParseWorkItem(e.Key)
-					if !ok {
-						odd.Skip(e, "no item id")
-						continue
-					}
-					if !yield(id, messages.WorkItem{Weight: max(1, e.Flags),
+				for e, w := range protocol.Read(v.Entries, b.Keys.ReadWorkItem, odd.Skip) {
+					if !yield(w.ID, messages.WorkItem{Weight: w.Weight,
 						ModifyIndex: e.ModifyIndex}) {
 						return
 					}

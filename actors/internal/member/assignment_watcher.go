@@ -16,25 +16,14 @@ func NewAssignmentWatcher(b *actor.Base, out *messages.State[messages.Assignment
 		func(v store.View) {
 			own, releasing := 0, 0
 			items := messages.TableFrom(func(yield func(string, messages.Assignment) bool) {
-				for _, e := range v.Entries {
-					_, item, ok := b.Keys.ParseAssignment(e.Key)
-					if item == "" && ok {
-						continue // the sentinel
-					}
-					if !ok {
-						odd.Skip(e, "no item id")
-						continue
-					}
-					a, err := actor.AssignmentOf(e)
-					if err != nil {
-						odd.Skip(e, err.Error())
-					}
+				for e, key := range protocol.Read(v.Entries, b.Keys.ReadAssignment, odd.Skip) {
+					a := actor.AssignmentOf(e, key)
 					if a.Releasing {
 						releasing++
 					} else {
 						own++
 					}
-					if !yield(item, a) {
+					if !yield(key.Item, a) {
 						return
 					}
 				}

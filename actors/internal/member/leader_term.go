@@ -122,9 +122,8 @@ func (a *LeaderTracker) unrecorded(ctx context.Context) (lease, longest time.Dur
 		return 0, 0, err
 	}
 	m := unrecordedLeases{view: view}
-	for _, e := range entries {
-		ack, err := protocol.ParseAck(e.Value)
-		if err != nil || ack.Session == "" || ack.TTL > store.MaxTTL {
+	for _, ack := range protocol.Read(entries, a.Keys.ReadAck, a.odd.Skip) {
+		if ack.Session == "" {
 			continue
 		}
 		m.longest = max(m.longest, ack.TTL)

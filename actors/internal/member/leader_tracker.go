@@ -226,11 +226,11 @@ func (a *LeaderTracker) newEpoch(ctx context.Context, b messages.Bump) (messages
 
 // nameOf is who the leader says it is; a stranger may have written over it.
 func (a *LeaderTracker) nameOf(e store.Entry) string {
-	if err := protocol.CheckID("leader's id", string(e.Value)); err != nil {
-		a.odd.Skip(e, "its value is no member's id")
-		return "unreadable"
+	id, _, err := a.Keys.ReadLeader(e)
+	if err != nil {
+		a.odd.Skip(e, err.Error())
 	}
-	return string(e.Value)
+	return id
 }
 
 // set publishes l if it says anything new, and tells the log what that means.

@@ -97,9 +97,8 @@ func (a *OwnAck) read(ctx context.Context) (store.Entry, error) {
 	e, _, _, err := a.Store.Get(ctx, a.Keys.Ack(a.ID), store.Consistent)
 	if err == nil {
 		a.index.Store(e.ModifyIndex)
-		if ack, err := protocol.ParseAck(e.Value); err == nil {
-			a.seen(ack.Counter)
-		}
+		ack, _, _ := a.Keys.ReadAck(e)
+		a.seen(ack.Counter)
 	}
 	return e, err
 }

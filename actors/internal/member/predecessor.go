@@ -27,11 +27,11 @@ func (a *MembershipKeeper) lastAck(ctx context.Context) (lastAck, error) {
 	if err != nil || e.ModifyIndex == 0 {
 		return lastAck{}, err
 	}
-	ack, err := protocol.ParseAck(e.Value)
+	ack, _, err := a.Keys.ReadAck(e)
 	if err != nil {
 		a.Log.Warn("strange-key-overwritten", "key", e.Key, "err", err)
 	}
-	return lastAck{found: true, index: e.ModifyIndex, ack: ack, bad: err != nil}, nil
+	return lastAck{found: true, index: e.ModifyIndex, ack: ack.Ack, bad: ack.Unreadable}, nil
 }
 
 // clearAt tells when items that this member inherits may be started or released;
@@ -134,7 +134,7 @@ type holder struct {
 func (a *MembershipKeeper) inTheWay(ctx context.Context, s messages.Session, rec store.Entry,
 	old *lastAck) (holder, bool, error) {
 	if rec.Session != "" {
-		r, err := protocol.ParseMemberRecord(rec.Value)
+		r, _, err := a.Keys.ReadMember(rec)
 		if err != nil {
 			a.Log.Warn("strange-key-waited-for", "key", rec.Key, "err", err)
 		}

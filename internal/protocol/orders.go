@@ -1,0 +1,61 @@
+package protocol
+
+import (
+	"strings"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+)
+
+// Orders are what operators have written under [Keys.Control]. They stand until they are taken
+// back, whoever leads.
+type Orders struct {
+	Frozen bool
+	// Override is the ModifyIndex of the order to release the brake, 0 if there is none; and
+	// OverrideAt is when it was given, by the clock of who gave it.
+	Override   uint64
+	OverrideAt time.Time
+	Drained    map[string]struct{} // by member
+	Pins       map[string]string   // the member of each pinned item
+}
+
+// Control returns the prefix of what operators write.
+func (k Keys) Control() string { return k.root + "control/" }
+
+// Freeze returns the key of the order to plan nothing.
+func (k Keys) Freeze() string { return k.Control() + "freeze" }
+
+// Override returns the key of the order to release the brake. It is called `obey` since the first
+// version.
+func (k Keys) Override() string { return k.Control() + "obey" }
+
+// Drain returns the key of the order to empty member m.
+func (k Keys) Drain(m string) string { return k.Control() + "drain/" + m }
+
+// Pin returns the key of the order to keep item w on the member that its value names.
+func (k Keys) Pin(w string) string { return k.Control() + "pins/" + w }
+
+// ReadOrders reads everything under [Keys.Control]. An order that does not parse is none, so that
+// nothing happens that nobody ordered. That an order to freeze, drain or release the brake stands
+// is said by its key: its value may be anything.
+func (k Keys) ReadOrders(entries []store.Entry, strange func(store.Entry, string)) Orders {
+	o := Orders{Drained: map[string]struct{}{}, Pins: map[string]string{}}
+	for _, e := range entries {
+		kind, id, _ := strings.Cut(strings.TrimPrefix(e.Key, k.Control()), "/")
+		switch value := string(e.Value); {
+		case sentinel(e):
+		case e.Key == k.Freeze():
+			o.Frozen = true
+		case e.Key == k.Override():
+			o.Override = e.ModifyIndex
+			o.OverrideAt, _ = time.Parse(time.RFC3339Nano, value)
+		case kind == "drain" && CheckID("member id", id) == nil:
+			o.Drained[id] = struct{}{}
+		case kind == "pins" && CheckID("item id", id) == nil && CheckID("member id", value) == nil:
+			o.Pins[id] = value
+		default:
+			strange(e, "no order that this version knows")
+		}
+	}
+	return o
+}
