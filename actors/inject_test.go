@@ -95,7 +95,7 @@ func (s *saboteur) took(ctx context.Context) error {
 func (s *saboteur) RoundTrip(r *http.Request) (*http.Response, error) {
 	label, _ := pprof.Label(r.Context(), "actor")
 	actor := path.Base(label)
-	if actor == "assigner" && bytes.Contains(debug.Stack(), []byte("leaderTracker")) {
+	if actor == "assigner" && bytes.Contains(debug.Stack(), []byte("LeaderTracker")) {
 		actor = "leader-tracker" // it asks for an epoch in the assigner's name
 	}
 	if err := s.strike(beforeRequest, actor); err != nil {
