@@ -1,14 +1,6 @@
 package configstore_test
 
-import (
-	"log/slog"
+import "github.com/coordd/coordd/internal/devconsul"
 
-	"github.com/coordd/coordd/internal/devconsul"
-	"github.com/hashicorp/consul/api"
-)
-
-// consulClient stands for the client of Consul that an example's host has. stop ends its Consul.
-func consulClient() (client *api.Client, stop func()) {
-	consul := devconsul.New(devconsul.Config{Logger: slog.New(slog.DiscardHandler)})
-	return consul.Client(), consul.Close
-}
+// consulClient stands for the client of Consul that an example's host has.
+var consulClient = devconsul.Quiet

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -118,16 +117,13 @@ func (r *rig) prepare(options ...func(*configstore.Config)) *host {
 		done: make(chan struct{})}
 	h.process = protocol.Process{Instance: fmt.Sprintf("i%d", n), Host: "host.test", BootID: "b",
 		PIDNamespace: "1", PID: n, StartTime: 1}
-	client, err := api.NewClient(&api.Config{Address: "consul.test",
-		HttpClient: &http.Client{Transport: h.net}})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	c := configstore.Config{Service: "demo", Client: client, Owner: fmt.Sprintf("m%d", n),
+	c := configstore.Config{Service: "demo", Client: devconsul.ClientOver(h.net),
+		Owner:  fmt.Sprintf("m%d", n),
 		Logger: r.log.With("n", n), Process: &h.process, Liveness: r.liveness}
 	for _, o := range options {
 		o(&c)
 	}
+	var err error
 	if h.Store, err = configstore.New(c); err != nil {
 		r.t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // firewall forgets connections: the answers to the long polls that are under way then never come.
@@ -44,7 +45,7 @@ func (f *firewall) forget(parts ...string) {
 }
 
 func (f *firewall) RoundTrip(r *http.Request) (*http.Response, error) {
-	poll := r.URL.Query().Has("index")
+	poll := transport.Poll(r)
 	var lost []chan struct{}
 	f.mu.Lock()
 	if poll {
@@ -68,8 +69,7 @@ func (f *firewall) RoundTrip(r *http.Request) (*http.Response, error) {
 			if err == nil {
 				resp.Body.Close()
 			}
-			<-r.Context().Done()
-			return nil, r.Context().Err()
+			return transport.Hang(r)
 		default:
 		}
 	}

@@ -16,34 +16,16 @@ import (
 
 	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/devconsul"
-	"github.com/hashicorp/consul/api"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
-
-// counted counts the requests whose path has a part.
-type counted struct {
-	to   http.RoundTripper
-	part string
-	n    atomic.Int64
-}
-
-func (c *counted) RoundTrip(r *http.Request) (*http.Response, error) {
-	if strings.Contains(r.URL.Path, c.part) {
-		c.n.Add(1)
-	}
-	return c.to.RoundTrip(r)
-}
 
 // begin runs a router that reaches Consul by way; stop, which may be called again, waits for its
 // end.
 func begin(t *testing.T, way http.RoundTripper, log *slog.Logger) (r *routing.Router, stop func()) {
 	t.Helper()
-	client, err := api.NewClient(&api.Config{Address: "consul.test",
-		HttpClient: &http.Client{Transport: way}})
+	r, err := routing.New(routing.Config{Service: "demo", Client: devconsul.ClientOver(way),
+		Logger: log})
 	if err != nil {
-		t.Fatal(err)
-	}
-	if r, err = routing.New(routing.Config{Service: "demo", Client: client,
-		Logger: log}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -58,13 +40,16 @@ func begin(t *testing.T, way http.RoundTripper, log *slog.Logger) (r *routing.Ro
 }
 
 // running runs f beside a router on an embedded Consul, in virtual time.
-func running(t *testing.T, f func(t *testing.T, r *routing.Router, way *counted, stop func())) {
+func running(t *testing.T, f func(t *testing.T, r *routing.Router, way *transport.Counter,
+	stop func())) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 		consul := devconsul.New(devconsul.Config{Logger: quiet, NoJitter: true})
 		defer consul.Close()
-		way := &counted{to: consul.RoundTripper(), part: "/workload/"}
+		way := &transport.Counter{To: consul.RoundTripper(), Match: func(r *http.Request) bool {
+			return strings.Contains(r.URL.Path, "/workload/")
+		}}
 		r, stop := begin(t, way, quiet)
 		defer stop()
 		f(t, r, way, stop)
@@ -72,7 +57,7 @@ func running(t *testing.T, f func(t *testing.T, r *routing.Router, way *counted,
 }
 
 func TestAFloodOfUnknownItemsIsNoFloodForConsul(t *testing.T) {
-	running(t, func(t *testing.T, r *routing.Router, way *counted, _ func()) {
+	running(t, func(t *testing.T, r *routing.Router, way *transport.Counter, _ func()) {
 		const seconds = 4
 		var all sync.WaitGroup
 		var unknown, notReady atomic.Int64
@@ -96,7 +81,7 @@ func TestAFloodOfUnknownItemsIsNoFloodForConsul(t *testing.T) {
 		}
 		all.Wait()
 		time.Sleep(time.Minute) // reads whose askers have gone
-		if n := way.n.Load(); n == 0 || n > 200*(seconds+10) {
+		if n := way.N(); n == 0 || n > 200*(seconds+10) {
 			t.Errorf("%d reads of the workload in %d s", n, seconds)
 		}
 		if unknown.Load() == 0 || notReady.Load() == 0 {
@@ -106,7 +91,7 @@ func TestAFloodOfUnknownItemsIsNoFloodForConsul(t *testing.T) {
 }
 
 func TestWithAContextThatHasEndedNobodyIsAsked(t *testing.T) {
-	running(t, func(t *testing.T, r *routing.Router, way *counted, _ func()) {
+	running(t, func(t *testing.T, r *routing.Router, way *transport.Counter, _ func()) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 2 { // before all has been read, and after
@@ -116,7 +101,7 @@ func TestWithAContextThatHasEndedNobodyIsAsked(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if n := way.n.Load(); n != 0 {
+		if n := way.N(); n != 0 {
 			t.Errorf("%d reads of the workload", n)
 		}
 		if _, err := r.Locate(t.Context(), "a"); !errors.Is(err, routing.ErrUnknownItem) {
@@ -130,7 +115,7 @@ func TestWithAContextThatHasEndedNobodyIsAsked(t *testing.T) {
 }
 
 func TestNobodyWaitsForARouterThatHasStopped(t *testing.T) {
-	running(t, func(t *testing.T, r *routing.Router, _ *counted, stop func()) {
+	running(t, func(t *testing.T, r *routing.Router, _ *transport.Counter, stop func()) {
 		if _, err := r.Await(t.Context(), "a"); !errors.Is(err, routing.ErrUnknownItem) {
 			t.Fatal(err)
 		}
@@ -149,7 +134,7 @@ func TestNobodyWaitsForARouterThatHasStopped(t *testing.T) {
 }
 
 func TestNobodyWaitsForARouterThatHasStoppedBeforeItWasAsked(t *testing.T) {
-	running(t, func(t *testing.T, r *routing.Router, _ *counted, stop func()) {
+	running(t, func(t *testing.T, r *routing.Router, _ *transport.Counter, stop func()) {
 		synctest.Wait()
 		stop()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

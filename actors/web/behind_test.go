@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -15,25 +14,9 @@ import (
 
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
-
-// severed loses every request for the whole configuration once it is told so.
-type severed struct {
-	http.RoundTripper
-	cut atomic.Bool
-}
-
-func (s *severed) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := s.RoundTripper.RoundTrip(r)
-	if s.cut.Load() && strings.HasSuffix(r.URL.Path, "/config_data/") {
-		if err == nil {
-			resp.Body.Close()
-		}
-		return nil, errors.New("connection reset by peer")
-	}
-	return resp, err
-}
 
 // The cache may be behind what Consul has, and behind what the client has read by way of another
 // member.
@@ -41,12 +24,16 @@ func TestAGetThatWaitsBringsNothingOlderThanConsulHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		consul := devconsul.New(devconsul.Config{NoJitter: true})
 		defer consul.Close()
-		way := &severed{RoundTripper: consul.RoundTripper()}
-		client, err := api.NewClient(&api.Config{Address: "consul.test",
-			HttpClient: &http.Client{Transport: way}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		var severed atomic.Bool // every answer with the whole configuration is lost
+		client := devconsul.ClientOver(transport.Func(
+			func(r *http.Request) (*http.Response, error) {
+				resp, err := consul.RoundTripper().RoundTrip(r)
+				if err == nil && severed.Load() && strings.HasSuffix(r.URL.Path, "/config_data/") {
+					resp.Body.Close()
+					return nil, transport.ErrReset
+				}
+				return resp, err
+			}))
 		put := func(value string) string {
 			kv := consul.Client().KV()
 			if _, err := kv.Put(&api.KVPair{Key: "service/demo/config_data/k",
@@ -73,7 +60,7 @@ func TestAGetThatWaitsBringsNothingOlderThanConsulHas(t *testing.T) {
 		if err := store.WaitLoaded(ctx); err != nil {
 			t.Fatal(err)
 		}
-		way.cut.Store(true)
+		severed.Store(true)
 		newest := put("new")
 		time.Sleep(2 * configstore.DefaultMaxAge)
 		page := newConfigSite(store, 1).handler()
@@ -89,7 +76,7 @@ func TestAGetThatWaitsBringsNothingOlderThanConsulHas(t *testing.T) {
 				t.Errorf("%s, by a client that has the newest value: %d %q", what, code, body)
 			}
 		}
-		way.cut.Store(false)
+		severed.Store(false)
 		after := time.AfterFunc(20*time.Second, func() { put("newer") })
 		defer after.Stop()
 		if code, body := get("/config/k?wait=1m"); code != http.StatusOK || body != "newer" {

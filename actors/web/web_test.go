@@ -11,13 +11,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 	"github.com/hashicorp/consul/api"
@@ -197,29 +197,12 @@ func TestNothingCanBeWrittenOverHTTP(t *testing.T) {
 	}
 }
 
-// cuttable is a way to Consul that can be cut.
-type cuttable struct {
-	to  http.RoundTripper
-	cut atomic.Bool
-}
-
-func (c *cuttable) RoundTrip(r *http.Request) (*http.Response, error) {
-	if c.cut.Load() {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("cut")}
-	}
-	return c.to.RoundTrip(r)
-}
-
 func TestHealthFollowsTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		consul := devconsul.New(devconsul.Config{})
 		defer consul.Close()
-		way := &cuttable{to: consul.RoundTripper()}
-		client, err := api.NewClient(&api.Config{Address: "consul.test",
-			HttpClient: &http.Client{Transport: way}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		way := transport.NewWire(consul.RoundTripper())
+		client := devconsul.ClientOver(way)
 		m, op := soleMemberOf(t, client)
 		s := showing(op, m)
 		expect := func(when string, code int, text string) {
@@ -250,13 +233,13 @@ func TestHealthFollowsTheLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect("registered", http.StatusOK, "ok")
-		way.cut.Store(true)
+		way.Cut(&net.OpError{Op: "dial", Net: "tcp", Err: errors.New("cut")})
 		time.Sleep(5 * time.Second)
 		expect("cut off within its lease", http.StatusOK, "ok")
 		time.Sleep(10 * time.Second)
 		expect("cut off beyond it", http.StatusServiceUnavailable,
 			"the lease of m1 has been over for")
-		way.cut.Store(false)
+		way.Cut(nil)
 		// Its session was over or is: the record of a new one waits for the lock-delay, 1 s.
 		time.Sleep(6 * time.Second)
 		if m.Membership().Get().Phase != messages.Registered {

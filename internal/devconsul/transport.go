@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"syscall"
@@ -18,12 +19,18 @@ import (
 func (s *Server) RoundTripper() http.RoundTripper { return roundTripper{s} }
 
 // Client returns a client of Consul's own library over RoundTripper.
-func (s *Server) Client() *api.Client {
-	c, err := api.NewClient(&api.Config{
-		Address:    "devconsul.internal",
-		Scheme:     "http",
-		HttpClient: &http.Client{Transport: s.RoundTripper()},
-	})
+func (s *Server) Client() *api.Client { return ClientOver(s.RoundTripper()) }
+
+// Quiet starts a server that logs nothing, and returns a client of it. stop closes the server.
+func Quiet() (client *api.Client, stop func()) {
+	s := New(Config{Logger: slog.New(slog.DiscardHandler)})
+	return s.Client(), s.Close
+}
+
+// ClientOver returns a client of Consul's own library over a transport.
+func ClientOver(to http.RoundTripper) *api.Client {
+	c, err := api.NewClient(&api.Config{Address: "devconsul.internal", Scheme: "http",
+		HttpClient: &http.Client{Transport: to}})
 	if err != nil {
 		panic(fmt.Sprintf("devconsul: making a client: %v", err))
 	}

@@ -4,12 +4,11 @@ package realconsul
 
 import (
 	"context"
-	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/coordd/coordd/test/realserver"
 )
 
@@ -23,7 +22,7 @@ type raft struct {
 	left    int // keys
 }
 
-func (r *raft) RoundTrip(req *http.Request) (*http.Response, error) {
+func (r *raft) answer(req *http.Request) (*http.Response, error) {
 	server := int(req.URL.Port()[0] - '1')
 	status, body := http.StatusOK, "true"
 	if req.URL.Path == "/v1/status/leader" && server == 0 {
@@ -43,8 +42,7 @@ func (r *raft) RoundTrip(req *http.Request) (*http.Response, error) {
 	default:
 		r.left = 0
 	}
-	return &http.Response{StatusCode: status, Status: http.StatusText(status),
-		Body: io.NopCloser(strings.NewReader(body)), Request: req}, nil
+	return transport.Answer(req, status, body), nil
 }
 
 // Elections come one after the other on a busy machine: what a test begins with the first leader it
@@ -81,10 +79,10 @@ func TestASetUpIsOverWhenALeaderStaysAndWritesSucceed(t *testing.T) {
 			r := &raft{look: c.look, last: c.last}
 			cluster := &Cluster{}
 			for _, base := range []int{10000, 20000, 30000} {
-				transport := &http.Transport{}
-				transport.RegisterProtocol("http", r)
+				fake := &http.Transport{}
+				fake.RegisterProtocol("http", transport.Func(r.answer))
 				cluster.Servers = append(cluster.Servers, &Server{cluster: cluster,
-					ports: &realserver.Ports{Base: base}, transport: transport})
+					ports: &realserver.Ports{Base: base}, transport: fake})
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), readyTimeout)
 			defer cancel()

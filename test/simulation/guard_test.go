@@ -3,14 +3,13 @@ package simulation_test
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"slices"
 	"time"
 
+	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
-	"github.com/hashicorp/consul/api"
 )
 
 // restartWait is how long a guard waits for a successor of its dead owner.
@@ -28,12 +27,7 @@ func (w *world) mourn(p *process, m messages.Membership) {
 	p.link.mu.Lock()
 	ghost.link.storms = slices.Clone(p.link.storms)
 	p.link.mu.Unlock()
-	client, err := api.NewClient(&api.Config{Address: "consul.test",
-		HttpClient: &http.Client{Transport: ghost.link}})
-	if err != nil {
-		panic(err)
-	}
-	s, err := protocol.New("sim", store.Config{Client: client,
+	s, err := protocol.New("sim", store.Config{Client: devconsul.ClientOver(ghost.link),
 		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		panic(err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -243,18 +242,13 @@ func (w *world) newProcess(id string, twin bool) *process {
 		under: map[string]string{}, still: make(chan struct{}, 1), done: make(chan struct{}),
 		gone: make(chan struct{})}
 	p.link = &link{w: w, p: p}
-	client, err := api.NewClient(&api.Config{Address: "consul.test",
-		HttpClient: &http.Client{Transport: p.link}})
-	if err != nil {
-		panic(err)
-	}
 	s := w.plan.settings
 	ttl := s.ttl
 	if s.long > 0 && p.n%2 == 1 {
 		ttl = s.long
 	}
 	c := actors.Config{
-		Service: "sim", ID: id, Client: client, Logger: w.log.With("n", p.n),
+		Service: "sim", ID: id, Client: devconsul.ClientOver(p.link), Logger: w.log.With("n", p.n),
 		TTL: ttl, LeaseMargin: s.margin, LeaderSoak: s.soak, Merge: s.merge,
 		WorkerSoak: s.workerSoak, MoveBudget: s.budget, StopTimeout: 5 * time.Second,
 		KeepItems: s.keep, LockDelay: s.lockDelay,
@@ -272,8 +266,8 @@ func (w *world) newProcess(id string, twin bool) *process {
 	p.slowDown(&c)
 	c.Grace, c.BrakeHold = time.Duration(s.grace*float64(c.TTL)),
 		time.Duration(s.brake*float64(c.TTL))
-	p.member, err = actors.New(c)
-	if err != nil {
+	var err error
+	if p.member, err = actors.New(c); err != nil {
 		panic(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

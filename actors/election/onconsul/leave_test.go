@@ -1,8 +1,6 @@
 package onconsul_test
 
 import (
-	"bytes"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,49 +10,39 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // overtaken is a way to Consul on which the first take breaks off, and arrives after all when its
 // candidate has looked for what it has to remove.
 type overtaken struct {
-	next   http.RoundTripper
+	to     http.RoundTripper
 	broken func() // called when it does
 
 	mu      sync.Mutex
-	kept    []byte
+	kept    *http.Request
 	arrived bool
 }
 
-func (w *overtaken) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodPut || r.URL.Path != "/v1/txn" {
-		return w.next.RoundTrip(r)
-	}
-	body, err := peek(r)
-	if err != nil {
-		return nil, err
+func (w *overtaken) carry(r *http.Request) (*http.Response, error) {
+	text := transport.Txn(r)
+	if text == "" {
+		return w.to.RoundTrip(r)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	text := string(body)
 	switch {
 	case w.kept == nil && strings.Contains(text, `state/leader"`) &&
 		strings.Contains(text, `"lock"`):
-		w.kept = body
+		w.kept = transport.Copy(r)
 		w.broken()
 		return nil, syscall.ECONNRESET
 	case w.kept != nil && !w.arrived && !strings.Contains(text, `"delete"`):
-		resp, err := w.next.RoundTrip(r)
-		w.arrived = true
-		late := r.Clone(r.Context())
-		late.ContentLength = int64(len(w.kept))
-		late.Body = io.NopCloser(bytes.NewReader(w.kept))
-		if took, err := w.next.RoundTrip(late); err == nil {
-			w.arrived = took.StatusCode == http.StatusOK
-			took.Body.Close()
-		}
+		resp, err := w.to.RoundTrip(r)
+		w.arrived = transport.Again(w.to, w.kept) == http.StatusOK
 		return resp, err
 	}
-	return w.next.RoundTrip(r)
+	return w.to.RoundTrip(r)
 }
 
 // A candidate has left, and its connection lives on. If its last take had won while it left, its
@@ -63,8 +51,8 @@ func TestATakeThatArrivesWhileItsCandidateLeavesIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEmbedded(t)
 		defer s.consul.Close()
-		way := &overtaken{next: s.consul.RoundTripper()}
-		one, two := s.over(way), s.over(s.consul.RoundTripper())
+		way := &overtaken{to: s.consul.RoundTripper()}
+		one, two := s.over(transport.Func(way.carry)), s.over(s.consul.RoundTripper())
 		defer one.Close()
 		defer two.Close()
 		var a *election.Election

@@ -10,15 +10,8 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
-
-// far is a way to a Consul that is far away.
-type far struct{ next http.RoundTripper }
-
-func (f far) RoundTrip(r *http.Request) (*http.Response, error) {
-	time.Sleep(100 * time.Millisecond)
-	return f.next.RoundTrip(r)
-}
 
 // Many leave while Consul cannot be asked. What is left of them is removed when it is back, and
 // that takes longer than a lease: who leads over the same session goes on leading meanwhile.
@@ -26,7 +19,12 @@ func TestWhatManyLeaveBehindHoldsNoRenewalUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEmbedded(t)
 		defer s.consul.Close()
-		w := &wire{next: far{s.consul.RoundTripper()}, server: s}
+		consul := s.consul.RoundTripper()
+		far := transport.Func(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(100 * time.Millisecond)
+			return consul.RoundTrip(r)
+		})
+		w := &wire{next: far, server: s}
 		conn := s.over(w)
 		defer conn.Close()
 		nominate := func(name string) *election.Election {

@@ -10,13 +10,14 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/onconsul"
+	"github.com/coordd/coordd/internal/devconsul"
 )
 
 func TestOneElectionTooManyIsRefusedAndTheOthersGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEmbedded(t)
 		defer s.consul.Close()
-		client := s.client(s.consul.RoundTripper())
+		client := devconsul.ClientOver(s.consul.RoundTripper())
 		conn, err := onconsul.Connect(onconsul.Config{Client: client, MaxElections: 5,
 			Logger: s.log})
 		if err != nil {

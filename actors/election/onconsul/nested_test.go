@@ -7,6 +7,7 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/onconsul"
+	"github.com/coordd/coordd/internal/devconsul"
 )
 
 // The prefix of one connection is the name of an election of another: to delete that election,
@@ -16,7 +17,7 @@ func TestDeleteRemovesNoElectionBelowItsName(t *testing.T) {
 		s := newEmbedded(t)
 		defer s.consul.Close()
 		open := func(prefix, name string) (*election.Election, *onconsul.Conn) {
-			client := s.client(&wire{next: s.consul.RoundTripper(), server: s})
+			client := devconsul.ClientOver(&wire{next: s.consul.RoundTripper(), server: s})
 			conn, err := onconsul.Connect(onconsul.Config{Client: client, Logger: s.log,
 				Prefix: prefix})
 			if err != nil {

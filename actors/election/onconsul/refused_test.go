@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -12,50 +13,36 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/onconsul"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // tardy is a way to Consul on which the first take is late, so that another one leads, and the
 // polls break until that one is gone.
 type tardy struct {
-	next  http.RoundTripper
+	to    http.RoundTripper
 	leads chan struct{} // closed when the other one leads
-	seen  chan struct{} // closed when this one was refused and has seen that
+	see   func()        // called when this one was refused and has seen that
 	held  atomic.Bool
 	over  atomic.Bool // the other one is gone
 }
 
-func (w *tardy) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Query().Has("index") {
-		resp, err := w.next.RoundTrip(r)
+func (w *tardy) carry(r *http.Request) (*http.Response, error) {
+	if transport.Poll(r) {
+		resp, err := w.to.RoundTrip(r)
 		if err == nil && w.held.Load() && !w.over.Load() {
 			resp.Body.Close()
 			return nil, syscall.ECONNRESET
 		}
 		return resp, err
 	}
-	if r.Method != http.MethodPut || r.URL.Path != "/v1/txn" {
-		return w.next.RoundTrip(r)
-	}
-	body, err := peek(r)
-	if err != nil {
-		return nil, err
-	}
-	text := string(body)
-	switch {
+	switch text := transport.Txn(r); {
 	case strings.Contains(text, `state/leader"`) && strings.Contains(text, `"lock"`) &&
 		w.held.CompareAndSwap(false, true):
 		<-w.leads
-		return w.next.RoundTrip(r)
-	case w.held.Load() && !w.over.Load() && !strings.Contains(text, `"lock"`):
-		resp, err := w.next.RoundTrip(r) // why it was refused
-		select {
-		case <-w.seen:
-		default:
-			close(w.seen)
-		}
-		return resp, err
+	case text != "" && w.held.Load() && !w.over.Load() && !strings.Contains(text, `"lock"`):
+		defer w.see() // why it was refused
 	}
-	return w.next.RoundTrip(r)
+	return w.to.RoundTrip(r)
 }
 
 // A take that was refused because another one led for a moment is tried again although no view says
@@ -64,8 +51,9 @@ func TestATakeThatWasRefusedIsTriedAgainAlthoughNothingIsSeenToChange(t *testing
 	synctest.Test(t, func(t *testing.T) {
 		s := newEmbedded(t)
 		defer s.consul.Close()
-		way := &tardy{next: s.consul.RoundTripper(), leads: make(chan struct{}),
-			seen: make(chan struct{})}
+		seen := make(chan struct{})
+		way := &tardy{to: s.consul.RoundTripper(), leads: make(chan struct{}),
+			see: sync.OnceFunc(func() { close(seen) })}
 		nominate := func(name string, next http.RoundTripper, lead func(context.Context,
 			election.Status) error) (*election.Election, *onconsul.Conn) {
 			conn := s.over(&wire{next: next, server: s})
@@ -73,12 +61,12 @@ func TestATakeThatWasRefusedIsTriedAgainAlthoughNothingIsSeenToChange(t *testing
 				Lead: lead})
 			return e, conn
 		}
-		a, one := nominate("a", way, untilTold)
+		a, one := nominate("a", transport.Func(way.carry), untilTold)
 		time.Sleep(100 * time.Millisecond)
 		b, two := nominate("b", s.consul.RoundTripper(),
 			func(context.Context, election.Status) error {
 				close(way.leads)
-				<-way.seen
+				<-seen
 				return nil
 			})
 		<-b.Done()

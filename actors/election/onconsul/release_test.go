@@ -1,11 +1,11 @@
 package onconsul_test
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,36 +14,30 @@ import (
 	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onconsul"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // withheld keeps the first release of the leadership, and nobody hears of it.
 type withheld struct {
-	next http.RoundTripper
+	to http.RoundTripper
 
 	mu   sync.Mutex
-	on   bool
-	kept []byte
+	on   atomic.Bool
+	kept *http.Request
 }
 
-func (w *withheld) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodPut || r.URL.Path != "/v1/txn" {
-		return w.next.RoundTrip(r)
-	}
-	body, err := peek(r)
-	if err != nil {
-		return nil, err
-	}
+func (w *withheld) carry(r *http.Request) (*http.Response, error) {
+	text := transport.Txn(r)
 	w.mu.Lock()
-	keep := w.on && w.kept == nil && strings.Contains(string(body), `"delete"`)
+	keep := w.on.Load() && w.kept == nil && strings.Contains(text, `"delete"`)
 	if keep {
-		w.kept = body
+		w.kept = transport.Copy(r)
 	}
 	w.mu.Unlock()
 	if keep {
-		<-r.Context().Done()
-		return nil, r.Context().Err()
+		return transport.Hang(r)
 	}
-	return w.next.RoundTrip(r)
+	return w.to.RoundTrip(r)
 }
 
 // A leader was to make way, and its release is late. It is cut off, its lease ends, the order
@@ -55,8 +49,8 @@ func TestAReleaseThatArrivesLateTakesTheLeadershipFromNobody(t *testing.T) {
 		s := newEmbedded(t)
 		defer s.consul.Close()
 		stand := func(name string) (*election.Election, *onconsul.Conn, *withheld, *wire) {
-			way := &withheld{next: s.consul.RoundTripper()}
-			w := &wire{next: way, server: s}
+			way := &withheld{to: s.consul.RoundTripper()}
+			w := &wire{next: transport.Func(way.carry), server: s}
 			conn := s.over(w)
 			e, err := election.New(judge.Record(conn), election.Config{
 				// b is next
@@ -83,7 +77,7 @@ func TestAReleaseThatArrivesLateTakesTheLeadershipFromNobody(t *testing.T) {
 		a, one, release, cut := stand("a")
 		b, two, _, _ := stand("b")
 		c, three, _, _ := stand("c")
-		release.on = true
+		release.on.Store(true)
 		if err := b.HandOver(t.Context(), "c"); err != nil {
 			t.Fatal(err)
 		}
@@ -114,17 +108,11 @@ func TestAReleaseThatArrivesLateTakesTheLeadershipFromNobody(t *testing.T) {
 		if before.Role != election.Leading {
 			t.Fatalf("a is back, and was told %v; b was told %v", a.State().Get(), before)
 		}
-		r, err := http.NewRequest(http.MethodPut, "http://consul.test/v1/txn",
-			bytes.NewReader(release.kept))
-		if err != nil {
-			t.Fatal(err)
+		code := transport.Again(s.consul.RoundTripper(), release.kept)
+		if code == 0 {
+			t.Fatal("the late release has not arrived")
 		}
-		resp, err := s.consul.RoundTripper().RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		t.Logf("late: %v", resp.Status)
+		t.Logf("late: %v", code)
 		time.Sleep(time.Second)
 		if s := leads.State().Get(); s.Role != election.Leading || s.Token != before.Token {
 			t.Errorf("the late release made %v of %v", s, before)

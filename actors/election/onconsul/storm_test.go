@@ -1,8 +1,6 @@
 package onconsul_test
 
 import (
-	"bytes"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -80,14 +79,7 @@ func (s *storm) state() (cut, ice chan struct{}) {
 var errReset = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 
 func (s *storm) RoundTrip(r *http.Request) (*http.Response, error) {
-	var body []byte
-	if r.Body != nil {
-		var err error
-		if body, err = io.ReadAll(r.Body); err != nil {
-			return nil, err
-		}
-		r.Body.Close()
-	}
+	late := transport.Copy(r)
 	f := s.draw(r.URL.Path == "/v1/txn")
 	_, ice := s.state()
 	switch {
@@ -105,7 +97,7 @@ func (s *storm) RoundTrip(r *http.Request) (*http.Response, error) {
 				<-ice
 			}
 			time.Sleep(f.late)
-			s.again(r, body)
+			transport.Again(s.consul.RoundTripper(), late)
 		}()
 		select {
 		case <-answered:
@@ -116,7 +108,7 @@ func (s *storm) RoundTrip(r *http.Request) (*http.Response, error) {
 	case f.twice:
 		go func() {
 			time.Sleep(f.late)
-			s.again(r, body)
+			transport.Again(s.consul.RoundTripper(), late)
 		}()
 	}
 	time.Sleep(f.there)
@@ -126,7 +118,6 @@ func (s *storm) RoundTrip(r *http.Request) (*http.Response, error) {
 	if f.lost {
 		return nil, errReset
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
 	resp, err := s.consul.RoundTripper().RoundTrip(r)
 	if err != nil {
 		return nil, err
@@ -170,17 +161,6 @@ func (s *storm) springs(r *http.Request) bool {
 	s.sever()
 	snare()
 	return true
-}
-
-// again sends a copy whose answer nobody hears.
-func (s *storm) again(r *http.Request, body []byte) {
-	second, err := http.NewRequest(r.Method, r.URL.String(), bytes.NewReader(body))
-	if err != nil {
-		panic(err)
-	}
-	if resp, err := s.consul.RoundTripper().RoundTrip(second); err == nil {
-		resp.Body.Close()
-	}
 }
 
 func (s *storm) sever() {

@@ -1,65 +1,20 @@
 package onconsul_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/onconsul"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
-
-// copier is a proxy that keeps a copy of each transaction, to send it again.
-type copier struct {
-	next http.RoundTripper
-
-	mu     sync.Mutex
-	copies [][]byte
-}
-
-func (c *copier) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodPut && r.URL.Path == "/v1/txn" {
-		body, err := peek(r)
-		if err != nil {
-			return nil, err
-		}
-		c.mu.Lock()
-		c.copies = append(c.copies, body)
-		c.mu.Unlock()
-	}
-	time.Sleep(500 * time.Microsecond)
-	return c.next.RoundTrip(r)
-}
-
-// again sends every copy, the oldest first or last.
-func (c *copier) again(t *testing.T, oldestFirst bool) {
-	c.mu.Lock()
-	copies := slices.Clone(c.copies)
-	c.mu.Unlock()
-	if !oldestFirst {
-		slices.Reverse(copies)
-	}
-	for _, body := range copies {
-		r, err := http.NewRequest(http.MethodPut, "http://consul.test/v1/txn",
-			bytes.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := c.next.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-	}
-}
 
 // Whatever has been written, a second copy of it changes nothing, at any later moment: while the
 // same ones lead, after they have left, after the election has been deleted, and in the next one of
@@ -68,7 +23,24 @@ func TestNoWriteTakesEffectTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEmbedded(t)
 		defer s.consul.Close()
-		proxy := &copier{next: s.consul.RoundTripper()}
+		consul := s.consul.RoundTripper()
+		proxy := &transport.Recorder{To: transport.Func(
+			func(r *http.Request) (*http.Response, error) {
+				time.Sleep(500 * time.Microsecond)
+				return consul.RoundTrip(r)
+			})}
+		// again sends a copy of each transaction, the oldest first or last.
+		again := func(oldestFirst bool) {
+			copies := proxy.Copies()
+			if !oldestFirst {
+				slices.Reverse(copies)
+			}
+			for _, copy := range copies {
+				if transport.Again(consul, copy) == 0 {
+					t.Fatal("a copy has not arrived")
+				}
+			}
+		}
 		connect := func() *onconsul.Conn {
 			c := s.over(proxy)
 			return c
@@ -126,7 +98,7 @@ func TestNoWriteTakesEffectTwice(t *testing.T) {
 			for _, oldestFirst := range []bool{true, false} {
 				time.Sleep(15 * time.Second)
 				before := dump()
-				proxy.again(t, oldestFirst)
+				again(oldestFirst)
 				after := dump()
 				for _, key := range slices.Sorted(maps.Keys(after)) {
 					if before[key] != after[key] && !slices.Contains(allowed, key) {

@@ -1,7 +1,6 @@
 package onconsul_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -81,24 +80,15 @@ func (s *embedded) DeleteAsStranger(name string) {
 
 func (s *embedded) Connect() electiontest.Link {
 	w := &wire{next: s.consul.RoundTripper(), server: s}
-	return connect(s.t, onconsul.Config{Client: s.client(w), Logger: s.log}, w, s.consul.Client())
-}
-
-// client is a client of this Consul by way of next.
-func (s *embedded) client(next http.RoundTripper) *api.Client {
-	s.t.Helper()
-	client, err := api.NewClient(&api.Config{Address: "consul.test",
-		HttpClient: &http.Client{Transport: next}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return client
+	return connect(s.t, onconsul.Config{Client: devconsul.ClientOver(w), Logger: s.log}, w,
+		s.consul.Client())
 }
 
 // over connects to this Consul by way of next.
 func (s *embedded) over(next http.RoundTripper) *onconsul.Conn {
 	s.t.Helper()
-	conn, err := onconsul.Connect(onconsul.Config{Client: s.client(next), Logger: s.log})
+	conn, err := onconsul.Connect(onconsul.Config{Client: devconsul.ClientOver(next),
+		Logger: s.log})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -122,17 +112,6 @@ func nominated(t *testing.T, over election.Connection, cfg election.Config) *ele
 func untilTold(ctx context.Context, _ election.Status) error {
 	<-ctx.Done()
 	return nil
-}
-
-// peek returns the body of a request that goes on with it.
-func peek(r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	r.Body.Close()
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	return body, nil
 }
 
 // wire is one connection's way to Consul, and where it is broken.

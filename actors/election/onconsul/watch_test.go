@@ -4,33 +4,21 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
-
-// counter counts the polls of an election.
-type counter struct {
-	next  http.RoundTripper
-	polls atomic.Int64
-}
-
-func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
-	if strings.HasSuffix(r.URL.Path, "/state/") {
-		c.polls.Add(1)
-	}
-	return c.next.RoundTrip(r)
-}
 
 func TestAFollowerOfAnElectionThatDoesNotExistIsLeftAloneByWritesBesideIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEmbedded(t)
 		defer s.consul.Close()
-		count := &counter{next: s.consul.RoundTripper()}
+		count := &transport.Counter{To: s.consul.RoundTripper(),
+			Match: func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/state/") }}
 		conn := s.over(count)
 		defer conn.Close()
 		open := func(name string) *election.Election {
@@ -53,7 +41,7 @@ func TestAFollowerOfAnElectionThatDoesNotExistIsLeftAloneByWritesBesideIt(t *tes
 			}
 			time.Sleep(seconds * time.Second / writes)
 		}
-		if n := count.polls.Load(); n > seconds+2 {
+		if n := count.N(); n > seconds+2 {
 			t.Errorf("%d writes beside it in %d s woke the follower %d times", writes, seconds, n)
 		}
 		// Who joins does not wait for that pause, and the follower hears of it soon.

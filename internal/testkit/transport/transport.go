@@ -87,6 +87,22 @@ func Twice(to http.RoundTripper, d time.Duration) Func {
 	}
 }
 
+// Slow is a way to a Consul that takes its time for each answer. A long poll takes none on top of
+// its wait.
+func Slow(to http.RoundTripper, takes func() time.Duration) Func {
+	return func(r *http.Request) (*http.Response, error) {
+		if Poll(r) {
+			return to.RoundTrip(r)
+		}
+		if d := takes(); d > 0 {
+			if err := Wait(r, d); err != nil {
+				return nil, err
+			}
+		}
+		return to.RoundTrip(r)
+	}
+}
+
 // Wait waits for d, or for the end of the request's context: then it returns that one's error.
 func Wait(r *http.Request, d time.Duration) error {
 	wait := time.NewTimer(d)

@@ -80,6 +80,12 @@ func TestEachWayGoesWrongAsItSays(t *testing.T) {
 		"late": {func(to http.RoundTripper) http.RoundTripper {
 			return transport.Late(to, time.Minute)
 		}, reset, "[text after 1m0s]"},
+		"slow": {func(to http.RoundTripper) http.RoundTripper {
+			return transport.Slow(to, func() time.Duration { return time.Second })
+		}, "204 done after 1s", "[text after 1s]"},
+		"too slow": {func(to http.RoundTripper) http.RoundTripper {
+			return transport.Slow(to, func() time.Duration { return time.Minute })
+		}, gaveUp, "[]"},
 		"twice": {func(to http.RoundTripper) http.RoundTripper {
 			return transport.Twice(to, time.Minute)
 		}, "204 done after 0s", "[text after 0s text after 1m0s]"},
@@ -103,18 +109,20 @@ func TestEachWayGoesWrongAsItSays(t *testing.T) {
 func TestACopyOutlivesItsSenderAndCanBeDeliveredAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, text := &server{begin: time.Now()}, ""
-		var kept *http.Request
-		send(t, transport.Func(func(r *http.Request) (*http.Response, error) {
-			kept, text = transport.Copy(r), transport.Txn(r)
-			return s.RoundTrip(r)
-		}), "text")
+		keeps := &transport.Recorder{To: s, Keep: func(passes string) bool {
+			text += passes
+			return passes != "other"
+		}}
+		send(t, keeps, "text")
+		send(t, keeps, "other")
+		s.heard = s.heard[:1]
 		for range 2 { // its sender's context has ended
-			if code := transport.Again(s, kept); code != http.StatusNoContent {
+			if code := transport.Again(s, keeps.Copies()[0]); code != http.StatusNoContent {
 				t.Errorf("it is answered %d", code)
 			}
 		}
 		if got := fmt.Sprint(text,
-			s.heard); got != "text[text after 0s text after 0s text after 0s]" {
+			s.heard); got != "textother[text after 0s text after 0s text after 0s]" {
 			t.Error(got)
 		}
 	})

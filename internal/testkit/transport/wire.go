@@ -2,6 +2,7 @@ package transport
 
 import (
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -144,3 +145,30 @@ func (c *Counter) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // N is how many there were.
 func (c *Counter) N() int { return int(c.n.Load()) }
+
+// Recorder keeps a copy of each transaction that Keep wants. Keep may be nil: all.
+type Recorder struct {
+	To   http.RoundTripper
+	Keep func(text string) bool
+
+	mu     sync.Mutex
+	copies []*http.Request
+}
+
+// RoundTrip notes a request and carries it.
+func (c *Recorder) RoundTrip(r *http.Request) (*http.Response, error) {
+	if text := Txn(r); text != "" && (c.Keep == nil || c.Keep(text)) {
+		late := Copy(r)
+		c.mu.Lock()
+		c.copies = append(c.copies, late)
+		c.mu.Unlock()
+	}
+	return c.To.RoundTrip(r)
+}
+
+// Copies are the copies so far, the oldest first. Again delivers them.
+func (c *Recorder) Copies() []*http.Request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.copies)
+}
