@@ -61,7 +61,11 @@ func TestARemovalIsObeyedByALeaderThatReadsSlowly(t *testing.T) {
 			to := m.net.to
 			m.net.via(transport.Func(func(r *http.Request) (*http.Response, error) {
 				if strings.HasSuffix(r.URL.Path, "/assignments/") {
-					time.Sleep(20 * time.Second)
+					select {
+					case <-time.After(20 * time.Second):
+					case <-r.Context().Done():
+						return nil, r.Context().Err()
+					}
 				}
 				return to.RoundTrip(r)
 			}))

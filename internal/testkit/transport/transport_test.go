@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // server notes what arrives, and answers 204.
 type server struct {
 	begin time.Time
+	mu    sync.Mutex
 	heard []string
 }
 
@@ -29,6 +31,8 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	body, err := io.ReadAll(r.Body)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.heard = append(s.heard, fmt.Sprintf("%s after %v", body, time.Since(s.begin)))
 	return transport.Answer(r, http.StatusNoContent, "done"), err
 }
