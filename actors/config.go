@@ -171,7 +171,7 @@ var ErrConfig = routing.ErrConfig
 var ErrIDTaken = member.ErrIDTaken
 
 // ErrStarted is returned by [Coordinator.Run] when it was called before.
-var ErrStarted = errors.New("was run before")
+var ErrStarted = routing.ErrStarted
 
 func (c Config) withDefaults() Config {
 	orDuration := func(d *time.Duration, v time.Duration) {

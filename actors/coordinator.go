@@ -50,8 +50,12 @@ func New(cfg Config) (*Coordinator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
-	c := &Coordinator{cfg: cfg, base: actor.NewBase(cfg.settings(), s, log), cells: newCells(),
-		routes: routing.Over(s, max(cfg.Bounds().StopsWithin, routing.MinMaxAge), log)}
+	c := &Coordinator{cfg: cfg, base: actor.NewBase(cfg.settings(), s, log), cells: newCells()}
+	if c.routes, err = routing.New(routing.Config{Service: cfg.Service, Client: cfg.Client,
+		Consul: cfg.Consul, MaxAge: max(cfg.Bounds().StopsWithin, routing.MinMaxAge),
+		Logger: cfg.Logger.With(slog.String("member", cfg.ID))}); err != nil {
+		return nil, err
+	}
 	members := tree(c.base, c.cells, c.routes.Tree())
 	if c.conf, err = newConfigStore(cfg, log, c.cells.membership.Reader()); err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)

@@ -42,7 +42,7 @@ func (c *Coordinator) Router() *routing.Router { return c.routes }
 // Locate tells where an item is worked on, by reading Consul: two reads, and one for each member.
 // Errors: [ErrMoving], [ErrNoOwner], [ErrUnknownItem], [ErrInvalid], [ErrUnreachable], [ErrDenied].
 func (o *Operator) Locate(ctx context.Context, item string) (Location, error) {
-	loc, err := routing.Find(ctx, o.store, item)
+	loc, err := routing.Find(ctx, o.locate, item)
 	if err != nil {
 		return Location{}, advice(fmt.Sprintf("locating in service %q", o.keys.Service()), err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/hashicorp/consul/api"
@@ -43,6 +44,7 @@ type Operator struct {
 	keys    protocol.Keys
 	work    *sequence
 	control *sequence
+	locate  routing.Config
 }
 
 // NewOperator returns the operator of a service. A nil client means one made
@@ -54,14 +56,15 @@ func NewOperator(client *api.Client, service string) (*Operator, error) {
 			return nil, fmt.Errorf("%w: the CONSUL_HTTP_* variables: %v", ErrInvalid, err)
 		}
 	}
-	s, err := protocol.New(service, store.Config{Client: client,
-		Logger: slog.New(slog.DiscardHandler)})
+	log := slog.New(slog.DiscardHandler)
+	s, err := protocol.New(service, store.Config{Client: client, Logger: log})
 	if err != nil {
 		return nil, err
 	}
 	k := s.Keys()
 	return &Operator{store: s, keys: k, work: newSequence(k.Sequence("work")),
-		control: newSequence(k.Sequence("control"))}, nil
+		control: newSequence(k.Sequence("control")),
+		locate:  routing.Config{Service: service, Client: client, Logger: log}}, nil
 }
 
 // Reach asks Consul until it answers, fails with something that waiting does

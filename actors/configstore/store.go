@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
@@ -18,7 +19,13 @@ import (
 // Store is the configuration of one service as this process sees it. Its methods may be called by
 // any number of goroutines, from before it runs until after it has stopped; they wait for what they
 // need as long as their context lasts, and no longer than the store runs ([ErrStopped]).
-type Store struct{ shared *shared }
+type Store struct {
+	shared *shared
+	begun  atomic.Bool // by Run
+}
+
+// ErrStarted is returned by [Store.Run] when it was called before.
+var ErrStarted = errors.New("was run before")
 
 // New checks the settings; it starts nothing and asks Consul nothing. Errors: [ErrInvalid].
 func New(c Config) (*Store, error) {
@@ -38,7 +45,7 @@ func New(c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{newShared(c, s, c.Logger)}, nil
+	return &Store{shared: newShared(c, s, c.Logger)}, nil
 }
 
 // None is a store without a backend: every call returns [ErrNoBackend] at once.
@@ -46,10 +53,14 @@ func None() *Store { return &Store{} }
 
 // Run keeps the store going until ctx ends; then it lets what is under way end, gives the marker up
 // and returns nil. Errors: that the log cannot be opened, or an actor that failed again and again
-// ([supervisor.EscalationError]). Run is called once.
+// ([supervisor.EscalationError]). Run is called once: [ErrStarted].
 func (s *Store) Run(ctx context.Context) error {
 	if s.shared == nil {
 		return ErrNoBackend
+	}
+	if !s.begun.CompareAndSwap(false, true) {
+		return fmt.Errorf("the config store of service %q %w: make another with New",
+			s.shared.Service, ErrStarted)
 	}
 	root, err := supervisor.New("config-store", tree(s.shared), supervisor.WithLogger(s.shared.log))
 	if err != nil {

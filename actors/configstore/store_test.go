@@ -635,3 +635,13 @@ func TestTenThousandKeysLoadInOnePass(t *testing.T) {
 		r.expect("one of them", s.get("k04711"), "value 4711")
 	})
 }
+
+// A second Run would write beside the first one, under the same name.
+func TestAStoreIsRunOnce(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		if err := s.Run(t.Context()); !errors.Is(err, configstore.ErrStarted) {
+			t.Errorf("a second Run: %v", err)
+		}
+	})
+}

@@ -104,6 +104,7 @@ func TestARouterCostsConsulLittle(t *testing.T) {
 // populated is a cluster as it is in Consul, without its members.
 type populated struct {
 	t       testing.TB
+	client  *api.Client
 	store   *protocol.Store
 	session string
 	owner   []int
@@ -142,7 +143,7 @@ func populate(t testing.TB, consul *devconsul.Server, members, items int) *popul
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &populated{t: t, store: s, session: session, owner: make([]int, items)}
+	w := &populated{t: t, client: client, store: s, session: session, owner: make([]int, items)}
 	keys := s.Keys()
 	var ops []store.Op
 	for i := range members {

@@ -228,7 +228,8 @@ func TestAnIDThatMakesNoKeyHidesNoOtherAnswer(t *testing.T) {
 				return r.Locate(t.Context(), item)
 			},
 			"Find": func(item string) (routing.Location, error) {
-				return routing.Find(t.Context(), w.store, item)
+				return routing.Find(t.Context(),
+					routing.Config{Service: "demo", Client: w.client}, item)
 			},
 		} {
 			if _, err := find(orphan); !errors.Is(err, routing.ErrNoOwner) {

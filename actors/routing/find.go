@@ -9,9 +9,13 @@ import (
 )
 
 // Find locates one item once, without a router: it reads the records and then the item's key at
-// each member, consistently, and the workload if there is none. Errors: those of [Router.Locate]
-// but [ErrNotReady], and the store's.
-func Find(ctx context.Context, s *protocol.Store, item string) (Location, error) {
+// each member, consistently, and the workload if there is none. Errors: [ErrConfig], those of
+// [Router.Locate] but [ErrNotReady], and those of Consul.
+func Find(ctx context.Context, cfg Config, item string) (Location, error) {
+	s, err := cfg.open()
+	if err != nil {
+		return Location{}, err
+	}
 	if err := protocol.CheckID("item id", item); err != nil {
 		return Location{}, err
 	}

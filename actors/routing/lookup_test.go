@@ -156,3 +156,16 @@ func TestTheFirstQuestionWaitsForTheFirstReading(t *testing.T) {
 		behind(t, func(*testing.T, *populated, *routing.Router, *firewall) {})
 	}
 }
+
+// A second Run would keep the same table beside the first one.
+func TestARouterIsRunOnce(t *testing.T) {
+	running(t, func(t *testing.T, r *routing.Router, _ *transport.Counter, stop func()) {
+		synctest.Wait() // the first Run has begun
+		for _, when := range []string{"while it runs", "after it has ended"} {
+			if err := r.Run(t.Context()); !errors.Is(err, routing.ErrStarted) {
+				t.Errorf("%s: %v", when, err)
+			}
+			stop()
+		}
+	})
+}

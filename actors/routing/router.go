@@ -74,13 +74,35 @@ type Router struct {
 	polls       store.Polls
 	wanted      *messages.State[bool]
 	open        atomic.Bool
+	begun       atomic.Bool // by Run
 	stopped     atomic.Bool
 	staleShares *staleShares
 	lookups     *lookups
 }
 
+// ErrStarted is returned by [Router.Run] when it was called before.
+var ErrStarted = errors.New("was run before")
+
 // New checks the settings; it starts nothing and asks Consul nothing. Errors: [ErrConfig].
 func New(cfg Config) (*Router, error) {
+	cfg.Logger = asynclog.Wrap(cfg.Logger).With(slog.String("service", cfg.Service))
+	s, err := cfg.open()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.MaxAge == 0 {
+		cfg.MaxAge = DefaultMaxAge
+	}
+	odd := protocol.StrangeKeys{Log: cfg.Logger}
+	return &Router{
+		store: s, keys: s.Keys(), log: cfg.Logger, maxAge: cfg.MaxAge,
+		table:  newTable(s.Keys(), cfg.MaxAge, odd.Skip),
+		wanted: messages.NewState(false), staleShares: newStaleShares(), lookups: newLookups(),
+	}, nil
+}
+
+// open checks the settings and makes the way to Consul.
+func (cfg Config) open() (*protocol.Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -91,31 +113,21 @@ func New(cfg Config) (*Router, error) {
 		}
 		cfg.Client = client
 	}
-	cfg.Logger = asynclog.Wrap(cfg.Logger)
 	s, err := protocol.New(cfg.Service, store.Config{Client: cfg.Client, Address: cfg.Consul,
-		Logger: cfg.Logger.With(slog.String("service", cfg.Service))})
+		Logger: cfg.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
-	if cfg.MaxAge == 0 {
-		cfg.MaxAge = DefaultMaxAge
-	}
-	return Over(s, cfg.MaxAge, cfg.Logger), nil
-}
-
-// Over is New for package actors, whose members share one way to Consul.
-func Over(s *protocol.Store, maxAge time.Duration, log *slog.Logger) *Router {
-	odd := protocol.StrangeKeys{Log: log}
-	return &Router{
-		store: s, keys: s.Keys(), log: log, maxAge: maxAge, table: newTable(s.Keys(), maxAge,
-			odd.Skip),
-		wanted: messages.NewState(false), staleShares: newStaleShares(), lookups: newLookups(),
-	}
+	return s, nil
 }
 
 // Run keeps the table until ctx ends, from the first question on. When it has ended all questions are
-// answered with [ErrStopped]. Run is called once.
+// answered with [ErrStopped]. Run is called once: [ErrStarted].
 func (r *Router) Run(ctx context.Context) error {
+	if !r.begun.CompareAndSwap(false, true) {
+		return fmt.Errorf("the router of service %q %w: make another with New",
+			r.keys.Service(), ErrStarted)
+	}
 	root, err := supervisor.New("router", r.Tree(), supervisor.WithLogger(r.log))
 	if err != nil {
 		return err
