@@ -2,6 +2,7 @@ package supervisor_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,10 +26,11 @@ func TestARestartByHandKeepsTheOrderOfAGroupThatIsBeingRestarted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var j journal
-				starts, open := 0, make(chan struct{})
+				var starts atomic.Int32
+				open := make(chan struct{})
 				gate := supervisor.Child{Name: "gate", Gate: true,
 					Run: func(ctx context.Context) error {
-						if starts++; starts == 2 {
+						if starts.Add(1) == 2 {
 							<-open
 						}
 						supervisor.Ready(ctx)
@@ -45,7 +47,7 @@ func TestARestartByHandKeepsTheOrderOfAGroupThatIsBeingRestarted(t *testing.T) {
 				restarted := make(chan error, 1)
 				go func() { restarted <- r.Restart(t.Context(), "root/b") }()
 				time.Sleep(time.Minute)
-				if got := r.find(t, "root/b"); got.Incarnation != 1 || starts != 2 {
+				if got := r.find(t, "root/b"); got.Incarnation != 1 || starts.Load() != 2 {
 					t.Errorf("it is %s in its incarnation %d, and the gate before it is closed",
 						got.State, got.Incarnation)
 				}

@@ -33,7 +33,8 @@ func (e *StuckError) Error() string {
 	}
 	if len(e.Children) > 0 {
 		fmt.Fprintf(&b,
-			" make it return when its context ends, or give it a longer StopTimeout; stack of %s:\n%s",
+			" make it return when its context ends, or give it a longer StopTimeout; stack "+
+				"of %s:\n%s",
 			e.Children[0].Path, e.Children[0].Stack)
 	}
 	return b.String()
