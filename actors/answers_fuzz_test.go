@@ -184,7 +184,8 @@ func FuzzAnswers(f *testing.F) {
 			}
 			defer func() {
 				if t.Failed() {
-					t.Logf("session %+v\nmembership %+v\nleadership %+v\nassignments %+v\nholdings %+v\nplan %+v",
+					t.Logf("session %+v\nmembership %+v\nleadership %+v\nassignments "+
+						"%+v\nholdings %+v\nplan %+v",
 						m.c.Session().Get(), m.c.Membership().Get(), m.c.Leadership().Get(),
 						m.c.Assignments().Get(), m.c.Holdings().Get(), m.c.Plan().Get())
 				}

@@ -256,7 +256,8 @@ func (c Config) Validate() error {
 		bad("lease-margin %v: give at most half of the ttl (%v)", d.LeaseMargin, d.TTL/2)
 	}
 	if d.Grace < d.TTL {
-		bad("grace %v: give at least the ttl (%v); a member whose session was ended early counts on its lease for that long",
+		bad("grace %v: give at least the ttl (%v); a member whose session was ended early counts "+
+			"on its lease for that long",
 			d.Grace, d.TTL)
 	}
 	for name, v := range map[string]time.Duration{"leader-soak": d.LeaderSoak, "merge": d.Merge,

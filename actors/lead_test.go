@@ -205,7 +205,8 @@ func TestLeadWaitsForALeaderOfAVersionThatWritesNoTerm(t *testing.T) {
 		}
 		c.awaitTerm(5*time.Second, "")
 		if _, took := c.awaitLead(40*time.Second, ""); took < 29*time.Second {
-			t.Errorf("Lead began %v after the take, inside the lease of 30s of the leader that wrote no term",
+			t.Errorf("Lead began %v after the take, inside the lease of 30s of the leader that "+
+				"wrote no term",
 				took)
 		}
 	})

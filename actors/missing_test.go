@@ -49,7 +49,8 @@ func TestItemsThatAreGoneFromTheWorkloadKeepNoOthersFromStarting(t *testing.T) {
 			t.Errorf("%d transactions in 20 s for items that are gone", n)
 		}
 		if n := sum(c.loads()); n != rest {
-			t.Errorf("%d items run, want %d: the brake keeps the keys, and nothing is to be done for them",
+			t.Errorf("%d items run, want %d: the brake keeps the keys, and nothing is to be done "+
+				"for them",
 				n, rest)
 		}
 		c.addWork(items[:gone]...)

@@ -27,7 +27,8 @@ func (w WorkInput) Check() error {
 		return err
 	}
 	if len(w.Payload) > MaxPayload {
-		return fmt.Errorf("%w: payload of item %q: %d bytes, and at most %d can be written: store it elsewhere and put its address here",
+		return fmt.Errorf("%w: payload of item %q: %d bytes, and at most %d can be written: "+
+			"store it elsewhere and put its address here",
 			ErrInvalid, w.ID, len(w.Payload), MaxPayload)
 	}
 	return nil

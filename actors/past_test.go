@@ -47,7 +47,8 @@ func TestARenewalAnsweredFromThePastBringsNoWorkBack(t *testing.T) {
 						50 * time.Millisecond) {
 						if s := m.c.Session().Get(); s.ID == id && s.Holds(time.Now(), 0) &&
 							time.Now().After(ends) {
-							c.t.Errorf("%v after Consul's restart the lease holds, of a session that has ended",
+							c.t.Errorf("%v after Consul's restart the lease holds, of a session "+
+								"that has ended",
 								time.Since(begin))
 							break
 						}

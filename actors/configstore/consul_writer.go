@@ -436,7 +436,9 @@ func (a *consulWriter) conflict(j *job, i int, entries []store.Entry) (o outcome
 
 // unknownOutcome is the error for a write of which nobody can tell any more whether it was applied.
 func (a *consulWriter) unknownOutcome(j *job) error {
-	return fmt.Errorf("%w: config key %q: an earlier try of the write may have been applied, and %s, which would tell, was deleted or overwritten, or Consul was restored: read the key and decide anew",
+	return fmt.Errorf("%w: config key %q: an earlier try of the write may have been applied, and "+
+		"%s, which would tell, was deleted or overwritten, or Consul was restored: read the key "+
+		"and decide anew",
 		ErrUnreachable, j.ops[0].key, a.markerKey())
 }
 

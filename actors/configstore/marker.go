@@ -94,7 +94,8 @@ func (a *consulWriter) tryClaim(ctx context.Context) error {
 	}
 	if old.By != (protocol.Process{}) && old.By.Instance != me.Instance &&
 		a.Liveness(old.By) == protocol.Alive {
-		return fmt.Errorf("%w: process %d on this host, which has not stopped (%s): stop it, or give each its own name and log",
+		return fmt.Errorf("%w: process %d on this host, which has not stopped (%s): stop it, or "+
+			"give each its own name and log",
 			ErrTaken, old.By.PID, a.markerKey())
 	}
 	if a.marker.taken && !a.mayTake(old) {
@@ -200,7 +201,8 @@ func (a *consulWriter) mayTake(m protocol.Marker) bool {
 }
 
 func (a *consulWriter) takenOver(by protocol.Marker) error {
-	return fmt.Errorf("%w: process %d on %s took %s over: give each process a name and a log directory of its own",
+	return fmt.Errorf("%w: process %d on %s took %s over: give each process a name and a log "+
+		"directory of its own",
 		ErrTaken, by.By.PID, by.By.Host, a.markerKey())
 }
 

@@ -66,7 +66,9 @@ func (o Op) check() error {
 		return err
 	}
 	if len(o.value) > MaxValue {
-		return fmt.Errorf("%w: the value of config key %q has %d bytes, and at most %d can be written (a transaction of Consul's takes 512 KB, with values in base64): store it elsewhere and put its address here",
+		return fmt.Errorf("%w: the value of config key %q has %d bytes, and at most %d can be "+
+			"written (a transaction of Consul's takes 512 KB, with values in base64): store it "+
+			"elsewhere and put its address here",
 			ErrTooLarge, o.key, len(o.value), MaxValue)
 	}
 	return nil
@@ -103,7 +105,8 @@ func checkOps(ops []Op) error {
 		return fmt.Errorf("%w: nothing in the transaction writes", ErrInvalid)
 	}
 	if size > store.MaxBodyBytes-markerBytes {
-		return fmt.Errorf("%w: the transaction has %d bytes with its values in base64, and at most %d go into one: split it",
+		return fmt.Errorf("%w: the transaction has %d bytes with its values in base64, and at "+
+			"most %d go into one: split it",
 			ErrTooLarge, size, store.MaxBodyBytes-markerBytes)
 	}
 	return nil

@@ -84,7 +84,8 @@ func (r record) job() (*job, error) {
 			o.verb = verbExpect
 		default:
 			return nil,
-				fmt.Errorf("%w: write %d in it has an operation %q that this version does not know: use the version that wrote it",
+				fmt.Errorf("%w: write %d in it has an operation %q that this version does not "+
+					"know: use the version that wrote it",
 					ErrInvalid, r.Seq, w.Verb)
 		}
 		if w.Index != nil {
@@ -115,7 +116,8 @@ func replayLog(records [][]byte, service string, l *jobQueue, r *refusals) (firs
 		d.DisallowUnknownFields()
 		if err := d.Decode(&rec); err != nil {
 			return first,
-				fmt.Errorf("%w: record %d does not parse: %v: use the version that wrote it, or move the directory away",
+				fmt.Errorf("%w: record %d does not parse: %v: use the version that wrote it, or "+
+					"move the directory away",
 					ErrInvalid, i+1, err)
 		}
 		switch {
@@ -123,14 +125,16 @@ func replayLog(records [][]byte, service string, l *jobQueue, r *refusals) (firs
 			switch {
 			case rec.Version != recordVersion:
 				return first,
-					fmt.Errorf("%w: it is of version %d, and this one reads version %d: use the version that wrote it, or move the directory away",
+					fmt.Errorf("%w: it is of version %d, and this one reads version %d: use the "+
+						"version that wrote it, or move the directory away",
 						ErrInvalid, rec.Version, recordVersion)
 			case rec.ID == "":
 				return first, fmt.Errorf("%w: it names no writer: move the directory away",
 					ErrInvalid)
 			case rec.Service != service:
 				return first,
-					fmt.Errorf("%w: it holds the writes of service %q, not of %q: give each service a directory of its own",
+					fmt.Errorf("%w: it holds the writes of service %q, not of %q: give each "+
+						"service a directory of its own",
 						ErrInvalid, rec.Service, service)
 			}
 			first = rec

@@ -402,15 +402,18 @@ func (sh *shared) submit(ctx context.Context, ops []Op) (receipt, error) {
 	case <-t.logged:
 		if gone := sh.openLog.Load().wal.Held(); gone != nil {
 			return r,
-				fmt.Errorf("config key %q: %w: %w: it waits for Consul, and is lost if this process ends before: %w",
+				fmt.Errorf("config key %q: %w: %w: it waits for Consul, and is lost if this "+
+					"process ends before: %w",
 					ops[0].key, ErrLog, gone, err)
 		}
 		return r,
-			fmt.Errorf("config key %q: %w: it will be written when Consul answers, or be reported as a conflict: %w",
+			fmt.Errorf("config key %q: %w: it will be written when Consul answers, or be "+
+				"reported as a conflict: %w",
 				ops[0].key, ErrPending, err)
 	default:
 		return r,
-			fmt.Errorf("config key %q: gave up waiting for Consul, which may or may not have taken the write: %w",
+			fmt.Errorf("config key %q: gave up waiting for Consul, which may or may not have "+
+				"taken the write: %w",
 				ops[0].key, err)
 	}
 }

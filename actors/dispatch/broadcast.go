@@ -55,7 +55,8 @@ func (d *Dispatcher) broadcast(w *client, r *http.Request) *refusal {
 	if g.room > smallBytes { // clients that read slowly leave room for the answers to others
 		if !d.reading.acquireN(g.room) {
 			return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
-				"the members have answered, and the answers that clients are reading take %d bytes, which is the limit: "+
+				"the members have answered, and the answers that clients are reading take %d "+
+					"bytes, which is the limit: "+
 					"the request was carried out", readingBytes)
 		}
 		defer d.reading.releaseN(g.room)
@@ -172,7 +173,8 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, header http.Header, 
 		return reply{}, 0, noService(m)
 	case ReasonLoop:
 		return reply{}, 0,
-			fmt.Errorf("its address %s is that of a dispatcher: start it with --address host:port of the service beside it",
+			fmt.Errorf("its address %s is that of a dispatcher: start it with --address "+
+				"host:port of the service beside it",
 				m.Address)
 	}
 	got, took, err := d.answers.readAll(resp.Body, most+1)
@@ -180,7 +182,8 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, header http.Header, 
 		d.answers.releaseN(took)
 		if errors.Is(err, errNoRoom) {
 			return reply{}, 0,
-				errors.New("it answered, and there is no room for that beside the answers to other broadcasts")
+				errors.New("it answered, and there is no room for that beside the answers to " +
+					"other broadcasts")
 		}
 		return reply{}, 0, missing(m, err)
 	}
@@ -191,13 +194,15 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, header http.Header, 
 }
 
 func noService(m routing.Member) error {
-	return fmt.Errorf("its address %q is that of no service: start it with --address host:port of the service beside it",
+	return fmt.Errorf("its address %q is that of no service: start it with --address host:port "+
+		"of the service beside it",
 		m.Address)
 }
 
 func missing(m routing.Member, err error) error {
 	if f, ok := errors.AsType[*forbidden](err); ok {
-		return fmt.Errorf("requests are not sent to it at %s: %w; give it an --address that others reach it by, or allow the network here with --route-allow",
+		return fmt.Errorf("requests are not sent to it at %s: %w; give it an --address that "+
+			"others reach it by, or allow the network here with --route-allow",
 			m.Address, f)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {

@@ -309,7 +309,8 @@ func TestAConnectionCanBeUpgraded(t *testing.T) {
 		}
 		defer conn.Close()
 		fmt.Fprintf(buf,
-			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\ntoken %s\n",
+			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+
+				"echo\r\n\r\ntoken %s\n",
 			r.Header.Get(dispatch.HeaderToken))
 		buf.Flush()
 		_, _ = io.Copy(conn, buf)

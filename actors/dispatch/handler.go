@@ -51,7 +51,8 @@ func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (d *Dispatcher) serve(c *client, r *http.Request) *refusal {
 	if route := routeOf(r.Header); len(route) > mostHops || slices.Contains(route, d.id) {
 		return refuse(http.StatusLoopDetected, ReasonLoop, 0,
-			"the request has been here before: some member's published address is that of a dispatcher; start the members with --address host:port of the service itself")
+			"the request has been here before: some member's published address is that of a "+
+				"dispatcher; start the members with --address host:port of the service itself")
 	}
 	if r.ProtoMajor == 2 && r.TLS == nil {
 		return refuse(http.StatusHTTPVersionNotSupported, ReasonVersion, 0,
@@ -142,7 +143,8 @@ func (d *Dispatcher) stream(t *routedRequest) error {
 	if !d.memberStreams.acquire(t.loc.Member) {
 		d.streams.release()
 		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
-			"%d upgraded connections and event streams to member %s are open, which is the limit for one",
+			"%d upgraded connections and event streams to member %s are open, which is the "+
+				"limit for one",
 			d.cfg.StreamsPerMember, t.loc.Member)
 	}
 	as := t.loc.Member
@@ -283,7 +285,8 @@ func (d *Dispatcher) failed(w http.ResponseWriter, r *http.Request, err error) {
 			"item %q: the dispatcher stops, and the request was not sent to anybody", t.item)
 	case stopping:
 		refused = refuse(http.StatusBadGateway, ReasonLost, 0,
-			"item %q: the dispatcher stops before member %s has answered: the request may have been carried out",
+			"item %q: the dispatcher stops before member %s has answered: the request may have "+
+				"been carried out",
 			t.item, t.loc.Member)
 	case errors.Is(t.body.sourceError(), os.ErrDeadlineExceeded):
 		// with which the server cancels the request

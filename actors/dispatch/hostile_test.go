@@ -38,7 +38,8 @@ func TestAnUpgradeToAnotherHTTPIsNotPassedOn(t *testing.T) {
 	for _, protocol := range []string{"h2c", "H2C", "HTTP/2.0", "TLS/1.3", "websocket, h2c"} {
 		conn, in := w.dial()
 		fmt.Fprintf(conn,
-			"GET /a/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: %s\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",
+			"GET /a/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: "+
+				"%s\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",
 			protocol)
 		resp, err := http.ReadResponse(in, nil)
 		if err != nil || resp.StatusCode != 200 {
@@ -62,7 +63,8 @@ func TestWhatAClientForgesInTrailersAndRoutesDoesNotArrive(t *testing.T) {
 	conn, in := w.dial()
 	fmt.Fprint(conn,
 		"POST /a/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: Coordd-Token\r\n"+
-			"Coordd-Route: junk, 0123456789abcdef, <x>\r\nX_Forwarded_For: 6.6.6.6\r\nX-Forwarded_Host: h\r\n\r\n1\r\nx\r\n0\r\nCoordd-Token: 99\r\n\r\n")
+			"Coordd-Route: junk, 0123456789abcdef, <x>\r\nX_Forwarded_For: "+
+			"6.6.6.6\r\nX-Forwarded_Host: h\r\n\r\n1\r\nx\r\n0\r\nCoordd-Token: 99\r\n\r\n")
 	if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 200 {
 		t.Fatalf("%v %v", resp, err)
 	}

@@ -119,7 +119,8 @@ func (a *attempts) find(ctx context.Context, t *routedRequest) error {
 	d.releaseMember(t)
 	if !d.waiting.acquire() {
 		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
-			"item %q is not located yet, and too many requests are waiting for that or for moves to end",
+			"item %q is not located yet, and too many requests are waiting for that or for "+
+				"moves to end",
 			t.item)
 	}
 	defer d.waiting.release()
@@ -161,7 +162,8 @@ func (d *Dispatcher) acquireMember(t *routedRequest) error {
 	if host, port, err := net.SplitHostPort(t.loc.Address); err != nil || host == "" ||
 		port == "" || port == "0" {
 		return refuse(http.StatusBadGateway, ReasonNoAddress, 0,
-			"item %q is at member %s, whose address is %q: start it with --address host:port of the service beside it",
+			"item %q is at member %s, whose address is %q: start it with --address host:port of "+
+				"the service beside it",
 			t.item, t.loc.Member, t.loc.Address)
 	}
 	if t.countedAt == t.loc.Member {
@@ -230,11 +232,13 @@ func refusalFor(t *routedRequest, resp *http.Response, err error) *refusal {
 			t.loc.Member))
 	}
 	r := refuse(http.StatusBadGateway, ReasonLost, 0,
-		"item %q: the connection to member %s at %s was lost before it answered: the request may have been carried out",
+		"item %q: the connection to member %s at %s was lost before it answered: the request may "+
+			"have been carried out",
 		t.item, t.loc.Member, t.loc.Address)
 	if f, ok := errors.AsType[*forbidden](err); ok {
 		r = refuse(http.StatusBadGateway, ReasonForbidden, 0,
-			"item %q: requests are not sent to member %s at %s: %v; give that member an --address that others reach it by, or allow the network here with --route-allow",
+			"item %q: requests are not sent to member %s at %s: %v; give that member an "+
+				"--address that others reach it by, or allow the network here with --route-allow",
 			t.item, t.loc.Member, t.loc.Address, f)
 	} else if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		r = refuse(http.StatusBadGateway, ReasonUnreachable, soon,

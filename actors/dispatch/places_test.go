@@ -81,7 +81,8 @@ func TestABroadcastDoesNotMindAnOfferOfAnotherHTTP(t *testing.T) {
 	for upgrade, want := range map[string]int{"h2c": 200, "TLS/1.3": 200, "websocket": 400} {
 		conn, in := w.dial()
 		fmt.Fprintf(conn,
-			"GET /*/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: %s\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",
+			"GET /*/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: "+
+				"%s\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",
 			upgrade)
 		resp, err := http.ReadResponse(in, nil)
 		if err != nil || resp.StatusCode != want {
@@ -181,7 +182,10 @@ func TestWhatATrustedProxySaysOfTheClientArrives(t *testing.T) {
 		for _, path := range []string{"/a/", "/*/"} {
 			conn, in := w.dial()
 			fmt.Fprintf(conn,
-				"GET %s HTTP/1.1\r\nHost: front\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: public.example\r\nX-Forwarded-Port: 443\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded_User: root\r\nForwarded: for=6.6.6.6\r\n\r\n",
+				"GET %s HTTP/1.1\r\nHost: front\r\nX-Forwarded-For: "+
+					"6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: "+
+					"public.example\r\nX-Forwarded-Port: 443\r\nX-Real-IP: "+
+					"6.6.6.6\r\nX-Forwarded_User: root\r\nForwarded: for=6.6.6.6\r\n\r\n",
 				path)
 			if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 200 {
 				t.Fatalf("%v %v", resp, err)

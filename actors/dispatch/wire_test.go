@@ -211,7 +211,8 @@ func TestEveryEndOfARequestFreesItsPlaces(t *testing.T) {
 	w.owner("switches", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
 		if conn, _, err := http.NewResponseController(rw).Hijack(); err == nil {
 			fmt.Fprint(conn,
-				"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: unasked\r\n\r\n")
+				"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+
+					"unasked\r\n\r\n")
 			conn.Close()
 		}
 	})

@@ -81,7 +81,8 @@ func TestARouterCostsConsulLittle(t *testing.T) {
 				moveRequests, moveBytes := m.take()
 				perMove := float64(moveRequests)/moves - 3*perSecond
 				bytesPerMove := float64(moveBytes)/moves - 3*bytesPerSecond
-				t.Logf("first reading %d requests, %d bytes; idle %.2f requests/s, %.1f bytes/s; a move %.1f requests, %.0f bytes",
+				t.Logf("first reading %d requests, %d bytes; idle %.2f requests/s, %.1f bytes/s; "+
+					"a move %.1f requests, %.0f bytes",
 					first, firstBytes, perSecond, bytesPerSecond, perMove, bytesPerMove)
 				// The pulse's two requests every 2.25 s; each share's poll is asked again every
 				// five minutes, the other two every minute.
@@ -93,7 +94,8 @@ func TestARouterCostsConsulLittle(t *testing.T) {
 					t.Errorf("%.1f bytes/s while nothing happens", bytesPerSecond)
 				}
 				if perMove > 5 || bytesPerMove > float64(firstBytes)*4/float64(c.members)+1000 {
-					t.Errorf("a move costs %.1f requests and %.0f bytes; everything there is are %d bytes",
+					t.Errorf("a move costs %.1f requests and %.0f bytes; everything there is are "+
+						"%d bytes",
 						perMove, bytesPerMove, firstBytes)
 				}
 			})

@@ -117,7 +117,9 @@ func (r *Router) manageShares(ctx context.Context) error {
 			warned = true
 			r.log.Warn("routing-many-members", "members", len(ids), "long_polls", len(ids)+2,
 				"do",
-				"raise limits.http_max_conns_per_client of Consul's agents above the number of members and what else this host asks of them (200 by default), or route from fewer hosts")
+				"raise limits.http_max_conns_per_client of Consul's agents above the number of "+
+					"members and what else this host asks of them (200 by default), or route "+
+					"from fewer hosts")
 		}
 	}
 }

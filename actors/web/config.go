@@ -150,7 +150,8 @@ func (c *configSite) waits(w http.ResponseWriter) (leave func(), ok bool) {
 	default:
 		w.Header().Set("Retry-After", "1")
 		http.Error(w,
-			fmt.Sprintf("%d requests wait for changes, which is the limit: ask without wait, or let one of them wait for a prefix",
+			fmt.Sprintf("%d requests wait for changes, which is the limit: ask without wait, or "+
+				"let one of them wait for a prefix",
 				cap(c.waiting)), http.StatusServiceUnavailable)
 		return nil, false
 	}
@@ -221,7 +222,8 @@ func (c *configSite) put(w http.ResponseWriter, r *http.Request, p params) {
 	}
 	if !r.ProtoAtLeast(1, 1) && r.Header.Get("Content-Length") == "" {
 		http.Error(w,
-			"a value of HTTP/1.0 needs its Content-Length: without it nobody knows whether it is here as a whole",
+			"a value of HTTP/1.0 needs its Content-Length: without it nobody knows whether it is "+
+				"here as a whole",
 			http.StatusLengthRequired)
 		return
 	}

@@ -24,13 +24,15 @@ func (s *site) health(now time.Time) error {
 		case !session.Holds(now, 0):
 			over := -session.Lease.Left(now)
 			errs = append(errs,
-				fmt.Errorf("the lease of %s has been over for %v: Consul does not answer; its work is stopped",
+				fmt.Errorf("the lease of %s has been over for %v: Consul does not answer; its "+
+					"work is stopped",
 					m.ID(), over.Round(time.Second)))
 		default:
 			switch ms := m.Membership().Get(); {
 			case !ms.In(session.ID):
 				errs = append(errs,
-					fmt.Errorf("%s is not registered: its record in Consul is not locked by its session (%s): it runs nothing until then",
+					fmt.Errorf("%s is not registered: its record in Consul is not locked by its "+
+						"session (%s): it runs nothing until then",
 						m.ID(), ms.Phase))
 			case ms.Phase == messages.Leaving:
 				errs = append(errs, fmt.Errorf("%s is leaving: it gives its items up", m.ID()))

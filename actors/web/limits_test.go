@@ -142,7 +142,8 @@ func TestReadersThatDoNotReadCostLittleMemory(t *testing.T) {
 	}
 	p := serveConfigPage(t, large...)
 	if status, _,
-		body := p.raw("GET /config/?prefix=big/&wait=25s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); len(body) <= values*size {
+		body := p.raw("GET /config/?prefix=big/&wait=25s HTTP/1.1\r\nHost: " +
+		"localhost\r\nConnection: close\r\n\r\n"); len(body) <= values*size {
 		t.Fatalf("the page does not show all: %d, %d bytes: %.200s", status, len(body), body)
 	}
 	before := heap()

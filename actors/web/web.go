@@ -102,7 +102,8 @@ func (s *site) handler() http.Handler {
 		// Everything is in the page: it asks nobody but this address, and nothing else may run in
 		// it.
 		w.Header().Set("Content-Security-Policy",
-			"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; frame-ancestors 'none'")
+			"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "+
+				"connect-src 'self'; img-src data:; frame-ancestors 'none'")
 		_, _ = w.Write(page)
 	})
 	mux.HandleFunc("GET /status.json", func(w http.ResponseWriter, r *http.Request) {
@@ -136,7 +137,8 @@ func (s *site) handler() http.Handler {
 		if r.Header.Get(dispatch.HeaderItem) != "" {
 			w.Header().Set(dispatch.HeaderReason, dispatch.ReasonNoAddress)
 			http.Error(w,
-				"this is the page of coordd, and no service: start the member with --address host:port of the service beside it",
+				"this is the page of coordd, and no service: start the member with --address "+
+					"host:port of the service beside it",
 				http.StatusBadGateway)
 			return
 		}

@@ -45,7 +45,8 @@ type writeFlags struct {
 
 func (w *writeFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&w.log, "config-log", "",
-		"The `directory` of a log of writes: what is in it survives a crash, and is sent by the next command that names it.")
+		"The `directory` of a log of writes: what is in it survives a crash, and is sent by the "+
+			"next command that names it.")
 	cmd.Flags().DurationVar(&w.wait, "wait", 30*time.Second,
 		"How `long` to wait for Consul at the most.")
 }
@@ -107,7 +108,8 @@ func (a *app) writing(ctx context.Context, s *serviceFlags, w writeFlags, f func
 	}
 	for _, refused := range c.Queue().Get().Conflicts {
 		fmt.Fprintf(a.err,
-			"coordd config: an earlier write in %s was refused, and is kept in its file conflicts: %s\n",
+			"coordd config: an earlier write in %s was refused, and is kept in its file "+
+				"conflicts: %s\n",
 			w.log, printable.Line(refused.Error))
 		err = errors.Join(err, errEarlier)
 	}

@@ -82,9 +82,10 @@ go on. Removing items with "coordd work rm" says it already.`,
 				o.Override(ctx)
 		}),
 		order(&cobra.Command{
-			Use:     "drain MEMBER",
-			Short:   "Empty a member",
-			Long:    "Orders that a member gives up its items one after the other and gets no new ones, until \"coordd control undrain\".",
+			Use:   "drain MEMBER",
+			Short: "Empty a member",
+			Long: "Orders that a member gives up its items one after the other and gets no " +
+				"new ones, until \"coordd control undrain\".",
 			Example: "  coordd control drain n2",
 		}, 1, "the id of one member", func(ctx context.Context, o *actors.Operator,
 			args []string) (string, error) {

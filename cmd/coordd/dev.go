@@ -162,7 +162,8 @@ func devWelcome(o devFlags, page, consul string) string {
 	}
 	coordd := command(os.Args[0])
 	fmt.Fprintf(&b,
-		"Try, from another terminal:\n\n  %[1]s status%[2]s\n  %[1]s work add my-item%[2]s\n  %[1]s run --id n%[3]d%[2]s\n\nCtrl-C stops it.\n\n",
+		"Try, from another terminal:\n\n  %[1]s status%[2]s\n  %[1]s work add my-item%[2]s\n  "+
+			"%[1]s run --id n%[3]d%[2]s\n\nCtrl-C stops it.\n\n",
 		coordd, with, o.members+1)
 	return b.String()
 }

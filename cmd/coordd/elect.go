@@ -102,18 +102,23 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.id, "id", "",
-		"The `name` of this candidate, for people and for --hand-over. Without it: the host's name and the process id.")
+		"The `name` of this candidate, for people and for --hand-over. Without it: the host's "+
+			"name and the process id.")
 	f.IntVar(&o.priority, "priority", 0,
 		"Among those who wait, the highest `number` leads next; among equals, who came first.")
 	f.BoolVar(&o.preempt, "preempt", false, "Ask a leader of lower priority to make way.")
 	f.BoolVar(&o.once, "once", false,
 		"End, with exit code 1, when the leadership is lost or handed over.")
 	f.DurationVar(&o.ttl, "ttl", onconsul.DefaultTTL,
-		"The `time` of silence after which a leader stops its command: 10s to 24h. ZooKeeper grants what its own settings allow, 4s to 40s as a rule.")
+		"The `time` of silence after which a leader stops its command: 10s to 24h. ZooKeeper "+
+			"grants what its own settings allow, 4s to 40s as a rule.")
 	f.DurationVar(&o.lockDelay, "lock-delay", 0,
-		"The `time` for which the leadership of a lost machine is kept from the others. Without it: the ttl, in Consul 60s at most. Shorter, down to 1s, is quicker, and unsafe only if somebody ends sessions early.")
+		"The `time` for which the leadership of a lost machine is kept from the others. Without "+
+			"it: the ttl, in Consul 60s at most. Shorter, down to 1s, is quicker, and unsafe "+
+			"only if somebody ends sessions early.")
 	f.DurationVar(&o.margin, "lease-margin", 0,
-		"The `time` before the end of the lease at which the command is told to stop. Without it: a tenth of the ttl.")
+		"The `time` before the end of the lease at which the command is told to stop. Without "+
+			"it: a tenth of the ttl.")
 	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second,
 		"The `time` from SIGTERM to SIGKILL when the command is stopped.")
 	secretFlags(f, &o.passEnv)
@@ -179,7 +184,8 @@ func (o *electFlags) check(args []string) error {
 	case len(asked) == 1 && len(args) > 1:
 		return usage("%s runs no command, and was given %q", asked[0], args[1:])
 	case len(asked) == 0 && len(args) == 1:
-		return usage("give a command to run while %s leads, or one of --status, --follow, --hand-over, --end, --delete",
+		return usage("give a command to run while %s leads, or one of --status, --follow, "+
+			"--hand-over, --end, --delete",
 			"this candidate")
 	case len(asked) == 0 && strings.TrimSpace(strings.Join(args[1:], "")) == "":
 		return usage("the command is empty")

@@ -54,7 +54,8 @@ func (o *electFlags) unreachable(where string, err error) error {
 	case len(o.zookeeper.Servers) == 0:
 		return trouble(where, err)
 	case errors.Is(err, zk.ErrNoAuth):
-		return fmt.Errorf("ZooKeeper at %s denies it (%w): give the credentials of the user whom the election belongs to with --zookeeper-auth-file",
+		return fmt.Errorf("ZooKeeper at %s denies it (%w): give the credentials of the user whom "+
+			"the election belongs to with --zookeeper-auth-file",
 			where, err)
 	}
 	return fmt.Errorf(

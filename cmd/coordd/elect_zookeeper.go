@@ -28,11 +28,13 @@ func (z *zookeeperFlags) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&z.Servers, "zookeeper", nil,
 		"Hold the election on ZooKeeper instead; its `servers`: host:port,...")
 	f.StringVar(&z.AuthFile, "zookeeper-auth-file", "",
-		"A `file` with user:password for ZooKeeper's scheme digest, in one line. What is made belongs to that user, and nobody else can read or change it.")
+		"A `file` with user:password for ZooKeeper's scheme digest, in one line. What is made "+
+			"belongs to that user, and nobody else can read or change it.")
 	f.BoolVar(&z.TLS, "zookeeper-tls", false,
 		"Speak TLS with ZooKeeper (its secureClientPort). The next three imply it.")
 	f.StringVar(&z.CA, "zookeeper-ca-file", "",
-		"The PEM `file` of the authority that signed ZooKeeper's certificates. Without it: the host's own.")
+		"The PEM `file` of the authority that signed ZooKeeper's certificates. Without it: the "+
+			"host's own.")
 	f.StringVar(&z.Cert, "zookeeper-cert-file", "",
 		"The PEM `file` of the certificate to show to ZooKeeper.")
 	f.StringVar(&z.Key, "zookeeper-key-file", "", "The PEM `file` of that certificate's key.")

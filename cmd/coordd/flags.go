@@ -52,7 +52,8 @@ func (a *app) fromEnvironment(flags *pflag.FlagSet) error {
 		}
 		if _, order := f.Annotations[commandLineOnly]; order {
 			if value != f.DefValue {
-				err = usage("the environment variable %s is %q, and an order is taken from the command line only: unset it, and give --%s to mean it",
+				err = usage("the environment variable %s is %q, and an order is taken from the "+
+					"command line only: unset it, and give --%s to mean it",
 					name, value, f.Name)
 			}
 			return

@@ -37,7 +37,9 @@ type pageServer struct {
 // hostsFlag registers the names that the page may be asked for by.
 func hostsFlag(f *pflag.FlagSet, names *[]string, flag, what string) {
 	f.StringSliceVar(names, flag, nil, "More `names`, separated by commas, by which "+what+
-		" may be asked for, such as that of a TLS front before it. Addresses, names without a dot and this host's own always may; any other may be a web page's that was rebound, and is refused.")
+		" may be asked for, such as that of a TLS front before it. Addresses, names without a "+
+		"dot and this host's own always may; any other may be a web page's that was rebound, and "+
+		"is refused.")
 }
 
 // checkHosts refuses what cannot be a name.

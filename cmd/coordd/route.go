@@ -29,25 +29,36 @@ type routeFlags struct {
 
 func (o *routeFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&o.route, "route", "",
-		"The `address` to take requests for items on, such as :8080: /<item>/... is sent to the owner's --address, /*/... to all members. Without it there is none.")
+		"The `address` to take requests for items on, such as :8080: /<item>/... is sent to the "+
+			"owner's --address, /*/... to all members. Without it there is none.")
 	f.DurationVar(&o.routeWait, "route-wait", dispatch.DefaultWait,
-		"The `time` that a request may wait for an item that is being moved, or for a connection to its owner. 0s: it does not wait.")
+		"The `time` that a request may wait for an item that is being moved, or for a connection "+
+			"to its owner. 0s: it does not wait.")
 	f.DurationVar(&o.routeTimeout, "route-timeout", dispatch.DefaultTimeout,
 		"The `time` in which an owner has to begin its answer.")
 	f.IntVar(&o.routeInFlight, "route-inflight", dispatch.DefaultInFlight,
 		"The most `requests` under way at one time.")
 	f.IntVar(&o.routeAMember, "route-inflight-member", 0,
-		"The most `requests` under way to one member, so that a slow one delays nobody else. Without it: 256, or --route-inflight if that is less.")
+		"The most `requests` under way to one member, so that a slow one delays nobody else. "+
+			"Without it: 256, or --route-inflight if that is less.")
 	f.IntVar(&o.routeStreams, "route-streams", dispatch.DefaultInFlight,
-		"The most upgraded `connections` and event streams at one time: they take no places from requests.")
+		"The most upgraded `connections` and event streams at one time: they take no places from "+
+			"requests.")
 	f.IntVar(&o.routeAStream, "route-streams-member", 0,
-		"The most upgraded `connections` and event streams to one member. Without it: 1024, or --route-streams if that is less.")
+		"The most upgraded `connections` and event streams to one member. Without it: 1024, or "+
+			"--route-streams if that is less.")
 	f.StringSliceVar(&o.routeAllow, "route-allow", nil,
-		"The loopback, link-local or metadata `networks`, such as 127.0.0.0/8, that members' addresses may be in. Without it requests go to none but this member's own --address; and to all of loopback where the whole service is on this host: with a loopback --address, or with none and a loopback --route and --http.")
+		"The loopback, link-local or metadata `networks`, such as 127.0.0.0/8, that members' "+
+			"addresses may be in. Without it requests go to none but this member's own "+
+			"--address; and to all of loopback where the whole service is on this host: with a "+
+			"loopback --address, or with none and a loopback --route and --http.")
 	f.StringSliceVar(&o.routeTrust, "route-trust", nil,
-		"The `networks` of the proxies before --route, such as a TLS front's: what they say of the client in X-Forwarded-* is passed on.")
+		"The `networks` of the proxies before --route, such as a TLS front's: what they say of "+
+			"the client in X-Forwarded-* is passed on.")
 	f.StringSliceVar(&o.routeHosts, "route-host", nil,
-		"The `names`, separated by commas, that --route may be asked for by, beside addresses, names without a dot and this host's own: a web page that rebinds its name to this address is then refused. Without it any, and the services look at Host themselves.")
+		"The `names`, separated by commas, that --route may be asked for by, beside addresses, "+
+			"names without a dot and this host's own: a web page that rebinds its name to this "+
+			"address is then refused. Without it any, and the services look at Host themselves.")
 }
 
 // check refuses what cannot work before anything starts.
@@ -232,7 +243,8 @@ func openRoute(o routeFlags, router *routing.Router, at whereabouts, descriptors
 		log.Warn("route-limited-by-descriptors", "descriptors", descriptors, "requests", l.inFlight,
 			"requests_to_a_member", l.member, "asked_for", o.routeInFlight,
 			"do",
-			"raise the limit of open files (ulimit -n, LimitNOFILE), or give a lower --route-inflight")
+			"raise the limit of open files (ulimit -n, LimitNOFILE), or give a lower "+
+				"--route-inflight")
 	}
 	reach, err := o.reach(at)
 	if err != nil {
@@ -258,7 +270,8 @@ func openRoute(o routeFlags, router *routing.Router, at whereabouts, descriptors
 	router.Open()
 	if _, _, err := net.SplitHostPort(at.published); err != nil {
 		log.Warn("route-to-this-member-impossible", "address", at.published, "do",
-			"give --address host:port of the service beside this member; requests for its items are refused until then")
+			"give --address host:port of the service beside this member; requests for its items "+
+				"are refused until then")
 	}
 	return &route{first: ln, dispatcher: d, hosts: o.hosts(), conns: l.conns, log: log}, nil
 }

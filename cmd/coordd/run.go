@@ -84,31 +84,40 @@ Consul need not be there at the start: the member waits for it and says so.`,
 	f.StringVar(&o.exec, "exec", "",
 		"The shell `command` to run for each item that this member owns.")
 	f.BoolVar(&o.holdItems, "hold-items", false,
-		"Take items though no command runs for them: the service at --address works on what is routed to it.")
+		"Take items though no command runs for them: the service at --address works on what is "+
+			"routed to it.")
 	f.StringVar(&o.http, "http", "",
-		"The `address` to serve the page and /healthz on, such as 127.0.0.1:7070. Without it there is none.")
+		"The `address` to serve the page and /healthz on, such as 127.0.0.1:7070. Without it "+
+			"there is none.")
 	hostsFlag(f, &o.httpHosts, "http-host", "the page")
 	f.StringVar(&o.history, "history", "",
 		"the `file` to append a history to, for coordd verify (default: none)")
 	f.StringVar(&o.backend, "backend", actors.BackendNone,
-		"Where the service's configuration is `kept`: none, or consul (then --http serves it below /config/). BACKEND in the environment means the same.")
+		"Where the service's configuration is `kept`: none, or consul (then --http serves it "+
+			"below /config/). BACKEND in the environment means the same.")
 	f.StringVar(&o.configLog, "config-log", "",
-		"The `directory` of a log of configuration writes, which then survive a crash and an outage of Consul. Without it there is none.")
+		"The `directory` of a log of configuration writes, which then survive a crash and an "+
+			"outage of Consul. Without it there is none.")
 	f.StringVar(&o.address, "address", "",
-		"The `address`, host:port, of the service beside this member. It is published: --route sends requests there. Without it: that of --http, else the host's name.")
+		"The `address`, host:port, of the service beside this member. It is published: --route "+
+			"sends requests there. Without it: that of --http, else the host's name.")
 	f.StringVar(&o.zone, "zone", "", "The `zone` that this member is in. It is published.")
 	f.Uint64Var(&o.capacity, "capacity", 0,
 		"The most `weight` that this member may hold. 0 means no limit.")
 	f.DurationVar(&o.ttl, "ttl", 10*time.Second,
-		"The `time` of silence after which this member stops its work: 10s to 24h. Others take over after twice that and the grace.")
+		"The `time` of silence after which this member stops its work: 10s to 24h. Others take "+
+			"over after twice that and the grace.")
 	f.DurationVar(&o.renew, "renew", 0,
 		"The `time` between two renewals of the session. Without it: a third of the ttl.")
 	f.DurationVar(&o.leaseMargin, "lease-margin", 0,
-		"The `time` before the end of the ttl at which work is told to stop. Without it: a tenth of the ttl.")
+		"The `time` before the end of the ttl at which work is told to stop. Without it: a tenth "+
+			"of the ttl.")
 	f.DurationVar(&o.grace, "grace", 0,
-		"The `time` for which a vanished member's items wait for it. Without it, and at least: the ttl.")
+		"The `time` for which a vanished member's items wait for it. Without it, and at least: "+
+			"the ttl.")
 	f.DurationVar(&o.lockDelay, "lock-delay", time.Second,
-		"The `time` for which Consul keeps a lock from being taken after a session ended early, up to 60s.")
+		"The `time` for which Consul keeps a lock from being taken after a session ended early, "+
+			"up to 60s.")
 	f.DurationVar(&o.leaderSoak, "leader-soak", 5*time.Second,
 		"The quiet `time` before items are moved only for balance.")
 	f.DurationVar(&o.merge, "merge", 250*time.Millisecond,
@@ -121,11 +130,15 @@ Consul need not be there at the start: the member waits for it and says so.`,
 		"The `time` from SIGTERM to SIGKILL when a command is stopped.")
 	secretFlags(f, &o.passEnv)
 	f.DurationVar(&o.restartWait, "restart-wait", 500*time.Millisecond,
-		"The `time` for which the items of a coordd that was killed wait for it to be started again on this host, before its guard hands them over. Only with --exec. Above twice the ttl: for ever, and they wait for the session.")
+		"The `time` for which the items of a coordd that was killed wait for it to be started "+
+			"again on this host, before its guard hands them over. Only with --exec. Above twice "+
+			"the ttl: for ever, and they wait for the session.")
 	f.DurationVar(&o.keepItems, "keep-items", 0,
-		"The `time` for which this member's items wait for it after a clean stop, so that a rollout moves none of them. Without it they are handed over at once.")
+		"The `time` for which this member's items wait for it after a clean stop, so that a "+
+			"rollout moves none of them. Without it they are handed over at once.")
 	f.DurationVar(&o.brakeHold, "brake-hold", 0,
-		"The `time` for which the leader holds back when more than half of the members have vanished. Without it: 6 times the ttl.")
+		"The `time` for which the leader holds back when more than half of the members have "+
+			"vanished. Without it: 6 times the ttl.")
 	o.routeFlags.register(f)
 	o.logFlags.register(cmd)
 	return cmd

@@ -50,7 +50,8 @@ func makeRuntimeDir() error {
 			"directory for locks: %s belongs to user %d and not to %d: choose another one; %s", dir,
 			st.Uid, os.Geteuid(), runtimeDirFrom)
 	case info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("directory for locks: others may write to %s (mode %04o): chmod go-w it, or choose another one; %s",
+		return fmt.Errorf("directory for locks: others may write to %s (mode %04o): chmod go-w "+
+			"it, or choose another one; %s",
 			dir, info.Mode().Perm(), runtimeDirFrom)
 	}
 	return nil

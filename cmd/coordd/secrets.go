@@ -23,7 +23,9 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // secretFlags names the flag that lets variables through to commands.
 func secretFlags(f *pflag.FlagSet, pass *[]string) {
 	f.StringSliceVar(pass, "pass-env", nil,
-		"Variables that the command gets although they open Consul: `names`, such as CONSUL_HTTP_TOKEN. Without it the command gets neither tokens and passwords nor the path of a key.")
+		"Variables that the command gets although they open Consul: `names`, such as "+
+			"CONSUL_HTTP_TOKEN. Without it the command gets neither tokens and passwords nor the "+
+			"path of a key.")
 }
 
 // secrets lists the variables of an environment that commands do not get: the command may be

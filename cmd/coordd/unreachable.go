@@ -18,7 +18,9 @@ func trouble(consul string, err error) error {
 		return err
 	}
 	if errors.Is(err, actors.ErrTooManyConns) {
-		return fmt.Errorf("Consul at %s refuses this connection (%w, 200 by default for all processes of a host): raise limits.http_max_conns_per_client of that Consul agent, or run less on this host",
+		return fmt.Errorf("Consul at %s refuses this connection (%w, 200 by default for all "+
+			"processes of a host): raise limits.http_max_conns_per_client of that Consul agent, "+
+			"or run less on this host",
 			consul, actors.ErrTooManyConns)
 	}
 	why := err
@@ -27,6 +29,7 @@ func trouble(consul string, err error) error {
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		why = errNoAnswer
 	}
-	return fmt.Errorf("Consul at %s does not answer (%w): start it, or give its address with --consul or CONSUL_HTTP_ADDR",
+	return fmt.Errorf("Consul at %s does not answer (%w): start it, or give its address with "+
+		"--consul or CONSUL_HTTP_ADDR",
 		consul, why)
 }

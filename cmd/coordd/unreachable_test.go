@@ -13,7 +13,8 @@ import (
 func TestAnUnreachableConsulIsNamedWithWhatToDo(t *testing.T) {
 	cause := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connect: connection refused")}
 	err := trouble("consul.test:8500", fmt.Errorf("looking: %w: %w", actors.ErrUnreachable, cause))
-	want := "Consul at consul.test:8500 does not answer (connect: connection refused): start it, or give its address with --consul or CONSUL_HTTP_ADDR"
+	want := "Consul at consul.test:8500 does not answer (connect: connection refused): start it, " +
+		"or give its address with --consul or CONSUL_HTTP_ADDR"
 	if err.Error() != want {
 		t.Errorf("got %q", err)
 	}

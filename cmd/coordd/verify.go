@@ -67,7 +67,8 @@ func (a *app) verify(ctx context.Context, names []string, skew time.Duration) er
 			return err
 		}
 		if line, by := history.SetBack(events); by > 0 {
-			return usage("%s: the clock of its host was set back by %v before %s: cut the file there, and judge each part by itself",
+			return usage("%s: the clock of its host was set back by %v before %s: cut the file "+
+				"there, and judge each part by itself",
 				name, by, line)
 		}
 		for _, e := range events {
@@ -84,7 +85,8 @@ func (a *app) verify(ctx context.Context, names []string, skew time.Duration) er
 		found = found || len(events) > 0
 	}
 	if !found {
-		return usage("there is no event in %s, so there is nothing to judge: give files that coordd run --history has written",
+		return usage("there is no event in %s, so there is nothing to judge: give files that "+
+			"coordd run --history has written",
 			strings.Join(names, ", "))
 	}
 	report := history.Check(history.Merge(all...), history.Options{Skew: skew})

@@ -53,9 +53,10 @@ func built() string {
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Long:    "Prints the version of coordd, the Go toolchain that built it and the commit it was built from.",
+		Use:   "version",
+		Short: "Print the version",
+		Long: "Prints the version of coordd, the Go toolchain that built it and the commit it " +
+			"was built from.",
 		Example: "  coordd version",
 		Args:    noArguments,
 		RunE: a.does(func(context.Context, []string) error {

@@ -50,7 +50,8 @@ func parseCheckType(c *api.AgentServiceCheck) (ct checkType, err error) {
 		return ct, badRequest("Invalid check: Interval and TTL cannot both be specified")
 	case ct.kind != "" && ct.interval <= 0:
 		return ct,
-			badRequest("Invalid check: Interval must be > 0 for Script, HTTP, H2PING, TCP, UDP or OSService checks")
+			badRequest("Invalid check: Interval must be > 0 for Script, HTTP, H2PING, TCP, UDP " +
+				"or OSService checks")
 	case c.AliasNode != "" || c.AliasService != "":
 		ct.kind = "alias"
 	case ct.kind == "" && ct.ttl <= 0:
@@ -244,7 +245,8 @@ func (s *Server) agentServiceDeregister(_ http.ResponseWriter, r *http.Request) 
 	}
 	if s.agent.services[id] == nil {
 		return nil, &httpError{http.StatusNotFound,
-			fmt.Sprintf("Unknown service ID %q. Ensure that the service ID is passed, not the service name.",
+			fmt.Sprintf("Unknown service ID %q. Ensure that the service ID is passed, not the "+
+				"service name.",
 				id)}
 	}
 	s.dropChecksLocked(id, nil)

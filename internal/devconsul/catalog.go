@@ -101,7 +101,8 @@ func (s *Server) catalogRegister(_ http.ResponseWriter, r *http.Request) (any, e
 		return nil, fmt.Errorf("Must provide address if SkipNodeUpdate is not set")
 	case in.Service != nil && in.Service.Service == "" && in.Service.ID == "":
 		return nil,
-			fmt.Errorf("service name (Service.Service) is required; both Service ID (Service.ID) and Service Name cannot be empty")
+			fmt.Errorf("service name (Service.Service) is required; both Service ID (Service.ID) " +
+				"and Service Name cannot be empty")
 	case in.Service != nil && in.Service.Service == "":
 		return nil, fmt.Errorf(
 			"Must provide service name (Service.Service) when service ID is provided")

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-const tooManyConns = "Your IP is issuing too many concurrent connections, please rate limit your calls\n"
+const tooManyConns = "Your IP is issuing too many concurrent connections, please rate limit " +
+	"your calls\n"
 
 // connLimit counts the connections of each client address. Every long poll holds one, and all
 // processes of a host share one count: a limit that large services meet.

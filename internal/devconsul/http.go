@@ -86,7 +86,8 @@ func (s *Server) routes() {
 func index(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/" {
 		fmt.Fprint(w,
-			"Consul Agent: UI disabled. To enable, set ui_config.enabled=true in the agent configuration and restart.")
+			"Consul Agent: UI disabled. To enable, set ui_config.enabled=true in the agent "+
+				"configuration and restart.")
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -95,7 +96,8 @@ func index(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "Invalid URL path: not a recognized HTTP API endpoint")
 	} else {
 		fmt.Fprintln(w,
-			"Invalid URL path: if attempting to use the HTTP API, ensure the path starts with '/v1/'")
+			"Invalid URL path: if attempting to use the HTTP API, ensure the path starts "+
+				"with '/v1/'")
 	}
 }
 

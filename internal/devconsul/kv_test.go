@@ -142,28 +142,33 @@ func TestValueSizeLimit(t *testing.T) {
 func TestRefusedKVRequestsSayWhy(t *testing.T) {
 	bubble(t, func(w world) {
 		for line, want := range map[string]string{
-			"GET /v1/kv/":                    "400 Missing key name",
-			"PUT /v1/kv/":                    "400 Missing key name",
-			"DELETE /v1/kv/":                 "400 Missing key name",
-			"POST /v1/kv/a":                  "405 method POST not allowed",
-			"PUT /v1/kv/a?cas=1&acquire=3":   "400 Conflicting flags: acquire=3&cas=1\n",
-			"DELETE /v1/kv/a?cas=1&recurse":  "400 Conflicting flags: cas=1&recurse=\n",
-			"PUT /v1/kv/a?cas=x":             `500 strconv.ParseUint: parsing "x": invalid syntax`,
-			"PUT /v1/kv/a?flags=-1":          `500 strconv.ParseUint: parsing "-1": invalid syntax`,
-			"PUT /v1/kv/a?acquire=nope":      `500 raft apply failed: invalid session "nope"`,
-			"PUT /v1/kv/a?acquire=":          "500 raft apply failed: missing session",
-			"PUT /v1/kv/a?release=":          "500 raft apply failed: missing session",
-			"GET /v1/kv/a?index=x":           "400 Invalid index",
-			"GET /v1/kv/a?wait=x":            "400 Invalid wait time",
-			"GET /v1/kv/a?stale&consistent":  "400 Cannot specify ?stale with ?consistent, conflicting semantics.",
-			"GET /v1/kv/a?dc=elsewhere":      "500 No path to datacenter",
-			"PUT /v1/kv/%20a":                "500 invalid key name, leading/trailing spaces are not allowed",
-			"PUT /v1/kv/a%252e%252e":         "500 invalid key name, path traversal is not allowed",
-			"PUT /v1/kv/a%01":                "400 ",
-			"GET /v1/kv/a?a=%zz":             "500 ",
-			"GET /v1/nothing":                "404 Invalid URL path: not a recognized HTTP API endpoint\n",
-			"GET /elsewhere":                 "404 Invalid URL path: if attempting to use the HTTP API, ensure the path starts with '/v1/'\n",
-			"GET /v1/kv/a?filter=Key+==+%22": "400 filter expressions are not supported by this embedded server; ask a real Consul",
+			"GET /v1/kv/":                   "400 Missing key name",
+			"PUT /v1/kv/":                   "400 Missing key name",
+			"DELETE /v1/kv/":                "400 Missing key name",
+			"POST /v1/kv/a":                 "405 method POST not allowed",
+			"PUT /v1/kv/a?cas=1&acquire=3":  "400 Conflicting flags: acquire=3&cas=1\n",
+			"DELETE /v1/kv/a?cas=1&recurse": "400 Conflicting flags: cas=1&recurse=\n",
+			"PUT /v1/kv/a?cas=x":            `500 strconv.ParseUint: parsing "x": invalid syntax`,
+			"PUT /v1/kv/a?flags=-1":         `500 strconv.ParseUint: parsing "-1": invalid syntax`,
+			"PUT /v1/kv/a?acquire=nope":     `500 raft apply failed: invalid session "nope"`,
+			"PUT /v1/kv/a?acquire=":         "500 raft apply failed: missing session",
+			"PUT /v1/kv/a?release=":         "500 raft apply failed: missing session",
+			"GET /v1/kv/a?index=x":          "400 Invalid index",
+			"GET /v1/kv/a?wait=x":           "400 Invalid wait time",
+			"GET /v1/kv/a?stale&consistent": "400 Cannot specify ?stale with ?consistent, " +
+				"conflicting semantics.",
+			"GET /v1/kv/a?dc=elsewhere": "500 No path to datacenter",
+			"PUT /v1/kv/%20a": "500 invalid key name, leading/trailing spaces are " +
+				"not allowed",
+			"PUT /v1/kv/a%252e%252e": "500 invalid key name, path traversal is not allowed",
+			"PUT /v1/kv/a%01":        "400 ",
+			"GET /v1/kv/a?a=%zz":     "500 ",
+			"GET /v1/nothing": "404 Invalid URL path: not a recognized HTTP API " +
+				"endpoint\n",
+			"GET /elsewhere": "404 Invalid URL path: if attempting to use the " +
+				"HTTP API, ensure the path starts with '/v1/'\n",
+			"GET /v1/kv/a?filter=Key+==+%22": "400 filter expressions are not supported by this " +
+				"embedded server; ask a real Consul",
 		} {
 			if a := w.call(line); fmt.Sprintf("%d %s", a.code, a.body) != want {
 				t.Errorf("%s: got %d %q, want %q", line, a.code, a.body, want)

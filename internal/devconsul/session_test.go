@@ -204,8 +204,10 @@ func TestDestroyingADeadSessionIsTrue(t *testing.T) {
 func TestRefusedSessionsSayWhy(t *testing.T) {
 	bubble(t, func(w world) {
 		for body, want := range map[string]string{
-			`{"TTL":"9s"}`:         "Invalid Session TTL '9000000000', must be between [10s=24h0m0s]",
-			`{"TTL":"86401s"}`:     "Invalid Session TTL '86401000000000', must be between [10s=24h0m0s]",
+			`{"TTL":"9s"}`: "Invalid Session TTL '9000000000', must be between " +
+				"[10s=24h0m0s]",
+			`{"TTL":"86401s"}`: "Invalid Session TTL '86401000000000', must be between " +
+				"[10s=24h0m0s]",
 			`{"TTL":"x"}`:          `Session TTL 'x' invalid: time: invalid duration "x"`,
 			`{"Behavior":"x"}`:     "Invalid Behavior setting 'x'",
 			`{"Node":"elsewhere"}`: "apply failed: Missing node registration",
@@ -218,7 +220,8 @@ func TestRefusedSessionsSayWhy(t *testing.T) {
 		w.want(`PUT /v1/session/create {"Node":"far","Checks":["db"]}`, 500,
 			"apply failed: Check 'db' is in critical state")
 		w.want("PUT /v1/session/create {bad", 400,
-			"Request decode failed: invalid character 'b' looking for beginning of object key string")
+			"Request decode failed: invalid character 'b' looking for beginning of object "+
+				"key string")
 		if n := len(w.s.Dump().Sessions); n != 0 {
 			t.Errorf("%d sessions were made", n)
 		}

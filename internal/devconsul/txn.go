@@ -318,7 +318,8 @@ func (s *Server) txnOps(w http.ResponseWriter, r *http.Request) ([]kvOp, error) 
 			})
 		case op.Node != nil, op.Service != nil, op.Check != nil:
 			return nil,
-				badRequest("transactions of nodes, services and checks are not supported by this embedded server; use the catalog")
+				badRequest("transactions of nodes, services and checks are not supported by this " +
+					"embedded server; use the catalog")
 		}
 	}
 	return ops, nil

@@ -175,10 +175,12 @@ func TestTransactionLimits(t *testing.T) {
 func TestBodiesThatAreNoTransaction(t *testing.T) {
 	bubble(t, func(w world) {
 		for body, want := range map[string]string{
-			"":            "Failed to parse body: EOF",
-			"{}":          "Failed to parse body: json: cannot unmarshal object into Go value of type api.TxnOps",
+			"": "Failed to parse body: EOF",
+			"{}": "Failed to parse body: json: cannot unmarshal object into Go value of " +
+				"type api.TxnOps",
 			`[{"Foo":1}]`: `Failed to parse body: json: unknown field "Foo"`,
-			`[{"KV":{"Verb":"set","Key":"a","Value":"?"}}]`: "Failed to parse body: illegal base64 data at input byte 0",
+			`[{"KV":{"Verb":"set","Key":"a","Value":"?"}}]`: "Failed to parse body: illegal " +
+				"base64 data at input byte 0",
 		} {
 			w.want("PUT /v1/txn "+body, 400, want)
 		}

@@ -210,7 +210,8 @@ func cgroupBase() (dir, path string, err error) {
 	}
 	if !top && !delegated(dir) && !delegated(filepath.Dir(dir)) {
 		return "", "",
-			fmt.Errorf("the cgroup %s is not this process's to divide: see Delegate= in systemd.resource-control(5)",
+			fmt.Errorf("the cgroup %s is not this process's to divide: see Delegate= in "+
+				"systemd.resource-control(5)",
 				path)
 	}
 	return dir, path, nil

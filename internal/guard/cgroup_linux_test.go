@@ -4,8 +4,10 @@ import "testing"
 
 func TestTheOwnCgroupIsFoundWhereItIsMounted(t *testing.T) {
 	const (
-		host   = "24 30 0:22 / /proc rw - proc proc rw\n31 30 0:27 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
-		hybrid = "32 31 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n33 31 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+		host = "24 30 0:22 / /proc rw - proc proc rw\n31 30 0:27 / /sys/fs/cgroup rw,nosuid " +
+			"shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
+		hybrid = "32 31 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n33 31 0:29 / " +
+			"/sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
 		bound  = "31 30 0:27 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n"
 		spaced = "31 30 0:27 / /a\\040b rw - cgroup2 cgroup rw\n"
 	)

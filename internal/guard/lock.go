@@ -62,7 +62,8 @@ func openLock(path string) (*os.File, error) {
 			path)
 	case err != nil:
 		return nil,
-			fmt.Errorf("%w: choose a directory that this user may write to, and remove what is there under that name",
+			fmt.Errorf("%w: choose a directory that this user may write to, and remove what is "+
+				"there under that name",
 				err)
 	}
 	var st syscall.Stat_t

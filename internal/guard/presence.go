@@ -49,7 +49,8 @@ func Announce(lockFile string) (*Presence, error) {
 		time.Sleep(time.Millisecond)
 	}
 	return nil,
-		fmt.Errorf("guard: presence file: %s is locked by a process that does not let go: end it, or choose another directory",
+		fmt.Errorf("guard: presence file: %s is locked by a process that does not let go: end "+
+			"it, or choose another directory",
 			path)
 }
 

@@ -39,7 +39,8 @@ func seesItself() error {
 	case err == nil:
 		err = fmt.Errorf("it calls this process %s and not %d", self, os.Getpid())
 	}
-	return fmt.Errorf("/proc is not that of this process namespace (%w): mount it anew, as with mount -t proc proc /proc or unshare --mount-proc",
+	return fmt.Errorf("/proc is not that of this process namespace (%w): mount it anew, as with "+
+		"mount -t proc proc /proc or unshare --mount-proc",
 		err)
 }
 

@@ -209,7 +209,8 @@ func (c *checker) write(i int, e Event) {
 	c.report.Writes++
 	if e.Epoch != 0 && e.Epoch != c.epoch && !e.At.Before(c.amnesty) {
 		c.breach("I2",
-			fmt.Sprintf("Consul accepted a write of epoch %d at index %d, when the leader key was at %d: %s was deposed",
+			fmt.Sprintf("Consul accepted a write of epoch %d at index %d, when the leader key "+
+				"was at %d: %s was deposed",
 				e.Epoch, e.Index, c.epoch, e.Proc), c.epochAt, i)
 	}
 	if e.Verb == Set {

@@ -54,7 +54,8 @@ func (c *checker) config(i int, e Event) {
 	case Ask:
 		if w != nil {
 			c.breach("I4",
-				fmt.Sprintf("%s is written with the value %q a second time: a history names each write by its value",
+				fmt.Sprintf("%s is written with the value %q a second time: a history names each "+
+					"write by its value",
 					e.Key, e.Value), w.askedAt, i)
 			return
 		}
@@ -188,7 +189,8 @@ func (c *checker) finishConfigs() {
 		for _, w := range c.configs.keys[name].writes {
 			if c.closing && w.logged != 0 && w.applied == 0 && w.refused == 0 {
 				c.breach("I4",
-					fmt.Sprintf("the write of %q to %s was in the log, and is neither applied nor reported as refused",
+					fmt.Sprintf("the write of %q to %s was in the log, and is neither applied "+
+						"nor reported as refused",
 						w.value, w.key), w.askedAt, w.logged-1)
 			}
 		}

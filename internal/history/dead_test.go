@@ -33,7 +33,8 @@ func TestCommandsThatOutliveTheirCoorddAreJudgedByTheirOwnWord(t *testing.T) {
 			5 start a#1 w1 5
 			5 step a#1 w1 5
 			9 stop b#1 w1 6`},
-		"a step beside the next run of its member": {"I1", "a#1 (token 5) and a#2 (token 6) both work on w1 for 1s", `
+		"a step beside the next run of its member": {"I1", "a#1 (token 5) and a#2 (token 6) both " +
+			"work on w1 for 1s", `
 			0 boot a#1
 			1 start a#1 w1 5
 			2 dead a#1

@@ -19,8 +19,10 @@ func FuzzRead(f *testing.F) {
 		"2000-01-01T00:00:00Z set m#a 5 4 assignments/m/w %7B%22s%22%3A%22own%22%7D\n",
 		"2000-01-01T00:00:00Z calm - 1m30s -1\n2000-01-01T00:05:00Z close -\n",
 		"2000-01-01T00:00:00Z restored - 10s\n",
-		"2000-01-01T00:00:00Z lead m#a 3\n2000-01-01T00:00:02Z freeze m#a\n2000-01-01T00:00:02Z thaw m#a\n2000-01-01T00:00:03Z end m#a\n",
-		"2000-01-01T00:00:00Z start m#a w 3\n2000-01-01T00:00:02Z dead m#a\n2000-01-01T00:00:02Z step m#a w 3\n2000-01-01T00:00:03Z end m#a\n",
+		"2000-01-01T00:00:00Z lead m#a 3\n2000-01-01T00:00:02Z freeze m#a\n2000-01-01T00:00:02Z " +
+			"thaw m#a\n2000-01-01T00:00:03Z end m#a\n",
+		"2000-01-01T00:00:00Z start m#a w 3\n2000-01-01T00:00:02Z dead m#a\n2000-01-01T00:00:02Z " +
+			"step m#a w 3\n2000-01-01T00:00:03Z end m#a\n",
 		"2000-01-01T00:00:00Z step - - 18446744073709551616\n", "0000-01-01T00:00:00Z boot #\n",
 		"2000-01-01T00:00:00Z acked m k %zz\n", "x", "2000-01-01T00:00:00Z del - 1 0 a\n",
 	} {

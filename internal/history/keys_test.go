@@ -4,7 +4,8 @@ import "testing"
 
 func TestBrokenHistoriesOfKeysAreRejected(t *testing.T) {
 	rejected(t, map[string]broken{
-		"a deposed leader's write": {"I2", "write of epoch 1 at index 3, when the leader key was at 2", `
+		"a deposed leader's write": {"I2", "write of epoch 1 at index 3, when the leader key " +
+			"was at 2", `
 			0 boot a#1
 			1 set a#1 1 0 leader a
 			2 set b#1 2 0 leader b

@@ -32,7 +32,8 @@ func TestBrokenHistoriesOfLeadersAreRejected(t *testing.T) {
 			0 boot a#1
 			1 lead a#1 6
 			2 lead a#1 5`},
-		"the epoch falls below one that was not the last": {"I2", "c#1 leads with epoch 6, after a#1 had led with 7", `
+		"the epoch falls below one that was not the last": {"I2", "c#1 leads with epoch 6, after " +
+			"a#1 had led with 7", `
 			0 boot a#1
 			0 boot b#1
 			0 boot c#1
@@ -42,14 +43,16 @@ func TestBrokenHistoriesOfLeadersAreRejected(t *testing.T) {
 			3 lead b#1 5
 			3 unlead b#1 5
 			4 lead c#1 6`},
-		"the epoch falls after an amnesty": {"I2", "b#1 leads with epoch 5, after a#1 had led with 6", `
+		"the epoch falls after an amnesty": {"I2", "b#1 leads with epoch 5, after a#1 had " +
+			"led with 6", `
 			0 boot a#1
 			0 boot b#1
 			0 restored - 5s
 			6 lead a#1 6
 			7 unlead a#1 6
 			8 lead b#1 5`},
-		"the epoch falls long after a thaw": {"I2", "b#1 leads with epoch 5, after a#1 had led with 6", `
+		"the epoch falls long after a thaw": {"I2", "b#1 leads with epoch 5, after a#1 had " +
+			"led with 6", `
 			0 boot a#1
 			0 boot b#1
 			0 freeze b#1
@@ -57,7 +60,8 @@ func TestBrokenHistoriesOfLeadersAreRejected(t *testing.T) {
 			2 unlead a#1 6
 			3 thaw b#1
 			5 lead b#1 5`},
-		"two that lead and never say that they stopped": {"I2", "b#1 leads since 00:00:02.000, and a#1 still leads 2s later", `
+		"two that lead and never say that they stopped": {"I2", "b#1 leads since 00:00:02.000, " +
+			"and a#1 still leads 2s later", `
 			0 boot a#1
 			0 boot b#1
 			1 lead a#1 5
@@ -72,7 +76,8 @@ func TestBrokenHistoriesOfLeadersAreRejected(t *testing.T) {
 			4 alive a#1
 			9 unlead b#1 6
 			9 end b#1`},
-		"one that leads again beside its successor": {"I2", "a#1 leads since 00:00:03.000, and b#1 has not stopped leading until 2s later", `
+		"one that leads again beside its successor": {"I2", "a#1 leads since 00:00:03.000, and " +
+			"b#1 has not stopped leading until 2s later", `
 			0 boot a#1
 			0 boot b#1
 			1 lead a#1 5
@@ -80,7 +85,8 @@ func TestBrokenHistoriesOfLeadersAreRejected(t *testing.T) {
 			2 lead b#1 6
 			3 lead a#1 7
 			5 unlead b#1 6`},
-		"one that leads again just when the other stops": {"I2", "a#1 has not stopped leading until 6s later", `
+		"one that leads again just when the other stops": {"I2", "a#1 has not stopped leading " +
+			"until 6s later", `
 			0 boot a#1
 			0 boot b#1
 			1 lead a#1 5
@@ -96,7 +102,8 @@ func TestBrokenHistoriesOfLeadersAreRejected(t *testing.T) {
 			30 lead b#1 6
 			40 thaw a#1
 			60 alive a#1`},
-		"one that was frozen before, and leads on beside its successor": {"I2", "a#1 has not stopped leading until 2s later", `
+		"one that was frozen before, and leads on beside its successor": {"I2", "a#1 has not " +
+			"stopped leading until 2s later", `
 			0 boot a#1
 			0 boot b#1
 			1 lead a#1 5
@@ -104,14 +111,16 @@ func TestBrokenHistoriesOfLeadersAreRejected(t *testing.T) {
 			3 thaw a#1
 			30 lead b#1 6
 			32 unlead a#1 5`},
-		"two that lead before Consul loses writes": {"I2", "a#1 has not stopped leading until 2s later", `
+		"two that lead before Consul loses writes": {"I2", "a#1 has not stopped leading until " +
+			"2s later", `
 			0 boot a#1
 			0 boot b#1
 			1 lead a#1 5
 			2 lead b#1 6
 			4 restored - 10s
 			5 unlead a#1 5`},
-		"two that lead before the lock of one is taken away": {"I2", "a#1 has not stopped leading until 2s later", `
+		"two that lead before the lock of one is taken away": {"I2", "a#1 has not stopped " +
+			"leading until 2s later", `
 			0 boot a#1
 			0 boot b#1
 			1 lead a#1 5

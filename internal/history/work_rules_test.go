@@ -76,12 +76,14 @@ func TestBrokenHistoriesOfWorkAreRejected(t *testing.T) {
 			2 step a#1 w1 7
 			3 stop a#1 w1 5
 			4 start a#1 w1 7`},
-		"a step after the end of its process": {"I1", "a#1 works on w1 (token 5) after it had stopped", `
+		"a step after the end of its process": {"I1", "a#1 works on w1 (token 5) after it " +
+			"had stopped", `
 			0 boot a#1
 			1 start a#1 w1 5
 			2 end a#1
 			3 step a#1 w1 5`},
-		"a stop with a token of something else": {"I1", "a#1 stops w1 (token 5), which it had started with token 7", `
+		"a stop with a token of something else": {"I1", "a#1 stops w1 (token 5), which it had " +
+			"started with token 7", `
 			0 boot a#1
 			1 start a#1 w1 7
 			2 stop a#1 w1 5`},

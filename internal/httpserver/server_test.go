@@ -153,7 +153,8 @@ func TestTheRestOfABrokenBodyIsNotTakenForARequest(t *testing.T) {
 			w.WriteHeader(http.StatusBadRequest)
 		})})
 	for name, body := range map[string]string{
-		"a bad chunk":       "Transfer-Encoding: chunked\r\n\r\nzz\r\nGET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"a bad chunk": "Transfer-Encoding: chunked\r\n\r\nzz\r\nGET /smuggled " +
+			"HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"it comes too late": "Content-Length: 60\r\n\r\n",
 	} {
 		c := dial(t, address)

@@ -143,7 +143,9 @@ const tooManyConns = "too many concurrent connections"
 // so the outcome is known.
 func (c call) crowded() error {
 	return &callError{kind: ErrUnreachable, op: c.String(), cause: ErrTooManyConns,
-		text: "429, too many connections from this host's address; raise limits.http_max_conns_per_client of the Consul agent (200 by default, for all processes of a host), or run less on this host"}
+		text: "429, too many connections from this host's address; raise " +
+			"limits.http_max_conns_per_client of the Consul agent (200 by default, for all " +
+			"processes of a host), or run less on this host"}
 }
 
 // codeOfText guesses the status of a transaction's error text. Whatever it

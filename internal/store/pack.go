@@ -58,7 +58,9 @@ func pack(head []Op, units []Unit, bad func(unit int, err error)) []*packed {
 			if err == nil && !p.empty.fits(e) {
 				_, size, _ := p.empty.cost(e, map[condition]Op{})
 				err = Invalid("guarded txn",
-					"a unit of %d operations and %d bytes does not fit into one transaction (%d operations and %d bytes with the guard, the sequence key and values in base64); make it smaller",
+					"a unit of %d operations and %d bytes does not fit into one transaction (%d "+
+						"operations and %d bytes with the guard, the sequence key and values in "+
+						"base64); make it smaller",
 					len(e.ops), size, MaxOps, MaxBodyBytes)
 			}
 			if err != nil {

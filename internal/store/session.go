@@ -121,7 +121,8 @@ func (s *Store) RenewSession(ctx context.Context, id string, limit time.Duration
 			text: "no such session, by a consistent read; open a new session"}
 	case !known:
 		return sent, unreachable(c.String(),
-			"404 for a session that exists: this Consul server has just begun to lead and still replays its log")
+			"404 for a session that exists: this Consul server has just begun to lead and still "+
+				"replays its log")
 	}
 	return sent, nil
 }

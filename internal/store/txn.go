@@ -411,7 +411,8 @@ func (s *Store) exchange(ctx context.Context, c call, ops []Op, body []byte) (tx
 	}
 	if ok && got.Results == nil {
 		return reply, unreachable(c.String(),
-			"the answer is not a transaction's, or access rules left out all of it: see that the token has %s",
+			"the answer is not a transaction's, or access rules left out all of it: see that the "+
+				"token has %s",
 			c.need)
 	}
 	results := make([]txnResult, len(got.Results))

@@ -85,7 +85,8 @@ func Parse(file []byte) (records [][]byte, good int, err error) {
 		rest += next
 		if _, synced, n := frameAt(file[rest:]); n > 0 && synced > good {
 			return nil, 0,
-				fmt.Errorf("%w: the record at byte %d does not read, and was on the disk when the one at byte %d was written",
+				fmt.Errorf("%w: the record at byte %d does not read, and was on the disk when "+
+					"the one at byte %d was written",
 					ErrDamaged, good, rest)
 		}
 	}

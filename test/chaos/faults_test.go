@@ -84,7 +84,8 @@ func (w *world) halt(f fault) {
 	had := len(w.ledger.children(p.proc))
 	time.Sleep(ttl)
 	if left := w.ledger.children(p.proc); len(left) > 0 {
-		w.t.Errorf("%s was stopped by SIGSTOP %v ago, longer than its lease, and %d of its %d children run",
+		w.t.Errorf("%s was stopped by SIGSTOP %v ago, longer than its lease, and %d of its %d "+
+			"children run",
 			p.proc, time.Since(begin), len(left), had)
 	}
 	time.Sleep(f.lasts - time.Since(begin))

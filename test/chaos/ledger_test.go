@@ -326,55 +326,72 @@ func TestTheLedgerSeesTwoAtOnceAndTellsTheKilledFromTheLiving(t *testing.T) {
 		{name: "its coordd was killed, and so was it, unheard",
 			lines: "start a 5 100 m1#1 0|dead m1#1|dies 100|start a 6 101 m2#1 0|end m1#1"},
 		{name: "it outlives its coordd",
-			lines: "start a 5 100 m1#1 0|dead m1#1|start a 6 101 m2#1 99|stop a 5 100 m1#1|lock a 6 101 m2#1",
+			lines: "start a 5 100 m1#1 0|dead m1#1|start a 6 101 m2#1 99|stop a 5 100 m1#1|lock " +
+				"a 6 101 m2#1",
 			fault: "is at work", breach: "I1"},
 		{name: "told to stop before it had started",
 			lines: "stop a 5 100 m1#1|start a 6 101 m2#1 0"},
 		{name: "killed on waking, so it said nothing",
-			lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|dies 100|lock a 6 101 m2#1|stop a 6 101 m2#1"},
+			lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|dies " +
+				"100|lock a 6 101 m2#1|stop a 6 101 m2#1"},
 		{name: "locked",
 			lines: "start a 5 100 m1#1 0|start a 6 101 m2#1 99|stop a 5 100 m1#1|stop a 6 101 m2#1",
 			fault: "is at work", breach: "I1"},
 		{name: "waited for the lock, and alive",
-			lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|start a 7 102 m3#1 0|stop a 6 101 m2#1|stop a 7 102 m3#1",
+			lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|start a 7 102 m3#1 " +
+				"0|stop a 6 101 m2#1|stop a 7 102 m3#1",
 			fault: "is at work", breach: "I1"},
 		{name: "locked by nobody known", lines: "start a 5 100 m1#1 99", fault: "nobody is known"},
 		{name: "the owner stands still",
-			lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|stop a 5 100 m1#1|stop a 6 101 m2#1"},
+			lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|stop a 5 " +
+				"100 m1#1|stop a 6 101 m2#1"},
 		{name: "it stood still and has the higher token",
-			lines:  "start a 7 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|stop a 7 100 m1#1|stop a 6 101 m2#1",
+			lines: "start a 7 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|stop a 7 " +
+				"100 m1#1|stop a 6 101 m2#1",
 			breach: "I2"},
 		{name: "it has just been woken",
-			lines: "start a 5 100 m1#1 0|freeze m1#1|thaw m1#1|start a 6 101 m2#1 99|dies 100|lock a 6 101 m2#1|stop a 6 101 m2#1"},
+			lines: "start a 5 100 m1#1 0|freeze m1#1|thaw m1#1|start a 6 101 m2#1 99|dies " +
+				"100|lock a 6 101 m2#1|stop a 6 101 m2#1"},
 		{name: "it was woken long ago",
-			lines: "start a 5 100 m1#1 0|freeze m1#1|thaw m1#1|a second|start a 6 101 m2#1 99|stop a 5 100 m1#1|stop a 6 101 m2#1",
+			lines: "start a 5 100 m1#1 0|freeze m1#1|thaw m1#1|a second|start a 6 101 m2#1 " +
+				"99|stop a 5 100 m1#1|stop a 6 101 m2#1",
 			fault: "is at work", breach: "I1"},
 		{name: "it has just been woken and has the higher token",
-			lines: "start a 7 100 m1#1 0|freeze m1#1|thaw m1#1|start a 6 101 m2#1 99|stop a 7 100 m1#1|stop a 6 101 m2#1",
+			lines: "start a 7 100 m1#1 0|freeze m1#1|thaw m1#1|start a 6 101 m2#1 99|stop a 7 " +
+				"100 m1#1|stop a 6 101 m2#1",
 			fault: "is at work", breach: "I2"},
 		{name: "killed on waking, and who waited for it as well",
-			lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|dies 100|bury|a second|dies 101|bury|start a 7 102 m3#1 0|stop a 7 102 m3#1"},
+			lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|dies " +
+				"100|bury|a second|dies 101|bury|start a 7 102 m3#1 0|stop a 7 102 m3#1"},
 		{name: "the same, and their numbers are others' by then",
-			lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|again 100|bury|a second|again 101|bury|start a 7 102 m3#1 0|stop a 7 102 m3#1"},
+			lines: "start a 5 100 m1#1 0|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|again " +
+				"100|bury|a second|again 101|bury|start a 7 102 m3#1 0|stop a 7 102 m3#1"},
 		{name: "killed, and found locked by one that has not said so yet",
-			lines: "start a 5 100 m1#1 0|dies 100|start a 6 101 m2#1 99|start a 7 102 m3#1 0|stop a 7 102 m3#1|stop a 6 101 m2#1",
+			lines: "start a 5 100 m1#1 0|dies 100|start a 6 101 m2#1 99|start a 7 102 m3#1 " +
+				"0|stop a 7 102 m3#1|stop a 6 101 m2#1",
 			fault: "nobody is known", breach: "I1"},
 		{name: "buried before its last word was read",
-			lines: "start a 5 100 m1#1 0|dies 100|bury|stop a 5 100 m1#1|start a 6 100 m2#1 0|stop a 6 100 m2#1"},
+			lines: "start a 5 100 m1#1 0|dies 100|bury|stop a 5 100 m1#1|start a 6 100 m2#1 " +
+				"0|stop a 6 100 m2#1"},
 		{name: "dead before its first word was read",
 			lines: "dies 100|start a 5 100 m1#1 0|start a 6 101 m2#1 0|stop a 6 101 m2#1"},
 		{name: "two at once, and one is killed",
-			lines: "start a 5 100 m1#1 0|start a 6 101 m2#1 99|a second|dies 100|bury|lock a 6 101 m2#1|stop a 6 101 m2#1",
+			lines: "start a 5 100 m1#1 0|start a 6 101 m2#1 99|a second|dies 100|bury|lock a 6 " +
+				"101 m2#1|stop a 6 101 m2#1",
 			fault: "is at work", breach: "I1"},
 		{name: "it stood still between the lock and its word",
-			lines: "born 100 5|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|start a 5 100 m1#1 0|dies 100|bury|lock a 6 101 m2#1|stop a 6 101 m2#1"},
+			lines: "born 100 5|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|start a 5 100 m1#1 " +
+				"0|dies 100|bury|lock a 6 101 m2#1|stop a 6 101 m2#1"},
 		{name: "the same, and it is dead when its word is read",
-			lines: "born 100 5|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|dies 100|start a 5 100 m1#1 0|lock a 6 101 m2#1|stop a 6 101 m2#1"},
+			lines: "born 100 5|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|dies 100|start a 5 " +
+				"100 m1#1 0|lock a 6 101 m2#1|stop a 6 101 m2#1"},
 		{name: "the same, and it goes on",
-			lines:  "born 100 5|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|start a 5 100 m1#1 0|a second|stop a 5 100 m1#1|lock a 6 101 m2#1|stop a 6 101 m2#1",
+			lines: "born 100 5|freeze m1#1|start a 6 101 m2#1 99|thaw m1#1|start a 5 100 m1#1 " +
+				"0|a second|stop a 5 100 m1#1|lock a 6 101 m2#1|stop a 6 101 m2#1",
 			breach: "I1"},
 		{name: "begun once it was woken",
-			lines: "born 100 15|freeze m1#1|start a 6 101 m2#1 0|thaw m1#1|start a 5 100 m1#1 99|stop a 5 100 m1#1|stop a 6 101 m2#1",
+			lines: "born 100 15|freeze m1#1|start a 6 101 m2#1 0|thaw m1#1|start a 5 100 m1#1 " +
+				"99|stop a 5 100 m1#1|stop a 6 101 m2#1",
 			fault: "is at work", breach: "I2"},
 		{name: "the token falls",
 			lines: "start a 6 100 m1#1 0|stop a 6 100 m1#1|start a 5 101 m2#1 0", breach: "I2"},

@@ -14,7 +14,8 @@ type difference struct {
 
 const ownTypes = "the text names a Go type of the server's own source; ours are other types"
 
-const lostLeader = "on a leader that only steps down, queries go on waiting; on any other server they end with the connection to a leader " +
+const lostLeader = "on a leader that only steps down, queries go on waiting; on any other server " +
+	"they end with the connection to a leader " +
 	"that died, and the embedded server plays that harder case"
 
 // Not in any script, and different too: the embedded server has no cache, so an answer to ?cached
@@ -50,7 +51,8 @@ No cluster leader`,
 {"Backend":0,"ConsistencyLevel":"","Errors":[{"OpIndex":0,"What":"node \"nowhere\" doesn't exist"}],"Index":1,"KnownLeader":true,"LastContact":0,"NotModified":false,"Results":null,"ResultsFilteredByACLs":false}`,
 		answered: `400 text/plain; charset=utf-8
 transactions of nodes, services and checks are not supported by this embedded server; use the catalog`,
-		reason: "transactions are for keys: nobody here changes the catalog in one, and silence would be worse than a refusal",
+		reason: "transactions are for keys: nobody here changes the catalog in one, and silence " +
+			"would be worse than a refusal",
 	},
 }
 

@@ -223,7 +223,8 @@ func TestTheLeadersDeathElectsAnotherMovesItsItemsOnlyAndLeavesNoChild(t *testin
 	starts := moved.starts()
 	first, last := starts[0].at.Sub(begin), starts[len(starts)-1].at.Sub(begin)
 	if first < ttl+grace-renew {
-		t.Errorf("the first item was taken over after %v: the killed leader might have come back until then",
+		t.Errorf("the first item was taken over after %v: the killed leader might have come back "+
+			"until then",
 			first)
 	}
 	if last > takeover {
@@ -232,7 +233,8 @@ func TestTheLeadersDeathElectsAnotherMovesItsItemsOnlyAndLeavesNoChild(t *testin
 	testkit.Await(t, workLimit, "two members with their shares", func() string {
 		return s.now().unlike(2, len(items))
 	})
-	t.Logf("kill -9 of the leader: no child left after %v, another leader after %v, its %d items taken over %v to %v after",
+	t.Logf("kill -9 of the leader: no child left after %v, another leader after %v, its %d items "+
+		"taken over %v to %v after",
 		childless.Round(time.Millisecond), elected.Round(time.Millisecond), len(its),
 		first.Round(time.Millisecond), last.Round(time.Millisecond))
 }
@@ -359,7 +361,8 @@ func TestAFrozenMembersWorkEndsWithItsLeaseAndMovesOnce(t *testing.T) {
 			len(moved.stops()), len(moved.starts()), moved.starts().members())
 	}
 	if first := moved.starts()[0].at.Sub(begin); first < ttl+grace-renew {
-		t.Errorf("the first item was taken over after %v: a frozen member is not dead, and its guard hands nothing over",
+		t.Errorf("the first item was taken over after %v: a frozen member is not dead, and its "+
+			"guard hands nothing over",
 			first)
 	}
 	t.Logf("frozen: the work ended after %v, ran elsewhere after %v",

@@ -257,7 +257,8 @@ func (e *contest) judge(want ...string) {
 			f[0] == "begin" && atoi(f[2]) < token {
 			// there is one only after an overlap
 			holders, _ := os.ReadFile(filepath.Join(e.dir, "holders"))
-			e.t.Errorf("two at once, or a token that fell: %q in%s\nthe lock was held by (process, state, parent, group):%s",
+			e.t.Errorf("two at once, or a token that fell: %q in%s\nthe lock was held by "+
+				"(process, state, parent, group):%s",
 				line, tail(text, 40), tail(string(holders), 20))
 			break
 		}

@@ -101,7 +101,8 @@ func TestARealServerThatReplaysItsLogRenewsNoSessionThatHasEnded(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	t.Logf("%d tries until the session was known to be gone, %v after the start; %d bare renewals were answered 200",
+	t.Logf("%d tries until the session was known to be gone, %v after the start; %d bare "+
+		"renewals were answered 200",
 		tries, time.Since(begin).Round(time.Millisecond), fromThePast.Load())
 	cancel()
 	<-raw

@@ -57,7 +57,8 @@ func TestAThousandImportedItemsRunOnceEachAndMoveAtOnceWhenAMemberStops(t *testi
 		}
 		gaps := moved.gaps()
 		all := moved[len(moved)-1].at.Sub(begin)
-		t.Logf("SIGTERM to the %s: %d items, all run elsewhere after %v; each stood still for %v (median) to %v; exit after %v",
+		t.Logf("SIGTERM to the %s: %d items, all run elsewhere after %v; each stood still for %v "+
+			"(median) to %v; exit after %v",
 			who, len(its), all.Round(time.Millisecond), gaps[len(gaps)/2].Round(time.Millisecond),
 			gaps[len(gaps)-1].Round(time.Millisecond), took.Round(time.Millisecond))
 		// At once: nobody waits for a session to end, or a grace.
@@ -92,7 +93,8 @@ func TestAMemberThatJoinsGetsItsShareAndNothingElseMoves(t *testing.T) {
 			len(moved.starts()))
 	}
 	gaps := moved.gaps()
-	t.Logf("join: 25 items moved %v after the start of the process; each stood still for %v (median) to %v",
+	t.Logf("join: 25 items moved %v after the start of the process; each stood still for %v "+
+		"(median) to %v",
 		moved[len(moved)-1].at.Sub(begin).Round(time.Millisecond),
 		gaps[len(gaps)/2].Round(time.Millisecond), gaps[len(gaps)-1].Round(time.Millisecond))
 }

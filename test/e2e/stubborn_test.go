@@ -76,7 +76,8 @@ func TestASuccessorInAnotherDirectoryWaitsForTheLeaseOfItsPredecessorsCommands(t
 					tail(s.members["n1"].stderr(), 10))
 			}
 			if !c.other && took > c.ttl {
-				t.Errorf("they ran again after %v, although the end of the predecessor's commands was seen",
+				t.Errorf("they ran again after %v, although the end of the predecessor's "+
+					"commands was seen",
 					took)
 			}
 			t.Logf("kill -9 and start again: the items ran again after %v",

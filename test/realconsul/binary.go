@@ -41,7 +41,8 @@ func binary() (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "",
-			fmt.Errorf("realconsul: no Consul server (%w): run `make consul`, or set COORDD_TEST_CONSUL to a consul %s",
+			fmt.Errorf("realconsul: no Consul server (%w): run `make consul`, or set "+
+				"COORDD_TEST_CONSUL to a consul %s",
 				err, Version)
 	}
 	if info.IsDir() || info.Mode()&0o111 == 0 {

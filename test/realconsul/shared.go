@@ -48,7 +48,8 @@ func Shared(t testing.TB) *Cluster {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if !shared.wrapped {
-		t.Fatal("realconsul: Shared needs TestMain to call goleak.VerifyTestMain(realconsul.M(m)), so that somebody ends the server")
+		t.Fatal("realconsul: Shared needs TestMain to call " +
+			"goleak.VerifyTestMain(realconsul.M(m)), so that somebody ends the server")
 	}
 	if shared.cluster == nil && shared.err == nil {
 		if shared.dir, shared.err = os.MkdirTemp("", "realconsul-"); shared.err == nil {

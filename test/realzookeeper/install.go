@@ -14,7 +14,8 @@ import (
 // that it needs in its manifest, but for what Netty needs for TLS; the second makes it log.
 const debianJars = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar"
 
-const install = "install it (Debian, Ubuntu: apt-get install --no-install-recommends libzookeeper-java libslf4j-java default-jre-headless)"
+const install = "install it (Debian, Ubuntu: apt-get install --no-install-recommends " +
+	"libzookeeper-java libslf4j-java default-jre-headless)"
 
 // find returns the Java program and the class path of the server: $COORDD_TEST_ZOOKEEPER, or else
 // Debian's.
@@ -36,7 +37,8 @@ func find() (java, classPath string, err error) {
 		}
 		if _, err := os.Stat(jar); err != nil {
 			return "", "",
-				fmt.Errorf("realzookeeper: no ZooKeeper server (%w): %s, or set COORDD_TEST_ZOOKEEPER to the class path of another",
+				fmt.Errorf("realzookeeper: no ZooKeeper server (%w): %s, or set "+
+					"COORDD_TEST_ZOOKEEPER to the class path of another",
 					err, install)
 		}
 	}

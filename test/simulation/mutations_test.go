@@ -59,35 +59,49 @@ var mutations = []mutation{
 	{name: "deadline-fixed+payloads-by-count", profile: "laden"},
 
 	{name: "not-addressed", profile: "usurped",
-		covered: "the look, as work starts, whether the record is still this session's: without both it is caught, above"},
+		covered: "the look, as work starts, whether the record is still this session's: without " +
+			"both it is caught, above"},
 	{name: "start-unchecked", profile: "relapsed",
-		covered: "the lease, which has been confirmed, and the grace that the others wait for from the session's end"},
+		covered: "the lease, which has been confirmed, and the grace that the others wait for " +
+			"from the session's end"},
 	{name: "reap-without-ack-check",
-		covered: "the check that there is no record; a member that was back and is gone again has begun its grace anew with the session's end"},
+		covered: "the check that there is no record; a member that was back and is gone again " +
+			"has begun its grace anew with the session's end"},
 	{name: "reap-without-record-check",
 		covered: "the check of its ack, which registering raises in the same transaction"},
 	{name: "no-create-only",
-		covered: "the guard and the epoch: only a leader that has read all since its last doubt writes keys, and it knows each of them"},
+		covered: "the guard and the epoch: only a leader that has read all since its last doubt " +
+			"writes keys, and it knows each of them"},
 	{name: "no-new-epoch", profile: "stray",
-		covered: "the sequence keys: they are moved before all is read anew, so what was under way is refused"},
+		covered: "the sequence keys: they are moved before all is read anew, so what was under " +
+			"way is refused"},
 	{name: "refusal-not-final",
-		covered: "the transaction that the leader writes next, with the same sequence key: only plans of more than 126 orders go with several"},
+		covered: "the transaction that the leader writes next, with the same sequence key: only " +
+			"plans of more than 126 orders go with several"},
 	{name: "acks-unconditional",
-		covered: "the check of the record's session: of one session a late ack only says again that a lease has to be waited for"},
+		covered: "the check of the record's session: of one session a late ack only says again " +
+			"that a lease has to be waited for"},
 	{name: "revoke-without-index",
-		covered: "the same, and the ack: a key that a late revoke brings back is read again and held for the member's"},
+		covered: "the same, and the ack: a key that a late revoke brings back is read again and " +
+			"held for the member's"},
 	{name: "refused-create-unsealed", profile: "config",
-		covered: "no rule: one seed in a hundred draws it. TestWritesAreLinearizableOnANetworkThatRepeatsAndDelaysThem in actors/configstore finds it"},
+		covered: "no rule: one seed in a hundred draws it. " +
+			"TestWritesAreLinearizableOnANetworkThatRepeatsAndDelaysThem in actors/configstore " +
+			"finds it"},
 	{name: "sessions-unchecked", profile: "aimed",
-		covered: "that what can never be asked concerns nobody but its own member: without both nothing is planned, above"},
+		covered: "that what can never be asked concerns nobody but its own member: without both " +
+			"nothing is planned, above"},
 	{name: "invalid-stops-all", profile: "aimed",
-		covered: "the check of what an ack says: nothing that parses leads to a request that is invalid"},
+		covered: "the check of what an ack says: nothing that parses leads to a request that " +
+			"is invalid"},
 	{name: "deadline-fixed", profile: "laden",
-		covered: "the batches, which become smaller until one payload comes within a call's time: without both nothing large starts, above"},
+		covered: "the batches, which become smaller until one payload comes within a call's " +
+			"time: without both nothing large starts, above"},
 	{name: "payloads-by-count", profile: "laden",
 		covered: "the deadline, which grows with what arrives"},
 	{name: "uninformed",
-		covered: "the conditions of every write, confirming that a member is gone, and the brake: what is planned on old states is refused"},
+		covered: "the conditions of every write, confirming that a member is gone, and the " +
+			"brake: what is planned on old states is refused"},
 }
 
 // coveredSeeds are played for a breakage that others cover: whoever catches one has found out more

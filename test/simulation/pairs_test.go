@@ -16,7 +16,8 @@ import (
 // other profile has.
 
 var flagFaults = flag.String("sim.faults", "",
-	"with -sim.profile=pairs and TestPairs: these faults, by number, in each run; empty: two are drawn")
+	"with -sim.profile=pairs and TestPairs: these faults, by number, in each run; empty: two "+
+		"are drawn")
 
 // TestPairs plays pairs of faults and holds each run against the invariants, as TestSeeds does.
 func TestPairs(t *testing.T) {

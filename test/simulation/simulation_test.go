@@ -52,7 +52,8 @@ func (y *tally) add(o outcome) {
 }
 
 func (y *tally) String() string {
-	return fmt.Sprintf("%d runs, %.1f virtual hours, %d starts of work, %d leaderships, %d writes, %d overlaps fenced, %d forgiven, slowest to settle %v",
+	return fmt.Sprintf("%d runs, %.1f virtual hours, %d starts of work, %d leaderships, %d "+
+		"writes, %d overlaps fenced, %d forgiven, slowest to settle %v",
 		y.seeds, y.virtual.Hours(), y.starts, y.leaders, y.writes, y.fenced, y.overlooked,
 		y.slowest.Round(time.Millisecond))
 }
@@ -181,7 +182,8 @@ func one(t *testing.T) {
 // report shrinks a failing run and says all there is to say about it.
 func report(t *testing.T, o outcome) string {
 	small, least := shrink(t, o)
-	return fmt.Sprintf("%v\n%v\n%s\nshrunk to:\n%v\n%v\nreplay it with (the order of one moment's goroutines differs: try -sim.times=20):\n  %s",
+	return fmt.Sprintf("%v\n%v\n%s\nshrunk to:\n%v\n%v\nreplay it with (the order of one "+
+		"moment's goroutines differs: try -sim.times=20):\n  %s",
 		o.plan, o, keepHistory(t, o), small, least, small.replay())
 }
 

@@ -45,17 +45,26 @@ func script(t *testing.T, text string) *Judge {
 
 func TestTheJudgeAcceptsWhatALockDoes(t *testing.T) {
 	for name, text := range map[string]string{
-		"one after the other":                       "take a 3; work a 3; work a 3; release a; take b 5; work b 5; leave b; look - ",
-		"a take waits for a release that is slow":   "take a 3; work a 3; release( a; take( b; release) a; take) b 5; work b 5",
-		"a take is quicker than a release's answer": "take a 3; work a 3; release( a; take b 5; release) a; work b 5",
-		"a session is lost":                         "take a 3; work a 3; take b 5; work b 5; leave a",
-		"it leads again with its token":             "take a 3; work a 3; look a 3; take a 3; work a 3",
-		"it leads again with another":               "take a 3; work a 3; take a 4; work a 4",
-		"a take's answer is lost":                   "take( a; look a 3; take) a ?; take a 3; work a 3",
-		"a take is lost":                            "take a ?; look -; take b 5; work b 5; leave a; look b 5",
-		"a take's answer and its session are lost":  "take a ?; look a 3; look -; take b 5; work b 5",
-		"a release's answer is lost":                "take a 3; work a 3; leave a ?; look a 3; look -; take b 5; work b 5",
-		"nobody leads":                              "look -; leave a; look -",
+		"one after the other": "take a 3; work a 3; work a 3; release a; " +
+			"take b 5; work b 5; leave b; look - ",
+		"a take waits for a release that is slow": "take a 3; work a 3; release( a; take( b; " +
+			"release) a; take) b 5; work b 5",
+		"a take is quicker than a release's answer": "take a 3; work a 3; release( a; take b 5; " +
+			"release) a; work b 5",
+		"a session is lost": "take a 3; work a 3; take b 5; work b " +
+			"5; leave a",
+		"it leads again with its token": "take a 3; work a 3; look a 3; take a 3; " +
+			"work a 3",
+		"it leads again with another": "take a 3; work a 3; take a 4; work a 4",
+		"a take's answer is lost": "take( a; look a 3; take) a ?; take a 3; " +
+			"work a 3",
+		"a take is lost": "take a ?; look -; take b 5; work b 5; " +
+			"leave a; look b 5",
+		"a take's answer and its session are lost": "take a ?; look a 3; look -; take b 5; " +
+			"work b 5",
+		"a release's answer is lost": "take a 3; work a 3; leave a ?; look a 3; " +
+			"look -; take b 5; work b 5",
+		"nobody leads": "look -; leave a; look -",
 	} {
 		if err := script(t, text).Verdict(time.Minute); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -65,23 +74,29 @@ func TestTheJudgeAcceptsWhatALockDoes(t *testing.T) {
 
 func TestTheJudgeNoticesWhatNoLockDoes(t *testing.T) {
 	for name, text := range map[string]string{
-		"two duties at once":                       "take a 3; work a 3; take b 5; work b 5; work a 3",
-		"a duty that still stops":                  "take a 3; work a 3; release( a; release) a; take b 5; work a 3",
-		"given up before it has stopped":           "take a 3; work a 3; release a; work a 3",
-		"left before it has stopped":               "take a 3; work a 3; leave a; work a 3; look -",
-		"a duty without the lock":                  "work a 3",
-		"a duty with another token":                "take a 3; work a 4",
-		"a duty of the token of another":           "take a 3; work b 3",
-		"a token that falls":                       "take a 5; release a; take b 3",
-		"a token that comes twice":                 "take a 3; release a; take b 3",
-		"a token that comes twice to the same one": "take a 3; release a; look -; take a 3; work a 3",
-		"taken while it is held":                   "take a 3; take b 5; look a 3",
-		"it is free while somebody leads":          "take a 3; work a 3; look -; work a 3",
-		"a take that comes after leaving":          "take a ?; leave a; look -; look a 3",
-		"a take that comes again after a release":  "take a 3; work a 3; release a; look -; look a 4",
-		"a take that comes after the next one led": "take a ?; take b 5; work b 5; take a 6; work a 6; work b 5",
-		"a release that comes again":               "take a 3; work a 3; leave a; take b 5; look b 5; look -; work b 5",
-		"one that never took it":                   "look a 3",
+		"two duties at once": "take a 3; work a 3; take b 5; work b 5; " +
+			"work a 3",
+		"a duty that still stops": "take a 3; work a 3; release( a; release) a; " +
+			"take b 5; work a 3",
+		"given up before it has stopped": "take a 3; work a 3; release a; work a 3",
+		"left before it has stopped":     "take a 3; work a 3; leave a; work a 3; look -",
+		"a duty without the lock":        "work a 3",
+		"a duty with another token":      "take a 3; work a 4",
+		"a duty of the token of another": "take a 3; work b 3",
+		"a token that falls":             "take a 5; release a; take b 3",
+		"a token that comes twice":       "take a 3; release a; take b 3",
+		"a token that comes twice to the same one": "take a 3; release a; look -; take a 3; " +
+			"work a 3",
+		"taken while it is held":          "take a 3; take b 5; look a 3",
+		"it is free while somebody leads": "take a 3; work a 3; look -; work a 3",
+		"a take that comes after leaving": "take a ?; leave a; look -; look a 3",
+		"a take that comes again after a release": "take a 3; work a 3; release a; look -; " +
+			"look a 4",
+		"a take that comes after the next one led": "take a ?; take b 5; work b 5; take a 6; " +
+			"work a 6; work b 5",
+		"a release that comes again": "take a 3; work a 3; leave a; take b 5; look " +
+			"b 5; look -; work b 5",
+		"one that never took it": "look a 3",
 	} {
 		if err := script(t, text).Verdict(time.Minute); err == nil {
 			t.Errorf("%s: it is not noticed", name)

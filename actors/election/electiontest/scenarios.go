@@ -455,7 +455,8 @@ func nobodyReads(sc *scenario) {
 	}
 	// the way out may be told as Draining first
 	if changes++; told != changes && told != changes+1 || last.Role != election.Out {
-		sc.t.Errorf("the role changed %d times, and the messages, with what was missed, tell of %d; the last one is %v",
+		sc.t.Errorf("the role changed %d times, and the messages, with what was missed, tell of "+
+			"%d; the last one is %v",
 			changes, told, last)
 	}
 }

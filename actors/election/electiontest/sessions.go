@@ -66,7 +66,8 @@ func (sc *scenario) sessionsLost(elections, rounds int, lose func(Link), reason 
 	if want := int64(elections * rounds); notices.Load() != want {
 		sc.t.Errorf("%d notices of %d sessions that leaders lost", notices.Load(), want)
 	}
-	sc.t.Logf("%d leaders lost their session and were told so once each; %d more sessions were lost without our doing, on a busy machine",
+	sc.t.Logf("%d leaders lost their session and were told so once each; %d more sessions were "+
+		"lost without our doing, on a busy machine",
 		notices.Load(), byChance.Load())
 }
 

@@ -364,8 +364,10 @@ func (c *Conn) countElection() (done func(), err error) {
 	defer c.mu.Unlock()
 	if c.watching >= c.cfg.MaxElections {
 		return nil,
-			fmt.Errorf("%w: this connection takes part in %d elections already, each with a long poll, and Consul takes 200 connections from one address: "+
-				"raise Consul's limits.http_max_conns_per_client and then Config.MaxElections, or share them out over several hosts",
+			fmt.Errorf("%w: this connection takes part in %d elections already, each with a long "+
+				"poll, and Consul takes 200 connections from one address: "+
+				"raise Consul's limits.http_max_conns_per_client and then Config.MaxElections, "+
+				"or share them out over several hosts",
 				election.ErrInvalid, c.watching)
 	}
 	c.watching++
@@ -381,7 +383,8 @@ func (c *Conn) countElection() (done func(), err error) {
 func lost(c election.Contact, now time.Time) string {
 	how := fmt.Sprintf("expired: its ttl is %v", c.Lease.TTL)
 	if now.Sub(c.Lease.Start) < c.Lease.TTL {
-		how = "was ended before its time: an operator destroyed it, its node has gone, or Consul has lost it"
+		how = "was ended before its time: an operator destroyed it, its node has gone, or Consul " +
+			"has lost it"
 	}
 	return fmt.Sprintf("session %s %s; Consul last heard of it at %s", c.Session, how,
 		c.Lease.Start.Format("15:04:05.000"))

@@ -38,7 +38,8 @@ var breakages = []struct {
 	{name: "released-unchecked", covered: "the term, which the next leader has changed"},
 	{name: "released-in-any-term", covered: "the check of the leader's key, which is another one"},
 	{name: "deleted-while-led",
-		covered: "the wait for the lock-delay: by then the leader has heard of the end, or its lease is over"},
+		covered: "the wait for the lock-delay: by then the leader has heard of the end, or its " +
+			"lease is over"},
 }
 
 const (

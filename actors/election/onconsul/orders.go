@@ -118,7 +118,8 @@ func (b *backend) Delete(ctx context.Context) error {
 		})
 		if err != nil {
 			if leader != "" {
-				err = fmt.Errorf("%w: %s still leads; the election stays ended, delete it again when it has stopped",
+				err = fmt.Errorf("%w: %s still leads; the election stays ended, delete it again "+
+					"when it has stopped",
 					err, leader)
 			}
 			return fmt.Errorf("delete %s: %w", b.name, err)
@@ -144,7 +145,8 @@ func (b *backend) Delete(ctx context.Context) error {
 			free = time.Now()
 		}
 		if !store.Pause(ctx, time.Until(free)) {
-			return fmt.Errorf("delete %s: %w: its last leader was lost and may be at it still; the election stays ended, delete it again",
+			return fmt.Errorf("delete %s: %w: its last leader was lost and may be at it still; "+
+				"the election stays ended, delete it again",
 				b.name, ctx.Err())
 		}
 		nobody := store.CheckNotExists(b.keys.leader())

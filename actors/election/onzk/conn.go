@@ -95,7 +95,8 @@ func (c Config) Validate() error {
 			args...)...))
 	}
 	if c.SessionTimeout < time.Millisecond {
-		wrong("SessionTimeout is %v; give a positive duration, 4 s to 40 s with ZooKeeper's own settings",
+		wrong("SessionTimeout is %v; give a positive duration, 4 s to 40 s with ZooKeeper's own "+
+			"settings",
 			c.SessionTimeout)
 	}
 	if c.LockDelay > MaxLockDelay {
@@ -227,11 +228,13 @@ func New(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config) (*Conn, err
 	switch {
 	case zc == nil || d == nil:
 		return nil,
-			fmt.Errorf("%w: no connection or no dialer; pass what zk.Connect returned, and the Dialer it was given",
+			fmt.Errorf("%w: no connection or no dialer; pass what zk.Connect returned, and the "+
+				"Dialer it was given",
 				election.ErrInvalid)
 	case zc.State() == zk.StateHasSession && d.contact().Get().Session == "":
 		return nil,
-			fmt.Errorf("%w: the connection was made without the dialer; pass zk.WithDialer(dialer.Dial) to zk.Connect",
+			fmt.Errorf("%w: the connection was made without the dialer; pass "+
+				"zk.WithDialer(dialer.Dial) to zk.Connect",
 				election.ErrInvalid)
 	}
 	return newConn(zc, events, d, cfg.withDefaults(), false), nil
@@ -274,7 +277,8 @@ func checkName(name string) error {
 		return err
 	}
 	if what := unfit(name); what != "" {
-		return fmt.Errorf("Election %q: %w: it holds %s, which ZooKeeper takes in no node's name; use another name",
+		return fmt.Errorf("Election %q: %w: it holds %s, which ZooKeeper takes in no node's "+
+			"name; use another name",
 			name, election.ErrInvalid, what)
 	}
 	return nil

@@ -219,7 +219,8 @@ func (b *backend) Delete(ctx context.Context) error {
 	for {
 		now, err := leader.readAfter(ctx, b.conn.rereadNow(leader))
 		if err != nil {
-			return fmt.Errorf("delete %s: %w: it cannot be told whether somebody leads; the election stays ended, delete it again",
+			return fmt.Errorf("delete %s: %w: it cannot be told whether somebody leads; the "+
+				"election stays ended, delete it again",
 				b.name, err)
 		}
 		leads := func(r reading) bool { return r.exists && ephemeral(&r.stat) }
@@ -229,7 +230,8 @@ func (b *backend) Delete(ctx context.Context) error {
 		if _, err := leader.state.Reader().Wait(ctx, func(r reading) bool {
 			return !leads(r)
 		}); err != nil {
-			return fmt.Errorf("delete %s: %w: %s still leads; the election stays ended, delete it again when it has stopped",
+			return fmt.Errorf("delete %s: %w: %s still leads; the election stays ended, delete "+
+				"it again when it has stopped",
 				b.name, err, parseLeader(now.data, &now.stat).Name)
 		}
 	}
@@ -269,7 +271,8 @@ func (b *backend) waitLockDelay(ctx context.Context, incarnation int64) error {
 		case err == nil:
 			return nil // another was quicker
 		case ctx.Err() != nil:
-			return fmt.Errorf("delete %s: %w: its last leader was lost and may be at it still; the election stays ended, delete it again",
+			return fmt.Errorf("delete %s: %w: its last leader was lost and may be at it still; "+
+				"the election stays ended, delete it again",
 				b.name, ctx.Err())
 		}
 	}

@@ -218,7 +218,8 @@ func (a *MembershipKeeper) predecessor(ctx context.Context, who holder, old last
 	} else if kept {
 		return time.Time{},
 			supervisor.Escalate(
-				fmt.Errorf("%w: %q is held by %s, which has kept it alive for %v: stop it or choose another id",
+				fmt.Errorf("%w: %q is held by %s, which has kept it alive for %v: stop it or "+
+					"choose another id",
 					ErrIDTaken, a.ID, name, waited.Round(time.Second)))
 	}
 	return time.Now().Add(time.Second), nil

@@ -108,7 +108,8 @@ var omissions = []model.Omission{
 	{Rules: "lease-from-reply", Bound: "one process, an early end"},
 	{Rules: "renewal-unconfirmed", Bound: "one process, an early end"},
 	{Rules: "start-unchecked+not-addressed", Bound: "a successor",
-		Because: "the confirmed lease, and the grace that the others wait for from the session's end"},
+		Because: "the confirmed lease, and the grace that the others wait for from the " +
+			"session's end"},
 	{Rules: "not-addressed+start-unchecked", Bound: "a successor", Because: theRecord},
 	{Rules: "stale-view", Bound: "a successor"},
 	{Rules: "token-of-key-alone", Bound: "a successor"},
