@@ -313,7 +313,8 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 // grant names the session that the record is locked by, and what was granted to an earlier
 // session is older than the record.
 func addressedToNobody(a messages.Assignment, m messages.Member) bool {
-	return a.Session != m.Session && a.CreateIndex > m.CreateIndex && !m.Unreadable
+	return a.Session != m.Session && a.CreateIndex > m.CreateIndex && !m.Unreadable &&
+		!mutations.Broken("misaddressed-kept")
 }
 
 // give hands an item without a living owner to where it was placed.
