@@ -1,7 +1,6 @@
 package member
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -97,20 +96,18 @@ func (a *MembershipKeeper) step(ctx context.Context) (again time.Time, err error
 	}
 	if m.In(s.ID) {
 		rec := a.record.Get()
-		switch {
-		case !rec.Known || rec.View <= a.view:
-			// The watch has not caught up with the registration yet.
-		case rec.Index < m.Index:
-			// Nor has it here, or Consul was restored from before it.
+		facts := recordFacts{session: s.ID, was: m, record: rec, sent: a.view,
+			value: a.value(m.Phase == messages.Leaving)}
+		switch facts.next() {
+		case recordBehind: // or Consul was restored from before it
 			if m, err = a.compare(ctx, s, m); err != nil {
 				return time.Time{}, err
 			}
-		case rec.Entry.Session != s.ID:
+		case recordLost:
 			a.Log.Warn("member-record-lost", "key", a.Keys.Member(a.ID), "held_by",
 				rec.Entry.Session, "then", "registering again")
 			m = a.absent()
-		case !bytes.Equal(rec.Entry.Value, a.value(m.Phase == messages.Leaving)) &&
-			rec.Entry.ModifyIndex > m.Written:
+		case recordOverwritten:
 			a.Log.Warn("member-record-overwritten", "key", a.Keys.Member(a.ID), "then",
 				"writing it again")
 			return time.Time{}, a.write(ctx, s.ID, m, rec.Entry.ModifyIndex)
@@ -160,7 +157,7 @@ func (a *MembershipKeeper) value(leaving bool) []byte {
 
 // register takes the record, unless somebody is in the way.
 func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (time.Time, error) {
-	key, ackKey := a.Keys.Member(a.ID), a.Keys.Ack(a.ID)
+	key := a.Keys.Member(a.ID)
 	a.view = a.record.Get().View
 	rec, taken, _, err := a.Store.Get(ctx, key, store.Consistent)
 	if err != nil {
@@ -170,16 +167,16 @@ func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (ti
 	if err != nil {
 		return time.Time{}, err
 	}
-	if who, ok, err := a.inTheWay(ctx, s, rec, &old); err != nil {
+	if h, ok, err := a.inTheWay(ctx, s, rec, &old); err != nil {
 		return time.Time{}, err
 	} else if ok {
-		return a.predecessor(ctx, who, old)
+		return a.predecessor(ctx, h, max(a.TTL, old.ack.TTL))
 	}
-	clearAt, err := a.clearAt(ctx, old)
+	before, err := a.inherits(ctx, old)
 	if err != nil {
 		return time.Time{}, err
 	}
-	inherited := max(old.ack.TTL, a.out.Get().Inherited)
+	clearAt, inherited := before.until(), max(old.ack.TTL, a.out.Get().Inherited)
 	if taken && rec.Session == s.ID {
 		// An attempt whose reply was lost, or whose incarnation crashed, had succeeded.
 		if old.ack.Clear {
@@ -188,31 +185,15 @@ func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (ti
 		a.registered(s, rec.CreateIndex, rec.ModifyIndex, clearAt, inherited)
 		return time.Now(), nil
 	}
-	var ops []store.Op
-	if taken { // by nobody: a new key has a CreateIndex of its own, which fencing tokens need
-		ops = append(ops, store.DeleteCAS(key, rec.ModifyIndex))
-	} else {
-		ops = append(ops, store.CheckNotExists(key))
-	}
-	ops = append(ops, store.Lock(key, a.value(false), 0, s.ID))
-	value := a.ack.value(s.ID, clearAt.IsZero(), inherited).Encode()
-	if old.found {
-		ops = append(ops, store.CAS(ackKey, value, 0, old.index))
-	} else {
-		ops = append(ops, store.Create(ackKey, value))
-	}
-	// The sentinel is written here and not by the leader, with a value that was never there before
-	// (an identical one would not raise the index): so it is there before the watch of the prefix,
-	// which without it would wake for every neighbour, and the prefix's index is never below the
-	// record's, by which an answer from before the registration is known.
-	ops = append(ops, store.Set(a.Keys.AssignmentsOf(a.ID),
-		[]byte(fmt.Sprintf("%s %d", s.ID, a.ack.next())), 0))
+	r := registration{keys: a.Keys, id: a.ID, session: s.ID, value: a.value(false), record: rec,
+		ack: a.ack.value(s.ID, clearAt.IsZero(), inherited).Encode(), old: old,
+		sentinel: fmt.Appendf(nil, "%s %d", s.ID, a.ack.next())}
 	if !old.found {
 		e, _, _, err := a.Store.Get(ctx, a.ack.joinKey(), store.Consistent)
 		if err != nil {
 			return time.Time{}, err
 		}
-		ops = append(ops, store.Advance(a.ack.joinKey(), e.ModifyIndex))
+		r.joined = e.ModifyIndex
 	}
 	if !clearAt.IsZero() {
 		// Known before it is sent: should the answer be lost, the next try finds this registration
@@ -222,7 +203,7 @@ func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (ti
 		m.ClearAt, m.Inherited = clearAt, inherited
 		a.out.Set(m)
 	}
-	result, err := a.Store.Txn(ctx, ops...)
+	result, err := a.Store.Txn(ctx, r.ops()...)
 	if r, ok := errors.AsType[*store.RefusedError](err); ok && r.Key == a.ack.joinKey() {
 		return time.Now(), nil // another member came between
 	}
@@ -235,7 +216,7 @@ func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (ti
 	if err != nil {
 		return time.Time{}, err
 	}
-	if e, ok := result.Entry(ackKey); ok {
+	if e, ok := result.Entry(a.Keys.Ack(a.ID)); ok {
 		a.ack.index.Store(e.ModifyIndex)
 	}
 	created, ok := result.Entry(key)
@@ -244,7 +225,7 @@ func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (ti
 			errors.New("registering: Consul's answer does not hold the record's index")
 	}
 	if !clearAt.IsZero() { // counted from when it is known to be registered
-		clearAt = later(clearAt, time.Now().Add(a.inheritWait(old)))
+		clearAt = later(clearAt, time.Now().Add(before.lease()))
 	}
 	a.registered(s, created.CreateIndex, created.ModifyIndex, clearAt, inherited)
 	return time.Now(), nil

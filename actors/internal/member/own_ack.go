@@ -105,4 +105,6 @@ func (a *OwnAck) read(ctx context.Context) (store.Entry, error) {
 
 // joinKey is the sequence key of this member's registrations. Without it a copy of one that found
 // no ack could be applied once more after the goodbye, which takes the ack away.
-func (a *OwnAck) joinKey() string { return a.Keys.SequenceOf("join", a.ID) }
+func (a *OwnAck) joinKey() string { return joinKey(a.Keys, a.ID) }
+
+func joinKey(k protocol.Keys, id string) string { return k.SequenceOf("join", id) }
