@@ -1,0 +1,126 @@
+package leader
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// items are n items' ids.
+func items(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("i%03d", i)
+	}
+	return all
+}
+
+func TestTheBrakeComesOnWhenMostOfItVanishes(t *testing.T) {
+	// of n items that are assigned, so many are gone from the workload
+	gone := func(n, gone int, more ...func(*snapshot)) []func(*snapshot) {
+		return append([]func(*snapshot){func(s *snapshot) {
+			s.has("n1", items(n)...)
+			s.work(items(n)[gone:]...)
+			s.peak = n
+		}}, more...)
+	}
+	// of n members with work, so many have vanished, so long ago
+	lost := func(n, lost int, ago time.Duration, more ...func(*snapshot)) []func(*snapshot) {
+		return append([]func(*snapshot){func(s *snapshot) {
+			s.work(items(n)...)
+			for i, item := range items(n) {
+				id := fmt.Sprintf("m%02d", i)
+				s.has(id, item)
+				if i < lost {
+					s.vanished(id, ago)
+				} else {
+					s.member(id, nil)
+				}
+			}
+		}}, more...)
+	}
+	braked := func(s *snapshot) { s.braked = true }
+	restless := func(s *snapshot) { s.braked, s.balance = true, false }
+	override := func(s *snapshot) { s.override = true }
+	for name, c := range map[string]struct {
+		changes []func(*snapshot)
+		want    string        // part of the reason; empty: no brake
+		wake    time.Duration // 0: not looked at
+	}{
+		"nothing is gone":             {gone(30, 0), "", 0},
+		"few are gone":                {gone(11, 10), "", 0},
+		"half are gone":               {gone(22, 11), "", 0},
+		"most are gone":               {gone(21, 11), "11 of 21 assigned items", 0},
+		"all are gone":                {gone(30, 30), "30 of 30 assigned items", 0},
+		"it stays on for many":        {gone(40, 11, braked), "11 of 40 assigned items", 0},
+		"it goes off for few":         {gone(40, 10, braked), "", 0},
+		"for few not while it moves":  {gone(40, 1, restless), "1 of 40 assigned items", 0},
+		"none are gone, and it moves": {gone(40, 0, restless), "", 0},
+		"most, and it is meant":       {gone(21, 21, override), "", 0},
+		"it was meant of what was gone then": {gone(30, 30, func(s *snapshot) {
+			s.overridden.items = map[string]bool{}
+			for _, item := range items(15) {
+				s.overridden.items["n1/"+item] = true
+			}
+		}), "15 of 15 assigned items", 0},
+		"one after the other": {gone(30, 1, func(s *snapshot) { s.peak = 60 }),
+			"31 of 60 items have gone", 0},
+		"one after the other, of few": {gone(10, 1, func(s *snapshot) { s.peak = 19 }), "", 0},
+
+		"three members":       {lost(4, 3, time.Second), "", 0},
+		"half of the members": {lost(8, 4, time.Second), "", 0},
+		"most members":        {lost(7, 4, time.Minute), "4 of 7 members", 4 * time.Minute},
+		"it stays on for four": {lost(20, 4, time.Minute, braked), "4 of 20 members",
+			4 * time.Minute},
+		"most members, and meant":   {lost(7, 4, time.Second, override), "", 9 * time.Second},
+		"most members, long enough": {lost(7, 4, 5*time.Minute), "", 0},
+		"most members, unconfirmed": {lost(7, 4, 0, func(s *snapshot) {
+			for id := range s.absent {
+				s.absent[id] = absence{asked: s.now}
+			}
+		}), "4 of 7 members", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := snapshotOf(t, c.changes...).draft()
+			if c.want == "" && d.brake != "" || !strings.Contains(d.brake, c.want) {
+				t.Errorf("brake %q; want %q", d.brake, c.want)
+			}
+			if c.want != "" && len(d.units) > 0 {
+				t.Errorf("it writes %q with its brake on", d.orders())
+			}
+			if wake := d.wake; c.wake != 0 && !wake.Equal(draftedAt.Add(c.wake)) {
+				t.Errorf("wakes after %v; want %v", wake.Sub(draftedAt), c.wake)
+			}
+		})
+	}
+}
+
+func TestTheLargestWorkloadOfAWhileIsRemembered(t *testing.T) {
+	var p sizes
+	at := func(s int) time.Time { return draftedAt.Add(time.Duration(s) * time.Second) }
+	for _, step := range []struct {
+		now, from, n int
+		keep         bool
+		want         int
+	}{
+		{0, -8, 100, false, 100},
+		{1, -7, 90, false, 100},
+		{8, 0, 80, false, 100},
+		{9, 1, 80, false, 100}, // there were 100 until 1
+		{10, 2, 80, false, 90},
+		{16, 8, 80, false, 90},
+		{17, 9, 80, true, 90}, // a brake is on
+		{18, 10, 80, false, 80},
+		{19, 11, 120, false, 120},
+	} {
+		if got := p.see(at(step.now), at(step.from), step.n, step.keep); got != step.want {
+			t.Errorf("at %d s: %d; want %d", step.now, got, step.want)
+		}
+	}
+	p.see(at(20), at(12), 5, false)
+	p.forget()
+	if got := p.see(at(21), at(13), 5, false); got != 5 {
+		t.Errorf("after it was forgotten: %d", got)
+	}
+}

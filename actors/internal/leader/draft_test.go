@@ -1,0 +1,242 @@
+package leader
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/messages"
+)
+
+var draftedAt = time.Unix(1_000_000, 0)
+
+// has puts items under a member in the assignment cache. An item with a tilde behind it is asked
+// for.
+func (s *snapshot) has(member string, items ...string) {
+	for _, item := range items {
+		item, releasing := strings.CutSuffix(item, "~")
+		s.assigned.set(member, item, messages.Assignment{Releasing: releasing,
+			Session: "s-" + member, CreateIndex: 20, ModifyIndex: 30})
+	}
+}
+
+// member registers a member, or registers it anew with a change.
+func (s *snapshot) member(id string, change func(*messages.Member)) {
+	all := map[string]messages.Member{}
+	for i := range s.members.Len() {
+		id, m := s.members.At(i)
+		all[id] = m
+	}
+	m := messages.Member{Session: "s-" + id, CreateIndex: 10}
+	if change != nil {
+		change(&m)
+	}
+	all[id] = m
+	s.members = messages.TableOf(all)
+}
+
+// vanished makes an absence that has been confirmed so long ago. Its grace is 10 s.
+func (s *snapshot) vanished(id string, ago time.Duration) {
+	s.absent[id] = absence{asked: s.now.Add(-ago), since: s.now.Add(-ago), ack: 5,
+		grace: 10 * time.Second}
+}
+
+// work makes the items the workload.
+func (s *snapshot) work(items ...string) {
+	all := map[string]messages.WorkItem{}
+	for _, item := range items {
+		all[item] = messages.WorkItem{Weight: 1}
+	}
+	s.workload = messages.TableOf(all)
+	s.index = map[string]int32{}
+	for i := range s.workload.Len() {
+		id, _ := s.workload.At(i)
+		s.index[id] = int32(i)
+	}
+	s.peak = s.workload.Len()
+}
+
+// snapshotOf is a service with the members n1 and n2 and four items, of which nobody has one, long
+// after the last change.
+func snapshotOf(t *testing.T, changes ...func(*snapshot)) *snapshot {
+	t.Helper()
+	keys, err := protocol.KeysOf("demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &snapshot{now: draftedAt, assigned: newAssignmentCache(), absent: map[string]absence{},
+		build: newUnitBuilder(keys), place: true, balance: true, budget: 10, hold: 5 * time.Minute}
+	s.member("n1", nil)
+	s.member("n2", nil)
+	s.work("a", "b", "c", "d")
+	for _, change := range changes {
+		change(s)
+	}
+	return s
+}
+
+// orders are the units of a draft in words: what, of which item, from whom, to whom.
+func (d draft) orders() []string {
+	kinds := [...]string{"grant", "revoke", "cancel", "reap", "erase", "sweep"}
+	var all []string
+	for _, u := range d.units {
+		o := u.Tag.(order)
+		all = append(all, strings.Join(strings.Fields(fmt.Sprint(kinds[o.kind], " ", o.item, " ",
+			o.from, " ", o.to)), " "))
+	}
+	return all
+}
+
+func TestADraftGivesMovesAndTakesBack(t *testing.T) {
+	even := func(s *snapshot) { s.has("n1", "a", "b"); s.has("n2", "c", "d") }
+	all := func(s *snapshot) { s.has("n1", "a", "b", "c", "d") }
+	lost := func(ago time.Duration) func(*snapshot) { // n3 had two items
+		return func(s *snapshot) {
+			s.has("n1", "a")
+			s.has("n2", "b")
+			s.has("n3", "c", "d")
+			s.vanished("n3", ago)
+		}
+	}
+	for name, c := range map[string]struct {
+		changes []func(*snapshot)
+		want    []string
+		waiting bool
+		wake    time.Duration // 0: never
+	}{
+		"free items are given out evenly": {nil, []string{"grant a n1", "grant b n1",
+			"grant c n2", "grant d n2"}, false, 0},
+		"not before it is quiet": {[]func(*snapshot){func(s *snapshot) { s.place = false }}, nil,
+			true, 0},
+		"nothing to do": {[]func(*snapshot){even}, nil, false, 0},
+		"balance":       {[]func(*snapshot){all}, []string{"revoke a n1", "revoke b n1"}, false, 0},
+		"balance, within the budget": {[]func(*snapshot){all, func(s *snapshot) { s.budget = 1 }},
+			[]string{"revoke a n1"}, false, 0},
+		"no balance before the soak": {[]func(*snapshot){all, func(s *snapshot) {
+			s.balance = false
+		}}, nil, true, 0},
+		"no balance within a grace": {[]func(*snapshot){func(s *snapshot) {
+			s.has("n1", "a", "b", "c")
+			s.has("n3", "d")
+			s.vanished("n3", 4*time.Second)
+		}}, nil, false, 6 * time.Second},
+		"a lost member within its grace": {[]func(*snapshot){lost(4 * time.Second)}, nil, false,
+			6 * time.Second},
+		"a lost member after its grace": {[]func(*snapshot){lost(10 * time.Second)},
+			[]string{"reap c n3 n1", "reap d n3 n2"}, false, 0},
+		"a lost member that is not confirmed": {[]func(*snapshot){lost(0), func(s *snapshot) {
+			s.absent["n3"] = absence{asked: s.now}
+		}}, nil, false, 0},
+		"a lost member that held nothing": {[]func(*snapshot){even, func(s *snapshot) {
+			s.vanished("n3", 10*time.Second)
+		}}, []string{"sweep n3"}, false, 0},
+		"it is not swept within its grace": {[]func(*snapshot){even, func(s *snapshot) {
+			s.vanished("n3", 9*time.Second)
+		}}, nil, false, time.Second},
+		"an item that was removed": {[]func(*snapshot){even, func(s *snapshot) {
+			s.work("a", "b", "c")
+		}}, []string{"revoke d n2"}, false, 0},
+		"an item that was removed just now": {[]func(*snapshot){even, func(s *snapshot) {
+			s.work("a", "b", "c")
+			s.place = false
+		}}, nil, true, 0},
+		"an item that was removed and is asked for": {[]func(*snapshot){func(s *snapshot) {
+			s.has("n1", "a", "b")
+			s.has("n2", "c", "d~")
+			s.work("a", "b", "c")
+		}}, nil, false, 0},
+		"a lost member's item that was removed": {[]func(*snapshot){lost(time.Minute),
+			func(s *snapshot) { s.work("a", "b", "c") }},
+			[]string{"reap c n3 n1", "erase d n3"}, false, 0},
+		"two keys of one item": {[]func(*snapshot){even, func(s *snapshot) {
+			s.assigned.set("n2", "a", messages.Assignment{Session: "s-n2", CreateIndex: 21,
+				ModifyIndex: 31})
+		}}, []string{"revoke a n2"}, false, 0},
+		"an unreadable key": {[]func(*snapshot){even, func(s *snapshot) {
+			s.assigned.set("n2", "d", messages.Assignment{Unreadable: true, CreateIndex: 20,
+				ModifyIndex: 31})
+		}}, []string{"revoke d n2"}, false, 0},
+		"a key for another session": {[]func(*snapshot){even, func(s *snapshot) {
+			s.assigned.set("n2", "d", messages.Assignment{Session: "x", CreateIndex: 20,
+				ModifyIndex: 31})
+		}}, []string{"revoke d n2"}, false, 0},
+		"a key of an earlier session": {[]func(*snapshot){even, func(s *snapshot) {
+			s.assigned.set("n2", "d", messages.Assignment{Session: "x", CreateIndex: 9,
+				ModifyIndex: 31})
+		}}, nil, false, 0},
+		"an item that may stay is called back": {[]func(*snapshot){func(s *snapshot) {
+			s.has("n1", "a", "b~")
+			s.has("n2", "c", "d")
+		}}, []string{"cancel b n1"}, false, 0},
+		"a leaving member gives up by itself": {[]func(*snapshot){even, func(s *snapshot) {
+			s.member("n2", func(m *messages.Member) { m.Leaving = true })
+		}}, nil, false, 0},
+		"a member without work gets none": {[]func(*snapshot){func(s *snapshot) {
+			s.member("n2", func(m *messages.Member) { m.Idle = true })
+		}}, []string{"grant a n1", "grant b n1", "grant c n1", "grant d n1"}, false, 0},
+		"an unreadable record keeps its items and gets none": {[]func(*snapshot){
+			func(s *snapshot) {
+				s.has("n2", "a")
+				s.member("n2", func(m *messages.Member) { m.Unreadable = true })
+			}}, []string{"grant b n1", "grant c n1", "grant d n1"}, false, 0},
+		"no room": {[]func(*snapshot){func(s *snapshot) {
+			s.member("n1", func(m *messages.Member) { m.Capacity = 1 })
+			s.member("n2", func(m *messages.Member) { m.Capacity = 1 })
+		}}, []string{"grant a n1", "grant b n2"}, false, 0},
+		"a drained member": {[]func(*snapshot){even, func(s *snapshot) {
+			s.control.Drain = messages.TableOf(map[string]struct{}{"n2": {}})
+		}}, []string{"revoke c n2", "revoke d n2"}, false, 0},
+		"a pin, and what makes room for it": {[]func(*snapshot){even, func(s *snapshot) {
+			s.control.Pins = messages.TableOf(map[string]string{"a": "n2"})
+		}}, []string{"revoke a n1", "revoke c n2"}, false, 0},
+		"a pin to a member that is not there": {[]func(*snapshot){func(s *snapshot) {
+			s.work("a")
+			s.control.Pins = messages.TableOf(map[string]string{"a": "n9"})
+		}}, nil, false, 0},
+		"frozen": {[]func(*snapshot){func(s *snapshot) { s.control.Freeze = true }}, nil, false,
+			0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := snapshotOf(t, c.changes...).draft()
+			if got := d.orders(); !slices.Equal(got, c.want) {
+				t.Errorf("orders %q; want %q", got, c.want)
+			}
+			if d.waiting != c.waiting {
+				t.Errorf("waiting %v; want %v", d.waiting, c.waiting)
+			}
+			want := time.Time{}
+			if c.wake != 0 {
+				want = draftedAt.Add(c.wake)
+			}
+			if !d.wake.Equal(want) {
+				t.Errorf("wakes after %v; want %v", d.wake.Sub(draftedAt), c.wake)
+			}
+			if settled := d.brake == "" && len(c.want) == 0 && !c.waiting && c.wake == 0 &&
+				d.plan.Releasing == 0; d.plan.Settled != settled {
+				t.Errorf("settled %v; want %v", d.plan.Settled, settled)
+			}
+		})
+	}
+}
+
+func TestADraftCountsWhatIsOwnedFreeAndOnItsWay(t *testing.T) {
+	s := snapshotOf(t, func(s *snapshot) {
+		s.work("a", "b", "c", "d", "e", "f")
+		s.has("n1", "a", "b~")
+		s.has("n3", "c")
+		s.vanished("n3", time.Second)
+		s.has("n4", "d")
+		s.vanished("n4", time.Minute)
+	})
+	p := s.draft().plan
+	if p.Total != 6 || p.Owned != 2 || p.Releasing != 1 || p.Free != 3 {
+		t.Errorf("%d items, %d owned, %d on their way, %d free; want 6, 2 (one of them waits for "+
+			"its member), 1, 3", p.Total, p.Owned, p.Releasing, p.Free)
+	}
+	if n1, _ := p.Shares.Get("n1"); n1.Items != 2 || n1.Weight != 2 || n1.Releasing != 1 {
+		t.Errorf("the share of n1: %+v", n1)
+	}
+}
