@@ -60,11 +60,11 @@ type Control struct {
 	Index uint64
 	// Freeze: plan nothing, write nothing.
 	Freeze bool
-	// Obey is the ModifyIndex of the operator's last word that a brake is to be let go, and ObeyAt
-	// when it was seen to come, or found at the beginning of the term and no older than five
-	// minutes; zero when it is older.
-	Obey   uint64
-	ObeyAt time.Time
+	// Override is the ModifyIndex of the operator's last word that a brake is to be let go, and
+	// OverrideAt when it was seen to come, or found at the beginning of the term and no older than
+	// five minutes; zero when it is older.
+	Override   uint64
+	OverrideAt time.Time
 	// Drain holds the members that are to be emptied.
 	Drain Table[struct{}]
 	// Pins says on which member an item must be.
@@ -73,7 +73,7 @@ type Control struct {
 
 // Same tells whether two views show the same orders.
 func (c Control) Same(o Control) bool {
-	return c.Freeze == o.Freeze && c.Obey == o.Obey && Same(c.Drain, o.Drain) &&
+	return c.Freeze == o.Freeze && c.Override == o.Override && Same(c.Drain, o.Drain) &&
 		Same(c.Pins, o.Pins)
 }
 

@@ -10,7 +10,10 @@
 //			c.Start("b", poll)
 //			c.Await(10*time.Second, "both to run", func() bool { return len(c.Workers()) == 2 })
 //			a.Lose() // as a machine that burns
-//			c.Await(40*time.Second, "b to have both", func() bool { return c.Workers()["device_1"] == "b" && c.Workers()["device_2"] == "b" })
+//			c.Await(40*time.Second, "b to have both", func() bool {
+//				w := c.Workers()
+//				return w["device_1"] == "b" && w["device_2"] == "b"
+//			})
 //		})
 //	}
 //

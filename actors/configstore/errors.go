@@ -23,7 +23,8 @@ var (
 	// ErrTaken is returned when another process writes under this store's name, or with its log.
 	ErrTaken = errors.New("another process writes here")
 	// ErrNoBackend is returned by every call of a store without a backend.
-	ErrNoBackend = errors.New(`there is no config store: set the backend to "consul" (coordd run --backend consul, BACKEND=consul, actors.Config.Backend)`)
+	ErrNoBackend = errors.New(`there is no config store: set the backend to "consul" ` +
+		"(coordd run --backend consul, BACKEND=consul, actors.Config.Backend)")
 	// ErrReadOnly is returned by the writes of a store that only reads.
 	ErrReadOnly = errors.New("this config store only reads")
 	// ErrStopped is returned when the store stopped before the write was acknowledged. Whether it

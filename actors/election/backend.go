@@ -18,8 +18,8 @@ type Connection interface {
 }
 
 // Backend is one participant's access to one election in the store. It reports what it sees and
-// does what it is told. The core (machine.go) decides who leads when, what is reported to whom, and when
-// a leader steps down. The core is the same for all backends.
+// does what it is told. The core (machine.go) decides who leads when, what is reported to whom, and
+// when a leader steps down. The core is the same for all backends.
 //
 // The core runs Watch once, beside everything else, and calls Join, Take, Release and Leave one at
 // a time and never two at once. Contact, Candidates, HandOver, End and Delete may be called by

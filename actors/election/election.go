@@ -316,7 +316,8 @@ func (s *shell) startDuty(ctx context.Context) {
 		}
 		// Catch a panic: the leader's record must still be released.
 		err = supervisor.Protect(func() error { return s.cfg.Lead(duty, status) })
-		if p, ok := err.(*supervisor.PanicError); ok { //nolint:errorlint // its own, and not one that it returns wrapped
+		// its own, and not one that it returns wrapped
+		if p, ok := err.(*supervisor.PanicError); ok { //nolint:errorlint
 			err = fmt.Errorf("the Lead function: %w", p)
 			s.log.Error("lead-panicked", "err", p, "stack", string(p.Stack))
 		}

@@ -60,8 +60,8 @@ package placement
 
 import "math"
 
-// Place is where an item is, or goes: at a member, named by its index, or nowhere. The zero value is
-// nowhere, so a free item without a pin is Item{ID: id}.
+// Place is where an item is, or goes: at a member, named by its index, or nowhere. The zero value
+// is nowhere, so a free item without a pin is Item{ID: id}.
 type Place int32
 
 // None is the Place that is nowhere.

@@ -121,8 +121,8 @@ func (cfg Config) open() (*protocol.Store, error) {
 	return s, nil
 }
 
-// Run keeps the table until ctx ends, from the first question on. When it has ended all questions are
-// answered with [ErrStopped]. Run is called once: [ErrStarted].
+// Run keeps the table until ctx ends, from the first question on. When it has ended all questions
+// are answered with [ErrStopped]. Run is called once: [ErrStarted].
 func (r *Router) Run(ctx context.Context) error {
 	if !r.begun.CompareAndSwap(false, true) {
 		return fmt.Errorf("the router of service %q %w: make another with New",

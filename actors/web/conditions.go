@@ -56,7 +56,8 @@ func tagListOf(h http.Header, name string) (*tagList, error) {
 	if !ok {
 		return nil, nil
 	}
-	bad := fmt.Errorf(`%s: %s: give "*", or the ETag of an earlier answer with its quotes, such as "1234", or several, separated by commas`,
+	bad := fmt.Errorf(`%s: %s: give "*", or the ETag of an earlier answer with its quotes, `+
+		`such as "1234", or several, separated by commas`,
 		name, quote(strings.Join(lines, ", ")))
 	l := &tagList{}
 	rest := strings.Trim(strings.Join(lines, ","), " \t,")

@@ -54,9 +54,9 @@ several are a program and its arguments. It has no standard input.
 
 When the command ends by itself, the leadership is given up and coordd elect ends with the
 command's exit code (128 and the signal's number if a signal ended it). When the leadership is
-lost or handed over, the command gets SIGTERM, and SIGKILL after the stop timeout or at the end of the
-lease, whichever is first; then this candidate waits for its next turn, or ends with exit code 1 if
---once is given. The leadership is given up only when the command has really ended.
+lost or handed over, the command gets SIGTERM, and SIGKILL after the stop timeout or at the end of
+the lease, whichever is first; then this candidate waits for its next turn, or ends with exit code
+1 if --once is given. The leadership is given up only when the command has really ended.
 
 SIGINT and SIGTERM stop the command, give the leadership up and end with exit code 0.
 SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the command: of a shell command, to the shell, unless
@@ -66,7 +66,8 @@ A Consul or ZooKeeper that does not answer costs nothing while the lease lasts. 
 resigns is succeeded at once, one that is killed (kill -9) within about a second of its command's
 end; one whose machine is lost after 2 x ttl + lock-delay (on ZooKeeper: ttl + a tick + lock-delay).
 
-Without a command it follows, asks or gives orders: --status, --follow, --hand-over, --end, --delete.`,
+Without a command it follows, asks or gives orders: --status, --follow, --hand-over, --end,
+--delete.`,
 		Example: `  coordd elect nightly-report -- ./report.sh --all
   coordd elect db-writer --id $(hostname) --priority 10 'exec ./writer.sh "$COORDD_TOKEN"'
   coordd elect db-writer --zookeeper zk1:2181,zk2:2181,zk3:2181 -- ./writer.sh

@@ -29,7 +29,8 @@ type leavingMember struct {
 	Clear           bool // see [actors.Depart]
 }
 
-// words encodes the goodbye for the session of m. It returns nil while that session holds no record.
+// words encodes the goodbye for the session of m. It returns nil while that session holds no
+// record.
 func (g goodbye) words(m messages.Membership) []byte {
 	if !m.In(m.Session) {
 		return nil

@@ -285,7 +285,8 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		"ttl", s.TTL.String(), "renew", s.Renew.String(), "lease_margin", s.LeaseMargin.String(),
 		"grace", s.Grace.String(),
 		"lock_delay", s.LockDelay.String(), "leader_soak", s.LeaderSoak.String(), "stop_timeout",
-		o.stopTimeout.String(), "restart_wait", o.restartWait.String(), "exec", o.exec, "takes_items", cfg.Work != nil, "http",
+		o.stopTimeout.String(), "restart_wait", o.restartWait.String(), "exec", o.exec,
+		"takes_items", cfg.Work != nil, "http",
 		page.address(), "route", route.address(),
 		"backend", s.Backend, "config_log", s.ConfigLog)
 	bounds := cfg.Bounds()

@@ -24,14 +24,16 @@ that shows where that is not so.
 What is not in the files cannot be judged: give those of all members. The clocks of their hosts
 differ: --skew says by how much at the most, and overlaps up to it do not count.
 
-The rules: I1, one owner of an item at a time; I2, one leader, and tokens and epochs rise; I3, every item has an
-owner again in time; I4, nothing is lost. "not judged" names what these files cannot tell (members do
-not see when the faults are over, nor all of Consul's keys): it is no breach. "incomplete" names a member that could
-not write its history for a while: what it did then is no breach either. A member that stood still (SIGSTOP,
-a suspended host) led until then, if it leads no more within a second of waking up.
+The rules: I1, one owner of an item at a time; I2, one leader, and tokens and epochs rise; I3,
+every item has an owner again in time; I4, nothing is lost. "not judged" names what these files
+cannot tell (members do not see when the faults are over, nor all of Consul's keys): it is no
+breach. "incomplete" names a member that could not write its history for a while: what it did then
+is no breach either. A member that stood still (SIGSTOP, a suspended host) led until then, if it
+leads no more within a second of waking up.
 
-Exit code 0 means no breach, 1 that there is one, 2 that a file cannot be judged: it cannot be read, is given
-twice, or was written while its host's clock was set back; or that there is nothing in them.`,
+Exit code 0 means no breach, 1 that there is one, 2 that a file cannot be judged: it cannot be
+read, is given twice, or was written while its host's clock was set back; or that there is nothing
+in them.`,
 		Example: `  coordd verify m1.history m2.history m3.history
   coordd verify --skew 50ms /var/log/coordd/*.history`,
 		Args: atLeast(1, "the files to read"),

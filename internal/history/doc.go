@@ -12,7 +12,7 @@
 //	    owner within the bound that the line names, evenly shared if it says so
 //	I4  no item of the workload was deleted by a member, and no value that was
 //	    acknowledged to its writer was lost. Of config values ("ask" and what follows): what was
-//	    acknowledged Consul took, once, and in the order of its process; what was refused it did not take; what was
+//	    acknowledged Consul took, once, and in the order of its process; what was refused it
 //	    only logged it took in the end, over nothing that others had written meanwhile, or it was reported;
 //	    and a process reads its own writes
 //
@@ -51,7 +51,7 @@
 // dropped, and a line "lost" says of which process and for how long. Its history breaks off there
 // and goes on behind; [Report] names the gap, and nothing that is missing counts as a breach.
 //
-// Not proven: anything about clocks. Histories of several hosts are merged by
-// their stamps; Options.Skew says how far these may be apart. A history in which a clock was set back
-// ([SetBack]) is not in the order in which things happened, and `coordd verify` refuses it.
+// Not proven: anything about clocks. Histories of several hosts are merged by their stamps;
+// Options.Skew says how far these may be apart. A history in which a clock was set back ([SetBack])
+// is not in the order in which things happened, and `coordd verify` refuses it.
 package history

@@ -59,7 +59,8 @@ func CheckMemberID(id string) error {
 	}
 	if strings.ContainsAny(id, " %") || strings.Contains(id, "..") {
 		return store.Invalid(fmt.Sprintf("member id %q", id),
-			`it holds a space, a percent sign or two dots in a row, with which it makes no key together with some items' ids; use "-"`)
+			"it holds a space, a percent sign or two dots in a row, with which it makes no key "+
+				`together with some items' ids; use "-"`)
 	}
 	return nil
 }

@@ -55,7 +55,8 @@ func Shared(t testing.TB) *Cluster {
 		if shared.dir, shared.err = os.MkdirTemp("", "realconsul-"); shared.err == nil {
 			// All tests of a package come from one address, and many of them at once: more than the
 			// 200 connections that one host may have.
-			crowd := Options{Config: map[string]any{"limits": map[string]any{"http_max_conns_per_client": 5000}}}
+			crowd := Options{Config: map[string]any{
+				"limits": map[string]any{"http_max_conns_per_client": 5000}}}
 			shared.cluster, shared.err = launch(crowd, shared.dir)
 		}
 	}

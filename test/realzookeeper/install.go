@@ -12,7 +12,8 @@ import (
 
 // Where Debian's libzookeeper-java and libslf4j-java put what zkServer.sh runs. The first names all
 // that it needs in its manifest, but for what Netty needs for TLS; the second makes it log.
-const debianJars = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar"
+const debianJars = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar:" +
+	"/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar"
 
 const install = "install it (Debian, Ubuntu: apt-get install --no-install-recommends " +
 	"libzookeeper-java libslf4j-java default-jre-headless)"

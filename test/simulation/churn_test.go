@@ -109,8 +109,8 @@ func (p *plan) beside(percent int) {
 	}
 }
 
-// replace puts a new item into the workload, and takes an old one out of it, as coordd work rm does.
-// Both are tried once: the next tick may do better.
+// replace puts a new item into the workload, and takes an old one out of it, as coordd work rm
+// does. Both are tried once: the next tick may do better.
 func (w *world) replace(old, new string) {
 	ctx := context.Background()
 	if w.user.Put(ctx, w.user.Keys().WorkItem(new), []byte(new), 0) != nil {

@@ -60,7 +60,8 @@ var mutations = []mutation{
 	{name: "deadline-fixed+payloads-by-count", profile: "laden"},
 
 	{name: "no-receiver-check", profile: "changed",
-		covered: "that a key that is addressed to nobody is written anew: without both it is caught, above"},
+		covered: "that a key that is addressed to nobody is written anew: without both it is " +
+			"caught, above"},
 	{name: "not-addressed", profile: "usurped",
 		covered: "the look, as work starts, whether the record is still this session's: without " +
 			"both it is caught, above"},

@@ -18,7 +18,8 @@ import (
 )
 
 // manyPolls is a server that takes a thousand long polls from one address.
-var manyPolls = realconsul.Options{Config: map[string]any{"limits": map[string]any{"http_max_conns_per_client": 5000}}}
+var manyPolls = realconsul.Options{Config: map[string]any{
+	"limits": map[string]any{"http_max_conns_per_client": 5000}}}
 
 // TestRealConsul plays all scenarios on a real Consul. Those that stop the server have one of their
 // own.

@@ -113,7 +113,9 @@ func TestAnElectionBelongsToWhoeverHasItsCredentials(t *testing.T) {
 	}
 
 	// Whoever does not know the authority, or is not known to it, is no client.
-	for name, cfg := range map[string]*tls.Config{"no authority": {Certificates: []tls.Certificate{pair}}, "no certificate": {RootCAs: pool}} {
+	for name, cfg := range map[string]*tls.Config{
+		"no authority":   {Certificates: []tls.Certificate{pair}},
+		"no certificate": {RootCAs: pool}} {
 		c := config(&wire{}, "coordd:secret")
 		c.TLS = cfg
 		stranger := connect(c)

@@ -76,9 +76,10 @@ func NewAssigner(b *actor.Base, term uint64, leadership messages.Reader[messages
 		workload: workload, control: control, bump: bump, out: out}
 }
 
-// overrideWindow: an override counts for the first draft after it, however long what that is made of
-// takes to read. Beyond that, an override that arrives up to this long before the brake still releases it.
-// coordd work rm writes both keys, and the two watches may report them in either order.
+// overrideWindow: an override counts for the first draft after it, however long what that is made
+// of takes to read. Beyond that, an override that arrives up to this long before the brake still
+// releases it. coordd work rm writes both keys, and the two watches may report them in either
+// order.
 const overrideWindow = 10 * time.Second
 
 // errTermOver ends the assigner's loop; its tree stops with the leadership.
@@ -436,9 +437,9 @@ func (a *Assigner) snapshot(now time.Time) *snapshot {
 		a.indexOf = w.Index
 	}
 	control := a.control.Get()
-	override := !control.ObeyAt.IsZero() && (!control.ObeyAt.Equal(a.overrideSeen) ||
-		now.Sub(control.ObeyAt) < overrideWindow ||
-		!a.brakeAt.IsZero() && control.ObeyAt.After(a.brakeAt.Add(-overrideWindow)))
+	override := !control.OverrideAt.IsZero() && (!control.OverrideAt.Equal(a.overrideSeen) ||
+		now.Sub(control.OverrideAt) < overrideWindow ||
+		!a.brakeAt.IsZero() && control.OverrideAt.After(a.brakeAt.Add(-overrideWindow)))
 	keep := a.brakeText != "" && !control.Freeze
 	peak := a.sizes.see(now, now.Add(-4*a.Merge), w.Items.Len(), keep)
 	if override {
@@ -468,7 +469,7 @@ func (a *Assigner) tell(s *snapshot, d draft) {
 		}
 		a.brakeText = d.brake
 	}
-	a.overridden, a.overrideSeen = d.overridden, s.control.ObeyAt
+	a.overridden, a.overrideSeen = d.overridden, s.control.OverrideAt
 	for _, item := range d.doubles {
 		a.odd.Skip(store.Entry{Key: a.Keys.Assignments() + "*/" + item},
 			"the item has two keys: the younger is taken back")

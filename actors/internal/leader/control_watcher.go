@@ -21,16 +21,16 @@ func NewControlWatcher(b *actor.Base, term uint64,
 	return actor.NewPrefixWatcher(b, "control", b.Keys.Control(), func(v store.View) {
 		orders := b.Keys.ReadOrders(v.Entries, odd.Skip)
 		next := messages.Control{Term: term, Index: v.Index, Freeze: orders.Frozen,
-			Obey: orders.Override, Drain: messages.TableOf(orders.Drained),
+			Override: orders.Override, Drain: messages.TableOf(orders.Drained),
 			Pins: messages.TableOf(orders.Pins)}
 		last := out.Get()
-		next.ObeyAt = last.ObeyAt
+		next.OverrideAt = last.OverrideAt
 		switch {
-		case last.Term == term && next.Obey > last.Obey,
-			last.Term != term && next.Obey > 0 && time.Since(orders.OverrideAt).Abs() < orderLife:
-			next.ObeyAt = time.Now()
+		case last.Term == term && next.Override > last.Override,
+			last.Term != term && next.Override > 0 && time.Since(orders.OverrideAt).Abs() < orderLife:
+			next.OverrideAt = time.Now()
 		case last.Term != term:
-			next.ObeyAt = time.Time{}
+			next.OverrideAt = time.Time{}
 		}
 		if last.Freeze != next.Freeze {
 			b.Log.Info("freeze-changed", "frozen", next.Freeze)
