@@ -24,6 +24,7 @@ var profiles = map[string]map[string]int{
 	"unseen":    {"unseen": 1},
 	"recall":    {"recall": 1},
 	"changed":   {"changeling": 1},
+	"elders":    {"elder-key": 1},
 	"relapsed":  {"relapse": 1},
 	"returning": {"boomerang": 3, "unseen": 1},
 	"again":     {"lost-again": 1},
@@ -34,7 +35,7 @@ var profiles = map[string]map[string]int{
 		"restart": 1, "takeover": 2, "twin": 1, "usurper": 1},
 	"denied": {"denials": 1},
 	// aimed is for strangers who know the fields of each kind of key.
-	"aimed": {"aimed": 8, "kill": 2, "leave": 1, "destroy": 1, "work": 1},
+	"aimed": {"aimed": 8, "elder-key": 1, "kill": 2, "leave": 1, "destroy": 1, "work": 1},
 	// laden is for large payloads and thin lines.
 	"laden": {"work": 3, "kill": 2, "leave": 1, "join": 1, "takeover": 1, "cut": 1, "storm": 1,
 		"destroy": 1},
@@ -190,6 +191,8 @@ func drawFor(profile string, seed uint64, size int) plan {
 			drawAim(&e, r)
 		case "stray":
 			e.who, e.how = one(), []string{"", "depose"}[r.IntN(2)]
+		case "elder-key":
+			e.dur = seconds(8, 30)
 		case "changeling":
 			e.who, e.dur = one(), seconds(5, 25)
 		case "recall":

@@ -35,6 +35,7 @@ var mutations = []mutation{
 	{name: "leader-without-sequence", profile: "doubled"},
 	{name: "reap-in-two-steps"},
 	{name: "reap-without-either-check", profile: "unseen"},
+	{name: "doubles-placed", profile: "elders"},
 	{name: "no-receiver-check+misaddressed-kept", profile: "changed"},
 	{name: "goodbye-unchecked", profile: "mourned"},
 	{name: "goodbye-not-clear", profile: "usurped"},

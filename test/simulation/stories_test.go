@@ -2,6 +2,7 @@ package simulation_test
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -157,6 +158,30 @@ var stories = map[string]script{
 			{e.at + e.dur, func() {
 				if leader != nil {
 					leader.link.unset("no-members")
+				}
+			}},
+		}
+	},
+	// elder-key: a stranger gives an item that is still to come to nobody. The leader does not see
+	// that and gives it to a member; the next leader sees both keys.
+	"elder-key": func(w *world, e episode) []action {
+		var leader *process
+		return []action{
+			{e.at, func() {
+				now := time.Now()
+				w.unfair(now, now.Add(e.dur+w.plan.settings.longest()), "a stranger's elder key")
+				w.strangerSets(fmt.Sprintf("assignments/ghost%d/w%d", e.n, w.nextItem+1),
+					[]byte("{}"), 0)
+				w.addWork(1)
+			}},
+			{e.at + 5*time.Second, func() {
+				if leader = w.leader(); leader != nil {
+					w.kill(leader)
+				}
+			}},
+			{e.at + e.dur, func() {
+				if leader != nil {
+					w.start(leader.id)
 				}
 			}},
 		}

@@ -110,7 +110,7 @@ type sorted struct {
 	extra   []keyRef         // second keys of an item
 	grace   bool             // somebody's grace is running
 	// items that stay where they are: at a vanished member in its grace, or one with an unreadable
-	// record
+	// record, or under a second key
 	waiting int
 	keyed   int      // keys in all
 	holders int      // members with keys
@@ -174,6 +174,13 @@ func (s *snapshot) sort(d *draft) *sorted {
 			case !away.over(s.now):
 				held[i] = true
 			}
+		}
+	}
+	// While another member may run an item under a second key, it is given to nobody.
+	for _, ref := range out.extra {
+		if i := s.index[ref.item]; owner[i] == placement.None &&
+			!mutations.Broken("doubles-placed") {
+			held[i] = true
 		}
 	}
 	out.items = make([]placement.Item, 0, n)

@@ -155,6 +155,22 @@ func TestADraftGivesMovesAndTakesBack(t *testing.T) {
 			s.assigned.set("n2", "a", messages.Assignment{Session: "s-n2", CreateIndex: 21,
 				ModifyIndex: 31})
 		}}, []string{"revoke a n2"}, false, 0},
+		"two keys of one item, and the elder's member is lost": {[]func(*snapshot){
+			lost(time.Minute), func(s *snapshot) {
+				s.assigned.set("n2", "c", messages.Assignment{Session: "s-n2", CreateIndex: 21,
+					ModifyIndex: 31})
+			}}, []string{"reap d n3 n1", "revoke c n2"}, false, 0},
+		"two keys of one item, and the younger is asked for": {[]func(*snapshot){
+			lost(time.Minute), func(s *snapshot) {
+				s.assigned.set("n2", "c", messages.Assignment{Session: "s-n2", CreateIndex: 21,
+					ModifyIndex: 31, Releasing: true})
+			}}, []string{"reap d n3 n1"}, false, 0},
+		"two keys of one item, both of lost members": {[]func(*snapshot){
+			lost(time.Minute), func(s *snapshot) {
+				s.assigned.set("n4", "c", messages.Assignment{Session: "s-n4", CreateIndex: 21,
+					ModifyIndex: 31})
+				s.vanished("n4", 4*time.Second)
+			}}, []string{"reap d n3 n1"}, false, 6 * time.Second},
 		"an unreadable key": {[]func(*snapshot){even, func(s *snapshot) {
 			s.assigned.set("n2", "d", messages.Assignment{Unreadable: true, CreateIndex: 20,
 				ModifyIndex: 31})
