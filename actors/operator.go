@@ -34,8 +34,8 @@ var (
 // changes the workload and the orders to its leader. It is no member and holds no
 // session. It is safe for concurrent use.
 //
-// Every read and write is tried once, with a deadline of its own (3 s; 30 s for a whole prefix),
-// but for [Operator.Reach]. Writes of the workload go one after the other, and so do orders; one
+// Every read and write is tried once, with a deadline of its own (10 s, which an election among
+// Consul's servers takes at most; 100 s for a whole prefix), but for [Operator.Reach]. Writes of the workload go one after the other, and so do orders; one
 // that meets another operator's is tried again until ctx ends. A write takes effect once at most,
 // also when a second copy of its request arrives at any later moment; and one whose outcome was not
 // known has no effect any more once a later one, of any operator, has succeeded.
@@ -47,6 +47,10 @@ type Operator struct {
 	locate  routing.Config
 }
 
+// operatorTimeout is the deadline of an operator's call. Nothing is lost while it lasts, unlike
+// with a member's.
+const operatorTimeout = 10 * time.Second
+
 // NewOperator returns the operator of a service. A nil client means one made
 // from the CONSUL_HTTP_* variables. It asks Consul nothing yet. Errors: [ErrInvalid].
 func NewOperator(client *api.Client, service string) (*Operator, error) {
@@ -57,7 +61,8 @@ func NewOperator(client *api.Client, service string) (*Operator, error) {
 		}
 	}
 	log := slog.New(slog.DiscardHandler)
-	s, err := protocol.New(service, store.Config{Client: client, Logger: log})
+	s, err := protocol.New(service, store.Config{Client: client, Logger: log,
+		CallTimeout: operatorTimeout})
 	if err != nil {
 		return nil, err
 	}

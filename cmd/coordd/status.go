@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -13,9 +15,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// reachTimeout is how long a command waits for a Consul that does not answer:
-// long enough for a hiccup, short enough for a person.
-const reachTimeout = 3 * time.Second
+// reachTimeout is how long a command waits for a Consul that takes connections and does not answer:
+// long enough for an election among its servers, short enough for a person. refusedTimeout is how
+// long it waits for one that refuses them: as long as one takes that is being restarted.
+const (
+	reachTimeout   = 10 * time.Second
+	refusedTimeout = 3 * time.Second
+)
 
 // reached returns the operators' side of the service once Consul has answered.
 func (s *serviceFlags) reached(ctx context.Context) (*actors.Operator, error) {
@@ -23,9 +29,15 @@ func (s *serviceFlags) reached(ctx context.Context) (*actors.Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	wait, cancel := context.WithTimeout(ctx, reachTimeout)
-	defer cancel()
-	if err := o.Reach(wait); err != nil {
+	wait, cancel := context.WithTimeout(ctx, refusedTimeout)
+	err = o.Reach(wait)
+	cancel()
+	if errors.Is(err, actors.ErrUnreachable) && !errors.Is(err, syscall.ECONNREFUSED) {
+		wait, cancel = context.WithTimeout(ctx, reachTimeout-refusedTimeout)
+		err = o.Reach(wait)
+		cancel()
+	}
+	if err != nil {
 		return nil, trouble(address, err)
 	}
 	return o, nil

@@ -18,13 +18,14 @@ import (
 // service, however much does elsewhere in the same Consul.
 func TestAnIdleMemberHoldsThreeLongPollsAndSendsOnlyItsRenewal(t *testing.T) {
 	t.Parallel()
+	const ttl = 20 * time.Second // a renewal waits for as long as a busy machine's disk may take
+	const renew = ttl / 3
 	consul := realconsul.Start(t, realconsul.Options{})
 	s := newService(t, consul.Addr())
 	proxies := map[string]*proxy{}
-	forgotten := map[string]time.Time{} // since when each proxy counts
 	for _, id := range []string{"n1", "n2"} {
 		proxies[id] = newProxy(t, consul.Addr())
-		s.start(id, "--consul", proxies[id].addr)
+		s.start(id, "--consul", proxies[id].addr, "--ttl", ttl.String())
 		testkit.Await(t, startLimit, "it is there", func() string {
 			return s.now().unlike(len(proxies), 0)
 		})
@@ -34,7 +35,40 @@ func TestAnIdleMemberHoldsThreeLongPollsAndSendsOnlyItsRenewal(t *testing.T) {
 		t.Fatalf("%s leads, not the only member there was", leader)
 	}
 
+	// What a member sends when Consul does not answer in time says nothing of an idle one.
+	for limit := time.Now().Add(workLimit); ; {
+		said := s.said("consul-unreachable")
+		wrong := s.whileIdle(proxies, renew, consul.Client().KV())
+		if s.said("consul-unreachable") == said {
+			for _, w := range wrong {
+				t.Error(w)
+			}
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("no %v within %v in which Consul answered all requests in time", 3*renew,
+				workLimit)
+		}
+	}
+}
+
+// said counts the lines that the members have logged with a message.
+func (s *service) said(message string) int {
+	n := 0
+	for _, p := range s.members {
+		n += strings.Count(p.stderr(), "msg="+message+" ")
+	}
+	return n
+}
+
+// whileIdle tells what was wrong with what the leader n1 and the member n2 sent in three renewals'
+// time, while somebody else wrote.
+func (s *service) whileIdle(proxies map[string]*proxy, renew time.Duration, kv *api.KV) []string {
+	t := s.t
+	var wrong []string
+	fault := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	want := map[string]int{"n1": 7, "n2": 3}
+	forgotten := map[string]time.Time{} // since when each proxy counts
 	for id, p := range proxies {
 		testkit.Await(t, startLimit, "the long polls of "+id, func() string {
 			if _, polls, _ := p.count(); polls != want[id] {
@@ -45,7 +79,6 @@ func TestAnIdleMemberHoldsThreeLongPollsAndSendsOnlyItsRenewal(t *testing.T) {
 		forgotten[id] = time.Now()
 		p.forget()
 	}
-	kv := consul.Client().KV()
 	begin := time.Now()
 	for i := range 100 {
 		await(t, begin.Add(time.Duration(i)*3*renew/100))
@@ -65,11 +98,10 @@ func TestAnIdleMemberHoldsThreeLongPollsAndSendsOnlyItsRenewal(t *testing.T) {
 		seen, polls, highest := p.count()
 		elapsed := time.Since(forgotten[id])
 		if polls != want[id] || highest > want[id] {
-			t.Errorf("%s holds %d long polls, %d at most, not %d", id, polls, highest, want[id])
+			fault("%s holds %d long polls, %d at most, not %d", id, polls, highest, want[id])
 		}
 		if n, most := renewals(seen), int(elapsed/renew)+1; n > most {
-			t.Errorf("%s renewed %d times in %v; one in %v makes %d at most", id, n, elapsed, renew,
-				most)
+			fault("%s renewed %d times in %v; one in %v makes %d at most", id, n, elapsed, renew, most)
 		}
 		others, confirmed := map[string]int{}, 0
 		for _, r := range seen {
@@ -82,13 +114,13 @@ func TestAnIdleMemberHoldsThreeLongPollsAndSendsOnlyItsRenewal(t *testing.T) {
 		}
 		// The count may begin or end between a renewal and its confirmation.
 		if n := renewals(seen); confirmed < n-1 || confirmed > n+1 {
-			t.Errorf("%s renewed %d times and confirmed %d", id, n, confirmed)
+			fault("%s renewed %d times and confirmed %d", id, n, confirmed)
 		}
 		if len(others) > 0 {
-			t.Errorf("%s asked for more than its renewal, while nothing changed for it: %v", id,
-				others)
+			fault("%s asked for more than its renewal, while nothing changed for it: %v", id, others)
 		}
 	}
+	return wrong
 }
 
 // renewal begins what a proxy writes down of a session's renewal.
