@@ -41,12 +41,14 @@ type Item struct {
 // Work keeps one item going on this member. It is called once the item is
 // owned. Its context ends when the item must be given up, or when the lease is about to end; its
 // return is then the release: from that moment another member may start the
-// item, so it returns only when the work has really ended. When it returns
-// while the item is still owned, with an error or without, it is called again, with backoff.
+// item, so it returns only when the work has really ended. When it returns while the item is still
+// owned, with an error or without, it is called again, with backoff. No error of it ends the
+// member, not even one of supervisor.Escalate: that is for a tree of the host's own.
 type Work func(ctx context.Context, item Item) error
 
 // Lead runs while this member leads and no longer: its context ends with the leadership, or when
-// the lease is about to end. When it returns earlier it is called again, with backoff.
+// the lease is about to end. When it returns earlier it is called again, with backoff, whatever its
+// error is: see [Work].
 //
 // It runs on one member at a time, if it returns when its context ends. So it does not begin with
 // the leadership where a leader before this one may still count on its lease: it waits for that

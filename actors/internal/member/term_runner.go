@@ -118,7 +118,7 @@ func (a *TermRunner) lead(session string) func(context.Context) error {
 		}
 		a.leads.Add(1)
 		defer a.leads.Add(-1)
-		err := a.Lead(bound)
+		err := hostsOwn(a.Lead(bound))
 		if leaseEnded(bound) {
 			return errLeaseOver
 		}

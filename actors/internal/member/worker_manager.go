@@ -313,7 +313,7 @@ func (a *WorkerManager) keep(item actor.Item, session string) func(context.Conte
 		if leaseEnded(bound) {
 			return nil
 		}
-		err := a.Work(bound, item)
+		err := hostsOwn(a.Work(bound, item))
 		switch {
 		case leaseEnded(bound):
 			return nil

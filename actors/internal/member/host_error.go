@@ -1,0 +1,26 @@
+package member
+
+import (
+	"errors"
+
+	"github.com/coordd/coordd/supervisor"
+)
+
+// hostError is what a function of the host has returned. The supervisor that runs the function is
+// the member's: what an error says to it, as one of [supervisor.Escalate] or
+// [supervisor.ErrTerminate] does, is not heard. One item whose work says so would else end its
+// member, and then the next one that gets the item.
+type hostError struct{ err error }
+
+// hostsOwn hides from the supervisor what a host's error says to it. An error that harms who reads
+// it is replaced, as the supervisor does.
+func hostsOwn(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &hostError{supervisor.Protect(func() error { return err })}
+}
+
+func (e *hostError) Error() string        { return e.err.Error() }
+func (e *hostError) Is(target error) bool { return errors.Is(e.err, target) }
+func (e *hostError) As(target any) bool   { return errors.As(e.err, target) }
