@@ -29,7 +29,7 @@ const minRenew = 100 * time.Millisecond
 // Item is one piece of work as the work function sees it.
 type Item struct {
 	ID      string
-	Payload []byte // the value of the item's workload key when the work began
+	Payload []byte // the value of the item's workload key when the work was called
 	Weight  uint64 // at least 1
 	// Token is the fencing token: it rises with every grant of the item, to whomever,
 	// and with every restart of a member. Work that writes anywhere passes it on, and
@@ -42,8 +42,9 @@ type Item struct {
 // owned. Its context ends when the item must be given up, or when the lease is about to end; its
 // return is then the release: from that moment another member may start the
 // item, so it returns only when the work has really ended. When it returns while the item is still
-// owned, with an error or without, it is called again, with backoff. No error of it ends the
-// member, not even one of supervisor.Escalate: that is for a tree of the host's own.
+// owned, with an error or without, it is called again, with backoff, and with the payload and the
+// weight that the item has by then. No error of it ends the member, not even one of
+// supervisor.Escalate: that is for a tree of the host's own.
 type Work func(ctx context.Context, item Item) error
 
 // Lead runs while this member leads and no longer: its context ends with the leadership, or when

@@ -85,3 +85,38 @@ func TestADutyThatSpeaksToASupervisorIsCalledAgain(t *testing.T) {
 		})
 	}
 }
+
+// An operator mends the payload of an item whose work fails.
+func TestWorkThatIsCalledAgainGetsThePayloadOfNow(t *testing.T) {
+	run(t, func(c *cluster) {
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		must := func(payload string, weight uint64) {
+			t.Helper()
+			if err := op.AddWork(c.t.Context(), actors.WorkInput{ID: "w", Payload: []byte(payload),
+				Weight: weight}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		must("broken", 1)
+		var last atomic.Value
+		c.start("n1", func(cfg *actors.Config) {
+			cfg.Work = func(ctx context.Context, item actors.Item) error {
+				last.Store(fmt.Sprintf("%s %d", item.Payload, item.Weight))
+				if string(item.Payload) == "broken" {
+					return errors.New("the payload is broken")
+				}
+				<-ctx.Done()
+				return nil
+			}
+		})
+		c.await("a call", 10*time.Second, func() bool { return last.Load() != nil })
+		time.Sleep(time.Minute)
+		must("mended", 2)
+		c.await("the payload of now", time.Minute, func() bool {
+			return last.Load() == "mended 2"
+		})
+	})
+}

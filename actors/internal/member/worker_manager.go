@@ -307,9 +307,14 @@ var errEnded = errors.New("the work returned although the item is still owned")
 // keep runs the work, with the lease at the most. It returns nil when the lease has ended the work:
 // then it is not started again, unless this actor finds that it may be.
 func (a *WorkerManager) keep(item actor.Item, session string) func(context.Context) error {
+	begun := false
 	return func(ctx context.Context) error {
 		bound, free := a.lease.bind(ctx, session)
 		defer free()
+		if begun {
+			item = a.ofNow(bound, item)
+		}
+		begun = true
 		if leaseEnded(bound) {
 			return nil
 		}
@@ -322,6 +327,16 @@ func (a *WorkerManager) keep(item actor.Item, session string) func(context.Conte
 		}
 		return errEnded
 	}
+}
+
+// ofNow is the item with the payload and the weight that it has now, for work that is called again:
+// an operator may have mended them, because it fails. Where they cannot be read it is as before.
+func (a *WorkerManager) ofNow(ctx context.Context, item actor.Item) actor.Item {
+	e, found, _, err := a.Store.Get(ctx, a.Keys.WorkItem(item.ID), store.Consistent)
+	if err == nil && found {
+		item.Payload, item.Weight = e.Value, max(1, e.Flags)
+	}
+	return item
 }
 
 // release gives items up whose work has ended: the keys go and the ack rises in
