@@ -92,7 +92,8 @@ type Config struct {
 
 	// TTL of the Consul session, and so the length of the lease: 10 s (the default) to 24 h.
 	TTL time.Duration
-	// Renew is the time from one renewal to the next: 100 ms to half of the TTL. Default: TTL/3.
+	// Renew is the time from one renewal to the next: 100 ms to half of the TTL, and with LeaseMargin
+	// less than 19/20 of it. Default: TTL/3.
 	Renew time.Duration
 	// LockDelay is how long Consul keeps a lock from being taken after a session
 	// ended early: 0 s to 60 s. Default (0): 1 s. The protocol does not lean on it.
@@ -257,6 +258,10 @@ func (c Config) Validate() error {
 	}
 	if d.LeaseMargin < 0 || d.LeaseMargin > d.TTL/2 {
 		bad("lease-margin %v: give at most half of the ttl (%v)", d.LeaseMargin, d.TTL/2)
+	}
+	if left := d.TTL - d.Renew - d.LeaseMargin - d.TTL/20; left <= 0 {
+		bad("renew %v and lease-margin %v: give less than %v together, or the work stops before "+
+			"Consul has answered a renewal", d.Renew, d.LeaseMargin, d.TTL-d.TTL/20)
 	}
 	if d.Grace < d.TTL {
 		bad("grace %v: give at least the ttl (%v); a member whose session was ended early counts "+

@@ -75,3 +75,17 @@ func TestABadSettingIsOneErrorInAllPackages(t *testing.T) {
 		}
 	}
 }
+
+func TestARenewalHasTimeForItsAnswerBeforeTheWorkIsStopped(t *testing.T) {
+	cfg := actors.Config{Service: "demo", ID: "n1", TTL: 20 * time.Second,
+		Renew: 10 * time.Second, LeaseMargin: 8 * time.Second}
+	if err := cfg.Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, margin := range []time.Duration{9 * time.Second, 10 * time.Second} {
+		if cfg.LeaseMargin = margin; !errors.Is(cfg.Validate(), actors.ErrConfig) {
+			t.Errorf("a margin of %v is allowed, and the ride through an outage lasts %v", margin,
+				cfg.Bounds().RideThrough)
+		}
+	}
+}
