@@ -192,13 +192,14 @@ func (cr *commandRunner) environ(c command) []string {
 	return env
 }
 
-// stop asks r to end, once. SIGKILL follows after the timeout, and before the lease ends.
+// stop asks r to end, once. SIGKILL follows after the timeout, or before the lease ends, which may
+// be renewed until then: see enforce.
 func (cr *commandRunner) stop(r *run, why Reason) {
 	if r.reason != "" {
 		return
 	}
 	r.reason = why
-	r.killAt = time.Now().Add(min(r.timeout, r.lease.untilKill()))
+	r.killAt = time.Now().Add(r.timeout)
 	cr.signal(r, syscall.SIGTERM)
 	cr.signal(r, syscall.SIGCONT) // what is suspended cannot end
 }

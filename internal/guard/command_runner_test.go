@@ -95,3 +95,30 @@ func TestACommandThatHasEndedByItselfIsNotStopped(t *testing.T) {
 		t.Errorf("it %s with code %d, want %s with 3", exit.Reason, exit.Code, Ended)
 	}
 }
+
+// The lease that is held when a command is told to stop is renewed meanwhile: its end of then is
+// none.
+func TestAStopTimeoutLastsLongerThanTheLeaseOfItsBeginning(t *testing.T) {
+	const lasts = 300 * time.Millisecond
+	killed := false
+	cr := newCommandRunner("test", func(event) {})
+	cr.send = func(_ int, sig syscall.Signal) error {
+		killed = killed || sig == syscall.SIGKILL
+		return nil
+	}
+	until := func(end time.Duration) {
+		cr.do(command{Kind: cmdLease, Lease: makeLease(time.Now().Add(end), time.Millisecond)})
+	}
+	until(lasts)
+	cr.runs[1] = &run{id: 1, pgid: os.Getpid(), timeout: time.Hour, lease: cr.lease}
+	cr.do(command{Kind: cmdStop, ID: 1})
+	until(time.Minute)
+	time.Sleep(lasts)
+	if cr.enforce(); killed {
+		t.Error("it was killed at the end of a lease that had been renewed")
+	}
+	until(0)
+	if cr.enforce(); !killed {
+		t.Error("it was not killed at the end of its lease")
+	}
+}
