@@ -84,8 +84,8 @@ go on. Removing items with "coordd work rm" says it already.`,
 		order(&cobra.Command{
 			Use:   "drain MEMBER",
 			Short: "Empty a member",
-			Long: "Orders that a member gives up its items one after the other and gets no " +
-				"new ones, until \"coordd control undrain\".",
+			Long: "Orders that a member gives up its items, all at once, and gets no new ones, " +
+				"until \"coordd control undrain\".",
 			Example: "  coordd control drain n2",
 		}, 1, "the id of one member", func(ctx context.Context, o *actors.Operator,
 			args []string) (string, error) {
