@@ -242,6 +242,39 @@ func TestAGraceIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
 	}
 }
 
+// While nobody leads nobody waits: a leader that is lost as well, with nobody to speak for it, adds
+// that time, and what it had waited since its last note.
+func TestALeaderThatIsLostDuringAGraceAddsTheTimeInWhichNobodyLeads(t *testing.T) {
+	longest := time.Duration(0)
+	for after := 18 * time.Second; after < 32*time.Second; after += 2 * time.Second {
+		run(t, func(c *cluster) {
+			c.addWork(c.items(30)...)
+			for i := range 6 {
+				c.start(fmt.Sprintf("n%d", i))
+			}
+			c.await("shared out", time.Minute, c.balanced(30))
+			victim, leader := c.follower(), c.leader()
+			its := c.itemsOf(victim)
+			cfg := c.members[victim].c.Settings()
+			bounds := cfg.Bounds()
+			vacant := bounds.TakeOverLeader - bounds.TakeOver + 2*cfg.TTL
+			begin := time.Now()
+			c.kill(victim)
+			time.Sleep(after)
+			if c.runs(its)() {
+				return
+			}
+			c.kill(leader)
+			c.await("its items elsewhere", bounds.TakeOver+vacant+cfg.TTL/4-time.Since(begin),
+				c.runs(its))
+			longest = max(longest, time.Since(begin))
+		})
+	}
+	if longest < 45*time.Second {
+		t.Errorf("they are taken over after %v at the most: the guarantees say more", longest)
+	}
+}
+
 // Nor by a stranger's ack, about which there is nothing to note.
 func TestAGraceIsNotProlongedByAnAckThatNamesNoSession(t *testing.T) {
 	run(t, func(c *cluster) {
