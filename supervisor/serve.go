@@ -15,29 +15,39 @@ type Server interface {
 // Serve makes a child's function of a server: each incarnation listens anew and makes its server,
 // as one that was shut down cannot be used again. The child is ready when it listens. When it is
 // asked to stop, Shutdown has four fifths of its StopTimeout for the requests under way; then Close
-// ends them.
+// ends them. A Shutdown that panics is the child's failure.
 func Serve(listen func() (net.Listener, error), server func() Server) func(context.Context) error {
-	return func(ctx context.Context) error {
+	return func(ctx context.Context) (err error) {
 		ln, err := listen()
 		if err != nil {
 			return err
 		}
 		defer ln.Close()
 		s := server()
+		var bad error
 		closed := make(chan struct{})
 		stop := context.AfterFunc(ctx, func() {
 			defer close(closed)
 			wait, cancel := mostOfItsTime(ctx)
 			defer cancel()
-			if s.Shutdown(wait) != nil {
-				_ = s.Close()
-			}
+			shut := false
+			defer func() { // also when Shutdown ends the goroutine
+				if !shut {
+					_ = Protect(s.Close)
+				}
+			}()
+			bad = Protect(func() error {
+				shut = s.Shutdown(wait) == nil
+				return nil
+			})
 		})
 		defer func() {
 			if stop() {
 				_ = s.Close()
-			} else {
-				<-closed
+				return
+			}
+			if <-closed; bad != nil {
+				err = bad
 			}
 		}()
 		Ready(ctx)
