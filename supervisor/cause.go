@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"fmt"
+	"strings"
 )
 
 // Why a child is asked to stop: context.Cause of its context is, or wraps, one of these; the
@@ -46,16 +47,34 @@ func WithCause() Option {
 	return func(s *Supervisor) { s.withCause = true }
 }
 
+// story is an error made of texts and errors. It is told when somebody asks: the loop calls no
+// method of a child's error, which may wait for whoever waits for the loop.
+type story struct{ parts []any }
+
+func (s *story) Error() string {
+	return fmt.Sprintf(strings.Repeat("%v", len(s.parts)), s.parts...)
+}
+
+// Unwrap gives the errors.
+func (s *story) Unwrap() (errs []error) {
+	for _, part := range s.parts {
+		if err, ok := part.(error); ok {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
 // restartedWith is the cause for the siblings of a child that failed.
 func restartedWith(cause Cause) error {
-	return fmt.Errorf("%w: %s failed: %w", ErrRestarted, cause.Path, cause.Err)
+	return &story{[]any{ErrRestarted, ": " + cause.Path + " failed: ", cause.Err}}
 }
 
 // shutdownBy is the cause when the end of a child is that of its tree.
 func (l *loop) shutdownBy(c *child) error {
-	err := fmt.Errorf("%w: %s has ended", ErrShutdown, c.path)
+	err := &story{[]any{ErrShutdown, ": " + c.path + " has ended"}}
 	if l.failed != nil {
-		err = fmt.Errorf("%w: %w", err, l.failed)
+		err.parts = append(err.parts, ": ", l.failed)
 	}
 	return err
 }

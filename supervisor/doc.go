@@ -33,7 +33,8 @@
 //  5. nil, an error, a panic (also panic(nil)) and runtime.Goexit are told apart.
 //     A child whose context is done has stopped, whatever it returns; a context
 //     error of someone else's is a failure like any other. An error that harms who
-//     reads it (a nil pointer in an error, one that wraps itself) is ErrUnreadable.
+//     reads it (a nil pointer in an error, one that wraps itself) is ErrUnreadable. An
+//     error is read once, in its child's goroutine: nobody else waits for its methods.
 //  6. Run returns when every child has stopped or was abandoned. A child that does
 //     not stop in time is abandoned, and named with its path and its goroutines'
 //     stacks in a *[StuckError]; it keeps no other from being stopped. When children

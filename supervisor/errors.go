@@ -55,6 +55,8 @@ type Cause struct {
 	When        time.Time
 	Kind        Kind
 	Err         error
+
+	canceled bool // Err is the end of a context
 }
 
 func (c Cause) String() string {

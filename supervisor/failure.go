@@ -30,10 +30,11 @@ func (l *loop) ended(r *run, e end) {
 		When:        time.Now(),
 		Kind:        e.kind,
 		Err:         e.err,
+		canceled:    e.canceled,
 	}
 	if asked {
 		l.publish(Event{Type: EventStopped, Kind: e.kind, Err: e.err}, c)
-		l.noteBadStop(c, cause, e.canceled)
+		l.noteBadStop(c, cause)
 	} else {
 		c.keep(cause)
 		l.publish(Event{Type: EventEnded, Kind: e.kind, Err: e.err}, c)
@@ -79,8 +80,8 @@ func (l *loop) ended(r *run, e end) {
 // noteBadStop keeps what a child did on its way out. Its context was done: it has
 // stopped, whatever it says. Errors are mostly the noise of things being closed;
 // a panic never is.
-func (l *loop) noteBadStop(c *child, cause Cause, canceled bool) {
-	if !cause.Kind.failed() || cause.Kind == KindError && canceled {
+func (l *loop) noteBadStop(c *child, cause Cause) {
+	if !cause.Kind.failed() || cause.Kind == KindError && cause.canceled {
 		return
 	}
 	c.keep(cause)
@@ -289,6 +290,7 @@ func (l *loop) giveUp(reason string, fatal bool) {
 		Causes: slices.Clone(l.history.causes[l.history.from:]),
 	}
 	l.fatal = fatal
+	l.canceled = slices.ContainsFunc(l.escalated.Causes, func(c Cause) bool { return c.canceled })
 	l.hub.tally.count(l.path, addEscalation)
 	l.hub.publish(
 		Event{Type: EventEscalated, Path: l.path, Incarnation: l.incarnation, Err: l.escalated},

@@ -46,6 +46,7 @@ type loop struct {
 	escalated *EscalationError
 	outside   error // why it was stopped, when that came from outside
 	failed    error // of the first child that counts for AutoShutdown
+	canceled  bool  // what it failed with, or gave up for, is the end of a context
 	fatal     bool
 
 	terminated error // what said ErrTerminate
@@ -90,6 +91,7 @@ type result struct {
 	escalated *EscalationError
 	failed    error
 	outside   error
+	canceled  bool
 	fatal     bool
 
 	terminated error
@@ -185,6 +187,7 @@ func (l *loop) finish() result {
 		failed:     l.failed,
 		outside:    l.outside,
 		terminated: l.terminated,
+		canceled:   l.canceled,
 		fatal:      l.fatal,
 	}
 	for c := l.children.head; c != nil; c = c.next {

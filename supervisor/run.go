@@ -135,16 +135,14 @@ func (r *run) supervise(ctx context.Context) end {
 	res := r.sub.run(ctx)
 	e := end{kind: KindNil}
 	if res.escalated != nil {
-		e = end{kind: KindError, err: res.escalated}
+		e = end{kind: KindError, err: res.escalated, canceled: res.canceled}
 		if res.fatal {
 			e.asks = asksToEscalate
 		}
-		_, _, e.canceled = readable(res.escalated)
 	} else if res.terminated != nil {
 		e = end{kind: KindDone, err: res.terminated, asks: asksToTerminate}
 	} else if res.failed != nil {
-		e = end{kind: KindError, err: res.failed}
-		_, _, e.canceled = readable(res.failed)
+		e = end{kind: KindError, err: res.failed, canceled: res.canceled}
 	}
 	if len(res.leftovers) > 0 {
 		r.l.inbox.post(lingersMsg{r, e, res.leftovers})

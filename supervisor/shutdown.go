@@ -80,7 +80,7 @@ func (l *loop) endedForGood(c *child, cause Cause) {
 		return
 	}
 	if cause.Kind.failed() && l.failed == nil {
-		l.failed = fmt.Errorf("%s: %w", cause.Path, cause.Err)
+		l.failed, l.canceled = &story{[]any{cause.Path + ": ", cause.Err}}, cause.canceled
 	}
 	if how == AnySignificant {
 		l.stop(l.shutdownBy(c))
