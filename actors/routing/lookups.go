@@ -22,6 +22,7 @@ const (
 // lookups are reads of Consul, each shared by all who ask for the same thing, whose answers count
 // for a moment.
 type lookups struct {
+	store *store.Store
 	reads singleflight.Group
 	slots chan struct{}
 	rate  *rate.Limiter
@@ -38,9 +39,9 @@ type lookup struct {
 	key    foundKey
 }
 
-func newLookups() *lookups {
-	return &lookups{slots: make(chan struct{}, lookupsAtOnce), rate: rate.NewLimiter(lookupRate,
-		lookupRate), cached: map[string]lookup{}}
+func newLookups(s *store.Store) *lookups {
+	return &lookups{store: s, slots: make(chan struct{}, lookupsAtOnce),
+		rate: rate.NewLimiter(lookupRate, lookupRate), cached: map[string]lookup{}}
 }
 
 // ask returns what read says under this name, or has said within the last second. A read counts for
@@ -71,7 +72,12 @@ func (l *lookups) ask(ctx context.Context, name string, cost int,
 			return lookup{}, call.Err()
 		}
 		sent := time.Now()
-		found, err := read(call)
+		var found lookup
+		// a panic here would end the process: singleflight sees to that
+		err := l.store.Contain(name, func() (err error) {
+			found, err = read(call)
+			return err
+		})
 		if err != nil {
 			return lookup{}, err
 		}

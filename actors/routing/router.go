@@ -97,7 +97,8 @@ func New(cfg Config) (*Router, error) {
 	return &Router{
 		store: s, keys: s.Keys(), log: cfg.Logger, maxAge: cfg.MaxAge,
 		table:  newTable(s.Keys(), cfg.MaxAge, odd.Skip),
-		wanted: messages.NewState(false), staleShares: newStaleShares(), lookups: newLookups(),
+		wanted: messages.NewState(false), staleShares: newStaleShares(),
+		lookups: newLookups(s.Store),
 	}, nil
 }
 

@@ -82,7 +82,7 @@ func (kv *KV) putLarge(ctx context.Context, key string, value []byte, index uint
 	err error) {
 	c := call{op: "put", key: key, timeout: kv.store.callTimeout,
 		need: fmt.Sprintf("key:write on %q", key)}
-	err = c.do(ctx, func(ctx context.Context) error {
+	err = kv.store.do(ctx, c, func(ctx context.Context) error {
 		pair := &api.KVPair{Key: key, Value: value, ModifyIndex: index}
 		done, _, err = kv.store.client.KV().CAS(pair, (&api.WriteOptions{}).WithContext(ctx))
 		return err

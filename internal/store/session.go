@@ -58,7 +58,7 @@ func (s *Store) CreateSession(ctx context.Context, o SessionOptions) (id string,
 	c := call{op: "session create", timeout: s.timeoutOf(ctx),
 		need: "session:write on the name of the agent's node"}
 	sent = time.Now()
-	err = c.do(ctx, func(ctx context.Context) error {
+	err = s.do(ctx, c, func(ctx context.Context) error {
 		entry := &api.SessionEntry{Name: o.Name, TTL: o.TTL.String(), LockDelay: o.LockDelay,
 			Behavior: api.SessionBehaviorDelete}
 		id, _, err = s.client.Session().CreateNoChecks(entry,
@@ -129,7 +129,7 @@ func (s *Store) RenewSession(ctx context.Context, id string, limit time.Duration
 
 // renew sends the renewal; known: the server that answered knows the session.
 func (s *Store) renew(ctx context.Context, c call) (known bool, err error) {
-	err = c.do(ctx, func(ctx context.Context) error {
+	err = s.do(ctx, c, func(ctx context.Context) error {
 		// Not the client's Renew: it takes an empty answer for the end of the
 		// session and hides the status of all others.
 		var entries []*api.SessionEntry
@@ -157,7 +157,7 @@ func (s *Store) DestroySession(ctx context.Context, id string) error {
 	if err := CheckSessionID(c.op, id); err != nil {
 		return err
 	}
-	return c.do(ctx, func(ctx context.Context) error {
+	return s.do(ctx, c, func(ctx context.Context) error {
 		var done bool
 		_, err := s.client.Raw().Write("/v1/session/destroy/"+id, nil, &done,
 			(&api.WriteOptions{}).WithContext(ctx))
@@ -191,7 +191,7 @@ func (s *Store) sessionInfo(ctx context.Context, id string, timeout time.Duratio
 	if err := CheckSessionID(c.op, id); err != nil {
 		return "", false, err
 	}
-	err = c.do(ctx, func(ctx context.Context) error {
+	err = s.do(ctx, c, func(ctx context.Context) error {
 		var entries []*api.SessionEntry
 		meta, err := s.client.Raw().Query("/v1/session/info/"+id, &entries,
 			Consistent.options().WithContext(ctx))

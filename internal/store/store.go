@@ -31,6 +31,8 @@ type Config struct {
 	CallTimeout time.Duration // the deadline of each plain call; default 3 s
 	// how long a long poll waits at the server; default 1 min, at most 10 min
 	PollWait time.Duration
+	// every call is contained: no supervisor watches those who make them; see [Store.Contain]
+	Contained bool
 }
 
 // Validate reports the first setting that is missing or out of range, as
@@ -54,6 +56,7 @@ type Store struct {
 	log         *slog.Logger
 	callTimeout time.Duration
 	pollWait    time.Duration
+	contained   bool
 	link        link
 }
 
@@ -64,7 +67,7 @@ func New(cfg Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{client: cfg.Client, log: cfg.Logger, callTimeout: cfg.CallTimeout,
-		pollWait: cfg.PollWait}
+		pollWait: cfg.PollWait, contained: cfg.Contained}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -139,7 +142,7 @@ func (s *Store) ListKeys(ctx context.Context, prefix, separator string) ([]strin
 		return nil, err
 	}
 	var names []string
-	err := c.do(ctx, func(ctx context.Context) error {
+	err := s.do(ctx, c, func(ctx context.Context) error {
 		got, meta, err := s.client.KV().Keys(prefix, separator,
 			Consistent.options().WithContext(ctx))
 		if err != nil {
@@ -172,7 +175,7 @@ func (s *Store) PrefixIndex(ctx context.Context, prefix string) (uint64, error) 
 		return 0, err
 	}
 	var index uint64
-	err := c.do(ctx, func(ctx context.Context) error {
+	err := s.do(ctx, c, func(ctx context.Context) error {
 		_, meta, err := s.client.KV().Keys(prefix, "/", Consistent.options().WithContext(ctx))
 		if err != nil {
 			return err
@@ -201,7 +204,7 @@ func (s *Store) read(ctx context.Context, q query) (entries []Entry, index uint6
 	if err := check(c.op, q.key); err != nil {
 		return nil, 0, err
 	}
-	err = c.do(ctx, func(ctx context.Context) error {
+	err = s.do(ctx, c, func(ctx context.Context) error {
 		var meta *api.QueryMeta
 		entries, meta, err = s.fetch(ctx, c, q)
 		if err != nil {

@@ -337,7 +337,7 @@ func (s *Store) send(ctx context.Context, what string, ops []Op, body []byte) (R
 				len(body)+1, MaxBodyBytes)
 	}
 	var res Result
-	err := c.do(ctx, func(ctx context.Context) error {
+	err := s.do(ctx, c, func(ctx context.Context) error {
 		reply, err := s.exchange(ctx, c, ops, body)
 		if err != nil {
 			return err

@@ -1,0 +1,50 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+)
+
+// Contain calls f, which makes calls, in a goroutine of its own, and returns what it returns. A
+// host's transport may panic there, or end the goroutine: that is [ErrUnreachable]. It is for calls
+// from goroutines that no supervisor watches, where a panic would end the process. What begins the
+// message.
+func (s *Store) Contain(what string, f func() error) error {
+	err := unreachable(what, "the transport ended its goroutine")
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		defer func() {
+			if p := recover(); p != nil {
+				err = unreachable(what, "the transport panicked: %s", panicText(p))
+				s.log.Error("transport-panicked", "what", what, "panic", panicText(p), "stack",
+					string(debug.Stack()))
+			}
+		}()
+		err = f()
+	}()
+	<-over
+	return err
+}
+
+// panicText is what a panic says, or its type: the methods of a host's own value may panic too.
+func panicText(p any) string {
+	switch p := p.(type) {
+	case string:
+		return p
+	case interface{ RuntimeError() }: // runtime.Error: Go's own
+		return fmt.Sprint(p)
+	}
+	return fmt.Sprintf("a %T", p)
+}
+
+// do makes a call, contained if that was asked for.
+func (s *Store) do(ctx context.Context, c call, f func(context.Context) error) error {
+	if !s.contained {
+		return c.do(ctx, f)
+	}
+	return c.do(ctx, func(ctx context.Context) error {
+		return s.Contain(c.String(), func() error { return f(ctx) })
+	})
+}
