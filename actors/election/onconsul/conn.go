@@ -187,7 +187,7 @@ func Connect(cfg Config) (*Conn, error) {
 	}
 	cfg = cfg.withDefaults()
 	s, err := store.New(store.Config{Client: cfg.Client, Logger: cfg.Logger,
-		PollWait: min(2*cfg.TTL, time.Minute)})
+		PollWait: min(2*cfg.TTL, time.Minute), Contained: true})
 	if err != nil {
 		return nil, err
 	}

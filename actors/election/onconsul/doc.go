@@ -43,7 +43,8 @@
 //     of it. So a candidate that comes after everybody was lost waits for the lock-delay once more.
 //     A Delete waits for it likewise: it takes the term away.
 //  6. Only Consul's own word that it does not know a session ends it. A Consul that is slow, silent
-//     or without a leader costs nothing while the lease holds.
+//     or without a leader costs nothing while the lease holds, and neither does a transport of the
+//     host's that panics.
 //
 // # What is not
 //
