@@ -9,6 +9,7 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
 	"github.com/go-zookeeper/zk"
 )
 
@@ -57,7 +58,11 @@ func (d *Dialer) Dial(network, address string, timeout time.Duration) (net.Conn,
 	if base == nil {
 		base = net.DialTimeout
 	}
-	conn, err := base(network, address, timeout)
+	var conn net.Conn
+	err := supervisor.Protect(func() (err error) { // in the client's goroutine
+		conn, err = base(network, address, timeout)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
