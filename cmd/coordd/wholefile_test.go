@@ -10,7 +10,19 @@ import (
 // A crash or a full disk in the middle of an export leaves the export of before. Whoever reads that
 // one at the moment reads it to its end.
 func TestAnExportReplacesAFileAsAWhole(t *testing.T) {
-	dir := t.TempDir()
+	t.Run("on a disk", func(t *testing.T) { exportReplaces(t, t.TempDir()) })
+	t.Run("in memory", func(t *testing.T) { // below /dev, where other files are none
+		dir, err := os.MkdirTemp("/dev/shm", "coordd-test-")
+		if err != nil {
+			dir = t.TempDir() // no Linux, or none with a shared memory
+		}
+		defer os.RemoveAll(dir)
+		exportReplaces(t, dir)
+	})
+}
+
+func exportReplaces(t *testing.T, dir string) {
+	t.Helper()
 	name, link := filepath.Join(dir, "config.jsonl"), filepath.Join(dir, "link")
 	if err := os.WriteFile(name, []byte("the old one"), 0o640); err != nil {
 		t.Fatal(err)
