@@ -70,7 +70,7 @@ type Cluster struct {
 // Start runs a cluster for this test and returns when it is ready. It ends with the test.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
-	c, err := launch(o, t.TempDir())
+	c, err := launch(o, realserver.TestDir(t))
 	if c != nil {
 		c.t = t
 		t.Cleanup(func() {

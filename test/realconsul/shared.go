@@ -6,12 +6,15 @@ import (
 	"os"
 	"sync"
 	"testing"
+
+	"github.com/coordd/coordd/test/realserver"
 )
 
 var shared struct {
 	mu      sync.Mutex
 	wrapped bool
 	dir     string
+	remove  func() error // the directory
 	cluster *Cluster
 	err     error
 }
@@ -34,8 +37,8 @@ func (w wrapped) Run() int {
 			code = max(code, 1)
 		}
 	}
-	if shared.dir != "" {
-		_ = os.RemoveAll(shared.dir)
+	if shared.remove != nil {
+		_ = shared.remove()
 	}
 	return code
 }
@@ -52,7 +55,7 @@ func Shared(t testing.TB) *Cluster {
 			"goleak.VerifyTestMain(realconsul.M(m)), so that somebody ends the server")
 	}
 	if shared.cluster == nil && shared.err == nil {
-		if shared.dir, shared.err = os.MkdirTemp("", "realconsul-"); shared.err == nil {
+		if shared.dir, shared.remove, shared.err = realserver.Dir(); shared.err == nil {
 			// All tests of a package come from one address, and many of them at once: more than the
 			// 200 connections that one host may have.
 			crowd := Options{Config: map[string]any{

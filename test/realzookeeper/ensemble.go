@@ -61,7 +61,7 @@ type Ensemble struct {
 // Start runs an ensemble for this test and returns when all of it serves. It ends with the test.
 func Start(t testing.TB, o Options) *Ensemble {
 	t.Helper()
-	e, err := launch(o, t.TempDir())
+	e, err := launch(o, realserver.TestDir(t))
 	if e != nil {
 		e.t = t
 		t.Cleanup(func() {
