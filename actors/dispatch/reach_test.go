@@ -97,14 +97,11 @@ func TestConsulIsNotReachedByAnotherAddressOfItsHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outer := ""
+	outer := "127.9.9.9" // on a host without another one, let through by its network below
 	for _, a := range addresses {
 		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && n.IP.IsGlobalUnicast() {
 			outer = n.IP.String()
 		}
-	}
-	if outer == "" {
-		t.Skip("this host has no address but loopback")
 	}
 	ln, err := net.Listen("tcp4", "0.0.0.0:0")
 	if err != nil {
@@ -123,7 +120,8 @@ func TestConsulIsNotReachedByAnotherAddressOfItsHost(t *testing.T) {
 	for _, never := range []string{"127.0.0.1", "localhost", "0.0.0.0"} {
 		w := newWorld(t, func(c *dispatch.Config) {
 			c.Reach = &dispatch.Reach{Own: "10.0.0.7:9000",
-				Never: []string{net.JoinHostPort(never, port)}}
+				Networks: []netip.Prefix{netip.MustParsePrefix("127.9.9.9/32")},
+				Never:    []string{net.JoinHostPort(never, port)}}
 		})
 		w.table.set("a", routing.Location{Member: "n1", Address: at, Token: 1})
 		if a := w.do("GET", "/a/v1/kv/x",
