@@ -92,10 +92,22 @@ type EscalationError struct {
 
 // Error is one line, down to the last cause. See History and %+v for all.
 func (e *EscalationError) Error() string {
+	return fmt.Sprintf("supervisor %s gave up: %s", e.Path, e.why())
+}
+
+// childAsked is the reason for giving up that every level above has as well.
+const childAsked = "a child asked for it"
+
+// why is the reason with the last cause. What a child has asked for is said once for all levels.
+func (e *EscalationError) why() string {
 	if len(e.Causes) == 0 {
-		return fmt.Sprintf("supervisor %s gave up: %s", e.Path, e.Reason)
+		return e.Reason
 	}
-	return fmt.Sprintf("supervisor %s gave up: %s: %v", e.Path, e.Reason, e.Causes[len(e.Causes)-1])
+	last := e.Causes[len(e.Causes)-1]
+	if inner, ok := last.Err.(*EscalationError); ok && e.Reason == childAsked {
+		return inner.why()
+	}
+	return fmt.Sprintf("%s: %v", e.Reason, last)
 }
 
 // Unwrap gives the errors of the causes to errors.Is and errors.As.

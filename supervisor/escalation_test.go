@@ -285,3 +285,21 @@ func TestABackoffPolicyThatGivesUpOrPanicsEscalates(t *testing.T) {
 		})
 	}
 }
+
+// The reason is said once, however many levels pass it on.
+func TestWhatAChildAskedForIsSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "member",
+			Tree: &supervisor.Tree{Children: []supervisor.Child{{Name: "keeper",
+				Run: func(context.Context) error {
+					return supervisor.Escalate(errors.New("the id is taken"))
+				}}}}}}})
+		defer r.stop()
+		text := (<-r.done).Error()
+		if strings.Count(text, "gave up") != 1 || strings.Count(text, "asked") != 1 ||
+			!strings.Contains(text, "gave up: a child asked for it: ") ||
+			!strings.Contains(text, "/keeper (incarnation 1): error: the id is taken") {
+			t.Error(text)
+		}
+	})
+}

@@ -69,7 +69,7 @@ func (l *loop) ended(r *run, e end) {
 		l.retire(c, cause)
 	}
 	if fatal {
-		l.escalate("a child asked for it", true, cause)
+		l.escalate(childAsked, true, cause)
 	}
 	if over && l.terminated == nil {
 		l.terminated = e.err
