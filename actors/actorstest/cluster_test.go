@@ -2,6 +2,7 @@ package actorstest_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,17 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// goTest runs one test as go test does, also where that is asked to be verbose: then an example
+// would print the test's log.
+func goTest(f func(*testing.T)) (passed bool) {
+	verbose := flag.Lookup("test.v").Value
+	was := verbose.String()
+	_ = verbose.Set("false")
+	defer func() { _ = verbose.Set(was) }()
+	return testing.RunTests(func(string, string) (bool, error) { return true, nil },
+		[]testing.InternalTest{{Name: "Test", F: f}})
+}
 
 // all is a condition: the member works on all of n items.
 func all(c *actorstest.Cluster, member string, n int) func() bool {
