@@ -18,13 +18,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// goTest runs one test as go test does, also where that is asked to be verbose: then an example
-// would print the test's log.
+// goTest runs one test as go test does, whatever this go test was asked for: an example shows
+// neither the log of a verbose one nor that it left the test out.
 func goTest(f func(*testing.T)) (passed bool) {
-	verbose := flag.Lookup("test.v").Value
-	was := verbose.String()
-	_ = verbose.Set("false")
-	defer func() { _ = verbose.Set(was) }()
+	for name, value := range map[string]string{"v": "false", "run": "", "skip": ""} {
+		set := flag.Lookup("test." + name).Value
+		was := set.String()
+		_ = set.Set(value)
+		defer func() { _ = set.Set(was) }()
+	}
 	return testing.RunTests(func(string, string) (bool, error) { return true, nil },
 		[]testing.InternalTest{{Name: "Test", F: f}})
 }
