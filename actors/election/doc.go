@@ -30,8 +30,9 @@
 //     over for this candidate, and it always gets closed: also when nobody reads.
 //  6. A leader's record is given up only when its duties have ended: when the Lead function has
 //     returned, or, without one, when Drained or Resign was called; when neither was called for
-//     Config.DrainTimeout after the context of Nominate ended, it is given up with a warning. Only
-//     the end of the session takes it away earlier; the lease is over before that.
+//     Config.DrainTimeout after the context of Nominate ended, it is given up with a warning, and
+//     when neither was called after the connection was closed, with the lease. Only the end of the
+//     session takes it away earlier; the lease is over before that.
 //  7. A store that is slow, silent or in an election of its own costs nobody anything while the
 //     lease holds, and no error is taken for a loss: only the store's own word that the session is
 //     gone.

@@ -92,9 +92,9 @@ func (e *Election) State() messages.Reader[Status] { return e.state.Reader() }
 func (e *Election) Resign() { e.once.Do(func() { close(e.resign) }) }
 
 // Drained says that a leader without a Lead function has stopped its duties, after the role
-// Draining told it to. At any other time it has no effect. It returns at once.
+// Draining or Out told it to. At any other time it has no effect. It returns at once.
 func (e *Election) Drained() {
-	if e.state.Get().Role != Draining { // which is set before anybody is told
+	if r := e.state.Get().Role; r != Draining && r != Out { // set before anybody is told
 		return
 	}
 	select {

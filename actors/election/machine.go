@@ -8,6 +8,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/messages"
 )
 
 // op is what the machine has the backend do, one at a time.
@@ -61,6 +62,7 @@ type machine struct {
 	drainTimeout time.Duration
 
 	contact Contact
+	lease   messages.Lease // of contact, and of the one before while that has no session
 	view    View
 	views   uint64 // how many views there were; 0: none yet
 
@@ -131,9 +133,9 @@ func (m *machine) resign(drained bool) {
 }
 
 // drained says that the host has stopped the duties. It counts only after the host was asked to
-// stop.
+// stop, or told that it is over.
 func (m *machine) drained() {
-	if !m.lead && (m.draining || m.resigning) {
+	if !m.lead && (m.draining || m.resigning || m.over) {
 		m.dutyRunning = false
 	}
 }
@@ -219,9 +221,14 @@ func (m *machine) finish(s Status) {
 	if m.over {
 		return
 	}
+	held := m.leading || m.draining
 	m.over, m.leading, m.draining = true, false, false
 	if !m.lead {
-		m.dutyRunning = false
+		// The host has not said that it has stopped, and only now hears that it must. Unless the
+		// record went with its session, it stays until the lease is over.
+		m.dutyRunning = m.dutyRunning && held &&
+			(m.contact.Closed || m.contact.Session == m.session)
+		m.drainBy = m.lease.Start.Add(m.lease.TTL)
 	}
 	s.What, s.Role, s.Self = Over, Out, m.self
 	if s.Reason == "" {
@@ -242,8 +249,11 @@ func (m *machine) loseLeadership(format string, args ...any) {
 // step decides what to do now.
 func (m *machine) step(now time.Time) effects {
 	e := effects{}
+	if m.contact.Session != "" {
+		m.lease = m.contact.Lease
+	}
 	if m.newest.What == Over {
-		return m.cleanUp(e)
+		return m.cleanUp(now, e)
 	}
 	m.checkEnd()
 	if !m.over {
@@ -272,7 +282,7 @@ func (m *machine) step(now time.Time) effects {
 		e.messages = append(e.messages, s)
 	}
 	e.wake = m.wake(now)
-	return m.cleanUp(e)
+	return m.cleanUp(now, e)
 }
 
 // checkEnd finds what ends the participation.
@@ -499,7 +509,10 @@ func (m *machine) wake(now time.Time) time.Time {
 }
 
 // cleanUp goes on after the last message: the duty ends, then the records are removed.
-func (m *machine) cleanUp(e effects) effects {
+func (m *machine) cleanUp(now time.Time, e effects) effects {
+	if !m.lead && m.over && m.dutyRunning {
+		m.dutyRunning, e.wake = now.Before(m.drainBy), m.drainBy
+	}
 	if !m.over || m.dutyRunning {
 		return e
 	}

@@ -103,4 +103,5 @@ var scenarios = []struct {
 	{"NobodyNeedReadTheChannel", nobodyReads},
 	{"AClosedConnectionEndsItsElections", closedConnection},
 	{"AResignationIsWrittenAtLastWhenTheConnectionIsClosed", closedWhilePending},
+	{"AConnectionThatIsClosedUnderALeaderGivesNothingUpBeforeItHasStopped", closedWhileLeading},
 }

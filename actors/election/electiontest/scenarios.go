@@ -473,3 +473,29 @@ func closedConnection(sc *scenario) {
 		sc.t.Errorf("b was told %v", s)
 	}
 }
+
+// closedWhileLeading: the connection is closed under a leader that has not stopped yet, and under
+// one that never says that it has.
+func closedWhileLeading(sc *scenario) {
+	a := sc.nominate("a", slowly(3*time.Second))
+	a.leads()
+	b := sc.nominate("b")
+	b.followsSomeone()
+	a.link.Close()
+	b.leads() // participant.begin fails the test if a still works
+	if s := a.ends(); !errors.Is(s.Err, election.ErrClosed) {
+		sc.t.Errorf("a was told %v", s)
+	}
+	b.resigns()
+	c := sc.nominate("c", duty(nil))
+	c.leads()
+	d := sc.nominate("d")
+	d.followsSomeone()
+	until := c.e.State().Get().Until
+	c.link.Close()
+	d.leads()
+	if early := time.Until(until); early > 0 {
+		sc.t.Errorf("d leads %v before the lease of c is over, and c has not said that it has "+
+			"stopped", early)
+	}
+}

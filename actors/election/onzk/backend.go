@@ -25,6 +25,7 @@ type backend struct {
 	// operating is full while Join, Take, Release or Leave is at work, even if the caller has gone.
 	operating chan struct{}
 	wakeWatch chan struct{} // cap 1: a field below has changed
+	leads     bool          // took the leadership and did not give it up; under Conn.mu
 
 	mu sync.Mutex
 	me candidacy

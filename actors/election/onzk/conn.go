@@ -177,6 +177,7 @@ type Conn struct {
 	// authenticated is closed when ZooKeeper has taken the Digest; nil: there is no Digest.
 	authenticated chan struct{}
 	pendingLeaves *messages.State[int] // how many leaves are tried again; changed under mu
+	leaders       *messages.State[int] // how many candidates lead here; changed under mu
 	// readings counts the readings, so that each has a number.
 	readings      atomic.Uint64
 	mu            sync.Mutex
@@ -245,7 +246,7 @@ func newConn(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config, own boo
 	c := &Conn{cfg: cfg, zk: zc, dialer: d, own: own, log: cfg.Logger, state: d.contact().Reader(),
 		ctx: ctx, stop: stop,
 		clientClosed: make(chan struct{}), abandoned: make(chan struct{}),
-		pendingLeaves: messages.NewState(0),
+		pendingLeaves: messages.NewState(0), leaders: messages.NewState(0),
 		sharedWatches: map[string]*sharedWatch{}}
 	if own && cfg.Digest != "" {
 		c.authenticated = make(chan struct{})
@@ -285,14 +286,24 @@ func checkName(name string) error {
 }
 
 // Close ends all elections of this connection for their participants here, with election.ErrClosed.
-// If Connect made the connection, it ends the session too. Leaders should resign before, so that
-// others may lead at once. Close waits for two seconds at most until those that have resigned have
-// written that. It may be called more than once.
+// Leaders should resign before, so that others may lead at once. Close waits for two seconds at
+// most until those that have resigned have written that. If Connect made the connection, Close ends
+// the session too; but a leader whose duties have not ended two seconds later leaves it to expire.
+// It may be called more than once.
 func (c *Conn) Close() {
-	soon, cancel := context.WithTimeout(c.ctx, leaveTimeout)
-	_, _ = c.pendingLeaves.Reader().Wait(soon, func(n int) bool { return n == 0 })
-	cancel()
+	none := func(n int) bool { return n == 0 }
+	wait := func(cell *messages.State[int]) error {
+		soon, cancel := context.WithTimeout(c.ctx, leaveTimeout)
+		defer cancel()
+		_, err := cell.Reader().Wait(soon, none)
+		return err
+	}
+	_ = wait(c.pendingLeaves)
 	c.dialer.close()
+	if c.own && wait(c.leaders) != nil {
+		c.log.Error("session-left-to-expire", "leading", c.leaders.Get())
+		c.dialer.closeNewest() // the client cannot end it, and makes no other connection
+	}
 	c.mu.Lock()
 	c.stop()
 	c.mu.Unlock()
@@ -432,6 +443,21 @@ func (c *Conn) callAnyway(ctx context.Context, f func() error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// setLeading records whether b has the leadership of its election.
+func (c *Conn) setLeading(b *backend, yes bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case b.leads == yes:
+		return
+	case yes:
+		c.leaders.Set(c.leaders.Get() + 1)
+	default:
+		c.leaders.Set(c.leaders.Get() - 1)
+	}
+	b.leads = yes
 }
 
 // countPendingLeave adds n to the number of leaves that are tried again.

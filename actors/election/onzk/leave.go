@@ -14,6 +14,7 @@ func (b *backend) Release(ctx context.Context) error {
 		return b.remove(b.candidacy(), false)
 	})
 	if err == nil {
+		b.conn.setLeading(b, false)
 		b.succeeded()
 	}
 	return err
@@ -63,6 +64,7 @@ func (b *backend) leave() error {
 		})
 	}
 	b.update(func(now *candidacy) { now.node, now.createUnknown = "", false })
+	b.conn.setLeading(b, false)
 	return nil
 }
 

@@ -58,6 +58,7 @@ func (b *backend) Take(ctx context.Context) (token uint64, retry time.Duration, 
 		return 0, 0, err
 	}
 	if err == nil && t != 0 {
+		b.conn.setLeading(b, true)
 		b.succeeded()
 	}
 	return t, r, err
