@@ -207,6 +207,10 @@ func (c *Conn) Open(name string) (election.Backend, error) {
 	if err := election.CheckName("election", name); err != nil {
 		return nil, err
 	}
+	// Some prefixes make no keys, and some make none with some names.
+	if err := store.CheckKey("the key of the leader", c.LeaderKey(name)); err != nil {
+		return nil, fmt.Errorf("%w: %w; give another prefix or name", election.ErrInvalid, err)
+	}
 	return newBackend(c, name), nil
 }
 
