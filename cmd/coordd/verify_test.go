@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/coordd/coordd/internal/printable"
 )
 
 // verified judges histories, each given as its text.
@@ -51,5 +54,28 @@ func TestAClockThatWasSetBackIsNoBreach(t *testing.T) {
 `)
 	if code != exitUsage || !strings.Contains(text, "set back by 2s before 2000-01-01T00:00:03Z") {
 		t.Errorf("exit code %d: %s", code, text)
+	}
+}
+
+// Ids of items are others' texts, and a history may come from anywhere.
+func TestVerifyShowsNothingThatATerminalObeys(t *testing.T) {
+	for _, x := range hostile {
+		if len(x) > 1000 {
+			continue
+		}
+		id := url.QueryEscape(x)
+		code, text := verified(t, "2000-01-01T00:00:00Z boot "+id+"%231\n"+
+			"2000-01-01T00:00:01Z start "+id+"%231 "+id+" 5\n"+
+			"2000-01-01T00:00:02Z start "+id+"%231 "+id+" 4\n"+
+			"2000-01-01T00:00:03Z lost "+id+"%231 1s\n"+
+			"2000-01-01T00:00:04Z end "+id+"%231\n")
+		if code != exitFailed {
+			t.Errorf("%q: exit code %d: %s", x, code, text)
+		}
+		if i := strings.IndexFunc(text, func(r rune) bool {
+			return printable.Hidden(r) && r != '\n'
+		}); i >= 0 || strings.Contains(text, "\nn9") {
+			t.Errorf("%q is shown in %.300q", x, text)
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/coordd/coordd/internal/printable"
 )
 
 // Gap is a time of which lines of a process are missing: they could not be written.
@@ -14,7 +16,8 @@ type Gap struct {
 
 func (g Gap) String() string {
 	return fmt.Sprintf("incomplete: %s has no lines from %s to %s: what it did then is not judged",
-		g.Proc, g.From.UTC().Format(time.RFC3339Nano), g.To.UTC().Format(time.RFC3339Nano))
+		printable.Line(g.Proc), g.From.UTC().Format(time.RFC3339Nano),
+		g.To.UTC().Format(time.RFC3339Nano))
 }
 
 // moveLostLines puts each line "lost" where the lines that it speaks of began to be missing: it is

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/coordd/coordd/internal/printable"
 )
 
 // Options of [Check]. The zero value is for histories of one clock.
@@ -29,7 +31,7 @@ const maxStretch = 24
 
 func (b Breach) String() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%s: %s", b.Rule, b.Text)
+	fmt.Fprintf(&s, "%s: %s", b.Rule, printable.Line(b.Text)) // with ids that others have chosen
 	for i, e := range b.Stretch {
 		if n := len(b.Stretch); n > maxStretch && i >= maxStretch/2 && i < n-maxStretch/2 {
 			if i == maxStretch/2 {
@@ -38,7 +40,7 @@ func (b Breach) String() string {
 			continue
 		}
 		s.WriteString("\n    ")
-		s.WriteString(e.String())
+		s.WriteString(printable.Line(e.String())) // a value may be large
 	}
 	return s.String()
 }
