@@ -34,10 +34,10 @@
 //  5. A slow member delays nobody else: at most Config.PerMember requests are under way to one
 //     member and Config.InFlight in all; one more is refused at once with 503. Those that wait for
 //     a move, or for an answer about an item that nobody has, have an allowance of their own, and
-//     so have upgraded connections and event streams. Nothing lasts for ever: there is a limit for
-//     connecting, for the beginning of an answer, for a member that takes nothing of a body
-//     (Config.Timeout), for a client that sends or takes nothing (30 s, or the Timeout if that is
-//     more), and for silence.
+//     so have upgraded connections and event streams. The head of an answer may have 64 KiB: beyond
+//     that the answer is 502. Nothing lasts for ever: there is a limit for connecting, for the
+//     beginning of an answer, for a member that takes nothing of a body (Config.Timeout), for a
+//     client that sends or takes nothing (30 s, or the Timeout if that is more), and for silence.
 //  6. A broadcast is sent to all at once. Each answer is bounded in time and size; who is missing,
 //     and why, is part of the result. Clients that send or read slowly and members that hang leave
 //     room for other broadcasts. What is gathered costs what the members have answered, and not

@@ -27,6 +27,9 @@ func (d *Dispatcher) Broadcasts() int { return int(d.broadcasting.used.Load()) }
 // ReplayBytes is how much of a body can be sent again.
 const ReplayBytes = replayBytes
 
+// HeadBytes is how much the head of an answer may have.
+const HeadBytes = headBytes
+
 // ReplayBody is a request's body.
 type ReplayBody struct{ *replayBody }
 

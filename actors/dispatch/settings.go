@@ -34,6 +34,7 @@ const (
 // What is kept in memory of one request.
 const (
 	replayBytes    = 64 << 10  // of a request's body, to send it again
+	headBytes      = 64 << 10  // of the head of an answer
 	broadcastBytes = 1 << 20   // of a broadcast's body
 	answerBytes    = 1 << 20   // of one member's answer to a broadcast
 	answersBytes   = 64 << 20  // of all of them
@@ -238,7 +239,7 @@ func New(cfg Config) (*Dispatcher, error) {
 			}
 			return newIdleConn(conn, cfg.Idle, cfg.Timeout), nil
 		},
-		ResponseHeaderTimeout: cfg.Timeout,
+		ResponseHeaderTimeout: cfg.Timeout, MaxResponseHeaderBytes: headBytes,
 		ExpectContinueTimeout: time.Second,
 		// before the connection's own limit, which would break a request that has just taken it
 		IdleConnTimeout:     min(90*time.Second, cfg.Idle/2),
