@@ -39,6 +39,7 @@ func main() { os.Exit(start()) }
 
 // start runs the command line with the process's own surroundings.
 func start() int {
+	standardLog(os.Stderr)
 	if len(os.Args) == 2 && os.Args[1] == "guard" {
 		return guardMain() // it takes no orders from signals
 	}
