@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,9 +26,10 @@ func TestATransportThatFailsInALookUpFailsThatLookUp(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				consul := devconsul.New(devconsul.Config{})
 				defer consul.Close()
-				broken := true
+				var broken atomic.Bool
+				broken.Store(true)
 				r, stop := begin(t, transport.Func(func(q *http.Request) (*http.Response, error) {
-					if broken && strings.Contains(q.URL.Path, "/workload/") {
+					if broken.Load() && strings.Contains(q.URL.Path, "/workload/") {
 						fails()
 					}
 					return consul.RoundTripper().RoundTrip(q)
@@ -40,7 +42,7 @@ func TestATransportThatFailsInALookUpFailsThatLookUp(t *testing.T) {
 				if !errors.Is(err, routing.ErrNotReady) || time.Since(began) > 10*time.Second {
 					t.Errorf("after %v: %v", time.Since(began), err)
 				}
-				broken = false
+				broken.Store(false)
 				if _, err := r.Locate(ctx, "x"); !errors.Is(err, routing.ErrUnknownItem) {
 					t.Errorf("with a transport that works again: %v", err)
 				}
