@@ -22,7 +22,8 @@
 //  2. CSRF. Nothing can be written but the configuration. A browser's write from a page of another
 //     origin gets 403.
 //  3. The page asks nobody but the handler: its content security policy forbids everything else.
-//  4. Consul is read when somebody looks, and once a second at most, however many look.
+//  4. Consul and the actors are asked when somebody looks, and once a second at most, however many
+//     look.
 //  5. Limits. Each 64 KiB of an answer must be taken within [Pace], and a body must be here within
 //     [BodyTimeout]. 16 clients at most read a document above 256 KiB at one time, and
 //     Options.ConfigWaits requests wait for a change of the configuration. Others get 503.

@@ -19,21 +19,30 @@ type looker interface {
 	Look(ctx context.Context) (actors.Status, actors.Holders, error)
 }
 
-// statusCache reads Consul when someone looks, and at most once a second however
-// many do; less often when the answers are so large that reading them takes long.
-type statusCache struct {
-	looker  looker
-	members []*actors.Coordinator
-	explain func(error) error // nil: as it is
-	turn    chan struct{}     // held by the one who reads
+// viewCache reads when someone looks, and at most once a second however many do; less often when
+// what is read is so large that reading it takes long.
+type viewCache struct {
+	read func(context.Context) *view
+	turn chan struct{} // held by the one who reads
 
 	mu   sync.Mutex
 	last *view
 }
 
+func newViewCache(read func(context.Context) *view) *viewCache {
+	return &viewCache{read: read, turn: make(chan struct{}, 1)}
+}
+
+// newStatusCache reads Consul. Explain may be nil: an error is shown as it is.
 func newStatusCache(l looker, members []*actors.Coordinator,
-	explain func(error) error) *statusCache {
-	return &statusCache{looker: l, members: members, explain: explain, turn: make(chan struct{}, 1)}
+	explain func(error) error) *viewCache {
+	return newViewCache(func(ctx context.Context) *view {
+		v := readStatus(ctx, l, members)
+		if v.err != nil && explain != nil {
+			v.err = explain(v.err)
+		}
+		return v
+	})
 }
 
 const (
@@ -48,9 +57,10 @@ type view struct {
 	err     error
 	status  encoded
 	holders encoded
+	report  encoded
 }
 
-func (c *statusCache) current() *view {
+func (c *viewCache) current() *view {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.last != nil && time.Now().Before(c.last.fresh) {
@@ -59,7 +69,7 @@ func (c *statusCache) current() *view {
 	return nil
 }
 
-func (c *statusCache) look(ctx context.Context) *view {
+func (c *viewCache) look(ctx context.Context) *view {
 	if v := c.current(); v != nil {
 		return v
 	}
@@ -87,15 +97,12 @@ func (c *statusCache) look(ctx context.Context) *view {
 	return v
 }
 
-func (c *statusCache) read(ctx context.Context) *view {
-	status, holders, err := c.looker.Look(ctx)
+func readStatus(ctx context.Context, l looker, members []*actors.Coordinator) *view {
+	status, holders, err := l.Look(ctx)
 	if err != nil {
-		if c.explain != nil {
-			err = c.explain(err)
-		}
 		return &view{err: err}
 	}
-	for _, m := range c.members {
+	for _, m := range members {
 		if m.Leadership().Get().Role == messages.Leading {
 			status.Brake = m.Plan().Get().Brake // it knows before Consul does
 		}

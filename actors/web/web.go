@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -66,7 +67,8 @@ func New(c *actors.Coordinator, o Options) http.Handler {
 
 // site is what is shown over HTTP. It only reads, but for the configuration.
 type site struct {
-	status  *statusCache
+	status  *viewCache
+	reports *viewCache
 	members []*actors.Coordinator // those of this process
 	report  func() supervisor.Report
 	config  *configstore.Store
@@ -81,9 +83,15 @@ const (
 	largeDocuments = 16
 )
 
-func newSite(status *statusCache, members []*actors.Coordinator) *site {
-	return &site{status: status, members: members, config: configstore.None(), waits: 128,
+func newSite(status *viewCache, members []*actors.Coordinator) *site {
+	s := &site{status: status, members: members, config: configstore.None(), waits: 128,
 		large: make(chan struct{}, largeDocuments)}
+	s.reports = newViewCache(func(context.Context) *view {
+		v := &view{}
+		v.report, v.err = json.MarshalIndent(s.wholeReport(), "", "  ")
+		return v
+	})
+	return s
 }
 
 // limited answers only for the names of o, and only clients that keep up.
@@ -115,12 +123,8 @@ func (s *site) handler() http.Handler {
 		s.show(w, r, v, v.holders)
 	})
 	mux.HandleFunc("GET /report.json", func(w http.ResponseWriter, r *http.Request) {
-		body, err := json.MarshalIndent(s.wholeReport(), "", "  ")
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		encoded(body).serve(w, r)
+		v := s.reports.look(r.Context())
+		s.show(w, r, v, v.report)
 	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
