@@ -34,18 +34,23 @@ type configSite struct {
 	waiting chan struct{} // places for requests that wait for a change
 	// places for lists that are not from the cache, and so held in memory by their request
 	reading chan struct{}
-	turns   turns // of lists
+	asking  chan struct{} // places for single values that Consul is asked for
+	turns   turns         // of lists
 }
 
 func newConfigSite(store *configstore.Store, waits int) *configSite {
 	return &configSite{store: store, waiting: make(chan struct{}, max(1, waits)),
-		reading: make(chan struct{}, 4), turns: newTurns()}
+		reading: make(chan struct{}, 4), asking: make(chan struct{}, consulReads),
+		turns: newTurns()}
 }
 
 const (
 	// configPatience is how long a request waits for Consul unless it says otherwise.
 	configPatience = 5 * time.Second
 	configLongest  = 5 * time.Minute
+	// consulReads is how many values Consul is asked for at one time. It takes 200 connections from
+	// one address, of which the session needs one.
+	consulReads = 16
 )
 
 func (c *configSite) handler() http.Handler {
@@ -161,7 +166,7 @@ func tag(index uint64) string { return `"` + strconv.FormatUint(index, 10) + `"`
 
 func (c *configSite) get(w http.ResponseWriter, r *http.Request, p params) {
 	ctx, key := r.Context(), r.PathValue("key")
-	e, err := c.store.Get(ctx, key)
+	e, err := c.entry(ctx, key)
 	exists := err == nil
 	if p.waits && !p.differs(tag(e.Index), exists) {
 		leave, ok := c.waits(w)
@@ -174,7 +179,7 @@ func (c *configSite) get(w http.ResponseWriter, r *http.Request, p params) {
 				break
 			}
 			// What the watch brings is the cache's, which may be behind what was read before.
-			e, err = c.store.Get(ctx, key)
+			e, err = c.entry(ctx, key)
 			exists = err == nil
 		}
 	}
@@ -195,6 +200,26 @@ func (c *configSite) get(w http.ResponseWriter, r *http.Request, p params) {
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set("Content-Length", strconv.Itoa(len(e.Value)))
 		_, _ = w.Write(e.Value)
+	}
+}
+
+// entry is what the cache has, or Consul where that is too old.
+func (c *configSite) entry(ctx context.Context, key string) (configstore.Entry, error) {
+	if c.store.Fresh() {
+		return c.store.Get(ctx, key)
+	}
+	return c.read(ctx, key)
+}
+
+// read is what Consul has. A crowd takes few connections.
+func (c *configSite) read(ctx context.Context, key string) (configstore.Entry, error) {
+	select {
+	case c.asking <- struct{}{}:
+		defer func() { <-c.asking }()
+		return c.store.Read(ctx, key)
+	case <-ctx.Done():
+		return configstore.Entry{}, fmt.Errorf("%w: many others wait for it: %w",
+			configstore.ErrUnreachable, ctx.Err())
 	}
 }
 
@@ -277,7 +302,7 @@ func (c *configSite) ifAt(ctx context.Context, key string, p conditions,
 		}
 	}
 	for {
-		e, err := c.store.Read(ctx, key)
+		e, err := c.read(ctx, key)
 		if err != nil && !errors.Is(err, configstore.ErrNotFound) {
 			return 0, err
 		}

@@ -26,7 +26,8 @@
 //     look.
 //  5. Limits. Each 64 KiB of an answer must be taken within [Pace], and a body must be here within
 //     [BodyTimeout]. 16 clients at most read a document above 256 KiB at one time, and
-//     Options.ConfigWaits requests wait for a change of the configuration. Others get 503.
+//     Options.ConfigWaits requests wait for a change of the configuration. Others get 503. Where
+//     the cache does not do, Consul is asked for 16 values at one time, and others wait.
 //  6. It answers while Consul does not: /healthz and /report.json without Consul, the others with
 //     503 and one line that says why.
 //

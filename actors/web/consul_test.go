@@ -1,0 +1,92 @@
+package web
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/testkit/transport"
+	"github.com/hashicorp/consul/api"
+)
+
+// Consul takes 200 connections from one address, and the session needs one of them.
+func TestACrowdThatConsulHasToBeAskedForTakesFewConnections(t *testing.T) {
+	const crowd = 250
+	for name, c := range map[string]struct {
+		fresh   bool
+		request string
+		headers http.Header
+		want    int
+	}{
+		"reads without a cache": {false, http.MethodGet, nil, http.StatusOK},
+		"conditional writes": {true, http.MethodPut, http.Header{"If-Match": {"*"}},
+			http.StatusNoContent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				consul := devconsul.New(devconsul.Config{})
+				defer consul.Close()
+				var now, most atomic.Int64
+				slow := transport.Func(func(r *http.Request) (*http.Response, error) {
+					if !transport.Poll(r) {
+						most.Store(max(most.Load(), now.Add(1)))
+						defer now.Add(-1)
+						time.Sleep(10 * time.Millisecond)
+					}
+					return consul.RoundTripper().RoundTrip(r)
+				})
+				store, err := configstore.New(configstore.Config{Service: "demo",
+					Client: devconsul.ClientOver(slow), Logger: slog.New(slog.DiscardHandler)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := consul.Client().KV().Put(&api.KVPair{Key: "service/demo/config_data/k", Value: []byte("v")}, nil); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				var running, all sync.WaitGroup
+				if c.fresh {
+					running.Go(func() { _ = store.Run(ctx) })
+					if err := store.WaitLoaded(ctx); err != nil {
+						t.Fatal(err)
+					}
+				}
+				defer running.Wait()
+				defer cancel()
+				s := showing(&fakeLooker{})
+				s.config = store
+				h := s.handler()
+				for range crowd {
+					all.Go(func() {
+						r := httptest.NewRequest(c.request, "/config/k?wait=1m",
+							strings.NewReader("x"))
+						r.Header = c.headers.Clone()
+						if r.Header == nil {
+							r.Header = http.Header{}
+						}
+						w := httptest.NewRecorder()
+						h.ServeHTTP(w, r)
+						if w.Code != c.want {
+							text, _ := io.ReadAll(w.Body)
+							t.Errorf("%d: %s", w.Code, text)
+						}
+					})
+				}
+				all.Wait()
+				if n := most.Load(); n > 2*consulReads {
+					t.Errorf("%d clients had Consul asked %d things at once", crowd, n)
+				}
+			})
+		})
+	}
+}
