@@ -315,7 +315,7 @@ func (a *WorkerManager) keep(item actor.Item, session string) func(context.Conte
 			item = a.ofNow(bound, item)
 		}
 		begun = true
-		if leaseEnded(bound) {
+		if bound.Err() != nil {
 			return nil
 		}
 		err := hostsOwn(a.Work(bound, item))
