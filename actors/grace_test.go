@@ -275,6 +275,32 @@ func TestALeaderThatIsLostDuringAGraceAddsTheTimeInWhichNobodyLeads(t *testing.T
 	}
 }
 
+// A member that is started again under its id on another host keeps its items, and waits for a lease
+// that its predecessor may have. It may come as late as its items would have moved.
+func TestAMemberThatIsStartedAgainElsewhereHasItsItemsWithinItsBound(t *testing.T) {
+	longest, bound := time.Duration(0), time.Duration(0)
+	for after := 14 * time.Second; after < 32*time.Second; after += time.Second {
+		run(t, func(c *cluster) {
+			three(c, 30)
+			victim := c.follower()
+			its, cfg := c.itemsOf(victim), c.members[victim].c.Settings()
+			bound = cfg.Bounds().TakeOver
+			begin := time.Now()
+			c.kill(victim)
+			time.Sleep(after)
+			if c.runs(its)() {
+				return
+			}
+			c.start(victim)
+			c.await("its items", bound+cfg.TTL-after, c.runs(its))
+			longest = max(longest, time.Since(begin))
+		})
+	}
+	if longest <= bound {
+		t.Errorf("they run again after %v at the most: the guarantees say more", longest)
+	}
+}
+
 // Nor by a stranger's ack, about which there is nothing to note.
 func TestAGraceIsNotProlongedByAnAckThatNamesNoSession(t *testing.T) {
 	run(t, func(c *cluster) {
