@@ -17,6 +17,7 @@ import (
 
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
 )
 
 // A grace is waited for once, whatever else goes on meanwhile.
@@ -275,8 +276,8 @@ func TestALeaderThatIsLostDuringAGraceAddsTheTimeInWhichNobodyLeads(t *testing.T
 	}
 }
 
-// A member that is started again under its id on another host keeps its items, and waits for a lease
-// that its predecessor may have. It may come as late as its items would have moved.
+// A member that is started again under its id on another host keeps its items, and waits for a
+// lease that its predecessor may have. It may come as late as its items would have moved.
 func TestAMemberThatIsStartedAgainElsewhereHasItsItemsWithinItsBound(t *testing.T) {
 	longest, bound := time.Duration(0), time.Duration(0)
 	for after := 14 * time.Second; after < 32*time.Second; after += time.Second {
@@ -299,6 +300,27 @@ func TestAMemberThatIsStartedAgainElsewhereHasItsItemsWithinItsBound(t *testing.
 	if longest <= bound {
 		t.Errorf("they run again after %v at the most: the guarantees say more", longest)
 	}
+}
+
+// What a member has inherited, and may not touch yet, it cannot hand over: a predecessor may be at
+// it.
+func TestItemsThatWaitForALeaseAreHandedOverAfterAGrace(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 30)
+		victim := c.follower()
+		its, cfg := c.itemsOf(victim), c.members[victim].c.Settings()
+		c.kill(victim)
+		again := c.start(victim).c.Membership()
+		c.await("its return", 30*time.Second, func() bool {
+			return again.Get().Phase == messages.Registered
+		})
+		time.Sleep(2 * time.Second)
+		c.stop(victim)
+		bound := cfg.Bounds().TakeOver - 2*cfg.TTL
+		if took := c.await("its items elsewhere", bound, c.runs(its)); took < cfg.Grace {
+			t.Errorf("its items run elsewhere after %v, inside of a lease of its predecessor", took)
+		}
+	})
 }
 
 // Nor by a stranger's ack, about which there is nothing to note.
