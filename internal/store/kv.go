@@ -23,12 +23,12 @@ type KV struct {
 // key: always the same for a key; several keys may share one.
 func (s *Store) KV(counter func(key string) string) *KV { return &KV{s, counter} }
 
-// Get returns the value of key; a key with an empty value gives an empty
-// value, a missing one [ErrNotFound].
+// Get returns the value that key has now, and not one from the past of a server that lags; a key
+// with an empty value gives an empty value, a missing one [ErrNotFound].
 func (kv *KV) Get(ctx context.Context, key string) ([]byte, error) {
 	var value []byte
 	err := kv.store.Retry(ctx, "kv get", func(ctx context.Context) error {
-		e, found, _, err := kv.store.Get(ctx, key, Default)
+		e, found, _, err := kv.store.Get(ctx, key, Consistent)
 		if err == nil && !found {
 			return &callError{kind: ErrNotFound, op: "get " + key,
 				text: "nobody wrote it, or it was deleted"}

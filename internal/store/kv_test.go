@@ -50,6 +50,21 @@ func TestValuesUpToConsulsLimitAreWritten(t *testing.T) {
 	})
 }
 
+// A server that has just begun to lead answers reads of the default mode from the past, until it
+// has replayed its log.
+func TestAKeyIsNotReadFromThePast(t *testing.T) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+		kv, past := s.KV(counter), consul.Moment()
+		must(t, kv.Put(t.Context(), "k", []byte("v")))
+		consul.ElectionStart()
+		consul.ElectionEndBehind(past)
+		time.AfterFunc(5*time.Second, consul.ElectionEnd)
+		if v, err := kv.Get(t.Context(), "k"); err != nil || string(v) != "v" {
+			t.Errorf("got %q, %v: what was written before is to be read", v, err)
+		}
+	})
+}
+
 func TestCallsLastThroughAnOutage(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
 		must(t, s.Put(t.Context(), "k", []byte("v"), 0))
