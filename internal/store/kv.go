@@ -76,8 +76,9 @@ func (kv *KV) Put(ctx context.Context, key string, value []byte) error {
 	})
 }
 
-// putLarge writes a value that would not fit into a transaction in base64. It
-// is the exception because of its answer, the bare word true or false.
+// putLarge writes a value that would not fit into a transaction in base64. It is the exception
+// because of its answer, the bare word true or false. The client finds that word in any page, so it
+// is believed only once the key is seen to have moved.
 func (kv *KV) putLarge(ctx context.Context, key string, value []byte, index uint64) (done bool,
 	err error) {
 	c := call{op: "put", key: key, timeout: kv.store.callTimeout,
@@ -87,7 +88,20 @@ func (kv *KV) putLarge(ctx context.Context, key string, value []byte, index uint
 		done, _, err = kv.store.client.KV().CAS(pair, (&api.WriteOptions{}).WithContext(ctx))
 		return err
 	})
-	return done, err
+	if err != nil || !done {
+		return false, err
+	}
+	asItWas := CheckNotExists(key)
+	if index > 0 {
+		asItWas = CheckIndex(key, index)
+	}
+	switch _, err := kv.store.ReadTxn(ctx, asItWas); {
+	case errors.Is(err, ErrRefused):
+		return true, nil
+	case err != nil:
+		return false, err
+	}
+	return false, unreachable(c.String(), "the answer says true, and the key is as it was")
 }
 
 // Delete removes key. A missing key is no error. As with Put, a late copy of

@@ -65,6 +65,28 @@ func TestAKeyIsNotReadFromThePast(t *testing.T) {
 	})
 }
 
+// The answer to the write of a large value is the one word true, which somebody else's page may
+// hold as well.
+func TestAPageThatHoldsTheWordTrueHasWrittenNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		consul := devconsul.New(devconsul.Config{NoJitter: true})
+		defer consul.Close()
+		pages := 3
+		kv := over(t, tripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPut && r.URL.Path == "/v1/kv/k" && pages > 0 {
+				pages--
+				return answer(r, 200, "<html>It is true: log in.</html>"), nil
+			}
+			return consul.RoundTripper().RoundTrip(r)
+		})).KV(counter)
+		value := bytes.Repeat([]byte{'x'}, 400_000)
+		must(t, kv.Put(t.Context(), "k", value))
+		if got, err := kv.Get(t.Context(), "k"); err != nil || !bytes.Equal(got, value) {
+			t.Errorf("the value was written, says Put; %d bytes are read, %v", len(got), err)
+		}
+	})
+}
+
 func TestCallsLastThroughAnOutage(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
 		must(t, s.Put(t.Context(), "k", []byte("v"), 0))
