@@ -207,7 +207,9 @@ type KV struct{ kv *store.KV }
 // Get returns a key's value. Errors: [ErrNotFound], or the context's.
 func (k KV) Get(ctx context.Context, key string) ([]byte, error) { return k.kv.Get(ctx, key) }
 
-// Put writes a key and returns when Consul has it.
+// Put writes a key and returns when Consul has it. Where the answer to a try was lost, and others
+// have replaced the value before the next, it is written once more, over theirs: see
+// [Coordinator.ConfigStore] for writes that are done once.
 func (k KV) Put(ctx context.Context, key string, value []byte) error {
 	return k.kv.Put(ctx, key, value)
 }

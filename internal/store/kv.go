@@ -45,10 +45,10 @@ func (kv *KV) Get(ctx context.Context, key string) ([]byte, error) {
 // Put writes value, of at most 524288 bytes, over whatever key holds; flags become 0. When it
 // returns nil the value was written, and no late or second copy of the request can write it again
 // over a newer one, nor after a Delete: each try replaces only what was read just before, and one
-// that creates the key moves its counter as well. A try whose
-// outcome was unknown counts as done when the value is found in place. A value of more than 380 KiB
-// has no such counter: a second copy of the request that created its key creates it once more if it
-// arrives after a Delete.
+// that creates the key moves its counter as well. A try whose outcome was unknown counts as done
+// when the value is found in place; where others have replaced it meanwhile it is written once
+// more, over theirs. A value of more than 380 KiB has no such counter: a second copy of the request
+// that created its key creates it once more if it arrives after a Delete.
 func (kv *KV) Put(ctx context.Context, key string, value []byte) error {
 	if len(value) > MaxValueBytes {
 		return Invalid("put "+key, "the value has %d bytes; Consul takes %d", len(value),
