@@ -81,7 +81,7 @@ func (kv *KV) Put(ctx context.Context, key string, value []byte) error {
 // is believed only once the key is seen to have moved.
 func (kv *KV) putLarge(ctx context.Context, key string, value []byte, index uint64) (done bool,
 	err error) {
-	c := call{op: "put", key: key, timeout: kv.store.callTimeout,
+	c := call{op: "put", key: key, timeout: kv.store.callTimeout + atThinnest(len(value)),
 		need: fmt.Sprintf("key:write on %q", key)}
 	err = kv.store.do(ctx, c, func(ctx context.Context) error {
 		pair := &api.KVPair{Key: key, Value: value, ModifyIndex: index}

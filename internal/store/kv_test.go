@@ -87,6 +87,15 @@ func TestAPageThatHoldsTheWordTrueHasWrittenNothing(t *testing.T) {
 	})
 }
 
+func TestALargeValueIsWrittenOverAThinLine(t *testing.T) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
+		kv := over(t, &thinLine{to: consul.RoundTripper(), pace: 1_000_000 / 8 * 5 / 4}).KV(counter)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		must(t, kv.Put(ctx, "k", make([]byte, store.MaxValueBytes)))
+	})
+}
+
 func TestCallsLastThroughAnOutage(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
 		must(t, s.Put(t.Context(), "k", []byte("v"), 0))
