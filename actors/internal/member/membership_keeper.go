@@ -45,6 +45,7 @@ func (a *MembershipKeeper) Run(ctx context.Context) error {
 	leaves := a.leave.Open()
 	defer leaves.Close()
 	defer a.goodbye(ctx)
+	defer a.endProbe(ctx)
 	session, record := a.session.Subscribe(), a.record.Subscribe()
 	ladder := store.NewLadder()
 	var timer actor.Timer

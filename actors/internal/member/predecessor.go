@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -61,6 +62,19 @@ func (a *MembershipKeeper) keptAlive(ctx context.Context, lease time.Duration) (
 		return true, nil
 	}
 	return false, nil
+}
+
+// endProbe ends the probe of a member that stops while it waits.
+func (a *MembershipKeeper) endProbe(ctx context.Context) {
+	if ctx.Err() == nil || a.waiting.probe == "" {
+		return
+	}
+	call, cancel := actor.Cleanup(ctx, actor.GoodbyeTimeout)
+	defer cancel()
+	if err := a.Store.DestroySession(call, a.waiting.probe); err != nil {
+		a.Log.Warn("session-not-destroyed", "session", a.waiting.probe, "err", err, "then",
+			"it expires by itself within twice its ttl")
+	}
 }
 
 // patience is how long a session of that lease is waited for before it is probed.
