@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"context"
 	"time"
 
 	"github.com/coordd/coordd/internal/devconsul"
@@ -122,4 +123,14 @@ func (w *world) forgot() {
 		w.rec.Add(history.Event{Verb: history.Set, Index: e.ModifyIndex, Key: w.short(e.Key),
 			Value: string(e.Value)})
 	}
+}
+
+// overrideBrake says that what is gone is meant, as an operator does who sees the brake: a Consul
+// that has lost most of the workload leaves nobody else to say so.
+func (w *world) overrideBrake() {
+	leader := w.leader()
+	if leader == nil || !w.plan.losesWrites() || leader.member.Plan().Get().Brake == "" {
+		return
+	}
+	w.retry(func(ctx context.Context) error { return w.operator.Override(ctx) })
 }

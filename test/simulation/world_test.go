@@ -191,7 +191,9 @@ func (w *world) run() outcome {
 	}
 	w.bound += w.transfers()
 	w.rec.Add(history.Event{Verb: history.Calm, For: w.bound, Spread: spread})
-	time.Sleep(w.bound - restFor)
+	time.Sleep(w.bound / 2)
+	w.overrideBrake()
+	time.Sleep(w.bound - w.bound/2 - restFor)
 	rest := w.resting()
 	time.Sleep(restFor + time.Second)
 	rest()
