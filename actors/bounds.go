@@ -11,10 +11,10 @@ import (
 // answers within a second and keeps its own leader meanwhile: an election of
 // Consul's starts every session's time anew, which adds 2 x TTL to the first two.
 type Bounds struct {
-	// TakeOver is the time from a member's death to the start of its items
-	// elsewhere when nobody hands them over (a lost machine; coordd's guard does for
-	// a coordd that was killed): its session 2 x TTL, which is Consul's rule; the
-	// grace; planning 4 x merge; the worker soak; a poll of half a second and a second for calls.
+	// TakeOver is the time from a member's death to the start of its items elsewhere when nobody hands
+	// them over (a lost machine; coordd's guard does for a coordd that was killed): its session 2 x
+	// TTL, which is Consul's rule; its lease, or the grace if that is longer; planning 4 x merge; the
+	// worker soak; a poll of half a second and a second for calls.
 	TakeOver time.Duration
 	// TakeOverLeader is the same for the leader's death: the lock-delay and a poll of the lock come
 	// before.
@@ -24,9 +24,9 @@ type Bounds struct {
 	// and a poll of the lock; a lease; a second for calls.
 	TakeOverLead time.Duration
 	// RideThrough is how long Consul may be silent without anybody losing work or
-	// leadership: TTL - renew - lease margin - one retry of a renewal.
+	// leadership: lease - renew - lease margin - one retry of a renewal.
 	RideThrough time.Duration
-	// StopsWithin is the time from the last renewal that was answered to the order to stop: TTL -
+	// StopsWithin is the time from the last renewal that was answered to the order to stop: lease -
 	// lease margin.
 	StopsWithin time.Duration
 }
@@ -35,12 +35,12 @@ type Bounds struct {
 func (c Config) Bounds() Bounds {
 	c = c.withDefaults()
 	b := Bounds{
-		TakeOver: 2*c.TTL + max(c.Grace, c.TTL) + 4*c.Merge + c.WorkerSoak + leader.AbsencePoll +
+		TakeOver: 2*c.TTL + max(c.Grace, c.Lease) + 4*c.Merge + c.WorkerSoak + leader.AbsencePoll +
 			time.Second,
-		RideThrough: max(0, c.TTL-c.Renew-c.LeaseMargin-c.TTL/20),
-		StopsWithin: c.TTL - c.LeaseMargin,
+		RideThrough: max(0, c.Lease-c.Renew-c.LeaseMargin-c.Lease/20),
+		StopsWithin: c.Lease - c.LeaseMargin,
 	}
 	b.TakeOverLeader = b.TakeOver + c.LockDelay + member.LockPoll(c.LockDelay)
-	b.TakeOverLead = 3*c.TTL + c.LockDelay + member.LockPoll(c.LockDelay) + time.Second
+	b.TakeOverLead = 2*c.TTL + c.Lease + c.LockDelay + member.LockPoll(c.LockDelay) + time.Second
 	return b
 }

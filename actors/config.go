@@ -23,6 +23,9 @@ const (
 	MaxLockDelay = 60 * time.Second
 )
 
+// MinLease is the shortest [Config.Lease].
+const MinLease = protocol.MinLease
+
 // minRenew keeps a slip of the pen (--renew 1ns) from renewing without a pause.
 const minRenew = 100 * time.Millisecond
 
@@ -90,17 +93,23 @@ type Config struct {
 	// Capacity is the most weight this member may hold. 0: no limit.
 	Capacity uint64
 
-	// TTL of the Consul session, and so the length of the lease: 10 s (the default) to 24 h.
+	// TTL of the Consul session: 10 s (the default) to 24 h. Consul ends a session that nobody
+	// renews after once to twice its TTL; so long it takes until a lost member is noticed.
 	TTL time.Duration
-	// Renew is the time from one renewal to the next: 100 ms to half of the TTL, and with LeaseMargin
-	// less than 19/20 of it. Default: TTL/3.
+	// Lease is how long this member counts on a renewal: 2 s to the TTL, which is the default. When
+	// it is noticed that a member is lost, its items wait for its lease; and a silence of Consul's
+	// is ridden through for about half of it ([Bounds]).
+	Lease time.Duration
+	// Renew is the time from one renewal to the next: 100 ms to half of the lease, and with
+	// LeaseMargin less than 19/20 of it. Default: Lease/3.
 	Renew time.Duration
 	// LockDelay is how long Consul keeps a lock from being taken after a session
 	// ended early: 0 s to 60 s. Default (0): 1 s. The protocol does not lean on it.
 	LockDelay time.Duration
-	// LeaseMargin is how long before the end of the lease work is told to stop. Default: TTL/10.
+	// LeaseMargin is how long before the end of the lease work is told to stop. Default: Lease/10.
 	LeaseMargin time.Duration
-	// Grace is how long a vanished member's items wait for it. Default and least: TTL.
+	// Grace is how long a vanished member's items wait for it at the least. They wait for the lease
+	// that it may hold in any case. Default: 0, no longer than that.
 	Grace time.Duration
 	// LeaderSoak is the quiet time before items are moved for balance alone. Default: 5 s.
 	LeaderSoak time.Duration
@@ -184,13 +193,13 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	orDuration(&c.TTL, 10*time.Second)
-	orDuration(&c.Renew, c.TTL/3)
+	orDuration(&c.Lease, c.TTL)
+	orDuration(&c.Renew, c.Lease/3)
 	orDuration(&c.LockDelay, time.Second)
-	orDuration(&c.LeaseMargin, c.TTL/10)
+	orDuration(&c.LeaseMargin, c.Lease/10)
 	if mutations.Broken("no-margin") {
 		c.LeaseMargin = 0
 	}
-	orDuration(&c.Grace, c.TTL)
 	orDuration(&c.LeaderSoak, 5*time.Second)
 	orDuration(&c.Merge, 250*time.Millisecond)
 	orDuration(&c.WorkerSoak, 500*time.Millisecond)
@@ -252,24 +261,23 @@ func (c Config) Validate() error {
 		bad("renew %v: give at least %v, or the renewals themselves are a load on Consul", d.Renew,
 			minRenew)
 	}
-	if d.Renew > d.TTL/2 {
-		bad("renew %v: give at most half of the ttl (%v), or one lost renewal ends the lease",
-			d.Renew, d.TTL/2)
+	if d.Lease < MinLease || d.Lease > d.TTL {
+		bad("lease %v: give one of %v to the ttl (%v)", d.Lease, MinLease, d.TTL)
 	}
-	if d.LeaseMargin < 0 || d.LeaseMargin > d.TTL/2 {
-		bad("lease-margin %v: give at most half of the ttl (%v)", d.LeaseMargin, d.TTL/2)
+	if d.Renew > d.Lease/2 {
+		bad("renew %v: give at most half of the lease (%v), or one lost renewal ends it",
+			d.Renew, d.Lease/2)
 	}
-	if left := d.TTL - d.Renew - d.LeaseMargin - d.TTL/20; left <= 0 {
+	if d.LeaseMargin < 0 || d.LeaseMargin > d.Lease/2 {
+		bad("lease-margin %v: give at most half of the lease (%v)", d.LeaseMargin, d.Lease/2)
+	}
+	if left := d.Lease - d.Renew - d.LeaseMargin - d.Lease/20; left <= 0 {
 		bad("renew %v and lease-margin %v: give less than %v together, or the work stops before "+
-			"Consul has answered a renewal", d.Renew, d.LeaseMargin, d.TTL-d.TTL/20)
-	}
-	if d.Grace < d.TTL {
-		bad("grace %v: give at least the ttl (%v); a member whose session was ended early counts "+
-			"on its lease for that long",
-			d.Grace, d.TTL)
+			"Consul has answered a renewal", d.Renew, d.LeaseMargin, d.Lease-d.Lease/20)
 	}
 	for name, v := range map[string]time.Duration{"leader-soak": d.LeaderSoak, "merge": d.Merge,
-		"worker-soak": d.WorkerSoak, "stop-timeout": d.StopTimeout, "keep-items": d.KeepItems,
+		"worker-soak": d.WorkerSoak, "stop-timeout": d.StopTimeout, "grace": d.Grace,
+		"keep-items": d.KeepItems,
 		"brake-hold": d.BrakeHold} {
 		if v < 0 {
 			bad("%s %v: give a time of 0s or more", name, v)

@@ -79,8 +79,9 @@ func (c Config) settings() actor.Settings {
 	set := actor.Settings{
 		Service: c.Service, ID: c.ID, Lead: c.Lead,
 		Address: c.Address, Zone: c.Zone, Version: c.Version, Capacity: c.Capacity,
-		TTL: c.TTL, Renew: c.Renew, LockDelay: c.LockDelay, LeaseMargin: c.LeaseMargin,
-		Grace: c.Grace, LeaderSoak: c.LeaderSoak, Merge: c.Merge,
+		TTL: c.TTL, Lease: c.Lease, Renew: c.Renew, LockDelay: c.LockDelay,
+		LeaseMargin: c.LeaseMargin,
+		Grace:       c.Grace, LeaderSoak: c.LeaderSoak, Merge: c.Merge,
 		WorkerSoak: c.WorkerSoak, StopTimeout: c.StopTimeout, KeepItems: c.KeepItems,
 		BrakeHold: c.BrakeHold, MoveBudget: c.MoveBudget,
 		Process: *c.Process, Liveness: c.Liveness, Lock: c.Lock,

@@ -35,10 +35,11 @@ var (
 // session. It is safe for concurrent use.
 //
 // Every read and write is tried once, with a deadline of its own (10 s, which an election among
-// Consul's servers takes at most; 100 s for a whole prefix), but for [Operator.Reach]. Writes of the workload go one after the other, and so do orders; one
-// that meets another operator's is tried again until ctx ends. A write takes effect once at most,
-// also when a second copy of its request arrives at any later moment; and one whose outcome was not
-// known has no effect any more once a later one, of any operator, has succeeded.
+// Consul's servers takes at most; 100 s for a whole prefix), but for [Operator.Reach]. Writes of
+// the workload go one after the other, and so do orders; one that meets another operator's is tried
+// again until ctx ends. A write takes effect once at most, also when a second copy of its request
+// arrives at any later moment; and one whose outcome was not known has no effect any more once a
+// later one, of any operator, has succeeded.
 type Operator struct {
 	store   *protocol.Store
 	keys    protocol.Keys

@@ -25,7 +25,7 @@ type runFlags struct {
 	httpHosts                     []string
 	capacity                      uint64
 	moveBudget                    int
-	ttl, renew, lockDelay         time.Duration
+	ttl, lease, renew, lockDelay  time.Duration
 	leaseMargin, grace            time.Duration
 	leaderSoak, workerSoak, merge time.Duration
 	stopTimeout, brakeHold        time.Duration
@@ -105,16 +105,19 @@ Consul need not be there at the start: the member waits for it and says so.`,
 	f.Uint64Var(&o.capacity, "capacity", 0,
 		"The most `weight` that this member may hold. 0 means no limit.")
 	f.DurationVar(&o.ttl, "ttl", 10*time.Second,
-		"The `time` of silence after which this member stops its work: 10s to 24h. Others take "+
-			"over after twice that and the grace.")
+		"The `time` of silence after which Consul ends this member's session, once or twice as "+
+			"long: 10s to 24h.")
+	f.DurationVar(&o.lease, "lease", 0,
+		"The `time` of silence after which this member stops its work: 2s to the ttl. Others take "+
+			"over when that has passed since the end of the session. Without it: the ttl.")
 	f.DurationVar(&o.renew, "renew", 0,
-		"The `time` between two renewals of the session. Without it: a third of the ttl.")
+		"The `time` between two renewals of the session. Without it: a third of the lease.")
 	f.DurationVar(&o.leaseMargin, "lease-margin", 0,
-		"The `time` before the end of the ttl at which work is told to stop. Without it: a tenth "+
-			"of the ttl.")
+		"The `time` before the end of the lease at which work is told to stop. Without it: a "+
+			"tenth of the lease.")
 	f.DurationVar(&o.grace, "grace", 0,
-		"The `time` for which a vanished member's items wait for it. Without it, and at least: "+
-			"the ttl.")
+		"The `time` for which a vanished member's items wait for it, if that is longer than the "+
+			"lease that it may hold.")
 	f.DurationVar(&o.lockDelay, "lock-delay", time.Second,
 		"The `time` for which Consul keeps a lock from being taken after a session ended early, "+
 			"up to 60s.")
@@ -154,7 +157,7 @@ func (o *runFlags) soften(cmd *cobra.Command) error {
 			*v = time.Millisecond
 		}
 	}
-	for name, v := range map[string]time.Duration{"ttl": o.ttl, "renew": o.renew,
+	for name, v := range map[string]time.Duration{"ttl": o.ttl, "lease": o.lease, "renew": o.renew,
 		"lease-margin": o.leaseMargin, "grace": o.grace, "stop-timeout": o.stopTimeout} {
 		if cmd.Flags().Changed(name) && v <= 0 {
 			return usage("--%s %v: give a time above 0s", name, v)
@@ -200,8 +203,8 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	cfg := actors.Config{
 		Service: o.service, ID: o.id, Client: client, Consul: address, Logger: log,
 		Address: o.address, Zone: o.zone, Version: version(), Capacity: o.capacity,
-		TTL: o.ttl, Renew: o.renew, LockDelay: o.lockDelay, LeaseMargin: o.leaseMargin,
-		Grace:      o.grace,
+		TTL: o.ttl, Lease: o.lease, Renew: o.renew, LockDelay: o.lockDelay,
+		LeaseMargin: o.leaseMargin, Grace: o.grace,
 		LeaderSoak: o.leaderSoak, WorkerSoak: o.workerSoak, Merge: o.merge,
 		MoveBudget: o.moveBudget, StopTimeout: o.stopTimeout + killSlack, BrakeHold: o.brakeHold,
 		KeepItems: o.keepItems,
@@ -282,7 +285,8 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	s := member.Settings()
 	log.Info("starting", "service", o.service, "member", o.id, "consul", address, "version",
 		version(), "pid", os.Getpid(),
-		"ttl", s.TTL.String(), "renew", s.Renew.String(), "lease_margin", s.LeaseMargin.String(),
+		"ttl", s.TTL.String(), "lease", s.Lease.String(), "renew", s.Renew.String(),
+		"lease_margin", s.LeaseMargin.String(),
 		"grace", s.Grace.String(),
 		"lock_delay", s.LockDelay.String(), "leader_soak", s.LeaderSoak.String(), "stop_timeout",
 		o.stopTimeout.String(), "restart_wait", o.restartWait.String(), "exec", o.exec,
@@ -292,7 +296,8 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	bounds := cfg.Bounds()
 	log.Info("worst-cases", "take_over", bounds.TakeOver.String(), "take_over_of_leader",
 		bounds.TakeOverLeader.String(),
-		"take_over_is", "2 x ttl + grace + 4 x merge + worker_soak + 1.5s", "take_over_after_kill",
+		"take_over_is", "2 x ttl + lease (the grace if that is longer) + 4 x merge + worker_soak "+
+			"+ 1.5s", "take_over_after_kill",
 		o.handOver(s), "rides_through_silence_of", bounds.RideThrough.String(),
 		"work_stops_after_last_renewal", bounds.StopsWithin.String())
 	err = root.Run(ctx)
@@ -320,6 +325,9 @@ func (o *runFlags) handOver(s actors.Config) string {
 func leaseMargin(cfg actors.Config) time.Duration {
 	if cfg.LeaseMargin != 0 {
 		return cfg.LeaseMargin
+	}
+	if cfg.Lease != 0 {
+		return cfg.Lease / 10
 	}
 	return cfg.TTL / 10
 }

@@ -38,12 +38,16 @@ func ParseTerm(value []byte) (Term, error) {
 	if err := decode("term", value, &t); err != nil {
 		return Term{}, err
 	}
-	if (t.TTL < store.MinTTL || t.TTL > store.MaxTTL) && !mutations.Broken("times-unchecked") {
-		return Term{}, store.Invalid("term", "its ttl is %v; a session has %v to %v", t.TTL,
-			store.MinTTL, store.MaxTTL)
+	if (t.TTL < MinLease || t.TTL > store.MaxTTL) && !mutations.Broken("times-unchecked") {
+		return Term{}, store.Invalid("term", "its ttl is %v; a lease has %v to %v", t.TTL,
+			MinLease, store.MaxTTL)
 	}
 	return t, nil
 }
+
+// MinLease is the shortest lease that a member can have. A Consul that is busy answers within a
+// second.
+const MinLease = 2 * time.Second
 
 // ReadTerm reads the leader key and the term key at one point of the log, consistently. A key that
 // is missing has CreateIndex 0.

@@ -16,6 +16,7 @@ type Renewal struct {
 	Store   *Store
 	Session SessionOptions
 	Every   time.Duration // between two renewals
+	Lease   time.Duration // that begins with each request: at most the session's TTL, the default
 	Log     *slog.Logger
 
 	tries  int // that failed, in a row
@@ -35,12 +36,19 @@ func (r *Renewal) Ask(ctx context.Context, id string) (string, messages.Lease, e
 			r.Log.Info("session-opened", "session", id, "ttl", r.Session.TTL.String())
 		}
 	} else {
-		sent, err = r.Store.RenewSession(ctx, id, RenewalLimit(r.Session.TTL, r.tries))
+		sent, err = r.Store.RenewSession(ctx, id, RenewalLimit(r.lease(), r.tries))
 		if mutations.Broken("lease-from-reply") {
 			sent = time.Now()
 		}
 	}
-	return id, messages.Lease{Start: sent, TTL: r.Session.TTL}, err
+	return id, messages.Lease{Start: sent, TTL: r.lease()}, err
+}
+
+func (r *Renewal) lease() time.Duration {
+	if r.Lease == 0 || mutations.Broken("lease-unkept") {
+		return r.Session.TTL
+	}
+	return min(r.Lease, r.Session.TTL)
 }
 
 // Due takes in what came of a request and returns when the next one is due, where lease is the one
@@ -60,7 +68,7 @@ func (r *Renewal) Due(err error, lease messages.Lease) time.Time {
 		wait := r.ladder.NextBackOff()
 		if lease.Valid(now, 0) {
 			// While there is a lease to be saved the ladder's long steps would waste it.
-			wait = min(wait, r.Session.TTL/20)
+			wait = min(wait, r.lease()/20)
 		}
 		r.Store.Failed("session", err, wait)
 		return now.Add(wait)

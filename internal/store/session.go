@@ -75,16 +75,17 @@ func (s *Store) CreateSession(ctx context.Context, o SessionOptions) (id string,
 }
 
 // RenewalLimit is how long each of the two requests of a renewal may last that has failed tries
-// times: a quarter of the TTL. A connection that is dead or frozen is left early enough for two
-// more tries within the lease. A Consul that takes a fifth of the TTL for each answer loses nobody
-// the lease: the renewal and its read take two fifths, and so do those after them; with a shorter
-// limit the first try would fail, and the second one come too late. Two failures cost the lease as
-// a rule. Then more time helps a Consul that is slower still: its session lives for 2 x TTL.
-func RenewalLimit(ttl time.Duration, tries int) time.Duration {
+// times: a quarter of the lease. A connection that is dead or frozen is left early enough for two
+// more tries within the lease. A Consul that takes a fifth of the lease for each answer loses
+// nobody the lease: the renewal and its read take two fifths, and so do those after them; with a
+// shorter limit the first try would fail, and the second one come too late. Two failures cost the
+// lease as a rule. Then more time helps a Consul that is slower still: its session lives for 2 x
+// TTL.
+func RenewalLimit(lease time.Duration, tries int) time.Duration {
 	if tries < 2 {
-		return ttl / 4
+		return lease / 4
 	}
-	return ttl / 3
+	return lease / 3
 }
 
 // RenewSession starts the TTL of a session anew, and makes sure that it exists: the session's
@@ -181,15 +182,23 @@ func (s *Store) sessionExists(ctx context.Context, id string, timeout time.Durat
 
 // SessionName is [Store.SessionExists] and the name that the session was given when it was made.
 func (s *Store) SessionName(ctx context.Context, id string) (name string, exists bool, err error) {
+	o, exists, err := s.SessionInfo(ctx, id)
+	return o.Name, exists, err
+}
+
+// SessionInfo is [Store.SessionExists] and what the session was made with: its name and its TTL,
+// 0 where it has none.
+func (s *Store) SessionInfo(ctx context.Context, id string) (o SessionOptions, exists bool,
+	err error) {
 	return s.sessionInfo(ctx, id, s.callTimeout)
 }
 
-func (s *Store) sessionInfo(ctx context.Context, id string, timeout time.Duration) (name string,
-	exists bool, err error) {
+func (s *Store) sessionInfo(ctx context.Context, id string, timeout time.Duration) (
+	o SessionOptions, exists bool, err error) {
 	c := call{op: "session info", key: id, timeout: timeout,
 		need: "session:read on the node of the session"}
 	if err := CheckSessionID(c.op, id); err != nil {
-		return "", false, err
+		return SessionOptions{}, false, err
 	}
 	err = s.do(ctx, c, func(ctx context.Context) error {
 		var entries []*api.SessionEntry
@@ -203,11 +212,14 @@ func (s *Store) sessionInfo(ctx context.Context, id string, timeout time.Duratio
 			return unreachable(c.String(), "the answer is not about this session")
 		}
 		if exists = len(entries) == 1; exists {
-			name = entries[0].Name
+			o.Name = entries[0].Name
+			if ttl, err := time.ParseDuration(entries[0].TTL); err == nil {
+				o.TTL = ttl
+			}
 		}
 		return checkMeta(c, meta)
 	})
-	return name, exists && err == nil, err
+	return o, exists && err == nil, err
 }
 
 // timeoutOf leaves the deadline to a ctx that has one.

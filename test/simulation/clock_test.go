@@ -34,7 +34,11 @@ func (s *settings) clocks(profile string, seed uint64) {
 		// Whoever waits for a lease begins as soon as the wait is over.
 		s.long, s.merge, s.workerSoak = 0, 50*time.Millisecond, 10*time.Millisecond
 	}
-	s.lag = min(s.lag, s.ttl-time.Duration(float64(s.ttl-s.margin)/s.slow)-time.Millisecond)
+	lease, margin := s.ttl, s.margin
+	if s.lease > 0 {
+		lease, margin = s.lease, s.lease/10
+	}
+	s.lag = min(s.lag, lease-time.Duration(float64(lease-margin)/s.slow)-time.Millisecond)
 }
 
 // slowed tells whether the clock of a process's host is slow. A twin is on another host.
@@ -47,19 +51,20 @@ func (p *process) slowed() bool {
 }
 
 // slowDown gives a process with a slow clock settings that are longer by its rate. The margin is a
-// tenth of the TTL, as it is by default; so it is for the others, whose leases the slow ones wait
+// tenth of the lease, as it is by default; so it is for the others, whose leases the slow ones wait
 // for.
 func (p *process) slowDown(c *actors.Config) {
 	rate := p.w.plan.settings.slow
 	if rate == 0 {
 		return
 	}
-	c.LeaseMargin = c.TTL / 10
+	c.LeaseMargin = c.Lease / 10
 	if !p.slowed() {
 		return
 	}
 	p.told, c.TTL = c.TTL, time.Duration(float64(c.TTL)/rate)
-	p.ttl = c.TTL
+	p.toldLease, c.Lease = c.Lease, time.Duration(float64(c.Lease)/rate)
+	p.ttl, p.lease = c.TTL, c.Lease
 	for _, d := range []*time.Duration{
 		&c.LeaseMargin, &c.LeaderSoak, &c.Merge, &c.WorkerSoak, &c.StopTimeout,
 	} {
@@ -68,8 +73,8 @@ func (p *process) slowDown(c *actors.Config) {
 	p.margin = c.LeaseMargin
 }
 
-// tell puts the TTL that a process with a slow clock was given in place of the one that it has by
-// it.
+// tell puts the TTL and the lease that a process with a slow clock was given in place of those that
+// it has by it.
 func (p *process) tell(path string, body []byte) []byte {
 	switch {
 	case p.told == 0:
@@ -83,7 +88,7 @@ func (p *process) tell(path string, body []byte) []byte {
 		if decoder.Decode(&ops) != nil {
 			return body
 		}
-		own, told := fmt.Sprintf(`"ttl":%d`, p.ttl), fmt.Sprintf(`"ttl":%d`, p.told)
+		own, told := fmt.Sprintf(`"ttl":%d`, p.lease), fmt.Sprintf(`"ttl":%d`, p.toldLease)
 		changed := false
 		for _, op := range ops {
 			text, _ := op["KV"]["Value"].(string)

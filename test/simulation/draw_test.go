@@ -111,6 +111,7 @@ func drawFor(profile string, seed uint64, size int) plan {
 	case writes, dice == 1:
 		p.settings.config = loggedConfig
 	}
+	p.settings.short(profile, seed)
 	p.settings.rates(profile, seed)
 	p.load()
 	pick := func() []string {
@@ -272,4 +273,13 @@ func memberIDs(n int) []string {
 		ids = append(ids, fmt.Sprintf("m%d", i*7))
 	}
 	return ids[:n]
+}
+
+// short draws, by dice of its own, a lease shorter than the TTL. Work stops within the margin, which
+// stays. Gentle runs have a bound for what silence costs nobody, which is that of the TTL.
+func (s *settings) short(profile string, seed uint64) {
+	dice := rand.New(rand.NewPCG(seed, 12))
+	if dice.IntN(3) == 0 && profile != "gentle" {
+		s.lease = 3*s.margin + time.Duration(dice.Int64N(int64(s.ttl-3*s.margin)))
+	}
 }

@@ -19,6 +19,7 @@ var mutations = []mutation{
 	{name: "no-guard"},
 	{name: "lease-from-reply", profile: "skewed"},
 	{name: "no-lease"},
+	{name: "lease-unkept"},
 	{name: "renewal-unconfirmed", profile: "relapsed"},
 	{name: "not-addressed+start-unchecked", profile: "usurped"},
 	{name: "inherited-started-early", profile: "usurped"},

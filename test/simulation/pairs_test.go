@@ -72,6 +72,7 @@ func drawPairOf(seed uint64, numbers ...int) plan {
 	if r.IntN(3) == 0 {
 		p.settings.keep = h.seconds(1, 60)
 	}
+	p.settings.short(p.profile, seed)
 	if r.IntN(4) == 0 {
 		p.settings.config = h.of(plainConfig, loggedConfig)
 	}

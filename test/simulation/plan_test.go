@@ -34,6 +34,8 @@ type settings struct {
 	guarded bool
 	// the TTL of every other process of a member; 0: all have the same
 	long time.Duration
+	// the lease of every other process of a member; 0: all count on their TTL
+	lease time.Duration
 	// how many of the requests arrive a second time
 	twice float64
 	// how many of the renewals are answered from the past

@@ -46,6 +46,7 @@ type process struct {
 	// What its clock makes of its settings: see slowDown.
 	twin              bool
 	told, ttl, margin time.Duration
+	toldLease, lease  time.Duration
 }
 
 func (p *process) name() string { return fmt.Sprintf("%s#%d", p.id, p.n) }

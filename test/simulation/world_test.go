@@ -249,9 +249,13 @@ func (w *world) newProcess(id string, twin bool) *process {
 	if s.long > 0 && p.n%2 == 1 {
 		ttl = s.long
 	}
+	lease := ttl
+	if s.lease > 0 && (p.n+len(id))%2 == 0 {
+		lease = min(s.lease, ttl)
+	}
 	c := actors.Config{
 		Service: "sim", ID: id, Client: devconsul.ClientOver(p.link), Logger: w.log.With("n", p.n),
-		TTL: ttl, LeaseMargin: s.margin, LeaderSoak: s.soak, Merge: s.merge,
+		TTL: ttl, Lease: lease, LeaseMargin: s.margin, LeaderSoak: s.soak, Merge: s.merge,
 		WorkerSoak: s.workerSoak, MoveBudget: s.budget, StopTimeout: 5 * time.Second,
 		KeepItems: s.keep, LockDelay: s.lockDelay,
 		Process: &actors.Process{Instance: p.name(), Host: id + ".test", BootID: id,

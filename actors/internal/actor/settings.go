@@ -17,7 +17,8 @@ type Settings struct {
 	Address, Zone, Version string
 	Capacity               uint64
 
-	TTL, Renew, LockDelay, LeaseMargin time.Duration
+	TTL, Lease, Renew, LockDelay       time.Duration
+	LeaseMargin                        time.Duration
 	Grace, LeaderSoak, Merge           time.Duration
 	WorkerSoak, StopTimeout, KeepItems time.Duration
 	BrakeHold                          time.Duration

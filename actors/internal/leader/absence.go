@@ -101,7 +101,8 @@ func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 
 // graceOf is how long a vanished member's items wait for it: for the lease that it may hold, unless
 // it said that all its work has ended; and for as long as it asked for when it stopped. Where its
-// ack does not say its TTL it is the one that it has said before, or the longest that is known.
+// ack does not say its lease it is the one that it has said before, or the longest that is known,
+// this leader's TTL at the least.
 func (a *Assigner) graceOf(member string, ack protocol.Ack) time.Duration {
 	if ack.Stopped && ack.Clear {
 		return ack.Keep
@@ -112,7 +113,7 @@ func (a *Assigner) graceOf(member string, ack protocol.Ack) time.Duration {
 		if known, _ := acks.Items.Get(member); known.TTL > 0 {
 			ttl = known.TTL
 		} else {
-			ttl = acks.Longest
+			ttl = max(acks.Longest, a.TTL)
 		}
 	}
 	return max(a.Grace, ttl, ack.Keep)

@@ -39,9 +39,9 @@ func (a *LeaderTracker) take(ctx context.Context, s messages.Session) (messages.
 		return messages.Leadership{}, err
 	}
 	next := protocol.Term{Leader: a.ID, Session: s.ID, By: a.Process, After: term.ModifyIndex,
-		TTL: max(a.TTL, lease), Clear: lease == 0}
+		TTL: max(a.Lease, lease), Clear: lease == 0}
 	if mutations.Broken("lead-not-chained") {
-		next.TTL, next.Clear = a.TTL, true
+		next.TTL, next.Clear = a.Lease, true
 	}
 	var clearAt time.Time
 	if lease > 0 {
@@ -151,7 +151,7 @@ func (a *LeaderTracker) clear(ctx context.Context, l messages.Leadership) (again
 	}
 	if t, err := protocol.ParseTerm(term.Value); err == nil && t.Session == l.Session && !t.Clear &&
 		leader.ModifyIndex == l.Epoch {
-		t.After, t.TTL, t.Clear = term.ModifyIndex, a.TTL, true
+		t.After, t.TTL, t.Clear = term.ModifyIndex, a.Lease, true
 		_, err := a.Store.Txn(ctx, store.CheckIndex(leader.Key, l.Epoch),
 			store.CAS(term.Key, t.Encode(), 0, term.ModifyIndex))
 		if err != nil {

@@ -171,7 +171,7 @@ func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (ti
 	if h, ok, err := a.inTheWay(ctx, s, rec, &old); err != nil {
 		return time.Time{}, err
 	} else if ok {
-		return a.predecessor(ctx, h, max(a.TTL, old.ack.TTL))
+		return a.predecessor(ctx, h)
 	}
 	before, err := a.inherits(ctx, old)
 	if err != nil {

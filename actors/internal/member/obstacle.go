@@ -11,6 +11,7 @@ type holder struct {
 	session string
 	address string
 	process protocol.Process
+	ttl     time.Duration // of the session
 	owner   sessionOwner
 	// stopped: it has said that all its work has ended, and has only not ended its session.
 	stopped bool

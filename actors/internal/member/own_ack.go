@@ -42,7 +42,7 @@ func (a *OwnAck) seen(n uint64) {
 // that a predecessor may still count on: should this one die before it is clear, that is what must
 // be waited for.
 func (a *OwnAck) value(session string, clear bool, inherited time.Duration) protocol.Ack {
-	ttl := a.TTL
+	ttl := a.Lease
 	if !clear && !mutations.Broken("own-ttl-only") {
 		ttl = max(ttl, inherited)
 	}

@@ -44,12 +44,12 @@ func (a *MembershipKeeper) inherits(ctx context.Context, old lastAck) (inheritan
 }
 
 // keptAlive tells whether the session that is waited for was renewed during the wait.
-func (a *MembershipKeeper) keptAlive(ctx context.Context, lease time.Duration) (bool, error) {
+func (a *MembershipKeeper) keptAlive(ctx context.Context, ttl time.Duration) (bool, error) {
 	w := &a.waiting
-	switch w.next(time.Now(), a.patience(lease)) {
+	switch w.next(time.Now(), a.patience(ttl)) {
 	case makeProbe:
 		id, _, err := a.Store.CreateSession(ctx, store.SessionOptions{Name: a.SessionName(a.ID) +
-			"/probe", TTL: lease, LockDelay: a.LockDelay})
+			"/probe", TTL: ttl, LockDelay: a.LockDelay})
 		w.probe = id
 		return false, err
 	case askProbe:
@@ -77,9 +77,9 @@ func (a *MembershipKeeper) endProbe(ctx context.Context) {
 	}
 }
 
-// patience is how long a session of that lease is waited for before it is probed.
-func (a *MembershipKeeper) patience(lease time.Duration) time.Duration {
-	return 2*lease + a.LockDelay + expirySlack
+// patience is how long a session of that TTL is waited for before it is probed.
+func (a *MembershipKeeper) patience(ttl time.Duration) time.Duration {
+	return 2*ttl + a.LockDelay + expirySlack
 }
 
 // ErrIDTaken ends a member whose id another living process has.
@@ -105,16 +105,16 @@ func (a *MembershipKeeper) inTheWay(ctx context.Context, s messages.Session, rec
 				h.process = old.ack.By // it says more: which lock is held for its commands
 			}
 		}
-		name, _, err := a.Store.SessionName(ctx, rec.Session)
-		h.owner = a.ownerOf(name)
+		made, _, err := a.Store.SessionInfo(ctx, rec.Session)
+		h.owner, h.ttl = a.ownerOf(made.Name), max(made.TTL, a.TTL)
 		return h, true, err
 	}
 	if old.ack.Session == "" || old.ack.Session == s.ID {
 		return holder{}, false, nil
 	}
-	name, exists, err := a.Store.SessionName(ctx, old.ack.Session)
-	h = holder{session: old.ack.Session, process: old.ack.By, owner: a.ownerOf(name),
-		stopped: old.ack.Stopped}
+	made, exists, err := a.Store.SessionInfo(ctx, old.ack.Session)
+	h = holder{session: old.ack.Session, process: old.ack.By, ttl: max(made.TTL, a.TTL),
+		owner: a.ownerOf(made.Name), stopped: old.ack.Stopped}
 	if exists && h.owner == anothers {
 		a.Log.Warn("strange-key-overwritten", "key", a.Keys.Ack(a.ID), "why",
 			"it names the session of another member")
@@ -136,8 +136,7 @@ func (a *MembershipKeeper) ownerOf(name string) sessionOwner {
 }
 
 // predecessor deals with who is in the way; it returns when to look again.
-func (a *MembershipKeeper) predecessor(ctx context.Context, h holder, lease time.Duration) (
-	time.Time, error) {
+func (a *MembershipKeeper) predecessor(ctx context.Context, h holder) (time.Time, error) {
 	name := store.Shorten(fmt.Sprintf("process %d on host %q (address %q, session %s)",
 		h.process.PID, h.process.Host, h.address, h.session))
 	next := h.next(a.Process.Instance, a.Liveness(h.process))
@@ -162,11 +161,11 @@ func (a *MembershipKeeper) predecessor(ctx context.Context, h holder, lease time
 	}
 	if first {
 		a.Log.Info("waiting-for-predecessor", "predecessor", name, "until", "its session expires",
-			"at_most", (2*a.patience(lease) - a.LockDelay).String(), "longer",
+			"at_most", (2*a.patience(h.ttl) - a.LockDelay).String(), "longer",
 			"by what elections of Consul's add")
 	}
 	a.wait(h.session)
-	if kept, err := a.keptAlive(ctx, lease); err != nil {
+	if kept, err := a.keptAlive(ctx, h.ttl); err != nil {
 		return time.Time{}, err
 	} else if kept {
 		return time.Time{}, a.taken(name, fmt.Sprintf("has kept it alive for %v",

@@ -60,7 +60,7 @@ type lastAck struct {
 type inheritance struct {
 	now time.Time
 	old lastAck
-	ttl time.Duration // of this member
+	ttl time.Duration // of this member's session
 	// keys: items are assigned to the id. It is looked at where there is no ack.
 	keys bool
 	// instance is this process's, and clearAt what an earlier registration of it waits for.
@@ -69,8 +69,16 @@ type inheritance struct {
 	liveness protocol.Liveness // of the process that wrote the ack
 }
 
-// lease is the longest lease that a predecessor may hold.
-func (i inheritance) lease() time.Duration { return max(i.ttl, i.old.ack.TTL) }
+// lease is the longest lease that a predecessor may hold: the one that its ack names. Where nothing
+// that can be read does, it is taken for one as long as the TTL.
+func (i inheritance) lease() time.Duration { return i.old.lease(i.ttl) }
+
+func (o lastAck) lease(ttl time.Duration) time.Duration {
+	if o.found && !o.bad && o.ack.TTL > 0 {
+		return o.ack.TTL
+	}
+	return max(ttl, o.ack.TTL)
+}
 
 // until tells when items that this member inherits may be started or released;
 // the zero time: at once. A predecessor with this id may be frozen, or have had

@@ -66,7 +66,7 @@ func TestInheritedItemsWaitUnlessNoEarlierLeaseCanBe(t *testing.T) {
 		"another process with a longer lease": {inheritance{old: acked(protocol.Ack{By: other,
 			Clear: true, TTL: longer})}, longer},
 		"another process with a shorter lease": {inheritance{old: acked(protocol.Ack{By: other,
-			Clear: true, TTL: time.Second})}, ttl},
+			Clear: true, TTL: time.Second})}, time.Second},
 		"a dead process": {inheritance{liveness: protocol.Dead, old: acked(protocol.Ack{By: other,
 			Clear: true, TTL: longer})}, 0},
 		"a dead process that was waiting itself": {inheritance{liveness: protocol.Dead,

@@ -37,7 +37,7 @@ func NewSessionRenewer(b *actor.Base, out *messages.State[messages.Session],
 func (a *SessionRenewer) Run(ctx context.Context) error {
 	defer a.close(ctx)
 	renewal := store.Renewal{
-		Store: a.Store.Store, Every: a.Renew, Log: a.Log,
+		Store: a.Store.Store, Every: a.Renew, Lease: a.Lease, Log: a.Log,
 		Session: store.SessionOptions{Name: a.SessionName(a.ID), TTL: a.TTL,
 			LockDelay: a.LockDelay},
 	}
@@ -74,7 +74,7 @@ func (a *SessionRenewer) Run(ctx context.Context) error {
 					"the session is not renewed, so that others take over what this member holds",
 					"do", "see what the actor waits for, or start this member anew")
 			}
-			held, due = true, time.Now().Add(a.TTL/20)
+			held, due = true, time.Now().Add(a.Lease/20)
 			continue
 		}
 		if held {
