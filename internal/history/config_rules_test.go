@@ -53,6 +53,13 @@ func TestBrokenHistoriesOfConfigWritesAreRejected(t *testing.T) {
 			2 logged a#1 config_data/k v1
 			3 set b#1 6 0 config_data/k theirs
 			4 set a#2 7 0 config_data/k v1`},
+		"a logged config write that replaces what came meanwhile, long after Consul lost writes": {
+			"I4", "without a word", `
+			0 restored - 1s
+			1 ask a#1 config_data/k v1
+			2 logged a#1 config_data/k v1
+			3 set b#1 6 0 config_data/k theirs
+			4 set a#2 7 0 config_data/k v1`},
 		"a logged config write that brings back what was deleted meanwhile": {"I4", "without a word", `
 			0 set - 5 0 config_data/k x
 			1 ask a#1 config_data/k v1
@@ -119,6 +126,14 @@ func TestConfigWritesThatWereHandledWellAreNoBreach(t *testing.T) {
 			3 set b#1 7 0 config_data/k theirs
 			4 del - 8 0 config_data/k
 			5 set a#1 9 0 config_data/k v1
+			60 close -`,
+		"logged just after Consul has lost writes, and applied over a key of the same index": `
+			0 set a#1 6 0 config_data/k v0
+			1 restored - 10s
+			2 ask a#1 config_data/k v1
+			3 logged a#1 config_data/k v1
+			4 set b#1 6 0 config_data/k theirs
+			5 set a#1 7 0 config_data/k v1
 			60 close -`,
 		"logged, and reported": `
 			1 ask a#1 config_data/k v1
