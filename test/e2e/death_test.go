@@ -159,30 +159,41 @@ func TestAMemberWithoutACommandTakesNoItems(t *testing.T) {
 
 // Nobody can hand over what a lost machine had: what is left of a member without a guard is all
 // that Consul has.
-func TestTheItemsOfAKilledMemberWithoutCommandsWaitForItsSessionAndTheGrace(t *testing.T) {
+func TestTheItemsOfAKilledMemberWithoutCommandsWaitForItsSessionAndItsLease(t *testing.T) {
 	t.Parallel()
-	s := newService(t, realconsul.Shared(t).Addr())
-	s.exec = ""
-	for _, id := range []string{"n1", "n2"} {
-		s.start(id)
+	for name, c := range map[string]struct {
+		lease time.Duration
+		flags []string
+	}{
+		"as long as the ttl": {ttl, nil},
+		"of 3s":              {3 * time.Second, []string{"--lease", "3s"}},
+	} {
+		t.Run("a lease "+name, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t, realconsul.Shared(t).Addr())
+			s.exec = ""
+			for _, id := range []string{"n1", "n2"} {
+				s.start(id, c.flags...)
+			}
+			testkit.Await(t, startLimit, "two members and a leader", func() string {
+				return s.now().unlike(2, 0)
+			})
+			s.importItems(10)
+			testkit.Await(t, workLimit, "every member has its share", func() string {
+				return s.now().unlike(2, 10)
+			})
+			s.members[s.follower()].Kill()
+			begin := time.Now()
+			took := testkit.Await(t, takeover+workLimit, "the other one has all items",
+				func() string { return s.now().unlike(1, 10) })
+			if took < ttl+c.lease-c.lease/3 {
+				t.Errorf("taken over after %v: the killed member might have come back until then",
+					took)
+			}
+			t.Logf("kill -9 without a guard, a lease of %v: taken over %v after", c.lease,
+				time.Since(begin).Round(time.Millisecond))
+		})
 	}
-	testkit.Await(t, startLimit, "two members and a leader", func() string {
-		return s.now().unlike(2, 0)
-	})
-	s.importItems(10)
-	testkit.Await(t, workLimit, "every member has its share", func() string {
-		return s.now().unlike(2, 10)
-	})
-	s.members[s.follower()].Kill()
-	begin := time.Now()
-	took := testkit.Await(t, takeover+workLimit, "the other one has all items", func() string {
-		return s.now().unlike(1, 10)
-	})
-	if took < ttl+grace-renew {
-		t.Errorf("taken over after %v: the killed member might have come back until then", took)
-	}
-	t.Logf("kill -9 without a guard: taken over %v after",
-		time.Since(begin).Round(time.Millisecond))
 }
 
 func TestTheLeadersDeathElectsAnotherMovesItsItemsOnlyAndLeavesNoChild(t *testing.T) {
