@@ -19,6 +19,7 @@ import (
 type consulWriter struct {
 	*shared
 	marker   marker
+	opened   *openLog  // for which the marker was claimed
 	failedAt time.Time // of the last try that Consul did not answer
 }
 
@@ -26,6 +27,9 @@ type consulWriter struct {
 const deniedPause = 5 * time.Second
 
 func (a *consulWriter) run(ctx context.Context) error {
+	if opened := a.openLog.Load(); a.opened != opened { // the store was begun anew
+		a.opened, a.marker.held = opened, false
+	}
 	if !a.marker.held {
 		if err := a.Admit(ctx); err != nil {
 			if ctx.Err() != nil {

@@ -17,8 +17,10 @@ type logOpener struct{ *shared }
 func (a *logOpener) run(ctx context.Context) error {
 	opened, err := a.open()
 	if err != nil {
+		a.lifetime.Load().end() // nobody waits for a store that does not begin
 		return supervisor.Escalate(fmt.Errorf("%w: %w", ErrLog, err))
 	}
+	a.claim.Set(claim{}) // the numbers of the writes may begin anew, so the marker is read first
 	a.openLog.Store(opened)
 	(&writeQueue{shared: a.shared}).publish(opened) // what the log holds waits from now on
 	if a.lifetime.Load().ctx.Err() != nil {

@@ -24,9 +24,10 @@ type marker struct {
 
 // claim says whether this store can write.
 type claim struct {
-	known bool   // writes are taken in, or refused with err
-	seq   uint64 // of the last write that was applied before
-	err   error
+	known  bool   // writes are taken in, or refused with err
+	number uint64 // the marker's; another one: another process may have had it meanwhile
+	seq    uint64 // of the last write that was applied before
+	err    error
 }
 
 func (a *consulWriter) markerKey() string { return a.keys.ConfigMarker(a.openLog.Load().id) }
@@ -54,7 +55,7 @@ func (a *consulWriter) claimMarker(ctx context.Context) bool {
 		err := a.tryClaim(ctx)
 		if err == nil {
 			a.store.Succeeded("config marker")
-			a.claim.Set(claim{known: true, seq: a.marker.Seq})
+			a.claim.Set(claim{known: true, number: a.marker.Claim, seq: a.marker.Seq})
 			a.sweep(ctx)
 			return true
 		}

@@ -18,6 +18,7 @@ import (
 type writeQueue struct {
 	*shared
 	claimed    claim
+	number     uint64           // of the last claim that had one
 	retry      <-chan time.Time // when what could not be kept is tried again; nil: there is none
 	saveFailed bool             // that it could not be kept was said
 	logFailed  bool             // that it cannot be noted was said
@@ -94,16 +95,13 @@ func (a *writeQueue) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-claims.Changed():
-			a.claimed = claims.Take()
-			b.queue.next = max(b.queue.next, a.claimed.seq+1)
-			if errors.Is(a.claimed.err, ErrTaken) {
-				a.answerAll(b, a.claimed.err)
-			}
+			a.hear(b, claims.Take())
 		case r := <-writes:
 			if err := a.accept(ctx, b, writesIn.Requests(), r); err != nil {
 				return err
 			}
 		case r := <-next:
+			a.hear(b, claims.Take()) // it may be newer than what waits
 			r.Handle(func(context.Context, struct{}) (job, error) {
 				j := b.queue.head()
 				if j == nil {
@@ -126,6 +124,22 @@ func (a *writeQueue) run(ctx context.Context) error {
 			}
 		}
 		a.publish(b)
+	}
+}
+
+// hear takes in whether this store can write. Writes that were numbered before another process
+// wrote here would be taken for its own.
+func (a *writeQueue) hear(b *openLog, c claim) {
+	a.claimed = c
+	b.queue.next = max(b.queue.next, c.seq+1)
+	if c.number != 0 {
+		if a.number != 0 && a.number != c.number { // that it was taken was not heard
+			a.answerAll(b, fmt.Errorf("%w, or did meanwhile", ErrTaken))
+		}
+		a.number = c.number
+	}
+	if errors.Is(c.err, ErrTaken) {
+		a.answerAll(b, c.err)
 	}
 }
 

@@ -1,0 +1,152 @@
+package configstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/supervisor"
+)
+
+// A member begins its config store anew, in the same process, when one of the store's actors has
+// failed too often. What counts the writes goes on then: one that is taken for an earlier one is
+// acknowledged and never made.
+func TestAStoreThatItsSupervisorBeginsAnewTakesNoWriteForAnEarlierOne(t *testing.T) {
+	for _, actor := range []string{"consulWriter", "writeQueue"} {
+		for _, away := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/away=%v", actor, away), func(t *testing.T) {
+				run(t, func(t *testing.T, r *rig) { beginAnew(t, r, actor, away) })
+			})
+		}
+	}
+}
+
+func beginAnew(t *testing.T, r *rig, actor string, away bool) {
+	var broken atomic.Bool
+	s := r.prepare(configstore.WithFault(func(context.Context) error {
+		if broken.Load() && strings.Contains(string(debug.Stack()), "*"+actor+")") {
+			return errors.New("broken")
+		}
+		return nil
+	}))
+	root, err := supervisor.New("host", supervisor.Tree{
+		Children: []supervisor.Child{s.Child("config-store")}}, supervisor.WithLogger(r.log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	s.cancel = cancel
+	go func() {
+		defer close(s.done)
+		s.err = root.Run(ctx)
+	}()
+	s.ready()
+	for i := range 9 {
+		s.put("before", fmt.Sprint(i))
+	}
+	broken.Store(true)
+	if away {
+		s.net.Cut(errors.New("cut off"))
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for w := s.Watch("before"); err == nil; {
+			_, err = w.Next(ctx)
+		}
+	}()
+	r.await("an actor that fails too often", 5*time.Minute, func() bool {
+		_, _ = s.Put(r.ctx(time.Second), "meanwhile", nil)
+		select {
+		case <-stopped:
+			return true
+		default:
+			return false
+		}
+	})
+	time.Sleep(3 * time.Second) // it is begun anew
+	broken.Store(false)
+	time.AfterFunc(5*time.Second, func() { s.net.Cut(nil) })
+	for i := range 3 {
+		key := fmt.Sprint("after", i)
+		_, err := s.Put(r.ctx(time.Minute), key, []byte("v"))
+		r.expect(key+" was acknowledged and is", err == nil, r.raw("config_data/"+key) == "v")
+		t.Log(key, err)
+	}
+}
+
+// The write queue is told that another process has the marker, and that it is this one's again.
+// A queue that is restarted at that moment hears the latter only.
+func TestAWriteThatWaitsWhileAnotherTakesOverIsNotTakenForOneOfIts(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		var broken atomic.Bool
+		one := func(c *configstore.Config) { c.Owner = "one" }
+		a := r.start(one, configstore.WithFault(func(context.Context) error {
+			if broken.Load() && strings.Contains(string(debug.Stack()), "*writeQueue)") {
+				return errors.New("broken")
+			}
+			return nil
+		})).ready()
+		a.put("k", "a")
+		b := r.start(one, func(c *configstore.Config) {
+			c.Liveness = func(configProcess) configLiveness { return configUnknown }
+		}).ready()
+		for i := range 9 {
+			b.put("k", fmt.Sprint("b", i))
+		}
+		b.kill()
+		a.net.Next(1, func(q *http.Request) (*http.Response, error) {
+			time.Sleep(10 * time.Millisecond)
+			return a.net.To().RoundTrip(q)
+		})
+		time.AfterFunc(time.Millisecond, func() {
+			broken.Store(true)
+			_, _ = a.Put(r.ctx(time.Second), "other", nil)
+			broken.Store(false)
+		})
+		_, err := a.Put(r.ctx(time.Minute), "mine", []byte("v"))
+		t.Log(err)
+		r.expect("it was acknowledged and is", err == nil, r.raw("config_data/mine") == "v")
+		time.Sleep(time.Minute)
+		a.put("mine", "w")
+		r.expect("later on", r.raw("config_data/mine"), "w")
+	})
+}
+
+func TestNobodyWaitsForAStoreWhoseLogCannotBeOpened(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		dir := filepath.Join(t.TempDir(), "log")
+		withLog := func(c *configstore.Config) { c.LogDir = dir }
+		r.start(withLog).ready()
+		second := r.prepare(withLog)
+		waited := make(chan error, 1)
+		go func() { waited <- second.WaitLoaded(t.Context()) }()
+		second.run()
+		<-second.done
+		r.expect("its end", errors.Is(second.err, configstore.ErrLog), true)
+		time.Sleep(time.Minute)
+		select {
+		case err := <-waited:
+			r.expect("who waited from before", errors.Is(err, configstore.ErrStopped), true)
+		default:
+			t.Error("who waited from before waits")
+		}
+		for what, call := range map[string]func(context.Context) error{
+			"a write": func(ctx context.Context) error { return second.Delete(ctx, "k") },
+			"a watch": func(ctx context.Context) error { _, err := second.Watch("k").Next(ctx); return err },
+			"a wait":  second.WaitLoaded,
+		} {
+			if err := call(r.ctx(time.Minute)); !errors.Is(err, configstore.ErrStopped) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	})
+}
