@@ -166,6 +166,10 @@ func replayLog(records [][]byte, service string, l *jobQueue, r *refusals) (firs
 func compactLog(first record, l *jobQueue, r *refusals) [][]byte {
 	first.Next = l.next
 	out := [][]byte{encodeRecord(first)}
+	// Before what was done: a queue that runs empty forgets that.
+	for _, u := range r.unsaved {
+		out = append(out, u.job.record(), encodeRecord(record{Refused: u.job.seq, Why: u.why}))
+	}
 	needed := map[uint64]bool{}
 	for _, j := range l.jobs {
 		for _, o := range j.ops {
@@ -176,9 +180,6 @@ func compactLog(first record, l *jobQueue, r *refusals) [][]byte {
 		if needed[seq] {
 			out = append(out, encodeRecord(record{Done: seq, Keys: keys}))
 		}
-	}
-	for _, u := range r.unsaved {
-		out = append(out, u.job.record(), encodeRecord(record{Refused: u.job.seq, Why: u.why}))
 	}
 	for _, j := range l.jobs {
 		if j.logged {
