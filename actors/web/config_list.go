@@ -46,11 +46,11 @@ func (c *configSite) list(w http.ResponseWriter, r *http.Request, p params) {
 			return
 		}
 		if p.differs(version, true) {
+			defer done() // also when the client goes away, which ends this by a panic
 			w.Header().Set("Content-Type", "application/json")
 			if r.Method != http.MethodHead {
 				c.send(w, s, p.prefix)
 			}
-			done()
 			return
 		}
 		done()
