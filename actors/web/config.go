@@ -78,6 +78,10 @@ func (c *configSite) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	if r.Method == http.MethodPut {
+		c.put(w, r, p) // the time of its body is another
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), p.wait)
 	defer cancel()
 	r = r.WithContext(ctx)
@@ -86,8 +90,6 @@ func (c *configSite) serve(w http.ResponseWriter, r *http.Request) {
 		c.list(w, r, p)
 	case reads:
 		c.get(w, r, p)
-	case r.Method == http.MethodPut:
-		c.put(w, r, p)
 	case r.Method == http.MethodDelete:
 		c.delete(w, r, p)
 	default:
@@ -257,8 +259,9 @@ func (c *configSite) put(w http.ResponseWriter, r *http.Request, p params) {
 		c.broken(w, err, p)
 		return
 	}
-	ctx, key := r.Context(), r.PathValue("key")
-	var index uint64
+	ctx, cancel := context.WithTimeout(r.Context(), p.wait)
+	defer cancel()
+	key, index := r.PathValue("key"), uint64(0)
 	if p.any() {
 		index, err = c.ifAt(ctx, key, p.conditions, func(at uint64) (uint64, error) {
 			return c.store.CompareAndSet(ctx, key, value, at)
