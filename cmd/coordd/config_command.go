@@ -99,18 +99,29 @@ func (a *app) writing(ctx context.Context, s *serviceFlags, w writeFlags, f func
 	select {
 	case err = <-done:
 		cancel()
-		err = errors.Join(err, <-ended)
+		if end := <-ended; errors.Is(err, configstore.ErrStopped) && end != nil {
+			err = plain(end) // why it has stopped
+		} else {
+			err = errors.Join(err, end)
+		}
 	case err = <-ended: // the log cannot be opened
 		cancel()
 		stop()
 		<-done
 		err = plain(err)
 	}
-	for _, refused := range c.Queue().Get().Conflicts {
+	q := c.Queue().Get()
+	for _, refused := range q.Conflicts {
 		fmt.Fprintf(a.err,
 			"coordd config: an earlier write in %s was refused, and is kept in its file "+
 				"conflicts: %s\n",
 			w.log, printable.Line(refused.Error))
+	}
+	if more := q.Refused - len(q.Conflicts); more > 0 {
+		fmt.Fprintf(a.err, "coordd config: of the writes in %s %d more were refused, and are "+
+			"kept in that file\n", w.log, more)
+	}
+	if q.Refused > 0 {
 		err = errors.Join(err, errEarlier)
 	}
 	return err
@@ -367,7 +378,7 @@ func (a *app) configReplay(s *serviceFlags) *cobra.Command {
 		Short: "Send what is left in a log of writes",
 		Long: `Sends the writes that are left in a log (--config-log DIR) to Consul, in order, and ends
 when none is left. Those that were refused, because someone else has changed their keys
-meanwhile, are named, and the exit code is 1.`,
+meanwhile, are named, the newest 20 of them, and the exit code is 1. DIR/conflicts has all.`,
 		Example: "  coordd config replay --config-log /var/lib/coordd/config",
 		Args:    noArguments,
 	}

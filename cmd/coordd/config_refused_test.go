@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/testkit/transport"
+	"github.com/hashicorp/consul/api"
+)
+
+// The log of a member that was killed while Consul was away, in which somebody else has then
+// written what it was to write.
+func TestAReplayTellsOfEveryWriteThatWasRefused(t *testing.T) {
+	const writes = 47
+	consul := devconsul.New(devconsul.Config{})
+	defer consul.Close()
+	dir := filepath.Join(t.TempDir(), "log")
+	net := transport.NewWire(consul.RoundTripper())
+	left, err := configstore.New(configstore.Config{Service: "demo", LogDir: dir,
+		Client: devconsul.ClientOver(net), Logger: slog.New(slog.DiscardHandler),
+		Process: &configstore.Process{Instance: "i1", Host: "another.test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	running, kill := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- left.Run(running) }()
+	if err := left.WaitLoaded(ctx); err != nil {
+		t.Fatal(err)
+	}
+	net.Cut(errors.New("cut off"))
+	for i := range writes {
+		go left.Put(running, fmt.Sprint("k", i), []byte("late"))
+	}
+	if _, err := left.Queue().Wait(ctx, func(q configstore.Queue) bool {
+		return q.Logged == writes
+	}); err != nil {
+		t.Fatal(err)
+	}
+	kill()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	for i := range writes {
+		if _, err := consul.Client().KV().Put(&api.KVPair{
+			Key: fmt.Sprint("service/demo/config_data/k", i)}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer(consul)
+	defer server.Close()
+	var said bytes.Buffer
+	code := run(ctx, surroundings{args: []string{"config", "replay", "--config-log", dir,
+		"--service", "demo", "--consul", server.URL}, env: os.LookupEnv,
+		in: strings.NewReader(""), out: io.Discard, err: &said})
+	if code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	if named := strings.Count(said.String(), "is for no key, Consul has"); named != 20 ||
+		!strings.Contains(said.String(), fmt.Sprint(writes-20, " more were refused")) {
+		t.Errorf("%d are named", named)
+	}
+	if t.Failed() {
+		t.Log(said.String())
+	}
+}
