@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -228,6 +229,27 @@ func TestARefusedWriteIsKeptInTheLogUntilItIsInTheFile(t *testing.T) {
 		s.put("k", "3")
 		time.Sleep(time.Minute)
 		r.expect("the file, when all is kept", kept(), was)
+	})
+}
+
+// A file that was fsynced is lost with its name, if the machine dies.
+func TestTheNameOfTheFileOfRefusedWritesIsOnTheDiskAsWell(t *testing.T) {
+	dir := t.TempDir()
+	run(t, func(t *testing.T, r *rig) {
+		var synced []string
+		s := r.start(logged(dir), configstore.WithSync(func(f *os.File) error {
+			synced = append(synced, f.Name())
+			return f.Sync()
+		})).ready()
+		s.put("k", "0")
+		for _, want := range []bool{true, false} {
+			synced = nil
+			r.conflicted(s, "1")
+			at := slices.Index(synced, filepath.Join(dir, "conflicts"))
+			r.expect("the directory is synced after the file", at >= 0 &&
+				slices.Contains(synced[at:], dir), want)
+			s.put("k", "2")
+		}
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/coordd/coordd/internal/wal"
@@ -64,7 +65,10 @@ func (a *logOpener) open() (*openLog, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", a.LogDir, err), log.Close())
 	}
 	b.wal, b.id, b.used = log, b.first.ID, b.queue.next > 1
-	b.refusals.file = filepath.Join(a.LogDir, "conflicts")
+	b.refusals.file, b.refusals.sync = filepath.Join(a.LogDir, "conflicts"), a.sync
+	if a.sync == nil {
+		b.refusals.sync = (*os.File).Sync
+	}
 	if n := len(b.queue.jobs); n > 0 {
 		a.log.Info("config-log-replayed", "writes", n, "dir", a.LogDir)
 	}

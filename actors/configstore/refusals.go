@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/coordd/coordd/internal/wal"
@@ -13,6 +14,8 @@ import (
 // the log until its value is in the file: a full disk loses none.
 type refusals struct {
 	file    string // empty: there is no log, and so nothing was promised
+	sync    func(*os.File) error
+	named   bool // the file's name is on the disk
 	unsaved []unsavedRefusal
 	recent  []Conflict
 	total   int
@@ -84,10 +87,14 @@ func (r *refusals) save(u *unsavedRefusal) (err error) {
 		}
 	}
 	if _, err = f.WriteAt(append(line, '\n'), size); err == nil {
-		err = f.Sync()
+		err = r.sync(f)
+	}
+	if err == nil && !r.named {
+		err = wal.SyncDir(filepath.Dir(r.file), r.sync)
 	}
 	if err != nil {
 		return errors.Join(err, f.Truncate(size))
 	}
+	r.named = true
 	return nil
 }

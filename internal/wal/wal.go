@@ -349,7 +349,7 @@ func (l *Log) Rewrite(records ...[]byte) error {
 	if old != nil {
 		_ = old.Close() // of the file that is no more
 	}
-	if err := syncDir(l.dir, l.sync); err != nil {
+	if err := SyncDir(l.dir, l.sync); err != nil {
 		l.broken = fmt.Errorf("%w: %w", ErrBroken, err)
 		return l.broken
 	}
@@ -395,17 +395,18 @@ func makeDir(dir string, sync func(*os.File) error) error {
 		return err
 	}
 	if len(parents) == 0 {
-		_ = syncDir(filepath.Dir(whole), sync) // whoever made it may have died at once
+		_ = SyncDir(filepath.Dir(whole), sync) // whoever made it may have died at once
 	}
 	for _, parent := range parents {
-		if err := syncDir(parent, sync); err != nil {
+		if err := SyncDir(parent, sync); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func syncDir(dir string, sync func(*os.File) error) error {
+// SyncDir brings to the disk which files are in a directory.
+func SyncDir(dir string, sync func(*os.File) error) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
