@@ -101,7 +101,7 @@ type watchedView struct {
 	// ownBefore is the number of own writes that had been acknowledged before the last whole and
 	// consistent read began: a view from then on shows them, or they are lost.
 	ownBefore uint64
-	readBegan time.Time // of a whole read: when it began; else zero
+	readBegan time.Time // when that read began
 	serial    uint64
 	entries   []*Entry
 }

@@ -43,15 +43,16 @@ func (a *watcher) run(ctx context.Context) error {
 		return w.Next(poll)
 	}
 	ownBefore, last := uint64(0), uint64(0)
+	var wholeBegan time.Time // when the last plain read began: the cache may have missed its view
 	for view := range w.Views(ctx, "config data", &a.polls, next) {
 		if err := a.fault.Inject(ctx); err != nil {
 			return err
 		}
 		if whole {
-			ownBefore = ownNow
+			ownBefore, wholeBegan = ownNow, readBegan
 			a.readTime.Store(int64(time.Since(readBegan)))
 		}
-		a.publish(view, ownBefore, readBegan, began)
+		a.publish(view, ownBefore, wholeBegan, began)
 		if view.Index < last && !whole {
 			// Consul was restored: what was read may be older than what this store wrote
 			a.polls.Renew()
