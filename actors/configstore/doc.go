@@ -17,7 +17,8 @@
 //     can always be told.
 //  2. The writes of one store are applied in the order in which they were taken in.
 //  3. A store reads its own writes: once a write was acknowledged no read here shows what was
-//     before it. All keys of one transaction appear together.
+//     before it. All keys of one transaction appear together in
+//     [Store.List] and [Store.Snapshot].
 //  4. A missing key is [ErrNotFound]; an empty value is a value.
 //  5. Reads answer from the cache while it is fresh (Config.MaxAge) and ask Consul otherwise. What
 //     another writer has changed is seen as soon as the watch brings it.

@@ -152,6 +152,10 @@ func (s Snapshot) merge(v watchedView) Snapshot {
 	return next
 }
 
+// ofOneMoment tells whether it shows what Consul had at one moment: not writes of this store, or
+// what was in their way, without what others have written until then.
+func (s Snapshot) ofOneMoment() bool { return len(s.own) == 0 }
+
 func (o ownWrite) put(txn *iradix.Txn) {
 	if o.entry == nil {
 		txn.Delete([]byte(o.key))

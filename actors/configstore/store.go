@@ -82,7 +82,8 @@ func (s *Store) Child(name string) supervisor.Child {
 // Enabled tells whether there is a backend.
 func (s *Store) Enabled() bool { return s.shared != nil }
 
-// Data is the cache. It holds what was read last also while Consul is away.
+// Data is the cache. It holds what was read last also while Consul is away. Own writes are in it at
+// once, before what others wrote shortly before them: see [Store.Snapshot] for one moment.
 func (s *Store) Data() messages.Reader[Snapshot] {
 	return reader(s, func(sh *shared) *messages.State[Snapshot] { return sh.data })
 }
@@ -249,14 +250,14 @@ func (s *Store) List(ctx context.Context, prefix string) ([]Entry, error) {
 	return out, nil
 }
 
-// Snapshot returns all of the configuration at one moment: the cache while that is fresh, else what
-// Consul says. Errors as for Get, but for [ErrNotFound].
+// Snapshot returns all of the configuration at one moment: the cache while that is fresh and shows
+// one, else what Consul says. Errors as for Get, but for [ErrNotFound].
 func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 	if s.shared == nil {
 		return Snapshot{}, ErrNoBackend
 	}
-	if s.Fresh() {
-		return s.shared.data.Get(), nil
+	if cache := s.shared.data.Get(); s.Fresh() && cache.ofOneMoment() {
+		return cache, nil
 	}
 	sh := s.shared
 	var view store.View

@@ -25,7 +25,8 @@ func (s *Store) WatchPrefix(prefix string) *Watch { return &Watch{store: s, what
 
 // Next returns what has changed since the last call, in the order of the keys: at the first call
 // everything that is there, at once; later it waits for a change. Of several changes of one key it
-// shows the last. What was written by one transaction comes together. Errors: the context's,
+// shows the last. What was written by one transaction comes together, but for what this store has
+// written over since, or has found in the way of a write: that comes first. Errors: the context's,
 // [ErrNoBackend], [ErrStopped], and [ErrInvalid] for a key that cannot be.
 func (w *Watch) Next(ctx context.Context) ([]Change, error) {
 	if w.store.shared == nil {
