@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -49,7 +50,11 @@ next started. All ids are checked before anything is written.`,
 				return usage("give one of --payload and --payload-file")
 			}
 			var err error
-			if value, err = a.readAll(ctx, payloadFile); err != nil {
+			value, err = a.readAll(ctx, payloadFile)
+			switch {
+			case errors.Is(err, errInterrupted):
+				return err
+			case err != nil:
 				return usage("--payload-file: %v", err)
 			}
 		}
