@@ -27,6 +27,15 @@ type outlet struct {
 	ctx  context.Context
 	to   io.Writer
 	gone atomic.Bool // a write was given up
+	err  atomic.Pointer[error]
+}
+
+// failure is why a write failed, of the first that did, or nil.
+func (o *outlet) failure() error {
+	if err := o.err.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 func (o *outlet) Write(p []byte) (int, error) {
@@ -46,5 +55,8 @@ func (o *outlet) Write(p []byte) (int, error) {
 	if errors.Is(err, errInterrupted) {
 		o.gone.Store(true)
 	}
-	return n, unread(err)
+	if err = unread(err); err != nil {
+		o.err.CompareAndSwap(nil, &err)
+	}
+	return n, err
 }

@@ -33,7 +33,8 @@ func (e *usageError) Is(target error) bool { return target == errUsage }
 
 // run carries out one command line and returns its exit code.
 func run(ctx context.Context, s surroundings) int {
-	s.out = &outlet{ctx: ctx, to: s.out}
+	out := &outlet{ctx: ctx, to: s.out}
+	s.out = out
 	a := &app{surroundings: s, lines: asynclog.NewWriter(s.err)}
 	defer a.lines.Flush(flushLimit)
 	root := a.root()
@@ -42,6 +43,11 @@ func run(ctx context.Context, s surroundings) int {
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	cmd, err := root.ExecuteContextC(ctx)
+	// Help and the version are cobra's to write, and what it makes of a failure is nothing, or 2.
+	unwritten := out.failure()
+	if unwritten != nil && !a.begun {
+		err = unwritten
+	}
 	if err == nil {
 		return 0
 	}
@@ -50,7 +56,7 @@ func run(ctx context.Context, s surroundings) int {
 	}
 	code := exitFailed
 	// What fails before a command has begun is cobra's: a flag or a command that does not exist.
-	if !a.begun || errors.Is(err, errUsage) || errors.Is(err, actors.ErrConfig) ||
+	if !a.begun && unwritten == nil || errors.Is(err, errUsage) || errors.Is(err, actors.ErrConfig) ||
 		errors.Is(err, actors.ErrInvalid) {
 		code = exitUsage
 	}
@@ -120,7 +126,7 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddGroup(&cobra.Group{ID: "members", Title: "Members:"}, &cobra.Group{ID: "operators",
 		Title: "Operators:"}, &cobra.Group{ID: "other", Title: "Other:"})
-	root.SetHelpCommandGroupID("other")
+	root.SetHelpCommand(helpCommand())
 	add := func(group string, cmds ...*cobra.Command) {
 		for _, c := range cmds {
 			c.GroupID = group
@@ -132,6 +138,25 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 		a.controlCommand(), a.verifyCommand())
 	add("other", a.devconsulCommand(), a.versionCommand())
 	return root
+}
+
+// helpCommand is cobra's own, but that a command that does not exist is a wrong command line.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND]",
+		Short:   "Help about any command",
+		Long:    "Prints what \"coordd COMMAND --help\" prints.",
+		Example: "  coordd help work add",
+		GroupID: "other",
+		RunE: func(c *cobra.Command, args []string) error {
+			cmd, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return noSuchCommand(cmd, append(rest, args...)[0])
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
+	}
 }
 
 // usageTemplate is cobra's own with the flags wrapped, in the order in which they were
@@ -180,6 +205,9 @@ func group(c *cobra.Command, cmds ...*cobra.Command) *cobra.Command {
 }
 
 func noSuchCommand(cmd *cobra.Command, name string) error {
+	if !cmd.HasAvailableSubCommands() {
+		return usage("there is no command %q: %s has none", name, cmd.CommandPath())
+	}
 	return usage("there is no command %q: give one of %s", name, commandsOf(cmd))
 }
 
