@@ -108,8 +108,8 @@ type Config struct {
 	LockDelay time.Duration
 	// LeaseMargin is how long before the end of the lease work is told to stop. Default: Lease/10.
 	LeaseMargin time.Duration
-	// Grace is how long a vanished member's items wait for it at the least. They wait for the lease
-	// that it may hold in any case. Default: 0, no longer than that.
+	// Grace is how long a vanished member's items wait for it at the least: the lease or more. They
+	// wait for the lease that it may hold in any case. Default: 0, no longer than that.
 	Grace time.Duration
 	// LeaderSoak is the quiet time before items are moved for balance alone. Default: 5 s.
 	LeaderSoak time.Duration
@@ -274,6 +274,10 @@ func (c Config) Validate() error {
 	if left := d.Lease - d.Renew - d.LeaseMargin - d.Lease/20; left <= 0 {
 		bad("renew %v and lease-margin %v: give less than %v together, or the work stops before "+
 			"Consul has answered a renewal", d.Renew, d.LeaseMargin, d.Lease-d.Lease/20)
+	}
+	if d.Grace > 0 && d.Grace < d.Lease {
+		bad("grace %v: give at least the lease (%v), for which they wait in any case, or none",
+			d.Grace, d.Lease)
 	}
 	for name, v := range map[string]time.Duration{"leader-soak": d.LeaderSoak, "merge": d.Merge,
 		"worker-soak": d.WorkerSoak, "stop-timeout": d.StopTimeout, "grace": d.Grace,
