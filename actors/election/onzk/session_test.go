@@ -43,6 +43,7 @@ func nominate(t *testing.T, c election.Connection, name string) (*election.Elect
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(e.Resign) // before the connection is closed: what nobody says stopped lasts for a lease
 	return e, statuses
 }
 
