@@ -8,8 +8,8 @@ SHELL := /bin/sh
 # Exported, so that every test process finds it; a test without it fails, it does not skip.
 export COORDD_TEST_CONSUL := $(shell test/consul/build.sh --path)
 
-# Without the paths of this checkout in what is built, Go's caches serve every checkout: what a machine
-# has vetted and compiled in one clone it need not in the next.
+# Without the paths of this checkout in what is built, Go's caches serve every checkout: what a
+# machine has vetted and compiled in one clone it need not in the next.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 # One package's tests may take this long before go test kills them with every stack printed.

@@ -52,8 +52,8 @@
 // for that. Nor is a request or an upgraded connection ended when its item moves: the service ends
 // it when it gives the item up. Request trailers are not passed on, and neither is HTTP/2 to the
 // members: so there is no gRPC, and a client that begins in HTTP/2 without TLS (h2c) is refused
-// with 505. There is no login and no TLS: put the handler behind what has them. What net/http has to
-// say of a service that speaks unasked goes to Go's standard log, and while its writer waits
+// with 505. There is no login and no TLS: put the handler behind what has them. What net/http has
+// to say of a service that speaks unasked goes to Go's standard log, and while its writer waits
 // (log.SetOutput), so may all requests; coordd's own does not.
 //
 // Compared with a plain httputil.ReverseProxy, which it is built on: that one knows one backend,

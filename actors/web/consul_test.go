@@ -50,7 +50,8 @@ func TestACrowdThatConsulHasToBeAskedForTakesFewConnections(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := consul.Client().KV().Put(&api.KVPair{Key: "service/demo/config_data/k", Value: []byte("v")}, nil); err != nil {
+				if _, err := consul.Client().KV().Put(&api.KVPair{
+					Key: "service/demo/config_data/k", Value: []byte("v")}, nil); err != nil {
 					t.Fatal(err)
 				}
 				ctx, cancel := context.WithCancel(t.Context())

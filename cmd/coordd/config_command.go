@@ -134,9 +134,9 @@ func (a *app) configGet(s *serviceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get KEY",
 		Short: "Print the value of a key",
-		Long: `Prints the value of a key, byte by byte, and nothing else: an empty value prints nothing. A key
-that does not exist is an error, exit code 1. With --json it prints the key's index as well, which
---cas of put and rm take.`,
+		Long: `Prints the value of a key, byte by byte, and nothing else: an empty value prints
+nothing. A key that does not exist is an error, exit code 1. With --json it prints
+the key's index as well, which --cas of put and rm take.`,
 		Example: "  coordd config get limits/rate",
 		Args:    exactly(1, "one key"),
 	}
@@ -171,9 +171,9 @@ func (a *app) configPut(s *serviceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "put KEY VALUE",
 		Short: "Write a key",
-		Long: `Writes a key, whatever it holds, and ends when Consul has it; - means that the value is standard
-input. With --cas INDEX it is written only if its index is that (see get --json and list), and
-with --cas 0 only if it does not exist.`,
+		Long: `Writes a key, whatever it holds, and ends when Consul has it; - means that the
+value is standard input. With --cas INDEX it is written only if its index is that
+(see get --json and list), and with --cas 0 only if it does not exist.`,
 		Example: `  coordd config put limits/rate 50
   coordd config put tls/cert - < cert.pem
   coordd config put limits/rate 60 --cas 1043`,

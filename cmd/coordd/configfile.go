@@ -57,9 +57,10 @@ func (a *app) configExport(s *serviceFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "export [FILE]",
 		Short: "Write all keys and values to a file",
-		Long: `Writes all keys with their values, as they are at one moment, to standard output or a file: a line
-of JSON for each, {"key": ..., "index": ..., "value": ...}, or "value_base64" for a value that is
-not text. Import reads it. A file that is there is replaced as a whole, or stays as it was.`,
+		Long: `Writes all keys with their values, as they are at one moment, to standard output or
+a file: a line of JSON for each, {"key": ..., "index": ..., "value": ...}, or
+"value_base64" for a value that is not text. Import reads it. A file that is there
+is replaced as a whole, or stays as it was.`,
 		Example: "  coordd config export > config.jsonl",
 		Args:    atMostOne,
 		RunE: a.does(func(ctx context.Context, args []string) error {
@@ -87,10 +88,11 @@ func (a *app) configImport(s *serviceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Write the keys of a file",
-		Long: `Writes the keys of a file; - means standard input. Each line is JSON as export writes it: {"key":
-"limits/rate", "value": "50"}, or "value_base64" for any bytes; an index is not looked at. Blank
-lines and lines that begin with # are skipped. The whole file is checked before anything is
-written: a line that cannot be is refused, with its number.
+		Long: `Writes the keys of a file; - means standard input. Each line is JSON as export
+writes it: {"key": "limits/rate", "value": "50"}, or "value_base64" for any bytes;
+an index is not looked at. Blank lines and lines that begin with # are skipped. The
+whole file is checked before anything is written: a line that cannot be is refused,
+with its number.
 
 Keys that are not in the file stay as they are. The file is written in transactions of up to
 63 keys; importing it again is safe.`,

@@ -79,6 +79,7 @@ func TestAnAckThatDoesNotParseIsNotClearAndStillSaysLookAgain(t *testing.T) {
 			Ack: protocol.Ack{Counter: 12}}, true, ""},
 		{"acks/m1", `{"n":3,"clear":true,"later":1}`, byNobody, protocol.MemberAck{Member: "m1",
 			Ack: protocol.Ack{Counter: 3, Clear: true}}, true, ""},
+		{"acks/m1", `{"n":3,"clear":true,"ttl":1999999999}`, byNobody, unreadable, true, "ttl"},
 		{"acks/m1", `{"n":3,"clear":true,"ttl":-1}`, byNobody, unreadable, true, "ttl"},
 		{"acks/m1", `{"n":3,"clear":true,"sid":"x y"}`, byNobody, unreadable, true, "session"},
 		{"acks/m1", farTooBig, byNobody, unreadable, true, "does not parse"},

@@ -132,8 +132,9 @@ func ParseAck(value []byte) (Ack, error) {
 		return Ack{}, err
 	}
 	switch {
-	case (a.TTL < 0 || a.TTL > store.MaxTTL) && !mutations.Broken("times-unchecked"):
-		return Ack{}, store.Invalid("ack", "its ttl is %v; a session's is %v at the most", a.TTL,
+	case a.TTL != 0 && (a.TTL < MinLease || a.TTL > store.MaxTTL) &&
+		!mutations.Broken("times-unchecked"):
+		return Ack{}, store.Invalid("ack", "its ttl is %v; a lease has %v to %v", a.TTL, MinLease,
 			store.MaxTTL)
 	case a.Keep < 0, a.Keep > MaxKeep:
 		return Ack{}, store.Invalid("ack", "its items are to be kept for %v; the most is %v",

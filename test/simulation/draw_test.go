@@ -275,8 +275,8 @@ func memberIDs(n int) []string {
 	return ids[:n]
 }
 
-// short draws, by dice of its own, a lease shorter than the TTL. Work stops within the margin, which
-// stays. Gentle runs have a bound for what silence costs nobody, which is that of the TTL.
+// short draws, by dice of its own, a lease shorter than the TTL. Work stops within the margin,
+// which stays. Gentle runs have a bound for what silence costs nobody, which is that of the TTL.
 func (s *settings) short(profile string, seed uint64) {
 	dice := rand.New(rand.NewPCG(seed, 12))
 	if dice.IntN(3) == 0 && profile != "gentle" {
