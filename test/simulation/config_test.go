@@ -17,6 +17,7 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/internal/history"
+	"github.com/coordd/coordd/messages"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -174,11 +175,16 @@ func (w *world) configTaken(key, value string) bool {
 	})
 }
 
-// judgeConfig wants every member to be able to write, now that all is well.
+// judgeConfig wants every member to be able to write, now that all is well. One of which an actor
+// hangs is not well: where it is not registered it writes nothing, for it cannot know whose the
+// config log's marker is.
 func (w *world) judgeConfig() {
 	for _, id := range w.plan.ids {
 		p := w.proc(id)
 		if p == nil || p.isLeaving() || !w.configures(id) {
+			continue
+		}
+		if p == w.hanging && p.member.Membership().Get().Phase != messages.Registered {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

@@ -58,6 +58,7 @@ type promise struct {
 	member time.Duration // after a member's end that nobody speaks for
 	leader time.Duration // after a leader's
 	settle time.Duration // after the conditions have come back
+	noted  time.Duration // for which a successor believes what a leader has noted of its waits
 }
 
 func (w *world) promised() promise {
@@ -69,7 +70,7 @@ func (w *world) promised() promise {
 	}
 	b := c.Bounds()
 	p := promise{ttl: ttl, plan: b.TakeOver - 2*ttl - max(ttl, c.Grace), member: b.TakeOver,
-		leader: b.TakeOverLeader}
+		leader: b.TakeOverLeader, noted: 6*s.ttl + 2*s.lockDelay}
 	// Whoever failed until now asks again within the ladder's longest step; a session that was lost
 	// meanwhile is opened anew, and its member's items wait for a lease, after a leader's grace.
 	p.settle = 7*time.Second + p.leader + p.ttl
@@ -100,9 +101,10 @@ type owners struct {
 	members    map[string]gap // by when a member's items are owned again, whatever becomes of it
 	all        gap            // by when all are
 	braked     bool
-	holder     string         // the process that has the leader key
-	stopped    map[string]gap // members whose items wait for them
-	vacant     time.Time      // since when nobody leads
+	holder     string                   // the process that has the leader key
+	stopped    map[string]gap           // members whose items wait for them
+	waits      map[string]time.Duration // how long the items of those wait, from when they stopped
+	vacant     time.Time                // since when nobody leads
 	told       map[string]bool
 	ended      map[string]bool // processes
 }
@@ -116,6 +118,7 @@ func (w *world) judgeOwners(events []history.Event) {
 		ended: map[string]bool{},
 		at:    map[string]map[string]bool{}, running: map[string]map[string]bool{},
 		registered: map[string]time.Time{}, stopped: map[string]gap{}, free: map[string]*gap{},
+		waits:   map[string]time.Duration{},
 		members: map[string]gap{},
 	}
 	slices.SortFunc(o.spans, func(a, b span) int { return a.from.Compare(b.from) })
@@ -229,7 +232,7 @@ func (o *owners) enter(e history.Event) {
 				wait = max(wait, o.ttl)
 			}
 			g = due(wait+o.plan, "%s stopped", e.Proc)
-			o.stopped[member] = g
+			o.stopped[member], o.waits[member] = g, g.due.Sub(g.since)
 		} else if o.leads[e.Proc] || o.holder == e.Proc { // also while it resigned
 			o.all = later(o.all, due(o.leader, "the leader %s was killed", e.Proc))
 		}
@@ -241,7 +244,7 @@ func (o *owners) enter(e history.Event) {
 		}
 	case history.Lead:
 		o.leads[e.Proc] = true
-		o.waits(e.At)
+		o.goesOn(e.At)
 	case history.Unlead:
 		o.leaves(e)
 	case history.Early:
@@ -272,9 +275,10 @@ func (o *owners) leaves(e history.Event) {
 	}
 }
 
-// waits takes in that somebody leads again: while nobody did, nobody waited for the members that
-// have stopped, and what the last leader waited since its last note is lost.
-func (o *owners) waits(now time.Time) {
+// goesOn takes in that somebody leads again: while nobody did, nobody waited for the members that
+// have stopped, and what the last leader waited since its last note is lost. A note that is older
+// than it is believed says nothing: then all of the wait begins anew.
+func (o *owners) goesOn(now time.Time) {
 	if o.vacant.IsZero() {
 		return
 	}
@@ -284,6 +288,9 @@ func (o *owners) waits(now time.Time) {
 			from = g.since
 		}
 		g.due = g.due.Add(now.Sub(from) + o.ttl/4)
+		if now.Sub(o.vacant)+o.ttl/4 > o.noted {
+			g = later(g, gap{due: now.Add(o.waits[m])})
+		}
 		g.why += ", and nobody led from " + clock(from) + " to " + clock(now)
 		o.stopped[m] = g
 		o.members[m] = later(o.members[m], g)
