@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coordd/coordd/internal/mutations"
@@ -21,7 +23,14 @@ type Renewal struct {
 
 	tries  int // that failed, in a row
 	ladder Ladder
+	held   messages.Lease // of the last renewal that succeeded
+	asking atomic.Int32   // requests that have not come back
+	rounds sync.WaitGroup // their goroutines
 }
+
+// Wait returns when nothing is under way any more: after the last Ask, whose context has ended.
+// Nothing is, but for a transport that does not heed its context.
+func (r *Renewal) Wait() { r.rounds.Wait() }
 
 // Failing tells whether the last request failed.
 func (r *Renewal) Failing() bool { return r.tries > 0 }
@@ -36,12 +45,93 @@ func (r *Renewal) Ask(ctx context.Context, id string) (string, messages.Lease, e
 			r.Log.Info("session-opened", "session", id, "ttl", r.Session.TTL.String())
 		}
 	} else {
-		sent, err = r.Store.RenewSession(ctx, id, RenewalLimit(r.lease(), r.tries))
+		sent, err = r.renew(ctx, id)
 		if mutations.Broken("lease-from-reply") {
 			sent = time.Now()
 		}
 	}
-	return id, messages.Lease{Start: sent, TTL: r.lease()}, err
+	lease := messages.Lease{Start: sent, TTL: r.lease()}
+	if err == nil {
+		r.held = lease
+	}
+	return id, lease, err
+}
+
+// mostAsking is how many renewals may be under way at a time. They do not end at once with a
+// transport that does not heed its context.
+const mostAsking = 4
+
+// renewed is what came of one renewal.
+type renewed struct {
+	sent time.Time
+	err  error
+}
+
+// renew renews the session. Where nothing has come back for an eighth of the lease nothing may ever
+// come: a packet was dropped, the connection is dead. So it asks again then, and every twentieth
+// from then on, over another connection and without giving up what is under way, for Consul may be
+// no more than slow. The first that succeeds counts. It goes on so while there is a lease to be
+// saved, and returns when all have failed.
+func (r *Renewal) renew(ctx context.Context, id string) (time.Time, error) {
+	own, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results, answered := make(chan renewed), make(chan struct{})
+	limit, pending, overdue := RenewalLimit(r.lease(), r.tries), 0, false
+	again := time.NewTimer(r.lease() / 8)
+	defer again.Stop()
+	ask := func() {
+		pending++
+		r.asking.Add(1)
+		r.rounds.Go(func() {
+			var x renewed
+			x.err = r.Store.Contain("session renew "+id, func() (err error) {
+				x.sent, err = r.Store.renewSession(own, id, limit, func() {
+					tell(own, answered, struct{}{})
+				})
+				return err
+			})
+			r.asking.Add(-1)
+			tell(own, results, x)
+		})
+	}
+	more := func() {
+		if !r.held.Valid(time.Now(), 0) || mutations.Broken("renewal-once") {
+			return
+		}
+		if overdue = r.asking.Load() >= mostAsking; !overdue {
+			ask()
+		}
+		again.Reset(r.lease() / 20)
+	}
+	ask()
+	for {
+		select {
+		case <-ctx.Done():
+			return time.Time{}, &callError{kind: ErrUnreachable, op: "session renew " + id,
+				ended: ctx.Err(), unknown: true, text: "gave up waiting: " + ctx.Err().Error()}
+		case x := <-results:
+			pending--
+			if x.err == nil || errors.Is(x.err, ErrSessionGone) || pending == 0 {
+				return x.sent, x.err
+			}
+			r.failed(x.err, r.lease()/20)
+			if overdue {
+				more()
+			}
+		case <-answered: // slow, not silent
+			again.Reset(r.lease() / 8)
+		case <-again.C:
+			more()
+		}
+	}
+}
+
+// tell sends x to whoever listens until ctx ends.
+func tell[T any](ctx context.Context, to chan<- T, x T) {
+	select {
+	case to <- x:
+	case <-ctx.Done():
+	}
 }
 
 func (r *Renewal) lease() time.Duration {
@@ -64,13 +154,18 @@ func (r *Renewal) Due(err error, lease messages.Lease) time.Time {
 		r.tries = 0
 		return now
 	default:
-		r.tries++
 		wait := r.ladder.NextBackOff()
 		if lease.Valid(now, 0) {
 			// While there is a lease to be saved the ladder's long steps would waste it.
 			wait = min(wait, r.lease()/20)
 		}
-		r.Store.Failed("session", err, wait)
+		r.failed(err, wait)
 		return now.Add(wait)
 	}
+}
+
+// failed takes in that a request failed, and that the next one comes after wait.
+func (r *Renewal) failed(err error, wait time.Duration) {
+	r.tries++
+	r.Store.Failed("session", err, wait)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -65,4 +66,67 @@ func TestARenewalIsDueSoonerWhileThereIsALeaseToBeSaved(t *testing.T) {
 			t.Errorf("opened %q after %q, error %v", id, gone, err)
 		}
 	})
+}
+
+// A silence in which packets are dropped leaves a renewal without an answer for good. Whenever it
+// begins, and though the first answers after it are errors, the lease is saved; a Consul that takes
+// a fifth of the lease for each answer is asked little more often.
+func TestARenewalWithoutAnAnswerIsNotWaitedFor(t *testing.T) {
+	const lease, margin = store.MinTTL, store.MinTTL / 10
+	for name, c := range map[string]struct {
+		begin, silence, slow time.Duration
+		errors, most         int
+	}{
+		"from the first renewal on": {begin: 3 * time.Second, silence: 4 * time.Second, errors: 2},
+		"within its confirming read": {begin: 3340 * time.Millisecond, silence: 4 * time.Second,
+			errors: 2},
+		"as long as it may last": {begin: 3300 * time.Millisecond, silence: 5100 * time.Millisecond},
+		"slow with each answer":  {slow: lease / 5, most: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
+				begin, asked, errs := time.Now(), 0, c.errors
+				var mu sync.Mutex
+				s := over(t, tripper(func(r *http.Request) (*http.Response, error) {
+					at := time.Since(begin)
+					mu.Lock()
+					asked++
+					failing := c.silence > 0 && at >= c.begin+c.silence && errs > 0
+					if failing {
+						errs--
+					}
+					mu.Unlock()
+					switch {
+					case c.silence > 0 && at >= c.begin && at < c.begin+c.silence:
+						return hang(r)
+					case failing:
+						return answer(r, 503, "upstream connect error"), nil
+					}
+					time.Sleep(10*time.Millisecond + c.slow)
+					return consul.RoundTripper().RoundTrip(r)
+				}))
+				r := store.Renewal{Store: s, Every: lease / 3, Log: slog.New(slog.DiscardHandler),
+					Session: store.SessionOptions{Name: "test", TTL: lease}}
+				id, held, err := r.Ask(t.Context(), "")
+				must(t, err)
+				time.Sleep(time.Until(r.Due(nil, held)))
+				asked = 0
+				for held.Start.Sub(begin) < lease/4 {
+					_, next, err := r.Ask(t.Context(), id)
+					if !held.Valid(time.Now(), margin) {
+						t.Fatalf("after %v the lease is over; the last renewal: %v",
+							time.Since(begin), err)
+					}
+					if err == nil {
+						held = next
+					}
+					time.Sleep(time.Until(r.Due(err, held)))
+				}
+				time.Sleep(lease) // until what lost the race has ended
+				if c.most > 0 && asked > c.most {
+					t.Errorf("%d requests for one renewal, at most %d", asked, c.most)
+				}
+			})
+		})
+	}
 }

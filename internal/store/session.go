@@ -101,6 +101,12 @@ func RenewalLimit(lease time.Duration, tries int) time.Duration {
 // everything held by the session is over; no other error does.
 func (s *Store) RenewSession(ctx context.Context, id string, limit time.Duration) (sent time.Time,
 	err error) {
+	return s.renewSession(ctx, id, limit, func() {})
+}
+
+// renewSession is [Store.RenewSession], and calls answered between its two requests.
+func (s *Store) renewSession(ctx context.Context, id string, limit time.Duration,
+	answered func()) (sent time.Time, err error) {
 	if limit == 0 {
 		limit = s.timeoutOf(ctx)
 	}
@@ -114,6 +120,7 @@ func (s *Store) RenewSession(ctx context.Context, id string, limit time.Duration
 	if err != nil {
 		return sent, err
 	}
+	answered()
 	switch exists, err := s.sessionExists(ctx, id, limit); {
 	case err != nil:
 		return sent, err

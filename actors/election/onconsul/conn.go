@@ -240,6 +240,7 @@ func (c *Conn) renew(ctx context.Context) {
 		Store: c.store, Every: c.cfg.Renew, Log: c.log,
 		Session: store.SessionOptions{Name: c.cfg.Name, TTL: c.cfg.TTL, LockDelay: c.cfg.LockDelay},
 	}
+	defer renewal.Wait()
 	timer := time.NewTimer(0)
 	timer.Stop()
 	defer timer.Stop()

@@ -41,6 +41,7 @@ func (a *SessionRenewer) Run(ctx context.Context) error {
 		Session: store.SessionOptions{Name: a.SessionName(a.ID), TTL: a.TTL,
 			LockDelay: a.LockDelay},
 	}
+	defer renewal.Wait()
 	record := a.record.Subscribe()
 	var timer actor.Timer
 	defer timer.Stop()
