@@ -21,6 +21,7 @@ var profiles = map[string]map[string]int{
 	// These are of hard's kinds, for breakages that only they bring to light.
 	"usurped":   {"usurper": 4, "work": 1, "join": 1},
 	"mixed":     {"usurper": 1},
+	"unacked":   {"usurper": 2, "strange": 1}, // acks are deleted
 	"unseen":    {"unseen": 1},
 	"recall":    {"recall": 1},
 	"changed":   {"changeling": 1},
@@ -100,7 +101,7 @@ func drawFor(profile string, seed uint64, size int) plan {
 	p.settings.guarded = profile == "mourned" || profile == "mixed" ||
 		rand.New(rand.NewPCG(seed, 2)).IntN(2) == 0
 	// Gentle runs have a bound for what silence costs nobody, which is that of the shortest.
-	if dice := rand.New(rand.NewPCG(seed, 3)); profile == "mixed" ||
+	if dice := rand.New(rand.NewPCG(seed, 3)); profile == "mixed" || profile == "unacked" ||
 		profile != "gentle" && dice.IntN(3) == 0 {
 		p.settings.long = time.Duration(20+dice.IntN(40)) * time.Second
 	}
@@ -211,6 +212,9 @@ func drawFor(profile string, seed uint64, size int) plan {
 		case "strange":
 			e.who, e.how = one(), []string{"member-delete", "member-write", "leader-delete",
 				"leader-write", "leader-cas", "ack-delete", "ack-write", "odd-keys"}[r.IntN(8)]
+			if profile == "unacked" {
+				e.how = "ack-delete"
+			}
 		case "election":
 			e.dur = seconds(0.2, 15)
 			if profile == "gentle" {

@@ -26,6 +26,7 @@ var mutations = []mutation{
 	{name: "inherited-released-early", profile: "usurped"},
 	{name: "clear-not-chained", profile: "usurped"},
 	{name: "own-ttl-only", profile: "mixed"},
+	{name: "sentinel-without-lease", profile: "unacked"},
 	{name: "token-of-key-alone"},
 	{name: "prefix-without-slash"},
 	{name: "release-before-stop"},

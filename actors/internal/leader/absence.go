@@ -102,7 +102,7 @@ func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 // graceOf is how long a vanished member's items wait for it: for the lease that it may hold, unless
 // it said that all its work has ended; and for as long as it asked for when it stopped. Where its
 // ack does not say its lease it is the one that it has said before, or the longest that is known,
-// this leader's TTL at the least.
+// this leader's TTL at the least; and what its sentinel says (confirm).
 func (a *Assigner) graceOf(member string, ack protocol.Ack) time.Duration {
 	if ack.Stopped && ack.Clear {
 		return ack.Keep
@@ -115,6 +115,7 @@ func (a *Assigner) graceOf(member string, ack protocol.Ack) time.Duration {
 		} else {
 			ttl = max(acks.Longest, a.TTL)
 		}
+		ttl = max(ttl, ack.TTL)
 	}
 	return max(a.Grace, ttl, ack.Keep)
 }
@@ -139,6 +140,11 @@ func (a *Assigner) confirm(ctx context.Context, member string) (since time.Time,
 	}
 	read, _, _ := a.Keys.ReadAck(e)
 	ack = read.Ack
+	if ack.Session == "" || ack.TTL == 0 { // it was deleted, or written over
+		if ack.TTL, err = a.Store.SentinelLease(ctx, member); err != nil {
+			return time.Time{}, 0, ack, err
+		}
+	}
 	same := store.CheckNotExists(a.Keys.Ack(member))
 	if found {
 		same = store.CheckIndex(a.Keys.Ack(member), e.ModifyIndex)

@@ -3,7 +3,6 @@ package member
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
@@ -177,7 +176,8 @@ func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (ti
 	if err != nil {
 		return time.Time{}, err
 	}
-	clearAt, inherited := before.until(), max(old.ack.TTL, a.out.Get().Inherited)
+	clearAt, inherited := before.until(), max(old.ack.TTL, before.old.sentinel,
+		a.out.Get().Inherited)
 	if taken && rec.Session == s.ID {
 		// An attempt whose reply was lost, or whose incarnation crashed, had succeeded.
 		if old.ack.Clear {
@@ -186,9 +186,9 @@ func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (ti
 		a.registered(s, rec.CreateIndex, rec.ModifyIndex, clearAt, inherited)
 		return time.Now(), nil
 	}
+	ack := a.ack.value(s.ID, clearAt.IsZero(), inherited)
 	r := registration{keys: a.Keys, id: a.ID, session: s.ID, value: a.value(false), record: rec,
-		ack: a.ack.value(s.ID, clearAt.IsZero(), inherited).Encode(), old: old,
-		sentinel: fmt.Appendf(nil, "%s %d", s.ID, a.ack.next())}
+		ack: ack.Encode(), old: old, sentinel: protocol.Sentinel(s.ID, a.ack.next(), ack.TTL)}
 	if !old.found {
 		e, _, _, err := a.Store.Get(ctx, a.ack.joinKey(), store.Consistent)
 		if err != nil {

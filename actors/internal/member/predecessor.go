@@ -31,6 +31,12 @@ func (a *MembershipKeeper) lastAck(ctx context.Context) (lastAck, error) {
 func (a *MembershipKeeper) inherits(ctx context.Context, old lastAck) (inheritance, error) {
 	i := inheritance{now: time.Now(), old: old, ttl: a.TTL, instance: a.Process.Instance,
 		clearAt: a.out.Get().ClearAt}
+	if !old.found || old.bad {
+		var err error
+		if i.old.sentinel, err = a.Store.SentinelLease(ctx, a.ID); err != nil {
+			return i, err
+		}
+	}
 	if old.found {
 		i.liveness = a.Liveness(old.ack.By)
 		return i, nil

@@ -54,6 +54,8 @@ type lastAck struct {
 	index uint64
 	ack   protocol.Ack
 	bad   bool // found, and not readable
+	// sentinel is the lease that the sentinel names. It is read where the ack does not say one.
+	sentinel time.Duration
 }
 
 // inheritance is what is known of the leases that were held under the id before.
@@ -70,14 +72,14 @@ type inheritance struct {
 }
 
 // lease is the longest lease that a predecessor may hold: the one that its ack names. Where nothing
-// that can be read does, it is taken for one as long as the TTL.
+// that can be read does, it is the sentinel's, or taken for one as long as the TTL.
 func (i inheritance) lease() time.Duration { return i.old.lease(i.ttl) }
 
 func (o lastAck) lease(ttl time.Duration) time.Duration {
 	if o.found && !o.bad && o.ack.TTL > 0 {
 		return o.ack.TTL
 	}
-	return max(ttl, o.ack.TTL)
+	return max(ttl, o.ack.TTL, o.sentinel)
 }
 
 // until tells when items that this member inherits may be started or released;

@@ -54,7 +54,11 @@ func TestInheritedItemsWaitUnlessNoEarlierLeaseCanBe(t *testing.T) {
 	}{
 		"no ack and no items": {inheritance{}, 0},
 		"no ack and items":    {inheritance{keys: true}, ttl},
-		"an unreadable ack":   {inheritance{old: lastAck{found: true, bad: true}}, ttl},
+		"no ack, items, and a sentinel with a longer lease": {inheritance{keys: true,
+			old: lastAck{sentinel: longer}}, longer},
+		"an unreadable ack": {inheritance{old: lastAck{found: true, bad: true}}, ttl},
+		"an unreadable ack, and a sentinel with a longer lease": {inheritance{old: lastAck{
+			found: true, bad: true, sentinel: longer}}, longer},
 		"an unreadable ack with a TTL": {inheritance{old: lastAck{found: true, bad: true,
 			ack: protocol.Ack{TTL: longer, Clear: true, Stopped: true}}}, longer},
 		"all had stopped": {inheritance{old: acked(protocol.Ack{By: other, Clear: true,
