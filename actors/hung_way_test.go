@@ -1,6 +1,7 @@
 package actors_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"runtime/pprof"
@@ -128,4 +129,63 @@ func TestALongPollThatDiesInSilenceIsGivenUpInTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// swallowing does not come back for what one item's own goroutine asks Consul, not even when its
+// context ends.
+type swallowing struct {
+	to    http.RoundTripper
+	item  string
+	heard chan struct{}
+	asked atomic.Bool
+}
+
+func (f *swallowing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if label, _ := pprof.Label(r.Context(), "actor"); strings.HasSuffix(label, "/"+f.item) {
+		f.asked.Store(true)
+		<-f.heard
+	}
+	return f.to.RoundTrip(r)
+}
+
+// Work that is called again has its payload read anew. Where that never comes back nobody works on
+// the item.
+func TestAnItemWhoseWorkHangsOnTheWayToConsulIsGivenUp(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.addWork(c.items(4)...)
+		fail := make(chan struct{})
+		var n1 *member
+		n1 = c.start("n1", func(cfg *actors.Config) {
+			cfg.Work = func(ctx context.Context, item actors.Item) error {
+				own, cancel := context.WithCancel(ctx)
+				defer cancel()
+				if item.ID == c.items(1)[0] {
+					go func() {
+						defer cancel()
+						select {
+						case <-fail:
+						case <-own.Done():
+						}
+					}()
+				}
+				return c.work(own, n1, item)
+			}
+		})
+		c.await("all at n1", 20*time.Second, c.balanced(4))
+		c.start("n2")
+		time.Sleep(time.Second)
+		way := &swallowing{to: c.consul.RoundTripper(), item: c.items(1)[0],
+			heard: make(chan struct{})}
+		free := sync.OnceFunc(func() { close(way.heard) })
+		defer free()
+		n1.net.via(way)
+		fail <- struct{}{}
+		c.await("the item's work, called again", time.Minute, way.asked.Load)
+		set := n1.c.Settings()
+		c.await("the item", actors.StuckAfter+set.Renew+set.Bounds().TakeOverLeader,
+			c.runs(c.items(1)))
+		free()
+		c.await("all in order again", time.Minute, c.balanced(4))
+		c.consistent()
+	})
 }

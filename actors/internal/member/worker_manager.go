@@ -330,12 +330,16 @@ func (a *WorkerManager) keep(item actor.Item, session string) func(context.Conte
 }
 
 // ofNow is the item with the payload and the weight that it has now, for work that is called again:
-// an operator may have mended them, because it fails. Where they cannot be read it is as before.
+// an operator may have mended them, because it fails. Where they cannot be read it is as before. A
+// read that hangs is an actor that does: nobody works on the item meanwhile.
 func (a *WorkerManager) ofNow(ctx context.Context, item actor.Item) actor.Item {
-	e, found, _, err := a.Store.Get(ctx, a.Keys.WorkItem(item.ID), store.Consistent)
-	if err == nil && found {
-		item.Payload, item.Weight = e.Value, max(1, e.Flags)
-	}
+	_ = a.Tracked(func(ctx context.Context) error {
+		e, found, _, err := a.Store.Get(ctx, a.Keys.WorkItem(item.ID), store.Consistent)
+		if err == nil && found {
+			item.Payload, item.Weight = e.Value, max(1, e.Flags)
+		}
+		return nil
+	})(ctx)
 	return item
 }
 
