@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -418,4 +419,39 @@ func TestABrakeIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
 		}
 		t.Logf("taken over after %v, the bound is %v", time.Since(begin), bound)
 	})
+}
+
+// Whoever leads next may have other settings. What the leader before has waited counts for as long
+// as that one may be missed before it is followed.
+func TestAWaitIsPassedOnBetweenLeadersOfDifferentSettings(t *testing.T) {
+	for name, leads := range map[string]option{
+		"ttl":        func(cfg *actors.Config) { cfg.TTL = time.Minute },
+		"lock-delay": func(cfg *actors.Config) { cfg.LockDelay = time.Minute },
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				const keep = 10 * time.Minute
+				c.addWork(c.items(30)...)
+				leader := c.start("n0", leads)
+				time.Sleep(2 * time.Second)
+				c.start("n1", func(cfg *actors.Config) { cfg.KeepItems = keep })
+				c.start("n2")
+				c.start("n3")
+				c.await("shared out", time.Minute, c.balanced(30))
+				if l := c.leader(); l != "n0" {
+					t.Fatalf("%s leads", l)
+				}
+				its, set := c.itemsOf("n1"), leader.c.Settings()
+				begin := time.Now()
+				c.stop("n1")
+				time.Sleep(keep - time.Minute)
+				c.kill("n0")
+				vacant := 2*set.TTL + set.LockDelay + set.LockDelay/4
+				rest := set.Bounds().TakeOver - 2*set.TTL - max(set.Grace, set.Lease)
+				c.await("its items elsewhere", keep+vacant+set.TTL/4+rest-time.Since(begin),
+					c.runs(its))
+				t.Logf("taken over after %v", time.Since(begin))
+			})
+		})
+	}
 }

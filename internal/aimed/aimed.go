@@ -92,7 +92,8 @@ var (
 	Term       = Fields{"leader": `"n1"`, "sid": `"0d8f3a2e-0000-4000-8000-000000000000"`,
 		"by": someProcess, "after": "7", "ttl": "10000000000", "clear": "true", "resigned": "false"}
 	LeaderState = Fields{"by": `"0d8f3a2e-0000-4000-8000-000000000000"`,
-		"at": `"2000-01-01T00:00:00Z"`, "absent": `{"m":{"ack":1,"sid":"x","for":1}}`}
+		"at": `"2000-01-01T00:00:00Z"`, "life": "1",
+		"absent": `{"m":{"ack":1,"sid":"x","for":1}}`}
 	Waited  = Fields{"ack": "1", "sid": `"x"`, "for": "1"} // of an absence, in LeaderState
 	Process = Fields{"instance": `"i"`, "host": `"h"`, "boot": `"b"`, "pidns": `"n"`, "pid": "7",
 		"start": "8"}

@@ -17,6 +17,9 @@ const maxBrake = 1000
 type LeaderState struct {
 	By string    `json:"by"` // the leader's session
 	At time.Time `json:"at"` // by its clock
+	// Life is for how long after At a successor goes on with the waits: whoever wrote this may have
+	// a longer TTL, and so be missed for longer, than whoever reads it. Nanoseconds.
+	Life time.Duration `json:"life,omitempty"`
 	// Brake says why nothing is planned although there is something to do; empty when it is not so.
 	Brake string `json:"brake,omitempty"`
 	// Absent are the vanished members whose items wait for them.
@@ -31,6 +34,13 @@ type Waited struct {
 	For     time.Duration `json:"for"` // nanoseconds; it has been longer since
 }
 
+// NoteLife is for how long the waits that a leader of these settings has noted are believed, by the
+// clocks of who wrote and who reads them: 6 TTLs and two lock-delays. A leader that dies is
+// followed 2 TTLs and a lock-delay later; an election of Consul's own or a copy of a renewal makes
+// it 4 TTLs. A note that is older may be from a snapshot of Consul, and say nothing of what came
+// after.
+func NoteLife(ttl, lockDelay time.Duration) time.Duration { return 6*ttl + 2*lockDelay }
+
 // Encode returns the JSON form.
 func (s LeaderState) Encode() []byte { return encode(s) }
 
@@ -43,6 +53,10 @@ func ParseLeaderState(value []byte) (LeaderState, error) {
 	if len(s.Brake) > maxBrake || strings.ContainsFunc(s.Brake, unicode.IsControl) {
 		return LeaderState{}, store.Invalid("office", "its brake is no line of text: %q",
 			store.ShortenPart(s.Brake))
+	}
+	if s.Life < 0 || s.Life > NoteLife(store.MaxTTL, store.MaxLockDelay) {
+		return LeaderState{}, store.Invalid("office", "it is to be believed for %v; the most is %v",
+			s.Life, NoteLife(store.MaxTTL, store.MaxLockDelay))
 	}
 	for member, w := range s.Absent {
 		if w.For < 0 || w.Ack == 0 || w.Session == "" {

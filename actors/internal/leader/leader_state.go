@@ -58,12 +58,6 @@ func (a *Assigner) goneSession(member string, ack protocol.Ack) string {
 // noteStep is how often the time waited is noted, in parts of the TTL.
 const noteStep = 4
 
-// handedFor is for how long a note is believed, in TTLs by the clocks of who wrote and who reads
-// it, and two lock-delays: a leader that dies is followed 2 TTLs and a lock-delay later, an
-// election of Consul's own or a copy of a renewal makes it 4 TTLs. A note that is older may be from
-// a snapshot of Consul, and say nothing of what came after.
-const handedFor = 6
-
 // readLeaderState reads what the last leader, or an earlier incarnation of this assigner, has
 // noted.
 func (a *Assigner) readLeaderState(ctx context.Context) error {
@@ -84,12 +78,14 @@ func (a *Assigner) inherit(ctx context.Context) error {
 		return err
 	}
 	a.handed = map[string]protocol.Waited{}
-	if time.Since(a.noted.At).Abs() < handedFor*a.TTL+2*a.LockDelay {
+	if time.Since(a.noted.At).Abs() < max(a.noted.Life, a.life()) {
 		maps.Copy(a.handed, a.noted.Absent)
 	}
 	a.inherited = true
 	return nil
 }
+
+func (a *Assigner) life() time.Duration { return protocol.NoteLife(a.TTL, a.LockDelay) }
 
 // waited is what there is to note: of each absence the time waited so far in whole steps, or to the
 // moment.
@@ -128,8 +124,8 @@ const mostNoted = 1000
 // anything else.
 func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time) {
 	now := time.Now()
-	next := protocol.LeaderState{By: a.leadership.Get().Session, At: now.UTC(), Brake: a.brakeText,
-		Absent: a.waited(now, exact)}
+	next := protocol.LeaderState{By: a.leadership.Get().Session, At: now.UTC(), Life: a.life(),
+		Brake: a.brakeText, Absent: a.waited(now, exact)}
 	for _, away := range a.absent {
 		most := a.noteUntil(away)
 		if waits := now.Sub(away.since); !away.since.IsZero() && waits < most {
