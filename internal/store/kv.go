@@ -45,25 +45,30 @@ func (kv *KV) Get(ctx context.Context, key string) ([]byte, error) {
 // Put writes value, of at most 524288 bytes, over whatever key holds; flags become 0. When it
 // returns nil the value was written, and no late or second copy of the request can write it again
 // over a newer one, nor after a Delete: each try replaces only what was read just before, and one
-// that creates the key moves its counter as well. A try whose outcome was unknown counts as done
-// when the value is found in place; where others have replaced it meanwhile it is written once
-// more, over theirs. A value of more than 380 KiB has no such counter: a second copy of the request
-// that created its key creates it once more if it arrives after a Delete.
+// that creates the key moves its counter as well, as do those after it. A try whose outcome was
+// unknown counts as done when the value is found in place; where others have replaced it meanwhile
+// it is written once more, over theirs. A value of more than 380 KiB has no such counter: a second
+// copy of the request that created its key creates it once more if it arrives after a Delete.
 func (kv *KV) Put(ctx context.Context, key string, value []byte) error {
 	if len(value) > MaxValueBytes {
 		return Invalid("put "+key, "the value has %d bytes; Consul takes %d", len(value),
 			MaxValueBytes)
 	}
+	creates := false // a try that creates the key may be under way
 	return kv.replace(ctx, "kv put", key, func(ctx context.Context, old Entry, found bool) (bool,
 		error) {
+		write := CAS(key, value, 0, old.ModifyIndex)
 		if found && old.Flags == 0 && bytes.Equal(old.Value, value) {
-			return true, nil
+			if !creates {
+				return true, nil
+			}
+			write = CheckIndex(key, old.ModifyIndex)
 		}
 		if base64.StdEncoding.EncodedLen(len(value)) > MaxBodyBytes-4096 {
 			return kv.putLarge(ctx, key, value, old.ModifyIndex)
 		}
-		ops := []Op{CAS(key, value, 0, old.ModifyIndex)}
-		if !found {
+		ops := []Op{write}
+		if creates = creates || !found; creates {
 			counter := kv.counter(key)
 			e, _, _, err := kv.store.Get(ctx, counter, Consistent)
 			if err != nil {
@@ -104,14 +109,17 @@ func (kv *KV) putLarge(ctx context.Context, key string, value []byte, index uint
 	return false, unreachable(c.String(), "the answer says true, and the key is as it was")
 }
 
-// Delete removes key. A missing key is no error. As with Put, a late copy of
-// the request cannot delete what was written afterwards.
+// Delete removes key. A missing key is no error. As with Put, a late copy of the request cannot
+// delete what was written afterwards. Nor does a try after one whose outcome was unknown: a key
+// that was made anew meanwhile had been deleted.
 func (kv *KV) Delete(ctx context.Context, key string) error {
+	first := uint64(0) // the CreateIndex of the key that is to go
 	return kv.replace(ctx, "kv delete", key, func(ctx context.Context, old Entry, found bool) (bool,
 		error) {
-		if !found {
+		if !found || first != 0 && old.CreateIndex != first {
 			return true, nil
 		}
+		first = old.CreateIndex
 		_, err := kv.store.NamedTxn(ctx, "delete", DeleteCAS(key, old.ModifyIndex))
 		return err == nil, err
 	})

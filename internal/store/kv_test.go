@@ -272,3 +272,40 @@ func TestASecondCopyOfAPutDoesNotUndoADelete(t *testing.T) {
 		}
 	})
 }
+
+// A try that would have created its key, and was given up on, arrives after the key was made by
+// others, replaced by the next try, and deleted.
+func TestATryOfAPutThatArrivesLateDoesNotUndoADelete(t *testing.T) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+		l := &lossy{consul: consul.RoundTripper(), hold: 1}
+		kv := over(t, l).KV(counter)
+		time.AfterFunc(time.Millisecond, func() { must(t, s.Put(t.Context(), "k", nil, 0)) })
+		must(t, kv.Put(t.Context(), "k", []byte("v")))
+		if len(l.held) != 1 {
+			t.Fatalf("%d requests held back", len(l.held))
+		}
+		must(t, s.KV(counter).Delete(t.Context(), "k"))
+		l.arrive(t)
+		_, err := kv.Get(t.Context(), "k")
+		wantKind(t, err, store.ErrNotFound, false)
+	})
+}
+
+// The answer to a delete is lost. What others write before the next try was not there when the key
+// was deleted: who had read that it was gone would find its own value gone as well.
+func TestADeleteWhoseAnswerIsLostDeletesNothingThatWasMadeSince(t *testing.T) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+		l := &lossy{consul: consul.RoundTripper(), lose: 1}
+		kv, others := over(t, l).KV(counter), s.KV(counter)
+		must(t, others.Put(t.Context(), "k", []byte("old")))
+		time.AfterFunc(time.Millisecond, func() {
+			_, err := others.Get(t.Context(), "k")
+			wantKind(t, err, store.ErrNotFound, false)
+			must(t, others.Put(t.Context(), "k", []byte("new")))
+		})
+		must(t, kv.Delete(t.Context(), "k"))
+		if v, err := others.Get(t.Context(), "k"); err != nil || string(v) != "new" {
+			t.Errorf("value %q, error %v", v, err)
+		}
+	})
+}
