@@ -61,10 +61,16 @@ func TestItemsThatAreGoneFromTheWorkloadKeepNoOthersFromStarting(t *testing.T) {
 	})
 }
 
-// reader answers 400 to every transaction that reads an item.
+// reader refuses every transaction that reads an item.
 type reader struct {
 	to   http.RoundTripper
 	item string
+	refusal
+}
+
+type refusal struct {
+	status int
+	body   string
 }
 
 func (c reader) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -75,22 +81,28 @@ func (c reader) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		if bytes.Contains(body, []byte("workload/"+c.item)) {
-			return &http.Response{StatusCode: 400, Status: "400 Bad Request", Header: http.Header{},
-				Request: r, Body: io.NopCloser(strings.NewReader("blocked by policy"))}, nil
+			return &http.Response{StatusCode: c.status, Status: http.StatusText(c.status),
+				Header: http.Header{}, Request: r,
+				Body: io.NopCloser(strings.NewReader(c.body))}, nil
 		}
 	}
 	return c.to.RoundTrip(r)
 }
 
 func TestAnItemThatCanNeverBeReadKeepsNoOthersFromStarting(t *testing.T) {
-	run(t, func(c *cluster) {
-		c.way = reader{c.consul.RoundTripper(), "poison"}
-		items := c.items(100)
-		c.addWork(append(items, "a-poison", "poison", "z-poison")...)
-		c.start("n1")
-		c.await("the others run", time.Minute, c.runs(append(items, "a-poison", "z-poison")))
-		time.Sleep(time.Minute)
-		c.addWork("late")
-		c.await("a later one", 10*time.Second, c.runs([]string{"late"}))
-	})
+	for _, how := range []refusal{{400, "blocked by policy"}, {403, "Permission denied"}} {
+		t.Run(how.body, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				c.way = reader{c.consul.RoundTripper(), "poison", how}
+				items := c.items(100)
+				c.addWork(append(items, "a-poison", "poison", "z-poison")...)
+				c.start("n1")
+				c.await("the others run", time.Minute, c.runs(append(items, "a-poison",
+					"z-poison")))
+				time.Sleep(time.Minute)
+				c.addWork("late")
+				c.await("a later one", 10*time.Second, c.runs([]string{"late"}))
+			})
+		})
+	}
 }

@@ -289,7 +289,7 @@ func (a *WorkerManager) readPace(n int, read store.Result, took time.Duration, e
 		size += len(e.Value)
 	}
 	switch {
-	case errors.Is(err, store.ErrInvalid):
+	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrDenied):
 		a.fewer = max(1, n/2) // one of them is, the others may not be
 	case err != nil && !errors.Is(err, store.ErrUnreachable):
 	case err != nil && store.OutcomeUnknown(err), took > slow && size > large:
