@@ -288,7 +288,7 @@ func TestASecondCopyOfWhatALeaderDoesToItsKeyDoesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := guard.Resign(c.t.Context(), session, true, true); err != nil {
+		if err := guard.Resign(c.t.Context(), session, 0, true); err != nil {
 			t.Fatal(err)
 		}
 		p.mu.Lock()
@@ -375,5 +375,34 @@ func TestALeadThatIsAbandonedAtAStopIsNotResignedFrom(t *testing.T) {
 		delete(c.members, "n1")
 		time.Sleep(10 * time.Second)
 		c.stop("n2")
+	})
+}
+
+// Leaders that come and go while a lost leader's lease is waited for hand on how much of it is
+// left.
+func TestTheWaitForAPredecessorsLeaseIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
+	run(t, func(c *cluster) {
+		for i := range 8 {
+			c.start(fmt.Sprintf("n%d", i))
+		}
+		lost, _ := c.awaitLead(5 * time.Second)
+		time.Sleep(10 * time.Second)
+		bound := c.members[lost].c.Settings().Bounds().TakeOverLead
+		begin := time.Now()
+		c.kill(lost)
+		for c.leader() == "" {
+			second := c.awaitTerm(30*time.Second, lost)
+			for until := time.Now().Add(4 * time.Second); c.leader() == "" &&
+				time.Now().Before(until); {
+				time.Sleep(50 * time.Millisecond)
+			}
+			if took := time.Since(begin); took > bound {
+				t.Fatalf("not within %v: another member's Lead", bound)
+			}
+			if c.leader() == "" {
+				c.stop(second)
+			}
+		}
+		t.Logf("begun within %v, the bound is %v", time.Since(begin), bound)
 	})
 }

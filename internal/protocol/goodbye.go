@@ -72,7 +72,7 @@ func (s *Store) Depart(ctx context.Context, l Leaving) (accepted bool, err error
 		return false, err
 	}
 	err = s.Retry(ctx, "leader key", func(ctx context.Context) error {
-		return s.Resign(ctx, l.Session, false, true)
+		return s.Resign(ctx, l.Session, AsTheTermSays, true)
 	})
 	if err == nil {
 		s.log.Info("resigned", slog.String("for", l.Member))

@@ -109,7 +109,7 @@ func TestAGoodbyeNamesItsSession(t *testing.T) {
 		txn(t, s, store.Create(s.Keys().Member("m1"), []byte("alive")),
 			store.Create(s.Keys().Leader(), nil))
 		wantInvalid(t, s.Goodbye(t.Context(), protocol.Leaving{Member: "m1", Clear: true}))
-		wantInvalid(t, s.Resign(t.Context(), "", true, true))
+		wantInvalid(t, s.Resign(t.Context(), "", 0, true))
 		wantInvalid(t, s.Goodbye(t.Context(), protocol.Leaving{Member: "m1/x", Session: "s"}))
 		wantKeys(t, s, "leader", "members/m1")
 	})

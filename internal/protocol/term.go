@@ -21,7 +21,8 @@ type Term struct {
 	// new one, for Consul does not bump the index of a key that stays the same.
 	After uint64 `json:"after,omitempty"`
 	// TTL is how long anybody may count on having led: this leader, or as long as it is not Clear
-	// one before it if that is longer. Nanoseconds.
+	// one before it if that is longer. Of one that has resigned before its duty began it is what was
+	// left then. Nanoseconds.
 	TTL time.Duration `json:"ttl"`
 	// Clear: nobody who led before this leader can count on it any more.
 	Clear bool `json:"clear,omitempty"`
@@ -62,14 +63,17 @@ func (s *Store) ReadTerm(ctx context.Context) (leader, term store.Entry, err err
 	return leader, term, nil
 }
 
+// AsTheTermSays is the time left that whoever speaks for a dead leader gives to [Store.Resign].
+const AsTheTermSays time.Duration = -1
+
 // Resign deletes the leader key if the session holds it, in one try, and has the term say so if the
-// leader's duty is over; clear: and that nobody who led before can count on it any more (if not,
-// that stays as the term says it). A deleted key has no lock-delay, so a successor need not wait.
-// [store.ErrRefused]: the session does not lead.
+// leader's duty is over; left is for how long anybody who led before may still count on it. So the
+// next leader waits for the rest of that, and not for all of it once more. A deleted key has no
+// lock-delay, so a successor need not wait. [store.ErrRefused]: the session does not lead.
 //
 // The leader key's index is its condition: a copy
 // that arrives late does nothing, not even to another term of the same session.
-func (s *Store) Resign(ctx context.Context, session string, clear, over bool) error {
+func (s *Store) Resign(ctx context.Context, session string, left time.Duration, over bool) error {
 	if err := store.CheckSessionID("resign", session); err != nil {
 		return err
 	}
@@ -83,7 +87,10 @@ func (s *Store) Resign(ctx context.Context, session string, clear, over bool) er
 	}
 	ops := []store.Op{store.CheckIndex(leader.Key, leader.ModifyIndex), store.Delete(leader.Key)}
 	if t, err := ParseTerm(term.Value); err == nil && t.Session == session {
-		t.After, t.Clear, t.Resigned = term.ModifyIndex, t.Clear || clear, over
+		t.After, t.Clear, t.Resigned = term.ModifyIndex, t.Clear || left == 0, over
+		if over && left > 0 { // its own duty has not begun
+			t.TTL = min(t.TTL, max(left, MinLease))
+		}
 		ops = append([]store.Op{store.CAS(term.Key, t.Encode(), 0, term.ModifyIndex)}, ops...)
 	}
 	_, err = s.NamedTxn(ctx, "resign", ops...)

@@ -265,7 +265,11 @@ func (a *LeaderTracker) resign(ctx context.Context) {
 	a.out.Set(messages.Leadership{Role: messages.Uncertain})
 	call, cancel := actor.Cleanup(ctx, actor.GoodbyeTimeout)
 	defer cancel()
-	if err := a.Store.Resign(call, l.Session, cleared(l), a.leads.Load() == 0); err != nil {
+	left := time.Duration(0)
+	if !l.ClearAt.IsZero() {
+		left = max(0, time.Until(l.ClearAt))
+	}
+	if err := a.Store.Resign(call, l.Session, left, a.leads.Load() == 0); err != nil {
 		a.Log.Warn("not-resigned", "err", err, "then", "the leader key goes with the session")
 		return
 	}

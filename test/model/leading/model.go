@@ -117,7 +117,7 @@ func (m *Model) process(s *state, p int, do todo) {
 	x, who, ttl := &s.proc[p], uint8(p), m.ttl(p)
 	leads := x.epoch != 0
 	if x.life == crashed && x.session != 0 && s.leader == x.session {
-		m.resign(s, p, false, true, do) // its guard's word
+		m.resign(s, p, asTheTermSays, true, do) // its guard's word
 	}
 	if x.life != up {
 		return
@@ -181,12 +181,16 @@ func (m *Model) process(s *state, p int, do todo) {
 		m.send(s, message{kind: newEpoch, from: who, session: x.session, leader: x.epoch}, do)
 	}
 	if s.left.Leaves > 0 {
+		left := max(0, int(x.wait)-1)
+		if m.broken[restCutShort] {
+			left = max(0, left-1)
+		}
 		if !x.duty {
-			m.resign(s, p, x.wait <= 1, true, do)
+			m.resign(s, p, left, true, do)
 		} else {
 			do(endsDuty, who, func(t *state) { t.proc[p].duty = false })
 			if s.left.Abandons > 0 {
-				m.resign(s, p, x.wait <= 1, m.broken[resignedWhileItRuns], do)
+				m.resign(s, p, left, m.broken[resignedWhileItRuns], do)
 			}
 		}
 	}
@@ -225,16 +229,22 @@ func (m *Model) waitFor(s *state, p int) uint8 {
 	return t.ttl + 1
 }
 
-// resign gives the leadership up, as the last act of a process, or of its guard. over: its duty has
-// ended.
-func (m *Model) resign(s *state, p int, clear, over bool, do todo) {
+// asTheTermSays is what a guard knows of the time left.
+const asTheTermSays = -1
+
+// resign gives the leadership up, as the last act of a process, or of its guard. left is how long
+// those who led before may count on it. over: its duty has ended.
+func (m *Model) resign(s *state, p, left int, over bool, do todo) {
 	x := &s.proc[p]
 	r := message{kind: resign, from: uint8(p), session: x.session, leader: s.leaderIndex}
 	if s.leader != x.session {
 		return
 	}
 	if t := s.term; t.session == x.session {
-		t.clear, t.resigned = t.clear || clear, over
+		t.clear, t.resigned = t.clear || left == 0, over
+		if over && left > 0 {
+			t.ttl = min(t.ttl, uint8(left))
+		}
 		r.term, r.next = t.index, t
 	}
 	m.send(s, r, do)

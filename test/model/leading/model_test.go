@@ -18,6 +18,8 @@ var bounds = []Bound{
 		Faults: faults{Copies: 1, Leaves: 1, Abandons: 1, Epochs: 1}},
 	{Name: "a chain of three", Procs: 3, Sessions: 1, TTL: 2, LongTTL: 3,
 		Faults: faults{EarlyEnd: 1, Crashes: 1}},
+	{Name: "a clean stop during a wait", Procs: 3, Sessions: 1, TTL: 2, LongTTL: 3,
+		Faults: faults{EarlyEnd: 1, Leaves: 1}},
 }
 
 // large are explored by make model.
@@ -40,6 +42,7 @@ var omissions = []model.Omission{
 	{Rules: "lead-not-chained", Bound: "a chain of three"},
 	{Rules: "resigned-while-it-runs", Bound: "a clean stop, a copied write"},
 	{Rules: "wait-noted-later", Bound: "two sessions end early, one answer is lost"},
+	{Rules: "rest-cut-short", Bound: "a clean stop during a wait"},
 	{Rules: "term-unchecked", Bound: "clean stops", Breach: []string{"Lead runs in two processes"}},
 	{Rules: "leader-key-unchecked", Bound: "a clean stop, a copied write"},
 }

@@ -9,6 +9,7 @@ const (
 	leadNotChained
 	resignedWhileItRuns
 	waitNotedLater
+	restCutShort
 	termUnchecked
 	keyUnchecked
 	numRules
@@ -18,5 +19,6 @@ const (
 var ruleNames = [numRules]string{
 	noLease: "no-lease", leadAtOnce: "lead-at-once", leadNotChained: "lead-not-chained",
 	resignedWhileItRuns: "resigned-while-it-runs", waitNotedLater: "wait-noted-later",
+	restCutShort:  "rest-cut-short",
 	termUnchecked: "term-unchecked", keyUnchecked: "leader-key-unchecked",
 }
