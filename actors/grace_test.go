@@ -305,7 +305,7 @@ func TestAMemberThatIsStartedAgainElsewhereHasItsItemsWithinItsBound(t *testing.
 
 // What a member has inherited, and may not touch yet, it cannot hand over: a predecessor may be at
 // it.
-func TestItemsThatWaitForALeaseAreHandedOverAfterAGrace(t *testing.T) {
+func TestItemsThatWaitForALeaseAreHandedOverWhenItIsOver(t *testing.T) {
 	run(t, func(c *cluster) {
 		three(c, 30)
 		victim := c.follower()
@@ -315,10 +315,12 @@ func TestItemsThatWaitForALeaseAreHandedOverAfterAGrace(t *testing.T) {
 		c.await("its return", 30*time.Second, func() bool {
 			return again.Get().Phase == messages.Registered
 		})
-		time.Sleep(2 * time.Second)
+		const waited = 2 * time.Second
+		time.Sleep(waited)
 		c.stop(victim)
-		bound := cfg.Bounds().TakeOver - 2*cfg.TTL
-		if took := c.await("its items elsewhere", bound, c.runs(its)); took < cfg.Grace {
+		bound := cfg.Bounds().TakeOver - 2*cfg.TTL - waited
+		took := c.await("its items elsewhere", bound, c.runs(its))
+		if took < cfg.Lease-waited-time.Second/10 {
 			t.Errorf("its items run elsewhere after %v, inside of a lease of its predecessor", took)
 		}
 	})
@@ -454,4 +456,34 @@ func TestAWaitIsPassedOnBetweenLeadersOfDifferentSettings(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A member that is stopped while it waits for a predecessor's lease, as by a rollout, hands on how
+// much of that is left.
+func TestItemsThatWaitForALeaseDoNotBeginToWaitAnewWithEachRestart(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 30)
+		victim := c.follower()
+		its, cfg := c.itemsOf(victim), c.members[victim].c.Settings()
+		bound := cfg.Bounds().TakeOver + cfg.TTL
+		begin := time.Now()
+		c.kill(victim)
+		for !c.runs(its)() {
+			again := c.start(victim).c.Membership()
+			c.await("its return", 30*time.Second, func() bool {
+				return again.Get().Phase == messages.Registered
+			})
+			for until := time.Now().Add(4 * time.Second); !c.runs(its)() &&
+				time.Now().Before(until); {
+				time.Sleep(50 * time.Millisecond)
+			}
+			if took := time.Since(begin); took > bound {
+				t.Fatalf("not within %v: its items", bound)
+			}
+			if !c.runs(its)() {
+				c.stop(victim)
+			}
+		}
+		t.Logf("they run again after %v, the bound is %v", time.Since(begin), bound)
+	})
 }

@@ -311,8 +311,9 @@ func (a *MembershipKeeper) markLeaving(ctx context.Context, _ LeaveOrder) (struc
 // one transaction: nobody waits for a grace. It is the keeper's last act, after
 // the workers have stopped and the leadership is given up.
 //
-// While a predecessor may still be inside its lease the inherited keys stay:
-// then the leader's grace covers them. So they do while work is still running.
+// While a predecessor may still be inside its lease the inherited keys stay, and the ack says how
+// much of that is left: whoever comes next, or takes the items over, waits for no more. So they do
+// while work is still running: then the leader's grace covers them.
 func (a *MembershipKeeper) goodbye(ctx context.Context) {
 	m, s := a.out.Get(), a.session.Get()
 	if ctx.Err() == nil || !m.In(s.ID) {
@@ -323,13 +324,19 @@ func (a *MembershipKeeper) goodbye(ctx context.Context) {
 			"its items stay until the session expires and the grace is over")
 		return
 	}
-	clear := m.ClearAt.IsZero() || !time.Now().Before(m.ClearAt)
+	left := time.Duration(0)
+	if !m.ClearAt.IsZero() {
+		left = max(0, time.Until(m.ClearAt))
+	}
 	call, cancel := actor.Cleanup(ctx, actor.GoodbyeTimeout)
 	defer cancel()
-	err, l := error(nil), protocol.Leaving{Member: a.ID, Session: s.ID, Clear: clear}
-	if a.KeepItems > 0 {
-		ack := a.ack.value(s.ID, clear, m.Inherited)
+	err, l := error(nil), protocol.Leaving{Member: a.ID, Session: s.ID, Clear: left == 0}
+	if a.KeepItems > 0 || left > 0 {
+		ack := a.ack.value(s.ID, left == 0, m.Inherited)
 		ack.Stopped, ack.Keep = true, a.KeepItems
+		if left > 0 { // of its own lease nothing is left
+			ack.TTL = max(left, protocol.MinLease)
+		}
 		err = a.Store.Pause(call, l, ack)
 	} else {
 		err = a.Store.Goodbye(call, l)

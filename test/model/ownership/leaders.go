@@ -61,8 +61,8 @@ func (m *Model) looks(s *state, i int, do func(verb, uint8, func(*state))) {
 		if missing && !same && (!s.exists(last) || m.broken[goneByRecordAlone]) {
 			do(confirms, what, func(t *state) {
 				now := absence{confirmed: true, ack: a.index, left: max(m.bound.grace(), a.ttl)}
-				if a.stopped && a.clear {
-					now.left = 0
+				if a.stopped {
+					now.left = a.ttl // 0 if it was clear
 				}
 				w := t.office[id]
 				if a.index != 0 && (w.ack == a.index || m.broken[anotherAbsence] && w.waited > 0) {

@@ -65,7 +65,7 @@ func (m *Model) process(s *state, p int, do func(verb, uint8, func(*state))) {
 		}
 		if x.work == 0 || m.broken[stoppedBeforeTheWork] {
 			m.send(s, message{kind: pause, from: who, session: x.session,
-				clear: x.wait <= 1, ttl: m.ttlOf(x)}, do)
+				clear: x.wait <= 1, ttl: m.left(x)}, do)
 		}
 	}
 	if m.broken[goodbyeForFrozen] && x.lease == 0 && x.work == 0 {
@@ -129,6 +129,16 @@ func (m *Model) ttlOf(x *proc) uint8 {
 	return ttl
 }
 
+// left is what one that has stopped writes into its ack: how long those before it may count on a
+// lease. Of its own nothing is left.
+func (m *Model) left(x *proc) uint8 {
+	left := max(1, x.wait) - 1
+	if m.broken[restCutShort] {
+		left = max(1, left) - 1
+	}
+	return left
+}
+
 // join registers, unless somebody is in the way.
 func (m *Model) join(s *state, p int, do func(verb, uint8, func(*state))) {
 	x, id, who := &s.proc[p], m.idOf(p), uint8(p)
@@ -177,11 +187,11 @@ func (m *Model) waitFor(s *state, p int) (wait, inherit uint8) {
 	x, id := &s.proc[p], m.idOf(p)
 	old := s.ack[id]
 	inherit = max(old.ttl, x.inherit)
-	full := max(m.bound.ttl(p), old.ttl) + 1
+	full := old.ttl + 1
 	switch {
 	case old.index == 0:
 		if s.key[id].hold != free {
-			return full, inherit
+			return m.bound.ttl(p) + 1, inherit
 		}
 		return 0, 0
 	case old.stopped && old.clear:

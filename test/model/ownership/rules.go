@@ -29,6 +29,7 @@ const (
 	goodbyeBeforeStop
 	goodbyeForFrozen
 	stoppedBeforeTheWork
+	restCutShort
 	noGuard
 	noNewEpoch
 	leaderWithoutSequence
@@ -73,6 +74,7 @@ var ruleNames = [numRules]string{
 	goodbyeBeforeStop:      "goodbye-before-stop",
 	goodbyeForFrozen:       "goodbye-for-frozen",
 	stoppedBeforeTheWork:   "stopped-before-the-work",
+	restCutShort:           "rest-cut-short",
 	noGuard:                "no-guard",
 	noNewEpoch:             "no-new-epoch",
 	leaderWithoutSequence:  "leader-without-sequence",
