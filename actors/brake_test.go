@@ -31,21 +31,26 @@ func TestTheBrakeHoldsAVanishedWorkloadUntilAnOperatorOverridesIt(t *testing.T) 
 	})
 }
 
-// Nobody leads while the order is given: the next leader finds it there.
+// Nobody leads while the order is given, for as long as the TTL says: the next leader finds it
+// there.
 func TestARemovalWhileNobodyLeadsIsObeyed(t *testing.T) {
-	run(t, func(c *cluster) {
-		three(c, 60)
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.kill(c.leader())
-		if err := op.RemoveWork(c.t.Context(), c.items(50)...); err != nil {
-			t.Fatal(err)
-		}
-		c.addWork("extra_1")
-		c.await("the rest and the new one", time.Minute, c.balanced(11))
-	})
+	for _, ttl := range []time.Duration{10 * time.Second, 5 * time.Minute} {
+		t.Run(ttl.String(), func(t *testing.T) {
+			run(t, func(c *cluster) {
+				three(c, 60, func(cfg *actors.Config) { cfg.TTL = ttl })
+				op, err := actors.NewOperator(c.client, "demo")
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.kill(c.leader())
+				if err := op.RemoveWork(c.t.Context(), c.items(50)...); err != nil {
+					t.Fatal(err)
+				}
+				c.addWork("extra_1")
+				c.await("the rest and the new one", 3*ttl+30*time.Second, c.balanced(11))
+			})
+		})
+	}
 }
 
 // The next leader has the order at once, and takes its time to read what is assigned.

@@ -15,11 +15,11 @@ import (
 
 // The life of a cluster: members come, go, die and come back.
 
-func three(c *cluster, items int) {
+func three(c *cluster, items int, options ...option) {
 	c.t.Helper()
 	c.addWork(c.items(items)...)
 	for _, id := range []string{"n1", "n2", "n3"} {
-		c.start(id)
+		c.start(id, options...)
 	}
 	c.await("the items shared out", 20*time.Second, c.balanced(items))
 	c.await("settled", 20*time.Second, func() bool {

@@ -9,15 +9,16 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// orderLife is how long the order to obey waits for a leader, by the clocks of who gave it and who
-// reads it: one is there again within 35 s of the end of another. An older order may be about
-// something else, and was carried out, if by anybody, by a leader before.
+// orderLife is how long the order to obey waits for a leader at the least, by the clocks of who gave
+// it and who reads it: with a TTL of 10 s one is there again within 35 s of the end of another. An
+// older order may be about something else, and was carried out, if by anybody, by a leader before.
 const orderLife = 5 * time.Minute
 
 // NewControlWatcher follows the operators' orders.
 func NewControlWatcher(b *actor.Base, term uint64,
 	out *messages.State[messages.Control]) *actor.Watcher {
 	odd := protocol.StrangeKeys{Log: b.Log}
+	life := max(orderLife, protocol.NoteLife(b.TTL, b.LockDelay))
 	return actor.NewPrefixWatcher(b, "control", b.Keys.Control(), func(v store.View) {
 		orders := b.Keys.ReadOrders(v.Entries, odd.Skip)
 		next := messages.Control{Term: term, Index: v.Index, Freeze: orders.Frozen,
@@ -27,7 +28,7 @@ func NewControlWatcher(b *actor.Base, term uint64,
 		next.OverrideAt = last.OverrideAt
 		switch {
 		case last.Term == term && next.Override > last.Override,
-			last.Term != term && next.Override > 0 && time.Since(orders.OverrideAt).Abs() < orderLife:
+			last.Term != term && next.Override > 0 && time.Since(orders.OverrideAt).Abs() < life:
 			next.OverrideAt = time.Now()
 		case last.Term != term:
 			next.OverrideAt = time.Time{}
