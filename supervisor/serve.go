@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"net"
+	"sync"
 )
 
 // Server is what [Serve] needs of a server. *http.Server is one.
@@ -15,7 +16,7 @@ type Server interface {
 // Serve makes a child's function of a server: each incarnation listens anew and makes its server,
 // as one that was shut down cannot be used again. The child is ready when it listens. When it is
 // asked to stop, Shutdown has four fifths of its StopTimeout for the requests under way; then Close
-// ends them. A Shutdown that panics is the child's failure.
+// ends them, also while Shutdown goes on. A Shutdown that panics is the child's failure.
 func Serve(listen func() (net.Listener, error), server func() Server) func(context.Context) error {
 	return func(ctx context.Context) (err error) {
 		ln, err := listen()
@@ -30,10 +31,13 @@ func Serve(listen func() (net.Listener, error), server func() Server) func(conte
 			defer close(closed)
 			wait, cancel := mostOfItsTime(ctx)
 			defer cancel()
+			var once sync.Once
+			end := func() { once.Do(func() { _ = Protect(s.Close) }) }
+			inTime := context.AfterFunc(wait, end) // Shutdown may not heed it
 			shut := false
 			defer func() { // also when Shutdown ends the goroutine
-				if !shut {
-					_ = Protect(s.Close)
+				if !inTime() || !shut {
+					end()
 				}
 			}()
 			bad = Protect(func() error {

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/coordd/coordd/supervisor"
 )
@@ -50,4 +51,34 @@ func TestAShutdownThatPanicsIsTheServersFailure(t *testing.T) {
 			})
 		})
 	}
+}
+
+// graceful is a server whose Shutdown heeds no deadline, as gRPC's GracefulStop: it returns when
+// the last request has ended, or when the server is closed.
+type graceful struct {
+	*server
+	over chan struct{}
+}
+
+func (s graceful) Shutdown(context.Context) error { <-s.over; return nil }
+
+func (s graceful) Close() error {
+	close(s.over)
+	close(s.shut)
+	return s.server.Close()
+}
+
+func TestAServerWhoseShutdownHeedsNoDeadlineIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := graceful{newServer(), make(chan struct{})}
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "grpc",
+			StopTimeout: 10 * time.Second,
+			Run: supervisor.Serve(func() (net.Listener, error) { return nowhere{}, nil },
+				func() supervisor.Server { return s })}}})
+		begin := time.Now()
+		r.mustEnd(t)
+		if took := time.Since(begin); took != 8*time.Second {
+			t.Errorf("closed after %v", took)
+		}
+	})
 }
