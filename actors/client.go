@@ -27,7 +27,8 @@ func SplitAddress(full string) (address string, auth *api.HttpBasicAuth) {
 //
 // Call it only when nothing of the member's work is left and none will start. It tries until Consul
 // has answered or ctx ends; then the session expires by itself. It reports whether the goodbye was
-// accepted: if not, the record was not the session's any more, and nothing was released.
+// accepted: if not, the record was not the session's any more. Others had taken it away, or a try
+// of this call had, whose answer was lost.
 func Depart(ctx context.Context, cfg Config, session string, clear bool) (accepted bool,
 	err error) {
 	s, err := protocol.New(cfg.Service, store.Config{Client: cfg.Client, Address: cfg.Consul,

@@ -64,7 +64,8 @@ func (s *Store) Pause(ctx context.Context, l Leaving, ack Ack) error {
 // Depart does for a dead member all that its own clean stop would have done:
 // [Store.Goodbye], [Store.Resign], and the end of its session. Each is tried until Consul has
 // answered or ctx ends; then the session expires by itself. It reports whether the goodbye
-// was accepted: if not, the record was not the session's any more.
+// was accepted: if not, the record was not the session's any more, perhaps because of an earlier
+// try whose answer was lost.
 func (s *Store) Depart(ctx context.Context, l Leaving) (accepted bool, err error) {
 	err = s.Retry(ctx, "goodbye", func(ctx context.Context) error { return s.Goodbye(ctx, l) })
 	accepted = err == nil
