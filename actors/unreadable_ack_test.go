@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/messages"
 )
 
 // What an ack says of its member's TTL is lost with it: the leader counts on what the ack has said
@@ -60,4 +61,29 @@ func (c *cluster) succeed() {
 	c.awaitLead(20*time.Second, old)
 	c.start(old)
 	time.Sleep(20 * time.Second)
+}
+
+// A successor that knows nothing of the lease before its own waits for a TTL, and passes that on.
+func TestAWaitForALeaseThatNothingNamesIsPassedOn(t *testing.T) {
+	run(t, func(c *cluster) {
+		short := func(cfg *actors.Config) { cfg.Lease = 3 * time.Second }
+		three(c, 9)
+		victim := c.follower()
+		its := c.itemsOf(victim)
+		c.delete("acks/" + victim)
+		c.delete("assignments/" + victim + "/")
+		time.Sleep(time.Second)
+		first := c.members[victim]
+		c.blind(victim)
+		again := c.start(victim, short).c.Membership()
+		c.await("its return", 30*time.Second, func() bool {
+			return again.Get().Phase == messages.Registered
+		})
+		c.blind(victim)
+		lease := first.c.Session().Get().Lease
+		time.Sleep(lease.Left(time.Now())) // the cluster sees to it that nothing is begun meanwhile
+		c.await("its items", 10*time.Second, c.runs(its))
+		first.cancel()
+		<-first.done
+	})
 }

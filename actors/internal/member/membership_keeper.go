@@ -176,8 +176,7 @@ func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (ti
 	if err != nil {
 		return time.Time{}, err
 	}
-	clearAt, inherited := before.until(), max(old.ack.TTL, before.old.sentinel,
-		a.out.Get().Inherited)
+	clearAt, inherited := before.until(), max(before.lease(), a.out.Get().Inherited)
 	if taken && rec.Session == s.ID {
 		// An attempt whose reply was lost, or whose incarnation crashed, had succeeded.
 		if old.ack.Clear {
