@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/coordd/coordd/supervisor"
 )
 
@@ -30,9 +31,35 @@ func TestAStoreThatItsSupervisorBeginsAnewTakesNoWriteForAnEarlierOne(t *testing
 }
 
 func beginAnew(t *testing.T, r *rig, actor string, away bool) {
-	var broken atomic.Bool
-	s := r.prepare(configstore.WithFault(func(context.Context) error {
-		if broken.Load() && strings.Contains(string(debug.Stack()), "*"+actor+")") {
+	s := startBreakable(t, r, actor)
+	for i := range 9 {
+		s.put("before", fmt.Sprint(i))
+	}
+	if away {
+		s.net.Cut(errors.New("cut off"))
+	}
+	s.breakDown()
+	time.AfterFunc(5*time.Second, func() { s.net.Cut(nil) })
+	for i := range 3 {
+		key := fmt.Sprint("after", i)
+		_, err := s.Put(r.ctx(time.Minute), key, []byte("v"))
+		r.expect(key+" was acknowledged and is", err == nil, r.raw("config_data/"+key) == "v")
+		t.Log(key, err)
+	}
+}
+
+// breakable is a host whose supervisor begins its store anew.
+type breakable struct {
+	*host
+	broken atomic.Bool // one of the store's actors fails whenever it is at work
+}
+
+// startBreakable starts one of which the named actor can be broken.
+func startBreakable(t *testing.T, r *rig, actor string) *breakable {
+	t.Helper()
+	s := &breakable{}
+	s.host = r.prepare(configstore.WithFault(func(context.Context) error {
+		if s.broken.Load() && strings.Contains(string(debug.Stack()), "*"+actor+")") {
 			return errors.New("broken")
 		}
 		return nil
@@ -49,22 +76,23 @@ func beginAnew(t *testing.T, r *rig, actor string, away bool) {
 		s.err = root.Run(ctx)
 	}()
 	s.ready()
-	for i := range 9 {
-		s.put("before", fmt.Sprint(i))
-	}
-	broken.Store(true)
-	if away {
-		s.net.Cut(errors.New("cut off"))
-	}
+	return s
+}
+
+// breakDown has the actor fail until the store is begun anew, and returns when it was.
+func (s *breakable) breakDown() {
+	s.rig.t.Helper()
+	s.broken.Store(true)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
+		err := error(nil)
 		for w := s.Watch("before"); err == nil; {
-			_, err = w.Next(ctx)
+			_, err = w.Next(context.Background())
 		}
 	}()
-	r.await("an actor that fails too often", 5*time.Minute, func() bool {
-		_, _ = s.Put(r.ctx(time.Second), "meanwhile", nil)
+	s.rig.await("an actor that fails too often", 5*time.Minute, func() bool {
+		_, _ = s.Put(s.rig.ctx(time.Second), "meanwhile", nil)
 		select {
 		case <-stopped:
 			return true
@@ -73,14 +101,7 @@ func beginAnew(t *testing.T, r *rig, actor string, away bool) {
 		}
 	})
 	time.Sleep(3 * time.Second) // it is begun anew
-	broken.Store(false)
-	time.AfterFunc(5*time.Second, func() { s.net.Cut(nil) })
-	for i := range 3 {
-		key := fmt.Sprint("after", i)
-		_, err := s.Put(r.ctx(time.Minute), key, []byte("v"))
-		r.expect(key+" was acknowledged and is", err == nil, r.raw("config_data/"+key) == "v")
-		t.Log(key, err)
-	}
+	s.broken.Store(false)
 }
 
 // The write queue is told that another process has the marker, and that it is this one's again.
@@ -149,4 +170,29 @@ func TestNobodyWaitsForAStoreWhoseLogCannotBeOpened(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The writes of a store that is begun anew have the numbers of those that it had under way before.
+func TestARequestOfBeforeTheStoreWasBegunAnewIsNoWriteOfItsOwn(t *testing.T) {
+	for _, actor := range []string{"consulWriter", "writeQueue"} {
+		t.Run(actor, func(t *testing.T) {
+			run(t, func(t *testing.T, r *rig) {
+				a := startBreakable(t, r, actor)
+				a.put("before", "v")
+				a.net.Next(1, func(q *http.Request) (*http.Response, error) {
+					a.net.Cut(errors.New("cut off"))
+					return transport.Late(r.consul.RoundTripper(), 5*time.Minute)(q)
+				})
+				arrives := time.Now().Add(5 * time.Minute)
+				_, err := a.Put(r.ctx(time.Second), "late", []byte("v"))
+				r.expect("the write that is late is acknowledged", err == nil, false)
+				a.breakDown()
+				a.net.Cut(nil)
+				time.Sleep(time.Until(arrives) + time.Second)
+				_, err = a.Put(r.ctx(time.Minute), "mine", []byte("v"))
+				t.Log(err)
+				r.expect("it was acknowledged and is", err == nil, r.raw("config_data/mine") == "v")
+			})
+		})
+	}
 }

@@ -27,8 +27,10 @@ type consulWriter struct {
 const deniedPause = 5 * time.Second
 
 func (a *consulWriter) run(ctx context.Context) error {
-	if opened := a.openLog.Load(); a.opened != opened { // the store was begun anew
-		a.opened, a.marker.held = opened, false
+	if opened := a.openLog.Load(); a.opened != opened {
+		// The store was begun anew, and its numbers with it. By a claim of its own, so that what is
+		// under way since before is refused.
+		a.opened, a.marker.held, a.marker.Claim = opened, false, 0
 	}
 	if !a.marker.held {
 		if err := a.Admit(ctx); err != nil {
