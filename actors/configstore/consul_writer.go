@@ -21,6 +21,7 @@ type consulWriter struct {
 	marker   marker
 	opened   *openLog  // for which the marker was claimed
 	failedAt time.Time // of the last try that Consul did not answer
+	cached   uint64    // the index of the cache when the last try was sent
 }
 
 // deniedPause is how often a denied write that is in the log is tried again: someone has to act.
@@ -158,6 +159,7 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 		if err != nil {
 			return refuse(err)
 		}
+		a.cached = a.data.Get().index
 		// Not cut short when the store stops: it takes no longer than one call, and then it is
 		// known what became of it.
 		res, err := a.store.Txn(context.WithoutCancel(ctx), ops...)
@@ -300,7 +302,9 @@ func (sh *shared) txn(j *job) (ops []store.Op, at []int) {
 // applied takes in the answer to a write that Consul has accepted.
 func (a *consulWriter) applied(j *job, res store.Result) (outcome, []ownWrite, bool) {
 	e, _ := res.Entry(a.markerKey())
-	if e.ModifyIndex < a.marker.index || a.marker.lost {
+	// The cache takes what is below its index for what it has seen: it has seen the future of a
+	// Consul that was restored.
+	if e.ModifyIndex <= max(a.marker.index, a.cached) || a.marker.lost {
 		a.invalidate()
 	}
 	a.marker.set(a.marker.afterWrite(j.seq), e.ModifyIndex)
@@ -333,6 +337,9 @@ func (a *consulWriter) alreadyApplied(ctx context.Context, j *job) (outcome, []o
 	at := uint64(0) // known of the newest write only
 	if j.seq == a.marker.Seq {
 		at = a.marker.lastWriteIndex()
+	}
+	if at <= a.cached { // the watch has brought it, or Consul was restored
+		a.invalidate()
 	}
 	entries, _, ok := a.readKeys(ctx, j)
 	if !ok {
