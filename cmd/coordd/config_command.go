@@ -391,7 +391,8 @@ meanwhile, are named, the newest 20 of them, and the exit code is 1. DIR/conflic
 				return q.Ready && q.Waiting == 0 || q.Err != nil
 			})
 			if err != nil {
-				return fmt.Errorf("%s left in the log: %w", count(q.Waiting, "write"), err)
+				left := c.Queue().Get().Waiting
+				return fmt.Errorf("%s left in the log: %w", count(left, "write"), err)
 			}
 			return q.Err
 		})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -26,7 +27,50 @@ func TestAReplayTellsOfEveryWriteThatWasRefused(t *testing.T) {
 	const writes = 47
 	consul := devconsul.New(devconsul.Config{})
 	defer consul.Close()
-	dir := filepath.Join(t.TempDir(), "log")
+	dir := leaveWrites(t, consul, writes)
+	for i := range writes {
+		if _, err := consul.Client().KV().Put(&api.KVPair{
+			Key: fmt.Sprint("service/demo/config_data/k", i)}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer(consul)
+	defer server.Close()
+	said, code := replay(t, server.URL, dir)
+	if code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	if named := strings.Count(said, "is for no key, Consul has"); named != 20 ||
+		!strings.Contains(said, fmt.Sprint(writes-20, " more were refused")) {
+		t.Errorf("%d are named", named)
+	}
+	if t.Failed() {
+		t.Log(said)
+	}
+}
+
+func TestAReplayThatRunsOutOfTimeTellsHowManyWritesAreLeft(t *testing.T) {
+	consul := devconsul.New(devconsul.Config{})
+	defer consul.Close()
+	dir := leaveWrites(t, consul, 3)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			http.Error(w, "No cluster leader", http.StatusInternalServerError)
+			return
+		}
+		consul.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	said, code := replay(t, server.URL, dir, "--wait", "1s")
+	if code == 0 || !strings.Contains(said, "3 writes left in the log") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+}
+
+// leaveWrites leaves writes in a log that a process without Consul has taken in.
+func leaveWrites(t *testing.T, consul *devconsul.Server, writes int) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "log")
 	net := transport.NewWire(consul.RoundTripper())
 	left, err := configstore.New(configstore.Config{Service: "demo", LogDir: dir,
 		Client: devconsul.ClientOver(net), Logger: slog.New(slog.DiscardHandler),
@@ -55,26 +99,15 @@ func TestAReplayTellsOfEveryWriteThatWasRefused(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	for i := range writes {
-		if _, err := consul.Client().KV().Put(&api.KVPair{
-			Key: fmt.Sprint("service/demo/config_data/k", i)}, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	server := httptest.NewServer(consul)
-	defer server.Close()
-	var said bytes.Buffer
-	code := run(ctx, surroundings{args: []string{"config", "replay", "--config-log", dir,
-		"--service", "demo", "--consul", server.URL}, env: os.LookupEnv,
-		in: strings.NewReader(""), out: io.Discard, err: &said})
-	if code != 1 {
-		t.Errorf("exit code %d", code)
-	}
-	if named := strings.Count(said.String(), "is for no key, Consul has"); named != 20 ||
-		!strings.Contains(said.String(), fmt.Sprint(writes-20, " more were refused")) {
-		t.Errorf("%d are named", named)
-	}
-	if t.Failed() {
-		t.Log(said.String())
-	}
+	return dir
+}
+
+// replay runs the command, and returns what it says in its standard error.
+func replay(t *testing.T, consul, dir string, more ...string) (said string, code int) {
+	t.Helper()
+	var out bytes.Buffer
+	code = run(t.Context(), surroundings{args: append([]string{"config", "replay", "--config-log",
+		dir, "--service", "demo", "--consul", consul}, more...), env: os.LookupEnv,
+		in: strings.NewReader(""), out: io.Discard, err: &out})
+	return out.String(), code
 }
