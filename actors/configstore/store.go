@@ -250,13 +250,23 @@ func (s *Store) List(ctx context.Context, prefix string) ([]Entry, error) {
 	return out, nil
 }
 
+// Cached returns the cache, and whether [Store.Snapshot] would answer from it and ask Consul
+// nothing: it is fresh and shows one moment.
+func (s *Store) Cached() (Snapshot, bool) {
+	if s.shared == nil {
+		return Snapshot{}, false
+	}
+	cache := s.shared.data.Get()
+	return cache, s.Fresh() && cache.ofOneMoment()
+}
+
 // Snapshot returns all of the configuration at one moment: the cache while that is fresh and shows
 // one, else what Consul says. Errors as for Get, but for [ErrNotFound].
 func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 	if s.shared == nil {
 		return Snapshot{}, ErrNoBackend
 	}
-	if cache := s.shared.data.Get(); s.Fresh() && cache.ofOneMoment() {
+	if cache, ok := s.Cached(); ok {
 		return cache, nil
 	}
 	sh := s.shared

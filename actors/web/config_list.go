@@ -64,17 +64,18 @@ func (c *configSite) list(w http.ResponseWriter, r *http.Request, p params) {
 	}
 }
 
-// snapshot is the cache. When that is too old each request has a snapshot of its own, in memory for
-// as long as its client takes to read it, so there are places for a few: done gives it back.
+// snapshot is the cache. When that is too old, or shows no single moment, each request has a
+// snapshot of its own, from Consul, and in memory for as long as its client takes to read it. So
+// there are places for a few: done gives it back.
 func (c *configSite) snapshot(r *http.Request) (s configstore.Snapshot, done func(), err error) {
-	done = func() {}
-	if !c.store.Fresh() {
-		select {
-		case c.reading <- struct{}{}:
-			done = func() { <-c.reading }
-		case <-r.Context().Done():
-			return s, done, fmt.Errorf("%w: %w", configstore.ErrUnreachable, r.Context().Err())
-		}
+	if cached, ok := c.store.Cached(); ok {
+		return cached, func() {}, nil
+	}
+	select {
+	case c.reading <- struct{}{}:
+		done = func() { <-c.reading }
+	case <-r.Context().Done():
+		return s, nil, fmt.Errorf("%w: %w", configstore.ErrUnreachable, r.Context().Err())
 	}
 	if s, err = c.store.Snapshot(r.Context()); err != nil {
 		done()

@@ -25,12 +25,16 @@ func TestACrowdThatConsulHasToBeAskedForTakesFewConnections(t *testing.T) {
 	for name, c := range map[string]struct {
 		fresh   bool
 		request string
+		path    string
 		headers http.Header
 		want    int
 	}{
-		"reads without a cache": {false, http.MethodGet, nil, http.StatusOK},
-		"conditional writes": {true, http.MethodPut, http.Header{"If-Match": {"*"}},
+		"reads without a cache": {false, http.MethodGet, "k", nil, http.StatusOK},
+		"conditional writes": {true, http.MethodPut, "k", http.Header{"If-Match": {"*"}},
 			http.StatusNoContent},
+		"lists without a cache": {false, http.MethodGet, "", nil, http.StatusOK},
+		// the cache shows it, and not yet what others have written before it
+		"lists behind a write": {true, http.MethodGet, "", nil, http.StatusOK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -42,6 +46,8 @@ func TestACrowdThatConsulHasToBeAskedForTakesFewConnections(t *testing.T) {
 						most.Store(max(most.Load(), now.Add(1)))
 						defer now.Add(-1)
 						time.Sleep(10 * time.Millisecond)
+					} else if c.path == "" {
+						return transport.Hang(r)
 					}
 					return consul.RoundTripper().RoundTrip(r)
 				})
@@ -64,12 +70,17 @@ func TestACrowdThatConsulHasToBeAskedForTakesFewConnections(t *testing.T) {
 				}
 				defer running.Wait()
 				defer cancel()
+				if c.fresh {
+					if _, err := store.Put(ctx, "own", nil); err != nil {
+						t.Fatal(err)
+					}
+				}
 				s := showing(&fakeLooker{})
 				s.config = store
 				h := s.handler()
 				for range crowd {
 					all.Go(func() {
-						r := httptest.NewRequest(c.request, "/config/k?wait=1m",
+						r := httptest.NewRequest(c.request, "/config/"+c.path+"?wait=1m",
 							strings.NewReader("x"))
 						r.Header = c.headers.Clone()
 						if r.Header == nil {
