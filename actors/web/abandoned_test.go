@@ -2,16 +2,20 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -53,6 +57,46 @@ func TestClientsThatLeaveDuringAListKeepNoPlace(t *testing.T) {
 		ask(w)
 		if w.Code != http.StatusOK {
 			t.Errorf("after them: %d %s", w.Code, w.Body)
+		}
+	})
+}
+
+// Clients that read slowly may have all the places for lists that are not from the cache.
+func TestAListBehindAWriteIsAnsweredFromTheCacheOnceTheWatchHasBroughtIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		consul := devconsul.New(devconsul.Config{NoJitter: true})
+		defer consul.Close()
+		slow := transport.Func(func(r *http.Request) (*http.Response, error) {
+			resp, err := consul.RoundTripper().RoundTrip(r)
+			if transport.Poll(r) {
+				time.Sleep(time.Second)
+			}
+			return resp, err
+		})
+		store, err := configstore.New(configstore.Config{Service: "demo",
+			Client: devconsul.ClientOver(slow), Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = store.Run(ctx) })
+		defer running.Wait()
+		defer cancel()
+		if err := store.WaitLoaded(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Put(ctx, "own", []byte("v")); err != nil {
+			t.Fatal(err)
+		}
+		site := newConfigSite(store, 1)
+		for range cap(site.reading) {
+			site.reading <- struct{}{}
+		}
+		w := httptest.NewRecorder()
+		site.handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/config/", nil))
+		if w.Code != http.StatusOK {
+			t.Errorf("%d %s", w.Code, w.Body)
 		}
 	})
 }

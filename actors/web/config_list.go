@@ -68,14 +68,18 @@ func (c *configSite) list(w http.ResponseWriter, r *http.Request, p params) {
 // snapshot of its own, from Consul, and in memory for as long as its client takes to read it. So
 // there are places for a few: done gives it back.
 func (c *configSite) snapshot(r *http.Request) (s configstore.Snapshot, done func(), err error) {
-	if cached, ok := c.store.Cached(); ok {
-		return cached, func() {}, nil
-	}
-	select {
-	case c.reading <- struct{}{}:
-		done = func() { <-c.reading }
-	case <-r.Context().Done():
-		return s, nil, fmt.Errorf("%w: %w", configstore.ErrUnreachable, r.Context().Err())
+	for changes := c.store.Data().Subscribe(); done == nil; {
+		changes.Take()
+		if cached, ok := c.store.Cached(); ok {
+			return cached, func() {}, nil
+		}
+		select {
+		case c.reading <- struct{}{}:
+			done = func() { <-c.reading }
+		case <-changes.Changed():
+		case <-r.Context().Done():
+			return s, nil, fmt.Errorf("%w: %w", configstore.ErrUnreachable, r.Context().Err())
+		}
 	}
 	if s, err = c.store.Snapshot(r.Context()); err != nil {
 		done()
