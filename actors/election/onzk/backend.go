@@ -90,12 +90,15 @@ func (b *backend) wake() {
 // operate runs one operation at a time. If ctx ends first, the operation goes on in the background,
 // and the next one waits for it. So no operation overtakes another.
 func (b *backend) operate(ctx context.Context, what string, f func() error) error {
+	if err := b.conn.awaitCredentials(ctx); err != nil {
+		return fmt.Errorf("%s in %s: %w", what, b.name, err)
+	}
 	select {
 	case b.operating <- struct{}{}:
 	case <-ctx.Done():
 		return fmt.Errorf("%s in %s: the last request is not done yet: %w", what, b.name, ctx.Err())
 	}
-	err := b.conn.call(ctx, func() error {
+	err := b.conn.callAnyway(ctx, func() error {
 		defer func() { <-b.operating }()
 		b.mu.Lock()
 		b.working = true

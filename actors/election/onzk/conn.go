@@ -176,6 +176,7 @@ type Conn struct {
 
 	// authenticated is closed when ZooKeeper has taken the Digest; nil: there is no Digest.
 	authenticated chan struct{}
+	notTaken      error                // why ZooKeeper has not taken it yet; under mu
 	pendingLeaves *messages.State[int] // how many leaves are tried again; changed under mu
 	leaders       *messages.State[int] // how many candidates lead here; changed under mu
 	// readings counts the readings, so that each has a number.
@@ -250,6 +251,7 @@ func newConn(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config, own boo
 		sharedWatches: map[string]*sharedWatch{}}
 	if own && cfg.Digest != "" {
 		c.authenticated = make(chan struct{})
+		c.notTaken = errors.New("no server has answered")
 		c.work.Go(func() { c.authenticate([]byte(cfg.Digest)) })
 	}
 	c.work.Go(c.renewLease)
@@ -408,14 +410,34 @@ func (c *Conn) spawnLocked(f func()) {
 // connection, or for an answer until the connection fails. If ctx ends first, f goes on in the
 // background and its error is dropped.
 func (c *Conn) call(ctx context.Context, f func() error) error {
-	if c.authenticated != nil {
-		select {
-		case <-c.authenticated:
-		case <-ctx.Done():
-			return fmt.Errorf("ZooKeeper has not taken the credentials yet: %w", ctx.Err())
-		}
+	if err := c.awaitCredentials(ctx); err != nil {
+		return err
 	}
 	return c.callAnyway(ctx, f)
+}
+
+// credentialsPatience bounds a wait for the credentials to be taken. Without a bound a candidate
+// could not leave while no server answers.
+const credentialsPatience = time.Second
+
+// errNoCredentials is returned while ZooKeeper has not taken the Digest.
+var errNoCredentials = errors.New("ZooKeeper has not taken the credentials yet")
+
+// awaitCredentials waits until ZooKeeper has taken the Digest, if there is one.
+func (c *Conn) awaitCredentials(ctx context.Context) error {
+	if c.authenticated == nil {
+		return nil
+	}
+	soon, cancel := context.WithTimeout(ctx, credentialsPatience)
+	defer cancel()
+	select {
+	case <-c.authenticated:
+		return nil
+	case <-soon.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return fmt.Errorf("%w: %w", errNoCredentials, c.notTaken)
 }
 
 // authenticate sends the Digest until ZooKeeper takes it. The client sends it by itself on each
@@ -427,6 +449,9 @@ func (c *Conn) authenticate(digest []byte) {
 			close(c.authenticated)
 			return
 		}
+		c.mu.Lock()
+		c.notTaken = err
+		c.mu.Unlock()
 		if errors.Is(err, zk.ErrAuthFailed) {
 			c.log.Warn("zookeeper-refuses-credentials", "err", err)
 		}

@@ -131,7 +131,8 @@ func (b *backend) handOver(id string) error {
 func isPassing(err error) bool {
 	return errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrConnectionClosed) ||
 		errors.Is(err, zk.ErrSessionExpired) ||
-		errors.Is(err, zk.ErrSessionMoved) || errors.Is(err, errChanged)
+		errors.Is(err, zk.ErrSessionMoved) || errors.Is(err, errChanged) ||
+		errors.Is(err, errNoCredentials)
 }
 
 // retry calls f until it succeeds, fails for good, or ctx ends.
