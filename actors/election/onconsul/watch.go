@@ -229,8 +229,8 @@ func (w *watcher) findPlace(ctx context.Context) error {
 	return nil
 }
 
-// checkHandOver finds out whether the candidate of a hand-over order can lead. Only the leader
-// asks.
+// checkHandOver finds out whether the candidate of a hand-over order can lead, and removes an order
+// that is void: candidates that preempt wait for an order to be carried out. Only the leader asks.
 func (w *watcher) checkHandOver(ctx context.Context) error {
 	o := w.now.handOver
 	if o == nil || w.now.handOverIndex == w.checkedHandOver || !w.candidacy().owns(w.now.leader) {
@@ -240,8 +240,16 @@ func (w *watcher) checkHandOver(ctx context.Context) error {
 	if errors.Is(err, store.ErrInvalid) {
 		found, err = false, nil // a stranger's order with an impossible id
 	}
+	void := !found || e.Session == ""
+	if err == nil && void {
+		_, err = w.conn.store.Txn(ctx, store.CheckIndex(w.keys.handover(), w.now.handOverIndex),
+			store.Delete(w.keys.handover()))
+		if errors.Is(err, store.ErrRefused) {
+			err = nil // there is a newer order, or none any more
+		}
+	}
 	if err == nil {
-		w.checkedHandOver, w.handOverVoid = w.now.handOverIndex, !found || e.Session == ""
+		w.checkedHandOver, w.handOverVoid = w.now.handOverIndex, void
 	}
 	return err
 }
