@@ -228,6 +228,9 @@ func (m *machine) finish(s Status) {
 		// record went with its session, it stays until the lease is over.
 		m.dutyRunning = m.dutyRunning && held &&
 			(m.contact.Closed || m.contact.Session == m.session)
+		if mutations.Broken("closed-before-drained") {
+			m.dutyRunning = false
+		}
 		m.drainBy = m.lease.Start.Add(m.lease.TTL)
 	}
 	s.What, s.Role, s.Self = Over, Out, m.self

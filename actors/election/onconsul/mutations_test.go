@@ -33,8 +33,10 @@ var breakages = []struct {
 	{name: "released-unchecked+released-in-any-term"},
 	{name: "deleted-at-once"},
 	{name: "deleted-while-led+deleted-at-once"},
+	{name: "closed-before-drained"},
 
 	{name: "taken-while-held", covered: "the term, which nobody has seen free who sees a leader"},
+	{name: "closed-while-led", covered: "the lock-delay, for which all wait when a session ends"},
 	{name: "released-unchecked", covered: "the term, which the next leader has changed"},
 	{name: "released-in-any-term", covered: "the check of the leader's key, which is another one"},
 	{name: "deleted-while-led",
@@ -62,7 +64,7 @@ func TestTheJudgeNoticesBrokenRules(t *testing.T) {
 		mutations.Break(m.name)
 		seed := *flagFrom
 		for ; seed < *flagFrom+tries && found == nil; seed++ {
-			judge, _ := perform(t, seed, 5*time.Minute)
+			judge, _, _ := perform(t, seed, 5*time.Minute)
 			found = judge.Verdict(time.Minute)
 		}
 		took := time.Since(begin).Round(10 * time.Millisecond)

@@ -58,13 +58,14 @@ type candidate struct {
 	name string
 	e    *election.Election
 	slow time.Duration // part of what it may take to stop, in thousandths
+	quit context.CancelFunc
 }
 
 const contested = "demo"
 
-// perform plays the history of a seed.
+// perform plays the history of a seed. left is what candidates have left behind in Consul.
 func perform(t *testing.T, seed uint64, length time.Duration) (judge *electiontest.Judge,
-	did map[string]int) {
+	did map[string]int, left []string) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &play{
 			t: t, r: rand.New(rand.NewPCG(seed, 0)), s: newEmbedded(t), n: seed << 16,
@@ -87,10 +88,11 @@ func perform(t *testing.T, seed uint64, length time.Duration) (judge *electionte
 			time.Sleep(p.upTo(6 * time.Second))
 		}
 		p.finish()
+		left = p.leftBehind()
 		cancel()
 		bystander.Wait()
 	})
-	return judge, did
+	return judge, did, left
 }
 
 func (p *play) upTo(d time.Duration) time.Duration {
@@ -122,20 +124,32 @@ func (p *play) nominate() {
 	p.n++
 	c := &candidate{process: p.hosts[p.r.IntN(len(p.hosts))], name: fmt.Sprint("c", p.n&0xffff),
 		slow: min(p.upTo(2000), 1000)}
-	lead := func(ctx context.Context, s election.Status) error { return c.lead(ctx, p.judge, s) }
-	c.e = p.election(c.process, election.Config{
-		Name: c.name, Priority: p.r.IntN(3), Preempt: p.r.IntN(4) == 0, Lead: lead,
-	})
-	statuses, err := c.e.Nominate(p.t.Context())
+	cfg := election.Config{Name: c.name, Priority: p.r.IntN(3), Preempt: p.r.IntN(4) == 0}
+	byHand := p.r.IntN(3) == 0
+	if !byHand {
+		cfg.Lead = func(ctx context.Context, s election.Status) error {
+			return c.lead(ctx, p.judge, s)
+		}
+	}
+	c.e = p.election(c.process, cfg)
+	ctx, cancel := context.WithCancel(p.t.Context())
+	c.quit = cancel
+	statuses, err := c.e.Nominate(ctx)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	p.aside.Go(func() {
+		if byHand {
+			c.leadByHand(p.judge, statuses)
+		}
 		for range statuses {
 		}
 	})
 	p.stands = append(p.stands, c)
 }
+
+// resign does not say that a duty by hand has stopped, as Resign would.
+func (c *candidate) resign() { c.quit() }
 
 // lead is the duty. It takes its time to stop, but for no longer than it has.
 func (c *candidate) lead(ctx context.Context, judge *electiontest.Judge, s election.Status) error {
@@ -209,7 +223,7 @@ func (p *play) act() {
 				p.nominate()
 			}
 		}},
-		{"resigns", func(c *candidate) { c.e.Resign() }},
+		{"resigns", (*candidate).resign},
 		{"is handed over", func(*candidate) { p.handOver() }},
 		{"is cut off", func(c *candidate) {
 			c.storm.sever()
@@ -234,7 +248,7 @@ func (p *play) act() {
 			time.AfterFunc(p.upTo(30*time.Second), c.storm.mend)
 		}},
 		{"is lost when it has just won, and Consul is restored", func(c *candidate) {
-			c.e.Resign()
+			c.resign()
 			time.Sleep(p.upTo(4 * time.Second))
 			if c = p.leader(); c != nil { // what the others have sent may still be under way
 				c.storm.sever()
@@ -257,6 +271,7 @@ func (p *play) act() {
 		{"has its connection closed", func(c *candidate) {
 			p.replace(c.process, 0)
 		}},
+		{"has its connection closed in the middle of something", p.closeAmid},
 		{"sees Consul elect", func(*candidate) {
 			past := p.s.consul.Moment()
 			p.s.consul.ElectionStart()
@@ -291,6 +306,37 @@ func (p *play) replace(h *process, then time.Duration) {
 	p.aside.Go(func() {
 		time.Sleep(then)
 		p.close(h)
+	})
+}
+
+// closeAmid closes a connection beside one of its next requests: often while a candidate joins,
+// gives the leadership up or is cut off. What is late goes on to arrive.
+func (p *play) closeAmid(c *candidate) {
+	h := c.process
+	p.hosts[slices.Index(p.hosts, h)] = p.process()
+	p.stands = slices.DeleteFunc(p.stands, func(c *candidate) bool { return c.process == h })
+	trapped := make(chan struct{})
+	h.storm.lay(p.r.IntN(8), func() { close(trapped) })
+	after := p.upTo(3*time.Millisecond) * time.Duration(p.r.IntN(3))
+	switch p.r.IntN(4) {
+	case 0:
+		c.resign()
+	case 1:
+		h.storm.sever()
+		time.AfterFunc(p.upTo(30*time.Second), h.storm.mend)
+	case 2:
+		p.end(c)
+	}
+	p.aside.Go(func() {
+		select {
+		case <-trapped:
+		case <-time.After(20 * time.Second):
+		}
+		time.Sleep(after)
+		h.storm.thaw() // a frozen one cannot
+		h.conn.Close()
+		time.Sleep(time.Minute)
+		h.storm.settle()
 	})
 }
 
@@ -356,7 +402,7 @@ func (p *play) finish() {
 	}
 	time.Sleep(15 * time.Second)
 	for _, c := range p.stands {
-		c.e.Resign()
+		c.resign()
 	}
 	for _, c := range p.stands {
 		<-c.e.Done()
@@ -368,14 +414,37 @@ func (p *play) finish() {
 	time.Sleep(mostLate + 2*time.Second) // for what is late, and a last look
 }
 
+// leftBehind is what is in Consul beside the state of the election.
+func (p *play) leftBehind() []string {
+	keys, _, err := p.s.consul.Client().KV().Keys(onconsul.DefaultPrefix, "", nil)
+	if err != nil {
+		p.t.Error(err)
+	}
+	left := slices.DeleteFunc(keys, func(key string) bool {
+		return strings.Contains(key, "/state/") && !strings.HasSuffix(key, "/leader")
+	})
+	sessions, _, err := p.s.consul.Client().Session().List(nil)
+	if err != nil {
+		p.t.Error(err)
+	}
+	for _, s := range sessions {
+		left = append(left, "session "+s.ID)
+	}
+	return left
+}
+
 // Candidates join, resign and are handed the leadership. Processes are cut off, frozen, killed and
-// closed, sessions are ended, Consul elects and is restored, the election is deleted, and requests
-// are late, lost and doubled. The lock of the election is a register all the same.
+// closed, at rest and in the middle of something. Sessions are ended, Consul elects and is restored,
+// the election is deleted, and requests are late, lost and doubled. The lock of the election is a
+// register all the same, and nothing of a candidate is left behind.
 func TestLeadershipIsARegister(t *testing.T) {
 	did, counted := map[string]int{}, map[string]int{}
 	begin := time.Now()
 	for seed := *flagFrom; seed < *flagFrom+*flagSeeds; seed++ {
-		judge, acts := perform(t, seed, 5*time.Minute)
+		judge, acts, left := perform(t, seed, 5*time.Minute)
+		if len(left) > 0 {
+			t.Errorf("seed %d: left behind: %q", seed, left)
+		}
 		if err := judge.Verdict(time.Minute); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}

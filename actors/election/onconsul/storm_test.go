@@ -31,7 +31,9 @@ type storm struct {
 	ice  chan struct{} // not nil: frozen; closed when it thaws
 	// not nil: called once, when the way is cut behind an answer that confirms a renewal and is
 	// slow
-	snare func()
+	snare  func()
+	trap   func() // not nil: called once, beside the request that comes after trapIn others
+	trapIn int
 }
 
 // fate is what becomes of one request.
@@ -79,6 +81,7 @@ func (s *storm) state() (cut, ice chan struct{}) {
 var errReset = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 
 func (s *storm) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.steps()
 	late := transport.Copy(r)
 	f := s.draw(r.URL.Path == "/v1/txn")
 	_, ice := s.state()
@@ -140,6 +143,26 @@ func (s *storm) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errReset
 	}
 	return resp, nil
+}
+
+// lay has the trap called as the request after n others is sent.
+func (s *storm) lay(n int, trap func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trap, s.trapIn = trap, n
+}
+
+// steps counts a request, and springs the trap if this is its.
+func (s *storm) steps() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.trap == nil {
+		return
+	}
+	if s.trapIn--; s.trapIn < 0 {
+		go s.trap()
+		s.trap = nil
+	}
 }
 
 func (s *storm) set(snare func()) {
