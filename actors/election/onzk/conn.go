@@ -170,6 +170,8 @@ type Conn struct {
 
 	ctx          context.Context
 	stop         context.CancelFunc
+	leaving      context.Context // until it ends, leaves are tried again; see goOn
+	stopLeaving  context.CancelFunc
 	work         sync.WaitGroup // goroutines that end soon after ctx
 	clientClosed chan struct{}  // closed when the client has ended: its event channel is closed
 	abandoned    chan struct{}  // closed when Close has stopped waiting for the client
@@ -249,14 +251,26 @@ func newConn(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config, own boo
 		clientClosed: make(chan struct{}), abandoned: make(chan struct{}),
 		pendingLeaves: messages.NewState(0), leaders: messages.NewState(0),
 		sharedWatches: map[string]*sharedWatch{}}
+	c.leaving, c.stopLeaving = context.WithCancel(context.Background())
+	context.AfterFunc(ctx, func() {
+		if own {
+			c.stopLeaving()
+		} else {
+			time.AfterFunc(2*c.timeout(), c.stopLeaving)
+		}
+	})
 	if own && cfg.Digest != "" {
 		c.authenticated = make(chan struct{})
 		c.notTaken = errors.New("no server has answered")
 		c.work.Go(func() { c.authenticate([]byte(cfg.Digest)) })
 	}
 	c.work.Go(c.renewLease)
-	if events != nil {
+	switch {
+	case events == nil:
+	case own:
 		c.work.Go(func() { c.drain(events) })
+	default:
+		go c.drain(events)
 	}
 	return c
 }
@@ -291,7 +305,8 @@ func checkName(name string) error {
 // Leaders should resign before, so that others may lead at once. Close waits for two seconds at
 // most until those that have resigned have written that. If Connect made the connection, Close ends
 // the session too; but a leader whose duties have not ended two seconds later leaves it to expire.
-// It may be called more than once.
+// A caller's own connection goes on, and what its candidates hold is removed as they end. It may be
+// called more than once.
 func (c *Conn) Close() {
 	none := func(n int) bool { return n == 0 }
 	wait := func(cell *messages.State[int]) error {
@@ -301,7 +316,7 @@ func (c *Conn) Close() {
 		return err
 	}
 	_ = wait(c.pendingLeaves)
-	c.dialer.close()
+	c.dialer.close(c.own)
 	if c.own && wait(c.leaders) != nil {
 		c.log.Error("session-left-to-expire", "leading", c.leaders.Get())
 		c.dialer.closeNewest() // the client cannot end it, and makes no other connection
@@ -323,25 +338,22 @@ func (c *Conn) Close() {
 	c.work.Wait()
 }
 
-// drain reads the client's events until the client ends. The events themselves say nothing new, and
-// the client drops those that nobody reads.
+// drain reads the client's events until the client ends, or until Close has stopped waiting for
+// that. The events themselves say nothing new, and the client drops those that nobody reads.
 func (c *Conn) drain(events <-chan zk.Event) {
-	done := c.ctx.Done()
-	if c.own {
-		done = c.abandoned // the client is being closed: wait for its end
-	}
 	for {
 		select {
 		case _, ok := <-events:
 			if !ok {
 				close(c.clientClosed)
-				c.dialer.close()
+				c.dialer.close(c.own)
 				c.mu.Lock()
 				c.stop()
 				c.mu.Unlock()
+				c.stopLeaving()
 				return
 			}
-		case <-done:
+		case <-c.abandoned:
 			return
 		}
 	}
@@ -404,6 +416,17 @@ func (c *Conn) spawnLocked(f func()) {
 	if c.ctx.Err() == nil {
 		c.work.Go(f)
 	}
+}
+
+// goOn runs f in a goroutine; f returns when c.leaving ends. The session of a caller's own
+// connection outlives Close, and so do the nodes that are to be removed. So c.leaving lasts for
+// twice the session's timeout longer: by then ZooKeeper has answered, or the session is over.
+func (c *Conn) goOn(f func()) {
+	if c.own {
+		c.spawn(f)
+		return
+	}
+	go f()
 }
 
 // call runs f, which cannot be interrupted: the client's requests take no context. They wait for a

@@ -44,14 +44,15 @@ type Dialer struct {
 	proving  bool // requests are sent so often that silence means a dead server
 	watching bool // the session has watches
 	closed   bool
+	barred   bool // no further connection is made
 }
 
 // Dial is the argument of zk.WithDialer.
 func (d *Dialer) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	d.mu.Lock()
-	closed := d.closed
+	barred := d.barred
 	d.mu.Unlock()
-	if closed {
+	if barred {
 		return nil, net.ErrClosed
 	}
 	base := d.Base
@@ -122,7 +123,7 @@ func (d *Dialer) handshakeAnswered(conn *handshakeConn, session int64, timeout t
 	c contact) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
+	if d.barred {
 		return
 	}
 	switch {
@@ -145,11 +146,12 @@ func (d *Dialer) handshakeAnswered(conn *handshakeConn, session int64, timeout t
 	d.publishLocked()
 }
 
-// close publishes that the connection is closed.
-func (d *Dialer) close() {
+// close publishes that the connection is closed. With bar it also ends the dialing: a connection
+// that its caller owns goes on.
+func (d *Dialer) close(bar bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.closed = true
+	d.closed, d.barred = true, d.barred || bar
 	d.publishLocked()
 }
 

@@ -27,11 +27,12 @@ func (b *backend) Leave(ctx context.Context) error {
 	}
 	// The candidate's node holds up those behind it until it is gone. So go on in the background.
 	b.conn.countPendingLeave(1)
-	b.conn.spawn(func() {
+	until := b.conn.leaving
+	b.conn.goOn(func() {
 		defer b.conn.countPendingLeave(-1)
-		for b.conn.ctx.Err() == nil {
-			b.conn.sleep(b.conn.ctx, b.conn.timeout()/20)
-			if b.operate(b.conn.ctx, "leave", b.leave) == nil {
+		for until.Err() == nil {
+			b.conn.sleep(until, b.conn.timeout()/20)
+			if b.operate(until, "leave", b.leave) == nil {
 				return
 			}
 		}
@@ -56,10 +57,11 @@ func (b *backend) leave() error {
 		}
 		// A create sent over an earlier connection may still arrive, in theory: the server reads
 		// what it has received before it notices that the connection is closed.
-		b.conn.spawn(func() {
-			b.conn.sleep(b.conn.ctx, b.conn.timeout())
-			if b.conn.ctx.Err() == nil {
-				_ = b.conn.call(b.conn.ctx, func() error { return b.removeStrayNodes(me) })
+		until := b.conn.leaving
+		b.conn.goOn(func() {
+			b.conn.sleep(until, b.conn.timeout())
+			if until.Err() == nil {
+				_ = b.conn.call(until, func() error { return b.removeStrayNodes(me) })
 			}
 		})
 	}

@@ -1,0 +1,59 @@
+//go:build coordd_elections
+
+package onzk_test
+
+import (
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/onzk"
+	"github.com/coordd/coordd/test/realzookeeper"
+	"github.com/go-zookeeper/zk"
+)
+
+// The session of a caller's own connection outlives Close. What it holds of elections must not.
+func TestWhatACallersOwnConnectionHoldsGoesAfterClose(t *testing.T) {
+	t.Parallel()
+	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
+	s := &store{t: t, server: server, timeout: sessionTimeout, root: rootOf(t), delay: -1}
+	w := &wire{}
+	d := &onzk.Dialer{Base: w.Dial}
+	zc, events, err := zk.Connect([]string{server.Addr(), server.Addr()}, crowdTimeout,
+		zk.WithDialer(d.Dial), zk.WithLogger(quietly{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer zc.Close()
+	own, err := onzk.New(zc, events, d, onzk.Config{Root: s.root, LockDelay: -1,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := nominate(t, own, "a")
+	wait(t, a, election.Leading)
+	other, err := onzk.Connect(s.config(&wire{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(other.Close)
+	b, _ := nominate(t, other, "b")
+	wait(t, b, election.Following)
+	w.Cut()
+	own.Close()
+	a.Resign()
+	time.Sleep(100 * time.Millisecond) // it is sent, to nobody
+	w.Mend()                           // breaks the connection; the session goes on
+	wait(t, b, election.Leading)
+	<-a.Done()
+	if state := zc.State(); state != zk.StateHasSession {
+		t.Errorf("the caller's connection: %v", state)
+	}
+}
+
+// quietly logs nothing.
+type quietly struct{}
+
+func (quietly) Printf(string, ...any) {}
