@@ -248,6 +248,10 @@ func (s *shell) apply(ctx context.Context, timer *time.Timer) (finished bool) {
 	if e.start != opNone {
 		s.perform(ctx, e.start)
 	}
+	if e.failure != nil {
+		s.log.Warn("election-operation-failed", "candidate", s.machine.self.Name, "operation",
+			e.failure.op.String(), "err", e.failure.err, "then", "it is tried again")
+	}
 	if e.overdue {
 		s.log.Warn("drained-not-called", "candidate", s.machine.self.Name, "waited",
 			s.machine.drainTimeout.String(), "do",

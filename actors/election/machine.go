@@ -2,6 +2,7 @@ package election
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -22,6 +23,10 @@ const (
 	opHandOver // ask the leader to make way for this candidate
 	opLeave
 )
+
+func (o op) String() string {
+	return [...]string{"nothing", "join", "take", "release", "hand-over", "leave"}[o]
+}
 
 // refusedPause is the pause after a refused Take if no new view comes. Whoever was in the way may
 // have come and gone between two views, and then no new view comes.
@@ -47,6 +52,7 @@ type effects struct {
 	finished  bool // nothing will follow
 	// the host has not said that its duty has stopped, and is not waited for any longer
 	overdue bool
+	failure *outcome // of the first op in a row that has failed and is tried again; nil: none
 }
 
 // machine holds the rules. Observations and results of operations go in, effects come out. It has
@@ -73,9 +79,10 @@ type machine struct {
 	busy           op
 	pause          *backoff.ExponentialBackOff
 	retryAt        time.Time
-	lastFailure    string // why the last op failed
-	viewsAtRefusal uint64 // views at the last refused Take; 0: none
-	handOverAsked  uint64 // token of the leader that was asked to make way
+	lastFailure    string   // why the last op failed
+	failure        *outcome // to be told by the next step
+	viewsAtRefusal uint64   // views at the last refused Take; 0: none
+	handOverAsked  uint64   // token of the leader that was asked to make way
 
 	leading     bool
 	draining    bool
@@ -211,6 +218,9 @@ func (m *machine) failed(now time.Time, r outcome) {
 		if r.op == opHandOver {
 			m.handOverAsked = 0
 		}
+		if m.lastFailure == "" && r.op != opJoin && !errors.Is(r.err, context.Canceled) {
+			m.failure = &r // that of a Join is told as a status
+		}
 		m.retryAt, m.viewsAtRefusal, m.lastFailure = now.Add(m.pause.NextBackOff()), 0,
 			r.err.Error()
 	}
@@ -251,7 +261,8 @@ func (m *machine) loseLeadership(format string, args ...any) {
 
 // step decides what to do now.
 func (m *machine) step(now time.Time) effects {
-	e := effects{}
+	e := effects{failure: m.failure}
+	m.failure = nil
 	if m.contact.Session != "" {
 		m.lease = m.contact.Lease
 	}
