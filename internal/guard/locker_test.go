@@ -4,6 +4,7 @@ package guard
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -82,6 +83,39 @@ func TestAProcessWithoutItsFirstThreadIsFound(t *testing.T) {
 		t.Errorf("%d killed (%v), want 1", killed, err)
 	}
 	_ = left.Wait()
+}
+
+// Each of a relay lives for a moment, and is another process when it is looked at than when it was
+// listed.
+func TestNothingIsCalledGoneThatIsPassedOnFromProcessToProcess(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "relay") // its removal ends the relay
+	if err := os.WriteFile(script, []byte("/bin/sh \"$0\" &\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const token = "former-holder-of-a-relay"
+	for range 5 {
+		alive, held, err := os.Pipe() // all of them hold it open
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer alive.Close()
+		left := exec.Command("/bin/sh", script)
+		left.Env = append(os.Environ(), markerEnv+"="+token+"/1")
+		left.ExtraFiles = []*os.File{held}
+		if err := errors.Join(left.Start(), held.Close(), left.Wait()); err != nil {
+			t.Fatal(err)
+		}
+		_, err = killMarked(func(found string) bool { return found == token }, testkit.Patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := alive.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := alive.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Fatalf("it is not gone: %v, want %v", err, io.EOF)
+		}
+	}
 }
 
 func TestAFileThatLostItsNameIsNotTheLock(t *testing.T) {

@@ -320,9 +320,10 @@ func (w *watch) learnToken() {
 func (w *watch) clearAway() {
 	pause := time.Millisecond
 	warned := false
+	var all census
 	for begin := time.Now(); ; time.Sleep(pause) {
 		confined := false
-		live, blind := killLeftovers(w.cmd.Process.Pid, w.token, w.l.started())
+		live, blind := killLeftovers(&all, w.cmd.Process.Pid, w.token, w.l.started())
 		if w.cgroup != "" {
 			var pids []int
 			if pids, confined = cgroupMembers(w.cgroup); confined {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -184,33 +185,60 @@ func environOfThreads(pid int) ([]byte, error) {
 
 func readStat(pid int) (proc.Stat, error) { return proc.Read(strconv.Itoa(pid)) }
 
-// processes lists all processes to be seen, without zombies. It does not leave out one for an error
-// of which cannotLook is true.
-func processes() ([]proc.Stat, error) {
+// census looks at all processes to be seen, round after round.
+type census struct {
+	known map[int]bool // the process ids that the last round came by
+}
+
+// round calls look for each process but zombies. It does not leave out one for an error of which
+// cannotLook is true. Whole means that none was missed: one that ends between being listed and
+// being looked at may have passed its work on to one that is not listed. So those that were not
+// there in the last round come first, the youngest of them before the others.
+func (c *census) round(look func(proc.Stat)) (whole bool, _ error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
+	dir.Close()
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	var all []proc.Stat
-	for _, name := range names {
+	var fresh, old []int
+	known := map[int]bool{}
+	for _, name := range slices.Backward(names) {
 		pid, err := strconv.Atoi(name)
-		if err != nil {
+		switch {
+		case err != nil:
 			continue
+		case c.known[pid]:
+			old = append(old, pid)
+		default:
+			fresh = append(fresh, pid)
 		}
+		known[pid] = true
+	}
+	whole = true
+	for i, pid := range slices.Concat(fresh, old) {
 		s, err := readStat(pid)
 		if cannotLook(err) {
-			return nil, err
+			return false, err
 		}
 		if err == nil && !s.Gone {
-			all = append(all, s)
+			look(s)
+		}
+		if i < len(fresh) && hasEnded(pid) {
+			whole = false
 		}
 	}
-	return all, nil
+	c.known = known
+	return whole, nil
+}
+
+// hasEnded tells whether pid is a zombie, or no more.
+func hasEnded(pid int) bool {
+	s, err := readStat(pid)
+	return err == nil && s.Gone || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH)
 }
 
 // newToken names this guard so that a later one can tell whether it still lives: process id, start
@@ -271,14 +299,10 @@ func killMarked(match func(token string) bool, limit time.Duration) (total int, 
 		return 0, err
 	}
 	found := map[int]bool{}
+	var all census
 	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
-		all, blind := processes()
-		if blind != nil && !cannotLook(blind) {
-			return len(found), nil // nothing can be seen here at all
-		}
 		live := 0
-		dirs, err := cgroupsOf()
-		blind = errors.Join(blind, err)
+		dirs, blind := cgroupsOf()
 		for token, dir := range dirs {
 			if !match(token) {
 				continue
@@ -293,9 +317,9 @@ func killMarked(match func(token string) bool, limit time.Duration) (total int, 
 			}
 			removeCgroup(dir)
 		}
-		for _, s := range all {
+		whole, err := all.round(func(s proc.Stat) {
 			if s.PID == os.Getpid() || s.PID == os.Getppid() {
-				continue
+				return
 			}
 			mark, err := marker(s.PID)
 			if err != nil {
@@ -303,14 +327,19 @@ func killMarked(match func(token string) bool, limit time.Duration) (total int, 
 			}
 			token, _, ok := strings.Cut(mark, "/")
 			if !ok || !match(token) {
-				continue
+				return
 			}
 			live++
 			found[s.PID] = true
-			signalExactly(s.PID, syscall.SIGKILL, func() bool {
-				now, err := readStat(s.PID)
-				return err == nil && now.Start == s.Start
-			})
+			killExactly(s)
+		})
+		switch {
+		case err != nil && !cannotLook(err):
+			return len(found), nil // nothing can be seen here at all
+		case err != nil:
+			blind = err
+		case !whole && blind == nil:
+			blind = errPassing
 		}
 		switch {
 		case live == 0 && blind == nil:
@@ -323,6 +352,17 @@ func killMarked(match func(token string) bool, limit time.Duration) (total int, 
 			return len(found), fmt.Errorf("%d processes that dead guards left do not die", live)
 		}
 	}
+}
+
+// errPassing says that a round of the census was not whole.
+var errPassing = errors.New("processes end before they can be looked at")
+
+// killExactly kills the process that was looked at, and no other that has its number since.
+func killExactly(seen proc.Stat) {
+	signalExactly(seen.PID, syscall.SIGKILL, func() bool {
+		now, err := readStat(seen.PID)
+		return err == nil && now.Start == seen.Start
+	})
 }
 
 // signalExactly sends to pid if it still is what still says, without a moment in which the id could
@@ -341,16 +381,12 @@ func signalExactly(pid int, sig syscall.Signal, still func() bool) {
 // killLeftovers kills what a dead guard left, one round, and returns the ids of those seen alive.
 // They are known by the guard's session, or, when they left it, by its token. By these and not by
 // the process groups: the owner may have been frozen since the guard died, and the numbers of empty
-// groups may have passed to others. The error, of which cannotLook is true, says that there may be
-// more.
-func killLeftovers(guardPID int, token string, _ []int) (live []int, blind error) {
-	all, err := processes()
-	if cannotLook(err) {
-		blind = err
-	}
-	for _, s := range all {
+// groups may have passed to others. The error, errPassing or one of which cannotLook is true, says
+// that there may be more.
+func killLeftovers(all *census, guardPID int, token string, _ []int) (live []int, blind error) {
+	whole, err := all.round(func(s proc.Stat) {
 		if s.PID == guardPID || s.PID == os.Getpid() {
-			continue
+			return
 		}
 		ours := s.Session == guardPID
 		if !ours && token != "" {
@@ -361,14 +397,16 @@ func killLeftovers(guardPID int, token string, _ []int) (live []int, blind error
 			t, _, ok := strings.Cut(mark, "/")
 			ours = ok && t == token
 		}
-		if !ours {
-			continue
+		if ours {
+			live = append(live, s.PID)
+			killExactly(s)
 		}
-		live = append(live, s.PID)
-		signalExactly(s.PID, syscall.SIGKILL, func() bool {
-			now, err := readStat(s.PID)
-			return err == nil && now.Start == s.Start
-		})
+	})
+	switch {
+	case cannotLook(err):
+		blind = err
+	case err == nil && !whole && blind == nil:
+		blind = errPassing
 	}
 	return live, blind
 }

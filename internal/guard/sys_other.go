@@ -66,12 +66,14 @@ func nameOf(int, string) string { return "" }
 
 func tokenDead(string) bool { return false }
 
+type census struct{}
+
 func frozen(string) int { return 0 }
 
 func killMarked(func(string) bool, time.Duration) (total int, _ error) { return 0, nil }
 
 // killLeftovers kills the process groups that a dead guard left, and returns those still there.
-func killLeftovers(_ int, _ string, groups []int) (live []int, _ error) {
+func killLeftovers(_ *census, _ int, _ string, groups []int) (live []int, _ error) {
 	for _, g := range groups {
 		if syscall.Kill(-g, syscall.SIGKILL) == nil {
 			live = append(live, g)
