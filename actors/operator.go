@@ -21,6 +21,9 @@ import (
 var (
 	// ErrUnreachable is returned when Consul gave no answer, or none that can be used.
 	ErrUnreachable = store.ErrUnreachable
+	// ErrNoAnswer is returned, along with ErrUnreachable, when nothing came back in time, not even
+	// an error.
+	ErrNoAnswer = store.ErrNoAnswer
 	// ErrTooManyConns is returned, along with ErrUnreachable, when Consul takes no more connections
 	// from this host's address.
 	ErrTooManyConns = store.ErrTooManyConns

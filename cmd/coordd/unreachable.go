@@ -1,16 +1,12 @@
 package main
 
 import (
-	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"net"
 
 	"github.com/coordd/coordd/actors"
 )
-
-var errNoAnswer = errors.New("it takes connections and says nothing in time")
 
 // trouble turns an error of Consul's into one line that says what to do.
 func trouble(consul string, err error) error {
@@ -23,11 +19,14 @@ func trouble(consul string, err error) error {
 			"or run less on this host",
 			consul, actors.ErrTooManyConns)
 	}
-	why := err
-	if op, ok := errors.AsType[*net.OpError](err); ok {
+	why := actors.ErrNoAnswer
+	switch op, ok := errors.AsType[*net.OpError](err); {
+	case ok:
 		why = op.Err
-	} else if errors.Is(err, context.DeadlineExceeded) {
-		why = errNoAnswer
+	case !errors.Is(err, actors.ErrNoAnswer):
+		return fmt.Errorf("Consul at %s gives no answer that can be used (%w): look at its log, or "+
+			"give its address with --consul or CONSUL_HTTP_ADDR",
+			consul, err)
 	}
 	return fmt.Errorf("Consul at %s does not answer (%w): start it, or give its address with "+
 		"--consul or CONSUL_HTTP_ADDR",

@@ -1,11 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+
+	"github.com/hashicorp/consul/api"
 
 	"github.com/coordd/coordd/actors"
 )
@@ -26,5 +32,53 @@ func TestTooManyConnectionsAreNotCalledAConsulThatIsDown(t *testing.T) {
 	if text := err.Error(); !strings.Contains(text, "too many connections") ||
 		!strings.Contains(text, "http_max_conns_per_client") || strings.Contains(text, "start it") {
 		t.Error(text)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestAConsulThatAnswersIsNotCalledSilent(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		way        roundTrip
+	}{
+		{"no leader", "500 Internal Server Error (No cluster leader)",
+			func(r *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: 500, Request: r, Header: http.Header{},
+					Body: io.NopCloser(strings.NewReader("No cluster leader"))}, nil
+			}},
+		{"a certificate of another", "certificate signed by unknown authority",
+			func(*http.Request) (*http.Response, error) {
+				return nil, errors.New("tls: certificate signed by unknown authority")
+			}},
+		{"silent", "does not answer (no answer in time): start it",
+			func(r *http.Request) (*http.Response, error) {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, err := api.NewClient(&api.Config{HttpClient: &http.Client{Transport: c.way}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				o, err := actors.NewOperator(client, "demo")
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), refusedTimeout)
+				defer cancel()
+				err = trouble("consul.test:8500", o.Reach(ctx))
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("got %v, want %q in it", err, c.want)
+				}
+				if c.name != "silent" && strings.Contains(err.Error(), "start it") {
+					t.Errorf("got %v, and it is running", err)
+				}
+			})
+		})
 	}
 }

@@ -75,11 +75,11 @@ func (c call) classify(ctx, own context.Context, err error) error {
 	}
 	if ctxErr := endOf(ctx); ctxErr != nil {
 		return &callError{kind: ErrUnreachable, op: c.String(), ended: ctxErr, unknown: true,
-			text: "gave up waiting for the answer: " + ctxErr.Error()}
+			cause: ErrNoAnswer, text: "gave up waiting for the answer: " + ctxErr.Error()}
 	}
 	if own.Err() != nil {
 		return &callError{kind: ErrUnreachable, op: c.String(), unknown: true,
-			cause: hideContext(err),
+			cause: errors.Join(ErrNoAnswer, hideContext(err)),
 			text:  fmt.Sprintf("no answer within %v", c.timeout)}
 	}
 	// The client's transactions report a bad status as text without the code.

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// The kinds of failure. Every error of this package matches exactly one.
+// The kinds of failure. Every error of this package matches exactly one, but
+// for ErrNoAnswer.
 var (
 	// ErrSessionGone is returned when Consul does not know the session any
 	// more: a renewal answered 404, or a lock named a dead session. All that
@@ -28,6 +29,10 @@ var (
 	// used: refused and cut connections, time-outs, 429, 500 and 503, bodies
 	// that are not Consul's. None of these ends a lease by itself.
 	ErrUnreachable = errors.New("consul is unreachable")
+
+	// ErrNoAnswer is returned, along with ErrUnreachable, when nothing came back in time, not even
+	// an error.
+	ErrNoAnswer = errors.New("no answer in time")
 
 	// ErrInvalid is returned when a request can never succeed as it is, and for
 	// keys and values that do not parse.
