@@ -216,7 +216,7 @@ func (o *electFlags) ranges() error {
 	if o.margin >= o.ttl/2 {
 		return usage("--lease-margin %v: give less than half of the ttl of %v", o.margin, o.ttl)
 	}
-	return nil
+	return checkMargin(o.margin)
 }
 
 // shellCommand returns what the guard process runs. One argument alone is a shell command.

@@ -35,6 +35,16 @@ func newGuard(cfg guard.Config, passEnv []string, log *slog.Logger) (*guard.Guar
 	return g, nil
 }
 
+// checkMargin refuses a margin that is less than the guard process will take: what is said of the
+// member's times would not be so. 0 is the default.
+func checkMargin(margin time.Duration) error {
+	if margin > 0 && margin < guard.MinMargin {
+		return usage("--lease-margin %v: commands take %v at least to end: give that or more", margin,
+			guard.MinMargin)
+	}
+	return nil
+}
+
 // guardChild is the actor that keeps the guard process up. Put it before all that runs commands, so
 // that it is stopped when they have ended. Its gate opens when the guard process is ready: then it
 // is known whether commands of a predecessor are left.

@@ -166,6 +166,11 @@ func (o *runFlags) soften(cmd *cobra.Command) error {
 	if o.holdItems && o.exec != "" {
 		return usage("--hold-items is for a member without --exec: give one of the two")
 	}
+	if o.exec != "" {
+		if err := checkMargin(o.leaseMargin); err != nil {
+			return err
+		}
+	}
 	if o.restartWait < 0 {
 		return usage("--restart-wait %v: give a time of 0s or more", o.restartWait)
 	}

@@ -130,7 +130,7 @@ func New(cfg Config) *Guard {
 // the lease had. So are those that began under a lease of another session, or under one given up
 // since, whatever this one says. Until the first call nothing starts.
 //
-// SIGKILL comes a quarter of margin before until. A margin under 200 ms counts as 200 ms.
+// SIGKILL comes a quarter of margin before until. A margin under MinMargin counts as that.
 func (g *Guard) Lease(session string, until time.Time, margin time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

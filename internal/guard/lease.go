@@ -4,8 +4,9 @@ package guard
 
 import "time"
 
-// minMargin is the time that it takes to stop a group of processes on a busy machine.
-const minMargin = 200 * time.Millisecond
+// MinMargin is the time that it takes to stop a group of processes on a busy machine, and the least
+// margin of a lease.
+const MinMargin = 200 * time.Millisecond
 
 // lease is a deadline on two clocks that both processes read. Nobody can set the boot clock, and it
 // also counts while the host is suspended. The other one is the wall clock. The times are absolute,
@@ -25,7 +26,7 @@ func makeLease(until time.Time, margin time.Duration) lease {
 	return lease{
 		Boot:   boot + int64(time.Until(until)),
 		Wall:   until.UnixNano(),
-		Margin: max(margin, minMargin),
+		Margin: max(margin, MinMargin),
 	}
 }
 

@@ -42,8 +42,8 @@ func TestALeaseIsAnAbsoluteTime(t *testing.T) {
 		left < want-time.Second {
 		t.Errorf("left %v, want %v", left, want)
 	}
-	if l.Margin != minMargin {
-		t.Errorf("margin %v, want the least of %v", l.Margin, minMargin)
+	if l.Margin != MinMargin {
+		t.Errorf("margin %v, want the least of %v", l.Margin, MinMargin)
 	}
 }
 
