@@ -130,6 +130,9 @@ func (c call) status(code int, body string) error {
 	case code == http.StatusInternalServerError && strings.Contains(body, "Invalid Session TTL"):
 		return fail(ErrInvalid, false,
 			said+"; choose a TTL in the range the server names (its floor is session_ttl_min)")
+	case code == http.StatusInternalServerError && c.op == "session create" &&
+		(strings.Contains(body, "Missing check") || strings.Contains(body, "is in critical state")):
+		return &callError{kind: ErrUnreachable, op: c.String(), text: said, cause: ErrNoCheck}
 	case code == http.StatusInternalServerError && strings.Contains(body, "invalid key name"):
 		return fail(ErrInvalid, false, said)
 	}

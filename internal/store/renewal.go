@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/coordd/coordd/internal/mutations"
@@ -24,13 +22,16 @@ type Renewal struct {
 	tries  int // that failed, in a row
 	ladder Ladder
 	held   messages.Lease // of the last renewal that succeeded
-	asking atomic.Int32   // requests that have not come back
-	rounds sync.WaitGroup // their goroutines
+	rounds *Overlap[renewed]
 }
 
 // Wait returns when nothing is under way any more: after the last Ask, whose context has ended.
 // Nothing is, but for a transport that does not heed its context.
-func (r *Renewal) Wait() { r.rounds.Wait() }
+func (r *Renewal) Wait() {
+	if r.rounds != nil {
+		r.rounds.Wait()
+	}
+}
 
 // Failing tells whether the last request failed.
 func (r *Renewal) Failing() bool { return r.tries > 0 }
@@ -75,30 +76,30 @@ type renewed struct {
 func (r *Renewal) renew(ctx context.Context, id string) (time.Time, error) {
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
-	results, answered := make(chan renewed), make(chan struct{})
+	if r.rounds == nil {
+		r.rounds = NewOverlap[renewed]()
+	}
+	answered := make(chan struct{})
 	limit, pending, overdue := RenewalLimit(r.lease(), r.tries), 0, false
 	again := time.NewTimer(r.lease() / 8)
 	defer again.Stop()
 	ask := func() {
 		pending++
-		r.asking.Add(1)
-		r.rounds.Go(func() {
-			var x renewed
+		r.rounds.Go(own, func(own context.Context) (x renewed) {
 			x.err = r.Store.Contain("session renew "+id, func() (err error) {
 				x.sent, err = r.Store.renewSession(own, id, limit, func() {
 					tell(own, answered, struct{}{})
 				})
 				return err
 			})
-			r.asking.Add(-1)
-			tell(own, results, x)
+			return x
 		})
 	}
 	more := func() {
 		if !r.held.Valid(time.Now(), 0) || mutations.Broken("renewal-once") {
 			return
 		}
-		if overdue = r.asking.Load() >= mostAsking; !overdue {
+		if overdue = r.rounds.Pending() >= mostAsking; !overdue {
 			ask()
 		}
 		again.Reset(r.lease() / 20)
@@ -109,7 +110,7 @@ func (r *Renewal) renew(ctx context.Context, id string) (time.Time, error) {
 		case <-ctx.Done():
 			return time.Time{}, &callError{kind: ErrUnreachable, op: "session renew " + id,
 				ended: ctx.Err(), unknown: true, text: "gave up waiting: " + ctx.Err().Error()}
-		case x := <-results:
+		case x := <-r.rounds.Results:
 			pending--
 			if x.err == nil || errors.Is(x.err, ErrSessionGone) || pending == 0 {
 				return x.sent, x.err
@@ -123,14 +124,6 @@ func (r *Renewal) renew(ctx context.Context, id string) (time.Time, error) {
 		case <-again.C:
 			more()
 		}
-	}
-}
-
-// tell sends x to whoever listens until ctx ends.
-func tell[T any](ctx context.Context, to chan<- T, x T) {
-	select {
-	case to <- x:
-	case <-ctx.Done():
 	}
 }
 

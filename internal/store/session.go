@@ -25,6 +25,10 @@ type SessionOptions struct {
 	Name      string        // for people, in consul's own listings
 	TTL       time.Duration // 10 s to 86400 s
 	LockDelay time.Duration // default 1 s, at most 60 s; Consul's own default would be 15 s
+	// Check is that of an [Instance] at the same agent. The session ends when it turns critical, or
+	// when the gossip of Consul's agents finds that the agent's node has gone (serfHealth). Empty:
+	// it is bound to no check.
+	Check string
 }
 
 // Validate reports what is out of Consul's range, naming the range, as
@@ -42,11 +46,11 @@ func (o SessionOptions) Validate() error {
 	return nil
 }
 
-// CreateSession opens a session without any health check, because the default
-// one can end a session before its TTL, with the behaviour delete: what it
-// locks goes with it. Consul never ends it before sent + TTL by itself. When
-// the outcome is unknown a session may be left over, holding nothing; it
-// expires after twice its TTL.
+// CreateSession opens a session with the behaviour delete: what it locks goes with it. Without
+// o.Check it has no health check at all, because the default one can end a session before its TTL:
+// then Consul never ends it before sent + TTL by itself. With one it may end at any time, and
+// [ErrNoCheck] says that the check is not passing. When the outcome is unknown a session may be
+// left over, holding nothing; it expires after twice its TTL.
 func (s *Store) CreateSession(ctx context.Context, o SessionOptions) (id string, sent time.Time,
 	err error) {
 	if err := o.Validate(); err != nil {
@@ -61,8 +65,13 @@ func (s *Store) CreateSession(ctx context.Context, o SessionOptions) (id string,
 	err = s.do(ctx, c, func(ctx context.Context) error {
 		entry := &api.SessionEntry{Name: o.Name, TTL: o.TTL.String(), LockDelay: o.LockDelay,
 			Behavior: api.SessionBehaviorDelete}
-		id, _, err = s.client.Session().CreateNoChecks(entry,
-			(&api.WriteOptions{}).WithContext(ctx))
+		create := s.client.Session().CreateNoChecks
+		if o.Check != "" {
+			entry.NodeChecks = []string{"serfHealth"}
+			entry.ServiceChecks = []api.ServiceCheck{{ID: o.Check}}
+			create = s.client.Session().Create
+		}
+		id, _, err = create(entry, (&api.WriteOptions{}).WithContext(ctx))
 		if err == nil && id == "" {
 			return unreachable(c.String(), "the answer names no session")
 		}

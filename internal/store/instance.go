@@ -1,0 +1,91 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// Instance is a process as its Consul agent shows it: an instance of a service with one check,
+// which turns critical when nobody has reported for CheckTTL. Consul ends the sessions that are
+// bound to the check with it: so it notices the end of a process in CheckTTL, where it lets a
+// session that nobody renews live for twice its TTL.
+type Instance struct {
+	ID      string // unique at the agent: of this process and no other
+	Service string
+	Address string // empty: the agent's own
+	Port    int
+	Tags    []string
+	Meta    map[string]string
+	// CheckTTL is how long after a report the check passes. Consul 1.22 ended the session 3.03 s
+	// after the last report with 3 s, and 0.7 to 1 s after it with 1 s.
+	CheckTTL time.Duration
+}
+
+// ReapAfter is when the agent deregisters an instance whose process has not come back: Consul takes
+// a minute at least, and looks every 30 s.
+const ReapAfter = time.Minute
+
+// CheckID is the id of the instance's check.
+func (i Instance) CheckID() string { return "service:" + i.ID }
+
+// ErrNoCheck is returned, along with [ErrUnreachable], by [Store.CreateSession] when a check that
+// the session is to be bound to is not in the catalog, or critical there. The agent writes it there
+// a moment after it was registered, if its token may.
+var ErrNoCheck = errors.New("the check is not passing in Consul's catalog")
+
+// RegisterInstance registers the instance at the agent, passing. One that is registered keeps the
+// state of its check.
+func (s *Store) RegisterInstance(ctx context.Context, i Instance) error {
+	c := call{op: "register instance", key: i.ID, timeout: s.callTimeout,
+		need: "service:write on " + i.Service}
+	return s.do(ctx, c, func(ctx context.Context) error {
+		return s.client.Agent().ServiceRegisterOpts(&api.AgentServiceRegistration{
+			ID: i.ID, Name: i.Service, Address: i.Address, Port: i.Port, Tags: i.Tags, Meta: i.Meta,
+			Check: &api.AgentServiceCheck{
+				CheckID: i.CheckID(), Name: "the process reports", TTL: i.CheckTTL.String(),
+				Status:                         api.HealthPassing,
+				DeregisterCriticalServiceAfter: ReapAfter.String(),
+			},
+		}, api.ServiceRegisterOpts{}.WithContext(ctx))
+	})
+}
+
+// ReportInstance says that the process is there; output is shown beside the check, and changes to
+// it alone cost Consul no write for minutes. [ErrNotFound]: the agent knows no such check. It was
+// started anew without its data, or it is another one: requests go through a load balancer.
+func (s *Store) ReportInstance(ctx context.Context, i Instance, output string) error {
+	c := call{op: "report check", key: i.CheckID(), timeout: s.timeoutOf(ctx),
+		need: "service:write on " + i.Service}
+	return s.do(ctx, c, func(ctx context.Context) error {
+		err := s.client.Agent().UpdateTTLOpts(i.CheckID(), output, api.HealthPassing,
+			(&api.QueryOptions{}).WithContext(ctx))
+		return unknownHere(c, err)
+	})
+}
+
+// DeregisterInstance takes the instance and its check away. One that is gone already is no error.
+func (s *Store) DeregisterInstance(ctx context.Context, i Instance) error {
+	c := call{op: "deregister instance", key: i.ID, timeout: s.callTimeout,
+		need: "service:write on " + i.Service}
+	err := s.do(ctx, c, func(ctx context.Context) error {
+		return unknownHere(c, s.client.Agent().ServiceDeregisterOpts(i.ID,
+			(&api.QueryOptions{}).WithContext(ctx)))
+	})
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// unknownHere is the answer of an agent that does not know what it was asked about.
+func unknownHere(c call, err error) error {
+	status, ok := errors.AsType[api.StatusError](err)
+	if !ok || status.Code != http.StatusNotFound || page(status.Body) {
+		return err
+	}
+	return &callError{kind: ErrNotFound, op: c.String(), text: "this Consul agent does not know it"}
+}

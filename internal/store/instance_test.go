@@ -1,0 +1,50 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/store"
+)
+
+func TestASessionEndsWithTheCheckThatItIsBoundTo(t *testing.T) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+		ctx := t.Context()
+		i := store.Instance{ID: "demo-n1", Service: "demo", CheckTTL: 6 * time.Second}
+		bound := store.SessionOptions{TTL: store.MinTTL, Check: i.CheckID()}
+		_, _, err := s.CreateSession(ctx, bound)
+		wantKind(t, err, store.ErrUnreachable, false)
+		wantText(t, err, "Missing check")
+		wantKind(t, s.ReportInstance(ctx, i, "one"), store.ErrNotFound, false)
+
+		must(t, s.RegisterInstance(ctx, i))
+		id, _, err := s.CreateSession(ctx, bound)
+		must(t, err)
+		for range 10 {
+			time.Sleep(5 * time.Second)
+			must(t, s.ReportInstance(ctx, i, "at work"))
+			_, err := s.RenewSession(ctx, id, 0)
+			must(t, err)
+		}
+		must(t, s.RegisterInstance(ctx, i)) // anew: the check keeps its state
+		time.Sleep(5900 * time.Millisecond)
+		if alive, err := s.SessionExists(ctx, id); err != nil || !alive {
+			t.Errorf("before the check's ttl was over: %v, %v", alive, err)
+		}
+		time.Sleep(200 * time.Millisecond)
+		if alive, err := s.SessionExists(ctx, id); err != nil || alive {
+			t.Errorf("after the check's ttl: %v, %v", alive, err)
+		}
+		_, _, err = s.CreateSession(ctx, bound)
+		wantKind(t, err, store.ErrUnreachable, false)
+		wantText(t, err, "critical")
+
+		must(t, s.DeregisterInstance(ctx, i))
+		must(t, s.DeregisterInstance(ctx, i)) // one that is gone is no error
+		services, err := consul.Client().Agent().Services()
+		if err != nil || len(services) > 0 {
+			t.Errorf("the agent shows %v, %v", services, err)
+		}
+	})
+}
