@@ -12,7 +12,9 @@ import (
 // boundSettings are settings on which the formulas must hold, the defaults first.
 var boundSettings = []actors.Config{
 	{},
+	{CheckTTL: actors.NoCheck},
 	{Lease: 3 * time.Second},
+	{Lease: 3 * time.Second, CheckTTL: time.Second},
 	{TTL: 30 * time.Second, LockDelay: 5 * time.Second, Lease: 8 * time.Second},
 	{Grace: 25 * time.Second, Merge: time.Second, WorkerSoak: 3 * time.Second},
 	{TTL: 20 * time.Second, Renew: 2 * time.Second, LeaseMargin: 4 * time.Second,
@@ -27,7 +29,7 @@ func tried(settings, phase int) bool {
 func with(s actors.Config) option {
 	return func(cfg *actors.Config) {
 		cfg.TTL, cfg.LockDelay, cfg.Grace, cfg.Merge = s.TTL, s.LockDelay, s.Grace, s.Merge
-		cfg.Lease = s.Lease
+		cfg.Lease, cfg.CheckTTL = s.Lease, s.CheckTTL
 		cfg.WorkerSoak, cfg.Renew, cfg.LeaseMargin = s.WorkerSoak, s.Renew, s.LeaseMargin
 	}
 }

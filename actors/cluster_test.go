@@ -33,6 +33,8 @@ type cluster struct {
 	log     *slog.Logger
 	members map[string]*member
 	way     http.RoundTripper // of members that are started from now on; nil: straight to Consul
+	// checkTTL is the setting of members that are started from now on.
+	checkTTL time.Duration
 
 	mu      sync.Mutex
 	judge   testkit.Judge
@@ -121,7 +123,7 @@ func (c *cluster) start(id string, options ...option) *member {
 		Process: &actors.Process{Instance: fmt.Sprintf("%s-%d", id, time.Now().UnixNano()),
 			Host: id + ".test", BootID: id, PIDNamespace: "1", PID: 1, StartTime: 1},
 		Work: func(ctx context.Context, item actors.Item) error { return c.work(ctx, m, item) },
-		Lead: c.duty(id),
+		Lead: c.duty(id), CheckTTL: c.checkTTL,
 	}
 	for _, o := range options {
 		o(&cfg)

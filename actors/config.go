@@ -26,6 +26,12 @@ const (
 // MinLease is the shortest [Config.Lease].
 const MinLease = protocol.MinLease
 
+// NoCheck is the [Config.CheckTTL] of a member without a check.
+const NoCheck = -1
+
+// MinCheckTTL is the shortest [Config.CheckTTL].
+const MinCheckTTL = time.Second
+
 // minRenew keeps a slip of the pen (--renew 1ns) from renewing without a pause.
 const minRenew = 100 * time.Millisecond
 
@@ -100,6 +106,14 @@ type Config struct {
 	// it is noticed that a member is lost, its items wait for its lease; and a silence of Consul's
 	// is ridden through for about half of it ([Bounds]).
 	Lease time.Duration
+	// CheckTTL is how long after this member's last report Consul takes it for lost: it registers
+	// itself at its Consul agent as an instance of Service, with a check of this TTL, to which it
+	// reports twelve times as often, and its session ends with that check. 1 s to the TTL. Default
+	// (0): 13/20 of the lease, so that no silence of Consul's that the lease rides through ends
+	// the check. NoCheck: there is none, and Consul ends the session of a lost member
+	// after twice its TTL. An agent that takes no check, or a token without service:write on
+	// Service, comes to the same, and the log says so.
+	CheckTTL time.Duration
 	// Renew is the time from one renewal to the next: 100 ms to half of the lease, and with
 	// LeaseMargin less than 19/20 of it. Default: Lease/3.
 	Renew time.Duration
@@ -194,6 +208,7 @@ func (c Config) withDefaults() Config {
 	}
 	orDuration(&c.TTL, 10*time.Second)
 	orDuration(&c.Lease, c.TTL)
+	orDuration(&c.CheckTTL, max(13*c.Lease/20, MinCheckTTL))
 	orDuration(&c.Renew, c.Lease/3)
 	orDuration(&c.LockDelay, time.Second)
 	orDuration(&c.LeaseMargin, c.Lease/10)
@@ -263,6 +278,9 @@ func (c Config) Validate() error {
 	}
 	if d.Lease < MinLease || d.Lease > d.TTL {
 		bad("lease %v: give one of %v to the ttl (%v)", d.Lease, MinLease, d.TTL)
+	}
+	if d.CheckTTL != NoCheck && (d.CheckTTL < MinCheckTTL || d.CheckTTL > d.TTL) {
+		bad("check-ttl %v: give one of %v to the ttl (%v), or none", d.CheckTTL, MinCheckTTL, d.TTL)
 	}
 	if d.Renew > d.Lease/2 {
 		bad("renew %v: give at most half of the lease (%v), or one lost renewal ends it",

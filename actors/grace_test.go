@@ -247,9 +247,18 @@ func TestAGraceIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
 // While nobody leads nobody waits: a leader that is lost as well, with nobody to speak for it, adds
 // that time, and what it had waited since its last note.
 func TestALeaderThatIsLostDuringAGraceAddsTheTimeInWhichNobodyLeads(t *testing.T) {
-	longest := time.Duration(0)
-	for after := 18 * time.Second; after < 32*time.Second; after += 2 * time.Second {
+	for _, check := range []time.Duration{0, actors.NoCheck} {
+		t.Run(fmt.Sprint(check), func(t *testing.T) {
+			leaderIsLostToo(t, actors.Config{CheckTTL: check}.Bounds(), check)
+		})
+	}
+}
+
+func leaderIsLostToo(t *testing.T, bounds actors.Bounds, check time.Duration) {
+	longest, last := time.Duration(0), bounds.TakeOver-3*time.Second
+	for after := bounds.Detect - 2*time.Second; after < last; after += 2 * time.Second {
 		run(t, func(c *cluster) {
+			c.checkTTL = check
 			c.addWork(c.items(30)...)
 			for i := range 6 {
 				c.start(fmt.Sprintf("n%d", i))
@@ -258,8 +267,7 @@ func TestALeaderThatIsLostDuringAGraceAddsTheTimeInWhichNobodyLeads(t *testing.T
 			victim, leader := c.follower(), c.leader()
 			its := c.itemsOf(victim)
 			cfg := c.members[victim].c.Settings()
-			bounds := cfg.Bounds()
-			vacant := bounds.TakeOverLeader - bounds.TakeOver + 2*cfg.TTL
+			vacant := bounds.TakeOverLeader - bounds.TakeOver + bounds.Detect
 			begin := time.Now()
 			c.kill(victim)
 			time.Sleep(after)
@@ -272,7 +280,7 @@ func TestALeaderThatIsLostDuringAGraceAddsTheTimeInWhichNobodyLeads(t *testing.T
 			longest = max(longest, time.Since(begin))
 		})
 	}
-	if longest < 45*time.Second {
+	if longest < bounds.TakeOver+bounds.Detect/2 {
 		t.Errorf("they are taken over after %v at the most: the guarantees say more", longest)
 	}
 }
@@ -318,7 +326,7 @@ func TestItemsThatWaitForALeaseAreHandedOverWhenItIsOver(t *testing.T) {
 		const waited = 2 * time.Second
 		time.Sleep(waited)
 		c.stop(victim)
-		bound := cfg.Bounds().TakeOver - 2*cfg.TTL - waited
+		bound := cfg.Bounds().TakeOver - cfg.Bounds().Detect - waited
 		took := c.await("its items elsewhere", bound, c.runs(its))
 		if took < cfg.Lease-waited-time.Second/10 {
 			t.Errorf("its items run elsewhere after %v, inside of a lease of its predecessor", took)
@@ -449,7 +457,7 @@ func TestAWaitIsPassedOnBetweenLeadersOfDifferentSettings(t *testing.T) {
 				time.Sleep(keep - time.Minute)
 				c.kill("n0")
 				vacant := 2*set.TTL + set.LockDelay + set.LockDelay/4
-				rest := set.Bounds().TakeOver - 2*set.TTL - max(set.Grace, set.Lease)
+				rest := set.Bounds().TakeOver - set.Bounds().Detect - max(set.Grace, set.Lease)
 				c.await("its items elsewhere", keep+vacant+set.TTL/4+rest-time.Since(begin),
 					c.runs(its))
 				t.Logf("taken over after %v", time.Since(begin))

@@ -31,7 +31,8 @@ import (
 //	control-watcher     orders are not heard
 //	assigner            nothing is assigned
 //	assignment-watcher  this member starts and stops nothing; what it runs, it owns
-//	worker-manager      the same; if the lease ends as well, the lease-enforcer ends the work
+//	check-keeper        the session ends with the check: the work stops, others take everything over
+//	worker-manager      the same as assignment-watcher; if the lease ends as well, the lease-enforcer ends the work
 //
 // That lasts until the session-renewer finds that an actor hangs: see
 // TestAMemberOfWhichAnActorHangsGivesUpWhatItHolds.
@@ -44,6 +45,7 @@ var whileItHangs = map[string]struct {
 	"member-watcher": {}, "ack-watcher": {}, "workload-watcher": {waits: true},
 	"control-watcher": {}, "assigner": {waits: true},
 	"assignment-watcher": {waits: true}, "worker-manager": {waits: true},
+	"check-keeper": {stops: true},
 }
 
 func TestAnActorThatHangsLeavesTheOthersAtWorkAndNothingRunsTwice(t *testing.T) {
@@ -119,8 +121,11 @@ func TestAMemberOfWhichAnActorHangsGivesUpWhatItHolds(t *testing.T) {
 				for i := range 4 {
 					c.addWork(fmt.Sprintf("meanwhile-%d", i))
 				}
-				limit := actors.StuckAfter + n1.c.Settings().Renew +
-					n1.c.Settings().Bounds().TakeOverLeader
+				settings := n1.c.Settings()
+				if actor == "check-keeper" { // it loses a session, and the next has no check
+					settings.CheckTTL = actors.NoCheck
+				}
+				limit := actors.StuckAfter + settings.Renew + settings.Bounds().TakeOverLeader
 				took := c.await("all at n2", limit, func() bool {
 					loads := c.loads()
 					return loads["n1"] == 0 && loads["n2"] == 8 && c.leader() == "n2"
@@ -149,6 +154,7 @@ func TestWhatTheLeaseEndedBehindAnActorThatHangsGoesOn(t *testing.T) {
 	for _, actor := range []string{"worker-manager", "leader-tracker", "term-runner"} {
 		t.Run(actor, func(t *testing.T) {
 			run(t, func(c *cluster) {
+				c.checkTTL = actors.NoCheck // the session outlives the hang
 				c.addWork(c.items(4)...)
 				s := newSaboteur(actor, atMessage, 1<<30, hangs)
 				n1 := c.sabotaged(s)

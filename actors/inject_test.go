@@ -152,7 +152,7 @@ func (c *cluster) sabotaged(s *saboteur) *member {
 		Process: &actors.Process{Instance: "n1-1", Host: "n1.test", BootID: "n1", PIDNamespace: "1",
 			PID: 1, StartTime: 1},
 		Work: func(ctx context.Context, item actors.Item) error { return c.work(ctx, m, item) },
-		Lead: c.duty("n1"),
+		Lead: c.duty("n1"), CheckTTL: c.checkTTL,
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -174,7 +174,7 @@ var everyActor = []string{
 	"session-renewer", "record-watcher", "membership-keeper", "leader-watcher", "leader-tracker",
 	"term-runner",
 	"member-watcher", "ack-watcher", "workload-watcher", "control-watcher", "assigner",
-	"assignment-watcher", "worker-manager",
+	"assignment-watcher", "worker-manager", "check-keeper",
 }
 
 var termActors = everyActor[6:11]

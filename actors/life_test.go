@@ -85,11 +85,12 @@ func TestALeaderThatLeavesHandsOverAtOnce(t *testing.T) {
 func TestAKilledLeadersItemsAreTakenOverAfterSessionAndGrace(t *testing.T) {
 	run(t, func(c *cluster) {
 		three(c, 99)
+		cfg := c.members[c.leader()].c.Settings()
 		c.kill(c.leader())
 		took := c.await("its items elsewhere", 45*time.Second, c.balanced(99))
 		t.Logf("taken over after %v", took)
-		// 2 x TTL for the session, lock-delay, the grace, merging and soak.
-		if least := 20 * time.Second; took < least {
+		// The check's TTL for the session, lock-delay, the grace, merging and soak.
+		if least := cfg.CheckTTL*5/6 + cfg.Lease; took < least {
 			t.Errorf("taken over after %v: before the session and the grace can have ended", took)
 		}
 		if n := c.totalStarts() - 99; n != 33 {
@@ -392,13 +393,15 @@ func TestAnIdleMemberSendsNothingButItsRenewal(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		idle.net.requests()
 		time.Sleep(10 * time.Minute)
-		renewals, confirmations, others := 0, 0, map[string]int{}
+		renewals, confirmations, reports, others := 0, 0, 0, map[string]int{}
 		for call, n := range idle.net.requests() {
 			switch {
 			case strings.HasPrefix(call, "PUT /v1/session/renew/"):
 				renewals += n
 			case strings.HasPrefix(call, "GET /v1/session/info/"):
 				confirmations += n
+			case strings.HasPrefix(call, "PUT /v1/agent/check/update/"):
+				reports += n
 			default:
 				others[call] = n
 			}
@@ -408,6 +411,10 @@ func TestAnIdleMemberSendsNothingButItsRenewal(t *testing.T) {
 		}
 		if confirmations != renewals {
 			t.Errorf("%d renewals and %d reads to confirm them", renewals, confirmations)
+		}
+		if every := idle.c.Settings().CheckTTL / 12; reports < int(10*time.Minute/every) ||
+			reports > int(10*time.Minute/every)+1 {
+			t.Errorf("%d reports to its agent in 10 minutes, want one every %v", reports, every)
 		}
 		if len(others) != 3 {
 			t.Errorf("besides its renewal it called %v, want its three long polls", others)

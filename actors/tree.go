@@ -16,6 +16,7 @@ import (
 // They outlive every incarnation of every actor.
 type cells struct {
 	session     *messages.State[messages.Session]
+	check       *messages.State[messages.Check]
 	record      *messages.State[member.OwnRecord]
 	membership  *messages.State[messages.Membership]
 	leaderKey   *messages.State[member.LeaderKey]
@@ -34,6 +35,7 @@ type cells struct {
 func newCells() *cells {
 	return &cells{
 		session:     messages.NewState(messages.Session{}),
+		check:       messages.NewState(messages.Check{}),
 		record:      messages.NewState(member.OwnRecord{}),
 		membership:  messages.NewState(messages.Membership{}),
 		leaderKey:   messages.NewState(member.LeaderKey{}),
@@ -60,7 +62,7 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 	lease := member.NewLeaseEnforcer(session, b.LeaseMargin)
 	ack, leads := member.NewOwnAck(b), &atomic.Int32{}
 
-	renewer := member.NewSessionRenewer(b, c.session, record, holdings)
+	renewer := member.NewSessionRenewer(b, c.session, c.check.Reader(), record, holdings)
 	keeper := member.NewMembershipKeeper(b, c.membership, session, record, holdings, c.leave, ack)
 	tracker := member.NewLeaderTracker(b, c.leadership, session, membership, c.leaderKey.Reader(),
 		c.bump, leads)
@@ -68,11 +70,15 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 		func(term uint64) supervisor.Tree { return termTree(b, c, term) }, lease, leads)
 	workers := member.NewWorkerManager(b, c.holdings, session, membership, c.assignments.Reader(),
 		c.leave, ack, lease)
+	// First, so that it stops last: who asks where the items are sees them leave.
+	children := []supervisor.Child{{Name: "routing", Tree: &routes}}
+	if b.CheckTTL > 0 { // before the session, so that the check passes until that has ended
+		checks := member.NewCheckKeeper(b, c.check, session, holdings)
+		children = append(children, child(b, "check-keeper", checks.Run))
+	}
 	return supervisor.Tree{
 		Strategy: supervisor.OneForOne,
-		Children: []supervisor.Child{
-			// First, so that it stops last: who asks where the items are sees them leave.
-			{Name: "routing", Tree: &routes},
+		Children: append(children, []supervisor.Child{
 			child(b, "session-renewer", renewer.Run),
 			{Name: "lease-enforcer", Run: lease.Run},
 			child(b, "record-watcher", member.NewRecordWatcher(b, c.record).Run),
@@ -93,7 +99,7 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 					StopTimeout: b.StopTimeout + 5*actor.GoodbyeTimeout,
 				}},
 			}},
-		},
+		}...),
 	}
 }
 

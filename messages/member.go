@@ -6,6 +6,7 @@ import "time"
 // has, and until when it may count on it.
 type Session struct {
 	ID    string // empty: none
+	Check string // that the session is bound to, and ends with; empty: none
 	Lease Lease
 	// Count is the number of sessions opened so far; a new one makes everything
 	// that hung on the earlier one void.
@@ -18,6 +19,13 @@ type Session struct {
 // Holds tells whether the session may be counted on at now with margin to spare.
 func (s Session) Holds(now time.Time, margin time.Duration) bool {
 	return s.ID != "" && s.Lease.Valid(now, margin)
+}
+
+// Check is what the check-keeper says: whether Consul's agent has a check by which it notices the
+// end of this process.
+type Check struct {
+	Known bool   // it has been found out
+	ID    string // of the check; empty: the agent has none, and a session ends by its TTL alone
 }
 
 // MembershipPhase says how far this member has come with its own record.

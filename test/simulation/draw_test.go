@@ -113,6 +113,7 @@ func drawFor(profile string, seed uint64, size int) plan {
 		p.settings.config = loggedConfig
 	}
 	p.settings.short(profile, seed)
+	p.settings.check = rand.New(rand.NewPCG(seed, 21)).IntN(2) == 0
 	p.settings.rates(profile, seed)
 	p.load()
 	pick := func() []string {

@@ -24,6 +24,8 @@ type link struct {
 
 	mu sync.Mutex
 	n  uint64
+	// reports of those requests are to a health check: they come all the time
+	reports uint64
 	// sent counts the requests of one second.
 	sent   int
 	second time.Time
@@ -132,6 +134,9 @@ func (l *link) RoundTrip(in *http.Request) (*http.Response, error) {
 func (l *link) fate(r *request) {
 	l.mu.Lock()
 	l.n++
+	if strings.HasPrefix(r.URL.Path, "/v1/agent/check/update/") {
+		l.reports++
+	}
 	r.number = l.n
 	if second := time.Now().Truncate(time.Second); second != l.second {
 		l.second, l.sent = second, 0

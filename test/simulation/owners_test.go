@@ -65,11 +65,14 @@ func (w *world) promised() promise {
 	s := w.plan.settings
 	ttl := s.longest()
 	c := actors.Config{
-		TTL: ttl, Merge: s.merge, WorkerSoak: s.workerSoak,
+		TTL: ttl, Merge: s.merge, WorkerSoak: s.workerSoak, CheckTTL: actors.NoCheck,
 		Grace: time.Duration(s.grace * float64(ttl)), LockDelay: s.lockDelay,
 	}
+	if s.check {
+		c.CheckTTL = 0
+	}
 	b := c.Bounds()
-	p := promise{ttl: ttl, plan: b.TakeOver - 2*ttl - max(ttl, c.Grace), member: b.TakeOver,
+	p := promise{ttl: ttl, plan: b.TakeOver - b.Detect - max(ttl, c.Grace), member: b.TakeOver,
 		leader: b.TakeOverLeader, noted: 6*s.ttl + 2*s.lockDelay}
 	// Whoever failed until now asks again within the ladder's longest step; a session that was lost
 	// meanwhile is opened anew, and its member's items wait for a lease, after a leader's grace.

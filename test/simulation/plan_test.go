@@ -33,7 +33,8 @@ type settings struct {
 	// each has a guard, which says goodbye for it when it was killed
 	guarded bool
 	// the TTL of every other process of a member; 0: all have the same
-	long time.Duration
+	long  time.Duration
+	check bool // members have a health check, and their sessions end with it
 	// the lease of every other process of a member; 0: all count on their TTL
 	lease time.Duration
 	// how many of the requests arrive a second time

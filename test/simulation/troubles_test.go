@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"slices"
 	"time"
 
 	"github.com/coordd/coordd/internal/history"
@@ -148,6 +149,19 @@ func (w *world) doom(p *process, how string) {
 
 // early writes down that what follows is none of p's doing.
 func (w *world) early(p *process) { p.note(history.Event{Verb: history.Early}) }
+
+// endedByCheck takes in that a session has ended with the health check of its process: early, if
+// that lives.
+func (w *world) endedByCheck(session string) {
+	w.mu.Lock()
+	procs := slices.Clone(w.all)
+	w.mu.Unlock()
+	for _, p := range procs {
+		if p.member.Session().Get().ID == session {
+			w.early(p)
+		}
+	}
+}
 
 // destroy ends p's session, as an operator or a leaving agent does.
 func (w *world) destroy(p *process) {

@@ -268,6 +268,9 @@ func (w *world) newProcess(id string, twin bool) *process {
 		Work: p.work,
 		Lead: p.lead,
 	}
+	if !s.check {
+		c.CheckTTL = actors.NoCheck
+	}
 	w.configured(&c, twin)
 	p.slowDown(&c)
 	c.Grace, c.BrakeHold = time.Duration(s.grace*float64(c.TTL)),
@@ -416,6 +419,9 @@ func (w *world) committed(c devconsul.Commit) {
 			continue
 		}
 		w.lived(op.Verb, op.Session)
+		if op.Verb == "session-destroy" && c.Ops[0].Verb == "register" {
+			w.endedByCheck(op.Session)
+		}
 		switch op.Verb {
 		case "set", "cas", "lock", "unlock":
 			w.keys[op.Key] = true

@@ -18,6 +18,7 @@ type Settings struct {
 	Capacity               uint64
 
 	TTL, Lease, Renew, LockDelay       time.Duration
+	CheckTTL                           time.Duration // 0: no check
 	LeaseMargin                        time.Duration
 	Grace, LeaderSoak, Merge           time.Duration
 	WorkerSoak, StopTimeout, KeepItems time.Duration

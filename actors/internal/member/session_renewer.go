@@ -21,16 +21,19 @@ type SessionRenewer struct {
 	// record tells that the member's own record has changed: when it is gone the
 	// session may be, and a renewal at once tells sooner than the next one due.
 	record messages.Reader[OwnRecord]
+	check  messages.Reader[messages.Check] // that new sessions are bound to
 	// holdings tells at the end whether work is still running: then the session is
 	// left to expire, for its lock is what keeps that work's items from others.
 	holdings messages.Reader[messages.Holdings]
+
+	unbound time.Time // since when a session is wanted that is bound to a check
 }
 
 // NewSessionRenewer wires the actor.
 func NewSessionRenewer(b *actor.Base, out *messages.State[messages.Session],
-	record messages.Reader[OwnRecord],
+	check messages.Reader[messages.Check], record messages.Reader[OwnRecord],
 	holdings messages.Reader[messages.Holdings]) *SessionRenewer {
-	return &SessionRenewer{Base: b, out: out, record: record, holdings: holdings}
+	return &SessionRenewer{Base: b, out: out, check: check, record: record, holdings: holdings}
 }
 
 // Run is the actor: see [supervisor.Child].
@@ -42,7 +45,7 @@ func (a *SessionRenewer) Run(ctx context.Context) error {
 			LockDelay: a.LockDelay},
 	}
 	defer renewal.Wait()
-	record := a.record.Subscribe()
+	record, check := a.record.Subscribe(), a.check.Subscribe()
 	var timer actor.Timer
 	defer timer.Stop()
 	due := time.Now() // a restarted incarnation asks at once whether the session still stands
@@ -59,6 +62,11 @@ func (a *SessionRenewer) Run(ctx context.Context) error {
 			}
 			if !own.registered(s.ID) {
 				continue // not yet registered under it: the record says nothing about this session
+			}
+		case <-check.Changed():
+			check.Take()
+			if a.out.Get().ID != "" {
+				continue
 			}
 		case <-timer.At(due):
 		}
@@ -82,6 +90,10 @@ func (a *SessionRenewer) Run(ctx context.Context) error {
 			held = false
 			a.Log.Info("actor-goes-on", "then", "the session is renewed again")
 		}
+		if s.ID == "" && !a.bind(&renewal) {
+			due = a.unbound.Add(a.patience())
+			continue
+		}
 		err := a.ask(ctx, &renewal, s)
 		switch {
 		case ctx.Err() != nil:
@@ -95,6 +107,9 @@ func (a *SessionRenewer) Run(ctx context.Context) error {
 			a.Log.Warn("session-lost", "session", s.ID, "why", "Consul no longer knows it",
 				"lease_left", s.Lease.Left(time.Now()).Round(time.Millisecond).String())
 			a.out.Set(messages.Session{Count: s.Count, Reconnects: s.Reconnects})
+		}
+		if s.ID == "" && !errors.Is(err, store.ErrNoCheck) {
+			a.unbound = time.Time{} // opened; or Consul is away, and counts when it is back
 		}
 		due = renewal.Due(err, a.out.Get().Lease)
 	}
@@ -115,6 +130,9 @@ func (a *SessionRenewer) ask(ctx context.Context, renewal *store.Renewal,
 	case anew:
 		s.Reconnects++
 	}
+	if s.ID == "" {
+		s.Check = renewal.Session.Check
+	}
 	s.ID, s.Lease = id, lease
 	a.out.Set(s)
 	if anew {
@@ -122,6 +140,32 @@ func (a *SessionRenewer) ask(ctx context.Context, renewal *store.Renewal,
 	}
 	return nil
 }
+
+// bind chooses the check of the session that is about to be opened. It returns false while that has
+// to be waited for: it is not known yet whether there is one.
+func (a *SessionRenewer) bind(renewal *store.Renewal) bool {
+	renewal.Session.Check = ""
+	if a.CheckTTL == 0 {
+		return true
+	}
+	if a.unbound.IsZero() {
+		a.unbound = time.Now()
+	}
+	switch c, late := a.check.Get(), time.Since(a.unbound) >= a.patience(); {
+	case !c.Known && !late:
+		return false
+	case c.ID != "" && late:
+		a.Log.Warn("no-check", "why", "the agent does not bring it into Consul's catalog: its "+
+			"token may lack service:write", "then",
+			"a member that dies is noticed by its session's ttl alone")
+	default:
+		renewal.Session.Check = c.ID
+	}
+	return true
+}
+
+// patience is how long a check is waited for when a session is opened.
+func (a *SessionRenewer) patience() time.Duration { return max(a.CheckTTL, 3*time.Second) }
 
 // close destroys the session: the last step of a clean stop, when nothing is
 // locked by it any more.

@@ -1,0 +1,127 @@
+package actors_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/testkit/transport"
+)
+
+// agentOnly is a way to Consul whose agent is another one than coordd hopes for.
+func agentOnly(to http.RoundTripper, path string,
+	answer func(*http.Request) (*http.Response, error)) http.RoundTripper {
+	return transport.Func(func(r *http.Request) (*http.Response, error) {
+		if strings.HasPrefix(r.URL.Path, path) {
+			if resp, err := answer(r); resp != nil || err != nil {
+				return resp, err
+			}
+		}
+		return to.RoundTrip(r)
+	})
+}
+
+// Where the agent takes no check a member does its work without, and its session ends by its TTL.
+func TestAMemberWorksWithoutACheckWhereTheAgentTakesNone(t *testing.T) {
+	for name, answer := range map[string]func(*http.Request) (*http.Response, error){
+		"denied": func(r *http.Request) (*http.Response, error) {
+			return transport.Answer(r, 403, "Permission denied"), nil
+		},
+		"a proxy without that path": func(r *http.Request) (*http.Response, error) {
+			return transport.Answer(r, 404, "<html>"), nil
+		},
+		"another API": func(r *http.Request) (*http.Response, error) {
+			return transport.Answer(r, 405, "method PUT not allowed"), nil
+		},
+		"slow": func(*http.Request) (*http.Response, error) {
+			time.Sleep(2500 * time.Millisecond)
+			return nil, nil
+		},
+		"silent": transport.Hang,
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				c.way = agentOnly(c.consul.RoundTripper(), "/v1/agent/service/register", answer)
+				c.addWork(c.items(6)...)
+				for _, id := range []string{"n1", "n2"} {
+					c.start(id)
+				}
+				c.await("shared out", 30*time.Second, c.balanced(6))
+				for id, m := range c.members {
+					if s := m.c.Session().Get(); s.Check != "" || s.Count != 1 {
+						t.Errorf("the session of %s: %+v", id, s)
+					}
+				}
+				bounds := c.members["n1"].c.Settings()
+				bounds.CheckTTL = actors.NoCheck
+				c.kill(c.follower())
+				c.await("taken over", bounds.Bounds().TakeOver, c.balanced(6))
+			})
+		})
+	}
+}
+
+// What an operator or an agent does to the instance costs a session, and the next one is bound to a
+// check again.
+func TestAnInstanceThatIsTakenAwayIsRegisteredAgain(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 9)
+		victim := c.members[c.follower()]
+		check := victim.c.Session().Get().Check
+		if check == "" {
+			t.Fatal("the session is bound to no check")
+		}
+		if err := c.client.Agent().ServiceDeregister(strings.TrimPrefix(check,
+			"service:")); err != nil {
+			t.Fatal(err)
+		}
+		c.await("another session", 20*time.Second, func() bool {
+			s := victim.c.Session().Get()
+			return s.Count == 2 && s.Check == check
+		})
+		c.await("all of it runs", 30*time.Second, c.balanced(9))
+		c.stop(victim.id)
+		services, err := c.client.Agent().Services()
+		if err != nil || len(services) != 2 {
+			t.Errorf("the agent shows %d instances, %v; want those of the other two", len(services),
+				err)
+		}
+	})
+}
+
+// A load balancer sends every other report to an agent that does not have the check: the session
+// goes on, and the next one is bound to none.
+func TestSeveralAgentsAtOneAddressCostNoSession(t *testing.T) {
+	run(t, func(c *cluster) {
+		var n atomic.Int64
+		c.way = agentOnly(c.consul.RoundTripper(), "/v1/agent/check/update/",
+			func(r *http.Request) (*http.Response, error) {
+				if n.Add(1)%2 == 0 {
+					return transport.Answer(r, 404, `Unknown check ID "x".`), nil
+				}
+				return nil, nil
+			})
+		three(c, 9)
+		time.Sleep(2 * time.Minute)
+		for id, m := range c.members {
+			s := m.c.Session().Get()
+			if s.Count != 1 {
+				t.Errorf("%s has its session number %d", id, s.Count)
+			}
+			if _, err := c.client.Session().Destroy(s.ID, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.await("sessions without a check", 30*time.Second, func() bool {
+			for _, m := range c.members {
+				if s := m.c.Session().Get(); s.Count != 2 || s.Check != "" {
+					return false
+				}
+			}
+			return true
+		})
+	})
+}
