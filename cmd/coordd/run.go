@@ -26,7 +26,7 @@ type runFlags struct {
 	capacity                      uint64
 	moveBudget                    int
 	ttl, lease, renew, lockDelay  time.Duration
-	leaseMargin, grace            time.Duration
+	leaseMargin, grace, checkTTL  time.Duration
 	leaderSoak, workerSoak, merge time.Duration
 	stopTimeout, brakeHold        time.Duration
 	routeFlags
@@ -110,6 +110,9 @@ Consul need not be there at the start: the member waits for it and says so.`,
 	f.DurationVar(&o.lease, "lease", 0,
 		"The `time` of silence after which this member stops its work: 2s to the ttl. Others take "+
 			"over when that has passed since the end of the session. Without it: the ttl.")
+	f.Var((*checkTTL)(&o.checkTTL), "check-ttl",
+		"The `time` of silence after which Consul takes this member for lost, by a health check at "+
+			"its Consul agent: 1s to the ttl, or none. Without it: 13/20 of the lease.")
 	f.DurationVar(&o.renew, "renew", 0,
 		"The `time` between two renewals of the session. Without it: a third of the lease.")
 	f.DurationVar(&o.leaseMargin, "lease-margin", 0,
@@ -209,7 +212,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		Service: o.service, ID: o.id, Client: client, Consul: address, Logger: log,
 		Address: o.address, Zone: o.zone, Version: version(), Capacity: o.capacity,
 		TTL: o.ttl, Lease: o.lease, Renew: o.renew, LockDelay: o.lockDelay,
-		LeaseMargin: o.leaseMargin, Grace: o.grace,
+		LeaseMargin: o.leaseMargin, Grace: o.grace, CheckTTL: o.checkTTL,
 		LeaderSoak: o.leaderSoak, WorkerSoak: o.workerSoak, Merge: o.merge,
 		MoveBudget: o.moveBudget, StopTimeout: o.stopTimeout + killSlack, BrakeHold: o.brakeHold,
 		KeepItems: o.keepItems,
@@ -291,7 +294,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	log.Info("starting", "service", o.service, "member", o.id, "consul", address, "version",
 		version(), "pid", os.Getpid(),
 		"ttl", s.TTL.String(), "lease", s.Lease.String(), "renew", s.Renew.String(),
-		"lease_margin", s.LeaseMargin.String(),
+		"lease_margin", s.LeaseMargin.String(), "check_ttl", checkTTL(s.CheckTTL).String(),
 		"grace", s.Grace.String(),
 		"lock_delay", s.LockDelay.String(), "leader_soak", s.LeaderSoak.String(), "stop_timeout",
 		o.stopTimeout.String(), "restart_wait", o.restartWait.String(), "exec", o.exec,
@@ -299,9 +302,15 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		page.address(), "route", route.address(),
 		"backend", s.Backend, "config_log", s.ConfigLog)
 	bounds := cfg.Bounds()
+	is := "check_ttl"
+	if s.CheckTTL == actors.NoCheck {
+		is = "2 x ttl"
+	}
 	log.Info("worst-cases", "take_over", bounds.TakeOver.String(), "take_over_of_leader",
-		bounds.TakeOverLeader.String(),
-		"take_over_is", "2 x ttl + lease (the grace if that is longer) + 4 x merge + worker_soak "+
+		bounds.TakeOverLeader.String(), "take_over_of_lost_machine",
+		bounds.TakeOverMachine.String(), "take_over_without_check",
+		(bounds.TakeOver - bounds.Detect + 2*s.TTL).String(),
+		"take_over_is", is+" + lease (the grace if that is longer) + 4 x merge + worker_soak "+
 			"+ 1.5s", "take_over_after_kill",
 		o.handOver(s), "rides_through_silence_of", bounds.RideThrough.String(),
 		"work_stops_after_last_renewal", bounds.StopsWithin.String())
@@ -319,7 +328,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 // handOver says what a guard makes of the time until the items of a killed coordd run elsewhere,
 // for the log.
 func (o *runFlags) handOver(s actors.Config) string {
-	if o.exec == "" || o.restartWait > 2*s.TTL {
+	if o.exec == "" || o.restartWait > s.Bounds().Detect {
 		return "the same"
 	}
 	return (o.restartWait + 4*s.Merge + s.WorkerSoak + 1500*time.Millisecond).String() +

@@ -31,24 +31,30 @@ func roleRules(t *testing.T) map[string]string {
 	return rules
 }
 
+// token makes a token with these rules.
+func token(t *testing.T, cluster *realconsul.Cluster, role, rules string) string {
+	t.Helper()
+	acl := cluster.Client().ACL()
+	policy, _, err := acl.PolicyCreate(&api.ACLPolicy{Name: role, Rules: rules}, nil)
+	if err != nil {
+		t.Fatalf("the rules of a %s: %v", role, err)
+	}
+	made, _, err := acl.TokenCreate(
+		&api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{ID: policy.ID}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.SecretID
+}
+
 // The rules in docs/acl.md are all that each kind of user needs, and what they leave out is denied
 // to that user.
 func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	t.Parallel()
 	cluster := realconsul.Start(t, realconsul.Options{ACL: true})
-	acl := cluster.Client().ACL()
 	tokens := map[string]string{}
 	for role, rules := range roleRules(t) {
-		policy, _, err := acl.PolicyCreate(&api.ACLPolicy{Name: role, Rules: rules}, nil)
-		if err != nil {
-			t.Fatalf("the rules of a %s: %v", role, err)
-		}
-		token, _, err := acl.TokenCreate(
-			&api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{ID: policy.ID}}}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tokens[role] = token.SecretID
+		tokens[role] = token(t, cluster, role, rules)
 	}
 	for _, role := range []string{"member", "operator", "viewer", "elector"} {
 		if tokens[role] == "" {
@@ -80,6 +86,23 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 			t.Errorf("%s may do this: coordd %s: exit code %d: %s", role, strings.Join(args, " "),
 				code, errs)
 		}
+	}
+
+	// Without the rule for the service a member has no check, says so, and does its work.
+	rules := strings.ReplaceAll(roleRules(t)["member"], `service "jobs"`, `service "other"`)
+	tokens["unchecked"] = token(t, cluster, "unchecked", rules)
+	unchecked := start("unchecked", "run", "--service", "jobs", "--id", "n0", "--hold-items")
+	testkit.Await(t, startLimit, "a member without a check", func() string {
+		if errs := unchecked.stderr(); !strings.Contains(errs, "msg=registered") {
+			return tail(errs, 5)
+		}
+		return ""
+	})
+	unchecked.signal(syscall.SIGTERM)
+	if code, _ := unchecked.ends(workLimit); code != 0 ||
+		!strings.Contains(unchecked.stderr(), "msg=no-check") {
+		t.Errorf("a member without the right to a check ended with %d%s", code,
+			tail(unchecked.stderr(), 10))
 	}
 
 	members := []*program{}
@@ -144,6 +167,9 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 		}
 		if strings.Contains(strings.ToLower(p.stderr()), "denied") {
 			t.Errorf("something was denied to n%d: %s", i+1, tail(p.stderr(), 30))
+		}
+		if strings.Contains(p.stderr(), "msg=no-check") {
+			t.Errorf("n%d has no check: %s", i+1, tail(p.stderr(), 30))
 		}
 	}
 	for _, prefix := range []string{"service/jobs/members/", "service/jobs/assignments/",

@@ -162,11 +162,15 @@ func TestAMemberWithoutACommandTakesNoItems(t *testing.T) {
 func TestTheItemsOfAKilledMemberWithoutCommandsWaitForItsSessionAndItsLease(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		lease time.Duration
-		flags []string
+		lease  time.Duration
+		notice time.Duration // the shortest time in which Consul may notice
+		flags  []string
 	}{
-		"as long as the ttl": {ttl, nil},
-		"of 3s":              {3 * time.Second, []string{"--lease", "3s"}},
+		"as long as the ttl":                  {ttl, ttl / 2, nil},
+		"of 3s":                               {3 * time.Second, time.Second, []string{"--lease", "3s"}},
+		"as long as the ttl, without a check": {ttl, ttl, []string{"--check-ttl", "none"}},
+		"of 3s, without a check": {3 * time.Second, ttl, []string{"--lease", "3s", "--check-ttl",
+			"none"}},
 	} {
 		t.Run("a lease "+name, func(t *testing.T) {
 			t.Parallel()
@@ -186,11 +190,11 @@ func TestTheItemsOfAKilledMemberWithoutCommandsWaitForItsSessionAndItsLease(t *t
 			begin := time.Now()
 			took := testkit.Await(t, takeover+workLimit, "the other one has all items",
 				func() string { return s.now().unlike(1, 10) })
-			if took < ttl+c.lease-c.lease/3 {
+			if took < c.notice+c.lease-c.lease/3 {
 				t.Errorf("taken over after %v: the killed member might have come back until then",
 					took)
 			}
-			t.Logf("kill -9 without a guard, a lease of %v: taken over %v after", c.lease,
+			t.Logf("kill -9 without a guard, a lease %s: taken over %v after", name,
 				time.Since(begin).Round(time.Millisecond))
 		})
 	}

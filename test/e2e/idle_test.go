@@ -103,11 +103,13 @@ func (s *service) whileIdle(proxies map[string]*proxy, renew time.Duration, kv *
 		if n, most := renewals(seen), int(elapsed/renew)+1; n > most {
 			fault("%s renewed %d times in %v; one in %v makes %d at most", id, n, elapsed, renew, most)
 		}
-		others, confirmed := map[string]int{}, 0
+		others, confirmed, reports := map[string]int{}, 0, 0
 		for _, r := range seen {
 			switch {
 			case strings.HasPrefix(r, "GET /v1/session/info/"):
 				confirmed++
+			case strings.HasPrefix(r, "PUT /v1/agent/check/update/"):
+				reports++
 			case !strings.HasPrefix(r, renewal):
 				others[r]++
 			}
@@ -115,6 +117,10 @@ func (s *service) whileIdle(proxies map[string]*proxy, renew time.Duration, kv *
 		// The count may begin or end between a renewal and its confirmation.
 		if n := renewals(seen); confirmed < n-1 || confirmed > n+1 {
 			fault("%s renewed %d times and confirmed %d", id, n, confirmed)
+		}
+		// twelve in the check's TTL, which is 13/20 of the lease
+		if most := int(elapsed*12*20/13/(3*renew)) + 1; reports > most {
+			fault("%s reported %d times in %v; %d at most", id, reports, elapsed, most)
 		}
 		if len(others) > 0 {
 			fault("%s asked for more than its renewal, while nothing changed for it: %v", id, others)
