@@ -3,7 +3,9 @@ package simulation_test
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"github.com/coordd/coordd/messages"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -31,10 +33,16 @@ func (w *world) strange(e episode) {
 		p := w.proc(id)
 		key := "members/" + id
 		if e.how == "leader-delete" {
-			p, key = w.leader(), "leader"
+			p, key = nil, "leader"
 			w.mu.Lock()
 			w.lawless = true
+			procs := slices.Clone(w.all)
 			w.mu.Unlock()
+			for _, p := range procs { // one that was deposed may not know it yet
+				if p.member.Leadership().Get().Role == messages.Leading {
+					w.early(p)
+				}
+			}
 		}
 		if p != nil {
 			w.early(p)
