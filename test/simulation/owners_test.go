@@ -68,7 +68,8 @@ func (w *world) promised() promise {
 		TTL: ttl, Merge: s.merge, WorkerSoak: s.workerSoak, CheckTTL: actors.NoCheck,
 		Grace: time.Duration(s.grace * float64(ttl)), LockDelay: s.lockDelay,
 	}
-	if s.check {
+	// Whose sessions have ended twice, by an operator or a stranger, goes on without a check.
+	if s.check && w.plan.profile == "waited" {
 		c.CheckTTL = 0
 	}
 	b := c.Bounds()
