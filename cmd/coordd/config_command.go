@@ -98,12 +98,17 @@ func (a *app) writing(ctx context.Context, s *serviceFlags, w writeFlags, f func
 	}()
 	select {
 	case err = <-done:
-		cancel()
-		if end := <-ended; errors.Is(err, configstore.ErrStopped) && end != nil {
-			err = plain(end) // why it has stopped
+		// One that stops by itself says why, unless it is told to stop before it has.
+		stopped := errors.Is(err, configstore.ErrStopped)
+		if !stopped {
+			cancel()
+		}
+		if end := <-ended; stopped && end != nil {
+			err = plain(end)
 		} else {
 			err = errors.Join(err, end)
 		}
+		cancel()
 	case err = <-ended: // the log cannot be opened
 		cancel()
 		stop()
