@@ -20,11 +20,11 @@ func newGuard(cfg guard.Config, passEnv []string, log *slog.Logger) (*guard.Guar
 	if err := guard.CheckHost(); err != nil {
 		return nil, err
 	}
-	if err := checkLock(cfg.LockFile); err != nil {
-		return nil, err
-	}
 	hidden, err := secrets(os.Environ(), passEnv)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkLock(cfg.LockFile); err != nil {
 		return nil, err
 	}
 	cfg.Logger, cfg.Adopt, cfg.HideEnv, cfg.Up = log, true, hidden, supervisor.Ready

@@ -234,6 +234,14 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		cfg.Address = page.published()
 	}
 
+	if _, err := secrets(os.Environ(), o.passEnv); err != nil {
+		return err
+	}
+	hist, err := openHistory(o.history)
+	if err != nil {
+		return err
+	}
+	// What is bad usage has been refused: from here on something is written.
 	// A killed predecessor's guard looks for its successor, and does not wait long.
 	leave, err := announce(o.service, o.id)
 	if err != nil && o.exec != "" {
@@ -253,10 +261,6 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 			return err
 		}
 		cfg.Work, cfg.Liveness, cfg.Lock = work.work, work.liveness, work.guard.BindLock
-	}
-	hist, err := openHistory(o.history)
-	if err != nil {
-		return err
 	}
 	cfg.Work = hist.wrap(cfg.Work)
 	member, err := actors.New(cfg)
