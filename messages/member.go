@@ -26,6 +26,8 @@ func (s Session) Holds(now time.Time, margin time.Duration) bool {
 type Check struct {
 	Known bool   // it has been found out
 	ID    string // of the check; empty: the agent has none, and a session ends by its TTL alone
+	// Reported is when the last report was sent that the agent has taken.
+	Reported time.Time
 }
 
 // MembershipPhase says how far this member has come with its own record.

@@ -59,7 +59,7 @@ func ReportEvery(ttl time.Duration) time.Duration { return ttl / 12 }
 func (a *CheckKeeper) Run(ctx context.Context) error {
 	defer a.deregister(ctx)
 	a.instance = a.newInstance()
-	reports := store.NewOverlap[error]()
+	reports := store.NewOverlap[report]()
 	defer reports.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -82,10 +82,13 @@ func (a *CheckKeeper) Run(ctx context.Context) error {
 				next = actor.Earliest(next, time.Now().Add(ReportEvery(a.CheckTTL)))
 			}
 			continue
-		case err = <-reports.Results:
-			if err == nil {
+		case r := <-reports.Results:
+			if err = r.err; err == nil {
 				ladder.Reset()
 				a.Store.Succeeded("check")
+				c := a.out.Get()
+				c.Reported = r.sent
+				a.out.Set(c)
 				continue
 			} else if !registered {
 				continue // of before
@@ -113,7 +116,12 @@ func (a *CheckKeeper) Run(ctx context.Context) error {
 				// is critical.
 				next = time.Now()
 				if a.strays <= mostStrays {
-					a.out.Set(messages.Check{Known: true, ID: a.instance.CheckID()})
+					c := messages.Check{Known: true, ID: a.instance.CheckID(),
+						Reported: a.out.Get().Reported}
+					if c.Reported.IsZero() { // later the check keeps the state that it has
+						c.Reported = time.Now()
+					}
+					a.out.Set(c)
 				}
 				supervisor.Ready(ctx)
 				continue
@@ -164,13 +172,20 @@ func (a *CheckKeeper) register(ctx context.Context) error {
 // that takes its time delivers them all the same, and one that has lost a packet never will.
 const mostReports = 5
 
+// report is what came of one.
+type report struct {
+	sent time.Time
+	err  error
+}
+
 // report says that this member is there.
-func (a *CheckKeeper) report(ctx context.Context) error {
+func (a *CheckKeeper) report(ctx context.Context) report {
 	call, cancel := context.WithTimeout(ctx, a.CheckTTL/2)
 	defer cancel()
-	return a.Store.Contain("report check", func() error {
+	sent := time.Now()
+	return report{sent, a.Store.Contain("report check", func() error {
 		return a.Store.ReportInstance(call, a.instance, a.says())
-	})
+	})}
 }
 
 // follow takes in what becomes of the session, and tells whether too many of them have ended with
@@ -210,7 +225,7 @@ func (a *CheckKeeper) without(why string) {
 			"a member that dies is noticed by its session's ttl alone, after up to %v in place "+
 				"of %v", 2*a.TTL, a.CheckTTL))
 	}
-	a.out.Set(messages.Check{Known: true})
+	a.out.Set(messages.Check{Known: true, Reported: a.out.Get().Reported})
 }
 
 // says is what is shown beside the check.

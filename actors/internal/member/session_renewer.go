@@ -90,6 +90,13 @@ func (a *SessionRenewer) Run(ctx context.Context) error {
 			held = false
 			a.Log.Info("actor-goes-on", "then", "the session is renewed again")
 		}
+		if s.Check != "" && time.Since(a.check.Get().Reported) > a.CheckTTL {
+			// The agent was away for longer than the check lasts. Should the session still be there
+			// when it is back, it ends with the check as soon as that is in the catalog, unless a
+			// report comes before: until then it gives no lease, or work would begin in vain.
+			due = time.Now().Add(a.CheckTTL / 40)
+			continue
+		}
 		if s.ID == "" && !a.bind(&renewal) {
 			due = a.unbound.Add(a.patience())
 			continue
