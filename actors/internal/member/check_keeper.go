@@ -25,11 +25,11 @@ type CheckKeeper struct {
 	holdings messages.Reader[messages.Holdings]
 
 	instance store.Instance
-	strays   int    // reports that went to an agent without the check
 	there    bool   // it has been registered
 	bound    string // the session that is bound to it
 	last     string // the last one that was
-	losses   int    // of such sessions
+	strays   tally  // reports that went to an agent without the check
+	losses   tally  // of bound sessions
 }
 
 // NewCheckKeeper wires the actor.
@@ -50,6 +50,24 @@ const mostStrays = 3
 // mostLosses is how many sessions may end while this process lives and reports: the way to the
 // agent is too slow for the check, or the machine too busy.
 const mostLosses = 2
+
+// tally counts what comes again and again.
+type tally struct {
+	n    int
+	last time.Time
+}
+
+// tallyFor is how long nothing may come before the count begins anew.
+const tallyFor = 10 * time.Minute
+
+// more counts one more, and returns how many there are.
+func (t *tally) more() int {
+	if time.Since(t.last) > tallyFor {
+		t.n = 0
+	}
+	t.n, t.last = t.n+1, time.Now()
+	return t.n
+}
 
 // ReportEvery is the time between two reports to a check of that TTL: so a silence of five sixths of
 // the TTL does not end the check.
@@ -115,7 +133,7 @@ func (a *CheckKeeper) Run(ctx context.Context) error {
 				// registration: where it is killed and comes back before the first one, the check
 				// is critical.
 				next = time.Now()
-				if a.strays <= mostStrays {
+				if a.strays.n <= mostStrays || time.Since(a.strays.last) > tallyFor {
 					c := messages.Check{Known: true, ID: a.instance.CheckID(),
 						Reported: a.out.Get().Reported}
 					if c.Reported.IsZero() { // later the check keeps the state that it has
@@ -127,16 +145,16 @@ func (a *CheckKeeper) Run(ctx context.Context) error {
 				continue
 			}
 		}
-		wait := a.CheckTTL / 40
+		var wait time.Duration
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, store.ErrNotFound):
-			registered = false
+			registered, wait = false, a.CheckTTL/40
 			a.astray()
 		case registered, a.bound != "", errors.Is(err, store.ErrUnreachable):
 			// The session that is bound to the check goes on, and with it the reports.
-			wait = min(wait, ladder.NextBackOff())
+			wait = min(ladder.NextBackOff(), a.patience())
 			a.Store.Failed("check", err, wait)
 		default:
 			a.without(err.Error())
@@ -144,6 +162,19 @@ func (a *CheckKeeper) Run(ctx context.Context) error {
 		}
 		next = time.Now().Add(wait)
 	}
+}
+
+// patience is how soon at the latest a report that has failed is followed by the next one: at once
+// while the check still passes; soon as long as a session is bound to it, for an agent that comes
+// back tells Consul of what it knows.
+func (a *CheckKeeper) patience() time.Duration {
+	switch {
+	case a.bound == "":
+		return time.Minute // the ladder's steps are shorter
+	case time.Since(a.out.Get().Reported) < a.CheckTTL:
+		return a.CheckTTL / 40
+	}
+	return ReportEvery(a.CheckTTL)
 }
 
 // errSlow: the agent answers, but too late for the check.
@@ -170,7 +201,7 @@ func (a *CheckKeeper) register(ctx context.Context) error {
 
 // mostReports is how many reports may be under way: the next one does not wait for them, for a way
 // that takes its time delivers them all the same, and one that has lost a packet never will.
-const mostReports = 5
+const mostReports = 7
 
 // report is what came of one.
 type report struct {
@@ -202,17 +233,17 @@ func (a *CheckKeeper) follow(s messages.Session) bool {
 	if a.last = a.bound; was == "" {
 		return false
 	}
-	if a.losses++; a.losses < mostLosses {
+	if a.losses.more() < mostLosses {
 		return false
 	}
-	a.losses = 0
+	a.losses = tally{}
 	a.without(fmt.Sprintf("%d sessions have ended although this process lives", mostLosses))
 	return true
 }
 
 // astray takes in that an agent answered that does not know the check.
 func (a *CheckKeeper) astray() {
-	if a.strays++; a.strays > mostStrays {
+	if a.strays.more() > mostStrays {
 		a.without("several agents answer at the address of Consul, and only one of them has the " +
 			"check: give the address of this host's agent")
 	}
