@@ -46,7 +46,7 @@ func (c Config) Bounds() Bounds {
 	c = c.withDefaults()
 	detect, machine := 2*c.TTL, 2*c.TTL
 	if c.CheckTTL != NoCheck {
-		detect, machine = c.CheckTTL, max(c.CheckTTL, gossip)
+		detect, machine = c.CheckTTL, gossip
 	}
 	b := Bounds{
 		Detect: detect,

@@ -112,7 +112,9 @@ Consul need not be there at the start: the member waits for it and says so.`,
 			"over when that has passed since the end of the session. Without it: the ttl.")
 	f.Var((*checkTTL)(&o.checkTTL), "check-ttl",
 		"The `time` of silence after which Consul takes this member for lost, by a health check at "+
-			"its Consul agent: 1s to the ttl, or none. Without it: 13/20 of the lease.")
+			"its Consul agent: 1s to the ttl, or none. Without it: 13/20 of the lease; "+
+			"with --exec the lease, or --restart-wait and 2s if that is longer, for the guard to "+
+			"say goodbye.")
 	f.DurationVar(&o.renew, "renew", 0,
 		"The `time` between two renewals of the session. Without it: a third of the lease.")
 	f.DurationVar(&o.leaseMargin, "lease-margin", 0,
@@ -212,7 +214,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		Service: o.service, ID: o.id, Client: client, Consul: address, Logger: log,
 		Address: o.address, Zone: o.zone, Version: version(), Capacity: o.capacity,
 		TTL: o.ttl, Lease: o.lease, Renew: o.renew, LockDelay: o.lockDelay,
-		LeaseMargin: o.leaseMargin, Grace: o.grace, CheckTTL: o.checkTTL,
+		LeaseMargin: o.leaseMargin, Grace: o.grace, CheckTTL: o.guarded(),
 		LeaderSoak: o.leaderSoak, WorkerSoak: o.workerSoak, Merge: o.merge,
 		MoveBudget: o.moveBudget, StopTimeout: o.stopTimeout + killSlack, BrakeHold: o.brakeHold,
 		KeepItems: o.keepItems,
