@@ -1,6 +1,7 @@
 package actors_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -124,4 +125,30 @@ func TestSeveralAgentsAtOneAddressCostNoSession(t *testing.T) {
 			return true
 		})
 	})
+}
+
+// A machine starts its services in any order: a session that is opened when Consul has come at last
+// is bound to a check like any other.
+func TestAMemberThatWasThereBeforeConsulHasACheck(t *testing.T) {
+	for _, away := range []time.Duration{time.Second, 7 * time.Second, time.Minute} {
+		t.Run(away.String(), func(t *testing.T) {
+			run(t, func(c *cluster) {
+				begin, consul := time.Now(), c.consul.RoundTripper()
+				c.way = agentOnly(consul, "/", func(r *http.Request) (*http.Response, error) {
+					if time.Since(begin) < away {
+						return nil, errors.New("connection refused")
+					}
+					return nil, nil
+				})
+				m := c.start("n1")
+				time.Sleep(away)
+				c.await("a session", 15*time.Second, func() bool {
+					return m.c.Session().Get().ID != ""
+				})
+				if s := m.c.Session().Get(); s.Check == "" {
+					t.Errorf("it is bound to no check: %+v", s)
+				}
+			})
+		})
+	}
 }

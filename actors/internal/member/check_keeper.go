@@ -164,12 +164,12 @@ func (a *CheckKeeper) Run(ctx context.Context) error {
 	}
 }
 
-// patience is how soon at the latest a report that has failed is followed by the next one: at once
-// while the check still passes; soon as long as a session is bound to it, for an agent that comes
-// back tells Consul of what it knows.
+// patience is how soon at the latest what has failed is followed by the next try: at once while the
+// check still passes; soon as long as a session is bound to it, for an agent that comes back tells
+// Consul of what it knows, or while there is no session, for the next one is to be bound.
 func (a *CheckKeeper) patience() time.Duration {
-	switch {
-	case a.bound == "":
+	switch s := a.session.Get(); {
+	case s.ID != "" && s.Check == "":
 		return time.Minute // the ladder's steps are shorter
 	case time.Since(a.out.Get().Reported) < a.CheckTTL:
 		return a.CheckTTL / 40
