@@ -6,12 +6,27 @@ import (
 	"strconv"
 )
 
-// member is the one member of the cluster as gossip would show it.
-func (s *Server) member() map[string]any {
+// What gossip says of a member.
+const (
+	gossipAlive, gossipLeft, gossipFailed = 1, 3, 4
+)
+
+// member is the agent as gossip would show it.
+func (a *Agent) member() map[string]any {
+	s := a.s
+	if !a.isServer() {
+		return map[string]any{
+			"Name": a.name, "Addr": a.address, "Port": 8301,
+			"Tags": map[string]string{"build": version + ":", "dc": s.cfg.Datacenter, "id": a.id,
+				"role": "node", "segment": "", "vsn": "2", "vsn_max": "3", "vsn_min": "2"},
+			"Status": a.gossip, "ProtocolMin": 1, "ProtocolMax": 5, "ProtocolCur": 2,
+			"DelegateMin": 2, "DelegateMax": 5, "DelegateCur": 4,
+		}
+	}
 	return map[string]any{
-		"Name": s.cfg.NodeName, "Addr": "127.0.0.1", "Port": 8301,
+		"Name": a.name, "Addr": "127.0.0.1", "Port": 8301,
 		"Tags": map[string]string{
-			"acls": "0", "build": version + ":", "dc": s.cfg.Datacenter, "id": s.nodeID,
+			"acls": "0", "build": version + ":", "dc": s.cfg.Datacenter, "id": a.id,
 			"port":     strconv.Itoa(serverPort),
 			"raft_vsn": "3", "role": "consul", "segment": "", "vsn": "2", "vsn_max": "3",
 			"vsn_min": "2", "wan_join_port": "8302",
@@ -22,7 +37,13 @@ func (s *Server) member() map[string]any {
 }
 
 func (s *Server) agentMembers(http.ResponseWriter, *http.Request) (any, error) {
-	return []any{s.member()}, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := []any{}
+	for _, a := range s.agents {
+		all = append(all, a.member())
+	}
+	return all, nil
 }
 
 func (s *Server) agentVersion(http.ResponseWriter, *http.Request) (any, error) {
@@ -33,7 +54,8 @@ func (s *Server) agentVersion(http.ResponseWriter, *http.Request) (any, error) {
 
 // agentSelf tells what clients look for: the node, the version, the limits and whether there is a
 // leader.
-func (s *Server) agentSelf(http.ResponseWriter, *http.Request) (any, error) {
+func (s *Server) agentSelf(_ http.ResponseWriter, r *http.Request) (any, error) {
+	a := s.agentOf(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	led := !s.leadership.Load().isLost()
@@ -45,12 +67,12 @@ func (s *Server) agentSelf(http.ResponseWriter, *http.Request) (any, error) {
 	return map[string]any{
 		"Config": map[string]any{
 			"Datacenter": s.cfg.Datacenter, "PrimaryDatacenter": s.cfg.Datacenter,
-			"NodeName": s.cfg.NodeName,
-			"NodeID":   s.nodeID, "Revision": "", "Server": true, "Version": version,
+			"NodeName": a.name,
+			"NodeID":   a.id, "Revision": "", "Server": a.isServer(), "Version": version,
 			"BuildDate": "1970-01-01T00:00:01Z", "BindAddr": "127.0.0.1",
 		},
 		"DebugConfig": map[string]any{
-			"Datacenter": s.cfg.Datacenter, "NodeName": s.cfg.NodeName, "DevMode": true,
+			"Datacenter": s.cfg.Datacenter, "NodeName": a.name, "DevMode": true,
 			"ACLsEnabled":    false,
 			"KVMaxValueSize": s.cfg.MaxValueSize, "TxnMaxReqLen": s.cfg.MaxValueSize,
 			"SessionTTLMin":    s.cfg.SessionTTLMin.String(),
@@ -58,18 +80,18 @@ func (s *Server) agentSelf(http.ResponseWriter, *http.Request) (any, error) {
 			"MaxQueryTime":     s.cfg.MaxWait.String(),
 		},
 		"Coord":  nil,
-		"Member": s.member(),
+		"Member": a.member(),
 		"Stats": map[string]any{
 			"agent": map[string]string{
-				"check_monitors": "0", "check_ttls": strconv.Itoa(len(s.agent.checks)),
-				"checks":   strconv.Itoa(len(s.agent.checks)),
-				"services": strconv.Itoa(len(s.agent.services)),
+				"check_monitors": "0", "check_ttls": strconv.Itoa(len(a.checks)),
+				"checks":   strconv.Itoa(len(a.checks)),
+				"services": strconv.Itoa(len(a.services)),
 			},
 			"build": map[string]string{"prerelease": "", "revision": "", "version": version,
 				"version_metadata": ""},
 			"consul": map[string]string{
 				"acl": "disabled", "bootstrap": "false", "known_datacenters": "1",
-				"leader": strconv.FormatBool(led), "leader_addr": leaderAddr, "server": "true",
+				"leader": strconv.FormatBool(led), "leader_addr": leaderAddr, "server": strconv.FormatBool(a.isServer()),
 			},
 			"raft": map[string]string{
 				"applied_index": idx, "commit_index": idx, "last_log_index": idx, "num_peers": "0",

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"reflect"
+	"regexp"
 	"strings"
 	"time"
 
@@ -103,11 +104,12 @@ func (s *Server) localView(svc *service) *agentService {
 	return v
 }
 
-func (s *Server) agentServices(http.ResponseWriter, *http.Request) (any, error) {
+func (s *Server) agentServices(_ http.ResponseWriter, r *http.Request) (any, error) {
+	a := s.agentOf(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make(map[string]*agentService, len(s.agent.services))
-	for id, svc := range s.agent.services {
+	all := make(map[string]*agentService, len(a.services))
+	for id, svc := range a.services {
 		all[id] = s.localView(svc)
 	}
 	return all, nil
@@ -118,7 +120,7 @@ func (s *Server) agentService(w http.ResponseWriter, r *http.Request) (any, erro
 	id := strings.TrimPrefix(r.URL.Path, "/v1/agent/service/")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	svc := s.agent.services[id]
+	svc := s.agentOf(r).services[id]
 	if svc == nil {
 		return nil, &httpError{http.StatusNotFound, fmt.Sprintf("unknown service ID: %s", id)}
 	}
@@ -132,6 +134,7 @@ func (s *Server) agentService(w http.ResponseWriter, r *http.Request) (any, erro
 
 func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (any, error) {
 	var in api.AgentServiceRegistration
+	a := s.agentOf(r)
 	if err := decode(r.Body, &in); err != nil {
 		return nil, err
 	}
@@ -141,8 +144,11 @@ func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (a
 	if in.Address == "0.0.0.0" || in.Address == "::" || in.Address == "[::]" {
 		return nil, badRequest("Invalid service address")
 	}
+	if err := checkMeta(in.Meta); err != nil {
+		return nil, badRequest("Invalid Service Meta: %v", err)
+	}
 	svc := &service{
-		Node: s.cfg.NodeName, ID: in.ID, Service: in.Name, Tags: in.Tags, Address: in.Address,
+		Node: a.name, ID: in.ID, Service: in.Name, Tags: in.Tags, Address: in.Address,
 		Meta: in.Meta,
 		Port: in.Port, Weights: weights{1, 1}, EnableTagOverride: in.EnableTagOverride,
 	}
@@ -186,19 +192,52 @@ func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (a
 	if s.isClosed {
 		return nil, ErrClosed
 	}
-	s.agent.services[svc.ID] = svc
-	s.syncServiceLocked(svc)
+	a.services[svc.ID] = svc
+	a.syncServiceLocked(svc)
 	keep := make(map[string]bool, len(checks))
 	for _, c := range checks {
 		keep[c.CheckID] = true
-		s.addCheckLocked(c)
+		a.addCheckLocked(c)
 	}
 	if q := r.URL.Query(); q.Has("replace-existing-checks") {
 		if v := q.Get("replace-existing-checks"); v == "" || v == "true" {
-			s.dropChecksLocked(svc.ID, keep)
+			a.dropChecksLocked(svc.ID, keep)
 		}
 	}
 	return nil, nil
+}
+
+// What metadata may be.
+const (
+	maxMetaPairs, maxMetaKey, maxMetaValue = 64, 128, 512
+	reservedMeta                           = "consul-"
+)
+
+var metaKey = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+
+func checkMeta(meta map[string]string) error {
+	if len(meta) > maxMetaPairs {
+		return fmt.Errorf("Node metadata cannot contain more than %d key/value pairs", maxMetaPairs)
+	}
+	for key, value := range meta {
+		what := ""
+		switch {
+		case key == "":
+			what = "Key cannot be blank"
+		case !metaKey.MatchString(key):
+			what = "Key contains invalid characters"
+		case len(key) > maxMetaKey:
+			what = fmt.Sprintf("Key is too long (limit: %d characters)", maxMetaKey)
+		case strings.HasPrefix(key, reservedMeta):
+			what = fmt.Sprintf("Key prefix '%s' is reserved for internal use", reservedMeta)
+		case len(value) > maxMetaValue:
+			what = fmt.Sprintf("Value is too long (limit: %d characters)", maxMetaValue)
+		default:
+			continue
+		}
+		return fmt.Errorf("Couldn't load metadata pair ('%s', '%s'): %s", key, value, what)
+	}
+	return nil
 }
 
 // serviceCheck makes the check number i of n of a service from its definition.
@@ -216,6 +255,7 @@ func serviceCheck(svc *service, def *api.AgentServiceCheck, ct checkType, i, n i
 	if c.Name == "" {
 		c.Name = fmt.Sprintf("Service '%s' check", svc.Service)
 	}
+	c.reap, _ = time.ParseDuration(def.DeregisterCriticalServiceAfter)
 	if c.Status == "" {
 		c.Status = statusCritical
 	}
@@ -228,29 +268,34 @@ func serviceCheck(svc *service, def *api.AgentServiceCheck, ct checkType, i, n i
 	return c
 }
 
-func (s *Server) dropChecksLocked(serviceID string, keep map[string]bool) {
-	for id, c := range s.agent.checks {
+func (a *Agent) dropChecksLocked(serviceID string, keep map[string]bool) {
+	for id, c := range a.checks {
 		if c.ServiceID == serviceID && !keep[id] {
-			s.dropCheckLocked(id)
+			a.dropCheckLocked(id)
 		}
 	}
 }
 
 func (s *Server) agentServiceDeregister(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := strings.TrimPrefix(r.URL.Path, "/v1/agent/service/deregister/")
+	a := s.agentOf(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.isClosed {
 		return nil, ErrClosed
 	}
-	if s.agent.services[id] == nil {
+	if a.services[id] == nil {
 		return nil, &httpError{http.StatusNotFound,
 			fmt.Sprintf("Unknown service ID %q. Ensure that the service ID is passed, not the "+
 				"service name.",
 				id)}
 	}
-	s.dropChecksLocked(id, nil)
-	delete(s.agent.services, id)
-	s.syncLocked(func(w *writeTxn) error { w.deleteService(s.cfg.NodeName, id); return nil })
+	a.dropServiceLocked(id)
 	return nil, nil
+}
+
+func (a *Agent) dropServiceLocked(id string) {
+	a.dropChecksLocked(id, nil)
+	delete(a.services, id)
+	a.syncLocked(func(w *writeTxn) error { w.deleteService(a.name, id); return nil })
 }

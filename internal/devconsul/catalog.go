@@ -211,8 +211,10 @@ func (s *Server) catalogDeregister(_ http.ResponseWriter, r *http.Request) (any,
 	if err != nil {
 		return nil, err
 	}
-	if fold(in.Node) == fold(s.cfg.NodeName) {
-		s.agent.syncLater(s)
+	for _, a := range s.agents {
+		if fold(in.Node) == fold(a.name) {
+			a.syncLater()
+		}
 	}
 	return true, nil
 }

@@ -19,14 +19,18 @@
 //  5. The server keeps no goroutine of its own. A request made through RoundTripper runs on the
 //     caller's goroutine and ends when its context does; time is measured with package time only,
 //     so all of it runs in a testing/synctest bubble.
-//  6. Close ends every timer and every blocking query.
+//  6. There may be several nodes, each with an agent of its own ([Server.AddAgent]): its services,
+//     checks and sessions are of its node. One that is killed is taken for failed after a while, as
+//     by gossip, and the sessions that are bound to its serfHealth end.
+//  7. Close ends every timer and every blocking query.
 //
 // Status codes, headers, texts of errors and limits are those of Consul 1.22.7, read from its
 // source and compared with a running one. Where a text names a Go type of Consul's, ours names
 // another.
 //
 // What is not here: data on disk, more than one server, ACLs (Config.Deny answers as a denied token
-// would), namespaces and partitions, Connect, prepared queries, events, peering, DNS, gRPC, filter
-// expressions, and checks that the agent runs itself (HTTP, TCP, script): those stay in the
-// state they were registered with. It is for development and tests; nothing survives the process.
+// would), namespaces and partitions (refused, as by the Community Edition), Connect, prepared
+// queries, events, peering, DNS, gRPC, filter expressions, and checks that the agent runs itself
+// (HTTP, TCP, script): those stay in the state they were registered with. It is for development and
+// tests; nothing survives the process.
 package devconsul

@@ -130,7 +130,7 @@ func (s *Server) wrap(methods []string, h handler) http.HandlerFunc {
 			return
 		}
 		var obj any
-		var err error
+		err := checkEdition(r)
 		switch {
 		case !slices.Contains(methods, r.Method):
 			w.Header().Set("Allow", allow)
@@ -138,7 +138,7 @@ func (s *Server) wrap(methods []string, h handler) http.HandlerFunc {
 				r.Method)}
 		case s.cfg.Deny != nil && s.cfg.Deny(r):
 			err = denied(r)
-		default:
+		case err == nil:
 			obj, err = h(w, r)
 		}
 		if err != nil {

@@ -60,7 +60,7 @@ func (s *Server) ElectionEnd() {
 		close(l.ready)
 	}
 	s.resetTimersLocked()
-	s.syncAgentLocked()
+	s.syncAgentsLocked()
 }
 
 // Moment is what the server held at some time.

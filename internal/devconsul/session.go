@@ -60,7 +60,7 @@ func (s *Session) UnmarshalJSON(data []byte) error {
 
 func (s *Server) sessionCreate(_ http.ResponseWriter, r *http.Request) (any, error) {
 	sess := Session{
-		Node:       s.cfg.NodeName,
+		Node:       s.agentOf(r).name,
 		NodeChecks: []string{serfCheckID},
 		Checks:     []string{serfCheckID},
 		LockDelay:  15 * time.Second,

@@ -127,7 +127,7 @@ func (s *Server) Restore(snapshot []byte) error {
 	s.replaceLocked(next)
 	if s.leadership.Load().applies() {
 		s.resetTimersLocked()
-		s.syncAgentLocked()
+		s.syncAgentsLocked()
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func (s *Server) Reset() {
 	}
 	old := s.state.Load()
 	s.stopTimersLocked()
-	s.agent.stop()
+	s.forgetAgentsLocked()
 	s.bootLocked()
 	close(old.abandoned)
 }

@@ -18,11 +18,12 @@ import (
 //
 // After the path of a request may stand, in any order:
 //
-//	name=path     keep a value of the answer for ${name} later on: a path into the JSON body, such as ID
-//	              or 0.ModifyIndex, or the word index for the X-Consul-Index header
+//	name=path     keep a value of the answer for ${name} later on: a path into the JSON body, such
+//	              as ID or 0.ModifyIndex, or the word index for the X-Consul-Index header
 //	|path         show this path of the JSON body only, one line each; |# shows its length
 //	@Name:value   send a header
-//	~             repeat it until the answer is the recorded one, for 10 s at most: for what happens in the background
+//	~             repeat it until the answer is the recorded one, for 10 s at most: for what
+//	              happens in the background
 //	&name         send it in the background: for long polls
 //
 // A body that begins with a macro stands for more: "@repeat c n" is the character c n times, and
