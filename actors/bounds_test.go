@@ -45,35 +45,89 @@ func startWith(c *cluster, s actors.Config) {
 	})
 }
 
-// A member's death at any moment between two renewals.
-func TestATakeOverTakesNoLongerThanItsBound(t *testing.T) {
+// atEachPhase lets f happen under each settings to a follower and to the leader, at several moments
+// between two renewals.
+func atEachPhase(t *testing.T, f func(c *cluster, victim string, leads bool)) {
 	for i, s := range boundSettings {
-		for _, leader := range []bool{false, true} {
+		for _, leads := range []bool{false, true} {
 			for phase := range 4 {
 				if !tried(i, phase) {
 					continue
 				}
-				t.Run(fmt.Sprintf("settings %d leader %v phase %d", i, leader, phase),
+				t.Run(fmt.Sprintf("settings %d leader %v phase %d", i, leads, phase),
 					func(t *testing.T) {
 						run(t, func(c *cluster) {
 							startWith(c, s)
 							cfg := c.members["n1"].c.Settings()
-							b := cfg.Bounds()
 							time.Sleep(time.Duration(phase) * cfg.Renew / 4)
-							victim, bound := c.follower(), b.TakeOver
-							if leader {
-								victim, bound = c.leader(), b.TakeOverLeader
-							}
-							c.kill(victim)
-							took := c.await("its items elsewhere", bound, c.balanced(30))
-							t.Logf("taken over after %v of %v at most", took, bound)
-							if took < bound/2 {
-								t.Errorf("taken over after %v: the bound of %v says little", took,
-									bound)
+							if leads {
+								f(c, c.leader(), true)
+							} else {
+								f(c, c.follower(), false)
 							}
 						})
 					})
 			}
+		}
+	}
+}
+
+// takenOver waits until the items of a member that has just gone run elsewhere.
+func takenOver(c *cluster, bound time.Duration) {
+	c.t.Helper()
+	took := c.await("its items elsewhere", bound, c.balanced(30))
+	c.t.Logf("taken over after %v of %v at most", took, bound)
+	if took < bound/2 {
+		c.t.Errorf("taken over after %v: the bound of %v says little", took, bound)
+	}
+}
+
+// A member's death at any moment between two renewals.
+func TestATakeOverTakesNoLongerThanItsBound(t *testing.T) {
+	atEachPhase(t, func(c *cluster, victim string, leads bool) {
+		b := c.members[victim].c.Settings().Bounds()
+		c.kill(victim)
+		if leads {
+			takenOver(c, b.TakeOverLeader)
+		} else {
+			takenOver(c, b.TakeOver)
+		}
+	})
+}
+
+// Consul ends all sessions of an agent that leaves, and of one that its gossip takes for lost: from
+// then on it is the lease that is waited for. The member cannot hear of it.
+func TestATakeOverAfterAnAgentHasLeftTakesNoLongerThanItsBound(t *testing.T) {
+	atEachPhase(t, func(c *cluster, victim string, leads bool) {
+		f := c.members[victim].c.Settings().Formulas()
+		bound := f.TakeOverLeft.Total()
+		if leads {
+			bound += f.OfLeader.Total()
+		}
+		session := c.members[victim].c.Session().Get().ID
+		c.kill(victim)
+		if _, err := c.client.Session().Destroy(session, nil); err != nil {
+			c.t.Fatal(err)
+		}
+		takenOver(c, bound)
+	})
+}
+
+// What is printed of a worst case is what it is reckoned with.
+func TestAFormulaSaysWhatItAddsUpTo(t *testing.T) {
+	f := actors.Config{Lease: 3 * time.Second}.Formulas()
+	for _, c := range []struct {
+		formula actors.Formula
+		text    string
+		total   time.Duration
+	}{
+		{f.HandOver, "4 x merge 250ms + worker-soak 500ms", 1500 * time.Millisecond},
+		{f.StopsWithin, "lease 3s - lease-margin 300ms", 2700 * time.Millisecond},
+		{f.TakeOverUnchecked, "2 x ttl 10s + lease 3s + 4 x merge 250ms + worker-soak 500ms + " +
+			"poll 500ms + calls 1s", 26 * time.Second},
+	} {
+		if got := c.formula.String(); got != c.text || c.formula.Total() != c.total {
+			t.Errorf("%s is %v, want %s, %v", got, c.formula.Total(), c.text, c.total)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/testkit/transport"
+	"github.com/coordd/coordd/messages"
 )
 
 // agentOnly is a way to Consul whose agent is another one than coordd hopes for.
@@ -27,22 +28,7 @@ func agentOnly(to http.RoundTripper, path string,
 
 // Where the agent takes no check a member does its work without, and its session ends by its TTL.
 func TestAMemberWorksWithoutACheckWhereTheAgentTakesNone(t *testing.T) {
-	for name, answer := range map[string]func(*http.Request) (*http.Response, error){
-		"denied": func(r *http.Request) (*http.Response, error) {
-			return transport.Answer(r, 403, "Permission denied"), nil
-		},
-		"a proxy without that path": func(r *http.Request) (*http.Response, error) {
-			return transport.Answer(r, 404, "<html>"), nil
-		},
-		"another API": func(r *http.Request) (*http.Response, error) {
-			return transport.Answer(r, 405, "method PUT not allowed"), nil
-		},
-		"slow": func(*http.Request) (*http.Response, error) {
-			time.Sleep(2500 * time.Millisecond)
-			return nil, nil
-		},
-		"silent": transport.Hang,
-	} {
+	for name, answer := range transport.TakesNoCheck {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(c *cluster) {
 				c.way = agentOnly(c.consul.RoundTripper(), "/v1/agent/service/register", answer)
@@ -130,7 +116,11 @@ func TestSeveralAgentsAtOneAddressCostNoSession(t *testing.T) {
 // A machine starts its services in any order: a session that is opened when Consul has come at last
 // is bound to a check like any other.
 func TestAMemberThatWasThereBeforeConsulHasACheck(t *testing.T) {
-	for _, away := range []time.Duration{time.Second, 7 * time.Second, time.Minute} {
+	aways := []time.Duration{time.Second}
+	for n := range 30 { // at any moment of what is tried meanwhile
+		aways = append(aways, 6*time.Second+time.Duration(n*n)*71*time.Millisecond)
+	}
+	for _, away := range aways {
 		t.Run(away.String(), func(t *testing.T) {
 			run(t, func(c *cluster) {
 				begin, consul := time.Now(), c.consul.RoundTripper()
@@ -151,4 +141,84 @@ func TestAMemberThatWasThereBeforeConsulHasACheck(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An agent that takes no reports any more, because its token has lost the right to, costs a session
+// and no more: the next one is bound to no check.
+func TestAnAgentThatTakesNoMoreReportsCostsOneSession(t *testing.T) {
+	run(t, func(c *cluster) {
+		var denied atomic.Bool
+		c.way = agentOnly(c.consul.RoundTripper(), "/v1/agent/check/update/",
+			func(r *http.Request) (*http.Response, error) {
+				if denied.Load() {
+					return transport.Answer(r, 403, "Permission denied"), nil
+				}
+				time.Sleep(50 * time.Millisecond)
+				return nil, nil
+			})
+		three(c, 9)
+		time.Sleep(time.Minute)
+		denied.Store(true)
+		c.await("sessions without a check", time.Minute, func() bool {
+			for _, m := range c.members {
+				if s := m.c.Session().Get(); s.Count != 2 || s.Check != "" {
+					return false
+				}
+			}
+			return c.balanced(9)()
+		})
+		time.Sleep(5 * time.Minute)
+		for id, m := range c.members {
+			if s := m.c.Session().Get(); s.Count != 2 {
+				t.Errorf("%s has its session number %d", id, s.Count)
+			}
+		}
+	})
+}
+
+// A way to the agent that is too slow for the check every now and then costs two sessions, the next
+// one is bound to no check, and once nothing was lost for ten minutes one may be again.
+func TestACheckThatCostsTwoSessionsIsDoneWithout(t *testing.T) {
+	run(t, func(c *cluster) {
+		var hangs atomic.Bool
+		c.way = agentOnly(c.consul.RoundTripper(), "/v1/agent/check/update/",
+			func(r *http.Request) (*http.Response, error) {
+				if hangs.Load() {
+					return transport.Hang(r)
+				}
+				return nil, nil
+			})
+		c.addWork(c.items(3)...)
+		m := c.start("n1")
+		c.await("all of it runs", 30*time.Second, c.balanced(3))
+		// lose plays a silence of the agent alone, and returns the session that follows.
+		lose := func() messages.Session {
+			was := m.c.Session().Get()
+			hangs.Store(true)
+			time.Sleep(10 * time.Second)
+			hangs.Store(false)
+			c.await("a session", time.Minute, func() bool {
+				return m.c.Session().Get().Count > was.Count || was.Check == ""
+			})
+			time.Sleep(time.Minute)
+			return m.c.Session().Get()
+		}
+		for n, bound := range []bool{true, false, false} {
+			if s := lose(); (s.Check != "") != bound {
+				t.Fatalf("the session after %d losses: %+v; want one that is bound: %v", n+1, s,
+					bound)
+			}
+		}
+		if n := m.c.Session().Get().Count; n != 3 {
+			t.Errorf("it has its session number %d, want 3: none is lost without a check", n)
+		}
+		time.Sleep(10 * time.Minute)
+		if _, err := c.client.Session().Destroy(m.c.Session().Get().ID, nil); err != nil {
+			t.Fatal(err)
+		}
+		c.await("a session that is bound", time.Minute, func() bool {
+			s := m.c.Session().Get()
+			return s.Count == 4 && s.Check != ""
+		})
+	})
 }

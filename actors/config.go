@@ -86,8 +86,8 @@ type Config struct {
 	// Consul is what the log calls Client's server. Default: CONSUL_HTTP_ADDR, or the address of a
 	// failed request.
 	Consul string
-	// Work runs an item. Nil: this member is registered and can lead, and runs nothing:
-	// it is registered with no room for any item. So one that only routes, watches or leads has none.
+	// Work runs an item. If it is nil, the member registers with no room for any item: it can lead,
+	// watch and route, and runs nothing.
 	Work Work
 	// Lead runs while this member leads. Nil: nothing does.
 	Lead Lead
@@ -96,6 +96,9 @@ type Config struct {
 	Address string
 	// Zone and Version are published with the member's record.
 	Zone, Version string
+	// PublishItems adds the items that this member runs to the metadata of its instance in Consul's
+	// catalog: their count, and as many ids as fit into 4 KB, as they were up to 30 s ago.
+	PublishItems bool
 	// Capacity is the most weight this member may hold. 0: no limit.
 	Capacity uint64
 

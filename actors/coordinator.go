@@ -79,7 +79,8 @@ func (c Config) settings() actor.Settings {
 	set := actor.Settings{
 		Service: c.Service, ID: c.ID, Lead: c.Lead,
 		Address: c.Address, Zone: c.Zone, Version: c.Version, Capacity: c.Capacity,
-		TTL: c.TTL, Lease: c.Lease, Renew: c.Renew, LockDelay: c.LockDelay,
+		PublishItems: c.PublishItems,
+		TTL:          c.TTL, Lease: c.Lease, Renew: c.Renew, LockDelay: c.LockDelay,
 		LeaseMargin: c.LeaseMargin, CheckTTL: max(0, c.CheckTTL),
 		Grace: c.Grace, LeaderSoak: c.LeaderSoak, Merge: c.Merge,
 		WorkerSoak: c.WorkerSoak, StopTimeout: c.StopTimeout, KeepItems: c.KeepItems,
@@ -198,8 +199,8 @@ func (c *Coordinator) Report() supervisor.Report { return c.root.Report() }
 // for a slow reader before some are dropped, which the stream then says.
 func (c *Coordinator) Events(size int) *supervisor.Subscription { return c.root.Subscribe(size) }
 
-// ErrNotFound is returned by [KV.Get] for a key that does not exist. An empty
-// value is a value.
+// ErrNotFound is returned by [KV.Get] for a key that does not exist (an empty value is a value),
+// and by [Operator.RemoveWork] for items that are not in the workload.
 var ErrNotFound = store.ErrNotFound
 
 // KV reads and writes single keys for the host.

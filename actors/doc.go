@@ -18,8 +18,8 @@
 //     end (the check's TTL; 2 x TTL without one), lock-delay, grace and soak at the most.
 //  4. A session that is valid and can be renewed costs nobody leadership or work:
 //     not Consul's elections, not its slowness, not failed polls.
-//  5. An idle member holds three long polls and sends nothing else but its
-//     renewal, the read that confirms it, and reports to its Consul agent; a leader holds four more.
+//  5. An idle member holds three long polls and sends nothing else but its renewal, the read that
+//     confirms it, and reports to its Consul agent; a leader holds four more.
 //
 // Not guaranteed: anything about work that ignores its context, unless it
 // passes the fencing token on to what it writes to; hosts whose clocks run at

@@ -17,14 +17,17 @@ import (
 // goroutine, so nothing can be restarted; what holds is that the others go on, that
 // no item is worked on twice, and that all is well again when the actor wakes up.
 //
-//	session-renewer     the work stops with the lease; others take everything over, the leadership too
-//	record-watcher      nothing, until the record is lost: then nobody notices before the session ends
+//	session-renewer     the work stops with the lease; others take everything over, the leadership
+//	                    too
+//	record-watcher      nothing, until the record is lost: then nobody notices before the session
+//	                    ends
 //	membership-keeper   nothing, until the record is lost: then it is not written again
-//	leader-watcher      nothing, until the leadership is lost: its assigner then runs on, and Consul refuses its writes
-//	leader-tracker      nothing, until an epoch is needed, as when a stranger touched the key: then nothing
-//	                    is assigned
-//	term-runner         nothing, until the leadership changes hands: then the term's actors do not start,
-//	                    or they do not stop and find their writes refused
+//	leader-watcher      nothing, until the leadership is lost: its assigner then runs on, and
+//	                    Consul refuses its writes
+//	leader-tracker      nothing, until an epoch is needed, as when a stranger touched the key:
+//	                    then nothing is assigned
+//	term-runner         nothing, until the leadership changes hands: then the term's actors do not
+//	                    start, or they do not stop and find their writes refused
 //	member-watcher      members that come get nothing, those that vanish are not taken over
 //	ack-watcher         what members give up is not noticed: such items wait
 //	workload-watcher    new items wait, removed ones go on
@@ -32,6 +35,7 @@ import (
 //	assigner            nothing is assigned
 //	assignment-watcher  this member starts and stops nothing; what it runs, it owns
 //	check-keeper        the session ends with the check: the work stops, others take everything over
+//	instance-publisher  what Consul's catalog says of n1 beside its check stays as it was
 //	worker-manager      the same as assignment-watcher; if the lease ends as well, the lease-enforcer ends the work
 //
 // That lasts until the session-renewer finds that an actor hangs: see
@@ -45,7 +49,7 @@ var whileItHangs = map[string]struct {
 	"member-watcher": {}, "ack-watcher": {}, "workload-watcher": {waits: true},
 	"control-watcher": {}, "assigner": {waits: true},
 	"assignment-watcher": {waits: true}, "worker-manager": {waits: true},
-	"check-keeper": {stops: true},
+	"check-keeper": {stops: true}, "instance-publisher": {},
 }
 
 func TestAnActorThatHangsLeavesTheOthersAtWorkAndNothingRunsTwice(t *testing.T) {
@@ -198,7 +202,7 @@ func (c *cluster) provoke(actor string) {
 		c.put("members/n1", "a stranger")
 	case "leader-watcher", "leader-tracker", "term-runner":
 		c.put("leader", "a stranger")
-	case "workload-watcher", "assigner", "assignment-watcher":
+	case "workload-watcher", "assigner", "assignment-watcher", "instance-publisher":
 		c.addWork("meanwhile-0", "meanwhile-1", "meanwhile-2", "meanwhile-3")
 	case "ack-watcher":
 		c.put("acks/a/stranger", "x")

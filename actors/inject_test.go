@@ -56,9 +56,10 @@ type saboteur struct {
 	release chan struct{}
 	once    sync.Once
 
-	mu    sync.Mutex
-	seen  map[string]int
-	fired time.Time
+	mu     sync.Mutex
+	seen   map[string]int
+	fired  time.Time
+	struck string // the path of the request that it struck
 }
 
 type place int
@@ -88,7 +89,7 @@ func (s *saboteur) free() { s.once.Do(func() { close(s.release) }) }
 
 // took is the fault of a member's actors: see actors.SetFault.
 func (s *saboteur) took(ctx context.Context) error {
-	return s.strike(atMessage, path.Base(supervisor.Path(ctx)))
+	return s.strike(atMessage, path.Base(supervisor.Path(ctx)), "")
 }
 
 // RoundTrip runs in the goroutine of the actor that asks, whose label tells who it is.
@@ -98,12 +99,12 @@ func (s *saboteur) RoundTrip(r *http.Request) (*http.Response, error) {
 	if actor == "assigner" && bytes.Contains(debug.Stack(), []byte("LeaderTracker")) {
 		actor = "leader-tracker" // it asks for an epoch in the assigner's name
 	}
-	if err := s.strike(beforeRequest, actor); err != nil {
+	if err := s.strike(beforeRequest, actor, r.URL.Path); err != nil {
 		return nil, err
 	}
 	resp, err := s.to.RoundTrip(r)
 	if err == nil {
-		if err = s.strike(afterRequest, actor); err != nil {
+		if err = s.strike(afterRequest, actor, r.URL.Path); err != nil {
 			resp.Body.Close()
 			return nil, err
 		}
@@ -111,7 +112,7 @@ func (s *saboteur) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-func (s *saboteur) strike(where place, actor string) error {
+func (s *saboteur) strike(where place, actor, request string) error {
 	if where != s.where {
 		return nil
 	}
@@ -121,7 +122,7 @@ func (s *saboteur) strike(where place, actor string) error {
 		s.mu.Unlock()
 		return nil
 	}
-	s.fired = time.Now()
+	s.fired, s.struck = time.Now(), request
 	s.mu.Unlock()
 	if s.stops {
 		s.stop()
@@ -174,7 +175,7 @@ var everyActor = []string{
 	"session-renewer", "record-watcher", "membership-keeper", "leader-watcher", "leader-tracker",
 	"term-runner",
 	"member-watcher", "ack-watcher", "workload-watcher", "control-watcher", "assigner",
-	"assignment-watcher", "worker-manager", "check-keeper",
+	"assignment-watcher", "worker-manager", "check-keeper", "instance-publisher",
 }
 
 var termActors = everyActor[6:11]

@@ -380,7 +380,7 @@ func TestAMemberJoinsWhenConsulAppears(t *testing.T) {
 }
 
 // A member that is idle holds three long polls and sends nothing but its renewal, with the read
-// that confirms it.
+// that confirms it, its reports, and once a minute a look at its instance and its drain.
 func TestAnIdleMemberSendsNothingButItsRenewal(t *testing.T) {
 	run(t, func(c *cluster) {
 		three(c, 9)
@@ -394,6 +394,7 @@ func TestAnIdleMemberSendsNothingButItsRenewal(t *testing.T) {
 		idle.net.requests()
 		time.Sleep(10 * time.Minute)
 		renewals, confirmations, reports, others := 0, 0, 0, map[string]int{}
+		looks := map[string]int{}
 		for call, n := range idle.net.requests() {
 			switch {
 			case strings.HasPrefix(call, "PUT /v1/session/renew/"):
@@ -402,6 +403,9 @@ func TestAnIdleMemberSendsNothingButItsRenewal(t *testing.T) {
 				confirmations += n
 			case strings.HasPrefix(call, "PUT /v1/agent/check/update/"):
 				reports += n
+			case strings.HasPrefix(call, "GET /v1/agent/service/"),
+				strings.HasSuffix(call, "/control/drain/"+idle.id):
+				looks[call] = n
 			default:
 				others[call] = n
 			}
@@ -415,6 +419,11 @@ func TestAnIdleMemberSendsNothingButItsRenewal(t *testing.T) {
 		if every := idle.c.Settings().CheckTTL / 12; reports < int(10*time.Minute/every) ||
 			reports > int(10*time.Minute/every)+1 {
 			t.Errorf("%d reports to its agent in 10 minutes, want one every %v", reports, every)
+		}
+		for call, n := range looks {
+			if len(looks) != 2 || n < 9 || n > 11 {
+				t.Errorf("%s: %d times in 10 minutes, want one a minute", call, n)
+			}
 		}
 		if len(others) != 3 {
 			t.Errorf("besides its renewal it called %v, want its three long polls", others)

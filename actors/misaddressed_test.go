@@ -14,10 +14,11 @@ import (
 func TestAKeyThatIsAddressedToNobodyIsWrittenAnew(t *testing.T) {
 	other := "0d8f3a2e-0000-4000-8000-000000000000"
 	for name, value := range map[string][]byte{
-		"garbage":            []byte("\x00"),
-		"a bare own":         []byte(protocol.StateOwn),
-		"a bare rel":         []byte(protocol.StateRel),
-		"to another session": protocol.Assignment{State: protocol.StateOwn, Session: other}.Encode(),
+		"garbage":    []byte("\x00"),
+		"a bare own": []byte(protocol.StateOwn),
+		"a bare rel": []byte(protocol.StateRel),
+		"to another session": protocol.Assignment{State: protocol.StateOwn,
+			Session: other}.Encode(),
 		"back from another": protocol.Assignment{State: protocol.StateRel,
 			Session: other}.Encode(),
 	} {

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/coordd/coordd/actors"
 )
 
 // large is how many payloads of 380 KiB go over a thin line, and scale by how much fewer they are
@@ -65,6 +67,27 @@ func TestLargePayloadsStartOverAThinLine(t *testing.T) {
 		c.await("all of it runs", 90*time.Second, func() bool { return c.loads()["n1"] == large })
 		if n := c.totalStarts(); n != large {
 			t.Errorf("%d starts of %d items", n, large)
+		}
+	})
+}
+
+// A payload that takes longer than what is left of the lease is read on while the lease is renewed,
+// also by a member that works on others.
+func TestAPayloadStartsThatTakesLongerThanARenewal(t *testing.T) {
+	run(t, func(c *cluster) {
+		// two and a half seconds for the large one
+		c.way = &thinLine{c.consul.RoundTripper(), 200 << 10}
+		c.addWork(c.items(3)...)
+		c.start("n1", func(cfg *actors.Config) { cfg.Lease = 2 * time.Second })
+		c.await("the small ones run", 30*time.Second, func() bool { return c.loads()["n1"] == 3 })
+		key := c.store.Keys().WorkItem("large")
+		if err := c.store.Put(c.t.Context(), key, bytes.Repeat([]byte{'x'}, 380<<10),
+			0); err != nil {
+			t.Fatal(err)
+		}
+		c.await("all of it runs", 30*time.Second, func() bool { return c.loads()["n1"] == 4 })
+		if n := c.totalStarts(); n != 4 {
+			t.Errorf("%d starts of 4 items", n)
 		}
 	})
 }

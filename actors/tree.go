@@ -73,8 +73,13 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 	// First, so that it stops last: who asks where the items are sees them leave.
 	children := []supervisor.Child{{Name: "routing", Tree: &routes}}
 	if b.CheckTTL > 0 { // before the session, so that the check passes until that has ended
-		checks := member.NewCheckKeeper(b, c.check, session, holdings)
-		children = append(children, child(b, "check-keeper", checks.Run))
+		instance, told := member.NewInstance(b), member.Told{Session: session,
+			Membership: membership, Leadership: leadership, Plan: c.plan.Reader(),
+			Assignments: c.assignments.Reader(), Holdings: holdings}
+		checks := member.NewCheckKeeper(b, c.check, instance, told)
+		publisher := member.NewInstancePublisher(b, instance, told)
+		children = append(children, child(b, "check-keeper", checks.Run),
+			child(b, "instance-publisher", publisher.Run))
 	}
 	return supervisor.Tree{
 		Strategy: supervisor.OneForOne,

@@ -162,8 +162,11 @@ func TestNobodyWaitsForAStoreWhoseLogCannotBeOpened(t *testing.T) {
 		}
 		for what, call := range map[string]func(context.Context) error{
 			"a write": func(ctx context.Context) error { return second.Delete(ctx, "k") },
-			"a watch": func(ctx context.Context) error { _, err := second.Watch("k").Next(ctx); return err },
-			"a wait":  second.WaitLoaded,
+			"a watch": func(ctx context.Context) error {
+				_, err := second.Watch("k").Next(ctx)
+				return err
+			},
+			"a wait": second.WaitLoaded,
 		} {
 			if err := call(r.ctx(time.Minute)); !errors.Is(err, configstore.ErrStopped) {
 				t.Errorf("%s: %v", what, err)

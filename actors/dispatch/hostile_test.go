@@ -303,7 +303,8 @@ func TestARefusalShowsNothingOfARecordThatATerminalObeys(t *testing.T) {
 		Address: "a\x1bc\nm2 is the owner\u009b" + strings.Repeat("x", 100_000) + ":80"})
 	a := w.do("GET", "/a/", "")
 	w.refused(a, 502, dispatch.ReasonUnreachable)
-	if len(a.body) > 10_000 || strings.ContainsAny(strings.TrimSuffix(a.body, "\n"), "\x1b\n\u009b") {
+	if len(a.body) > 10_000 ||
+		strings.ContainsAny(strings.TrimSuffix(a.body, "\n"), "\x1b\n\u009b") {
 		t.Errorf("the answer of %d bytes begins with %.300q", len(a.body), a.body)
 	}
 }

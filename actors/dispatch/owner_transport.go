@@ -245,8 +245,8 @@ func refusalFor(t *routedRequest, resp *http.Response, err error) *refusal {
 			"item %q: member %s cannot be connected to at %s", t.item, t.loc.Member, t.loc.Address)
 	} else if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 		r = refuse(http.StatusGatewayTimeout, ReasonTimeout, 0,
-			"item %q: member %s at %s did not answer in time: the request may have been carried out",
-			t.item, t.loc.Member, t.loc.Address)
+			"item %q: member %s at %s did not answer in time: the request may have been carried "+
+				"out", t.item, t.loc.Member, t.loc.Address)
 	}
 	r.cause = err
 	return r

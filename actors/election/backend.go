@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/coordd/coordd/actors/election/internal/contained"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -102,6 +103,8 @@ type Contact struct {
 	Why string
 	// Closed: the caller has closed the connection. It will not come back.
 	Closed bool
+	// Broken is why a connection is closed that the caller has not closed; see ErrBroken.
+	Broken error
 }
 
 // View is what a backend sees of an election at one moment.
@@ -146,7 +149,7 @@ type Candidate struct {
 	Address string `json:"address,omitempty"`
 }
 
-// The errors of this package. Those of a terminal status match one of the first five.
+// The errors of this package. Those of a terminal status match one of the first six.
 var (
 	// ErrSessionLost is returned when the session of the candidacy has ended: it expired, or an
 	// operator ended it. Nominate anew, with a new Election, to go on.
@@ -165,6 +168,11 @@ var (
 
 	// ErrInvalid is returned for settings, names and records that cannot be.
 	ErrInvalid = errors.New("invalid")
+
+	// ErrBroken is returned when code has panicked or ended its goroutine: the backend's, this
+	// package's or the Lead function. The log has the stack. A leader's duties are stopped, and its
+	// record is given up if the backend still can.
+	ErrBroken = contained.ErrBroken
 
 	// ErrStarted is returned when an Election is used for a second nomination.
 	ErrStarted = errors.New("nominated already: make a new Election")

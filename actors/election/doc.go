@@ -37,6 +37,9 @@
 //     lease holds, and no error is taken for a loss: only the store's own word that the session is
 //     gone.
 //  8. Resign may be called at any moment and any number of times.
+//  9. A panic of the store's package, of the host's Lead function or of this package ends the
+//     participation with ErrBroken, and a connection whose own loop panics counts as closed. The
+//     process goes on; a leader's duty is told to stop, and its record is given up when it has.
 //
 // # What is not
 //

@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coordd/coordd/actors/election/internal/contained"
 	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/messages"
-	"github.com/coordd/coordd/supervisor"
 )
 
 // Election is one participation in an election, as a candidate or as a follower. It also gives
@@ -75,9 +75,9 @@ func (e *Election) start(ctx context.Context, follower bool) (<-chan Status, err
 	s := &shell{
 		Election: e, machine: newMachine(e.cfg, self, follower), outbox: newOutbox(),
 		view: messages.NewState(numberedView{}), outcomes: make(chan outcome, 1),
-		duties: make(chan error, 1),
+		duties: make(chan error, 1), broken: make(chan error, 1),
 	}
-	go s.run(ctx)
+	s.begin(ctx)
 	return s.outbox.out, nil
 }
 
@@ -167,6 +167,7 @@ type shell struct {
 	view     *messages.State[numberedView]
 	outcomes chan outcome
 	duties   chan error
+	broken   chan error // cap 1: why the watch is dead
 
 	stopOp, stopDuty context.CancelFunc
 	group            sync.WaitGroup
@@ -178,18 +179,51 @@ type numberedView struct {
 	View
 }
 
-func (s *shell) run(parent context.Context) {
+// begin runs the loop in a goroutine of its own, and clears up behind it.
+func (s *shell) begin(parent context.Context) {
 	// Resigning goes on after the end of parent. The backend bounds it.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
-	s.group.Go(func() {
+	contained.Go(s.log, "the election's loop", func() error {
+		s.loop(ctx, parent)
+		return nil
+	}, func(err error) {
+		cancel()
+		if err != nil {
+			_ = contained.Call(s.log, "the end of a broken loop", func() error {
+				s.abandon(context.WithoutCancel(parent), err)
+				return nil
+			})
+		}
+		s.group.Wait()
+		s.outbox.close()
+		close(s.done)
+	})
+}
+
+// watch publishes what the backend sees, and why it sees nothing any more.
+func (s *shell) watch(ctx context.Context) {
+	contained.Run(s.log, "the watch", func() error {
 		var n uint64
 		s.backend.Watch(ctx, func(v View) {
 			n++
 			s.view.Set(numberedView{n, v})
 		})
+		if ctx.Err() == nil {
+			return fmt.Errorf("%w: the watch has ended by itself", ErrBroken)
+		}
+		return nil
+	}, func(err error) {
+		if err != nil {
+			s.broken <- err
+		}
 	})
+}
+
+func (s *shell) loop(ctx, parent context.Context) {
+	s.group.Go(func() { s.watch(ctx) })
 	contact, view := s.backend.Contact().Subscribe(), s.view.Subscribe()
 	timer := time.NewTimer(0)
+	defer timer.Stop()
 	ended, resigned := parent.Done(), (<-chan struct{})(s.resign)
 	for finished := false; !finished; {
 		send, message := s.outbox.next()
@@ -212,6 +246,8 @@ func (s *shell) run(parent context.Context) {
 			s.machine.done(time.Now(), r)
 		case err := <-s.duties:
 			s.machine.dutyEnded(err)
+		case err := <-s.broken:
+			s.machine.finish(Status{Err: err})
 		case <-timer.C:
 		}
 		s.machine.contact = contact.Take()
@@ -220,11 +256,31 @@ func (s *shell) run(parent context.Context) {
 		}
 		finished = s.apply(ctx, timer)
 	}
-	timer.Stop()
-	cancel()
-	s.group.Wait()
-	s.outbox.close()
-	close(s.done)
+}
+
+// abandon ends a participation whose loop has panicked: nobody is left who would step the machine.
+// The duty has been told to stop, and its record is given up when it has.
+func (s *shell) abandon(ctx context.Context, err error) {
+	m := s.machine
+	if s.state.Get().What != Over {
+		final := Status{What: Over, Role: Out, Self: m.self, Err: err}
+		s.state.Set(final)
+		s.outbox.put(final)
+		s.logStatus(m.newest, final)
+	}
+	if !m.lead && m.dutyRunning {
+		over := time.NewTimer(m.lease.Left(time.Now()))
+		defer over.Stop()
+		select {
+		case <-s.drained:
+		case <-s.resign:
+		case <-over.C:
+		}
+	}
+	s.group.Wait() // the Lead function, and the operation under way
+	if m.joinAttempted && !m.left {
+		_ = contained.Call(s.log, opLeave.String(), func() error { return s.backend.Leave(ctx) })
+	}
 }
 
 // apply steps the machine and does what it says.
@@ -276,19 +332,24 @@ func (s *shell) perform(ctx context.Context, what op) {
 	self := s.machine.self
 	s.group.Go(func() {
 		r := outcome{op: what}
-		switch what {
-		case opJoin:
-			r.session, r.err = s.backend.Join(call, self)
-		case opTake:
-			r.token, r.retry, r.err = s.backend.Take(call)
-		case opRelease:
-			r.err = s.backend.Release(call)
-		case opHandOver:
-			r.err = s.backend.HandOver(call, self.ID)
-		case opLeave:
-			r.err = s.backend.Leave(call)
-		}
-		s.outcomes <- r
+		contained.Run(s.log, what.String(), func() (err error) {
+			switch what {
+			case opJoin:
+				r.session, err = s.backend.Join(call, self)
+			case opTake:
+				r.token, r.retry, err = s.backend.Take(call)
+			case opRelease:
+				err = s.backend.Release(call)
+			case opHandOver:
+				err = s.backend.HandOver(call, self.ID)
+			case opLeave:
+				err = s.backend.Leave(call)
+			}
+			return err
+		}, func(err error) {
+			r.err = err
+			s.outcomes <- r
+		})
 	})
 }
 
@@ -305,26 +366,19 @@ func (s *shell) startDuty(ctx context.Context) {
 	}
 	status, session, margin := s.machine.newest, s.machine.session, s.machine.marginOf()
 	s.group.Go(func() {
-		err := errors.New("the Lead function ended its goroutine (runtime.Goexit)")
-		defer func() {
+		contained.Run(s.log, "the Lead function", func() error {
+			// The process may have been frozen since the loop looked.
+			if c := s.backend.Contact().Get(); (c.Session != session ||
+				!c.Lease.Valid(time.Now(), margin)) && !mutations.Broken("begun-unchecked") {
+				return errNotBegun
+			}
+			return s.cfg.Lead(duty, status)
+		}, func(err error) {
 			if duty.Err() != nil {
 				err = errToldToStop // whatever it says, it has stopped
 			}
 			s.duties <- err
-		}()
-		// The process may have been frozen since the loop looked.
-		if c := s.backend.Contact().Get(); (c.Session != session ||
-			!c.Lease.Valid(time.Now(), margin)) && !mutations.Broken("begun-unchecked") {
-			err = errNotBegun
-			return
-		}
-		// Catch a panic: the leader's record must still be released.
-		err = supervisor.Protect(func() error { return s.cfg.Lead(duty, status) })
-		// its own, and not one that it returns wrapped
-		if p, ok := err.(*supervisor.PanicError); ok { //nolint:errorlint
-			err = fmt.Errorf("the Lead function: %w", p)
-			s.log.Error("lead-panicked", "err", p, "stack", string(p.Stack))
-		}
+		})
 	})
 }
 

@@ -210,7 +210,8 @@ func (m *machine) failed(now time.Time, r outcome) {
 		m.ending = true
 	case errors.Is(r.err, ErrDeleted):
 		m.ending, m.deleted = true, true
-	case errors.Is(r.err, ErrInvalid), errors.Is(r.err, ErrSessionLost) && m.session != "":
+	case errors.Is(r.err, ErrInvalid), errors.Is(r.err, ErrBroken),
+		errors.Is(r.err, ErrSessionLost) && m.session != "":
 		m.finish(Status{Err: r.err})
 	case r.op == opHandOver && (errors.Is(r.err, ErrNoLeader) || errors.Is(r.err, ErrNoCandidate)):
 		// The view will tell.
@@ -303,7 +304,11 @@ func (m *machine) step(now time.Time) effects {
 func (m *machine) checkEnd() {
 	switch {
 	case m.contact.Closed:
-		m.finish(Status{Err: ErrClosed})
+		err := ErrClosed
+		if m.contact.Broken != nil {
+			err = fmt.Errorf("%w: %w", ErrClosed, m.contact.Broken)
+		}
+		m.finish(Status{Err: err})
 		return
 	case m.session != "" && m.contact.Session != m.session:
 		why := m.contact.Why

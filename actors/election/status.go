@@ -95,7 +95,7 @@ type Status struct {
 	// nil.
 	Resigned, Ended, Deleted bool
 	// Err is why this participation failed, if the role is Out. It matches ErrSessionLost,
-	// ErrClosed or ErrInvalid, or is the error that the Lead function returned.
+	// ErrClosed, ErrInvalid or ErrBroken, or is the error that the Lead function returned.
 	Err error
 	// Missed counts the changes of role between the previous message and this one that were dropped
 	// because nobody read them.

@@ -2,13 +2,11 @@ package web
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,7 +63,7 @@ func TestClientsThatLeaveDuringAListKeepNoPlace(t *testing.T) {
 func TestAListBehindAWriteIsAnsweredFromTheCacheOnceTheWatchHasBroughtIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		consul := devconsul.New(devconsul.Config{NoJitter: true})
-		defer consul.Close()
+		t.Cleanup(consul.Close)
 		slow := transport.Func(func(r *http.Request) (*http.Response, error) {
 			resp, err := consul.RoundTripper().RoundTrip(r)
 			if transport.Poll(r) {
@@ -73,20 +71,8 @@ func TestAListBehindAWriteIsAnsweredFromTheCacheOnceTheWatchHasBroughtIt(t *test
 			}
 			return resp, err
 		})
-		store, err := configstore.New(configstore.Config{Service: "demo",
-			Client: devconsul.ClientOver(slow), Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { _ = store.Run(ctx) })
-		defer running.Wait()
-		defer cancel()
-		if err := store.WaitLoaded(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := store.Put(ctx, "own", []byte("v")); err != nil {
+		store := loaded(t, devconsul.ClientOver(slow))
+		if _, err := store.Put(t.Context(), "own", []byte("v")); err != nil {
 			t.Fatal(err)
 		}
 		site := newConfigSite(store, 1)

@@ -1,12 +1,9 @@
 package web
 
 import (
-	"context"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,7 +20,7 @@ import (
 func TestAGetThatWaitsBringsNothingOlderThanConsulHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		consul := devconsul.New(devconsul.Config{NoJitter: true})
-		defer consul.Close()
+		t.Cleanup(consul.Close)
 		var severed atomic.Bool // every answer with the whole configuration is lost
 		client := devconsul.ClientOver(transport.Func(
 			func(r *http.Request) (*http.Response, error) {
@@ -47,19 +44,7 @@ func TestAGetThatWaitsBringsNothingOlderThanConsulHas(t *testing.T) {
 			return tag(pair.ModifyIndex)
 		}
 		put("old")
-		store, err := configstore.New(configstore.Config{Service: "demo", Client: client,
-			Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { _ = store.Run(ctx) })
-		defer running.Wait()
-		defer cancel()
-		if err := store.WaitLoaded(ctx); err != nil {
-			t.Fatal(err)
-		}
+		store := loaded(t, client)
 		severed.Store(true)
 		newest := put("new")
 		time.Sleep(2 * configstore.DefaultMaxAge)

@@ -1,16 +1,13 @@
 package web
 
 import (
-	"context"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/internal/devconsul"
 )
 
@@ -19,19 +16,8 @@ import (
 func TestAValueThatArrivesSlowlyIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		consul := devconsul.New(devconsul.Config{NoJitter: true})
-		defer consul.Close()
-		store, err := configstore.New(configstore.Config{Service: "demo", Client: consul.Client(),
-			Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- store.Run(ctx) }()
-		defer func() { cancel(); <-ended }()
-		if err := store.WaitLoaded(ctx); err != nil {
-			t.Fatal(err)
-		}
+		t.Cleanup(consul.Close)
+		store := loaded(t, consul.Client())
 		body, in := io.Pipe()
 		go func() {
 			_, _ = in.Write([]byte("slow"))
@@ -39,7 +25,7 @@ func TestAValueThatArrivesSlowlyIsWritten(t *testing.T) {
 			_ = in.Close()
 		}()
 		w := httptest.NewRecorder()
-		newConfigSite(store, 1).handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx,
+		newConfigSite(store, 1).handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(),
 			http.MethodPut, "/config/k", body))
 		if w.Code != http.StatusNoContent {
 			t.Errorf("%d %s", w.Code, w.Body)

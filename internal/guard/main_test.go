@@ -195,19 +195,6 @@ func confined(t *testing.T, test func(t *testing.T, cfg guard.Config)) {
 	})
 }
 
-// needCgroups skips a test where guards have none: that is no fault of the code, and what holds
-// without them is tested too.
-func needCgroups(t *testing.T) {
-	t.Helper()
-	up := make(chan struct{}, 1)
-	f := start(t, guard.Config{Up: func(context.Context) { up <- struct{}{} }})
-	within(t, "up", up)
-	if f.g.Cgroup() == "" {
-		t.Skip("this process may not make cgroups (v2) here")
-	}
-	_ = f.stop()
-}
-
 func within[T any](t *testing.T, what string, c <-chan T) T {
 	t.Helper()
 	select {

@@ -13,8 +13,8 @@
 //	I4  no item of the workload was deleted by a member, and no value that was
 //	    acknowledged to its writer was lost. Of config values ("ask" and what follows): what was
 //	    acknowledged Consul took, once, and in the order of its process; what was refused it
-//	    only logged it took in the end, over nothing that others had written meanwhile, or it was reported;
-//	    and a process reads its own writes
+//	    only logged it took in the end, over nothing that others had written meanwhile, or it
+//	    was reported; and a process reads its own writes
 //
 // Each rule is proven for what the lines tell and for no more. Without "set" and "del" lines,
 // which only an embedded Consul can write in full, nothing is known of keys;

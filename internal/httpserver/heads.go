@@ -95,7 +95,8 @@ func (c *headConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 && !c.fits(p[:n]) {
 		return 0, c.refuse(http.StatusServiceUnavailable,
-			"other requests' headers take all the room that there is: ask again soon, or with fewer")
+			"other requests' headers take all the room that there is: ask again soon, or with "+
+				"fewer")
 	}
 	return n, err
 }

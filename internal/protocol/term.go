@@ -21,8 +21,8 @@ type Term struct {
 	// new one, for Consul does not bump the index of a key that stays the same.
 	After uint64 `json:"after,omitempty"`
 	// TTL is how long anybody may count on having led: this leader, or as long as it is not Clear
-	// one before it if that is longer. Of one that has resigned before its duty began it is what was
-	// left then. Nanoseconds.
+	// one before it if that is longer. Of one that has resigned before its duty began it is what
+	// was left then. Nanoseconds.
 	TTL time.Duration `json:"ttl"`
 	// Clear: nobody who led before this leader can count on it any more.
 	Clear bool `json:"clear,omitempty"`

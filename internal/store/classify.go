@@ -123,6 +123,12 @@ func (c call) status(code int, body string) error {
 	case code == http.StatusTooManyRequests:
 		// Refused before it was looked at, so the outcome is known.
 		return fail(ErrUnreachable, false, said+"; Consul's limits.request_limits may be too low")
+	case code == http.StatusBadRequest && strings.Contains(body, "Consul Enterprise feature"):
+		return fail(ErrInvalid, false, said+"; this Consul is the Community Edition: give neither "+
+			"a namespace nor a partition (--namespace, --partition, CONSUL_NAMESPACE, "+
+			"CONSUL_PARTITION)")
+	case code == http.StatusInternalServerError && strings.Contains(body, "No path to datacenter"):
+		return fail(ErrUnreachable, false, said+"; is the datacenter's name right (--datacenter)?")
 	case code == http.StatusBadRequest, code == http.StatusMethodNotAllowed:
 		return fail(ErrInvalid, false, said)
 	case code == http.StatusInternalServerError && strings.Contains(body, "invalid session"):

@@ -69,7 +69,8 @@ func TestConnectionsThatDieInSilenceCostOneCallOnly(t *testing.T) {
 			cfg := api.DefaultConfig()
 			if scheme == "https" {
 				server.StartTLS()
-				cfg.Transport.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+				trusting := server.Client().Transport.(*http.Transport)
+				cfg.Transport.TLSClientConfig = trusting.TLSClientConfig.Clone()
 			} else {
 				server.Start()
 			}

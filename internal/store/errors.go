@@ -38,8 +38,10 @@ var (
 	// keys and values that do not parse.
 	ErrInvalid = errors.New("invalid")
 
-	// ErrNotFound is returned by [KV.Get] when the key does not exist. A key
-	// with an empty value exists.
+	// ErrNotFound is returned by [KV.Get] when the key does not exist (a key with an empty value
+	// exists), and by [Store.ReportInstance] when the agent that answers does not know the check.
+	// Other calls do not return it: [Store.Get] tells by a bool, and what is deleted,
+	// deregistered or destroyed may be gone already.
 	ErrNotFound = errors.New("no such key")
 
 	// ErrNotSent is the outcome of the units of a batch that were never sent,

@@ -3,7 +3,10 @@ package store
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -29,6 +32,10 @@ type Instance struct {
 // a minute at least, and looks every 30 s.
 const ReapAfter = time.Minute
 
+// Gossip is how long Consul's agents take to notice that one of them has gone (serfHealth): 5.5 to
+// 7.3 s with their settings for a LAN.
+const Gossip = 8 * time.Second
+
 // CheckID is the id of the instance's check.
 func (i Instance) CheckID() string { return "service:" + i.ID }
 
@@ -37,8 +44,16 @@ func (i Instance) CheckID() string { return "service:" + i.ID }
 // a moment after it was registered, if its token may.
 var ErrNoCheck = errors.New("the check is not passing in Consul's catalog")
 
+// MostMeta is how long a value of an instance's metadata may be, in bytes, and MostPairs how many
+// pairs there may be: an agent refuses the registration of an instance with more.
+const (
+	MostMeta  = 512
+	MostPairs = 64
+)
+
 // RegisterInstance registers the instance at the agent, passing. One that is registered keeps the
-// state of its check.
+// state of its check, whose TTL begins anew, and the sessions that are bound to it; the output that
+// was reported last comes into the catalog with it.
 func (s *Store) RegisterInstance(ctx context.Context, i Instance) error {
 	c := call{op: "register instance", key: i.ID, timeout: s.callTimeout,
 		need: "service:write on " + i.Service}
@@ -81,6 +96,25 @@ func (s *Store) DeregisterInstance(ctx context.Context, i Instance) error {
 	return err
 }
 
+// Shows tells whether the agent shows the instance with these tags and metadata. [ErrNotFound]: it
+// does not know the instance at all.
+func (s *Store) Shows(ctx context.Context, i Instance) (same bool, err error) {
+	c := call{op: "look at instance", key: i.ID, timeout: s.callTimeout,
+		need: "service:read on " + i.Service}
+	err = s.do(ctx, c, func(ctx context.Context) error {
+		got, _, err := s.client.Agent().Service(i.ID, (&api.QueryOptions{}).WithContext(ctx))
+		if err != nil {
+			return unknownHere(c, err)
+		}
+		if got == nil || got.ID != i.ID {
+			return unreachable(c.String(), "the answer is about another instance")
+		}
+		same = slices.Equal(got.Tags, i.Tags) && maps.Equal(got.Meta, i.Meta)
+		return nil
+	})
+	return same, err
+}
+
 // unknownHere is the answer of an agent that does not know what it was asked about.
 func unknownHere(c call, err error) error {
 	status, ok := errors.AsType[api.StatusError](err)
@@ -88,4 +122,15 @@ func unknownHere(c call, err error) error {
 		return err
 	}
 	return &callError{kind: ErrNotFound, op: c.String(), text: "this Consul agent does not know it"}
+}
+
+// InstanceID makes an id of parts: it keeps of them what needs no escape in a URL.
+func InstanceID(parts ...string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '-' || r == '.' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' ||
+			r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, strings.Join(parts, "-"))
 }

@@ -81,8 +81,9 @@ func TestARenewalWithoutAnAnswerIsNotWaitedFor(t *testing.T) {
 		"from the first renewal on": {begin: 3 * time.Second, silence: 4 * time.Second, errors: 2},
 		"within its confirming read": {begin: 3340 * time.Millisecond, silence: 4 * time.Second,
 			errors: 2},
-		"as long as it may last": {begin: 3300 * time.Millisecond, silence: 5100 * time.Millisecond},
-		"slow with each answer":  {slow: lease / 5, most: 8},
+		"as long as it may last": {begin: 3300 * time.Millisecond,
+			silence: 5100 * time.Millisecond},
+		"slow with each answer": {slow: lease / 5, most: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {

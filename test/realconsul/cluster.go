@@ -7,12 +7,14 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,12 +39,17 @@ const logTail = 60
 type Options struct {
 	// Servers is 1 (also when 0) or 3.
 	Servers int
+	// Agents is how many client agents there are besides: each a node of its own, as on a machine that
+	// runs no server, with Consul's defaults for a LAN's gossip.
+	Agents int
 	// ACL turns access control on, with everything denied by default. Cluster.Token may do
 	// anything.
 	ACL bool
 	// TLS adds an HTTPS port that asks for a client certificate: see Server.HTTPSAddr and
 	// Cluster.TLS. HTTP stays.
 	TLS bool
+	// DNS adds a port for DNS: see Server.DNSAddr. Not with TLS.
+	DNS bool
 	// Links puts a relay before each server's RPC port, which Raft uses too, so that Cluster.Part
 	// can cut servers off from one another. Linux only: each server takes loopback addresses of its
 	// own.
@@ -56,6 +63,9 @@ type Options struct {
 type Cluster struct {
 	// Servers are in the order of their node names: coordd-1, coordd-2, coordd-3.
 	Servers []*Server
+	// Agents are the client agents: coordd-agent-1 and so on. Stop has one leave the cluster, which is
+	// what a client agent does at SIGTERM: the sessions of its node end.
+	Agents []*Server
 	// Token is the management token with ACL, otherwise empty. Clients from Client carry it.
 	Token string
 	// TLS names the files that a client of the HTTPS port needs; nil without Options.TLS.
@@ -115,6 +125,9 @@ func launchOnce(o Options, dir string) (*Cluster, error) {
 	if o.Servers != 1 && o.Servers != 3 {
 		return nil, fmt.Errorf("realconsul: Options.Servers is %d: use 1 or 3", o.Servers)
 	}
+	if o.DNS && o.TLS {
+		return nil, errors.New("realconsul: Options.DNS and Options.TLS: there is one port for both")
+	}
 	bin, err := binary()
 	if err != nil {
 		return nil, err
@@ -129,31 +142,22 @@ func launchOnce(o Options, dir string) (*Cluster, error) {
 		}
 	}
 	for i := range o.Servers {
-		ports, err := realserver.TakePorts()
-		if err != nil {
+		if err := c.add(&c.Servers, bin, "coordd-"+strconv.Itoa(i+1)); err != nil {
 			return c, err
 		}
-		s := &Server{Node: "coordd-" + strconv.Itoa(i+1), cluster: c, ports: ports,
-			transport: &http.Transport{
-				DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-				MaxIdleConnsPerHost: 64,
-			}}
-		s.config = filepath.Join(dir, s.Node+".json")
-		s.process = &realserver.Process{
-			Command: []string{bin, "agent", "-config-file", s.config},
-			LogFile: filepath.Join(dir, s.Node+".log"),
-			// CONSUL_* is for clients of other servers, GORACE and GOCOVERDIR for the test's own
-			// binary.
-			HideEnv: []string{"CONSUL_", "GO"},
+	}
+	for i := range o.Agents {
+		if err := c.add(&c.Agents, bin, "coordd-agent-"+strconv.Itoa(i+1)); err != nil {
+			return c, err
 		}
-		c.Servers = append(c.Servers, s)
+		c.Agents[i].client = true
 	}
 	if o.Links {
 		if err := c.link(); err != nil {
 			return c, err
 		}
 	}
-	for _, s := range c.Servers {
+	for _, s := range c.all() {
 		if err := s.writeConfig(o); err != nil {
 			return c, err
 		}
@@ -169,6 +173,32 @@ func launchOnce(o Options, dir string) (*Cluster, error) {
 	}
 	return c, c.settle(ctx, 2*time.Second)
 }
+
+// add makes another node, with ports of its own.
+func (c *Cluster) add(to *[]*Server, bin, node string) error {
+	ports, err := realserver.TakePorts()
+	if err != nil {
+		return err
+	}
+	s := &Server{Node: node, cluster: c, ports: ports,
+		config: filepath.Join(c.dir, node+".json"),
+		transport: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+			MaxIdleConnsPerHost: 64,
+		}}
+	s.process = &realserver.Process{
+		Command: []string{bin, "agent", "-config-file", s.config},
+		LogFile: filepath.Join(c.dir, node+".log"),
+		// CONSUL_* is for clients of other servers, GORACE and GOCOVERDIR for the test's own
+		// binary.
+		HideEnv: []string{"CONSUL_", "GO"},
+	}
+	*to = append(*to, s)
+	return nil
+}
+
+// all are the servers and the client agents.
+func (c *Cluster) all() []*Server { return slices.Concat(c.Servers, c.Agents) }
 
 // settle returns when all servers have named the same leader for as long as calm, and each has
 // taken writes all the time. A server that has not heard from a leader for a second calls an
@@ -245,12 +275,22 @@ func (s *Server) writeConfig(o Options) error {
 		// it.
 		"autopilot": map[string]any{"cleanup_dead_servers": false},
 	}
+	if s.client {
+		for _, name := range []string{"bootstrap_expect", "performance", "leave_on_terminate",
+			"autopilot"} {
+			delete(config, name)
+		}
+		config["server"] = false
+	}
 	if o.ACL {
 		config["acl"] = map[string]any{
 			"enabled": true, "default_policy": "deny",
 			"tokens": map[string]any{"initial_management": s.cluster.Token,
 				"agent": s.cluster.Token},
 		}
+	}
+	if o.DNS {
+		config["ports"].(map[string]int)["dns"] = s.ports.Base + portDNS
 	}
 	if o.TLS {
 		config["ports"].(map[string]int)["https"] = s.ports.Base + portHTTPS
@@ -308,12 +348,12 @@ func (c *Cluster) Leader() *Server {
 	}
 }
 
-// WaitReady returns when every server that is running sees a leader, answers consistent reads and
-// is in the catalog as healthy, or fails with the context's end.
+// WaitReady returns when every server and agent that is running sees a leader, answers consistent
+// reads and is in the catalog as healthy, or fails with the context's end.
 func (c *Cluster) WaitReady(ctx context.Context) error { return c.waitReady(ctx) }
 
 func (c *Cluster) waitReady(ctx context.Context) error {
-	for _, s := range c.Servers {
+	for _, s := range c.all() {
 		if err := s.WaitReady(ctx); err != nil {
 			return err
 		}
@@ -324,14 +364,14 @@ func (c *Cluster) waitReady(ctx context.Context) error {
 // Log returns the last lines of every server's log.
 func (c *Cluster) Log() string {
 	var b bytes.Buffer
-	for _, s := range c.Servers {
+	for _, s := range c.all() {
 		fmt.Fprintf(&b, "--- log of %s (%s):\n%s\n", s.Node, s.Addr(), s.process.Tail(logTail))
 	}
 	return b.String()
 }
 
 func (c *Cluster) report(t testing.TB) {
-	for _, s := range c.Servers {
+	for _, s := range c.all() {
 		if s.process.Crashed() {
 			t.Errorf("realconsul: %s ended by itself", s.Node)
 		}
@@ -346,7 +386,7 @@ func (c *Cluster) close() error {
 	for _, l := range c.links {
 		l.Close()
 	}
-	for _, s := range c.Servers {
+	for _, s := range c.all() {
 		s.transport.CloseIdleConnections()
 		// Nothing on disk is of use any more: no need to be polite.
 		if err := s.process.End(syscall.SIGKILL); err != nil && first == nil {

@@ -1,4 +1,5 @@
-// Package realconsul runs real Consul servers for tests: one, or a cluster of three, on loopback.
+// Package realconsul runs real Consul servers for tests: one, or a cluster of three, on loopback,
+// and client agents beside them.
 //
 // What holds:
 //

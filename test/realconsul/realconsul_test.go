@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/consul/api"
 	"go.uber.org/goleak"
 
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/realconsul"
 )
 
@@ -133,6 +134,33 @@ func TestThreeServersElectAnotherLeader(t *testing.T) {
 	pair, _, err := old.Client().KV().Get("a", &api.QueryOptions{RequireConsistent: true})
 	if err != nil || pair == nil {
 		t.Fatalf("the old leader came back without the key: %v, %v", pair, err)
+	}
+}
+
+// A client agent is a node of its own, whose sessions end when it leaves, and when it is lost.
+func TestTheSessionsOfAnAgentEndWithIt(t *testing.T) {
+	t.Parallel()
+	c := realconsul.Start(t, realconsul.Options{Servers: 3, Agents: 2})
+	for i, end := range []func() error{c.Agents[0].Stop, c.Agents[1].Kill} {
+		id, _, err := c.Agents[i].Client().Session().Create(&api.SessionEntry{TTL: "10m"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry, _, err := c.Client().Session().Info(id, nil)
+		if err != nil || entry == nil || entry.Node != c.Agents[i].Node {
+			t.Fatalf("the session %+v is not one of %s: %v", entry, c.Agents[i].Node, err)
+		}
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		took := testkit.Await(t, testkit.Patience, "the end of its session", func() string {
+			entry, _, err := c.Client().Session().Info(id, nil)
+			if err != nil || entry != nil {
+				return fmt.Sprintf("%+v, %v", entry, err)
+			}
+			return ""
+		})
+		t.Logf("agent %d: its session ended after %v", i, took.Round(time.Millisecond))
 	}
 }
 

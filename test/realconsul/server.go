@@ -24,15 +24,17 @@ const (
 	portRPC
 	portSerf
 	portHTTPS
+	portDNS = portHTTPS // a server has one of them
 )
 
-// Server is one Consul server. Its levers may be used from any goroutine; each reports a failure to
-// the test as well as returning it, so that a chaos loop may ignore it.
+// Server is one Consul server, or a client agent. Its levers may be used from any goroutine; each
+// reports a failure to the test as well as returning it, so that a chaos loop may ignore it.
 type Server struct {
 	// Node is its node name.
 	Node string
 
 	cluster   *Cluster
+	client    bool   // an agent that is no server
 	linked    int    // its number, from 1, in a cluster with links
 	config    string // path of its configuration file
 	process   *realserver.Process
@@ -48,6 +50,11 @@ func (s *Server) Addr() string {
 // HTTPSAddr is its HTTPS address with Options.TLS.
 func (s *Server) HTTPSAddr() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports.Base+portHTTPS))
+}
+
+// DNSAddr is its DNS address with Options.DNS, for UDP and TCP.
+func (s *Server) DNSAddr() string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports.Base+portDNS))
 }
 
 // Client returns a client of this server, with the cluster's token. All clients of one server share
@@ -72,6 +79,7 @@ func (s *Server) HTTPClient() *http.Client { return &http.Client{Transport: s.tr
 func (s *Server) PID() int { return s.process.PID() }
 
 // Stop ends the server with SIGTERM: it does not leave the cluster, as after an operator's restart.
+// A client agent does leave.
 func (s *Server) Stop() error {
 	return s.lever(func() error { return s.process.End(syscall.SIGTERM) })
 }

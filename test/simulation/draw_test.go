@@ -113,7 +113,7 @@ func drawFor(profile string, seed uint64, size int) plan {
 		p.settings.config = loggedConfig
 	}
 	p.settings.short(profile, seed)
-	p.settings.check = rand.New(rand.NewPCG(seed, 21)).IntN(2) == 0
+	p.checks()
 	p.settings.rates(profile, seed)
 	p.load()
 	pick := func() []string {
@@ -269,6 +269,16 @@ func drawFor(profile string, seed uint64, size int) plan {
 		p.span = at
 	}
 	return p
+}
+
+// checks draws, by dice of its own, whether members have a health check, and whether the agents take
+// no more reports from some moment on, for good.
+func (p *plan) checks() {
+	p.settings.check = rand.New(rand.NewPCG(p.seed, 21)).IntN(2) == 0
+	if dice := rand.New(rand.NewPCG(p.seed, 23)); p.settings.check && dice.IntN(5) == 0 &&
+		p.profile != "gentle" { // it ends sessions
+		p.settings.noReports = time.Duration(1 + dice.Int64N(int64(p.span)))
+	}
 }
 
 // memberIDs are ids of which each is the beginning of others.

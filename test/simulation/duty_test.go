@@ -35,7 +35,9 @@ func (p *process) lead(ctx context.Context) error {
 				time.Since(o.began))
 		}
 	}
+	w.mark("leads", p.name(), "")
 	defer func() {
+		w.mark("led", p.name(), "")
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		var rest []*duty
@@ -65,4 +67,45 @@ func (d *duty) counts() bool {
 	d.p.mu.Lock()
 	defer d.p.mu.Unlock()
 	return !d.p.dead && d.p.froze == d.froze
+}
+
+// dutyBound is the time without a Lead function, held to what is promised for it.
+type dutyBound struct {
+	resigned time.Duration // after that of one that resigned
+	at       map[string]bool
+	free     gap
+	told     bool
+}
+
+func (b *dutyBound) begins(proc string) { b.at[proc] = true }
+
+// ends takes in that a function has ended, or that its process has.
+func (b *dutyBound) ends(at time.Time, proc string) {
+	if b.at[proc] {
+		if delete(b.at, proc); len(b.at) == 0 {
+			b.free = later(b.free, dues(at)(b.resigned, "the Lead of %s ended", proc))
+			b.free.since = at
+		}
+	}
+}
+
+// until puts off by when there has to be one again.
+func (b *dutyBound) until(g gap) {
+	g.since = b.free.since
+	b.free = later(b.free, g)
+}
+
+// look tells of a time without a Lead function that is longer than was promised.
+func (o *owners) lookAtDuty(now time.Time) {
+	b := &o.duty
+	if len(b.at) > 0 || b.told || len(o.alive) == 0 || b.free.since.IsZero() ||
+		now.Before(b.free.due) {
+		return
+	}
+	if last := later(b.free, o.excuse(now)); now.After(last.due) {
+		b.told = true
+		o.w.fail("I3: nobody's Lead runs for %v, since %s; by %s one should have: %s",
+			now.Sub(b.free.since).Round(time.Millisecond), clock(b.free.since), clock(last.due),
+			last.why)
+	}
 }

@@ -39,6 +39,9 @@ func (w *world) misfortune() {
 	}
 	slices.SortStableFunc(actions, func(a, b action) int { return cmp.Compare(a.at, b.at) })
 	w.actions, w.begin = actions, begin
+	if after := w.plan.settings.noReports; after != 0 {
+		w.noReports.Store(begin.Add(after).UnixNano())
+	}
 	w.playUntil(begin.Add(w.plan.span))
 	for len(w.actions) > 0 { // what was to happen after the span
 		w.playUntil(w.begin.Add(w.actions[0].at))

@@ -32,7 +32,6 @@ func (p *plan) load() {
 	p.settings.payload = maxPayload - r.IntN(100<<10)
 	p.settings.line = 256<<10 + r.IntN(r.IntN(1<<20)+1)
 	p.settings.config = ""
-	p.settings.lease = 0 // a short one asks for a line that brings a payload well within it
 }
 
 // payload is an item's payload: of every other item a large one, if there are any.

@@ -79,6 +79,9 @@ func (r *request) renewal() bool {
 	return strings.HasPrefix(r.URL.Path, "/v1/session/renew/") || strings.HasPrefix(r.URL.Path,
 		"/v1/session/create")
 }
+func (r *request) report() bool {
+	return strings.HasPrefix(r.URL.Path, "/v1/agent/check/update/")
+}
 func (r *request) poll() bool {
 	return r.Method == http.MethodGet && r.URL.Query().Get("index") != ""
 }
@@ -134,7 +137,7 @@ func (l *link) RoundTrip(in *http.Request) (*http.Response, error) {
 func (l *link) fate(r *request) {
 	l.mu.Lock()
 	l.n++
-	if strings.HasPrefix(r.URL.Path, "/v1/agent/check/update/") {
+	if r.report() {
 		l.reports++
 	}
 	r.number = l.n
@@ -217,6 +220,10 @@ func (l *link) carry(r *request) (*http.Response, error) {
 	if err := l.line.carry(ctx, len(r.body), l.w.plan.settings.line); err != nil {
 		return nil, err
 	}
+	if r.report() && l.w.takesNoReports() {
+		r.hit = true
+		return canned(r, 403, "Permission denied: token lacks permission 'service:write'"), nil
+	}
 	lose := false
 	switch r.fate {
 	case refused:
@@ -226,7 +233,8 @@ func (l *link) carry(r *request) (*http.Response, error) {
 		return nil, ctx.Err()
 	case busy:
 		return canned(r, 429,
-				"Your IP is issuing too many concurrent connections, please rate limit your calls\n"),
+				"Your IP is issuing too many concurrent connections, please rate limit your "+
+					"calls\n"),
 			nil
 	case failed:
 		return canned(r, 500, "No cluster leader"), nil

@@ -57,7 +57,9 @@ type promise struct {
 	plan   time.Duration // from when an item is free to its start: merges, soak, a poll, calls
 	member time.Duration // after a member's end that nobody speaks for
 	leader time.Duration // after a leader's
+	lead   time.Duration // until another host's Lead runs after a leader's
 	settle time.Duration // after the conditions have come back
+	kept   time.Duration // beyond member, where it has stopped and its items are kept for it
 	noted  time.Duration // for which a successor believes what a leader has noted of its waits
 }
 
@@ -68,13 +70,14 @@ func (w *world) promised() promise {
 		TTL: ttl, Merge: s.merge, WorkerSoak: s.workerSoak, CheckTTL: actors.NoCheck,
 		Grace: time.Duration(s.grace * float64(ttl)), LockDelay: s.lockDelay,
 	}
-	// Whose sessions have ended twice, by an operator or a stranger, goes on without a check.
-	if s.check && w.plan.profile == "waited" {
+	// Whose sessions have ended twice, or whose agent takes no reports, goes on without a check.
+	if s.check && w.plan.profile == "waited" && s.noReports == 0 {
 		c.CheckTTL = 0
 	}
 	b := c.Bounds()
 	p := promise{ttl: ttl, plan: b.TakeOver - b.Detect - max(ttl, c.Grace), member: b.TakeOver,
-		leader: b.TakeOverLeader, noted: 6*s.ttl + 2*s.lockDelay}
+		leader: b.TakeOverLeader, lead: b.TakeOverLead, kept: max(0, s.keep-max(ttl, c.Grace)),
+		noted: 6*s.ttl + 2*s.lockDelay}
 	// Whoever failed until now asks again within the ladder's longest step; a session that was lost
 	// meanwhile is opened anew, and its member's items wait for a lease, after a leader's grace.
 	p.settle = 7*time.Second + p.leader + p.ttl
@@ -109,8 +112,10 @@ type owners struct {
 	stopped    map[string]gap           // members whose items wait for them
 	waits      map[string]time.Duration // how long the items of those wait, from when they stopped
 	vacant     time.Time                // since when nobody leads
+	noteLost   bool                     // what the last leader has noted of its waits is a stranger's now
 	told       map[string]bool
 	ended      map[string]bool // processes
+	duty       dutyBound
 }
 
 // judgeOwners holds the run's events against the promise.
@@ -125,6 +130,7 @@ func (w *world) judgeOwners(events []history.Event) {
 		waits:   map[string]time.Duration{},
 		members: map[string]gap{},
 	}
+	o.duty = dutyBound{resigned: o.plan, at: map[string]bool{}}
 	slices.SortFunc(o.spans, func(a, b span) int { return a.from.Compare(b.from) })
 	marks := w.marks
 	for _, e := range events {
@@ -142,6 +148,7 @@ func (w *world) judgeOwners(events []history.Event) {
 
 // look finds the items that are without an owner for longer than was promised.
 func (o *owners) look(now time.Time) {
+	o.lookAtDuty(now)
 	if len(o.free) == 0 {
 		return
 	}
@@ -202,10 +209,19 @@ func (o *owners) marked(m mark) {
 	switch m.what {
 	case "crashed":
 		o.stops(m.item, m.proc, due(restartMost+o.plan, "its work at %s failed", m.proc))
+	case "leads":
+		o.duty.begins(m.proc)
+	case "led":
+		o.duty.ends(m.at, m.proc)
 	case "revived":
 		const why = "a late copy renewed the session of %s"
-		o.members[member] = later(o.members[member], due(o.member, why, m.proc))
+		took := o.member
+		if _, ok := o.stopped[member]; ok { // its items wait for it, from the end of its session
+			took += o.kept
+		}
+		o.members[member] = later(o.members[member], due(took, why, m.proc))
 		o.all = later(o.all, due(o.leader, why, m.proc))
+		o.duty.until(due(o.lead, why, m.proc))
 	}
 }
 
@@ -216,6 +232,7 @@ func (o *owners) enter(e history.Event) {
 	case history.Boot:
 		if len(o.alive) == 0 {
 			o.all = later(o.all, due(o.settle, "%s began, when there was nobody", e.Proc))
+			o.duty.until(o.all)
 		}
 		o.alive[e.Proc] = true
 	case history.Start:
@@ -229,6 +246,7 @@ func (o *owners) enter(e history.Event) {
 		}
 		o.ended[e.Proc] = true
 		g := due(o.member, "%s was killed", e.Proc)
+		o.duty.ends(e.At, e.Proc)
 		if !o.w.wasKilled(e.Proc) {
 			wait := o.w.plan.settings.keep
 			// Its items wait for it, or for its predecessor's lease.
@@ -239,6 +257,7 @@ func (o *owners) enter(e history.Event) {
 			o.stopped[member], o.waits[member] = g, g.due.Sub(g.since)
 		} else if o.leads[e.Proc] || o.holder == e.Proc { // also while it resigned
 			o.all = later(o.all, due(o.leader, "the leader %s was killed", e.Proc))
+			o.duty.until(due(o.lead, "the leader %s was killed", e.Proc))
 		}
 		o.leaves(e)
 		delete(o.alive, e.Proc)
@@ -256,9 +275,11 @@ func (o *owners) enter(e history.Event) {
 		o.members[member] = later(o.members[member], g)
 		if o.leads[e.Proc] {
 			o.all = later(o.all, due(o.leader, "the leader %s lost its session or key", e.Proc))
+			o.duty.until(due(o.lead, "the leader %s lost its session or key", e.Proc))
 		}
 	case history.Restored:
 		o.all = later(o.all, due(e.For+o.settle, "Consul lost writes"))
+		o.duty.until(o.all)
 		clear(o.work)
 		clear(o.at)
 		clear(o.records)
@@ -281,7 +302,8 @@ func (o *owners) leaves(e history.Event) {
 
 // goesOn takes in that somebody leads again: while nobody did, nobody waited for the members that
 // have stopped, and what the last leader waited since its last note is lost. A note that is older
-// than it is believed says nothing: then all of the wait begins anew.
+// than it is believed says nothing, nor does one in whose place a stranger has written another
+// value: then all of the wait begins anew.
 func (o *owners) goesOn(now time.Time) {
 	if o.vacant.IsZero() {
 		return
@@ -292,7 +314,7 @@ func (o *owners) goesOn(now time.Time) {
 			from = g.since
 		}
 		g.due = g.due.Add(now.Sub(from) + o.ttl/4)
-		if now.Sub(o.vacant)+o.ttl/4 > o.noted {
+		if o.noteLost || now.Sub(o.vacant)+o.ttl/4 > o.noted {
 			g = later(g, gap{due: now.Add(o.waits[m])})
 		}
 		g.why += ", and nobody led from " + clock(from) + " to " + clock(now)
@@ -363,7 +385,11 @@ func (o *owners) write(e history.Event, due func(time.Duration, string, ...any) 
 			o.holder = e.Proc
 		}
 		o.all = later(o.all, due(o.plan, "the leader key changed"))
+		if e.Proc == "" {
+			o.duty.until(due(o.lead, "the leader key changed"))
+		}
 	case "office":
+		o.noteLost = e.Proc == ""
 		var now protocol.LeaderState
 		if set && json.Unmarshal([]byte(e.Value), &now) != nil {
 			return

@@ -163,6 +163,13 @@ func (w *world) endedByCheck(session string) {
 	}
 }
 
+// takesNoReports tells whether the agents have stopped to take reports to checks, as they do when a
+// token loses a right. That is no fault that ends, and members get on without.
+func (w *world) takesNoReports() bool {
+	from := w.noReports.Load()
+	return from != 0 && time.Now().UnixNano() > from
+}
+
 // destroy ends p's session, as an operator or a leaving agent does.
 func (w *world) destroy(p *process) {
 	if id := p.member.Session().Get().ID; id != "" {

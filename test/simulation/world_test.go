@@ -62,11 +62,12 @@ type world struct {
 	left      map[string]bool // members that went for good
 	failures  []string
 	nextItem  int
-	duties    []*duty  // Lead functions that run
-	hanging   *process // of which an actor hangs for good
-	lawless   bool     // a stranger has deleted the leader key
-	guests    []string // sessions of strangers
-	spans     []span   // see unfair
+	duties    []*duty      // Lead functions that run
+	noReports atomic.Int64 // from when on no agent takes reports, in Unix nanoseconds; 0: they do
+	hanging   *process     // of which an actor hangs for good
+	lawless   bool         // a stranger has deleted the leader key
+	guests    []string     // sessions of strangers
+	spans     []span       // see unfair
 	marks     []mark
 	struck    []string // members, see strike
 

@@ -26,13 +26,14 @@ import (
 // The register holds nobody, or one candidate with its token. Besides, it knows the largest token
 // so far.
 //
-//	take      nobody, and a token above all earlier ones: now it is held. Its holder may take it again:
-//	          the token stays. A take that was refused has no effect.
+//	take      nobody, and a token above all earlier ones: now it is held. Its holder may take it
+//	          again: the token stays. A take that was refused has no effect.
 //	release   of its holder: now it is nobody's. Leave is the same. Of anybody else: no effect.
-//	loss      the same, done by nobody: the holder's session has ended. It may come after each take.
+//	loss      the same, done by nobody: the holder's session has ended. It may come after each
+//	          take.
 //	work      at this instant the duty is under way: true only of the holder, with its token.
-//	look      somebody has read the store: true only of what the register holds. Where the store says
-//	          that the last leader is lost, and not who may be next, the look says nothing.
+//	look      somebody has read the store: true only of what the register holds. Where the store
+//	          says that the last leader is lost, and not who may be next, the look says nothing.
 //
 // Take, release and leave are the calls of the backend, so their intervals are the caller's own.
 // One that failed may take effect until the next one of that candidate has succeeded, and for ever

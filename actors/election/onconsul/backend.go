@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/internal/contained"
 	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -183,7 +184,7 @@ func (b *backend) failed(err error) error {
 }
 
 func (b *backend) Join(ctx context.Context, c election.Candidate) (string, error) {
-	session, err := b.conn.session(ctx)
+	session, err := b.conn.awaitSession(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -409,7 +410,7 @@ func (b *backend) Leave(ctx context.Context) error {
 	}
 	call, cancel := context.WithTimeout(ctx, b.conn.cfg.TTL/3)
 	defer cancel()
-	err := b.leave(call, m)
+	err := contained.Call(b.conn.log, "leave", func() error { return b.leave(call, m) })
 	b.mu.Lock()
 	b.token = 0
 	b.mu.Unlock()

@@ -5,111 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
-	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/actors/election/internal/contained"
 	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
-	"github.com/hashicorp/consul/api"
 )
-
-// Defaults of Config.
-const (
-	DefaultTTL    = 10 * time.Second
-	DefaultPrefix = "election/"
-	// DefaultMaxElections leaves a quarter of the connections that Consul takes to renewals, to
-	// orders and to others on the host.
-	DefaultMaxElections = 150
-)
-
-// Config is what a Conn is made of. Only Client is required.
-type Config struct {
-	// Client talks to Consul. Over TLS it should speak HTTP/1.1 only, with one idle connection at
-	// most: see actors.Config.Client.
-	Client *api.Client
-	// Name of the session, for Consul's listings. Default "election".
-	Name string
-	// TTL of the session: 10 s to 24 h. Default 10 s.
-	TTL time.Duration
-	// Renew is the time between two renewals. Default TTL/3.
-	Renew time.Duration
-	// LockDelay is how long Consul keeps the leadership from being taken after a session ended
-	// without having given it up. Default: the TTL, at most 60 s, which is what Consul takes. From
-	// the TTL on there are no two leaders even when somebody ends the session of one who cannot
-	// hear of it; a shorter one makes the take-over after a crash that much quicker.
-	LockDelay time.Duration
-	// Prefix of all keys; it ends in a slash. Default "election/".
-	Prefix string
-	// MaxElections bounds how many elections are taken part in at one time over this connection:
-	// candidates and followers. Each costs a long poll, and Consul takes 200 connections from one
-	// address unless its limits.http_max_conns_per_client says otherwise: beyond that renewals
-	// would be refused, too, and all leaderships lost. Default 150. Who is one too many gets
-	// election.ErrInvalid.
-	MaxElections int
-	// HoldBack is how long others wait for the candidate of a hand-over once the leadership is
-	// free. Default 5 s.
-	HoldBack time.Duration
-	// Logger; default slog.Default().
-	Logger *slog.Logger
-}
-
-func (c Config) withDefaults() Config {
-	or := func(d *time.Duration, def time.Duration) {
-		if *d == 0 {
-			*d = def
-		}
-	}
-	or(&c.TTL, DefaultTTL)
-	or(&c.Renew, c.TTL/3)
-	or(&c.LockDelay, min(c.TTL, store.MaxLockDelay))
-	or(&c.HoldBack, 5*time.Second)
-	if c.MaxElections == 0 {
-		c.MaxElections = DefaultMaxElections
-	}
-	if c.Prefix == "" {
-		c.Prefix = DefaultPrefix
-	}
-	if c.Name == "" {
-		c.Name = "election"
-	}
-	c.Logger = asynclog.Wrap(c.Logger)
-	return c
-}
-
-// Validate reports all that is wrong with the settings at once, as election.ErrInvalid.
-func (c Config) Validate() error {
-	c = c.withDefaults()
-	var errs []error
-	wrong := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{election.ErrInvalid},
-			args...)...))
-	}
-	if c.Client == nil {
-		wrong("Client is nil; pass a Consul API client")
-	}
-	if err := (store.SessionOptions{TTL: c.TTL, LockDelay: c.LockDelay}).Validate(); err != nil {
-		wrong("%v", err)
-	}
-	if c.Renew < 0 || c.Renew > c.TTL/2 {
-		wrong("Renew is %v; it must be positive and at most half the TTL of %v", c.Renew, c.TTL)
-	}
-	if c.MaxElections < 0 {
-		wrong("MaxElections is %d; give a positive number, or 0 for %d", c.MaxElections,
-			DefaultMaxElections)
-	}
-	if c.HoldBack < 0 {
-		wrong("HoldBack is %v; give a positive duration", c.HoldBack)
-	}
-	if !strings.HasSuffix(c.Prefix, "/") || strings.HasPrefix(c.Prefix, "/") ||
-		strings.Contains(c.Prefix, "//") {
-		wrong("Prefix is %q; it must end in a slash and not begin with one", c.Prefix)
-	}
-	return errors.Join(errs...)
-}
 
 // Conn is one session with Consul, shared by any number of elections. It is safe for concurrent
 // use.
@@ -118,12 +22,16 @@ type Conn struct {
 	store         *store.Store
 	log           *slog.Logger
 	contact       *messages.State[election.Contact]
+	session       *messages.State[messages.Session] // the same, and its check
+	check         *messages.State[messages.Check]
+	keeper        *store.CheckKeeper // of check
+	binding       *store.Binding     // of session to check
 	polls         store.Polls        // renewed when a renewal has succeeded after a failed one
 	sessionWanted chan struct{}      // cap 1: somebody waits for a session
 	leftoversDue  chan struct{}      // cap 1: Consul answers, so the leftovers can be removed
 	verifyNow     chan chan struct{} // ask Consul for the session now, then close the channel
 	stop          context.CancelFunc
-	work          sync.WaitGroup // renew
+	work          sync.WaitGroup // run
 
 	mu     sync.Mutex
 	wanted bool // somebody needs a session
@@ -131,7 +39,6 @@ type Conn struct {
 	liveSession string
 	watching    int               // elections that are taken part in
 	leading     map[*backend]bool // took the leadership and did not give it up
-	// why no session can be opened; empty: none was refused
 	// why no session can be opened; empty: Consul has not refused one
 	trouble   string
 	leftovers []func(context.Context) error // what has yet to be removed; see leftovers.go
@@ -198,8 +105,10 @@ func Connect(cfg Config) (*Conn, error) {
 		sessionWanted: make(chan struct{}, 1), leftoversDue: make(chan struct{}, 1),
 		verifyNow: make(chan chan struct{}),
 		stop:      cancel, leading: map[*backend]bool{}, joinLocks: map[string]*joinLock{},
+		session: messages.NewState(messages.Session{}), check: messages.NewState(messages.Check{}),
 	}
-	c.work.Go(func() { c.renew(ctx) })
+	c.keepCheck()
+	c.work.Go(func() { c.run(ctx) })
 	return c, nil
 }
 
@@ -224,40 +133,87 @@ func (c *Conn) Contact() messages.Reader[election.Contact] { return c.contact.Re
 
 // Close ends the session and with it all elections of this connection: those that are not over fail
 // with election.ErrClosed. End them first: a leader whose duties have not ended leaves the session
-// to expire. It takes at most about two seconds when Consul does not answer. It may be called
-// twice.
+// to expire, or to end with its check. It takes at most about three seconds when Consul does not
+// answer. It may be called twice.
 func (c *Conn) Close() {
 	c.stop()
 	c.work.Wait()
 }
 
-// renew is the goroutine that keeps the session.
-func (c *Conn) renew(ctx context.Context) {
-	defer c.close()
+// run is the goroutine of the connection, until it is closed.
+func (c *Conn) run(ctx context.Context) {
+	// Reports go on until the session has ended.
+	reports, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var keeper sync.WaitGroup
+	contained.Run(c.log, "the loop that renews the session", func() error {
+		c.renew(ctx, sync.OnceFunc(func() { keeper.Go(func() { c.report(reports) }) }))
+		return nil
+	}, func(err error) {
+		left := true
+		_ = contained.Call(c.log, "the end of the session", func() error {
+			left = c.close(err)
+			return nil
+		})
+		stop()
+		keeper.Wait()
+		if !left { // else the session would end at once
+			c.deregister()
+		}
+	})
+}
+
+// renew keeps the session. register is called when one is wanted.
+func (c *Conn) renew(ctx context.Context, register func()) {
 	var cleaner sync.WaitGroup
 	defer cleaner.Wait()
-	cleaner.Go(func() { c.clean(ctx) })
+	cleaner.Go(func() {
+		_ = contained.Call(c.log, "the loop that removes what is left over", func() error {
+			c.clean(ctx)
+			return nil
+		})
+	})
 	renewal := store.Renewal{
-		Store: c.store, Every: c.cfg.Renew, Log: c.log,
+		Store: c.store, Every: c.cfg.Renew, Lease: c.cfg.Lease, Log: c.log,
 		Session: store.SessionOptions{Name: c.cfg.Name, TTL: c.cfg.TTL, LockDelay: c.cfg.LockDelay},
 	}
 	defer renewal.Wait()
+	defer c.stop() // after a panic nobody has asked for the end
 	timer := time.NewTimer(0)
 	timer.Stop()
 	defer timer.Stop()
 	var asked chan struct{}
+	check, quiet := c.check.Subscribe(), false
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-c.sessionWanted:
 		case asked = <-c.verifyNow:
+		case <-check.Changed():
+			if check.Take(); c.session.Get().ID != "" && !quiet {
+				continue
+			}
 		case <-timer.C:
 		}
-		now := c.contact.Get()
+		now := c.session.Get()
 		var err error
-		if now.Session != "" || c.wantsSession() {
+		var wait time.Time // for what the check says; zero: for nothing
+		switch quiet = c.binding.Quiet(now); {
+		case quiet:
+			var gone bool
+			if gone, wait = c.binding.Gone(ctx, now); gone {
+				err = store.ErrSessionGone
+			}
+		case now.ID != "":
 			err = c.keep(ctx, &renewal, now)
+		case c.wantsSession():
+			if register(); c.cfg.CheckTTL != NoCheck {
+				renewal.Session.Check, wait = c.binding.Choose(ctx)
+			}
+			if wait.IsZero() {
+				err = c.keep(ctx, &renewal, now)
+				c.binding.Tried(err)
+			}
 		}
 		if asked != nil {
 			close(asked)
@@ -271,34 +227,46 @@ func (c *Conn) renew(ctx context.Context) {
 				c.polls.Renew()
 			}
 		case errors.Is(err, store.ErrSessionGone):
-			c.log.Warn("session-lost", "session", now.Session, "why", err)
+			c.log.Warn("session-lost", "session", now.ID, "why", err)
+			c.binding.Ended(now)
 			c.forgetSession()
-			c.contact.Set(election.Contact{Why: lost(now, time.Now())})
-		case now.Session == "":
+			c.session.Set(messages.Session{Count: now.Count})
+			c.contact.Set(election.Contact{Why: c.lost(now)})
+		case now.ID == "":
 			c.noteTrouble(err)
 		}
-		held := c.contact.Get()
+		if err == nil && !wait.IsZero() {
+			timer.Reset(time.Until(wait))
+			continue
+		}
+		held := c.session.Get()
 		due := renewal.Due(err, held.Lease)
-		if err != nil || held.Session != "" {
+		if err != nil || held.ID != "" {
 			timer.Reset(time.Until(due))
 		}
-		if err == nil && held.Session != "" {
+		if err == nil && held.ID != "" {
 			c.cleanUp()
 		}
 	}
 }
 
 // keep opens or renews the session and publishes it.
-func (c *Conn) keep(ctx context.Context, renewal *store.Renewal, now election.Contact) error {
-	id, lease, err := renewal.Ask(ctx, now.Session)
+func (c *Conn) keep(ctx context.Context, renewal *store.Renewal, now messages.Session) error {
+	id, lease, err := renewal.Ask(ctx, now.ID)
 	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	c.liveSession, c.trouble = id, ""
 	c.mu.Unlock()
-	now.Session, now.Lease = id, lease
-	c.contact.Set(now)
+	if now.ID == "" {
+		now.Count, now.Check = now.Count+1, renewal.Session.Check
+	}
+	now.ID, now.Lease = id, lease
+	c.session.Set(now)
+	contact := c.contact.Get()
+	contact.Session, contact.Lease = id, lease
+	c.contact.Set(contact)
 	return nil
 }
 
@@ -316,8 +284,8 @@ func (c *Conn) wantsSession() bool {
 	return c.wanted
 }
 
-// session returns the session, and waits for one if there is none.
-func (c *Conn) session(ctx context.Context) (string, error) {
+// awaitSession returns the session, and waits for one if there is none.
+func (c *Conn) awaitSession(ctx context.Context) (string, error) {
 	if s := c.contact.Get(); s.Session != "" {
 		return s.Session, nil
 	}
@@ -384,16 +352,19 @@ func (c *Conn) countElection() (done func(), err error) {
 	}, nil
 }
 
-// lost says how the session has ended that Consul no longer knows at the time now. Consul never
-// expires a session before its TTL.
-func lost(c election.Contact, now time.Time) string {
-	how := fmt.Sprintf("expired: its ttl is %v", c.Lease.TTL)
-	if now.Sub(c.Lease.Start) < c.Lease.TTL {
-		how = "was ended before its time: an operator destroyed it, its node has gone, or Consul " +
-			"has lost it"
+// lost says how the session has ended that Consul no longer knows. Consul never expires a session
+// before its TTL, or that of the check that it is bound to.
+func (c *Conn) lost(s messages.Session) string {
+	how := "was ended before its time: an operator destroyed it, its node has gone, or Consul " +
+		"has lost it"
+	switch {
+	case time.Since(s.Lease.Start) >= c.cfg.TTL:
+		how = fmt.Sprintf("expired: its ttl is %v", c.cfg.TTL)
+	case s.Check != "" && time.Since(c.check.Get().Reported) >= c.cfg.CheckTTL:
+		how = fmt.Sprintf("expired with its check, whose ttl is %v", c.cfg.CheckTTL)
 	}
-	return fmt.Sprintf("session %s %s; Consul last heard of it at %s", c.Session, how,
-		c.Lease.Start.Format("15:04:05.000"))
+	return fmt.Sprintf("session %s %s; Consul last heard of it at %s", s.ID, how,
+		s.Lease.Start.Format("15:04:05.000"))
 }
 
 // forgetSession drops what has gone with the session.
@@ -422,12 +393,13 @@ func (c *Conn) setLeading(b *backend, yes bool) {
 	}
 }
 
-// close ends the session, unless one of its leaders has not released.
-func (c *Conn) close() {
+// close ends the session, unless one of its leaders has not released: then it is left to expire.
+// broken is why nobody renews it any more; nil: it was asked for.
+func (c *Conn) close(broken error) (left bool) {
 	now := c.contact.Get()
-	c.contact.Set(election.Contact{Closed: true})
+	c.contact.Set(election.Contact{Closed: true, Broken: broken})
 	if now.Session == "" {
-		return
+		return false
 	}
 	// A candidate that has resigned counts as a leader until its release is written.
 	c.settle()
@@ -436,16 +408,17 @@ func (c *Conn) close() {
 	c.mu.Unlock()
 	if leading > 0 && !mutations.Broken("closed-while-led") {
 		c.log.Error("session-left-to-expire", "session", now.Session, "leading", leading)
-		return
+		return true
 	}
 	call, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	if err := c.store.DestroySession(call, now.Session); err != nil {
 		c.log.Warn("session-not-destroyed", "session", now.Session, "err", err, "then",
 			"it expires by itself within twice its ttl")
-		return
+		return false
 	}
 	c.forgetSession()
+	return false
 }
 
 // closePatience bounds each of the two waits of Close for Consul.

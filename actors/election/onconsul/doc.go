@@ -8,11 +8,16 @@
 //
 // An election has these keys, below election/<name>/ unless Config.Prefix says otherwise:
 //
-//	candidates/<id>    locked by the candidate's session: its name and priority. Whoever has none cannot lead
-//	joins/<session>    changed by each join of the session, and by leaving after a join of unknown outcome; goes with the session
-//	state/election     made by the first to join; its CreateIndex tells one election from a later one of the same name
-//	state/leader       locked by the leader's session: a copy of its candidacy. Its CreateIndex is the fencing token
-//	state/term         who led last, and its lock-delay; written by whoever takes the leadership or gives it up, at the version that it has seen
+//	candidates/<id>    locked by the candidate's session: its name and priority. Whoever has none
+//	                   cannot lead
+//	joins/<session>    changed by each join of the session, and by leaving after a join of unknown
+//	                   outcome; goes with the session
+//	state/election     made by the first to join; its CreateIndex tells one election from a later
+//	                   one of the same name
+//	state/leader       locked by the leader's session: a copy of its candidacy. Its CreateIndex is
+//	                   the fencing token
+//	state/term         who led last, and its lock-delay; written by whoever takes the leadership
+//	                   or gives it up, at the version that it has seen
 //	state/handover     who is to lead next, for how long the others hold back
 //	state/ended        ended for everyone; or, until nobody leads, being deleted
 //
@@ -33,8 +38,9 @@
 //     it was taken as well. A transaction with check-index of the leader's key at the token (see
 //     [Conn.LeaderKey]) is refused once another leads.
 //  3. A leadership that is given up is free at once: keys are deleted, never left to a lock-delay.
-//     After a crash it takes Consul two TTLs to end the session, and the lock-delay: 30 s by
-//     default, and the lock-delay alone when somebody ended the session.
+//     After a crash it takes the TTL of the health check, and the lock-delay: 16.5 s by default
+//     (30 s without a check, when the session lives for two TTLs), and the lock-delay alone when
+//     somebody ended the session. See [Config.TakeOver].
 //  4. No write takes effect twice, however late a copy of it arrives: each carries a condition that
 //     it makes false itself. The one exception is the making of an election: a late copy makes one
 //     with nobody in it, open to all.
@@ -48,8 +54,9 @@
 //
 // # What is not
 //
-// A session that an operator ends while its leader cannot hear of it leaves that leader its lease:
-// up to a TTL. A lock-delay shorter than that does not cover it. Candidates that crash stay in the
+// A session that ends while its leader cannot hear of it, with its check or by an operator, leaves
+// that leader its lease. A lock-delay shorter than that does not cover it, so with one there is no
+// check, and nobody may end sessions before their time. Candidates that crash stay in the
 // list until their session has expired; when one of them would be next, the one after it leads half
 // a second later. A Consul that lost its data begins its tokens anew.
 package onconsul

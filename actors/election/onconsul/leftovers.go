@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/coordd/coordd/actors/election/internal/contained"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -46,7 +47,7 @@ func (c *Conn) sweep(ctx context.Context) {
 	c.mu.Unlock()
 	var failed []func(context.Context) error
 	for i, do := range left {
-		err := do(ctx)
+		err := contained.Call(c.log, "leave", func() error { return do(ctx) })
 		if err != nil {
 			failed = append(failed, do)
 		}

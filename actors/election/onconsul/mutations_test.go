@@ -30,6 +30,7 @@ var breakages = []struct {
 	{name: "taken-while-held+term-unchecked"},
 	{name: "lock-delay-not-in-term"},
 	{name: "lock-delay-not-waited-for"},
+	{name: "lock-delay-below-lease"},
 	{name: "released-unchecked+released-in-any-term"},
 	{name: "deleted-at-once"},
 	{name: "deleted-while-led+deleted-at-once"},

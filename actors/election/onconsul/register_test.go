@@ -16,6 +16,7 @@ import (
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onconsul"
+	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -25,9 +26,9 @@ var (
 	flagFrom  = flag.Uint64("from", 0, "the first seed")
 )
 
-// The longest that a duty takes to stop when its lease ends, which leaves it a tenth of the TTL,
-// and when it is asked to.
-const stopsWithin, drainsWithin = 900 * time.Millisecond, 4 * time.Second
+// The longest that a duty takes to stop when it is asked to. When its lease ends it takes 9/100 of
+// the lease, which leaves it a tenth.
+const drainsWithin = 4 * time.Second
 
 // mostLate is how late a request may be.
 const mostLate = time.Minute
@@ -37,6 +38,8 @@ type process struct {
 	conn  *onconsul.Conn
 	to    election.Connection // conn, recorded by the judge
 	storm *storm
+	name  string // of its instance at the agent
+	lease time.Duration
 }
 
 // play is one history of one election.
@@ -102,14 +105,31 @@ func (p *play) upTo(d time.Duration) time.Duration {
 func (p *play) seed() *rand.Rand { p.n++; return rand.New(rand.NewPCG(p.n, 1)) }
 
 // process makes a connection. Some are slow, and some of what they write comes again much later.
+// Most have a health check, and some a lease that is shorter than the session's TTL.
 func (p *play) process() *process {
 	w := &storm{
 		consul: p.s.consul, r: p.seed(), slow: p.upTo(2 * time.Second), calm: p.r.IntN(3) == 0,
 		late: p.upTo(mostLate) / time.Duration(1+9*p.r.IntN(2)),
 	}
-	conn := p.s.over(w)
-	return &process{conn: conn, to: p.judge.Record(chilly{conn, w}), storm: w}
+	p.n++
+	cfg := onconsul.Config{Client: devconsul.ClientOver(w), Logger: p.s.log,
+		Name: fmt.Sprint("p", p.n&0xffff), Lease: onconsul.DefaultTTL}
+	if p.r.IntN(3) == 0 {
+		cfg.Lease = 5 * time.Second
+	}
+	if p.r.IntN(4) == 0 {
+		cfg.CheckTTL = onconsul.NoCheck
+	}
+	conn, err := onconsul.Connect(cfg)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return &process{conn: conn, to: p.judge.Record(chilly{conn, w}), storm: w, name: cfg.Name,
+		lease: cfg.Lease}
 }
+
+// stops waits for as long as the duty takes to stop, half of what it may at the most.
+func (c *candidate) stops() { time.Sleep(9 * c.lease / 100 * c.slow / 2000) }
 
 func (p *play) election(h *process, cfg election.Config) *election.Election {
 	cfg.Election, cfg.Logger = contested, p.s.log
@@ -159,12 +179,12 @@ func (c *candidate) lead(ctx context.Context, judge *electiontest.Judge, s elect
 		work()
 	}
 	work()
-	time.Sleep(stopsWithin * c.slow / 2000)
+	c.stops()
 	drain, cancel := context.WithTimeout(context.Background(), drainsWithin*c.slow/1000)
 	defer cancel()
 	hurries := func(s election.Status) bool { return s.Role != election.Draining }
 	if s, err := c.e.State().Wait(drain, hurries); err == nil && hurries(s) {
-		time.Sleep(stopsWithin * c.slow / 2000)
+		c.stops()
 	}
 	work()
 	return nil
@@ -256,6 +276,24 @@ func (p *play) act() {
 				p.s.Restore()
 				time.AfterFunc(p.upTo(30*time.Second), c.storm.mend)
 			}
+		}},
+		{"has its instance taken away", p.takeAway},
+		{"has its instance taken away unheard", func(c *candidate) {
+			c.storm.sever()
+			p.takeAway(c)
+			time.AfterFunc(p.upTo(30*time.Second), c.storm.mend)
+		}},
+		{"has an agent that takes no reports", func(c *candidate) {
+			c.storm.mute(true)
+			time.AfterFunc(p.upTo(20*time.Second), func() { c.storm.mute(false) })
+		}},
+		{"is lost behind an agent that takes no reports", func(c *candidate) {
+			c.storm.mute(true)
+			time.AfterFunc(p.upTo(7*time.Second), c.storm.sever)
+			time.AfterFunc(7*time.Second+p.upTo(20*time.Second), func() {
+				c.storm.mute(false)
+				c.storm.mend()
+			})
 		}},
 		{"is deleted", func(*candidate) { p.delete() }},
 		{"is deleted after its leader was lost", func(c *candidate) {
@@ -352,6 +390,20 @@ func (p *play) end(c *candidate) {
 	_, _ = p.s.consul.Client().Session().Destroy(c.conn.Contact().Get().Session, nil)
 }
 
+// takeAway deregisters the instance at the agent, and with it its check and its session.
+func (p *play) takeAway(c *candidate) {
+	agent := p.s.consul.Client().Agent()
+	instances, err := agent.Services()
+	if err != nil {
+		return // as an operator, who may not succeed
+	}
+	for id, i := range instances {
+		if i.Meta["coordd-session"] == c.process.name {
+			_ = agent.ServiceDeregister(id)
+		}
+	}
+}
+
 // lose ends the session of one who does not hear of it, often just after it was renewed, when the
 // lease is as good as new.
 func (p *play) lose(c *candidate) {
@@ -434,9 +486,9 @@ func (p *play) leftBehind() []string {
 }
 
 // Candidates join, resign and are handed the leadership. Processes are cut off, frozen, killed and
-// closed, at rest and in the middle of something. Sessions are ended, Consul elects and is restored,
-// the election is deleted, and requests are late, lost and doubled. The lock of the election is a
-// register all the same, and nothing of a candidate is left behind.
+// closed, at rest and in the middle of something. Sessions are ended, Consul elects and is
+// restored, the election is deleted, and requests are late, lost and doubled. The lock of the
+// election is a register all the same, and nothing of a candidate is left behind.
 func TestLeadershipIsARegister(t *testing.T) {
 	did, counted := map[string]int{}, map[string]int{}
 	begin := time.Now()

@@ -29,6 +29,7 @@ type storm struct {
 	calm bool
 	cut  chan struct{} // not nil: cut; closed when it is mended
 	ice  chan struct{} // not nil: frozen; closed when it thaws
+	deaf bool          // the agent takes nothing that is for itself
 	// not nil: called once, when the way is cut behind an answer that confirms a renewal and is
 	// slow
 	snare  func()
@@ -118,7 +119,7 @@ func (s *storm) RoundTrip(r *http.Request) (*http.Response, error) {
 	if cut, _ := s.state(); cut != nil {
 		return lost(r.Context(), cut)
 	}
-	if f.lost {
+	if f.lost || s.muted() && strings.HasPrefix(r.URL.Path, "/v1/agent/") {
 		return nil, errReset
 	}
 	resp, err := s.consul.RoundTripper().RoundTrip(r)
@@ -203,6 +204,18 @@ func (s *storm) mend() {
 	}
 }
 
+func (s *storm) mute(yes bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deaf = yes
+}
+
+func (s *storm) muted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deaf
+}
+
 func (s *storm) freeze() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,7 +236,7 @@ func (s *storm) thaw() {
 // settle ends all of it for good.
 func (s *storm) settle() {
 	s.mu.Lock()
-	s.calm, s.snare = true, nil
+	s.calm, s.snare, s.deaf = true, nil, false
 	s.mu.Unlock()
 	s.mend()
 	s.thaw()

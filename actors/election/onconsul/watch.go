@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/internal/contained"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -69,7 +70,12 @@ func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer cancel()
-	group.Go(func() { b.poll(ctx, answers) })
+	group.Go(func() {
+		contained.Run(b.conn.log, "the poll of election "+b.name, func() error {
+			b.poll(ctx, answers)
+			return nil
+		}, func(error) { cancel() }) // a watch that sees nothing any more is over
+	})
 	ladder := store.NewLadder()
 	timer := time.NewTimer(0)
 	timer.Stop()

@@ -103,15 +103,16 @@ func (b *backend) operate(ctx context.Context, what string, f func() error) erro
 		b.mu.Lock()
 		b.working = true
 		b.mu.Unlock()
-		err := f()
-		b.mu.Lock()
-		b.working = false
-		b.minReading = b.conn.readings.Load()
-		own := b.me.node
-		b.mu.Unlock()
-		b.conn.refresh(b.base, b.path(leaderNode), b.path(own))
-		b.wake()
-		return err
+		defer func() { // after a panic, too
+			b.mu.Lock()
+			b.working = false
+			b.minReading = b.conn.readings.Load()
+			own := b.me.node
+			b.mu.Unlock()
+			b.conn.refresh(b.base, b.path(leaderNode), b.path(own))
+			b.wake()
+		}()
+		return f()
 	})
 	if err != nil {
 		return fmt.Errorf("%s in %s: %w", what, b.name, err)

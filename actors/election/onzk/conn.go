@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/internal/contained"
 	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/messages"
 	"github.com/go-zookeeper/zk"
@@ -262,15 +263,16 @@ func newConn(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config, own boo
 	if own && cfg.Digest != "" {
 		c.authenticated = make(chan struct{})
 		c.notTaken = errors.New("no server has answered")
-		c.work.Go(func() { c.authenticate([]byte(cfg.Digest)) })
+		c.spawn("authentication", func() { c.authenticate([]byte(cfg.Digest)) })
 	}
-	c.work.Go(c.renewLease)
-	switch {
+	c.spawn("the loop that renews the lease", c.renewLease)
+	const reader = "the loop that reads events"
+	switch drain := func() { c.drain(events) }; {
 	case events == nil:
 	case own:
-		c.work.Go(func() { c.drain(events) })
+		c.work.Go(c.guarded(reader, drain))
 	default:
-		go c.drain(events)
+		contained.Go(c.log, reader, plain(drain), c.broke)
 	}
 	return c
 }
@@ -393,7 +395,7 @@ func (c *Conn) renewLease() {
 // So nothing depends on how the client and the server restore watches.
 func (c *Conn) rereadAfterReconnect() {
 	c.refreshAll()
-	c.spawn(func() {
+	c.spawn("a second reading after a reconnection", func() {
 		c.sleep(c.ctx, c.timeout()/3)
 		c.refreshAll()
 	})
@@ -406,27 +408,49 @@ func (c *Conn) commitNothing() error {
 }
 
 // spawn runs f in a goroutine unless the connection is closed. Close waits for it.
-func (c *Conn) spawn(f func()) {
+func (c *Conn) spawn(what string, f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.spawnLocked(f)
+	c.spawnLocked(what, f)
 }
 
-func (c *Conn) spawnLocked(f func()) {
+func (c *Conn) spawnLocked(what string, f func()) {
 	if c.ctx.Err() == nil {
-		c.work.Go(f)
+		c.work.Go(c.guarded(what, f))
+	}
+}
+
+// guarded is f for a goroutine of its own, of which broke hears.
+func (c *Conn) guarded(what string, f func()) func() {
+	return func() { contained.Run(c.log, what, plain(f), c.broke) }
+}
+
+// plain is f as a function that never fails.
+func plain(f func()) func() error {
+	return func() error {
+		f()
+		return nil
+	}
+}
+
+// broke hears how a goroutine of the connection ended. Where it panicked the connection counts as
+// closed: what it did for the elections nobody does any more. They end, and remove their records;
+// the session is the caller's to close, as always.
+func (c *Conn) broke(err error) {
+	if err != nil {
+		c.dialer.broke(err)
 	}
 }
 
 // goOn runs f in a goroutine; f returns when c.leaving ends. The session of a caller's own
 // connection outlives Close, and so do the nodes that are to be removed. So c.leaving lasts for
 // twice the session's timeout longer: by then ZooKeeper has answered, or the session is over.
-func (c *Conn) goOn(f func()) {
+func (c *Conn) goOn(what string, f func()) {
 	if c.own {
-		c.spawn(f)
+		c.spawn(what, f)
 		return
 	}
-	go f()
+	contained.Go(c.log, what, plain(f), c.broke)
 }
 
 // call runs f, which cannot be interrupted: the client's requests take no context. They wait for a
@@ -484,7 +508,7 @@ func (c *Conn) authenticate(digest []byte) {
 
 func (c *Conn) callAnyway(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
-	go func() { done <- f() }()
+	contained.Go(c.log, "a request", f, func(err error) { done <- err })
 	select {
 	case err := <-done:
 		return err

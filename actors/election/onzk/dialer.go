@@ -44,7 +44,8 @@ type Dialer struct {
 	proving  bool // requests are sent so often that silence means a dead server
 	watching bool // the session has watches
 	closed   bool
-	barred   bool // no further connection is made
+	barred   bool  // no further connection is made
+	broken   error // why it is closed, if its caller has not closed it
 }
 
 // Dial is the argument of zk.WithDialer.
@@ -89,7 +90,7 @@ func (d *Dialer) contactLocked() *messages.State[election.Contact] {
 }
 
 func (d *Dialer) publishLocked() {
-	c := election.Contact{Why: d.why, Closed: d.closed}
+	c := election.Contact{Why: d.why, Closed: d.closed, Broken: d.broken}
 	if d.session != 0 {
 		c.Session = sessionName(d.session)
 		c.Lease = messages.Lease{Start: d.lease.start, TTL: d.lease.timeout}
@@ -152,6 +153,17 @@ func (d *Dialer) close(bar bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed, d.barred = true, d.barred || bar
+	d.publishLocked()
+}
+
+// broke publishes that the connection is closed although its caller has not closed it.
+func (d *Dialer) broke(why error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return
+	}
+	d.closed, d.broken = true, why
 	d.publishLocked()
 }
 

@@ -34,10 +34,13 @@
 //
 //	/coordd/election/<name>                 what has become of it: open, ended, being deleted
 //	/coordd/election/<name>/_c_<guid>-p<priority>-n<sequence>
-//	                                        a candidate: ephemeral, sequential, protected by its guid
-//	/coordd/election/<name>/_e_<id>         its identity: every order names it, so that a late one misses the next election of the name
+//	                                        a candidate: ephemeral, sequential, protected by its
+//	                                        guid
+//	/coordd/election/<name>/_e_<id>         its identity: every order names it, so that a late one
+//	                                        misses the next election of the name
 //	/coordd/election/<name>/leader          who leads: ephemeral. Its creation zxid is the token
-//	/coordd/election/<name>/term            who led last, and its lock-delay; empty once that was given up in good order. Its version is the guard
+//	/coordd/election/<name>/term            who led last, and its lock-delay; empty once that was
+//	                                        given up in good order. Its version is the guard
 //	/coordd/election/<name>/yield           whom the leadership is kept free for
 //
 // The leadership is a node of its own and not the first place in the queue, because with priorities

@@ -1,6 +1,7 @@
 package onzk
 
 import (
+	"context"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -56,3 +57,9 @@ func Lost(timeout time.Duration, start, now time.Time) string {
 	l := lease{timeout: timeout, start: start}
 	return l.lost(now)
 }
+
+// Spawn runs f as one of the connection's own goroutines.
+func (c *Conn) Spawn(f func()) { c.spawn("a test's loop", f) }
+
+// Request makes a request.
+func (c *Conn) Request(ctx context.Context, f func() error) error { return c.callAnyway(ctx, f) }

@@ -28,7 +28,7 @@ func (b *backend) Leave(ctx context.Context) error {
 	// The candidate's node holds up those behind it until it is gone. So go on in the background.
 	b.conn.countPendingLeave(1)
 	until := b.conn.leaving
-	b.conn.goOn(func() {
+	b.conn.goOn("leave", func() {
 		defer b.conn.countPendingLeave(-1)
 		for until.Err() == nil {
 			b.conn.sleep(until, b.conn.timeout()/20)
@@ -58,7 +58,7 @@ func (b *backend) leave() error {
 		// A create sent over an earlier connection may still arrive, in theory: the server reads
 		// what it has received before it notices that the connection is closed.
 		until := b.conn.leaving
-		b.conn.goOn(func() {
+		b.conn.goOn("a second look for a late join", func() {
 			b.conn.sleep(until, b.conn.timeout())
 			if until.Err() == nil {
 				_ = b.conn.call(until, func() error { return b.removeStrayNodes(me) })

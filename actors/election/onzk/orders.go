@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/internal/contained"
 	"github.com/go-zookeeper/zk"
 )
 
@@ -42,18 +43,23 @@ func (b *backend) candidates(ctx context.Context) ([]election.Candidate, error) 
 	failed := make([]error, readers)
 	var work sync.WaitGroup
 	for r := range readers {
-		work.Go(func() {
+		read := func() error {
 			for i := r; i < len(places) && ctx.Err() == nil; i += readers {
 				data, stat, err := b.conn.zk.Get(b.path(places[i].node))
 				switch {
 				case errors.Is(err, zk.ErrNoNode): // left meanwhile
 				case err != nil:
-					failed[r] = err
-					return
+					return err
 				case ephemeral(stat): // or nobody's
 					_ = json.Unmarshal(data, &found[i])
 				}
 			}
+			return nil
+		}
+		work.Go(func() {
+			contained.Run(b.conn.log, "the list of candidates", read, func(err error) {
+				failed[r] = err
+			})
 		})
 	}
 	work.Wait()

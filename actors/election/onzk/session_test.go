@@ -43,7 +43,8 @@ func nominate(t *testing.T, c election.Connection, name string) (*election.Elect
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(e.Resign) // before the connection is closed: what nobody says stopped lasts for a lease
+	// before the connection is closed: what nobody says stopped lasts for a lease
+	t.Cleanup(e.Resign)
 	return e, statuses
 }
 

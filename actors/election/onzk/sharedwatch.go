@@ -43,7 +43,7 @@ func (c *Conn) follow(path string) *sharedWatch {
 		n = &sharedWatch{path: path, state: messages.NewState(reading{}),
 			reread: make(chan struct{}, 1)}
 		c.sharedWatches[path] = n
-		c.spawnLocked(func() { c.run(n) })
+		c.spawnLocked("the watch of "+path, func() { c.run(n) })
 	}
 	n.users++
 	return n

@@ -238,7 +238,7 @@ func (w *watcher) rejoin(ctx context.Context, me candidacy, now time.Time) {
 	}
 	w.nodeMissingSince = now
 	w.wakeAt(now.Add(pause))
-	w.b.conn.spawn(func() {
+	w.b.conn.spawn("join again", func() {
 		_ = w.b.operate(ctx, "join again", func() error {
 			if now := w.b.candidacy(); now.node != me.node || now.left {
 				return nil
@@ -312,7 +312,7 @@ func (w *watcher) positionKnown(me candidacy, own, leader reading, now time.Time
 	}
 	w.listing = true
 	// The channel has room: one listing at a time is under way.
-	w.b.conn.spawn(func() { w.listed <- w.b.list(me, own.stat.Version) })
+	w.b.conn.spawn("the list of candidates", func() { w.listed <- w.b.list(me, own.stat.Version) })
 	return false
 }
 

@@ -16,6 +16,7 @@ type Settings struct {
 
 	Address, Zone, Version string
 	Capacity               uint64
+	PublishItems           bool
 
 	TTL, Lease, Renew, LockDelay       time.Duration
 	CheckTTL                           time.Duration // 0: no check

@@ -31,7 +31,7 @@ type obstacleStep int
 
 const (
 	waitForExpiry obstacleStep = iota // its session expires if it is dead
-	waitForLeader                     // the leader takes the record of another member's session away
+	waitForLeader                     // the leader deletes the record of another member's session
 	endItsSession                     // it is dead
 	refuseID                          // it lives
 )

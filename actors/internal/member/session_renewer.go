@@ -26,14 +26,17 @@ type SessionRenewer struct {
 	// left to expire, for its lock is what keeps that work's items from others.
 	holdings messages.Reader[messages.Holdings]
 
-	unbound time.Time // since when a session is wanted that is bound to a check
+	binding *store.Binding // to check
+	quiet   bool           // the check's reports are not taken, so no lease is asked for
 }
 
 // NewSessionRenewer wires the actor.
 func NewSessionRenewer(b *actor.Base, out *messages.State[messages.Session],
 	check messages.Reader[messages.Check], record messages.Reader[OwnRecord],
 	holdings messages.Reader[messages.Holdings]) *SessionRenewer {
-	return &SessionRenewer{Base: b, out: out, check: check, record: record, holdings: holdings}
+	return &SessionRenewer{Base: b, out: out, check: check, record: record, holdings: holdings,
+		binding: &store.Binding{Store: b.Store.Store, CheckTTL: b.CheckTTL, TTL: b.TTL,
+			Check: check, Log: b.Log}}
 }
 
 // Run is the actor: see [supervisor.Child].
@@ -64,8 +67,7 @@ func (a *SessionRenewer) Run(ctx context.Context) error {
 				continue // not yet registered under it: the record says nothing about this session
 			}
 		case <-check.Changed():
-			check.Take()
-			if a.out.Get().ID != "" {
+			if check.Take(); a.out.Get().ID != "" && !a.quiet {
 				continue
 			}
 		case <-timer.At(due):
@@ -90,16 +92,20 @@ func (a *SessionRenewer) Run(ctx context.Context) error {
 			held = false
 			a.Log.Info("actor-goes-on", "then", "the session is renewed again")
 		}
-		if s.Check != "" && time.Since(a.check.Get().Reported) > a.CheckTTL {
-			// The agent was away for longer than the check lasts. Should the session still be there
-			// when it is back, it ends with the check as soon as that is in the catalog, unless a
-			// report comes before: until then it gives no lease, or work would begin in vain.
-			due = time.Now().Add(a.CheckTTL / 40)
+		if a.quiet = a.binding.Quiet(s); a.quiet {
+			var gone bool
+			if gone, due = a.binding.Gone(ctx, s); gone {
+				a.ended(s)
+				due = time.Now()
+			}
 			continue
 		}
-		if s.ID == "" && !a.bind(&renewal) {
-			due = a.unbound.Add(a.patience())
-			continue
+		if s.ID == "" {
+			var wait time.Time
+			if renewal.Session.Check, wait = a.binding.Choose(ctx); !wait.IsZero() {
+				due = wait
+				continue
+			}
 		}
 		err := a.ask(ctx, &renewal, s)
 		switch {
@@ -111,12 +117,10 @@ func (a *SessionRenewer) Run(ctx context.Context) error {
 			// later it is no setting that was refused
 			return supervisor.Escalate(err)
 		case errors.Is(err, store.ErrSessionGone):
-			a.Log.Warn("session-lost", "session", s.ID, "why", "Consul no longer knows it",
-				"lease_left", s.Lease.Left(time.Now()).Round(time.Millisecond).String())
-			a.out.Set(messages.Session{Count: s.Count, Reconnects: s.Reconnects})
+			a.ended(s)
 		}
-		if s.ID == "" && !errors.Is(err, store.ErrNoCheck) {
-			a.unbound = time.Time{} // opened; or Consul is away, and counts when it is back
+		if s.ID == "" {
+			a.binding.Tried(err)
 		}
 		due = renewal.Due(err, a.out.Get().Lease)
 	}
@@ -148,31 +152,13 @@ func (a *SessionRenewer) ask(ctx context.Context, renewal *store.Renewal,
 	return nil
 }
 
-// bind chooses the check of the session that is about to be opened. It returns false while that has
-// to be waited for: it is not known yet whether there is one.
-func (a *SessionRenewer) bind(renewal *store.Renewal) bool {
-	renewal.Session.Check = ""
-	if a.CheckTTL == 0 {
-		return true
-	}
-	if a.unbound.IsZero() {
-		a.unbound = time.Now()
-	}
-	switch c, late := a.check.Get(), time.Since(a.unbound) >= a.patience(); {
-	case !c.Known && !late:
-		return false
-	case c.ID != "" && late:
-		a.Log.Warn("no-check", "why", "the agent does not bring it into Consul's catalog: its "+
-			"token may lack service:write", "then",
-			"a member that dies is noticed by its session's ttl alone")
-	default:
-		renewal.Session.Check = c.ID
-	}
-	return true
+// ended takes in that Consul has ended the session.
+func (a *SessionRenewer) ended(s messages.Session) {
+	a.Log.Warn("session-lost", "session", s.ID, "why", "Consul no longer knows it",
+		"lease_left", s.Lease.Left(time.Now()).Round(time.Millisecond).String())
+	a.binding.Ended(s)
+	a.out.Set(messages.Session{Count: s.Count, Reconnects: s.Reconnects})
 }
-
-// patience is how long a check is waited for when a session is opened.
-func (a *SessionRenewer) patience() time.Duration { return max(a.CheckTTL, 3*time.Second) }
 
 // close destroys the session: the last step of a clean stop, when nothing is
 // locked by it any more.

@@ -1,0 +1,176 @@
+package onconsul
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/hashicorp/consul/api"
+)
+
+// Defaults of Config.
+const (
+	DefaultTTL    = 10 * time.Second
+	DefaultPrefix = "election/"
+	// DefaultMaxElections leaves a quarter of the connections that Consul takes to renewals, to
+	// orders and to others on the host.
+	DefaultMaxElections = 150
+)
+
+// Bounds of Config.Lease and Config.CheckTTL, and the CheckTTL of a connection without a check.
+const (
+	MinLease                  = 2 * time.Second
+	MinCheckTTL               = time.Second
+	NoCheck     time.Duration = -1
+)
+
+// Config is what a Conn is made of. Only Client is required.
+type Config struct {
+	// Client talks to Consul. Over TLS it should speak HTTP/1.1 only, with one idle connection at
+	// most: see actors.Config.Client.
+	Client *api.Client
+	// Name of the session, for Consul's listings. Default "election".
+	Name string
+	// TTL of the session: 10 s to 24 h. Default 10 s.
+	TTL time.Duration
+	// Lease is how long a leader counts on a renewal: 2 s to the TTL, which is the default. A
+	// silence of Consul's is ridden through for about half of it.
+	Lease time.Duration
+	// Renew is the time between two renewals. Default Lease/3.
+	Renew time.Duration
+	// LockDelay is how long Consul keeps the leadership from being taken after a session ended
+	// without having given it up. Default: the lease, at most 60 s, which is what Consul takes.
+	// From the lease on there are no two leaders even when a session ends early of which the leader
+	// cannot hear. A shorter one relies on that none does: so there is no check with it.
+	LockDelay time.Duration
+	// CheckTTL is how long after this process's last report Consul takes it for lost: it registers
+	// itself at its Consul agent as an instance of Service, with a check of this TTL, to which it
+	// reports twelve times as often, and its session ends with that check. 1 s to the TTL. Default
+	// (0): 13/20 of the lease, so that no silence of Consul's that the lease rides through ends the
+	// check; with a LockDelay below the lease NoCheck. NoCheck: there is none, and Consul ends the
+	// session of a lost process after twice its TTL. An agent that takes no check, or a token
+	// without service:write on Service, comes to the same, and the log says so.
+	CheckTTL time.Duration
+	// Service is the name of that service. Default: the Prefix without its last slash, and with a -
+	// for each other one: "election".
+	Service string
+	// Prefix of all keys; it ends in a slash. Default "election/".
+	Prefix string
+	// MaxElections bounds how many elections are taken part in at one time over this connection:
+	// candidates and followers. Each costs a long poll, and Consul takes 200 connections from one
+	// address unless its limits.http_max_conns_per_client says otherwise: beyond that renewals
+	// would be refused, too, and all leaderships lost. Default 150. Who is one too many gets
+	// election.ErrInvalid.
+	MaxElections int
+	// HoldBack is how long others wait for the candidate of a hand-over once the leadership is
+	// free. Default 5 s.
+	HoldBack time.Duration
+	// Logger; default slog.Default().
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	or := func(d *time.Duration, def time.Duration) {
+		if *d == 0 {
+			*d = def
+		}
+	}
+	or(&c.TTL, DefaultTTL)
+	or(&c.Lease, c.TTL)
+	or(&c.Renew, c.Lease/3)
+	or(&c.LockDelay, min(c.Lease, store.MaxLockDelay))
+	if mutations.Broken("lock-delay-below-lease") {
+		c.LockDelay = c.Lease / 4
+		or(&c.CheckTTL, max(13*c.Lease/20, MinCheckTTL))
+	}
+	or(&c.HoldBack, 5*time.Second)
+	if c.CheckTTL == 0 {
+		c.CheckTTL = max(13*c.Lease/20, MinCheckTTL)
+		if c.LockDelay < c.Lease {
+			c.CheckTTL = NoCheck
+		}
+	}
+	if c.MaxElections == 0 {
+		c.MaxElections = DefaultMaxElections
+	}
+	if c.Prefix == "" {
+		c.Prefix = DefaultPrefix
+	}
+	if c.Name == "" {
+		c.Name = "election"
+	}
+	if c.Service == "" {
+		c.Service = store.InstanceID(strings.Split(strings.TrimSuffix(c.Prefix, "/"), "/")...)
+	}
+	c.Logger = asynclog.Wrap(c.Logger)
+	return c
+}
+
+// Validate reports all that is wrong with the settings at once, as election.ErrInvalid.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var errs []error
+	wrong := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{election.ErrInvalid},
+			args...)...))
+	}
+	if c.Client == nil {
+		wrong("Client is nil; pass a Consul API client")
+	}
+	if err := (store.SessionOptions{TTL: c.TTL, LockDelay: c.LockDelay}).Validate(); err != nil {
+		wrong("%v", err)
+	}
+	if c.Lease < MinLease || c.Lease > c.TTL {
+		wrong("Lease is %v; give one of %v to the TTL (%v)", c.Lease, MinLease, c.TTL)
+	}
+	if c.Renew < 0 || c.Renew > c.Lease/2 {
+		wrong("Renew is %v; it must be positive and at most half the lease of %v", c.Renew, c.Lease)
+	}
+	switch {
+	case c.CheckTTL == NoCheck:
+	case c.CheckTTL < MinCheckTTL, c.CheckTTL > c.TTL:
+		wrong("CheckTTL is %v; give one of %v to the TTL (%v), or none", c.CheckTTL, MinCheckTTL,
+			c.TTL)
+	case c.LockDelay < c.Lease && !mutations.Broken("lock-delay-below-lease"):
+		wrong("CheckTTL is %v, and LockDelay is %v, less than the lease of %v: a session that "+
+			"ends with the check needs one of the lease at least; or give no check", c.CheckTTL,
+			c.LockDelay, c.Lease)
+	}
+	if c.MaxElections < 0 {
+		wrong("MaxElections is %d; give a positive number, or 0 for %d", c.MaxElections,
+			DefaultMaxElections)
+	}
+	if c.HoldBack < 0 {
+		wrong("HoldBack is %v; give a positive duration", c.HoldBack)
+	}
+	if !strings.HasSuffix(c.Prefix, "/") || strings.HasPrefix(c.Prefix, "/") ||
+		strings.Contains(c.Prefix, "//") {
+		wrong("Prefix is %q; it must end in a slash and not begin with one", c.Prefix)
+	}
+	return errors.Join(errs...)
+}
+
+// Times are the lease, the check's TTL and the lock-delay, with the defaults filled in.
+func (c Config) Times() (lease, check, lockDelay time.Duration) {
+	c = c.withDefaults()
+	return c.Lease, c.CheckTTL, c.LockDelay
+}
+
+// TakeOver is how long it takes at most until another candidate leads after a leader was lost that
+// could not give its leadership up. It is the time until Consul notices, the lock-delay, and a
+// second for calls. process is for a leader's process that was killed or hangs; machine is for a
+// lost machine, whose end Consul's agents notice by gossip.
+func (c Config) TakeOver() (process, machine time.Duration) {
+	c = c.withDefaults()
+	detect, gossip := 2*c.TTL, 2*c.TTL
+	if c.CheckTTL != NoCheck {
+		detect, gossip = c.CheckTTL, store.Gossip
+	}
+	return detect + c.LockDelay + time.Second, gossip + c.LockDelay + time.Second
+}

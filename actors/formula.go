@@ -1,0 +1,132 @@
+package actors
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/leader"
+	"github.com/coordd/coordd/actors/internal/member"
+	"github.com/coordd/coordd/internal/store"
+)
+
+// Formula is a worst case as the sum of its parts, so that what is printed and what is reckoned
+// with are the same.
+type Formula []Part
+
+// Part is one part of a worst case.
+type Part struct {
+	Name  string
+	Each  time.Duration
+	Times int // less than 0: it is taken off
+}
+
+// Total is the worst case itself.
+func (f Formula) Total() time.Duration {
+	var total time.Duration
+	for _, p := range f {
+		total += p.total()
+	}
+	return total
+}
+
+// String is the sum in words: check-ttl 6.5s + lease 10s + 4 x merge 250ms.
+func (f Formula) String() string {
+	var b strings.Builder
+	for i, p := range f {
+		n := p.Times
+		switch {
+		case n < 0 && i > 0:
+			b.WriteString(" - ")
+			n = -n
+		case i > 0:
+			b.WriteString(" + ")
+		}
+		if n != 1 {
+			fmt.Fprintf(&b, "%d x ", n)
+		}
+		fmt.Fprintf(&b, "%s %v", p.Name, p.Each.Round(time.Millisecond))
+	}
+	return b.String()
+}
+
+func (p Part) total() time.Duration { return time.Duration(p.Times) * p.Each }
+
+func once(name string, d time.Duration) Part { return Part{Name: name, Each: d, Times: 1} }
+
+// Plus is the sum of both.
+func (f Formula) Plus(more ...Part) Formula {
+	return append(append(Formula(nil), f...), more...)
+}
+
+// Formulas are the worst cases of a member's settings: see [Bounds] for what each of them is.
+type Formulas struct {
+	// HandOver is the time from the end of a member's work, at a clean stop, to the start of its items
+	// elsewhere.
+	HandOver Formula
+	// TakeOver is that from a member's death when nobody hands them over, TakeOverMachine when the
+	// machine of its Consul agent goes as well, and TakeOverUnchecked when it has no check.
+	TakeOver, TakeOverMachine, TakeOverUnchecked Formula
+	// TakeOverLeft is that from the end of a member's session when somebody ended it before its time:
+	// its agent left, or an operator ended it.
+	TakeOverLeft Formula
+	// TakeOverElsewhere is TakeOver for one that is started again under its id on another host
+	// before its items move: they wait for it.
+	TakeOverElsewhere Formula
+	// Slack is what is reckoned with for polls and calls, in each of these.
+	Slack Formula
+	// OfLeader is what comes on top of each of them when it is the leader that died.
+	OfLeader Formula
+	// TakeOverLead is the time from a leader's death to the start of another member's Lead.
+	TakeOverLead Formula
+	// RideThrough is how long Consul may be silent without anybody losing anything.
+	RideThrough Formula
+	// StopsWithin is the time from the last renewal that was answered to the order to stop.
+	StopsWithin Formula
+}
+
+// calls is what the calls to Consul of one take-over may take in all.
+const calls = time.Second
+
+// Formulas returns the worst cases of the settings, defaults filled in, and how they come about.
+func (c Config) Formulas() Formulas {
+	c = c.withDefaults()
+	unchecked := Part{Name: "ttl", Each: c.TTL, Times: 2}
+	detect, machine := unchecked, unchecked
+	if c.CheckTTL != NoCheck {
+		detect, machine = once("check-ttl", c.CheckTTL), once("gossip", store.Gossip)
+	}
+	wait := once("lease", c.Lease)
+	if c.Grace > c.Lease {
+		wait = once("grace", c.Grace)
+	}
+	handOver := Formula{{Name: "merge", Each: c.Merge, Times: 4}, once("worker-soak", c.WorkerSoak)}
+	slack := Formula{once("poll", leader.AbsencePoll), once("calls", calls)}
+	after := Formula{wait}.Plus(handOver...).Plus(slack...)
+	takeOver := Formula{detect}.Plus(after...)
+	vacant := Formula{once("lock-delay", c.LockDelay),
+		once("lock-poll", member.LockPoll(c.LockDelay))}
+	rides := Formula{once("lease", c.Lease), {Name: "renew", Each: c.Renew, Times: -1},
+		{Name: "lease-margin", Each: c.LeaseMargin, Times: -1},
+		{Name: "retry", Each: c.Lease / 20, Times: -1}}
+	if c.CheckTTL != NoCheck {
+		reported := Formula{once("check-ttl", c.CheckTTL),
+			{Name: "report", Each: store.ReportEvery(c.CheckTTL), Times: -2}}
+		if reported.Total() < rides.Total() {
+			rides = reported
+		}
+	}
+	return Formulas{
+		HandOver: handOver, Slack: slack, TakeOver: takeOver,
+		TakeOverElsewhere: takeOver.Plus(once("lease", c.Lease)),
+		TakeOverMachine:   Formula{machine}.Plus(after...),
+		TakeOverUnchecked: Formula{unchecked}.Plus(after...),
+		TakeOverLeft:      after,
+		OfLeader:          vacant,
+		TakeOverLead: Formula{detect, once("lease", c.Lease)}.Plus(vacant...).Plus(
+			once("calls", calls)),
+		RideThrough: rides,
+		StopsWithin: Formula{once("lease", c.Lease),
+			{Name: "lease-margin", Each: c.LeaseMargin, Times: -1}},
+	}
+}

@@ -1,0 +1,217 @@
+package member
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// The tags of an instance. `leader.<service>.service.consul` is its leader, by Consul's DNS.
+const (
+	TagLeader   = "leader"   // it leads, and its duty may run
+	TagDraining = "draining" // it is to be emptied: it stops, or an operator has ordered it
+)
+
+// Labels are what an instance says of its member that may change while the process runs.
+type Labels struct {
+	Tags  []string
+	Items []string // published ones; nil: none are
+}
+
+// same tells whether two say the same.
+func (l Labels) same(o Labels) bool {
+	return slices.Equal(l.Tags, o.Tags) && slices.Equal(l.Items, o.Items)
+}
+
+// Shown is what Consul's agent shows of an instance, as far as this member can tell.
+type Shown struct {
+	Known  bool   // it has taken a registration
+	Labels Labels // of the registration
+	Other  bool   // it shows something else than that
+}
+
+// Instance is this process as Consul's agent shows it. Two actors register it there: the
+// check-keeper, which needs the check, and the instance-publisher, when the labels change.
+type Instance struct {
+	fixed  store.Instance
+	wanted *messages.State[Labels]
+	shown  *messages.State[Shown]
+}
+
+// NewInstance is this process. Its id is that of no other one, a successor of the same member id
+// included: so nobody reports for another one.
+func NewInstance(b *actor.Base) *Instance {
+	i := store.Instance{
+		ID: store.InstanceID(b.Service, b.ID, b.Process.Instance), Service: b.Service,
+		CheckTTL: b.CheckTTL,
+		Meta:     map[string]string{"coordd-member": cut(b.ID)},
+	}
+	if b.Version != "" {
+		i.Meta["version"] = cut(b.Version)
+	}
+	if b.Zone != "" {
+		i.Meta["zone"] = cut(b.Zone)
+	}
+	i.Address, i.Port = whereabouts(b.Address)
+	return &Instance{fixed: i, wanted: messages.NewState(Labels{}),
+		shown: messages.NewState(Shown{})}
+}
+
+// whereabouts is what of a member's address Consul is told. Where it is told no address it names
+// the agent's node. A name without a port is none: it is the host's own, by default, and a resolver
+// that knows Consul's names need not know it. Nor are addresses that mean somebody else to who asks
+// on another host, loopback and unspecified ones; the latter an agent refuses.
+func whereabouts(address string) (host string, port int) {
+	host, digits, err := net.SplitHostPort(address)
+	if err != nil {
+		if ip := net.ParseIP(strings.Trim(address, "[]")); ip != nil {
+			return own(ip.String()), 0
+		}
+		return "", 0
+	}
+	n, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil {
+		return own(host), 0
+	}
+	return own(host), int(n)
+}
+
+// own is the host, or nothing where the agent's own address says more.
+func own(host string) string {
+	ip := net.ParseIP(host)
+	if host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified()) {
+		return ""
+	}
+	return host
+}
+
+// with is the instance with these labels.
+func (i *Instance) with(l Labels) store.Instance {
+	out := i.fixed
+	out.Tags = l.Tags
+	if len(l.Items) > 0 {
+		out.Meta = maps.Clone(out.Meta)
+		publishItems(out.Meta, l.Items)
+	}
+	return out
+}
+
+// register registers the instance as it is to be shown.
+func (i *Instance) register(ctx context.Context, s *store.Store) error {
+	l := i.wanted.Get()
+	if err := s.RegisterInstance(ctx, i.with(l)); err != nil {
+		return err
+	}
+	i.shown.Set(Shown{Known: true, Labels: l})
+	return nil
+}
+
+// Published items are metadata: item-count, and as many ids as there is room for, with percent
+// escapes and a space between, in items-1 to items-8, sorted.
+const mostItemPairs = 8
+
+func publishItems(meta map[string]string, items []string) {
+	meta["item-count"] = strconv.Itoa(len(items))
+	pair, value := 1, ""
+	for _, id := range items {
+		id = url.PathEscape(id)
+		if len(id) > store.MostMeta {
+			continue
+		}
+		switch {
+		case value == "":
+			value = id
+		case len(value)+1+len(id) <= store.MostMeta:
+			value += " " + id
+		default:
+			meta[fmt.Sprintf("items-%d", pair)] = value
+			if pair++; pair > mostItemPairs {
+				return
+			}
+			value = id
+		}
+	}
+	if value != "" {
+		meta[fmt.Sprintf("items-%d", pair)] = value
+	}
+}
+
+// cut makes a text short enough for metadata.
+func cut(text string) string {
+	if len(text) > store.MostMeta {
+		text = strings.ToValidUTF8(text[:store.MostMeta], "")
+	}
+	return text
+}
+
+// facts are what the labels and the check's output are made of.
+type facts struct {
+	leadership messages.Leadership
+	membership messages.Membership
+	holdings   messages.Holdings
+	session    messages.Session
+	brake      string // of the leader's plan
+	drained    bool   // by an operator
+	items      bool   // they are published
+	duty       bool   // the host has a function for the leader
+}
+
+// leads tells whether the instance is the leader's. Where the host has a function for that, it is
+// once the function may run.
+func (f facts) leads() bool {
+	return f.leadership.Role == messages.Leading && (!f.duty || cleared(f.leadership))
+}
+
+// draining tells whether the member is to be emptied.
+func (f facts) draining() bool { return f.drained || f.membership.Phase == messages.Leaving }
+
+// labels are what the instance is to show.
+func (f facts) labels() Labels {
+	var l Labels
+	if f.leads() {
+		l.Tags = append(l.Tags, TagLeader)
+	}
+	if f.draining() {
+		l.Tags = append(l.Tags, TagDraining)
+	}
+	if f.items {
+		for id, item := range f.holdings.Items.All() {
+			if item.Phase == messages.Running {
+				l.Items = append(l.Items, id)
+			}
+		}
+		slices.Sort(l.Items)
+	}
+	return l
+}
+
+// output is what is shown beside the check. Consul's catalog has it as of a few minutes ago, so it
+// begins with the time.
+func (f facts) output(now time.Time) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d items run; the lease has %v left", now.UTC().Format(time.RFC3339),
+		f.holdings.Running(), max(0, f.session.Lease.Left(now)).Round(time.Second))
+	switch {
+	case f.leads():
+		b.WriteString("; leads")
+	case f.leadership.Role == messages.Leading:
+		b.WriteString("; leads, and its duty waits for its predecessor's lease")
+	}
+	if f.draining() {
+		b.WriteString("; is being emptied")
+	}
+	if f.leadership.Role == messages.Leading && f.brake != "" {
+		b.WriteString("; the brake is on: " + f.brake)
+	}
+	return b.String()
+}

@@ -1,0 +1,31 @@
+package web
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/coordd/coordd/actors/configstore"
+	"github.com/hashicorp/consul/api"
+)
+
+// loaded is a store that runs until the test ends, and has loaded. A server that it needs is to be
+// closed by an earlier t.Cleanup, not by a defer.
+func loaded(t *testing.T, client *api.Client) *configstore.Store {
+	t.Helper()
+	store, err := configstore.New(configstore.Config{Service: "demo", Client: client,
+		Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- store.Run(t.Context()) }()
+	t.Cleanup(func() {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	if err := store.WaitLoaded(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}

@@ -1,0 +1,25 @@
+package transport
+
+import (
+	"net/http"
+	"time"
+)
+
+// TakesNoCheck are the answers, by what gives them, of agents that take no service and no check. One
+// that returns nothing lets the request through, late.
+var TakesNoCheck = map[string]func(*http.Request) (*http.Response, error){
+	"denied": func(r *http.Request) (*http.Response, error) {
+		return Answer(r, http.StatusForbidden, "Permission denied"), nil
+	},
+	"a proxy without that path": func(r *http.Request) (*http.Response, error) {
+		return Answer(r, http.StatusNotFound, "<html>"), nil
+	},
+	"another API": func(r *http.Request) (*http.Response, error) {
+		return Answer(r, http.StatusMethodNotAllowed, "method PUT not allowed"), nil
+	},
+	"slow": func(*http.Request) (*http.Response, error) {
+		time.Sleep(2500 * time.Millisecond)
+		return nil, nil
+	},
+	"silent": Hang,
+}
