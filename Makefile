@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build test long check vulns tools consul conformance record chaos storms simulate attack elections failures mutations model fuzz bench clean
+.PHONY: help build test long check vulns tools consul conformance record chaos storms simulate attack elections failures mutations model fuzz bench takeover clean
 
 # The real Consul server, built once from the module proxy (see test/consul).
 # Exported, so that every test process finds it; a test without it fails, it does not skip.
@@ -20,6 +20,8 @@ RUN ?= .
 BENCH ?= .
 BENCHTIME ?= 1s
 FUZZTIME ?= 30s
+# How often the events of `make takeover` happen.
+ROUNDS ?= 3
 # The database of govulncheck, such as https://vuln.go.dev: without it `make check` does not ask.
 VULNDB ?=
 # The pinned tools of `make check`: a module of their own, so that they are none of the product's.
@@ -51,9 +53,9 @@ check: ## gofmt, go vet (for macOS too), staticcheck, deadcode; with VULNDB govu
 		echo "not formatted, run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
 	GOOS=darwin go vet ./...
-	go vet -tags coordd_elections,coordd_mutations ./actors/... ./internal/... ./test/simulation
-	$(LINT) staticcheck -tags coordd_elections,coordd_mutations ./...
-	@dead=$$($(LINT) deadcode -test -tags coordd_elections,coordd_mutations ./...) || exit 1; \
+	go vet -tags coordd_elections,coordd_mutations,coordd_takeover ./actors/... ./internal/... ./test/simulation ./test/takeover
+	$(LINT) staticcheck -tags coordd_elections,coordd_mutations,coordd_takeover ./...
+	@dead=$$($(LINT) deadcode -test -tags coordd_elections,coordd_mutations,coordd_takeover ./...) || exit 1; \
 		if [ -n "$$dead" ]; then echo "nothing calls this, and no test does:" >&2; echo "$$dead" >&2; exit 1; fi
 ifneq ($(VULNDB),)
 	$(LINT) govulncheck -db '$(VULNDB)' ./...
@@ -112,6 +114,10 @@ fuzz: ## each fuzz target for FUZZTIME (30s)
 
 bench: consul ## all benchmarks (PKG, BENCH, BENCHTIME)
 	go test -timeout 30m -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem $(PKG)
+
+# Alone on its machine: what it prints is times.
+takeover: consul ## how long a take-over takes, ROUNDS times, on three Consul servers and six agents, beside api.Lock: the table of docs/takeover.md
+	TAKEOVER_ROUNDS=$(ROUNDS) go test -count=1 -timeout $$(( $(ROUNDS) * 15 + 10 ))m -tags coordd_takeover -v ./test/takeover
 
 clean: ## remove bin/; the cached Consul server stays
 	rm -rf bin

@@ -9,8 +9,8 @@ import (
 
 // guarded is the check's TTL of a member whose guard speaks for it when it is killed: until it has,
 // which is when the commands have ended, with the lease at the latest, and after the wait for a
-// successor, the session must not end with the check. It may not be longer than Consul lets a session
-// live by itself: then there is no check.
+// successor, the session must not end with the check. It may not be longer than Consul lets a
+// session live by itself: then there is no check.
 func (o *runFlags) guarded() time.Duration {
 	const slack = 2 * time.Second // for the goodbye
 	lease := o.lease

@@ -216,8 +216,8 @@ func parseConfigLine(line []byte) (configstore.Op, error) {
 			!bytes.ContainsRune(line, utf8.RuneError) && !bytes.Contains(bytes.ToLower(line),
 			[]byte(`\ufffd`)) {
 			return none,
-				errors.New(`its "value" holds half a surrogate pair (\ud800 to \udfff), which is no ` +
-					`text; bytes go into "value_base64"`)
+				errors.New(`its "value" holds half a surrogate pair (\ud800 to \udfff), which is ` +
+					`no text; bytes go into "value_base64"`)
 		}
 		value = []byte(*in.Value)
 	} else {

@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) devconsulCommand() *cobra.Command {
-	var addr string
+	var addr, node, datacenter string
 	var hosts []string
 	var logs logFlags
 	cmd := &cobra.Command{
@@ -38,7 +38,7 @@ do not let strangers reach it, and do not use it in production.`,
 				return err
 			}
 			server := devconsul.New(devconsul.Config{Logger: log, Hosts: append(hosts, addr),
-				HostsFlag: "--http-host"})
+				HostsFlag: "--http-host", NodeName: node, Datacenter: datacenter})
 			defer server.Close()
 			err = server.Serve(ctx, ln, func(at net.Addr) {
 				fmt.Fprintf(a.out,
@@ -52,6 +52,9 @@ do not let strangers reach it, and do not use it in production.`,
 		}),
 	}
 	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8500", "The `address` to listen on: host:port.")
+	cmd.Flags().StringVar(&node, "node", "", "The `name` of its node. Without it: coordd-dev.")
+	cmd.Flags().StringVar(&datacenter, "datacenter", "",
+		"The `name` of its datacenter. Without it: dc1.")
 	hostsFlag(cmd.Flags(), &hosts, "http-host", "it")
 	logs.register(cmd)
 	return cmd

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,15 +22,16 @@ import (
 type electFlags struct {
 	passEnv []string
 	logFlags
-	consul, prefix                   string
-	zookeeper                        zookeeperFlags
-	id, address, handOver            string
-	priority                         int
-	preempt, once                    bool
-	follow, end, remove, status      bool
-	asJSON                           bool
-	ttl, lockDelay, margin, holdBack time.Duration
-	stopTimeout                      time.Duration
+	consulFlags
+	prefix                          string
+	zookeeper                       zookeeperFlags
+	id, address, handOver           string
+	priority                        int
+	preempt, once                   bool
+	follow, end, remove, status     bool
+	asJSON                          bool
+	ttl, lease, checkTTL, lockDelay time.Duration
+	margin, holdBack, stopTimeout   time.Duration
 }
 
 // commandExit is the exit code of the command that coordd elect ran.
@@ -64,7 +66,9 @@ it says exec. No command outlives its coordd.
 
 A Consul or ZooKeeper that does not answer costs nothing while the lease lasts. A leader that
 resigns is succeeded at once, one that is killed (kill -9) within about a second of its command's
-end; one whose machine is lost after 2 x ttl + lock-delay (on ZooKeeper: ttl + a tick + lock-delay).
+end; one that hangs, or is killed with all that it runs, after check-ttl + lock-delay, 17.5s by
+default, and one whose machine is lost after 19s (without a check 2 x ttl + lock-delay; on
+ZooKeeper ttl + a tick + lock-delay).
 
 Without a command it follows, asks or gives orders: --status, --follow, --hand-over, --end,
 --delete.`,
@@ -79,6 +83,15 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 				// As of a variable that is not set. On Consul it would be another election.
 				return usage(
 					"--zookeeper is empty; name one host:port at least, or leave it out for Consul")
+			}
+			for _, flag := range []string{"lease", "check-ttl"} {
+				if len(o.zookeeper.Servers) > 0 && cmd.Flags().Changed(flag) && !a.taken.has(flag) {
+					return usage("--%s is for Consul; ZooKeeper has the --ttl alone", flag)
+				}
+			}
+			if lease := cmp.Or(o.lease, o.ttl); a.taken.has("check-ttl") && o.lockDelay > 0 &&
+				o.lockDelay < lease {
+				o.checkTTL = 0 // it is for coordd run, which may have it with such a lock-delay
 			}
 			if a.taken.has("json") && !o.status && !o.follow {
 				o.asJSON = false // it is for other commands
@@ -111,15 +124,22 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 	f.BoolVar(&o.once, "once", false,
 		"End, with exit code 1, when the leadership is lost or handed over.")
 	f.DurationVar(&o.ttl, "ttl", onconsul.DefaultTTL,
-		"The `time` of silence after which a leader stops its command: 10s to 24h. ZooKeeper "+
-			"grants what its own settings allow, 4s to 40s as a rule.")
+		"The `time` of silence after which Consul ends this candidate's session, once or twice as "+
+			"long: 10s to 24h. ZooKeeper grants what its own settings allow, 4s to 40s as a rule.")
+	f.DurationVar(&o.lease, "lease", 0,
+		"The `time` of silence after which a leader stops its command: 2s to the ttl. Without it: "+
+			"the ttl. For Consul.")
+	f.Var((*checkTTL)(&o.checkTTL), "check-ttl",
+		"The `time` of silence after which Consul takes this candidate for lost, by a health "+
+			"check at its Consul agent: 1s to the ttl, or none. Without it: 13/20 of the lease; "+
+			"none with a --lock-delay below the lease. For Consul.")
 	f.DurationVar(&o.lockDelay, "lock-delay", 0,
 		"The `time` for which the leadership of a lost machine is kept from the others. Without "+
-			"it: the ttl, in Consul 60s at most. Shorter, down to 1s, is quicker, and unsafe "+
-			"only if somebody ends sessions early.")
+			"it: the lease, in Consul 60s at most. A shorter one, down to 1s, is unsafe if a "+
+			"session ends early; so there is no check with it.")
 	f.DurationVar(&o.margin, "lease-margin", 0,
 		"The `time` before the end of the lease at which the command is told to stop. Without "+
-			"it: a tenth of the ttl.")
+			"it: a tenth of the lease.")
 	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second,
 		"The `time` from SIGTERM to SIGKILL when the command is stopped.")
 	secretFlags(f, &o.passEnv)
@@ -137,8 +157,7 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 	f.BoolVar(&o.remove, "delete", false,
 		"End it, wait until nobody leads, and remove all that there is of it.")
 	f.BoolVar(&o.asJSON, "json", false, "With --status or --follow: print JSON.")
-	f.StringVar(&o.consul, "consul", "",
-		"Consul's `address`: host:port or a URL. Without it: CONSUL_HTTP_ADDR, else 127.0.0.1:8500.")
+	o.consulFlags.register(f)
 	o.zookeeper.register(f)
 	f.StringVar(&o.prefix, "prefix", "",
 		"The `prefix` of the keys in Consul, or the node in ZooKeeper. Without it: "+
@@ -190,8 +209,9 @@ func (o *electFlags) check(args []string) error {
 			"this candidate")
 	case len(asked) == 0 && strings.TrimSpace(strings.Join(args[1:], "")) == "":
 		return usage("the command is empty")
-	case len(o.zookeeper.Servers) > 0 && o.consul != "":
-		return usage("give one of --consul and --zookeeper (or of their variables)")
+	case len(o.zookeeper.Servers) > 0 && o.some():
+		return usage("give one of --consul and --zookeeper (or of their variables); --datacenter, " +
+			"--namespace and --partition go with Consul")
 	case o.asJSON && !o.status && !o.follow:
 		return usage("--json goes with --status or --follow")
 	}
@@ -204,7 +224,8 @@ func (o *electFlags) ranges() error {
 		flag string
 		d    time.Duration
 		zero bool
-	}{{"ttl", o.ttl, false}, {"lock-delay", o.lockDelay, true}, {"lease-margin", o.margin, true},
+	}{{"ttl", o.ttl, false}, {"lease", o.lease, true}, {"lock-delay", o.lockDelay, true},
+		{"lease-margin", o.margin, true},
 		{"stop-timeout", o.stopTimeout, false}, {"hold-back", o.holdBack, false}} {
 		if x.d < 0 || x.d == 0 && !x.zero {
 			return usage("--%s %v: give a time above 0s", x.flag, x.d)
@@ -213,8 +234,8 @@ func (o *electFlags) ranges() error {
 	if o.lockDelay > 0 && o.lockDelay < time.Second {
 		return usage("--lock-delay %v: give 1s at least", o.lockDelay)
 	}
-	if o.margin >= o.ttl/2 {
-		return usage("--lease-margin %v: give less than half of the ttl of %v", o.margin, o.ttl)
+	if lease := cmp.Or(o.lease, o.ttl); o.margin >= lease/2 {
+		return usage("--lease-margin %v: give less than half of the lease of %v", o.margin, lease)
 	}
 	return checkMargin(o.margin)
 }
@@ -262,18 +283,34 @@ func (o *electFlags) connect(ctx context.Context, a *app) (conn electConn, where
 		}
 		return conn, strings.Join(o.zookeeper.Servers, ","), nil
 	}
-	client, address, err := (&serviceFlags{consul: o.consul}).client(ctx)
+	client, address, err := o.client(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	consul, err := onconsul.Connect(onconsul.Config{
-		Client: client, Name: "coordd elect " + o.id, TTL: o.ttl, LockDelay: o.lockDelay,
-		Prefix: o.prefix, HoldBack: o.holdBack, Logger: log,
-	})
+	cfg := o.consulConfig()
+	cfg.Client, cfg.Logger = client, log
+	consul, err := onconsul.Connect(cfg)
 	if err != nil {
 		return nil, "", usage("%v", err)
 	}
 	return consul, address, nil
+}
+
+func (o *electFlags) consulConfig() onconsul.Config {
+	return onconsul.Config{Name: "coordd elect " + o.id, TTL: o.ttl, Lease: o.lease,
+		CheckTTL: o.checkTTL, LockDelay: o.lockDelay, Prefix: o.prefix, HoldBack: o.holdBack}
+}
+
+// times are the settings and worst cases that are logged at the start.
+func (o *electFlags) times() []any {
+	if len(o.zookeeper.Servers) > 0 {
+		return []any{"ttl", o.ttl.String()}
+	}
+	lease, check, delay := o.consulConfig().Times()
+	process, machine := o.consulConfig().TakeOver()
+	return []any{"ttl", o.ttl.String(), "lease", lease.String(), "check_ttl",
+		checkTTL(check).String(), "lock_delay", delay.String(), "take_over", process.String(),
+		"take_over_of_lost_machine", machine.String()}
 }
 
 // elect is one candidate. It ends when its command has ended, when it is told to stop, or when the
@@ -315,8 +352,8 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 	if err := runner.runGuard(background, &group); err != nil {
 		return err
 	}
-	log.Info("starting", "election", name, "candidate", o.id, "store", where, "version", version(),
-		"pid", os.Getpid(), "ttl", o.ttl.String())
+	log.Info("starting", append([]any{"election", name, "candidate", o.id, "store", where, "version",
+		version(), "pid", os.Getpid()}, o.times()...)...)
 	for {
 		var e *election.Election
 		cfg.Lead = func(ctx context.Context, s election.Status) error {

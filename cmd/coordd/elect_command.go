@@ -95,12 +95,12 @@ func (r *commandRunner) forwardLease() {
 	}
 	r.guard.Lease(s.Session, s.Lease.Start.Add(s.Lease.TTL), margin)
 	words, err := json.Marshal(goodbye{
-		Consul: r.o.consul, LogFormat: r.o.format, LogLevel: r.o.level,
+		consulFlags: r.o.consulFlags, LogFormat: r.o.format, LogLevel: r.o.level,
 		Candidacy: &deadCandidacy{Election: r.name, Candidate: r.id, Session: s.Session,
 			Prefix: r.o.prefix, ZooKeeper: r.o.zookeeper.withAbsolutePaths()},
 	})
 	if err == nil {
-		r.guard.Goodbye(guard.Goodbye{Words: words, Limit: 2 * s.Lease.TTL})
+		r.guard.Goodbye(guard.Goodbye{Words: words, Limit: 2 * max(r.o.ttl, s.Lease.TTL)})
 	}
 }
 
@@ -172,7 +172,7 @@ type deadCandidacy struct {
 }
 
 // resign runs in the guard process.
-func (c deadCandidacy) resign(ctx context.Context, consul string, log *slog.Logger) {
+func (c deadCandidacy) resign(ctx context.Context, consul consulFlags, log *slog.Logger) {
 	log = log.With("election", c.Election, "candidate", c.Candidate, "session", c.Session)
 	led, err := c.depart(ctx, consul, log)
 	if err != nil {
@@ -183,7 +183,7 @@ func (c deadCandidacy) resign(ctx context.Context, consul string, log *slog.Logg
 	log.Info("said-goodbye-for-killed-coordd", "led", led)
 }
 
-func (c deadCandidacy) depart(ctx context.Context, consul string, log *slog.Logger) (led bool,
+func (c deadCandidacy) depart(ctx context.Context, consul consulFlags, log *slog.Logger) (led bool,
 	err error) {
 	if len(c.ZooKeeper.Servers) > 0 {
 		o := electFlags{zookeeper: c.ZooKeeper, prefix: c.Prefix}
@@ -193,7 +193,7 @@ func (c deadCandidacy) depart(ctx context.Context, consul string, log *slog.Logg
 		}
 		return onzk.Depart(ctx, cfg, c.Election, c.Session)
 	}
-	client, _, err := (&serviceFlags{consul: consul}).client(ctx)
+	client, _, err := consul.client(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -37,7 +37,7 @@ func newCommands(o runFlags, margin time.Duration, log *slog.Logger) (*commands,
 		return nil, err
 	}
 	return &commands{o: o, margin: margin, guard: g, goodbye: goodbye{
-		Service: o.service, Consul: o.consul, LogFormat: o.format, LogLevel: o.level,
+		Service: o.service, consulFlags: o.consulFlags, LogFormat: o.format, LogLevel: o.level,
 		Leaving: leavingMember{Member: o.id},
 	}}, nil
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/hashicorp/consul/api"
 	"github.com/spf13/pflag"
 )
 
@@ -140,36 +139,14 @@ func reason(err error) string {
 
 // serviceFlags are what every command takes that talks to a service in Consul.
 type serviceFlags struct {
-	service, consul string
+	service string
+	consulFlags
 }
 
 func (s *serviceFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&s.service, "service", "coordd",
 		"The `name` of the service. Members of one name share one workload.")
-	f.StringVar(&s.consul, "consul", "",
-		"Consul's `address`: host:port or a URL. Without it: CONSUL_HTTP_ADDR, else 127.0.0.1:8500.")
-}
-
-// client returns a client of Consul and the address that it uses. It reads the files that the
-// environment names, for a token and for TLS: nobody may ever write to one that is a pipe.
-func (s *serviceFlags) client(ctx context.Context) (*api.Client, string, error) {
-	cfg := api.DefaultConfig()
-	if s.consul != "" {
-		cfg.Address = s.consul
-		shown, _ := actors.SplitAddress(s.consul)
-		if err := checkConsul(shown); err != nil {
-			return nil, "", err
-		}
-	}
-	address, _ := actors.SplitAddress(cfg.Address) // what is logged
-	client, err := reading(ctx, func() (*api.Client, error) { return actors.NewClient(cfg) })
-	switch {
-	case errors.Is(err, errInterrupted):
-		return nil, "", err
-	case err != nil:
-		return nil, "", usage("Consul at %s: %v", address, err)
-	}
-	return client, address, nil
+	s.consulFlags.register(f)
 }
 
 func checkConsul(address string) error {

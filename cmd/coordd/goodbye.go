@@ -16,7 +16,8 @@ import (
 // would say. The guard process finds Consul as this process does, by the flag in here and by the
 // variables of its environment. So no token goes over the pipe or into a command line.
 type goodbye struct {
-	Service, Consul     string
+	Service             string
+	consulFlags         // of a candidacy without servers of ZooKeeper, too
 	LogFormat, LogLevel string
 	Leaving             leavingMember
 	// Candidacy is that of coordd elect, which has no member; nil for a member.
@@ -57,13 +58,13 @@ func sayGoodbye(ctx context.Context, words []byte) (forgotten bool) {
 		return false
 	}
 	if g.Candidacy != nil {
-		g.Candidacy.resign(ctx, g.Consul, log)
+		g.Candidacy.resign(ctx, g.consulFlags, log)
 		return true
 	}
 	l := g.Leaving
 	log = log.With("service", g.Service, "member", l.Member, "session", l.Session)
 	begin, accepted := time.Now(), false
-	client, address, err := (&serviceFlags{service: g.Service, consul: g.Consul}).client(ctx)
+	client, address, err := g.client(ctx)
 	if err == nil {
 		accepted, err = actors.Depart(ctx, actors.Config{Service: g.Service, ID: l.Member,
 			Client: client, Consul: address, Logger: log}, l.Session, l.Clear)

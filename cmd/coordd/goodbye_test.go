@@ -74,7 +74,8 @@ func TestTheGoodbyeTakesTheTokenFromTheEnvironmentAndNotFromTheWords(t *testing.
 		t.Fatal(err)
 	}
 
-	g := goodbye{Service: "svc", Consul: server.URL, LogFormat: "text", LogLevel: "error",
+	g := goodbye{Service: "svc", consulFlags: consulFlags{Consul: server.URL},
+		LogFormat: "text", LogLevel: "error",
 		Leaving: leavingMember{Member: "m1"}}
 	words := g.words(messages.Membership{Phase: messages.Registered, Session: session})
 	if bytes.Contains(words, []byte(token)) {

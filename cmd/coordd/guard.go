@@ -39,8 +39,8 @@ func newGuard(cfg guard.Config, passEnv []string, log *slog.Logger) (*guard.Guar
 // member's times would not be so. 0 is the default.
 func checkMargin(margin time.Duration) error {
 	if margin > 0 && margin < guard.MinMargin {
-		return usage("--lease-margin %v: commands take %v at least to end: give that or more", margin,
-			guard.MinMargin)
+		return usage("--lease-margin %v: commands take %v at least to end: give that or more",
+			margin, guard.MinMargin)
 	}
 	return nil
 }

@@ -56,8 +56,8 @@ func run(ctx context.Context, s surroundings) int {
 	}
 	code := exitFailed
 	// What fails before a command has begun is cobra's: a flag or a command that does not exist.
-	if !a.begun && unwritten == nil || errors.Is(err, errUsage) || errors.Is(err, actors.ErrConfig) ||
-		errors.Is(err, actors.ErrInvalid) {
+	if !a.begun && unwritten == nil || errors.Is(err, errUsage) ||
+		errors.Is(err, actors.ErrConfig) || errors.Is(err, actors.ErrInvalid) {
 		code = exitUsage
 	}
 	text := printable.Line(err.Error())
@@ -92,8 +92,8 @@ through Consul and elect a leader, which shares the items out. To see all of it
 at work on this machine, without Consul, run "coordd dev".
 
 Every flag can be given as an environment variable as well: --lock-delay is
-COORDD_LOCK_DELAY. The flag wins. (The orders of coordd elect, such as --delete, are given
-on the command line only.) Consul's own variables (CONSUL_HTTP_ADDR,
+COORDD_LOCK_DELAY. The flag wins. (Orders, such as coordd elect --delete and run
+--explain-timing, are given on the command line only.) Consul's own variables (CONSUL_HTTP_ADDR,
 CONSUL_HTTP_TOKEN, CONSUL_CACERT, CONSUL_NAMESPACE and so on) mean what they
 mean to every Consul tool.
 

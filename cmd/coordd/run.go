@@ -34,6 +34,9 @@ type runFlags struct {
 	keepItems   time.Duration
 	restartWait time.Duration
 	holdItems   bool
+	publish     bool
+
+	explainTiming, json bool
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -63,16 +66,25 @@ Without --exec the member takes no items: it is registered, can lead, and locate
 routes. With --hold-items it takes them all the same: for a service beside it that works
 on what is routed to it, or for trying out.
 
-Consul need not be there at the start: the member waits for it and says so.`,
+Consul need not be there at the start: the member waits for it and says so.
+
+With --explain-timing it prints what the settings given mean in seconds, and ends.`,
 		Example: `  coordd run --id m1 --exec './poll-device.sh "$COORDD_ITEM"'
   coordd run --service billing --id m2 --consul 10.0.0.5:8500 --http 127.0.0.1:7070
   coordd run --id m3 --address 10.0.0.7:9000 --route :8080 --hold-items
-  COORDD_ID=m4 COORDD_TTL=20s coordd run`,
+  COORDD_ID=m4 COORDD_TTL=20s coordd run
+  coordd run --lease 3s --check-ttl 1s --explain-timing`,
 		Args: noArguments,
 	}
 	cmd.RunE = a.does(func(ctx context.Context, _ []string) error {
 		if err := o.soften(cmd); err != nil {
 			return err
+		}
+		if o.explainTiming {
+			return a.explainTiming(o)
+		}
+		if o.json && !a.taken.has("json") {
+			return usage("--json is for --explain-timing: the log has --log-format json")
 		}
 		return a.runMember(ctx, o)
 	})
@@ -102,6 +114,9 @@ Consul need not be there at the start: the member waits for it and says so.`,
 		"The `address`, host:port, of the service beside this member. It is published: --route "+
 			"sends requests there. Without it: that of --http, else the host's name.")
 	f.StringVar(&o.zone, "zone", "", "The `zone` that this member is in. It is published.")
+	f.BoolVar(&o.publish, "publish-items", false,
+		"Show the items that this member runs in Consul's catalog, in the metadata of its "+
+			"instance: as many ids as fit into 4 KB, as they were up to 30 s ago.")
 	f.Uint64Var(&o.capacity, "capacity", 0,
 		"The most `weight` that this member may hold. 0 means no limit.")
 	f.DurationVar(&o.ttl, "ttl", 10*time.Second,
@@ -111,8 +126,8 @@ Consul need not be there at the start: the member waits for it and says so.`,
 		"The `time` of silence after which this member stops its work: 2s to the ttl. Others take "+
 			"over when that has passed since the end of the session. Without it: the ttl.")
 	f.Var((*checkTTL)(&o.checkTTL), "check-ttl",
-		"The `time` of silence after which Consul takes this member for lost, by a health check at "+
-			"its Consul agent: 1s to the ttl, or none. Without it: 13/20 of the lease; "+
+		"The `time` of silence after which Consul takes this member for lost, by a health check "+
+			"at its Consul agent: 1s to the ttl, or none. Without it: 13/20 of the lease; "+
 			"with --exec the lease, or --restart-wait and 2s if that is longer, for the guard to "+
 			"say goodbye.")
 	f.DurationVar(&o.renew, "renew", 0,
@@ -149,6 +164,12 @@ Consul need not be there at the start: the member waits for it and says so.`,
 			"vanished. Without it: 6 times the ttl.")
 	o.routeFlags.register(f)
 	o.logFlags.register(cmd)
+	f.BoolVar(&o.explainTiming, "explain-timing", false,
+		"Print how long a take-over takes with these settings in each case, and how long a silence "+
+			"of Consul's is ridden through, with the formula of each. Nothing is started, and "+
+			"Consul is not asked.")
+	f.BoolVar(&o.json, "json", false, "Print JSON, with --explain-timing.")
+	orders(f, "explain-timing")
 	return cmd
 }
 
@@ -210,16 +231,8 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	if err := o.routeFlags.check(o.address); err != nil {
 		return err
 	}
-	cfg := actors.Config{
-		Service: o.service, ID: o.id, Client: client, Consul: address, Logger: log,
-		Address: o.address, Zone: o.zone, Version: version(), Capacity: o.capacity,
-		TTL: o.ttl, Lease: o.lease, Renew: o.renew, LockDelay: o.lockDelay,
-		LeaseMargin: o.leaseMargin, Grace: o.grace, CheckTTL: o.guarded(),
-		LeaderSoak: o.leaderSoak, WorkerSoak: o.workerSoak, Merge: o.merge,
-		MoveBudget: o.moveBudget, StopTimeout: o.stopTimeout + killSlack, BrakeHold: o.brakeHold,
-		KeepItems: o.keepItems,
-		Backend:   o.backend, ConfigLog: o.configLog,
-	}
+	cfg := o.config()
+	cfg.Client, cfg.Consul, cfg.Logger = client, address, log
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
@@ -307,19 +320,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		"takes_items", cfg.Work != nil, "http",
 		page.address(), "route", route.address(),
 		"backend", s.Backend, "config_log", s.ConfigLog)
-	bounds := cfg.Bounds()
-	is := "check_ttl"
-	if s.CheckTTL == actors.NoCheck {
-		is = "2 x ttl"
-	}
-	log.Info("worst-cases", "take_over", bounds.TakeOver.String(), "take_over_of_leader",
-		bounds.TakeOverLeader.String(), "take_over_of_lost_machine",
-		bounds.TakeOverMachine.String(), "take_over_without_check",
-		(bounds.TakeOver - bounds.Detect + 2*s.TTL).String(),
-		"take_over_is", is+" + lease (the grace if that is longer) + 4 x merge + worker_soak "+
-			"+ 1.5s", "take_over_after_kill",
-		o.handOver(s), "rides_through_silence_of", bounds.RideThrough.String(),
-		"work_stops_after_last_renewal", bounds.StopsWithin.String())
+	log.Info("worst-cases", logged(o.worstCases(cfg))...)
 	err = root.Run(ctx)
 	if bad := hist.close(); bad != nil {
 		log.Error("history-incomplete", "err", bad)
@@ -331,14 +332,17 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 	return nil
 }
 
-// handOver says what a guard makes of the time until the items of a killed coordd run elsewhere,
-// for the log.
-func (o *runFlags) handOver(s actors.Config) string {
-	if o.exec == "" || o.restartWait > s.Bounds().Detect {
-		return "the same"
+// config is what the flags say of a member.
+func (o *runFlags) config() actors.Config {
+	return actors.Config{
+		Service: o.service, ID: o.id, Address: o.address, Zone: o.zone, Version: version(),
+		Capacity: o.capacity, TTL: o.ttl, Lease: o.lease, Renew: o.renew, LockDelay: o.lockDelay,
+		LeaseMargin: o.leaseMargin, Grace: o.grace, CheckTTL: o.guarded(),
+		LeaderSoak: o.leaderSoak, WorkerSoak: o.workerSoak, Merge: o.merge,
+		MoveBudget: o.moveBudget, StopTimeout: o.stopTimeout + killSlack, BrakeHold: o.brakeHold,
+		KeepItems: o.keepItems, PublishItems: o.publish,
+		Backend: o.backend, ConfigLog: o.configLog,
 	}
-	return (o.restartWait + 4*s.Merge + s.WorkerSoak + 1500*time.Millisecond).String() +
-		", or more by what its commands take to stop beyond restart_wait"
 }
 
 // leaseMargin is the margin that the member will use.

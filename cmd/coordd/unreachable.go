@@ -24,9 +24,8 @@ func trouble(consul string, err error) error {
 	case ok:
 		why = op.Err
 	case !errors.Is(err, actors.ErrNoAnswer):
-		return fmt.Errorf("Consul at %s gives no answer that can be used (%w): look at its log, or "+
-			"give its address with --consul or CONSUL_HTTP_ADDR",
-			consul, err)
+		return fmt.Errorf("Consul at %s gives no answer that can be used (%w): look at its log, "+
+			"or give its address with --consul or CONSUL_HTTP_ADDR", consul, err)
 	}
 	return fmt.Errorf("Consul at %s does not answer (%w): start it, or give its address with "+
 		"--consul or CONSUL_HTTP_ADDR",

@@ -61,7 +61,8 @@ func TestAConsulThatAnswersIsNotCalledSilent(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client, err := api.NewClient(&api.Config{HttpClient: &http.Client{Transport: c.way}})
+				way := &http.Client{Transport: c.way}
+				client, err := api.NewClient(&api.Config{HttpClient: way})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -52,7 +52,8 @@ func writeWhole(ctx context.Context, name string, data []byte) error {
 // placeOf is where a file is, behind links, and what is there; nil: nothing. Plain: it can be
 // replaced.
 func placeOf(name string) (at string, was fs.FileInfo, plain bool) {
-	// /dev/stdout may lead to a plain file, which others write to as well. /dev/shm has plain files.
+	// /dev/stdout may lead to a plain file, which others write to as well. /dev/shm has plain
+	// files.
 	clean := filepath.ToSlash(filepath.Clean(name))
 	for _, system := range []string{"/dev/", "/proc/"} {
 		if strings.HasPrefix(clean, system) && !strings.HasPrefix(clean, "/dev/shm/") {

@@ -137,6 +137,15 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 		}
 		return owned()
 	})
+	testkit.Await(t, workLimit, "the tags say who leads and who is drained", func() string {
+		for _, tag := range []string{"leader", "draining"} {
+			found, _, err := cluster.Client().Health().Service("jobs", tag, true, nil)
+			if err != nil || len(found) != 1 {
+				return fmt.Sprintf("%s: %d instances, %v", tag, len(found), err)
+			}
+		}
+		return ""
+	})
 	may("operator", "control", "undrain", "--service", "jobs", "n1")
 	may("operator", "work", "rm", "--service", "jobs", "d")
 
@@ -149,10 +158,17 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 		return ""
 	})
 	may("elector", "elect", "report", "--end")
-	if code, _ := e.ends(workLimit); code != 1 {
-		t.Errorf("e1, whose election was ended, ended with %d", code)
+	if code, _ := e.ends(workLimit); code != 1 || strings.Contains(e.stderr(), "msg=no-check") {
+		t.Errorf("e1, whose election was ended, ended with %d%s", code, tail(e.stderr(), 10))
 	}
 	may("elector", "elect", "report", "--delete")
+	tokens["unchecked"] = token(t, cluster, "unchecked-elector",
+		strings.ReplaceAll(roleRules(t)["elector"], `service "election"`, `service "other"`))
+	u := start("unchecked", "elect", "report", "--id", "e2", "exit 3")
+	if code, _ := u.ends(workLimit); code != 3 || !strings.Contains(u.stderr(), "msg=no-check") {
+		t.Errorf("a candidate without the right to a check ended with %d%s", code,
+			tail(u.stderr(), 10))
+	}
 
 	mayNot("viewer", "work", "add", "--service", "jobs", "x")
 	mayNot("viewer", "config", "put", "--service", "jobs", "key", "other")

@@ -166,8 +166,9 @@ func TestTheItemsOfAKilledMemberWithoutCommandsWaitForItsSessionAndItsLease(t *t
 		notice time.Duration // the shortest time in which Consul may notice
 		flags  []string
 	}{
-		"as long as the ttl":                  {ttl, ttl / 2, nil},
-		"of 3s":                               {3 * time.Second, time.Second, []string{"--lease", "3s"}},
+		"as long as the ttl": {ttl, ttl / 2, nil},
+		"of 3s": {3 * time.Second, time.Second,
+			[]string{"--lease", "3s"}},
 		"as long as the ttl, without a check": {ttl, ttl, []string{"--check-ttl", "none"}},
 		"of 3s, without a check": {3 * time.Second, ttl, []string{"--lease", "3s", "--check-ttl",
 			"none"}},

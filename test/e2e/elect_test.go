@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,7 +53,7 @@ func TestAnElectedCommandRunsOnOneMachineAtATime(t *testing.T) {
 	for _, store := range []string{"consul", "zookeeper", "zookeeper-with-credentials"} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
-			e := &contest{t: t, dir: t.TempDir(), name: "report:" + store,
+			e := &contest{t: t, dir: workDir(t), name: "report:" + store,
 				candidates: map[string]*program{}}
 			switch store {
 			case "consul":
@@ -151,14 +152,18 @@ type contest struct {
 	t          *testing.T
 	dir, name  string
 	flags      []string
+	times      []string // the settings of a candidate
 	candidates map[string]*program
 	terms      int // how many leaders there were
 }
 
 func (e *contest) run(id string, flags ...string) {
 	e.t.Helper()
-	args := append([]string{"elect", e.name, "--id", id, "--ttl", ttl.String(), "--lock-delay",
-		"1s"}, e.flags...)
+	times := e.times
+	if times == nil {
+		times = []string{"--ttl", ttl.String(), "--lock-delay", "1s"}
+	}
+	args := slices.Concat([]string{"elect", e.name, "--id", id}, times, e.flags)
 	e.candidates[id] = launch(e.t, []string{"E2E_DIR=" + e.dir, "E2E_HOLD=" + hold, "E2E_MEMBER=" +
 		id}, append(append(args, flags...), duty)...)
 	testkit.Await(e.t, workLimit, id+" is a candidate", func() string {
@@ -271,7 +276,7 @@ func (e *contest) judge(want ...string) {
 func TestOnceRunsTheCommandOnce(t *testing.T) {
 	t.Parallel()
 	cluster := realconsul.Start(t, realconsul.Options{})
-	e := &contest{t: t, dir: t.TempDir(), name: "once", candidates: map[string]*program{},
+	e := &contest{t: t, dir: workDir(t), name: "once", candidates: map[string]*program{},
 		flags: []string{"--consul", cluster.Addr()}}
 	e.run("n1", "--once")
 	e.leads("n1")
@@ -300,7 +305,7 @@ func TestOnceRunsTheCommandOnce(t *testing.T) {
 // again when the session turns out to have lived.
 func TestACommandThatEndsWhileItsCoorddIsFrozenHasEnded(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := workDir(t)
 	log := filepath.Join(dir, "log")
 	has := func(want string) func() string {
 		return func() string {

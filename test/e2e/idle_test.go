@@ -66,7 +66,9 @@ func (s *service) said(message string) int {
 func (s *service) whileIdle(proxies map[string]*proxy, renew time.Duration, kv *api.KV) []string {
 	t := s.t
 	var wrong []string
-	fault := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	fault := func(format string, args ...any) {
+		wrong = append(wrong, fmt.Sprintf(format, args...))
+	}
 	want := map[string]int{"n1": 7, "n2": 3}
 	forgotten := map[string]time.Time{} // since when each proxy counts
 	for id, p := range proxies {
@@ -101,15 +103,19 @@ func (s *service) whileIdle(proxies map[string]*proxy, renew time.Duration, kv *
 			fault("%s holds %d long polls, %d at most, not %d", id, polls, highest, want[id])
 		}
 		if n, most := renewals(seen), int(elapsed/renew)+1; n > most {
-			fault("%s renewed %d times in %v; one in %v makes %d at most", id, n, elapsed, renew, most)
+			fault("%s renewed %d times in %v; one in %v makes %d at most", id, n, elapsed, renew,
+				most)
 		}
-		others, confirmed, reports := map[string]int{}, 0, 0
+		others, confirmed, reports, looks := map[string]int{}, 0, 0, 0
 		for _, r := range seen {
 			switch {
 			case strings.HasPrefix(r, "GET /v1/session/info/"):
 				confirmed++
 			case strings.HasPrefix(r, "PUT /v1/agent/check/update/"):
 				reports++
+			case strings.HasPrefix(r, "GET /v1/agent/service/"),
+				strings.HasSuffix(r, "/control/drain/"+id):
+				looks++
 			case !strings.HasPrefix(r, renewal):
 				others[r]++
 			}
@@ -122,8 +128,13 @@ func (s *service) whileIdle(proxies map[string]*proxy, renew time.Duration, kv *
 		if most := int(elapsed*12*20/13/(3*renew)) + 1; reports > most {
 			fault("%s reported %d times in %v; %d at most", id, reports, elapsed, most)
 		}
+		if most := 2 * (int(elapsed/time.Minute) + 1); looks > most {
+			fault("%s looked %d times in %v at its instance or its drain; %d at most", id, looks,
+				elapsed, most)
+		}
 		if len(others) > 0 {
-			fault("%s asked for more than its renewal, while nothing changed for it: %v", id, others)
+			fault("%s asked for more than its renewal, while nothing changed for it: %v", id,
+				others)
 		}
 	}
 	return wrong

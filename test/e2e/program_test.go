@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -127,6 +128,22 @@ func once(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	p := launch(t, nil, args...)
 	code, _ = p.ends(workLimit)
 	return p.stdout(), p.stderr(), code
+}
+
+// workDir is a directory that commands know as E2E_DIR. It is removed when none of them is left: one
+// whose coordd was killed goes on writing until its guard has ended it.
+func workDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Cleanup(func() {
+		testkit.Await(t, workLimit, "no command writes into "+dir, func() string {
+			if pids := marked(t, "E2E_DIR="+dir); len(pids) > 0 {
+				return fmt.Sprint(pids)
+			}
+			return ""
+		})
+	})
+	return dir
 }
 
 func marked(t *testing.T, variables ...string) []int {

@@ -38,7 +38,7 @@ func TestASuccessorInAnotherDirectoryWaitsForTheLeaseOfItsPredecessorsCommands(t
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := newService(t, realconsul.Shared(t).Addr())
-			dir := t.TempDir()
+			dir := workDir(t)
 			s.exec, s.env = stubborn, []string{"E2E_DIR=" + dir, "RUNTIME_DIRECTORY=",
 				"XDG_RUNTIME_DIR=", "TMPDIR=" + t.TempDir()}
 			log := func(word string) int {

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+)
+
+// worstCase is one line of what the settings cost, as it is printed and as the log has it.
+type worstCase struct {
+	Key     string  `json:"key"` // its name in the log
+	Event   string  `json:"event"`
+	Seconds float64 `json:"seconds"`
+	Formula string  `json:"formula"`
+
+	within time.Duration
+}
+
+// explainTiming prints what the flags cost. It needs no id and no Consul.
+func (a *app) explainTiming(o runFlags) error {
+	if o.id == "" {
+		o.id = "any"
+	}
+	cfg := o.config()
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	return explain(a.out, o.worstCases(cfg), o.json)
+}
+
+// worstCases are what the settings of cfg cost, which are those of the flags.
+func (o *runFlags) worstCases(cfg actors.Config) []worstCase {
+	f := cfg.Formulas()
+	var all []worstCase
+	add := func(key, event string, formula actors.Formula, more string) {
+		d := formula.Total()
+		all = append(all, worstCase{Key: key, Event: event, Seconds: d.Seconds(),
+			Formula: formula.String() + more, within: d})
+	}
+	ofLeader := func(of actors.Formula) actors.Formula { return of.Plus(f.OfLeader...) }
+	add("hand_over", "a member stops: its items run elsewhere", f.HandOver,
+		", from the end of its work")
+	if o.exec != "" && o.restartWait <= cfg.Bounds().Detect {
+		wait := actors.Formula{{Name: "restart-wait", Each: o.restartWait, Times: 1}}
+		add("take_over_after_kill", "coordd is killed, and its guard lives",
+			wait.Plus(f.HandOver...).Plus(f.Slack...),
+			", or more by what its commands take to stop beyond restart-wait")
+	}
+	add("take_over", "a member hangs, or is killed and nobody speaks for it", f.TakeOver, "")
+	add("take_over_of_leader", "the leader likewise", ofLeader(f.TakeOver), "")
+	add("take_over_of_lost_machine", "a member's machine is lost", f.TakeOverMachine, "")
+	add("take_over_of_leaders_machine", "the leader's machine likewise",
+		ofLeader(f.TakeOverMachine), "")
+	add("take_over_of_left_agent", "a member's Consul agent leaves, or its session is ended",
+		f.TakeOverLeft, "")
+	add("take_over_of_leaders_left_agent", "the leader's likewise", ofLeader(f.TakeOverLeft), "")
+	if cfg.CheckTTL != actors.NoCheck {
+		add("take_over_without_check", "a member, however lost, whose Consul agent takes no check",
+			f.TakeOverUnchecked, "")
+		add("take_over_of_leader_without_check", "the leader likewise",
+			ofLeader(f.TakeOverUnchecked), "")
+	}
+	add("take_over_when_started_elsewhere",
+		"a member is lost, and started under its id on another host meanwhile",
+		f.TakeOverElsewhere, "")
+	add("rides_through_silence_of", "Consul is silent for so long, and nobody loses anything",
+		f.RideThrough, "")
+	add("work_stops_after_last_renewal", "it is silent for longer: all work is told to stop",
+		f.StopsWithin, ", from the last renewal")
+	return all
+}
+
+// logged are the worst cases as the attributes of a line of the log.
+func logged(cases []worstCase) []any {
+	var attrs []any
+	for _, c := range cases {
+		attrs = append(attrs, slog.String(c.Key, brief(c.within)))
+		if c.Key == "take_over" {
+			attrs = append(attrs, slog.String("take_over_is", c.Formula))
+		}
+	}
+	return attrs
+}
+
+// explain prints them.
+func explain(w io.Writer, cases []worstCase, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, map[string][]worstCase{"cases": cases})
+	}
+	for _, c := range cases {
+		if _, err := fmt.Fprintf(w, "%-8s %s\n         = %s\n", brief(c.within), c.Event,
+			c.Formula); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprint(w, `
+At the most, for a Consul that answers within a second and elects no leader of its own meanwhile.
+`)
+	return err
+}
+
+func brief(d time.Duration) string { return d.Round(time.Millisecond).String() }
