@@ -248,6 +248,7 @@ func drawFor(profile string, seed uint64, size int) plan {
 		p.episodes = append(p.episodes, e)
 	}
 	p.strangers()
+	p.hosts()
 	switch profile {
 	case "fair":
 		p.beside(70)

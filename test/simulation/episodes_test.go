@@ -66,6 +66,9 @@ func (w *world) restoreOrder() {
 	w.calm.Store(true)
 	close(w.calmed)
 	w.consul.ElectionEnd()
+	for _, a := range w.agents {
+		a.Start()
+	}
 	w.replaceHung()
 	for i, id := range w.plan.ids {
 		if w.left[id] && i > 0 {
@@ -186,7 +189,7 @@ func scriptOf(kind string) (script, bool) {
 		kind = same
 	}
 	for _, scripts := range []map[string]script{lines, troubles, still, servers, stories, strangers,
-		churn} {
+		churn, hosts} {
 		if play, ok := scripts[kind]; ok {
 			return play, true
 		}

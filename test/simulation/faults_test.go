@@ -313,6 +313,14 @@ var faults = map[int]fault{
 					dur: h.seconds(0.1, 2), how: "refused",
 				})
 			}
+		}, func() {
+			h.p.settings.check, h.p.settings.agents = true, true
+			for range 1 + h.IntN(3) {
+				h.add(episode{
+					kind: h.of("machine", "agent-killed", "agent-left"), who: h.one(),
+					at: h.seconds(0, 20), dur: h.leases(0.1, 3),
+				})
+			}
 		})
 	}},
 	40: {"members of other settings", func(h *hand) {

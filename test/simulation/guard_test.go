@@ -19,7 +19,7 @@ const restartWait = 500 * time.Millisecond
 // own, unless it sees a successor. It sees those that a member of that run would know of. The work
 // has ended before.
 func (w *world) mourn(p *process, m messages.Membership) {
-	if !w.plan.settings.guarded || !m.In(m.Session) {
+	if !w.plan.settings.guarded || p.lost.Load() || !m.In(m.Session) {
 		return
 	}
 	ghost := &process{w: w, id: p.id, n: p.n, gone: make(chan struct{})}

@@ -155,9 +155,9 @@ func wireMutant(name string) *mutant {
 }
 
 // send hands a write to Consul, as the member meant it or as the mutant has it.
-func (w *world) send(out *http.Request, s *sender) (*http.Response, error) {
+func (w *world) send(way http.RoundTripper, out *http.Request, s *sender) (*http.Response, error) {
 	if w.mutant == nil || len(s.ops) == 0 {
-		return w.consul.RoundTripper().RoundTrip(out)
+		return way.RoundTrip(out)
 	}
 	var first, second []txnOp
 	for _, op := range s.ops {
@@ -171,10 +171,10 @@ func (w *world) send(out *http.Request, s *sender) (*http.Response, error) {
 		first = append(first, op)
 	}
 	s.ops = first
-	resp, err := w.consul.RoundTripper().RoundTrip(with(out, first))
+	resp, err := way.RoundTrip(with(out, first))
 	if err == nil && resp.StatusCode == http.StatusOK && len(second) > 0 {
 		s.ops = second
-		more, err := w.consul.RoundTripper().RoundTrip(with(out, second)) // deletes have no answer
+		more, err := way.RoundTrip(with(out, second)) // deletes have no answer
 		discard(more, err)
 	}
 	return resp, err

@@ -448,7 +448,7 @@ func (w *world) deliver(ctx context.Context, p *process, r *request) (*http.Resp
 		}
 	}
 	if r.Method == http.MethodGet {
-		resp, err := w.consul.RoundTripper().RoundTrip(out)
+		resp, err := w.way(p).RoundTrip(out)
 		if err == nil && resp.StatusCode == 200 && strings.HasPrefix(r.URL.Path, "/v1/kv/") {
 			w.remember(r, resp)
 		}
@@ -463,7 +463,7 @@ func (w *world) deliver(ctx context.Context, p *process, r *request) (*http.Resp
 	}
 	w.sender.Store(s)
 	defer w.sender.Store(nil)
-	resp, err := w.send(out, s)
+	resp, err := w.send(w.way(p), out, s)
 	if strings.HasPrefix(r.URL.Path, "/v1/session/renew/") {
 		code := 0
 		if err == nil {

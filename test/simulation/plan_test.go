@@ -35,6 +35,8 @@ type settings struct {
 	// the TTL of every other process of a member; 0: all have the same
 	long  time.Duration
 	check bool // members have a health check, and their sessions end with it
+	// each member's machine has an agent of its own, whose end its sessions do not survive
+	agents bool
 	// from when on no agent takes a report to a check any more; 0: they always do
 	noReports time.Duration
 	// the lease of every other process of a member; 0: all count on their TTL

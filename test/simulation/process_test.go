@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coordd/coordd/actors"
@@ -27,6 +28,7 @@ type process struct {
 	dead    bool
 	leaving bool
 	killed  bool
+	lost    atomic.Bool       // with its machine
 	death   string            // around its next write
 	froze   int               // how often
 	thawed  chan struct{}     // while frozen

@@ -150,8 +150,8 @@ func (w *world) doom(p *process, how string) {
 // early writes down that what follows is none of p's doing.
 func (w *world) early(p *process) { p.note(history.Event{Verb: history.Early}) }
 
-// endedByCheck takes in that a session has ended with the health check of its process: early, if
-// that lives.
+// endedByCheck takes in that a session has ended with the health check of its process, or with its
+// node: early, if that process lives.
 func (w *world) endedByCheck(session string) {
 	w.mu.Lock()
 	procs := slices.Clone(w.all)

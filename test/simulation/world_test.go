@@ -45,6 +45,7 @@ type world struct {
 	calm    atomic.Bool
 	calmed  chan struct{} // closed with it
 	items   atomic.Int64  // made so far
+	agents  map[string]*devconsul.Agent // of members, by id; none: the server's serves all
 	ambush  atomic.Int32  // how many receivers of take-overs are still to be struck
 
 	wire   sync.Mutex
@@ -151,6 +152,7 @@ func newWorld(p plan, m *mutant, log *slog.Logger) *world {
 		ids++
 		return fmt.Sprintf("%08x-0000-0000-0000-%012x", p.seed&0xffffffff, ids)
 	}})
+	w.addAgents()
 	w.empty = w.consul.Moment()
 	w.consul.OnCommit(w.committed)
 	w.client = w.consul.Client()
@@ -228,6 +230,9 @@ func (w *world) fail(format string, args ...any) {
 
 // start runs a new process of a member; nil: one runs already.
 func (w *world) start(id string) *process {
+	if a := w.agents[id]; a != nil {
+		a.Start() // with the machine
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if p := w.procs[id]; p != nil {
@@ -420,7 +425,8 @@ func (w *world) committed(c devconsul.Commit) {
 			continue
 		}
 		w.lived(op.Verb, op.Session)
-		if op.Verb == "session-destroy" && c.Ops[0].Verb == "register" {
+		if op.Verb == "session-destroy" && (c.Ops[0].Verb == "register" ||
+			c.Ops[0].Verb == "deregister") {
 			w.endedByCheck(op.Session)
 		}
 		switch op.Verb {
