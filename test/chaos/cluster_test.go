@@ -117,7 +117,7 @@ func (w *world) haltServers(f fault) {
 func (w *world) restartServers(f fault) {
 	for _, i := range f.victims {
 		s := w.consul.Servers[i]
-		if s.Stop() != nil || s.Start() != nil {
+		if s.StopAsService() != nil || s.Start() != nil {
 			return
 		}
 		ready, cancel := context.WithTimeout(context.Background(), patience)

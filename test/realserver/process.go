@@ -14,6 +14,9 @@ import (
 	"github.com/coordd/coordd/internal/testkit"
 )
 
+// ErrKilled says that the server did not obey the signal, and has been killed.
+var ErrKilled = errors.New("realserver: the server had to be killed")
+
 // stopTimeout is how long a server gets to obey SIGTERM; it takes well under a second on a quiet
 // machine.
 const stopTimeout = time.Minute
@@ -81,8 +84,7 @@ func (p *Process) End(sig syscall.Signal) error {
 	_ = syscall.Kill(p.child.PID, syscall.SIGKILL)
 	select {
 	case <-p.child.Exited:
-		return fmt.Errorf("realserver: the server did not stop within %v of %v, so it was killed",
-			stopTimeout, sig)
+		return fmt.Errorf("%w: it did not stop within %v of %v", ErrKilled, stopTimeout, sig)
 	case <-time.After(stopTimeout):
 		return fmt.Errorf("realserver: process %d survived SIGKILL", p.child.PID)
 	}

@@ -43,10 +43,10 @@ type world struct {
 	actions []action       // that are still to come, from begin on
 	begin   time.Time
 	calm    atomic.Bool
-	calmed  chan struct{} // closed with it
-	items   atomic.Int64  // made so far
+	calmed  chan struct{}               // closed with it
+	items   atomic.Int64                // made so far
 	agents  map[string]*devconsul.Agent // of members, by id; none: the server's serves all
-	ambush  atomic.Int32  // how many receivers of take-overs are still to be struck
+	ambush  atomic.Int32                // how many receivers of take-overs are still to be struck
 
 	wire   sync.Mutex
 	sender atomic.Pointer[sender]
