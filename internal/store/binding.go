@@ -41,7 +41,7 @@ func (b *Binding) Quiet(s messages.Session) bool {
 // Gone asks, while it is quiet, whether the session is over by now. It returns when to ask again:
 // the check may have changed before.
 func (b *Binding) Gone(ctx context.Context, s messages.Session) (gone bool, again time.Time) {
-	again = time.Now().Add(ReportEvery(b.CheckTTL))
+	again = time.Now().Add(min(ReportEvery(b.CheckTTL), 5*time.Second))
 	if mutations.Broken("quiet-unasked") {
 		return false, again
 	}
@@ -72,7 +72,7 @@ func (b *Binding) Choose(ctx context.Context) (check string, wait time.Time) {
 	}
 	if b.since.IsZero() {
 		if !b.Check.Get().Known && !b.answers(ctx) {
-			return "", time.Now().Add(ReportEvery(b.CheckTTL))
+			return "", time.Now().Add(min(ReportEvery(b.CheckTTL), time.Second))
 		}
 		b.since = time.Now()
 	}
@@ -105,7 +105,13 @@ func (b *Binding) Tried(err error) {
 	}
 }
 
+// mostPatience bounds how long a check is waited for: nothing is done without a session. An agent
+// that takes a check has brought it into the catalog within a second or two.
+const mostPatience = 10 * time.Second
+
 // patience is how long a check is waited for when a session is opened.
-func (b *Binding) patience() time.Duration { return max(b.CheckTTL, 3*time.Second) }
+func (b *Binding) patience() time.Duration {
+	return min(max(b.CheckTTL, 3*time.Second), mostPatience)
+}
 
 func (b *Binding) say(why string) { sayNoCheck(b.Log, why, b.TTL, b.CheckTTL) }

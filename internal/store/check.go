@@ -74,9 +74,12 @@ func (k *CheckKeeper) Run(ctx context.Context) error {
 			return nil
 		case <-session.Changed():
 			k.bound = ""
-			if s := session.Take(); s.Check != "" {
+			switch s := session.Take(); {
+			case s.Check != "":
 				k.bound = s.ID
 				next = earlier(next, time.Now().Add(every))
+			case s.ID == "" && s.Count > 0 && registered:
+				next = time.Now() // the next session is wanted at once, and the check may be critical
 			}
 			continue
 		case r := <-reports.Results:
