@@ -89,6 +89,9 @@ func (k *CheckKeeper) Run(ctx context.Context) error {
 				c := k.Out.Get()
 				c.Reported = r.sent
 				k.Out.Set(c)
+				if registered && c.ID == "" && k.strays.count() <= mostStrays {
+					k.offer() // no report has gone astray for long
+				}
 				continue
 			} else if !registered {
 				continue // of before

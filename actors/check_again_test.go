@@ -1,0 +1,51 @@
+package actors_test
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/internal/testkit/transport"
+)
+
+// An agent that loses what it was told four times in a few minutes may be several ones. When
+// nothing has gone astray for ten minutes it is one again, and sessions are bound to its check.
+func TestReportsThatHaveGoneAstrayAreForgottenInTime(t *testing.T) {
+	run(t, func(c *cluster) {
+		var astray atomic.Bool
+		c.way = agentOnly(c.consul.RoundTripper(), "/v1/agent/check/update/",
+			func(r *http.Request) (*http.Response, error) {
+				if astray.Swap(false) {
+					return transport.Answer(r, 404, `Unknown check ID "x".`), nil
+				}
+				return nil, nil
+			})
+		c.addWork(c.items(3)...)
+		m := c.start("n1")
+		c.await("all of it runs", 30*time.Second, c.balanced(3))
+		// another destroys the session and returns what the next one is bound to.
+		another := func() string {
+			was := m.c.Session().Get()
+			if _, err := c.client.Session().Destroy(was.ID, nil); err != nil {
+				t.Fatal(err)
+			}
+			c.await("another session", time.Minute, func() bool {
+				s := m.c.Session().Get()
+				return s.ID != "" && s.Count > was.Count
+			})
+			return m.c.Session().Get().Check
+		}
+		for range 4 {
+			astray.Store(true)
+			time.Sleep(time.Minute)
+		}
+		if check := another(); check != "" {
+			t.Errorf("the session is bound to %q, although there may be several agents", check)
+		}
+		time.Sleep(10 * time.Minute)
+		if another() == "" {
+			t.Error("the session is bound to no check, ten minutes after the last stray report")
+		}
+	})
+}
