@@ -2,6 +2,7 @@ package actors_test
 
 import (
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -48,4 +49,35 @@ func TestReportsThatHaveGoneAstrayAreForgottenInTime(t *testing.T) {
 			t.Error("the session is bound to no check, ten minutes after the last stray report")
 		}
 	})
+}
+
+// A registration that was slow, or whose answer was lost, may have been done: a clean stop takes the
+// instance away.
+func TestAnInstanceOfWhichTheMemberDoesNotKnowIsTakenAwayWithIt(t *testing.T) {
+	for name, late := range map[string]time.Duration{"slow": 2500 * time.Millisecond,
+		"lost": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				c.way = transport.Func(func(r *http.Request) (*http.Response, error) {
+					resp, err := c.consul.RoundTripper().RoundTrip(r)
+					if err == nil && strings.HasPrefix(r.URL.Path, "/v1/agent/service/register") {
+						select {
+						case <-time.After(late):
+						case <-r.Context().Done():
+							resp.Body.Close()
+							return nil, r.Context().Err()
+						}
+					}
+					return resp, err
+				})
+				c.addWork(c.items(3)...)
+				c.start("n1")
+				c.await("all of it runs", 30*time.Second, c.balanced(3))
+				c.stop("n1")
+				if left, err := c.client.Agent().Services(); err != nil || len(left) > 0 {
+					t.Errorf("the agent shows %d instances, %v", len(left), err)
+				}
+			})
+		})
+	}
 }

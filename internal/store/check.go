@@ -35,6 +35,7 @@ type CheckKeeper struct {
 	Registered func(context.Context)
 
 	there  bool   // it has been registered
+	asked  bool   // a registration was sent, so it may have been
 	bound  string // the session that is bound to it
 	strays tally  // reports that went to an agent without the check
 }
@@ -186,6 +187,7 @@ func (k *CheckKeeper) register(ctx context.Context) error {
 		sent := time.Now()
 		err := register(ctx)
 		took := time.Since(sent)
+		k.asked = k.asked || err == nil || OutcomeUnknown(err)
 		if err != nil || took <= k.Instance.CheckTTL/3 {
 			return err
 		}
@@ -250,10 +252,10 @@ func sayNoCheck(log *slog.Logger, why string, ttl, checkTTL time.Duration) {
 
 // Deregister takes the instance away: the last step of a clean stop, when its session is over.
 func (k *CheckKeeper) Deregister(ctx context.Context) {
-	if !k.there {
+	if !k.there && !k.asked {
 		return
 	}
-	if err := k.Store.DeregisterInstance(ctx, k.Instance); err != nil {
+	if err := k.Store.DeregisterInstance(ctx, k.Instance); err != nil && k.there {
 		k.Log.Warn("instance-not-deregistered", "instance", k.Instance.ID, "err", err, "then",
 			"Consul takes it away a minute after its check has turned critical")
 	}
