@@ -309,3 +309,26 @@ func TestPublishedItemsAreBounded(t *testing.T) {
 		c.oneSession()
 	})
 }
+
+// JSON makes a replacement character of each byte that is no UTF-8. What the agent shows is what it
+// was told all the same, and is not told again.
+func TestLabelsThatAreNoUTF8AreNotPublishedAgainAndAgain(t *testing.T) {
+	run(t, func(c *cluster) {
+		var registered atomic.Int64
+		c.way = agentOnly(c.consul.RoundTripper(), "/v1/agent/service/register",
+			func(*http.Request) (*http.Response, error) {
+				registered.Add(1)
+				return nil, nil
+			})
+		c.addWork(c.items(3)...)
+		c.start("n1", func(cfg *actors.Config) { cfg.Zone, cfg.Version = "z\xff", "v\xfe\xfe" })
+		c.await("all of it runs", 30*time.Second, c.balanced(3))
+		time.Sleep(10 * time.Second)
+		registered.Store(0)
+		time.Sleep(30 * time.Minute)
+		if n := registered.Load(); n > 0 {
+			t.Errorf("the instance was registered %d times in half an hour in which nothing changed",
+				n)
+		}
+	})
+}

@@ -146,8 +146,10 @@ func publishItems(meta map[string]string, items []string) {
 	}
 }
 
-// cut makes a text short enough for metadata.
+// cut makes a text fit for metadata: short enough, and such that the agent shows it as it was sent.
+// JSON has U+FFFD for each byte that is no UTF-8.
 func cut(text string) string {
+	text = string([]rune(text))
 	if len(text) > store.MostMeta {
 		text = strings.ToValidUTF8(text[:store.MostMeta], "")
 	}
