@@ -2,11 +2,14 @@ package actors_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/coordd/coordd/internal/store"
 )
 
 // Items that are gone from the workload while the brake keeps their keys.
@@ -104,5 +107,36 @@ func TestAnItemThatCanNeverBeReadKeepsNoOthersFromStarting(t *testing.T) {
 				c.await("a later one", 10*time.Second, c.runs([]string{"late"}))
 			})
 		})
+	}
+}
+
+// Nor do many of them, wherever they stand in the order of the ids, nor one that comes later.
+func TestItemsThatCanNeverBeReadKeepNoOthersFromStarting(t *testing.T) {
+	for _, how := range []refusal{{400, "blocked by policy"}, {403, "Permission denied"},
+		{500, "out of order"}} {
+		for _, many := range []int{2, 3, 50} {
+			t.Run(fmt.Sprintf("%d %s", many, how.body), func(t *testing.T) {
+				run(t, func(c *cluster) {
+					c.way = reader{c.consul.RoundTripper(), "a-poison", how}
+					items := c.items(100)
+					c.addWork(items...)
+					for i := range many {
+						c.addWork(fmt.Sprintf("a-poison_%04d", i))
+					}
+					c.start("n1")
+					c.await("the others run", time.Duration(many)*250*time.Millisecond+
+						10*time.Second, c.runs(items))
+					time.Sleep(time.Minute)
+					c.addWork("late")
+					c.await("a later one", 3*time.Second, c.runs([]string{"late"}))
+					c.removeWork("late")
+					c.await("its release", 3*time.Second, func() bool {
+						_, found, _, err := c.store.Get(c.t.Context(),
+							c.store.Keys().Assignment("n1", "late"), store.Consistent)
+						return err == nil && !found
+					})
+				})
+			})
+		}
 	}
 }

@@ -2,15 +2,16 @@ package member
 
 import "time"
 
-// missing are the items that this member has a key of and that are gone from the workload. The
-// leader takes such a key back, but not while its brake is on. Each item rests by itself: those
-// that are missing keep no others from being read and started.
+// missing are the items that this member has a key of and cannot start: those that are gone from
+// the workload, and those that cannot be read. The leader takes a key of the former back, but not
+// while its brake is on. Each item rests by itself: it keeps no others from being read and started.
 type missing map[string]rest
 
-// rest is when an item is to be read again, and how often it was missing so far.
+// rest is when an item is to be read again, and how often that was in vain so far.
 type rest struct {
-	until time.Time
-	times int
+	until  time.Time
+	times  int
+	failed bool // it could not be read, by itself; else it was not there
 }
 
 const (
@@ -19,8 +20,8 @@ const (
 	restMissing = 2 * time.Second
 	// restMany is the longest rest if many are.
 	restMany = 5 * time.Second
-	// othersFirst is how much longer than all others an item rests whose read has failed by itself.
-	othersFirst = 100 * time.Millisecond
+	// restFailed is the first rest of an item whose read has failed.
+	restFailed = 50 * time.Millisecond
 )
 
 // found takes in that an item is missing. It rests for a soak at the longest, and for twice as long
@@ -28,14 +29,45 @@ const (
 // found: all of them together cost one read in each of these rests.
 func (m missing) found(id string, now time.Time, soak time.Duration) {
 	r := m[id]
+	if r.failed {
+		r = rest{}
+	}
 	m[id] = r
 	wait := max(soak, min(soak<<min(r.times, 8), restMissing))
 	wait = min(wait*time.Duration(1+len(m)/startBatch), max(wait, restMany))
-	m[id] = rest{now.Add(wait - time.Duration(now.UnixNano())%wait), r.times + 1}
+	m[id] = rest{until: now.Add(wait - time.Duration(now.UnixNano())%wait), times: r.times + 1}
 }
 
-// later has an item read again at a moment.
-func (m missing) later(id string, at time.Time) { m[id] = rest{at, m[id].times} }
+// fails takes in that an item could not be read by itself. It rests for twice as long each time.
+func (m missing) fails(id string, now time.Time) (wait time.Duration) {
+	r := m[id]
+	if !r.failed {
+		r = rest{failed: true}
+	}
+	m[id] = r
+	wait = min(restFailed<<min(r.times, 8), restMany) * time.Duration(1+len(m)/startBatch)
+	m[id] = rest{until: now.Add(wait), times: r.times + 1, failed: true}
+	return wait
+}
+
+// batch chooses which of the items to read at once, most of them at the most. One that could not be
+// read waits for all that may be, and is then read alone: the one that has waited longest.
+func (m missing) batch(ids []string, most int) []string {
+	var batch []string
+	longest := ids[0]
+	for _, id := range ids {
+		switch r := m[id]; {
+		case r.failed && r.until.Before(m[longest].until):
+			longest = id
+		case !r.failed && len(batch) < most:
+			batch = append(batch, id)
+		}
+	}
+	if len(batch) == 0 {
+		batch = append(batch, longest)
+	}
+	return batch
+}
 
 // rests tells whether an item is not to be read yet, and until when.
 func (m missing) rests(id string, now time.Time) (until time.Time, ok bool) {

@@ -51,7 +51,7 @@ func TestTheWorkTableDecidesByKeyJobAndLease(t *testing.T) {
 		"not one of another session": {key: &messages.Assignment{Session: "x", CreateIndex: 20,
 			ModifyIndex: 20}, gone: true},
 		"not while it is missing": {key: &own, change: func(_ *snapshot, t *workTable) {
-			t.missing.later("w", later)
+			t.missing["w"] = rest{until: later}
 			t.seen["w"] = now
 		}, next: later, gone: true},
 		"an inherited one is started": {key: &inherited, want: "start", gone: true},

@@ -131,11 +131,15 @@ const (
 	releaseBatch = store.MaxOps - 2
 )
 
+// nextAlone is how soon the next item is read, or one released, when one could not be read.
+const nextAlone = 200 * time.Millisecond
+
 // consult does what needs Consul: releases, and the payloads of what is to start.
 func (a *WorkerManager) consult(ctx context.Context, group *supervisor.Group, s snapshot,
 	d decision) (time.Time,
 	error) {
 	var again time.Time
+	var batch []string // to start
 	err := error(nil)
 	a.more = len(d.release) > releaseBatch || len(d.start) > a.startBatch()
 	if d.odd != 0 || a.table.vanished && s.registered() {
@@ -148,7 +152,7 @@ func (a *WorkerManager) consult(ctx context.Context, group *supervisor.Group, s 
 		}
 	}
 	if err == nil && len(d.start) > 0 {
-		batch := d.start[:min(len(d.start), a.startBatch())]
+		batch = a.table.missing.batch(d.start, a.startBatch())
 		if err = a.start(ctx, group, s, batch); err == nil && len(batch) < len(d.start) {
 			again = s.now
 		}
@@ -169,13 +173,19 @@ func (a *WorkerManager) consult(ctx context.Context, group *supervisor.Group, s 
 	case errors.Is(err, store.ErrRefused):
 		a.again = time.Now().Add(a.ladder.NextBackOff())
 		return a.again, nil
+	case actor.Transient(err) && len(batch) == 1:
+		now := time.Now()
+		wait := a.table.missing.fails(batch[0], now)
+		a.Store.Failed("the payload of "+batch[0], err, wait)
+		a.again = now.Add(min(a.ladder.NextBackOff(), nextAlone))
+		return a.again, nil
 	case actor.Transient(err), errors.Is(err, store.ErrSessionGone):
 		wait := a.ladder.NextBackOff()
+		if !errors.Is(err, store.ErrUnreachable) {
+			wait = min(wait, nextAlone) // Consul answers: one of them is at fault
+		}
 		a.Store.Failed("my work", err, wait)
 		a.again = time.Now().Add(wait)
-		if a.startBatch() == 1 && len(d.start) > 1 {
-			a.table.missing.later(d.start[0], a.again.Add(othersFirst))
-		}
 		return a.again, nil
 	default:
 		return again, err
@@ -249,6 +259,9 @@ func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s sn
 			return fmt.Errorf("starting the work on %s: %w", id, err)
 		}
 		delete(a.table.seen, id)
+		if a.table.missing[id].failed {
+			a.Store.Succeeded("the payload of " + id)
+		}
 		a.table.items[id] = &job{phase: messages.Running, token: item.Token, session: s.session.ID,
 			since: time.Now(), handle: h}
 		a.changed = true
