@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // Items that are gone from the workload while the brake keeps their keys.
@@ -135,6 +136,67 @@ func TestItemsThatCanNeverBeReadKeepNoOthersFromStarting(t *testing.T) {
 							c.store.Keys().Assignment("n1", "late"), store.Consistent)
 						return err == nil && !found
 					})
+				})
+			})
+		}
+	}
+}
+
+// refusing is a way to Consul that refuses every transaction that holds all of these texts.
+func refusing(to http.RoundTripper, how refusal, texts ...string) http.RoundTripper {
+	return agentOnly(to, "/v1/txn", func(r *http.Request) (*http.Response, error) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		for _, text := range texts {
+			if !bytes.Contains(body, []byte(text)) {
+				return nil, nil
+			}
+		}
+		return transport.Answer(r, how.status, how.body), nil
+	})
+}
+
+// An item that cannot be released keeps no others from being released, nor from being started.
+func TestItemsThatCannotBeReleasedConcernNoOthers(t *testing.T) {
+	for _, how := range []refusal{{400, "blocked by policy"}, {403, "Permission denied"},
+		{500, "out of order"}} {
+		for _, many := range []int{1, 2, 50} {
+			t.Run(fmt.Sprintf("%d %s", many, how.body), func(t *testing.T) {
+				run(t, func(c *cluster) {
+					c.way = refusing(c.consul.RoundTripper(), how, `"delete-cas"`, "a-poison")
+					items, poison := c.items(100), []string{}
+					for i := range many {
+						poison = append(poison, fmt.Sprintf("a-poison_%04d", i))
+					}
+					c.addWork(append(poison, items...)...)
+					c.start("n1")
+					c.await("all of it runs", 20*time.Second, c.balanced(100+many))
+					assigned := func() int {
+						keys, err := c.store.ListKeys(c.t.Context(),
+							c.store.Keys().AssignmentsOf("n1"), "")
+						if err != nil {
+							t.Fatal(err)
+						}
+						return len(keys) - 1 // the sentinel
+					}
+					c.removeWork(poison...)
+					time.Sleep(time.Minute)
+					c.addWork("late")
+					c.await("a later one", 3*time.Second, c.runs([]string{"late"}))
+					c.removeWork(items[:10]...)
+					c.await("its release", 15*time.Second, func() bool {
+						return assigned() == 91+many
+					})
+					if how.status == 403 { // what is answered is not taken for silence at a stop either
+						c.start("n2")
+						time.Sleep(20 * time.Second)
+						c.stop("n1")
+						c.await("the others run", 3*time.Second,
+							c.runs(append(items[10:], "late")))
+					}
 				})
 			})
 		}

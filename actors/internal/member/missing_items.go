@@ -1,10 +1,16 @@
 package member
 
-import "time"
+import (
+	"maps"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+)
 
 // missing are the items that this member has a key of and cannot start: those that are gone from
 // the workload, and those that cannot be read. The leader takes a key of the former back, but not
 // while its brake is on. Each item rests by itself: it keeps no others from being read and started.
+// Another one has the items that cannot be released.
 type missing map[string]rest
 
 // rest is when an item is to be read again, and how often that was in vain so far.
@@ -67,6 +73,25 @@ func (m missing) batch(ids []string, most int) []string {
 		batch = append(batch, longest)
 	}
 	return batch
+}
+
+// ready are those of ids that do not rest, and when the next one of the others is due. What rests and
+// is not among ids is forgotten.
+func (m missing) ready(ids []string, now time.Time) (ready []string, due time.Time) {
+	if len(m) == 0 {
+		return ids, due
+	}
+	asked := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		asked[id] = true
+		if until, rests := m.rests(id, now); rests {
+			due = actor.Earliest(due, until)
+		} else {
+			ready = append(ready, id)
+		}
+	}
+	maps.DeleteFunc(m, func(id string, _ rest) bool { return !asked[id] })
+	return ready, due
 }
 
 // rests tells whether an item is not to be read yet, and until when.

@@ -17,6 +17,7 @@ type workTable struct {
 	released map[string]release
 	seen     map[string]time.Time // since when an item could be started
 	missing  missing              // of them, those without a payload
+	stuck    missing              // that could not be released
 	told     uint64               // the newest unreadable key that the leader has been told of
 	// a key went that this member had not released, and the leader has not been told
 	vanished bool
@@ -25,7 +26,7 @@ type workTable struct {
 
 func newWorkTable() *workTable {
 	return &workTable{items: map[string]*job{}, released: map[string]release{},
-		seen: map[string]time.Time{}, missing: missing{}}
+		seen: map[string]time.Time{}, missing: missing{}, stuck: missing{}}
 }
 
 // job is one item that is worked on here.

@@ -33,6 +33,7 @@ type WorkerManager struct {
 	changed bool      // since the holdings were published
 	more    bool      // items are still to be started or released
 	fewer   int       // payloads are read at once: see readPace; 0: startBatch
+	freed   int       // are released at once, like fewer; 0: releaseBatch
 	said    int       // items running, by the log
 }
 
@@ -124,16 +125,6 @@ func (a *WorkerManager) withinLease(ctx context.Context, s snapshot) (context.Co
 	return a.lease.bind(ctx, s.session.ID)
 }
 
-// batch is how many items are started or released between two looks at the
-// lease and the states: one transaction's worth.
-const (
-	startBatch   = 64
-	releaseBatch = store.MaxOps - 2
-)
-
-// nextAlone is how soon the next item is read, or one released, when one could not be read.
-const nextAlone = 200 * time.Millisecond
-
 // consult does what needs Consul: releases, and the payloads of what is to start.
 func (a *WorkerManager) consult(ctx context.Context, group *supervisor.Group, s snapshot,
 	d decision) (time.Time,
@@ -141,14 +132,20 @@ func (a *WorkerManager) consult(ctx context.Context, group *supervisor.Group, s 
 	var again time.Time
 	var batch []string // to start
 	err := error(nil)
-	a.more = len(d.release) > releaseBatch || len(d.start) > a.startBatch()
+	release, due := a.table.stuck.ready(d.release, s.now)
+	again = actor.Earliest(again, due)
+	a.more = len(release) > a.releaseBatch() || len(d.start) > a.startBatch()
 	if d.odd != 0 || a.table.vanished && s.registered() {
 		err = a.complain(ctx, s, d.odd)
 	}
-	if err == nil && len(d.release) > 0 {
-		batch := d.release[:min(len(d.release), releaseBatch)]
-		if err = a.release(ctx, s, batch); err == nil && len(batch) < len(d.release) {
+	if err == nil && len(release) > 0 {
+		batch := a.table.stuck.batch(release, a.releaseBatch())
+		if err = a.release(ctx, s, batch); err == nil && len(batch) < len(release) {
 			again = s.now
+		}
+		if a.releasePace(len(batch), err); len(batch) == 1 && err != nil && actor.Transient(err) {
+			a.alone(a.table.stuck, "the release of ", batch[0], err)
+			again, err = a.again, nil
 		}
 	}
 	if err == nil && len(d.start) > 0 {
@@ -166,7 +163,7 @@ func (a *WorkerManager) consult(ctx context.Context, group *supervisor.Group, s 
 	case ctx.Err() != nil:
 		return again, nil
 	case err == nil:
-		if len(d.release)+len(d.start) > 0 || d.odd != 0 || a.table.vanished {
+		if len(release)+len(d.start) > 0 || d.odd != 0 || a.table.vanished {
 			a.Store.Succeeded("my work")
 			a.ladder.Reset()
 		}
@@ -174,10 +171,7 @@ func (a *WorkerManager) consult(ctx context.Context, group *supervisor.Group, s 
 		a.again = time.Now().Add(a.ladder.NextBackOff())
 		return a.again, nil
 	case actor.Transient(err) && len(batch) == 1:
-		now := time.Now()
-		wait := a.table.missing.fails(batch[0], now)
-		a.Store.Failed("the payload of "+batch[0], err, wait)
-		a.again = now.Add(min(a.ladder.NextBackOff(), nextAlone))
+		a.alone(a.table.missing, "the payload of ", batch[0], err)
 		return a.again, nil
 	case actor.Transient(err), errors.Is(err, store.ErrSessionGone):
 		wait := a.ladder.NextBackOff()
@@ -282,38 +276,6 @@ func childName(id string) string {
 	return id
 }
 
-func (a *WorkerManager) startBatch() int {
-	if a.fewer == 0 {
-		return startBatch
-	}
-	return a.fewer
-}
-
-// readPace chooses how many payloads are read at once, by how long the last ones took. Nobody can
-// ask Consul how large they are, and 64 of 380 KiB take longer than a call has on a line of 80
-// Mbit/s; nor is anything stopped or released while they are read.
-func (a *WorkerManager) readPace(n int, read store.Result, took time.Duration, err error) {
-	const slow, brisk, large = time.Second, 300 * time.Millisecond, 128 << 10
-	if mutations.Broken("payloads-by-count") {
-		return
-	}
-	size := 0
-	for _, e := range read.Entries {
-		size += len(e.Value)
-	}
-	switch {
-	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrDenied):
-		a.fewer = max(1, n/2) // one of them is, the others may not be
-	case err != nil && !errors.Is(err, store.ErrUnreachable):
-	case err != nil && store.OutcomeUnknown(err), took > slow && size > large:
-		a.fewer = max(1, n/2)
-	case err == nil && took < brisk && a.fewer != 0:
-		if a.fewer *= 2; a.fewer >= startBatch {
-			a.fewer = 0
-		}
-	}
-}
-
 // errEnded makes the supervisor's log say why work is started again.
 var errEnded = errors.New("the work returned although the item is still owned")
 
@@ -396,6 +358,9 @@ func (a *WorkerManager) release(ctx context.Context, s snapshot, ids []string) e
 			a.table.released[id] = release{token: a.table.released[id].token,
 				index: key.ModifyIndex, at: time.Now()}
 			delete(a.table.items, id)
+			if a.table.stuck[id].failed {
+				a.Store.Succeeded("the release of " + id)
+			}
 		}
 		a.changed = true
 		a.Log.Debug("released", "items", len(ids))
@@ -452,12 +417,18 @@ func (a *WorkerManager) close(ctx context.Context, group *supervisor.Group) erro
 		d := a.table.decide(s)
 		a.stop(d.stop)
 		progress := false
-		if reachable && len(d.release) > 0 {
+		if release, _ := a.table.stuck.ready(d.release, s.now); reachable && len(release) > 0 {
+			batch := a.table.stuck.batch(release, a.releaseBatch())
 			try, done := context.WithTimeout(call, actor.GoodbyeTimeout)
-			err := a.release(try, s, d.release[:min(len(d.release), releaseBatch)])
+			err := a.release(try, s, batch)
 			done()
-			progress = err == nil
-			reachable = err == nil || errors.Is(err, store.ErrRefused)
+			a.releasePace(len(batch), err)
+			answered := errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid)
+			if answered && len(batch) == 1 {
+				a.alone(a.table.stuck, "the release of ", batch[0], err)
+			}
+			progress = err == nil || answered
+			reachable = progress || errors.Is(err, store.ErrRefused)
 		}
 		a.tell()
 		if progress {
