@@ -202,3 +202,49 @@ func TestItemsThatCannotBeReleasedConcernNoOthers(t *testing.T) {
 		}
 	}
 }
+
+// An item that may not be granted keeps no others from having an owner.
+func TestItemsThatCannotBeGrantedConcernNoOthers(t *testing.T) {
+	for _, how := range []refusal{{400, "blocked by policy"}, {403, "Permission denied"},
+		{409, `{"Results":null,"Errors":[{"OpIndex":5,"What":"Permission denied: token x"}]}`}} {
+		for _, many := range []int{1, 2, 50} {
+			t.Run(fmt.Sprintf("%d %d", many, how.status), func(t *testing.T) {
+				run(t, func(c *cluster) {
+					c.way = refusing(c.consul.RoundTripper(), how, `"cas"`, "a-poison")
+					items := c.items(300)
+					c.addWork(items...)
+					for i := range many {
+						c.addWork(fmt.Sprintf("a-poison_%04d", i))
+					}
+					c.start("n1")
+					c.start("n2")
+					c.await("the others run", 20*time.Second, c.runs(items))
+					c.start("n3")
+					c.await("its share", 30*time.Second, func() bool {
+						return c.loads()["n3"] > 60 && sum(c.loads()) == 300
+					})
+					c.addWork("late")
+					c.await("a later one", 10*time.Second, c.runs([]string{"late"}))
+					c.kill("n3")
+					c.await("taken over", 33*time.Second, c.runs(append(items, "late")))
+				})
+			})
+		}
+	}
+}
+
+// Where nothing may be granted at all Consul is not asked for each item again and again.
+func TestALeaderThatMayGrantNothingAsksSeldom(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.way = refusing(c.consul.RoundTripper(), refusal{403, "Permission denied"}, `"cas"`,
+			"assignments/", "device_group")
+		c.addWork(c.items(2000)...)
+		m := c.start("n1")
+		time.Sleep(20 * time.Second)
+		m.net.requests()
+		time.Sleep(time.Minute)
+		if n := m.net.requests()["PUT /v1/txn"]; n > 60*20 {
+			t.Errorf("%d transactions in a minute for items that may not be granted", n)
+		}
+	})
+}

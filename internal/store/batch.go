@@ -54,7 +54,7 @@ type slot struct {
 	key   string
 	index uint64
 	free  bool
-	// refused are transactions that were refused, or called invalid, since the key was last moved:
+	// refused are transactions that were refused, denied, or called invalid, since the key was last moved:
 	// copies of them could still be applied.
 	refused []*packed
 }
@@ -112,14 +112,15 @@ func (w *Writer) advance(ctx context.Context, slots []*slot, also ...Op) error {
 // keys, and returns what became of each unit, in order. Every
 // transaction is tried once.
 //
-// A refusal of the guard or of a sequence key, a session that is gone, a denial, an unknown outcome
-// or no connection stops the batch: what was not sent yet is [ErrNotSent]. The writer is of no use
-// any more: open another one, under another guard if an outcome is unknown. A refusal of anything
-// else is the outcome of all units of that transaction, and the batch goes on. Such a refusal is
-// final: before it is told, the sequence key that the transaction went with is moved, so that no
-// copy of it can be applied when its conditions hold again. So is that of one which was called
-// invalid: that may be a proxy's word on one of two copies. A unit that is invalid in itself is
-// left out. When Write returns nothing is under way any more, unless the outcome of something is
+// A refusal of the guard or of a sequence key, a session that is gone, an unknown outcome or no
+// connection stops the batch: what was not sent yet is [ErrNotSent]. The writer is of no use any
+// more: open another one, under another guard if an outcome is unknown. A refusal of anything else
+// is the outcome of all units of that transaction, and the batch goes on. Such a refusal is final:
+// before it is told, the sequence key that the transaction went with is moved, so that no copy of it
+// can be applied when its conditions hold again. So is that of one which was denied, or called
+// invalid: that may concern one key, and be a proxy's word on one of two copies. (Where everything
+// is denied so is the move, and the outcome is unknown.) A unit that is invalid in itself is left
+// out. When Write returns nothing is under way any more, unless the outcome of something is
 // unknown.
 func (w *Writer) Write(ctx context.Context, units []Unit) []Outcome {
 	out := make([]Outcome, len(units))
@@ -258,8 +259,12 @@ func stops(err error) bool {
 	if r, ok := asRefusals(err); ok {
 		return r.ofWriter()
 	}
-	return kindOf(err) != ErrInvalid
+	return !ofOne(err)
 }
+
+// ofOne reports whether err may be about one of a transaction's operations, and not about Consul or
+// the writer: it is what came of nothing else.
+func ofOne(err error) bool { return kindOf(err) == ErrInvalid || kindOf(err) == ErrDenied }
 
 func (b *batch) record(a answer) {
 	entries := a.res.Entries
@@ -271,7 +276,7 @@ func (b *batch) record(a answer) {
 			}
 		}
 		a.slot.index, a.slot.refused = perOp[1].ModifyIndex, nil
-	} else if r, ok := asRefusals(a.err); ok && !r.ofWriter() || kindOf(a.err) == ErrInvalid {
+	} else if r, ok := asRefusals(a.err); ok && !r.ofWriter() || ofOne(a.err) {
 		a.slot.refused = append(a.slot.refused, a.txn)
 	}
 	for _, p := range a.txn.units {

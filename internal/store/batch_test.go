@@ -360,9 +360,6 @@ func TestAfterAnUnknownOutcomeNothingMoreIsSent(t *testing.T) {
 		"429": {func() (*http.Response, error) {
 			return answer(nil, 429, ""), nil
 		}, store.ErrUnreachable, false},
-		"403": {func() (*http.Response, error) {
-			return answer(nil, 403, "Permission denied"), nil
-		}, store.ErrDenied, false},
 		"session": {func() (*http.Response, error) {
 			return answer(nil, 409,
 				`{"Results":null,"Errors":[{"OpIndex":3,"What":"invalid session \"x\""}]}`), nil

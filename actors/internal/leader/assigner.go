@@ -367,11 +367,18 @@ func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
 	if len(units) > 0 {
 		err = a.write(ctx, units)
 	}
-	for i := 0; i < len(alone) && err == nil; i++ {
+	vain := 0
+	for i := 0; i < len(alone) && err == nil && vain < mostInVain; i++ {
 		err = a.write(ctx, alone[i:i+1])
+		if a.invalid[alone[i].Tag.(order).key(a.Keys)].After(s.now) {
+			vain++
+		}
 	}
 	if err != nil {
 		return time.Time{}, err
+	}
+	if vain == mostInVain { // it may be all of them
+		a.again = time.Now().Add(time.Second)
 	}
 	if len(units)+len(alone) > 0 {
 		return time.Now(), nil // what was written is drafted upon at once
@@ -390,7 +397,10 @@ func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
 	return next, nil
 }
 
-// possible takes out of units those that were called invalid: one that was in a transaction with
+// mostInVain is how many orders are sent alone, one after the other, that change nothing.
+const mostInVain = 8
+
+// possible takes out of units those that were denied, or called invalid: one that was in a transaction with
 // others is sent alone, one that was alone waits until retry.
 func (a *Assigner) possible(units []store.Unit, now time.Time) (rest, alone []store.Unit,
 	retry time.Time) {
@@ -507,8 +517,8 @@ func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
 		if errors.Is(o.Err, store.ErrNotSent) {
 			continue
 		}
-		if errors.Is(o.Err, store.ErrInvalid) {
-			// It changed nothing and never will: it concerns nobody but its own item.
+		if errors.Is(o.Err, store.ErrInvalid) || errors.Is(o.Err, store.ErrDenied) {
+			// It changed nothing, and will not: it concerns nobody but its own item.
 			key, again := what.key(a.Keys), time.Now()
 			if len(units) == 1 {
 				a.odd.Skip(store.Entry{Key: key}, o.Err.Error())
