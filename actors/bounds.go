@@ -8,7 +8,7 @@ import "time"
 // contains it. In the formulas:
 //
 //	grace     Grace, or Lease if that is longer
-//	planning  4 x Merge + WorkerSoak + 0.5 s (a poll) + 1 s (calls)
+//	planning  4 x Merge + 0.5 s (a poll) + 1 s (calls)
 //	lock      LockDelay, and a poll of the lock: a quarter of that, 50 ms at the least and 1 s at
 //	          the most
 type Bounds struct {

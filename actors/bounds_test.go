@@ -123,8 +123,8 @@ func TestAFormulaSaysWhatItAddsUpTo(t *testing.T) {
 	}{
 		{f.HandOver, "4 x merge 250ms + worker-soak 500ms", 1500 * time.Millisecond},
 		{f.StopsWithin, "lease 3s - lease-margin 300ms", 2700 * time.Millisecond},
-		{f.TakeOverUnchecked, "2 x ttl 10s + lease 3s + 4 x merge 250ms + worker-soak 500ms + " +
-			"poll 500ms + calls 1s", 26 * time.Second},
+		{f.TakeOverUnchecked, "2 x ttl 10s + lease 3s + 4 x merge 250ms + poll 500ms + calls 1s",
+			25500 * time.Millisecond},
 	} {
 		if got := c.formula.String(); got != c.text || c.formula.Total() != c.total {
 			t.Errorf("%s is %v, want %s, %v", got, c.formula.Total(), c.text, c.total)

@@ -120,8 +120,9 @@ type Config struct {
 	// Renew is the time from one renewal to the next: 100 ms to half of the lease, and with
 	// LeaseMargin less than 19/20 of it. Default: Lease/3.
 	Renew time.Duration
-	// LockDelay is how long Consul keeps a lock from being taken after a session
-	// ended early: 0 s to 60 s. Default (0): 1 s. The protocol does not lean on it.
+	// LockDelay is how long Consul keeps a lock from being taken after its session has ended: 1 ms
+	// to 60 s. Default (0): 1 ms, the shortest that Consul's client asks for. The protocol does not
+	// lean on it.
 	LockDelay time.Duration
 	// LeaseMargin is how long before the end of the lease work is told to stop. Default: Lease/10.
 	LeaseMargin time.Duration
@@ -133,7 +134,8 @@ type Config struct {
 	// Merge is the quiet time before free items are placed, so that changes
 	// which come together are planned together; four times as much at the most. Default: 250 ms.
 	Merge time.Duration
-	// WorkerSoak is the time from an item's assignment to the start of its work. Default: 0.5 s.
+	// WorkerSoak is the time from an item's assignment to the start of its work, unless it was taken
+	// over from a lost member: such an item has waited already. Default: 0.5 s.
 	WorkerSoak time.Duration
 	// MoveBudget is the most items that are on the move for balance at one time. Default: 1,000.
 	MoveBudget int
@@ -213,7 +215,7 @@ func (c Config) withDefaults() Config {
 	orDuration(&c.Lease, c.TTL)
 	orDuration(&c.CheckTTL, max(13*c.Lease/20, MinCheckTTL))
 	orDuration(&c.Renew, c.Lease/3)
-	orDuration(&c.LockDelay, time.Second)
+	orDuration(&c.LockDelay, time.Millisecond)
 	orDuration(&c.LeaseMargin, c.Lease/10)
 	if mutations.Broken("no-margin") {
 		c.LeaseMargin = 0

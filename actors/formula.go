@@ -62,7 +62,7 @@ func (f Formula) Plus(more ...Part) Formula {
 // Formulas are the worst cases of a member's settings: see [Bounds] for what each of them is.
 type Formulas struct {
 	// HandOver is the time from the end of a member's work, at a clean stop, to the start of its items
-	// elsewhere.
+	// elsewhere. What is taken over from a member that died is not soaked.
 	HandOver Formula
 	// TakeOver is that from a member's death when nobody hands them over, TakeOverMachine when the
 	// machine of its Consul agent goes as well, and TakeOverUnchecked when it has no check.
@@ -100,12 +100,12 @@ func (c Config) Formulas() Formulas {
 	if c.Grace > c.Lease {
 		wait = once("grace", c.Grace)
 	}
-	handOver := Formula{{Name: "merge", Each: c.Merge, Times: 4}, once("worker-soak", c.WorkerSoak)}
+	merge, soak := Part{Name: "merge", Each: c.Merge, Times: 4}, once("worker-soak", c.WorkerSoak)
 	slack := Formula{once("poll", leader.AbsencePoll), once("calls", calls)}
-	after := Formula{wait}.Plus(handOver...).Plus(slack...)
+	after := Formula{wait, merge}.Plus(slack...)
 	takeOver := Formula{detect}.Plus(after...)
 	vacant := Formula{once("lock-delay", c.LockDelay),
-		once("lock-poll", member.LockPoll(c.LockDelay))}
+		once("lock-poll", member.LockPoll(c.LockDelay, 0))}
 	rides := Formula{once("lease", c.Lease), {Name: "renew", Each: c.Renew, Times: -1},
 		{Name: "lease-margin", Each: c.LeaseMargin, Times: -1},
 		{Name: "retry", Each: c.Lease / 20, Times: -1}}
@@ -117,8 +117,8 @@ func (c Config) Formulas() Formulas {
 		}
 	}
 	return Formulas{
-		HandOver: handOver, Slack: slack, TakeOver: takeOver,
-		TakeOverElsewhere: takeOver.Plus(once("lease", c.Lease)),
+		HandOver: Formula{merge, soak}, Slack: slack, TakeOver: takeOver,
+		TakeOverElsewhere: takeOver.Plus(once("lease", c.Lease), soak),
 		TakeOverMachine:   Formula{machine}.Plus(after...),
 		TakeOverUnchecked: Formula{unchecked}.Plus(after...),
 		TakeOverLeft:      after,

@@ -114,6 +114,7 @@ type Assignment struct {
 	Unreadable  bool
 	Session     string // the session it was granted to
 	Reason      string // the plan's reason
+	AtOnce      bool   // taken over from a vanished member: its work begins without a soak
 	CreateIndex uint64
 	ModifyIndex uint64
 }

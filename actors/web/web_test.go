@@ -240,7 +240,7 @@ func TestHealthFollowsTheLease(t *testing.T) {
 		expect("cut off beyond it", http.StatusServiceUnavailable,
 			"the lease of m1 has been over for")
 		way.Cut(nil)
-		// Its session was over or is: the record of a new one waits for the lock-delay, 1 s.
+		// Its session was over or is: the record of a new one waits for the lock-delay.
 		time.Sleep(6 * time.Second)
 		if m.Membership().Get().Phase != messages.Registered {
 			expect("back, and behind a lock-delay", http.StatusServiceUnavailable,

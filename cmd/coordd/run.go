@@ -138,15 +138,16 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 	f.DurationVar(&o.grace, "grace", 0,
 		"The `time` for which a vanished member's items wait for it, if that is longer than the "+
 			"lease that it may hold.")
-	f.DurationVar(&o.lockDelay, "lock-delay", time.Second,
-		"The `time` for which Consul keeps a lock from being taken after a session ended early, "+
-			"up to 60s.")
+	f.DurationVar(&o.lockDelay, "lock-delay", time.Millisecond,
+		"The `time` for which Consul keeps a lock from being taken after its session has ended: "+
+			"1ms to 60s.")
 	f.DurationVar(&o.leaderSoak, "leader-soak", 5*time.Second,
 		"The quiet `time` before items are moved only for balance.")
 	f.DurationVar(&o.merge, "merge", 250*time.Millisecond,
 		"The quiet `time` before free items are placed, so that changes are planned together.")
 	f.DurationVar(&o.workerSoak, "worker-soak", 500*time.Millisecond,
-		"The `time` from the assignment of an item to the start of its work.")
+		"The `time` from the assignment of an item to the start of its work. What is taken over "+
+			"from a lost member starts without it.")
 	f.IntVar(&o.moveBudget, "move-budget", 1000,
 		"The most `items` that are on the move for balance at one time.")
 	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second,

@@ -88,8 +88,9 @@ var (
 		"by": someProcess, "clear": "true", "ttl": "10000000000", "stopped": "false", "keep": "0"}
 	Member = Fields{"status": `"alive"`, "host_address": `"h:1"`, "capacity": "1",
 		"idle": "false", "zone": `"z"`, "version": `"v"`, "process": someProcess}
-	Assignment = Fields{"s": `"own"`, "to": `"0d8f3a2e-0000-4000-8000-000000000000"`, "why": `"r"`}
-	Term       = Fields{"leader": `"n1"`, "sid": `"0d8f3a2e-0000-4000-8000-000000000000"`,
+	Assignment = Fields{"s": `"own"`, "to": `"0d8f3a2e-0000-4000-8000-000000000000"`, "why": `"r"`,
+		"now": "true"}
+	Term = Fields{"leader": `"n1"`, "sid": `"0d8f3a2e-0000-4000-8000-000000000000"`,
 		"by": someProcess, "after": "7", "ttl": "10000000000", "clear": "true", "resigned": "false"}
 	LeaderState = Fields{"by": `"0d8f3a2e-0000-4000-8000-000000000000"`,
 		"at": `"2000-01-01T00:00:00Z"`, "life": "1",

@@ -113,6 +113,7 @@ func drawFor(profile string, seed uint64, size int) plan {
 		p.settings.config = loggedConfig
 	}
 	p.settings.short(profile, seed)
+	p.settings.delay(seed)
 	p.checks()
 	p.settings.rates(profile, seed)
 	p.load()
@@ -298,4 +299,14 @@ func (s *settings) short(profile string, seed uint64) {
 	if dice.IntN(3) == 0 && profile != "gentle" {
 		s.lease = 3*s.margin + time.Duration(dice.Int64N(int64(s.ttl-3*s.margin)))
 	}
+}
+
+// delay draws, by dice of its own, a lock-delay where there is none yet: from 1 ms, which is the
+// shortest that Consul keeps, to 4 s.
+func (s *settings) delay(seed uint64) {
+	dice := rand.New(rand.NewPCG(seed, 24))
+	if s.lockDelay != 0 || dice.IntN(3) == 0 {
+		return
+	}
+	s.lockDelay = time.Millisecond << dice.IntN(13)
 }

@@ -57,11 +57,13 @@ type promise struct {
 	ttl    time.Duration // the longest
 	plan   time.Duration // from when an item is free to its start: merges, soak, a poll, calls
 	member time.Duration // after a member's end that nobody speaks for
-	leader time.Duration // after a leader's
-	lead   time.Duration // until another host's Lead runs after a leader's
-	settle time.Duration // after the conditions have come back
-	kept   time.Duration // beyond member, where it has stopped and its items are kept for it
-	noted  time.Duration // for which a successor believes what a leader has noted of its waits
+	// after the end of one that is started again on another host meanwhile
+	elsewhere time.Duration
+	leader    time.Duration // after a leader's
+	lead      time.Duration // until another host's Lead runs after a leader's
+	settle    time.Duration // after the conditions have come back
+	kept      time.Duration // beyond member, where it has stopped and its items are kept for it
+	noted     time.Duration // for which a successor believes what a leader has noted of its waits
 }
 
 func (w *world) promised() promise {
@@ -75,13 +77,14 @@ func (w *world) promised() promise {
 	if s.check && w.plan.profile == "waited" && s.noReports == 0 {
 		c.CheckTTL = 0
 	}
-	b := c.Bounds()
-	p := promise{ttl: ttl, plan: b.TakeOver - b.Detect - max(ttl, c.Grace), member: b.TakeOver,
-		leader: b.TakeOverLeader, lead: b.TakeOverLead, kept: max(0, s.keep-max(ttl, c.Grace)),
+	b, f := c.Bounds(), c.Formulas()
+	p := promise{ttl: ttl, plan: f.HandOver.Total() + f.Slack.Total(), member: b.TakeOver,
+		elsewhere: f.TakeOverElsewhere.Total(),
+		leader:    b.TakeOverLeader, lead: b.TakeOverLead, kept: max(0, s.keep-max(ttl, c.Grace)),
 		noted: 6*s.ttl + 2*s.lockDelay}
 	// Whoever failed until now asks again within the ladder's longest step; a session that was lost
 	// meanwhile is opened anew, and its member's items wait for a lease, after a leader's grace.
-	p.settle = 7*time.Second + p.leader + p.ttl
+	p.settle = 7*time.Second + p.leader + p.ttl + s.workerSoak
 	return p
 }
 
@@ -272,7 +275,7 @@ func (o *owners) enter(e history.Event) {
 	case history.Unlead:
 		o.leaves(e)
 	case history.Early:
-		g := due(o.member+o.ttl, "%s lost its session or record", e.Proc)
+		g := due(o.elsewhere, "%s lost its session or record", e.Proc)
 		o.members[member] = later(o.members[member], g)
 		if o.leads[e.Proc] {
 			o.all = later(o.all, due(o.leader, "the leader %s lost its session or key", e.Proc))

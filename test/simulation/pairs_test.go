@@ -73,6 +73,7 @@ func drawPairOf(seed uint64, numbers ...int) plan {
 		p.settings.keep = h.seconds(1, 60)
 	}
 	p.settings.short(p.profile, seed)
+	p.settings.delay(seed)
 	p.checks()
 	if r.IntN(4) == 0 {
 		p.settings.config = h.of(plainConfig, loggedConfig)

@@ -200,7 +200,7 @@ func contenders(t *testing.T) []contender {
 		flags string
 		leads bool
 	}{
-		{"", false}, {"", true}, {"--lock-delay 0s", true}, {"--lease 6s", false},
+		{"", false}, {"", true}, {"--lock-delay 1s", true}, {"--lease 6s", false},
 		{"--lease 3s --check-ttl 1s", false}, {"--lease 3s --check-ttl 1s", true},
 	} {
 		flags := strings.Fields(m.flags)

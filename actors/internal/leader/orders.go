@@ -42,8 +42,7 @@ func newUnitBuilder(keys protocol.Keys) *unitBuilder {
 		locked: map[string][]store.Op{}}
 }
 
-func (b *unitBuilder) value(state, session, reason string) []byte {
-	a := protocol.Assignment{State: state, Session: session, Reason: reason}
+func (b *unitBuilder) value(a protocol.Assignment) []byte {
 	v, ok := b.values[a]
 	if !ok {
 		v = a.Encode()
@@ -69,8 +68,8 @@ func (b *unitBuilder) grant(item, to, session, reason string) store.Unit {
 	return store.Unit{
 		Lane:   to,
 		Shared: b.receiver(to, session),
-		Ops: []store.Op{store.Create(b.keys.Assignment(to, item), b.value(protocol.StateOwn,
-			session, reason))},
+		Ops: []store.Op{store.Create(b.keys.Assignment(to, item), b.value(protocol.Assignment{
+			State: protocol.StateOwn, Session: session, Reason: reason}))},
 		Tag: order{kind: orderGrant, item: item, to: to, reason: reason, session: session},
 	}
 }
@@ -80,9 +79,8 @@ func (b *unitBuilder) grant(item, to, session, reason string) store.Unit {
 func (b *unitBuilder) revoke(item, from string, a messages.Assignment, reason string) store.Unit {
 	return store.Unit{
 		Lane: from,
-		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(protocol.StateRel,
-			a.Session,
-			reason), 0, a.ModifyIndex)},
+		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(protocol.Assignment{
+			State: protocol.StateRel, Session: a.Session, Reason: reason}), 0, a.ModifyIndex)},
 		Tag: order{kind: orderRevoke, item: item, from: from, reason: reason},
 	}
 }
@@ -90,9 +88,9 @@ func (b *unitBuilder) revoke(item, from string, a messages.Assignment, reason st
 func (b *unitBuilder) cancel(item, from string, a messages.Assignment) store.Unit {
 	return store.Unit{
 		Lane: from,
-		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(protocol.StateOwn,
-			a.Session,
-			"cancelled"), 0, a.ModifyIndex)},
+		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(protocol.Assignment{
+			State: protocol.StateOwn, Session: a.Session, Reason: "cancelled"}), 0,
+			a.ModifyIndex)},
 		Tag: order{kind: orderCancel, item: item, from: from, reason: "cancelled"},
 	}
 }
@@ -116,7 +114,8 @@ func (b *unitBuilder) reap(item, from string, a messages.Assignment, ack uint64,
 		Shared: append(b.stillGone(from, ack), store.CheckSession(b.keys.Member(to), session)),
 		Ops: []store.Op{
 			store.DeleteCAS(b.keys.Assignment(from, item), a.ModifyIndex),
-			store.Create(b.keys.Assignment(to, item), b.value(protocol.StateOwn, session, reason)),
+			store.Create(b.keys.Assignment(to, item), b.value(protocol.Assignment{
+				State: protocol.StateOwn, Session: session, Reason: reason, AtOnce: true})),
 		},
 		Tag: order{kind: orderReap, item: item, from: from, to: to, reason: reason,
 			session: session},

@@ -27,6 +27,8 @@ type LeaderTracker struct {
 
 	odd  protocol.StrangeKeys
 	view uint64 // of the leader key when the last lock was sent
+	// refused is since when every lock has been refused; zero: the last one was not
+	refused time.Time
 	// behind is the view that is older than the epoch, and since when.
 	behind   uint64
 	behindAt time.Time
@@ -130,6 +132,7 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 		again, err := a.clear(ctx, l)
 		return actor.Earliest(watchLease, again), err
 	case stepFollow:
+		a.refused = time.Time{}
 		a.set(messages.Leadership{Role: messages.Following, Leader: a.nameOf(k.Entry),
 			Session: k.Entry.Session}, "")
 		return time.Time{}, nil
@@ -148,8 +151,12 @@ func (a *LeaderTracker) campaign(ctx context.Context, s messages.Session) (time.
 	l, err := a.take(ctx, s)
 	if errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrSessionGone) {
 		a.set(messages.Leadership{Role: messages.Vacant}, "")
-		return time.Now().Add(LockPoll(a.LockDelay)), nil
+		if a.refused.IsZero() {
+			a.refused = time.Now()
+		}
+		return time.Now().Add(LockPoll(a.LockDelay, time.Since(a.refused))), nil
 	}
+	a.refused = time.Time{}
 	if err != nil {
 		return time.Time{}, err
 	}

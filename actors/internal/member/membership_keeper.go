@@ -211,7 +211,7 @@ func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (ti
 		// Lock-delay, or somebody was quicker. Consul wakes no watch at the end of
 		// a lock-delay, so this is asked again by the clock.
 		a.wait("lock-delay")
-		return time.Now().Add(LockPoll(a.LockDelay)), nil
+		return time.Now().Add(LockPoll(a.LockDelay, time.Since(a.waiting.since))), nil
 	}
 	if err != nil {
 		return time.Time{}, err
@@ -347,9 +347,10 @@ func (a *MembershipKeeper) goodbye(ctx context.Context) {
 	a.out.Set(messages.Membership{})
 }
 
-// LockPoll is how often a lock is tried while it may be in its delay.
-func LockPoll(delay time.Duration) time.Duration {
-	return min(max(delay/4, 50*time.Millisecond), time.Second)
+// LockPoll is how soon a lock is tried again that was refused, and has been since refused ago: it may
+// be in its delay, which is that of its last holder, and so may be longer than this member's own.
+func LockPoll(delay, refused time.Duration) time.Duration {
+	return min(max(delay/4, refused/4, 50*time.Millisecond), time.Second)
 }
 
 func later(a, b time.Time) time.Time {

@@ -154,7 +154,7 @@ func (a *MembershipKeeper) predecessor(ctx context.Context, h holder) (time.Time
 			return time.Time{}, err
 		}
 		a.wait(h.session)
-		return time.Now().Add(LockPoll(a.LockDelay)), nil
+		return time.Now().Add(LockPoll(a.LockDelay, 0)), nil
 	case refuseID:
 		return time.Time{}, a.taken(name, "is alive")
 	case waitForLeader:

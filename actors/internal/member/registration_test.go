@@ -138,3 +138,21 @@ func TestARegistrationIsConditionedByWhatItChanges(t *testing.T) {
 		}
 	}
 }
+
+// A lock-delay may be another member's, and longer than this one's.
+func TestALockIsTriedMoreSeldomTheLongerItIsRefused(t *testing.T) {
+	for _, delay := range []time.Duration{time.Millisecond, time.Second, time.Minute} {
+		tries, refused := 0, time.Duration(0)
+		for last := LockPoll(delay, 0); refused < time.Minute; tries++ {
+			poll := LockPoll(delay, refused)
+			if poll < last || poll < 50*time.Millisecond || poll > time.Second {
+				t.Errorf("lock-delay %v, refused for %v: tried again after %v, and after %v before",
+					delay, refused, poll, last)
+			}
+			last, refused = poll, refused+poll
+		}
+		if tries > 80 {
+			t.Errorf("lock-delay %v: %d tries in a minute", delay, tries)
+		}
+	}
+}

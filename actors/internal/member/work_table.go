@@ -230,7 +230,7 @@ func (t *workTable) open(d *decision, s snapshot) {
 			since = s.now
 		}
 		waiting[id] = since
-		if due := since.Add(s.soak); due.After(s.now) {
+		if due := since.Add(s.soak); due.After(s.now) && !a.AtOnce {
 			d.next = actor.Earliest(d.next, due)
 			continue
 		}

@@ -40,6 +40,11 @@ func TestTheWorkTableDecidesByKeyJobAndLease(t *testing.T) {
 		"not before its soak is over": {key: &own, change: func(s *snapshot, _ *workTable) {
 			s.soak = 3 * time.Second
 		}, next: later, gone: true},
+		"one that was taken over is not soaked": {key: &messages.Assignment{Session: "s",
+			CreateIndex: 20, ModifyIndex: 20, AtOnce: true}, change: func(s *snapshot,
+			_ *workTable) {
+			s.soak = 3 * time.Second
+		}, want: "start", gone: true},
 		"not without a lease":     {key: &own, change: noLease, gone: true},
 		"not by a view of before": {key: &own, change: oldView, gone: true},
 		"not by a member without work": {key: &own, change: func(s *snapshot, _ *workTable) {
