@@ -108,7 +108,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		return fmt.Errorf("member %q %w: make another with New", c.cfg.ID, ErrStarted)
 	}
 	defer c.routes.Close() // the tree may have ended before it started them
-	return c.root.Run(ctx)
+	return c.root.Run(store.SharePolls(ctx))
 }
 
 // stopSlack is how much longer than its work a member may take to stop, all in all.

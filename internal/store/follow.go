@@ -50,7 +50,7 @@ func (p *Polls) begin(ctx context.Context) (context.Context, int, context.Cancel
 func (w *Watch) Views(ctx context.Context, what string, polls *Polls,
 	next func(context.Context) (View, error)) iter.Seq[View] {
 	renewals := 0
-	return Repeat(ctx, w.store, what, nil, func(ctx context.Context) (View, error) {
+	ask := func(ctx context.Context) (View, error) {
 		for {
 			poll, n, done := polls.begin(ctx)
 			if n != renewals {
@@ -63,7 +63,27 @@ func (w *Watch) Views(ctx context.Context, what string, polls *Polls,
 				return view, err
 			}
 		}
-	})
+	}
+	return func(yield func(View) bool) {
+		f := w.join(ctx)
+		if f == nil {
+			Repeat(ctx, w.store, what, nil, ask)(yield)
+			return
+		}
+		defer w.leave(f)
+		if w.quiet {
+			w.feed = f
+			_, w.number, _ = f.get()
+			Repeat(ctx, w.store, what, nil, ask)(yield)
+			return
+		}
+		defer f.set(View{})
+		Repeat(ctx, w.store, what, nil, func(ctx context.Context) (View, error) {
+			view, err := ask(ctx)
+			f.set(view) // the zero View after an error
+			return view, err
+		})(yield)
+	}
 }
 
 // Anew tells whether the next answer is that of a plain read: the first, the first after an error,

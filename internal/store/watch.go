@@ -17,6 +17,9 @@ type Watch struct {
 	wait  time.Duration
 	quiet bool
 	index uint64 // of the last answer; 0: the next call reads without waiting
+
+	feed   *feed  // that a quiet watch follows; nil: none
+	number uint64 // of the feed's last view that this watch has looked at
 }
 
 // View is what a watch saw: everything under its prefix, or the one key if it
@@ -51,7 +54,8 @@ func (w *Watch) Wait(d time.Duration) *Watch {
 // Quiet has a poll given up and asked again shortly before it would end without a change: that end
 // would bring the whole prefix, for nothing. What is given up costs its connection, and the server
 // goes on with it for the moment that its wait has left. A poll that hangs is not told from one
-// that waits: for those who ask Consul for its health by other means. It returns w.
+// that waits: for those who ask Consul for its health by other means. Under [SharePolls] a quiet
+// watch of a prefix takes another watch's views instead of polling. It returns w.
 func (w *Watch) Quiet() *Watch {
 	w.quiet = true
 	return w
@@ -73,6 +77,14 @@ func (w *Watch) quietFor() time.Duration { return w.wait - min(5*time.Second, w.
 // that a poll lasts at most the poll wait, the server's jitter of a sixteenth
 // of it, and the call timeout. Pause between errors: Next does not.
 func (w *Watch) Next(ctx context.Context) (View, error) {
+	if w.feed != nil {
+		return w.followed(ctx)
+	}
+	return w.own(ctx)
+}
+
+// own is Next by polls of this watch.
+func (w *Watch) own(ctx context.Context) (View, error) {
 	if w.index == 0 {
 		return w.first(ctx)
 	}
@@ -97,13 +109,18 @@ func (w *Watch) Next(ctx context.Context) (View, error) {
 		// that always does must not turn this into a hot loop.
 		if time.Since(asked) < w.wait/2 {
 			if !Pause(ctx, pause.NextBackOff()) {
-				w.index = 0
-				c, err := call{op: "watch", key: w.query.key}, ctx.Err()
-				return View{}, &callError{kind: ErrUnreachable, op: c.String(),
-					text: "gave up waiting: " + err.Error(), ended: err}
+				return View{}, w.gaveUp(ctx)
 			}
 		}
 	}
+}
+
+// gaveUp is the error of a wait that ended with ctx.
+func (w *Watch) gaveUp(ctx context.Context) error {
+	w.index = 0
+	c, err := call{op: "watch", key: w.query.key}, ctx.Err()
+	return &callError{kind: ErrUnreachable, op: c.String(),
+		text: "gave up waiting: " + err.Error(), ended: err}
 }
 
 func (w *Watch) first(ctx context.Context) (View, error) {
