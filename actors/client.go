@@ -31,7 +31,11 @@ func SplitAddress(full string) (address string, auth *api.HttpBasicAuth) {
 // of this call had, whose answer was lost.
 func Depart(ctx context.Context, cfg Config, session string, clear bool) (accepted bool,
 	err error) {
-	s, err := protocol.New(cfg.Service, store.Config{Client: cfg.Client, Address: cfg.Consul,
+	client, err := store.ClientOr(cfg.Client)
+	if err != nil {
+		return false, err
+	}
+	s, err := protocol.New(cfg.Service, store.Config{Client: client, Address: cfg.Consul,
 		Logger: cfg.Logger})
 	if err != nil {
 		return false, err

@@ -14,7 +14,6 @@ import (
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
-	"github.com/hashicorp/consul/api"
 )
 
 // Coordinator is one member: a supervised tree of actors, to be run beside the
@@ -37,12 +36,9 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	cfg = cfg.withDefaults()
 	cfg.Logger = asynclog.Wrap(cfg.Logger)
-	if cfg.Client == nil {
-		client, err := store.NewClient(api.DefaultConfig())
-		if err != nil {
-			return nil, fmt.Errorf("%w: the CONSUL_HTTP_* variables: %v", ErrConfig, err)
-		}
-		cfg.Client = client
+	var err error
+	if cfg.Client, err = store.ClientOr(cfg.Client); err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
 	log := cfg.Logger.With(slog.String("service", cfg.Service), slog.String("member", cfg.ID))
 	s, err := protocol.New(cfg.Service, store.Config{Client: cfg.Client, Address: cfg.Consul,

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/actors/routing"
 )
@@ -72,6 +74,24 @@ func TestABadSettingIsOneErrorInAllPackages(t *testing.T) {
 		"dispatch": handler} {
 		if !errors.Is(err, actors.ErrConfig) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Without a client each door to Consul makes one from the environment, and says so when it cannot.
+func TestAClientThatCannotBeMadeFromTheEnvironmentIsSaidToBeOne(t *testing.T) {
+	t.Setenv("CONSUL_CACERT", filepath.Join(t.TempDir(), "absent.pem"))
+	cfg := actors.Config{Service: "demo", ID: "n1"}
+	_, member := actors.New(cfg)
+	_, operator := actors.NewOperator(nil, "demo")
+	_, router := routing.New(routing.Config{Service: "demo"})
+	_, find := routing.Find(t.Context(), routing.Config{Service: "demo"}, "w")
+	_, config := configstore.New(configstore.Config{Service: "demo", Owner: "n1"})
+	_, depart := actors.Depart(t.Context(), cfg, "", true)
+	for door, err := range map[string]error{"New": member, "NewOperator": operator,
+		"routing.New": router, "routing.Find": find, "configstore.New": config, "Depart": depart} {
+		if err == nil || !strings.Contains(err.Error(), "the CONSUL_HTTP_* variables: ") {
+			t.Errorf("%s: %v", door, err)
 		}
 	}
 }

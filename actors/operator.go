@@ -58,11 +58,9 @@ const operatorTimeout = 10 * time.Second
 // NewOperator returns the operator of a service. A nil client means one made
 // from the CONSUL_HTTP_* variables. It asks Consul nothing yet. Errors: [ErrInvalid].
 func NewOperator(client *api.Client, service string) (*Operator, error) {
-	if client == nil {
-		var err error
-		if client, err = store.NewClient(api.DefaultConfig()); err != nil {
-			return nil, fmt.Errorf("%w: the CONSUL_HTTP_* variables: %v", ErrInvalid, err)
-		}
+	client, err := store.ClientOr(client)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrInvalid, err)
 	}
 	log := slog.New(slog.DiscardHandler)
 	s, err := protocol.New(service, store.Config{Client: client, Logger: log,

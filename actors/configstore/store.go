@@ -13,7 +13,6 @@ import (
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
-	"github.com/hashicorp/consul/api"
 )
 
 // Store is the configuration of one service as this process sees it. Its methods may be called by
@@ -33,12 +32,9 @@ func New(c Config) (*Store, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	if c.Client == nil {
-		client, err := store.NewClient(api.DefaultConfig())
-		if err != nil {
-			return nil, fmt.Errorf("%w: the CONSUL_HTTP_* variables: %v", ErrInvalid, err)
-		}
-		c.Client = client
+	var err error
+	if c.Client, err = store.ClientOr(c.Client); err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrInvalid, err)
 	}
 	s, err := protocol.New(c.Service, store.Config{Client: c.Client, Address: c.Consul,
 		Logger: c.Logger})

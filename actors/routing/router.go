@@ -107,14 +107,11 @@ func (cfg Config) open() (*protocol.Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Client == nil {
-		client, err := store.NewClient(api.DefaultConfig())
-		if err != nil {
-			return nil, fmt.Errorf("%w: the CONSUL_HTTP_* variables: %v", ErrConfig, err)
-		}
-		cfg.Client = client
+	client, err := store.ClientOr(cfg.Client)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
-	s, err := protocol.New(cfg.Service, store.Config{Client: cfg.Client, Address: cfg.Consul,
+	s, err := protocol.New(cfg.Service, store.Config{Client: client, Address: cfg.Consul,
 		Logger: cfg.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)

@@ -49,6 +49,18 @@ func NewClient(cfg *api.Config) (*api.Client, error) {
 	return pacedClient(cfg)
 }
 
+// ClientOr returns client, or one made from the CONSUL_HTTP_* variables in place of nil.
+func ClientOr(client *api.Client) (*api.Client, error) {
+	if client != nil {
+		return client, nil
+	}
+	client, err := NewClient(api.DefaultConfig())
+	if err != nil {
+		return nil, fmt.Errorf("the CONSUL_HTTP_* variables: %w", err)
+	}
+	return client, nil
+}
+
 // oneByOne gives each request that is under way a connection of its own, over TLS too. HTTP/2 would
 // send all of them over one: when that one dies in silence, the system says so after a quarter of
 // an hour, and until then each next request joins it.
