@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"maps"
 	"strings"
 	"sync"
 )
@@ -25,6 +26,9 @@ type Counters struct {
 	// Children by path, and the root by its name. Who has nothing to count is left out, and so is a
 	// dynamic child that is gone.
 	Children map[string]Counts `json:"children"`
+	// Removed are the counts of dynamic children that are gone, and of all below them, by the path
+	// of their supervisor. With Children they make the total.
+	Removed map[string]Counts `json:"removed,omitempty"`
 }
 
 // Counters are for metrics: a snapshot, which waits for nobody.
@@ -36,6 +40,7 @@ type tally struct {
 	mu       sync.Mutex
 	total    Counts
 	children map[string]*Counts
+	removed  map[string]Counts
 }
 
 func (t *tally) count(path string, add func(*Counts)) {
@@ -60,19 +65,40 @@ func (t *tally) snapshot() Counters {
 	for path, c := range t.children {
 		children[path] = *c
 	}
-	return Counters{t.total, children}
+	return Counters{t.total, children, maps.Clone(t.removed)}
 }
 
-// forget leaves out what is at path and below it.
-func (t *tally) forget(path string) {
+// forget adds what is at path and below it to what parent has lost.
+func (t *tally) forget(path, parent string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.children, path)
-	for p := range t.children {
-		if strings.HasPrefix(p, path) && strings.HasPrefix(p[len(path):], "/") {
+	gone := t.removed[parent]
+	for p, c := range t.children {
+		if p == path || strings.HasPrefix(p, path) && p[len(path)] == '/' {
+			gone.add(*c)
 			delete(t.children, p)
 		}
 	}
+	for p, c := range t.removed {
+		if p == path || strings.HasPrefix(p, path) && p[len(path)] == '/' {
+			gone.add(c)
+			delete(t.removed, p)
+		}
+	}
+	if gone == (Counts{}) {
+		return
+	}
+	if t.removed == nil {
+		t.removed = make(map[string]Counts)
+	}
+	t.removed[parent] = gone
+}
+
+func (c *Counts) add(o Counts) {
+	c.Restarts += o.Restarts
+	c.Panics += o.Panics
+	c.Escalations += o.Escalations
+	c.Abandoned += o.Abandoned
 }
 
 // forget leaves the counts of a dynamic child out, once it is gone.
@@ -81,7 +107,7 @@ func (l *loop) forget(c *child) {
 		return
 	}
 	if c.counted || c.def.Tree != nil {
-		l.hub.tally.forget(c.path)
+		l.hub.tally.forget(c.path, l.path)
 	}
 }
 

@@ -87,7 +87,7 @@ func TestCountersCountAndNeverFall(t *testing.T) {
 	})
 }
 
-func TestTheCountsOfADynamicChildThatIsGoneAreInTheTotalOnly(t *testing.T) {
+func TestTheCountsOfADynamicChildThatIsGoneAreItsSupervisors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
 		a := newActor(&j, "a")
@@ -113,7 +113,7 @@ func TestTheCountsOfADynamicChildThatIsGoneAreInTheTotalOnly(t *testing.T) {
 		}
 		r.mustEnd(t)
 		if c := r.Counters(); c.Total != (supervisor.Counts{Restarts: 1, Panics: 1}) ||
-			len(c.Children) != 0 {
+			len(c.Children) != 0 || len(c.Removed) != 1 || c.Removed["root"] != c.Total {
 			t.Errorf("%+v", c)
 		}
 	})

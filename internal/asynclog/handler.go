@@ -32,6 +32,15 @@ func Flush(log *slog.Logger, limit time.Duration) bool {
 	return true
 }
 
+// Dropped is how many records and lines were dropped so far on the way of a wrapped logger. 0 for
+// one that was not wrapped.
+func Dropped(log *slog.Logger) int {
+	if h, ok := log.Handler().(*handler); ok {
+		return h.queue.Dropped()
+	}
+	return 0
+}
+
 // Handler returns a handler whose records go to h by way of the queue.
 func (q *Queue) Handler(h slog.Handler) slog.Handler {
 	return &handler{queue: q, inner: func() slog.Handler { return h }, levels: &sync.Map{}}

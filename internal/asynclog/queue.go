@@ -91,6 +91,13 @@ func (q *Queue) drop(e entry) {
 	q.dropped++
 }
 
+// Dropped is how many entries were dropped so far.
+func (q *Queue) Dropped() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.dropped
+}
+
 // writeAll writes until there is nothing left. Where a handler panics or ends the goroutine,
 // another one goes on.
 func (q *Queue) writeAll() {

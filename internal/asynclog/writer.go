@@ -46,11 +46,7 @@ func (w *Writer) Handler(form func(io.Writer) slog.Handler) slog.Handler {
 func (w *Writer) Flush(limit time.Duration) bool { return w.queue.Flush(limit) }
 
 // Dropped is how many lines were dropped so far.
-func (w *Writer) Dropped() int {
-	w.queue.mu.Lock()
-	defer w.queue.mu.Unlock()
-	return w.queue.dropped
-}
+func (w *Writer) Dropped() int { return w.queue.Dropped() }
 
 type line struct {
 	*Writer
