@@ -114,3 +114,25 @@ func TestAnAckThatMayNotBeLookedIntoDelaysNobodyElse(t *testing.T) {
 		}
 	})
 }
+
+// A strange record that the leader may not delete concerns nobody but who it names.
+func TestARecordThatMayNotBeDeletedConcernsNobodyElse(t *testing.T) {
+	for _, how := range []refusal{{400, "blocked by policy"}, {403, "Permission denied"}} {
+		t.Run(how.body, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				c.way = refusing(c.consul.RoundTripper(), how, `"delete-cas"`, "members/ghost")
+				three(c, 30)
+				ok, _, err := c.client.KV().Acquire(&api.KVPair{
+					Key:     c.store.Keys().Member("ghost"),
+					Session: c.members[c.follower()].c.Session().Get().ID,
+					Value:   []byte("leaving")}, nil)
+				if err != nil || !ok {
+					t.Fatal(ok, err)
+				}
+				time.Sleep(time.Minute)
+				c.addWork("late")
+				c.await("a later item", 5*time.Second, c.runs([]string{"late"}))
+			})
+		})
+	}
+}

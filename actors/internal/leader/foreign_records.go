@@ -73,7 +73,12 @@ func (a *Assigner) deleteForeignRecords(ctx context.Context) error {
 				continue
 			}
 			m, _ := members.Get(id)
-			if err := a.deleteRecord(ctx, id, m.Session); err != nil {
+			err := a.deleteRecord(ctx, id, m.Session)
+			if errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid) {
+				a.Store.Failed("the record of "+id, err, deniedPause)
+				continue // it concerns this id and no other
+			}
+			if err != nil {
 				return err
 			}
 		}
