@@ -68,8 +68,11 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 		c.bump, leads)
 	terms := member.NewTermRunner(b, leadership,
 		func(term uint64) supervisor.Tree { return termTree(b, c, term) }, lease, leads)
+	records := member.NewWorkRecords()
 	workers := member.NewWorkerManager(b, c.holdings, session, membership, c.assignments.Reader(),
-		c.leave, ack, lease)
+		c.leave, ack, lease, records)
+	states := member.NewStatePublisher(b, session, membership, c.assignments.Reader(), holdings,
+		records)
 	// First, so that it stops last: who asks where the items are sees them leave.
 	children := []supervisor.Child{{Name: "routing", Tree: &routes}}
 	if b.CheckTTL > 0 { // before the session, so that the check passes until that has ended
@@ -88,6 +91,7 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 			{Name: "lease-enforcer", Run: lease.Run},
 			child(b, "record-watcher", member.NewRecordWatcher(b, c.record).Run),
 			child(b, "membership-keeper", keeper.Run),
+			child(b, "state-publisher", states.Run),
 			child(b, "leader-watcher", member.NewLeaderWatcher(b, c.leaderKey).Run),
 			child(b, "leader-tracker", tracker.Run),
 			{Name: "leader-terms", Tree: &supervisor.Tree{

@@ -95,7 +95,15 @@ var (
 	LeaderState = Fields{"by": `"0d8f3a2e-0000-4000-8000-000000000000"`,
 		"at": `"2000-01-01T00:00:00Z"`, "life": "1",
 		"absent": `{"m":{"ack":1,"sid":"x","for":1}}`}
-	Waited  = Fields{"ack": "1", "sid": `"x"`, "for": "1"} // of an absence, in LeaderState
+	// of an absence, in LeaderState
+	Waited  = Fields{"ack": "1", "sid": `"x"`, "for": "1", "of": "1"}
+	Summary = Fields{"sid": `"0d8f3a2e-0000-4000-8000-000000000000"`, "n": "7",
+		"at": `"2000-01-01T00:00:00Z"`, "upto": "7", "clear_at": `"2000-01-01T00:00:00Z"`,
+		"counts": `{"running":1}`, "items": `[]`}
+	// of an item, in Summary
+	Report = Fields{"id": `"x"`, "s": `"crash-looping"`, "since": `"2000-01-01T00:00:00Z"`,
+		"token": "7", "restarts": "7", "exit": `"e"`, "exit_at": `"2000-01-01T00:00:00Z"`,
+		"next": `"2000-01-01T00:00:00Z"`}
 	Process = Fields{"instance": `"i"`, "host": `"h"`, "boot": `"b"`, "pidns": `"n"`, "pid": "7",
 		"start": "8"}
 )

@@ -25,7 +25,7 @@ func (l Leaving) check() error {
 	return store.CheckSessionID("goodbye", l.Session)
 }
 
-// Goodbye takes the member's record away, and if l is clear its keys and its
+// Goodbye takes the member's record and its summary away, and if l is clear its keys and its
 // ack with it, in one transaction: its items are free at once, and nobody waits for a grace.
 // It is one try. [store.ErrRefused]: the record is not the session's (any more), and nothing was
 // done.
@@ -44,7 +44,8 @@ func (s *Store) Goodbye(ctx context.Context, l Leaving) error {
 		ops = append(ops, store.DeleteTree(s.keys.AssignmentsOf(l.Member)),
 			store.Delete(s.keys.Ack(l.Member)))
 	}
-	_, err := s.NamedTxn(ctx, "goodbye", append(ops, store.Delete(key))...)
+	ops = append(ops, store.Delete(s.keys.State(l.Member)), store.Delete(key))
+	_, err := s.NamedTxn(ctx, "goodbye", ops...)
 	return err
 }
 
@@ -57,7 +58,8 @@ func (s *Store) Pause(ctx context.Context, l Leaving, ack Ack) error {
 	}
 	key := s.keys.Member(l.Member)
 	_, err := s.NamedTxn(ctx, "goodbye for a while", store.CheckSession(key, l.Session),
-		store.Set(s.keys.Ack(l.Member), ack.Encode(), 0), store.Delete(key))
+		store.Set(s.keys.Ack(l.Member), ack.Encode(), 0),
+		store.Delete(s.keys.State(l.Member)), store.Delete(key))
 	return err
 }
 

@@ -32,6 +32,9 @@ type Waited struct {
 	Ack     uint64        `json:"ack"` // ModifyIndex of its ack all the while
 	Session string        `json:"sid"` // of its last registration, as that ack names it
 	For     time.Duration `json:"for"` // nanoseconds; it has been longer since
+	// Of is how long it is waited for in all, for those who look. Nanoseconds; 0: not said, as by
+	// versions before this one.
+	Of time.Duration `json:"of,omitempty"`
 }
 
 // NoteLife is for how long the waits that a leader of these settings has noted are believed, by the
@@ -59,7 +62,7 @@ func ParseLeaderState(value []byte) (LeaderState, error) {
 			s.Life, NoteLife(store.MaxTTL, store.MaxLockDelay))
 	}
 	for member, w := range s.Absent {
-		if w.For < 0 || w.Ack == 0 || w.Session == "" {
+		if w.For < 0 || w.Of < 0 || w.Ack == 0 || w.Session == "" {
 			return LeaderState{}, store.Invalid("office",
 				"member %q: %+v is no time waited for an absence", store.ShortenPart(member), w)
 		}

@@ -22,7 +22,7 @@ import (
 var aims = []string{
 	"ghost-ack", "ghost-record", "ghost-assignment", "locked-record", "own-ack", "dead-ack",
 	"own-record", "own-assignment", "no-item", "odd-item", "heavy-item", "order", "term", "leader",
-	"office", "sequence", "ids",
+	"office", "sequence", "ids", "summary",
 }
 
 func drawAim(e *episode, r *rand.Rand) {
@@ -68,6 +68,8 @@ func aim(r *rand.Rand, f aimed.Fields) []byte {
 		value = string(aim(r, aimed.Process))
 	case x < 8 && name == "absent":
 		value = fmt.Sprintf(`{"m":%s}`, aim(r, aimed.Waited))
+	case x < 8 && name == "items":
+		value = fmt.Sprintf(`[%s]`, aim(r, aimed.Report))
 	}
 	return f.With(name, value)
 }
@@ -164,6 +166,11 @@ func (w *world) aimed(e episode) []action {
 		keys := []string{"leader/0", "leader/1", "leader/3", "leader/x", fmt.Sprintf("join/%d",
 			e.n%16)}
 		return once(e, func() { write("sequence/"+keys[r.IntN(len(keys))], aim(r, nil)) })
+	case "summary": // nothing rests on it
+		return once(e, func() {
+			write("states/"+name, aim(r, aimed.Summary))
+			write("states/"+id, aim(r, aimed.Summary))
+		})
 	case "ids": // of a version that lets such an id in
 		return once(e, func() {
 			w.strangerLocks(fmt.Sprintf("members/node %d", e.n), []byte("alive"))

@@ -88,7 +88,7 @@ func (a *Assigner) inherit(ctx context.Context) error {
 func (a *Assigner) life() time.Duration { return protocol.NoteLife(a.TTL, a.LockDelay) }
 
 // waited is what there is to note: of each absence the time waited so far in whole steps, or to the
-// moment.
+// moment. An absence is noted at once, so that those who look see how long it is waited for.
 func (a *Assigner) waited(now time.Time, exact bool) map[string]protocol.Waited {
 	step, all := a.TTL/noteStep, map[string]protocol.Waited{}
 	for id, away := range a.absent {
@@ -100,8 +100,8 @@ func (a *Assigner) waited(now time.Time, exact bool) map[string]protocol.Waited 
 		if !exact && d < most {
 			d -= d % step
 		}
-		if d > 0 && len(all) < mostNoted {
-			all[id] = protocol.Waited{Ack: away.ack, Session: away.session, For: d}
+		if d >= 0 && len(all) < mostNoted {
+			all[id] = protocol.Waited{Ack: away.ack, Session: away.session, For: d, Of: most}
 		}
 	}
 	return all

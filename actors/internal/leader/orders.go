@@ -136,7 +136,8 @@ func (b *unitBuilder) erase(item, from string, a messages.Assignment, ack uint64
 // Without an acks key a successor knows that there is nobody to wait for; that is
 // true, for the grace is over.
 func (b *unitBuilder) sweep(member string, ack uint64) store.Unit {
-	ops := []store.Op{store.Delete(b.keys.AssignmentsOf(member))}
+	ops := []store.Op{store.Delete(b.keys.AssignmentsOf(member)),
+		store.Delete(b.keys.State(member))}
 	if ack != 0 {
 		ops = append(ops, store.Delete(b.keys.Ack(member)))
 	}

@@ -27,6 +27,7 @@ type WorkerManager struct {
 	ack         *OwnAck
 	lease       *LeaseEnforcer
 	table       *workTable
+	records     *WorkRecords
 
 	ladder  *store.Ladder
 	again   time.Time // releases and payloads are not asked for before
@@ -42,9 +43,10 @@ func NewWorkerManager(b *actor.Base, out *messages.State[messages.Holdings],
 	session messages.Reader[messages.Session], membership messages.Reader[messages.Membership],
 	assignments messages.Reader[messages.Assignments],
 	leave *messages.Mailbox[LeaveOrder, struct{}], ack *OwnAck,
-	lease *LeaseEnforcer) *WorkerManager {
+	lease *LeaseEnforcer, records *WorkRecords) *WorkerManager {
 	return &WorkerManager{Base: b, out: out, session: session, membership: membership,
-		assignments: assignments, leave: leave, ack: ack, lease: lease, table: newWorkTable()}
+		assignments: assignments, leave: leave, ack: ack, lease: lease, table: newWorkTable(),
+		records: records}
 }
 
 // Run is the actor: see [supervisor.Child].
@@ -243,9 +245,10 @@ func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s sn
 		key, _ := s.view.Items.Get(id)
 		item := actor.Item{ID: id, Payload: e.Value, Weight: max(1, e.Flags),
 			Token: s.token(key)}
+		record := a.records.open(id)
 		h, err := group.Start(supervisor.Child{Name: childName(id),
-			Run:     a.keep(item, s.session.ID),
-			Restart: supervisor.Transient, StopTimeout: a.StopTimeout})
+			Run:     a.keep(item, s.session.ID, record),
+			Restart: supervisor.Transient, StopTimeout: a.StopTimeout, Backoff: record.backoff})
 		if err != nil {
 			if errors.Is(err, supervisor.ErrStopped) {
 				return nil
@@ -281,7 +284,8 @@ var errEnded = errors.New("the work returned although the item is still owned")
 
 // keep runs the work, with the lease at the most. It returns nil when the lease has ended the work:
 // then it is not started again, unless this actor finds that it may be.
-func (a *WorkerManager) keep(item actor.Item, session string) func(context.Context) error {
+func (a *WorkerManager) keep(item actor.Item, session string,
+	record *workRecord) func(context.Context) error {
 	begun := false
 	return func(ctx context.Context) error {
 		bound, free := a.lease.bind(ctx, session)
@@ -293,7 +297,7 @@ func (a *WorkerManager) keep(item actor.Item, session string) func(context.Conte
 		if bound.Err() != nil {
 			return nil
 		}
-		err := hostsOwn(a.Work(bound, item))
+		err := a.recorded(bound, item, record)
 		switch {
 		case leaseEnded(bound):
 			return nil
@@ -302,6 +306,23 @@ func (a *WorkerManager) keep(item actor.Item, session string) func(context.Conte
 		}
 		return errEnded
 	}
+}
+
+// recorded runs the work once, and notes when that begins and how it ends by itself.
+func (a *WorkerManager) recorded(ctx context.Context, item actor.Item,
+	record *workRecord) (err error) {
+	record.begins()
+	exit := "it panicked"
+	defer func() {
+		if ctx.Err() == nil {
+			record.ends(exit)
+		}
+	}()
+	err = hostsOwn(a.Work(ctx, item))
+	if exit = "it returned"; err != nil {
+		exit = line(err)
+	}
+	return err
 }
 
 // ofNow is the item with the payload and the weight that it has now, for work that is called again:
@@ -392,6 +413,7 @@ func (a *WorkerManager) tell() {
 		return
 	}
 	a.changed = false
+	a.records.keep(func(id string) bool { return a.table.items[id] != nil })
 	now := a.table.holdings(a.session.Get().ID)
 	// Many items start in batches: said once, when the last of them has.
 	if running := now.Running(); running != a.said && !a.more {

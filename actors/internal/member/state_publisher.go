@@ -1,0 +1,146 @@
+package member
+
+import (
+	"context"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+)
+
+// StatePublisher writes what the work of this member's items does into the member's summary, for
+// those who look. Nothing rests on it: its failures cost nothing but that they know less.
+type StatePublisher struct {
+	*actor.Base
+	session     messages.Reader[messages.Session]
+	membership  messages.Reader[messages.Membership]
+	assignments messages.Reader[messages.Assignments]
+	holdings    messages.Reader[messages.Holdings]
+	records     *WorkRecords
+
+	written protocol.WorkSummary // as it was written last
+	at      time.Time            // when
+	index   uint64               // of the key then
+	known   bool                 // index and written are what Consul has
+	news    time.Time            // since when there is something else to say
+	since   map[string]time.Time
+	again   time.Time // when to try again what has failed
+	ladder  *store.Ladder
+}
+
+// NewStatePublisher wires the actor.
+func NewStatePublisher(b *actor.Base, session messages.Reader[messages.Session],
+	membership messages.Reader[messages.Membership],
+	assignments messages.Reader[messages.Assignments],
+	holdings messages.Reader[messages.Holdings], records *WorkRecords) *StatePublisher {
+	return &StatePublisher{Base: b, session: session, membership: membership,
+		assignments: assignments, holdings: holdings, records: records,
+		since: map[string]time.Time{}, ladder: store.NewLadder()}
+}
+
+// A summary is written when it says something new, after statesSettle, for what begins within a
+// second needs no words; one in statesEvery at the most. Numbers that go on while work loops alone
+// are written once in numbersEvery.
+const (
+	statesSettle = time.Second
+	statesEvery  = 2 * time.Second
+	numbersEvery = 15 * time.Second
+)
+
+// Run is the actor: see [supervisor.Child].
+func (a *StatePublisher) Run(ctx context.Context) error {
+	session, membership := a.session.Subscribe(), a.membership.Subscribe()
+	assignments, holdings := a.assignments.Subscribe(), a.holdings.Subscribe()
+	records := a.records.changed.Subscribe()
+	a.known = false
+	var timer actor.Timer
+	defer timer.Stop()
+	var next time.Time
+	for {
+		a.Idle(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-session.Changed():
+			session.Take()
+		case <-membership.Changed():
+			membership.Take()
+		case <-assignments.Changed():
+			assignments.Take()
+		case <-holdings.Changed():
+			holdings.Take()
+		case <-records.Changed():
+			records.Take()
+		case <-timer.At(next):
+		}
+		if err := a.Busy(ctx); err != nil {
+			return err
+		}
+		next = a.step(ctx, time.Now())
+		supervisor.Ready(ctx)
+	}
+}
+
+// step writes the summary if that is due, and returns when to look again.
+func (a *StatePublisher) step(ctx context.Context, now time.Time) (next time.Time) {
+	s, m, view := a.session.Get(), a.membership.Get(), a.assignments.Get()
+	if !m.In(s.ID) || view.Index < m.Index {
+		return time.Time{} // the states tell when that is over
+	}
+	if a.news.After(now) || a.again.After(now) {
+		return later(a.news, a.again)
+	}
+	want, next := summarise(summaryInput{now: now, member: m, view: view,
+		holdings: a.holdings.Get(), record: a.records.get, since: a.since})
+	numbers := sameStates(want, a.written)
+	if numbers && same(want, a.written) {
+		a.news = time.Time{}
+		return next
+	}
+	if a.news.IsZero() {
+		a.news = later(now.Add(statesSettle), a.at.Add(statesEvery))
+		return a.news
+	}
+	if due := a.at.Add(numbersEvery); numbers && due.After(now) {
+		a.news = time.Time{}
+		return actor.Earliest(next, due)
+	}
+	a.news = time.Time{}
+	if err := a.write(ctx, want, now); err != nil {
+		wait := later(now.Add(a.ladder.NextBackOff()), now.Add(statesEvery))
+		a.Log.Debug("states-not-published", "err", err, "retry_in", wait.Sub(now).String())
+		a.again = wait
+		return wait
+	}
+	a.ladder.Reset()
+	return next
+}
+
+// write writes the summary, if the record is still the session's, over the version that is known:
+// so neither a second copy of the request nor one that arrives late takes a newer one back.
+func (a *StatePublisher) write(ctx context.Context, s protocol.WorkSummary, now time.Time) error {
+	key := a.Keys.State(a.ID)
+	if !a.known {
+		e, _, _, err := a.Store.Get(ctx, key, store.Consistent)
+		if err != nil {
+			return err
+		}
+		a.index, a.known = e.ModifyIndex, true
+		if old, ok, _ := a.Keys.ReadWorkSummary(e); ok {
+			a.written.Seq = max(a.written.Seq, old.Seq)
+		}
+	}
+	s.Seq, s.At = a.written.Seq+1, now.UTC()
+	r, err := a.Store.Txn(ctx, store.CheckSession(a.Keys.Member(a.ID), s.Session),
+		store.CAS(key, s.Encode(), 0, a.index))
+	if err != nil {
+		a.known = false
+		return err
+	}
+	e, _ := r.Entry(key)
+	a.written, a.at, a.index = s, now, e.ModifyIndex
+	return nil
+}

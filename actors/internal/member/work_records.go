@@ -1,0 +1,166 @@
+package member
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
+)
+
+// WorkRecords is what the work of each item here has done by itself: the items' children write it,
+// and the state-publisher reads it.
+type WorkRecords struct {
+	changed *messages.State[uint64]
+
+	mu    sync.Mutex
+	n     uint64
+	items map[string]*workRecord
+}
+
+// workRecord is one item's, since its work was started here. The mutex of its WorkRecords guards it.
+type workRecord struct {
+	of       *WorkRecords
+	begun    time.Time // of this run; zero: it does not run
+	restarts int       // ends by itself
+	inRow    int       // of them, those since the last run that was healthy
+	exit     string    // what the last one said
+	exitAt   time.Time
+	next     time.Time // the next start, as the supervisor's policy said
+}
+
+// Work that has ended so often in a row loops. A run that has lasted for healthyAfter ends the row:
+// the supervisor's pauses begin anew then as well.
+const (
+	loopsAfter   = 3
+	healthyAfter = supervisor.DefaultHealthyAfter
+)
+
+func NewWorkRecords() *WorkRecords {
+	return &WorkRecords{changed: messages.NewState[uint64](0), items: map[string]*workRecord{}}
+}
+
+// open begins the record of an item that is started here.
+func (w *WorkRecords) open(id string) *workRecord {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := &workRecord{of: w}
+	w.items[id] = r
+	return r
+}
+
+// keep drops the records of items that are not held any more.
+func (w *WorkRecords) keep(held func(id string) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id := range w.items {
+		if !held(id) {
+			delete(w.items, id)
+		}
+	}
+}
+
+// get returns a copy of an item's record.
+func (w *WorkRecords) get(id string) workRecord {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r := w.items[id]; r != nil {
+		return *r
+	}
+	return workRecord{}
+}
+
+func (r *workRecord) write(f func()) {
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	f()
+	r.of.n++
+	r.of.changed.Set(r.of.n)
+}
+
+// begins: a run of the work begins. The first one is no news: the holdings say it.
+func (r *workRecord) begins() {
+	now := time.Now()
+	if r.first(now) {
+		return
+	}
+	r.write(func() { r.begun, r.next = now, time.Time{} })
+}
+
+func (r *workRecord) first(now time.Time) bool {
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	if r.restarts > 0 {
+		return false
+	}
+	r.begun = now
+	return true
+}
+
+// ends: a run has ended by itself.
+func (r *workRecord) ends(exit string) {
+	now := time.Now()
+	r.write(func() {
+		if now.Sub(r.begun) >= healthyAfter {
+			r.inRow = 0
+		}
+		r.inRow++
+		r.restarts++
+		r.begun, r.exit, r.exitAt = time.Time{}, exit, now
+	})
+}
+
+// loops tells whether the work loops, and when time alone will have ended that.
+func (r workRecord) loops(now time.Time) (loops bool, until time.Time) {
+	if r.inRow < loopsAfter {
+		return false, time.Time{}
+	}
+	if r.begun.IsZero() {
+		return true, time.Time{}
+	}
+	until = r.begun.Add(healthyAfter)
+	return now.Before(until), until
+}
+
+// pauses is the policy by which the work is started again; it notes when that is.
+type pauses struct {
+	supervisor.Backoff
+	record *workRecord
+}
+
+// NextBackOff is the default policy's.
+func (p pauses) NextBackOff() time.Duration {
+	d := p.Backoff.NextBackOff()
+	next := time.Now().Add(d)
+	p.record.write(func() { p.record.next = next })
+	return d
+}
+
+// The pauses of work that ends by itself: the supervisor's own default.
+const (
+	firstPause   = 100 * time.Millisecond
+	longestPause = 10 * time.Second
+)
+
+func (r *workRecord) backoff() supervisor.Backoff {
+	return pauses{supervisor.Exponential(firstPause, longestPause)(), r}
+}
+
+// line makes a host's error one line of text of at most so many bytes.
+func line(v any) string {
+	text := strings.ToValidUTF8(fmt.Sprint(v), "?")
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	if len(text) > protocol.MaxExitBytes {
+		text = strings.ToValidUTF8(text[:protocol.MaxExitBytes-3], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,140 @@
+package member
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/messages"
+)
+
+// summaryInput is what a member knows of its items' work at one moment.
+type summaryInput struct {
+	now      time.Time
+	member   messages.Membership
+	view     messages.Assignments
+	holdings messages.Holdings
+	record   func(item string) workRecord
+	since    map[string]time.Time // when the items that have not begun were seen first
+}
+
+// summarise says what the work of the assigned items does, and when time alone changes that. It
+// brings in.since up to date. Sequence and time of the summary are for whoever writes it.
+func summarise(in summaryInput) (s protocol.WorkSummary, next time.Time) {
+	s = protocol.WorkSummary{Session: in.member.Session, Counts: map[string]int{}}
+	waits := in.now.Before(in.member.ClearAt)
+	if waits {
+		s.ClearAt, next = in.member.ClearAt.UTC(), in.member.ClearAt
+	}
+	unbegun := map[string]bool{}
+	var named []protocol.WorkReport
+	for id, key := range in.view.Items.All() {
+		s.Upto = max(s.Upto, key.CreateIndex)
+		h, held := in.holdings.Items.Get(id)
+		r := protocol.WorkReport{ID: id, State: protocol.WorkRunning}
+		switch {
+		case held && h.Phase == messages.Running:
+			at := in.describe(&r, h)
+			next = actor.Earliest(next, at)
+		case held || key.Releasing:
+			r.State, r.Since, r.Token = protocol.WorkStopping, h.Since, h.Token
+		case waits && key.CreateIndex < in.member.Index:
+			r.State = protocol.WorkWaiting
+		default:
+			r.State = protocol.WorkStarting
+			unbegun[id] = true
+			if in.since[id].IsZero() {
+				in.since[id] = in.now
+			}
+			r.Since = in.since[id].UTC()
+		}
+		s.Counts[r.State]++
+		// Of an item that waits for a predecessor all is said by its key and ClearAt.
+		if r.State != protocol.WorkWaiting && (r.State != protocol.WorkRunning || r.Restarts > 0) {
+			named = append(named, r)
+		}
+	}
+	for id := range in.since {
+		if !unbegun[id] {
+			delete(in.since, id)
+		}
+	}
+	s.Items = worst(named)
+	return s, next
+}
+
+// describe fills in what the record of work that is held says.
+func (in summaryInput) describe(r *protocol.WorkReport, h messages.Holding) (next time.Time) {
+	record := in.record(r.ID)
+	r.Since, r.Token = h.Since.UTC(), h.Token
+	if record.restarts == 0 {
+		return time.Time{}
+	}
+	r.Restarts, r.Exit, r.ExitAt = record.restarts, record.exit, record.exitAt.UTC()
+	loops, next := record.loops(in.now)
+	switch {
+	case loops:
+		r.State, r.Since = protocol.WorkLooping, record.exitAt.UTC()
+	case !record.begun.IsZero():
+		r.Since = record.begun.UTC()
+		next = time.Time{}
+	}
+	if record.begun.IsZero() {
+		r.Next = record.next.UTC()
+	}
+	return next
+}
+
+// rank orders what is named: what is worst first.
+var rank = map[string]int{protocol.WorkLooping: 0, protocol.WorkStarting: 1,
+	protocol.WorkStopping: 2, protocol.WorkRunning: 3}
+
+// worst returns the items that a summary names.
+func worst(all []protocol.WorkReport) []protocol.WorkReport {
+	slices.SortStableFunc(all, func(x, y protocol.WorkReport) int {
+		return cmp.Or(cmp.Compare(rank[x.State], rank[y.State]), strings.Compare(x.ID, y.ID))
+	})
+	const around = 250 // bytes of JSON beside the texts
+	size := 0
+	for i, r := range all {
+		size += around + 6*(len(r.ID)+len(r.Exit))
+		if i >= protocol.MaxNamed || size > protocol.MaxSummaryBytes {
+			return all[:i]
+		}
+	}
+	return all
+}
+
+// sameStates tells whether two summaries say the same but for numbers that go on while work loops:
+// its restarts, its ends and its next start.
+func sameStates(x, y protocol.WorkSummary) bool {
+	if len(x.Items) != len(y.Items) || !sameButItems(x, y) {
+		return false
+	}
+	for i := range x.Items {
+		if a, b := x.Items[i], y.Items[i]; a.ID != b.ID || a.State != b.State || a.Token != b.Token {
+			return false
+		}
+	}
+	return true
+}
+
+// same tells whether two summaries say the same.
+func same(x, y protocol.WorkSummary) bool {
+	return sameButItems(x, y) && slices.Equal(x.Items, y.Items)
+}
+
+func sameButItems(x, y protocol.WorkSummary) bool {
+	if len(x.Counts) != len(y.Counts) {
+		return false
+	}
+	for state, n := range x.Counts {
+		if y.Counts[state] != n {
+			return false
+		}
+	}
+	return x.Session == y.Session && x.Upto == y.Upto && x.ClearAt.Equal(y.ClearAt)
+}
