@@ -437,6 +437,31 @@ func TestAnAimedTermConcernsNobodyElse(t *testing.T) {
 	})
 }
 
+func TestAimedSummariesConcernNobody(t *testing.T) {
+	besiege(t, func(s *siege) {
+		op, err := actors.NewOperator(s.client, "demo")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		each := func(what string, value []byte) {
+			s.aim("states/n1", value, 0)
+			s.aim("states/ghost", value, 0)
+			status, _, err := op.Look(s.t.Context())
+			if err != nil {
+				s.t.Fatalf("%s: %v", what, err)
+			}
+			if _, err := protocol.ParseWorkSummary(value); err != nil && len(status.Strange) != 2 {
+				s.t.Errorf("%s: the status names %q", what, status.Strange)
+			}
+		}
+		aimed.Summary.Each(wide, each)
+		aimed.Report.Each(wide, func(what string, value []byte) {
+			each(what, aimed.Summary.With("items", "["+string(value)+"]"))
+		})
+		s.holds(4)
+	})
+}
+
 func TestAnAimedLeaderKeyConcernsNobodyElse(t *testing.T) {
 	for _, value := range []string{"", "a/b", "\x1b]52;c;eA==\x07", "\xff",
 		strings.Repeat("x", 300_000)} {

@@ -101,6 +101,8 @@ type Status struct {
 	Drained []string `json:"drained,omitempty"`
 	// Pins is how many items an operator has pinned to a member.
 	Pins int `json:"pins,omitempty"`
+	// Problems says what is wrong, the worst first: nobody leads, items run nowhere or loop.
+	Problems []Problem `json:"problems,omitempty"`
 	// Strange are keys that this version cannot read; they are skipped. At most ten are named.
 	Strange []string `json:"strange,omitempty"`
 }
@@ -125,9 +127,12 @@ type StatusMember struct {
 	Capacity uint64 `json:"capacity,omitempty"`
 	Zone     string `json:"zone,omitempty"`
 	Version  string `json:"version,omitempty"`
+	// States counts its items by what their work does.
+	States map[ItemState]int `json:"states,omitempty"`
 }
 
-// StatusWork counts the workload: Total is Owned, Releasing and Free together.
+// StatusWork counts the workload: Total is Owned, Releasing and Free together. Those say what keys
+// there are; what the work does is in States.
 type StatusWork struct {
 	Total     int `json:"total"`
 	Owned     int `json:"owned"`
@@ -135,6 +140,8 @@ type StatusWork struct {
 	Free      int `json:"free"`
 	// Removed are items that are no longer in the workload and still have an owner.
 	Removed int `json:"removed,omitempty"`
+	// States counts the workload by what becomes of each item.
+	States map[ItemState]int `json:"states,omitempty"`
 }
 
 // Holders says who has what. The ids are in order.
@@ -149,6 +156,8 @@ type Holder struct {
 	Status    string   `json:"status"` // as in StatusMember
 	Own       []string `json:"own"`
 	Releasing []string `json:"releasing"`
+	// States has those of its items that do not simply run, by state.
+	States map[ItemState][]string `json:"states,omitempty"`
 }
 
 // StatusGone is the status of a member that holds items and is not registered.
@@ -159,25 +168,40 @@ const StatusGone = "gone"
 // they may disagree by what moved in between. Of the workload only the names are
 // read, for payloads can be large. Errors: [ErrUnreachable], [ErrDenied].
 func (o *Operator) Status(ctx context.Context) (Status, error) {
-	s, _, err := o.Look(ctx)
+	s, _, _, err := o.look(ctx, false)
 	return s, err
 }
 
 // Holders reads who has what. Errors as for Status.
 func (o *Operator) Holders(ctx context.Context) (Holders, error) {
-	_, h, err := o.Look(ctx)
+	_, h, _, err := o.look(ctx, false)
 	return h, err
 }
 
 // Look reads Status and Holders from the same answers. Errors as for Status.
 func (o *Operator) Look(ctx context.Context) (Status, Holders, error) {
-	p := serviceState{keys: o.keys}
+	s, h, _, err := o.look(ctx, false)
+	return s, h, err
+}
+
+// Items reads Status and what becomes of each item from the same answers: of the items of the
+// workload, and of those that were removed and have an owner still, in the order of their ids.
+// Errors as for Status.
+func (o *Operator) Items(ctx context.Context) (Status, []ItemStatus, error) {
+	s, _, items, err := o.look(ctx, false)
+	return s, items, err
+}
+
+// look reads the service; weighed: with the weights of the items, and so with their payloads.
+func (o *Operator) look(ctx context.Context, weighed bool) (Status, Holders, []ItemStatus, error) {
+	p := serviceState{keys: o.keys, weighed: weighed}
 	err := p.read(ctx, o.store)
 	if err != nil {
-		return Status{}, Holders{}, fmt.Errorf("looking at service %q: %w", o.keys.Service(), err)
+		return Status{}, Holders{}, nil, fmt.Errorf("looking at service %q: %w", o.keys.Service(),
+			err)
 	}
-	status, holders := p.describe()
-	return status, holders, nil
+	status, holders, items := p.describe(time.Now())
+	return status, holders, items, nil
 }
 
 // serviceState is what Consul holds of a service: the entries of its keys, unparsed.
@@ -188,8 +212,10 @@ type serviceState struct {
 	members     []store.Entry
 	assignments []store.Entry
 	acks        []store.Entry
-	work        []store.Entry // without values
+	work        []store.Entry // without values, unless weighed
+	weighed     bool
 	control     []store.Entry
+	states      []store.Entry
 	strange     []string
 }
 
@@ -214,12 +240,22 @@ func (p *serviceState) read(ctx context.Context, s *protocol.Store) error {
 	if err = list(p.keys.Acks(), &p.acks); err != nil {
 		return err
 	}
-	names, err := s.ListKeys(ctx, p.keys.Workload(), "")
-	if err != nil {
-		return err
+	if p.weighed {
+		if err = list(p.keys.Workload(), &p.work); err != nil {
+			return err
+		}
+	} else {
+		names, err := s.ListKeys(ctx, p.keys.Workload(), "")
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			p.work = append(p.work, store.Entry{Key: name})
+		}
 	}
-	for _, name := range names {
-		p.work = append(p.work, store.Entry{Key: name})
+	// Before the assignments: a key that is younger than its owner's summary shows by its index.
+	if err = list(p.keys.States(), &p.states); err != nil {
+		return err
 	}
 	return list(p.keys.Assignments(), &p.assignments)
 }
@@ -230,47 +266,76 @@ func (p *serviceState) odd(e store.Entry, _ string) {
 	}
 }
 
-func (p *serviceState) describe() (Status, Holders) {
+// describe says it all of the entries that were read; now is the time of the reading.
+func (p *serviceState) describe(now time.Time) (Status, Holders, []ItemStatus) {
 	s := Status{Service: p.keys.Service(), Members: []StatusMember{}}
-	if id, led, err := p.keys.ReadLeader(p.leader); led {
-		s.Leader = &StatusLeader{ID: id, Epoch: p.leader.ModifyIndex}
-		if err != nil {
-			p.odd(p.leader, "")
-		}
+	v := p.view(p.odd)
+	if v.leader != "" {
+		s.Leader = &StatusLeader{ID: v.leader, Epoch: p.leader.ModifyIndex}
 	}
-	orders := p.keys.ReadOrders(p.control, p.odd)
-	s.Frozen, s.Drained, s.Pins = orders.Frozen, slices.Sorted(maps.Keys(orders.Drained)),
-		len(orders.Pins)
-	for range protocol.Read(p.acks, p.keys.ReadAck, p.odd) { // only to name what is strange
-	}
-	if l, err := p.keys.ReadLeaderState(p.leaderState); err != nil {
-		p.odd(p.leaderState, "")
-	} else if s.Leader != nil && !s.Frozen && l.By == p.leader.Session {
-		s.Brake = l.Brake
-	}
-
+	s.Frozen, s.Drained, s.Pins = v.orders.Frozen, slices.Sorted(maps.Keys(v.orders.Drained)),
+		len(v.orders.Pins)
+	s.Brake = v.brake
 	holders := map[string]*Holder{}
-	for _, m := range protocol.Read(p.members, p.keys.ReadMember, p.odd) {
-		if m.Unreadable {
-			m.Status = "unreadable"
-		}
+	for _, id := range slices.Sorted(maps.Keys(v.members)) {
+		m := v.members[id]
 		s.Members = append(s.Members, StatusMember{
 			ID: m.ID, Address: m.Address, Status: m.Status, Idle: m.Idle, Capacity: m.Capacity,
-			Zone: m.Zone, Version: m.Version,
-			Drained: slices.Contains(s.Drained, m.ID),
+			Zone: m.Zone, Version: m.Version, Drained: slices.Contains(s.Drained, m.ID),
 		})
 		holders[m.ID] = &Holder{ID: m.ID, Status: m.Status}
 	}
-
-	// Of a key's item: 0 not in the workload, 1 free, 2 has an owner.
-	state := make(map[string]int8, len(p.work))
-	for _, w := range protocol.Read(p.work, p.keys.ReadWorkItem, p.odd) {
-		state[w.ID] = 1
+	p.count(v, &s, holders)
+	items, states, at := v.items()
+	s.Work.States = states
+	all := Holders{Members: []Holder{}, Free: []string{}}
+	for i := range s.Members {
+		m := &s.Members[i]
+		h := holders[m.ID]
+		m.Items, m.Releasing, m.States = len(h.Own)+len(h.Releasing), len(h.Releasing), at[m.ID]
+		all.Members = append(all.Members, *h)
+		delete(holders, h.ID)
 	}
-	s.Work.Total = len(state)
-	for e, a := range protocol.Read(p.assignments, p.keys.ReadAssignment, p.odd) {
+	for _, h := range holders {
+		s.Absent = append(s.Absent, StatusMember{ID: h.ID, Status: h.Status, Items: len(h.Own) +
+			len(h.Releasing), Releasing: len(h.Releasing), States: at[h.ID]})
+		all.Members = append(all.Members, *h)
+	}
+	slices.SortFunc(s.Absent, func(a, b StatusMember) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(all.Members, func(a, b Holder) int { return strings.Compare(a.ID, b.ID) })
+	place := map[string]int{}
+	for i := range all.Members {
+		h := &all.Members[i]
+		h.Own, h.Releasing = orEmpty(h.Own), orEmpty(h.Releasing)
+		place[h.ID] = i
+	}
+	for _, i := range items {
+		if i.Member == "" {
+			all.Free = append(all.Free, i.ID)
+		} else if i.State != ItemRunning && i.State != ItemOwned {
+			n, there := place[i.Member]
+			if !there {
+				continue // its only key cannot be read
+			}
+			h := &all.Members[n]
+			if h.States == nil {
+				h.States = map[ItemState][]string{}
+			}
+			h.States[i.State] = append(h.States[i.State], i.ID)
+		}
+	}
+	s.Strange = p.strange
+	s.Problems = problems(s, items, now)
+	return s, all, items
+}
+
+// count counts the keys of the items, and says who has which.
+func (p *serviceState) count(v *view, s *Status, holders map[string]*Holder) {
+	s.Work.Total = len(v.work)
+	owned := map[string]bool{}
+	for _, a := range v.keys {
 		if a.Unreadable {
-			continue // its member gives it up: the item is shown as free
+			continue // its member gives it up
 		}
 		m, w := a.Member, a.Item
 		h := holders[m]
@@ -284,46 +349,20 @@ func (p *serviceState) describe() (Status, Holders) {
 			h.Own = append(h.Own, w)
 		}
 		switch {
-		case state[w] == 0:
+		case !v.work[w]:
 			s.Work.Removed++
-		case state[w] == 2:
-			p.odd(e, "") // a second owner: the protocol does not do that
+		case owned[w]:
+			// a second owner: the protocol does not do that
+			p.odd(store.Entry{Key: p.keys.Assignment(m, w)}, "")
 		case a.State == protocol.StateRel:
 			s.Work.Releasing++
-			state[w] = 2
+			owned[w] = true
 		default:
 			s.Work.Owned++
-			state[w] = 2
+			owned[w] = true
 		}
 	}
 	s.Work.Free = s.Work.Total - s.Work.Owned - s.Work.Releasing
-
-	all := Holders{Members: []Holder{}, Free: []string{}}
-	for i := range s.Members {
-		h := holders[s.Members[i].ID]
-		s.Members[i].Items, s.Members[i].Releasing = len(h.Own)+len(h.Releasing), len(h.Releasing)
-		all.Members = append(all.Members, *h)
-		delete(holders, h.ID)
-	}
-	for _, h := range holders {
-		s.Absent = append(s.Absent, StatusMember{ID: h.ID, Status: h.Status, Items: len(h.Own) +
-			len(h.Releasing), Releasing: len(h.Releasing)})
-		all.Members = append(all.Members, *h)
-	}
-	slices.SortFunc(s.Absent, func(a, b StatusMember) int { return strings.Compare(a.ID, b.ID) })
-	slices.SortFunc(all.Members, func(a, b Holder) int { return strings.Compare(a.ID, b.ID) })
-	for i := range all.Members {
-		all.Members[i].Own, all.Members[i].Releasing = orEmpty(all.Members[i].Own),
-			orEmpty(all.Members[i].Releasing)
-	}
-	for id, st := range state {
-		if st == 1 {
-			all.Free = append(all.Free, id)
-		}
-	}
-	slices.Sort(all.Free)
-	s.Strange = p.strange
-	return s, all
 }
 
 // orEmpty keeps null out of the JSON.

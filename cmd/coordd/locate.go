@@ -47,5 +47,6 @@ with --route.`,
 	f.SortFlags = false
 	f.BoolVar(&asJSON, "json", false, "Print JSON.")
 	s.register(f)
+	cmd.ValidArgsFunction = a.completes(&s, itemIDs)
 	return cmd
 }

@@ -52,7 +52,7 @@ func run(ctx context.Context, s surroundings) int {
 		return 0
 	}
 	if ended, ok := errors.AsType[commandExit](err); ok {
-		return int(ended) // of coordd elect; the command has said what there is to say
+		return int(ended) // what there is to say has been said
 	}
 	code := exitFailed
 	// What fails before a command has begun is cobra's: a flag or a command that does not exist.
@@ -134,8 +134,9 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 		}
 	}
 	add("members", a.runCommand(), a.electCommand(), a.devCommand())
-	add("operators", a.statusCommand(), a.locateCommand(), a.workCommand(), a.configCommand(),
-		a.controlCommand(), a.verifyCommand())
+	add("operators", a.statusCommand(), a.membersCommand(), a.itemsCommand(), a.explainCommand(),
+		a.locateCommand(), a.workCommand(), a.configCommand(), a.controlCommand(),
+		a.verifyCommand())
 	add("other", a.devconsulCommand(), a.versionCommand())
 	return root
 }

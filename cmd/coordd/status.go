@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -45,17 +47,25 @@ func (s *serviceFlags) reached(ctx context.Context) (*actors.Operator, error) {
 
 func (a *app) statusCommand() *cobra.Command {
 	var s serviceFlags
-	var asJSON bool
+	var asJSON, check bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show the leader, the members and their load",
-		Long: `Shows who leads a service, its members and how many items each of them has, and
-how much of the workload is owned, on its way from one member to another
-(releasing), or free.`,
+		Short: "Show the leader, the members, what their work does, and what is wrong",
+		Long: `Shows who leads a service, how many of its items run, start, loop, stop, wait for
+a lost member, or are free, and how many of each state every member has. A line
+"wrong" says what is wrong: nobody leads, items run nowhere, or their work ends
+again and again. Then the exit code is 1.
+
+Members say themselves what their work does, a few seconds late at the most.
+Items of a member of an older version, which does not say it, are "owned".`,
 		Example: `  coordd status
-  coordd status --service billing --json`,
+  coordd status --service billing --json
+  coordd status --check || alert "$(coordd status --check)"`,
 		Args: noArguments,
 		RunE: a.does(func(ctx context.Context, _ []string) error {
+			if asJSON && check {
+				return usage("--check prints one line, and --json all: give one of them")
+			}
 			o, err := s.reached(ctx)
 			if err != nil {
 				return err
@@ -64,17 +74,40 @@ how much of the workload is owned, on its way from one member to another
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(a.out, status)
+			switch {
+			case asJSON:
+				err = printJSON(a.out, status)
+			case check:
+				_, err = fmt.Fprintln(a.out, verdict(status))
+			default:
+				err = printStatus(a.out, status)
 			}
-			return printStatus(a.out, status)
+			if err == nil && len(status.Problems) > 0 {
+				return commandExit(exitFailed)
+			}
+			return err
 		}),
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.BoolVar(&asJSON, "json", false, "Print JSON.")
+	f.BoolVar(&check, "check", false, "Print one line: what is wrong, or \"ok\".")
 	s.register(f)
 	return cmd
+}
+
+// verdict is one line: what is wrong and where to look, or ok.
+func verdict(s actors.Status) string {
+	if len(s.Problems) == 0 {
+		return "ok"
+	}
+	text := foreign(s.Problem())
+	for _, p := range s.Problems {
+		if len(p.Items) > 0 {
+			return text + "; coordd explain " + foreign(p.Items[0])
+		}
+	}
+	return text
 }
 
 func printJSON(w io.Writer, v any) error {
@@ -97,12 +130,18 @@ func printStatus(w io.Writer, s actors.Status) error {
 	} else {
 		fmt.Fprintf(t, "leader\t%s (epoch %d)\n", foreign(s.Leader.ID), s.Leader.Epoch)
 	}
-	fmt.Fprintf(t, "work\t%s: %d owned, %d releasing, %d free", count(s.Work.Total, "item"),
-		s.Work.Owned, s.Work.Releasing, s.Work.Free)
+	fmt.Fprintf(t, "work\t%s", count(s.Work.Total, "item"))
+	for i, state := range present(s.Work.States) {
+		fmt.Fprintf(t, "%s%d %s", map[bool]string{true: ": ", false: ", "}[i == 0],
+			s.Work.States[state], state)
+	}
 	if s.Work.Removed > 0 {
 		fmt.Fprintf(t, "; %d more removed and not given up yet", s.Work.Removed)
 	}
 	fmt.Fprintln(t)
+	if len(s.Problems) > 0 {
+		fmt.Fprintf(t, "wrong\t%s\n", verdict(s))
+	}
 	if s.Brake != "" {
 		fmt.Fprintf(t, "brake\t%s\n", foreign(s.Brake))
 	}
@@ -128,9 +167,24 @@ func printStatus(w io.Writer, s actors.Status) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "MEMBER\tSTATUS\tITEMS\tRELEASING\tADDRESS")
-	for _, m := range append(s.Members, s.Absent...) {
+	return printMembers(w, s)
+}
+
+// present are the states that some item is in.
+func present(counts map[actors.ItemState]int) (states []actors.ItemState) {
+	for _, state := range actors.ItemStates {
+		if counts[state] > 0 {
+			states = append(states, state)
+		}
+	}
+	return states
+}
+
+// printMembers prints one row for each member.
+func printMembers(w io.Writer, s actors.Status) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "MEMBER\tSTATUS\tITEMS\tRUNNING\tSTARTING\tLOOPING\tSTOPPING\tWAITING\tADDRESS")
+	for _, m := range append(slices.Clone(s.Members), s.Absent...) {
 		status := foreign(m.Status)
 		if s.Leader != nil && s.Leader.ID == m.ID {
 			status += ", leads"
@@ -141,8 +195,13 @@ func printStatus(w io.Writer, s actors.Status) error {
 		if m.Idle {
 			status += ", runs nothing"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", foreign(m.ID), status, m.Items, m.Releasing,
-			foreign(m.Address))
+		running := strconv.Itoa(m.States[actors.ItemRunning])
+		if m.States[actors.ItemOwned] > 0 {
+			running = "?" // it does not say what its work does
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%d\t%s\n", foreign(m.ID), status, m.Items,
+			running, m.States[actors.ItemStarting], m.States[actors.ItemLooping],
+			m.States[actors.ItemStopping], m.States[actors.ItemWaiting], foreign(m.Address))
 	}
 	return t.Flush()
 }

@@ -121,6 +121,15 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	testkit.Await(t, startLimit, "every item has an owner", owned)
 	may("viewer", "locate", "--service", "jobs", "a")
 	may("viewer", "work", "list", "--service", "jobs")
+	testkit.Await(t, workLimit, "the members say that all items run", func() string {
+		out, errs, _ := do("viewer", "items", "--service", "jobs", "--state", "running", "--json")
+		if strings.Count(out, `"running"`) != 4 {
+			return out + errs
+		}
+		return ""
+	})
+	may("viewer", "members", "--service", "jobs")
+	may("viewer", "explain", "--service", "jobs", "a")
 	may("operator", "config", "put", "--service", "jobs", "key", "value")
 	if out := may("viewer", "config", "get", "--service", "jobs", "key"); strings.TrimSpace(
 		out) != "value" {
@@ -189,7 +198,7 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 		}
 	}
 	for _, prefix := range []string{"service/jobs/members/", "service/jobs/assignments/",
-		"service/jobs/acks/"} {
+		"service/jobs/acks/", "service/jobs/states/"} {
 		if left, _, err := cluster.Client().KV().Keys(prefix, "", nil); err != nil ||
 			len(left) > 0 {
 			t.Errorf("after a clean stop %s", fmt.Sprint(left, err))

@@ -165,7 +165,11 @@ type status struct {
 func (s *service) now() status {
 	s.t.Helper()
 	var st status
-	out := s.do("status", "--json")
+	// It ends with 1 where something is wrong, and says what.
+	out, stderr, code := once(s.t, "status", "--json", "--service", s.name, "--consul", s.consul)
+	if code > 1 || stderr != "" {
+		s.t.Fatalf("coordd status --json: exit code %d: %s", code, stderr)
+	}
 	if err := json.Unmarshal([]byte(out), &st); err != nil {
 		s.t.Fatalf("%v in %s", err, out)
 	}

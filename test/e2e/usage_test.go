@@ -80,8 +80,9 @@ func TestBadUsageIsOneClearLineAndExitCode2AndReachesNobody(t *testing.T) {
 		p.forget()
 	}
 	// The same address is asked by a command that is right: the count is worth something.
-	if _, stderr, code := once(t, "status", "--service", "nobody", "--consul", p.addr); code != 0 {
-		t.Errorf("status of an unknown service: exit code %d: %s", code, stderr)
+	if _, stderr, code := once(t, "status", "--service", "nobody", "--consul", p.addr); code != 1 ||
+		stderr != "" {
+		t.Errorf("status of a service that nobody leads: exit code %d: %s", code, stderr)
 	}
 	if seen, _, _ := p.count(); len(seen) == 0 {
 		t.Error("the proxy counts nothing")

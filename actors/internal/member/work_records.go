@@ -28,6 +28,7 @@ type workRecord struct {
 	begun    time.Time // of this run; zero: it does not run
 	restarts int       // ends by itself
 	inRow    int       // of them, those since the last run that was healthy
+	row      time.Time // when the first of those was
 	exit     string    // what the last one said
 	exitAt   time.Time
 	next     time.Time // the next start, as the supervisor's policy said
@@ -108,7 +109,9 @@ func (r *workRecord) ends(exit string) {
 		if now.Sub(r.begun) >= healthyAfter {
 			r.inRow = 0
 		}
-		r.inRow++
+		if r.inRow++; r.inRow == 1 {
+			r.row = now
+		}
 		r.restarts++
 		r.begun, r.exit, r.exitAt = time.Time{}, exit, now
 	})

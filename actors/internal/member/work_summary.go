@@ -77,7 +77,7 @@ func (in summaryInput) describe(r *protocol.WorkReport, h messages.Holding) (nex
 	loops, next := record.loops(in.now)
 	switch {
 	case loops:
-		r.State, r.Since = protocol.WorkLooping, record.exitAt.UTC()
+		r.State, r.Since = protocol.WorkLooping, record.row.UTC()
 	case !record.begun.IsZero():
 		r.Since = record.begun.UTC()
 		next = time.Time{}

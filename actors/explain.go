@@ -1,0 +1,113 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+)
+
+// Explanation is what there is to say of one item.
+type Explanation struct {
+	ItemStatus
+	// There says why the item is where it is; empty: it has no owner, or nothing is known.
+	There string `json:"there,omitempty"`
+	// Next says what would have to happen for its work to run, or to run elsewhere.
+	Next string `json:"next,omitempty"`
+}
+
+// Explain says why an item is where it is, what happened to it, and what would have to happen for
+// it to run, as far as Consul tells. Errors: [ErrNotFound] for an item that is not in the workload
+// and has no owner, [ErrInvalid], [ErrUnreachable], [ErrDenied].
+func (o *Operator) Explain(ctx context.Context, id string) (Explanation, error) {
+	if err := CheckID(id); err != nil {
+		return Explanation{}, err
+	}
+	i, err := o.item(ctx, id, false)
+	if err != nil {
+		return Explanation{}, err
+	}
+	if i.Cause == CausePlacing || i.Cause == CauseNoRoom {
+		// Only the weights of all items tell whether there is room.
+		if i, err = o.item(ctx, id, true); err != nil {
+			return Explanation{}, err
+		}
+	}
+	return Explanation{ItemStatus: i, There: there[i.Reason], Next: next(i)}, nil
+}
+
+func (o *Operator) item(ctx context.Context, id string, weighed bool) (ItemStatus, error) {
+	_, _, items, err := o.look(ctx, weighed)
+	if err != nil {
+		return ItemStatus{}, err
+	}
+	for _, i := range items {
+		if i.ID == id {
+			return i, nil
+		}
+	}
+	return ItemStatus{}, fmt.Errorf("item %q of service %q: %w: it is not in the workload",
+		id, o.keys.Service(), ErrNotFound)
+}
+
+// there has the leader's reasons in words.
+var there = map[string]string{
+	"new":       "it had no owner",
+	"balance":   "its former owner held more than its share",
+	"drain":     "its former owner was drained",
+	"capacity":  "its former owner held more than its capacity",
+	"pinned":    "it is pinned there",
+	"takeover":  "its former owner was lost",
+	"cancelled": "it was to leave, and was called back",
+	"removed":   "it was removed from the workload",
+}
+
+// next says what would have to happen for an item to run.
+func next(i ItemStatus) string {
+	switch i.State {
+	case ItemRunning:
+		if i.Removed {
+			return "it was removed from the workload: its owner is told to give it up"
+		}
+		return ""
+	case ItemLooping:
+		return "it is started again after pauses of up to 15 s; it counts as running when it has " +
+			"lasted for 30 s. Look at what it writes at " + i.Member + ", and mend it or its payload"
+	case ItemStarting:
+		return "its owner reads its payload and starts it, within a second as a rule. Where that " +
+			"takes longer, look at the log of " + i.Member
+	case ItemStopping:
+		return "its work ends, within the --stop-timeout of " + i.Member +
+			", and then the leader gives it to another member"
+	case ItemQuarantined:
+		return "an operator takes it out of quarantine"
+	case ItemOwned:
+		return ""
+	}
+	switch i.Cause {
+	case CauseNoLeader:
+		return "a member is started, or one that runs reaches Consul and takes the leadership"
+	case CauseFrozen:
+		return `an operator says "coordd control thaw"`
+	case CauseBrake:
+		return `what is gone comes back, or an operator says "coordd control override"`
+	case CauseNoMembers:
+		return "a member that takes items is started, or \"coordd control undrain\" is said"
+	case CausePinned:
+		return fmt.Sprintf("%s comes, or takes items, or has room; or \"coordd control unpin %s\" "+
+			"is said", i.Pinned, i.ID)
+	case CauseNoRoom:
+		return "a member is started, one gets a larger --capacity, or items are removed"
+	case CauseLost, CauseKept:
+		text := "the leader gives it to another member"
+		if !i.Until.IsZero() {
+			text += " at " + untilText(i.Until) + " at the latest"
+		}
+		return text + ", or " + i.Member + " is back before"
+	case CausePredecessor:
+		text := i.Member + " starts it when that lease is over"
+		if !i.Until.IsZero() {
+			text += ", at " + untilText(i.Until)
+		}
+		return text
+	}
+	return "the leader gives it to a member"
+}

@@ -1,0 +1,358 @@
+package actors_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/protocol"
+)
+
+// told is what a member says of its items, in the name of the session that locks its record.
+func (d *desk) told(member string, counts map[string]int, items ...protocol.WorkReport) {
+	d.t.Helper()
+	e, _, err := d.kv.Get("service/demo/members/"+member, nil)
+	d.must(err)
+	d.put("states/"+member, string(protocol.WorkSummary{Session: e.Session, Seq: 1,
+		Upto: d.consul.Dump().Index, Counts: counts, Items: items}.Encode()))
+}
+
+// index is the ModifyIndex of a key.
+func (d *desk) index(key string) uint64 {
+	d.t.Helper()
+	e, _, err := d.kv.Get("service/demo/"+key, nil)
+	d.must(err)
+	return e.ModifyIndex
+}
+
+// session is the one that locks a key.
+func (d *desk) session(key string) string {
+	d.t.Helper()
+	e, _, err := d.kv.Get("service/demo/"+key, nil)
+	d.must(err)
+	return e.Session
+}
+
+// led is a service with a leader n1 and an item w, which n1 has.
+func (d *desk) led() {
+	d.lock("leader", "n1")
+	d.lock("members/n1", "alive")
+	d.put("workload/w", "")
+	d.put("assignments/n1/w", `{"s":"own","why":"balance"}`)
+}
+
+// free is the same with an item that nobody has.
+func (d *desk) unowned() {
+	d.lock("leader", "n1")
+	d.lock("members/n1", "alive")
+	d.put("workload/w", "")
+}
+
+// gone is the same with an owner n2 that has vanished; waited is what the leader notes of it.
+func (d *desk) gone(ack string, waited, of time.Duration) {
+	d.unowned()
+	d.put("assignments/n2/w", `{"s":"own"}`)
+	d.put("acks/n2", ack)
+	note := protocol.LeaderState{By: d.session("leader"), At: time.Now().UTC()}
+	if waited >= 0 {
+		note.Absent = map[string]protocol.Waited{"n2": {Ack: d.index("acks/n2"), Session: "x",
+			For: waited, Of: of}}
+	}
+	d.put("office", string(note.Encode()))
+}
+
+const goneAck = `{"n":3,"sid":"0d8f3a2e-0000-4000-8000-000000000000","ttl":10000000000}`
+
+// stateCases has a service for each state of the item w, and for each of its causes.
+var stateCases = map[string]struct {
+	given func(d *desk)
+	want  actors.ItemStatus // Why is a part of the sentence; Until counts from now
+	until time.Duration
+}{
+	"running": {func(d *desk) {
+		d.led()
+		d.told("n1", map[string]int{"running": 1})
+	}, actors.ItemStatus{State: actors.ItemRunning, Member: "n1", Reason: "balance"}, 0},
+	"running, and restarted before": {func(d *desk) {
+		d.led()
+		d.told("n1", map[string]int{"running": 1}, protocol.WorkReport{ID: "w", State: "running",
+			Restarts: 2, Exit: "exit status 1"})
+	}, actors.ItemStatus{State: actors.ItemRunning, Member: "n1", Restarts: 2,
+		LastExit: "exit status 1"}, 0},
+	"starting": {func(d *desk) {
+		d.led()
+		d.told("n1", map[string]int{"starting": 1}, protocol.WorkReport{ID: "w",
+			State: "starting"})
+	}, actors.ItemStatus{State: actors.ItemStarting, Member: "n1", Why: "has not begun"}, 0},
+	"granted after its owner's summary": {func(d *desk) {
+		d.lock("leader", "n1")
+		d.lock("members/n1", "alive")
+		d.told("n1", nil)
+		d.put("workload/w", "")
+		d.put("assignments/n1/w", `{"s":"own"}`)
+	}, actors.ItemStatus{State: actors.ItemStarting, Member: "n1", Why: "granted a moment ago"}, 0},
+	"crash-looping": {func(d *desk) {
+		d.led()
+		d.told("n1", map[string]int{"crash-looping": 1}, protocol.WorkReport{ID: "w",
+			State: "crash-looping", Restarts: 7, Exit: "exit status 1"})
+	}, actors.ItemStatus{State: actors.ItemLooping, Member: "n1", Restarts: 7,
+		LastExit: "exit status 1", Why: "again and again"}, 0},
+	"quarantined": {func(d *desk) {
+		d.led()
+		d.told("n1", map[string]int{"quarantined": 1}, protocol.WorkReport{ID: "w",
+			State: "quarantined"})
+	}, actors.ItemStatus{State: actors.ItemQuarantined, Member: "n1", Why: "too often"}, 0},
+	"stopping": {func(d *desk) {
+		d.led()
+		d.put("assignments/n1/w", `{"s":"rel"}`)
+		d.told("n1", map[string]int{"stopping": 1})
+	}, actors.ItemStatus{State: actors.ItemStopping, Member: "n1", Why: "on its way"}, 0},
+	"its owner leaves": {func(d *desk) {
+		d.lock("leader", "n1")
+		d.lock("members/n1", `{"status":"leaving"}`)
+		d.put("workload/w", "")
+		d.put("assignments/n1/w", `{"s":"own"}`)
+		d.told("n1", map[string]int{"stopping": 1}, protocol.WorkReport{ID: "w",
+			State: "stopping"})
+	}, actors.ItemStatus{State: actors.ItemStopping, Member: "n1", Why: "told to stop"}, 0},
+	"its owner does not tell": {(*desk).led,
+		actors.ItemStatus{State: actors.ItemOwned, Member: "n1", Why: "has not told"}, 0},
+	"its owner's former process has told": {func(d *desk) {
+		d.led()
+		d.put("states/n1", `{"sid":"0d8f3a2e-0000-4000-8000-000000000000","n":1,"upto":1000,`+
+			`"at":"2000-01-01T00:00:00Z","counts":{"running":1}}`)
+	}, actors.ItemStatus{State: actors.ItemOwned, Member: "n1", Why: "has not told"}, 0},
+	"its owner says more than this version knows": {func(d *desk) {
+		d.led()
+		d.told("n1", map[string]int{"dancing": 1}, protocol.WorkReport{ID: "w", State: "dancing"})
+	}, actors.ItemStatus{State: actors.ItemOwned, Member: "n1", Why: "dancing"}, 0},
+	"one of many that its owner does not name": {func(d *desk) {
+		d.led()
+		d.told("n1", map[string]int{"running": 1, "crash-looping": 200})
+	}, actors.ItemStatus{State: actors.ItemOwned, Member: "n1", Why: "names a part"}, 0},
+	"waiting for its owner's former process": {func(d *desk) {
+		d.lock("leader", "n1")
+		d.put("workload/w", "")
+		d.put("assignments/n1/w", `{"s":"own"}`)
+		d.lock("members/n1", "alive")
+		d.put("acks/n1", `{"n":1,"sid":"`+d.session("members/n1")+`","ttl":10000000000}`)
+		d.put("states/n1", string(protocol.WorkSummary{Session: d.session("members/n1"),
+			ClearAt: time.Now().Add(7 * time.Second), Upto: 1000,
+			Counts: map[string]int{"waiting": 1}}.Encode()))
+	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n1", Cause: actors.CausePredecessor,
+		Why: "former process"}, 7 * time.Second},
+	"waiting for a lost member": {func(d *desk) {
+		d.gone(goneAck, 4*time.Second, 12*time.Second)
+	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseLost,
+		Why: "n2 is gone"}, 8 * time.Second},
+	"waiting, and the leader is of an older version": {func(d *desk) {
+		d.gone(goneAck, 4*time.Second, 0)
+	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseLost},
+		6 * time.Second},
+	"waiting, and the leader has not noticed": {func(d *desk) {
+		d.gone(goneAck, -1, 0)
+	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseLost,
+		Why: "about to find out"}, 0},
+	"waiting, and the note is another absence's": {func(d *desk) {
+		d.gone(goneAck, 4*time.Second, 12*time.Second)
+		d.put("acks/n2", strings.Replace(goneAck, "3", "4", 1))
+	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseLost,
+		Why: "about to find out"}, 0},
+	"waiting for a member that will be back": {func(d *desk) {
+		d.gone(strings.TrimSuffix(goneAck, "}")+
+			`,"clear":true,"stopped":true,"keep":60000000000}`, time.Second, time.Minute)
+	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseKept,
+		Why: "to be back"}, 59 * time.Second},
+	"waiting, and nobody leads": {func(d *desk) {
+		d.lock("members/n1", "alive")
+		d.put("workload/w", "")
+		d.put("assignments/n2/w", `{"s":"own"}`)
+	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseNoLeader,
+		Why: "nobody leads"}, 0},
+	"waiting, and the leader holds back": {func(d *desk) {
+		d.gone(goneAck, time.Second, time.Minute)
+		d.put("office", string(protocol.LeaderState{By: d.session("leader"),
+			Brake: "most of the members are gone"}.Encode()))
+	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseBrake,
+		Why: "most of the members are gone"}, 0},
+	"free, in a moment": {(*desk).unowned,
+		actors.ItemStatus{State: actors.ItemFree, Cause: actors.CausePlacing}, 0},
+	"free, and nobody leads": {func(d *desk) {
+		d.put("leader", "n1") // locked by nobody
+		d.lock("members/n1", "alive")
+		d.put("workload/w", "")
+	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CauseNoLeader,
+		Why: "nobody leads"}, 0},
+	"free, and frozen": {func(d *desk) {
+		d.unowned()
+		d.put("control/freeze", "")
+	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CauseFrozen, Why: "thaw"}, 0},
+	"free, and the leader holds back": {func(d *desk) {
+		d.unowned()
+		d.put("office", string(protocol.LeaderState{By: d.session("leader"),
+			Brake: "too much is gone"}.Encode()))
+	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CauseBrake,
+		Why: "too much is gone"}, 0},
+	"free, and every member is drained": {func(d *desk) {
+		d.unowned()
+		d.put("control/drain/n1", "")
+	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CauseNoMembers, Why: "drained"}, 0},
+	"free, and pinned to nobody": {func(d *desk) {
+		d.unowned()
+		d.put("control/pins/w", "n9")
+	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CausePinned, Pinned: "n9",
+		Why: "n9, which is not registered"}, 0},
+	"free, and pinned to a drained member": {func(d *desk) {
+		d.unowned()
+		d.lock("members/n2", "alive")
+		d.put("control/pins/w", "n2")
+		d.put("control/drain/n2", "")
+	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CausePinned, Pinned: "n2",
+		Why: "takes no items"}, 0},
+	"free, and every member is full": {func(d *desk) {
+		d.lock("leader", "n1")
+		d.lock("members/n1", `{"status":"alive","capacity":1}`)
+		d.put("workload/v", "")
+		d.put("workload/w", "")
+		d.put("assignments/n1/v", "own")
+	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CauseNoRoom, Why: "full"}, 0},
+	"removed, and not given up yet": {func(d *desk) {
+		d.lock("leader", "n1")
+		d.lock("members/n1", "alive")
+		d.put("assignments/n1/w", "own")
+		d.told("n1", map[string]int{"running": 1})
+	}, actors.ItemStatus{State: actors.ItemRunning, Member: "n1", Removed: true}, 0},
+}
+
+func TestEachItemHasTheStateThatConsulTells(t *testing.T) {
+	for name, c := range stateCases {
+		t.Run(name, func(t *testing.T) {
+			operate(t, func(t *testing.T, d *desk) {
+				c.given(d)
+				now := time.Now()
+				status, items, err := d.op.Items(t.Context())
+				d.must(err)
+				n := 0
+				for _, count := range status.Work.States {
+					n += count
+				}
+				if n != status.Work.Total {
+					t.Errorf("%d items, of which these have a state: %v", status.Work.Total,
+						status.Work.States)
+				}
+				for _, i := range items {
+					if i.ID == "w" {
+						compare(t, now, i, c.want, c.until)
+						return
+					}
+				}
+				t.Fatalf("w is not among %+v", items)
+			})
+		})
+	}
+}
+
+func compare(t *testing.T, now time.Time, got, want actors.ItemStatus, until time.Duration) {
+	t.Helper()
+	if got.State != want.State || got.Member != want.Member || got.Cause != want.Cause ||
+		got.Restarts != want.Restarts || got.LastExit != want.LastExit ||
+		got.Pinned != want.Pinned || got.Removed != want.Removed {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	if !strings.Contains(got.Why, want.Why) {
+		t.Errorf("why: %q, which does not hold %q", got.Why, want.Why)
+	}
+	if want.Reason != "" && got.Reason != want.Reason {
+		t.Errorf("reason: %q, want %q", got.Reason, want.Reason)
+	}
+	if left := got.Until.Sub(now); got.Until.IsZero() != (until == 0) ||
+		until != 0 && (left-until).Abs() > time.Second {
+		t.Errorf("until %v, which is in %v; want %v", got.Until, left, until)
+	}
+}
+
+// What a member counts and does not name is counted with the others.
+func TestItemsThatAreNotNamedAreCounted(t *testing.T) {
+	operate(t, func(t *testing.T, d *desk) {
+		d.lock("leader", "n1")
+		d.lock("members/n1", "alive")
+		for n := range 300 {
+			d.put(fmt.Sprintf("workload/w%03d", n), "")
+			d.put(fmt.Sprintf("assignments/n1/w%03d", n), "own")
+		}
+		d.told("n1", map[string]int{"running": 50, "crash-looping": 250}, protocol.WorkReport{
+			ID: "w007", State: "crash-looping"})
+		status, err := d.op.Status(t.Context())
+		d.must(err)
+		want := map[actors.ItemState]int{actors.ItemRunning: 50, actors.ItemLooping: 250}
+		for _, got := range []map[actors.ItemState]int{status.Work.States,
+			status.Members[0].States} {
+			if len(got) != 2 || got[actors.ItemRunning] != 50 || got[actors.ItemLooping] != 250 {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		}
+		if got := status.Problem(); got != "250 items loop: w007, …" {
+			t.Errorf("the problem is %q", got)
+		}
+	})
+}
+
+// A lost member's items wait, until when is said, and that holds.
+func TestALostMembersItemsWaitUntilWhenItIsSaid(t *testing.T) {
+	for name, settings := range map[string]option{
+		"by default":   func(*actors.Config) {},
+		"with a lease": func(cfg *actors.Config) { cfg.Lease = 4 * time.Second },
+		"with a grace": func(cfg *actors.Config) { cfg.Grace = 30 * time.Second },
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				op, err := actors.NewOperator(c.client, "demo")
+				if err != nil {
+					c.t.Fatal(err)
+				}
+				c.addWork(c.items(9)...)
+				for _, id := range []string{"n1", "n2", "n3"} {
+					c.start(id, settings)
+				}
+				c.await("all items", 60*time.Second, c.balanced(9))
+				lost := c.follower()
+				items := c.itemsOf(lost)
+				c.kill(lost)
+				var until time.Time
+				c.await("an end of the wait", 40*time.Second, func() bool {
+					_, all, err := op.Items(c.t.Context())
+					if err != nil {
+						c.t.Fatal(err)
+					}
+					for _, i := range all {
+						if i.ID == items[0] && i.State == actors.ItemWaiting {
+							until = i.Until
+						}
+					}
+					return !until.IsZero()
+				})
+				// It was said when the absence was confirmed, and not first after a while.
+				if left := time.Until(until); left < 3500*time.Millisecond {
+					c.t.Errorf("the end of the wait is said %v before it", left)
+				}
+				c.await("the take-over", 60*time.Second, func() bool {
+					_, all, err := op.Items(c.t.Context())
+					if err != nil {
+						c.t.Fatal(err)
+					}
+					for _, i := range all {
+						if i.Member == lost {
+							return false
+						}
+					}
+					return true
+				})
+				if late := time.Since(until); late > 200*time.Millisecond || late < -time.Second {
+					c.t.Errorf("the items were given away %v after %v", late, until)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package actors
+
+import "time"
+
+// ItemState says what becomes of an item, as far as Consul tells.
+type ItemState string
+
+// The states of an item. Of those that have an owner all but ItemOwned, ItemStopping and some of
+// ItemWaiting are what the owner itself says.
+const (
+	// ItemRunning: its work runs. It may have been restarted.
+	ItemRunning ItemState = "running"
+	// ItemStarting: it has an owner, and its work has not begun yet.
+	ItemStarting ItemState = "starting"
+	// ItemLooping: its work ends by itself again and again, and is restarted with growing pauses.
+	ItemLooping ItemState = "crash-looping"
+	// ItemStopping: its owner is to give it up, or has stopped its work.
+	ItemStopping ItemState = "stopping"
+	// ItemWaiting: nobody works on it that is known of, and nobody else may yet: it waits for the
+	// lease of a member that is gone, or of its owner's previous process.
+	ItemWaiting ItemState = "waiting"
+	// ItemFree: it has no owner.
+	ItemFree ItemState = "free"
+	// ItemQuarantined: nobody works on it, because its work failed too often. It is reserved: no
+	// version does that yet.
+	ItemQuarantined ItemState = "quarantined"
+	// ItemOwned: it has an owner that does not tell what the work does.
+	ItemOwned ItemState = "owned"
+)
+
+// ItemStates are all states, in the order in which they are shown.
+var ItemStates = []ItemState{ItemRunning, ItemStarting, ItemLooping, ItemStopping, ItemWaiting,
+	ItemFree, ItemQuarantined, ItemOwned}
+
+// Cause says why an item is in a state in which nobody works on it.
+type Cause string
+
+// The causes.
+const (
+	CauseNoLeader    Cause = "no-leader"   // nobody leads, so nothing is placed or taken over
+	CauseFrozen      Cause = "frozen"      // by an operator
+	CauseBrake       Cause = "brake"       // the leader holds back
+	CauseNoMembers   Cause = "no-members"  // no member takes items
+	CausePinned      Cause = "pinned"      // to a member that is not there, or takes none
+	CauseNoRoom      Cause = "no-room"     // every member is full
+	CausePlacing     Cause = "placing"     // it is given to a member in a moment
+	CauseLost        Cause = "lost-member" // its owner is gone, and may still be within its lease
+	CauseKept        Cause = "kept"        // its owner has asked for its items to wait for it
+	CausePredecessor Cause = "predecessor" // a former process of its owner may be within its lease
+)
+
+// ItemStatus is one item: who has it, what its work does, and why.
+type ItemStatus struct {
+	ID     string    `json:"id"`
+	State  ItemState `json:"state"`
+	Member string    `json:"member,omitempty"` // its owner; empty: none
+	Cause  Cause     `json:"cause,omitempty"`
+	Why    string    `json:"why,omitempty"` // a sentence about the state
+	// Reason is why the leader gave the item to its owner: new, balance, drain, capacity, pinned,
+	// takeover.
+	Reason string    `json:"reason,omitempty"`
+	Token  uint64    `json:"token,omitempty"` // its fencing token; 0: not known
+	Since  time.Time `json:"since,omitzero"`  // of the state; zero: not known
+	// Restarts is how often its work has ended by itself since its owner started it.
+	Restarts   int       `json:"restarts,omitempty"`
+	LastExit   string    `json:"last_exit,omitempty"` // what it said then
+	LastExitAt time.Time `json:"last_exit_at,omitzero"`
+	NextStart  time.Time `json:"next_start,omitzero"` // while it pauses
+	// Until is when somebody else may have it, at the latest, by the clock of the leader; zero: not
+	// known.
+	Until  time.Time `json:"until,omitzero"`
+	Pinned string    `json:"pinned,omitempty"` // the member that it is pinned to
+	// Removed: it is not in the workload any more.
+	Removed bool `json:"removed,omitempty"`
+}
+
+// Working tells whether somebody works on the item, or may: its owner has not said.
+func (i ItemStatus) Working() bool {
+	return i.State == ItemRunning || i.State == ItemOwned || i.State == ItemStopping
+}

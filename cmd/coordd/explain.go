@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	var s serviceFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain ITEM",
+		Short: "Show why an item is where it is, and what it takes for it to run",
+		Long: `Shows one item: its state and why, the member that has it and why the leader
+gave it there, how often its work was restarted and how it ended last, and what
+would have to happen for it to run.
+
+It says what Consul holds now. What happened before is in the log of the leader
+and of the member.`,
+		Example: `  coordd explain device-1
+  coordd explain device-1 --service billing --json`,
+		Args: exactly(1, "the id of one item"),
+		RunE: a.does(func(ctx context.Context, args []string) error {
+			if err := actors.CheckID(args[0]); err != nil {
+				return usage("%v", err)
+			}
+			o, err := s.reached(ctx)
+			if err != nil {
+				return err
+			}
+			e, err := o.Explain(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(a.out, e)
+			}
+			return printExplanation(a.out, e, time.Now())
+		}),
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.BoolVar(&asJSON, "json", false, "Print JSON.")
+	s.register(f)
+	cmd.ValidArgsFunction = a.completes(&s, itemIDs)
+	return cmd
+}
+
+func printExplanation(w io.Writer, e actors.Explanation, now time.Time) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(t, "%s\t%s\n", name, foreign(fmt.Sprintf(format, args...)))
+	}
+	row("item", "%s", e.ID)
+	state := string(e.State)
+	if !e.Since.IsZero() {
+		state += " for " + span(now.Sub(e.Since))
+	}
+	if e.Why != "" {
+		state += ": " + e.Why
+	}
+	row("state", "%s", state)
+	if e.Member != "" {
+		at := e.Member
+		if e.Token != 0 {
+			at += fmt.Sprintf(", token %d", e.Token)
+		}
+		if e.There != "" {
+			at += ": " + e.There
+		}
+		row("at", "%s", at)
+	}
+	if e.Pinned != "" {
+		row("pinned", "to %s", e.Pinned)
+	}
+	if e.Removed {
+		row("removed", "it is not in the workload any more")
+	}
+	if e.Restarts > 0 {
+		row("restarts", "%d by %s", e.Restarts, e.Member)
+		last := e.LastExit
+		if !e.LastExitAt.IsZero() {
+			last += " (" + span(now.Sub(e.LastExitAt)) + " ago)"
+		}
+		row("last end", "%s", last)
+	}
+	if left := e.NextStart.Sub(now); left > 0 {
+		row("starts", "again in %s", span(left))
+	}
+	if left := e.Until.Sub(now); left > 0 {
+		row("waits", "for %s at the latest", span(left))
+	}
+	if e.Next != "" {
+		row("to run", "%s", e.Next)
+	}
+	return t.Flush()
+}
+
+// completionTimeout is how long a shell waits for the names of items or members.
+const completionTimeout = 2 * time.Second
+
+// completes offers names that Consul holds to a shell. What goes wrong offers nothing.
+func (a *app) completes(s *serviceFlags,
+	names func(context.Context, *actors.Operator) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		const none = cobra.ShellCompDirectiveNoFileComp
+		ctx := cmd.Context()
+		if ctx == nil {
+			ctx = context.Background()
+		}
+		ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+		defer cancel()
+		if a.fromEnvironment(cmd.Flags()) != nil {
+			return nil, none
+		}
+		o, _, err := s.operator(ctx)
+		if err != nil {
+			return nil, none
+		}
+		return names(ctx, o), none
+	}
+}
+
+func itemIDs(ctx context.Context, o *actors.Operator) (ids []string) {
+	_, items, err := o.Items(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, i := range items {
+		ids = append(ids, i.ID)
+	}
+	return ids
+}
+
+func memberIDs(ctx context.Context, o *actors.Operator) (ids []string) {
+	status, err := o.Status(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, m := range append(status.Members, status.Absent...) {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
