@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -14,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/consul/api"
-
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/aimed"
 	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/coordd/coordd/messages"
+	"github.com/hashicorp/consul/api"
 )
 
 // Values that somebody aims at the cluster, one in each field of each kind of key that it reads.
@@ -514,11 +513,11 @@ func (s *siege) owner(item string) string {
 func TestAnItemWhoseWritesAreNeverTakenConcernsNoOther(t *testing.T) {
 	besiege(t, func(s *siege) {
 		for _, m := range s.members {
-			m.net.via(censor{s.consul.RoundTripper(), "poison"})
+			m.net.via(censor(s.consul.RoundTripper(), "poison"))
 		}
 		s.options = append(s.options, func(cfg *actors.Config) {
 			client, err := api.NewClient(&api.Config{Address: "consul.test",
-				HttpClient: &http.Client{Transport: censor{s.consul.RoundTripper(), "poison"}}})
+				HttpClient: &http.Client{Transport: censor(s.consul.RoundTripper(), "poison")}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -532,23 +531,7 @@ func TestAnItemWhoseWritesAreNeverTakenConcernsNoOther(t *testing.T) {
 }
 
 // censor answers 400 to every transaction that writes an assignment of an item.
-type censor struct {
-	to   http.RoundTripper
-	item string
-}
-
-func (c censor) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Path == "/v1/txn" {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		if bytes.Contains(body, []byte("assignments/")) &&
-			bytes.Contains(body, []byte("/"+c.item)) {
-			return &http.Response{StatusCode: 400, Status: "400 Bad Request", Header: http.Header{},
-				Request: r, Body: io.NopCloser(strings.NewReader("blocked by policy"))}, nil
-		}
-	}
-	return c.to.RoundTrip(r)
+func censor(to http.RoundTripper, item string) http.RoundTripper {
+	return transport.When(to, transport.TxnWith("assignments/", "/"+item),
+		transport.Always(http.StatusBadRequest, "blocked by policy"))
 }

@@ -1,10 +1,8 @@
 package actors_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // badWay is a way to Consul on which transactions arrive without an answer, late without an answer,
@@ -27,16 +26,12 @@ type badWay struct {
 }
 
 func (w *badWay) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Path != "/v1/txn" {
+	body := transport.Txn(r)
+	if body == "" {
 		return w.to.RoundTrip(r)
 	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
 	often := 0.03
-	if strings.Contains(string(body), `"Verb":"lock"`) {
+	if strings.Contains(body, `"Verb":"lock"`) {
 		often = 0.3
 	}
 	w.mu.Lock()
@@ -47,27 +42,20 @@ func (w *badWay) RoundTrip(r *http.Request) (*http.Response, error) {
 		return w.to.RoundTrip(r)
 	}
 	if p >= 1 {
-		again := r.Clone(r.Context())
-		again.Body = io.NopCloser(bytes.NewReader(body))
+		again := transport.Copy(r)
 		w.late.Go(func() {
 			time.Sleep(delay)
-			w.send(again)
+			transport.Again(w.to, again)
 		})
 	}
 	switch {
 	case p < 1:
-		w.send(r)
+		transport.Again(w.to, r)
 		return nil, errors.New("the answer is lost")
 	case p < 2:
 		return nil, errors.New("it is late")
 	}
 	return w.to.RoundTrip(r)
-}
-
-func (w *badWay) send(r *http.Request) {
-	if resp, err := w.to.RoundTrip(r); err == nil {
-		resp.Body.Close()
-	}
 }
 
 // Two processes for most ids, of different TTLs, whose sessions are ended early while they are cut

@@ -7,24 +7,16 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // behind is a way on which the watch of the leader key hears of nothing more, once it has heard of
 // as many changes as it may.
-type behind struct {
-	to  http.RoundTripper
-	may atomic.Int64
-}
-
-func (b *behind) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := b.to.RoundTrip(r)
-	if err != nil || !strings.HasSuffix(r.URL.Path, "/leader") || !r.URL.Query().Has("index") ||
-		b.may.Add(-1) >= 0 {
-		return resp, err
-	}
-	resp.Body.Close()
-	<-r.Context().Done()
-	return nil, r.Context().Err()
+func behind(to http.RoundTripper, may *atomic.Int64) http.RoundTripper {
+	return transport.Unheard(to, func(r *http.Request) bool {
+		return strings.HasSuffix(r.URL.Path, "/leader") && transport.Poll(r) && may.Add(-1) < 0
+	}, transport.Hang)
 }
 
 // Consul raises the index of a key only when a lock changes something: its value or its flags. A
@@ -33,16 +25,16 @@ func (b *behind) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestANewEpochIsLargerThanTheOldOne(t *testing.T) {
 	run(t, func(c *cluster) {
 		lost := &replyLoser{to: c.consul.RoundTripper()}
-		watch := &behind{to: lost}
-		watch.may.Store(math.MaxInt64)
-		c.way = watch
+		var may atomic.Int64
+		may.Store(math.MaxInt64)
+		c.way = behind(lost, &may)
 		m := c.start("n1")
 		c.addWork(c.items(4)...)
 		c.await("all work", 20*time.Second, c.balanced(4))
 		time.Sleep(time.Second)
 		epoch := func() uint64 { return m.c.Leadership().Get().Epoch }
 		before := epoch()
-		watch.may.Store(1)
+		may.Store(1)
 		if err := c.store.Put(c.t.Context(), c.store.Keys().Leader(), []byte("n1"),
 			math.MaxUint64); err != nil {
 			t.Fatal(err)

@@ -1,11 +1,9 @@
 package actors_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"regexp"
@@ -18,6 +16,7 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -124,19 +123,12 @@ var receivers = regexp.MustCompile(
 	`"check-session","Key":"service/demo/members/([^"]+)","Session":"([^"]+)"`)
 
 func (a *ambush) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Path != "/v1/txn" || a.hit.Load() != nil {
+	body := transport.Txn(r)
+	if a.hit.Load() != nil || !strings.Contains(body,
+		`"delete-cas","Key":"service/demo/assignments/`+a.victim+`/`) {
 		return a.to.RoundTrip(r)
 	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	if !strings.Contains(string(body), `"delete-cas","Key":"service/demo/assignments/`+a.victim+
-		`/`) {
-		return a.to.RoundTrip(r)
-	}
-	for _, receiver := range receivers.FindAllStringSubmatch(string(body), -1) {
+	for _, receiver := range receivers.FindAllStringSubmatch(body, -1) {
 		id := receiver[1]
 		if m := a.others[id]; m != nil {
 			a.hit.Store(&id)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"runtime/pprof"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,23 +11,22 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
 
 // deafFor is a way of a host's to Consul that does not come back for the long polls of one actor,
 // not even when their contexts end.
-type deafFor struct {
-	to    http.RoundTripper
-	actor string
-	heard chan struct{}
+func deafFor(to http.RoundTripper, actor string, heard chan struct{}) http.RoundTripper {
+	return transport.When(to, pollsBy(actor), func(r *http.Request) (*http.Response, error) {
+		<-heard
+		return to.RoundTrip(r)
+	})
 }
 
-func (f deafFor) RoundTrip(r *http.Request) (*http.Response, error) {
-	if label, _ := pprof.Label(r.Context(), "actor"); r.URL.Query().Has("index") &&
-		strings.HasSuffix(label, f.actor) {
-		<-f.heard
-	}
-	return f.to.RoundTrip(r)
+// pollsBy picks the long polls of one actor.
+func pollsBy(actor string) func(*http.Request) bool {
+	return func(r *http.Request) bool { return transport.Poll(r) && transport.By(r, actor) }
 }
 
 // A watch waits for most of its time, so that it hangs shows later.
@@ -46,7 +43,7 @@ func TestAMemberWhoseWayToConsulSwallowsALongPollGivesUpWhatItHolds(t *testing.T
 				heard := make(chan struct{})
 				free := sync.OnceFunc(func() { close(heard) })
 				defer free()
-				n1.net.via(deafFor{c.consul.RoundTripper(), actor, heard})
+				n1.net.via(deafFor(c.consul.RoundTripper(), actor, heard))
 				time.Sleep(5 * time.Second)
 				c.provoke(actor)
 				for i := range 4 {
@@ -70,7 +67,7 @@ func TestAMemberWhoseWayToConsulSwallowsALongPollGivesUpWhatItHolds(t *testing.T
 func TestALargeAnswerOverAThinLineCostsNoSession(t *testing.T) {
 	run(t, func(c *cluster) {
 		c.addLarge()
-		line := &thinLine{c.consul.RoundTripper(), 200 << 10}
+		line := &transport.Thin{To: c.consul.RoundTripper(), Pace: 200 << 10}
 		m := c.start("n1", func(cfg *actors.Config) {
 			client, err := store.NewClient(&api.Config{Address: "consul.test",
 				HttpClient: &http.Client{Transport: line}})
@@ -86,21 +83,14 @@ func TestALargeAnswerOverAThinLineCostsNoSession(t *testing.T) {
 	})
 }
 
-// silentFor is a way on which the long polls of one actor die in silence: no answer comes, and
+// silentFor is a way on which one long poll of an actor dies in silence: no answer comes, and
 // nothing is closed.
-type silentFor struct {
-	to    http.RoundTripper
-	actor string
-	died  atomic.Bool
-}
-
-func (f *silentFor) RoundTrip(r *http.Request) (*http.Response, error) {
-	if label, _ := pprof.Label(r.Context(), "actor"); r.URL.Query().Has("index") &&
-		strings.HasSuffix(label, f.actor) && f.died.CompareAndSwap(false, true) {
-		<-r.Context().Done()
-		return nil, r.Context().Err()
-	}
-	return f.to.RoundTrip(r)
+func silentFor(to http.RoundTripper, actor string) http.RoundTripper {
+	var died atomic.Bool
+	polls := pollsBy(actor)
+	return transport.When(to, func(r *http.Request) bool {
+		return polls(r) && died.CompareAndSwap(false, true)
+	}, transport.Hang)
 }
 
 // What a long poll waits for that dies by itself comes as late as that poll is given up, and no
@@ -117,7 +107,7 @@ func TestALongPollThatDiesInSilenceIsGivenUpInTime(t *testing.T) {
 				c.await("shared out", time.Minute, c.balanced(6))
 				time.Sleep(10 * time.Second)
 				leader, victim := c.members[c.leader()], c.follower()
-				leader.net.via(&silentFor{to: c.consul.RoundTripper(), actor: actor})
+				leader.net.via(silentFor(c.consul.RoundTripper(), actor))
 				c.provoke(actor)
 				time.Sleep(time.Second)
 				c.addWork("meanwhile")
@@ -129,23 +119,6 @@ func TestALongPollThatDiesInSilenceIsGivenUpInTime(t *testing.T) {
 			})
 		})
 	}
-}
-
-// swallowing does not come back for what one item's own goroutine asks Consul, not even when its
-// context ends.
-type swallowing struct {
-	to    http.RoundTripper
-	item  string
-	heard chan struct{}
-	asked atomic.Bool
-}
-
-func (f *swallowing) RoundTrip(r *http.Request) (*http.Response, error) {
-	if label, _ := pprof.Label(r.Context(), "actor"); strings.HasSuffix(label, "/"+f.item) {
-		f.asked.Store(true)
-		<-f.heard
-	}
-	return f.to.RoundTrip(r)
 }
 
 // Work that is called again has its payload read anew. Where that never comes back nobody works on
@@ -174,13 +147,21 @@ func TestAnItemWhoseWorkHangsOnTheWayToConsulIsGivenUp(t *testing.T) {
 		c.await("all at n1", 20*time.Second, c.balanced(4))
 		c.start("n2")
 		time.Sleep(time.Second)
-		way := &swallowing{to: c.consul.RoundTripper(), item: c.items(1)[0],
-			heard: make(chan struct{})}
-		free := sync.OnceFunc(func() { close(way.heard) })
+		var asked atomic.Bool
+		heard := make(chan struct{})
+		free := sync.OnceFunc(func() { close(heard) })
 		defer free()
-		n1.net.via(way)
+		// What the item's own goroutine asks does not come back, not even when its context ends.
+		consul := c.consul.RoundTripper()
+		n1.net.via(transport.When(consul, func(r *http.Request) bool {
+			return transport.By(r, "/"+c.items(1)[0])
+		}, func(r *http.Request) (*http.Response, error) {
+			asked.Store(true)
+			<-heard
+			return consul.RoundTrip(r)
+		}))
 		fail <- struct{}{}
-		c.await("the item's work, called again", time.Minute, way.asked.Load)
+		c.await("the item's work, called again", time.Minute, asked.Load)
 		set := n1.c.Settings()
 		c.await("the item", actors.StuckAfter+set.Renew+set.Bounds().TakeOverLeader,
 			c.runs(c.items(1)))

@@ -4,12 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime/pprof"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -223,13 +222,13 @@ func TestAFrozenCallOfTheWorkerManagerDoesNotOutlastTheLease(t *testing.T) {
 			time.Sleep(time.Duration(phase) * 171 * time.Millisecond)
 			// From now on nothing of n1 is answered, and what it has to start waits for Consul.
 			frozen := make(chan struct{})
-			m.net.via(frozenFor{c.consul.RoundTripper(), "worker-manager", frozen})
+			m.net.via(frozenFor(c.consul.RoundTripper(), "worker-manager", frozen))
 			c.addWork("more-1", "more-2")
 			c.await("the worker manager's view of them", 5*time.Second, func() bool {
 				return m.c.Assignments().Get().Items.Len() == 6
 			})
 			m.net.cut(errors.New("cut off"))
-			m.net.via(frozenFor{c.consul.RoundTripper(), "", frozen})
+			m.net.via(frozenFor(c.consul.RoundTripper(), "", frozen))
 			m.net.cut(nil)
 			lease := m.c.Session().Get().Lease
 			end := lease.Start.Add(lease.TTL)
@@ -244,19 +243,7 @@ func TestAFrozenCallOfTheWorkerManagerDoesNotOutlastTheLease(t *testing.T) {
 }
 
 // frozenFor answers no request of one actor, or of any, until thawed is closed.
-type frozenFor struct {
-	to     http.RoundTripper
-	actor  string
-	thawed chan struct{}
-}
-
-func (f frozenFor) RoundTrip(r *http.Request) (*http.Response, error) {
-	if label, _ := pprof.Label(r.Context(), "actor"); strings.HasSuffix(label, f.actor) {
-		select {
-		case <-f.thawed:
-		case <-r.Context().Done():
-			return nil, r.Context().Err()
-		}
-	}
-	return f.to.RoundTrip(r)
+func frozenFor(to http.RoundTripper, actor string, thawed chan struct{}) http.RoundTripper {
+	return transport.When(to, func(r *http.Request) bool { return transport.By(r, actor) },
+		transport.Frozen(to, thawed))
 }

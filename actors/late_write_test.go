@@ -1,17 +1,17 @@
 package actors_test
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
-// delayer keeps one transaction back and answers its sender with a time-out; it
+// delayer keeps one transaction back and its sender sees the connection break; it
 // arrives when it is let go, after newer ones.
 type delayer struct {
 	to    http.RoundTripper
@@ -22,40 +22,26 @@ type delayer struct {
 }
 
 func (d *delayer) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodPut || !strings.HasPrefix(r.URL.Path, "/v1/txn") {
-		return d.to.RoundTrip(r)
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
+	body := transport.Txn(r)
 	d.mu.Lock()
-	hold := d.match != nil && d.match(string(body))
+	hold := body != "" && d.match != nil && d.match(body)
 	if hold {
 		d.match = nil
-		later := r.Clone(r.Context())
-		later.Body = io.NopCloser(bytes.NewReader(body))
-		d.held = append(d.held, later)
+		d.held = append(d.held, transport.Copy(r))
 	}
 	d.mu.Unlock()
 	if hold {
-		return nil, errors.New("i/o timeout")
+		return nil, transport.ErrReset
 	}
 	return d.to.RoundTrip(r)
 }
 
 // deliver lets what was held arrive now, and returns the status codes.
-func (d *delayer) deliver(t *testing.T) (codes []int) {
+func (d *delayer) deliver() (codes []int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, r := range d.held {
-		resp, err := d.to.RoundTrip(r.Clone(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		codes = append(codes, resp.StatusCode)
+		codes = append(codes, transport.Again(d.to, r))
 	}
 	d.held = nil
 	return codes
@@ -77,7 +63,7 @@ func TestAWriteThatArrivesLateIsRefused(t *testing.T) {
 		c.await("late granted all the same", 20*time.Second, c.balanced(31))
 		c.start("n2")
 		c.await("in balance", 20*time.Second, c.balanced(31))
-		if codes := d.deliver(c.t); len(codes) != 1 || codes[0] != http.StatusConflict {
+		if codes := d.deliver(); len(codes) != 1 || codes[0] != http.StatusConflict {
 			t.Errorf("the late write was answered %v, want one 409", codes)
 		}
 		time.Sleep(30 * time.Second)
@@ -93,7 +79,7 @@ func TestALostReplyOfACommittedWriteIsFoundOut(t *testing.T) {
 	run(t, func(c *cluster) {
 		c.addWork(c.items(9)...)
 		m := c.start("n1")
-		m.net.via(&loser{to: c.consul.RoundTripper(), next: 30})
+		m.net.via(loser(c.consul.RoundTripper(), 30))
 		c.await("all at n1", 60*time.Second, c.balanced(9))
 		c.start("n2")
 		c.await("in balance", 60*time.Second, c.balanced(9))
@@ -104,28 +90,14 @@ func TestALostReplyOfACommittedWriteIsFoundOut(t *testing.T) {
 	})
 }
 
-// loser loses the replies of every second transaction, next times.
-type loser struct {
-	to http.RoundTripper
-
-	mu   sync.Mutex
-	next int
-	n    int
-}
-
-func (l *loser) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := l.to.RoundTrip(r)
-	if err != nil || r.Method != http.MethodPut || strings.HasPrefix(r.URL.Path,
-		"/v1/session/renew") {
-		return resp, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.n++
-	if l.n%2 == 0 && l.next > 0 {
-		l.next--
-		resp.Body.Close()
-		return nil, errors.New("connection reset by peer")
-	}
-	return resp, nil
+// loser loses the replies of every second write, times of them.
+func loser(to http.RoundTripper, times int64) http.RoundTripper {
+	var n atomic.Int64
+	return transport.Unheard(to, func(r *http.Request) bool {
+		if r.Method != http.MethodPut || strings.HasPrefix(r.URL.Path, "/v1/session/renew") {
+			return false
+		}
+		at := n.Add(1)
+		return at%2 == 0 && at/2 <= times
+	}, transport.Fail(transport.ErrReset))
 }

@@ -1,11 +1,9 @@
 package actors_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,6 +13,7 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -217,47 +216,25 @@ func TestLeadWaitsForALeaderOfAVersionThatWritesNoTerm(t *testing.T) {
 type keyCopier struct {
 	to   http.RoundTripper
 	mu   sync.Mutex
-	kept map[string][][]byte // verb on the leader key -> bodies
+	kept map[string][]*http.Request // by verb on the leader key
 }
 
 func (p *keyCopier) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Path == "/v1/txn" {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
+	body := transport.Txn(r)
+	p.mu.Lock()
+	for _, verb := range []string{"lock", "delete"} {
+		if strings.Contains(body, `"Verb":"`+verb+`","Key":"service/demo/leader"`) {
+			p.kept[verb] = append(p.kept[verb], transport.Copy(r))
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		p.mu.Lock()
-		for _, verb := range []string{"lock", "delete"} {
-			if strings.Contains(string(body), `"Verb":"`+verb+`","Key":"service/demo/leader"`) {
-				p.kept[verb] = append(p.kept[verb], body)
-			}
-		}
-		p.mu.Unlock()
 	}
+	p.mu.Unlock()
 	return p.to.RoundTrip(r)
-}
-
-// again has a transaction arrive a second time; it tells whether it was applied.
-func (p *keyCopier) again(t *testing.T, body []byte) bool {
-	t.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPut,
-		"http://consul.test/v1/txn", bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := p.to.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
 }
 
 // A copy of a take, of a new epoch or of a resignation does nothing, whenever it arrives.
 func TestASecondCopyOfWhatALeaderDoesToItsKeyDoesNothing(t *testing.T) {
 	run(t, func(c *cluster) {
-		p := &keyCopier{kept: map[string][][]byte{}}
+		p := &keyCopier{kept: map[string][]*http.Request{}}
 		m := c.start("n1")
 		p.to = c.consul.RoundTripper()
 		m.net.via(p)
@@ -268,11 +245,11 @@ func TestASecondCopyOfWhatALeaderDoesToItsKeyDoesNothing(t *testing.T) {
 			t.Helper()
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			for verb, bodies := range p.kept {
-				for i, body := range bodies {
-					if p.again(t, body) {
+			for verb, copies := range p.kept {
+				for i, r := range copies {
+					if transport.Again(p.to, r) == http.StatusOK {
 						t.Errorf("%s: copy %d of a %s of the leader key was applied: %s", when, i,
-							verb, body)
+							verb, transport.Text(r))
 					}
 				}
 			}

@@ -338,7 +338,7 @@ func TestARouterThatHearsOfConsulAgainNamesNobodyBeforeAllIsReadAnew(t *testing.
 				o.watch(items, o.router.MaxAge()+propagation, o.router.MaxAge()+propagation)
 				time.Sleep(time.Duration(phase) * 137 * time.Millisecond)
 				thawed := make(chan struct{})
-				o.net.via(frozenFor{c.consul.RoundTripper(), deaf, thawed})
+				o.net.via(frozenFor(c.consul.RoundTripper(), deaf, thawed))
 				o.net.cut(nil)
 				clear(o.counts)
 				o.watch(items, 20*time.Second, propagation)
@@ -376,7 +376,7 @@ func TestALongPollThatHangsMakesNoAnswerOlderThanTheGreatestAge(t *testing.T) {
 					c.await("located", time.Second, o.agrees(items))
 					thawed := make(chan struct{})
 					for actor := range strings.FieldsSeq(deaf) {
-						o.net.via(frozenFor{o.net.to, actor, thawed})
+						o.net.via(frozenFor(o.net.to, actor, thawed))
 					}
 					c.addWork("one-more") // what is under way ends
 					o.watch(items, 10*time.Second, propagation)

@@ -1,9 +1,7 @@
 package actors_test
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -11,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // replyLoser loses the answer to the next transaction that holds a text; it is applied.
@@ -21,23 +20,18 @@ type replyLoser struct {
 }
 
 func (l *replyLoser) RoundTrip(r *http.Request) (*http.Response, error) {
-	text := l.text.Load()
-	if r.URL.Path != "/v1/txn" || text == nil {
+	text, body := l.text.Load(), transport.Txn(r)
+	if body == "" || text == nil {
 		return l.to.RoundTrip(r)
 	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
 	resp, err := l.to.RoundTrip(r)
-	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), *text) ||
+	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(body, *text) ||
 		!l.text.CompareAndSwap(text, nil) {
 		return resp, err
 	}
 	resp.Body.Close()
 	l.lost.Add(1)
-	return nil, errors.New("connection reset")
+	return nil, transport.ErrReset
 }
 
 func (l *replyLoser) loses(text string) { l.text.Store(&text) }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -66,10 +65,9 @@ func TestItemsThatAreGoneFromTheWorkloadKeepNoOthersFromStarting(t *testing.T) {
 }
 
 // reader refuses every transaction that reads an item.
-type reader struct {
-	to   http.RoundTripper
-	item string
-	refusal
+func reader(to http.RoundTripper, item string, how refusal) http.RoundTripper {
+	return transport.When(to, transport.TxnWith("workload/"+item),
+		transport.Always(how.status, how.body))
 }
 
 type refusal struct {
@@ -77,27 +75,11 @@ type refusal struct {
 	body   string
 }
 
-func (c reader) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Path == "/v1/txn" {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		if bytes.Contains(body, []byte("workload/"+c.item)) {
-			return &http.Response{StatusCode: c.status, Status: http.StatusText(c.status),
-				Header: http.Header{}, Request: r,
-				Body: io.NopCloser(strings.NewReader(c.body))}, nil
-		}
-	}
-	return c.to.RoundTrip(r)
-}
-
 func TestAnItemThatCanNeverBeReadKeepsNoOthersFromStarting(t *testing.T) {
 	for _, how := range []refusal{{400, "blocked by policy"}, {403, "Permission denied"}} {
 		t.Run(how.body, func(t *testing.T) {
 			run(t, func(c *cluster) {
-				c.way = reader{c.consul.RoundTripper(), "poison", how}
+				c.way = reader(c.consul.RoundTripper(), "poison", how)
 				items := c.items(100)
 				c.addWork(append(items, "a-poison", "poison", "z-poison")...)
 				c.start("n1")
@@ -118,7 +100,7 @@ func TestItemsThatCanNeverBeReadKeepNoOthersFromStarting(t *testing.T) {
 		for _, many := range []int{2, 3, 50} {
 			t.Run(fmt.Sprintf("%d %s", many, how.body), func(t *testing.T) {
 				run(t, func(c *cluster) {
-					c.way = reader{c.consul.RoundTripper(), "a-poison", how}
+					c.way = reader(c.consul.RoundTripper(), "a-poison", how)
 					items := c.items(100)
 					c.addWork(items...)
 					for i := range many {

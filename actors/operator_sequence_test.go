@@ -41,7 +41,7 @@ func TestAnOperatorsWriteOfUnknownOutcomeEndsWithTheNextOne(t *testing.T) {
 			t.Fatalf("a removal without an answer: %v", err)
 		}
 		d.must(d.op.AddWork(t.Context(), actors.WorkInput{ID: "w", Payload: []byte("anew")}))
-		if codes := late.deliver(t); len(codes) != 1 || codes[0] != http.StatusConflict || !has() {
+		if codes := late.deliver(); len(codes) != 1 || codes[0] != http.StatusConflict || !has() {
 			t.Errorf("the late removal was answered %v; the item is there: %v", codes, has())
 		}
 		hold("set")
@@ -50,7 +50,7 @@ func TestAnOperatorsWriteOfUnknownOutcomeEndsWithTheNextOne(t *testing.T) {
 			t.Fatalf("an addition without an answer: %v", err)
 		}
 		d.must(d.op.RemoveWork(t.Context(), "w"))
-		if codes := late.deliver(t); len(codes) != 1 || codes[0] != http.StatusConflict || has() {
+		if codes := late.deliver(); len(codes) != 1 || codes[0] != http.StatusConflict || has() {
 			t.Errorf("the late addition was answered %v; the item is there: %v", codes, has())
 		}
 	})

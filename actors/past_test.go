@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // A Consul server that has just begun to lead answers renewals from the past until it has replayed
@@ -65,16 +66,16 @@ func TestARenewalAnsweredFromThePastBringsNoWorkBack(t *testing.T) {
 func TestWorkStartsOnlyWhileTheRecordIsThisSessions(t *testing.T) {
 	run(t, func(c *cluster) {
 		c.addWork(c.items(4)...)
-		eyes := &eyes{to: c.consul.RoundTripper()}
+		var shut atomic.Bool
 		m := c.start("n1", func(cfg *actors.Config) { cfg.WorkerSoak = 2 * time.Second })
-		m.net.via(eyes)
+		m.net.via(eyes(c.consul.RoundTripper(), &shut))
 		c.await("the order", 20*time.Second, func() bool {
 			return m.c.Assignments().Get().Items.Len() == 4
 		})
 		if n := c.totalStarts(); n != 0 {
 			t.Fatalf("%d items run, within the worker's soak", n)
 		}
-		eyes.shut.Store(true) // no news of the session's end
+		shut.Store(true) // no news of the session's end
 		if _, err := c.client.Session().Destroy(m.c.Session().Get().ID, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -85,25 +86,15 @@ func TestWorkStartsOnlyWhileTheRecordIsThisSessions(t *testing.T) {
 		if n := c.totalStarts(); n != 0 {
 			t.Errorf("%d items were started under a session that had ended", n)
 		}
-		eyes.shut.Store(false)
+		shut.Store(false)
 		c.await("all work", 60*time.Second, c.balanced(4))
 	})
 }
 
 // eyes is a way to Consul on which, while they are shut, no long poll is answered and no question
 // about sessions.
-type eyes struct {
-	to   http.RoundTripper
-	shut atomic.Bool
-}
-
-func (e *eyes) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := e.to.RoundTrip(r)
-	if err == nil && e.shut.Load() && (r.URL.Query().Has("index") || strings.HasPrefix(r.URL.Path,
-		"/v1/session/")) {
-		resp.Body.Close()
-		<-r.Context().Done()
-		return nil, r.Context().Err()
-	}
-	return resp, err
+func eyes(to http.RoundTripper, shut *atomic.Bool) http.RoundTripper {
+	return transport.Unheard(to, func(r *http.Request) bool {
+		return shut.Load() && (transport.Poll(r) || strings.HasPrefix(r.URL.Path, "/v1/session/"))
+	}, transport.Hang)
 }

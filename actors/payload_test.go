@@ -3,12 +3,11 @@ package actors_test
 import (
 	"bytes"
 	"fmt"
-	"io"
-	"net/http"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // large is how many payloads of 380 KiB go over a thin line, and scale by how much fewer they are
@@ -30,39 +29,10 @@ func (c *cluster) addLarge() {
 	}
 }
 
-// thinLine carries so many bytes of answers a second.
-type thinLine struct {
-	to   http.RoundTripper
-	pace int
-}
-
-func (l *thinLine) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := l.to.RoundTrip(r)
-	if err == nil {
-		resp.Body = &thinBody{resp.Body, l, r}
-	}
-	return resp, err
-}
-
-type thinBody struct {
-	io.ReadCloser
-	line *thinLine
-	r    *http.Request
-}
-
-func (b *thinBody) Read(p []byte) (int, error) {
-	if err := b.r.Context().Err(); err != nil {
-		return 0, err
-	}
-	n, err := b.ReadCloser.Read(p[:min(len(p), 64<<10)])
-	time.Sleep(time.Duration(n) * time.Second / time.Duration(b.line.pace))
-	return n, err
-}
-
 func TestLargePayloadsStartOverAThinLine(t *testing.T) {
 	run(t, func(c *cluster) {
 		c.addLarge()
-		c.way = &thinLine{c.consul.RoundTripper(), 80_000_000 / 8 / scale}
+		c.way = &transport.Thin{To: c.consul.RoundTripper(), Pace: 80_000_000 / 8 / scale}
 		c.start("n1")
 		c.await("all of it runs", 90*time.Second, func() bool { return c.loads()["n1"] == large })
 		if n := c.totalStarts(); n != large {
@@ -76,7 +46,7 @@ func TestLargePayloadsStartOverAThinLine(t *testing.T) {
 func TestAPayloadStartsThatTakesLongerThanARenewal(t *testing.T) {
 	run(t, func(c *cluster) {
 		// two and a half seconds for the large one
-		c.way = &thinLine{c.consul.RoundTripper(), 200 << 10}
+		c.way = &transport.Thin{To: c.consul.RoundTripper(), Pace: 200 << 10}
 		c.addWork(c.items(3)...)
 		c.start("n1", func(cfg *actors.Config) { cfg.Lease = 2 * time.Second })
 		c.await("the small ones run", 30*time.Second, func() bool { return c.loads()["n1"] == 3 })

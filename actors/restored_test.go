@@ -2,7 +2,6 @@ package actors_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -10,25 +9,16 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // What a restored Consul brings back, and nobody has seen to be gone.
 
 // deafness loses the answers to one member's watch of its assignments.
-type deafness struct {
-	to   http.RoundTripper
-	path string
-	on   atomic.Bool
-}
-
-func (d *deafness) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := d.to.RoundTrip(r)
-	if err == nil && d.on.Load() && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path,
-		d.path) {
-		resp.Body.Close()
-		return nil, errors.New("the answer is lost")
-	}
-	return resp, err
+func deafness(to http.RoundTripper, path string, on *atomic.Bool) http.RoundTripper {
+	return transport.Unheard(to, func(r *http.Request) bool {
+		return on.Load() && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, path)
+	}, transport.Fail(transport.ErrReset))
 }
 
 func TestAKeyThatARestoreBringsBackBeforeItsReleaseWasSeenIsReleasedAgain(t *testing.T) {
@@ -48,13 +38,13 @@ func TestAKeyThatARestoreBringsBackBeforeItsReleaseWasSeenIsReleasedAgain(t *tes
 		c.await("shared out", 40*time.Second, c.balanced(4))
 		from, to := c.follower(), c.leader()
 		item := c.itemsOf(from)[0]
-		way := &deafness{to: c.consul.RoundTripper(),
-			path: "/" + strings.TrimSuffix(c.store.Keys().AssignmentsOf(from), "/") + "/"}
-		c.members[from].net.via(way)
+		var on atomic.Bool
+		path := "/" + strings.TrimSuffix(c.store.Keys().AssignmentsOf(from), "/") + "/"
+		c.members[from].net.via(deafness(c.consul.RoundTripper(), path, &on))
 		c.put("control/pins/"+item, to)
 		time.Sleep(slow / 2) // the work is stopping
 		snapshot := c.consul.Snapshot()
-		way.on.Store(true)
+		on.Store(true)
 		gone := func() bool {
 			_, found, _, err := c.store.Get(c.t.Context(), c.store.Keys().Assignment(from, item), 0)
 			return err == nil && !found
@@ -63,7 +53,7 @@ func TestAKeyThatARestoreBringsBackBeforeItsReleaseWasSeenIsReleasedAgain(t *tes
 		if err := c.consul.Restore(snapshot); err != nil {
 			t.Fatal(err)
 		}
-		way.on.Store(false)
+		on.Store(false)
 		c.mu.Lock()
 		clear(c.judge.Granted) // a Consul that forgets what it had promised may hand out lower ones
 		c.mu.Unlock()

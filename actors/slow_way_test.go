@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // slowWay is a way to a Consul that takes its time for each answer. A long poll takes none on top
@@ -20,18 +21,12 @@ type slowWay struct {
 }
 
 func (w *slowWay) RoundTrip(r *http.Request) (*http.Response, error) {
-	takes := w.takes.Load()
-	if takes == nil || r.URL.Query().Has("index") {
-		return w.to.RoundTrip(r)
-	}
-	wait := time.NewTimer((*takes)())
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-		return w.to.RoundTrip(r)
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
-	}
+	return transport.Slow(w.to, func() time.Duration {
+		if takes := w.takes.Load(); takes != nil {
+			return (*takes)()
+		}
+		return 0
+	})(r)
 }
 
 // Each answer comes in time for its request, and the renewal, the read that confirms it and another

@@ -17,6 +17,7 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/coordd/coordd/messages"
 	"github.com/hashicorp/consul/api"
 )
@@ -68,14 +69,10 @@ func (p *copier) RoundTrip(r *http.Request) (*http.Response, error) {
 	if p.atDestroy != nil && strings.HasPrefix(r.URL.Path, "/v1/session/destroy/") {
 		p.atDestroy()
 	}
-	if r.Method != http.MethodPut || r.URL.Path != "/v1/txn" {
+	body := []byte(transport.Txn(r))
+	if len(body) == 0 {
 		return p.to.RoundTrip(r)
 	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
 	resp, err := p.to.RoundTrip(r)
 	if err == nil {
 		var ops []copiedOp
@@ -401,7 +398,7 @@ func TestALateReleaseDoesNotTakeBackThatNothingIsWaitedFor(t *testing.T) {
 			t.Fatal("the ack is clear before the lease is over")
 		}
 		c.await("the lease is over", 15*time.Second, func() bool { return ack().Clear })
-		if codes := d.deliver(t); len(codes) != 1 || codes[0] != http.StatusConflict {
+		if codes := d.deliver(); len(codes) != 1 || codes[0] != http.StatusConflict {
 			t.Errorf("the late release was answered %v, want one 409", codes)
 		}
 		if a := ack(); !a.Clear {

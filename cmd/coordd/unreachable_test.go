@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 
-	"github.com/hashicorp/consul/api"
-
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/testkit/transport"
+	"github.com/hashicorp/consul/api"
 )
 
 func TestAnUnreachableConsulIsNamedWithWhatToDo(t *testing.T) {
@@ -35,29 +34,16 @@ func TestTooManyConnectionsAreNotCalledAConsulThatIsDown(t *testing.T) {
 	}
 }
 
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 func TestAConsulThatAnswersIsNotCalledSilent(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
-		way        roundTrip
+		way        transport.Func
 	}{
 		{"no leader", "500 Internal Server Error (No cluster leader)",
-			func(r *http.Request) (*http.Response, error) {
-				return &http.Response{StatusCode: 500, Request: r, Header: http.Header{},
-					Body: io.NopCloser(strings.NewReader("No cluster leader"))}, nil
-			}},
+			transport.Always(500, "No cluster leader")},
 		{"a certificate of another", "certificate signed by unknown authority",
-			func(*http.Request) (*http.Response, error) {
-				return nil, errors.New("tls: certificate signed by unknown authority")
-			}},
-		{"silent", "does not answer (no answer in time): start it",
-			func(r *http.Request) (*http.Response, error) {
-				<-r.Context().Done()
-				return nil, r.Context().Err()
-			}},
+			transport.Fail(errors.New("tls: certificate signed by unknown authority"))},
+		{"silent", "does not answer (no answer in time): start it", transport.Hang},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // member registers m with two items, as the leader if it is to lead, beside a neighbour whose id
@@ -119,7 +120,7 @@ func TestADepartureIsTriedUntilConsulAnswersOrTheTimeIsOver(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *protocol.Store) {
 		l := member(t, s, true)
 		away := time.Now().Add(7 * time.Second)
-		flaky := over(t, tripper(func(r *http.Request) (*http.Response, error) {
+		flaky := over(t, transport.Func(func(r *http.Request) (*http.Response, error) {
 			if time.Now().Before(away) {
 				return nil, errors.New("connection refused")
 			}
@@ -143,7 +144,7 @@ func TestADepartureIsTriedUntilConsulAnswersOrTheTimeIsOver(t *testing.T) {
 func TestADepartureWhoseAnswerWasLostIsFinished(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *protocol.Store) {
 		l, lost := member(t, s, true), 0
-		mute := over(t, tripper(func(r *http.Request) (*http.Response, error) {
+		mute := over(t, transport.Func(func(r *http.Request) (*http.Response, error) {
 			resp, err := consul.RoundTripper().RoundTrip(r)
 			if lost++; lost == 1 && err == nil {
 				resp.Body.Close()

@@ -18,11 +18,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// tripper is a transport made of a function.
-type tripper func(*http.Request) (*http.Response, error)
-
-func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 // over returns the store of the service svc that speaks through rt.
 func over(t *testing.T, rt http.RoundTripper) *protocol.Store {
 	t.Helper()

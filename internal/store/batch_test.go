@@ -15,10 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/transport"
+	"pgregory.net/rapid"
 )
 
 // perTxn is how many operations a transaction has beside the guard and the sequence key.
@@ -58,9 +58,7 @@ func (p *spy) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Path != "/v1/txn" || p.off {
 		return p.next.RoundTrip(r)
 	}
-	data, _ := io.ReadAll(r.Body)
-	r = r.Clone(r.Context())
-	r.Body = io.NopCloser(strings.NewReader(string(data)))
+	data := []byte(transport.Txn(r))
 	var ops []struct{ KV wire }
 	if err := json.Unmarshal(data, &ops); err != nil {
 		return nil, err

@@ -3,29 +3,26 @@ package store_test
 import (
 	"bytes"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 
-	"github.com/hashicorp/consul/api"
-	"go.uber.org/goleak"
-
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/transport"
+	"github.com/hashicorp/consul/api"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// tripper is a transport made of a function: a fake Consul, or a fault in
-// front of a real one.
-type tripper func(*http.Request) (*http.Response, error)
+// The fakes of package transport, under short names.
+type tripper = transport.Func
 
-func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+var always, answer, hang = transport.Always, transport.Answer, transport.Hang
 
 // over returns a store that speaks through rt.
 func over(t *testing.T, rt http.RoundTripper, change ...func(*store.Config)) *store.Store {
@@ -47,28 +44,6 @@ func config(t *testing.T, rt http.RoundTripper) store.Config {
 		HttpClient: &http.Client{Transport: rt}})
 	must(t, err)
 	return store.Config{Client: client, Logger: slog.New(slog.DiscardHandler)}
-}
-
-// always answers every request alike.
-func always(status int, body string, headers ...string) tripper {
-	return func(r *http.Request) (*http.Response, error) {
-		return answer(r, status, body, headers...), nil
-	}
-}
-
-func answer(r *http.Request, status int, body string, headers ...string) *http.Response {
-	h := http.Header{}
-	for i := 0; i+1 < len(headers); i += 2 {
-		h.Set(headers[i], headers[i+1])
-	}
-	return &http.Response{StatusCode: status, Status: strconv.Itoa(status), Header: h, Request: r,
-		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}
-}
-
-// hang accepts a request and never answers it.
-func hang(r *http.Request) (*http.Response, error) {
-	<-r.Context().Done()
-	return nil, r.Context().Err()
 }
 
 // counter is the one sequence key for all creations by [store.KV].

@@ -3,67 +3,15 @@ package store_test
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
-
-// thinLine carries so many bytes a second each way, and nothing more of an answer after stalls
-// bytes of it (0: all of it).
-type thinLine struct {
-	to     http.RoundTripper
-	pace   int
-	stalls int
-}
-
-func (l *thinLine) wait(n int) {
-	time.Sleep(time.Duration(n) * time.Second / time.Duration(l.pace))
-}
-
-func (l *thinLine) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Body != nil {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		l.wait(len(body))
-		r = r.Clone(r.Context())
-		r.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	if err := r.Context().Err(); err != nil {
-		return nil, err
-	}
-	resp, err := l.to.RoundTrip(r)
-	if err == nil {
-		resp.Body = &thinBody{ReadCloser: resp.Body, line: l, r: r}
-	}
-	return resp, err
-}
-
-type thinBody struct {
-	io.ReadCloser
-	line *thinLine
-	r    *http.Request
-	n    int
-}
-
-func (b *thinBody) Read(p []byte) (int, error) {
-	if b.line.stalls > 0 && b.n >= b.line.stalls {
-		<-b.r.Context().Done()
-	}
-	if err := b.r.Context().Err(); err != nil {
-		return 0, err
-	}
-	n, err := b.ReadCloser.Read(p[:min(len(p), 32<<10)])
-	b.n += n
-	b.line.wait(n)
-	return n, err
-}
 
 func TestWhatIsLargeIsReadAndWrittenOverAThinLineAndAStalledOneIsGivenUp(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, full *store.Store) {
@@ -74,7 +22,7 @@ func TestWhatIsLargeIsReadAndWrittenOverAThinLineAndAStalledOneIsGivenUp(t *test
 			must(t, full.Put(t.Context(), key, bytes.Repeat([]byte{byte(i)}, 380<<10), 0))
 			keys, reads = append(keys, key), append(reads, store.Get(key))
 		}
-		line := &thinLine{to: consul.RoundTripper(), pace: 140 << 10}
+		line := &transport.Thin{To: consul.RoundTripper(), Pace: 140 << 10}
 		client, err := store.NewClient(&api.Config{Address: "consul.test",
 			HttpClient: &http.Client{Transport: line}})
 		must(t, err)
@@ -107,7 +55,7 @@ func TestWhatIsLargeIsReadAndWrittenOverAThinLineAndAStalledOneIsGivenUp(t *test
 			return s.Put(t.Context(), keys[0], bytes.Repeat([]byte{'x'}, 380<<10), 0)
 		})
 
-		line.stalls = 1 << 20
+		line.Stalls = 1 << 20
 		for what, f := range map[string]func() error{
 			"a transaction": func() error {
 				_, err := s.ReadTxn(t.Context(), reads...)
@@ -118,13 +66,13 @@ func TestWhatIsLargeIsReadAndWrittenOverAThinLineAndAStalledOneIsGivenUp(t *test
 			begin := time.Now()
 			err := f()
 			wantKind(t, err, store.ErrUnreachable, true)
-			least := (1 << 20) * time.Second / time.Duration(line.pace)
+			least := (1 << 20) * time.Second / time.Duration(line.Pace)
 			if d := time.Since(begin); d < least || d > least+31*time.Second ||
 				what == "a transaction" && d > least+4*time.Second {
 				t.Errorf("%s that stalled was given up after %v", what, d)
 			}
 		}
-		line.stalls, line.pace = 0, 1<<10 // slower than anything that is waited for
+		line.Stalls, line.Pace = 0, 1<<10 // slower than anything that is waited for
 		begin := time.Now()
 		if _, err := s.ReadTxn(t.Context(), reads...); err == nil ||
 			time.Since(begin) > 40*time.Second {

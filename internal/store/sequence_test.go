@@ -8,6 +8,7 @@ import (
 
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // recorder keeps the bodies of the transactions that pass, to deliver them again.
@@ -17,13 +18,8 @@ type recorder struct {
 }
 
 func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Path == "/v1/txn" {
-		data, err := io.ReadAll(req.Body)
-		if err != nil {
-			return nil, err
-		}
-		req.Body = io.NopCloser(strings.NewReader(string(data)))
-		r.bodies = append(r.bodies, string(data))
+	if body := transport.Txn(req); body != "" {
+		r.bodies = append(r.bodies, body)
 	}
 	return r.next.RoundTrip(req)
 }
