@@ -291,14 +291,11 @@ func (c *cluster) follower() string {
 // await waits in virtual time until ok holds; it fails the test after limit.
 func (c *cluster) await(what string, limit time.Duration, ok func() bool) time.Duration {
 	c.t.Helper()
-	start := time.Now()
-	for !ok() {
-		if time.Since(start) > limit {
-			c.t.Fatalf("not within %v: %s; loads %v", limit, what, c.loads())
-		}
-		time.Sleep(50 * time.Millisecond)
+	took, held := testkit.Virtual(limit, 50*time.Millisecond, ok)
+	if !held {
+		c.t.Fatalf("not within %v: %s; loads %v", limit, what, c.loads())
 	}
-	return time.Since(start)
+	return took
 }
 
 // balanced tells whether total items run, shared out with a spread of one at most.

@@ -55,6 +55,19 @@ func (c *cluster) onlook() *onlooker {
 	return o
 }
 
+// onlookThree starts three members that are watched, and waits until all n items are located.
+func (c *cluster) onlookThree(n int) (o *onlooker, items []string) {
+	c.t.Helper()
+	o, items = c.onlook(), c.items(n)
+	c.addWork(items...)
+	for _, id := range []string{"n1", "n2", "n3"} {
+		c.start(id, o.address)
+	}
+	c.await("shared out", time.Minute, c.balanced(n))
+	c.await("located", time.Second, o.agrees(items))
+	return o, items
+}
+
 func (o *onlooker) address(cfg *actors.Config) {
 	cfg.Address = cfg.ID + ".test:80"
 	work := cfg.Work
@@ -152,15 +165,8 @@ func (o *onlooker) agrees(items []string) func() bool {
 
 func TestLocateNamesTheOwnerItsAddressAndItsToken(t *testing.T) {
 	run(t, func(c *cluster) {
-		o := c.onlook()
+		o, items := c.onlookThree(30)
 		defer o.stop()
-		items := c.items(30)
-		c.addWork(items...)
-		for _, id := range []string{"n1", "n2", "n3"} {
-			c.start(id, o.address)
-		}
-		c.await("shared out", time.Minute, c.balanced(30))
-		c.await("located", time.Second, o.agrees(items))
 		for _, item := range items {
 			own, err := c.members["n2"].c.Locate(c.t.Context(), item)
 			other, err2 := o.router.Locate(c.t.Context(), item)
@@ -285,15 +291,8 @@ func TestARouterWithoutConsulNamesNobodyOnceItsTableIsTooOld(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(c *cluster) {
-				o := c.onlook()
+				o, items := c.onlookThree(24)
 				defer o.stop()
-				items := c.items(24)
-				c.addWork(items...)
-				for _, id := range []string{"n1", "n2", "n3"} {
-					c.start(id, o.address)
-				}
-				c.await("shared out", time.Minute, c.balanced(24))
-				c.await("located", time.Second, o.agrees(items))
 				mend := fault(o.net)
 				c.stop("n1")
 				old := o.router.MaxAge() + propagation
@@ -324,15 +323,8 @@ func TestARouterThatHearsOfConsulAgainNamesNobodyBeforeAllIsReadAnew(t *testing.
 		deaf := []string{"routing-members", "share-n1", "share-n2"}[phase%3]
 		t.Run(fmt.Sprintf("%s-%d", deaf, phase), func(t *testing.T) {
 			run(t, func(c *cluster) {
-				o := c.onlook()
+				o, items := c.onlookThree(6)
 				defer o.stop()
-				items := c.items(6)
-				c.addWork(items...)
-				for _, id := range []string{"n1", "n2", "n3"} {
-					c.start(id, o.address)
-				}
-				c.await("shared out", time.Minute, c.balanced(6))
-				c.await("located", time.Second, o.agrees(items))
 				o.net.cut(errors.New("refused"))
 				c.stop("n1")
 				o.watch(items, o.router.MaxAge()+propagation, o.router.MaxAge()+propagation)
@@ -365,15 +357,8 @@ func TestALongPollThatHangsMakesNoAnswerOlderThanTheGreatestAge(t *testing.T) {
 			}
 			t.Run(deaf+"-"+name, func(t *testing.T) {
 				run(t, func(c *cluster) {
-					o := c.onlook()
+					o, items := c.onlookThree(6)
 					defer o.stop()
-					items := c.items(6)
-					c.addWork(items...)
-					for _, id := range []string{"n1", "n2", "n3"} {
-						c.start(id, o.address)
-					}
-					c.await("shared out", time.Minute, c.balanced(6))
-					c.await("located", time.Second, o.agrees(items))
 					thawed := make(chan struct{})
 					for actor := range strings.FieldsSeq(deaf) {
 						o.net.via(frozenFor(o.net.to, actor, thawed))

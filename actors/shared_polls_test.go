@@ -97,14 +97,8 @@ func TestASharedPollThatHangsMakesNoAnswerOlderThanTheGreatestAge(t *testing.T) 
 			"stopped": (*cluster).stop, "killed": (*cluster).kill} {
 			t.Run(fmt.Sprint(deaf, " ", name), func(t *testing.T) {
 				run(t, func(c *cluster) {
-					o := c.onlook()
+					o, items := c.onlookThree(6)
 					defer o.stop()
-					items := c.items(6)
-					c.addWork(items...)
-					for _, id := range []string{"n1", "n2", "n3"} {
-						c.start(id, o.address)
-					}
-					c.await("shared out", time.Minute, c.balanced(6))
 					leader := c.members[c.leader()]
 					o.router = leader.c.Router()
 					c.await("located", time.Second, o.agrees(items))

@@ -75,10 +75,8 @@ func (c *Cluster) Workers() map[string]string {
 // a bubble).
 func (c *Cluster) Await(within time.Duration, what string, so func() bool) {
 	c.t.Helper()
-	for end := time.Now().Add(within); !so(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			c.t.Fatalf("waited %v in vain for %s; who works on what: %v", within, what, c.Workers())
-		}
+	if _, held := testkit.Virtual(within, 50*time.Millisecond, so); !held {
+		c.t.Fatalf("waited %v in vain for %s; who works on what: %v", within, what, c.Workers())
 	}
 }
 

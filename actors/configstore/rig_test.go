@@ -14,6 +14,7 @@ import (
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
@@ -219,10 +220,8 @@ func (r *rig) expect(what string, got, want any) {
 // await waits in virtual time.
 func (r *rig) await(what string, limit time.Duration, ok func() bool) {
 	r.t.Helper()
-	for begin := time.Now(); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(begin) > limit {
-			r.t.Fatalf("not within %v: %s", limit, what)
-		}
+	if _, held := testkit.Virtual(limit, 10*time.Millisecond, ok); !held {
+		r.t.Fatalf("not within %v: %s", limit, what)
 	}
 }
 

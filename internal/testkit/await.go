@@ -47,6 +47,17 @@ func Await(t testing.TB, limit time.Duration, what string,
 	return took
 }
 
+// Virtual is Look in virtual time, where a look costs nothing: it looks every pause until ok holds
+// or limit has passed, and tells whether it held.
+func Virtual(limit, pause time.Duration, ok func() bool) (took time.Duration, held bool) {
+	for begin := time.Now(); ; time.Sleep(pause) {
+		held, took = ok(), time.Since(begin)
+		if held || took > limit {
+			return took, held
+		}
+	}
+}
+
 // Eventually is Await for a condition that is either so or not so. It waits for Patience.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
