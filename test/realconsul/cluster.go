@@ -39,8 +39,8 @@ const logTail = 60
 type Options struct {
 	// Servers is 1 (also when 0) or 3.
 	Servers int
-	// Agents is how many client agents there are besides: each a node of its own, as on a machine that
-	// runs no server, with Consul's defaults for a LAN's gossip.
+	// Agents is how many client agents there are besides: each a node of its own, as on a machine
+	// that runs no server, with Consul's defaults for a LAN's gossip.
 	Agents int
 	// ACL turns access control on, with everything denied by default. Cluster.Token may do
 	// anything.
@@ -63,8 +63,8 @@ type Options struct {
 type Cluster struct {
 	// Servers are in the order of their node names: coordd-1, coordd-2, coordd-3.
 	Servers []*Server
-	// Agents are the client agents: coordd-agent-1 and so on. Stop has one leave the cluster, which is
-	// what a client agent does at SIGTERM: the sessions of its node end.
+	// Agents are the client agents: coordd-agent-1 and so on. Stop has one leave the cluster, which
+	// is what a client agent does at SIGTERM: the sessions of its node end.
 	Agents []*Server
 	// Token is the management token with ACL, otherwise empty. Clients from Client carry it.
 	Token string
@@ -96,26 +96,12 @@ func Start(t testing.TB, o Options) *Cluster {
 	return c
 }
 
-// launch starts a cluster, with other ports when somebody who knows nothing of our locks was faster
-// at one. It returns the cluster also with an error once there is anything to close or a log to
-// show.
-func launch(o Options, dir string) (c *Cluster, err error) {
-	for attempt := range 3 {
-		sub := filepath.Join(dir, strconv.Itoa(attempt))
-		if err := os.Mkdir(sub, 0o700); err != nil {
-			return nil, fmt.Errorf("realconsul: %w", err)
-		}
-		if c != nil {
-			if err := c.close(); err != nil {
-				return c, err
-			}
-		}
-		if c, err = launchOnce(o, sub); err == nil || c == nil ||
-			!strings.Contains(c.Log(), "address already in use") {
-			break
-		}
-	}
-	return c, err
+// launch starts a cluster: see [realserver.Running].
+func launch(o Options, dir string) (*Cluster, error) {
+	return realserver.Running[Cluster]{
+		Start: func(dir string) (*Cluster, error) { return launchOnce(o, dir) },
+		Log:   (*Cluster).Log, Close: (*Cluster).close, InUse: "address already in use",
+	}.Launch(dir)
 }
 
 func launchOnce(o Options, dir string) (*Cluster, error) {

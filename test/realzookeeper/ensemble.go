@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -77,26 +76,12 @@ func Start(t testing.TB, o Options) *Ensemble {
 	return e
 }
 
-// launch starts an ensemble, with other ports when somebody who knows nothing of our locks was
-// faster at one. It returns the ensemble also with an error once there is anything to close or a
-// log to show.
-func launch(o Options, dir string) (e *Ensemble, err error) {
-	for attempt := range 3 {
-		sub := filepath.Join(dir, strconv.Itoa(attempt))
-		if err := os.Mkdir(sub, 0o700); err != nil {
-			return nil, fmt.Errorf("realzookeeper: %w", err)
-		}
-		if e != nil {
-			if err := e.close(); err != nil {
-				return e, err
-			}
-		}
-		if e, err = launchOnce(o, sub); err == nil || e == nil ||
-			!strings.Contains(e.Log(), "Address already in use") {
-			break
-		}
-	}
-	return e, err
+// launch starts an ensemble: see [realserver.Running].
+func launch(o Options, dir string) (*Ensemble, error) {
+	return realserver.Running[Ensemble]{
+		Start: func(dir string) (*Ensemble, error) { return launchOnce(o, dir) },
+		Log:   (*Ensemble).Log, Close: (*Ensemble).close, InUse: "Address already in use",
+	}.Launch(dir)
 }
 
 func launchOnce(o Options, dir string) (*Ensemble, error) {
