@@ -43,11 +43,13 @@ type link struct {
 func (s *Store) Failed(what string, err error, retryIn time.Duration) {
 	switch {
 	case errors.Is(err, ErrDenied):
-		s.link.denied(what, err, retryIn)
+		s.link.hopeless("consul-denied", what, err, retryIn, &s.link.lastDenied)
 	case errors.Is(err, ErrUnreachable):
 		s.link.failed(what, err, retryIn)
 	case errors.Is(err, ErrInvalid):
-		s.link.impossible(what, err, retryIn)
+		// One of ours that no key or value could make good, or one that a proxy does not let
+		// through.
+		s.link.hopeless("request-cannot-succeed", what, err, retryIn, &s.link.lastBad)
 	}
 }
 
@@ -125,33 +127,18 @@ func (l *link) forget(what string) {
 	delete(l.failing, what)
 }
 
-func (l *link) denied(what string, err error, retryIn time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := time.Now()
-	// An answer, even this one, shows that Consul can be reached.
-	delete(l.failing, what)
-	if !l.lastDenied.IsZero() && now.Sub(l.lastDenied) < deniedEvery {
-		return
-	}
-	l.lastDenied = now
-	l.log.Error("consul-denied", "addr", l.addr, "what", what, "err", err, "retry_in",
-		seconds(retryIn))
-}
-
-// impossible says that a request can never succeed as it is: one of ours that no key or value
-// could make good, or one that a proxy does not let through.
-func (l *link) impossible(what string, err error, retryIn time.Duration) {
+// hopeless logs an answer that no further try makes better, at most once in deniedEvery. It is an
+// answer all the same: it shows that Consul can be reached.
+func (l *link) hopeless(event, what string, err error, retryIn time.Duration, last *time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	delete(l.failing, what)
-	if !l.lastBad.IsZero() && now.Sub(l.lastBad) < deniedEvery {
+	if !last.IsZero() && now.Sub(*last) < deniedEvery {
 		return
 	}
-	l.lastBad = now
-	l.log.Error("request-cannot-succeed", "addr", l.addr, "what", what, "err", err, "retry_in",
-		seconds(retryIn))
+	*last = now
+	l.log.Error(event, "addr", l.addr, "what", what, "err", err, "retry_in", seconds(retryIn))
 }
 
 // seconds prints a duration as 0.05s, 0.2s or 12.3s.

@@ -57,6 +57,13 @@ func Transient(err error) bool {
 		errors.Is(err, store.ErrInvalid)
 }
 
+// Retry reports that what failed, and returns when the ladder has it tried again.
+func (b *Base) Retry(what string, err error, ladder *store.Ladder) time.Time {
+	wait := ladder.NextBackOff()
+	b.Store.Failed(what, err, wait)
+	return time.Now().Add(wait)
+}
+
 // Cleanup is the context for what an actor does after its own has ended: it lasts for d.
 func Cleanup(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), d)

@@ -209,9 +209,7 @@ func (a *Assigner) work(ctx context.Context) error {
 			a.again = time.Now().Add(a.ladder.NextBackOff())
 			next = a.again
 		case actor.Transient(err):
-			wait := a.ladder.NextBackOff()
-			a.Store.Failed("assignments", err, wait)
-			a.again = time.Now().Add(wait)
+			a.again = a.Retry("assignments", err, a.ladder)
 			next = a.again
 		default:
 			return err
@@ -254,9 +252,7 @@ func (a *Assigner) newEpoch(ctx context.Context) error {
 		case err == nil, errors.Is(err, actor.ErrNotLeading):
 			return errTermOver
 		case actor.Transient(err), errors.Is(err, messages.ErrAbandoned):
-			wait := a.ladder.NextBackOff()
-			a.Store.Failed("leader key", err, wait)
-			if !store.Pause(ctx, wait) {
+			if !store.Pause(ctx, time.Until(a.Retry("leader key", err, a.ladder))) {
 				return ctx.Err()
 			}
 		default:

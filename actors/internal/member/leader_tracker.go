@@ -88,9 +88,7 @@ func (a *LeaderTracker) Run(ctx context.Context) error {
 		case err == nil:
 			ladder.Reset()
 		case actor.Transient(err):
-			wait := ladder.NextBackOff()
-			a.Store.Failed("leader key", err, wait)
-			next = actor.Earliest(next, time.Now().Add(wait))
+			next = actor.Earliest(next, a.Retry("leader key", err, ladder))
 		default:
 			return err
 		}

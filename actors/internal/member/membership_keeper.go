@@ -76,9 +76,7 @@ func (a *MembershipKeeper) Run(ctx context.Context) error {
 			ladder.Reset()
 			a.Store.Succeeded("member record")
 		case actor.Transient(err):
-			wait := ladder.NextBackOff()
-			a.Store.Failed("member record", err, wait)
-			next = time.Now().Add(wait)
+			next = a.Retry("member record", err, ladder)
 		default:
 			return err
 		}

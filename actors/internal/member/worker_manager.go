@@ -117,8 +117,8 @@ func (a *WorkerManager) turn(ctx context.Context, group *supervisor.Group) (time
 	return d.next, nil
 }
 
-// withinLease bounds calls by the moment in which work must be told to stop, as renewals put it off:
-// a Consul that does not answer must not keep this actor from doing so.
+// withinLease bounds calls by the moment in which work must be told to stop, as renewals put it
+// off: a Consul that does not answer must not keep this actor from doing so.
 func (a *WorkerManager) withinLease(ctx context.Context, s snapshot) (context.Context,
 	context.CancelFunc) {
 	if !s.lease || a.table.active() == 0 {
