@@ -23,7 +23,7 @@ func (a *cacheUpdater) run(ctx context.Context) error {
 			if v.serial > merged && v.serial > 0 {
 				a.data.Set(a.data.Get().merge(v))
 				merged = v.serial
-				a.confirm(v.readBegan) // not before the cache shows it
+				a.confirm(v.readBegan) // after Set: the cache shows it
 			}
 		case r := <-own.Requests():
 			r.Handle(func(ctx context.Context, writes []ownWrite) (struct{}, error) {

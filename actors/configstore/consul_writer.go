@@ -19,18 +19,19 @@ import (
 type consulWriter struct {
 	*shared
 	marker   marker
-	opened   *openLog  // for which the marker was claimed
-	failedAt time.Time // of the last try that Consul did not answer
+	opened   *openLog  // the log whose marker was claimed
+	failedAt time.Time // when a try last got no answer from Consul
 	cached   uint64    // the index of the cache when the last try was sent
 }
 
-// deniedPause is how often a denied write that is in the log is tried again: someone has to act.
+// deniedPause is the time between two tries of a denied write that is in the log. It works only
+// after someone has granted the permission.
 const deniedPause = 5 * time.Second
 
 func (a *consulWriter) run(ctx context.Context) error {
 	if opened := a.openLog.Load(); a.opened != opened {
-		// The store was begun anew, and its numbers with it. By a claim of its own, so that what is
-		// under way since before is refused.
+		// The store was started again, and its numbers begin anew. A new claim makes Consul refuse
+		// what an earlier run still has under way.
 		a.opened, a.marker.held, a.marker.Claim = opened, false, 0
 	}
 	if !a.marker.held {
@@ -64,8 +65,8 @@ func (a *consulWriter) run(ctx context.Context) error {
 				a.releaseMarker(ctx)
 				return nil
 			}
-			// Another process has the marker. To take it back would be to fight over it: it is
-			// taken when it is free.
+			// Another process has the marker. This one takes it when it is free: two that took it
+			// from each other would go on for ever.
 			a.marker.held = false
 			continue
 		}
@@ -73,8 +74,8 @@ func (a *consulWriter) run(ctx context.Context) error {
 	}
 }
 
-// report puts a write into the cache and has its caller told. When the store stops meanwhile they
-// get a moment for it: the cache updater and the write queue stop after the writer.
+// report puts a write into the cache and has its caller told, also when the store is just stopping:
+// the cache updater and the write queue stop after the writer.
 func (a *consulWriter) report(ctx context.Context, o outcome, own []ownWrite) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -97,15 +98,15 @@ func (a *consulWriter) report(ctx context.Context, o outcome, own []ownWrite) {
 	}
 }
 
-// execute tries until it is known what becomes of the write; told is false when that cannot be
-// found out by this process: it stops, or another has taken the marker.
+// execute tries until the outcome of the write is known. told is false when this process cannot
+// find it out: it stops, or another process has taken the marker.
 func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ownWrite, told bool) {
 	ladder := store.NewLadder()
 	if !j.sent() {
-		a.marker.lost = false // what it told before is of no account for this write
+		a.marker.lost = false // a marker that was lost earlier does not concern this write
 	}
-	// What is refused must stay so: a try that arrives after the refusal would be applied all the
-	// same.
+	// Consul must not apply a write after its caller was told that it is refused. So all tries
+	// that are still under way are made void first.
 	final := func(o outcome, own []ownWrite) (outcome, []ownWrite, bool) {
 		if !j.maybeApplied || o.err == nil || errors.Is(o.err, ErrUnreachable) ||
 			mutations.Broken("unsealed") {
@@ -113,8 +114,8 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 		}
 		switch err := a.fence(ctx, j, ladder); {
 		case permanent(err) && permanent(o.err) && !j.unanswered:
-			// All that can be said: nothing was written, unless a copy arrives once the token is
-			// granted more.
+			// Nothing was written, unless a copy of the request arrives after the token was granted
+			// more. No more can be known.
 		case permanent(err):
 			o.err = fmt.Errorf(
 				"%w: an earlier try of the write may have been applied, and then: %v",
@@ -139,7 +140,7 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 			return refuse(a.unknownOutcome(j))
 		}
 		if !j.awaited() {
-			if !j.logged { // nobody is told, so it may be applied yet
+			if !j.logged { // nobody was told, so it may still be applied
 				return outcome{seq: j.seq, err: context.Cause(j.request.Context())}, nil, true
 			}
 			j.waited = true
@@ -160,8 +161,8 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 			return refuse(err)
 		}
 		a.cached = a.data.Get().index
-		// Not cut short when the store stops: it takes no longer than one call, and then it is
-		// known what became of it.
+		// The end of the store does not cut the call short. A call is bounded, and its answer says
+		// what became of the write.
 		res, err := a.store.Txn(context.WithoutCancel(ctx), ops...)
 		wait := time.Duration(0)
 		switch refused := (*store.RefusedError)(nil); {
@@ -172,14 +173,14 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 			a.store.Succeeded("config write")
 			if refused.Op > 0 && refused.Op < len(at) {
 				entries, moved, ok := a.readKeys(ctx, j)
-				// looking may have taken long
+				// the look may have taken long
 				j.waited = j.waited || !j.awaited() || !a.failedAt.Before(j.taken)
 				switch i := at[refused.Op]; {
 				case !ok:
 					wait = ladder.NextBackOff()
 				case !j.ops[i].guard && (!j.waited && !j.maybeApplied ||
 					mutations.Broken("replay-unguarded")):
-					// Another wrote since the cache was looked at. This write is to replace
+					// Somebody has written since the cache was looked at. This write replaces
 					// whatever there is.
 					j.rebase(entries)
 					wait = ladder.NextBackOff() / 20
@@ -190,8 +191,7 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 				}
 				break
 			}
-			// The marker is not as it was: this very write was applied, or another process came, or
-			// a stranger.
+			// The marker has changed: by this very write, by another process, or by a stranger.
 			switch known, err := a.rereadMarker(ctx); {
 			case err != nil:
 				wait = a.failed(err, ladder)
@@ -207,16 +207,16 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 				a.marker.lost = false // this answer says that nothing was applied
 			}
 		case errors.Is(err, store.ErrInvalid):
-			j.maybeApplied = true // it may be a proxy's word, and a copy have been let through
+			j.maybeApplied = true // a proxy may have said so, and let a copy through
 			return refuse(err)
 		case errors.Is(err, store.ErrDenied):
 			if j.awaited() || !j.logged {
-				j.maybeApplied = true // a copy of it may arrive when the token is granted more
+				j.maybeApplied = true // a copy may arrive after the token was granted more
 				o, own, told := refuse(err)
 				if !told || o.err == nil || j.awaited() || !j.logged {
 					return o, own, told
 				}
-				// Its caller was told meanwhile that the write is in the log.
+				// The caller has been told meanwhile that the write is in the log.
 			}
 			a.store.Failed("config write", err, deniedPause)
 			wait = deniedPause
@@ -232,7 +232,7 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 	}
 }
 
-// permanent tells whether a request was refused for what it is: another try would fail as well.
+// permanent tells whether every further try of the request would be refused as well.
 func permanent(err error) bool {
 	return errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid)
 }
@@ -258,8 +258,8 @@ func (a *consulWriter) waitRetry(ctx context.Context, j *job, d time.Duration) b
 	return ctx.Err() == nil
 }
 
-// ops are the operations of the transaction, and for each which of the job's it belongs to. The
-// error is a conflict that is known before anything is sent.
+// ops returns the operations of the transaction, and for each the index of the job's operation that
+// it belongs to. The error is a conflict that is known before anything is sent.
 func (a *consulWriter) ops(j *job) (ops []store.Op, at []int, err error) {
 	for _, o := range j.ops {
 		if o.baseRefused && !o.guard && j.waited {
@@ -273,7 +273,8 @@ func (a *consulWriter) ops(j *job) (ops []store.Op, at []int, err error) {
 	return append(ops, more...), append([]int{-1}, at...), nil
 }
 
-// txn are the operations of a write, and for each which of the job's it belongs to.
+// txn returns the operations of a write, and for each the index of the job's operation that it
+// belongs to.
 func (sh *shared) txn(j *job) (ops []store.Op, at []int) {
 	add := func(i int, more ...store.Op) {
 		for _, op := range more {
@@ -281,9 +282,8 @@ func (sh *shared) txn(j *job) (ops []store.Op, at []int) {
 		}
 	}
 	for i, o := range j.ops {
-		// Each has a condition, also one that is to replace whatever there is: a request that
-		// arrives when its sender has given up on it must not replace what others have written
-		// meanwhile.
+		// Each operation has a condition, also one that replaces whatever there is. A request may
+		// arrive after its sender has given up, and must not replace what others wrote meanwhile.
 		key, index := sh.keys.ConfigKey(o.key), o.wants()
 		switch {
 		case o.verb == verbSet:
@@ -292,18 +292,18 @@ func (sh *shared) txn(j *job) (ops []store.Op, at []int) {
 			add(i, store.CheckNotExists(key))
 		case o.verb == verbExpect:
 			add(i, store.CheckIndex(key, index))
-		default: // delete-cas would take a missing key for done
+		default: // delete-cas accepts a missing key
 			add(i, store.CheckIndex(key, index), store.Delete(key))
 		}
 	}
 	return ops, at
 }
 
-// applied takes in the answer to a write that Consul has accepted.
+// applied handles Consul's answer to a write that it has accepted.
 func (a *consulWriter) applied(j *job, res store.Result) (outcome, []ownWrite, bool) {
 	e, _ := res.Entry(a.markerKey())
-	// The cache takes what is below its index for what it has seen: it has seen the future of a
-	// Consul that was restored.
+	// The cache ignores what is below its index. It holds an index from before a restore, which is
+	// larger than those that Consul gives now.
 	if e.ModifyIndex <= max(a.marker.index, a.cached) || a.marker.lost {
 		a.invalidate()
 	}
@@ -331,14 +331,14 @@ func (a *consulWriter) applied(j *job, res store.Result) (outcome, []ownWrite, b
 	return o, own, true
 }
 
-// alreadyApplied is for a write that turns out to have been applied: by a try whose answer was
-// lost, or before a crash. What became of its keys is read; they may have been changed again since.
+// alreadyApplied handles a write that an earlier try has applied, whose answer was lost or which
+// was sent before a crash. It reads the keys: somebody may have changed them since.
 func (a *consulWriter) alreadyApplied(ctx context.Context, j *job) (outcome, []ownWrite, bool) {
-	at := uint64(0) // known of the newest write only
+	at := uint64(0) // the index of the write; it is known of the newest write only
 	if j.seq == a.marker.Seq {
 		at = a.marker.lastWriteIndex()
 	}
-	if at <= a.cached { // the watch has brought it, or Consul was restored
+	if at <= a.cached { // the watch has brought the write, or Consul was restored
 		a.invalidate()
 	}
 	entries, _, ok := a.readKeys(ctx, j)
@@ -359,9 +359,9 @@ func (a *consulWriter) alreadyApplied(ctx context.Context, j *job) (outcome, []o
 		case at == 0 && e.CreateIndex != 0 && bytes.Equal(e.Value, op.value), at != 0 &&
 			e.CreateIndex != 0 && e.ModifyIndex <= at:
 			o.keys[op.key] = e.ModifyIndex
-		case at != 0: // another has written since; ours was at the transaction's own index
+		case at != 0: // somebody has written since; this write had the transaction's own index
 			o.keys[op.key] = at
-		default: // nor is that known: what is based on this write is a conflict
+		default: // the index is not known: a write that is based on this one is a conflict
 		}
 	}
 	return o, own, true
@@ -375,8 +375,8 @@ func ownOf(keys protocol.Keys, key string, e store.Entry, at uint64) ownWrite {
 	return ownWrite{index: e.ModifyIndex, key: key, entry: entry}
 }
 
-// readKeys reads the keys of a write until Consul answers, and tells whether the marker has moved;
-// not ok: the store stops.
+// readKeys reads the keys of a write until Consul answers, and tells whether the marker has moved.
+// ok is false when the store stops.
 func (a *consulWriter) readKeys(ctx context.Context, j *job) (entries []store.Entry, moved,
 	ok bool) {
 	ops := make([]store.Op, len(j.ops), len(j.ops)+1)
@@ -397,9 +397,9 @@ func (a *consulWriter) readKeys(ctx context.Context, j *job) (entries []store.En
 	return entries[:len(j.ops)], entries[len(j.ops)].ModifyIndex != a.marker.index, true
 }
 
-// refusedForGood tells whether a write that was refused would be refused at any later time: indexes
-// only rise, so a key that is past the one that was asked for never has it again. A key that must
-// not exist may be deleted.
+// refusedForGood tells whether Consul would refuse the write at any later time as well. Indexes
+// only rise, so a key with a larger index never has the one that was asked for again. A key that
+// must not exist may be deleted, so such a write may work later.
 func (a *consulWriter) refusedForGood(j *job, entries []store.Entry) bool {
 	for i, o := range j.ops {
 		if want := o.wants(); want != 0 && entries[i].ModifyIndex > want ||
@@ -420,8 +420,8 @@ func (j *job) rebase(entries []store.Entry) {
 // conflict says what stands in the way of a write, by what was read of its keys.
 func (a *consulWriter) conflict(j *job, i int, entries []store.Entry) (o outcome, own []ownWrite) {
 	if doubtful := a.marker.lost && j.sent(); doubtful && !j.guarded() && alreadyDone(j, entries) {
-		// Nobody can say any more whether it was this write, but what it was to do is done. For a
-		// write with a condition that is not enough: it asks who was first.
+		// The keys are as the write makes them. Nobody can say whether this write did it. That is
+		// success, except for a write with a condition: it asks who was first.
 		o.keys = map[string]uint64{}
 		for i, op := range j.ops {
 			if op.verb != verbExpect {
@@ -437,7 +437,7 @@ func (a *consulWriter) conflict(j *job, i int, entries []store.Entry) (o outcome
 		}
 		o.err = e
 	}
-	// What was read is newer than the cache: whoever tries again shall see it.
+	// The cache takes what was read here, so that the next try is based on it.
 	for i, op := range j.ops {
 		if entries[i].CreateIndex != 0 {
 			own = append(own, ownOf(a.keys, op.key, entries[i], 0))
@@ -447,7 +447,7 @@ func (a *consulWriter) conflict(j *job, i int, entries []store.Entry) (o outcome
 	return o, own
 }
 
-// unknownOutcome is the error for a write of which nobody can tell any more whether it was applied.
+// unknownOutcome is the error for a write when nobody can tell whether it was applied.
 func (a *consulWriter) unknownOutcome(j *job) error {
 	return fmt.Errorf("%w: config key %q: an earlier try of the write may have been applied, and "+
 		"%s, which would tell, was deleted or overwritten, or Consul was restored: read the key "+
@@ -455,7 +455,7 @@ func (a *consulWriter) unknownOutcome(j *job) error {
 		ErrUnreachable, j.ops[0].key, a.markerKey())
 }
 
-// alreadyDone tells whether the keys already are as the write was to make them.
+// alreadyDone tells whether the keys are as the write makes them.
 func alreadyDone(j *job, entries []store.Entry) bool {
 	for i, op := range j.ops {
 		there := entries[i].CreateIndex != 0

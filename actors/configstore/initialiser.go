@@ -8,8 +8,8 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// rootKey says that the configuration was begun. Its value is of no account; it is not empty,
-// because the system before this one takes an empty value for a missing key.
+// rootKey exists once the configuration was begun. Nobody reads its value. It is not empty, because
+// the system before this one takes an empty value for a missing key.
 const (
 	rootKey   = "root"
 	rootValue = "{}"
@@ -26,12 +26,12 @@ const (
 
 func (o Origin) String() string { return [...]string{"unknown", "initialised", "loaded"}[o] }
 
-// initialiser creates the key root when there is none, and creates it again when somebody has
-// deleted it: a watch of an empty prefix is woken by every write to a neighbour.
+// initialiser creates the key root when it is missing, at the start and later. Consul wakes a watch
+// of an empty prefix at every write to a neighbour.
 type initialiser struct{ *shared }
 
-// recreatePause is how long the initialiser waits after a failure, and before it creates again
-// what was deleted.
+// recreatePause is how long the initialiser waits after a failure, and before it creates a deleted
+// key again.
 const recreatePause = 5 * time.Second
 
 func (a *initialiser) run(ctx context.Context) error {
@@ -65,9 +65,9 @@ func (a *initialiser) run(ctx context.Context) error {
 		case err == nil:
 			a.log.Warn("config-root-restored", "key", a.keys.ConfigKey(rootKey), "do",
 				"leave this key where it is: it keeps the watch quiet")
-		case errors.Is(err, ErrConflict): // another one was first
+		case errors.Is(err, ErrConflict): // another process was first
 		case !warned:
-			// A token that only reads is good for reading.
+			// A store whose token may not write still reads.
 			warned = true
 			a.log.Warn("config-not-initialised", "key", a.keys.ConfigKey(rootKey), "err", err)
 		}

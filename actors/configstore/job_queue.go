@@ -28,28 +28,28 @@ type job struct {
 	ops    []Op
 	taken  time.Time
 	logged bool
-	// waited: it had to wait, so it is applied only over what it was based on.
+	// waited: the write had to wait, so it is applied only if its keys are as they were then.
 	waited       bool
-	maybeApplied bool // a request with it may be under way, or have been applied
-	unanswered   bool // one has had no answer
-	attempts     int  // how often it was handed to the writer
+	maybeApplied bool // a request may be under way or applied
+	unanswered   bool // a request got no answer
+	attempts     int  // how often the writer got it
 	size         int
 	request      *request // nil: it comes from the log
 }
 
-// sent tells whether an earlier try of the write may have been applied: by this process, or by the
+// sent tells whether an earlier try of the write may have been applied, by this process or by the
 // one that logged it.
 func (j *job) sent() bool { return j.maybeApplied || j.request == nil }
 
-// guarded tells whether its caller has asked for a condition.
+// guarded tells whether the caller has set a condition.
 func (j *job) guarded() bool {
 	return slices.ContainsFunc(j.ops, func(o Op) bool {
 		return o.guard
 	})
 }
 
-// creates tells whether its caller has asked that a key must not exist: a condition that holds
-// again once somebody has deleted the key.
+// creates tells whether the caller's condition is that a key does not exist. It holds again once
+// somebody has deleted the key.
 func (j *job) creates() bool {
 	return slices.ContainsFunc(j.ops, func(o Op) bool { return o.guard && o.index == 0 })
 }
@@ -60,8 +60,8 @@ func (j *job) awaited() bool {
 		!j.request.Value.call.settled.Load()
 }
 
-// takeReply tells whether its caller is to be answered. If so the caller cannot go away any more
-// before [job.answer]; if not it has gone, and counts on the log.
+// takeReply claims the right to answer the caller, who then waits for [job.answer]. It returns
+// false if the caller has gone and counts on the log.
 func (j *job) takeReply() bool {
 	return j.request != nil && j.request.Value.call.settled.CompareAndSwap(false, true)
 }
@@ -74,8 +74,8 @@ func (j *job) answer(r receipt, err error) {
 	j.request.Reply(r, err)
 }
 
-// jobQueue is the queue of writes, without I/O and clock. It decides whether a write is taken in,
-// what it is based on, and which write is next.
+// jobQueue is the queue of writes. It has no I/O and no clock. It decides whether a write is taken
+// in, what the write is based on, and which write is next.
 type jobQueue struct {
 	maxJobs  int
 	maxBytes int
@@ -92,8 +92,8 @@ func newJobQueue(maxJobs, maxBytes int) *jobQueue {
 		done: map[uint64]map[string]uint64{}}
 }
 
-// join takes a write in. A write is based on an earlier write of the queue to the same key, or on
-// what the cache shows.
+// join adds a write. The write is based on an earlier write of the queue to the same key, or else
+// on what the cache shows.
 func (l *jobQueue) join(s Snapshot, connected bool, now time.Time, r *request) (*job, error) {
 	size := 0
 	for _, o := range r.Value.ops {
@@ -124,7 +124,7 @@ func (l *jobQueue) join(s Snapshot, connected bool, now time.Time, r *request) (
 	return j, nil
 }
 
-// push puts a job at the end, as it is: also one from the log.
+// push puts a job, new or from the log, at the end as it is.
 func (l *jobQueue) push(j *job) {
 	l.jobs = append(l.jobs, j)
 	l.bytes += j.size
@@ -136,8 +136,8 @@ func (l *jobQueue) push(j *job) {
 	}
 }
 
-// dropAbandoned drops writes that nobody waits for and that nobody was promised: those of callers
-// who went away before anything was sent.
+// dropAbandoned drops the writes whose callers went away before anything was sent. Nobody was
+// promised them.
 func (l *jobQueue) dropAbandoned() {
 	for _, j := range slices.Clone(l.jobs) {
 		if j.request != nil && !j.logged && j.attempts == 0 && !j.awaited() {
@@ -146,7 +146,7 @@ func (l *jobQueue) dropAbandoned() {
 	}
 }
 
-// head returns the first write, ready to be sent; nil: there is none.
+// head returns the first write, ready to be sent, or nil.
 func (l *jobQueue) head() *job {
 	for len(l.jobs) > 0 {
 		j := l.jobs[0]
@@ -162,7 +162,7 @@ func (l *jobQueue) head() *job {
 				continue
 			}
 			index, ok := l.done[o.after][o.key]
-			if index != 0 { // others may have written since, before this one was taken in
+			if index != 0 { // others may have written before this write was taken in
 				index = max(index, o.base)
 			}
 			o.base, o.baseRefused = index, !ok
@@ -174,7 +174,7 @@ func (l *jobQueue) head() *job {
 	return nil
 }
 
-// find returns a write that waits; nil: it does not.
+// find returns a write that waits, or nil.
 func (l *jobQueue) find(seq uint64) *job {
 	if i := slices.IndexFunc(l.jobs, func(j *job) bool { return j.seq == seq }); i >= 0 {
 		return l.jobs[i]
@@ -182,7 +182,7 @@ func (l *jobQueue) find(seq uint64) *job {
 	return nil
 }
 
-// finish takes a write out; keys are the indexes of what it wrote, nil if it was not applied.
+// finish removes a write. keys has the indexes of what it wrote; nil says that it was not applied.
 func (l *jobQueue) finish(seq uint64, keys map[string]uint64) *job {
 	i := slices.IndexFunc(l.jobs, func(j *job) bool { return j.seq == seq })
 	if i < 0 {
@@ -203,7 +203,7 @@ func (l *jobQueue) finish(seq uint64, keys map[string]uint64) *job {
 	return j
 }
 
-// prune forgets what no write of the queue is based on.
+// prune forgets the indexes that no write of the queue is based on.
 func (l *jobQueue) prune() {
 	if len(l.jobs) == 0 {
 		clear(l.done)
@@ -225,8 +225,8 @@ func (l *jobQueue) prune() {
 	}
 }
 
-// drop takes out a write that was never sent: it is as if it had never joined. What is based on it
-// is based on what it was based on itself.
+// drop removes a write that was never sent, as if it had never joined. A write that is based on it
+// is then based on what the dropped one was based on.
 func (l *jobQueue) drop(j *job) {
 	for _, later := range l.jobs {
 		for i := range later.ops {

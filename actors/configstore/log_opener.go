@@ -21,7 +21,7 @@ func (a *logOpener) run(ctx context.Context) error {
 		a.lifetime.Load().end() // nobody waits for a store that does not begin
 		return supervisor.Escalate(fmt.Errorf("%w: %w", ErrLog, err))
 	}
-	a.claim.Set(claim{}) // the numbers of the writes may begin anew, so the marker is read first
+	a.claim.Set(claim{}) // write numbers may begin anew, so the writer reads the marker first
 	a.openLog.Store(opened)
 	(&writeQueue{shared: a.shared}).publish(opened) // what the log holds waits from now on
 	if a.lifetime.Load().ctx.Err() != nil {
@@ -32,7 +32,7 @@ func (a *logOpener) run(ctx context.Context) error {
 			_ = opened.wal.Close() // nothing is buffered
 		}
 	}()
-	defer func() { // before the disk is waited for
+	defer func() { // runs before the disk is waited for
 		if ctx.Err() != nil {
 			a.lifetime.Load().end()
 		}
@@ -47,7 +47,7 @@ func (a *logOpener) open() (*openLog, error) {
 	if max == 0 {
 		max = wal.DefaultMaxBytes
 	}
-	// In memory a write takes less than in the log: what is in the queue fits into it.
+	// A write takes less in memory than in the log, so the log's bound suffices for the queue.
 	b := &openLog{id: a.Owner, queue: newJobQueue(a.MaxPending, int(max/2)), refusals: &refusals{}}
 	if a.LogDir == "" {
 		return b, nil

@@ -14,19 +14,19 @@ import (
 type marker struct {
 	protocol.Marker
 	index uint64 // its ModifyIndex; 0: there is none
-	held  bool   // it is this process's
+	held  bool   // this process has it
 	taken bool   // another process took it from this one: see [consulWriter.mayTake]
 	term  uint64 // Config.Term when that was seen
-	seen  uint64 // the index of the marker then
-	swept bool   // what killed commands have left was looked for
-	lost  bool   // a stranger deleted it, so that what came before cannot be told
+	seen  uint64 // the marker's index when that was seen
+	swept bool   // the markers of killed commands were looked for
+	lost  bool   // a stranger deleted it: the outcome of earlier writes is unknown
 }
 
 // claim says whether this store can write.
 type claim struct {
 	known  bool   // writes are taken in, or refused with err
-	number uint64 // the marker's; another one: another process may have had it meanwhile
-	seq    uint64 // of the last write that was applied before
+	number uint64 // of the claim; when it changes another process may have had the marker
+	seq    uint64 // the number of the last write that was applied before
 	err    error
 }
 
@@ -47,8 +47,8 @@ func (m *marker) lastWriteIndex() uint64 {
 	return m.index
 }
 
-// claimMarker makes the marker this process's: from then on what its predecessors have under way is
-// refused. It tries until it can; false: the store stops.
+// claimMarker takes the marker for this process. From then on Consul refuses what predecessors have
+// under way. It tries until it succeeds, and returns false when the store stops.
 func (a *consulWriter) claimMarker(ctx context.Context) bool {
 	ladder, warned := store.NewLadder(), false
 	for {
@@ -111,13 +111,13 @@ func (a *consulWriter) tryClaim(ctx context.Context) error {
 			return err
 		}
 	}
-	// An index never comes again, so claims rise also over a marker that was deleted and made anew.
+	// An index never comes again, so claims rise even if the marker was deleted and made anew.
 	next := protocol.Marker{Seq: old.Seq, At: old.At, Claim: max(old.Claim+1, index), By: me,
 		Since: time.Now().Unix()}
 	if next.At == 0 && next.Seq != 0 {
 		next.At = index
 	}
-	a.marker.Claim = next.Claim // to know it again when the answer is lost
+	a.marker.Claim = next.Claim // it tells this claim apart when the answer is lost
 	res, err := a.store.Txn(ctx, store.CAS(a.markerKey(), next.Encode(), 0, index))
 	if err != nil {
 		return err
@@ -128,10 +128,10 @@ func (a *consulWriter) tryClaim(ctx context.Context) error {
 	return nil
 }
 
-// makeMarker makes a marker of nobody's. Every other request of this store is for a marker of a
-// certain index, which it changes: so none of them is applied twice, however late a copy of it
-// arrives. Only this one can be, once the marker was deleted; so what it makes says nothing, stands
-// in nobody's way, and is swept up.
+// makeMarker makes a marker without an owner. Every other request of this store names the marker's
+// index and changes it, so a late copy of it has no effect. A late copy of this request can take
+// effect, after the marker was deleted. Such a marker says nothing and hinders nobody, and a later
+// process sweeps it up.
 func (a *consulWriter) makeMarker(ctx context.Context) (index uint64, err error) {
 	res, err := a.store.Txn(ctx, store.Create(a.markerKey(),
 		protocol.Marker{Since: time.Now().Unix()}.Encode()))
@@ -142,8 +142,8 @@ func (a *consulWriter) makeMarker(ctx context.Context) (index uint64, err error)
 	return e.ModifyIndex, nil
 }
 
-// readMarker reads the marker; index 0: there is none. One that does not parse is a
-// stranger's work, and as good as none but for its index.
+// readMarker reads the marker. Its index is 0 if there is none. Only the index of a marker that
+// does not parse counts: a stranger wrote it.
 func (a *consulWriter) readMarker(ctx context.Context) (m protocol.Marker, index uint64,
 	err error) {
 	e, found, _, err := a.store.Get(ctx, a.markerKey(), store.Consistent)
@@ -159,8 +159,8 @@ func (a *consulWriter) readMarker(ctx context.Context) (m protocol.Marker, index
 	return m, e.ModifyIndex, nil
 }
 
-// rereadMarker finds out why the marker is not as it was; known is false when another process has
-// taken it.
+// rereadMarker finds out why the marker has changed. known is false when another process has taken
+// it.
 func (a *consulWriter) rereadMarker(ctx context.Context) (known bool, err error) {
 	m, index, err := a.readMarker(ctx)
 	switch {
@@ -177,8 +177,8 @@ func (a *consulWriter) rereadMarker(ctx context.Context) (known bool, err error)
 		a.marker.index, err = a.makeMarker(ctx)
 		return true, err
 	case m.By == protocol.Process{} || m.By == a.marker.By || m.Claim < a.marker.Claim:
-		// Made anew or overwritten by a stranger, or Consul was restored. What is known here goes
-		// on counting.
+		// A stranger made it anew or wrote over it, or Consul was restored. What this process knows
+		// still holds.
 		a.log.Warn("config-marker-restored", "key", a.markerKey(), "do",
 			"leave keys below config_log/ alone")
 		a.marker.lost, a.marker.index = true, index
@@ -193,8 +193,8 @@ func (a *consulWriter) rereadMarker(ctx context.Context) (known bool, err error)
 	return false, nil
 }
 
-// mayTake tells whether a marker that another process took may be taken back: that one has given it
-// up or is dead, or this one was admitted anew since, and so is the rightful one.
+// mayTake tells whether this process may take the marker back from another one: the other one has
+// given it up or is dead, or this one was admitted anew since.
 func (a *consulWriter) mayTake(m protocol.Marker) bool {
 	term := a.Term()
 	return m.By == protocol.Process{} || m.By == *a.Process || a.Liveness(m.By) == protocol.Dead ||
@@ -207,11 +207,11 @@ func (a *consulWriter) takenOver(by protocol.Marker) error {
 		ErrTaken, by.By.PID, by.By.Host, a.markerKey())
 }
 
-// leaveTimeout is what the marker gets when the store stops.
+// leaveTimeout bounds the release of the marker when the store stops.
 const leaveTimeout = time.Second
 
-// releaseMarker gives the marker up. It goes, and what is under way finds none of its index; but it
-// stays where a log has writes that count on it.
+// releaseMarker deletes the marker, which voids what is under way. The marker stays while a log has
+// writes that need it.
 func (a *consulWriter) releaseMarker(ctx context.Context) {
 	if !a.marker.held || a.marker.index == 0 {
 		return
@@ -233,10 +233,10 @@ func (a *consulWriter) releaseMarker(ctx context.Context) {
 	a.marker.held = false
 }
 
-// fence moves the marker, which outdates every earlier try of a write: once it returns nil none can
-// be applied any more, and the marker tells whether one was. It tries until it can. Errors:
-// [store.ErrDenied], [store.ErrInvalid]; and what keeps the outcome from being known: another
-// process has the marker, the store stops.
+// fence changes the marker's index. Once it returns nil Consul applies no earlier try of a write
+// any more, and the marker tells whether it has applied one. It tries until it succeeds. Errors:
+// [store.ErrDenied], [store.ErrInvalid], that another process has the marker, and that the store
+// stops. With the last two the outcome stays unknown.
 func (a *consulWriter) fence(ctx context.Context, j *job, ladder *store.Ladder) error {
 	for tried := a.marker.index; ; {
 		next := protocol.Marker{Seq: a.marker.Seq, At: a.marker.lastWriteIndex(),

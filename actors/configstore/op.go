@@ -15,9 +15,9 @@ type Op struct {
 	guard       bool   // the key must be at index
 	index       uint64 // 0: it must not exist
 	flags       uint64 // of a set: kept as they are in Consul
-	base        uint64 // what the key was at when the write was taken in
-	after       uint64 // the earlier write of this store that it is based on instead; 0: none
-	baseRefused bool   // that earlier write was refused, so this one is as well
+	base        uint64 // the key's index when the write was taken in
+	after       uint64 // the number of an earlier write that it is based on instead; 0: none
+	baseRefused bool   // that earlier write was refused, so this one is refused as well
 }
 
 type verb uint8
@@ -31,7 +31,7 @@ const (
 // Set writes a key, whatever it holds.
 func Set(key string, value []byte) Op { return Op{key: key, value: value} }
 
-// SetAt writes a key that is at index, which is that of an [Entry]; 0: that does not exist.
+// SetAt writes a key if its index is that of an [Entry]; 0: if it does not exist.
 func SetAt(key string, value []byte, index uint64) Op {
 	return Op{key: key, value: value, guard: true, index: index}
 }
@@ -39,13 +39,13 @@ func SetAt(key string, value []byte, index uint64) Op {
 // Remove deletes a key, if it exists.
 func Remove(key string) Op { return Op{key: key, verb: verbRemove} }
 
-// RemoveAt deletes a key that is at index.
+// RemoveAt deletes a key if it has that index.
 func RemoveAt(key string, index uint64) Op {
 	return Op{key: key, verb: verbRemove, guard: true, index: index}
 }
 
-// Expect changes nothing, and lets the transaction through only while the key is at index; 0: while
-// it does not exist.
+// Expect changes nothing. The transaction is applied only if the key has that index; 0: only if it
+// does not exist.
 func Expect(key string, index uint64) Op {
 	return Op{key: key, verb: verbExpect, guard: true, index: index}
 }
@@ -74,8 +74,8 @@ func (o Op) check() error {
 	return nil
 }
 
-// Check reports what is wrong with a transaction whatever Consul holds, as [ErrInvalid]: what every
-// write is checked for before anything is done.
+// Check reports what is wrong with a transaction whatever Consul holds, as [ErrInvalid]. Every
+// write is checked so before anything is done.
 func Check(ops ...Op) error { return checkOps(ops) }
 
 // checkOps refuses what could never be written.
@@ -112,10 +112,10 @@ func checkOps(ops []Op) error {
 	return nil
 }
 
-// markerBytes is more than the marker takes in a transaction.
+// markerBytes is an upper bound of what the marker takes in a transaction.
 const markerBytes = 1500
 
-// sent is the most that an operation takes in a transaction: the service's name is not known here.
+// sent is the most that an operation takes in a transaction, for a service's name of any length.
 func (o Op) sent() int {
 	const around = 120
 	n := around + protocol.MaxIDBytes + 32 + 6*len(o.key)
@@ -125,5 +125,5 @@ func (o Op) sent() int {
 	return n + (len(o.value)+2)/3*4
 }
 
-// cost is about what an operation takes in memory and in the log.
+// cost estimates what an operation takes in memory and in the log.
 func (o Op) cost() int { return 128 + 2*len(o.key) + len(o.value)/3*4 }

@@ -7,14 +7,14 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// pulse tells whether the cache is up to date: it asks for the index that the prefix has, and for
-// nothing else. The watch alone cannot say it often, because a poll that ends without a change
-// brings all values again. A watch that is behind and stays so sits on a dead connection: it is
-// made to ask anew.
+// pulse finds out whether the cache is up to date: it asks Consul for the prefix's index and
+// nothing else. A poll of the watch that ends without a change brings all values again, so the
+// watch polls seldom. A watch that stays behind sits on a dead connection, and pulse has it read
+// anew.
 type pulse struct{ *shared }
 
-// behind is how long the watch may take to bring what the pulse knows of: and three times what
-// the last reading took, for one that is slow would else be broken off again and again.
+// behind is how long the watch may stay behind the pulse. Three times the length of the last
+// reading come on top: without that a slow reading would be broken off again and again.
 const behind = 3 * time.Second
 
 func (a *pulse) run(ctx context.Context) error {
@@ -41,11 +41,11 @@ func (a *pulse) run(ctx context.Context) error {
 	return nil
 }
 
-// matches tells whether the cache shows what Consul has, or soon does. An index that went back is
-// that of a Consul that was restored: the watch may wait for ever for one above what it had.
+// matches tells whether the cache shows what Consul has, or soon does. An index that went back
+// means that Consul was restored. The watch would then wait for an index that may never come.
 func (a *pulse) matches(ctx context.Context, index uint64) bool {
 	if a.data.Get().index > index {
-		// the cache may have been faster
+		// the cache may be ahead of the pulse
 		again, err := a.store.PrefixIndex(ctx, a.keys.ConfigData())
 		return err == nil && a.data.Get().index <= again
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/coordd/coordd/internal/protocol"
 )
 
-// Read returns the entry of a key as Consul has it now, whatever the cache says: for a decision
-// that must not rest on what somebody else has changed meanwhile. Errors as for [Store.Get].
+// Read returns the entry of a key as Consul has it now. It does not use the cache. Errors as for
+// [Store.Get].
 func (s *Store) Read(ctx context.Context, key string) (Entry, error) {
 	if s.shared == nil {
 		return Entry{}, ErrNoBackend

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// recordVersion is that of the records below. A log of another version is refused, not misread.
+// recordVersion is the version of the records below. A log of another version is refused.
 const recordVersion = 1
 
-// record is one record of the log, in JSON. The first one says whose log it is; then there are
-// writes, and what became of them.
+// record is one record of the log, in JSON. The first record says whose log it is. The others are
+// writes and what became of them.
 type record struct {
 	// The first one.
 	Version int    `json:"coordd,omitempty"`
@@ -30,8 +30,8 @@ type record struct {
 	// the indexes of what it wrote; none: it was not applied
 	Keys map[string]uint64 `json:"keys,omitempty"`
 
-	// A write that was refused: it is never sent again, and over when its caller was told or its
-	// value kept elsewhere.
+	// A write that was refused. It is never sent again. It is over when its caller was told or its
+	// value is kept elsewhere.
 	Refused uint64 `json:"refused,omitempty"`
 	Why     string `json:"why,omitempty"`
 }
@@ -43,7 +43,7 @@ type opRecord struct {
 	Flags uint64  `json:"flags,omitempty"`
 	Index *uint64 `json:"index,omitempty"` // that the caller asked for
 	Base  uint64  `json:"base,omitempty"`  // that the key had
-	After uint64  `json:"after,omitempty"` // the write that it is based on instead
+	After uint64  `json:"after,omitempty"` // the number of the write that it is based on instead
 }
 
 var verbNames = [...]string{verbSet: "set", verbRemove: "remove", verbExpect: "expect"}
@@ -100,14 +100,14 @@ func (r record) job() (*job, error) {
 	return j, nil
 }
 
-// firstRecord begins a log. Its name is its own: two logs never speak for one another.
+// firstRecord begins a log. Its id is unique, so no two logs share a marker.
 func firstRecord(owner, service string) record {
 	return record{Version: recordVersion, ID: owner + "-" + newInstance(), Service: service,
 		Next: 1}
 }
 
-// replayLog reads the records of a log into an empty queue, and the refused writes that are not
-// over into r. A new log has no records.
+// replayLog reads a log into an empty queue, and the refused writes that are not over into r. A new
+// log has no records.
 func replayLog(records [][]byte, service string, l *jobQueue, r *refusals) (first record,
 	err error) {
 	for i, data := range records {
@@ -166,7 +166,7 @@ func replayLog(records [][]byte, service string, l *jobQueue, r *refusals) (firs
 func compactLog(first record, l *jobQueue, r *refusals) [][]byte {
 	first.Next = l.next
 	out := [][]byte{encodeRecord(first)}
-	// Before what was done: a queue that runs empty forgets that.
+	// The writes come before what was done: a queue that runs empty forgets what was done.
 	for _, u := range r.unsaved {
 		out = append(out, u.job.record(), encodeRecord(record{Refused: u.job.seq, Why: u.why}))
 	}

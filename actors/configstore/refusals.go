@@ -10,12 +10,12 @@ import (
 	"github.com/coordd/coordd/internal/wal"
 )
 
-// refusals keeps the writes that were refused when nobody waited for them any more. Each stays in
-// the log until its value is in the file: a full disk loses none.
+// refusals keeps the writes that were refused after their callers had gone. Each stays in the log
+// until its value is in the file, so a full disk loses none.
 type refusals struct {
-	file    string // empty: there is no log, and so nothing was promised
+	file    string // empty: there is no log
 	sync    func(*os.File) error
-	named   bool // the file's name is on the disk
+	named   bool // the directory that names the file was synced
 	unsaved []unsavedRefusal
 	recent  []Conflict
 	total   int
@@ -28,7 +28,7 @@ type unsavedRefusal struct {
 	reported bool
 }
 
-// Conflict is a write that was not applied, and that nobody was waiting for.
+// Conflict is a write that was not applied and whose caller had gone.
 type Conflict struct {
 	Write uint64    `json:"write"`
 	Taken time.Time `json:"taken"` // when it was taken in
@@ -46,7 +46,7 @@ func (u *unsavedRefusal) conflict() Conflict {
 	return c
 }
 
-// count takes a write into what [Queue] says.
+// count adds a write to what [Queue] reports.
 func (r *refusals) count(u *unsavedRefusal) {
 	r.total++
 	r.recent = append(r.recent, u.conflict())
@@ -55,8 +55,8 @@ func (r *refusals) count(u *unsavedRefusal) {
 	}
 }
 
-// save appends a write to the file, with its values, for someone to look at: one line of JSON,
-// whole or not at all.
+// save appends a write with its values to the file, for an operator to read. It is one line of
+// JSON, written whole or not at all.
 func (r *refusals) save(u *unsavedRefusal) (err error) {
 	if r.file == "" {
 		return nil
@@ -82,7 +82,7 @@ func (r *refusals) save(u *unsavedRefusal) (err error) {
 		if _, err := f.ReadAt(last, size-1); err != nil {
 			return err
 		}
-		if last[0] != '\n' { // a machine that died has left a part of a line
+		if last[0] != '\n' { // a machine that died left a part of a line
 			line = append([]byte{'\n'}, line...)
 		}
 	}

@@ -32,10 +32,10 @@ type Snapshot struct {
 	ownCount uint64       // number of the newest write of this store
 }
 
-// ownWrite is a write of this store's that was acknowledged.
+// ownWrite is an acknowledged write of this store.
 type ownWrite struct {
 	number uint64
-	index  uint64 // of the log entry; what a view must have reached to show it
+	index  uint64 // of the log entry; a view from this index on shows the write
 	key    string
 	entry  *Entry // nil: deleted
 }
@@ -98,17 +98,17 @@ func (e *Entry) same(o *Entry) bool {
 // watchedView is a view that the watcher has read: all keys, in order.
 type watchedView struct {
 	view store.View
-	// ownBefore is the number of own writes that had been acknowledged before the last whole and
-	// consistent read began: a view from then on shows them, or they are lost.
+	// ownBefore is how many own writes were acknowledged before the last whole, consistent read
+	// began. A view from then on shows them, or Consul has lost them.
 	ownBefore uint64
 	readBegan time.Time // when that read began
 	serial    uint64
 	entries   []*Entry
 }
 
-// merge returns the snapshot after a view. Own writes that the view is too old to show stay in it:
-// the index tells. After Consul was restored the indexes say nothing any more; but whatever was
-// acknowledged before a whole and consistent read began is in it, or is lost.
+// merge returns the snapshot after a view. It keeps the own writes whose index the view has not
+// reached. After Consul was restored indexes say nothing. Then what was acknowledged before a
+// whole, consistent read began is in that read, or is lost.
 func (s Snapshot) merge(v watchedView) Snapshot {
 	next := Snapshot{loaded: true, index: v.view.Index, ownCount: s.ownCount}
 	for _, o := range s.own {
@@ -152,8 +152,8 @@ func (s Snapshot) merge(v watchedView) Snapshot {
 	return next
 }
 
-// ofOneMoment tells whether it shows what Consul had at one moment: not writes of this store, or
-// what was in their way, without what others have written until then.
+// ofOneMoment tells whether the snapshot shows what Consul had at one moment. It does not while it
+// has own writes that the newest view does not show: it lacks what others wrote before them.
 func (s Snapshot) ofOneMoment() bool { return len(s.own) == 0 }
 
 func (o ownWrite) put(txn *iradix.Txn) {
@@ -170,12 +170,12 @@ func (s Snapshot) apply(writes []ownWrite) Snapshot {
 	next.own = slices.Clone(s.own)
 	next.ownCount++
 	if !s.loaded {
-		return next // the read that loads it shows them
+		return next // the first read will show them
 	}
 	txn := s.tree.Txn()
 	for _, o := range writes {
 		if o.index <= s.index {
-			continue // the view has it already, or what came after it
+			continue // the view has the write, or a later one
 		}
 		o.number = next.ownCount
 		next.own = append(next.own, o)
@@ -191,7 +191,7 @@ type Change struct {
 	Deleted bool
 }
 
-// changes lists what is different in next, in the order of the keys.
+// changes lists what differs in next, ordered by key.
 func (s Snapshot) changes(next Snapshot, prefix string, exact bool) []Change {
 	if s.loaded == next.loaded && s.tree == next.tree {
 		return nil

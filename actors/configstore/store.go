@@ -140,7 +140,7 @@ func (sh *shared) loaded(ctx context.Context) error {
 	})
 }
 
-// sees runs f, which waits for the first reading, as long as the caller and the store last.
+// sees runs f, which waits for the first reading, until the caller or the store ends.
 func (sh *shared) sees(ctx context.Context, f func(context.Context) error) error {
 	own, done := sh.untilStopped(ctx)
 	defer done()
@@ -154,8 +154,7 @@ func (sh *shared) sees(ctx context.Context, f func(context.Context) error) error
 	return fmt.Errorf("%w: the configuration has not been read yet: %w", ErrUnreachable, err)
 }
 
-// untilStopped is ctx, and ends with [ErrStopped] when the store stops: nothing is waited for that
-// will not happen any more.
+// untilStopped returns ctx, which also ends with [ErrStopped] when the store stops.
 func (sh *shared) untilStopped(ctx context.Context) (context.Context, func()) {
 	own, cancel := context.WithCancelCause(ctx)
 	running := sh.lifetime.Load()
@@ -366,7 +365,7 @@ func (s *Store) Update(ctx context.Context, key string, change func(old Entry, f
 		if !errors.Is(err, ErrConflict) {
 			return Entry{}, err
 		}
-		// The cache may not have what was in the way yet.
+		// The cache may not show yet what the write met.
 		read = s.shared.read
 		if !store.Pause(ctx, ladder.NextBackOff()/5) {
 			return Entry{}, fmt.Errorf("%w: %w", err, ctx.Err())
@@ -389,7 +388,7 @@ func (sh *shared) submit(ctx context.Context, ops []Op) (receipt, error) {
 	for i := range own {
 		own[i].value = bytes.Clone(own[i].value)
 	}
-	// What the write is based on is not known before.
+	// Before the first reading it is not known what the write is based on.
 	if err := sh.loaded(ctx); err != nil {
 		return receipt{}, err
 	}
@@ -401,7 +400,7 @@ func (sh *shared) submit(ctx context.Context, ops []Op) (receipt, error) {
 		return r, err
 	}
 	if !t.settled.CompareAndSwap(false, true) {
-		<-t.answered // it came at the same moment
+		<-t.answered // the answer came at the same moment
 		return t.receipt, t.err
 	}
 	err = context.Cause(calling)
@@ -425,7 +424,7 @@ func (sh *shared) submit(ctx context.Context, ops []Op) (receipt, error) {
 	}
 }
 
-// fits refuses a transaction that is larger than Consul takes, whatever it holds.
+// fits refuses a transaction that is larger than Consul accepts.
 func (sh *shared) fits(ops []Op) error {
 	j := &job{ops: slices.Clone(ops), waited: true}
 	for i := range j.ops {

@@ -9,17 +9,18 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// The names of writers that are given none: those of commands, which end soon, and of others.
+// The prefixes of names that are given to writers without one: to commands and to all others.
 const (
 	commandPrefix = "once-"
 	namelessOwner = "anon-"
 )
 
-// CommandOwner is a name for a command, which writes and ends: when it is killed its marker is
-// deleted by others.
+// CommandOwner returns a name for a command that writes and ends. If it is killed, others delete
+// its marker.
 func CommandOwner() string { return commandPrefix + newInstance() }
 
-// By the clocks of two hosts: longer than a command runs, and than it takes to begin to write.
+// The ages are compared by the clocks of two hosts. They are longer than a command runs, and than
+// it takes to begin to write.
 const (
 	commandLifetime = 24 * time.Hour
 	startupTime     = time.Minute
@@ -52,8 +53,8 @@ func (a *consulWriter) sweep(ctx context.Context) {
 	}
 }
 
-// unneeded tells whether nobody needs a marker any more. That of a writer with a name is for its
-// next process, or its log.
+// unneeded tells whether nobody needs a marker any more. The marker of a writer with a name is
+// needed by its next process or its log.
 func (a *consulWriter) unneeded(writer string, m protocol.Marker) bool {
 	command, age := strings.HasPrefix(writer, commandPrefix), time.Since(time.Unix(m.Since, 0))
 	switch {

@@ -47,8 +47,8 @@ type shared struct {
 	openLog atomic.Pointer[openLog]
 }
 
-// openLog is the open log, and what it was replayed to. If there is no log on disk, wal is nil and
-// the queue begins empty.
+// openLog is the open log and the queue that it was replayed to. Without a log on disk wal is nil
+// and the queue begins empty.
 type openLog struct {
 	id       string // the marker's name
 	wal      *wal.Log
@@ -108,14 +108,14 @@ func (sh *shared) confirm(at time.Time) {
 }
 
 // invalidate stops the cache from answering until it was compared with Consul again, and has the
-// watch read everything anew: Consul has lost writes, or somebody deletes what is not his.
+// watch read everything anew. It is for a Consul that has lost writes, or a stranger's deletes.
 func (sh *shared) invalidate() {
 	sh.invalidatedAt.Set(time.Now())
 	sh.polls.Renew()
 }
 
-// tree wires the actors in the order in which they start; they stop in reverse: what is being
-// written ends, callers are told, the log is closed last.
+// tree wires the actors in the order in which they start. They stop in reverse: the write under way
+// ends, callers are told, the log is closed last.
 func tree(sh *shared) supervisor.Tree {
 	opener := actor("log-opener", (&logOpener{shared: sh}).run)
 	opener.Gate = true

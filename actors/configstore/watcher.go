@@ -11,8 +11,8 @@ import (
 // watcher holds the one long poll that keeps the cache coherent. It passes views to the cache
 // updater.
 //
-// A prefix is read whole at each change: that is what Consul has. So it rests between two reads,
-// the longer the more there is.
+// Consul sends the whole prefix at each change. So the watcher rests between two reads, longer for
+// a larger prefix.
 type watcher struct{ *shared }
 
 // Load says how far reading the configuration has come.
@@ -43,7 +43,7 @@ func (a *watcher) run(ctx context.Context) error {
 		return w.Next(poll)
 	}
 	ownBefore, last := uint64(0), uint64(0)
-	var wholeBegan time.Time // when the last plain read began: the cache may have missed its view
+	var wholeBegan time.Time // when the last plain read began; the cache may have missed its view
 	for view := range w.Views(ctx, "config data", &a.polls, next) {
 		if err := a.fault.Inject(ctx); err != nil {
 			return err
@@ -67,7 +67,7 @@ func (a *watcher) run(ctx context.Context) error {
 func (a *watcher) logKeyCount(ctx context.Context) {
 	names, err := a.store.ListKeys(ctx, a.keys.ConfigData(), "")
 	if err != nil {
-		return // the read after it says so
+		return // the read after it reports the failure
 	}
 	a.load.Set(Load{Keys: len(names)})
 	a.log.Info("config-loading", "keys", len(names))

@@ -19,16 +19,16 @@ type writeQueue struct {
 	*shared
 	claimed    claim
 	number     uint64           // of the last claim that had one
-	retry      <-chan time.Time // when what could not be kept is tried again; nil: there is none
-	saveFailed bool             // that it could not be kept was said
-	logFailed  bool             // that it cannot be noted was said
+	retry      <-chan time.Time // when refused writes are saved again; nil: all are saved
+	saveFailed bool             // a failure to save them was logged
+	logFailed  bool             // a failure of the write log was logged
 }
 
 // Queue says what waits to be written.
 type Queue struct {
 	Waiting int       // writes that are not in Consul yet
-	Logged  int       // of them those that are on the disk
-	Bytes   int       // about what they take
+	Logged  int       // how many of them are on the disk
+	Bytes   int       // about how much memory they take
 	Oldest  time.Time // when the first of them was taken in; zero: none waits
 	// Conflicts are the newest of the writes that were refused when nobody waited for
 	// them; Refused is how many there were since the start.
@@ -48,9 +48,8 @@ type outcome struct {
 	at   uint64
 }
 
-// pendingCall is a call that waits for its answer. Either its caller leaves, when the context ends,
-// or the write queue answers: whoever sets settled first decides. A write whose caller has left is
-// reported elsewhere.
+// pendingCall is a call that waits for its answer. The caller may leave when its context ends, or
+// the write queue answers. Whoever sets settled first decides.
 type pendingCall struct {
 	logged   chan struct{} // closed when the write is in the log
 	settled  atomic.Bool   // the caller has left, or is answered

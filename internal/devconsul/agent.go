@@ -16,7 +16,7 @@ type localCheck struct {
 	timer    *time.Timer
 	deadline time.Time
 	reported string        // the last output since it was registered
-	expires  time.Time     // of the last report, which the agent keeps on its disk
+	expires  time.Time     // when the last report expires, which the agent keeps on its disk
 	reap     time.Duration // how long it may be critical before its service is deregistered; 0: for ever
 }
 
@@ -26,8 +26,8 @@ func (c *localCheck) stop() {
 	}
 }
 
-// setCheckLocked is a report on a check. The catalog is written only when the status changes: a
-// check that passes again and again costs no log entry, in Consul as here.
+// setCheckLocked takes a report on a check. It writes to the catalog only when the status changes,
+// as Consul does: a check that passes again and again costs no log entry.
 func (a *Agent) setCheckLocked(c *localCheck, status, output string) {
 	changed := c.Status != status
 	c.Status, c.Output = status, output

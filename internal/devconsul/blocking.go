@@ -19,7 +19,7 @@ type query struct {
 	consistency       string // for X-Consul-Effective-Consistency
 	// streaming says that the agent answers from a subscription, without the servers.
 	streaming bool
-	// datacenter is the error for a datacenter that there is not. It comes after all others.
+	// datacenter is the error for an unknown datacenter. It comes after all other errors.
 	datacenter error
 
 	index       uint64
@@ -29,7 +29,7 @@ type query struct {
 
 var errNoDatacenter = errors.New("No path to datacenter")
 
-// errAborted ends a request whose caller has gone, or whose server has: nobody reads an answer.
+// errAborted ends a request when its caller or the server has gone. Nobody reads the answer.
 var errAborted = errors.New("devconsul: request aborted")
 
 // watchSet collects what wakes a blocking query. Four are enough for every query there is.
@@ -93,7 +93,7 @@ func (s *Server) parseQuery(r *http.Request) (*query, error) {
 	return q, nil
 }
 
-// checkDatacenter refuses other datacenters: there are none.
+// checkDatacenter refuses other datacenters.
 func (s *Server) checkDatacenter(p url.Values) error {
 	dc := p.Get("datacenter")
 	if dc == "" {
@@ -119,10 +119,10 @@ func (s *Server) timeout(wait time.Duration) time.Duration {
 	return wait
 }
 
-// read runs a read, once, or again and again until its index is above the one that the caller has
-// seen, or the wait is over. run looks at one state, adds what would change its answer to ws, and
-// returns the index of its answer and whether there was something to find: a query that found
-// nothing twice waits on, whatever happened to the table's index.
+// read runs a read once, or repeats it until its index is above the one that the caller has seen or
+// the wait is over. run looks at one state, adds what would change its answer to ws, and returns
+// the index of its answer and whether it found anything. A query that found nothing twice goes on
+// waiting, whatever the table's index.
 func (s *Server) read(ctx context.Context, q *query, run func(*state, *watchSet) (index uint64,
 	found bool)) error {
 	if q.datacenter != nil {
@@ -149,7 +149,7 @@ func (s *Server) read(ctx context.Context, q *query, run func(*state, *watchSet)
 		}
 		index, found := run(st, ws)
 		if ready != nil {
-			ws = &watchSet{} // of the past nothing changes any more
+			ws = &watchSet{} // a past state does not change
 		}
 		q.setMeta(index, lead)
 		if q.minIndex == 0 {

@@ -11,8 +11,8 @@ import (
 const tooManyConns = "Your IP is issuing too many concurrent connections, please rate limit " +
 	"your calls\n"
 
-// connLimit counts the connections of each client address. Every long poll holds one, and all
-// processes of a host share one count: a limit that large services meet.
+// connLimit counts the connections of each client address. Each long poll holds one, and all
+// processes of a host share one count, so large services meet the limit.
 type connLimit struct {
 	limit int
 

@@ -81,8 +81,8 @@ func (s *Server) healthService(w http.ResponseWriter, r *http.Request) (any, err
 	if err != nil {
 		return nil, err
 	}
-	// Consul's agent answers this one query, when it blocks, from a subscription of its own: it
-	// needs no leader, and is not woken by other services while there is no instance of this one.
+	// Consul's agent answers this query from a subscription of its own when it blocks. It needs no
+	// leader then, and other services do not wake it while this one has no instance.
 	q.streaming = q.minIndex > 0
 	var found []checkedService
 	err = s.read(r.Context(), q, func(st *state, ws *watchSet) (uint64, bool) {

@@ -189,8 +189,8 @@ func (w *writeTxn) bury(key string) {
 	w.state.idx.Tombstones = w.idx
 }
 
-// reapTombstones removes those whose time is over. The index of a prefix whose last change was a
-// delete goes back by that, although nothing of it has changed.
+// reapTombstones removes the tombstones whose time is over. That takes the index of a prefix back
+// whose last change was a delete, although nothing in it has changed.
 func (w *writeTxn) reapTombstones() {
 	var old [][]byte
 	w.root(treeTombstones).Walk(func(k []byte, v any) bool {

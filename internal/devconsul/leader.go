@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// leadership is one reign: from an election's end to the next one's start.
+// leadership lasts from the end of an election to the start of the next one.
 type leadership struct {
 	lost   chan struct{} // closed when the leader is gone
 	lostAt time.Time     // valid once lost is closed

@@ -18,8 +18,8 @@ type Agent struct {
 	s                 *Server
 	name, id, address string
 
-	// What follows is the agent's own, outside of the log: it writes it to the catalog, and again
-	// when the catalog has lost it. mu of the server guards it.
+	// What follows is the agent's own state, outside of the log. The agent writes it to the
+	// catalog, and again when the catalog has lost it. The server's mu guards it.
 	services map[string]*service
 	checks   map[string]*localCheck
 	resync   *time.Timer
@@ -55,7 +55,7 @@ func (s *Server) AddAgent(name string) *Agent {
 	return a
 }
 
-// Name is that of its node.
+// Name returns the name of the agent's node.
 func (a *Agent) Name() string { return a.name }
 
 // RoundTripper is [Server.RoundTripper], by way of this agent.
@@ -219,8 +219,8 @@ func (a *Agent) syncCheckLocked(c *localCheck) {
 	a.syncLocked(func(w *writeTxn) error { return w.ensureCheck(c.check) })
 }
 
-// syncLocked writes to the catalog for the agent. Failing is no error of the caller's: the agent
-// has taken the registration, and tries again later.
+// syncLocked writes to the catalog for the agent. A failure is not the caller's: the agent has
+// taken the registration, and tries again later.
 func (a *Agent) syncLocked(f func(*writeTxn) error) {
 	err := a.s.applyLocked(func(w *writeTxn) error {
 		w.log(CommitOp{Verb: "register", Key: a.name}, true, nil)

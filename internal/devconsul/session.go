@@ -21,8 +21,8 @@ const (
 	ttlFactor = 2
 )
 
-// sessionTimer ends a session. deadline tells a timer that was reset just as it fired to do
-// nothing.
+// sessionTimer ends a session. A timer that was reset just as it fired sees by deadline that it is
+// to do nothing.
 type sessionTimer struct {
 	timer    *time.Timer
 	deadline time.Time
@@ -151,7 +151,7 @@ func (s *Server) sessionDestroy(_ http.ResponseWriter, r *http.Request) (any, er
 		return nil, errNoLeader
 	}
 	if findSession(s.state.Load().sessions.Root(), id) == nil {
-		return true, nil // one that is gone is not worth a log entry
+		return true, nil // a session that is gone needs no log entry
 	}
 	if err := s.destroyLocked(id); err != nil {
 		return nil, fmt.Errorf("apply failed: %w", err)
@@ -226,8 +226,8 @@ func (s *Server) expire(id string, t *sessionTimer) {
 	}
 	delete(s.timers, id)
 	if err := s.destroyLocked(id); err != nil {
-		// Only the loss of the leader or the end of the server are possible here, and both have
-		// stopped the timer; the next leader starts it anew.
+		// The leader was lost or the server ended. Both have stopped the timer, and the next leader
+		// starts it anew.
 		s.cfg.Logger.Debug("session-not-expired", "session", id, "error", err)
 	}
 }

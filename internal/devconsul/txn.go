@@ -21,7 +21,7 @@ type kvOp struct {
 	index uint64 // what cas, delete-cas and check-index compare with
 }
 
-// isWrite says whether the verb needs the log; a transaction without such a verb is a mere read.
+// isWrite tells whether the verb needs the log. A transaction without such a verb is a read.
 func (op kvOp) isWrite() bool {
 	switch op.verb {
 	case "set", "cas", "lock", "unlock", "delete", "delete-cas", "delete-tree":

@@ -65,24 +65,24 @@ type process struct {
 	lastAt       int
 	ended        bool
 	linesMissing bool      // some of its lines were not written
-	dead         bool      // its commands may go on
-	died         time.Time // when that, or its end, was first said
+	dead         bool      // it was killed; its commands may go on
+	died         time.Time // when its death or its end was first told
 	frozen       bool
 	frozenTimes  []window // when it was frozen
 	running      map[string]*span
 	leadAt       int    // at + 1; 0: it does not lead
-	epoch        uint64 // with which it leads; 0: of before Consul lost writes
-	// from when on its lock may have been taken away since it leads; zero: it was not
+	epoch        uint64 // of its leadership; 0: that is from before Consul lost writes
+	// since when its lock may be gone while it leads; zero: it has the lock
 	lockLostAt   time.Time
-	lockLost     bool           // the same, since it last said whether it leads
-	newerLeaders map[string]int // those who have led meanwhile, with a newer epoch -> at
+	lockLost     bool           // the lock was lost since it last said whether it leads
+	newerLeaders map[string]int // who has led meanwhile with a newer epoch -> at
 }
 
 // withoutProcess are the verbs that need no process.
 var withoutProcess = map[Verb]bool{Set: true, Del: true, Acked: true, Try: true, Restored: true,
 	Calm: true, Close: true}
 
-// aboutOthers are the verbs that another process may write about this one.
+// aboutOthers are the verbs of lines that another process may write about this one.
 var aboutOthers = map[Verb]bool{Lost: true, Thaw: true, End: true, Dead: true, Freeze: true,
 	Set: true,
 	Del: true, Early: true}
@@ -196,14 +196,14 @@ func (c *checker) restored(e Event) {
 	c.epoch, c.changedItems = 0, nil
 }
 
-// forgiven tells whether what began at that time may come of writes that Consul had just lost.
+// forgiven tells whether Consul had just lost writes when something began.
 func (c *checker) forgiven(began time.Time) bool {
 	return slices.ContainsFunc(c.losses, func(w window) bool {
 		return !began.Before(w.from.Add(-c.Skew)) && began.Before(w.to)
 	})
 }
 
-// write takes in what Consul accepted.
+// write notes a write that Consul accepted.
 func (c *checker) write(i int, e Event) {
 	c.hasWrite = true
 	c.report.Writes++
@@ -260,7 +260,7 @@ func (c *checker) write(i int, e Event) {
 	}
 }
 
-// checkOneKeyPerItem checks, between two writes, that each item has one key at the most.
+// checkOneKeyPerItem checks between two writes that each item has at most one key.
 func (c *checker) checkOneKeyPerItem() {
 	at := c.events[c.writeAt]
 	for _, id := range slices.Sorted(maps.Keys(c.changedItems)) {

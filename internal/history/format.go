@@ -23,7 +23,7 @@ const (
 	Boot  Verb = "boot"  // PROC: it began
 	Alive Verb = "alive" // PROC: it runs
 	End   Verb = "end"   // PROC: it is over, and so is all its work
-	// PROC: it was killed; its commands may go on, each as long as lines of its own say
+	// PROC: it was killed; its commands may go on, each up to its own last line
 	Dead   Verb = "dead"
 	Start  Verb = "start"  // PROC ITEM TOKEN: work began
 	Stop   Verb = "stop"   // PROC ITEM TOKEN: work has really ended
@@ -201,9 +201,9 @@ const maxLine = 4 << 20
 // torn is the end of a line that was not written whole. No event has a # in it.
 const torn = "#torn"
 
-// Mend gets a file ready for more events, when its last writer was killed in the middle of a line
-// or the disk was full: that line is marked, for [Read] to skip it. f has to be open for reading
-// and appending. Errors: those of f.
+// Mend prepares a file for more events. If the last writer was killed in the middle of a line, or
+// the disk was full, it marks that line, and [Read] skips it. f must be open for reading and
+// appending. Errors: those of f.
 func Mend(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
@@ -217,9 +217,9 @@ func Mend(f *os.File) error {
 	return err
 }
 
-// Read reads a history. Empty lines and those that begin with # are skipped, and so are lines that
-// were not written whole: those that [Mend] has marked, and a last one without an end. Errors:
-// [ErrFormat], with the line's number, and those of r.
+// Read reads a history. It skips empty lines, lines that begin with #, lines that [Mend] has
+// marked, and a last line without an end. Errors: [ErrFormat], with the line's number, and those of
+// r.
 func Read(r io.Reader) ([]Event, error) {
 	lines := bufio.NewReaderSize(r, 64<<10)
 	var events []Event
@@ -243,7 +243,7 @@ func Read(r io.Reader) ([]Event, error) {
 	}
 }
 
-// readLine reads a line with its end, and of one that is too long no more than that shows.
+// readLine reads a line with its end. It reads a line that is too long only as far as that shows.
 func readLine(lines *bufio.Reader) (string, error) {
 	var line []byte
 	for {

@@ -100,7 +100,7 @@ func (c *checker) boundNotReached(line string) {
 	}
 }
 
-// finish judges what can be judged only at the end.
+// finish judges what only the whole history can show.
 func (c *checker) finish() {
 	if c.changedItems != nil {
 		c.checkOneKeyPerItem()
@@ -150,19 +150,20 @@ func (c *checker) checkOverlaps(id string, w *item) {
 	for i, a := range w.spans {
 		for _, b := range w.spans[i+1:] {
 			if b.from.After(a.to) {
-				break // so do all that began later
+				break // the later ones begin after a's end as well
 			}
 			if b.proc == a.proc {
 				continue
 			}
 			if !c.checkOverlap(id, a, b) {
-				return // one breach of an item tells it all
+				return // one breach for each item
 			}
 		}
 	}
 }
 
-// checkOverlap judges two spans of different processes, a begun before b; false: a breach.
+// checkOverlap judges two spans of different processes. a began before b. It returns false for a
+// breach.
 func (c *checker) checkOverlap(id string, a, b *span) bool {
 	fenced := false
 	excused := func(from, to time.Time) bool {
@@ -224,7 +225,7 @@ func (s *span) goesOnAt(now time.Time, skew time.Duration) bool {
 	return false
 }
 
-// runningTimes is the time in which the span's process did not stand still.
+// runningTimes returns the parts of the span in which its process was not frozen.
 func (s *span) runningTimes() []window {
 	out := []window{}
 	from := s.from
@@ -248,8 +249,8 @@ func (s *span) runningTimes() []window {
 	return out
 }
 
-// justThawed tells whether all from one time to another is so soon after a thaw
-// that the process cannot be expected to know better.
+// justThawed tells whether the whole time is within [Notice] of a thaw, before the process can have
+// looked at the clock.
 func (p *process) justThawed(from, to time.Time) bool {
 	for _, w := range p.frozenTimes {
 		if !w.killed && !w.to.IsZero() && !from.Before(w.to) && !to.After(w.to.Add(Notice)) {
@@ -259,7 +260,7 @@ func (p *process) justThawed(from, to time.Time) bool {
 	return false
 }
 
-// breach notes that a rule was broken, with the lines that matter from first to last.
+// breach notes a broken rule with the lines that show it, from first to last.
 func (c *checker) breach(rule, text string, first, last int) {
 	b := Breach{Rule: rule, Text: text}
 	items, procs := map[string]bool{}, map[string]bool{}
@@ -285,7 +286,7 @@ func (c *checker) breach(rule, text string, first, last int) {
 	c.report.Breaches = append(c.report.Breaches, b)
 }
 
-// keyItem takes an assignment or workload key apart.
+// keyItem returns the item of an assignment or workload key.
 func keyItem(key string) (member, id string, ok bool) {
 	kind, rest, _ := strings.Cut(key, "/")
 	switch kind {

@@ -21,8 +21,8 @@ const Notice = time.Second
 type Breach struct {
 	Rule string // I1 to I4
 	Text string
-	// Stretch are the lines that show it: from the first to the last of those that
-	// matter, and in between only those of the same item and processes.
+	// Stretch are the lines that show the breach, and between the first and the last of them only
+	// lines of the same item and processes.
 	Stretch []Event
 }
 
@@ -51,14 +51,14 @@ type Report struct {
 	Starts                   int // of work
 	Writes                   int // that Consul accepted
 	Leaderships              int
-	// Fenced counts the overlaps after a thaw in which only the token keeps the late one from doing
-	// harm.
+	// Fenced counts the overlaps after a thaw in which only the token keeps the late process from
+	// doing harm.
 	Fenced int
 	// Forgiven counts the overlaps that began within the amnesty after Consul had lost writes.
 	Forgiven int
 	// Settled is how long after the faults all was well and stayed so; negative: not judged.
 	Settled time.Duration
-	// Unjudged are the rules for which the history has not the lines that it takes, and why.
+	// Unjudged are the rules that could not be judged for lack of lines, and why.
 	Unjudged []string
 	// Lost is what could not be written.
 	Lost     []Gap

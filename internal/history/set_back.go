@@ -2,9 +2,10 @@ package history
 
 import "time"
 
-// SetBack tells by how much the clock of a process was set back while it wrote a history, which is
-// to be as it came and not merged; 0: it was not. Line is the first of the lines behind. A process
-// stamps each line when it writes it, but for those that tell of what was over before.
+// SetBack returns by how much the clock of a process was set back while it wrote a history; 0 if it
+// was not. The history must be as it was written, not merged. Line is the first line with an
+// earlier time. A process stamps each line when it writes it, except those about what was over
+// before.
 func SetBack(history []Event) (line Event, by time.Duration) {
 	last := map[string]time.Time{}
 	for _, e := range history {
