@@ -13,6 +13,7 @@ import (
 	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/messages"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -159,6 +160,9 @@ type Config struct {
 	// Logger. Default: slog.Default(). Its handler may block: no actor waits for it. What does not
 	// fit into 1,024 records is dropped, and counted in the log.
 	Logger *slog.Logger
+	// Observer is told of each call to Consul, each renewal and each write of the leader: see
+	// package actors/metrics. It must not block. Default: nobody is told, which costs nothing.
+	Observer messages.Observer
 	// Process is who this is among processes. Default: read from the system. For
 	// tests that play several hosts in one process.
 	Process *Process

@@ -18,7 +18,8 @@ func newConfigStore(c Config, log *slog.Logger, membership messages.Reader[messa
 	}
 	return configstore.New(configstore.Config{
 		Service: c.Service, Client: c.Client, Consul: c.Consul, Owner: c.ID, LogDir: c.ConfigLog,
-		Logger: log, Process: c.Process,
+		Observer: c.Observer,
+		Logger:   log, Process: c.Process,
 		// Who is registered has been settled with its predecessor.
 		Liveness: func(Process) Liveness { return Unknown },
 		Admit: func(ctx context.Context) error {

@@ -42,14 +42,14 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	log := cfg.Logger.With(slog.String("service", cfg.Service), slog.String("member", cfg.ID))
 	s, err := protocol.New(cfg.Service, store.Config{Client: cfg.Client, Address: cfg.Consul,
-		Logger: log})
+		Logger: log, Observer: cfg.Observer})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
 	c := &Coordinator{cfg: cfg, base: actor.NewBase(cfg.settings(), s, log), cells: newCells()}
 	if c.routes, err = routing.New(routing.Config{Service: cfg.Service, Client: cfg.Client,
 		Consul: cfg.Consul, MaxAge: max(cfg.Bounds().StopsWithin, routing.MinMaxAge),
-		Logger: cfg.Logger.With(slog.String("member", cfg.ID))}); err != nil {
+		Observer: cfg.Observer, Logger: cfg.Logger.With(slog.String("member", cfg.ID))}); err != nil {
 		return nil, err
 	}
 	members := tree(c.base, c.cells, c.routes.Tree())
@@ -81,7 +81,7 @@ func (c Config) settings() actor.Settings {
 		Grace: c.Grace, LeaderSoak: c.LeaderSoak, Merge: c.Merge,
 		WorkerSoak: c.WorkerSoak, StopTimeout: c.StopTimeout, KeepItems: c.KeepItems,
 		BrakeHold: c.BrakeHold, MoveBudget: c.MoveBudget,
-		Process: *c.Process, Liveness: c.Liveness, Lock: c.Lock,
+		Process: *c.Process, Liveness: c.Liveness, Lock: c.Lock, Observer: c.Observer,
 	}
 	if c.Work != nil {
 		set.Work = func(ctx context.Context, item actor.Item) error {
@@ -160,6 +160,9 @@ func (c *Coordinator) Workload() messages.Reader[messages.Workload] {
 // Plan is what this member has assigned as the leader; kept up to date while it leads.
 func (c *Coordinator) Plan() messages.Reader[messages.Plan] { return c.cells.plan.Reader() }
 
+// Control is what operators have ordered; kept up to date while this member leads.
+func (c *Coordinator) Control() messages.Reader[messages.Control] { return c.cells.control.Reader() }
+
 // Assignments is what the leader wants this member to run.
 func (c *Coordinator) Assignments() messages.Reader[messages.Assignments] {
 	return c.cells.assignments.Reader()
@@ -190,6 +193,13 @@ func (c *Coordinator) ConfigStore() *configstore.Store { return c.conf }
 
 // Report describes the whole tree: states, restarts, causes.
 func (c *Coordinator) Report() supervisor.Report { return c.root.Report() }
+
+// Counters are the restarts and failures of the whole tree since New. Each item's work is a child
+// of coordinator/workers.
+func (c *Coordinator) Counters() supervisor.Counters { return c.root.Counters() }
+
+// LogRecordsDropped is how many records of [Config.Logger] were dropped so far.
+func (c *Coordinator) LogRecordsDropped() int { return asynclog.Dropped(c.cfg.Logger) }
 
 // Events follows what happens to the actors; size is how many events may wait
 // for a slow reader before some are dropped, which the stream then says.

@@ -93,8 +93,18 @@ type Plan struct {
 	Releasing   int
 	Free        int
 	Unplaced    int // of the free ones: those that fit nowhere
+	// Waiting items, of the owned ones, stay where they are though nobody there may answer: a
+	// member that was lost may still hold a lease, or an unreadable record is in the way.
+	Waiting int
+	// Lost members have items and no record.
+	Lost int
+	// Excess is the weight that members hold above what the planner gives them: what has yet to
+	// move. Not known (0) while there is a Brake.
+	Excess uint64
 	// Brake says why nothing is planned although there is something to do; empty when it is not so.
 	Brake string
+	// Frozen: it is an operator's freeze, and no brake.
+	Frozen bool
 	// Settled: there is nothing more to do.
 	Settled bool
 	// Moves counts by reason what this leadership has granted or moved so far.

@@ -14,6 +14,7 @@ import (
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/wal"
+	"github.com/coordd/coordd/messages"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -63,6 +64,8 @@ type Config struct {
 	Term func() uint64
 	// Logger. Default: slog.Default().
 	Logger *slog.Logger
+	// Observer is told of each call to Consul. Default: nobody is.
+	Observer messages.Observer
 	// Process is who this is among processes, and Liveness tells whether another one still runs.
 	// Defaults: read from the system. For tests that play several hosts in one process.
 	Process  *Process

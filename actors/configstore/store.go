@@ -37,7 +37,7 @@ func New(c Config) (*Store, error) {
 		return nil, fmt.Errorf("%w: %v", ErrInvalid, err)
 	}
 	s, err := protocol.New(c.Service, store.Config{Client: c.Client, Address: c.Consul,
-		Logger: c.Logger})
+		Logger: c.Logger, Observer: c.Observer})
 	if err != nil {
 		return nil, err
 	}

@@ -43,6 +43,8 @@ type Config struct {
 	MaxAge time.Duration
 	// Logger. Default: slog.Default().
 	Logger *slog.Logger
+	// Observer is told of each call to Consul. Default: nobody is.
+	Observer messages.Observer
 }
 
 // ErrConfig is returned by [New] for a setting that cannot work; the text says which. It is the
@@ -112,7 +114,7 @@ func (cfg Config) open() (*protocol.Store, error) {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
 	s, err := protocol.New(cfg.Service, store.Config{Client: client, Address: cfg.Consul,
-		Logger: cfg.Logger})
+		Logger: cfg.Logger, Observer: cfg.Observer})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}

@@ -20,6 +20,7 @@ type call struct {
 	key     string // key, prefix or session; may be empty
 	need    string // the permission to name in a 403
 	timeout time.Duration
+	poll    bool // it waits for a change
 }
 
 func (c call) String() string {

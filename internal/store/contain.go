@@ -39,9 +39,17 @@ func panicText(p any) string {
 	return fmt.Sprintf("a %T", p)
 }
 
-// do makes a call, contained if that was asked for.
+// do makes a call: all of them come this way.
 func (s *Store) do(ctx context.Context, c call, f func(context.Context) error) error {
-	if !s.contained {
+	if s.observer == nil {
+		return s.contained(ctx, c, f)
+	}
+	return s.observed(ctx, c, f)
+}
+
+// contained makes a call, contained if that was asked for.
+func (s *Store) contained(ctx context.Context, c call, f func(context.Context) error) error {
+	if !s.contain {
 		return c.do(ctx, f)
 	}
 	return c.do(ctx, func(ctx context.Context) error {

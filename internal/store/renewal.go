@@ -18,6 +18,8 @@ type Renewal struct {
 	Every   time.Duration // between two renewals
 	Lease   time.Duration // that begins with each request: at most the session's TTL, the default
 	Log     *slog.Logger
+	// Observer is told of every renewal. Default: nobody is.
+	Observer messages.Observer
 
 	tries  int // that failed, in a row
 	ladder Ladder
@@ -46,7 +48,11 @@ func (r *Renewal) Ask(ctx context.Context, id string) (string, messages.Lease, e
 			r.Log.Info("session-opened", "session", id, "ttl", r.Session.TTL.String())
 		}
 	} else {
+		begin := time.Now()
 		sent, err = r.renew(ctx, id)
+		if r.Observer != nil {
+			r.Observer.Observe(messages.RenewalEnded{Result: resultOf(err), Took: time.Since(begin)})
+		}
 		if mutations.Broken("lease-from-reply") {
 			sent = time.Now()
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coordd/coordd/messages"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -33,6 +34,8 @@ type Config struct {
 	PollWait time.Duration
 	// every call is contained: no supervisor watches those who make them; see [Store.Contain]
 	Contained bool
+	// Observer is told of every call. Default: nobody is.
+	Observer messages.Observer
 }
 
 // Validate reports the first setting that is missing or out of range, as
@@ -56,7 +59,8 @@ type Store struct {
 	log         *slog.Logger
 	callTimeout time.Duration
 	pollWait    time.Duration
-	contained   bool
+	contain     bool
+	observer    messages.Observer
 	link        link
 }
 
@@ -67,7 +71,7 @@ func New(cfg Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{client: cfg.Client, log: cfg.Logger, callTimeout: cfg.CallTimeout,
-		pollWait: cfg.PollWait, contained: cfg.Contained}
+		pollWait: cfg.PollWait, contain: cfg.Contained, observer: cfg.Observer}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -195,7 +199,8 @@ type query struct {
 }
 
 func (s *Store) read(ctx context.Context, q query) (entries []Entry, index uint64, err error) {
-	c := call{op: "get", key: q.key, timeout: q.timeout, need: fmt.Sprintf("key:read on %q", q.key)}
+	c := call{op: "get", key: q.key, timeout: q.timeout, need: fmt.Sprintf("key:read on %q", q.key),
+		poll: q.opts.WaitIndex > 0}
 	check := CheckKey
 	if q.recurse {
 		c.op, c.need, check = "list", fmt.Sprintf("key_prefix:read (and list) on %q", q.key),

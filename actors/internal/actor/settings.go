@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/messages"
 )
 
 // Settings are what a member's actors are set to: those of actors.Config that they use, with the
@@ -29,6 +30,7 @@ type Settings struct {
 	Process  protocol.Process
 	Liveness func(protocol.Process) protocol.Liveness
 	Lock     func() string
+	Observer messages.Observer // nil: none
 }
 
 // Item is an item as the host's function gets it: actors.Item.

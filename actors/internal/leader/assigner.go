@@ -63,6 +63,7 @@ type Assigner struct {
 	overrideSeen time.Time
 	sizes        sizes // of the workload
 	moves        map[string]int
+	ledger       movesLedger // for the observer
 	settled      bool
 }
 
@@ -89,7 +90,7 @@ var errTermOver = errors.New("the term is over")
 func (a *Assigner) Run(ctx context.Context) error {
 	a.assigned, a.build = newAssignmentCache(), newUnitBuilder(a.Keys)
 	a.readAt, a.absent, a.moves = map[string]uint64{}, map[string]absence{}, map[string]int{}
-	a.invalid = map[string]time.Time{}
+	a.invalid, a.ledger = map[string]time.Time{}, movesLedger{}
 	a.odd = protocol.StrangeKeys{Log: a.Log}
 	a.ladder = store.NewLadder()
 	a.inherited, a.notedKnown = false, false
@@ -303,6 +304,9 @@ func (a *Assigner) readAll(ctx context.Context) error {
 	for id, ack := range acks.All() {
 		a.readAt[id] = ack.ModifyIndex
 	}
+	if a.Observer != nil {
+		a.ledger.begin(a.assigned.members)
+	}
 	if mutations.Broken("absences-cleared") {
 		clear(a.absent)
 	}
@@ -483,6 +487,9 @@ func (a *Assigner) tell(s *snapshot, d draft) {
 	if d.plan.Settled && !a.settled {
 		a.Log.Info("settled", "items", d.plan.Total, "members", d.plan.Shares.Len(), "unplaced",
 			d.plan.Unplaced)
+		if a.Observer != nil {
+			a.Observer.Observe(a.ledger.rested(s))
+		}
 	}
 	a.settled = d.plan.Settled
 	d.plan.Term, d.plan.Epoch = a.term, a.epoch
@@ -499,6 +506,9 @@ func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
 	for _, o := range outcomes {
 		what := o.Unit.Tag.(order)
 		if o.Err == nil {
+			if a.Observer != nil {
+				a.observe(what)
+			}
 			a.enter(what, o.Result)
 			delete(a.invalid, what.key(a.Keys))
 			a.moves[what.reason]++
@@ -552,6 +562,22 @@ func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
 		}
 	}
 	return fmt.Errorf("%w: replanning", store.ErrRefused)
+}
+
+// observe tells the observer of one applied order, before it is taken into the cache.
+func (a *Assigner) observe(o order) {
+	a.Observer.Observe(messages.Assigned{Action: o.verb(), Reason: o.reason, Items: 1})
+	if o.kind == orderGrant || o.kind == orderReap {
+		a.ledger.moves++
+	}
+	if o.kind == orderReap {
+		away := a.absent[o.from]
+		missed := away.asked
+		if !away.since.IsZero() && away.since.Before(missed) { // an earlier leader has missed it
+			missed = away.since
+		}
+		a.Observer.Observe(messages.TakenOver{After: time.Since(missed)})
+	}
 }
 
 // inFlight is how many transactions are under way at once: 100,000 keys take

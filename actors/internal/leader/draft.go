@@ -79,7 +79,7 @@ func (s *snapshot) draft() draft {
 	s.count(&d, sorted)
 	d.overridden = s.overridden.still(sorted, s.override)
 	if d.brake = s.brake(sorted, &d); d.brake != "" || s.control.Freeze {
-		if d.brake == "" {
+		if d.plan.Frozen = d.brake == ""; d.plan.Frozen {
 			d.brake = "an operator froze the assignments (control/freeze)"
 		}
 		d.plan.Brake = d.brake
@@ -230,6 +230,7 @@ func (s *snapshot) count(d *draft, sorted *sorted) {
 		shares[ref.member] = share
 	}
 	d.plan.Owned += sorted.waiting
+	d.plan.Waiting, d.plan.Lost = sorted.waiting, len(sorted.lost)
 	d.plan.Shares = messages.TableOf(shares)
 	d.plan.At = s.now
 }
@@ -281,6 +282,11 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 	}
 	p := placement.Compute(sorted.members, sorted.items)
 	d.plan.Unplaced = len(p.Unplaced)
+	for j, load := range p.Loads {
+		id, _ := s.members.At(j)
+		share, _ := d.plan.Shares.Get(id)
+		d.plan.Excess += share.Weight - min(share.Weight, load)
+	}
 	d.units = slices.Grow(d.units, len(p.Moves))
 	onTheMove := d.plan.Releasing
 	moving := make([]bool, len(sorted.items))

@@ -1,0 +1,98 @@
+package store_test
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// tally is an observer that counts calls, and the polls that are open.
+type tally struct {
+	mu    sync.Mutex
+	ended map[string]int // "kind result"
+	polls int
+	took  time.Duration // of the last poll
+}
+
+func (c *tally) Observe(e messages.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch e := e.(type) {
+	case messages.PollOpened:
+		c.polls++
+	case messages.CallEnded:
+		c.ended[e.Kind+" "+e.Result]++
+		if e.Kind == messages.KindPoll {
+			c.polls--
+			c.took = e.Took
+		}
+	}
+}
+
+func (c *tally) want(t *testing.T, polls int, ended map[string]int) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.polls != polls || !maps.Equal(c.ended, ended) {
+		t.Errorf("%d polls are open, want %d; calls that ended: %v, want %v", c.polls, polls,
+			c.ended, ended)
+	}
+	clear(c.ended)
+}
+
+func TestTheObserverIsToldOfEveryCall(t *testing.T) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
+		o := &tally{ended: map[string]int{}}
+		s, err := store.New(store.Config{Client: consul.Client(), Observer: o})
+		must(t, err)
+		ctx := t.Context()
+		must(t, s.Put(ctx, "k", []byte("v"), 0))
+		if _, _, _, err := s.Get(ctx, "k", store.Default); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = s.Txn(ctx, store.CheckIndex("k", 12345))
+		over, cancel := context.WithCancel(ctx)
+		cancel()
+		_, _, _ = s.List(over, "p/", store.Default)
+		o.want(t, 0, map[string]int{"put ok": 1, "get ok": 1, "txn refused": 1,
+			"list canceled": 1})
+
+		id, _, err := s.CreateSession(ctx, store.SessionOptions{TTL: 10 * time.Second})
+		must(t, err)
+		must(t, s.DestroySession(ctx, id))
+		_, err = s.RenewSession(ctx, id, 0)
+		if err == nil {
+			t.Error("a session that is gone was renewed")
+		}
+		o.want(t, 0, map[string]int{"session_create ok": 1, "session_destroy ok": 1,
+			"session_renew ok": 1, "session_info ok": 1})
+
+		w := s.Watch("k")
+		next(t, w)
+		o.want(t, 0, map[string]int{"get ok": 1})
+		more, stop := context.WithCancel(ctx)
+		var watching sync.WaitGroup
+		watching.Go(func() { _, _ = w.Next(more) })
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		o.want(t, 1, map[string]int{})
+		stop()
+		watching.Wait()
+		o.want(t, 0, map[string]int{"poll canceled": 1})
+		if o.took != 10*time.Second {
+			t.Errorf("the poll took %v", o.took)
+		}
+
+		consul.ElectionStart()
+		_, _, _, _ = s.Get(ctx, "k", store.Default)
+		consul.ElectionEnd()
+		o.want(t, 0, map[string]int{"get unreachable": 1})
+	})
+}
