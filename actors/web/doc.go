@@ -11,6 +11,7 @@
 //	GET  /status.json    [actors.Status], as `coordd status --json` prints it
 //	GET  /holders.json   [actors.Holders]: who has which item
 //	GET  /report.json    [supervisor.Report]: every actor with its restarts and their causes
+//	GET  /metrics        the metrics, if Options.Metrics has a handler for them
 //	GET  /healthz        200 when every member of this process may work, else 503 and why
 //	     /config/KEY     the configuration (GET, PUT, DELETE), if the member has a backend for it
 //
@@ -28,8 +29,8 @@
 //     [BodyTimeout]. 16 clients at most read a document above 256 KiB at one time, and
 //     Options.ConfigWaits requests wait for a change of the configuration. Others get 503. Where
 //     the cache does not do, Consul is asked for 16 values at one time, and others wait.
-//  6. It answers while Consul does not: /healthz and /report.json without Consul, the others with
-//     503 and one line that says why.
+//  6. It answers while Consul does not: /healthz, /metrics and /report.json without Consul, the
+//     others with 503 and one line that says why.
 //
 // Not guaranteed:
 //

@@ -44,6 +44,9 @@ type Options struct {
 	// ConfigWaits is the most requests that may wait for a change of the configuration at one time.
 	// Default: 128.
 	ConfigWaits int
+	// Metrics answers GET /metrics, under the same rules as all else: metrics.Handler of package
+	// actors/metrics does. Default: there is no such path.
+	Metrics http.Handler
 	// Explain turns an error of a read of Consul into the one that is shown. Default: as it is.
 	Explain func(error) error
 }
@@ -58,7 +61,7 @@ func New(c *actors.Coordinator, o Options) http.Handler {
 	}
 	members := append([]*actors.Coordinator{c}, o.Members...)
 	site := newSite(newStatusCache(op, members, o.Explain), members)
-	site.config, site.report = c.ConfigStore(), o.Report
+	site.config, site.report, site.metrics = c.ConfigStore(), o.Report, o.Metrics
 	if o.ConfigWaits > 0 {
 		site.waits = o.ConfigWaits
 	}
@@ -72,7 +75,8 @@ type site struct {
 	members []*actors.Coordinator // those of this process
 	report  func() supervisor.Report
 	config  *configstore.Store
-	waits   int // requests that may wait for a change of the configuration at one time
+	metrics http.Handler // nil: none
+	waits   int          // requests that may wait for a change of the configuration at one time
 	large   chan struct{}
 }
 
@@ -135,6 +139,9 @@ func (s *site) handler() http.Handler {
 		}
 		fmt.Fprintln(w, "ok")
 	})
+	if s.metrics != nil {
+		mux.Handle("GET /metrics", s.metrics)
+	}
 	config := newConfigSite(s.config, s.waits).handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// without --address a member publishes this page's

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/metrics"
 	"github.com/coordd/coordd/actors/web"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/supervisor"
@@ -96,15 +97,19 @@ func (a *app) runDev(ctx context.Context, o devFlags) error {
 	defer page.close()
 
 	members := make([]*actors.Coordinator, o.members)
+	var shown []metrics.Collector
 	parts := supervisor.Tree{StopTogether: true}
 	for i := range members {
+		counted := metrics.New()
 		members[i], err = actors.New(actors.Config{
 			Service: o.service, ID: fmt.Sprintf("n%d", i+1), Client: client, Logger: log,
 			Address: page.published(), Version: version(), LeaderSoak: time.Second, Work: hold(log),
+			Observer: counted,
 		})
 		if err != nil {
 			return err
 		}
+		shown = append(shown, counted.Collector(members[i], metrics.Options{}))
 		parts.Children = append(parts.Children, members[i].Child(members[i].ID()))
 	}
 	if err := op.AddWork(ctx, devItems(o.items)...); err != nil {
@@ -121,7 +126,8 @@ func (a *app) runDev(ctx context.Context, o devFlags) error {
 	var root *supervisor.Supervisor
 	if page != nil {
 		children = append(children, page.child(members[0], consulLn.Addr().String(), web.Options{
-			Members: members[1:], Report: func() supervisor.Report { return root.Report() }}))
+			Members: members[1:], Report: func() supervisor.Report { return root.Report() },
+			Metrics: metrics.Handler(shown...)}))
 	}
 	children = append(children, supervisor.Child{Name: "members", Tree: &parts})
 	root, err = supervisor.New("coordd", supervisor.Tree{Children: children},

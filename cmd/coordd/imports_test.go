@@ -22,6 +22,7 @@ var layers = []struct{ who, never, but string }{
 	{who: `internal/protocol`, never: `.`, but: `internal/(store|mutations|proc)`},
 	{who: `internal/.*`, never: `^(actors|cmd|supervisor)`},
 	{who: `actors(/.*)?`, never: `^cmd`},
+	{who: `actors/.*`, never: `^actors/metrics$`},
 	{who: `actors/(routing|dispatch|configstore|election)(/.*)?`, never: `^actors$`},
 	{who: `actors/internal/actor`, never: `^actors`},
 	{who: `actors/internal/member`, never: `^actors`, but: `actors/internal/actor`},
@@ -57,6 +58,10 @@ func TestPackagesImportOneWay(t *testing.T) {
 				return err
 			}
 			to, ours := strings.CutPrefix(whole, module)
+			if strings.HasPrefix(whole, "github.com/prometheus/") && from != "actors/metrics" {
+				t.Errorf("%s imports %s: only actors/metrics may, so that a host without it links "+
+					"nothing of Prometheus", from, whole)
+			}
 			if !ours {
 				continue
 			}

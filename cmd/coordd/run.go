@@ -10,6 +10,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/actors/metrics"
 	"github.com/coordd/coordd/actors/web"
 	"github.com/coordd/coordd/supervisor"
 	"github.com/spf13/cobra"
@@ -99,7 +100,7 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 		"Take items though no command runs for them: the service at --address works on what is "+
 			"routed to it.")
 	f.StringVar(&o.http, "http", "",
-		"The `address` to serve the page and /healthz on, such as 127.0.0.1:7070. Without it "+
+		"The `address` to serve the page, /healthz and /metrics on, such as 127.0.0.1:7070. Without it "+
 			"there is none.")
 	hostsFlag(f, &o.httpHosts, "http-host", "the page")
 	f.StringVar(&o.history, "history", "",
@@ -279,6 +280,11 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		cfg.Work, cfg.Liveness, cfg.Lock = work.work, work.liveness, work.guard.BindLock
 	}
 	cfg.Work = hist.wrap(cfg.Work)
+	var counted *metrics.Metrics
+	if page != nil {
+		counted = metrics.New()
+		cfg.Observer = counted
+	}
 	member, err := actors.New(cfg)
 	if err != nil {
 		return err
@@ -294,7 +300,9 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 				"listen on 127.0.0.1, or keep others away from the address")
 		}
 		children = append(children, page.child(member, address, web.Options{
-			Report: func() supervisor.Report { return root.Report() }}))
+			Report: func() supervisor.Report { return root.Report() },
+			Metrics: metrics.Handler(counted.Collector(member, metrics.Options{
+				Process: func() *supervisor.Supervisor { return root }}))}))
 	}
 	route, err := openRoute(o.routeFlags, member.Router(), whereabouts{address: o.address,
 		published: cfg.Address, page: page.address(), consul: address}, share.route, log)

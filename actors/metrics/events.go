@@ -1,0 +1,143 @@
+package metrics
+
+import (
+	"sync/atomic"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/messages"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics counts the events of one member. Make one with [New], give it to the member as
+// actors.Config.Observer, and register what [Metrics.Collector] returns.
+type Metrics struct {
+	polls atomic.Int64
+
+	renewals    *prometheus.CounterVec
+	renewal     prometheus.Histogram
+	assignments *prometheus.CounterVec
+	moves       prometheus.Counter
+	minimum     prometheus.Counter
+	takeover    prometheus.Histogram
+	calls       *prometheus.CounterVec
+	call        *prometheus.HistogramVec
+	pollsOpen   prometheus.GaugeFunc
+}
+
+// The buckets go from what Consul takes on a quiet day to the leases that people set.
+var (
+	callBuckets     = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+	takeoverBuckets = []float64{.25, .5, 1, 2.5, 5, 7.5, 10, 15, 20, 30, 60, 120, 300}
+)
+
+// New returns the counters of one member, all zero.
+func New() *Metrics {
+	m := &Metrics{
+		renewals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "coordd_renewals_total",
+			Help: "Renewals of this member's session, by result.",
+		}, []string{"result"}),
+		renewal: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "coordd_renewal_duration_seconds", Buckets: callBuckets,
+			Help: "Time from a renewal's first request to Consul's confirmation.",
+		}),
+		assignments: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "coordd_assignments_total",
+			Help: "Assignments that this member has written as the leader, by action and reason.",
+		}, []string{"action", "reason"}),
+		moves: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "coordd_moves_total",
+			Help: "Items given to a member, counted whenever all is settled.",
+		}),
+		minimum: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "coordd_moves_minimum_total",
+			Help: "What coordd_moves_total would be if the planner had known the end each time.",
+		}),
+		takeover: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "coordd_takeover_duration_seconds", Buckets: takeoverBuckets,
+			Help: "Time from a lost member's record being missed to each of its items being given " +
+				"to another member.",
+		}),
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "coordd_consul_calls_total",
+			Help: "Calls to Consul that came back, by kind and result.",
+		}, []string{"kind", "result"}),
+		call: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "coordd_consul_call_duration_seconds", Buckets: callBuckets,
+			Help: "Duration of calls to Consul, by kind; long polls are left out.",
+		}, []string{"kind"}),
+	}
+	m.pollsOpen = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "coordd_consul_polls_open",
+		Help: "Long polls that wait at Consul for a change.",
+	}, func() float64 { return float64(m.polls.Load()) })
+	// A counter that begins above zero hides its first step from rate() and increase().
+	m.renewals.WithLabelValues(messages.ResultOK)
+	return m
+}
+
+// Observe is for the member's actors: see [messages.Observer].
+func (m *Metrics) Observe(e messages.Event) {
+	switch e := e.(type) {
+	case messages.PollOpened:
+		m.polls.Add(1)
+	case messages.CallEnded:
+		m.calls.WithLabelValues(e.Kind, e.Result).Inc()
+		if e.Kind == messages.KindPoll {
+			m.polls.Add(-1)
+		} else {
+			m.call.WithLabelValues(e.Kind).Observe(e.Took.Seconds())
+		}
+	case messages.RenewalEnded:
+		m.renewals.WithLabelValues(e.Result).Inc()
+		if e.Result == messages.ResultOK {
+			m.renewal.Observe(e.Took.Seconds())
+		}
+	case messages.Assigned:
+		m.assignments.WithLabelValues(e.Action, e.Reason).Add(float64(e.Items))
+	case messages.TakenOver:
+		m.takeover.Observe(e.After.Seconds())
+	case messages.Settled:
+		m.moves.Add(float64(e.Moves))
+		m.minimum.Add(float64(e.Minimum))
+	}
+}
+
+// Collector is a [prometheus.Collector].
+type Collector = prometheus.Collector
+
+// Collector shows the member c, whose Observer m is. It is registered once, with any registry.
+func (m *Metrics) Collector(c *actors.Coordinator, o Options) Collector {
+	labels := prometheus.Labels{"service": c.Settings().Service, "member": c.ID()}
+	return prometheus.WrapCollectorWith(labels, &collector{events: m, states: newStates(c, o)})
+}
+
+// collector is all of one member.
+type collector struct {
+	events *Metrics
+	states *states
+}
+
+func (c *collector) counted() []prometheus.Collector {
+	m := c.events
+	return []prometheus.Collector{m.renewals, m.renewal, m.assignments, m.moves, m.minimum,
+		m.takeover, m.calls, m.call, m.pollsOpen}
+}
+
+// Describe is that of a [prometheus.Collector].
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, each := range c.counted() {
+		each.Describe(out)
+	}
+	for _, d := range descriptions {
+		out <- d
+	}
+}
+
+// Collect is that of a [prometheus.Collector].
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	for _, each := range c.counted() {
+		each.Collect(out)
+	}
+	c.states.collect(out)
+}

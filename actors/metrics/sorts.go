@@ -1,0 +1,59 @@
+package metrics
+
+import "github.com/coordd/coordd/messages"
+
+// What is counted by state is sorted here and nowhere else. The states of an enumeration add up to
+// all there is: a finer state is one more word in a list and one more case in a function.
+
+var (
+	roles  = []string{"uncertain", "vacant", "following", "leading"}
+	phases = []string{"absent", "waiting", "registered", "leaving"}
+
+	// holdingStates are those of an item at its owner.
+	holdingStates = []string{"running", "stopping", "stopped"}
+	// itemStates are those of an item of the workload.
+	itemStates = []string{"owned", "waiting", "releasing", "free", "unplaced"}
+	// memberStates are those of a member.
+	memberStates = []string{"ready", "idle", "drained", "leaving", "unreadable", "lost"}
+)
+
+// holdings counts the items of a member by what their work does.
+func holdings(h messages.Holdings) map[string]int {
+	var n [3]int
+	for i := range h.Items.Len() {
+		_, item := h.Items.At(i)
+		n[item.Phase]++
+	}
+	return map[string]int{"running": n[messages.Running], "stopping": n[messages.Stopping],
+		"stopped": n[messages.Stopped]}
+}
+
+// itemCounts counts the workload: waiting items are at a member that may be lost, unplaced ones fit
+// nowhere.
+func itemCounts(p messages.Plan) map[string]int {
+	unplaced := min(p.Unplaced, p.Free) // others stay where they are until there is room elsewhere
+	return map[string]int{"owned": p.Owned - p.Waiting, "waiting": p.Waiting,
+		"releasing": p.Releasing, "free": p.Free - unplaced, "unplaced": unplaced}
+}
+
+// memberCounts counts the members, and names those that items may be given to.
+func memberCounts(m messages.Members, c messages.Control, p messages.Plan) (n map[string]int,
+	ready []string) {
+	n = map[string]int{"lost": p.Lost}
+	for id, member := range m.Items.All() {
+		switch {
+		case member.Unreadable:
+			n["unreadable"]++
+		case member.Leaving:
+			n["leaving"]++
+		case c.Drain.Has(id):
+			n["drained"]++
+		case member.Idle:
+			n["idle"]++
+		default:
+			n["ready"]++
+			ready = append(ready, id)
+		}
+	}
+	return n, ready
+}
