@@ -272,7 +272,7 @@ func (c *cluster) consistent() {
 			slices.Sorted(maps.Keys(records))) {
 			c.t.Errorf("the leader knows the members %v, Consul has %v", got, records)
 		}
-		if m.c.Control().Freeze {
+		if m.c.Control().Get().Freeze {
 			c.t.Errorf("the leader takes itself for frozen")
 		}
 		if p := m.c.Plan().Get(); !p.Settled || p.Owned != len(work) {

@@ -22,7 +22,7 @@ func TestOneItemThatIsGoneFromTheWorkloadStartsWhenItIsBack(t *testing.T) {
 		c.await("all of it runs", 20*time.Second, c.balanced(len(items)))
 		c.put("control/freeze", "") // as the brake: the leader takes no key back
 		c.await("the order to be heard", 5*time.Second, func() bool {
-			return c.members["n1"].c.Control().Freeze
+			return c.members["n1"].c.Control().Get().Freeze
 		})
 		c.stop("n1")
 		c.removeWork(items[0])
