@@ -333,7 +333,7 @@ the last may be seen.`,
 				return err
 			}
 		}
-		log, err := l.logger(a.lines)
+		log, err := a.logger(&l)
 		if err != nil {
 			return err
 		}

@@ -70,7 +70,7 @@ func (a *app) runDev(ctx context.Context, o devFlags) error {
 	if o.items < 0 || o.items > maxDevItems {
 		return usage("--items %d: give 0 to %d", o.items, maxDevItems)
 	}
-	log, err := o.logger(a.lines)
+	log, err := a.logger(&o.logFlags)
 	if err != nil {
 		return err
 	}

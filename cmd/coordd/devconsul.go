@@ -26,7 +26,7 @@ do not let strangers reach it, and do not use it in production.`,
 		Args: noArguments,
 		RunE: a.does(func(ctx context.Context, _ []string) error {
 			outliveReaders()
-			log, err := logs.logger(a.lines)
+			log, err := a.logger(&logs)
 			if err != nil {
 				return err
 			}

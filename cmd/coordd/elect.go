@@ -263,7 +263,7 @@ type electConn interface {
 // connect opens the connection to Consul or to ZooKeeper. where is its address, for people.
 func (o *electFlags) connect(ctx context.Context, a *app) (conn electConn, where string,
 	err error) {
-	log, err := o.logger(a.lines)
+	log, err := a.logger(&o.logFlags)
 	if err != nil {
 		return nil, "", err
 	}
@@ -325,7 +325,7 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 		}
 		o.id = host + "-" + strconv.Itoa(os.Getpid())
 	}
-	log, err := o.logger(a.lines)
+	log, err := a.logger(&o.logFlags)
 	if err != nil {
 		return err
 	}

@@ -26,13 +26,14 @@ type electView struct {
 // asks connects for --status and the orders, within the time that a person waits, and calls f.
 func (a *app) asks(ctx context.Context, o electFlags, name string, f func(context.Context,
 	*election.Election) error) error {
+	a.printUnknown()
 	o.level = "error" // the answer is what is asked for
 	conn, where, err := o.connect(ctx, a)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	log, err := o.logger(a.lines)
+	log, err := a.logger(&o.logFlags)
 	if err != nil {
 		return err
 	}
@@ -152,7 +153,7 @@ func (a *app) electFollow(ctx context.Context, o electFlags, name string) error 
 		return err
 	}
 	defer conn.Close()
-	log, err := o.logger(a.lines)
+	log, err := a.logger(&o.logFlags)
 	if err != nil {
 		return err
 	}

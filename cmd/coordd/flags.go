@@ -58,7 +58,7 @@ func (a *app) fromEnvironment(flags *pflag.FlagSet) error {
 			return
 		}
 		if bad := flags.Set(f.Name, value); bad != nil {
-			err = usage("the environment variable %s is %q: %v", name, value, reason(inWords(bad)))
+			err = usage("the environment variable %s is %q: %v", name, value, reason(inWords(flags, bad)))
 			return
 		}
 		a.taken = append(a.taken, setting{flag: f.Name, name: name, value: value})
@@ -100,10 +100,14 @@ func smooth(s string) string {
 }
 
 // inWords says plainly what pflag says of a number or a time in those of Go's library.
-func inWords(err error) error {
-	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok &&
-		unknown.GetSpecifiedShortnames() != "" {
-		return fmt.Errorf("%w: a name that begins with a dash goes behind \"--\"", err)
+func inWords(flags *pflag.FlagSet, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		if unknown.GetSpecifiedShortnames() != "" {
+			return fmt.Errorf("%w: a name that begins with a dash goes behind \"--\"", err)
+		}
+		if best := alike(unknown.GetSpecifiedName(), namesOf(flags)); len(best) > 0 {
+			return fmt.Errorf("%w: did you mean --%s?", err, strings.Join(best, " or --"))
+		}
 	}
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
@@ -126,6 +130,17 @@ func inWords(err error) error {
 	}
 	return fmt.Errorf("invalid argument %q for \"--%s\" flag: %s", invalid.GetValue(),
 		invalid.GetFlag().Name, what)
+}
+
+// namesOf returns the names of the flags that people are told of.
+func namesOf(flags *pflag.FlagSet) []string {
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return names
 }
 
 // reason takes pflag's own beginning off an error, which names a flag that was not given.

@@ -39,12 +39,14 @@ is safe, but for weights that were set with "coordd work add".`,
 			if err != nil {
 				return err
 			}
+			said := newService(ctx, o, s.service)
 			progress, finish := a.progress(len(items), "items")
 			err = o.ImportWork(ctx, items, progress)
 			finish()
 			if err != nil {
 				return err
 			}
+			a.warnOfNew(said)
 			_, err = fmt.Fprintf(a.out, "%s imported.\n", count(len(items), "item"))
 			return err
 		}),

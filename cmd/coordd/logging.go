@@ -59,6 +59,19 @@ func (p jsonLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// logger returns the log of a command, which first names the variables that are no settings.
+func (a *app) logger(l *logFlags) (*slog.Logger, error) {
+	log, err := l.logger(a.lines)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range a.unknown {
+		log.Warn("unknown-variable", "variable", u.name, "do", u.do())
+	}
+	a.unknown = nil
+	return log, nil
+}
+
 func (l *logFlags) logger(w *asynclog.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(strings.ToUpper(l.level))); err != nil {

@@ -46,7 +46,7 @@ func start() int {
 	ctx, stop := signals(len(os.Args) < 2 || os.Args[1] != "elect")
 	defer stop()
 	code := run(ctx, surroundings{
-		args: os.Args[1:], env: os.LookupEnv,
+		args: os.Args[1:], env: os.LookupEnv, environ: os.Environ(),
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
 	})
 	if forced.Load() {
@@ -72,6 +72,7 @@ func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) 
 type surroundings struct {
 	args     []string
 	env      func(string) (string, bool)
+	environ  []string // all of env, as NAME=value
 	in       io.Reader
 	out, err io.Writer
 }

@@ -77,6 +77,9 @@ type app struct {
 	lines *asynclog.Writer // to standard error, without waiting: the log, and why a command failed
 	begun bool
 	taken taken
+
+	path    string            // of the command that is carried out
+	unknown []unknownVariable // still to be named
 }
 
 func (a *app) root() *cobra.Command {
@@ -92,10 +95,10 @@ through Consul and elect a leader, which shares the items out. To see all of it
 at work on this machine, without Consul, run "coordd dev".
 
 Every flag can be given as an environment variable as well: --lock-delay is
-COORDD_LOCK_DELAY. The flag wins. (Orders, such as coordd elect --delete and run
---explain-timing, are given on the command line only.) Consul's own variables (CONSUL_HTTP_ADDR,
-CONSUL_HTTP_TOKEN, CONSUL_CACERT, CONSUL_NAMESPACE and so on) mean what they
-mean to every Consul tool.
+COORDD_LOCK_DELAY. The flag wins. A COORDD_ variable that is no setting is named.
+(Orders, such as coordd elect --delete and run --explain-timing, are given on the
+command line only.) Consul's own variables (CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN,
+CONSUL_CACERT, CONSUL_NAMESPACE and so on) mean what they mean to every Consul tool.
 
 Exit codes: 0 after a clean stop, 1 after a failure, 2 for a wrong command line or
 input file. coordd elect ends with its command's own; coordd help elect says more.`,
@@ -107,7 +110,11 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return a.fromEnvironment(cmd.Flags())
+			if err := a.fromEnvironment(cmd.Flags()); err != nil {
+				return err
+			}
+			a.lookForUnknown(cmd)
+			return nil
 		},
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -117,8 +124,8 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return usage("%v", inWords(err))
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage("%v", inWords(cmd.Flags(), err))
 	})
 	root.SetUsageTemplate(usageTemplate)
 	root.SetVersionTemplate("{{.Version}}")
@@ -199,7 +206,7 @@ func group(c *cobra.Command, cmds ...*cobra.Command) *cobra.Command {
 		if len(args) > 0 {
 			return noSuchCommand(cmd, args[0])
 		}
-		return usage("give one of %s", commandsOf(cmd))
+		return usage("give one of %s", listOfCommands(cmd))
 	}
 	c.AddCommand(cmds...)
 	return c
@@ -209,17 +216,23 @@ func noSuchCommand(cmd *cobra.Command, name string) error {
 	if !cmd.HasAvailableSubCommands() {
 		return usage("there is no command %q: %s has none", name, cmd.CommandPath())
 	}
-	return usage("there is no command %q: give one of %s", name, commandsOf(cmd))
+	if best := alike(name, commandsOf(cmd)); len(best) > 0 {
+		return usage("there is no command %q: %s It has %s", name, didYouMean(best),
+			listOfCommands(cmd))
+	}
+	return usage("there is no command %q: give one of %s", name, listOfCommands(cmd))
 }
 
-func commandsOf(cmd *cobra.Command) string {
+func listOfCommands(cmd *cobra.Command) string { return strings.Join(commandsOf(cmd), ", ") }
+
+func commandsOf(cmd *cobra.Command) []string {
 	var names []string
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() {
 			names = append(names, sub.Name())
 		}
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // atLeast and exactly check the number of arguments and say what is missing.

@@ -82,12 +82,13 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 			return err
 		}
 		if o.explainTiming {
+			a.printUnknown()
 			return a.explainTiming(o)
 		}
 		if o.json && !a.taken.has("json") {
 			return usage("--json is for --explain-timing: the log has --log-format json")
 		}
-		return a.runMember(ctx, o)
+		return a.runMember(ctx, o, o.idle(cmd.Flags(), a.taken))
 	})
 	f := cmd.Flags()
 	f.SortFlags = false
@@ -211,13 +212,13 @@ func (o *runFlags) soften(cmd *cobra.Command) error {
 // killSlack is what a command that had to be killed gets to be gone before it is called stuck.
 const killSlack = 5 * time.Second
 
-func (a *app) runMember(ctx context.Context, o runFlags) error {
+func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting) error {
 	outliveReaders()
 	if o.id == "" {
 		return usage(
 			"--id is required: give each member an id of its own, such as --id $(hostname)")
 	}
-	log, err := o.logger(a.lines)
+	log, err := a.logger(&o.logFlags)
 	if err != nil {
 		return err
 	}
@@ -329,6 +330,7 @@ func (a *app) runMember(ctx context.Context, o runFlags) error {
 		"takes_items", cfg.Work != nil, "http",
 		page.address(), "route", route.address(),
 		"backend", s.Backend, "config_log", s.ConfigLog)
+	logIdle(log, idle)
 	log.Info("worst-cases", logged(o.worstCases(cfg))...)
 	err = root.Run(ctx)
 	if bad := hist.close(); bad != nil {

@@ -37,7 +37,10 @@ func (a *app) workAdd(s *serviceFlags) *cobra.Command {
 		Short: "Add items",
 		Long: `Adds items to the workload, all with the same payload and weight. An item that
 is there already gets this payload and weight; its work sees them when it is
-next started. All ids are checked before anything is written.`,
+next started. All ids are checked before anything is written.
+
+A service that has neither members nor work yet is named as new, on standard error,
+with the others that there are: its name may be a slip.`,
 		Example: `  coordd work add device-1 device-2
   coordd work add report --payload '{"every": "5m"}' --weight 3
   coordd work add report --payload-file report.json`,
@@ -72,7 +75,12 @@ next started. All ids are checked before anything is written.`,
 		if err != nil {
 			return err
 		}
-		return o.AddWork(ctx, items...)
+		said := newService(ctx, o, s.service)
+		if err := o.AddWork(ctx, items...); err != nil {
+			return err
+		}
+		a.warnOfNew(said)
+		return nil
 	})
 	f := cmd.Flags()
 	f.StringVar(&payload, "payload", "", "The payload, as `text`.")
