@@ -47,6 +47,7 @@ func New(cfg Config) (*Coordinator, error) {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
 	c := &Coordinator{cfg: cfg, base: actor.NewBase(cfg.settings(), s, log), cells: newCells()}
+	c.cells.capacity.Set(cfg.Capacity)
 	if c.routes, err = routing.New(routing.Config{Service: cfg.Service, Client: cfg.Client,
 		Consul: cfg.Consul, MaxAge: max(cfg.Bounds().StopsWithin, routing.MinMaxAge),
 		Observer: cfg.Observer, Logger: cfg.Logger.With(slog.String("member", cfg.ID))}); err != nil {
@@ -74,7 +75,7 @@ func New(cfg Config) (*Coordinator, error) {
 func (c Config) settings() actor.Settings {
 	set := actor.Settings{
 		Service: c.Service, ID: c.ID, Lead: c.Lead,
-		Address: c.Address, Zone: c.Zone, Version: c.Version, Capacity: c.Capacity,
+		Address: c.Address, Zone: c.Zone, Version: c.Version,
 		PublishItems: c.PublishItems,
 		TTL:          c.TTL, Lease: c.Lease, Renew: c.Renew, LockDelay: c.LockDelay,
 		LeaseMargin: c.LeaseMargin, CheckTTL: max(0, c.CheckTTL),
@@ -128,6 +129,11 @@ func (c *Coordinator) ID() string { return c.cfg.ID }
 
 // Settings returns the configuration with its defaults filled in.
 func (c *Coordinator) Settings() Config { return c.cfg }
+
+// SetCapacity changes the most weight that this member may hold; 0: no limit. It may be called at
+// any time. The member's record says so as soon as Consul takes it, without a new registration, and
+// the leader then moves what is too much. Settings goes on to name the first one.
+func (c *Coordinator) SetCapacity(weight uint64) { c.cells.capacity.Set(weight) }
 
 // Session is this member's Consul session and lease.
 func (c *Coordinator) Session() messages.Reader[messages.Session] {

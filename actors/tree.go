@@ -15,6 +15,7 @@ import (
 // cells are the states and mailboxes of one member: all that its actors share.
 // They outlive every incarnation of every actor.
 type cells struct {
+	capacity    *messages.State[uint64] // the host's own wish
 	session     *messages.State[messages.Session]
 	check       *messages.State[messages.Check]
 	record      *messages.State[member.OwnRecord]
@@ -34,6 +35,7 @@ type cells struct {
 
 func newCells() *cells {
 	return &cells{
+		capacity:    messages.NewState(uint64(0)),
 		session:     messages.NewState(messages.Session{}),
 		check:       messages.NewState(messages.Check{}),
 		record:      messages.NewState(member.OwnRecord{}),
@@ -63,7 +65,8 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 	ack, leads := member.NewOwnAck(b), &atomic.Int32{}
 
 	renewer := member.NewSessionRenewer(b, c.session, c.check.Reader(), record, holdings)
-	keeper := member.NewMembershipKeeper(b, c.membership, session, record, holdings, c.leave, ack)
+	keeper := member.NewMembershipKeeper(b, c.membership, session, record, holdings,
+		c.capacity.Reader(), c.leave, ack)
 	tracker := member.NewLeaderTracker(b, c.leadership, session, membership, c.leaderKey.Reader(),
 		c.bump, leads)
 	terms := member.NewTermRunner(b, leadership,

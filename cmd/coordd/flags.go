@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/coordd/coordd/actors"
 	"github.com/spf13/pflag"
@@ -66,32 +67,52 @@ func (a *app) fromEnvironment(flags *pflag.FlagSet) error {
 	return err
 }
 
-// setting is a variable of the environment that stood for a flag.
+// setting is a variable of the environment, or a line of the settings file, that stood for a flag.
 type setting struct {
 	flag, name, value string
+	file              bool // name is the file and the line
 }
 
-// taken are the settings that came from the environment.
+// taken are the settings that came from the environment or the settings file.
 type taken []setting
 
-// has tells whether the flag was set by a variable.
+// has tells whether the flag was set by a variable or the file: it may be meant for other commands.
 func (t taken) has(flag string) bool {
 	return slices.ContainsFunc(t, func(s setting) bool { return s.flag == flag })
 }
 
-// behind returns those that an error speaks of, by their flag or by their value: a user may not
-// know that they are set. The others have nothing to do with it.
-func (t taken) behind(text string) []string {
-	var found []string
+// behind says where the settings came from that an error speaks of, by their flag or by their
+// value: a user may not know that they are set. The others have nothing to do with it.
+func (t taken) behind(text string) string {
+	var variables, lines []string
+	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
+		return !unicode.IsLetter(r)
+	})
 	text = smooth(text)
 	for _, s := range t {
-		if strings.Contains(text, smooth(s.flag)) ||
+		named := strings.Contains(text, smooth(s.flag))
+		if len(s.flag) <= 3 { // "id" is in many words
+			named = slices.Contains(words, s.flag)
+		}
+		if named ||
 			strings.Contains(text, smooth(fmt.Sprintf("%q", s.value))) {
 			value, _ := actors.SplitAddress(s.value)
-			found = append(found, fmt.Sprintf("%s=%q", s.name, value))
+			switch {
+			case !s.file:
+				variables = append(variables, fmt.Sprintf("%s=%q", s.name, value))
+			case !strings.Contains(text, smooth(s.name)): // else the error names the line itself
+				lines = append(lines, fmt.Sprintf("%s: %s: %q", s.name, s.flag, value))
+			}
 		}
 	}
-	return found
+	said := ""
+	if len(variables) > 0 {
+		said = " (from the environment: " + strings.Join(variables, ", ") + ")"
+	}
+	if len(lines) > 0 {
+		said += " (from " + strings.Join(lines, ", ") + ")"
+	}
+	return said
 }
 
 // smooth makes lock-delay, LockDelay and lock delay one word.

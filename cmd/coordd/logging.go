@@ -15,7 +15,29 @@ import (
 const flushLimit = time.Second
 
 // logFlags say how a running member logs. Logs go to standard error, which nobody waits for.
-type logFlags struct{ format, level string }
+type logFlags struct {
+	format, level string
+	now           *slog.LevelVar // of the logger; nil: there is none yet
+}
+
+// levelOf reads a level.
+func levelOf(text string) (slog.Level, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(strings.ToUpper(text))); err != nil {
+		return 0, usage("--log-level %q: give debug, info, warn or error", text)
+	}
+	return level, nil
+}
+
+// setLevel changes the level of the logger.
+func (l *logFlags) setLevel(text string) error {
+	level, err := levelOf(text)
+	if err != nil {
+		return err
+	}
+	l.now.Set(level)
+	return nil
+}
 
 func (l *logFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
@@ -73,11 +95,11 @@ func (a *app) logger(l *logFlags) (*slog.Logger, error) {
 }
 
 func (l *logFlags) logger(w *asynclog.Writer) (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(strings.ToUpper(l.level))); err != nil {
-		return nil, usage("--log-level %q: give debug, info, warn or error", l.level)
+	l.now = &slog.LevelVar{}
+	if err := l.setLevel(l.level); err != nil {
+		return nil, err
 	}
-	options := &slog.HandlerOptions{Level: level, ReplaceAttr: shortAttr}
+	options := &slog.HandlerOptions{Level: l.now, ReplaceAttr: shortAttr}
 	switch l.format {
 	case "text":
 		return slog.New(w.Handler(func(w io.Writer) slog.Handler {

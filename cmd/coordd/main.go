@@ -5,10 +5,10 @@
 //
 //  1. Exit code 0 means a clean stop, 1 a failure, 2 bad usage; a failure is one line on
 //     standard error. Bad usage writes nothing anywhere.
-//  2. SIGINT, SIGTERM or SIGHUP (but for coordd elect, which passes SIGHUP on to its command) stops
-//     cleanly; a second SIGINT or SIGTERM at once, with SIGKILL for what commands there are.
+//  2. SIGINT, SIGTERM or SIGHUP (but for coordd elect, which passes SIGHUP on to its command, and
+//     for a member with a settings file, which reloads it) stops cleanly; a second SIGINT or SIGTERM at once, with SIGKILL for what commands there are.
 //  3. Every flag can be given as an environment variable, but for those of coordd elect that are
-//     orders; the flag wins.
+//     orders, and in a settings file; the flag wins, and the variable over the file.
 //  4. No command started by `run --exec` outlives its coordd or its lease, as far as
 //     package guard can hold that; the items of a coordd that was killed are handed over.
 //  5. The HTTP side writes nothing but the configuration (below /config/, with --backend consul),
@@ -60,6 +60,8 @@ var (
 	// process ends.
 	atOnce atomic.Pointer[func()]
 	forced atomic.Bool // the second signal has come
+	// onHangup, if there is one, is called at SIGHUP, which then stops nothing.
+	onHangup atomic.Pointer[func()]
 )
 
 // outliveReaders keeps the process alive when nobody has the other end of its standard output or
@@ -82,7 +84,7 @@ type surroundings struct {
 const sameSignal = 50 * time.Millisecond
 
 // signals returns a context that ends with the first SIGINT or SIGTERM, or with SIGHUP if hangup
-// says so and nohup does not. The second one ends the process, and its commands first. SIGHUP is no
+// says so, nohup does not, and onHangup has no other use for it. The second one ends the process, and its commands first. SIGHUP is no
 // second one: a terminal that closes sends it more than once.
 func signals(hangup bool) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -93,11 +95,18 @@ func signals(hangup bool) (context.Context, context.CancelFunc) {
 	}
 	done := make(chan struct{})
 	go func() {
-		select {
-		case <-c:
-			cancel()
-		case <-done:
-			return
+		for begun := false; !begun; {
+			select {
+			case s := <-c:
+				if ask := onHangup.Load(); s == syscall.SIGHUP && ask != nil {
+					(*ask)()
+					continue
+				}
+				cancel()
+				begun = true
+			case <-done:
+				return
+			}
 		}
 		first := time.Now()
 		for {

@@ -61,8 +61,8 @@ func run(ctx context.Context, s surroundings) int {
 		code = exitUsage
 	}
 	text := printable.Line(err.Error())
-	if from := a.taken.behind(text); code == exitUsage && len(from) > 0 {
-		text += " (from the environment: " + strings.Join(from, ", ") + ")"
+	if code == exitUsage {
+		text += a.taken.behind(text)
 	}
 	if code == exitUsage && !strings.Contains(text, "--help") {
 		text += fmt.Sprintf(" (see %s --help)", cmd.CommandPath())
@@ -78,8 +78,9 @@ type app struct {
 	begun bool
 	taken taken
 
-	path    string            // of the command that is carried out
-	unknown []unknownVariable // still to be named
+	configPath string            // --config
+	path       string            // of the command that is carried out
+	unknown    []unknownVariable // still to be named
 }
 
 func (a *app) root() *cobra.Command {
@@ -95,10 +96,13 @@ through Consul and elect a leader, which shares the items out. To see all of it
 at work on this machine, without Consul, run "coordd dev".
 
 Every flag can be given as an environment variable as well: --lock-delay is
-COORDD_LOCK_DELAY. The flag wins. A COORDD_ variable that is no setting is named.
-(Orders, such as coordd elect --delete and run --explain-timing, are given on the
-command line only.) Consul's own variables (CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN,
-CONSUL_CACERT, CONSUL_NAMESPACE and so on) mean what they mean to every Consul tool.
+COORDD_LOCK_DELAY. With --config it can stand in a file of YAML as well, by its name:
+"lock-delay: 15s". The flag wins over the variable, and the variable over the file. A
+COORDD_ variable that is no setting is named; in the file such a name is an error.
+(Orders, such as coordd elect --delete and
+run --explain-timing, are given on the command line only.) Consul's own variables
+(CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN, CONSUL_CACERT, CONSUL_NAMESPACE and so on) mean
+what they mean to every Consul tool.
 
 Exit codes: 0 after a clean stop, 1 after a failure, 2 for a wrong command line or
 input file. coordd elect ends with its command's own; coordd help elect says more.`,
@@ -111,6 +115,9 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.fromEnvironment(cmd.Flags()); err != nil {
+				return err
+			}
+			if err := a.fromFile(cmd); err != nil {
 				return err
 			}
 			a.lookForUnknown(cmd)
@@ -130,6 +137,7 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 	root.SetUsageTemplate(usageTemplate)
 	root.SetVersionTemplate("{{.Version}}")
 	root.Flags().Bool("version", false, "Print what \"coordd version\" prints.")
+	a.configFlag(root.PersistentFlags())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddGroup(&cobra.Group{ID: "members", Title: "Members:"}, &cobra.Group{ID: "operators",
 		Title: "Operators:"}, &cobra.Group{ID: "other", Title: "Other:"})

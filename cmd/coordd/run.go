@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/coordd/coordd/actors"
@@ -47,7 +48,9 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Run one member of a service",
 		Long: `Runs one member of a service until it is told to stop by SIGINT, SIGTERM or
 SIGHUP. It then stops its work, hands everything over, and exits with code 0. A second
-SIGINT or SIGTERM ends it at once.
+SIGINT or SIGTERM ends it at once. With --config SIGHUP does not stop it: it reads the file
+again and takes log-level and capacity from it. What else has changed is named in the log,
+and waits for a restart.
 
 With --route it takes HTTP requests for items and sends each to the member that
 owns the item, at the address that this member was given with --address: any
@@ -78,6 +81,7 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 		Args: noArguments,
 	}
 	cmd.RunE = a.does(func(ctx context.Context, _ []string) error {
+		reload := a.hangups(cmd.Flags(), flagsOf(cmd.Root()))
 		if err := o.soften(cmd); err != nil {
 			return err
 		}
@@ -88,7 +92,7 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 		if o.json && !a.taken.has("json") {
 			return usage("--json is for --explain-timing: the log has --log-format json")
 		}
-		return a.runMember(ctx, o, o.idle(cmd.Flags(), a.taken))
+		return a.runMember(ctx, o, o.idle(cmd.Flags(), a.taken), reload)
 	})
 	f := cmd.Flags()
 	f.SortFlags = false
@@ -212,7 +216,8 @@ func (o *runFlags) soften(cmd *cobra.Command) error {
 // killSlack is what a command that had to be killed gets to be gone before it is called stuck.
 const killSlack = 5 * time.Second
 
-func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting) error {
+func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
+	reload *reloader) error {
 	outliveReaders()
 	if o.id == "" {
 		return usage(
@@ -313,6 +318,18 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting) err
 	defer route.close()
 	children = append(children, route.children()...)
 	children = append(children, hist.begin(member, log)...)
+	if reload != nil {
+		reload.log = log
+		reload.apply = map[string]func(string) error{"log-level": o.setLevel,
+			"capacity": func(text string) error {
+				capacity, err := strconv.ParseUint(text, 10, 64)
+				if err == nil {
+					member.SetCapacity(capacity)
+				}
+				return err
+			}}
+		children = append(children, reload.child())
+	}
 	children = append(children, member.Child("coordinator"))
 	root, err = supervisor.New("coordd", supervisor.Tree{Children: children},
 		supervisor.WithLogger(log))

@@ -20,6 +20,7 @@ type MembershipKeeper struct {
 	session  messages.Reader[messages.Session]
 	record   messages.Reader[OwnRecord]
 	holdings messages.Reader[messages.Holdings]
+	capacity messages.Reader[uint64] // the most weight; 0: no limit
 	leave    *messages.Mailbox[LeaveOrder, struct{}]
 	ack      *OwnAck
 
@@ -30,10 +31,10 @@ type MembershipKeeper struct {
 // NewMembershipKeeper wires the actor.
 func NewMembershipKeeper(b *actor.Base, out *messages.State[messages.Membership],
 	session messages.Reader[messages.Session], record messages.Reader[OwnRecord],
-	holdings messages.Reader[messages.Holdings],
+	holdings messages.Reader[messages.Holdings], capacity messages.Reader[uint64],
 	leave *messages.Mailbox[LeaveOrder, struct{}], ack *OwnAck) *MembershipKeeper {
 	return &MembershipKeeper{Base: b, out: out, session: session, record: record,
-		holdings: holdings, leave: leave, ack: ack}
+		holdings: holdings, capacity: capacity, leave: leave, ack: ack}
 }
 
 // LeaveOrder marks the record, so that the leader hands this member nothing more.
@@ -46,6 +47,7 @@ func (a *MembershipKeeper) Run(ctx context.Context) error {
 	defer a.goodbye(ctx)
 	defer a.endProbe(ctx)
 	session, record := a.session.Subscribe(), a.record.Subscribe()
+	capacity := a.capacity.Subscribe()
 	ladder := store.NewLadder()
 	var timer actor.Timer
 	defer timer.Stop()
@@ -59,6 +61,8 @@ func (a *MembershipKeeper) Run(ctx context.Context) error {
 			session.Take()
 		case <-record.Changed():
 			record.Take()
+		case <-capacity.Changed():
+			capacity.Take()
 		case <-timer.At(next):
 		case r := <-leaves.Requests():
 			r.Handle(a.markLeaving)
@@ -109,6 +113,8 @@ func (a *MembershipKeeper) step(ctx context.Context) (again time.Time, err error
 			a.Log.Warn("member-record-overwritten", "key", a.Keys.Member(a.ID), "then",
 				"writing it again")
 			return time.Time{}, a.write(ctx, s.ID, m, rec.Entry.ModifyIndex)
+		case recordOutdated:
+			return time.Time{}, a.write(ctx, s.ID, m, rec.Entry.ModifyIndex)
 		}
 	}
 	if m.In(s.ID) {
@@ -148,7 +154,7 @@ func (a *MembershipKeeper) value(leaving bool) []byte {
 		status = protocol.StatusLeaving
 	}
 	return protocol.MemberRecord{
-		Status: status, Address: a.Address, Capacity: a.Capacity, Idle: a.Work == nil,
+		Status: status, Address: a.Address, Capacity: a.capacity.Get(), Idle: a.Work == nil,
 		Zone: a.Zone, Version: a.Version, Process: a.Process,
 	}.Encode()
 }

@@ -21,6 +21,7 @@ const (
 	recordBehind                        // the view is older than the record: it is read
 	recordLost                          // another session holds it, or none
 	recordOverwritten                   // a stranger has put another value into it
+	recordOutdated                      // it is as this member wrote it, before a setting changed
 )
 
 // recordFacts is what is known of the record at one moment.
@@ -43,6 +44,8 @@ func (f recordFacts) next() recordStep {
 		return recordLost
 	case rec.Entry.ModifyIndex > f.was.Written && !bytes.Equal(rec.Entry.Value, f.value):
 		return recordOverwritten
+	case rec.Entry.ModifyIndex == f.was.Written && !bytes.Equal(rec.Entry.Value, f.value):
+		return recordOutdated
 	}
 	return recordStands
 }

@@ -33,6 +33,7 @@ func TestARegisteredRecordIsJudgedByAViewThatIsNewer(t *testing.T) {
 		"overwritten":               {record("s", "theirs", 13, 13), 1, recordOverwritten},
 		"overwritten with the same": {record("s", "mine", 13, 13), 1, recordStands},
 		"an earlier value of ours":  {record("s", "earlier", 11, 13), 1, recordStands},
+		"ours, and no longer right": {record("s", "earlier", 12, 12), 1, recordOutdated},
 	} {
 		f := recordFacts{session: "s", was: was, record: c.record, sent: c.sent,
 			value: []byte("mine")}
