@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -210,34 +211,23 @@ var ErrIDTaken = member.ErrIDTaken
 var ErrStarted = routing.ErrStarted
 
 func (c Config) withDefaults() Config {
-	orDuration := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	orDuration(&c.TTL, 10*time.Second)
-	orDuration(&c.Lease, c.TTL)
-	orDuration(&c.CheckTTL, max(13*c.Lease/20, MinCheckTTL))
-	orDuration(&c.Renew, c.Lease/3)
-	orDuration(&c.LockDelay, time.Millisecond)
-	orDuration(&c.LeaseMargin, c.Lease/10)
+	c.TTL = cmp.Or(c.TTL, 10*time.Second)
+	c.Lease = cmp.Or(c.Lease, c.TTL)
+	c.CheckTTL = cmp.Or(c.CheckTTL, max(13*c.Lease/20, MinCheckTTL))
+	c.Renew = cmp.Or(c.Renew, c.Lease/3)
+	c.LockDelay = cmp.Or(c.LockDelay, time.Millisecond)
+	c.LeaseMargin = cmp.Or(c.LeaseMargin, c.Lease/10)
 	if mutations.Broken("no-margin") {
 		c.LeaseMargin = 0
 	}
-	orDuration(&c.LeaderSoak, 5*time.Second)
-	orDuration(&c.Merge, 250*time.Millisecond)
-	orDuration(&c.WorkerSoak, 500*time.Millisecond)
-	orDuration(&c.StopTimeout, 10*time.Second)
-	orDuration(&c.BrakeHold, 6*c.TTL)
-	if c.MoveBudget == 0 {
-		c.MoveBudget = 1000
-	}
-	if c.Backend == "" {
-		c.Backend = BackendNone
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.LeaderSoak = cmp.Or(c.LeaderSoak, 5*time.Second)
+	c.Merge = cmp.Or(c.Merge, 250*time.Millisecond)
+	c.WorkerSoak = cmp.Or(c.WorkerSoak, 500*time.Millisecond)
+	c.StopTimeout = cmp.Or(c.StopTimeout, 10*time.Second)
+	c.BrakeHold = cmp.Or(c.BrakeHold, 6*c.TTL)
+	c.MoveBudget = cmp.Or(c.MoveBudget, 1000)
+	c.Backend = cmp.Or(c.Backend, BackendNone)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Process == nil {
 		self := protocol.Self(newInstance())
 		c.Process = &self

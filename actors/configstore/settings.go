@@ -1,6 +1,7 @@
 package configstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -122,12 +123,8 @@ func (c Config) withDefaults() Config {
 	if c.Owner == "" {
 		c.Owner = namelessOwner + newInstance()
 	}
-	if c.MaxPending == 0 {
-		c.MaxPending = DefaultMaxPending
-	}
-	if c.MaxAge == 0 {
-		c.MaxAge = DefaultMaxAge
-	}
+	c.MaxPending = cmp.Or(c.MaxPending, DefaultMaxPending)
+	c.MaxAge = cmp.Or(c.MaxAge, DefaultMaxAge)
 	if c.Admit == nil {
 		c.Admit = func(context.Context) error { return nil }
 	}

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -115,9 +116,7 @@ var ErrConfig = routing.ErrConfig
 var ErrStopping = errors.New("the server stops")
 
 func (c Config) withDefaults() Config {
-	if c.Wait == 0 {
-		c.Wait = DefaultWait
-	}
+	c.Wait = cmp.Or(c.Wait, DefaultWait)
 	for _, d := range []struct {
 		value *time.Duration
 		or    time.Duration
@@ -127,27 +126,13 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	c.Idle = max(c.Idle, c.Timeout)
-	if c.InFlight == 0 {
-		c.InFlight = DefaultInFlight
-	}
-	if c.PerMember == 0 {
-		c.PerMember = min(DefaultPerMember, c.InFlight)
-	}
-	if c.Streams == 0 {
-		c.Streams = c.InFlight
-	}
-	if c.StreamsPerMember == 0 {
-		c.StreamsPerMember = min(4*c.PerMember, c.Streams)
-	}
-	if c.Fanout == 0 {
-		c.Fanout = min(DefaultFanout, c.InFlight)
-	}
-	if c.IdleConns == 0 {
-		c.IdleConns = min(DefaultIdleConns, c.InFlight)
-	}
-	if c.Reach == nil {
-		c.Reach = &Reach{}
-	}
+	c.InFlight = cmp.Or(c.InFlight, DefaultInFlight)
+	c.PerMember = cmp.Or(c.PerMember, min(DefaultPerMember, c.InFlight))
+	c.Streams = cmp.Or(c.Streams, c.InFlight)
+	c.StreamsPerMember = cmp.Or(c.StreamsPerMember, min(4*c.PerMember, c.Streams))
+	c.Fanout = cmp.Or(c.Fanout, min(DefaultFanout, c.InFlight))
+	c.IdleConns = cmp.Or(c.IdleConns, min(DefaultIdleConns, c.InFlight))
+	c.Reach = cmp.Or(c.Reach, &Reach{})
 	c.Logger = asynclog.Wrap(c.Logger)
 	return c
 }

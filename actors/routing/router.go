@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,9 +93,7 @@ func New(cfg Config) (*Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.MaxAge == 0 {
-		cfg.MaxAge = DefaultMaxAge
-	}
+	cfg.MaxAge = cmp.Or(cfg.MaxAge, DefaultMaxAge)
 	odd := protocol.StrangeKeys{Log: cfg.Logger}
 	return &Router{
 		store: s, keys: s.Keys(), log: cfg.Logger, maxAge: cfg.MaxAge,

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -72,15 +73,9 @@ func New(cfg Config) (*Store, error) {
 	}
 	s := &Store{client: cfg.Client, log: cfg.Logger, callTimeout: cfg.CallTimeout,
 		pollWait: cfg.PollWait, contain: cfg.Contained, observer: cfg.Observer}
-	if s.log == nil {
-		s.log = slog.Default()
-	}
-	if s.callTimeout == 0 {
-		s.callTimeout = DefaultCallTimeout
-	}
-	if s.pollWait == 0 {
-		s.pollWait = DefaultPollWait
-	}
+	s.log = cmp.Or(s.log, slog.Default())
+	s.callTimeout = cmp.Or(s.callTimeout, DefaultCallTimeout)
+	s.pollWait = cmp.Or(s.pollWait, DefaultPollWait)
 	s.link = link{log: s.log, addr: cfg.Address, fixedAddr: cfg.Address != "",
 		stale: largeRead * s.callTimeout}
 	if s.link.addr == "" {

@@ -1,6 +1,7 @@
 package onconsul
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -76,35 +77,24 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	or := func(d *time.Duration, def time.Duration) {
-		if *d == 0 {
-			*d = def
-		}
-	}
-	or(&c.TTL, DefaultTTL)
-	or(&c.Lease, c.TTL)
-	or(&c.Renew, c.Lease/3)
-	or(&c.LockDelay, min(c.Lease, store.MaxLockDelay))
+	c.TTL = cmp.Or(c.TTL, DefaultTTL)
+	c.Lease = cmp.Or(c.Lease, c.TTL)
+	c.Renew = cmp.Or(c.Renew, c.Lease/3)
+	c.LockDelay = cmp.Or(c.LockDelay, min(c.Lease, store.MaxLockDelay))
 	if mutations.Broken("lock-delay-below-lease") {
 		c.LockDelay = c.Lease / 4
-		or(&c.CheckTTL, max(13*c.Lease/20, MinCheckTTL))
+		c.CheckTTL = cmp.Or(c.CheckTTL, max(13*c.Lease/20, MinCheckTTL))
 	}
-	or(&c.HoldBack, 5*time.Second)
+	c.HoldBack = cmp.Or(c.HoldBack, 5*time.Second)
 	if c.CheckTTL == 0 {
 		c.CheckTTL = max(13*c.Lease/20, MinCheckTTL)
 		if c.LockDelay < c.Lease {
 			c.CheckTTL = NoCheck
 		}
 	}
-	if c.MaxElections == 0 {
-		c.MaxElections = DefaultMaxElections
-	}
-	if c.Prefix == "" {
-		c.Prefix = DefaultPrefix
-	}
-	if c.Name == "" {
-		c.Name = "election"
-	}
+	c.MaxElections = cmp.Or(c.MaxElections, DefaultMaxElections)
+	c.Prefix = cmp.Or(c.Prefix, DefaultPrefix)
+	c.Name = cmp.Or(c.Name, "election")
 	if c.Service == "" {
 		c.Service = store.InstanceID(strings.Split(strings.TrimSuffix(c.Prefix, "/"), "/")...)
 	}

@@ -1,6 +1,7 @@
 package onzk
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -67,16 +68,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	or := func(d *time.Duration, def time.Duration) {
-		if *d == 0 {
-			*d = def
-		}
-	}
-	or(&c.SessionTimeout, DefaultSessionTimeout)
-	or(&c.HoldBack, DefaultHoldBack)
-	if c.Root == "" {
-		c.Root = DefaultRoot
-	}
+	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
+	c.HoldBack = cmp.Or(c.HoldBack, DefaultHoldBack)
+	c.Root = cmp.Or(c.Root, DefaultRoot)
 	if user, password, ok := strings.Cut(c.Digest, ":"); len(c.ACL) == 0 && ok {
 		c.ACL = zk.DigestACL(zk.PermAll, user, password)
 	}
