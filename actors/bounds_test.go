@@ -45,30 +45,37 @@ func startWith(c *cluster, s actors.Config) {
 	})
 }
 
-// atEachPhase lets f happen under each settings to a follower and to the leader, at several moments
-// between two renewals.
-func atEachPhase(t *testing.T, f func(c *cluster, victim string, leads bool)) {
+// betweenRenewals lets f happen under each settings at several moments between two renewals.
+func betweenRenewals(t *testing.T, phases int, f func(c *cluster, cfg actors.Config)) {
 	for i, s := range boundSettings {
-		for _, leads := range []bool{false, true} {
-			for phase := range 4 {
-				if !tried(i, phase) {
-					continue
-				}
-				t.Run(fmt.Sprintf("settings %d leader %v phase %d", i, leads, phase),
-					func(t *testing.T) {
-						run(t, func(c *cluster) {
-							startWith(c, s)
-							cfg := c.members["n1"].c.Settings()
-							time.Sleep(time.Duration(phase) * cfg.Renew / 4)
-							if leads {
-								f(c, c.leader(), true)
-							} else {
-								f(c, c.follower(), false)
-							}
-						})
-					})
+		for phase := range phases {
+			if !tried(i, phase) {
+				continue
 			}
+			t.Run(fmt.Sprintf("settings %d phase %d", i, phase), func(t *testing.T) {
+				run(t, func(c *cluster) {
+					startWith(c, s)
+					cfg := c.members["n1"].c.Settings()
+					time.Sleep(time.Duration(phase) * cfg.Renew / time.Duration(phases))
+					f(c, cfg)
+				})
+			})
 		}
+	}
+}
+
+// atEachPhase does so to a follower and to the leader.
+func atEachPhase(t *testing.T, f func(c *cluster, victim string, leads bool)) {
+	for _, leads := range []bool{false, true} {
+		t.Run(fmt.Sprint("leader ", leads), func(t *testing.T) {
+			betweenRenewals(t, 4, func(c *cluster, _ actors.Config) {
+				if leads {
+					f(c, c.leader(), true)
+				} else {
+					f(c, c.follower(), false)
+				}
+			})
+		})
 	}
 }
 
@@ -134,52 +141,28 @@ func TestAFormulaSaysWhatItAddsUpTo(t *testing.T) {
 
 // The same for the host's duty, whose next run waits for a lease as well.
 func TestLeadIsTakenOverWithinItsBound(t *testing.T) {
-	for i, s := range boundSettings {
-		for phase := range 4 {
-			if !tried(i, phase) {
-				continue
-			}
-			t.Run(fmt.Sprintf("settings %d phase %d", i, phase), func(t *testing.T) {
-				run(t, func(c *cluster) {
-					startWith(c, s)
-					cfg := c.members["n1"].c.Settings()
-					bound := cfg.Bounds().TakeOverLead
-					time.Sleep(time.Duration(phase) * cfg.Renew / 4)
-					old := c.leader()
-					c.kill(old)
-					if _, took := c.awaitLead(bound, old); took < bound/2 {
-						t.Errorf("taken over after %v: the bound of %v says little", took, bound)
-					}
-				})
-			})
+	betweenRenewals(t, 4, func(c *cluster, cfg actors.Config) {
+		bound := cfg.Bounds().TakeOverLead
+		old := c.leader()
+		c.kill(old)
+		if _, took := c.awaitLead(bound, old); took < bound/2 {
+			c.t.Errorf("taken over after %v: the bound of %v says little", took, bound)
 		}
-	}
+	})
 }
 
 func TestASilenceOfConsulWithinItsBoundCostsNothing(t *testing.T) {
-	for i, s := range boundSettings {
-		for phase := range 6 {
-			if !tried(i, phase) {
-				continue
-			}
-			t.Run(fmt.Sprintf("settings %d phase %d", i, phase), func(t *testing.T) {
-				run(t, func(c *cluster) {
-					startWith(c, s)
-					cfg := c.members["n1"].c.Settings()
-					time.Sleep(time.Duration(phase) * cfg.Renew / 6)
-					for _, m := range c.members {
-						m.net.cut(errors.New("connection refused"))
-					}
-					time.Sleep(cfg.Bounds().RideThrough)
-					for _, m := range c.members {
-						m.net.cut(nil)
-					}
-					time.Sleep(2 * cfg.TTL)
-					if n := c.totalStarts(); n != 30 || !c.balanced(30)() {
-						t.Errorf("%d starts of 30 items, loads %v", n, c.loads())
-					}
-				})
-			})
+	betweenRenewals(t, 6, func(c *cluster, cfg actors.Config) {
+		for _, m := range c.members {
+			m.net.cut(errors.New("connection refused"))
 		}
-	}
+		time.Sleep(cfg.Bounds().RideThrough)
+		for _, m := range c.members {
+			m.net.cut(nil)
+		}
+		time.Sleep(2 * cfg.TTL)
+		if n := c.totalStarts(); n != 30 || !c.balanced(30)() {
+			c.t.Errorf("%d starts of 30 items, loads %v", n, c.loads())
+		}
+	})
 }

@@ -51,23 +51,30 @@ var whileItHangs = map[string]struct {
 	"check-keeper": {stops: true}, "instance-publisher": {},
 }
 
+// hangs starts n1, which leads, and n2, and has an actor of n1 hang.
+func (c *cluster) hangs(actor string) (n1 *member, s *saboteur) {
+	c.t.Helper()
+	c.addWork(c.items(4)...)
+	s = newSaboteur(actor, atMessage, 1<<30, hangs)
+	n1 = c.sabotaged(s)
+	time.Sleep(2 * time.Second)
+	c.start("n2")
+	c.await("shared out", 20*time.Second, c.balanced(4))
+	time.Sleep(5 * time.Second)
+	s.mu.Lock()
+	s.at = s.seen[actor] + 1
+	s.mu.Unlock()
+	c.provoke(actor)
+	c.await("the hang", 15*time.Second, s.didFire)
+	return n1, s
+}
+
 func TestAnActorThatHangsLeavesTheOthersAtWorkAndNothingRunsTwice(t *testing.T) {
 	for _, actor := range everyActor {
 		t.Run(actor, func(t *testing.T) {
 			run(t, func(c *cluster) {
-				c.addWork(c.items(4)...)
-				s := newSaboteur(actor, atMessage, 1<<30, hangs)
-				n1 := c.sabotaged(s)
+				n1, s := c.hangs(actor)
 				defer s.free()
-				time.Sleep(2 * time.Second)
-				c.start("n2")
-				c.await("shared out", 20*time.Second, c.balanced(4))
-				time.Sleep(5 * time.Second)
-				s.mu.Lock()
-				s.at = s.seen[actor] + 1
-				s.mu.Unlock()
-				c.provoke(actor)
-				c.await("the hang", 15*time.Second, s.didFire)
 				lease := n1.c.Session().Get().Lease
 				want := whileItHangs[actor]
 				for i := range 4 {
@@ -108,19 +115,8 @@ func TestAMemberOfWhichAnActorHangsGivesUpWhatItHolds(t *testing.T) {
 	for _, actor := range everyActor {
 		t.Run(actor, func(t *testing.T) {
 			run(t, func(c *cluster) {
-				c.addWork(c.items(4)...)
-				s := newSaboteur(actor, atMessage, 1<<30, hangs)
-				n1 := c.sabotaged(s)
+				n1, s := c.hangs(actor)
 				defer s.free()
-				time.Sleep(2 * time.Second)
-				c.start("n2")
-				c.await("shared out", 20*time.Second, c.balanced(4))
-				time.Sleep(5 * time.Second)
-				s.mu.Lock()
-				s.at = s.seen[actor] + 1
-				s.mu.Unlock()
-				c.provoke(actor)
-				c.await("the hang", 15*time.Second, s.didFire)
 				for i := range 4 {
 					c.addWork(fmt.Sprintf("meanwhile-%d", i))
 				}

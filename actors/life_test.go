@@ -102,10 +102,7 @@ func TestAKilledLeadersItemsAreTakenOverAfterSessionAndGrace(t *testing.T) {
 func TestAMemberRestartedUnderItsIdResumesWithNoMove(t *testing.T) {
 	run(t, func(c *cluster) {
 		three(c, 99)
-		victim := "n1"
-		if c.leader() == victim {
-			victim = "n2"
-		}
+		victim := c.follower()
 		was := *c.members[victim].c.Settings().Process
 		c.kill(victim)
 		time.Sleep(2 * time.Second)
@@ -132,10 +129,7 @@ func TestAMemberRestartedUnderItsIdResumesWithNoMove(t *testing.T) {
 func TestASuccessorOfAFrozenPredecessorWaitsForItsLease(t *testing.T) {
 	run(t, func(c *cluster) {
 		three(c, 99)
-		victim := "n1"
-		if c.leader() == victim {
-			victim = "n2"
-		}
+		victim := c.follower()
 		// Its session is ended early, and it does not learn of that: it is still within its lease.
 		frozen := c.members[victim]
 		session := frozen.c.Session().Get().ID

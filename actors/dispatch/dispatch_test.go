@@ -302,18 +302,10 @@ func TestBodiesAreStreamedAsTheyCome(t *testing.T) {
 func TestAConnectionCanBeUpgraded(t *testing.T) {
 	w := newWorld(t)
 	w.owner("a", "n1", 42, func(rw http.ResponseWriter, r *http.Request) {
-		conn, buf, err := http.NewResponseController(rw).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer conn.Close()
-		fmt.Fprintf(buf,
-			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+
-				"echo\r\n\r\ntoken %s\n",
-			r.Header.Get(dispatch.HeaderToken))
-		buf.Flush()
-		_, _ = io.Copy(conn, buf)
+		upgrade(t, rw, "echo", func(conn net.Conn, in io.Reader) {
+			fmt.Fprintf(conn, "token %s\n", r.Header.Get(dispatch.HeaderToken))
+			_, _ = io.Copy(conn, in)
+		})
 	})
 	conn, err := net.Dial("tcp", w.front.Listener.Addr().String())
 	if err != nil {

@@ -273,18 +273,12 @@ func TestAnUpgradedConnectionOfAClientThatTakesNothingEnds(t *testing.T) {
 		c.Idle, c.Timeout = 300*time.Millisecond, 3*time.Second
 	})
 	w.owner("a", "n1", 42, func(rw http.ResponseWriter, _ *http.Request) {
-		conn, buf, err := http.NewResponseController(rw).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer conn.Close()
-		fmt.Fprint(buf,
-			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: flood\r\n\r\n")
-		buf.Flush()
-		for piece := make([]byte, 64<<10); err == nil; { // until the dispatcher hangs up
-			_, err = conn.Write(piece)
-		}
+		upgrade(t, rw, "flood", func(conn net.Conn, _ io.Reader) {
+			var err error
+			for piece := make([]byte, 64<<10); err == nil; { // until the dispatcher hangs up
+				_, err = conn.Write(piece)
+			}
+		})
 	})
 	conn, in := w.dial()
 	fmt.Fprint(conn, "GET /a/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: flood\r\n\r\n")

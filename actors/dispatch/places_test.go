@@ -242,18 +242,7 @@ func TestUpgradedConnectionsAndEventStreamsTakeNoPlacesOfRequests(t *testing.T) 
 	w := newWorld(t, func(c *dispatch.Config) {
 		c.InFlight, c.PerMember, c.Streams, c.StreamsPerMember = 4, 2, 8, 6
 	})
-	w.owner("socket", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
-		conn, buf, err := http.NewResponseController(rw).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer conn.Close()
-		fmt.Fprint(buf,
-			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-		buf.Flush()
-		_, _ = io.Copy(conn, buf)
-	})
+	w.owner("socket", "n1", 1, echo(t))
 	w.owner("events", "n1", 1, func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 		_ = http.NewResponseController(rw).Flush()

@@ -139,18 +139,7 @@ func TestAnUpgradeWaitsForAMoveLikeAnyRequest(t *testing.T) {
 	})
 	misdirected := w.service(misdirect(false))
 	w.table.set("a", routing.Location{Member: "n1", Address: misdirected, Token: 1})
-	w.owner("a", "n2", 2, func(rw http.ResponseWriter, _ *http.Request) {
-		conn, buf, err := http.NewResponseController(rw).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer conn.Close()
-		fmt.Fprint(buf,
-			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-		buf.Flush()
-		_, _ = io.Copy(conn, buf)
-	})
+	w.owner("a", "n2", 2, echo(t))
 	resp, err := http.ReadResponse(in, nil)
 	if err != nil || resp.StatusCode != 101 || resp.Header.Get(dispatch.HeaderMember) != "n2" {
 		t.Fatalf("%v %v", resp, err)

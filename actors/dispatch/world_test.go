@@ -182,3 +182,24 @@ func hangUp(w http.ResponseWriter) {
 		conn.Close()
 	}
 }
+
+// upgrade takes a request's connection over and serves it from there on.
+func upgrade(t *testing.T, rw http.ResponseWriter, protocol string,
+	serve func(conn net.Conn, in io.Reader)) {
+	conn, buf, err := http.NewResponseController(rw).Hijack()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"+
+		"Upgrade: %s\r\n\r\n", protocol)
+	serve(conn, buf)
+}
+
+// echo is a service that upgrades, and says again what it is told.
+func echo(t *testing.T) http.HandlerFunc {
+	return func(rw http.ResponseWriter, _ *http.Request) {
+		upgrade(t, rw, "echo", func(conn net.Conn, in io.Reader) { _, _ = io.Copy(conn, in) })
+	}
+}

@@ -79,6 +79,22 @@ func (s *Sum) Holds(t *testing.T, r Result) {
 	}
 }
 
+// Reached wants each named step to have been taken within some bound, and each kind of request to
+// have been sent and to have arrived late. The kinds are steps that begin at sends and at arrives.
+func (s *Sum) Reached(t *testing.T, verbs, kinds []string, sends, arrives int) {
+	t.Helper()
+	for v, name := range verbs {
+		if name != "" && s.Taken[v] == 0 {
+			t.Errorf("within no bound it comes to this: %s", name)
+		}
+	}
+	for k, name := range kinds {
+		if name != "" && (s.Taken[sends+k] == 0 || s.Taken[arrives+k] == 0) {
+			t.Errorf("within no bound this is sent, and arrives late: %s", name)
+		}
+	}
+}
+
 func (s *Sum) String() string {
 	return fmt.Sprintf("%d states in %d bounds, %d steps", s.states, s.bounds, s.steps)
 }

@@ -74,10 +74,7 @@ func deleteWhileManyJoin(sc *scenario) {
 }
 
 func handOver(sc *scenario) {
-	a := sc.nominate("a")
-	a.leads()
-	b := sc.nominate("b")
-	b.followsSomeone()
+	a, b := sc.pair()
 	c := sc.nominate("c")
 	c.followsSomeone()
 	if err := b.e.HandOver(sc.t.Context(), "nobody"); !errors.Is(err, election.ErrNoCandidate) {
@@ -107,10 +104,7 @@ func handOver(sc *scenario) {
 }
 
 func handOverToDead(sc *scenario) {
-	a := sc.nominate("a")
-	a.leads()
-	b := sc.nominate("b")
-	b.followsSomeone()
+	a, b := sc.pair()
 	c := sc.nominate("c")
 	c.followsSomeone()
 	c.link.Cut()
@@ -131,10 +125,7 @@ func handOverToDead(sc *scenario) {
 // handOverWhileStopped: the order may have been carried out or not; one leads in the end, and
 // nobody is left waiting for it.
 func handOverWhileStopped(sc *scenario) {
-	a := sc.nominate("a", slowly(time.Second))
-	a.leads()
-	b := sc.nominate("b")
-	b.followsSomeone()
+	a, b := sc.pair(slowly(time.Second))
 	c := sc.nominate("c")
 	c.followsSomeone()
 	if err := b.e.HandOver(sc.t.Context(), "c"); err != nil {
@@ -159,10 +150,7 @@ func handOverWhileStopped(sc *scenario) {
 // handOverToTheSlow: the order waits for whom it names.
 func handOverToTheSlow(sc *scenario) {
 	back := make(chan struct{})
-	a := sc.nominate("a", func(p *participant) { p.mayStop = back })
-	a.leads()
-	b := sc.nominate("b")
-	b.followsSomeone()
+	a, b := sc.pair(func(p *participant) { p.mayStop = back })
 	c := sc.nominate("c")
 	c.followsSomeone()
 	c.link.Cut()

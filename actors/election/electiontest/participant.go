@@ -2,6 +2,7 @@ package electiontest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -188,5 +189,17 @@ func (p *participant) judge() {
 	}
 	if len(log) == 0 {
 		t.Errorf("%s: the channel was closed without a word", p.name)
+	}
+}
+
+// hearsItsEnd waits until a leader that is cut off no longer counts on its lease, mends its link,
+// and checks that it hears that its session is lost.
+func (p *participant) hearsItsEnd() {
+	p.wait("no longer leading", func(s election.Status) bool {
+		return s.Role == election.Uncertain
+	})
+	p.link.Mend()
+	if s := p.ends(); !errors.Is(s.Err, election.ErrSessionLost) {
+		p.sc.t.Errorf("%s came back and was told %v", p.name, s)
 	}
 }

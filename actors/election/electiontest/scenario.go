@@ -90,6 +90,16 @@ func (sc *scenario) follow(name string, options ...option) *participant {
 	return p
 }
 
+// pair nominates a, who leads, and b, who follows. The options are a's.
+func (sc *scenario) pair(options ...option) (a, b *participant) {
+	sc.t.Helper()
+	a = sc.nominate("a", options...)
+	a.leads()
+	b = sc.nominate("b")
+	b.followsSomeone()
+	return a, b
+}
+
 // finish ends all participants and connections, and checks what they were told.
 func (sc *scenario) finish() {
 	for _, p := range sc.participants {

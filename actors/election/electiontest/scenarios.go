@@ -30,10 +30,7 @@ func oneCandidate(sc *scenario) {
 }
 
 func leaderResigns(sc *scenario) {
-	a := sc.nominate("a")
-	a.leads()
-	b := sc.nominate("b")
-	b.followsSomeone()
+	a, b := sc.pair()
 	a.resigns()
 	if s := b.leads(); s.What != election.RoleChanged {
 		sc.t.Errorf("b leads by %v", s)
@@ -41,10 +38,7 @@ func leaderResigns(sc *scenario) {
 }
 
 func middleResigns(sc *scenario) {
-	a := sc.nominate("a")
-	a.leads()
-	b := sc.nominate("b")
-	b.followsSomeone()
+	a, b := sc.pair()
 	c := sc.nominate("c")
 	c.followsSomeone()
 	b.resigns()
@@ -58,23 +52,14 @@ func middleResigns(sc *scenario) {
 }
 
 func leaderCrashes(sc *scenario) {
-	a := sc.nominate("a")
-	a.leads()
-	b := sc.nominate("b")
-	b.followsSomeone()
+	a, b := sc.pair()
 	a.link.Cut()
 	// participant.begin fails the test if a has not stopped when b begins.
 	s := b.leads()
 	if s.Token <= a.leads().Token {
 		sc.t.Errorf("b has token %d, a had %d", s.Token, a.leads().Token)
 	}
-	a.wait("no longer leading", func(s election.Status) bool {
-		return s.Role == election.Uncertain
-	})
-	a.link.Mend()
-	if s := a.ends(); !errors.Is(s.Err, election.ErrSessionLost) {
-		sc.t.Errorf("a came back and was told %v", s)
-	}
+	a.hearsItsEnd()
 }
 
 func absentAtStart(sc *scenario) {
@@ -124,10 +109,7 @@ func (sc *scenario) oneLeads(participants ...*participant) *participant {
 }
 
 func storeStops(sc *scenario) {
-	a := sc.nominate("a")
-	a.leads()
-	b := sc.nominate("b")
-	b.followsSomeone()
+	a, b := sc.pair()
 	sc.store.Stop()
 	a.wait("its lease is over", func(s election.Status) bool {
 		return s.Role == election.Uncertain
@@ -167,10 +149,7 @@ func (sc *scenario) someoneLeads(participants ...*participant) *participant {
 }
 
 func drainFirst(sc *scenario) {
-	a := sc.nominate("a", slowly(2*time.Second))
-	a.leads()
-	b := sc.nominate("b")
-	b.followsSomeone()
+	a, b := sc.pair(slowly(2 * time.Second))
 	begin := time.Now()
 	a.e.Resign()
 	b.leads() // participant.begin fails the test if a still works
@@ -182,10 +161,7 @@ func drainFirst(sc *scenario) {
 }
 
 func drainByHand(sc *scenario) {
-	a := sc.nominate("a", duty(nil))
-	a.leads()
-	b := sc.nominate("b")
-	b.followsSomeone()
+	a, b := sc.pair(duty(nil))
 	if err := b.e.HandOver(sc.t.Context(), "b"); err != nil {
 		sc.t.Fatal(err)
 	}
@@ -225,10 +201,7 @@ func resignAnytime(sc *scenario) {
 }
 
 func endForEveryone(sc *scenario) {
-	a := sc.nominate("a")
-	a.leads()
-	b := sc.nominate("b")
-	b.followsSomeone()
+	a, b := sc.pair()
 	f := sc.follow("f")
 	f.wait("who leads", func(s election.Status) bool { return s.Leader.Name == "a" })
 	if err := b.e.End(sc.t.Context()); err != nil {
@@ -251,10 +224,7 @@ func endForEveryone(sc *scenario) {
 }
 
 func strangerDeletes(sc *scenario) {
-	a := sc.nominate("a")
-	a.leads()
-	b := sc.nominate("b")
-	b.followsSomeone()
+	a, b := sc.pair()
 	sc.store.DeleteAsStranger(defaultElection)
 	for _, p := range []*participant{a, b} {
 		if s := p.ends(); !s.Deleted || s.Err != nil {
@@ -293,10 +263,7 @@ func dutyReturns(sc *scenario) {
 // closedWhilePending: the resignation could not be written, the store is back, and the program ends
 // before the next attempt.
 func closedWhilePending(sc *scenario) {
-	a := sc.nominate("a")
-	a.leads()
-	b := sc.nominate("b")
-	b.followsSomeone()
+	a, b := sc.pair()
 	a.link.Cut()
 	a.e.Resign()
 	a.ends()
@@ -319,32 +286,20 @@ func restored(sc *scenario) {
 	if !ok {
 		return
 	}
-	a := sc.nominate("a")
-	a.leads()
-	b := sc.nominate("b")
-	b.followsSomeone()
+	a, b := sc.pair()
 	a.link.Cut()
 	a.link.End()
 	store.Restore()
 	c := sc.nominate("c") // who has never seen a
 	// participant.begin fails the test if a has not stopped when the next one begins.
 	sc.someoneLeads(b, c)
-	a.wait("no longer leading", func(s election.Status) bool {
-		return s.Role == election.Uncertain
-	})
-	a.link.Mend()
-	if s := a.ends(); !errors.Is(s.Err, election.ErrSessionLost) {
-		sc.t.Errorf("a came back and was told %v", s)
-	}
+	a.hearsItsEnd()
 }
 
 // deletedUnheard: what stands for a leader that cannot hear of its end must not go with the
 // election.
 func deletedUnheard(sc *scenario) {
-	a := sc.nominate("a")
-	a.leads()
-	b := sc.nominate("b")
-	b.followsSomeone()
+	a, b := sc.pair()
 	a.link.Cut()
 	a.link.End()
 	if err := b.e.Delete(sc.t.Context()); err != nil {
@@ -477,10 +432,7 @@ func closedConnection(sc *scenario) {
 // closedWhileLeading: the connection is closed under a leader that has not stopped yet, and under
 // one that never says that it has.
 func closedWhileLeading(sc *scenario) {
-	a := sc.nominate("a", slowly(3*time.Second))
-	a.leads()
-	b := sc.nominate("b")
-	b.followsSomeone()
+	a, b := sc.pair(slowly(3 * time.Second))
 	a.link.Close()
 	b.leads() // participant.begin fails the test if a still works
 	if s := a.ends(); !errors.Is(s.Err, election.ErrClosed) {

@@ -144,19 +144,10 @@ func (sc *scenario) whoWorks(name string) *participant {
 
 // endedUnheard needs a lock-delay as long as the lease: the leader goes on until that is over.
 func endedUnheard(sc *scenario) {
-	a := sc.nominate("a")
-	a.leads()
-	b := sc.nominate("b")
-	b.followsSomeone()
+	a, b := sc.pair()
 	a.link.Cut()
 	a.link.End()
 	// participant.begin fails the test if a has not stopped when b begins.
 	b.leads()
-	a.wait("no longer leading", func(s election.Status) bool {
-		return s.Role == election.Uncertain
-	})
-	a.link.Mend()
-	if s := a.ends(); !errors.Is(s.Err, election.ErrSessionLost) {
-		sc.t.Errorf("a came back and was told %v", s)
-	}
+	a.hearsItsEnd()
 }
