@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// configWrite is one write of one config value. A value names its write: no two have the same.
+// configWrite is one write of one config value. No two writes have the same value.
 type configWrite struct {
 	key, value string
 	proc       string // that asked for it
 	askedAt    int
-	order      int // among those of its member and key
+	order      int // among the writes of its member and key
 
 	told, logged, refused int // at + 1; 0: not
 	applied               int // at + 1 of the first time that Consul took it
@@ -22,7 +22,7 @@ type configWrite struct {
 type configKey struct {
 	now     string
 	index   uint64 // of the last write; 0: there was none
-	changes []int  // where Consul took a write of it
+	changes []int  // where Consul took a write
 	writes  []*configWrite
 	own     map[string]uint64 // process -> index of its newest acknowledged write
 	ownAt   map[string]int
@@ -47,7 +47,7 @@ func (c *configs) key(name string) *configKey {
 
 func (c *configs) write(e Event) *configWrite { return c.writes[e.Key+"\x00"+e.Value] }
 
-// config takes in an event of a config value.
+// config handles an event of a config value.
 func (c *checker) config(i int, e Event) {
 	w := c.configs.write(e)
 	switch e.Verb {
@@ -66,7 +66,7 @@ func (c *checker) config(i int, e Event) {
 		c.configs.writes[e.Key+"\x00"+e.Value] = w
 	case Told:
 		if w == nil {
-			return // of before Consul lost writes
+			return // asked for before Consul lost writes
 		}
 		w.told = i + 1
 		switch {
@@ -116,7 +116,7 @@ func (k *configKey) deletedSince(c *checker, index uint64) bool {
 	})
 }
 
-// configWritten takes in a write of a config value that Consul accepted.
+// configWritten handles a write of a config value that Consul accepted.
 func (c *checker) configWritten(i int, e Event) {
 	k := c.configs.key(e.Key)
 	deleted := len(k.changes) > 0 && c.events[k.changes[len(k.changes)-1]].Verb == Del
@@ -127,7 +127,7 @@ func (c *checker) configWritten(i int, e Event) {
 	}
 	w := c.configs.write(e)
 	if w == nil {
-		return // a stranger's, or of before Consul lost writes
+		return // a stranger's, or asked for before Consul lost writes
 	}
 	w.times++
 	switch {
@@ -153,14 +153,13 @@ func (c *checker) configWritten(i int, e Event) {
 		return
 	}
 	if at, ok := k.absent[w.proc]; deleted && ok && at >= w.logged {
-		// its store had seen no value, and there is none: what came meanwhile others have deleted
+		// its store saw no value, and there is none: others have deleted what came meanwhile
 		return
 	}
 	if c.forgiven(c.events[w.logged-1].At) {
-		return // what it is based on had an index that a Consul which came back gives once more
+		return // a restored Consul gives the index that the write is based on once more
 	}
-	// Its caller does not wait any more. What others have written since then it must not replace
-	// unseen.
+	// The caller has gone. From then on the write must not replace what others have written.
 	for _, at := range slices.Backward(k.changes) {
 		if at < w.logged {
 			break
@@ -175,8 +174,8 @@ func (c *checker) configWritten(i int, e Event) {
 	}
 }
 
-// configsForgotten is for a Consul that has lost writes: what was asked for until then is not
-// judged any more.
+// resetConfigs forgets all writes, because Consul has lost some: it judges none that was asked for
+// before.
 func (c *checker) resetConfigs() {
 	c.configs.keys, c.configs.writes = map[string]*configKey{}, map[string]*configWrite{}
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// trackSettled keeps track of whether all is well: each item of the workload has one
-// owner, and the loads are even.
+// trackSettled notes since when all is well: each item of the workload has one owner, and the loads
+// are even.
 func (c *checker) trackSettled(e Event) {
 	if c.calmAt == 0 || c.judged || c.closing {
 		return
@@ -21,7 +21,7 @@ func (c *checker) trackSettled(e Event) {
 	c.well = ok
 }
 
-// unsettledReason says why not all is well at this moment; empty: all is well.
+// unsettledReason says why not all is well at this moment. It is empty when all is well.
 func (c *checker) unsettledReason() string {
 	owners := map[string][]string{}
 	loads := map[string]int{}
@@ -57,11 +57,10 @@ func (c *checker) unsettledReason() string {
 	return ""
 }
 
-// isMember tells whether p is a process, and not merely somebody who wrote a key.
+// isMember tells whether p is a process with a "boot" line. Others only wrote a key.
 func (c *checker) isMember(p *process) bool { return c.events[p.first].Verb == Boot }
 
-// judgeSettled checks I3 when its bound is reached: just before the first
-// event after it.
+// judgeSettled checks I3 just before the first event after its bound.
 func (c *checker) judgeSettled(now time.Time) {
 	if c.calmAt == 0 || c.judged {
 		return
@@ -91,7 +90,7 @@ func (c *checker) judgeSettled(now time.Time) {
 	c.report.Settled = c.wellAt.Sub(calm.At)
 }
 
-// boundNotReached leaves I3 unjudged: the named line comes before the bound.
+// boundNotReached leaves I3 unjudged, because the named line comes before the bound.
 func (c *checker) boundNotReached(line string) {
 	if c.calmAt != 0 && !c.judged {
 		c.judged = true
@@ -215,7 +214,7 @@ func (c *checker) checkOverlap(id string, a, b *span) bool {
 	return true
 }
 
-// goesOnAt tells whether the span goes on at now, by more than skew.
+// goesOnAt tells whether the span lasts for more than skew beyond now.
 func (s *span) goesOnAt(now time.Time, skew time.Duration) bool {
 	for _, w := range s.runningTimes() {
 		if !now.Before(w.from) && w.to.Sub(now) > skew {

@@ -9,13 +9,13 @@ import (
 
 // leaders is what is known of leaderships.
 type leaders struct {
-	epochs    map[uint64]int // where each was last said since Consul last lost writes
-	highest   uint64         // the highest epoch that was said outside of an amnesty
+	epochs    map[uint64]int // where each epoch stands last, since Consul last lost writes
+	highest   uint64         // the highest epoch outside of an amnesty
 	highestAt int
 }
 
-// lead checks that epochs rise, and that no two processes lead at once, unless the lock of the
-// one with the older epoch was taken away under it or it stood still.
+// lead checks that epochs rise and that no two processes lead at once. The one with the older epoch
+// is excused if it was frozen or its lock was taken away.
 func (c *checker) lead(i int, e Event, p *process) {
 	if (p.ended || p.dead) && e.At.Sub(p.died) > c.Skew {
 		c.breach("I2", fmt.Sprintf("%s leads after its end", e.Proc), p.first, i)
@@ -49,16 +49,15 @@ func (c *checker) lead(i int, e Event, p *process) {
 	}
 }
 
-// noteNewerLeader notes that p leads although a process with a newer epoch says so too.
+// noteNewerLeader notes that a process with a newer epoch leads while p leads.
 func (p *process) noteNewerLeader(newer *process, i int) {
 	if _, known := p.newerLeaders[newer.name]; !known {
 		p.newerLeaders[newer.name] = i
 	}
 }
 
-// epochFalls checks that an epoch is not lower than one that was said before. It tells whether it
-// is, and may be: the process stood still, or its lock was taken away, before it could say that it
-// leads.
+// epochFalls checks that an epoch is not lower than an earlier one. It returns true for a lower one
+// that is excused: the process was frozen, or lost its lock, before it could say that it leads.
 func (c *checker) epochFalls(i int, e Event, p *process) (late bool) {
 	if e.At.Before(c.amnesty) {
 		return false
@@ -77,21 +76,20 @@ func (c *checker) epochFalls(i int, e Event, p *process) (late bool) {
 	return false
 }
 
-// unlead takes in that a process leads no more.
+// unlead notes that a process leads no more.
 func (c *checker) unlead(i int, p *process) {
 	c.ledUntil(p, c.events[i].At, i, "has not stopped leading until %v later")
 	p.leadAt, p.newerLeaders, p.lockLost = 0, nil, false
 }
 
-// noteLockLost notes that its lock may have been taken away at that time: it cannot know from then
-// on.
+// noteLockLost notes that the lock may have been taken away at that time. The process may not know.
 func (p *process) noteLockLost(at time.Time) {
 	if p.lockLostAt.IsZero() {
 		p.lockLostAt = at
 	}
 }
 
-// ledUntil holds against a process that it led until a time, at being the line that tells.
+// ledUntil checks a process that led until a time. The line at says so.
 func (c *checker) ledUntil(p *process, until time.Time, at int, says string) {
 	if !p.lockLostAt.IsZero() {
 		until = earlier(until, p.lockLostAt)
@@ -106,8 +104,8 @@ func (c *checker) ledUntil(p *process, until time.Time, at int, says string) {
 	}
 }
 
-// awakeTime is how much of the time between from and to the process did not stand still, and could
-// know what time it was.
+// awakeTime is how much of the time between from and to the process was not frozen and could have
+// looked at the clock.
 func (p *process) awakeTime(from, to time.Time) time.Duration {
 	d := to.Sub(from)
 	for _, w := range p.frozenTimes {
@@ -123,7 +121,7 @@ func (p *process) awakeTime(from, to time.Time) time.Duration {
 	return d
 }
 
-// finishLeaders judges those that have not said that they stopped: they led up to their last line.
+// finishLeaders judges the processes without an "unlead": they led up to their last line.
 func (c *checker) finishLeaders() {
 	for _, name := range slices.Sorted(maps.Keys(c.procs)) {
 		if p := c.procs[name]; p.leadAt != 0 {
@@ -132,7 +130,7 @@ func (c *checker) finishLeaders() {
 	}
 }
 
-// leadersForgotten is for a Consul that has lost writes: its epochs begin anew.
+// resetLeaders forgets all epochs, because Consul has lost writes and its epochs begin anew.
 func (c *checker) resetLeaders(at time.Time) {
 	c.leaders = leaders{epochs: map[uint64]int{}}
 	for _, p := range c.procs {

@@ -8,7 +8,7 @@ import (
 	"github.com/coordd/coordd/internal/printable"
 )
 
-// Gap is a time of which lines of a process are missing: they could not be written.
+// Gap is a time whose lines could not be written for a process.
 type Gap struct {
 	Proc     string
 	From, To time.Time
@@ -20,8 +20,7 @@ func (g Gap) String() string {
 		g.To.UTC().Format(time.RFC3339Nano))
 }
 
-// moveLostLines puts each line "lost" where the lines that it speaks of began to be missing: it is
-// written behind them.
+// moveLostLines moves each line "lost", which is written behind its gap, to where the gap begins.
 func moveLostLines(events []Event) []Event {
 	if !slices.ContainsFunc(events, func(e Event) bool { return e.Verb == Lost }) {
 		return events
@@ -35,8 +34,8 @@ func moveLostLines(events []Event) []Event {
 	return Merge(moved)
 }
 
-// lost takes in that lines of a process are missing from here on. Its history breaks off here, as
-// if it were killed; what it says later may belong to what is missing.
+// lost notes that lines of a process are missing from here on. Its history breaks off here, as if
+// it were killed. Later lines may belong to what is missing.
 func (c *checker) lost(i int, e Event, p *process) {
 	c.report.Lost = append(c.report.Lost, Gap{e.Proc, e.At, e.At.Add(max(0, e.For))})
 	if p == nil {

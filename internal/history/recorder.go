@@ -14,8 +14,7 @@ import (
 // ErrLost is returned by [Recorder.Err] when lines were dropped.
 var ErrLost = errors.New("lines were not written in time")
 
-// Recorder takes events in and stamps them. It is safe for concurrent use, and
-// its order is that in which the calls were made.
+// Recorder stamps events and records them in the order of the calls. It is safe for concurrent use.
 type Recorder struct {
 	mu     sync.Mutex
 	w      io.Writer // nil: events are kept in memory
@@ -23,15 +22,15 @@ type Recorder struct {
 	err    error
 }
 
-// NewRecorder returns a recorder that writes each event to w at once, one Write
-// for each line: on a file opened for appending no two writers mix.
+// NewRecorder returns a recorder that writes each event to w at once, with one Write for each line.
+// So lines of several writers do not mix in a file that is opened for appending.
 func NewRecorder(w io.Writer) *Recorder { return &Recorder{w: w} }
 
-// NewMemory returns a recorder that keeps its events.
+// NewMemory returns a recorder that keeps its events in memory.
 func NewMemory() *Recorder { return &Recorder{} }
 
-// Add stamps e, unless it has a time, and records it. A failed write is kept for [Recorder.Err]
-// and ends the recording: whatever is being recorded goes on.
+// Add stamps e, unless it has a time, and records it. A failed write ends the recording, and its
+// error is kept for [Recorder.Err].
 func (r *Recorder) Add(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +46,7 @@ func (r *Recorder) Add(e Event) {
 	}
 }
 
-// Err returns the error that ended the recording; [ErrLost] when lines of it were dropped; or nil.
+// Err returns the error that ended the recording, [ErrLost] when lines were dropped, or nil.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,15 +56,15 @@ func (r *Recorder) Err() error {
 	return r.err
 }
 
-// Events returns what a memory has kept.
+// Events returns what a recorder of [NewMemory] has kept.
 func (r *Recorder) Events() []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.events)
 }
 
-// Queued is a writer for a [Recorder] that nobody waits for: to a file that may block. What is
-// dropped a line of proc tells. It keeps the file's first error, and writes nothing after it.
+// Queued is a writer for a [Recorder] to a file that may block. Nobody waits for it. When it drops
+// lines it writes a line "lost" of proc. It keeps the file's first error and writes nothing after.
 type Queued struct {
 	*asynclog.Writer
 	out *firstErrorWriter
@@ -88,7 +87,7 @@ func (q *Queued) Write(p []byte) (int, error) {
 	return q.Writer.Write(p)
 }
 
-// Err is what kept lines from being written so far: the file's error, or ErrLost.
+// Err returns what has kept lines from being written: the file's error, or ErrLost.
 func (q *Queued) Err() error {
 	if err := q.out.failed(); err != nil {
 		return err
@@ -99,7 +98,7 @@ func (q *Queued) Err() error {
 	return nil
 }
 
-// firstErrorWriter writes until the first error, and keeps that.
+// firstErrorWriter writes until the first error and keeps it.
 type firstErrorWriter struct {
 	to  io.Writer
 	mu  sync.Mutex

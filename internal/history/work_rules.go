@@ -77,8 +77,8 @@ func (c *checker) stop(i int, e Event, p *process) {
 	delete(p.running, e.Item)
 }
 
-// step belongs to the work that goes on with its token. Whether another one is astray the end
-// tells: by a clock of its own it may be early or late.
+// step adds a step to the work with its token. A step outside of all work is judged at the end: by
+// the clock of its writer it may be early or late.
 func (c *checker) step(i int, e Event, p *process) {
 	if s := p.running[e.Item]; s != nil && s.token == e.Token {
 		s.steps = append(s.steps, i)
@@ -90,8 +90,7 @@ func (c *checker) step(i int, e Event, p *process) {
 	c.strays = append(c.strays, i)
 }
 
-// stopAll ends all work of a process. That of a dead one was over with its last word, whenever that
-// is found out.
+// stopAll ends all work of a process. The work of a dead process ended with its last line.
 func (c *checker) stopAll(i int, p *process) {
 	for _, s := range p.running {
 		if s.stop = i + 1; !p.dead {
@@ -101,8 +100,8 @@ func (c *checker) stopAll(i int, p *process) {
 	clear(p.running)
 }
 
-// dead takes in that a process was killed: it leads no more, and from now on each of its commands
-// speaks for itself alone.
+// dead notes that a process was killed. It leads no more. From now on a line of one of its commands
+// says nothing of the others.
 func (c *checker) dead(i int, p *process) {
 	at := c.events[i].At
 	c.unlead(i, p)
@@ -122,7 +121,7 @@ func (p *process) setDied(at time.Time) {
 	}
 }
 
-// finishWork lets work that has no end go on to the last line of its process, and judges the steps
+// finishWork ends work without a "stop" at the last line of its process, and judges the steps
 // outside of all work.
 func (c *checker) finishWork() {
 	for _, p := range c.procs {
