@@ -179,6 +179,7 @@ func (c *Cluster) add(to *[]*Server, bin, node string) error {
 		// binary.
 		HideEnv: []string{"CONSUL_", "GO"},
 	}
+	s.Levers = s.process.Levers(s.lever)
 	*to = append(*to, s)
 	return nil
 }

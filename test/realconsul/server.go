@@ -11,11 +11,9 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"syscall"
-
-	"github.com/hashicorp/consul/api"
 
 	"github.com/coordd/coordd/test/realserver"
+	"github.com/hashicorp/consul/api"
 )
 
 // What each port of a server's block is for.
@@ -30,6 +28,9 @@ const (
 // Server is one Consul server, or a client agent. Its levers may be used from any goroutine; each
 // reports a failure to the test as well as returning it, so that a chaos loop may ignore it.
 type Server struct {
+	// Levers act on the server. One that stops does not leave the cluster, as after an operator's
+	// restart. A client agent does leave.
+	realserver.Levers
 	// Node is its node name.
 	Node string
 
@@ -75,15 +76,6 @@ func (s *Server) Client() *api.Client {
 // as Client.
 func (s *Server) HTTPClient() *http.Client { return &http.Client{Transport: s.transport} }
 
-// PID is the process id of the server's last start.
-func (s *Server) PID() int { return s.process.PID() }
-
-// Stop ends the server with SIGTERM: it does not leave the cluster, as after an operator's restart.
-// A client agent does leave.
-func (s *Server) Stop() error {
-	return s.lever(func() error { return s.process.End(syscall.SIGTERM) })
-}
-
 // StopAsService ends the server as a service manager does: with SIGTERM, and with SIGKILL when it
 // has not obeyed for a minute. A Consul server (1.22.7) whose leader goes while it stops may answer
 // "No cluster leader" for as long as it is let: seen once in some hundred restarts amid faults.
@@ -97,22 +89,6 @@ func (s *Server) StopAsService() error {
 		return err
 	})
 }
-
-// Kill ends the server with SIGKILL.
-func (s *Server) Kill() error {
-	return s.lever(func() error { return s.process.End(syscall.SIGKILL) })
-}
-
-// Start runs a stopped or killed server again, with its data and its ports. It does not wait: see
-// WaitReady.
-func (s *Server) Start() error { return s.lever(s.process.Start) }
-
-// Freeze halts the server with SIGSTOP: its connections stay open, new ones are accepted by the
-// kernel, nothing is answered.
-func (s *Server) Freeze() error { return s.lever(s.process.Freeze) }
-
-// Thaw lets a frozen server go on.
-func (s *Server) Thaw() error { return s.lever(s.process.Thaw) }
 
 // WaitReady returns when the server sees a leader, answers a consistent read and is in the catalog
 // as healthy.

@@ -74,6 +74,7 @@ func Shared(t testing.TB) *Cluster {
 	for _, s := range shared.cluster.Servers {
 		view := *s
 		view.cluster = c
+		view.Levers = view.process.Levers(view.lever)
 		c.Servers = append(c.Servers, &view)
 	}
 	t.Cleanup(func() { c.report(t) })

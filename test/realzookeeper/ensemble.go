@@ -123,6 +123,7 @@ func launchOnce(o Options, dir string) (*Ensemble, error) {
 			LogFile: filepath.Join(dir, strconv.Itoa(i+1)+".log"),
 			HideEnv: []string{"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH"},
 		}
+		s.Levers = s.process.Levers(s.lever)
 		e.Servers = append(e.Servers, s)
 	}
 	for _, s := range e.Servers {

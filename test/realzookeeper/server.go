@@ -10,7 +10,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/coordd/coordd/test/realserver"
@@ -19,6 +18,7 @@ import (
 // Server is one ZooKeeper server. Its levers may be used from any goroutine; each reports a failure
 // to the test as well as returning it.
 type Server struct {
+	realserver.Levers
 	// ID is its number in the ensemble, from 1.
 	ID int
 
@@ -37,30 +37,6 @@ func (s *Server) Addr() string {
 func (s *Server) SecureAddr() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports.Base+portSecure))
 }
-
-// PID is the process id of the server's last start.
-func (s *Server) PID() int { return s.process.PID() }
-
-// Stop ends the server with SIGTERM.
-func (s *Server) Stop() error {
-	return s.lever(func() error { return s.process.End(syscall.SIGTERM) })
-}
-
-// Kill ends the server with SIGKILL.
-func (s *Server) Kill() error {
-	return s.lever(func() error { return s.process.End(syscall.SIGKILL) })
-}
-
-// Start runs a stopped or killed server again, with its data and its ports. It does not wait: see
-// WaitReady.
-func (s *Server) Start() error { return s.lever(s.process.Start) }
-
-// Freeze halts the server with SIGSTOP: its connections stay open, new ones are accepted by the
-// kernel, nothing is answered.
-func (s *Server) Freeze() error { return s.lever(s.process.Freeze) }
-
-// Thaw lets a frozen server go on.
-func (s *Server) Thaw() error { return s.lever(s.process.Thaw) }
 
 func (s *Server) lever(do func() error) error {
 	err := do()
