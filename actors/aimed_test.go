@@ -513,7 +513,7 @@ func (s *siege) owner(item string) string {
 func TestAnItemWhoseWritesAreNeverTakenConcernsNoOther(t *testing.T) {
 	besiege(t, func(s *siege) {
 		for _, m := range s.members {
-			m.net.via(censor(s.consul.RoundTripper(), "poison"))
+			m.net.Via(censor(s.consul.RoundTripper(), "poison"))
 		}
 		s.options = append(s.options, func(cfg *actors.Config) {
 			client, err := api.NewClient(&api.Config{Address: "consul.test",

@@ -103,7 +103,7 @@ func TestLostLateAndDoubledWritesAtEarlyEndsBeginNothingTwice(t *testing.T) {
 					switch p := rnd.IntN(8); {
 					case p < 4 && session != "":
 						if p > 0 {
-							m.net.cut(errors.New("connection refused"))
+							m.net.Cut(errors.New("connection refused"))
 						}
 						if err := c.store.DestroySession(c.t.Context(), session); err != nil {
 							t.Fatal(err)
@@ -111,7 +111,7 @@ func TestLostLateAndDoubledWritesAtEarlyEndsBeginNothingTwice(t *testing.T) {
 					case p == 7 && len(all) < 9:
 						start(rnd.IntN(4))
 					default:
-						m.net.cut(nil)
+						m.net.Cut(nil)
 					}
 					time.Sleep(time.Duration(rnd.IntN(6000)) * time.Millisecond)
 				}
@@ -119,7 +119,7 @@ func TestLostLateAndDoubledWritesAtEarlyEndsBeginNothingTwice(t *testing.T) {
 					w.mu.Lock()
 					w.good = true
 					w.mu.Unlock()
-					all[i].net.cut(nil)
+					all[i].net.Cut(nil)
 				}
 				c.await("all work", 150*time.Second, c.runs(c.items(8)))
 			})

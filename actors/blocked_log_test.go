@@ -93,14 +93,14 @@ func TestWorkStopsWithItsLeaseAlthoughNobodyReadsTheLog(t *testing.T) {
 		v.shut()
 		c.addWork("more-1", "more-2")
 		time.Sleep(10 * time.Second)
-		n1.net.cut(errors.New("cut off"))
+		n1.net.Cut(errors.New("cut off"))
 		lease := n1.c.Session().Get().Lease
 		time.Sleep(time.Until(lease.Start.Add(lease.TTL)))
 		if n := c.loads()["n1"]; n != 0 {
 			t.Errorf("n1 works on %d items at the end of its lease", n)
 		}
 		c.await("all at n2", 40*time.Second, func() bool { return c.loads()["n2"] == 8 })
-		n1.net.cut(nil)
+		n1.net.Cut(nil)
 		v.open()
 		c.await("in order in the end", 40*time.Second, c.balanced(8))
 	})

@@ -154,11 +154,11 @@ func TestLeadIsTakenOverWithinItsBound(t *testing.T) {
 func TestASilenceOfConsulWithinItsBoundCostsNothing(t *testing.T) {
 	betweenRenewals(t, 6, func(c *cluster, cfg actors.Config) {
 		for _, m := range c.members {
-			m.net.cut(errors.New("connection refused"))
+			m.net.Cut(errors.New("connection refused"))
 		}
 		time.Sleep(cfg.Bounds().RideThrough)
 		for _, m := range c.members {
-			m.net.cut(nil)
+			m.net.Cut(nil)
 		}
 		time.Sleep(2 * cfg.TTL)
 		if n := c.totalStarts(); n != 30 || !c.balanced(30)() {

@@ -63,8 +63,8 @@ func TestARemovalIsObeyedByALeaderThatReadsSlowly(t *testing.T) {
 		}
 		c.kill(c.leader())
 		for _, m := range c.members {
-			to := m.net.to
-			m.net.via(transport.Func(func(r *http.Request) (*http.Response, error) {
+			to := m.net.To()
+			m.net.Via(transport.Func(func(r *http.Request) (*http.Response, error) {
 				if strings.HasSuffix(r.URL.Path, "/assignments/") {
 					select {
 					case <-time.After(20 * time.Second):

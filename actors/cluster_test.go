@@ -19,6 +19,7 @@ import (
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/testkit"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -49,7 +50,7 @@ type member struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error
-	net    *network
+	net    *transport.Wire
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -110,11 +111,12 @@ type option func(*actors.Config)
 // its predecessors but what Consul says; sameHost makes that known.
 func (c *cluster) start(id string, options ...option) *member {
 	c.t.Helper()
-	m := &member{id: id, done: make(chan struct{}), net: &network{to: c.consul.RoundTripper()}}
+	m := &member{id: id, done: make(chan struct{}), net: transport.NewWire(c.consul.RoundTripper())}
 	if c.way != nil {
-		m.net.to = c.way
+		m.net.Via(c.way)
 	}
-	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: m.net.client()})
+	client, err := api.NewClient(&api.Config{Address: "consul.test",
+		HttpClient: &http.Client{Transport: m.net}})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -190,7 +192,7 @@ func (c *cluster) stop(id string) {
 // kill ends a member as kill -9 does: from now on nothing that it sends arrives.
 func (c *cluster) kill(id string) {
 	m := c.members[id]
-	m.net.cut(errors.New("killed"))
+	m.net.Cut(errors.New("killed"))
 	c.mu.Lock()
 	for item, at := range c.judge.Working {
 		if at == id {

@@ -20,9 +20,9 @@ func TestACleanStopOfAMemberLeavesItsConfigurationAndNoMarker(t *testing.T) {
 			if _, err := kv.Put(c.t.Context(), "k", []byte("1"+log)); err != nil {
 				t.Fatal(err)
 			}
-			m.net.cut(errors.New("connection reset by peer"))
+			m.net.Cut(errors.New("connection reset by peer"))
 			time.Sleep(time.Second)
-			m.net.cut(nil)
+			m.net.Cut(nil)
 			if _, err := kv.Put(c.t.Context(), "k", []byte("2"+log)); err != nil {
 				t.Fatal(err)
 			}

@@ -132,7 +132,7 @@ func (a *ambush) RoundTrip(r *http.Request) (*http.Response, error) {
 		id := receiver[1]
 		if m := a.others[id]; m != nil {
 			a.hit.Store(&id)
-			m.net.cut(errors.New("the receiver dies"))
+			m.net.Cut(errors.New("the receiver dies"))
 			if err := a.c.store.DestroySession(context.Background(), receiver[2]); err != nil {
 				a.c.t.Error(err)
 			}
@@ -155,7 +155,7 @@ func TestAGraceIsNotProlongedByAReceiverThatDies(t *testing.T) {
 		a := &ambush{c: c, victim: victim, others: maps.Clone(c.members),
 			to: c.consul.RoundTripper()}
 		delete(a.others, leader.id)
-		leader.net.via(a)
+		leader.net.Via(a)
 		its, bound := c.itemsOf(victim), leader.c.Settings().Bounds().TakeOver
 		c.kill(victim)
 		took := c.await("its items elsewhere", bound, func() bool {
@@ -169,7 +169,7 @@ func TestAGraceIsNotProlongedByAReceiverThatDies(t *testing.T) {
 			}))()
 		})
 		t.Logf("taken over after %v, the bound is %v", took, bound)
-		leader.net.via(a.to)
+		leader.net.Via(a.to)
 	})
 }
 

@@ -43,7 +43,7 @@ func TestAMemberWhoseWayToConsulSwallowsALongPollGivesUpWhatItHolds(t *testing.T
 				heard := make(chan struct{})
 				free := sync.OnceFunc(func() { close(heard) })
 				defer free()
-				n1.net.via(deafFor(c.consul.RoundTripper(), actor, heard))
+				n1.net.Via(deafFor(c.consul.RoundTripper(), actor, heard))
 				time.Sleep(5 * time.Second)
 				c.provoke(actor)
 				for i := range 4 {
@@ -107,7 +107,7 @@ func TestALongPollThatDiesInSilenceIsGivenUpInTime(t *testing.T) {
 				c.await("shared out", time.Minute, c.balanced(6))
 				time.Sleep(10 * time.Second)
 				leader, victim := c.members[c.leader()], c.follower()
-				leader.net.via(silentFor(c.consul.RoundTripper(), actor))
+				leader.net.Via(silentFor(c.consul.RoundTripper(), actor))
 				c.provoke(actor)
 				time.Sleep(time.Second)
 				c.addWork("meanwhile")
@@ -153,7 +153,7 @@ func TestAnItemWhoseWorkHangsOnTheWayToConsulIsGivenUp(t *testing.T) {
 		defer free()
 		// What the item's own goroutine asks does not come back, not even when its context ends.
 		consul := c.consul.RoundTripper()
-		n1.net.via(transport.When(consul, func(r *http.Request) bool {
+		n1.net.Via(transport.When(consul, func(r *http.Request) bool {
 			return transport.By(r, "/"+c.items(1)[0])
 		}, func(r *http.Request) (*http.Response, error) {
 			asked.Store(true)

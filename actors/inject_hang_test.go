@@ -167,7 +167,7 @@ func TestWhatTheLeaseEndedBehindAnActorThatHangsGoesOn(t *testing.T) {
 				c.addWork("another")
 				c.await("the hang", 15*time.Second, s.didFire)
 				session := n1.c.Session().Get()
-				n1.net.cut(errors.New("cut off"))
+				n1.net.Cut(errors.New("cut off"))
 				time.Sleep(time.Until(session.Lease.Start.Add(session.Lease.TTL)))
 				if n := c.loads()["n1"]; n != 0 {
 					t.Errorf("n1 works on %d items at the end of its lease", n)
@@ -175,7 +175,7 @@ func TestWhatTheLeaseEndedBehindAnActorThatHangsGoesOn(t *testing.T) {
 				if c.leader() == "n1" {
 					t.Error("n1's duty runs at the end of its lease")
 				}
-				n1.net.cut(nil)
+				n1.net.Cut(nil)
 				time.Sleep(5 * time.Second)
 				s.free()
 				c.await("all at n1 again", 20*time.Second, c.balanced(5))
@@ -218,14 +218,14 @@ func TestAFrozenCallOfTheWorkerManagerDoesNotOutlastTheLease(t *testing.T) {
 			time.Sleep(time.Duration(phase) * 171 * time.Millisecond)
 			// From now on nothing of n1 is answered, and what it has to start waits for Consul.
 			frozen := make(chan struct{})
-			m.net.via(frozenFor(c.consul.RoundTripper(), "worker-manager", frozen))
+			m.net.Via(frozenFor(c.consul.RoundTripper(), "worker-manager", frozen))
 			c.addWork("more-1", "more-2")
 			c.await("the worker manager's view of them", 5*time.Second, func() bool {
 				return m.c.Assignments().Get().Items.Len() == 6
 			})
-			m.net.cut(errors.New("cut off"))
-			m.net.via(frozenFor(c.consul.RoundTripper(), "", frozen))
-			m.net.cut(nil)
+			m.net.Cut(errors.New("cut off"))
+			m.net.Via(frozenFor(c.consul.RoundTripper(), "", frozen))
+			m.net.Cut(nil)
 			lease := m.c.Session().Get().Lease
 			end := lease.Start.Add(lease.TTL)
 			time.Sleep(time.Until(end))

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 	"github.com/hashicorp/consul/api"
@@ -143,8 +144,9 @@ func (s *saboteur) strike(where place, actor, request string) error {
 func (c *cluster) sabotaged(s *saboteur) *member {
 	c.t.Helper()
 	s.to, s.release = c.consul.RoundTripper(), make(chan struct{}) // a channel of this bubble
-	m := &member{id: "n1", done: make(chan struct{}), net: &network{to: s}}
-	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: m.net.client()})
+	m := &member{id: "n1", done: make(chan struct{}), net: transport.NewWire(s)}
+	client, err := api.NewClient(&api.Config{Address: "consul.test",
+		HttpClient: &http.Client{Transport: m.net}})
 	if err != nil {
 		c.t.Fatal(err)
 	}

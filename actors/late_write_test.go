@@ -52,7 +52,7 @@ func TestAWriteThatArrivesLateIsRefused(t *testing.T) {
 		c.addWork(c.items(30)...)
 		m := c.start("n1")
 		d := &delayer{to: c.consul.RoundTripper()}
-		m.net.via(d)
+		m.net.Via(d)
 		c.await("all at n1", 10*time.Second, c.balanced(30))
 		d.mu.Lock()
 		d.match = func(body string) bool {
@@ -79,7 +79,7 @@ func TestALostReplyOfACommittedWriteIsFoundOut(t *testing.T) {
 	run(t, func(c *cluster) {
 		c.addWork(c.items(9)...)
 		m := c.start("n1")
-		m.net.via(loser(c.consul.RoundTripper(), 30))
+		m.net.Via(loser(c.consul.RoundTripper(), 30))
 		c.await("all at n1", 60*time.Second, c.balanced(9))
 		c.start("n2")
 		c.await("in balance", 60*time.Second, c.balanced(9))

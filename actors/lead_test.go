@@ -24,7 +24,7 @@ import (
 func (c *cluster) blind(id string) {
 	c.t.Helper()
 	session := c.members[id].c.Session().Get().ID
-	c.members[id].net.cut(errors.New("connection refused"))
+	c.members[id].net.Cut(errors.New("connection refused"))
 	if err := c.store.DestroySession(c.t.Context(), session); err != nil {
 		c.t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestASecondCopyOfWhatALeaderDoesToItsKeyDoesNothing(t *testing.T) {
 		p := &keyCopier{kept: map[string][]*http.Request{}}
 		m := c.start("n1")
 		p.to = c.consul.RoundTripper()
-		m.net.via(p)
+		m.net.Via(p)
 		c.awaitLead(5 * time.Second)
 		c.put("leader", "touched") // makes an epoch more
 		time.Sleep(5 * time.Second)
@@ -275,9 +275,9 @@ func TestASecondCopyOfWhatALeaderDoesToItsKeyDoesNothing(t *testing.T) {
 			t.Fatalf("%d locks and %d resignations were seen, want the take, two epochs and one", n,
 				d)
 		}
-		m.net.cut(errors.New("connection refused")) // it does not take the leadership again
+		m.net.Cut(errors.New("connection refused")) // it does not take the leadership again
 		check("after a resignation")
-		m.net.cut(nil)
+		m.net.Cut(nil)
 		c.await("it leads again", 10*time.Second, func() bool {
 			return m.c.Leadership().Get().Term > was
 		})
@@ -287,7 +287,7 @@ func TestASecondCopyOfWhatALeaderDoesToItsKeyDoesNothing(t *testing.T) {
 		if time.Sleep(time.Second); m.c.Leadership().Get() != is {
 			t.Error("it has lost its leadership by a copy")
 		}
-		m.net.via(p.to)
+		m.net.Via(p.to)
 		c.stop("n1")
 	})
 }
@@ -304,7 +304,7 @@ func TestLeadEndsBeforeTheLeaseDoesWhileConsulDoesNotAnswer(t *testing.T) {
 				m := c.members[id]
 				c.addWork("one more")
 				time.Sleep(m.c.Settings().Merge - time.Millisecond)
-				m.net.freeze() // its grant is in doubt
+				m.net.Freeze() // its grant is in doubt
 				for m.c.Session().Get().Lease.Left(time.Now()) > time.Millisecond {
 					time.Sleep(time.Millisecond)
 				}
@@ -313,7 +313,7 @@ func TestLeadEndsBeforeTheLeaseDoesWhileConsulDoesNotAnswer(t *testing.T) {
 					t.Errorf("%s is still at its Lead when its lease ends", id)
 				}
 				c.mu.Unlock()
-				m.net.thaw()
+				m.net.Thaw()
 				time.Sleep(20 * time.Second)
 			})
 		})

@@ -133,7 +133,7 @@ func TestASuccessorOfAFrozenPredecessorWaitsForItsLease(t *testing.T) {
 		// Its session is ended early, and it does not learn of that: it is still within its lease.
 		frozen := c.members[victim]
 		session := frozen.c.Session().Get().ID
-		frozen.net.freeze()
+		frozen.net.Freeze()
 		if _, err := c.client.Session().Destroy(session, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func TestASuccessorOfAFrozenPredecessorWaitsForItsLease(t *testing.T) {
 		c.start(victim)
 		c.await("its items at its successor", 30*time.Second, c.balanced(99))
 		frozen.cancel()
-		frozen.net.thaw()
+		frozen.net.Thaw()
 		<-frozen.done
 		time.Sleep(30 * time.Second)
 		if !c.balanced(99)() {
@@ -160,7 +160,7 @@ func TestTheGraceCoversThePredecessorOfADeadSuccessor(t *testing.T) {
 			return c.loads()["n4"] == 24 && c.balanced(99)()
 		})
 		frozen := c.members["n4"]
-		frozen.net.freeze()
+		frozen.net.Freeze()
 		if _, err := c.client.Session().Destroy(frozen.c.Session().Get().ID, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func TestTheGraceCoversThePredecessorOfADeadSuccessor(t *testing.T) {
 			return successor.c.Membership().Get().Phase == messages.Registered
 		})
 		session := successor.c.Session().Get().ID
-		successor.net.cut(errors.New("killed"))
+		successor.net.Cut(errors.New("killed"))
 		successor.cancel()
 		<-successor.done
 		delete(c.members, "n4")
@@ -192,7 +192,7 @@ func TestTheGraceCoversThePredecessorOfADeadSuccessor(t *testing.T) {
 		}
 		c.await("its items elsewhere", 2*time.Minute, c.balanced(99))
 		frozen.cancel()
-		frozen.net.thaw()
+		frozen.net.Thaw()
 		<-frozen.done
 	})
 }
@@ -295,11 +295,11 @@ func TestConsulAbsentForFiveSecondsCostsNothing(t *testing.T) {
 			time.Sleep(phase)
 			leader, term := c.leader(), c.members[c.leader()].c.Leadership().Get().Term
 			for _, m := range c.members {
-				m.net.cut(errors.New("connection refused"))
+				m.net.Cut(errors.New("connection refused"))
 			}
 			time.Sleep(5 * time.Second)
 			for _, m := range c.members {
-				m.net.cut(nil)
+				m.net.Cut(nil)
 			}
 			time.Sleep(30 * time.Second)
 			if n := c.totalStarts(); n != 99 || !c.balanced(99)() {
@@ -319,11 +319,11 @@ func TestConsulFrozenForFiveSecondsCostsNothing(t *testing.T) {
 			time.Sleep(phase)
 			leader, term := c.leader(), c.members[c.leader()].c.Leadership().Get().Term
 			for _, m := range c.members {
-				m.net.freeze()
+				m.net.Freeze()
 			}
 			time.Sleep(5 * time.Second)
 			for _, m := range c.members {
-				m.net.thaw()
+				m.net.Thaw()
 			}
 			time.Sleep(30 * time.Second)
 			if n := c.totalStarts(); n != 99 || !c.balanced(99)() {
@@ -345,7 +345,7 @@ func TestWithoutConsulAllWorkStopsBeforeItsLeaseEndsAndComesBack(t *testing.T) {
 			if e := l.Start.Add(l.TTL); e.After(ends) {
 				ends = e
 			}
-			m.net.cut(errors.New("connection refused"))
+			m.net.Cut(errors.New("connection refused"))
 		}
 		time.Sleep(time.Until(ends))
 		for id, n := range c.loads() {
@@ -355,7 +355,7 @@ func TestWithoutConsulAllWorkStopsBeforeItsLeaseEndsAndComesBack(t *testing.T) {
 		}
 		time.Sleep(time.Minute - time.Until(ends))
 		for _, m := range c.members {
-			m.net.cut(nil)
+			m.net.Cut(nil)
 		}
 		took := c.await("all work again", 60*time.Second, c.balanced(99))
 		t.Logf("back after %v", took)
@@ -366,9 +366,9 @@ func TestAMemberJoinsWhenConsulAppears(t *testing.T) {
 	run(t, func(c *cluster) {
 		c.addWork(c.items(3)...)
 		m := c.start("n1", func(cfg *actors.Config) {})
-		m.net.cut(errors.New("connection refused"))
+		m.net.Cut(errors.New("connection refused"))
 		time.Sleep(time.Minute)
-		m.net.cut(nil)
+		m.net.Cut(nil)
 		c.await("the items at the only member", 10*time.Second, c.balanced(3))
 	})
 }
@@ -385,11 +385,11 @@ func TestAnIdleMemberSendsNothingButItsRenewal(t *testing.T) {
 			}
 		}
 		time.Sleep(30 * time.Second)
-		idle.net.requests()
+		idle.net.Requests()
 		time.Sleep(10 * time.Minute)
 		renewals, confirmations, reports, others := 0, 0, 0, map[string]int{}
 		looks := map[string]int{}
-		for call, n := range idle.net.requests() {
+		for call, n := range idle.net.Requests() {
 			switch {
 			case strings.HasPrefix(call, "PUT /v1/session/renew/"):
 				renewals += n
@@ -523,8 +523,8 @@ func TestWaitForLeaderAndKV(t *testing.T) {
 		if _, err := kv.Get(c.t.Context(), "a"); !errors.Is(err, actors.ErrNotFound) {
 			t.Errorf("get of a missing key: %v", err)
 		}
-		m.net.cut(errors.New("connection refused"))
-		time.AfterFunc(3*time.Second, func() { m.net.cut(nil) })
+		m.net.Cut(errors.New("connection refused"))
+		time.AfterFunc(3*time.Second, func() { m.net.Cut(nil) })
 		if err := kv.Put(c.t.Context(), "a", nil); err != nil {
 			t.Errorf("put across an outage: %v", err)
 		}
@@ -536,8 +536,8 @@ func TestWaitForLeaderAndKV(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
 		defer cancel()
-		m.net.freeze()
-		defer m.net.thaw()
+		m.net.Freeze()
+		defer m.net.Thaw()
 		if _, err := kv.Get(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("get of a frozen Consul: %v", err)
 		}

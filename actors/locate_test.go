@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -21,7 +23,7 @@ import (
 type onlooker struct {
 	c      *cluster
 	router *routing.Router
-	net    *network
+	net    *transport.Wire
 	stop   func()
 
 	mu     sync.Mutex
@@ -33,9 +35,10 @@ type onlooker struct {
 // with its option.
 func (c *cluster) onlook() *onlooker {
 	c.t.Helper()
-	o := &onlooker{c: c, net: &network{to: c.consul.RoundTripper()},
+	o := &onlooker{c: c, net: transport.NewWire(c.consul.RoundTripper()),
 		began: map[string]map[uint64]time.Time{}, counts: map[string]int{}}
-	client, err := api.NewClient(&api.Config{Address: "consul.test", HttpClient: o.net.client()})
+	client, err := api.NewClient(&api.Config{Address: "consul.test",
+		HttpClient: &http.Client{Transport: o.net}})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -280,14 +283,14 @@ func TestARouterIsNeverWrongForLongerThanItTakesToHearOfAChange(t *testing.T) {
 // Cut off, the router goes on for its greatest age and then says that it does not know; items move
 // all the while.
 func TestARouterWithoutConsulNamesNobodyOnceItsTableIsTooOld(t *testing.T) {
-	for name, fault := range map[string]func(*network) (mend func()){
-		"refused": func(n *network) func() {
-			n.cut(errors.New("refused"))
+	for name, fault := range map[string]func(*transport.Wire) (mend func()){
+		"refused": func(n *transport.Wire) func() {
+			n.Cut(errors.New("refused"))
 			return func() {
-				n.cut(nil)
+				n.Cut(nil)
 			}
 		},
-		"silent": func(n *network) func() { n.freeze(); return n.thaw },
+		"silent": func(n *transport.Wire) func() { n.Freeze(); return n.Thaw },
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(c *cluster) {
@@ -325,13 +328,13 @@ func TestARouterThatHearsOfConsulAgainNamesNobodyBeforeAllIsReadAnew(t *testing.
 			run(t, func(c *cluster) {
 				o, items := c.onlookThree(6)
 				defer o.stop()
-				o.net.cut(errors.New("refused"))
+				o.net.Cut(errors.New("refused"))
 				c.stop("n1")
 				o.watch(items, o.router.MaxAge()+propagation, o.router.MaxAge()+propagation)
 				time.Sleep(time.Duration(phase) * 137 * time.Millisecond)
 				thawed := make(chan struct{})
-				o.net.via(frozenFor(c.consul.RoundTripper(), deaf, thawed))
-				o.net.cut(nil)
+				o.net.Via(frozenFor(c.consul.RoundTripper(), deaf, thawed))
+				o.net.Cut(nil)
 				clear(o.counts)
 				o.watch(items, 20*time.Second, propagation)
 				if len(o.counts) != 1 || o.counts["not ready"] == 0 {
@@ -361,7 +364,7 @@ func TestALongPollThatHangsMakesNoAnswerOlderThanTheGreatestAge(t *testing.T) {
 					defer o.stop()
 					thawed := make(chan struct{})
 					for actor := range strings.FieldsSeq(deaf) {
-						o.net.via(frozenFor(o.net.to, actor, thawed))
+						o.net.Via(frozenFor(o.net.To(), actor, thawed))
 					}
 					c.addWork("one-more") // what is under way ends
 					o.watch(items, 10*time.Second, propagation)

@@ -44,12 +44,12 @@ func TestLeadWaitsAlsoWhenTheAnswerToTheTakeIsLost(t *testing.T) {
 		c.start("n1")
 		c.awaitLead(5 * time.Second)
 		c.start("n2")
-		c.members["n2"].net.via(l)
+		c.members["n2"].net.Via(l)
 		time.Sleep(5 * time.Second)
 		for _, old := range []string{"n1", "n2"} {
 			c.blind(old)
 			c.awaitLead(15*time.Second, old)
-			c.members[old].net.cut(nil)
+			c.members[old].net.Cut(nil)
 			time.Sleep(30 * time.Second)
 		}
 		if leads := c.leader(); leads != "n1" {
@@ -81,7 +81,7 @@ func TestInheritedItemsWaitAlsoWhenTheAnswerToTheRegistrationIsLost(t *testing.T
 		c.await("at work", 20*time.Second, c.balanced(2))
 		ends := func(m *member) {
 			session := m.c.Session().Get().ID
-			m.net.cut(errors.New("connection refused"))
+			m.net.Cut(errors.New("connection refused"))
 			if err := c.store.DestroySession(c.t.Context(), session); err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func TestInheritedItemsWaitAlsoWhenTheAnswerToTheRegistrationIsLost(t *testing.T
 		ends(x)
 		p := c.start("n1", second)
 		all = append(all, p)
-		p.net.via(l)
+		p.net.Via(l)
 		c.await("registered", 5*time.Second, func() bool {
 			return p.c.Membership().Get().Session != ""
 		})
@@ -109,7 +109,7 @@ func TestInheritedItemsWaitAlsoWhenTheAnswerToTheRegistrationIsLost(t *testing.T
 		c.await("q works", 40*time.Second, func() bool { return c.startsOf(c.items(1)[0]) > 1 })
 		l.loses(`"Verb":"lock","Key":"service/demo/members/n1"`)
 		ends(q)
-		p.net.cut(nil)
+		p.net.Cut(nil)
 		time.Sleep(25 * time.Second)
 		if l.lost.Load() != 1 {
 			t.Fatalf("%d answers were lost", l.lost.Load())

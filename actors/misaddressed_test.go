@@ -31,10 +31,10 @@ func TestAKeyThatIsAddressedToNobodyIsWrittenAnew(t *testing.T) {
 				c.await("the items shared out", 40*time.Second, c.balanced(4))
 				s := &siege{cluster: c}
 				at := s.owner("device_group_0001")
-				c.members[at].net.cut(errors.New("cut off"))
+				c.members[at].net.Cut(errors.New("cut off"))
 				time.Sleep(11 * time.Second) // its lease is over, and its session is not
 				s.aim("assignments/"+at+"/device_group_0001", value, 0)
-				c.members[at].net.cut(nil)
+				c.members[at].net.Cut(nil)
 				c.await("all of them run again", 30*time.Second, c.balanced(4))
 			})
 		})

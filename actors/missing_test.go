@@ -46,9 +46,9 @@ func TestItemsThatAreGoneFromTheWorkloadKeepNoOthersFromStarting(t *testing.T) {
 		c.start("n1", keeping(time.Minute))
 		c.await("the others run", 20*time.Second, c.runs(items[gone:]))
 		time.Sleep(20 * time.Second)
-		c.members["n1"].net.requests()
+		c.members["n1"].net.Requests()
 		time.Sleep(20 * time.Second)
-		if n := c.members["n1"].net.requests()["PUT /v1/txn"]; n > 25 {
+		if n := c.members["n1"].net.Requests()["PUT /v1/txn"]; n > 25 {
 			t.Errorf("%d transactions in 20 s for items that are gone", n)
 		}
 		if n := sum(c.loads()); n != rest {

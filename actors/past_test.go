@@ -20,7 +20,7 @@ func TestARenewalAnsweredFromThePastBringsNoWorkBack(t *testing.T) {
 		// The member is away until its items have moved. Then Consul restarts, and the member is
 		// back.
 		"a cut": func(c *cluster, m *member) {
-			m.net.cut(errors.New("connection refused"))
+			m.net.Cut(errors.New("connection refused"))
 			time.Sleep(45 * time.Second)
 		},
 		// The member hears nothing of its session's end: an operator ends it while Consul is going
@@ -43,7 +43,7 @@ func TestARenewalAnsweredFromThePastBringsNoWorkBack(t *testing.T) {
 					end(c, m)
 					c.consul.ElectionStart()
 					c.consul.ElectionEndBehind(past)
-					m.net.cut(nil)
+					m.net.Cut(nil)
 					for begin := time.Now(); time.Since(begin) < behind; time.Sleep(
 						50 * time.Millisecond) {
 						if s := m.c.Session().Get(); s.ID == id && s.Holds(time.Now(), 0) &&
@@ -68,7 +68,7 @@ func TestWorkStartsOnlyWhileTheRecordIsThisSessions(t *testing.T) {
 		c.addWork(c.items(4)...)
 		var shut atomic.Bool
 		m := c.start("n1", func(cfg *actors.Config) { cfg.WorkerSoak = 2 * time.Second })
-		m.net.via(eyes(c.consul.RoundTripper(), &shut))
+		m.net.Via(eyes(c.consul.RoundTripper(), &shut))
 		c.await("the order", 20*time.Second, func() bool {
 			return m.c.Assignments().Get().Items.Len() == 4
 		})

@@ -40,7 +40,7 @@ func TestAKeyThatARestoreBringsBackBeforeItsReleaseWasSeenIsReleasedAgain(t *tes
 		item := c.itemsOf(from)[0]
 		var on atomic.Bool
 		path := "/" + strings.TrimSuffix(c.store.Keys().AssignmentsOf(from), "/") + "/"
-		c.members[from].net.via(deafness(c.consul.RoundTripper(), path, &on))
+		c.members[from].net.Via(deafness(c.consul.RoundTripper(), path, &on))
 		c.put("control/pins/"+item, to)
 		time.Sleep(slow / 2) // the work is stopping
 		snapshot := c.consul.Snapshot()

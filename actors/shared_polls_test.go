@@ -103,7 +103,7 @@ func TestASharedPollThatHangsMakesNoAnswerOlderThanTheGreatestAge(t *testing.T) 
 					o.router = leader.c.Router()
 					c.await("located", time.Second, o.agrees(items))
 					thawed := make(chan struct{})
-					leader.net.via(frozenFor(leader.net.to, deaf, thawed))
+					leader.net.Via(frozenFor(leader.net.To(), deaf, thawed))
 					c.addWork("one-more") // what is under way ends
 					o.watch(items, 10*time.Second, propagation)
 					leave(c, c.follower())

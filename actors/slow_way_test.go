@@ -90,14 +90,14 @@ func TestWorkStopsWithinItsLeaseAlsoWithASmallMargin(t *testing.T) {
 			half := func() time.Duration { return takes / 2 }
 			way.takes.Store(&half)
 			time.Sleep(10 * time.Second)
-			m.net.cut(errors.New("connection refused"))
+			m.net.Cut(errors.New("connection refused"))
 			lease := m.c.Session().Get().Lease
 			time.Sleep(lease.Left(time.Now()))
 			if n := c.loads()["n1"]; n != 0 {
 				t.Errorf("renewals take %v: %d items are worked on at the end of the lease", takes,
 					n)
 			}
-			m.net.cut(nil)
+			m.net.Cut(nil)
 		})
 	}
 }

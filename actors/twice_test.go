@@ -430,13 +430,13 @@ func TestTheLeadersWritesWakeNobodyElse(t *testing.T) {
 		c.put("control/drain/"+idle, "")
 		c.await("it is empty", 10*time.Second, func() bool { return c.loads()[idle] == 0 })
 		time.Sleep(70 * time.Second) // each of its polls has begun anew
-		c.members[idle].net.requests()
+		c.members[idle].net.Requests()
 		for _, id := range c.items(300) {
 			c.addWork("more-" + id)
 			time.Sleep(100 * time.Millisecond)
 		}
 		c.await("all of it runs", 10*time.Second, func() bool { return sum(c.loads()) == 303 })
-		for call, n := range c.members[idle].net.requests() {
+		for call, n := range c.members[idle].net.Requests() {
 			// within half a minute one of a minute may end
 			if strings.HasPrefix(call, "GET /v1/kv/") && n > 1 {
 				t.Errorf("%s: %d times while others were handed 300 items", call, n)

@@ -249,22 +249,22 @@ func TestAWriteThatIsAlwaysRefusedEndsWithItsContextAndDoesNotSpin(t *testing.T)
 // A put that created its key, and arrives once more after the key was deleted, does not bring it
 // back.
 func TestASecondCopyOfAPutDoesNotUndoADelete(t *testing.T) {
-	recorded(t, func(t *testing.T, r *recorder, s *store.Store, _ store.Op) {
+	recorded(t, func(t *testing.T, r *transport.Recorder, s *store.Store, _ store.Op) {
 		kv := s.KV(counter)
 		must(t, kv.Put(t.Context(), "cfg/k", []byte("old")))
 		must(t, kv.Put(t.Context(), "cfg/k", []byte("new")))
 		must(t, kv.Delete(t.Context(), "cfg/k"))
-		for _, body := range r.bodies {
-			if code := r.again(t, body); code != http.StatusConflict &&
-				strings.Contains(body, `"cas"`) {
-				t.Errorf("a second copy was answered %d: %s", code, body)
+		for _, copied := range r.Copies() {
+			if code := transport.Again(r.To, copied); code != http.StatusConflict &&
+				strings.Contains(transport.Text(copied), `"cas"`) {
+				t.Errorf("a second copy was answered %d: %s", code, transport.Text(copied))
 			}
 		}
 		_, err := kv.Get(t.Context(), "cfg/k")
 		wantKind(t, err, store.ErrNotFound, false)
 		must(t, kv.Put(t.Context(), "cfg/k", []byte("again")))
-		for _, body := range r.bodies { // the delete among them: it was of another version
-			r.again(t, body)
+		for _, copied := range r.Copies() { // the delete among them: it was of another version
+			transport.Again(r.To, copied)
 		}
 		if v, err := kv.Get(t.Context(), "cfg/k"); err != nil || string(v) != "again" {
 			t.Errorf("value %q, error %v", v, err)

@@ -3,7 +3,6 @@ package store_test
 import (
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/coordd/coordd/internal/devconsul"
@@ -11,36 +10,12 @@ import (
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
-// recorder keeps the bodies of the transactions that pass, to deliver them again.
-type recorder struct {
-	next   http.RoundTripper
-	bodies []string
-}
-
-func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
-	if body := transport.Txn(req); body != "" {
-		r.bodies = append(r.bodies, body)
-	}
-	return r.next.RoundTrip(req)
-}
-
-// again delivers a body once more and returns the status.
-func (r *recorder) again(t *testing.T, body string) int {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://consul.test/v1/txn",
-		strings.NewReader(body))
-	must(t, err)
-	resp, err := r.next.RoundTrip(req)
-	must(t, err)
-	resp.Body.Close()
-	return resp.StatusCode
-}
-
 // recorded runs f with a store whose transactions are kept; the guard is not among them.
-func recorded(t *testing.T, f func(t *testing.T, r *recorder, s *store.Store, guard store.Op)) {
+func recorded(t *testing.T, f func(t *testing.T, r *transport.Recorder, s *store.Store,
+	guard store.Op)) {
 	t.Helper()
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
-		r := &recorder{next: consul.RoundTripper()}
+		r := &transport.Recorder{To: consul.RoundTripper()}
 		f(t, r, over(t, r), guarded(t, s))
 	})
 }
@@ -53,7 +28,7 @@ func opened(t *testing.T, s *store.Store, guard store.Op) *store.Writer {
 }
 
 func TestATransactionOfAWriterTakesEffectOnceAtMost(t *testing.T) {
-	recorded(t, func(t *testing.T, r *recorder, s *store.Store, guard store.Op) {
+	recorded(t, func(t *testing.T, r *transport.Recorder, s *store.Store, guard store.Op) {
 		w := opened(t, s, guard)
 		for i := range 3 {
 			for _, o := range w.Write(t.Context(), []store.Unit{unit("m", i)}) {
@@ -62,9 +37,9 @@ func TestATransactionOfAWriterTakesEffectOnceAtMost(t *testing.T) {
 		}
 		must(t, s.Delete(t.Context(), "a/m/00001")) // released
 		must(t, s.Delete(t.Context(), "sentinel/"))
-		for _, body := range r.bodies[:4] { // the opening and the writes
-			if code := r.again(t, body); code != http.StatusConflict {
-				t.Errorf("a second copy was answered %d: %s", code, body)
+		for _, copied := range r.Copies()[:4] { // the opening and the writes
+			if code := transport.Again(r.To, copied); code != http.StatusConflict {
+				t.Errorf("a second copy was answered %d: %s", code, transport.Text(copied))
 			}
 		}
 		for _, key := range []string{"a/m/00001", "sentinel/"} {
@@ -78,14 +53,14 @@ func TestATransactionOfAWriterTakesEffectOnceAtMost(t *testing.T) {
 // A transaction that was refused is one that has no effect: a copy of it that arrives when its
 // conditions hold has none either.
 func TestARefusalOfAWriterIsFinal(t *testing.T) {
-	recorded(t, func(t *testing.T, r *recorder, s *store.Store, guard store.Op) {
+	recorded(t, func(t *testing.T, r *transport.Recorder, s *store.Store, guard store.Op) {
 		w := opened(t, s, guard)
 		must(t, s.Put(t.Context(), "a/m/00001", nil, 0))
-		before := len(r.bodies)
+		before := len(r.Copies())
 		out := w.Write(t.Context(), []store.Unit{unit("m", 1), unit("m", 2)})
 		refusal(t, out[0].Err, 0, "a/m/00001")
 		must(t, s.Delete(t.Context(), "a/m/00001"))
-		if code := r.again(t, r.bodies[before]); code != http.StatusConflict {
+		if code := transport.Again(r.To, r.Copies()[before]); code != http.StatusConflict {
 			t.Errorf("a copy of what was refused was answered %d", code)
 		}
 		for _, o := range w.Write(t.Context(), []store.Unit{unit("m", 1), unit("m", 2)}) {
@@ -97,16 +72,16 @@ func TestARefusalOfAWriterIsFinal(t *testing.T) {
 // So is one that was called invalid: by a proxy, say, that has sent the request on twice and hears
 // no of the copy that it has mutilated.
 func TestAnAnswerThatCallsAWritersTransactionInvalidIsFinal(t *testing.T) {
-	recorded(t, func(t *testing.T, r *recorder, s *store.Store, guard store.Op) {
+	recorded(t, func(t *testing.T, r *transport.Recorder, s *store.Store, guard store.Op) {
 		w := opened(t, s, guard)
-		before, plain := len(r.bodies), r.next
-		r.next = tripper(func(req *http.Request) (*http.Response, error) {
-			r.next = plain
+		before, plain := len(r.Copies()), r.To
+		r.To = tripper(func(req *http.Request) (*http.Response, error) {
+			r.To = plain
 			return answer(req, http.StatusBadRequest, "Failed to parse body"), nil
 		})
 		wantKind(t, w.Write(t.Context(), []store.Unit{unit("m", 1)})[0].Err, store.ErrInvalid,
 			false)
-		if code := r.again(t, r.bodies[before]); code != http.StatusConflict {
+		if code := transport.Again(r.To, r.Copies()[before]); code != http.StatusConflict {
 			t.Errorf("a copy of what was called invalid was answered %d", code)
 		}
 		must(t, w.Write(t.Context(), []store.Unit{unit("m", 1)})[0].Err) // the writer goes on
@@ -115,12 +90,12 @@ func TestAnAnswerThatCallsAWritersTransactionInvalidIsFinal(t *testing.T) {
 
 // Where a refusal cannot be made final the unit's outcome is not known.
 func TestARefusalThatCannotBeMadeFinalIsInDoubt(t *testing.T) {
-	recorded(t, func(t *testing.T, r *recorder, s *store.Store, guard store.Op) {
+	recorded(t, func(t *testing.T, r *transport.Recorder, s *store.Store, guard store.Op) {
 		w := opened(t, s, guard)
 		must(t, s.Put(t.Context(), "a/m/00001", nil, 0))
-		plain := r.next
-		r.next = tripper(func(req *http.Request) (*http.Response, error) {
-			r.next = tripper(func(*http.Request) (*http.Response, error) {
+		plain := r.To
+		r.To = tripper(func(req *http.Request) (*http.Response, error) {
+			r.To = tripper(func(*http.Request) (*http.Response, error) {
 				return nil, io.ErrUnexpectedEOF
 			})
 			return plain.RoundTrip(req)
@@ -128,14 +103,14 @@ func TestARefusalThatCannotBeMadeFinalIsInDoubt(t *testing.T) {
 		wantKind(t, w.Write(t.Context(), []store.Unit{unit("m", 1)})[0].Err, store.ErrUnreachable,
 			true)
 	})
-	recorded(t, func(t *testing.T, r *recorder, s *store.Store, guard store.Op) {
+	recorded(t, func(t *testing.T, r *transport.Recorder, s *store.Store, guard store.Op) {
 		w := opened(t, s, guard)
 		must(t, s.Put(t.Context(), "a/m/00001", nil, 0))
-		plain := r.next
-		r.next = tripper(func(req *http.Request) (*http.Response, error) {
+		plain := r.To
+		r.To = tripper(func(req *http.Request) (*http.Response, error) {
 			resp, err := plain.RoundTrip(req)
 			if err == nil && resp.StatusCode == http.StatusConflict {
-				r.next = plain
+				r.To = plain
 				// the guard holds no more
 				must(t, over(t, plain).Put(t.Context(), "leader", []byte("stranger"), 0))
 			}
@@ -150,7 +125,7 @@ func TestARefusalThatCannotBeMadeFinalIsInDoubt(t *testing.T) {
 
 // What an earlier writer has under way is void once there is another one with its keys.
 func TestAnotherWriterEndsTheOneBeforeIt(t *testing.T) {
-	recorded(t, func(t *testing.T, r *recorder, s *store.Store, guard store.Op) {
+	recorded(t, func(t *testing.T, r *transport.Recorder, s *store.Store, guard store.Op) {
 		first := opened(t, s, guard)
 		second := opened(t, s, guard)
 		out := first.Write(t.Context(), []store.Unit{unit("m", 1)})
