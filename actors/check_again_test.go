@@ -2,6 +2,7 @@ package actors_test
 
 import (
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -79,5 +80,49 @@ func TestAnInstanceOfWhichTheMemberDoesNotKnowIsTakenAwayWithIt(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A host's own transport that panics, or ends the goroutine, whenever the agent is asked, costs the
+// member its check, and no more: it works, and lives.
+func TestATransportThatFailsWithTheAgentCostsTheCheckOnly(t *testing.T) {
+	for _, path := range []string{"/v1/agent/", "/v1/agent/service/register",
+		"/v1/agent/check/update/", "/v1/agent/service/demo"} {
+		for name, fail := range map[string]func(){"panics": func() { panic("no agent") },
+			"ends": runtime.Goexit} {
+			t.Run(name+" "+path[len("/v1/agent"):], func(t *testing.T) {
+				run(t, func(c *cluster) {
+					var fails atomic.Bool
+					c.way = agentOnly(c.consul.RoundTripper(), path,
+						func(*http.Request) (*http.Response, error) {
+							if fails.Load() {
+								fail()
+							}
+							return nil, nil
+						})
+					three(c, 9)
+					for n := range 2 {
+						fails.Store(true)
+						if n > 0 { // from the beginning
+							c.start("n4")
+						}
+						for range 8 {
+							c.put("leader", "a stranger") // so that labels change
+							time.Sleep(20 * time.Second)
+						}
+						c.await("shared out", 30*time.Second, c.balanced(9))
+						fails.Store(false)
+						time.Sleep(2 * time.Minute)
+					}
+					for id, m := range c.members {
+						select {
+						case <-m.done:
+							t.Errorf("%s has ended: %v", id, m.err)
+						default:
+						}
+					}
+				})
+			})
+		}
 	}
 }

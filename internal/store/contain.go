@@ -8,8 +8,8 @@ import (
 
 // Contain calls f, which makes calls, in a goroutine of its own, and returns what it returns. A
 // host's transport may panic there, or end the goroutine: that is [ErrUnreachable]. It is for calls
-// from goroutines that no supervisor watches, where a panic would end the process. What begins the
-// message.
+// from goroutines that no supervisor watches, where a panic would end the process, and for those
+// that nothing rests on. What begins the message. Panics are logged once in 30 s.
 func (s *Store) Contain(what string, f func() error) error {
 	err := unreachable(what, "the transport ended its goroutine")
 	over := make(chan struct{})
@@ -18,8 +18,7 @@ func (s *Store) Contain(what string, f func() error) error {
 		defer func() {
 			if p := recover(); p != nil {
 				err = unreachable(what, "the transport panicked: %s", panicText(p))
-				s.log.Error("transport-panicked", "what", what, "panic", panicText(p), "stack",
-					string(debug.Stack()))
+				s.link.panicked(what, panicText(p), debug.Stack())
 			}
 		}()
 		err = f()
@@ -52,6 +51,11 @@ func (s *Store) contained(ctx context.Context, c call, f func(context.Context) e
 	if !s.contain {
 		return c.do(ctx, f)
 	}
+	return s.aside(ctx, c, f)
+}
+
+// aside makes a call that nothing rests on, contained: no failure of it is its caller's.
+func (s *Store) aside(ctx context.Context, c call, f func(context.Context) error) error {
 	return c.do(ctx, func(ctx context.Context) error {
 		return s.Contain(c.String(), func() error { return f(ctx) })
 	})

@@ -57,7 +57,7 @@ const (
 func (s *Store) RegisterInstance(ctx context.Context, i Instance) error {
 	c := call{op: "register instance", key: i.ID, timeout: s.callTimeout,
 		need: "service:write on " + i.Service}
-	return s.do(ctx, c, func(ctx context.Context) error {
+	return s.aside(ctx, c, func(ctx context.Context) error {
 		return s.client.Agent().ServiceRegisterOpts(&api.AgentServiceRegistration{
 			ID: i.ID, Name: i.Service, Address: i.Address, Port: i.Port, Tags: i.Tags, Meta: i.Meta,
 			Check: &api.AgentServiceCheck{
@@ -75,7 +75,7 @@ func (s *Store) RegisterInstance(ctx context.Context, i Instance) error {
 func (s *Store) ReportInstance(ctx context.Context, i Instance, output string) error {
 	c := call{op: "report check", key: i.CheckID(), timeout: s.timeoutOf(ctx),
 		need: "service:write on " + i.Service}
-	return s.do(ctx, c, func(ctx context.Context) error {
+	return s.aside(ctx, c, func(ctx context.Context) error {
 		err := s.client.Agent().UpdateTTLOpts(i.CheckID(), output, api.HealthPassing,
 			(&api.QueryOptions{}).WithContext(ctx))
 		return unknownHere(c, err)
@@ -86,7 +86,7 @@ func (s *Store) ReportInstance(ctx context.Context, i Instance, output string) e
 func (s *Store) DeregisterInstance(ctx context.Context, i Instance) error {
 	c := call{op: "deregister instance", key: i.ID, timeout: s.callTimeout,
 		need: "service:write on " + i.Service}
-	err := s.do(ctx, c, func(ctx context.Context) error {
+	err := s.aside(ctx, c, func(ctx context.Context) error {
 		return unknownHere(c, s.client.Agent().ServiceDeregisterOpts(i.ID,
 			(&api.QueryOptions{}).WithContext(ctx)))
 	})
@@ -101,7 +101,7 @@ func (s *Store) DeregisterInstance(ctx context.Context, i Instance) error {
 func (s *Store) Shows(ctx context.Context, i Instance) (same bool, err error) {
 	c := call{op: "look at instance", key: i.ID, timeout: s.callTimeout,
 		need: "service:read on " + i.Service}
-	err = s.do(ctx, c, func(ctx context.Context) error {
+	err = s.aside(ctx, c, func(ctx context.Context) error {
 		got, _, err := s.client.Agent().Service(i.ID, (&api.QueryOptions{}).WithContext(ctx))
 		if err != nil {
 			return unknownHere(c, err)

@@ -183,7 +183,11 @@ func (a *InstancePublisher) labels(now time.Time) (want Labels, next time.Time) 
 func (a *InstancePublisher) lookAround(ctx context.Context) {
 	call, cancel := context.WithTimeout(ctx, actor.GoodbyeTimeout)
 	defer cancel()
-	if _, found, _, err := a.Store.Get(call, a.Keys.Drain(a.ID), store.Stale); err == nil {
+	found := a.drained
+	if err := a.Store.Contain("the order to drain", func() (err error) {
+		_, found, _, err = a.Store.Get(call, a.Keys.Drain(a.ID), store.Stale)
+		return err
+	}); err == nil {
 		a.drained = found
 	}
 	shown := a.instance.shown.Get()
