@@ -64,9 +64,15 @@ func (r *Renewal) Ask(ctx context.Context, id string) (string, messages.Lease, e
 	return id, lease, err
 }
 
-// mostAsking is how many renewals may be under way at a time. They do not end at once with a
-// transport that does not heed its context.
-const mostAsking = 4
+// mostAsking is how many renewals may be under way at a time, and mostLeft how many may be left
+// over: with a transport that does not heed its context they do not end at once, or never.
+const (
+	mostAsking = 4
+	mostLeft   = 64
+)
+
+// overdueBy is how long the last renewal is waited for beyond its two deadlines.
+const overdueBy = time.Second
 
 // renewed is what came of one renewal.
 type renewed struct {
@@ -78,7 +84,7 @@ type renewed struct {
 // come: a packet was dropped, the connection is dead. So it asks again then, and every twentieth
 // from then on, over another connection and without giving up what is under way, for Consul may be
 // no more than slow. The first that succeeds counts. It goes on so while there is a lease to be
-// saved, and returns when all have failed.
+// saved, and returns when all have failed, or should have.
 func (r *Renewal) renew(ctx context.Context, id string) (time.Time, error) {
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -87,10 +93,19 @@ func (r *Renewal) renew(ctx context.Context, id string) (time.Time, error) {
 	}
 	answered := make(chan struct{})
 	limit, pending, overdue := RenewalLimit(r.lease(), r.tries), 0, false
-	again := time.NewTimer(r.lease() / 8)
+	again, never := time.NewTimer(r.lease()/8), time.NewTimer(0)
 	defer again.Stop()
+	defer never.Stop()
+	silent := func(text string, ended error) (time.Time, error) {
+		return time.Time{}, &callError{kind: ErrUnreachable, op: "session renew " + id,
+			ended: ended, unknown: true, text: text}
+	}
+	if r.rounds.Pending() >= mostLeft {
+		return silent("the transport has not come back from any of its calls", nil)
+	}
 	ask := func() {
 		pending++
+		never.Reset(2*limit + overdueBy)
 		r.rounds.Go(own, func(own context.Context) (x renewed) {
 			x.err = r.Store.Contain("session renew "+id, func() (err error) {
 				x.sent, err = r.Store.renewSession(own, id, limit, func() {
@@ -114,8 +129,9 @@ func (r *Renewal) renew(ctx context.Context, id string) (time.Time, error) {
 	for {
 		select {
 		case <-ctx.Done():
-			return time.Time{}, &callError{kind: ErrUnreachable, op: "session renew " + id,
-				ended: ctx.Err(), unknown: true, text: "gave up waiting: " + ctx.Err().Error()}
+			return silent("gave up waiting: "+ctx.Err().Error(), ctx.Err())
+		case <-never.C:
+			return silent("the transport has not come back from its calls in time", nil)
 		case x := <-r.rounds.Results:
 			pending--
 			if x.err == nil || errors.Is(x.err, ErrSessionGone) || pending == 0 {
