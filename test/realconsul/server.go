@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"syscall"
 
 	"github.com/coordd/coordd/test/realserver"
 	"github.com/hashicorp/consul/api"
