@@ -48,6 +48,8 @@ type candidacy struct {
 	incarnation   int64  // creation zxid of the election's node that it joined
 	createUnknown bool   // a create's outcome is not known
 	left          bool
+	taken         bool  // it has taken the leadership, and not given it up
+	termVersion   int32 // of the term that its take has written
 }
 
 func newBackend(c *Conn, name string) *backend {

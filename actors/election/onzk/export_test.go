@@ -49,7 +49,7 @@ func LockDelayOf(term string, otherwise time.Duration) time.Duration {
 // queue if it leaves.
 func GivingUp(b election.Backend, leaves bool) ([]any, error) {
 	mine := b.(*backend)
-	return mine.leaveOps(mine.candidacy(), leaves)
+	return mine.leaveOps(mine.candidacy(), leaves, false)
 }
 
 // Lost says how a session of that timeout, last heard of at start, has ended.

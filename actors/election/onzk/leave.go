@@ -98,8 +98,13 @@ func (b *backend) removeStrayNodes(me candidacy) error {
 // remove gives the leadership up if this candidate has it. If place is true it also removes its
 // place in the queue, in the same transaction.
 func (b *backend) remove(me candidacy, place bool) error {
-	for range attempts {
-		ops, err := b.leaveOps(me, place)
+	defer b.update(func(now *candidacy) {
+		if now.node == me.node {
+			now.taken = false
+		}
+	})
+	for try := range attempts {
+		ops, err := b.leaveOps(me, place, try == 0)
 		if errors.Is(err, election.ErrDeleted) || err == nil && len(ops) == 0 {
 			return nil
 		}
@@ -117,7 +122,13 @@ func (b *backend) remove(me candidacy, place bool) error {
 // leaveOps returns that transaction. The condition on the term refuses it if somebody else has led
 // since, however late it arrives. The condition on the candidate's node refuses it in another
 // election of the name, whose nodes may have the same versions.
-func (b *backend) leaveOps(me candidacy, place bool) (ops []any, err error) {
+//
+// What a leader's own take has written is not read again, unless a try has shown that it was written
+// since.
+func (b *backend) leaveOps(me candidacy, place, unread bool) (ops []any, err error) {
+	if me.taken && unread {
+		return b.opsOf(me, true, place, true, me.termVersion, 0), nil
+	}
 	_, term, err := b.term()
 	if err != nil {
 		return nil, err
@@ -132,6 +143,16 @@ func (b *backend) leaveOps(me candidacy, place bool) (ops []any, err error) {
 			return nil, err
 		}
 	}
+	version := int32(0)
+	if mine {
+		version = leader.Version
+	}
+	return b.opsOf(me, mine, place, stands, term.Version, version), nil
+}
+
+// opsOf are the operations for one that leads or not, with a node or not, by the versions of the
+// term and of the leader's node.
+func (b *backend) opsOf(me candidacy, mine, place, stands bool, term, leader int32) (ops []any) {
 	switch {
 	case stands && place:
 		ops = append(ops, &zk.DeleteRequest{Path: b.path(me.node), Version: -1})
@@ -140,13 +161,13 @@ func (b *backend) leaveOps(me candidacy, place bool) (ops []any, err error) {
 	}
 	if mine {
 		ops = append(ops,
-			&zk.SetDataRequest{Path: b.path(termNode), Data: nil, Version: term.Version},
-			&zk.DeleteRequest{Path: b.path(leaderNode), Version: leader.Version})
+			&zk.SetDataRequest{Path: b.path(termNode), Data: nil, Version: term},
+			&zk.DeleteRequest{Path: b.path(leaderNode), Version: leader})
 	} else if stands {
 		// A Take whose answer was lost may have won since, unseen by this server, and nobody else
 		// would remove its leader node. The condition finds that. Once the candidate's node is
 		// deleted, no further Take can win.
-		ops = append(ops, &zk.CheckVersionRequest{Path: b.path(termNode), Version: term.Version})
+		ops = append(ops, &zk.CheckVersionRequest{Path: b.path(termNode), Version: term})
 	}
-	return ops, nil
+	return ops
 }

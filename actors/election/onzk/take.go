@@ -64,6 +64,9 @@ func (b *backend) Take(ctx context.Context) (token uint64, retry time.Duration, 
 	return t, r, err
 }
 
+// termWrite is where the operations of a take write the term.
+const termWrite = 3
+
 func (b *backend) take() (token uint64, retry time.Duration, err error) {
 	me := b.candidacy()
 	if me.node == "" || b.conn.session() != me.session {
@@ -79,6 +82,8 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 		case endedError(data) != nil:
 			return 0, 0, endedError(data)
 		}
+		// The term before the leader's node: of a term that is read later its leader may still be
+		// there, and its lock-delay would be counted from now on.
 		holder, term, err := b.term()
 		if err != nil {
 			return 0, 0, err
@@ -135,16 +140,19 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 		case err != nil:
 			return 0, 0, err
 		}
-		// The token is the node's creation zxid, so read it. If the node is not this candidate's,
-		// the session has ended since.
-		_, leader, mine, err = b.readLeader(me)
-		switch {
-		case err != nil:
-			return 0, 0, err
-		case !mine:
-			return 0, b.conn.timeout() / 10, nil
+		// The node is this candidacy's: its own node, which the transaction has checked, was there,
+		// and goes with its session. The token is the node's creation zxid: that of the transaction,
+		// which the term has as the zxid of its last change.
+		written := answers[termWrite].Stat
+		if b.conn.session() != me.session {
+			return 0, b.conn.timeout() / 10, nil // it has ended since
 		}
-		return uint64(leader.Czxid), 0, nil
+		b.update(func(now *candidacy) {
+			if now.node == me.node {
+				now.taken, now.termVersion = true, written.Version
+			}
+		})
+		return uint64(written.Mzxid), 0, nil
 	}
 	return 0, 0, errChanged
 }
