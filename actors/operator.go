@@ -156,7 +156,7 @@ type Holder struct {
 	Status    string   `json:"status"` // as in StatusMember
 	Own       []string `json:"own"`
 	Releasing []string `json:"releasing"`
-	// States has those of its items that do not simply run, by state.
+	// States has those of its items that are not known to run, by state.
 	States map[ItemState][]string `json:"states,omitempty"`
 }
 
@@ -312,7 +312,7 @@ func (p *serviceState) describe(now time.Time) (Status, Holders, []ItemStatus) {
 	for _, i := range items {
 		if i.Member == "" {
 			all.Free = append(all.Free, i.ID)
-		} else if i.State != ItemRunning && i.State != ItemOwned {
+		} else if i.State != ItemRunning {
 			n, there := place[i.Member]
 			if !there {
 				continue // its only key cannot be read

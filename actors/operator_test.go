@@ -112,8 +112,8 @@ func TestStatusSaysWhoLeadsWhoIsThereAndWhoHasWhat(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 		got, _ = json.Marshal(holders)
-		want = `{"members":[{"id":"n1","status":"alive","own":["a"],"releasing":["z"],"states":{"stopping":["z"]}},` +
-			`{"id":"n10","status":"alive","own":["b"],"releasing":[]},` +
+		want = `{"members":[{"id":"n1","status":"alive","own":["a"],"releasing":["z"],"states":{"owned":["a"],"stopping":["z"]}},` +
+			`{"id":"n10","status":"alive","own":["b"],"releasing":[],"states":{"owned":["b"]}},` +
 			`{"id":"n2","status":"leaving","own":[],"releasing":["c"],"states":{"stopping":["c"]}},` +
 			`{"id":"n7","status":"gone","own":["d"],"releasing":[],"states":{"waiting":["d"]}}],"free":["e"]}`
 		if string(got) != want {

@@ -35,6 +35,10 @@ func TestAnIdleMemberHoldsThreeLongPollsAndSendsOnlyItsRenewal(t *testing.T) {
 		t.Fatalf("%s leads, not the only member there was", leader)
 	}
 
+	for id := range proxies {
+		s.summarised(consul.Client().KV(), id, 5)
+	}
+
 	// What a member sends when Consul does not answer in time says nothing of an idle one.
 	for limit := time.Now().Add(workLimit); ; {
 		said := s.said("consul-unreachable")
@@ -84,9 +88,11 @@ func (s *service) whileIdle(proxies map[string]*proxy, renew time.Duration, kv *
 	begin := time.Now()
 	for i := range 100 {
 		await(t, begin.Add(time.Duration(i)*3*renew/100))
-		if _, err := kv.Put(&api.KVPair{Key: fmt.Sprintf("service/another/%d", i),
-			Value: []byte("x")}, nil); err != nil {
-			t.Fatal(err)
+		for _, key := range []string{fmt.Sprintf("service/another/%d", i),
+			fmt.Sprintf("service/%s/states/n%d", s.name, 3+i%5)} { // what other members say
+			if _, err := kv.Put(&api.KVPair{Key: key, Value: fmt.Append(nil, i)}, nil); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	await(t, begin.Add(3*renew))
