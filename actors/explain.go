@@ -70,7 +70,8 @@ func next(i ItemStatus) string {
 		return ""
 	case ItemLooping:
 		return "it is started again after pauses of up to 15 s; it counts as running when it has " +
-			"lasted for 30 s. Look at what it writes at " + i.Member + ", and mend it or its payload"
+			"lasted for 30 s. Look at what it writes at " + i.Member +
+			", and mend it or its payload"
 	case ItemStarting:
 		return "its owner reads its payload and starts it, within a second as a rule. Where that " +
 			"takes longer, look at the log of " + i.Member

@@ -35,6 +35,7 @@ import (
 //	assignment-watcher  this member starts and stops nothing; what it runs, it owns
 //	check-keeper        the session ends with the check: the work stops, others take everything over
 //	instance-publisher  what Consul's catalog says of n1 beside its check stays as it was
+//	state-publisher     what n1 says of its items' work stays as it was
 //	worker-manager      the same as assignment-watcher; if the lease ends as well, the lease-enforcer ends the work
 //
 // That lasts until the session-renewer finds that an actor hangs: see
@@ -48,7 +49,7 @@ var whileItHangs = map[string]struct {
 	"member-watcher": {}, "ack-watcher": {}, "workload-watcher": {waits: true},
 	"control-watcher": {}, "assigner": {waits: true},
 	"assignment-watcher": {waits: true}, "worker-manager": {waits: true},
-	"check-keeper": {stops: true}, "instance-publisher": {},
+	"check-keeper": {stops: true}, "instance-publisher": {}, "state-publisher": {},
 }
 
 // hangs starts n1, which leads, and n2, and has an actor of n1 hang.
@@ -197,7 +198,8 @@ func (c *cluster) provoke(actor string) {
 		c.put("members/n1", "a stranger")
 	case "leader-watcher", "leader-tracker", "term-runner":
 		c.put("leader", "a stranger")
-	case "workload-watcher", "assigner", "assignment-watcher", "instance-publisher":
+	case "workload-watcher", "assigner", "assignment-watcher", "instance-publisher",
+		"state-publisher":
 		c.addWork("meanwhile-0", "meanwhile-1", "meanwhile-2", "meanwhile-3")
 	case "ack-watcher":
 		c.put("acks/a/stranger", "x")

@@ -178,6 +178,7 @@ var everyActor = []string{
 	"term-runner",
 	"member-watcher", "ack-watcher", "workload-watcher", "control-watcher", "assigner",
 	"assignment-watcher", "worker-manager", "check-keeper", "instance-publisher",
+	"state-publisher",
 }
 
 var termActors = everyActor[6:11]

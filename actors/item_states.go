@@ -192,7 +192,8 @@ func (i *ItemStatus) reported(r protocol.WorkReport) {
 	case ItemQuarantined:
 		i.Why = "its work failed too often"
 	default:
-		i.State, i.Why = ItemOwned, i.Member+" says a word that this version does not know: "+r.State
+		i.State = ItemOwned
+		i.Why = i.Member + " says a word that this version does not know: " + r.State
 	}
 }
 

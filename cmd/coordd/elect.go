@@ -34,8 +34,8 @@ type electFlags struct {
 	margin, holdBack, stopTimeout   time.Duration
 }
 
-// commandExit is an exit code alone: that of the command that coordd elect ran, or of a status that is
-// printed and bad. There is no more to say.
+// commandExit is an exit code alone: that of the command that coordd elect ran, or of a status that
+// is printed and bad. There is no more to say.
 type commandExit int
 
 func (c commandExit) Error() string { return "exit code " + strconv.Itoa(int(c)) }

@@ -92,8 +92,8 @@ func ParseWorkSummary(value []byte) (WorkSummary, error) {
 	for _, item := range s.Items {
 		switch {
 		case CheckID("item id", item.ID) != nil:
-			return WorkSummary{}, store.Invalid("work summary", "it names %q, which is no item's id",
-				store.ShortenPart(item.ID))
+			return WorkSummary{}, store.Invalid("work summary",
+				"it names %q, which is no item's id", store.ShortenPart(item.ID))
 		case len(item.Exit) > 2*MaxExitBytes, strings.ContainsFunc(item.Exit, unicode.IsControl):
 			return WorkSummary{}, store.Invalid("work summary", "the end of %q is no line of text",
 				store.ShortenPart(item.ID))

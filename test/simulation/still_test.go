@@ -29,7 +29,7 @@ var (
 	everyActor = append([]string{
 		"session-renewer", "record-watcher", "membership-keeper", "leader-watcher",
 		"leader-tracker",
-		"assignment-watcher", "worker-manager",
+		"assignment-watcher", "worker-manager", "state-publisher",
 	}, leadersActors...)
 	// Calls out of an actor by other ways than a request
 	otherWays = []string{"lock", "liveness"}

@@ -2,6 +2,7 @@ package member
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
@@ -48,6 +49,7 @@ const (
 	statesSettle = time.Second
 	statesEvery  = 2 * time.Second
 	numbersEvery = 15 * time.Second
+	statesDenied = time.Minute // until it is tried again, where the token does not allow it
 )
 
 // Run is the actor: see [supervisor.Child].
@@ -111,6 +113,9 @@ func (a *StatePublisher) step(ctx context.Context, now time.Time) (next time.Tim
 	a.news = time.Time{}
 	if err := a.write(ctx, want, now); err != nil {
 		wait := later(now.Add(a.ladder.NextBackOff()), now.Add(statesEvery))
+		if errors.Is(err, store.ErrDenied) {
+			wait = now.Add(statesDenied)
+		}
 		a.Log.Debug("states-not-published", "err", err, "retry_in", wait.Sub(now).String())
 		a.again = wait
 		return wait

@@ -22,7 +22,8 @@ type WorkRecords struct {
 	items map[string]*workRecord
 }
 
-// workRecord is one item's, since its work was started here. The mutex of its WorkRecords guards it.
+// workRecord is one item's, since its work was started here. The mutex of its WorkRecords guards
+// it.
 type workRecord struct {
 	of       *WorkRecords
 	begun    time.Time // of this run; zero: it does not run

@@ -115,7 +115,8 @@ func sameStates(x, y protocol.WorkSummary) bool {
 		return false
 	}
 	for i := range x.Items {
-		if a, b := x.Items[i], y.Items[i]; a.ID != b.ID || a.State != b.State || a.Token != b.Token {
+		a, b := x.Items[i], y.Items[i]
+		if a.ID != b.ID || a.State != b.State || a.Token != b.Token {
 			return false
 		}
 	}
