@@ -73,8 +73,3 @@ type ItemStatus struct {
 	// Removed: it is not in the workload any more.
 	Removed bool `json:"removed,omitempty"`
 }
-
-// Working tells whether somebody works on the item, or may: its owner has not said.
-func (i ItemStatus) Working() bool {
-	return i.State == ItemRunning || i.State == ItemOwned || i.State == ItemStopping
-}
