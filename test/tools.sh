@@ -1,6 +1,6 @@
 #!/bin/sh
-# What the tests need beside Go and make: a C compiler for the race detector, and a Java with the jars of a ZooKeeper server. What is
-# missing is installed if this may do so (Debian or Ubuntu, as root, or by sudo with --sudo); otherwise it says what to install.
+# What the tests need beside Go and make: a C compiler for the race detector, a Java with the jars of a ZooKeeper server, and a Prometheus.
+# What is missing is installed if this may do so (Debian or Ubuntu, as root, or by sudo with --sudo); otherwise it says what to install.
 set -eu
 missing=
 # The race detector needs a C compiler; nothing else here does.
@@ -9,18 +9,38 @@ command -v "$(go env CC)" >/dev/null || missing="$missing gcc libc6-dev"
 [ -n "${COORDD_TEST_ZOOKEEPER:-}" ] || { [ -e /usr/share/java/zookeeper.jar ] && [ -e /usr/share/java/slf4j-simple.jar ]; } ||
 	missing="$missing libzookeeper-java libslf4j-java"
 [ -n "${JAVA_HOME:-}" ] || command -v java >/dev/null || missing="$missing default-jre-headless"
-[ -n "$missing" ] || exit 0
+# Its programs, and not the package, which adds a system service: they are unpacked into the cache.
+prometheus=${XDG_CACHE_HOME:-${HOME:-}/.cache}/coordd/prometheus
+if [ -n "${COORDD_TEST_PROMETHEUS:-}" ] || [ -x "$prometheus/usr/bin/promtool" ] ||
+	{ command -v prometheus >/dev/null && command -v promtool >/dev/null; }; then
+	prometheus=
+fi
+[ -n "$missing$prometheus" ] || exit 0
 
 sudo=
 if [ "$(id -u)" -ne 0 ]; then
 	[ "${1:-}" = --sudo ] && sudo=sudo
 fi
 if ! command -v apt-get >/dev/null || { [ "$(id -u)" -ne 0 ] && [ -z "$sudo" ]; }; then
-	echo "the tests need what is not here: sudo apt-get install --no-install-recommends$missing" >&2
-	echo "(elsewhere: a C compiler, Java, and in COORDD_TEST_ZOOKEEPER the class path of a ZooKeeper server)" >&2
+	echo "the tests need what is not here: sudo apt-get install --no-install-recommends$missing${prometheus:+ prometheus}" >&2
+	echo "(elsewhere: a C compiler, Java, in COORDD_TEST_ZOOKEEPER the class path of a ZooKeeper server, and in" >&2
+	echo "COORDD_TEST_PROMETHEUS the directory of prometheus and promtool)" >&2
 	exit 1
 fi
-echo "installing for the tests:$missing" >&2
 $sudo apt-get update -qq
-# shellcheck disable=SC2086 # words on purpose
-$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+if [ -n "$missing" ]; then
+	echo "installing for the tests:$missing" >&2
+	# shellcheck disable=SC2086 # words on purpose
+	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+fi
+if [ -n "$prometheus" ]; then
+	echo "unpacking Prometheus for the tests (96 MB): $prometheus" >&2
+	tmp=$prometheus.unpacking.$$
+	trap 'rm -rf "$tmp"' EXIT
+	trap 'exit 1' HUP INT TERM
+	mkdir -p "$tmp"
+	# As root apt fetches as another user, who may not be let into the cache, and warns.
+	(cd "$tmp" && apt-get download -qq -o APT::Sandbox::User=root prometheus && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb)
+	rm -rf "$prometheus"
+	mv "$tmp" "$prometheus"
+fi

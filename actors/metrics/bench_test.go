@@ -51,8 +51,8 @@ func BenchmarkScrape(b *testing.B) {
 	}
 }
 
-// What counting adds to a call to Consul that takes no time itself: both ways in turns, so that what
-// else the machine does befalls both.
+// What counting adds to a call to Consul that takes no time itself: both ways in turns, so that
+// what else the machine does befalls both.
 func BenchmarkCountedCall(b *testing.B) {
 	consul := devconsul.New(devconsul.Config{Logger: slog.New(slog.DiscardHandler)})
 	defer consul.Close()
