@@ -191,7 +191,7 @@ func consulIsAway(t *testing.T, seen *sync.Map) {
 	ids := []string{"n1", "n2", "n3"}
 	w := watch(t, consul.Addr(), seen, ids)
 	for _, id := range ids {
-		w.member(id, "--lease", "6s", "--renew", "500ms")
+		w.member(id, "--renew", "500ms")
 	}
 	testkit.Await(t, startLimit, "three members", func() string { return w.now().unlike(3, 0) })
 	w.share(6)
@@ -211,7 +211,7 @@ func consulIsAway(t *testing.T, seen *sync.Map) {
 	// Slow: a renewal that was sent in the silence comes through after it.
 	w.during(func() {
 		freeze()
-		await(t, time.Now().Add(2*time.Second)) // less than half of the lease
+		await(t, time.Now().Add(2*time.Second)) // a fifth of the lease
 		thaw()
 	}, func() {}, "CoorddConsulSlow")
 	w.during(freeze, thaw, "CoorddConsulFails", "CoorddLeaseLost", "CoorddNobodyLeads")
