@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 )
 
@@ -66,6 +67,10 @@ func TestTheDocumentNamesEveryMetricAndNoOther(t *testing.T) {
 		}
 	} else if was != now {
 		t.Errorf("the table of %s is not that of the code: go test ./actors/metrics -update", doc)
+	}
+	lint := promlint.NewWithMetricFamilies(slices.Collect(maps.Values(families)))
+	if problems, err := lint.Lint(); err != nil || len(problems) > 0 {
+		t.Errorf("names or help against Prometheus' conventions (%v): %v", err, problems)
 	}
 	known := map[string]bool{}
 	for name := range families {
