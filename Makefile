@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build test long check vulns tools consul conformance record chaos storms simulate attack elections failures mutations model fuzz bench takeover clean
+.PHONY: help build test long check vulns tools consul conformance record chaos storms simulate attack elections failures mutations model fuzz bench takeover unit clean
 
 # The real Consul server, built once from the module proxy (see test/consul).
 # Exported, so that every test process finds it; a test without it fails, it does not skip.
@@ -114,6 +114,10 @@ fuzz: ## each fuzz target for FUZZTIME (30s)
 
 bench: consul ## all benchmarks (PKG, BENCH, BENCHTIME)
 	go test -timeout 30m -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem $(PKG)
+
+# Not a Go test: it needs root and namespaces, which the machines of a CI need not have.
+unit: ## the unit of docs/deploy under a real systemd in namespaces of its own (as root, with unshare): killed, reloaded, hung, restarted
+	test/deploy/systemd.sh
 
 # Alone on its machine: what it prints is times.
 takeover: consul ## how long a take-over takes, ROUNDS times, on three Consul servers and six agents, beside api.Lock: the table of docs/takeover.md

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/actors/internal/actor"
@@ -206,6 +207,13 @@ func (c *Coordinator) Counters() supervisor.Counters { return c.root.Counters() 
 
 // LogRecordsDropped is how many records of [Config.Logger] were dropped so far.
 func (c *Coordinator) LogRecordsDropped() int { return asynclog.Dropped(c.cfg.Logger) }
+
+// Stuck finds the actor that has hung at now for the longest time, and since when it has been at
+// what it does; the empty string if none does. The lease is not renewed while an actor hangs, so
+// that others take the items over.
+func (c *Coordinator) Stuck(now time.Time) (actor string, since time.Time) {
+	return c.base.Stuck(now)
+}
 
 // Events follows what happens to the actors; size is how many events may wait
 // for a slow reader before some are dropped, which the stream then says.

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What the tests need beside Go and make: a C compiler for the race detector, a Java with the jars of a ZooKeeper server, and a Prometheus.
-# What is missing is installed if this may do so (Debian or Ubuntu, as root, or by sudo with --sudo); otherwise it says what to install.
+# What the tests need beside Go and make: a C compiler for the race detector, systemd-analyze, a Java with the jars of a ZooKeeper server, and a
+# Prometheus. What is missing is installed if this may do so (Debian or Ubuntu, as root, or by sudo with --sudo); otherwise it says what to install.
 set -eu
 missing=
 # The race detector needs a C compiler; nothing else here does.
@@ -8,6 +8,8 @@ command -v "$(go env CC)" >/dev/null || missing="$missing gcc libc6-dev"
 # The jars, and not the package zookeeper, which adds a system service to them.
 [ -n "${COORDD_TEST_ZOOKEEPER:-}" ] || { [ -e /usr/share/java/zookeeper.jar ] && [ -e /usr/share/java/slf4j-simple.jar ]; } ||
 	missing="$missing libzookeeper-java libslf4j-java"
+# systemd-analyze and systemd-sysusers read the unit of docs/deploy; nothing is started by them.
+command -v systemd-analyze >/dev/null || missing="$missing systemd"
 [ -n "${JAVA_HOME:-}" ] || command -v java >/dev/null || missing="$missing default-jre-headless"
 # Its programs, and not the package, which adds a system service: they are unpacked into the cache.
 prometheus=${XDG_CACHE_HOME:-${HOME:-}/.cache}/coordd/prometheus
@@ -23,7 +25,7 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 if ! command -v apt-get >/dev/null || { [ "$(id -u)" -ne 0 ] && [ -z "$sudo" ]; }; then
 	echo "the tests need what is not here: sudo apt-get install --no-install-recommends$missing${prometheus:+ prometheus}" >&2
-	echo "(elsewhere: a C compiler, Java, in COORDD_TEST_ZOOKEEPER the class path of a ZooKeeper server, and in" >&2
+	echo "(elsewhere: a C compiler, systemd-analyze, Java, in COORDD_TEST_ZOOKEEPER the class path of a ZooKeeper server, and in" >&2
 	echo "COORDD_TEST_PROMETHEUS the directory of prometheus and promtool)" >&2
 	exit 1
 fi

@@ -17,7 +17,7 @@ var layers = []struct{ who, never, but string }{
 	{who: `messages`, never: `.`},
 	{who: `supervisor(/.*)?`, never: `.`, but: `supervisor|internal/asynclog`},
 	{who: `actors/placement`, never: `.`},
-	{who: `internal/(asynclog|wal|printable|proc|httpserver|mutations)`, never: `.`},
+	{who: `internal/(asynclog|wal|printable|proc|httpserver|mutations|sdnotify)`, never: `.`},
 	{who: `internal/store`, never: `.`, but: `messages|internal/mutations`},
 	{who: `internal/protocol`, never: `.`, but: `internal/(store|mutations|proc)`},
 	{who: `internal/.*`, never: `^(actors|cmd|supervisor)`},

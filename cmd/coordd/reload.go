@@ -19,6 +19,8 @@ type reloader struct {
 	was   map[string]string // the settings that are in force, as text
 	asked chan struct{}     // by SIGHUP
 	log   *slog.Logger
+	// begun is called when a reload begins, and what it returns at its end.
+	begun func() (done func())
 	// apply are the settings that can change. An error means that nothing has changed.
 	apply map[string]func(text string) error
 }
@@ -65,6 +67,7 @@ func (r *reloader) child() supervisor.Child {
 
 // reload reads the file and applies what can change. A file with an error changes nothing.
 func (r *reloader) reload(ctx context.Context) {
+	defer r.begun()()
 	next, err := r.read(ctx)
 	if err != nil {
 		r.log.Error("settings-not-reloaded", "err", err, "then",

@@ -227,6 +227,8 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 	if err != nil {
 		return err
 	}
+	systemd := openNotifier(log)
+	defer systemd.Close()
 	client, address, err := o.client(ctx)
 	if err != nil {
 		return err
@@ -318,8 +320,12 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 	defer route.close()
 	children = append(children, route.children()...)
 	children = append(children, hist.begin(member, log)...)
+	coordinator := member.Child("coordinator")
+	notify := &notifier{to: systemd, log: log, changed: member.Membership(),
+		condition: func() condition { return conditionOf(member) },
+		stop:      coordinator.StopTimeout + o.stopTimeout + guardSlack}
 	if reload != nil {
-		reload.log = log
+		reload.log, reload.begun = log, notify.reloading
 		reload.apply = map[string]func(string) error{"log-level": o.setLevel,
 			"capacity": func(text string) error {
 				capacity, err := strconv.ParseUint(text, 10, 64)
@@ -330,7 +336,10 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 			}}
 		children = append(children, reload.child())
 	}
-	children = append(children, member.Child("coordinator"))
+	children = append(children, coordinator)
+	if systemd != nil {
+		children = append(children, notify.child())
+	}
 	root, err = supervisor.New("coordd", supervisor.Tree{Children: children},
 		supervisor.WithLogger(log))
 	if err != nil {

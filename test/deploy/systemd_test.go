@@ -1,0 +1,87 @@
+//go:build linux
+
+// Package deploy_test holds what docs/deploy and docs/examples ship for machines to what the tools
+// that read it say of it.
+package deploy_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/coordd/coordd/internal/testkit"
+)
+
+// shipped reads a file of docs.
+func shipped(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("../../docs", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// said runs a tool that has nothing to say of what is right, and returns what it says all the same.
+func said(t *testing.T, env []string, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(testkit.Environ("COORDD_", "CONSUL_"), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", strings.Join(append([]string{name}, args...), " "), err, out)
+	}
+	return string(out)
+}
+
+const unit = "deploy/systemd/coordd@.service"
+
+func TestSystemdFindsNothingWrongWithTheUnit(t *testing.T) {
+	text := strings.ReplaceAll(shipped(t, unit), "/usr/bin/coordd", binary)
+	path := filepath.Join(t.TempDir(), "coordd@demo.service")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := said(t, nil, "systemd-analyze", "verify", "--man=no", path); out != "" {
+		t.Errorf("systemd-analyze verify says:\n%s", out)
+	}
+}
+
+func TestTheUserOfTheUnitIsMade(t *testing.T) {
+	path, err := filepath.Abs("../../docs/deploy/systemd/coordd.sysusers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(shipped(t, unit), "\nUser=coordd\n") {
+		t.Error("the unit has another user")
+	}
+	// It prints what it would do, or nothing where the user is there.
+	said(t, nil, "systemd-sysusers", "--dry-run", path)
+}
+
+// variable is one of a unit's, with its value.
+var variable = regexp.MustCompile(`\bCOORDD_[A-Z_]+=\S+`)
+
+func TestTheSettingsOfTheUnitAndOfItsFileAreSettings(t *testing.T) {
+	env := variable.FindAllString(shipped(t, unit), -1)
+	if len(env) < 3 {
+		t.Fatalf("the unit sets %q", env)
+	}
+	for i := range env {
+		env[i] = strings.NewReplacer("%i", "demo", "%l", "n1").Replace(env[i])
+	}
+	// All of the file's settings, also those that it only proposes.
+	text := regexp.MustCompile(`(?m)^#(\w[\w-]*: )`).ReplaceAllString(
+		shipped(t, "deploy/etc/example.yaml"), "$1")
+	path := filepath.Join(t.TempDir(), "demo.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := said(t, env, binary, "run", "--config", path, "--explain-timing")
+	if strings.Contains(out, "no setting") || !strings.Contains(out, "restart-wait 2s") {
+		t.Errorf("it says:\n%s", out)
+	}
+}
