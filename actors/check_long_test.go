@@ -34,9 +34,9 @@ func TestALongCheckIsThereAgainAfterAnOutage(t *testing.T) {
 				c.addWork(c.items(3)...)
 				m := c.start("n1", func(cfg *actors.Config) { cfg.TTL = time.Hour })
 				c.await("all of it runs", 15*time.Second, c.balanced(3))
-				m.net.cut(errors.New("connection refused"))
+				m.net.Cut(errors.New("connection refused"))
 				time.Sleep(away)
-				m.net.cut(nil)
+				m.net.Cut(nil)
 				c.await("another session", 20*time.Second, func() bool {
 					s := m.c.Session().Get()
 					return s.ID != "" && s.Count == 2

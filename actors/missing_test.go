@@ -223,9 +223,9 @@ func TestALeaderThatMayGrantNothingAsksSeldom(t *testing.T) {
 		c.addWork(c.items(2000)...)
 		m := c.start("n1")
 		time.Sleep(20 * time.Second)
-		m.net.requests()
+		m.net.Requests()
 		time.Sleep(time.Minute)
-		if n := m.net.requests()["PUT /v1/txn"]; n > 60*20 {
+		if n := m.net.Requests()["PUT /v1/txn"]; n > 60*20 {
 			t.Errorf("%d transactions in a minute for items that may not be granted", n)
 		}
 	})
