@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build test long check vulns tools consul conformance record chaos storms simulate attack elections failures mutations model fuzz bench takeover unit clean
+.PHONY: help build packages man test long check vulns tools consul conformance record chaos storms simulate attack elections failures mutations model fuzz bench takeover unit clean
 
 # The real Consul server, built once from the module proxy (see test/consul).
 # Exported, so that every test process finds it; a test without it fails, it does not skip.
@@ -26,6 +26,8 @@ ROUNDS ?= 3
 VULNDB ?=
 # The pinned tools of `make check`: a module of their own, so that they are none of the product's.
 LINT := go tool -modfile=test/lint/go.mod
+# Of what `make packages` makes.
+VERSION ?= 0.0.0~dev
 # The tests with storms of faults over real clusters: `make test` leaves them to `make long`.
 STORMS := SurviveStorms
 
@@ -40,6 +42,13 @@ help: ## list the targets
 
 build: ## build bin/coordd
 	go build -o bin/coordd ./cmd/coordd
+
+packages: ## a deb and an rpm into bin/packages (VERSION, GOARCH), with man pages and completions
+	VERSION=$(VERSION) test/pack/build.sh bin/packages
+
+man: ## the man pages into bin/man
+	mkdir -p bin/man
+	go test -count=1 -run TestEachCommandHasAManPage ./cmd/coordd -man '$(CURDIR)/bin/man'
 
 test: tools consul ## check beside all tests with the race detector, a real Consul server included (PKG, RUN, TIMEOUT)
 	CHECK='$(SELF) check' PKG='$(PKG)' test/race.sh -timeout $(TIMEOUT) '-run=$(RUN)' $(if $(filter ./....,$(PKG)$(RUN)),'-skip=$(STORMS)')
