@@ -47,6 +47,32 @@ type Writer struct {
 	store *Store
 	guard Op
 	slots []*slot
+
+	spare []Op // the largest operation that comment returns; empty: there is no comment
+	// comment makes one more operation for a transaction: see [Writer.Comment]
+	comment func(units []Unit) (Op, bool)
+}
+
+// Comment has each transaction carry one more operation behind all others: what make returns for
+// the units of that transaction, if ok. It is called right before the transaction is sent, in the
+// goroutine of Write. So it is applied with the units or not at all, once at most. Room is kept for
+// the operation largest; one that takes more, or that cannot be sent, is left out.
+func (w *Writer) Comment(largest Op, make func(units []Unit) (op Op, ok bool)) {
+	w.spare, w.comment = []Op{largest}, make
+}
+
+// annotate adds the comment to a transaction.
+func (b *batch) annotate(t *packed) {
+	if b.comment == nil {
+		return
+	}
+	units := make([]Unit, len(t.units))
+	for i, p := range t.units {
+		units[i] = b.out[p.unit].Unit
+	}
+	if op, ok := b.comment(units); ok && op.check() == nil && op.most() <= b.spare[0].most() {
+		t.ops = append(t.ops, op)
+	}
 }
 
 // slot is a sequence key. One transaction at a time goes with it.
@@ -128,7 +154,7 @@ func (w *Writer) Write(ctx context.Context, units []Unit) []Outcome {
 		out[i] = Outcome{Unit: u, Err: ErrNotSent}
 	}
 	sequence := longest(w.slots[len(w.slots)-1].key) // of all keys the longest
-	b := batch{Writer: w, out: out, txns: pack([]Op{w.guard, sequence}, units,
+	b := batch{Writer: w, out: out, txns: pack([]Op{w.guard, sequence}, w.spare, units,
 		func(i int, err error) { out[i].Err = err })}
 	if b.run(ctx) {
 		b.seal(ctx)
@@ -171,6 +197,7 @@ func (b *batch) run(ctx context.Context) (all bool) {
 			l := b.slots[slices.IndexFunc(b.slots, func(l *slot) bool { return l.free })]
 			l.free = false
 			t.ops[1] = Advance(l.key, l.index)
+			b.annotate(t)
 			go b.fly(ctx, t, l, answers)
 		}
 		if flying == 0 {

@@ -12,6 +12,7 @@ func asRefusals(err error) (*refusals, bool) { return errors.AsType[*refusals](e
 type packed struct {
 	ops    []Op
 	head   int // how many of them are of every transaction
+	spare  int // operations that room is kept for beside them
 	units  []place
 	after  []*packed // transactions of its lanes that come before
 	done   bool
@@ -44,10 +45,12 @@ type measured struct {
 //
 // Of the plans that fill transactions better some would chain all lanes
 // together and leave nothing to have in flight.
-func pack(head []Op, units []Unit, bad func(unit int, err error)) []*packed {
-	p := packer{empty: packed{ops: head, head: len(head), size: len("[]\n")},
+//
+// In each transaction room is kept for the operations in spare.
+func pack(head, spare []Op, units []Unit, bad func(unit int, err error)) []*packed {
+	p := packer{empty: packed{ops: head, head: len(head), spare: len(spare), size: len("[]\n")},
 		last: map[string]*packed{}}
-	for _, op := range head {
+	for _, op := range slices.Concat(head, spare) {
 		p.empty.size += op.most()
 	}
 	for i := 0; i < len(units); {
@@ -108,7 +111,8 @@ type packer struct {
 }
 
 func (p *packer) open() *packed {
-	t := &packed{ops: slices.Clone(p.empty.ops), head: p.empty.head, size: p.empty.size}
+	t := &packed{ops: slices.Clone(p.empty.ops), head: p.empty.head, spare: p.empty.spare,
+		size: p.empty.size}
 	p.txns = append(p.txns, t)
 	return t
 }
@@ -176,7 +180,7 @@ func (t *packed) fits(run ...measured) bool {
 	seen := map[condition]Op{}
 	for _, e := range run {
 		n, more, ok := t.cost(e, seen)
-		if ops, size = ops+n, size+more; !ok || ops > MaxOps || size > MaxBodyBytes {
+		if ops, size = ops+n, size+more; !ok || ops > MaxOps-t.spare || size > MaxBodyBytes {
 			return false
 		}
 	}

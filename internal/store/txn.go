@@ -30,6 +30,9 @@ type Op struct{ kv api.KVTxnOp }
 // Key returns the key, or prefix, that the operation is about.
 func (o Op) Key() string { return o.kv.Key }
 
+// Value returns what the operation writes. It is not to be changed.
+func (o Op) Value() []byte { return o.kv.Value }
+
 // Verb returns Consul's name of the operation.
 func (o Op) Verb() string { return string(o.kv.Verb) }
 
