@@ -104,6 +104,10 @@ var (
 	Report = Fields{"id": `"x"`, "s": `"crash-looping"`, "since": `"2000-01-01T00:00:00Z"`,
 		"token": "7", "restarts": "7", "exit": `"e"`, "exit_at": `"2000-01-01T00:00:00Z"`,
 		"next": `"2000-01-01T00:00:00Z"`}
+	Record = Fields{"at": "1", "by": `"n1"`, "epoch": "7", "more": "0", // of the event log
+		"e": `[{"do":"granted","i":["x"],"to":"n1"}]`}
+	Event = Fields{"do": `"lost"`, "i": `["x"]`, "from": `"n1"`, "to": `"n2"`, "why": `"r"`,
+		"by": `"x@y"`, "n": "3", "wait": "1000"} // of a record
 	Process = Fields{"instance": `"i"`, "host": `"h"`, "boot": `"b"`, "pidns": `"n"`, "pid": "7",
 		"start": "8"}
 )
