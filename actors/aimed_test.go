@@ -318,6 +318,66 @@ func TestAimedAssignmentsConcernNobodyElse(t *testing.T) {
 	})
 }
 
+func TestAimedEventsConcernNobodyElse(t *testing.T) {
+	each := func(call func(what string, value []byte)) {
+		aimed.Record.Each(wide, call)
+		aimed.Event.Each(wide, func(what string, value []byte) {
+			call("e."+what, aimed.Record.With("e", fmt.Sprintf("[%s]", value)))
+		})
+	}
+	besiege(t, func(s *siege) {
+		n, odd := 0, []string(nil)
+		each(func(_ string, value []byte) { // into every slot, the one that is next among them
+			key := fmt.Sprintf("events/%d", n%protocol.EventSlots)
+			s.aim(key, value, 0)
+			n++
+		})
+		for _, name := range []string{"256", "65536", "9223372036854775807", "-1", "01", "x", "1/2"} {
+			s.aim("events/"+name, []byte("{"), 0)
+			odd = append(odd, "events/"+name)
+		}
+		for i := range 10 {
+			s.aim(fmt.Sprintf("events/%d", i), []byte(wide), 0)
+		}
+		s.kill("n1") // it leads
+		s.await("the lost leader's items", 60*time.Second, s.all(4))
+		for _, key := range odd {
+			s.said(key)
+		}
+		op, err := actors.NewOperator(s.client, "demo")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		events, err := op.Events(s.t.Context())
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if !slices.ContainsFunc(events, func(e actors.Event) bool {
+			return e.Kind == "taken-over" && len(e.Items) > 0
+		}) {
+			s.t.Errorf("the take-over is not in the log of %d events", len(events))
+		}
+	})
+	besiege(t, func(s *siege) {
+		each(func(_ string, value []byte) { s.aim("events/0", value, 0) })
+		s.holds(4)
+	})
+	// A log that was deleted begins anew.
+	besiege(t, func(s *siege) {
+		if _, err := s.client.KV().DeleteTree(s.store.Keys().Events(), nil); err != nil {
+			s.t.Fatal(err)
+		}
+		s.holds(4)
+		op, err := actors.NewOperator(s.client, "demo")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if events, err := op.Events(s.t.Context()); err != nil || len(events) == 0 {
+			s.t.Errorf("%d events, %v", len(events), err)
+		}
+	})
+}
+
 // One stray byte, and a command that takes its time to stop.
 func TestAnUnreadableAssignmentOfSlowWorkIsTakenBackOnce(t *testing.T) {
 	run(t, func(c *cluster) {

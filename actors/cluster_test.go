@@ -16,6 +16,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/eventcheck"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/testkit"
@@ -25,7 +26,7 @@ import (
 
 // cluster is members on an embedded Consul, in virtual time. It holds every run
 // to the first two invariants: no item is worked on by two members at once, and
-// the tokens of an item rise.
+// the tokens of an item rise. And its leaders say in the event log what they do.
 type cluster struct {
 	t       *testing.T
 	consul  *devconsul.Server
@@ -42,6 +43,8 @@ type cluster struct {
 	starts  map[string]int
 	leading map[string]int
 	faults  []string
+	// unlogged: its leaders keep no event log.
+	unlogged bool
 }
 
 type member struct {
@@ -69,6 +72,13 @@ func newCluster(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	c.store = s
+	c.consul.OnCommit(func(commit devconsul.Commit) {
+		if faults := eventcheck.Judge(s.Keys(), commit); !c.unlogged && len(faults) > 0 {
+			c.mu.Lock()
+			c.faults = append(c.faults, faults[0])
+			c.mu.Unlock()
+		}
+	})
 	return c
 }
 

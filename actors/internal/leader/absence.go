@@ -81,7 +81,7 @@ func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 			asked = time.Now()
 		}
 		away := absence{asked: asked, since: since, ack: c.index, session: a.goneSession(id, c.ack),
-			grace: a.graceOf(id, c.ack)}
+			grace: a.graceOf(id, c.ack), stopped: c.ack.Stopped}
 		if !since.IsZero() {
 			away.since = a.sameAbsence(id, away)
 		}

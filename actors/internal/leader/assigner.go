@@ -51,6 +51,7 @@ type Assigner struct {
 	index      map[string]int32
 	indexOf    uint64 // the workload that index was made of
 	build      *unitBuilder
+	events     *eventLog
 	odd        protocol.StrangeKeys
 	ladder     *store.Ladder
 	again      time.Time // not to be drafted before: something was refused
@@ -91,6 +92,7 @@ func (a *Assigner) Run(ctx context.Context) error {
 	a.assigned, a.build = newAssignmentCache(), newUnitBuilder(a.Keys)
 	a.readAt, a.absent, a.moves = map[string]uint64{}, map[string]absence{}, map[string]int{}
 	a.invalid, a.ledger = map[string]time.Time{}, movesLedger{}
+	a.events = newEventLog(a.Keys, a.ID)
 	a.odd = protocol.StrangeKeys{Log: a.Log}
 	a.ladder = store.NewLadder()
 	a.inherited, a.notedKnown = false, false
@@ -277,14 +279,28 @@ func (a *Assigner) forgetAbsences() {
 	clear(a.handed)
 }
 
-// open begins to write in this epoch. A watch of an empty prefix is woken by every neighbour: the
-// two that may be empty get a sentinel. One that is there already changes nothing and wakes nobody.
-func (a *Assigner) open(ctx context.Context) (err error) {
-	a.writer, err = a.Store.OpenWriter(ctx, store.CheckIndex(a.Keys.Leader(), a.epoch),
-		a.Keys.Sequence("leader/"), inFlight,
-		store.Set(a.Keys.Workload(), nil, 0), store.Set(a.Keys.Control(), nil, 0))
+// open begins to write in this epoch. A watch of an empty prefix is woken by every neighbour: those
+// that may be empty get a sentinel. One that is there already changes nothing and wakes nobody.
+func (a *Assigner) open(ctx context.Context) error {
+	if err := a.readEvents(ctx); err != nil {
+		return err
+	}
+	open := func() (err error) {
+		a.writer, err = a.Store.OpenWriter(ctx, store.CheckIndex(a.Keys.Leader(), a.epoch),
+			a.Keys.Sequence("leader/"), inFlight, append(a.events.opening(time.Now()),
+				store.Set(a.Keys.Workload(), nil, 0), store.Set(a.Keys.Control(), nil, 0))...)
+		return err
+	}
+	err := open()
+	if errors.Is(err, store.ErrDenied) && !a.events.off {
+		a.events.turnOff(a, err)
+		err = open()
+	}
 	if errors.Is(err, store.ErrRefused) {
 		return errStale
+	}
+	if err == nil {
+		a.events.comment(a.writer, a.absent)
 	}
 	return err
 }
@@ -338,7 +354,9 @@ func (a *Assigner) readRaised(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		before := a.assigned.members[id]
 		a.assigned.loadMember(a.Keys, id, entries, &a.odd)
+		a.gaveUp(id, before, a.assigned.members[id])
 		if index == 0 {
 			delete(a.readAt, id)
 		} else {
@@ -363,7 +381,9 @@ func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
 	s := a.snapshot(time.Now())
 	d := s.draft()
 	a.tell(s, d)
+	a.observe(s, d)
 	units, alone, retry := a.possible(d.units, s.now)
+	units = a.events.join(units, s.now, a.Merge)
 	if len(units) > 0 {
 		err = a.write(ctx, units)
 	}
@@ -384,6 +404,7 @@ func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
 		return time.Now(), nil // what was written is drafted upon at once
 	}
 	next = actor.Earliest(actor.Earliest(actor.Earliest(ask, d.wake), retry), a.note(ctx, false))
+	next = actor.Earliest(next, a.events.due(a.Merge))
 	if s.place {
 		a.first = time.Time{}
 	}
@@ -505,11 +526,16 @@ func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
 	doubt := map[string]bool{}
 	for _, o := range outcomes {
 		what := o.Unit.Tag.(order)
+		if what.kind == orderEvents && (o.Err == nil || errors.Is(o.Err, store.ErrInvalid)) {
+			a.events.written()
+			continue
+		}
 		if o.Err == nil {
 			if a.Observer != nil {
-				a.observe(what)
+				a.applied(what)
 			}
 			a.enter(what, o.Result)
+			a.events.did(what)
 			delete(a.invalid, what.key(a.Keys))
 			a.moves[what.reason]++
 			done[what.verb()]++
@@ -564,8 +590,8 @@ func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
 	return fmt.Errorf("%w: replanning", store.ErrRefused)
 }
 
-// observe tells the observer of one applied order, before it is taken into the cache.
-func (a *Assigner) observe(o order) {
+// applied tells the observer of one applied order, before it is taken into the cache.
+func (a *Assigner) applied(o order) {
 	a.Observer.Observe(messages.Assigned{Action: o.verb(), Reason: o.reason, Items: 1})
 	if o.kind == orderGrant || o.kind == orderReap {
 		a.ledger.moves++
@@ -607,5 +633,6 @@ func (a *Assigner) enter(o order, r store.Result) {
 }
 
 func (o order) verb() string {
-	return [...]string{"granted", "revoked", "cancelled", "taken-over", "erased", "swept"}[o.kind]
+	return [...]string{"granted", "revoked", "cancelled", "taken-over", "erased", "swept",
+		"events"}[o.kind]
 }

@@ -42,6 +42,7 @@ type absence struct {
 	session string        // of its last registration, which is gone
 	grace   time.Duration // how long its items wait for it
 	doubt   bool          // a write about it was refused: it is to be confirmed again
+	stopped bool          // it said that it stops, and that all its work has ended
 }
 
 func (a absence) over(now time.Time) bool {

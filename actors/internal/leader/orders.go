@@ -28,6 +28,7 @@ const (
 	orderReap  // from a vanished member, to another
 	orderErase // a vanished member's key of an item that is no more
 	orderSweep // what a vanished member leaves when it holds nothing
+	orderEvents
 )
 
 // unitBuilder makes the unit of each order. It caches what many of them have in common.

@@ -1,0 +1,388 @@
+package actors_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/testkit/transport"
+)
+
+// watched is a cluster whose event log is read.
+type watched struct {
+	*cluster
+	op *actors.Operator
+}
+
+func logged(t *testing.T, f func(w watched)) {
+	t.Helper()
+	run(t, func(c *cluster) {
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(watched{c, op})
+	})
+}
+
+func (w watched) events() []actors.Event {
+	w.t.Helper()
+	events, err := w.op.Events(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return events
+}
+
+// last is the index of the last event.
+func (w watched) last() uint64 {
+	w.t.Helper()
+	events := w.events()
+	return events[len(events)-1].Index
+}
+
+// since counts the items of each kind of event after the index; of those without items, the
+// events.
+func (w watched) since(index uint64) map[string]int {
+	w.t.Helper()
+	n := map[string]int{}
+	for _, e := range w.events() {
+		if e.Index > index {
+			n[line(e)] += max(1, len(e.Items))
+		}
+	}
+	return n
+}
+
+func line(e actors.Event) string {
+	s := e.Kind
+	if e.From != "" || e.To != "" {
+		s += " " + e.From + ">" + e.To
+	}
+	if e.Why != "" {
+		s += " " + e.Why
+	}
+	return s
+}
+
+// has makes sure that a count has what it should, and nothing else of the kinds named there.
+func (w watched) has(got, want map[string]int) {
+	w.t.Helper()
+	for what, n := range want {
+		if got[what] != n {
+			w.t.Errorf("%q: %d, want %d", what, got[what], n)
+		}
+	}
+	for what, n := range got {
+		if want[what] == 0 {
+			w.t.Errorf("%q: %d, want none", what, n)
+		}
+	}
+}
+
+func (w watched) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestTheFirstPlanIsInTheEventLog(t *testing.T) {
+	logged(t, func(w watched) {
+		three(w.cluster, 9)
+		first := w.events()[0]
+		if first.Kind != "leads" || first.To != w.leader() || first.From != "" {
+			w.t.Errorf("the first event is %+v", first)
+		}
+		got := w.since(0)
+		granted := 0
+		for what, n := range got {
+			if strings.HasPrefix(what, "granted") {
+				granted += n
+			}
+		}
+		for _, id := range []string{"n1", "n2", "n3"} {
+			if got["joined >"+id] != 1 {
+				w.t.Errorf("%s did not join: %v", id, got)
+			}
+		}
+		if granted < 9 {
+			w.t.Errorf("%d items granted: %v", granted, got)
+		}
+	})
+}
+
+func TestATakeOverIsInTheEventLogWithItsCause(t *testing.T) {
+	logged(t, func(w watched) {
+		three(w.cluster, 9)
+		lost, before := w.follower(), w.last()
+		w.kill(lost)
+		w.await("the lost member's items", 45*time.Second, w.balanced(9))
+		time.Sleep(20 * time.Second)
+		got, taken := w.since(before), 0
+		for what, n := range got {
+			if strings.HasPrefix(what, "taken-over "+lost+">") && strings.HasSuffix(what, " lost") {
+				taken += n
+				delete(got, what)
+			}
+		}
+		if taken != 3 {
+			w.t.Errorf("%d items were taken over", taken)
+		}
+		w.has(got, map[string]int{"lost " + lost + ">": 1})
+		for _, e := range w.events() {
+			if e.Kind == "lost" && (e.Holds != 3 || e.Wait < 5000 || e.Wait > 20_000) {
+				w.t.Errorf("lost with %d items, which wait %d ms", e.Holds, e.Wait)
+			}
+		}
+	})
+}
+
+func TestADrainIsInTheEventLogWithItsCause(t *testing.T) {
+	logged(t, func(w watched) {
+		three(w.cluster, 9)
+		n, before := w.follower(), w.last()
+		w.must(w.op.Drain(w.t.Context(), n))
+		w.await("the member empty", 20*time.Second, func() bool { return w.loads()[n] == 0 })
+		w.await("all at work", 20*time.Second, func() bool { return sum(w.loads()) == 9 })
+		got, granted := w.since(before), 0
+		for what, k := range got {
+			if strings.HasPrefix(what, "granted "+n+">") && strings.HasSuffix(what, " drain") {
+				granted += k
+				delete(got, what)
+			}
+		}
+		if granted != 3 {
+			w.t.Errorf("%d items were granted to others", granted)
+		}
+		w.has(got, map[string]int{"drained " + n + ">": 1, "revoked " + n + "> drain": 3})
+		before = w.last()
+		w.must(w.op.Undrain(w.t.Context(), n))
+		w.await("the items shared out", 40*time.Second, w.balanced(9))
+		if got := w.since(before); got["undrained "+n+">"] != 1 {
+			w.t.Errorf("undrained: %v", got)
+		}
+	})
+}
+
+func TestARebalanceOnAJoinIsInTheEventLogWithItsCause(t *testing.T) {
+	logged(t, func(w watched) {
+		three(w.cluster, 12)
+		before := w.last()
+		w.start("n4")
+		w.await("the items shared out", 40*time.Second, w.balanced(12))
+		got, want := w.since(before), map[string]int{"joined >n4": 1}
+		for _, from := range []string{"n1", "n2", "n3"} {
+			want["revoked "+from+"> balance"] = 1
+			want["granted "+from+">n4 balance"] = 1
+		}
+		w.has(got, want)
+	})
+}
+
+func TestACleanStopIsInTheEventLogWithItsCause(t *testing.T) {
+	logged(t, func(w watched) {
+		three(w.cluster, 9)
+		n, before := w.follower(), w.last()
+		w.stop(n)
+		w.await("the items shared out", 20*time.Second, w.balanced(9))
+		time.Sleep(5 * time.Second)
+		got, granted := w.since(before), 0
+		for what, k := range got {
+			if strings.HasPrefix(what, "granted "+n+">") && strings.HasSuffix(what, " left") {
+				granted += k
+				delete(got, what)
+			}
+		}
+		if granted != 3 {
+			w.t.Errorf("%d items were granted to others: %v", granted, w.since(before))
+		}
+		delete(got, "leaving "+n+">") // if it was seen
+		w.has(got, map[string]int{"left " + n + ">": 1})
+	})
+}
+
+func TestTheEventLogGoesOnAcrossLeaders(t *testing.T) {
+	logged(t, func(w watched) {
+		three(w.cluster, 9)
+		old, before := w.leader(), w.last()
+		w.kill(old)
+		w.await("the lost leader's items", 60*time.Second, w.balanced(9))
+		time.Sleep(20 * time.Second)
+		got := w.since(before)
+		next := w.leader()
+		if got["leads "+old+">"+next] != 1 || got["lost "+old+">"] != 1 {
+			w.t.Errorf("after the leader's loss: %v", got)
+		}
+		w.start(old)
+		w.await("the items shared out", 60*time.Second, w.balanced(9))
+		before = w.last()
+		w.stop(next) // hands its leadership over
+		w.await("the items shared out", 60*time.Second, w.balanced(9))
+		time.Sleep(20 * time.Second)
+		got = w.since(before)
+		if n := got["left "+next+">"]; n != 1 {
+			w.t.Errorf("%d times left: %v", n, got)
+		}
+		if n := got["leads "+next+">"+w.leader()]; n != 1 {
+			w.t.Errorf("%d times leads: %v", n, got)
+		}
+		for what, n := range got {
+			if strings.HasPrefix(what, "joined") || strings.HasPrefix(what, "lost") {
+				w.t.Errorf("%q: %d", what, n)
+			}
+		}
+	})
+}
+
+func TestAMoveThatTwoLeadersMakeKeepsItsCause(t *testing.T) {
+	logged(t, func(w watched) {
+		three(w.cluster, 9)
+		n, old, before := w.follower(), w.leader(), w.last()
+		w.must(w.op.Drain(w.t.Context(), n))
+		w.await("the order to give up", 5*time.Second, func() bool {
+			return w.since(before)["revoked "+n+"> drain"] == 3
+		})
+		w.kill(old)
+		w.await("all at work", 60*time.Second, func() bool { return sum(w.loads()) == 9 })
+		granted := 0
+		for what, k := range w.since(before) {
+			if strings.HasPrefix(what, "granted "+n+">") && strings.HasSuffix(what, " drain") {
+				granted += k
+			}
+		}
+		if granted != 3 {
+			w.t.Errorf("%d items were granted with their cause: %v", granted, w.since(before))
+		}
+	})
+}
+
+func TestOrdersAndTheBrakeAreInTheEventLog(t *testing.T) {
+	logged(t, func(w watched) {
+		three(w.cluster, 30)
+		before := w.last()
+		ctx := w.t.Context()
+		w.must(w.op.Freeze(ctx))
+		time.Sleep(3 * time.Second)
+		w.must(w.op.Thaw(ctx))
+		time.Sleep(3 * time.Second)
+		w.must(w.op.Pin(ctx, w.items(1)[0], "n2"))
+		time.Sleep(10 * time.Second)
+		w.must(w.op.Unpin(ctx, w.items(1)[0]))
+		time.Sleep(3 * time.Second)
+		got := w.since(before)
+		for _, what := range []string{"frozen", "thawed", "pinned >n2", "unpinned"} {
+			if got[what] != 1 {
+				w.t.Errorf("%s: %d of %v", what, got[what], got)
+			}
+		}
+		before = w.last()
+		w.removeWork(w.items(25)...)
+		time.Sleep(10 * time.Second)
+		w.must(w.op.Override(ctx))
+		time.Sleep(10 * time.Second)
+		removed := 0
+		got = w.since(before)
+		for what, n := range got {
+			if strings.HasPrefix(what, "revoked") && strings.HasSuffix(what, "> removed") {
+				removed += n
+			}
+		}
+		if got["overridden"] != 1 || got["brake-off"] != 1 || removed != 25 {
+			w.t.Errorf("overridden %d, brake-off %d, removed %d", got["overridden"],
+				got["brake-off"], removed)
+		}
+		if !slices.ContainsFunc(w.events(), func(e actors.Event) bool {
+			return e.Kind == "brake-on" && strings.Contains(e.Why, "items")
+		}) {
+			w.t.Errorf("no brake came on: %v", got)
+		}
+	})
+}
+
+func TestTheEventLogIsARing(t *testing.T) {
+	logged(t, func(w watched) {
+		three(w.cluster, 3)
+		for i := range 2 * protocol.EventSlots {
+			w.addWork(fmt.Sprintf("more_%d", i%2))
+			time.Sleep(2 * time.Second)
+			w.removeWork(fmt.Sprintf("more_%d", i%2))
+			time.Sleep(2 * time.Second)
+		}
+		slots := 0
+		for _, e := range w.consul.Dump().Entries {
+			if strings.HasPrefix(e.Key, w.store.Keys().Events()) && len(e.Value) > 0 {
+				slots++
+			}
+		}
+		if slots != protocol.EventSlots {
+			w.t.Errorf("%d slots", slots)
+		}
+		events := w.events()
+		for i := 1; i < len(events); i++ {
+			if events[i].Time.Before(events[i-1].Time) || events[i].Index < events[i-1].Index {
+				w.t.Errorf("%+v comes before %+v", events[i-1], events[i])
+			}
+		}
+		if newest := events[len(events)-1]; time.Since(newest.Time) > 10*time.Second {
+			w.t.Errorf("the newest is of %v ago", time.Since(newest.Time))
+		}
+		// A new leader goes on where the old one ended.
+		before := w.last()
+		w.kill(w.leader())
+		w.await("the items shared out", 60*time.Second, w.balanced(3))
+		if got := w.since(before); len(got) < 3 {
+			w.t.Errorf("after the leader's loss: %v", got)
+		}
+	})
+}
+
+func TestAnIdleClusterWritesNoEvents(t *testing.T) {
+	logged(t, func(w watched) {
+		three(w.cluster, 9)
+		time.Sleep(30 * time.Second)
+		before := w.last()
+		time.Sleep(time.Hour)
+		if got := w.since(before); len(got) > 0 {
+			w.t.Errorf("in an hour of rest: %v", got)
+		}
+	})
+}
+
+func TestALeaderWhoseTokenDoesNotAllowTheEventLogLeadsWithoutIt(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.unlogged = true
+		next := c.consul.RoundTripper()
+		c.way = transport.Func(func(r *http.Request) (*http.Response, error) {
+			if r.Body != nil {
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					return nil, err
+				}
+				r.Body = io.NopCloser(strings.NewReader(string(body)))
+				if strings.Contains(string(body), "/events/") {
+					text := `{"Results":null,"Errors":[{"OpIndex":4,"What":"Permission denied: ` +
+						`token lacks permission 'key:write'"}]}`
+					return &http.Response{StatusCode: http.StatusConflict, Request: r,
+						Header: http.Header{"Content-Type": {"application/json"}},
+						Body:   io.NopCloser(strings.NewReader(text))}, nil
+				}
+			}
+			return next.RoundTrip(r)
+		})
+		three(c, 9)
+		c.kill(c.follower())
+		c.await("the lost member's items", 45*time.Second, c.balanced(9))
+		for _, e := range c.consul.Dump().Entries {
+			if strings.HasPrefix(e.Key, c.store.Keys().Events()) {
+				c.t.Errorf("%s was written", e.Key)
+			}
+		}
+	})
+}

@@ -1,0 +1,276 @@
+package leader
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// The leader keeps the event log (see [protocol.EventRecord]). What a transaction does to items is
+// said in the transaction itself, by one operation more: it costs no request, and nothing can be in
+// the log that was not committed. What happens beside (members, orders, the brake) waits for the
+// next transaction for a moment, then it has one of its own, at most one a second.
+//
+// Nothing depends on the log. Where the token does not allow it, the leader goes on without.
+
+// eventPause is the least time between two transactions that hold nothing but events.
+const eventPause = time.Second
+
+// mostPending is how many events wait to be written; more are counted.
+const mostPending = 200
+
+// eventLog is the writing side of the log, of one assigner.
+type eventLog struct {
+	keys   protocol.Keys
+	leader string
+	epoch  uint64
+	off    bool // the token does not allow it
+	next   int  // the slot to be set next
+	led    bool // the log says already that this term began
+	before string
+
+	seen     standing
+	released map[string]release // by item, until somebody gets it
+	pending  []protocol.Event
+	more     int
+	since    time.Time // of the first of pending
+	sentAt   time.Time
+	sent     struct { // of pending
+		slot  int
+		value []byte
+	}
+}
+
+// release is how an item came to have no owner.
+type release struct{ from, why string }
+
+func newEventLog(keys protocol.Keys, leader string) *eventLog {
+	return &eventLog{keys: keys, leader: leader, released: map[string]release{},
+		seen: newStanding()}
+}
+
+// read takes in what the log says, once in each epoch: where it ends, and what stands.
+func (a *Assigner) readEvents(ctx context.Context) error {
+	l := a.events
+	entries, _, err := a.Store.List(ctx, a.Keys.Events(), store.Consistent)
+	if errors.Is(err, store.ErrDenied) {
+		l.turnOff(a, err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	l.epoch = a.epoch
+	for _, e := range entries {
+		if l.sent.value != nil && e.Key == l.keys.Event(l.sent.slot) &&
+			bytes.Equal(e.Value, l.sent.value) {
+			l.written() // whose outcome was not known
+		}
+	}
+	l.load(a.Keys.ReadEvents(entries, a.odd.Skip), a.term)
+	return nil
+}
+
+func (l *eventLog) turnOff(a *Assigner, err error) {
+	if !l.off {
+		a.Log.Warn("events-not-logged", "err", err, "do",
+			"let the token write below "+a.Keys.Events())
+	}
+	l.off = true
+}
+
+// load goes on where records end.
+func (l *eventLog) load(records []protocol.EventRecord, term uint64) {
+	l.next, l.before, l.led = 0, "", false
+	for _, r := range records {
+		if r.Slot < protocol.EventSlots {
+			l.next = (r.Slot + 1) % protocol.EventSlots
+		}
+		l.led = l.led || r.Leader == l.leader && r.Epoch >= term
+		l.before = r.Leader
+	}
+	if l.seen.begun {
+		return // what this assigner has seen since is newer
+	}
+	l.seen.complete = len(records) < protocol.EventSlots
+	for _, r := range records {
+		for _, e := range r.Events {
+			l.seen.learn(e)
+			l.learn(e)
+		}
+	}
+}
+
+// learn notes who has given an item up: for what a predecessor revoked, this leader grants.
+func (l *eventLog) learn(e protocol.Event) {
+	for _, item := range e.Items {
+		switch e.What {
+		case protocol.EventRevoked:
+			l.released[item] = release{e.From, e.Why}
+		case protocol.EventGranted, protocol.EventKept, protocol.EventTakenOver,
+			protocol.EventErased:
+			delete(l.released, item)
+		}
+	}
+}
+
+// opening are the operations that begin an epoch: the sentinel, which shows whether the token
+// allows the log, and who leads.
+func (l *eventLog) opening(now time.Time) []store.Op {
+	if l.off {
+		return nil
+	}
+	ops := []store.Op{store.Set(l.keys.Events(), nil, 0)}
+	if !l.led {
+		e := protocol.Event{What: protocol.EventLeads, To: l.leader}
+		if l.before != l.leader {
+			e.From = l.before
+		}
+		ops = append(ops, l.op(now, []protocol.Event{e}, 0))
+	}
+	return ops
+}
+
+// op sets the next slot.
+func (l *eventLog) op(now time.Time, events []protocol.Event, more int) store.Op {
+	r := protocol.EventRecord{At: now.UnixMilli(), Leader: l.leader, Epoch: l.epoch,
+		Events: events, More: more}
+	op := store.Set(l.keys.Event(l.next), r.Encode(), 0)
+	l.next = (l.next + 1) % protocol.EventSlots
+	return op
+}
+
+// comment has the writer's transactions say what they do.
+func (l *eventLog) comment(w *store.Writer, absent map[string]absence) {
+	if l.off {
+		return
+	}
+	w.Comment(store.Set(l.keys.Event(protocol.EventSlots-1),
+		make([]byte, protocol.MaxEventBytes), 0), func(units []store.Unit) (store.Op, bool) {
+		events := l.eventsOf(units, absent)
+		if len(events) == 0 {
+			return store.Op{}, false
+		}
+		return l.op(time.Now(), events, 0), true
+	})
+}
+
+// eventsOf says what units do. Items of one kind, from and to the same members for the same reason,
+// are one event.
+func (l *eventLog) eventsOf(units []store.Unit, absent map[string]absence) []protocol.Event {
+	type group struct{ what, from, to, why string }
+	var events []protocol.Event
+	at := map[group]int{}
+	for _, u := range units {
+		o := u.Tag.(order)
+		g := group{from: o.from, to: o.to, why: o.reason}
+		switch o.kind {
+		case orderGrant:
+			g.what = protocol.EventGranted
+			if r, ok := l.released[o.item]; ok {
+				g.from, g.why = r.from, r.why
+			}
+		case orderRevoke:
+			g.what = protocol.EventRevoked
+		case orderCancel:
+			g.what = protocol.EventKept
+		case orderReap:
+			g.what, g.why = protocol.EventTakenOver, absent[o.from].word()
+		case orderErase:
+			g.what = protocol.EventErased
+		default:
+			continue
+		}
+		i, ok := at[g]
+		if !ok {
+			i = len(events)
+			at[g] = i
+			events = append(events, protocol.Event{What: g.what, From: g.from, To: g.to,
+				Why: g.why})
+		}
+		events[i].Items = append(events[i].Items, o.item)
+	}
+	return events
+}
+
+// did takes in an order that was carried out.
+func (l *eventLog) did(o order) {
+	switch {
+	case o.kind == orderRevoke && o.reason != "removed":
+		l.released[o.item] = release{o.from, o.reason}
+	case o.item != "":
+		delete(l.released, o.item)
+	}
+}
+
+// gaveUp notes which of its items a member has released without being asked: because it leaves, as
+// a rule.
+func (a *Assigner) gaveUp(member string, before, after map[string]messages.Assignment) {
+	why := protocol.EventLeft
+	if m, here := a.members.Get().Items.Get(member); here && !m.Leaving {
+		why = "released"
+	}
+	for item, key := range before {
+		if _, holds := after[item]; !holds && !key.Releasing {
+			a.events.released[item] = release{member, why}
+		}
+	}
+}
+
+// observe has the log say what is new about members, orders and the brake.
+func (a *Assigner) observe(s *snapshot, d draft) {
+	if d.plan.Settled {
+		clear(a.events.released) // nobody asks for them any more
+	}
+	a.events.observe(s.now, view{members: s.members, absent: a.absent, control: s.control,
+		brake: d.brake, holds: func(id string) int { return len(a.assigned.members[id]) }})
+}
+
+// observe takes in what stands now. What is new about it is written soon.
+func (l *eventLog) observe(now time.Time, v view) {
+	if l.off {
+		return
+	}
+	for _, e := range l.seen.next(v) {
+		if len(l.pending) == 0 {
+			l.since = now
+		}
+		if len(l.pending) == mostPending {
+			l.more++
+			continue
+		}
+		l.pending = append(l.pending, e)
+	}
+}
+
+// due is when the events that wait have a transaction of their own; zero: none wait.
+func (l *eventLog) due(merge time.Duration) time.Time {
+	if len(l.pending) == 0 || l.off {
+		return time.Time{}
+	}
+	if at := l.since.Add(merge); at.After(l.sentAt.Add(eventPause)) {
+		return at
+	}
+	return l.sentAt.Add(eventPause)
+}
+
+// join puts the events that wait before units, or has them go alone once they are due.
+func (l *eventLog) join(units []store.Unit, now time.Time, merge time.Duration) []store.Unit {
+	due := l.due(merge)
+	if due.IsZero() || len(units) == 0 && now.Before(due) {
+		return units
+	}
+	l.sentAt = now
+	l.sent.slot = l.next
+	op := l.op(now, l.pending, l.more)
+	l.sent.value = op.Value()
+	return append([]store.Unit{{Ops: []store.Op{op}, Tag: order{kind: orderEvents}}}, units...)
+}
+
+// written forgets the events that waited: the log has them, or never can.
+func (l *eventLog) written() { l.pending, l.more, l.sent.value = nil, 0, nil }
