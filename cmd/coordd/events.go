@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) eventsCommand() *cobra.Command {
+	var s serviceFlags
+	var since time.Duration
+	var follow, asJSON bool
+	cmd := &cobra.Command{
+		Use:     "events [ITEM|MEMBER]",
+		Aliases: []string{"history"},
+		Short:   "Show what happened, and why",
+		Long: `Shows what happened to the items, the members and the orders of a service, with the cause,
+the oldest first: all of it, or what concerns one item or one member. Times are those of the leader
+that wrote it down, shown in this machine's time zone. The log is in Consul and holds the last 256
+transactions of leaders, whoever led: some thousand moves, or more.
+
+With --follow it shows what happens from now on (with --since also what happened before), until it
+is stopped. --json prints a list, with --follow one line for each event.
+
+"coordd run --history" is something else: a file with everything that one member does, for "coordd
+verify".`,
+		Example: `  coordd events --since 1h
+  coordd events device-1
+  coordd events n2 --follow`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage("give one item or member at the most, not %d arguments", len(args))
+			}
+			return nil
+		},
+		RunE: a.does(func(ctx context.Context, args []string) error {
+			about := strings.Join(args, "")
+			if len(args) > 0 {
+				if err := actors.CheckID(about); err != nil {
+					return usage("%v", err)
+				}
+			}
+			if since < 0 {
+				return usage("--since is %v: give how long ago, such as 1h", since)
+			}
+			o, err := s.reached(ctx)
+			if err != nil {
+				return err
+			}
+			events, err := o.Events(ctx)
+			if err != nil {
+				return err
+			}
+			last := uint64(0)
+			if n := len(events); n > 0 {
+				last = events[n-1].Index
+			}
+			from := time.Time{}
+			if since > 0 {
+				from = time.Now().Add(-since)
+			} else if follow {
+				events = nil
+			}
+			events = concerning(events, about, from)
+			if !follow && asJSON {
+				return printJSON(a.out, events)
+			}
+			for _, e := range events {
+				if err := printEvent(a.out, e, asJSON); err != nil {
+					return err
+				}
+			}
+			if !follow {
+				return nil
+			}
+			for e := range o.FollowEvents(ctx, last) {
+				for _, e := range concerning([]actors.Event{e}, about, time.Time{}) {
+					if err := printEvent(a.out, e, asJSON); err != nil {
+						return err
+					}
+				}
+			}
+			return nil // it was to stop
+		}),
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.DurationVar(&since, "since", 0, "Only what happened within this time; 0s: all there is.")
+	f.BoolVarP(&follow, "follow", "f", false, "Show what happens from now on.")
+	f.BoolVar(&asJSON, "json", false, "Print JSON.")
+	orders(f, "follow")
+	s.register(f)
+	return cmd
+}
+
+// concerning are the events about an item or a member, with no items but that one; empty: all.
+func concerning(events []actors.Event, about string, from time.Time) []actors.Event {
+	out := []actors.Event{}
+	for _, e := range events {
+		if e.Time.Before(from) {
+			continue
+		}
+		if slices.Contains(e.Items, about) {
+			e.Items = []string{about}
+		} else if about != "" && e.From != about && e.To != about && e.Kind != actors.EventsMissed {
+			continue
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func printEvent(w io.Writer, e actors.Event, asJSON bool) error {
+	if asJSON {
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(e); err != nil {
+			return err
+		}
+		_, err := w.Write(plainJSON(b.Bytes()))
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%s %s\n", e.Time.Local().Format(time.DateTime), eventText(e))
+	return err
+}
+
+// eventText is an event in plain words.
+func eventText(e actors.Event) string {
+	items, from, to := itemsText(e.Items), foreign(e.From), foreign(e.To)
+	by := ""
+	if e.By != "" {
+		by = ", by " + foreign(e.By)
+	}
+	switch e.Kind {
+	case "leads":
+		if e.From != "" {
+			return to + " leads, after " + from
+		}
+		return to + " leads"
+	case "joined":
+		if e.Why != "" {
+			return to + " joined again, with a new session"
+		}
+		return to + " joined"
+	case "leaving":
+		return from + " is about to stop"
+	case "left", "lost":
+		text := from + map[string]string{"left": " has stopped", "lost": " was lost"}[e.Kind]
+		if e.Holds > 0 {
+			text += " with " + count(e.Holds, "item") + ", kept for it for up to " +
+				(time.Duration(e.Wait) * time.Millisecond).Round(100*time.Millisecond).String()
+		}
+		return text
+	case "drained":
+		return from + " is drained by an order" + by
+	case "undrained":
+		return from + " is no longer drained" + by
+	case "pinned":
+		return items + " pinned to " + to + by
+	case "unpinned":
+		return items + " no longer pinned" + by
+	case "frozen":
+		return "frozen: nothing is moved or placed" + by
+	case "thawed":
+		return "thawed" + by
+	case "overridden":
+		return "the brake is to be released, by an order" + by
+	case "brake-on":
+		return "the brake is on: " + foreign(e.Why)
+	case "brake-off":
+		return "the brake is off"
+	case "granted", "taken-over":
+		if e.From == "" {
+			return items + " -> " + to + ": " + cause(e)
+		}
+		return items + " " + from + " -> " + to + ": " + cause(e)
+	case "revoked":
+		return items + " to be given up by " + from + ": " + cause(e)
+	case "kept":
+		return items + " kept at " + from + " after all"
+	case "erased":
+		return items + " no longer at " + from + ": " + cause(e)
+	case actors.EventsMore:
+		return fmt.Sprintf("and %d more, for which the log had no room", e.More)
+	case actors.EventsMissed:
+		return "more happened than the log holds: some is missing here"
+	}
+	text := foreign(e.Kind)
+	for _, part := range []string{items, from, to, foreign(e.Why)} {
+		if part != "" {
+			text += " " + part
+		}
+	}
+	return text + by
+}
+
+// cause is why an item moved.
+func cause(e actors.Event) string {
+	from := foreign(e.From)
+	switch e.Why {
+	case "new":
+		return "free before"
+	case "balance":
+		return "balancing the load"
+	case "drain":
+		return from + " is drained"
+	case "capacity":
+		return from + " is over its capacity"
+	case "pinned":
+		return "pinned"
+	case "left":
+		return from + " has stopped"
+	case "lost":
+		return from + " was lost"
+	case "released":
+		return "released by " + from
+	case "removed":
+		return "no longer in the workload"
+	case "unreadable":
+		return "the assignment was unreadable"
+	case "not-addressed":
+		return "the assignment was addressed to nobody"
+	case "cancelled":
+		return "called back"
+	}
+	return foreign(e.Why)
+}
+
+// itemsText names up to three items, and says how many there are if there are more.
+func itemsText(items []string) string {
+	const most = 3
+	if len(items) <= most {
+		return foreigners(items)
+	}
+	return fmt.Sprintf("%s (%s, …)", count(len(items), "item"), foreigners(items[:most]))
+}
