@@ -268,7 +268,7 @@ func TestOrdersAndTheBrakeAreInTheEventLog(t *testing.T) {
 		three(w.cluster, 30)
 		before := w.last()
 		ctx := w.t.Context()
-		w.must(w.op.Freeze(ctx))
+		w.must(w.op.As("ann@desk").Freeze(ctx))
 		time.Sleep(3 * time.Second)
 		w.must(w.op.Thaw(ctx))
 		time.Sleep(3 * time.Second)
@@ -281,6 +281,11 @@ func TestOrdersAndTheBrakeAreInTheEventLog(t *testing.T) {
 			if got[what] != 1 {
 				w.t.Errorf("%s: %d of %v", what, got[what], got)
 			}
+		}
+		if !slices.ContainsFunc(w.events(), func(e actors.Event) bool {
+			return e.Kind == "frozen" && e.By == "ann@desk"
+		}) {
+			t.Error("it is not known who froze")
 		}
 		before = w.last()
 		w.removeWork(w.items(25)...)

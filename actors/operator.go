@@ -49,6 +49,7 @@ type Operator struct {
 	work    *sequence
 	control *sequence
 	locate  routing.Config
+	by      string // who gives the orders; empty: they do not say
 }
 
 // operatorTimeout is the deadline of an operator's call. Nothing is lost while it lasts, unlike

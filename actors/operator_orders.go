@@ -8,10 +8,20 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
+// As returns an operator whose orders to freeze and to drain say who gave them, such as "user@host":
+// the event log shows it. Everybody who may read the orders can read it. A text that holds control
+// characters or more than 256 bytes is left out.
+func (o *Operator) As(who string) *Operator {
+	signing := *o
+	signing.by = who
+	return &signing
+}
+
 // Freeze orders that nothing is planned: every item stays where it is, and
 // those of members that vanish wait. Thaw takes it back.
 func (o *Operator) Freeze(ctx context.Context) error {
-	return advice("freezing", o.write(ctx, o.control, store.Set(o.keys.Freeze(), stamp(), 0)))
+	return advice("freezing", o.write(ctx, o.control,
+		store.Set(o.keys.Freeze(), protocol.SignOrder(stamp(), o.by), 0)))
 }
 
 // Thaw takes Freeze back; it is no error when nothing is frozen.
@@ -33,7 +43,7 @@ func (o *Operator) Drain(ctx context.Context, member string) error {
 		return err
 	}
 	return advice("draining "+member, o.write(ctx, o.control,
-		store.Set(o.keys.Drain(member), stamp(), 0)))
+		store.Set(o.keys.Drain(member), protocol.SignOrder(stamp(), o.by), 0)))
 }
 
 // Undrain takes Drain back; it is no error when the member is not drained.

@@ -69,6 +69,9 @@ type Control struct {
 	Drain Table[struct{}]
 	// Pins says on which member an item must be.
 	Pins Table[string]
+	// FrozenBy and DrainedBy, by member, say who gave those orders, where they say so.
+	FrozenBy  string
+	DrainedBy Table[string]
 }
 
 // Same tells whether two views show the same orders.

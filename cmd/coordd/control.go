@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/user"
 	"slices"
 
 	"github.com/coordd/coordd/actors"
@@ -31,7 +33,7 @@ func (a *app) controlCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			said, err := give(ctx, o, args)
+			said, err := give(ctx, o.As(whoami()), args)
 			if err != nil {
 				return err
 			}
@@ -44,7 +46,8 @@ func (a *app) controlCommand() *cobra.Command {
 		Use:   "control",
 		Short: "Give orders to the leader",
 		Long: `Writes orders for the leader of a service. They stand until they are taken back,
-whoever leads; "coordd status" shows them.`,
+whoever leads; "coordd status" shows them, and "coordd events" who gave them and when. Those to
+freeze and to drain say by whom: the user's name and the host's are written to Consul.`,
 		Example: `  coordd control drain n2
   coordd control undrain n2`,
 	},
@@ -130,6 +133,18 @@ away, the item waits. Take it back with "coordd control unpin".`,
 	)
 	s.register(cmd.PersistentFlags())
 	return cmd
+}
+
+// whoami is who gives an order, for the event log: user@host, as far as either is known.
+func whoami() string {
+	name, host := "", ""
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if h, err := os.Hostname(); err == nil {
+		host = "@" + h
+	}
+	return name + host
 }
 
 // unknownItem warns of an order about an item that is not in the workload, for the same reason.

@@ -73,7 +73,9 @@ func TestEventsAreInTheOrderOfConsul(t *testing.T) {
 		slotEntry(k, 6, 16, []byte(`{"at":1,"by":"n1","e":[{"do":"\u001b[31m"}]}`)),
 		{Key: k.Events() + "01", Value: value(1), CreateIndex: 1, ModifyIndex: 17},
 		{Key: k.Events() + "x/y", Value: value(1), CreateIndex: 1, ModifyIndex: 17},
-	}, func(e store.Entry, _ string) { strange = append(strange, strings.TrimPrefix(e.Key, k.Events())) })
+	}, func(e store.Entry, _ string) {
+		strange = append(strange, strings.TrimPrefix(e.Key, k.Events()))
+	})
 	var slots []int
 	for _, r := range records {
 		slots = append(slots, r.Slot)
@@ -91,12 +93,35 @@ func TestAnEventOfALaterVersionIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	value := []byte(`{"at":1,"by":"n1","epoch":3,"colour":7,"e":[{"do":"teleported","i":["a"],"via":"x"}]}`)
+	value := []byte(`{"at":1,"by":"n1","epoch":3,"colour":7,` +
+		`"e":[{"do":"teleported","i":["a"],"via":"x"}]}`)
 	r, ok, err := k.ReadEvent(slotEntry(k, 900, 1, value))
 	if !ok || err != nil || r.Events[0].What != "teleported" {
 		t.Errorf("%+v %v %v", r, ok, err)
 	}
 	if !json.Valid(r.Encode()) {
 		t.Error("it cannot be written")
+	}
+}
+
+func TestAnOrderSaysWhoGaveIt(t *testing.T) {
+	k, err := KeysOf("demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := []byte("2026-01-01T00:00:00Z")
+	for by, want := range map[string]string{
+		"ann@desk": "ann@desk", "": "", "a by b": "a by b", "x\x1b[31m": "", "\xff": "",
+		strings.Repeat("x", 300): "",
+	} {
+		o := k.ReadOrders([]store.Entry{
+			{Key: k.Freeze(), Value: SignOrder(slices.Clone(given), by), ModifyIndex: 1},
+			{Key: k.Drain("n1"), Value: SignOrder(slices.Clone(given), by), ModifyIndex: 2},
+			{Key: k.Drain("n2"), Value: append(slices.Clone(given), " by "+by...), ModifyIndex: 2},
+		}, func(e store.Entry, why string) { t.Errorf("%s: %s", e.Key, why) })
+		if _, drained := o.Drained["n2"]; !o.Frozen || !drained || o.By[k.Freeze()] != want ||
+			o.By[k.Drain("n1")] != want || o.By[k.Drain("n2")] != want {
+			t.Errorf("by %q: %+v", by, o)
+		}
 	}
 }

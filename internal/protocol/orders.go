@@ -3,6 +3,8 @@ package protocol
 import (
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/coordd/coordd/internal/store"
 )
@@ -16,7 +18,10 @@ type Orders struct {
 	Override   uint64
 	OverrideAt time.Time
 	Drained    map[string]struct{} // by member
-	Pins       map[string]string   // the member of each pinned item
+	// By says who gave an order, by its key, where its value says so: those to freeze and to drain,
+	// whose values no version reads for anything else.
+	By   map[string]string
+	Pins map[string]string // the member of each pinned item
 }
 
 // Control returns the prefix of what operators write.
@@ -39,18 +44,21 @@ func (k Keys) Pin(w string) string { return k.Control() + "pins/" + w }
 // nothing happens that nobody ordered. That an order to freeze, drain or release the brake stands
 // is said by its key: its value may be anything.
 func (k Keys) ReadOrders(entries []store.Entry, strange func(store.Entry, string)) Orders {
-	o := Orders{Drained: map[string]struct{}{}, Pins: map[string]string{}}
+	o := Orders{Drained: map[string]struct{}{}, Pins: map[string]string{},
+		By: map[string]string{}}
 	for _, e := range entries {
 		kind, id, _ := strings.Cut(strings.TrimPrefix(e.Key, k.Control()), "/")
 		switch value := string(e.Value); {
 		case sentinel(e):
 		case e.Key == k.Freeze():
 			o.Frozen = true
+			o.sign(e)
 		case e.Key == k.Override():
 			o.Override = e.ModifyIndex
 			o.OverrideAt, _ = time.Parse(time.RFC3339Nano, value)
 		case kind == "drain" && CheckID("member id", id) == nil:
 			o.Drained[id] = struct{}{}
+			o.sign(e)
 		case kind == "pins" && CheckID("item id", id) == nil && CheckID("member id", value) == nil:
 			o.Pins[id] = value
 		default:
@@ -58,4 +66,28 @@ func (k Keys) ReadOrders(entries []store.Entry, strange func(store.Entry, string
 		}
 	}
 	return o
+}
+
+// signed separates when an order was given and by whom.
+const signed = " by "
+
+// SignOrder adds to the value of an order to freeze or to drain who gave it; empty: nobody says.
+// What no reader would believe is left out.
+func SignOrder(value []byte, by string) []byte {
+	if !signature(by) {
+		return value
+	}
+	return append(value, signed+by...)
+}
+
+func signature(by string) bool {
+	return by != "" && len(by) <= MaxIDBytes && utf8.ValidString(by) &&
+		!strings.ContainsFunc(by, unicode.IsControl)
+}
+
+// sign notes who gave an order.
+func (o *Orders) sign(e store.Entry) {
+	if _, by, ok := strings.Cut(string(e.Value), signed); ok && signature(by) {
+		o.By[e.Key] = by
+	}
 }

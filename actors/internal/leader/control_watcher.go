@@ -25,6 +25,14 @@ func NewControlWatcher(b *actor.Base, term uint64,
 		next := messages.Control{Term: term, Index: v.Index, Freeze: orders.Frozen,
 			Override: orders.Override, Drain: messages.TableOf(orders.Drained),
 			Pins: messages.TableOf(orders.Pins)}
+		next.FrozenBy = orders.By[b.Keys.Freeze()]
+		by := map[string]string{}
+		for id := range orders.Drained {
+			if who, ok := orders.By[b.Keys.Drain(id)]; ok {
+				by[id] = who
+			}
+		}
+		next.DrainedBy = messages.TableOf(by)
 		last := out.Get()
 		next.OverrideAt = last.OverrideAt
 		switch {

@@ -142,7 +142,8 @@ func (s *standing) nextOrders(c messages.Control, known bool) (events []protocol
 	for id := range c.Drain.IDs() {
 		drained[id] = true
 		if was, told := s.drained[id]; !was && (told || known) {
-			events = append(events, protocol.Event{What: protocol.EventDrained, From: id})
+			by, _ := c.DrainedBy.Get(id)
+			events = append(events, protocol.Event{What: protocol.EventDrained, From: id, By: by})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.drained)) {
@@ -171,7 +172,7 @@ func (s *standing) nextOrders(c messages.Control, known bool) (events []protocol
 		if c.Freeze {
 			what = protocol.EventFrozen
 		}
-		events = append(events, protocol.Event{What: what})
+		events = append(events, protocol.Event{What: what, By: c.FrozenBy})
 		s.frozen = c.Freeze
 	}
 	if s.begun && c.Override > s.override {
