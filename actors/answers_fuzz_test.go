@@ -141,6 +141,7 @@ func FuzzAnswers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, script []byte) {
 		run(t, func(c *cluster) {
+			c.denied = true
 			c.addWork(c.items(4)...)
 			l := &liar{to: c.consul.RoundTripper(), script: script,
 				asked: map[int64]map[string]int{}}

@@ -43,8 +43,8 @@ type cluster struct {
 	starts  map[string]int
 	leading map[string]int
 	faults  []string
-	// unlogged: its leaders keep no event log.
-	unlogged bool
+	// denied: its leaders may be denied the event log.
+	denied bool
 }
 
 type member struct {
@@ -73,7 +73,7 @@ func newCluster(t *testing.T) *cluster {
 	}
 	c.store = s
 	c.consul.OnCommit(func(commit devconsul.Commit) {
-		if faults := eventcheck.Judge(s.Keys(), commit); !c.unlogged && len(faults) > 0 {
+		if faults := eventcheck.Judge(s.Keys(), commit, c.denied); len(faults) > 0 {
 			c.mu.Lock()
 			c.faults = append(c.faults, faults[0])
 			c.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -362,7 +363,8 @@ func TestAnIdleClusterWritesNoEvents(t *testing.T) {
 
 func TestALeaderWhoseTokenDoesNotAllowTheEventLogLeadsWithoutIt(t *testing.T) {
 	run(t, func(c *cluster) {
-		c.unlogged = true
+		c.denied = true
+		var allowed atomic.Bool
 		next := c.consul.RoundTripper()
 		c.way = transport.Func(func(r *http.Request) (*http.Response, error) {
 			if r.Body != nil {
@@ -371,7 +373,7 @@ func TestALeaderWhoseTokenDoesNotAllowTheEventLogLeadsWithoutIt(t *testing.T) {
 					return nil, err
 				}
 				r.Body = io.NopCloser(strings.NewReader(string(body)))
-				if strings.Contains(string(body), "/events/") {
+				if strings.Contains(string(body), "/events/") && !allowed.Load() {
 					text := `{"Results":null,"Errors":[{"OpIndex":4,"What":"Permission denied: ` +
 						`token lacks permission 'key:write'"}]}`
 					return &http.Response{StatusCode: http.StatusConflict, Request: r,
@@ -382,12 +384,33 @@ func TestALeaderWhoseTokenDoesNotAllowTheEventLogLeadsWithoutIt(t *testing.T) {
 			return next.RoundTrip(r)
 		})
 		three(c, 9)
-		c.kill(c.follower())
+		lost := c.follower()
+		c.kill(lost)
 		c.await("the lost member's items", 45*time.Second, c.balanced(9))
-		for _, e := range c.consul.Dump().Entries {
-			if strings.HasPrefix(e.Key, c.store.Keys().Events()) {
-				c.t.Errorf("%s was written", e.Key)
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		kinds := func() (kinds []string) {
+			events, err := op.Events(c.t.Context())
+			if err != nil {
+				c.t.Fatal(err)
 			}
+			for _, e := range events {
+				kinds = append(kinds, e.Kind)
+			}
+			return kinds
+		}
+		if k := kinds(); len(k) > 0 {
+			c.t.Errorf("there are events: %v", k)
+		}
+		// Once it is allowed, the log begins.
+		time.Sleep(time.Minute)
+		allowed.Store(true)
+		c.start(lost)
+		c.await("the items shared out", 60*time.Second, c.balanced(9))
+		if k := kinds(); !slices.Contains(k, "leads") || !slices.Contains(k, "granted") {
+			c.t.Errorf("there are no events: %v", k)
 		}
 	})
 }

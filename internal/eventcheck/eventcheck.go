@@ -14,14 +14,15 @@ import (
 )
 
 // Judge returns what is wrong with the records in a commit. What others than leaders do is not
-// judged, and neither is a record that counts what found no room in it.
-func Judge(keys protocol.Keys, c devconsul.Commit) (faults []string) {
+// judged, and neither is a record that counts what found no room in it. If denied is set, nor is a
+// commit without a record: of a leader who was once not allowed to write the log.
+func Judge(keys protocol.Keys, c devconsul.Commit, denied bool) (faults []string) {
 	if !c.Applied || !slices.ContainsFunc(c.Ops, func(op devconsul.CommitOp) bool {
 		return op.Verb == "check-index" && op.Key == keys.Leader()
 	}) {
 		return nil
 	}
-	did, said := done(keys, c.Ops), map[string]int{}
+	did, said, records := done(keys, c.Ops), map[string]int{}, 0
 	for _, op := range c.Ops {
 		if op.Verb != "set" || !strings.HasPrefix(op.Key, keys.Events()) || op.Key == keys.Events() {
 			continue
@@ -34,6 +35,7 @@ func Judge(keys protocol.Keys, c devconsul.Commit) (faults []string) {
 		if r.More > 0 {
 			return nil
 		}
+		records++
 		for _, e := range r.Events {
 			switch from := e.From; e.What {
 			case protocol.EventGranted:
@@ -47,7 +49,7 @@ func Judge(keys protocol.Keys, c devconsul.Commit) (faults []string) {
 			}
 		}
 	}
-	if maps.Equal(did, said) {
+	if maps.Equal(did, said) || records == 0 && denied {
 		return nil
 	}
 	for _, what := range slices.Sorted(maps.Keys(did)) {

@@ -293,8 +293,12 @@ func (a *Assigner) open(ctx context.Context) error {
 	}
 	err := open()
 	if errors.Is(err, store.ErrDenied) && !a.events.off {
-		a.events.turnOff(a, err)
-		err = open()
+		a.events.off = true
+		without := open()
+		if a.events.off = false; without == nil {
+			a.events.turnOff(a, err)
+		}
+		err = without
 	}
 	if errors.Is(err, store.ErrRefused) {
 		return errStale
@@ -376,6 +380,9 @@ func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
 	}
 	ask, err := a.confirmAbsent(ctx)
 	if err != nil {
+		return time.Time{}, err
+	}
+	if err := a.tryEventsAgain(ctx); err != nil {
 		return time.Time{}, err
 	}
 	s := a.snapshot(time.Now())

@@ -16,10 +16,14 @@ import (
 // the log that was not committed. What happens beside (members, orders, the brake) waits for the
 // next transaction for a moment, then it has one of its own, at most one a second.
 //
-// Nothing depends on the log. Where the token does not allow it, the leader goes on without.
+// Nothing depends on the log. Where the token does not allow it, the leader goes on without, and
+// looks again a minute later, if it has something to do then.
 
 // eventPause is the least time between two transactions that hold nothing but events.
 const eventPause = time.Second
+
+// eventsDeniedPause is how soon the log is tried again that the token did not allow.
+const eventsDeniedPause = time.Minute
 
 // mostPending is how many events wait to be written; more are counted.
 const mostPending = 200
@@ -30,6 +34,7 @@ type eventLog struct {
 	leader string
 	epoch  uint64
 	off    bool // the token does not allow it
+	offAt  time.Time
 	next   int  // the slot to be set next
 	led    bool // the log says already that this term began
 	before string
@@ -54,12 +59,14 @@ func newEventLog(keys protocol.Keys, leader string) *eventLog {
 		seen: newStanding()}
 }
 
-// read takes in what the log says, once in each epoch: where it ends, and what stands.
+// readEvents takes in what the log says, once in each epoch: where it ends, and what stands.
 func (a *Assigner) readEvents(ctx context.Context) error {
 	l := a.events
 	entries, _, err := a.Store.List(ctx, a.Keys.Events(), store.Consistent)
 	if errors.Is(err, store.ErrDenied) {
 		l.turnOff(a, err)
+	}
+	if l.off {
 		return nil
 	}
 	if err != nil {
@@ -77,11 +84,23 @@ func (a *Assigner) readEvents(ctx context.Context) error {
 }
 
 func (l *eventLog) turnOff(a *Assigner, err error) {
-	if !l.off {
+	if l.offAt.IsZero() {
 		a.Log.Warn("events-not-logged", "err", err, "do",
 			"let the token write below "+a.Keys.Events())
 	}
-	l.off = true
+	l.off, l.offAt = true, time.Now()
+}
+
+// tryEventsAgain has the log written again when the token may allow it by now.
+func (a *Assigner) tryEventsAgain(ctx context.Context) error {
+	if !a.events.off || time.Since(a.events.offAt) < eventsDeniedPause {
+		return nil
+	}
+	a.events.off = false
+	if a.open(ctx) != nil {
+		return errStale // there may be no writer now
+	}
+	return nil
 }
 
 // load goes on where records end.

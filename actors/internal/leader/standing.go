@@ -42,10 +42,8 @@ func (s *standing) learn(e protocol.Event) {
 	switch e.What {
 	case protocol.EventJoined:
 		s.members[e.To] = e.What
-	case protocol.EventLeaving, protocol.EventLost:
+	case protocol.EventLeaving, protocol.EventLost, protocol.EventLeft:
 		s.members[e.From] = e.What
-	case protocol.EventLeft:
-		delete(s.members, e.From)
 	case protocol.EventDrained, protocol.EventUndrained:
 		s.drained[e.From] = e.What == protocol.EventDrained
 	case protocol.EventPinned, protocol.EventUnpinned:
