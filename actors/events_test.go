@@ -264,6 +264,24 @@ func TestAMoveThatTwoLeadersMakeKeepsItsCause(t *testing.T) {
 	})
 }
 
+func TestWhatALeaderGaveUpWhileNobodyLedKeepsItsCause(t *testing.T) {
+	logged(t, func(w watched) {
+		three(w.cluster, 9)
+		old, before := w.leader(), w.last()
+		w.stop(old)
+		w.await("the items shared out", 40*time.Second, w.balanced(9))
+		granted, got := 0, w.since(before)
+		for what, k := range got {
+			if strings.HasPrefix(what, "granted "+old+">") && strings.HasSuffix(what, " left") {
+				granted += k
+			}
+		}
+		if granted != 3 {
+			t.Errorf("%d items were granted with their cause: %v", granted, got)
+		}
+	})
+}
+
 func TestOrdersAndTheBrakeAreInTheEventLog(t *testing.T) {
 	logged(t, func(w watched) {
 		three(w.cluster, 30)

@@ -74,8 +74,24 @@ func aim(r *rand.Rand, f aimed.Fields) []byte {
 	return f.With(name, value)
 }
 
-// aimed is what a stranger does who knows the keys.
+// aimed is what a stranger does who knows the keys. Whatever else it is, he writes into the event
+// log too: by dice of its own, so that it changes nothing else.
 func (w *world) aimed(e episode) []action {
+	return append(w.aimedKeys(e), action{e.at, func() {
+		r := rand.New(rand.NewPCG(w.plan.seed+1<<44, uint64(e.n)))
+		for range 1 + r.IntN(4) {
+			value := aim(r, aimed.Record)
+			if r.IntN(2) == 0 {
+				value = aimed.Record.With("e", fmt.Sprintf("[%s]", aim(r, aimed.Event)))
+			}
+			slots := []string{"0", "1", "7", "255", "256", "65536", "9223372036854775807", "-1",
+				"01", "x", "1/2", ""}
+			w.strangerSets("events/"+slots[r.IntN(len(slots))], value, 0)
+		}
+	}})
+}
+
+func (w *world) aimedKeys(e episode) []action {
 	r := rand.New(rand.NewPCG(w.plan.seed+1<<43, uint64(e.n)))
 	id := w.plan.ids[e.who[0]]
 	name := fmt.Sprintf([]string{"ghost%d", "ghost %d", "ghost%%20%d"}[r.IntN(3)], e.n)

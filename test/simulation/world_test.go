@@ -18,6 +18,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/eventcheck"
 	"github.com/coordd/coordd/internal/history"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
@@ -411,6 +412,9 @@ func (w *world) stopWhile(p *process, due func() bool) {
 func (w *world) committed(c devconsul.Commit) {
 	if !c.Applied {
 		return
+	}
+	for _, fault := range eventcheck.Judge(w.user.Keys(), c, true) {
+		w.fail("%s", fault)
 	}
 	proc, epoch := "", uint64(0)
 	if s := w.sender.Load(); s != nil && (len(s.ops) == 0 ||

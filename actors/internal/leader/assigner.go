@@ -320,6 +320,7 @@ func (a *Assigner) readAll(ctx context.Context) error {
 		entries = entries[:len(entries)/2]
 	}
 	a.assigned.load(a.Keys, entries, &a.odd)
+	a.events.still(a.assigned)
 	clear(a.readAt)
 	for id, ack := range acks.All() {
 		a.readAt[id] = ack.ModifyIndex

@@ -100,6 +100,7 @@ func (a *Assigner) tryEventsAgain(ctx context.Context) error {
 	if a.open(ctx) != nil {
 		return errStale // there may be no writer now
 	}
+	a.events.still(a.assigned)
 	return nil
 }
 
@@ -125,15 +126,32 @@ func (l *eventLog) load(records []protocol.EventRecord, term uint64) {
 	}
 }
 
-// learn notes who has given an item up: for what a predecessor revoked, this leader grants.
+// learn notes who had an item last, and whether it is to give it up: for what a predecessor revoked,
+// this leader grants.
 func (l *eventLog) learn(e protocol.Event) {
 	for _, item := range e.Items {
 		switch e.What {
 		case protocol.EventRevoked:
 			l.released[item] = release{e.From, e.Why}
-		case protocol.EventGranted, protocol.EventKept, protocol.EventTakenOver,
-			protocol.EventErased:
+		case protocol.EventGranted, protocol.EventTakenOver:
+			l.released[item] = release{e.To, protocol.EventLeft}
+		case protocol.EventKept:
+			l.released[item] = release{e.From, protocol.EventLeft}
+		}
+		if r := l.released[item]; e.What == protocol.EventErased || r.why == "removed" {
 			delete(l.released, item)
+		}
+	}
+}
+
+// still drops what was learned of items that have an owner who is not about to give them up: those
+// without a key were given up while nobody led.
+func (l *eventLog) still(assigned *assignmentCache) {
+	for _, items := range assigned.members {
+		for item, key := range items {
+			if !key.Releasing {
+				delete(l.released, item)
+			}
 		}
 	}
 }
