@@ -1,9 +1,11 @@
 package actors_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -363,6 +365,55 @@ func TestTheEventLogIsARing(t *testing.T) {
 		w.await("the items shared out", 60*time.Second, w.balanced(3))
 		if got := w.since(before); len(got) < 3 {
 			w.t.Errorf("after the leader's loss: %v", got)
+		}
+	})
+}
+
+func TestWhoFollowsTheEventLogSeesEachEventOnce(t *testing.T) {
+	logged(t, func(w watched) {
+		three(w.cluster, 9)
+		before := w.last()
+		ctx, cancel := context.WithCancel(w.t.Context())
+		done := make(chan []actors.Event)
+		go func() {
+			var seen []actors.Event
+			for e := range w.op.FollowEvents(ctx, before) {
+				seen = append(seen, e)
+			}
+			done <- seen
+		}()
+		w.must(w.op.Drain(w.t.Context(), w.follower()))
+		time.Sleep(20 * time.Second)
+		w.kill(w.leader())
+		time.Sleep(90 * time.Second)
+		cancel()
+		seen, want := <-done, []actors.Event(nil)
+		for _, e := range w.events() {
+			if e.Index > before {
+				want = append(want, e)
+			}
+		}
+		if !reflect.DeepEqual(seen, want) || len(want) < 5 {
+			w.t.Errorf("seen:\n%+v\nin the log:\n%+v", seen, want)
+		}
+	})
+}
+
+func TestWhoFollowsTheEventLogAndIsAwayForTooLongIsTold(t *testing.T) {
+	logged(t, func(w watched) {
+		three(w.cluster, 3)
+		before := w.last()
+		for range protocol.EventSlots { // two transactions each
+			w.addWork("more")
+			time.Sleep(2 * time.Second)
+			w.removeWork("more")
+			time.Sleep(2 * time.Second)
+		}
+		for e := range w.op.FollowEvents(w.t.Context(), before) {
+			if e.Kind != actors.EventsMissed {
+				w.t.Errorf("the first event is %+v", e)
+			}
+			break
 		}
 	})
 }

@@ -30,7 +30,7 @@ transactions of leaders, whoever led: some thousand moves, or more.
 With --follow it shows what happens from now on (with --since also what happened before), until it
 is stopped. --json prints a list, with --follow one line for each event.
 
-"coordd run --history" is something else: a file with everything that one member does, for "coordd
+"coordd history" is the same command. "coordd run --history" is something else: a file with everything that one member does, for "coordd
 verify".`,
 		Example: `  coordd events --since 1h
   coordd events device-1
