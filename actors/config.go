@@ -139,7 +139,8 @@ type Config struct {
 	// WorkerSoak is the time from an item's assignment to the start of its work, unless it was taken
 	// over from a lost member: such an item has waited already. Default: 0.5 s.
 	WorkerSoak time.Duration
-	// MoveBudget is the most items that are on the move for balance at one time. Default: 1,000.
+	// MoveBudget is the most items that are on the move at one time for balance, or from members
+	// that operators drain. Default: 1,000.
 	MoveBudget int
 	// StopTimeout is how long work may take to stop before it is named as stuck. Default: 10 s.
 	StopTimeout time.Duration

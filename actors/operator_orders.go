@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
@@ -36,14 +37,41 @@ func (o *Operator) Override(ctx context.Context) error {
 		store.Set(o.keys.Override(), stamp(), 0)))
 }
 
-// Drain orders that a member is emptied and gets nothing: it need not be
-// registered yet. Undrain takes it back.
+// Drain orders that a member is emptied, within the move budget ([Config.MoveBudget]), and gets
+// nothing: it need not be registered yet. Undrain takes it back.
 func (o *Operator) Drain(ctx context.Context, member string) error {
+	return o.DrainBy(ctx, member, time.Time{})
+}
+
+// DrainBy is Drain with a deadline: what the member has then, by the leader's clock, it gives up at
+// once, whatever the move budget. A deadline that has passed makes it give up all at once, a zero
+// one is none. An order that stands already gets this deadline.
+func (o *Operator) DrainBy(ctx context.Context, member string, deadline time.Time) error {
 	if err := protocol.CheckID("member id", member); err != nil {
 		return err
 	}
 	return advice("draining "+member, o.write(ctx, o.control,
-		store.Set(o.keys.Drain(member), protocol.SignOrder(stamp(), o.by), 0)))
+		store.Set(o.keys.Drain(member), protocol.SignOrder(protocol.EncodeDrain(
+			time.Now(), deadline), o.by), 0)))
+}
+
+// ItemsLeft counts the items that a member holds, those included that it is about to release. It
+// reads their names and nothing else. Errors: [ErrInvalid], [ErrUnreachable], [ErrDenied].
+func (o *Operator) ItemsLeft(ctx context.Context, member string) (int, error) {
+	if err := protocol.CheckID("member id", member); err != nil {
+		return 0, err
+	}
+	names, err := o.store.ListKeys(ctx, o.keys.AssignmentsOf(member), "")
+	if err != nil {
+		return 0, fmt.Errorf("counting the items of %s: %w", member, err)
+	}
+	left := 0
+	for _, name := range names {
+		if _, item, ok := o.keys.ParseAssignment(name); ok && item != "" {
+			left++
+		}
+	}
+	return left, nil
 }
 
 // Undrain takes Drain back; it is no error when the member is not drained.

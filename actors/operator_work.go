@@ -191,3 +191,33 @@ func (o *Operator) ListWork(ctx context.Context) ([]WorkStatus, error) {
 	}
 	return work, nil
 }
+
+// ItemIDs lists the ids of the workload, in order, without reading payloads. Errors as for Status.
+func (o *Operator) ItemIDs(ctx context.Context) ([]string, error) {
+	names, err := o.store.ListKeys(ctx, o.keys.Workload(), "")
+	if err != nil {
+		return nil, fmt.Errorf("listing work: %w", err)
+	}
+	ids := names[:0]
+	for _, name := range names {
+		if id, ok := o.keys.ParseWorkItem(name); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// MemberIDs lists the ids of the registered members, in order. Errors as for Status.
+func (o *Operator) MemberIDs(ctx context.Context) ([]string, error) {
+	names, err := o.store.ListKeys(ctx, o.keys.Members(), "")
+	if err != nil {
+		return nil, fmt.Errorf("listing members: %w", err)
+	}
+	ids := names[:0]
+	for _, name := range names {
+		if id, ok := o.keys.ParseMember(name); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}

@@ -65,8 +65,9 @@ type Control struct {
 	// five minutes; zero when it is older.
 	Override   uint64
 	OverrideAt time.Time
-	// Drain holds the members that are to be emptied.
-	Drain Table[struct{}]
+	// Drain holds the members that are to be emptied, and until when each gives up its items within
+	// the move budget. Zero: the budget holds without end.
+	Drain Table[time.Time]
 	// Pins says on which member an item must be.
 	Pins Table[string]
 	// FrozenBy and DrainedBy, by member, say who gave those orders, where they say so.

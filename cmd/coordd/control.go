@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/user"
 	"slices"
+	"strings"
 
 	"github.com/coordd/coordd/actors"
 	"github.com/spf13/cobra"
@@ -15,122 +16,59 @@ import (
 // overridden is what an operator is told of an override.
 const overridden = "Told the leader to go on with what is there now."
 
+// given is an order that was given. Its JSON form is that of --json.
+type given struct {
+	Order  string   `json:"order"`
+	Item   string   `json:"item,omitempty"`
+	Member string   `json:"member,omitempty"`
+	Notes  []string `json:"notes,omitempty"` // what is odd about it
+	Left   *int     `json:"items_left,omitempty"`
+	said   string
+}
+
+// note adds what is odd about an order; nothing when it is empty.
+func (g *given) note(text string) {
+	if text != "" {
+		g.Notes = append(g.Notes, text)
+	}
+}
+
+func (a *app) tellOrder(g given, asJSON bool) error {
+	if asJSON {
+		return printJSON(a.out, g)
+	}
+	_, err := fmt.Fprintln(a.out, strings.Join(append([]string{g.said}, g.Notes...), " "))
+	return err
+}
+
+// orderCommands are the commands that give orders to the leader. With s nil each has flags of its
+// own for the service; else they are those of s, which a parent has.
+func (a *app) orderCommands(s *serviceFlags) []*cobra.Command {
+	return []*cobra.Command{a.drainCommand(s), a.undrainCommand(s), a.pinCommand(s),
+		a.unpinCommand(s), a.freezeCommand(s), a.thawCommand(s), a.overrideCommand(s)}
+}
+
+// steerCommands are the commands that steer a service.
+func (a *app) steerCommands() []*cobra.Command {
+	return append(a.orderCommands(nil), a.pinsCommand(), a.controlCommand())
+}
+
+// controlCommand is how the orders were given before each had a command of its own.
 func (a *app) controlCommand() *cobra.Command {
 	var s serviceFlags
-	order := func(c *cobra.Command, n int, what string, give func(ctx context.Context,
-		o *actors.Operator, args []string) (string, error)) *cobra.Command {
-		c.Args = noArguments
-		if n > 0 {
-			c.Args = exactly(n, what)
-		}
-		c.RunE = a.does(func(ctx context.Context, args []string) error {
-			for _, id := range args { // a slip is told without asking Consul
-				if err := actors.CheckID(id); err != nil {
-					return err
-				}
-			}
-			o, err := s.reached(ctx)
-			if err != nil {
-				return err
-			}
-			said, err := give(ctx, o.As(whoami()), args)
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(a.out, said)
-			return err
-		})
-		return c
-	}
 	cmd := group(&cobra.Command{
-		Use:   "control",
-		Short: "Give orders to the leader",
-		Long: `Writes orders for the leader of a service. They stand until they are taken back,
-whoever leads; "coordd status" shows them, and "coordd events" who gave them and when. Those to
-freeze and to drain say by whom: the user's name and the host's are written to Consul.`,
+		Use:    "control",
+		Hidden: true,
+		Short:  "Give orders to the leader",
+		Long: `Writes orders for the leader of a service. "coordd control drain" is the same as
+"coordd drain", and so are the others.`,
 		Example: `  coordd control drain n2
   coordd control undrain n2`,
-	},
-		order(&cobra.Command{
-			Use:   "freeze",
-			Short: "Leave every item where it is",
-			Long: `Orders the leader to plan nothing: every item stays where it is. The items of a
-member that vanishes wait too, and new items stay free. Take it back with "coordd control thaw".`,
-			Example: "  coordd control freeze",
-		}, 0, "", func(ctx context.Context, o *actors.Operator, _ []string) (string, error) {
-			return "Frozen: nothing is moved or placed until \"coordd control thaw\".",
-				o.Freeze(ctx)
-		}),
-		order(&cobra.Command{
-			Use:     "thaw",
-			Short:   "Take back freeze",
-			Long:    "Lets the leader plan again after \"coordd control freeze\".",
-			Example: "  coordd control thaw",
-		}, 0, "", func(ctx context.Context, o *actors.Operator, _ []string) (string, error) {
-			return "Thawed: the leader plans again.", o.Thaw(ctx)
-		}),
-		order(&cobra.Command{
-			Use:   "override",
-			Short: "Release the brake: what has vanished is meant to be gone",
-			Long: `A leader that sees most of the workload or most of the members vanish at once
-puts its brake on: it changes no assignment and says so in its log. This tells it to
-go on. Removing items with "coordd work rm" says it already.`,
-			Example: "  coordd control override",
-		}, 0, "", func(ctx context.Context, o *actors.Operator, _ []string) (string, error) {
-			return overridden, o.Override(ctx)
-		}),
-		order(&cobra.Command{Use: "obey", Hidden: true}, 0, "", func(ctx context.Context,
-			o *actors.Operator, _ []string) (string, error) {
-			return overridden + " This order is called \"coordd control override\" now.",
-				o.Override(ctx)
-		}),
-		order(&cobra.Command{
-			Use:   "drain MEMBER",
-			Short: "Empty a member",
-			Long: "Orders that a member gives up its items, all at once, and gets no new ones, " +
-				"until \"coordd control undrain\".",
-			Example: "  coordd control drain n2",
-		}, 1, "the id of one member", func(ctx context.Context, o *actors.Operator,
-			args []string) (string, error) {
-			if err := o.Drain(ctx, args[0]); err != nil {
-				return "", err
-			}
-			return "Drained: " + args[0] + " gives up its items and gets no new ones." +
-				a.unknownMember(ctx, o, args[0]), nil
-		}),
-		order(&cobra.Command{
-			Use:     "undrain MEMBER",
-			Short:   "Take back drain",
-			Long:    "Lets a member have items again after \"coordd control drain\".",
-			Example: "  coordd control undrain n2",
-		}, 1, "the id of one member", func(ctx context.Context, o *actors.Operator,
-			args []string) (string, error) {
-			return "Undrained: " + args[0] + " may have items again.", o.Undrain(ctx, args[0])
-		}),
-		order(&cobra.Command{
-			Use:   "pin ITEM MEMBER",
-			Short: "Keep an item on one member",
-			Long: `Orders that an item runs on one member and on no other: while that member is
-away, the item waits. Take it back with "coordd control unpin".`,
-			Example: "  coordd control pin device-1 n2",
-		}, 2, "the ids of one item and one member", func(ctx context.Context, o *actors.Operator,
-			args []string) (string, error) {
-			if err := o.Pin(ctx, args[0], args[1]); err != nil {
-				return "", err
-			}
-			return "Pinned: " + args[0] + " runs on " + args[1] + " only." + a.unknownItem(ctx, o,
-				args[0]) + a.unknownMember(ctx, o, args[1]), nil
-		}),
-		order(&cobra.Command{
-			Use:     "unpin ITEM",
-			Short:   "Take back pin",
-			Long:    "Lets an item run anywhere again after \"coordd control pin\".",
-			Example: "  coordd control unpin device-1",
-		}, 1, "the id of one item", func(ctx context.Context, o *actors.Operator,
-			args []string) (string, error) {
-			return "Unpinned: " + args[0] + " may run anywhere.", o.Unpin(ctx, args[0])
-		}),
-	)
+	}, append(a.orderCommands(&s), a.order(&cobra.Command{Use: "obey", Hidden: true}, &s, 0, "",
+		func(ctx context.Context, o *actors.Operator, _ []string) (given, error) {
+			return given{Order: "override", said: overridden +
+				` This order is called "coordd control override" now.`}, o.Override(ctx)
+		}))...)
 	s.register(cmd.PersistentFlags())
 	return cmd
 }
@@ -147,22 +85,156 @@ func whoami() string {
 	return name + host
 }
 
-// unknownItem warns of an order about an item that is not in the workload, for the same reason.
-func (a *app) unknownItem(ctx context.Context, o *actors.Operator, item string) string {
-	if _, err := o.Locate(ctx, item); errors.Is(err, actors.ErrUnknownItem) {
-		return " No such item is in the workload now; the order stands for when it comes."
+// order makes c a command that gives one order about n ids, and says so.
+func (a *app) order(c *cobra.Command, s *serviceFlags, n int, what string,
+	give func(ctx context.Context, o *actors.Operator, args []string) (given, error),
+) *cobra.Command {
+	c.Args = noArguments
+	if n > 0 {
+		c.Args = exactly(n, what)
 	}
-	return ""
+	own := s == nil
+	if own {
+		s = new(serviceFlags)
+	}
+	var asJSON bool
+	c.RunE = a.does(func(ctx context.Context, args []string) error {
+		for _, id := range args { // a slip is told without asking Consul
+			if err := actors.CheckID(id); err != nil {
+				return err
+			}
+		}
+		o, err := s.reached(ctx)
+		if err != nil {
+			return err
+		}
+		g, err := give(ctx, o.As(whoami()), args)
+		if err != nil {
+			return err
+		}
+		return a.tellOrder(g, asJSON)
+	})
+	f := c.Flags()
+	f.SortFlags = false
+	f.BoolVar(&asJSON, "json", false, "Print JSON.")
+	if own {
+		s.register(f)
+	}
+	if n > 0 {
+		c.ValidArgsFunction = a.completeIDs(s, what)
+	}
+	return c
 }
 
-// unknownMember warns of an order about a member that is not there: it may be
-// a slip, and it may be meant for later.
-func (a *app) unknownMember(ctx context.Context, o *actors.Operator, member string) string {
-	status, err := o.Status(ctx)
-	if err != nil || slices.ContainsFunc(status.Members, func(m actors.StatusMember) bool {
-		return m.ID == member
-	}) {
+func (a *app) freezeCommand(s *serviceFlags) *cobra.Command {
+	return a.order(&cobra.Command{
+		Use:   "freeze",
+		Short: "Leave every item where it is",
+		Long: `Orders the leader to plan nothing: every item stays where it is. The items of a
+member that vanishes wait too, and new items stay free. Take it back with "coordd thaw".`,
+		Example: "  coordd freeze",
+	}, s, 0, "", func(ctx context.Context, o *actors.Operator, _ []string) (given, error) {
+		return given{Order: "freeze",
+			said: `Frozen: nothing is moved or placed until "coordd thaw".`}, o.Freeze(ctx)
+	})
+}
+
+func (a *app) thawCommand(s *serviceFlags) *cobra.Command {
+	return a.order(&cobra.Command{
+		Use:     "thaw",
+		Short:   "Take back freeze",
+		Long:    `Lets the leader plan again after "coordd freeze".`,
+		Example: "  coordd thaw",
+	}, s, 0, "", func(ctx context.Context, o *actors.Operator, _ []string) (given, error) {
+		return given{Order: "thaw", said: "Thawed: the leader plans again."}, o.Thaw(ctx)
+	})
+}
+
+func (a *app) overrideCommand(s *serviceFlags) *cobra.Command {
+	return a.order(&cobra.Command{
+		Use:   "override",
+		Short: "Release the brake: what has vanished is meant to be gone",
+		Long: `A leader that sees most of the workload or most of the members vanish at once
+puts its brake on: it changes no assignment and says so in its log. This tells it to
+go on. Removing items with "coordd work rm" says it already.`,
+		Example: "  coordd override",
+	}, s, 0, "", func(ctx context.Context, o *actors.Operator, _ []string) (given, error) {
+		return given{Order: "override", said: overridden}, o.Override(ctx)
+	})
+}
+
+func (a *app) undrainCommand(s *serviceFlags) *cobra.Command {
+	return a.order(&cobra.Command{
+		Use:     "undrain MEMBER",
+		Short:   "Take back drain",
+		Long:    `Lets a member have items again after "coordd drain".`,
+		Example: "  coordd undrain n2",
+	}, s, 1, "the id of one member", func(ctx context.Context, o *actors.Operator,
+		args []string) (given, error) {
+		g := given{Order: "undrain", Member: args[0],
+			said: "Undrained: " + args[0] + " may have items again."}
+		status, err := o.Status(ctx)
+		if err != nil {
+			return g, err
+		}
+		if !slices.Contains(status.Drained, args[0]) {
+			g.note("It was not drained." + question(args[0], status.Drained))
+		}
+		return g, o.Undrain(ctx, args[0])
+	})
+}
+
+// unknownItem warns of an order about an item that is not in the workload: it may be a slip, and
+// it may be meant for later.
+func unknownItem(ctx context.Context, o *actors.Operator, item string) (string, error) {
+	_, err := o.Locate(ctx, item)
+	if !errors.Is(err, actors.ErrUnknownItem) {
+		return "", nil
+	}
+	items, err := o.ItemIDs(ctx)
+	return "No such item is in the workload now; the order stands for when it comes." +
+		question(item, items), err
+}
+
+// unknownMember warns of an order about a member that is not there, for the same reason.
+func unknownMember(status actors.Status, member string) string {
+	if findMember(status.Members, member) != nil || findMember(status.Absent, member) != nil {
 		return ""
 	}
-	return " No member of that id is registered now; the order stands for when it comes."
+	return "No member of that id is registered now; the order stands for when it comes." +
+		question(member, memberIDs(status))
+}
+
+// question asks whether one of names was meant, which are anybody's; empty: none is alike.
+func question(name string, names []string) string {
+	best := alike(name, names)
+	for i := range best {
+		best[i] = foreign(best[i])
+	}
+	asked := didYouMean(best)
+	if asked == "" {
+		return ""
+	}
+	return " D" + asked[1:]
+}
+
+func findMember(members []actors.StatusMember, id string) *actors.StatusMember {
+	i := slices.IndexFunc(members, func(m actors.StatusMember) bool { return m.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &members[i]
+}
+
+func memberIDs(status actors.Status) []string {
+	var ids []string
+	for _, m := range append(status.Members, status.Absent...) {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
+// takesWork tells whether the leader may give a member items.
+func takesWork(m actors.StatusMember) bool {
+	return m.Status == "alive" && !m.Idle && !m.Drained
 }

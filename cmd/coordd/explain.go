@@ -48,7 +48,7 @@ and of the member.`,
 	f.SortFlags = false
 	f.BoolVar(&asJSON, "json", false, "Print JSON.")
 	s.register(f)
-	cmd.ValidArgsFunction = a.completes(&s, itemIDs)
+	cmd.ValidArgsFunction = a.completeIDs(&s, "the id of one item")
 	return cmd
 }
 
@@ -100,51 +100,4 @@ func printExplanation(w io.Writer, e actors.Explanation, now time.Time) error {
 		row("to run", "%s", e.Next)
 	}
 	return t.Flush()
-}
-
-// completionTimeout is how long a shell waits for the names of items or members.
-const completionTimeout = 2 * time.Second
-
-// completes offers names that Consul holds to a shell. What goes wrong offers nothing.
-func (a *app) completes(s *serviceFlags,
-	names func(context.Context, *actors.Operator) []string) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		const none = cobra.ShellCompDirectiveNoFileComp
-		ctx := cmd.Context()
-		if ctx == nil {
-			ctx = context.Background()
-		}
-		ctx, cancel := context.WithTimeout(ctx, completionTimeout)
-		defer cancel()
-		if a.fromEnvironment(cmd.Flags()) != nil {
-			return nil, none
-		}
-		o, _, err := s.operator(ctx)
-		if err != nil {
-			return nil, none
-		}
-		return names(ctx, o), none
-	}
-}
-
-func itemIDs(ctx context.Context, o *actors.Operator) (ids []string) {
-	_, items, err := o.Items(ctx)
-	if err != nil {
-		return nil
-	}
-	for _, i := range items {
-		ids = append(ids, i.ID)
-	}
-	return ids
-}
-
-func memberIDs(ctx context.Context, o *actors.Operator) (ids []string) {
-	status, err := o.Status(ctx)
-	if err != nil {
-		return nil
-	}
-	for _, m := range append(status.Members, status.Absent...) {
-		ids = append(ids, m.ID)
-	}
-	return ids
 }

@@ -110,12 +110,8 @@ func parseItems(name string, in io.Reader) ([]actors.WorkInput, error) {
 
 // progress shows a line that grows, when there is enough to wait for and someone to see it.
 func (a *app) progress(total int, what string) (func(done int), func()) {
-	f, ok := a.err.(*os.File)
-	if !ok || total < 5_000 {
-		return nil, func() {}
-	}
-	info, err := f.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+	f := a.terminal()
+	if f == nil || total < 5_000 {
 		return nil, func() {}
 	}
 	shown := -1

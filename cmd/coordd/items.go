@@ -68,8 +68,9 @@ is of an older version, and does not say what its work does).`,
 	f.StringSliceVar(&states, "state", nil, "Only items in these `states`, separated by commas.")
 	f.BoolVar(&asJSON, "json", false, "Print JSON.")
 	s.register(f)
-	cmd.ValidArgsFunction = a.completes(&s, itemIDs)
-	_ = cmd.RegisterFlagCompletionFunc("member", a.completes(&s, memberIDs))
+	cmd.ValidArgsFunction = a.completeMany(&s, "the id of one item")
+	_ = cmd.RegisterFlagCompletionFunc("member", a.completeMany(&s,
+		"the id of one member"))
 	_ = cmd.RegisterFlagCompletionFunc("state", func(*cobra.Command, []string,
 		string) ([]string, cobra.ShellCompDirective) {
 		return stateNames(), cobra.ShellCompDirectiveNoFileComp

@@ -47,6 +47,6 @@ with --route.`,
 	f.SortFlags = false
 	f.BoolVar(&asJSON, "json", false, "Print JSON.")
 	s.register(f)
-	cmd.ValidArgsFunction = a.completes(&s, itemIDs)
+	cmd.ValidArgsFunction = a.completeIDs(&s, "the id of one item")
 	return cmd
 }

@@ -150,8 +150,8 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 	}
 	add("members", a.runCommand(), a.electCommand(), a.devCommand())
 	add("operators", a.statusCommand(), a.membersCommand(), a.itemsCommand(), a.explainCommand(),
-		a.eventsCommand(), a.locateCommand(), a.workCommand(), a.configCommand(),
-		a.controlCommand(), a.verifyCommand())
+		a.eventsCommand(), a.locateCommand(), a.workCommand(), a.configCommand(), a.verifyCommand())
+	add("operators", a.steerCommands()...)
 	add("other", a.devconsulCommand(), a.versionCommand())
 	return root
 }

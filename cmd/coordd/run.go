@@ -155,7 +155,7 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 		"The `time` from the assignment of an item to the start of its work. What is taken over "+
 			"from a lost member starts without it.")
 	f.IntVar(&o.moveBudget, "move-budget", 1000,
-		"The most `items` that are on the move for balance at one time.")
+		"The most `items` that are on the move at one time for balance, or from drained members.")
 	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second,
 		"The `time` from SIGTERM to SIGKILL when a command is stopped.")
 	secretFlags(f, &o.passEnv)

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// given are the variables that coordd gives to commands. One that is run by such a command has them
+// forCommands are the variables that coordd gives to commands. One that is run by such a command has them
 // in its own environment.
-var given = []string{"COORDD_ITEM", "COORDD_TOKEN", "COORDD_MEMBER", "COORDD_ELECTION",
+var forCommands = []string{"COORDD_ITEM", "COORDD_TOKEN", "COORDD_MEMBER", "COORDD_ELECTION",
 	"COORDD_GUARD"}
 
 // notOurs are the beginnings of variables that are no settings and have a meaning elsewhere.
@@ -57,7 +57,7 @@ func unknownVariables(root *cobra.Command, environ, pass []string) []unknownVari
 	for _, kv := range environ {
 		name, value, _ := strings.Cut(kv, "=")
 		if value == "" || !strings.HasPrefix(name, "COORDD_") || slices.Contains(known, name) ||
-			slices.Contains(given, name) || slices.Contains(pass, name) ||
+			slices.Contains(forCommands, name) || slices.Contains(pass, name) ||
 			slices.ContainsFunc(notOurs, func(p string) bool {
 				return strings.HasPrefix(name, p)
 			}) {

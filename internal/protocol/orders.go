@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 	"time"
 	"unicode"
@@ -17,9 +19,10 @@ type Orders struct {
 	// OverrideAt is when it was given, by the clock of who gave it.
 	Override   uint64
 	OverrideAt time.Time
-	Drained    map[string]struct{} // by member
-	// By says who gave an order, by its key, where its value says so: those to freeze and to drain,
-	// whose values no version reads for anything else.
+	// Drained says of each drained member until when it gives up its items within the move budget;
+	// then it gives up all that are left at once. Zero: the budget holds without end.
+	Drained map[string]time.Time
+	// By says who gave an order, by its key, where its value says so: those to freeze and to drain.
 	By   map[string]string
 	Pins map[string]string // the member of each pinned item
 }
@@ -40,11 +43,37 @@ func (k Keys) Drain(m string) string { return k.Control() + "drain/" + m }
 // Pin returns the key of the order to keep item w on the member that its value names.
 func (k Keys) Pin(w string) string { return k.Control() + "pins/" + w }
 
+// drain is the value of an order to empty a member that has a deadline. Without one it is the time
+// alone, as since the first version, whose leaders give up all at once.
+type drain struct {
+	At       time.Time `json:"at"` // when it was given
+	Deadline time.Time `json:"deadline"`
+}
+
+// EncodeDrain returns the value of an order to empty a member that is given at a time: see
+// [Orders.Drained]. A zero deadline means none. Both are by the clock of who gives it.
+func EncodeDrain(at, deadline time.Time) []byte {
+	if deadline.IsZero() {
+		return []byte(at.UTC().Format(time.RFC3339Nano))
+	}
+	return encode(drain{At: at.UTC(), Deadline: deadline.UTC()})
+}
+
+// drainDeadline is zero for a value that it cannot read: the order stands all the same.
+func drainDeadline(value []byte) time.Time {
+	text, _, _ := bytes.Cut(value, []byte(signed))
+	var d drain
+	if json.Unmarshal(text, &d) != nil {
+		return time.Time{}
+	}
+	return d.Deadline.UTC()
+}
+
 // ReadOrders reads everything under [Keys.Control]. An order that does not parse is none, so that
 // nothing happens that nobody ordered. That an order to freeze, drain or release the brake stands
 // is said by its key: its value may be anything.
 func (k Keys) ReadOrders(entries []store.Entry, strange func(store.Entry, string)) Orders {
-	o := Orders{Drained: map[string]struct{}{}, Pins: map[string]string{},
+	o := Orders{Drained: map[string]time.Time{}, Pins: map[string]string{},
 		By: map[string]string{}}
 	for _, e := range entries {
 		kind, id, _ := strings.Cut(strings.TrimPrefix(e.Key, k.Control()), "/")
@@ -57,7 +86,7 @@ func (k Keys) ReadOrders(entries []store.Entry, strange func(store.Entry, string
 			o.Override = e.ModifyIndex
 			o.OverrideAt, _ = time.Parse(time.RFC3339Nano, value)
 		case kind == "drain" && CheckID("member id", id) == nil:
-			o.Drained[id] = struct{}{}
+			o.Drained[id] = drainDeadline(e.Value)
 			o.sign(e)
 		case kind == "pins" && CheckID("item id", id) == nil && CheckID("member id", value) == nil:
 			o.Pins[id] = value

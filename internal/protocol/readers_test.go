@@ -152,6 +152,9 @@ func TestAnOrderThatDoesNotParseIsNone(t *testing.T) {
 		{Key: k.Control()},
 		{Key: k.Control() + "dance"},
 		{Key: k.Drain("m1"), Value: []byte("anything")},
+		{Key: k.Drain("m2"), Value: protocol.EncodeDrain(given, given.Add(time.Minute))},
+		{Key: k.Drain("m3"), Value: protocol.EncodeDrain(given, time.Time{})},
+		{Key: k.Drain("m4"), Value: []byte(`{"deadline":"soon"}`)},
 		{Key: k.Drain("a/b")},
 		{Key: k.Freeze()},
 		{Key: k.Control() + "freeze/m1"},
@@ -162,7 +165,8 @@ func TestAnOrderThatDoesNotParseIsNone(t *testing.T) {
 		{Key: k.Pin(" ")},
 	}, func(e store.Entry, _ string) { strange = append(strange, e.Key[len(k.Control()):]) })
 	if !orders.Frozen || orders.Override != 9 || !orders.OverrideAt.Equal(given) ||
-		!maps.Equal(orders.Drained, map[string]struct{}{"m1": {}}) ||
+		!maps.Equal(orders.Drained, map[string]time.Time{"m1": {},
+			"m2": given.Add(time.Minute), "m3": {}, "m4": {}}) ||
 		!maps.Equal(orders.Pins, map[string]string{"w1": "m1"}) {
 		t.Errorf("orders %+v", orders)
 	}

@@ -26,7 +26,7 @@ type snapshot struct {
 	build      *unitBuilder
 	place      bool // changes have come to rest for a moment: free items may be placed
 	balance    bool // and for the whole soak: items may be moved for balance
-	budget     int  // the most items on the move for balance at one time
+	budget     int  // the most items on the move for balance, or from drained members, at one time
 	override   bool // an operator says that what is gone now is meant
 	overridden overridden
 	braked     bool // the last draft was
@@ -305,6 +305,8 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 		case move.Reason == placement.Balance && (!s.balance || sorted.grace ||
 			onTheMove >= s.budget):
 			d.waiting = d.waiting || !s.balance
+		case move.Reason == placement.Drain && onTheMove >= s.budget && s.patient(d, ref.member):
+			// its turn comes when another has moved
 		default:
 			onTheMove++
 			d.units = append(d.units, s.build.revoke(item.ID, ref.member, ref.Assignment,
@@ -320,6 +322,20 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 		}
 		d.units = append(d.units, s.build.cancel(item.ID, ref.member, ref.Assignment))
 	}
+}
+
+// patient tells whether a drained member gives up its items within the move budget still, and has
+// the leader wake at the deadline of the order.
+func (s *snapshot) patient(d *draft, member string) bool {
+	deadline, drained := s.control.Drain.Get(member)
+	if !drained || deadline.IsZero() {
+		return drained
+	}
+	if !s.now.Before(deadline) {
+		return false
+	}
+	d.wake = actor.Earliest(d.wake, deadline)
+	return true
 }
 
 // addressedToNobody tells whether a key is a stranger's, under which its member starts nothing: it

@@ -203,7 +203,19 @@ func TestADraftGivesMovesAndTakesBack(t *testing.T) {
 			s.member("n2", func(m *messages.Member) { m.Capacity = 1 })
 		}}, []string{"grant a n1", "grant b n2"}, false, 0},
 		"a drained member": {[]func(*snapshot){even, func(s *snapshot) {
-			s.control.Drain = messages.TableOf(map[string]struct{}{"n2": {}})
+			s.control.Drain = messages.TableOf(map[string]time.Time{"n2": {}})
+		}}, []string{"revoke c n2", "revoke d n2"}, false, 0},
+		"a drained member, within the budget": {[]func(*snapshot){even, func(s *snapshot) {
+			s.control.Drain, s.budget = messages.TableOf(map[string]time.Time{"n2": {}}), 1
+		}}, []string{"revoke c n2"}, false, 0},
+		"a drained member before its deadline": {[]func(*snapshot){even, func(s *snapshot) {
+			s.budget = 1
+			s.control.Drain = messages.TableOf(map[string]time.Time{
+				"n2": s.now.Add(time.Minute)})
+		}}, []string{"revoke c n2"}, false, time.Minute},
+		"a drained member at its deadline": {[]func(*snapshot){even, func(s *snapshot) {
+			s.budget = 1
+			s.control.Drain = messages.TableOf(map[string]time.Time{"n2": s.now})
 		}}, []string{"revoke c n2", "revoke d n2"}, false, 0},
 		"a pin, and what makes room for it": {[]func(*snapshot){even, func(s *snapshot) {
 			s.control.Pins = messages.TableOf(map[string]string{"a": "n2"})

@@ -59,7 +59,7 @@ func TestWhatStandsIsToldOnce(t *testing.T) {
 
 	v := present(map[string]string{"n1": "a"})
 	v.control = messages.Control{Index: 1, Freeze: true, FrozenBy: "ann",
-		Drain: tableOf(map[string]struct{}{"n1": {}}), Pins: tableOf(map[string]string{"x": "n1"})}
+		Drain: tableOf(map[string]time.Time{"n1": {}}), Pins: tableOf(map[string]string{"x": "n1"})}
 	v.brake = "an operator froze the assignments"
 	step("orders", v, "drained n1", "pinned n1", "frozen ")
 	v.control = messages.Control{Index: 2, Override: 2}
@@ -95,7 +95,7 @@ func TestALeaderTellsWhatHappenedWhileNobodyLed(t *testing.T) {
 		v.absent["n2"] = absence{since: time.Unix(1, 0), ack: 1}
 		v.absent["n5"] = absence{since: time.Unix(1, 0), ack: 1}
 		v.control = messages.Control{Index: 9, Freeze: true, Override: 3,
-			Drain: tableOf(map[string]struct{}{"n4": {}})}
+			Drain: tableOf(map[string]time.Time{"n4": {}})}
 		if got := said(s.next(v)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}

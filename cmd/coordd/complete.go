@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/coordd/coordd/internal/printable"
+	"github.com/spf13/cobra"
+)
+
+// completeLimit is how long a shell waits for Consul to complete a word.
+const completeLimit = 2 * time.Second
+
+// completeMany completes any number of ids of one kind.
+func (a *app) completeMany(s *serviceFlags, what string) cobra.CompletionFunc {
+	one := a.completeIDs(s, what)
+	return func(cmd *cobra.Command, _ []string, word string) ([]string,
+		cobra.ShellCompDirective) {
+		return one(cmd, nil, word)
+	}
+}
+
+// completeIDs completes the ids of items and members that a command takes, in the order in which
+// what names them. Without Consul there is nothing to complete.
+func (a *app) completeIDs(s *serviceFlags, what string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string,
+		cobra.ShellCompDirective) {
+		const none = cobra.ShellCompDirectiveNoFileComp
+		takesItem := strings.Contains(what, "item")
+		takesMember := strings.Contains(what, "member")
+		if a.fromEnvironment(cmd.Flags()) != nil || len(args) > 1 ||
+			len(args) == 1 && !(takesItem && takesMember) {
+			return nil, none
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeLimit)
+		defer cancel()
+		o, _, err := s.operator(ctx)
+		if err != nil {
+			return nil, none
+		}
+		var ids []string
+		if takesItem && len(args) == 0 {
+			ids, err = o.ItemIDs(ctx)
+		} else {
+			ids, err = o.MemberIDs(ctx)
+		}
+		if err != nil {
+			return nil, none
+		}
+		shown := ids[:0]
+		for _, id := range ids {
+			if !strings.ContainsFunc(id, printable.Hidden) {
+				shown = append(shown, id)
+			}
+		}
+		return shown, none
+	}
+}
