@@ -31,6 +31,7 @@ type cells struct {
 	holdings    *messages.State[messages.Holdings]
 	leave       *messages.Mailbox[member.LeaveOrder, struct{}]
 	bump        *messages.Mailbox[messages.Bump, messages.Leadership]
+	terms       *messages.State[member.TermsRun]
 }
 
 func newCells() *cells {
@@ -51,6 +52,7 @@ func newCells() *cells {
 		holdings:    messages.NewState(messages.Holdings{}),
 		leave:       messages.NewMailbox[member.LeaveOrder, struct{}](),
 		bump:        messages.NewMailbox[messages.Bump, messages.Leadership](),
+		terms:       messages.NewState(member.TermsRun{}),
 	}
 }
 
@@ -68,9 +70,9 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 	keeper := member.NewMembershipKeeper(b, c.membership, session, record, holdings,
 		c.capacity.Reader(), c.leave, ack)
 	tracker := member.NewLeaderTracker(b, c.leadership, session, membership, c.leaderKey.Reader(),
-		c.bump, leads)
+		c.bump, leads, c.control.Reader(), c.members.Reader(), c.terms.Reader())
 	terms := member.NewTermRunner(b, leadership,
-		func(term uint64) supervisor.Tree { return termTree(b, c, term) }, lease, leads)
+		func(term uint64) supervisor.Tree { return termTree(b, c, term) }, lease, leads, c.terms)
 	records := member.NewWorkRecords()
 	workers := member.NewWorkerManager(b, c.holdings, session, membership, c.assignments.Reader(),
 		c.leave, ack, lease, records)

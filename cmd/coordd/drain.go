@@ -24,7 +24,7 @@ func (a *app) drainCommand(s *serviceFlags) *cobra.Command {
 		Short: "Empty a member",
 		Long: `Orders that a member gives up its items and gets no new ones, until "coordd undrain".
 They go within the move budget of the leader (coordd run --move-budget): each stops at the
-member before it starts elsewhere.
+member before it starts elsewhere. A leader that is drained hands its leadership over.
 
 With --deadline the member gives up all that is left then at once, whatever the budget;
 --deadline 0s means now. The time counts by the clocks of this host and of the leader's.

@@ -24,6 +24,9 @@ type LeaderTracker struct {
 	key        messages.Reader[LeaderKey]
 	bump       *messages.Mailbox[messages.Bump, messages.Leadership]
 	leads      *atomic.Int32 // how many of the host's lead functions run
+	control    messages.Reader[messages.Control]
+	members    messages.Reader[messages.Members]
+	terms      messages.Reader[TermsRun]
 
 	odd  protocol.StrangeKeys
 	view uint64 // of the leader key when the last lock was sent
@@ -36,15 +39,20 @@ type LeaderTracker struct {
 	clearAt  time.Time        // until when this process waits, or waited, for leaders before it
 	// of the last lock sent, or read since: other flags are what makes a lock raise ModifyIndex
 	flags uint64
+
+	handing   messages.Leadership // that is being handed over; its Role is Leading then
+	handedAt  time.Time           // when that was begun last
+	restUntil time.Time           // until when the leadership is left to others
 }
 
 // NewLeaderTracker wires the actor.
 func NewLeaderTracker(b *actor.Base, out *messages.State[messages.Leadership],
 	session messages.Reader[messages.Session], membership messages.Reader[messages.Membership],
 	key messages.Reader[LeaderKey], bump *messages.Mailbox[messages.Bump, messages.Leadership],
-	leads *atomic.Int32) *LeaderTracker {
+	leads *atomic.Int32, control messages.Reader[messages.Control],
+	members messages.Reader[messages.Members], terms messages.Reader[TermsRun]) *LeaderTracker {
 	return &LeaderTracker{Base: b, out: out, session: session, membership: membership, key: key,
-		bump: bump, leads: leads, odd: protocol.StrangeKeys{Log: b.Log}}
+		bump: bump, leads: leads, control: control, members: members, terms: terms, odd: protocol.StrangeKeys{Log: b.Log}}
 }
 
 // behindLimit is how long a view of the leader key may be older than the epoch: a
@@ -58,6 +66,7 @@ func (a *LeaderTracker) Run(ctx context.Context) error {
 	bumps := a.bump.Open()
 	defer bumps.Close()
 	session, membership, key := a.session.Subscribe(), a.membership.Subscribe(), a.key.Subscribe()
+	control, members, terms := a.control.Subscribe(), a.members.Subscribe(), a.terms.Subscribe()
 	ladder := store.NewLadder()
 	var timer actor.Timer
 	defer timer.Stop()
@@ -73,6 +82,12 @@ func (a *LeaderTracker) Run(ctx context.Context) error {
 			membership.Take()
 		case <-key.Changed():
 			key.Take()
+		case <-control.Changed():
+			control.Take()
+		case <-members.Changed():
+			members.Take()
+		case <-terms.Changed():
+			terms.Take()
 		case <-timer.At(next):
 		case r := <-bumps.Requests():
 			r.Handle(a.newEpoch)
@@ -98,6 +113,9 @@ func (a *LeaderTracker) Run(ctx context.Context) error {
 // step follows what the watch and the lease say; it returns when to look again.
 func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 	s, k, l := a.session.Get(), a.key.Get(), a.out.Get()
+	if a.handing.Role == messages.Leading {
+		return a.endHandOver(ctx, s)
+	}
 	now := time.Now()
 	do, lost := leaderFacts{now: now, session: s.ID, lease: a.Holds(s),
 		member: a.membership.Get().In(s.ID), key: k, was: l, sent: a.view, behind: a.behind,
@@ -127,6 +145,10 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 			"epoch", l.Epoch, "then", "taking a new epoch")
 		return watchLease, a.raise(ctx, s, l)
 	case stepLead:
+		if a.toHandOver(l) {
+			a.handOver(l)
+			return now, nil
+		}
 		again, err := a.clear(ctx, l)
 		return actor.Earliest(watchLease, again), err
 	case stepFollow:
@@ -138,6 +160,10 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 		a.set(messages.Leadership{Role: messages.Vacant}, "")
 		return time.Time{}, nil
 	case stepCampaign:
+		if now.Before(a.restUntil) {
+			a.set(messages.Leadership{Role: messages.Vacant}, "")
+			return a.restUntil, nil
+		}
 		return a.campaign(ctx, s)
 	}
 	return watchLease, nil
@@ -264,17 +290,16 @@ func (a *LeaderTracker) set(l messages.Leadership, why string) {
 // until this process is known to be dead.
 func (a *LeaderTracker) resign(ctx context.Context) {
 	l := a.out.Get()
+	if a.handing.Role == messages.Leading { // the stop came in between
+		l = a.handing
+	}
 	if ctx.Err() == nil || l.Role != messages.Leading {
 		return
 	}
 	a.out.Set(messages.Leadership{Role: messages.Uncertain})
 	call, cancel := actor.Cleanup(ctx, actor.GoodbyeTimeout)
 	defer cancel()
-	left := time.Duration(0)
-	if !l.ClearAt.IsZero() {
-		left = max(0, time.Until(l.ClearAt))
-	}
-	if err := a.Store.Resign(call, l.Session, left, a.leads.Load() == 0); err != nil {
+	if err := a.Store.Resign(call, l.Session, waitLeft(l), a.leads.Load() == 0); err != nil {
 		a.Log.Warn("not-resigned", "err", err, "then", "the leader key goes with the session")
 		return
 	}

@@ -24,13 +24,15 @@ type TermRunner struct {
 	lease      *LeaseEnforcer
 	// leads is how many of the host's lead functions run: one, but for those that were abandoned.
 	leads *atomic.Int32
+	out   *messages.State[TermsRun]
 }
 
 // NewTermRunner wires the actor; term makes the tree of term-<n>.
 func NewTermRunner(b *actor.Base, leadership messages.Reader[messages.Leadership],
 	term func(term uint64) supervisor.Tree, lease *LeaseEnforcer,
-	leads *atomic.Int32) *TermRunner {
-	return &TermRunner{Base: b, leadership: leadership, term: term, lease: lease, leads: leads}
+	leads *atomic.Int32, out *messages.State[TermsRun]) *TermRunner {
+	return &TermRunner{Base: b, leadership: leadership, term: term, lease: lease, leads: leads,
+		out: out}
 }
 
 // Run is the actor: see [supervisor.Child].
@@ -73,6 +75,7 @@ func (a *TermRunner) Run(ctx context.Context) error {
 		lead.stopUnless(l.Term)
 		begin = time.Time{}
 		if l.Role != messages.Leading {
+			a.out.Set(TermsRun{Busy: planner.handle != nil || lead.handle != nil})
 			continue
 		}
 		var err error
@@ -92,6 +95,7 @@ func (a *TermRunner) Run(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("starting term %d: %w", l.Term, err)
 		}
+		a.out.Set(TermsRun{Term: l.Term, Busy: true})
 	}
 }
 

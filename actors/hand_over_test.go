@@ -1,0 +1,113 @@
+package actors_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+)
+
+func TestALeaderThatIsDrainedHandsItsLeadershipOver(t *testing.T) {
+	run(t, func(c *cluster) {
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.addWork(c.items(30)...)
+		for _, id := range []string{"n1", "n2", "n3"} {
+			c.start(id)
+		}
+		c.await("30 items run", 20*time.Second, c.balanced(30))
+		first := c.leader()
+		if err := op.Drain(c.t.Context(), first); err != nil {
+			c.t.Fatal(err)
+		}
+		took := c.await("another leads", 10*time.Second, func() bool {
+			l := c.leader()
+			return l != "" && l != first
+		})
+		c.t.Logf("handed over within %v", took)
+		c.await("it is empty", 20*time.Second, func() bool {
+			l := c.loads()
+			return l[first] == 0 && l["n1"]+l["n2"]+l["n3"] == 30
+		})
+		if n := c.totalStarts(); n != 40 {
+			c.t.Errorf("%d starts of 30 items of which 10 had to move", n)
+		}
+		second := c.leader()
+		time.Sleep(20 * time.Minute)
+		if c.leader() != second {
+			c.t.Errorf("%s led, and now %q", second, c.leader())
+		}
+	})
+}
+
+func TestADrainedLeaderLeadsOnWhenNobodyElseMay(t *testing.T) {
+	run(t, func(c *cluster) {
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		must := func(err error) {
+			c.t.Helper()
+			if err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		c.addWork(c.items(4)...)
+		c.start("n1")
+		c.await("4 items run", 20*time.Second, c.balanced(4))
+		must(op.Drain(c.t.Context(), "n1"))
+		must(op.Drain(c.t.Context(), "n2"))
+		c.start("n2")
+		time.Sleep(time.Minute)
+		if c.leader() != "n1" {
+			c.t.Errorf("%q leads", c.leader())
+		}
+		c.start("n3")
+		c.await("n3 leads", 20*time.Second, func() bool { return c.leader() == "n3" })
+		c.await("n3 has all", 20*time.Second, func() bool { return c.loads()["n3"] == 4 })
+		// It dies, and the drained are all there is.
+		c.kill("n3")
+		c.await("a drained one leads", 2*time.Minute, func() bool { return c.leader() != "" })
+	})
+}
+
+func TestADrainedLeadersDutyEndsBeforeTheNextOnesBegins(t *testing.T) {
+	run(t, func(c *cluster) {
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		ended := make(chan time.Time, 1)
+		c.start("n1", func(cfg *actors.Config) {
+			duty := cfg.Lead
+			cfg.Lead = func(ctx context.Context) error {
+				lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+				context.AfterFunc(ctx, func() {
+					time.AfterFunc(4*time.Second, func() {
+						ended <- time.Now()
+						cancel()
+					})
+				})
+				return duty(lasting)
+			}
+		})
+		c.await("n1 leads", 20*time.Second, func() bool { return c.leader() == "n1" })
+		c.start("n2")
+		time.Sleep(10 * time.Second)
+		if err := op.Drain(c.t.Context(), "n1"); err != nil {
+			c.t.Fatal(err)
+		}
+		c.await("n2 leads", 20*time.Second, func() bool { return c.leader() == "n2" })
+		select {
+		case at := <-ended:
+			if waited := time.Since(at); waited > 2*time.Second {
+				c.t.Errorf("n2's duty began %v after the end of n1's", waited)
+			}
+		default:
+			c.t.Error("n1's duty has not ended")
+		}
+	})
+}

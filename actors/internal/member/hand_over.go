@@ -1,0 +1,87 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// TermsRun is what the term-runner says: what runs of a term.
+type TermsRun struct {
+	Term uint64 // of the leadership that it acts on; 0: this member does not lead
+	Busy bool   // children of a term run, of this one or of an earlier one
+}
+
+// A leader that an operator drains hands its leadership over: it stops the term's actors and the
+// host's duty, deletes the leader key, and leaves it to others for a while. The order of these
+// steps is that of a clean stop: see [LeaderTracker.resign].
+
+// handOverRest is how long a member leaves the leadership to others after it has handed it over.
+// They need a moment: a deleted key has no lock-delay.
+const handOverRest = 15 * time.Second
+
+// handOverPause is how soon a member hands its leadership over again. Another may not have been
+// able to take it, and a leadership that goes round serves nobody.
+const handOverPause = 10 * time.Minute
+
+// toHandOver tells whether this leader is drained and another member may lead in its place.
+func (a *LeaderTracker) toHandOver(l messages.Leadership) bool {
+	control, members := a.control.Get(), a.members.Get()
+	if control.Term != l.Term || members.Term != l.Term || !control.Drain.Has(a.ID) ||
+		!a.handedAt.IsZero() && time.Since(a.handedAt) < handOverPause {
+		return false
+	}
+	// What the term-runner says next is then about the end of this term.
+	if a.terms.Get().Term != l.Term {
+		return false
+	}
+	for id, m := range members.Items.All() {
+		if id != a.ID && !m.Leaving && !m.Unreadable && !control.Drain.Has(id) &&
+			protocol.CheckMemberID(id) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// handOver begins: from here on this member does not lead, but for the key.
+func (a *LeaderTracker) handOver(l messages.Leadership) {
+	a.Log.Info("handing-over", "term", l.Term, "why", "an operator drains this member")
+	a.handing, a.handedAt = l, time.Now()
+	a.out.Set(messages.Leadership{Role: messages.Vacant})
+}
+
+// endHandOver gives the key up once nothing of the term runs; it returns when to look again.
+// Without the lease there is nothing to give up.
+func (a *LeaderTracker) endHandOver(ctx context.Context, s messages.Session) (time.Time, error) {
+	l := a.handing
+	if s.ID != l.Session || !a.Holds(s) {
+		a.handing = messages.Leadership{}
+		return time.Now(), nil
+	}
+	if t := a.terms.Get(); t.Term == l.Term || t.Busy {
+		return time.Now().Add(time.Second), nil // the term-runner tells; the lease may end before
+	}
+	err := a.Store.Resign(ctx, l.Session, waitLeft(l), a.leads.Load() == 0)
+	if err != nil && !errors.Is(err, store.ErrRefused) {
+		return time.Time{}, err
+	}
+	a.handing, a.restUntil = messages.Leadership{}, time.Now().Add(handOverRest)
+	a.Store.Succeeded("leader key")
+	if err == nil {
+		a.Log.Info("handed-over", "term", l.Term)
+	}
+	return time.Now(), nil
+}
+
+// waitLeft is for how long yet a leader before this one may count on its lease.
+func waitLeft(l messages.Leadership) time.Duration {
+	if l.ClearAt.IsZero() {
+		return 0
+	}
+	return max(0, time.Until(l.ClearAt))
+}
