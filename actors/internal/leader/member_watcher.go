@@ -13,11 +13,7 @@ func NewMemberWatcher(b *actor.Base, term uint64,
 	return actor.NewPrefixWatcher(b, "members", b.Keys.Members(), func(v store.View) {
 		found := map[string]messages.Member{}
 		for e, m := range protocol.Read(v.Entries, b.Keys.ReadMember, odd.Skip) {
-			found[m.ID] = messages.Member{
-				Leaving: m.Status == protocol.StatusLeaving, Idle: m.Idle, Unreadable: m.Unreadable,
-				Address: m.Address, Session: e.Session,
-				Capacity: m.Capacity, Zone: m.Zone, Version: m.Version, CreateIndex: e.CreateIndex,
-			}
+			found[m.ID] = memberOf(e, m)
 		}
 		last := out.Get()
 		next := messages.Members{Term: term, Index: v.Index, Items: messages.TableOf(found)}
@@ -26,4 +22,13 @@ func NewMemberWatcher(b *actor.Base, term uint64,
 		}
 		out.Set(next)
 	})
+}
+
+// memberOf is a member as the leader sees its record.
+func memberOf(e store.Entry, m protocol.Member) messages.Member {
+	return messages.Member{
+		Leaving: m.Status == protocol.StatusLeaving, Idle: m.Idle, Unreadable: m.Unreadable,
+		Address: m.Address, Session: e.Session,
+		Capacity: m.Capacity, Zone: m.Zone, Version: m.Version, CreateIndex: e.CreateIndex,
+	}
 }

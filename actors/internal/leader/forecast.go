@@ -1,0 +1,123 @@
+package leader
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// Seen is what somebody who does not lead has read of a service.
+type Seen struct {
+	Members, Assignments, Workload []store.Entry
+	Orders                         protocol.Orders
+}
+
+// Knows tells whether a member is registered or holds anything.
+func (s Seen) Knows(keys protocol.Keys, member string) bool {
+	return slices.ContainsFunc(s.Members, func(e store.Entry) bool {
+		return e.Key == keys.Member(member)
+	}) || slices.ContainsFunc(s.Assignments, func(e store.Entry) bool {
+		m, item, ok := keys.ParseAssignment(e.Key)
+		return ok && item != "" && m == member
+	})
+}
+
+// Change is what is imagined beside what is seen.
+type Change struct {
+	Drain   []string // members that are drained
+	Without []string // members that are gone, for longer than any grace
+	Add     int      // members more, without a limit
+}
+
+// Forecast is what a leader plans for once everything has come to rest: soaks and graces are over,
+// and the move budget does not bind.
+type Forecast struct {
+	Members []placement.Member
+	// Drained are also those that are drained now, Gone those that are gone now; Lost are those
+	// that are gone in the forecast only.
+	Drained, Gone, Lost, New map[string]bool
+	Items                    []placement.Item
+	Owners                   []string // of each item, gone ones included; empty: none
+	Plan                     placement.Plan
+	Least                    int  // moves that any plan takes from owners that are there
+	Exact                    bool // no plan needs fewer, see [placement.Minimum]
+	Removed                  int  // items that are no longer in the workload and will be stopped
+	Brake                    string
+}
+
+const brakeHold = time.Minute
+
+// NewForecast plans with the leader's own planner. It skips what it cannot read. Its brake holds as
+// long as a leader's by default.
+func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
+	f := Forecast{Drained: map[string]bool{}, Gone: map[string]bool{},
+		Lost: map[string]bool{}, New: map[string]bool{}}
+	skip := func(store.Entry, string) {}
+	members := map[string]messages.Member{}
+	for e, m := range protocol.Read(seen.Members, keys.ReadMember, skip) {
+		members[m.ID] = memberOf(e, m)
+	}
+	drained := map[string]time.Time{}
+	for id, deadline := range seen.Orders.Drained {
+		drained[id], f.Drained[id] = deadline, true
+	}
+	for _, id := range change.Drain {
+		drained[id], f.Drained[id] = time.Time{}, true
+	}
+	for _, id := range change.Without {
+		_, f.Lost[id] = members[id]
+		f.Gone[id] = true
+		delete(members, id)
+	}
+	for n, added := 1, 0; added < change.Add; n++ {
+		id := fmt.Sprintf("new-%d", n)
+		if _, taken := members[id]; !taken {
+			members[id], f.New[id] = messages.Member{}, true
+			added++
+		}
+	}
+	workload := map[string]messages.WorkItem{}
+	for e, w := range protocol.Read(seen.Workload, keys.ReadWorkItem, skip) {
+		workload[w.ID] = messages.WorkItem{Weight: w.Weight, ModifyIndex: e.ModifyIndex}
+	}
+	assigned := newAssignmentCache()
+	for e, a := range protocol.Read(seen.Assignments, keys.ReadAssignment, skip) {
+		assigned.set(a.Member, a.Item, actor.AssignmentOf(e, a))
+	}
+	now := time.Now()
+	absent := map[string]absence{}
+	for _, id := range assigned.holders() {
+		if _, here := members[id]; !here {
+			f.Gone[id] = true
+			absent[id] = absence{asked: now, since: now}
+		}
+	}
+	s := &snapshot{now: now, members: messages.TableOf(members),
+		workload: messages.TableOf(workload), index: map[string]int32{}, assigned: assigned,
+		control: messages.Control{Drain: messages.TableOf(drained),
+			Pins: messages.TableOf(seen.Orders.Pins)},
+		absent: absent, place: true, balance: true, peak: len(workload), hold: brakeHold}
+	for id := range s.workload.IDs() {
+		s.index[id] = int32(len(s.index))
+	}
+	var d draft
+	sorted := s.sort(&d)
+	f.Brake = s.brake(sorted, &d)
+	// An item that waits for nothing but a grace is planned all the same.
+	s.now = now.Add(time.Hour)
+	sorted = s.sort(&d)
+	f.Members, f.Items, f.Removed = sorted.members, sorted.items, len(sorted.removed)
+	f.Owners = make([]string, len(sorted.keys))
+	for i, key := range sorted.keys {
+		f.Owners[i] = key.member
+	}
+	f.Plan = placement.Compute(sorted.members, sorted.items)
+	f.Least, f.Exact = placement.Minimum(sorted.members, sorted.items, f.Plan)
+	return f
+}

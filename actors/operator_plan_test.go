@@ -1,0 +1,158 @@
+package actors_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+)
+
+func TestAPlanSaysWhatTheLeaderThenDoes(t *testing.T) {
+	type steps struct {
+		what actors.WhatIf
+		do   func(c *cluster, op *actors.Operator) error
+	}
+	for name, s := range map[string]steps{
+		"nothing": {actors.WhatIf{}, func(*cluster, *actors.Operator) error { return nil }},
+		"a drain": {actors.WhatIf{Drain: []string{"n2"}}, func(c *cluster,
+			op *actors.Operator) error {
+			return op.Drain(c.t.Context(), "n2")
+		}},
+		"a member is lost": {actors.WhatIf{Without: []string{"n3"}}, func(c *cluster,
+			_ *actors.Operator) error {
+			c.kill("n3")
+			return nil
+		}},
+		"two members more": {actors.WhatIf{Add: 2}, func(c *cluster, _ *actors.Operator) error {
+			c.start("new-1")
+			c.start("new-2")
+			return nil
+		}},
+		"one is lost, one is drained, one comes": {actors.WhatIf{Drain: []string{"n1"},
+			Without: []string{"n4"}, Add: 1}, func(c *cluster, op *actors.Operator) error {
+			c.start("new-1")
+			c.kill("n4")
+			return op.Drain(c.t.Context(), "n1")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				op, err := actors.NewOperator(c.client, "demo")
+				if err != nil {
+					c.t.Fatal(err)
+				}
+				c.addWork(c.items(103)...)
+				for n := range 4 {
+					c.start(fmt.Sprintf("n%d", n+1), func(cfg *actors.Config) {
+						if n == 2 {
+							cfg.Capacity = 20
+						}
+					})
+				}
+				if err := op.Pin(c.t.Context(), "device_group_0005", "n4"); err != nil {
+					c.t.Fatal(err)
+				}
+				settled := func() bool {
+					now, err := op.Plan(c.t.Context(), actors.WhatIf{})
+					return err == nil && now.Moving+now.Starting == 0 &&
+						len(c.owners())+len(now.Unplaced) == 103
+				}
+				c.await("all run", time.Minute, func() bool {
+					return len(c.owners()) == 103 && settled()
+				})
+				writes := len(c.consul.Dump().Entries)
+				before := c.owners()
+				plan, err := op.Plan(c.t.Context(), s.what)
+				if err != nil {
+					c.t.Fatal(err)
+				}
+				if len(c.consul.Dump().Entries) != writes {
+					c.t.Error("a plan wrote something")
+				}
+				if !plan.Exact || plan.Moving != plan.Minimum {
+					c.t.Errorf("%d items move, and %d is the minimum (exact: %v)", plan.Moving,
+						plan.Minimum, plan.Exact)
+				}
+				if err := s.do(c, op); err != nil {
+					c.t.Fatal(err)
+				}
+				time.Sleep(2 * time.Minute)
+				c.await("it is done", time.Minute, settled)
+				after, moved := c.owners(), []string{}
+				for item, at := range before {
+					if after[item] != at {
+						moved = append(moved, item)
+					}
+				}
+				planned, loads := []string{}, map[string]int{}
+				for _, m := range plan.Moves {
+					planned = append(planned, m.Item)
+				}
+				slices.Sort(moved)
+				if !slices.Equal(moved, planned) {
+					c.t.Errorf("planned %v\nmoved %v", planned, moved)
+				}
+				for _, at := range after {
+					loads[at]++
+				}
+				for _, m := range plan.Members {
+					if loads[m.ID] != m.After {
+						c.t.Errorf("%s has %d items; %d were planned", m.ID, loads[m.ID], m.After)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAPlanNamesEachMoveAndWhatHoldsItBack(t *testing.T) {
+	run(t, func(c *cluster) {
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		ctx := c.t.Context()
+		c.addWork("a", "b", "c", "d")
+		if p, err := op.Plan(ctx, actors.WhatIf{}); err != nil || len(p.Moves) != 0 ||
+			len(p.Unplaced) != 4 || p.Unplaced[0].Why != "there are no members" {
+			c.t.Errorf("without members: %+v, %v", p, err)
+		}
+		p, err := op.Plan(ctx, actors.WhatIf{Add: 2})
+		if err != nil || p.Starting != 4 || p.Moving != 0 || p.Moves[0] != (actors.PlanMove{
+			Item: "a", To: "new-1", Why: "new"}) {
+			c.t.Errorf("with two: %+v, %v", p, err)
+		}
+		c.start("n1")
+		c.start("n2")
+		c.await("4 run", 20*time.Second, c.balanced(4))
+		p, err = op.Plan(ctx, actors.WhatIf{Without: []string{"n1"}, Drain: []string{"n2"}})
+		if err != nil || p.Moving != 4 || p.Minimum != 4 || len(p.Unplaced) != 4 {
+			c.t.Errorf("without any: %+v, %v", p, err)
+		}
+		p, err = op.Plan(ctx, actors.WhatIf{Add: 2})
+		if err != nil || p.Moving != 2 || p.ImbalanceBefore != 0 || p.ImbalanceAfter != 0 ||
+			p.Moves[0].Why != "balance" {
+			c.t.Errorf("two more: %+v, %v", p, err)
+		}
+		for what, w := range map[string]actors.WhatIf{"drain": {Drain: []string{"n9"}},
+			"without": {Without: []string{"n9"}}} {
+			if _, err := op.Plan(ctx, w); !errors.Is(err, actors.ErrNotFound) {
+				c.t.Errorf("%s: %v", what, err)
+			}
+		}
+		for _, w := range []actors.WhatIf{{Add: -1}, {Add: 1001}, {Drain: []string{"a/b"}}} {
+			if _, err := op.Plan(ctx, w); !errors.Is(err, actors.ErrInvalid) {
+				c.t.Errorf("%+v: %v", w, err)
+			}
+		}
+		if err := op.Freeze(ctx); err != nil {
+			c.t.Fatal(err)
+		}
+		if p, err := op.Plan(ctx, actors.WhatIf{}); err != nil || !p.Frozen {
+			c.t.Errorf("frozen: %+v, %v", p, err)
+		}
+	})
+}
