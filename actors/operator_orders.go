@@ -74,6 +74,27 @@ func (o *Operator) ItemsLeft(ctx context.Context, member string) (int, error) {
 	return left, nil
 }
 
+// Owns tells whether an item is granted to a member, which is not asked to give it up: one small
+// read. Errors: [ErrInvalid], [ErrUnreachable], [ErrDenied].
+func (o *Operator) Owns(ctx context.Context, member, item string) (bool, error) {
+	if err := protocol.CheckID("member id", member); err != nil {
+		return false, err
+	}
+	if err := protocol.CheckID("item id", item); err != nil {
+		return false, err
+	}
+	key := o.keys.Assignment(member, item)
+	if err := store.CheckKey("assignment", key); err != nil {
+		return false, nil // no member with this id can have this item
+	}
+	e, found, _, err := o.store.Get(ctx, key, store.Consistent)
+	if err != nil || !found {
+		return false, advice("looking at "+item, err)
+	}
+	a, _, _ := o.keys.ReadAssignment(e)
+	return a.State == protocol.StateOwn && !a.Unreadable, nil
+}
+
 // Undrain takes Drain back; it is no error when the member is not drained.
 func (o *Operator) Undrain(ctx context.Context, member string) error {
 	if err := protocol.CheckID("member id", member); err != nil {
