@@ -22,9 +22,14 @@ an id, or an id, a tab and a payload. Blank lines and lines that begin with # ar
 skipped. The whole file is checked before anything is written: an id that comes
 twice or cannot be is refused, with its line.
 
+A first line such as "#columns: id weight payload" names the columns that the lines have,
+divided by tabs, with the payload last; "coordd work export" writes such a file. A column
+"encoding" says "text" or "base64" of the payload.
+
 Items that are in the workload already keep their place, and get the payload of the
-file and the weight 1: one that has both does not change at all. Importing a file again
-is safe, but for weights that were set with "coordd work add".`,
+file and its weight, which is 1 where it names none: one that has both does not change at
+all. Importing a file again is safe, but for weights that were set with "coordd work add".
+Items that are not in the file stay: "coordd work sync" removes them.`,
 		Example: `  coordd work import items.txt
   seq -f 'device-%g' 1000 | coordd work import -`,
 		Args: exactly(1, "one file, or - for standard input"),
@@ -75,6 +80,7 @@ func parseItems(name string, in io.Reader) ([]actors.WorkInput, error) {
 	first := map[string]int{} // the line that an id came on
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLine)
+	var columns []string
 	n := 0
 	for lines.Scan() {
 		n++
@@ -82,21 +88,27 @@ func parseItems(name string, in io.Reader) ([]actors.WorkInput, error) {
 		if n == 1 {
 			line = strings.TrimPrefix(line, "\ufeff") // some editors put it there
 		}
+		if named, ok := strings.CutPrefix(line, columnsLine); ok && n == 1 {
+			var err error
+			if columns, err = parseColumns(named); err != nil {
+				return nil, usage("%s:1: %v", name, err)
+			}
+			continue
+		}
 		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		id, payload, _ := strings.Cut(line, "\t")
-		w := actors.WorkInput{ID: id}
-		if payload != "" {
-			w.Payload = []byte(payload)
+		w, err := parseLine(line, columns)
+		if err == nil {
+			err = w.Check()
 		}
-		if err := w.Check(); err != nil {
+		if err != nil {
 			return nil, usage("%s:%d: %v", name, n, err)
 		}
-		if before, ok := first[id]; ok {
-			return nil, usage("%s:%d: item %q came on line %d already", name, n, id, before)
+		if before, ok := first[w.ID]; ok {
+			return nil, usage("%s:%d: item %q came on line %d already", name, n, w.ID, before)
 		}
-		first[id] = n
+		first[w.ID] = n
 		items = append(items, w)
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {

@@ -14,7 +14,8 @@ import (
 func FuzzImport(f *testing.F) {
 	for _, s := range []string{"", "a\n", "a\tpayload\nb\n", "\ufeffa\r\nb\r\n",
 		"# comment\n\n  \n", "a\na\n", "a/b\n", "\t\n", " a\n", "a\t\x00\xff\n", "\xff\n", "..\n",
-		"a\tb\tc", "%2e%2e\n"} {
+		"a\tb\tc", "%2e%2e\n", "#columns: id weight payload\na\t2\tx\n", "#columns: weight id\n",
+		"#columns: id encoding payload\na\tbase64\t/w==\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -47,17 +48,20 @@ func FuzzCommandLine(f *testing.F) {
 		"control\n--help",
 		"work\nadd\n--\n-a", "status\n--consul\nunix://",
 		"work\nadd\na\n--weight\n99999999999999999999", "version", "help\nwork\nadd",
-		"status\n--no-such\n\nx",
+		"status\n--no-such\n\nx", "drain\na\n--wait\n--timeout\n1s", "drain\na\n--deadline\n-1s",
+		"plan\n--drain\na,b\n--add\n1", "pins\n--json", "move\na\nb/c", "pin\na\nb", "freeze",
 	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		args := strings.Split(line, "\n")
-		if !slices.Contains([]string{"status", "work", "control", "version", "help"}, args[0]) {
+		if !slices.Contains([]string{"status", "work", "control", "version", "help",
+			"drain", "undrain", "pin", "unpin", "pins", "freeze", "thaw", "override", "plan", "move"}, args[0]) {
 			return // the others start something, or read files
 		}
 		for _, a := range args {
-			if strings.HasPrefix(a, "--payload-f") || a == "import" {
+			if strings.HasPrefix(a, "--payload-f") || slices.Contains([]string{"import", "sync",
+				"export"}, a) {
 				return // reads a file
 			}
 		}

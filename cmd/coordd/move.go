@@ -50,7 +50,7 @@ then stays until its member has more than its share.`,
 			case err != nil:
 				return err
 			case odd != "":
-				ids, err := o.Items(ctx)
+				ids, err := o.ItemIDs(ctx)
 				if err != nil {
 					return err
 				}

@@ -24,7 +24,8 @@ An item is an id without a slash, a payload that its work gets on standard
 input, and a weight.`,
 		Example: `  coordd work add device-1 device-2
   coordd work list`,
-	}, a.workAdd(&s), a.workRemove(&s), a.workList(&s), a.workImport(&s))
+	}, a.workAdd(&s), a.workRemove(&s), a.workList(&s), a.workImport(&s),
+		a.workSync(&s), a.workExport(&s))
 	s.register(cmd.PersistentFlags())
 	return cmd
 }
