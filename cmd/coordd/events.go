@@ -222,7 +222,7 @@ func cause(e actors.Event) string {
 	case "lost":
 		return from + " was lost"
 	case "released":
-		return "released by " + from
+		return "given up by " + from
 	case "removed":
 		return "no longer in the workload"
 	case "unreadable":

@@ -304,7 +304,7 @@ func (a *Assigner) open(ctx context.Context) error {
 		return errStale
 	}
 	if err == nil {
-		a.events.comment(a.writer, a.absent)
+		a.comment()
 	}
 	return err
 }

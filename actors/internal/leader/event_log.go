@@ -183,13 +183,14 @@ func (l *eventLog) op(now time.Time, events []protocol.Event, more int) store.Op
 }
 
 // comment has the writer's transactions say what they do.
-func (l *eventLog) comment(w *store.Writer, absent map[string]absence) {
+func (a *Assigner) comment() {
+	l := a.events
 	if l.off {
 		return
 	}
-	w.Comment(store.Set(l.keys.Event(protocol.EventSlots-1),
+	a.writer.Comment(store.Set(l.keys.Event(protocol.EventSlots-1),
 		make([]byte, protocol.MaxEventBytes), 0), func(units []store.Unit) (store.Op, bool) {
-		events := l.eventsOf(units, absent)
+		events := a.eventsOf(units)
 		if len(events) == 0 {
 			return store.Op{}, false
 		}
@@ -199,7 +200,7 @@ func (l *eventLog) comment(w *store.Writer, absent map[string]absence) {
 
 // eventsOf says what units do. Items of one kind, from and to the same members for the same reason,
 // are one event.
-func (l *eventLog) eventsOf(units []store.Unit, absent map[string]absence) []protocol.Event {
+func (a *Assigner) eventsOf(units []store.Unit) []protocol.Event {
 	type group struct{ what, from, to, why string }
 	var events []protocol.Event
 	at := map[group]int{}
@@ -209,15 +210,18 @@ func (l *eventLog) eventsOf(units []store.Unit, absent map[string]absence) []pro
 		switch o.kind {
 		case orderGrant:
 			g.what = protocol.EventGranted
-			if r, ok := l.released[o.item]; ok {
+			if r, ok := a.events.released[o.item]; ok {
 				g.from, g.why = r.from, r.why
+				if g.why == unasked && a.away(r.from) {
+					g.why = protocol.EventLeft
+				}
 			}
 		case orderRevoke:
 			g.what = protocol.EventRevoked
 		case orderCancel:
 			g.what = protocol.EventKept
 		case orderReap:
-			g.what, g.why = protocol.EventTakenOver, absent[o.from].word()
+			g.what, g.why = protocol.EventTakenOver, a.absent[o.from].word()
 		case orderErase:
 			g.what = protocol.EventErased
 		default:
@@ -245,16 +249,21 @@ func (l *eventLog) did(o order) {
 	}
 }
 
-// gaveUp notes which of its items a member has released without being asked: because it leaves, as
-// a rule.
+// unasked is why an item was released by a member that nobody has asked to, and that is not known to
+// leave. It may be about to: the views of the records and of the releases come one after the other.
+const unasked = "released"
+
+// away tells whether a member is gone, or leaves.
+func (a *Assigner) away(member string) bool {
+	m, here := a.members.Get().Items.Get(member)
+	return !here || m.Leaving
+}
+
+// gaveUp notes which of its items a member has released without being asked.
 func (a *Assigner) gaveUp(member string, before, after map[string]messages.Assignment) {
-	why := protocol.EventLeft
-	if m, here := a.members.Get().Items.Get(member); here && !m.Leaving {
-		why = "released"
-	}
 	for item, key := range before {
 		if _, holds := after[item]; !holds && !key.Releasing {
-			a.events.released[item] = release{member, why}
+			a.events.released[item] = release{member, unasked}
 		}
 	}
 }
