@@ -88,6 +88,17 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 		}
 	}
 
+	// An operator of one service is told that it is new, and nothing of others.
+	if _, err := cluster.Client().KV().Put(&api.KVPair{Key: "service/jobz/workload/x"},
+		nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := do("operator", "work", "add", "--service", "jobs", "first"); code != 0 ||
+		!strings.Contains(errs, `"jobs" is new`) || strings.Contains(errs, "other") {
+		t.Errorf("the operator's first item: exit code %d: %s", code, errs)
+	}
+	may("operator", "work", "rm", "--service", "jobs", "first")
+
 	// Without the rule for the service a member has no check, says so, and does its work.
 	rules := strings.ReplaceAll(roleRules(t)["member"], `service "jobs"`, `service "other"`)
 	tokens["unchecked"] = token(t, cluster, "unchecked", rules)
