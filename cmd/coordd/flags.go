@@ -59,7 +59,8 @@ func (a *app) fromEnvironment(flags *pflag.FlagSet) error {
 			return
 		}
 		if bad := flags.Set(f.Name, value); bad != nil {
-			err = usage("the environment variable %s is %q: %v", name, value, reason(inWords(flags, bad)))
+			err = usage("the environment variable %s is %q: %v", name, value,
+				reason(inWords(flags, bad)))
 			return
 		}
 		a.taken = append(a.taken, setting{flag: f.Name, name: name, value: value})

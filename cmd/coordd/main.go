@@ -6,7 +6,8 @@
 //  1. Exit code 0 means a clean stop, 1 a failure, 2 bad usage; a failure is one line on
 //     standard error. Bad usage writes nothing anywhere.
 //  2. SIGINT, SIGTERM or SIGHUP (but for coordd elect, which passes SIGHUP on to its command, and
-//     for a member with a settings file, which reloads it) stops cleanly; a second SIGINT or SIGTERM at once, with SIGKILL for what commands there are.
+//     for a member with a settings file, which reloads it) stops cleanly; a second SIGINT or
+//     SIGTERM at once, with SIGKILL for what commands there are.
 //  3. Every flag can be given as an environment variable, but for those of coordd elect that are
 //     orders, and in a settings file; the flag wins, and the variable over the file.
 //  4. No command started by `run --exec` outlives its coordd or its lease, as far as
@@ -84,8 +85,8 @@ type surroundings struct {
 const sameSignal = 50 * time.Millisecond
 
 // signals returns a context that ends with the first SIGINT or SIGTERM, or with SIGHUP if hangup
-// says so, nohup does not, and onHangup has no other use for it. The second one ends the process, and its commands first. SIGHUP is no
-// second one: a terminal that closes sends it more than once.
+// says so, nohup does not, and onHangup has no other use for it. The second one ends the process,
+// and its commands first. SIGHUP is no second one: a terminal that closes sends it more than once.
 func signals(hangup bool) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := make(chan os.Signal, 2)

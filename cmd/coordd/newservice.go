@@ -30,8 +30,8 @@ func newService(ctx context.Context, o *actors.Operator, service string) string 
 	case len(others) == 0:
 		return said + ", and this Consul has no other."
 	case len(others) > maxServices:
-		said += fmt.Sprintf("; the others are %s and %d more", strings.Join(others[:maxServices], ", "),
-			len(others)-maxServices)
+		said += fmt.Sprintf("; the others are %s and %d more",
+			strings.Join(others[:maxServices], ", "), len(others)-maxServices)
 	case len(others) == 1:
 		said += "; the other is " + others[0]
 	default:

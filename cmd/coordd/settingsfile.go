@@ -80,8 +80,8 @@ func parseSettings(path string, text []byte, all map[string]*pflag.Flag) ([]file
 		return nil, nil // nothing but comments
 	}
 	if top.Kind != yaml.MappingNode {
-		return nil, usage("%s:%d: give lines such as \"ttl: 20s\": the name of a flag and its value",
-			path, top.Line)
+		return nil, usage("%s:%d: give lines such as \"ttl: 20s\": the name of a flag and its "+
+			"value", path, top.Line)
 	}
 	var found []fileSetting
 	for i := 0; i+1 < len(top.Content); i += 2 {

@@ -70,7 +70,9 @@ func unknownVariables(root *cobra.Command, environ, pass []string) []unknownVari
 		}
 		found = append(found, u)
 	}
-	slices.SortFunc(found, func(a, b unknownVariable) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(found, func(a, b unknownVariable) int {
+		return strings.Compare(a.name, b.name)
+	})
 	return found
 }
 

@@ -70,7 +70,8 @@ func FromEnvironment() (*Notifier, error) {
 		return nil, nil
 	}
 	if socket[0] != '/' && socket[0] != '@' {
-		return nil, fmt.Errorf("NOTIFY_SOCKET is %q: a path, or @ and a name, is understood", socket)
+		return nil, fmt.Errorf("NOTIFY_SOCKET is %q: a path, or @ and a name, is understood",
+			socket)
 	}
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
 	if err != nil {
@@ -83,7 +84,8 @@ func FromEnvironment() (*Notifier, error) {
 	every, err := strconv.ParseInt(usec, 10, 64)
 	if err != nil || every <= 0 || every > int64(24*time.Hour/time.Microsecond) {
 		conn.Close()
-		return nil, fmt.Errorf("WATCHDOG_USEC is %q: microseconds are understood, up to a day", usec)
+		return nil, fmt.Errorf("WATCHDOG_USEC is %q: microseconds are understood, up to a day",
+			usec)
 	}
 	n.watchdog = time.Duration(every) * time.Microsecond
 	return n, nil

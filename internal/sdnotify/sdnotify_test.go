@@ -53,7 +53,8 @@ func TestLinesArriveAsOneMessage(t *testing.T) {
 		}
 	}
 	if err := n.Send(sdnotify.Ready, sdnotify.Status("all\nis well"),
-		sdnotify.ExtendTimeout(1500*time.Millisecond), sdnotify.Monotonic(time.Second)); err != nil {
+		sdnotify.ExtendTimeout(1500*time.Millisecond),
+		sdnotify.Monotonic(time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	b := make([]byte, 1000)

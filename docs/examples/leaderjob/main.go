@@ -1,5 +1,5 @@
-// Command leaderjob runs a job on one machine at a time: the leader of an election. Start it on each
-// machine.
+// Command leaderjob runs a job on one machine at a time: the leader of an election. Start it on
+// each machine.
 //
 //	go run ./docs/examples/leaderjob -name n1 -every 1m
 //	coordd elect nightly-report --status      # who leads, who waits
