@@ -56,6 +56,7 @@ type Assigner struct {
 	ladder     *store.Ladder
 	again      time.Time // not to be drafted before: something was refused
 	quiet      time.Time // the last change of members, workload or orders
+	heeded     [3]uint64 // their indexes then
 	first      time.Time // the first change that has not been drafted with placing yet
 	brakeText  string
 	brakeAt    time.Time
@@ -224,10 +225,15 @@ func (a *Assigner) work(ctx context.Context) error {
 var errStale = errors.New("the outcome of a write is not known")
 
 func (a *Assigner) changed() {
-	a.quiet = time.Now()
+	a.quiet, a.heeded = time.Now(), a.indexes()
 	if a.first.IsZero() {
 		a.first = a.quiet
 	}
+}
+
+// indexes are those of the states whose changes are soaked.
+func (a *Assigner) indexes() [3]uint64 {
+	return [...]uint64{a.members.Get().Index, a.workload.Get().Index, a.control.Get().Index}
 }
 
 // informed tells whether every state is of this term: never plan on an incomplete read.
@@ -465,6 +471,12 @@ func (a *Assigner) placeAt() time.Time {
 }
 
 func (a *Assigner) snapshot(now time.Time) *snapshot {
+	// A registration changes record and ack. Where the ack's watch was first to wake the assigner,
+	// or a state changed while something was read, its change has not been taken yet.
+	if a.indexes() != a.heeded {
+		a.changed()
+		now = a.quiet
+	}
 	w := a.workload.Get()
 	if a.index == nil || a.indexOf != w.Index {
 		a.index = make(map[string]int32, w.Items.Len())

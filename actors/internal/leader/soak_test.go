@@ -1,0 +1,53 @@
+package leader
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// A registration changes the record and the ack. The watch of acks may be the first to wake the
+// assigner, which then finds the new member in the state, too.
+func TestWhatTheSnapshotHoldsIsSoakedWhoeverWokeTheAssigner(t *testing.T) {
+	consul := devconsul.New(devconsul.Config{Logger: slog.New(slog.DiscardHandler)})
+	defer consul.Close()
+	s, err := protocol.New("demo", store.Config{Client: consul.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	members := messages.NewState(messages.Members{Index: 1})
+	workload := messages.NewState(messages.Workload{Index: 1})
+	control := messages.NewState(messages.Control{Index: 1})
+	a := NewAssigner(actor.NewBase(actor.Settings{Service: "demo", ID: "n1",
+		LeaderSoak: 5 * time.Second, Merge: time.Second}, s, slog.New(slog.DiscardHandler)), 1,
+		messages.NewState(messages.Leadership{}).Reader(), members.Reader(),
+		messages.NewState(messages.Acks{}).Reader(), workload.Reader(), control.Reader(), nil,
+		messages.NewState(messages.Plan{}))
+	a.assigned, a.build = newAssignmentCache(), newUnitBuilder(a.Keys)
+	calm := func() {
+		t.Helper()
+		a.snapshot(time.Now())
+		a.quiet, a.first = time.Now().Add(-time.Minute), time.Time{}
+		if s := a.snapshot(time.Now()); !s.balance || !s.place {
+			t.Error("nothing has changed, and it is not quiet")
+		}
+	}
+	calm()
+	for what, change := range map[string]func(){
+		"a member": func() { members.Set(messages.Members{Index: 2}) },
+		"an item":  func() { workload.Set(messages.Workload{Index: 2}) },
+		"an order": func() { control.Set(messages.Control{Index: 2}) },
+	} {
+		change()
+		if s := a.snapshot(time.Now()); s.balance || s.place {
+			t.Errorf("%s has just changed, and is planned upon without a soak", what)
+		}
+		calm()
+	}
+}
