@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/coordd/coordd/internal/protocol"
@@ -72,6 +73,41 @@ func (o *Operator) ItemsLeft(ctx context.Context, member string) (int, error) {
 		}
 	}
 	return left, nil
+}
+
+// Restart orders that the work of items is stopped and started once more, at the member that has
+// it, under the same fencing token and with the payload that the item has then. An order is about
+// the work that was granted before it: it takes effect once at most, and none on an item without an
+// owner or on its way. The leader passes it on; while it is frozen or braked, later. Members of
+// versions before this one heed it not. The order's key stays.
+func (o *Operator) Restart(ctx context.Context, items ...string) error {
+	for _, id := range items {
+		if err := protocol.CheckID("item id", id); err != nil {
+			return err
+		}
+	}
+	done := 0
+	for part := range slices.Chunk(items, store.MaxOps-1) {
+		var ops []store.Op
+		for _, id := range part {
+			ops = append(ops, store.Set(o.keys.RestartItem(id), stamp(), 0))
+		}
+		if err := o.write(ctx, o.control, ops...); err != nil {
+			return fmt.Errorf("restarting: the orders for %d of %d items are given: %w", done,
+				len(items), err)
+		}
+		done += len(part)
+	}
+	return nil
+}
+
+// RestartMember is Restart for all items that a member has.
+func (o *Operator) RestartMember(ctx context.Context, member string) error {
+	if err := protocol.CheckID("member id", member); err != nil {
+		return err
+	}
+	return advice("restarting the work of "+member, o.write(ctx, o.control,
+		store.Set(o.keys.RestartMember(member), stamp(), 0)))
 }
 
 // Owns tells whether an item is granted to a member, which is not asked to give it up: one small

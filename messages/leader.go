@@ -73,12 +73,16 @@ type Control struct {
 	// FrozenBy and DrainedBy, by member, say who gave those orders, where they say so.
 	FrozenBy  string
 	DrainedBy Table[string]
+	// RestartItems and RestartMembers are the ModifyIndexes of the orders to start the work of an
+	// item, or of all that a member has, once more.
+	RestartItems, RestartMembers Table[uint64]
 }
 
 // Same tells whether two views show the same orders.
 func (c Control) Same(o Control) bool {
 	return c.Freeze == o.Freeze && c.Override == o.Override && Same(c.Drain, o.Drain) &&
-		Same(c.Pins, o.Pins)
+		Same(c.Pins, o.Pins) && Same(c.RestartItems, o.RestartItems) &&
+		Same(c.RestartMembers, o.RestartMembers)
 }
 
 // Share is one member's part of the workload.

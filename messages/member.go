@@ -115,6 +115,7 @@ type Assignment struct {
 	Session     string // the session it was granted to
 	Reason      string // the plan's reason
 	AtOnce      bool   // taken over from a vanished member: its work begins without a soak
+	Restart     uint64 // the work is to be started once more when it rises
 	CreateIndex uint64
 	ModifyIndex uint64
 }

@@ -20,6 +20,7 @@ const overridden = "Told the leader to go on with what is there now."
 type given struct {
 	Order  string   `json:"order"`
 	Item   string   `json:"item,omitempty"`
+	Items  []string `json:"items,omitempty"` // of an order about several
 	Member string   `json:"member,omitempty"`
 	Notes  []string `json:"notes,omitempty"` // what is odd about it
 	Left   *int     `json:"items_left,omitempty"`
@@ -51,7 +52,7 @@ func (a *app) orderCommands(s *serviceFlags) []*cobra.Command {
 // steerCommands are the commands that steer a service.
 func (a *app) steerCommands() []*cobra.Command {
 	return append(a.orderCommands(nil), a.pinsCommand(), a.planCommand(),
-		a.moveCommand(), a.controlCommand())
+		a.moveCommand(), a.restartCommand(), a.controlCommand())
 }
 
 // controlCommand is how the orders were given before each had a command of its own.

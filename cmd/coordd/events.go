@@ -187,6 +187,8 @@ func eventText(e actors.Event) string {
 		return items + " to be given up by " + from + ": " + cause(e)
 	case "kept":
 		return items + " kept at " + from + " after all"
+	case "restarted":
+		return items + " to be started once more at " + from + ", by an order"
 	case "erased":
 		return items + " no longer at " + from + ": " + cause(e)
 	case actors.EventsMore:

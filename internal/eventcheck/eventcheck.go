@@ -41,6 +41,10 @@ func Judge(keys protocol.Keys, c devconsul.Commit, denied bool) (faults []string
 			case protocol.EventGranted:
 				from = "" // whoever had it before
 				fallthrough
+			case protocol.EventRestarted: // a write to a key that goes on, as that of kept is
+				for _, item := range e.Items {
+					said[deed(protocol.EventKept, item, from, e.To)]++
+				}
 			case protocol.EventRevoked, protocol.EventKept, protocol.EventTakenOver,
 				protocol.EventErased:
 				for _, item := range e.Items {

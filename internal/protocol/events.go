@@ -50,6 +50,7 @@ const (
 	EventRevoked    = "revoked"    // From is to give the items up
 	EventKept       = "kept"       // From is to keep them after all
 	EventTakenOver  = "taken-over" // the items of From, which is gone, to To
+	EventRestarted  = "restarted"  // From is to start the items' work once more, by an order
 	EventErased     = "erased"     // From is gone, and so are the items from the workload
 )
 

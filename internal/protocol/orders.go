@@ -25,6 +25,9 @@ type Orders struct {
 	// By says who gave an order, by its key, where its value says so: those to freeze and to drain.
 	By   map[string]string
 	Pins map[string]string // the member of each pinned item
+	// RestartItems and RestartMembers are the ModifyIndexes of the orders to start the work of an
+	// item, or of all that a member has, once more. An order is about what was granted before it.
+	RestartItems, RestartMembers map[string]uint64
 }
 
 // Control returns the prefix of what operators write.
@@ -50,6 +53,12 @@ type drain struct {
 	Deadline time.Time `json:"deadline"`
 }
 
+// RestartItem returns the key of the order to start the work of item w once more.
+func (k Keys) RestartItem(w string) string { return k.Control() + "restart/items/" + w }
+
+// RestartMember returns the key of the order to start all work of member m once more.
+func (k Keys) RestartMember(m string) string { return k.Control() + "restart/members/" + m }
+
 // EncodeDrain returns the value of an order to empty a member that is given at a time: see
 // [Orders.Drained]. A zero deadline means none. Both are by the clock of who gives it.
 func EncodeDrain(at, deadline time.Time) []byte {
@@ -74,7 +83,8 @@ func drainDeadline(value []byte) time.Time {
 // is said by its key: its value may be anything.
 func (k Keys) ReadOrders(entries []store.Entry, strange func(store.Entry, string)) Orders {
 	o := Orders{Drained: map[string]time.Time{}, Pins: map[string]string{},
-		By: map[string]string{}}
+		By:           map[string]string{},
+		RestartItems: map[string]uint64{}, RestartMembers: map[string]uint64{}}
 	for _, e := range entries {
 		kind, id, _ := strings.Cut(strings.TrimPrefix(e.Key, k.Control()), "/")
 		switch value := string(e.Value); {
@@ -90,6 +100,7 @@ func (k Keys) ReadOrders(entries []store.Entry, strange func(store.Entry, string
 			o.sign(e)
 		case kind == "pins" && CheckID("item id", id) == nil && CheckID("member id", value) == nil:
 			o.Pins[id] = value
+		case kind == "restart" && k.restart(e, id, o):
 		default:
 			strange(e, "no order that this version knows")
 		}
@@ -119,4 +130,18 @@ func (o *Orders) sign(e store.Entry) {
 	if _, by, ok := strings.Cut(string(e.Value), signed); ok && signature(by) {
 		o.By[e.Key] = by
 	}
+}
+
+// restart takes in an order to restart; false: it is none.
+func (k Keys) restart(e store.Entry, what string, o Orders) bool {
+	kind, id, _ := strings.Cut(what, "/")
+	switch {
+	case kind == "items" && CheckID("item id", id) == nil:
+		o.RestartItems[id] = e.ModifyIndex
+	case kind == "members" && CheckID("member id", id) == nil:
+		o.RestartMembers[id] = e.ModifyIndex
+	default:
+		return false
+	}
+	return true
 }

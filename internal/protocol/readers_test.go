@@ -163,14 +163,22 @@ func TestAnOrderThatDoesNotParseIsNone(t *testing.T) {
 		{Key: k.Pin("w2"), Value: []byte("a/b")},
 		{Key: k.Pin("w3")},
 		{Key: k.Pin(" ")},
+		{Key: k.RestartItem("w1"), ModifyIndex: 11},
+		{Key: k.RestartMember("m1"), ModifyIndex: 12},
+		{Key: k.Control() + "restart/w1"},
+		{Key: k.RestartItem("a/b")},
+		{Key: k.Control() + "restart/all/m1"},
 	}, func(e store.Entry, _ string) { strange = append(strange, e.Key[len(k.Control()):]) })
 	if !orders.Frozen || orders.Override != 9 || !orders.OverrideAt.Equal(given) ||
 		!maps.Equal(orders.Drained, map[string]time.Time{"m1": {},
 			"m2": given.Add(time.Minute), "m3": {}, "m4": {}}) ||
-		!maps.Equal(orders.Pins, map[string]string{"w1": "m1"}) {
+		!maps.Equal(orders.Pins, map[string]string{"w1": "m1"}) ||
+		!maps.Equal(orders.RestartItems, map[string]uint64{"w1": 11}) ||
+		!maps.Equal(orders.RestartMembers, map[string]uint64{"m1": 12}) {
 		t.Errorf("orders %+v", orders)
 	}
-	want := []string{"dance", "drain/a/b", "freeze/m1", "pins/w2", "pins/w3", "pins/ "}
+	want := []string{"dance", "drain/a/b", "freeze/m1", "pins/w2", "pins/w3", "pins/ ",
+		"restart/w1", "restart/items/a/b", "restart/all/m1"}
 	if !reflect.DeepEqual(strange, want) {
 		t.Errorf("strange are %q, want %q", strange, want)
 	}

@@ -71,6 +71,9 @@ type Assignment struct {
 	// AtOnce: the item was taken over from a vanished member. It has waited for that one's lease, so
 	// its work begins without a soak.
 	AtOnce bool `json:"now,omitempty"`
+	// Restart is the ModifyIndex of the last order to restart the item that the leader has passed
+	// on under this key; the member restarts the work when it rises.
+	Restart uint64 `json:"again,omitempty"`
 }
 
 // Encode returns the JSON form; with session and reason it takes about 70

@@ -638,11 +638,15 @@ func (a *Assigner) enter(o order, r store.Result) {
 			a.assigned.drop(o.from, o.item)
 		}
 		a.assigned.set(o.to, o.item, messages.Assignment{Session: o.session, Reason: o.reason,
-			CreateIndex: r.Index, ModifyIndex: r.Index})
+			AtOnce: o.kind == orderReap, CreateIndex: r.Index, ModifyIndex: r.Index})
 	case orderRevoke, orderCancel:
 		x := a.assigned.members[o.from][o.item]
 		x.Releasing, x.Reason, x.ModifyIndex = o.kind == orderRevoke, o.reason, r.Index
 		x.Unreadable = false // it holds what this leader wrote
+		a.assigned.set(o.from, o.item, x)
+	case orderRestart:
+		x := a.assigned.members[o.from][o.item]
+		x.Restart, x.ModifyIndex = o.restart, r.Index
 		a.assigned.set(o.from, o.item, x)
 	case orderErase:
 		a.assigned.drop(o.from, o.item)
@@ -653,6 +657,6 @@ func (a *Assigner) enter(o order, r store.Result) {
 }
 
 func (o order) verb() string {
-	return [...]string{"granted", "revoked", "cancelled", "taken-over", "erased", "swept",
-		"events"}[o.kind]
+	return [...]string{"granted", "revoked", "cancelled", "taken-over", "erased", "restarted",
+		"swept", "events"}[o.kind]
 }

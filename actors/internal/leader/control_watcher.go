@@ -24,7 +24,9 @@ func NewControlWatcher(b *actor.Base, term uint64,
 		orders := b.Keys.ReadOrders(v.Entries, odd.Skip)
 		next := messages.Control{Term: term, Index: v.Index, Freeze: orders.Frozen,
 			Override: orders.Override, Drain: messages.TableOf(orders.Drained),
-			Pins: messages.TableOf(orders.Pins)}
+			Pins:           messages.TableOf(orders.Pins),
+			RestartItems:   messages.TableOf(orders.RestartItems),
+			RestartMembers: messages.TableOf(orders.RestartMembers)}
 		next.FrozenBy = orders.By[b.Keys.Freeze()]
 		by := map[string]string{}
 		for id := range orders.Drained {

@@ -322,6 +322,28 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 		}
 		d.units = append(d.units, s.build.cancel(item.ID, ref.member, ref.Assignment))
 	}
+	s.restart(d, sorted, moving)
+}
+
+// restart passes orders to restart on to the owners. An order is about what was granted, and whose
+// owner was registered, before it: what has been started since needs no restart.
+func (s *snapshot) restart(d *draft, sorted *sorted, moving []bool) {
+	if s.control.RestartItems.Len()+s.control.RestartMembers.Len() == 0 {
+		return
+	}
+	for i, item := range sorted.items {
+		if item.Owner == placement.None || item.Leaving || moving[i] {
+			continue
+		}
+		ref := sorted.keys[i]
+		byItem, _ := s.control.RestartItems.Get(item.ID)
+		byMember, _ := s.control.RestartMembers.Get(ref.member)
+		m, _ := s.members.Get(ref.member)
+		if given := max(byItem, byMember); given > max(ref.CreateIndex, ref.Restart,
+			m.CreateIndex) && !m.Leaving {
+			d.units = append(d.units, s.build.again(item.ID, ref.member, ref.Assignment, given))
+		}
+	}
 }
 
 // patient tells whether a drained member gives up its items within the move budget still, and has

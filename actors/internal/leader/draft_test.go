@@ -80,7 +80,7 @@ func snapshotOf(t *testing.T, changes ...func(*snapshot)) *snapshot {
 
 // orders are the units of a draft in words: what, of which item, from whom, to whom.
 func (d draft) orders() []string {
-	kinds := [...]string{"grant", "revoke", "cancel", "reap", "erase", "sweep"}
+	kinds := [...]string{"grant", "revoke", "cancel", "reap", "erase", "restart", "sweep"}
 	var all []string
 	for _, u := range d.units {
 		o := u.Tag.(order)
@@ -220,6 +220,22 @@ func TestADraftGivesMovesAndTakesBack(t *testing.T) {
 		"a pin, and what makes room for it": {[]func(*snapshot){even, func(s *snapshot) {
 			s.control.Pins = messages.TableOf(map[string]string{"a": "n2"})
 		}}, []string{"revoke a n1", "revoke c n2"}, false, 0},
+		"a restart of an item, and one that came before its grant": {[]func(*snapshot){even,
+			func(s *snapshot) {
+				s.control.RestartItems = messages.TableOf(map[string]uint64{"a": 40, "b": 15,
+					"c": 40, "x": 40})
+				s.control.Drain = messages.TableOf(map[string]time.Time{"n2": {}})
+			}}, []string{"restart a n1", "revoke c n2", "revoke d n2"}, false, 0},
+		"a restart of a member, of which one was carried out": {[]func(*snapshot){even,
+			func(s *snapshot) {
+				s.control.RestartMembers = messages.TableOf(map[string]uint64{"n2": 40})
+				s.assigned.set("n2", "c", messages.Assignment{Session: "s-n2", CreateIndex: 20,
+					ModifyIndex: 41, Restart: 40})
+			}}, []string{"restart d n2"}, false, 0},
+		"no restart of what was started since": {[]func(*snapshot){even, func(s *snapshot) {
+			s.control.RestartMembers = messages.TableOf(map[string]uint64{"n2": 40})
+			s.member("n2", func(m *messages.Member) { m.CreateIndex = 50 })
+		}}, nil, false, 0},
 		"a pin to a member that is not there": {[]func(*snapshot){func(s *snapshot) {
 			s.work("a")
 			s.control.Pins = messages.TableOf(map[string]string{"a": "n9"})

@@ -224,6 +224,8 @@ func (a *Assigner) eventsOf(units []store.Unit) []protocol.Event {
 			g.what, g.why = protocol.EventTakenOver, a.absent[o.from].word()
 		case orderErase:
 			g.what = protocol.EventErased
+		case orderRestart:
+			g.what, g.why = protocol.EventRestarted, ""
 		default:
 			continue
 		}

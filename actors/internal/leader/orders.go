@@ -17,6 +17,7 @@ type order struct {
 	from, to string // members; empty where there is none
 	reason   string
 	session  string // granted to
+	restart  uint64 // the order that it passes on
 }
 
 type orderKind uint8
@@ -27,6 +28,7 @@ const (
 	orderCancel
 	orderReap  // from a vanished member, to another
 	orderErase // a vanished member's key of an item that is no more
+	orderRestart
 	orderSweep // what a vanished member leaves when it holds nothing
 	orderEvents
 )
@@ -81,7 +83,8 @@ func (b *unitBuilder) revoke(item, from string, a messages.Assignment, reason st
 	return store.Unit{
 		Lane: from,
 		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(protocol.Assignment{
-			State: protocol.StateRel, Session: a.Session, Reason: reason}), 0, a.ModifyIndex)},
+			State: protocol.StateRel, Session: a.Session, Reason: reason,
+			Restart: a.Restart}), 0, a.ModifyIndex)},
 		Tag: order{kind: orderRevoke, item: item, from: from, reason: reason},
 	}
 }
@@ -90,9 +93,23 @@ func (b *unitBuilder) cancel(item, from string, a messages.Assignment) store.Uni
 	return store.Unit{
 		Lane: from,
 		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(protocol.Assignment{
-			State: protocol.StateOwn, Session: a.Session, Reason: "cancelled"}), 0,
-			a.ModifyIndex)},
+			State: protocol.StateOwn, Session: a.Session, Reason: "cancelled",
+			Restart: a.Restart}), 0, a.ModifyIndex)},
 		Tag: order{kind: orderCancel, item: item, from: from, reason: "cancelled"},
+	}
+}
+
+// again has the owner start the work once more, under the same key: it passes an operator's order
+// on. Consul carries it out once, by the index.
+func (b *unitBuilder) again(item, from string, a messages.Assignment, restart uint64) store.Unit {
+	return store.Unit{
+		Lane: from,
+		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(protocol.Assignment{
+			State: protocol.StateOwn, Session: a.Session, Reason: a.Reason, AtOnce: a.AtOnce,
+			Restart: restart}), 0,
+			a.ModifyIndex)},
+		Tag: order{kind: orderRestart, item: item, from: from, reason: "restart",
+			restart: restart},
 	}
 }
 

@@ -34,6 +34,7 @@ type job struct {
 	phase   messages.WorkPhase
 	token   uint64
 	session string // under whose registration it was started
+	restart uint64 // the order to restart it that it was started after
 	since   time.Time
 	handle  *supervisor.Handle
 	// final: the work was stopped to be given up. It is released, even when the
@@ -135,7 +136,7 @@ func (t *workTable) decide(s snapshot) decision {
 				delete(t.items, id)
 			case a.Releasing || j.final:
 				t.giveUp(&d, s, id, a)
-			default: // stopped because the lease had ended: it may resume
+			default: // stopped because the lease had ended, or to be restarted: it may resume
 				delete(t.items, id)
 			}
 			continue
@@ -156,6 +157,7 @@ func (t *workTable) decide(s snapshot) decision {
 		case !assigned || a.CreateIndex > j.token:
 		case a.Releasing:
 			j.final = true
+		case a.Restart > j.restart: // it is started once more when it has ended
 		default:
 			continue
 		}

@@ -260,7 +260,7 @@ func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s sn
 			a.Store.Succeeded("the payload of " + id)
 		}
 		a.table.items[id] = &job{phase: messages.Running, token: item.Token, session: s.session.ID,
-			since: time.Now(), handle: h}
+			restart: key.Restart, since: time.Now(), handle: h}
 		a.changed = true
 		a.Log.Debug("work-started", "item", id, "token", item.Token)
 	}
