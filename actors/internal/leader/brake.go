@@ -33,12 +33,12 @@ func (s *snapshot) brake(sorted *sorted, d *draft) string {
 		n > 0 && s.braked && !s.balance {
 		d.waiting = d.waiting || !s.balance
 		return fmt.Sprintf("%d of %d assigned items are gone from the workload: put them back "+
-			"(coordd work import), or say that it is meant (coordd control override)",
+			"(coordd work import), or say that it is meant (coordd override)",
 			n, keyed)
 	}
 	if gone := s.peak - s.workload.Len(); removed > 0 && gone > brakeItems && 2*gone > s.peak {
 		return fmt.Sprintf("%d of %d items have gone from the workload in quick succession: put "+
-			"them back (coordd work import), or say that it is meant (coordd control override)",
+			"them back (coordd work import), or say that it is meant (coordd override)",
 			gone, s.peak)
 	}
 	holders := sorted.holders - len(d.overridden.members)
@@ -55,7 +55,7 @@ func (s *snapshot) brake(sorted *sorted, d *draft) string {
 				d.wake = actor.Earliest(d.wake, until)
 			}
 			return fmt.Sprintf("%d of %d members with work have vanished: their items wait for "+
-				"them for %v, or until an operator says that it is meant (coordd control override)",
+				"them for %v, or until an operator says that it is meant (coordd override)",
 				n, holders, s.hold.Round(time.Second))
 		}
 	}
