@@ -1,8 +1,6 @@
 package protocol
 
 import (
-	"bytes"
-	"encoding/json"
 	"strings"
 	"time"
 	"unicode"
@@ -46,36 +44,36 @@ func (k Keys) Drain(m string) string { return k.Control() + "drain/" + m }
 // Pin returns the key of the order to keep item w on the member that its value names.
 func (k Keys) Pin(w string) string { return k.Control() + "pins/" + w }
 
-// drain is the value of an order to empty a member that has a deadline. Without one it is the time
-// alone, as since the first version, whose leaders give up all at once.
-type drain struct {
-	At       time.Time `json:"at"` // when it was given
-	Deadline time.Time `json:"deadline"`
-}
-
 // RestartItem returns the key of the order to start the work of item w once more.
 func (k Keys) RestartItem(w string) string { return k.Control() + "restart/items/" + w }
 
 // RestartMember returns the key of the order to start all work of member m once more.
 func (k Keys) RestartMember(m string) string { return k.Control() + "restart/members/" + m }
 
+// until separates when an order to empty a member was given from its deadline. What comes behind a
+// further space is not read.
+const until = " until "
+
 // EncodeDrain returns the value of an order to empty a member that is given at a time: see
-// [Orders.Drained]. A zero deadline means none. Both are by the clock of who gives it.
+// [Orders.Drained]. A zero deadline means none: then it is the time alone, as since the first
+// version, whose leaders give up all at once. Both are by the clock of who gives it.
 func EncodeDrain(at, deadline time.Time) []byte {
-	if deadline.IsZero() {
-		return []byte(at.UTC().Format(time.RFC3339Nano))
+	value := at.UTC().Format(time.RFC3339Nano)
+	if !deadline.IsZero() {
+		value += until + deadline.UTC().Format(time.RFC3339Nano)
 	}
-	return encode(drain{At: at.UTC(), Deadline: deadline.UTC()})
+	return []byte(value)
 }
 
 // drainDeadline is zero for a value that it cannot read: the order stands all the same.
 func drainDeadline(value []byte) time.Time {
-	text, _, _ := bytes.Cut(value, []byte(signed))
-	var d drain
-	if json.Unmarshal(text, &d) != nil {
+	_, rest, _ := strings.Cut(string(value), until)
+	rest, _, _ = strings.Cut(rest, " ")
+	deadline, err := time.Parse(time.RFC3339Nano, rest)
+	if err != nil {
 		return time.Time{}
 	}
-	return d.Deadline.UTC()
+	return deadline.UTC()
 }
 
 // ReadOrders reads everything under [Keys.Control]. An order that does not parse is none, so that

@@ -154,7 +154,9 @@ func TestAnOrderThatDoesNotParseIsNone(t *testing.T) {
 		{Key: k.Drain("m1"), Value: []byte("anything")},
 		{Key: k.Drain("m2"), Value: protocol.EncodeDrain(given, given.Add(time.Minute))},
 		{Key: k.Drain("m3"), Value: protocol.EncodeDrain(given, time.Time{})},
-		{Key: k.Drain("m4"), Value: []byte(`{"deadline":"soon"}`)},
+		{Key: k.Drain("m4"), Value: []byte("now until soon")},
+		{Key: k.Drain("m5"), Value: append(protocol.EncodeDrain(given, given.Add(time.Hour)),
+			" by me"...)},
 		{Key: k.Drain("a/b")},
 		{Key: k.Freeze()},
 		{Key: k.Control() + "freeze/m1"},
@@ -171,7 +173,8 @@ func TestAnOrderThatDoesNotParseIsNone(t *testing.T) {
 	}, func(e store.Entry, _ string) { strange = append(strange, e.Key[len(k.Control()):]) })
 	if !orders.Frozen || orders.Override != 9 || !orders.OverrideAt.Equal(given) ||
 		!maps.Equal(orders.Drained, map[string]time.Time{"m1": {},
-			"m2": given.Add(time.Minute), "m3": {}, "m4": {}}) ||
+			"m2": given.Add(time.Minute), "m3": {}, "m4": {},
+			"m5": given.Add(time.Hour)}) ||
 		!maps.Equal(orders.Pins, map[string]string{"w1": "m1"}) ||
 		!maps.Equal(orders.RestartItems, map[string]uint64{"w1": 11}) ||
 		!maps.Equal(orders.RestartMembers, map[string]uint64{"m1": 12}) {
