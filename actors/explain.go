@@ -87,13 +87,13 @@ func next(i ItemStatus) string {
 	case CauseNoLeader:
 		return "a member is started, or one that runs reaches Consul and takes the leadership"
 	case CauseFrozen:
-		return `an operator says "coordd control thaw"`
+		return `an operator says "coordd thaw"`
 	case CauseBrake:
-		return `what is gone comes back, or an operator says "coordd control override"`
+		return `what is gone comes back, or an operator says "coordd override"`
 	case CauseNoMembers:
-		return "a member that takes items is started, or \"coordd control undrain\" is said"
+		return "a member that takes items is started, or \"coordd undrain\" is said"
 	case CausePinned:
-		return fmt.Sprintf("%s comes, or takes items, or has room; or \"coordd control unpin %s\" "+
+		return fmt.Sprintf("%s comes, or takes items, or has room; or \"coordd unpin %s\" "+
 			"is said", i.Pinned, i.ID)
 	case CauseNoRoom:
 		return "a member is started, one gets a larger --capacity, or items are removed"

@@ -234,7 +234,7 @@ func (v *view) held() (Cause, string) {
 	case v.leader == "":
 		return CauseNoLeader, "nobody leads who could give it to another member"
 	case v.orders.Frozen:
-		return CauseFrozen, `an operator has frozen the assignments: "coordd control thaw"`
+		return CauseFrozen, `an operator has frozen the assignments: "coordd thaw"`
 	case v.brake != "":
 		return CauseBrake, "the leader holds back: " + v.brake
 	case len(v.takers()) == 0:

@@ -69,7 +69,7 @@ func (a *app) controlCommand() *cobra.Command {
 	}, append(a.orderCommands(&s), a.order(&cobra.Command{Use: "obey", Hidden: true}, &s, 0, "",
 		func(ctx context.Context, o *actors.Operator, _ []string) (given, error) {
 			return given{Order: "override", said: overridden +
-				` This order is called "coordd control override" now.`}, o.Override(ctx)
+				` This order is called "coordd override" now.`}, o.Override(ctx)
 		}))...)
 	s.register(cmd.PersistentFlags())
 	return cmd

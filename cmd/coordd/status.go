@@ -146,7 +146,7 @@ func printStatus(w io.Writer, s actors.Status) error {
 		fmt.Fprintf(t, "brake\t%s\n", foreign(s.Brake))
 	}
 	if s.Frozen {
-		fmt.Fprintf(t, "orders\tfrozen: nothing is moved or placed until \"coordd control thaw\"\n")
+		fmt.Fprintf(t, "orders\tfrozen: nothing is moved or placed until \"coordd thaw\"\n")
 	}
 	if len(s.Drained) > 0 {
 		fmt.Fprintf(t, "orders\tdrained: %s\n", foreigners(s.Drained))

@@ -38,13 +38,13 @@ func Judge(keys protocol.Keys, c devconsul.Commit, denied bool) (faults []string
 		records++
 		for _, e := range r.Events {
 			switch from := e.From; e.What {
-			case protocol.EventGranted:
-				from = "" // whoever had it before
-				fallthrough
 			case protocol.EventRestarted: // a write to a key that goes on, as that of kept is
 				for _, item := range e.Items {
 					said[deed(protocol.EventKept, item, from, e.To)]++
 				}
+			case protocol.EventGranted:
+				from = "" // whoever had it before
+				fallthrough
 			case protocol.EventRevoked, protocol.EventKept, protocol.EventTakenOver,
 				protocol.EventErased:
 				for _, item := range e.Items {

@@ -17,6 +17,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -37,6 +38,10 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
+	// Under nohup the programs would inherit that SIGHUP is ignored. A caught signal is not inherited.
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	// Most of the time here is waiting for a lease or a session to end. With 64 at once two cores
 	// have so many processes to start and to end that Consul does not answer within its 3 s; with
 	// 12 all of it takes no longer.
