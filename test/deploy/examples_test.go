@@ -223,7 +223,7 @@ func TestTheGoHostRunsItemsAndServesTheirPage(t *testing.T) {
 	s.coordd("work", "rm", "device-1", "--service", "gohost")
 	await("/items", regexp.MustCompile(`^device-2 \d+\n$`))
 	host.stop()
-	if out := s.coordd("status", "--service", "gohost"); strings.Contains(out, "n1 ") {
+	if out := s.coordd("members", "--service", "gohost"); strings.Contains(out, "n1 ") {
 		t.Errorf("after its stop:\n%s", out)
 	}
 }
