@@ -439,26 +439,8 @@ func TestAnIdleClusterWritesNoEvents(t *testing.T) {
 
 func TestALeaderWhoseTokenDoesNotAllowTheEventLogLeadsWithoutIt(t *testing.T) {
 	run(t, func(c *cluster) {
-		c.denied = true
 		var allowed atomic.Bool
-		next := c.consul.RoundTripper()
-		c.way = transport.Func(func(r *http.Request) (*http.Response, error) {
-			if r.Body != nil {
-				body, err := io.ReadAll(r.Body)
-				if err != nil {
-					return nil, err
-				}
-				r.Body = io.NopCloser(strings.NewReader(string(body)))
-				if strings.Contains(string(body), "/events/") && !allowed.Load() {
-					text := `{"Results":null,"Errors":[{"OpIndex":4,"What":"Permission denied: ` +
-						`token lacks permission 'key:write'"}]}`
-					return &http.Response{StatusCode: http.StatusConflict, Request: r,
-						Header: http.Header{"Content-Type": {"application/json"}},
-						Body:   io.NopCloser(strings.NewReader(text))}, nil
-				}
-			}
-			return next.RoundTrip(r)
-		})
+		c.deniesEvents(&allowed)
 		three(c, 9)
 		lost := c.follower()
 		c.kill(lost)
@@ -488,5 +470,42 @@ func TestALeaderWhoseTokenDoesNotAllowTheEventLogLeadsWithoutIt(t *testing.T) {
 		if k := kinds(); !slices.Contains(k, "leads") || !slices.Contains(k, "granted") {
 			c.t.Errorf("there are no events: %v", k)
 		}
+	})
+}
+
+// deniesEvents has the token allow the event log only while allowed says so.
+func (c *cluster) deniesEvents(allowed *atomic.Bool) {
+	c.denied = true
+	next := c.consul.RoundTripper()
+	c.way = transport.Func(func(r *http.Request) (*http.Response, error) {
+		if r.Body != nil {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				return nil, err
+			}
+			r.Body = io.NopCloser(strings.NewReader(string(body)))
+			if strings.Contains(string(body), "/events/") && !allowed.Load() {
+				text := `{"Results":null,"Errors":[{"OpIndex":4,"What":"Permission denied: ` +
+					`token lacks permission 'key:write'"}]}`
+				return &http.Response{StatusCode: http.StatusConflict, Request: r,
+					Header: http.Header{"Content-Type": {"application/json"}},
+					Body:   io.NopCloser(strings.NewReader(text))}, nil
+			}
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+// A policy may be narrowed while a leader leads. It goes on at once, without the log.
+func TestALeaderWhoseTokenDoesNotAllowTheEventLogAnyMoreLeadsWithoutIt(t *testing.T) {
+	run(t, func(c *cluster) {
+		var allowed atomic.Bool
+		allowed.Store(true)
+		c.deniesEvents(&allowed)
+		three(c, 9)
+		allowed.Store(false)
+		more := c.items(29)[9:]
+		c.addWork(more...)
+		c.await("the items that were added", 3*time.Second, c.balanced(29))
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
@@ -544,6 +545,7 @@ func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
 	var failed error
 	done := map[string]int{}
 	doubt := map[string]bool{}
+	logDenied := sync.OnceValue(func() bool { return a.logDenied(ctx) })
 	for _, o := range outcomes {
 		what := o.Unit.Tag.(order)
 		if what.kind == orderEvents && (o.Err == nil || errors.Is(o.Err, store.ErrInvalid)) {
@@ -568,6 +570,9 @@ func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
 		}
 		if errors.Is(o.Err, store.ErrNotSent) {
 			continue
+		}
+		if errors.Is(o.Err, store.ErrDenied) && (logDenied() || what.kind == orderEvents) {
+			continue // it is sent again, without the log
 		}
 		if errors.Is(o.Err, store.ErrInvalid) || errors.Is(o.Err, store.ErrDenied) {
 			// It changed nothing, and will not: it concerns nobody but its own item.

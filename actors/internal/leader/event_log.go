@@ -91,6 +91,20 @@ func (l *eventLog) turnOff(a *Assigner, err error) {
 	l.off, l.offAt = true, time.Now()
 }
 
+// logDenied asks, when a transaction was denied that may have carried events, whether that was for
+// the log. Then there is none for a while, and the items need not wait for it.
+func (a *Assigner) logDenied(ctx context.Context) bool {
+	if a.events.off {
+		return false
+	}
+	_, err := a.Store.NamedTxn(ctx, "event log", store.CheckIndex(a.Keys.Leader(), a.epoch),
+		store.Set(a.Keys.Events(), nil, 0))
+	if errors.Is(err, store.ErrDenied) {
+		a.events.turnOff(a, err)
+	}
+	return a.events.off
+}
+
 // tryEventsAgain has the log written again when the token may allow it by now.
 func (a *Assigner) tryEventsAgain(ctx context.Context) error {
 	if !a.events.off || time.Since(a.events.offAt) < eventsDeniedPause {
@@ -191,7 +205,7 @@ func (a *Assigner) comment() {
 	a.writer.Comment(store.Set(l.keys.Event(protocol.EventSlots-1),
 		make([]byte, protocol.MaxEventBytes), 0), func(units []store.Unit) (store.Op, bool) {
 		events := a.eventsOf(units)
-		if len(events) == 0 {
+		if len(events) == 0 || l.off {
 			return store.Op{}, false
 		}
 		return l.op(time.Now(), events, 0), true
