@@ -188,6 +188,16 @@ func (c *cluster) heldBy(member, item string) bool {
 func TestAGraceIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
 	for name, goes := range map[string]func(c *cluster, id string){
 		"resigned": (*cluster).stop,
+		"drained": func(c *cluster, id string) {
+			op, err := actors.NewOperator(c.client, "demo")
+			if err == nil {
+				err = op.Drain(c.t.Context(), id)
+			}
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			c.await("it leads no more", 2*time.Second, func() bool { return c.leader() != id })
+		},
 		"killed": func(c *cluster, id string) {
 			l := protocol.Leaving{Member: id, Session: c.members[id].c.Session().Get().ID,
 				Clear: true}
@@ -216,7 +226,7 @@ func TestAGraceIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
 				c.kill(victim)
 				begin := time.Now()
 				for i := 5; !c.runs(its)(); i++ {
-					for range 80 {
+					for range 35 {
 						if time.Sleep(100 * time.Millisecond); c.runs(its)() {
 							break
 						}

@@ -34,6 +34,7 @@ type Assigner struct {
 	out        *messages.State[messages.Plan]
 
 	epoch    uint64
+	session  string        // that holds the leader key
 	writer   *store.Writer // of this epoch
 	assigned *assignmentCache
 	readAt   map[string]uint64 // the ack with which a member's keys were read last
@@ -98,7 +99,8 @@ func (a *Assigner) Run(ctx context.Context) error {
 	a.odd = protocol.StrangeKeys{Log: a.Log}
 	a.ladder = store.NewLadder()
 	a.inherited, a.notedKnown = false, false
-	a.epoch, a.resets = a.leadership.Get().Epoch, a.leadership.Get().Resets
+	l := a.leadership.Get()
+	a.epoch, a.session, a.resets = l.Epoch, l.Session, l.Resets
 	defer a.handOn(ctx)
 	err := a.work(ctx)
 	if errors.Is(err, errTermOver) {
@@ -272,7 +274,7 @@ func (a *Assigner) newEpoch(ctx context.Context) error {
 }
 
 func (a *Assigner) enterEpoch(l messages.Leadership) {
-	a.epoch = l.Epoch
+	a.epoch, a.session = l.Epoch, l.Session
 	if l.Resets != a.resets {
 		a.resets = l.Resets
 		a.forgetAbsences()

@@ -124,7 +124,7 @@ const mostNoted = 1000
 // anything else.
 func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time) {
 	now := time.Now()
-	next := protocol.LeaderState{By: a.leadership.Get().Session, At: now.UTC(), Life: a.life(),
+	next := protocol.LeaderState{By: a.session, At: now.UTC(), Life: a.life(),
 		Brake: a.brakeText, Absent: a.waited(now, exact)}
 	for _, away := range a.absent {
 		most := a.noteUntil(away)
@@ -159,11 +159,12 @@ func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time) {
 	return again
 }
 
-// handOn notes the times to the moment, when this member stops while it leads.
+// handOn notes the times to the moment, when this member stops while it leads, or hands its
+// leadership over: then it says already that nobody leads, and the epoch still guards the note.
 func (a *Assigner) handOn(ctx context.Context) {
 	l := a.leadership.Get()
-	if ctx.Err() == nil || l.Role != messages.Leading || l.Term != a.term ||
-		len(a.waited(time.Now(), true)) == 0 {
+	mine := l.Role == messages.Leading && l.Term == a.term || l.Role == messages.Vacant
+	if ctx.Err() == nil || !mine || len(a.waited(time.Now(), true)) == 0 {
 		return
 	}
 	call, cancel := actor.Cleanup(ctx, actor.GoodbyeTimeout)
