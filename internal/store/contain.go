@@ -38,25 +38,27 @@ func panicText(p any) string {
 	return fmt.Sprintf("a %T", p)
 }
 
-// do makes a call: all of them come this way.
+// do makes a call.
 func (s *Store) do(ctx context.Context, c call, f func(context.Context) error) error {
-	if s.observer == nil {
-		return s.contained(ctx, c, f)
-	}
-	return s.observed(ctx, c, f)
-}
-
-// contained makes a call, contained if that was asked for.
-func (s *Store) contained(ctx context.Context, c call, f func(context.Context) error) error {
-	if !s.contain {
-		return c.do(ctx, f)
-	}
-	return s.aside(ctx, c, f)
+	return s.call(ctx, c, s.contain, f)
 }
 
 // aside makes a call that nothing rests on, contained: no failure of it is its caller's.
 func (s *Store) aside(ctx context.Context, c call, f func(context.Context) error) error {
-	return c.do(ctx, func(ctx context.Context) error {
-		return s.Contain(c.String(), func() error { return f(ctx) })
-	})
+	return s.call(ctx, c, true, f)
+}
+
+// call makes a call, contained or not: all of them come this way.
+func (s *Store) call(ctx context.Context, c call, contain bool,
+	f func(context.Context) error) error {
+	run := f
+	if contain {
+		run = func(ctx context.Context) error {
+			return s.Contain(c.String(), func() error { return f(ctx) })
+		}
+	}
+	if s.observer == nil {
+		return c.do(ctx, run)
+	}
+	return s.observed(ctx, c, run)
 }

@@ -18,7 +18,7 @@ func (s *Store) observed(ctx context.Context, c call, f func(context.Context) er
 	defer func() {
 		s.observer.Observe(messages.CallEnded{Kind: kind, Result: result, Took: time.Since(begin)})
 	}()
-	err = s.contained(ctx, c, f)
+	err = c.do(ctx, f)
 	if result = resultOf(err); errors.Is(context.Cause(ctx), errQuiet) {
 		result = "canceled"
 	}

@@ -74,6 +74,16 @@ func TestTheObserverIsToldOfEveryCall(t *testing.T) {
 		o.want(t, 0, map[string]int{"session_create ok": 1, "session_destroy ok": 1,
 			"session_renew ok": 1, "session_info ok": 1})
 
+		i := store.Instance{ID: "i", Service: "demo", CheckTTL: 10 * time.Second}
+		must(t, s.RegisterInstance(ctx, i))
+		must(t, s.ReportInstance(ctx, i, "fine"))
+		if _, err := s.Shows(ctx, i); err != nil {
+			t.Fatal(err)
+		}
+		must(t, s.DeregisterInstance(ctx, i))
+		o.want(t, 0, map[string]int{"register ok": 1, "check_report ok": 1,
+			"look_at_instance ok": 1, "deregister ok": 1})
+
 		w := s.Watch("k")
 		next(t, w)
 		o.want(t, 0, map[string]int{"get ok": 1})
