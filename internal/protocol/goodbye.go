@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 
 	"github.com/coordd/coordd/internal/store"
 )
@@ -38,14 +39,25 @@ func (s *Store) Goodbye(ctx context.Context, l Leaving) error {
 	if err := l.check(); err != nil {
 		return err
 	}
-	key := s.keys.Member(l.Member)
-	ops := []store.Op{store.CheckSession(key, l.Session)}
+	var ops []store.Op
 	if l.Clear {
 		ops = append(ops, store.DeleteTree(s.keys.AssignmentsOf(l.Member)),
 			store.Delete(s.keys.Ack(l.Member)))
 	}
-	ops = append(ops, store.Delete(s.keys.State(l.Member)), store.Delete(key))
-	_, err := s.NamedTxn(ctx, "goodbye", ops...)
+	return s.leave(ctx, "goodbye", l, ops...)
+}
+
+// leave takes the member's record away, with what ops do, and its summary, where the token allows
+// that: nothing rests on a summary.
+func (s *Store) leave(ctx context.Context, name string, l Leaving, ops ...store.Op) error {
+	key := s.keys.Member(l.Member)
+	ops = slices.Concat([]store.Op{store.CheckSession(key, l.Session)}, ops,
+		[]store.Op{store.Delete(key)})
+	_, err := s.NamedTxn(ctx, name, append(slices.Clip(ops),
+		store.Delete(s.keys.State(l.Member)))...)
+	if errors.Is(err, store.ErrDenied) {
+		_, err = s.NamedTxn(ctx, name, ops...)
+	}
 	return err
 }
 
@@ -56,11 +68,8 @@ func (s *Store) Pause(ctx context.Context, l Leaving, ack Ack) error {
 	if err := l.check(); err != nil {
 		return err
 	}
-	key := s.keys.Member(l.Member)
-	_, err := s.NamedTxn(ctx, "goodbye for a while", store.CheckSession(key, l.Session),
-		store.Set(s.keys.Ack(l.Member), ack.Encode(), 0),
-		store.Delete(s.keys.State(l.Member)), store.Delete(key))
-	return err
+	return s.leave(ctx, "goodbye for a while", l,
+		store.Set(s.keys.Ack(l.Member), ack.Encode(), 0))
 }
 
 // Depart does for a dead member all that its own clean stop would have done:

@@ -579,7 +579,11 @@ func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
 		if errors.Is(o.Err, store.ErrInvalid) || errors.Is(o.Err, store.ErrDenied) {
 			// It changed nothing, and will not: it concerns nobody but its own item.
 			key, again := what.key(a.Keys), time.Now()
-			if len(units) == 1 {
+			switch {
+			case len(units) > 1: // it is sent alone
+			case what.kind == orderSweep && !a.build.kept[what.from]:
+				a.build.kept[what.from] = true // and tried without: nothing rests on a summary
+			default:
 				a.odd.Skip(store.Entry{Key: key}, o.Err.Error())
 				again = again.Add(impossiblePause)
 			}
@@ -658,6 +662,7 @@ func (a *Assigner) enter(o order, r store.Result) {
 	case orderErase:
 		a.assigned.drop(o.from, o.item)
 	case orderSweep:
+		delete(a.build.kept, o.from)
 		delete(a.absent, o.from)
 		delete(a.readAt, o.from)
 	}

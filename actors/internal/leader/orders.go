@@ -38,11 +38,12 @@ type unitBuilder struct {
 	keys   protocol.Keys
 	values map[protocol.Assignment][]byte
 	locked map[string][]store.Op // by the session that a member's record must be locked by
+	kept   map[string]bool       // members whose summaries may not be deleted
 }
 
 func newUnitBuilder(keys protocol.Keys) *unitBuilder {
 	return &unitBuilder{keys: keys, values: map[protocol.Assignment][]byte{},
-		locked: map[string][]store.Op{}}
+		locked: map[string][]store.Op{}, kept: map[string]bool{}}
 }
 
 func (b *unitBuilder) value(a protocol.Assignment) []byte {
@@ -154,8 +155,10 @@ func (b *unitBuilder) erase(item, from string, a messages.Assignment, ack uint64
 // Without an acks key a successor knows that there is nobody to wait for; that is
 // true, for the grace is over.
 func (b *unitBuilder) sweep(member string, ack uint64) store.Unit {
-	ops := []store.Op{store.Delete(b.keys.AssignmentsOf(member)),
-		store.Delete(b.keys.State(member))}
+	ops := []store.Op{store.Delete(b.keys.AssignmentsOf(member))}
+	if !b.kept[member] {
+		ops = append(ops, store.Delete(b.keys.State(member)))
+	}
 	if ack != 0 {
 		ops = append(ops, store.Delete(b.keys.Ack(member)))
 	}
