@@ -74,6 +74,30 @@ func line(e actors.Event) string {
 	return s
 }
 
+// agrees makes sure that each item that was granted after the index says the same cause for its
+// place as the log.
+func (w watched) agrees(index uint64) {
+	w.t.Helper()
+	why := map[string]string{}
+	for _, e := range w.events() {
+		for _, item := range e.Items {
+			if delete(why, item); e.Index > index && e.Kind == "granted" {
+				why[item] = e.Why
+			}
+		}
+	}
+	if len(why) == 0 {
+		w.t.Error("no item was granted")
+	}
+	for item, want := range why {
+		e, err := w.op.Explain(w.t.Context(), item)
+		if w.must(err); e.Reason != want || e.There == "" {
+			w.t.Errorf("%s is at %s for %q (%q), and the log says %q", item, e.Member, e.Reason,
+				e.There, want)
+		}
+	}
+}
+
 // has makes sure that a count has what it should, and nothing else of the kinds named there.
 func (w watched) has(got, want map[string]int) {
 	w.t.Helper()
@@ -165,6 +189,7 @@ func TestADrainIsInTheEventLogWithItsCause(t *testing.T) {
 			w.t.Errorf("%d items were granted to others", granted)
 		}
 		w.has(got, map[string]int{"drained " + n + ">": 1, "revoked " + n + "> drain": 3})
+		w.agrees(before)
 		before = w.last()
 		w.must(w.op.Undrain(w.t.Context(), n))
 		w.await("the items shared out", 40*time.Second, w.balanced(9))
@@ -186,6 +211,7 @@ func TestARebalanceOnAJoinIsInTheEventLogWithItsCause(t *testing.T) {
 			want["granted "+from+">n4 balance"] = 1
 		}
 		w.has(got, want)
+		w.agrees(before)
 	})
 }
 
@@ -213,6 +239,7 @@ func TestACleanStopIsInTheEventLogWithItsCause(t *testing.T) {
 		}
 		delete(got, "leaving "+n+">") // if it was seen
 		w.has(got, map[string]int{"left " + n + ">": 1})
+		w.agrees(before)
 	})
 }
 
@@ -268,6 +295,7 @@ func TestAMoveThatTwoLeadersMakeKeepsItsCause(t *testing.T) {
 		if granted != 3 {
 			w.t.Errorf("%d items were granted with their cause: %v", granted, w.since(before))
 		}
+		w.agrees(before)
 	})
 }
 

@@ -58,6 +58,11 @@ var there = map[string]string{
 	"takeover":  "its former owner was lost",
 	"cancelled": "it was to leave, and was called back",
 	"removed":   "it was removed from the workload",
+	"left":      "its former owner stopped",
+	"released":  "its former owner gave it up",
+
+	"unreadable":    "its former assignment could not be read",
+	"not-addressed": "its former assignment was addressed to nobody",
 }
 
 // next says what would have to happen for an item to run.

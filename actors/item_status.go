@@ -57,7 +57,7 @@ type ItemStatus struct {
 	Cause  Cause     `json:"cause,omitempty"`
 	Why    string    `json:"why,omitempty"` // a sentence about the state
 	// Reason is why the leader gave the item to its owner: new, balance, drain, capacity, pinned,
-	// takeover.
+	// left, released, takeover. An item that its owner is to give up has the reason for that.
 	Reason string    `json:"reason,omitempty"`
 	Token  uint64    `json:"token,omitempty"` // its fencing token; 0: not known
 	Since  time.Time `json:"since,omitzero"`  // of the state; zero: not known

@@ -503,7 +503,7 @@ func (a *Assigner) snapshot(now time.Time) *snapshot {
 	return &snapshot{
 		now: now, members: a.members.Get().Items, workload: w.Items, index: a.index,
 		control:  control,
-		assigned: a.assigned, absent: a.absent, build: a.build,
+		assigned: a.assigned, absent: a.absent, build: a.build, origin: a.origin,
 		place:   a.first.IsZero() || !now.Before(a.placeAt()),
 		balance: !now.Before(a.quiet.Add(a.LeaderSoak)),
 		budget:  a.MoveBudget, hold: a.BrakeHold, braked: a.brakeText != "", peak: peak,
@@ -648,7 +648,11 @@ func (a *Assigner) enter(o order, r store.Result) {
 		if o.kind == orderReap {
 			a.assigned.drop(o.from, o.item)
 		}
-		a.assigned.set(o.to, o.item, messages.Assignment{Session: o.session, Reason: o.reason,
+		reason := o.reason
+		if o.kind == orderGrant {
+			reason = o.cause
+		}
+		a.assigned.set(o.to, o.item, messages.Assignment{Session: o.session, Reason: reason,
 			AtOnce: o.kind == orderReap, CreateIndex: r.Index, ModifyIndex: r.Index})
 	case orderRevoke, orderCancel:
 		x := a.assigned.members[o.from][o.item]

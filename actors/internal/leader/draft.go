@@ -16,14 +16,16 @@ import (
 // snapshot is the input of a draft: all that the leader knows at one moment. Drafting is pure: it
 // uses no clock and no I/O.
 type snapshot struct {
-	now        time.Time
-	members    messages.Table[messages.Member]
-	workload   messages.Table[messages.WorkItem]
-	index      map[string]int32 // place of an item in the workload
-	control    messages.Control
-	assigned   *assignmentCache
-	absent     map[string]absence
-	build      *unitBuilder
+	now      time.Time
+	members  messages.Table[messages.Member]
+	workload messages.Table[messages.WorkItem]
+	index    map[string]int32 // place of an item in the workload
+	control  messages.Control
+	assigned *assignmentCache
+	absent   map[string]absence
+	build    *unitBuilder
+	// origin says who released an item that has no owner, and why; not known: false.
+	origin     func(item string) (release, bool)
 	place      bool // changes have come to rest for a moment: free items may be placed
 	balance    bool // and for the whole soak: items may be moved for balance
 	budget     int  // the most items on the move for balance, or from drained members, at one time
@@ -33,6 +35,9 @@ type snapshot struct {
 	peak       int  // the largest that the workload was within the last 4 x Merge
 	hold       time.Duration
 }
+
+// unknownOrigin is the origin of items of which nobody knows who had them.
+func unknownOrigin(string) (release, bool) { return release{}, false }
 
 // absence is a member that has keys or an ack and no record.
 type absence struct {
@@ -380,7 +385,11 @@ func (s *snapshot) give(d *draft, item string, ref keyRef, move placement.Move) 
 	}
 	to, m := s.members.At(move.To.Member())
 	if ref.member == "" {
-		d.units = append(d.units, s.build.grant(item, to, m.Session, move.Reason.String()))
+		cause := move.Reason.String()
+		if r, ok := s.origin(item); ok {
+			cause = r.why
+		}
+		d.units = append(d.units, s.build.grant(item, to, m.Session, move.Reason.String(), cause))
 		return
 	}
 	away := s.absent[ref.member]

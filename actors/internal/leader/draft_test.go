@@ -68,7 +68,7 @@ func snapshotOf(t *testing.T, changes ...func(*snapshot)) *snapshot {
 		t.Fatal(err)
 	}
 	s := &snapshot{now: draftedAt, assigned: newAssignmentCache(), absent: map[string]absence{},
-		build: newUnitBuilder(keys), place: true, balance: true, budget: 10, hold: 5 * time.Minute}
+		build: newUnitBuilder(keys), origin: unknownOrigin, place: true, balance: true, budget: 10, hold: 5 * time.Minute}
 	s.member("n1", nil)
 	s.member("n2", nil)
 	s.work("a", "b", "c", "d")

@@ -224,11 +224,8 @@ func (a *Assigner) eventsOf(units []store.Unit) []protocol.Event {
 		switch o.kind {
 		case orderGrant:
 			g.what = protocol.EventGranted
-			if r, ok := a.events.released[o.item]; ok {
+			if r, ok := a.origin(o.item); ok {
 				g.from, g.why = r.from, r.why
-				if g.why == unasked && a.away(r.from) {
-					g.why = protocol.EventLeft
-				}
 			}
 		case orderRevoke:
 			g.what = protocol.EventRevoked
@@ -253,6 +250,15 @@ func (a *Assigner) eventsOf(units []store.Unit) []protocol.Event {
 		events[i].Items = append(events[i].Items, o.item)
 	}
 	return events
+}
+
+// origin says who had an item that has no owner now, and why it has left; not known: false.
+func (a *Assigner) origin(item string) (release, bool) {
+	r, ok := a.events.released[item]
+	if r.why == unasked && a.away(r.from) {
+		r.why = protocol.EventLeft
+	}
+	return r, ok
 }
 
 // did takes in an order that was carried out.

@@ -102,7 +102,7 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 		workload: messages.TableOf(workload), index: map[string]int32{}, assigned: assigned,
 		control: messages.Control{Drain: messages.TableOf(drained),
 			Pins: messages.TableOf(seen.Orders.Pins)},
-		absent: absent, place: true, balance: true, peak: len(workload), hold: brakeHold}
+		absent: absent, origin: unknownOrigin, place: true, balance: true, peak: len(workload), hold: brakeHold}
 	for id := range s.workload.IDs() {
 		s.index[id] = int32(len(s.index))
 	}

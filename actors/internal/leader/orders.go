@@ -16,6 +16,7 @@ type order struct {
 	item     string
 	from, to string // members; empty where there is none
 	reason   string
+	cause    string // of a grant: why the item left its last owner; else reason
 	session  string // granted to
 	restart  uint64 // the order that it passes on
 }
@@ -67,14 +68,15 @@ func (b *unitBuilder) receiver(member, session string) []store.Op {
 }
 
 // grant gives a free item to a member: its record must be locked by the session
-// that the value names, and the key must not exist.
-func (b *unitBuilder) grant(item, to, session, reason string) store.Unit {
+// that the value names, and the key must not exist. The value says the cause, as the event log does.
+func (b *unitBuilder) grant(item, to, session, reason, cause string) store.Unit {
 	return store.Unit{
 		Lane:   to,
 		Shared: b.receiver(to, session),
 		Ops: []store.Op{store.Create(b.keys.Assignment(to, item), b.value(protocol.Assignment{
-			State: protocol.StateOwn, Session: session, Reason: reason}))},
-		Tag: order{kind: orderGrant, item: item, to: to, reason: reason, session: session},
+			State: protocol.StateOwn, Session: session, Reason: cause}))},
+		Tag: order{kind: orderGrant, item: item, to: to, reason: reason, cause: cause,
+			session: session},
 	}
 }
 
