@@ -214,6 +214,13 @@ func (v *view) lost(i *ItemStatus, member string) {
 		i.Cause, i.Why = cause, member+" is gone, and "+why
 		return
 	}
+	if to := v.orders.Pins[i.ID]; to != "" {
+		if why := v.unpinnable(i.ID, to); why != "" {
+			// No end of a lease makes it run.
+			i.Cause, i.Why = CausePinned, member+" is gone, and "+why
+			return
+		}
+	}
 	w, noted := v.note.Absent[member]
 	if !noted || w.Ack != ack.index {
 		i.Why += "; the leader is about to find out"
@@ -232,7 +239,7 @@ func (v *view) lost(i *ItemStatus, member string) {
 func (v *view) held() (Cause, string) {
 	switch {
 	case v.leader == "":
-		return CauseNoLeader, "nobody leads who could give it to another member"
+		return CauseNoLeader, "nobody leads who could give it to a member"
 	case v.orders.Frozen:
 		return CauseFrozen, `an operator has frozen the assignments: "coordd thaw"`
 	case v.brake != "":
@@ -266,6 +273,21 @@ func (v *view) fits(m *memberView, item string) bool {
 	return m.Capacity == 0 || m.used+v.weight(item) <= m.Capacity
 }
 
+// unpinnable says why an item cannot go to the member that it is pinned to; empty: it can.
+func (v *view) unpinnable(item, to string) string {
+	m := v.members[to]
+	switch {
+	case m == nil:
+		return fmt.Sprintf("it is pinned to %s, which is not registered", to)
+	case !v.takes(m):
+		return fmt.Sprintf("it is pinned to %s, which takes no items: it is drained, leaves, "+
+			"or runs nothing", to)
+	case !v.fits(m, item):
+		return fmt.Sprintf("it is pinned to %s, which is full: %d of %d", to, m.used, m.Capacity)
+	}
+	return ""
+}
+
 // free is an item without a key.
 func (v *view) free(id string) ItemStatus {
 	i := ItemStatus{ID: id, State: ItemFree, Pinned: v.orders.Pins[id]}
@@ -273,18 +295,8 @@ func (v *view) free(id string) ItemStatus {
 		return i
 	}
 	if to := i.Pinned; to != "" {
-		m := v.members[to]
-		i.Cause = CausePinned
-		switch {
-		case m == nil:
-			i.Why = fmt.Sprintf("it is pinned to %s, which is not registered", to)
-		case !v.takes(m):
-			i.Why = fmt.Sprintf("it is pinned to %s, which takes no items: it is drained, leaves, "+
-				"or runs nothing", to)
-		case !v.fits(m, id):
-			i.Why = fmt.Sprintf("it is pinned to %s, which is full: %d of %d", to, m.used,
-				m.Capacity)
-		default:
+		i.Cause, i.Why = CausePinned, v.unpinnable(id, to)
+		if i.Why == "" {
 			i.Cause, i.Why = CausePlacing, "it is given to "+to+" in a moment"
 		}
 		return i

@@ -2,6 +2,7 @@ package actors_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +161,16 @@ var stateCases = map[string]struct {
 		d.put("acks/n2", strings.Replace(goneAck, "3", "4", 1))
 	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseLost,
 		Why: "about to find out"}, 0},
+	"waiting, and pinned to a member that is not there": {func(d *desk) {
+		d.gone(goneAck, 4*time.Second, 12*time.Second)
+		d.put("control/pins/w", "n9")
+	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CausePinned,
+		Pinned: "n9", Why: "n2 is gone, and it is pinned to n9, which is not registered"}, 0},
+	"waiting, and pinned to a member that is there": {func(d *desk) {
+		d.gone(goneAck, 4*time.Second, 12*time.Second)
+		d.put("control/pins/w", "n1")
+	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseLost,
+		Pinned: "n1", Why: "n2 is gone"}, 8 * time.Second},
 	"waiting for a member that will be back": {func(d *desk) {
 		d.gone(strings.TrimSuffix(goneAck, "}")+
 			`,"clear":true,"stopped":true,"keep":60000000000}`, time.Second, time.Minute)
@@ -295,6 +306,34 @@ func TestItemsThatAreNotNamedAreCounted(t *testing.T) {
 		}
 		if got := status.Problem(); got != "250 items loop: w007, …" {
 			t.Errorf("the problem is %q", got)
+		}
+	})
+}
+
+// What a lost member had may be pinned to members that are not there: each has its own sentence.
+func TestTheSentencesOfItemsThatWaitNameThem(t *testing.T) {
+	operate(t, func(t *testing.T, d *desk) {
+		d.gone(goneAck, 4*time.Second, 12*time.Second)
+		for _, id := range []string{"x", "y", "z"} {
+			d.put("workload/"+id, "")
+			d.put("assignments/n2/"+id, `{"s":"own"}`)
+		}
+		d.put("control/pins/x", "n8")
+		d.put("control/pins/y", "n9")
+		status, err := d.op.Status(t.Context())
+		d.must(err)
+		var got []string
+		for _, p := range status.Problems {
+			text, _, _ := strings.Cut(p.Text, ", until ")
+			got = append(got, text)
+		}
+		want := []string{
+			"2 items wait (w, z): n2 is gone, and its lease may not be over",
+			"1 item waits (x): n2 is gone, and it is pinned to n8, which is not registered",
+			"1 item waits (y): n2 is gone, and it is pinned to n9, which is not registered",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	})
 }

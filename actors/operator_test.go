@@ -106,7 +106,7 @@ func TestStatusSaysWhoLeadsWhoIsThereAndWhoHasWhat(t *testing.T) {
 			`"states":{"free":1,"owned":2,"stopping":1,"waiting":1}},` +
 			`"absent":[{"id":"n7","address":"","status":"gone","items":1,"states":{"waiting":1}}],` +
 			`"frozen":true,"drained":["n2"],"pins":1,"problems":[{"kind":"waiting",` +
-			`"text":"1 item waits: n7 is gone, and an operator has frozen the assignments: \"coordd thaw\"","count":1,"items":["d"]},` +
+			`"text":"1 item waits (d): n7 is gone, and an operator has frozen the assignments: \"coordd thaw\"","count":1,"items":["d"]},` +
 			`{"kind":"free","text":"1 item is free (e): an operator has frozen the assignments: \"coordd thaw\"","count":1,"items":["e"]}]}`
 		if string(got) != want {
 			t.Errorf("got  %s\nwant %s", got, want)

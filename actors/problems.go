@@ -77,6 +77,7 @@ type group struct {
 	state ItemState
 	cause Cause
 	about string // a member, if it is one's
+	to    string // the member that they are pinned to, if that is the cause
 }
 
 func groupOf(i ItemStatus, now time.Time) (g group, wrong bool) {
@@ -87,6 +88,9 @@ func groupOf(i ItemStatus, now time.Time) (g group, wrong bool) {
 		g.cause, g.about = i.Cause, i.Pinned
 	case ItemWaiting:
 		g.cause, g.about = i.Cause, i.Member
+		if g.cause == CausePinned {
+			g.to = i.Pinned
+		}
 	case ItemStarting:
 		return g, !i.Since.IsZero() && now.Sub(i.Since) > slowStart
 	default:
@@ -119,7 +123,7 @@ func (g group) problem(items []ItemStatus, n int) Problem {
 	case ItemStarting:
 		text += one("has", "have") + " been starting for more than a minute: " + names
 	case ItemWaiting:
-		text += one("waits", "wait") + ": " + items[0].Why
+		text += one("waits", "wait") + " (" + names + "): " + items[0].Why
 		if until := items[0].Until; !until.IsZero() {
 			text += ", until " + untilText(until) + " at the latest"
 		}
