@@ -148,7 +148,15 @@ func (a *app) thawCommand(s *serviceFlags) *cobra.Command {
 		Long:    `Lets the leader plan again after "coordd freeze".`,
 		Example: "  coordd thaw",
 	}, s, 0, "", func(ctx context.Context, o *actors.Operator, _ []string) (given, error) {
-		return given{Order: "thaw", said: "Thawed: the leader plans again."}, o.Thaw(ctx)
+		g := given{Order: "thaw", said: "Thawed: the leader plans again."}
+		status, err := o.Status(ctx)
+		if err != nil {
+			return g, err
+		}
+		if !status.Frozen {
+			g.note("It was not frozen.")
+		}
+		return g, o.Thaw(ctx)
 	})
 }
 
@@ -196,6 +204,16 @@ func unknownItem(ctx context.Context, o *actors.Operator, item string) (string, 
 	items, err := o.ItemIDs(ctx)
 	return "No such item is in the workload now; the order stands for when it comes." +
 		question(item, items), err
+}
+
+// noItem is the failure of a command about an item that is not in the workload.
+func noItem(ctx context.Context, o *actors.Operator, service, item string) error {
+	ids, err := o.ItemIDs(ctx)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("no item %q is in the workload of service %q.%s", item, service,
+		question(item, ids))
 }
 
 // unknownMember warns of an order about a member that is not there, for the same reason.

@@ -64,6 +64,7 @@ Draining the last member that takes work would leave its items to nobody: that t
 		g := given{Order: "drain", Member: member,
 			said: "Drained: " + member + " gives up its items and gets no new ones."}
 		g.note(unknownMember(status, member))
+		g.note(notNow(status))
 		var by time.Time
 		if cmd.Flags().Changed("deadline") {
 			by = time.Now().Add(deadline)

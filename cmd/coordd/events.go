@@ -30,8 +30,8 @@ transactions of leaders, whoever led: some thousand moves, or more.
 With --follow it shows what happens from now on (with --since also what happened before), until it
 is stopped. --json prints a list, with --follow one line for each event.
 
-"coordd history" is the same command. "coordd run --history" is something else: a file with everything that one member does, for "coordd
-verify".`,
+"coordd history" is the same command. "coordd run --history" is something else: a file with
+everything that one member does, for "coordd verify".`,
 		Example: `  coordd events --since 1h
   coordd events device-1
   coordd events n2 --follow`,
@@ -69,6 +69,7 @@ verify".`,
 			} else if follow {
 				events = nil
 			}
+			known := concerning(events, about, time.Time{})
 			events = concerning(events, about, from)
 			if !follow && asJSON {
 				return printJSON(a.out, events)
@@ -79,6 +80,9 @@ verify".`,
 				}
 			}
 			if !follow {
+				if about != "" && len(known) == 0 {
+					return a.notInTheLog(ctx, o, about)
+				}
 				return nil
 			}
 			for e := range o.FollowEvents(ctx, last) {
@@ -99,6 +103,24 @@ verify".`,
 	orders(f, "follow")
 	s.register(f)
 	return cmd
+}
+
+// notInTheLog says on standard error that the log has nothing about an id, and which item or member
+// may have been meant. An item that is not in the workload, or a member that is not there, may be
+// one that is older than the log.
+func (a *app) notInTheLog(ctx context.Context, o *actors.Operator, about string) error {
+	status, err := o.Status(ctx)
+	if err != nil {
+		return err
+	}
+	ids, err := o.ItemIDs(ctx)
+	if err != nil {
+		return err
+	}
+	ids = append(ids, memberIDs(status)...)
+	_, err = fmt.Fprintf(a.lines, "%s: the log has nothing about %q.%s\n", a.path, about,
+		question(about, ids))
+	return err
 }
 
 // concerning are the events about an item or a member, with no items but that one; empty: all.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -21,8 +22,8 @@ func (a *app) explainCommand() *cobra.Command {
 gave it there, how often its work was restarted and how it ended last, and what
 would have to happen for it to run.
 
-It says what Consul holds now. What happened before is in the log of the leader
-and of the member.`,
+It says what Consul holds now. What happened before is in "coordd events ITEM", and
+what the work wrote in the log of its member.`,
 		Example: `  coordd explain device-1
   coordd explain device-1 --service billing --json`,
 		Args: exactly(1, "the id of one item"),
@@ -35,6 +36,9 @@ and of the member.`,
 				return err
 			}
 			e, err := o.Explain(ctx, args[0])
+			if errors.Is(err, actors.ErrNotFound) {
+				return noItem(ctx, o, s.service, args[0])
+			}
 			if err != nil {
 				return err
 			}
@@ -77,7 +81,11 @@ func printExplanation(w io.Writer, e actors.Explanation, now time.Time) error {
 		row("at", "%s", at)
 	}
 	if e.Pinned != "" {
-		row("pinned", "to %s", e.Pinned)
+		pinned := "to " + e.Pinned
+		if e.Member != "" && e.Member != e.Pinned && e.State != actors.ItemWaiting {
+			pinned += ", and goes there when that member takes items and has room"
+		}
+		row("pinned", "%s", pinned)
 	}
 	if e.Removed {
 		row("removed", "it is not in the workload any more")

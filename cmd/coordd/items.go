@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -56,8 +57,14 @@ is of an older version, and does not say what its work does).`,
 				err = printItems(a.out, items, time.Now())
 			}
 			if err == nil && len(missing) > 0 {
-				return fmt.Errorf("not in the workload: %s: %w", foreigners(missing),
-					actors.ErrNotFound)
+				said := "not in the workload: " + foreigners(missing)
+				if len(missing) == 1 {
+					ids, _ := o.ItemIDs(ctx) // without them there is no question
+					if asked := question(missing[0], ids); asked != "" {
+						said += "." + asked
+					}
+				}
+				return errors.New(said)
 			}
 			return err
 		}),
@@ -95,8 +102,18 @@ func filterOf(ids, members, states []string) (func(actors.ItemStatus) bool, erro
 	}
 	for _, state := range states {
 		if !slices.Contains(stateNames(), state) {
-			return nil, usage("--state %q: give some of %s", state,
-				strings.Join(stateNames(), ", "))
+			like := slices.DeleteFunc(stateNames(), func(name string) bool {
+				return state == "" || !strings.Contains(name, state)
+			})
+			if len(like) == 0 {
+				like = alike(state, stateNames())
+			}
+			asked := didYouMean(like)
+			if asked != "" {
+				asked = ": " + asked
+			}
+			return nil, usage("--state %q: give some of %s%s", state,
+				strings.Join(stateNames(), ", "), asked)
 		}
 	}
 	in := func(all []string, x string) bool { return len(all) == 0 || slices.Contains(all, x) }

@@ -50,14 +50,12 @@ then stays until its member has more than its share.`,
 			case err != nil:
 				return err
 			case odd != "":
-				ids, err := o.ItemIDs(ctx)
-				if err != nil {
-					return err
-				}
-				return fmt.Errorf("no item %q is in the workload.%s", item, question(item, ids))
+				return noItem(ctx, o, s.service, item)
 			case !canHave(status, member):
-				return fmt.Errorf("%q cannot have items now. %s", member,
-					pinMeans(status, item, member))
+				why, _ := unfit(status, member)
+				return fmt.Errorf("%q cannot have items now. %s. Nothing is changed: "+
+					"\"coordd pin %s %s\" is an order that waits for it.%s", member, why, item,
+					member, meant(status, member))
 			}
 			if err := o.Pin(ctx, item, member); err != nil {
 				return err

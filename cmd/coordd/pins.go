@@ -34,26 +34,45 @@ is lost, the item waits for it. Take it back with "coordd unpin"; "coordd pins" 
 		}
 		g.note(odd)
 		g.note(pinMeans(status, item, member))
+		g.note(notNow(status))
 		return g, o.Pin(ctx, item, member)
 	})
 }
 
 // pinMeans says what becomes of an item that is pinned to a member which cannot have it now.
 func pinMeans(status actors.Status, item, member string) string {
-	const waits = ": if %s runs elsewhere it goes on there, and if it is free nobody runs it, until %s"
+	why, until := unfit(status, member)
+	if why == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s: if %s runs elsewhere it goes on there, and if it is free nobody runs it, "+
+		"until %s %s.%s", why, item, member, until, meant(status, member))
+}
+
+// unfit says why a member cannot have items now, and until what happens to it; empty: it can.
+func unfit(status actors.Status, member string) (why, until string) {
 	m := findMember(status.Members, member)
 	switch {
 	case m == nil && findMember(status.Absent, member) != nil:
-		return fmt.Sprintf("That member is gone"+waits+" is back.", item, member)
+		return "That member is gone", "is back"
 	case m == nil:
-		return fmt.Sprintf("No member of that id is registered now"+waits+" comes.", item, member) +
-			question(member, memberIDs(status))
+		return "No member of that id is registered now", "comes"
 	case m.Drained:
-		return fmt.Sprintf("That member is drained"+waits+" is undrained.", item, member)
+		return "That member is drained", "is undrained"
 	case m.Idle:
-		return fmt.Sprintf("That member runs no items"+waits+" runs some.", item, member)
+		return "That member runs no items", "runs some"
+	case !takesWork(*m):
+		return "That member is " + m.Status, "takes items again"
 	}
-	return ""
+	return "", ""
+}
+
+// meant asks which member was meant by an id that no member has.
+func meant(status actors.Status, member string) string {
+	if findMember(status.Members, member) != nil || findMember(status.Absent, member) != nil {
+		return ""
+	}
+	return question(member, memberIDs(status))
 }
 
 func (a *app) unpinCommand(s *serviceFlags) *cobra.Command {
