@@ -35,8 +35,9 @@ type eventLog struct {
 	epoch  uint64
 	off    bool // the token does not allow it
 	offAt  time.Time
-	next   int  // the slot to be set next
-	led    bool // the log says already that this term began
+	asked  time.Time // whether the token allows it
+	next   int       // the slot to be set next
+	led    bool      // the log says already that this term began
 	before string
 
 	seen     standing
@@ -94,9 +95,10 @@ func (l *eventLog) turnOff(a *Assigner, err error) {
 // logDenied asks, when a transaction was denied that may have carried events, whether that was for
 // the log. Then there is none for a while, and the items need not wait for it.
 func (a *Assigner) logDenied(ctx context.Context) bool {
-	if a.events.off {
+	if a.events.off || time.Since(a.events.asked) < impossiblePause {
 		return false
 	}
+	a.events.asked = time.Now()
 	_, err := a.Store.NamedTxn(ctx, "event log", store.CheckIndex(a.Keys.Leader(), a.epoch),
 		store.Set(a.Keys.Events(), nil, 0))
 	if errors.Is(err, store.ErrDenied) {
