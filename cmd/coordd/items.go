@@ -41,11 +41,10 @@ is of an older version, and does not say what its work does).`,
 			if err != nil {
 				return err
 			}
-			status, items, err := o.Items(ctx)
+			_, items, err := o.Items(ctx)
 			if err != nil {
 				return err
 			}
-			a.emptyService(ctx, o, status)
 			missing := slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
 				return slices.ContainsFunc(items, func(i actors.ItemStatus) bool {
 					return i.ID == id
@@ -205,7 +204,6 @@ stop, or wait.`,
 			if err != nil {
 				return err
 			}
-			a.emptyService(ctx, o, status)
 			if asJSON {
 				return printJSON(a.out, append(status.Members, status.Absent...))
 			}

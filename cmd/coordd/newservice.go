@@ -43,19 +43,7 @@ func newService(ctx context.Context, o *actors.Operator, service string) string 
 	return said + ": " + didYouMean(best)
 }
 
-// emptyService warns of a service without members and work where Consul has others: --service may
-// have been left out, or be a slip. A token that may not look gets no warning.
-func (a *app) emptyService(ctx context.Context, o *actors.Operator, s actors.Status) {
-	if len(s.Members)+len(s.Absent)+s.Work.Total > 0 {
-		return
-	}
-	others, err := o.Services(ctx)
-	if err == nil && slices.ContainsFunc(others, func(name string) bool { return name != s.Service }) {
-		a.warnOfNew(newService(ctx, o, s.Service))
-	}
-}
-
-// warnOfNew says it on standard error, once the work is written or what there is is printed.
+// warnOfNew says it on standard error, once the work is written.
 func (a *app) warnOfNew(said string) {
 	if said != "" {
 		fmt.Fprintf(a.lines, "%s: %s\n", a.path, said)

@@ -82,7 +82,6 @@ Items of a member of an older version, which does not say it, are "owned".`,
 			default:
 				err = printStatus(a.out, status)
 			}
-			a.emptyService(ctx, o, status)
 			if err == nil && len(status.Problems) > 0 {
 				return commandExit(exitFailed)
 			}
