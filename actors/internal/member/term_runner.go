@@ -24,24 +24,21 @@ type TermRunner struct {
 	lease      *LeaseEnforcer
 	// leads is how many of the host's lead functions run: one, but for those that were abandoned.
 	leads *atomic.Int32
-	// dutyEnds is the term whose lead function is to end before the term does.
-	dutyEnds messages.Reader[uint64]
-	out      *messages.State[TermsRun]
+	out   *messages.State[TermsRun]
 }
 
 // NewTermRunner wires the actor; term makes the tree of term-<n>.
 func NewTermRunner(b *actor.Base, leadership messages.Reader[messages.Leadership],
 	term func(term uint64) supervisor.Tree, lease *LeaseEnforcer,
-	leads *atomic.Int32, dutyEnds messages.Reader[uint64],
-	out *messages.State[TermsRun]) *TermRunner {
+	leads *atomic.Int32, out *messages.State[TermsRun]) *TermRunner {
 	return &TermRunner{Base: b, leadership: leadership, term: term, lease: lease, leads: leads,
-		dutyEnds: dutyEnds, out: out}
+		out: out}
 }
 
 // Run is the actor: see [supervisor.Child].
 func (a *TermRunner) Run(ctx context.Context) error {
 	group := supervisor.Of(ctx)
-	cursor, dutyEnds := a.leadership.Subscribe(), a.dutyEnds.Subscribe()
+	cursor := a.leadership.Subscribe()
 	// A restarted TermRunner finds the children of its last incarnation. It stops those of another
 	// term.
 	planner, lead := termChild{}, termChild{}
@@ -64,7 +61,6 @@ func (a *TermRunner) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-cursor.Changed():
-		case <-dutyEnds.Changed():
 		case <-planner.done():
 			planner = termChild{}
 		case <-lead.done():
@@ -72,7 +68,6 @@ func (a *TermRunner) Run(ctx context.Context) error {
 		case <-timer.At(begin):
 		}
 		l := cursor.Take()
-		ends := dutyEnds.Take() == l.Term
 		if err := a.Busy(ctx); err != nil {
 			return err
 		}
@@ -90,13 +85,9 @@ func (a *TermRunner) Run(ctx context.Context) error {
 			planner.handle, err = group.Start(supervisor.Child{Name: fmt.Sprintf(termName, l.Term),
 				Tree: &tree})
 		}
-		switch {
-		case lead.handle != nil && ends:
-			lead.handle.Stop()
-		case err != nil, lead.handle != nil, a.Lead == nil, ends:
-		case !cleared(l):
+		if err == nil && lead.handle == nil && a.Lead != nil && !cleared(l) {
 			begin = l.ClearAt
-		default:
+		} else if err == nil && lead.handle == nil && a.Lead != nil {
 			lead.term = l.Term
 			lead.handle, err = group.Start(supervisor.Child{Name: fmt.Sprintf(leadName, l.Term),
 				Tree: a.leadTree(l.Session)})
@@ -104,7 +95,7 @@ func (a *TermRunner) Run(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("starting term %d: %w", l.Term, err)
 		}
-		a.out.Set(TermsRun{Term: l.Term, Busy: true, DutyOver: ends && lead.handle == nil})
+		a.out.Set(TermsRun{Term: l.Term, Busy: true})
 	}
 }
 
