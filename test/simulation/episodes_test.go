@@ -75,8 +75,9 @@ func (w *world) restoreOrder() {
 			continue
 		}
 		if p := w.proc(id); p == nil || p.isLeaving() {
+			ending := w.ending(id)
 			w.later(func() {
-				if p != nil {
+				for _, p := range ending {
 					<-p.done
 				}
 				w.start(id)
@@ -115,6 +116,18 @@ func (w *world) replaceHung() {
 			return
 		}
 	}
+}
+
+// ending are the processes of a member that end by now: it, and its twins, whose stories are over.
+// One that is started beside them would find its id taken by a living process, and end itself, as
+// it should.
+func (w *world) ending(id string) []*process {
+	w.mu.Lock()
+	all := slices.Clone(w.all)
+	w.mu.Unlock()
+	return slices.DeleteFunc(all, func(p *process) bool {
+		return p.id != id || !p.twin && !p.isLeaving()
+	})
 }
 
 func (p *process) isLeaving() bool {
