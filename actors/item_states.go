@@ -297,7 +297,7 @@ func (v *view) free(id string) ItemStatus {
 	if to := i.Pinned; to != "" {
 		i.Cause, i.Why = CausePinned, v.unpinnable(id, to)
 		if i.Why == "" {
-			i.Cause, i.Why = CausePlacing, "it is given to "+to+" in a moment"
+			i.Cause, i.Why = CausePlacing, "about to be given to " + to
 		}
 		return i
 	}
@@ -306,7 +306,7 @@ func (v *view) free(id string) ItemStatus {
 	}
 	takers := v.takers()
 	if slices.ContainsFunc(takers, func(m *memberView) bool { return v.fits(m, id) }) {
-		i.Cause, i.Why = CausePlacing, "it is given to a member in a moment"
+		i.Cause, i.Why = CausePlacing, "about to be given to a member"
 		if v.weights == nil && !slices.ContainsFunc(takers, func(m *memberView) bool {
 			return m.Capacity == 0
 		}) {

@@ -43,7 +43,7 @@ const (
 	CauseNoMembers   Cause = "no-members"  // no member takes items
 	CausePinned      Cause = "pinned"      // to a member that is not there, or takes none
 	CauseNoRoom      Cause = "no-room"     // every member is full
-	CausePlacing     Cause = "placing"     // it is given to a member in a moment
+	CausePlacing     Cause = "placing"     // it is about to be given to a member
 	CauseLost        Cause = "lost-member" // its owner is gone, and may still be within its lease
 	CauseKept        Cause = "kept"        // its owner has asked for its items to wait for it
 	CausePredecessor Cause = "predecessor" // a former process of its owner may be within its lease
