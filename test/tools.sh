@@ -1,6 +1,6 @@
 #!/bin/sh
-# What the tests need beside Go and make: a C compiler for the race detector, systemd-analyze, a Java with the jars of a ZooKeeper server, and a
-# Prometheus. What is missing is installed if this may do so (Debian or Ubuntu, as root, or by sudo with --sudo); otherwise it says what to install.
+# What the tests need beside Go and make: a C compiler for the race detector, systemd-analyze, a Java with the jars of a ZooKeeper server,
+# PostgreSQL, and a Prometheus. What is missing is installed if this may do so (Debian or Ubuntu, as root, or by sudo with --sudo); otherwise it says what to install.
 set -eu
 missing=
 # The race detector needs a C compiler; nothing else here does.
@@ -10,6 +10,9 @@ command -v "$(go env CC)" >/dev/null || missing="$missing gcc libc6-dev"
 	missing="$missing libzookeeper-java libslf4j-java"
 # systemd-analyze and systemd-sysusers read the unit of docs/deploy; nothing is started by them.
 command -v systemd-analyze >/dev/null || missing="$missing systemd"
+# Its programs; no database of the machine's is made or started for the tests.
+postgres=
+ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || postgres=postgresql
 [ -n "${JAVA_HOME:-}" ] || command -v java >/dev/null || missing="$missing default-jre-headless"
 # Its programs, and not the package, which adds a system service: they are unpacked into the cache.
 prometheus=${XDG_CACHE_HOME:-${HOME:-}/.cache}/coordd/prometheus
@@ -17,15 +20,15 @@ if [ -n "${COORDD_TEST_PROMETHEUS:-}" ] || [ -x "$prometheus/usr/bin/promtool" ]
 	{ command -v prometheus >/dev/null && command -v promtool >/dev/null; }; then
 	prometheus=
 fi
-[ -n "$missing$prometheus" ] || exit 0
+[ -n "$missing$postgres$prometheus" ] || exit 0
 
 sudo=
 if [ "$(id -u)" -ne 0 ]; then
 	[ "${1:-}" = --sudo ] && sudo=sudo
 fi
 if ! command -v apt-get >/dev/null || { [ "$(id -u)" -ne 0 ] && [ -z "$sudo" ]; }; then
-	echo "the tests need what is not here: sudo apt-get install --no-install-recommends$missing${prometheus:+ prometheus}" >&2
-	echo "(elsewhere: a C compiler, systemd-analyze, Java, in COORDD_TEST_ZOOKEEPER the class path of a ZooKeeper server, and in" >&2
+	echo "the tests need what is not here: sudo apt-get install --no-install-recommends$missing${postgres:+ postgresql}${prometheus:+ prometheus}" >&2
+	echo "(elsewhere: a C compiler, systemd-analyze, PostgreSQL below /usr/lib/postgresql, Java, in COORDD_TEST_ZOOKEEPER the class path of a ZooKeeper server, and in" >&2
 	echo "COORDD_TEST_PROMETHEUS the directory of prometheus and promtool)" >&2
 	exit 1
 fi
@@ -34,6 +37,14 @@ if [ -n "$missing" ]; then
 	echo "installing for the tests:$missing" >&2
 	# shellcheck disable=SC2086 # words on purpose
 	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+fi
+if [ -n "$postgres" ]; then
+	echo "installing for the tests: postgresql" >&2
+	if ! [ -e /etc/postgresql-common/createcluster.conf ]; then
+		$sudo mkdir -p /etc/postgresql-common
+		echo "create_main_cluster = false" | $sudo tee /etc/postgresql-common/createcluster.conf >/dev/null
+	fi
+	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold postgresql >/dev/null
 fi
 if [ -n "$prometheus" ]; then
 	echo "unpacking Prometheus for the tests (96 MB): $prometheus" >&2

@@ -18,7 +18,10 @@ type Child struct {
 
 // StartChild starts the command as a child.
 func StartChild(cmd *exec.Cmd) (*Child, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true
 	dieWithParent(cmd.SysProcAttr)
 	c, started := &Child{Exited: make(chan struct{})}, make(chan error)
 	go func() {

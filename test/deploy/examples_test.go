@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -189,12 +188,7 @@ func errorText(err error) string {
 
 func TestTheGoHostRunsItemsAndServesTheirPage(t *testing.T) {
 	s := newStage(t)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := ln.Addr().String()
-	ln.Close()
+	at := freeAddresses(t, 1)[0]
 	host := s.start(example(t, "gohost"), nil, "-id", "n1", "-listen", at)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: limit}
 	get := func(path string) (int, string) {
