@@ -140,8 +140,14 @@ type Config struct {
 	// over from a lost member: such an item has waited already. Default: 0.5 s.
 	WorkerSoak time.Duration
 	// MoveBudget is the most items that are on the move at one time for balance, or from members
-	// that operators drain. Default: 1,000.
+	// that operators drain. Default: 1,000, or no number where MoveBudgetShare is given.
 	MoveBudget int
+	// MoveBudgetShare is the same as a share of the workload, above 0 and up to 1. Where both are
+	// given the smaller one holds. One item may always move. Default: 0, none.
+	MoveBudgetShare float64
+	// ItemCooldown is how long an item stays where it was placed before it may be moved for balance
+	// again. Leaders keep the times to themselves: a new leader knows none. Default: 0.
+	ItemCooldown time.Duration
 	// StopTimeout is how long work may take to stop before it is named as stuck. Default: 10 s.
 	StopTimeout time.Duration
 	// KeepItems is how long this member's items wait for it after a clean stop: a restart within
@@ -226,7 +232,9 @@ func (c Config) withDefaults() Config {
 	c.WorkerSoak = cmp.Or(c.WorkerSoak, 500*time.Millisecond)
 	c.StopTimeout = cmp.Or(c.StopTimeout, 10*time.Second)
 	c.BrakeHold = cmp.Or(c.BrakeHold, 6*c.TTL)
-	c.MoveBudget = cmp.Or(c.MoveBudget, 1000)
+	if c.MoveBudgetShare == 0 {
+		c.MoveBudget = cmp.Or(c.MoveBudget, 1000)
+	}
 	c.Backend = cmp.Or(c.Backend, BackendNone)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Process == nil {
@@ -316,6 +324,13 @@ func (c Config) Validate() error {
 	}
 	if d.MoveBudget < 0 {
 		bad("move-budget %d: give 1 or more", d.MoveBudget)
+	}
+	if !(d.MoveBudgetShare >= 0 && d.MoveBudgetShare <= 1) { // not a number is neither
+		bad("move-budget share %v: give more than 0 and at most 1, of the workload",
+			d.MoveBudgetShare)
+	}
+	if d.ItemCooldown < 0 {
+		bad("item-cooldown %v: give 0s or more", d.ItemCooldown)
 	}
 	return errors.Join(errs...)
 }

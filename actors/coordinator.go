@@ -83,6 +83,7 @@ func (c Config) settings() actor.Settings {
 		Grace: c.Grace, LeaderSoak: c.LeaderSoak, Merge: c.Merge,
 		WorkerSoak: c.WorkerSoak, StopTimeout: c.StopTimeout, KeepItems: c.KeepItems,
 		BrakeHold: c.BrakeHold, MoveBudget: c.MoveBudget,
+		MoveBudgetShare: c.MoveBudgetShare, ItemCooldown: c.ItemCooldown,
 		Process: *c.Process, Liveness: c.Liveness, Lock: c.Lock, Observer: c.Observer,
 	}
 	if c.Work != nil {

@@ -8,6 +8,45 @@ import (
 	"github.com/coordd/coordd/actors"
 )
 
+func TestAnItemIsMovedForBalanceWhenItsCooldownIsOver(t *testing.T) {
+	run(t, func(c *cluster) {
+		const cooldown = 2 * time.Minute
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		slow := func(cfg *actors.Config) {
+			cfg.ItemCooldown, cfg.MoveBudgetShare = cooldown, 0.1 // 2 of 20 at one time
+		}
+		c.addWork(c.items(20)...)
+		c.start("n1", slow)
+		c.await("20 items run", 2*time.Minute, c.balanced(20))
+		placed := time.Now()
+		c.start("n2", slow)
+		for time.Since(placed) < cooldown-5*time.Second {
+			time.Sleep(500 * time.Millisecond)
+			if n := c.loads()["n1"]; n != 20 {
+				c.t.Fatalf("%v after the items were placed n1 has %d of 20", time.Since(placed), n)
+			}
+		}
+		most := 0
+		c.await("they are even", time.Minute, func() bool {
+			status, err := op.Status(c.t.Context())
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			most = max(most, status.Work.Releasing)
+			return c.balanced(20)()
+		})
+		if most > 2 {
+			c.t.Errorf("%d of 20 items were on the move: the budget is a tenth", most)
+		}
+		if took := time.Since(placed); took > cooldown+30*time.Second {
+			c.t.Errorf("they were even %v after they had been placed", took)
+		}
+	})
+}
+
 func TestADrainedMemberGivesUpWithinTheBudgetUntilTheDeadline(t *testing.T) {
 	run(t, func(c *cluster) {
 		op, err := actors.NewOperator(c.client, "demo")

@@ -297,7 +297,7 @@ func (v *view) free(id string) ItemStatus {
 	if to := i.Pinned; to != "" {
 		i.Cause, i.Why = CausePinned, v.unpinnable(id, to)
 		if i.Why == "" {
-			i.Cause, i.Why = CausePlacing, "about to be given to " + to
+			i.Cause, i.Why = CausePlacing, "about to be given to "+to
 		}
 		return i
 	}

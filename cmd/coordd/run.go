@@ -26,7 +26,8 @@ type runFlags struct {
 	backend, configLog            string
 	httpHosts                     []string
 	capacity                      uint64
-	moveBudget                    int
+	moveBudget                    moveBudget
+	itemCooldown                  time.Duration
 	ttl, lease, renew, lockDelay  time.Duration
 	leaseMargin, grace, checkTTL  time.Duration
 	leaderSoak, workerSoak, merge time.Duration
@@ -154,8 +155,13 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 	f.DurationVar(&o.workerSoak, "worker-soak", 500*time.Millisecond,
 		"The `time` from the assignment of an item to the start of its work. What is taken over "+
 			"from a lost member starts without it.")
-	f.IntVar(&o.moveBudget, "move-budget", 1000,
-		"The most `items` that are on the move at one time for balance, or from drained members.")
+	o.moveBudget = moveBudget{items: 1000}
+	f.Var(&o.moveBudget, "move-budget",
+		"The most `items` that are on the move at one time for balance, or from drained members: "+
+			"a number, or a share of the workload, such as 5%.")
+	f.DurationVar(&o.itemCooldown, "item-cooldown", 0,
+		"The `time` for which an item stays where it was placed before it is moved for balance "+
+			"again. 0s: it may be moved at once.")
 	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second,
 		"The `time` from SIGTERM to SIGKILL when a command is stopped.")
 	secretFlags(f, &o.passEnv)
@@ -207,8 +213,8 @@ func (o *runFlags) soften(cmd *cobra.Command) error {
 	if o.restartWait < 0 {
 		return usage("--restart-wait %v: give a time of 0s or more", o.restartWait)
 	}
-	if cmd.Flags().Changed("move-budget") && o.moveBudget < 1 {
-		return usage("--move-budget %d: give 1 or more", o.moveBudget)
+	if o.itemCooldown < 0 {
+		return usage("--item-cooldown %v: give a time of 0s or more", o.itemCooldown)
 	}
 	return nil
 }
@@ -376,7 +382,8 @@ func (o *runFlags) config() actors.Config {
 		Capacity: o.capacity, TTL: o.ttl, Lease: o.lease, Renew: o.renew, LockDelay: o.lockDelay,
 		LeaseMargin: o.leaseMargin, Grace: o.grace, CheckTTL: o.guarded(),
 		LeaderSoak: o.leaderSoak, WorkerSoak: o.workerSoak, Merge: o.merge,
-		MoveBudget: o.moveBudget, StopTimeout: o.stopTimeout + killSlack, BrakeHold: o.brakeHold,
+		MoveBudget: o.moveBudget.items, MoveBudgetShare: o.moveBudget.share,
+		ItemCooldown: o.itemCooldown, StopTimeout: o.stopTimeout + killSlack, BrakeHold: o.brakeHold,
 		KeepItems: o.keepItems, PublishItems: o.publish,
 		Backend: o.backend, ConfigLog: o.configLog,
 	}

@@ -25,6 +25,8 @@ type Settings struct {
 	WorkerSoak, StopTimeout, KeepItems time.Duration
 	BrakeHold                          time.Duration
 	MoveBudget                         int
+	MoveBudgetShare                    float64
+	ItemCooldown                       time.Duration
 
 	Process  protocol.Process
 	Liveness func(protocol.Process) protocol.Liveness

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,8 @@ type Assigner struct {
 	overridden overridden
 	// when the override was given that the last draft has taken in
 	overrideSeen time.Time
-	sizes        sizes // of the workload
+	sizes        sizes                // of the workload
+	placed       map[string]time.Time // when each item was, that may not be moved for balance yet
 	moves        map[string]int
 	ledger       movesLedger // for the observer
 	settled      bool
@@ -95,6 +97,7 @@ func (a *Assigner) Run(ctx context.Context) error {
 	a.assigned, a.build = newAssignmentCache(), newUnitBuilder(a.Keys)
 	a.readAt, a.absent, a.moves = map[string]uint64{}, map[string]absence{}, map[string]int{}
 	a.invalid, a.ledger = map[string]time.Time{}, movesLedger{}
+	a.placed = map[string]time.Time{}
 	a.events = newEventLog(a.Keys, a.ID)
 	a.odd = protocol.StrangeKeys{Log: a.Log}
 	a.ladder = store.NewLadder()
@@ -506,9 +509,32 @@ func (a *Assigner) snapshot(now time.Time) *snapshot {
 		assigned: a.assigned, absent: a.absent, build: a.build, origin: a.origin,
 		place:   a.first.IsZero() || !now.Before(a.placeAt()),
 		balance: !now.Before(a.quiet.Add(a.LeaderSoak)),
-		budget:  a.MoveBudget, hold: a.BrakeHold, braked: a.brakeText != "", peak: peak,
+		budget:  a.budget(w.Items.Len()), cooling: a.cooling(now), hold: a.BrakeHold, braked: a.brakeText != "", peak: peak,
 		override: override, overridden: a.overridden,
 	}
+}
+
+// budget is how many of so many items may be on the move at one time.
+func (a *Assigner) budget(items int) int {
+	n := a.MoveBudget
+	if a.MoveBudgetShare > 0 {
+		share := int(a.MoveBudgetShare * float64(items))
+		n = min(cmp.Or(n, share), share)
+	}
+	return max(1, n)
+}
+
+// cooling says until when items stay where they were placed.
+func (a *Assigner) cooling(now time.Time) map[string]time.Time {
+	until := make(map[string]time.Time, len(a.placed))
+	for item, at := range a.placed {
+		if end := at.Add(a.ItemCooldown); now.Before(end) {
+			until[item] = end
+		} else {
+			delete(a.placed, item)
+		}
+	}
+	return until
 }
 
 // tell publishes the plan and logs what is new about it.
@@ -651,6 +677,9 @@ func (a *Assigner) enter(o order, r store.Result) {
 		reason := o.reason
 		if o.kind == orderGrant {
 			reason = o.cause
+		}
+		if a.ItemCooldown > 0 {
+			a.placed[o.item] = time.Now()
 		}
 		a.assigned.set(o.to, o.item, messages.Assignment{Session: o.session, Reason: reason,
 			AtOnce: o.kind == orderReap, CreateIndex: r.Index, ModifyIndex: r.Index})

@@ -25,10 +25,12 @@ type snapshot struct {
 	absent   map[string]absence
 	build    *unitBuilder
 	// origin says who released an item that has no owner, and why; not known: false.
-	origin     func(item string) (release, bool)
-	place      bool // changes have come to rest for a moment: free items may be placed
-	balance    bool // and for the whole soak: items may be moved for balance
-	budget     int  // the most items on the move for balance, or from drained members, at one time
+	origin  func(item string) (release, bool)
+	place   bool // changes have come to rest for a moment: free items may be placed
+	balance bool // and for the whole soak: items may be moved for balance
+	budget  int  // the most items on the move for balance, or from drained members, at one time
+	// cooling says until when an item stays where it was placed; nil: none does
+	cooling    map[string]time.Time
 	override   bool // an operator says that what is gone now is meant
 	overridden overridden
 	braked     bool // the last draft was
@@ -310,6 +312,8 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 		case move.Reason == placement.Balance && (!s.balance || sorted.grace ||
 			onTheMove >= s.budget):
 			d.waiting = d.waiting || !s.balance
+		case move.Reason == placement.Balance && s.now.Before(s.cooling[item.ID]):
+			d.wake = actor.Earliest(d.wake, s.cooling[item.ID])
 		case move.Reason == placement.Drain && onTheMove >= s.budget && s.patient(d, ref.member):
 			// its turn comes when another has moved
 		default:
