@@ -111,3 +111,54 @@ func TestADrainedLeadersDutyEndsBeforeTheNextOnesBegins(t *testing.T) {
 		}
 	})
 }
+
+// The host's duty may take long to end: meanwhile the leader goes on with the rest.
+func TestADrainedLeaderLeadsUntilItsDutyHasEnded(t *testing.T) {
+	run(t, func(c *cluster) {
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.start("n1", func(cfg *actors.Config) {
+			duty := cfg.Lead
+			cfg.Lead = func(ctx context.Context) error {
+				lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+				context.AfterFunc(ctx, func() { time.AfterFunc(9*time.Second, cancel) })
+				return duty(lasting)
+			}
+		})
+		c.await("n1 leads", 20*time.Second, func() bool { return c.leader() == "n1" })
+		c.start("n2")
+		time.Sleep(10 * time.Second)
+		if err := op.Drain(c.t.Context(), "n1"); err != nil {
+			c.t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		item := c.items(1)
+		c.addWork(item...)
+		c.await("the item", 3*time.Second, c.runs(item))
+		c.await("n2 leads", 20*time.Second, func() bool { return c.leader() == "n2" })
+	})
+}
+
+// A leadership that may not be given up is kept.
+func TestADrainedLeaderThatMayNotResignLeadsOn(t *testing.T) {
+	run(t, func(c *cluster) {
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.way = denying(c.consul.RoundTripper(), `"delete"`, "demo/leader")
+		c.start("n1")
+		c.await("n1 leads", 20*time.Second, func() bool { return c.leader() == "n1" })
+		c.start("n2")
+		time.Sleep(10 * time.Second)
+		if err := op.Drain(c.t.Context(), "n1"); err != nil {
+			c.t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		item := c.items(1)
+		c.addWork(item...)
+		c.await("the item", 3*time.Second, c.runs(item))
+	})
+}

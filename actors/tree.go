@@ -32,6 +32,7 @@ type cells struct {
 	leave       *messages.Mailbox[member.LeaveOrder, struct{}]
 	bump        *messages.Mailbox[messages.Bump, messages.Leadership]
 	terms       *messages.State[member.TermsRun]
+	dutyEnds    *messages.State[uint64]
 }
 
 func newCells() *cells {
@@ -53,6 +54,7 @@ func newCells() *cells {
 		leave:       messages.NewMailbox[member.LeaveOrder, struct{}](),
 		bump:        messages.NewMailbox[messages.Bump, messages.Leadership](),
 		terms:       messages.NewState(member.TermsRun{}),
+		dutyEnds:    messages.NewState[uint64](0),
 	}
 }
 
@@ -70,9 +72,11 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 	keeper := member.NewMembershipKeeper(b, c.membership, session, record, holdings,
 		c.capacity.Reader(), c.leave, ack)
 	tracker := member.NewLeaderTracker(b, c.leadership, session, membership, c.leaderKey.Reader(),
-		c.bump, leads, c.control.Reader(), c.members.Reader(), c.terms.Reader())
+		c.bump, leads, c.control.Reader(), c.members.Reader(), c.terms.Reader(),
+		c.dutyEnds)
 	terms := member.NewTermRunner(b, leadership,
-		func(term uint64) supervisor.Tree { return termTree(b, c, term) }, lease, leads, c.terms)
+		func(term uint64) supervisor.Tree { return termTree(b, c, term) }, lease, leads,
+		c.dutyEnds.Reader(), c.terms)
 	records := member.NewWorkRecords()
 	workers := member.NewWorkerManager(b, c.holdings, session, membership, c.assignments.Reader(),
 		c.leave, ack, lease, records)

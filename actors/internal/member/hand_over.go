@@ -14,11 +14,13 @@ import (
 type TermsRun struct {
 	Term uint64 // of the leadership that it acts on; 0: this member does not lead
 	Busy bool   // children of a term run, of this one or of an earlier one
+	// DutyOver: the host's duty of the term was to end, and has ended.
+	DutyOver bool
 }
 
-// A leader that an operator drains hands its leadership over: it stops the term's actors and the
-// host's duty, deletes the leader key, and leaves it to others for a while. The order of these
-// steps is that of a clean stop: see [LeaderTracker.resign].
+// A leader that an operator drains hands its leadership over: it ends the host's duty, which may
+// take long, and leads on meanwhile; then it stops the term's actors, deletes the leader key, and
+// leaves it to others for a while.
 
 // handOverRest is how long a member leaves the leadership to others after it has handed it over.
 // They need a moment: a deleted key has no lock-delay.
@@ -48,9 +50,18 @@ func (a *LeaderTracker) toHandOver(l messages.Leadership) bool {
 	return false
 }
 
+// endDuty has the host's duty end, and tells whether it has.
+func (a *LeaderTracker) endDuty(l messages.Leadership) bool {
+	if a.dutyEnds.Get() != l.Term {
+		a.Log.Info("handing-over", "term", l.Term, "why", "an operator drains this member")
+		a.dutyEnds.Set(l.Term)
+		return false
+	}
+	return a.terms.Get().DutyOver
+}
+
 // handOver begins: from here on this member does not lead, but for the key.
 func (a *LeaderTracker) handOver(l messages.Leadership) {
-	a.Log.Info("handing-over", "term", l.Term, "why", "an operator drains this member")
 	a.handing, a.handedAt = l, time.Now()
 	a.out.Set(messages.Leadership{Role: messages.Vacant})
 }
@@ -67,6 +78,11 @@ func (a *LeaderTracker) endHandOver(ctx context.Context, s messages.Session) (ti
 		return time.Now().Add(time.Second), nil // the term-runner tells; the lease may end before
 	}
 	err := a.Store.Resign(ctx, l.Session, waitLeft(l), a.leads.Load() == 0)
+	if errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid) {
+		a.Log.Warn("not-resigned", "err", err, "then", "this member leads on")
+		a.handing = messages.Leadership{}
+		return time.Now(), nil
+	}
 	if err != nil && !errors.Is(err, store.ErrRefused) {
 		return time.Time{}, err
 	}

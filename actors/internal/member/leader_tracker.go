@@ -27,6 +27,7 @@ type LeaderTracker struct {
 	control    messages.Reader[messages.Control]
 	members    messages.Reader[messages.Members]
 	terms      messages.Reader[TermsRun]
+	dutyEnds   *messages.State[uint64] // the term whose duty is to end
 
 	odd  protocol.StrangeKeys
 	view uint64 // of the leader key when the last lock was sent
@@ -50,9 +51,11 @@ func NewLeaderTracker(b *actor.Base, out *messages.State[messages.Leadership],
 	session messages.Reader[messages.Session], membership messages.Reader[messages.Membership],
 	key messages.Reader[LeaderKey], bump *messages.Mailbox[messages.Bump, messages.Leadership],
 	leads *atomic.Int32, control messages.Reader[messages.Control],
-	members messages.Reader[messages.Members], terms messages.Reader[TermsRun]) *LeaderTracker {
+	members messages.Reader[messages.Members], terms messages.Reader[TermsRun],
+	dutyEnds *messages.State[uint64]) *LeaderTracker {
 	return &LeaderTracker{Base: b, out: out, session: session, membership: membership, key: key,
-		bump: bump, leads: leads, control: control, members: members, terms: terms, odd: protocol.StrangeKeys{Log: b.Log}}
+		bump: bump, leads: leads, control: control, members: members, terms: terms,
+		dutyEnds: dutyEnds, odd: protocol.StrangeKeys{Log: b.Log}}
 }
 
 // behindLimit is how long a view of the leader key may be older than the epoch: a
@@ -146,8 +149,14 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 		return watchLease, a.raise(ctx, s, l)
 	case stepLead:
 		if a.toHandOver(l) {
+			if !a.endDuty(l) {
+				return watchLease, nil
+			}
 			a.handOver(l)
 			return now, nil
+		}
+		if a.dutyEnds.Get() != 0 { // the order was taken back
+			a.dutyEnds.Set(0)
 		}
 		again, err := a.clear(ctx, l)
 		return actor.Earliest(watchLease, again), err

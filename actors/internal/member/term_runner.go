@@ -24,21 +24,24 @@ type TermRunner struct {
 	lease      *LeaseEnforcer
 	// leads is how many of the host's lead functions run: one, but for those that were abandoned.
 	leads *atomic.Int32
-	out   *messages.State[TermsRun]
+	// dutyEnds is the term whose lead function is to end before the term does.
+	dutyEnds messages.Reader[uint64]
+	out      *messages.State[TermsRun]
 }
 
 // NewTermRunner wires the actor; term makes the tree of term-<n>.
 func NewTermRunner(b *actor.Base, leadership messages.Reader[messages.Leadership],
 	term func(term uint64) supervisor.Tree, lease *LeaseEnforcer,
-	leads *atomic.Int32, out *messages.State[TermsRun]) *TermRunner {
+	leads *atomic.Int32, dutyEnds messages.Reader[uint64],
+	out *messages.State[TermsRun]) *TermRunner {
 	return &TermRunner{Base: b, leadership: leadership, term: term, lease: lease, leads: leads,
-		out: out}
+		dutyEnds: dutyEnds, out: out}
 }
 
 // Run is the actor: see [supervisor.Child].
 func (a *TermRunner) Run(ctx context.Context) error {
 	group := supervisor.Of(ctx)
-	cursor := a.leadership.Subscribe()
+	cursor, dutyEnds := a.leadership.Subscribe(), a.dutyEnds.Subscribe()
 	// A restarted TermRunner finds the children of its last incarnation. It stops those of another
 	// term.
 	planner, lead := termChild{}, termChild{}
@@ -61,6 +64,7 @@ func (a *TermRunner) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-cursor.Changed():
+		case <-dutyEnds.Changed():
 		case <-planner.done():
 			planner = termChild{}
 		case <-lead.done():
@@ -68,6 +72,7 @@ func (a *TermRunner) Run(ctx context.Context) error {
 		case <-timer.At(begin):
 		}
 		l := cursor.Take()
+		ends := dutyEnds.Take() == l.Term
 		if err := a.Busy(ctx); err != nil {
 			return err
 		}
@@ -85,9 +90,13 @@ func (a *TermRunner) Run(ctx context.Context) error {
 			planner.handle, err = group.Start(supervisor.Child{Name: fmt.Sprintf(termName, l.Term),
 				Tree: &tree})
 		}
-		if err == nil && lead.handle == nil && a.Lead != nil && !cleared(l) {
+		switch {
+		case lead.handle != nil && ends:
+			lead.handle.Stop()
+		case err != nil, lead.handle != nil, a.Lead == nil, ends:
+		case !cleared(l):
 			begin = l.ClearAt
-		} else if err == nil && lead.handle == nil && a.Lead != nil {
+		default:
 			lead.term = l.Term
 			lead.handle, err = group.Start(supervisor.Child{Name: fmt.Sprintf(leadName, l.Term),
 				Tree: a.leadTree(l.Session)})
@@ -95,7 +104,7 @@ func (a *TermRunner) Run(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("starting term %d: %w", l.Term, err)
 		}
-		a.out.Set(TermsRun{Term: l.Term, Busy: true})
+		a.out.Set(TermsRun{Term: l.Term, Busy: true, DutyOver: ends && lead.handle == nil})
 	}
 }
 
