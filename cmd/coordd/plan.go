@@ -94,8 +94,12 @@ func printPlan(w io.Writer, p actors.Plan, each bool) error {
 	if p.Starting > 0 {
 		fmt.Fprintf(t, "starts\t%s that nobody runs now\n", count(p.Starting, "item"))
 	}
-	if n := len(p.Unplaced); n > 0 {
-		fmt.Fprintf(t, "waits\t%s: %s\n", count(n, "item"), whyUnplaced(p.Unplaced))
+	stays, waits := unplaced(p.Unplaced)
+	if n := len(waits); n > 0 {
+		fmt.Fprintf(t, "waits\t%s: %s\n", namedCount(waits), whyUnplaced(waits))
+	}
+	if n := len(stays); n > 0 {
+		fmt.Fprintf(t, "stays\t%s where owned now: %s\n", namedCount(stays), whyUnplaced(stays))
 	}
 	if p.Removed > 0 {
 		fmt.Fprintf(t, "stops\t%s no longer in the workload\n", count(p.Removed, "item"))
@@ -171,6 +175,33 @@ func movesInWords(p actors.Plan) string {
 	}
 	return fmt.Sprintf("%s; any plan needs %d at least, not counting moves for balance",
 		count(p.Moving, "item"), p.Minimum)
+}
+
+// unplaced parts the items that have no place to go: those that stay where they run, and those that
+// nobody runs then.
+func unplaced(all []actors.PlanUnplaced) (stays, waits []actors.PlanUnplaced) {
+	for _, u := range all {
+		if u.At != "" {
+			stays = append(stays, u)
+		} else {
+			waits = append(waits, u)
+		}
+	}
+	return stays, waits
+}
+
+// namedCount is how many items there are, and the first three by name.
+func namedCount(items []actors.PlanUnplaced) string {
+	const most = 3
+	var names []string
+	for _, u := range items[:min(most, len(items))] {
+		names = append(names, u.Item)
+	}
+	text := count(len(items), "item") + " (" + foreigners(names)
+	if len(items) > most {
+		text += ", …"
+	}
+	return text + ")"
 }
 
 // whyUnplaced counts the reasons.
