@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +33,8 @@ With --wait the command ends when the member has no items. With --timeout as wel
 by then, with exit code 1 if items are left; the order stands, and the items go on moving.
 
 Draining the last member that takes work would leave its items to nobody: that takes
---force.`,
+--force. So does an order for a member that is not registered and has no items: its id may
+be a slip. Such an order stands for when it comes.`,
 		Example: `  coordd drain n2
   coordd drain n2 --deadline 10m --wait
   coordd drain n2 --deadline 0s --wait --timeout 1m`,
@@ -61,9 +63,13 @@ Draining the last member that takes work would leave its items to nobody: that t
 		if last := lastWorker(status, member); last != "" && !force {
 			return errors.New(last)
 		}
+		unknown := unknownMember(status, member)
+		if unknown != "" && !force && !slices.Contains(status.Drained, member) {
+			return errors.New(noMember(s.service, status, member))
+		}
 		g := given{Order: "drain", Member: member,
 			said: "Drained: " + member + " gives up its items and gets no new ones."}
-		g.note(unknownMember(status, member))
+		g.note(unknown)
 		g.note(notNow(status))
 		var by time.Time
 		if cmd.Flags().Changed("deadline") {
@@ -95,7 +101,7 @@ Draining the last member that takes work would leave its items to nobody: that t
 		"The `time` after which it gives up at once what is left. Left out: never.")
 	f.BoolVar(&wait, "wait", false, "Wait until it has no items.")
 	f.DurationVar(&timeout, "timeout", 0, "The `time` that --wait waits at most; 0s: for ever.")
-	f.BoolVar(&force, "force", false, "Drain it although no other member takes work.")
+	f.BoolVar(&force, "force", false, "Drain it although no other member takes work, or although it is not registered.")
 	f.BoolVar(&asJSON, "json", false, "Print JSON.")
 	orders(f, "deadline", "wait", "timeout", "force")
 	if own {
@@ -103,6 +109,23 @@ Draining the last member that takes work would leave its items to nobody: that t
 	}
 	cmd.ValidArgsFunction = a.completeIDs(s, "the id of one member")
 	return cmd
+}
+
+// noMember is the failure of an order about a member that is not there.
+func noMember(service string, status actors.Status, member string) string {
+	there := "none are"
+	if ids := memberIDs(status); len(ids) > 0 {
+		there = foreigners(ids[:min(len(ids), 10)]) + " are"
+		if len(ids) == 1 {
+			there = foreign(ids[0]) + " is"
+		}
+		if len(ids) > 10 {
+			there = fmt.Sprintf("%s and %d more are", foreigners(ids[:10]), len(ids)-10)
+		}
+	}
+	return fmt.Sprintf("no member %q of service %q is registered; %s.%s Give --force to have the "+
+		"order stand for when it comes", member, service, there, question(member,
+		memberIDs(status)))
 }
 
 // lastWorker says what is wrong with draining the last member that takes work; empty: it is not.

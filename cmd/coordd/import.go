@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -98,6 +99,9 @@ func parseItems(name string, in io.Reader) ([]actors.WorkInput, error) {
 		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
+		if columns == nil && len(items) == 0 && looksLikeJSON(line) {
+			return nil, usage(notLines, name, n)
+		}
 		w, err := parseLine(line, columns)
 		if err == nil {
 			err = w.Check()
@@ -118,6 +122,27 @@ func parseItems(name string, in io.Reader) ([]actors.WorkInput, error) {
 		return nil, usage("%s:%d: %v", name, n+1, err)
 	}
 	return items, nil
+}
+
+// notLines is what is said of a file and a line that hold JSON.
+const notLines = "%s:%d: this is JSON, and a line here is an id, or an id, a tab and a payload. " +
+	`Make lines of it, such as: jq -r '.[] | .id + "\t" + .payload'. ` +
+	`"coordd work export" writes what import reads. If the line is an id, begin the file with ` +
+	`"#columns: id payload"`
+
+// looksLikeJSON tells whether the first line of a file begins a JSON object or a list.
+func looksLikeJSON(line string) bool {
+	line = strings.TrimSpace(line)
+	if line == "[" || line == "{" {
+		return true
+	}
+	d := json.NewDecoder(strings.NewReader(line))
+	first, err := d.Token()
+	if _, opens := first.(json.Delim); err != nil || !opens {
+		return false
+	}
+	_, err = d.Token() // a string, a number, or what ends an empty list
+	return err == nil
 }
 
 // progress shows a line that grows, when there is enough to wait for and someone to see it.

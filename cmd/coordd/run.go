@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/coordd/coordd/actors"
@@ -201,6 +202,10 @@ func (o *runFlags) soften(cmd *cobra.Command) error {
 		if cmd.Flags().Changed(name) && v <= 0 {
 			return usage("--%s %v: give a time above 0s", name, v)
 		}
+	}
+	if cmd.Flags().Changed("exec") && strings.TrimSpace(o.exec) == "" {
+		return usage("--exec '': give the command that an item runs. A member that only leads or " +
+			"routes has no --exec at all; one that holds items without a command has --hold-items")
 	}
 	if o.holdItems && o.exec != "" {
 		return usage("--hold-items is for a member without --exec: give one of the two")

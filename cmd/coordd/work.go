@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,7 +140,7 @@ type listed struct {
 	Payload       string `json:"payload"`
 	PayloadBase64 []byte `json:"payload_base64,omitempty"`
 	Member        string `json:"member"` // empty: free
-	State         string `json:"state"`  // owned, releasing, free
+	State         string `json:"state"`  // an actors.ItemState
 	Pinned        string `json:"pinned,omitempty"`
 }
 
@@ -150,7 +151,8 @@ func (a *app) workList(s *serviceFlags) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List items and who has them",
 		Long: `Lists the items of the workload with their state, the member that has each of
-them, their weight and the size of their payload. With --json the payload itself is printed.`,
+them, their weight and the size of their payload. The states are those of "coordd items",
+which says why as well. With --json the payload itself is printed.`,
 		Example: `  coordd work list
   coordd work list --json`,
 		Args: noArguments,
@@ -163,20 +165,24 @@ them, their weight and the size of their payload. With --json the payload itself
 			if err != nil {
 				return err
 			}
+			_, states, err := o.Items(ctx)
+			if err != nil {
+				return err
+			}
+			state := make(map[string]actors.ItemStatus, len(states))
+			for _, i := range states {
+				state[i.ID] = i
+			}
 			items := make([]listed, len(work))
 			for i, w := range work {
-				items[i] = listed{ID: w.ID, Weight: w.Weight, Member: w.Member, State: "free",
-					Pinned: w.Pinned}
+				// An item that was added between the two reads is free.
+				now := cmp.Or(state[w.ID].State, actors.ItemFree)
+				items[i] = listed{ID: w.ID, Weight: w.Weight, Member: state[w.ID].Member,
+					State: string(now), Pinned: w.Pinned}
 				if utf8.Valid(w.Payload) {
 					items[i].Payload = string(w.Payload)
 				} else {
 					items[i].PayloadBase64 = w.Payload
-				}
-				switch {
-				case w.Releasing:
-					items[i].State = "releasing"
-				case w.Member != "":
-					items[i].State = "owned"
 				}
 			}
 			if asJSON {

@@ -75,3 +75,19 @@ func TestASyncThatRemovesMostOfTheWorkloadAsksForForce(t *testing.T) {
 		}
 	}
 }
+
+func TestJSONIsNotTakenForIDs(t *testing.T) {
+	for _, text := range []string{"[\n", "{\n", "[]", `["a","b"]`, `{"id": "a"}`, ` [{"id":"a"},`,
+		"\n\n[1]", "\ufeff[\n", "# a comment\n{\n"} {
+		if items, err := parseItems("f", strings.NewReader(text)); err == nil ||
+			!strings.Contains(err.Error(), "this is JSON") {
+			t.Errorf("%q: %v, %v", text, items, err)
+		}
+	}
+	for _, text := range []string{"[a]", "{x}", "device-1\t{}", "#columns: id payload\n[1]\t",
+		"a\n[1]", `"a"`} {
+		if _, err := parseItems("f", strings.NewReader(text)); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
