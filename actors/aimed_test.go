@@ -505,7 +505,7 @@ func TestAimedSummariesConcernNobody(t *testing.T) {
 		each := func(what string, value []byte) {
 			s.aim("states/n1", value, 0)
 			s.aim("states/ghost", value, 0)
-			status, _, err := op.Look(s.t.Context())
+			status, _, _, err := op.Look(s.t.Context())
 			if err != nil {
 				s.t.Fatalf("%s: %v", what, err)
 			}

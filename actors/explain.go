@@ -31,7 +31,12 @@ func (o *Operator) Explain(ctx context.Context, id string) (Explanation, error) 
 			return Explanation{}, err
 		}
 	}
-	return Explanation{ItemStatus: i, There: there[i.Reason], Next: next(i)}, nil
+	return i.Explained(), nil
+}
+
+// Explained says why the item is where it is, and what would have to happen for it to run.
+func (i ItemStatus) Explained() Explanation {
+	return Explanation{ItemStatus: i, There: there[i.Reason], Next: next(i)}
 }
 
 func (o *Operator) item(ctx context.Context, id string, weighed bool) (ItemStatus, error) {

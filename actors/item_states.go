@@ -47,6 +47,14 @@ type keyView struct {
 	created uint64
 }
 
+// leaseOf is how long a member's lease lasts, in milliseconds; 0: it does not say.
+func (v *view) leaseOf(m *memberView) int64 {
+	if a := v.acks[m.ID]; a.Session == m.session {
+		return a.TTL.Milliseconds()
+	}
+	return 0
+}
+
 // tell takes a member's summary, if it is of the session that its record is locked by.
 func (m *memberView) tell(s protocol.WorkSummary) {
 	if s.Session != m.session {

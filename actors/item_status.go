@@ -1,6 +1,9 @@
 package actors
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // ItemState says what becomes of an item, as far as Consul tells.
 type ItemState string
@@ -73,3 +76,16 @@ type ItemStatus struct {
 	// Removed: it is not in the workload any more.
 	Removed bool `json:"removed,omitempty"`
 }
+
+// ItemFilter says which items are asked for. An empty list leaves its part open.
+type ItemFilter struct {
+	IDs, Members []string
+	States       []ItemState
+}
+
+// Matches tells whether an item is asked for.
+func (f ItemFilter) Matches(i ItemStatus) bool {
+	return in(f.IDs, i.ID) && in(f.Members, i.Member) && in(f.States, i.State)
+}
+
+func in[T comparable](all []T, x T) bool { return len(all) == 0 || slices.Contains(all, x) }

@@ -128,6 +128,9 @@ type StatusMember struct {
 	Capacity uint64 `json:"capacity,omitempty"`
 	Zone     string `json:"zone,omitempty"`
 	Version  string `json:"version,omitempty"`
+	// Lease is how long the member works on after its last sign of life, at the most, in
+	// milliseconds; 0: it does not say.
+	Lease int64 `json:"lease_ms,omitempty"`
 	// States counts its items by what their work does.
 	States map[ItemState]int `json:"states,omitempty"`
 }
@@ -179,10 +182,9 @@ func (o *Operator) Holders(ctx context.Context) (Holders, error) {
 	return h, err
 }
 
-// Look reads Status and Holders from the same answers. Errors as for Status.
-func (o *Operator) Look(ctx context.Context) (Status, Holders, error) {
-	s, h, _, err := o.look(ctx, false)
-	return s, h, err
+// Look reads Status, Holders and Items from the same answers. Errors as for Status.
+func (o *Operator) Look(ctx context.Context) (Status, Holders, []ItemStatus, error) {
+	return o.look(ctx, false)
 }
 
 // Items reads Status and what becomes of each item from the same answers: of the items of the
@@ -283,6 +285,7 @@ func (p *serviceState) describe(now time.Time) (Status, Holders, []ItemStatus) {
 		s.Members = append(s.Members, StatusMember{
 			ID: m.ID, Address: m.Address, Status: m.Status, Idle: m.Idle, Capacity: m.Capacity,
 			Zone: m.Zone, Version: m.Version, Drained: slices.Contains(s.Drained, m.ID),
+			Lease: v.leaseOf(m),
 		})
 		holders[m.ID] = &Holder{ID: m.ID, Status: m.Status}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/coordd/coordd/internal/protocol"
@@ -40,18 +41,77 @@ const (
 	EventsMissed = "missed"
 )
 
+// EventLog is what the event log held at one moment: the last 256 transactions of leaders. It is
+// immutable.
+type EventLog struct {
+	events []Event // in the order in which they were committed
+	last   uint64  // index of the newest record
+	full   bool    // older records may have been overwritten
+}
+
+func (o *Operator) eventLog(entries []store.Entry) (l EventLog) {
+	records := o.keys.ReadEvents(entries, skip)
+	l = EventLog{events: []Event{}, full: len(records) >= protocol.EventSlots}
+	for _, r := range records {
+		l.events = append(l.events, eventsOf(r)...)
+		l.last = r.Index
+	}
+	return l
+}
+
+// All returns all events that are in the log. The caller must not change them.
+func (l EventLog) All() []Event { return l.events }
+
+// After returns the events after an index, that of the last [Event] seen, and the index to go on
+// from. If more than the whole log was written meanwhile the first event is of the Kind
+// [EventsMissed].
+func (l EventLog) After(index uint64) (events []Event, last uint64) {
+	if l.last < index { // Consul was restored
+		return nil, l.last
+	}
+	if l.full && len(l.events) > 0 && l.events[0].Index > index && index > 0 {
+		events = append(events, Event{Index: index, Time: l.events[0].Time, Kind: EventsMissed})
+	}
+	for _, e := range l.events {
+		if e.Index > index {
+			events = append(events, e)
+		}
+	}
+	return events, l.last
+}
+
+// About returns the events that are about an item or a member, since a moment, and of their items
+// no other one than that. The empty string stands for all events, and the zero time for any.
+func About(events []Event, id string, since time.Time) []Event {
+	out := []Event{}
+	for _, e := range events {
+		if e.Time.Before(since) {
+			continue
+		}
+		if slices.Contains(e.Items, id) {
+			e.Items = []string{id}
+		} else if id != "" && e.From != id && e.To != id && e.Kind != EventsMissed {
+			continue
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
 // Events returns what the event log holds, in the order in which it was committed: the last 256
 // transactions of leaders. Errors as for Status.
 func (o *Operator) Events(ctx context.Context) ([]Event, error) {
+	l, err := o.EventLog(ctx)
+	return l.events, err
+}
+
+// EventLog reads the event log. Errors as for Status.
+func (o *Operator) EventLog(ctx context.Context) (EventLog, error) {
 	entries, _, err := o.store.List(ctx, o.keys.Events(), store.Consistent)
 	if err != nil {
-		return nil, fmt.Errorf("reading the event log: %w", err)
+		return EventLog{}, fmt.Errorf("reading the event log: %w", err)
 	}
-	events := []Event{}
-	for _, r := range o.keys.ReadEvents(entries, skip) {
-		events = append(events, eventsOf(r)...)
-	}
-	return events, nil
+	return o.eventLog(entries), nil
 }
 
 // FollowEvents yields what happens after the index, that of the last [Event] seen, until ctx ends.
@@ -60,32 +120,28 @@ func (o *Operator) Events(ctx context.Context) ([]Event, error) {
 // the first event is of the Kind [EventsMissed].
 func (o *Operator) FollowEvents(ctx context.Context, after uint64) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
+		for l := range o.WatchEventLog(ctx) {
+			var events []Event
+			events, after = l.After(after)
+			for _, e := range events {
+				if !yield(e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// WatchEventLog yields the event log as it is, and then each time it has changed, until ctx ends.
+// It asks as FollowEvents does.
+func (o *Operator) WatchEventLog(ctx context.Context) iter.Seq[EventLog] {
+	return func(yield func(EventLog) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		var crowd store.Crowd
 		watch := o.store.WatchPrefix(o.keys.Events())
 		for view := range watch.Views(ctx, "events", &store.Polls{}, watch.Next) {
-			records := o.keys.ReadEvents(view.Entries, skip)
-			last := uint64(0)
-			if n := len(records); n > 0 {
-				last = records[n-1].Index
-			}
-			if last < after { // Consul was restored
-				after = last
-			}
-			if len(records) >= protocol.EventSlots && records[0].Index > after && after > 0 &&
-				!yield(Event{Index: after, Time: records[0].Time(), Kind: EventsMissed}) {
-				return
-			}
-			for _, r := range records {
-				for _, e := range eventsOf(r) {
-					if e.Index > after && !yield(e) {
-						return
-					}
-				}
-			}
-			after = last
-			if !store.Pause(ctx, crowd.Rest(view)) {
+			if !yield(o.eventLog(view.Entries)) || !store.Pause(ctx, crowd.Rest(view)) {
 				return
 			}
 		}

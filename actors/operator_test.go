@@ -91,7 +91,7 @@ func TestStatusSaysWhoLeadsWhoIsThereAndWhoHasWhat(t *testing.T) {
 		d.must(d.op.Drain(t.Context(), "n2"))
 		d.must(d.op.Pin(t.Context(), "a", "n1"))
 
-		status, holders, err := d.op.Look(t.Context())
+		status, holders, _, err := d.op.Look(t.Context())
 		d.must(err)
 		if status.Leader == nil || status.Leader.Epoch == 0 {
 			t.Fatalf("leader: %+v", status.Leader)

@@ -17,6 +17,8 @@ type Problem struct {
 	// Count is how many items it is about; Items names up to three.
 	Count int      `json:"count,omitempty"`
 	Items []string `json:"items,omitempty"`
+	// Until is when that is over at the latest, by the clock of the leader; zero: not known.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // Problem says in one line what is wrong; the empty string: nothing. A service without a member has
@@ -126,6 +128,7 @@ func (g group) problem(items []ItemStatus, n int) Problem {
 		text += one("waits", "wait") + " (" + names + "): " + items[0].Why
 		if until := items[0].Until; !until.IsZero() {
 			text += ", until " + untilText(until) + " at the latest"
+			p.Until = until
 		}
 	case ItemFree:
 		text += one("is", "are") + " free (" + names + "): " + items[0].Why

@@ -33,6 +33,7 @@ type cells struct {
 	bump        *messages.Mailbox[messages.Bump, messages.Leadership]
 	terms       *messages.State[member.TermsRun]
 	dutyEnds    *messages.State[uint64]
+	records     *member.WorkRecords
 }
 
 func newCells() *cells {
@@ -55,6 +56,7 @@ func newCells() *cells {
 		bump:        messages.NewMailbox[messages.Bump, messages.Leadership](),
 		terms:       messages.NewState(member.TermsRun{}),
 		dutyEnds:    messages.NewState[uint64](0),
+		records:     member.NewWorkRecords(),
 	}
 }
 
@@ -77,7 +79,7 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 	terms := member.NewTermRunner(b, leadership,
 		func(term uint64) supervisor.Tree { return termTree(b, c, term) }, lease, leads,
 		c.dutyEnds.Reader(), c.terms)
-	records := member.NewWorkRecords()
+	records := c.records
 	workers := member.NewWorkerManager(b, c.holdings, session, membership, c.assignments.Reader(),
 		c.leave, ack, lease, records)
 	states := member.NewStatePublisher(b, session, membership, c.assignments.Reader(), holdings,

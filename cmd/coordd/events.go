@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -69,8 +68,8 @@ everything that one member does, for "coordd verify".`,
 			} else if follow {
 				events = nil
 			}
-			known := concerning(events, about, time.Time{})
-			events = concerning(events, about, from)
+			known := actors.About(events, about, time.Time{})
+			events = actors.About(events, about, from)
 			if !follow && asJSON {
 				return printJSON(a.out, events)
 			}
@@ -86,7 +85,7 @@ everything that one member does, for "coordd verify".`,
 				return nil
 			}
 			for e := range o.FollowEvents(ctx, last) {
-				for _, e := range concerning([]actors.Event{e}, about, time.Time{}) {
+				for _, e := range actors.About([]actors.Event{e}, about, time.Time{}) {
 					if err := printEvent(a.out, e, asJSON); err != nil {
 						return err
 					}
@@ -121,23 +120,6 @@ func (a *app) notInTheLog(ctx context.Context, o *actors.Operator, about string)
 	_, err = fmt.Fprintf(a.lines, "%s: the log has nothing about %q.%s\n", a.path, about,
 		question(about, ids))
 	return err
-}
-
-// concerning are the events about an item or a member, with no items but that one; empty: all.
-func concerning(events []actors.Event, about string, from time.Time) []actors.Event {
-	out := []actors.Event{}
-	for _, e := range events {
-		if e.Time.Before(from) {
-			continue
-		}
-		if slices.Contains(e.Items, about) {
-			e.Items = []string{about}
-		} else if about != "" && e.From != about && e.To != about && e.Kind != actors.EventsMissed {
-			continue
-		}
-		out = append(out, e)
-	}
-	return out
 }
 
 func printEvent(w io.Writer, e actors.Event, asJSON bool) error {

@@ -116,10 +116,11 @@ func filterOf(ids, members, states []string) (func(actors.ItemStatus) bool, erro
 				strings.Join(stateNames(), ", "), asked)
 		}
 	}
-	in := func(all []string, x string) bool { return len(all) == 0 || slices.Contains(all, x) }
-	return func(i actors.ItemStatus) bool {
-		return in(ids, i.ID) && in(members, i.Member) && in(states, string(i.State))
-	}, nil
+	filter := actors.ItemFilter{IDs: ids, Members: members}
+	for _, state := range states {
+		filter.States = append(filter.States, actors.ItemState(state))
+	}
+	return filter.Matches, nil
 }
 
 func printItems(w io.Writer, items []actors.ItemStatus, now time.Time) error {

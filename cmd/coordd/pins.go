@@ -135,7 +135,7 @@ what a pin waits for that is not kept.`,
 			if err != nil {
 				return err
 			}
-			status, holders, err := o.Look(ctx)
+			status, holders, _, err := o.Look(ctx)
 			if err != nil {
 				return err
 			}

@@ -46,7 +46,7 @@ started anew anyhow. Members of versions before this one do not heed it.`,
 			if err != nil {
 				return err
 			}
-			status, holders, err := o.Look(ctx)
+			status, holders, _, err := o.Look(ctx)
 			if err != nil {
 				return err
 			}

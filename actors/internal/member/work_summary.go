@@ -66,6 +66,14 @@ func summarise(in summaryInput) (s protocol.WorkSummary, next time.Time) {
 	return s, next
 }
 
+// Summary says what the work of the assigned items does now.
+func (w *WorkRecords) Summary(now time.Time, m messages.Membership, view messages.Assignments,
+	holdings messages.Holdings) protocol.WorkSummary {
+	s, _ := summarise(summaryInput{now: now, member: m, view: view, holdings: holdings,
+		record: w.get, since: map[string]time.Time{}})
+	return s
+}
+
 // describe fills in what the record of work that is held says.
 func (in summaryInput) describe(r *protocol.WorkReport, h messages.Holding) (next time.Time) {
 	record := in.record(r.ID)

@@ -1,0 +1,40 @@
+package actors
+
+import (
+	"time"
+)
+
+// OwnItems is what a member knows of the work of the items that are assigned to it.
+type OwnItems struct {
+	// Known: the member is registered, and has read what is assigned to it since.
+	Known bool
+	// States counts the items by what their work does.
+	States map[ItemState]int
+	// Looping names some of the items whose work ends again and again, by their ids.
+	Looping []string
+	// ClearAt is when items that wait for a former process of this member may run; zero: none do.
+	ClearAt time.Time
+}
+
+// OwnItems says what the work of this member's items does now. It asks nobody: it is what the
+// member tells others within some seconds.
+func (c *Coordinator) OwnItems() OwnItems {
+	m, view := c.cells.membership.Get(), c.cells.assignments.Get()
+	if !m.In(c.cells.session.Get().ID) || view.Index < m.Index {
+		return OwnItems{}
+	}
+	s := c.cells.records.Summary(time.Now(), m, view, c.cells.holdings.Get())
+	own := OwnItems{Known: true, States: map[ItemState]int{}}
+	for state, n := range s.Counts {
+		own.States[ItemState(state)] = n
+	}
+	if own.States[ItemWaiting] > 0 {
+		own.ClearAt = s.ClearAt
+	}
+	for _, i := range s.Items {
+		if ItemState(i.State) == ItemLooping {
+			own.Looping = append(own.Looping, i.ID)
+		}
+	}
+	return own
+}
