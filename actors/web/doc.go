@@ -7,13 +7,29 @@
 //
 // `coordd run --http` and `coordd dev` serve the same handler:
 //
-//	GET  /               the page: members, their items, the leader
-//	GET  /status.json    [actors.Status], as `coordd status --json` prints it
-//	GET  /holders.json   [actors.Holders]: who has which item
-//	GET  /report.json    [supervisor.Report]: every actor with its restarts and their causes
-//	GET  /metrics        the metrics, if Options.Metrics has a handler for them
-//	GET  /healthz        200 when every member of this process may work, else 503 and why
-//	     /config/KEY     the configuration (GET, PUT, DELETE), if the member has a backend for it
+//	GET  /                 the page: what is wrong, members, their items, what happened
+//	GET  /v1/status        [actors.Status], as `coordd status --json` prints it
+//	GET  /v1/members       list of [actors.StatusMember], as `coordd members --json`
+//	GET  /v1/items         list of [actors.ItemStatus], as `coordd items --json`, in pages
+//	GET  /v1/items/ID      [actors.Explanation], as `coordd explain ID --json`
+//	GET  /v1/holders       [actors.Holders]: who has which item, in the fewest bytes
+//	GET  /v1/events        list of [actors.Event], as `coordd events --json`, or a stream of them
+//	GET  /v1/plan          [actors.Plan], as `coordd plan --json`
+//	GET  /v1/tree          [supervisor.Report]: every actor with its restarts and their causes
+//	GET  /v1/openapi.json  all of this for programs, also in docs/openapi.json
+//	GET  /metrics          the metrics, if Options.Metrics has a handler for them
+//	GET  /debug/pprof/     profiles, if Options.Pprof has a handler for them
+//	GET  /healthz          200 when every member of this process may work, else 503 and why
+//	GET  /readyz           200 when every member of this process does what it is for, else 503
+//	                       and why: a check for each line
+//	     /config/KEY       the configuration (GET, PUT, DELETE), if the member has a backend for it
+//
+// The checks of /readyz, each of which ?exclude= leaves out:
+//
+//	lease        as /healthz
+//	assignments  it has read what is assigned to it, and none of its items waits for its former
+//	             process
+//	work         none of its items' work ends again and again
 //
 // Guarantees:
 //
@@ -24,13 +40,16 @@
 //     origin gets 403.
 //  3. The page asks nobody but the handler: its content security policy forbids everything else.
 //  4. Consul and the actors are asked when somebody looks, and once a second at most, however many
-//     look.
+//     look. All who follow the events share one long poll. Plans are made for one asker at a time.
 //  5. Limits. Each 64 KiB of an answer must be taken within [Pace], and a body must be here within
 //     [BodyTimeout]. 16 clients at most read a document above 256 KiB at one time, and
-//     Options.ConfigWaits requests wait for a change of the configuration. Others get 503. Where
-//     the cache does not do, Consul is asked for 16 values at one time, and others wait.
-//  6. It answers while Consul does not: /healthz, /metrics and /report.json without Consul, the
-//     others with 503 and one line that says why.
+//     Options.ConfigWaits requests wait for a change of the configuration, Options.Followers
+//     follow the events, and 8 wait for a plan. Others get 503. Where the cache does not do, Consul
+//     is asked for 16 values at one time, and others wait.
+//  6. Who follows the events hears each one that is in the log, and with Last-Event-ID goes on where
+//     it was; those of one transaction may come twice then. Nothing is queued for a slow client.
+//  7. It answers while Consul does not: /healthz, /readyz, /metrics and /v1/tree without Consul, the
+//     others with 503 and one line that says why. Errors below /v1/ are JSON: {"error": "..."}.
 //
 // Not guaranteed:
 //

@@ -2,7 +2,6 @@ package web
 
 import (
 	"bytes"
-	_ "embed"
 	"fmt"
 	"hash/fnv"
 	"net/http"

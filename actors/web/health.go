@@ -1,7 +1,6 @@
 package web
 
 import (
-	_ "embed"
 	"errors"
 	"fmt"
 	"time"

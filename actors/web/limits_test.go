@@ -210,8 +210,8 @@ func TestAPageWhoseNameWasReboundReadsAndWritesNothing(t *testing.T) {
 	if status := put(p.address); status != http.StatusNoContent {
 		t.Errorf("a write for the page's own address: %d", status)
 	}
-	for _, path := range []string{"/config/k", "/config/", "/", "/status.json", "/report.json",
-		"/holders.json"} {
+	for _, path := range []string{"/config/k", "/config/", "/", "/v1/status", "/v1/tree",
+		"/v1/holders"} {
 		if status, _, body := p.raw("GET " + path +
 			" HTTP/1.1\r\nHost: evil.example\r\n\r\n"); status != http.StatusForbidden {
 			t.Errorf("%s for evil.example: %d %.40q", path, status, body)

@@ -24,7 +24,7 @@ func TestAMountedHandlerAnswersOnlyForItsOwnNames(t *testing.T) {
 		New(c, Options{Hosts: []string{"jobs.example.org"}})))
 	for host, want := range map[string]int{"jobs.example.org": 200, "jobs.example.org:443": 200,
 		"127.0.0.1:7070": 200, "localhost": 200, "evil.example": 403} {
-		for _, path := range []string{"", "status.json", "holders.json", "report.json"} {
+		for _, path := range []string{"", "v1/status", "v1/holders", "v1/tree"} {
 			r := httptest.NewRequest(http.MethodGet, "http://"+host+"/coordd/"+path, nil)
 			w := httptest.NewRecorder()
 			mux.ServeHTTP(w, r)

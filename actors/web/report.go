@@ -1,8 +1,6 @@
 package web
 
 import (
-	_ "embed"
-
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/supervisor"
 )

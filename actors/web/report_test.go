@@ -25,7 +25,7 @@ func TestAReportIsMadeOnceASecondAndReadByAFewAtATime(t *testing.T) {
 			return r
 		}
 		for range 20 {
-			if w := ask(s, "/report.json"); w.Code != http.StatusOK ||
+			if w := ask(s, "/v1/tree"); w.Code != http.StatusOK ||
 				w.Body.Len() <= largeDocument {
 				t.Fatalf("%d, %d bytes", w.Code, w.Body.Len())
 			}
@@ -34,14 +34,14 @@ func TestAReportIsMadeOnceASecondAndReadByAFewAtATime(t *testing.T) {
 			t.Errorf("made %d times within a moment", n)
 		}
 		time.Sleep(lookEvery)
-		ask(s, "/report.json")
+		ask(s, "/v1/tree")
 		if n := made.Load(); n != 2 {
 			t.Errorf("made %d times, a second later", n)
 		}
 		for range largeDocuments { // as many read it
 			s.large <- struct{}{}
 		}
-		if w := ask(s, "/report.json"); w.Code != http.StatusServiceUnavailable {
+		if w := ask(s, "/v1/tree"); w.Code != http.StatusServiceUnavailable {
 			t.Errorf("%d read it, and one more gets %d", largeDocuments, w.Code)
 		}
 	})

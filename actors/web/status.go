@@ -2,8 +2,8 @@ package web
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -16,7 +16,7 @@ import (
 
 // looker is what the site reads Consul with.
 type looker interface {
-	Look(ctx context.Context) (actors.Status, actors.Holders, error)
+	Look(ctx context.Context) (actors.Status, actors.Holders, []actors.ItemStatus, error)
 }
 
 // viewCache reads when someone looks, and at most once a second however many do; less often when
@@ -55,9 +55,12 @@ const (
 type view struct {
 	fresh   time.Time // until when it is good
 	err     error
+	body    encoded // of a view with one document
+	events  actors.EventLog
 	status  encoded
+	members encoded
 	holders encoded
-	report  encoded
+	items   []actors.ItemStatus
 }
 
 func (c *viewCache) current() *view {
@@ -98,7 +101,7 @@ func (c *viewCache) look(ctx context.Context) *view {
 }
 
 func readStatus(ctx context.Context, l looker, members []*actors.Coordinator) *view {
-	status, holders, err := l.Look(ctx)
+	status, holders, items, err := l.Look(ctx)
 	if err != nil {
 		return &view{err: err}
 	}
@@ -107,11 +110,12 @@ func readStatus(ctx context.Context, l looker, members []*actors.Coordinator) *v
 			status.Brake = m.Plan().Get().Brake // it knows before Consul does
 		}
 	}
-	v := &view{}
-	if v.status, err = json.Marshal(status); err == nil {
-		v.holders, err = json.Marshal(holders)
-	}
-	v.err = err
+	v := &view{items: items}
+	var errs [3]error
+	v.status, errs[0] = json.Marshal(status)
+	v.members, errs[1] = json.Marshal(append(status.Members, status.Absent...))
+	v.holders, errs[2] = json.Marshal(holders)
+	v.err = errors.Join(errs[:]...)
 	return v
 }
 
@@ -133,10 +137,15 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, v *view, body encode
 // serve sends a body of v, or why there is none.
 func (v *view) serve(w http.ResponseWriter, r *http.Request, body encoded) {
 	if v.err != nil {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusServiceUnavailable)
-		_ = json.NewEncoder(w).Encode(map[string]string{"error": printable.Line(v.err.Error())})
+		refuse(w, http.StatusServiceUnavailable, v.err)
 		return
 	}
 	body.serve(w, r)
+}
+
+// refuse answers with an error, in one line.
+func refuse(w http.ResponseWriter, status int, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": printable.Line(err.Error())})
 }

@@ -1,8 +1,8 @@
 package web
 
 import (
+	"cmp"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -16,9 +16,6 @@ import (
 	"github.com/coordd/coordd/internal/printable"
 	"github.com/coordd/coordd/supervisor"
 )
-
-//go:embed page.html
-var page []byte
 
 // The times that a client has, see [New].
 const (
@@ -47,6 +44,11 @@ type Options struct {
 	// Metrics answers GET /metrics, under the same rules as all else: metrics.Handler of package
 	// actors/metrics does. Default: there is no such path.
 	Metrics http.Handler
+	// Pprof answers GET /debug/pprof/ and what is below it, under the same rules: package
+	// net/http/pprof does. Default: there are no such paths.
+	Pprof http.Handler
+	// Followers is the most clients that may follow the events at one time. Default: 64.
+	Followers int
 	// Explain turns an error of a read of Consul into the one that is shown. Default: as it is.
 	Explain func(error) error
 }
@@ -61,7 +63,10 @@ func New(c *actors.Coordinator, o Options) http.Handler {
 	}
 	members := append([]*actors.Coordinator{c}, o.Members...)
 	site := newSite(newStatusCache(op, members, o.Explain), members)
-	site.config, site.report, site.metrics = c.ConfigStore(), o.Report, o.Metrics
+	site.config, site.report, site.metrics, site.pprof = c.ConfigStore(), o.Report, o.Metrics,
+		o.Pprof
+	site.log, site.planner = newEventLog(op, o.Explain), newPlanner(op, o.Explain)
+	site.follow = newFeed(op.WatchEventLog, cmp.Or(max(0, o.Followers), defaultFollowers))
 	if o.ConfigWaits > 0 {
 		site.waits = o.ConfigWaits
 	}
@@ -75,7 +80,11 @@ type site struct {
 	members []*actors.Coordinator // those of this process
 	report  func() supervisor.Report
 	config  *configstore.Store
+	log     *viewCache
+	follow  *feed
+	planner *planner
 	metrics http.Handler // nil: none
+	pprof   http.Handler // nil: none
 	waits   int          // requests that may wait for a change of the configuration at one time
 	large   chan struct{}
 }
@@ -92,7 +101,7 @@ func newSite(status *viewCache, members []*actors.Coordinator) *site {
 		large: make(chan struct{}, largeDocuments)}
 	s.reports = newViewCache(func(context.Context) *view {
 		v := &view{}
-		v.report, v.err = json.MarshalIndent(s.wholeReport(), "", "  ")
+		v.body, v.err = json.MarshalIndent(s.wholeReport(), "", "  ")
 		return v
 	})
 	return s
@@ -111,25 +120,10 @@ func (s *site) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		// Everything is in the page: it asks nobody but this address, and nothing else may run in
-		// it.
-		w.Header().Set("Content-Security-Policy",
-			"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "+
-				"connect-src 'self'; img-src data:; frame-ancestors 'none'")
+		w.Header().Set("Content-Security-Policy", pagePolicy)
 		_, _ = w.Write(page)
 	})
-	mux.HandleFunc("GET /status.json", func(w http.ResponseWriter, r *http.Request) {
-		v := s.status.look(r.Context())
-		s.show(w, r, v, v.status)
-	})
-	mux.HandleFunc("GET /holders.json", func(w http.ResponseWriter, r *http.Request) {
-		v := s.status.look(r.Context())
-		s.show(w, r, v, v.holders)
-	})
-	mux.HandleFunc("GET /report.json", func(w http.ResponseWriter, r *http.Request) {
-		v := s.reports.look(r.Context())
-		s.show(w, r, v, v.report)
-	})
+	s.api(mux)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		if err := s.health(time.Now()); err != nil {
@@ -139,8 +133,12 @@ func (s *site) handler() http.Handler {
 		}
 		fmt.Fprintln(w, "ok")
 	})
+	mux.HandleFunc("GET /readyz", s.ready)
 	if s.metrics != nil {
 		mux.Handle("GET /metrics", s.metrics)
+	}
+	if s.pprof != nil {
+		mux.Handle("GET /debug/pprof/", s.pprof)
 	}
 	config := newConfigSite(s.config, s.waits).handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

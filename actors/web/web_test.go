@@ -31,7 +31,8 @@ type fakeLooker struct {
 	err   error
 }
 
-func (f *fakeLooker) Look(ctx context.Context) (actors.Status, actors.Holders, error) {
+func (f *fakeLooker) Look(ctx context.Context) (actors.Status, actors.Holders,
+	[]actors.ItemStatus, error) {
 	f.mu.Lock()
 	f.asked = append(f.asked, time.Now())
 	n := len(f.asked)
@@ -39,11 +40,11 @@ func (f *fakeLooker) Look(ctx context.Context) (actors.Status, actors.Holders, e
 	select {
 	case <-time.After(f.takes):
 	case <-ctx.Done():
-		return actors.Status{}, actors.Holders{}, ctx.Err()
+		return actors.Status{}, actors.Holders{}, nil, ctx.Err()
 	}
 	return actors.Status{Service: "demo", Members: []actors.StatusMember{},
 			Work: actors.StatusWork{Total: n}},
-		actors.Holders{Members: []actors.Holder{}, Free: []string{}}, f.err
+		actors.Holders{Members: []actors.Holder{}, Free: []string{}}, nil, f.err
 }
 
 // wait is the work of a member that only holds items.
@@ -84,7 +85,7 @@ func TestConsulIsReadAtMostOnceASecondHoweverManyLook(t *testing.T) {
 			viewers.Go(func() {
 				time.Sleep(time.Duration(i) * 7 * time.Millisecond)
 				for range 40 {
-					for _, path := range []string{"/status.json", "/holders.json"} {
+					for _, path := range []string{"/v1/status", "/v1/holders"} {
 						if w := ask(s, path); w.Code != http.StatusOK {
 							t.Errorf("%s: %d %s", path, w.Code, w.Body)
 						}
@@ -114,7 +115,7 @@ func TestALargeServiceIsReadLessOften(t *testing.T) {
 		f := &fakeLooker{takes: 2 * time.Second}
 		s := showing(f)
 		for range 40 {
-			ask(s, "/status.json")
+			ask(s, "/v1/status")
 			time.Sleep(500 * time.Millisecond)
 		}
 		for i := 1; i < len(f.asked); i++ {
@@ -134,7 +135,7 @@ func TestAViewerWhoLeavesTakesNobodysAnswerAlong(t *testing.T) {
 		both.Go(func() { first = s.status.look(ctx) })
 		synctest.Wait()
 		var second *httptest.ResponseRecorder
-		both.Go(func() { second = ask(s, "/status.json") })
+		both.Go(func() { second = ask(s, "/v1/status") })
 		synctest.Wait()
 		cancel()
 		both.Wait()
@@ -147,7 +148,7 @@ func TestAViewerWhoLeavesTakesNobodysAnswerAlong(t *testing.T) {
 func TestAConsulThatDoesNotAnswerIsSaidInOneLine(t *testing.T) {
 	f := &fakeLooker{err: actors.ErrUnreachable}
 	explain := func(err error) error { return fmt.Errorf("%w:\nstart it", err) }
-	w := ask(newSite(newStatusCache(f, nil, explain), nil), "/status.json")
+	w := ask(newSite(newStatusCache(f, nil, explain), nil), "/v1/status")
 	var body struct{ Error string }
 	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
 		t.Fatal(err)
@@ -160,8 +161,8 @@ func TestAConsulThatDoesNotAnswerIsSaidInOneLine(t *testing.T) {
 
 func TestWhatTheAskerHasIsNotSentAgain(t *testing.T) {
 	s := showing(&fakeLooker{})
-	first := ask(s, "/status.json")
-	second := ask(s, "/status.json", "If-None-Match", first.Header().Get("ETag"))
+	first := ask(s, "/v1/status")
+	second := ask(s, "/v1/status", "If-None-Match", first.Header().Get("ETag"))
 	if second.Code != http.StatusNotModified || second.Body.Len() != 0 {
 		t.Errorf("got %d with %d bytes", second.Code, second.Body.Len())
 	}
@@ -185,13 +186,17 @@ func TestThePageAsksNobodyElse(t *testing.T) {
 
 func TestNothingCanBeWrittenOverHTTP(t *testing.T) {
 	s := showing(&fakeLooker{})
-	for _, path := range []string{"/", "/status.json", "/holders.json", "/report.json",
-		"/healthz"} {
+	paths := []string{"/", "/healthz", "/readyz", "/v1/items/x"}
+	for _, route := range s.routes() {
+		paths = append(paths, "/v1/"+route.path)
+	}
+	for _, path := range paths {
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
 			w := httptest.NewRecorder()
 			s.handler().ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader("{}")))
-			if w.Code != http.StatusMethodNotAllowed {
-				t.Errorf("%s %s: %d", method, path, w.Code)
+			if allow := w.Header().Get("Allow"); w.Code != http.StatusMethodNotAllowed ||
+				allow != "GET, HEAD" {
+				t.Errorf("%s %s: %d, allow %q", method, path, w.Code, allow)
 			}
 		}
 	}
@@ -250,7 +255,7 @@ func TestHealthFollowsTheLease(t *testing.T) {
 		expect("back", http.StatusOK, "ok")
 
 		var report supervisor.Report
-		if w := ask(s, "/report.json"); w.Code != http.StatusOK ||
+		if w := ask(s, "/v1/tree"); w.Code != http.StatusOK ||
 			!strings.Contains(w.Body.String(), `"coordinator/session-renewer"`) ||
 			json.Unmarshal(w.Body.Bytes(), &struct{}{}) != nil {
 			t.Errorf("report: %d %.300s", w.Code, w.Body)
@@ -293,7 +298,7 @@ func TestTheLeadersBrakeIsShown(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
-		if w := ask(s, "/status.json"); !strings.Contains(w.Body.String(), `"owned":40,`) ||
+		if w := ask(s, "/v1/status"); !strings.Contains(w.Body.String(), `"owned":40,`) ||
 			strings.Contains(w.Body.String(), "brake") {
 			t.Errorf("before: %s", w.Body)
 		}
@@ -304,7 +309,7 @@ func TestTheLeadersBrakeIsShown(t *testing.T) {
 			}
 		}
 		time.Sleep(5 * time.Second)
-		if w := ask(s, "/status.json"); !strings.Contains(w.Body.String(),
+		if w := ask(s, "/v1/status"); !strings.Contains(w.Body.String(),
 			`assigned items are gone from the workload`) {
 			t.Errorf("after: %s", w.Body)
 		}
@@ -361,10 +366,11 @@ func TestHealthMeansThatWorkMayRunHere(t *testing.T) {
 // hugeLooker shows another large cluster each time.
 type hugeLooker struct{ fakeLooker }
 
-func (h *hugeLooker) Look(ctx context.Context) (actors.Status, actors.Holders, error) {
-	status, holders, err := h.fakeLooker.Look(ctx)
+func (h *hugeLooker) Look(ctx context.Context) (actors.Status, actors.Holders,
+	[]actors.ItemStatus, error) {
+	status, holders, items, err := h.fakeLooker.Look(ctx)
 	holders.Free = []string{fmt.Sprint(time.Now()) + strings.Repeat("x", 4<<20)}
-	return status, holders, err
+	return status, holders, items, err
 }
 
 // stuckWriter is a client that takes nothing.
@@ -388,7 +394,7 @@ func TestClientsThatReadSlowlyHoldFewLargeDocuments(t *testing.T) {
 		for i := range codes {
 			all.Go(func() {
 				w := stuckWriter{httptest.NewRecorder(), until}
-				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/holders.json", nil))
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/holders", nil))
 				codes[i] = w.Code
 			})
 			time.Sleep(2 * time.Second) // the next one reads another document
@@ -404,7 +410,7 @@ func TestClientsThatReadSlowlyHoldFewLargeDocuments(t *testing.T) {
 		if sent > 16 {
 			t.Errorf("%d clients that do not read hold a document of 4 MiB each", sent)
 		}
-		if w := ask(s, "/holders.json"); w.Code != http.StatusOK {
+		if w := ask(s, "/v1/holders"); w.Code != http.StatusOK {
 			t.Errorf("when they have gone: %d", w.Code)
 		}
 	})

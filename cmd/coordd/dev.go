@@ -23,6 +23,7 @@ type devFlags struct {
 	service, http, consulAddr string
 	httpHosts                 []string
 	members, items            int
+	pprof                     bool
 }
 
 // What one process can be asked to play.
@@ -57,6 +58,7 @@ that it prints. Ctrl-C stops it.`,
 	f.StringVar(&o.http, "http", "127.0.0.1:7070",
 		"The `address` to serve the page on; '' switches it off.")
 	hostsFlag(f, &o.httpHosts, "http-host", "the page or the embedded Consul")
+	pprofFlag(f, &o.pprof)
 	f.StringVar(&o.consulAddr, "consul-addr", "127.0.0.1:0",
 		"The `address` for the embedded Consul. Port 0 takes a free one.")
 	o.logFlags.register(cmd)
@@ -92,7 +94,7 @@ func (a *app) runDev(ctx context.Context, o devFlags) error {
 		return err
 	}
 	if page != nil {
-		page.log = log
+		page.log, page.pprof = log, o.pprof
 	}
 	defer page.close()
 

@@ -26,7 +26,7 @@ func (o *runFlags) idle(flags *pflag.FlagSet, taken taken) []idleSetting {
 	unless(o.exec != "", "--exec", "stop-timeout", "pass-env", "restart-wait")
 	unless(works, "--exec or --hold-items", "capacity", "worker-soak", "keep-items",
 		"publish-items")
-	unless(o.http != "", "--http", "http-host")
+	unless(o.http != "", "--http", "http-host", "pprof")
 	if o.backend != "none" {
 		unless(o.http != "" || o.configLog != "", "--http or --config-log", "backend")
 	}

@@ -30,6 +30,7 @@ type pageServer struct {
 	on    string
 	names []string // that the page may be asked for by
 	conns int
+	pprof bool         // serve profiles
 	log   *slog.Logger // nil: none
 	page  http.Handler
 }
@@ -98,6 +99,10 @@ func (s *pageServer) published() string {
 // child serves the page of a member and of what else o names.
 func (s *pageServer) child(m *actors.Coordinator, consul string, o web.Options) supervisor.Child {
 	o.Hosts, o.HostsFlag, o.ConfigWaits = s.names, "--http-host", max(1, s.conns/2)
+	o.Followers = max(1, s.conns/4)
+	if s.pprof {
+		o.Pprof = profiles()
+	}
 	o.Explain = func(err error) error { return trouble(consul, err) }
 	s.page = web.New(m, o)
 	return supervisor.Child{Name: "http", Run: s.run}

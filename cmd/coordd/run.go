@@ -38,6 +38,7 @@ type runFlags struct {
 	keepItems   time.Duration
 	restartWait time.Duration
 	holdItems   bool
+	pprof       bool
 	publish     bool
 
 	explainTiming, json bool
@@ -107,9 +108,10 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 		"Take items though no command runs for them: the service at --address works on what is "+
 			"routed to it.")
 	f.StringVar(&o.http, "http", "",
-		"The `address` to serve the page, /healthz and /metrics on, such as 127.0.0.1:7070. Without it "+
-			"there is none.")
+		"The `address` to serve the page, /healthz, /readyz, /metrics and the API below /v1/ on, "+
+			"such as 127.0.0.1:7070. Without it there is none.")
 	hostsFlag(f, &o.httpHosts, "http-host", "the page")
+	pprofFlag(f, &o.pprof)
 	f.StringVar(&o.history, "history", "",
 		"the `file` to append a history to, for coordd verify (default: none)")
 	f.StringVar(&o.backend, "backend", actors.BackendNone,
@@ -264,7 +266,7 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 	defer page.close()
 	share := budgetOf(descriptors(), o.route != "")
 	if page != nil {
-		page.conns, page.log = share.page, log
+		page.conns, page.log, page.pprof = share.page, log, o.pprof
 	}
 	if cfg.Address == "" {
 		cfg.Address = page.published()

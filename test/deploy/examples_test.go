@@ -213,7 +213,7 @@ func TestTheGoHostRunsItemsAndServesTheirPage(t *testing.T) {
 	s.coordd("work", "add", "device-1", "device-2", "--service", "gohost")
 	await("/items", regexp.MustCompile(`^device-1 [1-9]\d*\ndevice-2 [1-9]\d*\n$`))
 	await("/coordd/", regexp.MustCompile(`(?i)<!doctype html>`))
-	await("/coordd/status.json", regexp.MustCompile(`"device-1"|"owned": ?2`))
+	await("/coordd/v1/status", regexp.MustCompile(`"device-1"|"owned": ?2`))
 	s.coordd("work", "rm", "device-1", "--service", "gohost")
 	await("/items", regexp.MustCompile(`^device-2 \d+\n$`))
 	host.stop()

@@ -51,7 +51,7 @@ func TestDevSharesAHundredItemsAmongThreeMembersWithinSecondsAndStopsWithinTwo(t
 	}
 	var st status
 	testkit.Await(t, workLimit, "three members share 100 items", func() string {
-		body, err := get("status.json")
+		body, err := get("v1/status")
 		if err != nil {
 			return err.Error()
 		}

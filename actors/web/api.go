@@ -1,0 +1,177 @@
+package web
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/coordd/coordd/actors"
+)
+
+// openAPI describes all paths but the page and the configuration.
+//
+//go:embed openapi.json
+var openAPI []byte
+
+// The most items in one answer, and how many there are when the asker does not say.
+const (
+	maxItems     = 10_000
+	defaultItems = 1000
+)
+
+// route is a path below /v1/, the parameters that it takes, and who answers.
+type route struct {
+	path   string
+	params []string
+	answer func(http.ResponseWriter, *http.Request, url.Values)
+}
+
+// routes are all paths below /v1/.
+func (s *site) routes() []route {
+	read := func(from *viewCache, part func(*view) encoded) func(http.ResponseWriter,
+		*http.Request, url.Values) {
+		return func(w http.ResponseWriter, r *http.Request, _ url.Values) {
+			v := from.look(r.Context())
+			s.show(w, r, v, part(v))
+		}
+	}
+	return []route{
+		{"status", nil, read(s.status, func(v *view) encoded { return v.status })},
+		{"members", nil, read(s.status, func(v *view) encoded { return v.members })},
+		{"holders", nil, read(s.status, func(v *view) encoded { return v.holders })},
+		{"tree", nil, read(s.reports, func(v *view) encoded { return v.body })},
+		{"items", []string{"id", "member", "state", "limit", "after"}, s.items},
+		{"items/{id}", nil, s.item},
+		{"events", []string{"about", "since", "after", "limit", "follow"}, s.events},
+		{"plan", []string{"drain", "without", "add"}, s.plan},
+		{"openapi.json", nil, func(w http.ResponseWriter, r *http.Request, _ url.Values) {
+			encoded(openAPI).serve(w, r)
+		}},
+	}
+}
+
+// api adds the paths below /v1/.
+func (s *site) api(mux *http.ServeMux) {
+	for _, route := range s.routes() {
+		mux.HandleFunc("GET /v1/"+route.path, func(w http.ResponseWriter, r *http.Request) {
+			q, err := queryOf(r, route.params)
+			if err != nil {
+				refuse(w, http.StatusBadRequest, err)
+				return
+			}
+			route.answer(w, r, q)
+		})
+	}
+	mux.HandleFunc("GET /v1/", func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusNotFound, errors.New("there is no such path: v1/openapi.json has all"))
+	})
+}
+
+// queryOf reads a query that has these parameters at the most.
+func queryOf(r *http.Request, names []string) (url.Values, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("the query cannot be read: %w", err)
+	}
+	for name := range q {
+		if slices.Contains(names, name) {
+			continue
+		}
+		if len(names) == 0 {
+			return nil, fmt.Errorf("%s: this path takes no parameters", quote(name))
+		}
+		return nil, fmt.Errorf("%s: this path takes %s", quote(name), strings.Join(names, ", "))
+	}
+	return q, nil
+}
+
+// list is a parameter that may be repeated, or have its values separated by commas.
+func list(q url.Values, name string) (all []string) {
+	for _, values := range q[name] {
+		for value := range strings.SplitSeq(values, ",") {
+			if value != "" {
+				all = append(all, value)
+			}
+		}
+	}
+	return all
+}
+
+// number is a parameter of least to most; without it, otherwise.
+func number(q url.Values, name string, least, most, otherwise uint64) (uint64, error) {
+	text := q.Get(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("%s=%s: give a number from %d to %d", name, quote(text), least, most)
+	}
+	return n, nil
+}
+
+// items answers with those that are asked for, in the order of their ids. A link names the next
+// ones.
+func (s *site) items(w http.ResponseWriter, r *http.Request, q url.Values) {
+	filter := actors.ItemFilter{IDs: q["id"], Members: list(q, "member")}
+	for _, state := range list(q, "state") {
+		if !slices.Contains(actors.ItemStates, actors.ItemState(state)) {
+			refuse(w, http.StatusBadRequest, fmt.Errorf("state=%s: give some of %v", quote(state),
+				actors.ItemStates))
+			return
+		}
+		filter.States = append(filter.States, actors.ItemState(state))
+	}
+	limit, err := number(q, "limit", 1, maxItems, defaultItems)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	v := s.status.look(r.Context())
+	found, after := []actors.ItemStatus{}, q.Get("after")
+	for _, i := range v.items {
+		if i.ID <= after || !filter.Matches(i) {
+			continue
+		}
+		if len(found) == int(limit) {
+			q.Set("after", found[len(found)-1].ID)
+			w.Header().Set("Link", "<?"+q.Encode()+`>; rel="next"`)
+			break
+		}
+		found = append(found, i)
+	}
+	s.send(w, r, v.err, found)
+}
+
+// item explains one item.
+func (s *site) item(w http.ResponseWriter, r *http.Request, _ url.Values) {
+	id := r.PathValue("id")
+	v := s.status.look(r.Context())
+	n, found := slices.BinarySearchFunc(v.items, id, func(i actors.ItemStatus, id string) int {
+		return strings.Compare(i.ID, id)
+	})
+	if v.err == nil && !found {
+		refuse(w, http.StatusNotFound, fmt.Errorf("item %s: it is not in the workload", quote(id)))
+		return
+	}
+	var e actors.Explanation
+	if found {
+		e = v.items[n].Explained()
+	}
+	s.send(w, r, v.err, e)
+}
+
+// send sends a value, or why there is none.
+func (s *site) send(w http.ResponseWriter, r *http.Request, err error, value any) {
+	v := &view{err: err}
+	if err == nil {
+		v.body, v.err = json.Marshal(value)
+	}
+	s.show(w, r, v, v.body)
+}

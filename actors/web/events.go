@@ -1,0 +1,180 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+)
+
+// newEventLog reads the event log when someone looks.
+func newEventLog(op *actors.Operator, explain func(error) error) *viewCache {
+	return newViewCache(func(ctx context.Context) *view {
+		l, err := op.EventLog(ctx)
+		if err != nil && explain != nil {
+			err = explain(err)
+		}
+		return &view{err: err, events: l}
+	})
+}
+
+// keepAlive is the pause after which a follower hears that the connection is there: so a proxy
+// keeps it, and a client that has gone is noticed.
+const keepAlive = 15 * time.Second
+
+// wanted says which events are asked for.
+type wanted struct {
+	about string
+	since time.Time
+	after uint64 // index of the last event seen
+	known bool   // after was given
+	limit uint64
+}
+
+func wantedOf(r *http.Request, q url.Values) (want wanted, err error) {
+	const most = 1 << 62
+	if want.after, err = number(q, "after", 0, most, 0); err != nil {
+		return want, err
+	}
+	want.known = q.Has("after")
+	if want.limit, err = number(q, "limit", 1, most, most); err != nil {
+		return want, err
+	}
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		// of a client that was cut off, which asks with the query of its beginning
+		want.known = true
+		if want.after, err = number(url.Values{"Last-Event-ID": {last}}, "Last-Event-ID", 0, most,
+			0); err != nil {
+			return want, err
+		}
+	}
+	if want.about = q.Get("about"); want.about != "" {
+		if err := actors.CheckID(want.about); err != nil {
+			return want, fmt.Errorf("about: %w", err)
+		}
+	}
+	if since := q.Get("since"); since != "" {
+		d, err := time.ParseDuration(since)
+		if err != nil || d < 0 {
+			return want, fmt.Errorf("since=%s: give how long ago, such as 1h", quote(since))
+		}
+		want.since = time.Now().Add(-d)
+	}
+	return want, nil
+}
+
+// follows tells whether the asker wants to hear what happens from now on.
+func follows(r *http.Request, q url.Values) (bool, error) {
+	switch q.Get("follow") {
+	case "":
+		return q.Has("follow") ||
+			strings.Contains(r.Header.Get("Accept"), "text/event-stream"), nil
+	case "1", "true":
+		return true, nil
+	case "0", "false":
+		return false, nil
+	}
+	return false, fmt.Errorf("follow=%s: give true or false", quote(q.Get("follow")))
+}
+
+// events answers with the event log, or with what happens from now on.
+func (s *site) events(w http.ResponseWriter, r *http.Request, q url.Values) {
+	want, err := wantedOf(r, q)
+	var follow bool
+	if err == nil {
+		follow, err = follows(r, q)
+	}
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	if follow {
+		s.stream(w, r, want)
+		return
+	}
+	v := s.log.look(r.Context())
+	events, _ := v.events.After(want.after)
+	events = actors.About(events, want.about, want.since)
+	if over := len(events) - int(want.limit); over > 0 {
+		events = events[over:] // the newest
+	}
+	s.send(w, r, v.err, events)
+}
+
+// stream sends events as they happen (server-sent events, as the HTML standard has them). The id of
+// the last event of a transaction is its index: a client that asks again with it misses nothing.
+func (s *site) stream(w http.ResponseWriter, r *http.Request, want wanted) {
+	follower, ok := s.follow.join()
+	if !ok {
+		w.Header().Set("Retry-After", "5")
+		refuse(w, http.StatusServiceUnavailable, fmt.Errorf("%d clients follow the events, which "+
+			"is the limit: ask again soon, or without follow", s.follow.most))
+		return
+	}
+	defer follower.leave()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
+	flush := http.NewResponseController(w).Flush
+	if r.Method == http.MethodHead {
+		return
+	}
+	// A client that is cut off asks again after 2 s.
+	if _, err := w.Write([]byte("retry: 2000\n\n")); err != nil || flush() != nil {
+		return
+	}
+	alive := time.NewTicker(keepAlive)
+	defer alive.Stop()
+	begun := want.known || !want.since.IsZero()
+	for {
+		text := []byte(": still here\n\n")
+		select {
+		case <-r.Context().Done():
+			return
+		case <-alive.C:
+		case <-follower.log.Changed():
+			l := follower.log.Take()
+			if !l.known {
+				continue
+			}
+			var events []actors.Event
+			if begun {
+				events, want.after = l.After(want.after)
+			} else {
+				_, want.after = l.After(0)
+				begun = true
+			}
+			if text = frames(events, want, want.after); len(text) == 0 {
+				continue
+			}
+		}
+		if _, err := w.Write(text); err != nil || flush() != nil {
+			return
+		}
+	}
+}
+
+// frames are events as they are sent; last is the index of the newest one of all.
+func frames(events []actors.Event, want wanted, last uint64) []byte {
+	var b bytes.Buffer
+	events = actors.About(events, want.about, want.since)
+	for i, e := range events {
+		data, err := json.Marshal(e)
+		if err != nil {
+			continue // an event has nothing that cannot be encoded
+		}
+		switch {
+		case i+1 == len(events):
+			fmt.Fprintf(&b, "id: %d\n", last)
+		case events[i+1].Index != e.Index:
+			fmt.Fprintf(&b, "id: %d\n", e.Index)
+		}
+		fmt.Fprintf(&b, "data: %s\n\n", data)
+	}
+	return b.Bytes()
+}

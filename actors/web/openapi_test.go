@@ -1,0 +1,276 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/actorstest"
+	"github.com/coordd/coordd/supervisor"
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+)
+
+var update = flag.Bool("update", false, "write docs/openapi.json anew")
+
+const published = "../../docs/openapi.json"
+
+func described(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(openAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func TestTheOpenAPIFileOfTheDocumentsIsTheOneThatIsServed(t *testing.T) {
+	if *update {
+		if err := os.WriteFile(published, openAPI, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, err := os.ReadFile(published); err != nil || string(text) != string(openAPI) {
+		t.Errorf("docs/openapi.json: %v: go test ./actors/web -update writes it anew", err)
+	}
+}
+
+// Each path that is served is in the file, with its parameters, and no other one is.
+func TestTheOpenAPIFileNamesEachPathAndParameter(t *testing.T) {
+	doc := described(t)
+	want := map[string][]string{"/healthz": nil, "/readyz": {"exclude", "verbose"},
+		"/metrics": nil}
+	for _, route := range (&site{}).routes() {
+		want["/v1/"+route.path] = route.params
+	}
+	for path, params := range want {
+		item := doc.Paths.Find(path)
+		if item == nil || item.Get == nil {
+			t.Errorf("%s is not in the file", path)
+			continue
+		}
+		var has []string
+		for _, p := range item.Get.Parameters {
+			if p.Value.In == "query" {
+				has = append(has, p.Value.Name)
+			}
+		}
+		if !slices.Equal(has, params) {
+			t.Errorf("%s takes %v, and the file has %v", path, params, has)
+		}
+	}
+	for path := range doc.Paths.Map() {
+		if _, served := want[path]; !served {
+			t.Errorf("%s is in the file and is not served", path)
+		}
+	}
+}
+
+// The fields of each schema are those of the type that the commands print as JSON.
+func TestTheOpenAPIFileHasTheFieldsOfTheTypes(t *testing.T) {
+	doc := described(t)
+	types := map[string]reflect.Type{}
+	for _, v := range []any{actors.Status{}, actors.StatusLeader{}, actors.StatusMember{},
+		actors.StatusWork{}, actors.Problem{}, actors.Holders{}, actors.Holder{},
+		actors.ItemStatus{}, actors.Explanation{}, actors.Event{}, actors.Plan{},
+		actors.PlanMove{}, actors.PlanUnplaced{}, actors.PlanMember{}, supervisor.Report{}} {
+		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
+	}
+	for name, schema := range doc.Components.Schemas {
+		of := types[name]
+		if of == nil {
+			if !slices.Contains([]string{"Error", "ItemState", "Cause"}, name) {
+				t.Errorf("%s is not held to a type", name)
+			}
+			continue
+		}
+		delete(types, name)
+		required, all := fieldsOf(of)
+		var has []string
+		for field, p := range schema.Value.Properties {
+			has = append(has, field)
+			if p.Ref == "" && p.Value.Description == "" {
+				t.Errorf("%s.%s has no description", name, field)
+			}
+		}
+		slices.Sort(has)
+		must := slices.Sorted(slices.Values(schema.Value.Required))
+		if !slices.Equal(has, all) || !slices.Equal(must, required) {
+			t.Errorf("%s has %v, always %v; the type has %v, always %v", name, has, must, all,
+				required)
+		}
+	}
+	for name := range types {
+		t.Errorf("%s has no schema", name)
+	}
+	states := doc.Components.Schemas["ItemState"].Value.Enum
+	for _, state := range actors.ItemStates {
+		if !slices.Contains(states, any(string(state))) {
+			t.Errorf("the file does not know the state %q", state)
+		}
+	}
+}
+
+// fieldsOf are the names of the JSON fields of a type: those that are always there, and all.
+func fieldsOf(of reflect.Type) (required, all []string) {
+	for f := range of.Fields() {
+		if f.Anonymous {
+			r, a := fieldsOf(f.Type)
+			required, all = append(required, r...), append(all, a...)
+			continue
+		}
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		all = append(all, name)
+		if !strings.Contains(options, "omit") {
+			required = append(required, name)
+		}
+	}
+	slices.Sort(required)
+	slices.Sort(all)
+	return required, all
+}
+
+// checker holds answers to the file.
+type checker struct {
+	*testing.T
+	doc     *openapi3.T
+	handler http.Handler
+	asked   map[string]bool // paths of the file that were answered with 200
+}
+
+// ask asks for a path of the file as url names it, and holds the answer to the file.
+func (c *checker) ask(path, url string, headers ...string) *httptest.ResponseRecorder {
+	c.Helper()
+	item := c.doc.Paths.Find(path)
+	if item == nil {
+		c.Fatalf("%s is not in the file", path)
+	}
+	r := httptest.NewRequest(http.MethodGet, url, nil)
+	r.Host = "localhost"
+	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	c.handler.ServeHTTP(w, r)
+	answer := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r,
+			Route: &routers.Route{Spec: c.doc, Path: path, PathItem: item,
+				Method: http.MethodGet, Operation: item.Get}},
+		Status: w.Code, Header: w.Header(),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true}}
+	if err := openapi3filter.ValidateResponse(c.Context(),
+		answer.SetBodyBytes(w.Body.Bytes())); err != nil {
+		c.Errorf("%s: %d: %v", url, w.Code, err)
+	}
+	if w.Code == http.StatusOK {
+		c.asked[path] = true
+	}
+	return w
+}
+
+// get is a path without variables.
+func (c *checker) get(url string, want int) *httptest.ResponseRecorder {
+	c.Helper()
+	path, _, _ := strings.Cut(url, "?")
+	w := c.ask(path, url)
+	if w.Code != want {
+		c.Errorf("%s: %d, want %d: %.300s", url, w.Code, want, w.Body)
+	}
+	return w
+}
+
+// A tree that runs, in trouble of many kinds: each path answers as the file says.
+func TestEachAnswerIsAsTheOpenAPIFileSays(t *testing.T) {
+	doc := described(t)
+	synctest.Test(t, func(t *testing.T) {
+		cluster := actorstest.New(t)
+		op := cluster.Operator()
+		cluster.AddWork("bad", "device 1", "device-2", "device-3", "pinned")
+		failing := func(ctx context.Context, item actors.Item) error {
+			if item.ID == "bad" {
+				return errors.New("cannot reach it")
+			}
+			<-ctx.Done()
+			return nil
+		}
+		roomy := func(c *actors.Config) { c.Capacity, c.Zone, c.Version = 10, "a", "1.0" }
+		n1, n2 := cluster.Start("n1", failing, roomy), cluster.Start("n2", failing, roomy)
+		lost := cluster.Start("n3", failing, roomy)
+		if err := op.Pin(t.Context(), "pinned", "n9"); err != nil {
+			t.Fatal(err)
+		}
+		metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain")
+		})
+		c := &checker{T: t, doc: doc, asked: map[string]bool{}, handler: New(n1.Coordinator(),
+			Options{Members: []*actors.Coordinator{n2.Coordinator()}, Metrics: metrics})}
+		time.Sleep(30 * time.Second)
+		everything := func() {
+			t.Helper()
+			for _, url := range []string{"/v1/status", "/v1/members", "/v1/holders", "/v1/items",
+				"/v1/items?limit=2&state=running,free&member=n1", "/v1/tree", "/v1/events",
+				"/v1/events?about=n1&since=1h&after=3&limit=2", "/v1/plan", "/v1/openapi.json",
+				"/v1/plan?drain=n1&without=n2&add=2", "/healthz", "/metrics",
+				"/readyz?verbose&exclude=work"} {
+				c.get(url, http.StatusOK)
+				time.Sleep(2 * time.Second)
+			}
+			c.ask("/v1/items/{id}", "/v1/items/bad")
+			c.ask("/v1/items/{id}", "/v1/items/pinned")
+		}
+		everything()
+		lost.Lose()
+		if err := op.Drain(t.Context(), "n2"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		everything()
+		if err := op.Freeze(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		everything()
+		c.get("/readyz", http.StatusServiceUnavailable)
+		for _, url := range []string{"/v1/items?state=odd", "/v1/items?limit=0",
+			"/v1/items?limit=10001", "/v1/status?x=1", "/v1/events?follow=perhaps",
+			"/v1/events?since=-1h", "/v1/events?after=x", "/v1/events?about=a/b",
+			"/v1/plan?add=1001", "/v1/plan?drain=a%2Fb", "/readyz?exclude=odd"} {
+			c.get(url, http.StatusBadRequest)
+		}
+		c.get("/v1/plan?drain=nobody", http.StatusNotFound)
+		if w := c.ask("/v1/items/{id}", "/v1/items/none"); w.Code != http.StatusNotFound {
+			t.Errorf("an item that is not there: %d", w.Code)
+		}
+		for path := range doc.Paths.Map() {
+			if !c.asked[path] {
+				t.Errorf("%s was never answered", path)
+			}
+			if w := c.ask(path, path, "Host", "evil.example"); w.Code != http.StatusForbidden {
+				t.Errorf("%s for another host: %d", path, w.Code)
+			}
+		}
+		var items []actors.ItemStatus
+		if err := json.Unmarshal(c.get("/v1/items?id=bad&id=pinned", 200).Body.Bytes(),
+			&items); err != nil || len(items) != 2 {
+			t.Errorf("two items by their ids: %v %v", items, err)
+		}
+	})
+}

@@ -1,0 +1,96 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+)
+
+// planner plans for one asker at a time: a plan reads the whole workload and takes a processor.
+type planner struct {
+	plan    func(context.Context, actors.WhatIf) (actors.Plan, error)
+	explain func(error) error
+	turn    chan struct{} // held by the one who plans
+	waiting chan struct{} // places for those who wait for that
+
+	// The last plan: guarded by turn.
+	last  *view
+	query string // that it answers
+}
+
+// The limits of a plan: planTimeout is for reading and planning, planWaiting for those who wait.
+const (
+	planTimeout = time.Minute
+	planWaiting = 8
+	planAdded   = 1000 // members more
+)
+
+func newPlanner(op *actors.Operator, explain func(error) error) *planner {
+	if explain == nil {
+		explain = func(err error) error { return err }
+	}
+	return &planner{plan: op.Plan, explain: explain, turn: make(chan struct{}, 1),
+		waiting: make(chan struct{}, planWaiting)}
+}
+
+// errBusy is returned when too many wait for a plan.
+var errBusy = fmt.Errorf("%d others wait for a plan, which is the limit: ask again soon",
+	planWaiting)
+
+func (p *planner) look(ctx context.Context, what actors.WhatIf, query string) (*view, error) {
+	select {
+	case p.waiting <- struct{}{}:
+		defer func() { <-p.waiting }()
+	default:
+		return nil, errBusy
+	}
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if p.last != nil && p.query == query && time.Now().Before(p.last.fresh) {
+		return p.last, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, planTimeout)
+	defer cancel()
+	plan, err := p.plan(ctx, what)
+	if err != nil {
+		return nil, err
+	}
+	v := &view{fresh: time.Now().Add(lookEvery)}
+	if v.body, err = json.Marshal(plan); err != nil {
+		return nil, err
+	}
+	p.last, p.query = v, query
+	return v, nil
+}
+
+// plan answers what the leader would do.
+func (s *site) plan(w http.ResponseWriter, r *http.Request, q url.Values) {
+	add, err := number(q, "add", 0, planAdded, 0)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	v, err := s.planner.look(r.Context(), actors.WhatIf{Drain: list(q, "drain"),
+		Without: list(q, "without"), Add: int(add)}, q.Encode())
+	switch {
+	case err == nil:
+		s.show(w, r, v, v.body)
+	case errors.Is(err, actors.ErrInvalid):
+		refuse(w, http.StatusBadRequest, err)
+	case errors.Is(err, actors.ErrNotFound):
+		refuse(w, http.StatusNotFound, err)
+	default:
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusServiceUnavailable, s.planner.explain(err))
+	}
+}
