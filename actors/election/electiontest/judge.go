@@ -27,7 +27,7 @@ import (
 // so far.
 //
 //	take      nobody, and a token above all earlier ones: now it is held. Its holder may take it
-//	          again: the token stays. A take that was refused has no effect.
+//	          again: the token stays. A take that was refused has no effect after that.
 //	release   of its holder: now it is nobody's. Leave is the same. Of anybody else: no effect.
 //	loss      the same, done by nobody: the holder's session has ended. It may come after each
 //	          take.
@@ -37,7 +37,9 @@ import (
 //
 // Take, release and leave are the calls of the backend, so their intervals are the caller's own.
 // One that failed may take effect until the next one of that candidate has succeeded, and for ever
-// if there is none: what arrives later must have none. A candidate that crashed needs no operation
+// if there is none: what arrives later must have none. A take that was refused may have come twice:
+// the first copy won, the lock was lost again, and the second copy was refused. So it may have held
+// the lock until it returned, and not a moment longer. A candidate that crashed needs no operation
 // of its own: its last work is its last sign of life, and the loss may come at any time after it.
 //
 // What makes this falsifiable is that work is a read and not a part of take and release. A release
@@ -77,6 +79,7 @@ type operation struct {
 	id        string // of the candidate; of a look: of whoever holds it, or empty
 	token     uint64 // 0: none, or not known
 	unknown   bool   // its outcome
+	refused   bool   // a take; its outcome is not known either, but it is over when it returns
 	call, ret int64
 	at        time.Duration
 }
@@ -89,7 +92,10 @@ func (o *operation) String() string {
 	if o.token != 0 {
 		text += fmt.Sprintf(", token %d", o.token)
 	}
-	if o.unknown {
+	switch {
+	case o.refused:
+		text += ", refused"
+	case o.unknown:
 		text += ", outcome unknown"
 	}
 	return text
@@ -163,9 +169,9 @@ func (w *recordedBackend) Join(ctx context.Context, c election.Candidate) (strin
 func (w *recordedBackend) Take(ctx context.Context) (token uint64, retry time.Duration, err error) {
 	o := w.judge.begin(taking, w.id)
 	token, retry, err = w.Backend.Take(ctx)
-	if o.token, o.unknown = token, err != nil; token != 0 || err != nil {
-		w.judge.end(w.name, o)
-	}
+	o.token, o.refused = token, token == 0 && err == nil
+	o.unknown = err != nil || o.refused
+	w.judge.end(w.name, o)
 	return token, retry, err
 }
 
@@ -193,7 +199,10 @@ func (j *Judge) Counted() map[string]int {
 	for _, all := range j.all {
 		for _, o := range all {
 			what := string(o.verb)
-			if o.unknown {
+			switch {
+			case o.refused:
+				what += " refused"
+			case o.unknown:
 				what += " of unknown outcome"
 			}
 			n[what]++
@@ -229,13 +238,14 @@ func (j *Judge) Verdict(limit time.Duration) error {
 // try. (With all of it left in, some histories had no verdict within a minute.)
 //
 //   - An operation of unknown outcome ends with the next one of its candidate whose outcome is
-//     known.
+//     known, a take that was refused with its own return.
 //   - A take of unknown outcome whose effect nobody has seen may as well have had none. Of several
 //     in a row whose effect was seen, any one may be that: they are one that takes longer.
 //   - A release of unknown outcome is no more than the loss that comes with each token.
 //   - Who never took the lock has nothing to give up.
 //   - A loss comes once for each token, after the last that was seen of it, and before the first
-//     sign of a larger one.
+//     sign of a larger one. If only takes that were refused explain the token, it comes before the
+//     last of them returns.
 func complete(all []*operation) (history []porcupine.Operation) {
 	type row struct {
 		id    string
@@ -253,14 +263,7 @@ func complete(all []*operation) (history []porcupine.Operation) {
 			if k.token = seen(all, o); k.token == 0 {
 				continue
 			}
-			k.ret = math.MaxInt64
-			for _, next := range all[i+1:] {
-				if next.id == o.id && !next.unknown && next.verb != working &&
-					next.verb != looking {
-					k.ret = next.ret
-					break
-				}
-			}
+			k.ret = effective(o, all[i+1:])
 			r := row{k.id, k.token, k.ret}
 			if tries[r] != nil {
 				continue // the first one begins before this one and ends with it
@@ -283,12 +286,17 @@ func complete(all []*operation) (history []porcupine.Operation) {
 		}
 		r := row{id: o.id, token: o.token}
 		if losses[r] == nil {
-			losses[r] = &operation{verb: losing, id: o.id, token: o.token, ret: math.MaxInt64}
+			losses[r] = &operation{verb: losing, id: o.id, token: o.token}
+		}
+		if o.refused { // held until it returned at the latest
+			losses[r].ret = max(losses[r].ret, o.ret)
+		} else {
+			losses[r].ret = math.MaxInt64
 		}
 	}
 	for r, loss := range losses {
 		for _, o := range kept {
-			if o.id == r.id && o.token == r.token && o.call > loss.call {
+			if o.id == r.id && o.token == r.token && o.call > loss.call && o.call < loss.ret {
 				loss.call, loss.at = o.call, o.at
 			}
 		}
@@ -305,6 +313,20 @@ func complete(all []*operation) (history []porcupine.Operation) {
 	return history
 }
 
+// effective returns until when a take of unknown outcome may take effect. later are the operations
+// after it.
+func effective(o *operation, later []*operation) int64 {
+	if o.refused {
+		return o.ret
+	}
+	for _, next := range later {
+		if next.id == o.id && !next.unknown && next.verb != working && next.verb != looking {
+			return next.ret
+		}
+	}
+	return math.MaxInt64
+}
+
 // seen returns the token by which a look has seen what a take of unknown outcome may have done, and
 // no known take of that candidate has; 0: there is none.
 func seen(all []*operation, o *operation) uint64 {
@@ -312,7 +334,8 @@ func seen(all []*operation, o *operation) uint64 {
 		return 0
 	}
 	for _, look := range all {
-		if look.verb != looking || look.id != o.id || look.ret < o.call {
+		if look.verb != looking || look.id != o.id || look.ret < o.call ||
+			o.refused && look.call > o.ret {
 			continue
 		}
 		if !slices.ContainsFunc(all, func(k *operation) bool {
@@ -342,7 +365,12 @@ var register = porcupine.Model{
 			}
 			// it never was, or it took what it has
 			return o.unknown || is == held{o.id, o.token, is.top}, is
-		case releasing, leaving, losing:
+		case losing:
+			if is.token == o.token && is.id == o.id {
+				is.id, is.token = "", 0
+			}
+			return o.token <= is.top, is // nothing is lost that nobody has had
+		case releasing, leaving:
 			if is.id == o.id {
 				is.id, is.token = "", 0
 			}

@@ -12,7 +12,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // script is a history by hand. A verb with a "(" begins an operation, with a ")" ends the one that
 // its candidate began; one without happens at once. Behind it: the candidate, "-" for nobody; its
-// token, or "?" for an unknown outcome.
+// token, "?" for an unknown outcome, "!" for a take that was refused.
 func script(t *testing.T, text string) *Judge {
 	t.Helper()
 	j, open := NewJudge(), map[string]*operation{}
@@ -32,9 +32,12 @@ func script(t *testing.T, text string) *Judge {
 			continue
 		}
 		for _, r := range rest {
-			if r == '?' {
+			switch r {
+			case '?':
 				o.unknown = true
-			} else {
+			case '!':
+				o.unknown, o.refused = true, true
+			default:
 				o.token = o.token*10 + uint64(r-'0')
 			}
 		}
@@ -65,6 +68,10 @@ func TestTheJudgeAcceptsWhatALockDoes(t *testing.T) {
 		"a release's answer is lost": "take a 3; work a 3; leave a ?; look a 3; " +
 			"look -; take b 5; work b 5",
 		"nobody leads": "look -; leave a; look -",
+		"a take that came twice was lost before it was refused": "take( a; look a 3; look -; " +
+			"take) a !; take b 5; work b 5; look b 5",
+		"a take is refused, and the next one comes twice": "take a !; take( a; look a 3; " +
+			"take) a ?; take a 3; work a 3",
 	} {
 		if err := script(t, text).Verdict(time.Minute); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -96,7 +103,12 @@ func TestTheJudgeNoticesWhatNoLockDoes(t *testing.T) {
 			"work a 6; work b 5",
 		"a release that comes again": "take a 3; work a 3; leave a; take b 5; look " +
 			"b 5; look -; work b 5",
-		"one that never took it": "look a 3",
+		"one that never took it":                        "look a 3",
+		"a take that was refused and comes later":       "take a !; look -; look a 3",
+		"a take that was refused and is still in force": "take( a; look a 3; take) a !; look a 3",
+		"a take that was refused while it was in force": "take( a; look a 3; take) a !; work a 3",
+		"a take that was refused and in force while another led": "take b 3; take( a; look a 5; " +
+			"look b 3; take) a !",
 	} {
 		if err := script(t, text).Verdict(time.Minute); err == nil {
 			t.Errorf("%s: it is not noticed", name)

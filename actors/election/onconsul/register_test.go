@@ -80,7 +80,7 @@ func perform(t *testing.T, seed uint64, length time.Duration) (judge *electionte
 		var bystander sync.WaitGroup
 		bystander.Go(func() {
 			for store.Pause(ctx, time.Second) {
-				p.judge.Look(contested, p.look)
+				p.judge.Look(contested, p.s.look)
 			}
 		})
 		for range 3 {
@@ -191,8 +191,8 @@ func (c *candidate) lead(ctx context.Context, judge *electiontest.Judge, s elect
 }
 
 // look reads who leads. When a leader has not given the leadership up, nobody can tell.
-func (p *play) look() (id string, token uint64, ok bool) {
-	all, _, err := p.s.consul.Client().KV().List(onconsul.DefaultPrefix+contested+"/state/",
+func (s *embedded) look() (id string, token uint64, ok bool) {
+	all, _, err := s.consul.Client().KV().List(onconsul.DefaultPrefix+contested+"/state/",
 		&api.QueryOptions{RequireConsistent: true})
 	if err != nil {
 		return "", 0, false // Consul holds an election of its own
