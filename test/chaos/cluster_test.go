@@ -50,8 +50,19 @@ func (w *world) repeated() (n int) {
 	return n
 }
 
+// robAt notes that the members whose agent one of these servers is may lose their sessions before
+// their leases are over: Consul ends those of a node that gossip takes for lost, or that leaves.
+func (w *world) robAt(servers []int) {
+	for i, m := range w.member {
+		if slices.Contains(servers, i%len(w.consul.Servers)) {
+			w.rob(m.id)
+		}
+	}
+}
+
 // part cuts each victim off from all other servers. Members still reach the one that they know.
 func (w *world) part(f fault) {
+	w.robAt(f.victims)
 	var rest []*realconsul.Server
 	for i, s := range w.consul.Servers {
 		if !slices.Contains(f.victims, i) {
@@ -95,6 +106,7 @@ func (w *world) partLeader(f fault) {
 }
 
 func (w *world) killServers(f fault) {
+	w.robAt(f.victims)
 	for _, i := range f.victims {
 		_ = w.consul.Servers[i].Kill() // a lever that fails tells the test itself
 	}
@@ -105,6 +117,7 @@ func (w *world) killServers(f fault) {
 }
 
 func (w *world) haltServers(f fault) {
+	w.robAt(f.victims)
 	for _, i := range f.victims {
 		_ = w.consul.Servers[i].Freeze()
 	}
@@ -116,6 +129,7 @@ func (w *world) haltServers(f fault) {
 
 func (w *world) restartServers(f fault) {
 	for _, i := range f.victims {
+		w.robAt([]int{i})
 		s := w.consul.Servers[i]
 		if s.StopAsService() != nil || s.Start() != nil {
 			return

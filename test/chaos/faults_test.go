@@ -164,7 +164,7 @@ func (w *world) destroySessions(victims []int) {
 	})
 }
 
-// rob notes that a member's session is about to be destroyed: it may not hear of it before its
+// rob notes that a member's session may be ended from now on: it may not hear of it before its
 // lease is over, and lead until then beside its successor. What it writes as a leader is refused.
 func (w *world) rob(id string) {
 	w.mu.Lock()

@@ -16,7 +16,7 @@
 //     another.
 //   - I4: every item that was added is there at the end, and none that was removed.
 //   - The members' own histories (coordd run --history) agree: no two of them led at once, but for
-//     one whose session an operator had destroyed, and epochs rose.
+//     one whose session an operator, or Consul with its agent, had ended early, and epochs rose.
 //   - The children of a member that was stopped by SIGSTOP are gone when its lease is over, and
 //     those of one that was killed soon; at the end every member stops cleanly, and no process is
 //     left.

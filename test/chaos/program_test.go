@@ -29,7 +29,7 @@ type program struct {
 	log     string         // a file
 	history string         // what it writes with --history
 	stood   [][2]time.Time // when it, or all of its family, stood still
-	robbed  []time.Time    // when its session was destroyed; under world.mu
+	robbed  []time.Time    // when its session may have been ended early; under world.mu
 	killed  time.Time      // when it still lived, just before it got SIGKILL
 	// wanted says that the test has asked for the end: any other is a failure.
 	wanted atomic.Bool
