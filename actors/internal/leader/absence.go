@@ -24,7 +24,7 @@ import (
 // It covers the lease that the member may have held then: its own TTL, which may be
 // longer than this leader's. It returns when to ask again.
 func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err error) {
-	members, acks := a.members.Get().Items, a.acks.Get().Items
+	members, acks, began := a.members.Get().Items, a.acks.Get().Items, time.Now()
 	missing := map[string]bool{}
 	for id := range a.assigned.members {
 		missing[id] = !members.Has(id)
@@ -46,30 +46,44 @@ func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 		if have, ok := a.absent[id]; ok && !have.since.IsZero() && !have.doubt &&
 			have.ack == ack.ModifyIndex {
 			continue
+		} else if began.Before(have.until) && have.askedOf == ack.ModifyIndex {
+			again = actor.Earliest(again, have.until)
+			continue
 		}
 		ask = append(ask, id)
 	}
+	mine := a.ofOneID(ctx)
 	for _, c := range a.confirmAll(ctx, ask) {
 		id, since := c.member, c.since
-		if errors.Is(c.err, store.ErrInvalid) && !mutations.Broken("invalid-stops-all") {
-			// Of this member's keys and of no others: the rest goes on.
-			a.odd.Skip(store.Entry{Key: a.Keys.Ack(id)}, c.err.Error())
-			again = actor.Earliest(again, time.Now().Add(impossiblePause))
-			continue
-		}
-		if errors.Is(c.err, store.ErrDenied) {
+		if c.err != nil && mine(c.err) && !(errors.Is(c.err, store.ErrInvalid) &&
+			mutations.Broken("invalid-stops-all")) {
 			// A token may allow sessions of some nodes only, and the key may be a stranger's: it
 			// is not known whether the member is gone, and the rest goes on.
-			a.Store.Failed("whether "+id+" is gone", c.err, deniedPause)
-			have := a.absent[id]
+			have, now := a.absent[id], time.Now()
 			if have.asked.IsZero() {
-				have.asked = time.Now()
+				have.asked = now
 			}
-			if ack, _ := acks.Get(id); have.ack != ack.ModifyIndex {
-				have = absence{asked: have.asked} // what was confirmed was of another ack
+			ack, _ := acks.Get(id)
+			if have.ack != ack.ModifyIndex {
+				// what was confirmed was of another ack
+				have = absence{asked: have.asked, aside: have.aside, askedOf: have.askedOf}
+			}
+			if have.askedOf != ack.ModifyIndex {
+				have.aside, have.askedOf = aside{}, ack.ModifyIndex
+			}
+			next := have.failed(began, now)
+			switch {
+			case errors.Is(c.err, store.ErrInvalid):
+				have.until = now.Add(impossiblePause)
+				a.odd.Skip(store.Entry{Key: a.Keys.Ack(id)}, c.err.Error())
+			case errors.Is(c.err, store.ErrDenied):
+				have.until = now.Add(deniedPause)
+				fallthrough
+			default:
+				a.leaveAside("whether "+id+" is gone", c.err, next)
 			}
 			a.absent[id] = have
-			again = actor.Earliest(again, time.Now().Add(deniedPause))
+			again = actor.Earliest(again, have.until)
 			continue
 		}
 		if c.err != nil { // what was found out about others stands

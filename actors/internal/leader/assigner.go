@@ -34,14 +34,13 @@ type Assigner struct {
 	bump       *messages.Mailbox[messages.Bump, messages.Leadership]
 	out        *messages.State[messages.Plan]
 
-	epoch    uint64
-	session  string        // that holds the leader key
-	writer   *store.Writer // of this epoch
-	assigned *assignmentCache
-	readAt   map[string]uint64 // the ack with which a member's keys were read last
-	absent   map[string]absence
-	// keys whose writes were called invalid, and when to try again
-	invalid   map[string]time.Time
+	epoch     uint64
+	session   string        // that holds the leader key
+	writer    *store.Writer // of this epoch
+	assigned  *assignmentCache
+	readAt    map[string]uint64 // the ack with which a member's keys were read last
+	absent    map[string]absence
+	apart     map[string]*apart          // orders that were in vain, by their assignment keys
 	resets    int                        // of Consul, that absences were begun anew for
 	inherited bool                       // what the last leader has noted was read
 	handed    map[string]protocol.Waited // by it
@@ -51,16 +50,20 @@ type Assigner struct {
 	notedIndex uint64
 	notedKnown bool
 	notedAt    time.Time
+	noting     aside // a note that was in vain
+	noteFailed int   // how often it could not be read
 	index      map[string]int32
 	indexOf    uint64 // the workload that index was made of
 	build      *unitBuilder
 	events     *eventLog
 	odd        protocol.StrangeKeys
 	ladder     *store.Ladder
-	again      time.Time // not to be drafted before: something was refused
-	quiet      time.Time // the last change of members, workload or orders
-	heeded     [3]uint64 // their indexes then
-	first      time.Time // the first change that has not been drafted with placing yet
+	foreign    map[string]*aside // sessions that have locked records of several members
+	asideAt    time.Time         // when it was said last that something is left aside
+	again      time.Time         // not to be drafted before: something was refused
+	quiet      time.Time         // the last change of members, workload or orders
+	heeded     [3]uint64         // their indexes then
+	first      time.Time         // the first change that has not been drafted with placing yet
 	brakeText  string
 	brakeAt    time.Time
 	overridden overridden
@@ -96,12 +99,12 @@ var errTermOver = errors.New("the term is over")
 func (a *Assigner) Run(ctx context.Context) error {
 	a.assigned, a.build = newAssignmentCache(), newUnitBuilder(a.Keys)
 	a.readAt, a.absent, a.moves = map[string]uint64{}, map[string]absence{}, map[string]int{}
-	a.invalid, a.ledger = map[string]time.Time{}, movesLedger{}
-	a.placed = map[string]time.Time{}
+	a.apart, a.foreign = map[string]*apart{}, map[string]*aside{}
+	a.ledger, a.placed = movesLedger{}, map[string]time.Time{}
 	a.events = newEventLog(a.Keys, a.ID)
 	a.odd = protocol.StrangeKeys{Log: a.Log}
 	a.ladder = store.NewLadder()
-	a.inherited, a.notedKnown = false, false
+	a.inherited, a.notedKnown, a.noteFailed, a.noting = false, false, 0, aside{}
 	l := a.leadership.Get()
 	a.epoch, a.session, a.resets = l.Epoch, l.Session, l.Resets
 	defer a.handOn(ctx)
@@ -304,7 +307,7 @@ func (a *Assigner) open(ctx context.Context) error {
 		return err
 	}
 	err := open()
-	if errors.Is(err, store.ErrDenied) && !a.events.off {
+	if err != nil && a.events.toBlame(err, 1) {
 		a.events.off = true
 		without := open()
 		if a.events.off = false; without == nil {
@@ -316,6 +319,7 @@ func (a *Assigner) open(ctx context.Context) error {
 		return errStale
 	}
 	if err == nil {
+		a.events.works()
 		a.comment()
 	}
 	return err
@@ -369,7 +373,7 @@ func (a *Assigner) readRaised(ctx context.Context) error {
 	for id, index := range raised {
 		entries, _, err := a.Store.List(ctx, a.Keys.AssignmentsOf(id), store.Consistent)
 		if err != nil {
-			return err
+			return a.readAll(ctx) // that may be about this one alone
 		}
 		before := a.assigned.members[id]
 		a.assigned.loadMember(a.Keys, id, entries, &a.odd)
@@ -388,10 +392,12 @@ func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
 	if err := a.readRaised(ctx); err != nil {
 		return time.Time{}, err
 	}
-	if err := a.deleteForeignRecords(ctx); err != nil {
+	foreign, err := a.deleteForeignRecords(ctx)
+	if err != nil {
 		return time.Time{}, err
 	}
 	ask, err := a.confirmAbsent(ctx)
+	ask = actor.Earliest(ask, foreign)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -402,15 +408,15 @@ func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
 	d := s.draft()
 	a.tell(s, d)
 	a.observe(s, d)
-	units, alone, retry := a.possible(d.units, s.now)
-	units = a.events.join(units, s.now, a.Merge)
+	units, groups, retry := a.possible(d.units, s.now)
+	units = a.events.join(units, len(groups) > 0, s.now, a.Merge)
 	if len(units) > 0 {
 		err = a.write(ctx, units)
 	}
 	vain := 0
-	for i := 0; i < len(alone) && err == nil && vain < mostInVain; i++ {
-		err = a.write(ctx, alone[i:i+1])
-		if a.invalid[alone[i].Tag.(order).key(a.Keys)].After(s.now) {
+	for i := 0; i < len(groups) && err == nil && vain < mostInVain; i++ {
+		err = a.writeApart(ctx, groups[i])
+		if a.rests(groups[i][0]) {
 			vain++
 		}
 	}
@@ -420,7 +426,7 @@ func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
 	if vain == mostInVain { // it may be all of them
 		a.again = time.Now().Add(time.Second)
 	}
-	if len(units)+len(alone) > 0 {
+	if len(units)+len(groups) > 0 {
 		return time.Now(), nil // what was written is drafted upon at once
 	}
 	next = actor.Earliest(actor.Earliest(actor.Earliest(ask, d.wake), retry), a.note(ctx, false))
@@ -436,37 +442,6 @@ func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
 		}
 	}
 	return next, nil
-}
-
-// mostInVain is how many orders are sent alone, one after the other, that change nothing.
-const mostInVain = 8
-
-// possible takes out of units those that were denied, or called invalid: one that was in a transaction with
-// others is sent alone, one that was alone waits until retry.
-func (a *Assigner) possible(units []store.Unit, now time.Time) (rest, alone []store.Unit,
-	retry time.Time) {
-	if len(a.invalid) == 0 {
-		return units, nil, time.Time{}
-	}
-	for _, u := range units {
-		switch due, bad := a.invalid[u.Tag.(order).key(a.Keys)]; {
-		case !bad:
-			rest = append(rest, u)
-		case due.After(now):
-			retry = actor.Earliest(retry, due)
-		default:
-			alone = append(alone, u)
-		}
-	}
-	return rest, alone, retry
-}
-
-// key is the assignment key that an order is about.
-func (o order) key(keys protocol.Keys) string {
-	if o.to != "" {
-		return keys.Assignment(o.to, o.item)
-	}
-	return keys.Assignment(o.from, o.item)
 }
 
 func (a *Assigner) placeAt() time.Time {
@@ -573,6 +548,7 @@ func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
 	var failed error
 	done := map[string]int{}
 	doubt := map[string]bool{}
+	var unknown []store.Outcome
 	logDenied := sync.OnceValue(func() bool { return a.logDenied(ctx) })
 	for _, o := range outcomes {
 		what := o.Unit.Tag.(order)
@@ -586,7 +562,7 @@ func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
 			}
 			a.enter(what, o.Result)
 			a.events.did(what)
-			delete(a.invalid, what.key(a.Keys))
+			delete(a.apart, what.key(a.Keys))
 			a.moves[what.reason]++
 			done[what.verb()]++
 			continue
@@ -604,22 +580,20 @@ func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
 		}
 		if errors.Is(o.Err, store.ErrInvalid) || errors.Is(o.Err, store.ErrDenied) {
 			// It changed nothing, and will not: it concerns nobody but its own item.
-			key, again := what.key(a.Keys), time.Now()
-			switch {
-			case len(units) > 1: // it is sent alone
-			case what.kind == orderSweep && !a.build.kept[what.from]:
-				a.build.kept[what.from] = true // and tried without: nothing rests on a summary
-			default:
-				a.odd.Skip(store.Entry{Key: key}, o.Err.Error())
-				again = again.Add(impossiblePause)
-			}
-			a.invalid[key] = again
+			a.refused(what, o.Err, len(units))
 			continue
 		}
 		// The guard or a sequence key refused (deposed, or a key was touched), or the outcome is
 		// unknown.
-		a.Log.Info("write-in-doubt", "epoch", a.epoch, "err", o.Err, "then",
+		unknown = append(unknown, o)
+	}
+	if len(done) > 0 {
+		a.ladder.Reset()
+	}
+	if len(unknown) > 0 {
+		a.Log.Info("write-in-doubt", "epoch", a.epoch, "err", unknown[0].Err, "then",
 			"taking a new epoch and reading everything anew")
+		a.inDoubt(unknown)
 		return errStale
 	}
 	for what, n := range done {

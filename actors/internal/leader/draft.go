@@ -50,10 +50,21 @@ type absence struct {
 	grace   time.Duration // how long its items wait for it
 	doubt   bool          // a write about it was refused: it is to be confirmed again
 	stopped bool          // it said that it stops, and that all its work has ended
+	aside                 // that it could not be confirmed, in a row, for the ack askedOf
+	askedOf uint64
+}
+
+// ends is when the grace does; zero: that is not known.
+func (a absence) ends() time.Time {
+	if a.since.IsZero() || a.doubt {
+		return time.Time{}
+	}
+	return a.since.Add(a.grace)
 }
 
 func (a absence) over(now time.Time) bool {
-	return !a.since.IsZero() && (!now.Before(a.since.Add(a.grace)) || mutations.Broken("no-grace"))
+	ends := a.ends()
+	return !ends.IsZero() && (!now.Before(ends) || mutations.Broken("no-grace"))
 }
 
 // lasting tells whether an absence could not be confirmed for so long that nothing but its own
@@ -151,9 +162,7 @@ func (s *snapshot) sort(d *draft) *sorted {
 			out.lost = append(out.lost, member)
 			if !away.over(s.now) {
 				out.grace = out.grace || !s.lasting(away)
-				if !away.since.IsZero() {
-					d.wake = actor.Earliest(d.wake, away.since.Add(away.grace))
-				}
+				d.wake = actor.Earliest(d.wake, away.ends())
 			}
 		}
 		for item, a := range s.assigned.members[member] {
@@ -268,7 +277,7 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 		if away.over(s.now) {
 			d.units = append(d.units, s.build.sweep(id, away.ack))
 		} else {
-			d.wake = actor.Earliest(d.wake, away.since.Add(away.grace))
+			d.wake = actor.Earliest(d.wake, away.ends())
 		}
 	}
 	for i, ref := range sorted.keys {

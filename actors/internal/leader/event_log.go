@@ -16,14 +16,17 @@ import (
 // the log that was not committed. What happens beside (members, orders, the brake) waits for the
 // next transaction for a moment, then it has one of its own, at most one a second.
 //
-// Nothing depends on the log. Where the token does not allow it, the leader goes on without, and
-// looks again a minute later, if it has something to do then.
+// Nothing depends on the log. Where the token does not allow it, or it fails and nothing else does,
+// the leader goes on without, and looks again a minute later, if it has something to do then.
 
 // eventPause is the least time between two transactions that hold nothing but events.
 const eventPause = time.Second
 
 // eventsDeniedPause is how soon the log is tried again that the token did not allow.
 const eventsDeniedPause = time.Minute
+
+// eventsPauseMost is the longest pause of a log that fails for another reason, which may take time.
+const eventsPauseMost = 16 * time.Minute
 
 // mostPending is how many events wait to be written; more are counted.
 const mostPending = 200
@@ -33,11 +36,16 @@ type eventLog struct {
 	keys   protocol.Keys
 	leader string
 	epoch  uint64
-	off    bool // the token does not allow it
+	off    bool // the token does not allow it, or it fails
 	offAt  time.Time
-	asked  time.Time // whether the token allows it
-	next   int       // the slot to be set next
-	led    bool      // the log says already that this term began
+	pause  time.Duration // after which it is tried again
+	asked  time.Time     // whether the token allows it
+	failed int           // how often in a row it may have been what failed
+	doubts int           // how often in a row it is not known whether pending was written
+	bare   bool          // what is being written goes without
+	bared  time.Time     // when an order was chosen last to be tried without
+	next   int           // the slot to be set next
+	led    bool          // the log says already that this term began
 	before string
 
 	seen     standing
@@ -63,14 +71,15 @@ func newEventLog(keys protocol.Keys, leader string) *eventLog {
 // readEvents takes in what the log says, once in each epoch: where it ends, and what stands.
 func (a *Assigner) readEvents(ctx context.Context) error {
 	l := a.events
-	entries, _, err := a.Store.List(ctx, a.Keys.Events(), store.Consistent)
-	if errors.Is(err, store.ErrDenied) {
-		l.turnOff(a, err)
-	}
 	if l.off {
 		return nil
 	}
+	entries, _, err := a.Store.List(ctx, a.Keys.Events(), store.Consistent)
 	if err != nil {
+		if l.toBlame(err, 0) && a.ofOneID(ctx)(err) { // it has waited for 30 s
+			l.turnOff(a, err)
+			return nil
+		}
 		return err
 	}
 	l.epoch = a.epoch
@@ -84,12 +93,54 @@ func (a *Assigner) readEvents(ctx context.Context) error {
 	return nil
 }
 
+// toBlame takes in that something with the log has failed, and tells whether to try without it.
+// Most failures without a word about the log are an election's, in which Consul keeps requests
+// waiting for 7 s; hung is how many of them without an answer may be one's.
+func (l *eventLog) toBlame(err error, hung int) bool {
+	if l.off {
+		return false
+	}
+	switch l.failed++; {
+	case errors.Is(err, store.ErrDenied), errors.Is(err, store.ErrInvalid):
+		return true
+	case errors.Is(err, store.ErrNoAnswer):
+		return l.failed > hung
+	case errors.Is(err, store.ErrUnreachable):
+		return l.failed > mostInRow
+	}
+	return false
+}
+
+// mayBeToBlame tells whether an order that was in vain alone is to be tried without the log: when
+// that is what fails it fails with every order, so one of them shows it.
+func (l *eventLog) mayBeToBlame() bool {
+	if l.off || time.Since(l.bared) < impossiblePause {
+		return false
+	}
+	l.bared = time.Now()
+	return true
+}
+
+// mostInRow is how often in a row something fails before it is tried without what it may be due to.
+const mostInRow = 2
+
 func (l *eventLog) turnOff(a *Assigner, err error) {
 	if l.offAt.IsZero() {
 		a.Log.Warn("events-not-logged", "err", err, "do",
-			"let the token write below "+a.Keys.Events())
+			"let the token write below "+a.Keys.Events()+", if it may not")
 	}
-	l.off, l.offAt = true, time.Now()
+	l.pause = min(max(2*l.pause, eventsDeniedPause), eventsPauseMost)
+	if errors.Is(err, store.ErrDenied) { // which costs no time
+		l.pause = eventsDeniedPause
+	}
+	l.off, l.offAt, l.doubts = true, time.Now(), 0
+}
+
+// works takes in that something was written with the log.
+func (l *eventLog) works() {
+	if !l.off && !l.bare {
+		l.failed, l.pause = 0, 0
+	}
 }
 
 // logDenied asks, when a transaction was denied that may have carried events, whether that was for
@@ -109,7 +160,7 @@ func (a *Assigner) logDenied(ctx context.Context) bool {
 
 // tryEventsAgain has the log written again when the token may allow it by now.
 func (a *Assigner) tryEventsAgain(ctx context.Context) error {
-	if !a.events.off || time.Since(a.events.offAt) < eventsDeniedPause {
+	if !a.events.off || time.Since(a.events.offAt) < a.events.pause {
 		return nil
 	}
 	a.events.off = false
@@ -207,7 +258,7 @@ func (a *Assigner) comment() {
 	a.writer.Comment(store.Set(l.keys.Event(protocol.EventSlots-1),
 		make([]byte, protocol.MaxEventBytes), 0), func(units []store.Unit) (store.Op, bool) {
 		events := a.eventsOf(units)
-		if len(events) == 0 || l.off {
+		if len(events) == 0 || l.off || l.bare {
 			return store.Op{}, false
 		}
 		return l.op(time.Now(), events, 0), true
@@ -330,9 +381,12 @@ func (l *eventLog) due(merge time.Duration) time.Time {
 }
 
 // join puts the events that wait before units, or has them go alone once they are due.
-func (l *eventLog) join(units []store.Unit, now time.Time, merge time.Duration) []store.Unit {
+// While it is not known what became of them before, they go when nothing else does.
+func (l *eventLog) join(units []store.Unit, more bool, now time.Time,
+	merge time.Duration) []store.Unit {
 	due := l.due(merge)
-	if due.IsZero() || len(units) == 0 && now.Before(due) {
+	if due.IsZero() || l.doubts > 0 && (more || len(units) > 0) ||
+		len(units) == 0 && now.Before(due) {
 		return units
 	}
 	l.sentAt = now
@@ -343,4 +397,7 @@ func (l *eventLog) join(units []store.Unit, now time.Time, merge time.Duration) 
 }
 
 // written forgets the events that waited: the log has them, or never can.
-func (l *eventLog) written() { l.pending, l.more, l.sent.value = nil, 0, nil }
+func (l *eventLog) written() {
+	l.pending, l.more, l.sent.value, l.doubts = nil, 0, nil, 0
+	l.works()
+}

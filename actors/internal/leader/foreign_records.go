@@ -3,8 +3,11 @@ package leader
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
+	"time"
 
+	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
@@ -49,41 +52,63 @@ func (a *Assigner) sessionAlive(ctx context.Context, member string, ack *protoco
 // deleteForeignRecords deletes records that a stranger has locked with the session of another
 // member, whose own record it locks as well: what is given to such a member nobody works on, for as
 // long as the other lives.
-func (a *Assigner) deleteForeignRecords(ctx context.Context) error {
-	by, members := map[string][]string{}, a.members.Get().Items
+//
+// It returns when to look again at one about which that could not be found out, or not be done.
+func (a *Assigner) deleteForeignRecords(ctx context.Context) (again time.Time, err error) {
+	by, members, began := map[string][]string{}, a.members.Get().Items, time.Now()
 	for id, m := range members.All() {
 		// a lock by the same letters in capitals is the same session's
 		session := strings.ToLower(m.Session)
 		by[session] = append(by[session], id)
 	}
+	maps.DeleteFunc(a.foreign, func(session string, _ *aside) bool { return len(by[session]) < 2 })
+	mine := a.ofOneID(ctx)
 	for session, ids := range by {
 		if len(ids) == 1 {
 			continue
 		}
-		name, exists, err := a.Store.SessionName(ctx, session)
-		if errors.Is(err, store.ErrDenied) {
-			a.Store.Failed("the session of "+ids[0], err, deniedPause)
+		if x := a.foreign[session]; x != nil && began.Before(x.until) {
+			again = actor.Earliest(again, x.until)
 			continue
 		}
-		if err != nil {
-			return err
+		failed := a.deleteForeign(ctx, session, ids)
+		switch {
+		case failed == nil:
+			delete(a.foreign, session)
+			continue
+		case !mine(failed): // what was done about others stands
+			err = failed
+			continue
+		case a.foreign[session] == nil:
+			a.foreign[session] = &aside{}
 		}
-		for _, id := range ids {
-			if !exists || !a.ForeignSession(name, id) {
-				continue
-			}
-			m, _ := members.Get(id)
-			err := a.deleteRecord(ctx, id, m.Session)
-			if errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid) {
-				a.Store.Failed("the record of "+id, err, deniedPause)
-				continue // it concerns this id and no other
-			}
-			if err != nil {
-				return err
-			}
+		next := a.foreign[session].failed(began, time.Now())
+		if !errors.Is(failed, store.ErrUnreachable) {
+			next = time.Now().Add(deniedPause)
+			a.foreign[session].until = next
+		}
+		a.leaveAside("the records that the session of "+ids[0]+" has locked", failed, next)
+		again = actor.Earliest(again, next)
+	}
+	return again, err
+}
+
+// deleteForeign deletes the records of those members that session is not of.
+func (a *Assigner) deleteForeign(ctx context.Context, session string, ids []string) (failed error) {
+	name, exists, err := a.Store.SessionName(ctx, session)
+	if err != nil || !exists {
+		return err
+	}
+	for _, id := range ids {
+		if !a.ForeignSession(name, id) {
+			continue
+		}
+		m, _ := a.members.Get().Items.Get(id)
+		if err := a.deleteRecord(ctx, id, m.Session); err != nil {
+			failed = err // it concerns this id and no other
 		}
 	}
-	return nil
+	return failed
 }
 
 // deleteRecord deletes the record of a member if it is locked by session; the empty string: by

@@ -72,12 +72,24 @@ func (a *Assigner) readLeaderState(ctx context.Context) error {
 	return nil
 }
 
+// mostInherit is how often what was noted is tried to be read, while Consul answers other
+// questions, before the leader goes on without: it then waits anew for who is gone. These tries take
+// 4 s.
+const mostInherit = 6
+
 // inherit takes over what was noted before this assigner began.
 func (a *Assigner) inherit(ctx context.Context) error {
-	if err := a.readLeaderState(ctx); err != nil {
-		return err
-	}
 	a.handed = map[string]protocol.Waited{}
+	if err := a.readLeaderState(ctx); err != nil {
+		if a.noteFailed++; !a.ofOneID(ctx)(err) || errors.Is(err, store.ErrUnreachable) &&
+			a.noteFailed <= mostInherit {
+			return err
+		}
+		a.Log.Warn("leader-state-not-read", "err", err, "then",
+			"waiting anew for members that are gone")
+		a.inherited = true
+		return nil
+	}
 	if time.Since(a.noted.At).Abs() < max(a.noted.Life, a.life()) {
 		maps.Copy(a.handed, a.noted.Absent)
 	}
@@ -140,10 +152,13 @@ func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time) {
 	if pause := a.notedAt.Add(a.TTL / noteStep / 4); same && !exact && now.Before(pause) {
 		return actor.Earliest(again, pause) // many absences have their steps at different times
 	}
+	if now.Before(a.noting.until) && !exact {
+		return actor.Earliest(again, a.noting.until)
+	}
 	a.notedAt = now
 	if !a.notedKnown {
 		if err := a.readLeaderState(ctx); err != nil {
-			return actor.Earliest(again, now.Add(time.Second))
+			return actor.Earliest(again, a.notNoted(now, err))
 		}
 	}
 	r, err := a.Store.Txn(ctx, store.CheckIndex(a.Keys.Leader(), a.epoch),
@@ -153,10 +168,26 @@ func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time) {
 		if !errors.Is(err, store.ErrRefused) {
 			a.Log.Debug("leader-state-not-noted", "err", err)
 		}
-		return actor.Earliest(again, now.Add(time.Second))
+		return actor.Earliest(again, a.notNoted(now, err))
 	}
+	a.noting = aside{}
 	a.noted, a.notedIndex = next, r.Index
 	return again
+}
+
+// notNoted returns when a note is tried again that was begun at a moment: nothing else waits for it
+// for long.
+func (a *Assigner) notNoted(began time.Time, err error) time.Time {
+	now := time.Now()
+	next := a.noting.failed(began, now)
+	switch {
+	case errors.Is(err, store.ErrDenied), errors.Is(err, store.ErrInvalid):
+		next = now.Add(impossiblePause)
+	case next.Before(now.Add(time.Second)):
+		next = now.Add(time.Second)
+	}
+	a.noting.until = next
+	return next
 }
 
 // handOn notes the times to the moment, when this member stops while it leads, or hands its

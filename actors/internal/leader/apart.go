@@ -1,0 +1,168 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+)
+
+// An order that Consul, or something before it, does not take may stand in a transaction with
+// others: they are sent without it, until one is left that is to blame. That one waits.
+
+// apart is an order that was in vain, with others or alone.
+type apart struct {
+	// doubts is how often in a row its outcome was not known, though Consul took the new epoch
+	doubts int
+	alone  int       // of these, how often it was the only one
+	most   int       // orders in a transaction with it; 0: any
+	until  time.Time // it is not sent before
+	bare   error     // with this it was in vain when it was alone: it is sent without the event log
+}
+
+// mostInVain is how many orders are sent alone, one after the other, that change nothing.
+const mostInVain = 8
+
+// possible takes out of units those that were in vain: one that waits has its turn at retry, the
+// others go in groups, those first that were in vain least often.
+func (a *Assigner) possible(units []store.Unit, now time.Time) (rest []store.Unit,
+	groups [][]store.Unit, retry time.Time) {
+	if len(a.apart) == 0 {
+		return units, nil, time.Time{}
+	}
+	still, most := map[string]*apart{}, 0
+	for _, u := range units {
+		key := u.Tag.(order).key(a.Keys)
+		x := a.apart[key]
+		if x != nil {
+			still[key] = x
+		}
+		switch {
+		case x == nil || x.most == 0:
+			rest = append(rest, u)
+		case x.until.After(now):
+			retry = actor.Earliest(retry, x.until)
+		case len(groups) > 0 && len(groups[len(groups)-1]) < min(most, x.most):
+			last := &groups[len(groups)-1]
+			*last, most = append(*last, u), min(most, x.most)
+		default:
+			groups, most = append(groups, []store.Unit{u}), x.most
+		}
+	}
+	for key, x := range a.apart {
+		if still[key] == nil && !x.until.After(now) {
+			delete(a.apart, key) // nobody orders it any more
+		}
+	}
+	doubts := func(group []store.Unit) (n int) {
+		for _, u := range group {
+			x := a.apart[u.Tag.(order).key(a.Keys)]
+			if n = max(n, x.doubts); x.bare != nil {
+				return -1 // it tells of all the others
+			}
+		}
+		return n
+	}
+	slices.SortStableFunc(groups, func(x, y []store.Unit) int { return doubts(x) - doubts(y) })
+	return rest, groups, retry
+}
+
+// rests tells whether an order waits.
+func (a *Assigner) rests(u store.Unit) bool {
+	x := a.apart[u.Tag.(order).key(a.Keys)]
+	return x != nil && x.until.After(time.Now())
+}
+
+// key is the assignment key that an order is about.
+func (o order) key(keys protocol.Keys) string {
+	if o.to != "" {
+		return keys.Assignment(o.to, o.item)
+	}
+	return keys.Assignment(o.from, o.item)
+}
+
+func (a *Assigner) setApart(o order) *apart {
+	key := o.key(a.Keys)
+	if a.apart[key] == nil {
+		a.apart[key] = &apart{}
+	}
+	return a.apart[key]
+}
+
+// refused takes in that an order was denied or called invalid, with so many sent.
+func (a *Assigner) refused(o order, err error, sent int) {
+	x := a.setApart(o)
+	x.most = 1
+	switch {
+	case sent > 1: // it is sent alone
+	case o.kind == orderSweep && !a.build.kept[o.from]:
+		a.build.kept[o.from] = true // and tried without: nothing rests on a summary
+	case o.kind != orderSweep && a.events.mayBeToBlame():
+		x.bare = err
+	default:
+		x.bare = nil
+		a.odd.Skip(store.Entry{Key: o.key(a.Keys)}, err.Error())
+		x.until = time.Now().Add(impossiblePause)
+	}
+}
+
+// writeApart sends a group, the event log's record with it unless that may be to blame.
+func (a *Assigner) writeApart(ctx context.Context, group []store.Unit) error {
+	key := group[0].Tag.(order).key(a.Keys)
+	x := a.apart[key]
+	if x == nil || x.bare == nil || len(group) > 1 || a.events.off {
+		return a.write(ctx, group)
+	}
+	a.events.bare = true
+	err := a.write(ctx, group)
+	if a.events.bare = false; err == nil && a.apart[key] == nil {
+		a.events.turnOff(a, x.bare)
+		clear(a.apart) // what was blamed need not have been
+	}
+	return err
+}
+
+// inDoubt takes in the orders of which it is not known what came of them. That happens to all alike
+// when Consul elects. When it happens again after it took the new epoch, they are sent in smaller
+// and smaller groups; one that is left alone waits, longer each time.
+func (a *Assigner) inDoubt(unknown []store.Outcome) {
+	var events error
+	unknown = slices.DeleteFunc(unknown, func(o store.Outcome) bool {
+		if !errors.Is(o.Err, store.ErrUnreachable) || !store.OutcomeUnknown(o.Err) {
+			return true
+		}
+		if o.Unit.Tag.(order).kind == orderEvents {
+			events = o.Err
+			return true
+		}
+		return false
+	})
+	if events != nil {
+		if a.events.doubts++; a.events.doubts > mostInRow && len(unknown) == 0 {
+			a.events.turnOff(a, events)
+		}
+	}
+	for _, o := range unknown {
+		what := o.Unit.Tag.(order)
+		x := a.setApart(what)
+		if x.doubts++; x.doubts == 1 {
+			continue
+		}
+		x.most = (len(unknown) + 3) / 4
+		switch {
+		case len(unknown) > 1:
+		case what.kind == orderSweep && !a.build.kept[what.from]:
+			a.build.kept[what.from] = true // as above
+		case what.kind != orderSweep && a.events.mayBeToBlame():
+			x.bare = o.Err
+		default:
+			a.odd.Skip(store.Entry{Key: what.key(a.Keys)}, o.Err.Error())
+			x.alone++
+			x.bare, x.until = nil, time.Now().Add(impossiblePause<<min(x.alone-1, 3))
+		}
+	}
+}
