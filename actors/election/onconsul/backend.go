@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
-	"github.com/coordd/coordd/actors/election/internal/contained"
 	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -37,6 +36,8 @@ type backend struct {
 	unknownJoinSession string    // the session of a Join of unknown outcome
 	joinUnknown        bool      // a request that creates its record may still be under way
 	releasing          bool      // a request that gives its leadership up may still be under way
+	repaired           int       // how often its record was made anew
+	leaving            bool      // Leave was called: nothing that is seen from now on matters
 }
 
 func newBackend(c *Conn, name string) *backend {
@@ -57,13 +58,15 @@ type candidacy struct {
 	ops                 int
 	joinUnknown         bool
 	releasing           bool
+	repaired            int
+	leaving             bool
 }
 
 func (b *backend) candidacy() candidacy {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return candidacy{b.self, b.session, b.record, b.incarnation, b.round, b.token, b.term,
-		b.takeFrom, b.ops, b.joinUnknown, b.releasing}
+		b.takeFrom, b.ops, b.joinUnknown, b.releasing, b.repaired, b.leaving}
 }
 
 // succeeded records the outcome of an operation by f, counts it, and wakes the watch.
@@ -349,7 +352,7 @@ func (b *backend) repair(ctx context.Context, m candidacy, s candidateSnapshot) 
 	}
 	e, _ := r.Entry(key)
 	b.mu.Lock()
-	b.record = e.ModifyIndex
+	b.record, b.repaired = e.ModifyIndex, b.repaired+1
 	b.mu.Unlock()
 	return errors.New("this candidate's record was gone; it was made anew")
 }
@@ -357,123 +360,4 @@ func (b *backend) repair(ctx context.Context, m candidacy, s candidateSnapshot) 
 func (b *backend) noteTaken(token uint64) {
 	b.conn.setLeading(b, true)
 	b.succeeded(func() { b.token = token })
-}
-
-func (b *backend) Release(ctx context.Context) error {
-	record, err := b.release(ctx, b.candidacy())
-	if err != nil {
-		return err
-	}
-	b.conn.setLeading(b, false)
-	b.succeeded(func() { b.noteReleased(record) })
-	return nil
-}
-
-// noteReleased records a release. record is the new ModifyIndex of the candidate record. b.mu must
-// be held.
-func (b *backend) noteReleased(record uint64) {
-	b.record, b.token, b.round, b.releasing = record, 0, b.round+1, false
-}
-
-// release gives the leadership up if this candidate has it. It returns the ModifyIndex of the
-// candidate's record.
-func (b *backend) release(ctx context.Context, m candidacy) (index uint64, _ error) {
-	s, err := b.readCandidate(ctx, m.ID, "")
-	if err != nil || !m.owns(s.leader) {
-		return m.record, err
-	}
-	b.mu.Lock()
-	b.releasing = true
-	b.mu.Unlock()
-	// The write changes the index of the candidate's record. So a Take that is still under way is
-	// refused and cannot bring the leadership back.
-	key := b.keys.candidate(m.ID)
-	r, err := b.conn.store.Txn(ctx,
-		orElse("released-unchecked", store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex),
-			store.GetOrEmpty(b.keys.leader())),
-		store.Delete(b.keys.leader()),
-		orElse("released-in-any-term", b.keys.releaseTerm(s.snapshot, m.ID),
-			store.Set(b.keys.term(),
-				encode(termRecord{ID: m.ID}), 0)),
-		store.Lock(key, encode(record{m.Candidate, m.round + 1}), 0, m.session))
-	if err != nil {
-		return 0, b.failed(err)
-	}
-	e, _ := r.Entry(key)
-	return e.ModifyIndex, nil
-}
-
-func (b *backend) Leave(ctx context.Context) error {
-	m := b.candidacy()
-	if m.session == "" {
-		m.session = b.unknownJoinSession
-	}
-	call, cancel := context.WithTimeout(ctx, b.conn.cfg.TTL/3)
-	defer cancel()
-	err := contained.Call(b.conn.log, "leave", func() error { return b.leave(call, m) })
-	b.mu.Lock()
-	b.token = 0
-	b.mu.Unlock()
-	if err == nil {
-		b.conn.setLeading(b, false)
-		return nil
-	}
-	// The connection tries again in the background. The session is shared and stays alive, so
-	// nothing else would remove the record.
-	b.conn.later(func(ctx context.Context) error {
-		if err := b.leave(ctx, m); err != nil {
-			return err
-		}
-		b.conn.setLeading(b, false)
-		return nil
-	})
-	return fmt.Errorf("%w: %w", election.ErrPending, err)
-}
-
-// leaveTries is how often Leave repeats at once a transaction that was refused because the
-// leadership changed hands.
-const leaveTries = 8
-
-func (b *backend) leave(ctx context.Context, m candidacy) (err error) {
-	for range leaveTries {
-		if !b.conn.sessionLives(m.session) {
-			return nil // the session has ended and its keys with it
-		}
-		var s candidateSnapshot
-		if s, err = b.readCandidate(ctx, m.ID, m.session); err != nil {
-			return err
-		}
-		ops := b.leaveOps(m, s)
-		if len(ops) == 0 {
-			return nil
-		}
-		if _, err = b.conn.store.Txn(ctx, ops...); !errors.Is(err, store.ErrRefused) {
-			return err
-		}
-	}
-	return err
-}
-
-// leaveOps returns the operations that remove all keys of this candidate.
-func (b *backend) leaveOps(m candidacy, s candidateSnapshot) (ops []store.Op) {
-	if m.joinUnknown {
-		// Nobody would remove the record that a late Join creates. The changed key below joins/ has
-		// Consul refuse that Join.
-		ops = append(ops, b.joinOnce(s, m.session)...)
-	}
-	if s.own.CreateIndex != 0 && !m.owns(s.leader) {
-		// A late Take of this candidate may have won since the read, and nobody else would remove
-		// its leader key. The condition finds that. Once the candidate's record is deleted, no
-		// further Take can win.
-		ops = append(ops, b.keys.sameTerm(s.snapshot))
-	}
-	if m.owns(s.leader) || mutations.Broken("left-for-another") {
-		ops = append(ops, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex),
-			store.Delete(b.keys.leader()), b.keys.releaseTerm(s.snapshot, m.ID))
-	}
-	if s.own.CreateIndex != 0 {
-		ops = append(ops, store.CheckIndex(b.keys.candidate(m.ID), s.own.ModifyIndex),
-			store.Delete(b.keys.candidate(m.ID)))
-	}
-	return ops
 }

@@ -20,12 +20,15 @@
 //	                   or gives it up, at the version that it has seen
 //	state/handover     who is to lead next, for how long the others hold back
 //	state/ended        ended for everyone; or, until nobody leads, being deleted
+//	state/order        changed by a candidate that came before others that were there already, by
+//	                   its priority
 //
-// Each election that is watched costs one long poll, of state/ only: who joins or leaves wakes
-// nobody. Consul takes 200 connections from one address by default, so a connection takes part in
-// 150 elections at most unless [Config.MaxElections] says otherwise; with Consul's limit raised,
-// 1,000 elections over one session are no trouble. The list of candidates is read once when joining
-// and, when the leadership is free, by those who may be next.
+// Each election that is watched costs one long poll, of state/ only: who leaves, or joins behind
+// all others, wakes nobody. Consul takes 200 connections from one address by default, so a
+// connection takes part in 150 elections at most unless [Config.MaxElections] says otherwise; with
+// Consul's limit raised, 1,000 elections over one session are no trouble. The list of candidates is
+// read once when joining and, when the leadership is free, by those who may be next and did not
+// know it before.
 //
 // # What is guaranteed
 //

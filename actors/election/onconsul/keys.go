@@ -26,6 +26,7 @@ func (k keys) leader() string                { return k.state() + "leader" }
 func (k keys) term() string                  { return k.state() + "term" }
 func (k keys) handover() string              { return k.state() + "handover" }
 func (k keys) ended() string                 { return k.state() + "ended" }
+func (k keys) order() string                 { return k.state() + "order" }
 
 // holds tells whether a key below the root belongs to this election.
 func (k keys) holds(key string) bool {
@@ -72,11 +73,14 @@ func encode(v any) []byte {
 
 // snapshot is state/ at one index of Consul.
 type snapshot struct {
-	index         uint64      // of the read
-	incarnation   uint64      // CreateIndex of the identity key; 0: there is no election
-	leader        store.Entry // without a Key: there is none
-	term          uint64      // ModifyIndex of the term; 0: there is none
-	lastTerm      termRecord
+	index       uint64      // of the read
+	incarnation uint64      // CreateIndex of the identity key; 0: there is no election
+	leader      store.Entry // without a Key: there is none
+	term        uint64      // ModifyIndex of the term; 0: there is none
+	lastTerm    termRecord
+	// order is the ModifyIndex of the key order: somebody has come who leads before others that
+	// were there already. 0: nobody ever did.
+	order         uint64
 	handOver      *handOverOrder
 	handOverIndex uint64 // ModifyIndex of handover; 0: there is none
 	ended         *ending
@@ -101,6 +105,8 @@ func (k keys) parse(entries []store.Entry, index uint64) snapshot {
 			if json.Unmarshal(e.Value, &s.lastTerm) != nil {
 				s.lastTerm = termRecord{}
 			}
+		case k.order():
+			s.order = e.ModifyIndex
 		case k.handover():
 			s.handOverIndex = e.ModifyIndex
 			var o handOverOrder

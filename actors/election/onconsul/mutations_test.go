@@ -51,6 +51,25 @@ const (
 	coveredSeeds = 5
 )
 
+// What the judge does not look for, and another test finds: priorities, and what strangers write.
+func TestBrokenRulesOfAHandOverAreNoticed(t *testing.T) {
+	defer mutations.Break("")
+	for rule, find := range map[string]func(*testing.T) error{
+		"order-unannounced":          lateComers,
+		"refused-taken-for-released": touched,
+	} {
+		if *flagMutation != "" && rule != *flagMutation {
+			continue
+		}
+		mutations.Break(rule)
+		if err := find(t); err == nil {
+			t.Errorf("%s: it is not noticed", rule)
+		} else {
+			t.Logf("%-28s noticed: %v", rule, err)
+		}
+	}
+}
+
 func TestTheJudgeNoticesBrokenRules(t *testing.T) {
 	defer mutations.Break("")
 	for _, m := range breakages {

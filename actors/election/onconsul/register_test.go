@@ -104,12 +104,13 @@ func (p *play) upTo(d time.Duration) time.Duration {
 
 func (p *play) seed() *rand.Rand { p.n++; return rand.New(rand.NewPCG(p.n, 1)) }
 
-// process makes a connection. Some are slow, and some of what they write comes again much later.
+// process makes a connection. Some are slow, and some of what they write comes again: much later,
+// or so soon that the copy overtakes it.
 // Most have a health check, and some a lease that is shorter than the session's TTL.
 func (p *play) process() *process {
 	w := &storm{
 		consul: p.s.consul, r: p.seed(), slow: p.upTo(2 * time.Second), calm: p.r.IntN(3) == 0,
-		late: p.upTo(mostLate) / time.Duration(1+9*p.r.IntN(2)),
+		late: p.upTo(mostLate) / []time.Duration{1, 10, 100}[p.r.IntN(3)],
 	}
 	p.n++
 	cfg := onconsul.Config{Client: devconsul.ClientOver(w), Logger: p.s.log,
@@ -322,6 +323,9 @@ func (p *play) act() {
 		}},
 	}
 	act := acts[p.r.IntN(len(acts))]
+	if p.r.IntN(4) == 0 { // nothing else makes a leader release that stays
+		act = acts[2]
+	}
 	p.did[act.name]++
 	act.f(c)
 }

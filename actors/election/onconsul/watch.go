@@ -2,6 +2,7 @@ package onconsul
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/internal/contained"
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -24,6 +26,8 @@ const (
 	// emptyPause is how long a follower waits between two polls of an election that does not exist.
 	// Every write elsewhere in the store ends such a poll.
 	emptyPause = time.Second
+	// ownPause is for a transaction of this participant.
+	ownPause = 20 * time.Millisecond
 )
 
 // watcher makes views of the answers of the poll and of its own reads. It belongs to one goroutine.
@@ -41,7 +45,10 @@ type watcher struct {
 	vacantSince     time.Time // since when nobody leads; zero: somebody leads
 	place           int       // in the queue as it was last read
 	queue           []election.Candidate
-	queueFresh      bool   // the queue was read after the leadership became free
+	queueFresh      bool   // the place is known for the time in which the leadership is free
+	queueOrder      uint64 // snapshot.order when the queue was read
+	queueRepaired   int    // candidacy.repaired then
+	announced       bool   // whoever comes after this candidate has been told to read the queue
 	checkedHandOver uint64 // index of the hand-over order that was checked last
 	handOverVoid    bool   // that order names nobody who could lead
 
@@ -65,14 +72,14 @@ func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
 	}
 	defer done()
 	w := &watcher{backend: b, publish: publish, place: unknownPlace}
-	answers := make(chan polled)
+	answers, goOn := make(chan polled), make(chan time.Duration)
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer cancel()
 	group.Go(func() {
 		contained.Run(b.conn.log, "the poll of election "+b.name, func() error {
-			b.poll(ctx, answers)
+			b.poll(ctx, answers, goOn)
 			return nil
 		}, func(error) { cancel() }) // a watch that sees nothing any more is over
 	})
@@ -82,14 +89,14 @@ func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
 	defer timer.Stop()
 	var again time.Time // when to repeat a read that failed; zero: none failed
 	for {
-		err := error(nil)
+		err, answered := error(nil), false
 		select {
 		case <-ctx.Done():
 			return
 		case <-b.wakeWatch:
 			err = w.read(ctx)
 		case p := <-answers:
-			err = w.takePoll(ctx, p)
+			err, answered = w.takePoll(ctx, p), true
 		case <-timer.C:
 			if !again.IsZero() && !time.Now().Before(again) {
 				again = time.Time{}
@@ -114,6 +121,12 @@ func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
 			again = time.Now().Add(wait)
 		}
 		next := w.view(ctx)
+		if answered {
+			select {
+			case goOn <- w.pollPause():
+			case <-ctx.Done():
+			}
+		}
 		if !again.IsZero() && (next.IsZero() || again.Before(next)) {
 			next = again
 		}
@@ -125,11 +138,37 @@ func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
 	}
 }
 
-// poll sends every change of state/ to answers until ctx ends.
-func (b *backend) poll(ctx context.Context, answers chan<- polled) {
+// pollPause is how long the next poll waits, at the most, for what this participant is about to do.
+// One that is about to take the leadership, or leaves, has all of Consul's attention for that; and
+// what it does would end the poll at once.
+func (w *watcher) pollPause() time.Duration {
+	switch {
+	case w.candidacy().leaving:
+		return time.Second
+	case w.published && w.last.Turn:
+		return ownPause
+	}
+	return 0
+}
+
+// poll sends every change of state/ to answers until ctx ends. After each it waits for as long as
+// goOn says.
+func (b *backend) poll(ctx context.Context, answers chan<- polled, goOn <-chan time.Duration) {
 	tell := func(p polled) {
 		select {
+		case <-b.wakePoll: // of what was done before
+		default:
+		}
+		select {
 		case answers <- p:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case d := <-goOn:
+			if d > 0 {
+				b.pause(ctx, d)
+			}
 		case <-ctx.Done():
 		}
 	}
@@ -210,28 +249,83 @@ func (w *watcher) accept(s snapshot, known int) {
 }
 
 // findPlace reads the queue if this candidate has to know its place: once after joining, and again
-// when the leadership is free. Only candidates near the front read at once; the others wait
-// turnDelay.
+// when the leadership is free, unless it is known to be the next. Only candidates near the front
+// read at once; the others wait turnDelay.
 func (w *watcher) findPlace(ctx context.Context) error {
 	m := w.candidacy()
-	if m.session == "" || !w.ready || w.now.ended != nil {
+	if m.session == "" || !w.ready || w.now.ended != nil || m.leaving {
 		return nil
 	}
 	free := !w.vacantSince.IsZero() && !w.queueFresh
-	if w.place != unknownPlace && !(free && (w.place < maxTurnDelays ||
-		time.Since(w.vacantSince) >= turnDelay)) {
+	if free && w.isNext(m) {
+		w.place, w.queueFresh = 0, true
 		return nil
 	}
+	asked := free && (w.place < maxTurnDelays || time.Since(w.vacantSince) >= turnDelay)
+	if w.place != unknownPlace && m.repaired == w.queueRepaired && !asked {
+		return nil
+	}
+	order := w.now.order
 	entries, _, err := w.conn.store.List(ctx, w.keys.candidates(), store.Consistent)
 	if err != nil {
 		return err
 	}
-	w.queue = w.keys.queue(entries)
+	w.queue, w.queueOrder = w.keys.queue(entries), order
+	if m.repaired != w.queueRepaired {
+		w.queueRepaired, w.announced = m.repaired, false
+	}
+	if err := w.announce(ctx, m); err != nil {
+		return err
+	}
 	w.queueFresh = !w.vacantSince.IsZero()
 	w.place = slices.IndexFunc(w.queue, func(c election.Candidate) bool { return c.ID == m.ID })
 	if w.place < 0 {
 		w.place = len(w.queue) // its record is gone; Take creates it again
 	}
+	return nil
+}
+
+// isNext tells whether this candidate is the next to lead, by the queue as it was read before the
+// leader gave its leadership up. Those who have come since are behind it, or have announced
+// themselves. One that is in the queue may have gone: then the queue is read again.
+func (w *watcher) isNext(m candidacy) bool {
+	s := w.now
+	if w.place == unknownPlace || s.order != w.queueOrder || m.repaired != w.queueRepaired ||
+		s.lastTerm.LockDelay != 0 {
+		return false
+	}
+	if s.handOver != nil {
+		return s.handOver.To == m.ID
+	}
+	for _, c := range w.queue {
+		if c.ID != s.lastTerm.ID {
+			return c.ID == m.ID
+		}
+	}
+	return false
+}
+
+// announce has the others read the queue again, before the next of them takes the leadership, if
+// this candidate has come before some of them by its priority. It does so once it is in the queue:
+// whoever reads it later finds this candidate there. So whoever comes at the end of the queue wakes
+// nobody.
+func (w *watcher) announce(ctx context.Context, m candidacy) error {
+	i := slices.IndexFunc(w.queue, func(c election.Candidate) bool { return c.ID == m.ID })
+	if w.announced || i < 0 {
+		return nil
+	}
+	before := func(c election.Candidate) bool { return c.Priority < m.Priority }
+	if slices.ContainsFunc(w.queue[i:], before) && !mutations.Broken("order-unannounced") {
+		_, err := w.conn.store.Txn(ctx, store.CheckIndex(w.keys.candidate(m.ID), m.record),
+			store.CAS(w.keys.order(), []byte(rand.Text()), 0, w.now.order))
+		if errors.Is(err, store.ErrRefused) {
+			err = errors.Join(err, w.read(ctx)) // and it is tried again
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.announced = true
 	return nil
 }
 
