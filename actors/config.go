@@ -148,6 +148,13 @@ type Config struct {
 	// ItemCooldown is how long an item stays where it was placed before it may be moved for balance
 	// again. Leaders keep the times to themselves: a new leader knows none. Default: 0.
 	ItemCooldown time.Duration
+	// MaxRestarts is how often the work of an item may end by itself within RestartWindow and be
+	// started again, whatever it returns. When it ends once more the item is given up: it is tried
+	// at one other member, and where it fails too, or there is none, it is quarantined: nobody runs
+	// it until [Operator.Restart]. Default (0): it is started again for ever.
+	MaxRestarts int
+	// RestartWindow is the time within which MaxRestarts counts: 1 s to 24 h. Default: 10 minutes.
+	RestartWindow time.Duration
 	// StopTimeout is how long work may take to stop before it is named as stuck. Default: 10 s.
 	StopTimeout time.Duration
 	// KeepItems is how long this member's items wait for it after a clean stop: a restart within
@@ -235,6 +242,7 @@ func (c Config) withDefaults() Config {
 	if c.MoveBudgetShare == 0 {
 		c.MoveBudget = cmp.Or(c.MoveBudget, 1000)
 	}
+	c.RestartWindow = cmp.Or(c.RestartWindow, 10*time.Minute)
 	c.Backend = cmp.Or(c.Backend, BackendNone)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Process == nil {
@@ -321,6 +329,12 @@ func (c Config) Validate() error {
 	}
 	if d.ConfigLog != "" && d.Backend != BackendConsul {
 		bad("config-log %q: it takes the backend consul", d.ConfigLog)
+	}
+	if d.MaxRestarts < 0 {
+		bad("max-restarts %d: give 1 or more, or 0 for no limit", d.MaxRestarts)
+	}
+	if d.RestartWindow < time.Second || d.RestartWindow > protocol.FailedFor {
+		bad("restart-window %v: give one of 1s to %v", d.RestartWindow, protocol.FailedFor)
 	}
 	if d.MoveBudget < 0 {
 		bad("move-budget %d: give 1 or more", d.MoveBudget)

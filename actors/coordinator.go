@@ -47,7 +47,8 @@ func New(cfg Config) (*Coordinator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
-	c := &Coordinator{cfg: cfg, base: actor.NewBase(cfg.settings(), s, log), cells: newCells()}
+	base := actor.NewBase(cfg.settings(), s, log)
+	c := &Coordinator{cfg: cfg, base: base, cells: newCells(base)}
 	c.cells.capacity.Set(cfg.Capacity)
 	if c.routes, err = routing.New(routing.Config{Service: cfg.Service, Client: cfg.Client,
 		Consul: cfg.Consul, MaxAge: max(cfg.Bounds().StopsWithin, routing.MinMaxAge),
@@ -84,6 +85,7 @@ func (c Config) settings() actor.Settings {
 		WorkerSoak: c.WorkerSoak, StopTimeout: c.StopTimeout, KeepItems: c.KeepItems,
 		BrakeHold: c.BrakeHold, MoveBudget: c.MoveBudget,
 		MoveBudgetShare: c.MoveBudgetShare, ItemCooldown: c.ItemCooldown,
+		MaxRestarts: c.MaxRestarts, RestartWindow: c.RestartWindow,
 		Process: *c.Process, Liveness: c.Liveness, Lock: c.Lock, Observer: c.Observer,
 	}
 	if c.Work != nil {

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"strings"
 )
 
 // Explanation is what there is to say of one item.
@@ -62,6 +63,7 @@ var there = map[string]string{
 	"pinned":    "it is pinned there",
 	"takeover":  "its former owner was lost",
 	"cancelled": "it was to leave, and was called back",
+	"failing":   "its work failed too often at its former owner",
 	"removed":   "it was removed from the workload",
 	"left":      "its former owner stopped",
 	"released":  "its former owner gave it up",
@@ -79,6 +81,11 @@ func next(i ItemStatus) string {
 		}
 		return ""
 	case ItemLooping:
+		if len(i.FailedAt) > 0 {
+			return "it was tried at " + i.Member + " because its work failed at " +
+				strings.Join(i.FailedAt, ", ") + ". Look at what it writes, and mend it or its " +
+				"payload: when it has failed here too often as well it is quarantined"
+		}
 		return "it is started again after pauses of up to 15 s; it counts as running when it has " +
 			"lasted for 30 s. Look at what it writes at " + i.Member +
 			", and mend it or its payload"
@@ -89,7 +96,7 @@ func next(i ItemStatus) string {
 		return "its work ends, within the --stop-timeout of " + i.Member +
 			", and then the leader gives it to another member"
 	case ItemQuarantined:
-		return "an operator takes it out of quarantine"
+		return "an operator mends it or its payload, and says \"coordd restart " + i.ID + "\""
 	case ItemOwned:
 		return ""
 	}

@@ -22,7 +22,8 @@ type view struct {
 	acks    map[string]ackView
 	work    map[string]bool
 	weights map[string]uint64 // of items; nil: not read, and each counts as 1
-	keys    []keyView         // in the order of members and items
+	failed  map[string]failedView
+	keys    []keyView // in the order of members and items
 }
 
 // memberView is a registered member.
@@ -39,6 +40,12 @@ type memberView struct {
 
 type ackView struct {
 	protocol.MemberAck
+	index uint64
+}
+
+// failedView is what the leader has noted of an item whose work fails too often.
+type failedView struct {
+	protocol.Quarantine
 	index uint64
 }
 
@@ -92,7 +99,7 @@ func (v *view) items() (all []ItemStatus, states stateCounts, at map[string]stat
 		owned[key.Item] = true
 		i := v.assigned(key)
 		i.Removed = !v.work[key.Item]
-		i.Pinned = v.orders.Pins[key.Item]
+		i.Pinned, i.FailedAt = v.orders.Pins[key.Item], v.failedAt(key.Item)
 		if at[key.Member] == nil {
 			at[key.Member] = stateCounts{}
 		}
@@ -107,8 +114,9 @@ func (v *view) items() (all []ItemStatus, states stateCounts, at map[string]stat
 	}
 	for id := range v.work {
 		if !owned[id] {
-			states[ItemFree]++
-			all = append(all, v.free(id))
+			i := v.free(id)
+			states[i.State]++
+			all = append(all, i)
 		}
 	}
 	slices.SortFunc(all, func(x, y ItemStatus) int { return strings.Compare(x.ID, y.ID) })
@@ -159,6 +167,12 @@ func (v *view) assigned(key keyView) ItemStatus {
 		i.State, i.Why = ItemStopping, "its key cannot be read: its owner gives it up"
 	case key.State == protocol.StateRel:
 		i.State, i.Why = ItemStopping, "it is on its way to another member"
+		switch key.Reason {
+		case "failing":
+			i.Why = "its work failed too often here: it is tried at another member"
+		case "quarantined":
+			i.Why = "its work failed too often: nobody is to run it"
+		}
 		if m.Status == protocol.StatusLeaving {
 			i.Why = key.Member + " is leaving"
 		}
@@ -197,8 +211,9 @@ func (i *ItemStatus) reported(r protocol.WorkReport) {
 		i.Why = "its work was told to stop"
 	case ItemLooping:
 		i.Why = "its work ends by itself again and again"
-	case ItemQuarantined:
-		i.Why = "its work failed too often"
+		if r.Over {
+			i.Why = "its work failed too often here: the leader takes it away"
+		}
 	default:
 		i.State = ItemOwned
 		i.Why = i.Member + " says a word that this version does not know: " + r.State
@@ -298,7 +313,10 @@ func (v *view) unpinnable(item, to string) string {
 
 // free is an item without a key.
 func (v *view) free(id string) ItemStatus {
-	i := ItemStatus{ID: id, State: ItemFree, Pinned: v.orders.Pins[id]}
+	i := ItemStatus{ID: id, State: ItemFree, Pinned: v.orders.Pins[id], FailedAt: v.failedAt(id)}
+	if v.quarantined(&i) {
+		return i
+	}
 	if i.Cause, i.Why = v.held(); i.Cause != "" && i.Cause != CauseNoMembers {
 		return i
 	}
@@ -327,10 +345,40 @@ func (v *view) free(id string) ItemStatus {
 	return i
 }
 
+// quarantined fills in an item that nobody is to run; false: it is none.
+func (v *view) quarantined(i *ItemStatus) bool {
+	q, noted := v.failed[i.ID]
+	if !noted || q.Since == 0 || v.orders.RestartItems[i.ID] > q.index {
+		return false // not, or not any more
+	}
+	last := q.Last()
+	i.State, i.Since = ItemQuarantined, time.UnixMilli(q.Since).UTC()
+	i.LastExit, i.LastExitAt = last.Exit, last.Time()
+	switch q.Why {
+	case protocol.QuarantineNowhere:
+		i.Why = "its work failed too often at " + last.Member +
+			", and no other member took it then"
+	case protocol.QuarantinePinned:
+		i.Why = "its work failed too often at " + last.Member + ", where it is pinned to"
+	default:
+		i.Why = "its work failed too often at " + strings.Join(q.Members(), " and at ")
+	}
+	return true
+}
+
+// failedAt names the members at which the work of an item has failed too often, as the leader has
+// noted.
+func (v *view) failedAt(item string) []string {
+	if q, noted := v.failed[item]; noted {
+		return q.Members()
+	}
+	return nil
+}
+
 // read takes the entries of a service into a view; strange ones are passed to odd.
 func (p *serviceState) view(odd func(store.Entry, string)) *view {
 	v := &view{members: map[string]*memberView{}, acks: map[string]ackView{},
-		work: make(map[string]bool, len(p.work))}
+		work: make(map[string]bool, len(p.work)), failed: map[string]failedView{}}
 	if id, led, err := p.keys.ReadLeader(p.leader); led {
 		v.leader = id
 		if err != nil {
@@ -368,6 +416,9 @@ func (p *serviceState) view(odd func(store.Entry, string)) *view {
 			}
 			v.weights[w.ID] = max(1, e.Flags)
 		}
+	}
+	for e, q := range protocol.Read(p.quarantines, p.keys.ReadQuarantine, odd) {
+		v.failed[q.Item] = failedView{q.Quarantine, e.ModifyIndex}
 	}
 	for e, a := range protocol.Read(p.assignments, p.keys.ReadAssignment, odd) {
 		v.keys = append(v.keys, keyView{a, e.CreateIndex})

@@ -24,8 +24,8 @@ const (
 	ItemWaiting ItemState = "waiting"
 	// ItemFree: it has no owner.
 	ItemFree ItemState = "free"
-	// ItemQuarantined: nobody works on it, because its work failed too often. It is reserved: no
-	// version does that yet.
+	// ItemQuarantined: nobody works on it, because its work failed too often ([Config.MaxRestarts])
+	// at one member and then at another one, or there was none. [Operator.Restart] ends that.
 	ItemQuarantined ItemState = "quarantined"
 	// ItemOwned: it has an owner that does not tell what the work does.
 	ItemOwned ItemState = "owned"
@@ -68,7 +68,9 @@ type ItemStatus struct {
 	Restarts   int       `json:"restarts,omitempty"`
 	LastExit   string    `json:"last_exit,omitempty"` // what it said then
 	LastExitAt time.Time `json:"last_exit_at,omitzero"`
-	NextStart  time.Time `json:"next_start,omitzero"` // while it pauses
+	// FailedAt are members at which its work failed too often; it was tried elsewhere then.
+	FailedAt  []string  `json:"failed_at,omitempty"`
+	NextStart time.Time `json:"next_start,omitzero"` // while it pauses
 	// Until is when somebody else may have it, at the latest, by the clock of the leader; zero: not
 	// known.
 	Until  time.Time `json:"until,omitzero"`

@@ -152,6 +152,8 @@ type StatusWork struct {
 type Holders struct {
 	Members []Holder `json:"members"` // all registered ones, and those gone that still hold items
 	Free    []string `json:"free"`
+	// Quarantined are those of Free that nobody is to run.
+	Quarantined []string `json:"quarantined,omitempty"`
 }
 
 // Holder is one member and its items.
@@ -219,6 +221,7 @@ type serviceState struct {
 	weighed     bool
 	control     []store.Entry
 	states      []store.Entry
+	quarantines []store.Entry
 	strange     []string
 }
 
@@ -258,6 +261,9 @@ func (p *serviceState) read(ctx context.Context, s *protocol.Store) error {
 	}
 	// Before the assignments: a key that is younger than its owner's summary shows by its index.
 	if err = list(p.keys.States(), &p.states); err != nil {
+		return err
+	}
+	if err = list(p.keys.Quarantines(), &p.quarantines); err != nil {
 		return err
 	}
 	return list(p.keys.Assignments(), &p.assignments)
@@ -316,6 +322,9 @@ func (p *serviceState) describe(now time.Time) (Status, Holders, []ItemStatus) {
 	for _, i := range items {
 		if i.Member == "" {
 			all.Free = append(all.Free, i.ID)
+			if i.State == ItemQuarantined {
+				all.Quarantined = append(all.Quarantined, i.ID)
+			}
 		} else if i.State != ItemRunning {
 			n, there := place[i.Member]
 			if !there {

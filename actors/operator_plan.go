@@ -41,6 +41,8 @@ type Plan struct {
 	ImbalanceBefore uint64 `json:"imbalance_before"`
 	ImbalanceAfter  uint64 `json:"imbalance_after"`
 	Removed         int    `json:"removed,omitempty"` // items out of the workload that will stop
+	// Quarantined are items that nobody is to run, because their work failed too often.
+	Quarantined int `json:"quarantined,omitempty"`
 	// Frozen: an operator has ordered that nothing moves.
 	Frozen bool `json:"frozen,omitempty"`
 	// Brake says why the leader would hold its brake before it does any of this.
@@ -95,7 +97,8 @@ func (o *Operator) Plan(ctx context.Context, what WhatIf) (Plan, error) {
 		into   *[]store.Entry
 	}{
 		{o.keys.Members(), &seen.Members}, {o.keys.Control(), &control},
-		{o.keys.Workload(), &seen.Workload}, {o.keys.Assignments(), &seen.Assignments},
+		{o.keys.Workload(), &seen.Workload}, {o.keys.Quarantines(), &seen.Quarantines},
+		{o.keys.Assignments(), &seen.Assignments},
 	} {
 		var err error
 		if *p.into, _, err = o.store.List(ctx, p.prefix, store.Consistent); err != nil {
@@ -123,7 +126,8 @@ const maxAdded = 1000
 // planOf says with names what a forecast says with places.
 func planOf(f leader.Forecast) Plan {
 	p := Plan{Moves: []PlanMove{}, Unplaced: []PlanUnplaced{}, Members: []PlanMember{},
-		Minimum: f.Least, Exact: f.Exact, Removed: f.Removed, Brake: f.Brake}
+		Minimum: f.Least, Exact: f.Exact, Removed: f.Removed, Brake: f.Brake,
+		Quarantined: f.Quarantined}
 	members := map[string]*PlanMember{}
 	for i, m := range f.Members {
 		members[m.ID] = &PlanMember{ID: m.ID, Capacity: m.Capacity, TakesWork: !m.Drain,

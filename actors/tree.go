@@ -36,7 +36,7 @@ type cells struct {
 	records     *member.WorkRecords
 }
 
-func newCells() *cells {
+func newCells(b *actor.Base) *cells {
 	return &cells{
 		capacity:    messages.NewState(uint64(0)),
 		session:     messages.NewState(messages.Session{}),
@@ -56,7 +56,7 @@ func newCells() *cells {
 		bump:        messages.NewMailbox[messages.Bump, messages.Leadership](),
 		terms:       messages.NewState(member.TermsRun{}),
 		dutyEnds:    messages.NewState[uint64](0),
-		records:     member.NewWorkRecords(),
+		records:     member.NewWorkRecords(b.MaxRestarts, b.RestartWindow),
 	}
 }
 
@@ -83,7 +83,7 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 	workers := member.NewWorkerManager(b, c.holdings, session, membership, c.assignments.Reader(),
 		c.leave, ack, lease, records)
 	states := member.NewStatePublisher(b, session, membership, c.assignments.Reader(), holdings,
-		records)
+		records, ack)
 	// First, so that it stops last: who asks where the items are sees them leave.
 	children := []supervisor.Child{{Name: "routing", Tree: &routes}}
 	if b.CheckTTL > 0 { // before the session, so that the check passes until that has ended

@@ -29,6 +29,8 @@ type Members struct {
 type Ack struct {
 	Session     string        // of the member's last registration; empty: not known
 	TTL         time.Duration // how long anybody may count on a lease under this id; 0: not known
+	// Failing: the member's summary names items whose work fails too often.
+	Failing     bool
 	ModifyIndex uint64
 }
 
@@ -106,6 +108,9 @@ type Plan struct {
 	Waiting int
 	// Lost members have items and no record.
 	Lost int
+	// Quarantined items are run by nobody, because their work failed too often. They are none of the
+	// free ones.
+	Quarantined int
 	// Excess is the weight that members hold above what the planner gives them: what has yet to
 	// move. Not known (0) while there is a Brake.
 	Excess uint64

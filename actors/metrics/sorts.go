@@ -12,7 +12,8 @@ var (
 	// holdingStates are those of an item at its owner.
 	holdingStates = []string{"running", "stopping", "stopped"}
 	// itemStates are those of an item of the workload.
-	itemStates = []string{"owned", "waiting", "releasing", "free", "unplaced"}
+	itemStates = []string{"owned", "waiting", "releasing", "free", "unplaced",
+		"quarantined"}
 	// memberStates are those of a member.
 	memberStates = []string{"ready", "idle", "drained", "leaving", "unreadable", "lost"}
 )
@@ -29,11 +30,12 @@ func holdings(h messages.Holdings) map[string]int {
 }
 
 // itemCounts counts the workload: waiting items are at a member that may be lost, unplaced ones fit
-// nowhere.
+// nowhere, quarantined ones are run by nobody because their work failed too often.
 func itemCounts(p messages.Plan) map[string]int {
 	unplaced := min(p.Unplaced, p.Free) // others stay where they are until there is room elsewhere
 	return map[string]int{"owned": p.Owned - p.Waiting, "waiting": p.Waiting,
-		"releasing": p.Releasing, "free": p.Free - unplaced, "unplaced": unplaced}
+		"releasing": p.Releasing, "free": p.Free - unplaced, "unplaced": unplaced,
+		"quarantined": p.Quarantined}
 }
 
 // memberCounts counts the members, and names those that items may be given to.

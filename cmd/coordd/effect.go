@@ -27,6 +27,8 @@ func (o *runFlags) idle(flags *pflag.FlagSet, taken taken) []idleSetting {
 	unless(works, "--exec or --hold-items", "capacity", "worker-soak", "keep-items",
 		"publish-items")
 	unless(o.http != "", "--http", "http-host", "pprof")
+	unless(o.maxRestarts != 0, "--max-restarts", "restart-window")
+	unless(o.exec != "", "--exec", "max-restarts")
 	if o.backend != "none" {
 		unless(o.http != "" || o.configLog != "", "--http or --config-log", "backend")
 	}

@@ -193,6 +193,14 @@ func eventText(e actors.Event) string {
 		return items + " kept at " + from + " after all"
 	case "restarted":
 		return items + " to be started once more at " + from + ", by an order"
+	case "quarantined":
+		return items + " quarantined: its work failed too often at " + from + ", the last time: " +
+			foreign(e.Why)
+	case "unquarantined":
+		if e.Why == "removed" {
+			return items + " no longer quarantined: " + cause(e)
+		}
+		return items + " no longer quarantined, by an order to restart"
 	case "erased":
 		return items + " no longer at " + from + ": " + cause(e)
 	case actors.EventsMore:
@@ -227,6 +235,10 @@ func cause(e actors.Event) string {
 		return from + " has stopped"
 	case "lost":
 		return from + " was lost"
+	case "failing":
+		return "its work failed too often at " + from + ", and is tried elsewhere"
+	case "quarantined":
+		return "its work failed too often"
 	case "released":
 		return "given up by " + from
 	case "removed":

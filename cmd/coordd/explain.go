@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -90,8 +91,13 @@ func printExplanation(w io.Writer, e actors.Explanation, now time.Time) error {
 	if e.Removed {
 		row("removed", "it is not in the workload any more")
 	}
+	if len(e.FailedAt) > 0 {
+		row("failed", "too often at %s", strings.Join(e.FailedAt, ", "))
+	}
 	if e.Restarts > 0 {
 		row("restarts", "%d by %s", e.Restarts, e.Member)
+	}
+	if e.LastExit != "" {
 		last := e.LastExit
 		if !e.LastExitAt.IsZero() {
 			last += " (" + span(now.Sub(e.LastExitAt)) + " ago)"

@@ -26,8 +26,9 @@ it, how often its work was restarted, since when it is in that state, and why.
 
 The states: running, starting, crash-looping (its work ends again and again),
 stopping (on its way to another member), waiting (for the lease of a lost member
-to end), free (no member has it), quarantined (reserved), and owned (its member
-is of an older version, and does not say what its work does).`,
+to end), free (no member has it), quarantined (nobody runs it, for its work failed
+too often; see coordd run --max-restarts), and owned (its member is of an older
+version, and does not say what its work does).`,
 		Example: `  coordd items
   coordd items --state crash-looping,waiting,free
   coordd items --member n1 --json
@@ -156,7 +157,7 @@ func inShort(i actors.ItemStatus, now time.Time) string {
 		}
 		text += more
 	}
-	if i.Restarts > 0 {
+	if i.LastExit != "" {
 		add("its last end: " + i.LastExit)
 		if left := i.NextStart.Sub(now); left > 0 {
 			add("starts again in " + span(left))

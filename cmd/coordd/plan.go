@@ -101,6 +101,10 @@ func printPlan(w io.Writer, p actors.Plan, each bool) error {
 	if n := len(stays); n > 0 {
 		fmt.Fprintf(t, "stays\t%s where owned now: %s\n", namedCount(stays), whyUnplaced(stays))
 	}
+	if p.Quarantined > 0 {
+		fmt.Fprintf(t, "quarantined\t%s: nobody runs them before \"coordd restart\"\n",
+			count(p.Quarantined, "item"))
+	}
 	if p.Removed > 0 {
 		fmt.Fprintf(t, "stops\t%s no longer in the workload\n", count(p.Removed, "item"))
 	}

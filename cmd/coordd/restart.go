@@ -19,7 +19,8 @@ func (a *app) restartCommand() *cobra.Command {
 		Long: `Orders that the work of items, or of all items of a member, is stopped and started again
 at the same member, without a move: with the payload that each item has by then, and the
 same fencing token. All ids are checked before anything is written; an item that nobody
-runs is refused.
+runs is refused, unless it is quarantined (coordd run --max-restarts): that ends with this
+order, and the item is placed like a new one.
 
 The leader passes the order on; while it is frozen or holds its brake, afterwards. An order
 takes effect once, on what the member was given before it: work that moves meanwhile is
@@ -96,7 +97,7 @@ func restartable(holders actors.Holders, items []string) error {
 	}
 	for _, id := range items {
 		switch {
-		case own[id]:
+		case own[id], slices.Contains(holders.Quarantined, id):
 		case moving[id] != "":
 			return fmt.Errorf("%s is given up by %s just now, and starts anew where it goes", id,
 				foreign(moving[id]))

@@ -34,12 +34,14 @@ type runFlags struct {
 	leaderSoak, workerSoak, merge time.Duration
 	stopTimeout, brakeHold        time.Duration
 	routeFlags
-	passEnv     []string
-	keepItems   time.Duration
-	restartWait time.Duration
-	holdItems   bool
-	pprof       bool
-	publish     bool
+	passEnv       []string
+	keepItems     time.Duration
+	restartWait   time.Duration
+	holdItems     bool
+	pprof         bool
+	publish       bool
+	maxRestarts   int
+	restartWindow time.Duration
 
 	explainTiming, json bool
 }
@@ -165,6 +167,12 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 	f.DurationVar(&o.itemCooldown, "item-cooldown", 0,
 		"The `time` for which an item stays where it was placed before it is moved for balance "+
 			"again. 0s: it may be moved at once.")
+	f.IntVar(&o.maxRestarts, "max-restarts", 0,
+		"How `often` the command of an item is started again after it has ended by itself, within "+
+			"--restart-window. Then the item is tried at one other member, and where that fails too "+
+			"it is quarantined: nobody runs it until coordd restart. 0 means for ever.")
+	f.DurationVar(&o.restartWindow, "restart-window", 10*time.Minute,
+		"The `time` within which --max-restarts counts: 1s to 24h.")
 	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second,
 		"The `time` from SIGTERM to SIGKILL when a command is stopped.")
 	secretFlags(f, &o.passEnv)
@@ -222,6 +230,9 @@ func (o *runFlags) soften(cmd *cobra.Command) error {
 	}
 	if o.itemCooldown < 0 {
 		return usage("--item-cooldown %v: give a time of 0s or more", o.itemCooldown)
+	}
+	if o.restartWindow == 0 {
+		return usage("--restart-window 0s: give one of 1s to 24h")
 	}
 	return nil
 }
@@ -391,6 +402,7 @@ func (o *runFlags) config() actors.Config {
 		LeaderSoak: o.leaderSoak, WorkerSoak: o.workerSoak, Merge: o.merge,
 		MoveBudget: o.moveBudget.items, MoveBudgetShare: o.moveBudget.share,
 		ItemCooldown: o.itemCooldown, StopTimeout: o.stopTimeout + killSlack, BrakeHold: o.brakeHold,
+		MaxRestarts: o.maxRestarts, RestartWindow: o.restartWindow,
 		KeepItems: o.keepItems, PublishItems: o.publish,
 		Backend: o.backend, ConfigLog: o.configLog,
 	}

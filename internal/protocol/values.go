@@ -117,6 +117,9 @@ type Ack struct {
 	// will be started; its items wait for their member for Keep (nanoseconds).
 	Stopped bool          `json:"stopped,omitempty"`
 	Keep    time.Duration `json:"keep,omitempty"`
+	// Failing: the member's summary names items whose work fails too often, which the leader is to
+	// take away.
+	Failing bool `json:"failing,omitempty"`
 	// Terms: whoever wrote this writes a term when it takes the leadership. Versions before that do
 	// not.
 	Terms bool `json:"terms,omitempty"`

@@ -18,8 +18,6 @@ const (
 	WorkStopping = "stopping" // it was told to stop, or has stopped and is not released yet
 	// WorkWaiting: a predecessor of the same id may still work on it.
 	WorkWaiting = "waiting"
-	// WorkQuarantined is reserved: no version writes it yet.
-	WorkQuarantined = "quarantined"
 )
 
 // Bounds of a [WorkSummary]: how many items it names at the most, and how long an end's text is, in
@@ -59,6 +57,10 @@ type WorkReport struct {
 	Exit     string    `json:"exit,omitempty"` // what its last such end said
 	ExitAt   time.Time `json:"exit_at,omitzero"`
 	Next     time.Time `json:"next,omitzero"` // its next start, while it pauses
+	// Over: it has ended by itself more often than its member lets it, and the leader is to take the
+	// item away. Again is the order to restart that it was started after: see [Assignment.Restart].
+	Over  bool   `json:"over,omitempty"`
+	Again uint64 `json:"again,omitempty"`
 }
 
 // States returns the prefix of the members' summaries. Nobody watches it.

@@ -27,6 +27,8 @@ type Settings struct {
 	MoveBudget                         int
 	MoveBudgetShare                    float64
 	ItemCooldown                       time.Duration
+	MaxRestarts                        int // of an item's work within RestartWindow; 0: for ever
+	RestartWindow                      time.Duration
 
 	Process  protocol.Process
 	Liveness func(protocol.Process) protocol.Liveness

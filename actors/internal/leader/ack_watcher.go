@@ -13,7 +13,8 @@ func NewAckWatcher(b *actor.Base, term uint64, out *messages.State[messages.Acks
 		found, last := map[string]messages.Ack{}, out.Get()
 		longest := last.Longest
 		for e, ack := range protocol.Read(v.Entries, b.Keys.ReadAck, odd.Skip) {
-			next := messages.Ack{Session: ack.Session, TTL: ack.TTL, ModifyIndex: e.ModifyIndex}
+			next := messages.Ack{Session: ack.Session, TTL: ack.TTL, Failing: ack.Failing,
+				ModifyIndex: e.ModifyIndex}
 			was, _ := last.Items.Get(ack.Member)
 			if next.Session == "" {
 				next.Session, next.TTL = was.Session, 0

@@ -79,6 +79,9 @@ func (a *Assigner) rests(u store.Unit) bool {
 
 // key is the assignment key that an order is about.
 func (o order) key(keys protocol.Keys) string {
+	if o.kind == orderForget {
+		return keys.Quarantine(o.item)
+	}
 	if o.to != "" {
 		return keys.Assignment(o.to, o.item)
 	}

@@ -41,6 +41,8 @@ type Assigner struct {
 	readAt    map[string]uint64 // the ack with which a member's keys were read last
 	absent    map[string]absence
 	apart     map[string]*apart          // orders that were in vain, by their assignment keys
+	notes     map[string]note            // of items whose work has failed, by item
+	failing   map[string][]report        // what members say of such work, by member
 	resets    int                        // of Consul, that absences were begun anew for
 	inherited bool                       // what the last leader has noted was read
 	handed    map[string]protocol.Waited // by it
@@ -101,6 +103,7 @@ func (a *Assigner) Run(ctx context.Context) error {
 	a.readAt, a.absent, a.moves = map[string]uint64{}, map[string]absence{}, map[string]int{}
 	a.apart, a.foreign = map[string]*apart{}, map[string]*aside{}
 	a.ledger, a.placed = movesLedger{}, map[string]time.Time{}
+	a.notes, a.failing = map[string]note{}, map[string][]report{}
 	a.events = newEventLog(a.Keys, a.ID)
 	a.odd = protocol.StrangeKeys{Log: a.Log}
 	a.ladder = store.NewLadder()
@@ -337,8 +340,15 @@ func (a *Assigner) readAll(ctx context.Context) error {
 	}
 	a.assigned.load(a.Keys, entries, &a.odd)
 	a.events.still(a.assigned)
+	if err := a.readNotes(ctx); err != nil {
+		return err
+	}
 	clear(a.readAt)
+	clear(a.failing)
 	for id, ack := range acks.All() {
+		if err := a.readFailing(ctx, id, ack); err != nil {
+			return err
+		}
 		a.readAt[id] = ack.ModifyIndex
 	}
 	if a.Observer != nil {
@@ -378,6 +388,10 @@ func (a *Assigner) readRaised(ctx context.Context) error {
 		before := a.assigned.members[id]
 		a.assigned.loadMember(a.Keys, id, entries, &a.odd)
 		a.gaveUp(id, before, a.assigned.members[id])
+		ack, _ := acks.Get(id)
+		if err := a.readFailing(ctx, id, ack); err != nil {
+			return err
+		}
 		if index == 0 {
 			delete(a.readAt, id)
 		} else {
@@ -430,7 +444,7 @@ func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
 		return time.Now(), nil // what was written is drafted upon at once
 	}
 	next = actor.Earliest(actor.Earliest(actor.Earliest(ask, d.wake), retry), a.note(ctx, false))
-	next = actor.Earliest(next, a.events.due(a.Merge))
+	next = actor.Earliest(actor.Earliest(next, d.later), a.events.due(a.Merge))
 	if s.place {
 		a.first = time.Time{}
 	}
@@ -482,6 +496,7 @@ func (a *Assigner) snapshot(now time.Time) *snapshot {
 		now: now, members: a.members.Get().Items, workload: w.Items, index: a.index,
 		control:  control,
 		assigned: a.assigned, absent: a.absent, build: a.build, origin: a.origin,
+		notes: a.notes, failing: a.failing,
 		place:   a.first.IsZero() || !now.Before(a.placeAt()),
 		balance: !now.Before(a.quiet.Add(a.LeaderSoak)),
 		budget:  a.budget(w.Items.Len()), cooling: a.cooling(now), hold: a.BrakeHold, braked: a.brakeText != "", peak: peak,
@@ -662,10 +677,15 @@ func (a *Assigner) enter(o order, r store.Result) {
 		x.Releasing, x.Reason, x.ModifyIndex = o.kind == orderRevoke, o.reason, r.Index
 		x.Unreadable = false // it holds what this leader wrote
 		a.assigned.set(o.from, o.item, x)
+		if o.note != nil {
+			a.notes[o.item] = note{*o.note, r.Index}
+		}
 	case orderRestart:
 		x := a.assigned.members[o.from][o.item]
 		x.Restart, x.ModifyIndex = o.restart, r.Index
 		a.assigned.set(o.from, o.item, x)
+	case orderForget:
+		delete(a.notes, o.item)
 	case orderErase:
 		a.assigned.drop(o.from, o.item)
 	case orderSweep:
@@ -677,5 +697,5 @@ func (a *Assigner) enter(o order, r store.Result) {
 
 func (o order) verb() string {
 	return [...]string{"granted", "revoked", "cancelled", "taken-over", "erased", "restarted",
-		"swept", "events"}[o.kind]
+		"swept", "forgotten", "events"}[o.kind]
 }

@@ -24,6 +24,8 @@ type snapshot struct {
 	assigned *assignmentCache
 	absent   map[string]absence
 	build    *unitBuilder
+	notes    map[string]note     // of items whose work has failed too often, by item
+	failing  map[string][]report // what members say of such work now, by member
 	// origin says who released an item that has no owner, and why; not known: false.
 	origin  func(item string) (release, bool)
 	place   bool // changes have come to rest for a moment: free items may be placed
@@ -80,6 +82,7 @@ type draft struct {
 	// there is something to place or to move once it has been quiet long enough
 	waiting    bool
 	wake       time.Time // when time alone changes the draft; zero: never
+	later      time.Time // the same, for what nobody waits for
 	brake      string
 	overridden overridden // what is gone, and an operator has said so
 	doubles    []string   // items with more than one key: a stranger's work
@@ -131,9 +134,12 @@ type sorted struct {
 	// items that stay where they are: at a vanished member in its grace, or one with an unreadable
 	// record, or under a second key
 	waiting int
-	keyed   int      // keys in all
-	holders int      // members with keys
-	lost    []string // of them, those without a record
+	// keys of quarantined items, and how many such items have none
+	barred      []keyRef
+	quarantined int
+	keyed       int      // keys in all
+	holders     int      // members with keys
+	lost        []string // of them, those without a record
 }
 
 func (s *snapshot) sort(d *draft) *sorted {
@@ -208,6 +214,14 @@ func (s *snapshot) sort(d *draft) *sorted {
 			continue
 		}
 		id, w := s.workload.At(i)
+		if s.barred(id) {
+			if refs[i].member == "" {
+				out.quarantined++
+			} else {
+				out.barred = append(out.barred, refs[i])
+			}
+			continue
+		}
 		item := placement.Item{ID: id, Weight: w.Weight, Owner: owner[i],
 			Leaving: owner[i] != placement.None && refs[i].Releasing}
 		if to, pinned := s.control.Pins.Get(id); pinned {
@@ -219,6 +233,7 @@ func (s *snapshot) sort(d *draft) *sorted {
 		out.items = append(out.items, item)
 		out.keys = append(out.keys, refs[i])
 	}
+	s.avoid(out)
 	return out
 }
 
@@ -246,6 +261,24 @@ func (s *snapshot) count(d *draft, sorted *sorted) {
 		}
 		shares[ref.member] = share
 	}
+	for _, ref := range sorted.barred {
+		share, present := shares[ref.member]
+		switch {
+		case !present: // a vanished member's, whose grace is over
+			d.plan.Quarantined++
+			continue
+		case ref.Releasing:
+			share.Releasing++
+			d.plan.Releasing++
+		default:
+			d.plan.Owned++
+		}
+		w, _ := s.workload.Get(ref.item)
+		share.Items++
+		share.Weight += w.Weight
+		shares[ref.member] = share
+	}
+	d.plan.Quarantined += sorted.quarantined
 	d.plan.Owned += sorted.waiting
 	d.plan.Waiting, d.plan.Lost = sorted.waiting, len(sorted.lost)
 	d.plan.Shares = messages.TableOf(shares)
@@ -259,17 +292,9 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 		d.waiting = d.waiting || len(gone) > 0
 		gone = nil
 	}
-	for _, ref := range append(sorted.extra, gone...) {
-		m, present := s.members.Get(ref.member)
-		switch {
-		case present && !ref.Releasing && !m.Leaving:
-			d.units = append(d.units, s.build.revoke(ref.item, ref.member, ref.Assignment,
-				"removed"))
-		case !present && s.absent[ref.member].over(s.now):
-			d.units = append(d.units, s.build.erase(ref.item, ref.member, ref.Assignment,
-				s.absent[ref.member].ack))
-		}
-	}
+	s.takeBack(d, append(sorted.extra, gone...), "removed")
+	s.takeBack(d, sorted.barred, reasonQuarantined)
+	s.forget(d)
 	for id, away := range s.absent {
 		if _, holds := s.assigned.members[id]; holds || away.since.IsZero() {
 			continue
@@ -297,7 +322,8 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 		}
 		sorted.items[i].Leaving = true
 	}
-	p := placement.Compute(sorted.members, sorted.items)
+	s.fail(d, sorted)
+	p := s.compute(sorted)
 	d.plan.Unplaced = len(p.Unplaced)
 	for j, load := range p.Loads {
 		id, _ := s.members.At(j)
@@ -343,6 +369,21 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 	s.restart(d, sorted, moving)
 }
 
+// takeBack takes keys away: those of members that are there by asking them to, those of vanished
+// ones when their grace is over.
+func (s *snapshot) takeBack(d *draft, keys []keyRef, why string) {
+	for _, ref := range keys {
+		m, present := s.members.Get(ref.member)
+		switch {
+		case present && !ref.Releasing && !m.Leaving:
+			d.units = append(d.units, s.build.revoke(ref.item, ref.member, ref.Assignment, why))
+		case !present && s.absent[ref.member].over(s.now):
+			d.units = append(d.units, s.build.erase(ref.item, ref.member, ref.Assignment,
+				s.absent[ref.member].ack, why))
+		}
+	}
+}
+
 // restart passes orders to restart on to the owners. An order is about what was granted, and whose
 // owner was registered, before it: what has been started since needs no restart.
 func (s *snapshot) restart(d *draft, sorted *sorted, moving []bool) {
@@ -357,11 +398,15 @@ func (s *snapshot) restart(d *draft, sorted *sorted, moving []bool) {
 		byItem, _ := s.control.RestartItems.Get(item.ID)
 		byMember, _ := s.control.RestartMembers.Get(ref.member)
 		m, _ := s.members.Get(ref.member)
-		if given := max(byItem, byMember); given > max(ref.CreateIndex, ref.Restart,
-			m.CreateIndex) && !m.Leaving {
+		if given := max(byItem, byMember); due(given, ref.Assignment, m) && !m.Leaving {
 			d.units = append(d.units, s.build.again(item.ID, ref.member, ref.Assignment, given))
 		}
 	}
+}
+
+// due tells whether an order to restart is about what was granted, and not passed on yet.
+func due(given uint64, a messages.Assignment, m messages.Member) bool {
+	return given > max(a.CreateIndex, a.Restart, m.CreateIndex)
 }
 
 // patient tells whether a drained member gives up its items within the move budget still, and has

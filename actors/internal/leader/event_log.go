@@ -271,6 +271,16 @@ func (a *Assigner) eventsOf(units []store.Unit) []protocol.Event {
 	type group struct{ what, from, to, why string }
 	var events []protocol.Event
 	at := map[group]int{}
+	add := func(g group, item string) {
+		i, ok := at[g]
+		if !ok {
+			i = len(events)
+			at[g] = i
+			events = append(events, protocol.Event{What: g.what, From: g.from, To: g.to,
+				Why: g.why})
+		}
+		events[i].Items = append(events[i].Items, item)
+	}
 	for _, u := range units {
 		o := u.Tag.(order)
 		g := group{from: o.from, to: o.to, why: o.reason}
@@ -282,25 +292,27 @@ func (a *Assigner) eventsOf(units []store.Unit) []protocol.Event {
 			}
 		case orderRevoke:
 			g.what = protocol.EventRevoked
+			if o.note != nil && o.note.Since != 0 {
+				add(group{what: protocol.EventQuarantined, from: o.from,
+					why: o.note.Last().Exit}, o.item)
+			}
 		case orderCancel:
 			g.what = protocol.EventKept
 		case orderReap:
 			g.what, g.why = protocol.EventTakenOver, a.absent[o.from].word()
 		case orderErase:
 			g.what = protocol.EventErased
+		case orderForget:
+			if o.note.Since == 0 {
+				continue
+			}
+			g.what = protocol.EventUnquarantined
 		case orderRestart:
 			g.what, g.why = protocol.EventRestarted, ""
 		default:
 			continue
 		}
-		i, ok := at[g]
-		if !ok {
-			i = len(events)
-			at[g] = i
-			events = append(events, protocol.Event{What: g.what, From: g.from, To: g.to,
-				Why: g.why})
-		}
-		events[i].Items = append(events[i].Items, o.item)
+		add(g, o.item)
 	}
 	return events
 }

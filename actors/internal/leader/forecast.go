@@ -15,6 +15,7 @@ import (
 // Seen is what somebody who does not lead has read of a service.
 type Seen struct {
 	Members, Assignments, Workload []store.Entry
+	Quarantines                    []store.Entry // what is noted of items whose work fails
 	Orders                         protocol.Orders
 }
 
@@ -49,6 +50,7 @@ type Forecast struct {
 	Exact                    bool // no plan needs fewer, see [placement.Minimum]
 	Removed                  int  // items that are no longer in the workload and will be stopped
 	Brake                    string
+	Quarantined              int // items that nobody is to run
 }
 
 const brakeHold = time.Minute
@@ -102,9 +104,14 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 		workload: messages.TableOf(workload), index: map[string]int32{}, assigned: assigned,
 		control: messages.Control{Drain: messages.TableOf(drained),
 			Pins: messages.TableOf(seen.Orders.Pins)},
-		absent: absent, origin: unknownOrigin, place: true, balance: true, peak: len(workload), hold: brakeHold}
+		absent: absent, notes: map[string]note{}, origin: unknownOrigin, place: true, balance: true, peak: len(workload), hold: brakeHold}
 	for id := range s.workload.IDs() {
 		s.index[id] = int32(len(s.index))
+	}
+	for e, q := range protocol.Read(seen.Quarantines, keys.ReadQuarantine, skip) {
+		if seen.Orders.RestartItems[q.Item] <= e.ModifyIndex {
+			s.notes[q.Item] = note{q.Quarantine, e.ModifyIndex}
+		}
 	}
 	var d draft
 	sorted := s.sort(&d)
@@ -112,12 +119,13 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 	// An item that waits for nothing but a grace is planned all the same.
 	s.now = now.Add(time.Hour)
 	sorted = s.sort(&d)
+	f.Plan = s.compute(sorted)
 	f.Members, f.Items, f.Removed = sorted.members, sorted.items, len(sorted.removed)
+	f.Quarantined = sorted.quarantined + len(sorted.barred)
 	f.Owners = make([]string, len(sorted.keys))
 	for i, key := range sorted.keys {
 		f.Owners[i] = key.member
 	}
-	f.Plan = placement.Compute(sorted.members, sorted.items)
 	f.Least, f.Exact = placement.Minimum(sorted.members, sorted.items, f.Plan)
 	return f
 }

@@ -56,7 +56,7 @@ func (l *movesLedger) minimum(s *snapshot, now *sorted) int {
 		}
 	}
 	n := 0
-	for _, move := range placement.Compute(now.members, now.items).Moves {
+	for _, move := range s.compute(now).Moves {
 		if move.To != placement.None {
 			n++
 		}

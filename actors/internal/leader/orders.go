@@ -19,6 +19,8 @@ type order struct {
 	cause    string // of a grant: why the item left its last owner; else reason
 	session  string // granted to
 	restart  uint64 // the order that it passes on
+	// of a revocation: what is to be known of the item's work, which has failed
+	note *protocol.Quarantine
 }
 
 type orderKind uint8
@@ -30,7 +32,8 @@ const (
 	orderReap  // from a vanished member, to another
 	orderErase // a vanished member's key of an item that is no more
 	orderRestart
-	orderSweep // what a vanished member leaves when it holds nothing
+	orderSweep  // what a vanished member leaves when it holds nothing
+	orderForget // where the work of an item has failed
 	orderEvents
 )
 
@@ -92,6 +95,27 @@ func (b *unitBuilder) revoke(item, from string, a messages.Assignment, reason st
 	}
 }
 
+// fail revokes an item whose work has failed too often, and notes where.
+func (b *unitBuilder) fail(item, from string, a messages.Assignment,
+	note protocol.Quarantine) store.Unit {
+	reason := reasonFailing
+	if note.Since != 0 {
+		reason = reasonQuarantined
+	}
+	u := b.revoke(item, from, a, reason)
+	u.Ops = append(u.Ops, store.Set(b.keys.Quarantine(item), note.Encode(), 0))
+	u.Tag = order{kind: orderRevoke, item: item, from: from, reason: reason, note: &note}
+	return u
+}
+
+// forget deletes what is noted of an item whose work has failed; reason empty: by an order.
+func (b *unitBuilder) forget(item, reason string, note protocol.Quarantine) store.Unit {
+	return store.Unit{
+		Ops: []store.Op{store.Delete(b.keys.Quarantine(item))},
+		Tag: order{kind: orderForget, item: item, reason: reason, note: &note},
+	}
+}
+
 func (b *unitBuilder) cancel(item, from string, a messages.Assignment) store.Unit {
 	return store.Unit{
 		Lane: from,
@@ -143,13 +167,15 @@ func (b *unitBuilder) reap(item, from string, a messages.Assignment, ack uint64,
 	}
 }
 
-// erase deletes a vanished member's key of an item that is no longer in the workload.
-func (b *unitBuilder) erase(item, from string, a messages.Assignment, ack uint64) store.Unit {
+// erase deletes a vanished member's key of an item that nobody is to have: it is no longer in the
+// workload, or quarantined.
+func (b *unitBuilder) erase(item, from string, a messages.Assignment, ack uint64,
+	reason string) store.Unit {
 	return store.Unit{
 		Lane:   from,
 		Shared: b.stillGone(from, ack),
 		Ops:    []store.Op{store.DeleteCAS(b.keys.Assignment(from, item), a.ModifyIndex)},
-		Tag:    order{kind: orderErase, item: item, from: from, reason: "removed"},
+		Tag:    order{kind: orderErase, item: item, from: from, reason: reason},
 	}
 }
 

@@ -13,12 +13,13 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// OwnAck is this member's acks key, which two of its actors write. It numbers the acks, so that no
+// OwnAck is this member's acks key, which three of its actors write. It numbers the acks, so that no
 // two writes of the key are equal: Consul does not wake a watch for a value that stays the same.
 // And it holds the key's index as far as it is known, by which each write is conditioned.
 type OwnAck struct {
 	*actor.Base
 	n, index atomic.Uint64
+	failing  atomic.Bool // the summary names work that has failed too often
 }
 
 func NewOwnAck(b *actor.Base) *OwnAck { return &OwnAck{Base: b} }
@@ -49,7 +50,7 @@ func (a *OwnAck) value(session string, clear bool, inherited time.Duration) prot
 	by := a.Process
 	by.Lock = a.Lock()
 	return protocol.Ack{Counter: a.next(), Session: session, By: by, Clear: clear, TTL: ttl,
-		Terms: true}
+		Failing: a.failing.Load(), Terms: true}
 }
 
 // raise applies ops and writes the ack in one transaction, under the condition that the record

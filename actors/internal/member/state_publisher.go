@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
@@ -21,6 +22,7 @@ type StatePublisher struct {
 	assignments messages.Reader[messages.Assignments]
 	holdings    messages.Reader[messages.Holdings]
 	records     *WorkRecords
+	ack         *OwnAck
 
 	written protocol.WorkSummary // as it was written last
 	at      time.Time            // when
@@ -30,15 +32,18 @@ type StatePublisher struct {
 	since   map[string]time.Time
 	again   time.Time // when to try again what has failed
 	ladder  *store.Ladder
+	told    []overItem // that the leader was woken for
 }
 
 // NewStatePublisher wires the actor.
 func NewStatePublisher(b *actor.Base, session messages.Reader[messages.Session],
 	membership messages.Reader[messages.Membership],
 	assignments messages.Reader[messages.Assignments],
-	holdings messages.Reader[messages.Holdings], records *WorkRecords) *StatePublisher {
+	holdings messages.Reader[messages.Holdings], records *WorkRecords,
+	ack *OwnAck) *StatePublisher {
 	return &StatePublisher{Base: b, session: session, membership: membership,
 		assignments: assignments, holdings: holdings, records: records,
+		ack:   ack,
 		since: map[string]time.Time{}, ladder: store.NewLadder()}
 }
 
@@ -126,6 +131,8 @@ func (a *StatePublisher) step(ctx context.Context, now time.Time) (next time.Tim
 
 // write writes the summary, if the record is still the session's, over the version that is known:
 // so neither a second copy of the request nor one that arrives late takes a newer one back.
+//
+// Where it names work that has failed too often, the ack goes with it, so that the leader reads it.
 func (a *StatePublisher) write(ctx context.Context, s protocol.WorkSummary, now time.Time) error {
 	key := a.Keys.State(a.ID)
 	if !a.known {
@@ -139,13 +146,27 @@ func (a *StatePublisher) write(ctx context.Context, s protocol.WorkSummary, now 
 		}
 	}
 	s.Seq, s.At = a.written.Seq+1, now.UTC()
-	r, err := a.Store.Txn(ctx, store.CheckSession(a.Keys.Member(a.ID), s.Session),
-		store.CAS(key, s.Encode(), 0, a.index))
-	if err != nil {
-		a.known = false
-		return err
+	fails := over(s)
+	a.ack.failing.Store(len(fails) > 0)
+	if len(fails) == 0 || slices.Equal(fails, a.told) {
+		r, err := a.Store.Txn(ctx, store.CheckSession(a.Keys.Member(a.ID), s.Session),
+			store.CAS(key, s.Encode(), 0, a.index))
+		if err != nil {
+			a.known = false
+			return err
+		}
+		e, _ := r.Entry(key)
+		a.written, a.at, a.index = s, now, e.ModifyIndex
+		return nil
 	}
-	e, _ := r.Entry(key)
-	a.written, a.at, a.index = s, now, e.ModifyIndex
-	return nil
+	a.known = false // the next write reads what this one has made of the key
+	err := a.ack.raise(ctx, s.Session, func() protocol.Ack {
+		m := a.membership.Get()
+		clear := m.ClearAt.IsZero() || !time.Now().Before(m.ClearAt)
+		return a.ack.value(s.Session, clear, m.Inherited)
+	}, store.CAS(key, s.Encode(), 0, a.index))
+	if err == nil {
+		a.written, a.at, a.told = s, now, fails
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package member
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 // and the state-publisher reads it.
 type WorkRecords struct {
 	changed *messages.State[uint64]
+	limit   restartLimit
 
 	mu    sync.Mutex
 	n     uint64
@@ -33,6 +35,17 @@ type workRecord struct {
 	exit     string    // what the last one said
 	exitAt   time.Time
 	next     time.Time // the next start, as the supervisor's policy said
+	again    uint64    // the order to restart that it was started after
+	// ended is when it has ended by itself lately, as far as that may exceed the limit; over: it has
+	// exceeded it since it was started here.
+	ended []time.Time
+	over  bool
+}
+
+// restartLimit is how often work may end by itself within a window before its item is given up.
+type restartLimit struct {
+	most   int // 0: there is no limit
+	window time.Duration
 }
 
 // Work that has ended so often in a row loops. A run that has lasted for healthyAfter ends the row:
@@ -42,15 +55,18 @@ const (
 	healthyAfter = supervisor.DefaultHealthyAfter
 )
 
-func NewWorkRecords() *WorkRecords {
-	return &WorkRecords{changed: messages.NewState[uint64](0), items: map[string]*workRecord{}}
+// NewWorkRecords keeps records of work that may end by itself so often within a window; most 0:
+// for ever.
+func NewWorkRecords(most int, window time.Duration) *WorkRecords {
+	return &WorkRecords{changed: messages.NewState[uint64](0), items: map[string]*workRecord{},
+		limit: restartLimit{most, window}}
 }
 
-// open begins the record of an item that is started here.
-func (w *WorkRecords) open(id string) *workRecord {
+// open begins the record of an item that is started here, after an order to restart it.
+func (w *WorkRecords) open(id string, again uint64) *workRecord {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := &workRecord{of: w}
+	r := &workRecord{of: w, again: again}
 	w.items[id] = r
 	return r
 }
@@ -114,12 +130,28 @@ func (r *workRecord) ends(exit string) {
 			r.row = now
 		}
 		r.restarts++
+		r.count(now)
 		r.begun, r.exit, r.exitAt = time.Time{}, exit, now
 	})
 }
 
+// count takes in that a run has ended by itself.
+func (r *workRecord) count(now time.Time) {
+	limit := r.of.limit
+	if limit.most == 0 || r.over {
+		return
+	}
+	r.ended = append(slices.DeleteFunc(r.ended, func(at time.Time) bool {
+		return now.Sub(at) > limit.window
+	}), now)
+	r.over = len(r.ended) > limit.most
+}
+
 // loops tells whether the work loops, and when time alone will have ended that.
 func (r workRecord) loops(now time.Time) (loops bool, until time.Time) {
+	if r.over {
+		return true, time.Time{} // until the leader has taken the item away
+	}
 	if r.inRow < loopsAfter {
 		return false, time.Time{}
 	}

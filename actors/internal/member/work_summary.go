@@ -82,6 +82,9 @@ func (in summaryInput) describe(r *protocol.WorkReport, h messages.Holding) (nex
 		return time.Time{}
 	}
 	r.Restarts, r.Exit, r.ExitAt = record.restarts, record.exit, record.exitAt.UTC()
+	if record.over {
+		r.Over, r.Again = true, record.again
+	}
 	loops, next := record.loops(in.now)
 	switch {
 	case loops:
@@ -100,10 +103,34 @@ func (in summaryInput) describe(r *protocol.WorkReport, h messages.Holding) (nex
 var rank = map[string]int{protocol.WorkLooping: 0, protocol.WorkStarting: 1,
 	protocol.WorkStopping: 2, protocol.WorkRunning: 3}
 
+// rankOf puts what the leader is to take away before all else.
+func rankOf(r protocol.WorkReport) int {
+	if r.Over {
+		return -1
+	}
+	return rank[r.State]
+}
+
+// over are the items of a summary that the leader is to take away.
+func over(s protocol.WorkSummary) (ids []overItem) {
+	for _, r := range s.Items {
+		if r.Over {
+			ids = append(ids, overItem{r.ID, r.Token, r.Again})
+		}
+	}
+	return ids
+}
+
+// overItem is one start of the work of an item that has failed too often.
+type overItem struct {
+	id           string
+	token, again uint64
+}
+
 // worst returns the items that a summary names.
 func worst(all []protocol.WorkReport) []protocol.WorkReport {
 	slices.SortStableFunc(all, func(x, y protocol.WorkReport) int {
-		return cmp.Or(cmp.Compare(rank[x.State], rank[y.State]), strings.Compare(x.ID, y.ID))
+		return cmp.Or(cmp.Compare(rankOf(x), rankOf(y)), strings.Compare(x.ID, y.ID))
 	})
 	const around = 250 // bytes of JSON beside the texts
 	size := 0
@@ -124,7 +151,8 @@ func sameStates(x, y protocol.WorkSummary) bool {
 	}
 	for i := range x.Items {
 		a, b := x.Items[i], y.Items[i]
-		if a.ID != b.ID || a.State != b.State || a.Token != b.Token {
+		if a.ID != b.ID || a.State != b.State || a.Token != b.Token || a.Over != b.Over ||
+			a.Again != b.Again {
 			return false
 		}
 	}

@@ -245,7 +245,7 @@ func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s sn
 		key, _ := s.view.Items.Get(id)
 		item := actor.Item{ID: id, Payload: e.Value, Weight: max(1, e.Flags),
 			Token: s.token(key)}
-		record := a.records.open(id)
+		record := a.records.open(id, key.Restart)
 		h, err := group.Start(supervisor.Child{Name: childName(id),
 			Run:     a.keep(item, s.session.ID, record),
 			Restart: supervisor.Transient, StopTimeout: a.StopTimeout, Backoff: record.backoff})

@@ -1,0 +1,304 @@
+package leader
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// Items whose work fails too often: a member says so, the leader tries the item at one other member,
+// and quarantines it where that fails too. See docs/design.md, section 5c.
+
+// The reasons of revocations for that.
+const (
+	reasonFailing     = "failing"     // it is tried elsewhere
+	reasonQuarantined = "quarantined" // nobody is to run it
+)
+
+// note is what the leader has noted of an item whose work has failed, and the index of the key.
+type note struct {
+	protocol.Quarantine
+	index uint64
+}
+
+// report is what a member says of the work of an item that has failed too often.
+type report struct {
+	session string // of the member
+	protocol.WorkReport
+}
+
+// readNotes reads where work has failed, once in each epoch.
+func (a *Assigner) readNotes(ctx context.Context) error {
+	entries, _, err := a.Store.List(ctx, a.Keys.Quarantines(), store.Consistent)
+	if err != nil {
+		return err
+	}
+	clear(a.notes)
+	for e, q := range protocol.Read(entries, a.Keys.ReadQuarantine, a.odd.Skip) {
+		a.notes[q.Item] = note{q.Quarantine, e.ModifyIndex}
+	}
+	return nil
+}
+
+// readFailing reads what a member says of work that fails, if its ack says that there is such work.
+func (a *Assigner) readFailing(ctx context.Context, member string, ack messages.Ack) error {
+	if !ack.Failing {
+		delete(a.failing, member)
+		return nil
+	}
+	e, _, _, err := a.Store.Get(ctx, a.Keys.State(member), store.Consistent)
+	if err != nil {
+		return err
+	}
+	w, ok, bad := a.Keys.ReadWorkSummary(e)
+	if bad != nil && e.CreateIndex != 0 {
+		a.odd.Skip(e, bad.Error())
+	}
+	var reports []report
+	for _, r := range w.Items {
+		if ok && r.Over {
+			reports = append(reports, report{w.Session, r})
+		}
+	}
+	a.failing[member] = reports
+	return nil
+}
+
+// barred tells whether an item is quarantined. An order to restart that is younger ends it; but the
+// item is given to nobody before its key is gone.
+func (s *snapshot) barred(item string) bool {
+	return s.notes[item].Since != 0 && !mutations.Broken("quarantine-ignored")
+}
+
+// forget deletes notes that count no more.
+func (s *snapshot) forget(d *draft) {
+	for item, n := range s.notes {
+		order, _ := s.control.RestartItems.Get(item)
+		_, wanted := s.index[item]
+		switch expires := n.expires(); {
+		case order > n.index:
+			d.units = append(d.units, s.build.forget(item, "", n.Quarantine))
+		case !wanted:
+			if d.waiting = d.waiting || !s.place; s.place {
+				d.units = append(d.units, s.build.forget(item, "removed", n.Quarantine))
+			}
+		case n.Since != 0:
+		case !s.now.Before(expires):
+			d.units = append(d.units, s.build.forget(item, "expired", n.Quarantine))
+		default:
+			d.later = actor.Earliest(d.later, expires)
+		}
+	}
+}
+
+// expires is when none of the failures counts any more.
+func (n note) expires() time.Time { return n.Last().Time().Add(protocol.FailedFor) }
+
+// fresh are the failures that count at now; a leader whose clock is behind counts them for longer.
+func (n note) fresh(now time.Time) []protocol.FailedOwner {
+	return slices.DeleteFunc(slices.Clone(n.Failed), func(f protocol.FailedOwner) bool {
+		return now.Sub(f.Time()) >= protocol.FailedFor
+	})
+}
+
+// fail revokes the items that their owners say fail too often.
+func (s *snapshot) fail(d *draft, sorted *sorted) {
+	if len(s.failing) == 0 {
+		return
+	}
+	loads := sorted.loads()
+	for i := range sorted.items {
+		item, ref := &sorted.items[i], sorted.keys[i]
+		r, ok := s.fails(item, ref)
+		if !ok {
+			continue
+		}
+		note := protocol.Quarantine{}
+		for _, f := range s.notes[item.ID].fresh(s.now) {
+			if f.Member != ref.member {
+				note.Failed = append(note.Failed, f)
+			}
+		}
+		note.Failed = append(note.Failed, protocol.FailedOwner{Member: ref.member,
+			Session: r.session, At: s.now.UnixMilli(), Exit: r.Exit})
+		pinned := s.control.Pins.Has(item.ID)
+		target := placement.None
+		if !pinned && len(note.Failed) < protocol.MaxOwners {
+			target = s.elsewhere(sorted, *item, note.Failed, loads)
+		}
+		if target == placement.None {
+			note.Since = max(1, s.now.UnixMilli())
+			switch {
+			case len(note.Failed) >= protocol.MaxOwners:
+				note.Why = protocol.QuarantineOwners
+			case pinned:
+				note.Why = protocol.QuarantinePinned
+			default:
+				note.Why = protocol.QuarantineNowhere
+			}
+		} else {
+			item.Pin = target
+			loads[target.Member()] += weight(*item)
+		}
+		item.Leaving = true
+		d.units = append(d.units, s.build.fail(item.ID, ref.member, ref.Assignment, note))
+	}
+}
+
+// fails finds what the owner of an item says of its work, if that is about what the owner has now.
+func (s *snapshot) fails(item *placement.Item, ref keyRef) (report, bool) {
+	reports := s.failing[ref.member]
+	if len(reports) == 0 || item.Owner == placement.None || item.Leaving {
+		return report{}, false
+	}
+	m, _ := s.members.Get(ref.member)
+	ordered, _ := s.control.RestartItems.Get(item.ID)
+	all, _ := s.control.RestartMembers.Get(ref.member)
+	if m.Leaving || due(max(ordered, all), ref.Assignment, m) {
+		return report{}, false
+	}
+	for _, r := range reports {
+		if r.ID == item.ID && r.session == m.Session && r.Again == ref.Restart &&
+			r.Token == max(ref.CreateIndex, m.CreateIndex) {
+			return r, true
+		}
+	}
+	return report{}, false
+}
+
+// avoid keeps items whose work has failed at a member from that member: for the planner they are
+// pinned to whoever has them, or to the one that gets them next. An operator's pin goes before.
+func (s *snapshot) avoid(sorted *sorted) {
+	if len(s.notes) == 0 || mutations.Broken("failing-kept") {
+		return
+	}
+	loads := sorted.loads()
+	for i := range sorted.items {
+		item := &sorted.items[i]
+		n, noted := s.notes[item.ID]
+		if !noted || item.Pin != placement.None {
+			continue
+		}
+		failed := slices.DeleteFunc(n.fresh(s.now), func(f protocol.FailedOwner) bool {
+			return !s.failedAt(f.Member, []protocol.FailedOwner{f})
+		})
+		if len(failed) == 0 {
+			continue // those members are gone, or were registered anew
+		}
+		if j := item.Owner.Member(); item.Owner != placement.None && !sorted.members[j].Drain &&
+			!s.failedAt(sorted.members[j].ID, failed) {
+			item.Pin = item.Owner
+			continue
+		}
+		if item.Pin = s.elsewhere(sorted, *item, failed, loads); item.Pin != placement.None {
+			loads[item.Pin.Member()] += weight(*item)
+		}
+	}
+}
+
+// failedAt tells whether the work has failed at a member that is registered as it was then.
+func (s *snapshot) failedAt(member string, failed []protocol.FailedOwner) bool {
+	m, _ := s.members.Get(member)
+	return slices.ContainsFunc(failed, func(f protocol.FailedOwner) bool {
+		return f.Member == member && f.Session == m.Session
+	})
+}
+
+// elsewhere is the member with the least load that takes an item, of those at which its work has
+// not failed; None: there is none.
+func (s *snapshot) elsewhere(sorted *sorted, item placement.Item, failed []protocol.FailedOwner,
+	loads []uint64) placement.Place {
+	best := placement.None
+	for j, m := range sorted.members {
+		full := m.Capacity != 0 && loads[j]+weight(item) > m.Capacity
+		if m.Drain || full || s.failedAt(m.ID, failed) {
+			continue
+		}
+		if best == placement.None || loads[j] < loads[best.Member()] {
+			best = placement.At(j)
+		}
+	}
+	return best
+}
+
+// loads are the weights of what each member has.
+func (sorted *sorted) loads() []uint64 {
+	loads := make([]uint64, len(sorted.members))
+	for _, item := range sorted.items {
+		if item.Owner != placement.None && !item.Leaving {
+			loads[item.Owner.Member()] += weight(item)
+		}
+	}
+	return loads
+}
+
+// suspectAfter is how many items have to fail at a member, and run elsewhere, for the member to get
+// no more. Else a sick host, which has no items, would get those of all others in turn.
+const suspectAfter = 3
+
+// compute plans. Members where much has failed keep what they have and get nothing more, unless an
+// item would have no place then.
+func (s *snapshot) compute(sorted *sorted) placement.Plan {
+	all := sorted.members
+	if sorted.members = s.limited(sorted); sorted.members != nil {
+		p := placement.Compute(sorted.members, sorted.items)
+		if !slices.ContainsFunc(p.Unplaced, func(u placement.Unplaced) bool {
+			return sorted.items[u.Item].Owner == placement.None
+		}) {
+			return p
+		}
+	}
+	sorted.members = all
+	return placement.Compute(all, sorted.items)
+}
+
+// limited are the members with those limited to what they have where much has failed; nil: there
+// are none.
+func (s *snapshot) limited(sorted *sorted) []placement.Member {
+	n := map[string]int{}
+	for _, note := range s.notes {
+		if note.Since != 0 {
+			continue
+		}
+		for _, f := range note.fresh(s.now) {
+			if s.failedAt(f.Member, []protocol.FailedOwner{f}) {
+				n[f.Member]++
+			}
+		}
+	}
+	var limited []placement.Member
+	var loads []uint64
+	for j, m := range sorted.members {
+		if n[m.ID] < suspectAfter {
+			continue
+		}
+		if limited == nil {
+			limited, loads = slices.Clone(sorted.members), sorted.loads()
+			for _, item := range sorted.items {
+				if at := item.Pin.Member(); item.Pin != placement.None && item.Pin != item.Owner &&
+					at < len(loads) {
+					loads[at] += weight(item)
+				}
+			}
+		}
+		switch {
+		case loads[j] == 0:
+			limited[j].Drain = true
+		case m.Capacity == 0 || m.Capacity > loads[j]:
+			limited[j].Capacity = loads[j]
+		}
+	}
+	return limited
+}
+
+// weight is what the planner takes an item's for.
+func weight(item placement.Item) uint64 {
+	return min(max(item.Weight, 1), placement.MaxWeight)
+}

@@ -1,0 +1,213 @@
+package leader
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/messages"
+)
+
+// failed notes that the work of an item has failed at members so long ago; one with an asterisk was
+// registered anew since.
+func (s *snapshot) failed(item string, ago time.Duration, members ...string) {
+	n := note{index: 40}
+	for _, id := range members {
+		id, anew := strings.CutSuffix(id, "*")
+		f := protocol.FailedOwner{Member: id, Session: "s-" + id,
+			At: s.now.Add(-ago).UnixMilli()}
+		if anew {
+			f.Session = "another"
+		}
+		n.Failed = append(n.Failed, f)
+	}
+	if s.notes == nil {
+		s.notes = map[string]note{}
+	}
+	s.notes[item] = n
+}
+
+// bar quarantines an item whose work has failed.
+func (s *snapshot) bar(item string) {
+	n := s.notes[item]
+	n.Since = s.now.UnixMilli()
+	s.notes[item] = n
+}
+
+// fails has a member say that the work of an item fails too often.
+func (s *snapshot) says(member, item string, change func(*report)) {
+	r := report{session: "s-" + member, WorkReport: protocol.WorkReport{ID: item, Token: 20}}
+	if change != nil {
+		change(&r)
+	}
+	s.failing = map[string][]report{member: {r}}
+}
+
+func TestADraftOfItemsThatFail(t *testing.T) {
+	even := func(s *snapshot) { s.has("n1", "a", "b"); s.has("n2", "c", "d") }
+	says := func(change func(*report)) func(*snapshot) {
+		return func(s *snapshot) { s.says("n1", "a", change) }
+	}
+	ordered := func(items map[string]uint64) func(*snapshot) {
+		return func(s *snapshot) { s.control.RestartItems = messages.TableOf(items) }
+	}
+	for name, c := range map[string]struct {
+		changes []func(*snapshot)
+		want    []string
+		noted   string // of a: the members, and why it is quarantined
+	}{
+		"it is taken away": {[]func(*snapshot){even, says(nil)}, []string{"revoke a n1", "revoke c n2"}, "n1"},
+		"and given to another member": {[]func(*snapshot){func(s *snapshot) {
+			s.has("n1", "b")
+			s.has("n2", "c", "d")
+			s.failed("a", time.Minute, "n1")
+		}}, []string{"grant a n2", "revoke c n2"}, ""},
+		"a second member": {[]func(*snapshot){even, says(nil), func(s *snapshot) {
+			s.failed("a", time.Minute, "n2")
+		}}, []string{"revoke a n1"}, "n2 n1 owners"},
+		"the same member, registered anew": {[]func(*snapshot){even, says(nil),
+			func(s *snapshot) { s.failed("a", time.Minute, "n1*") }}, []string{"revoke a n1",
+			"revoke c n2"}, "n1"},
+		"a second one, a day later": {[]func(*snapshot){even, says(nil), func(s *snapshot) {
+			s.failed("a", 24*time.Hour, "n2")
+		}}, []string{"forget a", "revoke a n1", "revoke c n2"}, "n1"},
+		"no other member": {[]func(*snapshot){even, says(nil), func(s *snapshot) {
+			s.member("n2", func(m *messages.Member) { m.Capacity = 2 })
+		}}, []string{"revoke a n1"}, "n1 nowhere"},
+		"it is pinned": {[]func(*snapshot){even, says(nil), func(s *snapshot) {
+			s.control.Pins = messages.TableOf(map[string]string{"a": "n1"})
+		}}, []string{"revoke a n1"}, "n1 pinned"},
+		"another session's": {[]func(*snapshot){even, says(func(r *report) {
+			r.session = "another"
+		})}, nil, ""},
+		"another start's": {[]func(*snapshot){even, says(func(r *report) { r.Token = 19 })}, nil,
+			""},
+		"from before a restart": {[]func(*snapshot){even, says(func(r *report) { r.Again = 3 })},
+			nil, ""},
+		"a restart is ordered": {[]func(*snapshot){even, says(nil),
+			ordered(map[string]uint64{"a": 50})}, []string{"restart a n1"}, ""},
+		"frozen": {[]func(*snapshot){even, says(nil), func(s *snapshot) {
+			s.control.Freeze = true
+		}}, nil, ""},
+		"quarantined": {[]func(*snapshot){func(s *snapshot) {
+			s.has("n1", "b")
+			s.has("n2", "c", "d")
+			s.failed("a", 25*time.Hour, "n1", "n2")
+			s.bar("a")
+		}}, nil, ""},
+		"quarantined, and an older leader gave it away": {[]func(*snapshot){even,
+			func(s *snapshot) {
+				s.failed("a", time.Minute, "n1", "n2")
+				s.bar("a")
+			}}, []string{"revoke a n1"}, ""},
+		"quarantined, at a lost member": {[]func(*snapshot){func(s *snapshot) {
+			s.has("n1", "b")
+			s.has("n2", "c", "d")
+			s.has("n3", "a~")
+			s.vanished("n3", time.Minute)
+			s.failed("a", time.Minute, "n1", "n3")
+			s.bar("a")
+		}}, []string{"erase a n3"}, ""},
+		"quarantined, at a lost member in its grace": {[]func(*snapshot){func(s *snapshot) {
+			s.has("n1", "b")
+			s.has("n2", "c", "d")
+			s.has("n3", "a~")
+			s.vanished("n3", time.Second)
+			s.failed("a", time.Minute, "n1", "n3")
+			s.bar("a")
+		}}, nil, ""},
+		"taken out": {[]func(*snapshot){func(s *snapshot) {
+			s.has("n1", "b")
+			s.has("n2", "c", "d")
+			s.failed("a", time.Minute, "n1", "n2")
+			s.bar("a")
+		}, ordered(map[string]uint64{"a": 41})}, []string{"forget a"}, ""},
+		"an order from before": {[]func(*snapshot){func(s *snapshot) {
+			s.has("n1", "b")
+			s.has("n2", "c", "d")
+			s.failed("a", time.Minute, "n1", "n2")
+			s.bar("a")
+		}, ordered(map[string]uint64{"a": 39})}, nil, ""},
+		"removed": {[]func(*snapshot){even, func(s *snapshot) {
+			s.failed("x", time.Minute, "n1", "n2")
+			s.bar("x")
+		}}, []string{"forget x"}, ""},
+		"removed, before it is quiet": {[]func(*snapshot){even, func(s *snapshot) {
+			s.failed("x", time.Minute, "n1", "n2")
+			s.bar("x")
+			s.place = false
+		}}, nil, ""},
+		"it stays where it does not fail, whatever the balance": {[]func(*snapshot){
+			func(s *snapshot) {
+				s.has("n2", "a", "b", "c", "d")
+				for _, item := range []string{"a", "b"} {
+					s.failed(item, time.Minute, "n1")
+				}
+			}}, []string{"revoke c n2", "revoke d n2"}, ""},
+		"nothing more goes to where three have failed": {[]func(*snapshot){func(s *snapshot) {
+			s.has("n2", "a", "b", "c", "d")
+			for _, item := range []string{"a", "b", "c"} {
+				s.failed(item, time.Minute, "n1")
+			}
+		}}, nil, ""},
+		"but for what has no other place": {[]func(*snapshot){func(s *snapshot) {
+			s.has("n2", "a", "b", "c")
+			s.member("n2", func(m *messages.Member) { m.Capacity = 3 })
+			for _, item := range []string{"a", "b", "c"} {
+				s.failed(item, time.Minute, "n1")
+			}
+		}}, []string{"grant d n1"}, ""},
+		"nor from where they run, when all are sick": {[]func(*snapshot){func(s *snapshot) {
+			s.has("n1", "a", "b", "c", "d")
+			for _, item := range []string{"a", "b", "c"} {
+				s.failed(item, time.Minute, "n1")
+			}
+			s.control.Drain = messages.TableOf(map[string]time.Time{"n2": {}})
+		}}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := snapshotOf(t, c.changes...).draft()
+			if got := d.orders(); !slices.Equal(got, c.want) {
+				t.Errorf("orders %q; want %q", got, c.want)
+			}
+			noted := ""
+			for _, u := range d.units {
+				if o := u.Tag.(order); o.kind == orderRevoke && o.note != nil {
+					noted = strings.TrimSpace(strings.Join(o.note.Members(), " ") + " " +
+						o.note.Why)
+					if (o.note.Since != 0) != (o.note.Why != "") {
+						t.Errorf("the note is %+v", *o.note)
+					}
+				}
+			}
+			if noted != c.noted {
+				t.Errorf("noted %q; want %q", noted, c.noted)
+			}
+		})
+	}
+}
+
+func TestLoadsAndLimitsOfMembersWhereMuchHasFailed(t *testing.T) {
+	s := snapshotOf(t, func(s *snapshot) {
+		s.has("n1", "a")
+		s.has("n2", "b", "c", "d")
+		for _, item := range []string{"b", "c", "d"} {
+			s.failed(item, time.Minute, "n1")
+		}
+	})
+	sorted := s.sort(&draft{})
+	if got := s.limited(sorted); len(got) != 2 || got[0] != (placement.Member{ID: "n1",
+		Capacity: 1}) || got[1] != (placement.Member{ID: "n2"}) {
+		t.Errorf("limited are %+v", got)
+	}
+	if sorted.members[0].Capacity != 0 {
+		t.Error("the members themselves were changed")
+	}
+	s.failed("b", time.Minute, "n1*")
+	if got := s.limited(s.sort(&draft{})); got != nil {
+		t.Errorf("two failures limit %+v", got)
+	}
+}

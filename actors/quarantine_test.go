@@ -1,0 +1,374 @@
+package actors_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+)
+
+// limited is a member that gives work up which has ended n times by itself in ten minutes.
+func limited(n int) option {
+	return func(cfg *actors.Config) { cfg.MaxRestarts = n }
+}
+
+// failing makes the work of items end at once at a member, while broken says so, and counts that.
+func (w watched) failing(tries *atomic.Int64, broken func(member, item string) bool) option {
+	return func(cfg *actors.Config) {
+		work, id := cfg.Work, cfg.ID
+		cfg.Work = func(ctx context.Context, x actors.Item) error {
+			if broken(id, x.ID) {
+				tries.Add(1)
+				return errors.New("exit status 3")
+			}
+			return work(ctx, x)
+		}
+	}
+}
+
+// item is what is known of one item.
+func (w watched) item(id string) actors.ItemStatus {
+	w.t.Helper()
+	e, err := w.op.Explain(w.t.Context(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return e.ItemStatus
+}
+
+func (w watched) state(id string, state actors.ItemState) func() bool {
+	return func() bool { return w.item(id).State == state }
+}
+
+// quarantined waits until an item is.
+func (w watched) quarantined(id string) actors.ItemStatus {
+	w.t.Helper()
+	w.await(id+" is quarantined", time.Minute, w.state(id, actors.ItemQuarantined))
+	return w.item(id)
+}
+
+func (w watched) noted(id string) bool {
+	_, found, _, err := w.store.Get(w.t.Context(), w.store.Keys().Quarantine(id), store.Default)
+	w.must(err)
+	return found
+}
+
+func TestAnItemThatFailsAtOneMemberRunsAtAnother(t *testing.T) {
+	logged(t, func(w watched) {
+		var tries atomic.Int64
+		sick := func(member, _ string) bool { return member == "n1" }
+		items := w.items(9)
+		w.addWork(items...)
+		for _, id := range []string{"n1", "n2", "n3"} {
+			w.start(id, limited(3), w.failing(&tries, sick))
+		}
+		w.await("all run at n2 and n3", time.Minute, func() bool {
+			return w.loads()["n2"]+w.loads()["n3"] == 9 && w.loads()["n2"]-w.loads()["n3"] < 2
+		})
+		if got := tries.Load(); got < 12 || got > 18 { // it fails once more until it is told to stop
+			t.Errorf("%d tries at n1 of its 3 items, that may be restarted three times", got)
+		}
+		moved := w.item(items[0])
+		for _, id := range items {
+			if i := w.item(id); len(i.FailedAt) > 0 {
+				moved = i
+			}
+		}
+		if !slices.Equal(moved.FailedAt, []string{"n1"}) || moved.Reason != "failing" {
+			t.Errorf("an item that has failed at n1 is %+v", moved)
+		}
+		last, starts := w.last(), w.totalStarts()
+		time.Sleep(30 * time.Minute) // nothing goes back, and nothing moves
+		if n := w.since(last); len(n) > 0 || w.totalStarts() != starts {
+			t.Errorf("later there was %v, and %d starts more", n, w.totalStarts()-starts)
+		}
+		if got := w.since(0)["revoked n1> failing"]; got != 3 {
+			t.Errorf("the events are %v", w.since(0))
+		}
+		// A member that is registered anew may have been mended.
+		w.stop("n1")
+		sick = func(string, string) bool { return false }
+		w.start("n1", limited(3), w.failing(&tries, sick))
+		w.await("n1 has its share", time.Minute, w.balanced(9))
+	})
+}
+
+func TestAnItemThatFailsAtTwoMembersIsRunByNobody(t *testing.T) {
+	logged(t, func(w watched) {
+		var tries atomic.Int64
+		var mended atomic.Bool
+		items := w.items(5)
+		sick := func(_, item string) bool { return item == items[2] && !mended.Load() }
+		w.addWork(items...)
+		ids := []string{"n1", "n2", "n3"}
+		for _, id := range ids {
+			w.start(id, limited(3), w.failing(&tries, sick))
+		}
+		i := w.quarantined(items[2])
+		if len(i.FailedAt) != 2 || i.Member != "" || i.LastExit != "exit status 3" ||
+			i.Since.IsZero() || !strings.Contains(i.Why, i.FailedAt[0]+" and at "+i.FailedAt[1]) {
+			t.Errorf("it is %+v", i)
+		}
+		if got := tries.Load(); got < 8 || got > 14 {
+			t.Errorf("%d tries at two members, with three restarts at each", got)
+		}
+		still := func(when string) {
+			t.Helper()
+			before := tries.Load()
+			time.Sleep(10 * time.Minute)
+			if now := w.item(items[2]); now.State != actors.ItemQuarantined ||
+				!now.Since.Equal(i.Since) || tries.Load() != before {
+				t.Errorf("%s: it is %+v, and was tried %d times", when, now, tries.Load()-before)
+			}
+		}
+		still("after a while")
+		status, err := w.op.Status(w.t.Context())
+		w.must(err)
+		if got := status.Problem(); got != "1 item is quarantined: "+items[2] ||
+			status.Work.States[actors.ItemQuarantined] != 1 {
+			t.Errorf("wrong is %q, the states are %v", got, status.Work.States)
+		}
+		plan := w.members[w.leader()].c.Plan().Get()
+		if plan.Quarantined != 1 || plan.Free != 0 || plan.Unplaced != 0 || !plan.Settled {
+			t.Errorf("the plan is %+v", plan)
+		}
+		// A new leader, a new epoch, restarts of all members, an older order: it stays so.
+		w.kill(w.leader())
+		still("after a leader was lost")
+		for _, id := range ids {
+			if m := w.members[id]; m != nil {
+				w.stop(id)
+			}
+			w.start(id, limited(3), w.failing(&tries, sick))
+		}
+		still("after all were restarted")
+		w.put("leader", "a stranger's")
+		still("after a new epoch")
+		w.must(w.op.Pin(w.t.Context(), items[2], "n1"))
+		still("after it was pinned")
+		w.must(w.op.Unpin(w.t.Context(), items[2]))
+		// An order to restart takes it out, once, with as many tries as before.
+		before := tries.Load()
+		w.must(w.op.Restart(w.t.Context(), items[2]))
+		w.await("it is tried", time.Minute, func() bool { return tries.Load() > before })
+		i = w.quarantined(items[2])
+		if got := tries.Load() - before; got < 8 || got > 14 {
+			t.Errorf("%d tries after the order", got)
+		}
+		still("after the order")
+		mended.Store(true)
+		w.must(w.op.Restart(w.t.Context(), items[2]))
+		w.await("it runs", time.Minute, func() bool {
+			return w.item(items[2]).State == actors.ItemRunning
+		})
+		if w.noted(items[2]) {
+			t.Error("it is noted still that it failed")
+		}
+		n := map[string]int{}
+		for _, e := range w.events() {
+			n[e.Kind] += len(e.Items)
+		}
+		if n["quarantined"] != 2 || n["unquarantined"] != 2 {
+			t.Errorf("the events are %v", n)
+		}
+	})
+}
+
+func TestAnItemWithoutAnotherMemberIsQuarantinedAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		why   string
+		given func(w watched, id string)
+	}{
+		{"no other member took it then", func(watched, string) {}},
+		{"no other member took it then", func(w watched, _ string) {
+			w.start("n2", func(cfg *actors.Config) { cfg.Work = nil })
+			w.start("n3")
+			w.must(w.op.Drain(w.t.Context(), "n3"))
+		}},
+		{"where it is pinned to", func(w watched, id string) {
+			w.start("n2")
+			w.must(w.op.Pin(w.t.Context(), id, "n1"))
+		}},
+	} {
+		logged(t, func(w watched) {
+			var tries atomic.Int64
+			c.given(w, "a")
+			w.addWork("a")
+			w.start("n1", limited(2), w.failing(&tries, func(string, string) bool { return true }))
+			if i := w.quarantined("a"); !strings.Contains(i.Why, c.why) ||
+				!slices.Equal(i.FailedAt, []string{"n1"}) {
+				t.Errorf("it is %+v; want %q", i, c.why)
+			}
+			if got := tries.Load(); got < 3 || got > 7 {
+				t.Errorf("%d tries", got)
+			}
+		})
+	}
+}
+
+func TestWithoutALimitWorkIsRestartedForEver(t *testing.T) {
+	logged(t, func(w watched) {
+		var tries atomic.Int64
+		w.addWork("a")
+		w.start("n1", w.failing(&tries, func(string, string) bool { return true }))
+		w.start("n2")
+		w.await("it is tried", time.Minute, func() bool { return tries.Load() > 0 })
+		time.Sleep(time.Hour)
+		if i := w.item("a"); i.State != actors.ItemLooping || i.Member != "n1" {
+			t.Errorf("it is %+v", i)
+		}
+	})
+}
+
+func TestWorkThatFailsSeldomIsNotGivenUp(t *testing.T) {
+	logged(t, func(w watched) {
+		w.addWork("a")
+		w.start("n1", limited(3), func(cfg *actors.Config) {
+			cfg.Work = func(ctx context.Context, _ actors.Item) error {
+				select {
+				case <-time.After(4 * time.Minute): // three times within ten minutes
+				case <-ctx.Done():
+				}
+				return errors.New("it has ended")
+			}
+		})
+		w.await("it runs", time.Minute, w.state("a", actors.ItemRunning))
+		time.Sleep(2 * time.Hour)
+		if i := w.item("a"); i.State != actors.ItemRunning || i.Member != "n1" || i.Restarts < 25 {
+			t.Errorf("it is %+v", i)
+		}
+	})
+}
+
+func TestAFailingItemLoopsWhileTheLeaderHoldsBack(t *testing.T) {
+	logged(t, func(w watched) {
+		var tries atomic.Int64
+		w.addWork("a")
+		w.start("n1", limited(3), w.failing(&tries, func(string, string) bool { return true }))
+		w.await("it is tried", time.Minute, func() bool { return tries.Load() > 0 })
+		w.must(w.op.Freeze(w.t.Context()))
+		time.Sleep(10 * time.Minute)
+		if i := w.item("a"); i.State != actors.ItemLooping || tries.Load() < 50 {
+			t.Errorf("frozen, it is %+v after %d tries", i, tries.Load())
+		}
+		// What an order has started anew is judged anew.
+		w.must(w.op.Restart(w.t.Context(), "a"))
+		w.must(w.op.Thaw(w.t.Context()))
+		before := tries.Load()
+		w.quarantined("a")
+		if got := tries.Load() - before; got < 4 || got > 6 {
+			t.Errorf("%d tries after the order", got)
+		}
+	})
+}
+
+// A sick host fails each of its items: all of them run elsewhere soon, and each is moved once.
+func TestASickHostIsRelievedOfAllItsItems(t *testing.T) {
+	logged(t, func(w watched) {
+		var tries atomic.Int64
+		w.addWork(w.items(600)...)
+		for _, id := range []string{"n1", "n2", "n3"} {
+			w.start(id, limited(3), w.failing(&tries, func(member, _ string) bool {
+				return member == "n1"
+			}))
+		}
+		took := w.await("all run at n2 and n3", 2*time.Minute, func() bool {
+			loads := w.loads()
+			return loads["n2"]+loads["n3"] == 600 && loads["n2"]-loads["n3"] <= 1 &&
+				loads["n3"]-loads["n2"] <= 1
+		})
+		t.Log("it took", took)
+		if got := w.since(0)["revoked n1> failing"]; got != 200 {
+			t.Errorf("%d items were tried elsewhere", got)
+		}
+	})
+}
+
+func TestAQuarantinedItemThatIsRemovedIsForgotten(t *testing.T) {
+	logged(t, func(w watched) {
+		var tries atomic.Int64
+		w.addWork("a", "b")
+		w.start("n1", limited(2), w.failing(&tries, func(_, item string) bool {
+			return item == "a"
+		}))
+		w.quarantined("a")
+		w.removeWork("a")
+		w.await("it is forgotten", time.Minute, func() bool { return !w.noted("a") })
+		before := tries.Load()
+		w.addWork("a")
+		w.quarantined("a")
+		if tries.Load() == before {
+			t.Error("it was not tried")
+		}
+	})
+}
+
+// Values that cannot be are named, and the item runs.
+func TestAStrangersQuarantineThatCannotBeDoesNotCount(t *testing.T) {
+	for _, value := range []string{"", "quarantined", "{}", `{"failed":[]}`,
+		`{"failed":[{"m":"a/b"}],"since":1}`, `{"failed":[{"m":"n1","sid":"a b"}],"since":1}`,
+		`{"failed":[{"m":"n1","at":-1}],"since":1}`,
+		`{"failed":[{"m":"n1"}],"since":-1}`} {
+		logged(t, func(w watched) {
+			w.addWork("a")
+			w.put("quarantine/a", value)
+			w.put("quarantine/x/y", value)
+			w.start("n1", limited(1))
+			w.await(fmt.Sprintf("with %q it runs", value), time.Minute,
+				w.state("a", actors.ItemRunning))
+			status, err := w.op.Status(w.t.Context())
+			w.must(err)
+			if len(status.Strange) != 2 {
+				t.Errorf("%q: strange are %v", value, status.Strange)
+			}
+		})
+	}
+}
+
+// A report is about one start of the work, in one registration: a copy of it means nothing later.
+func TestAReportOfAnEarlierStartTakesNothingAway(t *testing.T) {
+	logged(t, func(w watched) {
+		w.addWork("a")
+		w.start("n1", limited(1))
+		w.start("n2", limited(1))
+		w.await("it runs", time.Minute, w.balanced(1))
+		at := w.owners()["a"]
+		member, _, err := w.client.KV().Get("service/demo/members/"+at, nil)
+		w.must(err)
+		ack, _, err := w.client.KV().Get("service/demo/acks/"+at, nil)
+		w.must(err)
+		said, err := protocol.ParseAck(ack.Value)
+		w.must(err)
+		said.Failing = true
+		token := w.item("a").Token
+		for i, r := range []struct {
+			session string
+			report  protocol.WorkReport
+		}{
+			{member.Session, protocol.WorkReport{ID: "a", Token: token - 1}},
+			{member.Session, protocol.WorkReport{ID: "a", Token: token + 1}},
+			{member.Session, protocol.WorkReport{ID: "a", Token: token, Again: 7}},
+			{member.Session, protocol.WorkReport{ID: "b", Token: token}},
+			{said.By.Instance, protocol.WorkReport{ID: "a", Token: token}},
+			{"0d8f3a2e-0000-4000-8000-000000000000", protocol.WorkReport{ID: "a", Token: token}},
+		} {
+			r.report.State, r.report.Over = protocol.WorkLooping, true
+			w.put("states/"+at, string(protocol.WorkSummary{Session: r.session, Seq: 1000,
+				Items: []protocol.WorkReport{r.report}}.Encode()))
+			said.Counter += 10
+			w.put("acks/"+at, string(said.Encode()))
+			time.Sleep(time.Minute)
+			if w.owners()["a"] != at || w.noted("a") {
+				t.Errorf("%d: %+v has moved it", i, r.report)
+			}
+		}
+	})
+}

@@ -1,0 +1,111 @@
+package protocol
+
+import (
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/coordd/coordd/internal/store"
+)
+
+// MaxOwners is how many members a leader lets an item fail at before it quarantines the item.
+const MaxOwners = 2
+
+// FailedFor is how long a failure at a member counts, by the clock of the leader.
+const FailedFor = 24 * time.Hour
+
+// Why an item is quarantined, in a [Quarantine].
+const (
+	QuarantineOwners  = "owners"  // its work has failed at MaxOwners members
+	QuarantineNowhere = "nowhere" // at one, and no other member takes it
+	QuarantinePinned  = "pinned"  // at the one that it is pinned to
+)
+
+// Quarantine is the value of quarantine/<w>: where the work of item w has failed too often.
+type Quarantine struct {
+	Failed []FailedOwner `json:"failed"` // one for each member, the oldest first
+	// Since is from when on nobody runs the item; zero: it is tried elsewhere. Milliseconds of Unix
+	// time, by the leader's clock.
+	Since int64  `json:"since,omitempty"`
+	Why   string `json:"why,omitempty"`
+}
+
+// FailedOwner is a member at which the work of an item has failed too often.
+type FailedOwner struct {
+	Member  string `json:"m"`
+	Session string `json:"sid"` // of then: a member that was registered anew may be tried again
+	At      int64  `json:"at"`  // milliseconds of Unix time, by the leader's clock
+	Exit    string `json:"exit,omitempty"`
+}
+
+// Time is when the leader heard of it.
+func (f FailedOwner) Time() time.Time { return time.UnixMilli(f.At).UTC() }
+
+// Last is the failure that was heard of last. There is one in each value that was read.
+func (q Quarantine) Last() FailedOwner { return q.Failed[len(q.Failed)-1] }
+
+// Members names the members at which the work has failed.
+func (q Quarantine) Members() []string {
+	ids := make([]string, len(q.Failed))
+	for i, f := range q.Failed {
+		ids[i] = f.Member
+	}
+	return ids
+}
+
+// Quarantines returns the prefix of what is known of items whose work fails. Nobody watches it.
+func (k Keys) Quarantines() string { return k.root + "quarantine/" }
+
+// Quarantine returns the key that says where the work of item w has failed.
+func (k Keys) Quarantine(w string) string { return k.Quarantines() + w }
+
+// Encode returns the JSON form.
+func (q Quarantine) Encode() []byte { return encode(q) }
+
+// maxFailed is the most members that are read; a later version may have more than [MaxOwners].
+const maxFailed = 100
+
+// ParseQuarantine reads what is known of an item whose work fails.
+func ParseQuarantine(value []byte) (Quarantine, error) {
+	const kind = "quarantine"
+	var q Quarantine
+	if err := decode(kind, value, &q); err != nil {
+		return Quarantine{}, err
+	}
+	if n := len(q.Failed); n == 0 || n > maxFailed || q.Since < 0 || q.Since > lastMillisecond {
+		return Quarantine{}, store.Invalid(kind, "it names %d members and the time %d", n, q.Since)
+	}
+	line := func(text string) bool {
+		return len(text) <= 2*MaxExitBytes && !strings.ContainsFunc(text, unicode.IsControl)
+	}
+	for _, f := range q.Failed {
+		if err := couldBeSession(kind, f.Session); err != nil {
+			return Quarantine{}, err
+		}
+		if CheckID("member id", f.Member) != nil || f.At < 0 || f.At > lastMillisecond ||
+			!line(f.Exit) {
+			return Quarantine{}, store.Invalid(kind, "it names %q, which is no member's failure",
+				store.ShortenPart(f.Member))
+		}
+	}
+	if !line(q.Why) {
+		return Quarantine{}, store.Invalid(kind, "its reason is no line of text")
+	}
+	return q, nil
+}
+
+// ItemQuarantine is a key under [Keys.Quarantines].
+type ItemQuarantine struct {
+	Item string
+	Quarantine
+}
+
+// ReadQuarantine reads what is known of an item whose work fails. A value that does not parse does
+// not count: the item runs.
+func (k Keys) ReadQuarantine(e store.Entry) (q ItemQuarantine, ok bool, err error) {
+	if q.Item, ok = parseID(e.Key, k.Quarantines()); !ok {
+		return ItemQuarantine{}, false, notA("quarantine", e, "no item id")
+	}
+	q.Quarantine, err = ParseQuarantine(e.Value)
+	return q, err == nil, err
+}
