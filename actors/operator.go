@@ -133,6 +133,9 @@ type StatusMember struct {
 	Lease int64 `json:"lease_ms,omitempty"`
 	// States counts its items by what their work does.
 	States map[ItemState]int `json:"states,omitempty"`
+	// FailedItems is how many items failed here too often and were moved elsewhere since it was
+	// registered. With three of them it gets no more.
+	FailedItems int `json:"failed_items,omitempty"`
 }
 
 // StatusWork counts the workload: Total is Owned, Releasing and Free together. Those say what keys
@@ -294,6 +297,14 @@ func (p *serviceState) describe(now time.Time) (Status, Holders, []ItemStatus) {
 			Lease: v.leaseOf(m),
 		})
 		holders[m.ID] = &Holder{ID: m.ID, Status: m.Status}
+	}
+	for i := range s.Members {
+		m := &s.Members[i]
+		for _, f := range v.failed {
+			if f.FailsAt(m.ID, v.members[m.ID].session, now) {
+				m.FailedItems++
+			}
+		}
 	}
 	p.count(v, &s, holders)
 	items, states, at := v.items()

@@ -7,11 +7,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/coordd/coordd/internal/protocol"
 )
 
 // Problem is one thing that is wrong with a service, in words.
 type Problem struct {
-	// Kind is "no-leader", "brake", or the state of the items that it is about.
+	// Kind is "no-leader", "brake", "failing-member", or the state of the items that it is about.
 	Kind string `json:"kind"`
 	Text string `json:"text"`
 	// Count is how many items it is about; Items names up to three.
@@ -65,6 +67,13 @@ func problems(s Status, items []ItemStatus, now time.Time) (all []Problem) {
 			n = max(n, s.Work.States[g.state]) // some may not be named
 		}
 		all = append(all, g.problem(groups[g], n))
+	}
+	for _, m := range s.Members {
+		if n := m.FailedItems; n >= protocol.SuspectAfter {
+			all = append(all, Problem{Kind: "failing-member", Text: fmt.Sprintf("work fails at %s: "+
+				"%s moved elsewhere, and it gets no more before it is started anew", m.ID,
+				plural(n, "item"))})
+		}
 	}
 	if s.Brake != "" && !slices.ContainsFunc(sorted, func(g group) bool {
 		return g.cause == CauseBrake

@@ -85,6 +85,12 @@ func TestAnItemThatFailsAtOneMemberRunsAtAnother(t *testing.T) {
 		if !slices.Equal(moved.FailedAt, []string{"n1"}) || moved.Reason != "failing" {
 			t.Errorf("an item that has failed at n1 is %+v", moved)
 		}
+		status, err := w.op.Status(w.t.Context())
+		w.must(err)
+		if got := status.Problem(); got != "work fails at n1: 3 items moved elsewhere, and it gets "+
+			"no more before it is started anew" {
+			t.Errorf("wrong is %q", got)
+		}
 		last, starts := w.last(), w.totalStarts()
 		time.Sleep(30 * time.Minute) // nothing goes back, and nothing moves
 		if n := w.since(last); len(n) > 0 || w.totalStarts() != starts {

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -10,6 +11,10 @@ import (
 
 // MaxOwners is how many members a leader lets an item fail at before it quarantines the item.
 const MaxOwners = 2
+
+// SuspectAfter is how many items have to fail at a member, and run elsewhere, for the member to get
+// no more: else a sick host, which has the fewest items, would get those of all others in turn.
+const SuspectAfter = 3
 
 // FailedFor is how long a failure at a member counts, by the clock of the leader.
 const FailedFor = 24 * time.Hour
@@ -40,6 +45,14 @@ type FailedOwner struct {
 
 // Time is when the leader heard of it.
 func (f FailedOwner) Time() time.Time { return time.UnixMilli(f.At).UTC() }
+
+// FailsAt tells whether the work has failed at a member that is registered under session still, and
+// the item was not quarantined for it.
+func (q Quarantine) FailsAt(member, session string, now time.Time) bool {
+	return q.Since == 0 && slices.ContainsFunc(q.Failed, func(f FailedOwner) bool {
+		return f.Member == member && f.Session == session && now.Sub(f.Time()) < FailedFor
+	})
+}
 
 // Last is the failure that was heard of last. There is one in each value that was read.
 func (q Quarantine) Last() FailedOwner { return q.Failed[len(q.Failed)-1] }

@@ -132,7 +132,8 @@ func TestEachAlertFiresAndClearsOnARealCluster(t *testing.T) {
 	t.Run("stories", func(t *testing.T) {
 		for name, story := range map[string]func(*testing.T, *sync.Map){
 			"lost members": lostMembers, "Consul is away": consulIsAway,
-			"orders and work": ordersAndWork, "a host's own faults": hostsFaults,
+			"orders and work": ordersAndWork,
+			"work that fails everywhere": workThatFails, "a host's own faults": hostsFaults,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -276,6 +277,17 @@ func ordersAndWork(t *testing.T, seen *sync.Map) {
 		return ""
 	})
 	w.during(func() { w.do("control", "pin", "deaf", "n2") }, func() {}, "CoorddWorkDoesNotStop")
+}
+
+func workThatFails(t *testing.T, seen *sync.Map) {
+	w := watch(t, realconsul.Shared(t).Addr(), seen, []string{"n1", "n2"})
+	w.exec = misbehaving
+	w.member("n1", "--max-restarts", "2")
+	w.member("n2", "--max-restarts", "2")
+	testkit.Await(t, startLimit, "two members", func() string { return w.now().unlike(2, 0) })
+	w.quiet()
+	w.during(func() { w.do("work", "add", "loop") }, func() { w.do("work", "rm", "loop") },
+		"CoorddItemsQuarantined")
 }
 
 // brittle is a host's transport that panics when it is told to, once.

@@ -239,10 +239,6 @@ func (sorted *sorted) loads() []uint64 {
 	return loads
 }
 
-// suspectAfter is how many items have to fail at a member, and run elsewhere, for the member to get
-// no more. Else a sick host, which has no items, would get those of all others in turn.
-const suspectAfter = 3
-
 // compute plans. Members where much has failed keep what they have and get nothing more, unless an
 // item would have no place then.
 func (s *snapshot) compute(sorted *sorted) placement.Plan {
@@ -264,11 +260,8 @@ func (s *snapshot) compute(sorted *sorted) placement.Plan {
 func (s *snapshot) limited(sorted *sorted) []placement.Member {
 	n := map[string]int{}
 	for _, note := range s.notes {
-		if note.Since != 0 {
-			continue
-		}
-		for _, f := range note.fresh(s.now) {
-			if s.failedAt(f.Member, []protocol.FailedOwner{f}) {
+		for _, f := range note.Failed {
+			if m, _ := s.members.Get(f.Member); note.FailsAt(f.Member, m.Session, s.now) {
 				n[f.Member]++
 			}
 		}
@@ -276,7 +269,7 @@ func (s *snapshot) limited(sorted *sorted) []placement.Member {
 	var limited []placement.Member
 	var loads []uint64
 	for j, m := range sorted.members {
-		if n[m.ID] < suspectAfter {
+		if n[m.ID] < protocol.SuspectAfter {
 			continue
 		}
 		if limited == nil {
