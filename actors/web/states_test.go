@@ -9,7 +9,7 @@ import (
 )
 
 func TestThePageHasAWordAndAPlaceForEachState(t *testing.T) {
-	page, err := os.ReadFile("page.html")
+	page, err := os.ReadFile("page/base.js")
 	if err != nil {
 		t.Fatal(err)
 	}

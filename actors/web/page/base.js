@@ -1,0 +1,102 @@
+// The words, and what all other parts use.
+
+const $ = id => document.getElementById(id);
+
+// What becomes of an item: its class, the word for it, and what a tile says beside the id. An item
+// is "owned" if its member does not say what its work does.
+const STATES = {
+  "running": ["run", "running", ""],
+  "owned": ["run", "owned, and not told what they do", ""],
+  "starting": ["start", "starting", "starts"],
+  "crash-looping": ["loop", "crash-looping", "loops"],
+  "stopping": ["stop", "stopping", "stops"],
+  "waiting": ["wait", "waiting", "waits"],
+  "quarantined": ["loop", "quarantined", "quarantined"],
+  "free": ["free", "free", ""],
+};
+const ORDER = ["running", "owned", "starting", "crash-looping", "quarantined", "stopping",
+  "waiting", "free"];
+const stateOf = s => STATES[s] || ["run", s, s];
+
+// el makes an element: class, role and aria-… are attributes, all else is a property.
+function el(tag, set = {}, ...kids) {
+  const e = document.createElement(tag);
+  for (const [name, value] of Object.entries(set)) {
+    if (/^(class|role|aria-.*|data-.*)$/.test(name)) e.setAttribute(name, value);
+    else e[name] = value;
+  }
+  e.append(...kids);
+  return e;
+}
+
+// People count n2 before n10. The keys are kept: there may be 100,000 of them.
+const naturalKeys = new Map();
+function naturalKey(id) {
+  let key = naturalKeys.get(id);
+  if (key === undefined) {
+    if (naturalKeys.size > 300000) naturalKeys.clear();
+    naturalKeys.set(id, key = id.replace(/\d+/g, digits => digits.padStart(15, "0")));
+  }
+  return key;
+}
+function naturally(a, b) {
+  const x = naturalKey(a), y = naturalKey(b);
+  return x < y ? -1 : x > y ? 1 : a < b ? -1 : a > b ? 1 : 0;
+}
+
+const number = n => n.toLocaleString("en");
+const count = (n, what) => number(n) + " " + what + (n === 1 ? "" : "s");
+
+// The times here are those of the leader's clock and of this coordd's, which are about the same;
+// that of the browser may be another. skew is how far it is behind.
+let skew = 0;
+const now = () => Date.now() + skew;
+function clock(t) {
+  return new Date(t).toLocaleTimeString([], {hour: "2-digit", minute: "2-digit", second: "2-digit",
+    hour12: false});
+}
+function span(ms) {
+  const s = Math.max(0, Math.round(ms / 1000));
+  if (s < 60) return s + " s";
+  if (s < 3600) return Math.floor(s / 60) + " min" + (s < 600 ? " " + s % 60 + " s" : "");
+  if (s < 172800) return Math.floor(s / 3600) + " h " + Math.floor(s % 3600 / 60) + " min";
+  return Math.floor(s / 86400) + " days";
+}
+const capital = text => text ? text[0].toUpperCase() + text.slice(1) : text;
+const sentence = text => capital(text) + (/[….!?]$/.test(text) ? "" : ".");
+
+// list is "a", "a and b", or "a, b and c".
+function list(texts) {
+  if (texts.length < 2) return texts.join("");
+  return texts.slice(0, -1).join(", ") + " and " + texts[texts.length - 1];
+}
+
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+
+// announce says something to who does not see the page; more within a moment is said together.
+let toSay = [];
+function announce(text) {
+  if (toSay.push(text) > 1) return;
+  setTimeout(() => {
+    const more = toSay.length - 3;
+    $("live").textContent = toSay.slice(0, 3).join(". ") + (more > 0 ? ". And " + more + " more." : "");
+    toSay = [];
+  }, 800);
+}
+
+// get asks this coordd. What has not changed since the last answer is undefined, unless whole is set.
+const tags = new Map();
+async function get(path, whole) {
+  const answer = await fetch(path, {cache: "no-cache", signal: AbortSignal.timeout(8000)});
+  const date = Date.parse(answer.headers.get("Date") || "");
+  if (date) {
+    const seen = date + 500 - Date.now(); // the header has whole seconds
+    skew = Math.abs(seen - skew) > 1500 ? seen : skew;
+  }
+  const tag = answer.headers.get("ETag");
+  if (answer.ok && tag && tags.get(path) === tag && !whole) return undefined;
+  const body = await answer.json();
+  if (!answer.ok) throw new Error(body.error || answer.statusText, {cause: "said"});
+  if (!whole) tags.set(path, tag);
+  return body;
+}

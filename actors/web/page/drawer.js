@@ -1,0 +1,176 @@
+// The drawer with all about one item or member, and the search.
+
+let opened = null; // {kind, id, by}: what the drawer shows, and what had the focus before
+
+function openItem(id) { openDrawer("item", id); }
+function openMember(id) { openDrawer("member", id); }
+
+function openDrawer(kind, id) {
+  const had = opened ? opened.by : document.activeElement;
+  opened = {kind, id, by: had};
+  $("drawer-head").textContent = id;
+  $("drawer-body").replaceChildren(el("p", {}, "Asking…"));
+  $("drawer").hidden = false;
+  $("drawer-head").focus();
+  fillDrawer();
+}
+function closeDrawer() {
+  if (!opened) return;
+  $("drawer").hidden = true;
+  const had = opened.by;
+  opened = null;
+  if (had && had.isConnected) had.focus();
+}
+$("close").onclick = closeDrawer;
+
+function facts(pairs) {
+  return el("dl", {}, ...pairs.filter(([, v]) => v !== undefined && v !== "" && v !== null)
+    .flatMap(([k, v]) => [el("dt", {}, k), el("dd", {}, v)]));
+}
+const ago = t => t ? span(now() - Date.parse(t)) + " ago, " + clock(Date.parse(t)) : "";
+
+function history(all) {
+  const groups = grouped(all).reverse().slice(0, 100);
+  if (!groups.length) {
+    return el("p", {}, "The log has nothing about it: it holds the last 256 transactions.");
+  }
+  return el("ol", {class: "history"}, ...groups.map(g => {
+    return el("li", {}, el("time", {}, clock(g.at)), el("span", {}, worded(g)[0]));
+  }));
+}
+
+async function fillDrawer() {
+  const {kind, id} = opened || {};
+  if (!kind) return;
+  let body;
+  try {
+    const past = get("v1/events?about=" + encodeURIComponent(id), true).catch(() => []);
+    body = kind === "item" ? itemBody(await get("v1/items/" + encodeURIComponent(id), true),
+      await past) : memberBody(id, await past);
+  } catch (e) {
+    body = [el("p", {class: "line loop"}, sentence(e.cause === "said" ? e.message :
+      "This coordd does not answer"))];
+  }
+  if (!opened || opened.kind !== kind || opened.id !== id) return; // another one meanwhile
+  const text = body.map(e => e.outerHTML).join("");
+  if ($("drawer-body").dataset.text === text && $("drawer-body").children.length > 1) return;
+  $("drawer-body").dataset.text = text;
+  $("drawer-body").replaceChildren(...body);
+}
+
+function itemBody(i, past) {
+  const [kind, name] = stateOf(i.state), pauses = i.next_start && Date.parse(i.next_start) - now();
+  const until = i.until && Date.parse(i.until) - now();
+  const states = {"free": "Nobody has it", "owned": "Owned"};
+  return [
+    el("p", {class: "line " + kind}, el("b", {}, capital(states[i.state] || name)),
+      i.why ? ": " + i.why : "", until > 0 ? ". " + span(until) + " at the latest" : ""),
+    facts([
+      ["Owner", i.member], ["Why there", i.there && capital(i.there)], ["Token", i.token],
+      ["Since", ago(i.since)], ["Pinned to", i.pinned],
+      ["Restarts", i.restarts ? number(i.restarts) + ", by " + i.member : i.member ? "none" : ""],
+      ["Last end", i.last_exit && i.last_exit + " (" + ago(i.last_exit_at) + ")"],
+      ["Starts again", pauses > 0 ? "in " + span(pauses) : ""],
+      ["Removed", i.removed ? "it is not in the workload any more" : ""],
+    ]),
+    ...(i.next ? [el("h3", {}, "What it takes for it to run"), el("p", {}, sentence(i.next))] : []),
+    el("h3", {}, "What happened to it"), history(past),
+  ];
+}
+
+function memberBody(id, past) {
+  const s = latest.status || {members: []};
+  const m = [...s.members, ...(s.absent || [])].find(m => m.id === id);
+  const about = m ? tagsOf(m, s.leader && s.leader.id === id) : [["not registered", ""]];
+  const n = parts(m && m.states || {}).map(([, k, what]) => number(k) + " " + what).join(", ");
+  return [
+    el("p", {}, ...about.flatMap(([text, cls]) => [el("span", {class: "tag " + cls}, text), " "])),
+    ...(m ? [facts([
+      ["Status", m.status], ["Items", number(m.items) + (n ? ": " + n : "")],
+      ["Capacity", m.capacity ? number(m.capacity) + ", in weight" : "no limit"],
+      ["Address", m.address], ["Zone", m.zone], ["Version", m.version],
+      ["Lease", m.lease_ms ? span(m.lease_ms) + ": as long it works on without Consul" : ""],
+    ])] : []),
+    el("h3", {}, "What happened to it"), history(past),
+  ];
+}
+
+// The search: items and members whose ids hold what is typed.
+const HITS = 40;
+let hits = [], chosen = -1;
+
+function search() {
+  const text = $("query").value.trim().toLowerCase(), changed = text !== asked;
+  asked = text;
+  hits = [];
+  if (text) {
+    const found = [...rows.keys()].filter(id => id !== FREE && id.toLowerCase().includes(text))
+      .sort(naturally).map(id => ["member", id]);
+    let items = [];
+    for (const item of (where || new Map()).keys()) {
+      if (item.toLowerCase().includes(text)) items.push(item);
+    }
+    const n = items.length;
+    if (n < 5000) items.sort(naturally);
+    hits = [...found.slice(0, 10), ...items.slice(0, HITS).map(id => ["item", id])];
+    hits.all = n + found.length;
+  }
+  chosen = hits.length ? 0 : -1;
+  showHits(text);
+  if (changed) redraw();
+}
+function showHits(text) {
+  const open = !!text && document.activeElement === $("query");
+  $("hits").hidden = !open;
+  $("query").setAttribute("aria-expanded", String(open));
+  if (!open) return $("query").removeAttribute("aria-activedescendant");
+  const kids = hits.map(([kind, id], i) => {
+    const has = kind === "item" ? where.get(id) || "free" : "member";
+    return el("li", {role: "option", id: "hit-" + i, "aria-selected": String(i === chosen),
+      onmousedown: e => { e.preventDefault(); pick(i); }}, el("span", {}, id), el("small", {}, has));
+  });
+  if (!hits.length) kids.push(el("li", {role: "option", "aria-selected": "false"},
+    el("span", {}, "Nothing is called that.")));
+  else if (hits.all > hits.length) kids.push(el("li", {role: "option", "aria-selected": "false"},
+    el("span", {}, "and " + number(hits.all - hits.length) + " more")));
+  $("hits").replaceChildren(...kids);
+  if (chosen >= 0) {
+    $("query").setAttribute("aria-activedescendant", "hit-" + chosen);
+    kids[chosen].scrollIntoView({block: "nearest"});
+  }
+}
+function pick(i) {
+  const [kind, id] = hits[i] || [];
+  if (!id) return;
+  $("hits").hidden = true;
+  openDrawer(kind, id);
+}
+$("query").addEventListener("input", search);
+$("query").addEventListener("focus", search);
+$("query").addEventListener("blur", () => showHits(""));
+$("query").addEventListener("keydown", e => {
+  const step = {ArrowDown: 1, ArrowUp: -1}[e.key];
+  if (step && hits.length) {
+    chosen = (chosen + step + hits.length) % hits.length;
+    showHits(asked);
+    e.preventDefault();
+  }
+});
+$("search").addEventListener("submit", e => {
+  e.preventDefault();
+  pick(chosen);
+});
+addEventListener("keydown", e => {
+  if (e.key === "/" && !/^(INPUT|TEXTAREA)$/.test(document.activeElement.tagName) && !e.ctrlKey &&
+      !e.metaKey && !e.altKey) {
+    $("query").focus();
+    $("query").select();
+    e.preventDefault();
+  }
+  if (e.key !== "Escape") return;
+  if (opened) closeDrawer();
+  else if ($("query").value) {
+    $("query").value = "";
+    search();
+  }
+});
