@@ -132,7 +132,7 @@ func TestEachAlertFiresAndClearsOnARealCluster(t *testing.T) {
 	t.Run("stories", func(t *testing.T) {
 		for name, story := range map[string]func(*testing.T, *sync.Map){
 			"lost members": lostMembers, "Consul is away": consulIsAway,
-			"orders and work": ordersAndWork,
+			"orders and work":            ordersAndWork,
 			"work that fails everywhere": workThatFails, "a host's own faults": hostsFaults,
 		} {
 			t.Run(name, func(t *testing.T) {
