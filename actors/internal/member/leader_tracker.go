@@ -129,6 +129,8 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 	// The lease is looked at once a second, by both clocks, for a timer stands still
 	// while the host is suspended.
 	watchLease := now.Add(min(s.Lease.Left(now)-a.LeaseMargin, time.Second))
+	held, cancel := a.whileHeld(ctx, s)
+	defer cancel()
 	switch do {
 	case stepUncertain:
 		// Not even that another does not lead by now is known.
@@ -142,11 +144,11 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 		a.Log.Warn("consul-forgot-the-epoch", "key", a.Keys.Leader(), "index", k.Index, "epoch",
 			l.Epoch, "then", "taking a new epoch and reading everything anew")
 		l.Resets++
-		return watchLease, a.raise(ctx, s, l)
+		return watchLease, a.raise(held, s, l)
 	case stepTouched:
 		a.Log.Warn("leader-key-touched", "key", a.Keys.Leader(), "index", k.Entry.ModifyIndex,
 			"epoch", l.Epoch, "then", "taking a new epoch")
-		return watchLease, a.raise(ctx, s, l)
+		return watchLease, a.raise(held, s, l)
 	case stepLead:
 		if a.toHandOver(l) {
 			if !a.endDuty(l) {
@@ -158,7 +160,7 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 		if a.dutyEnds.Get() != 0 { // the order was taken back
 			a.dutyEnds.Set(0)
 		}
-		again, err := a.clear(ctx, l)
+		again, err := a.clear(held, l)
 		return actor.Earliest(watchLease, again), err
 	case stepFollow:
 		a.refused = time.Time{}
@@ -176,6 +178,13 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 		return a.campaign(ctx, s)
 	}
 	return watchLease, nil
+}
+
+// whileHeld ends when the lease no longer covers the leadership: what a leader asks of Consul must
+// not keep it from saying by then that it leads no more.
+func (a *LeaderTracker) whileHeld(ctx context.Context, s messages.Session) (context.Context,
+	context.CancelFunc) {
+	return context.WithTimeout(ctx, s.Lease.Left(time.Now())-a.LeaseMargin)
 }
 
 // campaign tries to take the leadership. Consul wakes no watch at the end of a lock-delay, so
@@ -255,7 +264,9 @@ func (a *LeaderTracker) newEpoch(ctx context.Context, b messages.Bump) (messages
 	if l.Epoch > b.Epoch {
 		return l, nil // raised since
 	}
-	if err := a.raise(ctx, s, l); err != nil {
+	held, cancel := a.whileHeld(ctx, s)
+	defer cancel()
+	if err := a.raise(held, s, l); err != nil {
 		return l, err
 	}
 	if l = a.out.Get(); l.Role != messages.Leading {
