@@ -140,7 +140,8 @@ type Config struct {
 	// over from a lost member: such an item has waited already. Default: 0.5 s.
 	WorkerSoak time.Duration
 	// MoveBudget is the most items that are on the move at one time for balance, or from members
-	// that operators drain. Default: 1,000, or no number where MoveBudgetShare is given.
+	// that operators drain. One whose work takes longer than StopTimeout to stop counts no more.
+	// Default: 1,000, or no number where MoveBudgetShare is given.
 	MoveBudget int
 	// MoveBudgetShare is the same as a share of the workload, above 0 and up to 1. Where both are
 	// given the smaller one holds. One item may always move. Default: 0, none.

@@ -2,6 +2,7 @@ package actors_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,5 +90,44 @@ func TestADrainedMemberGivesUpWithinTheBudgetUntilTheDeadline(t *testing.T) {
 			n, err := op.ItemsLeft(c.t.Context(), "n1")
 			return err == nil && n == 0
 		})
+	})
+}
+
+// Work that does not stop, however long it is asked to, keeps no others from being moved.
+func TestADrainGoesOnBesideWorkThatDoesNotStop(t *testing.T) {
+	run(t, func(c *cluster) {
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		over := make(chan struct{})
+		defer close(over)
+		var stopped atomic.Int32
+		c.addWork(c.items(12)...)
+		for _, id := range []string{"n1", "n2"} {
+			c.start(id, func(cfg *actors.Config) {
+				work := cfg.Work
+				cfg.MoveBudget = 2
+				cfg.Work = func(ctx context.Context, item actors.Item) error {
+					err := work(ctx, item)
+					if id == "n1" && stopped.Add(1) <= 3 {
+						<-over
+					}
+					return err
+				}
+			})
+		}
+		c.await("12 items run", 2*time.Minute, c.balanced(12))
+		if err := op.Drain(c.t.Context(), "n1"); err != nil {
+			c.t.Fatal(err)
+		}
+		time.Sleep(3 * time.Minute)
+		left, err := op.ItemsLeft(c.t.Context(), "n1")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if left != 3 {
+			c.t.Errorf("%d items are left at n1, where the work of 3 does not stop", left)
+		}
 	})
 }

@@ -121,3 +121,31 @@ func TestARestartIsNotRepeatedWhenAnItemIsCalledBack(t *testing.T) {
 		}
 	})
 }
+
+// While a member that has stopped is waited for nothing is moved for balance, for as long as it has
+// asked for: a restart does not wait for such moves.
+func TestARestartDoesNotWaitForMovesThatArePutOff(t *testing.T) {
+	run(t, func(c *cluster) {
+		op, err := actors.NewOperator(c.client, "demo")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		items := c.items(12)
+		c.addWork(items...)
+		c.start("n1")
+		c.start("n2", keeping(24*time.Hour))
+		c.await("12 items run", 20*time.Second, c.balanced(12))
+		c.stop("n2")
+		c.start("n3")
+		time.Sleep(20 * time.Second)
+		if n := c.loads()["n1"]; n != 6 {
+			c.t.Fatalf("n1 has %d items", n)
+		}
+		if err := op.RestartMember(c.t.Context(), "n1"); err != nil {
+			c.t.Fatal(err)
+		}
+		c.await("6 items have started once more", 10*time.Second, func() bool {
+			return c.totalStarts() == 18
+		})
+	})
+}

@@ -74,7 +74,8 @@ type Assigner struct {
 	sizes        sizes                // of the workload
 	placed       map[string]time.Time // when each item was, that may not be moved for balance yet
 	moves        map[string]int
-	ledger       movesLedger // for the observer
+	releases     map[string]time.Time // see snapshot
+	ledger       movesLedger          // for the observer
 	settled      bool
 }
 
@@ -499,7 +500,8 @@ func (a *Assigner) snapshot(now time.Time) *snapshot {
 		notes: a.notes, failing: a.failing,
 		place:   a.first.IsZero() || !now.Before(a.placeAt()),
 		balance: !now.Before(a.quiet.Add(a.LeaderSoak)),
-		budget:  a.budget(w.Items.Len()), cooling: a.cooling(now), hold: a.BrakeHold, braked: a.brakeText != "", peak: peak,
+		budget:  a.budget(w.Items.Len()), cooling: a.cooling(now), releases: a.releases,
+		stopping: a.StopTimeout, hold: a.BrakeHold, braked: a.brakeText != "", peak: peak,
 		override: override, overridden: a.overridden,
 	}
 }
@@ -539,6 +541,7 @@ func (a *Assigner) tell(s *snapshot, d draft) {
 		}
 		a.brakeText = d.brake
 	}
+	a.releases = d.releases
 	a.overridden, a.overrideSeen = d.overridden, s.control.OverrideAt
 	for _, item := range d.doubles {
 		a.odd.Skip(store.Entry{Key: a.Keys.Assignments() + "*/" + item},

@@ -32,7 +32,11 @@ type snapshot struct {
 	balance bool // and for the whole soak: items may be moved for balance
 	budget  int  // the most items on the move for balance, or from drained members, at one time
 	// cooling says until when an item stays where it was placed; nil: none does
-	cooling    map[string]time.Time
+	cooling map[string]time.Time
+	// releases are the items that were on the move before, and since when; one that takes longer than
+	// stopping is none for the budget any more: its work does not stop.
+	releases   map[string]time.Time
+	stopping   time.Duration
 	override   bool // an operator says that what is gone now is meant
 	overridden overridden
 	braked     bool // the last draft was
@@ -84,8 +88,9 @@ type draft struct {
 	wake       time.Time // when time alone changes the draft; zero: never
 	later      time.Time // the same, for what nobody waits for
 	brake      string
-	overridden overridden // what is gone, and an operator has said so
-	doubles    []string   // items with more than one key: a stranger's work
+	overridden overridden           // what is gone, and an operator has said so
+	releases   map[string]time.Time // the items that are on the move, and since when
+	doubles    []string             // items with more than one key: a stranger's work
 }
 
 // key is one assignment key of the cache.
@@ -240,6 +245,7 @@ func (s *snapshot) sort(d *draft) *sorted {
 // count fills in what the plan says of the present.
 func (s *snapshot) count(d *draft, sorted *sorted) {
 	shares := map[string]messages.Share{}
+	d.releases = map[string]time.Time{}
 	for id := range s.members.IDs() {
 		shares[id] = messages.Share{}
 	}
@@ -256,6 +262,11 @@ func (s *snapshot) count(d *draft, sorted *sorted) {
 		if ref.Releasing {
 			share.Releasing++
 			d.plan.Releasing++
+			since, known := s.releases[item.ID]
+			if !known {
+				since = s.now
+			}
+			d.releases[item.ID] = since
 		} else {
 			d.plan.Owned++
 		}
@@ -331,8 +342,8 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 		d.plan.Excess += share.Weight - min(share.Weight, load)
 	}
 	d.units = slices.Grow(d.units, len(p.Moves))
-	onTheMove := d.plan.Releasing
-	moving := make([]bool, len(sorted.items))
+	onTheMove, room := s.onTheMove(d)
+	moving, revoked := make([]bool, len(sorted.items)), make([]bool, len(sorted.items))
 	for _, move := range p.Moves {
 		item, ref := sorted.items[move.Item], sorted.keys[move.Item]
 		moving[move.Item] = true
@@ -347,12 +358,16 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 		case move.Reason == placement.Balance && (!s.balance || sorted.grace ||
 			onTheMove >= s.budget):
 			d.waiting = d.waiting || !s.balance
+			if s.balance && !sorted.grace {
+				d.wake = actor.Earliest(d.wake, room)
+			}
 		case move.Reason == placement.Balance && s.now.Before(s.cooling[item.ID]):
 			d.wake = actor.Earliest(d.wake, s.cooling[item.ID])
 		case move.Reason == placement.Drain && onTheMove >= s.budget && s.patient(d, ref.member):
-			// its turn comes when another has moved
+			d.wake = actor.Earliest(d.wake, room) // or its turn comes when another has moved
 		default:
 			onTheMove++
+			revoked[move.Item] = true
 			d.units = append(d.units, s.build.revoke(item.ID, ref.member, ref.Assignment,
 				move.Reason.String()))
 		}
@@ -366,7 +381,19 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 		}
 		d.units = append(d.units, s.build.cancel(item.ID, ref.member, ref.Assignment))
 	}
-	s.restart(d, sorted, moving)
+	s.restart(d, sorted, revoked)
+}
+
+// onTheMove counts the items that are, and tells when it will be fewer though none of them stops;
+// zero: never.
+func (s *snapshot) onTheMove(d *draft) (n int, room time.Time) {
+	for _, since := range d.releases {
+		if over := since.Add(s.stopping); s.now.Before(over) {
+			n++
+			room = actor.Earliest(room, over)
+		}
+	}
+	return n, room
 }
 
 // takeBack takes keys away: those of members that are there by asking them to, those of vanished
@@ -385,7 +412,8 @@ func (s *snapshot) takeBack(d *draft, keys []keyRef, why string) {
 }
 
 // restart passes orders to restart on to the owners. An order is about what was granted, and whose
-// owner was registered, before it: what has been started since needs no restart.
+// owner was registered, before it: what has been started since needs no restart. What is to move
+// later, when the soak is over or there is room in the budget, is started once more before.
 func (s *snapshot) restart(d *draft, sorted *sorted, moving []bool) {
 	if s.control.RestartItems.Len()+s.control.RestartMembers.Len() == 0 {
 		return

@@ -68,7 +68,8 @@ func snapshotOf(t *testing.T, changes ...func(*snapshot)) *snapshot {
 		t.Fatal(err)
 	}
 	s := &snapshot{now: draftedAt, assigned: newAssignmentCache(), absent: map[string]absence{},
-		build: newUnitBuilder(keys), origin: unknownOrigin, place: true, balance: true, budget: 10, hold: 5 * time.Minute}
+		build: newUnitBuilder(keys), origin: unknownOrigin, place: true, balance: true, budget: 10,
+		stopping: 10 * time.Second, hold: 5 * time.Minute}
 	s.member("n1", nil)
 	s.member("n2", nil)
 	s.work("a", "b", "c", "d")
@@ -100,6 +101,14 @@ func TestADraftGivesMovesAndTakesBack(t *testing.T) {
 			s.has("n2", "b")
 			s.has("n3", "c", "d")
 			s.vanished("n3", ago)
+		}
+	}
+	stopping := func(ago time.Duration) func(*snapshot) { // n2 is drained, and gives c up
+		return func(s *snapshot) {
+			s.has("n1", "a", "b")
+			s.has("n2", "c~", "d")
+			s.budget, s.releases = 1, map[string]time.Time{"c": s.now.Add(-ago)}
+			s.control.Drain = messages.TableOf(map[string]time.Time{"n2": {}})
 		}
 	}
 	for name, c := range map[string]struct {
@@ -227,6 +236,10 @@ func TestADraftGivesMovesAndTakesBack(t *testing.T) {
 			s.budget = 1
 			s.control.Drain = messages.TableOf(map[string]time.Time{"n2": s.now})
 		}}, []string{"revoke c n2", "revoke d n2"}, false, 0},
+		"a drained member whose first item stops slowly": {[]func(*snapshot){stopping(4 *
+			time.Second)}, nil, false, 6 * time.Second},
+		"a drained member whose first item does not stop": {[]func(*snapshot){stopping(10 *
+			time.Second)}, []string{"revoke d n2"}, false, 0},
 		"a pin, and what makes room for it": {[]func(*snapshot){even, func(s *snapshot) {
 			s.control.Pins = messages.TableOf(map[string]string{"a": "n2"})
 		}}, []string{"revoke a n1", "revoke c n2"}, false, 0},
@@ -242,6 +255,15 @@ func TestADraftGivesMovesAndTakesBack(t *testing.T) {
 				s.assigned.set("n2", "c", messages.Assignment{Session: "s-n2", CreateIndex: 20,
 					ModifyIndex: 41, Restart: 40})
 			}}, []string{"restart d n2"}, false, 0},
+		"a restart of what is to move for balance, later": {[]func(*snapshot){all,
+			func(s *snapshot) {
+				s.balance = false
+				s.control.RestartMembers = messages.TableOf(map[string]uint64{"n1": 40})
+			}}, []string{"restart a n1", "restart b n1", "restart c n1", "restart d n1"}, true, 0},
+		"a restart of what moves now": {[]func(*snapshot){all, func(s *snapshot) {
+			s.budget = 1
+			s.control.RestartMembers = messages.TableOf(map[string]uint64{"n1": 40})
+		}}, []string{"revoke a n1", "restart b n1", "restart c n1", "restart d n1"}, false, 0},
 		"no restart of what was started since": {[]func(*snapshot){even, func(s *snapshot) {
 			s.control.RestartMembers = messages.TableOf(map[string]uint64{"n2": 40})
 			s.member("n2", func(m *messages.Member) { m.CreateIndex = 50 })
