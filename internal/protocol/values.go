@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,11 +76,39 @@ type Assignment struct {
 	// Restart is the ModifyIndex of the last order to restart the item that the leader has passed
 	// on under this key; the member restarts the work when it rises.
 	Restart uint64 `json:"again,omitempty"`
+	// Other are fields of later versions, as JSON without braces. Who writes the key anew keeps them.
+	Other string `json:"-"`
 }
 
 // Encode returns the JSON form; with session and reason it takes about 70
 // bytes, and there is one for each item.
-func (a Assignment) Encode() []byte { return encode(a) }
+func (a Assignment) Encode() []byte {
+	if a.Other == "" {
+		return encode(a)
+	}
+	own := encode(a)
+	return slices.Concat(own[:len(own)-1], []byte(","), []byte(a.Other), []byte("}"))
+}
+
+// maxOther is the longest Other in bytes; what is longer is a stranger's, and is not kept.
+const maxOther = 1024
+
+// others returns the fields of a JSON object that an Assignment has no place for.
+func others(value []byte) string {
+	fields := map[string]json.RawMessage{}
+	if json.Unmarshal(value, &fields) != nil {
+		return ""
+	}
+	maps.DeleteFunc(fields, func(name string, _ json.RawMessage) bool {
+		return slices.ContainsFunc([]string{"s", "to", "why", "now", "again"},
+			func(own string) bool { return strings.EqualFold(own, name) })
+	})
+	text := encode(fields)
+	if len(fields) == 0 || len(text) > maxOther {
+		return ""
+	}
+	return string(text[1 : len(text)-1])
+}
 
 // ParseAssignment reads an assignment. A bare own or rel is accepted; it names
 // no session.
@@ -97,6 +127,9 @@ func ParseAssignment(value []byte) (Assignment, error) {
 	}
 	if err := couldBeSession("assignment", a.Session); err != nil {
 		return Assignment{}, err
+	}
+	if !bytes.Equal(bytes.TrimSpace(value), a.Encode()) { // as this version has written it
+		a.Other = others(value)
 	}
 	return a, nil
 }

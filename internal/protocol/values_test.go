@@ -2,6 +2,7 @@ package protocol_test
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +62,12 @@ func TestUnknownFieldsAreIgnoredAndBadValuesAreNamed(t *testing.T) {
 	if a, err := protocol.ParseAssignment([]byte(`{"s":"own","new":{"x":[1]}}`)); err != nil ||
 		a.State != "own" {
 		t.Errorf("with an unknown field: %+v, %v", a, err)
+	} else if got := string(a.Encode()); got != `{"s":"own","new":{"x":[1]}}` {
+		t.Errorf("written anew it is %s", got)
+	}
+	large := `{"s":"own","new":"` + strings.Repeat("x", 2000) + `"}`
+	if a, err := protocol.ParseAssignment([]byte(large)); err != nil || a.Other != "" {
+		t.Errorf("with a large unknown field: %d bytes are kept, %v", len(a.Other), err)
 	}
 	for value, says := range map[string]string{"": "not a JSON object", "dead": `"dead"`,
 		"null": "not a JSON object", "[]": "not a JSON object",
@@ -77,6 +84,7 @@ func TestUnknownFieldsAreIgnoredAndBadValuesAreNamed(t *testing.T) {
 
 func FuzzValuesParse(f *testing.F) {
 	for _, seed := range []string{"", "alive", "own", "7", `{"s":"own"}`,
+		`{"s":"rel","S":"own","To":"","x":"<\u2028","x":1.0}`,
 		`{"status":"alive","process":{"pid":1}}`, `{"n":1,"by":{}}`, "{", "null",
 		`{"status":"alive","capacity":-1}`, "\xff"} {
 		f.Add([]byte(seed))

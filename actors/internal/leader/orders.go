@@ -52,6 +52,9 @@ func newUnitBuilder(keys protocol.Keys) *unitBuilder {
 
 func (b *unitBuilder) value(a protocol.Assignment) []byte {
 	v, ok := b.values[a]
+	if a.Other != "" {
+		return a.Encode() // which may be another one for each item
+	}
 	if !ok {
 		v = a.Encode()
 		b.values[a] = v
@@ -90,7 +93,7 @@ func (b *unitBuilder) revoke(item, from string, a messages.Assignment, reason st
 		Lane: from,
 		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(protocol.Assignment{
 			State: protocol.StateRel, Session: a.Session, Reason: reason,
-			Restart: a.Restart}), 0, a.ModifyIndex)},
+			Restart: a.Restart, Other: a.Other}), 0, a.ModifyIndex)},
 		Tag: order{kind: orderRevoke, item: item, from: from, reason: reason},
 	}
 }
@@ -121,7 +124,7 @@ func (b *unitBuilder) cancel(item, from string, a messages.Assignment) store.Uni
 		Lane: from,
 		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(protocol.Assignment{
 			State: protocol.StateOwn, Session: a.Session, Reason: "cancelled",
-			Restart: a.Restart}), 0, a.ModifyIndex)},
+			Restart: a.Restart, Other: a.Other}), 0, a.ModifyIndex)},
 		Tag: order{kind: orderCancel, item: item, from: from, reason: "cancelled"},
 	}
 }
@@ -133,8 +136,7 @@ func (b *unitBuilder) again(item, from string, a messages.Assignment, restart ui
 		Lane: from,
 		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(protocol.Assignment{
 			State: protocol.StateOwn, Session: a.Session, Reason: a.Reason, AtOnce: a.AtOnce,
-			Restart: restart}), 0,
-			a.ModifyIndex)},
+			Restart: restart, Other: a.Other}), 0, a.ModifyIndex)},
 		Tag: order{kind: orderRestart, item: item, from: from, reason: "restart",
 			restart: restart},
 	}
