@@ -51,8 +51,9 @@ var profiles = map[string]map[string]int{
 	"gentle": {"blip": 4, "drizzle": 4, "election": 2, "restart": 1},
 	// fair leaves the conditions alone under which docs/guarantees.md promises how long an item is
 	// without an owner.
-	"fair":   {"kill": 4, "takeover": 2, "leave": 2, "join": 1, "destroy": 2, "work": 2},
-	"waited": {"kill": 1}, // of fair's, and each time something else goes on as well
+	"fair":    {"kill": 4, "takeover": 2, "leave": 2, "join": 1, "destroy": 2, "work": 2},
+	"drained": {"drain": 1}, // of those who lead, one after the other
+	"waited":  {"kill": 1},  // of fair's, and each time something else goes on as well
 	// forgetful is a Consul that loses writes as well.
 	"forgetful": {"storm": 2, "cut": 3, "freeze": 1, "kill": 2, "destroy": 1, "work": 1,
 		"restore": 3, "reset": 2},
@@ -129,6 +130,9 @@ func drawFor(profile string, seed uint64, size int) plan {
 	}
 	if profile == "aimed" && seed%2 == 0 {
 		p.weather = weather{}
+	}
+	if profile == "drained" {
+		p.weather, p.settings.stop = weather{}, 16*time.Second
 	}
 	if profile == "fair" || profile == "waited" {
 		p.weather = weather{}
@@ -250,6 +254,7 @@ func drawFor(profile string, seed uint64, size int) plan {
 	}
 	p.strangers()
 	p.hosts()
+	p.drained()
 	switch profile {
 	case "fair":
 		p.beside(70)
@@ -259,6 +264,8 @@ func drawFor(profile string, seed uint64, size int) plan {
 		p.beside(100)
 	case "hard", "config", "forgetful":
 		p.beside(25)
+	case "drained":
+		p.oneByOne()
 	}
 	slices.SortStableFunc(p.episodes, func(a, b episode) int { return int(a.at - b.at) })
 	if profile == "gentle" {

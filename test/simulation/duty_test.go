@@ -55,6 +55,9 @@ func (p *process) lead(ctx context.Context) error {
 	}
 	lag := time.Duration(rand.New(rand.NewPCG(w.plan.seed, hash(p.name()))).Float64() * float64(
 		w.plan.settings.lag))
+	p.mu.Lock()
+	lag = max(lag, min(p.slow, w.plan.settings.stopping()-time.Second))
+	p.mu.Unlock()
 	select {
 	case <-time.After(lag):
 	case <-p.gone:

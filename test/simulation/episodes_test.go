@@ -202,7 +202,7 @@ func scriptOf(kind string) (script, bool) {
 		kind = same
 	}
 	for _, scripts := range []map[string]script{lines, troubles, still, servers, stories, strangers,
-		churn, hosts} {
+		churn, hosts, operators} {
 		if play, ok := scripts[kind]; ok {
 			return play, true
 		}

@@ -52,6 +52,7 @@ var mutations = []mutation{
 	{name: "lead-at-once"},
 	{name: "lead-not-chained", profile: "usurped"},
 	{name: "another-absence", profile: "again"},
+	{name: "handed-over-at-once", profile: "drained"},
 	{name: "hung-and-renewed", profile: "hung"},
 	{name: "no-lease-enforcer", profile: "hung"},
 	{name: "absences-cleared", profile: "waited"},

@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -56,6 +57,7 @@ type settings struct {
 	// Grace and BrakeHold, in TTLs; 0: their defaults
 	grace, brake float64
 	lockDelay    time.Duration // 0: the default
+	stop         time.Duration // StopTimeout; 0: 5 s
 }
 
 // longest is the longest lease, by a slow clock if there are any.
@@ -65,6 +67,11 @@ func (s settings) longest() time.Duration {
 	} else {
 		return time.Duration(float64(d) / s.slow)
 	}
+}
+
+// stopping is how long what runs may take to stop.
+func (s settings) stopping() time.Duration {
+	return cmp.Or(s.stop, 5*time.Second)
 }
 
 // longer is how much more than by default is waited for one that has gone.

@@ -43,7 +43,8 @@ type process struct {
 	stood   bool              // one has
 	still   chan struct{}     // tells that one begins to
 
-	stubborn string // how its work is: see the episode
+	stubborn string        // how its work is: see the episode
+	slow     time.Duration // that its Lead takes to end
 
 	// What its clock makes of its settings: see slowDown.
 	twin              bool

@@ -75,6 +75,7 @@ type world struct {
 
 	orders int            // that an operator has given for single items
 	pins   map[string]int // item -> the last one for it
+	drains map[string]int // member -> the last one for it
 
 	disk  string            // of all hosts, for the logs of config writes; empty: there are none
 	dirs  []string          // of every process that had a log
@@ -140,6 +141,7 @@ func newWorld(p plan, m *mutant, log *slog.Logger) *world {
 		calmed: make(chan struct{}), answers: map[string][]kept{}, work: map[string]bool{},
 		left: map[string]bool{},
 		logs: map[string]string{}, loose: map[string]bool{}, pins: map[string]int{},
+		drains:   map[string]int{},
 		sessions: map[string]lifetime{},
 	}
 	if p.settings.config == loggedConfig {
@@ -263,7 +265,7 @@ func (w *world) newProcess(id string, twin bool) *process {
 	c := actors.Config{
 		Service: "sim", ID: id, Client: devconsul.ClientOver(p.link), Logger: w.log.With("n", p.n),
 		TTL: ttl, Lease: lease, LeaseMargin: s.margin, LeaderSoak: s.soak, Merge: s.merge,
-		WorkerSoak: s.workerSoak, MoveBudget: s.budget, StopTimeout: 5 * time.Second,
+		WorkerSoak: s.workerSoak, MoveBudget: s.budget, StopTimeout: s.stopping(),
 		KeepItems: s.keep, LockDelay: s.lockDelay,
 		Process: &actors.Process{Instance: p.name(), Host: id + ".test", BootID: id,
 			PIDNamespace: "1", PID: p.n, StartTime: 1},

@@ -1,0 +1,111 @@
+package simulation_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// operators are those who order members to be emptied, and take it back.
+var operators = map[string]script{
+	// drain is of the one that leads, mostly. Its Lead may take its time to end. While that lasts
+	// new work comes, which somebody has to give out.
+	"drain": func(w *world, e episode) []action {
+		var p *process
+		return []action{
+			{e.at, func() {
+				if p = w.place(e.who[0]); p == nil {
+					return
+				}
+				if w.plan.profile != "drained" { // others may be away, or drained as well
+					now := time.Now()
+					w.unfair(now, now.Add(e.dur), "a drain of "+p.id)
+				}
+				if e.how == "slow" {
+					p.slowLead(time.Duration(1+e.n%14_000) * time.Millisecond)
+				}
+				deadline := time.Time{}
+				if e.n%3 == 0 {
+					deadline = time.Now().Add(time.Duration(e.n%10_000) * time.Millisecond)
+				}
+				w.drain(p.id, deadline)
+			}},
+			{e.at + 700*time.Millisecond, func() { w.addWork(1 + e.n%3) }},
+			{e.at + e.dur, func() {
+				if p != nil {
+					w.undrain(p.id)
+					p.slowLead(0)
+				}
+			}},
+		}
+	},
+}
+
+// slowLead is how long the Lead of the process takes to end.
+func (p *process) slowLead(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.slow = d
+}
+
+func (w *world) drain(id string, deadline time.Time) {
+	w.orders++
+	mine := w.orders
+	w.drains[id] = mine
+	w.retry(func(ctx context.Context) error {
+		if w.drains[id] != mine { // he has ordered something else meanwhile
+			return nil
+		}
+		return w.operator.DrainBy(ctx, id, deadline)
+	})
+}
+
+func (w *world) undrain(id string) {
+	w.orders++
+	mine := w.orders
+	w.drains[id] = mine
+	w.retry(func(ctx context.Context) error {
+		if w.drains[id] != mine {
+			return nil
+		}
+		return w.operator.Undrain(ctx, id)
+	})
+}
+
+// drained draws, by dice of its own, drains of those who lead.
+func (p *plan) drained() {
+	r := rand.New(rand.NewPCG(p.seed, 40))
+	if p.profile != "hard" && p.profile != "forgetful" && p.profile != "config" ||
+		r.IntN(4) != 0 {
+		return
+	}
+	for range 1 + r.IntN(2) {
+		p.episodes = append(p.episodes, p.drainBy(r))
+	}
+}
+
+func (p *plan) drainBy(r *rand.Rand) episode {
+	who := []int{whoLeads}
+	if r.IntN(4) == 0 {
+		who = []int{r.IntN(len(p.ids))}
+	}
+	return episode{kind: "drain", who: who, how: []string{"", "slow"}[r.IntN(2)],
+		at:  time.Duration(r.Int64N(int64(p.span))),
+		dur: 5*time.Second + time.Duration(r.Int64N(int64(30*time.Second))), n: r.IntN(1 << 20)}
+}
+
+// oneByOne has drains come one after the other, so that there is always a member to take the items.
+func (p *plan) oneByOne() {
+	r := rand.New(rand.NewPCG(p.seed, 40))
+	at := 15 * time.Second
+	for i, e := range p.episodes {
+		if e.kind == "drain" {
+			p.episodes[i] = p.drainBy(r)
+			p.episodes[i].at = at
+			at += p.episodes[i].dur + 15*time.Second
+		}
+	}
+	p.span = max(p.span, at)
+	slices.SortStableFunc(p.episodes, func(a, b episode) int { return int(a.at - b.at) })
+}
