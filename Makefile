@@ -75,7 +75,7 @@ endif
 vulns: ## govulncheck with the database VULNDB, or https://vuln.go.dev
 	$(LINT) govulncheck -db '$(or $(VULNDB),https://vuln.go.dev)' ./...
 
-tools: ## a C compiler, Java, ZooKeeper and Prometheus for the tests: installed, or named
+tools: ## a C compiler, Java, ZooKeeper, Prometheus and Chromium for the tests: installed, or named
 	@test/tools.sh
 
 consul: ## build the real Consul server for the tests, once, into the cache

@@ -1,6 +1,6 @@
 #!/bin/sh
 # What the tests need beside Go and make: a C compiler for the race detector, systemd-analyze, a Java with the jars of a ZooKeeper server,
-# PostgreSQL, and a Prometheus. What is missing is installed if this may do so (Debian or Ubuntu, as root, or by sudo with --sudo); otherwise it says what to install.
+# PostgreSQL, a Prometheus, and a Chromium. What is missing is installed if this may do so (Debian or Ubuntu, as root, or by sudo with --sudo); otherwise it says what to install.
 set -eu
 missing=
 # The race detector needs a C compiler; nothing else here does.
@@ -14,6 +14,8 @@ command -v systemd-analyze >/dev/null || missing="$missing systemd"
 postgres=
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || postgres=postgresql
 [ -n "${JAVA_HOME:-}" ] || command -v java >/dev/null || missing="$missing default-jre-headless"
+# The browser that the tests of the page drive.
+[ -n "${COORDD_TEST_CHROMIUM:-}" ] || command -v chromium >/dev/null || missing="$missing chromium"
 # Its programs, and not the package, which adds a system service: they are unpacked into the cache.
 prometheus=${XDG_CACHE_HOME:-${HOME:-}/.cache}/coordd/prometheus
 if [ -n "${COORDD_TEST_PROMETHEUS:-}" ] || [ -x "$prometheus/usr/bin/promtool" ] ||
@@ -28,8 +30,8 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 if ! command -v apt-get >/dev/null || { [ "$(id -u)" -ne 0 ] && [ -z "$sudo" ]; }; then
 	echo "the tests need what is not here: sudo apt-get install --no-install-recommends$missing${postgres:+ postgresql}${prometheus:+ prometheus}" >&2
-	echo "(elsewhere: a C compiler, systemd-analyze, PostgreSQL below /usr/lib/postgresql, Java, in COORDD_TEST_ZOOKEEPER the class path of a ZooKeeper server, and in" >&2
-	echo "COORDD_TEST_PROMETHEUS the directory of prometheus and promtool)" >&2
+	echo "(elsewhere: a C compiler, systemd-analyze, PostgreSQL below /usr/lib/postgresql, Java, in COORDD_TEST_ZOOKEEPER the class path of a ZooKeeper server, in" >&2
+	echo "COORDD_TEST_PROMETHEUS the directory of prometheus and promtool, and in COORDD_TEST_CHROMIUM a Chromium)" >&2
 	exit 1
 fi
 $sudo apt-get update -qq

@@ -22,18 +22,24 @@ var (
 	consulLine = regexp.MustCompile(`(?m)^ *Consul +(\S+)$`)
 )
 
-func TestDevSharesAHundredItemsAmongThreeMembersWithinSecondsAndStopsWithinTwo(t *testing.T) {
-	t.Parallel()
-	p := launch(t, nil, "dev", "--http", "127.0.0.1:0")
-	began := time.Now()
+// launchDev starts coordd dev, and returns the addresses of its page and of its Consul.
+func launchDev(t *testing.T, args ...string) (p *program, page, consul string) {
+	t.Helper()
+	p = launch(t, nil, append([]string{"dev", "--http", "127.0.0.1:0"}, args...)...)
 	testkit.Await(t, workLimit, "it prints its addresses", func() string {
 		if !pageLine.MatchString(p.stdout()) || !consulLine.MatchString(p.stdout()) {
 			return "printed so far: " + p.stdout()
 		}
 		return ""
 	})
-	page, consul := pageLine.FindStringSubmatch(p.stdout())[1],
+	return p, pageLine.FindStringSubmatch(p.stdout())[1],
 		consulLine.FindStringSubmatch(p.stdout())[1]
+}
+
+func TestDevSharesAHundredItemsAmongThreeMembersWithinSecondsAndStopsWithinTwo(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	p, page, consul := launchDev(t)
 
 	client := &http.Client{Transport: &http.Transport{}, Timeout: workLimit}
 	defer client.CloseIdleConnections()

@@ -163,9 +163,8 @@ $("search").addEventListener("submit", e => {
 addEventListener("keydown", e => {
   if (e.key === "/" && !/^(INPUT|TEXTAREA)$/.test(document.activeElement.tagName) && !e.ctrlKey &&
       !e.metaKey && !e.altKey) {
-    $("query").focus();
-    $("query").select();
     e.preventDefault();
+    setTimeout(() => { $("query").focus(); $("query").select(); });
   }
   if (e.key !== "Escape") return;
   if (opened) closeDrawer();

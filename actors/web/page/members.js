@@ -41,17 +41,23 @@ function showWrong(status) {
   if (status.strange) {
     lines.push(["", "Keys that this version cannot read are skipped: " + status.strange.join(", ")]);
   }
-  for (const id of status.drained || []) {
-    const m = [...status.members, ...(status.absent || [])].find(m => m.id === id);
-    const left = m ? m.items : 0;
-    lines.push(["order", id + " is drained by an operator: " + (left ? count(left, "item") +
-      " still there." : "it is empty.") + " “coordd undrain " + id + "” lets it have items again."]);
+  const drained = [...status.drained || []].sort(naturally);
+  if (drained.length) {
+    const left = [...status.members, ...(status.absent || [])].filter(m => drained.includes(m.id))
+      .reduce((sum, m) => sum + m.items, 0), one = drained.length === 1;
+    const who = drained.length < 7 ? list(drained) : count(drained.length, "member");
+    lines.push(["order", who + (one ? " is" : " are") + " drained by an operator: " + (left ?
+      count(left, "item") + " still there." : one ? "it is empty." : "they are empty.") +
+      " “coordd undrain " + (one ? who : "MEMBER") + "” lets " + (one ? "it" : "them") +
+      " have items again."]);
   }
   if (!(status.problems || []).length && status.leader) {
-    const n = (w.states || {}).running || 0;
+    const n = (w.states || {}).running || 0, others = parts(w.states || {})
+      .filter(p => p[2] !== "running").map(p => number(p[1]) + " " + p[2]);
     const text = !w.total ? "Nothing is wrong. There is no work yet: “coordd work add ITEM”." :
       n === w.total ? (n === 1 ? "The only item runs." : "All " + number(n) + " items run.") :
-      number(n) + " of " + count(w.total, "item") + " run, and nothing is wrong.";
+      "Nothing is wrong: " + number(n) + " of " + count(w.total, "item") + " run, " +
+      list(others) + ".";
     lines.push([lines.length ? "calm" : "fine", text]);
   }
   const key = JSON.stringify(lines);
@@ -132,15 +138,18 @@ function fillRow(row, m, leader, most) {
   row.more.title = m.address ? "address " + m.address : "";
 }
 
-// What a member has: items and their states, by name.
-function heldBy(h) {
+// What a member has: items and their states, by name. Most have what they had a second ago.
+function heldBy(row, h) {
+  const source = JSON.stringify(h);
+  if (row.source === source) return row.held;
+  row.source = source;
   const state = new Map();
   for (const i of h.own) state.set(i, "running");
   for (const i of h.releasing) state.set(i, "stopping");
   for (const [s, items] of Object.entries(h.states || {})) for (const i of items) state.set(i, s);
   return [...state].sort((a, b) => naturally(a[0], b[0]));
 }
-const sameHeld = (x, y) => x.length === y.length && x.every((h, i) => h[0] === y[i][0] &&
+const sameHeld = (x, y) => x === y || x.length === y.length && x.every((h, i) => h[0] === y[i][0] &&
   h[1] === y[i][1]);
 
 // leaving notes where the tiles are that are about to travel.
@@ -178,19 +187,20 @@ function showMembers(status, holders) {
       if (where.get(item) !== to) { moved.set(item, at); news++; }
     }
   }
-  for (const [item, t] of moved) if (at - t > FRESH || !next.has(item)) moved.delete(item);
+  for (const item of moved.keys()) if (!next.has(item)) moved.delete(item);
   if (news) setTimeout(settle, FRESH + 100);
   where = next;
 
   const details = new Map([...status.members, ...(status.absent || [])].map(m => [m.id, m]));
   const all = holders.members.map(h => [rowOf(h.id), details.get(h.id) || {id: h.id,
-    status: h.status, items: h.own.length}, heldBy(h)]);
+    status: h.status, items: h.own.length}, heldBy(rowOf(h.id), h)]);
   all.sort((a, b) => naturally(a[0].id, b[0].id));
   if (holders.free.length) {
     all.push([rowOf(FREE), {id: FREE, items: holders.free.length, states: {free:
       holders.free.length}}, holders.free.map(i => [i, "free"]).sort((a, b) => naturally(a[0],
       b[0]))]);
   }
+  $("members").classList.toggle("dense", all.length > 20);
   const most = Math.max(1, ...all.map(a => a[2].length)), box = $("members");
   const leader = status.leader ? status.leader.id : "";
   let here = box.firstChild;
@@ -199,7 +209,7 @@ function showMembers(status, holders) {
     if (row.root === here) here = here.nextSibling; else box.insertBefore(row.root, here);
     const same = sameHeld(row.held, held) && !resized && before === total;
     row.held = held;
-    if (!same || held.some(h => moved.has(h[0]))) fillTiles(row);
+    if (!same || news && held.some(h => moved.has(h[0]))) fillTiles(row);
   }
   const kept = new Set(all.map(a => a[0]));
   for (const [id, row] of rows) if (!kept.has(row)) { row.root.remove(); rows.delete(id); }
@@ -215,8 +225,13 @@ function showMembers(status, holders) {
 
 // settle takes the mark from tiles that have moved a while ago.
 function settle() {
-  for (const [item, t] of moved) if (Date.now() - t > FRESH) moved.delete(item);
-  redraw();
+  const of = new Set();
+  for (const [item, t] of moved) {
+    if (Date.now() - t <= FRESH) continue;
+    moved.delete(item);
+    of.add(rows.get(where.get(item) || FREE));
+  }
+  for (const row of of) if (row) fillTiles(row);
 }
 function redraw() { for (const row of rows.values()) fillTiles(row); }
 

@@ -211,8 +211,10 @@ function fly(all) {
   const ratio = devicePixelRatio || 1;
   sky.width = innerWidth * ratio;
   sky.height = innerHeight * ratio;
+  const landed = new Set();
+  let drawn = 0;
   requestAnimationFrame(function frame(t) {
-    const g = sky.getContext("2d"), landed = new Set();
+    const g = sky.getContext("2d");
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     g.clearRect(0, 0, innerWidth, innerHeight);
     flights = flights.filter(f => {
@@ -232,7 +234,11 @@ function fly(all) {
       g.fill();
       return true;
     });
-    for (const row of landed) fillTiles(row);
+    if (!flights.length || t - drawn > 120) { // a row may have thousands
+      drawn = t;
+      for (const row of landed) fillTiles(row);
+      landed.clear();
+    }
     if (flights.length) requestAnimationFrame(frame);
     else g.clearRect(0, 0, innerWidth, innerHeight);
   });

@@ -36,12 +36,18 @@ function flows(group) {
   }
   const all = [...sums].map(([key, n]) => [...key.split("\n"), n]);
   all.sort((a, b) => naturally(a[0], b[0]) || naturally(a[1], b[1]));
-  const named = items === 1 ? group.events.find(e => (e.items || []).length).items[0] : "";
-  const what = (n, i) => named || (i ? number(n) : count(n, "item"));
   const said = from.size === 1 && /^(drain|left|lost|released)$/.test(group.events[0].why || "");
+  const named = items === 1 ? group.events.find(e => (e.items || []).length).items[0] : "";
+  if (all.length > 6) {
+    const ends = (what, set) => !set.size ? "" : " " + what + " " + (set.size === 1 ? [...set][0] :
+      number(set.size) + " members");
+    return count(items, "item") + (said ? "" : ends(to.size ? "from" : "by", from)) + ends("to", to);
+  }
+  const what = (n, i) => named || (i ? number(n) : count(n, "item"));
   if (!to.size) return list(all.map(([f, , n], i) => what(n, i) + (f && !said ? " by " + f : "")));
   if (to.size === 1 && from.size > 1) {
-    return list(all.map(([f, , n], i) => what(n, i) + (f ? " from " + f : ""))) + ", to " + [...to][0];
+    return list(all.map(([f, , n], i) => what(n, i) + (f ? " from " + f : ""))) + ", to " +
+      [...to][0];
   }
   if (from.size < 2) {
     return list(all.map(([, t, n], i) => what(n, i) + " to " + t)) +
@@ -52,22 +58,26 @@ function flows(group) {
 
 // textOf is a line's text and its tone.
 function textOf(group) {
-  const e = group.events[0], names = k => list([...new Set(group.events.map(e => e[k]))]
-    .sort(naturally)), items = few(group.events.flatMap(e => e.items || []));
+  const e = group.events[0], items = few(group.events.flatMap(e => e.items || []));
+  const names = k => {
+    const all = [...new Set(group.events.map(e => e[k]))].sort(naturally);
+    return all.length < 7 ? list(all) :
+      count(all.length, "member") + " (" + all.slice(0, 3).join(", ") + ", …)";
+  };
+  const are = group.events.length > 1 ? " are" : " is";
   switch (e.kind) {
   case "leads": return [e.to + " leads" + (e.from ? ", after " + e.from : ""), "good"];
   case "joined":
     return [names("to") + " joined" + (e.why ? " again, with a new session" : ""), "good"];
-  case "leaving": return [names("from") + (group.events.length > 1 ? " are" : " is") +
-    " about to stop", ""];
+  case "leaving": return [names("from") + are + " about to stop", ""];
   case "left": case "lost": {
     const wait = e.holds ? " with " + count(e.holds, "item") + ", which wait for it for up to " +
       span(e.wait_ms || 0) : "";
     return [e.from + (e.kind === "lost" ? " was lost" : " has stopped") + wait,
       e.kind === "lost" ? "bad" : ""];
   }
-  case "drained": return [e.from + " is drained by an order" + by(e), "order"];
-  case "undrained": return [e.from + " is no longer drained" + by(e), "order"];
+  case "drained": return [names("from") + are + " drained by an order" + by(e), "order"];
+  case "undrained": return [names("from") + are + " no longer drained" + by(e), "order"];
   case "pinned": return [items + " pinned to " + e.to + by(e), "order"];
   case "unpinned": return [items + " no longer pinned" + by(e), "order"];
   case "frozen": return ["frozen: nothing is moved or placed" + by(e), "order"];
@@ -79,7 +89,8 @@ function textOf(group) {
     return [causeOf(e) + ": " + flows(group), e.why === "lost" ? "bad" : "move"];
   case "revoked": return [causeOf(e) + ": " + flows(group) + " to be given up", "aside"];
   case "kept": return [items + " kept at " + e.from + " after all", "aside"];
-  case "restarted": return [items + " to be started once more at " + e.from + ", by an order", "order"];
+  case "restarted":
+    return [items + " to be started once more at " + e.from + ", by an order", "order"];
   case "erased": return [causeOf(e) + ": " + flows(group), "aside"];
   case "more": return ["and " + number(e.more) + " more, for which the log had no room", "aside"];
   case "missed": return ["more happened than the log holds: some is missing here", "aside"];
@@ -100,8 +111,9 @@ function grouped(all) {
   const groups = [], alone = /^(leads|lost|left|frozen|thawed|brake-on|brake-off|missed|more)$/;
   const byFrom = /^(drain|left|lost|released)$/;
   for (const e of all) {
-    const key = [e.kind, e.why, byFrom.test(e.why || "") || alone.test(e.kind) ? e.from : "", e.by]
-      .join("\n"), t = Date.parse(e.time);
+    const from = byFrom.test(e.why || "") || alone.test(e.kind) ? e.from : "";
+    const to = /^(pinned|restarted)$/.test(e.kind) ? (e.to || "") + e.from : "";
+    const key = [e.kind, e.why, from, to, e.by].join("\n"), t = Date.parse(e.time);
     let g;
     for (let i = groups.length - 1; i >= 0 && i > groups.length - 6 && !g; i--) {
       if (groups[i].key === key && t - groups[i].last < 10000) g = groups[i];
