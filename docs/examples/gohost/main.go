@@ -5,6 +5,7 @@
 //	coordd work add device-1 device-2 --service gohost
 //	curl http://127.0.0.1:8080/items        # what runs here, and with which token
 //	curl http://127.0.0.1:8080/healthz      # 200 while items may run here
+//	curl http://127.0.0.1:8080/readyz       # and while their work does not fail
 //	open http://127.0.0.1:8080/coordd/      # the page
 package main
 
@@ -56,6 +57,7 @@ func run(ctx context.Context, id, listen string) error {
 	mux := http.NewServeMux()
 	mux.Handle("/coordd/", http.StripPrefix("/coordd", page))
 	mux.Handle("/healthz", page)
+	mux.Handle("/readyz", page)
 	mux.HandleFunc("/items", running.list)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 
