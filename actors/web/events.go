@@ -136,6 +136,8 @@ func (s *site) stream(w http.ResponseWriter, r *http.Request, want wanted) {
 		select {
 		case <-r.Context().Done():
 			return
+		case <-s.stopping:
+			return
 		case <-alive.C:
 		case <-follower.log.Changed():
 			l := follower.log.Take()

@@ -128,6 +128,19 @@ func TestWhoFollowsTheEventsHearsThemAndResumesWhereItWas(t *testing.T) {
 	})
 }
 
+func TestAStreamOfEventsEndsWhenItsHostStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := actorstest.New(t)
+		n1 := cluster.Start("n1", nil)
+		stopping := make(chan struct{})
+		l := listen(t, New(n1.Coordinator(), Options{Stopping: stopping}), "/v1/events?follow")
+		time.Sleep(time.Minute)
+		close(stopping)
+		l.gone.Wait() // it would wait for ever
+		l.end()
+	})
+}
+
 // aLog yields a log each second, and counts who watches.
 type aLog struct {
 	mu       sync.Mutex

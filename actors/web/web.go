@@ -49,6 +49,9 @@ type Options struct {
 	Pprof http.Handler
 	// Followers is the most clients that may follow the events at one time. Default: 64.
 	Followers int
+	// Stopping ends the streams of events when it is closed, such as the Done of the service's
+	// context: http.Server.Shutdown would wait for them. Default: they end with their clients.
+	Stopping <-chan struct{}
 	// Explain turns an error of a read of Consul into the one that is shown. Default: as it is.
 	Explain func(error) error
 }
@@ -65,6 +68,7 @@ func New(c *actors.Coordinator, o Options) http.Handler {
 	site := newSite(newStatusCache(op, members, o.Explain), members)
 	site.config, site.report, site.metrics, site.pprof = c.ConfigStore(), o.Report, o.Metrics,
 		o.Pprof
+	site.stopping = o.Stopping
 	site.log, site.planner = newEventLog(op, o.Explain), newPlanner(op, o.Explain)
 	site.follow = newFeed(op.WatchEventLog, cmp.Or(max(0, o.Followers), defaultFollowers))
 	if o.ConfigWaits > 0 {
@@ -83,10 +87,12 @@ type site struct {
 	log     *viewCache
 	follow  *feed
 	planner *planner
-	metrics http.Handler // nil: none
-	pprof   http.Handler // nil: none
-	waits   int          // requests that may wait for a change of the configuration at one time
-	large   chan struct{}
+	// stopping ends the streams; nil: never
+	stopping <-chan struct{}
+	metrics  http.Handler // nil: none
+	pprof    http.Handler // nil: none
+	waits    int          // requests that may wait for a change of the configuration at one time
+	large    chan struct{}
 }
 
 // Each client that reads slowly holds the document that it reads, which is not the one of a second

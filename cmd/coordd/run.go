@@ -332,7 +332,7 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 				"listen on 127.0.0.1, or keep others away from the address")
 		}
 		children = append(children, page.child(member, address, web.Options{
-			Report: func() supervisor.Report { return root.Report() },
+			Stopping: ctx.Done(), Report: func() supervisor.Report { return root.Report() },
 			Metrics: metrics.Handler(counted.Collector(member, metrics.Options{
 				Process: func() *supervisor.Supervisor { return root }}))}))
 	}

@@ -159,10 +159,10 @@ function showTimeline(announced) {
   else for (const li of [...box.children]) if (!keep.has(li)) li.remove();
 }
 
-let source = null, lastIndex = 0;
+let source = null, lastIndex = 0, notBefore = 0;
 // follow hears what happens while the page is seen: a hidden one gives its connection back.
 async function follow() {
-  if (source || document.hidden) return;
+  if (source || document.hidden || Date.now() < notBefore) return;
   const mine = source = {close() { source = null; }};
   try {
     const all = await get("v1/events?limit=" + EVENTS, true);
@@ -177,15 +177,15 @@ async function follow() {
   source = new EventSource("v1/events?follow&after=" + (lastIndex || 1));
   source.onmessage = m => {
     const e = JSON.parse(m.data);
-    if (events.some(o => o.index === e.index && JSON.stringify(o) === m.data)) return; // twice
+    if (events.some(o => o.index === e.index && JSON.stringify(o) === JSON.stringify(e))) return;
     events.push(e);
     if (events.length > EVENTS) events.splice(0, events.length - EVENTS);
     clearTimeout(follow.timer);
     follow.timer = setTimeout(() => { showTimeline(true); soon(); }, 60);
   };
   source.onerror = () => { // also when there is no place: the browser would give up on that
-    source?.close();
-    source = null;
+    unfollow();
+    notBefore = Date.now() + 3000;
   };
 }
 function unfollow() {

@@ -53,7 +53,7 @@ func run(ctx context.Context, id, listen string) error {
 	if err != nil {
 		return err
 	}
-	page := web.New(member, web.Options{})
+	page := web.New(member, web.Options{Stopping: ctx.Done()})
 	mux := http.NewServeMux()
 	mux.Handle("/coordd/", http.StripPrefix("/coordd", page))
 	mux.Handle("/healthz", page)
