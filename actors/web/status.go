@@ -47,7 +47,7 @@ func newStatusCache(l looker, members []*actors.Coordinator,
 
 const (
 	lookEvery   = time.Second
-	lookTimeout = 5 * time.Second
+	lookTimeout = 10 * time.Second
 	restFactor  = 4 // a read that took long is followed by a pause of that many times as long
 )
 

@@ -87,7 +87,7 @@ function announce(text) {
 // get asks this coordd. What has not changed since the last answer is undefined, unless whole is set.
 const tags = new Map();
 async function get(path, whole) {
-  const answer = await fetch(path, {cache: "no-cache", signal: AbortSignal.timeout(8000)});
+  const answer = await fetch(path, {cache: "no-cache", signal: AbortSignal.timeout(15000)});
   const date = Date.parse(answer.headers.get("Date") || "");
   if (date) {
     const seen = date + 500 - Date.now(); // the header has whole seconds
