@@ -66,6 +66,7 @@ type Assigner struct {
 	quiet      time.Time         // the last change of members, workload or orders
 	heeded     [3]uint64         // their indexes then
 	first      time.Time         // the first change that has not been drafted with placing yet
+	sentinelAt uint64            // index of the last view of an empty workload that got its sentinel
 	brakeText  string
 	brakeAt    time.Time
 	overridden overridden
@@ -109,6 +110,7 @@ func (a *Assigner) Run(ctx context.Context) error {
 	a.odd = protocol.StrangeKeys{Log: a.Log}
 	a.ladder = store.NewLadder()
 	a.inherited, a.notedKnown, a.noteFailed, a.noting = false, false, 0, aside{}
+	a.sentinelAt = 0
 	l := a.leadership.Get()
 	a.epoch, a.session, a.resets = l.Epoch, l.Session, l.Resets
 	defer a.handOn(ctx)
@@ -298,8 +300,7 @@ func (a *Assigner) forgetAbsences() {
 	clear(a.handed)
 }
 
-// open begins to write in this epoch. A watch of an empty prefix is woken by every neighbour: those
-// that may be empty get a sentinel. One that is there already changes nothing and wakes nobody.
+// open begins to write in this epoch.
 func (a *Assigner) open(ctx context.Context) error {
 	if err := a.readEvents(ctx); err != nil {
 		return err
@@ -307,7 +308,7 @@ func (a *Assigner) open(ctx context.Context) error {
 	open := func() (err error) {
 		a.writer, err = a.Store.OpenWriter(ctx, store.CheckIndex(a.Keys.Leader(), a.epoch),
 			a.Keys.Sequence("leader/"), inFlight, append(a.events.opening(time.Now()),
-				store.Set(a.Keys.Workload(), nil, 0), store.Set(a.Keys.Control(), nil, 0))...)
+				store.Set(a.Keys.Control(), nil, 0))...) // its sentinel: see keepSentinel
 		return err
 	}
 	err := open()
@@ -325,6 +326,25 @@ func (a *Assigner) open(ctx context.Context) error {
 	if err == nil {
 		a.events.works()
 		a.comment()
+	}
+	return err
+}
+
+// keepSentinel gives an empty workload a sentinel. A watch of an empty prefix is woken by every
+// neighbour. A sentinel that is there already changes nothing and wakes nobody. A workload that
+// holds items gets none: it would make the watch read all of them again.
+func (a *Assigner) keepSentinel(ctx context.Context) error {
+	w := a.workload.Get()
+	if w.Items.Len() > 0 || w.Index == a.sentinelAt {
+		return nil
+	}
+	_, err := a.Store.NamedTxn(ctx, "sentinel", store.CheckIndex(a.Keys.Leader(), a.epoch),
+		store.Set(a.Keys.Workload(), nil, 0))
+	if errors.Is(err, store.ErrRefused) {
+		return errStale
+	}
+	if err == nil {
+		a.sentinelAt = w.Index
 	}
 	return err
 }
@@ -417,6 +437,9 @@ func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
 		return time.Time{}, err
 	}
 	if err := a.tryEventsAgain(ctx); err != nil {
+		return time.Time{}, err
+	}
+	if err := a.keepSentinel(ctx); err != nil {
 		return time.Time{}, err
 	}
 	s := a.snapshot(time.Now())
