@@ -101,10 +101,39 @@ var stateCases = map[string]struct {
 	}, actors.ItemStatus{State: actors.ItemLooping, Member: "n1", Restarts: 7,
 		LastExit: "exit status 1", Why: "again and again"}, 0},
 	"quarantined": {func(d *desk) {
+		d.unowned()
+		d.put("quarantine/w", `{"failed":[{"m":"n1","exit":"exit status 1"},{"m":"n2",`+
+			`"exit":"exit status 2"}],"since":1}`)
+	}, actors.ItemStatus{State: actors.ItemQuarantined, LastExit: "exit status 2",
+		Why: "too often at n1 and at n2"}, 0},
+	"quarantined, where it is pinned to": {func(d *desk) {
+		d.unowned()
+		d.put("quarantine/w", `{"failed":[{"m":"n1"}],"since":1,"why":"pinned"}`)
+	}, actors.ItemStatus{State: actors.ItemQuarantined,
+		Why: "too often at n1, where it is pinned to"}, 0},
+	"quarantined, and taken out by an order": {func(d *desk) {
+		d.unowned()
+		d.put("quarantine/w", `{"failed":[{"m":"n1"}],"since":1}`)
+		d.put("control/restart/items/w", "now")
+	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CausePlacing, Why: "in a moment"},
+		0},
+	"it failed elsewhere": {func(d *desk) {
 		d.led()
-		d.told("n1", map[string]int{"quarantined": 1}, protocol.WorkReport{ID: "w",
-			State: "quarantined"})
-	}, actors.ItemStatus{State: actors.ItemQuarantined, Member: "n1", Why: "too often"}, 0},
+		d.put("quarantine/w", `{"failed":[{"m":"n2"}]}`)
+		d.told("n1", map[string]int{"running": 1})
+	}, actors.ItemStatus{State: actors.ItemRunning, Member: "n1", Reason: "balance"}, 0},
+	"it fails too often": {func(d *desk) {
+		d.led()
+		d.told("n1", map[string]int{"crash-looping": 1}, protocol.WorkReport{ID: "w",
+			State: "crash-looping", Over: true, Restarts: 7, Exit: "exit status 1"})
+	}, actors.ItemStatus{State: actors.ItemLooping, Member: "n1", Restarts: 7,
+		LastExit: "exit status 1", Why: "the leader takes it away"}, 0},
+	"it is told to stop, to be tried elsewhere": {func(d *desk) {
+		d.led()
+		d.put("assignments/n1/w", `{"s":"rel","why":"failing"}`)
+		d.told("n1", map[string]int{"stopping": 1})
+	}, actors.ItemStatus{State: actors.ItemStopping, Member: "n1", Reason: "failing",
+		Why: "tried at another member"}, 0},
 	"stopping": {func(d *desk) {
 		d.led()
 		d.put("assignments/n1/w", `{"s":"rel"}`)

@@ -49,6 +49,9 @@ var profiles = map[string]map[string]int{
 	"doubled": {"leave": 3, "kill": 3, "work": 3, "boomerang": 2, "takeover": 1, "recall": 1},
 	// gentle ends no session, and so may cost nobody anything (I5).
 	"gentle": {"blip": 4, "drizzle": 4, "election": 2, "restart": 1},
+	// sick is for work that fails: everywhere, or at one member.
+	"sick": {"stubborn": 4, "kill": 2, "takeover": 2, "leave": 1, "join": 1, "destroy": 1,
+		"work": 2, "storm": 1, "usurper": 1},
 	// fair leaves the conditions alone under which docs/guarantees.md promises how long an item is
 	// without an owner.
 	"fair":    {"kill": 4, "takeover": 2, "leave": 2, "join": 1, "destroy": 2, "work": 2},
@@ -190,6 +193,8 @@ func drawFor(profile string, seed uint64, size int) plan {
 			e.who, e.dur = one(), seconds(1, 40)
 		case "destroy":
 			e.who = one()
+		case "stubborn":
+			e.who, e.dur, e.how = one(), seconds(5, 60), []string{"fails", "panics"}[r.IntN(2)]
 		case "blind": // the session is ended behind a link that is cut at that moment
 			e.who, e.dur, e.how = one(), seconds(8, 40), []string{"silent", "refused"}[r.IntN(2)]
 		case "orphan": // the record is deleted behind a link on which only renewals pass
@@ -255,6 +260,7 @@ func drawFor(profile string, seed uint64, size int) plan {
 	p.strangers()
 	p.hosts()
 	p.drained()
+	p.settings.limit(profile, seed)
 	switch profile {
 	case "fair":
 		p.beside(70)
@@ -305,6 +311,20 @@ func (s *settings) short(profile string, seed uint64) {
 	dice := rand.New(rand.NewPCG(seed, 12))
 	if dice.IntN(3) == 0 && profile != "gentle" {
 		s.lease = 3*s.margin + time.Duration(dice.Int64N(int64(s.ttl-3*s.margin)))
+	}
+}
+
+// limit draws, by dice of its own, how often work may fail before its item is given up, and which
+// items fail everywhere. Gentle runs may cost nobody anything; in the others work fails by itself,
+// too.
+func (s *settings) limit(profile string, seed uint64) {
+	dice := rand.New(rand.NewPCG(seed, 40))
+	if profile == "gentle" || profile != "sick" && dice.IntN(4) > 0 {
+		return
+	}
+	s.restarts, s.window = 1+dice.IntN(4), time.Duration(20+dice.IntN(580))*time.Second
+	if dice.IntN(3) > 0 || profile == "sick" {
+		s.sick = 3 + dice.IntN(8)
 	}
 }
 

@@ -2,7 +2,9 @@ package simulation_test
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -97,6 +99,19 @@ func (w *world) restoreOrder() {
 		p.thaw()
 	}
 	w.letGo(false)
+	w.release()
+}
+
+// release has all work started once more where it may have been given up: nothing fails any more, and
+// what is quarantined is to run.
+func (w *world) release() {
+	if w.plan.settings.restarts == 0 {
+		return
+	}
+	w.mu.Lock()
+	items := slices.Sorted(maps.Keys(w.work))
+	w.mu.Unlock()
+	w.retry(func(ctx context.Context) error { return w.operator.Restart(ctx, items...) })
 }
 
 // replaceHung has a member that went for good come back where none is left but one of which an

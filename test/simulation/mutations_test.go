@@ -59,6 +59,7 @@ var mutations = []mutation{
 	{name: "waits-not-handed-on", profile: "waited"},
 	{name: "doubt-begins-anew", profile: "waited"},
 	{name: "no-margin", profile: "skewed"},
+	{name: "quarantine-ignored", profile: "sick"},
 	{name: "sessions-unchecked+invalid-stops-all", profile: "aimed"},
 	{name: "times-unchecked", profile: "aimed"},
 	{name: "ids-unchecked", profile: "aimed"},

@@ -108,18 +108,20 @@ type owners struct {
 	leads      map[string]bool            // processes
 	alive      map[string]bool            // processes that take items, or will
 	pinned     map[string]bool
-	free       map[string]*gap
-	members    map[string]gap // by when a member's items are owned again, whatever becomes of it
-	all        gap            // by when all are
-	braked     bool
-	holder     string                   // the process that has the leader key
-	stopped    map[string]gap           // members whose items wait for them
-	waits      map[string]time.Duration // how long the items of those wait, from when they stopped
-	vacant     time.Time                // since when nobody leads
-	noteLost   bool                     // what the last leader has noted of its waits is a stranger's now
-	told       map[string]bool
-	ended      map[string]bool // processes
-	duty       dutyBound
+	// quarantined items are excused, and no others: nobody is to run them
+	quarantined map[string]bool
+	free        map[string]*gap
+	members     map[string]gap // by when a member's items are owned again, whatever becomes of it
+	all         gap            // by when all are
+	braked      bool
+	holder      string                   // the process that has the leader key
+	stopped     map[string]gap           // members whose items wait for them
+	waits       map[string]time.Duration // how long the items of those wait, from when they stopped
+	vacant      time.Time                // since when nobody leads
+	noteLost    bool                     // what the last leader has noted of its waits is a stranger's now
+	told        map[string]bool
+	ended       map[string]bool // processes
+	duty        dutyBound
 }
 
 // judgeOwners holds the run's events against the promise.
@@ -131,7 +133,7 @@ func (w *world) judgeOwners(events []history.Event) {
 		ended: map[string]bool{},
 		at:    map[string]map[string]bool{}, running: map[string]map[string]bool{},
 		registered: map[string]time.Time{}, stopped: map[string]gap{}, free: map[string]*gap{},
-		waits:   map[string]time.Duration{},
+		waits: map[string]time.Duration{}, quarantined: map[string]bool{},
 		members: map[string]gap{},
 	}
 	o.duty = dutyBound{resigned: o.plan, at: map[string]bool{}}
@@ -158,7 +160,7 @@ func (o *owners) look(now time.Time) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(o.free)) {
 		g := *o.free[id]
-		if now.Before(g.due) || o.told[id] || o.pinned[id] || o.braked || len(o.alive) == 0 {
+		if now.Before(g.due) || o.told[id] || o.pinned[id] || o.quarantined[id] || o.braked || len(o.alive) == 0 {
 			continue
 		}
 		last := later(g, o.all)
@@ -288,6 +290,7 @@ func (o *owners) enter(e history.Event) {
 		clear(o.at)
 		clear(o.records)
 		clear(o.pinned)
+		clear(o.quarantined)
 		clear(o.free)
 		o.braked = false
 	case history.Set, history.Del:
@@ -361,6 +364,9 @@ func (o *owners) write(e history.Event, due func(time.Duration, string, ...any) 
 	case "assignments":
 		m, id, _ := strings.Cut(rest, "/")
 		if set {
+			if o.quarantined[id] && !o.at[id][m] && e.Proc != "" {
+				o.w.fail("Q: %s was given to %s at %s, and is quarantined", id, m, clock(e.At))
+			}
 			add(o.at, id, m)
 		} else {
 			delete(o.at[id], m)
@@ -392,6 +398,14 @@ func (o *owners) write(e history.Event, due func(time.Duration, string, ...any) 
 		if e.Proc == "" {
 			o.duty.until(due(o.lead, "the leader key changed"))
 		}
+	case "quarantine":
+		q, err := protocol.ParseQuarantine([]byte(e.Value))
+		barred := set && err == nil && q.Since != 0
+		if o.quarantined[rest] && !barred && o.work[rest] && len(o.running[rest]) == 0 {
+			g := due(o.plan, "it was taken out of quarantine")
+			o.free[rest] = &g
+		}
+		o.quarantined[rest] = barred
 	case "office":
 		o.noteLost = e.Proc == ""
 		var now protocol.LeaderState

@@ -58,6 +58,11 @@ type settings struct {
 	grace, brake float64
 	lockDelay    time.Duration // 0: the default
 	stop         time.Duration // StopTimeout; 0: 5 s
+	// how often work may fail within window before its item is given up; 0: for ever. And every
+	// sick-th item fails everywhere; 0: none does.
+	restarts int
+	window   time.Duration
+	sick     int
 }
 
 // longest is the longest lease, by a slow clock if there are any.

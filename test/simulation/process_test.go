@@ -161,6 +161,11 @@ func (p *process) work(ctx context.Context, item actors.Item) error {
 		defer t.Stop()
 		crash = t.C
 	}
+	if s := p.w.plan.settings; s.sick > 0 && hash(item.ID)%uint64(s.sick) == 0 {
+		t := time.NewTimer(time.Duration(r.IntN(300)) * time.Millisecond)
+		defer t.Stop()
+		crash = t.C
+	}
 	crashed := false
 	for end := false; !end; {
 		select {

@@ -266,7 +266,7 @@ func (w *world) newProcess(id string, twin bool) *process {
 		Service: "sim", ID: id, Client: devconsul.ClientOver(p.link), Logger: w.log.With("n", p.n),
 		TTL: ttl, Lease: lease, LeaseMargin: s.margin, LeaderSoak: s.soak, Merge: s.merge,
 		WorkerSoak: s.workerSoak, MoveBudget: s.budget, StopTimeout: s.stopping(),
-		KeepItems: s.keep, LockDelay: s.lockDelay,
+		KeepItems: s.keep, LockDelay: s.lockDelay, MaxRestarts: s.restarts, RestartWindow: s.window,
 		Process: &actors.Process{Instance: p.name(), Host: id + ".test", BootID: id,
 			PIDNamespace: "1", PID: p.n, StartTime: 1},
 		Liveness: func(q actors.Process) actors.Liveness {

@@ -176,7 +176,7 @@ func (s *snapshot) fails(item *placement.Item, ref keyRef) (report, bool) {
 // avoid keeps items whose work has failed at a member from that member: for the planner they are
 // pinned to whoever has them, or to the one that gets them next. An operator's pin goes before.
 func (s *snapshot) avoid(sorted *sorted) {
-	if len(s.notes) == 0 || mutations.Broken("failing-kept") {
+	if len(s.notes) == 0 {
 		return
 	}
 	loads := sorted.loads()
