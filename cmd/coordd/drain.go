@@ -261,10 +261,7 @@ func bar(done, total int) string {
 // terminal returns standard error if it is one.
 func (a *app) terminal() *os.File {
 	f, ok := a.err.(*os.File)
-	if !ok {
-		return nil
-	}
-	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+	if !ok || !isTerminal(f) {
 		return nil
 	}
 	return f

@@ -47,7 +47,7 @@ func (s *serviceFlags) reached(ctx context.Context) (*actors.Operator, error) {
 
 func (a *app) statusCommand() *cobra.Command {
 	var s serviceFlags
-	var asJSON, check bool
+	var asJSON, check, watch bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the leader, the members, what their work does, and what is wrong",
@@ -57,9 +57,14 @@ a lost member, or are free, and how many of each state every member has. A line
 again and again. Then the exit code is 1.
 
 Members say themselves what their work does, a few seconds late at the most.
-Items of a member of an older version, which does not say it, are "owned".`,
+Items of a member of an older version, which does not say it, are "owned".
+
+With --watch it looks every second until it is stopped, and shows what has changed: on
+a terminal by drawing the screen anew, elsewhere as a line with the time, with --json as
+one line of JSON. It then ends with 0, whatever is wrong.`,
 		Example: `  coordd status
   coordd status --service billing --json
+  coordd status --watch
   coordd status --check || alert "$(coordd status --check)"`,
 		Args: noArguments,
 		RunE: a.does(func(ctx context.Context, _ []string) error {
@@ -69,6 +74,9 @@ Items of a member of an older version, which does not say it, are "owned".`,
 			o, err := s.reached(ctx)
 			if err != nil {
 				return err
+			}
+			if watch {
+				return a.watchStatus(ctx, o, asJSON, check)
 			}
 			status, err := o.Status(ctx)
 			if err != nil {
@@ -90,8 +98,10 @@ Items of a member of an older version, which does not say it, are "owned".`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
+	f.BoolVarP(&watch, "watch", "w", false, "Show it again whenever it changes.")
 	f.BoolVar(&asJSON, "json", false, "Print JSON.")
 	f.BoolVar(&check, "check", false, "Print one line: what is wrong, or \"ok\".")
+	orders(f, "watch")
 	s.register(f)
 	return cmd
 }
@@ -130,11 +140,7 @@ func printStatus(w io.Writer, s actors.Status) error {
 	} else {
 		fmt.Fprintf(t, "leader\t%s (epoch %d)\n", foreign(s.Leader.ID), s.Leader.Epoch)
 	}
-	fmt.Fprintf(t, "work\t%s", count(s.Work.Total, "item"))
-	for i, state := range present(s.Work.States) {
-		fmt.Fprintf(t, "%s%d %s", map[bool]string{true: ": ", false: ", "}[i == 0],
-			s.Work.States[state], state)
-	}
+	fmt.Fprintf(t, "work\t%s", workInWords(s))
 	if s.Work.Removed > 0 {
 		fmt.Fprintf(t, "; %d more removed and not given up yet", s.Work.Removed)
 	}
@@ -168,6 +174,16 @@ func printStatus(w io.Writer, s actors.Status) error {
 	}
 	fmt.Fprintln(w)
 	return printMembers(w, s)
+}
+
+// workInWords counts the items by what becomes of them.
+func workInWords(s actors.Status) string {
+	text := count(s.Work.Total, "item")
+	for i, state := range present(s.Work.States) {
+		text += fmt.Sprintf("%s%d %s", map[bool]string{true: ": ", false: ", "}[i == 0],
+			s.Work.States[state], state)
+	}
+	return text
 }
 
 // present are the states that some item is in.
