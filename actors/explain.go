@@ -61,6 +61,7 @@ var there = map[string]string{
 	"drain":     "its former owner was drained",
 	"capacity":  "its former owner held more than its capacity",
 	"pinned":    "it is pinned there",
+	"preferred": "it is preferred there",
 	"takeover":  "its former owner was lost",
 	"cancelled": "it was to leave, and was called back",
 	"failing":   "its work failed too often at its former owner",

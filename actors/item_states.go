@@ -100,6 +100,7 @@ func (v *view) items() (all []ItemStatus, states stateCounts, at map[string]stat
 		i := v.assigned(key)
 		i.Removed = !v.work[key.Item]
 		i.Pinned, i.FailedAt = v.orders.Pins[key.Item], v.failedAt(key.Item)
+		i.Preferred = v.orders.Preferred[key.Item]
 		if at[key.Member] == nil {
 			at[key.Member] = stateCounts{}
 		}
@@ -313,7 +314,8 @@ func (v *view) unpinnable(item, to string) string {
 
 // free is an item without a key.
 func (v *view) free(id string) ItemStatus {
-	i := ItemStatus{ID: id, State: ItemFree, Pinned: v.orders.Pins[id], FailedAt: v.failedAt(id)}
+	i := ItemStatus{ID: id, State: ItemFree, Pinned: v.orders.Pins[id], FailedAt: v.failedAt(id),
+		Preferred: v.orders.Preferred[id]}
 	if v.quarantined(&i) {
 		return i
 	}

@@ -75,6 +75,8 @@ type ItemStatus struct {
 	// known.
 	Until  time.Time `json:"until,omitzero"`
 	Pinned string    `json:"pinned,omitempty"` // the member that it is pinned to
+	// Preferred is the member that an operator prefers for it.
+	Preferred string `json:"preferred,omitempty"`
 	// Removed: it is not in the workload any more.
 	Removed bool `json:"removed,omitempty"`
 }

@@ -153,25 +153,52 @@ func (o *Operator) Pin(ctx context.Context, item, member string) error {
 		return err
 	}
 	return advice("pinning "+item, o.write(ctx, o.control,
-		store.Set(o.keys.Pin(item), []byte(member), 0)))
+		store.Set(o.keys.Pin(item), []byte(member), 0), store.Delete(o.keys.Prefer(item))))
 }
 
-// Unpin takes Pin back; it is no error when the item is not pinned.
+// Prefer orders that an item is run by this member while that one takes items and has room, and by
+// any other one else: it goes back there when the member comes back, after the leader soak. It
+// replaces Pin, as Pin replaces it, and Unpin takes it back. Leaders of versions before this one
+// heed it not.
+func (o *Operator) Prefer(ctx context.Context, item, member string) error {
+	if err := protocol.CheckID("item id", item); err != nil {
+		return err
+	}
+	if err := protocol.CheckID("member id", member); err != nil {
+		return err
+	}
+	return advice("pinning "+item, o.write(ctx, o.control,
+		store.Set(o.keys.Prefer(item), []byte(member), 0), store.Delete(o.keys.Pin(item))))
+}
+
+// Unpin takes Pin and Prefer back; it is no error when the item is not pinned.
 func (o *Operator) Unpin(ctx context.Context, item string) error {
 	if err := protocol.CheckID("item id", item); err != nil {
 		return err
 	}
 	return advice("unpinning "+item, o.write(ctx, o.control,
-		store.Delete(o.keys.Pin(item))))
+		store.Delete(o.keys.Pin(item)), store.Delete(o.keys.Prefer(item))))
 }
 
 // Pins lists the pinned items and the member of each. Errors as for Status.
 func (o *Operator) Pins(ctx context.Context) (map[string]string, error) {
+	orders, err := o.orders(ctx)
+	return orders.Pins, err
+}
+
+// Preferred lists the items that an operator prefers to have on a member, and the member of each.
+// Errors as for Status.
+func (o *Operator) Preferred(ctx context.Context) (map[string]string, error) {
+	orders, err := o.orders(ctx)
+	return orders.Preferred, err
+}
+
+func (o *Operator) orders(ctx context.Context) (protocol.Orders, error) {
 	entries, _, err := o.store.List(ctx, o.keys.Control(), store.Consistent)
 	if err != nil {
-		return nil, fmt.Errorf("reading the orders: %w", err)
+		return protocol.Orders{}, fmt.Errorf("reading the orders: %w", err)
 	}
-	return o.keys.ReadOrders(entries, skip).Pins, nil
+	return o.keys.ReadOrders(entries, skip), nil
 }
 
 // skip passes over what is strange: Status names it.

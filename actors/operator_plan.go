@@ -54,7 +54,8 @@ type PlanMove struct {
 	Item string `json:"item"`
 	From string `json:"from"` // empty: nobody runs it
 	To   string `json:"to"`   // empty: no member can have it
-	// Why is new, balance, drain, capacity or pinned; or takeover, of a lost member.
+	// Why is new, balance, drain, capacity, pinned, preferred, or failing; or takeover, of a lost
+	// member.
 	Why string `json:"why"`
 }
 
@@ -143,9 +144,9 @@ func planOf(f leader.Forecast) Plan {
 		}
 	}
 	stops := map[int32]bool{}
-	for _, move := range f.Plan.Moves {
+	for n, move := range f.Plan.Moves {
 		m := PlanMove{Item: f.Items[move.Item].ID, From: f.Owners[move.Item],
-			Why: move.Reason.String()}
+			Why: f.Reasons[n]}
 		if move.To != placement.None {
 			m.To = f.Members[move.To.Member()].ID
 			members[m.To].Gets++

@@ -317,6 +317,52 @@ func TestAQuarantinedItemThatIsRemovedIsForgotten(t *testing.T) {
 	})
 }
 
+func TestAPreferredMemberIsUsedWhenItIsThere(t *testing.T) {
+	logged(t, func(w watched) {
+		w.addWork(w.items(6)...)
+		w.start("n1")
+		w.start("n2")
+		w.await("all run", time.Minute, w.balanced(6))
+		wish, must := w.items(6)[0], w.items(6)[1]
+		from := w.owners()[wish]
+		to := map[string]string{"n1": "n2", "n2": "n1"}[from]
+		w.must(w.op.Prefer(w.t.Context(), wish, to))
+		there := func() bool { return w.owners()[wish] == to }
+		w.await("it is where it is preferred", time.Minute, there)
+		if i := w.item(wish); i.Preferred != to || i.Reason != "preferred" {
+			w.t.Errorf("it is %+v", i)
+		}
+		// It goes elsewhere while the member is away, and comes back.
+		w.stop(to)
+		w.await("it runs elsewhere", time.Minute, func() bool { return w.owners()[wish] == from })
+		w.start(to)
+		w.await("it is back", time.Minute, there)
+		w.must(w.op.Drain(w.t.Context(), to))
+		w.await("it runs elsewhere", time.Minute, func() bool { return w.owners()[wish] == from })
+		w.must(w.op.Undrain(w.t.Context(), to))
+		w.await("it is back", time.Minute, there)
+		// A full member has room for what must be there first.
+		w.must(w.op.Pin(w.t.Context(), must, to))
+		w.members[to].c.SetCapacity(1)
+		w.await("what must be there is", time.Minute, func() bool {
+			return w.owners()[must] == to && w.owners()[wish] == from && w.loads()[to] == 1
+		})
+		w.members[to].c.SetCapacity(0)
+		w.await("it is back", time.Minute, there)
+		w.await("all run evenly", time.Minute, w.balanced(6))
+		last := w.last()
+		time.Sleep(10 * time.Minute)
+		if n := w.since(last); len(n) > 0 {
+			w.t.Errorf("later there was %v", n)
+		}
+		// A pin replaces it.
+		w.must(w.op.Pin(w.t.Context(), wish, from))
+		w.await("it is pinned elsewhere", time.Minute, func() bool {
+			return w.owners()[wish] == from && w.item(wish).Preferred == ""
+		})
+	})
+}
+
 // Values that cannot be are named, and the item runs.
 func TestAStrangersQuarantineThatCannotBeDoesNotCount(t *testing.T) {
 	for _, value := range []string{"", "quarantined", "{}", `{"failed":[]}`,

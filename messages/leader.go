@@ -70,8 +70,8 @@ type Control struct {
 	// Drain holds the members that are to be emptied, and until when each gives up its items within
 	// the move budget. Zero: the budget holds without end.
 	Drain Table[time.Time]
-	// Pins says on which member an item must be.
-	Pins Table[string]
+	// Pins says on which member an item must be, Preferred where it is to be if that is possible.
+	Pins, Preferred Table[string]
 	// FrozenBy and DrainedBy, by member, say who gave those orders, where they say so.
 	FrozenBy  string
 	DrainedBy Table[string]
@@ -83,7 +83,7 @@ type Control struct {
 // Same tells whether two views show the same orders.
 func (c Control) Same(o Control) bool {
 	return c.Freeze == o.Freeze && c.Override == o.Override && Same(c.Drain, o.Drain) &&
-		Same(c.Pins, o.Pins) && Same(c.RestartItems, o.RestartItems) &&
+		Same(c.Pins, o.Pins) && Same(c.Preferred, o.Preferred) && Same(c.RestartItems, o.RestartItems) &&
 		Same(c.RestartMembers, o.RestartMembers)
 }
 

@@ -231,6 +231,8 @@ func cause(e actors.Event) string {
 		return from + " is over its capacity"
 	case "pinned":
 		return "pinned"
+	case "preferred":
+		return "preferred there"
 	case "left":
 		return from + " has stopped"
 	case "lost":

@@ -88,6 +88,13 @@ func printExplanation(w io.Writer, e actors.Explanation, now time.Time) error {
 		}
 		row("pinned", "%s", pinned)
 	}
+	if e.Preferred != "" {
+		preferred := "at " + e.Preferred
+		if e.Member != e.Preferred {
+			preferred += ", and goes there when that member takes items and has room"
+		}
+		row("preferred", "%s", preferred)
+	}
 	if e.Removed {
 		row("removed", "it is not in the workload any more")
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/coordd/coordd/actors"
@@ -12,18 +13,30 @@ import (
 )
 
 func (a *app) pinCommand(s *serviceFlags) *cobra.Command {
-	return a.order(&cobra.Command{
+	var prefer bool
+	cmd := a.order(&cobra.Command{
 		Use:   "pin ITEM MEMBER",
 		Short: "Keep an item on one member",
 		Long: `Orders that an item runs on one member and on no other. If the member is away, drained
 or full, an item that runs elsewhere goes on there, and a free one waits. When the member
-is lost, the item waits for it. Take it back with "coordd unpin"; "coordd pins" lists all.`,
-		Example: "  coordd pin device-1 n2",
+is lost, the item waits for it. Take it back with "coordd unpin"; "coordd pins" lists all.
+
+With --prefer the item runs on that member while it takes items and has room for those that
+are pinned there, and on any other one else. When the member is lost or drained, the item
+goes elsewhere; when it comes back, the item follows after the leader soak.`,
+		Example: `  coordd pin device-1 n2
+  coordd pin device-1 n2 --prefer`,
 	}, s, 2, "the ids of one item and one member", func(ctx context.Context, o *actors.Operator,
 		args []string) (given, error) {
 		item, member := args[0], args[1]
 		g := given{Order: "pin", Item: item, Member: member,
 			said: "Pinned: " + item + " runs on " + member + " only."}
+		give := o.Pin
+		if prefer {
+			g.Order, give = "prefer", o.Prefer
+			g.said = "Preferred: " + item + " runs on " + member +
+				" while that takes items and has room, and elsewhere else."
+		}
 		status, err := o.Status(ctx)
 		if err != nil {
 			return g, err
@@ -33,10 +46,21 @@ is lost, the item waits for it. Take it back with "coordd unpin"; "coordd pins" 
 			return g, err
 		}
 		g.note(odd)
-		g.note(pinMeans(status, item, member))
+		if prefer {
+			if why, until := unfit(status, member); why != "" {
+				g.note(fmt.Sprintf("%s: it runs elsewhere until %s %s.%s", why, member, until,
+					meant(status, member)))
+			}
+		} else {
+			g.note(pinMeans(status, item, member))
+		}
 		g.note(notNow(status))
-		return g, o.Pin(ctx, item, member)
+		return g, give(ctx, item, member)
 	})
+	cmd.Flags().BoolVar(&prefer, "prefer", false,
+		"Let it run elsewhere while the member is away, drained or full.")
+	orders(cmd.Flags(), "prefer")
+	return cmd
 }
 
 // pinMeans says what becomes of an item that is pinned to a member which cannot have it now.
@@ -79,7 +103,7 @@ func (a *app) unpinCommand(s *serviceFlags) *cobra.Command {
 	return a.order(&cobra.Command{
 		Use:   "unpin ITEM",
 		Short: "Take back pin",
-		Long: `Lets an item run anywhere again after "coordd pin". It stays where it is unless its
+		Long: `Lets an item run anywhere again after "coordd pin", with --prefer or without. It stays where it is unless its
 member has more than its share.`,
 		Example: "  coordd unpin device-1",
 	}, s, 1, "the id of one item", func(ctx context.Context, o *actors.Operator,
@@ -90,6 +114,11 @@ member has more than its share.`,
 		if err != nil {
 			return g, err
 		}
+		preferred, err := o.Preferred(ctx)
+		if err != nil {
+			return g, err
+		}
+		maps.Copy(pins, preferred)
 		if _, pinned := pins[args[0]]; !pinned {
 			g.note("It was not pinned." + question(args[0], slices.Collect(maps.Keys(pins))))
 		}
@@ -101,7 +130,8 @@ member has more than its share.`,
 type pinned struct {
 	Item   string `json:"item"`
 	Member string `json:"member"` // that it is pinned to
-	At     string `json:"at"`     // that has it; empty: none
+	Prefer bool   `json:"prefer,omitempty"`
+	At     string `json:"at"` // that has it; empty: none
 	State  string `json:"state"`
 }
 
@@ -114,6 +144,7 @@ const (
 	pinNoItem  = "no such item in workload" // the order waits for the item
 	pinIdle    = "member runs no items"     // it waits
 	pinFrozen  = "frozen"                   // nothing moves
+	pinFull    = "elsewhere"                // of a preferred one: it is not there, though it could be
 )
 
 func (a *app) pinsCommand() *cobra.Command {
@@ -122,8 +153,8 @@ func (a *app) pinsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pins",
 		Short: "List the pinned items",
-		Long: `Lists the items that are pinned to a member, the member that has each of them now, and
-what a pin waits for that is not kept.`,
+		Long: `Lists the items that are pinned to a member, or preferred there, the member that has each
+of them now, and what a pin waits for that is not kept.`,
 		Example: "  coordd pins",
 		Args:    noArguments,
 		RunE: a.does(func(ctx context.Context, _ []string) error {
@@ -135,11 +166,17 @@ what a pin waits for that is not kept.`,
 			if err != nil {
 				return err
 			}
+			preferred, err := o.Preferred(ctx)
+			if err != nil {
+				return err
+			}
 			status, holders, _, err := o.Look(ctx)
 			if err != nil {
 				return err
 			}
-			list := pinList(pins, status, holders)
+			list := append(pinList(pins, status, holders), preferList(preferred, status,
+				holders)...)
+			slices.SortFunc(list, func(x, y pinned) int { return strings.Compare(x.Item, y.Item) })
 			if asJSON {
 				return printJSON(a.out, list)
 			}
@@ -150,8 +187,12 @@ what a pin waits for that is not kept.`,
 			t := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(t, "ITEM\tPINNED TO\tAT\tSTATE")
 			for _, p := range list {
+				state := p.State
+				if p.Prefer {
+					state = "preferred: " + state
+				}
 				fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", foreign(p.Item), foreign(p.Member),
-					dash(foreign(p.At)), p.State)
+					dash(foreign(p.At)), state)
 			}
 			return t.Flush()
 		}),
@@ -161,6 +202,18 @@ what a pin waits for that is not kept.`,
 	f.BoolVar(&asJSON, "json", false, "Print JSON.")
 	s.register(f)
 	return cmd
+}
+
+// preferList is pinList for items that only prefer a member.
+func preferList(pins map[string]string, status actors.Status, holders actors.Holders) []pinned {
+	list := pinList(pins, status, holders)
+	for i := range list {
+		list[i].Prefer = true
+		if list[i].State == pinMoving {
+			list[i].State = pinFull
+		}
+	}
+	return list
 }
 
 func pinList(pins map[string]string, status actors.Status, holders actors.Holders) []pinned {

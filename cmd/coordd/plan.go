@@ -160,12 +160,14 @@ func printPlan(w io.Writer, p actors.Plan, each bool) error {
 
 // moveReasons are the reasons of moves in words.
 var moveReasons = map[string]string{
-	"new":      "nobody runs it",
-	"balance":  "its member has more than its share",
-	"drain":    "its member is drained or takes no work",
-	"capacity": "its member has more than its capacity",
-	"pinned":   "it is pinned there",
-	"takeover": "its member is lost",
+	"new":       "nobody runs it",
+	"balance":   "its member has more than its share",
+	"drain":     "its member is drained or takes no work",
+	"capacity":  "its member has more than its capacity",
+	"pinned":    "it is pinned there",
+	"preferred": "it is preferred there",
+	"failing":   "its work failed elsewhere",
+	"takeover":  "its member is lost",
 }
 
 func movesInWords(p actors.Plan) string {

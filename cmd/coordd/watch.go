@@ -118,6 +118,9 @@ func jsonView(w io.Writer, s actors.Status, err error) error {
 
 // isTerminal tells whether somebody looks at what is written.
 func isTerminal(w io.Writer) bool {
+	if o, ok := w.(*outlet); ok {
+		w = o.to
+	}
 	f, ok := w.(*os.File)
 	if !ok {
 		return false

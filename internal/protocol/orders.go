@@ -23,6 +23,8 @@ type Orders struct {
 	// By says who gave an order, by its key, where its value says so: those to freeze and to drain.
 	By   map[string]string
 	Pins map[string]string // the member of each pinned item
+	// Preferred is the member that an item goes to when that one takes items and has room.
+	Preferred map[string]string
 	// RestartItems and RestartMembers are the ModifyIndexes of the orders to start the work of an
 	// item, or of all that a member has, once more. An order is about what was granted before it.
 	RestartItems, RestartMembers map[string]uint64
@@ -43,6 +45,10 @@ func (k Keys) Drain(m string) string { return k.Control() + "drain/" + m }
 
 // Pin returns the key of the order to keep item w on the member that its value names.
 func (k Keys) Pin(w string) string { return k.Control() + "pins/" + w }
+
+// Prefer returns the key of the order to have item w on the member that its value names, when that
+// takes items and has room.
+func (k Keys) Prefer(w string) string { return k.Control() + "prefers/" + w }
 
 // RestartItem returns the key of the order to start the work of item w once more.
 func (k Keys) RestartItem(w string) string { return k.Control() + "restart/items/" + w }
@@ -81,7 +87,7 @@ func drainDeadline(value []byte) time.Time {
 // is said by its key: its value may be anything.
 func (k Keys) ReadOrders(entries []store.Entry, strange func(store.Entry, string)) Orders {
 	o := Orders{Drained: map[string]time.Time{}, Pins: map[string]string{},
-		By:           map[string]string{},
+		Preferred: map[string]string{}, By: map[string]string{},
 		RestartItems: map[string]uint64{}, RestartMembers: map[string]uint64{}}
 	for _, e := range entries {
 		kind, id, _ := strings.Cut(strings.TrimPrefix(e.Key, k.Control()), "/")
@@ -98,6 +104,9 @@ func (k Keys) ReadOrders(entries []store.Entry, strange func(store.Entry, string
 			o.sign(e)
 		case kind == "pins" && CheckID("item id", id) == nil && CheckID("member id", value) == nil:
 			o.Pins[id] = value
+		case kind == "prefers" && CheckID("item id", id) == nil &&
+			CheckID("member id", value) == nil:
+			o.Preferred[id] = value
 		case kind == "restart" && k.restart(e, id, o):
 		default:
 			strange(e, "no order that this version knows")

@@ -25,6 +25,7 @@ func NewControlWatcher(b *actor.Base, term uint64,
 		next := messages.Control{Term: term, Index: v.Index, Freeze: orders.Frozen,
 			Override: orders.Override, Drain: messages.TableOf(orders.Drained),
 			Pins:           messages.TableOf(orders.Pins),
+			Preferred:      messages.TableOf(orders.Preferred),
 			RestartItems:   messages.TableOf(orders.RestartItems),
 			RestartMembers: messages.TableOf(orders.RestartMembers)}
 		next.FrozenBy = orders.By[b.Keys.Freeze()]

@@ -238,6 +238,7 @@ func (s *snapshot) sort(d *draft) *sorted {
 		out.items = append(out.items, item)
 		out.keys = append(out.keys, refs[i])
 	}
+	s.prefer(d, out)
 	s.avoid(out)
 	return out
 }
@@ -369,7 +370,7 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 			onTheMove++
 			revoked[move.Item] = true
 			d.units = append(d.units, s.build.revoke(item.ID, ref.member, ref.Assignment,
-				move.Reason.String()))
+				s.reason(move.Reason, item.ID)))
 		}
 	}
 	for i, item := range sorted.items {

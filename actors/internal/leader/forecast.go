@@ -51,6 +51,8 @@ type Forecast struct {
 	Removed                  int  // items that are no longer in the workload and will be stopped
 	Brake                    string
 	Quarantined              int // items that nobody is to run
+	// Reasons are those of the plan's moves, in words.
+	Reasons []string
 }
 
 const brakeHold = time.Minute
@@ -103,7 +105,8 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 	s := &snapshot{now: now, members: messages.TableOf(members),
 		workload: messages.TableOf(workload), index: map[string]int32{}, assigned: assigned,
 		control: messages.Control{Drain: messages.TableOf(drained),
-			Pins: messages.TableOf(seen.Orders.Pins)},
+			Pins:      messages.TableOf(seen.Orders.Pins),
+			Preferred: messages.TableOf(seen.Orders.Preferred)},
 		absent: absent, notes: map[string]note{}, origin: unknownOrigin, place: true, balance: true, peak: len(workload), hold: brakeHold}
 	for id := range s.workload.IDs() {
 		s.index[id] = int32(len(s.index))
@@ -125,6 +128,9 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 	f.Owners = make([]string, len(sorted.keys))
 	for i, key := range sorted.keys {
 		f.Owners[i] = key.member
+	}
+	for _, move := range f.Plan.Moves {
+		f.Reasons = append(f.Reasons, s.reason(move.Reason, f.Items[move.Item].ID))
 	}
 	f.Least, f.Exact = placement.Minimum(sorted.members, sorted.items, f.Plan)
 	return f
