@@ -6,6 +6,7 @@ let events = [];
 
 const CAUSES = {
   "new": "placed", "balance": "balancing the load", "capacity": "over capacity", "pinned": "pinned",
+  "preferred": "preferred there", "quarantined": "work that failed too often",
   "removed": "removed from the workload", "unreadable": "the assignment was unreadable",
   "not-addressed": "the assignment was addressed to nobody", "cancelled": "called back",
 };
@@ -19,6 +20,7 @@ function causeOf(e) {
   case "left": return e.from + " stopped";
   case "lost": return e.from + " lost";
   case "released": return "given up by " + e.from;
+  case "failing": return "work that failed too often at " + e.from;
   }
   return CAUSES[e.why] || e.why || "";
 }
@@ -36,7 +38,7 @@ function flows(group) {
   }
   const all = [...sums].map(([key, n]) => [...key.split("\n"), n]);
   all.sort((a, b) => naturally(a[0], b[0]) || naturally(a[1], b[1]));
-  const said = from.size === 1 && /^(drain|left|lost|released)$/.test(group.events[0].why || "");
+  const said = from.size === 1 && /^(drain|left|lost|released|failing)$/.test(group.events[0].why || "");
   const named = items === 1 ? group.events.find(e => (e.items || []).length).items[0] : "";
   if (all.length > 6) {
     const ends = (what, set) => !set.size ? "" : " " + what + " " + (set.size === 1 ? [...set][0] :
@@ -91,6 +93,12 @@ function textOf(group) {
   case "kept": return [items + " kept at " + e.from + " after all", "aside"];
   case "restarted":
     return [items + " to be started once more at " + e.from + ", by an order", "order"];
+  case "quarantined":
+    return [items + " quarantined, because the work failed too often at " + names("from") + ": " + e.why,
+      "bad"];
+  case "unquarantined":
+    return [items + " no longer quarantined, " + (e.why ? causeOf(e) : "by an order to restart" + by(e)),
+      "good"];
   case "erased": return [causeOf(e) + ": " + flows(group), "aside"];
   case "more": return ["and " + number(e.more) + " more, for which the log had no room", "aside"];
   case "missed": return ["more happened than the log holds: some is missing here", "aside"];
@@ -109,7 +117,7 @@ function worded(group) {
 // grouped puts events together that are one thing: of the same kind and cause, within some seconds.
 function grouped(all) {
   const groups = [], alone = /^(leads|lost|left|frozen|thawed|brake-on|brake-off|missed|more)$/;
-  const byFrom = /^(drain|left|lost|released)$/;
+  const byFrom = /^(drain|left|lost|released|failing)$/;
   for (const e of all) {
     const from = byFrom.test(e.why || "") || alone.test(e.kind) ? e.from : "";
     const to = /^(pinned|restarted)$/.test(e.kind) ? (e.to || "") + e.from : "";
