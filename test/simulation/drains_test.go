@@ -2,6 +2,7 @@ package simulation_test
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -71,6 +72,13 @@ func (w *world) undrain(id string) {
 		}
 		return w.operator.Undrain(ctx, id)
 	})
+}
+
+// undrainAll takes all drains back: a Consul that was restored may have an old order again.
+func (w *world) undrainAll() {
+	for _, id := range slices.Sorted(maps.Keys(w.drains)) {
+		w.undrain(id)
+	}
 }
 
 // drained draws, by dice of its own, drains of those who lead.

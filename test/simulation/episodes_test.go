@@ -99,6 +99,7 @@ func (w *world) restoreOrder() {
 		p.thaw()
 	}
 	w.letGo(false)
+	w.undrainAll()
 	w.release()
 }
 
