@@ -72,6 +72,9 @@ func (w *world) restoreOrder() {
 		a.Start()
 	}
 	w.replaceHung()
+	for _, id := range slices.Sorted(maps.Keys(w.drains)) {
+		w.undrain(id) // a Consul that was restored may have the order again
+	}
 	for i, id := range w.plan.ids {
 		if w.left[id] && i > 0 {
 			continue

@@ -18,10 +18,9 @@ import (
 type apart struct {
 	// doubts is how often in a row its outcome was not known, though Consul took the new epoch
 	doubts int
-	alone  int       // of these, how often it was the only one
-	most   int       // orders in a transaction with it; 0: any
-	until  time.Time // it is not sent before
-	bare   error     // with this it was in vain when it was alone: it is sent without the event log
+	most   int   // orders in a transaction with it; 0: any
+	bare   error // with this it was in vain when it was alone: it is sent without the event log
+	aside        // how often in a row it was in vain alone
 }
 
 // mostInVain is how many orders are sent alone, one after the other, that change nothing.
@@ -132,7 +131,7 @@ func (a *Assigner) writeApart(ctx context.Context, group []store.Unit) error {
 // inDoubt takes in the orders of which it is not known what came of them. That happens to all alike
 // when Consul elects. When it happens again after it took the new epoch, they are sent in smaller
 // and smaller groups; one that is left alone waits, longer each time.
-func (a *Assigner) inDoubt(unknown []store.Outcome) {
+func (a *Assigner) inDoubt(unknown []store.Outcome, began time.Time) {
 	var events error
 	unknown = slices.DeleteFunc(unknown, func(o store.Outcome) bool {
 		if !errors.Is(o.Err, store.ErrUnreachable) || !store.OutcomeUnknown(o.Err) {
@@ -160,12 +159,14 @@ func (a *Assigner) inDoubt(unknown []store.Outcome) {
 		case len(unknown) > 1:
 		case what.kind == orderSweep && !a.build.kept[what.from]:
 			a.build.kept[what.from] = true // as above
-		case what.kind != orderSweep && a.events.mayBeToBlame():
+		case what.kind != orderSweep && (x.tries > mostInRow || x.tries > 0 &&
+			errors.Is(o.Err, store.ErrNoAnswer)) && a.events.mayBeToBlame():
 			x.bare = o.Err
 		default:
 			a.odd.Skip(store.Entry{Key: what.key(a.Keys)}, o.Err.Error())
-			x.alone++
-			x.bare, x.until = nil, time.Now().Add(impossiblePause<<min(x.alone-1, 3))
+			x.bare = nil
+			x.failed(began, time.Now())
+			a.ladder.Reset() // the others need not wait as long
 		}
 	}
 }

@@ -21,12 +21,12 @@ type aside struct {
 const longAside = 30 * time.Second
 
 // failed takes in that a try which began at a moment was in vain, and returns when the next one is
-// due: soon at first, for most failures are an election's; after 5 s while it goes on. Where each
-// try takes long as well, the rest has four times as long.
+// due: soon at first, for most failures are an election's; after 5 s, and then up to 30 s, while it
+// goes on. Where each try takes long as well, the rest has four times as long.
 func (x *aside) failed(began, now time.Time) time.Time {
 	pause := min(50*time.Millisecond<<min(x.tries, 7), deniedPause)
 	if x.tries++; x.tries > 7 {
-		pause = min(max(pause, 4*now.Sub(began)), longAside)
+		pause = min(max(time.Duration(x.tries-6)*deniedPause, 4*now.Sub(began)), longAside)
 	}
 	x.until = now.Add(pause)
 	return x.until

@@ -585,6 +585,7 @@ func (a *Assigner) tell(s *snapshot, d draft) {
 
 // write sends the units and takes their outcomes into the cache.
 func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
+	began := time.Now()
 	outcomes := a.writer.Write(ctx, units)
 	var failed error
 	done := map[string]int{}
@@ -634,7 +635,7 @@ func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
 	if len(unknown) > 0 {
 		a.Log.Info("write-in-doubt", "epoch", a.epoch, "err", unknown[0].Err, "then",
 			"taking a new epoch and reading everything anew")
-		a.inDoubt(unknown)
+		a.inDoubt(unknown, began)
 		return errStale
 	}
 	for what, n := range done {
