@@ -101,8 +101,8 @@ func (s *site) events(w http.ResponseWriter, r *http.Request, q url.Values) {
 	v := s.log.look(r.Context())
 	events, _ := v.events.After(want.after)
 	events = actors.About(events, want.about, want.since)
-	if over := len(events) - int(want.limit); over > 0 {
-		events = events[over:] // the newest
+	if n := uint64(len(events)); n > want.limit {
+		events = events[n-want.limit:] // the newest
 	}
 	s.send(w, r, v.err, events)
 }

@@ -52,10 +52,20 @@ async function fillDrawer() {
       "This coordd does not answer"))];
   }
   if (!opened || opened.kind !== kind || opened.id !== id) return; // another one meanwhile
-  const text = body.map(e => e.outerHTML).join("");
-  if ($("drawer-body").dataset.text === text && $("drawer-body").children.length > 1) return;
-  $("drawer-body").dataset.text = text;
-  $("drawer-body").replaceChildren(...body);
+  renew($("drawer-body"), body);
+}
+
+// renew changes what differs and nothing else: what somebody has selected stays selected.
+function renew(e, kids) {
+  while (e.children.length > kids.length) e.lastElementChild.remove();
+  kids.forEach((kid, i) => {
+    const old = e.children[i];
+    if (!old) e.append(kid);
+    else if (old.outerHTML === kid.outerHTML) return;
+    else if (old.tagName === kid.tagName && old.className === kid.className && kid.children.length &&
+        kid.children.length === kid.childNodes.length) renew(old, [...kid.children]);
+    else old.replaceWith(kid);
+  });
 }
 
 function itemBody(i, past) {

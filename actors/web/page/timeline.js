@@ -145,7 +145,7 @@ function showTimeline(announced) {
     const [text, tone] = worded(g);
     let li = lines.get(g.id);
     if (!li) {
-      li = el("li", {}, el("time", {}, clock(g.at)), el("span"));
+      li = el("li", {}, el("time", {title: new Date(g.at).toISOString()}, clock(g.at)), el("span"));
       if (new Date(g.at).toDateString() !== today) {
         li.firstChild.prepend(el("span", {class: "day"}, new Date(g.at).toLocaleDateString([],
           {month: "short", day: "numeric"})));
