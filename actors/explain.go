@@ -66,7 +66,7 @@ var there = map[string]string{
 	"cancelled": "it was to leave, and was called back",
 	"failing":   "its work failed too often at its former owner",
 	"removed":   "it was removed from the workload",
-	"left":      "its former owner stopped",
+	"left":      "its former owner is gone, and what it ran has ended",
 	"released":  "its former owner gave it up",
 
 	"unreadable":    "its former assignment could not be read",

@@ -159,6 +159,10 @@ func eventText(e actors.Event) string {
 		return from + " is about to stop"
 	case "left", "lost":
 		text := from + map[string]string{"left": " has stopped", "lost": " was lost"}[e.Kind]
+		if e.Why == "unannounced" {
+			text = from + " is gone, and was not seen to stop by itself (killed, perhaps); what it ran " +
+				"has ended"
+		}
 		if e.Holds > 0 {
 			text += " with " + count(e.Holds, "item") + ", kept for it for up to " +
 				(time.Duration(e.Wait) * time.Millisecond).Round(100*time.Millisecond).String()
@@ -234,7 +238,7 @@ func cause(e actors.Event) string {
 	case "preferred":
 		return "preferred there"
 	case "left":
-		return from + " has stopped"
+		return from + " is gone, and what it ran has ended"
 	case "lost":
 		return from + " was lost"
 	case "failing":

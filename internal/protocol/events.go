@@ -35,7 +35,7 @@ const (
 	EventLeads      = "leads"      // To leads; From is who led before
 	EventJoined     = "joined"     // To registered; Why "again": in place of an earlier session
 	EventLeaving    = "leaving"    // From is about to stop
-	EventLeft       = "left"       // From has stopped
+	EventLeft       = "left"       // From has stopped; or Why: [Unannounced]
 	EventLost       = "lost"       // From is gone without a word
 	EventDrained    = "drained"    // an order to empty From
 	EventUndrained  = "undrained"  // the end of it
@@ -57,6 +57,11 @@ const (
 	EventQuarantined   = "quarantined"
 	EventUnquarantined = "unquarantined"
 )
+
+// Unannounced is the reason of [EventLeft] for a member that was not seen to say that it stops, and
+// whose items were handed over all the same: its guard did so when it was killed, or it stopped
+// within a moment.
+const Unannounced = "unannounced"
 
 // Event is one thing that happened, to items or to members.
 type Event struct {

@@ -88,6 +88,16 @@ func TestAKilledMembersItemsRunElsewhereSoonAndNothingElseMoves(t *testing.T) {
 			if pids := s.left(id); len(pids) > 0 {
 				t.Errorf("%d processes of %s are left", len(pids), id)
 			}
+			testkit.Await(t, workLimit, "what is told of the killed one", func() string {
+				told := s.do("events", id)
+				if strings.Contains(told, id+" has stopped") {
+					t.Fatalf("it is told as one that stopped by itself:\n%s", told)
+				}
+				if !strings.Contains(told, id+" is gone, and was not seen to stop by itself") {
+					return told
+				}
+				return ""
+			})
 			s.verify()
 			t.Logf("kill -9: its %d items run elsewhere %v to %v after", len(its),
 				first.Round(time.Millisecond), last.Round(time.Millisecond))

@@ -113,6 +113,9 @@ func (s *standing) nextMembers(v view, known bool) (events []protocol.Event) {
 			continue // it is what is left of one of whom that was said
 		}
 		e := protocol.Event{What: word, From: id, Holds: holds}
+		if word == protocol.EventLeft && s.members[id] != protocol.EventLeaving {
+			e.Why = protocol.Unannounced
+		}
 		if holds > 0 {
 			e.Wait = min(away.grace, protocol.MaxKeep).Milliseconds()
 		}
@@ -127,7 +130,11 @@ func (s *standing) nextMembers(v view, known bool) (events []protocol.Event) {
 			continue
 		}
 		if was := s.members[id]; was == protocol.EventJoined || was == protocol.EventLeaving {
-			events = append(events, protocol.Event{What: protocol.EventLeft, From: id})
+			e := protocol.Event{What: protocol.EventLeft, From: id}
+			if was != protocol.EventLeaving {
+				e.Why = protocol.Unannounced
+			}
+			events = append(events, e)
 		}
 		delete(s.members, id)
 		delete(s.sessions, id)

@@ -55,7 +55,14 @@ func TestWhatStandsIsToldOnce(t *testing.T) {
 	step("swept", present(map[string]string{"n1": "a"}))
 	step("back", present(both), "joined n2")
 	step("a new session", present(map[string]string{"n1": "a", "n2": "c"}), "joined n2 again")
-	step("a goodbye", present(map[string]string{"n1": "a"}), "left n2")
+	step("a goodbye that nobody announced", present(map[string]string{"n1": "a"}),
+		"left n2 unannounced")
+	step("back once more", present(map[string]string{"n1": "a", "n2": "d"}), "joined n2")
+	leaving := present(map[string]string{"n1": "a"})
+	leaving.members = tableOf(map[string]messages.Member{"n1": {Session: "a"},
+		"n2": {Session: "d", Leaving: true}})
+	step("it says that it stops", leaving, "leaving n2")
+	step("and is gone", present(map[string]string{"n1": "a"}), "left n2")
 
 	v := present(map[string]string{"n1": "a"})
 	v.control = messages.Control{Index: 1, Freeze: true, FrozenBy: "ann",
