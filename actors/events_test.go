@@ -237,7 +237,7 @@ func TestACleanStopIsInTheEventLogWithItsCause(t *testing.T) {
 		if granted != 3 {
 			w.t.Errorf("%d items were granted to others: %v", granted, w.since(before))
 		}
-		delete(got, "leaving "+n+">") // if it was seen
+		delete(got, "leaving "+n+">")                   // if it was seen
 		if k := got["left "+n+"> unannounced"]; k > 0 { // its word may have been missed
 			delete(got, "left "+n+"> unannounced")
 			got["left "+n+">"] += k

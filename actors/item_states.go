@@ -259,6 +259,15 @@ func (v *view) lost(i *ItemStatus, member string) {
 	}
 }
 
+// missedSince is from when on the leader has missed a member that is gone; zero: not known.
+func (v *view) missedSince(member string) time.Time {
+	w, noted := v.note.Absent[member]
+	if !noted || w.Ack != v.acks[member].index {
+		return time.Time{}
+	}
+	return v.note.At.Add(-w.For).UTC()
+}
+
 // held says why nothing is given to anybody at all.
 func (v *view) held() (Cause, string) {
 	switch {

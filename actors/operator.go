@@ -133,6 +133,11 @@ type StatusMember struct {
 	Lease int64 `json:"lease_ms,omitempty"`
 	// States counts its items by what their work does.
 	States map[ItemState]int `json:"states,omitempty"`
+	// Since is, of one that is gone, from when on the leader has missed it, by the leader's clock and
+	// as it has noted last: a quarter of a lease late at the most. Consul itself tells of a silent
+	// member no more than that its check, or its session, has ended: so it was silent for as long as
+	// that takes before. Zero: not known.
+	Since time.Time `json:"since,omitzero"`
 	// FailedItems is how many items failed here too often and were moved elsewhere since it was
 	// registered. With three of them it gets no more.
 	FailedItems int `json:"failed_items,omitempty"`
@@ -319,7 +324,8 @@ func (p *serviceState) describe(now time.Time) (Status, Holders, []ItemStatus) {
 	}
 	for _, h := range holders {
 		s.Absent = append(s.Absent, StatusMember{ID: h.ID, Status: h.Status, Items: len(h.Own) +
-			len(h.Releasing), Releasing: len(h.Releasing), States: at[h.ID]})
+			len(h.Releasing), Releasing: len(h.Releasing), States: at[h.ID],
+			Since: v.missedSince(h.ID)})
 		all.Members = append(all.Members, *h)
 	}
 	slices.SortFunc(s.Absent, func(a, b StatusMember) int { return strings.Compare(a.ID, b.ID) })

@@ -27,8 +27,8 @@ type Members struct {
 // Ack is one member's acks key. Where it says no longer which session and which TTL, as after a
 // stranger's write, they are what it said before.
 type Ack struct {
-	Session     string        // of the member's last registration; empty: not known
-	TTL         time.Duration // how long anybody may count on a lease under this id; 0: not known
+	Session string        // of the member's last registration; empty: not known
+	TTL     time.Duration // how long anybody may count on a lease under this id; 0: not known
 	// Failing: the member's summary names items whose work fails too often.
 	Failing     bool
 	ModifyIndex uint64

@@ -23,9 +23,9 @@ func (s *site) health(now time.Time) error {
 		case !session.Holds(now, 0):
 			over := -session.Lease.Left(now)
 			errs = append(errs,
-				fmt.Errorf("the lease of %s has been over for %v: Consul does not answer; its "+
-					"work is stopped",
-					m.ID(), over.Round(time.Second)))
+				fmt.Errorf("the lease of %s has been over for %v: Consul does not answer, and %s "+
+					"is silent since %s; its work is stopped", m.ID(), over.Round(time.Second),
+					m.ID(), session.Lease.Start.UTC().Format("15:04:05 UTC")))
 		default:
 			switch ms := m.Membership().Get(); {
 			case !ms.In(session.ID):

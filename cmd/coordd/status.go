@@ -202,6 +202,9 @@ func printMembers(w io.Writer, s actors.Status) error {
 	fmt.Fprintln(t, "MEMBER\tSTATUS\tITEMS\tRUNNING\tSTARTING\tLOOPING\tSTOPPING\tWAITING\tADDRESS")
 	for _, m := range append(slices.Clone(s.Members), s.Absent...) {
 		status := foreign(m.Status)
+		if !m.Since.IsZero() {
+			status += " since " + m.Since.Local().Format(time.TimeOnly)
+		}
 		if s.Leader != nil && s.Leader.ID == m.ID {
 			status += ", leads"
 		}
