@@ -521,6 +521,30 @@ func TestAimedSummariesConcernNobody(t *testing.T) {
 	})
 }
 
+func TestAimedQuarantinesConcernNobodyElse(t *testing.T) {
+	besiege(t, func(s *siege) {
+		op, err := actors.NewOperator(s.client, "demo")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		n := 0
+		each := func(what string, value []byte) {
+			s.aim(fmt.Sprintf("quarantine/ghost%d", n), value, 0)
+			n++
+		}
+		aimed.Quarantine.Each(wide, each)
+		aimed.Failed.Each(wide, func(what string, value []byte) {
+			each(what, aimed.Quarantine.With("failed", "["+string(value)+"]"))
+		})
+		status, _, err := op.Look(s.t.Context())
+		if err != nil || len(status.Strange) != 10 {
+			s.t.Errorf("the status names %q (%v)", status.Strange, err)
+		}
+		s.aim("leader", []byte("n1"), 1<<64-1) // a new epoch reads them
+		s.holds(4)
+	})
+}
+
 func TestAnAimedLeaderKeyConcernsNobodyElse(t *testing.T) {
 	for _, value := range []string{"", "a/b", "\x1b]52;c;eA==\x07", "\xff",
 		strings.Repeat("x", 300_000)} {

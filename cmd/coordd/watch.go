@@ -23,7 +23,7 @@ type view func(w io.Writer, s actors.Status, err error) error
 // watchStatus shows the status whenever it has changed, until it is told to stop: on a terminal the
 // screen is drawn anew, elsewhere each change is a line.
 func (a *app) watchStatus(ctx context.Context, o *actors.Operator, asJSON, check bool) error {
-	show, before := lineView, func() string { return time.Now().Format(time.DateTime) + " " }
+	show, before := view(lineView), func() string { return time.Now().Format(time.DateTime) + " " }
 	switch {
 	case asJSON:
 		show, before = jsonView, func() string { return "" }

@@ -85,7 +85,8 @@ const someProcess = `{"instance":"i","host":"h","boot":"b","pidns":"n","pid":7,"
 // The kinds of keys. A record's text is for people, and its numbers are the member's own affair.
 var (
 	Ack = Fields{"n": "7", "sid": `"0d8f3a2e-0000-4000-8000-000000000000"`,
-		"by": someProcess, "clear": "true", "ttl": "10000000000", "stopped": "false", "keep": "0"}
+		"by": someProcess, "clear": "true", "ttl": "10000000000", "stopped": "false", "keep": "0",
+		"failing": "true"}
 	Member = Fields{"status": `"alive"`, "host_address": `"h:1"`, "capacity": "1",
 		"idle": "false", "zone": `"z"`, "version": `"v"`, "process": someProcess}
 	Assignment = Fields{"s": `"own"`, "to": `"0d8f3a2e-0000-4000-8000-000000000000"`, "why": `"r"`,
@@ -103,7 +104,11 @@ var (
 	// of an item, in Summary
 	Report = Fields{"id": `"x"`, "s": `"crash-looping"`, "since": `"2000-01-01T00:00:00Z"`,
 		"token": "7", "restarts": "7", "exit": `"e"`, "exit_at": `"2000-01-01T00:00:00Z"`,
-		"next": `"2000-01-01T00:00:00Z"`}
+		"next": `"2000-01-01T00:00:00Z"`, "over": "true", "again": "7"}
+	Quarantine = Fields{"failed": `[{"m":"n1"}]`, "since": "1", "why": `"owners"`}
+	// of a member, in Quarantine
+	Failed = Fields{"m": `"n1"`, "sid": `"0d8f3a2e-0000-4000-8000-000000000000"`, "at": "1",
+		"exit": `"e"`}
 	Record = Fields{"at": "1", "by": `"n1"`, "epoch": "7", "more": "0", // of the event log
 		"e": `[{"do":"granted","i":["x"],"to":"n1"}]`}
 	Event = Fields{"do": `"lost"`, "i": `["x"]`, "from": `"n1"`, "to": `"n2"`, "why": `"r"`,
