@@ -2,6 +2,7 @@ package actors_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,4 +36,31 @@ func TestWhereNoSummariesAreAllowedMembersComeAndGoAsEver(t *testing.T) {
 			c.t.Errorf("%s was to wait for its member, and runs", its[0])
 		}
 	})
+}
+
+// Where the token does not allow what is noted of work that fails, members come and go as ever, and
+// such work is started again for ever.
+func TestWhereNoQuarantineIsAllowedWorkThatFailsLoops(t *testing.T) {
+	for _, part := range []string{"/quarantine/", "/states/"} {
+		logged(t, func(w watched) {
+			w.way = denying(w.consul.RoundTripper(), "", part)
+			var tries atomic.Int64
+			items := w.items(6)
+			w.addWork(items...)
+			for _, id := range []string{"n1", "n2", "n3"} {
+				w.start(id, limited(2), w.failing(&tries, func(_, item string) bool {
+					return item == items[0]
+				}))
+			}
+			w.await("the others run", time.Minute, w.runs(items[1:]))
+			time.Sleep(5 * time.Minute)
+			w.kill(w.leader())
+			w.await("the others run again", time.Minute, w.runs(items[1:]))
+			before := tries.Load()
+			time.Sleep(5 * time.Minute)
+			if tries.Load() == before || w.noted(items[0]) {
+				w.t.Errorf("%s denied: %d tries more", part, tries.Load()-before)
+			}
+		})
+	}
 }

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -37,7 +38,7 @@ type report struct {
 // readNotes reads where work has failed, once in each epoch.
 func (a *Assigner) readNotes(ctx context.Context) error {
 	entries, _, err := a.Store.List(ctx, a.Keys.Quarantines(), store.Consistent)
-	if err != nil {
+	if err = a.unlessDenied(err, a.Keys.Quarantines()); err != nil {
 		return err
 	}
 	clear(a.notes)
@@ -47,6 +48,16 @@ func (a *Assigner) readNotes(ctx context.Context) error {
 	return nil
 }
 
+// unlessDenied passes over what the token does not let this leader read, and says so: it leads all the
+// same, and work that fails is started again for ever.
+func (a *Assigner) unlessDenied(err error, key string) error {
+	if errors.Is(err, store.ErrDenied) {
+		a.odd.Skip(store.Entry{Key: key}, err.Error())
+		return nil
+	}
+	return err
+}
+
 // readFailing reads what a member says of work that fails, if its ack says that there is such work.
 func (a *Assigner) readFailing(ctx context.Context, member string, ack messages.Ack) error {
 	if !ack.Failing {
@@ -54,7 +65,7 @@ func (a *Assigner) readFailing(ctx context.Context, member string, ack messages.
 		return nil
 	}
 	e, _, _, err := a.Store.Get(ctx, a.Keys.State(member), store.Consistent)
-	if err != nil {
+	if err = a.unlessDenied(err, a.Keys.State(member)); err != nil {
 		return err
 	}
 	w, ok, bad := a.Keys.ReadWorkSummary(e)
