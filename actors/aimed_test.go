@@ -536,7 +536,7 @@ func TestAimedQuarantinesConcernNobodyElse(t *testing.T) {
 		aimed.Failed.Each(wide, func(what string, value []byte) {
 			each(what, aimed.Quarantine.With("failed", "["+string(value)+"]"))
 		})
-		status, _, err := op.Look(s.t.Context())
+		status, _, _, err := op.Look(s.t.Context())
 		if err != nil || len(status.Strange) != 10 {
 			s.t.Errorf("the status names %q (%v)", status.Strange, err)
 		}
