@@ -153,8 +153,8 @@ func TestARestartDoesNotWaitForMovesThatArePutOff(t *testing.T) {
 	})
 }
 
-// A leader of this version, after one of a later version, keeps what that one has written of an item
-// and this one does not know: it asks for the item, calls it back and has it restarted.
+// A leader of this version, after one of a later version, keeps what that one has written of an
+// item and this one does not know: it asks for the item, calls it back and has it restarted.
 func TestALeaderKeepsWhatALaterVersionHasWrittenOfAnItem(t *testing.T) {
 	run(t, func(c *cluster) {
 		op, err := actors.NewOperator(c.client, "demo")

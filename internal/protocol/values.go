@@ -76,7 +76,8 @@ type Assignment struct {
 	// Restart is the ModifyIndex of the last order to restart the item that the leader has passed
 	// on under this key; the member restarts the work when it rises.
 	Restart uint64 `json:"again,omitempty"`
-	// Other are fields of later versions, as JSON without braces. Who writes the key anew keeps them.
+	// Other are fields of later versions, as JSON without braces. Who writes the key anew keeps
+	// them.
 	Other string `json:"-"`
 }
 

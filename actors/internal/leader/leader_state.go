@@ -73,8 +73,8 @@ func (a *Assigner) readLeaderState(ctx context.Context) error {
 }
 
 // mostInherit is how often what was noted is tried to be read, while Consul answers other
-// questions, before the leader goes on without: it then waits anew for who is gone. These tries take
-// 4 s.
+// questions, before the leader goes on without: it then waits anew for who is gone. These tries
+// take 4 s.
 const mostInherit = 6
 
 // inherit takes over what was noted before this assigner began.
