@@ -2,7 +2,6 @@ package simulation_test
 
 import (
 	"context"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -72,13 +71,6 @@ func (w *world) undrain(id string) {
 		}
 		return w.operator.Undrain(ctx, id)
 	})
-}
-
-// undrainAll takes all drains back: a Consul that was restored may have an old order again.
-func (w *world) undrainAll() {
-	for _, id := range slices.Sorted(maps.Keys(w.drains)) {
-		w.undrain(id)
-	}
 }
 
 // drained draws, by dice of its own, drains of those who lead.

@@ -102,7 +102,6 @@ func (w *world) restoreOrder() {
 		p.thaw()
 	}
 	w.letGo(false)
-	w.undrainAll()
 	w.release()
 }
 
