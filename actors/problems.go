@@ -59,7 +59,8 @@ func problems(s Status, items []ItemStatus, now time.Time) (all []Problem) {
 	}
 	slices.SortFunc(sorted, func(x, y group) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, x.state), slices.Index(order, y.state)),
-			cmp.Compare(x.cause, y.cause), strings.Compare(x.about, y.about))
+			cmp.Compare(x.cause, y.cause), strings.Compare(x.about, y.about),
+			strings.Compare(x.to, y.to))
 	})
 	for _, g := range sorted {
 		n := len(groups[g])

@@ -14,8 +14,8 @@ import (
 )
 
 // fails is work that ends at once where a file says so: at one member, or of one item.
-const fails = `test -e "$E2E_DIR/$COORDD_MEMBER" && exit 3
-test -e "$E2E_DIR/$COORDD_ITEM" && exit 4
+const fails = `test -e "$E2E_DIR/$COORDD_ITEM" && exit 4
+test -e "$E2E_DIR/$COORDD_MEMBER" && exit 3
 trap 'exit' TERM
 while :; do read -r never; done <>"$E2E_HOLD"
 `
