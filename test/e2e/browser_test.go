@@ -15,9 +15,11 @@ import (
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/coordd/coordd/internal/testkit"
 )
@@ -128,6 +130,20 @@ func (b *browser) waits(what, expression string) {
 func (b *browser) types(keys string) {
 	b.Helper()
 	b.must(chromedp.Do(b.ctx, chromedp.KeyEvent(keys)))
+}
+
+// slash presses that key as a keyboard does: what it types is left out when the page has taken the
+// key for itself. KeyEvent sends it in an event of its own.
+func (b *browser) slash() {
+	b.Helper()
+	for _, kind := range []input.DispatchKeyEventType{kb.KeyDown, kb.KeyUp} {
+		key := input.DispatchKeyEventParams{Type: kind, Key: "/", Code: "Slash"}
+		if kind == kb.KeyDown {
+			key.Text = "/"
+		}
+		_, err := chromedp.Call(b.ctx, input.DispatchKeyEvent, key)
+		b.must(err)
+	}
 }
 
 // accessible fails for what a person with a screen reader cannot tell: what may be operated, and

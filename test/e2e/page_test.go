@@ -34,7 +34,7 @@ func TestThePageShowsATakeOverWithItsCause(t *testing.T) {
 
 	// The search, and the drawer.
 	item := b.text(`document.querySelector(".member:last-child .tile").dataset.item`)
-	b.types("/")
+	b.slash()
 	b.waits("the search has the focus", `document.activeElement.id === "query"`)
 	b.types(item)
 	b.waits("the item is found", `document.querySelector("#hits [aria-selected=true]")?.innerText

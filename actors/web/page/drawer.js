@@ -174,7 +174,8 @@ addEventListener("keydown", e => {
   if (e.key === "/" && !/^(INPUT|TEXTAREA)$/.test(document.activeElement.tagName) && !e.ctrlKey &&
       !e.metaKey && !e.altKey) {
     e.preventDefault();
-    setTimeout(() => { $("query").focus(); $("query").select(); });
+    $("query").focus();
+    $("query").select();
   }
   if (e.key !== "Escape") return;
   if (opened) closeDrawer();
