@@ -88,6 +88,8 @@ func (h *historyFile) begin(c *actors.Coordinator, log *slog.Logger) []superviso
 func (h *historyFile) follow(ctx context.Context, c *actors.Coordinator, log *slog.Logger) error {
 	leadership, session := c.Leadership().Subscribe(), c.Session().Subscribe()
 	var epoch uint64
+	var id string       // of the session
+	var alive time.Time // when that was renewed, or led by, last
 	told := false
 	paused := pauseDetector{checked: time.Now()}
 	ticker := time.NewTicker(pauseCheck)
@@ -105,14 +107,20 @@ func (h *historyFile) follow(ctx context.Context, c *actors.Coordinator, log *sl
 			switch {
 			case l.Role == messages.Leading && l.Epoch != epoch:
 				h.record(history.Event{Verb: history.Lead, Epoch: l.Epoch})
-				epoch = l.Epoch
+				epoch, alive = l.Epoch, now
 			case l.Role != messages.Leading && epoch != 0:
 				h.record(history.Event{At: paused.ended(now), Verb: history.Unlead, Epoch: epoch})
 				epoch = 0
 			}
 		case <-session.Changed():
 			// with each renewal: work that is not seen to end counts up to the last of these
-			session.Take()
+			s, now := session.Take(), time.Now()
+			if s.ID != id && id != "" && now.Sub(alive) < c.Settings().Lease {
+				// It ended before its lease, and another may lead since. Where this is heard of later
+				// than that, the history does not know.
+				h.record(history.Event{At: alive, Verb: history.Early})
+			}
+			id, alive = s.ID, now
 			h.record(history.Event{Verb: history.Alive})
 			if err := h.rec.Err(); err != nil && !told {
 				told = true

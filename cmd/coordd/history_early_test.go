@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/actorstest"
+	"github.com/coordd/coordd/internal/history"
+	"github.com/coordd/coordd/supervisor"
+)
+
+// A session that Consul ends before the lease is over, with its agent or by an order, lets another
+// lead at once. That is no fault of the leader's, and its history says when it was alive last.
+func TestAHistorySaysThatASessionEndedBeforeTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := actorstest.New(t).Client()
+		h, err := openHistory(filepath.Join(t.TempDir(), "history"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := slog.New(slog.DiscardHandler)
+		c, err := actors.New(actors.Config{Service: "demo", ID: "n1", Client: client, Logger: log,
+			CheckTTL: actors.NoCheck})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree, err := supervisor.New("member", supervisor.Tree{Children: append(h.begin(c, log),
+			c.Child("coordinator"))}, supervisor.WithLogger(log))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- tree.Run(ctx) }()
+		time.Sleep(11 * time.Second) // three renewals
+		before := time.Now()
+		if _, err := client.Session().Destroy(c.Session().Get().ID, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := h.close(); err != nil {
+			t.Error(err)
+		}
+		f, err := os.Open(h.file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		events, err := history.Read(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		early := time.Time{}
+		for _, e := range history.Merge(events) {
+			switch {
+			case e.Verb == history.Early:
+				early = e.At
+			case e.Verb == history.Unlead && e.At.Before(before.Add(time.Second)) &&
+				(early.IsZero() || early.Before(before.Add(-4*time.Second)) || early.After(before)):
+				t.Errorf("it leads no more since %v, and the session ended early at %v: %v", e.At,
+					early, before)
+			}
+		}
+		if early.IsZero() {
+			t.Error("nothing is said of the session that ended early")
+		}
+	})
+}
