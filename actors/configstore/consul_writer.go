@@ -113,7 +113,7 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 			return o, own, true
 		}
 		switch err := a.fence(ctx, j, ladder); {
-		case permanent(err) && permanent(o.err) && !j.unanswered:
+		case permanent(err) && permanent(o.err) && !j.unknown:
 			// Nothing was written, unless a copy of the request arrives after the token was granted
 			// more. No more can be known.
 		case permanent(err):
@@ -182,6 +182,7 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 					mutations.Broken("replay-unguarded")):
 					// Somebody has written since the cache was looked at. This write replaces
 					// whatever there is.
+					j.unknown = j.unknown || moved || !a.refusedForGood(j, entries)
 					j.rebase(entries)
 					wait = ladder.NextBackOff() / 20
 				default:
@@ -194,6 +195,7 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 			// The marker has changed: by this very write, by another process, or by a stranger.
 			switch known, err := a.rereadMarker(ctx); {
 			case err != nil:
+				j.maybeApplied, j.unknown = true, true
 				wait = a.failed(err, ladder)
 			case !known:
 				return outcome{}, nil, false
@@ -222,7 +224,7 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 			wait = deniedPause
 		default:
 			if store.OutcomeUnknown(err) {
-				j.maybeApplied, j.unanswered = true, true
+				j.maybeApplied, j.unknown = true, true
 			}
 			wait = a.failed(err, ladder)
 		}

@@ -31,7 +31,7 @@ type job struct {
 	// waited: the write had to wait, so it is applied only if its keys are as they were then.
 	waited       bool
 	maybeApplied bool // a request may be under way or applied
-	unanswered   bool // a request got no answer
+	unknown      bool // what Consul has answered does not exclude that it was applied
 	attempts     int  // how often the writer got it
 	size         int
 	request      *request // nil: it comes from the log
@@ -167,7 +167,9 @@ func (l *jobQueue) head() *job {
 			}
 			o.base, o.baseRefused = index, !ok
 		}
-		out.waited, out.maybeApplied = out.waited || j.attempts > 0, j.attempts > 0
+		// A writer that failed has taken the answer to its last request with it.
+		again := j.attempts > 0
+		out.waited, out.maybeApplied, out.unknown = out.waited || again, again, again
 		j.attempts++
 		return &out
 	}

@@ -259,6 +259,8 @@ func (a *consulWriter) fence(ctx context.Context, j *job, ladder *store.Ladder) 
 				return ErrTaken
 			case err == nil && a.marker.index != tried:
 				return nil // it has moved, by this write or an earlier fence
+			case err != nil:
+				j.unknown = true // the write itself may have moved it
 			}
 		}
 		switch {
