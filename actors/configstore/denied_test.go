@@ -92,6 +92,44 @@ func TestADenialIsNotSaidOfAWriteWhoseRefusedTryWasAppliedLater(t *testing.T) {
 	})
 }
 
+// The marker says that Consul has taken the write, and the first read of it fails. By then the write
+// has had to wait, and the write before it was refused.
+func TestAConflictIsNotSaidOfAWriteThatConsulHasTaken(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		s.put("other", "1")
+		consul, failures := s.net.To(), atomic.Int32{}
+		s.net.Via(transport.When(consul, func(req *http.Request) bool {
+			return req.Method == http.MethodGet && failures.Load() < 1 &&
+				strings.HasPrefix(req.URL.Path, "/v1/kv/service/demo/config_log/")
+		}, func(req *http.Request) (*http.Response, error) {
+			failures.Add(1)
+			return unanswered(req)
+		}))
+		s.net.Next(1, func(req *http.Request) (*http.Response, error) {
+			time.Sleep(time.Second) // the second write is taken in
+			return consul.RoundTrip(req)
+		})
+		s.net.Next(3, afterACopy(consul, consul.RoundTrip)) // the 2nd looks what came first
+		first := make(chan error, 1)
+		go func() {
+			_, err := s.Txn(r.ctx(time.Minute), configstore.Expect("other", 1),
+				configstore.Set("k", []byte("0")))
+			first <- err
+		}()
+		time.Sleep(100 * time.Millisecond)
+		if _, err := s.Put(r.ctx(time.Minute), "k", []byte("1")); err != nil {
+			t.Errorf("it was applied, and the caller hears: %v", err)
+		}
+		if err := <-first; !errors.Is(err, configstore.ErrConflict) {
+			t.Errorf("the first write: %v", err)
+		}
+		r.expect("reads of the marker that failed", failures.Load(), 1)
+		r.expect("k", r.raw("config_data/k"), "1")
+		r.expect("writes", r.times("k=1"), 1)
+	})
+}
+
 // endsItsSender delivers a request and ends the goroutine that waits for the answer.
 func endsItsSender(consul http.RoundTripper) transport.Func {
 	return func(req *http.Request) (*http.Response, error) {
