@@ -159,9 +159,10 @@ func (c *checker) configWritten(i int, e Event) {
 	if c.forgiven(c.events[w.logged-1].At) {
 		return // a restored Consul gives the index that the write is based on once more
 	}
-	// The caller has gone. From then on the write must not replace what others have written.
+	// The caller has gone. From then on the write must not replace what others have written. What
+	// came before an earlier write of its store that write has replaced, and is judged for it.
 	for _, at := range slices.Backward(k.changes) {
-		if at < w.logged {
+		if at < w.logged || c.ofSameStore(c.events[at], e, w) {
 			break
 		}
 		if c.events[at].Member() == member {
@@ -172,6 +173,18 @@ func (c *checker) configWritten(i int, e Event) {
 			w.value, w.key), w.logged-1, i)
 		break
 	}
+}
+
+// ofSameStore tells whether an earlier change of the key is a write of the store that has made
+// write w by event e: its process asked for both, or sent both. A store makes its writes in the
+// order in which they were taken in, so w is based on the earlier one.
+func (c *checker) ofSameStore(earlier, e Event, w *configWrite) bool {
+	before := c.configs.write(earlier)
+	if earlier.Verb == Del || before == nil {
+		return false
+	}
+	return before.proc == w.proc ||
+		earlier.Proc == e.Proc && e.Member() == Event{Proc: w.proc}.Member()
 }
 
 // resetConfigs forgets all writes, because Consul has lost some: it judges none that was asked for

@@ -73,6 +73,23 @@ func TestBrokenHistoriesOfConfigWritesAreRejected(t *testing.T) {
 			2 logged a#1 config_data/k v1
 			3 del - 6 0 config_data/k
 			4 set a#1 7 0 config_data/k v1`},
+		"a logged config write that replaces its own, others' and its member's next process's": {
+			"I4", "without a word", `
+			1 ask a#1 config_data/k v1
+			2 logged a#1 config_data/k v1
+			3 set b#1 6 0 config_data/k theirs
+			4 ask a#2 config_data/k v2
+			4 set a#2 7 0 config_data/k v2
+			5 set a#1 8 0 config_data/k v1`},
+		"a logged config write over others' value that was written on its own earlier one": {"I4",
+			"without a word", `
+			1 ask a#1 config_data/k v1
+			2 logged a#1 config_data/k v1
+			3 ask a#1 config_data/k v2
+			4 logged a#1 config_data/k v2
+			5 set a#1 6 0 config_data/k v1
+			6 set b#1 7 0 config_data/k theirs
+			7 set a#1 8 0 config_data/k v2`},
 		"a process that does not read its own config write": {"I4", "after its own write at 7", `
 			1 ask a#1 config_data/k v1
 			2 set b#1 6 0 config_data/k old
@@ -126,6 +143,39 @@ func TestConfigWritesThatWereHandledWellAreNoBreach(t *testing.T) {
 			3 set b#1 7 0 config_data/k theirs
 			4 del - 8 0 config_data/k
 			5 set a#1 9 0 config_data/k v1
+			60 close -`,
+		"logged behind its own, which was applied where there is no value again": `
+			1 set - 6 0 config_data/k theirs
+			1 ask a#1 config_data/k v1
+			2 logged a#1 config_data/k v1
+			2 saw a#1 0 config_data/k -
+			3 ask a#1 config_data/k v2
+			4 logged a#1 config_data/k v2
+			5 del - 7 0 config_data/k
+			6 set a#1 8 0 config_data/k v1
+			6 set a#1 9 0 config_data/k v2
+			60 close -`,
+		"logged behind that of its member's last process, and applied by the next": `
+			1 ask a#1 config_data/k v1
+			2 logged a#1 config_data/k v1
+			2 saw a#1 0 config_data/k -
+			2 end a#1
+			3 ask a#2 config_data/k v2
+			4 logged a#2 config_data/k v2
+			5 ask b#1 config_data/k theirs
+			5 set b#1 6 0 config_data/k theirs
+			5 del - 7 0 config_data/k
+			6 set a#2 8 0 config_data/k v1
+			6 set a#2 9 0 config_data/k v2
+			60 close -`,
+		"logged behind its own, which was still waited for and replaced what came": `
+			1 ask a#1 config_data/k v1
+			2 ask a#1 config_data/k v2
+			3 logged a#1 config_data/k v2
+			4 set b#1 6 0 config_data/k theirs
+			5 set a#1 7 0 config_data/k v1
+			5 told a#1 config_data/k v1
+			6 set a#1 8 0 config_data/k v2
 			60 close -`,
 		"logged just after Consul has lost writes, and applied over a key of the same index": `
 			0 set a#1 6 0 config_data/k v0
