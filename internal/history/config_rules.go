@@ -11,7 +11,9 @@ type configWrite struct {
 	key, value string
 	proc       string // that asked for it
 	askedAt    int
-	order      int // among the writes of its member and key
+	order      int  // among the writes of its key
+	looked     bool // its process said what it saw in the moment in which it asked
+	absent     bool // that was no value
 
 	told, logged, refused int // at + 1; 0: not
 	applied               int // at + 1 of the first time that Consul took it
@@ -26,7 +28,8 @@ type configKey struct {
 	writes  []*configWrite
 	own     map[string]uint64 // process -> index of its newest acknowledged write
 	ownAt   map[string]int
-	absent  map[string]int // process -> where it saw no value when it looked last
+	sawAt   map[string]int  // process -> where it looked last
+	absent  map[string]bool // process -> it saw no value there
 }
 
 // configs judges config writes: I4 for what was acknowledged to a caller.
@@ -39,7 +42,8 @@ type configs struct {
 func (c *configs) key(name string) *configKey {
 	k := c.keys[name]
 	if k == nil {
-		k = &configKey{own: map[string]uint64{}, ownAt: map[string]int{}, absent: map[string]int{}}
+		k = &configKey{own: map[string]uint64{}, ownAt: map[string]int{},
+			sawAt: map[string]int{}, absent: map[string]bool{}}
 		c.keys[name] = k
 	}
 	return k
@@ -62,6 +66,9 @@ func (c *checker) config(i int, e Event) {
 		k := c.configs.key(e.Key)
 		c.configs.asked++
 		w = &configWrite{key: e.Key, value: e.Value, proc: e.Proc, askedAt: i, order: len(k.writes)}
+		if at, ok := k.sawAt[e.Proc]; ok && c.events[at].At.Equal(e.At) {
+			w.looked, w.absent = true, k.absent[e.Proc]
+		}
 		k.writes = append(k.writes, w)
 		c.configs.writes[e.Key+"\x00"+e.Value] = w
 	case Told:
@@ -99,9 +106,7 @@ func (c *checker) config(i int, e Event) {
 		}
 	case Saw:
 		k := c.configs.key(e.Key)
-		if delete(k.absent, e.Proc); e.Index == 0 {
-			k.absent[e.Proc] = i
-		}
+		k.sawAt[e.Proc], k.absent[e.Proc] = i, e.Index == 0
 		if own := k.own[e.Proc]; e.Index < own && (e.Index != 0 || !k.deletedSince(c, own)) {
 			c.breach("I4", fmt.Sprintf(
 				"%s reads %s at index %d, after its own write at %d was acknowledged", e.Proc,
@@ -152,7 +157,11 @@ func (c *checker) configWritten(i int, e Event) {
 	if w.logged == 0 {
 		return
 	}
-	if at, ok := k.absent[w.proc]; deleted && ok && at >= w.logged {
+	absent := w.absent
+	if !w.looked { // all that is known is what it saw later
+		absent = k.absent[w.proc] && k.sawAt[w.proc] >= w.logged
+	}
+	if deleted && absent && !c.ownSince(k, e, w) {
 		// its store saw no value, and there is none: others have deleted what came meanwhile
 		return
 	}
@@ -173,6 +182,14 @@ func (c *checker) configWritten(i int, e Event) {
 			w.value, w.key), w.logged-1, i)
 		break
 	}
+}
+
+// ownSince tells whether the store that has made write w by event e has written the key since w was
+// asked for: w is based on that write, and not on what the store saw.
+func (c *checker) ownSince(k *configKey, e Event, w *configWrite) bool {
+	return slices.ContainsFunc(k.changes, func(at int) bool {
+		return at > w.askedAt && c.ofSameStore(c.events[at], e, w)
+	})
 }
 
 // ofSameStore tells whether an earlier change of the key is a write of the store that has made

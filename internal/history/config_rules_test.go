@@ -69,10 +69,30 @@ func TestBrokenHistoriesOfConfigWritesAreRejected(t *testing.T) {
 		"a logged config write that brings back what its store had seen": {"I4", "without a word", `
 			0 set - 5 0 config_data/k x
 			1 saw a#1 0 config_data/k -
-			1 ask a#1 config_data/k v1
+			2 ask a#1 config_data/k v1
 			2 logged a#1 config_data/k v1
 			3 del - 6 0 config_data/k
 			4 set a#1 7 0 config_data/k v1`},
+		"a logged config write that brings back what its store saw, and saw go": {"I4",
+			"without a word", `
+			0 set - 5 0 config_data/k x
+			1 saw a#1 5 config_data/k x
+			1 ask a#1 config_data/k v1
+			2 logged a#1 config_data/k v1
+			3 del - 6 0 config_data/k
+			4 saw a#1 0 config_data/k -
+			5 set a#1 7 0 config_data/k v1`},
+		"a logged config write that brings back its own earlier one, which others deleted": {"I4",
+			"without a word", `
+			0 ask a#1 config_data/k v1
+			1 logged a#1 config_data/k v1
+			2 saw a#1 0 config_data/k -
+			2 ask a#1 config_data/k v2
+			3 logged a#1 config_data/k v2
+			3 saw a#1 0 config_data/k -
+			4 set a#1 6 0 config_data/k v1
+			5 del - 7 0 config_data/k
+			6 set a#1 8 0 config_data/k v2`},
 		"a logged config write that replaces its own, others' and its member's next process's": {
 			"I4", "without a word", `
 			1 ask a#1 config_data/k v1
@@ -143,6 +163,14 @@ func TestConfigWritesThatWereHandledWellAreNoBreach(t *testing.T) {
 			3 set b#1 7 0 config_data/k theirs
 			4 del - 8 0 config_data/k
 			5 set a#1 9 0 config_data/k v1
+			60 close -`,
+		"of a store that knew of no value and could not look again, applied where there is none": `
+			1 set - 6 0 config_data/k theirs
+			2 saw a#1 0 config_data/k -
+			2 ask a#1 config_data/k v1
+			4 logged a#1 config_data/k v1
+			5 del - 7 0 config_data/k
+			6 set a#1 8 0 config_data/k v1
 			60 close -`,
 		"logged behind its own, which was applied where there is no value again": `
 			1 set - 6 0 config_data/k theirs

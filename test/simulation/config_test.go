@@ -120,10 +120,17 @@ func (p *process) configure() {
 				p.note(history.Event{Verb: verb, Key: "config_data/" + key, Value: value})
 			}
 		}
+		base := conf.Data().Get()
+		for _, key := range keys {
+			if e, _ := base.Get(key); base.Loaded() {
+				p.note(history.Event{Verb: history.Saw, Index: e.Index, Key: "config_data/" + key,
+					Value: string(e.Value)})
+			}
+		}
 		say(history.Ask)
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		var err error
-		switch e, known := conf.Data().Get().Get(keys[0]); {
+		switch e, known := base.Get(keys[0]); {
 		case kind < 6:
 			_, err = conf.Put(ctx, keys[0], []byte(value))
 		case lock: // mostly another's
