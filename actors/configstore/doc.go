@@ -29,8 +29,8 @@
 //     "conflicts" in the log's directory, with the value, which stays in the log until the file has
 //     it. No request of either kind, however late it arrives, replaces what came meanwhile. A key
 //     that was missing and is missing again is as it was, whatever others made and deleted in
-//     between. A write that was taken in behind another of this store's to the same key is based on
-//     what that one makes, and replaces nothing else.
+//     between. A write that had to wait behind another of this store's to the same key is based on
+//     what that one makes.
 //  7. With Config.LogDir a write is on the disk before it is sent, and survives a crash and an
 //     outage of Consul. It is replayed in order, once, under rule 6. Without, a crash loses what
 //     was not acknowledged. A write that the disk refused ([ErrLog]) is never applied, unless that
