@@ -241,6 +241,9 @@ func (l *link) carry(r *request) (*http.Response, error) {
 	case away:
 		return canned(r, 503, "upstream connect error"), nil
 	case denied:
+		if strings.HasPrefix(r.URL.Path, "/v1/kv/service/sim/quarantine/") {
+			l.w.blind.Store(l.p.name(), true)
+		}
 		return canned(r, 403, "Permission denied: token with AccessorID 'x' lacks permission"), nil
 	case sentLate:
 		if !r.poll() {

@@ -75,6 +75,7 @@ type world struct {
 
 	orders int            // that an operator has given for single items
 	pins   map[string]int // item -> the last one for it
+	blind  sync.Map       // processes that were denied the quarantine's keys
 	drains map[string]int // member -> the last one for it
 
 	disk  string            // of all hosts, for the logs of config writes; empty: there are none

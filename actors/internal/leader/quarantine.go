@@ -38,8 +38,8 @@ type report struct {
 // readNotes reads where work has failed, once in each epoch.
 func (a *Assigner) readNotes(ctx context.Context) error {
 	entries, _, err := a.Store.List(ctx, a.Keys.Quarantines(), store.Consistent)
-	if err = a.unlessDenied(err, a.Keys.Quarantines()); err != nil {
-		return err
+	if err != nil {
+		return a.unlessDenied(err, a.Keys.Quarantines()) // what is known already stands
 	}
 	clear(a.notes)
 	for e, q := range protocol.Read(entries, a.Keys.ReadQuarantine, a.odd.Skip) {
