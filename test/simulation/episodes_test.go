@@ -114,7 +114,16 @@ func (w *world) release() {
 	w.mu.Lock()
 	items := slices.Sorted(maps.Keys(w.work))
 	w.mu.Unlock()
-	w.retry(func(ctx context.Context) error { return w.operator.Restart(ctx, items...) })
+	w.retry(func(ctx context.Context) error {
+		_, holders, _, err := w.operator.Look(ctx)
+		if err != nil {
+			return err
+		}
+		// A Consul that was restored may have items again that were removed.
+		all := append(slices.Clone(items), holders.Quarantined...)
+		slices.Sort(all)
+		return w.operator.Restart(ctx, slices.Compact(all)...)
+	})
 }
 
 // replaceHung has a member that went for good come back where none is left but one of which an
