@@ -42,7 +42,8 @@ var (
 // the workload go one after the other, and so do orders; one that meets another operator's is tried
 // again until ctx ends. A write takes effect once at most, also when a second copy of its request
 // arrives at any later moment; and one whose outcome was not known has no effect any more once a
-// later one, of any operator, has succeeded.
+// later one, of any operator, has succeeded. A transport of the host's that panics, or that ends its
+// goroutine, costs the call alone: it returns [ErrUnreachable].
 type Operator struct {
 	store   *protocol.Store
 	keys    protocol.Keys
@@ -65,7 +66,7 @@ func NewOperator(client *api.Client, service string) (*Operator, error) {
 	}
 	log := slog.New(slog.DiscardHandler)
 	s, err := protocol.New(service, store.Config{Client: client, Logger: log,
-		CallTimeout: operatorTimeout})
+		CallTimeout: operatorTimeout, Contained: true})
 	if err != nil {
 		return nil, err
 	}
