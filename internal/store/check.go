@@ -88,7 +88,13 @@ func (k *CheckKeeper) Run(ctx context.Context) error {
 				ladder.Reset()
 				k.Store.Succeeded("check")
 				c := k.Out.Get()
-				c.Reported = r.sent
+				if now := time.Now(); !c.Reported.IsZero() &&
+					now.Sub(c.Reported) >= k.Instance.CheckTTL {
+					c.Resumed = now
+				}
+				if r.sent.After(c.Reported) { // reports may overtake each other
+					c.Reported = r.sent
+				}
 				k.Out.Set(c)
 				if registered && c.ID == "" && k.strays.count() <= mostStrays {
 					k.offer() // no report has gone astray for long
@@ -220,7 +226,8 @@ func (k *CheckKeeper) report(ctx context.Context) report {
 
 // offer says that the next session can be bound to the check.
 func (k *CheckKeeper) offer() {
-	c := messages.Check{Known: true, ID: k.Instance.CheckID(), Reported: k.Out.Get().Reported}
+	c := k.Out.Get()
+	c.Known, c.ID = true, k.Instance.CheckID()
 	if c.Reported.IsZero() { // later the check keeps the state that it has
 		c.Reported = time.Now()
 	}
@@ -237,10 +244,12 @@ func (k *CheckKeeper) astray() {
 
 // without says that the next session will be bound to no check.
 func (k *CheckKeeper) without(why string) {
-	if c := k.Out.Get(); !c.Known || c.ID != "" {
+	c := k.Out.Get()
+	if !c.Known || c.ID != "" {
 		sayNoCheck(k.Log, why, k.TTL, k.Instance.CheckTTL)
 	}
-	k.Out.Set(messages.Check{Known: true, Reported: k.Out.Get().Reported})
+	c.Known, c.ID = true, ""
+	k.Out.Set(c)
 }
 
 // sayNoCheck logs that the next session is bound to no check, and what that costs.

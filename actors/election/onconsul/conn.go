@@ -360,7 +360,7 @@ func (c *Conn) lost(s messages.Session) string {
 	switch {
 	case time.Since(s.Lease.Start) >= c.cfg.TTL:
 		how = fmt.Sprintf("expired: its ttl is %v", c.cfg.TTL)
-	case s.Check != "" && time.Since(c.check.Get().Reported) >= c.cfg.CheckTTL:
+	case c.check.Get().Lapsed(s, time.Now(), c.cfg.CheckTTL):
 		how = fmt.Sprintf("expired with its check, whose ttl is %v", c.cfg.CheckTTL)
 	}
 	return fmt.Sprintf("session %s %s; Consul last heard of it at %s", s.ID, how,
