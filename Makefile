@@ -100,7 +100,7 @@ attack: ## pairs of faults of docs/faults.md in the simulation for MINUTES, unde
 	go test -count=1 -timeout $$(( $(MINUTES) + 10 ))m -v -run 'TestPairs$$' ./test/simulation -sim.minutes=$(MINUTES) -sim.from=$${SEED:-$$(date +%s)} -sim.faults=$${FAULTS:-}
 
 failures: ## what the race detector sees only in part: each actor made to fail at each of its first messages and requests, aimed values, large payloads, a router's changes, bounds at each phase
-	go test -count=1 -timeout $(TIMEOUT) -run 'ThatFails|InTheMiddle|Aimed|ThinLine|Router|Forgets|LostLate|ItsBound|LongPollThatHangs|SlowWith|StrangersKey|FuzzAnswers' ./actors
+	go test -count=1 -timeout $(TIMEOUT) -run 'ThatFails|InTheMiddle|Aimed|ThinLine|Router|Forgets|LostLate|ItsBound|LongPollThatHangs|SlowWith|StrangersKey|FuzzAnswers|IsDenied|LongCheck|Prolonged|WithoutASoak' ./actors
 
 mutations: ## the simulation's usual seeds, and each rule of the protocol and of elections broken on purpose, to be noticed
 	go test -count=1 -timeout $(TIMEOUT) -tags coordd_mutations -v ./test/simulation

@@ -79,11 +79,14 @@ func haunted(t *testing.T, verb, text, answer string) (missed []string) {
 // Whatever Consul, or something before it, does not do for one item or member, does for it without
 // a word, or never answers: all others come and go as ever. So it is with what nothing depends on.
 func TestWhatIsDeniedOfOneIDConcernsNoOther(t *testing.T) {
-	for _, text := range []string{"workload/a-poison", "/a-poison", "acks/ghost", "members/ghost",
+	for i, text := range []string{"workload/a-poison", "/a-poison", "acks/ghost", "members/ghost",
 		"assignments/ghost", "states/ghost", "/session/info/" + goneSession, "demo/office",
 		"states/n2", "events/", "events/0", "events/1", `events/5"`} {
-		for _, verb := range []string{"", "GET", `"cas"`, `"delete-cas"`, `"check-`, `"delete"`} {
-			for _, answer := range []string{"403", "400", "500", "lost", "silent"} {
+		for j, verb := range []string{"", "GET", `"cas"`, `"delete-cas"`, `"check-`, `"delete"`} {
+			for k, answer := range []string{"403", "400", "500", "lost", "silent"} {
+				if raceDetector && (i+j+k)%5 != 0 {
+					continue
+				}
 				t.Run(answer+" "+verb+" "+strings.ReplaceAll(text, "/", "-"), func(t *testing.T) {
 					if missed := haunted(t, verb, text, answer); missed != nil {
 						t.Error("not in time: ", strings.Join(missed, ", "))

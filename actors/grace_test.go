@@ -82,7 +82,10 @@ func (c *cluster) runs(items []string) func() bool {
 
 func TestAGraceIsNotProlongedByAWorkloadThatChanges(t *testing.T) {
 	run(t, func(c *cluster) {
-		const members = 60
+		members := 60
+		if raceDetector {
+			members = 24
+		}
 		for i := range members {
 			c.start(fmt.Sprintf("n%02d", i))
 		}
