@@ -450,8 +450,8 @@ func TestWhoFollowsTheEventLogOutlivesATransportThatPanicsOrEndsItsGoroutine(t *
 			logged(t, func(w watched) {
 				three(w.cluster, 9)
 				before, left := w.last(), 3
-				client := devconsul.ClientOver(transport.When(w.consul.RoundTripper(), transport.Poll,
-					func(r *http.Request) (*http.Response, error) {
+				client := devconsul.ClientOver(transport.When(w.consul.RoundTripper(),
+					transport.Poll, func(r *http.Request) (*http.Response, error) {
 						if left--; left >= 0 {
 							breaks()
 						}
@@ -473,7 +473,8 @@ func TestWhoFollowsTheEventLogOutlivesATransportThatPanicsOrEndsItsGoroutine(t *
 				time.Sleep(20 * time.Second)
 				cancel()
 				if n := <-done; n == 0 || left >= 0 {
-					w.t.Errorf("%d events were seen, and the way was to break %d times more", n, left)
+					w.t.Errorf("%d events were seen, and the way was to break %d times more", n,
+						left)
 				}
 			})
 		})

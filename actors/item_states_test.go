@@ -115,8 +115,8 @@ var stateCases = map[string]struct {
 		d.unowned()
 		d.put("quarantine/w", `{"failed":[{"m":"n1"}],"since":1}`)
 		d.put("control/restart/items/w", "now")
-	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CausePlacing, Why: "about to be given"},
-		0},
+	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CausePlacing,
+		Why: "about to be given"}, 0},
 	"it failed elsewhere": {func(d *desk) {
 		d.led()
 		d.put("quarantine/w", `{"failed":[{"m":"n2"}]}`)

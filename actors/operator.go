@@ -42,8 +42,8 @@ var (
 // the workload go one after the other, and so do orders; one that meets another operator's is tried
 // again until ctx ends. A write takes effect once at most, also when a second copy of its request
 // arrives at any later moment; and one whose outcome was not known has no effect any more once a
-// later one, of any operator, has succeeded. A transport of the host's that panics, or that ends its
-// goroutine, costs the call alone: it returns [ErrUnreachable].
+// later one, of any operator, has succeeded. A transport of the host's that panics, or that ends
+// its goroutine, costs the call alone: it returns [ErrUnreachable].
 type Operator struct {
 	store   *protocol.Store
 	keys    protocol.Keys
@@ -134,10 +134,10 @@ type StatusMember struct {
 	Lease int64 `json:"lease_ms,omitempty"`
 	// States counts its items by what their work does.
 	States map[ItemState]int `json:"states,omitempty"`
-	// Since is, of one that is gone, from when on the leader has missed it, by the leader's clock and
-	// as it has noted last: a quarter of a lease late at the most. Consul itself tells of a silent
-	// member no more than that its check, or its session, has ended: so it was silent for as long as
-	// that takes before. Zero: not known.
+	// Since is, of one that is gone, from when on the leader has missed it, by the leader's clock
+	// and as it has noted last: a quarter of a lease late at the most. Consul itself tells of a
+	// silent member no more than that its check, or its session, has ended: so it was silent for as
+	// long as that takes before. Zero: not known.
 	Since time.Time `json:"since,omitzero"`
 	// FailedItems is how many items failed here too often and were moved elsewhere since it was
 	// registered. With three of them it gets no more.

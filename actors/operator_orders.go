@@ -81,8 +81,8 @@ func (o *Operator) ItemsLeft(ctx context.Context, member string) (int, error) {
 // owner or on its way. The leader passes it on; while it is frozen or braked, later. Members of
 // versions before this one heed it not. The order's key stays.
 //
-// An item that is quarantined ([ItemQuarantined]) is taken out of that: it is placed like a new one,
-// and may fail anew as often as any other.
+// An item that is quarantined ([ItemQuarantined]) is taken out of that: it is placed like a new
+// one, and may fail anew as often as any other.
 func (o *Operator) Restart(ctx context.Context, items ...string) error {
 	for _, id := range items {
 		if err := protocol.CheckID("item id", id); err != nil {

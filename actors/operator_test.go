@@ -99,23 +99,31 @@ func TestStatusSaysWhoLeadsWhoIsThereAndWhoHasWhat(t *testing.T) {
 		status.Leader.Epoch = 7
 		got, _ := json.Marshal(status)
 		want := `{"service":"demo","leader":{"id":"n1","epoch":7},"members":[` +
-			`{"id":"n1","address":"10.0.0.1:80","status":"alive","items":2,"releasing":1,"zone":"a","states":{"owned":1,"stopping":1}},` +
+			`{"id":"n1","address":"10.0.0.1:80","status":"alive","items":2,"releasing":1,` +
+			`"zone":"a","states":{"owned":1,"stopping":1}},` +
 			`{"id":"n10","address":"","status":"alive","items":1,"states":{"owned":1}},` +
-			`{"id":"n2","address":"","status":"leaving","items":1,"releasing":1,"drained":true,"states":{"stopping":1}}],` +
+			`{"id":"n2","address":"","status":"leaving","items":1,"releasing":1,"drained":true,` +
+			`"states":{"stopping":1}}],` +
 			`"work":{"total":5,"owned":3,"releasing":1,"free":1,"removed":1,` +
 			`"states":{"free":1,"owned":2,"stopping":1,"waiting":1}},` +
-			`"absent":[{"id":"n7","address":"","status":"gone","items":1,"states":{"waiting":1}}],` +
+			`"absent":[{"id":"n7","address":"","status":"gone","items":1,` +
+			`"states":{"waiting":1}}],` +
 			`"frozen":true,"drained":["n2"],"pins":1,"problems":[{"kind":"waiting",` +
-			`"text":"1 item waits (d): n7 is gone, and an operator has frozen the assignments: \"coordd thaw\"","count":1,"items":["d"]},` +
-			`{"kind":"free","text":"1 item is free (e): an operator has frozen the assignments: \"coordd thaw\"","count":1,"items":["e"]}]}`
+			`"text":"1 item waits (d): n7 is gone, and an operator has frozen the assignments: ` +
+			`\"coordd thaw\"","count":1,"items":["d"]},` +
+			`{"kind":"free","text":"1 item is free (e): an operator has frozen the assignments: ` +
+			`\"coordd thaw\"","count":1,"items":["e"]}]}`
 		if string(got) != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 		got, _ = json.Marshal(holders)
-		want = `{"members":[{"id":"n1","status":"alive","own":["a"],"releasing":["z"],"states":{"owned":["a"],"stopping":["z"]}},` +
+		want = `{"members":[{"id":"n1","status":"alive","own":["a"],"releasing":["z"],` +
+			`"states":{"owned":["a"],"stopping":["z"]}},` +
 			`{"id":"n10","status":"alive","own":["b"],"releasing":[],"states":{"owned":["b"]}},` +
-			`{"id":"n2","status":"leaving","own":[],"releasing":["c"],"states":{"stopping":["c"]}},` +
-			`{"id":"n7","status":"gone","own":["d"],"releasing":[],"states":{"waiting":["d"]}}],"free":["e"]}`
+			`{"id":"n2","status":"leaving","own":[],"releasing":["c"],` +
+			`"states":{"stopping":["c"]}},` +
+			`{"id":"n7","status":"gone","own":["d"],"releasing":[],` +
+			`"states":{"waiting":["d"]}}],"free":["e"]}`
 		if string(got) != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}

@@ -73,7 +73,8 @@ func TestAnItemThatFailsAtOneMemberRunsAtAnother(t *testing.T) {
 		w.await("all run at n2 and n3", time.Minute, func() bool {
 			return w.loads()["n2"]+w.loads()["n3"] == 9 && w.loads()["n2"]-w.loads()["n3"] < 2
 		})
-		if got := tries.Load(); got < 12 || got > 18 { // it fails once more until it is told to stop
+		// It fails once more until it is told to stop.
+		if got := tries.Load(); got < 12 || got > 18 {
 			t.Errorf("%d tries at n1 of its 3 items, that may be restarted three times", got)
 		}
 		moved := w.item(items[0])
@@ -87,8 +88,8 @@ func TestAnItemThatFailsAtOneMemberRunsAtAnother(t *testing.T) {
 		}
 		status, err := w.op.Status(w.t.Context())
 		w.must(err)
-		if got := status.Problem(); got != "work fails at n1: 3 items moved elsewhere, and it gets "+
-			"no more before it is started anew" {
+		if got := status.Problem(); got != "work fails at n1: 3 items moved elsewhere, and it "+
+			"gets no more before it is started anew" {
 			t.Errorf("wrong is %q", got)
 		}
 		last, starts := w.last(), w.totalStarts()

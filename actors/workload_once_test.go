@@ -54,8 +54,8 @@ func TestTheFirstLeaderReadsTheWorkloadOnce(t *testing.T) {
 	})
 }
 
-// Consul ends a long poll of a prefix that holds nothing at each write of a neighbour. So a workload
-// that is empty, or becomes so, gets a sentinel.
+// Consul ends a long poll of a prefix that holds nothing at each write of a neighbour. So a
+// workload that is empty, or becomes so, gets a sentinel.
 func TestAnEmptyWorkloadIsLeftAloneByItsNeighbours(t *testing.T) {
 	run(t, func(c *cluster) {
 		reads := &answers{prefix: "/" + c.store.Keys().Workload()}
@@ -74,7 +74,8 @@ func TestAnEmptyWorkloadIsLeftAloneByItsNeighbours(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 			}
 			if n := reads.take(); n > 1 {
-				t.Errorf("%s: the workload was read %d times beside 100 writes of a neighbour", when, n)
+				t.Errorf("%s: the workload was read %d times beside 100 writes of a neighbour",
+					when, n)
 			}
 		}
 		quiet("empty from the first")

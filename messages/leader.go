@@ -83,8 +83,8 @@ type Control struct {
 // Same tells whether two views show the same orders.
 func (c Control) Same(o Control) bool {
 	return c.Freeze == o.Freeze && c.Override == o.Override && Same(c.Drain, o.Drain) &&
-		Same(c.Pins, o.Pins) && Same(c.Preferred, o.Preferred) && Same(c.RestartItems, o.RestartItems) &&
-		Same(c.RestartMembers, o.RestartMembers)
+		Same(c.Pins, o.Pins) && Same(c.Preferred, o.Preferred) &&
+		Same(c.RestartItems, o.RestartItems) && Same(c.RestartMembers, o.RestartMembers)
 }
 
 // Share is one member's part of the workload.
@@ -108,8 +108,8 @@ type Plan struct {
 	Waiting int
 	// Lost members have items and no record.
 	Lost int
-	// Quarantined items are run by nobody, because their work failed too often. They are none of the
-	// free ones.
+	// Quarantined items are run by nobody, because their work failed too often. They are none of
+	// the free ones.
 	Quarantined int
 	// Excess is the weight that members hold above what the planner gives them: what has yet to
 	// move. Not known (0) while there is a Brake.

@@ -1,12 +1,15 @@
 #!/bin/sh
-# What the tests need beside Go and make: a C compiler for the race detector, systemd-analyze, a Java with the jars of a ZooKeeper server,
-# PostgreSQL, a Prometheus, and a Chromium. What is missing is installed if this may do so (Debian or Ubuntu, as root, or by sudo with --sudo); otherwise it says what to install.
+# What the tests need beside Go and make: a C compiler for the race detector, systemd-analyze, a
+# Java with the jars of a ZooKeeper server, PostgreSQL, a Prometheus, and a Chromium. What is
+# missing is installed if this may do so (Debian or Ubuntu, as root, or by sudo with --sudo);
+# otherwise it says what to install.
 set -eu
 missing=
 # The race detector needs a C compiler; nothing else here does.
 command -v "$(go env CC)" >/dev/null || missing="$missing gcc libc6-dev"
 # The jars, and not the package zookeeper, which adds a system service to them.
-[ -n "${COORDD_TEST_ZOOKEEPER:-}" ] || { [ -e /usr/share/java/zookeeper.jar ] && [ -e /usr/share/java/slf4j-simple.jar ]; } ||
+[ -n "${COORDD_TEST_ZOOKEEPER:-}" ] || { [ -e /usr/share/java/zookeeper.jar ] &&
+	[ -e /usr/share/java/slf4j-simple.jar ]; } ||
 	missing="$missing libzookeeper-java libslf4j-java"
 # systemd-analyze and systemd-sysusers read the unit of docs/deploy; nothing is started by them.
 command -v systemd-analyze >/dev/null || missing="$missing systemd"
@@ -29,24 +32,31 @@ if [ "$(id -u)" -ne 0 ]; then
 	[ "${1:-}" = --sudo ] && sudo=sudo
 fi
 if ! command -v apt-get >/dev/null || { [ "$(id -u)" -ne 0 ] && [ -z "$sudo" ]; }; then
-	echo "the tests need what is not here: sudo apt-get install --no-install-recommends$missing${postgres:+ postgresql}${prometheus:+ prometheus}" >&2
-	echo "(elsewhere: a C compiler, systemd-analyze, PostgreSQL below /usr/lib/postgresql, Java, in COORDD_TEST_ZOOKEEPER the class path of a ZooKeeper server, in" >&2
-	echo "COORDD_TEST_PROMETHEUS the directory of prometheus and promtool, and in COORDD_TEST_CHROMIUM a Chromium)" >&2
+	missing="$missing${postgres:+ postgresql}${prometheus:+ prometheus}"
+	cat >&2 <<-END
+		the tests need what is not here: sudo apt-get install --no-install-recommends$missing
+		(elsewhere: a C compiler, systemd-analyze, PostgreSQL below /usr/lib/postgresql, Java, in
+		COORDD_TEST_ZOOKEEPER the class path of a ZooKeeper server, in COORDD_TEST_PROMETHEUS the
+		directory of prometheus and promtool, and in COORDD_TEST_CHROMIUM a Chromium)
+	END
 	exit 1
 fi
 $sudo apt-get update -qq
 if [ -n "$missing" ]; then
 	echo "installing for the tests:$missing" >&2
 	# shellcheck disable=SC2086 # words on purpose
-	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+		$missing >/dev/null
 fi
 if [ -n "$postgres" ]; then
 	echo "installing for the tests: postgresql" >&2
 	if ! [ -e /etc/postgresql-common/createcluster.conf ]; then
 		$sudo mkdir -p /etc/postgresql-common
-		echo "create_main_cluster = false" | $sudo tee /etc/postgresql-common/createcluster.conf >/dev/null
+		echo "create_main_cluster = false" |
+			$sudo tee /etc/postgresql-common/createcluster.conf >/dev/null
 	fi
-	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold postgresql >/dev/null
+	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+		-o Dpkg::Options::=--force-confold postgresql >/dev/null
 fi
 if [ -n "$prometheus" ]; then
 	echo "unpacking Prometheus for the tests (96 MB): $prometheus" >&2

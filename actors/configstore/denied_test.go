@@ -20,7 +20,8 @@ func TestADenialIsNotSaidOfAWriteThatConsulHasTaken(t *testing.T) {
 		what  string
 		tries func(consul http.RoundTripper) []transport.Func // nil: as it should be
 	}{
-		{"the writer ends with the answer in its hands", func(consul http.RoundTripper) []transport.Func {
+		{"the writer ends with the answer in its hands", func(
+			consul http.RoundTripper) []transport.Func {
 			return []transport.Func{endsItsSender(consul), denied, denied}
 		}},
 		{"the same, and the marker may be written and not read", func(
@@ -53,7 +54,8 @@ func TestADenialIsNotSaidOfAWriteThatConsulHasTaken(t *testing.T) {
 				}
 				_, err := s.Put(r.ctx(time.Minute), "k", []byte("2"))
 				if !errors.Is(err, configstore.ErrUnreachable) ||
-					errors.Is(err, configstore.ErrDenied) || errors.Is(err, configstore.ErrConflict) {
+					errors.Is(err, configstore.ErrDenied) ||
+					errors.Is(err, configstore.ErrConflict) {
 					t.Errorf("it was applied, and the caller hears: %v", err)
 				}
 				r.expect("k", r.raw("config_data/k"), "2")
@@ -92,8 +94,8 @@ func TestADenialIsNotSaidOfAWriteWhoseRefusedTryWasAppliedLater(t *testing.T) {
 	})
 }
 
-// The marker says that Consul has taken the write, and the first read of it fails. By then the write
-// has had to wait, and the write before it was refused.
+// The marker says that Consul has taken the write, and the first read of it fails. By then the
+// write has had to wait, and the write before it was refused.
 func TestAConflictIsNotSaidOfAWriteThatConsulHasTaken(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()

@@ -22,7 +22,7 @@
 //	GET  /healthz          200 when every member of this process may work, else 503 and why
 //	GET  /readyz           200 when every member of this process does what it is for, else 503
 //	                       and why: a check for each line
-//	     /config/KEY       the configuration (GET, PUT, DELETE), if the member has a backend for it
+//	     /config/KEY       the configuration (GET, PUT, DELETE), with a backend for it
 //
 // The checks of /readyz, each of which ?exclude= leaves out:
 //
@@ -46,10 +46,11 @@
 //     Options.ConfigWaits requests wait for a change of the configuration, Options.Followers
 //     follow the events, and 8 wait for a plan. Others get 503. Where the cache does not do, Consul
 //     is asked for 16 values at one time, and others wait.
-//  6. Who follows the events hears each one that is in the log, and with Last-Event-ID goes on where
-//     it was; those of one transaction may come twice then. Nothing is queued for a slow client.
-//  7. It answers while Consul does not: /healthz, /readyz, /metrics and /v1/tree without Consul, the
-//     others with 503 and one line that says why. Errors below /v1/ are JSON: {"error": "..."}.
+//  6. Who follows the events hears each one that is in the log, and with Last-Event-ID goes on
+//     where it was; those of one transaction may come twice then. Nothing is queued for a slow
+//     client.
+//  7. It answers while Consul does not: /healthz, /readyz, /metrics and /v1/tree without Consul,
+//     the others with 503 and one line that says why. Errors below /v1/ are JSON: {"error": "..."}.
 //
 // Not guaranteed:
 //

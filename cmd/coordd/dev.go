@@ -128,7 +128,8 @@ func (a *app) runDev(ctx context.Context, o devFlags) error {
 	var root *supervisor.Supervisor
 	if page != nil {
 		children = append(children, page.child(members[0], consulLn.Addr().String(), web.Options{
-			Members: members[1:], Stopping: ctx.Done(), Report: func() supervisor.Report { return root.Report() },
+			Members: members[1:], Stopping: ctx.Done(),
+			Report:  func() supervisor.Report { return root.Report() },
 			Metrics: metrics.Handler(shown...)}))
 	}
 	children = append(children, supervisor.Child{Name: "members", Tree: &parts})

@@ -101,7 +101,8 @@ be a slip. Such an order stands for when it comes.`,
 		"The `time` after which it gives up at once what is left. Left out: never.")
 	f.BoolVar(&wait, "wait", false, "Wait until it has no items.")
 	f.DurationVar(&timeout, "timeout", 0, "The `time` that --wait waits at most; 0s: for ever.")
-	f.BoolVar(&force, "force", false, "Drain it although no other member takes work, or although it is not registered.")
+	f.BoolVar(&force, "force", false,
+		"Drain it although no other member takes work, or although it is not registered.")
 	f.BoolVar(&asJSON, "json", false, "Print JSON.")
 	orders(f, "deadline", "wait", "timeout", "force")
 	if own {

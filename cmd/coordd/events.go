@@ -160,8 +160,8 @@ func eventText(e actors.Event) string {
 	case "left", "lost":
 		text := from + map[string]string{"left": " has stopped", "lost": " was lost"}[e.Kind]
 		if e.Why == "unannounced" {
-			text = from + " is gone, and was not seen to stop by itself (killed, perhaps); what it ran " +
-				"has ended"
+			text = from + " is gone, and was not seen to stop by itself (killed, perhaps); " +
+				"what it ran has ended"
 		}
 		if e.Holds > 0 {
 			text += " with " + count(e.Holds, "item") + ", kept for it for up to " +

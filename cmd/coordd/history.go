@@ -116,8 +116,8 @@ func (h *historyFile) follow(ctx context.Context, c *actors.Coordinator, log *sl
 			// with each renewal: work that is not seen to end counts up to the last of these
 			s, now := session.Take(), time.Now()
 			if s.ID != id && id != "" && now.Sub(alive) < c.Settings().Lease {
-				// It ended before its lease, and another may lead since. Where this is heard of later
-				// than that, the history does not know.
+				// It ended before its lease, and another may lead since. Where this is heard of
+				// later than that, the history does not know.
 				h.record(history.Event{At: alive, Verb: history.Early})
 			}
 			id, alive = s.ID, now

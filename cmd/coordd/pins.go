@@ -69,8 +69,8 @@ func pinMeans(status actors.Status, item, member string) string {
 	if why == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s: if %s runs elsewhere it goes on there, and if it is free nobody runs it, "+
-		"until %s %s.%s", why, item, member, until, meant(status, member))
+	return fmt.Sprintf("%s: if %s runs elsewhere it goes on there, and if it is free nobody runs "+
+		"it, until %s %s.%s", why, item, member, until, meant(status, member))
 }
 
 // unfit says why a member cannot have items now, and until what happens to it; empty: it can.
@@ -103,8 +103,8 @@ func (a *app) unpinCommand(s *serviceFlags) *cobra.Command {
 	return a.order(&cobra.Command{
 		Use:   "unpin ITEM",
 		Short: "Take back pin",
-		Long: `Lets an item run anywhere again after "coordd pin", with --prefer or without. It stays where it is unless its
-member has more than its share.`,
+		Long: `Lets an item run anywhere again after "coordd pin", with --prefer or without. It
+stays where it is unless its member has more than its share.`,
 		Example: "  coordd unpin device-1",
 	}, s, 1, "the id of one item", func(ctx context.Context, o *actors.Operator,
 		args []string) (given, error) {
@@ -144,7 +144,7 @@ const (
 	pinNoItem  = "no such item in workload" // the order waits for the item
 	pinIdle    = "member runs no items"     // it waits
 	pinFrozen  = "frozen"                   // nothing moves
-	pinFull    = "elsewhere"                // of a preferred one: it is not there, though it could be
+	pinFull    = "elsewhere"                // preferred there, and not there though it could be
 )
 
 func (a *app) pinsCommand() *cobra.Command {
@@ -153,8 +153,8 @@ func (a *app) pinsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pins",
 		Short: "List the pinned items",
-		Long: `Lists the items that are pinned to a member, or preferred there, the member that has each
-of them now, and what a pin waits for that is not kept.`,
+		Long: `Lists the items that are pinned to a member, or preferred there, the member that has
+each of them now, and what a pin waits for that is not kept.`,
 		Example: "  coordd pins",
 		Args:    noArguments,
 		RunE: a.does(func(ctx context.Context, _ []string) error {

@@ -169,8 +169,8 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 			"again. 0s: it may be moved at once.")
 	f.IntVar(&o.maxRestarts, "max-restarts", 0,
 		"How `often` the command of an item is started again after it has ended by itself, within "+
-			"--restart-window. Then the item is tried at one other member, and where that fails too "+
-			"it is quarantined: nobody runs it until coordd restart. 0 means for ever.")
+			"--restart-window. Then the item is tried at one other member, and where that fails "+
+			"too it is quarantined: nobody runs it until coordd restart. 0 means for ever.")
 	f.DurationVar(&o.restartWindow, "restart-window", 10*time.Minute,
 		"The `time` within which --max-restarts counts: 1s to 24h.")
 	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second,
@@ -401,8 +401,8 @@ func (o *runFlags) config() actors.Config {
 		LeaseMargin: o.leaseMargin, Grace: o.grace, CheckTTL: o.guarded(),
 		LeaderSoak: o.leaderSoak, WorkerSoak: o.workerSoak, Merge: o.merge,
 		MoveBudget: o.moveBudget.items, MoveBudgetShare: o.moveBudget.share,
-		ItemCooldown: o.itemCooldown, StopTimeout: o.stopTimeout + killSlack, BrakeHold: o.brakeHold,
-		MaxRestarts: o.maxRestarts, RestartWindow: o.restartWindow,
+		ItemCooldown: o.itemCooldown, StopTimeout: o.stopTimeout + killSlack,
+		BrakeHold: o.brakeHold, MaxRestarts: o.maxRestarts, RestartWindow: o.restartWindow,
 		KeepItems: o.keepItems, PublishItems: o.publish,
 		Backend: o.backend, ConfigLog: o.configLog,
 	}

@@ -52,8 +52,8 @@ const (
 	EventTakenOver  = "taken-over" // the items of From, which is gone, to To
 	EventRestarted  = "restarted"  // From is to start the items' work once more, by an order
 	EventErased     = "erased"     // From is gone, and so are the items from the workload
-	// EventQuarantined: nobody runs the items from now on; their work has failed at From, and Why is
-	// how it ended last. EventUnquarantined is the end of it, by an order, or because Why.
+	// EventQuarantined: nobody runs the items from now on; their work has failed at From, and Why
+	// is how it ended last. EventUnquarantined is the end of it, by an order, or because Why.
 	EventQuarantined   = "quarantined"
 	EventUnquarantined = "unquarantined"
 )

@@ -57,8 +57,9 @@ type WorkReport struct {
 	Exit     string    `json:"exit,omitempty"` // what its last such end said
 	ExitAt   time.Time `json:"exit_at,omitzero"`
 	Next     time.Time `json:"next,omitzero"` // its next start, while it pauses
-	// Over: it has ended by itself more often than its member lets it, and the leader is to take the
-	// item away. Again is the order to restart that it was started after: see [Assignment.Restart].
+	// Over: it has ended by itself more often than its member lets it, and the leader is to take
+	// the item away. Again is the order to restart that it was started after: see
+	// [Assignment.Restart].
 	Over  bool   `json:"over,omitempty"`
 	Again uint64 `json:"again,omitempty"`
 }

@@ -26,7 +26,8 @@ func TestARequestThatReachesAnyMemberIsCountedByTheOwner(t *testing.T) {
 	s.coordd("work", "add", "home", "--service", "routed")
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: limit}
 	ask := func(method, front string) (string, error) {
-		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+front+"/home", nil)
+		request, err := http.NewRequestWithContext(t.Context(), method,
+			"http://"+front+"/home", nil)
 		if err != nil {
 			return "", err
 		}

@@ -93,8 +93,8 @@ func TestAKilledMembersItemsRunElsewhereSoonAndNothingElseMoves(t *testing.T) {
 				if strings.Contains(told, id+" has stopped") {
 					t.Fatalf("it is told as one that stopped by itself:\n%s", told)
 				}
-				// "and was not seen to stop by itself", or, where the leader missed it before its guard
-				// had spoken for it, "and what it ran has ended".
+				// "and was not seen to stop by itself", or, where the leader missed it before its
+				// guard had spoken for it, "and what it ran has ended".
 				if !strings.Contains(told, id+" is gone, and ") {
 					return told
 				}

@@ -38,7 +38,8 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	// Under nohup the programs would inherit that SIGHUP is ignored. A caught signal is not inherited.
+	// Under nohup the programs would inherit that SIGHUP is ignored. A caught signal is not
+	// inherited.
 	if signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}

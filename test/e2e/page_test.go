@@ -22,12 +22,13 @@ func TestThePageShowsATakeOverWithItsCause(t *testing.T) {
 	b.waits("three members share 30 items", `document.querySelectorAll(".member").length === 3 &&
 		[...document.querySelectorAll(".member .load b")].every(e => e.textContent === "10") &&
 		document.querySelector("#wrong").innerText.includes("All 30 items run.")`)
-	if ids := b.text(`[...document.querySelectorAll("[data-member]")].map(e => e.textContent)`); ids !=
-		"n1,n2,n10" {
+	ids := b.text(`[...document.querySelectorAll("[data-member]")].map(e => e.textContent)`)
+	if ids != "n1,n2,n10" {
 		t.Errorf("the members are in the order %s", ids)
 	}
-	if row := b.text(`document.querySelector(".member:last-child .head").innerText`); !strings.Contains(
-		row, "10 of 40") || !strings.Contains(row, "east") || !strings.Contains(row, "lease 10 s") {
+	row := b.text(`document.querySelector(".member:last-child .head").innerText`)
+	if !strings.Contains(row, "10 of 40") || !strings.Contains(row, "east") ||
+		!strings.Contains(row, "lease 10 s") {
 		t.Errorf("the row of n10 says %q", row)
 	}
 	b.accessible()

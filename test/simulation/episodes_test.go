@@ -105,8 +105,8 @@ func (w *world) restoreOrder() {
 	w.release()
 }
 
-// release has all work started once more where it may have been given up: nothing fails any more, and
-// what is quarantined is to run.
+// release has all work started once more where it may have been given up: nothing fails any more,
+// and what is quarantined is to run.
 func (w *world) release() {
 	if w.plan.settings.restarts == 0 {
 		return

@@ -118,7 +118,7 @@ type owners struct {
 	stopped     map[string]gap           // members whose items wait for them
 	waits       map[string]time.Duration // how long the items of those wait, from when they stopped
 	vacant      time.Time                // since when nobody leads
-	noteLost    bool                     // what the last leader has noted of its waits is a stranger's now
+	noteLost    bool                     // a stranger wrote over what the last leader noted
 	told        map[string]bool
 	ended       map[string]bool // processes
 	duty        dutyBound
@@ -160,7 +160,8 @@ func (o *owners) look(now time.Time) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(o.free)) {
 		g := *o.free[id]
-		if now.Before(g.due) || o.told[id] || o.pinned[id] || o.quarantined[id] || o.braked || len(o.alive) == 0 {
+		if now.Before(g.due) || o.told[id] || o.pinned[id] || o.quarantined[id] || o.braked ||
+			len(o.alive) == 0 {
 			continue
 		}
 		last := later(g, o.all)

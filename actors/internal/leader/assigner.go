@@ -66,7 +66,7 @@ type Assigner struct {
 	quiet      time.Time         // the last change of members, workload or orders
 	heeded     [3]uint64         // their indexes then
 	first      time.Time         // the first change that has not been drafted with placing yet
-	sentinelAt uint64            // index of the last view of an empty workload that got its sentinel
+	sentinelAt uint64            // index of the last empty workload that got its sentinel
 	brakeText  string
 	brakeAt    time.Time
 	overridden overridden

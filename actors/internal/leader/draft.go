@@ -33,8 +33,8 @@ type snapshot struct {
 	budget  int  // the most items on the move for balance, or from drained members, at one time
 	// cooling says until when an item stays where it was placed; nil: none does
 	cooling map[string]time.Time
-	// releases are the items that were on the move before, and since when; one that takes longer than
-	// stopping is none for the budget any more: its work does not stop.
+	// releases are the items that were on the move before, and since when; one that takes longer
+	// than stopping is none for the budget any more: its work does not stop.
 	releases   map[string]time.Time
 	stopping   time.Duration
 	override   bool // an operator says that what is gone now is meant

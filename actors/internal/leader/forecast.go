@@ -107,7 +107,8 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 		control: messages.Control{Drain: messages.TableOf(drained),
 			Pins:      messages.TableOf(seen.Orders.Pins),
 			Preferred: messages.TableOf(seen.Orders.Preferred)},
-		absent: absent, notes: map[string]note{}, origin: unknownOrigin, place: true, balance: true, peak: len(workload), hold: brakeHold}
+		absent: absent, notes: map[string]note{}, origin: unknownOrigin, place: true,
+		balance: true, peak: len(workload), hold: brakeHold}
 	for id := range s.workload.IDs() {
 		s.index[id] = int32(len(s.index))
 	}

@@ -74,7 +74,8 @@ func (b *unitBuilder) receiver(member, session string) []store.Op {
 }
 
 // grant gives a free item to a member: its record must be locked by the session
-// that the value names, and the key must not exist. The value says the cause, as the event log does.
+// that the value names, and the key must not exist. The value says the
+// cause, as the event log does.
 func (b *unitBuilder) grant(item, to, session, reason, cause string) store.Unit {
 	return store.Unit{
 		Lane:   to,

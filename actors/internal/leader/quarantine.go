@@ -14,8 +14,8 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// Items whose work fails too often: a member says so, the leader tries the item at one other member,
-// and quarantines it where that fails too. See docs/design.md, section 5c.
+// Items whose work fails too often: a member says so, the leader tries the item at one other
+// member, and quarantines it where that fails too. See docs/design.md, section 5c.
 
 // The reasons of revocations for that.
 const (
@@ -48,8 +48,8 @@ func (a *Assigner) readNotes(ctx context.Context) error {
 	return nil
 }
 
-// unlessDenied passes over what the token does not let this leader read, and says so: it leads all the
-// same, and work that fails is started again for ever.
+// unlessDenied passes over what the token does not let this leader read, and says so: it leads all
+// the same, and work that fails is started again for ever.
 func (a *Assigner) unlessDenied(err error, key string) error {
 	if errors.Is(err, store.ErrDenied) {
 		a.odd.Skip(store.Entry{Key: key}, err.Error())

@@ -59,7 +59,8 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 		want    []string
 		noted   string // of a: the members, and why it is quarantined
 	}{
-		"it is taken away": {[]func(*snapshot){even, says(nil)}, []string{"revoke a n1", "revoke c n2"}, "n1"},
+		"it is taken away": {[]func(*snapshot){even, says(nil)},
+			[]string{"revoke a n1", "revoke c n2"}, "n1"},
 		"and given to another member": {[]func(*snapshot){func(s *snapshot) {
 			s.has("n1", "b")
 			s.has("n2", "c", "d")

@@ -13,8 +13,8 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// OwnAck is this member's acks key, which three of its actors write. It numbers the acks, so that no
-// two writes of the key are equal: Consul does not wake a watch for a value that stays the same.
+// OwnAck is this member's acks key, which three of its actors write. It numbers the acks, so that
+// no two writes of the key are equal: Consul does not wake a watch for a value that stays the same.
 // And it holds the key's index as far as it is known, by which each write is conditioned.
 type OwnAck struct {
 	*actor.Base

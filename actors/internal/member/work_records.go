@@ -36,8 +36,8 @@ type workRecord struct {
 	exitAt   time.Time
 	next     time.Time // the next start, as the supervisor's policy said
 	again    uint64    // the order to restart that it was started after
-	// ended is when it has ended by itself lately, as far as that may exceed the limit; over: it has
-	// exceeded it since it was started here.
+	// ended is when it has ended by itself lately, as far as that may exceed the limit; over: it
+	// has exceeded it since it was started here.
 	ended []time.Time
 	over  bool
 }

@@ -79,12 +79,14 @@ function announce(text) {
   if (toSay.push(text) > 1) return;
   setTimeout(() => {
     const more = toSay.length - 3;
-    $("live").textContent = toSay.slice(0, 3).join(". ") + (more > 0 ? ". And " + more + " more." : "");
+    $("live").textContent = toSay.slice(0, 3).join(". ") +
+      (more > 0 ? ". And " + more + " more." : "");
     toSay = [];
   }, 800);
 }
 
-// get asks this coordd. What has not changed since the last answer is undefined, unless whole is set.
+// get asks this coordd. It gives undefined for what has not changed since the last answer, unless
+// whole is set.
 const tags = new Map();
 async function get(path, whole) {
   const answer = await fetch(path, {cache: "no-cache", signal: AbortSignal.timeout(15000)});

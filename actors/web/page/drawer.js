@@ -62,9 +62,10 @@ function renew(e, kids) {
     const old = e.children[i];
     if (!old) e.append(kid);
     else if (old.outerHTML === kid.outerHTML) return;
-    else if (old.tagName === kid.tagName && old.className === kid.className && kid.children.length &&
-        kid.children.length === kid.childNodes.length) renew(old, [...kid.children]);
-    else old.replaceWith(kid);
+    else if (old.tagName === kid.tagName && old.className === kid.className &&
+        kid.children.length && kid.children.length === kid.childNodes.length) {
+      renew(old, [...kid.children]);
+    } else old.replaceWith(kid);
   });
 }
 
@@ -137,7 +138,8 @@ function showHits(text) {
   const kids = hits.map(([kind, id], i) => {
     const has = kind === "item" ? where.get(id) || "free" : "member";
     return el("li", {role: "option", id: "hit-" + i, "aria-selected": String(i === chosen),
-      onmousedown: e => { e.preventDefault(); pick(i); }}, el("span", {}, id), el("small", {}, has));
+      onmousedown: e => { e.preventDefault(); pick(i); }},
+    el("span", {}, id), el("small", {}, has));
   });
   if (!hits.length) kids.push(el("li", {role: "option", "aria-selected": "false"},
     el("span", {}, "Nothing is called that.")));

@@ -59,7 +59,8 @@ function branch(r) {
   const kids = r.children || [], shown = kids.slice(0, 30);
   if (kids.length) {
     li.append(el("ul", {}, ...shown.map(branch), ...(kids.length > shown.length ?
-      [el("li", {}, el("small", {}, "and " + number(kids.length - shown.length) + " more"))] : [])));
+      [el("li", {}, el("small", {}, "and " + number(kids.length - shown.length) + " more"))] :
+      [])));
   }
   return li;
 }

@@ -39,7 +39,8 @@ function showWrong(status) {
       p.until, p.items || []]);
   }
   if (status.strange) {
-    lines.push(["", "Keys that this version cannot read are skipped: " + status.strange.join(", ")]);
+    lines.push(["", "Keys that this version cannot read are skipped: " +
+      status.strange.join(", ")]);
   }
   const drained = [...status.drained || []].sort(naturally);
   if (drained.length) {
@@ -213,8 +214,9 @@ function showMembers(status, holders) {
   }
   const kept = new Set(all.map(a => a[0]));
   for (const [id, row] of rows) if (!kept.has(row)) { row.root.remove(); rows.delete(id); }
-  if (!all.length) box.replaceChildren(el("p", {}, "No members are registered, and there is no work."));
-  else box.querySelector(":scope > p")?.remove();
+  if (!all.length) {
+    box.replaceChildren(el("p", {}, "No members are registered, and there is no work."));
+  } else box.querySelector(":scope > p")?.remove();
   const land = travel.map(f => {
     const row = rows.get(f.to), to = row && place(row, f.item);
     const held = to && row.held.find(h => h[0] === f.item);
@@ -248,7 +250,8 @@ function show(status, holders) {
   $("service").textContent = status.service;
   const n = status.members.length;
   $("facts").replaceChildren(
-    el("span", {}, ...(status.leader ? [el("b", {}, status.leader.id), " leads"] : ["nobody leads"])),
+    el("span", {}, ...(status.leader ? [el("b", {}, status.leader.id), " leads"] :
+      ["nobody leads"])),
     el("span", {}, el("b", {}, number(n)), n === 1 ? " member" : " members"),
     ...(status.pins ? [el("span", {}, el("b", {}, number(status.pins)), " pinned")] : []));
   showWrong(status);

@@ -101,7 +101,7 @@ function drawTiles(row) {
     const kind = stateOf(state)[0], x = i % columns * side, y = Math.floor(i / columns) * side;
     g.globalAlpha = dimmed(item) ? .15 : 1;
     g.fillStyle = alive(item, state) ? css("--good") : css("--" + kind);
-    // The states differ by shape as well: nobody works on what is hollow, and what loops has a hole.
+    // The states differ by shape too: nobody works on what is hollow, and what loops has a hole.
     if (size > 4 && (kind === "wait" || kind === "free")) {
       g.fillRect(x, y, size, size);
       g.clearRect(x + 2, y + 2, size - 4, size - 4);

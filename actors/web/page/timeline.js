@@ -38,12 +38,14 @@ function flows(group) {
   }
   const all = [...sums].map(([key, n]) => [...key.split("\n"), n]);
   all.sort((a, b) => naturally(a[0], b[0]) || naturally(a[1], b[1]));
-  const said = from.size === 1 && /^(drain|left|lost|released|failing)$/.test(group.events[0].why || "");
+  const said = from.size === 1 &&
+    /^(drain|left|lost|released|failing)$/.test(group.events[0].why || "");
   const named = items === 1 ? group.events.find(e => (e.items || []).length).items[0] : "";
   if (all.length > 6) {
     const ends = (what, set) => !set.size ? "" : " " + what + " " + (set.size === 1 ? [...set][0] :
       number(set.size) + " members");
-    return count(items, "item") + (said ? "" : ends(to.size ? "from" : "by", from)) + ends("to", to);
+    return count(items, "item") + (said ? "" : ends(to.size ? "from" : "by", from)) +
+      ends("to", to);
   }
   const what = (n, i) => named || (i ? number(n) : count(n, "item"));
   if (!to.size) return list(all.map(([f, , n], i) => what(n, i) + (f && !said ? " by " + f : "")));
@@ -94,11 +96,11 @@ function textOf(group) {
   case "restarted":
     return [items + " to be started once more at " + e.from + ", by an order", "order"];
   case "quarantined":
-    return [items + " quarantined, because the work failed too often at " + names("from") + ": " + e.why,
-      "bad"];
+    return [items + " quarantined, because the work failed too often at " + names("from") + ": " +
+      e.why, "bad"];
   case "unquarantined":
-    return [items + " no longer quarantined, " + (e.why ? causeOf(e) : "by an order to restart" + by(e)),
-      "good"];
+    return [items + " no longer quarantined, " +
+      (e.why ? causeOf(e) : "by an order to restart" + by(e)), "good"];
   case "erased": return [causeOf(e) + ": " + flows(group), "aside"];
   case "more": return ["and " + number(e.more) + " more, for which the log had no room", "aside"];
   case "missed": return ["more happened than the log holds: some is missing here", "aside"];

@@ -1,4 +1,5 @@
--- Jobs wait in queues. Each queue is an item of coordd: its owner takes the jobs, one after the other.
+-- Jobs wait in queues. Each queue is an item of coordd: its owner takes the jobs, one after the
+-- other.
 CREATE TABLE jobs (
 	id    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	queue text NOT NULL,
@@ -13,8 +14,9 @@ CREATE TABLE fences (
 );
 
 -- fence begins every transaction that writes for an item. It refuses a token that is older than one
--- that has written. The row stays locked until the transaction ends, so a newer owner waits for what
--- an older one has begun, and nothing of an older one is committed after the newer one's first write.
+-- that has written. The row stays locked until the transaction ends, so a newer owner waits for
+-- what an older one has begun, and nothing of an older one is committed after the newer one's first
+-- write.
 CREATE FUNCTION fence(of_item text, with_token numeric) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	INSERT INTO fences AS f VALUES (of_item, with_token)
