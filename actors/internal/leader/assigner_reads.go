@@ -1,0 +1,83 @@
+package leader
+
+import (
+	"context"
+
+	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/internal/store"
+)
+
+// What the assigner reads of Consul by itself: what is assigned is never watched.
+
+// readAll reads the whole assignments tree: once per epoch, never watched.
+func (a *Assigner) readAll(ctx context.Context) error {
+	acks := a.acks.Get().Items // as they were before the read
+	entries, _, err := a.Store.List(ctx, a.Keys.Assignments(), store.Consistent)
+	if err != nil {
+		return err
+	}
+	if mutations.Broken("partial-read") {
+		entries = entries[:len(entries)/2]
+	}
+	a.assigned.load(a.Keys, entries, &a.odd)
+	a.events.still(a.assigned)
+	if err := a.readNotes(ctx); err != nil {
+		return err
+	}
+	clear(a.readAt)
+	clear(a.failing)
+	for id, ack := range acks.All() {
+		if err := a.readFailing(ctx, id, ack); err != nil {
+			return err
+		}
+		a.readAt[id] = ack.ModifyIndex
+	}
+	if a.Observer != nil {
+		a.ledger.begin(a.assigned.members)
+	}
+	if mutations.Broken("absences-cleared") {
+		clear(a.absent)
+	}
+	if a.inherited {
+		return nil
+	}
+	return a.inherit(ctx)
+}
+
+// readRaised reads the keys of each member that has raised its ack since.
+func (a *Assigner) readRaised(ctx context.Context) error {
+	acks := a.acks.Get().Items
+	raised := map[string]uint64{}
+	for id, ack := range acks.All() {
+		if ack.ModifyIndex != a.readAt[id] {
+			raised[id] = ack.ModifyIndex
+		}
+	}
+	for id := range a.readAt {
+		if !acks.Has(id) { // it said goodbye, and took its keys along
+			raised[id] = 0
+		}
+	}
+	if len(raised) > 32 {
+		return a.readAll(ctx)
+	}
+	for id, index := range raised {
+		entries, _, err := a.Store.List(ctx, a.Keys.AssignmentsOf(id), store.Consistent)
+		if err != nil {
+			return a.readAll(ctx) // that may be about this one alone
+		}
+		before := a.assigned.members[id]
+		a.assigned.loadMember(a.Keys, id, entries, &a.odd)
+		a.gaveUp(id, before, a.assigned.members[id])
+		ack, _ := acks.Get(id)
+		if err := a.readFailing(ctx, id, ack); err != nil {
+			return err
+		}
+		if index == 0 {
+			delete(a.readAt, id)
+		} else {
+			a.readAt[id] = index
+		}
+	}
+	return nil
+}
