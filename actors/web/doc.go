@@ -16,7 +16,7 @@
 //	GET  /v1/events        list of [actors.Event], as `coordd events --json`, or a stream of them
 //	GET  /v1/plan          [actors.Plan], as `coordd plan --json`
 //	GET  /v1/tree          [supervisor.Report]: every actor with its restarts and their causes
-//	GET  /v1/openapi.json  all of this for programs, also in docs/openapi.json
+//	GET  /v1/openapi.json  all of this for programs, the file openapi.json here
 //	GET  /metrics          the metrics, if Options.Metrics has a handler for them
 //	GET  /debug/pprof/     profiles, if Options.Pprof has a handler for them
 //	GET  /healthz          200 when every member of this process may work, else 503 and why

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,10 +21,6 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 )
 
-var update = flag.Bool("update", false, "write docs/openapi.json anew")
-
-const published = "../../docs/openapi.json"
-
 func described(t *testing.T) *openapi3.T {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromData(openAPI)
@@ -37,17 +31,6 @@ func described(t *testing.T) *openapi3.T {
 		t.Fatal(err)
 	}
 	return doc
-}
-
-func TestTheOpenAPIFileOfTheDocumentsIsTheOneThatIsServed(t *testing.T) {
-	if *update {
-		if err := os.WriteFile(published, openAPI, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if text, err := os.ReadFile(published); err != nil || string(text) != string(openAPI) {
-		t.Errorf("docs/openapi.json: %v: go test ./actors/web -update writes it anew", err)
-	}
 }
 
 // Each path that is served is in the file, with its parameters, and no other one is.
