@@ -134,10 +134,7 @@ func TestAimedEventsConcernNobodyElse(t *testing.T) {
 		for _, key := range odd {
 			s.said(key)
 		}
-		op, err := actors.NewOperator(s.client, "demo")
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		op := s.operator()
 		events, err := op.Events(s.t.Context())
 		if err != nil {
 			s.t.Fatal(err)
@@ -158,10 +155,7 @@ func TestAimedEventsConcernNobodyElse(t *testing.T) {
 			s.t.Fatal(err)
 		}
 		s.holds(4)
-		op, err := actors.NewOperator(s.client, "demo")
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		op := s.operator()
 		if events, err := op.Events(s.t.Context()); err != nil || len(events) == 0 {
 			s.t.Errorf("%d events, %v", len(events), err)
 		}

@@ -1,7 +1,6 @@
 package actors_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -70,14 +69,8 @@ func TestAnUnreadableAssignmentOfSlowWorkIsTakenBackOnce(t *testing.T) {
 	run(t, func(c *cluster) {
 		c.addWork(c.items(4)...)
 		for _, id := range []string{"n1", "n2"} {
-			c.start(id, func(cfg *actors.Config) {
-				work := cfg.Work
+			c.start(id, stopsIn(10*time.Second), func(cfg *actors.Config) {
 				cfg.StopTimeout = time.Minute
-				cfg.Work = func(ctx context.Context, item actors.Item) error {
-					slow, end := context.WithCancel(context.WithoutCancel(ctx))
-					defer context.AfterFunc(ctx, func() { time.Sleep(10 * time.Second); end() })()
-					return work(slow, item)
-				}
 			})
 		}
 		c.await("the items shared out", 40*time.Second, c.balanced(4))
@@ -163,10 +156,7 @@ func TestAimedOrdersConcernNobodyElse(t *testing.T) {
 
 func TestAimedSummariesConcernNobody(t *testing.T) {
 	besiege(t, func(s *siege) {
-		op, err := actors.NewOperator(s.client, "demo")
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		op := s.operator()
 		each := func(what string, value []byte) {
 			s.aim("states/n1", value, 0)
 			s.aim("states/ghost", value, 0)
@@ -188,10 +178,7 @@ func TestAimedSummariesConcernNobody(t *testing.T) {
 
 func TestAimedQuarantinesConcernNobodyElse(t *testing.T) {
 	besiege(t, func(s *siege) {
-		op, err := actors.NewOperator(s.client, "demo")
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		op := s.operator()
 		n := 0
 		each := func(what string, value []byte) {
 			s.aim(fmt.Sprintf("quarantine/ghost%d", n), value, 0)

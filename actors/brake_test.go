@@ -38,10 +38,7 @@ func TestARemovalWhileNobodyLeadsIsObeyed(t *testing.T) {
 		t.Run(ttl.String(), func(t *testing.T) {
 			run(t, func(c *cluster) {
 				three(c, 60, func(cfg *actors.Config) { cfg.TTL = ttl })
-				op, err := actors.NewOperator(c.client, "demo")
-				if err != nil {
-					t.Fatal(err)
-				}
+				op := c.operator()
 				c.kill(c.leader())
 				if err := op.RemoveWork(c.t.Context(), c.items(50)...); err != nil {
 					t.Fatal(err)
@@ -57,10 +54,7 @@ func TestARemovalWhileNobodyLeadsIsObeyed(t *testing.T) {
 func TestARemovalIsObeyedByALeaderThatReadsSlowly(t *testing.T) {
 	run(t, func(c *cluster) {
 		three(c, 60)
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			t.Fatal(err)
-		}
+		op := c.operator()
 		c.kill(c.leader())
 		for _, m := range c.members {
 			to := m.net.To()
@@ -87,10 +81,7 @@ func TestARemovalIsObeyedByALeaderThatReadsSlowly(t *testing.T) {
 func TestAnOverrideIsForgottenByLaterLeaders(t *testing.T) {
 	run(t, func(c *cluster) {
 		three(c, 60)
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			t.Fatal(err)
-		}
+		op := c.operator()
 		if err := op.Override(c.t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -132,10 +123,7 @@ func TestTheBrakeHoldsAWorkloadThatVanishesBitByBit(t *testing.T) {
 					t.Errorf("%d of 30 items run on, want %d: 8, and then 10 of them were deleted",
 						n, want)
 				}
-				o, err := actors.NewOperator(c.client, "demo")
-				if err != nil {
-					t.Fatal(err)
-				}
+				o := c.operator()
 				if s, err := o.Status(c.t.Context()); err != nil ||
 					!strings.Contains(s.Brake, "18 of 30") {
 					t.Errorf("the status says of the brake: %q, %v", s.Brake, err)
@@ -206,12 +194,9 @@ func TestAnOverrideCountsForWhatHadVanishedByThen(t *testing.T) {
 				work := cfg.Work
 				cfg.Work = func(ctx context.Context, item actors.Item) error {
 					if slices.Contains(items[:20], item.ID) {
-						own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+						lasting, cancel := outlasting(ctx, 3*time.Minute)
 						defer cancel()
-						defer context.AfterFunc(ctx, func() {
-							time.AfterFunc(3*time.Minute, cancel) // it takes its time
-						})()
-						return work(own, item)
+						return work(lasting, item)
 					}
 					return work(ctx, item)
 				}
@@ -219,10 +204,7 @@ func TestAnOverrideCountsForWhatHadVanishedByThen(t *testing.T) {
 			})
 		}
 		c.await("shared out", time.Minute, c.balanced(40))
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			t.Fatal(err)
-		}
+		op := c.operator()
 		if err := op.RemoveWork(c.t.Context(), items[:25]...); err != nil {
 			t.Fatal(err)
 		}

@@ -223,6 +223,52 @@ func (c *cluster) items(n int) []string {
 	return ids
 }
 
+// outlasting is a context that ends so long after another one.
+func outlasting(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
+	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() { time.AfterFunc(by, cancel) })
+	return lasting, cancel
+}
+
+// stopsIn is a member whose work takes so long to stop.
+func stopsIn(d time.Duration) option {
+	return func(cfg *actors.Config) {
+		work := cfg.Work
+		cfg.Work = func(ctx context.Context, item actors.Item) error {
+			lasting, cancel := outlasting(ctx, d)
+			defer cancel()
+			return work(lasting, item)
+		}
+	}
+}
+
+// resignsIn is a member whose duty as leader takes so long to end.
+func resignsIn(d time.Duration) option {
+	return func(cfg *actors.Config) {
+		duty := cfg.Lead
+		cfg.Lead = func(ctx context.Context) error {
+			lasting, cancel := outlasting(ctx, d)
+			defer cancel()
+			return duty(lasting)
+		}
+	}
+}
+
+func (c *cluster) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// operator gives orders about the cluster's items.
+func (c *cluster) operator() *actors.Operator {
+	c.t.Helper()
+	op, err := actors.NewOperator(c.client, "demo")
+	c.must(err)
+	return op
+}
+
 // addWork writes items as a user would.
 func (c *cluster) addWork(ids ...string) {
 	c.t.Helper()

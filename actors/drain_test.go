@@ -12,10 +12,7 @@ import (
 func TestAnItemIsMovedForBalanceWhenItsCooldownIsOver(t *testing.T) {
 	run(t, func(c *cluster) {
 		const cooldown = 2 * time.Minute
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		op := c.operator()
 		slow := func(cfg *actors.Config) {
 			cfg.ItemCooldown, cfg.MoveBudgetShare = cooldown, 0.1 // 2 of 20 at one time
 		}
@@ -50,24 +47,12 @@ func TestAnItemIsMovedForBalanceWhenItsCooldownIsOver(t *testing.T) {
 
 func TestADrainedMemberGivesUpWithinTheBudgetUntilTheDeadline(t *testing.T) {
 	run(t, func(c *cluster) {
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		op := c.operator()
 		const stopping = 4 * time.Second
-		slow := func(cfg *actors.Config) {
-			work := cfg.Work
-			cfg.MoveBudget = 2
-			cfg.Work = func(ctx context.Context, item actors.Item) error {
-				lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-				defer cancel()
-				context.AfterFunc(ctx, func() { time.AfterFunc(stopping, cancel) })
-				return work(lasting, item)
-			}
-		}
+		budget := func(cfg *actors.Config) { cfg.MoveBudget = 2 }
 		c.addWork(c.items(24)...)
-		c.start("n1", slow)
-		c.start("n2", slow)
+		c.start("n1", stopsIn(stopping), budget)
+		c.start("n2", stopsIn(stopping), budget)
 		c.await("24 items run", 2*time.Minute, c.balanced(24))
 		deadline := time.Now().Add(15 * time.Second)
 		if err := op.DrainBy(c.t.Context(), "n1", deadline); err != nil {
@@ -96,10 +81,7 @@ func TestADrainedMemberGivesUpWithinTheBudgetUntilTheDeadline(t *testing.T) {
 // Work that does not stop, however long it is asked to, keeps no others from being moved.
 func TestADrainGoesOnBesideWorkThatDoesNotStop(t *testing.T) {
 	run(t, func(c *cluster) {
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		op := c.operator()
 		over := make(chan struct{})
 		defer close(over)
 		var stopped atomic.Int32

@@ -28,11 +28,7 @@ type watched struct {
 func logged(t *testing.T, f func(w watched)) {
 	t.Helper()
 	run(t, func(c *cluster) {
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			t.Fatal(err)
-		}
-		f(watched{c, op})
+		f(watched{c, c.operator()})
 	})
 }
 
@@ -112,13 +108,6 @@ func (w watched) has(got, want map[string]int) {
 		if want[what] == 0 {
 			w.t.Errorf("%q: %d, want none", what, n)
 		}
-	}
-}
-
-func (w watched) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
 	}
 }
 
@@ -520,10 +509,7 @@ func TestALeaderWhoseTokenDoesNotAllowTheEventLogLeadsWithoutIt(t *testing.T) {
 		lost := c.follower()
 		c.kill(lost)
 		c.await("the lost member's items", 45*time.Second, c.balanced(9))
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		op := c.operator()
 		kinds := func() (kinds []string) {
 			events, err := op.Events(c.t.Context())
 			if err != nil {

@@ -10,10 +10,7 @@ import (
 
 func TestALeaderThatIsDrainedHandsItsLeadershipOver(t *testing.T) {
 	run(t, func(c *cluster) {
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		op := c.operator()
 		c.addWork(c.items(30)...)
 		for _, id := range []string{"n1", "n2", "n3"} {
 			c.start(id)
@@ -45,21 +42,12 @@ func TestALeaderThatIsDrainedHandsItsLeadershipOver(t *testing.T) {
 
 func TestADrainedLeaderLeadsOnWhenNobodyElseMay(t *testing.T) {
 	run(t, func(c *cluster) {
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		must := func(err error) {
-			c.t.Helper()
-			if err != nil {
-				c.t.Fatal(err)
-			}
-		}
+		op := c.operator()
 		c.addWork(c.items(4)...)
 		c.start("n1")
 		c.await("4 items run", 20*time.Second, c.balanced(4))
-		must(op.Drain(c.t.Context(), "n1"))
-		must(op.Drain(c.t.Context(), "n2"))
+		c.must(op.Drain(c.t.Context(), "n1"))
+		c.must(op.Drain(c.t.Context(), "n2"))
 		c.start("n2")
 		time.Sleep(time.Minute)
 		if c.leader() != "n1" {
@@ -76,22 +64,13 @@ func TestADrainedLeaderLeadsOnWhenNobodyElseMay(t *testing.T) {
 
 func TestADrainedLeadersDutyEndsBeforeTheNextOnesBegins(t *testing.T) {
 	run(t, func(c *cluster) {
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		op := c.operator()
 		ended := make(chan time.Time, 1)
-		c.start("n1", func(cfg *actors.Config) {
+		c.start("n1", resignsIn(4*time.Second), func(cfg *actors.Config) {
 			duty := cfg.Lead
 			cfg.Lead = func(ctx context.Context) error {
-				lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-				context.AfterFunc(ctx, func() {
-					time.AfterFunc(4*time.Second, func() {
-						ended <- time.Now()
-						cancel()
-					})
-				})
-				return duty(lasting)
+				defer func() { ended <- time.Now() }()
+				return duty(ctx)
 			}
 		})
 		c.await("n1 leads", 20*time.Second, func() bool { return c.leader() == "n1" })
@@ -115,18 +94,8 @@ func TestADrainedLeadersDutyEndsBeforeTheNextOnesBegins(t *testing.T) {
 // The host's duty may take long to end: meanwhile the leader goes on with the rest.
 func TestADrainedLeaderLeadsUntilItsDutyHasEnded(t *testing.T) {
 	run(t, func(c *cluster) {
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		c.start("n1", func(cfg *actors.Config) {
-			duty := cfg.Lead
-			cfg.Lead = func(ctx context.Context) error {
-				lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-				context.AfterFunc(ctx, func() { time.AfterFunc(9*time.Second, cancel) })
-				return duty(lasting)
-			}
-		})
+		op := c.operator()
+		c.start("n1", resignsIn(9*time.Second))
 		c.await("n1 leads", 20*time.Second, func() bool { return c.leader() == "n1" })
 		c.start("n2")
 		time.Sleep(10 * time.Second)
@@ -144,10 +113,7 @@ func TestADrainedLeaderLeadsUntilItsDutyHasEnded(t *testing.T) {
 // A leadership that may not be given up is kept.
 func TestADrainedLeaderThatMayNotResignLeadsOn(t *testing.T) {
 	run(t, func(c *cluster) {
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		op := c.operator()
 		c.way = denying(c.consul.RoundTripper(), `"delete"`, "demo/leader")
 		c.start("n1")
 		c.await("n1 leads", 20*time.Second, func() bool { return c.leader() == "n1" })

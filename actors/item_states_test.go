@@ -376,10 +376,7 @@ func TestALostMembersItemsWaitUntilWhenItIsSaid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(c *cluster) {
-				op, err := actors.NewOperator(c.client, "demo")
-				if err != nil {
-					c.t.Fatal(err)
-				}
+				op := c.operator()
 				c.addWork(c.items(9)...)
 				for _, id := range []string{"n1", "n2", "n3"} {
 					c.start(id, settings)

@@ -1,7 +1,6 @@
 package actors_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -324,19 +323,8 @@ func TestLeadEndsBeforeTheLeaseDoesWhileConsulDoesNotAnswer(t *testing.T) {
 // one waits as if there had been no resignation.
 func TestALeadThatIsAbandonedAtAStopIsNotResignedFrom(t *testing.T) {
 	run(t, func(c *cluster) {
-		n1 := c.start("n1", func(cfg *actors.Config) {
-			duty := cfg.Lead
+		n1 := c.start("n1", resignsIn(8*time.Second), func(cfg *actors.Config) {
 			cfg.StopTimeout = 2 * time.Second
-			cfg.Lead = func(ctx context.Context) error {
-				slow, cancel := context.WithCancel(context.WithoutCancel(ctx))
-				defer cancel()
-				go func() {
-					<-ctx.Done()
-					time.Sleep(8 * time.Second)
-					cancel()
-				}()
-				return duty(slow)
-			}
 		})
 		c.awaitLead(20 * time.Second)
 		c.start("n2")

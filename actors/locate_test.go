@@ -201,10 +201,7 @@ func TestAnOperatorLocatesWithoutARouter(t *testing.T) {
 		c.start("n1")
 		c.start("n2")
 		c.await("shared out", time.Minute, c.balanced(10))
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			t.Fatal(err)
-		}
+		op := c.operator()
 		owners := c.owners()
 		for _, item := range items {
 			if loc, err := op.Locate(c.t.Context(), item); err != nil ||

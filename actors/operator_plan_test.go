@@ -40,10 +40,7 @@ func TestAPlanSaysWhatTheLeaderThenDoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(c *cluster) {
-				op, err := actors.NewOperator(c.client, "demo")
-				if err != nil {
-					c.t.Fatal(err)
-				}
+				op := c.operator()
 				c.addWork(c.items(103)...)
 				for n := range 4 {
 					c.start(fmt.Sprintf("n%d", n+1), func(cfg *actors.Config) {
@@ -110,10 +107,7 @@ func TestAPlanSaysWhatTheLeaderThenDoes(t *testing.T) {
 
 func TestAPlanNamesEachMoveAndWhatHoldsItBack(t *testing.T) {
 	run(t, func(c *cluster) {
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		op := c.operator()
 		ctx := c.t.Context()
 		c.addWork("a", "b", "c", "d")
 		if p, err := op.Plan(ctx, actors.WhatIf{}); err != nil || len(p.Moves) != 0 ||

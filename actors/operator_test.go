@@ -302,10 +302,7 @@ func TestARemovalSaysInTheSameTransactionThatItIsMeant(t *testing.T) {
 
 func TestARemovalOfMostOfTheWorkloadByHandIsObeyed(t *testing.T) {
 	run(t, func(c *cluster) {
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		op := c.operator()
 		ids := c.items(60)
 		c.addWork(ids...)
 		c.start("n1")
@@ -321,46 +318,37 @@ func TestARemovalOfMostOfTheWorkloadByHandIsObeyed(t *testing.T) {
 func TestADrainedMemberIsEmptiedAndAPinnedItemComesToItsMember(t *testing.T) {
 	run(t, func(c *cluster) {
 		ctx := c.t.Context()
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		must := func(err error) {
-			c.t.Helper()
-			if err != nil {
-				c.t.Fatal(err)
-			}
-		}
-		must(op.AddWork(ctx, actors.WorkInput{ID: "a"}, actors.WorkInput{ID: "b"},
+		op := c.operator()
+		c.must(op.AddWork(ctx, actors.WorkInput{ID: "a"}, actors.WorkInput{ID: "b"},
 			actors.WorkInput{ID: "c"}, actors.WorkInput{ID: "d"}))
 		c.start("n1")
 		c.start("n2")
 		c.await("4 items run", 20*time.Second, c.balanced(4))
-		must(op.Drain(ctx, "n1"))
+		c.must(op.Drain(ctx, "n1"))
 		c.await("n1 is empty", 20*time.Second, func() bool {
 			l := c.loads()
 			return l["n1"] == 0 && l["n2"] == 4
 		})
-		must(op.Undrain(ctx, "n1"))
+		c.must(op.Undrain(ctx, "n1"))
 		c.await("n1 has its share", 30*time.Second, c.balanced(4))
 		for _, w := range []string{"a", "b", "c", "d"} {
-			must(op.Pin(ctx, w, "n2"))
+			c.must(op.Pin(ctx, w, "n2"))
 		}
 		c.await("all are at n2", 30*time.Second, func() bool { return c.loads()["n2"] == 4 })
 		for _, w := range []string{"a", "b", "c", "d"} {
-			must(op.Unpin(ctx, w))
+			c.must(op.Unpin(ctx, w))
 		}
 		c.await("shared again", 30*time.Second, c.balanced(4))
-		must(op.Freeze(ctx))
+		c.must(op.Freeze(ctx))
 		time.Sleep(time.Second)
-		must(op.AddWork(ctx, actors.WorkInput{ID: "e"}))
+		c.must(op.AddWork(ctx, actors.WorkInput{ID: "e"}))
 		time.Sleep(20 * time.Second)
 		status, err := op.Status(ctx)
-		must(err)
+		c.must(err)
 		if !status.Frozen || status.Work.Free != 1 {
 			c.t.Errorf("frozen: %+v", status)
 		}
-		must(op.Thaw(ctx))
+		c.must(op.Thaw(ctx))
 		c.await("the new one runs", 20*time.Second, c.balanced(5))
 	})
 }

@@ -20,17 +20,8 @@ func (c *cluster) startsBy() map[string]int {
 
 func TestARestartStartsTheWorkOnceMoreAtTheSameMember(t *testing.T) {
 	run(t, func(c *cluster) {
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		op := c.operator()
 		ctx := c.t.Context()
-		must := func(err error) {
-			c.t.Helper()
-			if err != nil {
-				c.t.Fatal(err)
-			}
-		}
 		const item = "device_group_0003"
 		c.addWork(c.items(12)...)
 		for _, id := range []string{"n1", "n2", "n3"} {
@@ -51,9 +42,9 @@ func TestARestartStartsTheWorkOnceMoreAtTheSameMember(t *testing.T) {
 				c.t.Fatalf("starts are %v; want %v", got, starts)
 			}
 		}
-		must(op.Restart(ctx, item))
+		c.must(op.Restart(ctx, item))
 		restarted(item)
-		must(op.Restart(ctx, item))
+		c.must(op.Restart(ctx, item))
 		restarted(item)
 		var of []string
 		for id, at := range owners {
@@ -61,63 +52,54 @@ func TestARestartStartsTheWorkOnceMoreAtTheSameMember(t *testing.T) {
 				of = append(of, id)
 			}
 		}
-		must(op.RestartMember(ctx, "n2"))
+		c.must(op.RestartMember(ctx, "n2"))
 		restarted(of...)
 
 		// Neither a new leader nor its new epoch carries an order out again.
 		leader := c.leader()
-		must(c.store.Put(ctx, c.store.Keys().Leader(), []byte("a stranger's"), 0))
+		c.must(c.store.Put(ctx, c.store.Keys().Leader(), []byte("a stranger's"), 0))
 		time.Sleep(30 * time.Second)
 		restarted()
-		must(op.Drain(ctx, leader))
+		c.must(op.Drain(ctx, leader))
 		c.await("it is drained", time.Minute, func() bool { return c.loads()[leader] == 0 })
-		must(op.Undrain(ctx, leader))
+		c.must(op.Undrain(ctx, leader))
 		c.await("it has its share", time.Minute, c.balanced(12))
 		owners, starts = c.owners(), c.startsBy()
 		restarted()
 
 		// One that is given while nothing moves is carried out afterwards.
-		must(op.Freeze(ctx))
+		c.must(op.Freeze(ctx))
 		time.Sleep(5 * time.Second)
-		must(op.Restart(ctx, item))
+		c.must(op.Restart(ctx, item))
 		restarted()
-		must(op.Thaw(ctx))
+		c.must(op.Thaw(ctx))
 		restarted(item)
 	})
 }
 
 func TestARestartIsNotRepeatedWhenAnItemIsCalledBack(t *testing.T) {
 	run(t, func(c *cluster) {
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		op := c.operator()
 		ctx := c.t.Context()
-		must := func(err error) {
-			c.t.Helper()
-			if err != nil {
-				c.t.Fatal(err)
-			}
-		}
 		c.addWork("a")
 		c.start("n1")
 		c.start("n2")
 		c.await("it runs", 20*time.Second, c.balanced(1))
 		at := c.owners()["a"]
-		must(op.Restart(ctx, "a"))
+		c.must(op.Restart(ctx, "a"))
 		c.await("it has started again", 20*time.Second, func() bool {
 			return c.startsOf("a") == 2
 		})
 		for range 5 { // asked for, and mostly called back
-			must(op.Drain(ctx, at))
-			must(op.Undrain(ctx, at))
+			c.must(op.Drain(ctx, at))
+			c.must(op.Undrain(ctx, at))
 			time.Sleep(10 * time.Second)
 		}
 		n := c.startsOf("a")
 		if n > 7 {
 			c.t.Errorf("%d starts", n)
 		}
-		must(op.Restart(ctx, "a"))
+		c.must(op.Restart(ctx, "a"))
 		time.Sleep(time.Minute)
 		if got := c.startsOf("a"); got != n+1 {
 			c.t.Errorf("%d starts, then %d", n, got)
@@ -129,10 +111,7 @@ func TestARestartIsNotRepeatedWhenAnItemIsCalledBack(t *testing.T) {
 // asked for: a restart does not wait for such moves.
 func TestARestartDoesNotWaitForMovesThatArePutOff(t *testing.T) {
 	run(t, func(c *cluster) {
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		op := c.operator()
 		items := c.items(12)
 		c.addWork(items...)
 		c.start("n1")
@@ -157,10 +136,7 @@ func TestARestartDoesNotWaitForMovesThatArePutOff(t *testing.T) {
 // item and this one does not know: it asks for the item, calls it back and has it restarted.
 func TestALeaderKeepsWhatALaterVersionHasWrittenOfAnItem(t *testing.T) {
 	run(t, func(c *cluster) {
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		op := c.operator()
 		ctx := c.t.Context()
 		slow := func(cfg *actors.Config) {
 			work := cfg.Work

@@ -1,14 +1,12 @@
 package actors_test
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
@@ -26,14 +24,7 @@ func TestAKeyThatARestoreBringsBackBeforeItsReleaseWasSeenIsReleasedAgain(t *tes
 		const slow = 2 * time.Second
 		c.addWork(c.items(4)...)
 		for _, id := range []string{"n1", "n2"} {
-			c.start(id, func(cfg *actors.Config) {
-				work := cfg.Work
-				cfg.Work = func(ctx context.Context, item actors.Item) error {
-					own, end := context.WithCancel(context.WithoutCancel(ctx))
-					defer context.AfterFunc(ctx, func() { time.Sleep(slow); end() })()
-					return work(own, item)
-				}
-			})
+			c.start(id, stopsIn(slow))
 		}
 		c.await("shared out", 40*time.Second, c.balanced(4))
 		from, to := c.follower(), c.leader()

@@ -1,52 +1,33 @@
 package actors_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/aimed"
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/hashicorp/consul/api"
 )
 
 // wide is a value that would fill a log.
 var wide = `"` + strings.Repeat("x", map[bool]int{true: 30_000, false: 300_000}[raceDetector]) + `"`
 
-// written collects what a cluster's members log.
-type written struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (w *written) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.Write(p)
-}
-
-func (w *written) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.String()
-}
-
 // siege is a small cluster under aimed values.
 type siege struct {
 	*cluster
-	out     *written
+	out     *testkit.Output // what its members log
 	options []option
 }
 
 func besiege(t *testing.T, f func(s *siege)) {
 	run(t, func(c *cluster) {
-		s := &siege{cluster: c, out: &written{}}
+		s := &siege{cluster: c, out: &testkit.Output{}}
 		s.options = []option{func(cfg *actors.Config) {
 			cfg.Logger = slog.New(slog.NewTextHandler(s.out, nil))
 			cfg.Lead = func(ctx context.Context) error { <-ctx.Done(); return nil }
@@ -159,10 +140,7 @@ func (s *siege) names(keys []string) {
 	for _, key := range keys {
 		s.said(key)
 	}
-	op, err := actors.NewOperator(s.client, "demo")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	op := s.operator()
 	status, err := op.Status(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)

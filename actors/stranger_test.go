@@ -297,10 +297,7 @@ func TestAStrangeTermOrOfficeStopsNothingAndStartsNothingEarly(t *testing.T) {
 					}
 					return n == 30
 				})
-				o, err := actors.NewOperator(c.client, "demo")
-				if err != nil {
-					t.Fatal(err)
-				}
+				o := c.operator()
 				if s, err := o.Status(c.t.Context()); err != nil || s.Brake != "" {
 					t.Errorf("the status says of the brake: %q, %v", s.Brake, err)
 				}

@@ -2,7 +2,6 @@ package actors_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -234,14 +233,7 @@ func TestASecondCopyOfAWriteChangesNothing(t *testing.T) {
 		defer p.verify(t)
 		c.way = p
 		// Its work takes a while to stop, long enough for an order to be called back.
-		slow := func(cfg *actors.Config) {
-			work := cfg.Work
-			cfg.Work = func(ctx context.Context, item actors.Item) error {
-				last, end := context.WithCancel(context.WithoutCancel(ctx))
-				defer context.AfterFunc(ctx, func() { time.Sleep(700 * time.Millisecond); end() })()
-				return work(last, item)
-			}
-		}
+		slow := stopsIn(700 * time.Millisecond)
 		step := func(d time.Duration, format string, args ...any) {
 			t.Helper()
 			time.Sleep(d)
@@ -249,19 +241,10 @@ func TestASecondCopyOfAWriteChangesNothing(t *testing.T) {
 		}
 		opClient, err := api.NewClient(&api.Config{Address: "consul.test",
 			HttpClient: &http.Client{Transport: p}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must := c.must
+		must(err)
 		op, err := actors.NewOperator(opClient, "demo")
-		if err != nil {
-			t.Fatal(err)
-		}
-		must := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		must(err)
 		var items []actors.WorkInput
 		for _, id := range c.items(9) {
 			items = append(items, actors.WorkInput{ID: id})

@@ -89,10 +89,7 @@ func TestADutyThatSpeaksToASupervisorIsCalledAgain(t *testing.T) {
 // An operator mends the payload of an item whose work fails.
 func TestWorkThatIsCalledAgainGetsThePayloadOfNow(t *testing.T) {
 	run(t, func(c *cluster) {
-		op, err := actors.NewOperator(c.client, "demo")
-		if err != nil {
-			t.Fatal(err)
-		}
+		op := c.operator()
 		must := func(payload string, weight uint64) {
 			t.Helper()
 			if err := op.AddWork(c.t.Context(), actors.WorkInput{ID: "w", Payload: []byte(payload),

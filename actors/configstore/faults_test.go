@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
@@ -535,19 +536,6 @@ func TestALongLoadIsSaidToGoOn(t *testing.T) {
 }
 
 // lines is what was logged.
-type lines struct {
-	mu sync.Mutex
-	strings.Builder
-}
+type lines struct{ testkit.Output }
 
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.Builder.Write(b)
-}
-
-func (l *lines) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.Builder.String(), text)
-}
+func (l *lines) count(text string) int { return strings.Count(l.String(), text) }

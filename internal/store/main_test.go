@@ -1,17 +1,16 @@
 package store_test
 
 import (
-	"bytes"
 	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 	"go.uber.org/goleak"
@@ -115,22 +114,10 @@ func wantText(t *testing.T, err error, parts ...string) {
 }
 
 // lines collects log lines.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
+type lines struct{ testkit.Output }
 
 func (l *lines) take() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	text := strings.TrimSpace(l.buf.String())
-	l.buf.Reset()
+	text := strings.TrimSpace(l.Take())
 	if text == "" {
 		return nil
 	}

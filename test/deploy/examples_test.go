@@ -3,7 +3,6 @@
 package deploy_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -30,29 +28,11 @@ type stage struct {
 	consul string
 }
 
-// log is what a process writes.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // process is one that takes part.
 type process struct {
 	*testkit.Child
 	t        *testing.T
-	out, err *log
+	out, err *testkit.Output
 }
 
 func newStage(t *testing.T) *stage {
@@ -73,7 +53,7 @@ func newStage(t *testing.T) *stage {
 // start starts a program, which ends with the test.
 func (s *stage) start(path string, env []string, args ...string) *process {
 	s.t.Helper()
-	p := &process{t: s.t, out: &log{}, err: &log{}}
+	p := &process{t: s.t, out: &testkit.Output{}, err: &testkit.Output{}}
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = p.out, p.err
 	cmd.Env = append(testkit.Environ("COORDD_", "CONSUL_"), env...)
@@ -117,6 +97,17 @@ func (s *stage) coordd(args ...string) string {
 	return said(s.t, []string{"CONSUL_HTTP_ADDR=" + s.consul}, binary, args...)
 }
 
+// awaitMember waits until a service has a member.
+func (s *stage) awaitMember(service, id string) {
+	s.t.Helper()
+	testkit.Await(s.t, limit, "member "+id, func() string {
+		if out := s.coordd("status", "--service", service); !strings.Contains(out, id+" ") {
+			return out
+		}
+		return ""
+	})
+}
+
 // example builds one.
 func example(t *testing.T, name string) string {
 	t.Helper()
@@ -153,12 +144,7 @@ func TestTheShellWorkersKeepTheResultsOfTheLastOwner(t *testing.T) {
 	s.coordd("work", "add", "device-1", "--payload", "0.1", "--service", "demo")
 	first := result("device-1", "n1")
 	n2 := run("n2")
-	testkit.Await(t, limit, "two members", func() string {
-		if out := s.coordd("status", "--service", "demo"); !strings.Contains(out, "n2 ") {
-			return out
-		}
-		return ""
-	})
+	s.awaitMember("demo", "n2")
 	n1.stop()
 	if second := result("device-1", "n2"); second <= first {
 		t.Errorf("n2 has the token %d, n1 had %d", second, first)

@@ -69,7 +69,7 @@ func newDatabase(t *testing.T, s *stage) *database {
 	server := exec.Command(postgresProgram(t, "postgres"), "-D", data, "-k", dir, "-h", "",
 		"-c", "fsync=off")
 	server.Dir, server.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
-	said := &log{}
+	said := &testkit.Output{}
 	server.Stdout, server.Stderr = said, said
 	child, err := testkit.StartChild(server)
 	if err != nil {
@@ -165,12 +165,7 @@ func TestAConsumerOfAnotherTenureWritesNothingToPostgreSQL(t *testing.T) {
 	n1 := run("n1")
 	first := done("n1")
 	n2 := run("n2")
-	testkit.Await(t, limit, "two members", func() string {
-		if out := s.coordd("status", "--service", "queues"); !strings.Contains(out, "n2 ") {
-			return out
-		}
-		return ""
-	})
+	s.awaitMember("queues", "n2")
 	n1.stop()
 	d.query(fill)
 	second := done("n2")
