@@ -110,10 +110,7 @@ func TestAimedRecordsConcernNobodyElse(t *testing.T) {
 
 func TestAimedEventsConcernNobodyElse(t *testing.T) {
 	each := func(call func(what string, value []byte)) {
-		aimed.Record.Each(wide, call)
-		aimed.Event.Each(wide, func(what string, value []byte) {
-			call("e."+what, aimed.Record.With("e", fmt.Sprintf("[%s]", value)))
-		})
+		aimed.Record.EachWith("e", aimed.Event, wide, call)
 	}
 	besiege(t, func(s *siege) {
 		n, odd := 0, []string(nil)

@@ -157,7 +157,7 @@ func TestAimedOrdersConcernNobodyElse(t *testing.T) {
 func TestAimedSummariesConcernNobody(t *testing.T) {
 	besiege(t, func(s *siege) {
 		op := s.operator()
-		each := func(what string, value []byte) {
+		aimed.Summary.EachWith("items", aimed.Report, wide, func(what string, value []byte) {
 			s.aim("states/n1", value, 0)
 			s.aim("states/ghost", value, 0)
 			status, _, _, err := op.Look(s.t.Context())
@@ -167,10 +167,6 @@ func TestAimedSummariesConcernNobody(t *testing.T) {
 			if _, err := protocol.ParseWorkSummary(value); err != nil && len(status.Strange) != 2 {
 				s.t.Errorf("%s: the status names %q", what, status.Strange)
 			}
-		}
-		aimed.Summary.Each(wide, each)
-		aimed.Report.Each(wide, func(what string, value []byte) {
-			each(what, aimed.Summary.With("items", "["+string(value)+"]"))
 		})
 		s.holds(4)
 	})
@@ -180,13 +176,9 @@ func TestAimedQuarantinesConcernNobodyElse(t *testing.T) {
 	besiege(t, func(s *siege) {
 		op := s.operator()
 		n := 0
-		each := func(what string, value []byte) {
+		aimed.Quarantine.EachWith("failed", aimed.Failed, wide, func(_ string, value []byte) {
 			s.aim(fmt.Sprintf("quarantine/ghost%d", n), value, 0)
 			n++
-		}
-		aimed.Quarantine.Each(wide, each)
-		aimed.Failed.Each(wide, func(what string, value []byte) {
-			each(what, aimed.Quarantine.With("failed", "["+string(value)+"]"))
 		})
 		status, _, _, err := op.Look(s.t.Context())
 		if err != nil || len(status.Strange) != 10 {

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -48,12 +49,16 @@ func (o *Operator) Drain(ctx context.Context, member string) error {
 // once, whatever the move budget. A deadline that has passed makes it give up all at once, a zero
 // one is none. An order that stands already gets this deadline.
 func (o *Operator) DrainBy(ctx context.Context, member string, deadline time.Time) error {
+	return o.orderMember(ctx, "draining", member, store.Set(o.keys.Drain(member),
+		protocol.SignOrder(protocol.EncodeDrain(time.Now(), deadline), o.by), 0))
+}
+
+// orderMember writes an order about a member.
+func (o *Operator) orderMember(ctx context.Context, what, member string, order store.Op) error {
 	if err := protocol.CheckID("member id", member); err != nil {
 		return err
 	}
-	return advice("draining "+member, o.write(ctx, o.control,
-		store.Set(o.keys.Drain(member), protocol.SignOrder(protocol.EncodeDrain(
-			time.Now(), deadline), o.by), 0)))
+	return advice(what+" "+member, o.write(ctx, o.control, order))
 }
 
 // ItemsLeft counts the items that a member holds, those included that it is about to release. It
@@ -106,20 +111,15 @@ func (o *Operator) Restart(ctx context.Context, items ...string) error {
 
 // RestartMember is Restart for all items that a member has.
 func (o *Operator) RestartMember(ctx context.Context, member string) error {
-	if err := protocol.CheckID("member id", member); err != nil {
-		return err
-	}
-	return advice("restarting the work of "+member, o.write(ctx, o.control,
-		store.Set(o.keys.RestartMember(member), stamp(), 0)))
+	return o.orderMember(ctx, "restarting the work of", member,
+		store.Set(o.keys.RestartMember(member), stamp(), 0))
 }
 
 // Owns tells whether an item is granted to a member, which is not asked to give it up: one small
 // read. Errors: [ErrInvalid], [ErrUnreachable], [ErrDenied].
 func (o *Operator) Owns(ctx context.Context, member, item string) (bool, error) {
-	if err := protocol.CheckID("member id", member); err != nil {
-		return false, err
-	}
-	if err := protocol.CheckID("item id", item); err != nil {
+	if err := cmp.Or(protocol.CheckID("member id", member),
+		protocol.CheckID("item id", item)); err != nil {
 		return false, err
 	}
 	key := o.keys.Assignment(member, item)
@@ -136,24 +136,13 @@ func (o *Operator) Owns(ctx context.Context, member, item string) (bool, error) 
 
 // Undrain takes Drain back; it is no error when the member is not drained.
 func (o *Operator) Undrain(ctx context.Context, member string) error {
-	if err := protocol.CheckID("member id", member); err != nil {
-		return err
-	}
-	return advice("undraining "+member, o.write(ctx, o.control,
-		store.Delete(o.keys.Drain(member))))
+	return o.orderMember(ctx, "undraining", member, store.Delete(o.keys.Drain(member)))
 }
 
 // Pin orders that an item is to be run by this member and no other, even while
 // that one is away. Unpin takes it back.
 func (o *Operator) Pin(ctx context.Context, item, member string) error {
-	if err := protocol.CheckID("item id", item); err != nil {
-		return err
-	}
-	if err := protocol.CheckID("member id", member); err != nil {
-		return err
-	}
-	return advice("pinning "+item, o.write(ctx, o.control,
-		store.Set(o.keys.Pin(item), []byte(member), 0), store.Delete(o.keys.Prefer(item))))
+	return o.tie(ctx, item, member, o.keys.Pin(item), o.keys.Prefer(item))
 }
 
 // Prefer orders that an item is run by this member while that one takes items and has room, and by
@@ -161,14 +150,17 @@ func (o *Operator) Pin(ctx context.Context, item, member string) error {
 // replaces Pin, as Pin replaces it, and Unpin takes it back. Leaders of versions before this one
 // heed it not.
 func (o *Operator) Prefer(ctx context.Context, item, member string) error {
-	if err := protocol.CheckID("item id", item); err != nil {
-		return err
-	}
-	if err := protocol.CheckID("member id", member); err != nil {
+	return o.tie(ctx, item, member, o.keys.Prefer(item), o.keys.Pin(item))
+}
+
+// tie writes an order that names the member of an item, in the place of another such order.
+func (o *Operator) tie(ctx context.Context, item, member, order, other string) error {
+	if err := cmp.Or(protocol.CheckID("item id", item),
+		protocol.CheckID("member id", member)); err != nil {
 		return err
 	}
 	return advice("pinning "+item, o.write(ctx, o.control,
-		store.Set(o.keys.Prefer(item), []byte(member), 0), store.Delete(o.keys.Pin(item))))
+		store.Set(order, []byte(member), 0), store.Delete(other)))
 }
 
 // Unpin takes Pin and Prefer back; it is no error when the item is not pinned.

@@ -44,8 +44,7 @@ func TestADenialIsNotSaidOfAWriteThatConsulHasTaken(t *testing.T) {
 				consul, unreadable := s.net.To(), atomic.Bool{}
 				unreadable.Store(true)
 				s.net.Via(transport.When(consul, func(req *http.Request) bool {
-					return unreadable.Load() && req.Method == http.MethodGet &&
-						strings.HasPrefix(req.URL.Path, "/v1/kv/service/demo/config_log/")
+					return unreadable.Load() && readsMarker(req)
 				}, denied))
 				for i, try := range c.tries(consul) {
 					if try != nil {
@@ -102,8 +101,7 @@ func TestAConflictIsNotSaidOfAWriteThatConsulHasTaken(t *testing.T) {
 		s.put("other", "1")
 		consul, failures := s.net.To(), atomic.Int32{}
 		s.net.Via(transport.When(consul, func(req *http.Request) bool {
-			return req.Method == http.MethodGet && failures.Load() < 1 &&
-				strings.HasPrefix(req.URL.Path, "/v1/kv/service/demo/config_log/")
+			return failures.Load() < 1 && readsMarker(req)
 		}, func(req *http.Request) (*http.Response, error) {
 			failures.Add(1)
 			return unanswered(req)
@@ -130,6 +128,12 @@ func TestAConflictIsNotSaidOfAWriteThatConsulHasTaken(t *testing.T) {
 		r.expect("k", r.raw("config_data/k"), "1")
 		r.expect("writes", r.times("k=1"), 1)
 	})
+}
+
+// readsMarker tells whether a request asks for what became of a write.
+func readsMarker(req *http.Request) bool {
+	return req.Method == http.MethodGet &&
+		strings.HasPrefix(req.URL.Path, "/v1/kv/service/demo/config_log/")
 }
 
 // endsItsSender delivers a request and ends the goroutine that waits for the answer.

@@ -172,10 +172,7 @@ func TestAMarkerThatIsGoneDoesNotMakeAnAppliedWriteAConflict(t *testing.T) {
 		}
 		s.kill()
 		r.expect("k", r.raw("config_data/k"), "2")
-		if _, err := r.consul.Client().KV().DeleteTree("service/demo/config_log/",
-			nil); err != nil {
-			t.Fatal(err)
-		}
+		r.strangerDeletesAll("config_log/")
 		next := r.start(logged(dir)).ready()
 		r.await("it is through", time.Minute, func() bool {
 			q := next.Queue().Get()
@@ -229,10 +226,7 @@ func TestADeletedRootIsMadeAgainAndAnEmptyPrefixIsNotReadForEveryNeighbour(t *te
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()
 		s.put("k", "v")
-		if _, err := r.consul.Client().KV().DeleteTree("service/demo/config_data/",
-			nil); err != nil {
-			t.Fatal(err)
-		}
+		r.strangerDeletesAll("config_data/")
 		r.await("root is back", 30*time.Second, func() bool {
 			return r.raw("config_data/root") != "-"
 		})

@@ -92,12 +92,18 @@ func counted(events []actors.Event) map[string]int {
 	return n
 }
 
+// alone is a cluster of one member, which leads, and the member's page.
+func alone(t *testing.T) (*actorstest.Cluster, http.Handler) {
+	t.Helper()
+	cluster := actorstest.New(t)
+	n1 := cluster.Start("n1", nil)
+	time.Sleep(5 * time.Second)
+	return cluster, New(n1.Coordinator(), Options{})
+}
+
 func TestWhoFollowsTheEventsHearsThemAndResumesWhereItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cluster := actorstest.New(t)
-		n1 := cluster.Start("n1", nil)
-		time.Sleep(5 * time.Second)
-		h := New(n1.Coordinator(), Options{})
+		cluster, h := alone(t)
 		l := listen(t, h, "/v1/events", "Accept", "text/event-stream")
 		time.Sleep(time.Second)
 		if events, _ := l.seen(); len(events) > 0 {
@@ -205,10 +211,7 @@ func TestHoweverManyFollowTheEventsThereIsOneLongPollAndOnlyWhileTheyDo(t *testi
 // A client that takes nothing holds the log of that moment and nothing else: nothing is queued.
 func TestAFollowerThatTakesNothingHurtsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cluster := actorstest.New(t)
-		n1 := cluster.Start("n1", nil)
-		time.Sleep(5 * time.Second)
-		h := New(n1.Coordinator(), Options{})
+		cluster, h := alone(t)
 		until := make(chan struct{})
 		var stuck sync.WaitGroup
 		stuck.Go(func() {

@@ -80,6 +80,16 @@ func (f Fields) Each(wide string, call func(what string, value []byte)) {
 	}
 }
 
+// EachWith calls f with every value of a kind, and with every value of inner as the only one in the
+// list that a field holds.
+func (f Fields) EachWith(field string, inner Fields, wide string,
+	call func(what string, value []byte)) {
+	f.Each(wide, call)
+	inner.Each(wide, func(what string, value []byte) {
+		call(field+"."+what, f.With(field, "["+string(value)+"]"))
+	})
+}
+
 const someProcess = `{"instance":"i","host":"h","boot":"b","pidns":"n","pid":7,"start":8}`
 
 // The kinds of keys. A record's text is for people, and its numbers are the member's own affair.

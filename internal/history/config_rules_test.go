@@ -2,6 +2,16 @@ package history_test
 
 import "testing"
 
+// The first write of a#1, which is logged, and one that is logged behind it.
+const (
+	logged = `
+			1 ask a#1 config_data/k v1
+			2 logged a#1 config_data/k v1`
+	behind = `
+			3 ask a#1 config_data/k v2
+			4 logged a#1 config_data/k v2`
+)
+
 func TestBrokenHistoriesOfConfigWritesAreRejected(t *testing.T) {
 	rejected(t, map[string]broken{
 		"an acknowledged config value that Consul never took": {"I4", "Consul never took it", `
@@ -43,27 +53,21 @@ func TestBrokenHistoriesOfConfigWritesAreRejected(t *testing.T) {
 			3 set a#1 6 0 config_data/k v2
 			4 set a#1 7 0 config_data/k v1`},
 		"a logged config write that is lost": {"I4", "neither applied nor reported", `
-			0 set - 1 0 workload/w1 x
-			1 ask a#1 config_data/k v1
-			2 logged a#1 config_data/k v1
+			0 set - 1 0 workload/w1 x` + logged + `
 			3 end a#1
 			60 close -`},
-		"a logged config write that replaces what came meanwhile": {"I4", "without a word", `
-			1 ask a#1 config_data/k v1
-			2 logged a#1 config_data/k v1
+		"a logged config write that replaces what came meanwhile": {"I4", "without a word",
+			logged + `
 			3 set b#1 6 0 config_data/k theirs
 			4 set a#2 7 0 config_data/k v1`},
 		"a logged config write that replaces what came meanwhile, long after Consul lost writes": {
 			"I4", "without a word", `
-			0 restored - 1s
-			1 ask a#1 config_data/k v1
-			2 logged a#1 config_data/k v1
+			0 restored - 1s` + logged + `
 			3 set b#1 6 0 config_data/k theirs
 			4 set a#2 7 0 config_data/k v1`},
-		"a logged config write that brings back what was deleted meanwhile": {"I4", "without a word", `
-			0 set - 5 0 config_data/k x
-			1 ask a#1 config_data/k v1
-			2 logged a#1 config_data/k v1
+		"a logged config write that brings back what was deleted meanwhile": {"I4",
+			"without a word", `
+			0 set - 5 0 config_data/k x` + logged + `
 			3 del - 6 0 config_data/k
 			4 set a#1 7 0 config_data/k v1`},
 		"a logged config write that brings back what its store had seen": {"I4", "without a word", `
@@ -76,9 +80,7 @@ func TestBrokenHistoriesOfConfigWritesAreRejected(t *testing.T) {
 		"a logged config write that brings back what its store saw, and saw go": {"I4",
 			"without a word", `
 			0 set - 5 0 config_data/k x
-			1 saw a#1 5 config_data/k x
-			1 ask a#1 config_data/k v1
-			2 logged a#1 config_data/k v1
+			1 saw a#1 5 config_data/k x` + logged + `
 			3 del - 6 0 config_data/k
 			4 saw a#1 0 config_data/k -
 			5 set a#1 7 0 config_data/k v1`},
@@ -94,19 +96,13 @@ func TestBrokenHistoriesOfConfigWritesAreRejected(t *testing.T) {
 			5 del - 7 0 config_data/k
 			6 set a#1 8 0 config_data/k v2`},
 		"a logged config write that replaces its own, others' and its member's next process's": {
-			"I4", "without a word", `
-			1 ask a#1 config_data/k v1
-			2 logged a#1 config_data/k v1
+			"I4", "without a word", logged + `
 			3 set b#1 6 0 config_data/k theirs
 			4 ask a#2 config_data/k v2
 			4 set a#2 7 0 config_data/k v2
 			5 set a#1 8 0 config_data/k v1`},
 		"a logged config write over others' value that was written on its own earlier one": {"I4",
-			"without a word", `
-			1 ask a#1 config_data/k v1
-			2 logged a#1 config_data/k v1
-			3 ask a#1 config_data/k v2
-			4 logged a#1 config_data/k v2
+			"without a word", logged + behind + `
 			5 set a#1 6 0 config_data/k v1
 			6 set b#1 7 0 config_data/k theirs
 			7 set a#1 8 0 config_data/k v2`},
@@ -147,17 +143,11 @@ func TestConfigWritesThatWereHandledWellAreNoBreach(t *testing.T) {
 			0 set - 1 0 workload/w1 x
 			1 ask a#1 config_data/k v1
 			60 close -`,
-		"logged, and applied by the next process over its own": `
-			1 ask a#1 config_data/k v1
-			2 logged a#1 config_data/k v1
-			3 ask a#1 config_data/k v2
-			4 logged a#1 config_data/k v2
+		"logged, and applied by the next process over its own": logged + behind + `
 			9 set a#2 7 0 config_data/k v1
 			9 set a#2 8 0 config_data/k v2
 			60 close -`,
-		"logged where no value was seen, and applied where there is none again": `
-			1 ask a#1 config_data/k v1
-			2 logged a#1 config_data/k v1
+		"logged where no value was seen, and applied where there is none again": logged + `
 			2 saw a#1 0 config_data/k -
 			3 ask b#1 config_data/k theirs
 			3 set b#1 7 0 config_data/k theirs
@@ -173,19 +163,13 @@ func TestConfigWritesThatWereHandledWellAreNoBreach(t *testing.T) {
 			6 set a#1 8 0 config_data/k v1
 			60 close -`,
 		"logged behind its own, which was applied where there is no value again": `
-			1 set - 6 0 config_data/k theirs
-			1 ask a#1 config_data/k v1
-			2 logged a#1 config_data/k v1
-			2 saw a#1 0 config_data/k -
-			3 ask a#1 config_data/k v2
-			4 logged a#1 config_data/k v2
+			1 set - 6 0 config_data/k theirs` + logged + `
+			2 saw a#1 0 config_data/k -` + behind + `
 			5 del - 7 0 config_data/k
 			6 set a#1 8 0 config_data/k v1
 			6 set a#1 9 0 config_data/k v2
 			60 close -`,
-		"logged behind that of its member's last process, and applied by the next": `
-			1 ask a#1 config_data/k v1
-			2 logged a#1 config_data/k v1
+		"logged behind that of its member's last process, and applied by the next": logged + `
 			2 saw a#1 0 config_data/k -
 			2 end a#1
 			3 ask a#2 config_data/k v2
@@ -213,9 +197,7 @@ func TestConfigWritesThatWereHandledWellAreNoBreach(t *testing.T) {
 			4 set b#1 6 0 config_data/k theirs
 			5 set a#1 7 0 config_data/k v1
 			60 close -`,
-		"logged, and reported": `
-			1 ask a#1 config_data/k v1
-			2 logged a#1 config_data/k v1
+		"logged, and reported": logged + `
 			3 set b#1 7 0 config_data/k theirs
 			60 close -
 			61 refused a#2 config_data/k v1`,

@@ -2,9 +2,7 @@ package protocol
 
 import (
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/coordd/coordd/internal/store"
 )
@@ -88,20 +86,17 @@ func ParseQuarantine(value []byte) (Quarantine, error) {
 	if n := len(q.Failed); n == 0 || n > maxFailed || q.Since < 0 || q.Since > lastMillisecond {
 		return Quarantine{}, store.Invalid(kind, "it names %d members and the time %d", n, q.Since)
 	}
-	line := func(text string) bool {
-		return len(text) <= 2*MaxExitBytes && !strings.ContainsFunc(text, unicode.IsControl)
-	}
 	for _, f := range q.Failed {
 		if err := couldBeSession(kind, f.Session); err != nil {
 			return Quarantine{}, err
 		}
 		if CheckID("member id", f.Member) != nil || f.At < 0 || f.At > lastMillisecond ||
-			!line(f.Exit) {
+			!isLine(f.Exit) {
 			return Quarantine{}, store.Invalid(kind, "it names %q, which is no member's failure",
 				store.ShortenPart(f.Member))
 		}
 	}
-	if !line(q.Why) {
+	if !isLine(q.Why) {
 		return Quarantine{}, store.Invalid(kind, "its reason is no line of text")
 	}
 	return q, nil
@@ -116,9 +111,7 @@ type ItemQuarantine struct {
 // ReadQuarantine reads what is known of an item whose work fails. A value that does not parse does
 // not count: the item runs.
 func (k Keys) ReadQuarantine(e store.Entry) (q ItemQuarantine, ok bool, err error) {
-	if q.Item, ok = parseID(e.Key, k.Quarantines()); !ok {
-		return ItemQuarantine{}, false, notA("quarantine", e, "no item id")
-	}
-	q.Quarantine, err = ParseQuarantine(e.Value)
-	return q, err == nil, err
+	q.Item, q.Quarantine, ok, err = readNamed(e, k.Quarantines(), "quarantine", "item",
+		ParseQuarantine)
+	return q, ok, err
 }

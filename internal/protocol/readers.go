@@ -41,6 +41,17 @@ func notA(kind string, e store.Entry, why string) error {
 	return store.Invalid(kind, "%s", why)
 }
 
+// readNamed reads the id that a key below prefix ends in, and its value. A value that does not
+// parse does not count.
+func readNamed[T any](e store.Entry, prefix, kind, of string, parse func([]byte) (T, error)) (
+	id string, value T, ok bool, err error) {
+	if id, ok = parseID(e.Key, prefix); !ok {
+		return "", value, false, notA(kind, e, "no "+of+" id")
+	}
+	value, err = parse(e.Value)
+	return id, value, err == nil, err
+}
+
 // Member is a key under [Keys.Members].
 type Member struct {
 	ID string

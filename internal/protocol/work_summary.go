@@ -97,7 +97,7 @@ func ParseWorkSummary(value []byte) (WorkSummary, error) {
 		case CheckID("item id", item.ID) != nil:
 			return WorkSummary{}, store.Invalid("work summary",
 				"it names %q, which is no item's id", store.ShortenPart(item.ID))
-		case len(item.Exit) > 2*MaxExitBytes, strings.ContainsFunc(item.Exit, unicode.IsControl):
+		case !isLine(item.Exit):
 			return WorkSummary{}, store.Invalid("work summary", "the end of %q is no line of text",
 				store.ShortenPart(item.ID))
 		case item.Restarts < 0:
@@ -106,6 +106,12 @@ func ParseWorkSummary(value []byte) (WorkSummary, error) {
 		}
 	}
 	return s, nil
+}
+
+// isLine tells whether a text is one line at the most, and not much longer than this version writes
+// one.
+func isLine(text string) bool {
+	return len(text) <= 2*MaxExitBytes && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 // MemberWork is a key under [Keys.States].
@@ -117,9 +123,7 @@ type MemberWork struct {
 // ReadWorkSummary reads a member's summary. A value that does not parse does not count: then it is
 // not known what the member's work does.
 func (k Keys) ReadWorkSummary(e store.Entry) (w MemberWork, ok bool, err error) {
-	if w.Member, ok = parseID(e.Key, k.States()); !ok {
-		return MemberWork{}, false, notA("work summary", e, "no member id")
-	}
-	w.WorkSummary, err = ParseWorkSummary(e.Value)
-	return w, err == nil, err
+	w.Member, w.WorkSummary, ok, err = readNamed(e, k.States(), "work summary", "member",
+		ParseWorkSummary)
+	return w, ok, err
 }

@@ -54,6 +54,21 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 	ordered := func(items map[string]uint64) func(*snapshot) {
 		return func(s *snapshot) { s.control.RestartItems = messages.TableOf(items) }
 	}
+	quarantined := func(ago time.Duration, second string) func(*snapshot) {
+		return func(s *snapshot) {
+			s.has("n1", "b")
+			s.has("n2", "c", "d")
+			s.failed("a", ago, "n1", second)
+			s.bar("a")
+		}
+	}
+	lost := func(ago time.Duration) func(*snapshot) {
+		return func(s *snapshot) {
+			quarantined(time.Minute, "n3")(s)
+			s.has("n3", "a~")
+			s.vanished("n3", ago)
+		}
+	}
 	for name, c := range map[string]struct {
 		changes []func(*snapshot)
 		want    []string
@@ -93,45 +108,19 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 		"frozen": {[]func(*snapshot){even, says(nil), func(s *snapshot) {
 			s.control.Freeze = true
 		}}, nil, ""},
-		"quarantined": {[]func(*snapshot){func(s *snapshot) {
-			s.has("n1", "b")
-			s.has("n2", "c", "d")
-			s.failed("a", 25*time.Hour, "n1", "n2")
-			s.bar("a")
-		}}, nil, ""},
+		"quarantined": {[]func(*snapshot){quarantined(25*time.Hour, "n2")}, nil, ""},
 		"quarantined, and an older leader gave it away": {[]func(*snapshot){even,
 			func(s *snapshot) {
 				s.failed("a", time.Minute, "n1", "n2")
 				s.bar("a")
 			}}, []string{"revoke a n1"}, ""},
-		"quarantined, at a lost member": {[]func(*snapshot){func(s *snapshot) {
-			s.has("n1", "b")
-			s.has("n2", "c", "d")
-			s.has("n3", "a~")
-			s.vanished("n3", time.Minute)
-			s.failed("a", time.Minute, "n1", "n3")
-			s.bar("a")
-		}}, []string{"erase a n3"}, ""},
-		"quarantined, at a lost member in its grace": {[]func(*snapshot){func(s *snapshot) {
-			s.has("n1", "b")
-			s.has("n2", "c", "d")
-			s.has("n3", "a~")
-			s.vanished("n3", time.Second)
-			s.failed("a", time.Minute, "n1", "n3")
-			s.bar("a")
-		}}, nil, ""},
-		"taken out": {[]func(*snapshot){func(s *snapshot) {
-			s.has("n1", "b")
-			s.has("n2", "c", "d")
-			s.failed("a", time.Minute, "n1", "n2")
-			s.bar("a")
-		}, ordered(map[string]uint64{"a": 41})}, []string{"forget a"}, ""},
-		"an order from before": {[]func(*snapshot){func(s *snapshot) {
-			s.has("n1", "b")
-			s.has("n2", "c", "d")
-			s.failed("a", time.Minute, "n1", "n2")
-			s.bar("a")
-		}, ordered(map[string]uint64{"a": 39})}, nil, ""},
+		"quarantined, at a lost member": {[]func(*snapshot){lost(time.Minute)},
+			[]string{"erase a n3"}, ""},
+		"quarantined, at a lost member in its grace": {[]func(*snapshot){lost(time.Second)}, nil, ""},
+		"taken out": {[]func(*snapshot){quarantined(time.Minute, "n2"),
+			ordered(map[string]uint64{"a": 41})}, []string{"forget a"}, ""},
+		"an order from before": {[]func(*snapshot){quarantined(time.Minute, "n2"),
+			ordered(map[string]uint64{"a": 39})}, nil, ""},
 		"removed": {[]func(*snapshot){even, func(s *snapshot) {
 			s.failed("x", time.Minute, "n1", "n2")
 			s.bar("x")
