@@ -14,7 +14,7 @@ import (
 	"github.com/coordd/coordd/actors"
 )
 
-// openAPI describes all paths but the page and the configuration.
+// openAPI describes all paths but the page, the configuration and the actions.
 //
 //go:embed openapi.json
 var openAPI []byte
@@ -32,7 +32,7 @@ type route struct {
 	answer func(http.ResponseWriter, *http.Request, url.Values)
 }
 
-// routes are all paths below /v1/.
+// routes are all paths below /v1/ but those of the actions.
 func (s *site) routes() []route {
 	read := func(from *viewCache, part func(*view) encoded) func(http.ResponseWriter,
 		*http.Request, url.Values) {

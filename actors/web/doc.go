@@ -5,7 +5,7 @@
 //	mux.Handle("/coordd/", http.StripPrefix("/coordd", handler))
 //	mux.Handle("/healthz", handler)
 //
-// `coordd run --http` and `coordd dev` serve the same handler:
+// `coordd run --http` serves the same handler, and so does `coordd dev`, by [NewObserver]:
 //
 //	GET  /                 the page: what is wrong, members, their items, what happened
 //	GET  /v1/status        [actors.Status], as `coordd status --json` prints it
@@ -23,6 +23,9 @@
 //	GET  /readyz           200 when every member of this process does what it is for, else 503
 //	                       and why: a check for each line
 //	     /config/KEY       the configuration (GET, PUT, DELETE), with a backend for it
+//	GET  /v1/actions       list of [MemberActions], if Options.Actions offers some. The page then
+//	                       has buttons
+//	POST /v1/members/MEMBER/actions/ACTION  carries out one that is offered
 //
 // The checks of /readyz, each of which ?exclude= leaves out:
 //
@@ -36,8 +39,9 @@
 //  1. Hosts. A request is answered only if its Host header is an address, localhost, a name without
 //     a dot, this host's name, or one of Options.Hosts. Others get 403. So a web page that rebinds
 //     its name to this address reads and writes nothing.
-//  2. CSRF. Nothing can be written but the configuration. A browser's write from a page of another
-//     origin gets 403.
+//  2. CSRF. Nothing can be written but the configuration, and nothing done but what Options.Actions
+//     offers: `coordd run` offers nothing. A browser's write from a page of another origin gets
+//     403, and its press of a button as well.
 //  3. The page asks nobody but the handler: its content security policy forbids everything else.
 //  4. Consul and the actors are asked when somebody looks, and once a second at most, however many
 //     look. All who follow the events share one long poll. Plans are made for one asker at a time.
@@ -55,7 +59,7 @@
 // Not guaranteed:
 //
 //   - Who may read and write. The handler asks for no password: whoever reaches it reads all of the
-//     above, and writes the configuration.
+//     above, writes the configuration, and carries out what is offered.
 //   - A limit of connections and of headers. These are the server's: set http.Server's
 //     ReadHeaderTimeout and IdleTimeout.
 //   - Config keys with two slashes in a row, or with dots for a path's element, below an

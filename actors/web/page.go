@@ -12,12 +12,16 @@ import (
 var pageFiles embed.FS
 
 // pageScripts are the parts of the page's one script, in their order.
-var pageScripts = []string{"base.js", "tiles.js", "members.js", "timeline.js", "drawer.js",
-	"main.js"}
+var pageScripts = []string{"base.js", "tiles.js", "members.js", "actions.js", "timeline.js",
+	"drawer.js", "main.js"}
 
 // page is one document, with its style and its script in it. pagePolicy lets it run these two and
 // nothing else, and ask nobody but this address.
 var page, pagePolicy = assemble()
+
+// actingPage is the page that asks for actions. The other one never does.
+var actingPage = bytes.Replace(page, []byte(`<body class="empty">`),
+	[]byte(`<body class="empty" data-acts>`), 1)
 
 func assemble() ([]byte, string) {
 	part := func(name string) []byte {

@@ -57,6 +57,7 @@ type view struct {
 	err     error
 	body    encoded // of a view with one document
 	events  actors.EventLog
+	now     actors.Status // what status encodes
 	status  encoded
 	members encoded
 	holders encoded
@@ -110,7 +111,7 @@ func readStatus(ctx context.Context, l looker, members []*actors.Coordinator) *v
 			status.Brake = m.Plan().Get().Brake // it knows before Consul does
 		}
 	}
-	v := &view{items: items}
+	v := &view{items: items, now: status}
 	var errs [3]error
 	v.status, errs[0] = json.Marshal(status)
 	v.members, errs[1] = json.Marshal(append(status.Members, status.Absent...))

@@ -52,6 +52,9 @@ type Options struct {
 	// Stopping ends the streams of events when it is closed, such as the Done of the service's
 	// context: http.Server.Shutdown would wait for them. Default: they end with their clients.
 	Stopping <-chan struct{}
+	// Actions are offered at /v1/actions, and as buttons on the page. Default: there are none, and
+	// no such paths.
+	Actions Actions
 	// Explain turns an error of a read of Consul into the one that is shown. Default: as it is.
 	Explain func(error) error
 }
@@ -64,20 +67,31 @@ func New(c *actors.Coordinator, o Options) http.Handler {
 	if err != nil {
 		panic("web: the settings of a member are refused: " + err.Error()) // actors.New took them
 	}
-	members := append([]*actors.Coordinator{c}, o.Members...)
-	site := newSite(newStatusCache(op, members, o.Explain), members)
-	site.config, site.report, site.metrics, site.pprof = c.ConfigStore(), o.Report, o.Metrics,
-		o.Pprof
-	site.stopping = o.Stopping
+	o.Members = append([]*actors.Coordinator{c}, o.Members...)
+	site := siteOf(op, o)
+	site.config = c.ConfigStore()
+	return site.limited(o)
+}
+
+// NewObserver is New for a process that is no member itself and watches a service through op: what
+// is served of a member is that of Options.Members, if there are any, and there is no
+// configuration. Without members /healthz and /readyz say that all is well.
+func NewObserver(op *actors.Operator, o Options) http.Handler { return siteOf(op, o).limited(o) }
+
+// siteOf is the site of a service that shows what o says.
+func siteOf(op *actors.Operator, o Options) *site {
+	site := newSite(newStatusCache(op, o.Members, o.Explain), o.Members)
+	site.report, site.metrics, site.pprof = o.Report, o.Metrics, o.Pprof
+	site.stopping, site.actions = o.Stopping, o.Actions
 	site.log, site.planner = newEventLog(op, o.Explain), newPlanner(op, o.Explain)
 	site.follow = newFeed(op.WatchEventLog, cmp.Or(max(0, o.Followers), defaultFollowers))
 	if o.ConfigWaits > 0 {
 		site.waits = o.ConfigWaits
 	}
-	return site.limited(o)
+	return site
 }
 
-// site is what is shown over HTTP. It only reads, but for the configuration.
+// site is what is shown over HTTP. It only reads, but for the configuration and the actions.
 type site struct {
 	status  *viewCache
 	reports *viewCache
@@ -91,6 +105,7 @@ type site struct {
 	stopping <-chan struct{}
 	metrics  http.Handler // nil: none
 	pprof    http.Handler // nil: none
+	actions  Actions      // nil: none
 	waits    int          // requests that may wait for a change of the configuration at one time
 	large    chan struct{}
 }
@@ -127,9 +142,16 @@ func (s *site) handler() http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", pagePolicy)
+		if s.actions != nil {
+			_, _ = w.Write(actingPage)
+			return
+		}
 		_, _ = w.Write(page)
 	})
 	s.api(mux)
+	if s.actions != nil {
+		s.offer(mux)
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		if err := s.health(time.Now()); err != nil {

@@ -13,11 +13,12 @@ async function tick() {
   if (!document.hidden && !asking) {
     asking = true;
     try {
-      const [status, holders] = await Promise.all([get("v1/status"), get("v1/holders")]);
+      const [status, holders, offers] = await Promise.all([get("v1/status"), get("v1/holders"),
+        offered()]);
       if (status) latest.status = status;
       if (holders) latest.holders = holders;
-      if (status || holders || document.body.classList.contains("old")) {
-        show(latest.status, holders || (status && latest.holders));
+      if (status || holders || offers || document.body.classList.contains("old")) {
+        show(latest.status, holders || ((status || offers) && latest.holders));
       }
       lastGood = Date.now();
       follow();

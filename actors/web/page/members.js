@@ -98,8 +98,9 @@ function rowOf(id) {
   row.bar = el("div", {class: "bar", "aria-hidden": "true"});
   row.load = el("div", {class: "load"});
   row.more = el("div", {class: "more"});
+  row.acts = el("div", {class: "acts"});
   row.tiles = el("div", {class: "tiles"});
-  row.root.append(el("div", {class: "head"}, row.who, row.bar, row.load, row.more), row.tiles);
+  row.root.append(el("div", {class: "head"}, row.who, row.bar, row.load, row.more), row.acts, row.tiles);
   rows.set(id, row);
   return row;
 }
@@ -108,6 +109,7 @@ function rowOf(id) {
 function tagsOf(m, leader) {
   const all = [], n = m.states || {}, verb = (k, one, many) => k + " " + (k === 1 ? one : many);
   if (leader) all.push(["leads", "run"]);
+  if (doneTo(m.id)) all.push([doneTo(m.id), "loop"]);
   if (m.status === "gone") all.push(["gone: its items wait for it", "wait"]);
   else if (m.status && m.status !== "alive") all.push([m.status, "stop"]);
   if (m.drained) all.push(["drained", "stop"]);
@@ -121,7 +123,9 @@ function tagsOf(m, leader) {
 }
 
 function fillRow(row, m, leader, most) {
-  const full = m.capacity && m.items >= m.capacity, key = JSON.stringify([m, leader, most]);
+  fillActs(row);
+  const full = m.capacity && m.items >= m.capacity;
+  const key = JSON.stringify([m, leader, most, doneTo(m.id)]);
   if (row.key === key) return;
   row.key = key;
   row.root.classList.toggle("gone", m.status === "gone" || row.id === FREE);
@@ -195,6 +199,9 @@ function showMembers(status, holders) {
   const details = new Map([...status.members, ...(status.absent || [])].map(m => [m.id, m]));
   const all = holders.members.map(h => [rowOf(h.id), details.get(h.id) || {id: h.id,
     status: h.status, items: h.own.length}, heldBy(rowOf(h.id), h)]);
+  for (const id of acts.keys()) if (!holders.members.some(h => h.id === id)) {
+    all.push([rowOf(id), details.get(id) || {id, items: 0}, []]);
+  }
   all.sort((a, b) => naturally(a[0].id, b[0].id));
   if (holders.free.length) {
     all.push([rowOf(FREE), {id: FREE, items: holders.free.length, states: {free:
