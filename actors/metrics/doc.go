@@ -5,8 +5,8 @@
 //	…
 //	prometheus.MustRegister(m.Collector(c, metrics.Options{}))
 //
-// `coordd run --http` and `coordd dev` serve the same at /metrics. docs/metrics.md names every
-// metric and its labels, docs/prometheus/ has alert rules and a dashboard.
+// `coordd run --http` serves the same at /metrics. docs/metrics.md names every metric and its
+// labels, docs/prometheus/ has alert rules and a dashboard.
 //
 // Guarantees:
 //

@@ -3,15 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/coordd/coordd/actors/metrics"
 	"github.com/coordd/coordd/actors/web"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/supervisor"
@@ -36,10 +36,15 @@ func (a *app) devCommand() *cobra.Command {
 	var o devFlags
 	cmd := &cobra.Command{
 		Use:   "dev",
-		Short: "Run a whole cluster in this process, to see how it works",
-		Long: `Runs an embedded Consul, some members and a workload in this one process, and
-serves a page that shows who has what. Nothing is kept: when it ends, all of it
-is gone. The work of each item does nothing but wait.
+		Short: "Run a whole cluster on this machine, to see how it works",
+		Long: `Runs an embedded Consul, some members and a workload, and serves a page that
+shows who has what. Each member is a process of its own. Nothing is kept: when
+this one ends, all of it is gone. The work of each item does nothing but wait.
+
+The page has buttons in each member's row: they kill its process and start it
+again, freeze it and thaw it, cut it off from Consul and reconnect it, drain and
+undrain it. What it had runs elsewhere within ten seconds. There are none where
+--http is not on loopback, or with --http-host: the page has no login.
 
 Other commands can take part while it runs: they find its Consul at the address
 that it prints. Ctrl-C stops it.`,
@@ -98,41 +103,45 @@ func (a *app) runDev(ctx context.Context, o devFlags) error {
 	}
 	defer page.close()
 
-	members := make([]*actors.Coordinator, o.members)
-	var shown []metrics.Collector
-	parts := supervisor.Tree{StopTogether: true}
-	for i := range members {
-		counted := metrics.New()
-		members[i], err = actors.New(actors.Config{
-			Service: o.service, ID: fmt.Sprintf("n%d", i+1), Client: client, Logger: log,
-			Address: page.published(), Version: version(), LeaderSoak: time.Second, Work: hold(log),
-			Observer: counted,
-		})
-		if err != nil {
-			return err
-		}
-		shown = append(shown, counted.Collector(members[i], metrics.Options{}))
-		parts.Children = append(parts.Children, members[i].Child(members[i].ID()))
+	members, ways, err := a.devMembers(o, log)
+	if err != nil {
+		return err
+	}
+	var processes supervisor.Tree
+	processes.StopTogether = true
+	for _, m := range members {
+		processes.Children = append(processes.Children, m.child())
 	}
 	if err := op.AddWork(ctx, devItems(o.items)...); err != nil {
 		return err
 	}
-	children := []supervisor.Child{{
-		// Its listener cannot be opened twice: a Consul that fails ends it all.
-		Name: "consul", Gate: true, Run: func(ctx context.Context) error {
-			return supervisor.Escalate(consul.Serve(ctx, consulLn, func(net.Addr) {
+	// A listener cannot be opened twice: a Consul that fails ends it all.
+	serves := func(ln net.Listener) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return supervisor.Escalate(consul.Serve(ctx, ln, func(net.Addr) {
 				supervisor.Ready(ctx)
 			}))
-		},
-	}}
+		}
+	}
+	children := []supervisor.Child{{Name: "consul", Gate: true, Run: serves(consulLn)}}
+	var toConsul supervisor.Tree
+	for i, way := range ways {
+		toConsul.Children = append(toConsul.Children, supervisor.Child{Name: members[i].id,
+			Gate: true, Run: serves(way)})
+	}
+	children = append(children, supervisor.Child{Name: "ways-to-consul", Tree: &toConsul})
 	var root *supervisor.Supervisor
 	if page != nil {
-		children = append(children, page.child(members[0], consulLn.Addr().String(), web.Options{
-			Members: members[1:], Stopping: ctx.Done(),
-			Report:  func() supervisor.Report { return root.Report() },
-			Metrics: metrics.Handler(shown...)}))
+		options := web.Options{Stopping: ctx.Done(),
+			Report: func() supervisor.Report { return root.Report() }}
+		if o.buttons(page.address()) {
+			options.Actions = &devActions{op, members}
+		}
+		children = append(children, page.child(func(o web.Options) http.Handler {
+			return web.NewObserver(op, o)
+		}, consulLn.Addr().String(), options))
 	}
-	children = append(children, supervisor.Child{Name: "members", Tree: &parts})
+	children = append(children, supervisor.Child{Name: "members", Tree: &processes})
 	root, err = supervisor.New("coordd", supervisor.Tree{Children: children},
 		supervisor.WithLogger(log))
 	if err != nil {
@@ -148,6 +157,38 @@ func (a *app) runDev(ctx context.Context, o devFlags) error {
 	return nil
 }
 
+// devMembers are the members, and the way of each to Consul.
+func (a *app) devMembers(o devFlags, log *slog.Logger) (members []*devMember, ways []*devWay,
+	err error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, nil, fmt.Errorf("finding the binary that the members run: %w", err)
+	}
+	for i := range o.members {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			for _, way := range ways {
+				_ = way.Close()
+			}
+			return nil, nil, fmt.Errorf("a member's way to Consul: %w", err)
+		}
+		id, way := fmt.Sprintf("n%d", i+1), newDevWay(ln)
+		ways = append(ways, way)
+		members = append(members, &devMember{id: id, path: path, way: way, log: log,
+			again: make(chan struct{}, 1), stderr: a.err, env: bareEnvironment(a.environ),
+			args: []string{"run", "--id", id, "--service", o.service, "--hold-items",
+				"--consul", ln.Addr().String(), "--http", "127.0.0.1:0",
+				"--lease", devLease.String(), "--check-ttl", devCheckTTL.String(),
+				"--leader-soak", devLeaderSoak.String(),
+				"--log-format", o.format, "--log-level", o.level}})
+	}
+	return members, ways, nil
+}
+
+// buttons tells whether the page may have some. They need no password, so they are for whoever sits
+// at this machine, and not behind a front that passes others' requests on.
+func (o *devFlags) buttons(page string) bool { return loopback(page) && len(o.httpHosts) == 0 }
+
 func devItems(n int) []actors.WorkInput {
 	items := make([]actors.WorkInput, n)
 	for i := range items {
@@ -159,12 +200,16 @@ func devItems(n int) []actors.WorkInput {
 
 func devWelcome(o devFlags, page, consul string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s share %s. All of it is in this process, and gone when it ends.\n\n",
+	fmt.Fprintf(&b, "\n%s share %s. All of it is gone when this process ends.\n\n",
 		count(o.members, "member"), count(o.items, "item"))
 	if page != "" {
 		fmt.Fprintf(&b, "  page     http://%s/\n", page)
 	}
 	fmt.Fprintf(&b, "  Consul   %s\n\n", consul)
+	if page != "" && o.buttons(page) {
+		b.WriteString("The page has buttons: kill a member, freeze it, cut it off, drain it. What it had " +
+			"runs\nelsewhere within ten seconds.\n\n")
+	}
 	with := " --consul " + consul
 	if o.service != "coordd" {
 		with = " --service " + o.service + with
@@ -172,7 +217,8 @@ func devWelcome(o devFlags, page, consul string) string {
 	coordd := command(os.Args[0])
 	fmt.Fprintf(&b,
 		"Try, from another terminal:\n\n  %[1]s status%[2]s\n  %[1]s work add my-item%[2]s\n  "+
-			"%[1]s run --id n%[3]d%[2]s\n\nCtrl-C stops it.\n\n",
+			"%[1]s run --id n%[3]d --exec 'echo \"$COORDD_ITEM runs here\"; exec sleep 1000'%[2]s\n\n"+
+			"Ctrl-C stops it.\n\n",
 		coordd, with, o.members+1)
 	return b.String()
 }

@@ -13,6 +13,7 @@
 //  4. No command started by `run --exec` outlives its coordd or its lease, as far as
 //     package guard can hold that; the items of a coordd that was killed are handed over.
 //  5. The HTTP side writes nothing but the configuration (below /config/, with --backend consul),
+//     does nothing else but what the buttons of coordd dev do, on loopback only,
 //     and reads Consul at most once a second, only when someone looks; the configuration comes from
 //     the cache. However many clients there are, and however slow, the session keeps its
 //     connections to Consul, and /healthz is answered.
@@ -43,6 +44,10 @@ func start() int {
 	standardLog(os.Stderr)
 	if len(os.Args) == 2 && os.Args[1] == "guard" {
 		return guardMain() // it takes no orders from signals
+	}
+	if len(os.Args) > 2 && os.Args[1] == devMemberCommand {
+		os.Args = append(os.Args[:1], os.Args[2:]...)
+		endWithParent()
 	}
 	ctx, stop := signals(len(os.Args) < 2 || os.Args[1] != "elect")
 	defer stop()

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/actors/web"
 	"github.com/coordd/coordd/internal/httpserver"
@@ -96,15 +95,16 @@ func (s *pageServer) published() string {
 	return net.JoinHostPort(host, port)
 }
 
-// child serves the page of a member and of what else o names.
-func (s *pageServer) child(m *actors.Coordinator, consul string, o web.Options) supervisor.Child {
+// child serves what handler makes of o, which are its options.
+func (s *pageServer) child(handler func(web.Options) http.Handler, consul string,
+	o web.Options) supervisor.Child {
 	o.Hosts, o.HostsFlag, o.ConfigWaits = s.names, "--http-host", max(1, s.conns/2)
 	o.Followers = max(1, s.conns/4)
 	if s.pprof {
 		o.Pprof = profiles()
 	}
 	o.Explain = func(err error) error { return trouble(consul, err) }
-	s.page = web.New(m, o)
+	s.page = handler(o)
 	return supervisor.Child{Name: "http", Run: s.run}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -331,7 +332,8 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 				"whoever reaches this address can read and write the configuration", "do",
 				"listen on 127.0.0.1, or keep others away from the address")
 		}
-		children = append(children, page.child(member, address, web.Options{
+		handler := func(o web.Options) http.Handler { return web.New(member, o) }
+		children = append(children, page.child(handler, address, web.Options{
 			Stopping: ctx.Done(), Report: func() supervisor.Report { return root.Report() },
 			Metrics: metrics.Handler(counted.Collector(member, metrics.Options{
 				Process: func() *supervisor.Supervisor { return root }}))}))

@@ -174,6 +174,29 @@ func (b *browser) accessible() {
 	}
 }
 
+// buttons are the names of all buttons as a screen reader tells them.
+func (b *browser) buttons() (names []string) {
+	b.Helper()
+	tree, err := chromedp.Call(b.ctx, accessibility.GetFullAXTree,
+		accessibility.GetFullAXTreeParams{})
+	b.must(err)
+	for _, n := range tree.Nodes {
+		if !n.Ignored && axText(n.Role) == "button" {
+			names = append(names, axText(n.Name))
+		}
+	}
+	return names
+}
+
+// press presses a button by its name, with the keyboard.
+func (b *browser) press(name string) {
+	b.Helper()
+	button := `document.querySelector("button[aria-label=" + CSS.escape(` + quoted(name) + `) + "]")`
+	b.waits("there is a button "+name, button)
+	b.text(button + `.focus()`)
+	b.types("\r")
+}
+
 func axText(v *accessibility.Value) string {
 	if v == nil {
 		return ""

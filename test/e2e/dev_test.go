@@ -89,6 +89,17 @@ func TestDevSharesAHundredItemsAmongThreeMembersWithinSecondsAndStopsWithinTwo(t
 		t.Errorf("coordd status against it: exit code %d, %v: %s%s", code, err, stderr, stdout)
 	}
 
+	// Each member has an ordinary page of its own, with its metrics and its actors, and no buttons.
+	page = "http://" + st.Members[0].Address + "/"
+	for path, part := range map[string]string{"metrics": "coordd_items{", "v1/tree": `"session-renewer"`, "": `<body class="empty">`} {
+		if body, err := get(path); err != nil || !strings.Contains(body, part) {
+			t.Errorf("/%s of a member has no %s: %v: %.300s", path, part, err, body)
+		}
+	}
+	if _, err := get("v1/actions"); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("a member offers actions: %v", err)
+	}
+
 	p.signal(syscall.SIGINT)
 	code, took := p.ends(workLimit)
 	if code != 0 || took > 2*time.Second {

@@ -1,0 +1,178 @@
+//go:build linux
+
+package e2e_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/internal/testkit"
+)
+
+// shares waits until the members' rows say that they have so many items, in order, and that all
+// items are somewhere.
+func (b *browser) shares(what string, items ...int) time.Duration {
+	b.Helper()
+	begun := time.Now()
+	b.waits(what, `[...document.querySelectorAll(".member .load b")].map(e => e.textContent).join() ===`+
+		quoted(strings.ReplaceAll(strings.Trim(fmt.Sprint(items), "[]"), " ", ",")))
+	return time.Since(begun)
+}
+
+// says waits for a tag beside a member's name; "" means that none of the trials is under way.
+func (b *browser) says(member, state string) {
+	b.Helper()
+	tag := `[...document.querySelectorAll(".member[aria-label=` + member + `] .tag")].map(e =>
+		e.textContent).find(t => /^(killed|ended|frozen|cut off)/.test(t)) || ""`
+	b.waits(member+" is "+state, `(`+tag+`) === `+quoted(state))
+}
+
+func TestDevsPageHasButtonsThatShowATakeOver(t *testing.T) {
+	t.Parallel()
+	_, page, _ := launchDev(t, "--items", "30")
+	b := browse(t, page)
+	b.shares("three members share 30 items", 10, 10, 10)
+	b.accessible()
+	names := b.buttons()
+	for _, label := range []string{"Kill", "Freeze", "Cut off", "Drain"} {
+		for _, member := range []string{"n1", "n2", "n3"} {
+			if !slices.Contains(names, label+" "+member) {
+				t.Errorf("no button is told as %q to a screen reader: %q", label+" "+member, names)
+			}
+		}
+	}
+	for _, trial := range []struct {
+		press, state, undo string
+		left               []int
+	}{
+		{"Kill n2", "killed", "Start again n2", []int{15, 0, 15}},
+		{"Freeze n1", "frozen", "Thaw n1", []int{0, 15, 15}},
+		{"Cut off n3", "cut off from Consul", "Reconnect n3", []int{15, 15, 0}},
+		{"Drain n1", "", "Undrain n1", []int{0, 15, 15}},
+	} {
+		member := trial.press[len(trial.press)-2:]
+		b.press(trial.press)
+		b.says(member, trial.state)
+		took := b.shares(trial.press+": its items are at the others", trial.left...)
+		t.Logf("%s: its items were at the others, on the page, after %v", trial.press,
+			took.Round(100*time.Millisecond))
+		if n := b.text(`document.activeElement.closest(".member")?.getAttribute("aria-label")`); n !=
+			member {
+			t.Errorf("%s: the focus is at %s", trial.press, n)
+		}
+		b.accessible()
+		b.press(trial.undo)
+		b.says(member, "")
+		b.shares(trial.undo+": it has its share again", 10, 10, 10)
+	}
+}
+
+func TestAPageOfAnotherOriginCannotPressDevsButtons(t *testing.T) {
+	t.Parallel()
+	_, page, _ := launchDev(t, "--members", "1", "--items", "1")
+	strange := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<!doctype html><link rel="icon" href="data:,">
+			<form method="post" action="%sv1/members/n1/actions/kill"><button>Prize</button></form>`, page)
+	}))
+	defer strange.Close()
+	b := browse(t, strange.URL)
+	b.text(`document.querySelector("button").click()`)
+	b.waits("the press is refused", `document.body.innerText.includes("cross-origin")`)
+	b.mu.Lock()
+	if len(b.troubles) == 0 || !strings.Contains(b.troubles[0], "403") {
+		t.Errorf("the browser says %q", b.troubles)
+	}
+	b.troubles = nil
+	b.mu.Unlock()
+	resp, err := http.Get(page + "v1/actions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(body),
+		`[{"member":"n1","actions":[{"name":"kill"`) {
+		t.Errorf("n1 is not as it was: %v: %s", err, body)
+	}
+}
+
+func TestWhatDevSuggestsToTypeRunsWork(t *testing.T) {
+	t.Parallel()
+	p, page, _ := launchDev(t, "--items", "12")
+	b := browse(t, page)
+	b.shares("three members share 12 items", 4, 4, 4)
+	line := regexp.MustCompile(`(?m)^ +(\S+ run --id n4 .*)$`).FindStringSubmatch(p.stdout())
+	if line == nil {
+		t.Fatalf("it suggests no member: %s", p.stdout())
+	}
+	more := launchOther(t, "/bin/sh", nil, "-c", "exec "+line[1])
+	b.shares("the fourth has its share", 3, 3, 3, 3)
+	testkit.Await(t, workLimit, "its commands show that they run", func() string {
+		if n := strings.Count(more.stdout(), " runs here\n"); n != 3 {
+			return fmt.Sprintf("%d of them: %s", n, more.stdout())
+		}
+		return ""
+	})
+	more.signal(syscall.SIGINT)
+	if code, _ := more.ends(workLimit); code != 0 {
+		t.Errorf("it ended with code %d", code)
+	}
+}
+
+// However dev ends, its members end: those that run, and those that are frozen.
+func TestNoMemberOfDevOutlivesIt(t *testing.T) {
+	t.Parallel()
+	p, page, _ := launchDev(t, "--members", "2", "--items", "2")
+	b := browse(t, page)
+	b.shares("two members share 2 items", 1, 1)
+	members := childrenOf(t, p.PID)
+	if len(members) != 2 {
+		t.Fatalf("it has %d children", len(members))
+	}
+	b.press("Freeze n1")
+	b.says("n1", "frozen")
+	b.text(`window.stop()`)
+	p.signal(syscall.SIGKILL)
+	testkit.Await(t, workLimit, "its members have ended", func() string {
+		for _, pid := range members {
+			if err := syscall.Kill(pid, 0); err == nil {
+				return fmt.Sprintf("process %d is there", pid)
+			}
+		}
+		return ""
+	})
+	b.mu.Lock()
+	b.troubles = nil // the page lost its server
+	b.mu.Unlock()
+}
+
+func childrenOf(t *testing.T, pid int) (pids []int) {
+	t.Helper()
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			continue // a thread that has ended
+		}
+		for _, field := range strings.Fields(string(text)) {
+			var child int
+			if _, err := fmt.Sscan(field, &child); err == nil {
+				pids = append(pids, child)
+			}
+		}
+	}
+	return pids
+}
