@@ -57,7 +57,7 @@ that it prints. Ctrl-C stops it.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.service, "service", "coordd", "The `name` of the service.")
-	f.IntVar(&o.members, "members", 3, "The `number` of members, named n1, n2 and so on.")
+	f.IntVar(&o.members, "members", 3, "The `number` of members, named n1, n2 and so on: each a process of some 25 MB.")
 	f.IntVar(&o.items, "items", 100,
 		"The `number` of work items, named device_group_0001 and so on.")
 	f.StringVar(&o.http, "http", "127.0.0.1:7070",

@@ -31,6 +31,7 @@ type browser struct {
 
 	mu       sync.Mutex
 	troubles []string
+	refused  bool // what cannot be loaded is no trouble: the test brings it about
 }
 
 // chromium returns the path of the browser. Without one a test fails: it does not skip.
@@ -90,7 +91,8 @@ func (b *browser) hear(event any) {
 		}
 		b.troubles = append(b.troubles, text)
 	case *log.EventEntryAdded:
-		if e.Entry.Level == log.EntryLevelError {
+		unloaded := strings.HasPrefix(e.Entry.Text, "Failed to load resource")
+		if e.Entry.Level == log.EntryLevelError && !(b.refused && unloaded) {
 			b.troubles = append(b.troubles, e.Entry.Text)
 		}
 	}
@@ -101,6 +103,13 @@ func (b *browser) must(err error) {
 	if err != nil {
 		b.Fatal(err)
 	}
+}
+
+// expectRefusals says that from here on the page may fail to load what it asks for.
+func (b *browser) expectRefusals() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refused = true
 }
 
 // text is what an expression gives, as text.
