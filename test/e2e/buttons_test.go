@@ -125,6 +125,24 @@ func TestWhatDevSuggestsToTypeRunsWork(t *testing.T) {
 	}
 }
 
+func TestAMemberOfDevThatEndedByItselfCanBeStartedAgain(t *testing.T) {
+	t.Parallel()
+	p, page, _ := launchDev(t, "--members", "1", "--items", "2")
+	b := browse(t, page)
+	b.shares("the member has both items", 2)
+	if err := syscall.Kill(childrenOf(t, p.PID)[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	b.says("n1", "ended")
+	b.press("Start again n1")
+	b.says("n1", "")
+	b.waits("both items run again",
+		`document.querySelector("#wrong").innerText.includes("All 2 items run.")`)
+	if !strings.Contains(p.stderr(), "msg=member-ended") {
+		t.Error("the log does not say that it ended")
+	}
+}
+
 // However dev ends, its members end: those that run, and those that are frozen.
 func TestNoMemberOfDevOutlivesIt(t *testing.T) {
 	t.Parallel()
