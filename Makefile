@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build packages man test long check vulns tools consul conformance record chaos storms simulate attack elections failures mutations model fuzz bench takeover unit clean
+.PHONY: help build packages man test long check vulns tools consul conformance record official chaos storms simulate attack elections failures mutations model fuzz bench takeover unit clean
 
 # The real Consul server, built once from the module proxy (see test/consul).
 # Exported, so that every test process finds it; a test without it fails, it does not skip.
@@ -20,6 +20,8 @@ RUN ?= .
 BENCH ?= .
 BENCHTIME ?= 1s
 FUZZTIME ?= 30s
+# Another consul for `make official` than the embedded one.
+CONSUL ?=
 # How often the events of `make takeover` happen.
 ROUNDS ?= 3
 # The database of govulncheck, such as https://vuln.go.dev: without it `make check` does not ask.
@@ -54,7 +56,9 @@ test: tools consul ## check beside all tests with the race detector, a real Cons
 	CHECK='$(SELF) check' PKG='$(PKG)' test/race.sh -timeout $(TIMEOUT) '-run=$(RUN)' $(if $(filter ./....,$(PKG)$(RUN)),'-skip=$(STORMS)')
 
 # Two lanes, as in test/race.sh: what works, and what waits for real servers.
-long: consul ## failures and mutations beside storms and elections, which take minutes; .ci/run runs this after `make test`
+# Before the lanes: limits in the official client's tests are of seconds.
+long: consul ## official, then failures and mutations beside storms and elections, which take minutes; .ci/run runs this after `make test`
+	$(SELF) official
 	printf '%s\n' '$(SELF) failures mutations' '$(SELF) storms elections' | xargs -P 2 -I '{}' sh -c '{}'
 
 check: ## gofmt, go vet (for macOS too), staticcheck, deadcode; with VULNDB govulncheck as well (pinned in test/lint)
@@ -62,9 +66,9 @@ check: ## gofmt, go vet (for macOS too), staticcheck, deadcode; with VULNDB govu
 		echo "not formatted, run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
 	CGO_ENABLED=0 GOOS=darwin go vet ./...
-	go vet -tags coordd_elections,coordd_mutations,coordd_takeover ./actors/... ./internal/... ./test/simulation ./test/takeover
-	$(LINT) staticcheck -tags coordd_elections,coordd_mutations,coordd_takeover ./...
-	@dead=$$($(LINT) deadcode -test -tags coordd_elections,coordd_mutations,coordd_takeover ./...) || exit 1; \
+	go vet -tags coordd_elections,coordd_mutations,coordd_official,coordd_takeover ./actors/... ./internal/... ./test/official ./test/simulation ./test/takeover
+	$(LINT) staticcheck -tags coordd_elections,coordd_mutations,coordd_official,coordd_takeover ./...
+	@dead=$$($(LINT) deadcode -test -tags coordd_elections,coordd_mutations,coordd_official,coordd_takeover ./...) || exit 1; \
 		if [ -n "$$dead" ]; then echo "nothing calls this, and no test does:" >&2; echo "$$dead" >&2; exit 1; fi
 ifneq ($(VULNDB),)
 	$(LINT) govulncheck -db '$(VULNDB)' ./...
@@ -86,6 +90,9 @@ conformance: consul ## the embedded server and a real one, case by case
 
 record: consul ## write test/conformance/testdata anew from the real server's answers
 	go test -count=1 -timeout $(TIMEOUT) -run 'TestTranscripts|TestElection' ./test/conformance -update
+
+official: ## the official Go client's own tests of keys, locks, semaphores, sessions, transactions on the embedded server; CONSUL=PATH is a real one instead
+	go test -count=1 -timeout $(TIMEOUT) -tags coordd_official -v ./test/official $(if $(CONSUL),-official.consul='$(CONSUL)')
 
 chaos: consul ## storms of faults over real clusters for MINUTES; COORDD_CHAOS_SEED=N draws the same ones again, COORDD_CHAOS_FAULTS names the only ones
 	COORDD_CHAOS_MINUTES=$(MINUTES) go test -race -count=1 -timeout $$(( $(MINUTES) + 10 ))m -v -run '$(STORMS)' ./test/chaos
