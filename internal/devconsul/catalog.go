@@ -224,28 +224,62 @@ func (s *Server) catalogDatacenters(http.ResponseWriter, *http.Request) (any, er
 }
 
 func (s *Server) catalogNodes(w http.ResponseWriter, r *http.Request) (any, error) {
-	found := []*node{}
+	found, wanted := []*node{}, metaFilterOf(r)
 	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
 		watchAll(ws, st.nodes)
 		found = append(found[:0], under(st.nodes.Root(), nil, func(n *node) bool {
-			for _, m := range r.URL.Query()["node-meta"] {
-				if k, v, _ := strings.Cut(m, ":"); n.Meta[k] != v {
-					return false
-				}
-			}
-			return true
+			return wanted.accepts(n.Meta)
 		})...)
 		return st.idx.Nodes
 	})
 	return found, err
 }
 
+// metaFilter is what ?node-meta=key:value asks of a node's metadata.
+type metaFilter map[string]string
+
+func metaFilterOf(r *http.Request) metaFilter {
+	f := metaFilter{}
+	for _, pair := range r.URL.Query()["node-meta"] {
+		key, value, _ := strings.Cut(pair, ":")
+		f[key] = value
+	}
+	return f
+}
+
+func (f metaFilter) accepts(meta map[string]string) bool {
+	for key, value := range f {
+		if have, ok := meta[key]; !ok || have != value {
+			return false
+		}
+	}
+	return true
+}
+
+// acceptsNode is accepts for the node of that name.
+func (f metaFilter) acceptsNode(st *state, name string) bool {
+	if len(f) == 0 {
+		return true
+	}
+	v, ok := st.nodes.Get(treeKey(fold(name)))
+	return ok && f.accepts(v.(*node).Meta)
+}
+
 func (s *Server) catalogServices(w http.ResponseWriter, r *http.Request) (any, error) {
 	var found map[string][]string
+	wanted := metaFilterOf(r)
 	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
 		watchAll(ws, st.services)
+		index := st.idx.Services
+		if len(wanted) > 0 {
+			watchAll(ws, st.nodes)
+			index = max(index, st.idx.Nodes)
+		}
 		found = make(map[string][]string)
 		for _, svc := range under[service](st.services.Root(), nil, nil) {
+			if !wanted.acceptsNode(st, svc.Node) {
+				continue
+			}
 			tags := orEmpty(found[svc.Service])
 			for _, t := range svc.Tags {
 				if !slices.Contains(tags, t) {
@@ -254,7 +288,7 @@ func (s *Server) catalogServices(w http.ResponseWriter, r *http.Request) (any, e
 			}
 			found[svc.Service] = tags
 		}
-		return st.idx.Services
+		return index
 	})
 	return found, err
 }
@@ -265,12 +299,13 @@ func (s *Server) catalogService(w http.ResponseWriter, r *http.Request) (any, er
 		return nil, badRequest("Missing service name")
 	}
 	var found []*serviceNodeView
+	wanted := metaFilterOf(r)
 	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
 		watchAll(ws, st.services, st.nodes)
 		found = []*serviceNodeView{}
 		all := servicesNamed(st.services.Root(), name)
 		for _, svc := range all {
-			if !svc.hasTags(r.URL.Query()["tag"]) {
+			if !svc.hasTags(r.URL.Query()["tag"]) || !wanted.acceptsNode(st, svc.Node) {
 				continue
 			}
 			v, _ := st.nodes.Get(treeKey(fold(svc.Node)))
