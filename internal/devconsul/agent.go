@@ -18,11 +18,24 @@ type localCheck struct {
 	reported string        // the last output since it was registered
 	expires  time.Time     // when the last report expires, which the agent keeps on its disk
 	reap     time.Duration // how long it may be critical before its service is deregistered; 0: for ever
+	reaper   *time.Timer   // deregisters the service; nil: no report has made the check critical
 }
 
 func (c *localCheck) stop() {
+	c.stopTTL()
+	c.stopReaper()
+}
+
+func (c *localCheck) stopTTL() {
 	if c.timer != nil {
 		c.timer.Stop()
+	}
+}
+
+func (c *localCheck) stopReaper() {
+	if c.reaper != nil {
+		c.reaper.Stop()
+		c.reaper = nil
 	}
 }
 
@@ -34,6 +47,11 @@ func (a *Agent) setCheckLocked(c *localCheck, status, output string) {
 	if changed {
 		a.syncCheckLocked(c)
 	}
+	if status == statusCritical {
+		a.reapLaterLocked(c)
+	} else {
+		c.stopReaper()
+	}
 }
 
 // startTTLLocked starts or restarts the time a check has until its next report.
@@ -43,7 +61,7 @@ func (a *Agent) startTTLLocked(c *localCheck) {
 		return
 	}
 	c.deadline = time.Now().Add(c.ttl)
-	c.stop()
+	c.stopTTL()
 	c.timer = time.AfterFunc(c.ttl, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -56,7 +74,6 @@ func (a *Agent) startTTLLocked(c *localCheck) {
 			output += " (last output before timeout follows): " + c.reported
 		}
 		a.setCheckLocked(c, statusCritical, output)
-		a.reapLaterLocked(c)
 	})
 }
 
@@ -88,7 +105,7 @@ func (s *Server) agentCheckRegister(_ http.ResponseWriter, r *http.Request) (any
 	if err != nil {
 		return nil, err
 	}
-	c := &localCheck{ttl: ct.ttl, check: check{
+	c := &localCheck{ttl: ct.ttl, reap: ct.reap, check: check{
 		Node: a.name, CheckID: in.ID, Name: in.Name, Status: in.Status, Notes: in.Notes,
 		ServiceID: in.ServiceID, Type: ct.kind, Interval: ct.interval.String(),
 		Timeout: ct.timeout.String(),
@@ -150,23 +167,26 @@ func (s *Server) agentCheckDeregister(_ http.ResponseWriter, r *http.Request) (a
 }
 
 // A service whose check has been critical for a while is deregistered, if it asked for that: Consul
-// takes a minute at least, and looks every half a minute.
+// takes a minute at least, and looks every half a minute. It counts from the report, or the end of
+// the TTL, that made the check critical; a check that was registered as critical does not count.
 const (
 	reapAtLeast = time.Minute
 	reapEvery   = 30 * time.Second
 )
 
 func (a *Agent) reapLaterLocked(c *localCheck) {
-	if c.reap == 0 || c.ServiceID == "" {
+	if c.reap <= 0 || c.ServiceID == "" || c.reaper != nil {
 		return
 	}
-	c.timer = time.AfterFunc(max(c.reap, reapAtLeast)+reapEvery, func() {
+	var reaper *time.Timer
+	reaper = time.AfterFunc(max(c.reap, reapAtLeast)+reapEvery, func() {
 		a.s.mu.Lock()
 		defer a.s.mu.Unlock()
-		if !a.s.isClosed && a.checks[c.CheckID] == c && c.Status == statusCritical {
+		if c.reaper == reaper { // else the check has passed since, or is gone
 			a.dropServiceLocked(c.ServiceID)
 		}
 	})
+	c.reaper = reaper
 }
 
 func (a *Agent) dropCheckLocked(id string) {

@@ -22,15 +22,16 @@ const (
 
 // checkType is what kind of check a definition describes. Only TTL checks are run.
 type checkType struct {
-	kind                   string
-	ttl, interval, timeout time.Duration
+	kind                         string
+	ttl, interval, timeout, reap time.Duration
 }
 
 func parseCheckType(c *api.AgentServiceCheck) (ct checkType, err error) {
 	for _, f := range []struct {
 		text string
 		to   *time.Duration
-	}{{c.TTL, &ct.ttl}, {c.Interval, &ct.interval}, {c.Timeout, &ct.timeout}} {
+	}{{c.TTL, &ct.ttl}, {c.Interval, &ct.interval}, {c.Timeout, &ct.timeout},
+		{c.DeregisterCriticalServiceAfter, &ct.reap}} {
 		if f.text == "" {
 			continue
 		}
@@ -242,7 +243,7 @@ func checkMeta(meta map[string]string) error {
 
 // serviceCheck makes the check number i of n of a service from its definition.
 func serviceCheck(svc *service, def *api.AgentServiceCheck, ct checkType, i, n int) *localCheck {
-	c := &localCheck{ttl: ct.ttl, check: check{
+	c := &localCheck{ttl: ct.ttl, reap: ct.reap, check: check{
 		Node: svc.Node, CheckID: def.CheckID, Name: def.Name, Status: def.Status, Notes: def.Notes,
 		ServiceID: svc.ID, ServiceName: svc.Service, ServiceTags: svc.Tags, Type: ct.kind,
 	}}
@@ -255,7 +256,6 @@ func serviceCheck(svc *service, def *api.AgentServiceCheck, ct checkType, i, n i
 	if c.Name == "" {
 		c.Name = fmt.Sprintf("Service '%s' check", svc.Service)
 	}
-	c.reap, _ = time.ParseDuration(def.DeregisterCriticalServiceAfter)
 	if c.Status == "" {
 		c.Status = statusCritical
 	}
