@@ -78,6 +78,9 @@ func (a *Agent) startTTLLocked(c *localCheck) {
 }
 
 func (s *Server) agentChecks(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if err := checkFilter(r.URL.Query()); err != nil {
+		return nil, err
+	}
 	a := s.agentOf(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -36,7 +36,10 @@ func (a *Agent) member() map[string]any {
 	}
 }
 
-func (s *Server) agentMembers(http.ResponseWriter, *http.Request) (any, error) {
+func (s *Server) agentMembers(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if err := checkFilter(r.URL.Query()); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := []any{}

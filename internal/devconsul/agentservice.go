@@ -106,6 +106,9 @@ func (s *Server) localView(svc *service) *agentService {
 }
 
 func (s *Server) agentServices(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if err := checkFilter(r.URL.Query()); err != nil {
+		return nil, err
+	}
 	a := s.agentOf(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -139,7 +139,7 @@ func TestValueSizeLimit(t *testing.T) {
 	})
 }
 
-func TestRefusedKVRequestsSayWhy(t *testing.T) {
+func TestRefusedRequestsSayWhy(t *testing.T) {
 	bubble(t, func(w world) {
 		for line, want := range map[string]string{
 			"GET /v1/kv/":                   "400 Missing key name",
@@ -169,6 +169,12 @@ func TestRefusedKVRequestsSayWhy(t *testing.T) {
 				"HTTP API, ensure the path starts with '/v1/'\n",
 			"GET /v1/kv/a?filter=Key+==+%22": "400 filter expressions are not supported by this " +
 				"embedded server; ask a real Consul",
+			"GET /v1/agent/services?filter=Tags+is+empty": "400 filter expressions are not " +
+				"supported by this embedded server; ask a real Consul",
+			"GET /v1/agent/checks?filter=Status+==+passing": "400 filter expressions are not " +
+				"supported by this embedded server; ask a real Consul",
+			"GET /v1/agent/members?filter=Tags+is+empty": "400 filter expressions are not " +
+				"supported by this embedded server; ask a real Consul",
 		} {
 			if a := w.call(line); fmt.Sprintf("%d %s", a.code, a.body) != want {
 				t.Errorf("%s: got %d %q, want %q", line, a.code, a.body, want)
