@@ -105,6 +105,6 @@ func (s *Server) agentSelf(_ http.ResponseWriter, r *http.Request) (any, error) 
 				"cpu_count": strconv.Itoa(runtime.NumCPU()), "version": runtime.Version(),
 			},
 		},
-		"Meta": map[string]string{"consul-network-segment": "", "consul-version": version},
+		"Meta": a.meta(),
 	}, nil
 }

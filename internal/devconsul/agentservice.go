@@ -145,7 +145,7 @@ func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (a
 	if in.Name == "" {
 		return nil, badRequest("Missing service name")
 	}
-	if in.Address == "0.0.0.0" || in.Address == "::" || in.Address == "[::]" {
+	if anyAddress(in.Address) {
 		return nil, badRequest("Invalid service address")
 	}
 	if err := checkMeta(in.Meta); err != nil {

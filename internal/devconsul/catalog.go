@@ -2,6 +2,7 @@ package devconsul
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -92,38 +93,38 @@ func (s *Server) catalogRegister(_ http.ResponseWriter, r *http.Request) (any, e
 	if err := decode(r.Body, &in); err != nil {
 		return nil, err
 	}
-	switch {
-	case in.Datacenter != "" && in.Datacenter != s.cfg.Datacenter:
+	if in.Datacenter != "" && in.Datacenter != s.cfg.Datacenter {
 		return nil, errNoDatacenter
-	case in.Node == "":
-		return nil, errNoNode
-	case in.Address == "" && !in.SkipNodeUpdate:
+	}
+	if err := checkNode(in.Node, in.ID); err != nil {
+		return nil, err
+	}
+	if in.Address == "" && !in.SkipNodeUpdate {
 		return nil, fmt.Errorf("Must provide address if SkipNodeUpdate is not set")
-	case in.Service != nil && in.Service.Service == "" && in.Service.ID == "":
-		return nil,
-			fmt.Errorf("service name (Service.Service) is required; both Service ID (Service.ID) " +
-				"and Service Name cannot be empty")
-	case in.Service != nil && in.Service.Service == "":
-		return nil, fmt.Errorf(
-			"Must provide service name (Service.Service) when service ID is provided")
+	}
+	if in.Service != nil {
+		if err := checkService(in.Service); err != nil {
+			return nil, err
+		}
 	}
 	var checks []check
 	if c := in.Check; c != nil {
 		checks = append(checks, check{
 			Node: c.Node, CheckID: c.CheckID, Name: c.Name, Status: c.Status, Notes: c.Notes,
-			Output:    c.Output,
-			ServiceID: c.ServiceID, ServiceName: c.ServiceName, Type: c.Type,
+			Output: c.Output, ServiceID: c.ServiceID, ServiceName: c.ServiceName, Type: c.Type,
+			Definition: definitionOf(&c.Definition),
 		})
 	}
 	for _, c := range in.Checks {
 		if c == nil {
 			return nil, badRequest("Checks holds null: leave it out, or name a check")
 		}
-		checks = append(checks, check{
-			Node: c.Node, CheckID: c.CheckID, Name: c.Name, Status: c.Status, Notes: c.Notes,
-			Output:    c.Output,
-			ServiceID: c.ServiceID, ServiceName: c.ServiceName, Type: c.Type,
-		})
+		checks = append(checks, checkOf(c))
+	}
+	for i := range checks {
+		if checks[i].Type == "" {
+			checks[i].Type = checks[i].Definition.kind()
+		}
 	}
 	err := s.apply(func(w *writeTxn) error {
 		err := w.register(&in, checks, s.cfg.Datacenter)
@@ -144,25 +145,8 @@ func (w *writeTxn) register(in *api.CatalogRegistration, checks []check, dc stri
 		})
 	}
 	if svc := in.Service; svc != nil {
-		s := service{
-			Node: in.Node, ID: svc.ID, Service: svc.Service, Tags: svc.Tags, Address: svc.Address,
-			Meta: svc.Meta, Port: svc.Port, Weights: weights(svc.Weights),
-			EnableTagOverride: svc.EnableTagOverride,
-		}
-		for name, a := range svc.TaggedAddresses {
-			if s.TaggedAddresses == nil {
-				s.TaggedAddresses = make(map[string]serviceAddress)
-			}
-			s.TaggedAddresses[name] = serviceAddress(a)
-		}
-		if s.ID == "" {
-			s.ID = s.Service
-		}
-		if s.Weights == (weights{}) {
-			s.Weights = weights{1, 1}
-		}
-		if err := w.ensureService(s); err != nil {
-			return err
+		if err := w.ensureService(serviceOf(in.Node, svc)); err != nil {
+			return fmt.Errorf("failed inserting service: %w", err)
 		}
 	}
 	for _, c := range checks {
@@ -176,7 +160,9 @@ func (w *writeTxn) register(in *api.CatalogRegistration, checks []check, dc stri
 			return fmt.Errorf("Node '%s' for check '%s' doesn't match register request node '%s'",
 				c.Node, c.CheckID, in.Node)
 		}
-		if err := w.ensureCheck(c); err != nil {
+		if err := w.ensureCheck(c); errors.Is(err, errMissingService) {
+			return fmt.Errorf("Unknown service ID '%s' for check ID '%s'", c.ServiceID, c.CheckID)
+		} else if err != nil {
 			return err
 		}
 	}
@@ -194,10 +180,9 @@ func (s *Server) catalogDeregister(_ http.ResponseWriter, r *http.Request) (any,
 	if in.Node == "" {
 		return nil, errNoNode
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	err := s.applyLocked(func(w *writeTxn) error {
+	err := s.apply(func(w *writeTxn) error {
 		w.log(CommitOp{Verb: "deregister", Key: in.Node}, true, nil)
+		w.deregistered = append(w.deregistered, in.Node)
 		switch {
 		case in.ServiceID != "":
 			w.deleteService(in.Node, in.ServiceID)
@@ -210,11 +195,6 @@ func (s *Server) catalogDeregister(_ http.ResponseWriter, r *http.Request) (any,
 	})
 	if err != nil {
 		return nil, err
-	}
-	for _, a := range s.agents {
-		if fold(in.Node) == fold(a.name) {
-			a.syncLater()
-		}
 	}
 	return true, nil
 }

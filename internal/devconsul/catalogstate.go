@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	iradix "github.com/hashicorp/go-immutable-radix"
@@ -67,12 +68,15 @@ type check struct {
 	Interval    string
 	Timeout     string
 	ExposedPort int
-	Definition  struct{}
+	Definition  checkDefinition
 	CreateIndex uint64
 	ModifyIndex uint64
 }
 
-var errNoNode = errors.New("Must provide node")
+var (
+	errNoNode         = errors.New("Must provide node")
+	errMissingService = errors.New("Missing service registration")
+)
 
 func (w *writeTxn) ensureNode(n node) {
 	key := treeKey(fold(n.Node))
@@ -91,6 +95,10 @@ func (w *writeTxn) ensureNode(n node) {
 }
 
 func (w *writeTxn) ensureService(s service) error {
+	if err := checkMeta(s.Meta); err != nil {
+		return fmt.Errorf("Invalid Service Meta for node %s and serviceID %s: %w", s.Node, s.ID,
+			err)
+	}
 	if _, ok := w.root(treeNodes).Get(treeKey(fold(s.Node))); !ok {
 		return errMissingNode
 	}
@@ -123,7 +131,7 @@ func (w *writeTxn) ensureCheck(c check) error {
 	if c.ServiceID != "" {
 		v, ok := w.root(treeServices).Get(treeKey(fold(c.Node), fold(c.ServiceID)))
 		if !ok {
-			return fmt.Errorf("Unknown service ID '%s' for check ID '%s'", c.ServiceID, c.CheckID)
+			return errMissingService
 		}
 		c.ServiceName, c.ServiceTags = v.(*service).Service, v.(*service).Tags
 	}
@@ -152,7 +160,8 @@ func (c *check) same(o *check) bool {
 	return a.Node == b.Node && a.CheckID == b.CheckID && a.Name == b.Name && a.Status == b.Status &&
 		a.Notes == b.Notes && a.Output == b.Output && a.ServiceID == b.ServiceID &&
 		a.ServiceName == b.ServiceName && a.Type == b.Type && a.Interval == b.Interval &&
-		a.Timeout == b.Timeout && slices.Equal(c.ServiceTags, o.ServiceTags)
+		a.Timeout == b.Timeout && slices.Equal(c.ServiceTags, o.ServiceTags) &&
+		reflect.DeepEqual(a.Definition, b.Definition)
 }
 
 func (w *writeTxn) touchService(name string) {

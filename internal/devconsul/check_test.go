@@ -82,21 +82,28 @@ func TestSessionEndsWithItsNodeOrCheck(t *testing.T) {
 }
 
 func TestAgentRegistersItsNodeAgainWithinAMinute(t *testing.T) {
-	bubble(t, func(w world) {
-		w.call(
-			`PUT /v1/agent/service/register {"Name":"web","Check":{"TTL":"1h","Status":"passing"}}`)
-		s := w.session(`{}`)
-		w.want(`PUT /v1/catalog/deregister {"Node":"coordd-dev"}`, 200, "true")
-		if w.alive(s) {
-			t.Error("a session outlived its node")
-		}
-		w.want("PUT /v1/session/create", 500, "apply failed: Missing node registration")
-		time.Sleep(time.Minute + time.Nanosecond)
-		w.session(`{}`)
-		if h, _, err := w.c.Health().Service("web", "", true, nil); err != nil || len(h) != 1 {
-			t.Errorf("%v, %v", h, err)
-		}
-	})
+	for _, deregister := range []string{
+		`PUT /v1/catalog/deregister {"Node":"coordd-dev"}`,
+		`PUT /v1/txn [{"Node":{"Verb":"delete","Node":{"Node":"coordd-dev"}}}]`,
+	} {
+		bubble(t, func(w world) {
+			w.call(`PUT /v1/agent/service/register {"Name":"web","Check":{"TTL":"1h",` +
+				`"Status":"passing"}}`)
+			s := w.session(`{}`)
+			if a := w.call(deregister); a.code != 200 {
+				t.Fatalf("%s: %+v", deregister, a)
+			}
+			if w.alive(s) {
+				t.Error("a session outlived its node")
+			}
+			w.want("PUT /v1/session/create", 500, "apply failed: Missing node registration")
+			time.Sleep(time.Minute + time.Nanosecond)
+			w.session(`{}`)
+			if h, _, err := w.c.Health().Service("web", "", true, nil); err != nil || len(h) != 1 {
+				t.Errorf("%v, %v", h, err)
+			}
+		})
+	}
 }
 
 func TestServicesAndTheirHealth(t *testing.T) {

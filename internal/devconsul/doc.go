@@ -5,7 +5,7 @@
 // What holds:
 //
 //  1. One write is one log entry. Entries are applied one at a time, in the order of their index;
-//     a transaction is applied whole or not at all.
+//     a transaction, of keys and of the catalog, is applied whole or not at all.
 //  2. The index only rises, except by Reset. Restore brings back old contents with their old
 //     ModifyIndex, and the next write still gets an index above every earlier one: this is what
 //     raft does when it restores a snapshot.

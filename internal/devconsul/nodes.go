@@ -3,8 +3,10 @@ package devconsul
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"syscall"
 	"time"
 
@@ -121,6 +123,15 @@ func (a *Agent) Start() {
 	a.syncAllLocked()
 }
 
+// meta is the metadata of the agent's node.
+func (a *Agent) meta() map[string]string {
+	meta := map[string]string{"consul-network-segment": "", "consul-version": version}
+	if a.isServer() {
+		maps.Copy(meta, a.s.cfg.NodeMeta)
+	}
+	return meta
+}
+
 func (a *Agent) isServer() bool { return a == a.s.agents[0] }
 
 func (a *Agent) stop() {
@@ -155,6 +166,15 @@ func (a *Agent) syncLater() {
 	a.resync.Reset(resyncAfter)
 }
 
+// missLocked has the agents of these nodes repair the catalog after a while.
+func (s *Server) missLocked(nodes []string) {
+	for _, a := range s.agents {
+		if slices.ContainsFunc(nodes, func(n string) bool { return fold(n) == fold(a.name) }) {
+			a.syncLater()
+		}
+	}
+}
+
 // registerLocked writes the node to the catalog, as a leader does by what gossip says of it.
 func (a *Agent) registerLocked() error {
 	s := a.s
@@ -169,7 +189,7 @@ func (a *Agent) registerLocked() error {
 			ID: a.id, Node: a.name, Address: a.address, Datacenter: s.cfg.Datacenter,
 			TaggedAddresses: map[string]string{"lan": a.address, "lan_ipv4": a.address,
 				"wan": a.address, "wan_ipv4": a.address},
-			Meta: map[string]string{"consul-network-segment": "", "consul-version": version},
+			Meta: a.meta(),
 		})
 		if a.isServer() {
 			err := w.ensureService(service{

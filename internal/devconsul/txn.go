@@ -14,6 +14,17 @@ import (
 // maxTxnOps is the most operations that one transaction may have.
 const maxTxnOps = 128
 
+// txnOp is one operation of a transaction.
+type txnOp interface {
+	// isWrite tells whether the operation needs the log. A transaction without one that does is a
+	// read.
+	isWrite() bool
+	// preCheck is what the leader looks at before anything goes to the log.
+	preCheck(s *Server, now time.Time) error
+	// run applies the operation. The results are what the transaction answers with.
+	run(w *writeTxn) ([]txnResult, error)
+}
+
 // kvOp is one operation on the KV store, alone or in a transaction.
 type kvOp struct {
 	verb  string
@@ -21,7 +32,6 @@ type kvOp struct {
 	index uint64 // what cas, delete-cas and check-index compare with
 }
 
-// isWrite tells whether the verb needs the log. A transaction without such a verb is a read.
 func (op kvOp) isWrite() bool {
 	switch op.verb {
 	case "set", "cas", "lock", "unlock", "delete", "delete-cas", "delete-tree":
@@ -111,7 +121,10 @@ func (op kvOp) refusal() error {
 }
 
 type txnResult struct {
-	KV *Entry
+	KV      *Entry       `json:",omitempty"`
+	Node    *node        `json:",omitempty"`
+	Service *serviceView `json:",omitempty"`
+	Check   *check       `json:",omitempty"`
 }
 
 type txnError struct {
@@ -141,7 +154,7 @@ func (s *Server) txn(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(ops, kvOp.isWrite) {
+	if slices.ContainsFunc(ops, txnOp.isWrite) {
 		// A write reads no other parameter.
 		if err := s.checkDatacenter(r.URL.Query()); err != nil {
 			return nil, err
@@ -172,7 +185,7 @@ func txnAnswer(w http.ResponseWriter, r *http.Request, reply any, conflict bool)
 	return reply, nil
 }
 
-func (s *Server) txnWrite(ops []kvOp) (*txnResponse, error) {
+func (s *Server) txnWrite(ops []txnOp) (*txnResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.isClosed {
@@ -201,7 +214,7 @@ func (s *Server) txnWrite(ops []kvOp) (*txnResponse, error) {
 // errTxnRefused keeps the changes of a transaction with a failed operation from being published.
 var errTxnRefused = errors.New("devconsul: transaction refused")
 
-func (s *Server) txnRead(r *http.Request, q *query, ops []kvOp) (*txnReadResponse, error) {
+func (s *Server) txnRead(r *http.Request, q *query, ops []txnOp) (*txnReadResponse, error) {
 	// A read transaction does not block, whatever index it names.
 	q.minIndex = 0
 	reply := &txnReadResponse{}
@@ -223,20 +236,25 @@ func (s *Server) txnRead(r *http.Request, q *query, ops []kvOp) (*txnReadRespons
 	return reply, err
 }
 
-// txnPreCheck is what the leader looks at before anything goes to the log.
-func (s *Server) txnPreCheck(ops []kvOp, now time.Time) (errs []txnError) {
+func (s *Server) txnPreCheck(ops []txnOp, now time.Time) (errs []txnError) {
 	for i, op := range ops {
-		switch {
-		case op.e.Key == "" && op.verb != "delete-tree":
-			errs = append(errs, txnError{i, "Must provide key"})
-		case !knownVerb(op.verb):
-			errs = append(errs, txnError{i, fmt.Sprintf("unknown KV operation: %s", op.verb)})
-		case op.verb == "lock" && s.delayed(op.e.Key, now):
-			errs = append(errs, txnError{i, fmt.Sprintf("failed to lock key %q due to lock delay",
-				op.e.Key)})
+		if err := op.preCheck(s, now); err != nil {
+			errs = append(errs, txnError{i, err.Error()})
 		}
 	}
 	return errs
+}
+
+func (op kvOp) preCheck(s *Server, now time.Time) error {
+	switch {
+	case op.e.Key == "" && op.verb != "delete-tree":
+		return errors.New("Must provide key")
+	case !knownVerb(op.verb):
+		return fmt.Errorf("unknown KV operation: %s", op.verb)
+	case op.verb == "lock" && s.delayed(op.e.Key, now):
+		return fmt.Errorf("failed to lock key %q due to lock delay", op.e.Key)
+	}
+	return nil
 }
 
 func knownVerb(v string) bool {
@@ -248,29 +266,15 @@ func knownVerb(v string) bool {
 }
 
 // dispatch runs all operations, also those after one that failed: each failure is reported.
-func (w *writeTxn) dispatch(ops []kvOp) ([]txnResult, []txnError) {
+func (w *writeTxn) dispatch(ops []txnOp) ([]txnResult, []txnError) {
 	results := []txnResult{}
 	var errs []txnError
 	for i, op := range ops {
-		found, ok, err := w.do(op)
-		if !ok && err == nil {
-			err = op.refusal()
-		}
+		found, err := op.run(w)
 		if err != nil {
 			errs = append(errs, txnError{i, err.Error()})
-			continue
 		}
-		for _, e := range found {
-			switch op.verb {
-			case "get", "get-or-empty", "get-tree":
-			default:
-				// Only what was asked to be read comes with its value.
-				c := *e
-				c.Value = nil
-				e = &c
-			}
-			results = append(results, txnResult{e})
-		}
+		results = append(results, found...)
 	}
 	if len(errs) > 0 {
 		return nil, errs
@@ -278,7 +282,29 @@ func (w *writeTxn) dispatch(ops []kvOp) ([]txnResult, []txnError) {
 	return results, nil
 }
 
-func (s *Server) txnOps(w http.ResponseWriter, r *http.Request) ([]kvOp, error) {
+func (op kvOp) run(w *writeTxn) (results []txnResult, err error) {
+	found, ok, err := w.do(op)
+	if !ok && err == nil {
+		err = op.refusal()
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range found {
+		switch op.verb {
+		case "get", "get-or-empty", "get-tree":
+		default:
+			// Only what was asked to be read comes with its value.
+			c := *e
+			c.Value = nil
+			e = &c
+		}
+		results = append(results, txnResult{KV: e})
+	}
+	return results, nil
+}
+
+func (s *Server) txnOps(w http.ResponseWriter, r *http.Request) ([]txnOp, error) {
 	const doc = "https://developer.hashicorp.com/docs/agent/config/config-files#txn_max_req_len"
 	tooLarge := func(format string, args ...any) error {
 		return &httpError{http.StatusRequestEntityTooLarge, fmt.Sprintf(format, args...)}
@@ -301,7 +327,7 @@ func (s *Server) txnOps(w http.ResponseWriter, r *http.Request) ([]kvOp, error) 
 		return nil, tooLarge("Transaction contains too many operations (%d > %d)", len(in),
 			maxTxnOps)
 	}
-	var ops []kvOp
+	var ops []txnOp
 	for _, op := range in {
 		switch {
 		case op == nil:
@@ -316,10 +342,12 @@ func (s *Server) txnOps(w http.ResponseWriter, r *http.Request) ([]kvOp, error) 
 					Session: op.KV.Session},
 				index: op.KV.Index,
 			})
-		case op.Node != nil, op.Service != nil, op.Check != nil:
-			return nil,
-				badRequest("transactions of nodes, services and checks are not supported by this " +
-					"embedded server; use the catalog")
+		case op.Node != nil:
+			ops = append(ops, newNodeOp(op.Node, s.cfg.Datacenter))
+		case op.Service != nil:
+			ops = append(ops, newServiceOp(op.Service))
+		case op.Check != nil:
+			ops = append(ops, newCheckOp(op.Check))
 		}
 	}
 	return ops, nil

@@ -45,15 +45,6 @@ No cluster leader`,
 		body:     `{"Name": "bad", "Port": "eighty"}`,
 		recorded: ".Alias.Port", answered: "AgentServiceRegistration.Port", reason: ownTypes,
 	},
-	{
-		script: "txn_catalog",
-		recorded: `409 application/json; charset=utf-8
-{"Backend":0,"ConsistencyLevel":"","Errors":[{"OpIndex":0,"What":"node \"nowhere\" doesn't exist"}],"Index":1,"KnownLeader":true,"LastContact":0,"NotModified":false,"Results":null,"ResultsFilteredByACLs":false}`,
-		answered: `400 text/plain; charset=utf-8
-transactions of nodes, services and checks are not supported by this embedded server; use the catalog`,
-		reason: "transactions are for keys: nobody here changes the catalog in one, and silence " +
-			"would be worse than a refusal",
-	},
 }
 
 func (d difference) matches(st step) bool {
