@@ -29,7 +29,7 @@ const clientModule = "github.com/hashicorp/consul/api"
 func TestTheOfficialClientsTestsPass(t *testing.T) {
 	t.Logf("%s %s", clientModule, listed(t, "{{.Version}}"))
 	dir := listed(t, "{{.Dir}}")
-	outcomes, rest := run(t, dir, testsOf(t, dir), consulFirst(t))
+	outcomes, rest := run(t, dir, append(testsOf(t, dir), beside...), consulFirst(t))
 	passed := 0
 	for _, name := range slices.Sorted(maps.Keys(outcomes)) {
 		o, reason := outcomes[name], cannot[name]
