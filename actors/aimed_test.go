@@ -119,7 +119,8 @@ func TestAimedEventsConcernNobodyElse(t *testing.T) {
 			s.aim(key, value, 0)
 			n++
 		})
-		for _, name := range []string{"256", "65536", "9223372036854775807", "-1", "01", "x", "1/2"} {
+		for _, name := range []string{"256", "65536", "9223372036854775807", "-1", "01", "x",
+			"1/2"} {
 			s.aim("events/"+name, []byte("{"), 0)
 			odd = append(odd, "events/"+name)
 		}

@@ -16,7 +16,8 @@ type Bounds struct {
 	// or without a check 2 x TTL, which is Consul's rule.
 	Detect time.Duration
 	// TakeOver is the time from a member's death to the start of its items elsewhere, when nobody
-	// hands them over as coordd's guard does for a coordd that was killed: Detect + grace + planning.
+	// hands them over as coordd's guard does for a coordd that was killed: Detect + grace +
+	// planning.
 	TakeOver time.Duration
 	// TakeOverLeader is the same for the leader's death: TakeOver + lock.
 	TakeOverLeader time.Duration

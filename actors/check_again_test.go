@@ -52,8 +52,8 @@ func TestReportsThatHaveGoneAstrayAreForgottenInTime(t *testing.T) {
 	})
 }
 
-// A registration that was slow, or whose answer was lost, may have been done: a clean stop takes the
-// instance away.
+// A registration that was slow, or whose answer was lost, may have been done: a clean stop takes
+// the instance away.
 func TestAnInstanceOfWhichTheMemberDoesNotKnowIsTakenAwayWithIt(t *testing.T) {
 	for name, late := range map[string]time.Duration{"slow": 2500 * time.Millisecond,
 		"lost": time.Hour} {

@@ -24,8 +24,8 @@ func TestALongCheckIsNotWaitedForWhereThereIsNone(t *testing.T) {
 	}
 }
 
-// A member with a long check that was cut off for longer than it lasts has its next session bound to
-// it, like any other.
+// A member with a long check that was cut off for longer than it lasts has its next session bound
+// to it, like any other.
 func TestALongCheckIsThereAgainAfterAnOutage(t *testing.T) {
 	for n := range 20 { // at any moment of what is tried meanwhile
 		if raceDetector && n%5 != 0 {

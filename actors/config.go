@@ -136,8 +136,8 @@ type Config struct {
 	// Merge is the quiet time before free items are placed, so that changes
 	// which come together are planned together; four times as much at the most. Default: 250 ms.
 	Merge time.Duration
-	// WorkerSoak is the time from an item's assignment to the start of its work, unless it was taken
-	// over from a lost member: such an item has waited already. Default: 0.5 s.
+	// WorkerSoak is the time from an item's assignment to the start of its work, unless it was
+	// taken over from a lost member: such an item has waited already. Default: 0.5 s.
 	WorkerSoak time.Duration
 	// MoveBudget is the most items that are on the move at one time for balance, or from members
 	// that operators drain. One whose work takes longer than StopTimeout to stop counts no more.

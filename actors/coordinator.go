@@ -52,7 +52,8 @@ func New(cfg Config) (*Coordinator, error) {
 	c.cells.capacity.Set(cfg.Capacity)
 	if c.routes, err = routing.New(routing.Config{Service: cfg.Service, Client: cfg.Client,
 		Consul: cfg.Consul, MaxAge: max(cfg.Bounds().StopsWithin, routing.MinMaxAge),
-		Observer: cfg.Observer, Logger: cfg.Logger.With(slog.String("member", cfg.ID))}); err != nil {
+		Observer: cfg.Observer, Logger: cfg.Logger.With(slog.String("member", cfg.ID)),
+	}); err != nil {
 		return nil, err
 	}
 	members := tree(c.base, c.cells, c.routes.Tree())
@@ -171,7 +172,9 @@ func (c *Coordinator) Workload() messages.Reader[messages.Workload] {
 func (c *Coordinator) Plan() messages.Reader[messages.Plan] { return c.cells.plan.Reader() }
 
 // Control is what operators have ordered; kept up to date while this member leads.
-func (c *Coordinator) Control() messages.Reader[messages.Control] { return c.cells.control.Reader() }
+func (c *Coordinator) Control() messages.Reader[messages.Control] {
+	return c.cells.control.Reader()
+}
 
 // Assignments is what the leader wants this member to run.
 func (c *Coordinator) Assignments() messages.Reader[messages.Assignments] {

@@ -219,8 +219,8 @@ func TestACleanStopIsInTheEventLogWithItsCause(t *testing.T) {
 			// granted to it once more.
 			if strings.HasPrefix(what, "granted "+n+">"+n+" ") {
 				delete(got, what)
-			} else if strings.HasPrefix(what, "granted "+n+">") && (strings.HasSuffix(what, " left") ||
-				strings.HasSuffix(what, " released")) {
+			} else if strings.HasPrefix(what, "granted "+n+">") &&
+				(strings.HasSuffix(what, " left") || strings.HasSuffix(what, " released")) {
 				granted += k
 				delete(got, what)
 			}
@@ -302,9 +302,9 @@ func TestWhatALeaderGaveUpWhileNobodyLedKeepsItsCause(t *testing.T) {
 		w.await("the items shared out", 40*time.Second, w.balanced(9))
 		granted, got := 0, w.since(before)
 		for what, k := range got {
-			if strings.HasPrefix(what, "granted "+old+">") && !strings.HasPrefix(what, "granted "+old+
-				">"+old+" ") && (strings.HasSuffix(what, " left") || strings.HasSuffix(what,
-				" released")) {
+			if strings.HasPrefix(what, "granted "+old+">") &&
+				!strings.HasPrefix(what, "granted "+old+">"+old+" ") &&
+				(strings.HasSuffix(what, " left") || strings.HasSuffix(what, " released")) {
 				granted += k
 			}
 		}

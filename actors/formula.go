@@ -61,14 +61,14 @@ func (f Formula) Plus(more ...Part) Formula {
 
 // Formulas are the worst cases of a member's settings: see [Bounds] for what each of them is.
 type Formulas struct {
-	// HandOver is the time from the end of a member's work, at a clean stop, to the start of its items
-	// elsewhere. What is taken over from a member that died is not soaked.
+	// HandOver is the time from the end of a member's work, at a clean stop, to the start of its
+	// items elsewhere. What is taken over from a member that died is not soaked.
 	HandOver Formula
 	// TakeOver is that from a member's death when nobody hands them over, TakeOverMachine when the
 	// machine of its Consul agent goes as well, and TakeOverUnchecked when it has no check.
 	TakeOver, TakeOverMachine, TakeOverUnchecked Formula
-	// TakeOverLeft is that from the end of a member's session when somebody ended it before its time:
-	// its agent left, or an operator ended it.
+	// TakeOverLeft is that from the end of a member's session when somebody ended it before its
+	// time: its agent left, or an operator ended it.
 	TakeOverLeft Formula
 	// TakeOverElsewhere is TakeOver for one that is started again under its id on another host
 	// before its items move: they wait for it.

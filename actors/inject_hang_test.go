@@ -33,10 +33,12 @@ import (
 //	control-watcher     orders are not heard
 //	assigner            nothing is assigned
 //	assignment-watcher  this member starts and stops nothing; what it runs, it owns
-//	check-keeper        the session ends with the check: the work stops, others take everything over
+//	check-keeper        the session ends with the check: the work stops, others take everything
+//	                    over
 //	instance-publisher  what Consul's catalog says of n1 beside its check stays as it was
 //	state-publisher     what n1 says of its items' work stays as it was
-//	worker-manager      the same as assignment-watcher; if the lease ends as well, the lease-enforcer ends the work
+//	worker-manager      the same as assignment-watcher; if the lease ends as well, the
+//	                    lease-enforcer ends the work
 //
 // That lasts until the session-renewer finds that an actor hangs: see
 // TestAMemberOfWhichAnActorHangsGivesUpWhatItHolds.

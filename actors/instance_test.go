@@ -327,8 +327,8 @@ func TestLabelsThatAreNoUTF8AreNotPublishedAgainAndAgain(t *testing.T) {
 		registered.Store(0)
 		time.Sleep(30 * time.Minute)
 		if n := registered.Load(); n > 0 {
-			t.Errorf("the instance was registered %d times in half an hour in which nothing changed",
-				n)
+			t.Errorf("the instance was registered %d times in half an hour in which nothing "+
+				"changed", n)
 		}
 	})
 }

@@ -172,7 +172,8 @@ func TestItemsThatCannotBeReleasedConcernNoOthers(t *testing.T) {
 					c.await("its release", 15*time.Second, func() bool {
 						return assigned() == 91+many
 					})
-					if how.status == 403 { // what is answered is not taken for silence at a stop either
+					// What is answered is not taken for silence at a stop either.
+					if how.status == 403 {
 						c.start("n2")
 						time.Sleep(20 * time.Second)
 						c.stop("n1")

@@ -11,9 +11,9 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// As returns an operator whose orders to freeze and to drain say who gave them, such as "user@host":
-// the event log shows it. Everybody who may read the orders can read it. A text that holds control
-// characters or more than 256 bytes is left out.
+// As returns an operator whose orders to freeze and to drain say who gave them, such as
+// "user@host": the event log shows it. Everybody who may read the orders can read it. A text that
+// holds control characters or more than 256 bytes is left out.
 func (o *Operator) As(who string) *Operator {
 	signing := *o
 	signing.by = who

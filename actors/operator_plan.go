@@ -23,8 +23,8 @@ type WhatIf struct {
 // plan --json`.
 type Plan struct {
 	Service string `json:"service"`
-	// Moves are ordered by item. Where an item goes to is a forecast: the leader decides it when the
-	// item is free, and may choose another member with as many items.
+	// Moves are ordered by item. Where an item goes to is a forecast: the leader decides it when
+	// the item is free, and may choose another member with as many items.
 	Moves    []PlanMove     `json:"moves"`
 	Unplaced []PlanUnplaced `json:"unplaced"` // items that nobody would run
 	Members  []PlanMember   `json:"members"`
@@ -32,8 +32,8 @@ type Plan struct {
 	// that nobody runs now.
 	Moving   int `json:"moving"`
 	Starting int `json:"starting"`
-	// Minimum is how many items move at the least, whoever plans; it is counted without the planner.
-	// Exact: no plan needs fewer. Else, as the weights differ, it is a lower bound.
+	// Minimum is how many items move at the least, whoever plans; it is counted without the
+	// planner. Exact: no plan needs fewer. Else, as the weights differ, it is a lower bound.
 	Minimum int  `json:"minimum"`
 	Exact   bool `json:"minimum_exact"`
 	// The imbalance is the difference between the largest and the smallest load, in weight, among
@@ -84,8 +84,8 @@ type PlanMember struct {
 }
 
 // Plan plans with the leader's own planner from what is in Consul now, and writes nothing. Errors:
-// [ErrInvalid], [ErrNotFound] for a member that is neither registered nor holds anything, and as for
-// Status.
+// [ErrInvalid], [ErrNotFound] for a member that is neither registered nor holds anything, and as
+// for Status.
 func (o *Operator) Plan(ctx context.Context, what WhatIf) (Plan, error) {
 	if what.Add < 0 || what.Add > maxAdded {
 		return Plan{}, fmt.Errorf("%w: %d members more: give 0 to %d", ErrInvalid, what.Add,

@@ -148,7 +148,8 @@ func TestABackendThatPanicsEndsItsElectionAndNothingElse(t *testing.T) {
 					if in != "Contact" && in != "Watch" && in != "Leave" && !s.backend.left.Load() {
 						t.Error("its record is not given up")
 					}
-					if how == "panics" && !strings.Contains(s.logs.String(), "msg=election-panicked") {
+					if how == "panics" && !strings.Contains(s.logs.String(),
+						"msg=election-panicked") {
 						t.Errorf("the stack is not logged: %s", &s.logs)
 					}
 				})
@@ -161,7 +162,8 @@ func TestAWatchThatReturnsByItselfIsBroken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b watchless
 		b.contact = messages.NewState(Contact{})
-		e, err := New(&b, Config{Election: "demo", Name: "n", Logger: slog.New(slog.DiscardHandler)})
+		e, err := New(&b, Config{Election: "demo", Name: "n",
+			Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

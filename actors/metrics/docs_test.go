@@ -62,7 +62,8 @@ func TestTheDocumentNamesEveryMetricAndNoOther(t *testing.T) {
 	}
 	now := table(families)
 	if *update {
-		if err := os.WriteFile(doc, []byte(before+tableBegin+now+tableEnd+after), 0o644); err != nil {
+		text := []byte(before + tableBegin + now + tableEnd + after)
+		if err := os.WriteFile(doc, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	} else if was != now {

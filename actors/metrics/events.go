@@ -55,8 +55,8 @@ func New() *Metrics {
 		}),
 		takeover: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "coordd_takeover_duration_seconds", Buckets: takeoverBuckets,
-			Help: "Time from a lost member's record being missed to each of its items being given " +
-				"to another member.",
+			Help: "Time from a lost member's record being missed to each of its items being " +
+				"given to another member.",
 		}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "coordd_consul_calls_total",

@@ -41,8 +41,8 @@ func (s *states) restarts(out chan<- prometheus.Metric) {
 
 // tally adds the restarts of a tree to those of the actors directly below its root, which are
 // known, and returns those of items. What is at an item's path is no actor's: no id becomes a
-// label. An actor that has not failed is there with 0, for a series that begins above zero hides its first
-// step from rate() and increase().
+// label. An actor that has not failed is there with 0, for a series that begins above zero hides
+// its first step from rate() and increase().
 func tally(actors map[string]uint64, known []string, c supervisor.Counters) (work uint64) {
 	for _, name := range known {
 		actors[name] += 0

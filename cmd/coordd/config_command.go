@@ -381,8 +381,8 @@ func (a *app) configReplay(s *serviceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay",
 		Short: "Send what is left in a log of writes",
-		Long: `Sends the writes that are left in a log (--config-log DIR) to Consul, in order, and ends
-when none is left. Those that were refused, because someone else has changed their keys
+		Long: `Sends the writes that are left in a log (--config-log DIR) to Consul, in order, and
+ends when none is left. Those that were refused, because someone else has changed their keys
 meanwhile, are named, the newest 20 of them, and the exit code is 1. DIR/conflicts has all.`,
 		Example: "  coordd config replay --config-log /var/lib/coordd/config",
 		Args:    noArguments,

@@ -20,7 +20,8 @@ type consulFlags struct {
 
 func (c *consulFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&c.Consul, "consul", "",
-		"Consul's `address`: host:port or a URL. Without it: CONSUL_HTTP_ADDR, else 127.0.0.1:8500.")
+		"Consul's `address`: host:port or a URL. Without it: CONSUL_HTTP_ADDR, else "+
+			"127.0.0.1:8500.")
 	f.StringVar(&c.Datacenter, "datacenter", "",
 		"Consul's datacenter of that `name`. Without it: the agent's own. In another one a member "+
 			"has no health check.")

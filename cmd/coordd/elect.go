@@ -45,8 +45,8 @@ func (a *app) electCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "elect NAME [--] COMMAND [ARG...]",
 		Short: "Run a command on one machine at a time, wherever the leader of NAME is",
-		Long: `Takes part in the election NAME and runs a command while it leads: on one machine at a
-time, whatever becomes of the machines. NAME is any name of letters, digits and
+		Long: `Takes part in the election NAME and runs a command while it leads: on one machine at
+a time, whatever becomes of the machines. NAME is any name of letters, digits and
 ._-~:@+; nothing has to be set up for it. The election is held on Consul, or on ZooKeeper
 with --zookeeper.
 
@@ -211,8 +211,8 @@ func (o *electFlags) check(args []string) error {
 	case len(asked) == 0 && strings.TrimSpace(strings.Join(args[1:], "")) == "":
 		return usage("the command is empty")
 	case len(o.zookeeper.Servers) > 0 && o.some():
-		return usage("give one of --consul and --zookeeper (or of their variables); --datacenter, " +
-			"--namespace and --partition go with Consul")
+		return usage("give one of --consul and --zookeeper (or of their variables); " +
+			"--datacenter, --namespace and --partition go with Consul")
 	case o.asJSON && !o.status && !o.follow:
 		return usage("--json goes with --status or --follow")
 	}
@@ -353,8 +353,8 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 	if err := runner.runGuard(background, &group); err != nil {
 		return err
 	}
-	log.Info("starting", append([]any{"election", name, "candidate", o.id, "store", where, "version",
-		version(), "pid", os.Getpid()}, o.times()...)...)
+	log.Info("starting", append([]any{"election", name, "candidate", o.id, "store", where,
+		"version", version(), "pid", os.Getpid()}, o.times()...)...)
 	for {
 		var e *election.Election
 		cfg.Lead = func(ctx context.Context, s election.Status) error {

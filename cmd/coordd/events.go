@@ -21,10 +21,10 @@ func (a *app) eventsCommand() *cobra.Command {
 		Use:     "events [ITEM|MEMBER]",
 		Aliases: []string{"history"},
 		Short:   "Show what happened, and why",
-		Long: `Shows what happened to the items, the members and the orders of a service, with the cause,
-the oldest first: all of it, or what concerns one item or one member. Times are those of the leader
-that wrote it down, shown in this machine's time zone. The log is in Consul and holds the last 256
-transactions of leaders, whoever led: some thousand moves, or more.
+		Long: `Shows what happened to the items, the members and the orders of a service, with the
+cause, the oldest first: all of it, or what concerns one item or one member. Times are those of the
+leader that wrote it down, shown in this machine's time zone. The log is in Consul and holds the
+last 256 transactions of leaders, whoever led: some thousand moves, or more.
 
 With --follow it shows what happens from now on (with --since also what happened before), until it
 is stopped. --json prints a list, with --follow one line for each event.

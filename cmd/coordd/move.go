@@ -101,8 +101,8 @@ func (a *app) awaitOwner(ctx context.Context, o *actors.Operator, item, member s
 			return err
 		}
 		if timeout > 0 && time.Since(began) >= timeout {
-			return fmt.Errorf("%s is not at %s after %v; the pin stands, and the item goes there as "+
-				"soon as it can", item, member, timeout)
+			return fmt.Errorf("%s is not at %s after %v; the pin stands, and the item goes there "+
+				"as soon as it can", item, member, timeout)
 		}
 		if time.Since(asked) >= stuckLook {
 			asked = time.Now()

@@ -17,8 +17,8 @@ func (a *app) pinCommand(s *serviceFlags) *cobra.Command {
 	cmd := a.order(&cobra.Command{
 		Use:   "pin ITEM MEMBER",
 		Short: "Keep an item on one member",
-		Long: `Orders that an item runs on one member and on no other. If the member is away, drained
-or full, an item that runs elsewhere goes on there, and a free one waits. When the member
+		Long: `Orders that an item runs on one member and on no other. If the member is away,
+drained or full, an item that runs elsewhere goes on there, and a free one waits. When the member
 is lost, the item waits for it. Take it back with "coordd unpin"; "coordd pins" lists all.
 
 With --prefer the item runs on that member while it takes items and has room for those that

@@ -21,8 +21,8 @@ func (a *app) planCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Show what the leader would move, and why, without moving it",
-		Long: `Plans with the leader's own planner from what is in Consul now, and changes nothing: which
-items would move, from where to where, and why; how many that is against the fewest that
+		Long: `Plans with the leader's own planner from what is in Consul now, and changes nothing:
+which items would move, from where to where, and why; how many that is against the fewest that
 any plan would need; and how even the members' loads are before and after.
 
 Without flags it shows what is left to do: nothing, where all is at rest. It counts on soaks

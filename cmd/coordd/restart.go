@@ -16,8 +16,8 @@ func (a *app) restartCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restart ITEM... | --member MEMBER",
 		Short: "Stop the work of items and start it again where it is",
-		Long: `Orders that the work of items, or of all items of a member, is stopped and started again
-at the same member, without a move: with the payload that each item has by then, and the
+		Long: `Orders that the work of items, or of all items of a member, is stopped and started
+again at the same member, without a move: with the payload that each item has by then, and the
 same fencing token. All ids are checked before anything is written; an item that nobody
 runs is refused, unless it is quarantined (coordd run --max-restarts): that ends with this
 order, and the item is placed like a new one.

@@ -178,10 +178,12 @@ func helpCommand() *cobra.Command {
 // usageTemplate is cobra's own with the flags wrapped, in the order in which they were
 // defined, and without what says nothing.
 const usageTemplate = `Usage:
-  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}{{if .HasExample}}
+  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}{{if
+  .HasExample}}
 
 Examples:
-{{.Example}}{{end}}{{if .HasAvailableSubCommands}}{{$all := .Commands}}{{if .Groups}}{{range $group := .Groups}}
+{{.Example}}{{end}}{{if .HasAvailableSubCommands}}{{$all := .Commands}}{{if
+  .Groups}}{{range $group := .Groups}}
 
 {{.Title}}{{range $all}}{{if and (eq .GroupID $group.ID) .IsAvailableCommand}}
   {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{else}}
@@ -190,10 +192,12 @@ Commands:{{range $all}}{{if .IsAvailableCommand}}
   {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
 
 Flags:
-{{.LocalFlags.FlagUsagesWrapped 100 | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableInheritedFlags}}
+{{.LocalFlags.FlagUsagesWrapped 100 | trimTrailingWhitespaces}}{{end}}{{if
+  .HasAvailableInheritedFlags}}
 
 Flags of all these commands:
-{{.InheritedFlags.FlagUsagesWrapped 100 | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableSubCommands}}
+{{.InheritedFlags.FlagUsagesWrapped 100 | trimTrailingWhitespaces}}{{end}}{{if
+  .HasAvailableSubCommands}}
 
 "{{.CommandPath}} COMMAND --help" tells more about a command.{{end}}
 `

@@ -190,9 +190,9 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 	o.routeFlags.register(f)
 	o.logFlags.register(cmd)
 	f.BoolVar(&o.explainTiming, "explain-timing", false,
-		"Print how long a take-over takes with these settings in each case, and how long a silence "+
-			"of Consul's is ridden through, with the formula of each. Nothing is started, and "+
-			"Consul is not asked.")
+		"Print how long a take-over takes with these settings in each case, and how long a "+
+			"silence of Consul's is ridden through, with the formula of each. Nothing is "+
+			"started, and Consul is not asked.")
 	f.BoolVar(&o.json, "json", false, "Print JSON, with --explain-timing.")
 	orders(f, "explain-timing")
 	return cmd

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// forCommands are the variables that coordd gives to commands. One that is run by such a command has them
-// in its own environment.
+// forCommands are the variables that coordd gives to commands. One that is run by such a command
+// has them in its own environment.
 var forCommands = []string{"COORDD_ITEM", "COORDD_TOKEN", "COORDD_MEMBER", "COORDD_ELECTION",
 	"COORDD_GUARD"}
 

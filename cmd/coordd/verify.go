@@ -16,8 +16,8 @@ func (a *app) verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify FILE...",
 		Short: "Judge histories: was every item worked on by one member at a time",
-		Long: `Reads the histories that members wrote with "coordd run --history FILE", all of one service
-together, and proves that no item was worked on by two members at once, that no two
+		Long: `Reads the histories that members wrote with "coordd run --history FILE", all of one
+service together, and proves that no item was worked on by two members at once, that no two
 led at once, and that fencing tokens and epochs rose; or prints the shortest stretch
 that shows where that is not so.
 

@@ -16,8 +16,8 @@ func (a *app) workExport(s *serviceFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "export [FILE]",
 		Short: "Write the workload to a file",
-		Long: `Writes the items of the workload, with weights and payloads, as "coordd work import" and
-"coordd work sync" read them; without a file, or with -, to standard output. A payload that
+		Long: `Writes the items of the workload, with weights and payloads, as "coordd work import"
+and "coordd work sync" read them; without a file, or with -, to standard output. A payload that
 is binary or has several lines is written in base64.`,
 		Example: `  coordd work export items.txt
   coordd work export | grep -c .`,
@@ -114,8 +114,8 @@ func (d difference) tooMuch() string {
 	case gone == 0:
 		return ""
 	case gone == before && len(d.Add) == 0:
-		return fmt.Sprintf("the file has no items, and all %d of the workload would be removed: give "+
-			"--force if that is meant", before)
+		return fmt.Sprintf("the file has no items, and all %d of the workload would be removed: "+
+			"give --force if that is meant", before)
 	case gone > fewRemoved && 2*gone > before:
 		return fmt.Sprintf("%d of the %d items of the workload would be removed: give --force if "+
 			"that is meant", gone, before)
@@ -128,8 +128,8 @@ func (a *app) workSync(s *serviceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sync FILE",
 		Short: "Make the workload what a file says",
-		Long: `Adds the items of a file, changes those that differ and removes those that are not in it,
-and prints each: + is added, ~ is changed, - is removed. The file is as for "coordd work
+		Long: `Adds the items of a file, changes those that differ and removes those that are not in
+it, and prints each: + is added, ~ is changed, - is removed. The file is as for "coordd work
 import"; - means standard input, and "coordd work export" writes one. An item for which the
 file names no weight keeps the one that it has. All of the file is checked before anything
 is written. Running work sees a new payload when it is next started.

@@ -10,8 +10,9 @@ import (
 )
 
 func TestAnExportIsReadAsTheSameItems(t *testing.T) {
-	payloads := []string{"", "text", "with\ttabs\t", `"quoted"`, "a\nb", "\r", "ends in\r", "\xff\x00",
-		" spaces ", "ü", "\x1b[31m", "#no comment", strings.Repeat("x", 300_000), "\x7f"}
+	payloads := []string{"", "text", "with\ttabs\t", `"quoted"`, "a\nb", "\r", "ends in\r",
+		"\xff\x00", " spaces ", "ü", "\x1b[31m", "#no comment", strings.Repeat("x", 300_000),
+		"\x7f"}
 	for _, id := range []string{"w", "#w", "w w", `"w"`} {
 		for _, only := range []bool{false, true} { // one payload, or all in one file
 			var work []actors.WorkStatus

@@ -17,7 +17,7 @@ type localCheck struct {
 	deadline time.Time
 	reported string        // the last output since it was registered
 	expires  time.Time     // when the last report expires, which the agent keeps on its disk
-	reap     time.Duration // how long it may be critical before its service is deregistered; 0: for ever
+	reap     time.Duration // critical so long, its service is deregistered; 0: never
 	reaper   *time.Timer   // deregisters the service; nil: no report has made the check critical
 }
 
@@ -214,8 +214,8 @@ func (s *Server) agentCheckUpdate(_ http.ResponseWriter, r *http.Request) (any, 
 	if !validStatus(in.Status) {
 		return nil, badRequest("Invalid check status: '%s'", in.Status)
 	}
-	return s.agentOf(r).reportCheck(strings.TrimPrefix(r.URL.Path, "/v1/agent/check/update/"), in.Status,
-		in.Output)
+	return s.agentOf(r).reportCheck(strings.TrimPrefix(r.URL.Path, "/v1/agent/check/update/"),
+		in.Status, in.Output)
 }
 
 // maxCheckOutput is how much of a check's output is kept, in bytes (check_output_max_size).

@@ -94,7 +94,8 @@ func (s *Server) agentSelf(_ http.ResponseWriter, r *http.Request) (any, error) 
 				"version_metadata": ""},
 			"consul": map[string]string{
 				"acl": "disabled", "bootstrap": "false", "known_datacenters": "1",
-				"leader": strconv.FormatBool(led), "leader_addr": leaderAddr, "server": strconv.FormatBool(a.isServer()),
+				"leader": strconv.FormatBool(led), "leader_addr": leaderAddr,
+				"server": strconv.FormatBool(a.isServer()),
 			},
 			"raft": map[string]string{
 				"applied_index": idx, "commit_index": idx, "last_log_index": idx, "num_peers": "0",

@@ -61,7 +61,8 @@ func TestReportingAgainCostsNoLogEntry(t *testing.T) {
 
 func TestSessionEndsWithItsNodeOrCheck(t *testing.T) {
 	bubble(t, func(w world) {
-		w.call(`PUT /v1/catalog/register {"Node":"n","Address":"1.2.3.4","Checks":[{"Name":"a","Status":"passing"},{"Name":"b","Status":"passing"}]}`)
+		w.call(`PUT /v1/catalog/register {"Node":"n","Address":"1.2.3.4","Checks":[` +
+			`{"Name":"a","Status":"passing"},{"Name":"b","Status":"passing"}]}`)
 		plain := w.session(`{"Node":"n","Checks":[]}`)
 		onA := w.session(`{"Node":"n","NodeChecks":["a"]}`)
 		onB := w.session(`{"Node":"n","NodeChecks":["b"]}`)
@@ -69,7 +70,8 @@ func TestSessionEndsWithItsNodeOrCheck(t *testing.T) {
 		if w.alive(onA) || !w.alive(onB) || !w.alive(plain) {
 			t.Error("deregistering a check must end the sessions bound to it, and no others")
 		}
-		w.want(`PUT /v1/catalog/register {"Node":"n","SkipNodeUpdate":true,"Check":{"Name":"b","Status":"critical"}}`,
+		w.want(`PUT /v1/catalog/register {"Node":"n","SkipNodeUpdate":true,`+
+			`"Check":{"Name":"b","Status":"critical"}}`,
 			200, "true")
 		if w.alive(onB) || !w.alive(plain) {
 			t.Error("a critical check must end the sessions bound to it, and no others")

@@ -24,9 +24,11 @@ func FuzzRequest(f *testing.F) {
 		{"GET", "/v1/kv/?keys&separator=/", ""}, {"DELETE", "/v1/kv/?recurse", ""},
 		{"PUT", "/v1/kv/%00%2e%2e/a", "x"},
 		{"PUT", "/v1/txn",
-			`[{"KV":{"Verb":"lock","Key":"a","Value":"eA==","Session":"x"}},{"KV":{"Verb":"check-not-exists","Key":""}}]`},
+			`[{"KV":{"Verb":"lock","Key":"a","Value":"eA==","Session":"x"}},` +
+				`{"KV":{"Verb":"check-not-exists","Key":""}}]`},
 		{"PUT", "/v1/txn",
-			`[{"KV":null},null,{"Node":{}},{"Service":{"Verb":"get"}},{"Check":{"Verb":"delete"}},{"Session":{}}]`},
+			`[{"KV":null},null,{"Node":{}},{"Service":{"Verb":"get"}},` +
+				`{"Check":{"Verb":"delete"}},{"Session":{}}]`},
 		{"PUT", "/v1/txn", `[{"KV":{"Verb":"?"}}]`},
 		{"PUT", "/v1/txn", `[{"Node":{"Verb":"set","Node":{"Node":"n"}}},{"Service":{"Verb":"cas",` +
 			`"Node":"n","Service":{"Service":"s"}}},{"Check":{"Verb":"set","Check":{"Node":"n",` +
@@ -45,7 +47,8 @@ func FuzzRequest(f *testing.F) {
 		{"PUT", "/v1/agent/check/update/c", `{"Status":"passing"}`},
 		{"PUT", "/v1/agent/check/pass/service:a", ""},
 		{"PUT", "/v1/catalog/register",
-			`{"Node":"n","Address":"1","Service":{"Service":"s"},"Checks":[{"Node":"","Status":""}]}`},
+			`{"Node":"n","Address":"1","Service":{"Service":"s"},` +
+				`"Checks":[{"Node":"","Status":""}]}`},
 		{"PUT", "/v1/catalog/deregister", `{"Node":"n"}`},
 		{"GET", "/v1/health/service/a?passing=maybe", ""},
 		{"GET", "/v1/health/state/any?index=1&wait=1s", ""},

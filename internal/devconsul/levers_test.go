@@ -223,7 +223,8 @@ func TestCommitsTellEveryLogEntryInOrder(t *testing.T) {
 		s := w.session(noChecks)
 		w.acquire("lock", s)
 		w.call("PUT /v1/kv/lock?cas=1 x")
-		w.call(`PUT /v1/txn [{"KV":{"Verb":"set","Key":"a","Value":"MQ=="}},{"KV":{"Verb":"check-index","Key":"none","Index":3}}]`)
+		w.call(`PUT /v1/txn [{"KV":{"Verb":"set","Key":"a","Value":"MQ=="}},` +
+			`{"KV":{"Verb":"check-index","Key":"none","Index":3}}]`)
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
 

@@ -16,8 +16,8 @@ import (
 func onNode(t *testing.T, a *devconsul.Agent) (session string) {
 	t.Helper()
 	c := a.Client()
-	err := c.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: "web", ID: "web-" + a.Name(),
-		Check: &api.AgentServiceCheck{TTL: "1m", Status: "passing",
+	err := c.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: "web",
+		ID: "web-" + a.Name(), Check: &api.AgentServiceCheck{TTL: "1m", Status: "passing",
 			DeregisterCriticalServiceAfter: "1m"}})
 	if err == nil {
 		err = c.Agent().UpdateTTL("service:web-"+a.Name(), "fine", "passing")

@@ -28,7 +28,8 @@ func FuzzRestore(f *testing.F) {
 	for _, text := range []string{"", "{}", `{"Format":"devconsul/2"}`, `{"Format":"devconsul/1"}`,
 		`{"Format":"devconsul/1","KV":[null]}`,
 		`{"Format":"devconsul/1","Sessions":[{"ID":"x","TTL":"-1s","Node":"?"}]}`,
-		`{"Format":"devconsul/1","Index":18446744073709551615,"KV":[{"Key":"a","Session":"nobody"}]}`,
+		`{"Format":"devconsul/1","Index":18446744073709551615,` +
+			`"KV":[{"Key":"a","Session":"nobody"}]}`,
 		`{"Format":"devconsul/1","Checks":[{"Node":"none"}],"Services":[{"ID":"x"}]}`} {
 		f.Add([]byte(text))
 	}

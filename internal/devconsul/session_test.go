@@ -85,7 +85,8 @@ func TestLockDelayFollowsInvalidationAndDestroy(t *testing.T) {
 				}
 				w.want(`PUT /v1/txn [{"KV":{"Verb":"lock","Key":"lock","Session":"`+other+`"}}]`,
 					409,
-					`{"Results":null,"Errors":[{"OpIndex":0,"What":"failed to lock key \"lock\" due to lock delay"}]}`)
+					`{"Results":null,"Errors":[{"OpIndex":0,`+
+						`"What":"failed to lock key \"lock\" due to lock delay"}]}`)
 				time.Sleep(5*time.Second - 10*time.Nanosecond)
 				if w.acquire("lock", other) {
 					t.Errorf("%s, %s: acquired within lock-delay", name, behavior)
@@ -216,7 +217,8 @@ func TestRefusedSessionsSayWhy(t *testing.T) {
 		} {
 			w.want("PUT /v1/session/create "+body, 500, want)
 		}
-		w.call(`PUT /v1/catalog/register {"Node":"far","Address":"1.2.3.4","Check":{"Name":"db","Status":"critical"}}`)
+		w.call(`PUT /v1/catalog/register {"Node":"far","Address":"1.2.3.4",` +
+			`"Check":{"Name":"db","Status":"critical"}}`)
 		w.want(`PUT /v1/session/create {"Node":"far","Checks":["db"]}`, 500,
 			"apply failed: Check 'db' is in critical state")
 		w.want("PUT /v1/session/create {bad", 400,

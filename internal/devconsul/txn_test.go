@@ -186,6 +186,7 @@ func TestBodiesThatAreNoTransaction(t *testing.T) {
 		}
 		w.want("PUT /v1/txn []", 200,
 			`{"Results":[],"Errors":null,"Index":1,"LastContact":0,"KnownLeader":true,`+
-				`"ConsistencyLevel":"","NotModified":false,"Backend":0,"ResultsFilteredByACLs":false}`)
+				`"ConsistencyLevel":"","NotModified":false,"Backend":0,`+
+				`"ResultsFilteredByACLs":false}`)
 	})
 }

@@ -24,7 +24,8 @@ func Judge(keys protocol.Keys, c devconsul.Commit, denied bool) (faults []string
 	}
 	did, said, records := done(keys, c.Ops), map[string]int{}, 0
 	for _, op := range c.Ops {
-		if op.Verb != "set" || !strings.HasPrefix(op.Key, keys.Events()) || op.Key == keys.Events() {
+		if op.Verb != "set" || !strings.HasPrefix(op.Key, keys.Events()) ||
+			op.Key == keys.Events() {
 			continue
 		}
 		r, ok, err := keys.ReadEvent(store.Entry{Key: op.Key, Value: op.Value, CreateIndex: c.Index,

@@ -22,7 +22,8 @@ import (
 // first.
 func daemon(file string) string {
 	return `echo $$ >> ` + file + `
-env -i PATH="$PATH" setsid sh -c 'trap "" TERM; (echo $(exec sh -c "echo \$PPID") >> ` + file + `; while :; do sleep 0.05; done) &'
+env -i PATH="$PATH" setsid sh -c 'trap "" TERM; (echo $(exec sh -c "echo \$PPID") >> ` +
+		file + `; while :; do sleep 0.05; done) &'
 while :; do sleep 0.05; done`
 }
 
@@ -70,7 +71,8 @@ func TestADaemonInItsCommandsCgroupIsAskedToEndFirst(t *testing.T) {
 	f := start(t, guard.Config{StopTimeout: 10 * time.Second})
 	out := f.path("out")
 	err := f.Exec(t.Context(), guard.Spec{Name: "a", Command: `
-env -i PATH="$PATH" setsid sh -c '(trap "echo asked >> ` + out + `; exit" TERM; echo ready >> ` + out + `; while :; do sleep 0.05; done) &'
+env -i PATH="$PATH" setsid sh -c '(trap "echo asked >> ` + out + `; exit" TERM; echo ready >> ` +
+		out + `; while :; do sleep 0.05; done) &'
 while ! grep -qs ready ` + out + `; do sleep 0.01; done`})
 	if err != nil {
 		t.Fatal(err)

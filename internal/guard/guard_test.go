@@ -54,8 +54,10 @@ func TestSignalsArePassedOnToTheFirstProcessAlone(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		done <- f.Exec(t.Context(), guard.Spec{Name: "w", Signals: signals, Command: `
-			(trap 'echo child >>` + log + `' USR2; trap 'exit' TERM; echo ready >>` + log + `; while :; do sleep 0.01; done) &
-			trap 'echo first >>` + log + `; kill $!; wait $!; exit 4' USR2; echo ready >>` + log + `; wait`})
+			(trap 'echo child >>` + log + `' USR2; trap 'exit' TERM; echo ready >>` + log + `
+			while :; do sleep 0.01; done) &
+			trap 'echo first >>` + log + `; kill $!; wait $!; exit 4' USR2; echo ready >>` + log + `
+			wait`})
 	}()
 	text := func() string { b, _ := os.ReadFile(log); return string(b) }
 	testkit.Eventually(t, "two that wait", func() bool {

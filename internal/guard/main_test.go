@@ -284,7 +284,8 @@ wait`
 
 // lineage is a family of four: one more has a session of its own and no environment to know it by.
 func lineage(file, trap string) string {
-	return `env -i PATH="$PATH" setsid sh -c '` + trap + `echo $$ >> ` + file + `.unmarked; sleep 1002; :' &
+	return `env -i PATH="$PATH" setsid sh -c '` + trap + `echo $$ >> ` + file +
+		`.unmarked; sleep 1002; :' &
 ` + family(file, trap)
 }
 

@@ -19,7 +19,8 @@ func TestBrokenHistoriesOfConfigWritesAreRejected(t *testing.T) {
 			1 ask a#1 config_data/k v1
 			1 set - 5 0 config_data/other x
 			2 told a#1 config_data/k v1`},
-		"a config value that was acknowledged before Consul had it": {"I4", "Consul never took it", `
+		"a config value that was acknowledged before Consul had it": {"I4",
+			"Consul never took it", `
 			0 set - 1 0 workload/w1 x
 			1 ask a#1 config_data/k v1
 			2 told a#1 config_data/k v1

@@ -74,7 +74,8 @@ func TestCommandsThatOutliveTheirCoorddAreJudgedByTheirOwnWord(t *testing.T) {
 			5 start b#1 w1 6
 			6 stop b#1 w1 6
 			7 step a#1 w1 5`},
-		"a leadership beside its successor's": {"I2", "a#1 has not stopped leading until 1s later", `
+		"a leadership beside its successor's": {"I2",
+			"a#1 has not stopped leading until 1s later", `
 			0 boot a#1
 			0 boot b#1
 			1 lead a#1 5

@@ -27,7 +27,8 @@ func TestBrokenHistoriesOfKeysAreRejected(t *testing.T) {
 			0 set - 1 0 workload/w1 x
 			0 boot a#1
 			1 del a#1 2 0 workload/w1`},
-		"an acknowledged value is gone": {"I4", `"two" was acknowledged as the value of /cfg, which is "one" at the end`, `
+		"an acknowledged value is gone": {"I4",
+			`"two" was acknowledged as the value of /cfg, which is "one" at the end`, `
 			0 try u /cfg one
 			0 set u 1 0 /cfg one
 			0 acked u /cfg one

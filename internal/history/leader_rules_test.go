@@ -28,7 +28,8 @@ func TestBrokenHistoriesOfLeadersAreRejected(t *testing.T) {
 			2 unlead a#1 6
 			3 lead b#1 5
 			9 unlead b#1 5`},
-		"the epoch of one leader falls": {"I2", "a#1 leads with epoch 5, after a#1 had led with 6", `
+		"the epoch of one leader falls": {"I2",
+			"a#1 leads with epoch 5, after a#1 had led with 6", `
 			0 boot a#1
 			1 lead a#1 6
 			2 lead a#1 5`},

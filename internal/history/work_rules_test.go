@@ -64,13 +64,15 @@ func TestBrokenHistoriesOfWorkAreRejected(t *testing.T) {
 			0 boot a#1
 			1 step a#1 w1 5
 			3 start a#1 w1 5`},
-		"a step with the token of before": {"I1", "a#1 works on w1 (token 5) after it had stopped", `
+		"a step with the token of before": {"I1",
+			"a#1 works on w1 (token 5) after it had stopped", `
 			0 boot a#1
 			1 start a#1 w1 5
 			2 stop a#1 w1 5
 			3 start a#1 w1 7
 			4 step a#1 w1 5`},
-		"a step with a token to come": {"I1", "a#1 works on w1 (token 7), which it has not started", `
+		"a step with a token to come": {"I1",
+			"a#1 works on w1 (token 7), which it has not started", `
 			0 boot a#1
 			1 start a#1 w1 5
 			2 step a#1 w1 7

@@ -70,8 +70,8 @@ type Assignment struct {
 	// the session it is granted to: a predecessor with the same id must not take it
 	Session string `json:"to,omitempty"`
 	Reason  string `json:"why,omitempty"` // the plan's reason, for people
-	// AtOnce: the item was taken over from a vanished member. It has waited for that one's lease, so
-	// its work begins without a soak.
+	// AtOnce: the item was taken over from a vanished member. It has waited for that one's lease,
+	// so its work begins without a soak.
 	AtOnce bool `json:"now,omitempty"`
 	// Restart is the ModifyIndex of the last order to restart the item that the leader has passed
 	// on under this key; the member restarts the work when it rises.

@@ -36,7 +36,8 @@ func TestTheNamesOfFieldsAreTheContract(t *testing.T) {
 		string(protocol.MemberRecord{Status: "alive", Address: "h:1",
 			Process: protocol.Process{Instance: "i", Host: "h", BootID: "b", PIDNamespace: "n",
 				PID:       1,
-				StartTime: 2}}.Encode()): `{"status":"alive","host_address":"h:1","process":{"instance":"i","host":"h","boot":"b","pidns":"n","pid":1,"start":2}}`,
+				StartTime: 2}}.Encode()): `{"status":"alive","host_address":"h:1",` +
+			`"process":{"instance":"i","host":"h","boot":"b","pidns":"n","pid":1,"start":2}}`,
 	} {
 		if got != want {
 			t.Errorf("encoded %s, want %s", got, want)

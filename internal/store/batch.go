@@ -80,8 +80,8 @@ type slot struct {
 	key   string
 	index uint64
 	free  bool
-	// refused are transactions that were refused, denied, or called invalid, since the key was last moved:
-	// copies of them could still be applied.
+	// refused are transactions that were refused, denied, or called invalid, since the key was last
+	// moved: copies of them could still be applied.
 	refused []*packed
 }
 
@@ -142,8 +142,8 @@ func (w *Writer) advance(ctx context.Context, slots []*slot, also ...Op) error {
 // connection stops the batch: what was not sent yet is [ErrNotSent]. The writer is of no use any
 // more: open another one, under another guard if an outcome is unknown. A refusal of anything else
 // is the outcome of all units of that transaction, and the batch goes on. Such a refusal is final:
-// before it is told, the sequence key that the transaction went with is moved, so that no copy of it
-// can be applied when its conditions hold again. So is that of one which was denied, or called
+// before it is told, the sequence key that the transaction went with is moved, so that no copy of
+// it can be applied when its conditions hold again. So is that of one which was denied, or called
 // invalid: that may concern one key, and be a proxy's word on one of two copies. (Where everything
 // is denied so is the move, and the outcome is unknown.) A unit that is invalid in itself is left
 // out. When Write returns nothing is under way any more, unless the outcome of something is

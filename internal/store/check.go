@@ -10,9 +10,9 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// CheckKeeper keeps a process registered at Consul's agent, as an instance of a service with a check
-// that it reports to. What it loses is a faster detection and nothing else: a session ends by its
-// TTL where there is no check. See [Binding] for the sessions.
+// CheckKeeper keeps a process registered at Consul's agent, as an instance of a service with a
+// check that it reports to. What it loses is a faster detection and nothing else: a session ends by
+// its TTL where there is no check. See [Binding] for the sessions.
 type CheckKeeper struct {
 	Store    *Store
 	Instance Instance
@@ -48,8 +48,8 @@ const checkAgain = time.Minute
 // anew, or, when that goes on, there are several.
 const mostStrays = 3
 
-// ReportEvery is the time between two reports to a check of that TTL: so a silence of five sixths of
-// the TTL does not end the check.
+// ReportEvery is the time between two reports to a check of that TTL: so a silence of five sixths
+// of the TTL does not end the check.
 func ReportEvery(ttl time.Duration) time.Duration { return ttl / 12 }
 
 // Run keeps the instance until ctx ends. It may be called again when it has returned, and goes on
@@ -80,7 +80,8 @@ func (k *CheckKeeper) Run(ctx context.Context) error {
 				k.bound = s.ID
 				next = earlier(next, time.Now().Add(every))
 			case s.ID == "" && s.Count > 0 && registered:
-				next = time.Now() // the next session is wanted at once, and the check may be critical
+				// The next session is wanted at once, and the check may be critical.
+				next = time.Now()
 			}
 			continue
 		case r := <-reports.Results:

@@ -93,7 +93,8 @@ func TestPermissionDeniedIsItsOwnKindAndNamesWhatIsNeeded(t *testing.T) {
 }
 
 func TestATransactionDeniedByOneKeyIsDeniedNotRefused(t *testing.T) {
-	body := `{"Results":null,"Errors":[{"OpIndex":1,"What":"Permission denied: token lacks permission 'key:write' on \"l\""}]}`
+	body := `{"Results":null,"Errors":[{"OpIndex":1,` +
+		`"What":"Permission denied: token lacks permission 'key:write' on \"l\""}]}`
 	_, err := over(t, always(409, body)).Txn(t.Context(), store.Set("k", nil, 0), store.Delete("l"))
 	wantKind(t, err, store.ErrDenied, false)
 	wantText(t, err, `the token needs key:write on "l"`)

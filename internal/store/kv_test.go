@@ -231,7 +231,8 @@ func TestAWriteThatIsAlwaysRefusedEndsWithItsContextAndDoesNotSpin(t *testing.T)
 			if r.Method == http.MethodPut {
 				writes++
 				return answer(r, 409,
-						`{"Results":null,"Errors":[{"OpIndex":0,"What":"failed to set key, index is stale"}]}`),
+						`{"Results":null,"Errors":[{"OpIndex":0,`+
+							`"What":"failed to set key, index is stale"}]}`),
 					nil
 			}
 			return consul.RoundTripper().RoundTrip(r)

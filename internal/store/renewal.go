@@ -51,7 +51,8 @@ func (r *Renewal) Ask(ctx context.Context, id string) (string, messages.Lease, e
 		begin := time.Now()
 		sent, err = r.renew(ctx, id)
 		if r.Observer != nil {
-			r.Observer.Observe(messages.RenewalEnded{Result: resultOf(err), Took: time.Since(begin)})
+			r.Observer.Observe(messages.RenewalEnded{Result: resultOf(err),
+				Took: time.Since(begin)})
 		}
 		if mutations.Broken("lease-from-reply") {
 			sent = time.Now()

@@ -94,7 +94,8 @@ func grants(b *testing.B, client *api.Client, service string, items, members int
 	}
 	slot := 0
 	if log {
-		w.Comment(store.Set(k.Event(protocol.EventSlots-1), make([]byte, protocol.MaxEventBytes), 0),
+		w.Comment(store.Set(k.Event(protocol.EventSlots-1),
+			make([]byte, protocol.MaxEventBytes), 0),
 			func(units []store.Unit) (store.Op, bool) {
 				e := protocol.Event{What: protocol.EventGranted, To: units[0].Lane, Why: "new"}
 				for _, u := range units {

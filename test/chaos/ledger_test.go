@@ -322,7 +322,8 @@ func TestTheLedgerSeesTwoAtOnceAndTellsTheKilledFromTheLiving(t *testing.T) {
 		{name: "killed, so it said nothing",
 			lines: "start a 5 100 m1#1 0|dies 100|start a 6 101 m2#1 0|stop a 6 101 m2#1"},
 		{name: "its coordd was killed, and it stops",
-			lines: "start a 5 100 m1#1 0|dead m1#1|stop a 5 100 m1#1|start a 6 101 m2#1 0|end m1#1"},
+			lines: "start a 5 100 m1#1 0|dead m1#1|stop a 5 100 m1#1|start a 6 101 m2#1 0|" +
+				"end m1#1"},
 		{name: "its coordd was killed, and so was it, unheard",
 			lines: "start a 5 100 m1#1 0|dead m1#1|dies 100|start a 6 101 m2#1 0|end m1#1"},
 		{name: "it outlives its coordd",

@@ -40,7 +40,8 @@ func dig(t *testing.T, server, name string, srv bool) string {
 		var all []*net.SRV
 		_, all, err = r.LookupSRV(ctx, "", "", name+".")
 		for _, a := range all {
-			lines = append(lines, fmt.Sprintf("%d %d %d %s", a.Priority, a.Weight, a.Port, a.Target))
+			lines = append(lines, fmt.Sprintf("%d %d %d %s", a.Priority, a.Weight, a.Port,
+				a.Target))
 		}
 	} else {
 		var all []net.IP
@@ -110,7 +111,9 @@ func TestConsulShowsAServiceAsTheDocumentsSay(t *testing.T) {
 			return ""
 		})
 	}
-	is := func(want string) func(string) bool { return func(got string) bool { return got == want } }
+	is := func(want string) func(string) bool {
+		return func(got string) bool { return got == want }
+	}
 	awaitDNS("all in DNS", is("10.0.0.1\n10.0.0.2\n10.0.0.3"), "demo.service.consul")
 	awaitDNS("the leader in DNS", is("10.0.0.1"), "leader.demo.service.consul")
 
@@ -122,7 +125,8 @@ func TestConsulShowsAServiceAsTheDocumentsSay(t *testing.T) {
 	})
 	asDocumented(t, [][2]string{
 		{"dig +short demo.service.consul | sort", dig(t, dns, "demo.service.consul", false)},
-		{"dig +short leader.demo.service.consul SRV", dig(t, dns, "leader.demo.service.consul", true)},
+		{"dig +short leader.demo.service.consul SRV", dig(t, dns, "leader.demo.service.consul",
+			true)},
 		{"dig +short 0a000001.addr.dc1.consul", dig(t, dns, "0a000001.addr.dc1.consul", false)},
 		{"consul catalog services -tags", consulCommand(t, consul, "catalog", "services", "-tags")},
 		{"curl -s localhost:8500/v1/internal/ui/services | jq -c '.[] | select(.Name == \"demo\")" +

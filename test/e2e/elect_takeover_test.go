@@ -12,9 +12,9 @@ import (
 	"github.com/coordd/coordd/test/realconsul"
 )
 
-// A leader that hangs, and one that is lost with its guard and its command, is noticed by its health
-// check: another one runs the command within check-ttl + lock-delay and a second. Consul would let
-// the session live for 2 x ttl, 20 s, and the lock-delay comes after that.
+// A leader that hangs, and one that is lost with its guard and its command, is noticed by its
+// health check: another one runs the command within check-ttl + lock-delay and a second. Consul
+// would let the session live for 2 x ttl, 20 s, and the lock-delay comes after that.
 func TestALostLeadersCommandRunsElsewhereWithinTheBound(t *testing.T) {
 	t.Parallel()
 	consul := realconsul.Shared(t)
@@ -32,9 +32,11 @@ func TestALostLeadersCommandRunsElsewhereWithinTheBound(t *testing.T) {
 		} {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				t.Parallel()
-				e := &contest{t: t, dir: workDir(t), name: "bound", candidates: map[string]*program{},
-					flags: []string{"--consul", consul.Addr(), "--prefix", realconsul.Prefix(t)},
-					times: s.times}
+				e := &contest{t: t, dir: workDir(t), name: "bound",
+					candidates: map[string]*program{},
+					flags:      []string{"--consul", consul.Addr(), "--prefix",
+						realconsul.Prefix(t)},
+					times:      s.times}
 				e.run("n1")
 				e.leads("n1")
 				e.run("n2")

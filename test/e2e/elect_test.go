@@ -31,8 +31,10 @@ case $? in
 		grep ":$(stat -c %i "$E2E_DIR/lock") " /proc/locks
 		for fd in $(find /proc/[0-9]*/fd -lname "$E2E_DIR/lock"); do
 			p=${fd%/fd/*}
-			[ $p != /proc/$$ ] && echo "$p $(cut -d' ' -f3-5 $p/stat) of $(tr '\0' '\n' <$p/environ |
-				grep -E 'E2E_MEMBER|COORDD_TOKEN' | tr '\n' ' '): $(tr '\0' ' ' <$p/cmdline | cut -c1-60 | head -2)"
+			[ $p != /proc/$$ ] && echo "$p $(cut -d' ' -f3-5 $p/stat) of $(
+				tr '\0' '\n' <$p/environ |
+				grep -E 'E2E_MEMBER|COORDD_TOKEN' | tr '\n' ' '): $(
+				tr '\0' ' ' <$p/cmdline | cut -c1-60 | head -2)"
 		done
 	} >>"$E2E_DIR/holders" 2>/dev/null ;;
 *) echo "no-witness $COORDD_MEMBER $COORDD_TOKEN" >>"$E2E_DIR/log" ;;
@@ -318,7 +320,8 @@ func TestACommandThatEndsWhileItsCoorddIsFrozenHasEnded(t *testing.T) {
 	p := launch(t, []string{"E2E_DIR=" + dir}, "elect", "frozen", "--id", "n1", "--ttl",
 		ttl.String(), "--lock-delay", "1s",
 		"--consul", realconsul.Shared(t).Addr(), "--prefix", realconsul.Prefix(t),
-		`echo begin >>"$E2E_DIR/log"; while [ ! -e "$E2E_DIR/go" ]; do sleep 0.1; done; echo over >>"$E2E_DIR/log"; exit 7`)
+		`echo begin >>"$E2E_DIR/log"; while [ ! -e "$E2E_DIR/go" ]; do sleep 0.1; done;`+
+			` echo over >>"$E2E_DIR/log"; exit 7`)
 	testkit.Await(t, electLimit, "the command begins", has("begin"))
 	p.signal(syscall.SIGSTOP)
 	frozen := time.Now()

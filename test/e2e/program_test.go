@@ -130,8 +130,8 @@ func once(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return p.stdout(), p.stderr(), code
 }
 
-// workDir is a directory that commands know as E2E_DIR. It is removed when none of them is left: one
-// whose coordd was killed goes on writing until its guard has ended it.
+// workDir is a directory that commands know as E2E_DIR. It is removed when none of them is left:
+// one whose coordd was killed goes on writing until its guard has ended it.
 func workDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -112,7 +112,8 @@ func launchOnce(o Options, dir string) (*Cluster, error) {
 		return nil, fmt.Errorf("realconsul: Options.Servers is %d: use 1 or 3", o.Servers)
 	}
 	if o.DNS && o.TLS {
-		return nil, errors.New("realconsul: Options.DNS and Options.TLS: there is one port for both")
+		return nil, errors.New("realconsul: Options.DNS and Options.TLS: there is one port for " +
+			"both")
 	}
 	bin, err := binary()
 	if err != nil {

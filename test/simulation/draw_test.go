@@ -286,8 +286,8 @@ func drawFor(profile string, seed uint64, size int) plan {
 	return p
 }
 
-// checks draws, by dice of its own, whether members have a health check, and whether the agents take
-// no more reports from some moment on, for good.
+// checks draws, by dice of its own, whether members have a health check, and whether the agents
+// take no more reports from some moment on, for good.
 func (p *plan) checks() {
 	p.settings.check = rand.New(rand.NewPCG(p.seed, 21)).IntN(2) == 0
 	if dice := rand.New(rand.NewPCG(p.seed, 23)); p.settings.check && dice.IntN(5) == 0 &&

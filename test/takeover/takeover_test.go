@@ -36,8 +36,8 @@ type event struct {
 	strike func(t *testing.T, agent *realconsul.Server, victims []*process) history.Verb
 	// mend makes the machine whole again once all is over.
 	mend func(t *testing.T, agent *realconsul.Server, victims []*process) history.Verb
-	// key is that of its worst case, keyLeader the leader's, and keyExec that with a guard; the key,
-	// if it is empty.
+	// key is that of its worst case, keyLeader the leader's, and keyExec that with a guard; the
+	// key, if it is empty.
 	key, keyLeader, keyExec string
 	// lock is that of api.Lock with its defaults and at its minimum.
 	lock [2]string

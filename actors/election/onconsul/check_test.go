@@ -68,8 +68,8 @@ func TestALostLeaderIsSucceededWithinTheBound(t *testing.T) {
 				defer one.Close()
 				defer two.Close()
 				var works atomic.Bool
-				a := nominated(t, one, election.Config{Election: contested, Name: "a", Logger: s.log,
-					Lead: func(ctx context.Context, _ election.Status) error {
+				a := nominated(t, one, election.Config{Election: contested, Name: "a",
+					Logger: s.log, Lead: func(ctx context.Context, _ election.Status) error {
 						works.Store(true)
 						<-ctx.Done()
 						works.Store(false)
@@ -88,8 +88,8 @@ func TestALostLeaderIsSucceededWithinTheBound(t *testing.T) {
 				}
 				bound, _ := cfg.TakeOver()
 				if took := time.Since(lost); took > bound || works.Load() {
-					t.Errorf("%s: b leads after %v, within %v; a still works: %v", name, took, bound,
-						works.Load())
+					t.Errorf("%s: b leads after %v, within %v; a still works: %v", name, took,
+						bound, works.Load())
 				} else if n == 0 {
 					t.Logf("%s: %v, the bound is %v", name, took, bound)
 				}
@@ -174,7 +174,8 @@ func TestAnElectionGoesOnWithoutACheckWhereTheAgentTakesNone(t *testing.T) {
 					Lead: untilTold, Logger: s.log})
 				time.Sleep(time.Minute)
 				if now := a.State().Get(); now.Role != election.Leading || s.bound(c) != 0 {
-					t.Errorf("it is told %v, and its session is bound to %d checks", now, s.bound(c))
+					t.Errorf("it is told %v, and its session is bound to %d checks", now,
+						s.bound(c))
 				}
 				a.Resign()
 				<-a.Done()

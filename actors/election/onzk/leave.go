@@ -123,8 +123,8 @@ func (b *backend) remove(me candidacy, place bool) error {
 // since, however late it arrives. The condition on the candidate's node refuses it in another
 // election of the name, whose nodes may have the same versions.
 //
-// What a leader's own take has written is not read again, unless a try has shown that it was written
-// since.
+// What a leader's own take has written is not read again, unless a try has shown that it was
+// written since.
 func (b *backend) leaveOps(me candidacy, place, unread bool) (ops []any, err error) {
 	if me.taken && unread {
 		return b.opsOf(me, true, place, true, me.termVersion, 0), nil

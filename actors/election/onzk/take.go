@@ -141,8 +141,8 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 			return 0, 0, err
 		}
 		// The node is this candidacy's: its own node, which the transaction has checked, was there,
-		// and goes with its session. The token is the node's creation zxid: that of the transaction,
-		// which the term has as the zxid of its last change.
+		// and goes with its session. The token is the node's creation zxid: that of the
+		// transaction, which the term has as the zxid of its last change.
 		written := answers[termWrite].Stat
 		if b.conn.session() != me.session {
 			return 0, b.conn.timeout() / 10, nil // it has ended since

@@ -193,8 +193,8 @@ func (l *eventLog) load(records []protocol.EventRecord, term uint64) {
 	}
 }
 
-// learn notes who had an item last, and whether it is to give it up: for what a predecessor revoked,
-// this leader grants.
+// learn notes who had an item last, and whether it is to give it up: for what a predecessor
+// revoked, this leader grants.
 func (l *eventLog) learn(e protocol.Event) {
 	for _, item := range e.Items {
 		switch e.What {
@@ -336,8 +336,9 @@ func (l *eventLog) did(o order) {
 	}
 }
 
-// unasked is why an item was released by a member that nobody has asked to, and that is not known to
-// leave. It may be about to: the views of the records and of the releases come one after the other.
+// unasked is why an item was released by a member that nobody has asked to, and that is not known
+// to leave. It may be about to: the views of the records and of the releases come one after the
+// other.
 const unasked = "released"
 
 // away tells whether a member is gone, or leaves.

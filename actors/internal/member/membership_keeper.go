@@ -351,8 +351,9 @@ func (a *MembershipKeeper) goodbye(ctx context.Context) {
 	a.out.Set(messages.Membership{})
 }
 
-// LockPoll is how soon a lock is tried again that was refused, and has been since refused ago: it may
-// be in its delay, which is that of its last holder, and so may be longer than this member's own.
+// LockPoll is how soon a lock is tried again that was refused, and has been since refused ago: it
+// may be in its delay, which is that of its last holder, and so may be longer than this member's
+// own.
 func LockPoll(delay, refused time.Duration) time.Duration {
 	return min(max(delay/4, refused/4, 50*time.Millisecond), time.Second)
 }

@@ -75,8 +75,8 @@ func (m missing) batch(ids []string, most int) []string {
 	return batch
 }
 
-// ready are those of ids that do not rest, and when the next one of the others is due. What rests and
-// is not among ids is forgotten.
+// ready are those of ids that do not rest, and when the next one of the others is due. What rests
+// and is not among ids is forgotten.
 func (m missing) ready(ids []string, now time.Time) (ready []string, due time.Time) {
 	if len(m) == 0 {
 		return ids, due

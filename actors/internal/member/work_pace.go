@@ -18,8 +18,8 @@ const (
 // nextAlone is how soon something else is tried when one item could not be read, or released.
 const nextAlone = 200 * time.Millisecond
 
-// alone takes in that an item could not be read, or released, by itself: it rests, and all others go
-// on.
+// alone takes in that an item could not be read, or released, by itself: it rests, and all others
+// go on.
 func (a *WorkerManager) alone(rests missing, what, id string, err error) {
 	now := time.Now()
 	a.Store.Failed(what+id, err, rests.fails(id, now))

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TakesNoCheck are the answers, by what gives them, of agents that take no service and no check. One
-// that returns nothing lets the request through, late.
+// TakesNoCheck are the answers, by what gives them, of agents that take no service and no check.
+// One that returns nothing lets the request through, late.
 var TakesNoCheck = map[string]func(*http.Request) (*http.Response, error){
 	"denied": func(r *http.Request) (*http.Response, error) {
 		return Answer(r, http.StatusForbidden, "Permission denied"), nil
