@@ -34,9 +34,9 @@ func TestALostLeadersCommandRunsElsewhereWithinTheBound(t *testing.T) {
 				t.Parallel()
 				e := &contest{t: t, dir: workDir(t), name: "bound",
 					candidates: map[string]*program{},
-					flags:      []string{"--consul", consul.Addr(), "--prefix",
+					flags: []string{"--consul", consul.Addr(), "--prefix",
 						realconsul.Prefix(t)},
-					times:      s.times}
+					times: s.times}
 				e.run("n1")
 				e.leads("n1")
 				e.run("n2")
