@@ -91,7 +91,8 @@ func TestDevSharesAHundredItemsAmongThreeMembersWithinSecondsAndStopsWithinTwo(t
 
 	// Each member has an ordinary page of its own, with its metrics and its actors, and no buttons.
 	page = "http://" + st.Members[0].Address + "/"
-	for path, part := range map[string]string{"metrics": "coordd_items{", "v1/tree": `"session-renewer"`, "": `<body class="empty">`} {
+	for path, part := range map[string]string{"metrics": "coordd_lease_seconds{",
+		"v1/tree": `"session-renewer"`, "": `<body class="empty">`} {
 		if body, err := get(path); err != nil || !strings.Contains(body, part) {
 			t.Errorf("/%s of a member has no %s: %v: %.300s", path, part, err, body)
 		}
