@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build packages man test long check vulns tools consul conformance record official chaos storms simulate attack elections failures mutations model fuzz bench takeover unit clean
+.PHONY: help build packages man test long check vulns tools consul conformance record official chaos storms stories simulate attack elections failures mutations model fuzz bench takeover unit clean
 
 # The real Consul server, built once from the module proxy (see test/consul).
 # Exported, so that every test process finds it; a test without it fails, it does not skip.
@@ -30,8 +30,10 @@ VULNDB ?=
 LINT := go tool -modfile=test/lint/go.mod
 # Of what `make packages` makes.
 VERSION ?= 0.0.0~dev
-# The tests with storms of faults over real clusters: `make test` leaves them to `make long`.
+# Tests of more than a minute on real servers, which `make test` leaves to `make long`: storms of faults over
+# real clusters, and stories of a night and of every alert.
 STORMS := SurviveStorms
+STORIES := ANightOnCall|EachAlertFires
 
 # Not $(MAKE) in a recipe that tests: `make -n` would run it.
 SELF := $(MAKE) --no-print-directory
@@ -53,13 +55,13 @@ man: ## the man pages into bin/man
 	go test -count=1 -run TestEachCommandHasAManPage ./cmd/coordd -man '$(CURDIR)/bin/man'
 
 test: tools consul ## check beside all tests with the race detector, a real Consul server included (PKG, RUN, TIMEOUT)
-	CHECK='$(SELF) check' PKG='$(PKG)' test/race.sh -timeout $(TIMEOUT) '-run=$(RUN)' $(if $(filter ./....,$(PKG)$(RUN)),'-skip=$(STORMS)')
+	CHECK='$(SELF) check' PKG='$(PKG)' test/race.sh -timeout $(TIMEOUT) '-run=$(RUN)' $(if $(filter ./....,$(PKG)$(RUN)),'-skip=$(STORMS)|$(STORIES)')
 
 # Two lanes, as in test/race.sh: what works, and what waits for real servers.
 # Before the lanes: limits in the official client's tests are of seconds.
-long: consul ## official, then failures and mutations beside storms and elections, which take minutes; .ci/run runs this after `make test`
+long: tools consul ## official, then failures and mutations beside storms, stories and elections, which take minutes; .ci/run runs this after `make test`
 	$(SELF) official
-	printf '%s\n' '$(SELF) failures mutations' '$(SELF) storms elections' | xargs -P 2 -I '{}' sh -c '{}'
+	printf '%s\n' '$(SELF) failures mutations' '$(SELF) storms stories elections' | xargs -P 2 -I '{}' sh -c '{}'
 
 check: ## gofmt, go vet (for macOS too), staticcheck, deadcode; with VULNDB govulncheck as well (pinned in test/lint)
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
@@ -102,6 +104,9 @@ simulate: ## seeds of the simulation for MINUTES; SEED=N is the first, else the 
 
 storms: consul ## one storm of faults over two real clusters, the same each time
 	go test -race -count=1 -timeout $(TIMEOUT) -run '$(STORMS)' ./test/chaos
+
+stories: tools consul ## a night on call as docs/night.md tells it, and each alert made to fire and to clear by a real Prometheus
+	go test -race -count=1 -timeout $(TIMEOUT) -run '$(STORIES)' ./test/e2e
 
 attack: ## pairs of faults of docs/faults.md in the simulation for MINUTES, under random settings; SEED=N is the first; FAULTS=5,22 are the only ones
 	go test -count=1 -timeout $$(( $(MINUTES) + 10 ))m -v -run 'TestPairs$$' ./test/simulation -sim.minutes=$(MINUTES) -sim.from=$${SEED:-$$(date +%s)} -sim.faults=$${FAULTS:-}
