@@ -107,8 +107,8 @@ func TestOnlyAHostThatOffersActionsHasThem(t *testing.T) {
 	if w := answer(without, "GET", "/v1/actions"); w.Code != http.StatusNotFound {
 		t.Errorf("without actions: %d %s", w.Code, w.Body)
 	}
-	if w := answer(without, "POST", "/v1/members/n1/actions/kill"); !slices.Contains([]int{404, 405},
-		w.Code) {
+	w := answer(without, "POST", "/v1/members/n1/actions/kill")
+	if !slices.Contains([]int{404, 405}, w.Code) {
 		t.Errorf("without actions: %d %s", w.Code, w.Body)
 	}
 	const asks = "<body class=\"empty\" data-acts>"

@@ -57,7 +57,8 @@ that it prints. Ctrl-C stops it.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.service, "service", "coordd", "The `name` of the service.")
-	f.IntVar(&o.members, "members", 3, "The `number` of members, named n1, n2 and so on: each a process of some 25 MB.")
+	f.IntVar(&o.members, "members", 3,
+		"The `number` of members, named n1, n2 and so on: each a process of some 25 MB.")
 	f.IntVar(&o.items, "items", 100,
 		"The `number` of work items, named device_group_0001 and so on.")
 	f.StringVar(&o.http, "http", "127.0.0.1:7070",
@@ -207,8 +208,8 @@ func devWelcome(o devFlags, page, consul string) string {
 	}
 	fmt.Fprintf(&b, "  Consul   %s\n\n", consul)
 	if page != "" && o.buttons(page) {
-		b.WriteString("The page has buttons: kill a member, freeze it, cut it off, drain it. What it had " +
-			"runs\nelsewhere within ten seconds.\n\n")
+		b.WriteString("The page has buttons: kill a member, freeze it, cut it off, drain it. " +
+			"What it had runs\nelsewhere within ten seconds.\n\n")
 	}
 	with := " --consul " + consul
 	if o.service != "coordd" {
@@ -217,8 +218,8 @@ func devWelcome(o devFlags, page, consul string) string {
 	coordd := command(os.Args[0])
 	fmt.Fprintf(&b,
 		"Try, from another terminal:\n\n  %[1]s status%[2]s\n  %[1]s work add my-item%[2]s\n  "+
-			"%[1]s run --id n%[3]d --exec 'echo \"$COORDD_ITEM runs here\"; exec sleep 1000'%[2]s\n\n"+
-			"Ctrl-C stops it.\n\n",
+			"%[1]s run --id n%[3]d --exec 'echo \"$COORDD_ITEM runs here\"; exec sleep 1000'"+
+			"%[2]s\n\nCtrl-C stops it.\n\n",
 		coordd, with, o.members+1)
 	return b.String()
 }

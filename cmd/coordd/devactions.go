@@ -48,7 +48,9 @@ var (
 		}}
 	trialDrain = trial{web.Action{Name: "drain", Label: "Drain",
 		Hint: "Empties it, as coordd drain does."},
-		func(ctx context.Context, a *devActions, m *devMember) error { return a.op.Drain(ctx, m.id) }}
+		func(ctx context.Context, a *devActions, m *devMember) error {
+			return a.op.Drain(ctx, m.id)
+		}}
 	trialUndrain = trial{web.Action{Name: "undrain", Label: "Undrain",
 		Hint: "Lets it have items again, as coordd undrain does."},
 		func(ctx context.Context, a *devActions, m *devMember) error {

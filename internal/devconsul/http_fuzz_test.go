@@ -30,8 +30,9 @@ func FuzzRequest(f *testing.F) {
 			`[{"KV":null},null,{"Node":{}},{"Service":{"Verb":"get"}},` +
 				`{"Check":{"Verb":"delete"}},{"Session":{}}]`},
 		{"PUT", "/v1/txn", `[{"KV":{"Verb":"?"}}]`},
-		{"PUT", "/v1/txn", `[{"Node":{"Verb":"set","Node":{"Node":"n"}}},{"Service":{"Verb":"cas",` +
-			`"Node":"n","Service":{"Service":"s"}}},{"Check":{"Verb":"set","Check":{"Node":"n",` +
+		{"PUT", "/v1/txn", `[{"Node":{"Verb":"set","Node":{"Node":"n"}}},` +
+			`{"Service":{"Verb":"cas","Node":"n","Service":{"Service":"s"}}},` +
+			`{"Check":{"Verb":"set","Check":{"Node":"n",` +
 			`"CheckID":"c","ServiceID":"s"}}},{"Node":{"Verb":"delete","Node":{"Node":"n"}}}]`},
 		{"PUT", "/v1/txn?consistent&stale", `{}`}, {"PUT", "/v1/session/create",
 			`{"TTL":"10s","LockDelay":"1h","Behavior":"delete","Checks":null,"NodeChecks":[""]}`},

@@ -37,7 +37,8 @@ func TestAServiceWhoseCheckStaysCriticalIsDeregistered(t *testing.T) {
 			`PUT /v1/agent/service/register {"Name":"web","Check":{"TTL":"10s",` + reaped + `}}`},
 			160 * time.Second},
 		"its check came later": {[]string{`PUT /v1/agent/service/register {"Name":"web"}`,
-			`PUT /v1/agent/check/register {"Name":"c","ServiceID":"web","TTL":"10s",` + reaped + `}`},
+			`PUT /v1/agent/check/register {"Name":"c","ServiceID":"web","TTL":"10s",` +
+				reaped + `}`},
 			160 * time.Second},
 		"it was reported to fail": {[]string{
 			`PUT /v1/agent/service/register {"Name":"web","Check":{"TTL":"10m",` + reaped + `}}`,

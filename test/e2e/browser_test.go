@@ -200,7 +200,8 @@ func (b *browser) buttons() (names []string) {
 // press presses a button by its name, with the keyboard.
 func (b *browser) press(name string) {
 	b.Helper()
-	button := `document.querySelector("button[aria-label=" + CSS.escape(` + quoted(name) + `) + "]")`
+	button := `document.querySelector("button[aria-label=" + CSS.escape(` +
+		quoted(name) + `) + "]")`
 	b.waits("there is a button "+name, button)
 	b.text(button + `.focus()`)
 	b.types("\r")

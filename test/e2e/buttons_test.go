@@ -25,7 +25,8 @@ import (
 func (b *browser) shares(what string, items ...int) time.Duration {
 	b.Helper()
 	begun := time.Now()
-	b.waits(what, `[...document.querySelectorAll(".member .load b")].map(e => e.textContent).join() ===`+
+	b.waits(what, `[...document.querySelectorAll(".member .load b")].`+
+		`map(e => e.textContent).join() ===`+
 		quoted(strings.ReplaceAll(strings.Trim(fmt.Sprint(items), "[]"), " ", ",")))
 	return time.Since(begun)
 }
@@ -67,8 +68,8 @@ func TestDevsPageHasButtonsThatShowATakeOver(t *testing.T) {
 		took := b.shares(trial.press+": its items are at the others", trial.left...)
 		t.Logf("%s: its items were at the others, on the page, after %v", trial.press,
 			took.Round(100*time.Millisecond))
-		if n := b.text(`document.activeElement.closest(".member")?.getAttribute("aria-label")`); n !=
-			member {
+		n := b.text(`document.activeElement.closest(".member")?.getAttribute("aria-label")`)
+		if n != member {
 			t.Errorf("%s: the focus is at %s", trial.press, n)
 		}
 		b.accessible()
@@ -84,7 +85,8 @@ func TestAPageOfAnotherOriginCannotPressDevsButtons(t *testing.T) {
 	strange := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprintf(w, `<!doctype html><link rel="icon" href="data:,">
-			<form method="post" action="%sv1/members/n1/actions/kill"><button>Prize</button></form>`, page)
+			<form method="post" action="%sv1/members/n1/actions/kill">
+			<button>Prize</button></form>`, page)
 	}))
 	defer strange.Close()
 	b := browse(t, strange.URL)

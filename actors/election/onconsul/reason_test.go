@@ -46,8 +46,8 @@ func TestWhyASessionWasLostIsToldThoughNoneCanBeOpenedAnew(t *testing.T) {
 	})
 }
 
-// The way to Consul comes back, and a report to the check arrives before the session is asked about:
-// the check passes again, and the session that ended with it stays ended.
+// The way to Consul comes back, and a report to the check arrives before the session is asked
+// about: the check passes again, and the session that ended with it stays ended.
 func TestASessionThatEndedWithItsCheckIsToldSoAlthoughTheCheckPassesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEmbedded(t)

@@ -100,7 +100,8 @@ function rowOf(id) {
   row.more = el("div", {class: "more"});
   row.acts = el("div", {class: "acts"});
   row.tiles = el("div", {class: "tiles"});
-  row.root.append(el("div", {class: "head"}, row.who, row.bar, row.load, row.more), row.acts, row.tiles);
+  const head = el("div", {class: "head"}, row.who, row.bar, row.load, row.more);
+  row.root.append(head, row.acts, row.tiles);
   rows.set(id, row);
   return row;
 }
