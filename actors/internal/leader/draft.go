@@ -142,6 +142,7 @@ type sorted struct {
 	// keys of quarantined items, and how many such items have none
 	barred      []keyRef
 	quarantined int
+	wishes      []int    // of items, those that are pinned elsewhere by a wish
 	keyed       int      // keys in all
 	holders     int      // members with keys
 	lost        []string // of them, those without a record
@@ -238,6 +239,7 @@ func (s *snapshot) sort(d *draft) *sorted {
 		out.items = append(out.items, item)
 		out.keys = append(out.keys, refs[i])
 	}
+	s.stay(out)
 	s.prefer(d, out)
 	s.avoid(out)
 	return out

@@ -19,10 +19,11 @@ func (s *snapshot) reason(r placement.Reason, item string) string {
 	return reasonFailing
 }
 
-// prefer pins items, for the planner, to the members that operators prefer for them: those that
-// take items, have room beside the items that must be there, and are not where the work has failed.
-// An item that runs elsewhere goes there after the leader soak, so that a member which comes and
-// goes does not draw it to and fro. All others are planned as if nobody had said anything.
+// prefer pins items, for the planner, to the members that operators prefer for them: those that take
+// items, have room beside the items that must be there, and are not where the work has failed. An
+// item that runs elsewhere goes there after the leader soak, so that a member which comes and goes
+// does not draw it to and fro. All others are planned as if nobody had said anything. Where an item
+// would have no place then, no wish counts: see compute.
 func (s *snapshot) prefer(d *draft, sorted *sorted) {
 	if s.control.Preferred.Len() == 0 {
 		return
@@ -31,14 +32,10 @@ func (s *snapshot) prefer(d *draft, sorted *sorted) {
 	for j, m := range sorted.members {
 		places[m.ID] = j
 	}
-	used := make([]uint64, len(sorted.members)) // by items that must be there
+	used := sorted.pinned() // by items that must be there
 	var wishes []int
 	for i, item := range sorted.items {
-		if at := item.Pin.Member(); item.Pin != placement.None {
-			if at < len(used) {
-				used[at] += weight(item)
-			}
-		} else if s.control.Preferred.Has(item.ID) {
+		if item.Pin == placement.None && s.control.Preferred.Has(item.ID) {
 			wishes = append(wishes, i)
 		}
 	}
@@ -69,5 +66,8 @@ func (s *snapshot) prefer(d *draft, sorted *sorted) {
 		}
 		used[j] += weight(*item)
 		item.Pin = placement.At(j)
+		if item.Owner != item.Pin {
+			sorted.wishes = append(sorted.wishes, i)
+		}
 	}
 }

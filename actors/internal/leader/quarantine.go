@@ -184,17 +184,41 @@ func (s *snapshot) fails(item *placement.Item, ref keyRef) (report, bool) {
 	return report{}, false
 }
 
+// stay keeps items whose work has failed elsewhere where they run: for the planner they are pinned
+// there. An operator's pin goes before, and has the room first; a wish does not.
+func (s *snapshot) stay(sorted *sorted) {
+	s.keep(sorted, func(item *placement.Item) bool { return !s.control.Preferred.Has(item.ID) },
+		func(*placement.Item, []protocol.FailedOwner) {})
+}
+
 // avoid keeps items whose work has failed at a member from that member: for the planner they are
-// pinned to whoever has them, or to the one that gets them next. An operator's pin goes before.
+// pinned to whoever has them, or to the one that gets them next.
 func (s *snapshot) avoid(sorted *sorted) {
 	if len(s.notes) == 0 {
 		return
 	}
 	loads := sorted.loads()
+	s.keep(sorted, func(*placement.Item) bool { return true },
+		func(item *placement.Item, failed []protocol.FailedOwner) {
+			item.Pin = s.elsewhere(sorted, *item, failed, loads)
+			if item.Pin != placement.None {
+				loads[item.Pin.Member()] += weight(*item)
+			}
+		})
+}
+
+// keep pins those of the items in question that run at a member at which their work has not failed
+// to that member, as long as it has room beside what is pinned there; others go elsewhere.
+func (s *snapshot) keep(sorted *sorted, inQuestion func(*placement.Item) bool,
+	elsewhere func(*placement.Item, []protocol.FailedOwner)) {
+	if len(s.notes) == 0 {
+		return
+	}
+	pinned := sorted.pinned()
 	for i := range sorted.items {
 		item := &sorted.items[i]
 		n, noted := s.notes[item.ID]
-		if !noted || item.Pin != placement.None {
+		if !noted || item.Pin != placement.None || !inQuestion(item) {
 			continue
 		}
 		failed := slices.DeleteFunc(n.fresh(s.now), func(f protocol.FailedOwner) bool {
@@ -203,14 +227,16 @@ func (s *snapshot) avoid(sorted *sorted) {
 		if len(failed) == 0 {
 			continue // those members are gone, or were registered anew
 		}
-		if j := item.Owner.Member(); item.Owner != placement.None && !sorted.members[j].Drain &&
-			!s.failedAt(sorted.members[j].ID, failed) {
-			item.Pin = item.Owner
-			continue
+		if j := item.Owner.Member(); item.Owner != placement.None {
+			m := sorted.members[j]
+			fits := m.Capacity == 0 || pinned[j]+weight(*item) <= m.Capacity
+			if fits && !m.Drain && !s.failedAt(m.ID, failed) {
+				pinned[j] += weight(*item)
+				item.Pin = item.Owner
+				continue
+			}
 		}
-		if item.Pin = s.elsewhere(sorted, *item, failed, loads); item.Pin != placement.None {
-			loads[item.Pin.Member()] += weight(*item)
-		}
+		elsewhere(item, failed)
 	}
 }
 
@@ -239,31 +265,78 @@ func (s *snapshot) elsewhere(sorted *sorted, item placement.Item, failed []proto
 	return best
 }
 
-// loads are the weights of what each member has.
+// loads are the weights of what each member has, and of what is pinned there and still to come.
 func (sorted *sorted) loads() []uint64 {
 	loads := make([]uint64, len(sorted.members))
 	for _, item := range sorted.items {
 		if item.Owner != placement.None && !item.Leaving {
 			loads[item.Owner.Member()] += weight(item)
 		}
+		if at := item.Pin.Member(); item.Pin != placement.None && item.Pin != item.Owner &&
+			at < len(loads) {
+			loads[at] += weight(item)
+		}
 	}
 	return loads
 }
 
-// compute plans. Members where much has failed keep what they have and get nothing more, unless an
-// item would have no place then.
+// pinned are the weights of what must be at each member.
+func (sorted *sorted) pinned() []uint64 {
+	loads := make([]uint64, len(sorted.members))
+	for _, item := range sorted.items {
+		if at := item.Pin.Member(); item.Pin != placement.None && at < len(loads) {
+			loads[at] += weight(item)
+		}
+	}
+	return loads
+}
+
+// compute plans. Wishes leave no item without a place that has one without them.
 func (s *snapshot) compute(sorted *sorted) placement.Plan {
+	p := s.computeLimited(sorted)
+	n := homeless(sorted, p)
+	if n == 0 || len(sorted.wishes) == 0 {
+		return p
+	}
+	pins := make([]placement.Place, len(sorted.wishes))
+	for k, i := range sorted.wishes {
+		pins[k], sorted.items[i].Pin = sorted.items[i].Pin, placement.None
+	}
+	if without := s.computeLimited(sorted); homeless(sorted, without) < n {
+		return without
+	}
+	for k, i := range sorted.wishes {
+		sorted.items[i].Pin = pins[k]
+	}
+	return p
+}
+
+// computeLimited plans. Members where much has failed keep what they have and get nothing more,
+// unless an item would have no place then.
+func (s *snapshot) computeLimited(sorted *sorted) placement.Plan {
 	all := sorted.members
 	if sorted.members = s.limited(sorted); sorted.members != nil {
-		p := placement.Compute(sorted.members, sorted.items)
-		if !slices.ContainsFunc(p.Unplaced, func(u placement.Unplaced) bool {
-			return sorted.items[u.Item].Owner == placement.None
-		}) {
+		if p := placement.Compute(sorted.members, sorted.items); homeless(sorted, p) == 0 {
 			return p
 		}
 	}
 	sorted.members = all
 	return placement.Compute(all, sorted.items)
+}
+
+// homeless counts the items that have no owner after a plan.
+func homeless(sorted *sorted, p placement.Plan) (n int) {
+	for _, u := range p.Unplaced {
+		if sorted.items[u.Item].Owner == placement.None {
+			n++
+		}
+	}
+	for _, m := range p.Moves {
+		if m.From != placement.None && m.To == placement.None {
+			n++
+		}
+	}
+	return n
 }
 
 // limited are the members with those limited to what they have where much has failed; nil: there
@@ -285,12 +358,6 @@ func (s *snapshot) limited(sorted *sorted) []placement.Member {
 		}
 		if limited == nil {
 			limited, loads = slices.Clone(sorted.members), sorted.loads()
-			for _, item := range sorted.items {
-				if at := item.Pin.Member(); item.Pin != placement.None && item.Pin != item.Owner &&
-					at < len(loads) {
-					loads[at] += weight(item)
-				}
-			}
 		}
 		switch {
 		case loads[j] == 0:
