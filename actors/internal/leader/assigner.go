@@ -31,18 +31,21 @@ type Assigner struct {
 	bump       *messages.Mailbox[messages.Bump, messages.Leadership]
 	out        *messages.State[messages.Plan]
 
-	epoch     uint64
-	session   string        // that holds the leader key
-	writer    *store.Writer // of this epoch
-	assigned  *assignmentCache
-	readAt    map[string]uint64 // the ack with which a member's keys were read last
-	absent    map[string]absence
-	apart     map[string]*apart          // orders that were in vain, by their assignment keys
-	notes     map[string]note            // of items whose work has failed, by item
-	failing   map[string][]report        // what members say of such work, by member
-	resets    int                        // of Consul, that absences were begun anew for
-	inherited bool                       // what the last leader has noted was read
-	handed    map[string]protocol.Waited // by it
+	epoch       uint64
+	session     string        // that holds the leader key
+	writer      *store.Writer // of this epoch
+	assigned    *assignmentCache
+	readAt      map[string]uint64 // the ack with which a member's keys were read last
+	absent      map[string]absence
+	apart       map[string]*apart          // orders that were in vain, by their assignment keys
+	notes       map[string]note            // of items whose work has failed, by item
+	failing     map[string][]report        // what members say of such work, by member
+	unread      map[string]*aside          // of them, those whose words could not be read
+	unreadNotes aside                      // set while the notes could not be read
+	notesFailed int                        // how often in a row
+	resets      int                        // of Consul, that absences were begun anew for
+	inherited   bool                       // what the last leader has noted was read
+	handed      map[string]protocol.Waited // by it
 	// noted is the leader state as it was read or written last, by its index; notedKnown: that is
 	// so.
 	noted      protocol.LeaderState
@@ -97,6 +100,7 @@ func (a *Assigner) Run(ctx context.Context) error {
 	a.apart, a.foreign = map[string]*apart{}, map[string]*aside{}
 	a.ledger, a.placed = movesLedger{}, map[string]time.Time{}
 	a.notes, a.failing = map[string]note{}, map[string][]report{}
+	a.unread, a.unreadNotes, a.notesFailed = map[string]*aside{}, aside{}, 0
 	a.events = newEventLog(a.Keys, a.ID)
 	a.odd = protocol.StrangeKeys{Log: a.Log}
 	a.ladder = store.NewLadder()

@@ -45,6 +45,11 @@ func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
 	if err != nil {
 		return time.Time{}, err
 	}
+	unread, err := a.readAgain(ctx)
+	ask = actor.Earliest(ask, unread)
+	if err != nil {
+		return time.Time{}, err
+	}
 	if err := a.tryEventsAgain(ctx); err != nil {
 		return time.Time{}, err
 	}

@@ -1,8 +1,6 @@
 package leader
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -10,8 +8,6 @@ import (
 	"github.com/coordd/coordd/actors/placement"
 	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/protocol"
-	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/messages"
 )
 
 // Items whose work fails too often: a member says so, the leader tries the item at one other
@@ -33,53 +29,6 @@ type note struct {
 type report struct {
 	session string // of the member
 	protocol.WorkReport
-}
-
-// readNotes reads where work has failed, once in each epoch.
-func (a *Assigner) readNotes(ctx context.Context) error {
-	entries, _, err := a.Store.List(ctx, a.Keys.Quarantines(), store.Consistent)
-	if err != nil {
-		return a.unlessDenied(err, a.Keys.Quarantines()) // what is known already stands
-	}
-	clear(a.notes)
-	for e, q := range protocol.Read(entries, a.Keys.ReadQuarantine, a.odd.Skip) {
-		a.notes[q.Item] = note{q.Quarantine, e.ModifyIndex}
-	}
-	return nil
-}
-
-// unlessDenied passes over what the token does not let this leader read, and says so: it leads all
-// the same, and work that fails is started again for ever.
-func (a *Assigner) unlessDenied(err error, key string) error {
-	if errors.Is(err, store.ErrDenied) {
-		a.odd.Skip(store.Entry{Key: key}, err.Error())
-		return nil
-	}
-	return err
-}
-
-// readFailing reads what a member says of work that fails, if its ack says that there is such work.
-func (a *Assigner) readFailing(ctx context.Context, member string, ack messages.Ack) error {
-	if !ack.Failing {
-		delete(a.failing, member)
-		return nil
-	}
-	e, _, _, err := a.Store.Get(ctx, a.Keys.State(member), store.Consistent)
-	if err = a.unlessDenied(err, a.Keys.State(member)); err != nil {
-		return err
-	}
-	w, ok, bad := a.Keys.ReadWorkSummary(e)
-	if bad != nil && e.CreateIndex != 0 {
-		a.odd.Skip(e, bad.Error())
-	}
-	var reports []report
-	for _, r := range w.Items {
-		if ok && r.Over {
-			reports = append(reports, report{w.Session, r})
-		}
-	}
-	a.failing[member] = reports
-	return nil
 }
 
 // barred tells whether an item is quarantined. An order to restart that is younger ends it; but the

@@ -1,0 +1,120 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
+)
+
+// What the leader reads about work that fails. Nobody's work waits for it: where it cannot be read
+// the leader goes on with what it knows, and tries again.
+
+// readNotes reads where work has failed, once in each epoch. Where that fails and Consul answers
+// other questions it is tried for some seconds, and then again while the leader leads.
+func (a *Assigner) readNotes(ctx context.Context) error {
+	began := time.Now()
+	if began.Before(a.unreadNotes.until) {
+		return nil // what is known already stands
+	}
+	entries, _, err := a.Store.List(ctx, a.Keys.Quarantines(), store.Consistent)
+	switch {
+	case errors.Is(err, store.ErrDenied):
+		a.odd.Skip(store.Entry{Key: a.Keys.Quarantines()}, err.Error())
+		return nil
+	case err != nil:
+		a.notesFailed++
+		if !a.ofOneID(ctx)(err) || errors.Is(err, store.ErrUnreachable) &&
+			!errors.Is(err, store.ErrNoAnswer) && a.notesFailed <= mostInherit {
+			return err
+		}
+		a.leaveUnread("where work has failed", err, &a.unreadNotes, began)
+		return nil
+	}
+	a.unreadNotes, a.notesFailed = aside{}, 0
+	clear(a.notes)
+	for e, q := range protocol.Read(entries, a.Keys.ReadQuarantine, a.odd.Skip) {
+		a.notes[q.Item] = note{q.Quarantine, e.ModifyIndex}
+	}
+	return nil
+}
+
+// readFailing reads what a member says of work that fails, if its ack says that there is such work.
+func (a *Assigner) readFailing(ctx context.Context, member string, ack messages.Ack) error {
+	if !ack.Failing {
+		delete(a.failing, member)
+		delete(a.unread, member)
+		return nil
+	}
+	began, key := time.Now(), a.Keys.State(member)
+	if x := a.unread[member]; x != nil && began.Before(x.until) {
+		return nil
+	}
+	e, _, _, err := a.Store.Get(ctx, key, store.Consistent)
+	switch {
+	case errors.Is(err, store.ErrDenied):
+		a.odd.Skip(store.Entry{Key: key}, err.Error())
+	case err != nil && !a.ofOneID(ctx)(err):
+		return err
+	case err != nil:
+		x := a.unread[member]
+		if x == nil {
+			x = &aside{}
+			a.unread[member] = x
+		}
+		a.leaveUnread("what "+member+" says of its work", err, x, began)
+		return nil
+	}
+	delete(a.unread, member)
+	w, ok, bad := a.Keys.ReadWorkSummary(e)
+	if bad != nil && e.CreateIndex != 0 {
+		a.odd.Skip(e, bad.Error())
+	}
+	var reports []report
+	for _, r := range w.Items {
+		if ok && r.Over {
+			reports = append(reports, report{w.Session, r})
+		}
+	}
+	a.failing[member] = reports
+	return nil
+}
+
+// leaveUnread puts a read off that was begun at a moment and failed. The leader does nothing else
+// while it reads, so a try that takes long is seldom.
+func (a *Assigner) leaveUnread(what string, err error, x *aside, began time.Time) {
+	now := time.Now()
+	x.failed(began, now)
+	if late := now.Add(16 * now.Sub(began)); late.After(x.until) {
+		x.until = late
+	}
+	a.leaveAside(what, err, x.until)
+}
+
+// readAgain reads what could not be read and is due; it returns when the next is.
+func (a *Assigner) readAgain(ctx context.Context) (next time.Time, err error) {
+	now := time.Now()
+	if until := a.unreadNotes.until; !until.IsZero() && !now.Before(until) {
+		if err := a.readNotes(ctx); err != nil {
+			return time.Time{}, err
+		}
+	}
+	acks := a.acks.Get().Items
+	for member, x := range a.unread {
+		if now.Before(x.until) {
+			continue
+		}
+		ack, _ := acks.Get(member)
+		if err := a.readFailing(ctx, member, ack); err != nil {
+			return time.Time{}, err
+		}
+	}
+	for _, x := range a.unread {
+		next = actor.Earliest(next, x.until)
+	}
+	return actor.Earliest(next, a.unreadNotes.until), nil
+}
