@@ -142,10 +142,12 @@ type sorted struct {
 	// keys of quarantined items, and how many such items have none
 	barred      []keyRef
 	quarantined int
-	wishes      []int    // of items, those that are pinned elsewhere by a wish
-	keyed       int      // keys in all
-	holders     int      // members with keys
-	lost        []string // of them, those without a record
+	wishes      []int // of items, those that are pinned elsewhere by a wish
+	// failures are how many items have failed at each member and run elsewhere; nil: not counted yet
+	failures map[string]int
+	keyed    int      // keys in all
+	holders  int      // members with keys
+	lost     []string // of them, those without a record
 }
 
 func (s *snapshot) sort(d *draft) *sorted {

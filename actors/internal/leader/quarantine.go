@@ -198,20 +198,38 @@ func (s *snapshot) failedAt(member string, failed []protocol.FailedOwner) bool {
 }
 
 // elsewhere is the member with the least load that takes an item, of those at which its work has
-// not failed; None: there is none.
+// not failed; one where much has failed only if there is no other. None: there is none.
 func (s *snapshot) elsewhere(sorted *sorted, item placement.Item, failed []protocol.FailedOwner,
 	loads []uint64) placement.Place {
-	best := placement.None
+	best, bestSick := placement.None, false
 	for j, m := range sorted.members {
 		full := m.Capacity != 0 && loads[j]+weight(item) > m.Capacity
 		if m.Drain || full || s.failedAt(m.ID, failed) {
 			continue
 		}
-		if best == placement.None || loads[j] < loads[best.Member()] {
-			best = placement.At(j)
+		sick := s.sick(sorted, m.ID)
+		if best == placement.None || bestSick && !sick ||
+			sick == bestSick && loads[j] < loads[best.Member()] {
+			best, bestSick = placement.At(j), sick
 		}
 	}
 	return best
+}
+
+// sick tells whether much has failed at a member that runs elsewhere.
+func (s *snapshot) sick(sorted *sorted, member string) bool {
+	if sorted.failures == nil {
+		sorted.failures = map[string]int{}
+		for _, note := range s.notes {
+			for _, f := range note.Failed {
+				m, _ := s.members.Get(f.Member)
+				if note.FailsAt(f.Member, m.Session, s.now) {
+					sorted.failures[f.Member]++
+				}
+			}
+		}
+	}
+	return sorted.failures[member] >= protocol.SuspectAfter
 }
 
 // loads are the weights of what each member has, and of what is pinned there and still to come.
@@ -242,8 +260,9 @@ func (sorted *sorted) pinned() []uint64 {
 
 // compute plans. Wishes leave no item without a place that has one without them.
 func (s *snapshot) compute(sorted *sorted) placement.Plan {
-	p := s.computeLimited(sorted)
-	n := homeless(sorted, p)
+	all := sorted.members
+	p := s.computeLimited(sorted, all)
+	n, chosen := homeless(sorted, p), sorted.members
 	if n == 0 || len(sorted.wishes) == 0 {
 		return p
 	}
@@ -251,26 +270,32 @@ func (s *snapshot) compute(sorted *sorted) placement.Plan {
 	for k, i := range sorted.wishes {
 		pins[k], sorted.items[i].Pin = sorted.items[i].Pin, placement.None
 	}
-	if without := s.computeLimited(sorted); homeless(sorted, without) < n {
+	if without := s.computeLimited(sorted, all); homeless(sorted, without) < n {
 		return without
 	}
 	for k, i := range sorted.wishes {
 		sorted.items[i].Pin = pins[k]
 	}
+	sorted.members = chosen
 	return p
 }
 
 // computeLimited plans. Members where much has failed keep what they have and get nothing more,
 // unless an item would have no place then.
-func (s *snapshot) computeLimited(sorted *sorted) placement.Plan {
-	all := sorted.members
-	if sorted.members = s.limited(sorted); sorted.members != nil {
-		if p := placement.Compute(sorted.members, sorted.items); homeless(sorted, p) == 0 {
-			return p
+func (s *snapshot) computeLimited(sorted *sorted, all []placement.Member) placement.Plan {
+	sorted.members = all
+	limited := s.limited(sorted)
+	if limited == nil {
+		return placement.Compute(all, sorted.items)
+	}
+	p := placement.Compute(limited, sorted.items)
+	if n := homeless(sorted, p); n > 0 {
+		if q := placement.Compute(all, sorted.items); homeless(sorted, q) < n {
+			return q
 		}
 	}
-	sorted.members = all
-	return placement.Compute(all, sorted.items)
+	sorted.members = limited
+	return p
 }
 
 // homeless counts the items that have no owner after a plan.
@@ -291,18 +316,10 @@ func homeless(sorted *sorted, p placement.Plan) (n int) {
 // limited are the members with those limited to what they have where much has failed; nil: there
 // are none.
 func (s *snapshot) limited(sorted *sorted) []placement.Member {
-	n := map[string]int{}
-	for _, note := range s.notes {
-		for _, f := range note.Failed {
-			if m, _ := s.members.Get(f.Member); note.FailsAt(f.Member, m.Session, s.now) {
-				n[f.Member]++
-			}
-		}
-	}
 	var limited []placement.Member
 	var loads []uint64
 	for j, m := range sorted.members {
-		if n[m.ID] < protocol.SuspectAfter {
+		if !s.sick(sorted, m.ID) {
 			continue
 		}
 		if limited == nil {

@@ -144,6 +144,24 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 				s.failed(item, time.Minute, "n1")
 			}
 		}}, nil, ""},
+		"nor while something has no place at all": {[]func(*snapshot){func(s *snapshot) {
+			s.work("a", "b", "c", "d", "p")
+			s.has("n2", "a", "b", "c", "d")
+			for _, item := range []string{"a", "b", "c"} {
+				s.failed(item, time.Minute, "n1")
+			}
+			s.control.Pins = messages.TableOf(map[string]string{"p": "n9"})
+		}}, nil, ""},
+		"nor to try there what has failed elsewhere": {[]func(*snapshot){func(s *snapshot) {
+			s.work("a", "b", "c", "d", "e")
+			s.member("n3", nil)
+			s.has("n2", "a", "b")
+			s.has("n3", "c", "e")
+			for _, item := range []string{"a", "b", "c"} {
+				s.failed(item, time.Minute, "n1")
+			}
+			s.failed("d", time.Minute, "n2")
+		}}, []string{"grant d n3"}, ""},
 		"but for what has no other place": {[]func(*snapshot){func(s *snapshot) {
 			s.has("n2", "a", "b", "c")
 			s.member("n2", func(m *messages.Member) { m.Capacity = 3 })
