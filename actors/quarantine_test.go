@@ -425,3 +425,38 @@ func TestAReportOfAnEarlierStartTakesNothingAway(t *testing.T) {
 		}
 	})
 }
+
+// What was said of work before an outage that its session survived says nothing of the work that
+// runs since, and the same may have to be said again.
+func TestWorkThatFailsAgainAfterAnOutageIsTakenAway(t *testing.T) {
+	logged(t, func(w watched) {
+		w.checkTTL = actors.NoCheck
+		var tries atomic.Int64
+		w.addWork("a", "sick")
+		fails := w.failing(&tries, func(_, item string) bool { return item == "sick" })
+		w.start("n1", limited(6), fails)
+		w.await("n1 leads", time.Minute, func() bool { return w.leader() == "n1" })
+		n2 := w.start("n2", limited(6), fails)
+		w.must(w.op.Pin(w.t.Context(), "sick", "n2"))
+		w.await("it is at n2", time.Minute, func() bool { return w.item("sick").Member == "n2" })
+		w.must(w.op.Freeze(w.t.Context()))
+		acked := func(failing bool) func() bool {
+			return func() bool {
+				e, _, _, err := w.store.Get(w.t.Context(), w.store.Keys().Ack("n2"), store.Default)
+				w.must(err)
+				ack, _, err := w.store.Keys().ReadAck(e)
+				w.must(err)
+				return ack.Failing == failing
+			}
+		}
+		w.await("it is said to fail", time.Minute, acked(true))
+		n2.net.Cut(errors.New("cut off"))
+		time.Sleep(12 * time.Second)
+		n2.net.Cut(nil)
+		time.Sleep(5 * time.Second) // it is not said to fail any more
+		w.put("assignments/n2/strange", "written by hand")
+		w.await("it is not said to fail", 3*time.Second, acked(false))
+		w.must(w.op.Thaw(w.t.Context()))
+		w.quarantined("sick")
+	})
+}

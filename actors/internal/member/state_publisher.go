@@ -32,7 +32,7 @@ type StatePublisher struct {
 	since   map[string]time.Time
 	again   time.Time // when to try again what has failed
 	ladder  *store.Ladder
-	told    []overItem // that the leader was woken for
+	told    []overItem // that the summary names, and the leader was woken for
 }
 
 // NewStatePublisher wires the actor.
@@ -156,7 +156,7 @@ func (a *StatePublisher) write(ctx context.Context, s protocol.WorkSummary, now 
 			return err
 		}
 		e, _ := r.Entry(key)
-		a.written, a.at, a.index = s, now, e.ModifyIndex
+		a.written, a.at, a.index, a.told = s, now, e.ModifyIndex, fails
 		return nil
 	}
 	a.known = false // the next write reads what this one has made of the key
