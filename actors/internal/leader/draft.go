@@ -142,7 +142,9 @@ type sorted struct {
 	// keys of quarantined items, and how many such items have none
 	barred      []keyRef
 	quarantined int
-	wishes      []int // of items, those that are pinned elsewhere by a wish
+	// of items, those that are pinned elsewhere as long as no item is without a place for it: by a
+	// wish, or to where others have to make room, for they have failed at all others
+	wishes []int
 	// failures are how many items have failed at each member and run elsewhere; nil: not counted yet
 	failures map[string]int
 	keyed    int      // keys in all
@@ -243,7 +245,7 @@ func (s *snapshot) sort(d *draft) *sorted {
 	}
 	s.stay(out)
 	s.prefer(d, out)
-	s.avoid(out)
+	s.avoid(out, true)
 	return out
 }
 

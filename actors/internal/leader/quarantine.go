@@ -137,21 +137,29 @@ func (s *snapshot) fails(item *placement.Item, ref keyRef) (report, bool) {
 // there. An operator's pin goes before, and has the room first; a wish does not.
 func (s *snapshot) stay(sorted *sorted) {
 	s.keep(sorted, func(item *placement.Item) bool { return !s.control.Preferred.Has(item.ID) },
-		func(*placement.Item, []protocol.FailedOwner) {})
+		func(int, []protocol.FailedOwner, []uint64) {})
 }
 
 // avoid keeps items whose work has failed at a member from that member: for the planner they are
-// pinned to whoever has them, or to the one that gets them next.
-func (s *snapshot) avoid(sorted *sorted) {
+// pinned to whoever has them, or to the one that gets them next. If displace is set that is one that
+// is full of what can go elsewhere rather than one at which the work has failed.
+func (s *snapshot) avoid(sorted *sorted, displace bool) {
 	if len(s.notes) == 0 {
 		return
 	}
 	loads := sorted.loads()
 	s.keep(sorted, func(*placement.Item) bool { return true },
-		func(item *placement.Item, failed []protocol.FailedOwner) {
+		func(i int, failed []protocol.FailedOwner, pinned []uint64) {
+			item := &sorted.items[i]
 			item.Pin = s.elsewhere(sorted, *item, failed, loads)
+			if item.Pin == placement.None && displace {
+				if item.Pin = s.elsewhere(sorted, *item, failed, pinned); item.Pin != placement.None {
+					sorted.wishes = append(sorted.wishes, i)
+				}
+			}
 			if item.Pin != placement.None {
 				loads[item.Pin.Member()] += weight(*item)
+				pinned[item.Pin.Member()] += weight(*item)
 			}
 		})
 }
@@ -159,7 +167,7 @@ func (s *snapshot) avoid(sorted *sorted) {
 // keep pins those of the items in question that run at a member at which their work has not failed
 // to that member, as long as it has room beside what is pinned there; others go elsewhere.
 func (s *snapshot) keep(sorted *sorted, inQuestion func(*placement.Item) bool,
-	elsewhere func(*placement.Item, []protocol.FailedOwner)) {
+	elsewhere func(item int, failed []protocol.FailedOwner, pinned []uint64)) {
 	if len(s.notes) == 0 {
 		return
 	}
@@ -185,7 +193,7 @@ func (s *snapshot) keep(sorted *sorted, inQuestion func(*placement.Item) bool,
 				continue
 			}
 		}
-		elsewhere(item, failed)
+		elsewhere(i, failed, pinned)
 	}
 }
 
@@ -247,37 +255,61 @@ func (sorted *sorted) loads() []uint64 {
 	return loads
 }
 
-// pinned are the weights of what must be at each member.
+// pinned are the weights of what must be at each member: also of what is pinned to one that is away
+// or drained, and so stays where it is.
 func (sorted *sorted) pinned() []uint64 {
 	loads := make([]uint64, len(sorted.members))
 	for _, item := range sorted.items {
-		if at := item.Pin.Member(); item.Pin != placement.None && at < len(loads) {
+		at := item.Pin.Member()
+		if item.Pin != placement.None && (at >= len(loads) || sorted.members[at].Drain) {
+			at = item.Owner.Member()
+		}
+		if item.Pin != placement.None && at >= 0 {
 			loads[at] += weight(item)
 		}
 	}
 	return loads
 }
 
-// compute plans. Wishes leave no item without a place that has one without them.
+// compute plans. Wishes leave no item without a place that has one without them: first those go
+// unheeded whose own items have none, and then, if that helps, all.
 func (s *snapshot) compute(sorted *sorted) placement.Plan {
 	all := sorted.members
 	p := s.computeLimited(sorted, all)
-	n, chosen := homeless(sorted, p), sorted.members
+	for len(sorted.wishes) > 0 {
+		free := homeless(sorted, p)
+		mine := func(i int) bool { return slices.Contains(free, i) }
+		if !slices.ContainsFunc(sorted.wishes, mine) {
+			break
+		}
+		p = s.without(sorted, all, mine)
+	}
+	n := len(homeless(sorted, p))
 	if n == 0 || len(sorted.wishes) == 0 {
 		return p
 	}
-	pins := make([]placement.Place, len(sorted.wishes))
-	for k, i := range sorted.wishes {
-		pins[k], sorted.items[i].Pin = sorted.items[i].Pin, placement.None
+	items, chosen := slices.Clone(sorted.items), sorted.members
+	q := s.without(sorted, all, func(int) bool { return true })
+	if len(homeless(sorted, q)) < n {
+		return q
 	}
-	if without := s.computeLimited(sorted, all); homeless(sorted, without) < n {
-		return without
-	}
-	for k, i := range sorted.wishes {
-		sorted.items[i].Pin = pins[k]
-	}
-	sorted.members = chosen
+	sorted.items, sorted.members = items, chosen
 	return p
+}
+
+// without plans without some of the wishes.
+func (s *snapshot) without(sorted *sorted, all []placement.Member,
+	unheeded func(item int) bool) placement.Plan {
+	sorted.members = all
+	sorted.wishes = slices.DeleteFunc(sorted.wishes, func(i int) bool {
+		gone := unheeded(i)
+		if gone {
+			sorted.items[i].Pin = placement.None
+		}
+		return gone
+	})
+	s.avoid(sorted, false)
+	return s.computeLimited(sorted, all)
 }
 
 // computeLimited plans. Members where much has failed keep what they have and get nothing more,
@@ -289,8 +321,8 @@ func (s *snapshot) computeLimited(sorted *sorted, all []placement.Member) placem
 		return placement.Compute(all, sorted.items)
 	}
 	p := placement.Compute(limited, sorted.items)
-	if n := homeless(sorted, p); n > 0 {
-		if q := placement.Compute(all, sorted.items); homeless(sorted, q) < n {
+	if n := len(homeless(sorted, p)); n > 0 {
+		if q := placement.Compute(all, sorted.items); len(homeless(sorted, q)) < n {
 			return q
 		}
 	}
@@ -298,19 +330,19 @@ func (s *snapshot) computeLimited(sorted *sorted, all []placement.Member) placem
 	return p
 }
 
-// homeless counts the items that have no owner after a plan.
-func homeless(sorted *sorted, p placement.Plan) (n int) {
+// homeless are the items that have no owner after a plan.
+func homeless(sorted *sorted, p placement.Plan) (items []int) {
 	for _, u := range p.Unplaced {
 		if sorted.items[u.Item].Owner == placement.None {
-			n++
+			items = append(items, int(u.Item))
 		}
 	}
 	for _, m := range p.Moves {
 		if m.From != placement.None && m.To == placement.None {
-			n++
+			items = append(items, int(m.Item))
 		}
 	}
-	return n
+	return items
 }
 
 // limited are the members with those limited to what they have where much has failed; nil: there
