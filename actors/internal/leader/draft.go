@@ -145,7 +145,8 @@ type sorted struct {
 	// of items, those that are pinned elsewhere as long as no item is without a place for it: by a
 	// wish, or to where others have to make room, for they have failed at all others
 	wishes []int
-	// failures are how many items have failed at each member and run elsewhere; nil: not counted yet
+	// failures are how many items have failed at each member and run elsewhere; nil: not counted
+	// yet
 	failures map[string]int
 	keyed    int      // keys in all
 	holders  int      // members with keys

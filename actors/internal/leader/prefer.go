@@ -19,11 +19,11 @@ func (s *snapshot) reason(r placement.Reason, item string) string {
 	return reasonFailing
 }
 
-// prefer pins items, for the planner, to the members that operators prefer for them: those that take
-// items, have room beside the items that must be there, and are not where the work has failed. An
-// item that runs elsewhere goes there after the leader soak, so that a member which comes and goes
-// does not draw it to and fro. All others are planned as if nobody had said anything. Where an item
-// would have no place then, no wish counts: see compute.
+// prefer pins items, for the planner, to the members that operators prefer for them: those that
+// take items, have room beside the items that must be there, and are not where the work has failed.
+// An item that runs elsewhere goes there after the leader soak, so that a member which comes and
+// goes does not draw it to and fro. All others are planned as if nobody had said anything. Where an
+// item would have no place then, no wish counts: see compute.
 func (s *snapshot) prefer(d *draft, sorted *sorted) {
 	if s.control.Preferred.Len() == 0 {
 		return

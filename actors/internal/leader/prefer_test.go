@@ -27,8 +27,8 @@ func (s *snapshot) prefers(wishes map[string]string) {
 	s.control.Preferred = messages.TableOf(wishes)
 }
 
-// What the leader pins for the planner, for a wish or because work has failed, is no operator's pin:
-// no item is without an owner for its sake.
+// What the leader pins for the planner, for a wish or because work has failed, is no operator's
+// pin: no item is without an owner for its sake.
 func TestWishesAndFailuresLeaveNoItemWithoutAnOwner(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*snapshot)

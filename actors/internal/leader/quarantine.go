@@ -141,8 +141,8 @@ func (s *snapshot) stay(sorted *sorted) {
 }
 
 // avoid keeps items whose work has failed at a member from that member: for the planner they are
-// pinned to whoever has them, or to the one that gets them next. If displace is set that is one that
-// is full of what can go elsewhere rather than one at which the work has failed.
+// pinned to whoever has them, or to the one that gets them next. If displace is set that is one
+// that is full of what can go elsewhere rather than one at which the work has failed.
 func (s *snapshot) avoid(sorted *sorted, displace bool) {
 	if len(s.notes) == 0 {
 		return
@@ -153,7 +153,8 @@ func (s *snapshot) avoid(sorted *sorted, displace bool) {
 			item := &sorted.items[i]
 			item.Pin = s.elsewhere(sorted, *item, failed, loads)
 			if item.Pin == placement.None && displace {
-				if item.Pin = s.elsewhere(sorted, *item, failed, pinned); item.Pin != placement.None {
+				item.Pin = s.elsewhere(sorted, *item, failed, pinned)
+				if item.Pin != placement.None {
 					sorted.wishes = append(sorted.wishes, i)
 				}
 			}
