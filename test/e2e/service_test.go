@@ -22,8 +22,8 @@ import (
 // work is what a user gives to --exec: one shell for each item and, since all in it is built in, no
 // other process. It waits on a pipe that nobody writes to, and obeys the first SIGTERM.
 const work = `
-trap 'trap "" TERM
-	echo "stop $COORDD_ITEM $COORDD_TOKEN $$ $COORDD_MEMBER" >>"$E2E_JOURNAL"; exit' TERM
+trap 'trap "" TERM; echo "stop $COORDD_ITEM $COORDD_TOKEN $$ $COORDD_MEMBER" >>"$E2E_JOURNAL"
+	exit' TERM
 read -r payload
 echo "start $COORDD_ITEM $COORDD_TOKEN $$ $COORDD_MEMBER $payload" >>"$E2E_JOURNAL"
 while :; do read -r never; done <>"$E2E_HOLD"
