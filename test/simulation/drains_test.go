@@ -40,6 +40,25 @@ var operators = map[string]script{
 			}},
 		}
 	},
+	// wish is of some items at one member, wherever they are. Nothing is excused for its sake: no
+	// item is without an owner longer than for a move.
+	"wish": func(w *world, e episode) []action {
+		var items []string
+		return []action{
+			{e.at, func() {
+				r := rand.New(rand.NewPCG(w.plan.seed, uint64(e.n)))
+				for range min(1+e.n%5, len(w.work)) {
+					items = append(items, w.anyItem(r))
+					w.prefer(items[len(items)-1], w.plan.ids[e.who[0]])
+				}
+			}},
+			{e.at + e.dur, func() {
+				for _, item := range items {
+					w.prefer(item, "")
+				}
+			}},
+		}
+	},
 }
 
 // slowLead is how long the Lead of the process takes to end.
@@ -71,6 +90,35 @@ func (w *world) undrain(id string) {
 		}
 		return w.operator.Undrain(ctx, id)
 	})
+}
+
+// prefer orders that an item is to be run by a member when it can; empty: by any.
+func (w *world) prefer(item, member string) {
+	w.orders++
+	mine := w.orders
+	w.wishes[item] = mine
+	w.retry(func(ctx context.Context) error {
+		switch {
+		case w.wishes[item] != mine:
+			return nil
+		case member == "":
+			return w.user.Delete(ctx, w.user.Keys().Prefer(item))
+		}
+		return w.user.Put(ctx, w.user.Keys().Prefer(item), []byte(member), 0)
+	})
+}
+
+// wished draws, by dice of its own, wishes where work fails.
+func (p *plan) wished() {
+	r := rand.New(rand.NewPCG(p.seed, 41))
+	if p.profile != "sick" {
+		return
+	}
+	for range r.IntN(4) {
+		p.episodes = append(p.episodes, episode{kind: "wish", who: []int{r.IntN(len(p.ids))},
+			at:  time.Duration(r.Int64N(int64(p.span))),
+			dur: 5*time.Second + time.Duration(r.Int64N(int64(60*time.Second))), n: r.IntN(1 << 20)})
+	}
 }
 
 // drained draws, by dice of its own, drains of those who lead.

@@ -260,6 +260,7 @@ func drawFor(profile string, seed uint64, size int) plan {
 	p.strangers()
 	p.hosts()
 	p.drained()
+	p.wished()
 	p.settings.limit(profile, seed)
 	switch profile {
 	case "fair":

@@ -75,6 +75,9 @@ func (w *world) restoreOrder() {
 	for _, id := range slices.Sorted(maps.Keys(w.drains)) {
 		w.undrain(id) // a Consul that was restored may have the order again
 	}
+	for _, item := range slices.Sorted(maps.Keys(w.wishes)) {
+		w.prefer(item, "") // likewise; and what is wished for may be uneven
+	}
 	for i, id := range w.plan.ids {
 		if w.left[id] && i > 0 {
 			continue

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -21,6 +22,8 @@ import (
 type link struct {
 	w *world
 	p *process
+
+	unread atomic.Int32 // how often what is noted of failing work could not be read
 
 	mu sync.Mutex
 	n  uint64
@@ -114,6 +117,10 @@ func (l *link) RoundTrip(in *http.Request) (*http.Response, error) {
 		if r.hit {
 			l.w.unfair(begin, time.Now(), "a request of "+l.p.name())
 		}
+		failed := err != nil || resp.StatusCode >= 400
+		if failed && r.quarantines() && l.unread.Add(1) > 1 {
+			l.w.blind.Store(l.p.name(), true) // it leads without, after the second time
+		}
 		done <- reply{resp, err}
 	}()
 	select {
@@ -181,6 +188,11 @@ func (l *link) fate(r *request) {
 	}
 }
 
+// quarantines tells whether r reads what is noted of failing work.
+func (r *request) quarantines() bool {
+	return strings.HasPrefix(r.URL.Path, "/v1/kv/service/sim/quarantine/")
+}
+
 // carry takes r to Consul and its answer back, as far as they come.
 func (l *link) carry(r *request) (*http.Response, error) {
 	ctx := r.Context()
@@ -241,7 +253,7 @@ func (l *link) carry(r *request) (*http.Response, error) {
 	case away:
 		return canned(r, 503, "upstream connect error"), nil
 	case denied:
-		if strings.HasPrefix(r.URL.Path, "/v1/kv/service/sim/quarantine/") {
+		if r.quarantines() {
 			l.w.blind.Store(l.p.name(), true)
 		}
 		return canned(r, 403, "Permission denied: token with AccessorID 'x' lacks permission"), nil

@@ -23,7 +23,7 @@ import (
 var fair = map[string]bool{
 	"kill": true, "takeover": true, "leave": true, "join": true, "destroy": true, "work": true,
 	"churn": true, "leaders": true, "receivers": true, "touch": true, "aimed": true,
-	"machine": true, "drain": true,
+	"machine": true, "drain": true, "wish": true,
 }
 
 // span is a time in which the conditions of the promise do not hold.

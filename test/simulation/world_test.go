@@ -75,8 +75,9 @@ type world struct {
 
 	orders int            // that an operator has given for single items
 	pins   map[string]int // item -> the last one for it
-	blind  sync.Map       // processes that were denied the quarantine's keys
+	blind  sync.Map       // processes that could not read the quarantine's keys
 	drains map[string]int // member -> the last one for it
+	wishes map[string]int // item -> the last one for it
 
 	disk  string            // of all hosts, for the logs of config writes; empty: there are none
 	dirs  []string          // of every process that had a log
@@ -142,7 +143,7 @@ func newWorld(p plan, m *mutant, log *slog.Logger) *world {
 		calmed: make(chan struct{}), answers: map[string][]kept{}, work: map[string]bool{},
 		left: map[string]bool{},
 		logs: map[string]string{}, loose: map[string]bool{}, pins: map[string]int{},
-		drains:   map[string]int{},
+		drains: map[string]int{}, wishes: map[string]int{},
 		sessions: map[string]lifetime{},
 	}
 	if p.settings.config == loggedConfig {

@@ -27,9 +27,12 @@ func (a *Assigner) readNotes(ctx context.Context) error {
 		a.odd.Skip(store.Entry{Key: a.Keys.Quarantines()}, err.Error())
 		return nil
 	case err != nil:
-		a.notesFailed++
-		if !a.ofOneID(ctx)(err) || errors.Is(err, store.ErrUnreachable) &&
-			!errors.Is(err, store.ErrNoAnswer) && a.notesFailed <= mostInherit {
+		most := mostInherit
+		if errors.Is(err, store.ErrNoAnswer) { // it has waited for 30 s
+			most = 1
+		}
+		if a.notesFailed++; !a.ofOneID(ctx)(err) || errors.Is(err, store.ErrUnreachable) &&
+			a.notesFailed <= most {
 			return err
 		}
 		a.leaveUnread("where work has failed", err, &a.unreadNotes, began)
