@@ -272,14 +272,24 @@ func (sorted *sorted) pinned() []uint64 {
 	return loads
 }
 
+// mostReplans is how often wishes that cannot be had are left out one after the other: each time
+// costs a plan.
+const mostReplans = 4
+
 // compute plans. Wishes leave no item without a place that has one without them: first those go
 // unheeded whose own items have none, and then, if that helps, all.
 func (s *snapshot) compute(sorted *sorted) placement.Plan {
 	all := sorted.members
 	p := s.computeLimited(sorted, all)
-	for len(sorted.wishes) > 0 {
-		free := homeless(sorted, p)
-		mine := func(i int) bool { return slices.Contains(free, i) }
+	for range mostReplans {
+		if len(sorted.wishes) == 0 {
+			return p
+		}
+		free := map[int]bool{}
+		for _, i := range homeless(sorted, p) {
+			free[i] = true
+		}
+		mine := func(i int) bool { return free[i] }
 		if !slices.ContainsFunc(sorted.wishes, mine) {
 			break
 		}
