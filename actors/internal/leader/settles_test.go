@@ -39,6 +39,11 @@ func draw(t *testing.T, seed uint64) *drawn {
 		ids = append(ids, id)
 	}
 	all = append(slices.Clone(ids), "n9") // which is not there
+	holders := ids
+	if r.IntN(3) == 0 { // its grace is over soon
+		holders = append(slices.Clone(ids), "n8")
+		s.vanished("n8", time.Duration(r.IntN(12))*time.Second)
+	}
 	anyOf := func(from []string) string { return from[r.IntN(len(from))] }
 	weights, pins, prefers := map[string]uint64{}, map[string]string{}, map[string]string{}
 	heavy := r.IntN(3) == 0
@@ -49,7 +54,7 @@ func draw(t *testing.T, seed uint64) *drawn {
 			weights[item] += uint64(n)
 		}
 		if r.IntN(3) > 0 {
-			s.has(anyOf(ids), item)
+			s.has(anyOf(holders), item)
 		}
 		if r.IntN(8) == 0 {
 			pins[item] = anyOf(all)
@@ -57,7 +62,7 @@ func draw(t *testing.T, seed uint64) *drawn {
 			prefers[item] = to
 		}
 		if r.IntN(5) == 0 {
-			s.failed(item, time.Minute, anyOf(ids))
+			s.failed(item, time.Minute, anyOf(holders)+[]string{"", "", "*"}[r.IntN(3)])
 		}
 		for range r.IntN(2) {
 			s.sick[anyOf(ids)+" "+item] = true
@@ -112,6 +117,17 @@ func (s *drawn) apply(t *testing.T, d draft) {
 				}
 				s.notes[o.item] = note{*o.note, s.index}
 			}
+		case orderReap:
+			if !s.absent[o.from].over(s.now) {
+				t.Errorf("%s is taken over in the grace", o.item)
+			}
+			s.assigned.drop(o.from, o.item)
+			s.assigned.set(o.to, o.item, messages.Assignment{Session: o.session,
+				CreateIndex: s.index, ModifyIndex: s.index})
+		case orderErase:
+			s.assigned.drop(o.from, o.item)
+		case orderSweep:
+			delete(s.absent, o.from)
 		case orderForget:
 			delete(s.notes, o.item)
 		default:
@@ -133,7 +149,7 @@ func (s *drawn) settle(t *testing.T) (free []string) {
 		s.now = s.now.Add(time.Second)
 		s.report()
 		d := s.draft()
-		if len(d.units) > 0 {
+		if len(d.units) > 0 || len(s.absent) > 0 && !s.absent["n8"].over(s.now) {
 			s.apply(t, d)
 			continue
 		}
