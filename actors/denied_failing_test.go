@@ -1,6 +1,7 @@
 package actors_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -67,4 +68,33 @@ func TestWhatIsNotReadOfFailingWorkConcernsNoOther(t *testing.T) {
 			})
 		}
 	}
+}
+
+// When the work of all members fails at once, and Consul takes its time with what they say of it,
+// other items are given out all the same.
+func TestWorkThatFailsAtManyMembersDelaysNobodyElse(t *testing.T) {
+	logged(t, func(w watched) {
+		const members = 40
+		var tries atomic.Int64
+		direct := w.consul.RoundTripper()
+		w.way = transport.When(direct, holding("GET", "states/n"),
+			func(r *http.Request) (*http.Response, error) {
+				time.Sleep(800 * time.Millisecond)
+				return direct.RoundTrip(r)
+			})
+		w.addWork(w.items(5 * members)...)
+		for i := range members {
+			w.start(fmt.Sprintf("n%02d", i), limited(1), w.failing(&tries,
+				func(_, item string) bool { return !strings.HasPrefix(item, "well") }))
+		}
+		for i := range 6 {
+			time.Sleep(3 * time.Second)
+			well := fmt.Sprint("well_", i)
+			w.addWork(well)
+			w.await(well+" runs", 3*time.Second, w.runs([]string{well}))
+		}
+		w.await("all others are quarantined", 10*time.Minute, func() bool {
+			return w.members[w.leader()].c.Plan().Get().Quarantined == 5*members
+		})
+	})
 }

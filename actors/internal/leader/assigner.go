@@ -40,7 +40,7 @@ type Assigner struct {
 	apart       map[string]*apart          // orders that were in vain, by their assignment keys
 	notes       map[string]note            // of items whose work has failed, by item
 	failing     map[string][]report        // what members say of such work, by member
-	unread      map[string]*aside          // of them, those whose words could not be read
+	unread      map[string]*aside          // members whose words are to be read
 	unreadNotes aside                      // set while the notes could not be read
 	notesFailed int                        // how often in a row
 	resets      int                        // of Consul, that absences were begun anew for

@@ -27,9 +27,7 @@ func (a *Assigner) readAll(ctx context.Context) error {
 	clear(a.readAt)
 	clear(a.failing)
 	for id, ack := range acks.All() {
-		if err := a.readFailing(ctx, id, ack); err != nil {
-			return err
-		}
+		a.toReadFailing(id, ack)
 		a.readAt[id] = ack.ModifyIndex
 	}
 	if a.Observer != nil {
@@ -70,9 +68,7 @@ func (a *Assigner) readRaised(ctx context.Context) error {
 		a.assigned.loadMember(a.Keys, id, entries, &a.odd)
 		a.gaveUp(id, before, a.assigned.members[id])
 		ack, _ := acks.Get(id)
-		if err := a.readFailing(ctx, id, ack); err != nil {
-			return err
-		}
+		a.toReadFailing(id, ack)
 		if index == 0 {
 			delete(a.readAt, id)
 		} else {

@@ -45,7 +45,7 @@ func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	unread, err := a.readAgain(ctx)
+	unread, err := a.readUnread(ctx)
 	ask = actor.Earliest(ask, unread)
 	if err != nil {
 		return time.Time{}, err

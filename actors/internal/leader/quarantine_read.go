@@ -46,7 +46,19 @@ func (a *Assigner) readNotes(ctx context.Context) error {
 	return nil
 }
 
-// readFailing reads what a member says of work that fails, if its ack says that there is such work.
+// toReadFailing has it read what a member says of work that fails, if its ack says that there is such
+// work.
+func (a *Assigner) toReadFailing(member string, ack messages.Ack) {
+	switch {
+	case !ack.Failing:
+		delete(a.failing, member)
+		delete(a.unread, member)
+	case a.unread[member] == nil:
+		a.unread[member] = &aside{}
+	}
+}
+
+// readFailing reads what a member says of work that fails.
 func (a *Assigner) readFailing(ctx context.Context, member string, ack messages.Ack) error {
 	if !ack.Failing {
 		delete(a.failing, member)
@@ -54,9 +66,6 @@ func (a *Assigner) readFailing(ctx context.Context, member string, ack messages.
 		return nil
 	}
 	began, key := time.Now(), a.Keys.State(member)
-	if x := a.unread[member]; x != nil && began.Before(x.until) {
-		return nil
-	}
 	e, _, _, err := a.Store.Get(ctx, key, store.Consistent)
 	switch {
 	case errors.Is(err, store.ErrDenied):
@@ -64,12 +73,7 @@ func (a *Assigner) readFailing(ctx context.Context, member string, ack messages.
 	case err != nil && !a.ofOneID(ctx)(err):
 		return err
 	case err != nil:
-		x := a.unread[member]
-		if x == nil {
-			x = &aside{}
-			a.unread[member] = x
-		}
-		a.leaveUnread("what "+member+" says of its work", err, x, began)
+		a.leaveUnread("what "+member+" says of its work", err, a.unread[member], began)
 		return nil
 	}
 	delete(a.unread, member)
@@ -98,18 +102,26 @@ func (a *Assigner) leaveUnread(what string, err error, x *aside, began time.Time
 	a.leaveAside(what, err, x.until)
 }
 
-// readAgain reads what could not be read and is due; it returns when the next is.
-func (a *Assigner) readAgain(ctx context.Context) (next time.Time, err error) {
-	now := time.Now()
-	if until := a.unreadNotes.until; !until.IsZero() && !now.Before(until) {
+// readingFor is how long summaries are read before the leader does something else: when the work of
+// many members fails, nobody else's waits for that.
+const readingFor = 200 * time.Millisecond
+
+// readUnread reads what is to be read and is due; it returns when the next is.
+func (a *Assigner) readUnread(ctx context.Context) (next time.Time, err error) {
+	began := time.Now()
+	if until := a.unreadNotes.until; !until.IsZero() && !began.Before(until) {
 		if err := a.readNotes(ctx); err != nil {
 			return time.Time{}, err
 		}
 	}
 	acks := a.acks.Get().Items
 	for member, x := range a.unread {
-		if now.Before(x.until) {
+		if began.Before(x.until) {
 			continue
+		}
+		now := time.Now()
+		if now.Sub(began) > readingFor {
+			return now, nil
 		}
 		ack, _ := acks.Get(member)
 		if err := a.readFailing(ctx, member, ack); err != nil {
