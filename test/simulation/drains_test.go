@@ -117,7 +117,7 @@ func (p *plan) wished() {
 	for range r.IntN(4) {
 		p.episodes = append(p.episodes, episode{kind: "wish", who: []int{r.IntN(len(p.ids))},
 			at:  time.Duration(r.Int64N(int64(p.span))),
-			dur: 5*time.Second + time.Duration(r.Int64N(int64(60*time.Second))), n: r.IntN(1 << 20)})
+			dur: 5*time.Second + time.Duration(r.Int64N(int64(time.Minute))), n: r.IntN(1 << 20)})
 	}
 }
 

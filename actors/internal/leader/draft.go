@@ -146,7 +146,6 @@ type sorted struct {
 	// wish, or to where others have to make room, for they have failed at all others
 	wishes []int
 	// failures are how many items have failed at each member and run elsewhere; nil: not counted
-	// yet
 	failures map[string]int
 	keyed    int      // keys in all
 	holders  int      // members with keys

@@ -151,16 +151,16 @@ func (s *snapshot) avoid(sorted *sorted, displace bool) {
 	s.keep(sorted, func(*placement.Item) bool { return true },
 		func(i int, failed []protocol.FailedOwner, pinned []uint64) {
 			item := &sorted.items[i]
-			item.Pin = s.elsewhere(sorted, *item, failed, loads)
-			if item.Pin == placement.None && displace {
-				item.Pin = s.elsewhere(sorted, *item, failed, pinned)
-				if item.Pin != placement.None {
+			to := s.elsewhere(sorted, *item, failed, loads)
+			if to == placement.None && displace {
+				to = s.elsewhere(sorted, *item, failed, pinned)
+				if to != placement.None {
 					sorted.wishes = append(sorted.wishes, i)
 				}
 			}
-			if item.Pin != placement.None {
-				loads[item.Pin.Member()] += weight(*item)
-				pinned[item.Pin.Member()] += weight(*item)
+			if item.Pin = to; to != placement.None {
+				loads[to.Member()] += weight(*item)
+				pinned[to.Member()] += weight(*item)
 			}
 		})
 }

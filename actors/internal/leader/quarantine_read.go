@@ -46,8 +46,8 @@ func (a *Assigner) readNotes(ctx context.Context) error {
 	return nil
 }
 
-// toReadFailing has it read what a member says of work that fails, if its ack says that there is such
-// work.
+// toReadFailing has it read what a member says of work that fails, if its ack says that there is
+// such work.
 func (a *Assigner) toReadFailing(member string, ack messages.Ack) {
 	switch {
 	case !ack.Failing:
