@@ -39,27 +39,31 @@
 //  1. Hosts. A request is answered only if its Host header is an address, localhost, a name without
 //     a dot, this host's name, or one of Options.Hosts. Others get 403. So a web page that rebinds
 //     its name to this address reads and writes nothing.
-//  2. CSRF. Nothing can be written but the configuration, and nothing done but what Options.Actions
+//  2. Token. With Options.Token every request must bring it: others get 401. Without it /healthz and
+//     /readyz say whether all is well, and not why it is not.
+//  3. CSRF. Nothing can be written but the configuration, and nothing done but what Options.Actions
 //     offers: `coordd run` offers nothing. A browser's write from a page of another origin gets
-//     403, and its press of a button as well.
-//  3. The page asks nobody but the handler: its content security policy forbids everything else.
-//  4. Consul and the actors are asked when somebody looks, and once a second at most, however many
+//     403, and its press of a button as well, with the token too.
+//  4. The page asks nobody but the handler: its content security policy forbids everything else.
+//  5. Consul and the actors are asked when somebody looks, and once a second at most, however many
 //     look. All who follow the events share one long poll. Plans are made for one asker at a time.
-//  5. Limits. Each 64 KiB of an answer must be taken within [Pace], and a body must be here within
+//  6. Limits. Each 64 KiB of an answer must be taken within [Pace], and a body must be here within
 //     [BodyTimeout]. 16 clients at most read a document above 256 KiB at one time, and
 //     Options.ConfigWaits requests wait for a change of the configuration, Options.Followers
 //     follow the events, and 8 wait for a plan. Others get 503. Where the cache does not do, Consul
 //     is asked for 16 values at one time, and others wait.
-//  6. Who follows the events hears each one that is in the log, and with Last-Event-ID goes on
+//  7. Who follows the events hears each one that is in the log, and with Last-Event-ID goes on
 //     where it was; those of one transaction may come twice then. Nothing is queued for a slow
 //     client.
-//  7. It answers while Consul does not: /healthz, /readyz, /metrics and /v1/tree without Consul,
+//  8. It answers while Consul does not: /healthz, /readyz, /metrics and /v1/tree without Consul,
 //     the others with 503 and one line that says why. Errors below /v1/ are JSON: {"error": "..."}.
 //
 // Not guaranteed:
 //
-//   - Who may read and write. The handler asks for no password: whoever reaches it reads all of the
-//     above, writes the configuration, and carries out what is offered.
+//   - Who may read and write, without Options.Token: whoever reaches the handler reads all of the
+//     above, writes the configuration, and carries out what is offered. With it, whoever has the
+//     token does: there is one, and no rights apart. TLS is the server's, and without it the token
+//     can be read on its way.
 //   - A limit of connections and of headers. These are the server's: set http.Server's
 //     ReadHeaderTimeout and IdleTimeout.
 //   - Config keys with two slashes in a row, or with dots for a path's element, below an

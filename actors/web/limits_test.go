@@ -34,6 +34,12 @@ type configPage struct {
 // serveConfigPage serves what the service has been configured to be before.
 func serveConfigPage(t *testing.T, before ...*api.KVPair) *configPage {
 	t.Helper()
+	return serveGuardedConfigPage(t, "", before...)
+}
+
+// serveGuardedConfigPage asks for a token.
+func serveGuardedConfigPage(t *testing.T, token string, before ...*api.KVPair) *configPage {
+	t.Helper()
 	consul := devconsul.New(devconsul.Config{})
 	for _, pair := range before {
 		if _, err := consul.Client().KV().Put(pair, nil); err != nil {
@@ -50,7 +56,7 @@ func serveConfigPage(t *testing.T, before ...*api.KVPair) *configPage {
 		t.Fatal(err)
 	}
 	site := showing(&fakeLooker{})
-	site.config = store
+	site.config, site.token = store, token
 	server := httpserver.New(httpserver.Config{Handler: site.limited(Options{}), Conns: 256,
 		Pace: Pace, Body: BodyTimeout})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -84,7 +84,7 @@ func (s *site) ready(w http.ResponseWriter, r *http.Request) {
 		line := "[+]" + c.name + " ok"
 		if slices.Contains(without, c.name) {
 			line = "[+]" + c.name + " excluded: ok"
-		} else if err := c.fail(s, now); err != nil {
+		} else if err := s.reasonFor(r, c.fail(s, now)); err != nil {
 			line, status = "[-]"+c.name+" failed: "+printable.Line(err.Error()),
 				http.StatusServiceUnavailable
 		}

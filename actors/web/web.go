@@ -38,6 +38,10 @@ type Options struct {
 	// HostsFlag is what a refusal names as the setting that allows another name. Default:
 	// web.Options.Hosts.
 	HostsFlag string
+	// Token is what every request must bring but those for /healthz and /readyz, which without it
+	// get the status and no reasons: as "Authorization: Bearer TOKEN", or as the password of HTTP
+	// Basic, with any user. Others get 401. Default: no token is asked for.
+	Token string
 	// ConfigWaits is the most requests that may wait for a change of the configuration at one time.
 	// Default: 128.
 	ConfigWaits int
@@ -82,7 +86,7 @@ func NewObserver(op *actors.Operator, o Options) http.Handler { return siteOf(op
 func siteOf(op *actors.Operator, o Options) *site {
 	site := newSite(newStatusCache(op, o.Members, o.Explain), o.Members)
 	site.report, site.metrics, site.pprof = o.Report, o.Metrics, o.Pprof
-	site.stopping, site.actions = o.Stopping, o.Actions
+	site.stopping, site.actions, site.token = o.Stopping, o.Actions, o.Token
 	site.log, site.planner = newEventLog(op, o.Explain), newPlanner(op, o.Explain)
 	site.follow = newFeed(op.WatchEventLog, cmp.Or(max(0, o.Followers), defaultFollowers))
 	if o.ConfigWaits > 0 {
@@ -106,6 +110,7 @@ type site struct {
 	metrics  http.Handler // nil: none
 	pprof    http.Handler // nil: none
 	actions  Actions      // nil: none
+	token    string       // empty: none is asked for
 	waits    int          // requests that may wait for a change of the configuration at one time
 	large    chan struct{}
 }
@@ -152,9 +157,9 @@ func (s *site) handler() http.Handler {
 	if s.actions != nil {
 		s.offer(mux)
 	}
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		if err := s.health(time.Now()); err != nil {
+		if err := s.reasonFor(r, s.health(time.Now())); err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			fmt.Fprintln(w, printable.Line(err.Error()))
 			return
@@ -170,7 +175,7 @@ func (s *site) handler() http.Handler {
 	}
 	config := newConfigSite(s.config, s.waits).handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// without --address a member publishes this page's
+		// without --address a member publishes this page's; the dispatcher has no token
 		if r.Header.Get(dispatch.HeaderItem) != "" {
 			w.Header().Set(dispatch.HeaderReason, dispatch.ReasonNoAddress)
 			http.Error(w,
@@ -182,6 +187,10 @@ func (s *site) handler() http.Handler {
 		w.Header().Set("Cache-Control", "no-cache")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Referrer-Policy", "no-referrer")
+		if !open(r) && !s.admitted(r) {
+			askForToken(w, r)
+			return
+		}
 		if strings.HasPrefix(r.URL.Path, configPath) {
 			// not by the mux, which redirects what it takes for an unclean path
 			config.ServeHTTP(w, r)

@@ -1,0 +1,178 @@
+package web
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors/actorstest"
+	"github.com/coordd/coordd/actors/dispatch"
+)
+
+const aToken = "c2VjcmV0:with-a-colon"
+
+// bearer and basic are the headers of a request with a token.
+func bearer(token string) []string { return []string{"Authorization", "Bearer " + token} }
+
+func basic(user, token string) []string {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.SetBasicAuth(user, token)
+	return []string{"Authorization", r.Header.Get("Authorization")}
+}
+
+// send asks a page for something under its own name, or under the one of a header Host.
+func send(h http.Handler, method, path string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, nil)
+	r.Host = "localhost"
+	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// guarded is the page of a member that runs, with a token.
+func guarded(t *testing.T) (*actorstest.Cluster, *actorstest.Member, http.Handler) {
+	t.Helper()
+	cluster := actorstest.New(t)
+	n1 := cluster.Start("n1", nil)
+	time.Sleep(5 * time.Second)
+	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {})
+	return cluster, n1, New(n1.Coordinator(), Options{Token: aToken, Metrics: metrics,
+		Pprof: metrics})
+}
+
+func TestWithoutTheTokenNothingIsReadOrWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, h := guarded(t)
+		paths := []string{"/", "/v1/status", "/v1/items/a", "/v1/events?follow", "/v1/tree",
+			"/v1/openapi.json", "/metrics", "/debug/pprof/", "/config/", "/config/k", "/nothing",
+			"//healthz", "/healthz/", "/x/../healthz", "/config/../healthz"}
+		for name, headers := range map[string][]string{
+			"none":            nil,
+			"another":         bearer(aToken + "x"),
+			"a part":          bearer(aToken[:8]),
+			"empty":           bearer(""),
+			"another scheme":  {"Authorization", "Digest " + aToken},
+			"no scheme":       {"Authorization", aToken},
+			"as the user":     basic(aToken, ""),
+			"Basic, another":  basic("coordd", "x"),
+			"Basic, no text":  {"Authorization", "Basic !"},
+			"Bearer in Basic": {"Authorization", "Basic " + aToken},
+		} {
+			for _, path := range paths {
+				for _, method := range []string{"GET", "HEAD", "PUT", "POST", "DELETE"} {
+					w := send(h, method, path, headers...)
+					asked := w.Result().Header.Values("WWW-Authenticate")
+					if w.Code != http.StatusUnauthorized || len(asked) != 2 {
+						t.Errorf("%s: %s %s: %d %v", name, method, path, w.Code, asked)
+					}
+				}
+			}
+		}
+		if w := send(h, "GET", "/v1/status"); !strings.HasPrefix(w.Body.String(), `{"error":`) {
+			t.Errorf("it is no JSON: %s", w.Body)
+		}
+		// The name is looked at first: nobody is asked for the token under a name of others.
+		if w := send(h, "GET", "/", "Host", "evil.example"); w.Code != http.StatusForbidden {
+			t.Errorf("under another name: %d", w.Code)
+		}
+	})
+}
+
+func TestTheTokenIsTakenByBothSchemes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, _, h := guarded(t)
+		for name, headers := range map[string][]string{
+			"bearer":        bearer(aToken),
+			"in lower case": {"Authorization", "bearer " + aToken},
+			"basic":         basic("coordd", aToken),
+			"any user":      basic("", aToken),
+		} {
+			for _, path := range []string{"/", "/v1/status", "/metrics", "/debug/pprof/",
+				"/healthz", "/readyz"} {
+				if w := send(h, "GET", path, headers...); w.Code != http.StatusOK {
+					t.Errorf("%s: %s: %d %s", name, path, w.Code, w.Body)
+				}
+			}
+			l := listen(t, h, "/v1/events?follow", headers...)
+			time.Sleep(time.Second)
+			cluster.AddWork(strings.ReplaceAll(name, " ", "-"))
+			time.Sleep(5 * time.Second)
+			if events, _ := l.seen(); counted(events)["granted"] != 1 {
+				t.Errorf("%s: it heard %v", name, events)
+			}
+			l.end()
+		}
+	})
+}
+
+// A browser sends the password with each request to the page, whoever's page makes it.
+func TestAPageOfAnotherOriginWritesNothingThoughTheBrowserHasTheToken(t *testing.T) {
+	p := serveGuardedConfigPage(t, aToken)
+	put := func(more ...string) int {
+		status, _, _ := p.raw("PUT /config/k HTTP/1.1\r\nHost: localhost\r\n" +
+			strings.Join(append(more, "Content-Length: 5"), "\r\n") + "\r\n\r\nvalue")
+		return status
+	}
+	with := "Authorization: " + basic("coordd", aToken)[1]
+	for _, theirs := range []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site",
+		"Origin: https://evil.example", "Origin: null"} {
+		if status := put(with, theirs); status != http.StatusForbidden {
+			t.Errorf("%s: %d", theirs, status)
+		}
+	}
+	if status := put(); status != http.StatusUnauthorized {
+		t.Errorf("without the token: %d", status)
+	}
+	if v, ok := p.in("k"); ok {
+		t.Errorf("%q was written", v)
+	}
+	if status := put(with, "Sec-Fetch-Site: same-origin"); status != http.StatusNoContent {
+		t.Errorf("the page itself: %d", status)
+	}
+}
+
+func TestWhetherAMemberIsWellIsToldWithoutTheTokenAndWhyNotIsNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, n1, h := guarded(t)
+		expect := func(path, want string, code int, headers ...string) {
+			t.Helper()
+			if w := send(h, "GET", path, headers...); w.Code != code ||
+				!strings.Contains(w.Body.String(), want) ||
+				headers == nil && strings.Contains(w.Body.String(), "n1") {
+				t.Errorf("%s: %d %s", path, w.Code, w.Body)
+			}
+		}
+		expect("/healthz", "ok", 200)
+		expect("/readyz", "ok", 200)
+		expect("/readyz?verbose", "[+]work ok", 200)
+		n1.CutOff()
+		time.Sleep(time.Minute)
+		expect("/healthz", "reason withheld: ask with the token", 503)
+		expect("/readyz?verbose", "[-]lease failed: reason withheld", 503)
+		expect("/healthz", "the lease of n1 has been over", 503, bearer(aToken)...)
+		expect("/readyz", "[-]lease failed: the lease of n1", 503, bearer(aToken)...)
+		n1.Mend()
+	})
+}
+
+// A dispatcher has no token: it is told that there is no service, and tells its client so.
+func TestADispatcherIsToldThatThePageIsNoServiceWithoutTheToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, h := guarded(t)
+		w := send(h, "GET", "/v1/status", dispatch.HeaderItem, "a")
+		if asked := w.Result().Header; w.Code != http.StatusBadGateway ||
+			asked.Get(dispatch.HeaderReason) != dispatch.ReasonNoAddress ||
+			asked.Get("WWW-Authenticate") != "" {
+			t.Errorf("%d %v", w.Code, asked)
+		}
+	})
+}
