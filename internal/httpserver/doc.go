@@ -20,6 +20,9 @@
 //     503.
 //  5. No request goes past these limits: neither "OPTIONS *" nor an expectation that nobody knows,
 //     which net/http would answer by itself.
+//  6. With Config.TLS a handshake is part of the first head: it is done within Config.Header, and a
+//     client has at most [HeaderBytes] for its side of it. No request is answered without TLS, nor
+//     by HTTP/2. A client that does not read holds nothing up when its connection is closed.
 //
 // Not guaranteed: anything about connections that a handler has hijacked. They give their place
 // back.

@@ -2,14 +2,13 @@ package httpserver
 
 import (
 	"bytes"
-	"errors"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // HeadLines is the most lines that a request's head may have.
@@ -27,11 +26,19 @@ const ( // bytes
 // Server is an http.Server that limits what the heads of all requests together take.
 type Server struct {
 	*http.Server
-	heads heads
+	heads      heads
+	tls        *tls.Config // nil: none is spoken
+	withoutTLS Refusal
+	ending     atomic.Bool // it is stopped
 }
 
-// Serve is as http.Server's.
-func (s *Server) Serve(ln net.Listener) error { return s.Server.Serve(&listener{ln, &s.heads}) }
+// Serve is as http.Server's, and speaks TLS if Config.TLS says how.
+func (s *Server) Serve(ln net.Listener) error {
+	if s.tls != nil {
+		ln = &tlsListener{ln, s}
+	}
+	return s.Server.Serve(&listener{ln, &s.heads})
+}
 
 // heads are those of all connections of a server.
 type heads struct{ taken atomic.Int64 }
@@ -140,21 +147,11 @@ func (c *headConn) fits(read []byte) bool {
 	return true
 }
 
-// refuse answers in net/http's place, which has no request yet. What the client sends beside is
-// read for a moment: a connection that is closed before loses the answer.
+// refuse answers in net/http's place, which has no request yet.
 func (c *headConn) refuse(status int, text string) error {
-	_ = c.SetWriteDeadline(time.Now().Add(time.Second))
-	_, err := fmt.Fprintf(c.Conn, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\n"+
-		"Retry-After: 1\r\nConnection: close\r\n\r\n%s\n", status, http.StatusText(status), text)
-	if err = errors.Join(err, c.CloseWrite()); err == nil {
-		_ = c.SetReadDeadline(time.Now().Add(refusedLast))
-		_, _ = io.CopyN(io.Discard, c.Conn, 2*HeaderBytes)
-	}
+	_ = lastAnswer(c.Conn, status, "Retry-After: 1\r\n", text)
 	return io.EOF // which net/http does not answer
 }
-
-// refusedLast is how long the rest of a head that was refused is read.
-const refusedLast = 500 * time.Millisecond
 
 // CloseWrite tells the other end that nothing more comes.
 func (c *headConn) CloseWrite() error {

@@ -53,11 +53,11 @@ func (p *places) hook(c net.Conn, state http.ConnState) {
 		got, evicted := p.take(c)
 		if evicted != nil {
 			// A request that comes just now finds its place gone, and is not carried out.
-			_ = evicted.Close()
+			_ = abort(evicted)
 			p.next(evicted, http.StateClosed)
 		}
 		if !got {
-			_ = c.Close()
+			_ = abort(c)
 			return
 		}
 		p.next(c, state)

@@ -1,6 +1,8 @@
 package httpserver
 
 import (
+	"cmp"
+	"crypto/tls"
 	"log"
 	"net"
 	"net/http"
@@ -30,8 +32,18 @@ type Config struct {
 	Hosts *Hosts
 	// ConnState is called as http.Server.ConnState is, for connections that got a place.
 	ConnState func(net.Conn, http.ConnState)
+	// TLS is how TLS is spoken, and then HTTP/1.1 only. Its config needs a certificate. Nil: no TLS.
+	TLS *tls.Config
+	// WithoutTLS is the answer to a client that speaks no TLS although TLS says how.
+	WithoutTLS Refusal
 	// ErrorLog is where net/http complains. Nil: where it does by default.
 	ErrorLog *log.Logger
+}
+
+// Refusal is an answer with the status 400.
+type Refusal struct {
+	Header http.Header
+	Text   string // a line. Default: to ask with https://.
 }
 
 // New returns a server that holds to the limits of c.
@@ -52,7 +64,12 @@ func New(c Config) *Server {
 		ErrorLog:    c.ErrorLog, ConnState: c.ConnState,
 		// Its own answer to OPTIONS * waits for a body for ever.
 		DisableGeneralOptionsHandler: true,
-	}}
+	}, tls: c.TLS, withoutTLS: c.WithoutTLS}
+	if s.tls != nil {
+		s.tls = s.tls.Clone()
+		s.tls.NextProtos = []string{"http/1.1"}
+		s.withoutTLS.Text = cmp.Or(s.withoutTLS.Text, "this server speaks TLS: ask with https://")
+	}
 	if c.Conns > 0 {
 		p := newPlaces(c.Conns, c.ConnState)
 		h = p.only(h, c.Always)
@@ -63,6 +80,15 @@ func New(c Config) *Server {
 	}
 	s.Handler, s.ConnState = seen(h), s.heads.hook(s.ConnState)
 	return s
+}
+
+// logf complains of a client.
+func (s *Server) logf(format string, args ...any) {
+	if s.ErrorLog != nil {
+		s.ErrorLog.Printf(format, args...)
+		return
+	}
+	log.Printf(format, args...)
 }
 
 // seen takes the deadline away that a request's body has until a handler sees the request: whoever
