@@ -260,6 +260,9 @@ func (d *Dispatcher) setAnswerHeaders(resp *http.Response) error {
 	if ours != "" {
 		resp.Header.Set(HeaderReason, ours)
 	}
+	if ours == ReasonNoAddress {
+		resp.StatusCode = http.StatusBadGateway
+	}
 	return nil
 }
 
@@ -268,7 +271,9 @@ func (d *Dispatcher) setAnswerHeaders(resp *http.Response) error {
 func oursIn(resp *http.Response) string {
 	switch reason := resp.Header.Get(HeaderReason); {
 	case resp.StatusCode == http.StatusLoopDetected && reason == ReasonLoop,
-		resp.StatusCode == http.StatusBadGateway && reason == ReasonNoAddress:
+		resp.StatusCode == http.StatusBadGateway && reason == ReasonNoAddress,
+		// a page that speaks TLS, which has not read the request
+		resp.StatusCode == http.StatusBadRequest && reason == ReasonNoAddress:
 		return reason
 	}
 	return ""

@@ -318,11 +318,14 @@ func TestAPathThatLeavesItsItemIsRefused(t *testing.T) {
 // A member that runs with --http and without --address publishes the address of coordd's page.
 func TestAnAddressOfNoServiceIsNoAnswer(t *testing.T) {
 	w := newWorld(t)
+	status := http.StatusBadGateway
 	page := w.service(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set(dispatch.HeaderReason, dispatch.ReasonNoAddress)
-		http.Error(rw, "this is the page of coordd", http.StatusBadGateway)
+		http.Error(rw, "this is the page of coordd", status)
 	})
 	w.table.set("a", routing.Location{Member: "n1", Address: page, Token: 1})
+	w.refused(w.do("GET", "/a/", ""), 502, dispatch.ReasonNoAddress)
+	status = http.StatusBadRequest // a page that speaks TLS
 	w.refused(w.do("GET", "/a/", ""), 502, dispatch.ReasonNoAddress)
 	w.table.members = []routing.Member{{ID: "n1", Address: page},
 		{ID: "n2", Address: w.front.Listener.Addr().String()}}
