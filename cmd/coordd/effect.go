@@ -26,7 +26,7 @@ func (o *runFlags) idle(flags *pflag.FlagSet, taken taken) []idleSetting {
 	unless(o.exec != "", "--exec", "stop-timeout", "pass-env", "restart-wait")
 	unless(works, "--exec or --hold-items", "capacity", "worker-soak", "keep-items",
 		"publish-items")
-	unless(o.http != "", "--http", "http-host", "pprof")
+	unless(o.http != "", "--http", append(accessNames, "http-host", "pprof")...)
 	unless(o.maxRestarts != 0, "--max-restarts", "restart-window")
 	unless(o.exec != "", "--exec", "max-restarts")
 	if o.backend != "none" {

@@ -29,6 +29,7 @@ type pageServer struct {
 	on    string
 	names []string // that the page may be asked for by
 	conns int
+	access
 	pprof bool         // serve profiles
 	log   *slog.Logger // nil: none
 	page  http.Handler
@@ -99,7 +100,7 @@ func (s *pageServer) published() string {
 func (s *pageServer) child(handler func(web.Options) http.Handler, consul string,
 	o web.Options) supervisor.Child {
 	o.Hosts, o.HostsFlag, o.ConfigWaits = s.names, "--http-host", max(1, s.conns/2)
-	o.Followers = max(1, s.conns/4)
+	o.Followers, o.Token = max(1, s.conns/4), s.token
 	if s.pprof {
 		o.Pprof = profiles()
 	}
@@ -120,7 +121,14 @@ func (s *pageServer) run(ctx context.Context) error {
 	s.used = true
 	return serve(ctx, ln, httpserver.New(httpserver.Config{
 		Handler: s.page, Conns: s.conns, Pace: web.Pace, Body: web.BodyTimeout,
-		Always:   func(r *http.Request) bool { return r.URL.Path == "/healthz" },
+		Always: func(r *http.Request) bool { return r.URL.Path == "/healthz" },
+		TLS:    s.tls,
+		// without --address others send requests for items here
+		WithoutTLS: httpserver.Refusal{
+			Header: http.Header{dispatch.HeaderReason: {dispatch.ReasonNoAddress}},
+			Text: "this is the page of coordd, which speaks TLS: ask with https://. It is no " +
+				"service: for requests for items start the member with --address host:port of " +
+				"the service beside it"},
 		ErrorLog: errorLog(s.log),
 	}), 300*time.Millisecond)
 }

@@ -34,6 +34,7 @@ type runFlags struct {
 	leaseMargin, grace, checkTTL  time.Duration
 	leaderSoak, workerSoak, merge time.Duration
 	stopTimeout, brakeHold        time.Duration
+	accessFlags
 	routeFlags
 	passEnv       []string
 	keepItems     time.Duration
@@ -114,6 +115,7 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 		"The `address` to serve the page, /healthz, /readyz, /metrics and the API below /v1/ on, "+
 			"such as 127.0.0.1:7070. Without it there is none.")
 	hostsFlag(f, &o.httpHosts, "http-host", "the page")
+	o.accessFlags.register(f)
 	pprofFlag(f, &o.pprof)
 	f.StringVar(&o.history, "history", "",
 		"the `file` to append a history to, for coordd verify (default: none)")
@@ -263,6 +265,9 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 			return err
 		}
 	}
+	if err := o.accessFlags.check(); err != nil {
+		return err
+	}
 	if err := o.routeFlags.check(o.address); err != nil {
 		return err
 	}
@@ -279,6 +284,9 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 	share := budgetOf(descriptors(), o.route != "")
 	if page != nil {
 		page.conns, page.log, page.pprof = share.page, log, o.pprof
+		if page.access, err = o.accessFlags.open(log); err != nil {
+			return err
+		}
 	}
 	if cfg.Address == "" {
 		cfg.Address = page.published()
@@ -327,11 +335,7 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 	}
 	var root *supervisor.Supervisor
 	if page != nil {
-		if member.ConfigStore().Enabled() && !loopback(page.address()) {
-			log.Warn("config-open-to-the-network", "http", page.address(), "why",
-				"whoever reaches this address can read and write the configuration", "do",
-				"listen on 127.0.0.1, or keep others away from the address")
-		}
+		page.access.warn(log, page.address(), member.ConfigStore().Enabled())
 		handler := func(o web.Options) http.Handler { return web.New(member, o) }
 		children = append(children, page.child(handler, address, web.Options{
 			Stopping: ctx.Done(), Report: func() supervisor.Report { return root.Report() },

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/coordd/coordd/internal/testkit"
+	"github.com/coordd/coordd/test/realconsul"
 )
 
 // TestScripts plays each session under testdata/script with the binary itself.
@@ -40,15 +42,16 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"eventually": eventually,
-			"freeport":   freeport,
-			"get":        get,
-			"lines":      lines,
-			"mark":       mark,
-			"within":     within,
-			"gone":       gone,
-			"slowbodies": slowBodies,
-			"steady":     steady,
+			"certificates": certificates,
+			"eventually":   eventually,
+			"freeport":     freeport,
+			"get":          get,
+			"lines":        lines,
+			"mark":         mark,
+			"within":       within,
+			"gone":         gone,
+			"slowbodies":   slowBodies,
+			"steady":       steady,
 		},
 	})
 }
@@ -100,9 +103,10 @@ func output(ts *testscript.TestScript, args []string) string {
 	return string(out)
 }
 
+// fetch looks at no certificate.
 func fetch(url string) string {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
-		Timeout: testkit.Patience}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: testkit.Patience}
 	r, err := client.Get(url)
 	if err != nil {
 		return err.Error()
@@ -110,6 +114,12 @@ func fetch(url string) string {
 	defer r.Body.Close()
 	body, _ := io.ReadAll(r.Body)
 	return fmt.Sprintf("%s\n%s", r.Status, body)
+}
+
+// certificates DIR writes ca.pem, cert.pem and key.pem there.
+func certificates(ts *testscript.TestScript, _ bool, args []string) {
+	_, err := realconsul.MakeTLS(ts.MkAbs(args[0]))
+	ts.Check(err)
 }
 
 // freeport NAME... sets each variable to a loopback address that nobody listens

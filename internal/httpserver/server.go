@@ -32,7 +32,7 @@ type Config struct {
 	Hosts *Hosts
 	// ConnState is called as http.Server.ConnState is, for connections that got a place.
 	ConnState func(net.Conn, http.ConnState)
-	// TLS is how TLS is spoken, and then HTTP/1.1 only. Its config needs a certificate. Nil: no TLS.
+	// TLS is how TLS is spoken, and then HTTP/1.1 only. It needs a certificate. Nil: no TLS.
 	TLS *tls.Config
 	// WithoutTLS is the answer to a client that speaks no TLS although TLS says how.
 	WithoutTLS Refusal

@@ -72,7 +72,7 @@ func (c *tlsConn) refuse(err error) {
 	c.server.logf("http: TLS handshake error from %s: %v", c.RemoteAddr(), err)
 	other, ok := errors.AsType[tls.RecordHeaderError](err)
 	if !ok || other.Conn == nil ||
-		bytes.ContainsFunc(other.RecordHeader[:3], func(r rune) bool { return r < 'A' || r > 'Z' }) {
+		bytes.ContainsFunc(other.RecordHeader[:3], notUpper) {
 		return
 	}
 	var more bytes.Buffer
@@ -80,6 +80,9 @@ func (c *tlsConn) refuse(err error) {
 	_ = lastAnswer(c.raw.Conn, http.StatusBadRequest, more.String(),
 		c.server.withoutTLS.Text)
 }
+
+// notUpper tells what no method of HTTP begins with.
+func notUpper(r rune) bool { return r < 'A' || r > 'Z' }
 
 func (c *tlsConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
