@@ -19,9 +19,9 @@
 //     connections to Consul, and /healthz is answered.
 //
 // Not guaranteed: any protection of the HTTP side without --http-token-file or
-// --http-client-ca-file, and of --route at all. Bind it to where only those reach it who may see ids
-// and addresses, and with --backend consul those who may read and write the configuration. A page of
-// another origin in a browser cannot, also when its name was rebound to the address.
+// --http-client-ca-file, and of --route at all. Bind it to where only those reach it who may see
+// ids and addresses, and with --backend consul those who may read and write the configuration. A
+// page of another origin in a browser cannot, also when its name was rebound to the address.
 package main
 
 import (
