@@ -81,7 +81,7 @@ endif
 vulns: ## govulncheck with the database VULNDB, or https://vuln.go.dev
 	$(LINT) govulncheck -db '$(or $(VULNDB),https://vuln.go.dev)' ./...
 
-tools: ## a C compiler, Java, ZooKeeper, Prometheus and Chromium for the tests: installed, or named
+tools: ## a C compiler, Java, ZooKeeper, Prometheus and Chromium for the tests: installed, or named; axe-core: fetched
 	@test/tools.sh
 
 consul: ## build the real Consul server for the tests, once, into the cache

@@ -1,9 +1,11 @@
 #!/bin/sh
 # What the tests need beside Go and make: a C compiler for the race detector, systemd-analyze, a
-# Java with the jars of a ZooKeeper server, PostgreSQL, a Prometheus, and a Chromium. What is
-# missing is installed if this may do so (Debian or Ubuntu, as root, or by sudo with --sudo);
-# otherwise it says what to install.
+# Java with the jars of a ZooKeeper server, PostgreSQL, a Prometheus, a Chromium, and axe-core. What
+# is missing is installed if this may do so (Debian or Ubuntu, as root, or by sudo with --sudo);
+# otherwise it says what to install. axe-core is fetched from the npm registry into the cache.
 set -eu
+# It needs Go alone: neither npm nor root, and no C compiler.
+(cd "$(dirname -- "$0")/.." && CGO_ENABLED=0 go run -trimpath ./test/axe/fetch)
 missing=
 # The race detector needs a C compiler; nothing else here does.
 command -v "$(go env CC)" >/dev/null || missing="$missing gcc libc6-dev"
