@@ -45,6 +45,7 @@ func TestDevsPageHasButtonsThatShowATakeOver(t *testing.T) {
 	b := browse(t, page)
 	b.shares("three members share 30 items", 10, 10, 10)
 	b.accessible()
+	b.obeys("dev's buttons")
 	names := b.buttons()
 	for _, label := range []string{"Kill", "Freeze", "Cut off", "Drain"} {
 		for _, member := range []string{"n1", "n2", "n3"} {
@@ -73,6 +74,7 @@ func TestDevsPageHasButtonsThatShowATakeOver(t *testing.T) {
 			t.Errorf("%s: the focus is at %s", trial.press, n)
 		}
 		b.accessible()
+		b.obeys(trial.press)
 		b.press(trial.undo)
 		b.says(member, "")
 		b.shares(trial.undo+": it has its share again", 10, 10, 10)

@@ -93,7 +93,7 @@ function rowOf(id) {
   let row = rows.get(id);
   if (row) return row;
   row = {id, name: id === FREE ? "Free" : id, held: []};
-  row.root = el("section", {class: "member", role: "listitem", "aria-label": row.name});
+  row.root = el("div", {class: "member", role: "listitem", "aria-label": row.name});
   row.who = el("div", {class: "who"});
   row.bar = el("div", {class: "bar", "aria-hidden": "true"});
   row.load = el("div", {class: "load"});

@@ -47,9 +47,10 @@ function fillTiles(row) {
       (dimmed(item) ? " dim" : "") + (arriving.has(item) ? " arriving" : "");
     if (c.textContent !== text) c.textContent = text;
     if (c.className !== cls) c.className = cls;
-    if (c.title !== item + ": " + name) {
-      c.title = item + ": " + name;
-      c.setAttribute("aria-label", c.title);
+    const label = word ? item + " " + word : item + ": " + name; // it has in it what is seen
+    if (c.title !== label) {
+      c.title = label;
+      c.setAttribute("aria-label", label);
     }
     if (c === place) place = c.nextSibling; else box.insertBefore(c, place);
   }
