@@ -79,16 +79,21 @@ func TestThePageIsAccessibleInEachOfItsStates(t *testing.T) {
 	s.do("pin", "poor", "n2", "--prefer")
 	s.do("work", "add", "loop", "bad", "poor")
 	b.tells("crash-looping")
-	b.tells("1 item is quarantined")
+	b.waits("one is quarantined, in words and as a tile",
+		`document.querySelector(".tile.loop[data-item=bad]")?.title === "bad quarantined"`)
+	b.tells("1 item failed here")
 	b.obeys("a crash-looping and a quarantined item")
-	b.opens("item", "bad", "Quarantined")
+	b.opens("item", "bad", "Quarantined", "Failed at", "n2: its work ended too often there")
+	b.opens("item", "poor", "Preferred at", "n2, while it takes items and has room", "Failed at")
 	b.obeys("the drawer of an item")
+	b.opens("member", "n2", "Failed here",
+		"1 item, since it was registered: it was moved elsewhere")
 	b.types("\x1b")
 
 	s.members["n3"].signal(syscall.SIGKILL)
 	b.waits("its items wait", `document.querySelector("#wrong .wait .left")`)
 	b.obeys("a take-over")
-	b.opens("member", "n3", "gone: its items wait for it")
+	b.opens("member", "n3", "gone: its items wait for it", "Gone since")
 	b.obeys("the drawer of a member")
 	b.types("\x1b")
 

@@ -79,8 +79,11 @@ function itemBody(i, past) {
     facts([
       ["Owner", i.member], ["Why there", i.there && capital(i.there)], ["Token", i.token],
       ["Since", ago(i.since)], ["Pinned to", i.pinned],
+      ["Preferred at", i.preferred && i.preferred + ", while it takes items and has room"],
       ["Restarts", i.restarts ? number(i.restarts) + ", by " + i.member : i.member ? "none" : ""],
       ["Last end", i.last_exit && i.last_exit + " (" + ago(i.last_exit_at) + ")"],
+      ["Failed at", i.failed_at && list([...i.failed_at].sort(naturally)) +
+        ": its work ended too often there"],
       ["Starts again", pauses > 0 ? "in " + span(pauses) : ""],
       ["Removed", i.removed ? "it is not in the workload any more" : ""],
     ]),
@@ -97,7 +100,11 @@ function memberBody(id, past) {
   return [
     el("p", {}, ...about.flatMap(([text, cls]) => [el("span", {class: "tag " + cls}, text), " "])),
     ...(m ? [facts([
-      ["Status", m.status], ["Items", number(m.items) + (n ? ": " + n : "")],
+      ["Status", m.status], ["Gone since", ago(m.since)],
+      ["Items", number(m.items) + (n ? ": " + n : "")],
+      ["Failed here", m.failed_items && count(m.failed_items, "item") +
+        ", since it was registered: " + (m.failed_items === 1 ? "it was" : "they were") +
+        " moved elsewhere"],
       ["Capacity", m.capacity ? number(m.capacity) + ", in weight" : "no limit"],
       ["Address", m.address], ["Zone", m.zone], ["Version", m.version],
       ["Lease", m.lease_ms ? span(m.lease_ms) + ": as long it works on without Consul" : ""],

@@ -120,6 +120,7 @@ function tagsOf(m, leader) {
   if (n.starting) all.push([verb(n.starting, "starts", "start"), "start"]);
   if (n.stopping) all.push([verb(n.stopping, "stops", "stop"), "stop"]);
   if (n.waiting && m.status !== "gone") all.push([verb(n.waiting, "waits", "wait"), "wait"]);
+  if (m.failed_items) all.push([count(m.failed_items, "item") + " failed here", "loop"]);
   return all;
 }
 
@@ -133,7 +134,8 @@ function fillRow(row, m, leader, most) {
   row.root.classList.toggle("drained", !!m.drained);
   const name = row.id === FREE ? el("b", {}, "Free") :
     el("button", {type: "button", "data-member": m.id, title: m.id}, m.id);
-  const about = row.id === FREE ? [["no member has them", "free"]] : tagsOf(m, leader);
+  const free = row.id === FREE ? [["no member has them", "free"]] : [];
+  const about = [...free, ...tagsOf(m, leader)];
   row.who.replaceChildren(name, ...about.map(([text, cls]) => el("span", {class: "tag " + cls},
     text)));
   bar(row.bar, parts(m.states || {}), m.capacity || most);
@@ -205,9 +207,10 @@ function showMembers(status, holders) {
   }
   all.sort((a, b) => naturally(a[0].id, b[0].id));
   if (holders.free.length) {
-    all.push([rowOf(FREE), {id: FREE, items: holders.free.length, states: {free:
-      holders.free.length}}, holders.free.map(i => [i, "free"]).sort((a, b) => naturally(a[0],
-      b[0]))]);
+    const shut = new Set(holders.quarantined || []), n = holders.free.length;
+    all.push([rowOf(FREE), {id: FREE, items: n, states: {free: n - shut.size, quarantined:
+      shut.size}}, holders.free.map(i => [i, shut.has(i) ? "quarantined" : "free"])
+      .sort((a, b) => naturally(a[0], b[0]))]);
   }
   $("members").classList.toggle("dense", all.length > 20);
   const most = Math.max(1, ...all.map(a => a[2].length)), box = $("members");
