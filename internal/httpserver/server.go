@@ -67,7 +67,7 @@ func New(c Config) *Server {
 	}, tls: c.TLS, withoutTLS: c.WithoutTLS}
 	if s.tls != nil {
 		s.tls = s.tls.Clone()
-		s.tls.NextProtos = []string{"http/1.1"}
+		s.tls.NextProtos = []string{"http/1.1", "http/1.0"}
 		s.withoutTLS.Text = cmp.Or(s.withoutTLS.Text, "this server speaks TLS: ask with https://")
 	}
 	if c.Conns > 0 {

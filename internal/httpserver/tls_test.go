@@ -49,7 +49,7 @@ const get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 func TestOverTLSOnlyHTTP1IsSpoken(t *testing.T) {
 	address := start(t, httpserver.Config{Handler: hello, TLS: speaksTLS(t), ErrorLog: quiet,
 		WithoutTLS: httpserver.Refusal{Header: http.Header{"X-Why": {"tls"}}}})
-	for _, offered := range [][]string{nil, {"h2", "http/1.1"}} {
+	for _, offered := range [][]string{nil, {"h2", "http/1.1"}, {"http/1.0"}} {
 		c, err := shake(t, address, &tls.Config{NextProtos: offered})
 		if err != nil {
 			t.Fatal(err)
