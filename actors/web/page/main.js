@@ -1,5 +1,12 @@
 // Asking: once a second while somebody looks, and when something has happened.
 
+// A browser asks for nothing below an address with a password in it. It knows the password by now.
+const bare = new URL(document.baseURI);
+if (bare.username || bare.password) {
+  bare.username = bare.password = "";
+  location.replace(bare);
+}
+
 let lastGood = 0, timer, asking = false;
 
 function stale() {
