@@ -55,8 +55,10 @@ func (p *process) lead(ctx context.Context) error {
 	}
 	lag := time.Duration(rand.New(rand.NewPCG(w.plan.seed, hash(p.name()))).Float64() * float64(
 		w.plan.settings.lag))
+	// A Lead that takes longer may do so within the lease: it must be over when that is.
+	left := p.member.Session().Get().Lease.Left(time.Now()) - max(p.margin, w.plan.settings.margin)
 	p.mu.Lock()
-	lag = max(lag, min(p.slow, w.plan.settings.stopping()-time.Second))
+	lag = max(lag, min(p.slow, w.plan.settings.stopping()-time.Second, left))
 	p.mu.Unlock()
 	select {
 	case <-time.After(lag):
