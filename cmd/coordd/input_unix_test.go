@@ -33,6 +33,10 @@ func TestASignalEndsACommandThatWaitsForAFile(t *testing.T) {
 			"CONSUL_HTTP_TOKEN_FILE", 1},
 		"the token, for a member": {[]string{"run", "--id", "n1", "--exec", "true"},
 			"CONSUL_HTTP_TOKEN_FILE", 1},
+		"the page's token": {[]string{"run", "--id", "n1", "--http", "127.0.0.1:0"},
+			"--http-token-file", 1},
+		"the page's certificate": {[]string{"run", "--id", "n1", "--http", "127.0.0.1:0",
+			"--http-key-file", "key"}, "--http-cert-file", 1},
 		"Consul's authority, for an operator": {[]string{"status"}, "CONSUL_CACERT", 1},
 	} {
 		t.Run(name, func(t *testing.T) {

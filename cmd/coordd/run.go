@@ -284,7 +284,8 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 	share := budgetOf(descriptors(), o.route != "")
 	if page != nil {
 		page.conns, page.log, page.pprof = share.page, log, o.pprof
-		if page.access, err = o.accessFlags.open(log); err != nil {
+		page.access, err = reading(ctx, func() (access, error) { return o.accessFlags.open(log) })
+		if err != nil {
 			return err
 		}
 	}
