@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -44,7 +45,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return c.pair, nil
 	}
 	c.seen = seen
-	if err := c.read(); err != nil {
+	if err := c.readAgain(); err != nil {
 		// also between the writes of the two files
 		c.log.Error("http-certificate-not-renewed", "err", err, "then",
 			"going on with the one before, until the files change")
@@ -62,6 +63,17 @@ func (c *certificate) read() error {
 		c.pair = &pair
 	}
 	return err
+}
+
+// readAgain reads files that have changed. Whoever connects waits for it, so it opens no pipe: it
+// might wait for a writer for ever.
+func (c *certificate) readAgain() error {
+	for i, info := range c.seen {
+		if info != nil && !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is no regular file", c.files[i])
+		}
+	}
+	return c.read()
 }
 
 func (c *certificate) look() (found [2]os.FileInfo) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -222,6 +223,32 @@ func TestABadPairIsNamedOnceAndTheOneBeforeStays(t *testing.T) {
 		}
 		if text := out.Take(); !strings.Contains(text, "http-certificate-renewed") ||
 			!strings.Contains(text, "not_after=") {
+			t.Errorf("it said %s", text)
+		}
+	})
+}
+
+// The other connections, with health checks among them, would wait for it.
+func TestACertificateThatBecomesAPipeKeepsNobodyWaiting(t *testing.T) {
+	own := pems(t)
+	synctest.Test(t, func(t *testing.T) {
+		var out testkit.Output
+		c, err := newCertificate(own.Cert, own.Key, slog.New(slog.NewTextHandler(&out, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := c.pair
+		if err := os.Remove(own.Key); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mkfifo(own.Key, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lookEvery)
+		if got, err := c.get(nil); err != nil || got != first {
+			t.Errorf("another one is shown (%v)", err)
+		}
+		if text := out.Take(); !strings.Contains(text, "is no regular file") {
 			t.Errorf("it said %s", text)
 		}
 	})
