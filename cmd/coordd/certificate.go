@@ -59,10 +59,15 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 // read takes the pair in, if it is one.
 func (c *certificate) read() error {
 	pair, err := tls.LoadX509KeyPair(c.files[0], c.files[1])
-	if err == nil {
-		c.pair = &pair
+	if err != nil {
+		return err
 	}
-	return err
+	c.pair = &pair
+	if end := pair.Leaf.NotAfter; time.Now().After(end) {
+		c.log.Warn("http-certificate-expired", "file", c.files[0], "not_after",
+			end.UTC().Format(time.RFC3339), "then", "clients refuse it until the file is renewed")
+	}
+	return nil
 }
 
 // readAgain reads files that have changed. Whoever connects waits for it, so it opens no pipe: it

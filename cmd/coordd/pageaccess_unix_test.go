@@ -228,6 +228,28 @@ func TestABadPairIsNamedOnceAndTheOneBeforeStays(t *testing.T) {
 	})
 }
 
+func TestAnExpiredCertificateIsNamedAtTheStart(t *testing.T) {
+	own := pems(t)
+	synctest.Test(t, func(t *testing.T) {
+		var out testkit.Output
+		log := slog.New(slog.NewTextHandler(&out, nil))
+		c, err := newCertificate(own.Cert, own.Key, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := out.Take(); text != "" {
+			t.Errorf("of a good one it said %s", text)
+		}
+		time.Sleep(time.Until(c.pair.Leaf.NotAfter) + 1)
+		if _, err := newCertificate(own.Cert, own.Key, log); err != nil {
+			t.Fatal(err)
+		}
+		if text := out.Take(); !strings.Contains(text, "http-certificate-expired") {
+			t.Errorf("of an expired one it said %q", text)
+		}
+	})
+}
+
 // The other connections, with health checks among them, would wait for it.
 func TestACertificateThatBecomesAPipeKeepsNobodyWaiting(t *testing.T) {
 	own := pems(t)
