@@ -85,6 +85,31 @@ func TestAProcessWithoutItsFirstThreadIsFound(t *testing.T) {
 	_ = left.Wait()
 }
 
+// While a process executes another program there is a moment in which nobody can see its
+// environment.
+func TestAProcessThatExecutesProgramAfterProgramIsSeenAtEachLook(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "again")
+	if err := os.WriteFile(script, []byte("exec /bin/sh \"$0\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const token = "former-holder-that-executes"
+	again := exec.Command("/bin/sh", script)
+	again.Env = append(os.Environ(), markerEnv+"="+token+"/1")
+	if err := again.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = again.Process.Kill()
+		_ = again.Wait()
+	}()
+	for range 5000 {
+		mark, err := marker(again.Process.Pid)
+		if mark != token+"/1" && !errors.Is(err, errExecuting) {
+			t.Fatalf("its marker is %q (%v)", mark, err)
+		}
+	}
+}
+
 // Each of a relay lives for a moment, and is another process when it is looked at than when it was
 // listed.
 func TestNothingIsCalledGoneThatIsPassedOnFromProcessToProcess(t *testing.T) {

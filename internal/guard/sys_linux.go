@@ -1,13 +1,11 @@
 package guard
 
 import (
-	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -144,45 +142,6 @@ func children() (pids []int, _ error) {
 	return pids, nil
 }
 
-// marker returns the value of markerEnv that pid was started with, "" if none or not to be read.
-// There is an error when cannotLook is true of it.
-func marker(pid int) (string, error) {
-	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	// its first thread has ended, and others run, perhaps
-	if errors.Is(err, syscall.ESRCH) || err == nil && len(env) == 0 {
-		env, err = environOfThreads(pid)
-	}
-	if cannotLook(err) {
-		return "", err
-	}
-	if err != nil {
-		return "", nil
-	}
-	for kv := range bytes.SplitSeq(env, []byte{0}) {
-		if v, ok := bytes.CutPrefix(kv, []byte(markerEnv+"=")); ok {
-			return string(v), nil
-		}
-	}
-	return "", nil
-}
-
-// environOfThreads is the environment of a process as its threads see it: the first that has one
-// counts.
-func environOfThreads(pid int) ([]byte, error) {
-	dir := fmt.Sprintf("/proc/%d/task", pid)
-	threads, err := os.ReadDir(dir)
-	for _, thread := range threads {
-		env, bad := os.ReadFile(filepath.Join(dir, thread.Name(), "environ"))
-		if len(env) > 0 {
-			return env, nil
-		}
-		if cannotLook(bad) {
-			err = bad
-		}
-	}
-	return nil, err
-}
-
 func readStat(pid int) (proc.Stat, error) { return proc.Read(strconv.Itoa(pid)) }
 
 // census looks at all processes to be seen, round after round.
@@ -235,10 +194,11 @@ func (c *census) round(look func(proc.Stat)) (whole bool, _ error) {
 	return whole, nil
 }
 
-// hasEnded tells whether pid is a zombie, or no more.
+// hasEnded tells whether pid is about to end, a zombie, or no more.
 func hasEnded(pid int) bool {
 	s, err := readStat(pid)
-	return err == nil && s.Gone || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH)
+	return err == nil && (s.Gone || s.Ending) || errors.Is(err, os.ErrNotExist) ||
+		errors.Is(err, syscall.ESRCH)
 }
 
 // newToken names this guard so that a later one can tell whether it still lives: process id, start
@@ -300,6 +260,7 @@ func killMarked(match func(token string) bool, limit time.Duration) (total int, 
 	}
 	found := map[int]bool{}
 	var all census
+	rounds := 0 // in a row in which there was none
 	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
 		live := 0
 		dirs, blind := cgroupsOf()
@@ -341,9 +302,15 @@ func killMarked(match func(token string) bool, limit time.Duration) (total int, 
 		case !whole && blind == nil:
 			blind = errPassing
 		}
+		if live > 0 || blind != nil {
+			rounds = 0
+		} else {
+			rounds++
+		}
 		switch {
-		case live == 0 && blind == nil:
+		case rounds == roundsWithout:
 			return len(found), nil
+		case live == 0 && blind == nil:
 		case time.Now().Before(deadline):
 		case live == 0:
 			return len(found),
@@ -353,6 +320,10 @@ func killMarked(match func(token string) bool, limit time.Duration) (total int, 
 		}
 	}
 }
+
+// roundsWithout is after how many rounds without any of them there is none: the ids of processes
+// begin anew at 32,768 as a rule, and a list that is read meanwhile may miss one.
+const roundsWithout = 2
 
 // errPassing says that a round of the census was not whole.
 var errPassing = errors.New("processes end before they can be looked at")

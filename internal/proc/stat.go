@@ -20,7 +20,18 @@ type Stat struct {
 	Gone    bool   // it only waits to be reaped: no thread of it runs any more
 	Stopped bool   // by a signal
 	Start   uint64 // clock ticks since boot
+	Kernel  bool   // it is a thread of the kernel
+	Ending  bool   // its last thread is about to end, and runs nothing of its own any more
+	// EnvStart and EnvEnd are where its environment was as its program began. 0: it executes
+	// another program now, or is the kernel's; or this user may not know.
+	EnvStart, EnvEnd uint64
 }
+
+// Flags of a process: see PF_EXITING and PF_KTHREAD in Linux's include/linux/sched.h.
+const (
+	flagExiting = 0x4
+	flagKernel  = 0x20_0000
+)
 
 // Read reads the stat of a process, pid being its id or "self". An error of the file is that of
 // os.ReadFile.
@@ -59,7 +70,16 @@ func parse(line string) (Stat, error) {
 	if err != nil {
 		return Stat{}, fmt.Errorf("stat: start time: %w", err)
 	}
+	flags, err := strconv.ParseUint(rest[9-3], 10, 64)
+	if err != nil {
+		return Stat{}, fmt.Errorf("stat: flags: %w", err)
+	}
 	dead := rest[0] == "Z" || rest[0] == "X"
-	return Stat{PID: pid, Session: session, Gone: dead && threads <= 1, Stopped: rest[0] == "T",
-		Start: start}, nil
+	s := Stat{PID: pid, Session: session, Gone: dead && threads <= 1, Stopped: rest[0] == "T",
+		Start: start, Kernel: flags&flagKernel != 0, Ending: flags&flagExiting != 0 && threads <= 1}
+	if len(rest) > 51-3 { // since Linux 3.5
+		s.EnvStart, _ = strconv.ParseUint(rest[50-3], 10, 64)
+		s.EnvEnd, _ = strconv.ParseUint(rest[51-3], 10, 64)
+	}
+	return s, nil
 }

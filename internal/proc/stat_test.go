@@ -20,6 +20,18 @@ func TestStatIsReadPastAnyCommandName(t *testing.T) {
 			t.Errorf("%q: %+v, error %v, want %+v", line, got, err, want)
 		}
 	}
+	whole := " 1 42 42 0 -1 %F 1 0 0 0 0 0 0 0 20 0 1 0 987654" + strings.Repeat(" 0", 49-22) +
+		" 4096 5120 0"
+	for flags, want := range map[string]Stat{
+		"4194560": {PID: 42, Session: 42, Start: 987654, EnvStart: 4096, EnvEnd: 5120},
+		"4194564": {PID: 42, Session: 42, Start: 987654, EnvStart: 4096, EnvEnd: 5120, Ending: true},
+		"2097152": {PID: 42, Session: 42, Start: 987654, EnvStart: 4096, EnvEnd: 5120, Kernel: true},
+	} {
+		got, err := parse("42 (x) S" + strings.Replace(whole, "%F", flags, 1))
+		if err != nil || got != want {
+			t.Errorf("flags %s: %+v, error %v, want %+v", flags, got, err, want)
+		}
+	}
 	for _, line := range []string{"", "42", "42 (x", "x (y) S" + threads(rest, "1"),
 		"42 (x) S 1 2 3", ")("} {
 		if got, err := parse(line); err == nil {

@@ -1,0 +1,135 @@
+package guard
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coordd/coordd/internal/proc"
+)
+
+// errExecuting says that a process executes program after program: at each look it had no
+// environment yet.
+var errExecuting = errors.New("a process is about to execute another program")
+
+// seen is what a look at an environment came to.
+type seen uint8
+
+const (
+	environRead  seen = iota // all of it; or there is none, or it is not to be read
+	environEmpty             // it is empty, for good or because the kernel is about to fill it
+	environAway              // not all of it: the process executes another program
+)
+
+// looksAtNone is after how many looks in a row at an empty environment it is empty for good.
+const looksAtNone = 5
+
+// mostMarkerLooks is how often a process is looked at that executes another program: that takes 0.1
+// ms on an idle machine.
+const mostMarkerLooks = 20
+
+// marker returns the value of markerEnv that pid was started with, "" if none or not to be read.
+// The error is errExecuting, or one of which cannotLook is true.
+func marker(pid int) (string, error) {
+	empty := 0 // looks in a row at which its environment was there, and empty
+	for range mostMarkerLooks {
+		mark, seen, err := lookForMarker(pid)
+		switch {
+		case seen == environRead || err != nil:
+			return mark, err
+		case seen == environAway:
+			empty = 0
+		default:
+			empty++
+		}
+		if empty == looksAtNone {
+			return "", nil
+		}
+		time.Sleep(50 * time.Microsecond)
+	}
+	return "", errExecuting
+}
+
+// lookForMarker is one look.
+func lookForMarker(pid int) (mark string, _ seen, _ error) {
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	// its first thread has ended, and others run, perhaps
+	if errors.Is(err, syscall.ESRCH) || err == nil && len(env) == 0 {
+		env, err = environOfThreads(pid)
+	}
+	if cannotLook(err) {
+		return "", environAway, err
+	}
+	if err != nil {
+		return "", environRead, nil
+	}
+	for kv := range bytes.SplitSeq(env, []byte{0}) {
+		if v, ok := bytes.CutPrefix(kv, []byte(markerEnv+"=")); ok {
+			return string(v), environRead, nil
+		}
+	}
+	seen, err := wholeEnviron(pid, len(env))
+	return "", seen, err
+}
+
+// wholeEnviron says whether all was read of the environment of a process, of which length bytes
+// were: as soon as it executes another program there is no more to read of the former. One that
+// runs nothing of its own any more, or is the kernel's, has none.
+func wholeEnviron(pid, length int) (seen, error) {
+	if !environsShown() {
+		return environRead, nil
+	}
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if cannotLook(err) {
+		return environAway, err
+	}
+	ids := []string{strconv.Itoa(pid)}
+	for _, thread := range threads { // its first one may have ended
+		ids = append(ids, fmt.Sprintf("%d/task/%s", pid, thread.Name()))
+	}
+	for i, id := range ids {
+		s, err := proc.Read(id)
+		switch {
+		case cannotLook(err):
+			return environAway, err
+		case err == nil && s.EnvEnd != 0 && s.EnvEnd-s.EnvStart != uint64(length):
+			return environAway, nil
+		case err == nil && s.EnvEnd != 0 && length == 0:
+			return environEmpty, nil
+		case err == nil && s.EnvEnd != 0:
+			return environRead, nil
+		case i == 0 && (err != nil || s.Gone || s.Ending || s.Kernel):
+			return environRead, nil
+		}
+	}
+	return environAway, nil
+}
+
+// environsShown tells whether this /proc says where environments are: that of Linux does.
+var environsShown = sync.OnceValue(func() bool {
+	s, err := proc.Read("self")
+	return err == nil && s.EnvEnd != 0
+})
+
+// environOfThreads is the environment of a process as its threads see it: the first that has one
+// counts.
+func environOfThreads(pid int) ([]byte, error) {
+	dir := fmt.Sprintf("/proc/%d/task", pid)
+	threads, err := os.ReadDir(dir)
+	for _, thread := range threads {
+		env, bad := os.ReadFile(filepath.Join(dir, thread.Name(), "environ"))
+		if len(env) > 0 {
+			return env, nil
+		}
+		if cannotLook(bad) {
+			err = bad
+		}
+	}
+	return nil, err
+}
