@@ -3,7 +3,8 @@
 # beside the tests and has to succeed.
 #
 # Two lanes run side by side. One works: $CHECK, and then the packages with tests in virtual time, one after the other. The other waits
-# more than it works: the packages that start real servers, and then all others. So it takes the processor that the first leaves.
+# more than it works: the packages that start real servers, then all others, and cmd/coordd, whose scripts wait for programs. So it takes
+# the processor that the first leaves.
 #
 # Packages with tests in virtual time run on one processor each. In a bubble of testing/synctest every timer channel that is looked at
 # before its timer is in the heap is served under the bubble's one race context (runtime.maybeRunChan, Go 1.25 and 1.26), and two goroutines on two processors
@@ -27,6 +28,7 @@ run() { # run "PACKAGES" FLAGS...
 }
 of() { # the packages of which a condition of awk is true: $1 is the path, the rest is what the tests import
 	echo "$list" | awk "function virtual() { return /testing\/synctest/ } function servers() { return /\/test\/real/ }
+		function scripts() { return \$1 ~ /\/cmd\/coordd\$/ }
 		function counts() { return \$1 ~ /\/test\/model\/ownership\$/ } $1 { print \$1 }"
 }
 case ${LANE:-} in
@@ -35,12 +37,13 @@ esac
 case ${LANE:-} in
 works)
 	sh -c "${CHECK:-:}"
-	run "$(of 'virtual()')" -race -p 1 -cpu 1 "$@"
+	run "$(of 'virtual() && !scripts()')" -race -p 1 -cpu 1 "$@"
 	run "$(of 'counts()')" "$@"
 	;;
 waits)
 	run "$(of '!virtual() && servers()')" -race -p 1 "$@"
 	run "$(of '!virtual() && !servers() && !counts()')" -race "$@"
+	run "$(of 'virtual() && scripts()')" -race -p 1 -cpu 1 "$@"
 	;;
 *)
 	# Not with &: what a shell runs in the background ignores SIGINT, and so would all that the tests start.
