@@ -12,6 +12,7 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/web"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // trials offers to kill n1, and whatever else fails.
@@ -42,19 +43,9 @@ func observed(t *testing.T, o web.Options) http.Handler {
 	return web.NewObserver(op, o)
 }
 
+// answer is what the handler says under the address that dev's page has.
 func answer(h http.Handler, method, path string, headers ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, path, nil)
-	r.Host = "127.0.0.1:7070"
-	for i := 0; i+1 < len(headers); i += 2 {
-		if headers[i] == "Host" {
-			r.Host = headers[i+1]
-			continue
-		}
-		r.Header.Set(headers[i], headers[i+1])
-	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
+	return testkit.Send(h, method, path, append([]string{"Host", "127.0.0.1:7070"}, headers...)...)
 }
 
 func TestActionsAreCarriedOutOnlyWhenTheyAreOfferedAndOnlyForThePageItself(t *testing.T) {

@@ -53,7 +53,7 @@ func (f *feed) join() (*follower, bool) {
 		var ctx context.Context
 		ctx, f.stop = context.WithCancel(context.Background())
 		f.log = log
-		go func() {
+		go func() { // an operator's calls are contained: a transport that panics fails one of them
 			for l := range f.watch(ctx) {
 				log.Set(feedLog{l, true})
 			}

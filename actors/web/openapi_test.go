@@ -15,6 +15,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/actorstest"
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/supervisor"
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -143,14 +144,7 @@ func (c *checker) ask(path, url string, headers ...string) *httptest.ResponseRec
 	if item == nil {
 		c.Fatalf("%s is not in the file", path)
 	}
-	r := httptest.NewRequest(http.MethodGet, url, nil)
-	r.Host = "localhost"
-	for i := 0; i+1 < len(headers); i += 2 {
-		if headers[i] == "Host" {
-			r.Host = headers[i+1]
-		}
-		r.Header.Set(headers[i], headers[i+1])
-	}
+	r := testkit.Request(http.MethodGet, url, headers...)
 	w := httptest.NewRecorder()
 	c.handler.ServeHTTP(w, r)
 	answer := &openapi3filter.ResponseValidationInput{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coordd/coordd/actors/actorstest"
 	"github.com/coordd/coordd/actors/dispatch"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 const aToken = "c2VjcmV0:with-a-colon"
@@ -21,21 +22,6 @@ func basic(user, token string) []string {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.SetBasicAuth(user, token)
 	return []string{"Authorization", r.Header.Get("Authorization")}
-}
-
-// send asks a page for something under its own name, or under the one of a header Host.
-func send(h http.Handler, method, path string, headers ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, path, nil)
-	r.Host = "localhost"
-	for i := 0; i+1 < len(headers); i += 2 {
-		if headers[i] == "Host" {
-			r.Host = headers[i+1]
-		}
-		r.Header.Set(headers[i], headers[i+1])
-	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
 }
 
 // guarded is the page of a member that runs, with a token.
@@ -69,7 +55,7 @@ func TestWithoutTheTokenNothingIsReadOrWritten(t *testing.T) {
 		} {
 			for _, path := range paths {
 				for _, method := range []string{"GET", "HEAD", "PUT", "POST", "DELETE"} {
-					w := send(h, method, path, headers...)
+					w := testkit.Send(h, method, path, headers...)
 					asked := w.Result().Header.Values("WWW-Authenticate")
 					if w.Code != http.StatusUnauthorized || len(asked) != 2 {
 						t.Errorf("%s: %s %s: %d %v", name, method, path, w.Code, asked)
@@ -77,11 +63,11 @@ func TestWithoutTheTokenNothingIsReadOrWritten(t *testing.T) {
 				}
 			}
 		}
-		if w := send(h, "GET", "/v1/status"); !strings.HasPrefix(w.Body.String(), `{"error":`) {
+		if w := testkit.Send(h, "GET", "/v1/status"); !strings.HasPrefix(w.Body.String(), `{"error":`) {
 			t.Errorf("it is no JSON: %s", w.Body)
 		}
 		// The name is looked at first: nobody is asked for the token under a name of others.
-		if w := send(h, "GET", "/", "Host", "evil.example"); w.Code != http.StatusForbidden {
+		if w := testkit.Send(h, "GET", "/", "Host", "evil.example"); w.Code != http.StatusForbidden {
 			t.Errorf("under another name: %d", w.Code)
 		}
 	})
@@ -98,7 +84,7 @@ func TestTheTokenIsTakenByBothSchemes(t *testing.T) {
 		} {
 			for _, path := range []string{"/", "/v1/status", "/metrics", "/debug/pprof/",
 				"/healthz", "/readyz"} {
-				if w := send(h, "GET", path, headers...); w.Code != http.StatusOK {
+				if w := testkit.Send(h, "GET", path, headers...); w.Code != http.StatusOK {
 					t.Errorf("%s: %s: %d %s", name, path, w.Code, w.Body)
 				}
 			}
@@ -145,7 +131,7 @@ func TestWhetherAMemberIsWellIsToldWithoutTheTokenAndWhyNotIsNot(t *testing.T) {
 		_, n1, h := guarded(t)
 		expect := func(path, want string, code int, headers ...string) {
 			t.Helper()
-			if w := send(h, "GET", path, headers...); w.Code != code ||
+			if w := testkit.Send(h, "GET", path, headers...); w.Code != code ||
 				!strings.Contains(w.Body.String(), want) ||
 				headers == nil && strings.Contains(w.Body.String(), "n1") {
 				t.Errorf("%s: %d %s", path, w.Code, w.Body)
@@ -168,7 +154,7 @@ func TestWhetherAMemberIsWellIsToldWithoutTheTokenAndWhyNotIsNot(t *testing.T) {
 func TestADispatcherIsToldThatThePageIsNoServiceWithoutTheToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, _, h := guarded(t)
-		w := send(h, "GET", "/v1/status", dispatch.HeaderItem, "a")
+		w := testkit.Send(h, "GET", "/v1/status", dispatch.HeaderItem, "a")
 		if asked := w.Result().Header; w.Code != http.StatusBadGateway ||
 			asked.Get(dispatch.HeaderReason) != dispatch.ReasonNoAddress ||
 			asked.Get("WWW-Authenticate") != "" {
