@@ -30,8 +30,8 @@ VULNDB ?=
 LINT := go tool -modfile=test/lint/go.mod
 # Of what `make packages` makes.
 VERSION ?= 0.0.0~dev
-# Tests of more than a minute on real servers, which `make test` leaves to `make long`: storms of faults over
-# real clusters, and stories of a night and of every alert.
+# Tests of more than a minute on real servers, which `make test` leaves to `make long`: storms of
+# faults over real clusters, and stories of a night and of every alert.
 STORMS := SurviveStorms
 STORIES := ANightOnCall|EachAlertFires
 

@@ -1,21 +1,25 @@
 #!/bin/sh
-# go test -race -count=1 with the given flags, on the packages of $PKG (default: all). $CHECK, where it is set, is a command that runs
-# beside the tests and has to succeed.
+# go test -race -count=1 with the given flags, on the packages of $PKG (default: all). $CHECK, where
+# it is set, is a command that runs beside the tests and has to succeed.
 #
-# Two lanes run side by side. One works: $CHECK, and then the packages with tests in virtual time, one after the other. The other waits
-# more than it works: the packages that start real servers, then all others, and cmd/coordd, whose scripts wait for programs. So it takes
-# the processor that the first leaves.
+# Two lanes run side by side. One works: $CHECK, and then the packages with tests in virtual time,
+# one after the other. The other waits more than it works: the packages that start real servers,
+# then all others, and cmd/coordd, whose scripts wait for programs. So it takes the processor that
+# the first leaves.
 #
-# Packages with tests in virtual time run on one processor each. In a bubble of testing/synctest every timer channel that is looked at
-# before its timer is in the heap is served under the bubble's one race context (runtime.maybeRunChan, Go 1.25 and 1.26), and two goroutines on two processors
-# that do so at once corrupt it: the race detector dies with "ThreadSanitizer: CHECK failed" or a segmentation violation, no test having failed. What
-# races the detector finds does not depend on the number of processors: it goes by what happens before what.
+# Packages with tests in virtual time run on one processor each. In a bubble of testing/synctest
+# every timer channel that is looked at before its timer is in the heap is served under the bubble's
+# one race context (runtime.maybeRunChan, Go 1.25 and 1.26), and two goroutines on two processors
+# that do so at once corrupt it: the race detector dies with "ThreadSanitizer: CHECK failed" or a
+# segmentation violation, no test having failed. What races the detector finds does not depend on
+# the number of processors: it goes by what happens before what.
 #
-# Packages that start real servers run one after the other: beside a hundred processes of another package a Consul server does not
-# answer in time.
+# Packages that start real servers run one after the other: beside a hundred processes of another
+# package a Consul server does not answer in time.
 #
-# The states of test/model/ownership are counted without the race detector, which makes that six times as slow and has nothing to look
-# at: the same explorer runs with it in test/model and test/model/leading.
+# The states of test/model/ownership are counted without the race detector, which makes that six
+# times as slow and has nothing to look at: the same explorer runs with it in test/model and
+# test/model/leading.
 #
 # go test does not vet (-vet=off): `make check` has vetted more.
 set -eu

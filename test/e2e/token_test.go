@@ -11,7 +11,8 @@ import (
 	"github.com/coordd/coordd/internal/testkit"
 )
 
-// What the page loads in a browser, and its stream of events, have the token as the page itself has.
+// What the page loads in a browser, and its stream of events, have the token as the page itself
+// has.
 func TestThePageBehindATokenWorksInABrowser(t *testing.T) {
 	t.Parallel()
 	_, _, consul := launchDev(t, "--members", "1", "--items", "0")
