@@ -69,13 +69,24 @@ func lookForMarker(pid int) (mark string, _ seen, _ error) {
 	if err != nil {
 		return "", environRead, nil
 	}
-	for kv := range bytes.SplitSeq(env, []byte{0}) {
-		if v, ok := bytes.CutPrefix(kv, []byte(markerEnv+"=")); ok {
-			return string(v), environRead, nil
-		}
+	mark, whole := markerIn(env)
+	if whole {
+		return mark, environRead, nil
 	}
 	seen, err := wholeEnviron(pid, len(env))
-	return "", seen, err
+	return mark, seen, err
+}
+
+// markerIn returns the value of markerEnv in env, and whether its end was read: what is read of an
+// environment may break off anywhere.
+func markerIn(env []byte) (mark string, whole bool) {
+	for kv := range bytes.SplitAfterSeq(env, []byte{0}) {
+		if v, ok := bytes.CutPrefix(kv, []byte(markerEnv+"=")); ok {
+			v, whole = bytes.CutSuffix(v, []byte{0})
+			return string(v), whole
+		}
+	}
+	return "", false
 }
 
 // wholeEnviron says whether all was read of the environment of a process, of which length bytes
