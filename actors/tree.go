@@ -60,6 +60,14 @@ func newCells(b *actor.Base) *cells {
 	}
 }
 
+// leadsNoMore says so for the leader-tracker, which stops before the session ends: where it fails as
+// the member stops it is not started again, and what it said last would stand for good.
+func (c *cells) leadsNoMore() {
+	if c.leadership.Get().Role == messages.Leading {
+		c.leadership.Set(messages.Leadership{Role: messages.Uncertain})
+	}
+}
+
 // tree wires the member's actors, in the order in which they start. They stop in
 // reverse, and that order is the hand-over: the workers stop and release, the term's
 // actors stop, the leadership is given up, the record goes, the session is destroyed.
@@ -70,7 +78,8 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 	lease := member.NewLeaseEnforcer(session, b.LeaseMargin)
 	ack, leads := member.NewOwnAck(b), &atomic.Int32{}
 
-	renewer := member.NewSessionRenewer(b, c.session, c.check.Reader(), record, holdings)
+	renewer := member.NewSessionRenewer(b, c.session, c.check.Reader(), record, holdings,
+		c.leadsNoMore)
 	keeper := member.NewMembershipKeeper(b, c.membership, session, record, holdings,
 		c.capacity.Reader(), c.leave, ack)
 	tracker := member.NewLeaderTracker(b, c.leadership, session, membership, c.leaderKey.Reader(),

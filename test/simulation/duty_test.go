@@ -77,6 +77,8 @@ func (d *duty) counts() bool {
 // dutyBound is the time without a Lead function, held to what is promised for it.
 type dutyBound struct {
 	resigned time.Duration // after that of one that resigned
+	lead     time.Duration // after that of one of which nothing is known
+	strange  bool          // a stranger wrote the term key last: then nothing is
 	at       map[string]bool
 	free     gap
 	told     bool
@@ -88,7 +90,11 @@ func (b *dutyBound) begins(proc string) { b.at[proc] = true }
 func (b *dutyBound) ends(at time.Time, proc string) {
 	if b.at[proc] {
 		if delete(b.at, proc); len(b.at) == 0 {
-			b.free = later(b.free, dues(at)(b.resigned, "the Lead of %s ended", proc))
+			took := b.resigned
+			if b.strange {
+				took = b.lead
+			}
+			b.free = later(b.free, dues(at)(took, "the Lead of %s ended", proc))
 			b.free.since = at
 		}
 	}

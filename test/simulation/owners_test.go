@@ -136,7 +136,7 @@ func (w *world) judgeOwners(events []history.Event) {
 		waits: map[string]time.Duration{}, quarantined: map[string]bool{},
 		members: map[string]gap{},
 	}
-	o.duty = dutyBound{resigned: o.plan, at: map[string]bool{}}
+	o.duty = dutyBound{resigned: o.plan, lead: o.lead, at: map[string]bool{}}
 	slices.SortFunc(o.spans, func(a, b span) int { return a.from.Compare(b.from) })
 	marks := w.marks
 	for _, e := range events {
@@ -401,6 +401,8 @@ func (o *owners) write(e history.Event, due func(time.Duration, string, ...any) 
 		if e.Proc == "" {
 			o.duty.until(due(o.lead, "the leader key changed"))
 		}
+	case "term":
+		o.duty.strange = e.Proc == ""
 	case "quarantine":
 		q, err := protocol.ParseQuarantine([]byte(e.Value))
 		barred := set && err == nil && q.Since != 0

@@ -25,6 +25,7 @@ type SessionRenewer struct {
 	// holdings tells at the end whether work is still running: then the session is
 	// left to expire, for its lock is what keeps that work's items from others.
 	holdings messages.Reader[messages.Holdings]
+	lastStep func() // before it ends the session, or leaves it to expire
 
 	binding *store.Binding // to check
 	quiet   bool           // the check's reports are not taken, so no lease is asked for
@@ -33,8 +34,9 @@ type SessionRenewer struct {
 // NewSessionRenewer wires the actor.
 func NewSessionRenewer(b *actor.Base, out *messages.State[messages.Session],
 	check messages.Reader[messages.Check], record messages.Reader[OwnRecord],
-	holdings messages.Reader[messages.Holdings]) *SessionRenewer {
+	holdings messages.Reader[messages.Holdings], lastStep func()) *SessionRenewer {
 	return &SessionRenewer{Base: b, out: out, check: check, record: record, holdings: holdings,
+		lastStep: lastStep,
 		binding: &store.Binding{Store: b.Store.Store, CheckTTL: b.CheckTTL, TTL: b.TTL,
 			Check: check, Log: b.Log}}
 }
@@ -164,8 +166,11 @@ func (a *SessionRenewer) ended(s messages.Session) {
 // locked by it any more.
 func (a *SessionRenewer) close(ctx context.Context) {
 	s := a.out.Get()
-	if ctx.Err() == nil || s.ID == "" {
+	if ctx.Err() == nil {
 		return // a crash: the next incarnation goes on with the session
+	}
+	if a.lastStep(); s.ID == "" {
+		return
 	}
 	if n := a.holdings.Get().Active(); n > 0 {
 		a.Log.Error("session-left-to-expire", "session", s.ID, "still_running", n)

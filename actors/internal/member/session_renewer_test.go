@@ -48,7 +48,7 @@ func TestNoLeaseBeginsWhileTheCheckMayHaveRunOut(t *testing.T) {
 			TTL: 10 * time.Second, Lease: 10 * time.Second, Renew: 3 * time.Second,
 			CheckTTL: checkTTL}, s, log), out, check.Reader(),
 			messages.NewState(OwnRecord{}).Reader(),
-			messages.NewState(messages.Holdings{}).Reader())
+			messages.NewState(messages.Holdings{}).Reader(), func() {})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- a.Run(ctx) }()
