@@ -44,15 +44,16 @@ type process struct {
 
 // play is one history of one election.
 type play struct {
-	t      *testing.T
-	r      *rand.Rand
-	s      *embedded
-	judge  *electiontest.Judge
-	hosts  []*process
-	stands []*candidate
-	n      uint64
-	aside  sync.WaitGroup // what is done beside the plot
-	did    map[string]int
+	t       *testing.T
+	r       *rand.Rand
+	s       *embedded
+	judge   *electiontest.Judge
+	hosts   []*process
+	stands  []*candidate
+	n       uint64
+	aside   sync.WaitGroup // what is done beside the plot
+	did     map[string]int
+	endless []string // candidates whose candidacy did not end
 }
 
 // candidate is one candidacy.
@@ -66,9 +67,10 @@ type candidate struct {
 
 const contested = "demo"
 
-// perform plays the history of a seed. left is what candidates have left behind in Consul.
+// perform plays the history of a seed. left is what candidates have left behind in Consul; endless
+// are those whose candidacy had not ended endsWithin after they were told to resign.
 func perform(t *testing.T, seed uint64, length time.Duration) (judge *electiontest.Judge,
-	did map[string]int, left []string) {
+	did map[string]int, left, endless []string) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &play{
 			t: t, r: rand.New(rand.NewPCG(seed, 0)), s: newEmbedded(t), n: seed << 16,
@@ -91,11 +93,11 @@ func perform(t *testing.T, seed uint64, length time.Duration) (judge *electionte
 			time.Sleep(p.upTo(6 * time.Second))
 		}
 		p.finish()
-		left = p.leftBehind()
+		left, endless = p.leftBehind(), p.endless
 		cancel()
 		bystander.Wait()
 	})
-	return judge, did, left
+	return judge, did, left, endless
 }
 
 func (p *play) upTo(d time.Duration) time.Duration {
@@ -451,6 +453,9 @@ func (p *play) delete() {
 	p.beside(func(ctx context.Context, e *election.Election) error { return e.Delete(ctx) })
 }
 
+// endsWithin is far beyond what any candidacy may take to end once nothing disturbs it.
+const endsWithin = 10 * time.Minute
+
 // finish brings everything to rest.
 func (p *play) finish() {
 	for _, h := range p.hosts {
@@ -460,8 +465,14 @@ func (p *play) finish() {
 	for _, c := range p.stands {
 		c.resign()
 	}
+	bound, cancel := context.WithTimeout(context.Background(), endsWithin)
+	defer cancel()
 	for _, c := range p.stands {
-		<-c.e.Done()
+		select {
+		case <-c.e.Done():
+		case <-bound.Done():
+			p.endless = append(p.endless, c.name)
+		}
 	}
 	for _, h := range p.hosts {
 		p.close(h)
@@ -497,7 +508,11 @@ func TestLeadershipIsARegister(t *testing.T) {
 	did, counted := map[string]int{}, map[string]int{}
 	begin := time.Now()
 	for seed := *flagFrom; seed < *flagFrom+*flagSeeds; seed++ {
-		judge, acts, left := perform(t, seed, 5*time.Minute)
+		judge, acts, left, endless := perform(t, seed, 5*time.Minute)
+		if len(endless) > 0 {
+			t.Errorf("seed %d: %q were told to resign, and had not ended after %v", seed, endless,
+				endsWithin)
+		}
 		if len(left) > 0 {
 			t.Errorf("seed %d: left behind: %q", seed, left)
 		}
