@@ -359,7 +359,7 @@ func (v *view) free(id string) ItemStatus {
 // quarantined fills in an item that nobody is to run; false: it is none.
 func (v *view) quarantined(i *ItemStatus) bool {
 	q, noted := v.failed[i.ID]
-	if !noted || q.Since == 0 || v.orders.RestartItems[i.ID] > q.index {
+	if !noted || q.Since == 0 || q.EndedBy(v.orders.RestartItems[i.ID], q.index) {
 		return false // not, or not any more
 	}
 	last := q.Last()

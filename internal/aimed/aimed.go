@@ -115,7 +115,8 @@ var (
 	Report = Fields{"id": `"x"`, "s": `"crash-looping"`, "since": `"2000-01-01T00:00:00Z"`,
 		"token": "7", "restarts": "7", "exit": `"e"`, "exit_at": `"2000-01-01T00:00:00Z"`,
 		"next": `"2000-01-01T00:00:00Z"`, "over": "true", "again": "7"}
-	Quarantine = Fields{"failed": `[{"m":"n1"}]`, "since": "1", "why": `"owners"`}
+	Quarantine = Fields{"failed": `[{"m":"n1"}]`, "since": "1", "why": `"owners"`,
+		"orders": "5"}
 	// of a member, in Quarantine
 	Failed = Fields{"m": `"n1"`, "sid": `"0d8f3a2e-0000-4000-8000-000000000000"`, "at": "1",
 		"exit": `"e"`}

@@ -43,7 +43,7 @@ func (s *snapshot) forget(d *draft) {
 		order, _ := s.control.RestartItems.Get(item)
 		_, wanted := s.index[item]
 		switch expires := n.expires(); {
-		case order > n.index:
+		case n.EndedBy(order, n.index):
 			d.units = append(d.units, s.build.forget(item, "", n.Quarantine))
 		case !wanted:
 			if d.waiting = d.waiting || !s.place; s.place {
@@ -80,7 +80,7 @@ func (s *snapshot) fail(d *draft, sorted *sorted) {
 		if !ok {
 			continue
 		}
-		note := protocol.Quarantine{}
+		note := protocol.Quarantine{Orders: s.control.Index}
 		for _, f := range s.notes[item.ID].fresh(s.now) {
 			if f.Member != ref.member {
 				note.Failed = append(note.Failed, f)

@@ -62,6 +62,13 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 			s.bar("a")
 		}
 	}
+	knowing := func(orders uint64) func(*snapshot) {
+		return func(s *snapshot) {
+			n := s.notes["a"]
+			n.Orders = orders
+			s.notes["a"] = n
+		}
+	}
 	lost := func(ago time.Duration) func(*snapshot) {
 		return func(s *snapshot) {
 			quarantined(time.Minute, "n3")(s)
@@ -122,6 +129,14 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 			ordered(map[string]uint64{"a": 41})}, []string{"forget a"}, ""},
 		"an order from before": {[]func(*snapshot){quarantined(time.Minute, "n2"),
 			ordered(map[string]uint64{"a": 39})}, nil, ""},
+		"an order that its leader did not know of yet": {[]func(*snapshot){
+			quarantined(time.Minute, "n2"), knowing(38), ordered(map[string]uint64{"a": 39})},
+			[]string{"forget a"}, ""},
+		"an order that its leader knew of": {[]func(*snapshot){quarantined(time.Minute, "n2"),
+			knowing(39), ordered(map[string]uint64{"a": 39})}, nil, ""},
+		"a leader that claims to know what came later": {[]func(*snapshot){
+			quarantined(time.Minute, "n2"), knowing(60), ordered(map[string]uint64{"a": 41})},
+			[]string{"forget a"}, ""},
 		"removed": {[]func(*snapshot){even, func(s *snapshot) {
 			s.failed("x", time.Minute, "n1", "n2")
 			s.bar("x")
@@ -178,7 +193,9 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 		}}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := snapshotOf(t, c.changes...).draft()
+			s := snapshotOf(t, c.changes...)
+			s.control.Index = 47
+			d := s.draft()
 			if got := d.orders(); !slices.Equal(got, c.want) {
 				t.Errorf("orders %q; want %q", got, c.want)
 			}
@@ -187,7 +204,7 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 				if o := u.Tag.(order); o.kind == orderRevoke && o.note != nil {
 					noted = strings.TrimSpace(strings.Join(o.note.Members(), " ") + " " +
 						o.note.Why)
-					if (o.note.Since != 0) != (o.note.Why != "") {
+					if (o.note.Since != 0) != (o.note.Why != "") || o.note.Orders != 47 {
 						t.Errorf("the note is %+v", *o.note)
 					}
 				}
