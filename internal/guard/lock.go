@@ -93,6 +93,7 @@ type locker struct {
 	owner string
 	// process id of a holder that was killed for the lock; 0: none
 	evicted int
+	left    census // of what former holders had started
 }
 
 // newLocker takes from the environment what spawn has put there.
@@ -134,7 +135,7 @@ func (l *locker) try() (swept int, _ error) {
 		l.file.Store(f)
 	}
 	// The former holder is dead, or it would hold the lock: its token need not be looked into.
-	swept, err := killMarked(func(token string) bool {
+	swept, err := killMarked(&l.left, func(token string) bool {
 		return token == l.previous || tokenDead(token)
 	}, sweepLimit)
 	if err != nil {

@@ -67,7 +67,7 @@ func Main(say func(ctx context.Context, words []byte) (forgotten bool)) int {
 		cr.cgroups, hello.Cgroup = groups, groups.dir
 	}
 	if lock.path == "" {
-		hello.Swept, _ = killMarked(tokenDead, sweepLimit)
+		hello.Swept, _ = killMarked(&census{}, tokenDead, sweepLimit)
 	} else {
 		var err error
 		if hello.Swept, err = lock.try(); err == nil {

@@ -315,6 +315,9 @@ func (w *watch) learnToken() {
 	}
 }
 
+// errPassing says that a round of the census was not whole.
+var errPassing = errors.New("processes end before they can be looked at")
+
 // clearAway kills what the guard process left and returns when it is gone. It does not give up: a
 // command that ended in name only must not be started elsewhere.
 func (w *watch) clearAway() {
@@ -335,7 +338,11 @@ func (w *watch) clearAway() {
 		}
 		if w.adopt {
 			adopted, err := killAdopted()
-			live, blind = append(live, adopted...), errors.Join(blind, err)
+			live = append(live, adopted...)
+			if errors.Is(blind, errPassing) && len(adopted) == 0 {
+				blind = nil // whoever passes by is no descendant of the guard process
+			}
+			blind = errors.Join(blind, err)
 		}
 		if len(live) == 0 && !confined && blind == nil {
 			return
@@ -349,6 +356,8 @@ func (w *watch) clearAway() {
 				w.g.cfg.Logger.Error("processes-will-not-die", "pids", live)
 			}
 		}
-		pause = min(2*pause, time.Second)
+		if pause = min(2*pause, time.Second); len(live) == 0 && errors.Is(blind, errPassing) {
+			pause = time.Millisecond
+		}
 	}
 }

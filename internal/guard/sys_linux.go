@@ -73,17 +73,16 @@ func adoptOrphans() error {
 }
 
 // killAdopted kills and reaps all children, of which none is anybody else's, one round, and returns
-// those that are left. The error is that of children.
-func killAdopted() (live []int, _ error) {
-	all, err := children()
-	for _, pid := range all {
+// those that there were: what one of them has started may have become a child since they were
+// listed. None means that none of their descendants runs either: who loses its parent becomes a
+// child before that one can be reaped. The error is that of children.
+func killAdopted() (had []int, _ error) {
+	had, err := children()
+	for _, pid := range had {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // the number is its own until it is reaped here
-		if reaped, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped != pid &&
-			!errors.Is(err, syscall.ECHILD) {
-			live = append(live, pid)
-		}
+		_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
 	}
-	return live, err
+	return had, err
 }
 
 // payloadFile returns a file that reads as data. A file in memory and not a pipe: nobody must feed
@@ -147,6 +146,22 @@ func readStat(pid int) (proc.Stat, error) { return proc.Read(strconv.Itoa(pid)) 
 // census looks at all processes to be seen, round after round.
 type census struct {
 	known map[int]bool // the process ids that the last round came by
+	// rounds in a row that found none of those that are looked for, and those of them in a row that
+	// were whole
+	without, wholly int
+}
+
+// found takes in a round that found some of those that are looked for, or was blind.
+func (c *census) found() { c.without, c.wholly = 0, 0 }
+
+// none takes in a round that found none of those that are looked for. It tells whether there is
+// none: after so many whole rounds, or after roundsPassing of any kind.
+func (c *census) none(whole bool, enough int) bool {
+	c.without++
+	if c.wholly++; !whole {
+		c.wholly = 0
+	}
+	return c.wholly >= enough || c.without >= roundsPassing
 }
 
 // round calls look for each process but zombies. It does not leave out one for an error of which
@@ -253,14 +268,13 @@ func lookUp(token string) (_ proc.Stat, dead bool) {
 
 // killMarked kills every process whose marker, or cgroup, is of a guard that match accepts, except
 // this one and its parent, until none is left or the time is over. It returns how many it found,
-// and no error when none of them is left.
-func killMarked(match func(token string) bool, limit time.Duration) (total int, _ error) {
+// and no error when none of them is left. It goes on with the rounds of a census for the same ones.
+func killMarked(all *census, match func(token string) bool, limit time.Duration) (total int,
+	_ error) {
 	if err := seesItself(); err != nil {
 		return 0, err
 	}
 	found := map[int]bool{}
-	var all census
-	rounds := 0 // in a row in which there was none
 	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
 		live := 0
 		dirs, blind := cgroupsOf()
@@ -299,17 +313,16 @@ func killMarked(match func(token string) bool, limit time.Duration) (total int, 
 			return len(found), nil // nothing can be seen here at all
 		case err != nil:
 			blind = err
-		case !whole && blind == nil:
-			blind = errPassing
 		}
 		if live > 0 || blind != nil {
-			rounds = 0
-		} else {
-			rounds++
+			all.found()
+		} else if all.none(whole, roundsWithout) {
+			return len(found), nil
+		}
+		if !whole && blind == nil {
+			blind = errPassing
 		}
 		switch {
-		case rounds == roundsWithout:
-			return len(found), nil
 		case live == 0 && blind == nil:
 		case time.Now().Before(deadline):
 		case live == 0:
@@ -325,8 +338,11 @@ func killMarked(match func(token string) bool, limit time.Duration) (total int, 
 // begin anew at 32,768 as a rule, and a list that is read meanwhile may miss one.
 const roundsWithout = 2
 
-// errPassing says that a round of the census was not whole.
-var errPassing = errors.New("processes end before they can be looked at")
+// roundsPassing is after how many rounds without any of them there is none on a host where
+// processes begin and end all the time, so that no round is whole. One round finds a work that is
+// passed on from process to process two times of three, also where each of them does nothing else,
+// and between 16 endless loops of /bin/true on two processors; there it is found within 5 rounds.
+const roundsPassing = 50
 
 // killExactly kills the process that was looked at, and no other that has its number since.
 func killExactly(seen proc.Stat) {
@@ -373,10 +389,12 @@ func killLeftovers(all *census, guardPID int, token string, _ []int) (live []int
 			killExactly(s)
 		}
 	})
-	switch {
-	case cannotLook(err):
+	if cannotLook(err) {
 		blind = err
-	case err == nil && !whole && blind == nil:
+	}
+	if len(live) > 0 || blind != nil {
+		all.found()
+	} else if err == nil && !all.none(whole, 1) {
 		blind = errPassing
 	}
 	return live, blind

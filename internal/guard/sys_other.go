@@ -70,7 +70,7 @@ type census struct{}
 
 func frozen(string) int { return 0 }
 
-func killMarked(func(string) bool, time.Duration) (total int, _ error) { return 0, nil }
+func killMarked(*census, func(string) bool, time.Duration) (total int, _ error) { return 0, nil }
 
 // killLeftovers kills the process groups that a dead guard left, and returns those still there.
 func killLeftovers(_ *census, _ int, _ string, groups []int) (live []int, _ error) {

@@ -1,0 +1,64 @@
+//go:build linux
+
+package guard_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/coordd/coordd/internal/guard"
+	"github.com/coordd/coordd/internal/testkit"
+)
+
+// passing makes this a host on which processes begin and end all the time: a look at all of them
+// misses some, each time.
+func passing(t *testing.T) {
+	t.Helper()
+	for range 12 {
+		loop := exec.Command("nice", "-n", "19", "/bin/sh", "-c", "while :; do /bin/true; done")
+		if err := loop.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = loop.Process.Kill()
+			_ = loop.Wait()
+		})
+	}
+}
+
+// Whoever adopts orphans knows by its children that nothing is left. Others look long enough.
+func TestTheEndOfADeadGuardsWorkIsSeenWhereOthersProcessesPassBy(t *testing.T) {
+	for name, adopt := range map[string]string{"adopted": "1", "not adopted": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(noCgroupsEnv, "1")
+			t.Setenv(adoptEnv, adopt)
+			file := filepath.Join(t.TempDir(), "pids")
+			o := startOwner(t, family(file, ""))
+			all := pids(t, file, 3)
+			passing(t)
+			if err := syscall.Kill(parent(t, all[0]), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			said := make(chan string, 1)
+			go func() {
+				line, _ := o.out.ReadString('\n')
+				said <- line
+			}()
+			if line := within(t, "the end", said); !strings.Contains(line, string(guard.Lost)) {
+				t.Errorf("the owner says %q", line)
+			}
+			wantGone(t, all...)
+		})
+	}
+}
+
+func TestALockIsHadWhereOthersProcessesPassBy(t *testing.T) {
+	passing(t)
+	f, up := locking(t, filepath.Join(t.TempDir(), "lock"))
+	if !within(t, "up", up) {
+		testkit.Eventually(t, "the lock", func() bool { return f.g.LockID() != "" })
+	}
+}
