@@ -26,8 +26,9 @@
 //     has waited in vain.
 //  7. A clean end of Run leaves no guard process, no zombie and no goroutine.
 //  8. What a dead guard and its dead owner left together is killed when the next guard process
-//     starts on the host, in the same process namespace, and has the right to see it; what has
-//     dropped its environment, if there were cgroups and the next one starts in the same.
+//     starts on the host, in the same process namespace, and has the right to see it. What has
+//     dropped or overwritten its environment is, if the next one has the same LockFile, or if there
+//     were cgroups and it starts in the same.
 //  9. A command gets one SIGTERM for each order to end, with its group.
 //  10. LockID names a lock only when nothing runs any more that an earlier guard process with the
 //     same file had started, however that one and its owner ended. The guard process holds the
@@ -56,6 +57,9 @@
 //     and adopts it (Config.Adopt), and not at all without one.
 //   - With cgroups: a process that has another one put it into a cgroup elsewhere (systemd-run, a
 //     container engine), or that may do so itself, as root may, is no part of the command any more.
+//   - Without cgroups, under a limit on real-time processor time (RLIMIT_RTTIME) that coordd was
+//     started with, 8 holds for what has kept its environment: elsewhere all commands have a limit
+//     of many thousand years there, by which they are known.
 //   - A process that this user may not kill (a set-user-id program) is waited for: Exec does not
 //     return before it ends, and the end of the lease does not stop it.
 //   - A host that was suspended, or guard, owner and commands frozen together, beyond the lease:

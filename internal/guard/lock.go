@@ -135,7 +135,7 @@ func (l *locker) try() (swept int, _ error) {
 		l.file.Store(f)
 	}
 	// The former holder is dead, or it would hold the lock: its token need not be looked into.
-	swept, err := killMarked(&l.left, func(token string) bool {
+	swept, err := killMarked(&l.left, l.previous, func(token string) bool {
 		return token == l.previous || tokenDead(token)
 	}, sweepLimit)
 	if err != nil {

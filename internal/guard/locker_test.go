@@ -77,7 +77,8 @@ func TestAProcessWithoutItsFirstThreadIsFound(t *testing.T) {
 		b, err := os.ReadFile(stat)
 		return err == nil && strings.Contains(string(b), ") Z ")
 	})
-	killed, err := killMarked(&census{}, func(found string) bool { return found == token }, testkit.Patience)
+	killed, err := killMarked(&census{}, "", func(found string) bool { return found == token },
+		testkit.Patience)
 	if killed != 1 || err != nil {
 		_ = left.Process.Kill()
 		t.Errorf("%d killed (%v), want 1", killed, err)
@@ -132,7 +133,8 @@ func TestNothingIsCalledGoneThatIsPassedOnFromProcessToProcess(t *testing.T) {
 		if err := errors.Join(left.Start(), held.Close(), left.Wait()); err != nil {
 			t.Fatal(err)
 		}
-		_, err = killMarked(&census{}, func(found string) bool { return found == token }, testkit.Patience)
+		_, err = killMarked(&census{}, "", func(found string) bool { return found == token },
+			testkit.Patience)
 		if err != nil {
 			t.Fatal(err)
 		}

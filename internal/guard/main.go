@@ -58,6 +58,7 @@ func Main(say func(ctx context.Context, words []byte) (forgotten bool)) int {
 	runtime.LockOSThread()
 
 	lock := newLocker()
+	setLimit(lock.token)
 	events := newOutbox(os.NewFile(eventsFD, "events"))
 	cr := newCommandRunner(lock.token, events.put)
 	hello := event{Kind: evHello, PID: os.Getpid(), Protocol: protocol, Token: cr.token}
@@ -67,7 +68,7 @@ func Main(say func(ctx context.Context, words []byte) (forgotten bool)) int {
 		cr.cgroups, hello.Cgroup = groups, groups.dir
 	}
 	if lock.path == "" {
-		hello.Swept, _ = killMarked(&census{}, tokenDead, sweepLimit)
+		hello.Swept, _ = killMarked(&census{}, "", tokenDead, sweepLimit)
 	} else {
 		var err error
 		if hello.Swept, err = lock.try(); err == nil {

@@ -268,9 +268,10 @@ func lookUp(token string) (_ proc.Stat, dead bool) {
 
 // killMarked kills every process whose marker, or cgroup, is of a guard that match accepts, except
 // this one and its parent, until none is left or the time is over. It returns how many it found,
-// and no error when none of them is left. It goes on with the rounds of a census for the same ones.
-func killMarked(all *census, match func(token string) bool, limit time.Duration) (total int,
-	_ error) {
+// and no error when none of them is left. What the guard with the token dead has left it knows by
+// its limit, too; "" is none's. It goes on with the rounds of a census for the same ones.
+func killMarked(all *census, dead string, match func(token string) bool, limit time.Duration) (
+	total int, _ error) {
 	if err := seesItself(); err != nil {
 		return 0, err
 	}
@@ -301,7 +302,13 @@ func killMarked(all *census, match func(token string) bool, limit time.Duration)
 				blind = err
 			}
 			token, _, ok := strings.Cut(mark, "/")
-			if !ok || !match(token) {
+			ours := ok && match(token)
+			if !ours && dead != "" {
+				if ours, err = limited(s.PID, limitOf(dead)); err != nil {
+					blind = err
+				}
+			}
+			if !ours {
 				return
 			}
 			live++
@@ -366,10 +373,10 @@ func signalExactly(pid int, sig syscall.Signal, still func() bool) {
 }
 
 // killLeftovers kills what a dead guard left, one round, and returns the ids of those seen alive.
-// They are known by the guard's session, or, when they left it, by its token. By these and not by
-// the process groups: the owner may have been frozen since the guard died, and the numbers of empty
-// groups may have passed to others. The error, errPassing or one of which cannotLook is true, says
-// that there may be more.
+// They are known by the guard's session, or, when they left it, by its token and its limit. By
+// these and not by the process groups: the owner may have been frozen since the guard died, and the
+// numbers of empty groups may have passed to others. The error, errPassing or one of which
+// cannotLook is true, says that there may be more.
 func killLeftovers(all *census, guardPID int, token string, _ []int) (live []int, blind error) {
 	whole, err := all.round(func(s proc.Stat) {
 		if s.PID == guardPID || s.PID == os.Getpid() {
@@ -382,7 +389,11 @@ func killLeftovers(all *census, guardPID int, token string, _ []int) (live []int
 				blind = err
 			}
 			t, _, ok := strings.Cut(mark, "/")
-			ours = ok && t == token
+			if ours = ok && t == token; !ours {
+				if ours, err = limited(s.PID, limitOf(token)); err != nil {
+					blind = err
+				}
+			}
 		}
 		if ours {
 			live = append(live, s.PID)

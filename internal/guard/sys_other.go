@@ -70,7 +70,11 @@ type census struct{}
 
 func frozen(string) int { return 0 }
 
-func killMarked(*census, func(string) bool, time.Duration) (total int, _ error) { return 0, nil }
+func killMarked(*census, string, func(string) bool, time.Duration) (total int, _ error) {
+	return 0, nil
+}
+
+func setLimit(string) {}
 
 // killLeftovers kills the process groups that a dead guard left, and returns those still there.
 func killLeftovers(_ *census, _ int, _ string, groups []int) (live []int, _ error) {
