@@ -125,5 +125,5 @@ var (
 	Event = Fields{"do": `"lost"`, "i": `["x"]`, "from": `"n1"`, "to": `"n2"`, "why": `"r"`,
 		"by": `"x@y"`, "n": "3", "wait": "1000"} // of a record
 	Process = Fields{"instance": `"i"`, "host": `"h"`, "boot": `"b"`, "pidns": `"n"`, "pid": "7",
-		"start": "8"}
+		"start": "8", "timens": `"t"`}
 )

@@ -36,6 +36,9 @@ const (
 	foreignEnv   = "GUARD_TEST_FOREIGN" // a file for the process id of a child that it has already
 )
 
+// tokenEnv names a process to whom it is hidden.
+const tokenEnv = "GUARD_TEST_TOKEN"
+
 // goodbyeEnv is what an owner to be killed wants said: FILE, and what is asked of say.
 const goodbyeEnv = "GUARD_TEST_GOODBYE"
 
@@ -58,6 +61,9 @@ func TestMain(m *testing.M) {
 		return
 	case "check":
 		fmt.Println(guard.CheckHost())
+		return
+	case "hidden":
+		fmt.Println(guard.HiddenIsDead(os.Getenv(tokenEnv)))
 		return
 	}
 	// The race detector's runtime sleeps a second at the end of every process, guards included.

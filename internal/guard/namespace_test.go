@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/coordd/coordd/internal/guard"
 )
 
 // A /proc of another process namespace has other numbers: what is looked up in it would be sent
@@ -30,5 +32,29 @@ func TestNothingIsGuardedByTheProcOfAnotherNamespace(t *testing.T) {
 				t.Errorf("%s", got)
 			}
 		})
+	}
+}
+
+// A guard process is hidden from its own user, too, if that one may not read its program.
+func TestWhoIsHiddenIsNotDead(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount a /proc that hides processes")
+	}
+	for name, ended := range map[string]bool{"false": false, "true": true} {
+		other := exec.Command("sleep", "1000")
+		if err := other.Start(); err != nil {
+			t.Fatal(err)
+		}
+		token := guard.TokenOf(other.Process.Pid)
+		end := func() { _ = other.Process.Kill(); _ = other.Wait() }
+		if t.Cleanup(end); ended {
+			end()
+		}
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = append(os.Environ(), modeEnv+"=hidden", tokenEnv+"="+token)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+		if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != name {
+			t.Errorf("ended %v: it is dead: %s (%v)", ended, out, err)
+		}
 	}
 }

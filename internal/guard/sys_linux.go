@@ -223,8 +223,24 @@ func newToken() string { return nameOf(os.Getpid(), rand.Text()) }
 // nameOf is a token of any process.
 func nameOf(pid int, more string) string {
 	s, _ := readStat(pid)
-	ns, _ := os.Readlink("/proc/self/ns/pid")
-	return fmt.Sprintf("%d.%d.%s.%s", s.PID, s.Start, strings.Trim(ns, "pid:[]"), more)
+	ns, _ := namespaces()
+	return fmt.Sprintf("%d.%d.%s.%s", s.PID, s.Start, ns, more)
+}
+
+// firstTime is the time namespace that a host starts with: PROC_TIME_INIT_INO of Linux.
+const firstTime = "4026531834"
+
+// namespaces names those in which a process id and a start time mean what they do here: that of
+// processes, and that of time if it is not the host's own.
+func namespaces() (string, error) {
+	pids, err := os.Readlink("/proc/self/ns/pid")
+	name := strings.Trim(pids, "pid:[]")
+	if clock, bad := os.Readlink("/proc/self/ns/time"); bad == nil { // since Linux 5.6
+		if clock = strings.Trim(clock, "time:[]"); clock != firstTime {
+			name += "-" + clock
+		}
+	}
+	return name, err
 }
 
 // tokenDead reports whether the process that has that token is known to be dead.
@@ -250,14 +266,15 @@ func lookUp(token string) (_ proc.Stat, dead bool) {
 	}
 	pid, err1 := strconv.Atoi(f[0])
 	start, err2 := strconv.ParseUint(f[1], 10, 64)
-	ns, err3 := os.Readlink("/proc/self/ns/pid")
-	if err1 != nil || err2 != nil || err3 != nil || f[2] != strings.Trim(ns, "pid:[]") {
+	ns, err3 := namespaces()
+	if err1 != nil || err2 != nil || err3 != nil || pid <= 0 || f[2] != ns {
 		return proc.Stat{}, false
 	}
 	s, err := readStat(pid)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return proc.Stat{}, true
+		// Asked of the kernel, because /proc mounted with hidepid hides processes.
+		return proc.Stat{}, errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 	case err != nil:
 		return proc.Stat{}, false
 	case s.Gone || s.Start != start:

@@ -19,6 +19,8 @@ type Process struct {
 	PIDNamespace string `json:"pidns,omitempty"`
 	PID          int    `json:"pid,omitempty"`
 	StartTime    uint64 `json:"start,omitempty"` // clock ticks since boot: /proc/PID/stat, field 22
+	// TimeNamespace is that of the clock that StartTime was read from. Empty: of the reader's.
+	TimeNamespace string `json:"timens,omitempty"`
 	// Lock names what is held while commands may run that this process has started and that outlive
 	// it: an open file, by device, inode and owner. NoLock: it starts none. Empty: nothing is known
 	// of them.
@@ -56,6 +58,7 @@ func Self(instance string) Process {
 		p.BootID = string(bytes.TrimSpace(boot))
 	}
 	p.PIDNamespace, _ = os.Readlink("/proc/self/ns/pid")
+	p.TimeNamespace, _ = os.Readlink("/proc/self/ns/time")
 	// A /proc of another namespace shows another number: then nothing in it may
 	// be believed.
 	if stat, err := proc.Read("self"); err == nil && stat.PID == p.PID {
@@ -67,7 +70,7 @@ func Self(instance string) Process {
 // Liveness tells whether p still runs; of commands that outlive it, see Lock, it knows nothing. It
 // says Dead only about a process of the same host, boot and pid namespace that the kernel says does
 // not exist, or whose number was given to a process that started at another time: work is started
-// on the strength of it.
+// on the strength of it. In another time namespace the same process started at another time.
 func (p Process) Liveness() Liveness {
 	self := Self("")
 	if p.PID <= 0 || p.StartTime == 0 || p.BootID == "" || p.PIDNamespace == "" ||
@@ -77,9 +80,11 @@ func (p Process) Liveness() Liveness {
 	}
 	stat, err := proc.Read(strconv.Itoa(p.PID))
 	switch {
-	case err == nil && stat.Start != p.StartTime:
-		return Dead
 	case err == nil && stat.Gone:
+		return Dead
+	case err == nil && p.TimeNamespace != "" && p.TimeNamespace != self.TimeNamespace:
+		return Unknown
+	case err == nil && stat.Start != p.StartTime:
 		return Dead
 	case err == nil:
 		return Alive

@@ -77,12 +77,17 @@ func TestNothingIsSaidOfOtherHostsAndUnknownProcesses(t *testing.T) {
 		"another host":      func(p *protocol.Process) { p.Host += "x" },
 		"another boot":      func(p *protocol.Process) { p.BootID += "x" },
 		"another namespace": func(p *protocol.Process) { p.PIDNamespace += "x" },
-		"no boot":           func(p *protocol.Process) { p.BootID = "" },
-		"no namespace":      func(p *protocol.Process) { p.PIDNamespace = "" },
-		"no start time":     func(p *protocol.Process) { p.StartTime = 0 },
-		"no pid":            func(p *protocol.Process) { p.PID = 0 },
-		"a process group":   func(p *protocol.Process) { p.PID = -p.PID },
-		"nothing":           func(p *protocol.Process) { *p = protocol.Process{} },
+		// there it is a process that started at another time
+		"another time namespace": func(p *protocol.Process) {
+			p.TimeNamespace += "x"
+			p.StartTime += 100_000
+		},
+		"no boot":         func(p *protocol.Process) { p.BootID = "" },
+		"no namespace":    func(p *protocol.Process) { p.PIDNamespace = "" },
+		"no start time":   func(p *protocol.Process) { p.StartTime = 0 },
+		"no pid":          func(p *protocol.Process) { p.PID = 0 },
+		"a process group": func(p *protocol.Process) { p.PID = -p.PID },
+		"nothing":         func(p *protocol.Process) { *p = protocol.Process{} },
 	} {
 		p := self
 		change(&p)

@@ -1,0 +1,29 @@
+//go:build linux
+
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// TokenOf is a token of any process, for tests of the package from outside.
+func TokenOf(pid int) string { return nameOf(pid, "x") }
+
+// HiddenIsDead tells whether the process with that token, which is none of user 65534's, counts as
+// dead for that user where /proc hides others' processes. It needs a mount namespace and root.
+func HiddenIsDead(token string) string {
+	err := errors.Join(
+		syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
+		syscall.Mount("proc", "/proc", "proc", 0, "hidepid=2"),
+		syscall.Setgroups(nil), syscall.Setgid(65534), syscall.Setuid(65534))
+	if err != nil {
+		return err.Error()
+	}
+	if _, err := os.Stat("/proc/1"); !errors.Is(err, os.ErrNotExist) {
+		return fmt.Sprintf("process 1 is not hidden: %v", err)
+	}
+	return fmt.Sprint(tokenDead(token))
+}
