@@ -50,6 +50,7 @@ type candidacy struct {
 	left          bool
 	taken         bool  // it has taken the leadership, and not given it up
 	termVersion   int32 // of the term that its take has written
+	token         int64 // of its last leadership: the creation zxid of the leader's node; 0: none
 }
 
 func newBackend(c *Conn, name string) *backend {

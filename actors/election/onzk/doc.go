@@ -22,9 +22,9 @@
 //  3. The fencing token is the creation zxid of the node "leader", which each leader creates anew:
 //     it rises from leader to leader over the whole life of the ensemble, also for elections that
 //     were deleted and made again.
-//  4. A request that arrives late does nothing: to take and to give up the leadership are
-//     transactions that fail once somebody else has led, or the candidate's node has gone: so also
-//     in another election of the same name.
+//  4. A request that arrives late does nothing: to take the leadership, to give it up and to hand
+//     it over are transactions that fail once somebody else has led, or the candidate's node has
+//     gone: so also in another election of the same name.
 //  5. A create whose reply was lost is found again, or removed: a stray node would hold up everyone
 //     behind it.
 //  6. Nobody but the next in line does anything when a leader goes. Each candidate knows its place

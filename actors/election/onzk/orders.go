@@ -76,8 +76,25 @@ func (b *backend) HandOver(ctx context.Context, id string) error {
 	return nil
 }
 
+// handOver names the leader of one term of one election: the nodes of the next leader, and those of
+// the next election of the name, may have the same versions.
 func (b *backend) handOver(id string) error {
 	for range attempts {
+		root, rootStat, err := b.conn.zk.Get(b.base)
+		if errors.Is(err, zk.ErrNoNode) {
+			return election.ErrNoLeader
+		}
+		if err != nil {
+			return err
+		}
+		// The term before the leader's node: a term that is read later may be the next leader's.
+		_, term, err := b.term()
+		if errors.Is(err, election.ErrDeleted) {
+			return election.ErrNoLeader
+		}
+		if err != nil {
+			return err
+		}
 		leader, stat, _, err := b.readLeader(candidacy{})
 		switch {
 		case err != nil:
@@ -111,13 +128,13 @@ func (b *backend) handOver(id string) error {
 		_ = json.Unmarshal(data, &c)
 		leader.Yield = id
 		order := encode(yieldRecord{To: id, Name: c.Name})
-		ops := []any{
+		ops := append(b.checkIdentity(root),
+			&zk.CheckVersionRequest{Path: b.path(termNode), Version: term.Version},
 			&zk.SetDataRequest{Path: b.path(leaderNode), Data: encode(leader),
 				Version: stat.Version},
 			// Write the same data to wake the candidate. Otherwise only the first of the queue
 			// looks when the leader goes.
-			&zk.SetDataRequest{Path: chosen, Data: data, Version: at.Version},
-		}
+			&zk.SetDataRequest{Path: chosen, Data: data, Version: at.Version})
 		if slices.Contains(children, yieldNode) {
 			ops = append(ops, &zk.SetDataRequest{Path: b.path(yieldNode), Data: order, Version: -1})
 		} else {
@@ -127,6 +144,9 @@ func (b *backend) handOver(id string) error {
 		_, err = b.conn.zk.Multi(ops...)
 		if !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNoNode) &&
 			!errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+		if err := b.ensureIdentity(root, rootStat); err != nil {
 			return err
 		}
 	}

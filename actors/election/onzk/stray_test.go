@@ -3,6 +3,7 @@
 package onzk_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +72,46 @@ func TestWhatStrangersLeaveIsInNobodysWay(t *testing.T) {
 			if err := next.Delete(t.Context()); err != nil {
 				t.Error(err)
 			}
+		})
+	}
+}
+
+// What a stranger writes over the leader's node takes nothing from the leader, whose session has
+// the node still, and keeps nobody from leading after it.
+func TestALeadersNodeThatAStrangerWroteOverIsTheLeadersStill(t *testing.T) {
+	t.Parallel()
+	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
+	for name, data := range map[string]string{"nonsense": "?", "nothing": "",
+		"another candidate": `{"id":"ghost","name":"ghost"}`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &store{t: t, server: server, timeout: sessionTimeout, root: rootOf(t)}
+			c, err := onzk.Connect(s.config(&wire{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(c.Close)
+			first, statuses := nominate(t, c, "n1")
+			token := wait(t, first, election.Leading).Token
+			next, _ := nominate(t, c, "n2")
+			wait(t, next, election.Following)
+			if _, err := c.ZK().Set(s.root+"/demo/leader", []byte(data), -1); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 3*sessionTimeout)
+			defer cancel()
+			lost, err := first.State().Wait(ctx, func(s election.Status) bool {
+				return s.Role != election.Leading || s.Token != token
+			})
+			if err == nil {
+				t.Errorf("it leads no more: %v", lost)
+			}
+			for len(statuses) > 0 {
+				<-statuses
+			}
+			first.Resign()
+			<-first.Done()
+			wait(t, next, election.Leading)
 		})
 	}
 }

@@ -29,9 +29,11 @@ func (b *backend) readLeader(me candidacy) (r leaderRecord, stat *zk.Stat, mine 
 }
 
 // isLeader tells whether the record is this candidacy's. Several candidates may share a session,
-// and an id may have had several sessions, so both are compared.
+// and an id may have had several sessions, so both are compared. A node that it has made itself is
+// its own whatever a stranger has written into it.
 func (me candidacy) isLeader(r leaderRecord, stat *zk.Stat) bool {
-	return me.session != 0 && stat.EphemeralOwner == me.session && r.ID == me.ID
+	return me.session != 0 && stat.EphemeralOwner == me.session &&
+		(r.ID == me.ID || me.token != 0 && stat.Czxid == me.token)
 }
 
 func parseLeader(data []byte, stat *zk.Stat) (r leaderRecord) {
@@ -93,6 +95,11 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 		case err != nil:
 			return 0, 0, err
 		case mine:
+			b.update(func(now *candidacy) {
+				if now.node == me.node {
+					now.token = leader.Czxid
+				}
+			})
 			return uint64(leader.Czxid), 0, nil
 		case leader != nil:
 			return 0, 0, nil
@@ -149,7 +156,7 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 		}
 		b.update(func(now *candidacy) {
 			if now.node == me.node {
-				now.taken, now.termVersion = true, written.Version
+				now.taken, now.termVersion, now.token = true, written.Version, written.Mzxid
 			}
 		})
 		return uint64(written.Mzxid), 0, nil
