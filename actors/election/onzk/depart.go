@@ -79,6 +79,22 @@ func (b *backend) removeCandidates(session string) error {
 
 // resignLeader gives the leadership up if the session has it, and removes the leader's candidate.
 func (b *backend) resignLeader(session string) (led bool, err error) {
+	root, stat, err := b.conn.zk.Get(b.base)
+	if errors.Is(err, zk.ErrNoNode) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	// The term before the leader's node: a term that is read later may be the next leader's, whose
+	// node has the same version.
+	_, term, err := b.term()
+	if errors.Is(err, election.ErrDeleted) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
 	data, leader, err := b.conn.zk.Get(b.path(leaderNode))
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -88,17 +104,9 @@ func (b *backend) resignLeader(session string) (led bool, err error) {
 	case sessionName(leader.EphemeralOwner) != session:
 		return false, nil
 	}
-	_, term, err := b.term()
-	if errors.Is(err, election.ErrDeleted) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	ops := []any{
+	ops := append(b.checkIdentity(root),
 		&zk.SetDataRequest{Path: b.path(termNode), Data: nil, Version: term.Version},
-		&zk.DeleteRequest{Path: b.path(leaderNode), Version: leader.Version},
-	}
+		&zk.DeleteRequest{Path: b.path(leaderNode), Version: leader.Version})
 	children, _, err := b.conn.zk.Children(b.base)
 	if err != nil {
 		return false, err
@@ -114,6 +122,9 @@ func (b *backend) resignLeader(session string) (led bool, err error) {
 	case err == nil, errors.Is(err, zk.ErrConnectionClosed):
 		return true, err
 	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
+		if err := b.ensureIdentity(root, stat); err != nil {
+			return false, err
+		}
 		return false, errChanged
 	}
 	return false, err

@@ -3,9 +3,11 @@
 package onzk_test
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/onzk"
@@ -132,5 +134,61 @@ func TestATakeThatArrivesWhileItsCandidateLeavesIsGivenUp(t *testing.T) {
 	}
 	if exists, _, err := c.ZK().Exists(s.root + "/demo/leader"); exists || err != nil {
 		t.Errorf("it has left, and the leader's node is there: %v, %v", exists, err)
+	}
+}
+
+// The departure of a dead leader waits between two of its requests. By the time that it goes on,
+// that leader's session has expired and another leads.
+func TestADepartureThatComesLateMissesTheNextLeader(t *testing.T) {
+	t.Parallel()
+	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
+	for _, request := range []string{"/term", "/leader", "multi"} {
+		t.Run(strings.TrimPrefix(request, "/"), func(t *testing.T) {
+			t.Parallel()
+			s := &store{t: t, server: server, timeout: sessionTimeout, root: rootOf(t), delay: -1}
+			connect := func(w *wire) *onzk.Conn {
+				c, err := onzk.Connect(s.config(w))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(c.Close)
+				return c
+			}
+			w, late := &wire{}, &wire{}
+			dead := connect(w)
+			a, _ := nominate(t, dead, "a")
+			wait(t, a, election.Leading)
+			b, _ := nominate(t, connect(&wire{}), "b")
+			wait(t, b, election.Following)
+			session, _ := dead.Credentials()
+			w.Cut()
+			t.Cleanup(w.Mend)
+			want := []byte(s.root + "/demo" + request)
+			if request == "multi" { // its first part sets the term to nothing
+				want = append([]byte(s.root+"/demo/term"), 0xff, 0xff, 0xff, 0xff)
+			}
+			held := late.Hold(func(sent []byte) bool { return bytes.Contains(sent, want) })
+			departed, cfg := make(chan error, 1), s.config(late)
+			cfg.SessionTimeout *= 8 // its own session outlives the dead one's by more
+			go func() {
+				_, err := onzk.Depart(t.Context(), cfg, "demo",
+					fmt.Sprintf("0x%x", uint64(session)))
+				departed <- err
+			}()
+			select {
+			case <-held:
+			case <-time.After(time.Minute):
+				t.Fatal("the departure did not ask that")
+			}
+			token := wait(t, b, election.Leading).Token
+			late.Free()
+			if err := <-departed; err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Second)
+			if now := b.State().Get(); now.Role != election.Leading || now.Token != token {
+				t.Errorf("the departure of the leader before has deposed this one: %v", now)
+			}
+		})
 	}
 }
