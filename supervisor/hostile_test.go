@@ -24,7 +24,8 @@ func (l *loud) Unwrap() error { return l }
 // within holds values.
 type within struct{ values []any }
 
-// endless are panic values that are not to be written out: each holds itself.
+// endless are panic values that are not to be written out: each holds itself, or is as long as if
+// it did.
 func endless() map[string]any {
 	list := []any{nil}
 	list[0] = list
@@ -32,9 +33,14 @@ func endless() map[string]any {
 	table["itself"] = table
 	deep := &within{[]any{nil}}
 	deep.values[0] = deep.values
+	long, wide := any("x"), map[string]any{}
+	for range 60 {
+		long, wide = []any{long, long}, map[string]any{"a": wide, "b": wide}
+	}
 	return map[string]any{
 		"an error that wraps itself": &loud{}, "a list": list, "a map": table, "in a struct": *deep,
-		"behind a pointer":          deep,
+		"behind a pointer":                    deep,
+		"a list of one list twice, and so on": long, "a map likewise": wide,
 		"such an error in a struct": holder{&loud{}}, "behind a pointer to one": &holder{&loud{}},
 		"in what tells itself": teller{&loud{}},
 		"in a list of errors":  []error{&loud{}}, "in a list of its type": []*loud{{}},

@@ -13,7 +13,8 @@ import (
 var ErrUnreadable = errors.New("supervisor: the child returned an error that cannot be read")
 
 // mostErrors are in one error at the most: a job may join one for each of its rows. An error with
-// more wraps itself.
+// more wraps itself. Nor does a panic's value have more parts, each counted as often as it would be
+// written out.
 const mostErrors = 100_000
 
 // readable looks at err where a panic is caught, in the child's own goroutine: afterwards the
@@ -124,7 +125,7 @@ func plainly(v any) (text string) {
 		if _, endless, _ := look(err); !endless {
 			text = err.Error()
 		}
-	} else if !endless(reflect.ValueOf(v), map[uintptr]bool{}, true) {
+	} else if !endless(v) {
 		text = fmt.Sprint(v)
 	}
 	return text
@@ -145,8 +146,8 @@ func textOf(v any) (text string) {
 	if err, ok := v.(error); ok {
 		safe, _, _ := readable(err)
 		v = safe
-	} else if endless(reflect.ValueOf(v), map[uintptr]bool{}, true) {
-		return fmt.Sprintf("a %T that holds itself", v)
+	} else if endless(v) {
+		return fmt.Sprintf("a %T that holds itself, or more than %d others", v, mostErrors)
 	}
 	why := attempt(v, func() {
 		switch v := v.(type) {
@@ -168,12 +169,26 @@ func textOf(v any) (text string) {
 	return text
 }
 
-// endless tells whether fmt would come back to a value that it is writing out. It follows what fmt
-// follows, pointers at the top only, and the errors in it, whose methods fmt calls.
-func endless(v reflect.Value, path map[uintptr]bool, top bool) bool {
+// endless tells whether fmt would come back to a value that it is writing out, or write out more
+// than anybody waits for: a list of a list twice, of a list twice, is twice as long at each level.
+func endless(v any) bool {
+	return (&follower{path: map[uintptr]bool{}}).endless(reflect.ValueOf(v), true)
+}
+
+// follower follows what fmt follows, pointers at the top only, and the errors in it, whose methods
+// fmt calls.
+type follower struct {
+	path map[uintptr]bool // the slices and maps that it is in
+	seen int
+}
+
+func (f *follower) endless(v reflect.Value, top bool) bool {
+	if f.seen++; f.seen > mostErrors {
+		return true
+	}
 	into := func(parts ...reflect.Value) bool {
 		for _, p := range parts {
-			if endless(p, path, false) {
+			if f.endless(p, false) {
 				return true
 			}
 		}
@@ -201,11 +216,11 @@ func endless(v reflect.Value, path map[uintptr]bool, top bool) bool {
 		if v.Len() == 0 || at == 0 {
 			return false
 		}
-		if path[at] {
+		if f.path[at] {
 			return true
 		}
-		path[at] = true
-		defer delete(path, at)
+		f.path[at] = true
+		defer delete(f.path, at)
 		if v.Kind() == reflect.Map {
 			for i := v.MapRange(); i.Next(); {
 				if into(i.Key(), i.Value()) {
@@ -214,19 +229,19 @@ func endless(v reflect.Value, path map[uintptr]bool, top bool) bool {
 			}
 			return false
 		}
-		return inElements(v, path)
+		return f.inElements(v)
 	case reflect.Array:
-		return inElements(v, path)
+		return f.inElements(v)
 	}
 	return false
 }
 
-func inElements(v reflect.Value, path map[uintptr]bool) bool {
+func (f *follower) inElements(v reflect.Value) bool {
 	switch v.Type().Elem().Kind() {
 	case reflect.Interface, reflect.Pointer, reflect.Slice, reflect.Map, reflect.Struct,
 		reflect.Array:
 		for i := range v.Len() {
-			if endless(v.Index(i), path, false) {
+			if f.endless(v.Index(i), false) {
 				return true
 			}
 		}
