@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/coordd/coordd/internal/devconsul"
@@ -21,5 +22,13 @@ func TestAPrefixThatDoesNotEndInASlashIsRefused(t *testing.T) {
 		wantKind(t, err, store.ErrInvalid, false)
 		_, err = s.Txn(ctx, store.DeleteTree("assignments/m1"))
 		wantKind(t, err, store.ErrInvalid, false)
+	})
+}
+
+func TestAKeyThatFitsIntoNoRequestIsRefusedAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
+		_, _, _, err := s.Get(t.Context(), strings.Repeat("%", 400<<10), store.Consistent)
+		wantKind(t, err, store.ErrInvalid, false)
+		wantText(t, err, "409600 bytes")
 	})
 }

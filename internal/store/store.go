@@ -110,6 +110,11 @@ func (c Consistency) options() *api.QueryOptions {
 	return &api.QueryOptions{RequireConsistent: c == Consistent, AllowStale: c == Stale}
 }
 
+// maxPathKey bounds a key that is asked for by its path. No key of ours has more than 2 KiB. A path
+// has up to three bytes for each of a key, and one of more than 1 MiB is answered with 431, which
+// does not say that it will never be answered otherwise.
+const maxPathKey = 64 << 10
+
 // Get reads one key. The index is the answer's X-Consul-Index, at least 1; it
 // comes with a missing key as well.
 func (s *Store) Get(ctx context.Context, key string, c Consistency) (e Entry, found bool,
@@ -203,6 +208,10 @@ func (s *Store) read(ctx context.Context, q query) (entries []Entry, index uint6
 	}
 	if err := check(c.op, q.key); err != nil {
 		return nil, 0, err
+	}
+	if len(q.key) > maxPathKey {
+		return nil, 0, Invalid(c.op, "the key has %d bytes; at most %d can be asked for by its path",
+			len(q.key), maxPathKey)
 	}
 	err = s.do(ctx, c, func(ctx context.Context) error {
 		var meta *api.QueryMeta

@@ -1,11 +1,16 @@
 package onconsul_test
 
 import (
+	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/internal/testkit/transport"
+	"github.com/hashicorp/consul/api"
 )
 
 // An order to make way for a candidate that has left is void. Those who come later may ask all the
@@ -35,6 +40,41 @@ func TestAVoidOrderKeepsNobodyFromPreempting(t *testing.T) {
 			t.Fatalf("the leader is told %v", s)
 		}
 		next := stands(two, "next", 1)
+		time.Sleep(10 * time.Second)
+		if s := next.State().Get(); s.Role != election.Leading {
+			t.Errorf("who has the higher priority is told %v", s)
+		}
+		for _, e := range []*election.Election{leader, next} {
+			e.Resign()
+			<-e.Done()
+		}
+	})
+}
+
+// A stranger's order names somebody by more than fits into a request: Consul's servers, as all of
+// net/http's, take 1 MiB of headers.
+func TestAnOrderWithALongIDKeepsNobodyFromPreempting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEmbedded(t)
+		defer s.consul.Close()
+		consul := s.consul.RoundTripper()
+		conn := s.over(transport.When(consul, func(r *http.Request) bool {
+			return len(r.URL.EscapedPath()) > http.DefaultMaxHeaderBytes
+		}, transport.Always(http.StatusRequestHeaderFieldsTooLarge, "")))
+		defer conn.Close()
+		stands := func(name string, priority int) *election.Election {
+			e := nominated(t, conn, election.Config{Election: contested, Name: name,
+				Priority: priority, Preempt: true, Lead: untilTold, Logger: s.log})
+			time.Sleep(time.Second)
+			return e
+		}
+		leader := stands("leader", 0)
+		order := fmt.Appendf(nil, `{"to":%q}`, strings.Repeat("%", 400<<10))
+		if _, err := s.consul.Client().KV().Put(&api.KVPair{Value: order,
+			Key: "election/" + contested + "/state/handover"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		next := stands("next", 1)
 		time.Sleep(10 * time.Second)
 		if s := next.State().Get(); s.Role != election.Leading {
 			t.Errorf("who has the higher priority is told %v", s)
