@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/coordd/coordd/internal/output"
 )
 
 const (
@@ -41,6 +43,7 @@ type commandRunner struct {
 	unknown map[int][]uint64
 	send    func(pid int, sig syscall.Signal) error // kill(2)
 	cgroups *cgroups                                // nil: none
+	output  *output.Copier                          // nil: commands have this process's own
 }
 
 // run is one command: its process group, and whatever left it.
@@ -57,6 +60,7 @@ type run struct {
 	killAt     time.Time // when stopping
 	killed     bool
 	termed     map[int]bool // processes outside the group that were asked to stop
+	output     *output.Run  // nil: this process's own
 }
 
 func newCommandRunner(token string, emit func(event)) *commandRunner {
@@ -145,6 +149,13 @@ func (cr *commandRunner) start(c command) {
 		return
 	}
 	defer in.Close()
+	var out *output.Run // none: then it has this process's own
+	if cr.output != nil {
+		if out, err = cr.output.Begin(c.Name, c.Env); err != nil {
+			refuse(err, false)
+			return
+		}
+	}
 	var cgroup *os.File // none: then it is traced by other means
 	if cr.cgroups != nil {
 		if dir, err := cr.cgroups.make(c.ID); err == nil {
@@ -152,7 +163,11 @@ func (cr *commandRunner) start(c command) {
 			cgroup = dir
 		}
 	}
-	attr := &syscall.ProcAttr{Env: cr.environ(c), Files: []uintptr{in.Fd(), 1, 2},
+	stdout, stderr := uintptr(1), uintptr(2)
+	if out != nil {
+		stdout, stderr = out.Fds()
+	}
+	attr := &syscall.ProcAttr{Env: cr.environ(c), Files: []uintptr{in.Fd(), stdout, stderr},
 		Sys: childAttr(cgroup)}
 	pid, err := syscall.ForkExec(c.Argv[0], c.Argv, attr)
 	if err != nil && cgroup != nil {
@@ -161,11 +176,17 @@ func (cr *commandRunner) start(c command) {
 		pid, err = syscall.ForkExec(c.Argv[0], c.Argv, attr)
 	}
 	if err != nil {
+		if out != nil {
+			out.Ended()
+		}
 		refuse(fmt.Errorf("start %s: %w", c.Argv[0], err), false)
 		return
 	}
+	if out != nil {
+		out.Started()
+	}
 	r := &run{id: c.ID, pgid: pid, timeout: c.StopTimeout, lease: cr.lease, confined: cgroup != nil,
-		termed: map[int]bool{}}
+		termed: map[int]bool{}, output: out}
 	cr.runs[c.ID], cr.leaders[pid] = r, r
 	cr.emit(event{Kind: evStarted, ID: c.ID, PID: pid})
 }
@@ -294,6 +315,9 @@ func (cr *commandRunner) settleEnded() {
 			cr.cgroups.remove(id)
 		}
 		delete(cr.runs, id)
+		if r.output != nil {
+			r.output.Ended()
+		}
 		e := event{Kind: evExited, ID: id, Code: r.status.ExitStatus(), Reason: r.reason,
 			Ended: time.Now().UnixNano()}
 		if r.status.Signaled() {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/output"
 )
 
 // DefaultStopTimeout is how long a command has between SIGTERM and SIGKILL when Config says
@@ -24,9 +25,12 @@ const DefaultStopTimeout = 10 * time.Second
 type Config struct {
 	// Argv starts the guard process. Default: the running program with the one argument "guard".
 	Argv []string
-	// Stdout and Stderr are what commands write to, passed on as they are and never copied.
-	// Default: those of this process.
+	// Stdout and Stderr are what commands write to, passed on as they are unless Output says
+	// otherwise. Default: those of this process.
 	Stdout, Stderr *os.File
+	// Output has the guard process copy what commands write. Default: it does not, and they have
+	// Stdout and Stderr themselves.
+	Output output.Config
 	// Logger takes what happens to the guard process itself. Default: none.
 	Logger *slog.Logger
 	// StopTimeout is the time between SIGTERM and SIGKILL; the end of the lease shortens it.
@@ -68,12 +72,15 @@ func (c Config) Validate() error {
 	if c.Argv != nil && len(c.Argv) == 0 {
 		return errors.New("guard: Argv is empty; leave it nil for the running program")
 	}
+	if err := c.Output.Validate(); err != nil {
+		return fmt.Errorf("guard: %w", err)
+	}
 	return nil
 }
 
 // Spec is one command to run.
 type Spec struct {
-	Name    string   // for errors; no two commands of one name run at once
+	Name    string   // for errors and output; no two commands of one name run at once
 	Command string   // run by /bin/sh -c
 	Env     []string // NAME=value, over the environment of this process without Config.HideEnv
 	Stdin   []byte   // the whole of standard input; none reads as empty
@@ -295,6 +302,7 @@ func (g *Guard) submit(ctx context.Context, s Spec) (*job, error) {
 			j := l.start(command{
 				Kind:        cmdStart,
 				Epoch:       epoch,
+				Name:        s.Name,
 				Argv:        []string{"/bin/sh", "-c", s.Command},
 				Env:         s.Env,
 				HideEnv:     g.cfg.HideEnv,

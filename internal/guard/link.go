@@ -33,6 +33,7 @@ type link struct {
 	locked   chan struct{} // closed when it holds one
 	wake     chan struct{}
 	news     chan event    // of the guard itself: a hello, and a lock that came later
+	losses   chan event    // of output
 	unlinked chan struct{} // closed when Guard.link no longer names it
 }
 
@@ -40,7 +41,8 @@ func newLink(in, events *os.File, destroy func()) *link {
 	return &link{
 		in: in, events: events, destroy: destroy, jobs: map[uint64]*job{},
 		locked: make(chan struct{}),
-		wake:   make(chan struct{}, 1), news: make(chan event, 2), unlinked: make(chan struct{}),
+		wake:   make(chan struct{}, 1), news: make(chan event, 2),
+		losses: make(chan event, 8), unlinked: make(chan struct{}),
 	}
 }
 
@@ -187,6 +189,11 @@ func (l *link) take(e event) {
 		select {
 		case l.news <- e:
 		default: // no guard says more than these two
+		}
+	case evOutputLost:
+		select {
+		case l.losses <- e:
+		default: // they come twice a minute
 		}
 	case evPong:
 		l.pongs++

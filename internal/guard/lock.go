@@ -78,8 +78,8 @@ func openLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// locker holds the lock for as long as its process lives. Only the kernel unlocks it, at the end of
-// the process. Commands do not inherit the descriptor.
+// locker holds the lock until the commands are gone. Only the kernel unlocks it, at the end of the
+// process, unless release does. Commands do not inherit the descriptor.
 type locker struct {
 	path, token string
 	// the file to lock, whatever has its name by now; nil: the one that has the name
@@ -252,5 +252,12 @@ func named(f *os.File, path string) bool {
 func (l *locker) tidy() {
 	if f := l.file.Load(); f != nil && named(f, l.path) {
 		_ = os.Remove(l.path)
+	}
+}
+
+// release unlocks before the end of the process. Call it when every command is gone.
+func (l *locker) release() {
+	if f := l.file.Load(); f != nil {
+		_ = f.Close()
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/coordd/coordd/internal/output"
 )
 
 // eventsFD is where the owner listens. Not standard output: that one belongs to the commands.
@@ -23,8 +25,9 @@ const noCgroupsEnv = "COORDD_GUARD_NO_CGROUPS"
 
 // Main is the guard process: the whole of the hidden command `coordd guard`. Standard input brings
 // the owner's commands, file descriptor 3 takes the events; standard output and error are passed on
-// to the commands, and the guard itself never writes to them once it runs: whoever reads them may
-// have stalled. It returns the exit code: 0 when its owner has closed the pipe, or died, and every
+// to the commands, and what guards these never writes to them once it runs: whoever reads them may
+// have stalled. With Config.Output goroutines of their own copy what the commands write. It returns
+// the exit code: 0 when its owner has closed the pipe, or died, and every
 // command is gone; 2 when it was not started by coordd.
 //
 // When its owner died it says the owner's goodbye before it ends, by way of say, which gets the
@@ -67,6 +70,16 @@ func Main(say func(ctx context.Context, words []byte) (forgotten bool)) int {
 	} else {
 		cr.cgroups, hello.Cgroup = groups, groups.dir
 	}
+	if cfg := takeOutput(); cfg.To != output.Raw {
+		copier, err := output.New(cfg, 1, 2, func(l output.Loss) {
+			events.put(event{Kind: evOutputLost, Lines: l.Lines, Item: l.Item, Err: l.Err})
+		})
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "coordd guard: %v; nothing is started\n", err)
+			return 1
+		}
+		cr.output = copier
+	}
 	if lock.path == "" {
 		hello.Swept, _ = killMarked(&census{}, "", tokenDead, sweepLimit)
 	} else {
@@ -92,6 +105,10 @@ func Main(say func(ctx context.Context, words []byte) (forgotten bool)) int {
 	}
 	if forgotten {
 		lock.tidy()
+	}
+	if cr.output != nil {
+		lock.release() // nobody waits for output
+		cr.output.Close(outputLimit)
 	}
 	events.close()
 	return 0

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/coordd/coordd/internal/guard"
+	"github.com/coordd/coordd/internal/output"
 	"github.com/coordd/coordd/internal/testkit"
 )
 
@@ -38,6 +39,9 @@ const (
 
 // tokenEnv names a process to whom it is hidden.
 const tokenEnv = "GUARD_TEST_TOKEN"
+
+// outputEnv has such an owner's output prefixed.
+const outputEnv = "GUARD_TEST_OUTPUT"
 
 // goodbyeEnv is what an owner to be killed wants said: FILE, and what is asked of say.
 const goodbyeEnv = "GUARD_TEST_GOODBYE"
@@ -76,10 +80,14 @@ func TestMain(m *testing.M) {
 // ownerMain is a coordd in small: it runs the command in its arguments under ownerLease, renewed,
 // and prints how it ended.
 func ownerMain() {
-	g := guard.New(guard.Config{
+	cfg := guard.Config{
 		StopTimeout: time.Second, LockFile: os.Getenv(lockEnv),
 		NoCgroups: os.Getenv(noCgroupsEnv) != "", Adopt: os.Getenv(adoptEnv) != "",
-	})
+	}
+	if os.Getenv(outputEnv) != "" {
+		cfg.Output.To = output.Prefix
+	}
+	g := guard.New(cfg)
 	ctx := context.Background()
 	if file := os.Getenv(foreignEnv); file != "" {
 		if err := exec.Command("sh", "-c", "echo $$ >> "+file+

@@ -9,7 +9,7 @@ import "time"
 
 // protocol is raised with every change of the messages below; the two sides compare it, because
 // Config.Argv may name another build.
-const protocol = 12
+const protocol = 13
 
 type commandKind uint8
 
@@ -28,8 +28,9 @@ const (
 type command struct {
 	Kind        commandKind
 	ID          uint64
+	Name        string // cmdStart: of the item, for its output
 	Argv        []string
-	Env         []string
+	Env         []string // cmdStart: of the command alone
 	HideEnv     []string
 	Stdin       []byte
 	StopTimeout time.Duration
@@ -48,6 +49,7 @@ const (
 	evExited
 	evPong
 	evLocked
+	evOutputLost
 )
 
 // event goes from the guard to the owner.
@@ -69,7 +71,10 @@ type event struct {
 	NoCgroup string // evHello: why there is none
 	LockID   string // evHello, evLocked: which file that is, when Locked
 	Ended    int64  // evExited: when that was seen, in nanoseconds of the wall clock
-	Err      string // evExited: why it did not start; evHello: why it does not hold the lock file
+	// evExited: why it did not start; evHello: why it does not hold the lock file; evOutputLost: why
+	Err   string
+	Lines int    // evOutputLost: how many
+	Item  string // evOutputLost: whose the last one was
 }
 
 // markerEnv is set for every command, to "<token>/<id>". The guard recognizes by it the processes

@@ -84,6 +84,7 @@ func (g *Guard) Run(ctx context.Context) error {
 	_ = l.in.Close()
 	helpers.Wait()
 	_ = l.events.Close()
+	w.tellLosses()
 	w.clearAway()
 	l.fail(cause)
 	if cause == nil {
@@ -116,6 +117,9 @@ func (g *Guard) spawn() (_ *exec.Cmd, _ *link, err error) {
 	cmd.Env = append(os.Environ(), lockEnv+"="+g.cfg.LockFile)
 	if g.cfg.OwnLock {
 		cmd.Env = append(cmd.Env, lockOwnEnv+"=1")
+	}
+	if env := outputVariable(g.cfg.Output); env != "" {
+		cmd.Env = append(cmd.Env, env)
 	}
 	if g.cfg.NoCgroups {
 		cmd.Env = append(cmd.Env, noCgroupsEnv+"=1")
@@ -255,6 +259,8 @@ func (w *watch) until(ctx context.Context) error {
 					w.g.cfg.Up(ctx)
 				}
 			}
+		case e := <-w.l.losses:
+			w.tellLoss(e)
 		case <-stop:
 			stop, stopping = nil, true
 			w.l.end()
@@ -300,6 +306,18 @@ func (w *watch) look(n int) error {
 func (w *watch) hello(e event) { w.token, w.cgroup, w.unanswered = e.Token, e.Cgroup, 0 }
 
 func (w *watch) kill() { w.l.destroy() }
+
+// tellLosses tells of what the guard process said last.
+func (w *watch) tellLosses() {
+	for len(w.l.losses) > 0 {
+		w.tellLoss(<-w.l.losses)
+	}
+}
+
+func (w *watch) tellLoss(e event) {
+	w.g.cfg.Logger.Warn("output-lost", "lines", e.Lines, "item", e.Item, "err", e.Err, "then",
+		"the commands go on")
+}
 
 // learnToken takes a hello that came just before the end.
 func (w *watch) learnToken() {
