@@ -23,7 +23,9 @@ func (o *runFlags) idle(flags *pflag.FlagSet, taken taken) []idleSetting {
 			needs[name] = needed
 		}
 	}
-	unless(o.exec != "", "--exec", "stop-timeout", "pass-env", "restart-wait")
+	unless(o.output != rawOutput, ratedOutput, "output-rate")
+	unless(o.exec != "", "--exec", "stop-timeout", "pass-env", "restart-wait", "output",
+		"output-rate")
 	unless(works, "--exec or --hold-items", "capacity", "worker-soak", "keep-items",
 		"publish-items")
 	unless(o.http != "", "--http", append(accessNames, "http-host", "pprof")...)

@@ -21,6 +21,7 @@ import (
 // electFlags are the settings of one candidate and of the orders.
 type electFlags struct {
 	passEnv []string
+	outputFlags
 	logFlags
 	consulFlags
 	prefix                          string
@@ -94,6 +95,9 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 				o.lockDelay < lease {
 				o.checkTTL = 0 // it is for coordd run, which may have it with such a lock-delay
 			}
+			if o.outputRate > 0 && o.output == rawOutput && !a.taken.has("output-rate") {
+				return usage("--output-rate goes with " + ratedOutput)
+			}
 			if a.taken.has("json") && !o.status && !o.follow {
 				o.asJSON = false // it is for other commands
 			}
@@ -144,6 +148,7 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second,
 		"The `time` from SIGTERM to SIGKILL when the command is stopped.")
 	secretFlags(f, &o.passEnv)
+	o.outputFlags.register(f)
 	f.StringVar(&o.address, "address", "",
 		"An `address` of this candidate. It is published and not used.")
 	f.BoolVar(&o.status, "status", false, "Show who leads and who waits.")
@@ -215,6 +220,9 @@ func (o *electFlags) check(args []string) error {
 			"--datacenter, --namespace and --partition go with Consul")
 	case o.asJSON && !o.status && !o.follow:
 		return usage("--json goes with --status or --follow")
+	}
+	if _, err := o.outputFlags.parse(); err != nil {
+		return err
 	}
 	return o.zookeeper.check()
 }

@@ -47,8 +47,12 @@ func newCommandRunner(o electFlags, conn electConn, name, command string,
 	// it.
 	lock := filepath.Join(runtimeDir(), fmt.Sprintf("%s%d-%d.lock", electLock, os.Getpid(),
 		time.Now().UnixNano()))
-	g, err := newGuard(guard.Config{StopTimeout: o.stopTimeout, LockFile: lock, OwnLock: true},
-		o.passEnv, log)
+	to, err := o.outputFlags.open()
+	if err != nil {
+		return nil, err
+	}
+	g, err := newGuard(guard.Config{StopTimeout: o.stopTimeout, LockFile: lock, OwnLock: true,
+		Output: to}, o.passEnv, log)
 	if err != nil {
 		return nil, err
 	}

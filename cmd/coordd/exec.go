@@ -31,8 +31,12 @@ type commands struct {
 }
 
 func newCommands(o runFlags, margin time.Duration, log *slog.Logger) (*commands, error) {
+	to, err := o.outputFlags.open()
+	if err != nil {
+		return nil, err
+	}
 	g, err := newGuard(guard.Config{StopTimeout: o.stopTimeout, LockFile: lockFile(o.service,
-		o.id)}, o.passEnv, log)
+		o.id), Output: to}, o.passEnv, log)
 	if err != nil {
 		return nil, err
 	}

@@ -36,6 +36,7 @@ type runFlags struct {
 	stopTimeout, brakeHold        time.Duration
 	accessFlags
 	routeFlags
+	outputFlags
 	passEnv       []string
 	keepItems     time.Duration
 	restartWait   time.Duration
@@ -179,6 +180,7 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second,
 		"The `time` from SIGTERM to SIGKILL when a command is stopped.")
 	secretFlags(f, &o.passEnv)
+	o.outputFlags.register(f)
 	f.DurationVar(&o.restartWait, "restart-wait", 500*time.Millisecond,
 		"The `time` for which the items of a coordd that was killed wait for it to be started "+
 			"again on this host, before its guard hands them over. Only with --exec. Above twice "+
@@ -227,6 +229,9 @@ func (o *runFlags) soften(cmd *cobra.Command) error {
 		if err := checkMargin(o.leaseMargin); err != nil {
 			return err
 		}
+	}
+	if _, err := o.outputFlags.parse(); err != nil {
+		return err
 	}
 	if o.restartWait < 0 {
 		return usage("--restart-wait %v: give a time of 0s or more", o.restartWait)

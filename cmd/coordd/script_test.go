@@ -66,7 +66,7 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
 	_, out := testkit.Look(testkit.Patience, func() string {
-		if out := output(ts, args[1:]); want.MatchString(out) == neg {
+		if out := outputOf(ts, args[1:]); want.MatchString(out) == neg {
 			return "the last output was:\n" + out
 		}
 		return ""
@@ -76,7 +76,7 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-func output(ts *testscript.TestScript, args []string) string {
+func outputOf(ts *testscript.TestScript, args []string) string {
 	switch args[0] {
 	case "http:":
 		return fetch(args[1])

@@ -96,7 +96,7 @@ func TestANewJournalIsFound(t *testing.T) {
 	}
 	r.Ended()
 	got := receive(t, second)
-	if !strings.HasPrefix(got["MESSAGE"], "coordd: 1 lines lost: ") || got["PRIORITY"] != "4" {
+	if !strings.HasPrefix(got["MESSAGE"], "coordd: 1 line lost: ") || got["PRIORITY"] != "4" {
 		t.Errorf("got %q", got)
 	}
 }

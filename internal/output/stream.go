@@ -179,7 +179,7 @@ func (s *stream) add(t *turn, text []byte, ends bool, now time.Time) {
 func (s *stream) say(t *turn, now time.Time) {
 	note := ""
 	if s.dropped > 0 {
-		note = fmt.Sprintf("coordd: %d lines dropped: above %d a second", s.dropped,
+		note = fmt.Sprintf("coordd: %s dropped: above %d a second", count(s.dropped),
 			int(s.rate.Limit()))
 	}
 	if s.lost > 0 {
@@ -188,7 +188,7 @@ func (s *stream) say(t *turn, now time.Time) {
 		} else {
 			note = "coordd: "
 		}
-		note += fmt.Sprintf("%d lines lost: %v", s.lost, s.err)
+		note += fmt.Sprintf("%s lost: %v", count(s.lost), s.err)
 	}
 	if note == "" {
 		s.due = time.Time{}
@@ -206,6 +206,14 @@ func (s *stream) say(t *turn, now time.Time) {
 		return
 	}
 	s.dropped, s.lost, s.err, s.due = 0, 0, nil, time.Time{}
+}
+
+// count is "1 line" or "3 lines".
+func count(n int) string {
+	if n == 1 {
+		return "1 line"
+	}
+	return fmt.Sprintf("%d lines", n)
 }
 
 // finish adds a last line without a line break, and says what is missing.
