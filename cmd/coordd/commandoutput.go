@@ -22,7 +22,7 @@ const ratedOutput = "--output prefix, file:DIR or journal"
 
 func (o *outputFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&o.output, "output", rawOutput,
-		"What `becomes` of what commands write: raw (it goes to coordd's own output), prefix (the "+
+		"The `way` of what commands write: raw (to coordd's own output), prefix (the "+
 			"same, with the item's id, and out or err, before each line), file:DIR (appended to "+
 			"DIR/ITEM.log) or journal (to journald, with fields such as COORDD_ITEM; "+
 			"journal:SOCKET for another one). A line of more than 16 KiB is cut into pieces.")

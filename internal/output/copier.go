@@ -77,6 +77,9 @@ func (c *Copier) Begin(item string, env []string) (_ *Run, err error) {
 			closeAll(&r.from)
 			cancel()
 			err = fmt.Errorf("pipe for the output: %w", err)
+			if errors.Is(err, syscall.EMFILE) {
+				err = fmt.Errorf("%w: each command takes two: raise the limit of open files", err)
+			}
 		}
 	}()
 	var streams []*stream
