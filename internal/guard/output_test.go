@@ -129,6 +129,8 @@ func TestABlockedOutputHoldsUpNoEnd(t *testing.T) {
 		_, w := stuck(t)
 		cfg.Stdout, cfg.Stderr = w, w
 		cfg.Output, cfg.StopTimeout = output.Config{To: output.Prefix}, time.Second
+		var log testkit.Output
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		f := start(t, cfg)
 		ctx, cancel := context.WithCancel(t.Context())
 		file := f.path("pids")
@@ -146,8 +148,14 @@ func TestABlockedOutputHoldsUpNoEnd(t *testing.T) {
 		within(t, "the end of the other", flood)
 		wantGone(t, all...)
 		t.Logf("both have ended %v after the order, with a stop timeout of 1 s", time.Since(begun))
-		if err := f.stop(); err != nil { // it would be killed if it took longer than it may
+		if err := f.stop(); err != nil {
 			t.Error(err)
+		}
+		testkit.Eventually(t, "a word of what was lost", func() bool {
+			return strings.Contains(log.String(), "msg=output-lost")
+		})
+		if strings.Contains(log.String(), "guard-will-not-end") {
+			t.Error("the guard process had to be killed at its end")
 		}
 	})
 }

@@ -56,8 +56,10 @@ func mostAtOnce(st *unix.Stat_t) int {
 
 func (p *prefixed) line(t *turn, s *source, text []byte, _ bool) {
 	before := len(t.out)
-	t.out = p.prefix(t.out, s)
-	t.out = append(append(t.out, text...), '\n')
+	if s.head == nil || p.terminal { // where the ids of others count
+		s.head = p.prefix(s.head[:0], s)
+	}
+	t.out = append(append(append(t.out, s.head...), text...), '\n')
 	if len(t.out) > p.most && before > 0 {
 		// what was there goes as one
 		p.write(t, t.out[:before])

@@ -65,6 +65,7 @@ type source struct {
 	item   string
 	stream int      // 1 is standard output, 2 is standard error
 	env    []string // of the command: its own variables
+	head   []byte   // what each line begins with, in prefixed
 	note   bool     // what is said here about the command's output, and not the output itself
 	// open tells that the last piece in the file does not end its line, and gap that something is
 	// missing since.
