@@ -315,8 +315,7 @@ func (w *watch) tellLosses() {
 }
 
 func (w *watch) tellLoss(e event) {
-	w.g.cfg.Logger.Warn("output-lost", "lines", e.Lines, "item", e.Item, "err", e.Err, "then",
-		"the commands go on")
+	w.g.cfg.Logger.Warn("output-lost", "lines", e.Lines, "item", e.Item, "err", e.Err)
 }
 
 // learnToken takes a hello that came just before the end.
