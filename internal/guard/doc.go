@@ -39,6 +39,9 @@
 //  11. When the owner died, nothing of its commands is left and no successor is present at the
 //     LockFile, the guard process says the owner's Goodbye: once, as long as its Limit allows, and
 //     never for an owner that lives, frozen or not, or that ended by itself.
+//  12. With Config.Output the guard process copies what commands write (see package output). No
+//     end of a command, no goodbye and no lock waits for whoever reads it. The guard process's own
+//     end does, for a second at most.
 //
 // What does not hold:
 //
