@@ -72,7 +72,8 @@ func BenchmarkThousand(b *testing.B) {
 	}
 }
 
-// BenchmarkStopInAFlood is how long a stop takes while 100 other commands write as fast as they can.
+// BenchmarkStopInAFlood is how long a stop takes while 100 other commands write as fast as they
+// can.
 func BenchmarkStopInAFlood(b *testing.B) {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {

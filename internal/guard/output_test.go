@@ -58,8 +58,8 @@ func stuck(t *testing.T) (r, w *os.File) {
 
 func TestOutputSaysWhoseItIs(t *testing.T) {
 	f, out := copying(t, output.Config{})
-	for _, c := range []string{"echo one; echo two >&2", "printf 'no end'", "echo three; kill -9 $$",
-		`printf 'a\0b\377\n'`} {
+	for _, c := range []string{"echo one; echo two >&2", "printf 'no end'",
+		"echo three; kill -9 $$", `printf 'a\0b\377\n'`} {
 		_ = f.Exec(t.Context(), guard.Spec{Name: "w1", Command: c})
 	}
 	if err := f.stop(); err != nil {

@@ -37,14 +37,16 @@ func TestALineIsCutAtItsBound(t *testing.T) {
 		{"a full line", full + "\n", []piece{{full, true}}},
 		{"one more", full + "y\n", []piece{{full, false}, {"y", true}}},
 		{"no end", full + full + "y", []piece{{full, false}, {full, false}, {"y", true}}},
-		{"a character across the bound", full[1:] + "é\n", []piece{{full[1:], false}, {"é", true}}},
+		{"a character across the bound", full[1:] + "é\n",
+			[]piece{{full[1:], false}, {"é", true}}},
 		{"no text", full[4:] + "\xf0\xf0\xf0\xf0\xf0\xf0\n",
 			[]piece{{full[4:] + "\xf0\xf0\xf0", false}, {"\xf0\xf0\xf0", true}}},
 		{"empty lines", "\n\na", []piece{{"", true}, {"", true}, {"a", true}}},
 		{"nothing", "", nil},
 	} {
 		if got := cut([]byte(tt.text)); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: got %d pieces that are not the %d wanted", tt.name, len(got), len(tt.want))
+			t.Errorf("%s: got %d pieces that are not the %d wanted", tt.name, len(got),
+				len(tt.want))
 		}
 	}
 }
@@ -53,8 +55,8 @@ func TestNoByteIsLostByCutting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		part := rapid.OneOf(
 			rapid.Custom(func(t *rapid.T) []byte {
-				return bytes.Repeat([]byte(rapid.SampledFrom([]string{"x", "é", "界", "\xff", "\n"}).
-					Draw(t, "what")), rapid.IntRange(0, MaxLine+5).Draw(t, "times"))
+				what := rapid.SampledFrom([]string{"x", "é", "界", "\xff", "\n"}).Draw(t, "what")
+				return bytes.Repeat([]byte(what), rapid.IntRange(0, MaxLine+5).Draw(t, "times"))
 			}),
 			rapid.SliceOf(rapid.Byte()))
 		chunks := rapid.SliceOf(part).Draw(t, "chunks")
