@@ -193,3 +193,27 @@ func TestAnAimedLeaderKeyConcernsNobodyElse(t *testing.T) {
 		})
 	}
 }
+
+// Consul shows bytes that are no UTF-8 as U+FFFD, and knows no key of that name: whatever is
+// written under it, on a condition that holds, is refused.
+func TestKeysThatAreNoUTF8ConcernNobodyElse(t *testing.T) {
+	for key, watched := range map[string]bool{"assignments/n1/%s": true, "assignments/%s/x": false,
+		"assignments/gone/%s": false, "workload/%s": true, "acks/%s": true, "members/%s": true,
+		"control/pins/%s": true, "control/prefers/%s": true, "control/drain/%s": true,
+		"control/restart/items/%s": true, "control/restart/members/%s": true,
+		"quarantine/%s": false, "states/%s": false} {
+		t.Run(fmt.Sprintf(key, "x"), func(t *testing.T) {
+			besiege(t, func(s *siege) {
+				value := `{"s":"own","to":"0d8f3a2e-0000-4000-8000-000000000000","clear":true}`
+				for _, id := range []string{"\xff", "x\xfe"} {
+					s.aim(fmt.Sprintf(key, id), []byte(value), 0)
+				}
+				time.Sleep(2 * time.Second)
+				if watched {
+					s.names([]string{fmt.Sprintf(key, "x\ufffd")})
+				}
+				s.holds(4)
+			})
+		})
+	}
+}

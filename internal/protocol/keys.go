@@ -65,11 +65,10 @@ func CheckMemberID(id string) error {
 	return nil
 }
 
-// CheckID checks a member or item id where it enters: not empty, no "/", valid
-// UTF-8 without control characters, no space at either end, not "." or "..",
-// at most [MaxIDBytes] bytes, and nothing that Consul's own check of key names
-// would refuse later (percent escapes of a space or of ".."). Kind, such as
-// "item id", begins the message of the [store.ErrInvalid].
+// CheckID checks a member or item id where it enters: not empty, no "/", valid UTF-8 without control
+// characters and U+FFFD, no space at either end, not "." or "..", at most [MaxIDBytes] bytes, and
+// nothing that Consul's own check of key names would refuse later (percent escapes of a space or of
+// ".."). Kind, such as "item id", begins the message of the [store.ErrInvalid].
 func CheckID(kind, id string) error {
 	op := fmt.Sprintf("%s %q", kind, id)
 	switch {
@@ -81,6 +80,9 @@ func CheckID(kind, id string) error {
 		return store.Invalid(op, "it holds a slash, which separates keys")
 	case strings.TrimSpace(id) != id:
 		return store.Invalid(op, "remove the space at its beginning or end")
+	case strings.ContainsRune(id, utf8.RuneError) && utf8.ValidString(id):
+		return store.Invalid(op, "it holds U+FFFD, which Consul shows in place of each byte that "+
+			"is no UTF-8: there may be no key of that name; choose another character")
 	}
 	return store.CheckKey(op, id)
 }
