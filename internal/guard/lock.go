@@ -208,7 +208,7 @@ func (l *locker) keep(locked bool, emit func(event)) {
 			locked = true
 			emit(event{Kind: evLocked, Locked: true, LockID: fileID(l.file.Load()), Swept: swept,
 				Evicted: l.evicted})
-		case errors.Is(err, errLockHeld):
+		case errors.Is(err, errLockHeld), errors.Is(err, errPassing):
 			pause = lockRetry
 		default:
 			pause = sweepLimit // nothing that passes soon, and to look for leftovers is work
