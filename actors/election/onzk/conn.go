@@ -44,7 +44,8 @@ type Config struct {
 	TLS *tls.Config
 	// Digest is "user:password" of ZooKeeper's scheme of that name; empty: nobody in particular.
 	// All nodes that are made belong to that user then, and nobody else can read or change them,
-	// unless ACL says otherwise. It is sent as it is: use TLS where others listen.
+	// unless ACL says otherwise. So does the Root, which who comes first makes: another user needs
+	// another one. It is sent as it is: use TLS where others listen.
 	Digest string
 
 	// Root is the node below which elections are. Default /coordd/election.
