@@ -218,16 +218,21 @@ func (a *consulWriter) releaseMarker(ctx context.Context) {
 	}
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	op := store.DeleteCAS(a.markerKey(), a.marker.index)
+	op, ends := store.DeleteCAS(a.markerKey(), a.marker.index), false
 	if a.openLog.Load().wal != nil {
-		if _, err := a.logResets.Call(own, struct{}{}); err != nil {
+		_, err := a.logResets.Call(own, endLog)
+		if ends = err == nil; !ends {
 			a.log.Debug("config-marker-kept", "err", err)
 			op = store.CAS(a.markerKey(), protocol.Marker{Seq: a.marker.Seq,
 				At:    a.marker.lastWriteIndex(),
 				Claim: a.marker.Claim}.Encode(), 0, a.marker.index)
 		}
 	}
-	if _, err := a.store.Txn(own, op); err != nil {
+	_, err := a.store.Txn(own, op)
+	if err == nil && ends {
+		_, err = a.logResets.Call(own, beginAnew)
+	}
+	if err != nil {
 		a.log.Debug("config-marker-kept", "err", err)
 	}
 	a.marker.held = false

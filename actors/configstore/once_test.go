@@ -240,6 +240,33 @@ func TestACleanStopLeavesNoMarkerBehindHoweverItsRequestsFared(t *testing.T) {
 	})
 }
 
+// A log that is begun anew has another marker. One that nobody could delete at the stop would stay
+// for good.
+func TestAStopWithoutConsulLeavesNoMarkerForGood(t *testing.T) {
+	dir := t.TempDir()
+	run(t, func(t *testing.T, r *rig) {
+		for _, fare := range []func(*host){
+			func(h *host) { h.net.Cut(errors.New("cut off")) },
+			func(h *host) { h.net.Next(1, h.net.Lose) }, // it is deleted, and nobody hears of it
+			func(h *host) { h.net.Next(1, h.net.Late(time.Minute)) },
+		} {
+			s := r.start(logged(dir)).ready()
+			s.put("k", "1")
+			fare(s)
+			s.stop()
+			time.Sleep(2 * time.Minute)
+			s = r.start(logged(dir)).ready()
+			s.put("k", "2")
+			s.stop()
+			keys, _, err := r.consul.Client().KV().Keys("service/demo/config_log/", "", nil)
+			if err != nil || len(keys) != 0 {
+				t.Errorf("left behind: %v %v", keys, err)
+			}
+			r.expect("k", r.raw("config_data/k"), "2")
+		}
+	})
+}
+
 func TestMarkersOfKilledCommandsAreCollected(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		markers := func() string {

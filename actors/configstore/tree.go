@@ -40,8 +40,8 @@ type shared struct {
 	nextWrite *messages.Mailbox[struct{}, job]        // the writer asks the write queue
 	outcomes  *messages.Mailbox[outcome, struct{}]    // the writer tells the write queue
 	ownWrites *messages.Mailbox[[]ownWrite, struct{}] // the writer tells the cache updater
-	// the writer asks the write queue to begin the log anew, so that the marker can go
-	logResets *messages.Mailbox[struct{}, struct{}]
+	// the writer asks the write queue whether the marker can go, and then to begin the log anew
+	logResets *messages.Mailbox[logReset, struct{}]
 	lifetime  atomic.Pointer[lifetime] // log opener
 	// opened by the log opener before the write queue and the writer start
 	openLog atomic.Pointer[openLog]
@@ -83,7 +83,7 @@ func newShared(c Config, s *protocol.Store, log *slog.Logger) *shared {
 		outcomes: messages.NewMailbox[outcome, struct{}](),
 		ownWrites: messages.NewMailbox[[]ownWrite,
 			struct{}](),
-		logResets: messages.NewMailbox[struct{}, struct{}](),
+		logResets: messages.NewMailbox[logReset, struct{}](),
 	}
 	sh.lifetime.Store(newLifetime())
 	return sh

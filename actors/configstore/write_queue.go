@@ -111,8 +111,8 @@ func (a *writeQueue) run(ctx context.Context) error {
 		case <-a.retry:
 			a.saveRefusals(b)
 		case r := <-resetsIn.Requests():
-			r.Handle(func(context.Context, struct{}) (struct{}, error) {
-				return struct{}{}, a.resetLog(b)
+			r.Handle(func(_ context.Context, step logReset) (struct{}, error) {
+				return struct{}{}, a.resetLog(b, step)
 			})
 		case r := <-outcomesIn.Requests():
 			r.Handle(func(_ context.Context, o outcome) (struct{}, error) {
@@ -230,13 +230,24 @@ func (a *writeQueue) append(b *openLog, jobs []*job, records [][]byte) error {
 // errLogNeeded: there are writes in the log.
 var errLogNeeded = errors.New("the log counts on it")
 
-// resetLog begins the log anew, under another name, when nothing is in it: then the marker of its
-// old name can go. Nothing is taken in afterwards, for the store stops.
-func (a *writeQueue) resetLog(b *openLog) error {
+// logReset is a step of the end of a log that nothing waits in. The marker goes between the two: a
+// log that was begun anew has another one, and the old one would stay if Consul was away.
+type logReset uint8
+
+const (
+	endLog    logReset = iota // nothing is in it, and nothing is taken in any more
+	beginAnew                 // its marker is gone, so it is begun under another name
+)
+
+// resetLog does one of them.
+func (a *writeQueue) resetLog(b *openLog, step logReset) error {
 	if len(b.queue.jobs) > 0 || len(b.refusals.unsaved) > 0 {
 		return errLogNeeded
 	}
 	a.claimed = claim{known: true, err: ErrStopped}
+	if step == endLog {
+		return nil
+	}
 	return b.wal.Rewrite(encodeRecord(firstRecord(a.Owner, b.first.Service)))
 }
 
