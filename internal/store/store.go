@@ -210,7 +210,7 @@ func (s *Store) read(ctx context.Context, q query) (entries []Entry, index uint6
 		return nil, 0, err
 	}
 	if len(q.key) > maxPathKey {
-		return nil, 0, Invalid(c.op, "the key has %d bytes; at most %d can be asked for by its path",
+		return nil, 0, Invalid(c.op, "the key has %d bytes; at most %d can be asked for by a path",
 			len(q.key), maxPathKey)
 	}
 	err = s.do(ctx, c, func(ctx context.Context) error {

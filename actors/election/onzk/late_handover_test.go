@@ -4,6 +4,7 @@ package onzk_test
 
 import (
 	"bytes"
+	"context"
 	"testing"
 	"time"
 
@@ -62,4 +63,66 @@ func TestAHandOverThatArrivesLateMissesTheNextLeader(t *testing.T) {
 	next.Resign()
 	<-next.Done()
 	wait(t, last, election.Leading)
+}
+
+// Whoever gave an order has given up waiting for it before it has read anything. It does nothing to
+// whom it was not for, however late it reads.
+func TestAnOrderThatWasGivenUpDoesNothingLater(t *testing.T) {
+	t.Parallel()
+	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
+	for name, give := range map[string]func(context.Context, *election.Election) error{
+		"end":    func(ctx context.Context, e *election.Election) error { return e.End(ctx) },
+		"delete": func(ctx context.Context, e *election.Election) error { return e.Delete(ctx) },
+		"hand over": func(ctx context.Context, e *election.Election) error {
+			return e.HandOver(ctx, "n3")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &store{t: t, server: server, timeout: crowdTimeout, root: rootOf(t)}
+			connect := func(w *wire) *onzk.Conn {
+				c, err := onzk.Connect(s.config(w))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(c.Close)
+				return c
+			}
+			w := &wire{}
+			slow, quick := connect(w), connect(&wire{})
+			leader, _ := nominate(t, quick, "n2")
+			wait(t, leader, election.Leading)
+			other, _ := nominate(t, quick, "n3")
+			wait(t, other, election.Following)
+			order, err := election.New(slow, election.Config{Election: "demo"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := order.Candidates(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			const get = 4 // the kind of a request that reads a node
+			ask := append([]byte{0, 0, 0, get, 0, 0, 0, byte(len(s.root + "/demo"))},
+				s.root+"/demo"...)
+			held := w.Hold(func(request []byte) bool { return bytes.Contains(request, ask) })
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			late := make(chan error, 1)
+			go func() { late <- give(ctx, order) }()
+			select {
+			case <-held:
+			case <-time.After(time.Minute):
+				t.Fatal("the order has asked for nothing")
+			}
+			cancel()
+			if err := <-late; err == nil {
+				t.Error("an order that was given up says that it is done")
+			}
+			w.Free()
+			time.Sleep(2 * time.Second)
+			if s := leader.State().Get(); s.Role != election.Leading {
+				t.Errorf("an order that was given up has deposed the leader: %v", s)
+			}
+		})
+	}
 }

@@ -69,7 +69,7 @@ func (b *backend) candidates(ctx context.Context) ([]election.Candidate, error) 
 }
 
 func (b *backend) HandOver(ctx context.Context, id string) error {
-	err := b.conn.call(ctx, func() error { return b.handOver(id) })
+	err := b.conn.call(ctx, func() error { return b.handOver(ctx, id) })
 	if err != nil {
 		return fmt.Errorf("hand-over of %s: %w", b.name, err)
 	}
@@ -77,8 +77,9 @@ func (b *backend) HandOver(ctx context.Context, id string) error {
 }
 
 // handOver names the leader of one term of one election: the nodes of the next leader, and those of
-// the next election of the name, may have the same versions.
-func (b *backend) handOver(id string) error {
+// the next election of the name, may have the same versions. It writes nothing once ctx has ended:
+// what it has read may have waited for a connection since, and be of a leader that nobody meant.
+func (b *backend) handOver(ctx context.Context, id string) error {
 	for range attempts {
 		root, rootStat, err := b.conn.zk.Get(b.base)
 		if errors.Is(err, zk.ErrNoNode) {
@@ -141,6 +142,9 @@ func (b *backend) handOver(id string) error {
 			ops = append(ops, &zk.CreateRequest{Path: b.path(yieldNode), Data: order,
 				Acl: b.conn.cfg.ACL})
 		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		_, err = b.conn.zk.Multi(ops...)
 		if !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNoNode) &&
 			!errors.Is(err, zk.ErrNodeExists) {
@@ -178,16 +182,20 @@ func (b *backend) retry(ctx context.Context, what string, f func() error) error 
 }
 
 func (b *backend) End(ctx context.Context) error {
-	return b.retry(ctx, "end", b.stateWriter(stateEnded, 0))
+	return b.retry(ctx, "end", b.stateWriter(ctx, stateEnded, 0))
 }
 
 // stateWriter returns a function that writes state to the election made at the zxid incarnation. 0
 // stands for the first election that it finds or makes. The function may be called again. It does
-// not end an election that is being deleted.
-func (b *backend) stateWriter(state string, incarnation int64) func() error {
+// not end an election that is being deleted. It writes nothing once ctx has ended, as handOver.
+func (b *backend) stateWriter(ctx context.Context, state string,
+	incarnation int64) func() error {
 	return func() error {
 		for range attempts {
 			data, stat, err := b.conn.zk.Get(b.base)
+			if ended := ctx.Err(); ended != nil {
+				return ended
+			}
 			if errors.Is(err, zk.ErrNoNode) && incarnation == 0 {
 				if err := b.createElection(); err != nil {
 					return err
@@ -231,7 +239,7 @@ func (b *backend) Delete(ctx context.Context) error {
 			return err
 		}
 		incarnation = stat.Czxid
-		err = b.stateWriter(stateDeleted, incarnation)()
+		err = b.stateWriter(ctx, stateDeleted, incarnation)()
 		if errors.Is(err, election.ErrDeleted) {
 			// Another Delete was faster. deleteAll leaves an election alone that was made since.
 			return nil
