@@ -6,8 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +20,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/coordd/coordd/internal/testkit"
+	"github.com/coordd/coordd/test/chromium"
 )
 
 // browser is a headless Chromium with one page. What goes wrong in the page fails the test.
@@ -34,36 +33,10 @@ type browser struct {
 	refused  bool // what cannot be loaded is no trouble: the test brings it about
 }
 
-// chromium returns the path of the browser. Without one a test fails: it does not skip.
-func chromium(t *testing.T) string {
-	t.Helper()
-	if path := os.Getenv("COORDD_TEST_CHROMIUM"); path != "" {
-		return path
-	}
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Fatalf("no chromium (%v): run test/tools.sh, or install it (Debian, Ubuntu: apt-get "+
-			"install --no-install-recommends chromium), or set COORDD_TEST_CHROMIUM to its path",
-			err)
-	}
-	return path
-}
-
 // browse opens a page.
 func browse(t *testing.T, url string) *browser {
 	t.Helper()
-	// Tests run as root in containers, where Chromium has no sandbox; it opens only our own page.
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox,
-		chromedp.ExecPath(chromium(t)))
-	allocator, release := chromedp.NewExecAllocator(context.Background(), options...)
-	ctx, cancel := chromedp.NewContext(allocator)
-	t.Cleanup(func() {
-		if err := chromedp.Cancel(ctx); err != nil {
-			t.Error("the browser did not end:", err)
-		}
-		cancel()
-		release()
-	})
+	ctx, _ := chromium.Start(t)
 	b := &browser{T: t, ctx: ctx}
 	b.must(chromedp.Listen(ctx, b.hear))
 	_, err := chromedp.Call(ctx, log.Enable, cdp.Empty{})
