@@ -12,8 +12,8 @@ import (
 var pageFiles embed.FS
 
 // pageScripts are the parts of the page's one script, in their order.
-var pageScripts = []string{"base.js", "tiles.js", "members.js", "actions.js", "timeline.js",
-	"drawer.js", "main.js"}
+var pageScripts = []string{"base.js", "tiles.js", "flights.js", "members.js", "actions.js",
+	"timeline.js", "drawer.js", "main.js"}
 
 // page is one document, with its style and its script in it. pagePolicy lets it run these two and
 // nothing else, and ask nobody but this address.

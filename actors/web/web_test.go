@@ -179,7 +179,7 @@ func TestThePageAsksNobodyElse(t *testing.T) {
 			t.Errorf("the page holds %s", outside)
 		}
 	}
-	if n := w.Body.Len(); n > 64<<10 {
+	if n := w.Body.Len(); n > 80<<10 {
 		t.Errorf("the page has %d bytes", n)
 	}
 }

@@ -71,6 +71,15 @@ function list(texts) {
   return texts.slice(0, -1).join(", ") + " and " + texts[texts.length - 1];
 }
 
+// breathe lets the browser do other things when one task has taken a while: a click, a frame.
+const BREATH = 12; // ms
+let breathed = 0;
+async function breathe() {
+  if (performance.now() - breathed < BREATH) return;
+  await (globalThis.scheduler?.yield ? scheduler.yield() : new Promise(go => setTimeout(go)));
+  breathed = performance.now();
+}
+
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 // announce says something to who does not see the page; more within a moment is said together.

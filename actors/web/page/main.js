@@ -25,7 +25,7 @@ async function tick() {
       if (status) latest.status = status;
       if (holders) latest.holders = holders;
       if (status || holders || offers || document.body.classList.contains("old")) {
-        show(latest.status, holders || ((status || offers) && latest.holders));
+        await show(latest.status, holders || ((status || offers) && latest.holders));
       }
       lastGood = Date.now();
       follow();

@@ -103,7 +103,14 @@ function rowOf(id) {
   const head = el("div", {class: "head"}, row.who, row.bar, row.load, row.more);
   row.root.append(head, row.acts, row.tiles);
   rows.set(id, row);
+  row.root.row = row;
+  sight.observe(row.root);
   return row;
+}
+function drop(id, row) {
+  sight.unobserve(row.root);
+  row.root.remove();
+  rows.delete(id);
 }
 
 // What stands beside a member's name.
@@ -146,94 +153,121 @@ function fillRow(row, m, leader, most) {
   row.more.title = m.address ? "address " + m.address : "";
 }
 
-// What a member has: items and their states, by name. Most have what they had a second ago.
-function heldBy(row, h) {
-  const source = JSON.stringify(h);
-  if (row.source === source) return row.held;
-  row.source = source;
+// heldBy is what a member has: items and their states, by name.
+function heldBy(h) {
   const state = new Map();
   for (const i of h.own) state.set(i, "running");
   for (const i of h.releasing) state.set(i, "stopping");
   for (const [s, items] of Object.entries(h.states || {})) for (const i of items) state.set(i, s);
-  return [...state].sort((a, b) => naturally(a[0], b[0]));
+  return inOrder([...state]);
 }
-const sameHeld = (x, y) => x === y || x.length === y.length && x.every((h, i) => h[0] === y[i][0] &&
-  h[1] === y[i][1]);
-
-// leaving notes where the tiles are that are about to travel.
-function leaving(next) {
-  const from = [];
-  const resized = (next.size <= LABELLED) !== (total <= LABELLED);
-  if (!where || still.matches || document.hidden || resized) return from;
-  const found = [];
-  for (const [item, to] of next) {
-    const was = where.get(item);
-    if (was !== undefined && was !== to) found.push([item, was, to]);
-  }
-  const step = Math.max(1, Math.ceil(found.length / (FLYING - flights.length || 1)));
-  for (let i = 0; i < found.length && flights.length < FLYING; i += step) {
-    const [item, was, to] = found[i], row = rows.get(was || FREE);
-    const at = row && place(row, item);
-    if (at) from.push({item, from: at, to: to || FREE});
-  }
-  return from;
+function inOrder(held) {
+  return held.map(h => [naturalKey(h[0]), h])
+    .sort((a, b) => a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : naturally(a[1][0], b[1][0]))
+    .map(h => h[1]);
+}
+const sameIDs = (x, y) => x === y || x.length === y.length && x.every((id, i) => id === y[i]);
+// sameHolder tells whether two answers say the same of a member. Most have what they had a second
+// ago.
+function sameHolder(x, y) {
+  if (x === y) return true;
+  if (!x || !sameIDs(x.own, y.own) || !sameIDs(x.releasing, y.releasing)) return false;
+  const a = Object.entries(x.states || {}), b = Object.entries(y.states || {});
+  return a.length === b.length && a.every(([s, ids], i) => s === b[i][0] && sameIDs(ids, b[i][1]));
 }
 
-function showMembers(status, holders) {
-  const at = Date.now(), next = new Map();
-  for (const m of holders.members) {
-    for (const items of [m.own, m.releasing]) for (const item of items) next.set(item, m.id);
+// freeHolder is what nobody has, as if it were a member.
+const freeHolder = holders => {
+  const shut = new Set(holders.quarantined || []);
+  return {id: FREE, own: [], releasing: [], states: {
+    free: holders.free.filter(i => !shut.has(i)), quarantined: [...shut]}};
+};
+
+// sorted makes from an answer what each row is to have, and where each item is. It takes a row
+// after the other, and lets the browser do other things in between.
+async function sorted(holders) {
+  const whose = [...holders.members, ...(holders.free.length ? [freeHolder(holders)] : [])];
+  const all = [], next = new Map();
+  let same = !!where;
+  for (const h of whose) {
+    const row = rows.get(h.id), known = row && sameHolder(row.source, h);
+    same = same && known;
+    all.push({h, source: h, held: known ? row.held : heldBy(h), changed: !known});
+    await breathe();
   }
-  for (const item of holders.free) next.set(item, "");
-  const travel = leaving(next), resized = (total <= LABELLED) !== (next.size <= LABELLED);
-  const before = total;
-  total = next.size;
-  head = total <= LABELLED ? commonHead([...next.keys()]) : "";
-  let news = 0;
-  if (where) {
-    for (const [item, to] of next) {
-      if (where.get(item) !== to) { moved.set(item, at); news++; }
+  const named = new Set(whose.map(h => h.id));
+  if (same && [...rows.values()].every(r => named.has(r.id) || !r.held.length)) {
+    return {all, next: where};
+  }
+  for (const {h, held} of all) {
+    const id = h.id === FREE ? "" : h.id;
+    for (const [item] of held) next.set(item, id);
+    await breathe();
+  }
+  return {all, next};
+}
+
+async function showMembers(status, holders) {
+  const {all, next} = await sorted(holders), before = where;
+  const news = [];
+  if (before && before !== next) {
+    for (const {h, held, changed} of all) {
+      if (!changed) continue;
+      const id = h.id === FREE ? "" : h.id;
+      for (const [item] of held) if (before.get(item) !== id) news.push(item);
+      await breathe();
     }
   }
-  for (const item of moved.keys()) if (!next.has(item)) moved.delete(item);
-  if (news) setTimeout(settle, FRESH + 100);
-  where = next;
 
-  const details = new Map([...status.members, ...(status.absent || [])].map(m => [m.id, m]));
-  const all = holders.members.map(h => [rowOf(h.id), details.get(h.id) || {id: h.id,
-    status: h.status, items: h.own.length}, heldBy(rowOf(h.id), h)]);
-  for (const id of acts.keys()) if (!holders.members.some(h => h.id === id)) {
-    all.push([rowOf(id), details.get(id) || {id, items: 0}, []]);
+  // From here on it is one change, which is seen as a whole.
+  const at = Date.now(), resized = (total <= LABELLED) !== (next.size <= LABELLED);
+  const anew = resized || total !== next.size, travel = leaving(news, next, resized);
+  for (const item of news) moved.set(item, at);
+  for (const item of moved.keys()) if (!next.has(item)) moved.delete(item);
+  if (news.length) setTimeout(settle, FRESH + 100);
+  total = next.size;
+  where = next;
+  head = total <= LABELLED ? commonHead([...next.keys()]) : "";
+
+  const shown = all.map(s => ({...s, row: rowOf(s.h.id)})), has = new Set(all.map(s => s.h.id));
+  for (const id of acts.keys()) {
+    if (has.has(id)) continue;
+    const row = rowOf(id);
+    shown.push({row, h: {id, own: []}, source: null, held: [], changed: row.held.length > 0});
   }
-  all.sort((a, b) => naturally(a[0].id, b[0].id));
-  if (holders.free.length) {
-    const shut = new Set(holders.quarantined || []), n = holders.free.length;
-    all.push([rowOf(FREE), {id: FREE, items: n, states: {free: n - shut.size, quarantined:
-      shut.size}}, holders.free.map(i => [i, shut.has(i) ? "quarantined" : "free"])
-      .sort((a, b) => naturally(a[0], b[0]))]);
+  // What nobody has comes last.
+  shown.sort((a, b) => (a.h.id === FREE) - (b.h.id === FREE) || naturally(a.h.id, b.h.id));
+  const box = $("members"), dense = shown.length > 20;
+  if (box.classList.contains("dense") !== dense) {
+    box.classList.toggle("dense", dense);
+    measured = null;
   }
-  $("members").classList.toggle("dense", all.length > 20);
-  const most = Math.max(1, ...all.map(a => a[2].length)), box = $("members");
-  const leader = status.leader ? status.leader.id : "";
   let here = box.firstChild;
-  for (const [row, m, held] of all) {
-    fillRow(row, m, m.id === leader, most);
-    if (row.root === here) here = here.nextSibling; else box.insertBefore(row.root, here);
-    const same = sameHeld(row.held, held) && !resized && before === total;
-    row.held = held;
-    if (!same || news && held.some(h => moved.has(h[0]))) fillTiles(row);
+  for (const s of shown) {
+    if (s.row.root === here) here = here.nextSibling; else box.insertBefore(s.row.root, here);
+    s.row.held = s.held;
+    s.row.source = s.source;
   }
-  const kept = new Set(all.map(a => a[0]));
-  for (const [id, row] of rows) if (!kept.has(row)) { row.root.remove(); rows.delete(id); }
-  if (!all.length) {
+  const kept = new Set(shown.map(s => s.row));
+  for (const [id, row] of rows) if (!kept.has(row)) drop(id, row);
+  if (!shown.length) {
     box.replaceChildren(el("p", {}, "No members are registered, and there is no work."));
   } else box.querySelector(":scope > p")?.remove();
-  const land = travel.map(f => {
-    const row = rows.get(f.to), to = row && place(row, f.item);
-    const held = to && row.held.find(h => h[0] === f.item);
-    return held && {...f, row, to, kind: stateOf(held[1])[0]};
-  }).filter(Boolean);
-  if (land.length) fly(land);
+  fillRows(status, shown);
+  land(travel, shown.filter(s => s.changed || anew).map(s => s.row));
+}
+
+// fillRows writes the heads of all rows.
+function fillRows(status, shown) {
+  const details = new Map([...status.members, ...(status.absent || [])].map(m => [m.id, m]));
+  const most = Math.max(1, ...shown.map(s => s.held.length));
+  const leader = status.leader ? status.leader.id : "";
+  for (const {row, h} of shown) {
+    const m = h.id === FREE ? {id: FREE, items: row.held.length, states:
+      {free: h.states.free.length, quarantined: h.states.quarantined.length}} :
+      details.get(h.id) || {id: h.id, status: h.status, items: h.own.length};
+    fillRow(row, m, m.id === leader, most);
+  }
 }
 
 // settle takes the mark from tiles that have moved a while ago.
@@ -248,15 +282,7 @@ function settle() {
 }
 function redraw() { for (const row of rows.values()) fillTiles(row); }
 
-let width = innerWidth;
-addEventListener("resize", () => {
-  if (innerWidth === width) return;
-  width = innerWidth;
-  for (const row of rows.values()) row.width = 0;
-  redraw();
-});
-
-function show(status, holders) {
+async function show(status, holders) {
   document.title = ((status.problems || []).length ? "● " : "") + status.service + " · coordd";
   $("service").textContent = status.service;
   const n = status.members.length;
@@ -268,5 +294,5 @@ function show(status, holders) {
   showWrong(status);
   showWork(status.work);
   document.body.classList.remove("old", "empty");
-  if (holders) showMembers(status, holders);
+  if (holders) await showMembers(status, holders);
 }

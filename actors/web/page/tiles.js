@@ -2,14 +2,12 @@
 
 const LABELLED = 400;
 const FRESH = 5000;   // ms for which a tile that has moved stands out
-const FLIGHT = 850;   // ms for which it travels
-const FLYING = 500;   // so many travel at one time at the most
 
 let total = 0;              // items that there are
 let head = "";              // what most ids begin with: a tile leaves it out
 let asked = "";             // what is looked for, in lower case
 const moved = new Map();    // item -> when it moved
-const arriving = new Map(); // item -> when its flight ends
+const arriving = new Set(); // items whose tiles travel
 
 // The head that most ids share, up to their last separator.
 function commonHead(ids) {
@@ -30,9 +28,14 @@ function commonHead(ids) {
 const alive = (item, state) => moved.has(item) && ["run", "start"].includes(stateOf(state)[0]);
 const dimmed = item => asked !== "" && !item.toLowerCase().includes(asked);
 
+// fillTiles shows what a row has. Squares are drawn when they are in sight.
 function fillTiles(row) {
-  if (total > LABELLED) return drawTiles(row);
+  if (total > LABELLED) {
+    sizeGrid(row);
+    return drawTiles(row);
+  }
   const box = row.tiles;
+  row.canvas = null;
   box.querySelector("canvas")?.remove();
   const have = new Map([...box.children].map(c => [c.dataset.item, c]));
   let place = box.firstChild;
@@ -73,35 +76,76 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 const gridLabel = row => row.name + ": " + count(row.held.length, "item") +
   ". Arrow keys go from item to item, Enter opens one.";
 
-function drawTiles(row) {
-  let canvas = row.tiles.querySelector("canvas");
-  if (!row.held.length) return row.tiles.replaceChildren();
+// All rows are equally wide: one is measured, and once more when the width has changed.
+let measured = null; // {box: width of all rows, tiles: that of a row's tiles}
+new ResizeObserver(([box]) => {
+  if (!measured || measured.box === box.contentRect.width) return;
+  measured = null;
+  requestAnimationFrame(redraw);
+}).observe($("members"));
+function widthOf(row) {
+  if (!measured) {
+    const tiles = row.tiles.clientWidth;
+    if (!tiles) return 600;
+    measured = {box: $("members").getBoundingClientRect().width, tiles};
+  }
+  return measured.tiles;
+}
+
+// sizeGrid gives a row's canvas the place that it takes. What it shows is drawn later.
+function sizeGrid(row) {
+  if (!row.held.length) {
+    row.canvas = null;
+    return row.tiles.replaceChildren();
+  }
+  let canvas = row.canvas;
   if (!canvas) {
-    canvas = el("canvas", {class: "grid", tabIndex: 0, role: "application"});
+    canvas = row.canvas = el("canvas", {class: "grid", tabIndex: 0, role: "application"});
     row.tiles.replaceChildren(canvas);
     canvas.row = row;
   }
-  canvas.setAttribute("aria-label", gridLabel(row));
-  const side = total <= 3000 ? 13 : total <= 20000 ? 9 : 5, gap = side > 6 ? 2 : 1;
-  const width = row.width || (row.width = row.tiles.clientWidth || 600);
-  const columns = Math.max(1, Math.floor(width / side)), ratio = devicePixelRatio || 1;
-  const height = Math.ceil(row.held.length / columns) * side;
-  Object.assign(row, {side, columns});
-  if (canvas.width !== Math.round(columns * side * ratio) ||
-      canvas.height !== Math.round(height * ratio)) {
-    canvas.width = Math.round(columns * side * ratio);
-    canvas.height = Math.round(height * ratio);
-    canvas.style.width = columns * side + "px";
-    canvas.style.height = height + "px";
+  const label = gridLabel(row);
+  if (canvas.getAttribute("aria-label") !== label) canvas.setAttribute("aria-label", label);
+  const side = total <= 3000 ? 13 : total <= 20000 ? 9 : 5;
+  const columns = Math.max(1, Math.floor(widthOf(row) / side));
+  const width = columns * side, height = Math.ceil(row.held.length / columns) * side;
+  if (row.side === side && row.columns === columns && row.height === height &&
+      canvas.style.height) {
+    return;
   }
-  const g = canvas.getContext("2d"), size = side - gap;
+  Object.assign(row, {side, columns, height});
+  canvas.style.width = width + "px";
+  canvas.style.height = height + "px";
+}
+
+// Rows that are in sight, or nearly, are drawn; the others when they come there.
+const sight = new IntersectionObserver(all => {
+  for (const {target, isIntersecting} of all) {
+    const row = target.row;
+    row.seen = isIntersecting;
+    if (row.seen && row.stale) drawTiles(row);
+  }
+}, {rootMargin: "400px 0px"});
+
+function drawTiles(row) {
+  const canvas = row.canvas;
+  row.stale = !row.seen;
+  if (row.stale || !canvas) return;
+  const {side, columns, height} = row, width = columns * side, ratio = devicePixelRatio || 1;
+  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+  }
+  const g = canvas.getContext("2d"), size = side - (side > 6 ? 2 : 1);
   g.setTransform(ratio, 0, 0, ratio, 0, 0);
-  g.clearRect(0, 0, columns * side, height);
+  g.clearRect(0, 0, width, height);
+  let style = "";
   row.held.forEach(([item, state], i) => {
     if (arriving.has(item)) return;
     const kind = stateOf(state)[0], x = i % columns * side, y = Math.floor(i / columns) * side;
     g.globalAlpha = dimmed(item) ? .15 : 1;
-    g.fillStyle = alive(item, state) ? css("--good") : css("--" + kind);
+    const colour = css(alive(item, state) ? "--good" : "--" + kind);
+    if (colour !== style) g.fillStyle = style = colour;
     // The states differ by shape too: nobody works on what is hollow, and what loops has a hole.
     if (size > 4 && (kind === "wait" || kind === "free")) {
       g.fillRect(x, y, size, size);
@@ -178,69 +222,3 @@ $("members").addEventListener("focusout", e => {
   tip("");
   drawTiles(e.target.row);
 });
-
-// place is where an item's tile is, in the page.
-function place(row, item) {
-  let r;
-  if (total <= LABELLED) {
-    const c = row.tiles.querySelector('[data-item="' + CSS.escape(item) + '"]');
-    if (!c) return null;
-    r = c.getBoundingClientRect();
-    return {x: r.left + scrollX, y: r.top + scrollY, w: r.width, h: r.height};
-  }
-  const canvas = row.tiles.querySelector("canvas");
-  const i = row.held.findIndex(h => h[0] === item);
-  if (!canvas || i < 0) return null;
-  r = canvas.getBoundingClientRect();
-  const size = row.side - 1;
-  return {x: r.left + scrollX + i % row.columns * row.side,
-    y: r.top + scrollY + Math.floor(i / row.columns) * row.side, w: size, h: size};
-}
-
-let flights = [];
-// fly lets tiles travel: each has from, to and a row to land in.
-function fly(all) {
-  const sky = $("sky"), start = performance.now();
-  all.forEach((f, i) => {
-    f.start = start + 350 * i / all.length;
-    arriving.set(f.item, true);
-  });
-  for (const row of new Set(all.map(f => f.row))) fillTiles(row);
-  const idle = !flights.length;
-  flights.push(...all);
-  if (!idle) return;
-  const ratio = devicePixelRatio || 1;
-  sky.width = innerWidth * ratio;
-  sky.height = innerHeight * ratio;
-  const landed = new Set();
-  let drawn = 0;
-  requestAnimationFrame(function frame(t) {
-    const g = sky.getContext("2d");
-    g.setTransform(ratio, 0, 0, ratio, 0, 0);
-    g.clearRect(0, 0, innerWidth, innerHeight);
-    flights = flights.filter(f => {
-      const part = Math.max(0, Math.min(1, (t - f.start) / FLIGHT));
-      if (part === 1) {
-        arriving.delete(f.item);
-        landed.add(f.row);
-        return false;
-      }
-      const p = part < .5 ? 4 * part ** 3 : 1 - (2 - 2 * part) ** 3 / 2;
-      const at = k => f.from[k] + (f.to[k] - f.from[k]) * p;
-      const arc = Math.sin(Math.PI * p) * Math.min(40, Math.abs(f.to.y - f.from.y) / 6);
-      g.globalAlpha = .92;
-      g.fillStyle = css("--" + f.kind);
-      g.beginPath();
-      g.roundRect(at("x") - scrollX + arc, at("y") - scrollY, at("w"), at("h"), 3);
-      g.fill();
-      return true;
-    });
-    if (!flights.length || t - drawn > 120) { // a row may have thousands
-      drawn = t;
-      for (const row of landed) fillTiles(row);
-      landed.clear();
-    }
-    if (flights.length) requestAnimationFrame(frame);
-    else g.clearRect(0, 0, innerWidth, innerHeight);
-  });
-}

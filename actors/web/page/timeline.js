@@ -3,6 +3,7 @@
 const EVENTS = 2000; // kept here at the most
 const LINES = 80;
 let events = [];
+const heard = new Set(); // each of events, as text
 
 const CAUSES = {
   "new": "placed", "balance": "balancing the load", "capacity": "over capacity", "pinned": "pinned",
@@ -178,6 +179,8 @@ async function follow() {
     const all = await get("v1/events?limit=" + EVENTS, true);
     if (source !== mine) return;
     events = all;
+    heard.clear();
+    for (const e of events) heard.add(JSON.stringify(e));
     lastIndex = all.length ? all[all.length - 1].index : 0;
     showTimeline(false);
   } catch {
@@ -186,10 +189,11 @@ async function follow() {
   }
   source = new EventSource("v1/events?follow&after=" + (lastIndex || 1));
   source.onmessage = m => {
-    const e = JSON.parse(m.data);
-    if (events.some(o => o.index === e.index && JSON.stringify(o) === JSON.stringify(e))) return;
+    const e = JSON.parse(m.data), text = JSON.stringify(e);
+    if (heard.has(text)) return; // who was cut off within a transaction hears it once more
+    heard.add(text);
     events.push(e);
-    if (events.length > EVENTS) events.splice(0, events.length - EVENTS);
+    if (events.length > EVENTS) heard.delete(JSON.stringify(events.shift()));
     clearTimeout(follow.timer);
     follow.timer = setTimeout(() => { showTimeline(true); soon(); }, 60);
   };
