@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
@@ -50,8 +51,30 @@ func (b *browser) obeys(state string) {
 		}
 	}
 	b.looks(deskWidth)
+	b.toldApart(state)
 	for _, violation := range slices.Sorted(maps.Keys(found)) {
 		b.Errorf("%s (%s): %s", state, strings.Join(found[violation], ", "), violation)
+	}
+}
+
+// toldApart fails for buttons and links of one name that do different things: axe-core has no such
+// rule, and a list of them is how many people go through a page.
+func (b *browser) toldApart(state string) {
+	b.Helper()
+	tree, err := chromedp.Call(b.ctx, accessibility.GetFullAXTree,
+		accessibility.GetFullAXTreeParams{})
+	b.must(err)
+	seen := map[string]bool{}
+	for _, n := range tree.Nodes {
+		role := axText(n.Role)
+		if n.Ignored || role != "button" && role != "link" {
+			continue
+		}
+		name := role + " " + axText(n.Name)
+		if seen[name] {
+			b.Errorf("%s: there are two of %q", state, name)
+		}
+		seen[name] = true
 	}
 }
 

@@ -73,8 +73,8 @@ function showWrong(status) {
       e.append(left);
     }
     if (items && items.length) {
-      e.append(el("button", {type: "button", onclick: () => openItem(items[0])},
-        "Why"));
+      e.append(el("button", {type: "button", "aria-label": "Why: " + items[0],
+        onclick: () => openItem(items[0])}, "Why"));
     }
     return e;
   }));
