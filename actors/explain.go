@@ -118,13 +118,13 @@ func next(i ItemStatus) string {
 	case CauseLost, CauseKept:
 		text := "the leader gives it to another member"
 		if !i.Until.IsZero() {
-			text += " at " + untilText(i.Until) + " at the latest"
+			text += " at " + utcText(i.Until) + " at the latest"
 		}
 		return text + ", or " + i.Member + " is back before"
 	case CausePredecessor:
 		text := i.Member + " starts it when that lease is over"
 		if !i.Until.IsZero() {
-			text += ", at " + untilText(i.Until)
+			text += ", at " + utcText(i.Until)
 		}
 		return text
 	}

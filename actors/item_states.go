@@ -447,4 +447,4 @@ func (p *serviceState) view(odd func(store.Entry, string)) *view {
 }
 
 // untilText is a time until which something lasts at the latest.
-func untilText(t time.Time) string { return t.UTC().Format("15:04:05") + " UTC" }
+func utcText(t time.Time) string { return t.UTC().Format("15:04:05") + " UTC" }

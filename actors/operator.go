@@ -139,6 +139,13 @@ type StatusMember struct {
 	// silent member no more than that its check, or its session, has ended: so it was silent for as
 	// long as that takes before. Zero: not known.
 	Since time.Time `json:"since,omitzero"`
+	// SilentSince is when the member was heard last, by its own clock, if its health check in Consul
+	// has run out. Of one that is registered still Consul has the session, which was not bound to
+	// the check: its items stay with it until that ends. Zero: its check passes, which it does for
+	// as long as --check-ttl after it was heard; or that is not known: it has no check, Consul has
+	// taken that away (after a minute), the machine is lost together with its Consul agent, or the
+	// reader's token may not read the service's health.
+	SilentSince time.Time `json:"silent_since,omitzero"`
 	// FailedItems is how many items failed here too often and were moved elsewhere since it was
 	// registered. With three of them it gets no more.
 	FailedItems int `json:"failed_items,omitempty"`
@@ -232,6 +239,7 @@ type serviceState struct {
 	states      []store.Entry
 	quarantines []store.Entry
 	strange     []string
+	silent      map[string]time.Time // by instance: see [store.Store.SilentInstances]
 }
 
 func (p *serviceState) read(ctx context.Context, s *protocol.Store) error {
@@ -275,7 +283,12 @@ func (p *serviceState) read(ctx context.Context, s *protocol.Store) error {
 	if err = list(p.keys.Quarantines(), &p.quarantines); err != nil {
 		return err
 	}
-	return list(p.keys.Assignments(), &p.assignments)
+	if err = list(p.keys.Assignments(), &p.assignments); err != nil {
+		return err
+	}
+	// Without it no more is missing than since when somebody is silent.
+	p.silent, _ = s.SilentInstances(ctx, p.keys.Service())
+	return nil
 }
 
 func (p *serviceState) odd(e store.Entry, _ string) {
@@ -300,7 +313,7 @@ func (p *serviceState) describe(now time.Time) (Status, Holders, []ItemStatus) {
 		s.Members = append(s.Members, StatusMember{
 			ID: m.ID, Address: m.Address, Status: m.Status, Idle: m.Idle, Capacity: m.Capacity,
 			Zone: m.Zone, Version: m.Version, Drained: slices.Contains(s.Drained, m.ID),
-			Lease: v.leaseOf(m),
+			Lease: v.leaseOf(m), SilentSince: p.silentSince(m.ID, m.Process),
 		})
 		holders[m.ID] = &Holder{ID: m.ID, Status: m.Status}
 	}
@@ -326,7 +339,7 @@ func (p *serviceState) describe(now time.Time) (Status, Holders, []ItemStatus) {
 	for _, h := range holders {
 		s.Absent = append(s.Absent, StatusMember{ID: h.ID, Status: h.Status, Items: len(h.Own) +
 			len(h.Releasing), Releasing: len(h.Releasing), States: at[h.ID],
-			Since: v.missedSince(h.ID)})
+			Since: v.missedSince(h.ID), SilentSince: p.silentSince(h.ID, v.acks[h.ID].By)})
 		all.Members = append(all.Members, *h)
 	}
 	slices.SortFunc(s.Absent, func(a, b StatusMember) int { return strings.Compare(a.ID, b.ID) })
@@ -358,6 +371,14 @@ func (p *serviceState) describe(now time.Time) (Status, Holders, []ItemStatus) {
 	s.Strange = p.strange
 	s.Problems = problems(s, items, now)
 	return s, all, items
+}
+
+// silentSince is when a process of a member was heard last, if its check has run out.
+func (p *serviceState) silentSince(member string, by protocol.Process) time.Time {
+	if by.Instance == "" {
+		return time.Time{}
+	}
+	return p.silent[store.InstanceID(p.keys.Service(), member, by.Instance)]
 }
 
 // count counts the keys of the items, and says who has which.

@@ -13,7 +13,8 @@ import (
 
 // Problem is one thing that is wrong with a service, in words.
 type Problem struct {
-	// Kind is "no-leader", "brake", "failing-member", or the state of the items that it is about.
+	// Kind is "no-leader", "brake", "failing-member", "silent-member", or the state of the items
+	// that it is about.
 	Kind string `json:"kind"`
 	Text string `json:"text"`
 	// Count is how many items it is about; Items names up to three.
@@ -74,6 +75,13 @@ func problems(s Status, items []ItemStatus, now time.Time) (all []Problem) {
 			all = append(all, Problem{Kind: "failing-member", Text: fmt.Sprintf(
 				"work fails at %s: %s moved elsewhere, and it gets no more before it is started "+
 					"anew", m.ID, plural(n, "item"))})
+		}
+	}
+	for _, m := range s.Members {
+		if !m.SilentSince.IsZero() {
+			all = append(all, Problem{Kind: "silent-member", Text: fmt.Sprintf(
+				"%s is silent since %s: its health check has run out, and its session has not; its "+
+					"items stay with it until that ends", m.ID, utcText(m.SilentSince))})
 		}
 	}
 	if s.Brake != "" && !slices.ContainsFunc(sorted, func(g group) bool {
@@ -137,7 +145,7 @@ func (g group) problem(items []ItemStatus, n int) Problem {
 	case ItemWaiting:
 		text += one("waits", "wait") + " (" + names + "): " + items[0].Why
 		if until := items[0].Until; !until.IsZero() {
-			text += ", until " + untilText(until) + " at the latest"
+			text += ", until " + utcText(until) + " at the latest"
 			p.Until = until
 		}
 	case ItemFree:

@@ -193,7 +193,8 @@ func (a *app) membersCommand() *cobra.Command {
 		Short: "Show the members and what the work of each does",
 		Long: `Shows each member that is registered, and those that are gone and whose items
 wait for them: how many items it has, and how many of them run, start, loop,
-stop, or wait.`,
+stop, or wait. A member is silent since it reported last to its health check, once
+that has run out.`,
 		Example: `  coordd members
   coordd members --service billing --json`,
 		Args: noArguments,

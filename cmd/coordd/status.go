@@ -205,6 +205,9 @@ func printMembers(w io.Writer, s actors.Status) error {
 		if !m.Since.IsZero() {
 			status += " since " + m.Since.Local().Format(time.TimeOnly)
 		}
+		if !m.SilentSince.IsZero() {
+			status += ", silent since " + m.SilentSince.Local().Format(time.TimeOnly)
+		}
 		if s.Leader != nil && s.Leader.ID == m.ID {
 			status += ", leads"
 		}

@@ -169,6 +169,28 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	may("operator", "control", "undrain", "--service", "jobs", "n1")
 	may("operator", "work", "rm", "--service", "jobs", "d")
 
+	// Since when a member is silent is read from its check.
+	tokens["health"] = token(t, cluster, "viewer-health", roleRules(t)["viewer"]+
+		roleRules(t)["health"])
+	killed := start("member", "run", "--service", "jobs", "--id", "n3", "--hold-items")
+	shown := func(role, text string) func() string {
+		return func() string {
+			out, errs, _ := do(role, "members", "--service", "jobs")
+			if !regexp.MustCompile(`(?m)^n3 +` + text).MatchString(out) {
+				return out + errs
+			}
+			return ""
+		}
+	}
+	testkit.Await(t, startLimit, "n3 has an item", shown("viewer", `alive +1 `))
+	may("operator", "freeze", "--service", "jobs")
+	killed.signal(syscall.SIGKILL)
+	testkit.Await(t, workLimit, "n3 is silent", shown("health", `gone.*, silent since \d\d:`))
+	if out := may("viewer", "members", "--service", "jobs"); strings.Contains(out, "silent") {
+		t.Errorf("who may not read the service's health is told\n%s", out)
+	}
+	may("operator", "thaw", "--service", "jobs")
+
 	e := start("elector", "elect", "report", "--id", "e1", "exec sleep 1000")
 	testkit.Await(t, workLimit, "e1 leads", func() string {
 		out, errs, _ := do("elector", "elect", "report", "--status")

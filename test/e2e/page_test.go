@@ -57,6 +57,7 @@ func TestThePageShowsATakeOverWithItsCause(t *testing.T) {
 	lost.signal(syscall.SIGKILL)
 	b.waits("what is waited for is at the top, with a countdown",
 		`document.querySelector("#wrong .wait .left")?.textContent.includes("at the latest")`)
+	b.tells("silent since ")
 	first, begun := b.countdown(), time.Now()
 	testkit.Await(t, workLimit, "it counts down", func() string {
 		if left := b.countdown(); left >= first && first > 0 {

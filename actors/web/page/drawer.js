@@ -101,6 +101,7 @@ function memberBody(id, past) {
     el("p", {}, ...about.flatMap(([text, cls]) => [el("span", {class: "tag " + cls}, text), " "])),
     ...(m ? [facts([
       ["Status", m.status], ["Gone since", ago(m.since)],
+      ["Silent since", ago(m.silent_since)],
       ["Items", number(m.items) + (n ? ": " + n : "")],
       ["Failed here", m.failed_items && count(m.failed_items, "item") +
         ", since it was registered: " + (m.failed_items === 1 ? "it was" : "they were") +

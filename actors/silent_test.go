@@ -1,0 +1,93 @@
+package actors_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/hashicorp/consul/api"
+)
+
+// registers an instance at the agent, with a check that runs out 3 s after the last report.
+func (d *desk) registers(instance string) {
+	d.t.Helper()
+	d.must(d.consul.Client().Agent().ServiceRegister(&api.AgentServiceRegistration{ID: instance,
+		Name: "demo", Check: &api.AgentServiceCheck{CheckID: "service:" + instance, TTL: "3s",
+			Status: api.HealthPassing}}))
+}
+
+// reports to the check of an instance, as a member does.
+func (d *desk) reports(instance, output string) time.Time {
+	d.t.Helper()
+	now := time.Now().UTC().Truncate(time.Second)
+	d.must(d.consul.Client().Agent().UpdateTTL("service:"+instance,
+		strings.Replace(output, "NOW", now.Format(time.RFC3339), 1), api.HealthPassing))
+	return now
+}
+
+// A process that is frozen, or whose actors hang, reports no more to its check: of one whose
+// session is not bound to that it is said while it is registered, of the others once it is gone.
+func TestSinceWhenAMemberIsSilentIsSaid(t *testing.T) {
+	const output = "NOW: 1 items run; the lease has 9s left"
+	members := map[string]string{"n1": "aaa", "n2": "bbb", "n3": "ccc", "n4": "ddd", "n5": ""}
+	operate(t, func(t *testing.T, d *desk) {
+		d.lock("leader", "n1")
+		d.put("workload/w", "")
+		d.put("assignments/gone/w", `{"s":"own"}`)
+		d.put("acks/gone", `{"n":3,"sid":"0d8f3a2e-0000-4000-8000-000000000000",`+
+			`"by":{"instance":"eee"}}`)
+		d.registers("demo-gone-eee")
+		goneAt := d.reports("demo-gone-eee", output)
+		for id, instance := range members {
+			d.lock("members/"+id, `{"status":"alive","process":{"instance":"`+instance+`"}}`)
+			d.registers("demo-" + id + "-" + instance)
+		}
+		d.registers("demo-n1-old") // of a former process of it
+		time.Sleep(1500 * time.Millisecond)
+		silentAt := d.reports("demo-n2-bbb", output)
+		for instance, output := range map[string]string{"demo-n3-ccc": "fine", "demo-n4-ddd": "",
+			"demo-n1-old": output, "demo-n5-": output} {
+			d.reports(instance, output)
+		}
+		for range 4 {
+			d.reports("demo-n1-aaa", output)
+			time.Sleep(time.Second)
+		}
+		status, err := d.op.Status(t.Context())
+		d.must(err)
+		for _, m := range append(status.Members, status.Absent...) {
+			want := map[string]time.Time{"n2": silentAt, "gone": goneAt}[m.ID]
+			if !m.SilentSince.Equal(want) {
+				t.Errorf("%s is silent since %v, want %v", m.ID, m.SilentSince, want)
+			}
+		}
+		if len(status.Members) != 5 || len(status.Absent) != 1 {
+			t.Errorf("members are %+v, and %+v", status.Members, status.Absent)
+		}
+		silent := func(s actors.Status) (texts []string) {
+			for _, p := range s.Problems {
+				if p.Kind == "silent-member" {
+					texts = append(texts, p.Text)
+				}
+			}
+			return texts
+		}
+		want := "n2 is silent since " + silentAt.Format("15:04:05") + " UTC: "
+		if texts := silent(status); len(texts) != 1 || !strings.HasPrefix(texts[0], want) {
+			t.Errorf("wrong is %q, want one that begins with %q", texts, want)
+		}
+
+		// Its requests go to several agents, and another one hears it.
+		_, err = d.consul.Client().Catalog().Register(&api.CatalogRegistration{Node: "other",
+			Address: "10.0.0.2", Service: &api.AgentService{ID: "demo-n2-bbb", Service: "demo"},
+			Check: &api.AgentCheck{Node: "other", CheckID: "service:demo-n2-bbb",
+				ServiceID: "demo-n2-bbb", Status: api.HealthPassing}}, nil)
+		d.must(err)
+		status, err = d.op.Status(t.Context())
+		d.must(err)
+		if texts := silent(status); len(texts) > 0 {
+			t.Errorf("it is heard elsewhere, and wrong is %q", texts)
+		}
+	})
+}

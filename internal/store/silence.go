@@ -1,0 +1,56 @@
+package store
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// SilentInstances reads when the processes of a service were heard last that their agents hear
+// nothing from: by the id of the instance, the time of its last report, by its own clock. Consul
+// keeps no time with a check; a report that begins with its time, in RFC 3339, tells it. While a
+// check passes the catalog has a report of minutes ago, so of those nothing is said. An instance is
+// named until its agent takes it away, [ReapAfter] later. A token that may not read the service or
+// its nodes sees none of them: that is no error.
+func (s *Store) SilentInstances(ctx context.Context, service string) (map[string]time.Time,
+	error) {
+	silent := map[string]time.Time{}
+	c := call{op: "read checks", key: service, timeout: s.callTimeout,
+		need: "service:read on " + service}
+	err := s.aside(ctx, c, func(ctx context.Context) error {
+		checks, _, err := s.client.Health().Checks(service,
+			(&api.QueryOptions{AllowStale: true}).WithContext(ctx))
+		if err != nil {
+			return err
+		}
+		heard := map[string]bool{} // by one agent, where requests go to several
+		for _, check := range checks {
+			if check.CheckID != (Instance{ID: check.ServiceID}).CheckID() {
+				continue
+			}
+			heard[check.ServiceID] = heard[check.ServiceID] || check.Status == api.HealthPassing
+			last, ok := lastReport(check.Output)
+			if ok && check.Status == api.HealthCritical && last.After(silent[check.ServiceID]) {
+				silent[check.ServiceID] = last
+			}
+		}
+		maps.DeleteFunc(silent, func(id string, _ time.Time) bool { return heard[id] })
+		return nil
+	})
+	return silent, err
+}
+
+// lastReport is when the report was made that an agent shows of a check that has run out.
+func lastReport(output string) (heard time.Time, ok bool) {
+	report, ranOut := strings.CutPrefix(output,
+		"TTL expired (last output before timeout follows): ")
+	stamp, _, stamped := strings.Cut(report, ": ")
+	if !ranOut || !stamped {
+		return time.Time{}, false
+	}
+	heard, err := time.Parse(time.RFC3339, stamp)
+	return heard.UTC(), err == nil
+}
