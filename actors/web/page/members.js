@@ -120,7 +120,10 @@ function tagsOf(m, leader) {
   if (doneTo(m.id)) all.push([doneTo(m.id), "loop"]);
   if (m.status === "gone") all.push(["gone: its items wait for it", "wait"]);
   else if (m.status && m.status !== "alive") all.push([m.status, "stop"]);
-  if (m.silent_since) all.push(["silent since " + clock(Date.parse(m.silent_since)), "loop"]);
+  if (m.silent_since) {
+    all.push(["silent since " + clock(Date.parse(m.silent_since)),
+      m.status === "gone" ? "wait" : "loop"]);
+  }
   if (m.drained) all.push(["drained", "stop"]);
   if (m.idle) all.push(["runs nothing", ""]);
   if (n["crash-looping"]) all.push([verb(n["crash-looping"], "loops", "loop"), "loop"]);
