@@ -276,6 +276,3 @@ func (r *rig) forget(h *host) {
 	defer r.mu.Unlock()
 	h.process.Instance = "another"
 }
-
-// readAll is the call that reads all values.
-const readAll = "GET /v1/kv/service/demo/config_data/"
