@@ -31,9 +31,9 @@ LINT := go tool -modfile=test/lint/go.mod
 # Of what `make packages` makes.
 VERSION ?= 0.0.0~dev
 # Tests of more than a minute on real servers, which `make test` leaves to `make long`: storms of
-# faults over real clusters, and stories of a night and of every alert.
+# faults over real clusters, and stories of a night, of every alert, and of the pictures of the page.
 STORMS := SurviveStorms
-STORIES := ANightOnCall|EachAlertFires
+STORIES := ANightOnCall|EachAlertFires|ThePicturesOfThePage
 
 # Not $(MAKE) in a recipe that tests: `make -n` would run it.
 SELF := $(MAKE) --no-print-directory
@@ -105,7 +105,7 @@ simulate: ## seeds of the simulation for MINUTES; SEED=N is the first, else the 
 storms: consul ## one storm of faults over two real clusters, the same each time
 	go test -race -count=1 -timeout $(TIMEOUT) -run '$(STORMS)' ./test/chaos
 
-stories: tools consul ## a night on call as docs/night.md tells it, and each alert made to fire and to clear by a real Prometheus
+stories: tools consul ## a night on call as docs/night.md tells it, each alert made to fire and to clear by a real Prometheus, the pictures of the page
 	go test -race -count=1 -timeout $(TIMEOUT) -run '$(STORIES)' ./test/e2e
 
 attack: ## pairs of faults of docs/faults.md in the simulation for MINUTES, under random settings; SEED=N is the first; FAULTS=5,22 are the only ones
