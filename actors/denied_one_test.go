@@ -1,7 +1,10 @@
 package actors_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +32,26 @@ func holding(texts ...string) func(*http.Request) bool {
 	}
 }
 
+// outdated is a way to Consul that refuses each transaction with a condition that holds all texts.
+func outdated(to http.RoundTripper, texts ...string) transport.Func {
+	condition := regexp.MustCompile(`"Verb":"(cas|delete-cas|check-|lock|unlock)`)
+	return func(r *http.Request) (*http.Response, error) {
+		var ops []json.RawMessage
+		if err := json.Unmarshal([]byte(transport.Txn(r)), &ops); err != nil {
+			return to.RoundTrip(r) // no transaction
+		}
+		for i, op := range ops {
+			if condition.Match(op) && !slices.ContainsFunc(texts, func(text string) bool {
+				return !strings.Contains(string(op), text)
+			}) {
+				return transport.Answer(r, 409, fmt.Sprintf(
+					`{"Results":null,"Errors":[{"OpIndex":%d,"What":"index is stale"}]}`, i)), nil
+			}
+		}
+		return to.RoundTrip(r)
+	}
+}
+
 const goneSession = "aaaaaaaa-0000-0000-0000-000000000000"
 
 // haunted is a cluster whose requests that hold both texts have an answer of their own, and in
@@ -41,6 +64,7 @@ func haunted(t *testing.T, verb, text, answer string) (missed []string) {
 			"400":  transport.Always(400, "blocked by policy"),
 			"500":  transport.Always(500, "out of order"),
 			"lost": transport.Lose(direct), "silent": transport.Hang,
+			"409": outdated(direct, verb, text),
 		}[answer])
 		c.denied = strings.HasPrefix(text, "events/")
 		patience := time.Duration(1)
@@ -83,7 +107,7 @@ func TestWhatIsDeniedOfOneIDConcernsNoOther(t *testing.T) {
 		"assignments/ghost", "states/ghost", "/session/info/" + goneSession, "demo/office",
 		"states/n2", "events/", "events/0", "events/1", `events/5"`} {
 		for j, verb := range []string{"", "GET", `"cas"`, `"delete-cas"`, `"check-`, `"delete"`} {
-			for k, answer := range []string{"403", "400", "500", "lost", "silent"} {
+			for k, answer := range []string{"403", "400", "409", "500", "lost", "silent"} {
 				if raceDetector && (i+j+k)%5 != 0 {
 					continue
 				}

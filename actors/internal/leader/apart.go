@@ -18,9 +18,11 @@ import (
 type apart struct {
 	// doubts is how often in a row its outcome was not known, though Consul took the new epoch
 	doubts int
-	most   int   // orders in a transaction with it; 0: any
-	bare   error // with this it was in vain when it was alone: it is sent without the event log
-	aside        // how often in a row it was in vain alone
+	// refusals is how often in a row a condition of its own did not hold, read anew each time
+	refusals int
+	most     int   // orders in a transaction with it; 0: any
+	bare     error // with this it was in vain when it was alone: it is sent without the event log
+	aside          // how often in a row it was in vain alone
 }
 
 // mostInVain is how many orders are sent alone, one after the other, that change nothing.
@@ -110,6 +112,28 @@ func (a *Assigner) refused(o order, err error, sent int) {
 		a.odd.Skip(store.Entry{Key: o.key(a.Keys)}, err.Error())
 		x.until = time.Now().Add(impossiblePause)
 	}
+}
+
+// ofUnit tells whether the condition that refused is one of the unit's.
+func ofUnit(r *store.RefusedError, u store.Unit) bool {
+	return r.Op >= 0 || slices.ContainsFunc(u.Shared,
+		func(op store.Op) bool { return op.Key() == r.Key })
+}
+
+// outdated takes in that a condition of an order did not hold, with so many sent. That happens to
+// any order once: it is drafted anew, upon what is read. An order to which it happens again and
+// again goes alone, for it takes all that it goes with along; alone, it waits longer each time.
+func (a *Assigner) outdated(o order, err error, began time.Time, sent int) {
+	x := a.setApart(o)
+	if x.refusals++; x.refusals <= mostInRow {
+		return
+	}
+	if x.most = 1; sent > 1 {
+		return
+	}
+	a.odd.Skip(store.Entry{Key: o.key(a.Keys)}, err.Error())
+	x.failed(began, time.Now())
+	a.ladder.Reset() // the others need not wait as long
 }
 
 // writeApart sends a group, the event log's record with it unless that may be to blame.

@@ -41,6 +41,9 @@ func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
 		}
 		if refused, ok := errors.AsType[*store.RefusedError](o.Err); ok && !refused.Guard {
 			doubt[what.from], doubt[what.to] = true, true
+			if ofUnit(refused, o.Unit) {
+				a.outdated(what, o.Err, began, len(units))
+			}
 			failed = errors.Join(failed, fmt.Errorf("%s %s: %w", what.verb(), what.item, o.Err))
 			continue
 		}
