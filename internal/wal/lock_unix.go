@@ -14,7 +14,7 @@ import (
 // lockFile takes the lock of a directory, which the kernel frees when the process ends, however it
 // does.
 func lockFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	f, err := OpenFile(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,7 @@
 
 package wal
 
-const noFollow = 0
+const cautious = 0
 
 func isLink(error) bool { return false }
 

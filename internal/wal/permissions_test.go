@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/coordd/coordd/internal/wal"
@@ -60,6 +61,17 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 			t.Errorf("%s was written through a link: %q, %v", name, b, err)
 		}
 		if err := os.Remove(link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"log", "lock"} {
+		pipe := filepath.Join(dir, name)
+		_ = os.Remove(pipe)
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refused("a pipe for "+name, dir, "no regular file")
+		if err := os.Remove(pipe); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -104,13 +104,26 @@ func Open(dir string, o Options) (*Log, [][]byte, error) {
 	return l, records, nil
 }
 
-// OpenFile opens a file beside a log, which nobody else may read. It follows no symbolic link.
+// OpenFile opens a file beside a log, which nobody else may read. It follows no symbolic link, and
+// opens nothing that is no regular file: whoever reads or writes a pipe may wait for ever.
 func OpenFile(path string, flag int) (*os.File, error) {
-	f, err := os.OpenFile(path, flag|noFollow, 0o600)
+	f, err := os.OpenFile(path, flag|cautious, 0o600)
 	if isLink(err) {
 		return nil, fmt.Errorf("%w: it is a symbolic link: move it away", err)
 	}
-	return f, err
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path,
+			Err: errors.New("it is no regular file: move it away")}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 func readFile(path string) ([]byte, error) {
