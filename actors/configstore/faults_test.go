@@ -294,7 +294,7 @@ func TestACacheIsNotBelievedBeforeItShowsWhatWasRead(t *testing.T) {
 func TestAWatchOfAKeyThatCannotBeSaysSo(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()
-		for _, key := range []string{"", "/k", "a//b", "a/../b", "k/"} {
+		for _, key := range []string{"", "/k", "a//b", "a/../b", "k/", "k\ufffd"} {
 			if _, err := s.Watch(key).Next(t.Context()); !errors.Is(err, configstore.ErrInvalid) {
 				t.Errorf("%q: %v", key, err)
 			}

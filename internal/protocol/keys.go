@@ -80,9 +80,6 @@ func CheckID(kind, id string) error {
 		return store.Invalid(op, "it holds a slash, which separates keys")
 	case strings.TrimSpace(id) != id:
 		return store.Invalid(op, "remove the space at its beginning or end")
-	case strings.ContainsRune(id, utf8.RuneError) && utf8.ValidString(id):
-		return store.Invalid(op, "it holds U+FFFD, which Consul shows in place of each byte that "+
-			"is no UTF-8: there may be no key of that name; choose another character")
 	}
 	return store.CheckKey(op, id)
 }

@@ -16,6 +16,9 @@ func CheckKey(op, key string) error {
 		return Invalid(op, "the key is empty")
 	case !utf8.ValidString(key):
 		return Invalid(op, "it is not valid UTF-8")
+	case strings.ContainsRune(key, utf8.RuneError):
+		return Invalid(op, "it holds U+FFFD, which Consul shows in place of each byte that is no "+
+			"UTF-8: there may be no key of that name; choose another character")
 	case strings.ContainsFunc(key, unicode.IsControl):
 		return Invalid(op, "it holds a control character")
 	case strings.HasPrefix(key, "/"):
