@@ -2,10 +2,10 @@
 # go test -race -count=1 with the given flags, on the packages of $PKG (default: all). $CHECK, where
 # it is set, is a command that runs beside the tests and has to succeed.
 #
-# Two lanes run side by side. One works: $CHECK, and then the packages with tests in virtual time,
-# one after the other. The other waits more than it works: the packages that start real servers,
-# then all others, and cmd/coordd, whose scripts wait for programs. So it takes the processor that
-# the first leaves.
+# Three lanes run side by side, as long as each other where two processors are free. One works: $CHECK,
+# and the package with the most tests in virtual time, which cannot use a second processor. One waits
+# for real servers, and has the packages without virtual time behind them. One has the scripts of
+# cmd/coordd, which wait for programs, and then all others in virtual time.
 #
 # Packages with tests in virtual time run on one processor each. In a bubble of testing/synctest
 # every timer channel that is looked at before its timer is in the heap is served under the bubble's
@@ -32,26 +32,29 @@ run() { # run "PACKAGES" FLAGS...
 }
 of() { # the packages of which a condition of awk is true: $1 is the path, the rest is what the tests import
 	echo "$list" | awk "function virtual() { return /testing\/synctest/ } function servers() { return /\/test\/real/ }
-		function scripts() { return \$1 ~ /\/cmd\/coordd\$/ }
+		function scripts() { return \$1 ~ /\/cmd\/coordd\$/ } function most() { return \$1 ~ /\/coordd\/actors\$/ }
 		function counts() { return \$1 ~ /\/test\/model\/ownership\$/ } $1 { print \$1 }"
 }
 case ${LANE:-} in
-works | waits) list=$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ${PKG:-./...}) ;;
+?*) list=$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ${PKG:-./...}) ;;
 esac
 case ${LANE:-} in
 works)
 	sh -c "${CHECK:-:}"
-	run "$(of 'virtual() && !scripts()')" -race -p 1 -cpu 1 "$@"
+	run "$(of 'virtual() && most()')" -race -p 1 -cpu 1 "$@"
 	run "$(of 'counts()')" "$@"
 	;;
 waits)
 	run "$(of '!virtual() && servers()')" -race -p 1 "$@"
 	run "$(of '!virtual() && !servers() && !counts()')" -race "$@"
+	;;
+scripts)
 	run "$(of 'virtual() && scripts()')" -race -p 1 -cpu 1 "$@"
+	run "$(of 'virtual() && !scripts() && !most()')" -race -p 1 -cpu 1 "$@"
 	;;
 *)
 	# Not with &: what a shell runs in the background ignores SIGINT, and so would all that the tests start.
-	printf '%s\n' works waits | xargs -P 2 -I '{}' env LANE='{}' "$0" "$@" || code=1
+	printf '%s\n' works waits scripts | xargs -P 3 -I '{}' env LANE='{}' "$0" "$@" || code=1
 	;;
 esac
 exit "$code"
