@@ -66,6 +66,8 @@ func TestMain(m *testing.M) {
 	case "check":
 		fmt.Println(guard.CheckHost())
 		return
+	case "unreadable":
+		unreadable()
 	case "hidden":
 		fmt.Println(guard.HiddenIsDead(os.Getenv(tokenEnv)))
 		return

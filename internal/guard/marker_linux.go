@@ -25,10 +25,16 @@ const (
 	environRead  seen = iota // all of it; or there is none, or it is not to be read
 	environEmpty             // it is empty, for good or because the kernel is about to fill it
 	environAway              // not all of it: the process executes another program
+	environTorn              // the same, or the process has taken the memory of it away
 )
 
 // looksAtNone is after how many looks in a row at an empty environment it is empty for good.
 const looksAtNone = 5
+
+// looksAtTorn is after how many such looks in a row, with its environment at the same place, a
+// process is not about to execute a program. One that does so all the time is met at it by one look
+// of nine, and has its environment elsewhere each time, if the kernel places it at random.
+const looksAtTorn = 10
 
 // mostMarkerLooks is how often a process is looked at that executes another program: that takes 0.1
 // ms on an idle machine.
@@ -38,43 +44,53 @@ const mostMarkerLooks = 20
 // The error is errExecuting, or one of which cannotLook is true.
 func marker(pid int) (string, error) {
 	empty := 0 // looks in a row at which its environment was there, and empty
+	torn := 0  // and those at which a part of it was missing, at the same place
+	var was proc.Stat
 	for range mostMarkerLooks {
-		mark, seen, err := lookForMarker(pid)
-		switch {
-		case seen == environRead || err != nil:
+		mark, now, seen, err := lookForMarker(pid)
+		if seen == environRead || err != nil {
 			return mark, err
-		case seen == environAway:
-			empty = 0
-		default:
-			empty++
 		}
-		if empty == looksAtNone {
+		if seen != environEmpty {
+			empty = 0
+		} else if empty++; empty == looksAtNone {
 			return "", nil
 		}
+		if seen != environTorn || !sameProgram(was, now) {
+			torn = 0
+		} else if torn++; torn == looksAtTorn {
+			return "", nil
+		}
+		was = now
 		time.Sleep(50 * time.Microsecond)
 	}
 	return "", errExecuting
 }
 
-// lookForMarker is one look.
-func lookForMarker(pid int) (mark string, _ seen, _ error) {
+// sameProgram tells whether a process has its environment where it had it.
+func sameProgram(a, b proc.Stat) bool {
+	return a.PID == b.PID && a.Start == b.Start && a.EnvStart == b.EnvStart && a.EnvEnd == b.EnvEnd
+}
+
+// lookForMarker is one look, and what the process was then.
+func lookForMarker(pid int) (mark string, now proc.Stat, _ seen, _ error) {
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	// its first thread has ended, and others run, perhaps
 	if errors.Is(err, syscall.ESRCH) || err == nil && len(env) == 0 {
 		env, err = environOfThreads(pid)
 	}
 	if cannotLook(err) {
-		return "", environAway, err
+		return "", now, environAway, err
 	}
 	if err != nil {
-		return "", environRead, nil
+		return "", now, environRead, nil
 	}
 	mark, whole := markerIn(env)
 	if whole {
-		return mark, environRead, nil
+		return mark, now, environRead, nil
 	}
-	seen, err := wholeEnviron(pid, len(env))
-	return mark, seen, err
+	now, seen, err := wholeEnviron(pid, len(env))
+	return mark, now, seen, err
 }
 
 // markerIn returns the value of markerEnv in env, and whether its end was read: what is read of an
@@ -92,13 +108,13 @@ func markerIn(env []byte) (mark string, whole bool) {
 // wholeEnviron says whether all was read of the environment of a process, of which length bytes
 // were: as soon as it executes another program there is no more to read of the former. One that
 // runs nothing of its own any more, or is the kernel's, has none.
-func wholeEnviron(pid, length int) (seen, error) {
+func wholeEnviron(pid, length int) (now proc.Stat, _ seen, _ error) {
 	if !environsShown() {
-		return environRead, nil
+		return now, environRead, nil
 	}
 	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if cannotLook(err) {
-		return environAway, err
+		return now, environAway, err
 	}
 	ids := []string{strconv.Itoa(pid)}
 	for _, thread := range threads { // its first one may have ended
@@ -108,18 +124,18 @@ func wholeEnviron(pid, length int) (seen, error) {
 		s, err := proc.Read(id)
 		switch {
 		case cannotLook(err):
-			return environAway, err
+			return now, environAway, err
 		case err == nil && s.EnvEnd != 0 && s.EnvEnd-s.EnvStart != uint64(length):
-			return environAway, nil
+			return s, environTorn, nil
 		case err == nil && s.EnvEnd != 0 && length == 0:
-			return environEmpty, nil
+			return now, environEmpty, nil
 		case err == nil && s.EnvEnd != 0:
-			return environRead, nil
+			return now, environRead, nil
 		case i == 0 && (err != nil || s.Gone || s.Ending || s.Kernel):
-			return environRead, nil
+			return now, environRead, nil
 		}
 	}
-	return environAway, nil
+	return now, environAway, nil
 }
 
 // environsShown tells whether this /proc says where environments are: that of Linux does.
