@@ -3,6 +3,7 @@
 package guard
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -43,13 +44,32 @@ func CheckHost() error {
 }
 
 // CheckLockFile reports whether path can be Config.LockFile: it makes the file when there is none,
-// and takes no lock. The error says what to do.
+// with room for what guard processes write to it, and takes no lock. The error says what to do.
 func CheckLockFile(path string) error {
 	f, err := openLock(path)
 	if err != nil {
 		return fmt.Errorf("guard: lock file: %w", err)
 	}
-	return f.Close()
+	defer f.Close()
+	if err := reserve(f); err != nil {
+		return fmt.Errorf("guard: lock file: %w: make room on that disk, or choose another "+
+			"directory", err)
+	}
+	return nil
+}
+
+// reserve makes an empty file as long as what is written to it may be: on a disk that is full by
+// then that is overwritten all the same. Whoever has the lock writes to it himself.
+func reserve(f *os.File) error {
+	if flock(f, syscall.LOCK_EX) != nil {
+		return nil
+	}
+	defer func() { _ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }()
+	if st, err := f.Stat(); err != nil || st.Size() > 0 {
+		return err
+	}
+	_, err := f.WriteAt(bytes.Repeat([]byte{'\n'}, maxToken), 0)
+	return err
 }
 
 // openLock refuses what another user could have put there: the lock would be theirs to hold or to
@@ -141,7 +161,9 @@ func (l *locker) try() (swept int, _ error) {
 	if err != nil {
 		return swept, err
 	}
-	l.sign()
+	if err := l.sign(); err != nil {
+		return swept, fmt.Errorf("the next one could not tell whose processes these are: %w", err)
+	}
 	l.clean.Store(true)
 	return swept, nil
 }
@@ -178,14 +200,15 @@ func (l *locker) evict() {
 
 // sign leaves this guard's token for the next one, which counts on it only if this one is killed,
 // and names its owner.
-func (l *locker) sign() {
+func (l *locker) sign() error {
 	f, text := l.file.Load(), l.token+"\n"
 	if l.owner != "" {
 		text += l.owner + "\n"
 	}
-	if _, err := f.WriteAt([]byte(text), 0); err == nil {
-		_ = f.Truncate(int64(len(text)))
+	if _, err := f.WriteAt([]byte(text), 0); err != nil {
+		return err
 	}
+	return f.Truncate(int64(len(text)))
 }
 
 // signature is what sign wrote; the owner is empty when an older version did.
@@ -216,7 +239,7 @@ func (l *locker) keep(locked bool, emit func(event)) {
 	}
 	for {
 		time.Sleep(lockRefresh)
-		l.sign()
+		_ = l.sign() // what it says is there already
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -358,5 +360,39 @@ func TestAnUnusableLockFileIsNotLockedAndWorkRuns(t *testing.T) {
 	}
 	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// onAFullDisk is CheckLockFile where no file can grow.
+func onAFullDisk(path string) error {
+	signal.Ignore(syscall.SIGXFSZ)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{}); err != nil {
+		return err
+	}
+	return guard.CheckLockFile(path)
+}
+
+// Nobody could tell later what the guard process of such a lock has left.
+func TestALockFileOnAFullDiskIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	check := func() string {
+		t.Helper()
+		cmd := exec.Command("/proc/self/exe", path)
+		cmd.Env = append(os.Environ(), modeEnv+"=full")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	if said := check(); !strings.Contains(said, "room") {
+		t.Errorf("%s: want an error that says what to do", said)
+	}
+	// One that is there has its room.
+	if err := guard.CheckLockFile(path); err != nil {
+		t.Fatal(err)
+	}
+	if said := check(); said != "<nil>" {
+		t.Error(said)
 	}
 }

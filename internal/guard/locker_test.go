@@ -63,6 +63,26 @@ func TestWhatTheFormerHolderLeftIsKilledBeforeItsEndShows(t *testing.T) {
 	}
 }
 
+// On a disk that is full there is nothing that tells the next one whose work is left: then the lock
+// does not say that nothing is.
+func TestALockThatCannotBeSignedSaysNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path) // what is written to it fails, as on such a disk
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &locker{path: path, token: newToken(), open: f}
+	defer l.release()
+	for range 2 {
+		if _, err := l.try(); err == nil || errors.Is(err, errLockHeld) || l.clean.Load() {
+			t.Errorf("%v, and clean %v: want an error that says why", err, l.clean.Load())
+		}
+	}
+}
+
 // /proc calls such a process a zombie, and shows its environment only to who asks for its other
 // threads.
 func TestAProcessWithoutItsFirstThreadIsFound(t *testing.T) {

@@ -66,6 +66,9 @@ func TestMain(m *testing.M) {
 	case "check":
 		fmt.Println(guard.CheckHost())
 		return
+	case "full":
+		fmt.Println(onAFullDisk(os.Args[1]))
+		return
 	case "unreadable":
 		unreadable()
 	case "hidden":
