@@ -91,25 +91,42 @@ func TestAKilledGuardLeavesNoDaemon(t *testing.T) {
 				t.Setenv(noCgroupsEnv, "1")
 				t.Setenv(c.env, "1")
 			}
-			file := filepath.Join(t.TempDir(), "pids")
-			o := startOwner(t, daemon(file))
-			all := pids(t, file, 2)
-			guardPID := parent(t, all[0])
-			if err := syscall.Kill(guardPID, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-			line, err := o.out.ReadString('\n')
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, pid := range all {
-				if running(pid) {
-					t.Errorf("process %d runs, and the owner said %q", pid, line)
-					_ = syscall.Kill(pid, syscall.SIGKILL)
-				}
-			}
+			killedGuardLeavesNoDaemon(t)
 		})
 	}
+}
+
+func killedGuardLeavesNoDaemon(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pids")
+	o := startOwner(t, daemon(file))
+	all := pids(t, file, 2)
+	guardPID := parent(t, all[0])
+	if err := syscall.Kill(guardPID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	line, err := o.out.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range all {
+		if running(pid) {
+			t.Errorf("process %d runs, and the owner said %q", pid, line)
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// Not every kernel is built with CONFIG_PROC_CHILDREN.
+func TestDaemonsAreFoundWhereTheKernelListsNoChildren(t *testing.T) {
+	t.Setenv(childlessEnv, "1")
+	t.Setenv(noCgroupsEnv, "1")
+	t.Run("at the end of their command", func(t *testing.T) {
+		leftBehindEnds(t, guard.Config{NoCgroups: true})
+	})
+	t.Run("of a killed guard", func(t *testing.T) {
+		t.Setenv(adoptEnv, "1")
+		killedGuardLeavesNoDaemon(t)
+	})
 }
 
 func TestAChildThatIsNoneOfTheGuardsIsLeftAlone(t *testing.T) {

@@ -12,6 +12,9 @@ import (
 // TokenOf is a token of any process, for tests of the package from outside.
 func TokenOf(pid int) string { return nameOf(pid, "x") }
 
+// ListNoChildren has this process find its children as on a kernel that does not list them.
+func ListNoChildren() { childrenListed = func() bool { return false } }
+
 // HiddenIsDead tells whether the process with that token, which is none of user 65534's, counts as
 // dead for that user where /proc hides others' processes. It needs a mount namespace and root.
 func HiddenIsDead(token string) string {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -120,6 +121,9 @@ func cannotLook(err error) bool {
 // when others leave it meanwhile; only the caller reaps, so none does. The error, of which
 // cannotLook is true, says that some may be missing.
 func children() (pids []int, _ error) {
+	if !childrenListed() {
+		return childrenByParent()
+	}
 	threads, err := os.ReadDir("/proc/self/task")
 	if cannotLook(err) {
 		return nil, err
@@ -136,6 +140,36 @@ func children() (pids []int, _ error) {
 			if pid, err := strconv.Atoi(f); err == nil {
 				pids = append(pids, pid)
 			}
+		}
+	}
+	return pids, nil
+}
+
+// childrenListed tells whether the kernel lists the children of a process: Linux does since 3.5, if
+// it was built with CONFIG_PROC_CHILDREN.
+var childrenListed = sync.OnceValue(func() bool {
+	_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
+	return !errors.Is(err, os.ErrNotExist)
+})
+
+// childrenByParent finds the same among all processes. It takes longer, and misses none: a child
+// stays one until it is reaped here.
+func childrenByParent() (pids []int, _ error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		s, err := readStat(pid)
+		switch {
+		case cannotLook(err):
+			return pids, err
+		case err == nil && s.Parent == os.Getpid():
+			pids = append(pids, pid)
 		}
 	}
 	return pids, nil

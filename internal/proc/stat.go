@@ -16,6 +16,7 @@ import (
 // Stat is a part of /proc/PID/stat.
 type Stat struct {
 	PID     int
+	Parent  int
 	Session int
 	Gone    bool   // it only waits to be reaped: no thread of it runs any more
 	Stopped bool   // by a signal
@@ -58,6 +59,10 @@ func parse(line string) (Stat, error) {
 	if len(rest) < 20 {
 		return Stat{}, fmt.Errorf("stat: %d fields after the command name, want 20", len(rest))
 	}
+	parent, err := strconv.Atoi(rest[4-3])
+	if err != nil {
+		return Stat{}, fmt.Errorf("stat: parent: %w", err)
+	}
 	session, err := strconv.Atoi(rest[6-3])
 	if err != nil {
 		return Stat{}, fmt.Errorf("stat: session: %w", err)
@@ -75,7 +80,8 @@ func parse(line string) (Stat, error) {
 		return Stat{}, fmt.Errorf("stat: flags: %w", err)
 	}
 	dead := rest[0] == "Z" || rest[0] == "X"
-	s := Stat{PID: pid, Session: session, Gone: dead && threads <= 1, Stopped: rest[0] == "T",
+	s := Stat{PID: pid, Parent: parent, Session: session, Gone: dead && threads <= 1,
+		Stopped: rest[0] == "T",
 		Start: start, Kernel: flags&flagKernel != 0, Ending: flags&flagExiting != 0 && threads <= 1}
 	if len(rest) > 51-3 { // since Linux 3.5
 		s.EnvStart, _ = strconv.ParseUint(rest[50-3], 10, 64)
