@@ -7,14 +7,20 @@ import (
 
 func TestStatIsReadPastAnyCommandName(t *testing.T) {
 	const rest = " 1 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 %T 0 987654 0 0 18446744073709551615"
+	is := Stat{PID: 42, Parent: 1, Session: 42, Start: 987654}
+	gone, stopped, shown := is, is, is
+	gone.Gone, stopped.Stopped = true, true
+	shown.EnvStart, shown.EnvEnd = 4096, 5120
+	ending, kernel := shown, shown
+	ending.Ending, kernel.Kernel = true, true
 	for line, want := range map[string]Stat{
-		"42 (coordd) S" + threads(rest, "7"):    {PID: 42, Parent: 1, Session: 42, Start: 987654},
-		"42 (a) R 1 (b) S" + threads(rest, "1"): {PID: 42, Parent: 1, Session: 42, Start: 987654},
-		"42 () Z" + threads(rest, "1"):          {PID: 42, Parent: 1, Session: 42, Start: 987654, Gone: true},
-		"42 (x) T" + threads(rest, "1"):         {PID: 42, Parent: 1, Session: 42, Start: 987654, Stopped: true},
+		"42 (coordd) S" + threads(rest, "7"):    is,
+		"42 (a) R 1 (b) S" + threads(rest, "1"): is,
+		"42 () Z" + threads(rest, "1"):          gone,
+		"42 (x) T" + threads(rest, "1"):         stopped,
 		// other threads of it still run
-		"42 (x\n) Z" + threads(rest, "2"):           {PID: 42, Parent: 1, Session: 42, Start: 987654},
-		"42 (coordd) X" + threads(rest, "0") + "\n": {PID: 42, Parent: 1, Session: 42, Start: 987654, Gone: true},
+		"42 (x\n) Z" + threads(rest, "2"):           is,
+		"42 (coordd) X" + threads(rest, "0") + "\n": gone,
 	} {
 		if got, err := parse(line); err != nil || got != want {
 			t.Errorf("%q: %+v, error %v, want %+v", line, got, err, want)
@@ -23,9 +29,9 @@ func TestStatIsReadPastAnyCommandName(t *testing.T) {
 	whole := " 1 42 42 0 -1 %F 1 0 0 0 0 0 0 0 20 0 1 0 987654" + strings.Repeat(" 0", 49-22) +
 		" 4096 5120 0"
 	for flags, want := range map[string]Stat{
-		"4194560": {PID: 42, Parent: 1, Session: 42, Start: 987654, EnvStart: 4096, EnvEnd: 5120},
-		"4194564": {PID: 42, Parent: 1, Session: 42, Start: 987654, EnvStart: 4096, EnvEnd: 5120, Ending: true},
-		"2097152": {PID: 42, Parent: 1, Session: 42, Start: 987654, EnvStart: 4096, EnvEnd: 5120, Kernel: true},
+		"4194560": shown,
+		"4194564": ending,
+		"2097152": kernel,
 	} {
 		got, err := parse("42 (x) S" + strings.Replace(whole, "%F", flags, 1))
 		if err != nil || got != want {
