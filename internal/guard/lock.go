@@ -151,7 +151,14 @@ func (l *locker) try() (swept int, _ error) {
 		if err != nil {
 			return 0, err
 		}
-		l.previous, _ = signature(f)
+		if l.previous, _, err = signature(f); err != nil {
+			if l.open == nil {
+				err = errors.Join(err, f.Close())
+			} else { // it is tried again
+				_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+			}
+			return 0, fmt.Errorf("whose lock it was cannot be read: %w", err)
+		}
 		l.file.Store(f)
 	}
 	// The former holder is dead, or it would hold the lock: its token need not be looked into.
@@ -191,8 +198,8 @@ func (l *locker) evict() {
 		}
 		defer f.Close()
 	}
-	token, owner := signature(f)
-	if pid := frozen(token); pid != 0 && tokenDead(owner) {
+	token, owner, err := signature(f)
+	if pid := frozen(token); err == nil && pid != 0 && tokenDead(owner) {
 		signalExactly(pid, syscall.SIGKILL, func() bool { return frozen(token) == pid })
 		l.evicted = pid
 	}
@@ -212,13 +219,13 @@ func (l *locker) sign() error {
 }
 
 // signature is what sign wrote; the owner is empty when an older version did.
-func signature(f *os.File) (token, owner string) {
+func signature(f *os.File) (token, owner string, err error) {
 	b, err := io.ReadAll(io.NewSectionReader(f, 0, maxToken))
 	if err != nil {
-		return "", ""
+		return "", "", err
 	}
 	token, owner, _ = strings.Cut(strings.TrimSpace(string(b)), "\n")
-	return token, owner
+	return token, owner, nil
 }
 
 // keep goes on trying, tells once, and then keeps the file young. It never returns.

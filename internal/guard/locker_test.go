@@ -63,23 +63,27 @@ func TestWhatTheFormerHolderLeftIsKilledBeforeItsEndShows(t *testing.T) {
 	}
 }
 
-// On a disk that is full there is nothing that tells the next one whose work is left: then the lock
-// does not say that nothing is.
+// Where it cannot be written, on a full disk, or not be read whose work may be left, the lock does
+// not say that nothing is.
 func TestALockThatCannotBeSignedSaysNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Open(path) // what is written to it fails, as on such a disk
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &locker{path: path, token: newToken(), open: f}
-	defer l.release()
-	for range 2 {
-		if _, err := l.try(); err == nil || errors.Is(err, errLockHeld) || l.clean.Load() {
-			t.Errorf("%v, and clean %v: want an error that says why", err, l.clean.Load())
+	// What is written to the one, or read from the other, fails.
+	for name, how := range map[string]int{"written": os.O_RDONLY, "read": os.O_WRONLY} {
+		f, err := os.OpenFile(path, how, 0)
+		if err != nil {
+			t.Fatal(err)
 		}
+		l := &locker{path: path, token: newToken(), open: f}
+		for range 2 {
+			if _, err := l.try(); err == nil || errors.Is(err, errLockHeld) || l.clean.Load() {
+				t.Errorf("not %s: %v, and clean %v: want an error that says why", name, err,
+					l.clean.Load())
+			}
+		}
+		f.Close()
 	}
 }
 
