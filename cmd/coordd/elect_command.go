@@ -149,8 +149,7 @@ func (r *commandRunner) runCommand(ctx context.Context, s election.Status) error
 		return nil
 	case err == nil:
 		return errCommandStopped
-	case errors.Is(err, guard.ErrNoLease), errors.Is(err, guard.ErrLost), ok &&
-		exit.Reason == guard.LeaseEnded:
+	case ok && exit.Interrupted():
 		return fmt.Errorf("%w: %w", errCommandStopped, err)
 	}
 	return err

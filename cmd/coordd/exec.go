@@ -94,8 +94,9 @@ func (c *commands) liveness(p actors.Process) actors.Liveness {
 func (c *commands) work(ctx context.Context, item actors.Item) error {
 	session := c.forwardLease() // the forwarder may be late
 	if !c.membership.Get().In(session) {
-		return fmt.Errorf("%w: the session is another one, and not registered yet",
-			guard.ErrNoLease)
+		return &guard.ExitError{Name: item.ID, Code: -1, Reason: guard.NotStarted,
+			Err: fmt.Errorf("%w: the session is another one, and not registered yet",
+				guard.ErrNoLease)}
 	}
 	return c.guard.Exec(ctx, guard.Spec{
 		Session: session,

@@ -29,7 +29,7 @@ type WorkRecords struct {
 type workRecord struct {
 	of       *WorkRecords
 	begun    time.Time // of this run; zero: it does not run
-	restarts int       // ends by itself
+	restarts int       // ends while the item was owned
 	inRow    int       // of them, those since the last run that was healthy
 	row      time.Time // when the first of those was
 	exit     string    // what the last one said
@@ -119,18 +119,21 @@ func (r *workRecord) first(now time.Time) bool {
 	return true
 }
 
-// ends: a run has ended by itself.
-func (r *workRecord) ends(exit string) {
+// ends: a run has ended although the item is owned still. It fails unless something else has ended
+// it.
+func (r *workRecord) ends(exit string, fails bool) {
 	now := time.Now()
 	r.write(func() {
 		if now.Sub(r.begun) >= healthyAfter {
 			r.inRow = 0
 		}
-		if r.inRow++; r.inRow == 1 {
-			r.row = now
+		if fails {
+			if r.inRow++; r.inRow == 1 {
+				r.row = now
+			}
+			r.count(now)
 		}
 		r.restarts++
-		r.count(now)
 		r.begun, r.exit, r.exitAt = time.Time{}, exit, now
 	})
 }

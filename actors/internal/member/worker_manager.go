@@ -312,15 +312,16 @@ func (a *WorkerManager) keep(item actor.Item, session string,
 func (a *WorkerManager) recorded(ctx context.Context, item actor.Item,
 	record *workRecord) (err error) {
 	record.begins()
-	exit := "it panicked"
+	exit, fails := "it panicked", true
 	defer func() {
 		if ctx.Err() == nil {
-			record.ends(exit)
+			record.ends(exit, fails)
 		}
 	}()
 	err = hostsOwn(a.Work(ctx, item))
 	if exit = "it returned"; err != nil {
 		exit = line(err)
+		fails = !interrupted(err)
 	}
 	return err
 }
