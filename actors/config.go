@@ -151,9 +151,10 @@ type Config struct {
 	ItemCooldown time.Duration
 	// MaxRestarts is how often the work of an item may end by itself within RestartWindow and be
 	// started again, whatever it returns, but for an error with a method Interrupted() bool that
-	// returns true: that says that it was no end of its own. When it ends once more the item is given up: it is tried
-	// at one other member, and where it fails too, or there is none, it is quarantined: nobody runs
-	// it until [Operator.Restart]. Default (0): it is started again for ever.
+	// returns true: that says that it was no end of its own. When it ends once more the item is
+	// given up: it is tried at one other member, and where it fails too, or there is none, it is
+	// quarantined: nobody runs it until [Operator.Restart]. Default (0): it is started again for
+	// ever.
 	MaxRestarts int
 	// RestartWindow is the time within which MaxRestarts counts: 1 s to 24 h. Default: 10 minutes.
 	RestartWindow time.Duration

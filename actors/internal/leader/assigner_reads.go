@@ -2,6 +2,8 @@ package leader
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
@@ -59,21 +61,41 @@ func (a *Assigner) readRaised(ctx context.Context) error {
 	if len(raised) > 32 {
 		return a.readAll(ctx)
 	}
-	for id, index := range raised {
-		entries, _, err := a.Store.List(ctx, a.Keys.AssignmentsOf(id), store.Consistent)
-		if err != nil {
+	ids := slices.Sorted(maps.Keys(raised))
+	read := a.readKeys(ctx, ids)
+	for i, id := range ids {
+		if read[i].err != nil {
 			return a.readAll(ctx) // that may be about this one alone
 		}
 		before := a.assigned.members[id]
-		a.assigned.loadMember(a.Keys, id, entries, &a.odd)
+		a.assigned.loadMember(a.Keys, id, read[i].entries, &a.odd)
 		a.gaveUp(id, before, a.assigned.members[id])
 		ack, _ := acks.Get(id)
 		a.toReadFailing(id, ack)
-		if index == 0 {
+		if index := raised[id]; index == 0 {
 			delete(a.readAt, id)
 		} else {
 			a.readAt[id] = index
 		}
 	}
 	return nil
+}
+
+// keysRead is what came of reading the keys of one member.
+type keysRead struct {
+	entries []store.Entry
+	err     error
+}
+
+// readKeys reads the keys of each of the members, several at one time.
+func (a *Assigner) readKeys(ctx context.Context, members []string) []keysRead {
+	read := make([]keysRead, len(members))
+	for i, id := range members {
+		read[i].err = unanswered("reading the items of " + id)
+	}
+	together(len(members), func(i int) {
+		r := &read[i]
+		r.entries, _, r.err = a.Store.List(ctx, a.Keys.AssignmentsOf(members[i]), store.Consistent)
+	})
+	return read
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -79,19 +81,19 @@ func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
 	}
 	a.Log.Debug("assignments-refused", "err", failed)
 	// Something had changed in between. The keys of all who were concerned are read again.
-	for id := range doubt {
-		if id != "" {
-			delete(a.readAt, id)
-			if away, ok := a.absent[id]; ok {
-				away.doubt = true
-				a.absent[id] = away
-			}
-			entries, _, err := a.Store.List(ctx, a.Keys.AssignmentsOf(id), store.Consistent)
-			if err != nil {
-				return errStale
-			}
-			a.assigned.loadMember(a.Keys, id, entries, &a.odd)
+	delete(doubt, "")
+	ids := slices.Sorted(maps.Keys(doubt))
+	for i, read := range a.readKeys(ctx, ids) {
+		id := ids[i]
+		delete(a.readAt, id)
+		if away, ok := a.absent[id]; ok {
+			away.doubt = true
+			a.absent[id] = away
 		}
+		if read.err != nil {
+			return errStale
+		}
+		a.assigned.loadMember(a.Keys, id, read.entries, &a.odd)
 	}
 	return fmt.Errorf("%w: replanning", store.ErrRefused)
 }
