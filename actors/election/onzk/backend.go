@@ -38,6 +38,9 @@ type backend struct {
 	// the token of the leader that was seen last.
 	vacantSince time.Time
 	lastToken   int64
+	// delayedUntil is until when a lock-delay lasts, as of the last look at the term; zero: none is
+	// known.
+	delayedUntil time.Time
 }
 
 // candidacy is what a backend knows of its own candidate.

@@ -237,7 +237,8 @@ func (b *backend) lockDelay(holder []byte, term *zk.Stat) time.Duration {
 	if b.vacantSince.IsZero() || b.lastToken != term.Mzxid {
 		b.vacantSince, b.lastToken = time.Now(), term.Mzxid
 	}
-	return delay - time.Since(b.vacantSince)
+	b.delayedUntil = b.vacantSince.Add(delay)
+	return time.Until(b.delayedUntil)
 }
 
 // lockDelay is that of this connection's own leaders.

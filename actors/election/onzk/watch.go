@@ -211,7 +211,7 @@ func (w *watcher) view(ctx context.Context, now time.Time) (v election.View, fre
 	if v.Mine && working && !w.mine {
 		return v, false // Take will tell, with the token
 	}
-	vacant := b.vacancy(leader, now)
+	vacant, delayed := b.vacancy(leader, now)
 	if me.node == "" || v.Ended {
 		return v, true
 	}
@@ -221,6 +221,12 @@ func (w *watcher) view(ctx context.Context, now time.Time) (v election.View, fre
 	}
 	w.nodeMissingSince = time.Time{}
 	v.Turn = w.positionKnown(me, own, leader, now) && w.turn(me, vacant, now)
+	if v.Turn && now.Before(delayed) {
+		// Each refusal has everything read again. A turn that comes again with that would have the
+		// core try again at once.
+		v.Turn = false
+		w.wakeAt(delayed)
+	}
 	// Without a leader, the view waits for the first listing: it says whether this candidate leads.
 	return v, leader.exists || w.position.number != 0 && w.position.node == me.node
 }
@@ -248,17 +254,19 @@ func (w *watcher) rejoin(ctx context.Context, me candidacy, now time.Time) {
 	})
 }
 
-// vacancy records whether somebody leads. It returns since when nobody does.
-func (b *backend) vacancy(leader reading, now time.Time) time.Time {
+// vacancy records whether somebody leads. It returns since when nobody does, and until when a
+// lock-delay is known to last.
+func (b *backend) vacancy(leader reading, now time.Time) (since, delayed time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case leader.exists:
 		b.vacantSince, b.lastToken = time.Time{}, leader.stat.Czxid
+		b.delayedUntil = time.Time{}
 	case b.vacantSince.IsZero():
 		b.vacantSince = now
 	}
-	return b.vacantSince
+	return b.vacantSince, b.delayedUntil
 }
 
 // track follows this candidate's node if it has one.
