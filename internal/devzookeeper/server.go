@@ -148,10 +148,18 @@ func (s *Server) Elect() {
 // Close ends it for good, and waits for what is under way. Sessions stay as they are.
 func (s *Server) Close() {
 	s.Stop()
-	for _, w := range s.ways {
+	s.Settle()
+	s.work.Wait()
+}
+
+// Settle settles all ways.
+func (s *Server) Settle() {
+	s.mu.Lock()
+	ways := s.ways
+	s.mu.Unlock()
+	for _, w := range ways {
 		w.Settle()
 	}
-	s.work.Wait()
 }
 
 // detach has the servers of a way keep what they have.
@@ -213,4 +221,15 @@ func (s *Server) Write(path string, data []byte) {
 		d.create(&zk.CreateRequest{Path: path, Data: data})
 	}
 	s.commit(d)
+}
+
+// Watches are the nodes that are watched, once for each connection.
+func (s *Server) Watches() (paths []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		paths = slices.AppendSeq(paths, maps.Keys(c.data))
+		paths = slices.AppendSeq(paths, maps.Keys(c.child))
+	}
+	return paths
 }

@@ -37,6 +37,9 @@ type Way struct {
 	cut     chan struct{} // not nil: cut; closed when it is mended
 	apart   chan struct{} // not nil: its server is cut off from the others
 	conns   map[*wire]bool
+	trap    func() // not nil: called once, beside the packet that comes after trapIn others
+	trapIn  int
+	dead    bool // the client is
 }
 
 // Way returns a new one.
@@ -117,6 +120,41 @@ func (w *Way) isolated() bool {
 	return w.apart != nil
 }
 
+// Kill ends the client: what it has sent arrives as it would, and nothing of what it sends later.
+func (w *Way) Kill() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dead = true
+	for c := range w.conns {
+		c.in.add(nil)
+	}
+}
+
+// Trap has f called, in a goroutine of its own, as the packet after n others is sent.
+func (w *Way) Trap(n int, f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trap, w.trapIn = f, n
+}
+
+func (w *Way) sent() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.trap == nil {
+		return
+	}
+	if w.trapIn--; w.trapIn < 0 {
+		go w.trap()
+		w.trap = nil
+	}
+}
+
+func (w *Way) killed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dead
+}
+
 // Settle ends all of it for good.
 func (w *Way) Settle() {
 	w.mu.Lock()
@@ -165,6 +203,10 @@ func (w *Way) Dial(_, _ string, timeout time.Duration) (net.Conn, error) {
 	w.server.mu.Lock()
 	down := w.server.down
 	w.server.mu.Unlock()
+	if w.killed() {
+		time.Sleep(time.Millisecond)
+		return nil, net.ErrClosed
+	}
 	if down {
 		// a moment, as the client tries again at once
 		time.Sleep(time.Millisecond)
@@ -205,6 +247,7 @@ func (c *wire) receive() {
 		if _, err := io.ReadFull(c.far, packet); err != nil {
 			return
 		}
+		c.way.sent()
 		c.in.add(packet)
 	}
 }

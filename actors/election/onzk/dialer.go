@@ -245,8 +245,7 @@ func (h *handshakeConn) Write(b []byte) (int, error) {
 	case h.resumed && len(b) >= kindAt+4:
 		if kind := binary.BigEndian.Uint32(b[kindAt:]); kind == kindSetWatches ||
 			kind == kindSetAuth {
-			h.resumed = false
-			close(h.watchesSent)
+			h.sendsWatches()
 		}
 	}
 	h.mu.Unlock()
@@ -275,9 +274,13 @@ func (h *handshakeConn) Read(b []byte) (int, error) {
 // client sends the zxid up to which it has seen all changes, and it takes that zxid, unguarded,
 // from the newest answer. An answer read before the watches are sent would raise the zxid: the
 // server would never report the changes in between.
+//
+// The client sends none if none are left. So the wait is bounded, once for each connection, and far
+// below what the client waits for an answer: a connection whose answers all came too late would be
+// given up, and so would each one after it.
 func (h *handshakeConn) awaitWatches() {
 	h.mu.Lock()
-	resumed, patience := h.resumed, h.timeout/3
+	resumed, patience := h.resumed, h.timeout/12
 	h.mu.Unlock()
 	if !resumed {
 		return
@@ -287,6 +290,17 @@ func (h *handshakeConn) awaitWatches() {
 	select {
 	case <-h.watchesSent:
 	case <-timer.C:
+		h.mu.Lock()
+		h.sendsWatches()
+		h.mu.Unlock()
+	}
+}
+
+// sendsWatches ends the wait for the watches. It needs h.mu.
+func (h *handshakeConn) sendsWatches() {
+	if h.resumed {
+		h.resumed = false
+		close(h.watchesSent)
 	}
 }
 

@@ -101,6 +101,27 @@ func TestOnASharedServer(t *testing.T) {
 		}
 	})
 
+	// See TestAConnectionWithoutWatchesComesBack.
+	t.Run("AConnectionWithoutWatchesComesBack", func(t *testing.T) {
+		w := &wire{}
+		c, other := connectFor(t, w, busyTimeout), connect(t, &wire{})
+		leader, _ := nominate(t, other, "leader")
+		wait(t, leader, election.Leading)
+		first, _ := nominate(t, c, "first")
+		wait(t, first, election.Following)
+		first.Resign()
+		<-first.Done()
+		leader.Resign()
+		<-leader.Done()
+		if err := leader.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.Cut()
+		w.Mend() // breaks the connection
+		second, _ := nominate(t, c, "second")
+		wait(t, second, election.Leading)
+	})
+
 	t.Run("ACandidatesNodeIsWatchedByItsSuccessorOnly", func(t *testing.T) {
 		const n = 12
 		var last *election.Election

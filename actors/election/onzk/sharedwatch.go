@@ -29,6 +29,7 @@ type reading struct {
 // without users stays until its node changes, and serves whoever follows the node before that.
 type sharedWatch struct {
 	path   string
+	once   bool // a node of this name that is gone never comes back
 	state  *messages.State[reading]
 	reread chan struct{} // cap 1: read it now, whether it has changed or not
 	users  int           // under Conn.mu
@@ -40,7 +41,7 @@ func (c *Conn) follow(path string) *sharedWatch {
 	defer c.mu.Unlock()
 	n := c.sharedWatches[path]
 	if n == nil {
-		n = &sharedWatch{path: path, state: messages.NewState(reading{}),
+		n = &sharedWatch{path: path, once: isCandidate(path), state: messages.NewState(reading{}),
 			reread: make(chan struct{}, 1)}
 		c.sharedWatches[path] = n
 		c.spawnLocked("the watch of "+path, func() { c.run(n) })
@@ -55,7 +56,17 @@ func (c *Conn) unfollow(n *sharedWatch) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n.users--
+	if n.users--; n.users == 0 && n.once {
+		n.wake() // if it is gone, nothing else ends its loop
+	}
+}
+
+// wake has the node read again, whether it has changed or not.
+func (n *sharedWatch) wake() {
+	select {
+	case n.reread <- struct{}{}:
+	default:
+	}
 }
 
 // unused removes the shared watch and returns true if it has no users.
@@ -75,10 +86,7 @@ func (c *Conn) refresh(paths ...string) {
 	defer c.mu.Unlock()
 	for _, path := range paths {
 		if n := c.sharedWatches[path]; n != nil {
-			select {
-			case n.reread <- struct{}{}:
-			default:
-			}
+			n.wake()
 		}
 	}
 }
@@ -96,7 +104,7 @@ func (c *Conn) run(n *sharedWatch) {
 		time.Second, 0
 	var armed <-chan zk.Event
 	for c.ctx.Err() == nil {
-		r, watch, err := c.read(n.path, armed == nil)
+		r, watch, err := c.read(n, armed == nil)
 		if err != nil {
 			if armed == nil && c.unused(n) {
 				return
@@ -122,18 +130,22 @@ func (c *Conn) run(n *sharedWatch) {
 				return
 			}
 		case <-n.reread:
+			if armed == nil && c.unused(n) {
+				return
+			}
 		case <-c.ctx.Done():
 		}
 	}
 }
 
-// read returns the node as it is. If arm is true it also sets a watch and returns its channel.
-func (c *Conn) read(path string, arm bool) (r reading, watch <-chan zk.Event, err error) {
+// read returns the node as it is. If arm is true it also sets a watch and returns its channel; nil:
+// there is nothing to wait for.
+func (c *Conn) read(n *sharedWatch, arm bool) (r reading, watch <-chan zk.Event, err error) {
 	type answer struct {
 		r     reading
 		watch <-chan zk.Event
 	}
-	got := make(chan answer, 1)
+	got, path := make(chan answer, 1), n.path
 	session := c.session()
 	err = c.call(c.ctx, func() error {
 		a := answer{r: reading{number: c.readings.Add(1)}}
@@ -149,7 +161,8 @@ func (c *Conn) read(path string, arm bool) (r reading, watch <-chan zk.Event, er
 				a.r.exists = true
 				break
 			}
-			if !arm {
+			if !arm || n.once {
+				// A watch on what never comes would last as long as the session.
 				err = nil
 				break
 			}

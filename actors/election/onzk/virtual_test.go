@@ -50,10 +50,13 @@ func (s *embedded) Connect() electiontest.Link {
 	return &embeddedLink{Conn: s.connect(onzk.Config{Dial: way.Dial}), way: way, store: s}
 }
 
-// connect connects to this ZooKeeper. No address is resolved.
+// addresses need not be resolved.
+var addresses = []string{"10.0.0.1:2181", "10.0.0.2:2181"}
+
+// connect connects to this ZooKeeper.
 func (s *embedded) connect(cfg onzk.Config) *onzk.Conn {
 	s.t.Helper()
-	cfg.Servers, cfg.Logger = []string{"10.0.0.1:2181", "10.0.0.2:2181"}, s.log
+	cfg.Servers, cfg.Logger = addresses, s.log
 	conn, err := onzk.Connect(cfg)
 	if err != nil {
 		s.t.Fatal(err)

@@ -1,0 +1,46 @@
+package onzk_test
+
+import (
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/onzk"
+	"github.com/coordd/coordd/internal/devzookeeper"
+)
+
+// A candidate's node never comes back under its name. Its watch, a goroutine and the server's part
+// of it stayed all the same for as long as the session, and so did those of its predecessor.
+func TestCandidaciesThatAreOverLeaveNoWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEmbedded(t)
+		defer s.zoo.Close()
+		conn := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
+		defer conn.Close()
+		turn := func() {
+			first := s.nominate(conn, "first")
+			becomes(t, first, election.Leading)
+			second := s.nominate(conn, "second")
+			becomes(t, second, election.Following)
+			first.Resign()
+			<-first.Done()
+			becomes(t, second, election.Leading)
+			second.Resign()
+			<-second.Done()
+			time.Sleep(time.Second)
+		}
+		turn()
+		watches, goroutines := len(s.zoo.Watches()), runtime.NumGoroutine()
+		for range 100 {
+			turn()
+		}
+		if n := len(s.zoo.Watches()); n > watches {
+			t.Errorf("%d watches, %d of them of 200 candidacies that are over", n, n-watches)
+		}
+		if n := runtime.NumGoroutine(); n > goroutines {
+			t.Errorf("%d goroutines, after one turn there were %d", n, goroutines)
+		}
+	})
+}
