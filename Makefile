@@ -116,7 +116,7 @@ failures: ## what the race detector sees only in part: each actor made to fail a
 
 mutations: ## the simulation's usual seeds, and each rule of the protocol and of elections broken on purpose, to be noticed
 	go test -count=1 -timeout $(TIMEOUT) -tags coordd_mutations -v ./test/simulation
-	go test -count=1 -timeout $(TIMEOUT) -tags coordd_mutations -v -run 'IsARegister|BrokenRules' ./actors/election/onconsul -seeds=100
+	go test -count=1 -timeout $(TIMEOUT) -tags coordd_mutations -v -run 'IsARegister|BrokenRules' ./actors/election/onconsul ./actors/election/onzk -seeds=100
 
 # Not beside other tests: a thousand candidates need the machine. Not with the race detector: the ZooKeeper client (v1.0.4) has a data
 # race of its own; the same scenarios run with it on the embedded Consul.

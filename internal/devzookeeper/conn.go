@@ -37,7 +37,7 @@ const (
 type conn struct {
 	server  *Server
 	way     *Way
-	send    func(packet []byte) // never blocks; nil packet: the connection ends behind what was sent
+	send    func(packet []byte) // never blocks; nil: the connection ends behind what was sent
 	at      int                 // of the transactions, how many this server has
 	tree    *tree               // what it has of the nodes; the Server's own if it is never behind
 	session *session            // nil: no handshake yet

@@ -10,8 +10,8 @@ import (
 	"github.com/coordd/coordd/internal/devzookeeper"
 )
 
-// The next in line looked again as soon as it was refused: some thousand times a second, for as long
-// as the lock-delay lasted.
+// The next in line looked again as soon as it was refused: some thousand times a second, for as
+// long as the lock-delay lasted.
 func TestALockDelayIsWaitedForWithoutAsking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEmbedded(t)

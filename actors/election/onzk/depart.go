@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/go-zookeeper/zk"
 )
 
@@ -103,6 +104,9 @@ func (b *backend) resignLeader(session string) (led bool, err error) {
 		return false, err
 	case sessionName(leader.EphemeralOwner) != session:
 		return false, nil
+	}
+	if mutations.Broken("departed-in-any-term") {
+		term.Version, leader.Version = -1, -1
 	}
 	ops := append(b.checkIdentity(root),
 		&zk.SetDataRequest{Path: b.path(termNode), Data: nil, Version: term.Version},

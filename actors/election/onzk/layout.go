@@ -145,8 +145,8 @@ func candidateName(id string, priority int) string {
 // A sequence has ten digits; it is a signed 32-bit number that goes on with the negative ones.
 var candidatePattern = regexp.MustCompile(`^_c_([0-9a-f]{32})-p(-?[0-9]+)-n(-?[0-9]{10})$`)
 
-// isCandidate tells whether a path is that of a candidate's node. Its number makes its name the only
-// one of its kind.
+// isCandidate tells whether a path is that of a candidate's node, whose number makes its name the
+// only one of its kind.
 func isCandidate(node string) bool { return candidatePattern.MatchString(path.Base(node)) }
 
 // queueEntry is what the name of a candidate's node says.

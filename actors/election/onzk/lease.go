@@ -3,6 +3,8 @@ package onzk
 import (
 	"fmt"
 	"time"
+
+	"github.com/coordd/coordd/internal/mutations"
 )
 
 // lease computes the start of the lease: ZooKeeper counts the session's timeout from then or later.
@@ -48,6 +50,9 @@ func (l *lease) committed(c contact) {
 			earlier.sent.After(l.start) {
 			l.start = earlier.sent
 		}
+	}
+	if mutations.Broken("lease-unconfirmed") {
+		l.start = c.sent
 	}
 	counts(l.handshake, 0)
 	keep := l.unconfirmed[:0]

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/internal/mutations"
 	"github.com/go-zookeeper/zk"
 )
 
@@ -123,6 +124,9 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 		} else if kept {
 			ops = append(ops, &zk.DeleteRequest{Path: b.path(yieldNode), Version: -1})
 		}
+		if mutations.Broken("take-unchecked") {
+			ops[1] = ops[0]
+		}
 		answers, err := b.conn.zk.Multi(ops...)
 		switch {
 		case errors.Is(err, zk.ErrNodeExists):
@@ -229,7 +233,7 @@ func (b *backend) term() (holder []byte, stat *zk.Stat, err error) {
 // token.
 func (b *backend) lockDelay(holder []byte, term *zk.Stat) time.Duration {
 	delay := lockDelayOf(holder, b.conn.lockDelay())
-	if delay <= 0 {
+	if delay <= 0 || mutations.Broken("lock-delay-not-waited-for") {
 		return 0
 	}
 	b.mu.Lock()
