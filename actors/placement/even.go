@@ -64,20 +64,27 @@ func (c *census) shares(pinned []uint64) (shares []share, grants, leavers int64)
 	for j := range m {
 		target[j] = clamp(level, low[j], high[j]) - low[j]
 	}
+	most := level + min(more, 1)
 	// Some members get one more. Those that have it and were not asked to give it up come first,
-	// then those that can still be called back, then the others.
-	for class := 0; class < 3 && more > 0; class++ {
+	// then those that can still be called back, then the others. In a rollout what the newest ones
+	// have changes more than this decides, so they come after all others that have it.
+	for class := 0; class < 4 && more > 0; class++ {
 		for j := 0; j < m && more > 0; j++ {
 			if low[j] > level || high[j] <= level || target[j] > level-low[j] {
 				continue
 			}
-			if class == 0 && int64(c.held[j].kept) <= target[j] ||
-				class == 1 && c.held[j].all() <= target[j] {
+			newest := c.rollout && c.members[j].Newest
+			if class == 0 && (newest || int64(c.held[j].kept) <= target[j]) ||
+				class == 1 && (newest || c.held[j].all() <= target[j]) ||
+				class == 2 && !newest {
 				continue
 			}
 			target[j]++
 			more--
 		}
+	}
+	if c.rollout {
+		c.rollOut(low, high, target, 2*most, total)
 	}
 
 	shares = make([]share, m)
@@ -104,6 +111,42 @@ func (c *census) shares(pinned []uint64) (shares []share, grants, leavers int64)
 		grants += shares[j].grant
 	}
 	return shares, grants, leavers
+}
+
+// rollOut changes the targets of a balanced plan to those of a rollout: all keep what they may, and
+// what is left goes to members of the newest version, up to roof, and only then to the others, up
+// to their targets. low and high bound what each member holds, pinned items included.
+func (c *census) rollOut(low, high, target []int64, roof, left int64) {
+	have, most := make([]int64, len(target)), make([]int64, len(target))
+	for j := range target {
+		most[j] = low[j] + target[j]
+		if c.members[j].Newest {
+			most[j] = max(low[j], min(high[j], roof))
+		}
+		have[j] = min(low[j]+c.held[j].all(), most[j])
+		left -= have[j] - low[j]
+	}
+	for _, newest := range []bool{true, false} {
+		until := slices.Clone(have)
+		for j := range until {
+			if c.members[j].Newest == newest {
+				until[j] = most[j]
+			}
+		}
+		level, more := waterfill(have, until, left)
+		for j := range have {
+			to := clamp(level, have[j], until[j])
+			if more > 0 && have[j] <= level && level < until[j] {
+				to++
+				more--
+			}
+			left -= to - have[j]
+			have[j] = to
+		}
+	}
+	for j := range target {
+		target[j] = have[j] - low[j]
+	}
 }
 
 // waterfill returns the level to which n items fill vessels that hold low already and at most high,

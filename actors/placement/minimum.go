@@ -67,7 +67,8 @@ func (c *census) overfull(held []uint64, pinned, limit uint64) int {
 
 // level shares out the unpinned items as water finds its level, above the pinned ones and below the
 // limits, and counts what members hold above their share of it. What is left over when all have
-// reached the level, less than one for each, goes to members that hold more than their share.
+// reached the level, less than one for each, goes to members that hold more than their share. In a
+// rollout members of the newest version may keep twice as much.
 func (c *census) level(held [][]uint64, pinned []uint64, unpinned int64) int {
 	share := func(j int, level int64) int64 {
 		base := int64(pinned[j] / c.unit)
@@ -98,12 +99,17 @@ func (c *census) level(held [][]uint64, pinned []uint64, unpinned int64) int {
 	moves, spare := 0, unpinned-filled(low)
 	saved := int64(0)
 	for j := range held {
-		above := int64(len(held[j])) - share(j, low)
+		newest := c.rollout && c.members[j].Newest
+		level := low
+		if newest {
+			level = 2 * (low + min(spare, 1))
+		}
+		above := int64(len(held[j])) - share(j, level)
 		if above <= 0 {
 			continue
 		}
 		moves += int(above)
-		if share(j, low+1) > share(j, low) {
+		if !newest && share(j, low+1) > share(j, low) {
 			saved++
 		}
 	}

@@ -22,7 +22,8 @@ func heldMoves(p placement.Plan) int {
 func TestAnEvenPlanMovesTheMinimumThatIsCountedWithoutIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := shape{maxMembers: 8, maxItems: 50, drains: true, transit: true,
-			capacities: rapid.Bool().Draw(t, "capacities"), pins: rapid.Bool().Draw(t, "pins")}
+			capacities: rapid.Bool().Draw(t, "capacities"), pins: rapid.Bool().Draw(t, "pins"),
+			rollout: rapid.Bool().Draw(t, "rollout")}
 		in := s.generator().Draw(t, "input")
 		p := in.plan()
 		least, exact := placement.Minimum(in.members, in.items, p)

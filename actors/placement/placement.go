@@ -41,6 +41,18 @@
 //     it shrinks it. When a member is gone and there are neither capacities nor pins, only its own
 //     items move.
 //
+// In a rollout, as long as there are Newest members that may hold anything, and others, drained or
+// not:
+//
+//  10. Items that have to move go to Newest members, the emptiest first, as long as these have room
+//     and hold less than twice the share that each member would have otherwise. So an item that
+//     leaves an older member is not given to one that will be restarted next.
+//  11. A Newest member gives up nothing for balance below twice that share; an older one above its
+//     share gives up what is above, as always, and gets items only when no Newest member may. With
+//     equal weights this takes the place of 5, and 6 and 7 hold; with others it takes the place of
+//     8, and each load is at most twice the average and the heaviest item, if there are neither
+//     capacities nor pins.
+//
 // Not guaranteed:
 //
 //   - With different weights neither the number of moves nor the number of items placed under tight
@@ -88,6 +100,9 @@ type Member struct {
 	ID       string
 	Capacity uint64 // most weight that it may hold; 0: no limit
 	Drain    bool   // keeps nothing and gets nothing: it is leaving, or an operator drained it
+	// It has the version that a rollout brings, to which others will be restarted. Among members
+	// that all have it, as among members that all lack it, it means nothing.
+	Newest bool
 }
 
 // Item is one piece of work.
@@ -188,6 +203,7 @@ type census struct {
 	uniform bool     // every item weighs the same: unit
 	unit    uint64
 	held    []holding
+	rollout bool // there are members of the newest version that may hold anything, and older ones
 	free    int64
 	pinned  int     // how many items have a pin
 	loose   []int32 // items that are free, leaving or pinned, ascending; cut off above maxLoose
@@ -214,7 +230,9 @@ func takeCensus(members []Member, items []Item) *census {
 		uniform: true,
 		unit:    1,
 	}
+	var newest, older bool
 	for j, m := range members {
+		newest, older = newest || m.Newest && !m.Drain, older || !m.Newest
 		switch {
 		case m.Drain:
 		case m.Capacity == 0:
@@ -223,6 +241,7 @@ func takeCensus(members []Member, items []Item) *census {
 			c.limits[j] = m.Capacity
 		}
 	}
+	c.rollout = newest && older
 	if len(items) == 0 {
 		return c
 	}

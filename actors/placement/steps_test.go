@@ -85,6 +85,7 @@ func TestEvenPlansAreSteadyWhileTheyAreCarriedOut(t *testing.T) {
 		s := shape{maxMembers: 6, maxItems: 25, drains: true, transit: true}
 		s.capacities = rapid.Bool().Draw(t, "capacities")
 		s.pins = rapid.Bool().Draw(t, "pins")
+		s.rollout = rapid.Bool().Draw(t, "rollout")
 		e := execution{input: s.generator().Draw(t, "input")}
 		releases, grants := foreseen(e.plan())
 		e.run(t)
@@ -101,6 +102,7 @@ func TestWeightedPlansSettleWhenCarriedOutInSteps(t *testing.T) {
 		s := shape{maxMembers: 6, maxItems: 25, weighted: true, drains: true, transit: true}
 		s.capacities = rapid.Bool().Draw(t, "capacities")
 		s.pins = rapid.Bool().Draw(t, "pins")
+		s.rollout = rapid.Bool().Draw(t, "rollout")
 		e := execution{input: s.generator().Draw(t, "input")}
 		releases, _ := foreseen(e.plan())
 		e.run(t)

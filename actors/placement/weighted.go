@@ -11,8 +11,9 @@ type scales struct {
 	load     []uint64
 	heaviest []uint64 // weight of the heaviest unpinned item on each member; 0: has none
 	at       []int32  // where each item will be; nil until something moves
+	roof     uint64   // in a rollout members of the newest version come first below it
 
-	takers *tournament // those that may get items, the least loaded first
+	takers *tournament // those that may get items, the favoured first, then the least loaded
 	givers *tournament // those that hold unpinned items, the one with the highest floor first
 	stock  []stock     // what givers can give; nil until one has to
 }
@@ -38,8 +39,10 @@ func (c *census) weighted() Plan {
 	s := &scales{census: c, load: make([]uint64, m), heaviest: make([]uint64, m)}
 	pins := c.settlePins(s.load)
 	now := make([]uint64, m) // held by each member, pinned or not
+	total := uint64(0)
 	for i := range c.items {
 		it := &c.items[i]
+		total += it.weight()
 		o := c.owner(it)
 		if o == none {
 			continue
@@ -50,6 +53,7 @@ func (c *census) weighted() Plan {
 			s.heaviest[o] = max(s.heaviest[o], it.weight())
 		}
 	}
+	s.setRoof(total)
 	homeless := s.homeless()
 	for _, p := range pins {
 		if p.to != c.owner(&c.items[p.item]) {
@@ -137,6 +141,9 @@ func (s *scales) homeless() []int32 {
 
 func (s *scales) open() {
 	s.takers = newTournament(len(s.members), func(a, b int32) bool {
+		if x := s.favoured(a); s.roof > 0 && x != s.favoured(b) {
+			return x
+		}
 		return s.load[a] < s.load[b] || s.load[a] == s.load[b] && a < b
 	})
 	for j := range s.members {
@@ -146,6 +153,24 @@ func (s *scales) open() {
 	}
 	s.takers.play()
 }
+
+// setRoof fixes, in a rollout, twice the average load of those that may hold anything.
+func (s *scales) setRoof(total uint64) {
+	if !s.rollout {
+		return
+	}
+	n := uint64(0)
+	for _, limit := range s.limits {
+		n += min(limit, 1)
+	}
+	s.roof = max(1, (total+n-1)/n*2)
+}
+
+// favoured tells whether a member comes before others because of its version.
+func (s *scales) favoured(j int32) bool { return s.members[j].Newest && s.load[j] < s.roof }
+
+// gives tells whether a member has anything to give for balance.
+func (s *scales) gives(j int32) bool { return s.heaviest[j] > 0 && !s.favoured(j) }
 
 func (s *scales) room(j int32) uint64 { return s.limits[j] - min(s.limits[j], s.load[j]) }
 
@@ -220,7 +245,7 @@ func (s *scales) openGivers() bool {
 		return s.floor(a) > s.floor(b) || s.floor(a) == s.floor(b) && a < b
 	})
 	for j := range s.members {
-		if s.heaviest[j] > 0 {
+		if s.gives(int32(j)) {
 			s.givers.enter(int32(j), 0)
 		}
 	}
@@ -253,7 +278,7 @@ func (s *scales) give(a, b int32) {
 	s.receive(i, b)
 	for _, j := range []int32{a, b} {
 		s.takers.update(j, s.room(j))
-		if s.heaviest[j] > 0 {
+		if s.gives(j) {
 			s.givers.update(j, 0)
 		} else {
 			s.givers.remove(j)
