@@ -113,11 +113,13 @@ func (c *census) shares(pinned []uint64) (shares []share, grants, leavers int64)
 	return shares, grants, leavers
 }
 
-// rollOut changes the targets of a balanced plan to those of a rollout: all keep what they may, and
-// what is left goes to members of the newest version, up to roof, and only then to the others, up
-// to their targets. low and high bound what each member holds, pinned items included.
+// rollOut changes the targets of a balanced plan to those of a rollout: all keep what they may.
+// What is left goes to all up to half a share, then to members of the newest version up to two, the
+// roof, and only then to the others, up to their targets. low and high bound what each member
+// holds, pinned items included.
 func (c *census) rollOut(low, high, target []int64, roof, left int64) {
-	have, most := make([]int64, len(target)), make([]int64, len(target))
+	m := len(target)
+	have, most, until := make([]int64, m), make([]int64, m), make([]int64, m)
 	for j := range target {
 		most[j] = low[j] + target[j]
 		if c.members[j].Newest {
@@ -126,11 +128,13 @@ func (c *census) rollOut(low, high, target []int64, roof, left int64) {
 		have[j] = min(low[j]+c.held[j].all(), most[j])
 		left -= have[j] - low[j]
 	}
-	for _, newest := range []bool{true, false} {
-		until := slices.Clone(have)
+	for pass := range 3 {
 		for j := range until {
-			if c.members[j].Newest == newest {
-				until[j] = most[j]
+			until[j] = most[j]
+			if pass == 0 {
+				until[j] = max(have[j], min(most[j], roof/4))
+			} else if pass == 1 && !c.members[j].Newest {
+				until[j] = have[j]
 			}
 		}
 		level, more := waterfill(have, until, left)

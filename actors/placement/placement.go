@@ -46,12 +46,12 @@
 //
 //  10. Items that have to move go to Newest members, the emptiest first, as long as these have room
 //     and hold less than twice the share that each member would have otherwise. So an item that
-//     leaves an older member is not given to one that will be restarted next.
-//  11. A Newest member gives up nothing for balance below twice that share; an older one above its
-//     share gives up what is above, as always, and gets items only when no Newest member may. With
-//     equal weights this takes the place of 5, and 6 and 7 hold; with others it takes the place of
-//     8, and each load is at most twice the average and the heaviest item, if there are neither
-//     capacities nor pins.
+//     leaves an older member is not given to one that is to be restarted. Only to members with less
+//     than half that share do items go before, so that nobody is left with nothing.
+//  11. A Newest member gives up nothing for balance below twice that share; an older one gives up
+//     what is above its share, as always. With equal weights this takes the place of 5, and 6 and 7
+//     hold; with others it takes the place of 8, and each load is at most twice the average and the
+//     heaviest item, if there are neither capacities nor pins.
 //
 // Not guaranteed:
 //

@@ -11,9 +11,9 @@ type scales struct {
 	load     []uint64
 	heaviest []uint64 // weight of the heaviest unpinned item on each member; 0: has none
 	at       []int32  // where each item will be; nil until something moves
-	roof     uint64   // in a rollout members of the newest version come first below it
+	roof     uint64   // twice the average load, in a rollout; else 0
 
-	takers *tournament // those that may get items, the favoured first, then the least loaded
+	takers *tournament // those that may get items, by rank, the least loaded first
 	givers *tournament // those that hold unpinned items, the one with the highest floor first
 	stock  []stock     // what givers can give; nil until one has to
 }
@@ -141,8 +141,8 @@ func (s *scales) homeless() []int32 {
 
 func (s *scales) open() {
 	s.takers = newTournament(len(s.members), func(a, b int32) bool {
-		if x := s.favoured(a); s.roof > 0 && x != s.favoured(b) {
-			return x
+		if x, y := s.rank(a), s.rank(b); x != y {
+			return x < y
 		}
 		return s.load[a] < s.load[b] || s.load[a] == s.load[b] && a < b
 	})
@@ -166,11 +166,26 @@ func (s *scales) setRoof(total uint64) {
 	s.roof = max(1, (total+n-1)/n*2)
 }
 
-// favoured tells whether a member comes before others because of its version.
-func (s *scales) favoured(j int32) bool { return s.members[j].Newest && s.load[j] < s.roof }
+// rank is 0 for those that get items first: in a rollout those with less than half the average,
+// then those of the newest version with less than twice the average.
+func (s *scales) rank(j int32) int {
+	switch {
+	case s.load[j] < s.roof/4 || s.roof == 0:
+		return 0
+	case s.members[j].Newest && s.load[j] < s.roof:
+		return 1
+	}
+	return 2
+}
 
 // gives tells whether a member has anything to give for balance.
-func (s *scales) gives(j int32) bool { return s.heaviest[j] > 0 && !s.favoured(j) }
+func (s *scales) gives(j int32) bool {
+	most := s.roof
+	if !s.members[j].Newest {
+		most /= 2
+	}
+	return s.heaviest[j] > 0 && s.load[j] >= most
+}
 
 func (s *scales) room(j int32) uint64 { return s.limits[j] - min(s.limits[j], s.load[j]) }
 
