@@ -55,7 +55,7 @@ func (c *census) shares(pinned []uint64) (shares []share, grants, leavers int64)
 	low, high, target := make([]int64, m), make([]int64, m), make([]int64, m)
 	for j := range m {
 		low[j] = int64(pinned[j] / c.unit)
-		high[j] = low[j] + total
+		high[j] = low[j] + total + 1 // no limit: more than there is
 		if limit := c.limits[j] / c.unit; limit < uint64(high[j]) {
 			high[j] = max(int64(limit), low[j])
 		}
