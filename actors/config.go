@@ -96,8 +96,12 @@ type Config struct {
 
 	// Address is where others reach this member; published, not used here.
 	Address string
-	// Zone and Version are published with the member's record.
-	Zone, Version string
+	// Zone is published with the member's record.
+	Zone string
+	// Version is published with the member's record. While members carry different ones, items
+	// that move prefer members of the one that came last, up to twice the share of each: so a
+	// rollout does not move them to where they would have to leave again. Empty: no version.
+	Version string
 	// PublishItems adds the items that this member runs to the metadata of its instance in Consul's
 	// catalog: their count, and as many ids as fit into 4 KB, as they were up to 30 s ago.
 	PublishItems bool

@@ -37,7 +37,11 @@ func (o *Operator) Explain(ctx context.Context, id string) (Explanation, error) 
 
 // Explained says why the item is where it is, and what would have to happen for it to run.
 func (i ItemStatus) Explained() Explanation {
-	return Explanation{ItemStatus: i, There: there[i.Reason], Next: next(i)}
+	e := Explanation{ItemStatus: i, There: there[i.Reason], Next: next(i)}
+	if e.There != "" && i.Prefers != "" {
+		e.There += "; it prefers " + i.Prefers
+	}
+	return e
 }
 
 func (o *Operator) item(ctx context.Context, id string, weighed bool) (ItemStatus, error) {

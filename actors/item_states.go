@@ -153,7 +153,8 @@ func (v *view) weight(item string) uint64 { return max(1, v.weights[item]) }
 
 // assigned is an item that has a key.
 func (v *view) assigned(key keyView) ItemStatus {
-	i := ItemStatus{ID: key.Item, Member: key.Member, Reason: key.Reason}
+	i := ItemStatus{ID: key.Item, Member: key.Member}
+	i.Reason, i.Prefers, _ = strings.Cut(key.Reason, protocol.Prefers)
 	m := v.members[key.Member]
 	if m == nil {
 		v.lost(&i, key.Member)

@@ -61,9 +61,13 @@ type ItemStatus struct {
 	Why    string    `json:"why,omitempty"` // a sentence about the state
 	// Reason is why the leader gave the item to its owner: new, balance, drain, capacity, pinned,
 	// left, released, takeover. An item that its owner is to give up has the reason for that.
-	Reason string    `json:"reason,omitempty"`
-	Token  uint64    `json:"token,omitempty"` // its fencing token; 0: not known
-	Since  time.Time `json:"since,omitzero"`  // of the state; zero: not known
+	Reason string `json:"reason,omitempty"`
+	// Prefers is what its owner was preferred for among those that it could have gone to, as in
+	// "version 2".
+	Prefers string `json:"prefers,omitempty"`
+
+	Token uint64    `json:"token,omitempty"` // its fencing token; 0: not known
+	Since time.Time `json:"since,omitzero"`  // of the state; zero: not known
 	// Restarts is how often its work has ended by itself since its owner started it.
 	Restarts   int       `json:"restarts,omitempty"`
 	LastExit   string    `json:"last_exit,omitempty"` // what it said then

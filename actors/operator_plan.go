@@ -43,6 +43,9 @@ type Plan struct {
 	Removed         int    `json:"removed,omitempty"` // items out of the workload that will stop
 	// Quarantined are items that nobody is to run, because their work failed too often.
 	Quarantined int `json:"quarantined,omitempty"`
+	// Version is the newest one while members carry others: until they do not, items that move
+	// prefer its members, which hold up to twice the share of each.
+	Version string `json:"version,omitempty"`
 	// Frozen: an operator has ordered that nothing moves.
 	Frozen bool `json:"frozen,omitempty"`
 	// Brake says why the leader would hold its brake before it does any of this.
@@ -57,6 +60,8 @@ type PlanMove struct {
 	// Why is new, balance, drain, capacity, pinned, preferred, or failing; or takeover, of a lost
 	// member.
 	Why string `json:"why"`
+	// Prefers is what To is preferred for among those that could have it, as in "version 2".
+	Prefers string `json:"prefers,omitempty"`
 }
 
 // PlanUnplaced is an item that has no place to be.
@@ -128,7 +133,7 @@ const maxAdded = 1000
 func planOf(f leader.Forecast) Plan {
 	p := Plan{Moves: []PlanMove{}, Unplaced: []PlanUnplaced{}, Members: []PlanMember{},
 		Minimum: f.Least, Exact: f.Exact, Removed: f.Removed, Brake: f.Brake,
-		Quarantined: f.Quarantined}
+		Quarantined: f.Quarantined, Version: f.Version}
 	members := map[string]*PlanMember{}
 	for i, m := range f.Members {
 		members[m.ID] = &PlanMember{ID: m.ID, Capacity: m.Capacity, TakesWork: !m.Drain,
@@ -146,7 +151,7 @@ func planOf(f leader.Forecast) Plan {
 	stops := map[int32]bool{}
 	for n, move := range f.Plan.Moves {
 		m := PlanMove{Item: f.Items[move.Item].ID, From: f.Owners[move.Item],
-			Why: f.Reasons[n]}
+			Why: f.Reasons[n], Prefers: f.Prefers[n]}
 		if move.To != placement.None {
 			m.To = f.Members[move.To.Member()].ID
 			members[m.To].Gets++

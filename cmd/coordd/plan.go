@@ -86,7 +86,7 @@ func (a *app) unknownInPlan(ctx context.Context, o *actors.Operator, what actors
 }
 
 // group of moves that have all but the item in common.
-type moveGroup struct{ from, to, why string }
+type moveGroup struct{ from, to, why, prefers string }
 
 func printPlan(w io.Writer, p actors.Plan, each bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -107,6 +107,10 @@ func printPlan(w io.Writer, p actors.Plan, each bool) error {
 	}
 	if p.Removed > 0 {
 		fmt.Fprintf(t, "stops\t%s no longer in the workload\n", count(p.Removed, "item"))
+	}
+	if p.Version != "" {
+		fmt.Fprintf(t, "rollout\tuntil all have version %s, its members hold up to twice a share\n",
+			foreign(p.Version))
 	}
 	fmt.Fprintf(t, "imbalance\t%d now, %d then\n", p.ImbalanceBefore, p.ImbalanceAfter)
 	if p.Frozen {
@@ -134,13 +138,13 @@ func printPlan(w io.Writer, p actors.Plan, each bool) error {
 		fmt.Fprintln(t, "ITEM\tFROM\tTO\tWHY")
 		for _, m := range p.Moves {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", foreign(m.Item), dash(foreign(m.From)),
-				dash(foreign(m.To)), moveReasons[m.Why])
+				dash(foreign(m.To)), whyThere(m.Why, m.Prefers))
 		}
 		return t.Flush()
 	}
 	groups := map[moveGroup]int{}
 	for _, m := range p.Moves {
-		groups[moveGroup{m.From, m.To, m.Why}]++
+		groups[moveGroup{m.From, m.To, m.Why, m.Prefers}]++
 	}
 	var order []moveGroup
 	for g := range groups {
@@ -148,12 +152,12 @@ func printPlan(w io.Writer, p actors.Plan, each bool) error {
 	}
 	slices.SortFunc(order, func(x, y moveGroup) int {
 		return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.to, y.to),
-			cmp.Compare(x.why, y.why))
+			cmp.Compare(x.why, y.why), cmp.Compare(x.prefers, y.prefers))
 	})
 	fmt.Fprintln(t, "FROM\tTO\tITEMS\tWHY")
 	for _, g := range order {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\n", dash(foreign(g.from)), dash(foreign(g.to)), groups[g],
-			moveReasons[g.why])
+			whyThere(g.why, g.prefers))
 	}
 	return t.Flush()
 }
@@ -168,6 +172,14 @@ var moveReasons = map[string]string{
 	"preferred": "it is preferred there",
 	"failing":   "its work failed elsewhere",
 	"takeover":  "its member is lost",
+}
+
+// whyThere says why an item moves, and why there.
+func whyThere(why, prefers string) string {
+	if prefers == "" {
+		return moveReasons[why]
+	}
+	return moveReasons[why] + "; it prefers " + foreign(prefers)
 }
 
 func movesInWords(p actors.Plan) string {

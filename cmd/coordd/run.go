@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,17 +24,17 @@ import (
 type runFlags struct {
 	serviceFlags
 	logFlags
-	id, exec, http, address, zone string
-	history                       string
-	backend, configLog            string
-	httpHosts                     []string
-	capacity                      uint64
-	moveBudget                    moveBudget
-	itemCooldown                  time.Duration
-	ttl, lease, renew, lockDelay  time.Duration
-	leaseMargin, grace, checkTTL  time.Duration
-	leaderSoak, workerSoak, merge time.Duration
-	stopTimeout, brakeHold        time.Duration
+	id, exec, http, address, zone, appVersion string
+	history                                   string
+	backend, configLog                        string
+	httpHosts                                 []string
+	capacity                                  uint64
+	moveBudget                                moveBudget
+	itemCooldown                              time.Duration
+	ttl, lease, renew, lockDelay              time.Duration
+	leaseMargin, grace, checkTTL              time.Duration
+	leaderSoak, workerSoak, merge             time.Duration
+	stopTimeout, brakeHold                    time.Duration
 	accessFlags
 	routeFlags
 	outputFlags
@@ -130,6 +131,10 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 		"The `address`, host:port, of the service beside this member. It is published: --route "+
 			"sends requests there. Without it: that of --http, else the host's name.")
 	f.StringVar(&o.zone, "zone", "", "The `zone` that this member is in. It is published.")
+	f.StringVar(&o.appVersion, "app-version", "",
+		"The `version` of what this member runs. It is published. While members show different "+
+			"ones, items that move prefer those of the version that came last. Without it: "+
+			"coordd's own.")
 	f.BoolVar(&o.publish, "publish-items", false,
 		"Show the items that this member runs in Consul's catalog, in the metadata of its "+
 			"instance: as many ids as fit into 4 KB, as they were up to 30 s ago.")
@@ -408,7 +413,8 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 // config is what the flags say of a member.
 func (o *runFlags) config() actors.Config {
 	return actors.Config{
-		Service: o.service, ID: o.id, Address: o.address, Zone: o.zone, Version: version(),
+		Service: o.service, ID: o.id, Address: o.address, Zone: o.zone,
+		Version:  cmp.Or(o.appVersion, version()),
 		Capacity: o.capacity, TTL: o.ttl, Lease: o.lease, Renew: o.renew, LockDelay: o.lockDelay,
 		LeaseMargin: o.leaseMargin, Grace: o.grace, CheckTTL: o.guarded(),
 		LeaderSoak: o.leaderSoak, WorkerSoak: o.workerSoak, Merge: o.merge,

@@ -69,7 +69,8 @@ type Assignment struct {
 	State string `json:"s"` // StateOwn or StateRel
 	// the session it is granted to: a predecessor with the same id must not take it
 	Session string `json:"to,omitempty"`
-	Reason  string `json:"why,omitempty"` // the plan's reason, for people
+	// the plan's reason, for people; with [Prefers] behind it, what the item preferred its owner for
+	Reason string `json:"why,omitempty"`
 	// AtOnce: the item was taken over from a vanished member. It has waited for that one's lease,
 	// so its work begins without a soak.
 	AtOnce bool `json:"now,omitempty"`
@@ -80,6 +81,9 @@ type Assignment struct {
 	// them.
 	Other string `json:"-"`
 }
+
+// Prefers separates the reason of an assignment from what its owner was preferred for.
+const Prefers = ", prefers "
 
 // Encode returns the JSON form; with session and reason it takes about 70
 // bytes, and there is one for each item.

@@ -121,14 +121,10 @@ func (a *Assigner) enter(o order, r store.Result) {
 		if o.kind == orderReap {
 			a.assigned.drop(o.from, o.item)
 		}
-		reason := o.reason
-		if o.kind == orderGrant {
-			reason = o.cause
-		}
 		if a.ItemCooldown > 0 {
 			a.placed[o.item] = time.Now()
 		}
-		a.assigned.set(o.to, o.item, messages.Assignment{Session: o.session, Reason: reason,
+		a.assigned.set(o.to, o.item, messages.Assignment{Session: o.session, Reason: o.cause,
 			AtOnce: o.kind == orderReap, CreateIndex: r.Index, ModifyIndex: r.Index})
 	case orderRevoke, orderCancel:
 		x := a.assigned.members[o.from][o.item]

@@ -147,6 +147,7 @@ type sorted struct {
 	wishes []int
 	// failures are how many items have failed at each member and run elsewhere; nil: not counted
 	failures map[string]int
+	version  string   // the newest one, while members carry others; else empty
 	keyed    int      // keys in all
 	holders  int      // members with keys
 	lost     []string // of them, those without a record
@@ -166,6 +167,7 @@ func (s *snapshot) sort(d *draft) *sorted {
 			unreadable[id] = true
 		}
 	}
+	s.version(out)
 	n := s.workload.Len()
 	refs := make([]keyRef, n)
 	owner := make([]placement.Place, n)
@@ -355,7 +357,7 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 		item, ref := sorted.items[move.Item], sorted.keys[move.Item]
 		moving[move.Item] = true
 		if move.From == placement.None {
-			s.give(d, item.ID, ref, move)
+			s.give(d, sorted, ref, move)
 			continue
 		}
 		m, _ := s.members.Get(ref.member)
@@ -468,7 +470,7 @@ func addressedToNobody(a messages.Assignment, m messages.Member) bool {
 }
 
 // give hands an item without a living owner to where it was placed.
-func (s *snapshot) give(d *draft, item string, ref keyRef, move placement.Move) {
+func (s *snapshot) give(d *draft, sorted *sorted, ref keyRef, move placement.Move) {
 	if move.To == placement.None {
 		return
 	}
@@ -476,16 +478,22 @@ func (s *snapshot) give(d *draft, item string, ref keyRef, move placement.Move) 
 		d.waiting = true
 		return
 	}
+	item := sorted.items[move.Item].ID
 	to, m := s.members.At(move.To.Member())
+	prefers := ""
+	if text := sorted.prefers(move); text != "" {
+		prefers = protocol.Prefers + text
+	}
 	if ref.member == "" {
 		cause := move.Reason.String()
 		if r, ok := s.origin(item); ok {
 			cause = r.why
 		}
-		d.units = append(d.units, s.build.grant(item, to, m.Session, move.Reason.String(), cause))
+		d.units = append(d.units, s.build.grant(item, to, m.Session, move.Reason.String(),
+			cause+prefers))
 		return
 	}
 	away := s.absent[ref.member]
 	d.units = append(d.units, s.build.reap(item, ref.member, ref.Assignment, away.ack, to,
-		m.Session, "takeover"))
+		m.Session, "takeover", prefers))
 }

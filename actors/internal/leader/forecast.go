@@ -2,6 +2,7 @@ package leader
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -33,7 +34,7 @@ func (s Seen) Knows(keys protocol.Keys, member string) bool {
 type Change struct {
 	Drain   []string // members that are drained
 	Without []string // members that are gone, for longer than any grace
-	Add     int      // members more, without a limit
+	Add     int      // members more, of the newest version and without a limit
 }
 
 // Forecast is what a leader plans for once everything has come to rest: soaks and graces are over,
@@ -51,8 +52,10 @@ type Forecast struct {
 	Removed                  int  // items that are no longer in the workload and will be stopped
 	Brake                    string
 	Quarantined              int // items that nobody is to run
-	// Reasons are those of the plan's moves, in words.
-	Reasons []string
+	// Reasons are those of the plan's moves, in words; Prefers, what they prefer their target for.
+	Reasons, Prefers []string
+	// Version is the newest one, while members carry others; else empty.
+	Version string
 }
 
 const brakeHold = time.Minute
@@ -79,10 +82,11 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 		f.Gone[id] = true
 		delete(members, id)
 	}
+	last := newest(messages.TableOf(members), func(int) bool { return true })
 	for n, added := 1, 0; added < change.Add; n++ {
 		id := fmt.Sprintf("new-%d", n)
 		if _, taken := members[id]; !taken {
-			members[id], f.New[id] = messages.Member{}, true
+			members[id], f.New[id] = messages.Member{Version: last, CreateIndex: math.MaxUint64}, true
 			added++
 		}
 	}
@@ -132,7 +136,9 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 	}
 	for _, move := range f.Plan.Moves {
 		f.Reasons = append(f.Reasons, s.reason(move.Reason, f.Items[move.Item].ID))
+		f.Prefers = append(f.Prefers, sorted.prefers(move))
 	}
+	f.Version = sorted.version
 	f.Least, f.Exact = placement.Minimum(sorted.members, sorted.items, f.Plan)
 	return f
 }

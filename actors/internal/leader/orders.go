@@ -156,17 +156,18 @@ func (b *unitBuilder) stillGone(member string, ack uint64) []store.Op {
 // reap moves a vanished member's item: the old key goes and the new one comes in
 // one transaction, so that at every log entry there is at most one.
 func (b *unitBuilder) reap(item, from string, a messages.Assignment, ack uint64, to, session,
-	reason string) store.Unit {
+	reason, prefers string) store.Unit {
 	return store.Unit{
 		Lane:   to,
 		Shared: append(b.stillGone(from, ack), store.CheckSession(b.keys.Member(to), session)),
 		Ops: []store.Op{
 			store.DeleteCAS(b.keys.Assignment(from, item), a.ModifyIndex),
 			store.Create(b.keys.Assignment(to, item), b.value(protocol.Assignment{
-				State: protocol.StateOwn, Session: session, Reason: reason, AtOnce: true})),
+				State: protocol.StateOwn, Session: session, Reason: reason + prefers,
+				AtOnce: true})),
 		},
 		Tag: order{kind: orderReap, item: item, from: from, to: to, reason: reason,
-			session: session},
+			cause: reason + prefers, session: session},
 	}
 }
 
