@@ -77,6 +77,7 @@ type shape struct {
 	pins                 bool
 	transit              bool // items that are free or leaving already
 	rollout              bool // some members are of the newest version
+	zones                bool // up to three, and items in groups
 }
 
 func (s shape) generator() *rapid.Generator[input] {
@@ -97,6 +98,9 @@ func (s shape) generator() *rapid.Generator[input] {
 			}
 			mem.Drain = s.drains && r.IntN(5) == 0
 			mem.Newest = s.rollout && r.IntN(3) == 0
+			if s.zones {
+				mem.Zone = []string{"", "a", "b"}[r.IntN(3)]
+			}
 			in.members = append(in.members, mem)
 		}
 		// Few owners make uneven inputs, as after a join.
@@ -104,6 +108,7 @@ func (s shape) generator() *rapid.Generator[input] {
 		// Mixed or all alike, few of them free or nearly all.
 		heavy := 1 + r.IntN(len(weights))
 		free, leaving, pinned := r.IntN(100), r.IntN(60), r.IntN(60)
+		grouped, size := r.IntN(2) == 0, 1+r.IntN(9)
 		for i := range n {
 			it := placement.Item{ID: fmt.Sprintf("w%04d", i), Weight: unit}
 			if s.weighted {
@@ -112,6 +117,12 @@ func (s shape) generator() *rapid.Generator[input] {
 			if !s.transit || r.IntN(100) >= free {
 				it.Owner = at(r.IntN(owners))
 				it.Leaving = s.transit && r.IntN(100) < leaving
+			}
+			if s.zones && grouped {
+				it.ID = fmt.Sprintf("w%04d:%d", i/size, i%size)
+			}
+			if s.zones && it.Owner == none {
+				it.Near = placement.Place(r.IntN(m + 2))
 			}
 			if s.pins && r.IntN(100) < pinned {
 				it.Pin = at(r.IntN(m + 1)) // m: absent
@@ -129,6 +140,7 @@ func everything(t *rapid.T) input {
 	s.capacities = rapid.Bool().Draw(t, "capacities")
 	s.pins = rapid.Bool().Draw(t, "pins")
 	s.rollout = rapid.Bool().Draw(t, "rollout")
+	s.zones = rapid.Bool().Draw(t, "zones")
 	return s.generator().Draw(t, "input")
 }
 

@@ -23,7 +23,7 @@ func TestAnEvenPlanMovesTheMinimumThatIsCountedWithoutIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := shape{maxMembers: 8, maxItems: 50, drains: true, transit: true,
 			capacities: rapid.Bool().Draw(t, "capacities"), pins: rapid.Bool().Draw(t, "pins"),
-			rollout: rapid.Bool().Draw(t, "rollout")}
+			rollout: rapid.Bool().Draw(t, "rollout"), zones: rapid.Bool().Draw(t, "zones")}
 		in := s.generator().Draw(t, "input")
 		p := in.plan()
 		least, exact := placement.Minimum(in.members, in.items, p)

@@ -53,8 +53,18 @@
 //     hold; with others it takes the place of 8, and each load is at most twice the average and the
 //     heaviest item, if there are neither capacities nor pins.
 //
+// Where members are in different zones:
+//
+//  12. Zones change which items move and where to, among items of one weight, and nothing else: no
+//     load, and no more moves.
+//  13. Of items that move, those of no group stay in their zones as far as there are targets. Those
+//     of a group go to the zone that holds the fewest items of the group; among equals they stay.
+//     When all weights are equal, a member that holds too much first gives up items of groups with
+//     several in its zone.
+//
 // Not guaranteed:
 //
+//   - That a group is spread: where nothing has to move, nothing moves for it.
 //   - With different weights neither the number of moves nor the number of items placed under tight
 //     capacities is optimal: both are bin packing, and this is a greedy answer. A plan that is
 //     carried out in steps may need a few moves more or fewer than one that is carried out at once;
@@ -103,6 +113,7 @@ type Member struct {
 	// It has the version that a rollout brings, to which others will be restarted. Among members
 	// that all have it, as among members that all lack it, it means nothing.
 	Newest bool
+	Zone   string // where it is; empty is a zone too
 }
 
 // Item is one piece of work.
@@ -114,6 +125,8 @@ type Item struct {
 	Leaving bool
 	// where it must be; None: anywhere; an index beyond the members: at one that is not here now
 	Pin Place
+	// of a free item, any member of the zone in which it was; None: that is not known
+	Near Place
 }
 
 // Reason says why an item moves.
@@ -152,6 +165,7 @@ type Move struct {
 	To   Place // None: the item has to leave and fits nowhere; it is in Unplaced too
 
 	Reason Reason
+	For    Preference // 0: its target is as good as others
 }
 
 // Why an item is in Unplaced.
@@ -187,10 +201,14 @@ type Plan struct {
 // same plan. It modifies neither.
 func Compute(members []Member, items []Item) Plan {
 	c := takeCensus(members, items)
+	var p Plan
 	if c.uniform {
-		return c.even()
+		p = c.even()
+	} else {
+		p = c.weighted()
 	}
-	return c.weighted()
+	c.settleZones(&p)
+	return p
 }
 
 // census is what one pass over the input finds. The counts of items leave out those that are

@@ -86,6 +86,7 @@ func TestEvenPlansAreSteadyWhileTheyAreCarriedOut(t *testing.T) {
 		s.capacities = rapid.Bool().Draw(t, "capacities")
 		s.pins = rapid.Bool().Draw(t, "pins")
 		s.rollout = rapid.Bool().Draw(t, "rollout")
+		s.zones = rapid.Bool().Draw(t, "zones")
 		e := execution{input: s.generator().Draw(t, "input")}
 		releases, grants := foreseen(e.plan())
 		e.run(t)
@@ -103,6 +104,7 @@ func TestWeightedPlansSettleWhenCarriedOutInSteps(t *testing.T) {
 		s.capacities = rapid.Bool().Draw(t, "capacities")
 		s.pins = rapid.Bool().Draw(t, "pins")
 		s.rollout = rapid.Bool().Draw(t, "rollout")
+		s.zones = rapid.Bool().Draw(t, "zones")
 		e := execution{input: s.generator().Draw(t, "input")}
 		releases, _ := foreseen(e.plan())
 		e.run(t)

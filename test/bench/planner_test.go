@@ -308,3 +308,49 @@ func BenchmarkPlannerWeighted(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkPlannerPreferences compares plans for members in three zones, for items in groups of
+// three there, and for a rollout, with plans for the same members and items without these.
+func BenchmarkPlannerPreferences(b *testing.B) {
+	zones := func(m []placement.Member) {
+		for j := range m {
+			m[j].Zone = fmt.Sprintf("zone-%d", j%3)
+		}
+	}
+	for what, change := range map[string]func(m []placement.Member, items []placement.Item){
+		"zones": func(m []placement.Member, _ []placement.Item) { zones(m) },
+		"groups": func(m []placement.Member, items []placement.Item) {
+			zones(m)
+			for i := range items {
+				items[i].ID = fmt.Sprintf("group-%09d:%d", i/3, i%3)
+			}
+		},
+		"rollout": func(m []placement.Member, _ []placement.Item) {
+			for j := range m[:len(m)/2] {
+				m[j].Newest = true
+			}
+		},
+	} {
+		for _, c := range contests(1000, 100_000)[:4] {
+			b.Run(what+"/"+c.name, func(b *testing.B) {
+				members, items := slices.Clone(c.members), slices.Clone(c.planned)
+				change(members, items)
+				took := func(members []placement.Member, items []placement.Item) float64 {
+					runtime.GC()
+					start := time.Now()
+					placement.Compute(members, items)
+					return float64(time.Since(start))
+				}
+				var ratios, with, without []float64
+				for range max(b.N, rounds) {
+					x, y := took(members, items), took(c.members, c.planned)
+					with, without, ratios = append(with, x), append(without, y), append(ratios, x/y)
+				}
+				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(median(ratios), "with/without")
+				b.ReportMetric(slices.Min(with)/1e3, "with-µs")
+				b.ReportMetric(slices.Min(without)/1e3, "without-µs")
+			})
+		}
+	}
+}
