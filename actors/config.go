@@ -96,7 +96,9 @@ type Config struct {
 
 	// Address is where others reach this member; published, not used here.
 	Address string
-	// Zone is published with the member's record.
+	// Zone is published with the member's record. Items that move stay in their zone as far as the
+	// loads allow, and those of a group, whose ids are alike up to the first colon, are spread over
+	// zones.
 	Zone string
 	// Version is published with the member's record. While members carry different ones, items
 	// that move prefer members of the one that came last, up to twice the share of each: so a

@@ -164,25 +164,32 @@ func (z *zones) exchange(moves []*Move, moving []bool) {
 			candidates = append(candidates, int32(i))
 		}
 	}
-	crowded := map[int32][]int32{}
+	given := map[int32][]int32{}
 	for turn := range turns {
 		for _, i := range candidates {
 			o := z.owner(&z.items[i])
 			n := z.count(i, z.of[o])
-			if *n > 1 && !moving[i] && len(crowded[o]) < len(gives[o])*(turn+1)/turns {
+			if *n > 1 && !moving[i] && len(given[o]) < len(gives[o])*(turn+1)/turns {
 				*n--
 				moving[i] = true
-				crowded[o] = append(crowded[o], i)
+				given[o] = append(given[o], i)
 			}
 		}
 	}
+	// The rest are those of no group, and then those that were chosen.
+	for i := range z.items {
+		it, o := &z.items[i], z.owner(&z.items[i])
+		if it.Pin == None && !it.Leaving && z.group[i] == none && !moving[i] &&
+			len(given[o]) < len(gives[o]) {
+			moving[i] = true
+			given[o] = append(given[o], int32(i))
+		}
+	}
 	for o, of := range gives {
-		items := crowded[o]
-		for _, move := range of { // the rest are those that were chosen
+		items := given[o]
+		for _, move := range of {
 			if i := move.Item; len(items) < len(of) && !moving[i] {
-				if z.group[i] != none {
-					*z.count(i, z.of[o])--
-				}
+				*z.count(i, z.of[o])--
 				moving[i] = true
 				items = append(items, i)
 			}

@@ -130,7 +130,8 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 	f.StringVar(&o.address, "address", "",
 		"The `address`, host:port, of the service beside this member. It is published: --route "+
 			"sends requests there. Without it: that of --http, else the host's name.")
-	f.StringVar(&o.zone, "zone", "", "The `zone` that this member is in. It is published.")
+	f.StringVar(&o.zone, "zone", "", "The `zone` that this member is in. It is "+
+		"published. Items that move stay in their zone where they can.")
 	f.StringVar(&o.appVersion, "app-version", "",
 		"The `version` of what this member runs. It is published. While members show different "+
 			"ones, items that move prefer those of the version that came last. Without it: "+

@@ -63,6 +63,8 @@ type settings struct {
 	restarts int
 	window   time.Duration
 	sick     int
+	zones    bool // members are in two zones
+	versions bool // each process of a member has another version than the one before
 }
 
 // longest is the longest lease, by a slow clock if there are any.

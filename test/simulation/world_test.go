@@ -198,6 +198,9 @@ func (w *world) run() outcome {
 		w.bound += w.stuck()
 	}
 	w.bound += w.transfers()
+	if w.plan.settings.versions {
+		spread = -1 // of a rollout the planner's tests say what is even
+	}
 	w.rec.Add(history.Event{Verb: history.Calm, For: w.bound, Spread: spread})
 	time.Sleep(w.bound / 2)
 	w.overrideBrake()
@@ -278,6 +281,12 @@ func (w *world) newProcess(id string, twin bool) *process {
 		Lock: func() string { p.hold("lock"); return actors.NoLock },
 		Work: p.work,
 		Lead: p.lead,
+	}
+	if s.zones {
+		c.Zone = []string{"a", "b"}[hash(id)%2]
+	}
+	if s.versions {
+		c.Version = fmt.Sprint(p.n)
 	}
 	if !s.check {
 		c.CheckTTL = actors.NoCheck

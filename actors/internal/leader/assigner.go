@@ -72,7 +72,8 @@ type Assigner struct {
 	overridden overridden
 	// when the override was given that the last draft has taken in
 	overrideSeen time.Time
-	sizes        sizes                // of the workload
+	sizes        sizes // of the workload
+	zones        zoneMemory
 	placed       map[string]time.Time // when each item was, that may not be moved for balance yet
 	moves        map[string]int
 	releases     map[string]time.Time // see snapshot

@@ -44,7 +44,7 @@ func (a *Assigner) snapshot(now time.Time) *snapshot {
 		now: now, members: a.members.Get().Items, workload: w.Items, index: a.index,
 		control:  control,
 		assigned: a.assigned, absent: a.absent, build: a.build, origin: a.origin,
-		notes: a.notes, failing: a.failing,
+		zones: a.zones.see(a.members.Get(), a.absent), notes: a.notes, failing: a.failing,
 		place:   a.first.IsZero() || !now.Before(a.placeAt()),
 		balance: !now.Before(a.quiet.Add(a.LeaderSoak)),
 		budget:  a.budget(w.Items.Len()), cooling: a.cooling(now), releases: a.releases,

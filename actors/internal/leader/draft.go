@@ -28,9 +28,10 @@ type snapshot struct {
 	failing  map[string][]report // what members say of such work now, by member
 	// origin says who released an item that has no owner, and why; not known: false.
 	origin  func(item string) (release, bool)
-	place   bool // changes have come to rest for a moment: free items may be placed
-	balance bool // and for the whole soak: items may be moved for balance
-	budget  int  // the most items on the move for balance, or from drained members, at one time
+	zones   map[string]string // of members, also of some that are gone
+	place   bool              // changes have come to rest for a moment: free items may be placed
+	balance bool              // and for the whole soak: items may be moved for balance
+	budget  int               // the most items on the move for balance, or from drained members, at one time
 	// cooling says until when an item stays where it was placed; nil: none does
 	cooling map[string]time.Time
 	// releases are the items that were on the move before, and since when; one that takes longer
@@ -168,6 +169,7 @@ func (s *snapshot) sort(d *draft) *sorted {
 		}
 	}
 	s.version(out)
+	near := s.near(out, place)
 	n := s.workload.Len()
 	refs := make([]keyRef, n)
 	owner := make([]placement.Place, n)
@@ -236,6 +238,9 @@ func (s *snapshot) sort(d *draft) *sorted {
 		}
 		item := placement.Item{ID: id, Weight: w.Weight, Owner: owner[i],
 			Leaving: owner[i] != placement.None && refs[i].Releasing}
+		if near != nil && item.Owner == placement.None {
+			item.Near = near(id, refs[i].member)
+		}
 		if to, pinned := s.control.Pins.Get(id); pinned {
 			item.Pin = placement.At(len(out.members)) // nobody here, unless it is
 			if at, ok := place[to]; ok {
@@ -418,32 +423,6 @@ func (s *snapshot) takeBack(d *draft, keys []keyRef, why string) {
 				s.absent[ref.member].ack, why))
 		}
 	}
-}
-
-// restart passes orders to restart on to the owners. An order is about what was granted, and whose
-// owner was registered, before it: what has been started since needs no restart. What is to move
-// later, when the soak is over or there is room in the budget, is started once more before.
-func (s *snapshot) restart(d *draft, sorted *sorted, moving []bool) {
-	if s.control.RestartItems.Len()+s.control.RestartMembers.Len() == 0 {
-		return
-	}
-	for i, item := range sorted.items {
-		if item.Owner == placement.None || item.Leaving || moving[i] {
-			continue
-		}
-		ref := sorted.keys[i]
-		byItem, _ := s.control.RestartItems.Get(item.ID)
-		byMember, _ := s.control.RestartMembers.Get(ref.member)
-		m, _ := s.members.Get(ref.member)
-		if given := max(byItem, byMember); due(given, ref.Assignment, m) && !m.Leaving {
-			d.units = append(d.units, s.build.again(item.ID, ref.member, ref.Assignment, given))
-		}
-	}
-}
-
-// due tells whether an order to restart is about what was granted, and not passed on yet.
-func due(given uint64, a messages.Assignment, m messages.Member) bool {
-	return given > max(a.CreateIndex, a.Restart, m.CreateIndex)
 }
 
 // patient tells whether a drained member gives up its items within the move budget still, and has

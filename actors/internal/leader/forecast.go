@@ -66,9 +66,9 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 	f := Forecast{Drained: map[string]bool{}, Gone: map[string]bool{},
 		Lost: map[string]bool{}, New: map[string]bool{}}
 	skip := func(store.Entry, string) {}
-	members := map[string]messages.Member{}
+	members, zones := map[string]messages.Member{}, map[string]string{}
 	for e, m := range protocol.Read(seen.Members, keys.ReadMember, skip) {
-		members[m.ID] = memberOf(e, m)
+		members[m.ID], zones[m.ID] = memberOf(e, m), m.Zone
 	}
 	drained := map[string]time.Time{}
 	for id, deadline := range seen.Orders.Drained {
@@ -111,7 +111,7 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 		control: messages.Control{Drain: messages.TableOf(drained),
 			Pins:      messages.TableOf(seen.Orders.Pins),
 			Preferred: messages.TableOf(seen.Orders.Preferred)},
-		absent: absent, notes: map[string]note{}, origin: unknownOrigin, place: true,
+		absent: absent, notes: map[string]note{}, origin: unknownOrigin, zones: zones, place: true,
 		balance: true, peak: len(workload), hold: brakeHold}
 	for id := range s.workload.IDs() {
 		s.index[id] = int32(len(s.index))

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/coordd/coordd/actors/placement"
 	"github.com/coordd/coordd/internal/protocol"
@@ -58,8 +59,17 @@ func (o *sorted) prefers(move placement.Move) string {
 	if move.To == placement.None || o.items[move.Item].Pin != placement.None {
 		return ""
 	}
-	if o.version != "" && o.members[move.To.Member()].Newest {
-		return fmt.Sprintf("version %.40s", o.version)
+	var what []string
+	to := o.members[move.To.Member()]
+	if o.version != "" && to.Newest {
+		what = append(what, fmt.Sprintf("version %.40s", o.version))
 	}
-	return ""
+	switch {
+	case to.Zone == "":
+	case move.For == placement.Stay:
+		what = append(what, fmt.Sprintf("zone %.40s", to.Zone))
+	case move.For == placement.Spread:
+		what = append(what, fmt.Sprintf("zone %.40s for its group", to.Zone))
+	}
+	return strings.Join(what, " and ")
 }
