@@ -103,7 +103,11 @@ func next(i ItemStatus) string {
 	case ItemQuarantined:
 		return "an operator mends it or its payload, and says \"coordd restart " + i.ID + "\""
 	case ItemOwned:
-		return ""
+		if i.Cause != CauseSilent {
+			return ""
+		}
+		return i.Member + " is heard again, or its session ends and the leader gives it to another " +
+			"member. Look at " + i.Member + ": its process may hang, and its work with it"
 	}
 	switch i.Cause {
 	case CauseNoLeader:

@@ -35,6 +35,7 @@ type memberView struct {
 	reports map[string]protocol.WorkReport
 	// missing are items that the summary counts and does not name, by state
 	missing map[string]int
+	silent  time.Time // since when nothing is heard of it; zero: it is heard, or that is not known
 	used    uint64 // the weight of what it has
 }
 
@@ -129,7 +130,7 @@ type stateCounts map[ItemState]int
 
 // settle counts items of which it is not known by name what they do as what their member counts.
 func (m *memberView) settle(here, all stateCounts) {
-	if m.summary == nil || len(m.missing) == 0 {
+	if m.summary == nil || len(m.missing) == 0 || !m.silent.IsZero() {
 		return
 	}
 	move := func(to ItemState, n int) {
@@ -185,6 +186,11 @@ func (v *view) assigned(key keyView) ItemStatus {
 		if m.summary != nil {
 			i.Until = m.summary.ClearAt
 		}
+	case !m.silent.IsZero(): // what it told last is no word about now
+		i.report(report)
+		i.State, i.Cause, i.Since, i.NextStart = ItemOwned, CauseSilent, m.silent, time.Time{}
+		i.Why = fmt.Sprintf("%s is silent since %s: what its work does is not known", m.ID,
+			utcText(m.silent))
 	case m.summary == nil:
 		i.State, i.Why = ItemOwned, key.Member+" has not told what its work does: "+
 			"it has just come, or is of an older version"
@@ -413,7 +419,8 @@ func (p *serviceState) view(odd func(store.Entry, string)) *view {
 		if m.Unreadable {
 			m.Status = "unreadable"
 		}
-		v.members[m.ID] = &memberView{Member: m, session: e.Session, index: e.CreateIndex}
+		v.members[m.ID] = &memberView{Member: m, session: e.Session, index: e.CreateIndex,
+			silent: p.silentSince(m.ID, m.Process)}
 	}
 	for _, w := range protocol.Read(p.states, p.keys.ReadWorkSummary, odd) {
 		if m := v.members[w.Member]; m != nil {

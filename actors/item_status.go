@@ -27,7 +27,7 @@ const (
 	// ItemQuarantined: nobody works on it, because its work failed too often ([Config.MaxRestarts])
 	// at one member and then at another one, or there was none. [Operator.Restart] ends that.
 	ItemQuarantined ItemState = "quarantined"
-	// ItemOwned: it has an owner that does not tell what the work does.
+	// ItemOwned: it has an owner that does not tell what the work does, or is silent.
 	ItemOwned ItemState = "owned"
 )
 
@@ -35,7 +35,7 @@ const (
 var ItemStates = []ItemState{ItemRunning, ItemStarting, ItemLooping, ItemStopping, ItemWaiting,
 	ItemFree, ItemQuarantined, ItemOwned}
 
-// Cause says why an item is in a state in which nobody works on it.
+// Cause says why an item is in a state in which nobody is known to work on it.
 type Cause string
 
 // The causes.
@@ -50,6 +50,7 @@ const (
 	CauseLost        Cause = "lost-member" // its owner is gone, and may still be within its lease
 	CauseKept        Cause = "kept"        // its owner has asked for its items to wait for it
 	CausePredecessor Cause = "predecessor" // a former process of its owner may be within its lease
+	CauseSilent      Cause = "silent"      // its owner is heard no more, and is registered still
 )
 
 // ItemStatus is one item: who has it, what its work does, and why.

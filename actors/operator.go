@@ -313,7 +313,7 @@ func (p *serviceState) describe(now time.Time) (Status, Holders, []ItemStatus) {
 		s.Members = append(s.Members, StatusMember{
 			ID: m.ID, Address: m.Address, Status: m.Status, Idle: m.Idle, Capacity: m.Capacity,
 			Zone: m.Zone, Version: m.Version, Drained: slices.Contains(s.Drained, m.ID),
-			Lease: v.leaseOf(m), SilentSince: p.silentSince(m.ID, m.Process),
+			Lease: v.leaseOf(m), SilentSince: m.silent,
 		})
 		holders[m.ID] = &Holder{ID: m.ID, Status: m.Status}
 	}

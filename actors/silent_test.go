@@ -1,11 +1,14 @@
 package actors_test
 
 import (
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -88,6 +91,66 @@ func TestSinceWhenAMemberIsSilentIsSaid(t *testing.T) {
 		d.must(err)
 		if texts := silent(status); len(texts) > 0 {
 			t.Errorf("it is heard elsewhere, and wrong is %q", texts)
+		}
+	})
+}
+
+// A silent member may have hung with its work, or it lives and only its reports are lost: what it
+// told last is no word about now.
+func TestOfASilentMembersItemsItIsNotSaidThatTheyRun(t *testing.T) {
+	operate(t, func(t *testing.T, d *desk) {
+		d.lock("leader", "n1")
+		for _, id := range []string{"n1", "n2"} {
+			d.lock("members/"+id, `{"status":"alive","process":{"instance":"x"}}`)
+			d.registers("demo-" + id + "-x")
+		}
+		for item, key := range map[string]string{"a": "n1/a", "b": "n2/b", "c": "n2/c", "d": "n2/d",
+			"e": "n2/e"} {
+			d.put("workload/"+item, "")
+			d.put("assignments/"+key, `{"s":"own"}`)
+		}
+		d.put("assignments/n2/e", `{"s":"rel"}`)
+		d.told("n1", map[string]int{"running": 1})
+		d.told("n2", map[string]int{"running": 1, "starting": 1, "crash-looping": 1, "stopping": 1},
+			protocol.WorkReport{ID: "c", State: "crash-looping", Restarts: 7, Exit: "exit status 1"})
+		at := d.reports("demo-n2-x", "NOW: 4 items run; the lease has 9s left")
+		for range 4 {
+			d.reports("demo-n1-x", "NOW: 1 items run; the lease has 9s left")
+			time.Sleep(time.Second)
+		}
+		status, items, err := d.op.Items(t.Context())
+		d.must(err)
+		since := "n2 is silent since " + at.Format("15:04:05") + " UTC"
+		for _, i := range items {
+			want := actors.ItemStatus{ID: i.ID, State: actors.ItemOwned, Member: "n2", Since: at,
+				Cause: actors.CauseSilent, Why: since + ": what its work does is not known"}
+			switch i.ID {
+			case "a":
+				want = actors.ItemStatus{ID: "a", State: actors.ItemRunning, Member: "n1"}
+			case "c":
+				want.Restarts, want.LastExit = 7, "exit status 1"
+			case "e": // is what the leader has said
+				want = actors.ItemStatus{ID: "e", State: actors.ItemStopping, Member: "n2",
+					Why: "it is on its way to another member"}
+			}
+			i.Token = 0
+			if !reflect.DeepEqual(i, want) {
+				t.Errorf("got  %+v\nwant %+v", i, want)
+			}
+		}
+		if got, want := fmt.Sprint(status.Work.States, status.Members[1].States),
+			"map[owned:3 running:1 stopping:1] map[owned:3 stopping:1]"; got != want {
+			t.Errorf("the items are counted as %s, want %s", got, want)
+		}
+		if got, want := status.Problem(), since+": its health check has run out, and its session "+
+			"has not; its items (4) stay with it until that ends, and what their work does is not "+
+			"known"; got != want {
+			t.Errorf("wrong is %q, want %q", got, want)
+		}
+		why, err := d.op.Explain(t.Context(), "b")
+		d.must(err)
+		if want := "n2 is heard again, or its session ends and"; !strings.HasPrefix(why.Next, want) {
+			t.Errorf("what it takes is %q, want %q …", why.Next, want)
 		}
 	})
 }

@@ -50,7 +50,7 @@ func TestThePagesColoursHaveEnoughContrast(t *testing.T) {
 	}
 	kinds := []string{"run", "start", "stop", "wait", "loop", "free", "good"}
 	text := [][2]string{{"ink", "back"}, {"ink", "card"}, {"soft", "back"}, {"soft", "card"},
-		{"back", "ink"}} // the last one is the tip
+		{"run-ink", "card"}, {"back", "ink"}} // of what is not known to run, and of the tip
 	seen := [][2]string{}
 	for _, kind := range kinds {
 		text = append(text, [2]string{kind + "-ink", kind + "-ground"})

@@ -57,7 +57,8 @@ a lost member, or are free, and how many of each state every member has. A line
 again and again. Then the exit code is 1.
 
 Members say themselves what their work does, a few seconds late at the most.
-Items of a member of an older version, which does not say it, are "owned".
+Items of a member that is silent, or that does not say it because it is of an older
+version, are "owned": whether they run is not known.
 
 With --watch it looks every second until it is stopped, and shows what has changed: on
 a terminal by drawing the screen anew, elsewhere as a line with the time, with --json as
@@ -219,7 +220,7 @@ func printMembers(w io.Writer, s actors.Status) error {
 		}
 		running := strconv.Itoa(m.States[actors.ItemRunning])
 		if m.States[actors.ItemOwned] > 0 {
-			running = "?" // it does not say what its work does
+			running = "?" // it does not say what its work does, or is silent
 		}
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%d\t%s\n", foreign(m.ID), status, m.Items,
 			running, m.States[actors.ItemStarting], m.States[actors.ItemLooping],

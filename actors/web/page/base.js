@@ -3,10 +3,10 @@
 const $ = id => document.getElementById(id);
 
 // What becomes of an item: its class, the word for it, and what a tile says beside the id. An item
-// is "owned" if its member does not say what its work does.
+// is "owned" if it is not known what its work does: its member does not say, or is silent.
 const STATES = {
   "running": ["run", "running", ""],
-  "owned": ["run", "owned, and not told what they do", ""],
+  "owned": ["own", "not known to run", "?"],
   "starting": ["start", "starting", "starts"],
   "crash-looping": ["loop", "crash-looping", "loops"],
   "stopping": ["stop", "stopping", "stops"],
@@ -16,7 +16,7 @@ const STATES = {
 };
 const ORDER = ["running", "owned", "starting", "crash-looping", "quarantined", "stopping",
   "waiting", "free"];
-const stateOf = s => STATES[s] || ["run", s, s];
+const stateOf = s => STATES[s] || ["own", s, s];
 
 // el makes an element: class, role and aria-… are attributes, all else is a property.
 function el(tag, set = {}, ...kids) {

@@ -146,8 +146,9 @@ function drawTiles(row) {
     g.globalAlpha = dimmed(item) ? .15 : 1;
     const colour = css(alive(item, state) ? "--good" : "--" + kind);
     if (colour !== style) g.fillStyle = style = colour;
-    // The states differ by shape too: nobody works on what is hollow, and what loops has a hole.
-    if (size > 4 && (kind === "wait" || kind === "free")) {
+    // The states differ by shape too: what is hollow is not known to run, and what loops
+    // has a hole.
+    if (size > 4 && ["own", "wait", "free"].includes(kind)) {
       g.fillRect(x, y, size, size);
       g.clearRect(x + 2, y + 2, size - 4, size - 4);
     } else {
