@@ -36,7 +36,7 @@ type memberView struct {
 	// missing are items that the summary counts and does not name, by state
 	missing map[string]int
 	silent  time.Time // since when nothing is heard of it; zero: it is heard, or that is not known
-	used    uint64 // the weight of what it has
+	used    uint64    // the weight of what it has
 }
 
 type ackView struct {

@@ -44,7 +44,8 @@ func (w *world) start(id string) *actorstest.Member {
 	member := w.Start(id, work, func(c *actors.Config) {
 		c.Observer, c.Version, c.StopTimeout = m, "v1.2.3", 2*time.Minute
 	})
-	w.registry.MustRegister(m.Collector(member.Coordinator(), metrics.Options{}))
+	w.registry.MustRegister(m.Collector(member.Coordinator(), metrics.Options{
+		OutputLost: func() (above, unwritten uint64) { return 3, 4 }}))
 	return member
 }
 

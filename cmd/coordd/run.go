@@ -348,11 +348,16 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 	var root *supervisor.Supervisor
 	if page != nil {
 		page.access.warn(log, page.address(), member.ConfigStore().Enabled())
+		var outputLost func() (above, unwritten uint64)
+		if work != nil && o.output != rawOutput {
+			outputLost = work.guard.OutputLost
+		}
 		handler := func(o web.Options) http.Handler { return web.New(member, o) }
 		children = append(children, page.child(handler, address, web.Options{
 			Stopping: ctx.Done(), Report: func() supervisor.Report { return root.Report() },
 			Metrics: metrics.Handler(counted.Collector(member, metrics.Options{
-				Process: func() *supervisor.Supervisor { return root }}))}))
+				Process:    func() *supervisor.Supervisor { return root },
+				OutputLost: outputLost}))}))
 	}
 	route, err := openRoute(o.routeFlags, member.Router(), whereabouts{address: o.address,
 		published: cfg.Address, page: page.address(), consul: address}, share.route, log)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -111,6 +112,8 @@ type Guard struct {
 	bound   *os.File // see BindLock; nil: not bound
 	boundID string   // which file that is
 	cgroup  string   // of the guard process that is up
+
+	above, unwritten atomic.Uint64 // lines of output
 }
 
 // New returns a Guard that runs nothing until Run is called.
@@ -130,6 +133,11 @@ func New(cfg Config) *Guard {
 	}
 	return &Guard{cfg: cfg, up: make(chan struct{}), names: map[string]bool{}}
 }
+
+// OutputLost counts the lines of commands' output that are missing, as the guard process has told: up
+// to 30 s late. above were dropped for [output.Config.Rate]; unwritten could not be written. What a
+// guard process had not copied that was killed is in neither.
+func (g *Guard) OutputLost() (above, unwritten uint64) { return g.above.Load(), g.unwritten.Load() }
 
 // Lease tells until when work may run, and how long before that it begins to stop. Call it at each
 // renewal, before the Exec that relies on it; it never blocks and the newest call wins. The zero

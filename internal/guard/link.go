@@ -193,7 +193,7 @@ func (l *link) take(e event) {
 	case evOutputLost:
 		select {
 		case l.losses <- e:
-		default: // they come twice a minute
+		default: // they come four times a minute
 		}
 	case evPong:
 		l.pongs++

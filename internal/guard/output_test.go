@@ -244,6 +244,31 @@ func TestTheOwnerHearsOfLostOutput(t *testing.T) {
 			strings.Contains(log.String(), "item=w1") &&
 			strings.Contains(log.String(), "no space left")
 	})
+	if err := f.stop(); err != nil { // what is left is told at the end
+		t.Error(err)
+	}
+	if above, unwritten := f.g.OutputLost(); above != 0 || unwritten != 2 {
+		t.Errorf("%d lines above the rate and %d not written, want 0 and 2", above, unwritten)
+	}
+}
+
+func TestTheOwnerHearsOfOutputAboveTheRate(t *testing.T) {
+	var log testkit.Output
+	f := start(t, guard.Config{Output: output.Config{To: output.File, Dir: t.TempDir(), Rate: 1},
+		Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err := f.Exec(t.Context(), guard.Spec{Name: "w1", Command: "seq 100000"}); err != nil {
+		t.Error(err)
+	}
+	testkit.Eventually(t, "a count", func() bool { n, _ := f.g.OutputLost(); return n > 0 })
+	if err := f.stop(); err != nil {
+		t.Error(err)
+	}
+	above, unwritten := f.g.OutputLost()
+	if above < 99_000 || above > 100_000-output.BurstSeconds || unwritten != 0 ||
+		strings.Contains(log.String(), "output-lost") {
+		t.Errorf("%d lines above the rate and %d not written, want nearly 100000 and 0; %s", above,
+			unwritten, &log)
+	}
 }
 
 func TestAnEndOfReadersDoesNotEndCommands(t *testing.T) {

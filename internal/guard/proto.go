@@ -72,7 +72,7 @@ type event struct {
 	LockID   string // evHello, evLocked: which file that is, when Locked
 	Ended    int64  // evExited: when that was seen, in nanoseconds of the wall clock
 	// evExited: why it did not start; evHello: why it does not hold the lock file; evOutputLost:
-	// why it is
+	// why it is; empty: above the rate
 	Err   string
 	Lines int    // evOutputLost: how many
 	Item  string // evOutputLost: whose the last one was

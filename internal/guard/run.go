@@ -315,6 +315,11 @@ func (w *watch) tellLosses() {
 }
 
 func (w *watch) tellLoss(e event) {
+	if e.Err == "" { // their item's output says it
+		w.g.above.Add(uint64(e.Lines))
+		return
+	}
+	w.g.unwritten.Add(uint64(e.Lines))
 	w.g.cfg.Logger.Warn("output-lost", "lines", e.Lines, "item", e.Item, "err", e.Err)
 }
 

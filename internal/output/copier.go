@@ -22,6 +22,7 @@ type Copier struct {
 	sinks  [3]sink // by stream
 	rates  *rates
 	losses losses
+	above  losses          // the rate
 	ctx    context.Context // done when nothing more is waited for
 	cancel context.CancelFunc
 
@@ -31,13 +32,14 @@ type Copier struct {
 }
 
 // New returns a Copier that writes to the descriptors of a standard output and error. lost is told
-// of what could not be written: at once, and then at most every 30 s; it must not wait. The Config
+// of what was not written: at once, and then at most every 30 s; it must not wait. The Config
 // is one that Validate takes, and not Raw.
 func New(cfg Config, stdout, stderr int, lost func(Loss)) (*Copier, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Copier{rates: newRates(cfg.Rate), losses: losses{report: lost}}
+	c := &Copier{rates: newRates(cfg.Rate), losses: losses{report: lost},
+		above: losses{report: lost}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	switch cfg.To {
 	case Prefix:
@@ -182,6 +184,7 @@ func (c *Copier) Close(limit time.Duration) {
 	}
 	c.cancel()
 	c.losses.close()
+	c.above.close()
 }
 
 // countLimit is what it takes to count what is dropped, of a hundred full pipes.

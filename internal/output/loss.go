@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// Loss tells the owner of lines that could not be written.
+// Loss tells the owner of lines that were not written.
 type Loss struct {
 	Lines int
 	Item  string // one whose lines they were, the last
-	Err   string // why that item's last one was not
+	Err   string // why that item's last one could not be written; empty: they were above the rate
 }
 
 // lossPeriod is how far apart two reports of losses are.
 const lossPeriod = 30 * time.Second
 
-// losses reports the first loss at once, and then once a period what has come since.
+// losses reports the first loss at once, and then once a period what has come since. Lines above the
+// rate and others have one each: neither waits for the other's period.
 type losses struct {
 	report func(Loss) // never waits
 
@@ -27,11 +28,15 @@ type losses struct {
 	over  bool
 }
 
+// add takes lines that are lost; a nil err says that they were above the rate.
 func (l *losses) add(item string, lines int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.since.Lines += lines
-	l.since.Item, l.since.Err = item, err.Error()
+	l.since.Item = item
+	if err != nil {
+		l.since.Err = err.Error()
+	}
 	if l.next == nil && !l.over {
 		l.tell()
 	}

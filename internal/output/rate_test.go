@@ -22,7 +22,9 @@ func (s *stream) hear(text string, now time.Time) {
 }
 
 func TestAnItemHasItsRateAndABurst(t *testing.T) {
-	c, now, to := &Copier{rates: newRates(5)}, time.Unix(1000, 0), newCollector()
+	c, now, to := &Copier{rates: newRates(5), above: losses{report: func(Loss) {}}},
+		time.Unix(1000, 0), newCollector()
+	defer c.above.close()
 	s := quiet(c, "w1", to)
 	s.hear(strings.Repeat("a\n", 1000), now)
 	if n := strings.Count(to.text.String(), "a\n"); n != 5*BurstSeconds {
@@ -48,7 +50,10 @@ func TestAnItemHasItsRateAndABurst(t *testing.T) {
 }
 
 func TestWhatIsDroppedIsSaidOnceAPeriod(t *testing.T) {
-	c, now, to := &Copier{rates: newRates(1)}, time.Unix(1000, 0), newCollector()
+	var told []Loss
+	c, now, to := &Copier{rates: newRates(1), above: losses{report: func(l Loss) {
+		told = append(told, l)
+	}}}, time.Unix(1000, 0), newCollector()
 	s := quiet(c, "w1", to)
 	for range 30 { // seconds, with 11 lines each
 		s.hear(strings.Repeat("a\n", 11), now)
@@ -65,6 +70,10 @@ func TestWhatIsDroppedIsSaidOnceAPeriod(t *testing.T) {
 			notes = append(notes, line)
 			dropped += n
 		}
+	}
+	c.above.close()
+	if len(told) != 2 || told[0].Lines+told[1].Lines != dropped || told[0].Err+told[1].Err != "" {
+		t.Errorf("the owner was told %+v of %d lines", told, dropped)
 	}
 	if passed+dropped != 30*11 || len(notes) != 3 {
 		t.Errorf("%d lines passed and %d dropped of %d, said as %q; want three notes", passed,

@@ -11,9 +11,10 @@ const turnSize = 64 << 10
 type turn struct {
 	in  []byte
 	out []byte // formatted, not written yet
-	// lines are those in out. failed are those that could not be written, for the reason err.
-	lines, failed int
-	err           error
+	// lines are those in out. above were not added, for the rate. failed could not be written, for
+	// the reason err.
+	lines, above, failed int
+	err                  error
 }
 
 func (t *turn) fail(lines int, err error) {
@@ -41,7 +42,7 @@ func (c turns) take(cancelled <-chan struct{}) *turn {
 		if t.in == nil {
 			t.in = make([]byte, turnSize)
 		}
-		t.out, t.lines, t.failed, t.err = t.out[:0], 0, 0, nil
+		t.out, t.lines, t.above, t.failed, t.err = t.out[:0], 0, 0, 0, nil
 		return t
 	case <-cancelled:
 		return nil

@@ -147,6 +147,9 @@ func (s *stream) turn(do func(t *turn)) bool {
 		s.lost, s.err = s.lost+t.failed, t.err
 		s.run.copier.losses.add(s.item, t.failed, t.err)
 	}
+	if t.above > 0 {
+		s.run.copier.above.add(s.item, t.above, nil)
+	}
 	s.sink.give(t)
 	return true
 }
@@ -168,6 +171,7 @@ func (s *stream) take(t *turn, data []byte, now time.Time) {
 func (s *stream) add(t *turn, text []byte, ends bool, now time.Time) {
 	if s.rate != nil && !s.rate.AllowN(now, 1) {
 		s.dropped++
+		t.above++
 		s.gap = true
 		s.missing(now)
 		return
