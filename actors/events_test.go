@@ -325,10 +325,13 @@ func TestOrdersAndTheBrakeAreInTheEventLog(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		w.must(w.op.Pin(ctx, w.items(1)[0], "n2"))
 		time.Sleep(10 * time.Second)
+		w.must(w.op.Prefer(ctx, w.items(1)[0], "n3"))
+		time.Sleep(3 * time.Second)
 		w.must(w.op.Unpin(ctx, w.items(1)[0]))
 		time.Sleep(3 * time.Second)
 		got := w.since(before)
-		for _, what := range []string{"frozen", "thawed", "pinned >n2", "unpinned"} {
+		for _, what := range []string{"frozen", "thawed", "pinned >n2", "unpinned", "preferred >n3",
+			"unpreferred"} {
 			if got[what] != 1 {
 				w.t.Errorf("%s: %d of %v", what, got[what], got)
 			}

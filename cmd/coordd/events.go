@@ -176,6 +176,10 @@ func eventText(e actors.Event) string {
 		return items + " pinned to " + to + by
 	case "unpinned":
 		return items + " no longer pinned" + by
+	case "preferred":
+		return items + " preferred at " + to + by
+	case "unpreferred":
+		return items + " no longer preferred anywhere" + by
 	case "frozen":
 		return "frozen: nothing is moved or placed" + by
 	case "thawed":

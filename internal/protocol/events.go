@@ -32,19 +32,21 @@ const (
 
 // What an event says has happened. Readers show words that they do not know as they are.
 const (
-	EventLeads      = "leads"      // To leads; From is who led before
-	EventJoined     = "joined"     // To registered; Why "again": in place of an earlier session
-	EventLeaving    = "leaving"    // From is about to stop
-	EventLeft       = "left"       // From has stopped; or Why: [Unannounced]
-	EventLost       = "lost"       // From is gone without a word
-	EventDrained    = "drained"    // an order to empty From
-	EventUndrained  = "undrained"  // the end of it
-	EventPinned     = "pinned"     // an order to keep the items at To
-	EventUnpinned   = "unpinned"   // the end of it
-	EventFrozen     = "frozen"     // an order to plan nothing
-	EventThawed     = "thawed"     // the end of it
-	EventOverridden = "overridden" // an order to release the brake
-	EventBrakeOn    = "brake-on"   // Why is a text
+	EventLeads      = "leads"       // To leads; From is who led before
+	EventJoined     = "joined"      // To registered; Why "again": in place of an earlier session
+	EventLeaving    = "leaving"     // From is about to stop
+	EventLeft       = "left"        // From has stopped; or Why: [Unannounced]
+	EventLost       = "lost"        // From is gone without a word
+	EventDrained    = "drained"     // an order to empty From
+	EventUndrained  = "undrained"   // the end of it
+	EventPinned     = "pinned"      // an order to keep the items at To
+	EventUnpinned   = "unpinned"    // the end of it
+	EventPreferred  = "preferred"   // an order to have the items at To, while that takes them
+	EventUnprefer   = "unpreferred" // the end of it
+	EventFrozen     = "frozen"      // an order to plan nothing
+	EventThawed     = "thawed"      // the end of it
+	EventOverridden = "overridden"  // an order to release the brake
+	EventBrakeOn    = "brake-on"    // Why is a text
 	EventBrakeOff   = "brake-off"
 	EventGranted    = "granted"    // the items to To; From had them before, if it is known
 	EventRevoked    = "revoked"    // From is to give the items up

@@ -14,7 +14,8 @@ type standing struct {
 	members  map[string]string // by id: the last event's word
 	sessions map[string]string
 	drained  map[string]bool
-	pins     map[string]string
+	pins     map[string]string // the member of each item
+	prefers  map[string]string
 	frozen   bool
 	braked   bool
 	override uint64
@@ -34,7 +35,8 @@ type view struct {
 
 func newStanding() standing {
 	return standing{members: map[string]string{}, sessions: map[string]string{},
-		drained: map[string]bool{}, pins: map[string]string{}}
+		drained: map[string]bool{}, pins: map[string]string{},
+		prefers: map[string]string{}}
 }
 
 // learn takes in an event of the log.
@@ -49,6 +51,10 @@ func (s *standing) learn(e protocol.Event) {
 	case protocol.EventPinned, protocol.EventUnpinned:
 		for _, item := range e.Items {
 			s.pins[item] = e.To // of unpinned: empty
+		}
+	case protocol.EventPreferred, protocol.EventUnprefer:
+		for _, item := range e.Items {
+			s.prefers[item] = e.To
 		}
 	case protocol.EventFrozen, protocol.EventThawed:
 		s.frozen = e.What == protocol.EventFrozen
@@ -157,21 +163,10 @@ func (s *standing) nextOrders(c messages.Control, known bool) (events []protocol
 		}
 	}
 	s.drained = drained
-	pins := map[string]string{}
-	for item, to := range c.Pins.All() {
-		pins[item] = to
-		if was, told := s.pins[item]; was != to && (told || known) {
-			events = append(events, protocol.Event{What: protocol.EventPinned,
-				Items: []string{item}, To: to})
-		}
-	}
-	for _, item := range slices.Sorted(maps.Keys(s.pins)) {
-		if s.pins[item] != "" && pins[item] == "" {
-			events = append(events, protocol.Event{What: protocol.EventUnpinned,
-				Items: []string{item}})
-		}
-	}
-	s.pins = pins
+	events = append(events, tied(s.pins, c.Pins, known, protocol.EventPinned,
+		protocol.EventUnpinned)...)
+	events = append(events, tied(s.prefers, c.Preferred, known, protocol.EventPreferred,
+		protocol.EventUnprefer)...)
 	if c.Freeze != s.frozen {
 		what := protocol.EventThawed
 		if c.Freeze {
@@ -184,6 +179,28 @@ func (s *standing) nextOrders(c messages.Control, known bool) (events []protocol
 		events = append(events, protocol.Event{What: protocol.EventOverridden})
 	}
 	s.override = c.Override
+	return events
+}
+
+// tied returns the orders that name the member of an item, and the ends of such ones, that are not
+// in was yet. Then they are.
+func tied(was map[string]string, now messages.Table[string], known bool, begin, end string) (
+	events []protocol.Event) {
+	for item, to := range now.All() {
+		if before, told := was[item]; before != to && (told || known) {
+			events = append(events, protocol.Event{What: begin, Items: []string{item}, To: to})
+		}
+		was[item] = to
+	}
+	for _, item := range slices.Sorted(maps.Keys(was)) {
+		if now.Has(item) {
+			continue
+		}
+		if was[item] != "" {
+			events = append(events, protocol.Event{What: end, Items: []string{item}})
+		}
+		delete(was, item)
+	}
 	return events
 }
 

@@ -66,12 +66,13 @@ func TestWhatStandsIsToldOnce(t *testing.T) {
 
 	v := present(map[string]string{"n1": "a"})
 	v.control = messages.Control{Index: 1, Freeze: true, FrozenBy: "ann",
-		Drain: tableOf(map[string]time.Time{"n1": {}}), Pins: tableOf(map[string]string{"x": "n1"})}
+		Drain: tableOf(map[string]time.Time{"n1": {}}), Pins: tableOf(map[string]string{"x": "n1"}),
+		Preferred: tableOf(map[string]string{"y": "n2"})}
 	v.brake = "an operator froze the assignments"
-	step("orders", v, "drained n1", "pinned n1", "frozen ")
+	step("orders", v, "drained n1", "pinned n1", "preferred n2", "frozen ")
 	v.control = messages.Control{Index: 2, Override: 2}
 	v.brake = "items are gone"
-	step("other orders", v, "undrained n1", "unpinned ", "thawed ", "overridden ",
+	step("other orders", v, "undrained n1", "unpinned ", "unpreferred ", "thawed ", "overridden ",
 		"brake-on  items are gone")
 	v.brake = "more items are gone"
 	step("the brake still on", v)

@@ -85,6 +85,8 @@ function textOf(group) {
   case "undrained": return [names("from") + are + " no longer drained" + by(e), "order"];
   case "pinned": return [items + " pinned to " + e.to + by(e), "order"];
   case "unpinned": return [items + " no longer pinned" + by(e), "order"];
+  case "preferred": return [items + " preferred at " + e.to + by(e), "order"];
+  case "unpreferred": return [items + " no longer preferred anywhere" + by(e), "order"];
   case "frozen": return ["frozen: nothing is moved or placed" + by(e), "order"];
   case "thawed": return ["thawed" + by(e), "order"];
   case "overridden": return ["the brake is to be released, by an order" + by(e), "order"];
@@ -123,7 +125,7 @@ function grouped(all) {
   const byFrom = /^(drain|left|lost|released|failing)$/;
   for (const e of all) {
     const from = byFrom.test(e.why || "") || alone.test(e.kind) ? e.from : "";
-    const to = /^(pinned|restarted)$/.test(e.kind) ? (e.to || "") + e.from : "";
+    const to = /^(pinned|preferred|restarted)$/.test(e.kind) ? (e.to || "") + e.from : "";
     const key = [e.kind, e.why, from, to, e.by].join("\n"), t = Date.parse(e.time);
     let g;
     for (let i = groups.length - 1; i >= 0 && i > groups.length - 6 && !g; i--) {
