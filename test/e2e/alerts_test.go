@@ -31,7 +31,10 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-const alertsFile = "../../docs/prometheus/alerts.yml"
+const (
+	alertsFile    = "../../docs/prometheus/alerts.yml"
+	dashboardFile = "../../docs/prometheus/dashboard.json"
+)
 
 // impatient are the alert rules as they are shipped, but that they fire at once, look back for 4 s,
 // and find a take-over slow that takes 2.5 s. The times themselves promtool replays
@@ -185,7 +188,33 @@ func lostMembers(t *testing.T, seen *sync.Map) {
 		"CoorddItemsNotRunning", "CoorddTakeOverSlow")
 	testkit.Await(t, workLimit, "five members", func() string { return w.now().unlike(5, 10) })
 	w.during(hang(syscall.SIGSTOP, ids[1:]...), hang(syscall.SIGCONT, ids[1:]...), "CoorddBraked")
+	w.shows()
 }
+
+// shows sees that each panel of the dashboard has had something to show.
+func (w *watched) shows() {
+	w.t.Helper()
+	d := realprometheus.ReadDashboard(w.t, dashboardFile, w.name)
+	for _, p := range d.Panels {
+		series := 0
+		for _, target := range p.Targets {
+			_, n, err := w.Value("last_over_time((" + target.Expr + ")[1h:1s])")
+			if err != nil {
+				w.t.Errorf("panel %q: %v", p.Title, err)
+			} else if n == 0 && !usuallyNothing.MatchString(target.Expr) {
+				w.t.Errorf("panel %q shows nothing of %s", p.Title, target.Expr)
+			}
+			series += n
+		}
+		if p.Type != "row" && series == 0 {
+			w.t.Errorf("panel %q shows nothing", p.Title)
+		}
+	}
+}
+
+// usuallyNothing are queries that find nothing where nothing fails, and where no command's output
+// is copied.
+var usuallyNothing = regexp.MustCompile(`coordd_actor_restarts|coordd_output_lost|result!="ok"`)
 
 func consulIsAway(t *testing.T, seen *sync.Map) {
 	consul := realconsul.Start(t, realconsul.Options{})

@@ -3,7 +3,6 @@
 package realprometheus_test
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -100,32 +99,11 @@ func TestEachAlertHasAnEntryInTheRunbookAndNoOtherHas(t *testing.T) {
 	}
 }
 
-// dashboard is what the test looks at of Grafana's format.
-type dashboard struct {
-	Title      string
-	UID        string
-	Templating struct{ List []struct{ Name string } }
-	Panels     []struct {
-		ID      int
-		Type    string
-		Title   string
-		GridPos struct{ X, Y, W, H int }
-		Targets []struct{ Expr string }
-	}
-	Annotations struct{ List []struct{ Expr string } }
-}
-
 func TestTheDashboardsQueriesAreSound(t *testing.T) {
-	var d dashboard
-	if err := json.Unmarshal([]byte(read(t, filepath.Join(files, "dashboard.json"))),
-		&d); err != nil {
-		t.Fatal(err)
-	}
+	d := realprometheus.ReadDashboard(t, filepath.Join(files, "dashboard.json"), ".+")
 	rules := "groups:\n  - name: dashboard\n    rules:\n"
 	n, ids := 0, map[int]bool{}
 	add := func(expr string) {
-		expr = strings.NewReplacer("$__rate_interval", "1m", "$__interval", "1m", "$service", ".+",
-			"$member", ".+").Replace(expr)
 		if strings.Contains(expr, "$") {
 			t.Errorf("a variable that the dashboard has not: %s", expr)
 		}
