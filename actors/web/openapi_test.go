@@ -110,6 +110,50 @@ func TestTheOpenAPIFileHasTheFieldsOfTheTypes(t *testing.T) {
 	}
 }
 
+// Who is asked for the token is not served without it, and is with it by each scheme of the file.
+// That a client certificate is asked for is a matter of TLS: package main holds it to that.
+func TestTheOpenAPIFileSaysWhereTheTokenIsAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, h := guarded(t)
+		c := &checker{t, described(t), h, map[string]bool{}}
+		schemes := c.doc.Components.SecuritySchemes
+		if s := schemes["certificate"]; len(schemes) != 3 || s == nil || s.Value.Type != "mutualTLS" {
+			t.Fatalf("the schemes are %v", schemes)
+		}
+		headers := map[string][]string{}
+		for name, s := range schemes {
+			switch strings.ToLower(s.Value.Scheme) {
+			case "bearer":
+				headers[name] = bearer(aToken)
+			case "basic":
+				headers[name] = basic("", aToken)
+			}
+		}
+		for path, item := range c.doc.Paths.Map() {
+			security := c.doc.Security
+			if own := item.Get.Security; own != nil {
+				security = *own
+			}
+			url := strings.ReplaceAll(path, "{id}", "x")
+			asks := c.ask(path, url).Code == http.StatusUnauthorized
+			used := map[string]bool{}
+			for _, together := range security {
+				for name := range together {
+					used[name] = true
+					if given := headers[name]; given != nil &&
+						testkit.Send(h, "GET", url, given...).Code == http.StatusUnauthorized {
+						t.Errorf("%s: %s is not taken", path, name)
+					}
+				}
+			}
+			delete(used, "certificate")
+			if asks != (len(used) == len(headers)) || !asks && len(used) > 0 {
+				t.Errorf("%s asks for the token: %v; the file has %v", path, asks, security)
+			}
+		}
+	})
+}
+
 // fieldsOf are the names of the JSON fields of a type: those that are always there, and all.
 func fieldsOf(of reflect.Type) (required, all []string) {
 	for f := range of.Fields() {
