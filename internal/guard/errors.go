@@ -63,9 +63,9 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("guard: command %q: %s: %s", e.Name, e.Reason, how)
 }
 
-// Interrupted tells whether the command was ended, or not started, for the sake of something else than
-// itself and its caller: its guard process died, or there was no lease. A member does not take that
-// for a failure of its work.
+// Interrupted tells whether the command was ended, or not started, for the sake of something else
+// than itself and its caller: its guard process died, or there was no lease. A member does not take
+// that for a failure of its work.
 func (e *ExitError) Interrupted() bool {
 	return e.Reason == Lost || e.Reason == LeaseEnded || errors.Is(e.Err, ErrNoLease)
 }

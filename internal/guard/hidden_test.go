@@ -30,3 +30,10 @@ func HiddenIsDead(token string) string {
 	}
 	return fmt.Sprint(tokenDead(token))
 }
+
+// ThreadsAreHidden tells whether a look at the environment of a process by way of its threads says
+// that this one may not.
+func ThreadsAreHidden(pid int) bool {
+	_, err := environOfThreads(pid)
+	return errors.Is(err, os.ErrPermission)
+}

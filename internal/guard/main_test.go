@@ -75,6 +75,10 @@ func TestMain(m *testing.M) {
 	case "full":
 		fmt.Println(onAFullDisk(os.Args[1]))
 		return
+	case "another's":
+		pid, _ := strconv.Atoi(os.Args[1])
+		fmt.Println(guard.ThreadsAreHidden(pid))
+		return
 	case "unreadable":
 		unreadable()
 	case "hidden":

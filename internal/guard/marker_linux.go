@@ -145,7 +145,7 @@ var environsShown = sync.OnceValue(func() bool {
 })
 
 // environOfThreads is the environment of a process as its threads see it: the first that has one
-// counts.
+// counts. It is an error if there is none, and one of them may not be read.
 func environOfThreads(pid int) ([]byte, error) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	threads, err := os.ReadDir(dir)
@@ -154,7 +154,7 @@ func environOfThreads(pid int) ([]byte, error) {
 		if len(env) > 0 {
 			return env, nil
 		}
-		if cannotLook(bad) {
+		if cannotLook(bad) || errors.Is(bad, os.ErrPermission) && err == nil {
 			err = bad
 		}
 	}

@@ -123,3 +123,31 @@ while ! [ -e ` + file + ` ]; do sleep 0.01; done`,
 		wantGone(t, daemon)
 	})
 }
+
+// Nobody but its own user, and root, sees the environment of such a process, nor where it is. Of
+// the process itself not every Linux says that it may not be read: it shows an empty one.
+func TestAProcessOfAnotherUserWithoutItsFirstThreadIsNotWaitedFor(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	other := exec.Command("/proc/self/exe")
+	other.Env = append(os.Environ(), modeEnv+"=headless")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = other.Process.Kill()
+		_ = other.Wait()
+	})
+	testkit.Eventually(t, "its first thread ends", func() bool {
+		return state(other.Process.Pid) == 'Z'
+	})
+	look := exec.Command("/proc/self/exe", fmt.Sprint(other.Process.Pid))
+	look.Env = append(os.Environ(), modeEnv+"=another's")
+	look.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := look.CombinedOutput()
+	if said := strings.TrimSpace(string(out)); err != nil || said != "true" {
+		t.Errorf("that it is hidden is %s (%v), and then it is about to execute a program, for ever",
+			said, err)
+	}
+}
