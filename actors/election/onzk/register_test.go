@@ -66,6 +66,7 @@ type play struct {
 	wrong   []string
 	busiest int           // the most requests in a second
 	delay   time.Duration // onzk.Config.LockDelay of all
+	digest  string        // onzk.Config.Digest of all
 }
 
 // candidate is one candidacy.
@@ -89,6 +90,9 @@ func perform(t *testing.T, seed uint64, length time.Duration) (judge *electionte
 		judge, did = p.judge, p.did
 		if p.r.IntN(3) == 0 {
 			p.delay = -1 // no session is ended early then, and the lease alone has to do
+		}
+		if p.r.IntN(3) == 0 {
+			p.digest = "user:secret" // is sent again on each connection, before its watches
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var bystander sync.WaitGroup
@@ -149,7 +153,7 @@ func (p *play) process() *process {
 
 func (p *play) config(w *devzookeeper.Way) onzk.Config {
 	return onzk.Config{Dial: w.Dial, SessionTimeout: lease, LockDelay: p.delay, Logger: p.s.log,
-		Servers: addresses}
+		Servers: addresses, Digest: p.digest}
 }
 
 func (p *play) election(h *process, cfg election.Config) *election.Election {
