@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build packages man test long check vulns tools consul conformance record official chaos storms stories simulate attack elections failures mutations model fuzz bench takeover pictures unit clean
+.PHONY: help build packages man test long check vulns tools consul conformance record official chaos storms stories simulate attack elections failures mutations model fuzz bench takeover pictures unit image clean
 
 # The real Consul server, built once from the module proxy (see test/consul).
 # Exported, so that every test process finds it; a test without it fails, it does not skip.
@@ -139,6 +139,9 @@ bench: consul ## all benchmarks (PKG, BENCH, BENCHTIME)
 # Not a Go test: it needs root and namespaces, which the machines of a CI need not have.
 unit: ## the unit of docs/deploy under a real systemd in namespaces of its own (as root, with unshare): killed, reloaded, hung, restarted
 	test/deploy/systemd.sh
+
+image: ## docs/deploy/Dockerfile built by buildah, and a member of it started (as root, with unshare; debootstrap where there is no registry)
+	test/deploy/image.sh
 
 pictures: consul ## the pictures of the page in docs/, of a real take-over in Chromium
 	COORDD_PICTURES=$(CURDIR)/docs go test -count=1 -run TestThePicturesOfThePage ./test/e2e
