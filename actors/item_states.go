@@ -135,13 +135,14 @@ func (m *memberView) settle(here, all stateCounts) {
 	}
 	move := func(to ItemState, n int) {
 		n = min(n, here[ItemOwned], all[ItemOwned])
+		if n == 0 {
+			return // here may be nil: it has nothing any more
+		}
 		for _, c := range []stateCounts{here, all} {
 			if c[ItemOwned] -= n; c[ItemOwned] == 0 {
 				delete(c, ItemOwned)
 			}
-			if n > 0 {
-				c[to] += n
-			}
+			c[to] += n
 		}
 	}
 	for _, state := range ItemStates {

@@ -339,6 +339,20 @@ func TestItemsThatAreNotNamedAreCounted(t *testing.T) {
 	})
 }
 
+// A member that was drained has nothing any more, and tells of that a moment later.
+func TestAMemberThatHasNothingMayCountItemsStill(t *testing.T) {
+	operate(t, func(t *testing.T, d *desk) {
+		d.led()
+		d.lock("members/n2", "alive")
+		d.told("n2", map[string]int{"stopping": 300})
+		status, err := d.op.Status(t.Context())
+		d.must(err)
+		if n := len(status.Members[1].States); n > 0 {
+			t.Errorf("it has %v", status.Members[1].States)
+		}
+	})
+}
+
 // What a lost member had may be pinned to members that are not there: each has its own sentence.
 func TestTheSentencesOfItemsThatWaitNameThem(t *testing.T) {
 	operate(t, func(t *testing.T, d *desk) {
