@@ -167,11 +167,11 @@ func (d *Dialer) broke(why error) {
 	d.publishLocked()
 }
 
-// watch records that the session has watches, if it is still the current one.
-func (d *Dialer) watch(session int64) {
+// watch records that the session of this moment has watches, or is about to have one.
+func (d *Dialer) watch() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.watching = d.watching || session != 0 && session == d.session
+	d.watching = d.watching || d.session != 0
 }
 
 // closeNewest closes the newest connection. Whatever waits for an answer on it fails.

@@ -146,7 +146,9 @@ func (c *Conn) read(n *sharedWatch, arm bool) (r reading, watch <-chan zk.Event,
 		watch <-chan zk.Event
 	}
 	got, path := make(chan answer, 1), n.path
-	session := c.session()
+	if arm {
+		c.dialer.watch() // before the client has it
+	}
 	err = c.call(c.ctx, func() error {
 		a := answer{r: reading{number: c.readings.Add(1)}}
 		var stat *zk.Stat
@@ -186,7 +188,7 @@ func (c *Conn) read(n *sharedWatch, arm bool) (r reading, watch <-chan zk.Event,
 	}
 	a := <-got
 	if a.watch != nil {
-		c.dialer.watch(session)
+		c.dialer.watch() // it may have waited for another session
 	}
 	return a.r, a.watch, nil
 }

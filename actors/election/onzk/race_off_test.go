@@ -1,0 +1,5 @@
+//go:build !race
+
+package onzk_test
+
+const racing = false
