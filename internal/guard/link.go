@@ -29,6 +29,7 @@ type link struct {
 	ending   bool          // nothing but the end is sent any more
 	pings    int           // sent
 	pongs    int           // that came back
+	worked   bool          // it has started a command or seen one's end since hasWorked was asked
 	lockID   string        // of the lock that it holds; "" while it holds none
 	locked   chan struct{} // closed when it holds one
 	wake     chan struct{}
@@ -198,10 +199,12 @@ func (l *link) take(e event) {
 	case evPong:
 		l.pongs++
 	case evStarted:
+		l.worked = true
 		if j := l.jobs[e.ID]; j != nil {
 			j.pid = e.PID
 		}
 	case evExited:
+		l.worked = true
 		if j := l.jobs[e.ID]; j != nil {
 			delete(l.jobs, e.ID)
 			j.exit = e
@@ -271,6 +274,15 @@ func (l *link) silent() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.pongs < l.pings
+}
+
+// hasWorked tells whether commands have started or ended since it was asked last: a ping waits
+// behind those.
+func (l *link) hasWorked() (worked bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	worked, l.worked = l.worked, false
+	return worked
 }
 
 func (l *link) holds() (lockID string) {

@@ -291,11 +291,12 @@ func (w *watch) look(n int) error {
 	if w.token == "" {
 		patience, what = startWithin, "started"
 	}
-	if !w.l.silent() {
+	silent := w.l.silent()
+	if !silent && n%pingEvery == 0 {
+		w.l.ping()
+	}
+	if worked := w.l.hasWorked(); worked || !silent {
 		w.unanswered = 0
-		if n%pingEvery == 0 {
-			w.l.ping()
-		}
 	} else if w.unanswered++; w.unanswered >= patience {
 		return fmt.Errorf("it has not %s for %v", what, time.Duration(patience)*watchEvery)
 	}

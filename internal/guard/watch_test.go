@@ -73,6 +73,28 @@ func TestAGuardThatAnswersLateIsKept(t *testing.T) {
 	}
 }
 
+// A ping waits behind the starts before it: 2,000 of them take longer than an answer may, where the
+// machine is busy. One killed for that begins with all of them again.
+func TestAGuardThatStartsAndEndsCommandsIsKept(t *testing.T) {
+	for _, kind := range []eventKind{evStarted, evExited} {
+		w := testWatch()
+		n := 1
+		for ; n < 10*silentAfter; n++ {
+			if n%(silentAfter-1) == 0 {
+				w.l.take(event{Kind: kind})
+			}
+			if err := w.look(n); err != nil {
+				t.Fatalf("look %d: %v", n, err)
+			}
+		}
+		for ; w.look(n) == nil; n++ {
+			if n > 20*silentAfter {
+				t.Fatal("never given up")
+			}
+		}
+	}
+}
+
 func TestWorkPastTheLeaseIsSeenTwiceBeforeTheGuardIsGivenUp(t *testing.T) {
 	w := testWatch()
 	w.g.Lease("s1", time.Now(), 0)
