@@ -105,8 +105,9 @@ simulate: ## seeds of the simulation for MINUTES; SEED=N is the first, else the 
 storms: consul ## one storm of faults over two real clusters, the same each time
 	go test -race -count=1 -timeout $(TIMEOUT) -run '$(STORMS)' ./test/chaos
 
-stories: tools consul ## a night on call as docs/night.md tells it, each alert made to fire and to clear by a real Prometheus, the pictures of the page
+stories: tools consul ## a night on call as docs/night.md tells it, also with 10,000 items, each alert made to fire and to clear by a real Prometheus, the pictures of the page
 	go test -race -count=1 -timeout $(TIMEOUT) -run '$(STORIES)' ./test/e2e
+	COORDD_NIGHT_ITEMS=10000 go test -count=1 -timeout $(TIMEOUT) -run ANightOnCall ./test/e2e
 
 attack: ## pairs of faults of docs/faults.md in the simulation for MINUTES, under random settings; SEED=N is the first; FAULTS=5,22 are the only ones
 	go test -count=1 -timeout $$(( $(MINUTES) + 10 ))m -v -run 'TestPairs$$' ./test/simulation -sim.minutes=$(MINUTES) -sim.from=$${SEED:-$$(date +%s)} -sim.faults=$${FAULTS:-}

@@ -46,7 +46,7 @@ while :; do read -r never; done <>"$E2E_HOLD"
 
 // electLimit is how long a candidate of these settings may take to lead after another was lost:
 // twice the ttl and the lock-delay in Consul. The rest is for the machine.
-const electLimit = 2*ttl + time.Second + workLimit
+var electLimit = 2*ttl + time.Second + workLimit
 
 // One command runs at a time, and runs again elsewhere, whatever is killed or frozen: on Consul and
 // on ZooKeeper.
