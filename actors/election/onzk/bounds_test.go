@@ -27,15 +27,15 @@ func TestALostLeaderIsSucceededWithinTheBound(t *testing.T) {
 			var longest time.Duration
 			for step := range 12 {
 				synctest.Test(t, func(t *testing.T) {
-					took := succession(t, onzk.Config{SessionTimeout: c.timeout, LockDelay: c.delay},
-						c.lag, time.Duration(step)*c.timeout/12)
+					cfg := onzk.Config{SessionTimeout: c.timeout, LockDelay: c.delay}
+					took := succession(t, cfg, c.lag, time.Duration(step)*c.timeout/12)
 					longest = max(longest, took)
 				})
 			}
 			bound := c.timeout + devzookeeper.Tick + c.waits + c.lag + 100*time.Millisecond
 			if longest > bound {
-				t.Errorf("the next one leads %v after its leader was lost; the bound is %v", longest,
-					bound)
+				t.Errorf("the next one leads %v after its leader was lost; the bound is %v",
+					longest, bound)
 			}
 			t.Logf("%v of %v", longest, bound)
 		})

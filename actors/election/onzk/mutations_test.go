@@ -27,8 +27,8 @@ var breakages = []struct {
 	{name: "departed-in-any-term"},
 	{name: "closed-while-led"},
 
-	{name: "no-margin", covered: "the session, which lasts longer than the lease: ZooKeeper hears " +
-		"of it later than that counts from"},
+	{name: "no-margin", covered: "the session, which lasts longer than the lease: ZooKeeper " +
+		"hears of it later than that counts from"},
 	{name: "take-unchecked", covered: "the session of each connection (1 history in 1,500)"},
 	{name: "released-in-any-term", covered: "the candidate's node, which goes with the release"},
 }
