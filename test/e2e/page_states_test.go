@@ -66,7 +66,10 @@ func TestThePageIsAccessibleInEachOfItsStates(t *testing.T) {
 	b.tells("All 6 items run.")
 	b.text(`document.querySelector("#actors").open = true`)
 	b.waits("the actors are shown", `document.querySelectorAll("#tree li").length > 5`)
-	b.obeys("a settled cluster, with its actors")
+	b.text(`document.querySelector("#plan").open = true`)
+	b.waits("the plan is shown", `document.querySelector("#certificate")?.textContent.startsWith(
+		"Nothing has to move.The largest and the smallest load differ by 0 now, and by 0 then.")`)
+	b.obeys("a settled cluster, with its plan and its actors")
 
 	b.slash()
 	b.types("w1")

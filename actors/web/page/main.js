@@ -82,4 +82,45 @@ async function showTree() {
 $("actors").addEventListener("toggle", () => { tags.delete("v1/tree"); showTree(); });
 setInterval(showTree, 3000);
 
+// The planner's certificate, while it is open: what would move yet, against the fewest moves that
+// any plan needs, and how even the loads are.
+function certificate(p) {
+  const moves = !p.moving ? "Nothing has to move" :
+    count(p.moving, "item") + (p.moving === 1 ? " has" : " have") + " to move; " +
+    (!p.minimum_exact ? "any plan needs " + number(p.minimum) + " moves at least" :
+      p.moving > p.minimum ? "the fewest are " + number(p.minimum) : "no plan needs fewer");
+  const lines = [moves, "The largest and the smallest load differ by " +
+    number(p.imbalance_before) + " now, and by " + number(p.imbalance_after) + " then"];
+  if (p.version) {
+    lines.push("Items that move prefer version " + p.version +
+      ", whose members hold up to twice a share until all have it");
+  }
+  if (p.unplaced.length) lines.push(count(p.unplaced.length, "item") + " cannot be where due");
+  const groups = new Map();
+  for (const m of p.moves) {
+    const text = (m.from || "nobody") + " → " + (m.to || "nobody") + ": " + m.why +
+      (m.prefers ? ", prefers " + m.prefers : "");
+    groups.set(text, (groups.get(text) || 0) + 1);
+  }
+  const most = [...groups].sort((a, b) => b[1] - a[1]);
+  for (const [text, n] of most.slice(0, 20)) lines.push(count(n, "item") + " " + text);
+  if (most.length > 20) lines.push("and " + number(most.length - 20) + " kinds of moves more");
+  return lines;
+}
+async function showPlan() {
+  if (!$("plan").open || document.hidden) return;
+  let lines;
+  try {
+    const plan = await get("v1/plan");
+    if (!plan) return;
+    lines = certificate(plan);
+  } catch (e) {
+    if (e.cause !== "said") return; // the status says what is wrong
+    lines = [e.message];
+  }
+  $("certificate").replaceChildren(...lines.map(text => el("p", {}, sentence(text))));
+}
+$("plan").addEventListener("toggle", () => { tags.delete("v1/plan"); showPlan(); });
+setInterval(showPlan, 5000);
+
 tick();
