@@ -69,7 +69,7 @@ type Assignment struct {
 	State string `json:"s"` // StateOwn or StateRel
 	// the session it is granted to: a predecessor with the same id must not take it
 	Session string `json:"to,omitempty"`
-	// the plan's reason, for people; with [Prefers] behind it, what the item preferred its owner for
+	// the plan's reason, for people, and behind [Prefers] what the item preferred its owner for
 	Reason string `json:"why,omitempty"`
 	// AtOnce: the item was taken over from a vanished member. It has waited for that one's lease,
 	// so its work begins without a soak.

@@ -28,10 +28,11 @@ type snapshot struct {
 	failing  map[string][]report // what members say of such work now, by member
 	// origin says who released an item that has no owner, and why; not known: false.
 	origin  func(item string) (release, bool)
-	zones   map[string]string // of members, also of some that are gone
-	place   bool              // changes have come to rest for a moment: free items may be placed
-	balance bool              // and for the whole soak: items may be moved for balance
-	budget  int               // the most items on the move for balance, or from drained members, at one time
+	place   bool // changes have come to rest for a moment: free items may be placed
+	balance bool // and for the whole soak: items may be moved for balance
+	budget  int  // the most items on the move for balance, or from drained members, at one time
+	// zones are those of members, also of some that are gone
+	zones map[string]string
 	// cooling says until when an item stays where it was placed; nil: none does
 	cooling map[string]time.Time
 	// releases are the items that were on the move before, and since when; one that takes longer

@@ -14,14 +14,18 @@ func TestTheNewestVersionIsTheOneThatCameLast(t *testing.T) {
 		members map[string]member
 		want    string
 	}{
-		"nobody is there":    {nil, ""},
-		"nobody says any":    {map[string]member{"n1": {CreateIndex: 1}}, ""},
-		"one for all":        {map[string]member{"n1": {Version: "1", CreateIndex: 1}}, "1"},
-		"a rollout":          {map[string]member{"n1": {Version: "9", CreateIndex: 1}, "n2": {Version: "10", CreateIndex: 7}}, "10"},
-		"a rollout back":     {map[string]member{"n1": {Version: "2", CreateIndex: 1}, "n2": {Version: "1", CreateIndex: 7}}, "1"},
-		"by an older coordd": {map[string]member{"n1": {Version: "1", CreateIndex: 1}, "n2": {CreateIndex: 7}}, "1"},
-		"an older member is restarted as it was": {map[string]member{"n1": {Version: "1", CreateIndex: 1},
-			"n2": {Version: "2", CreateIndex: 5}, "n3": {Version: "1", CreateIndex: 9}}, "2"},
+		"nobody is there": {nil, ""},
+		"nobody says any": {map[string]member{"n1": {CreateIndex: 1}}, ""},
+		"one for all":     {map[string]member{"n1": {Version: "1", CreateIndex: 1}}, "1"},
+		"a rollout": {map[string]member{"n1": {Version: "9", CreateIndex: 1},
+			"n2": {Version: "10", CreateIndex: 7}}, "10"},
+		"a rollout back": {map[string]member{"n1": {Version: "2", CreateIndex: 1},
+			"n2": {Version: "1", CreateIndex: 7}}, "1"},
+		"by an older coordd": {map[string]member{"n1": {Version: "1", CreateIndex: 1},
+			"n2": {CreateIndex: 7}}, "1"},
+		"an older member is restarted as it was": {map[string]member{
+			"n1": {Version: "1", CreateIndex: 1}, "n2": {Version: "2", CreateIndex: 5},
+			"n3": {Version: "1", CreateIndex: 9}}, "2"},
 		"one that runs no items, one that goes, and one that cannot be read": {map[string]member{
 			"n1": {Version: "1", CreateIndex: 1}, "n2": {Version: "2", CreateIndex: 7, Idle: true},
 			"n3": {Version: "3", CreateIndex: 8, Leaving: true},

@@ -49,7 +49,9 @@ func TestItemsStayInTheirZone(t *testing.T) {
 		}, []string{"reap c n3 n1: takeover", "reap d n4 n2: takeover"}},
 		"where one has a version, too": {func(s *snapshot) {
 			lost(s)
-			s.member("n1", func(m *messages.Member) { m.Zone, m.Version, m.CreateIndex = "a", "2", 12 })
+			s.member("n1", func(m *messages.Member) {
+				m.Zone, m.Version, m.CreateIndex = "a", "2", 12
+			})
 			s.member("n2", func(m *messages.Member) { m.Zone, m.Version = "b", "1" })
 		}, []string{"reap c n3 n1: takeover, prefers version 2",
 			"reap d n4 n1: takeover, prefers version 2"}},
