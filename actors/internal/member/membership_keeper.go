@@ -250,19 +250,36 @@ func (a *MembershipKeeper) registered(s messages.Session, index, written uint64,
 		Written: written, ClearAt: clearAt, Inherited: inherited})
 }
 
-// settle writes down that no earlier lease of this id can be valid any more, once it is so:
-// a successor need not wait for that again.
+// lockPoll is how soon a lock that came after the registration is written down.
+const lockPoll = 250 * time.Millisecond
+
+// settle writes down, once it is so, that no earlier lease of this id can be valid any more, and
+// which lock this process has: a successor need not wait for the former again, nor for the lease of
+// this process when it is dead.
 func (a *MembershipKeeper) settle(ctx context.Context, s messages.Session, m messages.Membership) (
-	time.Time, error) {
-	if m.ClearAt.IsZero() || time.Now().Before(m.ClearAt) {
-		return m.ClearAt, nil
+	next time.Time, err error) {
+	lockless := a.ack.lockless.Load()
+	if lockless {
+		next = time.Now().Add(lockPoll)
 	}
-	err := a.ack.raise(ctx, s.ID, func() protocol.Ack { return a.ack.value(s.ID, true, 0) })
+	clear := m.ClearAt.IsZero() || !time.Now().Before(m.ClearAt)
+	if !clear {
+		next = actor.Earliest(next, m.ClearAt)
+	}
+	if (!clear || m.ClearAt.IsZero()) && (!lockless || a.Lock() == "") {
+		return next, nil
+	}
+	err = a.ack.raise(ctx, s.ID, func() protocol.Ack {
+		return a.ack.value(s.ID, clear, m.Inherited)
+	})
+	if err != nil && lockless {
+		a.ack.lockless.Store(true)
+	}
 	if errors.Is(err, store.ErrRefused) {
 		return time.Now().Add(a.Renew), nil // the watch will say what became of the record
 	}
-	if err != nil {
-		return time.Time{}, err
+	if err != nil || !clear || m.ClearAt.IsZero() {
+		return m.ClearAt, err
 	}
 	m.ClearAt, m.Inherited = time.Time{}, 0
 	a.out.Set(m)

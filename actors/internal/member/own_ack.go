@@ -20,6 +20,7 @@ type OwnAck struct {
 	*actor.Base
 	n, index atomic.Uint64
 	failing  atomic.Bool // the summary names work that has failed too often
+	lockless atomic.Bool // what was last written names no lock
 }
 
 func NewOwnAck(b *actor.Base) *OwnAck { return &OwnAck{Base: b} }
@@ -49,6 +50,7 @@ func (a *OwnAck) value(session string, clear bool, inherited time.Duration) prot
 	}
 	by := a.Process
 	by.Lock = a.Lock()
+	a.lockless.Store(by.Lock == "")
 	return protocol.Ack{Counter: a.next(), Session: session, By: by, Clear: clear, TTL: ttl,
 		Failing: a.failing.Load(), Terms: true}
 }
