@@ -85,6 +85,7 @@ is replaced as a whole, or stays as it was.`,
 
 func (a *app) configImport(s *serviceFlags) *cobra.Command {
 	var w writeFlags
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Write the keys of a file",
@@ -117,8 +118,7 @@ Keys that are not in the file stay as they are. The file is written in transacti
 			return err
 		}
 		if len(ops) == 0 {
-			_, err := fmt.Fprintln(a.out, "0 keys imported.")
-			return err
+			return a.tellImported(asJSON, 0, "key")
 		}
 		progress, finish := a.progress(len(ops), "keys")
 		err = a.writing(ctx, s, w, func(ctx context.Context, c *configstore.Store) error {
@@ -138,9 +138,9 @@ Keys that are not in the file stay as they are. The file is written in transacti
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.out, "%s imported.\n", count(len(ops), "key"))
-		return err
+		return a.tellImported(asJSON, len(ops), "key")
 	})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON: how many.")
 	w.register(cmd)
 	return cmd
 }

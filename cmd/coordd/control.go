@@ -35,10 +35,17 @@ func (g *given) note(text string) {
 }
 
 func (a *app) tellOrder(g given, asJSON bool) error {
+	return a.tell(asJSON, g, strings.Join(append([]string{g.said}, g.Notes...), " "))
+}
+
+// tell prints what a command has done: v with --json, else said, if that is not empty.
+func (a *app) tell(asJSON bool, v any, said string) (err error) {
 	if asJSON {
-		return printJSON(a.out, g)
+		return printJSON(a.out, v)
 	}
-	_, err := fmt.Fprintln(a.out, strings.Join(append([]string{g.said}, g.Notes...), " "))
+	if said != "" {
+		_, err = fmt.Fprintln(a.out, said)
+	}
 	return err
 }
 

@@ -15,7 +15,8 @@ import (
 )
 
 func (a *app) workImport(s *serviceFlags) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Add the items of a file",
 		Long: `Adds the items of a file to the workload; - means standard input. Each line holds
@@ -53,10 +54,16 @@ Items that are not in the file stay: "coordd work sync" removes them.`,
 				return err
 			}
 			a.warnOfNew(said)
-			_, err = fmt.Fprintf(a.out, "%s imported.\n", count(len(items), "item"))
-			return err
+			return a.tellImported(asJSON, len(items), "item")
 		}),
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON: how many.")
+	return cmd
+}
+
+// tellImported says how many of what an import has written.
+func (a *app) tellImported(asJSON bool, n int, what string) error {
+	return a.tell(asJSON, changedWork{Imported: &n}, count(n, what)+" imported.")
 }
 
 func (a *app) readItems(file string) ([]actors.WorkInput, error) {

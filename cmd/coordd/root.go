@@ -110,7 +110,7 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
   coordd run --id $(hostname) --exec './worker.sh'
   coordd work add device-1 device-2
   coordd status`,
-		Version:       built(),
+		Version:       built().String() + "\n",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {

@@ -13,6 +13,7 @@ import (
 
 func (a *app) verifyCommand() *cobra.Command {
 	var skew time.Duration
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "verify FILE...",
 		Short: "Judge histories: was every item worked on by one member at a time",
@@ -40,14 +41,27 @@ in them.`,
 	}
 	cmd.Flags().DurationVar(&skew, "skew", 0, "how far the clocks of the hosts may be apart")
 	cmd.RunE = a.does(func(ctx context.Context, args []string) error {
-		return a.verify(ctx, args, skew)
+		report, err := a.judge(ctx, args, skew)
+		if err != nil {
+			return err
+		}
+		if err := a.tell(asJSON, judgementOf(report), report.String()); err != nil {
+			return err
+		}
+		if n := len(report.Breaches); n > 0 {
+			return fmt.Errorf("the history breaks the rules %d times: see above", n)
+		}
+		return nil
 	})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON.")
 	return cmd
 }
 
-func (a *app) verify(ctx context.Context, names []string, skew time.Duration) error {
+func (a *app) judge(ctx context.Context, names []string, skew time.Duration) (
+	_ history.Report, err error) {
+	none := history.Report{}
 	if skew < 0 {
-		return usage("--skew %v: give a time of 0s or more", skew)
+		return none, usage("--skew %v: give a time of 0s or more", skew)
 	}
 	var all [][]history.Event
 	found := false
@@ -66,10 +80,10 @@ func (a *app) verify(ctx context.Context, names []string, skew time.Duration) er
 			return events, nil
 		})
 		if err != nil {
-			return err
+			return none, err
 		}
 		if line, by := history.SetBack(events); by > 0 {
-			return usage("%s: the clock of its host was set back by %v before %s: cut the file "+
+			return none, usage("%s: the clock of its host was set back by %v before %s: cut the file "+
 				"there, and judge each part by itself",
 				name, by, line)
 		}
@@ -78,7 +92,7 @@ func (a *app) verify(ctx context.Context, names []string, skew time.Duration) er
 				continue
 			}
 			if before, twice := boots[e.Proc]; twice {
-				return usage("%s tells of %s, and so does %s: give each history once", name, e.Proc,
+				return none, usage("%s tells of %s, and so does %s: give each history once", name, e.Proc,
 					before)
 			}
 			boots[e.Proc] = name
@@ -87,16 +101,48 @@ func (a *app) verify(ctx context.Context, names []string, skew time.Duration) er
 		found = found || len(events) > 0
 	}
 	if !found {
-		return usage("there is no event in %s, so there is nothing to judge: give files that "+
+		return none, usage("there is no event in %s, so there is nothing to judge: give files that "+
 			"coordd run --history has written",
 			strings.Join(names, ", "))
 	}
-	report := history.Check(history.Merge(all...), history.Options{Skew: skew})
-	if _, err := fmt.Fprintln(a.out, report); err != nil {
-		return err
+	return history.Check(history.Merge(all...), history.Options{Skew: skew}), nil
+}
+
+// judgement is the JSON form of a report.
+type judgement struct {
+	Events      int `json:"events"`
+	Processes   int `json:"processes"`
+	Items       int `json:"items"`
+	Starts      int `json:"starts"`
+	Leaderships int `json:"leaderships"`
+	Writes      int `json:"writes"`
+	// overlaps after a thaw, in which the token keeps the late process from doing harm
+	Fenced     int      `json:"fenced"`
+	Forgiven   int      `json:"forgiven"` // overlaps after Consul had lost writes
+	NotJudged  []string `json:"not_judged"`
+	Incomplete []string `json:"incomplete"`
+	Breaches   []breach `json:"breaches"`
+}
+
+type breach struct {
+	Rule  string   `json:"rule"`
+	Text  string   `json:"text"`
+	Lines []string `json:"lines"` // of the histories, that show it
+}
+
+func judgementOf(r history.Report) judgement {
+	j := judgement{Events: r.Events, Processes: r.Processes, Items: r.Items, Starts: r.Starts,
+		Leaderships: r.Leaderships, Writes: r.Writes, Fenced: r.Fenced, Forgiven: r.Forgiven,
+		NotJudged: append([]string{}, r.Unjudged...), Incomplete: []string{}, Breaches: []breach{}}
+	for _, g := range r.Lost {
+		j.Incomplete = append(j.Incomplete, g.String())
 	}
-	if n := len(report.Breaches); n > 0 {
-		return fmt.Errorf("the history breaks the rules %d times: see above", n)
+	for _, b := range r.Breaches {
+		lines := make([]string, len(b.Stretch))
+		for i, e := range b.Stretch {
+			lines[i] = e.String()
+		}
+		j.Breaches = append(j.Breaches, breach{b.Rule, b.Text, lines})
 	}
-	return nil
+	return j
 }

@@ -32,27 +32,42 @@ func version() string {
 	return v
 }
 
-// built tells the version, the toolchain and the commit in one line.
-func built() string {
-	toolchain, commit := "unknown Go", "unknown"
+// build is what this binary was built from.
+type build struct {
+	Version string `json:"version"`
+	Go      string `json:"go"`
+	Commit  string `json:"commit"`
+	Changed bool   `json:"changed"` // the checkout held changes beside the commit
+}
+
+func built() build {
+	b := build{Version: version(), Go: "unknown Go", Commit: "unknown"}
 	if info, ok := debug.ReadBuildInfo(); ok {
-		toolchain = info.GoVersion
-		changed := ""
+		b.Go = info.GoVersion
 		for _, s := range info.Settings {
 			switch {
 			case s.Key == "vcs.revision":
-				commit = s.Value
-			case s.Key == "vcs.modified" && s.Value == "true":
-				changed = ", with changes"
+				b.Commit = s.Value
+			case s.Key == "vcs.modified":
+				b.Changed = s.Value == "true"
 			}
 		}
-		commit += changed
 	}
-	return fmt.Sprintf("coordd %s (%s, commit %s)\n", version(), toolchain, commit)
+	return b
+}
+
+// String is one line.
+func (b build) String() string {
+	changed := ""
+	if b.Changed {
+		changed = ", with changes"
+	}
+	return fmt.Sprintf("coordd %s (%s, commit %s%s)", b.Version, b.Go, b.Commit, changed)
 }
 
 func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Long: "Prints the version of coordd, the Go toolchain that built it and the commit it " +
@@ -60,8 +75,9 @@ func (a *app) versionCommand() *cobra.Command {
 		Example: "  coordd version",
 		Args:    noArguments,
 		RunE: a.does(func(context.Context, []string) error {
-			_, err := fmt.Fprint(a.out, built())
-			return err
+			return a.tell(asJSON, built(), built().String())
 		}),
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON.")
+	return cmd
 }

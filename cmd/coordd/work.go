@@ -34,6 +34,7 @@ input, and a weight.`,
 func (a *app) workAdd(s *serviceFlags) *cobra.Command {
 	var payload, payloadFile string
 	var weight uint64
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "add ID...",
 		Short: "Add items",
@@ -82,7 +83,7 @@ with the others that there are: its name may be a slip.`,
 			return err
 		}
 		a.warnOfNew(said)
-		return nil
+		return a.tell(asJSON, changedWork{Added: ids}, "")
 	})
 	f := cmd.Flags()
 	f.StringVar(&payload, "payload", "", "The payload, as `text`.")
@@ -90,7 +91,15 @@ with the others that there are: its name may be a slip.`,
 		"The `file` that holds the payload; - means standard input.")
 	f.Uint64Var(&weight, "weight", 1,
 		"The `weight` of each item: how much of a member's share it takes; at least 1.")
+	f.BoolVar(&asJSON, "json", false, "Print JSON: the items.")
 	return cmd
+}
+
+// changedWork is the JSON form of what was done to the workload.
+type changedWork struct {
+	Added    []string `json:"added,omitempty"`
+	Removed  []string `json:"removed,omitempty"`
+	Imported *int     `json:"imported,omitempty"` // items or keys
 }
 
 func (a *app) readAll(ctx context.Context, file string) ([]byte, error) {
@@ -109,7 +118,8 @@ func (a *app) readAll(ctx context.Context, file string) ([]byte, error) {
 }
 
 func (a *app) workRemove(s *serviceFlags) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:     "rm ID...",
 		Aliases: []string{"remove"},
 		Short:   "Remove items",
@@ -127,9 +137,14 @@ exist are removed also when others do not; the exit code is then 1.`,
 			if err != nil {
 				return err
 			}
-			return o.RemoveWork(ctx, ids...)
+			if err := o.RemoveWork(ctx, ids...); err != nil {
+				return err
+			}
+			return a.tell(asJSON, changedWork{Removed: ids}, "")
 		}),
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON: the items.")
+	return cmd
 }
 
 // listed is the JSON form of one item.
