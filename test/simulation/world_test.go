@@ -254,9 +254,9 @@ func (w *world) start(id string) *process {
 // newProcess is another run of a member: on its host, or as a twin on another one.
 func (w *world) newProcess(id string, twin bool) *process {
 	w.runs[id]++
-	p := &process{w: w, id: id, n: w.runs[id], twin: twin, running: map[string]uint64{},
-		under: map[string]string{}, still: make(chan struct{}, 1), done: make(chan struct{}),
-		gone: make(chan struct{})}
+	p := &process{w: w, id: id, n: w.runs[id], twin: twin, began: time.Now(),
+		running: map[string]uint64{}, under: map[string]string{}, still: make(chan struct{}, 1),
+		done: make(chan struct{}), gone: make(chan struct{})}
 	p.link = &link{w: w, p: p}
 	s := w.plan.settings
 	ttl := s.ttl
@@ -278,7 +278,7 @@ func (w *world) newProcess(id string, twin bool) *process {
 			p.hold("liveness")
 			return w.liveness(q)
 		},
-		Lock: func() string { p.hold("lock"); return actors.NoLock },
+		Lock: p.lock,
 		Work: p.work,
 		Lead: p.lead,
 	}
