@@ -100,10 +100,13 @@ type Config struct {
 	// loads allow, and those of a group, whose ids are alike up to the first colon, are spread over
 	// zones.
 	Zone string
-	// Version is published with the member's record. While members carry different ones, items
-	// that move prefer members of the one that came last, up to twice the share of each: so a
-	// rollout does not move them to where they would have to leave again. Empty: no version.
+	// Version is that of this program. It is published with the member's record, and not used.
 	Version string
+	// WorkVersion is the version of what this member runs; published. While members show different
+	// ones, items that move prefer members of the one that came last, up to twice the share of
+	// each: so a rollout does not move them to where they would have to leave again. Empty: it does
+	// not say; where nobody does, loads stay even in a rollout.
+	WorkVersion string
 	// PublishItems adds the items that this member runs to the metadata of its instance in Consul's
 	// catalog: their count, and as many ids as fit into 4 KB, as they were up to 30 s ago.
 	PublishItems bool

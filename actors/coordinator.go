@@ -78,7 +78,7 @@ func New(cfg Config) (*Coordinator, error) {
 func (c Config) settings() actor.Settings {
 	set := actor.Settings{
 		Service: c.Service, ID: c.ID, Lead: c.Lead,
-		Address: c.Address, Zone: c.Zone, Version: c.Version,
+		Address: c.Address, Zone: c.Zone, Version: c.Version, WorkVersion: c.WorkVersion,
 		PublishItems: c.PublishItems,
 		TTL:          c.TTL, Lease: c.Lease, Renew: c.Renew, LockDelay: c.LockDelay,
 		LeaseMargin: c.LeaseMargin, CheckTTL: max(0, c.CheckTTL),

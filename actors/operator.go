@@ -129,6 +129,8 @@ type StatusMember struct {
 	Capacity uint64 `json:"capacity,omitempty"`
 	Zone     string `json:"zone,omitempty"`
 	Version  string `json:"version,omitempty"`
+	// WorkVersion is that of what it runs, as it says.
+	WorkVersion string `json:"work_version,omitempty"`
 	// Lease is how long the member works on after its last sign of life, at the most, in
 	// milliseconds; 0: it does not say.
 	Lease int64 `json:"lease_ms,omitempty"`
@@ -312,8 +314,9 @@ func (p *serviceState) describe(now time.Time) (Status, Holders, []ItemStatus) {
 		m := v.members[id]
 		s.Members = append(s.Members, StatusMember{
 			ID: m.ID, Address: m.Address, Status: m.Status, Idle: m.Idle, Capacity: m.Capacity,
-			Zone: m.Zone, Version: m.Version, Drained: slices.Contains(s.Drained, m.ID),
-			Lease: v.leaseOf(m), SilentSince: m.silent,
+			Zone: m.Zone, Version: m.Version, WorkVersion: m.WorkVersion,
+			Drained: slices.Contains(s.Drained, m.ID),
+			Lease:   v.leaseOf(m), SilentSince: m.silent,
 		})
 		holders[m.ID] = &Holder{ID: m.ID, Status: m.Status}
 	}

@@ -18,7 +18,7 @@ func TestARollingRestartMovesEachItemOnce(t *testing.T) {
 		t.Run("to version "+to, func(t *testing.T) {
 			run(t, func(c *cluster) {
 				of := func(version string) option {
-					return func(cfg *actors.Config) { cfg.Version = version }
+					return func(cfg *actors.Config) { cfg.WorkVersion = version }
 				}
 				all := func() (n int) {
 					for _, load := range c.loads() {

@@ -13,7 +13,7 @@ type Member struct {
 	Session     string
 	Capacity    uint64 // the most weight it may hold; 0: no limit
 	Zone        string
-	Version     string
+	WorkVersion string
 	CreateIndex uint64
 }
 

@@ -232,7 +232,7 @@ func TestEachAnswerIsAsTheOpenAPIFileSays(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}
-		roomy := func(c *actors.Config) { c.Capacity, c.Zone, c.Version = 10, "a", "1.0" }
+		roomy := func(c *actors.Config) { c.Capacity, c.Zone, c.Version, c.WorkVersion = 10, "a", "1.0", "2" }
 		n1, n2 := cluster.Start("n1", failing, roomy), cluster.Start("n2", failing, roomy)
 		lost := cluster.Start("n3", failing, roomy)
 		if err := op.Pin(t.Context(), "pinned", "n9"); err != nil {

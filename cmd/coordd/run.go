@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,8 +133,8 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 		"published. Items that move stay in their zone where they can.")
 	f.StringVar(&o.appVersion, "app-version", "",
 		"The `version` of what this member runs. It is published. While members show different "+
-			"ones, items that move prefer those of the version that came last. Without it: "+
-			"coordd's own.")
+			"ones, items that move prefer those of the version that came last, up to twice a "+
+			"share. Without it loads stay even.")
 	f.BoolVar(&o.publish, "publish-items", false,
 		"Show the items that this member runs in Consul's catalog, in the metadata of its "+
 			"instance: as many ids as fit into 4 KB, as they were up to 30 s ago.")
@@ -420,7 +419,7 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 func (o *runFlags) config() actors.Config {
 	return actors.Config{
 		Service: o.service, ID: o.id, Address: o.address, Zone: o.zone,
-		Version:  cmp.Or(o.appVersion, version()),
+		Version: version(), WorkVersion: o.appVersion,
 		Capacity: o.capacity, TTL: o.ttl, Lease: o.lease, Renew: o.renew, LockDelay: o.lockDelay,
 		LeaseMargin: o.leaseMargin, Grace: o.grace, CheckTTL: o.guarded(),
 		LeaderSoak: o.leaderSoak, WorkerSoak: o.workerSoak, Merge: o.merge,

@@ -30,12 +30,14 @@ const (
 type MemberRecord struct {
 	Status string `json:"status"` // StatusAlive or StatusLeaving
 	// where the member's host can be reached; may be empty
-	Address  string  `json:"host_address"`
-	Capacity uint64  `json:"capacity,omitempty"` // the most weight it may hold; 0: no limit
-	Idle     bool    `json:"idle,omitempty"`     // it runs no items
-	Zone     string  `json:"zone,omitempty"`
-	Version  string  `json:"version,omitempty"`
-	Process  Process `json:"process"`
+	Address  string `json:"host_address"`
+	Capacity uint64 `json:"capacity,omitempty"` // the most weight it may hold; 0: no limit
+	Idle     bool   `json:"idle,omitempty"`     // it runs no items
+	Zone     string `json:"zone,omitempty"`
+	Version  string `json:"version,omitempty"`
+	// of what the member runs; empty: it does not say
+	WorkVersion string  `json:"work_version,omitempty"`
+	Process     Process `json:"process"`
 }
 
 // Encode returns the JSON form.

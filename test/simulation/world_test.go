@@ -286,7 +286,7 @@ func (w *world) newProcess(id string, twin bool) *process {
 		c.Zone = []string{"a", "b"}[hash(id)%2]
 	}
 	if s.versions {
-		c.Version = fmt.Sprint(p.n)
+		c.WorkVersion = fmt.Sprint(p.n)
 	}
 	if !s.check {
 		c.CheckTTL = actors.NoCheck

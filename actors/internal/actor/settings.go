@@ -15,8 +15,8 @@ type Settings struct {
 	Work        func(context.Context, Item) error // nil: this member gets no items
 	Lead        func(context.Context) error       // nil: there is no such function
 
-	Address, Zone, Version string
-	PublishItems           bool
+	Address, Zone, Version, WorkVersion string
+	PublishItems                        bool
 
 	TTL, Lease, Renew, LockDelay       time.Duration
 	CheckTTL                           time.Duration // 0: no check

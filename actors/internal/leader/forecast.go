@@ -86,7 +86,7 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 	for n, added := 1, 0; added < change.Add; n++ {
 		id := fmt.Sprintf("new-%d", n)
 		if _, taken := members[id]; !taken {
-			members[id] = messages.Member{Version: last, CreateIndex: math.MaxUint64}
+			members[id] = messages.Member{WorkVersion: last, CreateIndex: math.MaxUint64}
 			f.New[id] = true
 			added++
 		}

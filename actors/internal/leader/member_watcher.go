@@ -29,6 +29,6 @@ func memberOf(e store.Entry, m protocol.Member) messages.Member {
 	return messages.Member{
 		Leaving: m.Status == protocol.StatusLeaving, Idle: m.Idle, Unreadable: m.Unreadable,
 		Address: m.Address, Session: e.Session,
-		Capacity: m.Capacity, Zone: m.Zone, Version: m.Version, CreateIndex: e.CreateIndex,
+		Capacity: m.Capacity, Zone: m.Zone, WorkVersion: m.WorkVersion, CreateIndex: e.CreateIndex,
 	}
 }

@@ -18,13 +18,13 @@ func newest(members messages.Table[messages.Member], takes func(i int) bool) str
 	first, taken := map[string]uint64{}, map[string]bool{}
 	for i := range members.Len() {
 		_, m := members.At(i)
-		if m.Idle || m.Unreadable || m.Version == "" {
+		if m.Idle || m.Unreadable || m.WorkVersion == "" {
 			continue
 		}
-		if at, known := first[m.Version]; !known || m.CreateIndex < at {
-			first[m.Version] = m.CreateIndex
+		if at, known := first[m.WorkVersion]; !known || m.CreateIndex < at {
+			first[m.WorkVersion] = m.CreateIndex
 		}
-		taken[m.Version] = taken[m.Version] || takes(i)
+		taken[m.WorkVersion] = taken[m.WorkVersion] || takes(i)
 	}
 	var last string
 	for v, at := range first {
@@ -45,7 +45,7 @@ func (s *snapshot) version(out *sorted) {
 	older := false
 	for j := range out.members {
 		_, m := s.members.At(j)
-		out.members[j].Newest = m.Version == v || m.Idle || m.Unreadable ||
+		out.members[j].Newest = m.WorkVersion == v || m.Idle || m.Unreadable ||
 			protocol.CheckMemberID(out.members[j].ID) != nil
 		older = older || !out.members[j].Newest
 	}

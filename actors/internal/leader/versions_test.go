@@ -16,20 +16,20 @@ func TestTheNewestVersionIsTheOneThatCameLast(t *testing.T) {
 	}{
 		"nobody is there": {nil, ""},
 		"nobody says any": {map[string]member{"n1": {CreateIndex: 1}}, ""},
-		"one for all":     {map[string]member{"n1": {Version: "1", CreateIndex: 1}}, "1"},
-		"a rollout": {map[string]member{"n1": {Version: "9", CreateIndex: 1},
-			"n2": {Version: "10", CreateIndex: 7}}, "10"},
-		"a rollout back": {map[string]member{"n1": {Version: "2", CreateIndex: 1},
-			"n2": {Version: "1", CreateIndex: 7}}, "1"},
-		"by an older coordd": {map[string]member{"n1": {Version: "1", CreateIndex: 1},
+		"one for all":     {map[string]member{"n1": {WorkVersion: "1", CreateIndex: 1}}, "1"},
+		"a rollout": {map[string]member{"n1": {WorkVersion: "9", CreateIndex: 1},
+			"n2": {WorkVersion: "10", CreateIndex: 7}}, "10"},
+		"a rollout back": {map[string]member{"n1": {WorkVersion: "2", CreateIndex: 1},
+			"n2": {WorkVersion: "1", CreateIndex: 7}}, "1"},
+		"by an older coordd": {map[string]member{"n1": {WorkVersion: "1", CreateIndex: 1},
 			"n2": {CreateIndex: 7}}, "1"},
 		"an older member is restarted as it was": {map[string]member{
-			"n1": {Version: "1", CreateIndex: 1}, "n2": {Version: "2", CreateIndex: 5},
-			"n3": {Version: "1", CreateIndex: 9}}, "2"},
+			"n1": {WorkVersion: "1", CreateIndex: 1}, "n2": {WorkVersion: "2", CreateIndex: 5},
+			"n3": {WorkVersion: "1", CreateIndex: 9}}, "2"},
 		"one that runs no items, one that goes, and one that cannot be read": {map[string]member{
-			"n1": {Version: "1", CreateIndex: 1}, "n2": {Version: "2", CreateIndex: 7, Idle: true},
-			"n3": {Version: "3", CreateIndex: 8, Leaving: true},
-			"n4": {Version: "4", CreateIndex: 9, Unreadable: true}}, "1"},
+			"n1": {WorkVersion: "1", CreateIndex: 1}, "n2": {WorkVersion: "2", CreateIndex: 7, Idle: true},
+			"n3": {WorkVersion: "3", CreateIndex: 8, Leaving: true},
+			"n4": {WorkVersion: "4", CreateIndex: 9, Unreadable: true}}, "1"},
 	} {
 		members := messages.TableOf(test.members)
 		if got := newest(members, func(i int) bool {
@@ -43,7 +43,7 @@ func TestTheNewestVersionIsTheOneThatCameLast(t *testing.T) {
 
 func TestInARolloutItemsGoToTheNewestVersionAndSayWhy(t *testing.T) {
 	of := func(version string, registered uint64) func(*messages.Member) {
-		return func(m *messages.Member) { m.Version, m.CreateIndex = version, registered }
+		return func(m *messages.Member) { m.WorkVersion, m.CreateIndex = version, registered }
 	}
 	rolling := func(s *snapshot) {
 		s.member("n1", of("1", 10))

@@ -50,9 +50,9 @@ func TestItemsStayInTheirZone(t *testing.T) {
 		"where one has a version, too": {func(s *snapshot) {
 			lost(s)
 			s.member("n1", func(m *messages.Member) {
-				m.Zone, m.Version, m.CreateIndex = "a", "2", 12
+				m.Zone, m.WorkVersion, m.CreateIndex = "a", "2", 12
 			})
-			s.member("n2", func(m *messages.Member) { m.Zone, m.Version = "b", "1" })
+			s.member("n2", func(m *messages.Member) { m.Zone, m.WorkVersion = "b", "1" })
 		}, []string{"reap c n3 n1: takeover, prefers version 2",
 			"reap d n4 n1: takeover, prefers version 2"}},
 		"of a group": {func(s *snapshot) {

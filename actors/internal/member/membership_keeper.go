@@ -155,7 +155,7 @@ func (a *MembershipKeeper) value(leaving bool) []byte {
 	}
 	return protocol.MemberRecord{
 		Status: status, Address: a.Address, Capacity: a.capacity.Get(), Idle: a.Work == nil,
-		Zone: a.Zone, Version: a.Version, Process: a.Process,
+		Zone: a.Zone, Version: a.Version, WorkVersion: a.WorkVersion, Process: a.Process,
 	}.Encode()
 }
 
