@@ -321,25 +321,45 @@ func TestOrdersAndTheBrakeAreInTheEventLog(t *testing.T) {
 		ctx := w.t.Context()
 		w.must(w.op.As("ann@desk").Freeze(ctx))
 		time.Sleep(3 * time.Second)
-		w.must(w.op.Thaw(ctx))
+		w.must(w.op.As("bob@desk").Thaw(ctx))
 		time.Sleep(3 * time.Second)
-		w.must(w.op.Pin(ctx, w.items(1)[0], "n2"))
+		w.must(w.op.As("cat@desk").Pin(ctx, w.items(1)[0], "n2"))
 		time.Sleep(10 * time.Second)
-		w.must(w.op.Prefer(ctx, w.items(1)[0], "n3"))
+		w.must(w.op.As("dan@desk").Prefer(ctx, w.items(1)[0], "n3"))
 		time.Sleep(3 * time.Second)
-		w.must(w.op.Unpin(ctx, w.items(1)[0]))
+		w.must(w.op.As("eve@desk").Unpin(ctx, w.items(1)[0]))
 		time.Sleep(3 * time.Second)
+		w.must(w.op.As("fay@desk").Restart(ctx, w.items(1)...))
+		time.Sleep(3 * time.Second)
+		w.must(w.op.As("gus@desk").Drain(ctx, "n3"))
+		time.Sleep(3 * time.Second)
+		w.must(w.op.As("hal@desk").Undrain(ctx, "n3"))
+		time.Sleep(3 * time.Second)
+		w.must(w.op.As("ida@desk").Override(ctx))
+		time.Sleep(3 * time.Second)
+		w.must(w.op.Freeze(ctx)) // and nobody says who
+		time.Sleep(3 * time.Second)
+		w.must(w.op.Thaw(ctx))
+		time.Sleep(12 * time.Second) // an override counts for what vanishes within 10 s
 		got := w.since(before)
-		for _, what := range []string{"frozen", "thawed", "pinned >n2", "unpinned", "preferred >n3",
-			"unpreferred"} {
+		for _, what := range []string{"pinned >n2", "unpinned", "preferred >n3", "unpreferred"} {
 			if got[what] != 1 {
 				w.t.Errorf("%s: %d of %v", what, got[what], got)
 			}
 		}
-		if !slices.ContainsFunc(w.events(), func(e actors.Event) bool {
-			return e.Kind == "frozen" && e.By == "ann@desk"
-		}) {
-			t.Error("it is not known who froze")
+		var signed []string
+		for _, e := range w.events() {
+			switch e.Kind {
+			case "frozen", "thawed", "pinned", "unpinned", "preferred", "unpreferred", "restarted",
+				"drained", "undrained", "overridden":
+				signed = append(signed, e.Kind+" by "+e.By)
+			}
+		}
+		if want := []string{"frozen by ann@desk", "thawed by bob@desk", "pinned by cat@desk",
+			"unpinned by dan@desk", "preferred by dan@desk", "unpreferred by eve@desk",
+			"restarted by fay@desk", "drained by gus@desk", "undrained by hal@desk",
+			"overridden by ida@desk", "frozen by ", "thawed by "}; !slices.Equal(signed, want) {
+			t.Errorf("the events say\n%q, not\n%q", signed, want)
 		}
 		before = w.last()
 		w.removeWork(w.items(25)...)

@@ -11,9 +11,11 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// As returns an operator whose orders to freeze and to drain say who gave them, such as
+// As returns an operator whose orders say who gave them and who took them back, such as
 // "user@host": the event log shows it. Everybody who may read the orders can read it. A text that
-// holds control characters or more than 256 bytes is left out.
+// holds control characters or more than 256 bytes is left out. Orders to freeze, drain and restart
+// say it themselves. Of the others the last transaction alone says it, so of two that the leader
+// sees in one look the event of the first may not name anybody.
 func (o *Operator) As(who string) *Operator {
 	signing := *o
 	signing.by = who
@@ -95,10 +97,11 @@ func (o *Operator) Restart(ctx context.Context, items ...string) error {
 		}
 	}
 	done := 0
-	for part := range slices.Chunk(items, store.MaxOps-1) {
+	for part := range slices.Chunk(items, store.MaxOps-2) {
 		var ops []store.Op
 		for _, id := range part {
-			ops = append(ops, store.Set(o.keys.RestartItem(id), stamp(), 0))
+			ops = append(ops, store.Set(o.keys.RestartItem(id),
+				protocol.SignOrder(stamp(), o.by), 0))
 		}
 		if err := o.write(ctx, o.control, ops...); err != nil {
 			return fmt.Errorf("restarting: the orders for %d of %d items are given: %w", done,
@@ -112,7 +115,7 @@ func (o *Operator) Restart(ctx context.Context, items ...string) error {
 // RestartMember is Restart for all items that a member has.
 func (o *Operator) RestartMember(ctx context.Context, member string) error {
 	return o.orderMember(ctx, "restarting the work of", member,
-		store.Set(o.keys.RestartMember(member), stamp(), 0))
+		store.Set(o.keys.RestartMember(member), protocol.SignOrder(stamp(), o.by), 0))
 }
 
 // Owns tells whether an item is granted to a member, which is not asked to give it up: one small

@@ -30,6 +30,7 @@ func (o *Operator) write(ctx context.Context, q *sequence, ops ...store.Op) erro
 	case <-ctx.Done():
 		return fmt.Errorf("other calls are before it: %w", ctx.Err())
 	}
+	ops = o.keys.Sign(o.by, ops)
 	for ladder := store.NewLadder(); ; {
 		if !q.known {
 			e, _, _, err := o.store.Get(ctx, q.key, store.Consistent)

@@ -126,7 +126,7 @@ func (o *Operator) RemoveWork(ctx context.Context, ids ...string) error {
 		}
 	}
 	done := 0
-	for part := range slices.Chunk(found, store.MaxOps-2) {
+	for part := range slices.Chunk(found, store.MaxOps-3) {
 		ops := []store.Op{store.Set(o.keys.Override(), stamp(), 0)}
 		for _, id := range part {
 			ops = append(ops, store.Delete(o.keys.WorkItem(id)))

@@ -72,9 +72,9 @@ type Control struct {
 	Drain Table[time.Time]
 	// Pins says on which member an item must be, Preferred where it is to be if that is possible.
 	Pins, Preferred Table[string]
-	// FrozenBy and DrainedBy, by member, say who gave those orders, where they say so.
-	FrozenBy  string
-	DrainedBy Table[string]
+	// By says who gave an order, or took it back, by the order's name below `control/`, as far as
+	// that is known.
+	By Table[string]
 	// RestartItems and RestartMembers are the ModifyIndexes of the orders to start the work of an
 	// item, or of all that a member has, once more.
 	RestartItems, RestartMembers Table[uint64]

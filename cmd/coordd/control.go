@@ -117,7 +117,7 @@ func (a *app) order(c *cobra.Command, s *serviceFlags, n int, what string,
 		if err != nil {
 			return err
 		}
-		g, err := give(ctx, o.As(whoami()), args)
+		g, err := give(ctx, o, args)
 		if err != nil {
 			return err
 		}

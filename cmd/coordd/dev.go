@@ -90,6 +90,7 @@ func (a *app) runDev(ctx context.Context, o devFlags) error {
 	if err != nil {
 		return usage("--service: %v", err)
 	}
+	op = op.As(whoami())
 	consulLn, err := listen("consul-addr", o.consulAddr)
 	if err != nil {
 		return err

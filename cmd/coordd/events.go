@@ -200,7 +200,7 @@ func eventText(e actors.Event) string {
 	case "kept":
 		return items + " kept at " + from + " after all"
 	case "restarted":
-		return items + " to be started once more at " + from + ", by an order"
+		return items + " to be started once more at " + from + ", by an order" + by
 	case "quarantined":
 		return items + " quarantined: its work failed too often at " + from + ", the last time: " +
 			foreign(e.Why)
@@ -208,7 +208,7 @@ func eventText(e actors.Event) string {
 		if e.Why == "removed" {
 			return items + " no longer quarantined: " + cause(e)
 		}
-		return items + " no longer quarantined, by an order to restart"
+		return items + " no longer quarantined, by an order to restart" + by
 	case "erased":
 		return items + " no longer at " + from + ": " + cause(e)
 	case actors.EventsMore:

@@ -213,7 +213,7 @@ func (s *serviceFlags) operator(ctx context.Context) (*actors.Operator, string, 
 	if err != nil {
 		return nil, "", usage("--service: %v", err)
 	}
-	return o, address, nil
+	return o.As(whoami()), address, nil
 }
 
 // checkListen refuses an address that cannot be listened on, before anything starts.

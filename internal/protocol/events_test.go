@@ -119,8 +119,8 @@ func TestAnOrderSaysWhoGaveIt(t *testing.T) {
 			{Key: k.Drain("n1"), Value: SignOrder(slices.Clone(given), by), ModifyIndex: 2},
 			{Key: k.Drain("n2"), Value: append(slices.Clone(given), " by "+by...), ModifyIndex: 2},
 		}, func(e store.Entry, why string) { t.Errorf("%s: %s", e.Key, why) })
-		if _, drained := o.Drained["n2"]; !o.Frozen || !drained || o.By[k.Freeze()] != want ||
-			o.By[k.Drain("n1")] != want || o.By[k.Drain("n2")] != want {
+		if _, drained := o.Drained["n2"]; !o.Frozen || !drained || o.By[FreezeOrder] != want ||
+			o.By[DrainOrder("n1")] != want || o.By[DrainOrder("n2")] != want {
 			t.Errorf("by %q: %+v", by, o)
 		}
 	}

@@ -20,7 +20,9 @@ type Orders struct {
 	// Drained says of each drained member until when it gives up its items within the move budget;
 	// then it gives up all that are left at once. Zero: the budget holds without end.
 	Drained map[string]time.Time
-	// By says who gave an order, by its key, where its value says so: those to freeze and to drain.
+	// By says who gave an order, or took it back, by its name: its key without [Keys.Control]. Those
+	// to freeze, to drain and to restart say it themselves. [Signature] says it of the others, as
+	// long as its operator's transaction is the last one.
 	By   map[string]string
 	Pins map[string]string // the member of each pinned item
 	// Preferred is the member that an item goes to when that one takes items and has room.
@@ -34,27 +36,27 @@ type Orders struct {
 func (k Keys) Control() string { return k.root + "control/" }
 
 // Freeze returns the key of the order to plan nothing.
-func (k Keys) Freeze() string { return k.Control() + "freeze" }
+func (k Keys) Freeze() string { return k.Control() + FreezeOrder }
 
 // Override returns the key of the order to release the brake. It is called `obey` since the first
 // version.
-func (k Keys) Override() string { return k.Control() + "obey" }
+func (k Keys) Override() string { return k.Control() + OverrideOrder }
 
 // Drain returns the key of the order to empty member m.
-func (k Keys) Drain(m string) string { return k.Control() + "drain/" + m }
+func (k Keys) Drain(m string) string { return k.Control() + DrainOrder(m) }
 
 // Pin returns the key of the order to keep item w on the member that its value names.
-func (k Keys) Pin(w string) string { return k.Control() + "pins/" + w }
+func (k Keys) Pin(w string) string { return k.Control() + PinOrder(w) }
 
 // Prefer returns the key of the order to have item w on the member that its value names, when that
 // takes items and has room.
-func (k Keys) Prefer(w string) string { return k.Control() + "prefers/" + w }
+func (k Keys) Prefer(w string) string { return k.Control() + PreferOrder(w) }
 
 // RestartItem returns the key of the order to start the work of item w once more.
-func (k Keys) RestartItem(w string) string { return k.Control() + "restart/items/" + w }
+func (k Keys) RestartItem(w string) string { return k.Control() + RestartItemOrder(w) }
 
 // RestartMember returns the key of the order to start all work of member m once more.
-func (k Keys) RestartMember(m string) string { return k.Control() + "restart/members/" + m }
+func (k Keys) RestartMember(m string) string { return k.Control() + RestartMemberOrder(m) }
 
 // until separates when an order to empty a member was given from its deadline. What comes behind a
 // further space is not read.
@@ -90,18 +92,23 @@ func (k Keys) ReadOrders(entries []store.Entry, strange func(store.Entry, string
 		Preferred: map[string]string{}, By: map[string]string{},
 		RestartItems: map[string]uint64{}, RestartMembers: map[string]uint64{}}
 	for _, e := range entries {
+		if e.Key == k.Signature() {
+			k.signAll(entries, e, o)
+		}
+	}
+	for _, e := range entries {
 		kind, id, _ := strings.Cut(strings.TrimPrefix(e.Key, k.Control()), "/")
 		switch value := string(e.Value); {
-		case sentinel(e):
+		case sentinel(e), e.Key == k.Signature():
 		case e.Key == k.Freeze():
 			o.Frozen = true
-			o.sign(e)
+			k.sign(e, o)
 		case e.Key == k.Override():
 			o.Override = e.ModifyIndex
 			o.OverrideAt, _ = time.Parse(time.RFC3339Nano, value)
 		case kind == "drain" && CheckID("member id", id) == nil:
 			o.Drained[id] = drainDeadline(e.Value)
-			o.sign(e)
+			k.sign(e, o)
 		case kind == "pins" && CheckID("item id", id) == nil && CheckID("member id", value) == nil:
 			o.Pins[id] = value
 		case kind == "prefers" && CheckID("item id", id) == nil &&
@@ -118,7 +125,8 @@ func (k Keys) ReadOrders(entries []store.Entry, strange func(store.Entry, string
 // signed separates when an order was given and by whom.
 const signed = " by "
 
-// SignOrder adds to the value of an order to freeze or to drain who gave it; empty: nobody says.
+// SignOrder adds to the value of an order to freeze, drain or restart who gave it; empty: nobody
+// says.
 // What no reader would believe is left out.
 func SignOrder(value []byte, by string) []byte {
 	if !signature(by) {
@@ -132,10 +140,10 @@ func signature(by string) bool {
 		!strings.ContainsFunc(by, unicode.IsControl)
 }
 
-// sign notes who gave an order.
-func (o *Orders) sign(e store.Entry) {
+// sign notes who gave an order, where its value says so.
+func (k Keys) sign(e store.Entry, o Orders) {
 	if _, by, ok := strings.Cut(string(e.Value), signed); ok && signature(by) {
-		o.By[e.Key] = by
+		o.By[strings.TrimPrefix(e.Key, k.Control())] = by
 	}
 }
 
@@ -150,5 +158,6 @@ func (k Keys) restart(e store.Entry, what string, o Orders) bool {
 	default:
 		return false
 	}
+	k.sign(e, o)
 	return true
 }

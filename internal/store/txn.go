@@ -105,16 +105,17 @@ func (o Op) writes() bool {
 	case api.KVSet, api.KVCAS, api.KVLock:
 		return true
 	}
-	return o.deletes()
+	return o.Deletes()
 }
 
-func (o Op) deletes() bool {
+// Deletes reports whether the operation deletes keys.
+func (o Op) Deletes() bool {
 	return o.kv.Verb == api.KVDelete || o.kv.Verb == api.KVDeleteCAS ||
 		o.kv.Verb == api.KVDeleteTree
 }
 
 // answers reports whether a transaction that succeeds has a result for o.
-func (o Op) answers() bool { return !o.deletes() && o.kv.Verb != api.KVCheckNotExists }
+func (o Op) answers() bool { return !o.Deletes() && o.kv.Verb != api.KVCheckNotExists }
 
 func (o Op) check() error {
 	if o.kv.Verb != api.KVDeleteTree && len(o.kv.Value) <= MaxValueBytes && ordinary(o.kv.Key) &&

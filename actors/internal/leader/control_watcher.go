@@ -27,15 +27,8 @@ func NewControlWatcher(b *actor.Base, term uint64,
 			Pins:           messages.TableOf(orders.Pins),
 			Preferred:      messages.TableOf(orders.Preferred),
 			RestartItems:   messages.TableOf(orders.RestartItems),
-			RestartMembers: messages.TableOf(orders.RestartMembers)}
-		next.FrozenBy = orders.By[b.Keys.Freeze()]
-		by := map[string]string{}
-		for id := range orders.Drained {
-			if who, ok := orders.By[b.Keys.Drain(id)]; ok {
-				by[id] = who
-			}
-		}
-		next.DrainedBy = messages.TableOf(by)
+			RestartMembers: messages.TableOf(orders.RestartMembers),
+			By:             messages.TableOf(orders.By)}
 		last := out.Get()
 		next.OverrideAt = last.OverrideAt
 		switch {

@@ -268,7 +268,7 @@ func (a *Assigner) comment() {
 // eventsOf says what units do. Items of one kind, from and to the same members for the same reason,
 // are one event.
 func (a *Assigner) eventsOf(units []store.Unit) []protocol.Event {
-	type group struct{ what, from, to, why string }
+	type group struct{ what, from, to, why, by string }
 	var events []protocol.Event
 	at := map[group]int{}
 	add := func(g group, item string) {
@@ -277,7 +277,7 @@ func (a *Assigner) eventsOf(units []store.Unit) []protocol.Event {
 			i = len(events)
 			at[g] = i
 			events = append(events, protocol.Event{What: g.what, From: g.from, To: g.to,
-				Why: g.why})
+				Why: g.why, By: g.by})
 		}
 		events[i].Items = append(events[i].Items, item)
 	}
@@ -307,8 +307,12 @@ func (a *Assigner) eventsOf(units []store.Unit) []protocol.Event {
 				continue
 			}
 			g.what = protocol.EventUnquarantined
+			if g.why == "" { // by an order
+				g.by = given(a.control.Get(), protocol.RestartItemOrder(o.item))
+			}
 		case orderRestart:
 			g.what, g.why = protocol.EventRestarted, ""
+			g.by = restartedBy(a.control.Get(), o)
 		default:
 			continue
 		}

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -24,6 +25,14 @@ func (s *snapshot) restart(d *draft, sorted *sorted, moving []bool) {
 			d.units = append(d.units, s.build.again(item.ID, ref.member, ref.Assignment, given))
 		}
 	}
+}
+
+// restartedBy says who gave the order that o passes on; empty: that is not known.
+func restartedBy(c messages.Control, o order) string {
+	if index, _ := c.RestartItems.Get(o.item); index == o.restart {
+		return given(c, protocol.RestartItemOrder(o.item))
+	}
+	return given(c, protocol.RestartMemberOrder(o.from))
 }
 
 // due tells whether an order to restart is about what was granted, and not passed on yet.

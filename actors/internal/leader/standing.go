@@ -153,42 +153,55 @@ func (s *standing) nextOrders(c messages.Control, known bool) (events []protocol
 	for id := range c.Drain.IDs() {
 		drained[id] = true
 		if was, told := s.drained[id]; !was && (told || known) {
-			by, _ := c.DrainedBy.Get(id)
-			events = append(events, protocol.Event{What: protocol.EventDrained, From: id, By: by})
+			events = append(events, protocol.Event{What: protocol.EventDrained, From: id,
+				By: given(c, protocol.DrainOrder(id))})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.drained)) {
 		if s.drained[id] && !drained[id] {
-			events = append(events, protocol.Event{What: protocol.EventUndrained, From: id})
+			events = append(events, protocol.Event{What: protocol.EventUndrained, From: id,
+				By: given(c, protocol.DrainOrder(id))})
 		}
 	}
 	s.drained = drained
 	events = append(events, tied(s.pins, c.Pins, known, protocol.EventPinned,
-		protocol.EventUnpinned)...)
+		protocol.EventUnpinned, func(item string) string {
+			return given(c, protocol.PinOrder(item))
+		})...)
 	events = append(events, tied(s.prefers, c.Preferred, known, protocol.EventPreferred,
-		protocol.EventUnprefer)...)
+		protocol.EventUnprefer, func(item string) string {
+			return given(c, protocol.PreferOrder(item))
+		})...)
 	if c.Freeze != s.frozen {
 		what := protocol.EventThawed
 		if c.Freeze {
 			what = protocol.EventFrozen
 		}
-		events = append(events, protocol.Event{What: what, By: c.FrozenBy})
+		events = append(events, protocol.Event{What: what, By: given(c, protocol.FreezeOrder)})
 		s.frozen = c.Freeze
 	}
 	if s.begun && c.Override > s.override {
-		events = append(events, protocol.Event{What: protocol.EventOverridden})
+		events = append(events, protocol.Event{What: protocol.EventOverridden,
+			By: given(c, protocol.OverrideOrder)})
 	}
 	s.override = c.Override
 	return events
 }
 
+// given says who gave an order, or took it back; empty: that is not known.
+func given(c messages.Control, order string) string {
+	by, _ := c.By.Get(order)
+	return by
+}
+
 // tied returns the orders that name the member of an item, and the ends of such ones, that are not
-// in was yet. Then they are.
-func tied(was map[string]string, now messages.Table[string], known bool, begin, end string) (
-	events []protocol.Event) {
+// in was yet. Then they are. by says who gave or ended the order about an item.
+func tied(was map[string]string, now messages.Table[string], known bool, begin, end string,
+	by func(item string) string) (events []protocol.Event) {
 	for item, to := range now.All() {
 		if before, told := was[item]; before != to && (told || known) {
-			events = append(events, protocol.Event{What: begin, Items: []string{item}, To: to})
+			events = append(events, protocol.Event{What: begin, Items: []string{item}, To: to,
+				By: by(item)})
 		}
 		was[item] = to
 	}
@@ -197,7 +210,8 @@ func tied(was map[string]string, now messages.Table[string], known bool, begin, 
 			continue
 		}
 		if was[item] != "" {
-			events = append(events, protocol.Event{What: end, Items: []string{item}})
+			events = append(events, protocol.Event{What: end, Items: []string{item},
+				By: by(item)})
 		}
 		delete(was, item)
 	}

@@ -97,7 +97,7 @@ function textOf(group) {
   case "revoked": return [causeOf(e) + ": " + flows(group) + " to be given up", "aside"];
   case "kept": return [items + " kept at " + e.from + " after all", "aside"];
   case "restarted":
-    return [items + " to be started once more at " + e.from + ", by an order", "order"];
+    return [items + " to be started once more at " + e.from + ", by an order" + by(e), "order"];
   case "quarantined":
     return [items + " quarantined, because the work failed too often at " + names("from") + ": " +
       e.why, "bad"];
