@@ -163,7 +163,7 @@ the key's index as well, which --cas of put and rm take.`,
 		_, err = a.out.Write(e.Value)
 		return err
 	})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON, with the index.")
+	jsonFlag(cmd, &asJSON, "Print JSON, with the index.")
 	return cmd
 }
 
@@ -292,7 +292,7 @@ and the size of their value. With --json the values are printed as well.`,
 		}
 		return t.Flush()
 	})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON, with the values.")
+	jsonFlag(cmd, &asJSON, "Print JSON, with the values.")
 	return cmd
 }
 

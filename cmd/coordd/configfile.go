@@ -140,7 +140,7 @@ Keys that are not in the file stay as they are. The file is written in transacti
 		}
 		return a.tellImported(asJSON, len(ops), "key")
 	})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON: how many.")
+	jsonFlag(cmd, &asJSON, "Print JSON: how many.")
 	w.register(cmd)
 	return cmd
 }

@@ -125,7 +125,7 @@ func (a *app) order(c *cobra.Command, s *serviceFlags, n int, what string,
 	})
 	f := c.Flags()
 	f.SortFlags = false
-	f.BoolVar(&asJSON, "json", false, "Print JSON.")
+	jsonFlag(c, &asJSON, "Print JSON.")
 	if own {
 		s.register(f)
 	}

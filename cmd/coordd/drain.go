@@ -103,7 +103,7 @@ be a slip. Such an order stands for when it comes.`,
 	f.DurationVar(&timeout, "timeout", 0, "The `time` that --wait waits at most; 0s: for ever.")
 	f.BoolVar(&force, "force", false,
 		"Drain it although no other member takes work, or although it is not registered.")
-	f.BoolVar(&asJSON, "json", false, "Print JSON.")
+	jsonFlag(cmd, &asJSON, "Print JSON.")
 	orders(f, "deadline", "wait", "timeout", "force")
 	if own {
 		s.register(f)

@@ -98,7 +98,7 @@ everything that one member does, for "coordd verify".`,
 	f.SortFlags = false
 	f.DurationVar(&since, "since", 0, "Only what happened within this time; 0s: all there is.")
 	f.BoolVarP(&follow, "follow", "f", false, "Show what happens from now on.")
-	f.BoolVar(&asJSON, "json", false, "Print JSON.")
+	jsonFlag(cmd, &asJSON, "Print JSON.")
 	orders(f, "follow")
 	s.register(f)
 	return cmd

@@ -51,7 +51,7 @@ what the work wrote in the log of its member.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.BoolVar(&asJSON, "json", false, "Print JSON.")
+	jsonFlag(cmd, &asJSON, "Print JSON.")
 	s.register(f)
 	cmd.ValidArgsFunction = a.completeIDs(&s, "the id of one item")
 	return cmd

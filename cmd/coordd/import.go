@@ -57,7 +57,7 @@ Items that are not in the file stay: "coordd work sync" removes them.`,
 			return a.tellImported(asJSON, len(items), "item")
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON: how many.")
+	jsonFlag(cmd, &asJSON, "Print JSON: how many.")
 	return cmd
 }
 

@@ -74,7 +74,7 @@ version, and does not say what its work does).`,
 	f.SortFlags = false
 	f.StringSliceVar(&members, "member", nil, "Only items of these `members`, separated by commas.")
 	f.StringSliceVar(&states, "state", nil, "Only items in these `states`, separated by commas.")
-	f.BoolVar(&asJSON, "json", false, "Print JSON.")
+	jsonFlag(cmd, &asJSON, "Print JSON.")
 	s.register(f)
 	cmd.ValidArgsFunction = a.completeMany(&s, "the id of one item")
 	_ = cmd.RegisterFlagCompletionFunc("member", a.completeMany(&s,
@@ -220,7 +220,7 @@ that has run out.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.BoolVar(&asJSON, "json", false, "Print JSON.")
+	jsonFlag(cmd, &asJSON, "Print JSON.")
 	s.register(f)
 	return cmd
 }

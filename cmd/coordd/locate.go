@@ -45,7 +45,7 @@ with --route.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.BoolVar(&asJSON, "json", false, "Print JSON.")
+	jsonFlag(cmd, &asJSON, "Print JSON.")
 	s.register(f)
 	cmd.ValidArgsFunction = a.completeIDs(&s, "the id of one item")
 	return cmd

@@ -75,7 +75,7 @@ then stays until its member has more than its share.`,
 	f.SortFlags = false
 	f.BoolVar(&noWait, "no-wait", false, "Do not wait until the member has the item.")
 	f.DurationVar(&timeout, "timeout", 0, "The `time` to wait at most; 0s: for ever.")
-	f.BoolVar(&asJSON, "json", false, "Print JSON.")
+	jsonFlag(cmd, &asJSON, "Print JSON.")
 	orders(f, "no-wait", "timeout")
 	s.register(f)
 	cmd.ValidArgsFunction = a.completeIDs(&s, "the ids of one item and one member")

@@ -199,7 +199,7 @@ each of them now, and what a pin waits for that is not kept.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.BoolVar(&asJSON, "json", false, "Print JSON.")
+	jsonFlag(cmd, &asJSON, "Print JSON.")
 	s.register(f)
 	return cmd
 }

@@ -59,7 +59,7 @@ the item is free, and may take another member that has as few items.`,
 		"A `member` that is lost; several: repeat it, or with commas.")
 	f.IntVar(&what.Add, "add", 0, "So many `members` more.")
 	f.BoolVar(&each, "items", false, "List each item that moves.")
-	f.BoolVar(&asJSON, "json", false, "Print JSON, with each item that moves.")
+	jsonFlag(cmd, &asJSON, "Print JSON, with each item that moves.")
 	orders(f, "drain", "without", "add")
 	s.register(f)
 	for _, name := range []string{"drain", "without"} {

@@ -74,7 +74,7 @@ started anew anyhow. Members of versions before this one do not heed it.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&member, "member", "", "The `member` all of whose work is restarted.")
-	f.BoolVar(&asJSON, "json", false, "Print JSON.")
+	jsonFlag(cmd, &asJSON, "Print JSON.")
 	orders(f, "member")
 	s.register(f)
 	cmd.ValidArgsFunction = a.completeMany(&s, "the id of one item")

@@ -100,7 +100,7 @@ one line of JSON. It then ends with 0, whatever is wrong.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.BoolVarP(&watch, "watch", "w", false, "Show it again whenever it changes.")
-	f.BoolVar(&asJSON, "json", false, "Print JSON.")
+	jsonFlag(cmd, &asJSON, "Print JSON.")
 	f.BoolVar(&check, "check", false, "Print one line: what is wrong, or \"ok\".")
 	orders(f, "watch")
 	s.register(f)

@@ -53,7 +53,7 @@ in them.`,
 		}
 		return nil
 	})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON.")
+	jsonFlag(cmd, &asJSON, "Print JSON.")
 	return cmd
 }
 

@@ -78,6 +78,6 @@ func (a *app) versionCommand() *cobra.Command {
 			return a.tell(asJSON, built(), built().String())
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON.")
+	jsonFlag(cmd, &asJSON, "Print JSON.")
 	return cmd
 }

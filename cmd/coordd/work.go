@@ -91,7 +91,7 @@ with the others that there are: its name may be a slip.`,
 		"The `file` that holds the payload; - means standard input.")
 	f.Uint64Var(&weight, "weight", 1,
 		"The `weight` of each item: how much of a member's share it takes; at least 1.")
-	f.BoolVar(&asJSON, "json", false, "Print JSON: the items.")
+	jsonFlag(cmd, &asJSON, "Print JSON: the items.")
 	return cmd
 }
 
@@ -143,7 +143,7 @@ exist are removed also when others do not; the exit code is then 1.`,
 			return a.tell(asJSON, changedWork{Removed: ids}, "")
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON: the items.")
+	jsonFlag(cmd, &asJSON, "Print JSON: the items.")
 	return cmd
 }
 
@@ -212,7 +212,7 @@ which says why as well. With --json the payload itself is printed.`,
 			return t.Flush()
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON, with the payloads.")
+	jsonFlag(cmd, &asJSON, "Print JSON, with the payloads.")
 	return cmd
 }
 

@@ -179,7 +179,7 @@ than 10 items, is refused without --force. What somebody else adds meanwhile is 
 	f.SortFlags = false
 	f.BoolVar(&dryRun, "dry-run", false, "Say what would change, and change nothing.")
 	f.BoolVar(&force, "force", false, "Remove also all of the workload, or most of it.")
-	f.BoolVar(&asJSON, "json", false, "Print JSON, with all items that differ.")
+	jsonFlag(cmd, &asJSON, "Print JSON, with all items that differ.")
 	orders(f, "dry-run", "force")
 	return cmd
 }
