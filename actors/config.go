@@ -47,7 +47,25 @@ type Item struct {
 	// whoever is written to refuses a token below the highest it has seen: then
 	// even work that ignores its context cannot do harm.
 	Token uint64
+	// Changes receives the item's payload when it changes while the work runs, the newest one only,
+	// and at times one that the work has already. Nil without [SendOnChange].
+	Changes <-chan []byte
 }
+
+// OnChange is what becomes of running work when its item's payload is changed in the workload. The
+// member finds out within the leader's merge and two requests, and not while the assignments are
+// frozen, nor under a leader of a version before this one.
+type OnChange int
+
+const (
+	// KeepOnChange: it goes on, and gets the new payload when it is called the next time.
+	KeepOnChange OnChange = iota
+	// RestartOnChange: it is stopped, and called again with the new payload, on the same member and
+	// with the same token.
+	RestartOnChange
+	// SendOnChange: it goes on, and receives the new payload from [Item.Changes].
+	SendOnChange
+)
 
 // Work keeps one item going on this member. It is called once the item is
 // owned. Its context ends when the item must be given up, or when the lease is about to end; its
@@ -167,6 +185,8 @@ type Config struct {
 	MaxRestarts int
 	// RestartWindow is the time within which MaxRestarts counts: 1 s to 24 h. Default: 10 minutes.
 	RestartWindow time.Duration
+	// OnChange is what becomes of running work whose item changes. Default: [KeepOnChange].
+	OnChange OnChange
 	// StopTimeout is how long work may take to stop before it is named as stuck. Default: 10 s.
 	StopTimeout time.Duration
 	// KeepItems is how long this member's items wait for it after a clean stop: a restart within
@@ -341,6 +361,9 @@ func (c Config) Validate() error {
 	}
 	if d.ConfigLog != "" && d.Backend != BackendConsul {
 		bad("config-log %q: it takes the backend consul", d.ConfigLog)
+	}
+	if d.OnChange < KeepOnChange || d.OnChange > SendOnChange {
+		bad("on-change %d: give KeepOnChange, RestartOnChange or SendOnChange", d.OnChange)
 	}
 	if d.MaxRestarts < 0 {
 		bad("max-restarts %d: give 1 or more, or 0 for no limit", d.MaxRestarts)

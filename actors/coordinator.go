@@ -87,7 +87,8 @@ func (c Config) settings() actor.Settings {
 		BrakeHold: c.BrakeHold, MoveBudget: c.MoveBudget,
 		MoveBudgetShare: c.MoveBudgetShare, ItemCooldown: c.ItemCooldown,
 		MaxRestarts: c.MaxRestarts, RestartWindow: c.RestartWindow,
-		Process: *c.Process, Liveness: c.Liveness, Lock: c.Lock, Observer: c.Observer,
+		OnChange: actor.OnChange(c.OnChange),
+		Process:  *c.Process, Liveness: c.Liveness, Lock: c.Lock, Observer: c.Observer,
 	}
 	if c.Work != nil {
 		set.Work = func(ctx context.Context, item actor.Item) error {

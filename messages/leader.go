@@ -14,6 +14,7 @@ type Member struct {
 	Capacity    uint64 // the most weight it may hold; 0: no limit
 	Zone        string
 	WorkVersion string
+	TellChanges bool // it is to be told of changes of its items in the workload
 	CreateIndex uint64
 }
 

@@ -127,6 +127,7 @@ type Assignment struct {
 	Reason      string // the plan's reason
 	AtOnce      bool   // taken over from a vanished member: its work begins without a soak
 	Restart     uint64 // the work is to be started once more when it rises
+	Changed     uint64 // the item's workload key has changed up to this ModifyIndex
 	Other       string // what a later version has written beside, as it is
 	CreateIndex uint64
 	ModifyIndex uint64

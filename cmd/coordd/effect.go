@@ -30,7 +30,7 @@ func (o *runFlags) idle(flags *pflag.FlagSet, taken taken) []idleSetting {
 		"publish-items")
 	unless(o.http != "", "--http", append(accessNames, "http-host", "pprof")...)
 	unless(o.maxRestarts != 0, "--max-restarts", "restart-window")
-	unless(o.exec != "", "--exec", "max-restarts")
+	unless(o.exec != "", "--exec", "max-restarts", "on-change")
 	if o.backend != "none" {
 		unless(o.http != "" || o.configLog != "", "--http or --config-log", "backend")
 	}

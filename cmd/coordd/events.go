@@ -201,6 +201,8 @@ func eventText(e actors.Event) string {
 		return items + " kept at " + from + " after all"
 	case "restarted":
 		return items + " to be started once more at " + from + ", by an order" + by
+	case "changed":
+		return items + " changed in the workload: " + from + " is told"
 	case "quarantined":
 		return items + " quarantined: its work failed too often at " + from + ", the last time: " +
 			foreign(e.Why)

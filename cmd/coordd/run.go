@@ -43,6 +43,7 @@ type runFlags struct {
 	holdItems     bool
 	pprof         bool
 	publish       bool
+	onChange      onChange
 	maxRestarts   int
 	restartWindow time.Duration
 
@@ -176,6 +177,10 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 	f.DurationVar(&o.itemCooldown, "item-cooldown", 0,
 		"The `time` for which an item stays where it was placed before it is moved for balance "+
 			"again. 0s: it may be moved at once.")
+	f.Var(&o.onChange, "on-change",
+		"What becomes of a running command whose item's payload is changed: `keep` lets it go on "+
+			"until it is started the next time; restart stops it and starts it again with the new "+
+			"payload, at the same member.")
 	f.IntVar(&o.maxRestarts, "max-restarts", 0,
 		"How `often` the command of an item is started again after it has ended by itself, within "+
 			"--restart-window. Then the item is tried at one other member, and where that fails "+
@@ -426,6 +431,7 @@ func (o *runFlags) config() actors.Config {
 		MoveBudget: o.moveBudget.items, MoveBudgetShare: o.moveBudget.share,
 		ItemCooldown: o.itemCooldown, StopTimeout: o.stopTimeout + killSlack,
 		BrakeHold: o.brakeHold, MaxRestarts: o.maxRestarts, RestartWindow: o.restartWindow,
+		OnChange:  actors.OnChange(o.onChange),
 		KeepItems: o.keepItems, PublishItems: o.publish,
 		Backend: o.backend, ConfigLog: o.configLog,
 	}

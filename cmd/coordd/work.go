@@ -40,7 +40,7 @@ func (a *app) workAdd(s *serviceFlags) *cobra.Command {
 		Short: "Add items",
 		Long: `Adds items to the workload, all with the same payload and weight. An item that
 is there already gets this payload and weight; its work sees them when it is
-next started. All ids are checked before anything is written.
+next started, or soon, with run --on-change restart. All ids are checked before anything is written.
 
 A service that has neither members nor work yet is named as new, on standard error,
 with the others that there are: its name may be a slip.`,

@@ -132,7 +132,8 @@ func (a *app) workSync(s *serviceFlags) *cobra.Command {
 it, and prints each: + is added, ~ is changed, - is removed. The file is as for "coordd work
 import"; - means standard input, and "coordd work export" writes one. An item for which the
 file names no weight keeps the one that it has. All of the file is checked before anything
-is written. Running work sees a new payload when it is next started.
+is written. Running work sees a new payload when it is
+next started, or soon, with run --on-change restart.
 
 A file without items, or one that would remove more than half of the workload and more
 than 10 items, is refused without --force. What somebody else adds meanwhile is left alone.`,

@@ -53,6 +53,7 @@ const (
 	EventKept       = "kept"       // From is to keep them after all
 	EventTakenOver  = "taken-over" // the items of From, which is gone, to To
 	EventRestarted  = "restarted"  // From is to start the items' work once more, by an order
+	EventChanged    = "changed"    // From is told that the items have changed in the workload
 	EventErased     = "erased"     // From is gone, and so are the items from the workload
 	// EventQuarantined: nobody runs the items from now on; their work has failed at From, and Why
 	// is how it ended last. EventUnquarantined is the end of it, by an order, or because Why.

@@ -36,7 +36,9 @@ type MemberRecord struct {
 	Zone     string `json:"zone,omitempty"`
 	Version  string `json:"version,omitempty"`
 	// of what the member runs; empty: it does not say
-	WorkVersion string  `json:"work_version,omitempty"`
+	WorkVersion string `json:"work_version,omitempty"`
+	// TellChanges: the leader tells it of changes of its items in the workload, while they run.
+	TellChanges bool    `json:"tell_changes,omitempty"`
 	Process     Process `json:"process"`
 }
 
@@ -79,6 +81,9 @@ type Assignment struct {
 	// Restart is the ModifyIndex of the last order to restart the item that the leader has passed
 	// on under this key; the member restarts the work when it rises.
 	Restart uint64 `json:"again,omitempty"`
+	// Changed is the ModifyIndex of the item's workload key that the leader has told the member of
+	// under this key, if that one asks for it: see [MemberRecord].
+	Changed uint64 `json:"changed,omitempty"`
 	// Other are fields of later versions, as JSON without braces. Who writes the key anew keeps
 	// them.
 	Other string `json:"-"`
@@ -107,7 +112,7 @@ func others(value []byte) string {
 		return ""
 	}
 	maps.DeleteFunc(fields, func(name string, _ json.RawMessage) bool {
-		return slices.ContainsFunc([]string{"s", "to", "why", "now", "again"},
+		return slices.ContainsFunc([]string{"s", "to", "why", "now", "again", "changed"},
 			func(own string) bool { return strings.EqualFold(own, name) })
 	})
 	text := encode(fields)

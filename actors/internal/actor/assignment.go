@@ -10,7 +10,8 @@ import (
 func AssignmentOf(e store.Entry, a protocol.ItemAssignment) messages.Assignment {
 	return messages.Assignment{
 		Releasing: a.State == protocol.StateRel, Unreadable: a.Unreadable, Session: a.Session,
-		Reason: a.Reason, AtOnce: a.AtOnce, Restart: a.Restart, Other: a.Other,
+		Reason: a.Reason, AtOnce: a.AtOnce, Restart: a.Restart, Changed: a.Changed,
+		Other:       a.Other,
 		CreateIndex: e.CreateIndex, ModifyIndex: e.ModifyIndex,
 	}
 }

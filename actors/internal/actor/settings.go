@@ -29,6 +29,7 @@ type Settings struct {
 	ItemCooldown                       time.Duration
 	MaxRestarts                        int // of an item's work within RestartWindow; 0: for ever
 	RestartWindow                      time.Duration
+	OnChange                           OnChange
 
 	Process  protocol.Process
 	Liveness func(protocol.Process) protocol.Liveness
@@ -42,4 +43,16 @@ type Item struct {
 	Payload []byte
 	Weight  uint64
 	Token   uint64
+	Changes <-chan []byte
 }
+
+// OnChange is what becomes of running work when its item changes in the workload: see
+// actors.OnChange.
+type OnChange int
+
+// What it is.
+const (
+	KeepOnChange OnChange = iota
+	RestartOnChange
+	SendOnChange
+)

@@ -138,6 +138,10 @@ func (a *Assigner) enter(o order, r store.Result) {
 		x := a.assigned.members[o.from][o.item]
 		x.Restart, x.ModifyIndex = o.restart, r.Index
 		a.assigned.set(o.from, o.item, x)
+	case orderTell:
+		x := a.assigned.members[o.from][o.item]
+		x.Changed, x.ModifyIndex = o.changed, r.Index
+		a.assigned.set(o.from, o.item, x)
 	case orderForget:
 		delete(a.notes, o.item)
 	case orderErase:
@@ -151,5 +155,5 @@ func (a *Assigner) enter(o order, r store.Result) {
 
 func (o order) verb() string {
 	return [...]string{"granted", "revoked", "cancelled", "taken-over", "erased", "restarted",
-		"swept", "forgotten", "events"}[o.kind]
+		"changed", "swept", "forgotten", "events"}[o.kind]
 }

@@ -396,7 +396,7 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 		}
 		d.units = append(d.units, s.build.cancel(item.ID, ref.member, ref.Assignment))
 	}
-	s.restart(d, sorted, revoked)
+	s.passOn(d, sorted, revoked)
 }
 
 // onTheMove counts the items that are, and tells when it will be fewer though none of them stops;

@@ -81,7 +81,7 @@ func snapshotOf(t *testing.T, changes ...func(*snapshot)) *snapshot {
 
 // orders are the units of a draft in words: what, of which item, from whom, to whom.
 func (d draft) orders() []string {
-	kinds := [...]string{"grant", "revoke", "cancel", "reap", "erase", "restart", "sweep",
+	kinds := [...]string{"grant", "revoke", "cancel", "reap", "erase", "restart", "tell", "sweep",
 		"forget"}
 	var all []string
 	for _, u := range d.units {
@@ -102,6 +102,13 @@ func TestADraftGivesMovesAndTakesBack(t *testing.T) {
 			s.has("n3", "c", "d")
 			s.vanished("n3", ago)
 		}
+	}
+	changed := func(s *snapshot) { // n1 asks for changes, n2 does not; b has not changed since
+		even(s)
+		s.workload = messages.TableOf(map[string]messages.WorkItem{
+			"a": {Weight: 1, ModifyIndex: 40}, "b": {Weight: 1, ModifyIndex: 15},
+			"c": {Weight: 1, ModifyIndex: 40}, "d": {Weight: 1, ModifyIndex: 40}})
+		s.member("n1", func(m *messages.Member) { m.TellChanges = true })
 	}
 	stopping := func(ago time.Duration) func(*snapshot) { // n2 is drained, and gives c up
 		return func(s *snapshot) {
@@ -268,6 +275,31 @@ func TestADraftGivesMovesAndTakesBack(t *testing.T) {
 			s.control.RestartMembers = messages.TableOf(map[string]uint64{"n2": 40})
 			s.member("n2", func(m *messages.Member) { m.CreateIndex = 50 })
 		}}, nil, false, 0},
+		"changes": {[]func(*snapshot){changed}, []string{"tell a n1"}, false, 0},
+		"a change that was told of": {[]func(*snapshot){changed, func(s *snapshot) {
+			s.assigned.set("n1", "a", messages.Assignment{Session: "s-n1", CreateIndex: 20,
+				ModifyIndex: 41, Changed: 40})
+		}}, nil, false, 0},
+		"a change before an order to restart": {[]func(*snapshot){changed, func(s *snapshot) {
+			s.control.RestartItems = messages.TableOf(map[string]uint64{"a": 50})
+		}}, []string{"restart a n1"}, false, 0},
+		"a change before an order that was passed on": {[]func(*snapshot){changed,
+			func(s *snapshot) {
+				s.assigned.set("n1", "a", messages.Assignment{Session: "s-n1", CreateIndex: 20,
+					ModifyIndex: 51, Restart: 50})
+			}}, nil, false, 0},
+		"an order to restart before a change that was told of": {[]func(*snapshot){changed,
+			func(s *snapshot) {
+				s.control.RestartItems = messages.TableOf(map[string]uint64{"a": 30})
+				s.assigned.set("n1", "a", messages.Assignment{Session: "s-n1", CreateIndex: 20,
+					ModifyIndex: 41, Changed: 40})
+			}}, []string{"restart a n1"}, false, 0},
+		"no change of what was started since": {[]func(*snapshot){changed, func(s *snapshot) {
+			s.member("n1", func(m *messages.Member) { m.CreateIndex, m.TellChanges = 50, true })
+		}}, nil, false, 0},
+		"no change of what moves now": {[]func(*snapshot){changed, func(s *snapshot) {
+			s.control.Drain = messages.TableOf(map[string]time.Time{"n1": {}})
+		}}, []string{"revoke a n1", "revoke b n1"}, false, 0},
 		"a pin to a member that is not there": {[]func(*snapshot){func(s *snapshot) {
 			s.work("a")
 			s.control.Pins = messages.TableOf(map[string]string{"a": "n9"})

@@ -313,6 +313,8 @@ func (a *Assigner) eventsOf(units []store.Unit) []protocol.Event {
 		case orderRestart:
 			g.what, g.why = protocol.EventRestarted, ""
 			g.by = restartedBy(a.control.Get(), o)
+		case orderTell:
+			g.what, g.why = protocol.EventChanged, ""
 		default:
 			continue
 		}

@@ -29,6 +29,7 @@ func memberOf(e store.Entry, m protocol.Member) messages.Member {
 	return messages.Member{
 		Leaving: m.Status == protocol.StatusLeaving, Idle: m.Idle, Unreadable: m.Unreadable,
 		Address: m.Address, Session: e.Session,
-		Capacity: m.Capacity, Zone: m.Zone, WorkVersion: m.WorkVersion, CreateIndex: e.CreateIndex,
+		Capacity: m.Capacity, Zone: m.Zone, WorkVersion: m.WorkVersion,
+		TellChanges: m.TellChanges, CreateIndex: e.CreateIndex,
 	}
 }

@@ -19,6 +19,7 @@ type order struct {
 	cause    string // of a grant: why the item left its last owner; else reason
 	session  string // granted to
 	restart  uint64 // the order that it passes on
+	changed  uint64 // the change that it tells of
 	// of a revocation: what is to be known of the item's work, which has failed
 	note *protocol.Quarantine
 }
@@ -32,6 +33,7 @@ const (
 	orderReap  // from a vanished member, to another
 	orderErase // a vanished member's key of an item that is no more
 	orderRestart
+	orderTell   // a member that its item has changed
 	orderSweep  // what a vanished member leaves when it holds nothing
 	orderForget // where the work of an item has failed
 	orderEvents
@@ -94,7 +96,7 @@ func (b *unitBuilder) revoke(item, from string, a messages.Assignment, reason st
 		Lane: from,
 		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(protocol.Assignment{
 			State: protocol.StateRel, Session: a.Session, Reason: reason,
-			Restart: a.Restart, Other: a.Other}), 0, a.ModifyIndex)},
+			Restart: a.Restart, Changed: a.Changed, Other: a.Other}), 0, a.ModifyIndex)},
 		Tag: order{kind: orderRevoke, item: item, from: from, reason: reason},
 	}
 }
@@ -125,7 +127,7 @@ func (b *unitBuilder) cancel(item, from string, a messages.Assignment) store.Uni
 		Lane: from,
 		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(protocol.Assignment{
 			State: protocol.StateOwn, Session: a.Session, Reason: "cancelled",
-			Restart: a.Restart, Other: a.Other}), 0, a.ModifyIndex)},
+			Restart: a.Restart, Changed: a.Changed, Other: a.Other}), 0, a.ModifyIndex)},
 		Tag: order{kind: orderCancel, item: item, from: from, reason: "cancelled"},
 	}
 }
@@ -137,9 +139,20 @@ func (b *unitBuilder) again(item, from string, a messages.Assignment, restart ui
 		Lane: from,
 		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(protocol.Assignment{
 			State: protocol.StateOwn, Session: a.Session, Reason: a.Reason, AtOnce: a.AtOnce,
-			Restart: restart, Other: a.Other}), 0, a.ModifyIndex)},
+			Restart: restart, Changed: a.Changed, Other: a.Other}), 0, a.ModifyIndex)},
 		Tag: order{kind: orderRestart, item: item, from: from, reason: "restart",
 			restart: restart},
+	}
+}
+
+// tell tells the owner that the item has changed in the workload, under the same key.
+func (b *unitBuilder) tell(item, from string, a messages.Assignment, changed uint64) store.Unit {
+	return store.Unit{
+		Lane: from,
+		Ops: []store.Op{store.CAS(b.keys.Assignment(from, item), b.value(protocol.Assignment{
+			State: protocol.StateOwn, Session: a.Session, Reason: a.Reason, AtOnce: a.AtOnce,
+			Restart: a.Restart, Changed: changed, Other: a.Other}), 0, a.ModifyIndex)},
+		Tag: order{kind: orderTell, item: item, from: from, reason: "changed", changed: changed},
 	}
 }
 

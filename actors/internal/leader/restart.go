@@ -6,11 +6,16 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// restart passes orders to restart on to the owners. An order is about what was granted, and whose
-// owner was registered, before it: what has been started since needs no restart. What is to move
-// later, when the soak is over or there is room in the budget, is started once more before.
-func (s *snapshot) restart(d *draft, sorted *sorted, moving []bool) {
-	if s.control.RestartItems.Len()+s.control.RestartMembers.Len() == 0 {
+// passOn tells owners of orders to restart, and of changes of their items in the workload if they
+// ask for it. Both are about what was granted, and whose owner was registered, before: what has
+// been started since needs neither. What is to move later, when the soak is over or there is room
+// in the budget, is started once more before.
+func (s *snapshot) passOn(d *draft, sorted *sorted, moving []bool) {
+	tells := false
+	for _, m := range s.members.All() {
+		tells = tells || m.TellChanges
+	}
+	if !tells && s.control.RestartItems.Len()+s.control.RestartMembers.Len() == 0 {
 		return
 	}
 	for i, item := range sorted.items {
@@ -21,8 +26,14 @@ func (s *snapshot) restart(d *draft, sorted *sorted, moving []bool) {
 		byItem, _ := s.control.RestartItems.Get(item.ID)
 		byMember, _ := s.control.RestartMembers.Get(ref.member)
 		m, _ := s.members.Get(ref.member)
-		if given := max(byItem, byMember); due(given, ref.Assignment, m) && !m.Leaving {
+		w, _ := s.workload.Get(item.ID)
+		switch given := max(byItem, byMember); {
+		case m.Leaving:
+		case due(given, ref.Assignment, m):
 			d.units = append(d.units, s.build.again(item.ID, ref.member, ref.Assignment, given))
+		case m.TellChanges && w.ModifyIndex > ref.Changed && due(w.ModifyIndex, ref.Assignment, m):
+			d.units = append(d.units, s.build.tell(item.ID, ref.member, ref.Assignment,
+				w.ModifyIndex))
 		}
 	}
 }
@@ -35,7 +46,8 @@ func restartedBy(c messages.Control, o order) string {
 	return given(c, protocol.RestartMemberOrder(o.from))
 }
 
-// due tells whether an order to restart is about what was granted, and not passed on yet.
+// due tells whether an order to restart is about what was granted, and not passed on yet. What has
+// changed before an order that was passed on needs no word: the payload is read after that.
 func due(given uint64, a messages.Assignment, m messages.Member) bool {
 	return given > max(a.CreateIndex, a.Restart, m.CreateIndex)
 }

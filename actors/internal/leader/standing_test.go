@@ -66,7 +66,7 @@ func TestWhatStandsIsToldOnce(t *testing.T) {
 
 	v := present(map[string]string{"n1": "a"})
 	v.control = messages.Control{Index: 1, Freeze: true,
-		By: tableOf(map[string]string{protocol.FreezeOrder: "ann"}),
+		By:    tableOf(map[string]string{protocol.FreezeOrder: "ann"}),
 		Drain: tableOf(map[string]time.Time{"n1": {}}), Pins: tableOf(map[string]string{"x": "n1"}),
 		Preferred: tableOf(map[string]string{"y": "n2"})}
 	v.brake = "an operator froze the assignments"

@@ -155,7 +155,8 @@ func (a *MembershipKeeper) value(leaving bool) []byte {
 	}
 	return protocol.MemberRecord{
 		Status: status, Address: a.Address, Capacity: a.capacity.Get(), Idle: a.Work == nil,
-		Zone: a.Zone, Version: a.Version, WorkVersion: a.WorkVersion, Process: a.Process,
+		Zone: a.Zone, Version: a.Version, WorkVersion: a.WorkVersion,
+		TellChanges: a.Work != nil && a.OnChange != actor.KeepOnChange, Process: a.Process,
 	}.Encode()
 }
 

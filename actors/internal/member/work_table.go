@@ -18,6 +18,7 @@ type workTable struct {
 	seen     map[string]time.Time // since when an item could be started
 	missing  missing              // of them, those without a payload
 	stuck    missing              // that could not be released
+	unread   missing              // that run, and whose change could not be read
 	told     uint64               // the newest unreadable key that the leader has been told of
 	// a key went that this member had not released, and the leader has not been told
 	vanished bool
@@ -26,7 +27,8 @@ type workTable struct {
 
 func newWorkTable() *workTable {
 	return &workTable{items: map[string]*job{}, released: map[string]release{},
-		seen: map[string]time.Time{}, missing: missing{}, stuck: missing{}}
+		seen: map[string]time.Time{}, missing: missing{}, stuck: missing{},
+		unread: missing{}}
 }
 
 // job is one item that is worked on here.
@@ -37,6 +39,7 @@ type job struct {
 	restart uint64 // the order to restart it that it was started after
 	since   time.Time
 	handle  *supervisor.Handle
+	changes *itemChanges // nil: it is not told of any
 	// final: the work was stopped to be given up. It is released, even when the
 	// leader calls it back meanwhile, and never resumed with the same token.
 	final bool
@@ -107,6 +110,7 @@ type decision struct {
 	stop    []string
 	start   []string
 	release []string // in the view, not worked on any more
+	changed []string // running, and changed in the workload since they were read
 	odd     uint64   // the index of an unreadable key that the leader has not been told of
 	next    time.Time
 }
@@ -159,6 +163,9 @@ func (t *workTable) decide(s snapshot) decision {
 			j.final = true
 		case a.Restart > j.restart: // it is started once more when it has ended
 		default:
+			if j.changes.behind(a.Changed) {
+				d.changed = append(d.changed, id)
+			}
 			continue
 		}
 		d.stop = append(d.stop, id)

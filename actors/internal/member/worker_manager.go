@@ -161,18 +161,33 @@ func (a *WorkerManager) consult(ctx context.Context, group *supervisor.Group, s 
 			}
 		}
 	}
+	var changed []string // of those, the ones that are read
+	if err == nil {
+		var ready []string
+		ready, due = a.table.unread.ready(d.changed, s.now)
+		again = actor.Earliest(again, due)
+		if len(ready) > 0 {
+			changed = a.table.unread.batch(ready, a.startBatch())
+			if err = a.changes(ctx, changed, s); err == nil && len(changed) < len(ready) {
+				again = s.now
+			}
+		}
+	}
 	switch {
 	case ctx.Err() != nil:
 		return again, nil
 	case err == nil:
-		if len(release)+len(d.start) > 0 || d.odd != 0 || a.table.vanished {
+		if len(release)+len(d.start)+len(changed) > 0 || d.odd != 0 || a.table.vanished {
 			a.Store.Succeeded("my work")
 			a.ladder.Reset()
 		}
 	case errors.Is(err, store.ErrRefused):
 		a.again = time.Now().Add(a.ladder.NextBackOff())
 		return a.again, nil
-	case actor.Transient(err) && len(batch) == 1:
+	case actor.Transient(err) && len(changed) == 1:
+		a.alone(a.table.unread, "the change of ", changed[0], err)
+		return a.again, nil
+	case actor.Transient(err) && len(batch) == 1 && len(changed) == 0:
 		a.alone(a.table.missing, "the payload of ", batch[0], err)
 		return a.again, nil
 	case actor.Transient(err), errors.Is(err, store.ErrSessionGone):
@@ -245,9 +260,15 @@ func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s sn
 		key, _ := s.view.Items.Get(id)
 		item := actor.Item{ID: id, Payload: e.Value, Weight: max(1, e.Flags),
 			Token: s.token(key)}
+		var changes *itemChanges
+		if a.OnChange != actor.KeepOnChange {
+			changes = newItemChanges(a.OnChange)
+			changes.begins(e)
+			item.Changes = changes.sent
+		}
 		record := a.records.open(id, key.Restart)
 		h, err := group.Start(supervisor.Child{Name: childName(id),
-			Run:     a.keep(item, s.session.ID, record),
+			Run:     a.keep(item, s.session.ID, record, changes),
 			Restart: supervisor.Transient, StopTimeout: a.StopTimeout, Backoff: record.backoff})
 		if err != nil {
 			if errors.Is(err, supervisor.ErrStopped) {
@@ -260,7 +281,7 @@ func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s sn
 			a.Store.Succeeded("the payload of " + id)
 		}
 		a.table.items[id] = &job{phase: messages.Running, token: item.Token, session: s.session.ID,
-			restart: key.Restart, since: time.Now(), handle: h}
+			restart: key.Restart, since: time.Now(), handle: h, changes: changes}
 		a.changed = true
 		a.Log.Debug("work-started", "item", id, "token", item.Token)
 	}
@@ -285,13 +306,13 @@ var errEnded = errors.New("the work returned although the item is still owned")
 // keep runs the work, with the lease at the most. It returns nil when the lease has ended the work:
 // then it is not started again, unless this actor finds that it may be.
 func (a *WorkerManager) keep(item actor.Item, session string,
-	record *workRecord) func(context.Context) error {
+	record *workRecord, changes *itemChanges) func(context.Context) error {
 	begun := false
 	return func(ctx context.Context) error {
 		bound, free := a.lease.bind(ctx, session)
 		defer free()
 		if begun {
-			item = a.ofNow(bound, item)
+			item = a.ofNow(bound, item, changes)
 		}
 		begun = true
 		if bound.Err() != nil {
@@ -329,11 +350,15 @@ func (a *WorkerManager) recorded(ctx context.Context, item actor.Item,
 // ofNow is the item with the payload and the weight that it has now, for work that is called again:
 // an operator may have mended them, because it fails. Where they cannot be read it is as before. A
 // read that hangs is an actor that does: nobody works on the item meanwhile.
-func (a *WorkerManager) ofNow(ctx context.Context, item actor.Item) actor.Item {
+func (a *WorkerManager) ofNow(ctx context.Context, item actor.Item,
+	changes *itemChanges) actor.Item {
 	_ = a.Tracked(func(ctx context.Context) error {
 		e, found, _, err := a.Store.Get(ctx, a.Keys.WorkItem(item.ID), store.Consistent)
 		if err == nil && found {
 			item.Payload, item.Weight = e.Value, max(1, e.Flags)
+			if changes != nil {
+				changes.begins(e)
+			}
 		}
 		return nil
 	})(ctx)

@@ -98,6 +98,8 @@ function textOf(group) {
   case "kept": return [items + " kept at " + e.from + " after all", "aside"];
   case "restarted":
     return [items + " to be started once more at " + e.from + ", by an order" + by(e), "order"];
+  case "changed":
+    return [items + " changed in the workload: " + e.from + " is told", "aside"];
   case "quarantined":
     return [items + " quarantined, because the work failed too often at " + names("from") + ": " +
       e.why, "bad"];
@@ -125,7 +127,7 @@ function grouped(all) {
   const byFrom = /^(drain|left|lost|released|failing)$/;
   for (const e of all) {
     const from = byFrom.test(e.why || "") || alone.test(e.kind) ? e.from : "";
-    const to = /^(pinned|preferred|restarted)$/.test(e.kind) ? (e.to || "") + e.from : "";
+    const to = /^(pinned|preferred|restarted|changed)$/.test(e.kind) ? (e.to || "") + e.from : "";
     const key = [e.kind, e.why, from, to, e.by].join("\n"), t = Date.parse(e.time);
     let g;
     for (let i = groups.length - 1; i >= 0 && i > groups.length - 6 && !g; i--) {

@@ -1,0 +1,107 @@
+package member
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/store"
+)
+
+// itemChanges is what the running work of an item knows of its payload. The work's own goroutine
+// reads it when the work is called, and the actor when the leader tells of a change.
+type itemChanges struct {
+	mu      sync.Mutex
+	index   uint64      // of the workload's key as it was read last
+	payload uint64      // its sum
+	sent    chan []byte // nil: payloads are not sent
+}
+
+// sums is the seed of the sums of payloads, by which a changed weight is told from a payload.
+var sums = maphash.MakeSeed()
+
+func newItemChanges(on actor.OnChange) *itemChanges {
+	c := &itemChanges{}
+	if on == actor.SendOnChange {
+		c.sent = make(chan []byte, 1)
+	}
+	return c
+}
+
+// behind tells whether the key has changed since it was read last.
+func (c *itemChanges) behind(changed uint64) bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return changed > c.index
+}
+
+// begins takes in what the work is called with: nothing older is sent to it.
+func (c *itemChanges) begins(e store.Entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.index, c.payload = e.ModifyIndex, maphash.Bytes(sums, e.Value)
+	select {
+	case <-c.sent:
+	default:
+	}
+}
+
+// take takes in what was read when the leader told of a change up to an index, and sends it where
+// payloads are sent. It reports whether the payload has changed since it was read last.
+func (c *itemChanges) take(e store.Entry, told uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.ModifyIndex <= c.index {
+		c.index = max(c.index, told) // such as of a Consul that was restored
+		return false
+	}
+	c.index = max(e.ModifyIndex, told)
+	sum := maphash.Bytes(sums, e.Value)
+	if sum == c.payload {
+		return false // its weight has changed
+	}
+	c.payload = sum
+	if c.sent != nil {
+		select {
+		case <-c.sent: // the work has not taken it: the newest counts
+		default:
+		}
+		c.sent <- e.Value
+	}
+	return true
+}
+
+// changes reads the payloads of running items whose leader has told that they have changed, and
+// sends them to the work, or stops it, to be started anew under the same token. An item that is no
+// more in the workload is left to the leader.
+func (a *WorkerManager) changes(ctx context.Context, ids []string, s snapshot) error {
+	ops := make([]store.Op, len(ids))
+	for i, id := range ids {
+		ops[i] = store.GetOrEmpty(a.Keys.WorkItem(id))
+	}
+	begin := time.Now()
+	result, err := a.Store.ReadTxn(ctx, ops...)
+	a.readPace(len(ids), result, time.Since(begin), err)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		key, _ := s.view.Items.Get(id)
+		j := a.table.items[id]
+		e, _ := result.Entry(a.Keys.WorkItem(id))
+		if a.table.unread[id].failed {
+			a.Store.Succeeded("the change of " + id)
+		}
+		delete(a.table.unread, id)
+		if j.changes.take(e, key.Changed) && a.OnChange == actor.RestartOnChange {
+			a.Log.Info("item-changed", "item", id, "then", "its work is stopped, and started anew")
+			a.stop([]string{id})
+		}
+	}
+	return nil
+}
