@@ -240,6 +240,31 @@ func dropOtherHTTP(h http.Header) {
 	h.Del("Http2-Settings")
 }
 
+// upgradeType is the protocol that a head names to go on in; empty: none.
+func upgradeType(h http.Header) string {
+	for name := range strings.SplitSeq(strings.Join(h.Values("Connection"), ","), ",") {
+		if strings.EqualFold(strings.TrimSpace(name), "upgrade") {
+			return h.Get("Upgrade")
+		}
+	}
+	return ""
+}
+
+// otherProtocol refuses a service that goes on in a protocol that nobody asked for. The proxy would
+// refuse it as well, and leave its connection open.
+func (t *routedRequest) otherProtocol(resp *http.Response) error {
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		return nil
+	}
+	asked, got := upgradeType(resp.Request.Header), upgradeType(resp.Header)
+	if asked != "" && len(asked) == len(got) && strings.EqualFold(asked, got) {
+		return nil
+	}
+	return refuse(http.StatusBadGateway, ReasonLost, 0,
+		"item %q: its member %s goes on in protocol %q, and %q was asked for: ask for one protocol",
+		t.item, t.loc.Member, got, asked)
+}
+
 // setAnswerHeaders says in the answer which member gave it.
 func (d *Dispatcher) setAnswerHeaders(resp *http.Response) error {
 	ours := oursIn(resp)
@@ -249,6 +274,9 @@ func (d *Dispatcher) setAnswerHeaders(resp *http.Response) error {
 		}
 	}
 	t := routedRequestOf(resp.Request.Context())
+	if err := t.otherProtocol(resp); err != nil {
+		return err
+	}
 	if isStream(resp) {
 		if err := d.stream(t); err != nil {
 			return err

@@ -68,6 +68,17 @@ func (c *idleConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
+// CloseWrite tells the member that nothing more comes on an upgraded connection, and lets it go on.
+func (c *idleConn) CloseWrite() error { return closeWrite(c.Conn) }
+
+// closeWrite ends one direction of a connection; both, where it knows no halves.
+func closeWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return c.Close()
+}
+
 // client is the connection to the client, with the same limits: it has to send and to take
 // something now and then. Until the answer begins, and for taking it, the time is shorter.
 type client struct {
@@ -136,12 +147,7 @@ func (c *writeTimeoutConn) Write(p []byte) (int, error) {
 }
 
 // CloseWrite tells the other end that nothing more comes, and lets it go on.
-func (c *writeTimeoutConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return c.Close()
-}
+func (c *writeTimeoutConn) CloseWrite() error { return closeWrite(c.Conn) }
 
 // Unwrap is for http.ResponseController.
 func (c *client) Unwrap() http.ResponseWriter { return c.ResponseWriter }
