@@ -135,22 +135,30 @@ func isStream(resp *http.Response) bool {
 }
 
 // stream moves a request from the places of requests to those of streams.
-func (d *Dispatcher) stream(t *routedRequest) error {
+func (d *Dispatcher) stream(t *routedRequest, r *http.Request) error {
 	if !d.streams.acquire() {
-		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
-			"%d upgraded connections and event streams are open, which is the limit", d.cfg.Streams)
+		return noStream(r, "%d upgraded connections and event streams are open, which is the limit",
+			d.cfg.Streams)
 	}
 	if !d.memberStreams.acquire(t.loc.Member) {
 		d.streams.release()
-		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
-			"%d upgraded connections and event streams to member %s are open, which is the "+
-				"limit for one",
-			d.cfg.StreamsPerMember, t.loc.Member)
+		return noStream(r, "%d upgraded connections and event streams to member %s are open, "+
+			"which is the limit for one", d.cfg.StreamsPerMember, t.loc.Member)
 	}
 	as := t.loc.Member
 	d.releaseAll(t)
 	t.streamAt = as
 	return nil
+}
+
+// noStream is the refusal of an answer that has begun: only what may be carried out twice is worth
+// another try.
+func noStream(r *http.Request, format string, args ...any) *refusal {
+	if repeatable(r) {
+		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon, format, args...)
+	}
+	return refuse(http.StatusBadGateway, ReasonLost, 0,
+		format+": the request may have been carried out", args...)
 }
 
 // rewrite makes the outgoing request of the client's; where it goes is for ownerTransport to say.
@@ -278,7 +286,7 @@ func (d *Dispatcher) setAnswerHeaders(resp *http.Response) error {
 		return err
 	}
 	if isStream(resp) {
-		if err := d.stream(t); err != nil {
+		if err := d.stream(t, resp.Request); err != nil {
 			return err
 		}
 	}

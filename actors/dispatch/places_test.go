@@ -276,6 +276,15 @@ func TestUpgradedConnectionsAndEventStreamsTakeNoPlacesOfRequests(t *testing.T) 
 			t.Errorf("one more than the limit: %d %s", status, reason)
 		}
 	}
+	// The service has begun to answer: whoever sends this once more has it carried out twice.
+	if a := w.do("POST", "/events/", "x"); a.StatusCode != 502 ||
+		a.Header.Get(dispatch.HeaderReason) != dispatch.ReasonLost ||
+		a.Header.Get("Retry-After") != "" || !strings.Contains(a.body, "carried out") {
+		t.Errorf("one that must not be repeated: %s %v %s", a.Status, a.Header, a.body)
+	}
+	if a := w.do("POST", "/events/", "x", "Idempotency-Key", "1"); a.StatusCode != 503 {
+		t.Errorf("one that may be repeated: %s %v %s", a.Status, a.Header, a.body)
+	}
 	if a := w.do("GET", "/a/", ""); a.body != "here" {
 		t.Errorf("%s %s", a.Status, a.body)
 	}
