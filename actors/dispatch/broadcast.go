@@ -54,15 +54,16 @@ func (d *Dispatcher) broadcast(w *client, r *http.Request) *refusal {
 	}
 	if g.room > smallBytes { // clients that read slowly leave room for the answers to others
 		if !d.reading.acquireN(g.room) {
-			return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
-				"the members have answered, and the answers that clients are reading take %d "+
-					"bytes, which is the limit: "+
-					"the request was carried out", readingBytes)
+			return answered(r, "the members have answered, and the answers that clients are "+
+				"reading take %d bytes, which is the limit", readingBytes)
 		}
 		defer d.reading.releaseN(g.room)
 	}
 	status := http.StatusOK
 	switch {
+	case len(g.answers) == 0 && g.maybeDone && !repeatable(r):
+		status = http.StatusServiceUnavailable
+		w.Header().Set(HeaderReason, ReasonLost)
 	case len(g.answers) == 0:
 		status = http.StatusServiceUnavailable
 		w.Header().Set(HeaderReason, ReasonUnreachable)
@@ -114,6 +115,7 @@ func (d *Dispatcher) gather(r *http.Request, members []routing.Member, body []by
 			g.room += took
 			if err != nil {
 				g.missing[m.ID] = err.Error()
+				g.maybeDone = g.maybeDone || errors.Is(err, errMaybeDone)
 			} else {
 				g.answers[m.ID] = a
 			}
@@ -131,7 +133,7 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, header http.Header, 
 		// it would end the process, for this is no handler's goroutine
 		if p := recover(); p != nil {
 			d.log.Error("broadcast-panicked", "member", m.ID, "panic", p)
-			err = errors.New("the dispatcher failed")
+			err = fmt.Errorf("the dispatcher failed: %w", errMaybeDone)
 		}
 	}()
 	if _, port, err := net.SplitHostPort(m.Address); err != nil || port == "" || port == "0" {
@@ -182,8 +184,8 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, header http.Header, 
 		d.answers.releaseN(took)
 		if errors.Is(err, errNoRoom) {
 			return reply{}, 0,
-				errors.New("it answered, and there is no room for that beside the answers to " +
-					"other broadcasts")
+				fmt.Errorf("there is no room for its answer beside those to other broadcasts: %w",
+					errMaybeDone)
 		}
 		return reply{}, 0, missing(m, err)
 	}
@@ -210,12 +212,13 @@ func missing(m routing.Member, err error) error {
 	}
 	if e, ok := errors.AsType[net.Error](err); (ok && e.Timeout()) ||
 		errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("it did not answer in time at %s: it may have carried the request out",
-			m.Address)
+		return fmt.Errorf("it did not answer in time at %s: %w", m.Address, errMaybeDone)
 	}
-	return fmt.Errorf("the connection to it at %s was lost: it may have carried the request out",
-		m.Address)
+	return fmt.Errorf("the connection to it at %s was lost: %w", m.Address, errMaybeDone)
 }
+
+// errMaybeDone is part of the error of a member that is missing though the request was sent to it.
+var errMaybeDone = errors.New("it may have carried the request out")
 
 // outgoing are the headers of a broadcast.
 func (d *Dispatcher) outgoing(r *http.Request) http.Header {

@@ -83,6 +83,14 @@ func TestABroadcastGathersEveryAnswerAndSaysWhoIsMissing(t *testing.T) {
 		len(gathered(t, a).Missing) != 2 {
 		t.Errorf("nobody answered: %s %s", a.Status, a.body)
 	}
+	// Whoever repeats a request that a member may have carried out has it carried out twice.
+	w.table.members = append(w.table.members, routing.Member{ID: "n6", Address: w.service(lose)})
+	for method, after := range map[string]string{"GET": "1", "POST": ""} {
+		if a = w.do(method, "/*/", "x"); a.StatusCode != 503 ||
+			a.Header.Get("Retry-After") != after || len(gathered(t, a).Missing) != 3 {
+			t.Errorf("%s: one member was asked, and is lost: %s %v", method, a.Status, a.Header)
+		}
+	}
 	w.table.members = nil
 	w.refused(w.do("GET", "/*/", ""), 503, dispatch.ReasonNoOwner)
 }

@@ -35,6 +35,8 @@ type gathering struct {
 	answers map[string]reply
 	missing map[string]string
 	room    int64 // that the answers take of Dispatcher.answers
+	// one of those that are missing may have carried the request out
+	maybeDone bool
 }
 
 // reply is one member's answer as it came.

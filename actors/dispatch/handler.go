@@ -137,12 +137,12 @@ func isStream(resp *http.Response) bool {
 // stream moves a request from the places of requests to those of streams.
 func (d *Dispatcher) stream(t *routedRequest, r *http.Request) error {
 	if !d.streams.acquire() {
-		return noStream(r, "%d upgraded connections and event streams are open, which is the limit",
+		return answered(r, "%d upgraded connections and event streams are open, which is the limit",
 			d.cfg.Streams)
 	}
 	if !d.memberStreams.acquire(t.loc.Member) {
 		d.streams.release()
-		return noStream(r, "%d upgraded connections and event streams to member %s are open, "+
+		return answered(r, "%d upgraded connections and event streams to member %s are open, "+
 			"which is the limit for one", d.cfg.StreamsPerMember, t.loc.Member)
 	}
 	as := t.loc.Member
@@ -151,9 +151,9 @@ func (d *Dispatcher) stream(t *routedRequest, r *http.Request) error {
 	return nil
 }
 
-// noStream is the refusal of an answer that has begun: only what may be carried out twice is worth
-// another try.
-func noStream(r *http.Request, format string, args ...any) *refusal {
+// answered is the refusal of a request that was answered, for want of places or room: only what may
+// be carried out twice is worth another try.
+func answered(r *http.Request, format string, args ...any) *refusal {
 	if repeatable(r) {
 		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon, format, args...)
 	}
