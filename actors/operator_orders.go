@@ -82,6 +82,16 @@ func (o *Operator) ItemsLeft(ctx context.Context, member string) (int, error) {
 	return left, nil
 }
 
+// IsDrained tells whether an order to drain a member stands: one small read. Errors: [ErrInvalid],
+// [ErrUnreachable], [ErrDenied].
+func (o *Operator) IsDrained(ctx context.Context, member string) (bool, error) {
+	if err := protocol.CheckID("member id", member); err != nil {
+		return false, err
+	}
+	_, found, _, err := o.store.Get(ctx, o.keys.Drain(member), store.Consistent)
+	return found, advice("looking whether "+member+" is drained", err)
+}
+
 // Restart orders that the work of items is stopped and started once more, at the member that has
 // it, under the same fencing token and with the payload that the item has then. An order is about
 // the work that was granted before it: it takes effect once at most, and none on an item without an

@@ -143,8 +143,8 @@ func (a *app) freezeCommand(s *serviceFlags) *cobra.Command {
 member that vanishes wait too, and new items stay free. Take it back with "coordd thaw".`,
 		Example: "  coordd freeze",
 	}, s, 0, "", func(ctx context.Context, o *actors.Operator, _ []string) (given, error) {
-		return given{Order: "freeze",
-			said: `Frozen: nothing is moved or placed until "coordd thaw".`}, o.Freeze(ctx)
+		g := given{Order: "freeze", said: `Frozen: nothing is moved or placed until "coordd thaw".`}
+		return a.toAll(ctx, o, g, o.Freeze)
 	})
 }
 
@@ -176,8 +176,27 @@ puts its brake on: it changes no assignment and says so in its log. This tells i
 go on. Removing items with "coordd work rm" says it already.`,
 		Example: "  coordd override",
 	}, s, 0, "", func(ctx context.Context, o *actors.Operator, _ []string) (given, error) {
-		return given{Order: "override", said: overridden}, o.Override(ctx)
+		return a.toAll(ctx, o, given{Order: "override", said: overridden}, o.Override)
 	})
+}
+
+// toAll gives an order that names nobody: with a slip of the pen in the service's name it would be
+// carried out all the same, by nobody. So that is said.
+func (a *app) toAll(ctx context.Context, o *actors.Operator, g given,
+	give func(context.Context) error) (given, error) {
+	status, err := o.Status(ctx)
+	if err != nil {
+		return g, err
+	}
+	said := newService(ctx, o, status.Service)
+	if err := give(ctx); err != nil {
+		return g, err
+	}
+	a.warnOfNew(said)
+	if status.Leader == nil {
+		g.note(notNow(status))
+	}
+	return g, nil
 }
 
 func (a *app) undrainCommand(s *serviceFlags) *cobra.Command {

@@ -29,8 +29,9 @@ member before it starts elsewhere. A leader that is drained hands its leadership
 
 With --deadline the member gives up all that is left then at once, whatever the budget;
 --deadline 0s means now. The time counts by the clocks of this host and of the leader's.
-With --wait the command ends when the member has no items. With --timeout as well it ends
-by then, with exit code 1 if items are left; the order stands, and the items go on moving.
+With --wait the command ends when the member has no items, and with exit code 1 when somebody
+takes the order back. With --timeout as well it ends by then, with exit code 1 if items are left;
+the order stands, and the items go on moving.
 
 Draining the last member that takes work would leave its items to nobody: that takes
 --force. So does an order for a member that is not registered and has no items: its id may
@@ -56,6 +57,7 @@ be a slip. Such an order stands for when it comes.`,
 		if err != nil {
 			return err
 		}
+		o = o.As(whoami())
 		status, err := o.Status(ctx)
 		if err != nil {
 			return err
@@ -160,7 +162,7 @@ func (a *app) awaitEmpty(ctx context.Context, o *actors.Operator, member string,
 	known, total, why := false, 0, ""
 	var moved time.Time // when it was found to be less than before, or why it is not
 	for {
-		n, err := o.ItemsLeft(ctx, member)
+		n, stands, err := leftAt(ctx, o, member)
 		switch {
 		case err == nil:
 			if !known || n != left {
@@ -174,6 +176,10 @@ func (a *app) awaitEmpty(ctx context.Context, o *actors.Operator, member string,
 					_, err = fmt.Fprintf(a.out, "%s has no items.\n", member)
 				}
 				return 0, err
+			}
+			if !stands {
+				return left, fmt.Errorf("%s has %s, and is drained no longer: somebody said "+
+					"\"coordd undrain %s\"", member, count(left, "item"), member)
 			}
 		case ctx.Err() != nil:
 			return left, waitEnded(member, left, "when the wait was interrupted")
@@ -197,6 +203,16 @@ func (a *app) awaitEmpty(ctx context.Context, o *actors.Operator, member string,
 			return left, waitEnded(member, left, "when the wait was interrupted")
 		}
 	}
+}
+
+// leftAt counts the items that a member has, and tells whether the order to drain it stands.
+func leftAt(ctx context.Context, o *actors.Operator, member string) (left int, stands bool,
+	err error) {
+	if left, err = o.ItemsLeft(ctx, member); err != nil || left == 0 {
+		return left, true, err
+	}
+	stands, err = o.IsDrained(ctx, member)
+	return left, stands, err
 }
 
 func waitEnded(member string, left int, when string) error {

@@ -155,6 +155,9 @@ than 10 items, is refused without --force. What somebody else adds meanwhile is 
 			if err != nil {
 				return err
 			}
+			if len(work) == 0 {
+				a.warnOfNew(newService(ctx, o, s.service))
+			}
 			d := compare(work, items)
 			if d.DryRun = dryRun; !asJSON {
 				if err := printDifference(a.out, d); err != nil {
