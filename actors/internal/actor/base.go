@@ -22,12 +22,14 @@ type Base struct {
 	// Fault is called where an actor has just taken a message: for tests.
 	Fault    store.Fault
 	progress *progress
+	// Hindered is what this member's leading suffers from.
+	Hindered *Hindrances
 }
 
 // NewBase makes the base of one member's actors.
 func NewBase(set Settings, s *protocol.Store, log *slog.Logger) *Base {
 	return &Base{Settings: set, Store: s, Keys: s.Keys(), Log: log, Polls: &store.Polls{},
-		progress: newProgress()}
+		progress: newProgress(), Hindered: &Hindrances{}}
 }
 
 // Busy is called by each actor when it has taken a message and done nothing with

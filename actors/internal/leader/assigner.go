@@ -213,8 +213,10 @@ func (a *Assigner) work(ctx context.Context) error {
 		case err == nil:
 			a.ladder.Reset()
 			a.Store.Succeeded("assignments")
+			a.Hindered.Worked(a.term, "assignments")
 		case errors.Is(err, errStale):
 			fresh = false
+			a.Hindered.Failed(a.term, "assignments")
 			if err := a.newEpoch(ctx); err != nil {
 				return err
 			}
@@ -224,6 +226,7 @@ func (a *Assigner) work(ctx context.Context) error {
 			a.again = time.Now().Add(a.ladder.NextBackOff())
 			next = a.again
 		case actor.Transient(err):
+			a.Hindered.Failed(a.term, "assignments")
 			a.again = a.Retry("assignments", err, a.ladder)
 			next = a.again
 		default:

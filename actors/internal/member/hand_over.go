@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -30,17 +31,34 @@ const handOverRest = 15 * time.Second
 // able to take it, and a leadership that goes round serves nobody.
 const handOverPause = 10 * time.Minute
 
-// toHandOver tells whether this leader is drained and another member may lead in its place.
-func (a *LeaderTracker) toHandOver(l messages.Leadership) bool {
-	control, members := a.control.Get(), a.members.Get()
-	if control.Term != l.Term || members.Term != l.Term || !control.Drain.Has(a.ID) ||
-		!a.handedAt.IsZero() && time.Since(a.handedAt) < handOverPause {
-		return false
+// So does one that is hindered: that has tried in vain for long what leading takes, though Consul
+// answers it. Another may be able to.
+
+// toHandOver says why this leader is to make way for another member that may lead in its place; the
+// empty string: it is not.
+func (a *LeaderTracker) toHandOver(ctx context.Context, l messages.Leadership) (why string) {
+	hindered := a.hindered.lasting(ctx, a.Base, l.Term)
+	if !a.handedAt.IsZero() && time.Since(a.handedAt) < handOverPause {
+		return ""
 	}
 	// What the term-runner says next is then about the end of this term.
 	if a.terms.Get().Term != l.Term {
-		return false
+		return ""
 	}
+	control, members := a.control.Get(), a.members.Get()
+	drained := control.Term == l.Term && members.Term == l.Term && control.Drain.Has(a.ID)
+	// A leader whose watches have never read knows of nobody else.
+	if hindered != "" && (members.Term != l.Term || a.mayLead(members, messages.Control{})) {
+		return "in vain for long, though Consul answers: " + hindered
+	}
+	if drained && a.mayLead(members, control) {
+		return "an operator drains this member"
+	}
+	return ""
+}
+
+// mayLead tells whether another member may lead that is not drained.
+func (a *LeaderTracker) mayLead(members messages.Members, control messages.Control) bool {
 	for id, m := range members.Items.All() {
 		if id != a.ID && !m.Leaving && !m.Unreadable && !control.Drain.Has(id) &&
 			protocol.CheckMemberID(id) == nil {
@@ -50,10 +68,44 @@ func (a *LeaderTracker) toHandOver(l messages.Leadership) bool {
 	return false
 }
 
+// hindrance is what a leader knows of what it tries in vain.
+type hindrance struct {
+	probed    time.Time
+	answering time.Time // since when Consul has answered each probe; zero: it does not
+}
+
+// probeEvery is how often a leader that is hindered asks Consul for anything.
+const probeEvery = 5 * time.Second
+
+// lasting is what a leader of that term has tried in vain for as long as an actor may hang, while
+// Consul answered it; the empty string: nothing.
+func (h *hindrance) lasting(ctx context.Context, b *actor.Base, term uint64) (what string) {
+	now := time.Now()
+	what, since := b.Hindered.Longest(term)
+	if what == "" {
+		*h = hindrance{}
+		return ""
+	}
+	if now.Sub(h.probed) >= probeEvery {
+		_, _, _, err := b.Store.Get(ctx, b.Keys.Leader(), store.Consistent)
+		h.probed = time.Now()
+		if errors.Is(err, store.ErrUnreachable) {
+			h.answering = time.Time{}
+		} else if h.answering.IsZero() {
+			h.answering = h.probed
+		}
+	}
+	if h.answering.IsZero() || now.Sub(h.answering) < actor.StuckAfter ||
+		now.Sub(since) < actor.StuckAfter {
+		return ""
+	}
+	return what
+}
+
 // endDuty has the host's duty end, and tells whether it has.
-func (a *LeaderTracker) endDuty(l messages.Leadership) bool {
+func (a *LeaderTracker) endDuty(l messages.Leadership, why string) bool {
 	if a.dutyEnds.Get() != l.Term {
-		a.Log.Info("handing-over", "term", l.Term, "why", "an operator drains this member")
+		a.Log.Info("handing-over", "term", l.Term, "why", why)
 		a.dutyEnds.Set(l.Term)
 		return false
 	}

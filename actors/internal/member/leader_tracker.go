@@ -45,6 +45,7 @@ type LeaderTracker struct {
 	handing   messages.Leadership // that is being handed over; its Role is Leading then
 	handedAt  time.Time           // when that was begun last
 	restUntil time.Time           // until when the leadership is left to others
+	hindered  hindrance           // what it has tried in vain
 }
 
 // NewLeaderTracker wires the actor.
@@ -151,8 +152,8 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 			"epoch", l.Epoch, "then", "taking a new epoch")
 		return watchLease, a.raise(held, s, l)
 	case stepLead:
-		if a.toHandOver(l) {
-			if !a.endDuty(l) && !mutations.Broken("handed-over-at-once") {
+		if why := a.toHandOver(held, l); why != "" {
+			if !a.endDuty(l, why) && !mutations.Broken("handed-over-at-once") {
 				return watchLease, nil
 			}
 			a.handOver(l)
