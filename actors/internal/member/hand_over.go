@@ -21,7 +21,8 @@ type TermsRun struct {
 
 // A leader that an operator drains hands its leadership over: it ends the host's duty, which may
 // take long, and leads on meanwhile; then it stops the term's actors, deletes the leader key, and
-// leaves it to others for a while.
+// leaves it to others for a while. So does one that is hindered: that has tried in vain for long what
+// leading takes, though Consul answers it. Another may be able to.
 
 // handOverRest is how long a member leaves the leadership to others after it has handed it over.
 // They need a moment: a deleted key has no lock-delay.
@@ -30,9 +31,6 @@ const handOverRest = 15 * time.Second
 // handOverPause is how soon a member hands its leadership over again. Another may not have been
 // able to take it, and a leadership that goes round serves nobody.
 const handOverPause = 10 * time.Minute
-
-// So does one that is hindered: that has tried in vain for long what leading takes, though Consul
-// answers it. Another may be able to.
 
 // toHandOver says why this leader is to make way for another member that may lead in its place; the
 // empty string: it is not.
