@@ -109,6 +109,12 @@ func (h *historyFile) follow(ctx context.Context, c *actors.Coordinator, log *sl
 				h.record(history.Event{Verb: history.Lead, Epoch: l.Epoch})
 				epoch, alive = l.Epoch, now
 			case l.Role != messages.Leading && epoch != 0:
+				if s := c.Session().Get(); s.Check != "" &&
+					!s.Holds(now, c.Settings().LeaseMargin) {
+					// Nothing came back for a lease. The session may have ended with the check
+					// since, and another may lead.
+					h.record(history.Event{At: alive, Verb: history.Early})
+				}
 				h.record(history.Event{At: paused.ended(now), Verb: history.Unlead, Epoch: epoch})
 				epoch = 0
 			}
@@ -116,8 +122,7 @@ func (h *historyFile) follow(ctx context.Context, c *actors.Coordinator, log *sl
 			// with each renewal: work that is not seen to end counts up to the last of these
 			s, now := session.Take(), time.Now()
 			if s.ID != id && id != "" && now.Sub(alive) < c.Settings().Lease {
-				// It ended before its lease, and another may lead since. Where this is heard of
-				// later than that, the history does not know.
+				// It ended before its lease, and another may lead since.
 				h.record(history.Event{At: alive, Verb: history.Early})
 			}
 			id, alive = s.ID, now

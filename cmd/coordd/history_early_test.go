@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,8 +12,12 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/actorstest"
+	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/history"
+	"github.com/coordd/coordd/internal/testkit/transport"
+	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
+	"github.com/hashicorp/consul/api"
 )
 
 // A session that Consul ends before the lease is over, with its agent or by an order, lets another
@@ -73,6 +78,81 @@ func TestAHistorySaysThatASessionEndedBeforeTheLease(t *testing.T) {
 		}
 		if early.IsZero() {
 			t.Error("nothing is said of the session that ended early")
+		}
+	})
+}
+
+// A leader that is cut off from Consul leads until its lease is about to end. With a check that is
+// shorter than that another one leads by then, lawfully, and the histories are no breach.
+func TestALeaderThatIsCutOffBeyondItsCheckIsNoBreach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		consul := devconsul.New(devconsul.Config{NoJitter: true})
+		defer consul.Close()
+		log := slog.New(slog.DiscardHandler)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 2)
+		members, wires := map[string]*actors.Coordinator{}, map[string]*transport.Wire{}
+		var histories []*historyFile
+		for _, id := range []string{"n1", "n2"} {
+			h, err := openHistory(filepath.Join(t.TempDir(), "history"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			wire := transport.NewWire(consul.RoundTripper())
+			client, err := api.NewClient(&api.Config{Address: "consul.test",
+				HttpClient: &http.Client{Transport: wire}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := actors.New(actors.Config{Service: "demo", ID: id, Client: client,
+				Logger: log})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tree, err := supervisor.New(id, supervisor.Tree{Children: append(h.begin(c, log),
+				c.Child("coordinator"))}, supervisor.WithLogger(log))
+			if err != nil {
+				t.Fatal(err)
+			}
+			members[id], wires[id], histories = c, wire, append(histories, h)
+			go func() { ended <- tree.Run(ctx) }()
+			time.Sleep(5 * time.Second)
+		}
+		if members["n1"].Leadership().Get().Role != messages.Leading {
+			t.Fatal("n1 does not lead")
+		}
+		wires["n1"].Freeze()
+		time.Sleep(20 * time.Second)
+		if members["n2"].Leadership().Get().Role != messages.Leading {
+			t.Error("n2 does not lead")
+		}
+		wires["n1"].Thaw()
+		time.Sleep(10 * time.Second)
+		stop()
+		var events [][]history.Event
+		for _, h := range histories {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			if err := h.close(); err != nil {
+				t.Error(err)
+			}
+			f, err := os.Open(h.file.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			read, err := history.Read(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if line, by := history.SetBack(read); by != 0 {
+				t.Errorf("its clock was set back by %v before %v", by, line)
+			}
+			events = append(events, read)
+		}
+		for _, b := range history.Check(history.Merge(events...), history.Options{}).Breaches {
+			t.Error(b)
 		}
 	})
 }

@@ -39,9 +39,9 @@
 // What counts as leading. From "lead" to "unlead" or to the "end" of its process; one whose history
 // breaks off led up to its last line. Two may lead at once only as long as the one with the older
 // epoch stands still, and within [Notice] of its thaw; or when a line "early" has said that its
-// lock was taken away before its lease was over: for how long a lease lasts the history does not
-// say. The same holds for the word of a leader that comes late, with an epoch that is lower than
-// its successor's.
+// lock was taken away before its lease was over, or may have been: with the health check of a
+// member that was cut off. For how long a lease lasts the history does not say. The same holds for
+// the word of a leader that comes late, with an epoch that is lower than its successor's.
 //
 // A Consul that was restored from a snapshot, or came back empty, has forgotten what it had
 // promised. A line "restored" says so and names an amnesty: overlaps that begin within it are

@@ -32,7 +32,7 @@ const (
 	Unlead Verb = "unlead" // PROC EPOCH: it leads no more
 	Freeze Verb = "freeze" // PROC: it stands still
 	Thaw   Verb = "thaw"   // PROC: it goes on
-	// PROC: its session or its lock was taken away before the lease was over
+	// PROC: its session or its lock was taken away, or may have been, before the lease was over
 	Early Verb = "early"
 	// PROC DURATION: its lines of the duration before were not written, some or all
 	Lost Verb = "lost"
