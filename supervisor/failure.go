@@ -15,7 +15,8 @@ const maxHistory = 100
 // ended decides what follows on the end of a run.
 func (l *loop) ended(r *run, e end) {
 	c := r.c
-	asked := c.state == StateStopping
+	// One that ended before it was asked has not stopped, whatever was asked of it meanwhile.
+	asked := c.state == StateStopping && !e.byItself
 	if e.kind == KindNil && !asked && c.def.Restart == Permanent {
 		e.err = ErrReturned
 	}
@@ -56,7 +57,7 @@ func (l *loop) ended(r *run, e end) {
 		l.settle(c, StateFailed)
 	case over:
 		l.settle(c, StateDone)
-	case asked && c.again:
+	case c.again:
 		l.startAgain(c)
 	case asked:
 		l.rejoin(c, cause)

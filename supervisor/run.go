@@ -59,6 +59,7 @@ type end struct {
 	asks request
 
 	canceled bool // err is the end of a context
+	byItself bool // it ended before its context was done
 }
 
 type runKey struct{}
@@ -121,6 +122,9 @@ func (r *run) live() {
 }
 
 func (r *run) over() {
+	if r.end.kind == KindGoexit {
+		r.end.byItself = r.Err() == nil
+	}
 	r.gone.set()
 	r.cancel(nil)
 	if m := (endedMsg{r}); !r.l.inbox.post(m) {
@@ -133,16 +137,17 @@ func (r *run) over() {
 // does, and nothing of it is started a second time meanwhile.
 func (r *run) supervise(ctx context.Context) end {
 	res := r.sub.run(ctx)
-	e := end{kind: KindNil}
-	if res.escalated != nil {
-		e = end{kind: KindError, err: res.escalated, canceled: res.canceled}
+	e := end{kind: KindNil, byItself: ctx.Err() == nil}
+	switch {
+	case res.escalated != nil:
+		e.kind, e.err, e.canceled = KindError, res.escalated, res.canceled
 		if res.fatal {
 			e.asks = asksToEscalate
 		}
-	} else if res.terminated != nil {
-		e = end{kind: KindDone, err: res.terminated, asks: asksToTerminate}
-	} else if res.failed != nil {
-		e = end{kind: KindError, err: res.failed, canceled: res.canceled}
+	case res.terminated != nil:
+		e.kind, e.err, e.asks = KindDone, res.terminated, asksToTerminate
+	case res.failed != nil:
+		e.kind, e.err, e.canceled = KindError, res.failed, res.canceled
 	}
 	if len(res.leftovers) > 0 {
 		r.l.inbox.post(lingersMsg{r, e, res.leftovers})
@@ -164,11 +169,13 @@ func Protect(f func() error) error {
 // runtime.Goexit: so the caller tells that from panic(nil) even under
 // GODEBUG=panicnil=1, where recover returns nil for both.
 func protect(ctx context.Context, f func(context.Context) error) (e end) {
-	returned := false
+	returned, byItself := false, false
 	defer func() {
 		if returned {
+			e.byItself = byItself
 			return
 		}
+		e.byItself = ctx.Err() == nil
 		v := recover()
 		if v == nil {
 			v = new(runtime.PanicNilError)
@@ -179,10 +186,10 @@ func protect(ctx context.Context, f func(context.Context) error) (e end) {
 			p.unreadable = errors.Is(safe, ErrUnreadable)
 		}
 		p.text = textOf(v)
-		e = end{kind: KindPanic, err: p}
+		e.kind, e.err = KindPanic, p
 	}()
 	err := f(ctx)
-	returned = true
+	returned, byItself = true, ctx.Err() == nil
 	if err == nil {
 		return end{kind: KindNil}
 	}
