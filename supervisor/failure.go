@@ -150,13 +150,18 @@ func (l *loop) retire(c *child, cause Cause) {
 	if failed {
 		l.logFailure(cause, "restart", "none")
 	}
+	s := StateDone
+	if failed {
+		s = StateFailed
+	}
 	switch {
-	case c.dynamic:
+	case !c.dynamic:
+		l.settle(c, s)
+	case c.lingers:
+		c.after = s
 		l.drop(c)
-	case failed:
-		l.settle(c, StateFailed)
 	default:
-		l.settle(c, StateDone)
+		l.drop(c)
 	}
 	l.endedForGood(c, cause)
 	if blocked && !l.stopping {

@@ -237,12 +237,11 @@ func (l *loop) advance() {
 // start led to a sweep.
 func (l *loop) startOn() bool {
 	for c := l.next; c != nil; c = l.next {
-		if c.state == StateWaiting || c.lingers && c.state == StateStuck && !c.remove {
-			if !l.start(c) {
-				return false
-			}
+		if c.isDue() && !l.start(c) {
+			return false
 		}
-		if c.def.Gate && !c.ready && (c.alive() || c.state == StateBackoff) {
+		comes := c.alive() || c.state == StateBackoff || c.again && !c.remove
+		if c.def.Gate && !c.ready && comes {
 			return true
 		}
 		l.next = c.next
@@ -252,6 +251,22 @@ func (l *loop) startOn() bool {
 		l.onReady()
 	}
 	return true
+}
+
+// isDue tells whether a child whose turn it is has to be started: also one that lingers, if it is
+// to be restarted with its group, which cannot be. One that is restarted by hand is restarted when
+// it has ended.
+func (c *child) isDue() bool {
+	switch {
+	case c.state != StateStuck:
+		return c.state == StateWaiting
+	case c.remove || c.again:
+		return false
+	case c.after != "":
+		return c.after == StateWaiting
+	}
+	// nothing could ever open the gate of a temporary one
+	return c.def.Restart != Temporary || c.def.Gate && !c.ready
 }
 
 // start runs a new incarnation, but never beside an older one: then it

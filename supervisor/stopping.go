@@ -56,9 +56,12 @@ func (l *loop) sweepOn() bool {
 		case l.stopping && (c.state == StateBackoff || c.state == StateWaiting):
 			l.deadlines.clear(c)
 			l.settle(c, StateStopped)
-		case !l.stopping && c.def.Restart == Transient && c.state == StateDone &&
+		case !l.stopping && c.state == StateStuck && c.again && c.def.Restart != Temporary:
+			c.again = false // the group's restart goes before that by hand
+		case !l.stopping && c.def.Restart == Transient && c.last != nil &&
+			(c.state == StateDone || c.state == StateStuck && c.after == StateDone) &&
 			c.last.Kind != KindDone:
-			l.setState(c, StateWaiting) // part of what is built anew
+			l.settle(c, StateWaiting) // part of what is built anew
 		}
 		l.sweep = c.prev
 	}
@@ -187,11 +190,16 @@ func (l *loop) endedLate(r *run) {
 	case c.state != StateStuck: // a tree that waits for its restart
 	case c.remove:
 		l.drop(c)
+		if c.after == StateDone || c.after == StateFailed {
+			l.lastOf(c)
+		}
 	case c.again && !l.stopping:
 		l.startAgain(c)
 	case !l.stopping && (c.after == StateDone || c.after == StateFailed):
 		l.setState(c, c.after)
 		l.lastOf(c)
+	case !l.stopping && c.dynamic && c.def.Restart == Temporary:
+		l.drop(c)
 	case l.stopping, c.def.Restart == Temporary:
 		l.setState(c, StateStopped)
 	default:
