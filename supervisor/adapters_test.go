@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,3 +148,48 @@ func TestFunctionsTogetherEndWellWhenAllDo(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatHangsAfterAChildWasAskedToStopIsNamedAsItsOwn(t *testing.T) {
+	for name, run := range map[string]func(letGo chan struct{}) func(context.Context) error{
+		"interrupt of an actor": func(letGo chan struct{}) func(context.Context) error {
+			return supervisor.Actor(func() error { <-letGo; return nil },
+				func(error) { hang(letGo) })
+		},
+		"Shutdown of a server": func(letGo chan struct{}) func(context.Context) error {
+			return supervisor.Serve(newServer().listen,
+				func() supervisor.Server { return hungServer{newServer(), letGo} })
+		},
+		"context.AfterFunc": func(letGo chan struct{}) func(context.Context) error {
+			return func(ctx context.Context) error {
+				defer context.AfterFunc(ctx, func() { hang(letGo) })()
+				<-letGo
+				return nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				letGo := make(chan struct{})
+				defer close(letGo)
+				r := start(t, supervisor.Tree{Children: []supervisor.Child{
+					{Name: "tree", Tree: &supervisor.Tree{Children: []supervisor.Child{
+						{Name: "hangs", Run: run(letGo)}}}}}})
+				stuck := stuckOf(t, r.end())
+				for _, f := range []string{"supervisor_test.hang+", "supervisor_test.helpToHang+"} {
+					if !strings.Contains(stuck.Children[0].Stack, f) {
+						t.Errorf("no %s in the stacks: %v", f, stuck)
+					}
+				}
+			})
+		})
+	}
+}
+
+// hungServer does not heed the context of its Shutdown.
+type hungServer struct {
+	*server
+	letGo chan struct{}
+}
+
+func (s hungServer) Serve(net.Listener) error       { <-s.letGo; return errBoom }
+func (s hungServer) Shutdown(context.Context) error { hang(s.letGo); return nil }

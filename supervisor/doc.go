@@ -46,7 +46,8 @@
 //  8. [Supervisor.Report], [Supervisor.Subscribe] and [Supervisor.Counters] show what
 //     is going on. They never wait for a child, nor make one wait.
 //  9. Every child's goroutine, and those that it starts, carry the pprof label
-//     actor=<path>.
+//     actor=<path>, also those that context.AfterFunc starts when it is asked to stop. A
+//     timer's goroutine has no labels: it sets them by pprof.SetGoroutineLabels(ctx).
 //  10. A supervisor whose children are all done goes on until it is stopped, unless its
 //     [AutoShutdown] says otherwise: then it ends by itself, in order.
 //  11. context.Cause of a child's context tells why it is asked to stop: the cause of

@@ -17,6 +17,7 @@ import (
 // child that is being stopped. advance moves both as far as they go.
 type loop struct {
 	loopConfig
+	labelled context.Context // with the pprof labels of its goroutine
 	inbox    inbox
 	removals removals
 	group    Group
@@ -113,6 +114,7 @@ func (r result) err() error {
 }
 
 func (l *loop) run(ctx context.Context) result {
+	l.labelled = ctx
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
 	defer timer.Stop()
@@ -287,6 +289,7 @@ func (l *loop) start(c *child) bool {
 		c.labels = pprof.Labels(labelPath, c.path, labelRun, c.id)
 	}
 	r.Context, r.cancel = context.WithCancelCause(l.base)
+	r.labelled = pprof.WithLabels(r, c.labels)
 	c.current.Store(r)
 	if c.def.Tree != nil {
 		r.sub = newLoop(loopConfig{

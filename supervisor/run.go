@@ -44,6 +44,7 @@ type run struct {
 	incarnation int
 	started     time.Time
 	cancel      context.CancelCauseFunc
+	labelled    context.Context // with the child's pprof labels: what it is called with
 	ready       atomic.Bool
 	gone        latch // set when the goroutine has really ended
 	end         end   // set by then
@@ -112,13 +113,12 @@ func (r *run) spawn() {
 func (r *run) live() {
 	defer r.over()
 	r.end = end{kind: KindGoexit, err: ErrGoexit}
-	ctx := pprof.WithLabels(r, r.c.labels)
-	pprof.SetGoroutineLabels(ctx)
+	pprof.SetGoroutineLabels(r.labelled)
 	if r.sub != nil {
-		r.end = r.supervise(ctx)
+		r.end = r.supervise(r.labelled)
 		return
 	}
-	r.end = protect(ctx, r.c.def.Run)
+	r.end = protect(r.labelled, r.c.def.Run)
 }
 
 func (r *run) over() {

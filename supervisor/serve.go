@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"net"
+	"runtime/pprof"
 	"sync"
 )
 
@@ -32,7 +33,10 @@ func Serve(listen func() (net.Listener, error), server func() Server) func(conte
 			wait, cancel := mostOfItsTime(ctx)
 			defer cancel()
 			var once sync.Once
-			end := func() { once.Do(func() { _ = Protect(s.Close) }) }
+			end := func() {
+				pprof.SetGoroutineLabels(ctx) // a timer's goroutine has none
+				once.Do(func() { _ = Protect(s.Close) })
+			}
 			inTime := context.AfterFunc(wait, end) // Shutdown may not heed it
 			shut := false
 			defer func() { // also when Shutdown ends the goroutine

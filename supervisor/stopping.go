@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"runtime/pprof"
 	"time"
 )
 
@@ -91,7 +92,9 @@ func (l *loop) ask(c *child, why error) {
 		l.deadlines.set(c, now.Add(t))
 	}
 	l.publish(Event{Type: EventStopping, Err: why}, c)
+	pprof.SetGoroutineLabels(r.labelled) // those of what context.AfterFunc starts
 	r.cancel(why)
+	pprof.SetGoroutineLabels(l.labelled)
 }
 
 // abort is the end of a parent's patience with this supervisor. It makes the
