@@ -102,3 +102,29 @@ func BenchmarkNameStuck(b *testing.B) {
 		})
 	}
 }
+
+// Nor must that of one that has failed, whose counts go to its supervisor.
+func BenchmarkRestartAndStop(b *testing.B) {
+	for _, n := range []int{0, 100, 10_000} {
+		b.Run(fmt.Sprintf("beside=%d", n), func(b *testing.B) {
+			s, g := benchGroup(b, n)
+			for _, name := range g.Names()[1:] { // but the lobby
+				if err := s.Restart(b.Context(), "root/"+name); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				h, err := g.Start(supervisor.Child{Name: "x", Run: idle})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := g.Restart(b.Context(), "x"); err != nil {
+					b.Fatal(err)
+				}
+				h.Stop()
+				<-h.Done()
+			}
+		})
+	}
+}

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"maps"
 	"strings"
 	"sync"
 )
@@ -35,63 +34,90 @@ type Counters struct {
 func (s *Supervisor) Counters() Counters { return s.hub.tally.snapshot() }
 
 // tally counts for all supervisors of a tree. Only what goes wrong is counted, so that a healthy
-// child costs nothing.
+// child costs nothing. Its own tree has a branch for each part of a path, so that what is below one
+// that goes is found at once.
 type tally struct {
-	mu       sync.Mutex
-	total    Counts
-	children map[string]*Counts
-	removed  map[string]Counts
+	mu    sync.Mutex
+	total Counts
+	root  branch
+}
+
+type branch struct {
+	counts  Counts // of the child, or the supervisor
+	removed Counts // of what was below it
+	below   map[string]*branch
 }
 
 func (t *tally) count(path string, add func(*Counts)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.children == nil {
-		t.children = make(map[string]*Counts)
+	b := &t.root
+	for name := range strings.SplitSeq(path, "/") {
+		next := b.below[name]
+		if next == nil {
+			if b.below == nil {
+				b.below = make(map[string]*branch)
+			}
+			next = &branch{}
+			b.below[name] = next
+		}
+		b = next
 	}
-	c := t.children[path]
-	if c == nil {
-		c = new(Counts)
-		t.children[path] = c
-	}
-	add(c)
+	add(&b.counts)
 	add(&t.total)
 }
 
 func (t *tally) snapshot() Counters {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	children := make(map[string]Counts, len(t.children))
-	for path, c := range t.children {
-		children[path] = *c
+	c := Counters{Total: t.total, Children: make(map[string]Counts)}
+	t.root.each("", func(path string, b *branch) {
+		if b.counts != (Counts{}) {
+			c.Children[path] = b.counts
+		}
+		if b.removed != (Counts{}) {
+			if c.Removed == nil {
+				c.Removed = make(map[string]Counts)
+			}
+			c.Removed[path] = b.removed
+		}
+	})
+	return c
+}
+
+// each calls f for all branches below b, which has that path.
+func (b *branch) each(path string, f func(path string, b *branch)) {
+	for name, next := range b.below {
+		if path != "" {
+			name = path + "/" + name
+		}
+		f(name, next)
+		next.each(name, f)
 	}
-	return Counters{t.total, children, maps.Clone(t.removed)}
 }
 
 // forget adds what is at path and below it to what parent has lost.
 func (t *tally) forget(path, parent string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	gone := t.removed[parent]
-	for p, c := range t.children {
-		if p == path || strings.HasPrefix(p, path) && p[len(path)] == '/' {
-			gone.add(*c)
-			delete(t.children, p)
+	from := &t.root
+	for name := range strings.SplitSeq(parent, "/") {
+		if from = from.below[name]; from == nil {
+			return // nothing was counted there
 		}
 	}
-	for p, c := range t.removed {
-		if p == path || strings.HasPrefix(p, path) && p[len(path)] == '/' {
-			gone.add(c)
-			delete(t.removed, p)
-		}
-	}
-	if gone == (Counts{}) {
+	name := path[len(parent)+1:]
+	gone := from.below[name]
+	if gone == nil {
 		return
 	}
-	if t.removed == nil {
-		t.removed = make(map[string]Counts)
-	}
-	t.removed[parent] = gone
+	delete(from.below, name)
+	from.removed.add(gone.counts)
+	from.removed.add(gone.removed)
+	gone.each(path, func(_ string, b *branch) {
+		from.removed.add(b.counts)
+		from.removed.add(b.removed)
+	})
 }
 
 func (c *Counts) add(o Counts) {
