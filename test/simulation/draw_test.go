@@ -99,6 +99,7 @@ func drawFor(profile string, seed uint64, size int) plan {
 		budget: []int{2, 5, 1000}[r.IntN(3)], knows: r.IntN(2) == 0,
 	}
 	p.settings.zones, p.settings.versions = seed%2 == 1, seed%5 == 3
+	p.settings.changes = seed%4 == 2
 	if seed%3 == 0 {
 		p.settings.keep = time.Duration(2+seed/3%40) * time.Second
 	}

@@ -64,6 +64,7 @@ type settings struct {
 	window   time.Duration
 	sick     int
 	zones    bool // members are in two zones
+	changes  bool // payloads are changed, and running work hears of it
 	versions bool // each process of a member has another version than the one before
 }
 

@@ -36,6 +36,7 @@ type process struct {
 	gone    chan struct{}     // closed when it is killed
 	running map[string]uint64 // its work, with the token
 	under   map[string]string // its work, with the session that it began under
+	known   map[string]string // its work, with the payload that it knows of
 	session messages.Session  // the one that it has now
 	before  messages.Session  // the one that it had before
 	orphans int               // of that, what goes on when it was killed
@@ -158,6 +159,7 @@ func (p *process) work(ctx context.Context, item actors.Item) error {
 	}
 	say(history.Start)
 	p.w.delivered(item)
+	defer p.knows(item.ID, item.Payload)()
 	session := p.begin(item.ID)
 	r := rand.New(rand.NewPCG(p.w.plan.seed, hash(p.name()+item.ID)+item.Token))
 	var crash <-chan time.Time
@@ -182,6 +184,8 @@ func (p *process) work(ctx context.Context, item actors.Item) error {
 		select {
 		case <-ctx.Done():
 			end = true
+		case payload := <-item.Changes:
+			p.knows(item.ID, payload)
 		case <-crash: // after the faults nothing fails any more
 			crashed = !p.w.calm.Load()
 			end = crashed

@@ -70,6 +70,9 @@ var troubles = map[string]script{
 			if e.how != "remove" {
 				w.addWork(e.n)
 			}
+			if w.plan.settings.changes {
+				w.changeWork(e.n)
+			}
 			if e.how != "add" {
 				w.removeWork(e.n)
 			}

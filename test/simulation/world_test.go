@@ -64,6 +64,7 @@ type world struct {
 	left      map[string]bool // members that went for good
 	failures  []string
 	nextItem  int
+	changes   int          // of payloads
 	duties    []*duty      // Lead functions that run
 	noReports atomic.Int64 // from when on no agent takes reports, in Unix nanoseconds; 0: they do
 	hanging   *process     // of which an actor hangs for good
@@ -209,6 +210,7 @@ func (w *world) run() outcome {
 	time.Sleep(restFor + time.Second)
 	rest()
 	w.judgeDuty()
+	w.judgeChanges()
 	if w.plan.profile == "gentle" {
 		w.judgeGentle()
 	}
@@ -255,8 +257,9 @@ func (w *world) start(id string) *process {
 func (w *world) newProcess(id string, twin bool) *process {
 	w.runs[id]++
 	p := &process{w: w, id: id, n: w.runs[id], twin: twin, began: time.Now(),
-		running: map[string]uint64{}, under: map[string]string{}, still: make(chan struct{}, 1),
-		done: make(chan struct{}), gone: make(chan struct{})}
+		running: map[string]uint64{}, under: map[string]string{}, known: map[string]string{},
+		still: make(chan struct{}, 1),
+		done:  make(chan struct{}), gone: make(chan struct{})}
 	p.link = &link{w: w, p: p}
 	s := w.plan.settings
 	ttl := s.ttl
@@ -280,7 +283,7 @@ func (w *world) newProcess(id string, twin bool) *process {
 		},
 		Lock: p.lock,
 		Work: p.work,
-		Lead: p.lead,
+		Lead: p.lead, OnChange: w.onChange(id),
 	}
 	if s.zones {
 		c.Zone = []string{"a", "b"}[hash(id)%2]
@@ -485,36 +488,6 @@ func (w *world) short(key string) string {
 }
 
 // addWork writes n new items, as a user.
-func (w *world) addWork(n int) {
-	for range n {
-		w.nextItem++
-		w.items.Add(1)
-		w.putWork(fmt.Sprintf("w%d", w.nextItem))
-	}
-}
-
-func (w *world) putWork(id string) {
-	w.retry(func(ctx context.Context) error {
-		return w.user.Put(ctx, w.user.Keys().WorkItem(id), w.payload(id), 0)
-	})
-	w.work[id] = true
-}
-
-func (w *world) removeWork(n int) {
-	for _, id := range slices.Sorted(maps.Keys(w.work)) {
-		if n--; n < 0 || len(w.work) < 2 {
-			return
-		}
-		w.retry(func(ctx context.Context) error {
-			if err := w.operator.RemoveWork(ctx, id); !errors.Is(err, actors.ErrNotFound) {
-				return err
-			}
-			return nil // an attempt whose reply was lost
-		})
-		delete(w.work, id)
-	}
-}
-
 // retry does what a user does whom Consul answers with an error: try again.
 func (w *world) retry(f func(context.Context) error) {
 	for range 200 {
