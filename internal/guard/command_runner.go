@@ -137,7 +137,7 @@ func (cr *commandRunner) do(c command) {
 func (cr *commandRunner) start(c command) {
 	refuse := func(err error, noLease bool) {
 		cr.emit(event{Kind: evExited, ID: c.ID, Code: -1, Reason: NotStarted, Err: err.Error(),
-			NoLease: noLease})
+			NoLease: noLease, Exhausted: exhausted(err)})
 	}
 	if !cr.lease.held() || c.Epoch != cr.lease.Epoch {
 		refuse(ErrNoLease, true)

@@ -17,6 +17,10 @@ var (
 	// what Run returns then. The command has been killed and seen to be gone.
 	ErrLost = errors.New("the guard process died")
 
+	// ErrExhausted is wrapped by what Exec returns when a command was not started because the host
+	// has no process, memory or open file left for it.
+	ErrExhausted = errors.New("the host has nothing left to start it with")
+
 	// ErrRunning is wrapped by what Exec returns when a command of that name is still running.
 	// Nothing was started.
 	ErrRunning = errors.New("a command of this name is still running")
@@ -68,6 +72,16 @@ func (e *ExitError) Error() string {
 // that for a failure of its work.
 func (e *ExitError) Interrupted() bool {
 	return e.Reason == Lost || e.Reason == LeaseEnded || errors.Is(e.Err, ErrNoLease)
+}
+
+// HostFault tells whether the command was not started because the host has nothing left to start
+// it with. A member does not take that for a fault of its work: it may run elsewhere.
+func (e *ExitError) HostFault() bool { return errors.Is(e.Err, ErrExhausted) }
+
+// exhausted tells whether an error of the start of a command says so.
+func exhausted(err error) bool {
+	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) ||
+		errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // Unwrap returns Err.

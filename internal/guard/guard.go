@@ -364,6 +364,9 @@ func (j *job) result(name string) error {
 		return &ExitError{Name: name, Code: -1, Reason: Lost, Err: j.lost}
 	case e.NoLease:
 		return &ExitError{Name: name, Code: -1, Reason: e.Reason, Err: ErrNoLease}
+	case e.Exhausted:
+		return &ExitError{Name: name, Code: -1, Reason: e.Reason,
+			Err: fmt.Errorf("%w: %s", ErrExhausted, e.Err)}
 	case e.Err != "":
 		return &ExitError{Name: name, Code: -1, Reason: e.Reason, Err: errors.New(e.Err)}
 	case e.Code == 0 && e.Signal == 0 && e.Reason != LeaseEnded:

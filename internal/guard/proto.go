@@ -54,16 +54,18 @@ const (
 
 // event goes from the guard to the owner.
 type event struct {
-	Kind     eventKind
-	ID       uint64
-	PID      int
-	Code     int
-	Signal   int
-	Reason   Reason
-	NoLease  bool
-	Protocol int    // evHello
-	Token    string // evHello: value of markerEnv, without the id
-	Swept    int    // evHello, evLocked: leftovers of dead guards that were killed
+	Kind    eventKind
+	ID      uint64
+	PID     int
+	Code    int
+	Signal  int
+	Reason  Reason
+	NoLease bool
+	// evExited: the host had nothing left to start it with
+	Exhausted bool
+	Protocol  int    // evHello
+	Token     string // evHello: value of markerEnv, without the id
+	Swept     int    // evHello, evLocked: leftovers of dead guards that were killed
 	// evLocked: process id of a frozen guard of a dead owner that was killed for the lock
 	Evicted  int
 	Locked   bool   // evHello, evLocked: the guard holds its lock file

@@ -53,6 +53,8 @@ type FailedOwner struct {
 	Session string `json:"sid"` // of then: a member that was registered anew may be tried again
 	At      int64  `json:"at"`  // milliseconds of Unix time, by the leader's clock
 	Exit    string `json:"exit,omitempty"`
+	// Hosts: the host was to blame, see [WorkReport]. It is no reason to quarantine the item.
+	Hosts bool `json:"hosts,omitempty"`
 }
 
 // Time is when the leader heard of it.

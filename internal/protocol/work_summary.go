@@ -60,7 +60,9 @@ type WorkReport struct {
 	// Over: it has ended by itself more often than its member lets it, and the leader is to take
 	// the item away. Again is the order to restart that it was started after: see
 	// [Assignment.Restart].
-	Over  bool   `json:"over,omitempty"`
+	Over bool `json:"over,omitempty"`
+	// Hosts: its host is to blame for so many of these ends that the rest would not be too many.
+	Hosts bool   `json:"hosts,omitempty"`
 	Again uint64 `json:"again,omitempty"`
 }
 

@@ -87,16 +87,25 @@ func (s *snapshot) fail(d *draft, sorted *sorted) {
 			}
 		}
 		note.Failed = append(note.Failed, protocol.FailedOwner{Member: ref.member,
-			Session: r.session, At: s.now.UnixMilli(), Exit: r.Exit})
+			Session: r.session, At: s.now.UnixMilli(), Exit: r.Exit, Hosts: r.Hosts})
+		own := 0 // failures of the work itself
+		for _, f := range note.Failed {
+			if !f.Hosts {
+				own++
+			}
+		}
 		pinned := s.control.Pins.Has(item.ID)
 		target := placement.None
-		if !pinned && len(note.Failed) < protocol.MaxOwners {
+		if !pinned && own < protocol.MaxOwners {
 			target = s.elsewhere(sorted, *item, note.Failed, loads)
+		}
+		if target == placement.None && r.Hosts {
+			continue // it may run here once its host has what it takes
 		}
 		if target == placement.None {
 			note.Since = max(1, s.now.UnixMilli())
 			switch {
-			case len(note.Failed) >= protocol.MaxOwners:
+			case own >= protocol.MaxOwners:
 				note.Why = protocol.QuarantineOwners
 			case pinned:
 				note.Why = protocol.QuarantinePinned

@@ -36,10 +36,11 @@ type workRecord struct {
 	exitAt   time.Time
 	next     time.Time // the next start, as the supervisor's policy said
 	again    uint64    // the order to restart that it was started after
-	// ended is when it has ended by itself lately, as far as that may exceed the limit; over: it
-	// has exceeded it since it was started here.
-	ended []time.Time
-	over  bool
+	// ended is when it has ended by itself lately, as far as that may exceed the limit, and faults
+	// when its host was to blame for that; over: it has exceeded it since it was started here, if
+	// hosts, with the host's part.
+	ended, faults []time.Time
+	over, hosts   bool
 }
 
 // restartLimit is how often work may end by itself within a window before its item is given up.
@@ -120,8 +121,8 @@ func (r *workRecord) first(now time.Time) bool {
 }
 
 // ends: a run has ended although the item is owned still. It fails unless something else has ended
-// it.
-func (r *workRecord) ends(exit string, fails bool) {
+// it; host: its host is to blame.
+func (r *workRecord) ends(exit string, fails, host bool) {
 	now := time.Now()
 	r.write(func() {
 		if now.Sub(r.begun) >= healthyAfter {
@@ -131,7 +132,7 @@ func (r *workRecord) ends(exit string, fails bool) {
 			if r.inRow++; r.inRow == 1 {
 				r.row = now
 			}
-			r.count(now)
+			r.count(now, host)
 		}
 		r.restarts++
 		r.begun, r.exit, r.exitAt = time.Time{}, exit, now
@@ -139,20 +140,41 @@ func (r *workRecord) ends(exit string, fails bool) {
 }
 
 // count takes in that a run has ended by itself.
-func (r *workRecord) count(now time.Time) {
+func (r *workRecord) count(now time.Time, host bool) {
 	limit := r.of.limit
-	if limit.most == 0 || r.over {
+	if limit.most == 0 || r.over && !r.hosts {
 		return
 	}
-	r.ended = append(slices.DeleteFunc(r.ended, func(at time.Time) bool {
-		return now.Sub(at) > limit.window
-	}), now)
-	r.over = len(r.ended) > limit.most
+	ends := &r.ended
+	if host {
+		ends = &r.faults
+	}
+	*ends = append(*ends, now)
+	for _, ends := range []*[]time.Time{&r.ended, &r.faults} {
+		*ends = slices.DeleteFunc(*ends, func(at time.Time) bool {
+			return now.Sub(at) > limit.window
+		})
+		*ends = (*ends)[max(0, len(*ends)-limit.most-1):]
+	}
+	r.hosts = len(r.ended) <= limit.most
+	r.over = len(r.ended)+len(r.faults) > limit.most
+}
+
+// reported tells whether the leader is to take the item away, and when time alone ends that: what
+// its host was to blame for is over when the work has run for a while.
+func (r workRecord) reported(now time.Time) (over bool, until time.Time) {
+	if !r.over || !r.hosts || r.begun.IsZero() {
+		return r.over, time.Time{}
+	}
+	if until = r.begun.Add(healthyAfter); now.Before(until) {
+		return true, until
+	}
+	return false, time.Time{}
 }
 
 // loops tells whether the work loops, and when time alone will have ended that.
 func (r workRecord) loops(now time.Time) (loops bool, until time.Time) {
-	if r.over {
+	if r.over && !r.hosts {
 		return true, time.Time{} // until the leader has taken the item away
 	}
 	if r.inRow < loopsAfter {

@@ -82,8 +82,9 @@ func (in summaryInput) describe(r *protocol.WorkReport, h messages.Holding) (nex
 		return time.Time{}
 	}
 	r.Restarts, r.Exit, r.ExitAt = record.restarts, record.exit, record.exitAt.UTC()
-	if record.over {
-		r.Over, r.Again = true, record.again
+	over, calm := record.reported(in.now)
+	if over {
+		r.Over, r.Hosts, r.Again = true, record.hosts, record.again
 	}
 	loops, next := record.loops(in.now)
 	switch {
@@ -96,7 +97,7 @@ func (in summaryInput) describe(r *protocol.WorkReport, h messages.Holding) (nex
 	if record.begun.IsZero() {
 		r.Next = record.next.UTC()
 	}
-	return next
+	return actor.Earliest(next, calm)
 }
 
 // rank orders what is named: what is worst first.
@@ -115,7 +116,7 @@ func rankOf(r protocol.WorkReport) int {
 func over(s protocol.WorkSummary) (ids []overItem) {
 	for _, r := range s.Items {
 		if r.Over {
-			ids = append(ids, overItem{r.ID, r.Token, r.Again})
+			ids = append(ids, overItem{r.ID, r.Token, r.Again, r.Hosts})
 		}
 	}
 	return ids
@@ -125,6 +126,7 @@ func over(s protocol.WorkSummary) (ids []overItem) {
 type overItem struct {
 	id           string
 	token, again uint64
+	hosts        bool
 }
 
 // worst returns the items that a summary names.
@@ -152,7 +154,7 @@ func sameStates(x, y protocol.WorkSummary) bool {
 	for i := range x.Items {
 		a, b := x.Items[i], y.Items[i]
 		if a.ID != b.ID || a.State != b.State || a.Token != b.Token || a.Over != b.Over ||
-			a.Again != b.Again {
+			a.Again != b.Again || a.Hosts != b.Hosts {
 			return false
 		}
 	}

@@ -333,16 +333,16 @@ func (a *WorkerManager) keep(item actor.Item, session string,
 func (a *WorkerManager) recorded(ctx context.Context, item actor.Item,
 	record *workRecord) (err error) {
 	record.begins()
-	exit, fails := "it panicked", true
+	exit, fails, host := "it panicked", true, false
 	defer func() {
 		if ctx.Err() == nil {
-			record.ends(exit, fails)
+			record.ends(exit, fails, host)
 		}
 	}()
 	err = hostsOwn(a.Work(ctx, item))
 	if exit = "it returned"; err != nil {
 		exit = line(err)
-		fails = !interrupted(err)
+		fails, host = !interrupted(err), hostFault(err)
 	}
 	return err
 }
