@@ -49,7 +49,7 @@ type run struct {
 	gone        latch // set when the goroutine has really ended
 	end         end   // set by then
 
-	asked atomic.Int64 // when it was asked to stop, Unix nanoseconds; 0: it was not
+	asked atomic.Int64 // when it was asked to stop, in ns after started, and 1; 0: it was not
 	stuck *Stuck       // set by the loop when it abandons the run
 }
 

@@ -15,7 +15,9 @@ func (e *SignalError) Error() string { return "supervisor: signal: " + e.Signal.
 
 // Signals is a child that stops the whole tree, in order, when the process gets one of the signals,
 // by default SIGINT and SIGTERM. It listens no longer then: a second signal does what it does by
-// default, which is to end the process.
+// default, which is to end the process. So does one that comes while a group of OneForAll or
+// RestForOne that the child is in is stopped to be started again: give it a place before or above
+// such a group.
 func Signals(signals ...os.Signal) Child {
 	if len(signals) == 0 {
 		signals = []os.Signal{os.Interrupt, syscall.SIGTERM}

@@ -84,7 +84,7 @@ func (l *loop) ask(c *child, why error) {
 	}
 	now := time.Now()
 	r := c.current.Load()
-	r.asked.Store(now.UnixNano())
+	r.ask(now)
 	l.setStateAt(c, StateStopping, now)
 	l.deadlines.clear(c)
 	c.due = time.Time{}

@@ -69,9 +69,12 @@ func (c *child) abandoned() []*run {
 	return []*run{c.current.Load()}
 }
 
+// ask notes when the run was asked to stop, by the monotonic clock.
+func (r *run) ask(now time.Time) { r.asked.Store(int64(now.Sub(r.started)) + 1) }
+
 func (r *run) waited(now time.Time) time.Duration {
 	if asked := r.asked.Load(); asked != 0 {
-		return now.Sub(time.Unix(0, asked))
+		return now.Sub(r.started) - time.Duration(asked-1)
 	}
 	return 0
 }
