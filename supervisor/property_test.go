@@ -23,7 +23,8 @@ type life struct {
 	way   int           // how it ends then
 	stop  time.Duration // how long it takes to stop
 	spawn bool          // starts a dynamic sibling
-	again string        // the sibling that it has restarted
+	dyn   supervisor.Restart
+	again string // the sibling that it has restarted
 }
 
 type spec struct {
@@ -82,7 +83,9 @@ func drawLife(t *rapid.T) life {
 		return time.Duration(rapid.IntRange(from, to).Draw(t, name)) * time.Second
 	}
 	l := life{ready: second(0, 2, "ready"), run: second(0, 4, "run"), way: rapid.IntRange(0,
-		4).Draw(t, "way"), spawn: rapid.Bool().Draw(t, "spawn")}
+		6).Draw(t, "way"), spawn: rapid.Bool().Draw(t, "spawn")}
+	l.dyn = rapid.SampledFrom([]supervisor.Restart{supervisor.Transient,
+		supervisor.Temporary}).Draw(t, "dynamic")
 	l.again = rapid.SampledFrom([]string{"", "", "", "a", "b", "dyn"}).Draw(t, "again")
 	l.stop = rapid.SampledFrom([]time.Duration{0, 0, time.Second, 2 * time.Second,
 		8 * time.Second}).Draw(t, "stop")
@@ -97,6 +100,56 @@ type witness struct {
 	lives   map[string]int
 	faults  []string
 	byHand  map[string]bool // restarted so
+	done    map[sibling]bool
+
+	restarts map[string]supervisor.Restart
+	gates    map[string]bool
+	over     map[*supervisor.Group]time.Time // since when a supervisor's tree is to be stopped
+}
+
+// sibling is a child of one incarnation of a supervisor.
+type sibling struct {
+	group *supervisor.Group
+	path  string
+}
+
+// ask notes what a child asks for by its end.
+func (w *witness) ask(ctx context.Context, path string, err error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ctx.Err() != nil {
+		return err
+	}
+	g := supervisor.Of(ctx)
+	if err == supervisor.ErrTerminate {
+		w.over[g] = time.Now()
+	} else {
+		w.done[sibling{g, path}] = true
+	}
+	context.AfterFunc(ctx, func() {
+		if context.Cause(ctx) == context.Canceled {
+			return // its end is that of the child
+		}
+		w.mu.Lock() // it was asked to stop at the same moment
+		defer w.mu.Unlock()
+		delete(w.over, g)
+		delete(w.done, sibling{g, path})
+	})
+	return err
+}
+
+// began checks that nothing is begun again that has asked not to be.
+func (w *witness) began(ctx context.Context, path string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	g := supervisor.Of(ctx)
+	if name := path[strings.LastIndexByte(path, '/')+1:]; w.done[sibling{g, path}] &&
+		!w.byHand[name] && name != "dyn" {
+		w.faultf("%s is started again, and was done", path)
+	}
+	if at, ok := w.over[g]; ok && time.Now().After(at) {
+		w.faultf("%s is started %v after its tree was to be stopped", path, time.Since(at))
+	}
 }
 
 // restart has a sibling restarted by hand a second from now, and again at the end.
@@ -179,6 +232,7 @@ func (w *witness) build(path string, s *spec) supervisor.Tree {
 			later = append(later, path+"/dyn") // stopped before all others
 		}
 		p := path + "/" + c.name
+		w.restarts[p], w.gates[p] = c.restart, c.gate
 		child := supervisor.Child{Name: c.name, Restart: c.restart, Gate: c.gate,
 			Significant: c.counts, Backoff: every(time.Second)}
 		if c.tree != nil {
@@ -196,6 +250,7 @@ func (w *witness) build(path string, s *spec) supervisor.Tree {
 func (w *witness) actor(path string, lives []life, later []string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		l := w.start(path, lives)
+		w.began(ctx, path)
 		defer w.end(path)
 		if supervisor.Path(ctx) != path {
 			w.faultf("Path of %s is %s", path, supervisor.Path(ctx))
@@ -203,7 +258,7 @@ func (w *witness) actor(path string, lives []life, later []string) func(context.
 		if l.spawn {
 			dyn := strings.TrimSuffix(path, path[strings.LastIndexByte(path, '/'):]) + "/dyn"
 			_, err := supervisor.Of(ctx).Start(supervisor.Child{Name: "dyn",
-				Restart: supervisor.Transient, StopTimeout: patience,
+				Restart: l.dyn, StopTimeout: patience,
 				Backoff: every(time.Second),
 				Run: w.actor(dyn, []life{{run: 2 * time.Second, way: 1},
 					{run: time.Second, stop: time.Second}}, nil)})
@@ -229,6 +284,8 @@ func (w *witness) actor(path string, lives []life, later []string) func(context.
 					return nil
 				},
 				func() error { return context.DeadlineExceeded },
+				func() error { return w.ask(ctx, path, supervisor.ErrDoNotRestart) },
+				func() error { return w.ask(ctx, path, supervisor.ErrTerminate) },
 			}[l.way]()
 		case <-ctx.Done():
 			if context.Cause(ctx) == supervisor.ErrRestarted { // by hand, alone
@@ -248,7 +305,9 @@ func TestAnyTreeKeepsItsGuarantees(t *testing.T) {
 		s := drawSpec(rt, 2)
 		stopAfter := time.Duration(rapid.IntRange(0, 30).Draw(rt, "stop after")) * time.Second
 		w := &witness{running: map[string]int{}, asked: map[string]time.Time{},
-			lives: map[string]int{}, byHand: map[string]bool{}}
+			lives: map[string]int{}, byHand: map[string]bool{}, done: map[sibling]bool{},
+			restarts: map[string]supervisor.Restart{}, gates: map[string]bool{},
+			over: map[*supervisor.Group]time.Time{}}
 		tree := w.build("root", s)
 		sup, err := supervisor.New("root", tree, quiet)
 		if err != nil {
@@ -301,6 +360,9 @@ func (w *witness) checkEnd(err error, byItself bool) {
 	var esc *supervisor.EscalationError
 	if errors.As(err, &esc) {
 		for _, c := range esc.History() {
+			if inner, ok := c.Err.(*supervisor.StuckError); ok && c.Kind == supervisor.KindStuck {
+				w.checkStuck(c.Path, inner)
+			}
 			if c.Path == "" || c.Incarnation == 0 || c.When.IsZero() ||
 				c.Err == nil && c.Kind != supervisor.KindNil {
 				w.faultf("incomplete cause %+v", c)
@@ -312,6 +374,13 @@ func (w *witness) checkEnd(err error, byItself bool) {
 	}
 	if err != nil && esc == nil && stuck == nil && !byItself {
 		w.faultf("Run returned %v", err)
+	}
+}
+
+// checkStuck is for a supervisor that gave up because a child that is to be restarted hangs.
+func (w *witness) checkStuck(path string, err *supervisor.StuckError) {
+	if restart, ok := w.restarts[path]; ok && restart == supervisor.Temporary && !w.gates[path] {
+		w.faultf("%s is temporary, and its tree gave up because it hangs: %v", path, err)
 	}
 }
 
