@@ -21,6 +21,18 @@ func (a *app) completeMany(s *serviceFlags, what string) cobra.CompletionFunc {
 	}
 }
 
+// completeEither completes the id of one item or of one member.
+func (a *app) completeEither(s *serviceFlags) cobra.CompletionFunc {
+	items, members := a.completeIDs(s, "the id of one item"), a.completeIDs(s,
+		"the id of one member")
+	return func(cmd *cobra.Command, args []string, word string) ([]string,
+		cobra.ShellCompDirective) {
+		ids, directive := items(cmd, args, word)
+		more, _ := members(cmd, args, word)
+		return append(ids, more...), directive
+	}
+}
+
 // completeIDs completes the ids of items and members that a command takes, in the order in which
 // what names them. Without Consul there is nothing to complete.
 func (a *app) completeIDs(s *serviceFlags, what string) cobra.CompletionFunc {
@@ -29,7 +41,7 @@ func (a *app) completeIDs(s *serviceFlags, what string) cobra.CompletionFunc {
 		const none = cobra.ShellCompDirectiveNoFileComp
 		takesItem := strings.Contains(what, "item")
 		takesMember := strings.Contains(what, "member")
-		if a.fromEnvironment(cmd.Flags()) != nil || len(args) > 1 ||
+		if a.fromEnvironment(cmd.Flags()) != nil || a.fromFile(cmd) != nil || len(args) > 1 ||
 			len(args) == 1 && !(takesItem && takesMember) {
 			return nil, none
 		}

@@ -101,6 +101,7 @@ everything that one member does, for "coordd verify".`,
 	jsonFlag(cmd, &asJSON, "Print JSON.")
 	orders(f, "follow")
 	s.register(f)
+	cmd.ValidArgsFunction = a.completeEither(&s)
 	return cmd
 }
 

@@ -144,6 +144,7 @@ exist are removed also when others do not; the exit code is then 1.`,
 		}),
 	}
 	jsonFlag(cmd, &asJSON, "Print JSON: the items.")
+	cmd.ValidArgsFunction = a.completeMany(s, "the id of one item")
 	return cmd
 }
 
