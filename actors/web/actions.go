@@ -45,8 +45,11 @@ func (s *site) offer(mux *http.ServeMux) {
 		s.send(w, r, v.err, s.actions.Offered(v.now))
 	})
 	// A browser's page of another origin must not press a button.
-	mux.Handle("POST /v1/members/{member}/actions/{action}",
-		http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.act)))
+	own := http.NewCrossOriginProtection()
+	own.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusForbidden, errors.New("a page of another origin asks for this"))
+	}))
+	mux.Handle("POST /v1/members/{member}/actions/{action}", own.Handler(http.HandlerFunc(s.act)))
 }
 
 // act carries out an action if it is offered now.

@@ -71,16 +71,35 @@ func (s *site) api(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/", func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusNotFound, errors.New("there is no such path: v1/openapi.json has all"))
 	})
+	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", "GET, HEAD")
+		refuse(w, http.StatusMethodNotAllowed, fmt.Errorf("%s: this path takes GET",
+			quote(r.Method)))
+	})
 }
 
-// queryOf reads a query that has these parameters at the most.
+// lists are the parameters that may be repeated, and mayBeEmpty those that mean something without a
+// value: /readyz is as Kubernetes' own servers have it, and who reads in pages begins after nothing.
+var (
+	lists      = []string{"id", "member", "state", "drain", "without", "exclude"}
+	mayBeEmpty = []string{"after", "follow", "exclude", "verbose"}
+)
+
+// queryOf reads a query that has these parameters at the most. What would mean nothing is refused:
+// whoever asks with an empty variable would hear of something else.
 func queryOf(r *http.Request, names []string) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, fmt.Errorf("the query cannot be read: %w", err)
 	}
-	for name := range q {
-		if slices.Contains(names, name) {
+	for name, values := range q {
+		switch {
+		case !slices.Contains(names, name):
+		case len(values) > 1 && !slices.Contains(lists, name):
+			return nil, fmt.Errorf("%s is given %d times: give it once", name, len(values))
+		case !slices.Contains(mayBeEmpty, name) && slices.ContainsFunc(values, empty):
+			return nil, fmt.Errorf("%s is empty: give a value, or leave it out", name)
+		default:
 			continue
 		}
 		if len(names) == 0 {
@@ -90,6 +109,9 @@ func queryOf(r *http.Request, names []string) (url.Values, error) {
 	}
 	return q, nil
 }
+
+// empty tells whether a value, or a list with commas, names nothing.
+func empty(value string) bool { return strings.Trim(value, ",") == "" }
 
 // list is a parameter that may be repeated, or have its values separated by commas.
 func list(q url.Values, name string) (all []string) {

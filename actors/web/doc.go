@@ -56,7 +56,8 @@
 //     where it was; those of one transaction may come twice then. Nothing is queued for a slow
 //     client.
 //  8. It answers while Consul does not: /healthz, /readyz, /metrics and /v1/tree without Consul,
-//     the others with 503 and one line that says why. Errors below /v1/ are JSON: {"error": "..."}.
+//     the others with 503 and one line that says why. Errors below /v1/ are JSON, {"error":
+//     "..."}, but for those of guarantee 1.
 //
 // Not guaranteed:
 //

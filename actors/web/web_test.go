@@ -198,6 +198,38 @@ func TestNothingCanBeWrittenOverHTTP(t *testing.T) {
 				allow != "GET, HEAD" {
 				t.Errorf("%s %s: %d, allow %q", method, path, w.Code, allow)
 			}
+			var said struct{ Error string }
+			if err := json.Unmarshal(w.Body.Bytes(), &said); strings.HasPrefix(path, "/v1/") &&
+				(err != nil || !strings.Contains(said.Error, method)) {
+				t.Errorf("%s %s: the answer is %q", method, path, w.Body)
+			}
+		}
+	}
+}
+
+// A program whose variable is empty does not hear of something else than it asked for.
+func TestAParameterThatMeansNothingIsRefused(t *testing.T) {
+	s := showing(&fakeLooker{})
+	for path, want := range map[string]string{
+		"/v1/items?id=": "id is empty", "/v1/items?id=a&id=": "id is empty",
+		"/v1/items?member=": "member is empty", "/v1/items?state=,": "state is empty",
+		"/v1/items?limit=": "limit is empty", "/v1/items?limit=1&limit=2": "limit is given 2 times",
+		"/v1/items?after=a&after=b": "after is given 2 times",
+		"/v1/plan?drain=":           "drain is empty", "/v1/plan?without=": "without is empty",
+		"/v1/plan?add=1&add=2":     "add is given 2 times",
+		"/v1/events?about=":        "about is empty",
+		"/v1/events?since=":        "since is empty",
+		"/v1/events?since=1&since": "since is given 2 times",
+	} {
+		if w := ask(s, path); w.Code != http.StatusBadRequest ||
+			!strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s, want %q", path, w.Code, w.Body, want)
+		}
+	}
+	for _, path := range []string{"/v1/items?after=", "/v1/items?id=a&id=b&member=a,,b",
+		"/readyz?exclude=&exclude=work&verbose"} {
+		if w := ask(s, path); w.Code != http.StatusOK {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
 }
