@@ -512,6 +512,27 @@ func TestWhoFollowsTheEventLogAndIsAwayForTooLongIsTold(t *testing.T) {
 	})
 }
 
+// A Consul that came back empty, or from a snapshot, has forgotten what a follower saw last. What
+// was written before it asks again is not told apart from what it knows.
+func TestWhoFollowsTheEventLogOfAConsulThatForgotItIsTold(t *testing.T) {
+	logged(t, func(w watched) {
+		three(w.cluster, 3)
+		log, err := w.op.EventLog(w.t.Context())
+		w.must(err)
+		events, last := log.After(w.last() + 1000)
+		if len(events) != 1 || events[0].Kind != actors.EventsMissed || last != w.last() {
+			w.t.Errorf("it hears %+v and goes on from %d, and %d is the last", events, last,
+				w.last())
+		}
+		if events, _ := log.After(last); len(events) > 0 {
+			w.t.Errorf("then it hears %+v", events)
+		}
+		if events, last := (actors.EventLog{}).After(1000); len(events) > 0 || last != 0 {
+			w.t.Errorf("of an empty log it hears %+v and goes on from %d", events, last)
+		}
+	})
+}
+
 func TestAnIdleClusterWritesNoEvents(t *testing.T) {
 	logged(t, func(w watched) {
 		three(w.cluster, 9)

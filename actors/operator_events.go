@@ -64,10 +64,11 @@ func (l EventLog) All() []Event { return l.events }
 
 // After returns the events after an index, that of the last [Event] seen, and the index to go on
 // from. If more than the whole log was written meanwhile the first event is of the Kind
-// [EventsMissed].
+// [EventsMissed]. It is the only one if the log ends before the index: Consul was restored, or came
+// back empty.
 func (l EventLog) After(index uint64) (events []Event, last uint64) {
-	if l.last < index { // Consul was restored
-		return nil, l.last
+	if n := len(l.events); l.last < index && n > 0 {
+		return []Event{{Index: l.last, Time: l.events[n-1].Time, Kind: EventsMissed}}, l.last
 	}
 	if l.full && len(l.events) > 0 && l.events[0].Index > index && index > 0 {
 		events = append(events, Event{Index: index, Time: l.events[0].Time, Kind: EventsMissed})
