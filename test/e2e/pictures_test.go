@@ -69,6 +69,7 @@ func TestThePicturesOfThePage(t *testing.T) {
 	b.shares("five members share 100 items", 20, 20, 20, 20, 20)
 	b.tells("1 item loops: device_group_0007")
 	b.waits("nothing stands out for having moved", `!document.querySelector(".tile.new")`)
+	b.picture("page-before.png", "light")
 	lost.signal(syscall.SIGKILL)
 	b.waits("its items wait", `document.querySelector("#wrong .wait .left")`)
 	b.tells("silent since")

@@ -154,7 +154,8 @@ function fillRow(row, m, leader, most) {
     " of " + number(m.capacity) + (full ? ", full" : "") : m.items === 1 ? " item" : " items");
   row.more.textContent = [m.zone, m.version, m.lease_ms && "lease " + span(m.lease_ms)]
     .filter(Boolean).join(" · ");
-  row.more.title = m.address ? "address " + m.address : "";
+  row.more.title = [row.more.textContent, m.address && "address " + m.address].filter(Boolean)
+    .join(", ");
 }
 
 // heldBy is what a member has: items and their states, by name.
