@@ -98,7 +98,7 @@ func (c *commands) work(ctx context.Context, item actors.Item) error {
 			Err: fmt.Errorf("%w: the session is another one, and not registered yet",
 				guard.ErrNoLease)}
 	}
-	return c.guard.Exec(ctx, guard.Spec{
+	spec := guard.Spec{
 		Session: session,
 		Name:    item.ID, Command: c.o.exec, Stdin: item.Payload,
 		Env: []string{
@@ -108,7 +108,11 @@ func (c *commands) work(ctx context.Context, item actors.Item) error {
 			"COORDD_SERVICE=" + c.o.service,
 		},
 		Ended: func(at time.Time, _ guard.Reason) { ended(ctx, at) },
-	})
+	}
+	if item.Changes != nil {
+		return c.execSignalled(ctx, item, spec)
+	}
+	return c.guard.Exec(ctx, spec)
 }
 
 // forwardLease tells the guard until when work may run, and returns under which session.

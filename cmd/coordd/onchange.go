@@ -1,32 +1,93 @@
 package main
 
 import (
+	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/guard"
 )
 
-// onChange is the value of --on-change. A command is not sent a payload: it has read its standard
-// input by then.
+// onChange is the value of --on-change.
 type onChange actors.OnChange
 
-func (c *onChange) String() string {
-	if *c == onChange(actors.RestartOnChange) {
-		return "restart"
-	}
-	return "keep"
-}
+var onChangeNames = map[actors.OnChange]string{actors.KeepOnChange: "keep",
+	actors.RestartOnChange: "restart", actors.SendOnChange: "signal"}
+
+func (c *onChange) String() string { return onChangeNames[actors.OnChange(*c)] }
 
 func (c *onChange) Type() string { return "keep" }
 
 func (c *onChange) Set(text string) error {
-	switch text {
-	case "keep":
-		*c = onChange(actors.KeepOnChange)
-	case "restart":
-		*c = onChange(actors.RestartOnChange)
-	default:
-		return errors.New("give keep or restart")
+	for value, name := range onChangeNames {
+		if name == text {
+			*c = onChange(value)
+			return nil
+		}
+	}
+	return errors.New("give keep, restart or signal")
+}
+
+// payloadFile is where a command finds its item's payload as it is now, with --on-change signal. A
+// coordd that is killed leaves it behind, until the item runs here again or the host starts anew.
+func payloadFile(lock, item string) string {
+	name := sha256.Sum256([]byte(item))
+	return fmt.Sprintf("%s.payload-%x", lock, name[:8])
+}
+
+// execSignalled runs a command that gets SIGHUP when its item's payload has changed, and finds it
+// in a file. If that cannot be written, the command is stopped: it is started again with the new
+// payload, as after a failure.
+func (c *commands) execSignalled(ctx context.Context, item actors.Item, spec guard.Spec) error {
+	file := payloadFile(lockFile(c.o.service, c.o.id), item.ID)
+	if err := writePayload(ctx, file, item); err != nil {
+		return err
+	}
+	defer os.Remove(file)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var unwritten error
+	signals := make(chan os.Signal)
+	spec.Env, spec.Signals = append(spec.Env, "COORDD_PAYLOAD_FILE="+file), signals
+	var forwarder sync.WaitGroup
+	forwarder.Go(func() {
+		for {
+			select {
+			case payload := <-item.Changes:
+				item.Payload = payload
+				if unwritten = writePayload(ctx, file, item); unwritten != nil {
+					stop()
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case signals <- syscall.SIGHUP:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	err := c.guard.Exec(ctx, spec)
+	stop()
+	forwarder.Wait()
+	if unwritten != nil {
+		return unwritten
+	}
+	return err
+}
+
+// writePayload writes the file. An error is the host's fault, and not the work's.
+func writePayload(ctx context.Context, file string, item actors.Item) error {
+	if err := writeWhole(ctx, file, item.Payload); err != nil {
+		return &guard.ExitError{Name: item.ID, Code: -1, Reason: guard.NotStarted,
+			Err: fmt.Errorf("%w: the file for its payload: %w", guard.ErrExhausted, err)}
 	}
 	return nil
 }

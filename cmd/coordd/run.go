@@ -180,7 +180,8 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 	f.Var(&o.onChange, "on-change",
 		"What becomes of a running command whose item's payload is changed: `keep` lets it go on "+
 			"until it is started the next time; restart stops it and starts it again with the new "+
-			"payload, at the same member.")
+			"payload, at the same member; signal writes the payload to the file that "+
+			"COORDD_PAYLOAD_FILE names and sends the command SIGHUP.")
 	f.IntVar(&o.maxRestarts, "max-restarts", 0,
 		"How `often` the command of an item is started again after it has ended by itself, within "+
 			"--restart-window. Then the item is tried at one other member, and where that fails "+
