@@ -29,10 +29,12 @@ func (d *disk) sync(f *os.File) error {
 	if !d.fails.Load() {
 		return f.Sync()
 	}
-	if filepath.Base(f.Name()) == "log" {
+	name := filepath.Join(filepath.Dir(f.Name()), "log")
+	there, _ := os.Stat(name)
+	if own, err := f.Stat(); err == nil && os.SameFile(own, there) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.machine, _ = os.ReadFile(f.Name())
+		d.machine, _ = os.ReadFile(name)
 	}
 	return errors.New("input/output error")
 }
@@ -71,6 +73,9 @@ func TestAWriteThatWasNotTakenInIsNotAppliedAfterTheCrash(t *testing.T) {
 			q := after.Queue().Get()
 			return q.Ready && q.Waiting == 0
 		})
+		if r.times("k=first") != 1 {
+			t.Error("what the disk held was not applied")
+		}
 		if r.times("k=second") != 0 {
 			t.Error("what the disk could not hold was applied")
 		}
@@ -102,6 +107,33 @@ func TestADiskThatIsWellAgainTakesWritesAgain(t *testing.T) {
 		})
 		r.expect("k", r.raw("config_data/k"), "3")
 		r.expect("writes of what was refused", r.times("k=1"), 0)
+	})
+}
+
+func TestALogIsTheSameWhenItsProcessHasChangedToAnotherDirectory(t *testing.T) {
+	began, later := t.TempDir(), t.TempDir()
+	t.Chdir(began)
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start(logged("log.d")).ready()
+		s.put("k", "1")
+		if err := os.Chdir(later); err != nil {
+			t.Fatal(err)
+		}
+		s.net.Cut(errors.New("cut off"))
+		if _, err := s.Put(r.ctx(time.Second), "k", []byte("2")); !errors.Is(err,
+			configstore.ErrPending) {
+			t.Error(err)
+		}
+		s.kill()
+		r.stranger("config_data/k", "theirs")
+		next := r.start(logged(filepath.Join(began, "log.d"))).ready()
+		r.await("it is through", time.Minute, func() bool {
+			q := next.Queue().Get()
+			return q.Ready && q.Waiting == 0 && q.Refused == 1
+		})
+		if made, err := os.ReadDir(later); err != nil || len(made) > 0 {
+			t.Errorf("in the other directory there is %v: %v", made, err)
+		}
 	})
 }
 

@@ -65,12 +65,12 @@ func (a *logOpener) open() (*openLog, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", a.LogDir, err), log.Close())
 	}
 	b.wal, b.id, b.used = log, b.first.ID, b.queue.next > 1
-	b.refusals.file, b.refusals.sync = filepath.Join(a.LogDir, "conflicts"), a.sync
+	b.refusals.file, b.refusals.sync = filepath.Join(log.Dir(), "conflicts"), a.sync
 	if a.sync == nil {
 		b.refusals.sync = (*os.File).Sync
 	}
 	if n := len(b.queue.jobs); n > 0 {
-		a.log.Info("config-log-replayed", "writes", n, "dir", a.LogDir)
+		a.log.Info("config-log-replayed", "writes", n, "dir", log.Dir())
 	}
 	return b, nil
 }

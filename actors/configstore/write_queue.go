@@ -222,7 +222,7 @@ func (a *writeQueue) append(b *openLog, jobs []*job, records [][]byte) error {
 		return err
 	}
 	if anew := b.wal.Rewrite(compactLog(b.first, b.queue, b.refusals)...); anew != nil {
-		return fmt.Errorf("%w; and it cannot be made anew: %w", err, anew)
+		return fmt.Errorf("%w; and it cannot be made anew: %v", err, anew)
 	}
 	return b.wal.Append(records...)
 }

@@ -56,15 +56,10 @@ func frameAt(b []byte) (payload []byte, synced, n int) {
 
 // Parse reads the contents of a log's file: its records, and how many bytes of it are good. What is
 // behind them was cut off by a crash. Errors: [ErrDamaged], when they
-// had been on the disk already, or when it is not a log at all.
+// had been on the disk already, or when it is not a log at all. No crash leaves a part of the
+// header: the file gets its name when it is on the disk.
 func Parse(file []byte) (records [][]byte, good int, err error) {
-	if len(file) < len(fileHeader) {
-		if fileHeader[:len(file)] == string(file) {
-			return nil, 0, nil // cut off while it was made
-		}
-		return nil, 0, fmt.Errorf("%w: it does not begin as a log does", ErrDamaged)
-	}
-	if string(file[:len(fileHeader)]) != fileHeader {
+	if !bytes.HasPrefix(file, []byte(fileHeader)) {
 		return nil, 0, fmt.Errorf("%w: it does not begin with %q: it is none, or another version's",
 			ErrDamaged, fileHeader)
 	}

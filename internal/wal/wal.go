@@ -86,7 +86,11 @@ func Open(dir string, o Options) (*Log, [][]byte, error) {
 	if o.Sync == nil {
 		o.Sync = (*os.File).Sync
 	}
-	if err := makeDir(dir, o.Sync); err != nil {
+	dir, err := filepath.Abs(dir) // the process may change to another one
+	if err == nil {
+		err = makeDir(dir, o.Sync)
+	}
+	if err != nil {
 		return nil, nil, fmt.Errorf("log directory: %w", err)
 	}
 	if err := checkDir(dir); err != nil {
@@ -126,25 +130,34 @@ func OpenFile(path string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-func readFile(path string) ([]byte, error) {
-	f, err := OpenFile(path, os.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(f)
-}
+// Dir is the log's directory, as an absolute path.
+func (l *Log) Dir() string { return l.dir }
 
 func (l *Log) path(name string) string { return filepath.Join(l.dir, name) }
 
 func (l *Log) load() ([][]byte, error) {
+	f, err := OpenFile(l.path(fileName), os.O_RDWR)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err == nil {
+		l.file = f
+		l.publishFiles()
+		// The lock of the directory may have been removed while its process lives.
+		if err := lockOpen(f); err != nil {
+			return nil, fmt.Errorf("%s: %w", l.path(fileName), err)
+		}
+		if err := l.checkInPlace(f, fileName); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrInUse, err) // it was rewritten just now
+		}
+	}
 	if err := os.Remove(l.path(nextName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err // a Rewrite that was interrupted
 	}
-	data, err := readFile(l.path(fileName))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(data) == 0 {
+	if l.file == nil {
 		return nil, l.Rewrite()
 	}
+	data, err := io.ReadAll(f)
 	if err != nil {
 		return nil, err
 	}
@@ -154,13 +167,6 @@ func (l *Log) load() ([][]byte, error) {
 			"%w: move %s away to begin anew, and see in it what was not written to Consul", err,
 			l.path(fileName))
 	}
-	if good == 0 {
-		return nil, l.Rewrite()
-	}
-	if l.file, err = OpenFile(l.path(fileName), os.O_RDWR); err != nil {
-		return nil, err
-	}
-	l.publishFiles()
 	if err := l.cutTo(int64(good)); err != nil {
 		return nil, err
 	}
@@ -325,8 +331,8 @@ func (l *Log) reclaimDir() error {
 }
 
 // Rewrite replaces everything by records, and makes a directory anew that was removed. Errors as
-// for Append; the log is then as it was. After it a broken log is a good one: what the disk holds
-// is known again.
+// for Append. The log is then as it was, unless the error is [ErrUncertain]: then it is either.
+// After it a broken log is a good one: what the disk holds is known again.
 func (l *Log) Rewrite(records ...[]byte) error {
 	b, err := encodeRecords([]byte(fileHeader), records, 0)
 	if err != nil {
@@ -346,7 +352,9 @@ func (l *Log) Rewrite(records ...[]byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b)
+	if err = lockOpen(f); err == nil {
+		_, err = f.Write(b)
+	}
 	if err == nil {
 		err = l.sync(f)
 	}
@@ -364,7 +372,7 @@ func (l *Log) Rewrite(records ...[]byte) error {
 	}
 	if err := SyncDir(l.dir, l.sync); err != nil {
 		l.broken = fmt.Errorf("%w: %w", ErrBroken, err)
-		return l.broken
+		return fmt.Errorf("%w: %w", ErrUncertain, l.broken)
 	}
 	return nil
 }
@@ -393,12 +401,8 @@ func (l *Log) Close() error {
 // that they are there: a record that was fsynced is lost with a directory that was not. Values may
 // be secrets: nobody else is to read them.
 func makeDir(dir string, sync func(*os.File) error) error {
-	whole, err := filepath.Abs(dir)
-	if err != nil {
-		return err
-	}
 	var parents []string // of those that are to be made
-	for at := whole; at != filepath.Dir(at); at = filepath.Dir(at) {
+	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) {
 		if _, err := os.Lstat(at); err == nil {
 			break
 		}
@@ -408,7 +412,7 @@ func makeDir(dir string, sync func(*os.File) error) error {
 		return err
 	}
 	if len(parents) == 0 {
-		_ = SyncDir(filepath.Dir(whole), sync) // whoever made it may have died at once
+		_ = SyncDir(filepath.Dir(dir), sync) // whoever made it may have died at once
 	}
 	for _, parent := range parents {
 		if err := SyncDir(parent, sync); err != nil {

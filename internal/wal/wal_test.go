@@ -94,6 +94,12 @@ func TestATailThatWasCutOffIsRemovedAndNothingElse(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "log"), file[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
+		if cut < len("coordd-log-1\n") { // which no crash does
+			if _, _, err := wal.Open(dir, wal.Options{}); !errors.Is(err, wal.ErrDamaged) {
+				t.Fatalf("cut at %d: %v", cut, err)
+			}
+			continue
+		}
 		l, got := open(t, dir, wal.Options{})
 		if n := len(got); n < last || n > 2 || !slices.Equal(got, []string{"record 0", "record 1",
 			"record 2"}[:n]) {
@@ -374,41 +380,97 @@ func TestALogThatAnotherHasTakenThePlaceOfIsLeftAlone(t *testing.T) {
 	}
 }
 
-// The lock alone was removed, as somebody does who takes it for a dead process's: now two have the
-// same file.
-func TestALogWhoseLockAnotherHasTakenIsLeftAlone(t *testing.T) {
+// The lock alone was removed, as somebody does who takes it for a dead process's.
+func TestALogWhoseLockWasRemovedIsInUseStill(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log.d")
-	l, _ := open(t, dir, wal.Options{})
+	var during func()
+	l, _ := open(t, dir, wal.Options{Sync: func(f *os.File) error {
+		if during != nil {
+			during()
+		}
+		return f.Sync()
+	}})
 	if err := l.Append([]byte("one")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(dir, "lock")); err != nil {
-		t.Fatal(err)
+	other := func() {
+		during = nil
+		if err := os.Remove(filepath.Join(dir, "lock")); err != nil {
+			t.Error(err)
+		}
+		if other, got, err := wal.Open(dir, wal.Options{}); !errors.Is(err, wal.ErrInUse) {
+			t.Errorf("opened by another one, which found %q: %v", got, err)
+			defer other.Close()
+			if err := other.Append([]byte("theirs")); err != nil {
+				t.Error(err)
+			}
+		}
 	}
-	other, _ := open(t, dir, wal.Options{})
-	if err := other.Append([]byte("theirs, which is long")); err != nil {
-		t.Fatal(err)
-	}
+	other()
 	for what, add := range map[string]func([]byte) error{
 		"noted":    l.Note,
 		"appended": func(b []byte) error { return l.Append(b) },
 	} {
 		if err := add([]byte("ours")); !errors.Is(err, wal.ErrGone) ||
 			errors.Is(err, wal.ErrUncertain) {
-			t.Errorf("%s beside another process: %v", what, err)
+			t.Errorf("%s without a lock: %v", what, err)
 		}
 	}
-	if err := l.Rewrite([]byte("ours")); !errors.Is(err, wal.ErrInUse) {
-		t.Errorf("over the log of another process: %v", err)
+	if err := l.Rewrite([]byte("one")); err != nil {
+		t.Error(err)
 	}
-	other.Close()
-	if err := l.Rewrite([]byte("ours")); !errors.Is(err, wal.ErrGone) {
-		t.Errorf("over what another process has logged: %v", err)
+	during = other
+	if err := l.Append([]byte("two")); !errors.Is(err, wal.ErrGone) {
+		t.Errorf("the lock was removed while the disk was busy: %v", err)
 	}
-	l.Close()
-	other, got := open(t, dir, wal.Options{})
-	defer other.Close()
-	if !slices.Equal(got, []string{"one", "theirs, which is long"}) {
+	during = other
+	if err := l.Rewrite([]byte("one"), []byte("three")); err != nil {
+		t.Error(err)
+	}
+	l, got := reopened(t, l, dir)
+	defer l.Close()
+	if !slices.Equal(got, []string{"one", "three"}) {
 		t.Errorf("the log holds %q", got)
+	}
+}
+
+func TestARewriteOfWhichTheDirectoryIsNotOnTheDiskIsUncertain(t *testing.T) {
+	dir, fails := t.TempDir(), false
+	l, _ := open(t, dir, wal.Options{Sync: func(f *os.File) error {
+		if info, err := f.Stat(); fails && (err != nil || info.IsDir()) {
+			return errors.New("the disk fails")
+		}
+		return f.Sync()
+	}})
+	if err := l.Append([]byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	fails = true
+	err := l.Rewrite([]byte("new"))
+	if !errors.Is(err, wal.ErrBroken) {
+		t.Errorf("rewritten: %v", err)
+	}
+	l, got := reopened(t, l, dir)
+	defer l.Close()
+	if !slices.Equal(got, []string{"old"}) && !errors.Is(err, wal.ErrUncertain) {
+		t.Errorf("it holds %q, and its caller was told %v", got, err)
+	}
+}
+
+func TestALogIsFoundAlsoFromAnotherDirectory(t *testing.T) {
+	where := t.TempDir()
+	t.Chdir(where)
+	l, _ := open(t, "log.d", wal.Options{})
+	t.Chdir("/")
+	if err := l.Append([]byte("one")); err != nil {
+		t.Error(err)
+	}
+	if err := l.Rewrite([]byte("two")); err != nil {
+		t.Error(err)
+	}
+	l, got := reopened(t, l, filepath.Join(where, "log.d"))
+	defer l.Close()
+	if !slices.Equal(got, []string{"two"}) {
+		t.Errorf("it holds %q", got)
 	}
 }
