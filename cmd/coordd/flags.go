@@ -42,6 +42,9 @@ func (a *app) fromEnvironment(flags *pflag.FlagSet) error {
 			return
 		}
 		name := envName(f.Name)
+		if slices.Contains(forCommands, name) { // of the item whose command this may be
+			return
+		}
 		value, ok := a.env(name)
 		if f.Name == "backend" && value == "" { // what the system before this one calls it
 			name = "BACKEND"

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,7 +83,8 @@ func setOut(b *strings.Builder, f *pflag.Flag) {
 		return
 	}
 	variable, value := "`"+envName(f.Name)+"`", "`"+f.DefValue+"`"
-	if _, order := f.Annotations[commandLineOnly]; order || f.Name == "version" {
+	if _, order := f.Annotations[commandLineOnly]; order || f.Name == "version" ||
+		slices.Contains(forCommands, envName(f.Name)) {
 		variable = ""
 	}
 	if f.DefValue == "" || f.DefValue == "[]" || f.DefValue == "false" {

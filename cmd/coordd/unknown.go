@@ -10,7 +10,7 @@ import (
 )
 
 // forCommands are the variables that coordd gives to commands. One that is run by such a command
-// has them in its own environment.
+// has them in its own environment, so none of them stands for a flag.
 var forCommands = []string{"COORDD_ITEM", "COORDD_TOKEN", "COORDD_MEMBER", "COORDD_ELECTION",
 	"COORDD_GUARD"}
 
