@@ -6,16 +6,16 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
-	"github.com/coordd/coordd/actors/election/electiontest"
+	"github.com/coordd/coordd/actors/election/internal/play"
 )
 
 // leadByHand does the duty as the messages say, without a Lead function: until the end of the lease
 // that it was told of. When it is asked to stop, or its connection is closed, it takes its time.
-func (c *candidate) leadByHand(judge *electiontest.Judge, statuses <-chan election.Status) {
+func (p *contest) leadByHand(c *candidate, statuses <-chan election.Status) {
 	var led election.Status // the last message that let it work
 	work := func() {
 		if time.Now().Before(led.Until) {
-			judge.Work(contested, led.Self.ID, led.Token)
+			p.Judge.Work(play.Contested, led.Self.ID, led.Token)
 		}
 	}
 	for {
@@ -37,8 +37,8 @@ func (c *candidate) leadByHand(judge *electiontest.Judge, statuses <-chan electi
 				if led.Role == election.Leading {
 					work()
 					drain, cancel := context.WithTimeout(context.Background(),
-						drainsWithin*c.slow/1000)
-					if _, err := c.e.State().Wait(drain, func(now election.Status) bool {
+						play.DrainsWithin*c.Slow/1000)
+					if _, err := c.Election.State().Wait(drain, func(now election.Status) bool {
 						return now.Role != s.Role
 					}); err != nil {
 						work()
@@ -46,7 +46,7 @@ func (c *candidate) leadByHand(judge *electiontest.Judge, statuses <-chan electi
 					cancel()
 				}
 				led.Role = s.Role
-				c.e.Drained()
+				c.Election.Drained()
 			default:
 				led.Role = s.Role
 			}
