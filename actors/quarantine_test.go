@@ -566,3 +566,23 @@ func TestWhatAHostCannotStartRunsElsewhere(t *testing.T) {
 		w.await("all run at n2", time.Minute, func() bool { return w.loads()["n2"] == 4 })
 	})
 }
+
+// What fails by itself after its host was to blame is quarantined as ever.
+func TestWorkThatFailsAfterItsHostDidIsQuarantined(t *testing.T) {
+	logged(t, func(w watched) {
+		var hosts sync.Map
+		var tries atomic.Int64
+		hosts.Store("n1", true)
+		items := w.items(2)
+		w.addWork(items...)
+		sick := func(_, item string) bool { return item == items[0] }
+		w.start("n1", limited(2), w.failing(&tries, sick), w.exhausted(&hosts))
+		time.Sleep(time.Minute)
+		if n := tries.Load(); n != 0 {
+			t.Errorf("it was tried %d times", n)
+		}
+		hosts.Delete("n1")
+		w.quarantined(items[0])
+		w.await("the other runs", time.Minute, w.runs(items[1:]))
+	})
+}
