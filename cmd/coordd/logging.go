@@ -20,11 +20,13 @@ type logFlags struct {
 	now           *slog.LevelVar // of the logger; nil: there is none yet
 }
 
+const levels = "give debug, info, warn or error"
+
 // levelOf reads a level.
 func levelOf(text string) (slog.Level, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(strings.ToUpper(text))); err != nil {
-		return 0, usage("--log-level %q: give debug, info, warn or error", text)
+		return 0, usage("--log-level %q: %s", text, levels)
 	}
 	return level, nil
 }

@@ -107,6 +107,14 @@ func (r *reloader) read(ctx context.Context) (map[string]string, error) {
 	if _, err := setFrom(r.path, settings, flags); err != nil {
 		return nil, err
 	}
+	for _, s := range settings { // of those that can change, what a flag does not find out
+		if s.name != "log-level" {
+			continue
+		}
+		if _, err := levelOf(s.text()); err != nil {
+			return nil, usage("%s:%d: %s is %q: %s", r.path, s.line, s.name, s.text(), levels)
+		}
+	}
 	next := map[string]string{}
 	flags.VisitAll(func(f *pflag.Flag) {
 		if !slices.Contains(r.fixed, f.Name) {
