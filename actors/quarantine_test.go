@@ -564,6 +564,10 @@ func TestWhatAHostCannotStartRunsElsewhere(t *testing.T) {
 			w.start(id, limited(2), w.exhausted(&hosts))
 		}
 		w.await("all run at n2", time.Minute, func() bool { return w.loads()["n2"] == 4 })
+		// A host that had nothing left for a moment is a good one later.
+		hosts.Delete("n1")
+		time.Sleep(10 * time.Minute)
+		w.await("n1 has its share", time.Minute, w.balanced(4))
 	})
 }
 

@@ -14,8 +14,12 @@ const MaxOwners = 2
 // no more: else a sick host, which has the fewest items, would get those of all others in turn.
 const SuspectAfter = 3
 
-// FailedFor is how long a failure at a member counts, by the clock of the leader.
-const FailedFor = 24 * time.Hour
+// FailedFor is how long a failure at a member counts, by the clock of the leader, and HostFor how
+// long one that its host was to blame for does.
+const (
+	FailedFor = 24 * time.Hour
+	HostFor   = 10 * time.Minute
+)
 
 // Why an item is quarantined, in a [Quarantine].
 const (
@@ -60,12 +64,30 @@ type FailedOwner struct {
 // Time is when the leader heard of it.
 func (f FailedOwner) Time() time.Time { return time.UnixMilli(f.At).UTC() }
 
+// Until is how long it counts.
+func (f FailedOwner) Until() time.Time {
+	if f.Hosts {
+		return f.Time().Add(HostFor)
+	}
+	return f.Time().Add(FailedFor)
+}
+
 // FailsAt tells whether the work has failed at a member that is registered under session still, and
 // the item was not quarantined for it.
 func (q Quarantine) FailsAt(member, session string, now time.Time) bool {
 	return q.Since == 0 && slices.ContainsFunc(q.Failed, func(f FailedOwner) bool {
-		return f.Member == member && f.Session == session && now.Sub(f.Time()) < FailedFor
+		return f.Member == member && f.Session == session && now.Before(f.Until())
 	})
+}
+
+// Expires is when none of the failures counts any more.
+func (q Quarantine) Expires() (at time.Time) {
+	for _, f := range q.Failed {
+		if until := f.Until(); until.After(at) {
+			at = until
+		}
+	}
+	return at
 }
 
 // Last is the failure that was heard of last. There is one in each value that was read.

@@ -42,7 +42,7 @@ func (s *snapshot) forget(d *draft) {
 	for item, n := range s.notes {
 		order, _ := s.control.RestartItems.Get(item)
 		_, wanted := s.index[item]
-		switch expires := n.expires(); {
+		switch expires := n.Expires(); {
 		case n.EndedBy(order, n.index):
 			d.units = append(d.units, s.build.forget(item, "", n.Quarantine))
 		case !wanted:
@@ -58,13 +58,10 @@ func (s *snapshot) forget(d *draft) {
 	}
 }
 
-// expires is when none of the failures counts any more.
-func (n note) expires() time.Time { return n.Last().Time().Add(protocol.FailedFor) }
-
 // fresh are the failures that count at now; a leader whose clock is behind counts them for longer.
 func (n note) fresh(now time.Time) []protocol.FailedOwner {
 	return slices.DeleteFunc(slices.Clone(n.Failed), func(f protocol.FailedOwner) bool {
-		return now.Sub(f.Time()) >= protocol.FailedFor
+		return !now.Before(f.Until())
 	})
 }
 
