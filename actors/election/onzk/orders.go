@@ -211,6 +211,9 @@ func (b *backend) stateWriter(ctx context.Context, state string,
 				return err
 			}
 			incarnation = stat.Czxid
+			if err := b.checkElection(data); err != nil {
+				return err
+			}
 			if ended, deleted := parseEnded(data); deleted || ended && state == stateEnded {
 				return nil
 			}
@@ -239,6 +242,9 @@ func (b *backend) Delete(ctx context.Context) error {
 			return err
 		}
 		incarnation = stat.Czxid
+		if err := b.checkOwn(); err != nil {
+			return err
+		}
 		err = b.stateWriter(ctx, stateDeleted, incarnation)()
 		if errors.Is(err, election.ErrDeleted) {
 			// Another Delete was faster. deleteAll leaves an election alone that was made since.
@@ -331,7 +337,7 @@ func (b *backend) deleteAll(ctx context.Context, incarnation int64) error {
 		if err != nil {
 			return err
 		}
-		if err := b.ensureIdentity(data, stat); err != nil {
+		if err := errors.Join(b.ensureIdentity(data, stat), b.checkOwn()); err != nil {
 			return err
 		}
 		children, _, err := b.conn.zk.Children(b.base)
