@@ -121,6 +121,11 @@ func (c *Conn) Open(name string) (election.Backend, error) {
 	if err := store.CheckKey("the key of the leader", c.LeaderKey(name)); err != nil {
 		return nil, fmt.Errorf("%w: %w; give another prefix or name", election.ErrInvalid, err)
 	}
+	if other, within := keysOf(c.cfg.Prefix, name).within(); within {
+		return nil, fmt.Errorf("%w: election %q below %q has its keys among those of election %q, "+
+			"if there is one, and would be deleted with it; give another prefix or name",
+			election.ErrInvalid, name, c.cfg.Prefix, other)
+	}
 	return newBackend(c, name), nil
 }
 

@@ -34,6 +34,19 @@ func (k keys) holds(key string) bool {
 		strings.HasPrefix(key, k.state())
 }
 
+// within returns the root that another election has, by its prefix and its name, if all keys of this
+// one are below the candidates, joins or state of that one.
+func (k keys) within() (other string, within bool) {
+	parts := strings.Split(strings.TrimSuffix(k.root, "/"), "/")
+	for i := 2; i < len(parts); i++ {
+		switch other = strings.Join(parts[:i], "/"); parts[i] {
+		case "candidates", "joins", "state":
+			return other, true
+		}
+	}
+	return "", false
+}
+
 // record is the value of a candidate's key and of the leader's key.
 type record struct {
 	election.Candidate

@@ -1,6 +1,7 @@
 package onconsul_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,4 +64,29 @@ func TestDeleteRemovesNoElectionBelowItsName(t *testing.T) {
 		<-inner.Done()
 		one.Close()
 	})
+}
+
+func TestAnElectionWhoseKeysAreAmongAnothersIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		prefix, name string
+		good         bool
+	}{
+		{"team/db/", "candidates", false}, {"team/db/", "joins", false},
+		{"team/db/", "state", false}, {"team/db/state/", "x", false},
+		{"team/db/", "leader", true}, {"team/", "state", true}, {"state/", "x", true},
+		{"", "candidates", true},
+	} {
+		s := newEmbedded(t)
+		conn, err := onconsul.Connect(onconsul.Config{Prefix: c.prefix, Logger: s.log,
+			Client: devconsul.ClientOver(s.consul.RoundTripper())})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = election.New(conn, election.Config{Election: c.name, Name: "n"})
+		if (err == nil) != c.good || err != nil && !errors.Is(err, election.ErrInvalid) {
+			t.Errorf("election %q below %q: %v", c.name, c.prefix, err)
+		}
+		conn.Close()
+		s.consul.Close()
+	}
 }
