@@ -34,12 +34,7 @@ func (o *outbox) put(s Status) {
 	}
 	o.queue = append(o.queue, s)
 	if len(o.queue) > queueSize {
-		dropped := o.queue[0]
-		o.queue = append(o.queue[:0], o.queue[1:]...)
-		o.queue[0].Missed += dropped.Missed
-		if roleChange(dropped) {
-			o.queue[0].Missed++
-		}
+		o.drop()
 	}
 	o.fill()
 }
@@ -70,15 +65,29 @@ func (o *outbox) sent() { o.queue = o.queue[1:] }
 // close makes room for the last messages at the cost of the oldest unread ones, and closes the
 // channel: nobody need read for it.
 func (o *outbox) close() {
-	for o.fill(); len(o.queue) > 0; o.fill() {
+	var unread []Status
+	for more := len(o.queue) > 0; more; {
 		select {
-		case dropped := <-o.out:
-			o.queue[0].Missed += dropped.Missed
-			if roleChange(dropped) {
-				o.queue[0].Missed++
-			}
-		default: // the reader was quicker
+		case s := <-o.out:
+			unread = append(unread, s)
+		default:
+			more = false
 		}
 	}
+	o.queue = append(unread, o.queue...)
+	for len(o.queue) > channelSize {
+		o.drop()
+	}
+	o.fill() // which has room for all of them
 	close(o.out)
+}
+
+// drop forgets the oldest message of the queue. The next one counts it.
+func (o *outbox) drop() {
+	dropped := o.queue[0]
+	o.queue = append(o.queue[:0], o.queue[1:]...)
+	o.queue[0].Missed += dropped.Missed
+	if roleChange(dropped) {
+		o.queue[0].Missed++
+	}
 }
