@@ -122,6 +122,7 @@ func TestAnEndIsNoFailureAtTheMomentOfARestartByHand(t *testing.T) {
 		if err := <-restarted; err != nil {
 			t.Error(err)
 		}
+		synctest.Wait()
 		if got := r.find(t, "root/tree/b"); got.Restarts != 1 || starts != 2 {
 			t.Errorf("%d restarts, %d starts", got.Restarts, starts)
 		}
