@@ -60,7 +60,8 @@ func (a *app) configExport(s *serviceFlags) *cobra.Command {
 		Long: `Writes all keys with their values, as they are at one moment, to standard output or
 a file: a line of JSON for each, {"key": ..., "index": ..., "value": ...}, or
 "value_base64" for a value that is not text. Import reads it. A file that is there
-is replaced as a whole, or stays as it was.`,
+is replaced as a whole, or stays as it was; where its directory may not be written to
+it is written over.`,
 		Example: "  coordd config export > config.jsonl",
 		Args:    atMostOne,
 		RunE: a.does(func(ctx context.Context, args []string) error {

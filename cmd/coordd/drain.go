@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -35,7 +36,8 @@ the order stands, and the items go on moving.
 
 Draining the last member that takes work would leave its items to nobody: that takes
 --force. So does an order for a member that is not registered and has no items: its id may
-be a slip. Such an order stands for when it comes.`,
+be a slip. Such an order stands for when it comes. Items that are pinned to the member run
+nowhere then, and are named, as far as there are few.`,
 		Example: `  coordd drain n2
   coordd drain n2 --deadline 10m --wait
   coordd drain n2 --deadline 0s --wait --timeout 1m`,
@@ -73,6 +75,11 @@ be a slip. Such an order stands for when it comes.`,
 			said: "Drained: " + member + " gives up its items and gets no new ones."}
 		g.note(unknown)
 		g.note(notNow(status))
+		pins, err := o.Pins(ctx)
+		if err != nil {
+			return err
+		}
+		g.note(pinnedTo(member, pins))
 		var by time.Time
 		if cmd.Flags().Changed("deadline") {
 			by = time.Now().Add(deadline)
@@ -146,6 +153,25 @@ func lastWorker(status actors.Status, member string) string {
 		"--force to drain it all the same", member, count(m.Items, "item"))
 }
 
+// pinnedTo says which items a drain stops, for they are to run at that member and at no other.
+func pinnedTo(member string, pins map[string]string) string {
+	var items []string
+	for _, item := range slices.Sorted(maps.Keys(pins)) {
+		if pins[item] == member {
+			items = append(items, item)
+		}
+	}
+	switch len(items) {
+	case 0:
+		return ""
+	case 1:
+		return "1 item is pinned to it, which nobody runs then: " + foreign(items[0]) +
+			". \"coordd unpin\" lets it go."
+	}
+	return fmt.Sprintf("%d items are pinned to it, which nobody runs then: %s. \"coordd unpin\" "+
+		"lets them go.", len(items), foreigners(items[:min(len(items), 5)]))
+}
+
 const (
 	leftPoll  = time.Second      // how often the items of a drained member are counted
 	leftLine  = 5 * time.Second  // at most so often a line says how many are left
@@ -191,7 +217,7 @@ func (a *app) awaitEmpty(ctx context.Context, o *actors.Operator, member string,
 		}
 		if time.Since(moved) >= stuckLook {
 			moved = time.Now()
-			if now := whyStuck(ctx, o); now != why && now != "" {
+			if now := whyStuck(ctx, o, ""); now != why && now != "" {
 				finish()
 				fmt.Fprintf(a.lines, "still %s at %s: %s\n", count(left, "item"), member, now)
 				why = now
@@ -220,8 +246,9 @@ func waitEnded(member string, left int, when string) error {
 		member, count(left, "item"), when, member)
 }
 
-// whyStuck says what keeps a leader from moving anything; empty: nothing that it knows of.
-func whyStuck(ctx context.Context, o *actors.Operator) string {
+// whyStuck says what keeps a leader from moving anything, or from moving it to a member, unless that
+// is empty.
+func whyStuck(ctx context.Context, o *actors.Operator, to string) string {
 	status, err := o.Status(ctx)
 	switch {
 	case err != nil:
@@ -232,6 +259,12 @@ func whyStuck(ctx context.Context, o *actors.Operator) string {
 		return `nothing moves until "coordd thaw"`
 	case status.Brake != "":
 		return foreign(status.Brake)
+	}
+	if why, until := unfit(status, to); to != "" && why != "" {
+		return fmt.Sprintf("%s: it waits until %s %s", why, to, until)
+	}
+	if m := findMember(status.Members, to); m != nil && m.Capacity > 0 {
+		return "its work takes long to stop, or " + to + " is full"
 	}
 	return "its work takes long to stop"
 }

@@ -17,8 +17,9 @@ func (a *app) moveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "move ITEM MEMBER",
 		Short: "Move an item to a member and keep it there",
-		Long: `Pins an item to a member and waits until that member has it. Unlike "coordd pin" it
-refuses a member that cannot have the item now, and an item that is not in the workload.
+		Long: `Pins an item to a member and waits until that member has it; it ends with exit code 1
+when somebody takes the pin back. Unlike "coordd pin" it refuses a member that cannot have
+the item now, and an item that is not in the workload.
 
 The pin stays: without it the leader may move this item or another one back for balance.
 From then on the item runs on that member only, and waits for it when it is lost. Once you
@@ -91,7 +92,7 @@ func canHave(status actors.Status, member string) bool {
 // awaitOwner waits until a member has an item.
 func (a *app) awaitOwner(ctx context.Context, o *actors.Operator, item, member string,
 	timeout time.Duration) error {
-	began, asked := time.Now(), time.Now()
+	began, asked, looked := time.Now(), time.Now(), time.Now()
 	for why := ""; ; {
 		has, err := o.Owns(ctx, member, item)
 		if has && err == nil {
@@ -100,13 +101,20 @@ func (a *app) awaitOwner(ctx context.Context, o *actors.Operator, item, member s
 		if errors.Is(err, actors.ErrDenied) {
 			return err
 		}
+		if time.Since(looked) >= pinPoll {
+			looked = time.Now()
+			if pins, err := o.Pins(ctx); err == nil && pins[item] != member {
+				return fmt.Errorf("%s is not at %s, and is pinned there no longer: somebody said "+
+					"\"coordd unpin %s\", or pinned it elsewhere", item, member, item)
+			}
+		}
 		if timeout > 0 && time.Since(began) >= timeout {
 			return fmt.Errorf("%s is not at %s after %v; the pin stands, and the item goes there "+
 				"as soon as it can", item, member, timeout)
 		}
 		if time.Since(asked) >= stuckLook {
 			asked = time.Now()
-			if now := whyStuck(ctx, o); now != why {
+			if now := whyStuck(ctx, o, member); now != why {
 				why = now
 				fmt.Fprintf(a.lines, "%s is not at %s yet: %s\n", item, member, why)
 			}
@@ -119,5 +127,9 @@ func (a *app) awaitOwner(ctx context.Context, o *actors.Operator, item, member s
 	}
 }
 
-// movePoll is how often it is looked who has an item that is to move.
-const movePoll = 200 * time.Millisecond
+// movePoll is how often it is looked who has an item that is to move, pinPoll how often whether it
+// is to move still.
+const (
+	movePoll = 200 * time.Millisecond
+	pinPoll  = time.Second
+)
