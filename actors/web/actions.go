@@ -42,7 +42,7 @@ type Action struct {
 func (s *site) offer(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/actions", func(w http.ResponseWriter, r *http.Request) {
 		v := s.status.look(r.Context())
-		s.send(w, r, v.err, s.actions.Offered(v.now))
+		s.send(w, r, v.err, func() any { return s.actions.Offered(v.now) })
 	})
 	// A browser's page of another origin must not press a button.
 	own := http.NewCrossOriginProtection()

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,7 @@ var openAPI []byte
 const (
 	maxItems     = 10_000
 	defaultItems = 1000
+	manyItems    = 2000 // more than so many are a large document
 )
 
 // route is a path below /v1/, the parameters that it takes, and who answers.
@@ -155,20 +157,26 @@ func (s *site) items(w http.ResponseWriter, r *http.Request, q url.Values) {
 		refuse(w, http.StatusBadRequest, err)
 		return
 	}
-	v := s.status.look(r.Context())
-	found, after := []actors.ItemStatus{}, q.Get("after")
-	for _, i := range v.items {
-		if i.ID <= after || !filter.Matches(i) {
-			continue
-		}
-		if len(found) == int(limit) {
-			q.Set("after", found[len(found)-1].ID)
-			w.Header().Set("Link", "<?"+q.Encode()+`>; rel="next"`)
-			break
-		}
-		found = append(found, i)
+	if limit > manyItems && s.full() {
+		s.refuseFull(w) // before it is made
+		return
 	}
-	s.send(w, r, v.err, found)
+	v := s.status.look(r.Context())
+	s.send(w, r, v.err, func() any {
+		found, after := []actors.ItemStatus{}, q.Get("after")
+		for _, i := range v.items {
+			if i.ID <= after || !filter.Matches(i) {
+				continue
+			}
+			if len(found) == int(limit) {
+				q.Set("after", found[len(found)-1].ID)
+				w.Header().Set("Link", "<?"+q.Encode()+`>; rel="next"`)
+				break
+			}
+			found = append(found, i)
+		}
+		return found
+	})
 }
 
 // item explains one item.
@@ -186,14 +194,23 @@ func (s *site) item(w http.ResponseWriter, r *http.Request, _ url.Values) {
 	if found {
 		e = v.items[n].Explained()
 	}
-	s.send(w, r, v.err, e)
+	s.send(w, r, v.err, func() any { return e })
 }
 
-// send sends a value, or why there is none.
-func (s *site) send(w http.ResponseWriter, r *http.Request, err error, value any) {
+// send sends a value that is made for the asker, or why there is none. Values are made in turns: a
+// crowd that asks for long lists would take the processors and the memory.
+func (s *site) send(w http.ResponseWriter, r *http.Request, err error, value func() any) {
 	v := &view{err: err}
 	if err == nil {
-		v.body, v.err = json.Marshal(value)
+		v.body, v.err = s.made(r.Context(), value)
 	}
 	s.show(w, r, v, v.body)
+}
+
+func (s *site) made(ctx context.Context, value func() any) (encoded, error) {
+	if err := s.turns.take(ctx); err != nil {
+		return nil, fmt.Errorf("many others ask: ask again soon: %w", err)
+	}
+	defer s.turns.give()
+	return json.Marshal(value())
 }

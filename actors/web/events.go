@@ -99,12 +99,14 @@ func (s *site) events(w http.ResponseWriter, r *http.Request, q url.Values) {
 		return
 	}
 	v := s.log.look(r.Context())
-	events, _ := v.events.After(want.after)
-	events = actors.About(events, want.about, want.since)
-	if n := uint64(len(events)); n > want.limit {
-		events = events[n-want.limit:] // the newest
-	}
-	s.send(w, r, v.err, events)
+	s.send(w, r, v.err, func() any {
+		events, _ := v.events.After(want.after)
+		events = actors.About(events, want.about, want.since)
+		if n := uint64(len(events)); n > want.limit {
+			events = events[n-want.limit:] // the newest
+		}
+		return events
+	})
 }
 
 // stream sends events as they happen (server-sent events, as the HTML standard has them). The id of

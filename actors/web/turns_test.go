@@ -1,15 +1,19 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"runtime/metrics"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/actors"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -35,6 +39,16 @@ func TestACrowdThatAsksForListsLeavesTheProcessorsToTheSession(t *testing.T) {
 		t.Cleanup(func() { c.Close() })
 		_, _ = io.WriteString(c, "GET /config/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	}
+	if most := mostRunnable(t); most > crowd/4 {
+		t.Errorf("for a tenth of the time %d goroutines or more could run, of %d that ask", most,
+			crowd)
+	}
+}
+
+// mostRunnable is how many goroutines can run for a tenth of the time at least, until there is
+// nothing to do for a while.
+func mostRunnable(t *testing.T) uint64 {
+	t.Helper()
 	sample := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
 	var runnable []uint64
 	for idle := 0; idle < 50 && len(runnable) < 5000; time.Sleep(2 * time.Millisecond) {
@@ -49,8 +63,62 @@ func TestACrowdThatAsksForListsLeavesTheProcessorsToTheSession(t *testing.T) {
 		t.Fatal("it was over before it was looked at")
 	}
 	slices.Sort(runnable)
-	if most := runnable[len(runnable)*9/10]; most > crowd/4 {
+	return runnable[len(runnable)*9/10]
+}
+
+// thousands is a service of 10,000 items.
+type thousands struct{ items []actors.ItemStatus }
+
+func newThousands() *thousands {
+	l := &thousands{}
+	for i := range maxItems {
+		l.items = append(l.items, actors.ItemStatus{ID: fmt.Sprintf("device_group_%05d", i),
+			State: actors.ItemRunning, Member: "n1", Token: 1})
+	}
+	return l
+}
+
+func (l *thousands) Look(context.Context) (actors.Status, actors.Holders, []actors.ItemStatus,
+	error) {
+	return actors.Status{}, actors.Holders{}, l.items, nil
+}
+
+// Each of these answers is made for its asker.
+func TestACrowdThatAsksForItemsLeavesTheProcessorsToTheSession(t *testing.T) {
+	const crowd = 100
+	server := httptest.NewServer(showing(newThousands()).handler())
+	t.Cleanup(server.Close)
+	for range crowd {
+		c, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		_, _ = io.WriteString(c, strings.Repeat(
+			"GET /v1/items?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n", 10))
+	}
+	if most := mostRunnable(t); most > crowd/4 {
 		t.Errorf("for a tenth of the time %d goroutines or more could run, of %d that ask", most,
 			crowd)
+	}
+}
+
+// An answer that there is no place for is not made: it would be held in memory for nothing.
+func TestItemsThatThereIsNoPlaceForAreNotMade(t *testing.T) {
+	s := showing(newThousands())
+	for range largeDocuments {
+		s.large <- struct{}{}
+	}
+	made := testing.AllocsPerRun(10, func() {
+		if w := ask(s, "/v1/items?limit=10000"); w.Code != http.StatusServiceUnavailable ||
+			w.Header().Get("Retry-After") == "" {
+			t.Errorf("%d %.100s", w.Code, w.Body)
+		}
+	})
+	if made > 2000 {
+		t.Errorf("a refusal takes %v allocations", made)
+	}
+	if w := ask(s, "/v1/items?limit=10"); w.Code != http.StatusOK {
+		t.Errorf("a few items: %d %s", w.Code, w.Body)
 	}
 }

@@ -113,6 +113,7 @@ type site struct {
 	token    string       // empty: none is asked for
 	waits    int          // requests that may wait for a change of the configuration at one time
 	large    chan struct{}
+	turns    turns // of answers that are made for one asker
 }
 
 // Each client that reads slowly holds the document that it reads, which is not the one of a second
@@ -124,7 +125,7 @@ const (
 
 func newSite(status *viewCache, members []*actors.Coordinator) *site {
 	s := &site{status: status, members: members, config: configstore.None(), waits: 128,
-		large: make(chan struct{}, largeDocuments)}
+		large: make(chan struct{}, largeDocuments), turns: newTurns()}
 	s.reports = newViewCache(func(context.Context) *view {
 		v := &view{}
 		v.body, v.err = json.MarshalIndent(s.wholeReport(), "", "  ")
