@@ -34,6 +34,20 @@ func (k keys) holds(key string) bool {
 		strings.HasPrefix(key, k.state())
 }
 
+// strange tells whether an entry that the election would hold is none that a participant writes.
+func (k keys) strange(e store.Entry) bool {
+	switch e.Key {
+	case k.identity(), k.leader(), k.term(), k.handover(), k.ended(), k.order():
+		return false
+	}
+	if id, ok := strings.CutPrefix(e.Key, k.candidates()); ok {
+		r, parsed := parseRecord(e)
+		return !parsed || r.ID != id
+	}
+	session, ok := strings.CutPrefix(e.Key, k.joins())
+	return !ok || session != e.Session
+}
+
 // within returns the root that another election has, by its prefix and its name, if all keys of this
 // one are below the candidates, joins or state of that one.
 func (k keys) within() (other string, within bool) {

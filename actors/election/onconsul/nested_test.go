@@ -9,6 +9,7 @@ import (
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/onconsul"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/hashicorp/consul/api"
 )
 
 // The prefix of one connection is the name of an election of another: to delete that election,
@@ -89,4 +90,38 @@ func TestAnElectionWhoseKeysAreAmongAnothersIsRefused(t *testing.T) {
 		conn.Close()
 		s.consul.Close()
 	}
+}
+
+// Another program may keep keys where an election of that name would.
+func TestDeleteRemovesNoKeysOfAnotherProgram(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEmbedded(t)
+		defer s.consul.Close()
+		client := devconsul.ClientOver(s.consul.RoundTripper())
+		conn, err := onconsul.Connect(onconsul.Config{Prefix: "team/", Logger: s.log,
+			Client: client})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		for _, key := range []string{"state/table", "joins/2026/11", "candidates/list"} {
+			e, err := election.New(conn, election.Config{Election: "program", Name: "n"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			key = "team/program/" + key
+			if _, err := client.KV().Put(&api.KVPair{Key: key, Value: []byte("1")}, nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Delete(t.Context()); !errors.Is(err, election.ErrInvalid) {
+				t.Errorf("with %s: %v", key, err)
+			}
+			if pair, _, err := client.KV().Get(key, nil); pair == nil {
+				t.Errorf("%s is gone (%v)", key, err)
+			}
+			if _, err := client.KV().Delete(key, nil); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }

@@ -102,7 +102,13 @@ func (b *backend) Delete(ctx context.Context) error {
 	if err != nil || len(entries) == 0 {
 		return err
 	}
-	if err := b.end(ctx, b.keys.parse(entries, 0).incarnation, true); errors.Is(err,
+	incarnation := b.keys.parse(entries, 0).incarnation
+	if i := slices.IndexFunc(entries, b.keys.strange); i >= 0 && incarnation == 0 {
+		return fmt.Errorf("delete %s: %w: there is no such election, and the key %s is none of an "+
+			"election's; give the prefix that the election is below",
+			b.name, election.ErrInvalid, entries[i].Key)
+	}
+	if err := b.end(ctx, incarnation, true); errors.Is(err,
 		election.ErrDeleted) {
 		return nil // another was quicker
 	} else if err != nil {
