@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -89,6 +90,9 @@ func (s *site) events(w http.ResponseWriter, r *http.Request, q url.Values) {
 	var follow bool
 	if err == nil {
 		follow, err = follows(r, q)
+	}
+	if err == nil && follow && q.Has("limit") {
+		err = errors.New("limit is for a list, and a stream has none: leave it out, or follow")
 	}
 	if err != nil {
 		refuse(w, http.StatusBadRequest, err)

@@ -216,10 +216,11 @@ func TestAParameterThatMeansNothingIsRefused(t *testing.T) {
 		"/v1/items?limit=": "limit is empty", "/v1/items?limit=1&limit=2": "limit is given 2 times",
 		"/v1/items?after=a&after=b": "after is given 2 times",
 		"/v1/plan?drain=":           "drain is empty", "/v1/plan?without=": "without is empty",
-		"/v1/plan?add=1&add=2":     "add is given 2 times",
-		"/v1/events?about=":        "about is empty",
-		"/v1/events?since=":        "since is empty",
-		"/v1/events?since=1&since": "since is given 2 times",
+		"/v1/plan?add=1&add=2":      "add is given 2 times",
+		"/v1/events?about=":         "about is empty",
+		"/v1/events?since=":         "since is empty",
+		"/v1/events?since=1&since":  "since is given 2 times",
+		"/v1/events?follow&limit=1": "limit is for a list",
 	} {
 		if w := ask(s, path); w.Code != http.StatusBadRequest ||
 			!strings.Contains(w.Body.String(), want) {
