@@ -82,7 +82,7 @@ func (c Config) Validate() error {
 // Spec is one command to run.
 type Spec struct {
 	Name    string   // for errors and output; no two commands of one name run at once
-	Command string   // run by /bin/sh -c
+	Command string   // run by /bin/sh -c, whose process a simple command takes over
 	Env     []string // NAME=value, over the environment of this process without Config.HideEnv
 	Stdin   []byte   // the whole of standard input; none reads as empty
 	Session string   // whose Lease it relies on: under another one it does not start. Empty: any
@@ -311,7 +311,7 @@ func (g *Guard) submit(ctx context.Context, s Spec) (*job, error) {
 				Kind:        cmdStart,
 				Epoch:       epoch,
 				Name:        s.Name,
-				Argv:        []string{"/bin/sh", "-c", s.Command},
+				Argv:        []string{"/bin/sh", "-c", replacing(s.Command)},
 				Env:         s.Env,
 				HideEnv:     g.cfg.HideEnv,
 				Stdin:       s.Stdin,

@@ -1,0 +1,6 @@
+//go:build unix
+
+package guard
+
+// Replacing is for tests.
+var Replacing = replacing
