@@ -108,6 +108,10 @@ func (w *world) restoreOrder() {
 	w.release()
 }
 
+// lastFailures is how much later than it failed an item may be given up: its work takes its time to
+// end, its member publishes that every 2 s, and the leader reads it.
+const lastFailures = 5 * time.Second
+
 // release has all work started once more where it may have been given up: nothing fails any more,
 // and what is quarantined is to run.
 func (w *world) release() {

@@ -203,7 +203,10 @@ func (w *world) run() outcome {
 		spread = -1 // of a rollout the planner's tests say what is even
 	}
 	w.rec.Add(history.Event{Verb: history.Calm, For: w.bound, Spread: spread})
-	time.Sleep(w.bound / 2)
+	// What failed in the last moment is counted, published and judged by the leader only then.
+	time.Sleep(lastFailures)
+	w.release()
+	time.Sleep(w.bound/2 - lastFailures)
 	w.overrideBrake()
 	time.Sleep(w.bound - w.bound/2 - restFor)
 	rest := w.resting()
