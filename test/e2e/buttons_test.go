@@ -94,7 +94,7 @@ func TestAPageOfAnotherOriginCannotPressDevsButtons(t *testing.T) {
 	b := browse(t, strange.URL)
 	b.expectRefusals()
 	b.text(`document.querySelector("button").click()`)
-	b.waits("the press is refused", `document.body.innerText.includes("cross-origin")`)
+	b.waits("the press is refused", `document.body.innerText.includes("of another origin")`)
 	resp, err := http.Get(page + "v1/actions")
 	if err != nil {
 		t.Fatal(err)
