@@ -43,6 +43,8 @@ type loop struct {
 	stopping  bool          // for good
 	aborted   bool          // the deadline for all of it is over
 	limit     time.Time     // of the stop of the root; zero: none
+	awaited   *child        // whose end the sweep waits for
+	waits     time.Time     // since when it does
 	lost      time.Duration // waited, during a sweep, for children that were abandoned
 	escalated *EscalationError
 	outside   error // why it was stopped, when that came from outside

@@ -258,3 +258,37 @@ func TestAChildThatIsNotWaitedForIsAbandonedUnlessItStopsAtOnce(t *testing.T) {
 		time.Sleep(2 * time.Second)
 	})
 }
+
+// A child that was being removed already when the stop began had held up nobody until then.
+func TestAChildThatHangsHoldsUpTheOthersOnlyFromItsTurnOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		free := make(chan struct{})
+		slow := func(name string) supervisor.Child {
+			return supervisor.Child{Name: name, StopTimeout: time.Minute,
+				Run: func(ctx context.Context) error {
+					<-ctx.Done()
+					j.add("?" + name)
+					time.Sleep(20 * time.Second)
+					j.add("-" + name)
+					return nil
+				}}
+		}
+		hangs := supervisor.Child{Name: "hangs", StopTimeout: 35 * time.Second,
+			Run: func(context.Context) error { <-free; return nil }}
+		r, g := startGroup(t, supervisor.Tree{
+			Children: []supervisor.Child{slow("a"), slow("b"), hangs}})
+		h, _ := g.Child("hangs")
+		h.Stop()
+		time.Sleep(34 * time.Second)
+		synctest.Wait()
+		err := r.end()
+		var stuck *supervisor.StuckError
+		if !errors.As(err, &stuck) {
+			t.Error(err)
+		}
+		want(t, j.take(), "?b", "-b", "?a", "-a")
+		close(free)
+		synctest.Wait()
+	})
+}

@@ -239,6 +239,6 @@ type lingersMsg struct {
 func (m lingersMsg) apply(l *loop) {
 	m.r.c.lingers, m.r.c.leftovers = true, m.left
 	l.ended(m.r, m.e)
-	l.heldUp(m.r.waited(time.Now()))
+	l.heldUp(m.r.c, time.Now())
 }
 func (m lingersMsg) refuse(*loop) {}

@@ -51,6 +51,9 @@ func (l *loop) sweepOn() bool {
 	for c := l.sweep; c != nil && c.pos >= l.from; c = l.sweep {
 		l.ask(c, l.why)
 		if c.alive() {
+			if l.awaited != c {
+				l.awaited, l.waits = c, time.Now()
+			}
 			return false
 		}
 		switch {
@@ -66,7 +69,7 @@ func (l *loop) sweepOn() bool {
 		}
 		l.sweep = c.prev
 	}
-	l.sweeping, l.lost = false, 0
+	l.sweeping, l.awaited, l.lost = false, nil, 0
 	first := l.children.head
 	if l.sweep != nil {
 		first = l.sweep.next
@@ -169,16 +172,17 @@ func (l *loop) abandon(r *run, stack string, now time.Time) {
 	l.log.Error("child-stuck", "path", c.path, "waited", r.stuck.Waited, "stack", stack)
 	l.answer(c, err)
 	c.answerRestart(err)
-	l.heldUp(r.stuck.Waited)
+	l.heldUp(c, now)
 }
 
 // heldUp counts the time for which a child that hangs, or a tree that has one, held up the stop, of
-// all or of a group that is to be started again.
-func (l *loop) heldUp(waited time.Duration) {
-	if !l.sweeping {
+// all or of a group that is to be started again. A child whose turn has not come, as one that is
+// being removed, holds up nobody.
+func (l *loop) heldUp(by *child, now time.Time) {
+	if !l.sweeping || l.awaited != by {
 		return
 	}
-	l.lost += waited
+	l.lost, l.awaited = l.lost+now.Sub(l.waits), nil
 	for c := l.children.tail; c != nil && c.pos >= l.from && l.lost >= orderLasts; c = c.prev {
 		l.ask(c, l.why)
 	}
