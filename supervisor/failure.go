@@ -176,11 +176,11 @@ func (l *loop) fail(r *run, cause Cause) {
 	limit, period := l.tree.maxRestarts(), l.tree.period()
 	l.remember(cause)
 	if limit >= 0 {
-		count := &c.failures
-		if l.tree.Strategy != OneForOne {
-			count = &l.failures // it is the group that is restarted
+		count, ran := &c.failures, cause.When.Sub(r.started)
+		if l.tree.Strategy != OneForOne { // it is the group that is restarted
+			count, ran = &l.failures, l.groupRan(ran, cause.When)
 		}
-		if count.add(cause, cause.When.Sub(r.started), period); len(count.failures) > limit {
+		if count.add(cause, ran, period); len(count.failures) > limit {
 			l.settle(c, StateFailed)
 			l.history = record{causes: count.causes()}
 			l.giveUp(fmt.Sprintf("more than %d restarts within %v", limit, period), false)
@@ -199,12 +199,25 @@ func (l *loop) fail(r *run, cause Cause) {
 	l.deadlines.set(c, cause.When.Add(wait))
 	l.publish(Event{Type: EventRestarting, After: wait, Kind: cause.Kind, Err: cause.Err}, c)
 	l.logFailure(cause, "restart_in", wait)
+	l.rebuilds, l.whole = l.tree.Strategy != OneForOne, time.Time{}
 	switch l.tree.Strategy {
 	case OneForAll:
 		l.beginSweep(0, restartedWith(cause))
 	case RestForOne:
 		l.beginSweep(c.pos, restartedWith(cause))
 	}
+}
+
+// groupRan is for how long the group has run since its last restart, when a child fails that itself
+// ran for that long. With RestForOne that one may have run on during many restarts of others.
+func (l *loop) groupRan(ran time.Duration, now time.Time) time.Duration {
+	switch {
+	case l.rebuilds:
+		return 0
+	case !l.whole.IsZero():
+		return now.Sub(l.whole)
+	}
+	return min(ran, now.Sub(l.rebuilt))
 }
 
 func (l *loop) logFailure(cause Cause, more ...any) {

@@ -84,3 +84,46 @@ func TestChildrenThatFailOnceTogetherAreEachRestarted(t *testing.T) {
 		}
 	})
 }
+
+// A child that runs on while those after it are restarted has not run since the last restart of the
+// group, and one that was started later has not run for as long as the group.
+func TestAGroupIsGivenUpByTheTimeForWhichItRuns(t *testing.T) {
+	t.Run("one that ran on fails", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var j journal
+			a, b := newActor(&j, "a"), newActor(&j, "b")
+			r := start(t, supervisor.Tree{Strategy: supervisor.RestForOne, MaxRestarts: 1,
+				Period: time.Minute, Children: []supervisor.Child{a.child(), b.child()}})
+			time.Sleep(100 * time.Second)
+			b.now(boom)
+			time.Sleep(10 * time.Second)
+			a.now(boom)
+			select {
+			case <-r.done:
+			default:
+				t.Error("it was restarted twice within 10s, of at most once in a minute")
+				r.mustEnd(t)
+			}
+		})
+	})
+	t.Run("one that came later fails", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r, g := startGroup(t, supervisor.Tree{Strategy: supervisor.OneForAll, MaxRestarts: 1,
+				Period: time.Minute})
+			for i := range 5 {
+				time.Sleep(time.Hour)
+				starts := 0
+				mustStart(t, g, supervisor.Child{Name: fmt.Sprint(i),
+					Run: func(ctx context.Context) error {
+						if starts++; starts == 1 {
+							return errBoom
+						}
+						<-ctx.Done()
+						return nil
+					}})
+			}
+			time.Sleep(time.Hour)
+			r.mustEnd(t)
+		})
+	})
+}

@@ -56,6 +56,9 @@ type loop struct {
 
 	history  record
 	failures intensity // of the group, where that is restarted together
+	rebuilds bool      // it is: not all are stopped, or a backoff is not over
+	rebuilt  time.Time // the last time that this was over
+	whole    time.Time // since when all of it has been started; zero: it is being started
 	since    time.Time // of the state
 }
 
@@ -228,6 +231,8 @@ func (l *loop) advance() {
 		switch {
 		case l.rebuilding():
 			return
+		case l.rebuilds:
+			l.rebuilds, l.rebuilt = false, time.Now()
 		case !l.startOn():
 		case !l.allDone():
 			return
@@ -249,6 +254,9 @@ func (l *loop) startOn() bool {
 			return true
 		}
 		l.next = c.next
+	}
+	if l.whole.IsZero() {
+		l.whole = time.Now()
 	}
 	if !l.announce {
 		l.announce, l.since = true, time.Now()

@@ -51,8 +51,9 @@ type Tree struct {
 	// that fails after 2 s of running each time is given up at its eleventh failure, and one that
 	// fails after 7 s never is, whatever its backoff. Children of OneForOne are counted apart from
 	// one another: that many fail once together is no reason to give up. With the other strategies
-	// the group is counted, each restart of it once. Default (0) 10 within 1 minute; a negative
-	// MaxRestarts never escalates, NoRestarts does at the first failure.
+	// the group is counted, each restart of it once, and the time for which it runs. Default (0) 10
+	// within 1 minute; a negative MaxRestarts never escalates, NoRestarts does at the first
+	// failure.
 	MaxRestarts int
 	Period      time.Duration
 
