@@ -73,8 +73,8 @@ type Backend interface {
 	Candidates(ctx context.Context) ([]Candidate, error)
 
 	// HandOver asks the present leader to make way for the candidate with this ID. All others hold
-	// back until that candidate leads, until it is no candidate any more, or until a bounded time
-	// has passed since the leadership became free. ErrNoCandidate, ErrNoLeader.
+	// back until that candidate leads, until it is no candidate any more, or until a time that the
+	// order says has passed since the leadership became free. ErrNoCandidate, ErrNoLeader.
 	HandOver(ctx context.Context, id string) error
 
 	// End ends the election for everyone, now and later, until it is deleted. It returns when the
@@ -87,6 +87,9 @@ type Backend interface {
 	// Delete goes on. It is no error if the election does not exist.
 	Delete(ctx context.Context) error
 }
+
+// MaxHoldBack bounds for how long others hold back for the candidate of a hand-over.
+const MaxHoldBack = time.Minute
 
 // Contact is the state of a connection.
 type Contact struct {

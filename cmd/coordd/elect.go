@@ -157,7 +157,8 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 	f.StringVar(&o.handOver, "hand-over", "",
 		"Ask the leader to make way for this `candidate`, by its id.")
 	f.DurationVar(&o.holdBack, "hold-back", 5*time.Second,
-		"The `time` for which the others wait for that candidate once the leadership is free.")
+		"The `time` for which the others wait for that candidate once the leadership is free, 1m "+
+			"at most.")
 	f.BoolVar(&o.end, "end", false,
 		"End the election for everyone, now and later, until it is deleted.")
 	f.BoolVar(&o.remove, "delete", false,

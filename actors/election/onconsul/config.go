@@ -69,8 +69,8 @@ type Config struct {
 	// would be refused, too, and all leaderships lost. Default 150. Who is one too many gets
 	// election.ErrInvalid.
 	MaxElections int
-	// HoldBack is how long others wait for the candidate of a hand-over once the leadership is
-	// free. Default 5 s.
+	// HoldBack is how long others wait for the candidate of a hand-over that this connection
+	// orders, once the leadership is free. Default 5 s, at most election.MaxHoldBack.
 	HoldBack time.Duration
 	// Logger; default slog.Default().
 	Logger *slog.Logger
@@ -136,8 +136,9 @@ func (c Config) Validate() error {
 		wrong("MaxElections is %d; give a positive number, or 0 for %d", c.MaxElections,
 			DefaultMaxElections)
 	}
-	if c.HoldBack < 0 {
-		wrong("HoldBack is %v; give a positive duration", c.HoldBack)
+	if c.HoldBack < 0 || c.HoldBack > election.MaxHoldBack {
+		wrong("HoldBack is %v; give a positive duration of %v at most", c.HoldBack,
+			election.MaxHoldBack)
 	}
 	if !strings.HasSuffix(c.Prefix, "/") || strings.HasPrefix(c.Prefix, "/") ||
 		strings.Contains(c.Prefix, "//") {

@@ -420,7 +420,7 @@ func (w *watcher) turnAt(m candidacy) time.Time {
 			return c.ID == o.To
 		})
 		if !w.queueFresh || stands {
-			start = start.Add(min(max(o.HoldBack, 0), time.Minute))
+			start = start.Add(min(max(o.HoldBack, 0), election.MaxHoldBack))
 		}
 	}
 	if !w.queueFresh { // this candidate is far back: those in front go first

@@ -62,8 +62,8 @@ type Config struct {
 	// value for none: a session that expires by itself needs none, and the take-over after a crash
 	// is that much quicker. At most MaxLockDelay.
 	LockDelay time.Duration
-	// HoldBack is how long others wait for the candidate of a hand-over once the leadership is
-	// free. Default 5 s.
+	// HoldBack is how long others wait for the candidate of a hand-over that this connection
+	// orders, once the leadership is free. Default 5 s, at most election.MaxHoldBack.
 	HoldBack time.Duration
 	// Logger; default slog.Default().
 	Logger *slog.Logger
@@ -99,8 +99,9 @@ func (c Config) Validate() error {
 	if c.LockDelay > MaxLockDelay {
 		wrong("LockDelay is %v; give %v at most", c.LockDelay, MaxLockDelay)
 	}
-	if c.HoldBack < 0 {
-		wrong("HoldBack is %v; give a positive duration", c.HoldBack)
+	if c.HoldBack < 0 || c.HoldBack > election.MaxHoldBack {
+		wrong("HoldBack is %v; give a positive duration of %v at most", c.HoldBack,
+			election.MaxHoldBack)
 	}
 	if user, password, ok := strings.Cut(c.Digest, ":"); c.Digest != "" && (!ok || user == "" ||
 		password == "" || strings.ContainsFunc(c.Digest, unicode.IsControl)) {

@@ -123,10 +123,20 @@ func lockDelayOf(term []byte, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// yieldRecord is the data of the node yield: the candidate of a hand-over.
+// yieldRecord is the data of the node yield: the candidate of a hand-over, and for how long the
+// others wait for it.
 type yieldRecord struct {
-	To   string `json:"to"`
-	Name string `json:"name,omitempty"`
+	To       string `json:"to"`
+	Name     string `json:"name,omitempty"`
+	HoldBack string `json:"holdBack,omitempty"`
+}
+
+// holdBack returns for how long the others wait, or otherwise if the order does not say so.
+func (y yieldRecord) holdBack(otherwise time.Duration) time.Duration {
+	if d, err := time.ParseDuration(y.HoldBack); err == nil && d >= 0 {
+		return min(d, election.MaxHoldBack)
+	}
+	return otherwise
 }
 
 // guidOf makes the guid in the name of a candidate's node from the candidate's id, in the form that

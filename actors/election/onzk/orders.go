@@ -128,7 +128,8 @@ func (b *backend) handOver(ctx context.Context, id string) error {
 		var c election.Candidate
 		_ = json.Unmarshal(data, &c)
 		leader.Yield = id
-		order := encode(yieldRecord{To: id, Name: c.Name})
+		order := encode(yieldRecord{To: id, Name: c.Name,
+			HoldBack: b.conn.cfg.HoldBack.String()})
 		ops := append(b.checkIdentity(root),
 			&zk.CheckVersionRequest{Path: b.path(termNode), Version: term.Version},
 			&zk.SetDataRequest{Path: b.path(leaderNode), Data: encode(leader),

@@ -70,6 +70,7 @@ type queuePosition struct {
 	// handOverTo is the id of the candidate of a hand-over; empty: there is none.
 	handOverTo   string
 	handOverNode string // that candidate's node
+	holdBack     time.Duration
 	err          error
 }
 
@@ -333,7 +334,7 @@ func (w *watcher) turn(me candidacy, vacant, now time.Time) bool {
 	if l.predecessor != "" {
 		return false
 	}
-	if until := vacant.Add(w.b.conn.cfg.HoldBack); l.handOverTo != "" && now.Before(until) {
+	if until := vacant.Add(l.holdBack); l.handOverTo != "" && now.Before(until) {
 		w.followPredecessor(l.handOverNode) // that candidate may leave
 		w.wakeAt(until)
 		return false
@@ -394,6 +395,7 @@ func (b *backend) list(me candidacy, seen int32) queuePosition {
 				}
 				if stands {
 					l.handOverTo, l.handOverNode = y.To, places[j].node
+					l.holdBack = y.holdBack(b.conn.cfg.HoldBack)
 				}
 			}
 		}

@@ -1,0 +1,70 @@
+package onzk_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/onzk"
+	"github.com/coordd/coordd/internal/devzookeeper"
+)
+
+// The others wait for the candidate of a hand-over for as long as the connection says that gave the
+// order, as on Consul: coordd elect --hand-over has the --hold-back.
+func TestAHandOverHoldsTheOthersBackForAsLongAsTheOrderSays(t *testing.T) {
+	for _, holdBack := range []time.Duration{time.Second, 25 * time.Second} {
+		t.Run(holdBack.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newEmbedded(t)
+				defer s.zoo.Close()
+				connect := func(holdBack time.Duration) (*onzk.Conn, *devzookeeper.Way) {
+					way := s.zoo.Way(devzookeeper.Weather{})
+					return s.connect(onzk.Config{Dial: way.Dial, HoldBack: holdBack,
+						SessionTimeout: 40 * time.Second}), way
+				}
+				conn, _ := connect(0)
+				defer conn.Close()
+				a := s.nominate(conn, "a")
+				becomes(t, a, election.Leading)
+				chosen, way := connect(0)
+				defer chosen.Close()
+				c := s.nominate(chosen, "c")
+				becomes(t, c, election.Following)
+				orders, _ := connect(holdBack)
+				defer orders.Close()
+				operator, err := election.New(orders, election.Config{Election: "demo",
+					Logger: s.log})
+				if err != nil {
+					t.Fatal(err)
+				}
+				way.Sever()
+				if err := operator.HandOver(t.Context(), "c"); err != nil {
+					t.Fatal(err)
+				}
+				becomes(t, a, election.Draining)
+				a.Drained()
+				begin := time.Now()
+				becomes(t, a, election.Following)
+				becomes(t, a, election.Leading)
+				if held := time.Since(begin); held < holdBack || held > holdBack+2*time.Second {
+					t.Errorf("the first one waited for %v, and the order says %v", held, holdBack)
+				}
+				way.Mend(true)
+				for _, e := range []*election.Election{a, c} {
+					e.Resign()
+					e.Drained()
+					<-e.Done()
+				}
+			})
+		})
+	}
+}
+
+func TestAHoldBackAboveTheBoundIsRefused(t *testing.T) {
+	_, err := onzk.Connect(onzk.Config{Servers: addresses, HoldBack: election.MaxHoldBack + 1})
+	if !errors.Is(err, election.ErrInvalid) {
+		t.Errorf("it is %v", err)
+	}
+}
