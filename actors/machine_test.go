@@ -92,3 +92,48 @@ func TestAnAgentsEndCostsOnlyItsOwnNodeAndOnlyWhenItStaysAway(t *testing.T) {
 		}
 	})
 }
+
+// An agent that leaves goes on answering for some seconds, and takes registrations: what is opened
+// through it then is noticed by nobody when it has gone.
+func TestAMemberDoesNotComeBackThroughAnAgentThatLeaves(t *testing.T) {
+	for name, set := range map[string]option{
+		"defaults":       func(*actors.Config) {},
+		"a lease of 6 s": func(cfg *actors.Config) { cfg.Lease = 6 * time.Second },
+		"a lease of 3 s": func(cfg *actors.Config) {
+			cfg.Lease, cfg.CheckTTL = 3*time.Second, time.Second
+		},
+	} {
+		for _, leads := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				run(t, func(c *cluster) {
+					agents := machines(c, 9, set)
+					time.Sleep(20 * time.Second)
+					victim := c.follower()
+					f := c.members[victim].c.Settings().Formulas()
+					bound := f.TakeOverLeft.Total()
+					if leads {
+						victim = c.leader()
+						bound += f.OfLeader.Total()
+					}
+					agents[victim].LeaveAfter(5 * time.Second)
+					begin := time.Now()
+					c.await("its work has stopped", 5*time.Second, func() bool {
+						return c.loads()[victim] == 0
+					})
+					took := c.await("others have its items", bound, func() bool {
+						return sum(c.loads()) == 9 && c.loads()[victim] == 0
+					})
+					t.Logf("taken over %v after it had stopped, %v in all", took,
+						time.Since(begin))
+					time.Sleep(10 * time.Second)
+					if s := c.members[victim].c.Session().Get(); s.Count != 1 {
+						c.t.Errorf("its session number %d was opened through that agent", s.Count)
+					}
+					time.Sleep(time.Minute)
+					agents[victim].Start()
+					c.await("it has its share again", time.Minute, c.balanced(9))
+				})
+			})
+		}
+	}
+}

@@ -89,16 +89,35 @@ func (a *Agent) Kill() {
 
 // Leave ends the agent as SIGTERM does to a client agent: its node is deregistered, and all its
 // sessions end.
-func (a *Agent) Leave() {
+func (a *Agent) Leave() { a.LeaveAfter(0) }
+
+// LeaveAfter is Leave of an agent that goes on answering for a time (Consul's leave_drain_time, 5 s
+// by default): its node is deregistered at once, and what it brings into the catalog then makes it
+// anew, without serfHealth.
+func (a *Agent) LeaveAfter(drain time.Duration) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	if a.s.isClosed || a.life.Err() != nil {
 		return
 	}
-	a.end()
-	a.stop()
 	a.gossip = gossipLeft
 	_ = a.registerLocked()
+	stop := func() {
+		a.end()
+		a.stop()
+	}
+	if drain <= 0 {
+		stop()
+		return
+	}
+	life := a.life
+	time.AfterFunc(drain, func() {
+		a.s.mu.Lock()
+		defer a.s.mu.Unlock()
+		if !a.s.isClosed && life.Err() == nil {
+			stop()
+		}
+	})
 }
 
 // Start brings a killed agent, or one that has left, back with the data on its disk: its services,
@@ -185,12 +204,7 @@ func (a *Agent) registerLocked() error {
 			return nil
 		}
 		w.log(CommitOp{Verb: "register", Key: a.name}, true, nil)
-		w.ensureNode(node{
-			ID: a.id, Node: a.name, Address: a.address, Datacenter: s.cfg.Datacenter,
-			TaggedAddresses: map[string]string{"lan": a.address, "lan_ipv4": a.address,
-				"wan": a.address, "wan_ipv4": a.address},
-			Meta: a.meta(),
-		})
+		w.ensureNode(a.node())
 		if a.isServer() {
 			err := w.ensureService(service{
 				Node: a.name, ID: "consul", Service: "consul", Port: serverPort,
@@ -208,6 +222,16 @@ func (a *Agent) registerLocked() error {
 		}
 		return w.ensureCheck(serf)
 	})
+}
+
+// node is the agent's node, as the catalog has it.
+func (a *Agent) node() node {
+	return node{
+		ID: a.id, Node: a.name, Address: a.address, Datacenter: a.s.cfg.Datacenter,
+		TaggedAddresses: map[string]string{"lan": a.address, "lan_ipv4": a.address,
+			"wan": a.address, "wan_ipv4": a.address},
+		Meta: a.meta(),
+	}
 }
 
 // syncAgentsLocked writes all that the agents know to the catalog. It does nothing without a
@@ -244,6 +268,9 @@ func (a *Agent) syncCheckLocked(c *localCheck) {
 func (a *Agent) syncLocked(f func(*writeTxn) error) {
 	err := a.s.applyLocked(func(w *writeTxn) error {
 		w.log(CommitOp{Verb: "register", Key: a.name}, true, nil)
+		if a.gossip == gossipLeft {
+			w.ensureNode(a.node())
+		}
 		return f(w)
 	})
 	if err != nil {

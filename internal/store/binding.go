@@ -109,9 +109,15 @@ func (b *Binding) Tried(err error) {
 // that takes a check has brought it into the catalog within a second or two.
 const mostPatience = 10 * time.Second
 
+// leastPatience is longer than an agent that leaves goes on answering (Consul's leave_drain_time is
+// 5 s by default). It takes registrations until then, and brings no check into the catalog that a
+// session could be bound to. A session without one, opened through it, would be noticed by nobody
+// when the agent has gone, until twice its TTL is over.
+const leastPatience = 7 * time.Second
+
 // patience is how long a check is waited for when a session is opened.
 func (b *Binding) patience() time.Duration {
-	return min(max(b.CheckTTL, 3*time.Second), mostPatience)
+	return min(max(b.CheckTTL, leastPatience), mostPatience)
 }
 
 func (b *Binding) say(why string) { sayNoCheck(b.Log, why, b.TTL, b.CheckTTL) }
