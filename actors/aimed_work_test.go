@@ -125,7 +125,7 @@ func TestAimedItemsConcernNobodyElse(t *testing.T) {
 
 func TestAimedOrdersConcernNobodyElse(t *testing.T) {
 	orders := map[string][]string{
-		"obey": {"", "x", "9999-12-31T23:59:59Z",
+		"override": {"", "x", "9999-12-31T23:59:59Z",
 			"0001-01-01T00:00:00Z", "\xff", strings.Repeat("9", 300_000)},
 		"drain/a b":    {"", "x"},
 		"drain/a/b":    {"", "x"},

@@ -26,7 +26,7 @@ func TestTheBrakeHoldsAVanishedWorkloadUntilAnOperatorOverridesIt(t *testing.T) 
 		if b := c.members[c.leader()].c.Plan().Get().Brake; !strings.Contains(b, "60 of 60") {
 			t.Errorf("the plan does not say why nothing happens: %q", b)
 		}
-		c.put("control/obey", time.Now().String())
+		c.put("control/override", time.Now().String())
 		c.await("all work ended", 10*time.Second, c.balanced(0))
 	})
 }
@@ -128,7 +128,7 @@ func TestTheBrakeHoldsAWorkloadThatVanishesBitByBit(t *testing.T) {
 					!strings.Contains(s.Brake, "18 of 30") {
 					t.Errorf("the status says of the brake: %q, %v", s.Brake, err)
 				}
-				c.put("control/obey", time.Now().Format(time.RFC3339Nano))
+				c.put("control/override", time.Now().Format(time.RFC3339Nano))
 				c.await("the override to count", 5*time.Second, func() bool {
 					return running() == 12
 				})

@@ -104,7 +104,7 @@ func haunted(t *testing.T, verb, text, answer string) (missed []string) {
 // a word, or never answers: all others come and go as ever. So it is with what nothing depends on.
 func TestWhatIsDeniedOfOneIDConcernsNoOther(t *testing.T) {
 	for i, text := range []string{"workload/a-poison", "/a-poison", "acks/ghost", "members/ghost",
-		"assignments/ghost", "states/ghost", "/session/info/" + goneSession, "demo/office",
+		"assignments/ghost", "states/ghost", "/session/info/" + goneSession, "demo/leader_state",
 		"states/n2", "events/", "events/0", "events/1", `events/5"`} {
 		for j, verb := range []string{"", "GET", `"cas"`, `"delete-cas"`, `"check-`, `"delete"`} {
 			for k, answer := range []string{"403", "400", "409", "500", "lost", "silent"} {

@@ -61,7 +61,7 @@ func (d *desk) gone(ack string, waited, of time.Duration) {
 		note.Absent = map[string]protocol.Waited{"n2": {Ack: d.index("acks/n2"), Session: "x",
 			For: waited, Of: of}}
 	}
-	d.put("office", string(note.Encode()))
+	d.put("leader_state", string(note.Encode()))
 }
 
 const goneAck = `{"n":3,"sid":"0d8f3a2e-0000-4000-8000-000000000000","ttl":10000000000}`
@@ -213,7 +213,7 @@ var stateCases = map[string]struct {
 		Why: "nobody leads"}, 0},
 	"waiting, and the leader holds back": {func(d *desk) {
 		d.gone(goneAck, time.Second, time.Minute)
-		d.put("office", string(protocol.LeaderState{By: d.session("leader"),
+		d.put("leader_state", string(protocol.LeaderState{By: d.session("leader"),
 			Brake: "most of the members are gone"}.Encode()))
 	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseBrake,
 		Why: "most of the members are gone"}, 0},
@@ -231,7 +231,7 @@ var stateCases = map[string]struct {
 	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CauseFrozen, Why: "thaw"}, 0},
 	"free, and the leader holds back": {func(d *desk) {
 		d.unowned()
-		d.put("office", string(protocol.LeaderState{By: d.session("leader"),
+		d.put("leader_state", string(protocol.LeaderState{By: d.session("leader"),
 			Brake: "too much is gone"}.Encode()))
 	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CauseBrake,
 		Why: "too much is gone"}, 0},

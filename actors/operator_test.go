@@ -272,7 +272,7 @@ func TestARemovalSaysInTheSameTransactionThatItIsMeant(t *testing.T) {
 		for _, c := range commits() {
 			meant := false
 			for _, op := range c.Ops {
-				meant = meant || op.Key == "service/demo/control/obey"
+				meant = meant || op.Key == "service/demo/control/override"
 				if op.Verb == "delete" {
 					deleted++
 					if !meant {
@@ -289,13 +289,13 @@ func TestARemovalSaysInTheSameTransactionThatItIsMeant(t *testing.T) {
 		}
 		var at time.Time
 		for _, e := range d.consul.Dump().Entries {
-			if strings.HasSuffix(e.Key, "control/obey") {
+			if strings.HasSuffix(e.Key, "control/override") {
 				at, err = time.Parse(time.RFC3339Nano, string(e.Value))
 				d.must(err)
 			}
 		}
 		if at.IsZero() {
-			t.Error("control/obey is not there")
+			t.Error("control/override is not there")
 		}
 	})
 }

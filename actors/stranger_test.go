@@ -269,7 +269,7 @@ func TestAMemberGoesOnWithItsEarlierRegistrationAfterARestore(t *testing.T) {
 }
 
 // The keys that the leaders write for one another are overwritten by a stranger, time and again.
-func TestAStrangeTermOrOfficeStopsNothingAndStartsNothingEarly(t *testing.T) {
+func TestAStrangeTermOrLeaderStateStopsNothingAndStartsNothingEarly(t *testing.T) {
 	for _, value := range []string{"", "n1", "{",
 		`{"ttl":9223372036854775807,"clear":true,"resigned":true}`, `{"ttl":-1}`,
 		`{"absent":{"n1":{"ack":7,"sid":"x","for":9223372036854775807}},"brake":"\u001b]52"}`} {
@@ -280,10 +280,10 @@ func TestAStrangeTermOrOfficeStopsNothingAndStartsNothingEarly(t *testing.T) {
 				old := c.leader()
 				bound := c.members[old].c.Settings().Bounds()
 				c.put("term", value)
-				c.put("office", value)
+				c.put("leader_state", value)
 				c.blind(old)
 				time.Sleep(3 * time.Second)
-				c.put("office", value)
+				c.put("leader_state", value)
 				c.put("term", value)
 				if leads, _ := c.awaitLead(bound.TakeOverLead, old); leads == "" {
 					t.Error("nobody leads")

@@ -96,8 +96,8 @@ func (k Keys) Leader() string { return k.root + "leader" }
 // Term returns the key that says who took the leadership last: see [Term].
 func (k Keys) Term() string { return k.root + "term" }
 
-// LeaderState returns the key of a [LeaderState]. It is called `office` since the first version.
-func (k Keys) LeaderState() string { return k.root + "office" }
+// LeaderState returns the key of a [LeaderState].
+func (k Keys) LeaderState() string { return k.root + "leader_state" }
 
 // Members returns the prefix of the member records.
 func (k Keys) Members() string { return k.root + "members/" }

@@ -34,7 +34,7 @@ func TestKeysAreThoseOfTheDesign(t *testing.T) {
 		k.Ack("m1"):             "service/svc/acks/m1",
 		k.Control():             "service/svc/control/",
 		k.Freeze():              "service/svc/control/freeze",
-		k.Override():            "service/svc/control/obey",
+		k.Override():            "service/svc/control/override",
 		k.Drain("m1"):           "service/svc/control/drain/m1",
 		k.Pin("w"):              "service/svc/control/pins/w",
 	} {

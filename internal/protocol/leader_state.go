@@ -11,7 +11,7 @@ import (
 // maxBrake is the longest text of a brake that is believed, in bytes.
 const maxBrake = 1000
 
-// LeaderState is the value of the key `office`: why the leader writes nothing, for those who look,
+// LeaderState is the value of the key `leader_state`: why the leader writes nothing, for those who look,
 // and the waits that its successor goes on with. Only Absent matters for safety, and it is believed
 // only as far as [Waited] says.
 type LeaderState struct {
@@ -47,23 +47,23 @@ func NoteLife(ttl, lockDelay time.Duration) time.Duration { return 6*ttl + 2*loc
 // Encode returns the JSON form.
 func (s LeaderState) Encode() []byte { return encode(s) }
 
-// ParseLeaderState reads the value of the key `office`.
+// ParseLeaderState reads the value of the key `leader_state`.
 func ParseLeaderState(value []byte) (LeaderState, error) {
 	var s LeaderState
-	if err := decode("office", value, &s); err != nil {
+	if err := decode("leader state", value, &s); err != nil {
 		return LeaderState{}, err
 	}
 	if len(s.Brake) > maxBrake || strings.ContainsFunc(s.Brake, unicode.IsControl) {
-		return LeaderState{}, store.Invalid("office", "its brake is no line of text: %q",
+		return LeaderState{}, store.Invalid("leader state", "its brake is no line of text: %q",
 			store.ShortenPart(s.Brake))
 	}
 	if s.Life < 0 || s.Life > NoteLife(store.MaxTTL, store.MaxLockDelay) {
-		return LeaderState{}, store.Invalid("office", "it is to be believed for %v; the most is %v",
+		return LeaderState{}, store.Invalid("leader state", "it is to be believed for %v; the most is %v",
 			s.Life, NoteLife(store.MaxTTL, store.MaxLockDelay))
 	}
 	for member, w := range s.Absent {
 		if w.For < 0 || w.Of < 0 || w.Ack == 0 || w.Session == "" {
-			return LeaderState{}, store.Invalid("office",
+			return LeaderState{}, store.Invalid("leader state",
 				"member %q: %+v is no time waited for an absence", store.ShortenPart(member), w)
 		}
 	}

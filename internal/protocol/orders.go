@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -38,8 +39,7 @@ func (k Keys) Control() string { return k.root + "control/" }
 // Freeze returns the key of the order to plan nothing.
 func (k Keys) Freeze() string { return k.Control() + FreezeOrder }
 
-// Override returns the key of the order to release the brake. It is called `obey` since the first
-// version.
+// Override returns the key of the order to release the brake.
 func (k Keys) Override() string { return k.Control() + OverrideOrder }
 
 // Drain returns the key of the order to empty member m.
@@ -91,6 +91,7 @@ func (k Keys) ReadOrders(entries []store.Entry, strange func(store.Entry, string
 	o := Orders{Drained: map[string]time.Time{}, Pins: map[string]string{},
 		Preferred: map[string]string{}, By: map[string]string{},
 		RestartItems: map[string]uint64{}, RestartMembers: map[string]uint64{}}
+	entries = k.withOverride(entries)
 	for _, e := range entries {
 		if e.Key == k.Signature() {
 			k.signAll(entries, e, o)
@@ -120,6 +121,29 @@ func (k Keys) ReadOrders(entries []store.Entry, strange func(store.Entry, string
 		}
 	}
 	return o
+}
+
+// withOverride returns entries with one order to release the brake at the most: the newest one. An
+// earlier commit of coordd may have given it under its former name.
+func (k Keys) withOverride(entries []store.Entry) []store.Entry {
+	find := func(order string) int {
+		return slices.IndexFunc(entries, func(e store.Entry) bool {
+			return e.Key == k.Control()+order
+		})
+	}
+	former, now := find(formerOverride), find(OverrideOrder)
+	if former < 0 {
+		return entries
+	}
+	entries = slices.Clone(entries)
+	entries[former].Key = k.Override()
+	switch {
+	case now < 0:
+		return entries
+	case entries[now].ModifyIndex < entries[former].ModifyIndex:
+		return slices.Delete(entries, now, now+1)
+	}
+	return slices.Delete(entries, former, former+1)
 }
 
 // signed separates when an order was given and by whom.

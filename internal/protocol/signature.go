@@ -11,8 +11,11 @@ import (
 // The names of the orders: their keys without [Keys.Control].
 const (
 	FreezeOrder   = "freeze"
-	OverrideOrder = "obey"
+	OverrideOrder = "override"
 )
+
+// formerOverride is the order to release the brake as earlier commits of coordd write it.
+const formerOverride = "obey"
 
 // DrainOrder is the name of the order to empty member m.
 func DrainOrder(m string) string { return "drain/" + m }

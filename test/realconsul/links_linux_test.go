@@ -10,7 +10,7 @@ import (
 	"github.com/coordd/coordd/test/realconsul"
 )
 
-func TestAPartedLeaderLosesItsOfficeAndTheOthersElectOne(t *testing.T) {
+func TestAPartedLeaderLosesItsLeadershipAndTheOthersElectOne(t *testing.T) {
 	t.Parallel()
 	c := realconsul.Start(t, realconsul.Options{Servers: 3, Links: true})
 	put(t, c.Client(), "a", "1")

@@ -22,7 +22,7 @@ import (
 var aims = []string{
 	"ghost-ack", "ghost-record", "ghost-assignment", "locked-record", "own-ack", "dead-ack",
 	"own-record", "own-assignment", "no-item", "odd-item", "heavy-item", "order", "term", "leader",
-	"office", "sequence", "ids", "summary",
+	"leader_state", "sequence", "ids", "summary",
 }
 
 func drawAim(e *episode, r *rand.Rand) {
@@ -172,8 +172,8 @@ func (w *world) aimedKeys(e episode) []action {
 		})
 	case "term":
 		return w.aimedLeaderState(e, func() { w.twist(r, "term", liesOfTerm) })
-	case "office":
-		return w.aimedLeaderState(e, func() { write("office", aim(r, aimed.LeaderState)) })
+	case "leader_state":
+		return w.aimedLeaderState(e, func() { write("leader_state", aim(r, aimed.LeaderState)) })
 	case "leader": // its lock stays
 		return once(e, func() {
 			w.strangerSets("leader", aim(r, nil), []uint64{0, 1 << 63, 1<<64 - 1}[r.IntN(3)])

@@ -411,7 +411,7 @@ func (o *owners) write(e history.Event, due func(time.Duration, string, ...any) 
 			o.free[rest] = &g
 		}
 		o.quarantined[rest] = barred
-	case "office":
+	case "leader_state":
 		o.noteLost = e.Proc == ""
 		var now protocol.LeaderState
 		if set && json.Unmarshal([]byte(e.Value), &now) != nil {

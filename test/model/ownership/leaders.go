@@ -64,7 +64,7 @@ func (m *Model) looks(s *state, i int, do func(verb, uint8, func(*state))) {
 				if a.stopped {
 					now.left = a.ttl // 0 if it was clear
 				}
-				w := t.office[id]
+				w := t.noted[id]
 				if a.index != 0 && (w.ack == a.index || m.broken[anotherAbsence] && w.waited > 0) {
 					now.waited = min(w.waited, now.left)
 					now.left -= now.waited
@@ -74,10 +74,10 @@ func (m *Model) looks(s *state, i int, do func(verb, uint8, func(*state))) {
 		}
 		now, guarded := note{away.ack, away.waited}, s.holder == uint8(i)+1 && s.epoch == l.epoch
 		if s.left.Notes > 0 && guarded && away.confirmed &&
-			now.waited > 0 && now.ack != 0 && s.office[id] != now {
+			now.waited > 0 && now.ack != 0 && s.noted[id] != now {
 			do(notes, what, func(t *state) {
 				t.left.Notes--
-				t.office[id] = now
+				t.noted[id] = now
 			})
 		}
 	}

@@ -100,7 +100,7 @@ type absence struct {
 	waited    uint8 // ticks
 }
 
-// note is what office says of an absence.
+// note is what the leader state says of an absence.
 type note struct {
 	ack    index
 	waited uint8
@@ -132,7 +132,7 @@ type state struct {
 	holder   uint8      // of the leader key: 1 + the leader; 0: nobody
 	epoch    index      // ModifyIndex of the leader key, of the last one if there is none
 	sequence [slots]index
-	office   [ids]note
+	noted    [ids]note
 
 	proc   [procs]proc
 	leader [leaders]leader

@@ -73,9 +73,9 @@ func (m *Model) tidyProcess(s *state, p int) {
 }
 
 func (m *Model) tidyLeaders(s *state) {
-	for id := range s.office {
-		if s.office[id].ack != s.ack[id].index && !m.broken[anotherAbsence] {
-			s.office[id] = note{}
+	for id := range s.noted {
+		if s.noted[id].ack != s.ack[id].index && !m.broken[anotherAbsence] {
+			s.noted[id] = note{}
 		}
 	}
 	for i := range s.leader {
@@ -147,7 +147,7 @@ func (s *state) each(a int, visit func(class, *index)) {
 		visit(ofKey+c, &s.key[id].modified)
 		visit(ofAck+c, &s.ack[id].index)
 		visit(ofJoin+c, &s.join[id])
-		visit(ofAck+c, &s.office[id].ack)
+		visit(ofAck+c, &s.noted[id].ack)
 	}
 	visit(ofEpoch, &s.epoch)
 	for j := range s.sequence {
