@@ -106,8 +106,8 @@ func next(i ItemStatus) string {
 		if i.Cause != CauseSilent {
 			return ""
 		}
-		return i.Member + " is heard again, or its session ends and the leader gives it to another " +
-			"member. Look at " + i.Member + ": its process may hang, and its work with it"
+		return i.Member + " is heard again, or its session ends and the leader gives it to " +
+			"another member. Look at " + i.Member + ": its process may hang, and its work with it"
 	}
 	switch i.Cause {
 	case CauseNoLeader:

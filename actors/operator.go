@@ -141,12 +141,12 @@ type StatusMember struct {
 	// silent member no more than that its check, or its session, has ended: so it was silent for as
 	// long as that takes before. Zero: not known.
 	Since time.Time `json:"since,omitzero"`
-	// SilentSince is when the member was heard last, by its own clock, if its health check in Consul
-	// has run out. Of one that is registered still Consul has the session, which was not bound to
-	// the check: its items stay with it until that ends. Zero: its check passes, which it does for
-	// as long as --check-ttl after it was heard; or that is not known: it has no check, Consul has
-	// taken that away (after a minute), the machine is lost together with its Consul agent, or the
-	// reader's token may not read the service's health.
+	// SilentSince is when the member was heard last, by its own clock, if its health check in
+	// Consul has run out. Of one that is registered still Consul has the session, which was not
+	// bound to the check: its items stay with it until that ends. Zero: its check passes, which it
+	// does for as long as --check-ttl after it was heard; or that is not known: it has no check,
+	// Consul has taken that away (after a minute), the machine is lost together with its Consul
+	// agent, or the reader's token may not read the service's health.
 	SilentSince time.Time `json:"silent_since,omitzero"`
 	// FailedItems is how many items failed here too often and were moved elsewhere since it was
 	// registered. With three of them it gets no more.

@@ -80,9 +80,9 @@ func problems(s Status, items []ItemStatus, now time.Time) (all []Problem) {
 	for _, m := range s.Members {
 		if !m.SilentSince.IsZero() {
 			all = append(all, Problem{Kind: "silent-member", Text: fmt.Sprintf(
-				"%s is silent since %s: its health check has run out, and its session has not; its "+
-					"items (%d) stay with it until that ends, and what their work does is not "+
-					"known", m.ID, utcText(m.SilentSince), m.Items)})
+				"%s is silent since %s: its health check has run out, and its session has not; "+
+					"its items (%d) stay with it until that ends, and what their work does is "+
+					"not known", m.ID, utcText(m.SilentSince), m.Items)})
 		}
 	}
 	if s.Brake != "" && !slices.ContainsFunc(sorted, func(g group) bool {

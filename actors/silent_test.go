@@ -112,7 +112,8 @@ func TestOfASilentMembersItemsItIsNotSaidThatTheyRun(t *testing.T) {
 		d.put("assignments/n2/e", `{"s":"rel"}`)
 		d.told("n1", map[string]int{"running": 1})
 		d.told("n2", map[string]int{"running": 1, "starting": 1, "crash-looping": 1, "stopping": 1},
-			protocol.WorkReport{ID: "c", State: "crash-looping", Restarts: 7, Exit: "exit status 1"})
+			protocol.WorkReport{ID: "c", State: "crash-looping", Restarts: 7,
+				Exit: "exit status 1"})
 		at := d.reports("demo-n2-x", "NOW: 4 items run; the lease has 9s left")
 		for range 4 {
 			d.reports("demo-n1-x", "NOW: 1 items run; the lease has 9s left")
@@ -149,7 +150,8 @@ func TestOfASilentMembersItemsItIsNotSaidThatTheyRun(t *testing.T) {
 		}
 		why, err := d.op.Explain(t.Context(), "b")
 		d.must(err)
-		if want := "n2 is heard again, or its session ends and"; !strings.HasPrefix(why.Next, want) {
+		want := "n2 is heard again, or its session ends and"
+		if !strings.HasPrefix(why.Next, want) {
 			t.Errorf("what it takes is %q, want %q …", why.Next, want)
 		}
 	})

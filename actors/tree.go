@@ -60,8 +60,8 @@ func newCells(b *actor.Base) *cells {
 	}
 }
 
-// leadsNoMore says so for the leader-tracker, which stops before the session ends: where it fails as
-// the member stops it is not started again, and what it said last would stand for good.
+// leadsNoMore says so for the leader-tracker, which stops before the session ends: where it fails
+// as the member stops it is not started again, and what it said last would stand for good.
 func (c *cells) leadsNoMore() {
 	if c.leadership.Get().Role == messages.Leading {
 		c.leadership.Set(messages.Leadership{Role: messages.Uncertain})

@@ -150,8 +150,8 @@ func (e *Election) HandOver(ctx context.Context, to string) error {
 func (e *Election) End(ctx context.Context) error { return e.backend.End(ctx) }
 
 // Delete ends the election, waits until nobody leads, and removes all that the store has of it. If
-// ctx ends first, the election stays ended, and another Delete goes on. ErrInvalid: what is there is
-// something else's, as with a wrong prefix or root. Nothing is changed then.
+// ctx ends first, the election stays ended, and another Delete goes on. ErrInvalid: what is there
+// is something else's, as with a wrong prefix or root. Nothing is changed then.
 func (e *Election) Delete(ctx context.Context) error { return e.backend.Delete(ctx) }
 
 // errNotBegun says that the lease was over when the duty was to begin.

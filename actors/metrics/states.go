@@ -49,8 +49,9 @@ var (
 		"Times that the command or function of an item ended by itself and was started again.")
 	actorRestarts = describe("coordd_actor_restarts_total",
 		"Restarts of coordd's own actors; those below a supervisor are counted as that.", "actor")
-	outputLost = describe("coordd_output_lost_lines_total", "Lines that commands wrote and that are "+
-		"missing: they were above --output-rate, or could not be written.", "reason")
+	outputLost = describe("coordd_output_lost_lines_total",
+		"Lines that commands wrote and that are missing: they were above --output-rate, or could "+
+			"not be written.", "reason")
 	logDropped = describe("coordd_log_dropped_total",
 		"Log records and lines of the process that were dropped because nobody read them in time.")
 	role = describe("coordd_leadership_role",

@@ -81,7 +81,8 @@ func (s *site) api(mux *http.ServeMux) {
 }
 
 // lists are the parameters that may be repeated, and mayBeEmpty those that mean something without a
-// value: /readyz is as Kubernetes' own servers have it, and who reads in pages begins after nothing.
+// value: /readyz is as Kubernetes' own servers have it, and who reads in pages begins after
+// nothing.
 var (
 	lists      = []string{"id", "member", "state", "drain", "without", "exclude"}
 	mayBeEmpty = []string{"after", "follow", "exclude", "verbose"}

@@ -117,7 +117,8 @@ func TestTheOpenAPIFileSaysWhereTheTokenIsAskedFor(t *testing.T) {
 		_, _, h := guarded(t)
 		c := &checker{t, described(t), h, map[string]bool{}}
 		schemes := c.doc.Components.SecuritySchemes
-		if s := schemes["certificate"]; len(schemes) != 3 || s == nil || s.Value.Type != "mutualTLS" {
+		s := schemes["certificate"]
+		if len(schemes) != 3 || s == nil || s.Value.Type != "mutualTLS" {
 			t.Fatalf("the schemes are %v", schemes)
 		}
 		headers := map[string][]string{}
@@ -232,7 +233,9 @@ func TestEachAnswerIsAsTheOpenAPIFileSays(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}
-		roomy := func(c *actors.Config) { c.Capacity, c.Zone, c.Version, c.WorkVersion = 10, "a", "1.0", "2" }
+		roomy := func(c *actors.Config) {
+			c.Capacity, c.Zone, c.Version, c.WorkVersion = 10, "a", "1.0", "2"
+		}
 		n1, n2 := cluster.Start("n1", failing, roomy), cluster.Start("n2", failing, roomy)
 		lost := cluster.Start("n3", failing, roomy)
 		if err := op.Pin(t.Context(), "pinned", "n9"); err != nil {

@@ -63,11 +63,13 @@ func TestWithoutTheTokenNothingIsReadOrWritten(t *testing.T) {
 				}
 			}
 		}
-		if w := testkit.Send(h, "GET", "/v1/status"); !strings.HasPrefix(w.Body.String(), `{"error":`) {
+		w := testkit.Send(h, "GET", "/v1/status")
+		if !strings.HasPrefix(w.Body.String(), `{"error":`) {
 			t.Errorf("it is no JSON: %s", w.Body)
 		}
 		// The name is looked at first: nobody is asked for the token under a name of others.
-		if w := testkit.Send(h, "GET", "/", "Host", "evil.example"); w.Code != http.StatusForbidden {
+		w = testkit.Send(h, "GET", "/", "Host", "evil.example")
+		if w.Code != http.StatusForbidden {
 			t.Errorf("under another name: %d", w.Code)
 		}
 	})

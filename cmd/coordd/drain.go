@@ -246,8 +246,8 @@ func waitEnded(member string, left int, when string) error {
 		member, count(left, "item"), when, member)
 }
 
-// whyStuck says what keeps a leader from moving anything, or from moving it to a member, unless that
-// is empty.
+// whyStuck says what keeps a leader from moving anything, or from moving it to a member, unless
+// that is empty.
 func whyStuck(ctx context.Context, o *actors.Operator, to string) string {
 	status, err := o.Status(ctx)
 	switch {

@@ -84,17 +84,16 @@ func (a *app) judge(ctx context.Context, names []string, skew time.Duration) (
 			return none, err
 		}
 		if line, by := history.SetBack(events); by > 0 {
-			return none, usage("%s: the clock of its host was set back by %v before %s: cut the file "+
-				"there, and judge each part by itself",
-				name, by, line)
+			return none, usage("%s: the clock of its host was set back by %v before %s: cut the "+
+				"file there, and judge each part by itself", name, by, line)
 		}
 		for _, e := range events {
 			if e.Verb != history.Boot {
 				continue
 			}
 			if before, twice := boots[e.Proc]; twice {
-				return none, usage("%s tells of %s, and so does %s: give each history once", name, e.Proc,
-					before)
+				return none, usage("%s tells of %s, and so does %s: give each history once",
+					name, e.Proc, before)
 			}
 			boots[e.Proc] = name
 		}
@@ -102,9 +101,8 @@ func (a *app) judge(ctx context.Context, names []string, skew time.Duration) (
 		found = found || len(events) > 0
 	}
 	if !found {
-		return none, usage("there is no event in %s, so there is nothing to judge: give files that "+
-			"coordd run --history has written",
-			strings.Join(names, ", "))
+		return none, usage("there is no event in %s, so there is nothing to judge: give files "+
+			"that coordd run --history has written", strings.Join(names, ", "))
 	}
 	return history.Check(history.Merge(all...), history.Options{Skew: skew}), nil
 }

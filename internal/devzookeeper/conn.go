@@ -51,8 +51,8 @@ type conn struct {
 func (s *Server) connect(w *Way, send func([]byte)) *conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := &conn{server: s, way: w, send: send, at: len(s.done), tree: s.tree, data: map[string]bool{},
-		child: map[string]bool{}}
+	c := &conn{server: s, way: w, send: send, at: len(s.done), tree: s.tree,
+		data: map[string]bool{}, child: map[string]bool{}}
 	if s.down {
 		c.over = true
 		send(nil)

@@ -39,7 +39,8 @@ func Judge(keys protocol.Keys, c devconsul.Commit, denied bool) (faults []string
 		records++
 		for _, e := range r.Events {
 			switch from := e.From; e.What {
-			case protocol.EventRestarted, protocol.EventChanged: // a write to a key that goes on, as that of kept is
+			case protocol.EventRestarted, protocol.EventChanged:
+				// Its key goes on, as that of an item that is kept does.
 				for _, item := range e.Items {
 					said[deed(protocol.EventKept, item, from, e.To)]++
 				}

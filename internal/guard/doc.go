@@ -47,10 +47,10 @@
 //
 //   - Guard process and owner killed in the same instant, or the guard process killed while the
 //     owner is frozen, or dead and 2 not done yet: the commands' own processes die at once, but
-//     what those had started lives on until 8, or until the owner thaws. A simple command (a program
-//     and its arguments) replaces its shell, so that it is the work itself; `exec` does so at the
-//     end of a longer one. A container's end, and systemd's default KillMode, take everything from
-//     outside.
+//     what those had started lives on until 8, or until the owner thaws. A simple command (a
+//     program and its arguments) replaces its shell, so that it is the work itself; `exec` does so
+//     at the end of a longer one. A container's end, and systemd's default KillMode, take
+//     everything from outside.
 //   - Where /proc is not that of the process namespace nothing is guarded: CheckHost and Run say
 //     so.
 //   - Guard process frozen, and its owner dead or frozen: the commands run on until it thaws,

@@ -134,9 +134,9 @@ func New(cfg Config) *Guard {
 	return &Guard{cfg: cfg, up: make(chan struct{}), names: map[string]bool{}}
 }
 
-// OutputLost counts the lines of commands' output that are missing, as the guard process has told: up
-// to 30 s late. above were dropped for [output.Config.Rate]; unwritten could not be written. What a
-// guard process had not copied that was killed is in neither.
+// OutputLost counts the lines of commands' output that are missing, as the guard process has told:
+// up to 30 s late. above were dropped for [output.Config.Rate]; unwritten could not be written.
+// What a guard process had not copied that was killed is in neither.
 func (g *Guard) OutputLost() (above, unwritten uint64) { return g.above.Load(), g.unwritten.Load() }
 
 // Lease tells until when work may run, and how long before that it begins to stop. Call it at each

@@ -147,7 +147,7 @@ func TestAProcessOfAnotherUserWithoutItsFirstThreadIsNotWaitedFor(t *testing.T) 
 	look.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := look.CombinedOutput()
 	if said := strings.TrimSpace(string(out)); err != nil || said != "true" {
-		t.Errorf("that it is hidden is %s (%v), and then it is about to execute a program, for ever",
-			said, err)
+		t.Errorf("that it is hidden is %s (%v), and then it is about to execute a program, "+
+			"for ever", said, err)
 	}
 }

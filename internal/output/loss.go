@@ -17,8 +17,8 @@ type Loss struct {
 // lossPeriod is how far apart two reports of losses are.
 const lossPeriod = 30 * time.Second
 
-// losses reports the first loss at once, and then once a period what has come since. Lines above the
-// rate and others have one each: neither waits for the other's period.
+// losses reports the first loss at once, and then once a period what has come since. Lines above
+// the rate and others have one each: neither waits for the other's period.
 type losses struct {
 	report func(Loss) // never waits
 

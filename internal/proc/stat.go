@@ -81,8 +81,8 @@ func parse(line string) (Stat, error) {
 	}
 	dead := rest[0] == "Z" || rest[0] == "X"
 	s := Stat{PID: pid, Parent: parent, Session: session, Gone: dead && threads <= 1,
-		Stopped: rest[0] == "T",
-		Start:   start, Kernel: flags&flagKernel != 0, Ending: flags&flagExiting != 0 && threads <= 1}
+		Stopped: rest[0] == "T", Start: start, Kernel: flags&flagKernel != 0,
+		Ending: flags&flagExiting != 0 && threads <= 1}
 	if len(rest) > 51-3 { // since Linux 3.5
 		s.EnvStart, _ = strconv.ParseUint(rest[50-3], 10, 64)
 		s.EnvEnd, _ = strconv.ParseUint(rest[51-3], 10, 64)

@@ -65,10 +65,10 @@ func CheckMemberID(id string) error {
 	return nil
 }
 
-// CheckID checks a member or item id where it enters: not empty, no "/", valid UTF-8 without control
-// characters and U+FFFD, no space at either end, not "." or "..", at most [MaxIDBytes] bytes, and
-// nothing that Consul's own check of key names would refuse later (percent escapes of a space or of
-// ".."). Kind, such as "item id", begins the message of the [store.ErrInvalid].
+// CheckID checks a member or item id where it enters: not empty, no "/", valid UTF-8 without
+// control characters and U+FFFD, no space at either end, not "." or "..", at most [MaxIDBytes]
+// bytes, and nothing that Consul's own check of key names would refuse later (percent escapes of a
+// space or of ".."). Kind, such as "item id", begins the message of the [store.ErrInvalid].
 func CheckID(kind, id string) error {
 	op := fmt.Sprintf("%s %q", kind, id)
 	switch {

@@ -11,9 +11,9 @@ import (
 // maxBrake is the longest text of a brake that is believed, in bytes.
 const maxBrake = 1000
 
-// LeaderState is the value of the key `leader_state`: why the leader writes nothing, for those who look,
-// and the waits that its successor goes on with. Only Absent matters for safety, and it is believed
-// only as far as [Waited] says.
+// LeaderState is the value of the key `leader_state`: why the leader writes nothing, for those who
+// look, and the waits that its successor goes on with. Only Absent matters for safety, and it is
+// believed only as far as [Waited] says.
 type LeaderState struct {
 	By string    `json:"by"` // the leader's session
 	At time.Time `json:"at"` // by its clock
@@ -58,8 +58,9 @@ func ParseLeaderState(value []byte) (LeaderState, error) {
 			store.ShortenPart(s.Brake))
 	}
 	if s.Life < 0 || s.Life > NoteLife(store.MaxTTL, store.MaxLockDelay) {
-		return LeaderState{}, store.Invalid("leader state", "it is to be believed for %v; the most is %v",
-			s.Life, NoteLife(store.MaxTTL, store.MaxLockDelay))
+		return LeaderState{}, store.Invalid("leader state",
+			"it is to be believed for %v; the most is %v", s.Life,
+			NoteLife(store.MaxTTL, store.MaxLockDelay))
 	}
 	for member, w := range s.Absent {
 		if w.For < 0 || w.Of < 0 || w.Ack == 0 || w.Session == "" {

@@ -35,14 +35,14 @@ type Quarantine struct {
 	// time, by the leader's clock.
 	Since int64  `json:"since,omitempty"`
 	Why   string `json:"why,omitempty"`
-	// Orders is the index of the operators' orders as the leader knew them when it wrote this. Zero:
-	// a version that does not say so.
+	// Orders is the index of the operators' orders as the leader knew them when it wrote this.
+	// Zero: a version that does not say so.
 	Orders uint64 `json:"orders,omitempty"`
 }
 
 // EndedBy tells whether an order to restart the item, given at that index of Consul's, ends what a
-// key with that ModifyIndex says. One that the leader did not know of yet does: it is about the work
-// that has failed.
+// key with that ModifyIndex says. One that the leader did not know of yet does: it is about the
+// work that has failed.
 func (q Quarantine) EndedBy(order, modifyIndex uint64) bool {
 	known := q.Orders
 	if known == 0 || known > modifyIndex {

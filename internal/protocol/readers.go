@@ -148,8 +148,8 @@ func (k Keys) ReadLeader(e store.Entry) (id string, ok bool, err error) {
 	return id, true, nil
 }
 
-// ReadLeaderState reads the key `leader_state`. One that is missing or does not parse says nothing: then
-// a successor waits in full for those that are away.
+// ReadLeaderState reads the key `leader_state`. One that is missing or does not parse says nothing:
+// then a successor waits in full for those that are away.
 func (k Keys) ReadLeaderState(e store.Entry) (LeaderState, error) {
 	if e.CreateIndex == 0 {
 		return LeaderState{}, nil

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// cautious refuses a symbolic link: it would be somebody else's choice what is written. It waits for
-// nobody at the other end of a pipe.
+// cautious refuses a symbolic link: it would be somebody else's choice what is written. It waits
+// for nobody at the other end of a pipe.
 const cautious = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
 func isLink(err error) bool { return errors.Is(err, syscall.ELOOP) }

@@ -105,8 +105,8 @@ func (w *world) judgeChanges() {
 			known, runs := p.known[id]
 			p.mu.Unlock()
 			if runs && known != string(e.Value) {
-				w.fail("I4: the work on %s at %s knows of the change %q, and the last one is %q", id,
-					p.name(), change([]byte(known)), change(e.Value))
+				w.fail("I4: the work on %s at %s knows of the change %q, and the last one is %q",
+					id, p.name(), change([]byte(known)), change(e.Value))
 			}
 		}
 	}

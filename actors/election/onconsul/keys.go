@@ -48,8 +48,8 @@ func (k keys) strange(e store.Entry) bool {
 	return !ok || session != e.Session
 }
 
-// within returns the root that another election has, by its prefix and its name, if all keys of this
-// one are below the candidates, joins or state of that one.
+// within returns the root that another election has, by its prefix and its name, if all keys of
+// this one are below the candidates, joins or state of that one.
 func (k keys) within() (other string, within bool) {
 	parts := strings.Split(strings.TrimSuffix(k.root, "/"), "/")
 	for i := 2; i < len(parts); i++ {

@@ -110,7 +110,8 @@ func TestDeleteRemovesNoKeysOfAnotherProgram(t *testing.T) {
 				t.Fatal(err)
 			}
 			key = "team/program/" + key
-			if _, err := client.KV().Put(&api.KVPair{Key: key, Value: []byte("1")}, nil); err != nil {
+			_, err = client.KV().Put(&api.KVPair{Key: key, Value: []byte("1")}, nil)
+			if err != nil {
 				t.Fatal(err)
 			}
 			if err := e.Delete(t.Context()); !errors.Is(err, election.ErrInvalid) {

@@ -395,7 +395,8 @@ func (w *watcher) view(ctx context.Context) (next time.Time) {
 	}
 	if !v.Mine && w.wasLeader && m.token != 0 && !m.leaving && !m.releasing {
 		// The leadership is lost, most likely with the session. Then the lost session is the reason
-		// to report. One that gives it up knows why, and its successor has all of Consul's attention.
+		// to report. One that gives it up knows why, and its successor has all of Consul's
+		// attention.
 		w.conn.verify(ctx)
 	}
 	w.wasLeader = v.Mine

@@ -9,10 +9,10 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// orderLife is how long the order to release the brake waits for a leader at the least, by the clocks of who
-// gave it and who reads it: with a TTL of 10 s one is there again within 35 s of the end of
-// another. An older order may be about something else, and was carried out, if by anybody, by a
-// leader before.
+// orderLife is how long the order to release the brake waits for a leader at the least, by the
+// clocks of who gave it and who reads it: with a TTL of 10 s one is there again within 35 s of the
+// end of another. An older order may be about something else, and was carried out, if by anybody,
+// by a leader before.
 const orderLife = 5 * time.Minute
 
 // NewControlWatcher follows the operators' orders.

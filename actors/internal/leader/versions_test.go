@@ -27,7 +27,8 @@ func TestTheNewestVersionIsTheOneThatCameLast(t *testing.T) {
 			"n1": {WorkVersion: "1", CreateIndex: 1}, "n2": {WorkVersion: "2", CreateIndex: 5},
 			"n3": {WorkVersion: "1", CreateIndex: 9}}, "2"},
 		"one that runs no items, one that goes, and one that cannot be read": {map[string]member{
-			"n1": {WorkVersion: "1", CreateIndex: 1}, "n2": {WorkVersion: "2", CreateIndex: 7, Idle: true},
+			"n1": {WorkVersion: "1", CreateIndex: 1},
+			"n2": {WorkVersion: "2", CreateIndex: 7, Idle: true},
 			"n3": {WorkVersion: "3", CreateIndex: 8, Leaving: true},
 			"n4": {WorkVersion: "4", CreateIndex: 9, Unreadable: true}}, "1"},
 	} {

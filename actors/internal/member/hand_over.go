@@ -21,8 +21,8 @@ type TermsRun struct {
 
 // A leader that an operator drains hands its leadership over: it ends the host's duty, which may
 // take long, and leads on meanwhile; then it stops the term's actors, deletes the leader key, and
-// leaves it to others for a while. So does one that is hindered: that has tried in vain for long what
-// leading takes, though Consul answers it. Another may be able to.
+// leaves it to others for a while. So does one that is hindered: that has tried in vain for long
+// what leading takes, though Consul answers it. Another may be able to.
 
 // handOverRest is how long a member leaves the leadership to others after it has handed it over.
 // They need a moment: a deleted key has no lock-delay.

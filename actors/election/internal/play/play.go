@@ -246,8 +246,8 @@ func (p *Play[H]) Resign() {
 		select {
 		case <-c.Election.Done():
 		case <-bound.Done():
-			p.Wrong = append(p.Wrong, fmt.Sprintf("%s was told to resign, and had not ended after %v",
-				c.Name, EndsWithin))
+			p.Wrong = append(p.Wrong, fmt.Sprintf(
+				"%s was told to resign, and had not ended after %v", c.Name, EndsWithin))
 		}
 	}
 }
