@@ -64,29 +64,12 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(built{m})
-}
-
-// built builds the binaries before the first test.
-type built struct{ m *testing.M }
-
-func (b built) Run() int {
-	dir, err := os.MkdirTemp("", "coordd-chaos-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	scratch = dir
-	if err := build(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return b.m.Run()
+	goleak.VerifyTestMain(testkit.Prepared{Tests: m, Name: "chaos", Make: build})
 }
 
 // build makes two versions of one source, or takes the second from COORDD_CHAOS_OTHER.
 func build(dir string) error {
+	scratch = dir
 	var versions [2]string
 	for i, release := range []string{"v1-chaos", "v2-chaos"} {
 		binaries[i] = filepath.Join(dir, "coordd-"+release)

@@ -3,8 +3,6 @@
 package deploy_test
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -16,22 +14,9 @@ import (
 // binary is coordd, built for these tests.
 var binary string
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(built{m}) }
-
-// built builds the binary before the first test.
-type built struct{ m *testing.M }
-
-func (b built) Run() int {
-	dir, err := os.MkdirTemp("", "coordd-deploy-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "coordd")
-	if err := testkit.Build(binary); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return b.m.Run()
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(testkit.Prepared{Tests: m, Name: "deploy", Make: func(dir string) error {
+		binary = filepath.Join(dir, "coordd")
+		return testkit.Build(binary)
+	}})
 }

@@ -14,8 +14,8 @@
 package e2e_test
 
 import (
+	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -49,27 +49,9 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "12"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(realconsul.M(built{m}))
-}
-
-// built builds the binary before the first test.
-type built struct{ m *testing.M }
-
-func (b built) Run() int {
-	dir, err := os.MkdirTemp("", "coordd-e2e-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	scratch, binary, hold = dir, filepath.Join(dir, "coordd"), filepath.Join(dir, "hold")
-	if err := syscall.Mkfifo(hold, 0o600); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	if err := testkit.Build(binary); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return b.m.Run()
+	goleak.VerifyTestMain(realconsul.M(testkit.Prepared{Tests: m, Name: "e2e",
+		Make: func(dir string) error {
+			scratch, binary, hold = dir, filepath.Join(dir, "coordd"), filepath.Join(dir, "hold")
+			return errors.Join(syscall.Mkfifo(hold, 0o600), testkit.Build(binary))
+		}}))
 }

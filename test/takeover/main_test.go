@@ -3,7 +3,6 @@
 package takeover_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,23 +21,9 @@ func TestMain(m *testing.M) {
 		candidate(kind) // this process is one that wants to lead
 		return
 	}
-	goleak.VerifyTestMain(realconsul.M(built{m}))
-}
-
-// built builds the binary before the first test.
-type built struct{ m *testing.M }
-
-func (b built) Run() int {
-	dir, err := os.MkdirTemp("", "coordd-takeover-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	scratch, binary = dir, filepath.Join(dir, "coordd")
-	if err := testkit.Build(binary); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return b.m.Run()
+	goleak.VerifyTestMain(realconsul.M(testkit.Prepared{Tests: m, Name: "takeover",
+		Make: func(dir string) error {
+			scratch, binary = dir, filepath.Join(dir, "coordd")
+			return testkit.Build(binary)
+		}}))
 }
