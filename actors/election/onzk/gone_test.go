@@ -17,23 +17,14 @@ import (
 // A candidate that died while it waited is in nobody's way once its departure was said.
 func TestADeadCandidateThatHasDepartedIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
-	s := &store{t: t, server: server, timeout: crowdTimeout, root: rootOf(t)}
-	connect := func(w *wire) *onzk.Conn {
-		c, err := onzk.Connect(s.config(w))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Close)
-		return c
-	}
-	a, _ := nominate(t, connect(&wire{}), "a")
+	s := begin(t, crowdTimeout)
+	a, _ := nominate(t, s.connect(t, &wire{}), "a")
 	wait(t, a, election.Leading)
 	w := &wire{}
-	dead := connect(w)
+	dead := s.connect(t, w)
 	b, _ := nominate(t, dead, "b")
 	wait(t, b, election.Following)
-	c, _ := nominate(t, connect(&wire{}), "c")
+	c, _ := nominate(t, s.connect(t, &wire{}), "c")
 	wait(t, c, election.Following)
 	session, _ := dead.Credentials()
 	w.Cut()
@@ -44,7 +35,7 @@ func TestADeadCandidateThatHasDepartedIsNotWaitedFor(t *testing.T) {
 	}
 	a.Resign()
 	wait(t, c, election.Leading)
-	answer, err := server.Ask(t.Context(), "dump")
+	answer, err := s.server.Ask(t.Context(), "dump")
 	if err != nil || !strings.Contains(answer, fmt.Sprintf("0x%x", uint64(session))) {
 		t.Errorf("c leads when the dead one's session is over (%v):\n%s", err, answer)
 	}
@@ -53,14 +44,10 @@ func TestADeadCandidateThatHasDepartedIsNotWaitedFor(t *testing.T) {
 // The client sends a request that waited for a connection in whatever session comes next.
 func TestAReleaseThatArrivesLateMissesTheNextElection(t *testing.T) {
 	t.Parallel()
-	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
-	s := &store{t: t, server: server, timeout: crowdTimeout, root: rootOf(t), delay: -1}
+	s := begin(t, crowdTimeout)
+	s.delay = -1
 	leader := func(id string) (*onzk.Conn, election.Backend, uint64) {
-		c, err := onzk.Connect(s.config(&wire{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Close)
+		c := s.connect(t, &wire{})
 		b, err := c.Open("demo")
 		if err != nil {
 			t.Fatal(err)
@@ -80,11 +67,7 @@ func TestAReleaseThatArrivesLateMissesTheNextElection(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.Close()
-	c, err := onzk.Connect(s.config(&wire{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := s.connect(t, &wire{})
 	operator, err := c.Open("demo")
 	if err != nil {
 		t.Fatal(err)
@@ -105,13 +88,8 @@ func TestAReleaseThatArrivesLateMissesTheNextElection(t *testing.T) {
 // A candidate leaves, and its server does not know yet that its last take has won.
 func TestATakeThatArrivesWhileItsCandidateLeavesIsGivenUp(t *testing.T) {
 	t.Parallel()
-	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
-	s := &store{t: t, server: server, timeout: crowdTimeout, root: rootOf(t)}
-	c, err := onzk.Connect(s.config(&wire{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	s := begin(t, crowdTimeout)
+	c := s.connect(t, &wire{})
 	b, err := c.Open("demo")
 	if err != nil {
 		t.Fatal(err)
@@ -146,19 +124,11 @@ func TestADepartureThatComesLateMissesTheNextLeader(t *testing.T) {
 		t.Run(strings.TrimPrefix(request, "/"), func(t *testing.T) {
 			t.Parallel()
 			s := &store{t: t, server: server, timeout: sessionTimeout, root: rootOf(t), delay: -1}
-			connect := func(w *wire) *onzk.Conn {
-				c, err := onzk.Connect(s.config(w))
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(c.Close)
-				return c
-			}
 			w, late := &wire{}, &wire{}
-			dead := connect(w)
+			dead := s.connect(t, w)
 			a, _ := nominate(t, dead, "a")
 			wait(t, a, election.Leading)
-			b, _ := nominate(t, connect(&wire{}), "b")
+			b, _ := nominate(t, s.connect(t, &wire{}), "b")
 			wait(t, b, election.Following)
 			session, _ := dead.Credentials()
 			w.Cut()
@@ -175,11 +145,7 @@ func TestADepartureThatComesLateMissesTheNextLeader(t *testing.T) {
 					fmt.Sprintf("0x%x", uint64(session)))
 				departed <- err
 			}()
-			select {
-			case <-held:
-			case <-time.After(time.Minute):
-				t.Fatal("the departure did not ask that")
-			}
+			soon(t, held, "the departure did not ask that")
 			token := wait(t, b, election.Leading).Token
 			late.Free()
 			if err := <-departed; err != nil {

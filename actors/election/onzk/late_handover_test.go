@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
-	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/test/realzookeeper"
 )
 
@@ -17,18 +16,9 @@ import (
 // may have gone, and the next leader's node has the same version.
 func TestAHandOverThatArrivesLateMissesTheNextLeader(t *testing.T) {
 	t.Parallel()
-	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
-	s := &store{t: t, server: server, timeout: crowdTimeout, root: rootOf(t)}
-	connect := func(w *wire) *onzk.Conn {
-		c, err := onzk.Connect(s.config(w))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Close)
-		return c
-	}
+	s := begin(t, crowdTimeout)
 	w := &wire{}
-	slow, quick := connect(w), connect(&wire{})
+	slow, quick := s.connect(t, w), s.connect(t, &wire{})
 	first, _ := nominate(t, quick, "n1")
 	wait(t, first, election.Leading)
 	next, _ := nominate(t, quick, "n2")
@@ -42,11 +32,7 @@ func TestAHandOverThatArrivesLateMissesTheNextLeader(t *testing.T) {
 	})
 	late := make(chan error, 1)
 	go func() { late <- operator.HandOver(t.Context(), "n2") }()
-	select {
-	case <-held:
-	case <-time.After(time.Minute):
-		t.Fatal("the order to hand over was not sent")
-	}
+	soon(t, held, "the order to hand over was not sent")
 	first.Resign()
 	<-first.Done()
 	token := wait(t, next, election.Leading).Token
@@ -80,16 +66,8 @@ func TestAnOrderThatWasGivenUpDoesNothingLater(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &store{t: t, server: server, timeout: crowdTimeout, root: rootOf(t)}
-			connect := func(w *wire) *onzk.Conn {
-				c, err := onzk.Connect(s.config(w))
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(c.Close)
-				return c
-			}
 			w := &wire{}
-			slow, quick := connect(w), connect(&wire{})
+			slow, quick := s.connect(t, w), s.connect(t, &wire{})
 			leader, _ := nominate(t, quick, "n2")
 			wait(t, leader, election.Leading)
 			other, _ := nominate(t, quick, "n3")
@@ -109,11 +87,7 @@ func TestAnOrderThatWasGivenUpDoesNothingLater(t *testing.T) {
 			defer cancel()
 			late := make(chan error, 1)
 			go func() { late <- give(ctx, order) }()
-			select {
-			case <-held:
-			case <-time.After(time.Minute):
-				t.Fatal("the order has asked for nothing")
-			}
+			soon(t, held, "the order has asked for nothing")
 			cancel()
 			if err := <-late; err == nil {
 				t.Error("an order that was given up says that it is done")

@@ -10,18 +10,17 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/onzk"
-	"github.com/coordd/coordd/test/realzookeeper"
 	"github.com/go-zookeeper/zk"
 )
 
 // The session of a caller's own connection outlives Close. What it holds of elections must not.
 func TestWhatACallersOwnConnectionHoldsGoesAfterClose(t *testing.T) {
 	t.Parallel()
-	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
-	s := &store{t: t, server: server, timeout: sessionTimeout, root: rootOf(t), delay: -1}
+	s := begin(t, sessionTimeout)
+	s.delay = -1
 	w := &wire{}
 	d := &onzk.Dialer{Base: w.Dial}
-	zc, events, err := zk.Connect([]string{server.Addr(), server.Addr()}, crowdTimeout,
+	zc, events, err := zk.Connect([]string{s.server.Addr(), s.server.Addr()}, crowdTimeout,
 		zk.WithDialer(d.Dial), zk.WithLogger(quietly{}))
 	if err != nil {
 		t.Fatal(err)
@@ -34,11 +33,7 @@ func TestWhatACallersOwnConnectionHoldsGoesAfterClose(t *testing.T) {
 	}
 	a, _ := nominate(t, own, "a")
 	wait(t, a, election.Leading)
-	other, err := onzk.Connect(s.config(&wire{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(other.Close)
+	other := s.connect(t, &wire{})
 	b, _ := nominate(t, other, "b")
 	wait(t, b, election.Following)
 	w.Cut()

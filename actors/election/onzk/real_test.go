@@ -91,6 +91,33 @@ func (s *store) Connect() electiontest.Link {
 	return &link{Conn: c, wire: w, store: s}
 }
 
+// begin starts a server of the test's own.
+func begin(t *testing.T, timeout time.Duration) *store {
+	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
+	return &store{t: t, server: server, timeout: timeout, root: rootOf(t)}
+}
+
+// connect returns a connection that is closed when the test is over.
+func (s *store) connect(t *testing.T, w *wire) *onzk.Conn {
+	t.Helper()
+	c, err := onzk.Connect(s.config(w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// soon waits until a request is held; why says what it means that there is none.
+func soon(t *testing.T, held <-chan struct{}, why string) {
+	t.Helper()
+	select {
+	case <-held:
+	case <-time.After(time.Minute):
+		t.Fatal(why)
+	}
+}
+
 func (s *store) config(w *wire) onzk.Config {
 	return onzk.Config{
 		Servers: []string{s.server.Addr()}, SessionTimeout: s.timeout, Root: s.root, Dial: w.Dial,

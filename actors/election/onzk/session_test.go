@@ -65,12 +65,7 @@ func TestOnASharedServer(t *testing.T) {
 	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
 	connectFor := func(t *testing.T, w *wire, timeout time.Duration) *onzk.Conn {
 		s := &store{t: t, server: server, timeout: timeout, root: rootOf(t)}
-		c, err := onzk.Connect(s.config(w))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Close)
-		return c
+		return s.connect(t, w)
 	}
 	connect := func(t *testing.T, w *wire) *onzk.Conn { return connectFor(t, w, crowdTimeout) }
 
@@ -272,18 +267,13 @@ func TestOnASharedServer(t *testing.T) {
 // nobody's way.
 func TestALeadersNodeThatIsNotEphemeralIsInNobodysWay(t *testing.T) {
 	t.Parallel()
-	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
-	s := &store{t: t, server: server, timeout: sessionTimeout, root: "/stray"}
-	c, err := onzk.Connect(s.config(&wire{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	s := begin(t, sessionTimeout)
+	c := s.connect(t, &wire{})
 	first, _ := nominate(t, c, "n1")
 	token := wait(t, first, election.Leading).Token
 	next, _ := nominate(t, c, "n2")
 	wait(t, next, election.Following)
-	leader := "/stray/demo/leader"
+	leader := s.root + "/demo/leader"
 	stray := func(before ...any) {
 		t.Helper()
 		if _, err := c.ZK().Multi(append(before, &zk.CreateRequest{Path: leader,
@@ -314,7 +304,7 @@ func TestALeadersNodeThatIsNotEphemeralIsInNobodysWay(t *testing.T) {
 	if err := next.Delete(ctx); err != nil {
 		t.Errorf("an election with a stray node is not deleted: %v", err)
 	}
-	if left, _, err := c.ZK().Exists("/stray/demo"); err != nil || left {
+	if left, _, err := c.ZK().Exists(s.root + "/demo"); err != nil || left {
 		t.Errorf("it is left (%v, %v)", left, err)
 	}
 }
@@ -323,18 +313,9 @@ func TestALeadersNodeThatIsNotEphemeralIsInNobodysWay(t *testing.T) {
 // was meant for may be over, and another of that name under way.
 func TestAnOrderThatArrivesLateMissesTheNextElection(t *testing.T) {
 	t.Parallel()
-	server := realzookeeper.Start(t, realzookeeper.Options{}).Servers[0]
-	s := &store{t: t, server: server, timeout: crowdTimeout, root: "/late"}
-	connect := func(w *wire) *onzk.Conn {
-		c, err := onzk.Connect(s.config(w))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Close)
-		return c
-	}
+	s := begin(t, crowdTimeout)
 	w := &wire{}
-	slow, quick := connect(w), connect(&wire{})
+	slow, quick := s.connect(t, w), s.connect(t, &wire{})
 	order := func(c *onzk.Conn) *election.Election {
 		e, err := election.New(c, election.Config{Election: "demo"})
 		if err != nil {
@@ -350,11 +331,7 @@ func TestAnOrderThatArrivesLateMissesTheNextElection(t *testing.T) {
 	})
 	late := make(chan error, 1)
 	go func() { late <- order(slow).End(t.Context()) }()
-	select {
-	case <-held:
-	case <-time.After(time.Minute):
-		t.Fatal("the order to end was not sent")
-	}
+	soon(t, held, "the order to end was not sent")
 	first.Resign()
 	<-first.Done()
 	if err := order(quick).Delete(t.Context()); err != nil {

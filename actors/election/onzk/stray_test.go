@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
-	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/test/realzookeeper"
 	"github.com/go-zookeeper/zk"
 )
@@ -35,11 +34,7 @@ func TestWhatStrangersLeaveIsInNobodysWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &store{t: t, server: server, timeout: sessionTimeout, root: rootOf(t)}
-			c, err := onzk.Connect(s.config(&wire{}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(c.Close)
+			c := s.connect(t, &wire{})
 			if stray[0].Path != "" {
 				stray = append([]*zk.CreateRequest{node("", "")}, stray...)
 			}
@@ -86,11 +81,7 @@ func TestALeadersNodeThatAStrangerWroteOverIsTheLeadersStill(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &store{t: t, server: server, timeout: sessionTimeout, root: rootOf(t)}
-			c, err := onzk.Connect(s.config(&wire{}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(c.Close)
+			c := s.connect(t, &wire{})
 			first, statuses := nominate(t, c, "n1")
 			token := wait(t, first, election.Leading).Token
 			next, _ := nominate(t, c, "n2")
