@@ -2,6 +2,7 @@ package actors_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -34,8 +35,8 @@ func (s *seenPayloads) get(item string) ([]string, int) {
 }
 
 // on is a member whose work notes its payloads, with a setting for when they change.
-func (s *seenPayloads) on(c *cluster, id string, on actors.OnChange) {
-	c.start(id, func(cfg *actors.Config) {
+func (s *seenPayloads) on(c *cluster, id string, on actors.OnChange, options ...option) {
+	c.start(id, append(options, func(cfg *actors.Config) {
 		cfg.OnChange = on
 		work := cfg.Work
 		cfg.Work = func(ctx context.Context, item actors.Item) error {
@@ -51,7 +52,7 @@ func (s *seenPayloads) on(c *cluster, id string, on actors.OnChange) {
 				}
 			}
 		}
-	})
+	})...)
 }
 
 func TestAChangedPayloadReachesRunningWorkAsItsHostHasChosen(t *testing.T) {
@@ -152,6 +153,45 @@ func TestAChangeBesideARestartOrAMoveIsNeitherLostNorToldTwice(t *testing.T) {
 				if called[how]++; on == actors.SendOnChange && how[0] == 's' && called[how] > 1 {
 					c.t.Errorf("%q twice", how)
 				}
+			}
+		})
+	}
+}
+
+// Work that fails while Consul does not answer is called with what it knew: its payload may have
+// been sent to it since it was called, and nobody tells of that once more.
+func TestWorkThatFailsWithoutConsulKnowsWhatItWasSent(t *testing.T) {
+	for _, on := range []actors.OnChange{actors.RestartOnChange, actors.SendOnChange} {
+		run(t, func(c *cluster) {
+			seen := &seenPayloads{of: map[string][]string{}, token: map[string][]uint64{}}
+			op, ctx := c.operator(), c.t.Context()
+			c.must(op.AddWork(ctx, actors.WorkInput{ID: "a", Payload: []byte("one")}))
+			fail := make(chan struct{})
+			seen.on(c, "n1", on, func(cfg *actors.Config) {
+				work := cfg.Work
+				cfg.Work = func(ctx context.Context, item actors.Item) error {
+					own, cancel := context.WithCancel(ctx)
+					go func() {
+						defer cancel()
+						select {
+						case <-fail:
+						case <-ctx.Done():
+						}
+					}()
+					return work(own, item)
+				}
+			})
+			c.await("it runs", 20*time.Second, c.balanced(1))
+			c.must(op.AddWork(ctx, actors.WorkInput{ID: "a", Payload: []byte("two")}))
+			time.Sleep(10 * time.Second)
+			c.members["n1"].net.Cut(errors.New("no way to Consul"))
+			fail <- struct{}{}
+			time.Sleep(2 * time.Second)
+			c.members["n1"].net.Cut(nil)
+			time.Sleep(time.Minute)
+			got, tokens := seen.get("a")
+			if now := got[len(got)-1]; now != "called with two" || tokens != 1 {
+				c.t.Errorf("%d: %q; the last payload is two", on, got)
 			}
 		})
 	}

@@ -16,6 +16,7 @@ type itemChanges struct {
 	mu      sync.Mutex
 	index   uint64      // of the workload's key as it was read last
 	payload uint64      // its sum
+	newest  store.Entry // that was read
 	sent    chan []byte // nil: payloads are not sent
 }
 
@@ -44,11 +45,19 @@ func (c *itemChanges) behind(changed uint64) bool {
 func (c *itemChanges) begins(e store.Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.index, c.payload = e.ModifyIndex, maphash.Bytes(sums, e.Value)
+	c.index, c.payload, c.newest = e.ModifyIndex, maphash.Bytes(sums, e.Value), e
 	select {
 	case <-c.sent:
 	default:
 	}
+}
+
+// known is what was read last, for work that is called again while the key cannot be read. It may
+// have been sent to the work since that was called, and nobody tells of it once more.
+func (c *itemChanges) known() store.Entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.newest
 }
 
 // take takes in what was read when the leader told of a change up to an index, and sends it where
@@ -60,7 +69,7 @@ func (c *itemChanges) take(e store.Entry, told uint64) bool {
 		c.index = max(c.index, told) // such as of a Consul that was restored
 		return false
 	}
-	c.index = max(e.ModifyIndex, told)
+	c.index, c.newest = max(e.ModifyIndex, told), e
 	sum := maphash.Bytes(sums, e.Value)
 	if sum == c.payload {
 		return false // its weight has changed

@@ -348,18 +348,21 @@ func (a *WorkerManager) recorded(ctx context.Context, item actor.Item,
 }
 
 // ofNow is the item with the payload and the weight that it has now, for work that is called again:
-// an operator may have mended them, because it fails. Where they cannot be read it is as before. A
-// read that hangs is an actor that does: nobody works on the item meanwhile.
+// an operator may have mended them, because it fails. Where they cannot be read it is as they were
+// read last. A read that hangs is an actor that does: nobody works on the item meanwhile.
 func (a *WorkerManager) ofNow(ctx context.Context, item actor.Item,
 	changes *itemChanges) actor.Item {
 	_ = a.Tracked(func(ctx context.Context) error {
 		e, found, _, err := a.Store.Get(ctx, a.Keys.WorkItem(item.ID), store.Consistent)
-		if err == nil && found {
-			item.Payload, item.Weight = e.Value, max(1, e.Flags)
-			if changes != nil {
-				changes.begins(e)
-			}
+		switch read := err == nil && found; {
+		case read && changes != nil:
+			changes.begins(e)
+		case changes != nil:
+			e = changes.known()
+		case !read:
+			return nil
 		}
+		item.Payload, item.Weight = e.Value, max(1, e.Flags)
 		return nil
 	})(ctx)
 	return item
