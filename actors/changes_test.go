@@ -3,6 +3,7 @@ package actors_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -192,6 +193,36 @@ func TestWorkThatFailsWithoutConsulKnowsWhatItWasSent(t *testing.T) {
 			got, tokens := seen.get("a")
 			if now := got[len(got)-1]; now != "called with two" || tokens != 1 {
 				c.t.Errorf("%d: %q; the last payload is two", on, got)
+			}
+		})
+	}
+}
+
+// What changes no place is no reason to put balance off: it may change all the time.
+func TestAJoinerGetsItsShareWhilePayloadsAndOrdersToRestartCome(t *testing.T) {
+	for what, change := range map[string]func(op *actors.Operator, ctx context.Context, n int) error{
+		"payloads": func(op *actors.Operator, ctx context.Context, n int) error {
+			return op.AddWork(ctx, actors.WorkInput{ID: "a", Payload: fmt.Append(nil, n)})
+		},
+		"orders to restart": func(op *actors.Operator, ctx context.Context, _ int) error {
+			return op.Restart(ctx, "a")
+		},
+	} {
+		run(t, func(c *cluster) {
+			op, ctx := c.operator(), c.t.Context()
+			c.addWork(append(c.items(20), "a")...)
+			c.start("n1")
+			c.start("n2")
+			c.await("they run", 20*time.Second, c.balanced(21))
+			for n := range 20 {
+				if n == 5 {
+					c.start("n3")
+				}
+				c.must(change(op, ctx, n))
+				time.Sleep(2 * time.Second)
+			}
+			if !c.balanced(21)() {
+				c.t.Errorf("%s come, and the joiner has %v", what, c.loads())
 			}
 		})
 	}

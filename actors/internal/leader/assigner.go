@@ -63,8 +63,8 @@ type Assigner struct {
 	foreign    map[string]*aside // sessions that have locked records of several members
 	asideAt    time.Time         // when it was said last that something is left aside
 	again      time.Time         // not to be drafted before: something was refused
-	quiet      time.Time         // the last change of members, workload or orders
-	heeded     [3]uint64         // their indexes then
+	quiet      time.Time         // the last change of what says where items are to be
+	heeded     heeded            // the states that were taken in last
 	first      time.Time         // the first change that has not been drafted with placing yet
 	sentinelAt uint64            // index of the last empty workload that got its sentinel
 	brakeText  string
@@ -157,17 +157,17 @@ func (a *Assigner) work(ctx context.Context) error {
 			if m := members.Take(); m.Term == a.term {
 				back = seen.members.wentBack(m.Index, m.Items, messages.Same)
 			}
-			a.changed()
+			a.heed()
 		case <-workload.Changed():
 			if w := workload.Take(); w.Term == a.term {
 				back = seen.workload.wentBack(w.Index, w.Items, messages.Same)
 			}
-			a.changed()
+			a.heed()
 		case <-control.Changed():
 			if c := control.Take(); c.Term == a.term {
 				back = seen.control.wentBack(c.Index, c, messages.Control.Same)
 			}
-			a.changed()
+			a.heed()
 		case <-acks.Changed():
 			if k := acks.Take(); k.Term == a.term {
 				back = seen.acks.wentBack(k.Index, k.Items, messages.Same)
@@ -237,18 +237,6 @@ func (a *Assigner) work(ctx context.Context) error {
 
 // errStale: the cache may differ from Consul.
 var errStale = errors.New("the outcome of a write is not known")
-
-func (a *Assigner) changed() {
-	a.quiet, a.heeded = time.Now(), a.indexes()
-	if a.first.IsZero() {
-		a.first = a.quiet
-	}
-}
-
-// indexes are those of the states whose changes are soaked.
-func (a *Assigner) indexes() [3]uint64 {
-	return [...]uint64{a.members.Get().Index, a.workload.Get().Index, a.control.Get().Index}
-}
 
 // informed tells whether every state is of this term: never plan on an incomplete read.
 func (a *Assigner) informed() bool {

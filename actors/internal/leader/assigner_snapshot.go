@@ -16,8 +16,7 @@ const overrideWindow = 10 * time.Second
 func (a *Assigner) snapshot(now time.Time) *snapshot {
 	// A registration changes record and ack. Where the ack's watch was first to wake the assigner,
 	// or a state changed while something was read, its change has not been taken yet.
-	if a.indexes() != a.heeded {
-		a.changed()
+	if a.heed() {
 		now = a.quiet
 	}
 	w := a.workload.Get()

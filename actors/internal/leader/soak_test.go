@@ -39,15 +39,31 @@ func TestWhatTheSnapshotHoldsIsSoakedWhoeverWokeTheAssigner(t *testing.T) {
 		}
 	}
 	calm()
-	for what, change := range map[string]func(){
-		"a member": func() { members.Set(messages.Members{Index: 2}) },
-		"an item":  func() { workload.Set(messages.Workload{Index: 2}) },
-		"an order": func() { control.Set(messages.Control{Index: 2}) },
+	for _, change := range []struct {
+		what string
+		do   func()
+	}{
+		{"a member", func() { members.Set(messages.Members{Index: 2}) }},
+		{"an item", func() { workload.Set(oneItem(2, "b", messages.WorkItem{Weight: 1})) }},
+		{"a weight", func() { workload.Set(oneItem(3, "b", messages.WorkItem{Weight: 2})) }},
+		{"an order", func() { control.Set(messages.Control{Index: 2, Freeze: true}) }},
 	} {
-		change()
+		change.do()
 		if s := a.snapshot(time.Now()); s.balance || s.place {
-			t.Errorf("%s has just changed, and is planned upon without a soak", what)
+			t.Errorf("%s has just changed, and is planned upon without a soak", change.what)
 		}
 		calm()
+	} // A payload, and an order to restart, say nothing of where items are to be.
+	workload.Set(oneItem(4, "b", messages.WorkItem{Weight: 2, ModifyIndex: 4}))
+	control.Set(messages.Control{Index: 3, Freeze: true,
+		RestartItems: messages.TableOf(map[string]uint64{"b": 3})})
+	if s := a.snapshot(time.Now()); !s.balance || !s.place {
+		t.Error("a payload and an order to restart are soaked")
 	}
+}
+
+// oneItem is a workload of one item.
+func oneItem(index uint64, id string, w messages.WorkItem) messages.Workload {
+	return messages.Workload{Index: index,
+		Items: messages.TableOf(map[string]messages.WorkItem{id: w})}
 }
