@@ -46,10 +46,7 @@ func (c *itemChanges) begins(e store.Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.index, c.payload, c.newest = e.ModifyIndex, maphash.Bytes(sums, e.Value), e
-	select {
-	case <-c.sent:
-	default:
-	}
+	c.empty()
 }
 
 // known is what was read last, for work that is called again while the key cannot be read. It may
@@ -57,7 +54,16 @@ func (c *itemChanges) begins(e store.Entry) {
 func (c *itemChanges) known() store.Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.empty()
 	return c.newest
+}
+
+// empty takes back what the work has not taken.
+func (c *itemChanges) empty() {
+	select {
+	case <-c.sent:
+	default:
+	}
 }
 
 // take takes in what was read when the leader told of a change up to an index, and sends it where
@@ -76,10 +82,7 @@ func (c *itemChanges) take(e store.Entry, told uint64) bool {
 	}
 	c.payload = sum
 	if c.sent != nil {
-		select {
-		case <-c.sent: // the work has not taken it: the newest counts
-		default:
-		}
+		c.empty() // the newest counts
 		c.sent <- e.Value
 	}
 	return true
