@@ -47,6 +47,7 @@ type Acks struct {
 // WorkItem is one item of the workload, without its payload.
 type WorkItem struct {
 	Weight      uint64 // at least 1
+	CreateIndex uint64
 	ModifyIndex uint64
 }
 

@@ -93,7 +93,8 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 	}
 	workload := map[string]messages.WorkItem{}
 	for e, w := range protocol.Read(seen.Workload, keys.ReadWorkItem, skip) {
-		workload[w.ID] = messages.WorkItem{Weight: w.Weight, ModifyIndex: e.ModifyIndex}
+		workload[w.ID] = messages.WorkItem{Weight: w.Weight, CreateIndex: e.CreateIndex,
+			ModifyIndex: e.ModifyIndex}
 	}
 	assigned := newAssignmentCache()
 	for e, a := range protocol.Read(seen.Assignments, keys.ReadAssignment, skip) {

@@ -42,9 +42,12 @@ func (s *snapshot) forget(d *draft) {
 	for item, n := range s.notes {
 		order, _ := s.control.RestartItems.Get(item)
 		_, wanted := s.index[item]
+		w, _ := s.workload.Get(item)
 		switch expires := n.Expires(); {
 		case n.EndedBy(order, n.index):
 			d.units = append(d.units, s.build.forget(item, "", n.Quarantine))
+		case w.CreateIndex > n.index: // removed, and added again since
+			d.units = append(d.units, s.build.forget(item, "removed", n.Quarantine))
 		case !wanted:
 			if d.waiting = d.waiting || !s.place; s.place {
 				d.units = append(d.units, s.build.forget(item, "removed", n.Quarantine))

@@ -16,7 +16,7 @@ func NewWorkloadWatcher(b *actor.Base, term uint64,
 			Items: messages.TableFrom(func(yield func(string, messages.WorkItem) bool) {
 				for e, w := range protocol.Read(v.Entries, b.Keys.ReadWorkItem, odd.Skip) {
 					if !yield(w.ID, messages.WorkItem{Weight: w.Weight,
-						ModifyIndex: e.ModifyIndex}) {
+						CreateIndex: e.CreateIndex, ModifyIndex: e.ModifyIndex}) {
 						return
 					}
 				}
