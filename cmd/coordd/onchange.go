@@ -83,9 +83,15 @@ func (c *commands) execSignalled(ctx context.Context, item actors.Item, spec gua
 	return err
 }
 
-// writePayload writes the file. An error is the host's fault, and not the work's.
+// writePayload writes the file. Its directory may have been removed since, by whoever tidies up, or
+// with the user's last login; and whoever else made it anew may not have it. An error is the host's
+// fault, and not the work's.
 func writePayload(ctx context.Context, file string, item actors.Item) error {
-	if err := writeWhole(ctx, file, item.Payload); err != nil {
+	err := makeRuntimeDir()
+	if err == nil {
+		err = writeWhole(ctx, file, item.Payload)
+	}
+	if err != nil {
 		return &guard.ExitError{Name: item.ID, Code: -1, Reason: guard.NotStarted,
 			Err: fmt.Errorf("%w: the file for its payload: %w", guard.ErrExhausted, err)}
 	}
