@@ -3,6 +3,8 @@ package dispatch
 import (
 	"context"
 	"io"
+	"net"
+	"time"
 )
 
 // ParsePath is parsePath, for its tests.
@@ -44,3 +46,8 @@ func (r *Reach) Check(ctx context.Context, target, resolved string) error {
 
 // Reading is how many broadcasts were answered by the members and are being read by their clients.
 func (d *Dispatcher) Reading() int { return int(d.reading.used.Load() >> 20) }
+
+// UpgradedClient is the client's side of an upgraded connection.
+func UpgradedClient(conn net.Conn, idle time.Duration) net.Conn {
+	return &upgradedClient{Conn: conn, writeTimeout: idle, idleTimeout: idle}
+}

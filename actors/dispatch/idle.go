@@ -131,23 +131,41 @@ func (c *client) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	taker := &writeTimeoutConn{Conn: conn, timeout: c.ioTimeout}
+	taker := &upgradedClient{Conn: conn, writeTimeout: c.ioTimeout, idleTimeout: c.idleTimeout}
 	return taker, bufio.NewReadWriter(buf.Reader, bufio.NewWriter(taker)), nil
 }
 
-// writeTimeoutConn is a connection whose other end has to take what is written.
-type writeTimeoutConn struct {
+// upgradedClient is the client's side of an upgraded connection. What is written has to be taken in
+// time. How long the client may be silent is for the member's side to say, as long as that has one.
+type upgradedClient struct {
 	net.Conn
-	timeout time.Duration
+	writeTimeout, idleTimeout time.Duration
+	alone                     atomic.Bool // the member sends nothing more
 }
 
-func (c *writeTimeoutConn) Write(p []byte) (int, error) {
-	_ = c.SetWriteDeadline(time.Now().Add(c.timeout))
+func (c *upgradedClient) Write(p []byte) (int, error) {
+	_ = c.SetWriteDeadline(time.Now().Add(c.writeTimeout))
 	return c.Conn.Write(p)
 }
 
-// CloseWrite tells the other end that nothing more comes, and lets it go on.
-func (c *writeTimeoutConn) CloseWrite() error { return closeWrite(c.Conn) }
+func (c *upgradedClient) Read(p []byte) (int, error) {
+	if c.alone.Load() {
+		c.extendReadDeadline()
+	}
+	return c.Conn.Read(p)
+}
+
+func (c *upgradedClient) extendReadDeadline() {
+	_ = c.SetReadDeadline(time.Now().Add(c.idleTimeout))
+}
+
+// CloseWrite tells the client that nothing more comes, and lets it go on for as long as it says
+// something: the member's side, which may have gone, has nothing more to hear.
+func (c *upgradedClient) CloseWrite() error {
+	c.alone.Store(true)
+	c.extendReadDeadline() // also for the read that is under way
+	return closeWrite(c.Conn)
+}
 
 // Unwrap is for http.ResponseController.
 func (c *client) Unwrap() http.ResponseWriter { return c.ResponseWriter }

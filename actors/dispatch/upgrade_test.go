@@ -2,12 +2,15 @@ package dispatch_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/dispatch"
@@ -80,4 +83,67 @@ func TestAnUpgradedConnectionCanBeHalfClosed(t *testing.T) {
 	if err != nil || string(all) != "5 bytes" {
 		t.Errorf("behind its own end the client got %q, %v", all, err)
 	}
+}
+
+// A member that has ended its side, or has died, sends nothing more by which a silence could be
+// noticed: the client has to go as well, or say something now and then.
+func TestAnUpgradedConnectionThatItsMemberHasLeftIsNotKeptForASilentClient(t *testing.T) {
+	w := newWorld(t, func(c *dispatch.Config) {
+		c.Idle, c.Timeout = 300*time.Millisecond, 300*time.Millisecond
+	})
+	for name, leave := range map[string]func(net.Conn, io.Reader){
+		"it has closed the connection": func(net.Conn, io.Reader) {},
+		"it has no more to send": func(conn net.Conn, in io.Reader) {
+			_ = conn.(*net.TCPConn).CloseWrite()
+			_, _ = io.Copy(io.Discard, in)
+		},
+	} {
+		w.owner("a", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
+			upgrade(t, rw, "short", leave)
+		})
+		conn, in := w.dial()
+		fmt.Fprint(conn,
+			"GET /a/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: short\r\n\r\n")
+		if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 101 {
+			t.Fatalf("%s: %v %v", name, resp, err)
+		}
+		if rest, err := io.ReadAll(in); err != nil || len(rest) > 0 {
+			t.Errorf("%s: the client got %q, %v", name, rest, err)
+		}
+		testkit.Eventually(t, name+": the place of the silent client is free", func() bool {
+			all, to := w.d.InFlight("n1")
+			return all+to == 0
+		})
+	}
+}
+
+// halves is a connection of which one direction may end.
+type halves struct{ net.Conn }
+
+func (halves) CloseWrite() error { return nil }
+
+// Behind the end of what its member sends the client may go on for as long as it says something.
+func TestAClientMayGoOnBehindTheEndOfWhatItsMemberSends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer far.Close()
+		c := dispatch.UpgradedClient(halves{near}, time.Minute)
+		defer c.Close()
+		go func() {
+			for range 10 {
+				time.Sleep(50 * time.Second)
+				fmt.Fprint(far, "x")
+			}
+		}()
+		begin := time.Now()
+		go func() {
+			time.Sleep(100 * time.Second)
+			_ = c.(interface{ CloseWrite() error }).CloseWrite()
+		}()
+		all, err := io.ReadAll(c)
+		if took := time.Since(begin); len(all) != 10 || !errors.Is(err, os.ErrDeadlineExceeded) ||
+			took != 10*50*time.Second+time.Minute {
+			t.Errorf("%q, %v after %v", all, err, took)
+		}
+	})
 }
