@@ -38,7 +38,8 @@
 //
 //  1. Hosts. A request is answered only if its Host header is an address, localhost, a name without
 //     a dot, this host's name, or one of Options.Hosts. Others get 403. So a web page that rebinds
-//     its name to this address reads and writes nothing.
+//     its name to this address reads and writes nothing. What package dispatch sends here, by
+//     whatever name, gets 502 and hears that this is no service.
 //  2. Token. With Options.Token every request must bring it: others get 401. Without it /healthz
 //     and /readyz say whether all is well, and not why it is not.
 //  3. CSRF. Nothing can be written but the configuration, and nothing done but what Options.Actions

@@ -164,3 +164,18 @@ func TestADispatcherIsToldThatThePageIsNoServiceWithoutTheToken(t *testing.T) {
 		}
 	})
 }
+
+// What is dispatched keeps the Host that its client has asked for. The page does not go by that
+// name, and is no service by any.
+func TestADispatcherIsToldThatThePageIsNoServiceWhateverNameItsClientAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, h := guarded(t)
+		for _, host := range []string{"10.0.0.1:8080", "jobs.example.org", "jobs.example.org:8080"} {
+			w := testkit.Send(h, "POST", "/a/x", "Host", host, dispatch.HeaderItem, "a")
+			if reason := w.Header().Get(dispatch.HeaderReason); w.Code != http.StatusBadGateway ||
+				reason != dispatch.ReasonNoAddress {
+				t.Errorf("%s: %d %q %s", host, w.Code, reason, w.Body)
+			}
+		}
+	})
+}

@@ -140,7 +140,24 @@ func (s *site) limited(o Options) http.Handler {
 		o.HostsFlag = "web.Options.Hosts"
 	}
 	hosts := httpserver.NewHosts(o.HostsFlag, o.Hosts...)
-	return httpserver.Paced(hosts.Only(s.handler()), Pace, BodyTimeout)
+	return httpserver.Paced(noService(hosts.Only(s.handler())), Pace, BodyTimeout)
+}
+
+// noService answers a dispatcher, which sends a request for an item here where its member publishes
+// this page's address for want of another one. It has no token, and asks by the name that its
+// client has asked it for.
+func noService(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(dispatch.HeaderItem) == "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set(dispatch.HeaderReason, dispatch.ReasonNoAddress)
+		http.Error(w,
+			"this is the page of coordd, and no service: start the member with --address "+
+				"host:port of the service beside it",
+			http.StatusBadGateway)
+	})
 }
 
 func (s *site) handler() http.Handler {
@@ -176,15 +193,6 @@ func (s *site) handler() http.Handler {
 	}
 	config := newConfigSite(s.config, s.waits).handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// without --address a member publishes this page's; the dispatcher has no token
-		if r.Header.Get(dispatch.HeaderItem) != "" {
-			w.Header().Set(dispatch.HeaderReason, dispatch.ReasonNoAddress)
-			http.Error(w,
-				"this is the page of coordd, and no service: start the member with --address "+
-					"host:port of the service beside it",
-				http.StatusBadGateway)
-			return
-		}
 		w.Header().Set("Cache-Control", "no-cache")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Referrer-Policy", "no-referrer")
