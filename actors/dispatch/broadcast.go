@@ -109,7 +109,7 @@ func (d *Dispatcher) gather(r *http.Request, members []routing.Member, body []by
 	var asked sync.WaitGroup
 	for _, m := range members {
 		asked.Go(func() {
-			a, took, err := d.ask(r, m, header.Clone(), body, most)
+			a, took, err := d.ask(r, m, len(members), header.Clone(), body, most)
 			mu.Lock()
 			defer mu.Unlock()
 			g.room += took
@@ -125,10 +125,10 @@ func (d *Dispatcher) gather(r *http.Request, members []routing.Member, body []by
 	return g
 }
 
-// ask sends the request to one member. Its answer takes so many bytes of room. The errors are for
-// people.
-func (d *Dispatcher) ask(r *http.Request, m routing.Member, header http.Header, body []byte,
-	most int64) (a reply, took int64, err error) {
+// ask sends the request to one of so many members. Its answer takes so many bytes of room. The
+// errors are for people.
+func (d *Dispatcher) ask(r *http.Request, m routing.Member, of int, header http.Header,
+	body []byte, most int64) (a reply, took int64, err error) {
 	defer func() {
 		// it would end the process, for this is no handler's goroutine
 		if p := recover(); p != nil {
@@ -151,7 +151,12 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, header http.Header, 
 	defer d.members.release(m.ID)
 	ctx, cancel := context.WithTimeout(r.Context(), d.cfg.Timeout)
 	defer cancel()
-	if d.fanout.Acquire(ctx, 1) != nil {
+	give, err := d.turns.take(ctx, m.ID, of)
+	if err == nil {
+		defer give()
+		err = d.fanout.Acquire(ctx, 1)
+	}
+	if err != nil {
 		return reply{}, 0,
 			errors.New("too many requests of broadcasts are under way: it was not asked")
 	}

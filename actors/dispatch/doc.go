@@ -40,8 +40,9 @@
 //     client that sends or takes nothing (30 s, or the Timeout if that is more), and for silence.
 //  6. A broadcast is sent to all at once. Each answer is bounded in time and size; who is missing,
 //     and why, is part of the result. Clients that send or read slowly and members that hang leave
-//     room for other broadcasts. What is gathered costs what the members have answered, and not
-//     what JSON makes of it; a client has to read it in time, at 64 KiB a second.
+//     room for other broadcasts, however many members hang of Config.Fanout at the most. What is
+//     gathered costs what the members have answered, and not what JSON makes of it; a client has to
+//     read it in time, at 64 KiB a second.
 //  7. A request goes to no loopback, link-local or metadata address that Config.Reach does not
 //     allow, however a record spells it, and never to the addresses of Reach.Never, which are to be
 //     Consul's: on this host at none of the host's addresses. A path that leaves its item by ".."

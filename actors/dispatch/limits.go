@@ -1,10 +1,13 @@
 package dispatch
 
 import (
+	"context"
 	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // limit is a counter with a maximum. Nobody waits for it.
@@ -80,6 +83,52 @@ func (g *memberLimits) release(id string) {
 	if g.used[id]--; g.used[id] <= 0 {
 		delete(g.used, id)
 	}
+}
+
+// memberTurns shares a number of places out evenly among members, so that members which hang leave
+// theirs to the others.
+type memberTurns struct {
+	most int64
+	mu   sync.Mutex
+	of   map[string]*memberTurn
+}
+
+type memberTurn struct {
+	places *semaphore.Weighted
+	users  int
+}
+
+func newMemberTurns(most int) memberTurns {
+	return memberTurns{most: int64(most), of: map[string]*memberTurn{}}
+}
+
+// take waits for one of the places that a member has, where there are so many members; for its only
+// one, where there are more of them than places. The error is ctx's.
+func (g *memberTurns) take(ctx context.Context, id string, members int) (give func(), err error) {
+	weight := min(int64(members), g.most)
+	g.mu.Lock()
+	t := g.of[id]
+	if t == nil {
+		t = &memberTurn{places: semaphore.NewWeighted(g.most)}
+		g.of[id] = t
+	}
+	t.users++
+	g.mu.Unlock()
+	leave := func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if t.users--; t.users == 0 {
+			delete(g.of, id)
+		}
+	}
+	if err := t.places.Acquire(ctx, weight); err != nil {
+		leave()
+		return nil, err
+	}
+	return func() {
+		t.places.Release(weight)
+		leave()
+	}, nil
 }
 
 // buffers are what bodies are copied through.

@@ -40,6 +40,21 @@ func TestSlowUploadersDoNotStopBroadcasts(t *testing.T) {
 
 func TestAMemberThatHangsDoesNotMakeBroadcastsBusy(t *testing.T) {
 	w := newWorld(t, func(c *dispatch.Config) { c.Timeout = 4 * testkit.Patience })
+	w.broadcastsBeside(9, 1, 20)
+}
+
+// The requests of all broadcasts to members that hang do not take all that there are for others.
+func TestManyMembersThatHangDoNotMakeBroadcastsBusy(t *testing.T) {
+	w := newWorld(t, func(c *dispatch.Config) {
+		c.Timeout, c.Fanout = 4*testkit.Patience, 64
+	})
+	w.broadcastsBeside(8, 4, 20)
+}
+
+// broadcastsBeside has so many broadcasts ask all the good members at once, while others hang.
+func (w *world) broadcastsBeside(goods, hung, broadcasts int) {
+	t := w.t
+	t.Helper()
 	release := make(chan struct{})
 	end := sync.OnceFunc(func() { close(release) })
 	defer end()
@@ -48,24 +63,25 @@ func TestAMemberThatHangsDoesNotMakeBroadcastsBusy(t *testing.T) {
 		asked.Add(1)
 		fmt.Fprint(rw, "here")
 	})
-	const members, broadcasts = 9, 20
-	for i := range members {
-		w.table.members = append(w.table.members, routing.Member{ID: fmt.Sprintf("n%d", i),
-			Address: good})
+	hangs := w.service(func(_ http.ResponseWriter, r *http.Request) { <-release })
+	for i := range goods + hung {
+		m := routing.Member{ID: fmt.Sprintf("n%d", i), Address: good}
+		if i >= goods {
+			m.Address = hangs
+		}
+		w.table.members = append(w.table.members, m)
 	}
-	hung := w.service(func(_ http.ResponseWriter, r *http.Request) { <-release })
-	w.table.members = append(w.table.members, routing.Member{ID: "hung", Address: hung})
 	answers := make(chan answer)
 	for range broadcasts {
 		go func() { answers <- w.do("GET", "/*/", "") }()
 	}
 	testkit.Eventually(t, "all others have been asked", func() bool {
-		return asked.Load() == members*broadcasts
+		return asked.Load() == int64(goods*broadcasts)
 	})
 	end()
 	for range broadcasts {
-		if a := <-answers; a.StatusCode != http.StatusOK || len(gathered(t, a).Answers) != members+
-			1 {
+		if a := <-answers; a.StatusCode != http.StatusOK || len(gathered(t, a).Answers) != goods+
+			hung {
 			t.Errorf("%s %s", a.Status, a.body)
 		}
 	}

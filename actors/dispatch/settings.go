@@ -89,7 +89,8 @@ type Config struct {
 	// InFlight; 4 times PerMember, or Streams if that is less.
 	Streams, StreamsPerMember int
 	// Fanout is the most requests of broadcasts under way at one time: one for each member of each
-	// broadcast. Default: 1,024, or InFlight if that is less.
+	// broadcast. Each member has its share of them, so that those that hang leave room for the
+	// others: with more members than that they do not. Default: 1,024, or InFlight if that is less.
 	Fanout int
 	// Reach says where requests may be sent. Nil: to no loopback, link-local or metadata address,
 	// as with the zero Reach.
@@ -187,6 +188,7 @@ type Dispatcher struct {
 	all, waiting, broadcasting, streams limit
 	bodies, answers, reading            limit // in bytes
 	members, gathering, memberStreams   memberLimits
+	turns                               memberTurns // of the requests of broadcasts
 	fanout                              *semaphore.Weighted
 }
 
@@ -211,6 +213,7 @@ func New(cfg Config) (*Dispatcher, error) {
 		reading: limit{max: readingBytes},
 		// A member that hangs holds up those broadcasts that ask it, and not all.
 		gathering: newMemberLimits(broadcasts / 2),
+		turns:     newMemberTurns(cfg.Fanout),
 		fanout:    semaphore.NewWeighted(int64(cfg.Fanout)),
 	}
 	dialer := &net.Dialer{Timeout: cfg.Connect}
