@@ -42,7 +42,7 @@
 //     and why, is part of the result. Clients that send or read slowly and members that hang leave
 //     room for other broadcasts, however many members hang of Config.Fanout at the most. What is
 //     gathered costs what the members have answered, and not what JSON makes of it; a client has to
-//     read it in time, at 64 KiB a second.
+//     read it in time, at 64 KiB a second of what they have answered.
 //  7. A request goes to no loopback, link-local or metadata address that Config.Reach does not
 //     allow, however a record spells it, and never to the addresses of Reach.Never, which are to be
 //     Consul's: on this host at none of the host's addresses. A path that leaves its item by ".."

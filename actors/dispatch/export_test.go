@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"net/http"
 	"time"
 )
 
@@ -50,4 +51,18 @@ func (d *Dispatcher) Reading() int { return int(d.reading.used.Load() >> 20) }
 // UpgradedClient is the client's side of an upgraded connection.
 func UpgradedClient(conn net.Conn, idle time.Duration) net.Conn {
 	return &upgradedClient{Conn: conn, writeTimeout: idle, idleTimeout: idle}
+}
+
+// MemberConn is a connection to a member; begin is for a request on it.
+func MemberConn(conn net.Conn, idle, taking time.Duration) (c net.Conn, begin func()) {
+	i := newIdleConn(conn, idle, taking)
+	return i, i.beginRequest
+}
+
+// Client is the connection to a client that sends a body.
+func Client(w http.ResponseWriter, r *http.Request, idle, timeout time.Duration) interface {
+	http.ResponseWriter
+	io.Reader
+} {
+	return newClient(w, r, idle, timeout)
 }

@@ -25,22 +25,25 @@ type idleConn struct {
 func newIdleConn(c net.Conn, most, taking time.Duration) *idleConn {
 	i := &idleConn{Conn: c, idleTimeout: most, writeTimeout: taking, made: time.Now()}
 	i.answered.Store(true)
-	_ = c.SetDeadline(i.made.Add(most))
+	_ = c.SetDeadline(i.made.Add(rolling(most)))
 	return i
 }
+
+// rolling is how far ahead a deadline is set that is not moved for every byte, because an eighth of
+// the time is not worth a call: so that the last byte has all of the time behind it.
+func rolling(most time.Duration) time.Duration { return most + most/8 }
 
 // beginRequest is for a request that is about to be written.
 func (c *idleConn) beginRequest() { c.answered.Store(false) }
 
-// extendDeadline moves the deadline, but not for every byte: an eighth of the time is not worth a
-// call.
+// extendDeadline moves the deadline, but not for every byte.
 func (c *idleConn) extendDeadline() {
 	now := time.Since(c.made)
 	if last := c.deadlineSet.Load(); now-time.Duration(last) < c.idleTimeout/8 {
 		return
 	}
 	c.deadlineSet.Store(int64(now))
-	_ = c.Conn.SetDeadline(c.made.Add(now + c.idleTimeout))
+	_ = c.Conn.SetDeadline(c.made.Add(now + rolling(c.idleTimeout)))
 }
 
 func (c *idleConn) Read(p []byte) (int, error) {
@@ -50,7 +53,7 @@ func (c *idleConn) Read(p []byte) (int, error) {
 		if !c.answered.Swap(true) {
 			c.deadlineSet.Store(int64(time.Since(c.made)))
 			// also for the write that is under way
-			_ = c.Conn.SetDeadline(time.Now().Add(c.idleTimeout))
+			_ = c.Conn.SetDeadline(time.Now().Add(rolling(c.idleTimeout)))
 		}
 		c.extendDeadline()
 	}
@@ -62,7 +65,7 @@ func (c *idleConn) Write(p []byte) (int, error) {
 	if !c.answered.Load() {
 		_ = c.Conn.SetWriteDeadline(time.Now().Add(c.writeTimeout))
 		if c.answered.Load() { // meanwhile
-			_ = c.Conn.SetWriteDeadline(time.Now().Add(c.idleTimeout))
+			_ = c.Conn.SetWriteDeadline(time.Now().Add(rolling(c.idleTimeout)))
 		}
 	}
 	return c.Conn.Write(p)
@@ -122,7 +125,7 @@ func (c *client) extendReadDeadline(now time.Time) {
 	if c.answering.Load() {
 		most = c.idleTimeout
 	}
-	_ = c.ctrl.SetReadDeadline(now.Add(most))
+	_ = c.ctrl.SetReadDeadline(now.Add(rolling(most)))
 }
 
 // Hijack is for an upgraded connection: what the member sends has to be taken in time on it, too.
@@ -182,7 +185,7 @@ func (c *client) Write(p []byte) (int, error) {
 // the buffers may be full of earlier answers.
 func (c *client) extendWriteDeadline(now time.Time) {
 	c.writeDeadlineSet = now
-	end := now.Add(c.ioTimeout)
+	end := now.Add(rolling(c.ioTimeout))
 	if !c.answerDeadline.IsZero() && c.answerDeadline.Before(end) {
 		end = c.answerDeadline
 	}
@@ -218,7 +221,7 @@ func (c *client) beginAnswer() {
 	}
 	c.Header().Set("Connection", "close")
 	// the body may go on beside the answer
-	_ = c.ctrl.SetReadDeadline(time.Now().Add(c.idleTimeout))
+	_ = c.ctrl.SetReadDeadline(time.Now().Add(rolling(c.idleTimeout)))
 }
 
 // Read reads the request's body.
