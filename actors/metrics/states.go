@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -96,11 +97,21 @@ func newStates(c *actors.Coordinator, o Options) *states {
 }
 
 func gauge(out chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
-	out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	out <- metric(d, prometheus.GaugeValue, v, labels)
 }
 
 func counter(out chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
-	out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	out <- metric(d, prometheus.CounterValue, v, labels)
+}
+
+// metric panics over a label that is no UTF-8, and in a goroutine of Prometheus' own: some labels
+// are what a host calls its version and its actors.
+func metric(d *prometheus.Desc, kind prometheus.ValueType, v float64,
+	labels []string) prometheus.Metric {
+	for i, label := range labels {
+		labels[i] = strings.ToValidUTF8(label, "\uFFFD")
+	}
+	return prometheus.MustNewConstMetric(d, kind, v, labels...)
 }
 
 // oneOf shows which of several states it is.

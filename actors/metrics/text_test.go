@@ -1,0 +1,34 @@
+package metrics_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/metrics"
+	"github.com/coordd/coordd/supervisor"
+)
+
+// Prometheus panics over a label that is no UTF-8, in a goroutine of its own. What a host calls its
+// version, and its actors, may be one.
+func TestAScrapeOfNamesThatAreNoUTF8DoesNotEndTheProcess(t *testing.T) {
+	bubble(t, func(w *world) {
+		m := metrics.New()
+		member := w.Start("a", work, func(c *actors.Config) {
+			c.Observer, c.Version = m, "v1.\xff2"
+		})
+		host, err := supervisor.New("host", supervisor.Tree{Children: []supervisor.Child{{
+			Name: "caf\xe9",
+			Run:  func(ctx context.Context) error { <-ctx.Done(); return nil },
+		}}})
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.registry.MustRegister(m.Collector(member.Coordinator(), metrics.Options{
+			Process: func() *supervisor.Supervisor { return host }}))
+		w.want(1, "coordd_build_info", "version=v1.\uFFFD2")
+		if _, n := w.sum("coordd_actor_restarts_total", "actor=caf\uFFFD"); n != 1 {
+			w.Errorf("%d series of the host's actor", n)
+		}
+	})
+}
