@@ -25,6 +25,13 @@ type Binding struct {
 	since   time.Time
 	lost    tally // sessions that were bound to a check
 	without bool  // the log says that there were too many of them
+	looks   *Overlap[look]
+}
+
+// look is what came of a look whether a session exists.
+type look struct {
+	there bool
+	err   error
 }
 
 // mostLost is how many sessions that are bound to a check may end although this process lives: the
@@ -45,8 +52,35 @@ func (b *Binding) Gone(ctx context.Context, s messages.Session) (gone bool, agai
 	if mutations.Broken("quiet-unasked") {
 		return false, again
 	}
-	there, err := b.Store.SessionExists(ctx, s.ID)
-	return err == nil && !there, again
+	x := b.look(ctx, s.ID)
+	return x.err == nil && !x.there, again
+}
+
+// look asks Consul whether a session exists. It waits no longer for a transport that does not heed
+// its context than for another one: who renews the session has other things to do.
+func (b *Binding) look(ctx context.Context, id string) look {
+	const what = "session info"
+	if b.looks == nil {
+		b.looks = NewOverlap[look]()
+	}
+	if b.looks.Pending() >= mostLeft {
+		return look{err: unreachable(what, "the transport has not come back from any of its calls")}
+	}
+	own, cancel := context.WithTimeout(ctx, b.Store.callTimeout+overdueBy)
+	defer cancel()
+	b.looks.Go(own, func(own context.Context) (x look) {
+		x.err = b.Store.Contain(what, func() (err error) {
+			x.there, err = b.Store.SessionExists(own, id)
+			return err
+		})
+		return x
+	})
+	select {
+	case x := <-b.looks.Results:
+		return x
+	case <-own.Done():
+		return look{err: unreachable(what, "the transport has not come back in time")}
+	}
 }
 
 // Ended takes in that Consul has ended the session.
@@ -94,8 +128,8 @@ func (b *Binding) Choose(ctx context.Context) (check string, wait time.Time) {
 
 // answers asks Consul for anything. One that has just come will have the check in a moment.
 func (b *Binding) answers(ctx context.Context) bool {
-	_, err := b.Store.SessionExists(ctx, "00000000-0000-0000-0000-000000000000")
-	return !errors.Is(err, ErrUnreachable)
+	x := b.look(ctx, "00000000-0000-0000-0000-000000000000")
+	return !errors.Is(x.err, ErrUnreachable)
 }
 
 // Tried takes in what came of opening a session.
