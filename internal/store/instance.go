@@ -51,6 +51,16 @@ const (
 	MostPairs = 64
 )
 
+// FitMeta makes a text fit for metadata: short enough, and such that the agent shows it as it was
+// sent. JSON has U+FFFD for each byte that is no UTF-8.
+func FitMeta(text string) string {
+	text = string([]rune(text))
+	if len(text) > MostMeta {
+		text = strings.ToValidUTF8(text[:MostMeta], "")
+	}
+	return text
+}
+
 // RegisterInstance registers the instance at the agent, passing. One that is registered keeps the
 // state of its check, whose TTL begins anew, and the sessions that are bound to it; the output that
 // was reported last comes into the catalog with it.

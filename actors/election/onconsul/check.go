@@ -20,7 +20,7 @@ func (c *Conn) keepCheck() {
 		Instance: store.Instance{
 			ID:      store.InstanceID(c.cfg.Service, c.cfg.Name, rand.Text()[:12]),
 			Service: c.cfg.Service, CheckTTL: checkTTL,
-			Meta: map[string]string{"coordd-session": c.cfg.Name},
+			Meta: map[string]string{"coordd-session": store.FitMeta(c.cfg.Name)},
 		},
 	}
 	c.binding = &store.Binding{Store: c.store, CheckTTL: checkTTL, TTL: c.cfg.TTL,

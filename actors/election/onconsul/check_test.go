@@ -315,3 +315,26 @@ func TestACheckNeedsALockDelayOfTheLease(t *testing.T) {
 		}
 	}
 }
+
+// The name is for listings, and an agent takes no text of more than 512 bytes beside an instance.
+func TestACandidateHasACheckWhateverItsSessionsNameIs(t *testing.T) {
+	for _, name := range []string{"caf\xe9", strings.Repeat("a", 511) + "é",
+		strings.Repeat("n", 2000)} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newEmbedded(t)
+			defer s.consul.Close()
+			c := s.with(onconsul.Config{Name: name}, s.consul.RoundTripper())
+			defer c.Close()
+			a := nominated(t, c, election.Config{Election: contested, Name: "a", Lead: untilTold,
+				Logger: s.log})
+			if _, err := a.State().Wait(t.Context(), leads); err != nil {
+				t.Fatal(err)
+			}
+			if n := s.bound(c); n != 1 {
+				t.Errorf("the session of a name of %d bytes is bound to %d checks", len(name), n)
+			}
+			a.Resign()
+			<-a.Done()
+		})
+	}
+}

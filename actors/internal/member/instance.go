@@ -54,13 +54,13 @@ func NewInstance(b *actor.Base) *Instance {
 	i := store.Instance{
 		ID: store.InstanceID(b.Service, b.ID, b.Process.Instance), Service: b.Service,
 		CheckTTL: b.CheckTTL,
-		Meta:     map[string]string{"coordd-member": cut(b.ID)},
+		Meta:     map[string]string{"coordd-member": store.FitMeta(b.ID)},
 	}
 	if b.Version != "" {
-		i.Meta["version"] = cut(b.Version)
+		i.Meta["version"] = store.FitMeta(b.Version)
 	}
 	if b.Zone != "" {
-		i.Meta["zone"] = cut(b.Zone)
+		i.Meta["zone"] = store.FitMeta(b.Zone)
 	}
 	i.Address, i.Port = whereabouts(b.Address)
 	return &Instance{fixed: i, wanted: messages.NewState(Labels{}),
@@ -144,16 +144,6 @@ func publishItems(meta map[string]string, items []string) {
 	if value != "" {
 		meta[fmt.Sprintf("items-%d", pair)] = value
 	}
-}
-
-// cut makes a text fit for metadata: short enough, and such that the agent shows it as it was sent.
-// JSON has U+FFFD for each byte that is no UTF-8.
-func cut(text string) string {
-	text = string([]rune(text))
-	if len(text) > store.MostMeta {
-		text = strings.ToValidUTF8(text[:store.MostMeta], "")
-	}
-	return text
 }
 
 // facts are what the labels and the check's output are made of.
