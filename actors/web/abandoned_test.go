@@ -42,7 +42,7 @@ func TestClientsThatLeaveDuringAListKeepNoPlace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		site := newConfigSite(store, 1).handler()
+		site := newConfigSite(store, 1, newTurns()).handler()
 		ask := func(w http.ResponseWriter) {
 			defer func() { _ = recover() }() // as net/http does
 			site.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet,
@@ -75,7 +75,7 @@ func TestAListBehindAWriteIsAnsweredFromTheCacheOnceTheWatchHasBroughtIt(t *test
 		if _, err := store.Put(t.Context(), "own", []byte("v")); err != nil {
 			t.Fatal(err)
 		}
-		site := newConfigSite(store, 1)
+		site := newConfigSite(store, 1, newTurns())
 		for range cap(site.reading) {
 			site.reading <- struct{}{}
 		}

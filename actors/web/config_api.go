@@ -35,13 +35,12 @@ type configSite struct {
 	// places for lists that are not from the cache, and so held in memory by their request
 	reading chan struct{}
 	asking  chan struct{} // places for single values that Consul is asked for
-	turns   turns         // of lists
+	turns   turns         // of lists, and of others that are made
 }
 
-func newConfigSite(store *configstore.Store, waits int) *configSite {
+func newConfigSite(store *configstore.Store, waits int, turns turns) *configSite {
 	return &configSite{store: store, waiting: make(chan struct{}, max(1, waits)),
-		reading: make(chan struct{}, 4), asking: make(chan struct{}, consulReads),
-		turns: newTurns()}
+		reading: make(chan struct{}, 4), asking: make(chan struct{}, consulReads), turns: turns}
 }
 
 const (

@@ -25,8 +25,8 @@ func TestAValueThatArrivesSlowlyIsWritten(t *testing.T) {
 			_ = in.Close()
 		}()
 		w := httptest.NewRecorder()
-		newConfigSite(store, 1).handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(),
-			http.MethodPut, "/config/k", body))
+		newConfigSite(store, 1, newTurns()).handler().ServeHTTP(w,
+			httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/config/k", body))
 		if w.Code != http.StatusNoContent {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}

@@ -11,9 +11,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -121,4 +123,24 @@ func TestItemsThatThereIsNoPlaceForAreNotMade(t *testing.T) {
 	if w := ask(s, "/v1/items?limit=10"); w.Code != http.StatusOK {
 		t.Errorf("a few items: %d %s", w.Code, w.Body)
 	}
+}
+
+// Half of the processors are for all lists together, whatever they are of.
+func TestListsOfEachKindAreMadeInTurnsWithTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		consul := devconsul.New(devconsul.Config{NoJitter: true})
+		t.Cleanup(consul.Close)
+		s := showing(newThousands())
+		s.config = loaded(t, consul.Client())
+		for range cap(s.turns) {
+			s.turns <- struct{}{} // those who ask for items have them
+		}
+		if w := ask(s, "/config/?wait=1s"); w.Code != http.StatusServiceUnavailable {
+			t.Errorf("beside them a list of the configuration is made: %d %.60s", w.Code, w.Body)
+		}
+		<-s.turns
+		if w := ask(s, "/config/?wait=1s"); w.Code != http.StatusOK {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	})
 }
