@@ -28,8 +28,8 @@ var readyChecks = []readyCheck{
 // assigned tells which member has not read what is assigned to it, or waits for a former process.
 func (s *site) assigned(now time.Time) error {
 	var errs []error
-	for _, m := range s.members {
-		own := m.OwnItems()
+	for i, own := range s.own.look(s.members) {
+		m := s.members[i]
 		switch n := own.States[actors.ItemWaiting]; {
 		case !own.Known:
 			errs = append(errs, fmt.Errorf("%s has not read what is assigned to it", m.ID()))
@@ -44,11 +44,10 @@ func (s *site) assigned(now time.Time) error {
 // working tells which member has work that ends again and again.
 func (s *site) working(time.Time) error {
 	var errs []error
-	for _, m := range s.members {
-		own := m.OwnItems()
+	for i, own := range s.own.look(s.members) {
 		if n := own.States[actors.ItemLooping]; n > 0 {
-			errs = append(errs, fmt.Errorf("work of %s ends again and again: %d (%s)", m.ID(), n,
-				named(own.Looping)))
+			errs = append(errs, fmt.Errorf("work of %s ends again and again: %d (%s)",
+				s.members[i].ID(), n, named(own.Looping)))
 		}
 	}
 	return errors.Join(errs...)

@@ -103,3 +103,29 @@ func TestAMemberIsNotReadyBeforeItRunsNorWhileItsItemsWaitForItsFormerProcess(t 
 		r.expect("its item runs", "", http.StatusOK, "ok")
 	})
 }
+
+// A member goes through all of its items to say what they do, and anybody may ask, also without the
+// token.
+func TestWhetherAMemberIsReadyIsFoundOutOnceASecondHoweverManyAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := actorstest.New(t)
+		n1 := cluster.Start("n1", nil).Coordinator()
+		cluster.AddWork("a")
+		time.Sleep(10 * time.Second)
+		s := showing(nil, n1)
+		looks := 0
+		s.own.of = func(c *actors.Coordinator) actors.OwnItems {
+			looks++
+			return c.OwnItems()
+		}
+		for range 10 * 100 {
+			if w := ask(s, "/readyz"); w.Code != http.StatusOK {
+				t.Fatalf("%d %s", w.Code, w.Body)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if looks > 11 {
+			t.Errorf("in 10 s it was looked at %d times", looks)
+		}
+	})
+}

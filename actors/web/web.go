@@ -100,6 +100,7 @@ type site struct {
 	status  *viewCache
 	reports *viewCache
 	members []*actors.Coordinator // those of this process
+	own     *ownCache             // what they do
 	report  func() supervisor.Report
 	config  *configstore.Store
 	log     *viewCache
@@ -124,8 +125,9 @@ const (
 )
 
 func newSite(status *viewCache, members []*actors.Coordinator) *site {
-	s := &site{status: status, members: members, config: configstore.None(), waits: 128,
-		large: make(chan struct{}, largeDocuments), turns: newTurns()}
+	s := &site{status: status, members: members, own: newOwnCache(), waits: 128,
+		config: configstore.None(),
+		large:  make(chan struct{}, largeDocuments), turns: newTurns()}
 	s.reports = newViewCache(func(context.Context) *view {
 		v := &view{}
 		v.body, v.err = json.MarshalIndent(s.wholeReport(), "", "  ")
