@@ -108,6 +108,7 @@ func (c *commands) work(ctx context.Context, item actors.Item) error {
 			"COORDD_SERVICE=" + c.o.service,
 		},
 		Ended: func(at time.Time, _ guard.Reason) { ended(ctx, at) },
+		Stood: func(from, to time.Time) { stood(ctx, from, to) },
 	}
 	if item.Changes != nil {
 		return c.execSignalled(ctx, item, spec)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/coordd/coordd/actors"
@@ -20,6 +21,10 @@ type historyFile struct {
 	lines *history.Queued // nobody waits for the file
 	rec   *history.Recorder
 	proc  string
+
+	mu     sync.Mutex
+	paused pauseDetector
+	stood  time.Time // the end of the last time that was recorded for which all stood still
 }
 
 // openHistory opens the file for appending: histories of earlier runs stay in it.
@@ -53,23 +58,61 @@ func (h *historyFile) wrap(work actors.Work) actors.Work {
 	}
 	return func(ctx context.Context, item actors.Item) error {
 		h.record(history.Event{Verb: history.Start, Item: item.ID, Token: item.Token})
-		var ended time.Time
+		var end workEnd
 		defer func() {
-			h.record(history.Event{At: ended, Verb: history.Stop, Item: item.ID,
+			h.recordStand(end.stoodFrom, end.stoodTo)
+			h.record(history.Event{At: end.at, Verb: history.Stop, Item: item.ID,
 				Token: item.Token})
 		}()
-		return work(context.WithValue(ctx, endKey{}, &ended), item)
+		return work(context.WithValue(ctx, endKey{}, &end), item)
 	}
 }
 
 type endKey struct{}
 
-// ended records when work really ended, if that was before its function could return: the guard
+// workEnd is what the guard tells of the end of a command. Zero: it told nothing.
+type workEnd struct {
+	at                 time.Time
+	stoodFrom, stoodTo time.Time // the last time for which the guard stood still meanwhile
+}
+
+// ended notes when work really ended, if that was before its function could return: the guard
 // ends the commands of a coordd that is frozen.
 func ended(ctx context.Context, at time.Time) {
-	if end, ok := ctx.Value(endKey{}).(*time.Time); ok && at.Before(time.Now()) {
-		*end = at
+	if end, ok := ctx.Value(endKey{}).(*workEnd); ok && at.Before(time.Now()) {
+		end.at = at
 	}
+}
+
+// stood notes for how long the guard of a command stood still.
+func stood(ctx context.Context, from, to time.Time) {
+	if end, ok := ctx.Value(endKey{}).(*workEnd); ok {
+		end.stoodFrom, end.stoodTo = from, to
+	}
+}
+
+// recordStand records, once, that this process stood still at the same time as its guard. Then the
+// commands did so too: the host was suspended, or its container was frozen. Where one of the two
+// went on, it ended the commands with the lease, and the time until then counts as work.
+func (h *historyFile) recordStand(from, to time.Time) {
+	if from.IsZero() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.paused.check(time.Now())
+	if from.Before(h.paused.from) {
+		from = h.paused.from
+	}
+	if to.After(h.paused.to) {
+		to = h.paused.to
+	}
+	if !from.Before(to) || !h.stood.Before(from) {
+		return
+	}
+	h.stood = to
+	h.record(history.Event{At: from, Verb: history.Freeze})
+	h.record(history.Event{At: to, Verb: history.Thaw})
 }
 
 // begin records that the process runs, and returns the child that follows its leadership and its
@@ -79,6 +122,7 @@ func (h *historyFile) begin(c *actors.Coordinator, log *slog.Logger) []superviso
 		return nil
 	}
 	h.proc = c.ID() + "#" + c.Settings().Process.Instance
+	h.paused = pauseDetector{checked: time.Now(), limit: min(pauseLimit, c.Settings().Lease)}
 	h.record(history.Event{Verb: history.Boot})
 	return []supervisor.Child{{Name: "history", Run: func(ctx context.Context) error {
 		return h.follow(ctx, c, log)
@@ -91,7 +135,6 @@ func (h *historyFile) follow(ctx context.Context, c *actors.Coordinator, log *sl
 	var id string       // of the session
 	var alive time.Time // when that was renewed, or led by, last
 	told := false
-	paused := pauseDetector{checked: time.Now()}
 	ticker := time.NewTicker(pauseCheck)
 	defer ticker.Stop()
 	for {
@@ -99,10 +142,10 @@ func (h *historyFile) follow(ctx context.Context, c *actors.Coordinator, log *sl
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			paused.check(time.Now())
+			h.check(time.Now())
 		case <-leadership.Changed():
 			now := time.Now()
-			paused.check(now)
+			h.check(now)
 			l := leadership.Take()
 			switch {
 			case l.Role == messages.Leading && l.Epoch != epoch:
@@ -115,7 +158,7 @@ func (h *historyFile) follow(ctx context.Context, c *actors.Coordinator, log *sl
 					// since, and another may lead.
 					h.record(history.Event{At: alive, Verb: history.Early})
 				}
-				h.record(history.Event{At: paused.ended(now), Verb: history.Unlead, Epoch: epoch})
+				h.record(history.Event{At: h.pausedEnd(now), Verb: history.Unlead, Epoch: epoch})
 				epoch = 0
 			}
 		case <-session.Changed():
@@ -139,6 +182,20 @@ func (h *historyFile) follow(ctx context.Context, c *actors.Coordinator, log *sl
 			}
 		}
 	}
+}
+
+// check notes that this process runs at now.
+func (h *historyFile) check(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.paused.check(now)
+}
+
+// pausedEnd returns when something ended of which this process hears at now.
+func (h *historyFile) pausedEnd(now time.Time) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.paused.ended(now)
 }
 
 // close records that all is over, and returns what kept the history from being written.

@@ -7,7 +7,8 @@ import (
 )
 
 // This process looks at the clock every pauseCheck. It was paused if it has not looked for longer
-// than pauseLimit. A process that only waits for a busy machine looks sooner.
+// than pauseLimit, or its lease if that is shorter. A process that only waits for a busy machine
+// looks sooner.
 const (
 	pauseCheck = time.Second
 	pauseLimit = 5 * time.Second
@@ -15,11 +16,14 @@ const (
 
 // pauseDetector knows the last pause of this process: it was frozen, or its host was suspended. The
 // process hears only after the pause of what ended during it.
-type pauseDetector struct{ checked, from, to time.Time }
+type pauseDetector struct {
+	checked, from, to time.Time
+	limit             time.Duration
+}
 
 // check notes that the process runs at now.
 func (p *pauseDetector) check(now time.Time) {
-	if passed(p.checked, now) > pauseLimit {
+	if passed(p.checked, now) > p.limit {
 		p.from, p.to = p.checked, now
 	}
 	p.checked = now

@@ -24,7 +24,7 @@ func TestALeaderThatStoodStillLedUntilThen(t *testing.T) {
 		"it stood still long before":         {[]float64{8, 10, 15, 20, 25, 30}, 35, 35, 1},
 		"it waited for its turn on the host": {[]float64{5, 10, 15, 20, 25, 30}, 35, 35, 1},
 	} {
-		paused := pauseDetector{checked: begin}
+		paused := pauseDetector{checked: begin, limit: pauseLimit}
 		for _, s := range x.looks {
 			paused.check(at(s))
 		}

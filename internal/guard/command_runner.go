@@ -23,6 +23,8 @@ const (
 	// groupCheck is how often a group whose leader is gone is looked at: a member whose parent
 	// is not us dies unseen.
 	groupCheck = 10 * time.Millisecond
+	// standLimit is how much later than it meant to this process wakes up when it stood still.
+	standLimit = time.Second
 	// forever is long enough for a timer that nothing needs.
 	forever = time.Hour
 )
@@ -44,11 +46,16 @@ type commandRunner struct {
 	send    func(pid int, sig syscall.Signal) error // kill(2)
 	cgroups *cgroups                                // nil: none
 	output  *output.Copier                          // nil: commands have this process's own
+	stood   stand                                   // the last time that this process stood still
 }
+
+// stand is a time for which this process stood still: it was frozen, or its host was suspended.
+type stand struct{ from, to time.Time }
 
 // run is one command: its process group, and whatever left it.
 type run struct {
 	id         uint64
+	began      time.Time
 	pgid       int
 	timeout    time.Duration
 	lease      *lease // that it began under; renewed until there is one of another epoch
@@ -80,9 +87,11 @@ func (cr *commandRunner) loop(cmds <-chan command) {
 		if cr.closing && len(cr.runs) == 0 {
 			return
 		}
-		timer.Reset(cr.nextLook())
+		asleep, next := time.Now(), cr.nextLook()
+		timer.Reset(next)
 		select {
 		case c, ok := <-cmds:
+			cr.noteStand(asleep, next, time.Now())
 			if !ok || c.Kind == cmdEnd {
 				cmds = nil
 				cr.closing = true
@@ -93,8 +102,20 @@ func (cr *commandRunner) loop(cmds <-chan command) {
 			}
 			cr.do(c)
 		case <-died:
+			cr.noteStand(asleep, next, time.Now())
 		case <-timer.C:
+			cr.noteStand(asleep, next, time.Now())
 		}
+	}
+}
+
+// noteStand notes that this process stood still, if it went to sleep for next and woke up much
+// later, by the clock by which more time has passed: the monotonic one stands still while the host
+// is suspended.
+func (cr *commandRunner) noteStand(asleep time.Time, next time.Duration, woke time.Time) {
+	slept := max(woke.Sub(asleep), woke.Round(0).Sub(asleep.Round(0)))
+	if slept > next+standLimit {
+		cr.stood = stand{asleep, woke}
 	}
 }
 
@@ -185,8 +206,8 @@ func (cr *commandRunner) start(c command) {
 	if out != nil {
 		out.Started()
 	}
-	r := &run{id: c.ID, pgid: pid, timeout: c.StopTimeout, lease: cr.lease, confined: cgroup != nil,
-		termed: map[int]bool{}, output: out}
+	r := &run{id: c.ID, began: time.Now(), pgid: pid, timeout: c.StopTimeout, lease: cr.lease,
+		confined: cgroup != nil, termed: map[int]bool{}, output: out}
 	cr.runs[c.ID], cr.leaders[pid] = r, r
 	cr.emit(event{Kind: evStarted, ID: c.ID, PID: pid})
 }
@@ -322,6 +343,9 @@ func (cr *commandRunner) settleEnded() {
 			Ended: time.Now().UnixNano()}
 		if r.status.Signaled() {
 			e.Signal = int(r.status.Signal())
+		}
+		if cr.stood.from.After(r.began) {
+			e.StoodFrom, e.StoodTo = cr.stood.from.UnixNano(), cr.stood.to.UnixNano()
 		}
 		cr.emit(e)
 	}

@@ -94,6 +94,9 @@ type Spec struct {
 	// wall clock of this host at which nothing of it was left any more, and why it ended. That is
 	// earlier than the call if this process was frozen meanwhile. May be nil.
 	Ended func(at time.Time, why Reason)
+	// Stood is called by Exec before Ended, if the guard process stood still while the command ran,
+	// with the last such time by the wall clock of this host. May be nil.
+	Stood func(from, to time.Time)
 }
 
 // Guard runs commands through a guard process. Its methods may be called from any goroutine.
@@ -343,6 +346,9 @@ type job struct {
 
 // over tells when the command ended, and how.
 func (j *job) over(s Spec) error {
+	if s.Stood != nil && j.exit.StoodFrom != 0 {
+		s.Stood(time.Unix(0, j.exit.StoodFrom), time.Unix(0, j.exit.StoodTo))
+	}
 	if s.Ended != nil && j.exit.Reason != NotStarted {
 		at, why := time.Now(), j.exit.Reason
 		// else the guard process died, and its commands have just been seen to be gone

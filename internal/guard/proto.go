@@ -73,6 +73,9 @@ type event struct {
 	NoCgroup string // evHello: why there is none
 	LockID   string // evHello, evLocked: which file that is, when Locked
 	Ended    int64  // evExited: when that was seen, in nanoseconds of the wall clock
+	// evExited: the last time that the guard process stood still while the command ran, in
+	// nanoseconds of the wall clock; 0: it did not
+	StoodFrom, StoodTo int64
 	// evExited: why it did not start; evHello: why it does not hold the lock file; evOutputLost:
 	// why it is; empty: above the rate
 	Err   string

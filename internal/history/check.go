@@ -136,6 +136,9 @@ func (c *checker) apply(i int, e Event) {
 	case Unlead:
 		c.unlead(i, p)
 	case Freeze:
+		if p.frozen { // it says so itself, of what somebody else has said already
+			break
+		}
 		p.frozen = true
 		p.frozenTimes = append(p.frozenTimes, window{from: e.At})
 	case Thaw:

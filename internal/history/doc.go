@@ -24,8 +24,10 @@
 // process whose history just breaks off is taken to have worked up to its last line and
 // no longer: so a kill -9 is no accusation, and a process that is to be held to what it did
 // writes "alive" now and then. Time in which a process was frozen ("freeze" to "thaw")
-// does not count: a process that stands still works on nothing. A "step" or a "stop" outside
-// of the work with its token is a breach: there was work of which nothing had been said.
+// does not count: a process that stands still works on nothing. Whoever stops it writes that; a
+// member does it itself, of the times for which it and its guard process stood still together. A
+// "step" or a "stop" outside of the work with its token is a breach: there was work of which nothing
+// had been said.
 //
 // A line "dead" says that a process was killed, and nothing of its commands: where they write lines
 // of their own (in tests they do), each goes on up to its own last word, and none up to another's.

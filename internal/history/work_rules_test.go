@@ -17,6 +17,17 @@ func TestBrokenHistoriesOfWorkAreRejected(t *testing.T) {
 			2 start b#1 w1 6
 			3 stop a#1 w1 5
 			4 stop b#1 w1 6`},
+		"two at work after a stand that two have told of": {"I1", "both work on w1 for 10s", `
+			0 boot a#1
+			0 boot b#1
+			1 start a#1 w1 5
+			2 freeze a#1
+			3 freeze a#1
+			9 thaw a#1
+			10 thaw a#1
+			20 start b#1 w1 6
+			30 stop a#1 w1 5
+			31 stop b#1 w1 6`},
 		"two at work before Consul loses writes": {"I1", "both work on w1 for 1s", `
 			0 boot a#1
 			0 boot b#1
