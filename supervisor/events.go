@@ -22,8 +22,9 @@ const (
 	EventStopping  EventType = "stopping" // was asked to stop: Err is why
 	EventStopped   EventType = "stopped"  // ended after it was asked: Kind, Err
 	// did not stop in time and was abandoned: Err is a *StuckError
-	EventStuck     EventType = "stuck"
-	EventEndedLate EventType = "ended-late" // had been abandoned, and has ended after all
+	EventStuck EventType = "stuck"
+	// had been abandoned, and has ended after all: Kind, Err
+	EventEndedLate EventType = "ended-late"
 )
 
 // Event is one step in the life of a child or of the root.

@@ -47,6 +47,9 @@ func (l *loop) ended(r *run, e end) {
 	over := heard && e.asks == asksToTerminate
 	switch {
 	case c.remove:
+		if !asked && e.kind.failed() {
+			l.logFailure(cause, "restart", "none, it is removed")
+		}
 		l.drop(c)
 	case l.stopping:
 		l.settle(c, StateStopped)
@@ -58,6 +61,9 @@ func (l *loop) ended(r *run, e end) {
 	case over:
 		l.settle(c, StateDone)
 	case c.again:
+		if !asked && e.kind.failed() {
+			l.logFailure(cause, "restart", "by hand")
+		}
 		l.startAgain(c)
 	case asked:
 		l.rejoin(c, cause)
@@ -90,17 +96,7 @@ func (l *loop) noteBadStop(c *child, cause Cause) {
 	if cause.Kind == KindError {
 		level = slog.LevelDebug
 	}
-	l.log.Log(
-		context.Background(),
-		level,
-		"child-failed-while-stopping",
-		"path",
-		c.path,
-		"kind",
-		string(cause.Kind),
-		"err",
-		cause.Err,
-	)
+	l.log.Log(context.Background(), level, "child-failed-while-stopping", cause.attrs()...)
 }
 
 // settle ends a static child for good, or until a group restart.
@@ -224,22 +220,16 @@ func (l *loop) logFailure(cause Cause, more ...any) {
 	if !l.log.Enabled(context.Background(), slog.LevelWarn) {
 		return
 	}
-	args := append(
-		[]any{
-			"path",
-			cause.Path,
-			"incarnation",
-			cause.Incarnation,
-			"kind",
-			string(cause.Kind),
-			"err",
-			cause.Err,
-		},
-		more...)
-	if p, ok := cause.Err.(*PanicError); ok {
-		args = append(args, "stack", string(p.Stack))
+	l.log.Warn("child-failed", append(cause.attrs(), more...)...)
+}
+
+// attrs are what the log says of a failure: of a panic also its stack.
+func (c Cause) attrs() []any {
+	attrs := []any{"path", c.Path, "incarnation", c.Incarnation, "kind", string(c.Kind), "err", c.Err}
+	if p, ok := c.Err.(*PanicError); ok {
+		attrs = append(attrs, "stack", string(p.Stack))
 	}
-	l.log.Warn("child-failed", args...)
+	return attrs
 }
 
 // record is what failed lately. Its space is used again.

@@ -212,9 +212,12 @@ func (m readyMsg) refuse(_ *loop) {}
 
 type endedMsg struct{ r *run }
 
+// panicked is for a run that had been abandoned: others are counted with their end.
+func (m endedMsg) panicked() bool { return m.r.end.kind == KindPanic && m.r.stuck != nil }
+
 func (m endedMsg) apply(l *loop) {
 	if m.r.stuck != nil || m.r.c.lingers {
-		if m.r.end.kind == KindPanic && m.r.stuck != nil {
+		if m.panicked() {
 			l.count(m.r.c, addPanic)
 		}
 		l.endedLate(m.r)
@@ -225,6 +228,12 @@ func (m endedMsg) apply(l *loop) {
 
 // refuse runs when the loop is over: only an abandoned run ends so late.
 func (m endedMsg) refuse(l *loop) {
+	if m.panicked() {
+		l.hub.tally.count(m.r.c.path, addPanic)
+		if m.r.c.dynamic {
+			l.hub.tally.forget(m.r.c.path, l.path)
+		}
+	}
 	l.announceLate(m.r)
 	m.r.c.done.set()
 	l.removals.ring()

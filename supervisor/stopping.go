@@ -214,15 +214,19 @@ func (l *loop) endedLate(r *run) {
 	}
 }
 
+// announceLate tells of the end of a run that had been abandoned: how it ended has not been told
+// yet, but of a tree that waited for what it had left behind.
 func (l *loop) announceLate(r *run) {
-	l.hub.publish(Event{Type: EventEndedLate, Path: r.c.path, Incarnation: r.incarnation})
-	l.log.Warn(
-		"stuck-child-ended",
-		"path",
-		r.c.path,
-		"incarnation",
-		r.incarnation,
-		"waited",
-		r.waited(time.Now()),
-	)
+	e := Event{Type: EventEndedLate, Path: r.c.path, Incarnation: r.incarnation}
+	how := Cause{Path: r.c.path, Incarnation: r.incarnation}
+	if r.stuck != nil {
+		how.Kind, how.Err = r.end.kind, r.end.err
+		e.Kind, e.Err = how.Kind, how.Err
+	}
+	l.hub.publish(e)
+	attrs := how.attrs()
+	if !how.Kind.failed() || r.stuck == nil {
+		attrs = attrs[:4]
+	}
+	l.log.Warn("stuck-child-ended", append(attrs, "waited", r.waited(time.Now()))...)
 }
