@@ -26,7 +26,9 @@
 //
 // Not guaranteed: that a reader sees every value, that two cells change
 // together, and any order between cells. What must be seen together is one
-// message. Receivers compute differences themselves, from the snapshots.
+// message. Receivers compute differences themselves, from the snapshots. Nor is it noticed that two
+// receivers call each other, each for a request of somebody else: none waits for its own call, and
+// they wait until one of the contexts ends.
 //
 // The package imports nothing of ours and starts no goroutine.
 package messages

@@ -1,6 +1,6 @@
 // Package actorstest runs a service's members in its tests: whole clusters in one process, on an
 // embedded Consul, in virtual time when the test is in a testing/synctest bubble (and then a
-// take-over of half a minute takes none).
+// take-over of 20 s takes none).
 //
 //	func TestEveryDeviceIsPolledByOneMember(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -10,7 +10,7 @@
 //			c.Start("b", poll)
 //			c.Await(10*time.Second, "both to run", func() bool { return len(c.Workers()) == 2 })
 //			a.Lose() // as a machine that burns
-//			c.Await(40*time.Second, "b to have both", func() bool {
+//			c.Await(30*time.Second, "b to have both", func() bool {
 //				w := c.Workers()
 //				return w["device_1"] == "b" && w["device_2"] == "b"
 //			})

@@ -27,17 +27,17 @@ func everyDeviceIsPolled(t *testing.T) {
 		c.Await(10*time.Second, "both to run", func() bool { return len(c.Workers()) == 2 })
 		lost := time.Now()
 		a.Lose() // as a machine that burns
-		c.Await(40*time.Second, "b to have both", func() bool {
+		c.Await(30*time.Second, "b to have both", func() bool {
 			w := c.Workers()
 			return w["device_1"] == "b" && w["device_2"] == "b"
 		})
-		fmt.Println("within 33 s:", time.Since(lost) <= 33*time.Second) // of virtual time
+		fmt.Println("within 19 s:", time.Since(lost) <= 19*time.Second) // of virtual time
 	})
 }
 
 func Example() {
 	fmt.Println("passed:", goTest(everyDeviceIsPolled))
 	// Output:
-	// within 33 s: true
+	// within 19 s: true
 	// passed: true
 }

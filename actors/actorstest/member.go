@@ -86,8 +86,9 @@ func (m *Member) Stop() {
 	})
 }
 
-// Lose is the loss of its machine: its work ends at once, and Consul hears nothing of it any more.
-// Others take over when its session and the grace are over, 33 s later with the usual settings.
+// Lose is the loss of its machine: Consul hears nothing of it any more, and its work is told to end
+// at once; Lose returns when it has. Others take over when Consul has noticed, by the member's health
+// check, and its lease is over: within 19 s with the usual settings.
 func (m *Member) Lose() {
 	m.CutOff()
 	m.Stop()

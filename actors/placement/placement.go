@@ -38,8 +38,8 @@
 //     Without capacities and pins, the spread between all members is therefore at most the weight
 //     of the heaviest item.
 //  9. Every balance move carries less than the difference between its two members at that point, so
-//     it shrinks it. When a member is gone and there are neither capacities nor pins, only its own
-//     items move.
+//     it shrinks it. When a member is gone from a plan that was carried out, there are no
+//     capacities, and no rollout is on, only its own items move.
 //
 // In a rollout, as long as there are Newest members that may hold anything, and others, drained or
 // not:
@@ -188,9 +188,9 @@ type Unplaced struct {
 
 // Plan is the outcome of Compute.
 type Plan struct {
-	// Moves holds the free items first, ordered by item and, with equal weights, by member too;
-	// then the items that have to leave an owner, ordered by item. Where those will go is a
-	// forecast: it is decided when they are free.
+	// Moves holds the free items first, ordered by item and, with equal weights, no pins and one
+	// zone, by member too; then the items that have to leave an owner, ordered by item. Where those
+	// will go is a forecast: it is decided when they are free.
 	Moves    []Move
 	Unplaced []Unplaced // ordered by item
 	Loads    []uint64   // weight held by each member once all moves are made
