@@ -23,8 +23,8 @@ type Bounds struct {
 	// TakeOverLeader is the same for the leader's death: TakeOver + lock.
 	TakeOverLeader time.Duration
 	// TakeOverMachine is TakeOver when the machine of its Consul agent goes as well. Then it is
-	// Consul's gossip that notices, which took 5.5 to 7.3 s with its settings for a LAN: 8 s +
-	// grace + planning. Without a check it is TakeOver.
+	// Consul's gossip that notices, which took 5.5 to 7.3 s with its settings for a LAN: 8 s (2 x
+	// TTL if that is shorter) + grace + planning. Without a check it is TakeOver.
 	TakeOverMachine time.Duration
 	// TakeOverLead is the time from a leader's death to the start of another member's Lead, when
 	// nobody resigns for it and nobody knows that it is dead: Detect + lock + Lease + 1 s (calls).

@@ -19,6 +19,8 @@ var boundSettings = []actors.Config{
 	{Grace: 25 * time.Second, Merge: time.Second, WorkerSoak: 3 * time.Second},
 	{TTL: 20 * time.Second, Renew: 2 * time.Second, LeaseMargin: 4 * time.Second,
 		LockDelay: time.Millisecond},
+	{TTL: 5 * time.Second},
+	{TTL: 3 * time.Second, CheckTTL: actors.NoCheck},
 }
 
 // tried: under the race detector each settings are tried at some of the phases only.

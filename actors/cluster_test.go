@@ -60,7 +60,7 @@ func newCluster(t *testing.T) *cluster {
 	c := &cluster{
 		t: t, consul: devconsul.New(
 			devconsul.Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-				NoJitter: true}),
+				NoJitter: true, SessionTTLMin: actors.MinTTL}),
 		members: map[string]*member{}, judge: testkit.NewJudge(),
 		starts: map[string]int{}, leading: map[string]int{},
 	}

@@ -94,7 +94,10 @@ func (c Config) Formulas() Formulas {
 	unchecked := Part{Name: "ttl", Each: c.TTL, Times: 2}
 	detect, machine := unchecked, unchecked
 	if c.CheckTTL != NoCheck {
-		detect, machine = once("check-ttl", c.CheckTTL), once("gossip", store.Gossip)
+		detect = once("check-ttl", c.CheckTTL)
+		if machine.total() >= store.Gossip {
+			machine = once("gossip", store.Gossip)
+		}
 	}
 	wait := once("lease", c.Lease)
 	if c.Grace > c.Lease {

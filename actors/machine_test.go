@@ -31,6 +31,10 @@ func TestALostMachineIsTakenOverWithinItsBound(t *testing.T) {
 	for name, set := range map[string]option{
 		"defaults":       func(*actors.Config) {},
 		"a lease of 3 s": func(cfg *actors.Config) { cfg.Lease = 3 * time.Second },
+		"a ttl of 3 s":   func(cfg *actors.Config) { cfg.TTL = 3 * time.Second },
+		"the shortest lease": func(cfg *actors.Config) {
+			cfg.Lease, cfg.CheckTTL = actors.MinLease, actors.MinCheckTTL
+		},
 	} {
 		for _, leads := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
@@ -48,7 +52,8 @@ func TestALostMachineIsTakenOverWithinItsBound(t *testing.T) {
 					c.kill(victim)
 					took := c.await("taken over", bound, c.balanced(9))
 					t.Logf("taken over after %v", took)
-					if took < 7*time.Second+settings.Lease {
+					detect := min(7*time.Second, 2*settings.TTL-settings.Renew)
+					if took < detect+settings.Lease {
 						t.Errorf("taken over after %v: before its lease was over", took)
 					}
 					c.awaitLeader(10 * time.Second)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/store"
 )
 
 // What a lost member ran has waited for its lease: its receivers do not soak it on top of that.
@@ -18,7 +19,7 @@ func TestWhatIsTakenOverFromALostMemberIsNotSoaked(t *testing.T) {
 				b := c.members[victim].c.Settings().Bounds()
 				c.kill(victim)
 				// The lease is the default: the TTL, and as long as the grace.
-				wait := b.Detect + actors.MinTTL
+				wait := b.Detect + store.DefaultTTL
 				took := c.await("its items elsewhere", time.Minute, c.balanced(30))
 				t.Logf("with a soak of %v its items run elsewhere after %v, %v of it detection "+
 					"and lease", soak, took, wait)

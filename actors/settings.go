@@ -14,13 +14,16 @@ import (
 	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/hashicorp/consul/api"
 )
 
-// Consul's own limits: a setting outside is refused at start, not by the server later.
+// Limits of the settings, which are Consul's own but for MinTTL: a setting outside is refused before
+// Consul is asked. Consul's servers have a floor of their own for the TTL, session_ttl_min, 10 s by
+// default: what they refuse ends a member at its start.
 const (
-	MinTTL       = 10 * time.Second
+	MinTTL       = 2 * time.Second
 	MaxTTL       = 24 * time.Hour
 	MaxLockDelay = 60 * time.Second
 )
@@ -131,8 +134,10 @@ type Config struct {
 	// Capacity is the most weight this member may hold. 0: no limit.
 	Capacity uint64
 
-	// TTL of the Consul session: 10 s (the default) to 24 h. Consul ends a session that nobody
-	// renews after once to twice its TTL; so long it takes until a lost member is noticed.
+	// TTL of the Consul session: 2 s to 24 h, 10 s by default. Consul's servers refuse less than
+	// their session_ttl_min, which is 10 s by default: then Run ends with [ErrInvalid]. Consul ends
+	// a session that nobody renews after once to twice its TTL; so long it takes until a lost member
+	// is noticed that has no check.
 	TTL time.Duration
 	// Lease is how long this member counts on a renewal: 2 s to the TTL, which is the default. When
 	// it is noticed that a member is lost, its items wait for its lease; and a silence of Consul's
@@ -258,7 +263,7 @@ var ErrIDTaken = member.ErrIDTaken
 var ErrStarted = routing.ErrStarted
 
 func (c Config) withDefaults() Config {
-	c.TTL = cmp.Or(c.TTL, 10*time.Second)
+	c.TTL = cmp.Or(c.TTL, store.DefaultTTL)
 	c.Lease = cmp.Or(c.Lease, c.TTL)
 	c.CheckTTL = cmp.Or(c.CheckTTL, max(13*c.Lease/20, MinCheckTTL))
 	c.Renew = cmp.Or(c.Renew, c.Lease/3)
@@ -315,7 +320,8 @@ func (c Config) Validate() error {
 	}
 	d := c.withDefaults()
 	if d.TTL < MinTTL || d.TTL > MaxTTL {
-		bad("ttl %v is outside of Consul's range: give one of %v to %v", d.TTL, MinTTL, MaxTTL)
+		bad("ttl %v: give one of %v to %v, and at least the session_ttl_min of Consul's servers "+
+			"(10s by default)", d.TTL, MinTTL, MaxTTL)
 	}
 	if d.LockDelay < 0 || d.LockDelay > MaxLockDelay {
 		bad("lock-delay %v is outside of Consul's range: give one of 0s to %v", d.LockDelay,
@@ -325,7 +331,7 @@ func (c Config) Validate() error {
 		bad("renew %v: give at least %v, or the renewals themselves are a load on Consul", d.Renew,
 			minRenew)
 	}
-	if d.Lease < MinLease || d.Lease > d.TTL {
+	if d.Lease < MinLease && c.Lease != 0 || d.Lease > d.TTL {
 		bad("lease %v: give one of %v to the ttl (%v)", d.Lease, MinLease, d.TTL)
 	}
 	if d.CheckTTL != NoCheck && (d.CheckTTL < MinCheckTTL || d.CheckTTL > d.TTL) {

@@ -102,7 +102,7 @@ type Contact struct {
 	// the store ends a silent session. After the end of the lease, only the next contact tells
 	// whether the session still lives.
 	Lease messages.Lease
-	// Why says why the previous session ended; empty: there was none.
+	// Why says why the previous session ended, or why the first one was refused; empty: neither.
 	Why string
 	// Closed: the caller has closed the connection. It will not come back.
 	Closed bool

@@ -130,7 +130,8 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 		"End, with exit code 1, when the leadership is lost or handed over.")
 	f.DurationVar(&o.ttl, "ttl", onconsul.DefaultTTL,
 		"The `time` of silence after which Consul ends this candidate's session, once or twice as "+
-			"long: 10s to 24h. ZooKeeper grants what its own settings allow, 4s to 40s as a rule.")
+			"long: 2s to 24h, and no less than its session_ttl_min, 10s by default. "+
+			"ZooKeeper grants what its own settings allow, 4s to 40s as a rule.")
 	f.DurationVar(&o.lease, "lease", 0,
 		"The `time` of silence after which a leader stops its command: 2s to the ttl. Without it: "+
 			"the ttl. For Consul.")

@@ -143,7 +143,7 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 		"The most `weight` that this member may hold. 0 means no limit.")
 	f.DurationVar(&o.ttl, "ttl", 10*time.Second,
 		"The `time` of silence after which Consul ends this member's session, once or twice as "+
-			"long: 10s to 24h.")
+			"long: 2s to 24h, and no less than its session_ttl_min, 10s by default.")
 	f.DurationVar(&o.lease, "lease", 0,
 		"The `time` of silence after which this member stops its work: 2s to the ttl. Others take "+
 			"over when that has passed since the end of the session. Without it: the ttl.")

@@ -44,7 +44,7 @@ func bubble(t *testing.T, f func(t *testing.T, consul *devconsul.Server, s *prot
 func session(t *testing.T, s *protocol.Store) string {
 	t.Helper()
 	id, _, err := s.CreateSession(t.Context(), store.SessionOptions{Name: "test",
-		TTL: store.MinTTL})
+		TTL: store.DefaultTTL})
 	must(t, err)
 	return id
 }

@@ -60,7 +60,7 @@ func TestASessionInAnotherDatacenterIsOnAServersNodeThere(t *testing.T) {
 			must(t, err)
 			i := store.Instance{ID: "demo-n1", Service: "demo", CheckTTL: 6 * time.Second}
 			must(t, s.RegisterInstance(t.Context(), i))
-			options := store.SessionOptions{TTL: store.MinTTL, Check: i.CheckID()}
+			options := store.SessionOptions{TTL: store.DefaultTTL, Check: i.CheckID()}
 			_, _, err = s.CreateSession(t.Context(), options)
 			if denied {
 				wantKind(t, err, store.ErrDenied, false)
@@ -96,7 +96,7 @@ func TestASessionWaitsForItsNodeInItsOwnDatacenter(t *testing.T) {
 		must(t, err)
 		_, err = c.Deregister(&api.CatalogDeregistration{Node: self}, nil)
 		must(t, err)
-		_, _, err = s.CreateSession(t.Context(), store.SessionOptions{TTL: store.MinTTL})
+		_, _, err = s.CreateSession(t.Context(), store.SessionOptions{TTL: store.DefaultTTL})
 		wantKind(t, err, store.ErrUnreachable, true)
 		wantText(t, err, "Missing node registration")
 	})

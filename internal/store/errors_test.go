@@ -44,7 +44,7 @@ func calls(s *store.Store) map[string]func(context.Context) error {
 			return err
 		},
 		"session create": func(ctx context.Context) error {
-			_, _, err := s.CreateSession(ctx, store.SessionOptions{TTL: store.MinTTL})
+			_, _, err := s.CreateSession(ctx, store.SessionOptions{TTL: store.DefaultTTL})
 			return err
 		},
 		"session renew": func(ctx context.Context) error {

@@ -12,7 +12,7 @@ func TestASessionEndsWithTheCheckThatItIsBoundTo(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
 		ctx := t.Context()
 		i := store.Instance{ID: "demo-n1", Service: "demo", CheckTTL: 6 * time.Second}
-		bound := store.SessionOptions{TTL: store.MinTTL, Check: i.CheckID()}
+		bound := store.SessionOptions{TTL: store.DefaultTTL, Check: i.CheckID()}
 		_, _, err := s.CreateSession(ctx, bound)
 		wantKind(t, err, store.ErrUnreachable, false)
 		wantText(t, err, "Missing check")

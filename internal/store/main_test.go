@@ -62,7 +62,7 @@ func bubble(t *testing.T, f func(t *testing.T, consul *devconsul.Server, s *stor
 func session(t *testing.T, s *store.Store) string {
 	t.Helper()
 	id, _, err := s.CreateSession(t.Context(), store.SessionOptions{Name: "test",
-		TTL: store.MinTTL})
+		TTL: store.DefaultTTL})
 	if err != nil {
 		t.Fatal(err)
 	}

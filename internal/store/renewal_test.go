@@ -26,8 +26,8 @@ func TestARenewalIsDueSoonerWhileThereIsALeaseToBeSaved(t *testing.T) {
 			return consul.RoundTripper().RoundTrip(r)
 		}))
 		r := store.Renewal{
-			Store: s, Every: store.MinTTL / 3, Log: slog.New(slog.DiscardHandler),
-			Session: store.SessionOptions{Name: "test", TTL: store.MinTTL},
+			Store: s, Every: store.DefaultTTL / 3, Log: slog.New(slog.DiscardHandler),
+			Session: store.SessionOptions{Name: "test", TTL: store.DefaultTTL},
 		}
 		var lease messages.Lease
 		id := ""
@@ -48,7 +48,7 @@ func TestARenewalIsDueSoonerWhileThereIsALeaseToBeSaved(t *testing.T) {
 		down = true
 		for try := range 10 {
 			wait, err := ask()
-			if err == nil || !r.Failing() || wait > store.MinTTL/20 || wait < 40*time.Millisecond {
+			if err == nil || !r.Failing() || wait > store.DefaultTTL/20 || wait < 40*time.Millisecond {
 				t.Errorf("try %d within the lease: due in %v, error %v", try, wait, err)
 			}
 		}
@@ -73,7 +73,7 @@ func TestARenewalIsDueSoonerWhileThereIsALeaseToBeSaved(t *testing.T) {
 // begins, and though the first answers after it are errors, the lease is saved; a Consul that takes
 // a fifth of the lease for each answer is asked little more often.
 func TestARenewalWithoutAnAnswerIsNotWaitedFor(t *testing.T) {
-	const lease, margin = store.MinTTL, store.MinTTL / 10
+	const lease, margin = store.DefaultTTL, store.DefaultTTL / 10
 	for name, c := range map[string]struct {
 		begin, silence, slow time.Duration
 		errors, most         int

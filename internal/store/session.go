@@ -11,10 +11,12 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// Bounds of a session, as the server has them. The floor of the TTL is
-// session_ttl_min, which an operator can raise.
+// Bounds of a session. The server has a floor of its own for the TTL, its session_ttl_min: by
+// default that is DefaultTTL, and an operator can lower it or raise it. MinTTL is ours: no lease is
+// shorter.
 const (
-	MinTTL           = 10 * time.Second
+	MinTTL           = 2 * time.Second
+	DefaultTTL       = 10 * time.Second
 	MaxTTL           = 86400 * time.Second
 	DefaultLockDelay = time.Second
 	MaxLockDelay     = 60 * time.Second
@@ -23,7 +25,7 @@ const (
 // SessionOptions are the properties of a session.
 type SessionOptions struct {
 	Name      string        // for people, in consul's own listings
-	TTL       time.Duration // 10 s to 86400 s
+	TTL       time.Duration // 2 s to 86400 s; the server refuses less than its session_ttl_min
 	LockDelay time.Duration // default 1 s, at most 60 s; Consul's own default would be 15 s
 	// Check is that of an [Instance] at the same agent. The session ends when it turns critical, or
 	// when the gossip of Consul's agents finds that the agent's node has gone (serfHealth). Empty:
@@ -31,12 +33,11 @@ type SessionOptions struct {
 	Check string
 }
 
-// Validate reports what is out of Consul's range, naming the range, as
-// [ErrInvalid].
+// Validate reports what no server takes, naming the range, as [ErrInvalid].
 func (o SessionOptions) Validate() error {
 	switch {
 	case o.TTL < MinTTL, o.TTL > MaxTTL:
-		return Invalid("session create", "TTL is %v; Consul takes %v to %v (10s to 86400s)", o.TTL,
+		return Invalid("session create", "TTL is %v; give one of %v to %v (2s to 86400s)", o.TTL,
 			MinTTL, MaxTTL)
 	case o.LockDelay < 0, o.LockDelay > MaxLockDelay:
 		return Invalid("session create",

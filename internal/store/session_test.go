@@ -19,13 +19,13 @@ func TestATTLOutOfRangeIsRefusedBeforeSendingWithTheRange(t *testing.T) {
 		t.Error("sent")
 		return nil, io.EOF
 	}))
-	for _, ttl := range []time.Duration{0, -1, 9999 * time.Millisecond, 86401 * time.Second} {
+	for _, ttl := range []time.Duration{0, -1, 1999 * time.Millisecond, 86401 * time.Second} {
 		_, _, err := s.CreateSession(t.Context(), store.SessionOptions{TTL: ttl})
 		wantKind(t, err, store.ErrInvalid, false)
-		wantText(t, err, "10s", "86400s")
+		wantText(t, err, "2s", "86400s")
 	}
 	for _, delay := range []time.Duration{-1, 61 * time.Second} {
-		_, _, err := s.CreateSession(t.Context(), store.SessionOptions{TTL: store.MinTTL,
+		_, _, err := s.CreateSession(t.Context(), store.SessionOptions{TTL: store.DefaultTTL,
 			LockDelay: delay})
 		wantKind(t, err, store.ErrInvalid, false)
 		wantText(t, err, "1m0s")
@@ -71,7 +71,7 @@ func TestSentIsTheMomentBeforeSending(t *testing.T) {
 		})
 		s := over(t, slow)
 		before := time.Now()
-		id, sent, err := s.CreateSession(t.Context(), store.SessionOptions{TTL: store.MinTTL})
+		id, sent, err := s.CreateSession(t.Context(), store.SessionOptions{TTL: store.DefaultTTL})
 		must(t, err)
 		if !sent.Equal(before) {
 			t.Errorf("create: sent %v, want %v", sent, before)
@@ -87,15 +87,15 @@ func TestSentIsTheMomentBeforeSending(t *testing.T) {
 
 func TestASessionLivesAtLeastItsTTLAndEndsAtTwiceItsTTL(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
-		id, sent, err := s.CreateSession(t.Context(), store.SessionOptions{TTL: store.MinTTL})
+		id, sent, err := s.CreateSession(t.Context(), store.SessionOptions{TTL: store.DefaultTTL})
 		must(t, err)
-		time.Sleep(time.Until(sent.Add(store.MinTTL + 9*time.Second)))
+		time.Sleep(time.Until(sent.Add(store.DefaultTTL + 9*time.Second)))
 		if alive, err := s.SessionExists(t.Context(), id); err != nil || !alive {
 			t.Fatalf("after 19 s: alive %v, error %v", alive, err)
 		}
 		sent, err = s.RenewSession(t.Context(), id, 0)
 		must(t, err)
-		time.Sleep(time.Until(sent.Add(store.MinTTL)))
+		time.Sleep(time.Until(sent.Add(store.DefaultTTL)))
 		if alive, err := s.SessionExists(t.Context(), id); err != nil || !alive {
 			t.Fatalf("10 s after renewing: alive %v, error %v", alive, err)
 		}

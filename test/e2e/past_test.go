@@ -29,7 +29,7 @@ func TestARealServerThatReplaysItsLogRenewsNoSessionThatHasEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, _, err := s.CreateSession(t.Context(), store.SessionOptions{TTL: store.MinTTL})
+	id, _, err := s.CreateSession(t.Context(), store.SessionOptions{TTL: store.DefaultTTL})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,8 +39,10 @@ type Conn struct {
 	liveSession string
 	watching    int               // elections that are taken part in
 	leading     map[*backend]bool // took the leadership and did not give it up
-	// why no session can be opened; empty: Consul has not refused one
-	trouble   string
+	// why no session can be opened; nil: Consul has not refused one
+	trouble error
+	// why none ever will be, under these settings
+	refused   error
 	leftovers []func(context.Context) error // what has yet to be removed; see leftovers.go
 	// of the elections that somebody joins at the moment
 	joinLocks map[string]*joinLock // by root of the election
@@ -238,7 +240,7 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 			c.session.Set(messages.Session{Count: now.Count})
 			c.contact.Set(election.Contact{Why: c.lost(now)})
 		case now.ID == "":
-			c.noteTrouble(err)
+			c.noteTrouble(err, now)
 		}
 		if err == nil && !wait.IsZero() {
 			timer.Reset(time.Until(wait))
@@ -262,7 +264,7 @@ func (c *Conn) keep(ctx context.Context, renewal *store.Renewal, now messages.Se
 		return err
 	}
 	c.mu.Lock()
-	c.liveSession, c.trouble = id, ""
+	c.liveSession, c.trouble = id, nil
 	c.mu.Unlock()
 	if now.ID == "" {
 		now.Count, now.Check = now.Count+1, renewal.Session.Check
@@ -275,11 +277,19 @@ func (c *Conn) keep(ctx context.Context, renewal *store.Renewal, now messages.Se
 	return nil
 }
 
-// noteTrouble records why no session can be opened.
-func (c *Conn) noteTrouble(err error) {
+// noteTrouble records why no session can be opened. A setting that Consul refuses for the first one
+// it will refuse again: whoever waits for a session is told.
+func (c *Conn) noteTrouble(err error, now messages.Session) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.trouble = err.Error()
+	c.trouble = err
+	refused := errors.Is(err, store.ErrInvalid) && now.Count == 0
+	if refused {
+		c.refused = err
+	}
+	c.mu.Unlock()
+	if refused {
+		c.contact.Set(election.Contact{Why: err.Error()})
+	}
 }
 
 // wantsSession tells whether anybody needs a session.
@@ -295,7 +305,7 @@ func (c *Conn) awaitSession(ctx context.Context) (string, error) {
 		return s.Session, nil
 	}
 	c.mu.Lock()
-	c.wanted = true
+	c.wanted, c.refused = true, nil
 	c.mu.Unlock()
 	select {
 	case c.sessionWanted <- struct{}{}:
@@ -303,22 +313,30 @@ func (c *Conn) awaitSession(ctx context.Context) (string, error) {
 	}
 	wait, cancel := context.WithTimeout(ctx, store.DefaultCallTimeout)
 	defer cancel()
-	s, err := c.contact.Reader().Wait(wait, func(s election.Contact) bool {
-		return s.Session != "" || s.Closed
+	s, _ := c.contact.Reader().Wait(wait, func(s election.Contact) bool {
+		return s.Session != "" || s.Closed || c.refusal() != nil
 	})
-	switch {
+	switch refused := c.refusal(); {
 	case s.Closed:
 		return "", election.ErrClosed
-	case err != nil:
-		c.mu.Lock()
-		why := c.trouble
-		c.mu.Unlock()
-		if why == "" {
-			why = "Consul has not answered"
-		}
-		return "", fmt.Errorf("no session yet: %s", why)
+	case s.Session != "":
+		return s.Session, nil
+	case refused != nil:
+		return "", fmt.Errorf("%w: %w", election.ErrInvalid, refused)
 	}
-	return s.Session, nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.trouble == nil {
+		return "", errors.New("no session yet: Consul has not answered")
+	}
+	return "", fmt.Errorf("no session yet: %v", c.trouble)
+}
+
+// refusal is why no session can be opened under these settings; nil: that is not known.
+func (c *Conn) refusal() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refused
 }
 
 // verify asks Consul at once whether the session still stands, and waits a moment for the answer.

@@ -17,7 +17,7 @@ import (
 
 // Defaults of Config.
 const (
-	DefaultTTL    = 10 * time.Second
+	DefaultTTL    = store.DefaultTTL
 	DefaultPrefix = "election/"
 	// DefaultMaxElections leaves a quarter of the connections that Consul takes to renewals, to
 	// orders and to others on the host.
@@ -38,7 +38,8 @@ type Config struct {
 	Client *api.Client
 	// Name of the session, for Consul's listings. Default "election".
 	Name string
-	// TTL of the session: 10 s to 24 h. Default 10 s.
+	// TTL of the session: 2 s to 24 h. Default 10 s. Consul's servers refuse less than their
+	// session_ttl_min, which is 10 s by default: then candidates get election.ErrInvalid.
 	TTL time.Duration
 	// Lease is how long a leader counts on a renewal: 2 s to the TTL, which is the default. A
 	// silence of Consul's is ridden through for about half of it.
@@ -161,7 +162,7 @@ func (c Config) TakeOver() (process, machine time.Duration) {
 	c = c.withDefaults()
 	detect, gossip := 2*c.TTL, 2*c.TTL
 	if c.CheckTTL != NoCheck {
-		detect, gossip = c.CheckTTL, store.Gossip
+		detect, gossip = c.CheckTTL, min(gossip, store.Gossip)
 	}
 	return detect + c.LockDelay + time.Second, gossip + c.LockDelay + time.Second
 }
