@@ -52,6 +52,11 @@ func token(t *testing.T, cluster *realconsul.Cluster, role, rules string) string
 func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	t.Parallel()
 	cluster := realconsul.Start(t, realconsul.Options{ACL: true})
+	// The agent has what it needs for itself, and nothing for the service.
+	if _, err := cluster.Client().Agent().UpdateAgentACLToken(token(t, cluster, "agent",
+		`node_prefix "" { policy = "write" }`), nil); err != nil {
+		t.Fatal(err)
+	}
 	tokens := map[string]string{}
 	for role, rules := range roleRules(t) {
 		tokens[role] = token(t, cluster, role, rules)
@@ -230,6 +235,14 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 			t.Errorf("n%d has no check: %s", i+1, tail(p.stderr(), 30))
 		}
 	}
+	testkit.Await(t, workLimit, "no instance is left but that of the killed one", func() string {
+		left, _, err := cluster.Client().Health().Service("jobs", "", false, nil)
+		if err != nil || len(left) > 1 || len(left) == 1 &&
+			left[0].Service.Meta["coordd-member"] != "n3" {
+			return fmt.Sprintf("%d instances, %v", len(left), err)
+		}
+		return ""
+	})
 	for _, prefix := range []string{"service/jobs/members/", "service/jobs/assignments/",
 		"service/jobs/acks/", "service/jobs/states/"} {
 		if left, _, err := cluster.Client().KV().Keys(prefix, "", nil); err != nil ||
