@@ -73,14 +73,14 @@ func line(e actors.Event) string {
 }
 
 // agrees makes sure that each item that was granted after the index says the same cause for its
-// place as the log.
+// place as the log, and the same time.
 func (w watched) agrees(index uint64) {
 	w.t.Helper()
-	why := map[string]string{}
+	why, since := map[string]string{}, map[string]time.Time{}
 	for _, e := range w.events() {
 		for _, item := range e.Items {
 			if delete(why, item); e.Index > index && e.Kind == "granted" {
-				why[item] = e.Why
+				why[item], since[item] = e.Why, e.Time
 			}
 		}
 	}
@@ -92,6 +92,10 @@ func (w watched) agrees(index uint64) {
 		if w.must(err); e.Reason != want || e.There == "" {
 			w.t.Errorf("%s is at %s for %q (%q), and the log says %q", item, e.Member, e.Reason,
 				e.There, want)
+		}
+		if !e.ThereSince.Equal(since[item]) {
+			w.t.Errorf("%s is at %s since %v, and the log says %v", item, e.Member, e.ThereSince,
+				since[item])
 		}
 	}
 }

@@ -3,7 +3,9 @@ package actors
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 )
 
 // Explanation is what there is to say of one item.
@@ -11,6 +13,9 @@ type Explanation struct {
 	ItemStatus
 	// There says why the item is where it is; empty: it has no owner, or nothing is known.
 	There string `json:"there,omitempty"`
+	// ThereSince is when the leader gave the item to its owner, by the leader's clock; zero: it has
+	// no owner, or the event log does not go back so far.
+	ThereSince time.Time `json:"there_since,omitzero"`
 	// Next says what would have to happen for its work to run, or to run elsewhere.
 	Next string `json:"next,omitempty"`
 }
@@ -32,16 +37,34 @@ func (o *Operator) Explain(ctx context.Context, id string) (Explanation, error) 
 			return Explanation{}, err
 		}
 	}
-	return i.Explained(), nil
+	var log EventLog
+	if i.Member != "" {
+		// Without it no more is missing than since when the item is there.
+		log, _ = o.EventLog(ctx)
+	}
+	return i.Explained(log), nil
 }
 
-// Explained says why the item is where it is, and what would have to happen for it to run.
-func (i ItemStatus) Explained() Explanation {
-	e := Explanation{ItemStatus: i, There: there[i.Reason], Next: next(i)}
+// Explained says why the item is where it is, since when, as far as the event log goes back, and
+// what would have to happen for it to run.
+func (i ItemStatus) Explained(log EventLog) Explanation {
+	e := Explanation{ItemStatus: i, There: there[i.Reason], Next: next(i),
+		ThereSince: log.given(i.ID, i.Member)}
 	if e.There != "" && i.Prefers != "" {
 		e.There += "; it prefers " + i.Prefers
 	}
 	return e
+}
+
+// given is when an item was given last to the member that has it; zero: the log does not say.
+func (l EventLog) given(item, member string) time.Time {
+	for _, e := range slices.Backward(l.events) {
+		gives := e.Kind == "granted" || e.Kind == "taken-over"
+		if gives && e.To == member && slices.Contains(e.Items, item) {
+			return e.Time
+		}
+	}
+	return time.Time{}
 }
 
 func (o *Operator) item(ctx context.Context, id string, weighed bool) (ItemStatus, error) {

@@ -193,7 +193,11 @@ func (s *site) item(w http.ResponseWriter, r *http.Request, _ url.Values) {
 	}
 	var e actors.Explanation
 	if found {
-		e = v.items[n].Explained()
+		var log actors.EventLog
+		if l := s.log.look(r.Context()); l.err == nil {
+			log = l.events
+		}
+		e = v.items[n].Explained(log)
 	}
 	s.send(w, r, v.err, func() any { return e })
 }

@@ -20,11 +20,11 @@ func (a *app) explainCommand() *cobra.Command {
 		Use:   "explain ITEM",
 		Short: "Show why an item is where it is, and what it takes for it to run",
 		Long: `Shows one item: its state and why, the member that has it and why the leader
-gave it there, how often its work was restarted and how it ended last, and what
-would have to happen for it to run.
+gave it there, since when (as far as the log of events goes back), how often its work
+was restarted and how it ended last, and what would have to happen for it to run.
 
-It says what Consul holds now. What happened before is in "coordd events ITEM", and
-what the work wrote in the log of its member.`,
+What happened before is in "coordd events ITEM", and what the work wrote in the log of
+its member.`,
 		Example: `  coordd explain device-1
   coordd explain device-1 --service billing --json`,
 		Args: exactly(1, "the id of one item"),
@@ -80,6 +80,10 @@ func printExplanation(w io.Writer, e actors.Explanation, now time.Time) error {
 			at += ": " + e.There
 		}
 		row("at", "%s", at)
+	}
+	if !e.ThereSince.IsZero() {
+		row("since", "%s, for %s", e.ThereSince.Local().Format(time.DateTime),
+			span(now.Sub(e.ThereSince)))
 	}
 	if e.Pinned != "" {
 		pinned := "to " + e.Pinned

@@ -78,7 +78,8 @@ function itemBody(i, past) {
       i.why ? ": " + i.why : "", until > 0 ? ". " + span(until) + " at the latest" : ""),
     facts([
       ["Owner", i.member], ["Why there", i.there && capital(i.there)], ["Token", i.token],
-      ["Since", ago(i.since)], ["Pinned to", i.pinned],
+      ["There since", ago(i.there_since)], ["State since", ago(i.since)],
+      ["Pinned to", i.pinned],
       ["Preferred at", i.preferred && i.preferred + ", while it takes items and has room"],
       ["Restarts", i.restarts ? number(i.restarts) + ", by " + i.member : i.member ? "none" : ""],
       ["Last end", i.last_exit && i.last_exit + " (" + ago(i.last_exit_at) + ")"],
