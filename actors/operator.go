@@ -101,6 +101,8 @@ type Status struct {
 	Brake string `json:"brake,omitempty"`
 	// Drained are the members that an operator has ordered to be emptied, registered or not.
 	Drained []string `json:"drained,omitempty"`
+	// Orders are those to freeze and to drain that stand: who gave each, and when.
+	Orders []StatusOrder `json:"orders,omitempty"`
 	// Pins is how many items an operator has pinned to a member.
 	Pins int `json:"pins,omitempty"`
 	// Problems says what is wrong, the worst first: nobody leads, items run nowhere or loop.
@@ -113,6 +115,16 @@ type Status struct {
 type StatusLeader struct {
 	ID    string `json:"id"`
 	Epoch uint64 `json:"epoch"`
+}
+
+// StatusOrder is an order that stands until an operator takes it back.
+type StatusOrder struct {
+	Kind   string    `json:"kind"`             // freeze or drain
+	Member string    `json:"member,omitempty"` // that is to be emptied
+	By     string    `json:"by,omitempty"`     // who gave it, where the order says so
+	At     time.Time `json:"at,omitzero"`      // when, by the clock of who gave it; zero: not known
+	// Deadline is when the member gives up at once what it has left; zero: never.
+	Deadline time.Time `json:"deadline,omitzero"`
 }
 
 // StatusMember is one member and its load.
@@ -308,6 +320,7 @@ func (p *serviceState) describe(now time.Time) (Status, Holders, []ItemStatus) {
 	}
 	s.Frozen, s.Drained, s.Pins = v.orders.Frozen, slices.Sorted(maps.Keys(v.orders.Drained)),
 		len(v.orders.Pins)
+	s.Orders = standing(v.orders)
 	s.Brake = v.brake
 	holders := map[string]*Holder{}
 	for _, id := range slices.Sorted(maps.Keys(v.members)) {
@@ -374,6 +387,21 @@ func (p *serviceState) describe(now time.Time) (Status, Holders, []ItemStatus) {
 	s.Strange = p.strange
 	s.Problems = problems(s, items, now)
 	return s, all, items
+}
+
+// standing are the orders to freeze and to drain.
+func standing(o protocol.Orders) (all []StatusOrder) {
+	add := func(order StatusOrder, name string) {
+		order.By, order.At = o.By[name], o.At[name]
+		all = append(all, order)
+	}
+	if o.Frozen {
+		add(StatusOrder{Kind: "freeze"}, protocol.FreezeOrder)
+	}
+	for _, m := range slices.Sorted(maps.Keys(o.Drained)) {
+		add(StatusOrder{Kind: "drain", Member: m, Deadline: o.Drained[m]}, protocol.DrainOrder(m))
+	}
+	return all
 }
 
 // silentSince is when a process of a member was heard last, if its check has run out.

@@ -70,7 +70,7 @@ func TestTheOpenAPIFileHasTheFieldsOfTheTypes(t *testing.T) {
 	doc := described(t)
 	types := map[string]reflect.Type{}
 	for _, v := range []any{actors.Status{}, actors.StatusLeader{}, actors.StatusMember{},
-		actors.StatusWork{}, actors.Problem{}, actors.Holders{}, actors.Holder{},
+		actors.StatusOrder{}, actors.StatusWork{}, actors.Problem{}, actors.Holders{}, actors.Holder{},
 		actors.ItemStatus{}, actors.Explanation{}, actors.Event{}, actors.Plan{},
 		actors.PlanMove{}, actors.PlanUnplaced{}, actors.PlanMember{}, supervisor.Report{}} {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)

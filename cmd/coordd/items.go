@@ -27,8 +27,11 @@ it, how often its work was restarted, since when it is in that state, and why.
 The states: running, starting, crash-looping (its work ends again and again),
 stopping (on its way to another member), waiting (for the lease of a lost member
 to end), free (no member has it), quarantined (nobody runs it, for its work failed
-too often; see coordd run --max-restarts), and owned (its member is of an older
-version, and does not say what its work does).`,
+too often; see coordd run --max-restarts), and owned (what its work does is not known:
+its member is silent, or has just come, or is of an older version).
+
+RESTARTS counts how often its work has ended by itself at that member. SINCE is known of
+items that do not simply run; "coordd explain ITEM" says since when an item is where it is.`,
 		Example: `  coordd items
   coordd items --state crash-looping,waiting,free
   coordd items --member n1 --json
@@ -42,10 +45,11 @@ version, and does not say what its work does).`,
 			if err != nil {
 				return err
 			}
-			_, items, err := o.Items(ctx)
+			status, items, err := o.Items(ctx)
 			if err != nil {
 				return err
 			}
+			a.nameUnknown(members, memberIDs(status))
 			missing := slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
 				return slices.ContainsFunc(items, func(i actors.ItemStatus) bool {
 					return i.ID == id
@@ -84,6 +88,17 @@ version, and does not say what its work does).`,
 		return stateNames(), cobra.ShellCompDirectiveNoFileComp
 	})
 	return cmd
+}
+
+// nameUnknown says on standard error which members are asked for and are not there: that nothing is
+// at them is no wonder, and may be a slip.
+func (a *app) nameUnknown(asked, there []string) {
+	for _, id := range asked {
+		if !slices.Contains(there, id) {
+			fmt.Fprintf(a.lines, "%s: no member %q is registered, and none that is gone has items.%s\n",
+				a.path, id, question(id, there))
+		}
+	}
 }
 
 func stateNames() []string {
@@ -194,7 +209,10 @@ func (a *app) membersCommand() *cobra.Command {
 		Long: `Shows each member that is registered, and those that are gone and whose items
 wait for them: how many items it has, and how many of them run, start, loop,
 stop, or wait. A member is silent since it reported last to its health check, once
-that has run out.`,
+that has run out.
+
+CAPACITY, ZONE and APP (--app-version) are what the member was started with, LEASE is how
+long it works on without Consul, and COORDD is the version of coordd.`,
 		Example: `  coordd members
   coordd members --service billing --json`,
 		Args: noArguments,
@@ -215,7 +233,7 @@ that has run out.`,
 					"--service %s --id ID\n", foreign(status.Service))
 				return err
 			}
-			return printMembers(a.out, status)
+			return printMembers(a.out, status, true)
 		}),
 	}
 	f := cmd.Flags()

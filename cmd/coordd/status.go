@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -152,11 +153,8 @@ func printStatus(w io.Writer, s actors.Status) error {
 	if s.Brake != "" {
 		fmt.Fprintf(t, "brake\t%s\n", foreign(s.Brake))
 	}
-	if s.Frozen {
-		fmt.Fprintf(t, "orders\tfrozen: nothing is moved or placed until \"coordd thaw\"\n")
-	}
-	if len(s.Drained) > 0 {
-		fmt.Fprintf(t, "orders\tdrained: %s\n", foreigners(s.Drained))
+	for _, line := range ordersInWords(s) {
+		fmt.Fprintf(t, "orders\t%s\n", line)
 	}
 	if s.Pins > 0 {
 		fmt.Fprintf(t, "orders\t%s pinned\n", count(s.Pins, "item"))
@@ -174,7 +172,47 @@ func printStatus(w io.Writer, s actors.Status) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	return printMembers(w, s)
+	return printMembers(w, s, false)
+}
+
+// fewDrained is how many drained members have a line of their own.
+const fewDrained = 5
+
+// ordersInWords says which orders stand, who gave each, and when.
+func ordersInWords(s actors.Status) (lines []string) {
+	for _, o := range s.Orders {
+		given := ""
+		if !o.At.IsZero() {
+			given += ", since " + moment(o.At)
+		}
+		if o.By != "" {
+			given += ", by " + foreign(o.By)
+		}
+		switch {
+		case o.Kind == "freeze":
+			lines = append(lines, "frozen"+given+
+				`: nothing is moved or placed until "coordd thaw"`)
+		case len(s.Drained) <= fewDrained:
+			line := "drained: " + foreign(o.Member) + given
+			if !o.Deadline.IsZero() {
+				line += "; all that is left at once at " + moment(o.Deadline)
+			}
+			lines = append(lines, line)
+		}
+	}
+	if len(s.Drained) > fewDrained {
+		lines = append(lines, "drained: "+foreigners(s.Drained))
+	}
+	return lines
+}
+
+// moment is a time for people: without the date if that is today's.
+func moment(t time.Time) string {
+	t = t.Local()
+	if t.Format(time.DateOnly) == time.Now().Format(time.DateOnly) {
+		return t.Format(time.TimeOnly)
+	}
+	return t.Format(time.DateTime)
 }
 
 // workInWords counts the items by what becomes of them.
@@ -197,17 +235,22 @@ func present(counts map[actors.ItemState]int) (states []actors.ItemState) {
 	return states
 }
 
-// printMembers prints one row for each member.
-func printMembers(w io.Writer, s actors.Status) error {
+// printMembers prints one row for each member; whole: with what it was started with.
+func printMembers(w io.Writer, s actors.Status, whole bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "MEMBER\tSTATUS\tITEMS\tRUNNING\tSTARTING\tLOOPING\tSTOPPING\tWAITING\tADDRESS")
+	more := ""
+	if whole {
+		more = "\tCAPACITY\tZONE\tLEASE\tCOORDD\tAPP"
+	}
+	fmt.Fprintln(t, "MEMBER\tSTATUS\tITEMS\tRUNNING\tSTARTING\tLOOPING\tSTOPPING\tWAITING"+more+
+		"\tADDRESS")
 	for _, m := range append(slices.Clone(s.Members), s.Absent...) {
 		status := foreign(m.Status)
 		if !m.Since.IsZero() {
-			status += " since " + m.Since.Local().Format(time.TimeOnly)
+			status += " since " + moment(m.Since)
 		}
 		if !m.SilentSince.IsZero() {
-			status += ", silent since " + m.SilentSince.Local().Format(time.TimeOnly)
+			status += ", silent since " + moment(m.SilentSince)
 		}
 		if s.Leader != nil && s.Leader.ID == m.ID {
 			status += ", leads"
@@ -222,9 +265,29 @@ func printMembers(w io.Writer, s actors.Status) error {
 		if m.States[actors.ItemOwned] > 0 {
 			running = "?" // it does not say what its work does, or is silent
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%d\t%s\n", foreign(m.ID), status, m.Items,
+		if whole {
+			more = startedWith(m)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%d%s\t%s\n", foreign(m.ID), status, m.Items,
 			running, m.States[actors.ItemStarting], m.States[actors.ItemLooping],
-			m.States[actors.ItemStopping], m.States[actors.ItemWaiting], foreign(m.Address))
+			m.States[actors.ItemStopping], m.States[actors.ItemWaiting], more, foreign(m.Address))
 	}
 	return t.Flush()
+}
+
+// startedWith has the cells of a member's capacity, zone, lease and versions.
+func startedWith(m actors.StatusMember) string {
+	capacity, lease := "-", "-"
+	if m.Capacity > 0 {
+		capacity = strconv.FormatUint(m.Capacity, 10)
+	}
+	if m.Lease > 0 {
+		lease = (time.Duration(m.Lease) * time.Millisecond).String()
+	}
+	text := ""
+	for _, cell := range []string{capacity, foreign(m.Zone), lease, foreign(m.Version),
+		foreign(m.WorkVersion)} {
+		text += "\t" + cmp.Or(cell, "-")
+	}
+	return text
 }

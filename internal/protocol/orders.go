@@ -21,10 +21,13 @@ type Orders struct {
 	// Drained says of each drained member until when it gives up its items within the move budget;
 	// then it gives up all that are left at once. Zero: the budget holds without end.
 	Drained map[string]time.Time
-	// By says who gave an order, or took it back, by its name: its key without [Keys.Control].
-	// Those to freeze, to drain and to restart say it themselves. [Signature] says it of the
-	// others, as long as its operator's transaction is the last one.
-	By   map[string]string
+	// By says who gave an order, or took it back, by its name: its key without [Keys.Control]. Those
+	// to freeze, to drain and to restart say it themselves. [Signature] says it of the others, as
+	// long as its operator's transaction is the last one.
+	By map[string]string
+	// At says when the orders to freeze and to drain were given, likewise, by the clock of who gave
+	// them.
+	At   map[string]time.Time
 	Pins map[string]string // the member of each pinned item
 	// Preferred is the member that an item goes to when that one takes items and has room.
 	Preferred map[string]string
@@ -89,7 +92,7 @@ func drainDeadline(value []byte) time.Time {
 // is said by its key: its value may be anything.
 func (k Keys) ReadOrders(entries []store.Entry, strange func(store.Entry, string)) Orders {
 	o := Orders{Drained: map[string]time.Time{}, Pins: map[string]string{},
-		Preferred: map[string]string{}, By: map[string]string{},
+		Preferred: map[string]string{}, By: map[string]string{}, At: map[string]time.Time{},
 		RestartItems: map[string]uint64{}, RestartMembers: map[string]uint64{}}
 	entries = k.withOverride(entries)
 	for _, e := range entries {
@@ -104,12 +107,14 @@ func (k Keys) ReadOrders(entries []store.Entry, strange func(store.Entry, string
 		case e.Key == k.Freeze():
 			o.Frozen = true
 			k.sign(e, o)
+			k.date(e, o)
 		case e.Key == k.Override():
 			o.Override = e.ModifyIndex
 			o.OverrideAt, _ = time.Parse(time.RFC3339Nano, value)
 		case kind == "drain" && CheckID("member id", id) == nil:
 			o.Drained[id] = drainDeadline(e.Value)
 			k.sign(e, o)
+			k.date(e, o)
 		case kind == "pins" && CheckID("item id", id) == nil && CheckID("member id", value) == nil:
 			o.Pins[id] = value
 		case kind == "prefers" && CheckID("item id", id) == nil &&
@@ -168,6 +173,14 @@ func signature(by string) bool {
 func (k Keys) sign(e store.Entry, o Orders) {
 	if _, by, ok := strings.Cut(string(e.Value), signed); ok && signature(by) {
 		o.By[strings.TrimPrefix(e.Key, k.Control())] = by
+	}
+}
+
+// date notes when an order was given, where its value says so.
+func (k Keys) date(e store.Entry, o Orders) {
+	text, _, _ := strings.Cut(string(e.Value), " ")
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		o.At[strings.TrimPrefix(e.Key, k.Control())] = at.UTC()
 	}
 }
 

@@ -102,7 +102,7 @@ func TestThePageIsAccessibleInEachOfItsStates(t *testing.T) {
 
 	s.do("drain", "n2")
 	s.do("freeze")
-	b.tells("Frozen by an operator")
+	b.tells("nothing is moved, placed or taken over")
 	b.tells("n2 is drained")
 	b.obeys("a drained and frozen cluster")
 

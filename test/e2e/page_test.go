@@ -86,7 +86,7 @@ func TestThePageShowsATakeOverWithItsCause(t *testing.T) {
 			t.Fatalf("%v: %d %s%s", order, code, stdout, stderr)
 		}
 	}
-	b.waits("frozen and drained are at the top", `(t => t.includes("Frozen by an operator") &&
+	b.waits("frozen and drained are at the top", `(t => /Frozen by .+@.+ at [0-9:]+: nothing/.test(t) &&
 		t.includes("n2 is drained"))(document.querySelector("#wrong").innerText)`)
 	b.waits("the timeline says by whom",
 		`/Frozen: .*, by /.test(document.querySelector("#timeline").innerText)`)

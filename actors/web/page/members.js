@@ -28,9 +28,11 @@ function countdown() {
 
 function showWrong(status) {
   const lines = [], w = status.work;
+  const orders = status.orders || [], given = o => "by " + (o && o.by || "an operator") +
+    (o && o.at ? " at " + clock(Date.parse(o.at)) : "");
   if (status.frozen) {
-    lines.push(["order", "Frozen by an operator: nothing is moved, placed or taken over until " +
-      "“coordd thaw”."]);
+    lines.push(["order", "Frozen " + given(orders.find(o => o.kind === "freeze")) +
+      ": nothing is moved, placed or taken over until “coordd thaw”."]);
   }
   for (const p of status.problems || []) {
     if (status.frozen && p.kind === "brake") continue;
@@ -47,7 +49,8 @@ function showWrong(status) {
     const left = [...status.members, ...(status.absent || [])].filter(m => drained.includes(m.id))
       .reduce((sum, m) => sum + m.items, 0), one = drained.length === 1;
     const who = drained.length < 7 ? list(drained) : count(drained.length, "member");
-    lines.push(["order", who + (one ? " is" : " are") + " drained by an operator: " + (left ?
+    const by = one ? given(orders.find(o => o.kind === "drain")) : "by an operator";
+    lines.push(["order", who + (one ? " is" : " are") + " drained " + by + ": " + (left ?
       count(left, "item") + " still there." : one ? "it is empty." : "they are empty.") +
       " “coordd undrain " + (one ? who : "MEMBER") + "” lets " + (one ? "it" : "them") +
       " have items again."]);
