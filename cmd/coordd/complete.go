@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/coordd/coordd/internal/printable"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // completeLimit is how long a shell waits for Consul to complete a word.
@@ -68,4 +70,47 @@ func (a *app) completeIDs(s *serviceFlags, what string) cobra.CompletionFunc {
 		}
 		return shown, none
 	}
+}
+
+// completeServices completes --service of a command, and of those below it, with the services that
+// Consul has keys of. What is only tried here has none.
+func (a *app) completeServices(cmd *cobra.Command) {
+	for _, below := range cmd.Commands() {
+		a.completeServices(below)
+	}
+	for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
+		if flags.Lookup("service") != nil {
+			_ = cmd.RegisterFlagCompletionFunc("service", a.services)
+			return
+		}
+	}
+}
+
+func (a *app) services(cmd *cobra.Command, _ []string, _ string) ([]string,
+	cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
+	if a.fromEnvironment(cmd.Flags()) != nil || a.fromFile(cmd) != nil {
+		return nil, none
+	}
+	// The same flags once more, for those of the command are variables of its own.
+	s, mine := serviceFlags{}, pflag.NewFlagSet("", pflag.ContinueOnError)
+	s.register(mine)
+	mine.VisitAll(func(f *pflag.Flag) {
+		if given := cmd.Flags().Lookup(f.Name); given != nil && f.Name != "service" {
+			_ = f.Value.Set(given.Value.String())
+		}
+	})
+	ctx, cancel := context.WithTimeout(cmd.Context(), completeLimit)
+	defer cancel()
+	o, _, err := s.operator(ctx)
+	if err != nil {
+		return nil, none
+	}
+	names, err := o.Services(ctx)
+	if err != nil {
+		return nil, none
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		return strings.ContainsFunc(name, printable.Hidden)
+	}), none
 }

@@ -153,6 +153,7 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 		a.eventsCommand(), a.locateCommand(), a.workCommand(), a.configCommand(), a.verifyCommand())
 	add("operators", a.steerCommands()...)
 	add("other", a.devconsulCommand(), a.versionCommand())
+	a.completeServices(root)
 	return root
 }
 

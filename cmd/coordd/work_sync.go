@@ -164,8 +164,11 @@ than 10 items, is refused without --force. What somebody else adds meanwhile is 
 					return err
 				}
 			}
-			if refused := d.tooMuch(); refused != "" && !force && !dryRun {
-				return errors.New(refused)
+			if refused := d.tooMuch(); refused != "" && !force {
+				if !dryRun {
+					return errors.New(refused)
+				}
+				fmt.Fprintf(a.lines, "%s: without --dry-run this is refused: %s\n", a.path, refused)
 			}
 			if !dryRun {
 				if err := a.sync(ctx, o, d); err != nil {
