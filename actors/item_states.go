@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -253,6 +254,14 @@ func (v *view) lost(i *ItemStatus, member string) {
 			return
 		}
 	}
+	takers := v.takers()
+	if i.Cause == CauseLost && !slices.ContainsFunc(takers, func(m *memberView) bool {
+		return v.fits(m, i.ID)
+	}) {
+		// Nor does one here.
+		i.Cause, i.Why = CauseNoRoom, member+" is gone, and "+v.noRoom(i.ID, takers)
+		return
+	}
 	w, noted := v.note.Absent[member]
 	if !noted || w.Ack != ack.index {
 		i.Why += "; the leader is about to find out"
@@ -359,9 +368,22 @@ func (v *view) free(id string) ItemStatus {
 		}
 		return i
 	}
-	i.Cause, i.Why = CauseNoRoom, "every member that takes items is full: start another one, or "+
-		"give one a larger --capacity"
+	i.Cause, i.Why = CauseNoRoom, v.noRoom(id, takers)
 	return i
+}
+
+// noRoom says why an item fits nowhere. Its own weight is named if it is known and may be why.
+func (v *view) noRoom(item string, takers []*memberView) string {
+	if v.weight(item) == 1 {
+		return "every member that takes items is full: start another one, or give one a larger " +
+			"--capacity"
+	}
+	room := func(m *memberView) uint64 { return m.Capacity - min(m.used, m.Capacity) }
+	most := slices.MaxFunc(takers, func(a, b *memberView) int {
+		return cmp.Or(cmp.Compare(room(a), room(b)), strings.Compare(b.ID, a.ID))
+	})
+	return fmt.Sprintf("it weighs %d, and no member that takes items has so much room: %s has the "+
+		"most, %d", v.weight(item), most.ID, room(most))
 }
 
 // quarantined fills in an item that nobody is to run; false: it is none.

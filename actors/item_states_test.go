@@ -200,6 +200,13 @@ var stateCases = map[string]struct {
 		d.put("control/pins/w", "n1")
 	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseLost,
 		Pinned: "n1", Why: "n2 is gone"}, 8 * time.Second},
+	"waiting, and every other member is full": {func(d *desk) {
+		d.gone(goneAck, 4*time.Second, 12*time.Second)
+		d.put("members/n1", `{"status":"alive","capacity":1}`) // it stays locked
+		d.put("assignments/n1/v", "own")
+		d.put("workload/v", "")
+	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseNoRoom,
+		Why: "n2 is gone, and every member that takes items is full"}, 0},
 	"waiting for a member that will be back": {func(d *desk) {
 		d.gone(strings.TrimSuffix(goneAck, "}")+
 			`,"clear":true,"stopped":true,"keep":60000000000}`, time.Second, time.Minute)
@@ -311,6 +318,24 @@ func compare(t *testing.T, now time.Time, got, want actors.ItemStatus, until tim
 		until != 0 && (left-until).Abs() > time.Second {
 		t.Errorf("until %v, which is in %v; want %v", got.Until, left, until)
 	}
+}
+
+// One more member of the same size is no help to an item that is heavier than that.
+func TestAnItemThatIsTooHeavySaysSo(t *testing.T) {
+	operate(t, func(t *testing.T, d *desk) {
+		d.lock("leader", "n1")
+		d.lock("members/n1", `{"status":"alive","capacity":8}`)
+		d.lock("members/n2", `{"status":"alive","capacity":8}`)
+		d.must(d.op.AddWork(t.Context(), actors.WorkInput{ID: "v", Weight: 2},
+			actors.WorkInput{ID: "w", Weight: 9}))
+		d.put("assignments/n1/v", "own")
+		e, err := d.op.Explain(t.Context(), "w")
+		d.must(err)
+		want := "it weighs 9, and no member that takes items has so much room: n2 has the most, 8"
+		if e.Cause != actors.CauseNoRoom || e.Why != want {
+			t.Errorf("%s: %q, want %q", e.Cause, e.Why, want)
+		}
+	})
 }
 
 // What a member counts and does not name is counted with the others.
