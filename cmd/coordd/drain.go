@@ -36,8 +36,9 @@ the order stands, and the items go on moving.
 
 Draining the last member that takes work would leave its items to nobody: that takes
 --force. So does an order for a member that is not registered and has no items: its id may
-be a slip. Such an order stands for when it comes. Items that are pinned to the member run
-nowhere then, and are named, as far as there are few.`,
+be a slip. Such an order stands for when it comes. Items that are pinned to the member, or
+that the others have no room for (--capacity), run nowhere then. They are named, as far as
+there are few; "coordd plan --drain" says it before.`,
 		Example: `  coordd drain n2
   coordd drain n2 --deadline 10m --wait
   coordd drain n2 --deadline 0s --wait --timeout 1m`,
@@ -80,6 +81,7 @@ nowhere then, and are named, as far as there are few.`,
 			return err
 		}
 		g.note(pinnedTo(member, pins))
+		g.note(noRoomFor(ctx, o, status, member, pins))
 		var by time.Time
 		if cmd.Flags().Changed("deadline") {
 			by = time.Now().Add(deadline)
@@ -170,6 +172,40 @@ func pinnedTo(member string, pins map[string]string) string {
 	}
 	return fmt.Sprintf("%d items are pinned to it, which nobody runs then: %s. \"coordd unpin\" "+
 		"lets them go.", len(items), foreigners(items[:min(len(items), 5)]))
+}
+
+// noRoomFor says which items of a member that is drained would run nowhere, for want of room. Empty
+// also where the plan cannot be made: that is no reason to refuse the order.
+func noRoomFor(ctx context.Context, o *actors.Operator, status actors.Status, member string,
+	pins map[string]string) string {
+	m := findMember(status.Members, member)
+	if m == nil || slices.ContainsFunc(status.Members, func(other actors.StatusMember) bool {
+		return other.ID != member && takesWork(other) && other.Capacity == 0
+	}) {
+		return "" // there is room for all
+	}
+	plan, err := o.Plan(ctx, actors.WhatIf{Drain: []string{member}})
+	if err != nil {
+		return ""
+	}
+	holders, err := o.Holders(ctx)
+	if err != nil {
+		return ""
+	}
+	here := map[string]bool{}
+	for _, h := range holders.Members {
+		for _, item := range h.Own {
+			here[item] = h.ID == member
+		}
+	}
+	_, waits := unplaced(plan.Unplaced)
+	waits = slices.DeleteFunc(waits, func(u actors.PlanUnplaced) bool {
+		return !here[u.Item] || pins[u.Item] != ""
+	})
+	if len(waits) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("The others have no room for %s, which nobody runs then.", namedCount(waits))
 }
 
 const (

@@ -145,6 +145,10 @@ func eventText(e actors.Event) string {
 	if e.By != "" {
 		by = ", by " + foreign(e.By)
 	}
+	order := "by an order"
+	if e.By != "" {
+		order += " of " + foreign(e.By)
+	}
 	switch e.Kind {
 	case "leads":
 		if e.From != "" {
@@ -170,7 +174,7 @@ func eventText(e actors.Event) string {
 		}
 		return text
 	case "drained":
-		return from + " is drained by an order" + by
+		return from + " is drained " + order
 	case "undrained":
 		return from + " is no longer drained" + by
 	case "pinned":
@@ -186,7 +190,7 @@ func eventText(e actors.Event) string {
 	case "thawed":
 		return "thawed" + by
 	case "overridden":
-		return "the brake is to be released, by an order" + by
+		return "no brake for what is gone by now, " + order
 	case "brake-on":
 		return "the brake is on: " + foreign(e.Why)
 	case "brake-off":
@@ -201,7 +205,7 @@ func eventText(e actors.Event) string {
 	case "kept":
 		return items + " kept at " + from + " after all"
 	case "restarted":
-		return items + " to be started once more at " + from + ", by an order" + by
+		return items + " to be started once more at " + from + ", " + order
 	case "changed":
 		return items + " changed in the workload: " + from + " is told"
 	case "quarantined":

@@ -12,6 +12,7 @@ const CAUSES = {
   "not-addressed": "the assignment was addressed to nobody", "cancelled": "called back",
 };
 const by = e => e.by ? ", by " + e.by : "";
+const order = e => "by an order" + (e.by ? " of " + e.by : "");
 const few = items => items.length > 3 ? count(items.length, "item") : list(items);
 
 // causeOf begins a line: why items moved.
@@ -81,7 +82,7 @@ function textOf(group) {
     return [e.from + (e.kind === "lost" ? " was lost" : " has stopped") + wait,
       e.kind === "lost" ? "bad" : ""];
   }
-  case "drained": return [names("from") + are + " drained by an order" + by(e), "order"];
+  case "drained": return [names("from") + are + " drained " + order(e), "order"];
   case "undrained": return [names("from") + are + " no longer drained" + by(e), "order"];
   case "pinned": return [items + " pinned to " + e.to + by(e), "order"];
   case "unpinned": return [items + " no longer pinned" + by(e), "order"];
@@ -89,7 +90,7 @@ function textOf(group) {
   case "unpreferred": return [items + " no longer preferred anywhere" + by(e), "order"];
   case "frozen": return ["frozen: nothing is moved or placed" + by(e), "order"];
   case "thawed": return ["thawed" + by(e), "order"];
-  case "overridden": return ["the brake is to be released, by an order" + by(e), "order"];
+  case "overridden": return ["no brake for what is gone by now, " + order(e), "order"];
   case "brake-on": return ["the brake is on: " + e.why, "bad"];
   case "brake-off": return ["the brake is off", "good"];
   case "granted": case "taken-over":
@@ -97,7 +98,7 @@ function textOf(group) {
   case "revoked": return [causeOf(e) + ": " + flows(group) + " to be given up", "aside"];
   case "kept": return [items + " kept at " + e.from + " after all", "aside"];
   case "restarted":
-    return [items + " to be started once more at " + e.from + ", by an order" + by(e), "order"];
+    return [items + " to be started once more at " + e.from + ", " + order(e), "order"];
   case "changed":
     return [items + " changed in the workload: " + e.from + " is told", "aside"];
   case "quarantined":
