@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +47,9 @@ its member.`,
 			if asJSON {
 				return printJSON(a.out, e)
 			}
-			return printExplanation(a.out, e, time.Now())
+			return a.print(func(w *bytes.Buffer) error {
+				return printExplanation(w, e, time.Now())
+			})
 		}),
 	}
 	f := cmd.Flags()

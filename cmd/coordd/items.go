@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,9 @@ items that do not simply run; "coordd explain ITEM" says since when an item is w
 			if asJSON {
 				err = printJSON(a.out, append([]actors.ItemStatus{}, items...))
 			} else {
-				err = printItems(a.out, items, time.Now())
+				err = a.print(func(w *bytes.Buffer) error {
+					return printItems(w, items, time.Now())
+				})
 			}
 			if err == nil && len(missing) > 0 {
 				said := "not in the workload: " + foreigners(missing)
@@ -233,7 +236,7 @@ long it works on without Consul, and COORDD is the version of coordd.`,
 					"--service %s --id ID\n", foreign(status.Service))
 				return err
 			}
-			return printMembers(a.out, status, true)
+			return a.print(func(w *bytes.Buffer) error { return printMembers(w, status, true) })
 		}),
 	}
 	f := cmd.Flags()

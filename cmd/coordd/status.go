@@ -90,7 +90,7 @@ one line of JSON. It then ends with 0, whatever is wrong.`,
 			case check:
 				_, err = fmt.Fprintln(a.out, verdict(status))
 			default:
-				err = printStatus(a.out, status)
+				err = a.print(func(w *bytes.Buffer) error { return printStatus(w, status) })
 			}
 			if err == nil && len(status.Problems) > 0 {
 				return commandExit(exitFailed)

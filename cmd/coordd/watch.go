@@ -51,7 +51,11 @@ func (a *app) watchStatus(ctx context.Context, o *actors.Operator, asJSON, check
 		}
 		if now.Len() > 0 && !bytes.Equal(now.Bytes(), last) {
 			last = now.Bytes()
-			if _, err := fmt.Fprintf(a.out, "%s%s", before(), last); err != nil {
+			text := string(last)
+			if !asJSON && !check && a.colours() {
+				text = coloured(text)
+			}
+			if _, err := fmt.Fprint(a.out, before()+text); err != nil {
 				return err
 			}
 		}
