@@ -91,6 +91,17 @@ func TestEachAlertHasAnEntryInTheRunbookAndNoOtherHas(t *testing.T) {
 	if !slices.Equal(names, entries) {
 		t.Errorf("the alerts are %v, the entries of docs/metrics.md %v", names, entries)
 	}
+	entries = nil
+	for _, found := range regexp.MustCompile(`(?m)^\| \[(Coordd\w+)\]\(metrics\.md#(\w+)\) `).
+		FindAllStringSubmatch(read(t, "../../docs/operations.md"), -1) {
+		entries = append(entries, found[1])
+		if found[2] != strings.ToLower(found[1]) {
+			t.Errorf("the row of %s leads to %s", found[1], found[2])
+		}
+	}
+	if !slices.Equal(names, entries) {
+		t.Errorf("the alerts are %v, the rows of docs/operations.md %v", names, entries)
+	}
 	rules := read(t, filepath.Join(files, "alerts.yml"))
 	for _, name := range names {
 		if !strings.Contains(rules, "runbook_url: docs/metrics.md#"+strings.ToLower(name)+"\n") {
