@@ -103,6 +103,20 @@ func (k Keys) Events() string { return k.root + "events/" }
 // Event returns the key of one slot of the event log.
 func (k Keys) Event(slot int) string { return k.Events() + strconv.Itoa(slot) }
 
+// lengthOf returns how many bytes id takes as a JSON string. Most take two more than they have: of
+// these encoding/json need not be asked.
+func lengthOf(id string) int {
+	for i := range len(id) {
+		switch c := id[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_',
+			c == '.', c == ':':
+		default:
+			return len(encode(id))
+		}
+	}
+	return len(id) + 2
+}
+
 // Encode returns the JSON form, of [MaxEventBytes] at most: what finds no room is counted in More.
 func (r EventRecord) Encode() []byte {
 	all := r.Events
@@ -116,7 +130,7 @@ func (r EventRecord) Encode() []byte {
 			continue
 		}
 		for _, item := range items {
-			if room -= len(encode(item)) + 1; room >= 0 {
+			if room -= lengthOf(item) + 1; room >= 0 {
 				e.Items = append(e.Items, item)
 			}
 		}

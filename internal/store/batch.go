@@ -150,8 +150,8 @@ func (w *Writer) advance(ctx context.Context, slots []*slot, also ...Op) error {
 // unknown.
 func (w *Writer) Write(ctx context.Context, units []Unit) []Outcome {
 	out := make([]Outcome, len(units))
-	for i, u := range units {
-		out[i] = Outcome{Unit: u, Err: ErrNotSent}
+	for i := range units {
+		out[i].Unit, out[i].Err = units[i], ErrNotSent
 	}
 	sequence := longest(w.slots[len(w.slots)-1].key) // of all keys the longest
 	b := batch{Writer: w, out: out, txns: pack([]Op{w.guard, sequence}, w.spare, units,
@@ -294,15 +294,16 @@ func stops(err error) bool {
 func ofOne(err error) bool { return kindOf(err) == ErrInvalid || kindOf(err) == ErrDenied }
 
 func (b *batch) record(a answer) {
-	entries := a.res.Entries
-	perOp := make([]*Entry, len(a.txn.ops))
+	var before []int // entries of the operations before each one
 	if a.err == nil {
-		for i, op := range a.txn.ops {
-			if op.answers() {
-				perOp[i], entries = &entries[0], entries[1:]
+		before = make([]int, len(a.txn.ops)+1)
+		for i := range a.txn.ops {
+			before[i+1] = before[i]
+			if a.txn.ops[i].answers() {
+				before[i+1]++
 			}
 		}
-		a.slot.index, a.slot.refused = perOp[1].ModifyIndex, nil
+		a.slot.index, a.slot.refused = a.res.Entries[before[1]].ModifyIndex, nil
 	} else if r, ok := asRefusals(a.err); ok && !r.ofWriter() || ofOne(a.err) {
 		a.slot.refused = append(a.slot.refused, a.txn)
 	}
@@ -310,12 +311,8 @@ func (b *batch) record(a answer) {
 		o := &b.out[p.unit]
 		o.Err = a.err
 		if a.err == nil {
-			o.Result.Index = a.res.Index
-			for _, e := range perOp[p.first : p.first+len(o.Unit.Ops)] {
-				if e != nil {
-					o.Result.Entries = append(o.Result.Entries, *e)
-				}
-			}
+			from, to := before[p.first], before[p.first+len(o.Unit.Ops)]
+			o.Result = Result{Index: a.res.Index, Entries: a.res.Entries[from:to:to]}
 			continue
 		}
 		if r, ok := asRefusals(a.err); ok {

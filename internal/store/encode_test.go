@@ -47,3 +47,67 @@ func TestWhatIsOrdinaryIsNeverRefused(t *testing.T) {
 		}
 	})
 }
+
+// What is read by hand is what encoding/json reads, of whatever form the answer is.
+func TestAnAnswerIsReadAsItsJSON(t *testing.T) {
+	type entry struct { // as Consul has it
+		LockIndex   uint64
+		Key         string
+		Flags       uint64
+		Value       []byte
+		Session     string `json:",omitempty"`
+		CreateIndex uint64
+		ModifyIndex uint64
+	}
+	type result struct{ KV *entry }
+	byHand := 0
+	rapid.Check(t, func(t *rapid.T) {
+		var answer struct {
+			Results []result
+			Errors  []api.TxnError
+		}
+		answer.Results = []result{}
+		for range rapid.IntRange(0, 4).Draw(t, "results") {
+			answer.Results = append(answer.Results, result{&entry{
+				LockIndex: rapid.Uint64().Draw(t, "lock"),
+				Key: rapid.OneOf(rapid.StringMatching("[a-z/]*"), rapid.String()).Draw(t,
+					"key"),
+				Flags:       rapid.Uint64().Draw(t, "flags"),
+				Value:       rapid.SliceOf(rapid.Byte()).Draw(t, "value"),
+				Session:     rapid.StringMatching("[a-f0-9-]*").Draw(t, "session"),
+				CreateIndex: rapid.Uint64().Draw(t, "created"),
+				ModifyIndex: rapid.Uint64().Draw(t, "modified"),
+			}})
+			if rapid.IntRange(0, 9).Draw(t, "no value") == 0 {
+				answer.Results[len(answer.Results)-1].KV.Value = nil
+			}
+		}
+		data, err := json.Marshal(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch rapid.IntRange(0, 9).Draw(t, "form") {
+		case 0: // cut, or something else in it: no JSON, or another form of it
+			at := rapid.IntRange(0, len(data)-1).Draw(t, "at")
+			data[at] = rapid.SampledFrom([]byte(`0{}[]",:9 a\`)).Draw(t, "in its place")
+		case 1:
+			data = append([]byte(`{"Errors":[],`), data[1:]...)
+		}
+		type any txnReply
+		var want any
+		wrong := json.Unmarshal(data, &want)
+		var got txnReply
+		if err := json.Unmarshal(data, &got); (err == nil) != (wrong == nil) {
+			t.Fatalf("%s\nis read as %v, not %v", data, err, wrong)
+		}
+		if wrong == nil && !reflect.DeepEqual(got, txnReply(want)) {
+			t.Fatalf("%s\nis read as %v\nnot %v", data, got, want)
+		}
+		if _, ok := readResults(data); ok {
+			byHand++
+		}
+	})
+	if byHand == 0 {
+		t.Error("no answer was read by hand")
+	}
+}

@@ -367,15 +367,6 @@ func needOf(ops []Op) string {
 	return fmt.Sprintf("%s on %q", verb, key)
 }
 
-// txnReply is the body of 200 and of 409. Consul always sends both fields; a
-// body without them is someone else's.
-type txnReply struct {
-	Results *[]txnResult // nil: the body has none
-	Errors  []api.TxnError
-}
-
-type txnResult struct{ KV *api.KVPair }
-
 // exchange sends a transaction. Writes go by the raw endpoint, because the
 // client's own call reports a failure without its status, and drops whether the
 // body was a transaction's at all. Reads have to go by the client's call: only

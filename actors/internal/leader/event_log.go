@@ -270,14 +270,19 @@ func (a *Assigner) comment() {
 func (a *Assigner) eventsOf(units []store.Unit) []protocol.Event {
 	type group struct{ what, from, to, why, by string }
 	var events []protocol.Event
-	at := map[group]int{}
+	at, last := map[group]int{}, group{}
 	add := func(g group, item string) {
+		if len(events) > 0 && g == last { // as the one before, mostly
+			events[len(events)-1].Items = append(events[len(events)-1].Items, item)
+			return
+		}
 		i, ok := at[g]
 		if !ok {
 			i = len(events)
 			at[g] = i
 			events = append(events, protocol.Event{What: g.what, From: g.from, To: g.to,
 				Why: g.why, By: g.by})
+			last = g
 		}
 		events[i].Items = append(events[i].Items, item)
 	}

@@ -45,6 +45,12 @@ type unitBuilder struct {
 	values map[protocol.Assignment][]byte
 	locked map[string][]store.Op // by the session that a member's record must be locked by
 	kept   map[string]bool       // members whose summaries may not be deleted
+	last   struct {              // that grant was asked for: of a first plan, 10,000 times in a row
+		to, session, cause string
+		prefix             string // of the member's keys
+		value              []byte
+		shared             []store.Op
+	}
 }
 
 func newUnitBuilder(keys protocol.Keys) *unitBuilder {
@@ -79,11 +85,17 @@ func (b *unitBuilder) receiver(member, session string) []store.Op {
 // that the value names, and the key must not exist. The value says the
 // cause, as the event log does.
 func (b *unitBuilder) grant(item, to, session, reason, cause string) store.Unit {
+	l := &b.last
+	if l.shared == nil || l.to != to || l.session != session || l.cause != cause {
+		l.to, l.session, l.cause, l.prefix = to, session, cause, b.keys.AssignmentsOf(to)
+		l.value = b.value(protocol.Assignment{State: protocol.StateOwn, Session: session,
+			Reason: cause})
+		l.shared = b.receiver(to, session)
+	}
 	return store.Unit{
 		Lane:   to,
-		Shared: b.receiver(to, session),
-		Ops: []store.Op{store.Create(b.keys.Assignment(to, item), b.value(protocol.Assignment{
-			State: protocol.StateOwn, Session: session, Reason: cause}))},
+		Shared: l.shared,
+		Ops:    []store.Op{store.Create(l.prefix+item, l.value)},
 		Tag: order{kind: orderGrant, item: item, to: to, reason: reason, cause: cause,
 			session: session},
 	}
